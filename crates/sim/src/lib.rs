@@ -1,1 +1,17 @@
-//! The simulator.
+//! The simulator: does the library keep its promises?
+//!
+//! A user of the crates through their public API only; what it cannot do, a device could not do
+//! either. It owns the only clock ([`event`]), the only randomness ([`rng`]) and the only floats of
+//! the workspace, so that a run is a function of its seed: same seed, same bytes.
+//!
+//! In the order a packet meets them:
+//!
+//! - [`event`]: what happens next; equal times leave in insertion order
+//! - [`rng`]: one seed, one named stream per source
+//! - [`source`]: what sends without listening: constant rate, calls, on–off
+//! - [`measure`]: delay, loss, jitter, goodput, fairness, and what a caller hears
+
+pub mod event;
+pub mod measure;
+pub mod rng;
+pub mod source;

@@ -1,0 +1,11 @@
+//! What may be measured, and its unit.
+//!
+//! - [`delay`]: sojourn times and one-way delays; exact quantiles
+//! - [`jitter`]: RFC 3550 interarrival jitter, RFC 3393 delay variation
+//! - [`goodput`]: bytes over a window; loss; Jain's fairness index
+//! - [`emodel`]: what a caller hears, as an R factor and a mean opinion score
+
+pub mod delay;
+pub mod emodel;
+pub mod goodput;
+pub mod jitter;

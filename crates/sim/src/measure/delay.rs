@@ -1,0 +1,143 @@
+//! Delays and their quantiles, exact to the nanosecond.
+
+use freeboard::sched_core::Nanos;
+
+/// A collection of delays: sojourn times in a queue, one-way delays, completion times.
+///
+/// Every sample is kept (8 bytes each), so that a quantile is a sample and not an estimate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    samples: Vec<Nanos>,
+}
+
+/// A [`Delays`] in six numbers. Each but the mean is the delay of an actual packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Number of samples, at least 1.
+    pub count: usize,
+    /// The smallest.
+    pub min: Nanos,
+    /// The arithmetic mean, rounded down.
+    pub mean: Nanos,
+    /// The median.
+    pub p50: Nanos,
+    /// The 99th percentile.
+    pub p99: Nanos,
+    /// The largest.
+    pub max: Nanos,
+}
+
+impl Delays {
+    /// No samples yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { samples: Vec::new() }
+    }
+
+    /// Adds the delay of one packet.
+    pub fn record(&mut self, delay: Nanos) {
+        self.samples.push(delay);
+    }
+
+    /// Number of samples.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Whether nothing was recorded.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.samples.is_empty()
+    }
+
+    /// The samples in the order they were recorded.
+    #[must_use]
+    pub fn samples(&self) -> &[Nanos] {
+        &self.samples
+    }
+
+    /// Minimum, mean, median, 99th percentile and maximum; `None` without samples.
+    /// Sorts a copy: O(n log n).
+    #[must_use]
+    pub fn summary(&self) -> Option<Summary> {
+        let sorted = self.sorted();
+        let (&min, &max) = (sorted.first()?, sorted.last()?);
+        let total: u128 = sorted.iter().map(|delay| u128::from(delay.0)).sum();
+        Some(Summary {
+            count: sorted.len(),
+            min,
+            // A mean of u64 values is one.
+            mean: Nanos((total / sorted.len() as u128) as u64),
+            p50: nearest_rank(&sorted, 500)?,
+            p99: nearest_rank(&sorted, 990)?,
+            max,
+        })
+    }
+
+    /// The smallest sample that is not exceeded by `per_mille` thousandths of all (nearest rank):
+    /// 500 is the median, 0 the minimum, 1000 and above the maximum. `None` without samples.
+    #[must_use]
+    pub fn quantile(&self, per_mille: u32) -> Option<Nanos> {
+        nearest_rank(&self.sorted(), per_mille)
+    }
+
+    fn sorted(&self) -> Vec<Nanos> {
+        let mut sorted = self.samples.clone();
+        sorted.sort_unstable();
+        sorted
+    }
+}
+
+impl Extend<Nanos> for Delays {
+    fn extend<I: IntoIterator<Item = Nanos>>(&mut self, delays: I) {
+        self.samples.extend(delays);
+    }
+}
+
+impl FromIterator<Nanos> for Delays {
+    fn from_iter<I: IntoIterator<Item = Nanos>>(delays: I) -> Self {
+        Self { samples: delays.into_iter().collect() }
+    }
+}
+
+fn nearest_rank(sorted: &[Nanos], per_mille: u32) -> Option<Nanos> {
+    // Rank ⌈q·n⌉ counts from 1; q = 0 means the first all the same.
+    let rank = (sorted.len() as u128 * u128::from(per_mille.min(1_000))).div_ceil(1_000) as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantile_is_the_nearest_rank() {
+        let delays: Delays = (1..=200).rev().map(Nanos).collect();
+        let at = |per_mille| delays.quantile(per_mille).unwrap().0;
+        assert_eq!([at(0), at(5), at(6), at(500), at(501)], [1, 1, 2, 100, 101]);
+        assert_eq!([at(990), at(991), at(999), at(1_000), at(5_000)], [198, 199, 200, 200, 200]);
+    }
+
+    #[test]
+    fn a_summary_is_made_of_samples() {
+        let delays: Delays = [5, 1, 9, 2].map(Nanos).into_iter().collect();
+        let [min, mean, p50, p99, max] = [1, 4, 2, 9, 9].map(Nanos);
+        assert_eq!(delays.summary(), Some(Summary { count: 4, min, mean, p50, p99, max }));
+        assert_eq!(delays.samples()[0], Nanos(5), "the order of recording is kept");
+    }
+
+    #[test]
+    fn one_sample_is_every_quantile_and_none_is_none() {
+        let one: Delays = [Nanos::MAX].into_iter().collect();
+        let summary = one.summary().unwrap();
+        assert_eq!([summary.min, summary.mean, summary.p50, summary.p99], [Nanos::MAX; 4]);
+        assert_eq!((Delays::new().summary(), Delays::new().quantile(500)), (None, None));
+    }
+
+    #[test]
+    fn the_mean_of_the_largest_delays_does_not_overflow() {
+        let delays: Delays = [Nanos::MAX; 3].into_iter().collect();
+        assert_eq!(delays.summary().unwrap().mean, Nanos::MAX);
+    }
+}
