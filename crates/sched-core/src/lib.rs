@@ -29,6 +29,24 @@
 #[cfg(test)]
 extern crate std;
 
+mod aqm;
+mod counters;
+mod fifo;
+mod flow_queues;
+mod order;
+mod packet;
+mod queue;
+mod scheduler;
 mod time;
 
+pub use aqm::{Aqm, Head, NoAqm, Verdict};
+pub use counters::{Counters, FlowRecord, Volume};
+pub use fifo::Fifo;
+pub use flow_queues::FlowQueues;
+pub use order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+pub use packet::{Ecn, FlowId, Packet};
+pub use queue::{Queue, Slot};
+pub use scheduler::{
+    Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
+};
 pub use time::Nanos;

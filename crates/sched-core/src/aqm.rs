@@ -1,0 +1,65 @@
+//! Active queue management: when to tell a flow that its queue stands too long.
+//!
+//! Scheduling and dropping are apart (RFC 7806 §2): any order of flows works with any AQM. They meet in
+//! [`FlowQueues`](crate::FlowQueues), which asks the AQM about each packet that it is about to deliver,
+//! after the order has chosen the flow. An AQM never takes the last packet of a queue, so its drops
+//! cannot empty the flow that was chosen (`docs/decisions/0005-an-aqm-leaves-the-last-packet.md`).
+
+use crate::{FlowId, Nanos};
+
+/// What is to become of a packet about to be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Deliver it.
+    Pass,
+    /// Tell the sender: mark the packet if it is ECN-capable, else drop it if another is behind it.
+    Signal,
+}
+
+/// What an AQM knows of a packet and its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Now.
+    pub now: Nanos,
+    /// How long the packet was queued, to 1.024 µs.
+    pub sojourn: Nanos,
+    /// Bytes in its queue, its own included.
+    pub queued_bytes: u32,
+}
+
+/// An AQM: parameters, and a state for each queue.
+pub trait Aqm {
+    /// The state of one queue. Judging works on a copy, so that a peek can judge and forget.
+    type State: Copy;
+
+    /// At most so many packets are dropped in one call of `dequeue`; the next may stay.
+    const MAX_DROPS: u32;
+
+    /// The state of the queue of `flow`.
+    fn state(&self, flow: FlowId) -> Option<Self::State>;
+
+    /// Judges the packet at the head of a queue and moves the queue's state on.
+    fn judge(&self, state: &mut Self::State, head: Head) -> Verdict;
+
+    /// Keeps the state of the queue of `flow`.
+    fn store(&mut self, flow: FlowId, state: Self::State);
+}
+
+/// No AQM: every packet is delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoAqm;
+
+impl Aqm for NoAqm {
+    type State = ();
+    const MAX_DROPS: u32 = 0;
+
+    fn state(&self, _flow: FlowId) -> Option<()> {
+        None
+    }
+
+    fn judge(&self, _state: &mut (), _head: Head) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn store(&mut self, _flow: FlowId, _state: ()) {}
+}

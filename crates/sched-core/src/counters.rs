@@ -1,0 +1,222 @@
+//! What has happened: packets and bytes, in total and per flow.
+//!
+//! One truth per fact: what was delivered and what is queued are differences of what came in and
+//! what left, so they cannot disagree with them.
+
+use crate::{Backlog, DropReason, Limits};
+
+/// Packets and bytes counted since construction. 2^64 of neither is ever reached: at 400 Gbit/s the
+/// bytes last eleven years.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Volume {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes, as given at enqueue.
+    pub bytes: u64,
+}
+
+impl Volume {
+    /// Nothing.
+    pub const ZERO: Self = Self { packets: 0, bytes: 0 };
+
+    /// One more packet of `len` bytes.
+    pub const fn add(&mut self, len: u32) {
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(len as u64);
+    }
+
+    /// The sum of the two.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            packets: self.packets.wrapping_add(other.packets),
+            bytes: self.bytes.wrapping_add(other.bytes),
+        }
+    }
+
+    /// What `self` has more than `other`.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self {
+            packets: self.packets.wrapping_sub(other.packets),
+            bytes: self.bytes.wrapping_sub(other.bytes),
+        }
+    }
+}
+
+/// The counters of a scheduler or of one flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Offered and queued, whatever became of it later.
+    pub accepted: Volume,
+    /// Offered and handed back. For a flow: only what named an existing flow.
+    pub rejected: Volume,
+    /// Given to whoever called `dequeue`.
+    pub delivered: Volume,
+    /// Accepted, then dropped, by reason in the order of [`DropReason::ALL`].
+    pub dropped: [Volume; DropReason::COUNT],
+    /// Delivered with a congestion mark set here.
+    pub marked: u64,
+    /// The most that was ever queued after a call; packets and bytes each on its own.
+    pub peak: Backlog,
+}
+
+impl Counters {
+    /// Everything that was offered.
+    #[must_use]
+    pub const fn offered(&self) -> Volume {
+        self.accepted.plus(self.rejected)
+    }
+
+    /// What was dropped for `reason`; for [`DropReason::Rejected`] what was rejected.
+    #[must_use]
+    pub fn dropped_for(&self, reason: DropReason) -> Volume {
+        self.dropped.get(reason as usize).copied().unwrap_or(self.rejected)
+    }
+
+    /// What was dropped after it was accepted, for any reason.
+    #[must_use]
+    pub fn dropped_total(&self) -> Volume {
+        self.dropped.iter().fold(Volume::ZERO, |sum, &volume| sum.plus(volume))
+    }
+}
+
+/// One flow's record, kept where the caller gives room for it: 128 bytes a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowRecord {
+    pub(crate) accepted: Volume,
+    pub(crate) rejected: Volume,
+    pub(crate) dropped: [Volume; DropReason::COUNT],
+    pub(crate) marked: u64,
+    pub(crate) peak: Backlog,
+}
+
+impl FlowRecord {
+    /// A flow to which nothing has happened.
+    pub const EMPTY: Self = Self {
+        accepted: Volume::ZERO,
+        rejected: Volume::ZERO,
+        dropped: [Volume::ZERO; DropReason::COUNT],
+        marked: 0,
+        peak: Backlog { packets: 0, bytes: 0 },
+    };
+
+    pub(crate) fn accept(&mut self, len: u32, queued: Backlog) {
+        self.accepted.add(len);
+        self.peak.packets = self.peak.packets.max(queued.packets);
+        self.peak.bytes = self.peak.bytes.max(queued.bytes);
+    }
+
+    pub(crate) fn drop(&mut self, len: u32, reason: DropReason) {
+        if let Some(volume) = self.dropped.get_mut(reason as usize) {
+            volume.add(len);
+        }
+    }
+
+    pub(crate) fn counters(&self, queued: Backlog) -> Counters {
+        let mut counters = Counters {
+            accepted: self.accepted,
+            rejected: self.rejected,
+            delivered: Volume::ZERO,
+            dropped: self.dropped,
+            marked: self.marked,
+            peak: self.peak,
+        };
+        let held = Volume { packets: queued.packets.into(), bytes: queued.bytes.into() };
+        counters.delivered = self.accepted.minus(counters.dropped_total()).minus(held);
+        counters
+    }
+}
+
+/// The books of a whole scheduler: its limits and its totals.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    pub(crate) limits: Limits,
+    accepted: Volume,
+    /// Delivered or dropped after acceptance. `accepted - left` is what is queued.
+    left: Volume,
+    pub(crate) rejected: Volume,
+    dropped: [Volume; DropReason::COUNT],
+    marked: u64,
+    peak: Backlog,
+}
+
+impl Ledger {
+    pub(crate) const fn new(limits: Limits) -> Self {
+        Self {
+            limits: limits.clamped(),
+            accepted: Volume::ZERO,
+            left: Volume::ZERO,
+            rejected: Volume::ZERO,
+            dropped: [Volume::ZERO; DropReason::COUNT],
+            marked: 0,
+            peak: Backlog { packets: 0, bytes: 0 },
+        }
+    }
+
+    /// What is queued: fits `u32`, because packets are at most as many as `u32` handles and bytes at
+    /// most [`Limits::MAX_BYTES`] plus one packet.
+    #[expect(clippy::cast_possible_truncation, reason = "see above")]
+    pub(crate) const fn backlog(&self) -> Backlog {
+        let held = self.accepted.minus(self.left);
+        Backlog { packets: held.packets as u32, bytes: held.bytes as u32 }
+    }
+
+    /// Whether a packet of `len` bytes fits beside what is queued.
+    pub(crate) const fn has_room(&self, len: u32) -> bool {
+        let held = self.backlog();
+        held.packets < self.limits.packets
+            && held.bytes as u64 + len as u64 <= self.limits.bytes as u64
+    }
+
+    /// Whether a packet of `len` bytes would fit if nothing else were queued.
+    pub(crate) const fn could_fit(&self, len: u32) -> bool {
+        self.limits.packets > 0 && len <= self.limits.bytes
+    }
+
+    pub(crate) const fn is_over(&self) -> bool {
+        let held = self.backlog();
+        held.packets > self.limits.packets || held.bytes > self.limits.bytes
+    }
+
+    pub(crate) const fn accept(&mut self, len: u32) {
+        self.accepted.add(len);
+    }
+
+    /// Takes back an acceptance that did not come to be: the packet was its own victim.
+    pub(crate) const fn unaccept(&mut self, len: u32) {
+        self.accepted = self.accepted.minus(Volume { packets: 1, bytes: len as u64 });
+    }
+
+    /// To be called once the limits hold again.
+    pub(crate) fn note_peak(&mut self) {
+        let held = self.backlog();
+        self.peak.packets = self.peak.packets.max(held.packets);
+        self.peak.bytes = self.peak.bytes.max(held.bytes);
+    }
+
+    pub(crate) const fn deliver(&mut self, len: u32, marked: bool) {
+        self.left.add(len);
+        self.marked = self.marked.wrapping_add(marked as u64);
+    }
+
+    pub(crate) fn drop(&mut self, len: u32, reason: DropReason) {
+        self.left.add(len);
+        if let Some(volume) = self.dropped.get_mut(reason as usize) {
+            volume.add(len);
+        }
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        let mut counters = Counters {
+            accepted: self.accepted,
+            rejected: self.rejected,
+            delivered: Volume::ZERO,
+            dropped: self.dropped,
+            marked: self.marked,
+            peak: self.peak,
+        };
+        counters.delivered = self.left.minus(counters.dropped_total());
+        counters
+    }
+}

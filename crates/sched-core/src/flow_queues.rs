@@ -1,0 +1,413 @@
+//! Queues under an order of flows: where scheduling and dropping meet.
+//!
+//! [`FlowQueues`] keeps one queue per flow, asks a [`FlowScheduler`] whom to serve and whom to drop
+//! from, asks an [`Aqm`] about each packet that is about to leave, and keeps the books. It is a
+//! [`Scheduler`] for every order and every AQM. Cost: O(1) beside what the order costs; memory: 16
+//! bytes a packet and 16 a flow beside what the order and the AQM need.
+
+use crate::aqm::{Aqm, Head, NoAqm, Verdict};
+use crate::counters::{Counters, FlowRecord, Ledger};
+use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::queue::{Queue, Slot};
+use crate::scheduler::{
+    Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
+};
+use crate::{Ecn, FlowId, Nanos, Packet};
+
+/// An order of flows `O` over queues in the memory `Q`, of packets in the memory `S`, with the AQM
+/// `A`; statistics of single flows in the memory `R`, for as many flows as it has room for.
+#[derive(Debug)]
+pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0]> {
+    order: O,
+    aqm: A,
+    /// `queues[flow]`: backlogged in `order` if and only if not empty.
+    queues: Q,
+    /// `slots[handle]`.
+    slots: S,
+    records: R,
+    ledger: Ledger,
+}
+
+impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Slot>> FlowQueues<O, Q, S> {
+    /// Queues without an AQM and without statistics of single flows.
+    ///
+    /// There are as many flows as `order` and `queues` both have room for, and as many handles as
+    /// `slots` is long. Cost: O(flows + slots).
+    #[must_use]
+    pub fn new(order: O, queues: Q, slots: S, limits: Limits) -> Self {
+        Self::with_parts(order, NoAqm, queues, slots, [], limits)
+    }
+}
+
+impl<O, Q, S, A, R> FlowQueues<O, Q, S, A, R>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Slot>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+{
+    /// An arrival that would cost more other packets than this is rejected itself. 256 packets of 256
+    /// bytes make room for the longest IP packet; an Ethernet frame of 1,514 bytes costs at most 24 of
+    /// 64.
+    pub const MAX_VICTIMS: u32 = 256;
+
+    /// Queues with an AQM, and with statistics for the first `records.len()` flows.
+    ///
+    /// There are as many flows as `order` and `queues` both have room for, and as many handles as
+    /// `slots` is long. Cost: O(flows + slots).
+    #[must_use]
+    pub fn with_parts(
+        order: O,
+        aqm: A,
+        mut queues: Q,
+        mut slots: S,
+        mut records: R,
+        limits: Limits,
+    ) -> Self {
+        queues.as_mut().fill(Queue::EMPTY);
+        slots.as_mut().fill(Slot::EMPTY);
+        records.as_mut().fill(FlowRecord::EMPTY);
+        Self { order, aqm, queues, slots, records, ledger: Ledger::new(limits) }
+    }
+
+    /// The order of flows.
+    #[must_use]
+    pub const fn order(&self) -> &O {
+        &self.order
+    }
+
+    /// What `flow` holds; nothing if there is no such flow.
+    #[must_use]
+    pub fn flow_backlog(&self, flow: FlowId) -> Backlog {
+        self.queues.as_ref().get(flow.index()).map(Queue::backlog).unwrap_or_default()
+    }
+
+    /// Adds `flow`, or changes it, idle or backlogged; its packets stay.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; nothing has changed then.
+    pub fn configure(&mut self, flow: FlowId, config: O::Config) -> Result<(), ConfigError> {
+        let Some(queue) = self.queues.as_ref().get(flow.index()) else {
+            return Err(ConfigError::UnknownFlow { flow, flows: self.flows() });
+        };
+        let head_len = queue.head_len(self.slots.as_ref());
+        self.order.configure(flow, config, head_len)
+    }
+
+    /// Removes `flow`; its packets go to `drops`. Twice is once. Cost: O(its packets).
+    pub fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
+        self.drop_all(flow, DropReason::FlowRemoved, drops);
+        self.order.remove(flow);
+    }
+
+    /// What is set for `flow`; `None` if it was not added.
+    #[must_use]
+    pub fn config(&self, flow: FlowId) -> Option<O::Config> {
+        self.order.config(flow)
+    }
+
+    fn flows(&self) -> u32 {
+        let queues = u32::try_from(self.queues.as_ref().len()).unwrap_or(u32::MAX);
+        self.order.flows().min(queues)
+    }
+
+    fn slot_count(&self) -> u32 {
+        u32::try_from(self.slots.as_ref().len()).unwrap_or(u32::MAX)
+    }
+
+    /// Why `packet` of `flow` cannot be queued, whatever is dropped for it.
+    fn obstacle(&self, flow: FlowId, packet: Packet) -> Option<RejectReason> {
+        let known = self.queues.as_ref().get(flow.index()).is_some();
+        let Some(max) = self.order.max_len(flow).filter(|_| known) else {
+            return Some(RejectReason::UnknownFlow { flow, flows: self.flows() });
+        };
+        let max = max.min(Packet::MAX_LEN);
+        if packet.len == 0 || packet.len > max {
+            return Some(RejectReason::Length { len: packet.len, max });
+        }
+        match self.slots.as_ref().get(packet.handle as usize) {
+            None => Some(RejectReason::UnknownHandle {
+                handle: packet.handle,
+                slots: self.slot_count(),
+            }),
+            Some(slot) if slot.is_used() => {
+                Some(RejectReason::HandleInUse { handle: packet.handle })
+            }
+            Some(_) => None,
+        }
+    }
+
+    #[cold]
+    fn reject(&mut self, flow: FlowId, packet: Packet, reason: RejectReason) -> Rejected {
+        self.ledger.rejected.add(packet.len);
+        if self.order.max_len(flow).is_some()
+            && let Some(record) = self.records.as_mut().get_mut(flow.index())
+        {
+            record.rejected.add(packet.len);
+        }
+        Rejected { packet, reason }
+    }
+
+    /// Drops from the order's victims until the limits hold, or rejects the arrival: because it is
+    /// itself the packet that has to go, or because it would cost too many others.
+    #[cold]
+    fn make_room(
+        &mut self,
+        flow: FlowId,
+        arrival: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        for _ in 0..Self::MAX_VICTIMS {
+            if !self.ledger.is_over() {
+                return Ok(());
+            }
+            let Some((victim, end)) = self.order.victim() else { break };
+            let Some(packet) = self.take(victim, end) else { break };
+            if packet.handle == arrival.handle {
+                return Err(self.turn_away(flow, arrival));
+            }
+            self.book_drop(victim, packet, DropReason::Overflow, drops);
+        }
+        if !self.ledger.is_over() {
+            return Ok(());
+        }
+        let _taken = self.take(flow, DropFrom::Tail);
+        debug_assert_eq!(_taken.map(|packet| packet.handle), Some(arrival.handle));
+        Err(self.turn_away(flow, arrival))
+    }
+
+    /// Undoes the acceptance of an arrival that has been taken out of its queue again.
+    fn turn_away(&mut self, flow: FlowId, arrival: Packet) -> Rejected {
+        self.ledger.unaccept(arrival.len);
+        let limits = self.ledger.limits;
+        self.reject(flow, arrival, RejectReason::Full { limits })
+    }
+
+    /// Takes a packet out of the queue of `flow` and tells the order that it is lost.
+    fn take(&mut self, flow: FlowId, end: DropFrom) -> Option<Packet> {
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let slots = self.slots.as_mut();
+        let packet = match end {
+            DropFrom::Head => queue.pop_head(slots)?,
+            DropFrom::Tail => queue.pop_tail(slots)?,
+        };
+        let head = queue.head_len(slots);
+        self.order.lost(flow, packet.len, head);
+        Some(packet)
+    }
+
+    fn book_drop(
+        &mut self,
+        flow: FlowId,
+        packet: Packet,
+        reason: DropReason,
+        drops: &mut dyn DropSink,
+    ) {
+        self.ledger.drop(packet.len, reason);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.drop(packet.len, reason);
+        }
+        drops.dropped(packet, reason);
+    }
+
+    fn drop_all(&mut self, flow: FlowId, reason: DropReason, drops: &mut dyn DropSink) {
+        while let Some(packet) = self.take(flow, DropFrom::Head) {
+            self.book_drop(flow, packet, reason, drops);
+        }
+    }
+
+    /// Lets the AQM judge the head of the queue of `flow` until it passes one; returns whether that
+    /// one is to be marked. Never takes the last packet, and at most [`Aqm::MAX_DROPS`].
+    fn police(&mut self, now: Nanos, flow: FlowId, drops: &mut dyn DropSink) -> bool {
+        let Some(mut state) = self.aqm.state(flow) else { return false };
+        let mut dropped = 0;
+        let mark = loop {
+            let Some(queue) = self.queues.as_ref().get(flow.index()) else { break false };
+            let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else { break false };
+            let held = queue.backlog();
+            let head = Head { now, sojourn: slot.sojourn(now), queued_bytes: held.bytes };
+            if self.aqm.judge(&mut state, head) == Verdict::Pass {
+                break false;
+            }
+            if slot.packet(queue.head()).ecn.is_capable() {
+                break true;
+            }
+            if held.packets == 1 || dropped == A::MAX_DROPS {
+                break false;
+            }
+            let Some(packet) = self.take(flow, DropFrom::Head) else { break false };
+            self.book_drop(flow, packet, DropReason::Aqm, drops);
+            dropped += 1;
+        };
+        self.aqm.store(flow, state);
+        mark
+    }
+
+    /// What [`Self::police`] would leave at the head of the queue of `flow`, and whether marked.
+    fn foresee(&self, now: Nanos, flow: FlowId) -> Option<Packet> {
+        let queue = self.queues.as_ref().get(flow.index())?;
+        let slots = self.slots.as_ref();
+        let mut here = queue.head();
+        let mut slot = slots.get(here as usize)?;
+        let Some(mut state) = self.aqm.state(flow) else { return Some(slot.packet(here)) };
+        let mut held = queue.backlog();
+        for dropped in 0..=A::MAX_DROPS {
+            let head = Head { now, sojourn: slot.sojourn(now), queued_bytes: held.bytes };
+            let packet = slot.packet(here);
+            if self.aqm.judge(&mut state, head) == Verdict::Pass {
+                break;
+            }
+            if packet.ecn.is_capable() {
+                return Some(Packet { ecn: Ecn::Ce, ..packet });
+            }
+            if held.packets == 1 || dropped == A::MAX_DROPS {
+                break;
+            }
+            held.packets = held.packets.wrapping_sub(1);
+            held.bytes = held.bytes.wrapping_sub(packet.len);
+            here = slot.next();
+            slot = slots.get(here as usize)?;
+        }
+        Some(slot.packet(here))
+    }
+}
+
+impl<O, Q, S, A, R> Scheduler for FlowQueues<O, Q, S, A, R>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Slot>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+{
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        if let Some(reason) = self.obstacle(flow, packet) {
+            return Err(self.reject(flow, packet, reason));
+        }
+        let has_room = self.ledger.has_room(packet.len);
+        if !has_room && (!self.ledger.could_fit(packet.len) || self.order.victim().is_none()) {
+            let limits = self.ledger.limits;
+            return Err(self.reject(flow, packet, RejectReason::Full { limits }));
+        }
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
+            return Err(Rejected { packet, reason: RejectReason::UnknownFlow { flow, flows: 0 } });
+        };
+        let was_idle = queue.is_empty();
+        queue.append(self.slots.as_mut(), packet, now);
+        let mut held = queue.backlog();
+        self.ledger.accept(packet.len);
+        if was_idle {
+            self.order.backlogged(flow, packet.len);
+        } else {
+            self.order.grew(flow, packet.len);
+        }
+        if !has_room {
+            self.make_room(flow, packet, drops)?;
+            held = self.flow_backlog(flow);
+        }
+        self.ledger.note_peak();
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.accept(packet.len, held);
+        }
+        Ok(())
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        let flow = self.order.select()?;
+        let mark = self.police(now, flow, drops);
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let slots = self.slots.as_mut();
+        let mut packet = queue.pop_head(slots)?;
+        self.order.served(flow, packet.len, queue.head_len(slots));
+        self.ledger.deliver(packet.len, mark);
+        if mark {
+            packet.ecn = Ecn::Ce;
+            if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+                record.marked = record.marked.wrapping_add(1);
+            }
+        }
+        Some(packet)
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.foresee(now, self.order.select()?)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        (self.ledger.backlog().packets > 0).then_some(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.ledger.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.ledger.counters()
+    }
+
+    /// Recorded for the first `R` flows; kept while a flow is removed and added again.
+    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
+        let record = self.records.as_ref().get(flow.index())?;
+        Some(record.counters(self.flow_backlog(flow)))
+    }
+
+    fn limits(&self) -> Limits {
+        self.ledger.limits
+    }
+
+    /// Where the order names no victim, the packet served next gives way.
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.ledger.limits = limits.clamped();
+        while self.ledger.is_over() {
+            let next = || self.order.select().map(|flow| (flow, DropFrom::Head));
+            let Some((victim, end)) = self.order.victim().or_else(next) else { break };
+            let Some(packet) = self.take(victim, end) else { break };
+            self.book_drop(victim, packet, DropReason::LimitLowered, drops);
+        }
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        while let Some(flow) = self.order.select() {
+            let before = self.flow_backlog(flow);
+            self.drop_all(flow, DropReason::Drained, drops);
+            if before.packets == 0 {
+                break; // an order that selects an idle flow is broken; recount says so
+            }
+        }
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        let (queues, slots) = (self.queues.as_ref(), self.slots.as_ref());
+        let (mut packets, mut bytes) = (0_u64, 0_u64);
+        for (at, queue) in (0..).zip(queues) {
+            packets += u64::from(queue.recount(at, slots)?);
+            bytes += u64::from(queue.backlog().bytes);
+            let known = self.order.max_len(FlowId(at)).is_some();
+            Imbalance::check(
+                "a flow that holds packets exists",
+                at,
+                1,
+                (known || queue.is_empty()).into(),
+            )?;
+        }
+        let used = slots.iter().filter(|slot| slot.is_used()).count();
+        Imbalance::check("slots in use", 0, used as u64, packets)?;
+        let held = self.ledger.backlog();
+        Imbalance::check("packets queued", 0, held.packets.into(), packets)?;
+        Imbalance::check("bytes queued", 0, held.bytes.into(), bytes)?;
+        Imbalance::check("limits hold", 0, 0, self.ledger.is_over().into())?;
+        let selects = self.order.select().is_some();
+        Imbalance::check("backlog and selection", 0, (packets > 0).into(), selects.into())?;
+        self.order.recount(&|flow| {
+            let queue = queues.get(flow.index()).copied().unwrap_or_default();
+            FlowState { backlog: queue.backlog(), head_len: queue.head_len(slots) }
+        })
+    }
+}

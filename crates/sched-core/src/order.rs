@@ -1,0 +1,137 @@
+//! The inner scheduler: the order of flows, without packets.
+//!
+//! A [`FlowScheduler`] is told when flows become backlogged, grow, are served and shrink, and answers
+//! whom to serve next. It holds no packets and asks no questions, so that hierarchies, proofs, oracles
+//! and users with queues of their own can use the order alone. [`FlowQueues`](crate::FlowQueues) puts
+//! queues under one.
+
+use core::fmt;
+
+use crate::{Backlog, FlowId, Imbalance};
+
+/// Memory for a table of `T`: an array, a `&'static mut [T]`, a `Box<[T]>` or a `Vec<T>` of the
+/// caller's, or a `heapless::Vec`. Its length is the capacity; nothing grows.
+pub trait Table<T>: AsRef<[T]> + AsMut<[T]> {}
+
+impl<T, M: AsRef<[T]> + AsMut<[T]>> Table<T> for M {}
+
+/// Which packet of a flow gives way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DropFrom {
+    /// The oldest: a sender that reacts to loss learns of it soonest.
+    #[default]
+    Head,
+    /// The newest.
+    Tail,
+}
+
+/// The order in which flows are served.
+///
+/// A flow is *backlogged* from [`FlowScheduler::backlogged`] until a [`FlowScheduler::served`] or
+/// [`FlowScheduler::lost`] says that nothing is left of it. Calls that contradict this (an unknown
+/// flow, a flow that is not backlogged) change nothing. Object-safe; every call takes time that does
+/// not depend on what is queued.
+pub trait FlowScheduler {
+    /// What can be set for each flow.
+    type Config: Copy + fmt::Debug;
+
+    /// Flows are numbered below this.
+    fn flows(&self) -> u32;
+
+    /// Adds `flow`, or changes it, idle or backlogged. `head_len` is the length of its first packet if
+    /// it is backlogged.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; nothing has changed then.
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        config: Self::Config,
+        head_len: Option<u32>,
+    ) -> Result<(), ConfigError>;
+
+    /// Forgets `flow`, idle or backlogged. Twice is once.
+    fn remove(&mut self, flow: FlowId);
+
+    /// What is set for `flow`; `None` if it was not added.
+    fn config(&self, flow: FlowId) -> Option<Self::Config>;
+
+    /// The longest packet that `flow` accepts, in bytes; `None` if it was not added.
+    fn max_len(&self, flow: FlowId) -> Option<u32>;
+
+    /// `flow` was idle and now holds one packet, of `head_len` bytes.
+    fn backlogged(&mut self, flow: FlowId, head_len: u32);
+
+    /// `flow`, already backlogged, holds one packet of `len` bytes more, at its tail.
+    fn grew(&mut self, flow: FlowId, len: u32);
+
+    /// Whom to serve next: `Some` if and only if a flow is backlogged.
+    fn select(&self) -> Option<FlowId>;
+
+    /// `flow`, selected, has sent its first packet, of `len` bytes; `next_head` is the length of the
+    /// one behind it, `None` if there is none and the flow is idle.
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>);
+
+    /// `flow` has lost a packet of `len` bytes without service, at whichever end; `head` is the length
+    /// of its first packet afterwards, `None` if there is none and the flow is idle.
+    fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>);
+
+    /// Who gives way when there is no room: `None` means the arrival.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
+    }
+
+    /// Compares the order's own books with `flows`, which tells the truth about a flow. For tests.
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance>;
+}
+
+/// The truth about a flow, as its queue tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlowState {
+    /// What it holds.
+    pub backlog: Backlog,
+    /// The length of its first packet, if it holds one.
+    pub head_len: Option<u32>,
+}
+
+/// A configuration that is not accepted; nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The flow's number is not below the number of flows.
+    UnknownFlow {
+        /// The flow named.
+        flow: FlowId,
+        /// Flows are numbered below this.
+        flows: u32,
+    },
+    /// A value is outside its range.
+    OutOfRange {
+        /// What the value is, with its unit.
+        what: &'static str,
+        /// The value given.
+        value: u64,
+        /// The lowest accepted.
+        min: u64,
+        /// The highest accepted.
+        max: u64,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::UnknownFlow { flow, flows } => {
+                write!(f, "flow {} is not below the {flows} flows there is room for", flow.0)
+            }
+            Self::OutOfRange { what, value, min, max } => {
+                write!(f, "{what} {value} is outside {min}..={max}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for ConfigError {}

@@ -1,0 +1,244 @@
+//! One queue: a chain of slots, oldest first.
+//!
+//! All packets of a scheduler lie in one table of [`Slot`]s, 16 bytes each, indexed by handle; a
+//! queue is the two ends of a chain through it and what the chain holds. Every operation is O(1).
+
+use crate::{Backlog, Ecn, Imbalance, Nanos, Packet};
+
+/// The end of a chain.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Room for one queued packet, at the index that is its handle.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// The packet behind this one; [`NONE`] at the tail.
+    next: u32,
+    /// The packet before this one, as of when this one was appended: at the head of a queue it is
+    /// stale, and nobody reads it there.
+    prev: u32,
+    /// Length in the low 30 bits, ECN above. Zero if and only if nothing with this handle is queued:
+    /// no packet has length 0.
+    len_ecn: u32,
+    /// When the packet arrived, in ticks.
+    arrival: u32,
+}
+
+const ECN_SHIFT: u32 = 30;
+const LEN_MASK: u32 = (1 << ECN_SHIFT) - 1;
+
+impl Slot {
+    /// No packet.
+    pub const EMPTY: Self = Self { next: NONE, prev: NONE, len_ecn: 0, arrival: 0 };
+
+    pub(crate) const fn is_used(&self) -> bool {
+        self.len_ecn != 0
+    }
+
+    pub(crate) const fn len(&self) -> u32 {
+        self.len_ecn & LEN_MASK
+    }
+
+    pub(crate) const fn next(&self) -> u32 {
+        self.next
+    }
+
+    pub(crate) fn packet(&self, handle: u32) -> Packet {
+        let [.., high] = self.len_ecn.to_le_bytes();
+        Packet { handle, len: self.len(), ecn: Ecn::from_bits(high >> 6) }
+    }
+
+    /// How long the packet has been queued, to 1.024 µs; zero if the clock stepped back. A packet
+    /// queued for longer than 2^31 ticks (36 minutes) counts as fresh.
+    pub(crate) const fn sojourn(&self, now: Nanos) -> Nanos {
+        let ticks = ticks(now).wrapping_sub(self.arrival);
+        if ticks < 1 << 31 { Nanos((ticks as u64) << TICK_SHIFT) } else { Nanos::ZERO }
+    }
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// A tick is 2^10 ns.
+const TICK_SHIFT: u32 = 10;
+
+#[expect(clippy::cast_possible_truncation, reason = "sojourn is a difference modulo 2^32 ticks")]
+const fn ticks(now: Nanos) -> u32 {
+    (now.0 >> TICK_SHIFT) as u32
+}
+
+/// The ends of one flow's chain and what it holds: 16 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Queue {
+    /// The oldest packet; [`NONE`] if and only if the queue is empty.
+    head: u32,
+    /// The newest packet; stale while the queue is empty.
+    tail: u32,
+    held: Backlog,
+}
+
+impl Queue {
+    /// Nothing queued.
+    pub const EMPTY: Self = Self { head: NONE, tail: NONE, held: Backlog { packets: 0, bytes: 0 } };
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.head == NONE
+    }
+
+    /// The handle of the oldest packet.
+    pub(crate) const fn head(&self) -> u32 {
+        self.head
+    }
+
+    pub(crate) const fn backlog(&self) -> Backlog {
+        self.held
+    }
+
+    /// The length of the oldest packet.
+    pub(crate) fn head_len(&self, slots: &[Slot]) -> Option<u32> {
+        slots.get(self.head as usize).map(Slot::len)
+    }
+
+    /// Appends `packet`, whose slot the caller has found free and whose length is not zero.
+    pub(crate) fn append(&mut self, slots: &mut [Slot], packet: Packet, now: Nanos) {
+        if self.is_empty() {
+            self.head = packet.handle;
+        } else if let Some(tail) = slots.get_mut(self.tail as usize) {
+            tail.next = packet.handle;
+        }
+        if let Some(slot) = slots.get_mut(packet.handle as usize) {
+            debug_assert!(!slot.is_used(), "the caller checked the handle");
+            let ecn = u32::from(packet.ecn.bits()) << ECN_SHIFT;
+            *slot = Slot {
+                next: NONE,
+                prev: self.tail,
+                len_ecn: packet.len | ecn,
+                arrival: ticks(now),
+            };
+        }
+        self.tail = packet.handle;
+        self.held.packets = self.held.packets.wrapping_add(1);
+        self.held.bytes = self.held.bytes.wrapping_add(packet.len);
+    }
+
+    /// Takes out the oldest packet.
+    pub(crate) fn pop_head(&mut self, slots: &mut [Slot]) -> Option<Packet> {
+        let handle = self.head;
+        let slot = slots.get_mut(handle as usize)?;
+        let packet = slot.packet(handle);
+        slot.len_ecn = 0;
+        self.head = slot.next;
+        self.forget(packet.len);
+        Some(packet)
+    }
+
+    /// Takes out the newest packet.
+    pub(crate) fn pop_tail(&mut self, slots: &mut [Slot]) -> Option<Packet> {
+        if self.is_empty() {
+            return None;
+        }
+        let handle = self.tail;
+        let slot = slots.get_mut(handle as usize)?;
+        let packet = slot.packet(handle);
+        slot.len_ecn = 0;
+        let before = slot.prev;
+        if handle == self.head {
+            self.head = NONE;
+        } else if let Some(slot) = slots.get_mut(before as usize) {
+            slot.next = NONE;
+            self.tail = before;
+        }
+        self.forget(packet.len);
+        Some(packet)
+    }
+
+    fn forget(&mut self, len: u32) {
+        self.held.packets = self.held.packets.wrapping_sub(1);
+        self.held.bytes = self.held.bytes.wrapping_sub(len);
+    }
+
+    /// Counts the chain and compares; returns the packets found. O(packets).
+    pub(crate) fn recount(&self, at: u32, slots: &[Slot]) -> Result<u32, Imbalance> {
+        let (mut packets, mut bytes, mut last) = (0_u32, 0_u32, NONE);
+        let mut here = self.head;
+        while let Some(slot) = slots.get(here as usize) {
+            Imbalance::check("a queued slot is in use", here, 1, slot.is_used().into())?;
+            if last != NONE {
+                Imbalance::check("links point both ways", here, slot.prev.into(), last.into())?;
+            }
+            packets = packets.wrapping_add(1);
+            bytes = bytes.wrapping_add(slot.len());
+            if packets > self.held.packets {
+                break; // a cycle, or a miscount: either way the next check says so
+            }
+            last = here;
+            here = slot.next;
+        }
+        Imbalance::check("packets of a queue", at, self.held.packets.into(), packets.into())?;
+        Imbalance::check("bytes of a queue", at, self.held.bytes.into(), bytes.into())?;
+        if packets > 0 {
+            Imbalance::check("tail of a queue", at, self.tail.into(), last.into())?;
+        }
+        Ok(packets)
+    }
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    /// Goal: both ends of a chain behave as the obvious deque does.
+    /// Method: every history of nine operations out of append, pop head, pop tail.
+    #[test]
+    fn agrees_with_a_deque_on_every_short_history() {
+        for history in 0..3_u32.pow(9) {
+            let (mut slots, mut queue) = ([Slot::EMPTY; 9], Queue::EMPTY);
+            let mut model = VecDeque::new();
+            let mut rest = history;
+            for step in 0..9 {
+                let packet =
+                    Packet { handle: step, len: 64 + step, ecn: Ecn::from_bits(step as u8) };
+                match rest % 3 {
+                    0 => {
+                        queue.append(&mut slots, packet, Nanos(0));
+                        model.push_back(packet);
+                    }
+                    1 => assert_eq!(queue.pop_head(&mut slots), model.pop_front(), "{history}"),
+                    _ => assert_eq!(queue.pop_tail(&mut slots), model.pop_back(), "{history}"),
+                }
+                rest /= 3;
+                assert_eq!(queue.recount(0, &slots), Ok(model.len() as u32), "{history} at {step}");
+                assert_eq!(queue.head_len(&slots), model.front().map(|p| p.len));
+                assert_eq!(queue.backlog().bytes, model.iter().map(|p| p.len).sum::<u32>());
+            }
+        }
+    }
+
+    #[test]
+    fn sojourn_is_exact_to_a_tick_at_every_epoch_and_never_negative() {
+        for epoch in [0, 1 << 31, u64::from(u32::MAX) << TICK_SHIFT, 1 << 53, u64::MAX >> 1] {
+            let (mut slots, mut queue) = ([Slot::EMPTY; 1], Queue::EMPTY);
+            queue.append(&mut slots, Packet::new(0, 1), Nanos(epoch));
+            for ms in [0, 1, 5, 100, 60_000] {
+                let sojourn = slots[0].sojourn(Nanos(epoch).plus(Nanos::from_millis(ms)));
+                assert!(sojourn.0.abs_diff(ms * 1_000_000) <= 1 << TICK_SHIFT, "{epoch} {ms}");
+            }
+            let back = Nanos(epoch.saturating_sub(1 << 30));
+            assert_eq!(slots[0].sojourn(back), Nanos::ZERO);
+        }
+    }
+
+    #[test]
+    fn a_descriptor_is_sixteen_bytes_and_so_is_a_queue() {
+        assert_eq!((size_of::<Slot>(), size_of::<Queue>()), (16, 16));
+    }
+}

@@ -1,0 +1,305 @@
+//! The contract between packets, queues and drops.
+//!
+//! After every call, for packets and for bytes (the length stored at enqueue):
+//!
+//! > offered = rejected + delivered + dropped after acceptance + queued
+//!
+//! and every handle given in comes out exactly once: delivered by [`Scheduler::dequeue`], given to the
+//! [`DropSink`], or handed back in [`Rejected`]. [`Scheduler::recount`] checks the books against the
+//! queues themselves.
+
+use core::fmt;
+
+use crate::{FlowId, Nanos, Packet};
+
+/// Why an accepted packet left without being delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DropReason {
+    /// Room was needed for an arrival: longest-queue drop, or head drop of a FIFO.
+    Overflow,
+    /// The AQM signalled congestion.
+    Aqm,
+    /// A limit was lowered below what was queued.
+    LimitLowered,
+    /// The packet's flow was removed.
+    FlowRemoved,
+    /// The scheduler was emptied by [`Scheduler::drain`].
+    Drained,
+    /// Never accepted: an element of a burst that [`Scheduler::enqueue`] would have rejected.
+    Rejected,
+}
+
+impl DropReason {
+    /// How many reasons count as drops after acceptance (all but [`DropReason::Rejected`]).
+    pub const COUNT: usize = 5;
+    /// The reasons that count as drops after acceptance, in the order of [`crate::Counters::dropped`].
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::Overflow, Self::Aqm, Self::LimitLowered, Self::FlowRemoved, Self::Drained];
+
+    /// Two or three words for tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Overflow => "overflow",
+            Self::Aqm => "aqm",
+            Self::LimitLowered => "limit lowered",
+            Self::FlowRemoved => "flow removed",
+            Self::Drained => "drained",
+            Self::Rejected => "rejected",
+        }
+    }
+}
+
+/// Where packets go that are dropped after they were accepted.
+///
+/// Called inside the operation that drops, at most once per handle. Any `FnMut(Packet, DropReason)`
+/// is one.
+pub trait DropSink {
+    /// Takes `packet` back: its handle is the caller's again.
+    fn dropped(&mut self, packet: Packet, reason: DropReason);
+}
+
+impl<F: FnMut(Packet, DropReason)> DropSink for F {
+    fn dropped(&mut self, packet: Packet, reason: DropReason) {
+        self(packet, reason);
+    }
+}
+
+/// Why a packet was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RejectReason {
+    /// There is no such flow: it was never added, or has been removed.
+    UnknownFlow {
+        /// The flow named.
+        flow: FlowId,
+        /// Flows are numbered below this.
+        flows: u32,
+    },
+    /// The length is outside `1..=max`.
+    Length {
+        /// The length given, in bytes.
+        len: u32,
+        /// The longest packet this flow accepts, in bytes.
+        max: u32,
+    },
+    /// There is no slot for this handle.
+    UnknownHandle {
+        /// The handle given.
+        handle: u32,
+        /// Handles are numbered below this.
+        slots: u32,
+    },
+    /// A packet with this handle is queued already.
+    HandleInUse {
+        /// The handle given.
+        handle: u32,
+    },
+    /// The packet does not fit into the limits, and nothing else is dropped for it.
+    Full {
+        /// The limits in force.
+        limits: Limits,
+    },
+}
+
+impl fmt::Display for RejectReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::UnknownFlow { flow, flows } => {
+                write!(f, "flow {} is not one of the flows added below {flows}", flow.0)
+            }
+            Self::Length { len, max } => write!(f, "length {len} is outside 1..={max} bytes"),
+            Self::UnknownHandle { handle, slots } => {
+                write!(f, "handle {handle} is not below the {slots} slots")
+            }
+            Self::HandleInUse { handle } => write!(f, "handle {handle} is queued already"),
+            Self::Full { limits } => write!(
+                f,
+                "the packet does not fit into {} packets and {} bytes",
+                limits.packets, limits.bytes
+            ),
+        }
+    }
+}
+
+/// A packet that was not accepted, handed back with the reason. The scheduler is as it was, but for
+/// the count of rejections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejected {
+    /// The packet, the caller's again.
+    pub packet: Packet,
+    /// Why.
+    pub reason: RejectReason,
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "packet {} rejected: {}", self.packet.handle, self.reason)
+    }
+}
+
+impl core::error::Error for Rejected {}
+
+/// What may be queued at once. Both hold after every call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Packets. 0 rejects everything.
+    pub packets: u32,
+    /// Bytes. 0 rejects everything; above [`Limits::MAX_BYTES`] counts as that.
+    pub bytes: u32,
+}
+
+impl Limits {
+    /// The highest byte limit: one longest packet below 2^32, so that the arrival that overflows the
+    /// limit still fits into the counters.
+    pub const MAX_BYTES: u32 = u32::MAX - Packet::MAX_LEN;
+    /// As many packets as there are slots, and [`Limits::MAX_BYTES`].
+    pub const NONE: Self = Self { packets: u32::MAX, bytes: Self::MAX_BYTES };
+
+    /// At most `packets` packets, whatever their length.
+    #[must_use]
+    pub const fn packets(packets: u32) -> Self {
+        Self { packets, ..Self::NONE }
+    }
+
+    /// At most `bytes` bytes, however many packets.
+    #[must_use]
+    pub const fn bytes(bytes: u32) -> Self {
+        Self { bytes, ..Self::NONE }
+    }
+
+    pub(crate) const fn clamped(self) -> Self {
+        let bytes = if self.bytes < Self::MAX_BYTES { self.bytes } else { Self::MAX_BYTES };
+        Self { bytes, ..self }
+    }
+}
+
+/// Packets and bytes held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Packets.
+    pub packets: u32,
+    /// Bytes, as given at enqueue.
+    pub bytes: u32,
+}
+
+/// A queue of packets that decides who is next and who is dropped.
+///
+/// Object-safe. Nothing allocates, nothing blocks, and the work of a call does not depend on how much
+/// is queued, except where a method says so.
+pub trait Scheduler {
+    /// Takes `packet` into the queue of `flow` at instant `now`.
+    ///
+    /// `Ok` says that this packet is queued; packets that had to give way went to `drops`.
+    ///
+    /// # Errors
+    /// [`Rejected`] hands the packet back; it was not given to `drops`.
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected>;
+
+    /// Takes out the packet that leaves next, if one may leave at `now`.
+    ///
+    /// Packets that an AQM drops on the way go to `drops`.
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet>;
+
+    /// What [`Scheduler::dequeue`] would return at `now`; changes nothing.
+    fn peek(&self, now: Nanos) -> Option<Packet>;
+
+    /// When a [`Scheduler::dequeue`] that returns `None` at `now` is worth repeating.
+    ///
+    /// `None`: not before something is enqueued. `Some(now)`: a packet is ready. Later than `now`: a
+    /// shaper is closed until then.
+    fn poll_at(&self, now: Nanos) -> Option<Nanos>;
+
+    /// What is queued.
+    fn backlog(&self) -> Backlog;
+
+    /// What has happened since construction, over all flows.
+    fn counters(&self) -> crate::Counters;
+
+    /// What has happened to `flow`, where that is recorded; see the implementor.
+    fn flow_counters(&self, flow: FlowId) -> Option<crate::Counters>;
+
+    /// The limits in force.
+    fn limits(&self) -> Limits;
+
+    /// Changes the limits. What exceeds them is dropped at once, in the order and with the victims
+    /// that an overflow would choose; the rest stays as it is. Cost: O(packets dropped).
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink);
+
+    /// Gives every packet back to `drops`; the configuration stays. Cost: O(packets).
+    fn drain(&mut self, drops: &mut dyn DropSink);
+
+    /// Enqueues a burst in order, at one instant; returns how many were accepted. Rejected packets go
+    /// to `drops` with [`DropReason::Rejected`].
+    fn enqueue_burst(
+        &mut self,
+        now: Nanos,
+        burst: &[(FlowId, Packet)],
+        drops: &mut dyn DropSink,
+    ) -> usize {
+        let mut accepted = 0;
+        for &(flow, packet) in burst {
+            match self.enqueue(now, flow, packet, drops) {
+                Ok(()) => accepted += 1,
+                Err(rejected) => drops.dropped(rejected.packet, DropReason::Rejected),
+            }
+        }
+        accepted
+    }
+
+    /// Fills `out` from the front with what leaves next at `now`; returns how many. The rest of `out`
+    /// is untouched.
+    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
+        let mut filled = 0;
+        for place in out {
+            let Some(packet) = self.dequeue(now, drops) else { break };
+            *place = packet;
+            filled += 1;
+        }
+        filled
+    }
+
+    /// Counts everything anew and compares it with the books. For tests: O(slots + flows).
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    fn recount(&self) -> Result<(), Imbalance>;
+}
+
+/// A place where the books and the queues disagree: always a bug of this library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Imbalance {
+    /// The identity that is broken.
+    pub what: &'static str,
+    /// Where: a flow, a handle or a group, as `what` says.
+    pub at: u32,
+    /// What the books say.
+    pub booked: u64,
+    /// What was counted.
+    pub counted: u64,
+}
+
+impl Imbalance {
+    /// `Ok` if the two agree.
+    ///
+    /// # Errors
+    /// The imbalance, if they do not.
+    pub const fn check(what: &'static str, at: u32, booked: u64, counted: u64) -> Result<(), Self> {
+        if booked == counted { Ok(()) } else { Err(Self { what, at, booked, counted }) }
+    }
+}
+
+impl fmt::Display for Imbalance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, at, booked, counted } = self;
+        write!(f, "{what} at {at}: booked {booked}, counted {counted}")
+    }
+}
+
+impl core::error::Error for Imbalance {}
