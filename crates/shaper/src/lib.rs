@@ -1,4 +1,30 @@
 //! When the next packet may leave.
+//!
+//! [`Overhead`] says how many bytes a packet is on the wire, [`Rate`] how long they take, and
+//! [`Shaper`] when the line is free again.
+//!
+//! The types are plain values without memory of their own, time is an argument, and no code here
+//! divides, allocates, loops or panics while packets pass.
+//!
+//! ```
+//! use sched_core::Nanos;
+//! use shaper::{Overhead, Rate, Shaper};
+//!
+//! // An ADSL uplink: 1 Mbit/s of cells, PPPoE.
+//! let link = Overhead::from_keywords("pppoe-llcsnap", 0)?;
+//! let mut line = Shaper::new(Rate::megabits_per_second(1)?);
+//!
+//! let mut now = Nanos::ZERO;
+//! for len in [1_500, 40, 40] {
+//!     // A device would sleep or do other work until then.
+//!     now = now.max(line.due());
+//!     assert!(line.is_open(now));
+//!     line.charge(now, link.wire_len(len));
+//! }
+//! // 33 cells and twice two: 37 · 53 bytes of 8 µs.
+//! assert_eq!(line.due(), Nanos::from_micros(37 * 53 * 8));
+//! # Ok::<(), Box<dyn core::error::Error>>(())
+//! ```
 #![no_std]
 #![deny(
     clippy::indexing_slicing,
@@ -28,3 +54,13 @@
 )]
 #[cfg(test)]
 extern crate std;
+
+mod clock;
+mod keywords;
+mod overhead;
+mod rate;
+
+pub use clock::Shaper;
+pub use keywords::KeywordError;
+pub use overhead::{Framing, Overhead, OverheadError};
+pub use rate::{Rate, RateError};

@@ -1,0 +1,290 @@
+//! How fast the line is: a validated number of bits per second, and the exact time a packet takes.
+//!
+//! A packet of `n` bytes takes `n · 8·10⁹ / rate` nanoseconds. A rate that kept whole nanoseconds
+//! per byte would run 750 Mbit/s as 800; one that kept a rounded fixed-point figure would drift.
+//! Time is therefore counted in units of 1/rate of a nanosecond, where every packet is an integer,
+//! and the remainder below one nanosecond is carried from packet to packet.
+//!
+//! Cost: two multiplications and one correction step a packet; the one division is at construction.
+
+use core::fmt;
+use core::num::NonZeroU64;
+
+use sched_core::Nanos;
+
+/// Bits in a byte × nanoseconds in a second.
+const BIT_NANOS_PER_BYTE_SECOND: u64 = 8_000_000_000;
+
+/// The longest packet whose time is exact: 2³¹ bytes, far above any packet cap. A longer one is
+/// charged as this long.
+///
+/// The product with 8·10⁹ and a carried remainder (< 4·10¹¹) is below 1.72·10¹⁹ < 2⁶⁴.
+const LONGEST: u32 = 1 << 31;
+
+/// The speed at which packets leave: 1 kbit/s to 400 Gbit/s, stopped, or unlimited.
+///
+/// The number 0 is refused, because some tools read it as "stopped" and others as "unlimited";
+/// here both have a name, [`Rate::STOPPED`] and [`Rate::UNLIMITED`].
+///
+/// ```
+/// use shaper::{Rate, RateError};
+/// use sched_core::Nanos;
+///
+/// let line = Rate::bits_per_second(1_000_000)?;
+/// assert_eq!(line.time_of(1_500), Nanos::from_millis(12));
+/// assert!(Rate::bits_per_second(0).is_err());
+/// # Ok::<(), RateError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rate(Kind);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Stopped,
+    Limited(Limited),
+    Unlimited,
+}
+
+impl Rate {
+    /// Nothing leaves. The queue behind keeps accepting within its limits.
+    pub const STOPPED: Self = Self(Kind::Stopped);
+    /// Every packet leaves at once: no shaping.
+    pub const UNLIMITED: Self = Self(Kind::Unlimited);
+    /// The slowest rate that can be set, in bits per second.
+    pub const MIN_BITS_PER_SECOND: u64 = 1_000;
+    /// The fastest rate that can be set, in bits per second.
+    pub const MAX_BITS_PER_SECOND: u64 = 400_000_000_000;
+
+    /// A rate of `bps` bits per second.
+    ///
+    /// # Errors
+    /// [`RateError`] unless [`MIN_BITS_PER_SECOND`](Self::MIN_BITS_PER_SECOND) `≤ bps ≤`
+    /// [`MAX_BITS_PER_SECOND`](Self::MAX_BITS_PER_SECOND).
+    pub const fn bits_per_second(bps: u64) -> Result<Self, RateError> {
+        if bps < Self::MIN_BITS_PER_SECOND || bps > Self::MAX_BITS_PER_SECOND {
+            return Err(RateError { bits_per_second: bps });
+        }
+        match NonZeroU64::new(bps) {
+            Some(bps) => Ok(Self(Kind::Limited(Limited::new(bps)))),
+            None => Err(RateError { bits_per_second: bps }),
+        }
+    }
+
+    /// A rate of `kbps` thousand bits per second.
+    ///
+    /// # Errors
+    /// As [`bits_per_second`](Self::bits_per_second).
+    pub const fn kilobits_per_second(kbps: u64) -> Result<Self, RateError> {
+        Self::bits_per_second(kbps.saturating_mul(1_000))
+    }
+
+    /// A rate of `mbps` million bits per second.
+    ///
+    /// # Errors
+    /// As [`bits_per_second`](Self::bits_per_second).
+    pub const fn megabits_per_second(mbps: u64) -> Result<Self, RateError> {
+        Self::bits_per_second(mbps.saturating_mul(1_000_000))
+    }
+
+    /// The rate in bits per second: 0 when stopped, `None` when unlimited.
+    #[must_use]
+    pub const fn as_bits_per_second(self) -> Option<u64> {
+        match self.0 {
+            Kind::Stopped => Some(0),
+            Kind::Limited(limited) => Some(limited.bps.get()),
+            Kind::Unlimited => None,
+        }
+    }
+
+    /// How long `wire_len` bytes take, rounded up to a whole nanosecond: zero when unlimited,
+    /// [`Nanos::MAX`] when stopped.
+    #[must_use]
+    pub const fn time_of(self, wire_len: u32) -> Nanos {
+        match self.0 {
+            Kind::Stopped => Nanos::MAX,
+            Kind::Limited(limited) => limited.after(Tick::ZERO, wire_len).ceil(),
+            Kind::Unlimited => Nanos::ZERO,
+        }
+    }
+
+    /// The arithmetic of a rate between the two extremes.
+    pub(crate) const fn limited(self) -> Option<Limited> {
+        match self.0 {
+            Kind::Limited(limited) => Some(limited),
+            Kind::Stopped | Kind::Unlimited => None,
+        }
+    }
+
+    pub(crate) const fn is_unlimited(self) -> bool {
+        matches!(self.0, Kind::Unlimited)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Kind::Stopped => f.write_str("stopped"),
+            Kind::Limited(limited) => write!(f, "{} bit/s", limited.bps),
+            Kind::Unlimited => f.write_str("unlimited"),
+        }
+    }
+}
+
+/// A rate that no line here can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateError {
+    /// What was asked for, in bits per second; `u64::MAX` if it did not fit.
+    pub bits_per_second: u64,
+}
+
+impl fmt::Display for RateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "rate {} bit/s is outside {}..={} (for no traffic or no limit say STOPPED or UNLIMITED)",
+            self.bits_per_second,
+            Rate::MIN_BITS_PER_SECOND,
+            Rate::MAX_BITS_PER_SECOND
+        )
+    }
+}
+
+impl core::error::Error for RateError {}
+
+/// A finite rate and what is precomputed of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Limited {
+    bps: NonZeroU64,
+    /// ⌊(2⁶⁴ − 1) / bps⌋.
+    reciprocal: u64,
+}
+
+/// An exact instant: `ns + fraction / rate` nanoseconds, `fraction < rate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tick {
+    pub(crate) ns: u64,
+    pub(crate) fraction: u64,
+}
+
+impl Tick {
+    pub(crate) const ZERO: Self = Self::at(Nanos::ZERO);
+
+    pub(crate) const fn at(instant: Nanos) -> Self {
+        Self { ns: instant.0, fraction: 0 }
+    }
+
+    /// The first whole nanosecond that is not before this instant.
+    pub(crate) const fn ceil(self) -> Nanos {
+        Nanos(self.ns.saturating_add((self.fraction != 0) as u64))
+    }
+}
+
+impl Limited {
+    #[allow(clippy::integer_division, reason = "at construction only; the divisor is non-zero")]
+    const fn new(bps: NonZeroU64) -> Self {
+        Self { bps, reciprocal: u64::MAX / bps.get() }
+    }
+
+    /// The instant `wire_len` bytes after `start`, exactly; saturates at the end of time.
+    #[inline]
+    pub(crate) const fn after(self, start: Tick, wire_len: u32) -> Tick {
+        let len = if wire_len < LONGEST { wire_len } else { LONGEST };
+        let units = len as u64 * BIT_NANOS_PER_BYTE_SECOND + start.fraction;
+        // With d = bps and m = ⌊(2⁶⁴−1)/d⌋: 2⁶⁴ − d·m ≤ d, so units/d − units·m/2⁶⁴ ≤ units/2⁶⁴
+        // < 1, and the floor of the product is the quotient or one less. One step corrects it.
+        let mut whole = high_half(units, self.reciprocal);
+        let mut fraction = units - whole * self.bps.get();
+        if fraction >= self.bps.get() {
+            whole += 1;
+            fraction -= self.bps.get();
+        }
+        match start.ns.checked_add(whole) {
+            Some(ns) => Tick { ns, fraction },
+            None => Tick::at(Nanos::MAX),
+        }
+    }
+}
+
+/// The upper 64 of the 128 bits of `a · b`.
+#[allow(clippy::cast_possible_truncation, reason = "128 − 64 bits are left")]
+const fn high_half(a: u64, b: u64) -> u64 {
+    ((a as u128 * b as u128) >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn only_the_ends_of_the_range_and_what_lies_between_are_rates() {
+        for bps in [1_000, 1_001, 750_000_000, 399_999_999_999, 400_000_000_000] {
+            assert_eq!(Rate::bits_per_second(bps).unwrap().as_bits_per_second(), Some(bps));
+        }
+        for bps in [0, 1, 999, 400_000_000_001, u64::MAX] {
+            assert_eq!(Rate::bits_per_second(bps), Err(RateError { bits_per_second: bps }));
+        }
+        assert_eq!(
+            Rate::megabits_per_second(u64::MAX),
+            Err(RateError { bits_per_second: u64::MAX })
+        );
+        assert_eq!(Rate::kilobits_per_second(12), Rate::bits_per_second(12_000));
+        assert_eq!(Rate::megabits_per_second(12), Rate::bits_per_second(12_000_000));
+    }
+
+    #[test]
+    fn an_error_names_the_value_and_the_range() {
+        assert_eq!(
+            Rate::bits_per_second(7).unwrap_err().to_string(),
+            "rate 7 bit/s is outside 1000..=400000000000 \
+             (for no traffic or no limit say STOPPED or UNLIMITED)"
+        );
+    }
+
+    #[test]
+    fn stopped_never_ends_and_unlimited_takes_no_time() {
+        assert_eq!(Rate::STOPPED.time_of(0), Nanos::MAX);
+        assert_eq!(Rate::UNLIMITED.time_of(u32::MAX), Nanos::ZERO);
+        assert_eq!(Rate::STOPPED.as_bits_per_second(), Some(0));
+        assert_eq!(Rate::UNLIMITED.as_bits_per_second(), None);
+    }
+
+    /// Goal: quotient and remainder are those of the division they replace, at the edges too.
+    /// Method: 128-bit division for lengths and remainders at both ends of their ranges, at
+    /// powers of two, ten and primes, where a reciprocal is most and least exact.
+    #[test]
+    fn the_reciprocal_divides_exactly() {
+        let mut rates = std::vec![1_009, 3_999_999_979, 4_294_967_291, 399_999_999_959];
+        for power in 10..39 {
+            rates.extend([(1_u64 << power) - 1, 1 << power, (1 << power) + 1]);
+        }
+        rates.extend((3..12).map(|power| 10_u64.pow(power)));
+        rates.push(400_000_000_000);
+        rates.retain(|&bps| (1_000..=400_000_000_000).contains(&bps));
+        for bps in rates {
+            let limited = Rate::bits_per_second(bps).unwrap().limited().unwrap();
+            for len in [0, 1, 63, 64, 1_500, 65_535, 1 << 20, LONGEST - 1, LONGEST] {
+                for fraction in [0, 1, bps / 2, bps - 1] {
+                    let units = u128::from(len) * 8_000_000_000 + u128::from(fraction);
+                    let tick = limited.after(Tick { ns: 5, fraction }, len);
+                    assert_eq!(u128::from(tick.ns), 5 + units / u128::from(bps), "{bps} {len}");
+                    assert_eq!(u128::from(tick.fraction), units % u128::from(bps), "{bps} {len}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_packet_longer_than_any_counts_as_the_longest() {
+        let rate = Rate::bits_per_second(1_000).unwrap();
+        assert_eq!(rate.time_of(u32::MAX), rate.time_of(LONGEST));
+        assert!(rate.time_of(LONGEST - 1) < rate.time_of(LONGEST));
+    }
+
+    #[test]
+    fn time_ends_and_does_not_wrap() {
+        let limited = Rate::bits_per_second(1_000).unwrap().limited().unwrap();
+        let end = limited.after(Tick { ns: u64::MAX - 3, fraction: 0 }, 1);
+        assert_eq!(end, Tick::at(Nanos::MAX));
+    }
+}
