@@ -10,8 +10,10 @@
 //! - [`rng`]: one seed, one named stream per source
 //! - [`source`]: what sends without listening: constant rate, calls, on–off
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and what a caller hears
+//! - [`figure`]: a table as text, for the diff; a chart as SVG, for the eye
 
 pub mod event;
+pub mod figure;
 pub mod measure;
 pub mod rng;
 pub mod source;

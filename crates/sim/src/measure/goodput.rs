@@ -62,8 +62,7 @@ impl Loss {
 /// was shared, fairly or not.
 #[must_use]
 pub fn jain(shares: &[u64]) -> Option<f64> {
-    // Integers up to the division: n sums of 2^64 squared fit a u128 only for small shares, floats
-    // round. Shares are bytes or bits per second, below 2^53, so each is exact as a float.
+    // Shares are bytes or bits per second, below 2^53, so each is exact as a float.
     let sum: f64 = shares.iter().map(|&share| share as f64).sum();
     let squares: f64 = shares.iter().map(|&share| share as f64 * share as f64).sum();
     (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))

@@ -1,0 +1,185 @@
+//! Text tables with aligned columns, and numbers with fixed decimals.
+
+use core::fmt::{self, Display};
+use core::num::NonZeroU64;
+
+use freeboard::sched_core::Nanos;
+
+/// A column: its heading, and the side its cells lean to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Column {
+    /// For words.
+    Left(&'static str),
+    /// For numbers, so that equal decimals stand below each other.
+    Right(&'static str),
+}
+
+/// A table of `N` columns.
+///
+/// ```
+/// use sim::figure::{Column::{Left, Right}, Table};
+/// let mut table = Table::new([Left("queue"), Right("p99 ms")]);
+/// table.row([&"fifo", &"431.20"]);
+/// table.row([&"sqf", &"9.75"]);
+/// assert_eq!(table.to_string(), "\
+/// queue  p99 ms
+/// -----  ------
+/// fifo   431.20
+/// sqf      9.75
+/// ");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table<const N: usize> {
+    columns: [Column; N],
+    rows: Vec<[String; N]>,
+}
+
+impl<const N: usize> Table<N> {
+    /// A table without rows.
+    #[must_use]
+    pub const fn new(columns: [Column; N]) -> Self {
+        Self { columns, rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub fn row(&mut self, cells: [&dyn Display; N]) {
+        self.rows.push(cells.map(ToString::to_string));
+    }
+
+    /// Number of rows below the heading.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether there are no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    fn write_row(&self, f: &mut fmt::Formatter<'_>, cells: [&str; N]) -> fmt::Result {
+        let mut line = String::new();
+        for (index, cell) in cells.into_iter().enumerate() {
+            let gap = if index == 0 { "" } else { "  " };
+            let fill = " ".repeat(self.width(index).saturating_sub(cell.chars().count()));
+            let (before, after) = match self.columns[index] {
+                Column::Left(_) => ("", fill.as_str()),
+                Column::Right(_) => (fill.as_str(), ""),
+            };
+            for part in [gap, before, cell, after] {
+                line.push_str(part);
+            }
+        }
+        // No line ends in blanks: editors strip them, and a recorded table would differ.
+        writeln!(f, "{}", line.trim_end())
+    }
+
+    /// Width in characters; what the field writes (–, µ, ≥) takes one cell each.
+    fn width(&self, index: usize) -> usize {
+        let heading = self.columns[index].heading();
+        let cells = self.rows.iter().map(|row| row[index].as_str());
+        cells.chain([heading]).map(|cell| cell.chars().count()).max().unwrap_or(0)
+    }
+}
+
+impl Column {
+    const fn heading(self) -> &'static str {
+        match self {
+            Self::Left(heading) | Self::Right(heading) => heading,
+        }
+    }
+}
+
+impl<const N: usize> Display for Table<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_row(f, self.columns.map(Column::heading))?;
+        let rules: [String; N] = core::array::from_fn(|index| "-".repeat(self.width(index)));
+        self.write_row(f, rules.each_ref().map(String::as_str))?;
+        for row in &self.rows {
+            self.write_row(f, row.each_ref().map(String::as_str))?;
+        }
+        Ok(())
+    }
+}
+
+/// `value / unit` with `decimals` digits after the point, rounded half up, in integers alone.
+/// More than 18 decimals count as 18.
+#[must_use]
+pub fn decimal(value: u64, unit: NonZeroU64, decimals: u32) -> String {
+    let scale = 10_u128.pow(decimals.min(18));
+    let unit = u128::from(unit.get());
+    let scaled = (u128::from(value) * scale + unit / 2) / unit;
+    match decimals.min(18) as usize {
+        0 => scaled.to_string(),
+        digits => format!("{}.{:0digits$}", scaled / scale, scaled % scale),
+    }
+}
+
+/// A time in milliseconds with two decimals; `–` if there is none.
+#[must_use]
+pub fn millis(time: Option<Nanos>) -> String {
+    const MILLISECOND: NonZeroU64 = NonZeroU64::new(1_000_000).unwrap();
+    time.map_or_else(|| "–".to_owned(), |time| decimal(time.0, MILLISECOND, 2))
+}
+
+/// A float with fixed decimals; `–` if it is not a number or infinite. Zero has no sign.
+#[must_use]
+pub fn fixed(value: f64, decimals: usize) -> String {
+    if !value.is_finite() {
+        return "–".to_owned();
+    }
+    // Rust prints the exact value of the float, rounded once, half to even: no platform's printf.
+    let text = format!("{value:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(digits) if digits.chars().all(|c| matches!(c, '0' | '.')) => digits.to_owned(),
+        _ => text,
+    }
+}
+
+/// A ratio as a percentage with fixed decimals and without the sign, for a column headed `%`.
+#[must_use]
+pub fn percent(ratio: f64, decimals: usize) -> String {
+    fixed(ratio * 100.0, decimals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table =
+            Table::new([Column::Left("queue"), Column::Right("loss %"), Column::Left("note")]);
+        table.row([&"drr", &percent(0.5, 1), &""]);
+        table.row([&"a longer name", &"–", &"≥ 3 µs"]);
+        let expected = "\
+queue          loss %  note
+-------------  ------  ------
+drr              50.0
+a longer name       –  ≥ 3 µs
+";
+        assert_eq!(table.to_string(), expected);
+        assert_eq!((table.len(), table.is_empty()), (2, false));
+    }
+
+    #[test]
+    fn decimals_are_rounded_half_up_in_integers() {
+        let unit = |unit| NonZeroU64::new(unit).unwrap();
+        assert_eq!(decimal(1_999, unit(1_000), 2), "2.00");
+        assert_eq!(decimal(1_994, unit(1_000), 2), "1.99");
+        assert_eq!(decimal(5, unit(1_000), 2), "0.01");
+        assert_eq!(decimal(4, unit(1_000), 2), "0.00");
+        assert_eq!(decimal(2, unit(3), 0), "1");
+        assert_eq!(decimal(u64::MAX, unit(1), 18).len(), 20 + 1 + 18);
+        assert_eq!(millis(Some(Nanos(12_345_678))), "12.35");
+        assert_eq!(millis(None), "–");
+    }
+
+    #[test]
+    fn floats_have_no_negative_zero_and_no_nan() {
+        let cells = [0.0, -0.0, -0.004, -0.006, 2.5, f64::NAN, f64::INFINITY];
+        let text = cells.map(|value| fixed(value, 2));
+        assert_eq!(text, ["0.00", "0.00", "0.00", "-0.01", "2.50", "–", "–"]);
+    }
+}
