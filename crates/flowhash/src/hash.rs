@@ -1,0 +1,58 @@
+//! The keyed hash, and why its key is secret.
+//!
+//! Queues are few and flows are many, so some flows share a queue. Whoever can compute the hash
+//! chooses who shares: a flood whose every flow lands in the set of one victim takes the victim's
+//! queue, and no scheduler behind it can tell. With a keyed pseudo-random function an attacker
+//! who does not know the key does no better than throwing flows at random, and pays for the whole
+//! table to meet one victim (`SipHash`, Aumasson and Bernstein 2012, §7). Hence:
+//!
+//! - the key comes from the caller's random source, one per queueing instance, and no type here
+//!   has a default key;
+//! - neither keys nor hashes belong in logs, statistics or replies: `Debug` shows no key;
+//! - a new key may be taken at any time. Flows then get new labels and new queues, and what the old
+//!   queues hold drains: once, a flow's packets may leave out of order.
+//!
+//! The result has 32 bits because tags have: among 2^20 active flows of one table a flow shares
+//! set and tag with another with a probability below 2^20 / 2^32 = 1 / 4,096; then the two share a
+//! queue, which is what a full set does as well.
+//!
+//! A network card's hash needs no type: hand the number to [`Table::lookup`](crate::Table::lookup),
+//! through [`mix`] where the card has spent its low bits on choosing a receive queue.
+
+mod halfsiphash;
+mod siphash;
+
+pub use halfsiphash::{HalfSipHash, HalfSipHash13};
+pub use siphash::SipHash13;
+
+/// A keyed pseudo-random function from bytes to labels.
+///
+/// Implementations are deterministic: one key and one input give one output on every target.
+pub trait FlowHasher {
+    /// Hashes `bytes`, all 32 bits of the result equally good.
+    ///
+    /// The table takes its index from the low bits and its tag from the whole, so a weak function
+    /// (a sum, a truncated address) fills a few sets and leaves the others idle.
+    fn hash(&self, bytes: &[u8]) -> u32;
+}
+
+impl<H: FlowHasher + ?Sized> FlowHasher for &H {
+    #[inline]
+    fn hash(&self, bytes: &[u8]) -> u32 {
+        (**self).hash(bytes)
+    }
+}
+
+/// Spreads a number from elsewhere over all 32 bits, one to one.
+///
+/// Receive-side scaling picks the core from the low bits of the card's hash, so that on one core
+/// those bits are (nearly) constant and a table indexed by them would use a fraction of its sets.
+/// Being a bijection it makes no two flows equal; being unkeyed it adds no secrecy: the card's own
+/// key must be secret. Constants: the finaliser of MurmurHash3 (32 bits).
+#[inline]
+#[must_use]
+pub const fn mix(hash: u32) -> u32 {
+    let hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
+    let hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
+    hash ^ (hash >> 16)
+}

@@ -1,0 +1,183 @@
+//! IPv4 and IPv6 up to the ports: options, extension headers, fragments.
+
+use super::{Ending, Ip, MAX_EXTENSION_HEADERS, Parsed};
+use crate::{FlowKey, Transport};
+
+// Protocol numbers (IANA). The first five are the extension headers that are walked.
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION_OPTIONS: u8 = 60;
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const DCCP: u8 = 33;
+const ESP: u8 = 50;
+const ICMPV6: u8 = 58;
+const SCTP: u8 = 132;
+const UDP_LITE: u8 = 136;
+
+/// Reads an IPv4 packet that begins `offset` bytes into its frame (RFC 791 §3.1).
+///
+/// # Errors
+///
+/// `Truncated` or `Malformed` when there are no addresses to make a key of.
+pub(super) fn v4(packet: &[u8], offset: usize) -> Result<Parsed, Ending> {
+    let header = packet.first_chunk::<20>().ok_or(Ending::Truncated)?;
+    if header[0] >> 4 != 4 {
+        return Err(Ending::Malformed);
+    }
+    let header_length = usize::from(header[0] & 0x0f) * 4;
+    let total_length = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    // Segmentation offload hands over packets above 65,535 bytes with a length of 0.
+    let end = if total_length == 0 { packet.len() } else { total_length.min(packet.len()) };
+    let upper = if header_length < 20 || (total_length != 0 && total_length < header_length) {
+        Upper::stopped(header[9], Ending::Malformed, 0)
+    } else if u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0 {
+        // More fragments follow, or this one does not begin the packet.
+        Upper::stopped(header[9], Ending::Fragment, header_length)
+    } else {
+        match packet.get(header_length..end) {
+            None => Upper::stopped(header[9], Ending::Truncated, 0),
+            Some(payload) => walk(header[9], payload, header_length, false),
+        }
+    };
+    Ok(Parsed {
+        key: FlowKey::V4 {
+            src: [header[12], header[13], header[14], header[15]],
+            dst: [header[16], header[17], header[18], header[19]],
+            transport: upper.transport,
+        },
+        ip: Some(Ip {
+            offset,
+            traffic_class: header[1],
+            upper_offset: offset.saturating_add(upper.offset),
+        }),
+        ending: upper.ending,
+    })
+}
+
+/// Reads an IPv6 packet that begins `offset` bytes into its frame (RFC 8200 §3).
+///
+/// # Errors
+///
+/// `Truncated` or `Malformed` when there are no addresses to make a key of.
+pub(super) fn v6(packet: &[u8], offset: usize) -> Result<Parsed, Ending> {
+    let (header, payload) = packet.split_first_chunk::<40>().ok_or(Ending::Truncated)?;
+    if header[0] >> 4 != 6 {
+        return Err(Ending::Malformed);
+    }
+    let (fixed, addresses) = header.split_first_chunk::<8>().ok_or(Ending::Truncated)?;
+    let (src, dst) = addresses.split_first_chunk::<16>().ok_or(Ending::Truncated)?;
+    let dst = dst.first_chunk::<16>().ok_or(Ending::Truncated)?;
+    // 0 is a jumbogram (RFC 2675) or segmentation offload: as far as there are bytes.
+    let payload = match usize::from(u16::from_be_bytes([fixed[4], fixed[5]])) {
+        0 => payload,
+        length => payload.get(..length).unwrap_or(payload),
+    };
+    let upper = walk(fixed[6], payload, 40, true);
+    Ok(Parsed {
+        key: FlowKey::V6 { src: *src, dst: *dst, transport: upper.transport },
+        ip: Some(Ip {
+            offset,
+            traffic_class: (fixed[0] << 4) | (fixed[1] >> 4),
+            upper_offset: offset.saturating_add(upper.offset),
+        }),
+        ending: upper.ending,
+    })
+}
+
+/// The end of the walk.
+struct Upper {
+    transport: Transport,
+    ending: Ending,
+    /// From the start of the IP header.
+    offset: usize,
+}
+
+impl Upper {
+    /// A walk that stopped before the ports: every such ending leaves them 0, so that it cannot
+    /// tell two fragments of one packet apart.
+    fn stopped(protocol: u8, ending: Ending, offset: usize) -> Self {
+        Self { transport: Transport { protocol, ..Transport::default() }, ending, offset }
+    }
+}
+
+/// Walks from `protocol`, whose header begins `rest` at `offset`, to the upper layer.
+///
+/// IPv6 chains five kinds of header (RFC 8200 §4, RFC 4302 §2); IPv4 has of these only the
+/// authentication header. At most [`MAX_EXTENSION_HEADERS`] steps.
+fn walk(mut protocol: u8, mut rest: &[u8], mut offset: usize, v6: bool) -> Upper {
+    for _ in 0..MAX_EXTENSION_HEADERS {
+        if !is_extension(protocol, v6) {
+            return upper(protocol, rest, offset);
+        }
+        let Some(&[next, length, field0, field1]) = rest.first_chunk::<4>() else {
+            return Upper::stopped(protocol, Ending::Truncated, offset);
+        };
+        let length = match protocol {
+            // In units of 4 bytes, less 2 (RFC 4302 §2.2).
+            AUTHENTICATION => (usize::from(length) + 2) * 4,
+            // Offset and M flag. Both 0 is a whole packet that carries the header (RFC 6946).
+            // Others stop here with the number of this header: the fragments of one packet may
+            // name different next headers (RFC 8200 §4.5), and must not become two flows by it.
+            FRAGMENT if u16::from_be_bytes([field0, field1]) & 0xfff9 != 0 => {
+                return Upper::stopped(FRAGMENT, Ending::Fragment, offset);
+            }
+            FRAGMENT => 8,
+            // In units of 8 bytes, not counting the first.
+            _ => (usize::from(length) + 1) * 8,
+        };
+        let Some(inner) = rest.get(length..) else {
+            return Upper::stopped(protocol, Ending::Truncated, offset);
+        };
+        (protocol, rest, offset) = (next, inner, offset + length);
+    }
+    if is_extension(protocol, v6) {
+        return Upper::stopped(protocol, Ending::TooManyHeaders, offset);
+    }
+    upper(protocol, rest, offset)
+}
+
+fn is_extension(protocol: u8, v6: bool) -> bool {
+    match protocol {
+        AUTHENTICATION => true,
+        HOP_BY_HOP | ROUTING | FRAGMENT | DESTINATION_OPTIONS => v6,
+        _ => false,
+    }
+}
+
+/// Reads what identifies a flow in the upper-layer header that begins `rest`.
+fn upper(protocol: u8, rest: &[u8], offset: usize) -> Upper {
+    let ports = match protocol {
+        // DCCP, SCTP and UDP-Lite begin like UDP (RFC 4340 §5.1, RFC 9260 §3.1, RFC 3828 §3).
+        // ESP begins with its SPI (RFC 4303 §2): tunnels between two gateways stay apart.
+        TCP | UDP | DCCP | ESP | SCTP | UDP_LITE => rest
+            .first_chunk::<4>()
+            .map(|&[s0, s1, d0, d1]| (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]))),
+        ICMP | ICMPV6 => icmp(protocol, rest),
+        _ => return Upper::stopped(protocol, Ending::NoPorts, offset),
+    };
+    match ports {
+        None => Upper::stopped(protocol, Ending::Truncated, offset),
+        Some((src_port, dst_port)) => {
+            let transport = Transport { protocol, src_port, dst_port };
+            Upper { transport, ending: Ending::Ports, offset }
+        }
+    }
+}
+
+/// The identifier of an echo, else 0, and type and code (RFC 792, RFC 4443 §4).
+fn icmp(protocol: u8, rest: &[u8]) -> Option<(u16, u16)> {
+    let &[kind, code] = rest.first_chunk::<2>()?;
+    let is_echo = matches!((protocol, kind), (ICMP, 0 | 8) | (ICMPV6, 128 | 129));
+    let identifier = if is_echo {
+        let &[.., i0, i1] = rest.first_chunk::<6>()?;
+        u16::from_be_bytes([i0, i1])
+    } else {
+        0
+    };
+    Some((identifier, u16::from_be_bytes([kind, code])))
+}

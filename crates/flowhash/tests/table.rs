@@ -1,0 +1,213 @@
+//! The set-associative table against a model made of lists, and its refusals.
+
+use flowhash::{Counts, Line, Lookup, MAX_QUEUES, Outcome, Table, TableError};
+
+/// A table written from the documentation of `lookup`: each queue has an owner or not, and the tag
+/// of whoever owned it last.
+struct Model {
+    queues: u32,
+    ways: u32,
+    owner: Vec<Option<u32>>,
+    tag: Vec<u32>,
+    counts: Counts,
+}
+
+impl Model {
+    fn new(queues: u32, ways: u32) -> Self {
+        let (owner, tag) = (vec![None; queues as usize], vec![0; queues as usize]);
+        Self { queues, ways, owner, tag, counts: Counts::default() }
+    }
+
+    /// The queues of a hash in search order: its group of up to eight cyclically from its own way,
+    /// then with 16 ways the other eight, beginning at the same place.
+    fn order(&self, hash: u32) -> Vec<usize> {
+        let own = hash % self.queues;
+        let group = self.ways.min(8);
+        let mut order = Vec::new();
+        for half in 0..self.ways.div_ceil(8) {
+            let base = ((own / group) ^ half) * group;
+            order.extend((0..group).map(|step| (base + (own + step) % group) as usize));
+        }
+        order
+    }
+
+    fn lookup(&mut self, hash: u32) -> Lookup {
+        let order = self.order(hash);
+        let free = |queue: &&usize| self.owner[**queue].is_none();
+        let answer = |queue: usize, outcome| Lookup { queue: queue as u32, outcome };
+        if let Some(queue) = order.iter().find(|queue| self.owner[**queue] == Some(hash)) {
+            self.counts.hits += 1;
+            return answer(*queue, Outcome::Hit);
+        }
+        let former = order.iter().filter(free).find(|queue| self.tag[**queue] == hash);
+        if let Some(queue) = former.or_else(|| order.iter().find(free)).copied() {
+            self.counts.claims += 1;
+            self.owner[queue] = Some(hash);
+            self.tag[queue] = hash;
+            return answer(queue, Outcome::Claimed);
+        }
+        self.counts.collisions += 1;
+        answer(order[0], Outcome::Collision)
+    }
+
+    fn occupied(&self) -> usize {
+        self.owner.iter().flatten().count()
+    }
+}
+
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Goal: exact queue and outcome, whatever the history.
+/// Method: for every number of ways and several sizes, from the smallest, 60,000 operations (2.4
+/// million in all) on as many flows as keep sets half full, full, or three times overbooked; all
+/// counters recounted from the model after every operation.
+#[test]
+fn agrees_with_the_model_over_millions_of_operations() {
+    let mut seed = 1;
+    let mut total = Counts::default();
+    for ways in [1_u32, 2, 4, 8, 16] {
+        for (queues, flows) in
+            [(1, 1), (1, 3), (2, 3), (2, 12), (4, 48), (8, 8), (8, 200), (128, 64)]
+                .map(|(sets, flows)| (sets * ways, flows * ways))
+        {
+            let lines = vec![Line::EMPTY; queues.div_ceil(8) as usize].into_boxed_slice();
+            let mut table = Table::new(lines, queues, ways).unwrap();
+            let mut model = Model::new(queues, ways);
+            // Flow 0 has hash 0, the tag of lanes never claimed.
+            let hashes: Vec<u32> = (0..u64::from(flows))
+                .map(|flow| (splitmix(&mut (flow * 77)) as u32) * (flow != 0) as u32)
+                .collect();
+            for step in 0..60_000 {
+                let random = splitmix(&mut seed);
+                let hash = hashes[(random >> 32) as usize % hashes.len()];
+                let at = format!("{ways} ways, {queues} queues, {flows} flows, step {step}");
+                if random % 100 < 60 {
+                    let expected = model.owner.iter().position(|owner| *owner == Some(hash));
+                    assert_eq!(table.find(hash), expected.map(|queue| queue as u32), "{at}");
+                    assert_eq!(table.lookup(hash), model.lookup(hash), "{at}");
+                } else {
+                    // Now and then a queue that does not exist.
+                    let queue = (random >> 32) as u32 % (queues + 2);
+                    let expected = model.owner.get_mut(queue as usize).and_then(Option::take);
+                    assert_eq!(table.release(queue), expected.is_some(), "{at}");
+                    assert!(!table.release(queue), "released twice: {at}");
+                    assert!(!table.is_used(queue), "{at}");
+                }
+                assert_eq!(table.counts(), model.counts, "{at}");
+                assert_eq!(table.occupied() as usize, model.occupied(), "{at}");
+            }
+            let used = (0..queues + 9).filter(|queue| table.is_used(*queue)).count();
+            assert_eq!(used, model.occupied());
+            assert_eq!((table.queues(), table.ways()), (queues, ways));
+            total.hits += model.counts.hits;
+            total.claims += model.counts.claims;
+            total.collisions += model.counts.collisions;
+        }
+    }
+    // Each outcome has been met often enough for the agreement to mean something.
+    let Counts { hits, claims, collisions } = total;
+    assert!(hits.min(claims).min(collisions) > 100_000, "{total:?}");
+}
+
+#[test]
+fn a_full_set_shares_the_own_way_and_leaves_its_claimant_alone() {
+    let mut table = Table::new([Line::EMPTY; 1], 8, 8).unwrap();
+    // All of these have way 3 as their own and fill the set from there, cyclically.
+    for (step, queue) in [3, 4, 5, 6, 7, 0, 1, 2].into_iter().enumerate() {
+        let expected = Lookup { queue, outcome: Outcome::Claimed };
+        assert_eq!(table.lookup(8 * step as u32 + 3), expected);
+    }
+    let late = 8 * 100 + 5;
+    for _ in 0..3 {
+        assert_eq!(table.lookup(late), Lookup { queue: 5, outcome: Outcome::Collision });
+        assert_eq!(table.lookup(8 * 2 + 3), Lookup { queue: 5, outcome: Outcome::Hit });
+    }
+    assert_eq!(table.find(late), None);
+    assert!(table.release(1));
+    assert_eq!(table.lookup(late), Lookup { queue: 1, outcome: Outcome::Claimed });
+    assert_eq!(table.lookup(late), Lookup { queue: 1, outcome: Outcome::Hit });
+}
+
+#[test]
+fn a_flow_that_returns_finds_its_former_queue_unless_another_took_it() {
+    let mut table = Table::new([Line::EMPTY; 1], 8, 8).unwrap();
+    let [a, b, c] = [8 + 1, 16 + 1, 24 + 2];
+    assert_eq!(table.lookup(a).queue, 1);
+    assert_eq!(table.lookup(b).queue, 2);
+    assert!(table.release(1) && table.release(2));
+    assert_eq!(table.lookup(b), Lookup { queue: 2, outcome: Outcome::Claimed });
+    assert!(table.release(2));
+    assert_eq!(table.lookup(c), Lookup { queue: 2, outcome: Outcome::Claimed });
+    assert_eq!(table.lookup(b), Lookup { queue: 1, outcome: Outcome::Claimed });
+    assert_eq!(table.lookup(a), Lookup { queue: 3, outcome: Outcome::Claimed });
+}
+
+#[test]
+fn clearing_forgets_flows_and_keeps_counts() {
+    let mut table = Table::new([Line::EMPTY; 2], 16, 16).unwrap();
+    let before = table.lookup(77);
+    table.clear();
+    assert_eq!((table.occupied(), table.find(77)), (0, None));
+    assert!(!table.is_used(before.queue));
+    assert_eq!(table.counts(), Counts { hits: 0, claims: 1, collisions: 0 });
+    assert_eq!(table.lookup(77).outcome, Outcome::Claimed);
+}
+
+#[test]
+fn every_legal_shape_is_accepted_and_every_other_refused() {
+    let mut storage = vec![Line::EMPTY; 32];
+    for ways in 0..=33 {
+        for queues in 0..=257_u32 {
+            let made = Table::new(storage.as_mut_slice(), queues, ways);
+            let found = made.map(|table| (table.queues(), table.ways(), table.occupied()));
+            let expected = if ![1, 2, 4, 8, 16].contains(&ways) {
+                Err(TableError::Ways { ways })
+            } else if !(0..9).any(|bits| 1 << bits == queues) || queues < ways {
+                Err(TableError::Queues { queues, ways })
+            } else {
+                Ok((queues, ways, 0))
+            };
+            assert_eq!(found, expected, "{queues} queues, {ways} ways");
+        }
+    }
+}
+
+#[test]
+fn storage_is_counted_in_lines_of_eight_queues_and_cleared() {
+    let mut storage = vec![Line::EMPTY; MAX_QUEUES as usize / 8];
+    let mut table = Table::new(&mut storage[..], MAX_QUEUES, 8).unwrap();
+    assert_eq!(table.lookup(u32::MAX).queue, MAX_QUEUES - 1);
+    for (lines, queues) in [(0, 1), (0, 8), (1, 16), (127, 1024), (131_071, MAX_QUEUES)] {
+        let needed = queues.div_ceil(8) as usize;
+        assert_eq!(
+            Table::new(&mut storage[..lines], queues, 1).map(|_| ()),
+            Err(TableError::Storage { lines, needed })
+        );
+        let table = Table::new(&mut storage[..needed], queues, 1).unwrap();
+        assert!((0..queues).all(|queue| !table.is_used(queue)));
+    }
+    assert_eq!(
+        Table::new(&mut storage[..], MAX_QUEUES * 2, 8).map(|_| ()),
+        Err(TableError::Queues { queues: MAX_QUEUES * 2, ways: 8 })
+    );
+    assert_eq!(size_of::<Line>(), 64);
+}
+
+#[test]
+fn refusals_name_the_value_and_the_range() {
+    let say = |error: TableError| error.to_string();
+    assert_eq!(say(TableError::Ways { ways: 3 }), "3 ways: must be 1, 2, 4, 8 or 16");
+    assert_eq!(
+        say(TableError::Queues { queues: 12, ways: 8 }),
+        "12 queues: must be a power of two from 8 to 1048576"
+    );
+    assert_eq!(
+        say(TableError::Storage { lines: 1, needed: 2 }),
+        "storage of 1 lines: must be at least 2"
+    );
+}
