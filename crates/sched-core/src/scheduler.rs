@@ -122,8 +122,10 @@ impl fmt::Display for RejectReason {
     }
 }
 
-/// A packet that was not accepted, handed back with the reason. The scheduler is as it was, but for
-/// the count of rejections.
+/// A packet that was not accepted, handed back with the reason.
+///
+/// The scheduler is as it was, but for the count of rejections and for packets that had already given
+/// way when the arrival turned out to be a victim itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejected {
     /// The packet, the caller's again.
