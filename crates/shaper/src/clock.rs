@@ -51,13 +51,23 @@ pub struct Shaper {
     owed: u32,
     owed_from: Nanos,
     catch_up: Nanos,
+    /// Lateness reaches back to here: before it there was nothing to send. [`Nanos::MAX`] until
+    /// something was.
+    backlog_since: Nanos,
 }
 
 impl Shaper {
     /// A line of this rate on which nothing has been sent.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
-        Self { rate, next: Tick::ZERO, owed: 0, owed_from: Nanos::ZERO, catch_up: Nanos::ZERO }
+        Self {
+            rate,
+            next: Tick::ZERO,
+            owed: 0,
+            owed_from: Nanos::ZERO,
+            catch_up: Nanos::ZERO,
+            backlog_since: Nanos::MAX,
+        }
     }
 
     /// The same line for a caller that may come late by up to `span`.
@@ -118,7 +128,8 @@ impl Shaper {
             self.owed = self.owed.saturating_add(wire_len);
         } else {
             // Less than a nanosecond late is not late: the exact instant stays.
-            let earliest = now.since(self.catch_up);
+            self.backlog_since = self.backlog_since.min(now);
+            let earliest = now.since(self.catch_up).max(self.backlog_since);
             if earliest > due {
                 self.next = Tick::at(earliest);
             }
@@ -130,14 +141,11 @@ impl Shaper {
 
     /// A packet arrives at `now` and finds the queue empty: time before it was idle, not late.
     ///
-    /// Only [`with_catch_up`](Self::with_catch_up) makes a difference between the two.
+    /// Without [`with_catch_up`](Self::with_catch_up) there is no difference between the two, and
+    /// this has no effect. It never closes the line.
     #[inline]
-    pub fn wake(&mut self, now: Nanos) {
-        if now > self.next.ceil() {
-            self.next = Tick::at(now);
-            self.owed = 0;
-            self.owed_from = now;
-        }
+    pub const fn wake(&mut self, now: Nanos) {
+        self.backlog_since = now;
     }
 
     /// Changes the rate from the next packet on.
@@ -208,16 +216,21 @@ mod tests {
         let mut line = line(8_000).with_catch_up(Nanos(500_000));
         assert_eq!(line.catch_up(), Nanos(500_000));
         line.charge(Nanos(600_000), 1);
-        assert_eq!(line.due(), Nanos(1_100_000), "half a millisecond of a new line's past");
-        line.charge(Nanos(1_400_000), 1);
-        assert_eq!(line.due(), Nanos(2_100_000), "0.3 ms late, all made up");
-        line.charge(Nanos(2_900_000), 1);
-        assert_eq!(line.due(), Nanos(3_400_000), "0.8 ms late, 0.5 made up");
+        assert_eq!(line.due(), Nanos(1_600_000), "a new line is idle, not late");
+        line.charge(Nanos(1_900_000), 1);
+        assert_eq!(line.due(), Nanos(2_600_000), "0.3 ms late, all made up");
+        line.charge(Nanos(3_400_000), 1);
+        assert_eq!(line.due(), Nanos(3_900_000), "0.8 ms late, 0.5 made up");
         line.wake(Nanos(9_000_000));
-        line.charge(Nanos(9_000_000), 1);
-        assert_eq!(line.due(), Nanos(10_000_000), "idle since 3.4 ms");
+        assert_eq!(line.due(), Nanos(3_900_000), "open, as it was");
+        line.charge(Nanos(9_200_000), 1);
+        assert_eq!(line.due(), Nanos(10_000_000), "idle to 9 ms, then 0.2 ms late");
         line.wake(Nanos(9_500_000));
-        assert_eq!(line.due(), Nanos(10_000_000), "a packet is still on the line");
+        line.charge(Nanos(10_100_000), 1);
+        assert_eq!(line.due(), Nanos(11_000_000), "a packet was on the line until 10 ms");
+        line.wake(Nanos::MAX);
+        line.charge(Nanos(12_000_000), 1);
+        assert_eq!(line.due(), Nanos(13_000_000), "a clock gone mad for a moment harms nothing");
     }
 
     #[test]
@@ -225,7 +238,6 @@ mod tests {
         let mut line = line(8_000);
         line.charge(Nanos(5_000_000), 1);
         assert!(!line.is_open(Nanos(4_000_000)));
-        line.wake(Nanos(0));
         assert_eq!(line.due(), Nanos(6_000_000));
         line.charge(Nanos(0), 1);
         assert_eq!(line.due(), Nanos(7_000_000), "charged while closed: after the other");

@@ -1,7 +1,7 @@
 //! When the next packet may leave.
 //!
-//! [`Overhead`] says how many bytes a packet is on the wire, [`Rate`] how long they take, and
-//! [`Shaper`] when the line is free again.
+//! [`Overhead`] says how many bytes a packet is on the wire, [`Rate`] how long they take,
+//! [`Shaper`] when the line is free again, and [`Shaped`] puts any scheduler in front of it.
 //!
 //! The types are plain values without memory of their own, time is an argument, and no code here
 //! divides, allocates, loops or panics while packets pass.
@@ -59,8 +59,10 @@ mod clock;
 mod keywords;
 mod overhead;
 mod rate;
+mod shaped;
 
 pub use clock::Shaper;
 pub use keywords::KeywordError;
 pub use overhead::{Framing, Overhead, OverheadError};
 pub use rate::{Rate, RateError};
+pub use shaped::Shaped;
