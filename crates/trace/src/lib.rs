@@ -1,0 +1,150 @@
+//! Does every target do the same? A fixed run of each discipline, and the hash of all that came out.
+//!
+//! The same operations must give the same packets, drops and reasons on a 64-bit host and on a
+//! microcontroller. [`ALL`] lists a run for each discipline with the hash it must give: the host's test
+//! asserts it, and so does a firmware program. No allocation, no floats, no host.
+//!
+//! Each run keeps its scheduler on the stack: at most [`STACK_BYTES`].
+#![no_std]
+
+mod disciplines;
+mod hash;
+mod random;
+
+pub use disciplines::{ALL, Run, STACK_BYTES};
+pub use hash::Hash;
+pub use random::Xorshift;
+
+use sched_core::{
+    Backlog, Counters, DropReason, Ecn, FlowId, Limits, Nanos, Packet, RejectReason, Scheduler,
+    Volume,
+};
+
+/// Flows of a run; one more is named now and then, and is unknown.
+pub const FLOWS: u32 = 16;
+/// Handles of a run; one more is named now and then, and is unknown.
+pub const HANDLES: u32 = 128;
+/// The longest packet of a run, in bytes; longer ones are offered now and then.
+pub const MAX_LEN: u32 = 1_514;
+
+/// Does `operations` random operations to `scheduler` and hashes everything that can be seen of them:
+/// packets delivered, packets dropped with their reasons, rejections with theirs, and the books.
+///
+/// `tune` is called now and then with a flow and a random number: there, a discipline adds, changes or
+/// removes the flow, and hashes the packets it gets back.
+pub fn run<S: Scheduler>(
+    scheduler: &mut S,
+    operations: u32,
+    seed: u64,
+    mut tune: impl FnMut(&mut S, FlowId, u32, &mut Hash),
+) -> u64 {
+    let (mut random, mut hash) = (Xorshift::new(seed), Hash::default());
+    let mut now = Nanos(0);
+    for flow in 0..FLOWS {
+        tune(scheduler, FlowId(flow), random.next_u32(), &mut hash);
+    }
+    for _ in 0..operations {
+        now = now.plus(Nanos(u64::from(random.below(1 << 20))));
+        // One operation in 32 is something rare; else arrivals and departures take turns at random.
+        match random.below(64) {
+            0 => tune(scheduler, FlowId(random.below(FLOWS)), random.next_u32(), &mut hash),
+            1 => {
+                let packets = random.below(2 * HANDLES);
+                let limits = Limits { packets, bytes: random.below(1 << 18) };
+                let mut gone = hash;
+                scheduler.set_limits(limits, &mut |packet, reason| gone.drop(packet, reason));
+                hash = gone;
+            }
+            2..34 => {
+                let flow = FlowId(if random.below(64) == 0 { FLOWS } else { random.below(FLOWS) });
+                let packet = arrival(&mut random);
+                let mut gone = hash;
+                let outcome = scheduler
+                    .enqueue(now, flow, packet, &mut |packet, reason| gone.drop(packet, reason));
+                hash = gone;
+                match outcome {
+                    Ok(()) => hash.word(1),
+                    Err(rejected) => {
+                        hash.packet(rejected.packet);
+                        hash.rejection(rejected.reason);
+                    }
+                }
+            }
+            34 if random.below(64) == 0 => {
+                let mut gone = hash;
+                scheduler.drain(&mut |packet, reason| gone.drop(packet, reason));
+                hash = gone;
+            }
+            _ => {
+                let mut gone = hash;
+                let packet =
+                    scheduler.dequeue(now, &mut |packet, reason| gone.drop(packet, reason));
+                hash = gone;
+                match packet {
+                    Some(packet) => hash.packet(packet),
+                    None => hash.word(2),
+                }
+            }
+        }
+        hash.backlog(scheduler.backlog());
+    }
+    hash.counters(&scheduler.counters());
+    hash.value()
+}
+
+fn arrival(random: &mut Xorshift) -> Packet {
+    let handle = random.below(HANDLES + 1);
+    let len = match random.below(8) {
+        0 => random.below(2 * MAX_LEN),
+        1..4 => 64,
+        _ => random.below(MAX_LEN) + 1,
+    };
+    Packet { handle, len, ecn: Ecn::from_bits(random.byte()) }
+}
+
+impl Hash {
+    /// A packet that was dropped, and why.
+    pub fn drop(&mut self, packet: Packet, reason: DropReason) {
+        self.packet(packet);
+        self.word(match reason {
+            DropReason::Overflow => 0x10,
+            DropReason::Aqm => 0x11,
+            DropReason::LimitLowered => 0x12,
+            DropReason::FlowRemoved => 0x13,
+            DropReason::Drained => 0x14,
+            DropReason::Rejected => 0x15,
+        });
+    }
+
+    fn packet(&mut self, packet: Packet) {
+        self.word(packet.handle);
+        self.word(packet.len);
+        self.word(packet.ecn.bits().into());
+    }
+
+    fn rejection(&mut self, reason: RejectReason) {
+        self.word(match reason {
+            RejectReason::UnknownFlow { .. } => 0x20,
+            RejectReason::Length { .. } => 0x21,
+            RejectReason::UnknownHandle { .. } => 0x22,
+            RejectReason::HandleInUse { .. } => 0x23,
+            RejectReason::Full { .. } => 0x24,
+            _ => 0x2f,
+        });
+    }
+
+    fn backlog(&mut self, held: Backlog) {
+        self.word(held.packets);
+        self.word(held.bytes);
+    }
+
+    fn counters(&mut self, counters: &Counters) {
+        let volumes = [counters.accepted, counters.rejected, counters.delivered];
+        for Volume { packets, bytes } in volumes.into_iter().chain(counters.dropped) {
+            self.double(packets);
+            self.double(bytes);
+        }
+        self.double(counters.marked);
+        self.backlog(counters.peak);
+    }
+}
