@@ -1,0 +1,87 @@
+//! pcap: a header of 24 bytes, then records of 16 bytes and a packet.
+
+use freeboard::sched_core::Nanos;
+
+use super::fields::{Fields, Order};
+use super::{CaptureError, Link, MAX_CAPTURED, Packet, Problem, Resolution, invalid, truncated};
+
+const HEADER: usize = 24;
+const RECORD: usize = 16;
+
+#[derive(Clone, Debug)]
+pub(super) struct Records<'a> {
+    file: &'a [u8],
+    /// Where the next record begins.
+    offset: usize,
+    order: Order,
+    resolution: Resolution,
+    link: Link,
+}
+
+impl<'a> Records<'a> {
+    pub(super) fn new(file: &'a [u8], magic: [u8; 4]) -> Result<Self, CaptureError> {
+        let (order, resolution) = match magic {
+            [0xd4, 0xc3, 0xb2, 0xa1] => (Order::Little, Resolution::Micros),
+            [0x4d, 0x3c, 0xb2, 0xa1] => (Order::Little, Resolution::Nanos),
+            [0xa1, 0xb2, 0xc3, 0xd4] => (Order::Big, Resolution::Micros),
+            [0xa1, 0xb2, 0x3c, 0x4d] => (Order::Big, Resolution::Nanos),
+            _ => return Err(CaptureError { offset: 0, problem: Problem::Foreign { magic } }),
+        };
+        let mut fields = Fields { rest: file, order };
+        let (version, link) = header(&mut fields)
+            .ok_or_else(|| truncated(0, "file header", HEADER as u64, file.len()))?;
+        if version != 2 {
+            return Err(invalid(0, "major version", version.into(), "2"));
+        }
+        let link = Link::from_number(link)
+            .ok_or_else(|| invalid(0, "link type", link.into(), Link::ACCEPTED))?;
+        Ok(Self { file, offset: HEADER, order, resolution, link })
+    }
+
+    pub(super) fn next(&mut self) -> Result<Option<Packet<'a>>, CaptureError> {
+        let offset = self.offset;
+        let rest = self.file.get(offset..).unwrap_or_default();
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let mut fields = Fields { rest, order: self.order };
+        let [seconds, fraction, captured, original_len] = record(&mut fields)
+            .ok_or_else(|| truncated(offset, "record header", RECORD as u64, rest.len()))?;
+        let (per_second, nanos, accepted) = match self.resolution {
+            Resolution::Micros => (1_000_000, 1_000, "0 to 999999 microseconds"),
+            Resolution::Nanos => (1_000_000_000, 1, "0 to 999999999 nanoseconds"),
+        };
+        if fraction >= per_second {
+            return Err(invalid(offset, "fraction of a second", fraction.into(), accepted));
+        }
+        if captured > MAX_CAPTURED {
+            return Err(invalid(offset, "captured length", captured.into(), "0 to 262144"));
+        }
+        if original_len < captured {
+            let accepted = "the captured length and above";
+            return Err(invalid(offset, "original length", original_len.into(), accepted));
+        }
+        let needed = RECORD + captured as usize;
+        let bytes = fields
+            .take(captured as usize)
+            .ok_or_else(|| truncated(offset, "packet", needed as u64, rest.len()))?;
+        self.offset += needed;
+        // 2^32 seconds are 4.3 · 10^18 ns, a quarter of what fits.
+        let at = Nanos(u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * nanos);
+        Ok(Some(Packet { offset, at, link: self.link, bytes, original_len }))
+    }
+}
+
+/// Major version and link type.
+fn header(fields: &mut Fields<'_>) -> Option<(u16, u16)> {
+    let _magic = fields.u32()?;
+    let (major, _minor) = (fields.u16()?, fields.u16()?);
+    let [_zone, _accuracy, _snapshot, link] = record(fields)?;
+    // The upper half says whether frames end in a check sequence, and how long it is.
+    Some((major, (link & 0xffff) as u16))
+}
+
+/// Four numbers of 32 bits, which is also what a record header is.
+fn record(fields: &mut Fields<'_>) -> Option<[u32; 4]> {
+    Some([fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?])
+}
