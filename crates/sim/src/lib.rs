@@ -10,12 +10,14 @@
 //! - [`rng`]: one seed, one named stream per source
 //! - [`source`]: what sends without listening: constant rate, calls, on–off
 //! - [`capture`]: what sent once and was recorded: pcap and pcapng
+//! - [`host`]: TCP/IP hosts, with smoltcp inside
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and what a caller hears
 //! - [`figure`]: a table as text, for the diff; a chart as SVG, for the eye
 
 pub mod capture;
 pub mod event;
 pub mod figure;
+pub mod host;
 pub mod measure;
 pub mod rng;
 pub mod source;
