@@ -250,8 +250,11 @@ mod tests {
         line.charge(Nanos::MAX, 1);
         assert!(!line.is_open(Nanos::MAX));
         assert_eq!(line.due(), Nanos::MAX);
+        let mut other = line.clone().with_catch_up(Nanos(3));
         line.reset();
+        other.reset();
         assert!(line.is_open(Nanos(0)));
+        assert_eq!((other.rate(), other.catch_up()), (line.rate(), Nanos(3)));
     }
 
     #[test]

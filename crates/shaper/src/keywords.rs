@@ -164,5 +164,7 @@ mod tests {
         assert_eq!(link("docsis via-ethernet"), Ok(Overhead::DOCSIS.for_frames(14)));
         assert_eq!(link("overhead 22 ptm-paper").unwrap().framing(), Framing::PtmPaper);
         assert_eq!(link("atm noatm"), Ok(Overhead::RAW));
+        let tag = Overhead::new(Framing::None, 4, 0).unwrap().for_frames(14);
+        assert_eq!(link("ether-vlan"), Ok(tag));
     }
 }

@@ -5,8 +5,8 @@
 //! the packet's length, plus [`overhead`](Overhead::overhead), at least [`mpu`](Overhead::mpu),
 //! in the [`Framing`] of the link, in this order (CAKE §III-A.1).
 //!
-//! Cost: a few additions and one multiplication a packet. Constants are divided by as constants,
-//! which compilers turn into a multiplication.
+//! Cost: a few additions and one division by a constant a packet, which is a multiplication on every
+//! processor with a 32 × 32 → 64 bit multiplier.
 
 use core::fmt;
 
