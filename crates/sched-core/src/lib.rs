@@ -31,6 +31,7 @@ extern crate std;
 
 mod aqm;
 mod counters;
+mod drr;
 mod fifo;
 mod flow_queues;
 mod order;
@@ -41,6 +42,7 @@ mod time;
 
 pub use aqm::{Aqm, Head, NoAqm, Verdict};
 pub use counters::{Counters, FlowRecord, Volume};
+pub use drr::{Drr, DrrFlow};
 pub use fifo::Fifo;
 pub use flow_queues::FlowQueues;
 pub use order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
