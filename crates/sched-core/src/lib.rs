@@ -30,25 +30,31 @@
 extern crate std;
 
 mod aqm;
+mod backlog_heap;
 mod counters;
 mod drr;
 mod fifo;
 mod flow_queues;
+mod lqd;
 mod order;
 mod packet;
 mod queue;
 mod scheduler;
+mod sqf;
 mod time;
 
 pub use aqm::{Aqm, Head, NoAqm, Verdict};
+pub use backlog_heap::RankedFlow;
 pub use counters::{Counters, FlowRecord, Volume};
 pub use drr::{Drr, DrrFlow};
 pub use fifo::Fifo;
 pub use flow_queues::FlowQueues;
+pub use lqd::{LongestFlow, LongestQueueDrop};
 pub use order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 pub use packet::{Ecn, FlowId, Packet};
 pub use queue::{Queue, Slot};
 pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
+pub use sqf::{ShortestFlow, ShortestQueue};
 pub use time::Nanos;
