@@ -1,3 +1,15 @@
 //! Router-grade packet scheduling as a library.
 #![no_std]
+#![deny(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_possible_truncation,
+    clippy::integer_division
+)]
+
+//mod hashed;
+
+//pub use hashed::{Hashed, Releasing};
 pub use {flowhash, sched_core, shaper};

@@ -1,2 +1,44 @@
-//! The project's own commands: `cargo xtask check`.
-fn main() {}
+//! The project's own commands.
+//!
+//! ```text
+//! cargo xtask check          everything a change must pass; what CI runs
+//! cargo xtask panic-free     no panic can be reached on the bare-metal targets
+//! cargo xtask trace          a Cortex-M4 and this machine produce the same traces
+//! cargo xtask instructions   instructions per packet, counted by callgrind, as TSV
+//! cargo xtask fuzz SECONDS   every fuzz target for so long; needs nightly and cargo-fuzz
+//! ```
+
+mod check;
+mod fuzz;
+mod instructions;
+mod panic_free;
+mod run;
+mod trace;
+
+use std::process::ExitCode;
+
+const USAGE: &str =
+    "usage: cargo xtask check | panic-free | trace | instructions | fuzz SECONDS (1..=86400)";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let outcome = match words[..] {
+        ["check"] => check::run(),
+        ["panic-free"] => panic_free::run(),
+        ["trace"] => trace::run(),
+        ["instructions"] => instructions::run(),
+        ["fuzz", seconds] => match seconds.parse() {
+            Ok(seconds @ 1..=86_400) => fuzz::run(seconds),
+            _ => Err(format!("'{seconds}' is not a number of seconds\n{USAGE}")),
+        },
+        _ => Err(format!("'{}' is not a command\n{USAGE}", words.join(" "))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("xtask: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! What has happened: packets and bytes, in total and per flow.
 //!
-//! One truth per fact: what was delivered and what is queued are differences of what came in and
-//! what left, so they cannot disagree with them.
+//! One truth per fact: what was delivered is not counted but is what was accepted less what was
+//! dropped and what is queued, so the accounting identity cannot be broken by a missed increment;
+//! that every handle comes out once is checked from outside, by who gave it in.
 
 use crate::{Backlog, DropReason, Limits};
 
@@ -74,6 +75,13 @@ impl Counters {
         self.dropped.get(reason as usize).copied().unwrap_or(self.rejected)
     }
 
+    /// Fills in what was delivered: everything accepted that was neither dropped nor is queued.
+    fn with_queued(self, queued: Backlog) -> Self {
+        let queued = Volume { packets: queued.packets.into(), bytes: queued.bytes.into() };
+        let delivered = self.accepted.minus(self.dropped_total()).minus(queued);
+        Self { delivered, ..self }
+    }
+
     /// What was dropped after it was accepted, for any reason.
     #[must_use]
     pub fn dropped_total(&self) -> Volume {
@@ -103,8 +111,7 @@ impl FlowRecord {
 
     pub(crate) fn accept(&mut self, len: u32, queued: Backlog) {
         self.accepted.add(len);
-        self.peak.packets = self.peak.packets.max(queued.packets);
-        self.peak.bytes = self.peak.bytes.max(queued.bytes);
+        self.peak.raise(queued);
     }
 
     pub(crate) fn drop(&mut self, len: u32, reason: DropReason) {
@@ -114,7 +121,7 @@ impl FlowRecord {
     }
 
     pub(crate) fn counters(&self, queued: Backlog) -> Counters {
-        let mut counters = Counters {
+        let counters = Counters {
             accepted: self.accepted,
             rejected: self.rejected,
             delivered: Volume::ZERO,
@@ -122,9 +129,7 @@ impl FlowRecord {
             marked: self.marked,
             peak: self.peak,
         };
-        let held = Volume { packets: queued.packets.into(), bytes: queued.bytes.into() };
-        counters.delivered = self.accepted.minus(counters.dropped_total()).minus(held);
-        counters
+        counters.with_queued(queued)
     }
 }
 
@@ -132,9 +137,10 @@ impl FlowRecord {
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     pub(crate) limits: Limits,
+    /// What is queued. Fits `u32`: at most as many packets as handles, and at most
+    /// [`Limits::MAX_BYTES`] bytes plus one packet.
+    held: Backlog,
     accepted: Volume,
-    /// Delivered or dropped after acceptance. `accepted - left` is what is queued.
-    left: Volume,
     pub(crate) rejected: Volume,
     dropped: [Volume; DropReason::COUNT],
     marked: u64,
@@ -145,8 +151,8 @@ impl Ledger {
     pub(crate) const fn new(limits: Limits) -> Self {
         Self {
             limits: limits.clamped(),
+            held: Backlog { packets: 0, bytes: 0 },
             accepted: Volume::ZERO,
-            left: Volume::ZERO,
             rejected: Volume::ZERO,
             dropped: [Volume::ZERO; DropReason::COUNT],
             marked: 0,
@@ -154,19 +160,14 @@ impl Ledger {
         }
     }
 
-    /// What is queued: fits `u32`, because packets are at most as many as `u32` handles and bytes at
-    /// most [`Limits::MAX_BYTES`] plus one packet.
-    #[expect(clippy::cast_possible_truncation, reason = "see above")]
     pub(crate) const fn backlog(&self) -> Backlog {
-        let held = self.accepted.minus(self.left);
-        Backlog { packets: held.packets as u32, bytes: held.bytes as u32 }
+        self.held
     }
 
     /// Whether a packet of `len` bytes fits beside what is queued.
     pub(crate) const fn has_room(&self, len: u32) -> bool {
-        let held = self.backlog();
-        held.packets < self.limits.packets
-            && held.bytes as u64 + len as u64 <= self.limits.bytes as u64
+        self.held.packets < self.limits.packets
+            && len <= self.limits.bytes.saturating_sub(self.held.bytes)
     }
 
     /// Whether a packet of `len` bytes would fit if nothing else were queued.
@@ -175,40 +176,42 @@ impl Ledger {
     }
 
     pub(crate) const fn is_over(&self) -> bool {
-        let held = self.backlog();
-        held.packets > self.limits.packets || held.bytes > self.limits.bytes
+        self.held.packets > self.limits.packets || self.held.bytes > self.limits.bytes
     }
 
     pub(crate) const fn accept(&mut self, len: u32) {
         self.accepted.add(len);
+        self.held.add(len);
     }
 
     /// Takes back an acceptance that did not come to be: the packet was its own victim.
     pub(crate) const fn unaccept(&mut self, len: u32) {
         self.accepted = self.accepted.minus(Volume { packets: 1, bytes: len as u64 });
+        self.held.sub(len);
     }
 
     /// To be called once the limits hold again.
-    pub(crate) fn note_peak(&mut self) {
-        let held = self.backlog();
-        self.peak.packets = self.peak.packets.max(held.packets);
-        self.peak.bytes = self.peak.bytes.max(held.bytes);
+    pub(crate) const fn note_peak(&mut self) {
+        self.peak.raise(self.held);
     }
 
-    pub(crate) const fn deliver(&mut self, len: u32, marked: bool) {
-        self.left.add(len);
-        self.marked = self.marked.wrapping_add(marked as u64);
+    pub(crate) const fn deliver(&mut self, len: u32) {
+        self.held.sub(len);
+    }
+
+    pub(crate) const fn mark(&mut self) {
+        self.marked = self.marked.wrapping_add(1);
     }
 
     pub(crate) fn drop(&mut self, len: u32, reason: DropReason) {
-        self.left.add(len);
+        self.held.sub(len);
         if let Some(volume) = self.dropped.get_mut(reason as usize) {
             volume.add(len);
         }
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        let mut counters = Counters {
+        let counters = Counters {
             accepted: self.accepted,
             rejected: self.rejected,
             delivered: Volume::ZERO,
@@ -216,7 +219,6 @@ impl Ledger {
             marked: self.marked,
             peak: self.peak,
         };
-        counters.delivered = self.left.minus(counters.dropped_total());
-        counters
+        counters.with_queued(self.held)
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::counters::{Counters, Ledger};
 use crate::order::{DropFrom, Table};
-use crate::queue::{Queue, Slot};
+use crate::queue::{Queue, Slot, is_acceptable, obstacle};
 use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
@@ -43,22 +43,13 @@ impl<S: Table<Slot>> Fifo<S> {
     /// With head drop, an arrival that would cost more packets than this is rejected itself.
     pub const MAX_VICTIMS: u32 = 256;
 
-    /// Why `packet` cannot be queued at all, or not without dropping another.
-    fn obstacle(&self, packet: Packet) -> Option<RejectReason> {
-        if packet.len == 0 || packet.len > Packet::MAX_LEN {
-            return Some(RejectReason::Length { len: packet.len, max: Packet::MAX_LEN });
-        }
-        let slots = self.slots.as_ref();
-        match slots.get(packet.handle as usize) {
-            None => {
-                let slots = u32::try_from(slots.len()).unwrap_or(u32::MAX);
-                Some(RejectReason::UnknownHandle { handle: packet.handle, slots })
-            }
-            Some(slot) if slot.is_used() => {
-                Some(RejectReason::HandleInUse { handle: packet.handle })
-            }
-            Some(_) => None,
-        }
+    /// Turns `packet` away, with the first reason that applies.
+    #[cold]
+    fn reject(&mut self, packet: Packet) -> Rejected {
+        self.ledger.rejected.add(packet.len);
+        let reason = obstacle(packet, Packet::MAX_LEN, self.slots.as_ref())
+            .unwrap_or(RejectReason::Full { limits: self.ledger.limits });
+        Rejected { packet, reason }
     }
 
     /// Whether dropping up to [`Self::MAX_VICTIMS`] of the oldest packets makes room for `len` bytes.
@@ -80,6 +71,16 @@ impl<S: Table<Slot>> Fifo<S> {
         false
     }
 
+    /// Drops the oldest until `len` bytes fit; nothing, if that does not suffice.
+    #[cold]
+    fn make_room(&mut self, len: u32, drops: &mut dyn DropSink) -> bool {
+        if !self.room_can_be_made(len) {
+            return false;
+        }
+        while !self.ledger.has_room(len) && self.drop_head(DropReason::Overflow, drops) {}
+        true
+    }
+
     fn drop_head(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let Some(packet) = self.queue.pop_head(self.slots.as_mut()) else { return false };
         self.ledger.drop(packet.len, reason);
@@ -96,16 +97,12 @@ impl<S: Table<Slot>> Scheduler for Fifo<S> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let full = RejectReason::Full { limits: self.ledger.limits };
-        let has_room = self.ledger.has_room(packet.len);
-        let reason = self
-            .obstacle(packet)
-            .or_else(|| (!has_room && !self.room_can_be_made(packet.len)).then_some(full));
-        if let Some(reason) = reason {
-            self.ledger.rejected.add(packet.len);
-            return Err(Rejected { packet, reason });
+        if !is_acceptable(packet, Packet::MAX_LEN, self.slots.as_ref()) {
+            return Err(self.reject(packet));
         }
-        while !self.ledger.has_room(packet.len) && self.drop_head(DropReason::Overflow, drops) {}
+        if !self.ledger.has_room(packet.len) && !self.make_room(packet.len, drops) {
+            return Err(self.reject(packet));
+        }
         self.queue.append(self.slots.as_mut(), packet, now);
         self.ledger.accept(packet.len);
         self.ledger.note_peak();
@@ -114,7 +111,7 @@ impl<S: Table<Slot>> Scheduler for Fifo<S> {
 
     fn dequeue(&mut self, _now: Nanos, _drops: &mut dyn DropSink) -> Option<Packet> {
         let packet = self.queue.pop_head(self.slots.as_mut())?;
-        self.ledger.deliver(packet.len, false);
+        self.ledger.deliver(packet.len);
         Some(packet)
     }
 

@@ -8,7 +8,7 @@
 use crate::aqm::{Aqm, Head, NoAqm, Verdict};
 use crate::counters::{Counters, FlowRecord, Ledger};
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
-use crate::queue::{Queue, Slot};
+use crate::queue::{Queue, Slot, is_acceptable, obstacle};
 use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
@@ -77,6 +77,14 @@ where
         &self.order
     }
 
+    /// The order of flows, for what is its own: a table, the rate of a class.
+    ///
+    /// Telling it of packets or flows is the engine's business: an order that is told twice no longer
+    /// agrees with the queues, and [`Scheduler::recount`] says so.
+    pub const fn order_mut(&mut self) -> &mut O {
+        &mut self.order
+    }
+
     /// What `flow` holds; nothing if there is no such flow.
     #[must_use]
     pub fn flow_backlog(&self, flow: FlowId) -> Backlog {
@@ -112,46 +120,65 @@ where
         self.order.flows().min(queues)
     }
 
-    fn slot_count(&self) -> u32 {
-        u32::try_from(self.slots.as_ref().len()).unwrap_or(u32::MAX)
-    }
-
-    /// Why `packet` of `flow` cannot be queued, whatever is dropped for it.
-    fn obstacle(&self, flow: FlowId, packet: Packet) -> Option<RejectReason> {
-        let known = self.queues.as_ref().get(flow.index()).is_some();
-        let Some(max) = self.order.max_len(flow).filter(|_| known) else {
-            return Some(RejectReason::UnknownFlow { flow, flows: self.flows() });
-        };
-        let max = max.min(Packet::MAX_LEN);
-        if packet.len == 0 || packet.len > max {
-            return Some(RejectReason::Length { len: packet.len, max });
-        }
-        match self.slots.as_ref().get(packet.handle as usize) {
-            None => Some(RejectReason::UnknownHandle {
-                handle: packet.handle,
-                slots: self.slot_count(),
-            }),
-            Some(slot) if slot.is_used() => {
-                Some(RejectReason::HandleInUse { handle: packet.handle })
-            }
-            Some(_) => None,
-        }
-    }
-
+    /// Turns `packet` away, with the first reason that applies.
     #[cold]
-    fn reject(&mut self, flow: FlowId, packet: Packet, reason: RejectReason) -> Rejected {
+    fn reject(&mut self, flow: FlowId, packet: Packet) -> Rejected {
         self.ledger.rejected.add(packet.len);
-        if self.order.max_len(flow).is_some()
-            && let Some(record) = self.records.as_mut().get_mut(flow.index())
-        {
+        let limits = self.ledger.limits;
+        let known = self.queues.as_ref().get(flow.index()).and(self.order.max_len(flow));
+        let Some(max) = known else {
+            let reason = RejectReason::UnknownFlow { flow, flows: self.flows() };
+            return Rejected { packet, reason };
+        };
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
             record.rejected.add(packet.len);
         }
-        Rejected { packet, reason }
+        let max = max.min(Packet::MAX_LEN);
+        let reason = obstacle(packet, max, self.slots.as_ref());
+        Rejected { packet, reason: reason.unwrap_or(RejectReason::Full { limits }) }
+    }
+
+    /// Appends `packet` and tells the order; returns what the flow holds then, or `None` if there is no
+    /// queue for it.
+    fn admit(&mut self, now: Nanos, flow: FlowId, packet: Packet) -> Option<Backlog> {
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let was_idle = queue.is_empty();
+        queue.append(self.slots.as_mut(), packet, now);
+        let held = queue.backlog();
+        self.ledger.accept(packet.len);
+        if was_idle {
+            self.order.backlogged(flow, packet.len);
+        } else {
+            self.order.grew(flow, packet.len);
+        }
+        Some(held)
+    }
+
+    /// The rest of [`Scheduler::enqueue`], where the packet does not simply fit.
+    #[cold]
+    fn enqueue_crowded(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        acceptable: bool,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let can_make_room = self.ledger.could_fit(packet.len) && self.order.victim().is_some();
+        if !acceptable || !can_make_room || self.admit(now, flow, packet).is_none() {
+            return Err(self.reject(flow, packet));
+        }
+        self.make_room(flow, packet, drops)?;
+        self.ledger.note_peak();
+        let held = self.flow_backlog(flow);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.accept(packet.len, held);
+        }
+        Ok(())
     }
 
     /// Drops from the order's victims until the limits hold, or rejects the arrival: because it is
     /// itself the packet that has to go, or because it would cost too many others.
-    #[cold]
     fn make_room(
         &mut self,
         flow: FlowId,
@@ -180,8 +207,7 @@ where
     /// Undoes the acceptance of an arrival that has been taken out of its queue again.
     fn turn_away(&mut self, flow: FlowId, arrival: Packet) -> Rejected {
         self.ledger.unaccept(arrival.len);
-        let limits = self.ledger.limits;
-        self.reject(flow, arrival, RejectReason::Full { limits })
+        self.reject(flow, arrival)
     }
 
     /// Takes a packet out of the queue of `flow` and tells the order that it is lost.
@@ -288,30 +314,14 @@ where
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        if let Some(reason) = self.obstacle(flow, packet) {
-            return Err(self.reject(flow, packet, reason));
+        let max = self.order.max_len(flow).unwrap_or(0).min(Packet::MAX_LEN);
+        let acceptable = is_acceptable(packet, max, self.slots.as_ref());
+        if !acceptable || !self.ledger.has_room(packet.len) {
+            return self.enqueue_crowded(now, flow, packet, acceptable, drops);
         }
-        let has_room = self.ledger.has_room(packet.len);
-        if !has_room && (!self.ledger.could_fit(packet.len) || self.order.victim().is_none()) {
-            let limits = self.ledger.limits;
-            return Err(self.reject(flow, packet, RejectReason::Full { limits }));
-        }
-        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
-            return Err(Rejected { packet, reason: RejectReason::UnknownFlow { flow, flows: 0 } });
+        let Some(held) = self.admit(now, flow, packet) else {
+            return Err(self.reject(flow, packet));
         };
-        let was_idle = queue.is_empty();
-        queue.append(self.slots.as_mut(), packet, now);
-        let mut held = queue.backlog();
-        self.ledger.accept(packet.len);
-        if was_idle {
-            self.order.backlogged(flow, packet.len);
-        } else {
-            self.order.grew(flow, packet.len);
-        }
-        if !has_room {
-            self.make_room(flow, packet, drops)?;
-            held = self.flow_backlog(flow);
-        }
         self.ledger.note_peak();
         if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
             record.accept(packet.len, held);
@@ -326,9 +336,10 @@ where
         let slots = self.slots.as_mut();
         let mut packet = queue.pop_head(slots)?;
         self.order.served(flow, packet.len, queue.head_len(slots));
-        self.ledger.deliver(packet.len, mark);
+        self.ledger.deliver(packet.len);
         if mark {
             packet.ecn = Ecn::Ce;
+            self.ledger.mark();
             if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
                 record.marked = record.marked.wrapping_add(1);
             }

@@ -3,7 +3,7 @@
 //! All packets of a scheduler lie in one table of [`Slot`]s, 16 bytes each, indexed by handle; a
 //! queue is the two ends of a chain through it and what the chain holds. Every operation is O(1).
 
-use crate::{Backlog, Ecn, Imbalance, Nanos, Packet};
+use crate::{Backlog, Ecn, Imbalance, Nanos, Packet, RejectReason};
 
 /// The end of a chain.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -52,6 +52,29 @@ impl Slot {
     pub(crate) const fn sojourn(&self, now: Nanos) -> Nanos {
         let ticks = ticks(now).wrapping_sub(self.arrival);
         if ticks < 1 << 31 { Nanos((ticks as u64) << TICK_SHIFT) } else { Nanos::ZERO }
+    }
+}
+
+/// Whether the slot and the length of `packet` allow it to be queued: the quick form of [`obstacle`].
+pub(crate) fn is_acceptable(packet: Packet, max_len: u32, slots: &[Slot]) -> bool {
+    // Zero wraps to the largest number.
+    packet.len.wrapping_sub(1) < max_len
+        && slots.get(packet.handle as usize).is_some_and(|slot| !slot.is_used())
+}
+
+/// Why [`is_acceptable`] says no.
+pub(crate) fn obstacle(packet: Packet, max: u32, slots: &[Slot]) -> Option<RejectReason> {
+    let Packet { handle, len, .. } = packet;
+    if len == 0 || len > max {
+        return Some(RejectReason::Length { len, max });
+    }
+    match slots.get(handle as usize) {
+        None => {
+            let slots = u32::try_from(slots.len()).unwrap_or(u32::MAX);
+            Some(RejectReason::UnknownHandle { handle, slots })
+        }
+        Some(slot) if slot.is_used() => Some(RejectReason::HandleInUse { handle }),
+        Some(_) => None,
     }
 }
 
@@ -119,8 +142,7 @@ impl Queue {
             };
         }
         self.tail = packet.handle;
-        self.held.packets = self.held.packets.wrapping_add(1);
-        self.held.bytes = self.held.bytes.wrapping_add(packet.len);
+        self.held.add(packet.len);
     }
 
     /// Takes out the oldest packet.
@@ -130,7 +152,7 @@ impl Queue {
         let packet = slot.packet(handle);
         slot.len_ecn = 0;
         self.head = slot.next;
-        self.forget(packet.len);
+        self.held.sub(packet.len);
         Some(packet)
     }
 
@@ -150,13 +172,8 @@ impl Queue {
             slot.next = NONE;
             self.tail = before;
         }
-        self.forget(packet.len);
+        self.held.sub(packet.len);
         Some(packet)
-    }
-
-    fn forget(&mut self, len: u32) {
-        self.held.packets = self.held.packets.wrapping_sub(1);
-        self.held.bytes = self.held.bytes.wrapping_sub(len);
     }
 
     /// Counts the chain and compares; returns the packets found. O(packets).

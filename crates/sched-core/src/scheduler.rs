@@ -185,6 +185,28 @@ pub struct Backlog {
     pub bytes: u32,
 }
 
+impl Backlog {
+    pub(crate) const fn add(&mut self, len: u32) {
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.wrapping_add(len);
+    }
+
+    pub(crate) const fn sub(&mut self, len: u32) {
+        self.packets = self.packets.wrapping_sub(1);
+        self.bytes = self.bytes.wrapping_sub(len);
+    }
+
+    /// Raises both to at least those of `other`.
+    pub(crate) const fn raise(&mut self, other: Self) {
+        if self.packets < other.packets {
+            self.packets = other.packets;
+        }
+        if self.bytes < other.bytes {
+            self.bytes = other.bytes;
+        }
+    }
+}
+
 /// A queue of packets that decides who is next and who is dropped.
 ///
 /// Object-safe. Nothing allocates, nothing blocks, and the work of a call does not depend on how much
@@ -272,6 +294,72 @@ pub trait Scheduler {
     /// # Errors
     /// The first [`Imbalance`] found.
     fn recount(&self) -> Result<(), Imbalance>;
+}
+
+/// A borrowed scheduler is one, so that wrappers need not own what they wrap.
+impl<S: Scheduler + ?Sized> Scheduler for &mut S {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        (**self).enqueue(now, flow, packet, drops)
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        (**self).dequeue(now, drops)
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        (**self).peek(now)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        (**self).poll_at(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        (**self).backlog()
+    }
+
+    fn counters(&self) -> crate::Counters {
+        (**self).counters()
+    }
+
+    fn flow_counters(&self, flow: FlowId) -> Option<crate::Counters> {
+        (**self).flow_counters(flow)
+    }
+
+    fn limits(&self) -> Limits {
+        (**self).limits()
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        (**self).set_limits(limits, drops);
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        (**self).drain(drops);
+    }
+
+    fn enqueue_burst(
+        &mut self,
+        now: Nanos,
+        burst: &[(FlowId, Packet)],
+        drops: &mut dyn DropSink,
+    ) -> usize {
+        (**self).enqueue_burst(now, burst, drops)
+    }
+
+    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
+        (**self).dequeue_burst(now, out, drops)
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        (**self).recount()
+    }
 }
 
 /// A place where the books and the queues disagree: always a bug of this library.

@@ -1,0 +1,154 @@
+//! The closed-loop workloads FULL and SMALL, and the schedulers they are run on.
+//!
+//! As `peers.md` describes them for the C peers, so that figures can be laid side by side: N flows,
+//! lengths uniform in 64..=1500, everything allocated before, packets recycled and never made in the
+//! loop. FULL keeps about four packets of each flow queued, arrivals random over flows, in bursts of
+//! 32. SMALL lets all flows become active with one packet each and go idle again.
+
+use freeboard::sched_core::{FlowId, Nanos, Packet, Scheduler};
+
+mod null;
+mod subjects;
+
+pub(crate) use subjects::{NAMES, subject};
+
+/// Bursts in and out of the scheduler in FULL.
+const BURST: usize = 32;
+/// The clock's step before each operation.
+const STEP: u64 = 40;
+
+/// xorshift64 (Marsaglia 2003), shifts 13, 7, 17.
+pub(crate) struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Uniform below `bound`, by a multiplication.
+    fn below(&mut self, bound: usize) -> usize {
+        (((self.next() >> 32) * bound as u64) >> 32) as usize
+    }
+}
+
+/// Which pattern of arrivals and departures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// A standing backlog of about four packets a flow.
+    Full,
+    /// All flows go from idle to one packet and back.
+    Small,
+}
+
+/// A scheduler in a closed loop.
+pub(crate) struct Loop<S> {
+    scheduler: S,
+    /// What the caller knows of the packet with this handle: its flow (or hash) and descriptor.
+    packets: Vec<(FlowId, Packet)>,
+    /// Handles that are not queued.
+    pool: Vec<u32>,
+    random: Random,
+    now: u64,
+    pattern: Pattern,
+}
+
+impl<S: Scheduler> Loop<S> {
+    /// The loop before its first pair, warmed up to its standing backlog. `hashed` names flows by a
+    /// random hash instead of their number.
+    pub(crate) fn new(scheduler: S, pattern: Pattern, flows: usize, hashed: bool) -> Self {
+        let mut random = Random(0x9E37_79B9_7F4A_7C15);
+        let names: Vec<u32> = (0..flows)
+            .map(|flow| if hashed { random.next() as u32 } else { flow as u32 })
+            .collect();
+        let count = match pattern {
+            Pattern::Full => 4 * flows + flows.max(2 * BURST),
+            Pattern::Small => flows,
+        };
+        let packets: Vec<(FlowId, Packet)> = (0..count)
+            .map(|handle| {
+                let len = 64 + random.below(1_500 - 64 + 1) as u32;
+                (FlowId(names[handle % flows]), Packet::new(handle as u32, len))
+            })
+            .collect();
+        let mut pool: Vec<u32> = (0..count as u32).collect();
+        for place in (1..count).rev() {
+            pool.swap(place, random.below(place + 1));
+        }
+        let mut this = Self { scheduler, packets, pool, random, now: 0, pattern };
+        if pattern == Pattern::Full {
+            for _ in 0..4 * flows {
+                let handle = this.pool.pop().expect("4N of the packets are queued first");
+                this.enqueue(handle);
+            }
+        }
+        this
+    }
+
+    #[inline(always)]
+    fn enqueue(&mut self, handle: u32) {
+        self.now += STEP;
+        let (flow, packet) = self.packets[handle as usize];
+        let pool = &mut self.pool;
+        let drops = &mut |dropped: Packet, _| pool.push(dropped.handle);
+        let accepted = self.scheduler.enqueue(Nanos(self.now), flow, packet, drops);
+        if let Err(rejected) = accepted {
+            self.pool.push(rejected.packet.handle);
+        }
+    }
+
+    #[inline(always)]
+    fn dequeue(&mut self) -> bool {
+        self.now += STEP;
+        let pool = &mut self.pool;
+        let drops = &mut |dropped: Packet, _| pool.push(dropped.handle);
+        let Some(packet) = self.scheduler.dequeue(Nanos(self.now), drops) else { return false };
+        self.pool.push(packet.handle);
+        true
+    }
+
+    /// Runs at least `pairs` pairs of enqueue and dequeue; returns how many.
+    #[inline(never)]
+    pub(crate) fn run(&mut self, pairs: usize) -> usize {
+        let mut done = 0;
+        while done < pairs {
+            match self.pattern {
+                Pattern::Full => {
+                    for _ in 0..BURST {
+                        let place = self.random.below(self.pool.len());
+                        let handle = self.pool.swap_remove(place);
+                        self.enqueue(handle);
+                    }
+                    for _ in 0..BURST {
+                        self.dequeue();
+                    }
+                    done += BURST;
+                }
+                Pattern::Small => {
+                    // The pool refills from the front while it empties from the back, so the order
+                    // of arrival is the order of departure of the round before.
+                    let arrivals = core::mem::take(&mut self.pool);
+                    for &handle in &arrivals {
+                        self.enqueue(handle);
+                    }
+                    done += arrivals.len();
+                    self.pool = arrivals;
+                    self.pool.clear();
+                    while self.dequeue() {}
+                }
+            }
+        }
+        done
+    }
+
+    /// Checks that the loop measured what it says: nothing lost, nothing refused.
+    pub(crate) fn verify(&self) {
+        let counters = self.scheduler.counters();
+        assert_eq!(counters.rejected.packets, 0, "a benchmark in which packets are rejected");
+        assert_eq!(counters.dropped_total().packets, 0, "a benchmark in which packets are dropped");
+        let queued = self.scheduler.backlog().packets as usize;
+        assert_eq!(queued + self.pool.len(), self.packets.len(), "a packet was lost");
+    }
+}

@@ -1,0 +1,29 @@
+//! Everything a change must pass.
+
+use crate::run::{BARE_METAL, NO_STD, cargo, succeed};
+use crate::{panic_free, trace};
+
+pub(crate) fn run() -> Result<(), String> {
+    succeed("format", cargo(".").args(["fmt", "--all", "--check"]))?;
+    succeed(
+        "clippy",
+        cargo(".").args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    )?;
+    succeed("tests and doc tests", cargo(".").args(["test", "--workspace"]))?;
+    succeed(
+        "documentation",
+        cargo(".").args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
+    )?;
+    for target in BARE_METAL {
+        let mut build = cargo(".");
+        build.args(["build", "--release", "--target", target]);
+        for package in NO_STD {
+            build.args(["--package", package]);
+        }
+        succeed(&format!("build for {target}"), &mut build)?;
+    }
+    panic_free::run()?;
+    trace::run()?;
+    eprintln!("xtask: all checks passed");
+    Ok(())
+}

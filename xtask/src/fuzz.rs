@@ -1,0 +1,31 @@
+//! Every fuzz target for a while, on nightly.
+
+use std::process::Command;
+
+use crate::run::{output, root, succeed};
+
+pub(crate) fn run(seconds: u32) -> Result<(), String> {
+    let fuzz = || {
+        let mut command = Command::new("cargo");
+        command.args(["+nightly", "fuzz"]).current_dir(root());
+        for (name, _) in std::env::vars() {
+            if name.starts_with("CARGO") && name != "CARGO_HOME"
+                || name.starts_with("RUSTUP_TOOLCHAIN")
+            {
+                command.env_remove(name);
+            }
+        }
+        command
+    };
+    let targets = output("fuzz targets", fuzz().arg("list"))?;
+    for target in targets.lines() {
+        // Without unsafe code there is nothing for a sanitizer to find, and fuzzing is thrice as fast.
+        let mut command = fuzz();
+        command.args(["run", "--sanitizer", "none", target, "--"]);
+        command
+            .arg(format!("-max_total_time={seconds}"))
+            .args(["-max_len=4096", "-print_final_stats=1"]);
+        succeed(&format!("fuzz {target} for {seconds} s"), &mut command)?;
+    }
+    Ok(())
+}

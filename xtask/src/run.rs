@@ -1,0 +1,60 @@
+//! Running other programs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The bare-metal targets that `rust-toolchain.toml` brings.
+pub(crate) const BARE_METAL: [&str; 3] =
+    ["thumbv7em-none-eabihf", "thumbv6m-none-eabi", "riscv32imac-unknown-none-elf"];
+
+/// The crates that run without an operating system.
+pub(crate) const NO_STD: [&str; 4] = ["sched-core", "flowhash", "shaper", "freeboard"];
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_path_buf()
+}
+
+/// A `cargo` of the pinned toolchain, in `folder` below the root.
+///
+/// The variables that cargo sets for its children are taken away: a build in another workspace must
+/// not see this one's.
+pub(crate) fn cargo(folder: &str) -> Command {
+    let mut command = Command::new("cargo");
+    command.current_dir(root().join(folder));
+    for (name, _) in std::env::vars() {
+        if name.starts_with("CARGO_PKG") || name == "CARGO" || name == "CARGO_MANIFEST_DIR" {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+/// Runs `command` to its end, showing what it prints.
+pub(crate) fn succeed(step: &str, command: &mut Command) -> Result<(), String> {
+    eprintln!("xtask: {step}");
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{step}: {status}")),
+        Err(error) => Err(format!("{step}: {:?} did not start: {error}", command.get_program())),
+    }
+}
+
+/// Runs `command` to its end and returns what it printed.
+pub(crate) fn output(step: &str, command: &mut Command) -> Result<String, String> {
+    let output = command
+        .output()
+        .map_err(|error| format!("{step}: {:?} did not start: {error}", command.get_program()))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(text);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{step}: {}\n{text}{errors}", output.status))
+}
+
+/// Whether a program of this name can be started.
+pub(crate) fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
