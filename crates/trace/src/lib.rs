@@ -2,7 +2,7 @@
 //!
 //! The same operations must give the same packets, drops and reasons on a 64-bit host and on a
 //! microcontroller. [`ALL`] lists a run for each discipline with the hash it must give: the host's test
-//! asserts it, and so does a firmware program. No allocation, no floats, no host.
+//! asserts it, and so does the program of `firmware/trace`. No allocation, no floats, no host.
 //!
 //! Each run keeps its scheduler on the stack: at most [`STACK_BYTES`].
 #![no_std]
@@ -10,10 +10,12 @@
 mod disciplines;
 mod hash;
 mod random;
+mod report;
 
 pub use disciplines::{ALL, Run, STACK_BYTES};
 pub use hash::Hash;
 pub use random::Xorshift;
+pub use report::{Outcome, report};
 
 use sched_core::{
     Backlog, Counters, DropReason, Ecn, FlowId, Limits, Nanos, Packet, RejectReason, Scheduler,

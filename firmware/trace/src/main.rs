@@ -1,0 +1,21 @@
+//! Prints on a Cortex-M4 what the program of the crate `trace` prints on the host.
+//! `cargo xtask trace` runs both and compares.
+#![no_std]
+#![no_main]
+
+// For its panic handler, which prints the panic and ends QEMU with failure.
+use panic_semihosting as _;
+
+use cortex_m_rt::entry;
+use cortex_m_semihosting::{debug, hio};
+
+#[entry]
+fn main() -> ! {
+    let status = match hio::hstdout().map(|mut out| trace::report(&mut out)) {
+        Ok(Ok(trace::Outcome::AsPinned)) => debug::EXIT_SUCCESS,
+        _ => debug::EXIT_FAILURE,
+    };
+    loop {
+        debug::exit(status);
+    }
+}
