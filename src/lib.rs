@@ -9,7 +9,7 @@
     clippy::integer_division
 )]
 
-//mod hashed;
+mod hashed;
 
-//pub use hashed::{Hashed, Releasing};
+pub use hashed::{Hashed, Releasing};
 pub use {flowhash, sched_core, shaper};

@@ -1,6 +1,11 @@
 //! The schedulers that are measured, by name.
 
-use freeboard::sched_core::{Fifo, Limits, Scheduler, Slot};
+use freeboard::flowhash::{Line, Table as HashTable};
+use freeboard::sched_core::{
+    Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestQueueDrop, Queue,
+    RankedFlow, Scheduler, ShortestQueue, Slot,
+};
+use freeboard::{Hashed, Releasing};
 
 use super::null::Null;
 use super::{Loop, Pattern};
@@ -8,18 +13,63 @@ use super::{Loop, Pattern};
 /// A closed loop around a scheduler: runs at least so many pairs, returns how many.
 pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
-/// What [`subject`] knows.
-pub(crate) const NAMES: [&str; 2] = ["null", "fifo"];
+/// What [`subject`] knows. `hashed_` names flows by hash, the others by number.
+pub(crate) const NAMES: [&str; 7] =
+    ["null", "fifo", "drr", "drr_sparse", "drr_lqd", "sqf_lqd", "hashed_drr"];
+
+/// The longest packet of the workloads.
+const MTU: u32 = 1_500;
 
 /// The scheduler called `name` with `flows` flows in the closed loop `pattern`, warmed up.
 pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subject> {
-    let packets = 4 * flows + flows.max(64);
-    let slots = || vec![Slot::EMPTY; packets].into_boxed_slice();
+    let slots = table(4 * flows + flows.max(64), Slot::EMPTY);
+    let queues = table(flows, Queue::EMPTY);
     Some(match name {
-        "null" => closed(Null::new(packets), pattern, flows, false),
-        "fifo" => closed(Fifo::tail_drop(slots(), Limits::NONE), pattern, flows, false),
+        "null" => closed(Null::new(slots.len()), pattern, flows, false),
+        "fifo" => closed(Fifo::tail_drop(slots, Limits::NONE), pattern, flows, false),
+        "drr" => {
+            closed(FlowQueues::new(drr(flows), queues, slots, Limits::NONE), pattern, flows, false)
+        }
+        "drr_sparse" => {
+            let order = drr(flows).sparse_first();
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+        }
+        "drr_lqd" => {
+            let order = LongestQueueDrop::new(drr(flows), table(flows, RankedFlow::EMPTY));
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+        }
+        "sqf_lqd" => {
+            let mut order = ShortestQueue::new(table(flows, RankedFlow::EMPTY));
+            add_all(&mut order, flows, ());
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+        }
+        "hashed_drr" => {
+            // Twice as many queues as flows, so that nearly all flows have one of their own.
+            let count = (2 * flows).next_power_of_two().max(8);
+            let lines = table(count.div_ceil(8), Line::EMPTY);
+            let hash = HashTable::new(lines, count as u32, 8).expect("a power of two");
+            let order = Releasing::new(drr(count), hash);
+            let queues = table(count, Queue::EMPTY);
+            closed(Hashed::new(order, queues, slots, Limits::NONE), pattern, flows, true)
+        }
         _ => return None,
     })
+}
+
+fn table<T: Clone>(len: usize, empty: T) -> Box<[T]> {
+    vec![empty; len].into_boxed_slice()
+}
+
+fn drr(flows: usize) -> Drr<Box<[DrrFlow]>> {
+    let mut drr = Drr::new(table(flows, DrrFlow::EMPTY), MTU).expect("an MTU");
+    drr.add_all(MTU).expect("a quantum of one MTU");
+    drr
+}
+
+fn add_all<O: FlowScheduler>(order: &mut O, flows: usize, config: O::Config) {
+    for flow in 0..flows as u32 {
+        order.configure(FlowId(flow), config, None).expect("a valid configuration");
+    }
 }
 
 fn closed<S: Scheduler + 'static>(
