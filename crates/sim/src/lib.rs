@@ -11,13 +11,19 @@
 //! - [`source`]: what sends without listening: constant rate, calls, on–off
 //! - [`capture`]: what sent once and was recorded: pcap and pcapng
 //! - [`host`]: TCP/IP hosts, with smoltcp inside
+//! - [`discipline`]: the schedulers by name, behind a line
+//! - [`replay`]: a capture through hash, scheduler and shaper
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and what a caller hears
 //! - [`figure`]: a table as text, for the diff; a chart as SVG, for the eye
+//! - [`notation`]: how rates are written on a command line
 
 pub mod capture;
+pub mod discipline;
 pub mod event;
 pub mod figure;
 pub mod host;
 pub mod measure;
+pub mod notation;
+pub mod replay;
 pub mod rng;
 pub mod source;
