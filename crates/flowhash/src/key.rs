@@ -20,6 +20,8 @@
 //! VLAN tags, the IPv6 flow label, the traffic class and the IPv4 identification are not part of
 //! it: they change inside a flow. Tunnels are one flow: inner headers are not read.
 
+use crate::FlowHasher;
+
 /// What the transport layer adds to two addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Transport {
@@ -76,30 +78,39 @@ impl FlowKey {
     #[must_use]
     pub fn to_bytes(&self) -> KeyBytes {
         KeyBytes(match *self {
-            Self::V4 { src: [a, b, c, d], dst: [e, f, g, h], transport } => {
-                let [p, s0, s1, d0, d1] = transport.to_bytes();
-                Repr::V4([a, b, c, d, e, f, g, h, p, s0, s1, d0, d1])
+            Self::V4 { src, dst, transport } => {
+                let mut bytes = [0; 13];
+                let rest = put(put(&mut bytes, src), dst);
+                put(rest, transport.to_bytes());
+                Repr::V4(bytes)
             }
             Self::V6 { src, dst, transport } => {
                 let mut bytes = [0; 37];
-                // Both splits are of constant sizes within 37 and compile to plain stores.
-                if let Some((first, rest)) = bytes.split_first_chunk_mut::<16>() {
-                    *first = src;
-                    if let Some((second, rest)) = rest.split_first_chunk_mut::<16>() {
-                        *second = dst;
-                        if let Some(last) = rest.first_chunk_mut::<5>() {
-                            *last = transport.to_bytes();
-                        }
-                    }
-                }
+                let rest = put(put(&mut bytes, src), dst);
+                put(rest, transport.to_bytes());
                 Repr::V6(bytes)
             }
-            Self::Ethernet { src: [a, b, c, d, e, f], dst: [g, h, i, j, k, l], ethertype } => {
-                let [m, n] = ethertype.to_be_bytes();
-                Repr::Ethernet([a, b, c, d, e, f, g, h, i, j, k, l, m, n])
+            Self::Ethernet { src, dst, ethertype } => {
+                let mut bytes = [0; 14];
+                let rest = put(put(&mut bytes, src), dst);
+                put(rest, ethertype.to_be_bytes());
+                Repr::Ethernet(bytes)
             }
             Self::Unknown => Repr::Unknown,
         })
+    }
+
+    /// The flow's label: the keyed hash of [`to_bytes`](Self::to_bytes).
+    #[inline]
+    #[must_use]
+    pub fn label<H: FlowHasher>(&self, hasher: &H) -> u32 {
+        // One call per kind, each with a length known at compile time.
+        match self.to_bytes().0 {
+            Repr::V4(bytes) => hasher.hash(&bytes),
+            Repr::V6(bytes) => hasher.hash(&bytes),
+            Repr::Ethernet(bytes) => hasher.hash(&bytes),
+            Repr::Unknown => hasher.hash(&[]),
+        }
     }
 
     /// The host that sent the packet. Ports and protocol have no part in it.
@@ -141,6 +152,19 @@ impl Transport {
     fn to_bytes(self) -> [u8; 5] {
         let ([s0, s1], [d0, d1]) = (self.src_port.to_be_bytes(), self.dst_port.to_be_bytes());
         [self.protocol, s0, s1, d0, d1]
+    }
+}
+
+/// Writes `field` to the front of `bytes` and gives the rest. With the constant sizes used here the
+/// room is always there, and this compiles to plain stores.
+#[inline]
+fn put<const N: usize>(bytes: &mut [u8], field: [u8; N]) -> &mut [u8] {
+    match bytes.split_first_chunk_mut::<N>() {
+        Some((place, rest)) => {
+            *place = field;
+            rest
+        }
+        None => &mut [],
     }
 }
 
@@ -191,6 +215,18 @@ impl HostKey {
             Self::V6(address) => address,
             Self::Ethernet(address) => address,
             Self::Unknown => &[],
+        }
+    }
+
+    /// The host's label: the keyed hash of [`as_bytes`](Self::as_bytes).
+    #[inline]
+    #[must_use]
+    pub fn label<H: FlowHasher>(&self, hasher: &H) -> u32 {
+        match self {
+            Self::V4(address) => hasher.hash(address),
+            Self::V6(address) => hasher.hash(address),
+            Self::Ethernet(address) => hasher.hash(address),
+            Self::Unknown => hasher.hash(&[]),
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::{FlowHasher, FlowKey, mix};
 /// One packet's flow and hosts as keyed hashes, from one parse.
 ///
 /// A scheduler needs no more than these and never reads a packet. Three hashes cost three times
-/// one: who keeps a flow's hosts in its queue asks for [`FlowKey::src_host`] and
-/// [`FlowKey::dst_host`] only when the table claims a queue.
+/// one: who keeps a flow's hosts beside its queue takes [`FlowKey::label`] for every packet, and
+/// the labels of [`FlowKey::src_host`] and [`FlowKey::dst_host`] only when the table claims.
 ///
 /// # Examples
 ///
@@ -39,9 +39,9 @@ impl Labels {
     #[must_use]
     pub fn new<H: FlowHasher>(key: &FlowKey, hasher: &H) -> Self {
         Self {
-            flow: hasher.hash(key.to_bytes().as_ref()),
-            src_host: hasher.hash(key.src_host().as_bytes()),
-            dst_host: hasher.hash(key.dst_host().as_bytes()),
+            flow: key.label(hasher),
+            src_host: key.src_host().label(hasher),
+            dst_host: key.dst_host().label(hasher),
         }
     }
 

@@ -108,44 +108,41 @@ pub enum Ending {
 /// let key = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 1], dst: [0xff; 6], ethertype: 0x0806 };
 /// assert_eq!(parsed.key, key);
 /// ```
+#[inline]
 #[must_use]
 pub fn ethernet(frame: &[u8]) -> Parsed {
-    let Some((header, mut rest)) = frame.split_first_chunk::<14>() else {
-        return Parsed { key: FlowKey::Unknown, ip: None, ending: Ending::Truncated };
+    let Some(header) = frame.first_chunk::<14>() else {
+        return without_ip(None, Ending::Truncated);
     };
+    match u16::from_be_bytes([header[12], header[13]]) {
+        IPV4 => ip::v4(frame, 14, Some((header, IPV4))),
+        IPV6 => ip::v6(frame, 14, Some((header, IPV6))),
+        other => tagged(frame, header, other),
+    }
+}
+
+/// An Ethernet frame whose first EtherType is not IP: past its tags, if those it has.
+#[inline(never)]
+fn tagged(frame: &[u8], header: &[u8; 14], mut ethertype: u16) -> Parsed {
     let mut offset = 14;
-    let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1] = *header;
-    let mut ethertype = u16::from_be_bytes([t0, t1]);
-    let mut cut = false;
     for _ in 0..MAX_VLAN_TAGS {
         if !VLAN_TAGS.contains(&ethertype) {
             break;
         }
-        let Some((&[_, _, t0, t1], inner)) = rest.split_first_chunk::<4>() else {
-            cut = true;
-            break;
+        let tag = frame.get(offset..).and_then(|rest| rest.first_chunk::<4>());
+        let Some(&[_, _, t0, t1]) = tag else {
+            return without_ip(Some((header, ethertype)), Ending::Truncated);
         };
         ethertype = u16::from_be_bytes([t0, t1]);
-        rest = inner;
         offset += 4;
     }
-    let answer = match ethertype {
-        _ if cut => Err(Ending::Truncated),
-        IPV4 => ip::v4(rest, offset),
-        IPV6 => ip::v6(rest, offset),
-        tag if VLAN_TAGS.contains(&tag) => Err(Ending::TooManyHeaders),
-        _ => Err(Ending::NotIp),
-    };
-    answer.unwrap_or_else(|ending| Parsed {
-        key: FlowKey::Ethernet {
-            src: [s0, s1, s2, s3, s4, s5],
-            dst: [d0, d1, d2, d3, d4, d5],
-            // A length differs from frame to frame of one flow.
-            ethertype: if ethertype < FIRST_ETHERTYPE { 0 } else { ethertype },
-        },
-        ip: None,
-        ending,
-    })
+    let link = Some((header, ethertype));
+    match ethertype {
+        IPV4 => ip::v4(frame, offset, link),
+        IPV6 => ip::v6(frame, offset, link),
+        tag if VLAN_TAGS.contains(&tag) => without_ip(link, Ending::TooManyHeaders),
+        _ => without_ip(link, Ending::NotIp),
+    }
 }
 
 /// Reads a raw IPv4 or IPv6 packet, told apart by its version field, as a TUN device gives them.
@@ -159,13 +156,33 @@ pub fn ethernet(frame: &[u8]) -> Parsed {
 /// assert_eq!(parse::ip(&[0x45]).ending, Ending::Truncated);
 /// assert_eq!(parse::ip(&[0x00; 64]).ending, Ending::NotIp);
 /// ```
+#[inline]
 #[must_use]
 pub fn ip(packet: &[u8]) -> Parsed {
-    let answer = match packet.first().map(|first| first >> 4) {
-        Some(4) => ip::v4(packet, 0),
-        Some(6) => ip::v6(packet, 0),
-        Some(_) => Err(Ending::NotIp),
-        None => Err(Ending::Truncated),
+    match packet.first().map(|first| first >> 4) {
+        Some(4) => ip::v4(packet, 0, None),
+        Some(6) => ip::v6(packet, 0, None),
+        Some(_) => without_ip(None, Ending::NotIp),
+        None => without_ip(None, Ending::Truncated),
+    }
+}
+
+/// An Ethernet header and the last EtherType read, which tags may have put elsewhere.
+type Link<'a> = Option<(&'a [u8; 14], u16)>;
+
+/// The answer for bytes without a readable IP header.
+#[cold]
+fn without_ip(link: Link<'_>, ending: Ending) -> Parsed {
+    let key = match link {
+        None => FlowKey::Unknown,
+        Some((&[d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, ..], ethertype)) => {
+            FlowKey::Ethernet {
+                src: [s0, s1, s2, s3, s4, s5],
+                dst: [d0, d1, d2, d3, d4, d5],
+                // A length differs from frame to frame of one flow.
+                ethertype: if ethertype < FIRST_ETHERTYPE { 0 } else { ethertype },
+            }
+        }
     };
-    answer.unwrap_or_else(|ending| Parsed { key: FlowKey::Unknown, ip: None, ending })
+    Parsed { key, ip: None, ending }
 }

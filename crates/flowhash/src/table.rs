@@ -48,7 +48,7 @@ pub struct Line {
     /// The hash of the flow that claimed the lane, or last did.
     tags: [u32; LANES as usize],
     /// Bit `i` is set if and only if lane `i` is claimed and not yet released.
-    used: u8,
+    used: u32,
 }
 
 impl Line {
@@ -57,12 +57,19 @@ impl Line {
 
     /// Bit `i` is set if and only if lane `i` has tag `hash`, in use or not.
     #[inline]
-    fn matches(&self, hash: u32) -> u8 {
-        let mut lanes = 0;
-        for (lane, tag) in self.tags.iter().enumerate() {
-            lanes |= u8::from(*tag == hash) << lane;
-        }
-        lanes
+    fn matches(&self, hash: u32) -> u32 {
+        const OTHERS: [u32; LANES as usize] = [!1, !2, !4, !8, !16, !32, !64, !128];
+        // The complement of a conjunction, because compilers turn this form, and not the plain
+        // disjunction, into whole vectors: 14 instructions instead of 28 on x86-64.
+        let tags = self.tags.iter().zip(OTHERS);
+        !tags.fold(!0, |rest, (tag, others)| rest & if *tag == hash { others } else { !0 })
+    }
+
+    /// The lanes of `set`, by what they are to `hash`.
+    #[inline]
+    fn ways(&self, hash: u32, set: u32) -> Ways {
+        let (matches, free) = (self.matches(hash) & set, !self.used & set);
+        Ways { active: matches & self.used, former: matches & free, free }
     }
 }
 
@@ -145,7 +152,10 @@ impl core::error::Error for TableError {}
 
 /// Maps 32-bit hashes to queues, in sets of 1 to 16 ways, in storage of the caller's.
 ///
-/// `S` is an array, a `&mut` slice or a box of [`Line`]s.
+/// `S` is an array, a `&mut` slice or a box of [`Line`]s: whatever gives the same slice each time.
+///
+/// Cost of a lookup, in instructions (x86-64, callgrind, the caller's loop subtracted): a hit 24 with 32
+/// flows and 34 on average with 1,024 flows in 2,048 queues, 8 ways; 77 where most lookups collide.
 ///
 /// Probability that a new flow collides in a table of 1,024 queues, P\[Bin(n, k / N) ≥ k\] for n
 /// active flows, N queues, k ways (measured within 0.005 of it, `tests/spread.rs`):
@@ -184,11 +194,11 @@ struct Shape {
     /// Queues less one.
     queue_mask: u32,
     /// The lanes of the set that begins at lane 0.
-    set: u8,
+    set: u32,
     /// The bits of a lane that say which of the line's sets it is in.
     set_of_lane: u32,
-    /// 1 if a set goes on in the line's neighbour (16 ways), else 0.
-    neighbour: u32,
+    /// Whether a set goes on in the line's neighbour (16 ways).
+    neighbour: bool,
 }
 
 impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
@@ -202,11 +212,11 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// `ways..=MAX_QUEUES`, or if `lines` is too short.
     pub fn new(mut lines: S, queues: u32, ways: u32) -> Result<Self, TableError> {
         let (set, set_of_lane, neighbour) = match ways {
-            1 => (0b1, 7, 0),
-            2 => (0b11, 6, 0),
-            4 => (0b1111, 4, 0),
-            8 => (0xff, 0, 0),
-            16 => (0xff, 0, 1),
+            1 => (0b1, 7, false),
+            2 => (0b11, 6, false),
+            4 => (0b1111, 4, false),
+            8 => (0xff, 0, false),
+            16 => (0xff, 0, true),
             _ => return Err(TableError::Ways { ways }),
         };
         if !queues.is_power_of_two() || queues < ways || queues > MAX_QUEUES {
@@ -226,7 +236,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     ///
     /// In this order, each step from the own way (`hash` modulo the queues) cyclically through its
     /// line, then, with 16 ways, likewise through the neighbour:
-    /// 1. a way in use with this tag: [`Hit`](Outcome::Hit);
+    /// 1. the way in use with this tag (there is one at most): [`Hit`](Outcome::Hit);
     /// 2. a free way that last had this tag: [`Claimed`](Outcome::Claimed);
     /// 3. a free way: [`Claimed`](Outcome::Claimed);
     /// 4. the own way, whose tag stays as it is: [`Collision`](Outcome::Collision).
@@ -236,14 +246,17 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     pub fn lookup(&mut self, hash: u32) -> Lookup {
         let queue = hash & self.shape.queue_mask;
         let (line, lane) = place(queue);
-        if let Some(line) = self.lines.as_ref().get(line)
-            && line.tags.get(index(lane)) == Some(&hash)
-            && line.used >> lane & 1 == 1
-        {
-            self.counts.hits += 1;
-            return Lookup { queue, outcome: Outcome::Hit };
-        }
-        let lookup = self.shape.search(self.lines.as_mut(), hash);
+        // Most packets end here, also those of a sparse flow, whose queue empties each time; the
+        // rest stays out of the caller's loop.
+        let lookup = match self.lines.as_mut().get_mut(line) {
+            Some(line) if line.tags.get(index(lane)) == Some(&hash) => {
+                // No other way has the tag: it was written only when its set did not have it.
+                let free = line.used >> lane & 1 == 0;
+                line.used |= 1 << lane;
+                Lookup { queue, outcome: if free { Outcome::Claimed } else { Outcome::Hit } }
+            }
+            _ => self.shape.search(self.lines.as_mut(), hash),
+        };
         match lookup.outcome {
             Outcome::Hit => self.counts.hits += 1,
             Outcome::Claimed => {
@@ -258,8 +271,14 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// The queue the flow with this hash has claimed, if it has. Changes nothing.
     #[must_use]
     pub fn find(&self, hash: u32) -> Option<u32> {
-        let [used, _] = self.shape.ways(self.lines.as_ref(), hash).by_state();
-        self.shape.first(hash, used)
+        let lines = self.lines.as_ref();
+        let near = self.shape.near(lines, hash).active;
+        let far = self.shape.far(lines, hash).active;
+        match (near, far) {
+            (0, 0) => None,
+            (0, far) => Some(self.shape.only(hash, far, true)),
+            (near, _) => Some(self.shape.only(hash, near, false)),
+        }
     }
 
     /// Frees `queue` for other flows; call it when the queue has emptied.
@@ -269,7 +288,8 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     pub fn release(&mut self, queue: u32) -> bool {
         let (line, lane) = place(queue);
         match self.lines.as_mut().get_mut(line) {
-            Some(line) if line.used >> lane & 1 == 1 => {
+            // Storage may be larger than the table and hold what others left there.
+            Some(line) if line.used >> lane & 1 == 1 && queue <= self.shape.queue_mask => {
                 line.used ^= 1 << lane;
                 self.occupied = self.occupied.saturating_sub(1);
                 true
@@ -282,7 +302,8 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     #[must_use]
     pub fn is_used(&self, queue: u32) -> bool {
         let (line, lane) = place(queue);
-        self.lines.as_ref().get(line).is_some_and(|line| line.used >> lane & 1 == 1)
+        let line = self.lines.as_ref().get(line).filter(|_| queue <= self.shape.queue_mask);
+        line.is_some_and(|line| line.used >> lane & 1 == 1)
     }
 
     /// The number of claimed queues.
@@ -300,7 +321,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// The ways of a set.
     #[must_use]
     pub fn ways(&self) -> u32 {
-        self.shape.set.count_ones() << self.shape.neighbour
+        self.shape.set.count_ones() << u32::from(self.shape.neighbour)
     }
 
     /// How lookups have ended so far.
@@ -316,68 +337,91 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     }
 }
 
-/// The ways of one set, bit `i` for the `i`-th in search order: the low byte is the own line from
-/// the own lane on, the high byte the neighbour from the same lane on.
+/// Those lanes of a line that are in the set searched, by what they are to a hash.
+#[derive(Clone, Copy)]
 struct Ways {
-    matches: u16,
-    used: u16,
-    set: u16,
+    /// In use, with its tag.
+    active: u32,
+    /// Free, with its tag.
+    former: u32,
+    /// Free.
+    free: u32,
 }
 
 impl Ways {
-    /// Ways with the tag: those in use, those free.
-    fn by_state(&self) -> [u16; 2] {
-        [self.matches & self.used, self.matches & !self.used]
-    }
+    const NONE: Self = Self { active: 0, former: 0, free: 0 };
 }
 
 impl Shape {
-    fn ways(self, lines: &[Line], hash: u32) -> Ways {
-        let (own, lane) = place(hash & self.queue_mask);
-        let set = (self.set << (lane & self.set_of_lane)).rotate_right(lane);
-        let look = |line: usize| match lines.get(line) {
-            None => (0, 0, 0),
-            Some(line) => {
-                (line.matches(hash).rotate_right(lane), line.used.rotate_right(lane), set)
-            }
-        };
-        let near = look(own);
-        let far = if self.neighbour == 0 { (0, 0, 0) } else { look(own ^ 1) };
-        let set = u16::from_le_bytes([near.2, far.2]);
-        Ways {
-            matches: u16::from_le_bytes([near.0, far.0]) & set,
-            used: u16::from_le_bytes([near.1, far.1]) & set,
-            set,
+    /// The set's ways in the own line.
+    #[inline]
+    fn near(&self, lines: &[Line], hash: u32) -> Ways {
+        let (line, lane) = place(hash & self.queue_mask);
+        let set = self.set << (lane & self.set_of_lane);
+        lines.get(line).map_or(Ways::NONE, |line| line.ways(hash, set))
+    }
+
+    /// The set's ways in the neighbour of the own line.
+    #[inline]
+    fn far(&self, lines: &[Line], hash: u32) -> Ways {
+        let (line, _) = place(hash & self.queue_mask);
+        match self.neighbour {
+            false => Ways::NONE,
+            true => lines.get(line ^ 1).map_or(Ways::NONE, |line| line.ways(hash, self.set)),
         }
     }
 
-    /// The queue of the first of `ways`, numbered as in [`Ways`].
-    fn first(self, hash: u32, ways: u16) -> Option<u32> {
+    /// The queue of the only one of `ways`, which are not 0.
+    #[inline]
+    fn only(&self, hash: u32, ways: u32, far: bool) -> u32 {
         let own = hash & self.queue_mask;
-        let first = ways.trailing_zeros();
-        // Bit 3 of `first` says neighbour, which is bit 3 of the queue's number flipped.
-        let line = (own & !(LANES - 1)) ^ (first & LANES);
-        (ways != 0).then_some(line | ((own + first) & (LANES - 1)))
+        // A neighbour's queues differ in the bit above the lane.
+        ((own & !(LANES - 1)) | ways.trailing_zeros()) ^ (u32::from(far) * LANES)
     }
 
-    fn search(self, lines: &mut [Line], hash: u32) -> Lookup {
-        let ways = self.ways(lines, hash);
-        let [active, former] = ways.by_state();
-        if let Some(queue) = self.first(hash, active) {
+    /// The queue of the first of `ways`, which are not 0, cyclically from the own lane on.
+    #[inline]
+    fn first(&self, hash: u32, ways: u32, far: bool) -> u32 {
+        let from_own = ways & (!0 << (hash & self.queue_mask & (LANES - 1)));
+        self.only(hash, if from_own == 0 { ways } else { from_own }, far)
+    }
+
+    /// What [`Table::lookup`] describes, when the own way does not have the tag.
+    #[inline(never)]
+    fn search(&self, lines: &mut [Line], hash: u32) -> Lookup {
+        let near = self.near(lines, hash);
+        if near.active != 0 {
+            let queue = self.only(hash, near.active, false);
             return Lookup { queue, outcome: Outcome::Hit };
         }
-        let free = if former == 0 { ways.set & !ways.used } else { former };
-        if let Some(queue) = self.first(hash, free) {
-            let (line, lane) = place(queue);
-            if let Some(line) = lines.get_mut(line)
-                && let Some(tag) = line.tags.get_mut(index(lane))
-            {
-                *tag = hash;
-                line.used |= 1 << lane;
-                return Lookup { queue, outcome: Outcome::Claimed };
-            }
+        self.search_far_and_claim(lines, hash, near)
+    }
+
+    #[inline(never)]
+    fn search_far_and_claim(&self, lines: &mut [Line], hash: u32, near: Ways) -> Lookup {
+        let far = self.far(lines, hash);
+        let queue = if far.active != 0 {
+            let queue = self.only(hash, far.active, true);
+            return Lookup { queue, outcome: Outcome::Hit };
+        } else if near.former != 0 {
+            self.first(hash, near.former, false)
+        } else if far.former != 0 {
+            self.first(hash, far.former, true)
+        } else if near.free != 0 {
+            self.first(hash, near.free, false)
+        } else if far.free != 0 {
+            self.first(hash, far.free, true)
+        } else {
+            return Lookup { queue: hash & self.queue_mask, outcome: Outcome::Collision };
+        };
+        let (line, lane) = place(queue);
+        if let Some(line) = lines.get_mut(line)
+            && let Some(tag) = line.tags.get_mut(index(lane))
+        {
+            *tag = hash;
+            line.used |= 1 << lane;
         }
-        Lookup { queue: hash & self.queue_mask, outcome: Outcome::Collision }
+        Lookup { queue, outcome: Outcome::Claimed }
     }
 }
 

@@ -199,6 +199,19 @@ fn storage_is_counted_in_lines_of_eight_queues_and_cleared() {
 }
 
 #[test]
+fn what_lies_beyond_the_table_in_its_storage_is_none_of_its_queues() {
+    let mut storage = [Line::EMPTY; 4];
+    let mut large = Table::new(&mut storage[..], 32, 8).unwrap();
+    assert!((0..32).all(|hash| large.lookup(hash).outcome == Outcome::Claimed));
+    for queues in [1_u32, 4, 8, 16] {
+        let mut small = Table::new(&mut storage[..], queues, 1).unwrap();
+        assert_eq!(small.lookup(0).outcome, Outcome::Claimed);
+        assert!((queues..=40).all(|queue| !small.is_used(queue) && !small.release(queue)));
+        assert_eq!(small.occupied(), 1);
+    }
+}
+
+#[test]
 fn refusals_name_the_value_and_the_range() {
     let say = |error: TableError| error.to_string();
     assert_eq!(say(TableError::Ways { ways: 3 }), "3 ways: must be 1, 2, 4, 8 or 16");

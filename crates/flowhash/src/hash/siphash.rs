@@ -1,5 +1,7 @@
 //! The default: hard to collide on purpose.
 
+use core::hash::Hasher;
+
 use super::FlowHasher;
 use siphasher::sip::SipHasher13;
 
@@ -20,27 +22,53 @@ use siphasher::sip::SipHasher13;
 /// ```
 #[derive(Clone, Copy)]
 pub struct SipHash13 {
-    state: SipHasher13,
+    key: [u64; 2],
 }
 
 impl SipHash13 {
     /// A hasher keyed by `secret`, read as the two little-endian words of the definition.
     #[inline]
     #[must_use]
-    pub fn new(secret: [u8; 16]) -> Self {
-        Self { state: SipHasher13::new_with_key(&secret) }
+    pub const fn new(secret: [u8; 16]) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = secret;
+        Self {
+            key: [
+                u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+                u64::from_le_bytes([i, j, k, l, m, n, o, p]),
+            ],
+        }
     }
 
     /// The whole 64-bit output, for those who need more than a label.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn hash_u64(&self, bytes: &[u8]) -> u64 {
-        self.state.hash(bytes)
+        // From the key, whole words first, then the tail in falling powers of two: inlined on an
+        // input of known length, as all keys are, every branch on the fill of the crate's buffer
+        // is decided at compile time.
+        let [k0, k1] = self.key;
+        let mut state = SipHasher13::new_with_keys(k0, k1);
+        let (words, tail) = bytes.as_chunks::<8>();
+        for word in words {
+            state.write_u64(u64::from_le_bytes(*word));
+        }
+        let (word, tail) = tail.as_chunks::<4>();
+        for word in word {
+            state.write_u32(u32::from_le_bytes(*word));
+        }
+        let (word, tail) = tail.as_chunks::<2>();
+        for word in word {
+            state.write_u16(u16::from_le_bytes(*word));
+        }
+        for byte in tail {
+            state.write_u8(*byte);
+        }
+        state.finish()
     }
 }
 
 impl FlowHasher for SipHash13 {
-    #[inline]
+    #[inline(always)]
     fn hash(&self, bytes: &[u8]) -> u32 {
         let [a, b, c, d, ..] = self.hash_u64(bytes).to_le_bytes();
         u32::from_le_bytes([a, b, c, d])

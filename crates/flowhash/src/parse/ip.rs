@@ -1,6 +1,6 @@
 //! IPv4 and IPv6 up to the ports: options, extension headers, fragments.
 
-use super::{Ending, Ip, MAX_EXTENSION_HEADERS, Parsed};
+use super::{Ending, Ip, Link, MAX_EXTENSION_HEADERS, Parsed, without_ip};
 use crate::{FlowKey, Transport};
 
 // Protocol numbers (IANA). The first five are the extension headers that are walked.
@@ -19,15 +19,17 @@ const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 const UDP_LITE: u8 = 136;
 
-/// Reads an IPv4 packet that begins `offset` bytes into its frame (RFC 791 §3.1).
+/// Reads the IPv4 packet that begins at `offset` of `frame` (RFC 791 §3.1).
 ///
-/// # Errors
-///
-/// `Truncated` or `Malformed` when there are no addresses to make a key of.
-pub(super) fn v4(packet: &[u8], offset: usize) -> Result<Parsed, Ending> {
-    let header = packet.first_chunk::<20>().ok_or(Ending::Truncated)?;
+/// Without the twenty bytes that hold the addresses the key is `link`'s.
+#[inline]
+pub(super) fn v4(frame: &[u8], offset: usize, link: Link<'_>) -> Parsed {
+    let packet = frame.get(offset..).unwrap_or_default();
+    let Some(header) = packet.first_chunk::<20>() else {
+        return without_ip(link, Ending::Truncated);
+    };
     if header[0] >> 4 != 4 {
-        return Err(Ending::Malformed);
+        return without_ip(link, Ending::Malformed);
     }
     let header_length = usize::from(header[0] & 0x0f) * 4;
     let total_length = usize::from(u16::from_be_bytes([header[2], header[3]]));
@@ -41,52 +43,58 @@ pub(super) fn v4(packet: &[u8], offset: usize) -> Result<Parsed, Ending> {
     } else {
         match packet.get(header_length..end) {
             None => Upper::stopped(header[9], Ending::Truncated, 0),
-            Some(payload) => walk(header[9], payload, header_length, false),
+            Some(payload) => upper_or_walk(header[9], payload, header_length, false),
         }
     };
-    Ok(Parsed {
+    Parsed {
         key: FlowKey::V4 {
             src: [header[12], header[13], header[14], header[15]],
             dst: [header[16], header[17], header[18], header[19]],
             transport: upper.transport,
         },
-        ip: Some(Ip {
-            offset,
-            traffic_class: header[1],
-            upper_offset: offset.saturating_add(upper.offset),
-        }),
+        ip: Some(Ip { offset, traffic_class: header[1], upper_offset: offset + upper.offset }),
         ending: upper.ending,
-    })
+    }
 }
 
-/// Reads an IPv6 packet that begins `offset` bytes into its frame (RFC 8200 §3).
+/// Reads the IPv6 packet that begins at `offset` of `frame` (RFC 8200 §3).
 ///
-/// # Errors
-///
-/// `Truncated` or `Malformed` when there are no addresses to make a key of.
-pub(super) fn v6(packet: &[u8], offset: usize) -> Result<Parsed, Ending> {
-    let (header, payload) = packet.split_first_chunk::<40>().ok_or(Ending::Truncated)?;
+/// Without the forty bytes that hold the addresses the key is `link`'s.
+#[inline]
+pub(super) fn v6(frame: &[u8], offset: usize, link: Link<'_>) -> Parsed {
+    let packet = frame.get(offset..).unwrap_or_default();
+    let Some((header, src, dst, payload)) = v6_header(packet) else {
+        return without_ip(link, Ending::Truncated);
+    };
     if header[0] >> 4 != 6 {
-        return Err(Ending::Malformed);
+        return without_ip(link, Ending::Malformed);
     }
-    let (fixed, addresses) = header.split_first_chunk::<8>().ok_or(Ending::Truncated)?;
-    let (src, dst) = addresses.split_first_chunk::<16>().ok_or(Ending::Truncated)?;
-    let dst = dst.first_chunk::<16>().ok_or(Ending::Truncated)?;
     // 0 is a jumbogram (RFC 2675) or segmentation offload: as far as there are bytes.
-    let payload = match usize::from(u16::from_be_bytes([fixed[4], fixed[5]])) {
+    let payload = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
         0 => payload,
         length => payload.get(..length).unwrap_or(payload),
     };
-    let upper = walk(fixed[6], payload, 40, true);
-    Ok(Parsed {
+    let upper = upper_or_walk(header[6], payload, 40, true);
+    Parsed {
         key: FlowKey::V6 { src: *src, dst: *dst, transport: upper.transport },
         ip: Some(Ip {
             offset,
-            traffic_class: (fixed[0] << 4) | (fixed[1] >> 4),
-            upper_offset: offset.saturating_add(upper.offset),
+            traffic_class: (header[0] << 4) | (header[1] >> 4),
+            upper_offset: offset + upper.offset,
         }),
         ending: upper.ending,
-    })
+    }
+}
+
+type V6Header<'a> = (&'a [u8; 8], &'a [u8; 16], &'a [u8; 16], &'a [u8]);
+
+/// The fixed part of the header, the two addresses, the rest.
+#[inline]
+fn v6_header(packet: &[u8]) -> Option<V6Header<'_>> {
+    let (fixed, rest) = packet.split_first_chunk::<8>()?;
+    let (src, rest) = rest.split_first_chunk::<16>()?;
+    let (dst, rest) = rest.split_first_chunk::<16>()?;
+    Some((fixed, src, dst, rest))
 }
 
 /// The end of the walk.
@@ -103,12 +111,31 @@ impl Upper {
     fn stopped(protocol: u8, ending: Ending, offset: usize) -> Self {
         Self { transport: Transport { protocol, ..Transport::default() }, ending, offset }
     }
+
+    /// A walk that found ports, or what stands in for them, in the header at `offset`.
+    fn at_ports(protocol: u8, ports: &[u8; 4], offset: usize) -> Self {
+        let &[s0, s1, d0, d1] = ports;
+        let src_port = u16::from_be_bytes([s0, s1]);
+        let dst_port = u16::from_be_bytes([d0, d1]);
+        let transport = Transport { protocol, src_port, dst_port };
+        Self { transport, ending: Ending::Ports, offset }
+    }
+}
+
+/// Nearly all packets are TCP or UDP right behind the IP header: those need no walk.
+#[inline]
+fn upper_or_walk(protocol: u8, rest: &[u8], offset: usize, v6: bool) -> Upper {
+    match (protocol, rest.first_chunk::<4>()) {
+        (TCP | UDP, Some(ports)) => Upper::at_ports(protocol, ports, offset),
+        _ => walk(protocol, rest, offset, v6),
+    }
 }
 
 /// Walks from `protocol`, whose header begins `rest` at `offset`, to the upper layer.
 ///
 /// IPv6 chains five kinds of header (RFC 8200 §4, RFC 4302 §2); IPv4 has of these only the
 /// authentication header. At most [`MAX_EXTENSION_HEADERS`] steps.
+#[inline(never)]
 fn walk(mut protocol: u8, mut rest: &[u8], mut offset: usize, v6: bool) -> Upper {
     for _ in 0..MAX_EXTENSION_HEADERS {
         if !is_extension(protocol, v6) {
@@ -154,30 +181,25 @@ fn upper(protocol: u8, rest: &[u8], offset: usize) -> Upper {
     let ports = match protocol {
         // DCCP, SCTP and UDP-Lite begin like UDP (RFC 4340 §5.1, RFC 9260 §3.1, RFC 3828 §3).
         // ESP begins with its SPI (RFC 4303 §2): tunnels between two gateways stay apart.
-        TCP | UDP | DCCP | ESP | SCTP | UDP_LITE => rest
-            .first_chunk::<4>()
-            .map(|&[s0, s1, d0, d1]| (u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]))),
+        TCP | UDP | DCCP | ESP | SCTP | UDP_LITE => rest.first_chunk::<4>().copied(),
         ICMP | ICMPV6 => icmp(protocol, rest),
         _ => return Upper::stopped(protocol, Ending::NoPorts, offset),
     };
     match ports {
         None => Upper::stopped(protocol, Ending::Truncated, offset),
-        Some((src_port, dst_port)) => {
-            let transport = Transport { protocol, src_port, dst_port };
-            Upper { transport, ending: Ending::Ports, offset }
-        }
+        Some(ports) => Upper::at_ports(protocol, &ports, offset),
     }
 }
 
 /// The identifier of an echo, else 0, and type and code (RFC 792, RFC 4443 §4).
-fn icmp(protocol: u8, rest: &[u8]) -> Option<(u16, u16)> {
+fn icmp(protocol: u8, rest: &[u8]) -> Option<[u8; 4]> {
     let &[kind, code] = rest.first_chunk::<2>()?;
     let is_echo = matches!((protocol, kind), (ICMP, 0 | 8) | (ICMPV6, 128 | 129));
-    let identifier = if is_echo {
+    let [i0, i1] = if is_echo {
         let &[.., i0, i1] = rest.first_chunk::<6>()?;
-        u16::from_be_bytes([i0, i1])
+        [i0, i1]
     } else {
-        0
+        [0, 0]
     };
-    Some((identifier, u16::from_be_bytes([kind, code])))
+    Some([i0, i1, kind, code])
 }
