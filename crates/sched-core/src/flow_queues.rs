@@ -120,6 +120,11 @@ where
         self.order.flows().min(queues)
     }
 
+    /// Books a packet that was not accepted before its queue was known.
+    pub(crate) const fn count_rejected(&mut self, packet: Packet) {
+        self.ledger.rejected.add(packet.len);
+    }
+
     /// Turns `packet` away, with the first reason that applies.
     #[cold]
     fn reject(&mut self, flow: FlowId, packet: Packet) -> Rejected {
@@ -237,7 +242,34 @@ where
         drops.dropped(packet, reason);
     }
 
-    fn drop_all(&mut self, flow: FlowId, reason: DropReason, drops: &mut dyn DropSink) {
+    /// The handle of the packet behind `before` in the queue of `flow`, the oldest if that is
+    /// [`NONE`](crate::queue::NONE).
+    pub(crate) fn after(&self, flow: FlowId, before: u32) -> Option<u32> {
+        self.queues.as_ref().get(flow.index())?.after(self.slots.as_ref(), before)
+    }
+
+    /// The length of the packet with this handle, 0 if it is not queued.
+    pub(crate) fn len_of(&self, handle: u32) -> u32 {
+        self.slots.as_ref().get(handle as usize).map_or(0, Slot::len)
+    }
+
+    /// Drops the packet behind `before`, which is in the queue of `flow`, or the oldest.
+    pub(crate) fn drop_after(
+        &mut self,
+        flow: FlowId,
+        before: u32,
+        reason: DropReason,
+        drops: &mut dyn DropSink,
+    ) {
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else { return };
+        let slots = self.slots.as_mut();
+        let Some(packet) = queue.take_after(slots, before) else { return };
+        self.order.lost(flow, packet.len, queue.head_len(slots));
+        self.book_drop(flow, packet, reason, drops);
+    }
+
+    /// Drops what `flow` holds; it stays. Cost: O(its packets).
+    pub(crate) fn drop_all(&mut self, flow: FlowId, reason: DropReason, drops: &mut dyn DropSink) {
         while let Some(packet) = self.take(flow, DropFrom::Head) {
             self.book_drop(flow, packet, reason, drops);
         }

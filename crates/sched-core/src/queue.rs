@@ -5,7 +5,7 @@
 
 use crate::{Backlog, Ecn, Imbalance, Nanos, Packet, RejectReason};
 
-/// The end of a chain.
+/// No handle: the end of a chain, or what stands before its head.
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Room for one queued packet, at the index that is its handle.
@@ -176,6 +176,33 @@ impl Queue {
         Some(packet)
     }
 
+    /// The handle of the packet behind `before`, or of the oldest if `before` is [`NONE`].
+    pub(crate) fn after(&self, slots: &[Slot], before: u32) -> Option<u32> {
+        let handle = if before == NONE { self.head } else { slots.get(before as usize)?.next };
+        (handle != NONE).then_some(handle)
+    }
+
+    /// Takes out the packet behind `before`, which is in this queue, or the oldest if `before` is
+    /// [`NONE`].
+    pub(crate) fn take_after(&mut self, slots: &mut [Slot], before: u32) -> Option<Packet> {
+        if before == NONE {
+            return self.pop_head(slots);
+        }
+        let handle = self.after(slots, before)?;
+        let slot = slots.get_mut(handle as usize)?;
+        let (packet, behind) = (slot.packet(handle), slot.next);
+        slot.len_ecn = 0;
+        if let Some(slot) = slots.get_mut(before as usize) {
+            slot.next = behind;
+        }
+        match slots.get_mut(behind as usize) {
+            Some(slot) => slot.prev = before,
+            None => self.tail = before,
+        }
+        self.held.sub(packet.len);
+        Some(packet)
+    }
+
     /// Counts the chain and compares; returns the packets found. O(packets).
     pub(crate) fn recount(&self, at: u32, slots: &[Slot]) -> Result<u32, Imbalance> {
         let (mut packets, mut bytes, mut last) = (0_u32, 0_u32, NONE);
@@ -237,6 +264,35 @@ mod tests {
                 assert_eq!(queue.head_len(&slots), model.front().map(|p| p.len));
                 assert_eq!(queue.backlog().bytes, model.iter().map(|p| p.len).sum::<u32>());
             }
+        }
+    }
+
+    /// Goal: a packet can be taken from anywhere, and the chain stays whole for both ends.
+    /// Method: every subset of six packets is taken out from the head on; what remains leaves from
+    /// alternate ends.
+    #[test]
+    fn any_packets_can_be_taken_out_of_the_middle() {
+        for chosen in 0..1_u32 << 6 {
+            let (mut slots, mut queue) = ([Slot::EMPTY; 6], Queue::EMPTY);
+            for handle in 0..6 {
+                queue.append(&mut slots, Packet::new(handle, 64 + handle), Nanos(0));
+            }
+            let mut before = NONE;
+            while let Some(handle) = queue.after(&slots, before) {
+                if chosen >> handle & 1 == 1 {
+                    let packet = queue.take_after(&mut slots, before);
+                    assert_eq!(packet, Some(Packet::new(handle, 64 + handle)));
+                } else {
+                    before = handle;
+                }
+                assert!(queue.recount(0, &slots).is_ok(), "{chosen:#b} at {handle}");
+            }
+            let mut left: VecDeque<u32> = (0..6).filter(|h| chosen >> h & 1 == 0).collect();
+            while !left.is_empty() {
+                assert_eq!(queue.pop_tail(&mut slots).map(|p| p.handle), left.pop_back());
+                assert_eq!(queue.pop_head(&mut slots).map(|p| p.handle), left.pop_front());
+            }
+            assert!(queue.is_empty());
         }
     }
 
