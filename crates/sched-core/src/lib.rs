@@ -56,5 +56,5 @@ pub use queue::{Queue, Slot};
 pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
-pub use sqf::{ShortestFlow, ShortestQueue};
+pub use sqf::{ShortestFlow, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 pub use time::Nanos;

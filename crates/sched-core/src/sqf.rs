@@ -6,10 +6,15 @@
 //! either. What is promised is that preference and nothing more: the longest queue may starve, and who
 //! splits his traffic over many flows is preferred (`docs/papers.md`, SQF).
 //!
-//! [`ShortestQueue`] is the order, one queue a flow.
+//! [`ShortestQueue`] is the order, one queue a flow; [`Sqf`] is the scheduler of the paper, with a fixed
+//! number of virtual queues and a default queue.
 //!
 //! Cost: O(log backlogged flows) per call, whatever is queued. Memory: 28 bytes a flow, 44 with its
 //! [`Queue`](crate::Queue). Source: SQF §2; SQF-VBR §III-B, Algorithm 1.
+
+mod virtual_queues;
+
+pub use virtual_queues::{Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 
 use crate::backlog_heap::{BacklogHeap, RankedFlow};
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
