@@ -12,7 +12,7 @@ use crate::scheduler::{
 use crate::{FlowId, Nanos, Packet};
 
 /// A FIFO of packets in the memory `S`. It takes packets of any flow and keeps no record of flows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Fifo<S> {
     queue: Queue,
     /// `slots[handle]`.

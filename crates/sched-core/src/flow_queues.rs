@@ -16,7 +16,7 @@ use crate::{Ecn, FlowId, Nanos, Packet};
 
 /// An order of flows `O` over queues in the memory `Q`, of packets in the memory `S`, with the AQM
 /// `A`; statistics of single flows in the memory `R`, for as many flows as it has room for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0]> {
     order: O,
     aqm: A,

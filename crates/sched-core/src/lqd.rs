@@ -19,7 +19,7 @@ type Longest = BacklogHeap<0, true>;
 ///
 /// Ties go to the flow served least recently (never served comes first), then to the lowest number.
 /// A victim that `O` would name is not asked for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct LongestQueueDrop<O, N> {
     order: O,
     /// In the heap if and only if backlogged in `order`; whether a flow was added only `order` knows.

@@ -31,7 +31,7 @@ const ABSENT: u64 = u64::MAX;
 ///
 /// Served is the flow with the fewest bytes; gives way the flow with the most. Ties go to the flow
 /// served least recently (never served comes first), then to the lowest number: equal queues alternate.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ShortestQueue<N> {
     /// In both heaps if and only if backlogged; `stamp` is [`ABSENT`] if and only if not added.
     flows: N,
