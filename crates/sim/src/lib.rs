@@ -16,14 +16,21 @@
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and what a caller hears
 //! - [`figure`]: a table as text, for the diff; a chart as SVG, for the eye
 //! - [`notation`]: how rates are written on a command line
+//!
+//! Beside them, what judges the disciplines:
+//!
+//! - [`reference`](mod@reference): each discipline's naive twin, written from its definition
+//! - [`history`]: one language of operations, and a match of two sides that must agree
 
 pub mod capture;
 pub mod discipline;
 pub mod event;
 pub mod figure;
+pub mod history;
 pub mod host;
 pub mod measure;
 pub mod notation;
+pub mod reference;
 pub mod replay;
 pub mod rng;
 pub mod source;

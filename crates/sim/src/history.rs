@@ -1,0 +1,22 @@
+//! One language for everything that can be done to a scheduler, and a match of two that are to agree.
+//!
+//! The same [`Operation`]s are enumerated ([`explore`]), drawn at random ([`Operations`]) and decoded
+//! from the bytes of a fuzzer ([`operations`]). A [`Match`] does each to both sides and compares all
+//! that can be seen; it also keeps its own ledger of every handle, so that two sides that agree on
+//! something wrong are noticed where the contract says what is right. A difference comes with the
+//! shortest history that shows it ([`check`]).
+
+mod contestant;
+mod exhaustive;
+mod ledger;
+mod matching;
+mod operation;
+mod shortest;
+mod wrapped;
+
+pub use contestant::{Contestant, Dial, Setting};
+pub use exhaustive::explore;
+pub use matching::Match;
+pub use operation::{FLOWS, Operation, Operations, SLOTS, operations};
+pub use shortest::{Difference, check, soak};
+pub use wrapped::{Peeked, Shifted};

@@ -1,0 +1,102 @@
+//! What a history can be played on.
+
+use freeboard::sched_core::{
+    Aqm, ConfigError, DropSink, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, Queue,
+    Scheduler, Slot, Table,
+};
+
+/// What can be set for a flow, for all disciplines: each takes from it what it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The share of the flow.
+    pub weight: u32,
+    /// The longest packet of the flow, in bytes.
+    pub max_len: u32,
+}
+
+impl Setting {
+    /// The weight as a quantum: 500 bytes each, so that too small a weight makes too small a quantum.
+    #[must_use]
+    pub const fn quantum(self) -> u32 {
+        self.weight.saturating_mul(500)
+    }
+}
+
+/// The configuration of a discipline, as the history's language has it.
+pub trait Dial: Copy {
+    /// What `setting` means to the discipline.
+    fn of(setting: Setting) -> Self;
+
+    /// What was read back: what governs the flow.
+    fn read(self) -> [u32; 2];
+}
+
+/// Nothing can be set.
+impl Dial for () {
+    fn of(_setting: Setting) -> Self {}
+
+    fn read(self) -> [u32; 2] {
+        [0; 2]
+    }
+}
+
+/// The quantum of deficit round robin.
+impl Dial for u32 {
+    fn of(setting: Setting) -> Self {
+        setting.quantum()
+    }
+
+    fn read(self) -> [u32; 2] {
+        [self, 0]
+    }
+}
+
+/// A scheduler whose flows can be added, changed and removed.
+pub trait Contestant: Scheduler {
+    /// Adds or changes `flow`.
+    ///
+    /// # Errors
+    /// Those of the discipline.
+    fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError>;
+
+    /// Removes `flow`.
+    fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink);
+
+    /// What governs `flow`; `None` if it was not added.
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]>;
+}
+
+impl<O, Q, S, A, R> Contestant for FlowQueues<O, Q, S, A, R>
+where
+    O: FlowScheduler,
+    O::Config: Dial,
+    Q: Table<Queue>,
+    S: Table<Slot>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+{
+    fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
+        self.configure(flow, O::Config::of(setting))
+    }
+
+    fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
+        self.remove_flow(flow, drops);
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        self.config(flow).map(Dial::read)
+    }
+}
+
+/// A FIFO knows no flows: there is nothing to set and nothing to remove.
+impl<S: Table<Slot>> Contestant for Fifo<S> {
+    fn configure(&mut self, _flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
+        Ok(())
+    }
+
+    fn remove_flow(&mut self, _flow: FlowId, _drops: &mut dyn DropSink) {}
+
+    fn setting(&self, _flow: FlowId) -> Option<[u32; 2]> {
+        None
+    }
+}

@@ -1,0 +1,134 @@
+//! Where every handle is, by the word of the two sides, and what must follow from it.
+
+use freeboard::sched_core::{Backlog, Counters, DropReason, Ecn, FlowId, Packet, Rejected, Volume};
+
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    flow: FlowId,
+    packet: Packet,
+    /// When it arrived, in arrivals.
+    arrival: u64,
+}
+
+/// Every handle comes home once, in the order of its flow, and the books say so.
+#[derive(Clone, Debug)]
+pub(super) struct Ledger {
+    queued: Vec<Option<Queued>>,
+    free: Vec<u32>,
+    arrivals: u64,
+    /// The last arrival delivered, for each of the flows seen.
+    delivered_last: Vec<(FlowId, u64)>,
+    offered: Volume,
+    counted: Counters,
+    held: Backlog,
+}
+
+impl Ledger {
+    pub(super) fn new(slots: u32) -> Self {
+        Self {
+            queued: vec![None; slots as usize],
+            free: (0..slots).rev().collect(),
+            arrivals: 0,
+            delivered_last: Vec::new(),
+            offered: Volume::ZERO,
+            counted: Counters::default(),
+            held: Backlog::default(),
+        }
+    }
+
+    pub(super) fn free_handle(&self) -> u32 {
+        self.free.last().copied().unwrap_or(0)
+    }
+
+    pub(super) fn free_handles(&self, count: u8) -> Vec<u32> {
+        self.free.iter().rev().take(count.into()).copied().collect()
+    }
+
+    pub(super) fn longest_queued(&self, flow: FlowId) -> u32 {
+        let of_flow = self.queued.iter().flatten().filter(|queued| queued.flow == flow);
+        of_flow.map(|queued| queued.packet.len).max().unwrap_or(0)
+    }
+
+    /// A packet was offered and accepted or handed back.
+    pub(super) fn offered(
+        &mut self,
+        flow: FlowId,
+        packet: Packet,
+        outcome: Result<(), Rejected>,
+    ) -> Result<(), String> {
+        self.offered.add(packet.len);
+        self.arrivals += 1;
+        if let Err(rejected) = outcome {
+            self.counted.rejected.add(packet.len);
+            return if rejected.packet == packet {
+                Ok(())
+            } else {
+                Err(format!("{packet:?} was offered, {:?} handed back", rejected.packet))
+            };
+        }
+        let place = self.queued.get_mut(packet.handle as usize);
+        let place = place.ok_or_else(|| format!("{packet:?} accepted without a slot"))?;
+        if place.is_some() {
+            return Err(format!("{packet:?} accepted while its handle is queued"));
+        }
+        *place = Some(Queued { flow, packet, arrival: self.arrivals });
+        self.free.retain(|&handle| handle != packet.handle);
+        self.counted.accepted.add(packet.len);
+        self.held.packets += 1;
+        self.held.bytes += packet.len;
+        Ok(())
+    }
+
+    pub(super) fn dropped(&mut self, packet: Packet, reason: DropReason) -> Result<(), String> {
+        let volume = self.counted.dropped.get_mut(reason as usize);
+        volume.ok_or_else(|| format!("{packet:?} dropped as rejected"))?.add(packet.len);
+        self.home(packet, packet.ecn).map(|_| ())
+    }
+
+    pub(super) fn delivered(&mut self, packet: Packet) -> Result<(), String> {
+        self.counted.delivered.add(packet.len);
+        let marked = packet.ecn == Ecn::Ce;
+        let Queued { flow, arrival, packet: before } = self.home(packet, packet.ecn)?;
+        self.counted.marked += u64::from(marked && before.ecn != Ecn::Ce);
+        let last = match self.delivered_last.iter_mut().find(|(other, _)| *other == flow) {
+            Some((_, last)) => core::mem::replace(last, arrival),
+            None => {
+                self.delivered_last.push((flow, arrival));
+                0
+            }
+        };
+        if last < arrival { Ok(()) } else { Err(format!("{packet:?} of {flow:?} was overtaken")) }
+    }
+
+    fn home(&mut self, packet: Packet, ecn: Ecn) -> Result<Queued, String> {
+        let place = self.queued.get_mut(packet.handle as usize).and_then(Option::take);
+        let queued = place.ok_or_else(|| format!("{packet:?} came home but was not out"))?;
+        let mark = ecn == Ecn::Ce && queued.packet.ecn.is_capable();
+        if (Packet { ecn: queued.packet.ecn, ..packet }) != queued.packet
+            || (ecn != queued.packet.ecn && !mark)
+        {
+            return Err(format!("{:?} came home as {packet:?}", queued.packet));
+        }
+        self.free.push(packet.handle);
+        self.held.packets -= 1;
+        self.held.bytes -= packet.len;
+        Ok(queued)
+    }
+
+    /// I1, I2, I5: the books against what went in and came out.
+    pub(super) fn audit(&self, counters: &Counters, backlog: Backlog) -> Result<(), String> {
+        let held = Volume { packets: backlog.packets.into(), bytes: backlog.bytes.into() };
+        let gone = counters.rejected.plus(counters.delivered).plus(counters.dropped_total());
+        let booked = Counters { peak: Backlog::default(), marked: 0, ..*counters };
+        let counted = Counters { marked: 0, ..self.counted };
+        if gone.plus(held) != self.offered {
+            Err(format!("offered {:?}, but the books say {counters:?}", self.offered))
+        } else if backlog != self.held {
+            Err(format!("{:?} is out, but the backlog says {backlog:?}", self.held))
+        } else if booked != counted || counters.marked < self.counted.marked {
+            Err(format!("counted {counted:?}, booked {booked:?}"))
+        } else {
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Two sides, one history.
+
+use freeboard::sched_core::{DropReason, Ecn, FlowId, Limits, Nanos, Packet, Rejected};
+
+use super::Contestant;
+use super::ledger::Ledger;
+use super::operation::{FLOWS, Operation, SLOTS};
+
+/// Two schedulers to which the same is done, and which must do the same.
+#[derive(Clone, Debug)]
+pub struct Match<S, T> {
+    /// The one on trial.
+    pub subject: S,
+    /// The one that knows.
+    pub twin: T,
+    now: u64,
+    ledger: Ledger,
+    /// What the subject gave to its drop sink in the last operation, and the twin to its.
+    dropped: [Vec<(Packet, DropReason)>; 2],
+}
+
+/// `Ok` if both say the same.
+fn same<A: PartialEq + core::fmt::Debug>(what: &str, subject: A, twin: A) -> Result<(), String> {
+    if subject == twin {
+        return Ok(());
+    }
+    Err(format!("{what}: {subject:?}, but the twin says {twin:?}"))
+}
+
+impl<S: Contestant, T: Contestant> Match<S, T> {
+    /// Two sides with [`SLOTS`] handles, at time 0.
+    #[must_use]
+    pub fn new(subject: S, twin: T) -> Self {
+        let ledger = Ledger::new(SLOTS);
+        Self { subject, twin, now: 0, ledger, dropped: [Vec::new(), Vec::new()] }
+    }
+
+    /// Does `operation` to both and compares what can be seen of it. `thorough` compares every flow
+    /// and recounts the books of the subject.
+    ///
+    /// # Errors
+    /// What differs, or what breaks the contract.
+    pub fn step(&mut self, operation: Operation, thorough: bool) -> Result<(), String> {
+        self.dropped.iter_mut().for_each(Vec::clear);
+        let touched = self.play(operation)?;
+        self.compare_drops()?;
+        self.compare_books()?;
+        match touched {
+            _ if thorough => {
+                for flow in (0..=FLOWS).chain([u32::MAX - 1, u32::MAX]) {
+                    self.compare_flow(FlowId(flow))?;
+                }
+                self.subject.recount().map_err(|imbalance| imbalance.to_string())?;
+                self.twin.recount().map_err(|imbalance| format!("the twin: {imbalance}"))
+            }
+            Some(flow) => self.compare_flow(flow),
+            None => Ok(()),
+        }
+    }
+
+    /// Does `operation` to both; returns the flow it named.
+    fn play(&mut self, operation: Operation) -> Result<Option<FlowId>, String> {
+        match operation {
+            Operation::Enqueue { flow, len } => {
+                self.enqueue(flow, len, self.ledger.free_handle())?;
+                return Ok(Some(FlowId(flow)));
+            }
+            Operation::EnqueueAs { flow, len, handle } => {
+                self.enqueue(flow, len, handle)?;
+                return Ok(Some(FlowId(flow)));
+            }
+            Operation::EnqueueBurst { flow, len, packets } => {
+                self.enqueue_burst(flow, len, packets)?;
+                return Ok(Some(FlowId(flow)));
+            }
+            Operation::Dequeue => self.dequeue()?,
+            Operation::DequeueBurst { packets } => self.dequeue_burst(packets)?,
+            Operation::Configure { flow, setting } => {
+                let flow = FlowId(flow);
+                if self.ledger.longest_queued(flow) <= setting.max_len {
+                    let kind = |error| core::mem::discriminant(&error);
+                    let before = self.subject.setting(flow);
+                    let outcome = self.subject.configure(flow, setting);
+                    let expected = self.twin.configure(flow, setting);
+                    same("configure", outcome.map_err(kind), expected.map_err(kind))
+                        .map_err(|message| format!("{message} ({outcome:?}, {expected:?})"))?;
+                    if outcome.is_err() {
+                        same("setting after an error", self.subject.setting(flow), before)?;
+                    }
+                }
+                return Ok(Some(flow));
+            }
+            Operation::Remove { flow } => {
+                let [subject, twin] = &mut self.dropped;
+                let flow = FlowId(flow);
+                self.subject
+                    .remove_flow(flow, &mut |packet, reason| subject.push((packet, reason)));
+                self.twin.remove_flow(flow, &mut |packet, reason| twin.push((packet, reason)));
+                return Ok(Some(flow));
+            }
+            Operation::SetLimits { packets, bytes } => {
+                let [subject, twin] = &mut self.dropped;
+                let limits = Limits { packets, bytes };
+                self.subject.set_limits(limits, &mut |packet, reason| {
+                    subject.push((packet, reason));
+                });
+                self.twin.set_limits(limits, &mut |packet, reason| twin.push((packet, reason)));
+            }
+            Operation::Drain => {
+                let [subject, twin] = &mut self.dropped;
+                self.subject.drain(&mut |packet, reason| subject.push((packet, reason)));
+                self.twin.drain(&mut |packet, reason| twin.push((packet, reason)));
+            }
+            Operation::Forward { nanos } => self.now = self.now.saturating_add(nanos),
+            Operation::Back { nanos } => self.now = self.now.saturating_sub(nanos),
+        }
+        Ok(None)
+    }
+
+    fn enqueue(&mut self, flow: u32, len: u32, handle: u32) -> Result<(), String> {
+        let (now, flow, packet) = (Nanos(self.now), FlowId(flow), packet(handle, len));
+        let [subject, twin] = &mut self.dropped;
+        let outcome = self.subject.enqueue(now, flow, packet, &mut |packet, reason| {
+            subject.push((packet, reason));
+        });
+        let expected =
+            self.twin.enqueue(now, flow, packet, &mut |packet, reason| twin.push((packet, reason)));
+        same("enqueue", outcome, expected)?;
+        self.ledger.offered(flow, packet, outcome)
+    }
+
+    fn enqueue_burst(&mut self, flow: u32, len: u32, packets: u8) -> Result<(), String> {
+        let handles = self.ledger.free_handles(packets);
+        let flows = (0..).map(|turn| FlowId(flow.wrapping_add(turn & 1)));
+        let burst: Vec<(FlowId, Packet)> =
+            flows.zip(handles.into_iter().map(|handle| packet(handle, len))).collect();
+        let now = Nanos(self.now);
+        let [subject, twin] = &mut self.dropped;
+        let accepted = self.subject.enqueue_burst(now, &burst, &mut |packet, reason| {
+            subject.push((packet, reason));
+        });
+        let expected = self.twin.enqueue_burst(now, &burst, &mut |packet, reason| {
+            twin.push((packet, reason));
+        });
+        same("accepted of a burst", accepted, expected)?;
+        // What was rejected was never out: take it from the list of drops, and the arrivals with it.
+        same("drops of a burst", &self.dropped[0], &self.dropped[1])?;
+        for &(flow, packet) in &burst {
+            let rejected = (packet, DropReason::Rejected);
+            let outcome = if self.dropped[0].contains(&rejected) {
+                let reason =
+                    freeboard::sched_core::RejectReason::HandleInUse { handle: packet.handle };
+                Err(Rejected { packet, reason })
+            } else {
+                Ok(())
+            };
+            self.ledger.offered(flow, packet, outcome)?;
+        }
+        let rejected = self.dropped[0].iter().filter(|drop| drop.1 == DropReason::Rejected).count();
+        same("accepted and rejected of a burst", accepted + rejected, burst.len())?;
+        for dropped in &mut self.dropped {
+            dropped.retain(|drop| drop.1 != DropReason::Rejected);
+        }
+        Ok(())
+    }
+
+    fn dequeue(&mut self) -> Result<(), String> {
+        let now = Nanos(self.now);
+        let promised = self.subject.peek(now);
+        let [subject, twin] = &mut self.dropped;
+        let packet =
+            self.subject.dequeue(now, &mut |packet, reason| subject.push((packet, reason)));
+        let expected = self.twin.dequeue(now, &mut |packet, reason| twin.push((packet, reason)));
+        same("dequeue", packet, expected)?;
+        same("dequeue and the peek before it", packet, promised)?;
+        packet.map_or(Ok(()), |packet| self.ledger.delivered(packet))
+    }
+
+    fn dequeue_burst(&mut self, packets: u8) -> Result<(), String> {
+        let now = Nanos(self.now);
+        let untouched = Packet::new(u32::MAX, u32::MAX);
+        let (mut out, mut expected) = ([untouched; 8], [untouched; 8]);
+        let places = usize::from(packets).min(out.len());
+        let [subject, twin] = &mut self.dropped;
+        let filled = self.subject.dequeue_burst(now, &mut out[..places], &mut |packet, reason| {
+            subject.push((packet, reason));
+        });
+        self.twin.dequeue_burst(now, &mut expected[..places], &mut |packet, reason| {
+            twin.push((packet, reason));
+        });
+        same("dequeued of a burst", out, expected)?;
+        let delivered = out.iter().take_while(|&&packet| packet != untouched).count();
+        same("count of a burst", filled, delivered)?;
+        out[..delivered].iter().try_for_each(|&packet| self.ledger.delivered(packet))
+    }
+
+    fn compare_drops(&mut self) -> Result<(), String> {
+        let [subject, twin] = &self.dropped;
+        same("drops", subject, twin)?;
+        subject.iter().try_for_each(|&(packet, reason)| self.ledger.dropped(packet, reason))
+    }
+
+    fn compare_books(&self) -> Result<(), String> {
+        let now = Nanos(self.now);
+        let (backlog, limits) = (self.subject.backlog(), self.subject.limits());
+        same("backlog", backlog, self.twin.backlog())?;
+        same("limits", limits, self.twin.limits())?;
+        let counters = self.subject.counters();
+        same("counters", counters, self.twin.counters())?;
+        self.ledger.audit(&counters, backlog)?;
+        let peeked = self.subject.peek(now);
+        same("peek", peeked, self.twin.peek(now))?;
+        same("peek and backlog", peeked.is_some(), backlog.packets > 0)?;
+        let poll_at = self.subject.poll_at(now);
+        same("poll_at", poll_at, self.twin.poll_at(now))?;
+        same("poll_at and backlog", poll_at, (backlog.packets > 0).then_some(now))?;
+        same("packets above the limit", backlog.packets > limits.packets, false)?;
+        same("bytes above the limit", backlog.bytes > limits.bytes, false)
+    }
+
+    fn compare_flow(&self, flow: FlowId) -> Result<(), String> {
+        let (subject, twin) = (&self.subject, &self.twin);
+        same("setting", subject.setting(flow), twin.setting(flow))?;
+        same("counters of a flow", subject.flow_counters(flow), twin.flow_counters(flow))
+            .map_err(|message| format!("{message} ({flow:?})"))
+    }
+}
+
+/// The packet that goes with a handle; all codepoints occur.
+fn packet(handle: u32, len: u32) -> Packet {
+    let [.., high] = handle.wrapping_mul(0x4000_0000).to_le_bytes();
+    Packet { handle, len, ecn: Ecn::from_bits(high >> 6) }
+}

@@ -1,0 +1,233 @@
+//! The language of histories.
+
+use trace::Xorshift;
+
+use super::Setting;
+
+/// Flows of a history are numbered below this; every other number is unknown.
+pub const FLOWS: u32 = 8;
+/// Handles of a history are numbered below this.
+pub const SLOTS: u32 = 32;
+
+/// Something done to a scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Offers a packet with a free handle, or if there is none with handle 0.
+    Enqueue {
+        /// To this flow.
+        flow: u32,
+        /// In bytes; may be one that no packet has.
+        len: u32,
+    },
+    /// Offers a packet with this handle, free, in use or unknown.
+    EnqueueAs {
+        /// To this flow.
+        flow: u32,
+        /// In bytes.
+        len: u32,
+        /// The handle.
+        handle: u32,
+    },
+    /// Offers a burst, by turns to a flow and to the next, as many as there are free handles.
+    EnqueueBurst {
+        /// The first packet to this flow.
+        flow: u32,
+        /// In bytes, each.
+        len: u32,
+        /// How many.
+        packets: u8,
+    },
+    /// Takes the packet that is next.
+    Dequeue,
+    /// Takes so many packets.
+    DequeueBurst {
+        /// How many.
+        packets: u8,
+    },
+    /// Adds or changes a flow. Not done if a longer packet than the setting allows is queued.
+    Configure {
+        /// The flow.
+        flow: u32,
+        /// What is set.
+        setting: Setting,
+    },
+    /// Removes a flow.
+    Remove {
+        /// The flow.
+        flow: u32,
+    },
+    /// Changes the limits.
+    SetLimits {
+        /// In packets.
+        packets: u32,
+        /// In bytes.
+        bytes: u32,
+    },
+    /// Drops everything.
+    Drain,
+    /// The clock goes on.
+    Forward {
+        /// So many nanoseconds.
+        nanos: u64,
+    },
+    /// The clock steps back, not below zero.
+    Back {
+        /// So many nanoseconds.
+        nanos: u64,
+    },
+}
+
+const LENGTHS: [u32; 16] =
+    [40, 64, 64, 100, 100, 200, 400, 576, 999, 1_000, 1_001, 1_400, 1_499, 1_500, 1_500, 1_500];
+/// Some that no flow accepts, and some that only a discipline without a maximum of its own does.
+const ODD_LENGTHS: [u32; 8] = [0, 1, 1_501, 9_000, 65_535, 65_536, (1 << 20) + 1, u32::MAX];
+const ODD_FLOWS: [u32; 4] = [FLOWS, FLOWS - 1, u32::MAX - 1, u32::MAX];
+const ODD_HANDLES: [u32; 4] = [SLOTS, SLOTS - 1, u32::MAX - 1, u32::MAX];
+const WEIGHTS: [u32; 16] =
+    [1, 2, 3, 3, 3, 4, 5, 7, 8, 16, 100, 1_000, 4_096, 40_000, 65_535, 65_536];
+const ODD_WEIGHTS: [u32; 4] = [0, 65_537, 1 << 28, u32::MAX];
+const MAX_LENGTHS: [u32; 8] = [1_500, 1_500, 1_500, 1_500, 1_000, 576, 1, 53];
+const ODD_MAX_LENGTHS: [u32; 4] = [0, 1_501, 65_536, u32::MAX];
+const PACKETS: [u32; 8] = [u32::MAX, SLOTS, 24, 12, 4, 2, 1, 0];
+const BYTES: [u32; 8] = [u32::MAX, 1 << 20, 20_000, 20_000, 8_000, 3_000, 1_500, 99];
+
+fn pick<T: Copy>(menu: &[T], byte: u8) -> T {
+    menu[usize::from(byte) % menu.len()]
+}
+
+impl Operation {
+    /// Reads an operation from bytes; any bytes are one. Some 45 in 100 first bytes are arrivals, 40
+    /// departures.
+    fn decode(next: &mut impl FnMut() -> Option<u8>) -> Option<Self> {
+        let operation = match next()? {
+            0..=114 => Self::Enqueue { flow: flow(next()?), len: len(next()?) },
+            115..=217 => Self::Dequeue,
+            218..=224 => {
+                let (flow, len, packets) = (flow(next()?), len(next()?), next()? % 9);
+                Self::EnqueueBurst { flow, len, packets }
+            }
+            225..=229 => Self::DequeueBurst { packets: next()? % 9 },
+            230..=233 => {
+                let (flow, len, byte) = (flow(next()?), len(next()?), next()?);
+                let handle = match byte {
+                    0..192 => u32::from(byte) % SLOTS,
+                    _ => pick(&ODD_HANDLES, byte),
+                };
+                Self::EnqueueAs { flow, len, handle }
+            }
+            234..=243 => {
+                let (flow, weight, max_len) = (flow(next()?), next()?, next()?);
+                let weight = match weight {
+                    0..240 => pick(&WEIGHTS, weight),
+                    _ => pick(&ODD_WEIGHTS, weight),
+                };
+                let max_len = match max_len {
+                    0..240 => pick(&MAX_LENGTHS, max_len),
+                    _ => pick(&ODD_MAX_LENGTHS, max_len),
+                };
+                Self::Configure { flow, setting: Setting { weight, max_len } }
+            }
+            244..=246 => Self::Remove { flow: flow(next()?) },
+            247..=250 => {
+                let (packets, bytes) = (next()?, next()?);
+                // Mostly one limit at a time, and often none: else nothing long ever happens.
+                let packets = if packets < 96 { u32::MAX } else { pick(&PACKETS, packets) };
+                let bytes = if bytes < 96 { u32::MAX } else { pick(&BYTES, bytes) };
+                Self::SetLimits { packets, bytes }
+            }
+            251 if next()? < 64 => Self::Drain,
+            251..=253 => Self::Forward { nanos: 1 << (next()? % 40) },
+            254.. => Self::Back { nanos: 1 << (next()? % 40) },
+        };
+        Some(operation)
+    }
+}
+
+fn flow(byte: u8) -> u32 {
+    match byte {
+        0..=243 => u32::from(byte) % 6,
+        _ => pick(&ODD_FLOWS, byte),
+    }
+}
+
+fn len(byte: u8) -> u32 {
+    match byte {
+        0..=239 => pick(&LENGTHS, byte),
+        _ => pick(&ODD_LENGTHS, byte),
+    }
+}
+
+/// The history that `bytes` spell; a last operation that is cut off is left out.
+pub fn operations(bytes: &[u8]) -> impl Iterator<Item = Operation> {
+    let mut rest = bytes.iter().copied();
+    core::iter::from_fn(move || Operation::decode(&mut || rest.next()))
+}
+
+/// An endless random history. Spells of filling, of emptying and of balance take turns, and it begins
+/// by adding six of the eight flows.
+#[derive(Clone, Debug)]
+pub struct Operations {
+    random: Xorshift,
+    added: u32,
+    spell: u32,
+    mood: u32,
+}
+
+impl Operations {
+    /// The history of a seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self { random: Xorshift::new(seed), added: 0, spell: 0, mood: 0 }
+    }
+}
+
+impl Iterator for Operations {
+    type Item = Operation;
+
+    fn next(&mut self) -> Option<Operation> {
+        if self.added < 6 {
+            let flow = self.added;
+            self.added += 1;
+            let weight = 3 + self.random.below(6) * self.random.below(6);
+            return Some(Operation::Configure {
+                flow,
+                setting: Setting { weight, max_len: 1_500 },
+            });
+        }
+        if self.spell == 0 {
+            self.spell = 1 + self.random.below(400);
+            self.mood = self.random.below(4);
+        }
+        self.spell -= 1;
+        loop {
+            let operation = Operation::decode(&mut || Some(self.random.byte()))?;
+            let unwanted = match operation {
+                Operation::Dequeue | Operation::DequeueBurst { .. } => self.mood == 0,
+                Operation::Enqueue { .. } | Operation::EnqueueBurst { .. } => self.mood == 1,
+                _ => false,
+            };
+            if !unwanted || self.random.below(2) == 0 {
+                return Some(operation);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_string_is_a_history_and_every_kind_of_operation_occurs() {
+        let mut random = Xorshift::new(1);
+        let bytes: Vec<u8> = (0..10_000).map(|_| random.byte()).collect();
+        for cut in 0..100 {
+            assert!(operations(&bytes[..cut]).count() <= cut);
+        }
+        let all: Vec<Operation> = operations(&bytes).collect();
+        let kinds: std::collections::HashSet<_> = all.iter().map(core::mem::discriminant).collect();
+        assert_eq!(kinds.len(), 11);
+        let arrivals = all.iter().filter(|o| matches!(o, Operation::Enqueue { .. })).count();
+        assert!((40..50).contains(&(100 * arrivals / all.len())), "{arrivals} of {}", all.len());
+    }
+}

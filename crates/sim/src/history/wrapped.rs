@@ -1,0 +1,194 @@
+//! Sides that differ from what they wrap in a way that must not be seen.
+
+use freeboard::sched_core::{
+    Backlog, ConfigError, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected,
+    Scheduler,
+};
+
+use super::{Contestant, Setting};
+
+/// The same at another time: every instant is shifted by a constant.
+#[derive(Clone, Debug)]
+pub struct Shifted<S> {
+    inner: S,
+    by: u64,
+}
+
+impl<S> Shifted<S> {
+    /// Every instant is `by` later for `inner`, modulo 2^64.
+    #[must_use]
+    pub const fn new(inner: S, by: u64) -> Self {
+        Self { inner, by }
+    }
+
+    const fn at(&self, now: Nanos) -> Nanos {
+        Nanos(now.0.wrapping_add(self.by))
+    }
+}
+
+/// Somebody looks, again and again: peeks and polls before and after every operation, at other times
+/// too.
+#[derive(Clone, Debug)]
+pub struct Peeked<S> {
+    inner: S,
+}
+
+impl<S: Scheduler> Peeked<S> {
+    /// Looked at.
+    #[must_use]
+    pub const fn new(inner: S) -> Self {
+        Self { inner }
+    }
+
+    fn look(&self, now: Nanos) {
+        for now in [now, Nanos(0), now.plus(Nanos::from_secs(1)), Nanos::MAX, now] {
+            let (packet, poll_at) = (self.inner.peek(now), self.inner.poll_at(now));
+            assert_eq!(packet, self.inner.peek(now), "two peeks at {now:?} differ");
+            assert_eq!(poll_at, self.inner.poll_at(now), "two polls at {now:?} differ");
+        }
+    }
+}
+
+impl<S: Scheduler> Scheduler for Shifted<S> {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.inner.enqueue(self.at(now), flow, packet, drops)
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.inner.dequeue(self.at(now), drops)
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.inner.peek(self.at(now))
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        let poll_at = self.inner.poll_at(self.at(now))?;
+        Some(Nanos(poll_at.0.wrapping_sub(self.by)))
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.inner.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
+        self.inner.flow_counters(flow)
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.inner.set_limits(limits, drops);
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.inner.drain(drops);
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.inner.recount()
+    }
+}
+
+impl<S: Contestant> Contestant for Shifted<S> {
+    fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
+        self.inner.configure(flow, setting)
+    }
+
+    fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
+        self.inner.remove_flow(flow, drops);
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        self.inner.setting(flow)
+    }
+}
+
+impl<S: Scheduler> Scheduler for Peeked<S> {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.look(now);
+        let outcome = self.inner.enqueue(now, flow, packet, drops);
+        self.look(now);
+        outcome
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.look(now);
+        let packet = self.inner.dequeue(now, drops);
+        self.look(now);
+        packet
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.inner.peek(now)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.inner.poll_at(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.inner.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
+        self.inner.flow_counters(flow)
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.inner.set_limits(limits, drops);
+        self.look(Nanos(0));
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.inner.drain(drops);
+        self.look(Nanos(0));
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.inner.recount()
+    }
+}
+
+impl<S: Contestant> Contestant for Peeked<S> {
+    fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
+        let outcome = self.inner.configure(flow, setting);
+        self.look(Nanos(0));
+        outcome
+    }
+
+    fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
+        self.inner.remove_flow(flow, drops);
+        self.look(Nanos(0));
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        self.inner.setting(flow)
+    }
+}

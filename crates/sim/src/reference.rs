@@ -1,0 +1,20 @@
+//! What every discipline should do, written from its definition with deques, maps and scans.
+//!
+//! A twin is slow, obvious, and shares no code with the discipline it judges: [`NaiveQueues`] keeps the
+//! packets and the books, a [`NaiveOrder`] says who is next and who gives way. Where the discipline
+//! keeps a count, a list or a set, its twin looks at everything there is. [`history`](crate::history)
+//! does the same to both and compares what comes out.
+
+mod drr;
+mod fifo;
+mod order;
+mod qfq;
+mod queues;
+mod sqf;
+
+pub use drr::NaiveDrr;
+pub use fifo::NaiveFifo;
+pub use order::{Held, NaiveOrder, QueuesView, queued_bytes};
+pub use qfq::NaiveQfq;
+pub use queues::NaiveQueues;
+pub use sqf::{NaiveLongestQueueDrop, NaiveShortestQueue};

@@ -1,0 +1,162 @@
+//! One deque for all.
+
+use std::collections::VecDeque;
+
+use freeboard::sched_core::{
+    Backlog, ConfigError, Counters, DropFrom, DropReason, DropSink, FlowId, Imbalance, Limits,
+    Nanos, Packet, RejectReason, Rejected, Scheduler,
+};
+
+use super::order::Held;
+use super::queues::{backlog_of, clamped, raise};
+use crate::history::{Contestant, Setting};
+
+/// The most packets that give way to one arrival.
+const MAX_VICTIMS: usize = 256;
+
+/// First in, first out, with tail or head drop.
+#[derive(Clone, Debug)]
+pub struct NaiveFifo {
+    queue: VecDeque<Held>,
+    end: DropFrom,
+    slots: u32,
+    limits: Limits,
+    total: Counters,
+}
+
+impl NaiveFifo {
+    /// Room for `slots` packets; who gives way when the limits are reached is at `end`.
+    #[must_use]
+    pub fn new(end: DropFrom, slots: u32, limits: Limits) -> Self {
+        Self {
+            queue: VecDeque::new(),
+            end,
+            slots,
+            limits: clamped(limits),
+            total: Counters::default(),
+        }
+    }
+
+    fn within(&self, queue: &VecDeque<Held>) -> bool {
+        let held = backlog_of(queue.iter());
+        held.packets <= self.limits.packets && held.bytes <= self.limits.bytes
+    }
+
+    fn drop(&mut self, end: DropFrom, reason: DropReason, drops: &mut dyn DropSink) -> bool {
+        let held = match end {
+            DropFrom::Head => self.queue.pop_front(),
+            DropFrom::Tail => self.queue.pop_back(),
+        };
+        let Some(held) = held else { return false };
+        self.total.dropped[reason as usize].add(held.packet.len);
+        drops.dropped(held.packet, reason);
+        true
+    }
+
+    /// How many of the oldest have to go for `arrival`; `None` if that is not to be had.
+    fn price(&self, arrival: Held) -> Option<usize> {
+        let most = match self.end {
+            DropFrom::Tail => 0,
+            DropFrom::Head => MAX_VICTIMS.min(self.queue.len()),
+        };
+        (0..=most).find(|&victims| {
+            let mut after: VecDeque<Held> = self.queue.iter().skip(victims).copied().collect();
+            after.push_back(arrival);
+            self.within(&after)
+        })
+    }
+}
+
+impl Scheduler for NaiveFifo {
+    fn enqueue(
+        &mut self,
+        _now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let Packet { handle, len, .. } = packet;
+        let outcome = if !(1..=Packet::MAX_LEN).contains(&len) {
+            Err(RejectReason::Length { len, max: Packet::MAX_LEN })
+        } else if handle >= self.slots {
+            Err(RejectReason::UnknownHandle { handle, slots: self.slots })
+        } else if self.queue.iter().any(|held| held.packet.handle == handle) {
+            Err(RejectReason::HandleInUse { handle })
+        } else {
+            self.price(Held { flow, packet }).ok_or(RejectReason::Full { limits: self.limits })
+        };
+        let victims = match outcome {
+            Ok(victims) => victims,
+            Err(reason) => {
+                self.total.rejected.add(len);
+                return Err(Rejected { packet, reason });
+            }
+        };
+        for _ in 0..victims {
+            self.drop(DropFrom::Head, DropReason::Overflow, drops);
+        }
+        self.queue.push_back(Held { flow, packet });
+        self.total.accepted.add(len);
+        let held = Scheduler::backlog(self);
+        raise(&mut self.total.peak, held);
+        Ok(())
+    }
+
+    fn dequeue(&mut self, _now: Nanos, _drops: &mut dyn DropSink) -> Option<Packet> {
+        let held = self.queue.pop_front()?;
+        self.total.delivered.add(held.packet.len);
+        Some(held.packet)
+    }
+
+    fn peek(&self, _now: Nanos) -> Option<Packet> {
+        self.queue.front().map(|held| held.packet)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.queue.front().map(|_| now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        backlog_of(self.queue.iter())
+    }
+
+    fn counters(&self) -> Counters {
+        self.total
+    }
+
+    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
+        None
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.limits = clamped(limits);
+        while !self.within(&self.queue) {
+            self.drop(self.end, DropReason::LimitLowered, drops);
+        }
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        while self.drop(DropFrom::Head, DropReason::Drained, drops) {}
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        Ok(()) // nothing is counted twice
+    }
+}
+
+/// A FIFO knows no flows: there is nothing to set and nothing to remove.
+impl Contestant for NaiveFifo {
+    fn configure(&mut self, _flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
+        Ok(())
+    }
+
+    fn remove_flow(&mut self, _flow: FlowId, _drops: &mut dyn DropSink) {}
+
+    fn setting(&self, _flow: FlowId) -> Option<[u32; 2]> {
+        None
+    }
+}

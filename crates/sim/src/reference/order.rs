@@ -1,0 +1,88 @@
+//! Who is next, by looking at everything.
+
+use std::collections::VecDeque;
+
+use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Packet};
+
+use crate::history::Setting;
+
+/// A queued packet and the flow it was offered to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The flow.
+    pub flow: FlowId,
+    /// The packet.
+    pub packet: Packet,
+}
+
+/// All queues, by the number the order knows them by.
+pub type QueuesView<'a> = &'a [VecDeque<Held>];
+
+/// The bytes of one queue, counted.
+#[must_use]
+pub fn queued_bytes(queues: QueuesView<'_>, flow: FlowId) -> u64 {
+    queues[flow.index()].iter().map(|held| u64::from(held.packet.len)).sum()
+}
+
+/// An order of flows. It is told what happens as
+/// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) is, and may look at the queues to decide.
+pub trait NaiveOrder: Clone {
+    /// Adds or changes `flow`; `head_len` is its first packet's length if it is backlogged.
+    ///
+    /// # Errors
+    /// The kind of error that the discipline must give; the numbers in it are the discipline's.
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        setting: Setting,
+        head_len: Option<u32>,
+    ) -> Result<(), ConfigError>;
+
+    /// Forgets `flow`, which is idle.
+    fn remove(&mut self, flow: FlowId);
+
+    /// What governs `flow`, as the discipline reads it back; `None` if it was not added.
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]>;
+
+    /// The longest packet `flow` accepts; `None` if it was not added.
+    fn max_len(&self, flow: FlowId) -> Option<u32>;
+
+    /// `flow` was idle and holds a packet.
+    fn backlogged(&mut self, flow: FlowId, head_len: u32);
+
+    /// `flow`, selected, has sent `len` bytes.
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>);
+
+    /// `flow` has lost a packet at either end.
+    fn lost(&mut self, flow: FlowId, head: Option<u32>);
+
+    /// Whom to serve next.
+    fn select(&self, queues: QueuesView<'_>) -> Option<FlowId>;
+
+    /// Who gives way for an arrival.
+    fn victim(&self, _queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
+        None
+    }
+}
+
+/// The error that every discipline gives for a number no flow can have.
+#[must_use]
+pub(super) fn unknown(flow: FlowId, flows: usize) -> ConfigError {
+    ConfigError::UnknownFlow { flow, flows: u32::try_from(flows).unwrap_or(u32::MAX) }
+}
+
+/// An error for a value outside its range, if it is.
+///
+/// # Errors
+/// See there.
+pub(super) fn in_range(
+    what: &'static str,
+    value: u32,
+    min: u32,
+    max: u32,
+) -> Result<(), ConfigError> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::OutOfRange { what, value: value.into(), min: min.into(), max: max.into() })
+}

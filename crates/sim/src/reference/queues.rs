@@ -1,0 +1,362 @@
+//! Queues as deques, books as plain sums.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use freeboard::sched_core::{
+    Backlog, ConfigError, Counters, DropFrom, DropReason, DropSink, FlowId, Imbalance, Limits,
+    Nanos, Packet, RejectReason, Rejected, Scheduler,
+};
+
+use super::order::{Held, NaiveOrder};
+use crate::history::{Contestant, Setting};
+
+/// The most packets that give way to one arrival.
+const MAX_VICTIMS: u32 = 256;
+
+/// Which queue a flow's packets wait in.
+#[derive(Clone, Debug)]
+enum Placement {
+    /// Each flow in its own.
+    Own,
+    /// A flow takes a free virtual queue while it holds packets, or the default queue behind the last.
+    Virtual {
+        taken: BTreeMap<FlowId, FlowId>,
+        /// The one to take next is last.
+        free: Vec<FlowId>,
+        /// Who may send, with the setting it was given.
+        added: BTreeMap<FlowId, Setting>,
+        flows: u32,
+    },
+}
+
+/// Queues under an order. The books are sums over events, and what is queued is counted each time.
+#[derive(Clone, Debug)]
+pub struct NaiveQueues<O> {
+    order: O,
+    placement: Placement,
+    queues: Vec<VecDeque<Held>>,
+    slots: u32,
+    limits: Limits,
+    total: Counters,
+    records: Vec<Counters>,
+}
+
+impl<O: NaiveOrder> NaiveQueues<O> {
+    /// A queue for each of `flows` flows, room for `slots` packets, statistics for `records` flows.
+    #[must_use]
+    pub fn new(order: O, flows: u32, slots: u32, records: u32, limits: Limits) -> Self {
+        Self {
+            order,
+            placement: Placement::Own,
+            queues: vec![VecDeque::new(); flows as usize],
+            slots,
+            limits: clamped(limits),
+            total: Counters::default(),
+            records: vec![Counters::default(); records as usize],
+        }
+    }
+
+    /// `flows` flows over `virtual_queues` virtual queues and the default queue behind them; `order`
+    /// is an order of queues.
+    #[must_use]
+    pub fn with_virtual_queues(
+        mut order: O,
+        virtual_queues: u32,
+        flows: u32,
+        slots: u32,
+        records: u32,
+        limits: Limits,
+    ) -> Self {
+        for queue in 0..=virtual_queues {
+            let setting = Setting { weight: 1, max_len: Packet::MAX_LEN };
+            order.configure(FlowId(queue), setting, None).expect("a virtual queue takes anything");
+        }
+        Self {
+            placement: Placement::Virtual {
+                taken: BTreeMap::new(),
+                free: (0..virtual_queues).rev().map(FlowId).collect(),
+                added: BTreeMap::new(),
+                flows,
+            },
+            ..Self::new(order, virtual_queues + 1, slots, records, limits)
+        }
+    }
+
+    fn everything(&self) -> impl Iterator<Item = &Held> {
+        self.queues.iter().flatten()
+    }
+
+    fn flow_backlog(&self, flow: FlowId) -> Backlog {
+        backlog_of(self.everything().filter(|held| held.flow == flow))
+    }
+
+    fn is_over(&self) -> bool {
+        let held = Scheduler::backlog(self);
+        held.packets > self.limits.packets || held.bytes > self.limits.bytes
+    }
+
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        match &self.placement {
+            Placement::Own if flow.index() < self.queues.len() => self.order.max_len(flow),
+            Placement::Own => None,
+            Placement::Virtual { added, .. } => {
+                added.contains_key(&flow).then_some(Packet::MAX_LEN)
+            }
+        }
+    }
+
+    fn flows(&self) -> u32 {
+        match self.placement {
+            Placement::Own => u32::try_from(self.queues.len()).expect("as constructed"),
+            Placement::Virtual { flows, .. } => flows,
+        }
+    }
+
+    fn obstacle(&self, flow: FlowId, packet: Packet) -> Option<RejectReason> {
+        let Some(max) = self.max_len(flow) else {
+            return Some(RejectReason::UnknownFlow { flow, flows: self.flows() });
+        };
+        let Packet { handle, len, .. } = packet;
+        if !(1..=max.min(Packet::MAX_LEN)).contains(&len) {
+            Some(RejectReason::Length { len, max })
+        } else if handle >= self.slots {
+            Some(RejectReason::UnknownHandle { handle, slots: self.slots })
+        } else if self.everything().any(|held| held.packet.handle == handle) {
+            Some(RejectReason::HandleInUse { handle })
+        } else {
+            None
+        }
+    }
+
+    fn reject(&mut self, flow: FlowId, packet: Packet, reason: RejectReason) -> Rejected {
+        self.total.rejected.add(packet.len);
+        if self.max_len(flow).is_some()
+            && let Some(record) = self.records.get_mut(flow.index())
+        {
+            record.rejected.add(packet.len);
+        }
+        Rejected { packet, reason }
+    }
+
+    /// The queue of `flow`, which it takes now if it has none.
+    fn place(&mut self, flow: FlowId) -> FlowId {
+        let default = FlowId(u32::try_from(self.queues.len() - 1).expect("as constructed"));
+        match &mut self.placement {
+            Placement::Own => flow,
+            Placement::Virtual { taken, free, .. } => {
+                *taken.entry(flow).or_insert_with(|| free.pop().unwrap_or(default))
+            }
+        }
+    }
+
+    /// Gives up the queue of `flow` if its last packet has left.
+    fn release(&mut self, flow: FlowId) {
+        if self.flow_backlog(flow).packets > 0 {
+            return;
+        }
+        let virtual_queues = self.queues.len() - 1;
+        if let Placement::Virtual { taken, free, .. } = &mut self.placement
+            && let Some(queue) = taken.remove(&flow)
+            && queue.index() < virtual_queues
+        {
+            free.push(queue);
+        }
+    }
+
+    /// Takes the packet at `place` out of `queue` without service.
+    fn take(&mut self, queue: FlowId, place: usize) -> Option<Held> {
+        let held = self.queues[queue.index()].remove(place)?;
+        self.order.lost(queue, self.head_len(queue));
+        self.release(held.flow);
+        Some(held)
+    }
+
+    fn take_from(&mut self, queue: FlowId, end: DropFrom) -> Option<Held> {
+        let newest = self.queues[queue.index()].len().checked_sub(1)?;
+        self.take(queue, if end == DropFrom::Head { 0 } else { newest })
+    }
+
+    fn head_len(&self, queue: FlowId) -> Option<u32> {
+        self.queues.get(queue.index())?.front().map(|held| held.packet.len)
+    }
+
+    fn drop(&mut self, held: Held, reason: DropReason, drops: &mut dyn DropSink) {
+        self.total.dropped[reason as usize].add(held.packet.len);
+        if let Some(record) = self.records.get_mut(held.flow.index()) {
+            record.dropped[reason as usize].add(held.packet.len);
+        }
+        drops.dropped(held.packet, reason);
+    }
+
+    fn accepted(&mut self, flow: FlowId, len: u32) {
+        let held = Scheduler::backlog(self);
+        self.total.accepted.add(len);
+        raise(&mut self.total.peak, held);
+        let held = self.flow_backlog(flow);
+        if let Some(record) = self.records.get_mut(flow.index()) {
+            record.accepted.add(len);
+            raise(&mut record.peak, held);
+        }
+    }
+}
+
+impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
+    fn enqueue(
+        &mut self,
+        _now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        if let Some(reason) = self.obstacle(flow, packet) {
+            return Err(self.reject(flow, packet, reason));
+        }
+        let full = RejectReason::Full { limits: self.limits };
+        let before = Scheduler::backlog(self);
+        let fits = |held: Backlog| {
+            u64::from(held.packets) < self.limits.packets.into()
+                && u64::from(held.bytes) + u64::from(packet.len) <= self.limits.bytes.into()
+        };
+        let (fits_alone, fits) = (fits(Backlog::default()), fits(before));
+        if !fits && (!fits_alone || self.order.victim(&self.queues).is_none()) {
+            return Err(self.reject(flow, packet, full));
+        }
+        let queue = self.place(flow);
+        self.queues[queue.index()].push_back(Held { flow, packet });
+        if self.queues[queue.index()].len() == 1 {
+            self.order.backlogged(queue, packet.len);
+        }
+        let mut victims = 0;
+        while self.is_over() {
+            let next = if victims < MAX_VICTIMS {
+                self.order.victim(&self.queues).expect("an order with a victim had one before")
+            } else {
+                (queue, DropFrom::Tail)
+            };
+            let held = self.take_from(next.0, next.1).expect("a victim holds packets");
+            if held.packet.handle == packet.handle {
+                return Err(self.reject(flow, packet, full));
+            }
+            self.drop(held, DropReason::Overflow, drops);
+            victims += 1;
+        }
+        self.accepted(flow, packet.len);
+        Ok(())
+    }
+
+    fn dequeue(&mut self, _now: Nanos, _drops: &mut dyn DropSink) -> Option<Packet> {
+        let queue = self.order.select(&self.queues)?;
+        let held = self.queues[queue.index()].pop_front().expect("who is selected holds packets");
+        self.order.served(queue, held.packet.len, self.head_len(queue));
+        self.release(held.flow);
+        self.total.delivered.add(held.packet.len);
+        if let Some(record) = self.records.get_mut(held.flow.index()) {
+            record.delivered.add(held.packet.len);
+        }
+        Some(held.packet)
+    }
+
+    fn peek(&self, _now: Nanos) -> Option<Packet> {
+        let queue = self.order.select(&self.queues)?;
+        self.queues[queue.index()].front().map(|held| held.packet)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.everything().next().map(|_| now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        backlog_of(self.everything())
+    }
+
+    fn counters(&self) -> Counters {
+        self.total
+    }
+
+    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
+        self.records.get(flow.index()).copied()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.limits = clamped(limits);
+        while self.is_over() {
+            let (queue, end) = match self.order.victim(&self.queues) {
+                Some(victim) => victim,
+                None => (self.order.select(&self.queues).expect("backlogged"), DropFrom::Head),
+            };
+            let held = self.take_from(queue, end).expect("a victim holds packets");
+            self.drop(held, DropReason::LimitLowered, drops);
+        }
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        while let Some(queue) = self.order.select(&self.queues) {
+            while let Some(held) = self.take(queue, 0) {
+                self.drop(held, DropReason::Drained, drops);
+            }
+        }
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        Ok(()) // nothing is counted twice
+    }
+}
+
+impl<O: NaiveOrder> Contestant for NaiveQueues<O> {
+    fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
+        let flows = self.flows();
+        if flow.0 >= flows {
+            return Err(ConfigError::UnknownFlow { flow, flows });
+        }
+        let head_len = self.head_len(flow);
+        match &mut self.placement {
+            Placement::Own => self.order.configure(flow, setting, head_len),
+            Placement::Virtual { added, .. } => {
+                added.insert(flow, setting);
+                Ok(())
+            }
+        }
+    }
+
+    fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
+        for queue in (0..).map(FlowId).take(self.queues.len()) {
+            let of_flow = |held: &Held| held.flow == flow;
+            while let Some(place) = self.queues[queue.index()].iter().position(of_flow) {
+                let held = self.take(queue, place).expect("just found");
+                self.drop(held, DropReason::FlowRemoved, drops);
+            }
+        }
+        match &mut self.placement {
+            Placement::Own => self.order.remove(flow),
+            Placement::Virtual { added, .. } => drop(added.remove(&flow)),
+        }
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        match &self.placement {
+            Placement::Own => self.order.setting(flow),
+            Placement::Virtual { added, .. } => added.get(&flow).map(|_| [0; 2]),
+        }
+    }
+}
+
+/// The limits as they are read back.
+pub(super) fn clamped(limits: Limits) -> Limits {
+    Limits { bytes: limits.bytes.min(Limits::MAX_BYTES), ..limits }
+}
+
+pub(super) fn backlog_of<'a>(packets: impl Iterator<Item = &'a Held>) -> Backlog {
+    packets.fold(Backlog::default(), |sum, held| Backlog {
+        packets: sum.packets + 1,
+        bytes: sum.bytes + held.packet.len,
+    })
+}
+
+pub(super) fn raise(peak: &mut Backlog, held: Backlog) {
+    peak.packets = peak.packets.max(held.packets);
+    peak.bytes = peak.bytes.max(held.bytes);
+}

@@ -1,0 +1,136 @@
+//! All short histories of small schedulers, against their twins: small scope in place of proof.
+//!
+//! Each test plays every string of eight letters out of seven, 5,764,801 of them, and compares
+//! everything after every letter. The letters of each are what its discipline can go wrong on.
+
+mod sides;
+
+use freeboard::sched_core::{DropFrom, Limits};
+use sim::history::{Contestant, Operation, Setting, explore};
+
+const FLOWS: usize = 3;
+const SLOTS: usize = 8;
+const DEPTH: usize = 8;
+
+const fn enqueue(flow: u32, len: u32) -> Operation {
+    Operation::Enqueue { flow, len }
+}
+
+const fn set(flow: u32, weight: u32) -> Operation {
+    Operation::Configure { flow, setting: Setting { weight, max_len: 500 } }
+}
+
+const DEQUEUE: Operation = Operation::Dequeue;
+
+/// Adds three flows of weight 1, then plays everything.
+fn play<S, T>((subject, twin): (S, T), alphabet: [Operation; 7])
+where
+    S: Contestant + Clone,
+    T: Contestant + Clone,
+{
+    let prelude = [set(0, 1), set(1, 1), set(2, 1)];
+    match explore(subject, twin, &prelude, &alphabet, DEPTH) {
+        Ok(histories) => assert_eq!(histories, 7_u64.pow(8)),
+        Err(difference) => panic!("{difference}"),
+    }
+}
+
+#[test]
+fn every_short_history_of_a_fifo_with_tail_drop() {
+    let shrink = Operation::SetLimits { packets: 2, bytes: u32::MAX };
+    let letters = [
+        enqueue(0, 100),
+        enqueue(1, 300),
+        enqueue(2, 501),
+        DEQUEUE,
+        shrink,
+        Operation::SetLimits { packets: 3, bytes: 500 },
+        Operation::EnqueueAs { flow: 0, len: 64, handle: 1 },
+    ];
+    play(sides::fifo::<SLOTS>(DropFrom::Tail, Limits::packets(3)), letters);
+}
+
+#[test]
+fn every_short_history_of_a_fifo_with_head_drop() {
+    let letters = [
+        enqueue(0, 100),
+        enqueue(1, 300),
+        enqueue(2, 500),
+        DEQUEUE,
+        Operation::SetLimits { packets: 2, bytes: u32::MAX },
+        Operation::Drain,
+        Operation::EnqueueAs { flow: 0, len: 64, handle: 1 },
+    ];
+    play(sides::fifo::<SLOTS>(DropFrom::Head, Limits { packets: 4, bytes: 700 }), letters);
+}
+
+#[test]
+fn every_short_history_of_drr_with_flows_changed_and_removed() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(0, 300),
+        enqueue(1, 499),
+        enqueue(2, 1),
+        DEQUEUE,
+        set(0, 2),
+        Operation::Remove { flow: 0 },
+    ];
+    play(sides::drr::<FLOWS, SLOTS>(500, false, Limits::packets(6)), letters);
+}
+
+#[test]
+fn every_short_history_of_drr_with_sparse_flows_first() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(0, 100),
+        enqueue(1, 500),
+        enqueue(2, 300),
+        DEQUEUE,
+        Operation::SetLimits { packets: 2, bytes: u32::MAX },
+        Operation::Remove { flow: 1 },
+    ];
+    play(sides::drr::<FLOWS, SLOTS>(500, true, Limits::packets(6)), letters);
+}
+
+#[test]
+fn every_short_history_of_drr_with_sparse_flows_first_and_drops_from_the_longest() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(0, 100),
+        enqueue(1, 400),
+        enqueue(1, 200),
+        enqueue(2, 500),
+        DEQUEUE,
+        Operation::SetLimits { packets: 3, bytes: 800 },
+    ];
+    let sides = sides::drr_lqd::<FLOWS, SLOTS>(500, true, DropFrom::Head, Limits::packets(3));
+    play(sides, letters);
+}
+
+#[test]
+fn every_short_history_of_sqf_with_head_drop() {
+    let letters = [
+        enqueue(0, 100),
+        enqueue(0, 300),
+        enqueue(1, 100),
+        enqueue(1, 200),
+        enqueue(2, 300),
+        DEQUEUE,
+        Operation::Remove { flow: 0 },
+    ];
+    play(sides::sqf::<FLOWS, SLOTS>(DropFrom::Head, Limits::packets(3)), letters);
+}
+
+#[test]
+fn every_short_history_of_sqf_with_tail_drop() {
+    let letters = [
+        enqueue(0, 100),
+        enqueue(0, 400),
+        enqueue(1, 100),
+        enqueue(2, 200),
+        DEQUEUE,
+        Operation::SetLimits { packets: 2, bytes: u32::MAX },
+        Operation::SetLimits { packets: 8, bytes: 500 },
+    ];
+    play(sides::sqf::<FLOWS, SLOTS>(DropFrom::Tail, Limits::packets(3)), letters);
+}

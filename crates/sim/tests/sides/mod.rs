@@ -1,0 +1,84 @@
+//! Every discipline beside its twin, at any size.
+#![allow(dead_code, reason = "each test file takes what it needs")]
+
+use freeboard::sched_core::{
+    DropFrom, Drr, DrrFlow, Fifo, FlowQueues, FlowRecord, FlowScheduler, Limits, LongestFlow,
+    LongestQueueDrop, NoAqm, Queue, ShortestFlow, ShortestQueue, Slot,
+};
+use sim::reference::{NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQueues, NaiveShortestQueue};
+
+/// The longest packet of the disciplines that have one.
+pub(crate) const MAX_LEN: u32 = 1_500;
+
+type Engine<O, const F: usize, const S: usize> =
+    FlowQueues<O, [Queue; F], [Slot; S], NoAqm, [FlowRecord; F]>;
+
+/// `order` over `F` queues and `S` slots, with a record for each flow.
+pub(crate) fn engine<O: FlowScheduler, const F: usize, const S: usize>(
+    order: O,
+    limits: Limits,
+) -> Engine<O, F, S> {
+    FlowQueues::with_parts(
+        order,
+        NoAqm,
+        [Queue::EMPTY; F],
+        [Slot::EMPTY; S],
+        [FlowRecord::EMPTY; F],
+        limits,
+    )
+}
+
+fn twin<O: sim::reference::NaiveOrder, const F: usize, const S: usize>(
+    order: O,
+    limits: Limits,
+) -> NaiveQueues<O> {
+    NaiveQueues::new(order, F as u32, S as u32, F as u32, limits)
+}
+
+pub(crate) fn fifo<const S: usize>(end: DropFrom, limits: Limits) -> (Fifo<[Slot; S]>, NaiveFifo) {
+    let slots = [Slot::EMPTY; S];
+    let fifo = match end {
+        DropFrom::Tail => Fifo::tail_drop(slots, limits),
+        DropFrom::Head => Fifo::head_drop(slots, limits),
+    };
+    (fifo, NaiveFifo::new(end, S as u32, limits))
+}
+
+pub(crate) fn drr_order<const F: usize>(max_len: u32, sparse_first: bool) -> Drr<[DrrFlow; F]> {
+    let order = Drr::new([DrrFlow::EMPTY; F], max_len).unwrap();
+    if sparse_first { order.sparse_first() } else { order }
+}
+
+pub(crate) fn drr<const F: usize, const S: usize>(
+    max_len: u32,
+    sparse_first: bool,
+    limits: Limits,
+) -> (Engine<Drr<[DrrFlow; F]>, F, S>, NaiveQueues<NaiveDrr>) {
+    let order = drr_order(max_len, sparse_first);
+    let naive = NaiveDrr::new(F as u32, max_len, sparse_first);
+    (engine(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+type Lqd<O, const F: usize, const S: usize> = Engine<LongestQueueDrop<O, [LongestFlow; F]>, F, S>;
+
+pub(crate) fn drr_lqd<const F: usize, const S: usize>(
+    max_len: u32,
+    sparse_first: bool,
+    end: DropFrom,
+    limits: Limits,
+) -> (Lqd<Drr<[DrrFlow; F]>, F, S>, NaiveQueues<NaiveLongestQueueDrop<NaiveDrr>>) {
+    let order = drr_order(max_len, sparse_first);
+    let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; F]).drop_from(end);
+    let naive = NaiveDrr::new(F as u32, max_len, sparse_first);
+    let naive = NaiveLongestQueueDrop::new(naive, end);
+    (engine(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+pub(crate) fn sqf<const F: usize, const S: usize>(
+    end: DropFrom,
+    limits: Limits,
+) -> (Engine<ShortestQueue<[ShortestFlow; F]>, F, S>, NaiveQueues<NaiveShortestQueue>) {
+    let order = ShortestQueue::new([ShortestFlow::EMPTY; F]).drop_from(end);
+    let naive = NaiveShortestQueue::new(F as u32, end);
+    (engine(order, limits), twin::<_, F, S>(naive, limits))
+}
