@@ -1,16 +1,18 @@
 //! The disciplines by name, over boxed memory and behind a line: what experiments compare.
 //!
-//! All but the FIFO keep a queue for each flow, and drop from the head of the longest queue when
-//! the limits are reached, so that what differs between them is the order of service alone.
+//! All but the FIFO keep a queue for each flow, found by hash, and drop from the head of the longest
+//! queue when the limit is reached, so that what differs between them is the order of service alone.
 
 use core::fmt;
 use core::str::FromStr;
 
+use freeboard::flowhash::{self, Line};
 use freeboard::sched_core::{
-    ConfigError, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
-    LongestQueueDrop, Queue, Scheduler, ShortestFlow, ShortestQueue, Slot,
+    Drr, DrrFlow, Fifo, FlowId, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Packet,
+    Queue, Scheduler, ShortestFlow, ShortestQueue, Slot, Table,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
+use freeboard::{Hashed, Releasing};
 
 /// A discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,23 +25,50 @@ pub enum Discipline {
     Sqf,
 }
 
-/// What a queue is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Size {
-    /// Flows are numbered below this. A FIFO takes packets of any.
-    pub flows: u32,
-    /// Handles are numbered below this: one more than packets may be queued, since the arrival that
-    /// overflows the limit has one too.
-    pub handles: u32,
-    /// What may be queued at once.
-    pub limits: Limits,
-    /// The longest packet, in bytes.
-    pub max_len: u32,
+/// Queues of the table of flows: as many as CAKE and FQ-CoDel have.
+pub const QUEUES: u32 = 1_024;
+
+/// A queue behind a line. The number that names a flow is its hash.
+pub trait Bottleneck: Scheduler {
+    /// The line.
+    fn line(&self) -> &Shaper;
+
+    /// How lookups of flows by hash have ended so far; `None` where flows are not told apart.
+    fn lookups(&self) -> Option<flowhash::Counts>;
+}
+
+impl<S: Table<Slot>> Bottleneck for Shaped<Fifo<S>> {
+    fn line(&self) -> &Shaper {
+        self.line()
+    }
+
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
+}
+
+impl<O, L, Q, S> Bottleneck for Shaped<Hashed<O, L, Q, S>>
+where
+    O: FlowScheduler,
+    L: Table<Line>,
+    Q: Table<Queue>,
+    S: Table<Slot>,
+{
+    fn line(&self) -> &Shaper {
+        self.line()
+    }
+
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        Some(self.inner().queues().order().table().counts())
+    }
 }
 
 impl Discipline {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 3] = [Self::Fifo, Self::Drr, Self::Sqf];
+
+    /// The longest packet that all of them can have, in bytes.
+    pub const MAX_LEN: u32 = Packet::MAX_LEN;
 
     /// The name on command lines and in tables.
     #[must_use]
@@ -51,46 +80,57 @@ impl Discipline {
         }
     }
 
-    /// An empty queue of this discipline in front of a line, with all its flows added and alike.
+    /// An empty queue of this discipline in front of `line`, all flows alike.
     ///
-    /// # Errors
-    /// [`ConfigError`] if the discipline cannot have packets of that length.
+    /// Handles are numbered up to `limit`, inclusively: the arrival that overflows the limit has one
+    /// too. `max_len` is the longest packet in bytes; outside `1..=`[`Discipline::MAX_LEN`] it
+    /// counts as the nearest within. Longer packets are rejected, except by a FIFO.
+    #[must_use]
     pub fn behind(
         self,
         line: Shaper,
         link: Overhead,
-        size: Size,
-    ) -> Result<Box<Shaped<dyn Scheduler>>, ConfigError> {
-        let Size { flows, handles, limits, max_len } = size;
-        Ok(match self {
+        limit: u32,
+        max_len: u32,
+    ) -> Box<dyn Bottleneck> {
+        let max_len = max_len.clamp(1, Self::MAX_LEN);
+        let flows = QUEUES as usize;
+        let within = "every flow is below QUEUES and the length was clamped";
+        match self {
             Self::Fifo => {
-                let slots = vec![Slot::EMPTY; handles as usize];
-                Box::new(Shaped::new(Fifo::tail_drop(slots, limits), line, link))
+                let fifo = Fifo::tail_drop(slots(limit), Limits::packets(limit));
+                Box::new(Shaped::new(fifo, line, link))
             }
             Self::Drr => {
-                let mut drr = Drr::new(vec![DrrFlow::EMPTY; flows as usize], max_len)?;
-                drr.add_all(max_len)?;
-                Box::new(Shaped::new(queues(longest_dropped(drr), size), line, link))
+                let mut drr = Drr::new(vec![DrrFlow::EMPTY; flows], max_len).expect(within);
+                drr.add_all(max_len).expect(within);
+                Box::new(Shaped::new(hashed(longest_dropped(drr), limit), line, link))
             }
             Self::Sqf => {
-                let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows as usize]);
-                for flow in 0..flows {
-                    sqf.configure(FlowId(flow), (), None)?;
+                let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
+                for flow in 0..QUEUES {
+                    sqf.configure(FlowId(flow), (), None).expect(within);
                 }
-                Box::new(Shaped::new(queues(sqf, size), line, link))
+                Box::new(Shaped::new(hashed(sqf, limit), line, link))
             }
-        })
+        }
     }
 }
 
-fn longest_dropped<O: FlowScheduler>(order: O) -> LongestQueueDrop<O, Vec<LongestFlow>> {
-    let flows = vec![LongestFlow::EMPTY; order.flows() as usize];
-    LongestQueueDrop::new(order, flows)
+fn slots(limit: u32) -> Vec<Slot> {
+    vec![Slot::EMPTY; limit as usize + 1]
 }
 
-fn queues<O: FlowScheduler>(order: O, size: Size) -> FlowQueues<O, Vec<Queue>, Vec<Slot>> {
-    let queues = vec![Queue::EMPTY; size.flows as usize];
-    FlowQueues::new(order, queues, vec![Slot::EMPTY; size.handles as usize], size.limits)
+fn longest_dropped<O: FlowScheduler>(order: O) -> LongestQueueDrop<O, Vec<LongestFlow>> {
+    LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; QUEUES as usize])
+}
+
+fn hashed<O: FlowScheduler>(order: O, limit: u32) -> Hashed<O, Vec<Line>, Vec<Queue>, Vec<Slot>> {
+    let lines = vec![Line::EMPTY; QUEUES.div_ceil(8) as usize];
+    let table = flowhash::Table::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
+        .expect("a power of two, and eight queues a line");
+    let queues = vec![Queue::EMPTY; QUEUES as usize];
+    Hashed::new(Releasing::new(order, table), queues, slots(limit), Limits::packets(limit))
 }
 
 impl fmt::Display for Discipline {
@@ -130,8 +170,6 @@ mod tests {
     use freeboard::sched_core::{DropReason, Nanos, Packet};
     use freeboard::shaper::Rate;
 
-    const SIZE: Size = Size { flows: 4, handles: 6, limits: Limits::packets(5), max_len: 1_500 };
-
     #[test]
     fn a_name_is_read_as_it_is_written() {
         for discipline in Discipline::ALL {
@@ -153,7 +191,7 @@ mod tests {
             (Discipline::Sqf, (0, DropReason::Overflow), vec![4, 5, 1, 2, 3]),
         ] {
             let line = Shaper::new(Rate::UNLIMITED);
-            let mut queue = discipline.behind(line, Overhead::RAW, SIZE).unwrap();
+            let mut queue = discipline.behind(line, Overhead::RAW, 5, 1_500);
             let mut lost = Vec::new();
             let sink = &mut |packet: Packet, why| lost.push((packet.handle, why));
             let burst = [(0, 1_000), (0, 1_000), (0, 1_000), (0, 1_000), (1, 100), (1, 100)];
@@ -168,9 +206,29 @@ mod tests {
     }
 
     #[test]
-    fn a_length_no_packet_can_have_is_refused() {
-        let line = Shaper::new(Rate::UNLIMITED);
-        let size = Size { max_len: Packet::MAX_LEN + 1, ..SIZE };
-        assert!(Discipline::Drr.behind(line, Overhead::RAW, size).is_err());
+    fn a_length_no_packet_can_have_counts_as_the_nearest() {
+        for discipline in Discipline::ALL {
+            for max_len in [0, u32::MAX] {
+                let line = Shaper::new(Rate::UNLIMITED);
+                let mut queue = discipline.behind(line, Overhead::RAW, 5, max_len);
+                let sink = &mut |_, _| unreachable!("there is room");
+                assert!(queue.enqueue(Nanos(0), FlowId(9), Packet::new(5, 1), sink).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn lookups_are_counted_where_flows_are_told_apart() {
+        for discipline in Discipline::ALL {
+            let line = Shaper::new(Rate::UNLIMITED);
+            let mut queue = discipline.behind(line, Overhead::RAW, 5, 1_500);
+            let flows = [7, 7, 8].map(FlowId).into_iter();
+            let burst: Vec<_> = flows.zip((0..).map(|handle| Packet::new(handle, 9))).collect();
+            queue.enqueue_burst(Nanos(0), &burst, &mut |_, _| unreachable!("there is room"));
+            let expected = flowhash::Counts { hits: 1, claims: 2, collisions: 0 };
+            let told_apart = discipline != Discipline::Fifo;
+            assert_eq!(queue.lookups(), told_apart.then_some(expected));
+            assert_eq!(queue.line().rate(), Rate::UNLIMITED);
+        }
     }
 }

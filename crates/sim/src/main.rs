@@ -132,7 +132,9 @@ fn number(name: &str, word: &str, min: u64, max: u64) -> Result<u64, String> {
 fn print(request: &Request, report: &Report) -> io::Result<()> {
     const MILLISECOND: core::num::NonZeroU64 = core::num::NonZeroU64::new(1_000_000).unwrap();
     let Setup { discipline, rate, limit, .. } = request.setup;
-    let (offered, lookups) = (report.counters.offered(), report.lookups);
+    let offered = report.counters.offered();
+    let collisions =
+        report.lookups.map_or("–".to_owned(), |lookups| lookups.collisions.to_string());
     let mut out = io::stdout().lock();
     writeln!(
         out,
@@ -142,7 +144,7 @@ fn print(request: &Request, report: &Report) -> io::Result<()> {
         report.flows.len(),
         decimal(report.span.0, MILLISECOND, 2),
         report.losses(),
-        lookups.collisions
+        collisions
     )?;
     writeln!(out)?;
     write!(out, "{}", report.table(request.flows))

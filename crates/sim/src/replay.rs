@@ -15,19 +15,14 @@ mod text;
 
 use std::collections::HashMap;
 
-use freeboard::flowhash::{self, FlowKey, Labels, Line, SipHash13, Table, parse};
-use freeboard::sched_core::{Counters, Ecn, FlowId, Limits, Nanos, Packet, Scheduler, Volume};
-use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+use freeboard::flowhash::{self, FlowKey, Labels, SipHash13, parse};
+use freeboard::sched_core::{Counters, Ecn, FlowId, Nanos, Packet, Volume};
+use freeboard::shaper::{Overhead, Rate, Shaper};
 
 use crate::capture::{self, Link};
-use crate::discipline::{Discipline, Size};
+use crate::discipline::{Bottleneck, Discipline};
 use crate::measure::delay::Delays;
 use crate::rng::Streams;
-
-/// Queues of the table: as many as CAKE and FQ-CoDel have.
-pub const QUEUES: u32 = 1_024;
-/// Ways of a set.
-pub const WAYS: u32 = flowhash::DEFAULT_WAYS;
 
 /// What the packets meet.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +65,8 @@ pub struct Report {
     pub flows: Vec<Flow>,
     /// The scheduler's own books.
     pub counters: Counters,
-    /// How lookups in the table of queues ended.
-    pub lookups: flowhash::Counts,
+    /// How lookups of flows by hash ended; `None` where flows are not told apart.
+    pub lookups: Option<flowhash::Counts>,
     /// From the first packet's arrival to the end of the last departure.
     pub span: Nanos,
 }
@@ -92,15 +87,14 @@ pub fn replay(packets: &[capture::Packet<'_>], setup: Setup) -> Report {
     Report {
         flows: gateway.flows,
         counters: gateway.queue.counters(),
-        lookups: gateway.table.counts(),
+        lookups: gateway.queue.lookups(),
         span: gateway.now.max(gateway.queue.line().due()).since(begin),
     }
 }
 
 struct Gateway {
     hasher: SipHash13,
-    table: Table<Vec<Line>>,
-    queue: Box<Shaped<dyn Scheduler>>,
+    queue: Box<dyn Bottleneck>,
     now: Nanos,
     flows: Vec<Flow>,
     /// Where a key stands in `flows`. Never iterated: its order is not that of any seed.
@@ -108,39 +102,28 @@ struct Gateway {
     /// `waiting[handle]` is who waits under this handle; `free` are the handles of nobody.
     waiting: Vec<Waiting>,
     free: Vec<u32>,
-    /// Packets in each queue of the table, which takes a queue back when it is empty.
-    held: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Waiting {
     flow: usize,
-    queue: u32,
     since: Nanos,
 }
 
 impl Gateway {
     fn new(packets: &[capture::Packet<'_>], setup: Setup, begin: Nanos) -> Self {
         let longest = packets.iter().map(|packet| packet.original_len).max().unwrap_or(0);
-        let max_len = longest.clamp(1_514, Packet::MAX_LEN);
-        let limits = Limits::packets(setup.limit);
-        let size = Size { flows: QUEUES, handles: setup.limit + 1, limits, max_len };
-        let lines = vec![Line::EMPTY; QUEUES.div_ceil(8) as usize];
+        let line = Shaper::new(setup.rate);
         let mut stream = Streams::new(setup.seed).stream("hash");
         let secret = u128::from(stream.bits()) << 64 | u128::from(stream.bits());
         Self {
             hasher: SipHash13::new(secret.to_le_bytes()),
-            table: Table::new(lines, QUEUES, WAYS).expect("constants of an accepted shape"),
-            queue: setup
-                .discipline
-                .behind(Shaper::new(setup.rate), Overhead::RAW, size)
-                .expect("a length within the accepted range"),
+            queue: setup.discipline.behind(line, Overhead::RAW, setup.limit, longest),
             now: begin,
             flows: Vec::new(),
             index: HashMap::new(),
             waiting: vec![Waiting::default(); setup.limit as usize + 1],
             free: (0..=setup.limit).rev().collect(),
-            held: vec![0; QUEUES as usize],
         }
     }
 
@@ -156,15 +139,14 @@ impl Gateway {
             self.flows.len() - 1
         });
         self.flows[flow].offered.add(packet.original_len);
-        let queue = self.table.lookup(Labels::new(&parsed.key, &self.hasher).flow).queue;
-        self.held[queue as usize] += 1;
+        let hash = FlowId(Labels::new(&parsed.key, &self.hasher).flow);
         let handle = self.free.pop().expect("one handle more than may be queued");
-        self.waiting[handle as usize] = Waiting { flow, queue, since: self.now };
+        self.waiting[handle as usize] = Waiting { flow, since: self.now };
         let ecn = parsed.ip.map_or(Ecn::NotEct, |ip| Ecn::from_bits(ip.ecn()));
         let packet = Packet { ecn, ..Packet::new(handle, packet.original_len) };
         let mut gone = Vec::new();
         let drops = &mut |packet: Packet, _| gone.push(packet.handle);
-        if let Err(rejected) = self.queue.enqueue(self.now, FlowId(queue), packet, drops) {
+        if let Err(rejected) = self.queue.enqueue(self.now, hash, packet, drops) {
             gone.push(rejected.packet.handle);
         }
         for handle in gone {
@@ -182,21 +164,15 @@ impl Gateway {
                 self.settle(handle);
             }
             let Some(packet) = sent else { break };
-            let Waiting { flow, since, .. } = self.settle(packet.handle);
+            let Waiting { flow, since } = self.settle(packet.handle);
             self.flows[flow].delivered.add(packet.len);
             self.flows[flow].delays.record(self.now.since(since));
         }
     }
 
-    /// The handle is nobody's again, and so is its queue if it was the last in it.
+    /// The handle is nobody's again.
     fn settle(&mut self, handle: u32) -> Waiting {
-        let waiting = self.waiting[handle as usize];
         self.free.push(handle);
-        let held = &mut self.held[waiting.queue as usize];
-        *held -= 1;
-        if *held == 0 {
-            self.table.release(waiting.queue);
-        }
-        waiting
+        self.waiting[handle as usize]
     }
 }
