@@ -5,6 +5,11 @@
 //! after the order has chosen the flow. An AQM never takes the last packet of a queue, so its drops
 //! cannot empty the flow that was chosen (`docs/decisions/0005-an-aqm-leaves-the-last-packet.md`).
 
+mod codel;
+mod control_law;
+
+pub use codel::{CoDel, CoDelParams, CoDelState};
+
 use crate::{FlowId, Nanos};
 
 /// What is to become of a packet about to be delivered.
@@ -25,6 +30,8 @@ pub struct Head {
     pub sojourn: Nanos,
     /// Bytes in its queue, its own included.
     pub queued_bytes: u32,
+    /// Packets in its queue, itself included; never 0.
+    pub queued_packets: u32,
 }
 
 /// An AQM: parameters, and a state for each queue.
@@ -43,6 +50,14 @@ pub trait Aqm {
 
     /// Keeps the state of the queue of `flow`.
     fn store(&mut self, flow: FlowId, state: Self::State);
+
+    /// The queue of `flow` has lost its last packet by a drop, so that no packet of it was judged as
+    /// the last one. Does nothing unless implemented.
+    fn emptied(&mut self, _flow: FlowId) {}
+
+    /// `flow` was removed: the next flow of that number is another one. Does nothing unless
+    /// implemented.
+    fn forget(&mut self, _flow: FlowId) {}
 }
 
 /// No AQM: every packet is delivered.

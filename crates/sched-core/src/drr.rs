@@ -119,7 +119,8 @@ impl<N: Table<DrrFlow>> Drr<N> {
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`].
     pub fn new(mut nodes: N, max_len: u32) -> Result<Self, ConfigError> {
-        check("longest packet in bytes", max_len, 1, Packet::MAX_LEN)?;
+        let most = Packet::MAX_LEN.into();
+        ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
         nodes.as_mut().fill(DrrFlow::EMPTY);
         Ok(Self { nodes, new: NONE, old: NONE, ticket: 0, max_len, sparse_first: false })
     }
@@ -146,7 +147,8 @@ impl<N: Table<DrrFlow>> Drr<N> {
     }
 
     fn check_quantum(&self, quantum: u32) -> Result<(), ConfigError> {
-        check("quantum in bytes", quantum, self.max_len, Self::MAX_QUANTUM)
+        let (min, max) = (self.max_len.into(), Self::MAX_QUANTUM.into());
+        ConfigError::check_range("quantum in bytes", quantum.into(), min, max)
     }
 
     fn node(&self, flow: FlowId) -> Option<&DrrFlow> {
@@ -355,13 +357,6 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         self.recount_list(self.new, Place::New)?;
         self.recount_list(self.old, Place::Old)
     }
-}
-
-fn check(what: &'static str, value: u32, min: u32, max: u32) -> Result<(), ConfigError> {
-    if (min..=max).contains(&value) {
-        return Ok(());
-    }
-    Err(ConfigError::OutOfRange { what, value: value.into(), min: min.into(), max: max.into() })
 }
 
 fn set_quantum(node: &mut DrrFlow, quantum: u32) {

@@ -85,6 +85,12 @@ where
         &mut self.order
     }
 
+    /// The AQM.
+    #[must_use]
+    pub const fn aqm(&self) -> &A {
+        &self.aqm
+    }
+
     /// What `flow` holds; nothing if there is no such flow.
     #[must_use]
     pub fn flow_backlog(&self, flow: FlowId) -> Backlog {
@@ -107,6 +113,7 @@ where
     pub fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
         self.drop_all(flow, DropReason::FlowRemoved, drops);
         self.order.remove(flow);
+        self.aqm.forget(flow);
     }
 
     /// What is set for `flow`; `None` if it was not added.
@@ -225,6 +232,9 @@ where
         };
         let head = queue.head_len(slots);
         self.order.lost(flow, packet.len, head);
+        if head.is_none() {
+            self.aqm.emptied(flow);
+        }
         Some(packet)
     }
 
@@ -284,7 +294,12 @@ where
             let Some(queue) = self.queues.as_ref().get(flow.index()) else { break false };
             let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else { break false };
             let held = queue.backlog();
-            let head = Head { now, sojourn: slot.sojourn(now), queued_bytes: held.bytes };
+            let head = Head {
+                now,
+                sojourn: slot.sojourn(now),
+                queued_bytes: held.bytes,
+                queued_packets: held.packets,
+            };
             if self.aqm.judge(&mut state, head) == Verdict::Pass {
                 break false;
             }
@@ -311,7 +326,12 @@ where
         let Some(mut state) = self.aqm.state(flow) else { return Some(slot.packet(here)) };
         let mut held = queue.backlog();
         for dropped in 0..=A::MAX_DROPS {
-            let head = Head { now, sojourn: slot.sojourn(now), queued_bytes: held.bytes };
+            let head = Head {
+                now,
+                sojourn: slot.sojourn(now),
+                queued_bytes: held.bytes,
+                queued_packets: held.packets,
+            };
             let packet = slot.packet(here);
             if self.aqm.judge(&mut state, head) == Verdict::Pass {
                 break;

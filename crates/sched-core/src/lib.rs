@@ -43,7 +43,7 @@ mod scheduler;
 mod sqf;
 mod time;
 
-pub use aqm::{Aqm, Head, NoAqm, Verdict};
+pub use aqm::{Aqm, CoDel, CoDelParams, CoDelState, Head, NoAqm, Verdict};
 pub use backlog_heap::RankedFlow;
 pub use counters::{Counters, FlowRecord, Volume};
 pub use drr::{Drr, DrrFlow};

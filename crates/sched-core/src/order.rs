@@ -121,6 +121,22 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// `Ok` if `value` is in `min..=max`.
+    pub(crate) const fn check_range(
+        what: &'static str,
+        value: u64,
+        min: u64,
+        max: u64,
+    ) -> Result<(), Self> {
+        if min <= value && value <= max {
+            Ok(())
+        } else {
+            Err(Self::OutOfRange { what, value, min, max })
+        }
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

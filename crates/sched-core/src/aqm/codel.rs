@@ -1,0 +1,205 @@
+//! CoDel: a queue that has stood above a target for an interval is told so, ever more often.
+//!
+//! A queue that empties now and then is a good one: it absorbs bursts. CoDel therefore looks at the
+//! time packets spend in the queue, and at its minimum over an interval. While every packet that leaves
+//! has waited for at least `target`, it signals after one `interval`, and then at shrinking distances
+//! (`interval / √n`), until a packet has waited for less.
+//!
+//! **Promises.** No signal before the queue has stood for an interval; none for the last packet of a
+//! queue, nor while no more than one `mtu` is queued. What a queue was like before it emptied is
+//! not held against it. Same parameters and times, same verdicts on every target: no floats.
+//!
+//! **Cost.** O(1): two comparisons for a packet below the target, some 30 instructions for a signal.
+//! Memory: 24 bytes a flow, read and written for each packet delivered.
+//!
+//! **Source.** RFC 8289, in particular §5; where this departs from it: `docs/papers.md`, CoDel.
+
+use super::control_law::{MAX_INTERVAL, spacing};
+use super::{Aqm, Head, Verdict};
+use crate::order::{ConfigError, Table};
+use crate::{FlowId, Nanos, Packet};
+
+/// What is set for a [`CoDel`], one setting for all queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoDelParams {
+    /// The sojourn time that is acceptable for good. 1,024 ns, the resolution of sojourn times, to
+    /// `interval`; 5 to 10 % of that is a good value (RFC 8289 §4.3).
+    pub target: Nanos,
+    /// How long a queue may stand above the target: about the longest usual round-trip time
+    /// (RFC 8289 §4.2). 1,024 ns to 2^33 − 1 ns (8.6 s).
+    pub interval: Nanos,
+    /// No signal while this many bytes or fewer are queued: the longest usual packet, `1..=`
+    /// [`Packet::MAX_LEN`] bytes.
+    pub mtu: u32,
+}
+
+impl CoDelParams {
+    /// 5 ms, 100 ms (RFC 8289 §4.4) and an Ethernet frame.
+    pub const INTERNET: Self =
+        Self { target: Nanos(5_000_000), interval: Nanos(100_000_000), mtu: 1_514 };
+
+    /// The shortest interval and target: the resolution of sojourn times.
+    const SHORTEST: u64 = 1_024;
+
+    fn check(&self) -> Result<(), ConfigError> {
+        let (min, interval) = (Self::SHORTEST, self.interval.0);
+        ConfigError::check_range("CoDel interval in ns", interval, min, MAX_INTERVAL.0)?;
+        ConfigError::check_range("CoDel target in ns", self.target.0, min, interval)?;
+        let longest = Packet::MAX_LEN.into();
+        ConfigError::check_range("CoDel MTU in bytes", self.mtu.into(), 1, longest)
+    }
+}
+
+impl Default for CoDelParams {
+    fn default() -> Self {
+        Self::INTERNET
+    }
+}
+
+/// What [`CoDel`] remembers of one queue: 24 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoDelState {
+    /// [`BELOW`], [`SIGNALLING`], or else the instant from which the queue counts as standing: one
+    /// interval after the first packet above the target.
+    phase: Nanos,
+    /// While signalling: when the next signal is due. Else: when the next one would have been.
+    next: Nanos,
+    /// Signals since the start of this phase of signalling, or of the one it continues.
+    count: u32,
+    /// What `count` was at that start.
+    count_at_start: u32,
+}
+
+/// The last packet seen was below the target. No instant "one interval after" is zero.
+const BELOW: Nanos = Nanos::ZERO;
+/// The queue stands and its senders are being told. [`CoDel::judge`] keeps instants below this.
+const SIGNALLING: Nanos = Nanos::MAX;
+
+impl CoDelState {
+    /// A queue that has not been above its target.
+    pub const EMPTY: Self = Self { phase: BELOW, next: Nanos::ZERO, count: 0, count_at_start: 0 };
+}
+
+impl Default for CoDelState {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// CoDel for the queues whose states are in the memory `T`; queues beyond its length are not policed.
+///
+/// ```
+/// use sched_core::{
+///     CoDel, CoDelParams, CoDelState, Drr, DrrFlow, FlowQueues, Limits, Queue, Slot,
+/// };
+///
+/// let mut order = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
+/// order.add_all(1_514)?;
+/// let codel = CoDel::new([CoDelState::EMPTY; 16], CoDelParams::INTERNET)?;
+/// let (queues, slots) = ([Queue::EMPTY; 16], [Slot::EMPTY; 64]);
+/// let fq_codel = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::NONE);
+/// # let _ = fq_codel;
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct CoDel<T> {
+    states: T,
+    params: CoDelParams,
+}
+
+impl<T: Table<CoDelState>> CoDel<T> {
+    /// CoDel for `states.len()` queues. Cost: O(queues).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
+    pub fn new(mut states: T, params: CoDelParams) -> Result<Self, ConfigError> {
+        params.check()?;
+        states.as_mut().fill(CoDelState::EMPTY);
+        Ok(Self { states, params })
+    }
+
+    /// What is set.
+    #[must_use]
+    pub const fn params(&self) -> CoDelParams {
+        self.params
+    }
+
+    fn state_mut(&mut self, flow: FlowId) -> Option<&mut CoDelState> {
+        self.states.as_mut().get_mut(flow.index())
+    }
+
+    /// The queue has stood for an interval: the first signal of a new phase.
+    fn begin(&self, state: &mut CoDelState, now: Nanos) {
+        // A phase that begins soon after another continues at the rate that phase had reached, less
+        // what it had inherited itself (RFC 8289 §5.5): the last rate was about right.
+        let reached = state.count.wrapping_sub(state.count_at_start);
+        let soon = now.since(state.next).0 < self.params.interval.0 << 4;
+        state.count = if soon && reached > 1 { reached } else { 1 };
+        state.count_at_start = state.count;
+        state.phase = SIGNALLING;
+        state.next = now.plus(spacing(self.params.interval, state.count));
+    }
+}
+
+impl<T: Table<CoDelState>> Aqm for CoDel<T> {
+    type State = CoDelState;
+
+    /// A full-size Ethernet frame lasts 12 ms at 1 Mbit/s. The law at a count of 65,535 and an interval
+    /// of 100 ms has 31 signals due in that time: whoever drains at that rate or faster never meets
+    /// this bound, and after a pause one call stays short. What is still due comes with the next call.
+    const MAX_DROPS: u32 = 32;
+
+    #[inline]
+    fn state(&self, flow: FlowId) -> Option<CoDelState> {
+        self.states.as_ref().get(flow.index()).copied()
+    }
+
+    #[inline]
+    fn judge(&self, state: &mut CoDelState, head: Head) -> Verdict {
+        let Head { now, sojourn, queued_bytes, queued_packets } = head;
+        // The last packet ends the standing of a queue whatever its length: the queue is about to be
+        // empty, and the next packet, much later perhaps, must not meet an old deadline.
+        if sojourn < self.params.target || queued_bytes <= self.params.mtu || queued_packets <= 1 {
+            state.phase = BELOW;
+            return Verdict::Pass;
+        }
+        match state.phase {
+            BELOW => {
+                let standing_from = now.plus(self.params.interval).0;
+                state.phase = Nanos(standing_from.min(SIGNALLING.0.wrapping_sub(1)));
+                Verdict::Pass
+            }
+            SIGNALLING if now < state.next => Verdict::Pass,
+            SIGNALLING => {
+                state.count = state.count.saturating_add(1);
+                state.next = state.next.plus(spacing(self.params.interval, state.count));
+                Verdict::Signal
+            }
+            standing_from if now < standing_from => Verdict::Pass,
+            _ => {
+                self.begin(state, now);
+                Verdict::Signal
+            }
+        }
+    }
+
+    #[inline]
+    fn store(&mut self, flow: FlowId, state: CoDelState) {
+        if let Some(place) = self.state_mut(flow) {
+            *place = state;
+        }
+    }
+
+    fn emptied(&mut self, flow: FlowId) {
+        if let Some(state) = self.state_mut(flow) {
+            state.phase = BELOW;
+        }
+    }
+
+    fn forget(&mut self, flow: FlowId) {
+        self.store(flow, CoDelState::EMPTY);
+    }
+}
+
+#[cfg(test)]
+mod tests;
