@@ -1,9 +1,20 @@
 //! Every public operation of the `no_std` crates on concrete types, exported from one static library
 //! whose panic handler calls a function that does not exist. A library that can panic has an
 //! undefined symbol more; `cargo xtask panic-free` looks for it.
+//!
+//! Left out: the texts of errors and of `Debug`. The number formatting of `core::fmt` keeps checks of
+//! its own that the compiler cannot prove, and the library formats nothing by itself.
+//!
+//! Each operation stands in an arm of its own of a `match` on a number that the compiler does not
+//! know, on objects that it must take for changed: what one call leaves behind proves nothing for
+//! the next.
 #![no_std]
 
+mod flowhash;
+mod labelled;
+mod orders;
 mod schedulers;
+mod shaper;
 
 unsafe extern "C" {
     safe fn __panic_reached__() -> !;
@@ -21,3 +32,38 @@ extern "C" fn positive_control(index: usize) -> u8 {
     static TABLE: [u8; 4] = [1, 2, 3, 4];
     TABLE[core::hint::black_box(index)]
 }
+
+/// A number that the compiler knows nothing of.
+fn any() -> u32 {
+    core::hint::black_box(0)
+}
+
+/// Keeps what an operation gives, so that it is computed.
+fn seen<T>(value: T) {
+    core::hint::black_box(value);
+}
+
+/// The functions named, for tables of 1 to 65,536 flows or packets.
+macro_rules! sizes {
+    ($($function:ident)*) => {
+        &[$($function::<1>, $function::<2>, $function::<16>, $function::<100>, $function::<1024>, $function::<65536>),*]
+    };
+}
+use sizes;
+
+/// One of the operations, on an object in any state.
+macro_rules! one_of {
+    ($object:ident; $($operation:expr;)*) => {{
+        let $object = core::hint::black_box($object);
+        let chosen = crate::any();
+        let mut number = 0;
+        $(
+            if chosen == number {
+                return crate::seen($operation);
+            }
+            number += 1;
+        )*
+        crate::seen(number);
+    }};
+}
+use one_of;

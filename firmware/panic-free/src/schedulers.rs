@@ -1,40 +1,113 @@
-//! The operations of `Scheduler` and of the disciplines, for several sizes.
+//! The operations of `Scheduler` on everything that is one.
 
 use core::hint::black_box;
 
-use freeboard::sched_core::{Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Slot};
+use freeboard::sched_core::{
+    Aqm, DropReason, Ecn, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits, Nanos,
+    Packet, Queue, Scheduler, Slot, Table,
+};
+use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
-/// Calls everything that `Scheduler` offers, on arguments the compiler knows nothing of.
-fn every_operation(scheduler: &mut impl Scheduler) {
-    let now = Nanos(black_box(0));
-    let flow = FlowId(black_box(0));
-    let packet = Packet::new(black_box(0), black_box(0));
-    let drops = &mut |packet: Packet, reason| {
-        black_box((packet, reason));
-    };
-    let _ = black_box(scheduler.enqueue(now, flow, packet, drops));
-    black_box(scheduler.peek(now));
-    black_box(scheduler.dequeue(now, drops));
-    black_box(scheduler.enqueue_burst(now, black_box(&[(flow, packet); 4]), drops));
-    black_box(scheduler.dequeue_burst(now, black_box(&mut [packet; 4]), drops));
-    black_box(scheduler.poll_at(now));
-    black_box((scheduler.backlog(), scheduler.limits()));
-    black_box(scheduler.counters().offered());
-    black_box(scheduler.counters().dropped_total());
-    black_box(scheduler.flow_counters(flow));
-    scheduler.set_limits(Limits { packets: black_box(0), bytes: black_box(0) }, drops);
-    let _ = black_box(scheduler.recount());
-    scheduler.drain(drops);
+use crate::{any, one_of, sizes};
+
+#[unsafe(no_mangle)]
+static FIFOS: &[fn()] = sizes![fifo];
+
+fn fifo<const N: usize>() {
+    scheduler(&mut Fifo::tail_drop([Slot::EMPTY; N], limits()));
+    scheduler(&mut Fifo::head_drop([Slot::EMPTY; N], limits()));
+    let slots = &mut [Slot::EMPTY; N][..];
+    let fifo = Fifo::head_drop(black_box(slots), limits());
+    shaped(&mut Shaped::new(fifo, Shaper::new(Rate::STOPPED), Overhead::RAW));
 }
 
-macro_rules! export {
-    ($name:ident, $make:expr) => {
-        #[unsafe(no_mangle)]
-        extern "C" fn $name() {
-            every_operation(black_box(&mut $make));
+pub(crate) fn now() -> Nanos {
+    Nanos(black_box(0))
+}
+
+pub(crate) fn limits() -> Limits {
+    Limits { packets: any(), bytes: any() }
+}
+
+/// Where dropped packets go.
+macro_rules! sink {
+    () => {
+        &mut |packet: Packet, reason: DropReason| {
+            black_box((packet, reason));
         }
     };
 }
+pub(crate) use sink;
 
-export!(fifo_1, Fifo::tail_drop([Slot::EMPTY; 1], Limits::packets(black_box(1))));
-export!(fifo_4096, Fifo::head_drop([Slot::EMPTY; 4096], Limits::bytes(black_box(1))));
+/// Everything that `Scheduler` offers.
+pub(crate) fn scheduler(scheduler: &mut impl Scheduler) {
+    let flow = FlowId(any());
+    let packet = Packet { handle: any(), len: any(), ecn: Ecn::from_bits(black_box(0)) };
+    one_of!(scheduler;
+        scheduler.enqueue(now(), flow, packet, sink!());
+        scheduler.dequeue(now(), sink!());
+        scheduler.peek(now());
+        scheduler.poll_at(now());
+        scheduler.enqueue_burst(now(), black_box(&[(flow, packet); 4][..]), sink!());
+        scheduler.dequeue_burst(now(), black_box(&mut [packet; 4][..]), sink!());
+        (scheduler.backlog(), scheduler.limits());
+        (scheduler.counters().offered(), scheduler.counters().dropped_total());
+        scheduler.counters().dropped_for(black_box(DropReason::Aqm));
+        scheduler.flow_counters(flow);
+        scheduler.set_limits(limits(), sink!());
+        scheduler.recount();
+        scheduler.drain(sink!());
+    );
+}
+
+/// What a shaper offers, with `S` behind it.
+fn shaped<S: Scheduler>(queue: &mut Shaped<S>) {
+    scheduler(queue);
+    one_of!(queue;
+        queue.inner().backlog();
+        queue.inner_mut().peek(now());
+        queue.line().due();
+        queue.line_mut().wake(now());
+        queue.set_rate(black_box(Rate::STOPPED));
+        queue.set_overhead(black_box(Overhead::RAW));
+        queue.overhead();
+    );
+}
+
+/// What queues under an order offer beside what a scheduler does.
+fn flow_queues<O, Q, S, A, R>(queues: &mut FlowQueues<O, Q, S, A, R>, config: O::Config)
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Slot>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+{
+    scheduler(queues);
+    let flow = FlowId(any());
+    one_of!(queues;
+        queues.configure(flow, black_box(config));
+        queues.remove_flow(flow, sink!());
+        queues.config(flow);
+        queues.flow_backlog(flow);
+        queues.order().select();
+        queues.order_mut().select();
+    );
+}
+
+/// Queues of `N` packets under an order, without an AQM.
+pub(crate) fn bare<O: FlowScheduler, const N: usize>(order: O, config: O::Config) {
+    let (queues, slots) = ([Queue::EMPTY; N], [Slot::EMPTY; N]);
+    flow_queues(&mut FlowQueues::new(order, queues, slots, limits()), config);
+}
+
+/// Queues in memory whose size the compiler does not know, with everything, behind a line.
+pub(crate) fn full<O: FlowScheduler, A: Aqm>(order: O, aqm: A, config: O::Config) {
+    let queues = &mut [Queue::EMPTY; 2][..];
+    let slots = &mut [Slot::EMPTY; 2][..];
+    let records = &mut [FlowRecord::EMPTY; 2][..];
+    let (queues, slots, records) = black_box((queues, slots, records));
+    let mut queues = FlowQueues::with_parts(order, aqm, queues, slots, records, limits());
+    flow_queues(&mut queues, config);
+    shaped(&mut Shaped::new(queues, Shaper::new(Rate::STOPPED), Overhead::RAW));
+}

@@ -1,0 +1,97 @@
+//! Schedulers that choose the queue of a flow themselves: by label, and by hash.
+
+use core::hint::black_box;
+
+use freeboard::flowhash::{Line, Table};
+use freeboard::sched_core::{
+    Aqm, DropFrom, DropReason, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, FlowScheduler, NoAqm,
+    Packet, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow, SqfMemory,
+    Table as Memory,
+};
+use freeboard::{Hashed, Releasing};
+
+use crate::orders::order;
+use crate::schedulers::{limits, now, scheduler, sink};
+use crate::{any, one_of, sizes};
+
+#[unsafe(no_mangle)]
+static LABELLED: &[fn()] = sizes![sqf hashed];
+
+fn sqf<const N: usize>() {
+    let from = black_box(DropFrom::Head);
+    if let Ok(mut sqf) = Sqf::new(SqfArrays::<N, 64, 129>::EMPTY, from, limits()) {
+        by_label(&mut sqf);
+    }
+    if let Ok(mut sqf) = Sqf::new(SqfArrays::<64, N, 1>::EMPTY, from, limits()) {
+        by_label(&mut sqf);
+    }
+    let memory = SqfMemory {
+        order: &mut [ShortestFlow::EMPTY; N][..],
+        queues: &mut [Queue::EMPTY; N][..],
+        slots: &mut [Slot::EMPTY; N][..],
+        flows: &mut [SqfFlow::EMPTY; N][..],
+        labels: &mut [0; N][..],
+        free: &mut [0; N][..],
+        records: &mut [FlowRecord::EMPTY; N][..],
+    };
+    if let Ok(mut sqf) = Sqf::new(black_box(memory), from, limits()) {
+        by_label(&mut sqf);
+    }
+}
+
+/// What `Sqf` offers.
+fn by_label<N, Q, S, F, L, V, R>(sqf: &mut Sqf<N, Q, S, F, L, V, R>)
+where
+    N: Memory<ShortestFlow>,
+    Q: Memory<Queue>,
+    S: Memory<Slot>,
+    F: Memory<SqfFlow>,
+    L: Memory<u32>,
+    V: Memory<u32>,
+    R: Memory<FlowRecord>,
+{
+    scheduler(sqf);
+    let flow = FlowId(any());
+    one_of!(sqf;
+        sqf.add_flow(flow);
+        sqf.remove_flow(flow, sink!());
+        (sqf.has_flow(flow), sqf.flow_backlog(flow), sqf.queue_of(flow), sqf.default_queue());
+    );
+}
+
+fn hashed<const N: usize>() {
+    let lines = [Line::EMPTY; N];
+    let (Ok(table), Ok(wide)) = (Table::new(lines, any(), any()), Table::new(lines, any(), 16))
+    else {
+        return;
+    };
+    let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
+    let shortest = || ShortestQueue::new([ShortestFlow::EMPTY; N]);
+    order(&mut Releasing::new(shortest(), wide.clone()), ());
+    let (queues, slots) = ([Queue::EMPTY; N], [Slot::EMPTY; N]);
+    by_hash(&mut Hashed::new(Releasing::new(drr, table), queues, slots, limits()), 0);
+    let records = &mut [FlowRecord::EMPTY; N][..];
+    let order = Releasing::new(shortest(), wide);
+    let queues = FlowQueues::with_parts(order, NoAqm, queues, slots, records, limits());
+    by_hash(&mut Hashed::over(queues), ());
+}
+
+/// What `Hashed` offers.
+fn by_hash<O, L, Q, S, A, R>(hashed: &mut Hashed<O, L, Q, S, A, R>, config: O::Config)
+where
+    O: FlowScheduler,
+    L: Memory<Line>,
+    Q: Memory<Queue>,
+    S: Memory<Slot>,
+    A: Aqm,
+    R: Memory<FlowRecord>,
+{
+    scheduler(hashed);
+    let packet = Packet::new(any(), any());
+    one_of!(hashed;
+        hashed.enqueue_hashed(now(), any(), packet, sink!());
+        hashed.configure_queue(any(), black_box(config));
+        hashed.queues().order().table().occupied();
+        hashed.queues().order().order().select();
+    );
+}

@@ -1,0 +1,80 @@
+//! The operations of `FlowScheduler` on every order of flows, alone and with queues.
+
+use core::hint::black_box;
+
+use freeboard::sched_core::{
+    DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, LongestFlow, LongestQueueDrop, NoAqm,
+    ShortestFlow, ShortestQueue,
+};
+
+use crate::schedulers::{bare, full};
+use crate::{any, one_of, seen, sizes};
+
+#[unsafe(no_mangle)]
+static ORDERS: &[fn()] = sizes![drr shortest_queue longest_queue_drop];
+#[unsafe(no_mangle)]
+static IN_SLICES: fn() = in_slices;
+
+/// An order by itself and under queues of `N` packets.
+macro_rules! exercise {
+    ($make:expr, $config:expr) => {
+        order(&mut $make, $config);
+        bare::<_, N>($make, $config);
+    };
+}
+
+fn drr<const N: usize>() {
+    let Ok(mut plain) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
+    seen(black_box(&mut plain).add_all(any()));
+    exercise!(plain, 0);
+    exercise!(plain.sparse_first(), 0);
+}
+
+fn shortest_queue<const N: usize>() {
+    let from = black_box(DropFrom::Head);
+    exercise!(ShortestQueue::new([ShortestFlow::EMPTY; N]).drop_from(from), ());
+}
+
+/// Over an order that names no victims and over one that does.
+fn longest_queue_drop<const N: usize>() {
+    let from = black_box(DropFrom::Head);
+    let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
+    exercise!(LongestQueueDrop::new(drr, [LongestFlow::EMPTY; N]).drop_from(from), 0);
+    let shortest = || ShortestQueue::new([ShortestFlow::EMPTY; N]);
+    exercise!(LongestQueueDrop::new(shortest(), [LongestFlow::EMPTY; N]), ());
+}
+
+/// Every order in memory whose size the compiler does not know.
+fn in_slices() {
+    let nodes = &mut [DrrFlow::EMPTY; 2][..];
+    let Ok(drr) = Drr::new(black_box(nodes), any()) else { return };
+    let longest = &mut [LongestFlow::EMPTY; 2][..];
+    let mut drr = LongestQueueDrop::new(drr, black_box(longest));
+    order(&mut drr, 0);
+    full(drr, NoAqm, 0);
+
+    let shortest = &mut [ShortestFlow::EMPTY; 2][..];
+    let mut shortest = ShortestQueue::new(black_box(shortest));
+    order(&mut shortest, ());
+    full(shortest, NoAqm, ());
+}
+
+/// Everything that `FlowScheduler` offers.
+pub(crate) fn order<O: FlowScheduler>(order: &mut O, config: O::Config) {
+    let flow = FlowId(any());
+    let len = black_box(Some(0));
+    one_of!(order;
+        order.flows();
+        order.configure(flow, black_box(config), len);
+        order.remove(flow);
+        order.config(flow);
+        order.max_len(flow);
+        order.backlogged(flow, any());
+        order.grew(flow, any());
+        order.select();
+        order.served(flow, any(), len);
+        order.lost(flow, any(), len);
+        order.victim();
+        order.recount(&|_| black_box(FlowState::default()));
+    );
+}

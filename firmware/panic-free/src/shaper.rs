@@ -1,0 +1,49 @@
+//! The operations of `shaper` beside those of a `Scheduler`, and of instants.
+
+use core::hint::black_box;
+
+use freeboard::sched_core::Nanos;
+use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
+
+use crate::schedulers::now;
+use crate::{any, one_of, seen};
+
+#[unsafe(no_mangle)]
+static SHAPER: [fn(); 3] = [rate, overhead, instant];
+
+fn rate() {
+    let number = black_box(0_u64);
+    seen(Rate::bits_per_second(number));
+    seen(Rate::kilobits_per_second(number));
+    seen(Rate::megabits_per_second(number));
+    let rate = black_box(Rate::UNLIMITED);
+    seen((rate.as_bits_per_second(), rate.time_of(any())));
+    line(&mut Shaper::new(rate).with_catch_up(now()));
+}
+
+fn line(line: &mut Shaper) {
+    one_of!(line;
+        (line.rate(), line.catch_up(), line.due());
+        line.is_open(now());
+        line.charge(now(), any());
+        line.wake(now());
+        line.set_rate(black_box(Rate::UNLIMITED));
+        line.reset();
+    );
+}
+
+fn overhead() {
+    let framing = black_box(Framing::Atm);
+    seen(framing.wire_len(any()));
+    seen(Overhead::new(framing, black_box(0_i32), any()));
+    let link = black_box(Overhead::RAW).for_frames(black_box(0));
+    seen(link.wire_len(any()));
+    seen((link.framing(), link.overhead(), link.mpu(), link.header()));
+    seen(Overhead::from_keywords(black_box(""), black_box(14)));
+}
+
+fn instant() {
+    let number = black_box(0);
+    seen([Nanos::from_micros(number), Nanos::from_millis(number), Nanos::from_secs(number)]);
+    seen((now().since(now()), now().plus(now())));
+}
