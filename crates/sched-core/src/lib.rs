@@ -30,7 +30,6 @@
 extern crate std;
 
 mod aqm;
-mod backlog_heap;
 mod counters;
 mod drr;
 mod fifo;
@@ -42,9 +41,9 @@ mod queue;
 mod scheduler;
 mod sqf;
 mod time;
+mod tournament;
 
 pub use aqm::{Aqm, CoDel, CoDelParams, CoDelState, Head, NoAqm, Verdict};
-pub use backlog_heap::RankedFlow;
 pub use counters::{Counters, FlowRecord, Volume};
 pub use drr::{Drr, DrrFlow};
 pub use fifo::Fifo;
@@ -58,3 +57,4 @@ pub use scheduler::{
 };
 pub use sqf::{ShortestFlow, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 pub use time::Nanos;
+pub use tournament::RankedFlow;
