@@ -60,10 +60,31 @@ fn drr_with_sparse_flows_first_and_tail_drop_from_the_longest_agrees_with_its_tw
 
 #[test]
 fn sqf_with_head_drop_agrees_with_its_twin() {
-    play(2, 7, || sides::sqf::<FLOWS, SLOTS>(DropFrom::Head, Limits::NONE));
+    play(6, 7, || sides::sqf::<FLOWS, SLOTS>(DropFrom::Head, Limits::NONE));
 }
 
 #[test]
 fn sqf_with_tail_drop_agrees_with_its_twin() {
-    play(2, 8, || sides::sqf::<FLOWS, SLOTS>(DropFrom::Tail, Limits::NONE));
+    play(6, 8, || sides::sqf::<FLOWS, SLOTS>(DropFrom::Tail, Limits::NONE));
+}
+
+/// More labels than queues: they meet in the default queue most of the time.
+#[test]
+fn sqf_with_one_virtual_queue_agrees_with_its_twin() {
+    play(6, 9, || sides::virtual_queues::<FLOWS, SLOTS, 2>(DropFrom::Head, Limits::NONE));
+}
+
+#[test]
+fn sqf_with_three_virtual_queues_and_head_drop_agrees_with_its_twin() {
+    play(6, 10, || sides::virtual_queues::<FLOWS, SLOTS, 4>(DropFrom::Head, Limits::NONE));
+}
+
+#[test]
+fn sqf_with_three_virtual_queues_and_tail_drop_agrees_with_its_twin() {
+    play(6, 11, || sides::virtual_queues::<FLOWS, SLOTS, 4>(DropFrom::Tail, Limits::NONE));
+}
+
+#[test]
+fn sqf_with_a_virtual_queue_for_every_label_agrees_with_its_twin() {
+    play(6, 12, || sides::virtual_queues::<FLOWS, SLOTS, 9>(DropFrom::Head, Limits::NONE));
 }

@@ -134,3 +134,19 @@ fn every_short_history_of_sqf_with_tail_drop() {
     ];
     play(sides::sqf::<FLOWS, SLOTS>(DropFrom::Tail, Limits::packets(3)), letters);
 }
+
+/// Three labels, one virtual queue, and the default queue for the others.
+#[test]
+fn every_short_history_of_sqf_with_a_default_queue() {
+    let letters = [
+        enqueue(0, 100),
+        enqueue(0, 300),
+        enqueue(1, 100),
+        enqueue(2, 200),
+        DEQUEUE,
+        Operation::Remove { flow: 1 },
+        set(1, 1),
+    ];
+    let limits = Limits { packets: 4, bytes: 700 };
+    play(sides::virtual_queues::<FLOWS, SLOTS, 2>(DropFrom::Head, limits), letters);
+}

@@ -117,14 +117,14 @@ impl<const FLOWS: usize, const PACKETS: usize, const QUEUES: usize>
 /// assert_eq!(sqf.dequeue(Nanos(0), drops), Some(Packet::new(10, 200)));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sqf<N, Q, S, F, L, V, R> {
     engine: FlowQueues<ShortestQueue<N>, Q, S>,
     labels: Labels<F, L, V, R>,
 }
 
 /// Whose packet is where.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Labels<F, L, V, R> {
     flows: F,
     /// `of[handle]`: stale unless the handle is queued.

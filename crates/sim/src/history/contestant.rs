@@ -2,7 +2,7 @@
 
 use freeboard::sched_core::{
     Aqm, ConfigError, DropSink, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, Queue,
-    Scheduler, Slot, Table,
+    Scheduler, ShortestFlow, Slot, Sqf, SqfFlow, Table,
 };
 
 /// What can be set for a flow, for all disciplines: each takes from it what it knows.
@@ -85,6 +85,30 @@ where
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
         self.config(flow).map(Dial::read)
+    }
+}
+
+/// The labels of SQF have nothing that could be set.
+impl<N, Q, S, F, L, V, R> Contestant for Sqf<N, Q, S, F, L, V, R>
+where
+    N: Table<ShortestFlow>,
+    Q: Table<Queue>,
+    S: Table<Slot>,
+    F: Table<SqfFlow>,
+    L: Table<u32>,
+    V: Table<u32>,
+    R: Table<FlowRecord>,
+{
+    fn configure(&mut self, flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
+        self.add_flow(flow)
+    }
+
+    fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
+        self.remove_flow(flow, drops);
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        self.has_flow(flow).then_some([0; 2])
     }
 }
 

@@ -3,7 +3,7 @@
 
 use freeboard::sched_core::{
     DropFrom, Drr, DrrFlow, Fifo, FlowQueues, FlowRecord, FlowScheduler, Limits, LongestFlow,
-    LongestQueueDrop, NoAqm, Queue, ShortestFlow, ShortestQueue, Slot,
+    LongestQueueDrop, NoAqm, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfFlow, SqfMemory,
 };
 use sim::reference::{NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQueues, NaiveShortestQueue};
 
@@ -81,4 +81,36 @@ pub(crate) fn sqf<const F: usize, const S: usize>(
     let order = ShortestQueue::new([ShortestFlow::EMPTY; F]).drop_from(end);
     let naive = NaiveShortestQueue::new(F as u32, end);
     (engine(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+type VirtualQueues<const F: usize, const S: usize, const Q: usize> = Sqf<
+    [ShortestFlow; Q],
+    [Queue; Q],
+    [Slot; S],
+    [SqfFlow; F],
+    [u32; S],
+    [u32; Q],
+    [FlowRecord; F],
+>;
+
+/// `F` labels over `Q` queues, of which the last is the default queue.
+pub(crate) fn virtual_queues<const F: usize, const S: usize, const Q: usize>(
+    end: DropFrom,
+    limits: Limits,
+) -> (VirtualQueues<F, S, Q>, NaiveQueues<NaiveShortestQueue>) {
+    let memory = SqfMemory {
+        order: [ShortestFlow::EMPTY; Q],
+        queues: [Queue::EMPTY; Q],
+        slots: [Slot::EMPTY; S],
+        flows: [SqfFlow::EMPTY; F],
+        labels: [0; S],
+        free: [0; Q],
+        records: [FlowRecord::EMPTY; F],
+    };
+    let naive = NaiveShortestQueue::new(Q as u32, end);
+    let (flows, slots) = (F as u32, S as u32);
+    (
+        Sqf::new(memory, end, limits).unwrap(),
+        NaiveQueues::with_virtual_queues(naive, Q as u32 - 1, flows, slots, flows, limits),
+    )
 }
