@@ -17,6 +17,6 @@ mod wrapped;
 pub use contestant::{Contestant, Dial, Setting};
 pub use exhaustive::explore;
 pub use matching::Match;
-pub use operation::{FLOWS, Operation, Operations, SLOTS, operations};
+pub use operation::{FLOWS, Operation, Operations, SLOTS, operations, prelude};
 pub use shortest::{Difference, check, soak};
 pub use wrapped::{Peeked, Shifted};

@@ -6,19 +6,15 @@
 
 mod sides;
 
-use freeboard::sched_core::{DropFrom, Limits};
-use sides::MAX_LEN;
-use sim::history::{Contestant, soak};
-
-const FLOWS: usize = sim::history::FLOWS as usize;
-const SLOTS: usize = sim::history::SLOTS as usize;
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use sides::every_discipline;
+use sim::history::{Contestant, check, operations, prelude, soak};
 
 /// Operations of a discipline where nothing else is asked for.
 const OPERATIONS: u64 = 10_000_000;
 /// Long enough for clocks, stamps and virtual times to go far, short enough to replay.
 const LENGTH: usize = 100_000;
 
-/// Plays a discipline that has so many variants.
 fn play<S: Contestant, T: Contestant>(variants: u64, seed: u64, sides: impl Fn() -> (S, T)) {
     let operations = std::env::var("FREEBOARD_OPERATIONS").map_or(OPERATIONS / variants, |count| {
         count.parse().expect("FREEBOARD_OPERATIONS is a number")
@@ -28,63 +24,26 @@ fn play<S: Contestant, T: Contestant>(variants: u64, seed: u64, sides: impl Fn()
     }
 }
 
-#[test]
-fn fifo_with_tail_drop_agrees_with_its_twin() {
-    play(2, 1, || sides::fifo::<SLOTS>(DropFrom::Tail, Limits::NONE));
+every_discipline!(agrees_with_its_twin, super::play);
+
+/// Goal: other distributions than that of `soak`, and the path of the fuzzer.
+/// Method: byte strings by proptest, each decoded to a history and compared thoroughly at each step.
+fn play_bytes<S: Contestant, T: Contestant>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
+    let config = Config { cases: 128, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(
+        config,
+        proptest::test_runner::TestRng::deterministic_rng(
+            proptest::test_runner::RngAlgorithm::XorShift,
+        ),
+    );
+    let bytes = proptest::collection::vec(proptest::num::u8::ANY, 0..4_096);
+    let outcome = runner.run(&bytes, |bytes| {
+        let history: Vec<_> = prelude().chain(operations(&bytes)).collect();
+        check(&sides, &history).map_err(|difference| TestCaseError::fail(difference.to_string()))
+    });
+    if let Err(failure) = outcome {
+        panic!("{failure}");
+    }
 }
 
-#[test]
-fn fifo_with_head_drop_agrees_with_its_twin() {
-    play(2, 2, || sides::fifo::<SLOTS>(DropFrom::Head, Limits::NONE));
-}
-
-#[test]
-fn drr_agrees_with_its_twin() {
-    play(4, 3, || sides::drr::<FLOWS, SLOTS>(MAX_LEN, false, Limits::NONE));
-}
-
-#[test]
-fn drr_with_sparse_flows_first_agrees_with_its_twin() {
-    play(4, 4, || sides::drr::<FLOWS, SLOTS>(MAX_LEN, true, Limits::NONE));
-}
-
-#[test]
-fn drr_with_head_drop_from_the_longest_agrees_with_its_twin() {
-    play(4, 5, || sides::drr_lqd::<FLOWS, SLOTS>(MAX_LEN, false, DropFrom::Head, Limits::NONE));
-}
-
-#[test]
-fn drr_with_sparse_flows_first_and_tail_drop_from_the_longest_agrees_with_its_twin() {
-    play(4, 6, || sides::drr_lqd::<FLOWS, SLOTS>(MAX_LEN, true, DropFrom::Tail, Limits::NONE));
-}
-
-#[test]
-fn sqf_with_head_drop_agrees_with_its_twin() {
-    play(6, 7, || sides::sqf::<FLOWS, SLOTS>(DropFrom::Head, Limits::NONE));
-}
-
-#[test]
-fn sqf_with_tail_drop_agrees_with_its_twin() {
-    play(6, 8, || sides::sqf::<FLOWS, SLOTS>(DropFrom::Tail, Limits::NONE));
-}
-
-/// More labels than queues: they meet in the default queue most of the time.
-#[test]
-fn sqf_with_one_virtual_queue_agrees_with_its_twin() {
-    play(6, 9, || sides::virtual_queues::<FLOWS, SLOTS, 2>(DropFrom::Head, Limits::NONE));
-}
-
-#[test]
-fn sqf_with_three_virtual_queues_and_head_drop_agrees_with_its_twin() {
-    play(6, 10, || sides::virtual_queues::<FLOWS, SLOTS, 4>(DropFrom::Head, Limits::NONE));
-}
-
-#[test]
-fn sqf_with_three_virtual_queues_and_tail_drop_agrees_with_its_twin() {
-    play(6, 11, || sides::virtual_queues::<FLOWS, SLOTS, 4>(DropFrom::Tail, Limits::NONE));
-}
-
-#[test]
-fn sqf_with_a_virtual_queue_for_every_label_agrees_with_its_twin() {
-    play(6, 12, || sides::virtual_queues::<FLOWS, SLOTS, 9>(DropFrom::Head, Limits::NONE));
-}
+every_discipline!(agrees_with_its_twin_on_any_bytes, super::play_bytes);

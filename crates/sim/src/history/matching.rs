@@ -31,7 +31,13 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     /// Two sides with [`SLOTS`] handles, at time 0.
     #[must_use]
     pub fn new(subject: S, twin: T) -> Self {
-        let ledger = Ledger::new(SLOTS);
+        Self::with_slots(subject, twin, SLOTS)
+    }
+
+    /// Two sides with so many handles, at time 0.
+    #[must_use]
+    pub fn with_slots(subject: S, twin: T, slots: u32) -> Self {
+        let ledger = Ledger::new(slots);
         Self { subject, twin, now: 0, ledger, dropped: [Vec::new(), Vec::new()] }
     }
 

@@ -157,6 +157,15 @@ fn len(byte: u8) -> u32 {
     }
 }
 
+/// Adds six of the eight flows, with weights 3 to 8: what a history from bytes should begin with, or most
+/// of its arrivals are of unknown flows.
+pub fn prelude() -> impl Iterator<Item = Operation> {
+    (0..6).map(|flow| Operation::Configure {
+        flow,
+        setting: Setting { weight: 3 + flow, max_len: 1_500 },
+    })
+}
+
 /// The history that `bytes` spell; a last operation that is cut off is left out.
 pub fn operations(bytes: &[u8]) -> impl Iterator<Item = Operation> {
     let mut rest = bytes.iter().copied();

@@ -7,6 +7,83 @@ use freeboard::sched_core::{
 };
 use sim::reference::{NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQueues, NaiveShortestQueue};
 
+pub(crate) const FLOWS: usize = sim::history::FLOWS as usize;
+pub(crate) const SLOTS: usize = sim::history::SLOTS as usize;
+
+/// A module of tests: `$play(variants, seed, sides)` for every variant of every discipline, where
+/// `variants` says how many the discipline has and `sides` makes it and its twin.
+#[allow(unused_macros, reason = "each test file takes what it needs")]
+macro_rules! every_discipline {
+    ($what:ident, $play:path) => {
+        mod $what {
+            use freeboard::sched_core::{DropFrom::*, Limits};
+            use $crate::sides::{self, FLOWS, MAX_LEN, SLOTS};
+
+            #[test]
+            fn fifo_with_tail_drop() {
+                $play(2, 1, || sides::fifo::<SLOTS>(Tail, Limits::NONE));
+            }
+
+            #[test]
+            fn fifo_with_head_drop() {
+                $play(2, 2, || sides::fifo::<SLOTS>(Head, Limits::NONE));
+            }
+
+            #[test]
+            fn drr() {
+                $play(4, 3, || sides::drr::<FLOWS, SLOTS>(MAX_LEN, false, Limits::NONE));
+            }
+
+            #[test]
+            fn drr_with_sparse_flows_first() {
+                $play(4, 4, || sides::drr::<FLOWS, SLOTS>(MAX_LEN, true, Limits::NONE));
+            }
+
+            #[test]
+            fn drr_with_tail_drop_from_the_longest() {
+                $play(4, 5, || sides::drr_lqd::<FLOWS, SLOTS>(MAX_LEN, false, Tail, Limits::NONE));
+            }
+
+            #[test]
+            fn drr_with_sparse_flows_first_and_head_drop_from_the_longest() {
+                $play(4, 6, || sides::drr_lqd::<FLOWS, SLOTS>(MAX_LEN, true, Head, Limits::NONE));
+            }
+
+            #[test]
+            fn sqf_with_head_drop() {
+                $play(6, 7, || sides::sqf::<FLOWS, SLOTS>(Head, Limits::NONE));
+            }
+
+            #[test]
+            fn sqf_with_tail_drop() {
+                $play(6, 8, || sides::sqf::<FLOWS, SLOTS>(Tail, Limits::NONE));
+            }
+
+            #[test]
+            fn sqf_with_one_virtual_queue() {
+                $play(6, 9, || sides::virtual_queues::<FLOWS, SLOTS, 2>(Head, Limits::NONE));
+            }
+
+            #[test]
+            fn sqf_with_three_virtual_queues_and_head_drop() {
+                $play(6, 10, || sides::virtual_queues::<FLOWS, SLOTS, 4>(Head, Limits::NONE));
+            }
+
+            #[test]
+            fn sqf_with_three_virtual_queues_and_tail_drop() {
+                $play(6, 11, || sides::virtual_queues::<FLOWS, SLOTS, 4>(Tail, Limits::NONE));
+            }
+
+            #[test]
+            fn sqf_with_a_virtual_queue_for_every_label() {
+                $play(6, 12, || sides::virtual_queues::<FLOWS, SLOTS, 9>(Head, Limits::NONE));
+            }
+        }
+    };
+}
+#[allow(unused_imports, reason = "each test file takes what it needs")]
+pub(crate) use every_discipline;
+
 /// The longest packet of the disciplines that have one.
 pub(crate) const MAX_LEN: u32 = 1_500;
 

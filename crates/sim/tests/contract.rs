@@ -1,0 +1,181 @@
+//! What every scheduler promises, whatever its discipline and with every AQM.
+//!
+//! The ledger of a [`Match`] watches the handles and the books in each of these; here the twin is the
+//! scheduler itself, treated in a way that must not make a difference.
+
+mod sides;
+
+use freeboard::sched_core::{
+    Aqm, DropFrom, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head, Limits, LongestFlow,
+    LongestQueueDrop, Queue, ShortestFlow, ShortestQueue, Slot, Verdict,
+};
+use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
+use sim::history::{Contestant, Dial, Match, Operation, Peeked, Setting, Shifted, soak};
+
+const OPERATIONS: u64 = 20_000;
+const LENGTH: usize = 5_000;
+
+/// Instants at which counters of 31, 32, 53 and 63 bits wrap, all whole ticks of a descriptor but one.
+const SHIFTS: [u64; 5] = [1, 1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
+
+fn is_not_disturbed_by_peeks<S: Contestant, T>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
+    let sides = || (sides().0, Peeked::new(sides().0));
+    soak(sides, seed, OPERATIONS, LENGTH).unwrap_or_else(|difference| panic!("{difference}"));
+}
+
+every_discipline!(peeks_change_nothing, super::is_not_disturbed_by_peeks);
+
+fn does_not_depend_on_the_epoch<S: Contestant, T>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
+    for by in SHIFTS {
+        let sides = || (sides().0, Shifted::new(sides().0, by));
+        soak(sides, seed, OPERATIONS, LENGTH).unwrap_or_else(|difference| panic!("{difference}"));
+    }
+}
+
+every_discipline!(the_epoch_changes_nothing, super::does_not_depend_on_the_epoch);
+
+/// Goal: what is done twice is done once: flows removed, everything drained, limits set.
+fn does_twice_as_once<S: Contestant, T: Contestant>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
+    let (subject, twin) = sides();
+    let mut both = Match::new(subject, twin);
+    for operation in sim::history::Operations::new(seed).take(10_000) {
+        let again = match operation {
+            Operation::Remove { .. } | Operation::Drain | Operation::SetLimits { .. } => 2,
+            _ => 1,
+        };
+        for _ in 0..again {
+            both.step(operation, true).unwrap();
+        }
+        if let Operation::Remove { flow } = operation {
+            assert_eq!(both.subject.setting(FlowId(flow)), None);
+        }
+    }
+}
+
+every_discipline!(twice_is_once, super::does_twice_as_once);
+
+/// Goal: the limits where things go wrong: nothing, one and two packets or bytes.
+fn holds_small_limits<S: Contestant, T: Contestant>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
+    for packets in 0..3 {
+        for bytes in [0, 1, 1_499, 1_500, 3_000] {
+            let (subject, twin) = sides();
+            let mut both = Match::new(subject, twin);
+            both.step(Operation::SetLimits { packets, bytes }, true).unwrap();
+            let history = sim::history::Operations::new(seed);
+            let kept = |operation: &Operation| !matches!(operation, Operation::SetLimits { .. });
+            for operation in history.filter(kept).take(300) {
+                both.step(operation, true).unwrap();
+            }
+        }
+    }
+}
+
+every_discipline!(small_limits_hold, super::holds_small_limits);
+
+/// Packets of flow 0, of one byte each, fill the limit in bytes, and then `flow` sends one that is as long
+/// as all of them. Returns how many gave way and how many were rejected.
+fn victims_of_one_arrival<S, T>(sides: (S, T), flow: u32, queued: u32) -> (u64, u64)
+where
+    S: Contestant,
+    T: Contestant,
+{
+    let mut both = Match::with_slots(sides.0, sides.1, 300);
+    for flow in 0..2 {
+        let setting = Setting { weight: 3, max_len: MAX_LEN };
+        both.step(Operation::Configure { flow, setting }, true).unwrap();
+    }
+    both.step(Operation::SetLimits { packets: u32::MAX, bytes: queued }, true).unwrap();
+    for _ in 0..queued {
+        both.step(Operation::Enqueue { flow: 0, len: 1 }, true).unwrap();
+    }
+    both.step(Operation::Enqueue { flow, len: queued }, true).unwrap();
+    let counters = both.subject.counters();
+    (counters.dropped_total().packets, counters.rejected.packets)
+}
+
+/// Goal: no arrival costs more than 256 packets, and one that would is rejected.
+/// Method: arrivals that need exactly 1, 255, 256 and 257 packets to give way.
+#[test]
+fn one_arrival_costs_at_most_256_others() {
+    let fifo = || sides::fifo::<300>(DropFrom::Head, Limits::NONE);
+    let drr = || sides::drr_lqd::<FLOWS, 300>(MAX_LEN, true, DropFrom::Head, Limits::NONE);
+    let sqf = || sides::sqf::<FLOWS, 300>(DropFrom::Head, Limits::NONE);
+    for queued in [1, 255, 256] {
+        assert_eq!(victims_of_one_arrival(fifo(), 0, queued), (queued.into(), 0));
+        assert_eq!(victims_of_one_arrival(drr(), 0, queued), (queued.into(), 0));
+        assert_eq!(victims_of_one_arrival(sqf(), 0, queued), (queued.into(), 0));
+    }
+    // A FIFO looks first; longest-queue drop finds out when 256 are gone.
+    assert_eq!(victims_of_one_arrival(fifo(), 0, 257), (0, 1));
+    assert_eq!(victims_of_one_arrival(drr(), 0, 257), (256, 1));
+    assert_eq!(victims_of_one_arrival(sqf(), 0, 257), (256, 1));
+    // Another flow's arrival is the longest queue once a byte of the other is gone.
+    assert_eq!(victims_of_one_arrival(drr(), 1, 257), (1, 1));
+    assert_eq!(victims_of_one_arrival(sqf(), 1, 257), (1, 1));
+}
+
+/// Signals for every third packet it sees of a flow: a stand-in that acts often, whatever the time.
+#[derive(Clone, Debug)]
+struct EveryThird([u32; FLOWS]);
+
+impl Aqm for EveryThird {
+    type State = u32;
+    const MAX_DROPS: u32 = 2;
+
+    fn state(&self, flow: FlowId) -> Option<u32> {
+        self.0.get(flow.index()).copied()
+    }
+
+    fn judge(&self, state: &mut u32, _head: Head) -> Verdict {
+        *state += 1;
+        if state.is_multiple_of(3) || *state % 16 > 10 { Verdict::Signal } else { Verdict::Pass }
+    }
+
+    fn store(&mut self, flow: FlowId, state: u32) {
+        self.0[flow.index()] = state;
+    }
+}
+
+/// Every order under an AQM that acts: the ledger, the books, peeks and the epoch.
+fn keeps_the_contract<O>(seed: u64, aqm: impl Aqm + Clone, order: O)
+where
+    O: FlowScheduler + Clone,
+    O::Config: Dial,
+{
+    let subject = || {
+        FlowQueues::with_parts(
+            order.clone(),
+            aqm.clone(),
+            [Queue::EMPTY; FLOWS],
+            [Slot::EMPTY; SLOTS],
+            [FlowRecord::EMPTY; FLOWS],
+            Limits::NONE,
+        )
+    };
+    soak(|| (subject(), Peeked::new(subject())), seed, 200_000, LENGTH)
+        .unwrap_or_else(|difference| panic!("{difference}"));
+    for by in SHIFTS.into_iter().filter(|by| by % 1024 == 0) {
+        soak(|| (subject(), Shifted::new(subject(), by)), seed, 100_000, LENGTH)
+            .unwrap_or_else(|difference| panic!("{difference}"));
+    }
+}
+
+fn with_every_order(aqm: impl Aqm + Clone) {
+    for (seed, sparse_first) in [(1, false), (2, true)] {
+        let drr = sides::drr_order::<FLOWS>(MAX_LEN, sparse_first);
+        keeps_the_contract(seed, aqm.clone(), drr);
+        for end in [DropFrom::Head, DropFrom::Tail] {
+            let drr = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; FLOWS]).drop_from(end);
+            keeps_the_contract(seed, aqm.clone(), drr);
+        }
+    }
+    for end in [DropFrom::Head, DropFrom::Tail] {
+        let sqf = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]).drop_from(end);
+        keeps_the_contract(3, aqm.clone(), sqf);
+    }
+}
+
+#[test]
+fn every_order_keeps_the_contract_under_an_aqm_that_acts_often() {
+    with_every_order(EveryThird([0; FLOWS]));
+}
