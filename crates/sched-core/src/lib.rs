@@ -37,6 +37,7 @@ mod flow_queues;
 mod lqd;
 mod order;
 mod packet;
+mod qfq;
 mod queue;
 mod scheduler;
 mod sqf;
@@ -51,6 +52,7 @@ pub use flow_queues::FlowQueues;
 pub use lqd::{LongestFlow, LongestQueueDrop};
 pub use order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 pub use packet::{Ecn, FlowId, Packet};
+pub use qfq::{Qfq, QfqConfig, QfqFlow};
 pub use queue::{Queue, Slot};
 pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,

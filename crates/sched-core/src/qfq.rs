@@ -1,0 +1,449 @@
+//! Quick Fair Queueing: weighted fair queueing in constant time.
+//!
+//! Each backlogged flow gets at least its share `φ = weight / sum of weights` of what is sent, to
+//! within a few of its own packets, whatever the others do and however many they are: the bounds of
+//! WF²Q+ but for small factors, at a cost that does not grow with the number of flows. Checconi, Rizzo
+//! and Valente, *QFQ: Efficient Packet Scheduling With Tight Guarantees*, IEEE/ACM ToN 2013 (`QFQ` in
+//! `docs/papers.md`, where the departures from it are listed with their reasons).
+//!
+//! Flows are sorted by virtual time, rounded: into 32 *groups* by the virtual length `L/φ` of their
+//! longest packet, in a group into slots by their rounded start, and the groups into four sets of one
+//! word each. What is next is then found, and what changes is moved, with single-word operations.
+//!
+//! Cost per call: O(1), no loop, no division; a division where a flow is configured or removed.
+//! Memory: 24 bytes a flow and 8.9 KB. Whoever keeps the contract of [`FlowScheduler`] keeps the
+//! invariants that [`FlowScheduler::recount`] checks; whoever does not loses only the guarantees.
+//!
+//! # The exact order
+//! Virtual times are integers modulo 2^64, compared by signed difference. `L` is the scheduler's
+//! longest packet.
+//! * `inverse = ⌊2^30 / weight⌋` for a flow; `inverse_sum = ⌊2^60 / Σ⌈2^60 / inverse⌉⌋` over all flows
+//!   added, idle ones too.
+//! * `σ_i = 2^(15+i)`; the group of a flow is the smallest `i` in `0..=31` with
+//!   `max(max_len, ⌈L/28⌉) · inverse ≤ σ_i`. `⌊x⌋_i` is `x` rounded down to a multiple of `σ_i`.
+//! * A flow becomes backlogged: its stored `F` is *fresh* if `F > V` and `⌊F⌋_i ≤ ⌊V⌋_i + σ_i`, and
+//!   then `S = F`; else `S = V`. If `b` is the lowest group above `i` in `ER` and
+//!   `F_b < ⌊S⌋_i + 2σ_i`: a fresh `S` becomes `F_b` if `⌊S⌋_i > F_b` (which takes a re-configuration),
+//!   another becomes `min(S, F_b)`. If its group is backlogged and `⌊S⌋_i > S_i + 30σ_i`, which takes a
+//!   re-configuration too, `S = S_i + 30σ_i`. If nothing was backlogged, `V = max(V, ⌊S⌋_i)`. A flow
+//!   just added has `F = V`.
+//! * A flow is served `len` bytes: `V += len · inverse_sum`;
+//!   `F = S + min(len, max_len) · inverse` (`len` is longer only if `max_len` was lowered under
+//!   queued packets); if it has more, `S = F`. It stays at the head of its slot if `⌊S⌋_i` is
+//!   unchanged, else goes to the tail of its new one.
+//! * A flow that loses its last packet without service stores its `S` as `F`; losing others changes
+//!   nothing.
+//! * Whenever no backlogged group is eligible, `V = min S_i`.
+//! * Next is the first flow of the front slot of the lowest group of `ER`: of the groups with
+//!   `S_i ≤ V` one with the smallest `F_i`, the lowest of them.
+
+mod eligibility;
+mod group;
+mod recount;
+#[cfg(test)]
+mod tests;
+mod virtual_time;
+
+use core::num::{NonZeroU32, NonZeroU64};
+
+use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
+use crate::{FlowId, Imbalance};
+use eligibility::Sets;
+use group::{Group, MAX_DISTANCE};
+use virtual_time::{GROUPS, Virtual, Width, group_of, inverse, inverse_sum, share, weight_of};
+
+pub use group::QfqFlow;
+
+/// What can be set for a flow of [`Qfq`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QfqConfig {
+    /// Its share of the link is `weight` over the sum of the weights of all flows added, idle ones
+    /// included; `1..=`[`QfqConfig::MAX_WEIGHT`]. Up to 2^15 it is exact; above it is rounded up to
+    /// `⌊2^30 / ⌊2^30 / weight⌋⌋`, at most 2^-14 more, which is what is read back.
+    pub weight: u32,
+    /// The longest packet it accepts, in bytes, `1..=` the scheduler's. Delay and burstiness of the
+    /// flow grow with `max_len / weight`, rounded up to a power of two.
+    pub max_len: u32,
+}
+
+impl QfqConfig {
+    /// The largest weight.
+    pub const MAX_WEIGHT: u32 = 1 << 16;
+}
+
+/// The order of Quick Fair Queueing, over flows in the memory `N`.
+///
+/// ```
+/// use sched_core::{FlowId, FlowScheduler, Qfq, QfqConfig, QfqFlow};
+/// let mut qfq = Qfq::new([QfqFlow::EMPTY; 2], 1_500)?;
+/// for (flow, weight) in [(FlowId(0), 1), (FlowId(1), 3)] {
+///     qfq.configure(flow, QfqConfig { weight, max_len: 1_500 }, None)?;
+///     qfq.backlogged(flow, 1_500);
+/// }
+/// let mut packets = [0; 2];
+/// for _ in 0..400 {
+///     let flow = qfq.select().expect("both stay backlogged");
+///     packets[flow.index()] += 1;
+///     qfq.served(flow, 1_500, Some(1_500));
+/// }
+/// assert_eq!(packets, [100, 300]);
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Qfq<N> {
+    flows: N,
+    core: Core,
+}
+
+/// Everything but the table of flows, so that it is compiled once for all kinds of tables.
+#[derive(Clone, Debug)]
+struct Core {
+    /// `V`.
+    now: Virtual,
+    sets: Sets,
+    /// What a byte served adds to `V`; 0 while there are no flows.
+    inverse_sum: u32,
+    /// Of all flows added.
+    weight_sum: u32,
+    /// The same with 30 fraction bits and rounded up, which is what `V` runs by.
+    share_sum: u64,
+    /// `L`.
+    max_len: u32,
+    groups: [Group; GROUPS],
+    #[cfg(test)]
+    faults: tests::Faults,
+}
+
+impl<N: Table<QfqFlow>> Qfq<N> {
+    /// The longest packet that a QFQ can be made for, in bytes: any IP packet but an IPv6 jumbogram.
+    pub const MAX_LEN: u32 = 65_535;
+    /// The largest sum of the weights of all flows.
+    pub const MAX_WEIGHT_SUM: u32 = 1 << 24;
+
+    /// A QFQ without flows, with room for `flows.len()`, for packets of at most `max_len` bytes.
+    ///
+    /// Flows whose own longest packet is below `max_len / 28` are sorted as if it were that.
+    /// Cost: O(flows).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] if `max_len` is outside `1..=`[`Qfq::MAX_LEN`].
+    pub fn new(mut flows: N, max_len: u32) -> Result<Self, ConfigError> {
+        in_range("longest packet in bytes", max_len, Self::MAX_LEN)?;
+        flows.as_mut().fill(QfqFlow::EMPTY);
+        let core = Core {
+            now: Virtual(0),
+            sets: Sets::default(),
+            inverse_sum: 0,
+            weight_sum: 0,
+            share_sum: 0,
+            max_len,
+            groups: [const { Group::EMPTY }; GROUPS],
+            #[cfg(test)]
+            faults: tests::Faults::default(),
+        };
+        Ok(Self { flows, core })
+    }
+}
+
+fn in_range(what: &'static str, value: u32, max: u32) -> Result<(), ConfigError> {
+    if (1..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::OutOfRange { what, value: value.into(), min: 1, max: max.into() })
+}
+
+impl Core {
+    /// The length by which a flow is sorted: with slots no narrower than `L/28` bytes of it, 32 of
+    /// them suffice (`group.rs`).
+    #[expect(clippy::integer_division, reason = "by a constant; rounded up")]
+    fn effective_len(&self, max_len: u32) -> u32 {
+        const DIVISOR: NonZeroU32 = NonZeroU32::new(28).unwrap();
+        #[cfg(test)]
+        if self.faults.no_shortest {
+            return max_len;
+        }
+        max_len.max((self.max_len + 27) / DIVISOR)
+    }
+
+    /// Exchanges the inverse of one flow in the sums; `None` is no flow.
+    fn change_sum(&mut self, old: Option<NonZeroU32>, new: Option<NonZeroU32>) {
+        self.weight_sum = self.weight_sum_with(old, new);
+        let (old, new) = (old.map_or(0, share), new.map_or(0, share));
+        self.share_sum = self.share_sum.wrapping_sub(old).wrapping_add(new);
+        self.inverse_sum = NonZeroU64::new(self.share_sum).map_or(0, inverse_sum);
+        #[cfg(test)]
+        if self.faults.sum_of_rounded_weights {
+            self.inverse_sum = NonZeroU32::new(self.weight_sum).map_or(0, |w| inverse(w).get());
+        }
+    }
+
+    fn weight_sum_with(&self, old: Option<NonZeroU32>, new: Option<NonZeroU32>) -> u32 {
+        let (old, new) = (old.map_or(0, weight_of), new.map_or(0, weight_of));
+        self.weight_sum.wrapping_sub(old).wrapping_add(new)
+    }
+
+    /// Enqueue to an idle flow (Fig. 3).
+    fn enter(&mut self, flows: &mut [QfqFlow], flow: u32) {
+        let Some(k) = flows.get_mut(flow as usize) else { return };
+        if k.inverse == 0 || k.backlogged {
+            return;
+        }
+        let i = u32::from(k.group);
+        let width = Width::of_group(i);
+        let start = self.start_of(i, k.start);
+        let rounded = start.floor(width);
+        let system_idle = self.sets.first_ready().is_none();
+        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
+
+        // Fig. 3, line 10: does the state of the group change?
+        let mut place = rounded;
+        let mut changes = true;
+        if group.full == 0 {
+            group.start = rounded;
+        } else if rounded.is_after(group.start) || rounded == group.start {
+            changes = false;
+            let limit = group.start.plus(width.slots(MAX_DISTANCE));
+            // Never in a steady set of flows (Theorem 3); Theorem 2 does not survive every change.
+            if rounded.is_after(limit) {
+                place = limit;
+            }
+        } else {
+            // Lines 13-17. Earlier than all: the group is ineligible, its start is ⌊V⌋ + σ, and all
+            // its flows have that start (Theorem 1), while this one's is ⌊V⌋: one slot back.
+            group.start = group.start.minus(width.span());
+            debug_assert_eq!(group.start, rounded, "one slot back");
+            place = group.start;
+            self.sets.remove(i);
+        }
+        k.start = if place == rounded { start } else { place };
+        k.backlogged = true;
+        group.append(width, flows, flow, place); // line 18
+
+        // With nothing else backlogged, V jumps to the only start (eq. 7).
+        if system_idle && place.is_after(self.now) {
+            self.now = place;
+        }
+        if changes {
+            self.sort_in(i);
+        }
+    }
+
+    /// `S` of a flow of group `i` that becomes backlogged with the stored finish `finish`.
+    fn start_of(&self, i: u32, finish: Virtual) -> Virtual {
+        let width = Width::of_group(i);
+        // Eq. 2, S = max(V, F). By Theorem 1 no F is beyond the slot behind V's: one that is was
+        // stored so long ago that virtual time has wrapped around since.
+        let next_slot = self.now.floor(width).plus(width.span());
+        let fresh = finish.is_after(self.now) && !finish.floor(width).is_after(next_slot);
+        let start = if fresh { finish } else { self.now };
+        #[cfg(test)]
+        if self.faults.shift_only_idle_groups && self.group_is_backlogged(i) {
+            return start;
+        }
+        // Eq. 17, for every flow that becomes backlogged: as if it had come when V was F_b.
+        let Some(b) = self.sets.first_ready_above(i) else { return start };
+        let Some(blocker) = self.groups.get(b as usize % GROUPS) else { return start };
+        let latest = blocker.finish(Width::of_group(b));
+        // F_b < F' = ⌊S⌋ + 2σ need not be asked for: it follows from what is asked.
+        let too_late = if fresh { start.floor(width) } else { start }.is_after(latest);
+        if too_late { latest } else { start }
+    }
+
+    /// The packet that `flow`, the one selected, has sent (Fig. 4).
+    fn serve(&mut self, flows: &mut [QfqFlow], flow: u32, len: u32, more: bool) {
+        // Lines 2-8.
+        let Some(i) = self.sets.first_ready() else { return };
+        let width = Width::of_group(i);
+        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
+        if group.first(width) != flow {
+            return;
+        }
+        let Some(k) = flows.get_mut(flow as usize) else { return };
+
+        // Lines 10-16: the flow. S = F (eq. 2) goes for an idle flow too: it is its stored F then.
+        let charged = len.min(k.max_len.into());
+        k.start = k.start.plus(u64::from(charged) * u64::from(k.inverse));
+        let (start, next) = (k.start.floor(width), k.next);
+        let mut front_is_empty = false;
+        if !(more && start == group.start) {
+            k.backlogged = more;
+            front_is_empty = group.pop_first(width, next);
+            if more {
+                debug_assert_eq!(start, group.start.plus(width.span()), "Theorem 3, group {i}");
+                group.append(width, flows, flow, start);
+            }
+        }
+
+        // Line 19, with the sum of the weights (§IV-B).
+        let before = self.now;
+        self.now = before.plus(u64::from(len) * u64::from(self.inverse_sum));
+
+        // Lines 21-36: the group.
+        if front_is_empty {
+            self.regroup(i);
+        }
+        // Lines 38-45.
+        self.keep_eligible(before);
+    }
+
+    /// Takes a backlogged flow out without service; its start is kept as its stored finish.
+    fn leave(&mut self, flows: &mut [QfqFlow], flow: u32) {
+        let Some(k) = flows.get_mut(flow as usize) else { return };
+        if !k.backlogged {
+            return;
+        }
+        k.backlogged = false;
+        let (k, i) = (*k, u32::from(k.group));
+        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
+        if group.unlink(Width::of_group(i), flows, flow, k) {
+            self.regroup(i);
+            self.keep_eligible(self.now);
+        }
+    }
+
+    /// The front slot of group `i` has become empty: its `S` moves to its next slot, or it is idle,
+    /// and the groups it blocked may be ready (Fig. 4, lines 21-36).
+    fn regroup(&mut self, i: u32) {
+        let width = Width::of_group(i);
+        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
+        let was_blocking = self.sets.ready & eligibility::bit(i) != 0;
+        let old_finish = group.finish(width);
+        let is_backlogged = group.advance(width);
+        self.sets.remove(i);
+        // A group as early as the old F_i blocks what that blocked.
+        let blocker = self.sets.first_ready_above(i);
+        let later = blocker.is_none_or(|b| self.finish(b).is_after(old_finish));
+        if is_backlogged {
+            self.sort_in(i);
+        }
+        if was_blocking && later {
+            self.sets.unblock_below(i);
+        }
+    }
+
+    /// Puts group `i`, in no set, where it belongs (`compute_group_state()`, Fig. 5).
+    fn sort_in(&mut self, i: u32) {
+        let Some(group) = self.groups.get(i as usize % GROUPS) else { return };
+        let eligible = !group.start.is_after(self.now);
+        let finish = group.finish(Width::of_group(i));
+        let blocker = self.sets.first_ready_above(i);
+        let blocked = blocker.is_some_and(|b| finish.is_after(self.finish(b)));
+        self.sets.insert(i, eligible, blocked);
+    }
+
+    /// `F_i`.
+    fn finish(&self, i: u32) -> Virtual {
+        let group = self.groups.get(i as usize % GROUPS);
+        group.map_or(Virtual(0), |group| group.finish(Width::of_group(i)))
+    }
+
+    /// `V` was `before`. If nothing is eligible it jumps to the smallest `S_i` (eq. 7); then the groups
+    /// whose slots it has entered are eligible (Fig. 4, lines 38-45).
+    fn keep_eligible(&mut self, before: Virtual) {
+        let Some(first) = self.sets.first_ineligible() else { return };
+        if self.sets.first_ready().is_none()
+            && let Some(group) = self.groups.get(first as usize % GROUPS)
+            && group.start.is_after(self.now)
+        {
+            self.now = group.start;
+        }
+        self.sets.make_eligible(before, self.now);
+    }
+}
+
+impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
+    type Config = QfqConfig;
+
+    fn flows(&self) -> u32 {
+        u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
+    }
+
+    /// A backlogged flow enters anew, behind the others of its slot, with the start it has, by the new
+    /// parameters. Packets that are queued already may be longer than a lowered `max_len`; each is
+    /// charged as one of `max_len`.
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        config: QfqConfig,
+        _head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        let flows = self.flows();
+        let core = &mut self.core;
+        let table = self.flows.as_mut();
+        let Some(k) = table.get_mut(flow.index()) else {
+            return Err(ConfigError::UnknownFlow { flow, flows });
+        };
+        let QfqConfig { weight, max_len } = config;
+        in_range("weight", weight, QfqConfig::MAX_WEIGHT)?;
+        in_range("max_len in bytes", max_len, core.max_len)?;
+        let new = inverse(NonZeroU32::new(weight).unwrap_or(NonZeroU32::MIN));
+        let old = NonZeroU32::new(k.inverse);
+        let sum = core.weight_sum_with(old, Some(new));
+        in_range("sum of the weights", sum, Self::MAX_WEIGHT_SUM)?;
+
+        let was_backlogged = k.backlogged;
+        core.leave(table, flow.0);
+        core.change_sum(old, Some(new));
+        let group = group_of(core.effective_len(max_len), new.get());
+        if let Some(k) = table.get_mut(flow.index()) {
+            k.inverse = new.get();
+            k.max_len = u16::try_from(max_len).unwrap_or(u16::MAX);
+            k.group = group;
+            if old.is_none() {
+                k.start = core.now;
+            }
+        }
+        if was_backlogged {
+            core.enter(table, flow.0);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, flow: FlowId) {
+        let table = self.flows.as_mut();
+        self.core.leave(table, flow.0);
+        if let Some(k) = table.get_mut(flow.index()) {
+            self.core.change_sum(NonZeroU32::new(k.inverse), None);
+            *k = QfqFlow::EMPTY;
+        }
+    }
+
+    fn config(&self, flow: FlowId) -> Option<QfqConfig> {
+        let k = self.flows.as_ref().get(flow.index())?;
+        let inverse = NonZeroU32::new(k.inverse)?;
+        Some(QfqConfig { weight: weight_of(inverse), max_len: k.max_len.into() })
+    }
+
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        let k = self.flows.as_ref().get(flow.index())?;
+        (k.inverse != 0).then_some(k.max_len.into())
+    }
+
+    fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
+        self.core.enter(self.flows.as_mut(), flow.0);
+    }
+
+    /// Does nothing: only the head of a queue counts.
+    fn grew(&mut self, _flow: FlowId, _len: u32) {}
+
+    fn select(&self) -> Option<FlowId> {
+        let i = self.core.sets.first_ready()?;
+        let group = self.core.groups.get(i as usize % GROUPS)?;
+        Some(FlowId(group.first(Width::of_group(i))))
+    }
+
+    /// Of a flow that was not selected it changes nothing.
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        self.core.serve(self.flows.as_mut(), flow.0, len, next_head.is_some());
+    }
+
+    fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
+        if head.is_none() {
+            self.core.leave(self.flows.as_mut(), flow.0);
+        }
+    }
+
+    fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        self.core.recount(self.flows.as_ref(), flows)
+    }
+}

@@ -1,0 +1,145 @@
+//! The four sets of groups, one word each, and the moves between them (QFQ §IV-3, §IV-A.3).
+//!
+//! *Eligible*: `S_i ≤ V`. *Blocked*: an eligible, ready group of higher index has a lower `F`. Within
+//! each set the index orders the groups by `F`, within `IR` and `IB` also by `S`: the lowest bit of a
+//! set is its smallest.
+
+use super::virtual_time::{Virtual, highest_entered};
+
+/// The four sets; a backlogged group is in exactly one, an idle group in none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sets {
+    /// `ER`: eligible and ready. Not empty if and only if a flow is backlogged.
+    pub(super) ready: u32,
+    /// `EB`: eligible, blocked.
+    pub(super) blocked: u32,
+    /// `IR`: ready, ineligible.
+    pub(super) ineligible_ready: u32,
+    /// `IB`: ineligible, blocked.
+    pub(super) ineligible_blocked: u32,
+}
+
+/// Group `i` alone.
+pub(super) const fn bit(i: u32) -> u32 {
+    1 << (i % 32)
+}
+
+/// The groups below `i`.
+const fn below(i: u32) -> u32 {
+    bit(i).wrapping_sub(1)
+}
+
+/// The lowest index in `set`.
+const fn lowest(set: u32) -> Option<u32> {
+    if set == 0 { None } else { Some(set.trailing_zeros()) }
+}
+
+impl Sets {
+    /// The group to serve: of `ER`, the one with the smallest `F`.
+    pub(super) const fn first_ready(&self) -> Option<u32> {
+        lowest(self.ready)
+    }
+
+    /// Of the groups in `ER` above `i`, the one with the smallest `F`: the one that can block `i`.
+    pub(super) const fn first_ready_above(&self, i: u32) -> Option<u32> {
+        lowest(self.ready & !(bit(i) | below(i)))
+    }
+
+    /// The ineligible group with the smallest `S`.
+    pub(super) const fn first_ineligible(&self) -> Option<u32> {
+        lowest(self.ineligible_ready | self.ineligible_blocked)
+    }
+
+    /// Puts group `i`, in no set, into the one for its state.
+    pub(super) const fn insert(&mut self, i: u32, eligible: bool, blocked: bool) {
+        let set = match (eligible, blocked) {
+            (true, false) => &mut self.ready,
+            (true, true) => &mut self.blocked,
+            (false, false) => &mut self.ineligible_ready,
+            (false, true) => &mut self.ineligible_blocked,
+        };
+        *set |= bit(i);
+    }
+
+    /// Takes group `i` out of whichever set it is in.
+    pub(super) const fn remove(&mut self, i: u32) {
+        let others = !bit(i);
+        self.ready &= others;
+        self.blocked &= others;
+        self.ineligible_ready &= others;
+        self.ineligible_blocked &= others;
+    }
+
+    /// `V` went up: `IR` to `ER` and `IB` to `EB`, for every group whose slot it has entered
+    /// (`make_eligible()`, Fig. 5).
+    ///
+    /// An ineligible group has `S_i = ⌊V⌋ + σ_i` (Theorem 1), so it becomes eligible exactly when `V`
+    /// enters a new slot of its width.
+    pub(super) fn make_eligible(&mut self, old: Virtual, new: Virtual) {
+        if let Some(highest) = highest_entered(old, new) {
+            let entered = bit(highest) | below(highest);
+            self.ready |= self.ineligible_ready & entered;
+            self.ineligible_ready &= !entered;
+            self.blocked |= self.ineligible_blocked & entered;
+            self.ineligible_blocked &= !entered;
+        }
+    }
+
+    /// Group `i` has left `ER` or has got a later `F`, and no group above it in `ER` has an `F` as
+    /// early as its old one: the groups that it blocked become ready, `EB` to `ER` and `IB` to `IR`
+    /// (`unblock_groups()`, Fig. 5; Theorem 6).
+    ///
+    /// Those are the ones between `i` and the next group below it in `ER`; that one, having an `F` at
+    /// most as late, blocks whatever below it `i` would. The group just served has none below it: then
+    /// this is the paper's "all groups below `i`". Right also for groups that leave without service:
+    /// `h` between them had `S_h ≤ F_i` (the invariant of `recount`), hence `F_h ≤ F_i + 2σ_h ≤ F_i +
+    /// σ_i`, and the next one above, having a later `F` than `F_i`, has it at least `σ_i` later.
+    pub(super) const fn unblock_below(&mut self, i: u32) {
+        let ready_below = self.ready & below(i);
+        // At most 31: the highest group below another is 30.
+        let from = u32::BITS - ready_below.leading_zeros();
+        let freed = below(i) & !below(from);
+        self.ready |= self.blocked & freed;
+        self.blocked &= !freed;
+        self.ineligible_ready |= self.ineligible_blocked & freed;
+        self.ineligible_blocked &= !freed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unblocking_stops_at_the_next_ready_group_below() {
+        let mut sets = Sets {
+            ready: bit(3) | bit(9),
+            blocked: bit(1) | bit(5) | bit(12),
+            ineligible_ready: 0,
+            ineligible_blocked: bit(2) | bit(7) | bit(31),
+        };
+        sets.unblock_below(9);
+        assert_eq!(sets.ready, bit(3) | bit(5) | bit(9));
+        assert_eq!(sets.blocked, bit(1) | bit(12));
+        assert_eq!(sets.ineligible_ready, bit(7));
+        assert_eq!(sets.ineligible_blocked, bit(2) | bit(31));
+        sets.unblock_below(0);
+        sets.remove(3);
+        sets.unblock_below(31);
+        assert_eq!((sets.ready, sets.blocked), (bit(5) | bit(9) | bit(12), bit(1)));
+    }
+
+    #[test]
+    fn an_advance_past_the_last_group_makes_every_group_eligible() {
+        let mut sets = Sets { ineligible_ready: u32::MAX, ..Sets::default() };
+        sets.make_eligible(Virtual(0), Virtual(1 << 60));
+        assert_eq!(sets, Sets { ready: u32::MAX, ..Sets::default() });
+    }
+
+    #[test]
+    fn nobody_is_above_the_last_group() {
+        let sets = Sets { ready: u32::MAX, ..Sets::default() };
+        assert_eq!(sets.first_ready_above(31), None);
+        assert_eq!(sets.first_ready_above(30), Some(31));
+    }
+}

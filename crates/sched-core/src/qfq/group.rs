@@ -1,0 +1,159 @@
+//! A group: flows of like `L/φ`, bucket-sorted by their rounded start (QFQ §IV-2, Fig. 2).
+//!
+//! A slot is a list of the flows with one value of `⌊S⌋_σ`, first come first served. Slots lie on a
+//! circle of 32 and are named by the low bits of `⌊S⌋/σ` itself: the front slot is the one of the
+//! group's own `S`, a flow's is the one of its `S`, and the circle never has to be turned.
+//!
+//! # The bound on the slots
+//! With `d` the distance of a flow's slot from the front slot, `d ≤ 30` (Theorem 3):
+//! * a flow that was just served has `S = F ≤ S_old + σ` and was in the front slot: `d ≤ 1`;
+//! * a flow that becomes backlogged has at most `S = V ≤ F_i + L/Σφ` (Theorem 2), where one packet moves
+//!   `V` by at most `L · inverse ≤ 28 · L_eff · inverse ≤ 28σ`: `d ≤ 2 + 28`;
+//! * a front slot that steps back does so by one slot and only while no other slot is in use.
+//!
+//! Slot 31 is the spare one for the step back. The second case takes Theorem 2, which holds while flows
+//! and weights stay: a flow that is removed and added, or changed, while others are backlogged can take
+//! more than its share. Then `d` is cut to 30, which moves a start back and delays nobody.
+
+use super::virtual_time::{SLOTS, Virtual, Width};
+
+/// The largest distance of a slot in use from the front slot.
+pub(super) const MAX_DISTANCE: u32 = u32::BITS - 2;
+
+/// What QFQ keeps of a flow: 24 bytes. Opaque; make tables of [`QfqFlow::EMPTY`].
+#[derive(Clone, Copy, Debug)]
+pub struct QfqFlow {
+    /// Backlogged: `S`, the start of its first packet. Idle: `F` of its last one, the earliest start of
+    /// the next (eq. 2). The other one of the two is never needed: `S` of the packet behind is `F` of
+    /// the packet sent, known when that is sent.
+    pub(super) start: Virtual,
+    /// The flow behind this one in its slot; stale at the tail.
+    pub(super) next: u32,
+    /// The flow before this one in its slot; stale at the head.
+    pub(super) prev: u32,
+    /// `⌊2^30 / weight⌋`; zero if and only if the flow was not added.
+    pub(super) inverse: u32,
+    pub(super) max_len: u16,
+    pub(super) group: u8,
+    /// Whether it is in a slot.
+    pub(super) backlogged: bool,
+}
+
+impl QfqFlow {
+    /// A flow that was not added.
+    pub const EMPTY: Self = Self {
+        start: Virtual(0),
+        next: 0,
+        prev: 0,
+        inverse: 0,
+        max_len: 0,
+        group: 0,
+        backlogged: false,
+    };
+}
+
+impl Default for QfqFlow {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// The ends of a slot's list; stale while the slot is not in use.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ends {
+    pub(super) head: u32,
+    pub(super) tail: u32,
+}
+
+/// One group.
+#[derive(Clone, Debug)]
+pub(super) struct Group {
+    /// `S_i`: the smallest rounded start of its flows (eq. 6); stale while it has none.
+    pub(super) start: Virtual,
+    /// Bit `s`: slot `s` of the circle is in use.
+    pub(super) full: u32,
+    pub(super) slots: [Ends; SLOTS],
+}
+
+impl Group {
+    pub(super) const EMPTY: Self =
+        Self { start: Virtual(0), full: 0, slots: [Ends { head: 0, tail: 0 }; SLOTS] };
+
+    /// `F_i = S_i + 2σ_i` (eq. 6).
+    pub(super) const fn finish(&self, width: Width) -> Virtual {
+        self.start.plus(width.interval())
+    }
+
+    /// The first flow of the front slot; stale while the group has none.
+    pub(super) fn first(&self, width: Width) -> u32 {
+        self.slots.get(width.slot_of(self.start) as usize % SLOTS).map_or(0, |ends| ends.head)
+    }
+
+    /// Appends `flow` to the slot of `time`.
+    pub(super) fn append(&mut self, width: Width, flows: &mut [QfqFlow], flow: u32, time: Virtual) {
+        let slot = width.slot_of(time);
+        let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return };
+        if self.full & 1 << slot == 0 {
+            self.full |= 1 << slot;
+            ends.head = flow;
+        } else {
+            if let Some(tail) = flows.get_mut(ends.tail as usize) {
+                tail.next = flow;
+            }
+            if let Some(k) = flows.get_mut(flow as usize) {
+                k.prev = ends.tail;
+            }
+        }
+        ends.tail = flow;
+    }
+
+    /// Takes the first flow, behind which is `next`, out of the front slot; returns whether that
+    /// leaves the slot empty.
+    pub(super) fn pop_first(&mut self, width: Width, next: u32) -> bool {
+        let slot = width.slot_of(self.start);
+        let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return false };
+        let last = ends.head == ends.tail;
+        ends.head = next; // stale if it was the last
+        self.full &= !(u32::from(last) << slot);
+        last
+    }
+
+    /// Takes `flow`, whose record is `k`, out of its slot, wherever in the list it is; returns whether
+    /// that leaves the front slot empty.
+    pub(super) fn unlink(
+        &mut self,
+        width: Width,
+        flows: &mut [QfqFlow],
+        flow: u32,
+        k: QfqFlow,
+    ) -> bool {
+        let slot = width.slot_of(k.start);
+        let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return false };
+        let (first, last) = (ends.head == flow, ends.tail == flow);
+        if first && last {
+            self.full &= !(1 << slot);
+            return slot == width.slot_of(self.start);
+        }
+        if first {
+            ends.head = k.next;
+        } else if let Some(prev) = flows.get_mut(k.prev as usize) {
+            prev.next = k.next;
+        }
+        if last {
+            ends.tail = k.prev;
+        } else if let Some(next) = flows.get_mut(k.next as usize) {
+            next.prev = k.prev;
+        }
+        false
+    }
+
+    /// Moves `S_i` on to the first slot in use; `false` if there is none.
+    pub(super) fn advance(&mut self, width: Width) -> bool {
+        let ahead = self.full.rotate_right(width.slot_of(self.start)).trailing_zeros();
+        if ahead >= u32::BITS {
+            return false;
+        }
+        self.start = self.start.plus(width.slots(ahead));
+        true
+    }
+}

@@ -1,0 +1,466 @@
+use super::*;
+use crate::Backlog;
+use std::collections::VecDeque;
+use std::vec;
+use std::vec::Vec;
+
+/// Rules that are known to be wrong, to show that the checks find them out.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Faults {
+    /// Eq. 17 only where the group was idle, as the paper has it.
+    pub(super) shift_only_idle_groups: bool,
+    /// `V` runs by `⌊2^30 / sum of the rounded weights⌋`.
+    pub(super) sum_of_rounded_weights: bool,
+    /// No lower bound on the length by which flows are sorted.
+    pub(super) no_shortest: bool,
+}
+
+impl Core {
+    pub(super) fn group_is_backlogged(&self, i: u32) -> bool {
+        self.groups[i as usize].full != 0
+    }
+}
+
+impl<N: Table<QfqFlow>> Qfq<N> {
+    /// A QFQ whose virtual time starts at `now`.
+    fn at(flows: N, max_len: u32, now: u64) -> Self {
+        let mut qfq = Self::new(flows, max_len).unwrap();
+        qfq.core.now = Virtual(now);
+        qfq
+    }
+}
+
+/// An order with queues of lengths.
+struct Link {
+    qfq: Qfq<Vec<QfqFlow>>,
+    queues: Vec<VecDeque<u32>>,
+}
+
+impl Link {
+    fn new(configs: &[(u32, u32)], max_len: u32) -> Self {
+        Self::at(configs, max_len, 0, Faults::default())
+    }
+
+    fn at(configs: &[(u32, u32)], max_len: u32, now: u64, faults: Faults) -> Self {
+        let mut qfq = Qfq::at(vec![QfqFlow::EMPTY; configs.len()], max_len, now);
+        qfq.core.faults = faults;
+        let queues = vec![VecDeque::new(); configs.len()];
+        let mut link = Self { qfq, queues };
+        for (flow, &(weight, max_len)) in (0..).zip(configs) {
+            link.configure(flow, weight, max_len).unwrap();
+        }
+        link
+    }
+
+    fn configure(&mut self, flow: u32, weight: u32, max_len: u32) -> Result<(), ConfigError> {
+        let head = self.queues[flow as usize].front().copied();
+        self.qfq.configure(FlowId(flow), QfqConfig { weight, max_len }, head)
+    }
+
+    fn remove(&mut self, flow: u32) {
+        self.queues[flow as usize].clear();
+        self.qfq.remove(FlowId(flow));
+    }
+
+    fn enqueue(&mut self, flow: u32, len: u32) {
+        let queue = &mut self.queues[flow as usize];
+        queue.push_back(len);
+        if queue.len() == 1 {
+            self.qfq.backlogged(FlowId(flow), len);
+        } else {
+            self.qfq.grew(FlowId(flow), len);
+        }
+    }
+
+    fn dequeue(&mut self) -> Option<(u32, u32)> {
+        let flow = self.qfq.select()?;
+        let queue = &mut self.queues[flow.index()];
+        let len = queue.pop_front().expect("a selected flow holds packets");
+        self.qfq.served(flow, len, queue.front().copied());
+        Some((flow.0, len))
+    }
+
+    fn lose(&mut self, flow: u32, from_head: bool) {
+        let queue = &mut self.queues[flow as usize];
+        let lost = if from_head { queue.pop_front() } else { queue.pop_back() };
+        if let Some(len) = lost {
+            self.qfq.lost(FlowId(flow), len, queue.front().copied());
+        }
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.qfq.recount(&|flow| {
+            let queue = &self.queues[flow.index()];
+            let backlog = Backlog { packets: queue.len() as u32, bytes: queue.iter().sum() };
+            FlowState { backlog, head_len: queue.front().copied() }
+        })
+    }
+
+    /// Sends at one byte per unit of time; `(time, flow, len)` arrive on the way, those of the instant
+    /// of a dequeue before it. Stops after `packets`, or with the first imbalance.
+    fn play(&mut self, arrivals: &[(u64, u32, u32)], packets: usize) -> Result<(), Imbalance> {
+        self.run(arrivals, packets, &|link| link.recount().and_then(|()| link.qfq.check_lag()))
+    }
+
+    fn play_unchecked(&mut self, arrivals: &[(u64, u32, u32)], packets: usize) {
+        self.run(arrivals, packets, &|_| Ok(())).unwrap();
+    }
+
+    fn run(
+        &mut self,
+        arrivals: &[(u64, u32, u32)],
+        packets: usize,
+        check: &dyn Fn(&Self) -> Result<(), Imbalance>,
+    ) -> Result<(), Imbalance> {
+        let (mut now, mut arrivals) = (0, arrivals.iter().peekable());
+        for _ in 0..packets {
+            while let Some(&(_, flow, len)) = arrivals.next_if(|arrival| arrival.0 <= now) {
+                self.enqueue(flow, len);
+                check(self)?;
+            }
+            let (_, len) = self.dequeue().expect("a packet is there");
+            now += u64::from(len);
+            check(self)?;
+        }
+        Ok(())
+    }
+}
+
+/// xorshift64*: numbers for the tests.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        ((high * u64::from(bound)) >> 32) as u32
+    }
+
+    /// Of all magnitudes below `2^bits`.
+    fn magnitude(&mut self, bits: u32) -> u32 {
+        let bits = self.below(bits + 1);
+        self.below(1 << bits)
+    }
+}
+
+const HONEST: Faults =
+    Faults { shift_only_idle_groups: false, sum_of_rounded_weights: false, no_shortest: false };
+/// The two histories below need narrow slots beside a long longest packet.
+const NARROW: Faults = Faults { no_shortest: true, ..HONEST };
+const PAPER: Faults = Faults { shift_only_idle_groups: true, ..NARROW };
+
+/// The finishes of the groups of `ER`, in bytes, to which a history comes that mis-orders it under eq.
+/// 17 as the paper applies it, and as it is applied here. The recount must find the one and only it.
+fn ready_finishes(
+    flows: &[(u32, u32)],
+    arrivals: &[(u64, u32, u32)],
+    packets: usize,
+) -> [Vec<u64>; 2] {
+    let longest = flows.iter().map(|flow| flow.1).max().unwrap();
+    let unit = (1 << 30) / u64::from(flows.iter().map(|flow| flow.0).sum::<u32>());
+    [PAPER, NARROW].map(|faults| {
+        let found = Link::at(flows, longest, 0, faults.clone()).play(arrivals, packets);
+        assert_eq!(found.is_err(), faults.shift_only_idle_groups, "{found:?}");
+        let mut link = Link::at(flows, longest, 0, faults);
+        link.play_unchecked(arrivals, packets);
+        let ready = link.qfq.core.sets.ready;
+        let groups = (0..32).filter(|i| ready >> i & 1 == 1);
+        groups.map(|i| link.qfq.core.finish(i).0 / unit).collect()
+    })
+}
+
+/// Goal: a flow that joins a busy group is shifted back too (eq. 17), else `ER` is mis-ordered.
+/// Method: four flows, of which two join a busy group while `V` is beyond the finish of a ready group
+/// above. The others only fill the weights up to 256, so that `V` counts whole bytes.
+#[test]
+fn a_flow_that_joins_a_busy_group_is_shifted_back_as_well() {
+    let mut flows = vec![(64, 64), (2, 2_000), (64, 32), (64, 32)];
+    flows.extend([32, 16, 8, 4, 2].map(|weight| (weight, 2_000)));
+    let mut arrivals: Vec<_> = [64, 63, 64, 64, 1, 64, 64].map(|len| (0, 0, len)).to_vec();
+    arrivals.extend([(100, 1, 1_346), (100, 1, 2_000), (500, 2, 11), (1_550, 3, 32)]);
+    let [paper, ours] = ready_finishes(&flows, &arrivals, 7);
+    assert_eq!(paper, [2_048, 1_536, 524_288]);
+    assert_eq!(ours, [1_536, 1_536, 524_288]);
+}
+
+/// Goal as above. Method: a packet of 40,000 bytes takes `V` far beyond the finish of a ready group; of
+/// the two flows that join a lower group meanwhile, the first finds it idle and the second does not.
+#[test]
+fn the_second_flow_to_come_during_a_long_packet_is_shifted_back_as_well() {
+    let flows = [(3, 44_083), (3_119, 191), (4_096, 1_024), (2_125, 74), (7_041, 44_083)];
+    let mut arrivals = vec![(0, 0, 40_000)];
+    arrivals.extend([(0, 2, 1_024); 4]);
+    arrivals.extend([(1_030, 3, 63), (1_360, 1, 2)]);
+    let [paper, ours] = ready_finishes(&flows, &arrivals, 5);
+    assert_eq!(paper, [43_008, 20_480]);
+    assert_eq!(ours, [16_384]);
+}
+
+/// Goal: `V` never outruns the flows. Method: two flows whose inverse weights are rounded, all the time
+/// backlogged; run by the sum of the rounded weights, `V` gains 13 bytes in a million on them.
+#[test]
+fn virtual_time_does_not_outrun_flows_that_are_always_backlogged() {
+    let flows = [(40_000, 1_500), (25_536, 1_500)];
+    for faults in [HONEST, Faults { sum_of_rounded_weights: true, ..HONEST }] {
+        let wrong = faults.sum_of_rounded_weights;
+        let mut link = Link::at(&flows, 1_500, 0, faults);
+        let mut found = Ok(());
+        for flow in [0, 1] {
+            link.enqueue(flow, 1_500);
+        }
+        for _ in 0..1_000_000 {
+            let flow = link.qfq.select().unwrap();
+            link.qfq.served(flow, 1_500, Some(1_500));
+            found = found.and_then(|()| link.qfq.check_lag());
+        }
+        assert_eq!(found.is_err(), wrong, "{found:?}");
+    }
+}
+
+/// A flow leads and lags its share by at most 3 of its slots and a few packets: with slots of up to two
+/// of its packets that is 8 packets, however long the run.
+#[test]
+fn backlogged_flows_share_by_weight_to_within_a_few_packets() {
+    let weights = [1, 2, 3, 5, 8, 100, 1_000];
+    let sum: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();
+    let mut link = Link::new(&weights.map(|weight| (weight, 1_000)), 1_000);
+    for flow in 0..weights.len() {
+        link.enqueue(flow as u32, 1_000);
+    }
+    let mut sent = [0_u64; 7];
+    for total in 1..=1_000_000_u64 {
+        let flow = link.qfq.select().unwrap();
+        link.qfq.served(flow, 1_000, Some(1_000));
+        sent[flow.index()] += 1;
+        for (sent, weight) in sent.iter().zip(weights) {
+            let share = total * u64::from(weight);
+            assert!((sent * sum).abs_diff(share) <= 8 * sum, "{weight}: {sent} of {total}");
+        }
+    }
+}
+
+/// Goal: where virtual time stands makes no difference, nor does it going through 2^63 or 2^64.
+/// Method: one random load, started at several multiples of the widest slot; 40,000 packets take `V`
+/// on by 33 such slots, and a flow idle across the seam comes back after it.
+#[test]
+fn the_order_of_service_does_not_depend_on_where_virtual_time_stands() {
+    let run = |start: u64| {
+        let flows = [(1, 1_500), (2, 64), (3, 1_500), (5, 9_000), (1, 200), (2, 1_500)];
+        let mut link = Link::at(&flows, 9_000, start, HONEST);
+        let (mut random, mut trace) = (Random(7), Vec::new());
+        while trace.len() < 40_000 {
+            let flow = random.below(6);
+            if random.below(5) < 3 {
+                link.enqueue(flow, 1 + random.below(flows[flow as usize].1));
+            } else {
+                trace.extend(link.dequeue());
+            }
+        }
+        assert_eq!(link.recount(), Ok(()));
+        (trace, link.qfq.core.now.0.wrapping_sub(start))
+    };
+    let (expected, passed) = run(0);
+    assert!(passed > 32 << 46, "{passed}");
+    for start in [0_u64.wrapping_sub(1 << 46), 0_u64.wrapping_sub(20 << 46), (1 << 63) - (3 << 46)]
+    {
+        assert_eq!(run(start), (expected.clone(), passed), "{start}");
+    }
+}
+
+/// 12.5 million packets of 1,500 bytes at weight 1 take `V` once around and 8 % more.
+#[test]
+fn a_lone_flow_is_served_while_virtual_time_wraps_around() {
+    let mut link = Link::new(&[(1, 1_500)], 1_500);
+    link.enqueue(0, 1_500);
+    let (mut before, mut wraps) = (link.qfq.core.now.0, 0);
+    for _ in 0..12_500_000 {
+        assert_eq!(link.qfq.select(), Some(FlowId(0)));
+        link.qfq.served(FlowId(0), 1_500, Some(1_500));
+        let now = link.qfq.core.now.0;
+        wraps += u32::from(now < before);
+        before = now;
+    }
+    assert_eq!(wraps, 1);
+    assert_eq!(link.recount(), Ok(()));
+}
+
+#[test]
+fn a_bad_configuration_is_refused_with_its_range_and_changes_nothing() {
+    let out_of_range = |what, value, max| ConfigError::OutOfRange { what, value, min: 1, max };
+    for len in [0, 65_536, u32::MAX] {
+        let refused = Qfq::new([QfqFlow::EMPTY; 1], len).map(|_| ());
+        assert_eq!(refused, Err(out_of_range("longest packet in bytes", len.into(), 65_535)));
+    }
+    let mut flows = vec![(65_536, 1_500); 255];
+    flows.extend([(65_535, 1_500), (1, 1_500)]);
+    let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; 257], 1_500).unwrap();
+    for flow in 0..256 {
+        let (weight, max_len) = flows[flow as usize];
+        assert_eq!(qfq.configure(FlowId(flow), QfqConfig { weight, max_len }, None), Ok(()));
+        qfq.backlogged(FlowId(flow), 700);
+    }
+    let before = std::format!("{qfq:?}");
+    let mut refused = |flow, weight, max_len, error| {
+        let config = QfqConfig { weight, max_len };
+        assert_eq!(qfq.configure(FlowId(flow), config, Some(700)), Err(error));
+        assert_eq!(std::format!("{qfq:?}"), before);
+    };
+    refused(0, 0, 1_500, out_of_range("weight", 0, 65_536));
+    refused(0, 65_537, 1_500, out_of_range("weight", 65_537, 65_536));
+    refused(0, 1, 0, out_of_range("max_len in bytes", 0, 1_500));
+    refused(0, 1, 1_501, out_of_range("max_len in bytes", 1_501, 1_500));
+    // 65,535 counts as the 65,536 that its inverse stands for.
+    refused(256, 1, 1_500, out_of_range("sum of the weights", (1 << 24) + 1, 1 << 24));
+    refused(257, 1, 1_500, ConfigError::UnknownFlow { flow: FlowId(257), flows: 257 });
+    refused(u32::MAX, 1, 1, ConfigError::UnknownFlow { flow: FlowId(u32::MAX), flows: 257 });
+    assert_eq!(qfq.config(FlowId(255)), Some(QfqConfig { weight: 65_536, max_len: 1_500 }));
+    assert_eq!((qfq.config(FlowId(256)), qfq.max_len(FlowId(257))), (None, None));
+}
+
+#[test]
+fn calls_that_contradict_the_state_change_nothing() {
+    let mut link = Link::new(&[(1, 1_500), (2, 1_500), (3, 1_500)], 1_500);
+    link.enqueue(0, 100);
+    link.enqueue(1, 100);
+    let mut qfq = link.qfq.clone();
+    let before = std::format!("{qfq:?}");
+    let selected = qfq.select().unwrap().0;
+    qfq.backlogged(FlowId(selected), 100); // is backlogged
+    qfq.backlogged(FlowId(9), 100); // does not exist
+    qfq.served(FlowId(1 - selected), 100, None); // is not selected
+    qfq.served(FlowId(2), 100, Some(1)); // is idle
+    qfq.served(FlowId(9), 100, None);
+    qfq.lost(FlowId(2), 100, None);
+    qfq.lost(FlowId(9), 100, None);
+    qfq.remove(FlowId(9));
+    assert_eq!(std::format!("{qfq:?}"), before);
+    qfq.remove(FlowId(2));
+    let removed = std::format!("{qfq:?}");
+    qfq.remove(FlowId(2));
+    qfq.backlogged(FlowId(2), 100); // was not added
+    assert_eq!(std::format!("{qfq:?}"), removed);
+}
+
+/// Goal: a flow can leave from every place of every slot: first, middle, last, only one; front slot or
+/// not; of a group in each of the four sets. Method: at many instants of a random load, each backlogged
+/// flow in turn is removed, re-weighted, or loses its packets, on a copy that then serves the rest.
+#[test]
+fn a_flow_can_be_removed_or_changed_wherever_it_is() {
+    let flows: Vec<_> = (0..20_u32).map(|flow| (1 << (flow % 4 * 5), 64 << (flow % 7))).collect();
+    let (mut random, mut link) = (Random(11), Link::new(&flows, 4_096));
+    let mut sets = [0; 4];
+    for step in 0..6_000_u32 {
+        let flow = random.below(20);
+        // Fills up for 500 steps, then empties as fast.
+        if (random.below(20) < 13) == (step % 1_000 < 500) {
+            let len = if random.below(2) == 0 { 4_096 } else { 1 + random.magnitude(12) };
+            link.enqueue(flow, len.min(flows[flow as usize].1));
+        } else {
+            link.dequeue();
+        }
+        if step % 20 != 19 {
+            continue;
+        }
+        for flow in (0..20).filter(|&flow| !link.queues[flow as usize].is_empty()) {
+            let core = &link.qfq.core;
+            let group = link.qfq.flows[flow as usize].group;
+            let all = core.sets;
+            for (count, set) in sets.iter_mut().zip([
+                all.ready,
+                all.blocked,
+                all.ineligible_ready,
+                all.ineligible_blocked,
+            ]) {
+                *count += set >> group & 1;
+            }
+            for change in 0..5 {
+                let mut copy = Link { qfq: link.qfq.clone(), queues: link.queues.clone() };
+                let (weight, max_len) = flows[flow as usize];
+                match change {
+                    0 => copy.remove(flow),
+                    1 => copy.configure(flow, 1, 4_096).unwrap(),
+                    2 => copy.configure(flow, 65_536, max_len).unwrap(),
+                    3 => copy.configure(flow, weight, max_len).unwrap(),
+                    _ => {
+                        while !copy.queues[flow as usize].is_empty() {
+                            copy.lose(flow, true);
+                            assert_eq!(copy.recount(), Ok(()));
+                        }
+                    }
+                }
+                assert_eq!(copy.recount(), Ok(()), "{change} of {flow} at {step}");
+                let left: usize = copy.queues.iter().map(VecDeque::len).sum();
+                for _ in 0..left {
+                    assert!(copy.dequeue().is_some());
+                    assert_eq!(copy.recount(), Ok(()), "{change} of {flow} at {step}");
+                }
+                assert_eq!(copy.dequeue(), None);
+            }
+        }
+    }
+    assert!(sets[0] > 0 && sets[2] > 0, "{sets:?}");
+}
+
+/// Random weights, lengths, arrivals, losses; with `churn` also flows that come, go and change.
+fn random_run(seed: u64, operations: u32, churn: bool, faults: Faults) -> Result<(), Imbalance> {
+    let mut random = Random(seed);
+    let count = 2 + random.below(30);
+    let longest = 64 << random.below(10);
+    let config = |random: &mut Random| {
+        let max_len = (1 + random.below(longest)) >> random.below(8);
+        (1 + random.magnitude(16), max_len.max(1))
+    };
+    let mut flows: Vec<_> = (0..count).map(|_| config(&mut random)).collect();
+    let mut link = Link::at(&flows, longest, 0, faults);
+    for operation in 0..operations {
+        let flow = random.below(count);
+        let at = flow as usize;
+        // Bursts and pauses: backlogs build up, and the system is idle now and then.
+        let filling = operation >> 9 & 1 == 0;
+        match random.below(64) {
+            0 => link.lose(flow, operation & 1 == 0),
+            1 if churn => {
+                flows[at] = config(&mut random);
+                link.configure(flow, flows[at].0, flows[at].1).unwrap();
+            }
+            2 if churn => {
+                link.remove(flow);
+                link.configure(flow, flows[at].0, flows[at].1).unwrap();
+            }
+            choice if (choice < 36) == filling => {
+                let len = 1 + random.magnitude(16);
+                link.enqueue(flow, len.min(flows[at].1));
+            }
+            _ => drop(link.dequeue()),
+        }
+        if operation % 64 == 0 {
+            link.recount()?;
+            if !churn {
+                link.qfq.check_lag()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_books_balance_over_a_long_random_run() {
+    for seed in 1..=100 {
+        assert_eq!(random_run(seed, 10_000, false, HONEST), Ok(()), "{seed}");
+    }
+}
+
+#[test]
+fn the_books_balance_while_flows_come_and_go_and_change() {
+    for seed in 1..=100 {
+        assert_eq!(random_run(seed, 10_000, true, HONEST), Ok(()), "{seed}");
+    }
+}
+
+#[test]
+fn a_flow_takes_24_bytes_and_the_rest_9_kilobytes() {
+    assert_eq!((size_of::<QfqFlow>(), size_of::<Group>()), (24, 272));
+    assert!(size_of::<Qfq<[QfqFlow; 0]>>() <= 32 * 272 + 64);
+}

@@ -1,0 +1,216 @@
+//! Virtual time in fixed point: wrap-safe order, rounding, weights and the slot widths of the groups.
+//!
+//! A byte of a flow of weight 1 is 2^30 units. Virtual times are `u64` modulo 2^64 and are compared by
+//! their signed difference. That is exact as long as the times compared are less than 2^63 apart: the
+//! live ones lie within a few slots and one packet of `V` (Theorems 1 and 2), and the widest slot and
+//! the longest packet are both at most 2^46. A lone flow of weight 1 with 1,500-byte packets takes `V`
+//! once around in 11.45 million packets.
+
+use core::num::{NonZeroU32, NonZeroU64};
+
+/// Fraction bits of the inverse weights.
+const FRAC_BITS: u32 = 30;
+/// `σ_0 = 2^15`. With 32 groups the widest slot is 2^46, and the largest `L/φ` is 65,535 · 2^30 < 2^46.
+const MIN_SHIFT: u32 = 15;
+/// Groups, and slots in a group: a set of either is one `u32`.
+pub(super) const GROUPS: usize = 32;
+/// See [`GROUPS`].
+pub(super) const SLOTS: usize = 32;
+
+/// A virtual time, modulo 2^64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Virtual(pub(super) u64);
+
+impl Virtual {
+    /// `self` later by `span`.
+    pub(super) const fn plus(self, span: u64) -> Self {
+        Self(self.0.wrapping_add(span))
+    }
+
+    /// `self` earlier by `span`.
+    pub(super) const fn minus(self, span: u64) -> Self {
+        Self(self.0.wrapping_sub(span))
+    }
+
+    /// The span from `earlier` to `self`, modulo 2^64.
+    pub(super) const fn since(self, earlier: Self) -> u64 {
+        self.0.wrapping_sub(earlier.0)
+    }
+
+    /// Whether `self > other`.
+    pub(super) const fn is_after(self, other: Self) -> bool {
+        self.since(other).cast_signed() > 0
+    }
+
+    /// `⌊self⌋_σ` of the slots `width` (QFQ §IV-2, eq. 5).
+    pub(super) const fn floor(self, width: Width) -> Self {
+        Self(self.0 & (u64::MAX << width.shift()))
+    }
+}
+
+/// The slot width of a group: `σ_i = 2^(15 + i)` (QFQ §IV-1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Width(u32);
+
+impl Width {
+    /// The width of the slots of group `i`, of which the low five bits count.
+    pub(super) const fn of_group(i: u32) -> Self {
+        Self(MIN_SHIFT + i % 32)
+    }
+
+    const fn shift(self) -> u32 {
+        self.0
+    }
+
+    /// `σ_i`.
+    pub(super) const fn span(self) -> u64 {
+        1 << self.0
+    }
+
+    /// `F_i - S_i = 2σ_i` (eq. 6): a rounded interval holds the exact one, as `F < S + σ + σ`.
+    pub(super) const fn interval(self) -> u64 {
+        2 << self.0
+    }
+
+    /// `slots` slots.
+    pub(super) const fn slots(self, slots: u32) -> u64 {
+        (slots as u64) << self.0
+    }
+
+    /// Which of the 32 slots of the circle `time` lies in. 32 slots are at most 2^51, which divides
+    /// 2^64: the circle is not torn where virtual time wraps.
+    #[expect(clippy::cast_possible_truncation, reason = "five bits are left")]
+    pub(super) const fn slot_of(self, time: Virtual) -> u32 {
+        (time.0 >> self.0) as u32 % 32
+    }
+}
+
+/// The highest group whose slots an advance of virtual time has entered: the highest bit that differs,
+/// in slots of group 0 (QFQ §IV-A.3, Fig. 6). `None`: not even one of group 0.
+///
+/// A slot of group `i` starts at a multiple of `σ_i`, so one is entered if and only if bit `15 + i` or
+/// a higher one differs. Bits above the last group's count for the last group.
+pub(super) fn highest_entered(from: Virtual, to: Virtual) -> Option<u32> {
+    let changed = (from.0 ^ to.0) >> MIN_SHIFT;
+    changed.checked_ilog2().map(|bit| bit.min(31))
+}
+
+/// `⌊2^30 / weight⌋`: what a byte of a flow of this weight adds to its virtual time.
+#[expect(clippy::integer_division, reason = "by type never by zero; rounds as said")]
+pub(super) fn inverse(weight: NonZeroU32) -> NonZeroU32 {
+    // Not zero: a weight is at most 2^16.
+    NonZeroU32::new((1 << FRAC_BITS) / weight).unwrap_or(NonZeroU32::MIN)
+}
+
+/// The weight that an inverse stands for, `⌊2^30 / inverse⌋`: up to 2^15 the one that was asked for,
+/// above within 2^-14 of it. Its own inverse is `inverse` again.
+#[expect(clippy::integer_division, reason = "by type never by zero; rounds as said")]
+pub(super) fn weight_of(inverse: NonZeroU32) -> u32 {
+    (1 << FRAC_BITS) / inverse
+}
+
+/// The share that an inverse stands for, `⌈2^60 / inverse⌉`: the weight with 30 fraction bits, rounded
+/// up while [`inverse_sum`] is rounded down.
+///
+/// So the shares as they are counted, `φ^k = inverse_sum / inverse^k`, never add up to more than 1.
+/// Were they more, as with the sum of the rounded weights, `V` would outrun the flows by the excess for
+/// as long as they stay backlogged, and nothing would bound `V - F`.
+#[expect(clippy::integer_division, reason = "by type never by zero; rounds as said")]
+pub(super) fn share(inverse: NonZeroU32) -> u64 {
+    let inverse = NonZeroU64::from(inverse);
+    ((1 << (2 * FRAC_BITS)) + (inverse.get() - 1)) / inverse
+}
+
+/// `⌊2^60 / sum⌋`: what a byte served adds to `V`. No share is below 2^30, so this is at most 2^30; the
+/// sum is at most 2^54 + 2^40, so it is at least 63.
+#[expect(clippy::integer_division, reason = "by type never by zero; rounds as said")]
+pub(super) fn inverse_sum(sum: NonZeroU64) -> u32 {
+    u32::try_from((1 << (2 * FRAC_BITS)) / sum).unwrap_or(u32::MAX)
+}
+
+/// The group of a flow (eq. 4): the smallest `i` with `len · inverse ≤ σ_i`, at most 31, which
+/// is enough for every `len` up to 65,535.
+pub(super) fn group_of(len: u32, inverse: u32) -> u8 {
+    let normalised = u64::from(len) * u64::from(inverse);
+    let log2_ceil = u64::BITS - normalised.saturating_sub(1).leading_zeros();
+    log2_ceil.saturating_sub(MIN_SHIFT).min(31) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_that_of_the_signed_difference_also_across_both_seams() {
+        for seam in [0, 1 << 63, u64::MAX] {
+            let early = Virtual(seam).minus(5);
+            let late = Virtual(seam).plus(1 << 50);
+            assert!(late.is_after(early) && !early.is_after(late) && !late.is_after(late));
+            assert_eq!(late.since(early), (1 << 50) + 5);
+        }
+    }
+
+    const WEIGHTS: [u32; 12] =
+        [1, 2, 3, 5, 750, 32_767, 32_768, 32_769, 40_000, 60_000, 65_535, 65_536];
+
+    fn inverse_of(weight: u32) -> NonZeroU32 {
+        inverse(NonZeroU32::new(weight).unwrap())
+    }
+
+    /// The definition of the group, tried with every power of two, one less and one more.
+    #[test]
+    fn a_group_is_the_narrowest_whose_slot_holds_the_longest_packet() {
+        for bits in 0..17 {
+            for len in [(1 << bits) - 1, 1 << bits, (1 << bits) + 1] {
+                for weight in WEIGHTS {
+                    let (len, inverse) = (u32::clamp(len, 1, 65_535), inverse_of(weight).get());
+                    let group = group_of(len, inverse).into();
+                    let normalised = u64::from(len) * u64::from(inverse);
+                    assert!(normalised <= Width::of_group(group).span());
+                    assert!(group == 0 || normalised > Width::of_group(group - 1).span());
+                }
+            }
+        }
+        assert_eq!((group_of(65_535, 1 << 30), group_of(2, 1 << 14)), (31, 0));
+    }
+
+    #[test]
+    fn a_weight_read_back_and_set_again_is_the_same() {
+        for weight in (1..=1 << 15).chain(WEIGHTS) {
+            let rounded = weight_of(inverse_of(weight));
+            assert_eq!(inverse_of(rounded), inverse_of(weight));
+            assert!(rounded >= weight && rounded - weight <= weight >> 14, "{weight}: {rounded}");
+            assert!(weight > 1 << 15 || rounded == weight);
+        }
+        assert_eq!(weight_of(inverse_of(65_535)), 65_536);
+    }
+
+    /// The sum of `inverse_sum / inverse^k` over a common denominator, for all sets of up to three.
+    #[test]
+    fn shares_never_add_up_to_more_than_the_link() {
+        for a in WEIGHTS {
+            for b in WEIGHTS {
+                for c in WEIGHTS {
+                    let all = [a, b, c].map(inverse_of);
+                    let sum = NonZeroU64::new(all.map(share).iter().sum()).unwrap();
+                    let product: u128 = all.iter().map(|i| u128::from(i.get())).product();
+                    let per_byte = u128::from(inverse_sum(sum));
+                    let shares = all.map(|i| product / u128::from(i.get()) * per_byte);
+                    assert!(shares.iter().sum::<u128>() <= product, "{a} {b} {c}");
+                }
+            }
+        }
+        assert_eq!(inverse_sum(NonZeroU64::new(share(inverse_of(1))).unwrap()), 1 << 30);
+        assert_eq!(inverse_sum(NonZeroU64::new(256 * share(inverse_of(65_536))).unwrap()), 64);
+    }
+
+    #[test]
+    fn entering_a_slot_is_told_by_the_highest_bit_that_differs_and_clamped() {
+        let at = |from, to| highest_entered(Virtual(from), Virtual(to));
+        assert_eq!(at(0, (1 << 15) - 1), None);
+        assert_eq!(at((1 << 15) - 1, 1 << 15), Some(0));
+        assert_eq!(at(3 << 15, 4 << 15), Some(2));
+        assert_eq!(at(0, 1 << 46), Some(31));
+        assert_eq!(at(u64::MAX, 0), Some(31));
+    }
+}
