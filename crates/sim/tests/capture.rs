@@ -419,6 +419,10 @@ fn a_broken_block_of_pcapng_is_named_with_what_is_accepted() {
     let overlong = block(false, 6, &words(false, &[0, 0, 0, 5, 60, 0]));
     assert_eq!(with(overlong), expect(&format!("captured length is 5; {captured}")));
 
+    let body = [words(false, &[0, 0, 0, 262_145, 262_145]), vec![0; 262_148]].concat();
+    let huge = block(false, 6, &body);
+    assert_eq!(with(huge), expect(&format!("captured length is 262145; {captured}")));
+
     let magic = block(false, 0x0a0d_0d0a, &words(false, &[0x0102_0304, 0, 0, 0]));
     assert!(with(magic).starts_with(&expect("byte-order magic is 67305985; accepted: 439041101")));
 

@@ -137,13 +137,30 @@ fn raw_ip_is_the_same_traffic_without_its_frames() {
 
 #[test]
 fn a_clock_that_steps_back_and_an_empty_capture_are_replayed() {
-    let mut packets = packets();
-    packets[900].at = Nanos::ZERO;
-    let report = replay(&packets, setup(Discipline::Drr));
-    assert_eq!(report.counters.offered().packets, 1_787);
+    let (mut back, mut still) = (packets(), packets());
+    back[900].at = Nanos::ZERO;
+    still[900].at = still[899].at;
+    for discipline in Discipline::ALL {
+        assert_eq!(replay(&back, setup(discipline)), replay(&still, setup(discipline)));
+    }
     let nothing = replay(&[], setup(Discipline::Drr));
     assert_eq!((nothing.flows.len(), nothing.span), (0, Nanos::ZERO));
     assert!(nothing.table(20).to_string().contains("all"));
+}
+
+/// Room for one. 100 bytes take 160 µs: the second waits, and leaves in the instant in which the
+/// third arrives, which therefore finds room.
+#[test]
+fn at_equal_times_departures_come_before_arrivals() {
+    let packet =
+        |at| Packet { offset: 0, at: Nanos(at), link: Link::RawIp, bytes: &[], original_len: 100 };
+    for discipline in Discipline::ALL {
+        let lost = |third| {
+            let packets = [packet(0), packet(1), packet(third)];
+            replay(&packets, Setup { limit: 1, ..setup(discipline) }).flows[0].lost()
+        };
+        assert_eq!((lost(159_999), lost(160_000)), (1, 0), "{discipline}");
+    }
 }
 
 // ---- the command -------------------------------------------------------------------------------

@@ -77,8 +77,8 @@ fn header(fields: &mut Fields<'_>) -> Option<(u16, u16)> {
     let _magic = fields.u32()?;
     let (major, _minor) = (fields.u16()?, fields.u16()?);
     let [_zone, _accuracy, _snapshot, link] = record(fields)?;
-    // The upper half says whether frames end in a check sequence, and how long it is.
-    Some((major, (link & 0xffff) as u16))
+    // Cut to the lower half: the upper says whether frames end in a check sequence of what length.
+    Some((major, link as u16))
 }
 
 /// Four numbers of 32 bits, which is also what a record header is.

@@ -365,6 +365,14 @@ mod tests {
     }
 
     #[test]
+    fn a_column_keeps_its_first_lowest_highest_and_last_point() {
+        let column = [5.0, 6.0, 9.0, 4.0, 1.0, 2.0, 3.0];
+        let points = column.into_iter().zip(0..).map(|(y, i)| (78.0 + f64::from(i) / 10.0, y));
+        let heights: Vec<f64> = thin(points).into_iter().map(|point| point.1).collect();
+        assert_eq!(heights, [5.0, 9.0, 1.0, 3.0]);
+    }
+
+    #[test]
     fn names_are_escaped() {
         let svg = Chart::new("a < b & c > d").series("<x>", Mark::Dots, [(1.0, 1.0)]).to_svg();
         assert!(svg.contains("a &lt; b &amp; c &gt; d") && svg.contains(">&lt;x&gt;<"));

@@ -74,17 +74,18 @@ impl DelayVariation {
 mod tests {
     use super::*;
 
-    /// Goal: the integer recurrence is that of RFC 3550 §A.8. Method: worked by hand. Transits 0,
-    /// 1600, 0: 16J is 1600, then 1600 + 1600 − (1600 + 8) / 16 = 3100.
+    /// Goal: the integer recurrence is that of RFC 3550 §A.8, its rounding included. Method: worked by
+    /// hand. Transits 0, 1544, 0: 16J is 1544, then 1544 + 1544 − (1544 + 8) / 16 = 2991, which is
+    /// just below 187 · 16.
     #[test]
     fn jitter_follows_the_recurrence_of_rfc_3550() {
         let mut jitter = Jitter::default();
         jitter.record(Nanos(0), Nanos(0));
         assert_eq!(jitter.value(), Nanos(0));
-        jitter.record(Nanos(20_000), Nanos(21_600));
-        assert_eq!(jitter.value(), Nanos(100));
+        jitter.record(Nanos(20_000), Nanos(21_544));
+        assert_eq!(jitter.value(), Nanos(96));
         jitter.record(Nanos(40_000), Nanos(40_000));
-        assert_eq!(jitter.value(), Nanos(193), "3100 / 16 = 193.75");
+        assert_eq!(jitter.value(), Nanos(186));
     }
 
     /// A difference of D on every packet has jitter D: the fixed point of the recurrence.
