@@ -257,6 +257,33 @@ mod tests {
     }
 
     #[test]
+    fn an_ethernet_key_is_its_fourteen_bytes_and_an_unknown_key_none() {
+        let (src, dst) = ([2, 0, 0, 0, 0, 7], [2, 0, 0, 0, 0, 9]);
+        let bytes = FlowKey::Ethernet { src, dst, ethertype: 0x0806 }.to_bytes();
+        assert_eq!(bytes.as_ref(), [2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 9, 8, 6].as_slice());
+        assert_eq!(FlowKey::Unknown.to_bytes().as_ref(), [].as_slice());
+    }
+
+    /// Goal: every kind of key has the label of its bytes, hosts included.
+    /// Method: against the hash of the serialised form, which the tests above pin down.
+    #[test]
+    fn a_label_is_the_hash_of_the_bytes() {
+        let hasher = crate::SipHash13::new([5; 16]);
+        let transport = TRANSPORT;
+        for key in [
+            FlowKey::V4 { src: [1; 4], dst: [2; 4], transport },
+            FlowKey::V6 { src: [1; 16], dst: [2; 16], transport },
+            FlowKey::Ethernet { src: [1; 6], dst: [2; 6], ethertype: 3 },
+            FlowKey::Unknown,
+        ] {
+            assert_eq!(key.label(&hasher), hasher.hash(key.to_bytes().as_ref()));
+            for host in [key.src_host(), key.dst_host()] {
+                assert_eq!(host.label(&hasher), hasher.hash(host.as_bytes()));
+            }
+        }
+    }
+
+    #[test]
     fn no_two_kinds_of_key_share_a_length() {
         let flows = [
             FlowKey::V4 { src: [0; 4], dst: [0; 4], transport: TRANSPORT },
