@@ -18,8 +18,8 @@ use crate::FlowKey;
 /// with one more on either side four.
 pub const MAX_VLAN_TAGS: usize = 4;
 
-/// Extension headers passed before the upper-layer header counts as unreachable. RFC 8200 §4.1
-/// names seven of which one may stand twice; RFC 8504 §5.3 lets hosts set such a limit.
+/// Extension headers passed before the upper-layer header counts as unreachable. The longest chain
+/// that RFC 8200 §4.1 recommends has seven; RFC 8883 foresees nodes with such a limit.
 pub const MAX_EXTENSION_HEADERS: usize = 8;
 
 /// The most headers one packet can make the parser read: Ethernet, VLAN tags, IP, its extension

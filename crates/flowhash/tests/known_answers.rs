@@ -116,7 +116,8 @@ fn halfsiphash_2_4_gives_the_published_vectors() {
     }
 }
 
-/// Sip rounds written a second time, over any word: `(v, m)` as in the paper's figure 2.1.
+/// Sip rounds written a second time, over any word, as half rounds, with the rotations
+/// and constants that tell SipHash and HalfSipHash apart.
 macro_rules! reference {
     ($name:ident, $word:ty, $rotations:expr, $start:expr) => {
         fn $name(c: u32, d: u32, key: [$word; 2], input: &[u8], last_xor: $word) -> [$word; 4] {
@@ -167,7 +168,7 @@ reference!(half_sip, u32, [5, 8, 13, 7, 16, 16], [0, 0, 0x6c79_6765, 0x7465_6462
 fn both_hashes_agree_with_the_definition_at_every_length() {
     let key64 = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
     let key32 = [0x0302_0100, 0x0706_0504];
-    // The paper's appendix A: SipHash-2-4 of 15 bytes.
+    // The paper's example: SipHash-2-4 of 15 bytes.
     let paper = sip(2, 4, key64, &count::<15>(), 0xff);
     assert_eq!(paper.into_iter().fold(0, |x, v| x ^ v), 0xa129_ca61_49be_45e5);
     let input = count::<300>();
