@@ -1,4 +1,4 @@
-//! Router-grade packet scheduling as a library.
+#![doc = include_str!("../README.md")]
 #![no_std]
 #![deny(
     clippy::indexing_slicing,

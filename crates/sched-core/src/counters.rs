@@ -167,7 +167,7 @@ impl Ledger {
     /// Whether a packet of `len` bytes fits beside what is queued.
     pub(crate) const fn has_room(&self, len: u32) -> bool {
         self.held.packets < self.limits.packets
-            && len <= self.limits.bytes.saturating_sub(self.held.bytes)
+            && len <= self.limits.bytes.wrapping_sub(self.held.bytes)
     }
 
     /// Whether a packet of `len` bytes would fit if nothing else were queued.
