@@ -2,8 +2,8 @@
 
 use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
-    Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestQueueDrop, Queue,
-    RankedFlow, Scheduler, ShortestQueue, Slot,
+    Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestQueueDrop, Qfq,
+    QfqConfig, QfqFlow, Queue, RankedFlow, Scheduler, ShortestQueue, Slot,
 };
 use freeboard::{Hashed, Releasing};
 
@@ -14,8 +14,8 @@ use super::{Loop, Pattern};
 pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number.
-pub(crate) const NAMES: [&str; 7] =
-    ["null", "fifo", "drr", "drr_sparse", "drr_lqd", "sqf_lqd", "hashed_drr"];
+pub(crate) const NAMES: [&str; 9] =
+    ["null", "fifo", "drr", "drr_sparse", "drr_lqd", "sqf_lqd", "qfq", "qfq_mixed", "hashed_drr"];
 
 /// The longest packet of the workloads.
 const MTU: u32 = 1_500;
@@ -43,6 +43,17 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             add_all(&mut order, flows, ());
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
         }
+        "qfq" => {
+            let queues = table(flows, Queue::EMPTY);
+            let order = qfq(flows, |_| 1);
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+        }
+        // Weights 1, 2, 4, 8, 16 in turn.
+        "qfq_mixed" => {
+            let queues = table(flows, Queue::EMPTY);
+            let order = qfq(flows, |flow| 1 << (flow % 5));
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+        }
         "hashed_drr" => {
             // Twice as many queues as flows, so that nearly all flows have one of their own.
             let count = (2 * flows).next_power_of_two().max(8);
@@ -64,6 +75,15 @@ fn drr(flows: usize) -> Drr<Box<[DrrFlow]>> {
     let mut drr = Drr::new(table(flows, DrrFlow::EMPTY), MTU).expect("an MTU");
     drr.add_all(MTU).expect("a quantum of one MTU");
     drr
+}
+
+fn qfq(flows: usize, weight: impl Fn(u32) -> u32) -> Qfq<Box<[QfqFlow]>> {
+    let mut qfq = Qfq::new(table(flows, QfqFlow::EMPTY), MTU).expect("an MTU");
+    for flow in 0..flows as u32 {
+        let config = QfqConfig { weight: weight(flow), max_len: MTU };
+        qfq.configure(FlowId(flow), config, None).expect("a valid weight");
+    }
+    qfq
 }
 
 fn add_all<O: FlowScheduler>(order: &mut O, flows: usize, config: O::Config) {
