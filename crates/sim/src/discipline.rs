@@ -33,6 +33,9 @@ pub trait Bottleneck: Scheduler {
     /// The line.
     fn line(&self) -> &Shaper;
 
+    /// What a packet is on the line.
+    fn overhead(&self) -> Overhead;
+
     /// How lookups of flows by hash have ended so far; `None` where flows are not told apart.
     fn lookups(&self) -> Option<flowhash::Counts>;
 }
@@ -40,6 +43,10 @@ pub trait Bottleneck: Scheduler {
 impl<S: Table<Slot>> Bottleneck for Shaped<Fifo<S>> {
     fn line(&self) -> &Shaper {
         self.line()
+    }
+
+    fn overhead(&self) -> Overhead {
+        self.overhead()
     }
 
     fn lookups(&self) -> Option<flowhash::Counts> {
@@ -56,6 +63,10 @@ where
 {
     fn line(&self) -> &Shaper {
         self.line()
+    }
+
+    fn overhead(&self) -> Overhead {
+        self.overhead()
     }
 
     fn lookups(&self) -> Option<flowhash::Counts> {
@@ -82,15 +93,15 @@ impl Discipline {
 
     /// An empty queue of this discipline in front of `line`, all flows alike.
     ///
-    /// Handles are numbered up to `limit`, inclusively: the arrival that overflows the limit has one
-    /// too. `max_len` is the longest packet in bytes; outside `1..=`[`Discipline::MAX_LEN`] it
+    /// Handles are numbered up to `limits.packets`, inclusively: the arrival that overflows the limit
+    /// has one too. `max_len` is the longest packet in bytes; outside `1..=`[`Discipline::MAX_LEN`] it
     /// counts as the nearest within. Longer packets are rejected, except by a FIFO.
     #[must_use]
     pub fn behind(
         self,
         line: Shaper,
         link: Overhead,
-        limit: u32,
+        limits: Limits,
         max_len: u32,
     ) -> Box<dyn Bottleneck> {
         let max_len = max_len.clamp(1, Self::MAX_LEN);
@@ -98,39 +109,42 @@ impl Discipline {
         let within = "every flow is below QUEUES and the length was clamped";
         match self {
             Self::Fifo => {
-                let fifo = Fifo::tail_drop(slots(limit), Limits::packets(limit));
+                let fifo = Fifo::tail_drop(slots(limits), limits);
                 Box::new(Shaped::new(fifo, line, link))
             }
             Self::Drr => {
                 let mut drr = Drr::new(vec![DrrFlow::EMPTY; flows], max_len).expect(within);
                 drr.add_all(max_len).expect(within);
-                Box::new(Shaped::new(hashed(longest_dropped(drr), limit), line, link))
+                Box::new(Shaped::new(hashed(longest_dropped(drr), limits), line, link))
             }
             Self::Sqf => {
                 let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
                 for flow in 0..QUEUES {
                     sqf.configure(FlowId(flow), (), None).expect(within);
                 }
-                Box::new(Shaped::new(hashed(sqf, limit), line, link))
+                Box::new(Shaped::new(hashed(sqf, limits), line, link))
             }
         }
     }
 }
 
-fn slots(limit: u32) -> Vec<Slot> {
-    vec![Slot::EMPTY; limit as usize + 1]
+fn slots(limits: Limits) -> Vec<Slot> {
+    vec![Slot::EMPTY; limits.packets as usize + 1]
 }
 
 fn longest_dropped<O: FlowScheduler>(order: O) -> LongestQueueDrop<O, Vec<LongestFlow>> {
     LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; QUEUES as usize])
 }
 
-fn hashed<O: FlowScheduler>(order: O, limit: u32) -> Hashed<O, Vec<Line>, Vec<Queue>, Vec<Slot>> {
+fn hashed<O: FlowScheduler>(
+    order: O,
+    limits: Limits,
+) -> Hashed<O, Vec<Line>, Vec<Queue>, Vec<Slot>> {
     let lines = vec![Line::EMPTY; QUEUES.div_ceil(8) as usize];
     let table = flowhash::Table::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
         .expect("a power of two, and eight queues a line");
     let queues = vec![Queue::EMPTY; QUEUES as usize];
-    Hashed::new(Releasing::new(order, table), queues, slots(limit), Limits::packets(limit))
+    Hashed::new(Releasing::new(order, table), queues, slots(limits), limits)
 }
 
 impl fmt::Display for Discipline {
@@ -191,7 +205,7 @@ mod tests {
             (Discipline::Sqf, (0, DropReason::Overflow), vec![4, 5, 1, 2, 3]),
         ] {
             let line = Shaper::new(Rate::UNLIMITED);
-            let mut queue = discipline.behind(line, Overhead::RAW, 5, 1_500);
+            let mut queue = discipline.behind(line, Overhead::RAW, Limits::packets(5), 1_500);
             let mut lost = Vec::new();
             let sink = &mut |packet: Packet, why| lost.push((packet.handle, why));
             let burst = [(0, 1_000), (0, 1_000), (0, 1_000), (0, 1_000), (1, 100), (1, 100)];
@@ -210,7 +224,7 @@ mod tests {
         for discipline in Discipline::ALL {
             for max_len in [0, u32::MAX] {
                 let line = Shaper::new(Rate::UNLIMITED);
-                let mut queue = discipline.behind(line, Overhead::RAW, 5, max_len);
+                let mut queue = discipline.behind(line, Overhead::RAW, Limits::packets(5), max_len);
                 let sink = &mut |_, _| unreachable!("there is room");
                 assert!(queue.enqueue(Nanos(0), FlowId(9), Packet::new(5, 1), sink).is_ok());
             }
@@ -221,7 +235,7 @@ mod tests {
     fn lookups_are_counted_where_flows_are_told_apart() {
         for discipline in Discipline::ALL {
             let line = Shaper::new(Rate::UNLIMITED);
-            let mut queue = discipline.behind(line, Overhead::RAW, 5, 1_500);
+            let mut queue = discipline.behind(line, Overhead::RAW, Limits::packets(5), 1_500);
             let flows = [7, 7, 8].map(FlowId).into_iter();
             let burst: Vec<_> = flows.zip((0..).map(|handle| Packet::new(handle, 9))).collect();
             queue.enqueue_burst(Nanos(0), &burst, &mut |_, _| unreachable!("there is room"));

@@ -18,12 +18,15 @@ mod device;
 
 use core::fmt;
 use core::net::{Ipv4Addr, SocketAddrV4};
+use std::collections::VecDeque;
 
 use freeboard::sched_core::Nanos;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
-use smoltcp::socket::{tcp, udp};
+use smoltcp::socket::{Socket, tcp, udp};
 use smoltcp::time::Instant;
-use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr, IpEndpoint};
+use smoltcp::wire::{
+    HardwareAddress, IpAddress, IpCidr, IpEndpoint, IpProtocol, Ipv4Packet, TcpPacket,
+};
 
 use device::Wire;
 
@@ -44,11 +47,22 @@ pub struct Buffers {
     pub receive: usize,
 }
 
+/// A port that takes connections.
+struct Listener {
+    port: u16,
+    buffers: Buffers,
+    /// Connections nobody has accepted yet.
+    begun: VecDeque<Tcp>,
+}
+
 /// One address, one stack, its sockets.
 pub struct Host {
     address: Ipv4Addr,
     stack: Interface,
     sockets: SocketSet<'static>,
+    listeners: Vec<Listener>,
+    /// Arrived, not yet read.
+    inbox: VecDeque<Vec<u8>>,
     wire: Wire,
     /// The next local port for a connection from here.
     next_port: u16,
@@ -74,7 +88,8 @@ impl Host {
             let _ = addresses.push(IpCidr::new(IpAddress::Ipv4(address), 0));
         });
         let sockets = SocketSet::new(Vec::new());
-        Self { address, stack, sockets, wire, next_port: FIRST_DYNAMIC_PORT }
+        let (listeners, inbox, next_port) = (Vec::new(), VecDeque::new(), FIRST_DYNAMIC_PORT);
+        Self { address, stack, sockets, listeners, inbox, wire, next_port }
     }
 
     /// The host's address.
@@ -94,13 +109,14 @@ impl Host {
         Tcp(self.sockets.add(socket))
     }
 
-    /// Waits for one connection to `port`. A server that wants several keeps several of these.
-    pub fn listen(&mut self, port: u16, buffers: Buffers) -> Tcp {
-        let mut socket = tcp_socket(buffers);
-        // Cannot fail: the socket is new, and no caller listens on port 0.
-        let begun = socket.listen(port);
-        debug_assert!(begun.is_ok(), "{begun:?}");
-        Tcp(self.sockets.add(socket))
+    /// Takes connections to `port` from now on; [`Host::accept`] hands them out.
+    pub fn listen(&mut self, port: u16, buffers: Buffers) {
+        self.listeners.push(Listener { port, buffers, begun: VecDeque::new() });
+    }
+
+    /// The next connection to `port` that has begun, its handshake perhaps unfinished.
+    pub fn accept(&mut self, port: u16) -> Option<Tcp> {
+        self.listeners.iter_mut().find(|listener| listener.port == port)?.begun.pop_front()
     }
 
     /// Opens `port` for datagrams.
@@ -115,12 +131,6 @@ impl Host {
         let begun = socket.bind(port);
         debug_assert!(begun.is_ok(), "{begun:?}");
         Udp(self.sockets.add(socket))
-    }
-
-    /// Whether a listening socket is still waiting.
-    #[must_use]
-    pub fn is_listening(&self, socket: Tcp) -> bool {
-        self.tcp(socket).is_listening()
     }
 
     /// Whether data may be written: the connection stands and this side has not finished.
@@ -212,12 +222,59 @@ impl Host {
 
     /// A packet arrives from the network; the next [`Host::poll`] reads it.
     pub fn receive(&mut self, packet: Vec<u8>) {
-        self.wire.arrived.push_back(packet);
+        self.inbox.push_back(packet);
     }
 
     /// Reads what has arrived, lets timers fire, and makes packets of what sockets may send.
     pub fn poll(&mut self, now: Nanos) {
-        self.stack.poll(instant(now), &mut self.wire, &mut self.sockets);
+        let now = instant(now);
+        while let Some(packet) = self.inbox.pop_front() {
+            let opened = self.open_for(&packet);
+            self.wire.arrived = Some(packet);
+            self.stack.poll_ingress_single(now, &mut self.wire, &mut self.sockets);
+            if let Some((listener, socket)) = opened {
+                if self.tcp(socket).is_listening() {
+                    self.remove(socket); // the stack did not take the packet
+                } else {
+                    self.listeners[listener].begun.push_back(socket);
+                }
+            }
+        }
+        self.stack.poll(now, &mut self.wire, &mut self.sockets);
+    }
+
+    /// A socket for the connection that `packet` wants to open, and the index of its listener.
+    ///
+    /// A listening socket exists only while the packet that it is for is read: smoltcp gives a SYN to
+    /// the first socket that would take it, and a SYN repeated because the line is slow must reach
+    /// the connection it has opened already, not open another.
+    fn open_for(&mut self, packet: &[u8]) -> Option<(usize, Tcp)> {
+        let ip = Ipv4Packet::new_checked(packet).ok()?;
+        let from = ip.src_addr();
+        if ip.next_header() != IpProtocol::Tcp {
+            return None;
+        }
+        let segment = TcpPacket::new_checked(ip.payload()).ok()?;
+        if !segment.syn() || segment.ack() {
+            return None;
+        }
+        let port = segment.dst_port();
+        let from = IpEndpoint::new(IpAddress::Ipv4(from), segment.src_port());
+        let index = self.listeners.iter().position(|listener| listener.port == port)?;
+        let known = self.sockets.iter().any(|(_, socket)| match socket {
+            Socket::Tcp(socket) => {
+                socket.remote_endpoint() == Some(from)
+                    && socket.local_endpoint().is_some_and(|local| local.port == port)
+            }
+            Socket::Udp(_) => false,
+        });
+        if known {
+            return None;
+        }
+        let mut socket = tcp_socket(self.listeners[index].buffers);
+        // Cannot fail: the socket is new, and a packet to port 0 has no listener.
+        socket.listen(port).ok()?;
+        Some((index, Tcp(self.sockets.add(socket))))
     }
 
     /// The packets made since the last call, in order.
@@ -291,8 +348,10 @@ mod tests {
     #[test]
     fn a_stream_arrives_as_written_and_ends_on_both_sides() {
         let (mut a, mut b) = pair();
-        let server = b.listen(80, BUFFERS);
+        b.listen(80, BUFFERS);
         let client = a.connect(SocketAddrV4::new(b.address(), 80), BUFFERS);
+        settle(Nanos::ZERO, &mut a, &mut b);
+        let server = b.accept(80).unwrap();
         let data: Vec<u8> = (0..50_000_u32).map(|i| (i % 251) as u8).collect();
         let (mut written, mut read, mut now) = (0, Vec::new(), Nanos::ZERO);
         while read.len() < data.len() {
@@ -336,6 +395,35 @@ mod tests {
         let mut got = Vec::new();
         b.receive_from(to, |payload| got.push(payload.to_vec()));
         assert_eq!(got, [[7; 160]]);
+    }
+
+    /// Goal: a handshake slower than the first timeout of 1 s ends in one connection. Method: the
+    /// server gets the SYN and its repetition before anything comes back.
+    #[test]
+    fn a_repeated_syn_opens_no_second_connection() {
+        let (mut a, mut b) = pair();
+        b.listen(80, BUFFERS);
+        let client = a.connect(SocketAddrV4::new(b.address(), 80), BUFFERS);
+        for now in [Nanos::ZERO, Nanos::from_secs(1)] {
+            a.poll(now);
+            a.take_sent().into_iter().for_each(|packet| b.receive(packet));
+        }
+        settle(Nanos::from_secs(2), &mut a, &mut b);
+        let server = b.accept(80).unwrap();
+        assert_eq!(b.accept(80), None);
+        assert_eq!(a.write(client, b"hello"), 5);
+        settle(Nanos::from_secs(2), &mut a, &mut b);
+        let mut read = Vec::new();
+        assert_eq!((b.read(server, &mut read), read.as_slice()), (5, &b"hello"[..]));
+    }
+
+    #[test]
+    fn a_connection_to_a_port_without_a_listener_is_refused() {
+        let (mut a, mut b) = pair();
+        let client = a.connect(SocketAddrV4::new(b.address(), 81), BUFFERS);
+        b.listen(80, BUFFERS);
+        settle(Nanos::ZERO, &mut a, &mut b);
+        assert!(a.is_over(client));
     }
 
     /// RFC 6298 §2: without an answer, the SYN is repeated after 1 s, then after 2 s more.

@@ -10,9 +10,13 @@
 //! - [`rng`]: one seed, one named stream per source
 //! - [`source`]: what sends without listening: constant rate, calls, on–off
 //! - [`capture`]: what sent once and was recorded: pcap and pcapng
+//! - [`app`]: what listens: file transfers, web pages; and the packets of calls and video
 //! - [`host`]: TCP/IP hosts, with smoltcp inside
 //! - [`discipline`]: the schedulers by name, behind a line
+//! - [`link`]: buffers, hash, queue, rate and delay of one direction of a line
+//! - [`network`]: hosts on both sides of a line, and the loop that moves time
 //! - [`replay`]: a capture through hash, scheduler and shaper
+//! - [`scenario`]: whole experiments
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and what a caller hears
 //! - [`figure`]: a table as text, for the diff; a chart as SVG, for the eye
 //! - [`notation`]: how rates are written on a command line
@@ -22,15 +26,19 @@
 //! - [`reference`](mod@reference): each discipline's naive twin, written from its definition
 //! - [`history`]: one language of operations, and a match of two sides that must agree
 
+pub mod app;
 pub mod capture;
 pub mod discipline;
 pub mod event;
 pub mod figure;
 pub mod history;
 pub mod host;
+pub mod link;
 pub mod measure;
+pub mod network;
 pub mod notation;
 pub mod reference;
 pub mod replay;
 pub mod rng;
+pub mod scenario;
 pub mod source;

@@ -16,7 +16,7 @@ mod text;
 use std::collections::HashMap;
 
 use freeboard::flowhash::{self, FlowKey, Labels, SipHash13, parse};
-use freeboard::sched_core::{Counters, Ecn, FlowId, Nanos, Packet, Volume};
+use freeboard::sched_core::{Counters, Ecn, FlowId, Limits, Nanos, Packet, Volume};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 
 use crate::capture::{self, Link};
@@ -118,7 +118,12 @@ impl Gateway {
         let secret = u128::from(stream.bits()) << 64 | u128::from(stream.bits());
         Self {
             hasher: SipHash13::new(secret.to_le_bytes()),
-            queue: setup.discipline.behind(line, Overhead::RAW, setup.limit, longest),
+            queue: setup.discipline.behind(
+                line,
+                Overhead::RAW,
+                Limits::packets(setup.limit),
+                longest,
+            ),
             now: begin,
             flows: Vec::new(),
             index: HashMap::new(),

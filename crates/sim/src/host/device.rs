@@ -1,16 +1,15 @@
-//! The only file that knows smoltcp's device trait: two lists of packets for a network card.
-
-use std::collections::VecDeque;
+//! The only file that knows smoltcp's device trait: a packet and a list of packets for a network
+//! card.
 
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
-/// Packets that have arrived and packets that want to leave. Never full: whether a packet finds
+/// The packet to be read next and the packets that want to leave. Never full: whether a packet finds
 /// room is decided by the queue at the line, packet by packet. (A device that says "full" starves
 /// all but the first socket, because smoltcp's egress begins at socket 0 each time.)
 #[derive(Debug, Default)]
 pub(super) struct Wire {
-    pub(super) arrived: VecDeque<Vec<u8>>,
+    pub(super) arrived: Option<Vec<u8>>,
     pub(super) sent: Vec<Vec<u8>>,
 }
 
@@ -22,7 +21,7 @@ impl Device for Wire {
     type TxToken<'a> = Leaving<'a>;
 
     fn receive(&mut self, _now: Instant) -> Option<(Arrived, Leaving<'_>)> {
-        let packet = self.arrived.pop_front()?;
+        let packet = self.arrived.take()?;
         Some((Arrived(packet), Leaving(&mut self.sent)))
     }
 

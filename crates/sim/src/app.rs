@@ -1,0 +1,12 @@
+//! What runs on hosts: file transfers, web pages, calls and video.
+//!
+//! Closed-loop traffic, which listens to the network and adapts, lives here together with the packets
+//! of open-loop traffic ([`crate::source`]). Everything is measured where it is received.
+
+mod bulk;
+mod media;
+mod web;
+
+pub use bulk::{BulkReceiver, BulkSender};
+pub use media::{Media, Packetised};
+pub use web::{Browser, Load, Page, WebServer};

@@ -1,0 +1,196 @@
+//! One direction of a line: buffers, the queue under test, a rate and a delay.
+//!
+//! Packets come as bytes. They are parsed and hashed with a secret key, lie in a [`Pool`] while a
+//! [`Scheduler`] holds their handles, and leave as bytes when the shaper in front of the scheduler
+//! lets them. The shaper has the rate of the line, so a packet that leaves at an instant has its
+//! last bit on the line when its wire length is paid, and arrives a propagation delay later.
+
+mod pool;
+
+use core::fmt;
+
+use freeboard::flowhash::{FlowHasher, SipHash13, parse};
+use freeboard::sched_core::{DropReason, DropSink, FlowId, Imbalance, Nanos, Packet};
+
+use crate::discipline::Bottleneck;
+
+pub use pool::Pool;
+
+/// One direction of a line.
+pub struct Link {
+    /// Its flow ids are the 32-bit hashes of flow keys.
+    queue: Box<dyn Bottleneck>,
+    pool: Pool,
+    hasher: SipHash13,
+    delay: Nanos,
+    books: Books,
+}
+
+/// What has happened to the packets of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    /// Packets that came.
+    pub entered: u64,
+    /// Packets that left onto the line.
+    pub left: u64,
+    /// Packets the scheduler dropped after it had accepted them, in the order of
+    /// [`DropReason::ALL`].
+    pub dropped: [u64; DropReason::COUNT],
+    /// Packets the scheduler did not accept.
+    pub rejected: u64,
+    /// Packets for which there was no buffer.
+    pub no_buffer: u64,
+}
+
+impl Books {
+    /// Packets that came and did not and will not leave.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.dropped.iter().sum::<u64>() + self.rejected + self.no_buffer
+    }
+}
+
+/// A packet on the line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnTheWay {
+    /// When its last bit is at the far end.
+    pub arrives: Nanos,
+    /// The packet.
+    pub bytes: Vec<u8>,
+}
+
+/// Frees the buffers of dropped packets.
+struct Free<'a> {
+    pool: &'a mut Pool,
+    books: &'a mut Books,
+}
+
+impl DropSink for Free<'_> {
+    fn dropped(&mut self, packet: Packet, reason: DropReason) {
+        // A handle that is not in the pool is not counted, and the recount finds the difference.
+        if self.pool.take(packet.handle).is_some() {
+            match self.books.dropped.get_mut(reason as usize) {
+                Some(count) => *count += 1,
+                None => self.books.rejected += 1,
+            }
+        }
+    }
+}
+
+impl Link {
+    /// A link with the rate and framing of `queue`. `buffers` is how many handles the queue knows;
+    /// `key` is the secret of the flow hash; `delay` is how long a bit travels.
+    #[must_use]
+    pub fn new(queue: Box<dyn Bottleneck>, buffers: u32, key: [u8; 16], delay: Nanos) -> Self {
+        let hasher = SipHash13::new(key);
+        Self { queue, pool: Pool::new(buffers), hasher, delay, books: Books::default() }
+    }
+
+    /// A raw IP packet comes to the queue.
+    pub fn enter(&mut self, now: Nanos, bytes: Vec<u8>) {
+        self.books.entered += 1;
+        let flow = FlowId(self.hasher.hash(parse::ip(&bytes).key.to_bytes().as_ref()));
+        // No packet is longer than an IP packet can be.
+        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let Ok(handle) = self.pool.put(bytes) else {
+            self.books.no_buffer += 1;
+            return;
+        };
+        let free = &mut Free { pool: &mut self.pool, books: &mut self.books };
+        if let Err(rejected) = self.queue.enqueue(now, flow, Packet::new(handle, len), free) {
+            self.pool.take(rejected.packet.handle);
+            self.books.rejected += 1;
+        }
+    }
+
+    /// The packet that leaves at `now`, if the line is free and there is one.
+    pub fn leave(&mut self, now: Nanos) -> Option<OnTheWay> {
+        let free = &mut Free { pool: &mut self.pool, books: &mut self.books };
+        let packet = self.queue.dequeue(now, free)?;
+        let bytes = self.pool.take(packet.handle)?;
+        self.books.left += 1;
+        let wire_len = self.queue.overhead().wire_len(packet.len);
+        let arrives = now.plus(self.queue.line().rate().time_of(wire_len)).plus(self.delay);
+        Some(OnTheWay { arrives, bytes })
+    }
+
+    /// When [`Link::leave`] is worth repeating; `None`: not before a packet enters.
+    #[must_use]
+    pub fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.queue.poll_at(now)
+    }
+
+    /// The queue, with the line it is behind.
+    #[must_use]
+    pub fn queue(&self) -> &dyn Bottleneck {
+        &*self.queue
+    }
+
+    /// What has happened to the packets.
+    #[must_use]
+    pub const fn books(&self) -> Books {
+        self.books
+    }
+
+    /// Counts anew: every packet that came has left, was lost, or is in a buffer and in the queue.
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    pub fn recount(&self) -> Result<(), Imbalance> {
+        self.queue.recount()?;
+        let held = self.pool.held() as u64;
+        let queued = u64::from(self.queue.backlog().packets);
+        Imbalance::check("packets in buffers", 0, queued, held)?;
+        let Books { entered, left, .. } = self.books;
+        Imbalance::check("packets that came", 0, entered, left + self.books.lost() + held)
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("books", &self.books).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freeboard::sched_core::{Fifo, Limits, Slot};
+    use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+
+    fn link(limits: Limits) -> Link {
+        let fifo = Fifo::head_drop([Slot::EMPTY; 4], limits);
+        let line = Shaper::new(Rate::megabits_per_second(1).unwrap());
+        let queue = Box::new(Shaped::new(fifo, line, Overhead::PPPOE_LLCSNAP));
+        Link::new(queue, 4, [0; 16], Nanos::from_millis(20))
+    }
+
+    /// 1,500 + 40 bytes are 33 cells, 1,749 bytes or 13.992 ms; 40 + 40 are two cells, 0.848 ms.
+    #[test]
+    fn a_packet_arrives_when_its_last_cell_has_travelled() {
+        let mut link = link(Limits::NONE);
+        for len in [1_500, 40] {
+            link.enter(Nanos::ZERO, vec![0; len]);
+        }
+        let first = link.leave(Nanos::ZERO).unwrap();
+        assert_eq!((first.arrives, first.bytes.len()), (Nanos::from_micros(33_992), 1_500));
+        assert_eq!(link.leave(Nanos::ZERO), None);
+        let free = link.poll_at(Nanos::ZERO).unwrap();
+        assert_eq!(free, Nanos::from_micros(13_992));
+        assert_eq!(link.leave(free).unwrap().arrives, Nanos::from_micros(13_992 + 20_848));
+        assert_eq!(link.poll_at(free), None);
+        assert_eq!(link.recount(), Ok(()));
+    }
+
+    #[test]
+    fn buffers_of_lost_packets_are_free_again() {
+        let mut link = link(Limits::bytes(1_000));
+        for len in [600, 1_001, 600, 400, 1] {
+            link.enter(Nanos::ZERO, vec![0; len]);
+        }
+        let books = link.books();
+        assert_eq!((books.entered, books.rejected, books.lost()), (5, 1, 3));
+        assert_eq!(books.dropped[DropReason::Overflow as usize], 2);
+        assert_eq!(link.recount(), Ok(()));
+    }
+}

@@ -1,0 +1,55 @@
+//! The buffers of a queue: the number of a buffer is the handle of the packet in it.
+
+/// Buffers for a fixed number of packets.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    buffers: Vec<Option<Vec<u8>>>,
+    /// The numbers of the empty buffers, and only those; the last is used next.
+    empty: Vec<u32>,
+}
+
+impl Pool {
+    /// `buffers` empty buffers.
+    #[must_use]
+    pub fn new(buffers: u32) -> Self {
+        Self { buffers: vec![None; buffers as usize], empty: (0..buffers).rev().collect() }
+    }
+
+    /// Puts a packet into an empty buffer and returns its number; hands the packet back if there is
+    /// none.
+    pub fn put(&mut self, packet: Vec<u8>) -> Result<u32, Vec<u8>> {
+        let Some(handle) = self.empty.pop() else { return Err(packet) };
+        self.buffers[handle as usize] = Some(packet);
+        Ok(handle)
+    }
+
+    /// Takes the packet out of a buffer; `None` if it is empty or does not exist.
+    pub fn take(&mut self, handle: u32) -> Option<Vec<u8>> {
+        let packet = self.buffers.get_mut(handle as usize)?.take()?;
+        self.empty.push(handle);
+        Some(packet)
+    }
+
+    /// Buffers that hold a packet.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.buffers.len() - self.empty.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_comes_out_once_and_its_buffer_is_free_again() {
+        let mut pool = Pool::new(2);
+        let first = pool.put(vec![1]).unwrap();
+        let second = pool.put(vec![2]).unwrap();
+        assert_ne!(first, second);
+        assert_eq!(pool.put(vec![3]), Err(vec![3]));
+        assert_eq!(pool.take(first), Some(vec![1]));
+        assert_eq!((pool.take(first), pool.take(99), pool.held()), (None, None, 1));
+        assert_eq!(pool.put(vec![4]), Ok(first));
+    }
+}

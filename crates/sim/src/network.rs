@@ -1,0 +1,248 @@
+//! Hosts on both sides of one access line, and the loop that moves simulated time.
+//!
+//! ```text
+//! home hosts ─▶ uplink:   buffers, queue under test, shaper ─▶ delay ─▶ hosts on the Internet
+//! home hosts ◀─ delay ◀─ shaper, queue, buffers  :downlink  ◀─ hosts on the Internet
+//! ```
+//!
+//! Between a host and its end of the line there is neither delay nor loss. Only hosts that are due
+//! are polled: a timer of their stack, a wish of their application, or a packet.
+
+use core::fmt;
+use core::net::Ipv4Addr;
+use std::collections::BTreeMap;
+
+use freeboard::sched_core::{Imbalance, Nanos};
+
+use crate::event::EventQueue;
+use crate::host::Host;
+use crate::link::Link;
+
+/// What runs on a host.
+pub trait Application {
+    /// Acts at `now`: reads and writes the sockets of `host`. Called whenever the host is polled,
+    /// for whatever reason, at least once at the beginning. Returns when it wants to act even if no
+    /// packet arrives.
+    fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos>;
+}
+
+/// Which end of the access line a host is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Behind the home gateway: sends into the uplink.
+    Home,
+    /// On the Internet: sends into the downlink.
+    Internet,
+}
+
+/// One host of a network, in the order in which they were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeId(usize);
+
+#[derive(Debug)]
+struct Node<A> {
+    host: Host,
+    application: A,
+    side: Side,
+    /// The instant of the one timer event that counts; others of this node are stale.
+    due: Option<Nanos>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    Up,
+    Down,
+}
+
+#[derive(Debug)]
+enum Event {
+    Timer(NodeId),
+    LineFree(Direction),
+    Arrival(NodeId, Vec<u8>),
+}
+
+/// A link and the instant of the one event that counts for it.
+#[derive(Debug)]
+struct Line {
+    link: Link,
+    due: Option<Nanos>,
+}
+
+/// Hosts, applications `A`, and the line between them.
+pub struct Network<A> {
+    nodes: Vec<Node<A>>,
+    routes: BTreeMap<Ipv4Addr, NodeId>,
+    up: Line,
+    down: Line,
+    events: EventQueue<Event>,
+    /// Packets on the lines, which have left one end and not reached the other.
+    on_the_way: u64,
+    /// Packets that have reached a host.
+    arrived: u64,
+    /// Packets to an address that no host has.
+    strays: u64,
+}
+
+/// Sees every packet that leaves the uplink's queue, with the instant at which it does.
+pub type Tap<'a> = &'a mut dyn FnMut(Nanos, &[u8]);
+
+impl<A: Application> Network<A> {
+    /// A network without hosts.
+    #[must_use]
+    pub fn new(up: Link, down: Link) -> Self {
+        Self {
+            nodes: Vec::new(),
+            routes: BTreeMap::new(),
+            up: Line { link: up, due: None },
+            down: Line { link: down, due: None },
+            events: EventQueue::new(),
+            on_the_way: 0,
+            arrived: 0,
+            strays: 0,
+        }
+    }
+
+    /// Adds a host, whose application acts for the first time when the network runs next.
+    pub fn add(&mut self, side: Side, host: Host, application: A) -> NodeId {
+        let id = NodeId(self.nodes.len());
+        let now = self.events.now();
+        self.routes.insert(host.address(), id);
+        self.nodes.push(Node { host, application, side, due: Some(now) });
+        self.events.schedule(now, Event::Timer(id));
+        id
+    }
+
+    /// What runs on a host.
+    #[must_use]
+    pub fn application(&self, node: NodeId) -> &A {
+        &self.nodes[node.0].application
+    }
+
+    /// The uplink.
+    #[must_use]
+    pub const fn uplink(&self) -> &Link {
+        &self.up.link
+    }
+
+    /// The downlink.
+    #[must_use]
+    pub const fn downlink(&self) -> &Link {
+        &self.down.link
+    }
+
+    /// Lets everything happen that is due at `end` or before.
+    pub fn run_until(&mut self, end: Nanos, tap: Tap<'_>) {
+        while let Some((now, event)) = self.events.pop_until(end) {
+            match event {
+                Event::Timer(id) => {
+                    if self.nodes[id.0].due == Some(now) {
+                        self.nodes[id.0].due = None;
+                        self.wake(now, id, tap);
+                    }
+                }
+                Event::LineFree(direction) => {
+                    let line = self.line(direction);
+                    if line.due == Some(now) {
+                        line.due = None;
+                        self.serve(now, direction, tap);
+                    }
+                }
+                Event::Arrival(id, packet) => {
+                    self.on_the_way -= 1;
+                    self.arrived += 1;
+                    self.nodes[id.0].host.receive(packet);
+                    self.wake(now, id, tap);
+                }
+            }
+        }
+    }
+
+    /// Counts anew: both queues, and every packet that left a queue is on the way or has arrived.
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    pub fn recount(&self) -> Result<(), Imbalance> {
+        self.up.link.recount()?;
+        self.down.link.recount()?;
+        let left = self.up.link.books().left + self.down.link.books().left;
+        Imbalance::check("packets that left", 0, left, self.on_the_way + self.arrived)?;
+        Imbalance::check("packets to nobody", 0, 0, self.strays)
+    }
+
+    fn line(&mut self, direction: Direction) -> &mut Line {
+        match direction {
+            Direction::Up => &mut self.up,
+            Direction::Down => &mut self.down,
+        }
+    }
+
+    /// Polls a host, lets its application act, and sends what both have made.
+    fn wake(&mut self, now: Nanos, id: NodeId, tap: Tap<'_>) {
+        let node = &mut self.nodes[id.0];
+        node.host.poll(now);
+        let wish = node.application.act(now, &mut node.host);
+        node.host.poll(now);
+        let timer = node.host.poll_at(now);
+        // Later than now, so that no host can stop the clock: its own is in microseconds.
+        let next = wish.into_iter().chain(timer).min();
+        let next = next.map(|at| at.max(now.plus(Nanos::from_micros(1))));
+        if let Some(at) = next
+            && node.due != Some(at)
+        {
+            node.due = Some(at);
+            self.events.schedule(at, Event::Timer(id));
+        } else if next.is_none() {
+            node.due = None;
+        }
+        let (packets, direction) = match node.side {
+            Side::Home => (node.host.take_sent(), Direction::Up),
+            Side::Internet => (node.host.take_sent(), Direction::Down),
+        };
+        for packet in packets {
+            self.line(direction).link.enter(now, packet);
+            self.serve(now, direction, tap);
+        }
+    }
+
+    /// Sends what may leave a queue at `now` and makes sure that the rest is sent later.
+    fn serve(&mut self, now: Nanos, direction: Direction, tap: Tap<'_>) {
+        while let Some(packet) = self.line(direction).link.leave(now) {
+            if direction == Direction::Up {
+                tap(now, &packet.bytes);
+            }
+            match destination(&packet.bytes).and_then(|to| self.routes.get(&to)) {
+                Some(&id) => {
+                    self.on_the_way += 1;
+                    self.events.schedule(packet.arrives, Event::Arrival(id, packet.bytes));
+                }
+                None => self.strays += 1,
+            }
+        }
+        let line = self.line(direction);
+        let next = line.link.poll_at(now);
+        if next == line.due {
+            return;
+        }
+        line.due = next;
+        if let Some(at) = next {
+            self.events.schedule(at, Event::LineFree(direction));
+        }
+    }
+}
+
+impl<A> fmt::Debug for Network<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Network")
+            .field("hosts", &self.nodes.len())
+            .field("now", &self.events.now())
+            .field("up", &self.up.link)
+            .field("down", &self.down.link)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The destination address of a raw IPv4 packet.
+fn destination(packet: &[u8]) -> Option<Ipv4Addr> {
+    let address: [u8; 4] = packet.get(16..20)?.try_into().ok()?;
+    Some(address.into())
+}

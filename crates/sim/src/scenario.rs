@@ -1,0 +1,3 @@
+//! Whole experiments: who sends what to whom over which line, and what is to be measured.
+
+pub mod home_gateway;

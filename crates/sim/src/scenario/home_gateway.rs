@@ -1,0 +1,418 @@
+//! The saturated uplink of a home gateway, with one queue after another.
+//!
+//! The experiment of S000 (Shortest Queue First in an ADSL gateway): uploads fill the uplink while
+//! somebody surfs, two people are on the phone and one sends video. Everything else (hosts, traffic,
+//! seeds, downlink) is the same for every queue under test.
+//!
+//! | | |
+//! |---|---|
+//! | line | 12 Mbit/s down, 1 Mbit/s up, 20 ms each way; IP bytes count unless a framing is set |
+//! | uplink buffer | 150,000 bytes, 100 packets of 1,500: within the 50–200 of S004 |
+//! | downlink | FIFO of 150,000 bytes, 100 ms at its rate |
+//! | uploads | eight TCP connections of eight hosts, without end, 64 KiB windows |
+//! | pages | one browser; in turn 30 kB in 5 parts and 600 kB in 40, then a pause of 1 s in the mean |
+//! | calls | two, G.711 both ways: 160 bytes of voice each 20 ms, 200 with headers, 80 kbit/s |
+//! | video | one, 1,000 bytes of picture each 20.8 ms, 1,040 with headers: 400 kbit/s |
+//!
+//! S000 does not give buffer, round-trip time, number of uploads or page contents; these are our
+//! choices within what S004 calls typical. The video asks for more than an equal share of the uplink
+//! (1 Mbit/s over eleven flows), so a fair queue cuts it down, while SQF serves it as long as its
+//! queue is shorter than those of the uploads.
+
+mod options;
+mod report;
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+
+use freeboard::sched_core::{Counters, Imbalance, Limits, Nanos};
+use freeboard::shaper::{Overhead, Rate, Shaper};
+
+use crate::app::{Browser, BulkReceiver, BulkSender, Load, Media, Packetised, Page, WebServer};
+use crate::discipline::Discipline;
+use crate::host::{Buffers, Host};
+use crate::link::{Books, Link};
+use crate::measure::delay::Delays;
+use crate::measure::emodel::{Call, Codec, JitterBuffer};
+use crate::measure::goodput::{Goodput, Loss};
+use crate::network::{Application, Network, NodeId, Side};
+use crate::rng::Streams;
+use crate::source::Cbr;
+
+pub use options::Options;
+pub use report::{chart, heading, table};
+
+/// What may be varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Simulated time in which packets are sent that count.
+    pub duration: Nanos,
+    /// What all random draws come from.
+    pub seed: u64,
+    /// Rate of the uplink.
+    pub uplink: Rate,
+    /// What a packet is on the line, both ways.
+    pub framing: Overhead,
+}
+
+impl Setup {
+    /// What is sent before this instant fills the queue and is not measured.
+    pub const WARM_UP: Nanos = Nanos::from_secs(5);
+}
+
+impl Default for Setup {
+    /// Five minutes at 1 Mbit/s of IP packets, seed 1.
+    fn default() -> Self {
+        Self { duration: Nanos::from_secs(300), seed: 1, uplink: UPLINK, framing: Overhead::RAW }
+    }
+}
+
+const fn megabits(mbps: u64) -> Rate {
+    match Rate::megabits_per_second(mbps) {
+        Ok(rate) => rate,
+        Err(_) => Rate::STOPPED,
+    }
+}
+
+const UPLINK: Rate = megabits(1);
+const DOWNLINK: Rate = megabits(12);
+const DELAY: Nanos = Nanos::from_millis(20);
+const BUFFER_BYTES: u32 = 150_000;
+/// So many packets that the byte limit always comes first: none here is below 40 bytes.
+const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
+/// One more than fit: the arrival that overflows the limit has a buffer too.
+const BUFFERS: u32 = LIMITS.packets + 1;
+/// The longest packet of a host.
+const MTU: u32 = 1_500;
+const UPLOADS: u8 = 8;
+const CALLS: u8 = 2;
+/// More than its part of the uplink's buffer, so that the buffer and not the window is the limit.
+const UPLOAD_BUFFERS: Buffers = Buffers { send: 1 << 16, receive: 65_535 };
+const UPLOAD_PORT: u16 = 8_001;
+const WEB_PORT: u16 = 80;
+const CALL_PORT: u16 = 5_004;
+const VIDEO_PORT: u16 = 5_006;
+const VIDEO_PAYLOAD: u32 = 1_000;
+/// 1,040 bytes with IP, UDP and RTP headers: 400 kbit/s.
+const VIDEO_PERIOD: Nanos = Nanos(20_800_000);
+/// The pages the browser loads in turn.
+const PAGES: [PageKind; 2] = [
+    PageKind { name: "small page (30 kB, 5 parts)", document: 10_000, objects: 4, object: 5_000 },
+    PageKind { name: "big page (600 kB, 40 parts)", document: 54_000, objects: 39, object: 14_000 },
+];
+
+struct PageKind {
+    name: &'static str,
+    document: u32,
+    objects: usize,
+    object: u32,
+}
+
+const PAUSE: Nanos = Nanos::from_secs(1);
+
+/// What one discipline made of the traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The discipline.
+    pub discipline: Discipline,
+    /// For each kind of page.
+    pub pages: [PageLoads; PAGES.len()],
+    /// From home: what the people on the Internet hear. One for each call.
+    pub calls: Vec<MediaStream>,
+    /// From home.
+    pub video: MediaStream,
+    /// Bits per second that reached the application, for each upload.
+    pub uploads: Vec<u64>,
+    /// The packets of the uplink's queue.
+    pub uplink: Books,
+    /// The books of the discipline itself.
+    pub counters: Counters,
+    /// The packets of the downlink's queue.
+    pub downlink: Books,
+    /// Whether every packet is accounted for.
+    pub recount: Result<(), Imbalance>,
+}
+
+impl Outcome {
+    /// The delays of all calls together.
+    #[must_use]
+    pub fn call_delays(&self) -> Delays {
+        self.calls.iter().flat_map(|call| call.delays().samples().to_vec()).collect()
+    }
+
+    /// The loss of all calls together.
+    #[must_use]
+    pub fn call_loss(&self) -> Loss {
+        let each = self.calls.iter().map(MediaStream::loss);
+        each.fold(Loss::default(), |sum, loss| Loss {
+            sent: sum.sent + loss.sent,
+            lost: sum.lost + loss.lost,
+        })
+    }
+
+    /// The mean opinion score of the call that sounds worst.
+    #[must_use]
+    pub fn worst_mos(&self) -> Option<f64> {
+        self.calls.iter().filter_map(|call| Some(call.rating()?.mos)).reduce(f64::min)
+    }
+}
+
+/// How long pages took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageLoads {
+    /// Those that were complete before the end of the run.
+    pub complete: Delays,
+    /// How many were not: each longer than all that were.
+    pub unfinished: u64,
+}
+
+impl PageLoads {
+    /// The median over all loads, unfinished ones counted as longest; `None` if it is one of those
+    /// or there are no loads.
+    #[must_use]
+    pub fn median(&self) -> Option<Nanos> {
+        let mut times = self.complete.samples().to_vec();
+        times.sort_unstable();
+        let all = times.len() + self.unfinished as usize;
+        // Nearest rank, as for every quantile here.
+        times.get(all.div_ceil(2).checked_sub(1)?).copied()
+    }
+}
+
+/// What became of the packets of a call or a video, sent within the measured time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MediaStream {
+    /// When each was sent, and how long it took if it arrived.
+    pub packets: Vec<(Nanos, Option<Nanos>)>,
+}
+
+impl MediaStream {
+    /// The delays of those that arrived.
+    #[must_use]
+    pub fn delays(&self) -> Delays {
+        self.packets.iter().filter_map(|&(_, delay)| delay).collect()
+    }
+
+    /// How many did not arrive.
+    #[must_use]
+    pub fn loss(&self) -> Loss {
+        let lost = self.packets.iter().filter(|(_, delay)| delay.is_none()).count();
+        Loss { sent: self.packets.len() as u64, lost: lost as u64 }
+    }
+
+    /// The stream as a listener with loss concealment and a perfect jitter buffer would rate it.
+    #[must_use]
+    pub fn rating(&self) -> Option<Call> {
+        let delays: Vec<Option<Nanos>> = self.packets.iter().map(|&(_, delay)| delay).collect();
+        Call::judge(&delays, JitterBuffer::Best, Codec::G711_PLC)
+    }
+}
+
+/// Sees a run while it happens.
+pub trait Observer {
+    /// So much of the simulated time is over, of so much.
+    fn progress(&mut self, _now: Nanos, _end: Nanos) {}
+    /// A packet leaves the uplink's queue.
+    fn departure(&mut self, _now: Nanos, _packet: &[u8]) {}
+}
+
+/// Sees nothing.
+impl Observer for () {}
+
+/// What runs on the hosts of this scenario.
+enum App {
+    Upload(BulkSender),
+    Storage(BulkReceiver),
+    Media(Media),
+    Browser(Browser),
+    Web(WebServer),
+}
+
+impl Application for App {
+    fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos> {
+        match self {
+            Self::Upload(app) => app.act(now, host),
+            Self::Storage(app) => app.act(now, host),
+            Self::Media(app) => app.act(now, host),
+            Self::Browser(app) => app.act(now, host),
+            Self::Web(app) => app.act(now, host),
+        }
+    }
+}
+
+/// Runs the scenario once.
+pub fn run(setup: &Setup, discipline: Discipline, observer: &mut dyn Observer) -> Outcome {
+    let mut gateway = Gateway::build(setup, discipline);
+    // After the last packet that counts, time to empty a full buffer, and a second for the rest.
+    let drain =
+        setup.uplink.time_of(setup.framing.wire_len(LIMITS.bytes)).min(Nanos::from_secs(60));
+    let end = setup.duration.plus(drain).plus(Nanos::from_secs(1));
+    let mut now = Nanos::ZERO;
+    while now < end {
+        now = now.plus(Nanos::from_secs(1)).min(end);
+        gateway.network.run_until(now, &mut |at, packet| observer.departure(at, packet));
+        observer.progress(now, end);
+    }
+    gateway.outcome(setup, discipline)
+}
+
+/// A stream of packets from one end to the other.
+#[derive(Clone, Copy)]
+struct Path {
+    from: NodeId,
+    to: NodeId,
+}
+
+/// The network, and where in it to look.
+struct Gateway {
+    network: Network<App>,
+    /// Who receives the uploads.
+    storage: Vec<NodeId>,
+    calls: Vec<Path>,
+    video: Path,
+    browser: NodeId,
+}
+
+impl Gateway {
+    fn build(setup: &Setup, discipline: Discipline) -> Self {
+        let mut site = Site::new(setup, discipline);
+        Self {
+            storage: (0..UPLOADS).map(|number| site.add_upload(number)).collect(),
+            calls: (0..CALLS).map(|number| site.add_call(number)).collect(),
+            video: site.add_video(),
+            browser: site.add_browser(),
+            network: site.network,
+        }
+    }
+
+    fn outcome(&self, setup: &Setup, discipline: Discipline) -> Outcome {
+        let mut pages: [PageLoads; PAGES.len()] = Default::default();
+        for load in self.loads(self.browser) {
+            match (load.end, pages.get_mut(load.page)) {
+                _ if load.start >= setup.duration => {}
+                (Some(end), Some(kind)) => kind.complete.record(end.since(load.start)),
+                (None, Some(kind)) => kind.unfinished += 1,
+                (_, None) => {}
+            }
+        }
+        Outcome {
+            discipline,
+            pages,
+            calls: self.calls.iter().map(|&path| self.stream(path)).collect(),
+            video: self.stream(self.video),
+            uploads: self.storage.iter().map(|&id| self.goodput(id)).collect(),
+            uplink: self.network.uplink().books(),
+            counters: self.network.uplink().queue().counters(),
+            downlink: self.network.downlink().books(),
+            recount: self.network.recount(),
+        }
+    }
+
+    fn loads(&self, id: NodeId) -> &[Load] {
+        match self.network.application(id) {
+            App::Browser(browser) => browser.loads(),
+            _ => &[],
+        }
+    }
+
+    fn goodput(&self, id: NodeId) -> u64 {
+        match self.network.application(id) {
+            App::Storage(receiver) => receiver.goodput().bits_per_second(),
+            _ => 0,
+        }
+    }
+
+    fn stream(&self, path: Path) -> MediaStream {
+        let ends = (self.network.application(path.from), self.network.application(path.to));
+        let (App::Media(from), App::Media(to)) = ends else { return MediaStream::default() };
+        let delays = to.delays().iter().copied().chain(core::iter::repeat(None));
+        let packets = from.sent().iter().copied().zip(delays);
+        MediaStream { packets: packets.filter(|&(sent, _)| sent >= Setup::WARM_UP).collect() }
+    }
+}
+
+/// A network under construction.
+struct Site<'a> {
+    setup: &'a Setup,
+    streams: Streams,
+    network: Network<App>,
+}
+
+impl<'a> Site<'a> {
+    fn new(setup: &'a Setup, discipline: Discipline) -> Self {
+        let streams = Streams::new(setup.seed);
+        let mut keys = streams.stream("flow-hash");
+        let mut key = || (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
+        let mut link = |discipline: Discipline, rate| {
+            let line = Shaper::new(rate);
+            let queue = discipline.behind(line, setup.framing, LIMITS, MTU);
+            Link::new(queue, BUFFERS, key(), DELAY)
+        };
+        let (up, down) = (link(discipline, setup.uplink), link(Discipline::Fifo, DOWNLINK));
+        Self { setup, streams, network: Network::new(up, down) }
+    }
+
+    fn add(&mut self, side: Side, host: u8, app: App) -> NodeId {
+        let address = address(side, host);
+        let seed = self.streams.stream(&format!("host {address}")).bits();
+        self.network.add(side, Host::new(address, seed), app)
+    }
+
+    /// Within the first `span`, drawn from the stream of this name.
+    fn phase(&self, name: &str, span: Nanos) -> Nanos {
+        Nanos(self.streams.stream(name).below(span.0))
+    }
+
+    /// Returns who receives.
+    fn add_upload(&mut self, number: u8) -> NodeId {
+        let host = 10 + number;
+        let to = SocketAddrV4::new(address(Side::Internet, host), UPLOAD_PORT);
+        let start = self.phase(&format!("upload {number}"), Nanos::from_secs(1));
+        let sender = BulkSender::new(to, start, UPLOAD_BUFFERS);
+        self.add(Side::Home, host, App::Upload(sender));
+        let goodput = Goodput::over(Setup::WARM_UP, self.setup.duration);
+        let receiver = BulkReceiver::new(UPLOAD_PORT, UPLOAD_BUFFERS, goodput);
+        self.add(Side::Internet, host, App::Storage(receiver))
+    }
+
+    fn add_call(&mut self, number: u8) -> Path {
+        let host = 30 + number;
+        let mut phone = |side: Side, peer: Side| {
+            let name = format!("call {number} from {side:?}");
+            let source = Cbr::g711(self.phase(&name, Nanos::from_millis(20)));
+            let voice = Packetised { source, payload_type: 0, until: self.setup.duration };
+            let peer = SocketAddrV4::new(address(peer, host), CALL_PORT);
+            self.add(side, host, App::Media(Media::new(CALL_PORT, peer, Some(voice))))
+        };
+        let from = phone(Side::Home, Side::Internet);
+        Path { from, to: phone(Side::Internet, Side::Home) }
+    }
+
+    fn add_video(&mut self) -> Path {
+        let host = 40;
+        let source = Cbr::new(self.phase("video", VIDEO_PERIOD), VIDEO_PERIOD, VIDEO_PAYLOAD);
+        let picture = Packetised { source, payload_type: 96, until: self.setup.duration };
+        let end = |side| SocketAddrV4::new(address(side, host), VIDEO_PORT);
+        let camera = Media::new(VIDEO_PORT, end(Side::Internet), Some(picture));
+        let screen = Media::new(VIDEO_PORT, end(Side::Home), None);
+        let from = self.add(Side::Home, host, App::Media(camera));
+        Path { from, to: self.add(Side::Internet, host, App::Media(screen)) }
+    }
+
+    fn add_browser(&mut self) -> NodeId {
+        let host = 50;
+        let server = SocketAddrV4::new(address(Side::Internet, host), WEB_PORT);
+        self.add(Side::Internet, host, App::Web(WebServer::new(WEB_PORT)));
+        let pages = PAGES.map(|kind| Page::uniform(kind.document, kind.objects, kind.object));
+        let stream = self.streams.stream("browser");
+        let browser = Browser::new(server, pages.to_vec(), Setup::WARM_UP, PAUSE, stream);
+        self.add(Side::Home, host, App::Browser(browser))
+    }
+}
+
+/// Where hosts live: a private network (RFC 1918), and TEST-NET-3 of RFC 5737 for the Internet.
+const fn address(side: Side, host: u8) -> Ipv4Addr {
+    match side {
+        Side::Home => Ipv4Addr::new(192, 168, 1, host),
+        Side::Internet => Ipv4Addr::new(203, 0, 113, host),
+    }
+}

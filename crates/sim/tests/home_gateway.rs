@@ -1,0 +1,111 @@
+//! The claim of S000, on the scenario of `examples/home_gateway.rs`: shortest queue first makes a
+//! home with a full uplink usable.
+
+use std::sync::OnceLock;
+
+use sim::discipline::Discipline;
+use sim::measure::goodput::jain;
+use sim::scenario::home_gateway::{Outcome, PageLoads, Setup, chart, heading, run, table};
+
+/// One run of the default setup, shared by the tests of this file.
+fn outcomes() -> &'static [Outcome] {
+    static OUTCOMES: OnceLock<Vec<Outcome>> = OnceLock::new();
+    OUTCOMES.get_or_init(|| run_all(&Setup::default()))
+}
+
+fn run_all(setup: &Setup) -> Vec<Outcome> {
+    Discipline::ALL.iter().map(|&discipline| run(setup, discipline, &mut ())).collect()
+}
+
+fn of(discipline: Discipline) -> &'static Outcome {
+    outcomes().iter().find(|outcome| outcome.discipline == discipline).unwrap()
+}
+
+fn milliseconds(outcome: &Outcome, per_mille: u32) -> u64 {
+    outcome.call_delays().quantile(per_mille).unwrap().0 / 1_000_000
+}
+
+/// A packet of a call waits for at most one packet of 1,500 bytes on the line, 12 ms, and for the
+/// other smooth flows that meet it; behind a FIFO it waits for up to 150,000 bytes, 1.2 s.
+#[test]
+fn calls_are_good_behind_sqf_and_unusable_behind_a_fifo() {
+    let (fifo, sqf) = (of(Discipline::Fifo), of(Discipline::Sqf));
+    assert!(milliseconds(fifo, 500) >= 10 * milliseconds(sqf, 500));
+    assert!(milliseconds(fifo, 990) >= 10 * milliseconds(sqf, 990));
+    // 20 ms to travel, 1.6 ms on the line, and little more.
+    assert!(milliseconds(sqf, 990) < 50, "{} ms", milliseconds(sqf, 990));
+    assert!(sqf.worst_mos().unwrap() >= 4.3);
+    assert!(fifo.worst_mos().unwrap() <= 2.0);
+    assert_eq!(sqf.call_loss().lost, 0);
+}
+
+/// S000 Table 1 has 3.7 for a small page and 1.3 to 3.1 for big ones. Here every factor is larger: the
+/// buffer is filled without a pause. What is claimed is the order, and that SQF gains at least that.
+#[test]
+fn pages_load_several_times_faster_behind_sqf() {
+    for kind in 0..2 {
+        let median = |discipline| {
+            let loads: &PageLoads = &of(discipline).pages[kind];
+            assert!(loads.complete.len() >= 10, "{discipline}: {} loads", loads.complete.len());
+            loads.median().unwrap().0
+        };
+        assert!(median(Discipline::Fifo) * 10 >= median(Discipline::Sqf) * 37);
+        assert!(median(Discipline::Sqf) < median(Discipline::Drr));
+        assert!(median(Discipline::Drr) < median(Discipline::Fifo));
+    }
+}
+
+/// The video asks for 400 of 1,000 kbit/s. Nine flows want more than their part (eight uploads and it);
+/// what the two calls of 80 kbit/s leave is 840 / 9 = 93 kbit/s each: three quarters must go. With SQF
+/// all smooth flows together, 560 kbit/s and requests, fit, so nothing does.
+#[test]
+fn the_video_is_whole_behind_sqf_and_cut_to_its_share_behind_fair_queues() {
+    assert_eq!(of(Discipline::Sqf).video.loss().lost, 0);
+    let fair = of(Discipline::Drr).video.loss().ratio();
+    let expected = 1.0 - 93.0 / 400.0;
+    assert!((fair - expected).abs() < 0.05, "{fair} lost, {expected} expected");
+}
+
+/// S004 Table I has Jain's index at 0.90 and above for downloads behind SQF; shares of single flows
+/// drift for as long as a retransmission timeout, so 0.85 is asked for.
+#[test]
+fn uploads_share_what_is_left_and_waste_nothing_of_the_line() {
+    for outcome in outcomes() {
+        let index = jain(&outcome.uploads).unwrap();
+        assert!(index >= 0.85, "{}: {index}", outcome.discipline);
+        // The uplink is never idle after the warm-up: 95 % allows for the start and for headers.
+        let seconds = Setup::default().duration.0 / 1_000_000_000;
+        let bits_per_second = outcome.counters.delivered.bytes * 8 / seconds;
+        assert!(bits_per_second >= 950_000, "{}: {bits_per_second}", outcome.discipline);
+    }
+}
+
+#[test]
+fn every_packet_is_accounted_for() {
+    for outcome in outcomes() {
+        assert_eq!(outcome.recount, Ok(()), "{}", outcome.discipline);
+        assert_eq!(outcome.uplink.no_buffer, 0);
+        assert_eq!(outcome.downlink.no_buffer, 0);
+        // The link's books and the discipline's own agree.
+        assert_eq!(outcome.uplink.rejected, outcome.counters.rejected.packets);
+        assert_eq!(outcome.uplink.left, outcome.counters.delivered.packets);
+        let dropped: u64 = outcome.uplink.dropped.iter().sum();
+        assert_eq!(dropped, outcome.counters.dropped_total().packets);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_and_another_seed_does_not() {
+    let text = |setup: &Setup| {
+        let outcomes = run_all(setup);
+        [heading(setup), table(&outcomes), chart(setup, &outcomes)].concat()
+    };
+    let short = |seed| Setup {
+        seed,
+        duration: freeboard::sched_core::Nanos::from_secs(30),
+        ..Setup::default()
+    };
+    let first = text(&short(1));
+    assert!(first == text(&short(1)));
+    assert!(first != text(&short(2)));
+}

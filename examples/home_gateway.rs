@@ -1,0 +1,108 @@
+//! One home, one full uplink, one queue after another: why the discipline of a queue matters.
+//!
+//! ```text
+//! cargo run --release --example home_gateway -- --help
+//! ```
+//!
+//! The scenario is `sim::scenario::home_gateway`; this program runs it and writes what comes out.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::{env, fs};
+
+use freeboard::sched_core::Nanos;
+use sim::capture::{Link, Resolution, Writer};
+use sim::discipline::Discipline;
+use sim::scenario::home_gateway::{Observer, Options, Outcome, chart, heading, run, table};
+
+fn main() -> ExitCode {
+    let options = match Options::parse(env::args_os().skip(1)) {
+        Ok(Some(options)) => options,
+        Ok(None) => return printed(&Options::help()),
+        Err(why) => {
+            eprintln!("home_gateway: {why}");
+            return ExitCode::from(2);
+        }
+    };
+    match results(&options) {
+        Ok(text) => printed(&text),
+        Err(why) => {
+            eprintln!("home_gateway: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Writes to standard output. That nobody reads to the end (`… | head`) is no failure.
+fn printed(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+/// Runs every discipline, writes the files, and returns what is to be printed.
+fn results(options: &Options) -> Result<String, String> {
+    let outcomes: Result<Vec<Outcome>, String> =
+        options.disciplines.iter().map(|&discipline| outcome(options, discipline)).collect();
+    let outcomes = outcomes?;
+    fs::write(&options.svg, chart(&options.setup, &outcomes)).map_err(named(&options.svg))?;
+    eprintln!("delays of the calls: {}", options.svg.display());
+    Ok(format!("{}\n{}", heading(&options.setup), table(&outcomes)))
+}
+
+fn outcome(options: &Options, discipline: Discipline) -> Result<Outcome, String> {
+    let file = options.pcap_of(discipline);
+    let capture = match &file {
+        Some(path) => {
+            let file = BufWriter::new(File::create(path).map_err(named(path))?);
+            Some(Writer::new(file, Link::RawIp, Resolution::Nanos).map_err(named(path))?)
+        }
+        None => None,
+    };
+    let mut spectator = Spectator { discipline, capture, failure: None, percent: 0 };
+    let outcome = run(&options.setup, discipline, &mut spectator);
+    eprintln!("{}{discipline}: done", if io::stderr().is_terminal() { "\r" } else { "" });
+    let written = match (spectator.failure, spectator.capture) {
+        (Some(failure), _) => Err(failure),
+        (None, Some(capture)) => capture.finish().map(drop),
+        (None, None) => Ok(()),
+    };
+    if let Some(path) = &file {
+        written.map_err(named(path))?;
+        eprintln!("departures of the uplink: {}", path.display());
+    }
+    Ok(outcome)
+}
+
+/// Says of which file an error is.
+fn named(path: &Path) -> impl Fn(io::Error) -> String {
+    move |error| format!("{}: {error}", path.display())
+}
+
+/// Shows the progress and writes the capture of one run.
+struct Spectator {
+    discipline: Discipline,
+    capture: Option<Writer<BufWriter<File>>>,
+    /// The first error of the capture; nothing is written after it.
+    failure: Option<io::Error>,
+    percent: u64,
+}
+
+impl Observer for Spectator {
+    fn progress(&mut self, now: Nanos, end: Nanos) {
+        let percent = now.0 / (end.0 / 100).max(1);
+        if percent != self.percent && io::stderr().is_terminal() {
+            eprint!("\r{}: {percent:3} %", self.discipline);
+        }
+        self.percent = percent;
+    }
+
+    fn departure(&mut self, now: Nanos, packet: &[u8]) {
+        if let (Some(capture), None) = (&mut self.capture, &self.failure) {
+            self.failure = capture.write(now, packet, 0).err();
+        }
+    }
+}
