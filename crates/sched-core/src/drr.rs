@@ -155,12 +155,6 @@ impl<N: Table<DrrFlow>> Drr<N> {
         self.nodes.as_ref().get(flow.index()).filter(|node| node.place != Place::Absent)
     }
 
-    fn next_ticket(&mut self) -> u32 {
-        let ticket = self.ticket;
-        self.ticket = ticket.wrapping_add(1);
-        ticket
-    }
-
     /// Whether a flow that is about to become backlogged belongs on the new list.
     fn may_be_new(&self, node: &DrrFlow) -> bool {
         if !self.sparse_first {
@@ -174,17 +168,6 @@ impl<N: Table<DrrFlow>> Drr<N> {
         }
     }
 
-    /// Puts `flow`, not listed, at the tail of the old list.
-    fn append_old(&mut self, flow: FlowId) {
-        let ticket = self.next_ticket();
-        let nodes = self.nodes.as_mut();
-        if let Some(node) = nodes.get_mut(flow.index()) {
-            node.place = Place::Old;
-            node.ticket = ticket;
-        }
-        self.old = append(nodes, self.old, flow.0);
-    }
-
     /// Takes `flow`, which is at `place`, off its list if that is one.
     fn unlist(&mut self, flow: FlowId, place: Place) {
         match place {
@@ -194,20 +177,42 @@ impl<N: Table<DrrFlow>> Drr<N> {
         }
     }
 
-    /// Takes `flow`, which has nothing left, off its list, if it is on one.
-    fn become_idle(&mut self, flow: FlowId) {
-        let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
+    /// Moves `flow`, listed, to the tail of the old list. Out of line, so that `served` needs no
+    /// stack: a flow comes here at most once for each time that it becomes backlogged.
+    #[inline(never)]
+    fn move_to_old(&mut self, flow: FlowId) {
+        let Some(node) = self.node(flow) else { return };
         let place = node.place;
-        match place {
-            Place::New => {
-                node.place = Place::Spent;
-                node.ticket = self.ticket;
-                self.ticket = self.ticket.wrapping_add(1);
-            }
-            Place::Old => node.place = Place::Idle,
-            Place::Absent | Place::Idle | Place::Spent => return,
-        }
         self.unlist(flow, place);
+        let ticket = self.ticket;
+        self.ticket = ticket.wrapping_add(1);
+        let nodes = self.nodes.as_mut();
+        self.old = append(nodes, self.old, flow.0);
+        if let Some(node) = nodes.get_mut(flow.index()) {
+            node.place = Place::Old;
+            node.ticket = ticket;
+        }
+    }
+
+    /// Takes `flow`, which has nothing left since it sent `len` bytes, off its list, if it is on one.
+    #[inline(never)]
+    fn become_idle(&mut self, flow: FlowId, len: u32) {
+        let (max_len, ticket) = (self.max_len, self.ticket);
+        let nodes = self.nodes.as_mut();
+        let Some(node) = nodes.get_mut(flow.index()) else { return };
+        if !node.is_listed() {
+            return;
+        }
+        node.deficit = node.deficit.wrapping_sub(len.min(max_len).cast_signed());
+        if node.place == Place::Old {
+            node.place = Place::Idle;
+            self.old = unlink(nodes, self.old, flow.0);
+        } else {
+            node.place = Place::Spent;
+            node.ticket = ticket;
+            self.ticket = ticket.wrapping_add(1);
+            self.new = unlink(nodes, self.new, flow.0);
+        }
     }
 
     /// Walks the list that starts at `front` and checks that it holds the flows at `place`, each once.
@@ -273,6 +278,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         self.node(flow).map(|node| node.quantum)
     }
 
+    #[inline]
     fn max_len(&self, flow: FlowId) -> Option<u32> {
         self.node(flow).map(|_| self.max_len)
     }
@@ -282,20 +288,25 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         if node.is_listed() {
             return;
         }
-        let may_be_new = self.may_be_new(&node);
-        if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
+        let place = if self.may_be_new(&node) { Place::New } else { Place::Old };
+        let ticket = self.ticket;
+        let nodes = self.nodes.as_mut();
+        if place == Place::New {
+            self.new = append(nodes, self.new, flow.0);
+        } else {
+            self.ticket = ticket.wrapping_add(1);
+            self.old = append(nodes, self.old, flow.0);
+        }
+        if let Some(node) = nodes.get_mut(flow.index()) {
             // Debt is carried, credit is not: emptying a queue must neither wash a debt away nor
             // let turns pile up.
             node.deficit = node.quantum.cast_signed().wrapping_add(node.deficit.min(0));
-            if may_be_new {
-                node.place = Place::New;
-                self.new = append(self.nodes.as_mut(), self.new, flow.0);
-                return;
-            }
+            node.ticket = ticket;
+            node.place = place;
         }
-        self.append_old(flow);
     }
 
+    #[inline]
     fn grew(&mut self, _flow: FlowId, _len: u32) {}
 
     #[inline]
@@ -304,37 +315,37 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         (front != NONE).then_some(FlowId(front))
     }
 
-    /// A length above the longest packet counts as that.
+    /// No length, however wrong, makes a debt of more than the longest packet less a byte.
+    #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let len = len.min(self.max_len).cast_signed();
+        if next_head.is_none() {
+            return self.become_idle(flow, len);
+        }
         let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
         if !node.is_listed() {
             return;
         }
-        node.deficit = node.deficit.wrapping_sub(len);
-        if next_head.is_none() {
-            return self.become_idle(flow);
-        }
-        if node.deficit > 0 {
+        let deficit = node.deficit.cast_unsigned(); // listed: positive
+        if len < deficit {
+            node.deficit = deficit.wrapping_sub(len).cast_signed();
             return;
         }
-        // The debt is below `max_len <= quantum`: positive again after one top-up.
-        node.deficit = node.deficit.wrapping_add(node.quantum.cast_signed());
-        if flow.0 == self.old {
-            // On a ring the front becomes the tail without touching a neighbour.
-            node.ticket = self.ticket;
-            self.ticket = self.ticket.wrapping_add(1);
-            self.old = node.next;
-            return;
+        // The turn is over. The debt is below `max_len <= quantum`: one top-up covers it.
+        let debt = len.wrapping_sub(deficit).min(self.max_len.wrapping_sub(1));
+        node.deficit = node.quantum.wrapping_sub(debt).cast_signed();
+        if flow.0 != self.old {
+            return self.move_to_old(flow);
         }
-        let place = node.place;
-        self.unlist(flow, place);
-        self.append_old(flow);
+        // On a ring the front becomes the tail without touching a neighbour.
+        node.ticket = self.ticket;
+        self.ticket = self.ticket.wrapping_add(1);
+        self.old = node.next;
     }
 
+    #[inline]
     fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
         if head.is_none() {
-            self.become_idle(flow);
+            self.become_idle(flow, 0);
         }
     }
 
