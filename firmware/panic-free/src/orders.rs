@@ -3,15 +3,15 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, LongestFlow, LongestQueueDrop, NoAqm,
-    ShortestFlow, ShortestQueue,
+    CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState,
+    LongestFlow, LongestQueueDrop, NoAqm, Qfq, QfqConfig, QfqFlow, ShortestFlow, ShortestQueue,
 };
 
 use crate::schedulers::{bare, full};
 use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static ORDERS: &[fn()] = sizes![drr shortest_queue longest_queue_drop];
+static ORDERS: &[fn()] = sizes![drr shortest_queue qfq longest_queue_drop];
 #[unsafe(no_mangle)]
 static IN_SLICES: fn() = in_slices;
 
@@ -35,6 +35,14 @@ fn shortest_queue<const N: usize>() {
     exercise!(ShortestQueue::new([ShortestFlow::EMPTY; N]).drop_from(from), ());
 }
 
+fn qfq<const N: usize>() {
+    let Ok(mut qfq) = Qfq::new([QfqFlow::EMPTY; N], any()) else { return };
+    seen(black_box(&mut qfq).check_lag());
+    let config = QfqConfig { weight: 0, max_len: 0 };
+    exercise!(qfq.clone(), config);
+    exercise!(LongestQueueDrop::new(qfq.clone(), [LongestFlow::EMPTY; N]), config);
+}
+
 /// Over an order that names no victims and over one that does.
 fn longest_queue_drop<const N: usize>() {
     let from = black_box(DropFrom::Head);
@@ -44,19 +52,30 @@ fn longest_queue_drop<const N: usize>() {
     exercise!(LongestQueueDrop::new(shortest(), [LongestFlow::EMPTY; N]), ());
 }
 
-/// Every order in memory whose size the compiler does not know.
+/// Every order in memory whose size the compiler does not know, with CoDel.
 fn in_slices() {
+    let params = black_box(CoDelParams::INTERNET);
     let nodes = &mut [DrrFlow::EMPTY; 2][..];
     let Ok(drr) = Drr::new(black_box(nodes), any()) else { return };
     let longest = &mut [LongestFlow::EMPTY; 2][..];
     let mut drr = LongestQueueDrop::new(drr, black_box(longest));
     order(&mut drr, 0);
-    full(drr, NoAqm, 0);
+    let Ok(codel) = CoDel::new([CoDelState::EMPTY; 64], params) else { return };
+    full(drr, codel, 0);
+
+    let flows = &mut [QfqFlow::EMPTY; 2][..];
+    let Ok(mut qfq) = Qfq::new(black_box(flows), any()) else { return };
+    let config = QfqConfig { weight: 0, max_len: 0 };
+    order(&mut qfq, config);
+    full(qfq, NoAqm, config);
 
     let shortest = &mut [ShortestFlow::EMPTY; 2][..];
     let mut shortest = ShortestQueue::new(black_box(shortest));
     order(&mut shortest, ());
-    full(shortest, NoAqm, ());
+    let states = &mut [CoDelState::EMPTY; 2][..];
+    let Ok(codel) = CoDel::new(black_box(states), params) else { return };
+    seen(codel.params());
+    full(shortest, codel, ());
 }
 
 /// Everything that `FlowScheduler` offers.
