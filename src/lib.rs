@@ -9,7 +9,9 @@
     clippy::integer_division
 )]
 
+mod buffers;
 mod hashed;
 
+pub use buffers::Buffers;
 pub use hashed::{Hashed, Releasing};
 pub use {flowhash, sched_core, shaper};

@@ -10,6 +10,7 @@
 //! the next.
 #![no_std]
 
+mod buffers;
 mod flowhash;
 mod labelled;
 mod orders;

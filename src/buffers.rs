@@ -1,0 +1,118 @@
+//! Numbered buffers in static memory: the other side of a packet's handle.
+//!
+//! A scheduler works with the numbers of the caller's buffers. [`Buffers`] is the plainest set of them:
+//! an array of frames and a stack of free numbers, without an allocator. It takes back what a scheduler
+//! drops, and notices a buffer that is given back twice. Cost: O(1) per operation.
+
+use heapless::Vec;
+use sched_core::{DropReason, DropSink, Packet};
+
+/// `COUNT` buffers of `LEN` bytes each.
+///
+/// ```
+/// use freeboard::Buffers;
+/// use freeboard::sched_core::{Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Slot};
+///
+/// let mut buffers = Buffers::<4, 1_514>::new();
+/// let mut fifo = Fifo::head_drop([Slot::EMPTY; 4], Limits::packets(1));
+/// for frame in [[1; 60], [2; 60]] {
+///     let handle = buffers.store(&frame).expect("a free buffer");
+///     // The second frame pushes the first one out, back into `buffers`.
+///     fifo.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 60), &mut buffers)?;
+/// }
+/// let packet = fifo.dequeue(Nanos(0), &mut buffers).expect("the second frame");
+/// assert_eq!(buffers.frame(packet.handle), Some(&[2; 60][..]));
+/// assert!(buffers.give_back(packet.handle));
+/// assert_eq!(buffers.free(), 4);
+/// # Ok::<(), freeboard::sched_core::Rejected>(())
+/// ```
+#[derive(Debug)]
+pub struct Buffers<const COUNT: usize, const LEN: usize> {
+    frames: [Frame<LEN>; COUNT],
+    /// Numbers that were taken and given back, each once.
+    returned: Vec<u32, COUNT>,
+    /// Numbers from here on were never taken.
+    untouched: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Frame<const LEN: usize> {
+    bytes: [u8; LEN],
+    /// How many of the bytes are the frame's; `None` if and only if the buffer is free.
+    len: Option<usize>,
+}
+
+impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
+    /// All buffers free.
+    #[must_use]
+    pub const fn new() -> Self {
+        const { assert!(COUNT <= u32::MAX as usize, "buffers are numbered by u32") };
+        let frame = Frame { bytes: [0; LEN], len: None };
+        Self { frames: [frame; COUNT], returned: Vec::new(), untouched: 0 }
+    }
+
+    /// How many buffers are free.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        COUNT.saturating_sub(self.untouched as usize).saturating_add(self.returned.len())
+    }
+
+    /// Copies `frame` into a free buffer and returns its number; `None` if no buffer is free or the
+    /// frame is longer than a buffer.
+    pub fn store(&mut self, frame: &[u8]) -> Option<u32> {
+        self.fill(frame.len(), |buffer| {
+            for (place, &byte) in buffer.iter_mut().zip(frame) {
+                *place = byte;
+            }
+        })
+    }
+
+    /// Lets `write` fill the first `len` bytes of a free buffer and returns its number; `None`, and
+    /// `write` is not called, if no buffer is free or `len` is longer than a buffer.
+    pub fn fill(&mut self, len: usize, write: impl FnOnce(&mut [u8])) -> Option<u32> {
+        if len > LEN {
+            return None;
+        }
+        let handle = self.returned.pop().unwrap_or(self.untouched);
+        let frame = self.frames.get_mut(handle as usize)?;
+        if handle == self.untouched {
+            self.untouched = handle.wrapping_add(1);
+        }
+        frame.len = Some(len);
+        write(frame.bytes.get_mut(..len)?);
+        Some(handle)
+    }
+
+    /// The frame in buffer `handle`; `None` if that is free or does not exist.
+    #[must_use]
+    pub fn frame(&self, handle: u32) -> Option<&[u8]> {
+        let frame = self.frames.get(handle as usize)?;
+        frame.bytes.get(..frame.len?)
+    }
+
+    /// The frame in buffer `handle`, to be changed: a mark to be set in its header, say.
+    pub fn frame_mut(&mut self, handle: u32) -> Option<&mut [u8]> {
+        let frame = self.frames.get_mut(handle as usize)?;
+        frame.bytes.get_mut(..frame.len?)
+    }
+
+    /// Frees buffer `handle`; `false`, and nothing changes, if that is free or does not exist.
+    pub fn give_back(&mut self, handle: u32) -> bool {
+        let Some(frame) = self.frames.get_mut(handle as usize) else { return false };
+        // No number is returned twice, so the stack never holds more than `COUNT`.
+        frame.len.take().is_some() && self.returned.push(handle).is_ok()
+    }
+}
+
+impl<const COUNT: usize, const LEN: usize> Default for Buffers<COUNT, LEN> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const COUNT: usize, const LEN: usize> DropSink for Buffers<COUNT, LEN> {
+    fn dropped(&mut self, packet: Packet, _reason: DropReason) {
+        let was_taken = self.give_back(packet.handle);
+        debug_assert!(was_taken, "a scheduler gives a handle back once");
+    }
+}
