@@ -183,6 +183,7 @@ impl Core {
     }
 
     /// Enqueue to an idle flow (Fig. 3).
+    #[inline(never)]
     fn enter(&mut self, flows: &mut [QfqFlow], flow: u32) {
         let Some(k) = flows.get_mut(flow as usize) else { return };
         if k.inverse == 0 || k.backlogged {
@@ -250,6 +251,7 @@ impl Core {
     }
 
     /// The packet that `flow`, the one selected, has sent (Fig. 4).
+    #[inline(always)] // once, into the dequeue: the group and slot that `select` found are at hand
     fn serve(&mut self, flows: &mut [QfqFlow], flow: u32, len: u32, more: bool) {
         // Lines 2-8.
         let Some(i) = self.sets.first_ready() else { return };
@@ -303,6 +305,7 @@ impl Core {
 
     /// The front slot of group `i` has become empty: its `S` moves to its next slot, or it is idle,
     /// and the groups it blocked may be ready (Fig. 4, lines 21-36).
+    #[inline(never)] // once in many packets: it would cost the others registers
     fn regroup(&mut self, i: u32) {
         let width = Width::of_group(i);
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };

@@ -4,7 +4,7 @@
 //! each set the index orders the groups by `F`, within `IR` and `IB` also by `S`: the lowest bit of a
 //! set is its smallest.
 
-use super::virtual_time::{Virtual, highest_entered};
+use super::virtual_time::{Virtual, entered};
 
 /// The four sets; a backlogged group is in exactly one, an idle group in none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,8 +76,9 @@ impl Sets {
     /// An ineligible group has `S_i = ⌊V⌋ + σ_i` (Theorem 1), so it becomes eligible exactly when `V`
     /// enters a new slot of its width.
     pub(super) fn make_eligible(&mut self, old: Virtual, new: Virtual) {
-        if let Some(highest) = highest_entered(old, new) {
-            let entered = bit(highest) | below(highest);
+        let entered = entered(old, new);
+        // Seldom: V enters a slot of group 0 with most packets, one of a group that waits with few.
+        if (self.ineligible_ready | self.ineligible_blocked) & entered != 0 {
             self.ready |= self.ineligible_ready & entered;
             self.ineligible_ready &= !entered;
             self.blocked |= self.ineligible_blocked & entered;

@@ -171,6 +171,21 @@ fn ready_finishes(
     })
 }
 
+/// Changes every flow after every packet of a history that has a blocked group: those are rare.
+fn try_every_change_along(flows: &[(u32, u32)], arrivals: &[(u64, u32, u32)], packets: usize) {
+    let longest = flows.iter().map(|flow| flow.1).max().unwrap();
+    let mut blocked = 0;
+    for packets in 1..packets {
+        let mut link = Link::at(flows, longest, 0, NARROW);
+        link.play_unchecked(arrivals, packets);
+        blocked |= link.qfq.core.sets.blocked;
+        for flow in (0..).zip(&link.queues).filter(|(_, queue)| !queue.is_empty()).map(|(k, _)| k) {
+            try_every_change(&link, flow);
+        }
+    }
+    assert!(blocked != 0);
+}
+
 /// Goal: a flow that joins a busy group is shifted back too (eq. 17), else `ER` is mis-ordered.
 /// Method: four flows, of which two join a busy group while `V` is beyond the finish of a ready group
 /// above. The others only fill the weights up to 256, so that `V` counts whole bytes.
@@ -183,6 +198,7 @@ fn a_flow_that_joins_a_busy_group_is_shifted_back_as_well() {
     let [paper, ours] = ready_finishes(&flows, &arrivals, 7);
     assert_eq!(paper, [2_048, 1_536, 524_288]);
     assert_eq!(ours, [1_536, 1_536, 524_288]);
+    try_every_change_along(&flows, &arrivals, 11);
 }
 
 /// Goal as above. Method: a packet of 40,000 bytes takes `V` far beyond the finish of a ready group; of
@@ -343,14 +359,43 @@ fn calls_that_contradict_the_state_change_nothing() {
     assert_eq!(std::format!("{qfq:?}"), removed);
 }
 
+/// What is done to a backlogged flow, one thing at a time, each on a copy that then serves the rest.
+fn try_every_change(link: &Link, flow: u32) {
+    let QfqConfig { weight, max_len } = link.qfq.config(FlowId(flow)).unwrap();
+    let longest = link.qfq.core.max_len;
+    for change in 0..5 {
+        let mut copy = Link { qfq: link.qfq.clone(), queues: link.queues.clone() };
+        match change {
+            0 => copy.remove(flow),
+            1 => copy.configure(flow, 1, longest).unwrap(),
+            2 => copy.configure(flow, 65_536, max_len).unwrap(),
+            3 => copy.configure(flow, weight, max_len).unwrap(),
+            _ => {
+                while !copy.queues[flow as usize].is_empty() {
+                    copy.lose(flow, true);
+                    assert_eq!(copy.recount(), Ok(()));
+                }
+            }
+        }
+        assert_eq!(copy.recount(), Ok(()), "{change} of {flow}");
+        let left: usize = copy.queues.iter().map(VecDeque::len).sum();
+        for _ in 0..left {
+            assert!(copy.dequeue().is_some());
+            assert_eq!(copy.recount(), Ok(()), "{change} of {flow}");
+        }
+        assert_eq!(copy.dequeue(), None);
+    }
+}
+
 /// Goal: a flow can leave from every place of every slot: first, middle, last, only one; front slot or
-/// not; of a group in each of the four sets. Method: at many instants of a random load, each backlogged
-/// flow in turn is removed, re-weighted, or loses its packets, on a copy that then serves the rest.
+/// not. Method: at many instants of a random load, each backlogged flow is changed in every way.
 #[test]
 fn a_flow_can_be_removed_or_changed_wherever_it_is() {
-    let flows: Vec<_> = (0..20_u32).map(|flow| (1 << (flow % 4 * 5), 64 << (flow % 7))).collect();
+    let flows: Vec<_> =
+        (0..20_u32).map(|flow| (1 << (flow % 2 * 8), 1_024 << (flow % 3))).collect();
     let (mut random, mut link) = (Random(11), Link::new(&flows, 4_096));
-    let mut sets = [0; 4];
+    // In the front slot or not; first of several, in the middle, last, only one.
+    let mut places = [[0; 4]; 2];
     for step in 0..6_000_u32 {
         let flow = random.below(20);
         // Fills up for 500 steps, then empties as fast.
@@ -364,43 +409,22 @@ fn a_flow_can_be_removed_or_changed_wherever_it_is() {
             continue;
         }
         for flow in (0..20).filter(|&flow| !link.queues[flow as usize].is_empty()) {
-            let core = &link.qfq.core;
-            let group = link.qfq.flows[flow as usize].group;
-            let all = core.sets;
-            for (count, set) in sets.iter_mut().zip([
-                all.ready,
-                all.blocked,
-                all.ineligible_ready,
-                all.ineligible_blocked,
-            ]) {
-                *count += set >> group & 1;
-            }
-            for change in 0..5 {
-                let mut copy = Link { qfq: link.qfq.clone(), queues: link.queues.clone() };
-                let (weight, max_len) = flows[flow as usize];
-                match change {
-                    0 => copy.remove(flow),
-                    1 => copy.configure(flow, 1, 4_096).unwrap(),
-                    2 => copy.configure(flow, 65_536, max_len).unwrap(),
-                    3 => copy.configure(flow, weight, max_len).unwrap(),
-                    _ => {
-                        while !copy.queues[flow as usize].is_empty() {
-                            copy.lose(flow, true);
-                            assert_eq!(copy.recount(), Ok(()));
-                        }
-                    }
-                }
-                assert_eq!(copy.recount(), Ok(()), "{change} of {flow} at {step}");
-                let left: usize = copy.queues.iter().map(VecDeque::len).sum();
-                for _ in 0..left {
-                    assert!(copy.dequeue().is_some());
-                    assert_eq!(copy.recount(), Ok(()), "{change} of {flow} at {step}");
-                }
-                assert_eq!(copy.dequeue(), None);
-            }
+            let k = link.qfq.flows[flow as usize];
+            let (group, width) = (&link.qfq.core.groups[k.group as usize], k.group.into());
+            let width = Width::of_group(width);
+            let slot = width.slot_of(k.start);
+            let ends = group.slots[slot as usize];
+            let place = match (ends.head == flow, ends.tail == flow) {
+                (true, false) => 0,
+                (false, false) => 1,
+                (false, true) => 2,
+                (true, true) => 3,
+            };
+            places[usize::from(slot == width.slot_of(group.start))][place] += 1;
+            try_every_change(&link, flow);
         }
     }
-    assert!(sets[0] > 0 && sets[2] > 0, "{sets:?}");
+    assert!(places.as_flattened().iter().all(|&count| count > 0), "{places:?}");
 }
 
 /// Random weights, lengths, arrivals, losses; with `churn` also flows that come, go and change.

@@ -85,14 +85,15 @@ impl Width {
     }
 }
 
-/// The highest group whose slots an advance of virtual time has entered: the highest bit that differs,
-/// in slots of group 0 (QFQ §IV-A.3, Fig. 6). `None`: not even one of group 0.
+/// The groups of which an advance of virtual time has entered a slot: those up to the highest bit that
+/// differs, in slots of group 0 (QFQ §IV-A.3, Fig. 6).
 ///
 /// A slot of group `i` starts at a multiple of `σ_i`, so one is entered if and only if bit `15 + i` or
-/// a higher one differs. Bits above the last group's count for the last group.
-pub(super) fn highest_entered(from: Virtual, to: Virtual) -> Option<u32> {
+/// a higher one differs. Bits above the last group's stand for all groups.
+#[expect(clippy::cast_possible_truncation, reason = "there are 32 groups")]
+pub(super) fn entered(from: Virtual, to: Virtual) -> u32 {
     let changed = (from.0 ^ to.0) >> MIN_SHIFT;
-    changed.checked_ilog2().map(|bit| bit.min(31))
+    u64::MAX.checked_shr(changed.leading_zeros()).unwrap_or(0) as u32
 }
 
 /// `⌊2^30 / weight⌋`: what a byte of a flow of this weight adds to its virtual time.
@@ -206,11 +207,13 @@ mod tests {
 
     #[test]
     fn entering_a_slot_is_told_by_the_highest_bit_that_differs_and_clamped() {
-        let at = |from, to| highest_entered(Virtual(from), Virtual(to));
-        assert_eq!(at(0, (1 << 15) - 1), None);
-        assert_eq!(at((1 << 15) - 1, 1 << 15), Some(0));
-        assert_eq!(at(3 << 15, 4 << 15), Some(2));
-        assert_eq!(at(0, 1 << 46), Some(31));
-        assert_eq!(at(u64::MAX, 0), Some(31));
+        let at = |from, to| entered(Virtual(from), Virtual(to));
+        assert_eq!(at(0, (1 << 15) - 1), 0);
+        assert_eq!(at((1 << 15) - 1, 1 << 15), 0b1);
+        assert_eq!(at(3 << 15, 4 << 15), 0b111);
+        assert_eq!(at(0, 1 << 45), u32::MAX >> 1);
+        assert_eq!(at(0, 1 << 46), u32::MAX);
+        assert_eq!(at(0, 1 << 47), u32::MAX);
+        assert_eq!(at(u64::MAX, 0), u32::MAX);
     }
 }
