@@ -8,8 +8,8 @@ use core::str::FromStr;
 
 use freeboard::flowhash::{self, Line};
 use freeboard::sched_core::{
-    Drr, DrrFlow, Fifo, FlowId, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Packet,
-    Queue, Scheduler, ShortestFlow, ShortestQueue, Slot, Table,
+    Drr, DrrFlow, Fifo, FlowId, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Packet, Qfq,
+    QfqConfig, QfqFlow, Queue, Scheduler, ShortestFlow, ShortestQueue, Slot, Table,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
@@ -23,6 +23,8 @@ pub enum Discipline {
     Drr,
     /// Shortest queue first.
     Sqf,
+    /// Quick fair queueing with equal weights.
+    Qfq,
 }
 
 /// Queues of the table of flows: as many as CAKE and FQ-CoDel have.
@@ -76,10 +78,16 @@ where
 
 impl Discipline {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 3] = [Self::Fifo, Self::Drr, Self::Sqf];
+    pub const ALL: [Self; 4] = [Self::Fifo, Self::Drr, Self::Sqf, Self::Qfq];
 
-    /// The longest packet that all of them can have, in bytes.
-    pub const MAX_LEN: u32 = Packet::MAX_LEN;
+    /// The longest packet it can have, in bytes.
+    #[must_use]
+    pub const fn longest(self) -> u32 {
+        match self {
+            Self::Fifo | Self::Drr | Self::Sqf => Packet::MAX_LEN,
+            Self::Qfq => Qfq::<Vec<QfqFlow>>::MAX_LEN,
+        }
+    }
 
     /// The name on command lines and in tables.
     #[must_use]
@@ -88,13 +96,14 @@ impl Discipline {
             Self::Fifo => "fifo",
             Self::Drr => "drr",
             Self::Sqf => "sqf",
+            Self::Qfq => "qfq",
         }
     }
 
     /// An empty queue of this discipline in front of `line`, all flows alike.
     ///
     /// Handles are numbered up to `limits.packets`, inclusively: the arrival that overflows the limit
-    /// has one too. `max_len` is the longest packet in bytes; outside `1..=`[`Discipline::MAX_LEN`] it
+    /// has one too. `max_len` is the longest packet in bytes; outside `1..=`[`Discipline::longest`] it
     /// counts as the nearest within. Longer packets are rejected, except by a FIFO.
     #[must_use]
     pub fn behind(
@@ -104,7 +113,7 @@ impl Discipline {
         limits: Limits,
         max_len: u32,
     ) -> Box<dyn Bottleneck> {
-        let max_len = max_len.clamp(1, Self::MAX_LEN);
+        let max_len = max_len.clamp(1, self.longest());
         let flows = QUEUES as usize;
         let within = "every flow is below QUEUES and the length was clamped";
         match self {
@@ -123,6 +132,14 @@ impl Discipline {
                     sqf.configure(FlowId(flow), (), None).expect(within);
                 }
                 Box::new(Shaped::new(hashed(sqf, limits), line, link))
+            }
+            Self::Qfq => {
+                let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; flows], max_len).expect(within);
+                for flow in 0..QUEUES {
+                    let config = QfqConfig { weight: 1, max_len };
+                    qfq.configure(FlowId(flow), config, None).expect(within);
+                }
+                Box::new(Shaped::new(hashed(longest_dropped(qfq), limits), line, link))
             }
         }
     }
@@ -196,13 +213,15 @@ mod tests {
     /// Goal: the wiring is what the name says. Method: flow 0 sends four packets of 1,000 bytes, flow
     /// 1 two of 100, into room for five. A FIFO rejects the last arrival and keeps the order; the
     /// others drop the first packet of flow 0. DRR then gives flow 0 its turn of 1,500 bytes, two
-    /// packets; SQF sends flow 1 first.
+    /// packets; SQF sends flow 1 first; QFQ rounds starts down to 2,048 bytes, so that flow 0 sends its
+    /// third packet (start 2,000) before flow 1.
     #[test]
     fn each_discipline_serves_and_drops_in_its_own_order() {
         for (discipline, gone, order) in [
             (Discipline::Fifo, (5, DropReason::Rejected), vec![0, 1, 2, 3, 4]),
             (Discipline::Drr, (0, DropReason::Overflow), vec![1, 2, 4, 5, 3]),
             (Discipline::Sqf, (0, DropReason::Overflow), vec![4, 5, 1, 2, 3]),
+            (Discipline::Qfq, (0, DropReason::Overflow), vec![1, 2, 3, 4, 5]),
         ] {
             let line = Shaper::new(Rate::UNLIMITED);
             let mut queue = discipline.behind(line, Overhead::RAW, Limits::packets(5), 1_500);
