@@ -1,0 +1,42 @@
+//! What the fuzzer has found worth keeping is replayed wherever tests run.
+
+mod targets;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn fuzz() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
+}
+
+/// The names in a folder, without suffix.
+fn names(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
+    entries.map(|entry| stem(entry.unwrap().path())).collect()
+}
+
+/// Goal: every input that ever reached something new, or broke something, does no harm.
+/// Method: each file of each target's corpus through the function the fuzzer runs; a failure names
+/// the file.
+#[test]
+fn every_file_of_the_corpus_passes() {
+    for (name, target) in targets::ALL {
+        let folder = fuzz().join("corpus").join(name);
+        let files = names(&folder);
+        assert!(files.len() > 10, "{name} has {} files", files.len());
+        for file in files {
+            println!("{name}/{file}");
+            target(&fs::read(folder.join(&file)).unwrap());
+        }
+    }
+}
+
+#[test]
+fn targets_programs_and_corpora_have_the_same_names() {
+    let targets: BTreeSet<String> =
+        targets::ALL.iter().map(|(name, _)| (*name).to_owned()).collect();
+    assert_eq!(names(&fuzz().join("fuzz_targets")), targets);
+    assert_eq!(names(&fuzz().join("corpus")), targets);
+}

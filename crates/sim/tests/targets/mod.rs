@@ -1,0 +1,184 @@
+//! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that return or
+//! panic.
+#![allow(dead_code, reason = "a fuzz target is one of these")]
+
+#[path = "../sides/mod.rs"]
+mod sides;
+#[path = "../../../shaper/tests/twin/mod.rs"]
+mod twin;
+
+use freeboard::flowhash::parse;
+use freeboard::flowhash::{Ending, Ip, Parsed};
+use freeboard::sched_core::{DropFrom, Limits};
+use sides::MAX_LEN;
+use sim::capture::{Packet, Reader, Resolution, Writer};
+use sim::history::{Contestant, FLOWS, Operation, SLOTS, Setting, check, operations};
+
+/// A target: the name of its folder in `fuzz/corpus` and what it does.
+pub(crate) type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub(crate) const ALL: [Target; 6] = [
+    ("ops_fifo", ops_fifo),
+    ("ops_drr", ops_drr),
+    ("ops_sqf", ops_sqf),
+    ("parse", parse),
+    ("shaper_clock", shaper_clock),
+    ("capture", capture),
+];
+
+const F: usize = FLOWS as usize;
+const S: usize = SLOTS as usize;
+
+/// The first byte of a history says how both sides are built, the rest is what happens to them.
+struct History<'a> {
+    variant: u8,
+    rest: &'a [u8],
+}
+
+impl<'a> History<'a> {
+    fn of(bytes: &'a [u8]) -> Self {
+        let (&variant, rest) = bytes.split_first().unwrap_or((&0, &[]));
+        Self { variant, rest }
+    }
+
+    fn bit(&self, bit: u32) -> bool {
+        self.variant >> bit & 1 == 1
+    }
+
+    fn end(&self) -> DropFrom {
+        if self.bit(0) { DropFrom::Tail } else { DropFrom::Head }
+    }
+
+    /// None, or so few that a short history reaches them.
+    fn limits(&self) -> Limits {
+        if self.bit(1) { Limits { packets: 6, bytes: 4_000 } } else { Limits::NONE }
+    }
+
+    /// Both sides agree. Unless the history adds flows itself, two of different weights are there.
+    fn agree<A: Contestant, B: Contestant>(&self, sides: impl Fn() -> (A, B)) {
+        let added = if self.bit(7) { 0 } else { 2 };
+        let add = |flow| {
+            let setting = Setting { weight: 3 + 4 * flow, max_len: MAX_LEN };
+            Operation::Configure { flow, setting }
+        };
+        let history: Vec<_> = (0..added).map(add).chain(operations(self.rest)).collect();
+        if let Err(difference) = check(sides, &history) {
+            panic!("{difference}");
+        }
+    }
+}
+
+/// FIFO with head drop and tail drop against its twin.
+pub(crate) fn ops_fifo(bytes: &[u8]) {
+    let history = History::of(bytes);
+    history.agree(|| sides::fifo::<S>(history.end(), history.limits()));
+}
+
+/// DRR, plain and with sparse flows first, with and without longest-queue drop, against its twin.
+pub(crate) fn ops_drr(bytes: &[u8]) {
+    let history = History::of(bytes);
+    let (end, limits, sparse_first) = (history.end(), history.limits(), history.bit(2));
+    if history.bit(3) {
+        history.agree(|| sides::drr_lqd::<F, S>(MAX_LEN, sparse_first, end, limits));
+    } else {
+        history.agree(|| sides::drr::<F, S>(MAX_LEN, sparse_first, limits));
+    }
+}
+
+/// SQF with longest-queue drop at either end, with a queue for each flow or with three virtual queues
+/// and the default queue, against its twin.
+pub(crate) fn ops_sqf(bytes: &[u8]) {
+    let history = History::of(bytes);
+    let (end, limits) = (history.end(), history.limits());
+    if history.bit(2) {
+        history.agree(|| sides::virtual_queues::<F, S, 4>(end, limits));
+    } else {
+        history.agree(|| sides::sqf::<F, S>(end, limits));
+    }
+}
+
+/// The parser answers whatever it is given, twice alike; a prefix has the same answer or says that it
+/// is cut; an IP packet has the same answer without what stands before it.
+pub(crate) fn parse(bytes: &[u8]) {
+    for read in [parse::ethernet, parse::ip] {
+        let whole = read(bytes);
+        assert_eq!(whole, read(bytes), "the second answer");
+        // Extension headers can be longer, 8 · 2,048 bytes, but then they are so by one long one.
+        for cut in 0..bytes.len().min(256) {
+            let part = read(&bytes[..cut]);
+            assert!(part.ending == Ending::Truncated || part == whole, "cut at {cut}: {part:?}");
+        }
+        if let Some(Ip { offset, traffic_class, upper_offset }) = whole.ip {
+            assert!(offset + 20 <= bytes.len(), "an IP header of {} bytes", bytes.len() - offset);
+            // A fragment is one even if its options are cut off; nothing is said of what follows.
+            let complete = matches!(whole.ending, Ending::Ports | Ending::NoPorts);
+            assert!(!complete || upper_offset <= bytes.len(), "{whole:?}");
+            assert!(offset <= upper_offset, "{whole:?}");
+            let upper_offset = upper_offset - offset;
+            let ip = Some(Ip { offset: 0, traffic_class, upper_offset });
+            assert_eq!(parse::ip(&bytes[offset..]), Parsed { ip, ..whole });
+        }
+    }
+}
+
+/// The shaper's clock against its definition.
+pub(crate) fn shaper_clock(bytes: &[u8]) {
+    twin::compare(bytes);
+}
+
+/// A capture is read to its end or to an error inside it; what is read lies in the file and in order;
+/// a cut file gives the same packets up to the cut; what is read and can be written reads the same.
+pub(crate) fn capture(bytes: &[u8]) {
+    let whole = read(bytes);
+    for (packet, next) in whole.iter().zip(&whole[1.min(whole.len())..]) {
+        assert!(packet.offset + packet.bytes.len() < next.offset, "{packet:?}, then {next:?}");
+    }
+    for packet in &whole {
+        let end = packet.bytes.as_ptr_range().end;
+        assert!(bytes.as_ptr_range().contains(&packet.bytes.as_ptr()) || packet.bytes.is_empty());
+        assert!(end <= bytes.as_ptr_range().end, "beyond the file");
+        assert!(packet.original_len as usize >= packet.bytes.len());
+    }
+    for cut in [bytes.len() / 3, bytes.len() / 2, bytes.len().saturating_sub(1)] {
+        let part = read(&bytes[..cut]);
+        assert!(whole.starts_with(&part), "cut at {cut}");
+    }
+
+    let mut file = Vec::new();
+    let Some(link) = whole.first().map(|packet| packet.link) else { return };
+    let mut writer = Writer::new(&mut file, link, Resolution::Nanos).expect("memory takes all");
+    let written: Vec<_> = whole
+        .iter()
+        .filter(|packet| writer.write(packet.at, packet.bytes, packet.original_len).is_ok())
+        .collect();
+    let again = read(&file);
+    assert_eq!(again.len(), written.len());
+    for (packet, again) in written.into_iter().zip(again) {
+        assert_eq!(
+            Packet { offset: 0, link, ..*packet },
+            Packet { offset: 0, ..again },
+            "written and read"
+        );
+    }
+}
+
+/// The packets before the end or the error.
+fn read(file: &[u8]) -> Vec<Packet<'_>> {
+    let mut packets = Vec::new();
+    let mut reader = match Reader::new(file) {
+        Ok(reader) => reader,
+        Err(error) => {
+            assert_eq!(error.offset, 0, "{error}");
+            return packets;
+        }
+    };
+    for packet in &mut reader {
+        match packet {
+            Ok(packet) => packets.push(packet),
+            Err(error) => assert!(error.offset <= file.len(), "{error}"),
+        }
+    }
+    assert!(reader.next().is_none(), "after its end");
+    packets
+}
