@@ -1,7 +1,7 @@
 //! One direction of a line: buffers, the queue under test, a rate and a delay.
 //!
 //! Packets come as bytes. They are parsed and hashed with a secret key, lie in a [`Pool`] while a
-//! [`Scheduler`] holds their handles, and leave as bytes when the shaper in front of the scheduler
+//! [`Scheduler`](freeboard::sched_core::Scheduler) holds their handles, and leave as bytes when the shaper in front of the scheduler
 //! lets them. The shaper has the rate of the line, so a packet that leaves at an instant has its
 //! last bit on the line when its wire length is paid, and arrives a propagation delay later.
 
