@@ -3,8 +3,8 @@
 //! An order says who is next; [`LongestQueueDrop`] adds who is dropped, from byte counts of its own, and
 //! leaves the order as it is. A flow that keeps its queue short loses nothing, whatever others send.
 //!
-//! Cost: O(log flows) per call beside the order's, mostly one or two steps. Memory: 16 bytes a flow. Source: the
-//! discipline is described in SQF §2 and SQF-VBR §III-B.
+//! Cost: O(log flows) per call beside the order's, mostly one or two steps. Memory: 16 bytes a flow.
+//! Source: the discipline is described in SQF §2 and SQF-VBR §III-B.
 
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::tournament::{RankedFlow, Tournament};
@@ -22,7 +22,8 @@ type Longest = Tournament<0, true>;
 #[derive(Clone, Debug)]
 pub struct LongestQueueDrop<O, N> {
     order: O,
-    /// Of more than zero bytes if and only if backlogged in `order`; whether a flow was added only `order` knows.
+    /// Of more than zero bytes if and only if backlogged in `order`; whether a flow was added only
+    /// `order` knows.
     flows: N,
     /// Services so far; the number of the latest is the newest stamp.
     served: u64,

@@ -36,7 +36,8 @@ const ABSENT: u64 = u64::MAX;
 /// served least recently (never served comes first), then to the lowest number: equal queues alternate.
 #[derive(Clone, Debug)]
 pub struct ShortestQueue<N> {
-    /// Of more than zero bytes if and only if backlogged; `stamp` is [`ABSENT`] if and only if not added.
+    /// Of more than zero bytes if and only if backlogged; `stamp` is [`ABSENT`] if and only if not
+    /// added.
     flows: N,
     /// Services so far; the number of the latest is the newest stamp.
     served: u64,

@@ -9,7 +9,7 @@
 //! are virtual queues, the smooth flow among the late ones waits behind the bulk of the others.
 //!
 //! Cost: O(log queues) per packet; whether a flow gets a virtual queue is one look at a stack. Memory:
-//! 48 bytes a queue, 12 a label, 20 a packet. Source: SQF §2.
+//! 40 bytes a queue, 12 a label, 20 a packet. Source: SQF §2.
 
 use super::{ShortestFlow, ShortestQueue};
 use crate::counters::{Counters, FlowRecord};
