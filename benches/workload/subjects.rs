@@ -2,8 +2,8 @@
 
 use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
-    Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestQueueDrop, Qfq,
-    QfqConfig, QfqFlow, Queue, RankedFlow, Scheduler, ShortestQueue, Slot,
+    CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits,
+    LongestQueueDrop, Qfq, QfqConfig, QfqFlow, Queue, RankedFlow, Scheduler, ShortestQueue, Slot,
 };
 use freeboard::{Hashed, Releasing};
 
@@ -14,8 +14,18 @@ use super::{Loop, Pattern};
 pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number.
-pub(crate) const NAMES: [&str; 9] =
-    ["null", "fifo", "drr", "drr_sparse", "drr_lqd", "sqf_lqd", "qfq", "qfq_mixed", "hashed_drr"];
+pub(crate) const NAMES: [&str; 10] = [
+    "null",
+    "fifo",
+    "drr",
+    "drr_sparse",
+    "drr_lqd",
+    "sqf_lqd",
+    "qfq",
+    "qfq_mixed",
+    "hashed_drr",
+    "fq_codel",
+];
 
 /// The longest packet of the workloads.
 const MTU: u32 = 1_500;
@@ -55,13 +65,19 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
         }
         "hashed_drr" => {
-            // Twice as many queues as flows, so that nearly all flows have one of their own.
-            let count = (2 * flows).next_power_of_two().max(8);
-            let lines = table(count.div_ceil(8), Line::EMPTY);
-            let hash = HashTable::new(lines, count as u32, 8).expect("a power of two");
-            let order = Releasing::new(drr(count), hash);
-            let queues = table(count, Queue::EMPTY);
+            let order = hashed(drr(queues_for(flows)));
+            let queues = table(queues_for(flows), Queue::EMPTY);
             closed(Hashed::new(order, queues, slots, Limits::NONE), pattern, flows, true)
+        }
+        // Hash, sparse flows first, CoDel: what FQ-CoDel is made of.
+        "fq_codel" => {
+            let count = queues_for(flows);
+            let order = hashed(drr(count).sparse_first());
+            let codel = CoDel::new(table(count, CoDelState::EMPTY), CoDelParams::INTERNET);
+            let codel = codel.expect("the parameters of the RFC");
+            let queues = table(count, Queue::EMPTY);
+            let queues = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::NONE);
+            closed(Hashed::over(queues), pattern, flows, true)
         }
         _ => return None,
     })
@@ -75,6 +91,17 @@ fn drr(flows: usize) -> Drr<Box<[DrrFlow]>> {
     let mut drr = Drr::new(table(flows, DrrFlow::EMPTY), MTU).expect("an MTU");
     drr.add_all(MTU).expect("a quantum of one MTU");
     drr
+}
+
+/// Twice as many queues as flows, so that nearly all flows have one of their own.
+fn queues_for(flows: usize) -> usize {
+    (2 * flows).next_power_of_two().max(8)
+}
+
+fn hashed<O: FlowScheduler>(order: O) -> Releasing<O, Box<[Line]>> {
+    let count = order.flows() as usize;
+    let lines = table(count.div_ceil(8), Line::EMPTY);
+    Releasing::new(order, HashTable::new(lines, count as u32, 8).expect("a power of two"))
 }
 
 fn qfq(flows: usize, weight: impl Fn(u32) -> u32) -> Qfq<Box<[QfqFlow]>> {

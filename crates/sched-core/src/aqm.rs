@@ -48,8 +48,9 @@ pub trait Aqm {
     /// Judges the packet at the head of a queue and moves the queue's state on.
     fn judge(&self, state: &mut Self::State, head: Head) -> Verdict;
 
-    /// Keeps the state of the queue of `flow`.
-    fn store(&mut self, flow: FlowId, state: Self::State);
+    /// Judges the packet at the head of the queue of `flow` and keeps the state: the packet is about to
+    /// be delivered.
+    fn police(&mut self, flow: FlowId, head: Head) -> Verdict;
 
     /// The queue of `flow` has lost its last packet by a drop, so that no packet of it was judged as
     /// the last one. Does nothing unless implemented.
@@ -76,5 +77,8 @@ impl Aqm for NoAqm {
         Verdict::Pass
     }
 
-    fn store(&mut self, _flow: FlowId, _state: ()) {}
+    #[inline]
+    fn police(&mut self, _flow: FlowId, _head: Head) -> Verdict {
+        Verdict::Pass
+    }
 }

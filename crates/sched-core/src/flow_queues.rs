@@ -285,39 +285,42 @@ where
         }
     }
 
-    /// Lets the AQM judge the head of the queue of `flow` until it passes one; returns whether that
-    /// one is to be marked. Never takes the last packet, and at most [`Aqm::MAX_DROPS`].
-    fn police(&mut self, now: Nanos, flow: FlowId, drops: &mut dyn DropSink) -> bool {
-        let Some(mut state) = self.aqm.state(flow) else { return false };
-        let mut dropped = 0;
-        let mark = loop {
-            let Some(queue) = self.queues.as_ref().get(flow.index()) else { break false };
-            let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else { break false };
-            let held = queue.backlog();
-            let head = Head {
-                now,
-                sojourn: slot.sojourn(now),
-                queued_bytes: held.bytes,
-                queued_packets: held.packets,
-            };
-            if self.aqm.judge(&mut state, head) == Verdict::Pass {
-                break false;
-            }
-            if slot.packet(queue.head()).ecn.is_capable() {
-                break true;
-            }
-            if held.packets == 1 || dropped == A::MAX_DROPS {
-                break false;
-            }
-            let Some(packet) = self.take(flow, DropFrom::Head) else { break false };
-            self.book_drop(flow, packet, DropReason::Aqm, drops);
-            dropped += 1;
+    /// What the AQM says of the packet at the head of the queue of `flow`.
+    #[inline]
+    fn police(&mut self, now: Nanos, flow: FlowId) -> Verdict {
+        let Some(queue) = self.queues.as_ref().get(flow.index()) else { return Verdict::Pass };
+        let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else {
+            return Verdict::Pass;
         };
-        self.aqm.store(flow, state);
-        mark
+        let head = head_of(now, slot, queue.backlog());
+        self.aqm.police(flow, head)
     }
 
-    /// What [`Self::police`] would leave at the head of the queue of `flow`, and whether marked.
+    /// Tells the sender of the packet at the head of the queue of `flow`: marks it, or drops it and as
+    /// many behind it as the AQM says, but never the last packet and at most [`Aqm::MAX_DROPS`].
+    /// Returns whether the packet that is at the head then is to be marked.
+    #[cold]
+    fn signal(&mut self, now: Nanos, flow: FlowId, drops: &mut dyn DropSink) -> bool {
+        let mut dropped = 0;
+        loop {
+            let Some(queue) = self.queues.as_ref().get(flow.index()) else { return false };
+            let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else { return false };
+            if slot.packet(queue.head()).ecn.is_capable() {
+                return true;
+            }
+            if queue.backlog().packets == 1 || dropped == A::MAX_DROPS {
+                return false;
+            }
+            let Some(packet) = self.take(flow, DropFrom::Head) else { return false };
+            self.book_drop(flow, packet, DropReason::Aqm, drops);
+            dropped += 1;
+            if self.police(now, flow) == Verdict::Pass {
+                return false;
+            }
+        }
+    }
+
+    /// What [`Self::signal`] would leave at the head of the queue of `flow`, and whether marked.
     fn foresee(&self, now: Nanos, flow: FlowId) -> Option<Packet> {
         let queue = self.queues.as_ref().get(flow.index())?;
         let slots = self.slots.as_ref();
@@ -326,14 +329,8 @@ where
         let Some(mut state) = self.aqm.state(flow) else { return Some(slot.packet(here)) };
         let mut held = queue.backlog();
         for dropped in 0..=A::MAX_DROPS {
-            let head = Head {
-                now,
-                sojourn: slot.sojourn(now),
-                queued_bytes: held.bytes,
-                queued_packets: held.packets,
-            };
             let packet = slot.packet(here);
-            if self.aqm.judge(&mut state, head) == Verdict::Pass {
+            if self.aqm.judge(&mut state, head_of(now, slot, held)) == Verdict::Pass {
                 break;
             }
             if packet.ecn.is_capable() {
@@ -349,6 +346,11 @@ where
         }
         Some(slot.packet(here))
     }
+}
+
+/// What an AQM knows of the packet in `slot`, first of a queue that holds `held`.
+fn head_of(now: Nanos, slot: &Slot, held: Backlog) -> Head {
+    Head { now, sojourn: slot.sojourn(now), queued_bytes: held.bytes, queued_packets: held.packets }
 }
 
 impl<O, Q, S, A, R> Scheduler for FlowQueues<O, Q, S, A, R>
@@ -383,7 +385,10 @@ where
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         let flow = self.order.select()?;
-        let mark = self.police(now, flow, drops);
+        let mark = match self.police(now, flow) {
+            Verdict::Pass => false,
+            Verdict::Signal => self.signal(now, flow, drops),
+        };
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let slots = self.slots.as_mut();
         let mut packet = queue.pop_head(slots)?;

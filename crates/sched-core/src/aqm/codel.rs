@@ -127,17 +127,54 @@ impl<T: Table<CoDelState>> CoDel<T> {
     fn state_mut(&mut self, flow: FlowId) -> Option<&mut CoDelState> {
         self.states.as_mut().get_mut(flow.index())
     }
+}
+
+impl CoDelParams {
+    /// Judges a packet about to leave and moves its queue's state on.
+    #[inline]
+    fn judge(&self, state: &mut CoDelState, head: Head) -> Verdict {
+        // The last packet ends the standing of a queue whatever its length: the queue is about to be
+        // empty, and the next packet, much later perhaps, must not meet an old deadline.
+        if head.sojourn < self.target || head.queued_bytes <= self.mtu || head.queued_packets <= 1 {
+            state.phase = BELOW;
+            return Verdict::Pass;
+        }
+        self.judge_standing(state, head.now)
+    }
+
+    /// The queue stands above the target: now what?
+    #[cold]
+    fn judge_standing(&self, state: &mut CoDelState, now: Nanos) -> Verdict {
+        match state.phase {
+            BELOW => {
+                let standing_from = now.plus(self.interval).0;
+                state.phase = Nanos(standing_from.min(SIGNALLING.0.wrapping_sub(1)));
+                Verdict::Pass
+            }
+            SIGNALLING if now < state.next => Verdict::Pass,
+            SIGNALLING => {
+                state.count = state.count.saturating_add(1);
+                state.next = state.next.plus(spacing(self.interval, state.count));
+                Verdict::Signal
+            }
+            standing_from if now < standing_from => Verdict::Pass,
+            _ => {
+                self.begin(state, now);
+                Verdict::Signal
+            }
+        }
+    }
 
     /// The queue has stood for an interval: the first signal of a new phase.
     fn begin(&self, state: &mut CoDelState, now: Nanos) {
         // A phase that begins soon after another continues at the rate that phase had reached, less
         // what it had inherited itself (RFC 8289 §5.5): the last rate was about right.
         let reached = state.count.wrapping_sub(state.count_at_start);
-        let soon = now.since(state.next).0 < self.params.interval.0 << 4;
+        let soon = now.since(state.next).0 < self.interval.0 << 4;
         state.count = if soon && reached > 1 { reached } else { 1 };
         state.count_at_start = state.count;
         state.phase = SIGNALLING;
-        state.next = now.plus(spacing(self.params.interval, state.count));
+        state.next = now.plus(spacing(self.interval, state.count));
     }
 }
 
@@ -156,37 +193,14 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
 
     #[inline]
     fn judge(&self, state: &mut CoDelState, head: Head) -> Verdict {
-        let Head { now, sojourn, queued_bytes, queued_packets } = head;
-        // The last packet ends the standing of a queue whatever its length: the queue is about to be
-        // empty, and the next packet, much later perhaps, must not meet an old deadline.
-        if sojourn < self.params.target || queued_bytes <= self.params.mtu || queued_packets <= 1 {
-            state.phase = BELOW;
-            return Verdict::Pass;
-        }
-        match state.phase {
-            BELOW => {
-                let standing_from = now.plus(self.params.interval).0;
-                state.phase = Nanos(standing_from.min(SIGNALLING.0.wrapping_sub(1)));
-                Verdict::Pass
-            }
-            SIGNALLING if now < state.next => Verdict::Pass,
-            SIGNALLING => {
-                state.count = state.count.saturating_add(1);
-                state.next = state.next.plus(spacing(self.params.interval, state.count));
-                Verdict::Signal
-            }
-            standing_from if now < standing_from => Verdict::Pass,
-            _ => {
-                self.begin(state, now);
-                Verdict::Signal
-            }
-        }
+        self.params.judge(state, head)
     }
 
     #[inline]
-    fn store(&mut self, flow: FlowId, state: CoDelState) {
-        if let Some(place) = self.state_mut(flow) {
-            *place = state;
+    fn police(&mut self, flow: FlowId, head: Head) -> Verdict {
+        match self.states.as_mut().get_mut(flow.index()) {
+            Some(state) => self.params.judge(state, head),
+            None => Verdict::Pass,
         }
     }
 
@@ -197,7 +211,9 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
     }
 
     fn forget(&mut self, flow: FlowId) {
-        self.store(flow, CoDelState::EMPTY);
+        if let Some(state) = self.state_mut(flow) {
+            *state = CoDelState::EMPTY;
+        }
     }
 }
 
