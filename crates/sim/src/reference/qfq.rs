@@ -228,8 +228,10 @@ impl NaiveOrder for NaiveQfq {
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let sum: u64 = self.added().map(Flow::weight).sum();
-        self.virtual_time = self.virtual_time.wrapping_add(u64::from(len) * (ONE / sum));
+        // Of inverses rounded up and then down, so that the shares never add up to more than 1
+        // (docs/papers.md, QFQ).
+        let sum: u64 = self.added().map(|flow| (ONE * ONE).div_ceil(flow.inverse_weight)).sum();
+        self.virtual_time = self.virtual_time.wrapping_add(u64::from(len) * (ONE * ONE / sum));
         self.joins += 1;
         let joins = self.joins;
         let flow = self.flow(flow);
