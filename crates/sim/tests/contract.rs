@@ -6,11 +6,14 @@
 mod sides;
 
 use freeboard::sched_core::{
-    Aqm, DropFrom, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head, Limits, LongestFlow,
-    LongestQueueDrop, Queue, ShortestFlow, ShortestQueue, Slot, Verdict,
+    Aqm, CoDel, CoDelParams, CoDelState, DropFrom, DropReason, FlowId, FlowQueues, FlowRecord,
+    FlowScheduler, Head, Limits, LongestFlow, LongestQueueDrop, Nanos, Queue, Scheduler,
+    ShortestFlow, ShortestQueue, Slot, Verdict,
 };
 use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
-use sim::history::{Contestant, Dial, Match, Operation, Peeked, Setting, Shifted, soak};
+use sim::history::{
+    Contestant, Dial, Match, Operation, Operations, Peeked, Setting, Shifted, soak,
+};
 
 const OPERATIONS: u64 = 20_000;
 const LENGTH: usize = 5_000;
@@ -38,7 +41,7 @@ every_discipline!(the_epoch_changes_nothing, super::does_not_depend_on_the_epoch
 fn does_twice_as_once<S: Contestant, T: Contestant>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
     let (subject, twin) = sides();
     let mut both = Match::new(subject, twin);
-    for operation in sim::history::Operations::new(seed).take(10_000) {
+    for operation in Operations::new(seed).take(10_000) {
         let again = match operation {
             Operation::Remove { .. } | Operation::Drain | Operation::SetLimits { .. } => 2,
             _ => 1,
@@ -61,7 +64,7 @@ fn holds_small_limits<S: Contestant, T: Contestant>(_: u64, seed: u64, sides: im
             let (subject, twin) = sides();
             let mut both = Match::new(subject, twin);
             both.step(Operation::SetLimits { packets, bytes }, true).unwrap();
-            let history = sim::history::Operations::new(seed);
+            let history = Operations::new(seed);
             let kept = |operation: &Operation| !matches!(operation, Operation::SetLimits { .. });
             for operation in history.filter(kept).take(300) {
                 both.step(operation, true).unwrap();
@@ -152,7 +155,18 @@ where
             Limits::NONE,
         )
     };
+    let mut both = Match::new(subject(), Peeked::new(subject()));
+    for operation in Operations::new(seed).take(20_000) {
+        both.step(operation, false).unwrap();
+    }
+    let counters = both.subject.counters();
+    let acted = (counters.dropped_for(DropReason::Aqm).packets, counters.marked);
+    assert!(acted.0 > 100 && acted.1 > 100, "the AQM hardly acts: {acted:?}");
     soak(|| (subject(), Peeked::new(subject())), seed, 200_000, LENGTH)
+        .unwrap_or_else(|difference| panic!("{difference}"));
+    // To the end of time and past it, where the clock begins anew.
+    let late = || Shifted::new(subject(), u64::MAX - (1 << 39));
+    soak(|| (late(), Peeked::new(late())), seed, 100_000, LENGTH)
         .unwrap_or_else(|difference| panic!("{difference}"));
     for by in SHIFTS.into_iter().filter(|by| by % 1024 == 0) {
         soak(|| (subject(), Shifted::new(subject(), by)), seed, 100_000, LENGTH)
@@ -178,4 +192,12 @@ fn with_every_order(aqm: impl Aqm + Clone) {
 #[test]
 fn every_order_keeps_the_contract_under_an_aqm_that_acts_often() {
     with_every_order(EveryThird([0; FLOWS]));
+}
+
+#[test]
+fn every_order_keeps_the_contract_under_codel() {
+    for (target, interval) in [(1_024, 100_000), (5_000_000, 100_000_000)] {
+        let params = CoDelParams { target: Nanos(target), interval: Nanos(interval), mtu: 100 };
+        with_every_order(CoDel::new([CoDelState::EMPTY; FLOWS], params).unwrap());
+    }
 }

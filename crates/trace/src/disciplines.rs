@@ -1,8 +1,12 @@
 //! The runs: each discipline with small static memory, and the hash it must give.
 
-use sched_core::{Fifo, Limits, Slot};
+use sched_core::{
+    Aqm, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, Fifo, FlowId, FlowQueues,
+    FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue,
+    ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays,
+};
 
-use crate::{HANDLES, run};
+use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run};
 
 /// What a run needs on the stack at most, with a margin for the calls below it.
 pub const STACK_BYTES: usize = 16 << 10;
@@ -11,6 +15,9 @@ pub const STACK_BYTES: usize = 16 << 10;
 const OPERATIONS: u32 = 50_000;
 
 const SLOTS: usize = HANDLES as usize;
+const QUEUES: usize = FLOWS as usize;
+/// Virtual queues of the SQF run, and the default queue.
+const SQF_QUEUES: usize = 6;
 
 /// A run and what must come of it.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +34,14 @@ pub struct Run {
 pub const ALL: &[Run] = &[
     Run { name: "fifo, tail drop", hash: fifo_tail_drop, pinned: 0xe48b_7f0a_ae1a_7562 },
     Run { name: "fifo, head drop", hash: fifo_head_drop, pinned: 0x240e_7860_e787_345a },
+    Run { name: "drr", hash: drr, pinned: 0x8450_cf86_8317_4e04 },
+    Run {
+        name: "drr, sparse first, longest-queue drop, codel",
+        hash: fq_codel,
+        pinned: 0x216d_abde_b96b_191f,
+    },
+    Run { name: "shortest queue", hash: shortest_queue, pinned: 0x2ff2_7d07_5101_a314 },
+    Run { name: "sqf", hash: sqf, pinned: 0xd832_6719_369c_a27d },
 ];
 
 fn fifo_tail_drop() -> u64 {
@@ -37,4 +52,67 @@ fn fifo_tail_drop() -> u64 {
 fn fifo_head_drop() -> u64 {
     let mut fifo = Fifo::head_drop([Slot::EMPTY; SLOTS], Limits::NONE);
     run(&mut fifo, OPERATIONS, 2, |_, _, _, _| {})
+}
+
+fn drr() -> u64 {
+    let Ok(order) = Drr::new([DrrFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
+    queues(order, NoAqm, 3, quantum)
+}
+
+fn fq_codel() -> u64 {
+    let Ok(order) = Drr::new([DrrFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
+    let order = LongestQueueDrop::new(order.sparse_first(), [LongestFlow::EMPTY; QUEUES]);
+    // A step of the clock is half a millisecond on average, so queues stand for many intervals.
+    let params =
+        CoDelParams { target: Nanos::from_millis(1), interval: Nanos::from_millis(5), mtu: 100 };
+    let Ok(codel) = CoDel::new([CoDelState::EMPTY; QUEUES], params) else { return 0 };
+    queues(order, codel, 4, quantum)
+}
+
+/// 10 in 16 quanta are large enough.
+fn quantum(random: u32) -> u32 {
+    (random & 15) * 250
+}
+
+fn shortest_queue() -> u64 {
+    let order = ShortestQueue::new([ShortestFlow::EMPTY; QUEUES]).drop_from(DropFrom::Tail);
+    queues(order, NoAqm, 5, |_| ())
+}
+
+fn sqf() -> u64 {
+    let memory = SqfArrays::<QUEUES, SLOTS, SQF_QUEUES>::EMPTY;
+    let Ok(mut sqf) = Sqf::new(memory, DropFrom::Head, Limits::NONE) else { return 0 };
+    run(&mut sqf, OPERATIONS, 6, |sqf, flow, random, hash| {
+        if removes(random) {
+            let mut gone = *hash;
+            sqf.remove_flow(flow, &mut |packet: Packet, reason| gone.drop(packet, reason));
+            *hash = gone;
+        } else {
+            hash.word(sqf.add_flow(flow).is_ok().into());
+        }
+    })
+}
+
+/// One call in eight removes the flow, the others add or change it.
+const fn removes(random: u32) -> bool {
+    random >> 29 == 0
+}
+
+fn queues<O: FlowScheduler, A: Aqm>(
+    order: O,
+    aqm: A,
+    seed: u64,
+    config: impl Fn(u32) -> O::Config,
+) -> u64 {
+    let (queues, slots) = ([Queue::EMPTY; QUEUES], [Slot::EMPTY; SLOTS]);
+    let mut queues = FlowQueues::with_parts(order, aqm, queues, slots, [], Limits::NONE);
+    run(&mut queues, OPERATIONS, seed, |queues, flow: FlowId, random, hash: &mut Hash| {
+        if removes(random) {
+            let mut gone = *hash;
+            queues.remove_flow(flow, &mut |packet: Packet, reason| gone.drop(packet, reason));
+            *hash = gone;
+        } else {
+            hash.word(queues.configure(flow, config(random)).is_ok().into());
+        }
+    })
 }
