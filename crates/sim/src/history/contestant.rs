@@ -1,8 +1,8 @@
 //! What a history can be played on.
 
 use freeboard::sched_core::{
-    Aqm, ConfigError, DropSink, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, Queue,
-    Scheduler, ShortestFlow, Slot, Sqf, SqfFlow, Table,
+    Aqm, ConfigError, DropSink, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, QfqConfig,
+    Queue, Scheduler, ShortestFlow, Slot, Sqf, SqfFlow, Table,
 };
 
 /// What can be set for a flow, for all disciplines: each takes from it what it knows.
@@ -48,6 +48,17 @@ impl Dial for u32 {
 
     fn read(self) -> [u32; 2] {
         [self, 0]
+    }
+}
+
+/// Weight and longest packet of quick fair queueing.
+impl Dial for QfqConfig {
+    fn of(Setting { weight, max_len }: Setting) -> Self {
+        Self { weight, max_len }
+    }
+
+    fn read(self) -> [u32; 2] {
+        [self.weight, self.max_len]
     }
 }
 

@@ -1,5 +1,6 @@
 //! Quick fair queueing without groups' lists, slots or sets: the timestamps of the paper (QFQ §III,
-//! eqs 2–7 and 17), and a scan over all flows.
+//! eqs 2–7 and 17), and a scan over all flows. Where the library departs from the paper (`docs/papers.md`), so
+//! does this.
 
 use freeboard::sched_core::{ConfigError, FlowId};
 

@@ -3,9 +3,12 @@
 
 use freeboard::sched_core::{
     DropFrom, Drr, DrrFlow, Fifo, FlowQueues, FlowRecord, FlowScheduler, Limits, LongestFlow,
-    LongestQueueDrop, NoAqm, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfFlow, SqfMemory,
+    LongestQueueDrop, NoAqm, Qfq, QfqFlow, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfFlow,
+    SqfMemory,
 };
-use sim::reference::{NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQueues, NaiveShortestQueue};
+use sim::reference::{
+    NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQfq, NaiveQueues, NaiveShortestQueue,
+};
 
 pub(crate) const FLOWS: usize = sim::history::FLOWS as usize;
 pub(crate) const SLOTS: usize = sim::history::SLOTS as usize;
@@ -47,6 +50,21 @@ macro_rules! every_discipline {
             #[test]
             fn drr_with_sparse_flows_first_and_head_drop_from_the_longest() {
                 $play(4, 6, || sides::drr_lqd::<FLOWS, SLOTS>(MAX_LEN, true, Head, Limits::NONE));
+            }
+
+            #[test]
+            fn qfq() {
+                $play(3, 13, || sides::qfq::<FLOWS, SLOTS>(MAX_LEN, Limits::NONE));
+            }
+
+            #[test]
+            fn qfq_with_head_drop_from_the_longest() {
+                $play(3, 14, || sides::qfq_lqd::<FLOWS, SLOTS>(MAX_LEN, Head, Limits::NONE));
+            }
+
+            #[test]
+            fn qfq_with_tail_drop_from_the_longest() {
+                $play(3, 15, || sides::qfq_lqd::<FLOWS, SLOTS>(MAX_LEN, Tail, Limits::NONE));
             }
 
             #[test]
@@ -190,4 +208,24 @@ pub(crate) fn virtual_queues<const F: usize, const S: usize, const Q: usize>(
         Sqf::new(memory, end, limits).unwrap(),
         NaiveQueues::with_virtual_queues(naive, Q as u32 - 1, flows, slots, flows, limits),
     )
+}
+
+pub(crate) fn qfq<const F: usize, const S: usize>(
+    max_len: u32,
+    limits: Limits,
+) -> (Engine<Qfq<[QfqFlow; F]>, F, S>, NaiveQueues<NaiveQfq>) {
+    let order = Qfq::new([QfqFlow::EMPTY; F], max_len).unwrap();
+    let naive = NaiveQfq::new(F as u32, max_len);
+    (engine(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+pub(crate) fn qfq_lqd<const F: usize, const S: usize>(
+    max_len: u32,
+    end: DropFrom,
+    limits: Limits,
+) -> (Lqd<Qfq<[QfqFlow; F]>, F, S>, NaiveQueues<NaiveLongestQueueDrop<NaiveQfq>>) {
+    let order = Qfq::new([QfqFlow::EMPTY; F], max_len).unwrap();
+    let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; F]).drop_from(end);
+    let naive = NaiveLongestQueueDrop::new(NaiveQfq::new(F as u32, max_len), end);
+    (engine(order, limits), twin::<_, F, S>(naive, limits))
 }
