@@ -120,6 +120,10 @@ impl FlowRecord {
         }
     }
 
+    pub(crate) const fn mark(&mut self) {
+        self.marked = self.marked.wrapping_add(1);
+    }
+
     pub(crate) fn counters(&self, queued: Backlog) -> Counters {
         let counters = Counters {
             accepted: self.accepted,
@@ -133,38 +137,27 @@ impl FlowRecord {
     }
 }
 
-/// The books of a whole scheduler: its limits and its totals.
+/// The books of a whole scheduler: its limits, what is queued, and the record of all flows together.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     pub(crate) limits: Limits,
     /// What is queued. Fits `u32`: at most as many packets as handles, and at most
     /// [`Limits::MAX_BYTES`] bytes plus one packet.
     held: Backlog,
-    accepted: Volume,
-    pub(crate) rejected: Volume,
-    dropped: [Volume; DropReason::COUNT],
-    marked: u64,
-    peak: Backlog,
+    pub(crate) totals: FlowRecord,
 }
 
 impl Ledger {
     pub(crate) const fn new(limits: Limits) -> Self {
-        Self {
-            limits: limits.clamped(),
-            held: Backlog { packets: 0, bytes: 0 },
-            accepted: Volume::ZERO,
-            rejected: Volume::ZERO,
-            dropped: [Volume::ZERO; DropReason::COUNT],
-            marked: 0,
-            peak: Backlog { packets: 0, bytes: 0 },
-        }
+        let held = Backlog { packets: 0, bytes: 0 };
+        Self { limits: limits.clamped(), held, totals: FlowRecord::EMPTY }
     }
 
     pub(crate) const fn backlog(&self) -> Backlog {
         self.held
     }
 
-    /// Whether a packet of `len` bytes fits beside what is queued.
+    /// Whether a packet of `len` bytes fits beside what is queued, which is within the limits.
     pub(crate) const fn has_room(&self, len: u32) -> bool {
         self.held.packets < self.limits.packets
             && len <= self.limits.bytes.wrapping_sub(self.held.bytes)
@@ -180,45 +173,31 @@ impl Ledger {
     }
 
     pub(crate) const fn accept(&mut self, len: u32) {
-        self.accepted.add(len);
+        self.totals.accepted.add(len);
         self.held.add(len);
     }
 
     /// Takes back an acceptance that did not come to be: the packet was its own victim.
     pub(crate) const fn unaccept(&mut self, len: u32) {
-        self.accepted = self.accepted.minus(Volume { packets: 1, bytes: len as u64 });
+        self.totals.accepted = self.totals.accepted.minus(Volume { packets: 1, bytes: len as u64 });
         self.held.sub(len);
     }
 
     /// To be called once the limits hold again.
     pub(crate) const fn note_peak(&mut self) {
-        self.peak.raise(self.held);
+        self.totals.peak.raise(self.held);
     }
 
     pub(crate) const fn deliver(&mut self, len: u32) {
         self.held.sub(len);
     }
 
-    pub(crate) const fn mark(&mut self) {
-        self.marked = self.marked.wrapping_add(1);
-    }
-
     pub(crate) fn drop(&mut self, len: u32, reason: DropReason) {
         self.held.sub(len);
-        if let Some(volume) = self.dropped.get_mut(reason as usize) {
-            volume.add(len);
-        }
+        self.totals.drop(len, reason);
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        let counters = Counters {
-            accepted: self.accepted,
-            rejected: self.rejected,
-            delivered: Volume::ZERO,
-            dropped: self.dropped,
-            marked: self.marked,
-            peak: self.peak,
-        };
-        counters.with_queued(self.held)
+        self.totals.counters(self.held)
     }
 }

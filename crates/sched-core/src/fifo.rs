@@ -46,7 +46,7 @@ impl<S: Table<Slot>> Fifo<S> {
     /// Turns `packet` away, with the first reason that applies.
     #[cold]
     fn reject(&mut self, packet: Packet) -> Rejected {
-        self.ledger.rejected.add(packet.len);
+        self.ledger.totals.rejected.add(packet.len);
         let reason = obstacle(packet, Packet::MAX_LEN, self.slots.as_ref())
             .unwrap_or(RejectReason::Full { limits: self.ledger.limits });
         Rejected { packet, reason }

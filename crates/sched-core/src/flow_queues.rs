@@ -129,13 +129,13 @@ where
 
     /// Books a packet that was not accepted before its queue was known.
     pub(crate) const fn count_rejected(&mut self, packet: Packet) {
-        self.ledger.rejected.add(packet.len);
+        self.ledger.totals.rejected.add(packet.len);
     }
 
     /// Turns `packet` away, with the first reason that applies.
     #[cold]
     fn reject(&mut self, flow: FlowId, packet: Packet) -> Rejected {
-        self.ledger.rejected.add(packet.len);
+        self.ledger.totals.rejected.add(packet.len);
         let limits = self.ledger.limits;
         let known = self.queues.as_ref().get(flow.index()).and(self.order.max_len(flow));
         let Some(max) = known else {
@@ -396,9 +396,9 @@ where
         self.ledger.deliver(packet.len);
         if mark {
             packet.ecn = Ecn::Ce;
-            self.ledger.mark();
+            self.ledger.totals.mark();
             if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
-                record.marked = record.marked.wrapping_add(1);
+                record.mark();
             }
         }
         Some(packet)
