@@ -134,8 +134,11 @@ impl Aqm for EveryThird {
         if state.is_multiple_of(3) || *state % 16 > 10 { Verdict::Signal } else { Verdict::Pass }
     }
 
-    fn store(&mut self, flow: FlowId, state: u32) {
+    fn police(&mut self, flow: FlowId, head: Head) -> Verdict {
+        let mut state = self.0[flow.index()];
+        let verdict = self.judge(&mut state, head);
         self.0[flow.index()] = state;
+        verdict
     }
 }
 
