@@ -19,10 +19,15 @@ pub(crate) fn run(seconds: u32) -> Result<(), String> {
     };
     let targets = output("fuzz targets", fuzz().arg("list"))?;
     for target in targets.lines() {
+        // libFuzzer writes to the first folder only: the corpus in the tree is chosen by hand.
+        let found = root().join("fuzz/target/corpus").join(target);
+        std::fs::create_dir_all(&found).map_err(|error| format!("{}: {error}", found.display()))?;
         // Without unsafe code there is nothing for a sanitizer to find, and fuzzing is thrice as fast.
         let mut command = fuzz();
-        command.args(["run", "--sanitizer", "none", target, "--"]);
+        command.args(["run", "--sanitizer", "none", target]).arg(found);
         command
+            .arg(root().join("fuzz/corpus").join(target))
+            .arg("--")
             .arg(format!("-max_total_time={seconds}"))
             .args(["-max_len=4096", "-print_final_stats=1"]);
         succeed(&format!("fuzz {target} for {seconds} s"), &mut command)?;

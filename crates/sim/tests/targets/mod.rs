@@ -18,10 +18,11 @@ use sim::history::{Contestant, FLOWS, Operation, SLOTS, Setting, check, operatio
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub(crate) const ALL: [Target; 6] = [
+pub(crate) const ALL: [Target; 7] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
+    ("ops_qfq", ops_qfq),
     ("parse", parse),
     ("shaper_clock", shaper_clock),
     ("capture", capture),
@@ -95,6 +96,17 @@ pub(crate) fn ops_sqf(bytes: &[u8]) {
         history.agree(|| sides::virtual_queues::<F, S, 4>(end, limits));
     } else {
         history.agree(|| sides::sqf::<F, S>(end, limits));
+    }
+}
+
+/// QFQ, with and without longest-queue drop, against its twin.
+pub(crate) fn ops_qfq(bytes: &[u8]) {
+    let history = History::of(bytes);
+    let (end, limits) = (history.end(), history.limits());
+    if history.bit(2) {
+        history.agree(|| sides::qfq_lqd::<F, S>(MAX_LEN, end, limits));
+    } else {
+        history.agree(|| sides::qfq::<F, S>(MAX_LEN, limits));
     }
 }
 
