@@ -32,7 +32,8 @@
 //!   queued packets); if it has more, `S = F`. It stays at the head of its slot if `⌊S⌋_i` is
 //!   unchanged, else goes to the tail of its new one.
 //! * A flow that loses its last packet without service stores its `S` as `F`; losing others changes
-//!   nothing.
+//!   nothing. So does a backlogged flow that is re-configured into another group, and then becomes
+//!   backlogged there; within its group it keeps `S` and its place.
 //! * Whenever no backlogged group is eligible, `V = min S_i`.
 //! * Next is the first flow of the front slot of the lowest group of `ER`: of the groups with
 //!   `S_i ≤ V` one with the smallest `F_i`, the lowest of them.
@@ -361,9 +362,10 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// A backlogged flow enters anew, behind the others of its slot, with the start it has, by the new
-    /// parameters. Packets that are queued already may be longer than a lowered `max_len`; each is
-    /// charged as one of `max_len`.
+    /// A backlogged flow that stays in its group keeps its start and its place. One that changes to
+    /// another group enters there anew, behind the others of its slot, with the start it has, but not
+    /// before `V`: what it was owed is forgotten. Packets that are queued already may be longer than a
+    /// lowered `max_len`; each is charged as one of `max_len`.
     fn configure(
         &mut self,
         flow: FlowId,
@@ -384,10 +386,14 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         let sum = core.weight_sum_with(old, Some(new));
         in_range("sum of the weights", sum, Self::MAX_WEIGHT_SUM)?;
 
-        let was_backlogged = k.backlogged;
-        core.leave(table, flow.0);
-        core.change_sum(old, Some(new));
         let group = group_of(core.effective_len(max_len), new.get());
+        // Start and slot do not depend on the weight. Entering anew would cost the flow what it is owed:
+        // one that is configured before every packet would never be served.
+        let moves = k.backlogged && k.group != group;
+        if moves {
+            core.leave(table, flow.0);
+        }
+        core.change_sum(old, Some(new));
         if let Some(k) = table.get_mut(flow.index()) {
             k.inverse = new.get();
             k.max_len = u16::try_from(max_len).unwrap_or(u16::MAX);
@@ -396,7 +402,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
                 k.start = core.now;
             }
         }
-        if was_backlogged {
+        if moves {
             core.enter(table, flow.0);
         }
         Ok(())

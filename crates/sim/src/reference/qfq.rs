@@ -189,7 +189,8 @@ impl NaiveOrder for NaiveQfq {
         let effective = max_len.max(self.max_len.div_ceil(LENGTH_RATIO));
         let longest = u64::from(effective) * inverse_weight;
         let group = (0..GROUPS).find(|&group| longest <= slot(group)).expect("65535 / 1 < 2^46");
-        if head_len.is_some() {
+        let moves = old.as_ref().is_some_and(|old| old.joined.is_some() && old.group != group);
+        if moves {
             self.leave(flow);
         }
         let place = &mut self.flows[flow.index()];
@@ -202,8 +203,13 @@ impl NaiveOrder for NaiveQfq {
             joined: None,
         });
         (state.max_len, state.inverse_weight, state.group) = (max_len, inverse_weight, group);
-        if let Some(head_len) = head_len {
-            self.join(flow, head_len);
+        match head_len {
+            Some(head_len) if moves => self.join(flow, head_len),
+            // It keeps start and place; when it ends is told by the new weight.
+            Some(head_len) => {
+                state.finish = Some(state.start.wrapping_add(u64::from(head_len) * inverse_weight));
+            }
+            None => {}
         }
         Ok(())
     }
