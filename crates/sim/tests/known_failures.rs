@@ -1,0 +1,346 @@
+//! What other schedulers have failed at, tried on every discipline here.
+//!
+//! Each test names the failure: mostly an entry of the CVE list, whose description is all that is used.
+
+mod sides;
+
+use freeboard::sched_core::{
+    CoDel, CoDelParams, CoDelState, ConfigError, Drr, DrrFlow, FlowId, FlowQueues, Limits,
+    LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, RejectReason,
+    Scheduler, Slot,
+};
+use shaper::{Overhead, Rate, Shaped, Shaper};
+use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
+use sim::history::{Contestant, Match, Operations, Setting};
+
+const NOW: Nanos = Nanos::ZERO;
+const ODD: [u32; 2] = [u32::MAX - 1, u32::MAX];
+
+fn no_drop(packet: Packet, reason: freeboard::sched_core::DropReason) {
+    panic!("{packet:?} dropped: {}", reason.name());
+}
+
+fn with_flows<S: Contestant>(mut subject: S) -> S {
+    for flow in 0..FLOWS as u32 {
+        subject.configure(FlowId(flow), Setting { weight: 3, max_len: MAX_LEN }).unwrap();
+    }
+    subject
+}
+
+/// CVE-2025-39766, CVE-2025-68325 (cake): a packet that alone exceeds the limit was dropped, and said to
+/// be accepted.
+fn rejects_what_alone_exceeds_the_limit<S: Contestant, T>(
+    _: u64,
+    _: u64,
+    sides: impl Fn() -> (S, T),
+) {
+    for bytes in [1, 999, 1_000] {
+        let mut subject = with_flows(sides().0);
+        let limits = Limits::bytes(bytes);
+        subject.set_limits(limits, &mut no_drop);
+        let packet = Packet::new(3, 1_000);
+        let outcome = subject.enqueue(NOW, FlowId(1), packet, &mut no_drop);
+        if bytes == 1_000 {
+            assert_eq!(outcome, Ok(()));
+            assert_eq!(subject.dequeue(NOW, &mut no_drop), Some(packet));
+        } else {
+            assert_eq!(outcome.unwrap_err().reason, RejectReason::Full { limits });
+            assert_eq!(subject.peek(NOW), None);
+            assert_eq!(subject.counters().rejected.bytes, 1_000);
+        }
+        assert_eq!(subject.backlog().packets, 0);
+        assert_eq!(subject.recount(), Ok(()));
+    }
+}
+
+every_discipline!(beyond_the_limit, super::rejects_what_alone_exceeds_the_limit);
+
+/// CVE-2025-21702 (head drop): at a limit of 0 "drop one, then add one" dropped none and added one.
+fn accepts_nothing_at_a_limit_of_nothing<S: Contestant, T>(
+    _: u64,
+    _: u64,
+    sides: impl Fn() -> (S, T),
+) {
+    for limits in [Limits::packets(0), Limits::bytes(0)] {
+        let mut subject = with_flows(sides().0);
+        subject.set_limits(limits, &mut no_drop);
+        for turn in 0..100 {
+            let packet = Packet::new(turn % SLOTS as u32, 1);
+            let flow = FlowId(turn % FLOWS as u32);
+            let rejected = subject.enqueue(NOW, flow, packet, &mut no_drop).unwrap_err();
+            assert_eq!(rejected.packet, packet);
+            assert_eq!(rejected.reason, RejectReason::Full { limits });
+        }
+        assert_eq!(subject.counters().rejected.packets, 100);
+        subject.set_limits(Limits::packets(1), &mut no_drop);
+        subject.enqueue(NOW, FlowId(0), Packet::new(0, 1), &mut no_drop).unwrap();
+        assert_eq!(subject.recount(), Ok(()));
+    }
+}
+
+every_discipline!(a_limit_of_nothing, super::accepts_nothing_at_a_limit_of_nothing);
+
+/// CVE-2024-53057, CVE-2025-21971, CVE-2025-21692: numbers at the ends of their range meant something
+/// else inside. Goal: every number of a flow works or is refused as unknown, everywhere alike.
+fn knows_every_number<S: Contestant, T>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
+    let mut subject = sides().0;
+    let flows = FLOWS as u32;
+    for flow in [0, 1, flows - 1, flows, flows + 1].into_iter().chain(ODD).map(FlowId) {
+        let configured = subject.configure(flow, Setting { weight: 3, max_len: MAX_LEN });
+        let packet = Packet::new(SLOTS as u32 - 1, 100);
+        match (configured, subject.enqueue(NOW, flow, packet, &mut no_drop)) {
+            (Ok(()), outcome) => {
+                assert_eq!(outcome, Ok(()));
+                assert_eq!(subject.dequeue(NOW, &mut no_drop), Some(packet));
+            }
+            (Err(error), outcome) => {
+                assert_eq!(error, ConfigError::UnknownFlow { flow, flows });
+                let reason = outcome.unwrap_err().reason;
+                assert_eq!(reason, RejectReason::UnknownFlow { flow, flows });
+                assert_eq!((subject.setting(flow), subject.flow_counters(flow)), (None, None));
+            }
+        }
+        subject.remove_flow(flow, &mut no_drop);
+        assert_eq!(subject.recount(), Ok(()));
+    }
+    let mut subject = with_flows(sides().0);
+    let slots = SLOTS as u32;
+    for handle in [0, 1, slots - 1, slots, slots + 1].into_iter().chain(ODD) {
+        let packet = Packet::new(handle, 100);
+        let outcome = subject.enqueue(NOW, FlowId(2), packet, &mut no_drop);
+        let reason = outcome.err().map(|rejected| rejected.reason);
+        let unknown = RejectReason::UnknownHandle { handle, slots };
+        assert_eq!(reason, (handle >= slots).then_some(unknown));
+        let again = subject.enqueue(NOW, FlowId(2), packet, &mut no_drop).unwrap_err().reason;
+        let in_use = RejectReason::HandleInUse { handle };
+        assert_eq!(again, if handle < slots { in_use } else { unknown });
+    }
+    assert_eq!(subject.backlog().packets, 3);
+    assert_eq!(subject.recount(), Ok(()));
+}
+
+every_discipline!(numbers_at_the_ends, super::knows_every_number);
+
+/// CVE-2025-37992, CVE-2025-39677: a packet that a closed shaper had looked at escaped a lowered limit.
+/// CVE-2025-38637, CVE-2026-43496: a look, and then another packet.
+fn lets_go_of_a_packet_that_was_looked_at<S: Contestant, T>(
+    _: u64,
+    _: u64,
+    sides: impl Fn() -> (S, T),
+) {
+    let line = Shaper::new(Rate::kilobits_per_second(1).unwrap());
+    let mut shaped = Shaped::new(with_flows(sides().0), line, Overhead::RAW);
+    for handle in 0..8 {
+        let packet = Packet::new(handle, 1_000);
+        shaped.enqueue(NOW, FlowId(handle % 4), packet, &mut no_drop).unwrap();
+    }
+    let first = shaped.dequeue(NOW, &mut no_drop).unwrap().handle;
+    let later = shaped.poll_at(NOW).unwrap();
+    assert_eq!((shaped.peek(NOW), later), (None, Nanos::from_secs(8)));
+    let promised = shaped.peek(later).unwrap();
+    assert_eq!(shaped.peek(later), Some(promised));
+    let mut home = vec![first];
+    shaped.set_limits(Limits::packets(0), &mut |packet: Packet, _| home.push(packet.handle));
+    home.sort_unstable();
+    assert_eq!(home, [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!((shaped.backlog().packets, shaped.backlog().bytes), (0, 0));
+    assert_eq!((shaped.peek(later), shaped.poll_at(NOW)), (None, None));
+    assert_eq!(shaped.recount(), Ok(()));
+    shaped.set_limits(Limits::NONE, &mut no_drop);
+    shaped.enqueue(NOW, FlowId(1), Packet::new(5, 10), &mut no_drop).unwrap();
+    assert_eq!(shaped.dequeue(later, &mut no_drop), Some(Packet::new(5, 10)));
+}
+
+every_discipline!(a_packet_looked_at, super::lets_go_of_a_packet_that_was_looked_at);
+
+/// Changing one flow leaves the packets of all others where they are. A change once reset all queues,
+/// and one that failed once freed its flow (CVE-2026-22999).
+fn keeps_every_packet_through_a_change<S: Contestant, T>(
+    _: u64,
+    _: u64,
+    sides: impl Fn() -> (S, T),
+) {
+    let mut subject = with_flows(sides().0);
+    for handle in 0..16 {
+        subject.enqueue(NOW, FlowId(handle % 4), Packet::new(handle, 100), &mut no_drop).unwrap();
+    }
+    let held = subject.backlog();
+    for weight in [3, 5, 0, 100, u32::MAX, 3] {
+        let _refused = subject.configure(FlowId(1), Setting { weight, max_len: MAX_LEN });
+        assert_eq!(subject.backlog(), held);
+        assert_eq!(subject.recount(), Ok(()));
+    }
+    let mut next = [0, 1, 2, 3];
+    for _ in 0..16 {
+        let handle = subject.dequeue(NOW, &mut no_drop).unwrap().handle;
+        let expected = &mut next[handle as usize % 4];
+        assert_eq!(handle, *expected, "the order of the flow");
+        *expected += 4;
+    }
+    assert_eq!(subject.dequeue(NOW, &mut no_drop), None);
+}
+
+every_discipline!(a_change_of_one_flow, super::keeps_every_packet_through_a_change);
+
+fn small<S: Contestant, T: Contestant>(slots: u32, sides: impl Fn(Limits) -> (S, T)) {
+    for packets in 0..3 {
+        for seed in 0..8 {
+            let (subject, twin) = sides(Limits::packets(packets));
+            let mut both = Match::with_slots(subject, twin, slots);
+            for operation in Operations::new(seed).take(1_000) {
+                both.step(operation, true).unwrap_or_else(|difference| panic!("{difference}"));
+            }
+        }
+    }
+}
+
+/// CVE-2024-57996, CVE-2025-37752 (sfq): a limit of one packet, of one flow, in one slot.
+#[test]
+fn the_smallest_of_everything_works() {
+    use freeboard::sched_core::DropFrom::{Head, Tail};
+    small(1, |limits| sides::fifo::<1>(Head, limits));
+    small(1, |limits| sides::fifo::<1>(Tail, limits));
+    small(1, |limits| sides::drr_lqd::<1, 1>(MAX_LEN, true, Head, limits));
+    small(2, |limits| sides::drr_lqd::<2, 2>(MAX_LEN, true, Tail, limits));
+    small(1, |limits| sides::drr::<2, 1>(MAX_LEN, false, limits));
+    small(1, |limits| sides::sqf::<1, 1>(Head, limits));
+    small(2, |limits| sides::sqf::<2, 2>(Tail, limits));
+    small(1, |limits| sides::virtual_queues::<1, 1, 1>(Head, limits));
+    small(2, |limits| sides::virtual_queues::<2, 2, 1>(Tail, limits));
+    small(2, |limits| sides::virtual_queues::<2, 2, 2>(Head, limits));
+}
+
+/// CVE-2023-31436, CVE-2023-3611 (qfq): lengths and weights whose group does not exist.
+/// Goal: every setting is refused, or the flow is served and a longer packet is not accepted.
+#[test]
+fn qfq_has_a_group_for_every_setting_it_accepts() {
+    let lengths = [0, 1, 63, 64, 511, 512, 1_500, 65_535, 65_536, 1 << 31, u32::MAX];
+    let weights = [0, 1, 1_023, 1_024, 1_025, 65_535, 65_536, 65_537, u32::MAX];
+    for longest in lengths {
+        let order = Qfq::new([QfqFlow::EMPTY; 2], longest);
+        assert_eq!(order.is_ok(), (1..=65_535).contains(&longest));
+        let Ok(order) = order else { continue };
+        for max_len in lengths {
+            for weight in weights {
+                let (order, slots) = (order.clone(), [Slot::EMPTY; 4]);
+                let mut queues = FlowQueues::new(order, [Queue::EMPTY; 2], slots, Limits::NONE);
+                let smallest = QfqConfig { weight: 1, max_len: 1 };
+                queues.configure(FlowId(1), smallest).unwrap();
+                let configured = queues.configure(FlowId(0), QfqConfig { weight, max_len });
+                let good = (1..=longest).contains(&max_len) && (1..=65_536).contains(&weight);
+                assert_eq!(configured.is_ok(), good, "{longest} {max_len} {weight}");
+                if !good {
+                    continue;
+                }
+                let order = format!("{:?}", queues.order());
+                let long = Packet::new(3, max_len + 1);
+                let rejected = queues.enqueue(NOW, FlowId(0), long, &mut no_drop).unwrap_err();
+                let reason = RejectReason::Length { len: max_len + 1, max: max_len };
+                assert_eq!(rejected.reason, reason);
+                assert_eq!(format!("{:?}", queues.order()), order, "nothing has changed");
+                for (handle, flow, len) in [(0, 0, max_len), (1, 1, 1), (2, 0, 1)] {
+                    let packet = Packet::new(handle, len);
+                    queues.enqueue(NOW, FlowId(flow), packet, &mut no_drop).unwrap();
+                    assert_eq!(queues.recount(), Ok(()));
+                }
+                for _ in 0..3 {
+                    assert!(queues.dequeue(NOW, &mut no_drop).is_some());
+                    assert_eq!(queues.recount(), Ok(()));
+                }
+            }
+        }
+    }
+}
+
+/// CVE-2023-53624 (fq) and the "silly quantum" of fq_codel: quanta that became negative, or that took
+/// billions of turns to serve a packet.
+#[test]
+fn a_quantum_is_at_least_a_packet_and_at_most_2_to_the_28() {
+    let what = "quantum in bytes";
+    for quantum in [0, 1, 1_499, 1_500, 1 << 28, (1 << 28) + 1, (1 << 31) - 1, 1 << 31, u32::MAX] {
+        let order = Drr::new([DrrFlow::EMPTY; 2], 1_500).unwrap();
+        let mut queues = FlowQueues::new(order, [Queue::EMPTY; 2], [Slot::EMPTY; 4], Limits::NONE);
+        let outcome = queues.configure(FlowId(0), quantum);
+        if !(1_500..=1 << 28).contains(&quantum) {
+            let (value, min, max) = (quantum.into(), 1_500, 1 << 28);
+            assert_eq!(outcome, Err(ConfigError::OutOfRange { what, value, min, max }));
+            continue;
+        }
+        queues.configure(FlowId(1), 1_500).unwrap();
+        for handle in 0..4 {
+            let packet = Packet::new(handle, 1_500);
+            queues.enqueue(NOW, FlowId(handle % 2), packet, &mut no_drop).unwrap();
+        }
+        for _ in 0..4 {
+            assert!(queues.dequeue(NOW, &mut no_drop).is_some());
+            assert_eq!(queues.recount(), Ok(()));
+        }
+    }
+}
+
+/// Comparisons of times went wrong where a counter wraps, and clocks stepped by hours.
+/// Goal: whatever the clock says, a packet leaves when the line is open, a look tells which, a closed
+/// line says when, and every handle comes home once. Method: FQ-CoDel with longest-queue drop behind a
+/// line; a third of the clock's readings come from the ends of its range and from where ticks wrap.
+#[test]
+fn any_clock_is_legal() {
+    let ends = [0, 1, 1_023, 1_024, (1 << 42) - 1, 1 << 42, 1 << 63, u64::MAX - 1, u64::MAX];
+    let params = CoDelParams { target: Nanos(1_024), interval: Nanos(2_048), mtu: 1 };
+    let mut aqm_drops = 0;
+    for seed in 1..=20 {
+        let mut order = Drr::new([DrrFlow::EMPTY; 4], 1_500).unwrap().sparse_first();
+        order.add_all(1_500).unwrap();
+        let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; 4]);
+        let codel = CoDel::new([CoDelState::EMPTY; 4], params).unwrap();
+        let (queues, slots) = ([Queue::EMPTY; 4], [Slot::EMPTY; 32]);
+        let inner = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(24));
+        let line = Shaper::new(Rate::megabits_per_second(100).unwrap());
+        let mut shaped = Shaped::new(inner, line, Overhead::ETHERNET);
+        let mut random = trace::Xorshift::new(seed);
+        let (mut now, mut out) = (0_u64, [false; 32]);
+        for _ in 0..20_000 {
+            match random.below(60) {
+                0 => now = ends[random.below(9) as usize],
+                1 => now = now.saturating_sub(1 << random.below(64)),
+                2 => now = now.saturating_add(1 << random.below(64)),
+                _ => now = now.saturating_add(random.below(200_000).into()),
+            }
+            let at = Nanos(now);
+            let mut home = Vec::new();
+            let sink = &mut |packet: Packet, _| home.push(packet.handle);
+            if random.below(2) == 0 {
+                let packet = Packet::new(random.below(32), 1 + random.below(1_500));
+                if shaped.enqueue(at, FlowId(random.below(4)), packet, sink).is_ok() {
+                    assert!(!core::mem::replace(&mut out[packet.handle as usize], true));
+                }
+            } else {
+                let (promised, poll_at) = (shaped.peek(at), shaped.poll_at(at));
+                let packet = shaped.dequeue(at, sink);
+                assert_eq!(packet, promised);
+                match (packet, poll_at) {
+                    (Some(_), poll_at) => assert_eq!(poll_at, Some(at)),
+                    (None, Some(later)) => {
+                        assert!(later > at && shaped.peek(later).is_some());
+                        assert_eq!(shaped.peek(Nanos(later.0 - 1)), None);
+                    }
+                    (None, None) => {
+                        assert!(shaped.backlog().packets == 0 || shaped.line().due() == Nanos::MAX);
+                    }
+                }
+                home.extend(packet.map(|packet| packet.handle));
+            }
+            for handle in home {
+                assert!(core::mem::replace(&mut out[handle as usize], false), "came home twice");
+            }
+            assert_eq!(shaped.recount(), Ok(()));
+            if shaped.line().due() == Nanos::MAX {
+                shaped.line_mut().reset();
+            }
+        }
+        let aqm = freeboard::sched_core::DropReason::Aqm;
+        aqm_drops += shaped.counters().dropped_for(aqm).packets;
+        let queued = out.iter().filter(|&&out| out).count();
+        assert_eq!(queued, shaped.backlog().packets as usize);
+    }
+    assert!(aqm_drops > 1_000, "{aqm_drops}");
+}
