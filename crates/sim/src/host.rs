@@ -8,7 +8,9 @@
 //!
 //! No other module uses smoltcp. What its TCP does and does not do colours every result:
 //!
-//! - CUBIC; an initial window of 2 × 1,024 bytes (RFC 6928 allows ten segments).
+//! - Reno (RFC 5681), in integers: its CUBIC takes cube roots from the platform, and runs would no
+//!   longer be the same bytes everywhere. An initial window of 2 × 1,024 bytes (RFC 6928 allows ten
+//!   segments).
 //! - The retransmission timeout starts at 1 s and is never shorter (RFC 6298 §2.4).
 //! - The sender ignores SACK; after a fast retransmit the first new acknowledgement ends recovery, so
 //!   several losses in one window often cost a timeout.
@@ -196,6 +198,14 @@ impl Host {
         read
     }
 
+    /// Sends only full segments while something is not acknowledged (RFC 1122 §4.2.3.4), which sockets
+    /// do not do by default: the last, short segment of a message does not wait. A sender without
+    /// messages should ask for it: smoltcp has no other guard against short segments, and without one
+    /// a window that opens by a few bytes lets out a segment of as many.
+    pub fn send_full_segments(&mut self, socket: Tcp) {
+        self.tcp_mut(socket).set_nagle_enabled(true);
+    }
+
     /// Nothing more will be written; what was written is still delivered.
     pub fn finish(&mut self, socket: Tcp) {
         self.tcp_mut(socket).close();
@@ -306,8 +316,7 @@ impl fmt::Debug for Host {
 fn tcp_socket(buffers: Buffers) -> tcp::Socket<'static> {
     let buffer = |len| tcp::SocketBuffer::new(vec![0; len]);
     let mut socket = tcp::Socket::new(buffer(buffers.receive), buffer(buffers.send));
-    // As browsers, servers and file transfers set it: the last, short segment of a message does not
-    // wait for the acknowledgement of the one before.
+    socket.set_congestion_control(tcp::CongestionControl::Reno);
     socket.set_nagle_enabled(false);
     socket
 }
@@ -380,6 +389,22 @@ mod tests {
         assert_eq!(a.write_filler(client, 1_000), 1_000);
         assert_eq!(a.write_filler(client, usize::MAX), BUFFERS.send - 1_000);
         assert_eq!(a.write_filler(client, 1), 0);
+    }
+
+    #[test]
+    fn full_segments_are_sent_while_something_is_not_acknowledged() {
+        for (full_only, expected) in [(false, vec![40 + 1_460, 41]), (true, vec![40 + 1_460])] {
+            let (mut a, mut b) = pair();
+            b.listen(80, BUFFERS);
+            let client = a.connect(SocketAddrV4::new(b.address(), 80), BUFFERS);
+            settle(Nanos::ZERO, &mut a, &mut b);
+            if full_only {
+                a.send_full_segments(client);
+            }
+            a.write_filler(client, 1_461);
+            a.poll(Nanos::ZERO);
+            assert_eq!(a.take_sent().iter().map(Vec::len).collect::<Vec<_>>(), expected);
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ fn milliseconds(outcome: &Outcome, per_mille: u32) -> u64 {
 }
 
 /// A packet of a call waits for at most one packet of 1,500 bytes on the line, 12 ms, and for the
-/// other smooth flows that meet it; behind a FIFO it waits for up to 150,000 bytes, 1.2 s.
+/// other smooth flows that meet it; behind a FIFO it waits for up to 300,000 bytes, 2.4 s.
 #[test]
 fn calls_are_good_behind_sqf_and_unusable_behind_a_fifo() {
     let (fifo, sqf) = (of(Discipline::Fifo), of(Discipline::Sqf));
@@ -46,7 +46,7 @@ fn pages_load_several_times_faster_behind_sqf() {
     for kind in 0..2 {
         let median = |discipline| {
             let loads: &PageLoads = &of(discipline).pages[kind];
-            assert!(loads.complete.len() >= 10, "{discipline}: {} loads", loads.complete.len());
+            assert!(loads.complete.len() >= 4, "{discipline}: {} loads", loads.complete.len());
             loads.median().unwrap().0
         };
         assert!(median(Discipline::Fifo) * 10 >= median(Discipline::Sqf) * 37);
@@ -61,9 +61,11 @@ fn pages_load_several_times_faster_behind_sqf() {
 #[test]
 fn the_video_is_whole_behind_sqf_and_cut_to_its_share_behind_fair_queues() {
     assert_eq!(of(Discipline::Sqf).video.loss().lost, 0);
-    let fair = of(Discipline::Drr).video.loss().ratio();
     let expected = 1.0 - 93.0 / 400.0;
-    assert!((fair - expected).abs() < 0.05, "{fair} lost, {expected} expected");
+    for discipline in [Discipline::Drr, Discipline::Qfq] {
+        let lost = of(discipline).video.loss().ratio();
+        assert!((lost - expected).abs() < 0.02, "{discipline}: {lost} lost, {expected} expected");
+    }
 }
 
 /// S004 Table I has Jain's index at 0.90 and above for downloads behind SQF; shares of single flows
@@ -92,6 +94,16 @@ fn every_packet_is_accounted_for() {
         let dropped: u64 = outcome.uplink.dropped.iter().sum();
         assert_eq!(dropped, outcome.counters.dropped_total().packets);
     }
+}
+
+/// Goal: same seed, same bytes, also on other machines and after years; a change of any discipline
+/// shows here as a difference to look at. Method: the table of the default run is on record. All that
+/// leads to it is integers, the four operations on floats, and `libm`.
+#[test]
+fn the_table_of_the_default_run_is_the_recorded_one() {
+    let text = [heading(&Setup::default()), table(outcomes())].join("\n");
+    let recorded = include_str!("data/home_gateway.txt");
+    assert!(text == recorded, "if the new table is right, record it:\n{text}");
 }
 
 #[test]

@@ -31,7 +31,11 @@ impl Application for BulkSender {
             return Some(self.start);
         }
         let (to, buffers) = (self.to, self.buffers);
-        let socket = *self.socket.get_or_insert_with(|| host.connect(to, buffers));
+        let socket = *self.socket.get_or_insert_with(|| {
+            let socket = host.connect(to, buffers);
+            host.send_full_segments(socket);
+            socket
+        });
         host.write_filler(socket, usize::MAX);
         None
     }

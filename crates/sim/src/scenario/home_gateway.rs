@@ -7,8 +7,8 @@
 //! | | |
 //! |---|---|
 //! | line | 12 Mbit/s down, 1 Mbit/s up, 20 ms each way; IP bytes count unless a framing is set |
-//! | uplink buffer | 150,000 bytes, 100 packets of 1,500: within the 50–200 of S004 |
-//! | downlink | FIFO of 150,000 bytes, 100 ms at its rate |
+//! | uplink buffer | 300,000 bytes, 200 packets of 1,500: within the 50–200 of S004 |
+//! | downlink | FIFO of as many bytes, 200 ms at its rate |
 //! | uploads | eight TCP connections of eight hosts, without end, 64 KiB windows |
 //! | pages | one browser; in turn 30 kB in 5 parts and 600 kB in 40, then a pause of 1 s in the mean |
 //! | calls | two, G.711 both ways: 160 bytes of voice each 20 ms, 200 with headers, 80 kbit/s |
@@ -18,6 +18,18 @@
 //! choices within what S004 calls typical. The video asks for more than an equal share of the uplink
 //! (1 Mbit/s over eleven flows), so a fair queue cuts it down, while SQF serves it as long as its
 //! queue is shorter than those of the uploads.
+//!
+//! # Where that ends
+//!
+//! SQF promises the video nothing. S004's condition is that its backlog stays below B/(n+1), for
+//! uploads that fill the buffer evenly. An upload that has met a retransmission timeout (with this
+//! TCP, any that lost several packets of one window) has the shortest queue of all until its window
+//! has grown again: the line is its own, the video piles up, and once among the longest it is the
+//! victim of the drops and stays there for tens of seconds. Of seeds 1 to 24, 22 lose nothing of the
+//! video in five minutes with this buffer, two lose 27 and 37 %. With half the buffer (100 packets) and
+//! CUBIC 8 of 24 lost nothing. With cells (`pppoe-llcsnap`) the smooth flows are 0.7 of the line and
+//! not 0.6, and all 24 lose more than 80 %, more than behind a fair queue. Calls and pages, whose
+//! flows are far below their shares, do as well in all of these.
 
 mod options;
 mod report;
@@ -76,8 +88,8 @@ const fn megabits(mbps: u64) -> Rate {
 const UPLINK: Rate = megabits(1);
 const DOWNLINK: Rate = megabits(12);
 const DELAY: Nanos = Nanos::from_millis(20);
-const BUFFER_BYTES: u32 = 150_000;
-/// So many packets that the byte limit always comes first: none here is below 40 bytes.
+const BUFFER_BYTES: u32 = 300_000;
+/// So many packets that the byte limit always comes first: none here is shorter than 40 bytes.
 const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
 /// One more than fit: the arrival that overflows the limit has a buffer too.
 const BUFFERS: u32 = LIMITS.packets + 1;

@@ -58,7 +58,13 @@ pub fn table(outcomes: &[Outcome]) -> String {
     };
     let first = outcomes.first();
     for (kind, page) in PAGES.iter().enumerate() {
-        row(&format!("{}: median, s", page.name), &|outcome| seconds(outcome.pages[kind].median()));
+        row(&format!("{}: median, s", page.name), &|outcome| {
+            let loads = &outcome.pages[kind];
+            match loads.median() {
+                None if loads.unfinished > 0 => "unfinished".to_owned(),
+                median => seconds(median),
+            }
+        });
         row("  FIFO's time divided by it", &|outcome| {
             ratio(first.and_then(|first| first.pages[kind].median()), outcome.pages[kind].median())
         });
