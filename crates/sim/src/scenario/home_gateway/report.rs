@@ -113,12 +113,12 @@ fn dropped(outcome: &Outcome, reason: DropReason) -> String {
 pub fn chart(setup: &Setup, outcomes: &[Outcome]) -> String {
     let chart = Chart::new("Delay of two calls from a home whose uplink is full")
         .subtitle(&format!(
-            "eight uploads, one video, web pages; uplink {}, seed {}",
+            "one way, slowest packet of each second; uplink {}, seed {}",
             rate(setup.uplink),
             setup.seed
         ))
         .x("time (s)")
-        .y("one-way delay, slowest packet of each second (ms)")
+        .y("delay of the slowest packet (ms)")
         .log_y();
     let chart = outcomes.iter().fold(chart, |chart, outcome| {
         let slowest = slowest_by_second(outcome);
