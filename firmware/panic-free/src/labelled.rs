@@ -1,21 +1,22 @@
-//! Schedulers that choose the queue of a flow themselves: by label, and by hash.
+//! Schedulers that choose the queue of a flow themselves, by label and by hash; and the buffers behind
+//! the handles.
 
 use core::hint::black_box;
 
 use freeboard::flowhash::{Line, Table};
 use freeboard::sched_core::{
-    Aqm, DropFrom, DropReason, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, FlowScheduler, NoAqm,
-    Packet, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow, SqfMemory,
-    Table as Memory,
+    Aqm, DropFrom, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord,
+    FlowScheduler, NoAqm, Packet, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays,
+    SqfFlow, SqfMemory, Table as Memory,
 };
-use freeboard::{Hashed, Releasing};
+use freeboard::{Buffers, Hashed, Releasing};
 
 use crate::orders::order;
 use crate::schedulers::{limits, now, scheduler, sink};
-use crate::{any, one_of, sizes};
+use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static LABELLED: &[fn()] = sizes![sqf hashed];
+static LABELLED: &[fn()] = sizes![sqf hashed buffers];
 
 fn sqf<const N: usize>() {
     let from = black_box(DropFrom::Head);
@@ -93,5 +94,24 @@ where
         hashed.configure_queue(any(), black_box(config));
         hashed.queues().order().table().occupied();
         hashed.queues().order().order().select();
+    );
+}
+
+fn buffers<const N: usize>() {
+    of_length(&mut Buffers::<N, 64>::new());
+    of_length(&mut Buffers::<4, N>::default());
+}
+
+/// What `Buffers` offer.
+fn of_length<const COUNT: usize, const LEN: usize>(buffers: &mut Buffers<COUNT, LEN>) {
+    let bytes = black_box(&[0; 4][..]);
+    one_of!(buffers;
+        buffers.free();
+        buffers.store(bytes);
+        buffers.fill(bytes.len(), |frame| seen(frame.len()));
+        buffers.frame(any());
+        buffers.frame_mut(any());
+        buffers.give_back(any());
+        buffers.dropped(Packet::new(any(), any()), black_box(DropReason::Aqm));
     );
 }
