@@ -2,8 +2,8 @@
 
 use sched_core::{
     Aqm, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, Fifo, FlowId, FlowQueues,
-    FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue,
-    ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays,
+    FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Qfq, QfqConfig,
+    QfqFlow, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays,
 };
 
 use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run};
@@ -42,6 +42,8 @@ pub const ALL: &[Run] = &[
     },
     Run { name: "shortest queue", hash: shortest_queue, pinned: 0x2ff2_7d07_5101_a314 },
     Run { name: "sqf", hash: sqf, pinned: 0xd832_6719_369c_a27d },
+    Run { name: "qfq", hash: qfq, pinned: 0x7c21_d1f4_36f0_2769 },
+    Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x8eb2_ee84_dea7_5693 },
 ];
 
 fn fifo_tail_drop() -> u64 {
@@ -91,6 +93,23 @@ fn sqf() -> u64 {
             hash.word(sqf.add_flow(flow).is_ok().into());
         }
     })
+}
+
+fn qfq() -> u64 {
+    let Ok(order) = Qfq::new([QfqFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
+    queues(order, NoAqm, 7, weight)
+}
+
+fn qfq_lqd() -> u64 {
+    let Ok(order) = Qfq::new([QfqFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
+    let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; QUEUES]);
+    queues(order, NoAqm, 8, weight)
+}
+
+/// A power of two up to 2^17, of which the last is too large, and a little more or less.
+fn weight(random: u32) -> QfqConfig {
+    let weight = (1 << (random % 18)) ^ (random >> 8 & 3);
+    QfqConfig { weight, max_len: if random >> 16 & 1 == 0 { MAX_LEN } else { MAX_LEN - 914 } }
 }
 
 /// One call in eight removes the flow, the others add or change it.

@@ -6,6 +6,10 @@ use super::Contestant;
 use super::ledger::Ledger;
 use super::operation::{FLOWS, Operation, SLOTS};
 
+/// The flows of a history, and numbers that are no flow's.
+const EVERY_FLOW: [u32; FLOWS as usize + 3] =
+    [0, 1, 2, 3, 4, 5, 6, 7, FLOWS, u32::MAX - 1, u32::MAX];
+
 /// Two schedulers to which the same is done, and which must do the same.
 #[derive(Clone, Debug)]
 pub struct Match<S, T> {
@@ -15,6 +19,8 @@ pub struct Match<S, T> {
     pub twin: T,
     now: u64,
     ledger: Ledger,
+    /// The flows that a thorough comparison looks at.
+    watched: &'static [u32],
     /// What the subject gave to its drop sink in the last operation, and the twin to its.
     dropped: [Vec<(Packet, DropReason)>; 2],
 }
@@ -38,7 +44,13 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     #[must_use]
     pub fn with_slots(subject: S, twin: T, slots: u32) -> Self {
         let ledger = Ledger::new(slots);
-        Self { subject, twin, now: 0, ledger, dropped: [Vec::new(), Vec::new()] }
+        Self { subject, twin, now: 0, ledger, watched: &EVERY_FLOW, dropped: Default::default() }
+    }
+
+    /// Thorough comparisons look at these flows only.
+    #[must_use]
+    pub fn watching(self, flows: &'static [u32]) -> Self {
+        Self { watched: flows, ..self }
     }
 
     /// Does `operation` to both and compares what can be seen of it. `thorough` compares every flow
@@ -53,7 +65,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         self.compare_books()?;
         match touched {
             _ if thorough => {
-                for flow in (0..=FLOWS).chain([u32::MAX - 1, u32::MAX]) {
+                for &flow in self.watched {
                     self.compare_flow(FlowId(flow))?;
                 }
                 self.subject.recount().map_err(|imbalance| imbalance.to_string())?;

@@ -114,11 +114,11 @@ impl NaiveQfq {
 
     /// eq. 7: where nothing is eligible, V jumps to the earliest start.
     fn jump(&mut self) {
-        if (0..GROUPS).any(|group| self.is_eligible(group)) {
-            return;
-        }
-        let starts = (0..GROUPS).filter_map(|group| self.group_start(group));
-        if let Some(start) = starts.min_by_key(|&start| after(start, self.virtual_time)) {
+        let lead = |start| after(start, self.virtual_time);
+        let starts = self.backlogged_flows().map(Flow::rounded_start);
+        if let Some(start) = starts.min_by_key(|&start| lead(start))
+            && lead(start) > 0
+        {
             self.virtual_time = start;
         }
     }
@@ -268,7 +268,9 @@ impl NaiveOrder for NaiveQfq {
 
     fn select(&self, _queues: QueuesView<'_>) -> Option<FlowId> {
         let finish = |group| after(self.group_finish(group).expect("eligible"), self.virtual_time);
-        let group = (0..GROUPS)
+        let group = self
+            .backlogged_flows()
+            .map(|flow| flow.group)
             .filter(|&group| self.is_eligible(group))
             .min_by_key(|&group| (finish(group), group))?;
         let front = self.group_start(group);
