@@ -26,7 +26,8 @@ pub enum Verdict {
 pub struct Head {
     /// Now.
     pub now: Nanos,
-    /// How long the packet was queued, to 1.024 µs.
+    /// How long the packet was queued, to 1.024 µs: the difference of two instants in whole ticks of
+    /// 1,024 ns. Zero if the clock stepped back, by up to an hour, or after more than 9 minutes.
     pub sojourn: Nanos,
     /// Bytes in its queue, its own included.
     pub queued_bytes: u32,

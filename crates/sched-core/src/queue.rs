@@ -47,11 +47,11 @@ impl Slot {
         Packet { handle, len: self.len(), ecn: Ecn::from_bits(high >> 6) }
     }
 
-    /// How long the packet has been queued, to 1.024 µs; zero if the clock stepped back. A packet
-    /// queued for longer than 2^31 ticks (36 minutes) counts as fresh.
+    /// How long the packet has been queued, to 1.024 µs; zero if the clock stepped back, by 64 minutes
+    /// at most. A packet queued for longer than [`LONGEST_SOJOURN`] counts as fresh.
     pub(crate) const fn sojourn(&self, now: Nanos) -> Nanos {
         let ticks = ticks(now).wrapping_sub(self.arrival);
-        if ticks < 1 << 31 { Nanos((ticks as u64) << TICK_SHIFT) } else { Nanos::ZERO }
+        if ticks < LONGEST_SOJOURN { Nanos((ticks as u64) << TICK_SHIFT) } else { Nanos::ZERO }
     }
 }
 
@@ -86,6 +86,10 @@ impl Default for Slot {
 
 /// A tick is 2^10 ns.
 const TICK_SHIFT: u32 = 10;
+
+/// 2^29 ticks, 9 minutes. Of the 2^32 differences of two instants the others, 64 minutes, are those of
+/// a clock that stepped back: clocks are set by an hour, but no packet is worth sending after minutes.
+const LONGEST_SOJOURN: u32 = 1 << 29;
 
 #[expect(clippy::cast_possible_truncation, reason = "sojourn is a difference modulo 2^32 ticks")]
 const fn ticks(now: Nanos) -> u32 {
@@ -305,8 +309,10 @@ mod tests {
                 let sojourn = slots[0].sojourn(Nanos(epoch).plus(Nanos::from_millis(ms)));
                 assert!(sojourn.0.abs_diff(ms * 1_000_000) <= 1 << TICK_SHIFT, "{epoch} {ms}");
             }
-            let back = Nanos(epoch.saturating_sub(1 << 30));
-            assert_eq!(slots[0].sojourn(back), Nanos::ZERO);
+            for back in [1 << TICK_SHIFT, 1 << 30, 3_600_000_000_000] {
+                let back = Nanos(epoch.saturating_sub(back));
+                assert_eq!(slots[0].sojourn(back), Nanos::ZERO, "{epoch} {back:?}");
+            }
         }
     }
 
