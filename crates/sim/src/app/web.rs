@@ -37,12 +37,6 @@ impl Page {
         Self { document, objects: vec![object; count] }
     }
 
-    /// All of it.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.objects.iter().map(|&object| u64::from(object)).sum::<u64>() + u64::from(self.document)
-    }
-
     /// The document first.
     fn parts(&self) -> impl Iterator<Item = u32> {
         // A part without a byte would never be seen to arrive.
