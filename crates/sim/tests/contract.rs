@@ -159,7 +159,7 @@ where
         )
     };
     let mut both = Match::new(subject(), Peeked::new(subject()));
-    for operation in Operations::new(seed).take(20_000) {
+    for operation in Operations::new(seed).take(200_000) {
         both.step(operation, false).unwrap();
     }
     let counters = both.subject.counters();
