@@ -25,8 +25,13 @@
 //! uploads that fill the buffer evenly. An upload that has met a retransmission timeout (with this
 //! TCP, any that lost several packets of one window) has the shortest queue of all until its window
 //! has grown again: the line is its own, the video piles up, and once among the longest it is the
-//! victim of the drops and stays there for tens of seconds. Of seeds 1 to 24, 22 lose nothing of the
-//! video in five minutes with this buffer, two lose 27 and 37 %. With half the buffer (100 packets) and
+//! victim of the drops and stays there for tens of seconds.
+//!
+//! Buffer and congestion control were chosen with this in view, among some fifteen combinations of
+//! buffer (50 to 200 packets), Reno or CUBIC, window and delayed acknowledgements, on seeds 1 to 24:
+//! 22 of them lose nothing of the video in five minutes, two lose 27 and 37 %. Of seeds 25 to 72,
+//! which had no part in the choice, 44 of 48 lose nothing, four lose 4, 15, 43 and 44 %. Seed 1, the
+//! default, is one that loses nothing. The choice matters: with half the buffer (100 packets) and
 //! CUBIC 8 of 24 lost nothing. With cells (`pppoe-llcsnap`) the smooth flows are 0.7 of the line and
 //! not 0.6, and all 24 lose more than 80 %, more than behind a fair queue. Calls and pages, whose
 //! flows are far below their shares, do as well in all of these.
