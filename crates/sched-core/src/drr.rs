@@ -19,6 +19,10 @@
 //! what a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most `L̄`.
 //! `docs/papers.md`, section DRR, has the derivation.
 //!
+//! Not promised: a flow that loses its last packet to a drop starts anew, even if longest-queue drop
+//! rejected that packet on arrival. Its debt, at most `L̄`, is forgotten, and so is, unless it was on the
+//! new list, that it has used up a turn there.
+//!
 //! **Cost.** O(1) per call without a loop: a quantum is at least the longest packet, so one top-up
 //! always makes the deficit positive. Memory: 24 bytes a flow.
 //!

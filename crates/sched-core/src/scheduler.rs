@@ -124,8 +124,9 @@ impl fmt::Display for RejectReason {
 
 /// A packet that was not accepted, handed back with the reason.
 ///
-/// The scheduler is as it was, but for the count of rejections and for packets that had already given
-/// way when the arrival turned out to be a victim itself.
+/// The scheduler is as it was, but for the count of rejections. Only where longest-queue drop found the
+/// arrival itself to be a victim, others may have given way before it, and to the order of flows it was
+/// a packet that came and was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rejected {
     /// The packet, the caller's again.

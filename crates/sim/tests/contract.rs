@@ -203,6 +203,12 @@ fn with_every_order(aqm: impl Aqm + Clone) {
 #[test]
 fn every_order_keeps_the_contract_under_an_aqm_that_acts_often() {
     with_every_order(EveryThird([0; FLOWS]));
+    let qfq = Qfq::new([QfqFlow::EMPTY; FLOWS], MAX_LEN).unwrap();
+    keeps_the_contract(4, EveryThird([0; FLOWS]), qfq.clone());
+    for end in [DropFrom::Head, DropFrom::Tail] {
+        let qfq = LongestQueueDrop::new(qfq.clone(), [LongestFlow::EMPTY; FLOWS]).drop_from(end);
+        keeps_the_contract(5, EveryThird([0; FLOWS]), qfq);
+    }
 }
 
 #[test]
