@@ -23,7 +23,7 @@
 use sched_core::Nanos;
 
 use crate::Rate;
-use crate::rate::Tick;
+use crate::rate::{LONGEST, Tick};
 
 /// When the next packet may leave a line of a given [`Rate`].
 ///
@@ -124,6 +124,7 @@ impl Shaper {
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
         let Some(limited) = self.rate.limited() else { return };
         let due = self.next.ceil();
+        let wire_len = wire_len.min(LONGEST);
         if now < due {
             self.owed = self.owed.saturating_add(wire_len);
         } else {
@@ -154,14 +155,18 @@ impl Shaper {
     /// it had left at the new rate, so that a line that was slow opens in at most one packet's
     /// time at the new rate; without this a packet sent at 1 kbit/s would block its line for 12 s
     /// whatever the rate is set to. The fraction of a nanosecond that the old rate left is rounded
-    /// up. Setting the rate that is in force changes nothing.
+    /// up. What was charged to a closed line stays as it is if it is more than 2³¹ bytes. Setting the
+    /// rate that is in force changes nothing.
     pub fn set_rate(&mut self, rate: Rate) {
         if rate == self.rate {
             return;
         }
         self.rate = rate;
         let mut next = self.next.ceil();
-        if let Some(limited) = rate.limited() {
+        // More than that cannot be priced exactly: it keeps its end.
+        if let Some(limited) = rate.limited()
+            && self.owed <= LONGEST
+        {
             next = next.min(limited.after(Tick::at(self.owed_from), self.owed).ceil());
         }
         self.next = Tick::at(next);
@@ -279,6 +284,19 @@ mod tests {
         assert_eq!(line.due(), Nanos(10_000_000));
         line.charge(line.due(), 1);
         assert_eq!(line.due(), Nanos(12_000_000));
+    }
+
+    #[test]
+    fn a_cut_never_opens_a_line_earlier_however_much_is_owed() {
+        for packets in [2_047, 2_048, 2_049, 4_096, 9_000] {
+            let mut line = line(10_000_000_000);
+            for _ in 0..packets {
+                line.charge(Nanos(0), 1 << 20);
+            }
+            let due = line.due();
+            line.set_rate(Rate::bits_per_second(9_900_000_000).unwrap());
+            assert_eq!(line.due(), due, "{packets} MiB");
+        }
     }
 
     #[test]

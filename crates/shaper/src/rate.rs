@@ -19,7 +19,7 @@ const BIT_NANOS_PER_BYTE_SECOND: u64 = 8_000_000_000;
 /// charged as this long.
 ///
 /// The product with 8·10⁹ and a carried remainder (< 4·10¹¹) is below 1.72·10¹⁹ < 2⁶⁴.
-const LONGEST: u32 = 1 << 31;
+pub(crate) const LONGEST: u32 = 1 << 31;
 
 /// The speed at which packets leave: 1 kbit/s to 400 Gbit/s, stopped, or unlimited.
 ///

@@ -56,7 +56,7 @@ impl Twin {
             }
             (self.owed, self.owed_from) = (0, self.next.div_ceil(bps));
         }
-        self.owed = (self.owed + u128::from(len)).min(u32::MAX.into());
+        self.owed += u128::from(len.min(1 << 31));
         self.next += u128::from(len.min(1 << 31)) * 8_000_000_000;
         if self.next / bps > END {
             self.next = END * bps;
@@ -74,8 +74,9 @@ impl Twin {
         let end = self.next.div_ceil(self.bps().unwrap_or(1)).min(END);
         self.rate = rate;
         self.next = match self.bps() {
+            Some(bps) if self.owed > 1 << 31 => end * bps,
             Some(bps) => {
-                let owed = self.owed.min(1 << 31) * 8_000_000_000;
+                let owed = self.owed * 8_000_000_000;
                 end.min(self.owed_from + owed.div_ceil(bps)) * bps
             }
             None => end,
