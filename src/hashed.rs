@@ -23,7 +23,7 @@ pub struct Releasing<O, L> {
 }
 
 impl<O: FlowScheduler, L: Table<Line>> Releasing<O, L> {
-    /// `order` over the queues of `table`. Queues that `order` has no flow for reject their packets:
+    /// `order`, in which no flow is backlogged, over the queues of `table`, none of them claimed. Queues that `order` has no flow for reject their packets:
     /// add all [`Table::queues`](flowhash::Table::queues) of them.
     pub fn new(order: O, table: HashTable<L>) -> Self {
         Self { order, table }
@@ -117,7 +117,8 @@ impl<O: FlowScheduler, L: Table<Line>> FlowScheduler for Releasing<O, L> {
 /// As a [`Scheduler`], the number that names a flow is its 32-bit hash:
 /// [`Labels::flow`](flowhash::Labels) or what a network card computed. Flows that meet in a full set
 /// share a queue; a flow that came to share one may be reordered once, when a way of its set is freed
-/// (see [`flowhash::Table`]).
+/// (see [`flowhash::Table`]). A flow that claims a queue takes over what its order and AQM remember of
+/// the last flow there: a debt below one packet with DRR, the last signalling rate with CoDel.
 ///
 /// ```
 /// use freeboard::flowhash::{Line, Table};

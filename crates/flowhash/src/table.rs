@@ -55,7 +55,8 @@ pub struct Lookup {
 pub enum Outcome {
     /// The flow had claimed the queue before.
     Hit,
-    /// The queue was free and is the flow's: what the caller keeps per queue begins anew.
+    /// The queue was free and is the flow's. What a caller keeps for the queue, an AQM's state say, is
+    /// the last flow's until the caller begins it anew.
     Claimed,
     /// Every way of the set belongs to another flow; the queue is one of theirs.
     Collision,

@@ -32,7 +32,7 @@ impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Slot>> FlowQueues<O, Q, S> {
     /// Queues without an AQM and without statistics of single flows.
     ///
     /// There are as many flows as `order` and `queues` both have room for, and as many handles as
-    /// `slots` is long. Cost: O(flows + slots).
+    /// `slots` is long; in `order` no flow is backlogged. Cost: O(flows + slots).
     #[must_use]
     pub fn new(order: O, queues: Q, slots: S, limits: Limits) -> Self {
         Self::with_parts(order, NoAqm, queues, slots, [], limits)
@@ -55,7 +55,9 @@ where
     /// Queues with an AQM, and with statistics for the first `records.len()` flows.
     ///
     /// There are as many flows as `order` and `queues` both have room for, and as many handles as
-    /// `slots` is long. Cost: O(flows + slots).
+    /// `slots` is long; in `order` no flow is backlogged. An AQM acts on standing queues: with room
+    /// for only a packet or two for each active flow, overflow comes first and it never acts.
+    /// Cost: O(flows + slots).
     #[must_use]
     pub fn with_parts(
         order: O,
@@ -89,6 +91,11 @@ where
     #[must_use]
     pub const fn aqm(&self) -> &A {
         &self.aqm
+    }
+
+    /// The AQM, to be configured; judging packets is the engine's business.
+    pub const fn aqm_mut(&mut self) -> &mut A {
+        &mut self.aqm
     }
 
     /// What `flow` holds; nothing if there is no such flow.

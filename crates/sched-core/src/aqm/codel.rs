@@ -124,6 +124,17 @@ impl<T: Table<CoDelState>> CoDel<T> {
         self.params
     }
 
+    /// Changes the parameters, queues loaded or not; what the queues have learned stays, and the next
+    /// packet is judged by the new ones.
+    ///
+    /// # Errors
+    /// As [`CoDel::new`]; nothing has changed then.
+    pub fn set_params(&mut self, params: CoDelParams) -> Result<(), ConfigError> {
+        params.check()?;
+        self.params = params;
+        Ok(())
+    }
+
     fn state_mut(&mut self, flow: FlowId) -> Option<&mut CoDelState> {
         self.states.as_mut().get_mut(flow.index())
     }

@@ -480,3 +480,21 @@ fn parameters_out_of_range_are_refused_by_name() {
 fn a_state_is_twenty_four_bytes() {
     assert_eq!(size_of::<CoDelState>(), 24);
 }
+
+#[test]
+fn parameters_change_under_load_or_not_at_all() {
+    let mut aqm = CoDel::new([CoDelState::EMPTY; 1], CoDelParams::INTERNET).unwrap();
+    let standing_since = |aqm: &mut CoDel<[CoDelState; 1]>, ms: u64| {
+        aqm.police(FlowId(0), standing(ms * MS, 6 * MS))
+    };
+    assert_eq!(standing_since(&mut aqm, 0), Verdict::Pass);
+    let bad = CoDelParams { interval: Nanos::ZERO, ..CoDelParams::INTERNET };
+    assert!(aqm.set_params(bad).is_err());
+    assert_eq!(aqm.params(), CoDelParams::INTERNET);
+    assert_eq!(standing_since(&mut aqm, 100), Verdict::Signal);
+    // A target above the sojourn ends the phase with the next packet.
+    let lax = CoDelParams { target: Nanos(7 * MS), ..CoDelParams::INTERNET };
+    aqm.set_params(lax).unwrap();
+    assert_eq!(standing_since(&mut aqm, 900), Verdict::Pass);
+    assert_eq!(aqm.params(), lax);
+}
