@@ -1,0 +1,359 @@
+use super::*;
+use crate::{DropReason, FlowQueues, Limits, Nanos, Queue, Scheduler, Slot};
+use std::vec::Vec;
+
+const NOW: Nanos = Nanos::ZERO;
+
+/// Four flows under queues, with a letter for each flow and the handles counted up.
+struct Line {
+    queues: FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], [Slot; 256]>,
+    sent: u32,
+    flow_of: Vec<u32>,
+}
+
+impl Line {
+    fn of(order: Drr<[DrrFlow; 4]>) -> Self {
+        let slots = [Slot::EMPTY; 256];
+        let queues = FlowQueues::new(order, [Queue::EMPTY; 4], slots, Limits::NONE);
+        Self { queues, sent: 0, flow_of: Vec::new() }
+    }
+
+    fn plain(quantum: u32) -> Self {
+        let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap();
+        order.add_all(quantum).unwrap();
+        Self::of(order)
+    }
+
+    fn sparse_first(quantum: u32) -> Self {
+        let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
+        order.add_all(quantum).unwrap();
+        Self::of(order)
+    }
+
+    /// Enqueues one packet of `len` bytes for each letter: `a` is flow 0.
+    fn put(&mut self, letters: &str, len: u32) {
+        for letter in letters.bytes() {
+            let flow = u32::from(letter - b'a');
+            let packet = Packet::new(self.sent, len);
+            let drops = &mut |_: Packet, _| panic!("nothing is dropped");
+            self.queues.enqueue(NOW, FlowId(flow), packet, drops).unwrap();
+            self.queues.recount().unwrap();
+            self.sent += 1;
+            self.flow_of.push(flow);
+        }
+    }
+
+    /// Dequeues `count` packets; returns the letters of their flows, `.` for none.
+    fn get(&mut self, count: usize) -> std::string::String {
+        let drops = &mut |_: Packet, _| panic!("nothing is dropped");
+        (0..count)
+            .map(|_| {
+                let packet = self.queues.dequeue(NOW, drops);
+                self.queues.recount().unwrap();
+                packet.map_or('.', |p| char::from(b'a' + self.flow_of[p.handle as usize] as u8))
+            })
+            .collect()
+    }
+
+    fn set(&mut self, letter: char, quantum: u32) {
+        self.queues.configure(FlowId(letter as u32 - 'a' as u32), quantum).unwrap();
+    }
+
+    fn remove(&mut self, letter: char) -> Vec<u32> {
+        let mut gone = Vec::new();
+        let drops = &mut |packet: Packet, reason| {
+            assert_eq!(reason, DropReason::FlowRemoved);
+            gone.push(packet.handle);
+        };
+        self.queues.remove_flow(FlowId(letter as u32 - 'a' as u32), drops);
+        self.queues.recount().unwrap();
+        gone
+    }
+}
+
+#[test]
+fn flows_of_equal_packets_alternate() {
+    let mut line = Line::plain(100);
+    line.put("aaabbbcc", 100);
+    assert_eq!(line.get(9), "abcabcab.");
+}
+
+#[test]
+fn a_turn_is_worth_the_quantum_of_the_flow() {
+    let mut line = Line::plain(100);
+    line.set('a', 300);
+    line.put("aaaaaaaabbb", 100);
+    assert_eq!(line.get(12), "aaabaaabaab.");
+}
+
+/// Quantum 100; b sends 100 a turn and owes nothing. The turns of a, its deficit at their start:
+/// 100 (two packets of 70) | 60 (one) | 90 (two) | 50 (one) | 80 (two) | 40 (one).
+#[test]
+fn a_debt_is_paid_back_in_later_turns() {
+    let mut line = Line::plain(100);
+    line.put("aaaaaaaaaaaa", 70);
+    line.put("bbbbbb", 100);
+    assert_eq!(line.get(14), "aababaababaaba");
+}
+
+/// Goal: emptying the queue does not wash the debt away.
+/// Method: a has sent 10 + 100 of a quantum of 100 and is idle, 10 in debt. Its next turn is worth
+/// 90, and one packet of 90 ends it; a flow without debt sends a second.
+#[test]
+fn a_flow_that_empties_in_debt_comes_back_in_debt() {
+    for (before, expected) in [(10, "abaab"), (0, "aabab")] {
+        let mut line = Line::plain(100);
+        if before > 0 {
+            line.put("a", before);
+        }
+        line.put("a", 100);
+        assert_eq!(line.get(if before > 0 { 2 } else { 1 }).trim_matches('a'), "");
+        line.put("aa", 90);
+        line.put("a", 10);
+        line.put("bb", 100);
+        // In debt: a 90 → 0+100 | b | a 100 → 10 → 0 | b.
+        // Without: a 100 → 10 → −80+100 = 20 | b | a 20 → 10, idle | b.
+        assert_eq!(line.get(5), expected, "debt {before}");
+    }
+}
+
+#[test]
+fn credit_of_a_turn_is_lost_with_the_last_packet() {
+    let mut line = Line::plain(100);
+    line.put("a", 1);
+    assert_eq!(line.get(1), "a");
+    line.put("aaab", 50);
+    // With the 99 bytes left over, a would send all three first.
+    assert_eq!(line.get(4), "aaba");
+}
+
+#[test]
+fn a_sparse_flow_goes_first_and_then_joins_the_others() {
+    let mut line = Line::sparse_first(100);
+    line.put("aaaa", 100);
+    assert_eq!(line.get(1), "a", "new, and now old");
+    line.put("bbbb", 100);
+    line.put("bbc", 100);
+    // b and c are new and each has one turn; then b stands behind a, and c is gone.
+    assert_eq!(line.get(6), "bcabab");
+}
+
+/// Goal: a flow that empties on the new list and comes back at once cannot starve the old ones.
+/// Method: b sends a packet whenever it holds none, while a and c stand. After the turn as a new
+/// flow it must wait in the old list; b empties there, so its next packet may be new again.
+#[test]
+fn a_flow_that_keeps_emptying_does_not_starve_the_old_ones() {
+    let mut line = Line::sparse_first(100);
+    line.put("aaaaaaaacccccccc", 100);
+    assert_eq!(line.get(2), "ac", "both stand on the old list");
+    let mut trace = std::string::String::new();
+    for _ in 0..12 {
+        if line.queues.flow_backlog(FlowId(1)).packets == 0 {
+            line.put("b", 100);
+        }
+        trace += &line.get(1);
+    }
+    // b new (spent) | b joins old behind a, c: a c b (idle from old, unmarked) | b new …
+    assert_eq!(trace, "bacbbacbbacb");
+}
+
+/// Goal: the mark of a flow that emptied on the new list lasts for one rotation of the old list.
+#[test]
+fn a_spent_flow_is_sparse_again_after_one_rotation() {
+    for (turns, served_next) in [(0, 'a'), (1, 'c'), (2, 'b'), (3, 'b')] {
+        let mut line = Line::sparse_first(100);
+        line.put("aaaaaaaacccccccc", 100);
+        assert_eq!(line.get(2), "ac");
+        line.put("b", 100);
+        assert_eq!(line.get(1), "b");
+        let _standing = line.get(turns);
+        line.put("b", 100);
+        assert_eq!(line.get(1), std::format!("{served_next}"), "after {turns} turns");
+    }
+}
+
+#[test]
+fn a_spent_flow_is_sparse_again_where_nobody_stands() {
+    let mut line = Line::sparse_first(100);
+    line.put("b", 100);
+    assert_eq!(line.get(1), "b");
+    line.put("bb", 100);
+    line.put("a", 100);
+    // b is new: its turn ends on the old list, so a, new, goes before its second packet.
+    assert_eq!(line.get(3), "bab");
+}
+
+/// Goal: tickets compare right across their wrap-around.
+#[test]
+fn tickets_may_wrap() {
+    let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
+    order.add_all(100).unwrap();
+    order.ticket = u32::MAX - 3;
+    let mut line = Line::of(order);
+    line.put("aaaaaaaacccccccc", 100);
+    assert_eq!(line.get(2), "ac");
+    let mut trace = std::string::String::new();
+    for _ in 0..12 {
+        if line.queues.flow_backlog(FlowId(1)).packets == 0 {
+            line.put("b", 100);
+        }
+        trace += &line.get(1);
+    }
+    assert_eq!(trace, "bacbbacbbacb");
+    assert!(line.queues.order().ticket < 100, "it has wrapped");
+}
+
+#[test]
+fn what_is_out_of_range_is_refused_and_changes_nothing() {
+    for len in [0, Packet::MAX_LEN + 1] {
+        let refused = Drr::new([DrrFlow::EMPTY; 4], len).map(|_| ());
+        let (value, max) = (len.into(), Packet::MAX_LEN.into());
+        let what = "longest packet in bytes";
+        assert_eq!(refused, Err(ConfigError::OutOfRange { what, value, min: 1, max }));
+    }
+    let mut line = Line::plain(300);
+    line.put("aaabbb", 100);
+    let before = *line.queues.order();
+    let flow = FlowId(4);
+    let unknown = ConfigError::UnknownFlow { flow, flows: 4 };
+    assert_eq!(line.queues.configure(flow, 300), Err(unknown));
+    for quantum in [0, 99, (1 << 28) + 1] {
+        let (value, what) = (u64::from(quantum), "quantum in bytes");
+        let error = ConfigError::OutOfRange { what, value, min: 100, max: 1 << 28 };
+        assert_eq!(line.queues.configure(FlowId(0), quantum), Err(error));
+        let mut order = *line.queues.order();
+        assert_eq!(order.add_all(quantum), Err(error));
+        assert_eq!(order, before);
+    }
+    assert_eq!(*line.queues.order(), before);
+    assert_eq!(line.get(6), "aaabbb");
+    line.set('a', 100);
+    line.set('a', 1 << 28);
+    assert_eq!(line.queues.config(FlowId(0)), Some(1 << 28));
+}
+
+/// Goal: whichever place of a list a flow has, it can be removed and the rest keeps its order.
+/// Method: four flows on the old list, or on the new one; remove each in turn; twice is once.
+#[test]
+fn a_flow_can_be_removed_from_every_place_of_a_list() {
+    for make in [Line::plain as fn(u32) -> Line, Line::sparse_first] {
+        for (gone, rest) in [('a', "bcdbcd"), ('b', "acdacd"), ('c', "abdabd"), ('d', "abcabc")] {
+            let mut line = make(100);
+            line.put("abcdabcd", 100);
+            let at = gone as u32 - 'a' as u32;
+            assert_eq!(line.remove(gone), [at, at + 4]);
+            assert_eq!(line.remove(gone), []);
+            assert_eq!(line.queues.config(FlowId(at)), None);
+            assert_eq!(line.get(7), std::format!("{rest}."));
+        }
+        let mut line = make(100);
+        line.put("abcd", 100);
+        for letter in ['c', 'a', 'd', 'b'] {
+            assert_eq!(line.remove(letter).len(), 1);
+        }
+        assert_eq!(line.get(1), ".");
+    }
+}
+
+#[test]
+fn a_removed_flow_comes_back_without_debt_or_mark() {
+    let mut line = Line::sparse_first(100);
+    line.put("aaaa", 100);
+    assert_eq!(line.get(1), "a");
+    line.put("b", 50);
+    line.put("b", 100);
+    assert_eq!(line.get(2), "bb", "spent, and 50 in debt");
+    assert_eq!(line.remove('b'), []);
+    line.set('b', 100);
+    line.put("bbb", 60);
+    assert_eq!(line.get(4), "bbab", "new, and with a whole quantum");
+}
+
+/// Goal: a new quantum of a backlogged flow counts from its next top-up; the turn under way ends
+/// as it began.
+#[test]
+fn a_new_quantum_counts_from_the_next_turn() {
+    let mut line = Line::plain(100);
+    line.set('a', 300);
+    line.put("aaaaaaaabbbb", 100);
+    assert_eq!(line.get(1), "a");
+    line.set('a', 200);
+    assert_eq!(line.get(8), "aabaabaa");
+    line.set('a', 100);
+    assert_eq!(line.get(3), "bab", "the top-up of 200 was spent");
+}
+
+#[test]
+fn calls_that_contradict_the_books_change_nothing() {
+    let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
+    for flow in 0..3 {
+        order.configure(FlowId(flow), 100, None).unwrap();
+    }
+    order.backlogged(FlowId(0), 100);
+    order.backlogged(FlowId(1), 100);
+    order.served(FlowId(1), 100, Some(100));
+    let before = order;
+    order.backlogged(FlowId(0), 100);
+    order.backlogged(FlowId(3), 100);
+    order.backlogged(FlowId(4), 100);
+    order.backlogged(FlowId(u32::MAX), 100);
+    for flow in [2, 3, 4, u32::MAX] {
+        order.served(FlowId(flow), 100, Some(100));
+        order.served(FlowId(flow), 100, None);
+        order.lost(FlowId(flow), 100, Some(100));
+        order.lost(FlowId(flow), 100, None);
+    }
+    order.lost(FlowId(0), 100, Some(100));
+    order.grew(FlowId(0), 100);
+    order.remove(FlowId(3));
+    order.remove(FlowId(4));
+    assert_eq!(order, before);
+    order.served(FlowId(0), u32::MAX, Some(1));
+    let backlog = crate::Backlog { packets: 1, bytes: 100 };
+    let truth = |flow: FlowId| FlowState {
+        backlog: if flow.0 < 2 { backlog } else { crate::Backlog::default() },
+        head_len: None,
+    };
+    assert_eq!(order.recount(&truth), Ok(()));
+}
+
+/// Goal: `recount` sees every kind of damage. Method: break one field at a time.
+#[test]
+fn a_recount_sees_damage() {
+    let mut line = Line::sparse_first(100);
+    line.put("aabbcc", 100);
+    assert_eq!(line.get(2), "ab");
+    let good = *line.queues.order();
+    let truth = |flow: FlowId| line.queues_state(flow);
+    assert_eq!(good.recount(&truth), Ok(()));
+    let damages: [fn(&mut Drr<[DrrFlow; 4]>); 12] = [
+        |d| d.nodes[0].next = 3,
+        |d| d.nodes[0].prev = 3,
+        |d| d.nodes[0].next = 0,
+        |d| d.nodes[0].deficit = 0,
+        |d| d.nodes[0].deficit = (1 << 28) + 1,
+        |d| d.nodes[0].quantum = 99,
+        |d| d.nodes[0].place = Place::New,
+        |d| d.nodes[2].place = Place::Spent,
+        |d| d.nodes[0].ticket = d.nodes[1].ticket,
+        |d| d.nodes[3].deficit = -100,
+        |d| d.old = NONE,
+        |d| d.new = d.old,
+    ];
+    for (at, damage) in damages.iter().enumerate() {
+        let mut bad = good;
+        damage(&mut bad);
+        assert!(bad.recount(&truth).is_err(), "damage {at}");
+    }
+}
+
+impl Line {
+    fn queues_state(&self, flow: FlowId) -> FlowState {
+        FlowState { backlog: self.queues.flow_backlog(flow), head_len: None }
+    }
+}
+
+#[test]
+fn a_flow_is_twenty_four_bytes() {
+    assert_eq!(size_of::<DrrFlow>(), 24);
+}
