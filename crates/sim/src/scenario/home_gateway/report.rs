@@ -37,7 +37,7 @@ pub fn heading(setup: &Setup) -> String {
 const COLUMNS: usize = 1 + Discipline::ALL.len();
 
 /// What was measured, a column for each of `outcomes` in the order of [`Discipline::ALL`]; the
-/// columns of disciplines that were not run are blank. Page loads are compared with the first.
+/// columns of disciplines that were not run are blank.
 #[must_use]
 pub fn table(outcomes: &[Outcome]) -> String {
     let mut columns = [Column::Left("uplink queue"); COLUMNS];
@@ -56,7 +56,7 @@ pub fn table(outcomes: &[Outcome]) -> String {
         }
         table.row(displays);
     };
-    let first = outcomes.first();
+    let fifo = outcomes.iter().find(|outcome| outcome.discipline == Discipline::Fifo);
     for (kind, page) in PAGES.iter().enumerate() {
         row(&format!("{}: median, s", page.name), &|outcome| {
             let loads = &outcome.pages[kind];
@@ -66,7 +66,7 @@ pub fn table(outcomes: &[Outcome]) -> String {
             }
         });
         row("  FIFO's time divided by it", &|outcome| {
-            ratio(first.and_then(|first| first.pages[kind].median()), outcome.pages[kind].median())
+            ratio(fifo.and_then(|fifo| fifo.pages[kind].median()), outcome.pages[kind].median())
         });
         row("  pages loaded", &|outcome| outcome.pages[kind].complete.len().to_string());
     }
@@ -146,5 +146,52 @@ fn rate(rate: Rate) -> String {
         Some(bits) if bits % 1_000_000 == 0 => format!("{} Mbit/s", bits / 1_000_000),
         Some(bits) if bits % 1_000 == 0 => format!("{} kbit/s", bits / 1_000),
         _ => rate.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::home_gateway::{MediaStream, PageLoads};
+
+    /// Every page took `seconds`; of a call two packets were sent, 1.2 and 1.9 s after the start.
+    fn outcome(discipline: Discipline, seconds: u64, delays: [Option<Nanos>; 2]) -> Outcome {
+        let complete = [Nanos::from_secs(seconds)].into_iter().collect();
+        let pages = PageLoads { complete, unfinished: 0 };
+        let [first, second] = delays;
+        let packets = vec![(Nanos::from_millis(1_200), first), (Nanos::from_millis(1_900), second)];
+        Outcome {
+            discipline,
+            pages: [pages.clone(), pages],
+            calls: vec![MediaStream { packets }],
+            video: MediaStream::default(),
+            uploads: Vec::new(),
+            uplink: Default::default(),
+            counters: Default::default(),
+            downlink: Default::default(),
+            recount: Ok(()),
+        }
+    }
+
+    #[test]
+    fn pages_are_compared_with_those_of_a_fifo_whatever_else_was_run() {
+        let (fifo, sqf) =
+            (outcome(Discipline::Fifo, 6, [None; 2]), outcome(Discipline::Sqf, 2, [None; 2]));
+        let factors = |outcomes: &[Outcome]| {
+            let table = table(outcomes);
+            let line = table.lines().find(|line| line.contains("divided")).unwrap();
+            line.split_whitespace().skip(5).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(factors(&[sqf.clone(), fifo]), ["1.00", "3.00"]);
+        assert_eq!(factors(&[sqf]), ["–"]);
+    }
+
+    #[test]
+    fn the_chart_shows_the_slowest_packet_of_each_second() {
+        let ms = |ms| Some(Nanos::from_millis(ms));
+        for delays in [[ms(30), ms(90)], [ms(90), ms(30)], [ms(90), None]] {
+            let slowest = slowest_by_second(&outcome(Discipline::Sqf, 1, delays));
+            assert_eq!(slowest, [(1, Nanos::from_millis(90))].into());
+        }
     }
 }
