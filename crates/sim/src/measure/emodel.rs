@@ -83,7 +83,8 @@ impl Call {
     /// Judges a call from the one-way delay of each packet sent, `None` for one that was lost.
     ///
     /// Whatever is not there by its time to be played counts as lost. A call of which nothing
-    /// arrived has no delay and loss 1. `None` if nothing was sent.
+    /// arrived has no delay, loss 1 and the lowest rating: the formula, made for calls that go on, would
+    /// leave some. `None` if nothing was sent.
     #[must_use]
     pub fn judge(packets: &[Option<Nanos>], buffer: JitterBuffer, codec: Codec) -> Option<Self> {
         let mut arrived: Vec<Nanos> = packets.iter().copied().flatten().collect();
@@ -96,7 +97,8 @@ impl Call {
             Self { delay, loss, late: (arrived.len() - in_time) as u64, r, mos: mos(r) }
         };
         let Some(&fastest) = arrived.first() else {
-            return (sent > 0).then(|| rate(Nanos::ZERO, 0));
+            let silence = Self { r: 0.0, mos: mos(0.0), ..rate(Nanos::ZERO, 0) };
+            return (sent > 0).then_some(silence);
         };
         match buffer {
             JitterBuffer::Fixed(depth) => {
@@ -184,9 +186,12 @@ mod tests {
     #[test]
     fn a_call_of_which_nothing_arrived_is_lost_entirely() {
         for buffer in [JitterBuffer::Best, JitterBuffer::Fixed(Nanos(1))] {
-            let dead = Call::judge(&[None; 3], buffer, Codec::G711).unwrap();
-            assert_eq!((dead.loss, dead.mos), (Loss { sent: 3, lost: 3 }, 1.0));
-            assert_eq!(Call::judge(&[], buffer, Codec::G711), None);
+            for codec in [Codec::G711, Codec::G711_PLC, Codec::G729A] {
+                let dead = Call::judge(&[None; 3], buffer, codec).unwrap();
+                assert_eq!(dead.loss, Loss { sent: 3, lost: 3 });
+                assert_eq!((dead.r, dead.mos), (0.0, 1.0));
+                assert_eq!(Call::judge(&[], buffer, codec), None);
+            }
         }
     }
 }
