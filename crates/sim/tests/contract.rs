@@ -163,6 +163,8 @@ where
         both.step(operation, false).unwrap();
     }
     let counters = both.subject.counters();
+    let marked = |flow| both.subject.flow_counters(FlowId(flow)).unwrap().marked;
+    assert_eq!((0..FLOWS as u32).map(marked).sum::<u64>(), counters.marked);
     let acted = (counters.dropped_for(DropReason::Aqm).packets, counters.marked);
     assert!(
         acted.0 > 0 && acted.1 > 0,

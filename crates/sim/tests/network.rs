@@ -66,12 +66,14 @@ fn a_page_costs_its_round_trips() {
 }
 
 /// Goal: a call is delayed by what the line does and by nothing else, and only what leaves by the uplink
-/// is tapped. Method: 200 bytes at 1 Mbit/s are 1.6 ms, and 20 ms to travel, both ways.
+/// is tapped. Method: 200 bytes at 1 Mbit/s are 1.6 ms, and 20 ms to travel, both ways; the packet that
+/// would be due at the end is not sent.
 #[test]
 fn a_call_alone_takes_its_time_on_the_line() {
     let mut network = network(Rate::megabits_per_second(1).unwrap());
     let end = |peer, phase| {
-        let (source, until) = (Cbr::g711(Nanos::from_millis(phase)), Nanos::from_secs(1));
+        let (source, until) =
+            (Cbr::g711(Nanos::from_millis(phase)), Nanos::from_millis(phase + 1_000));
         let voice = Packetised { source, payload_type: 0, until };
         App::Media(Media::new(5_004, SocketAddrV4::new(peer, 5_004), Some(voice)))
     };
