@@ -2,7 +2,7 @@
 //!
 //! [`Hashed`] looks a packet's hash up in a [`flowhash::Table`], queues the packet where the table
 //! says, and gives the queue back to the table in the moment it empties, however it empties. With
-//! `Drr` inside this is the set-associative-hashed DRR of CAKE (S002 §IV-B) without its host level.
+//! `Drr` inside this is the set-associative-hashed DRR of CAKE (§III-B) without its host level.
 //! Cost: that of the inner scheduler and one lookup a packet.
 
 use flowhash::{Line, Outcome, Table as HashTable};

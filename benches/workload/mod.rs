@@ -1,9 +1,8 @@
 //! The closed-loop workloads FULL and SMALL, and the schedulers they are run on.
 //!
-//! As `peers.md` describes them for the C peers, so that figures can be laid side by side: N flows,
-//! lengths uniform in 64..=1500, everything allocated before, packets recycled and never made in the
-//! loop. FULL keeps about four packets of each flow queued, arrivals random over flows, in bursts of
-//! 32. SMALL lets all flows become active with one packet each and go idle again.
+//! N flows, lengths uniform in 64..=1500, everything allocated before, packets recycled and never made
+//! in the loop. FULL keeps about four packets of each flow queued, arrivals random over flows, in bursts
+//! of 32. SMALL lets all flows become active with one packet each and go idle again.
 
 use freeboard::sched_core::{FlowId, Nanos, Packet, Scheduler};
 

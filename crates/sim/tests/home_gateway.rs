@@ -1,5 +1,5 @@
-//! The claim of S000, on the scenario of `examples/home_gateway.rs`: shortest queue first makes a
-//! home with a full uplink usable.
+//! The claim of SQF §3 (`docs/papers.md`), on the scenario of `examples/home_gateway.rs`: shortest
+//! queue first makes a home with a full uplink usable.
 
 use std::sync::OnceLock;
 
@@ -39,7 +39,7 @@ fn calls_are_good_behind_sqf_and_unusable_behind_a_fifo() {
     assert_eq!(sqf.call_loss().lost, 0);
 }
 
-/// S000 Table 1 has 3.7 for a small page and 1.3 to 3.1 for big ones. Here every factor is larger: the
+/// SQF Table 1 has 3.7 for a small page and 1.3 to 3.1 for big ones. Here every factor is larger: the
 /// buffer is filled without a pause. What is claimed is the order, and that SQF gains at least that.
 #[test]
 fn pages_load_several_times_faster_behind_sqf() {
@@ -68,7 +68,7 @@ fn the_video_is_whole_behind_sqf_and_cut_to_its_share_behind_fair_queues() {
     }
 }
 
-/// S004 Table I has Jain's index at 0.90 and above for downloads behind SQF; shares of single flows
+/// SQF-VBR Table I has Jain's index at 0.90 and above for downloads behind SQF; shares of single flows
 /// drift for as long as a retransmission timeout, so 0.85 is asked for.
 #[test]
 fn uploads_share_what_is_left_and_waste_nothing_of_the_line() {

@@ -115,7 +115,7 @@ impl Ledger {
         Ok(queued)
     }
 
-    /// I1, I2, I5: the books against what went in and came out.
+    /// The books against what went in and came out.
     pub(super) fn audit(&self, counters: &Counters, backlog: Backlog) -> Result<(), String> {
         let held = Volume { packets: backlog.packets.into(), bytes: backlog.bytes.into() };
         let gone = counters.rejected.plus(counters.delivered).plus(counters.dropped_total());

@@ -1,27 +1,27 @@
 //! The saturated uplink of a home gateway, with one queue after another.
 //!
-//! The experiment of S000 (Shortest Queue First in an ADSL gateway): uploads fill the uplink while
+//! The experiment of SQF §3 (`docs/papers.md` names the sources): uploads fill the uplink while
 //! somebody surfs, two people are on the phone and one sends video. Everything else (hosts, traffic,
 //! seeds, downlink) is the same for every queue under test.
 //!
 //! | | |
 //! |---|---|
 //! | line | 12 Mbit/s down, 1 Mbit/s up, 20 ms each way; IP bytes count unless a framing is set |
-//! | uplink buffer | 300,000 bytes, 200 packets of 1,500: within the 50–200 of S004 |
+//! | uplink buffer | 300,000 bytes, 200 packets of 1,500: within the 50–200 of SQF-VBR |
 //! | downlink | FIFO of as many bytes, 200 ms at its rate |
 //! | uploads | eight TCP connections of eight hosts, without end, 64 KiB windows |
 //! | pages | one browser; in turn 30 kB in 5 parts and 600 kB in 40, then a pause of 1 s in the mean |
 //! | calls | two, G.711 both ways: 160 bytes of voice each 20 ms, 200 with headers, 80 kbit/s |
 //! | video | one, 1,000 bytes of picture each 20.8 ms, 1,040 with headers: 400 kbit/s |
 //!
-//! S000 does not give buffer, round-trip time, number of uploads or page contents; these are our
-//! choices within what S004 calls typical. The video asks for more than an equal share of the uplink
+//! The paper does not give buffer, round-trip time, number of uploads or page contents; these are our
+//! choices within what SQF-VBR calls typical. The video asks for more than an equal share of the uplink
 //! (1 Mbit/s over eleven flows), so a fair queue cuts it down, while SQF serves it as long as its
 //! queue is shorter than those of the uploads.
 //!
 //! # Where that ends
 //!
-//! SQF promises the video nothing. S004's condition is that its backlog stays below B/(n+1), for
+//! SQF promises the video nothing. SQF-VBR's condition is that its backlog stays below B/(n+1), for
 //! uploads that fill the buffer evenly. An upload that has met a retransmission timeout (with this
 //! TCP, any that lost several packets of one window) has the shortest queue of all until its window
 //! has grown again: the line is its own, the video piles up, and once among the longest it is the
