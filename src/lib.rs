@@ -5,8 +5,15 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
+    clippy::unreachable,
+    clippy::todo,
+    clippy::unimplemented,
     clippy::cast_possible_truncation,
-    clippy::integer_division
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    clippy::integer_division,
+    clippy::modulo_arithmetic,
+    clippy::float_arithmetic
 )]
 
 mod buffers;
