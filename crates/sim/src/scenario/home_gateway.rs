@@ -25,7 +25,11 @@
 //! uploads that fill the buffer evenly. An upload that has met a retransmission timeout (with this
 //! TCP, any that lost several packets of one window) has the shortest queue of all until its window
 //! has grown again: the line is its own, the video piles up, and once among the longest it is the
-//! victim of the drops and stays there for tens of seconds.
+//! victim of the drops. The uploads slow down and it does not, so it may stay there to the end.
+//!
+//! Sooner or later that happens. With seed 1, the default, nothing of the video is lost before second
+//! 1,250, and nearly everything from second 1,260 to 20,000, the end; over the whole of these 20,000
+//! seconds seeds 1 to 4 lose 94, 55, 93 and 60 %.
 //!
 //! Buffer and congestion control were chosen with this in view, among some fifteen combinations of
 //! buffer (50 to 200 packets), Reno or CUBIC, window and delayed acknowledgements, on seeds 1 to 24:
