@@ -29,7 +29,7 @@ pub(crate) fn run(seconds: u32) -> Result<(), String> {
             .arg(root().join("fuzz/corpus").join(target))
             .arg("--")
             .arg(format!("-max_total_time={seconds}"))
-            .args(["-max_len=4096", "-print_final_stats=1"]);
+            .args(["-max_len=4096", "-print_final_stats=1", "-verbosity=0"]);
         succeed(&format!("fuzz {target} for {seconds} s"), &mut command)?;
     }
     Ok(())
