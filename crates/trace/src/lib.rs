@@ -38,6 +38,17 @@ pub fn run<S: Scheduler>(
     scheduler: &mut S,
     operations: u32,
     seed: u64,
+    tune: impl FnMut(&mut S, FlowId, u32, &mut Hash),
+) -> u64 {
+    run_named(scheduler, operations, seed, |flow| flow, tune)
+}
+
+/// [`run`] for a scheduler that knows flows by other names than their numbers, by hashes for example.
+pub fn run_named<S: Scheduler>(
+    scheduler: &mut S,
+    operations: u32,
+    seed: u64,
+    name: impl Fn(FlowId) -> FlowId,
     mut tune: impl FnMut(&mut S, FlowId, u32, &mut Hash),
 ) -> u64 {
     let (mut random, mut hash) = (Xorshift::new(seed), Hash::default());
@@ -61,8 +72,9 @@ pub fn run<S: Scheduler>(
                 let flow = FlowId(if random.below(64) == 0 { FLOWS } else { random.below(FLOWS) });
                 let packet = arrival(&mut random);
                 let mut gone = hash;
-                let outcome = scheduler
-                    .enqueue(now, flow, packet, &mut |packet, reason| gone.drop(packet, reason));
+                let outcome = scheduler.enqueue(now, name(flow), packet, &mut |packet, reason| {
+                    gone.drop(packet, reason)
+                });
                 hash = gone;
                 match outcome {
                     Ok(()) => hash.word(1),
