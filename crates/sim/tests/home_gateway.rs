@@ -107,6 +107,14 @@ fn the_table_of_the_default_run_is_the_recorded_one() {
 }
 
 #[test]
+fn the_readme_shows_the_recorded_table_and_the_chart_of_that_run() {
+    let readme = include_str!("../../../README.md");
+    assert!(readme.contains(include_str!("data/home_gateway.txt")), "the table of README.md");
+    let drawn = chart(&Setup::default(), outcomes());
+    assert!(drawn == include_str!("../../../docs/home-gateway.svg"), "docs/home-gateway.svg");
+}
+
+#[test]
 fn the_same_seed_gives_the_same_bytes_and_another_seed_does_not() {
     let text = |setup: &Setup| {
         let outcomes = run_all(setup);
