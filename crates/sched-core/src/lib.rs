@@ -1,4 +1,46 @@
 //! Who is next, and who is dropped.
+//!
+//! A packet is the number of the caller's buffer and a length; its bytes are never read. In the order
+//! a packet meets them:
+//!
+//! 1. [`Scheduler::enqueue`] takes a [`Packet`] into the queue of its flow, or hands it back in
+//!    [`Rejected`]. Whatever has to give way for it goes to the [`DropSink`].
+//! 2. [`FlowQueues`] is the scheduler for every order of flows: [`Drr`], [`Qfq`], [`ShortestQueue`], each
+//!    a [`FlowScheduler`]; with [`LongestQueueDrop`] around it, the flow that holds most gives way.
+//!    [`Sqf`] puts labels over virtual queues and a default queue. [`Fifo`] is the baseline.
+//! 3. An [`Aqm`] such as [`CoDel`] judges each packet that is about to leave.
+//! 4. [`Scheduler::dequeue`] gives it back, marked if the AQM said so.
+//!
+//! Memory is the caller's ([`Table`]), time is an argument ([`Nanos`]), and [`Scheduler::recount`] checks
+//! the books against the queues. No allocation, no unsafe code, no float, no clock, and no panic that
+//! could be reached in a release build.
+//!
+//! ```
+//! use sched_core::{
+//!     Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue,
+//!     Scheduler, Slot,
+//! };
+//!
+//! let mut drr = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;
+//! drr.add_all(1_500)?;
+//! let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 4]);
+//! let limits = Limits::packets(3);
+//! let mut queues = FlowQueues::new(order, [Queue::EMPTY; 4], [Slot::EMPTY; 8], limits);
+//!
+//! // Flow 0 fills the buffer; flow 1 gets in all the same, at the expense of flow 0.
+//! let mut dropped = Vec::new();
+//! for (flow, handle) in [(0, 0), (0, 1), (0, 2), (1, 3)] {
+//!     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
+//!     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
+//! }
+//! assert_eq!(dropped, [0]);
+//!
+//! let drops = &mut |_: Packet, _why| unreachable!("dequeue drops only with an AQM");
+//! let order: Vec<u32> =
+//!     std::iter::from_fn(|| Some(queues.dequeue(Nanos(0), drops)?.handle)).collect();
+//! assert_eq!(order, [1, 3, 2]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![no_std]
 #![deny(
     clippy::indexing_slicing,
