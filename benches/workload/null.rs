@@ -1,28 +1,35 @@
 //! The empty harness: a scheduler that schedules nothing.
 
+use core::hint::black_box;
+
+use freeboard::flowhash::{Line, Table};
 use freeboard::sched_core::{
     Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
 };
 
-/// Gives back the packet that came last. Its cost is the floor that net figures subtract.
+/// Gives back the packet that came last. Its cost is the floor that net figures subtract; with
+/// `LOOKUP` it looks each flow up by hash besides, and what that costs more is the lookup.
 #[derive(Debug)]
-pub(crate) struct Null(Vec<Packet>);
+pub(crate) struct Null<const LOOKUP: bool>(Vec<Packet>, Table<Box<[Line]>>);
 
-impl Null {
-    pub(crate) fn new(packets: usize) -> Self {
-        Self(Vec::with_capacity(packets))
+impl<const LOOKUP: bool> Null<LOOKUP> {
+    pub(crate) fn new(packets: usize, table: Table<Box<[Line]>>) -> Self {
+        Self(Vec::with_capacity(packets), table)
     }
 }
 
-impl Scheduler for Null {
+impl<const LOOKUP: bool> Scheduler for Null<LOOKUP> {
     #[inline]
     fn enqueue(
         &mut self,
         _now: Nanos,
-        _flow: FlowId,
+        flow: FlowId,
         packet: Packet,
         _drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
+        if LOOKUP {
+            black_box(self.1.lookup(flow.0).queue);
+        }
         self.0.push(packet);
         Ok(())
     }

@@ -15,8 +15,9 @@ use super::{Loop, Pattern};
 pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number.
-pub(crate) const NAMES: [&str; 10] = [
+pub(crate) const NAMES: [&str; 11] = [
     "null",
+    "lookup",
     "fifo",
     "drr",
     "drr_sparse",
@@ -36,7 +37,12 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
     let slots = table(4 * flows + flows.max(64), Slot::EMPTY);
     let queues = table(flows, Queue::EMPTY);
     Some(match name {
-        "null" => closed(Null::new(slots.len()), pattern, flows, false),
+        "null" => closed(Null::<false>::new(slots.len(), hash_table(8)), pattern, flows, false),
+        // Every flow has claimed its queue: hits alone.
+        "lookup" => {
+            let table = hash_table(queues_for(flows));
+            closed(Null::<true>::new(slots.len(), table), pattern, flows, true)
+        }
         "fifo" => closed(Fifo::tail_drop(slots, Limits::NONE), pattern, flows, false),
         "drr" => {
             closed(FlowQueues::new(drr(flows), queues, slots, Limits::NONE), pattern, flows, false)
@@ -104,9 +110,13 @@ fn queues_for(flows: usize) -> usize {
 }
 
 fn hashed<O: FlowScheduler>(order: O) -> Releasing<O, Box<[Line]>> {
-    let count = order.flows() as usize;
-    let lines = table(count.div_ceil(8), Line::EMPTY);
-    Releasing::new(order, HashTable::new(lines, count as u32, 8).expect("a power of two"))
+    let table = hash_table(order.flows() as usize);
+    Releasing::new(order, table)
+}
+
+fn hash_table(queues: usize) -> HashTable<Box<[Line]>> {
+    let lines = table(queues.div_ceil(8), Line::EMPTY);
+    HashTable::new(lines, queues as u32, 8).expect("a power of two")
 }
 
 fn qfq(flows: usize, weight: impl Fn(u32) -> u32) -> Qfq<Box<[QfqFlow]>> {
