@@ -344,3 +344,36 @@ fn any_clock_is_legal() {
     }
     assert!(aqm_drops > 1_000, "{aqm_drops}");
 }
+
+/// CVE-2025-38083, CVE-2025-38107 and more: counters that two threads changed without a lock. Here a
+/// scheduler has one owner, who may hand it to another thread.
+fn may_move_to_another_thread<S: Contestant + Send, T>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
+    let mut subject = with_flows(sides().0);
+    subject.enqueue(NOW, FlowId(1), Packet::new(3, 1_000), &mut no_drop).unwrap();
+    let elsewhere =
+        std::thread::scope(|scope| scope.spawn(|| subject.dequeue(NOW, &mut no_drop)).join());
+    assert_eq!(elsewhere.unwrap(), Some(Packet::new(3, 1_000)));
+    assert_eq!(subject.recount(), Ok(()));
+}
+
+every_discipline!(threads, super::may_move_to_another_thread);
+
+/// DPDK 7b3c4f3517, 03b7fd7e54: queues and packets that nobody gave back when a scheduler was torn down.
+fn gives_everything_back_each_time<S: Contestant, T>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
+    for cycle in 0..2_000 {
+        let mut subject = with_flows(sides().0);
+        let mut out = 0;
+        for handle in 0..1 + cycle % SLOTS as u32 {
+            let flow = FlowId(handle % FLOWS as u32);
+            let packet = Packet::new(handle, 100 + cycle % 900);
+            let mut gone = 0;
+            let outcome = subject.enqueue(NOW, flow, packet, &mut |_: Packet, _| gone += 1);
+            out += i32::from(outcome.is_ok()) - gone;
+        }
+        subject.drain(&mut |_: Packet, _| out -= 1);
+        assert_eq!((out, subject.backlog().packets, subject.poll_at(NOW)), (0, 0, None));
+        assert_eq!(subject.recount(), Ok(()));
+    }
+}
+
+every_discipline!(torn_down, super::gives_everything_back_each_time);
