@@ -238,11 +238,17 @@ where
             DropFrom::Tail => queue.pop_tail(slots)?,
         };
         let head = queue.head_len(slots);
+        self.tell_lost(flow, packet, head);
+        Some(packet)
+    }
+
+    /// Tells order and AQM that `packet` left the queue of `flow` without service; `head` is the length
+    /// of the first packet that is left.
+    fn tell_lost(&mut self, flow: FlowId, packet: Packet, head: Option<u32>) {
         self.order.lost(flow, packet.len, head);
         if head.is_none() {
             self.aqm.emptied(flow);
         }
-        Some(packet)
     }
 
     fn book_drop(
@@ -281,7 +287,8 @@ where
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else { return };
         let slots = self.slots.as_mut();
         let Some(packet) = queue.take_after(slots, before) else { return };
-        self.order.lost(flow, packet.len, queue.head_len(slots));
+        let head = queue.head_len(slots);
+        self.tell_lost(flow, packet, head);
         self.book_drop(flow, packet, reason, drops);
     }
 
