@@ -4,7 +4,7 @@
 //! instructions over the difference of the pairs is the cost of a pair, start-up excluded. `null` is
 //! the empty harness, subtracted for the net figure.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::run::{cargo, has, output, root};
@@ -12,10 +12,8 @@ use crate::run::{cargo, has, output, root};
 const FLOWS: [usize; 4] = [1, 32, 1_024, 4_096];
 
 pub(crate) fn run() -> Result<(), String> {
-    if !has("valgrind") {
-        return Err("valgrind is missing: its callgrind counts the instructions".into());
-    }
-    let bench = build()?;
+    need_valgrind()?;
+    let bench = build("instructions")?;
     let names = output("names of the schedulers", &mut Command::new(&bench))?;
     let names: Vec<&str> =
         names.split("schedulers: ").nth(1).unwrap_or_default().split_whitespace().collect();
@@ -24,7 +22,11 @@ pub(crate) fn run() -> Result<(), String> {
         for flows in FLOWS {
             let mut floor = 0.0;
             for name in &names {
-                let gross = per_pair(&bench, name, pattern, flows)?;
+                let pairs = 20 * flows.max(1_000);
+                let run = |pairs: usize| {
+                    count(&bench, &[name, pattern, &flows.to_string(), &pairs.to_string()])
+                };
+                let gross = per_pair(run(pairs)?, run(2 * pairs)?);
                 if *name == "null" {
                     floor = gross;
                 }
@@ -35,44 +37,49 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-fn build() -> Result<PathBuf, String> {
+pub(crate) fn need_valgrind() -> Result<(), String> {
+    if has("valgrind") {
+        return Ok(());
+    }
+    Err("valgrind is missing: its callgrind counts the instructions".into())
+}
+
+/// Builds the bench `name`; returns where it is.
+pub(crate) fn build(name: &str) -> Result<PathBuf, String> {
     let mut build = cargo(".");
-    build.args(["bench", "--no-run", "--bench", "instructions", "--message-format=json"]);
-    let messages = output("bench instructions", &mut build)?;
+    build.args(["bench", "--no-run", "--bench", name, "--message-format=json"]);
+    let messages = output(&format!("bench {name}"), &mut build)?;
     let path = messages
         .lines()
-        .filter(|line| line.contains("\"name\":\"instructions\""))
+        .filter(|line| line.contains(&format!("\"name\":\"{name}\"")))
         .find_map(|line| line.split("\"executable\":\"").nth(1)?.split('"').next());
     path.map(PathBuf::from).ok_or_else(|| "cargo did not name the bench it built".into())
 }
 
-fn per_pair(bench: &PathBuf, name: &str, pattern: &str, flows: usize) -> Result<f64, String> {
-    let pairs = 20 * flows.max(1_000);
-    let (few, many) = (
-        count(bench, name, pattern, flows, pairs)?,
-        count(bench, name, pattern, flows, 2 * pairs)?,
-    );
-    Ok((many.1 - few.1) as f64 / (many.0 - few.0) as f64)
+/// The pairs run and the instructions executed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    pairs: u64,
+    instructions: u64,
 }
 
-/// The pairs run and the instructions executed.
-fn count(
-    bench: &PathBuf,
-    name: &str,
-    pattern: &str,
-    flows: usize,
-    pairs: usize,
-) -> Result<(u64, u64), String> {
-    let file = root().join("target").join(format!("callgrind.{name}.{pattern}.{flows}"));
+/// The instructions of a pair, from two runs that differ in nothing but the pairs.
+pub(crate) fn per_pair(few: Counted, many: Counted) -> f64 {
+    (many.instructions - few.instructions) as f64 / (many.pairs - few.pairs) as f64
+}
+
+/// Runs `bench`, which says how many pairs it has run, under callgrind.
+pub(crate) fn count(bench: &Path, arguments: &[&str]) -> Result<Counted, String> {
+    let file = root().join("target").join(format!("callgrind.{}", arguments.join(".")));
     let mut command = Command::new("valgrind");
     command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", file.display()));
-    command.arg(bench).args([name, pattern, &flows.to_string(), &pairs.to_string()]);
+    command.arg(bench).args(arguments);
     let done = output("valgrind", &mut command)?;
     let profile =
         std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     let total = profile.lines().find_map(|line| line.strip_prefix("totals: "));
     match (done.trim().parse(), total.map(|total| total.trim().parse())) {
-        (Ok(done), Some(Ok(total))) => Ok((done, total)),
+        (Ok(pairs), Some(Ok(instructions))) => Ok(Counted { pairs, instructions }),
         _ => Err(format!("{}: no totals", file.display())),
     }
 }

@@ -5,6 +5,7 @@
 //! cargo xtask panic-free     no panic can be reached on the bare-metal targets
 //! cargo xtask trace          a Cortex-M4 and this machine produce the same traces
 //! cargo xtask instructions   instructions per packet, counted by callgrind, as TSV
+//! cargo xtask paper          the same in the environment of QFQ Fig. 8
 //! cargo xtask fuzz SECONDS   every fuzz target for so long; needs nightly and cargo-fuzz
 //! ```
 
@@ -12,13 +13,13 @@ mod check;
 mod fuzz;
 mod instructions;
 mod panic_free;
+mod paper;
 mod run;
 mod trace;
 
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: cargo xtask check | panic-free | trace | instructions | fuzz SECONDS (1..=86400)";
+const USAGE: &str = "usage: cargo xtask check | panic-free | trace | instructions | paper | fuzz SECONDS (1..=86400)";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         ["panic-free"] => panic_free::run(),
         ["trace"] => trace::run(),
         ["instructions"] => instructions::run(),
+        ["paper"] => paper::run(),
         ["fuzz", seconds] => match seconds.parse() {
             Ok(seconds @ 1..=86_400) => fuzz::run(seconds),
             _ => Err(format!("'{seconds}' is not a number of seconds\n{USAGE}")),

@@ -55,6 +55,7 @@ pub struct Chart {
     subtitle: String,
     x_label: String,
     y_label: String,
+    x_scale: Scale,
     y_scale: Scale,
     series: Vec<Series>,
     guides: Vec<(f64, String)>,
@@ -76,6 +77,7 @@ impl Chart {
             subtitle: String::new(),
             x_label: String::new(),
             y_label: String::new(),
+            x_scale: Scale::Linear,
             y_scale: Scale::Linear,
             series: Vec::new(),
             guides: Vec::new(),
@@ -100,6 +102,13 @@ impl Chart {
     #[must_use]
     pub fn y(mut self, label: &str) -> Self {
         label.clone_into(&mut self.y_label);
+        self
+    }
+
+    /// Makes the horizontal axis logarithmic.
+    #[must_use]
+    pub const fn log_x(mut self) -> Self {
+        self.x_scale = Scale::Log;
         self
     }
 
@@ -139,7 +148,7 @@ impl Chart {
         let floor = (self.y_scale == Scale::Linear).then_some(0.0);
         let (legend, rows) = self.legend();
         let plot = Plot {
-            x: Axis::over(Scale::Linear, points().map(|point| point.0), 10),
+            x: Axis::over(self.x_scale, points().map(|point| point.0), 10),
             y: Axis::over(self.y_scale, ys.chain(floor), 6),
             top: LEGEND + ROW * rows,
         };
@@ -350,6 +359,12 @@ mod tests {
         let log = chart(vec![(0.0, 0.0), (1.0, 1.0), (2.0, 10.0)]).log_y().to_svg();
         let drawn = log.lines().find(|line| line.contains('L')).unwrap();
         assert!(drawn.contains(r#"d="M475.0 442.0L872.0 100.0""#), "{drawn}");
+    }
+
+    #[test]
+    fn on_two_log_axes_a_decade_is_as_wide_as_the_next() {
+        let svg = chart(vec![(1.0, 1.0), (10.0, 10.0), (100.0, 100.0)]).log_x().log_y().to_svg();
+        assert!(svg.contains(r#"d="M78.0 442.0L475.0 271.0L872.0 100.0""#), "{svg}");
     }
 
     /// Goal: 100,000 packets make a picture of bounded size that still shows the one spike.

@@ -1,0 +1,267 @@
+//! What the controller drives: nothing, a FIFO, and queues under an order of flows.
+
+use core::fmt;
+use core::hint::black_box;
+
+use freeboard::sched_core::{
+    Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, Nanos, Packet, Qfq, QfqConfig,
+    QfqFlow, Queue, Scheduler, Slot,
+};
+
+use crate::controller::{Controller, Header, NONE, Passed, Subject};
+use crate::traffic::{MTU, Traffic};
+
+/// A scheduler, by the paper's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// The controller with a chain of packets in place of a scheduler: the floor of the net figures.
+    None,
+    Fifo,
+    Drr,
+    Qfq,
+}
+
+impl Name {
+    pub(crate) const ALL: &[Self] = &[Self::None, Self::Fifo, Self::Drr, Self::Qfq];
+    pub(crate) const SCHEDULERS: [Self; 3] = [Self::Fifo, Self::Drr, Self::Qfq];
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::None => "NONE",
+            Self::Fifo => "FIFO",
+            Self::Drr => "DRR",
+            Self::Qfq => "QFQ",
+        })
+    }
+}
+
+/// How the controller calls the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Calls {
+    /// Through pointers to functions that the compiler cannot see through, as in the paper's harness.
+    Opaque,
+    /// As a program that knows its scheduler: inlined where the compiler likes.
+    Free,
+}
+
+impl Calls {
+    pub(crate) const ALL: &[Self] = &[Self::Opaque, Self::Free];
+}
+
+impl fmt::Display for Calls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Opaque => "opaque",
+            Self::Free => "free",
+        })
+    }
+}
+
+/// When everything happens: there is no clock in the paper's environment.
+const INSTANT: Nanos = Nanos::from_secs(1);
+
+/// A scheduler and its controller, side by side.
+pub(crate) type Run = Box<dyn FnMut(u64) -> Passed>;
+
+/// `name` under `traffic`, before its first packet. A run takes iterations and says what has passed
+/// since the beginning. NONE is always inlined.
+pub(crate) fn run(name: Name, calls: Calls, traffic: &Traffic) -> Run {
+    let (flows, packets) = (traffic.flows as usize, traffic.packets().len());
+    let slots = || table(packets, Slot::EMPTY);
+    let queues = || table(flows, Queue::EMPTY);
+    match name {
+        Name::None => under(Chain::new(flows), traffic),
+        Name::Fifo => {
+            let fifo = Fifo::tail_drop(slots(), Limits::NONE);
+            called(
+                OneQueue { fifo, unmoved: table(flows, [0; 4]), now: black_box(INSTANT) },
+                calls,
+                traffic,
+            )
+        }
+        Name::Drr => {
+            let mut drr = Drr::new(table(flows, DrrFlow::EMPTY), MTU).expect("an MTU");
+            configure(&mut drr, traffic, |weight| weight * MTU);
+            let queues = FlowQueues::new(drr, queues(), slots(), Limits::NONE);
+            called(Queues { queues, now: black_box(INSTANT) }, calls, traffic)
+        }
+        Name::Qfq => {
+            let mut qfq = Qfq::new(table(flows, QfqFlow::EMPTY), MTU).expect("an MTU");
+            configure(&mut qfq, traffic, |weight| QfqConfig { weight, max_len: MTU });
+            let queues = FlowQueues::new(qfq, queues(), slots(), Limits::NONE);
+            called(Queues { queues, now: black_box(INSTANT) }, calls, traffic)
+        }
+    }
+}
+
+fn table<T: Clone>(len: usize, empty: T) -> Box<[T]> {
+    vec![empty; len].into_boxed_slice()
+}
+
+fn configure<O: FlowScheduler>(
+    order: &mut O,
+    traffic: &Traffic,
+    config: impl Fn(u32) -> O::Config,
+) {
+    let sets = traffic.sets();
+    let weights = sets.iter().flat_map(|&(weight, count)| (0..count).map(move |_| weight));
+    for (flow, weight) in (0..).zip(weights) {
+        order.configure(FlowId(flow), config(weight), None).expect("a weight of the paper");
+    }
+}
+
+fn called<S: Subject + 'static>(subject: S, calls: Calls, traffic: &Traffic) -> Run {
+    match calls {
+        Calls::Opaque => under(Opaque::new(subject), traffic),
+        Calls::Free => under(subject, traffic),
+    }
+}
+
+fn under<S: Subject + 'static>(mut subject: S, traffic: &Traffic) -> Run {
+    let mut controller = Controller::new(traffic);
+    Box::new(move |iterations| controller.run(&mut subject, iterations))
+}
+
+/// A chain of packets through their headers.
+struct Chain {
+    head: u32,
+    tail: u32,
+    unmoved: Box<[[u32; 4]]>,
+}
+
+impl Chain {
+    fn new(flows: usize) -> Self {
+        Self { head: NONE, tail: NONE, unmoved: table(flows, [0; 4]) }
+    }
+}
+
+impl Subject for Chain {
+    #[inline(always)]
+    fn enqueue(&mut self, headers: &mut [Header], _flow: u32, handle: u32, _len: u32) {
+        if self.head == NONE {
+            self.head = handle;
+        } else {
+            headers[self.tail as usize].next = handle;
+        }
+        self.tail = handle;
+    }
+
+    #[inline(always)]
+    fn dequeue(&mut self, headers: &[Header]) -> u32 {
+        let first = self.head;
+        if let Some(header) = headers.get(first as usize) {
+            self.head = header.next;
+        }
+        first
+    }
+
+    /// Read where the others read it, but always 0: the packets of one chain are nobody's in particular.
+    #[inline(always)]
+    fn held(&self, flow: u32) -> u32 {
+        self.unmoved[flow as usize][2]
+    }
+}
+
+/// A FIFO; it knows no flows either.
+struct OneQueue {
+    fifo: Fifo<Box<[Slot]>>,
+    unmoved: Box<[[u32; 4]]>,
+    now: Nanos,
+}
+
+impl Subject for OneQueue {
+    #[inline]
+    fn enqueue(&mut self, _headers: &mut [Header], flow: u32, handle: u32, len: u32) {
+        enqueue(&mut self.fifo, self.now, flow, handle, len);
+    }
+
+    #[inline]
+    fn dequeue(&mut self, _headers: &[Header]) -> u32 {
+        dequeue(&mut self.fifo, self.now)
+    }
+
+    #[inline]
+    fn held(&self, flow: u32) -> u32 {
+        self.unmoved[flow as usize][2]
+    }
+}
+
+/// A queue for each flow.
+struct Queues<O> {
+    queues: FlowQueues<O, Box<[Queue]>, Box<[Slot]>>,
+    now: Nanos,
+}
+
+impl<O: FlowScheduler> Subject for Queues<O> {
+    #[inline]
+    fn enqueue(&mut self, _headers: &mut [Header], flow: u32, handle: u32, len: u32) {
+        enqueue(&mut self.queues, self.now, flow, handle, len);
+    }
+
+    #[inline]
+    fn dequeue(&mut self, _headers: &[Header]) -> u32 {
+        dequeue(&mut self.queues, self.now)
+    }
+
+    #[inline]
+    fn held(&self, flow: u32) -> u32 {
+        self.queues.flow_backlog(FlowId(flow)).packets
+    }
+}
+
+#[inline]
+fn enqueue<S: Scheduler>(scheduler: &mut S, now: Nanos, flow: u32, handle: u32, len: u32) {
+    let packet = Packet::new(handle, len);
+    let accepted = scheduler.enqueue(now, FlowId(flow), packet, &mut lost);
+    assert!(accepted.is_ok(), "a benchmark in which packets are rejected");
+}
+
+#[inline]
+fn dequeue<S: Scheduler>(scheduler: &mut S, now: Nanos) -> u32 {
+    scheduler.dequeue(now, &mut lost).map_or(NONE, |packet| packet.handle)
+}
+
+#[cold]
+fn lost(_: Packet, _: freeboard::sched_core::DropReason) {
+    panic!("a benchmark in which packets are dropped");
+}
+
+/// A subject behind two pointers to functions. What is read of a flow is read directly, as the
+/// paper's harness does.
+struct Opaque<S> {
+    subject: S,
+    enqueue: Enqueue<S>,
+    dequeue: Dequeue<S>,
+}
+
+type Enqueue<S> = fn(&mut S, &mut [Header], u32, u32, u32);
+type Dequeue<S> = fn(&mut S, &[Header]) -> u32;
+
+impl<S: Subject> Opaque<S> {
+    fn new(subject: S) -> Self {
+        Self {
+            subject,
+            enqueue: black_box(S::enqueue as Enqueue<S>),
+            dequeue: black_box(S::dequeue as Dequeue<S>),
+        }
+    }
+}
+
+impl<S: Subject> Subject for Opaque<S> {
+    #[inline(always)]
+    fn enqueue(&mut self, headers: &mut [Header], flow: u32, handle: u32, len: u32) {
+        (self.enqueue)(&mut self.subject, headers, flow, handle, len);
+    }
+
+    #[inline(always)]
+    fn dequeue(&mut self, headers: &[Header]) -> u32 {
+        (self.dequeue)(&mut self.subject, headers)
+    }
+
+    #[inline(always)]
+    fn held(&self, flow: u32) -> u32 {
+        self.subject.held(flow)
+    }
+}
