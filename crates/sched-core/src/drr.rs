@@ -29,6 +29,8 @@
 //! **Source.** Shreedhar & Varghese, *Efficient fair queuing using deficit round robin*, 1996; RFC 8290
 //! §4 for debt and the two lists. Where and why this departs from them: `docs/papers.md`.
 
+mod guarantee;
+
 use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
 use crate::{FlowId, Imbalance, Packet};

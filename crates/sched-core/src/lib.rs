@@ -11,6 +11,9 @@
 //! 3. An [`Aqm`] such as [`CoDel`] judges each packet that is about to leave.
 //! 4. [`Scheduler::dequeue`] gives it back, marked if the AQM said so.
 //!
+//! A [`Guarantee`] says in bytes what an order promises a flow; a [`WfiMeter`], or [`Metered`] around a
+//! whole scheduler, measures whether it is kept.
+//!
 //! Memory is the caller's ([`Table`]), time is an argument ([`Nanos`]), and [`Scheduler::recount`] checks
 //! the books against the queues. No allocation, no unsafe code, no float, no clock, and no panic that
 //! could be reached in a release build.
@@ -76,6 +79,7 @@ mod counters;
 mod drr;
 mod fifo;
 mod flow_queues;
+mod guarantee;
 mod lqd;
 mod order;
 mod packet;
@@ -85,12 +89,14 @@ mod scheduler;
 mod sqf;
 mod time;
 mod tournament;
+mod wfi;
 
 pub use aqm::{Aqm, CoDel, CoDelParams, CoDelState, Head, NoAqm, Verdict};
 pub use counters::{Counters, FlowRecord, Volume};
 pub use drr::{Drr, DrrFlow};
 pub use fifo::Fifo;
 pub use flow_queues::FlowQueues;
+pub use guarantee::{Guarantee, Share};
 pub use lqd::{LongestFlow, LongestQueueDrop};
 pub use order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 pub use packet::{Ecn, FlowId, Packet};
@@ -102,3 +108,4 @@ pub use scheduler::{
 pub use sqf::{ShortestFlow, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 pub use time::Nanos;
 pub use tournament::RankedFlow;
+pub use wfi::{Arrival, Compared, Metered, PairMeter, WfiFlow, WfiMeter, WfiReport};

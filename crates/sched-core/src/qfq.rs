@@ -40,6 +40,7 @@
 
 mod eligibility;
 mod group;
+mod guarantee;
 mod recount;
 #[cfg(test)]
 mod tests;

@@ -16,6 +16,7 @@ mod labelled;
 mod orders;
 mod schedulers;
 mod shaper;
+mod wfi;
 
 unsafe extern "C" {
     safe fn __panic_reached__() -> !;

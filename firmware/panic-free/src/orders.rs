@@ -26,6 +26,7 @@ macro_rules! exercise {
 fn drr<const N: usize>() {
     let Ok(mut plain) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
     seen(black_box(&mut plain).add_all(any()));
+    seen(black_box(&plain).guarantee(FlowId(any())));
     exercise!(plain, 0);
     exercise!(plain.sparse_first(), 0);
 }
@@ -38,6 +39,7 @@ fn shortest_queue<const N: usize>() {
 fn qfq<const N: usize>() {
     let Ok(mut qfq) = Qfq::new([QfqFlow::EMPTY; N], any()) else { return };
     seen(black_box(&mut qfq).check_lag());
+    seen(black_box(&qfq).guarantee(FlowId(any())));
     let config = QfqConfig { weight: 0, max_len: 0 };
     exercise!(qfq.clone(), config);
     exercise!(LongestQueueDrop::new(qfq.clone(), [LongestFlow::EMPTY; N]), config);

@@ -1,0 +1,184 @@
+//! What an order of flows promises, in numbers: the bounds that a [`WfiMeter`](crate::WfiMeter)
+//! measures against.
+//!
+//! Everything is in bytes. Where time is meant it is *link time*: the bytes that the link sends in it,
+//! so that a bound of `n` link bytes is `n/R` seconds at rate `R`. `docs/guarantees.md` has definitions
+//! and derivations.
+
+use core::num::{NonZeroU64, NonZeroU128};
+
+use crate::ConfigError;
+
+/// The part of the link that a flow is to have: a ratio in `(0, 1]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// At most the denominator.
+    pub(crate) numerator: NonZeroU64,
+    /// At most [`Share::MAX_DENOMINATOR`].
+    denominator: NonZeroU64,
+}
+
+impl Share {
+    /// The largest denominator. With it `denominator · bytes` stays below 2^125 for 2^63 bytes, which
+    /// take a link of 100 Gbit/s 23 years.
+    pub const MAX_DENOMINATOR: u64 = 1 << 62;
+
+    /// `numerator / denominator`.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] unless `denominator` is in `1..=`[`Share::MAX_DENOMINATOR`] and
+    /// `numerator` in `1..=denominator`.
+    pub const fn new(numerator: u64, denominator: u64) -> Result<Self, ConfigError> {
+        let most = Self::MAX_DENOMINATOR;
+        let (Some(d), true) = (NonZeroU64::new(denominator), denominator <= most) else {
+            let what = "denominator of a share";
+            return Err(ConfigError::OutOfRange { what, value: denominator, min: 1, max: most });
+        };
+        match NonZeroU64::new(numerator) {
+            Some(n) if numerator <= denominator => Ok(Self { numerator: n, denominator: d }),
+            _ => {
+                let what = "numerator of a share";
+                Err(ConfigError::OutOfRange { what, value: numerator, min: 1, max: denominator })
+            }
+        }
+    }
+
+    /// The numerator.
+    #[must_use]
+    pub const fn numerator(self) -> u64 {
+        self.numerator.get()
+    }
+
+    /// The denominator.
+    #[must_use]
+    pub const fn denominator(self) -> u64 {
+        self.denominator.get()
+    }
+
+    /// `⌈link · φ⌉`: the bytes of the flow in `link` bytes of the link.
+    #[must_use]
+    pub fn of_link(self, link: u64) -> u64 {
+        ceil(u128::from(link) * u128::from(self.numerator()), self.denominator)
+    }
+
+    /// `⌈own / φ⌉`, saturating: the bytes of the link in which the flow has `own` bytes.
+    #[must_use]
+    pub fn link_of(self, own: u64) -> u64 {
+        ceil(u128::from(own) * u128::from(self.denominator()), self.numerator)
+    }
+
+    /// `⌈scaled / denominator⌉`, 0 if negative: bytes of the flow from the units of the meters.
+    pub(crate) fn own_bytes(self, scaled: i128) -> u64 {
+        ceil(u128::try_from(scaled).unwrap_or(0), self.denominator)
+    }
+
+    /// `⌈scaled / numerator⌉`, 0 if negative: bytes of the link from the units of the meters.
+    pub(crate) fn link_bytes(self, scaled: i128) -> u64 {
+        ceil(u128::try_from(scaled).unwrap_or(0), self.numerator)
+    }
+}
+
+/// `⌈dividend / divisor⌉`, saturating.
+pub(crate) fn ceil(dividend: u128, divisor: NonZeroU64) -> u64 {
+    u64::try_from(ceil_wide(dividend, divisor)).unwrap_or(u64::MAX)
+}
+
+/// `⌈dividend / divisor⌉`.
+#[expect(clippy::integer_division, reason = "by type never by zero; rounded up")]
+pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
+    let divisor = NonZeroU128::from(divisor);
+    let below = dividend / divisor;
+    let exact = below.wrapping_mul(divisor.get()) == dividend;
+    below.saturating_add(u128::from(!exact))
+}
+
+/// What an order promises to one flow, as long as nothing is configured and no packet of it dropped.
+///
+/// Of `W` bytes that the link sends while the flow is backlogged, at least `φW` less [`Self::b_wfi`] are
+/// the flow's. *Backlogged* is the view of the scheduler: until the dequeue that empties the queue. A
+/// packet that comes while the last one is still on the wire begins a new backlog. Service is what is on
+/// the wire, byte by byte, for B-WFI and T-WFI; for [`Self::fairness`] it is charged at the dequeue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Guarantee {
+    /// `φ`: the share of the link.
+    pub share: Share,
+    /// `B-WFI/φ` in bytes of the link, rounded up: the latency of a rate-latency server that is no
+    /// better. In time it is the longest that a flow waits for service that it would have had at a link
+    /// of its own of rate `φR`.
+    pub latency: u64,
+    /// `ω` in bytes of the link, rounded up: two flows `a` and `b` that stay backlogged are served in the
+    /// ratio of their shares up to `|W_a/φ_a − W_b/φ_b| ≤ ω_a + ω_b`, the relative fairness bound.
+    pub fairness: u64,
+}
+
+impl Guarantee {
+    /// B-WFI: `φW − W_k` in bytes, over all intervals in which the flow stays backlogged; rounded up.
+    #[must_use]
+    pub fn b_wfi(&self) -> u64 {
+        self.share.of_link(self.latency)
+    }
+
+    /// B-WFI over the intervals that end when a packet of `len` bytes of the flow is completely sent:
+    /// `(1 − φ)·len` less, because at its end this packet is service of the flow.
+    #[must_use]
+    pub fn b_wfi_at_completion(&self, len: u32) -> u64 {
+        self.share.own_bytes(self.scaled_latency() - self.scaled_others_share(len))
+    }
+
+    /// T-WFI of a packet of `len` bytes in bytes of link time, rounded up: how much later it is
+    /// completely sent, at most, than a link of its own of rate `φR` would have sent all that the flow
+    /// had when the packet came, itself included, the rest of a packet on the wire too.
+    ///
+    /// It follows from B-WFI: until the packet starts the flow is backlogged, so the link sends at
+    /// most `(work ahead)/φ + latency`; then the packet takes `len`, where the link of its own takes
+    /// `len/φ`.
+    #[must_use]
+    pub fn t_wfi(&self, len: u32) -> u64 {
+        self.share.link_bytes(self.scaled_latency() - self.scaled_others_share(len))
+    }
+
+    /// `φ·latency`, times the denominator of `φ`. Below 2^64 · 2^62.
+    fn scaled_latency(&self) -> i128 {
+        i128::from(self.latency) * i128::from(self.share.numerator())
+    }
+
+    /// `(1 − φ)·len`, times the denominator. Below 2^62 · 2^32.
+    fn scaled_others_share(&self, len: u32) -> i128 {
+        let others = self.share.denominator() - self.share.numerator();
+        i128::from(others) * i128::from(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_is_above_zero_and_at_most_one() {
+        let refused = |numerator, denominator| Share::new(numerator, denominator).is_err();
+        assert!(refused(0, 1) && refused(1, 0) && refused(3, 2) && refused(0, 0));
+        assert!(refused(1, Share::MAX_DENOMINATOR + 1));
+        let share = Share::new(Share::MAX_DENOMINATOR, Share::MAX_DENOMINATOR).unwrap();
+        assert_eq!(share.of_link(u64::MAX), u64::MAX);
+        assert_eq!(Share::new(1, 1 << 62).unwrap().link_of(4), u64::MAX);
+    }
+
+    #[test]
+    fn bytes_are_rounded_up() {
+        let share = Share::new(2, 7).unwrap();
+        assert_eq!((share.of_link(7), share.of_link(8)), (2, 3));
+        assert_eq!((share.link_of(2), share.link_of(3)), (7, 11));
+        assert_eq!((share.own_bytes(-1), share.own_bytes(0), share.own_bytes(8)), (0, 0, 2));
+        assert_eq!((share.link_bytes(-1), share.link_bytes(4), share.link_bytes(5)), (0, 2, 3));
+    }
+
+    /// `φ = 1/4`, 1,000 link bytes: 250 of its own; 100 bytes at its end are 75 less, and 300 in link time.
+    #[test]
+    fn time_and_completion_follow_from_the_latency() {
+        let share = Share::new(1, 4).unwrap();
+        let guarantee = Guarantee { share, latency: 1_000, fairness: 0 };
+        assert_eq!(guarantee.b_wfi(), 250);
+        assert_eq!((guarantee.b_wfi_at_completion(100), guarantee.t_wfi(100)), (175, 700));
+        assert_eq!((guarantee.b_wfi_at_completion(1_000), guarantee.t_wfi(1_000)), (0, 0));
+    }
+}
