@@ -69,6 +69,11 @@ impl<O: FlowScheduler, L: Table<Line>> FlowScheduler for Releasing<O, L> {
         self.order.max_len(flow)
     }
 
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        self.order.common_max_len()
+    }
+
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
         self.order.backlogged(flow, head_len);
     }

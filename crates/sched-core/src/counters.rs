@@ -140,17 +140,44 @@ impl FlowRecord {
 /// The books of a whole scheduler: its limits, what is queued, and the record of all flows together.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
-    pub(crate) limits: Limits,
+    limits: Limits,
     /// What is queued. Fits `u32`: at most as many packets as handles, and at most
     /// [`Limits::MAX_BYTES`] bytes plus one packet.
     held: Backlog,
+    /// The lower of the limits and of `totals.peak`, packets and bytes each on its own; at least `held`
+    /// after every call. An arrival that stays within it has room and is no new peak, which makes one
+    /// pair of comparisons of two.
+    familiar: Backlog,
+    /// The other two, packets accepted and bytes delivered, follow from the identity: one addition
+    /// when a packet comes and one when it leaves.
+    accepted_bytes: u64,
+    delivered_packets: u64,
+    /// All but `accepted`, which stays zero here.
     pub(crate) totals: FlowRecord,
 }
 
 impl Ledger {
     pub(crate) const fn new(limits: Limits) -> Self {
-        let held = Backlog { packets: 0, bytes: 0 };
-        Self { limits: limits.clamped(), held, totals: FlowRecord::EMPTY }
+        let nothing = Backlog { packets: 0, bytes: 0 };
+        let limits = limits.clamped();
+        Self {
+            limits,
+            held: nothing,
+            familiar: nothing,
+            accepted_bytes: 0,
+            delivered_packets: 0,
+            totals: FlowRecord::EMPTY,
+        }
+    }
+
+    pub(crate) const fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// To be followed by drops while the ledger [is over](Self::is_over).
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits.clamped();
+        self.raise_peak(Backlog::default());
     }
 
     pub(crate) const fn backlog(&self) -> Backlog {
@@ -163,6 +190,34 @@ impl Ledger {
             && len <= self.limits.bytes.wrapping_sub(self.held.bytes)
     }
 
+    /// Whether a packet of `len` bytes fits; if so, it is to be accepted next.
+    #[inline]
+    pub(crate) fn make_ready(&mut self, len: u32) -> bool {
+        let familiar = self.held.packets < self.familiar.packets
+            && len <= self.familiar.bytes.wrapping_sub(self.held.bytes);
+        familiar || self.make_ready_for_a_peak(len)
+    }
+
+    #[cold]
+    fn make_ready_for_a_peak(&mut self, len: u32) -> bool {
+        let fits = self.has_room(len);
+        if fits {
+            let mut then = self.held;
+            then.add(len);
+            self.raise_peak(then);
+        }
+        fits
+    }
+
+    fn raise_peak(&mut self, held: Backlog) {
+        self.totals.peak.raise(held);
+        let Backlog { packets, bytes } = self.totals.peak;
+        self.familiar = Backlog {
+            packets: packets.min(self.limits.packets),
+            bytes: bytes.min(self.limits.bytes),
+        };
+    }
+
     /// Whether a packet of `len` bytes would fit if nothing else were queued.
     pub(crate) const fn could_fit(&self, len: u32) -> bool {
         self.limits.packets > 0 && len <= self.limits.bytes
@@ -173,22 +228,24 @@ impl Ledger {
     }
 
     pub(crate) const fn accept(&mut self, len: u32) {
-        self.totals.accepted.add(len);
+        self.accepted_bytes = self.accepted_bytes.wrapping_add(len as u64);
         self.held.add(len);
     }
 
     /// Takes back an acceptance that did not come to be: the packet was its own victim.
     pub(crate) const fn unaccept(&mut self, len: u32) {
-        self.totals.accepted = self.totals.accepted.minus(Volume { packets: 1, bytes: len as u64 });
+        self.accepted_bytes = self.accepted_bytes.wrapping_sub(len as u64);
         self.held.sub(len);
     }
 
-    /// To be called once the limits hold again.
-    pub(crate) const fn note_peak(&mut self) {
-        self.totals.peak.raise(self.held);
+    /// To be called once the limits hold again, where a packet was accepted without
+    /// [`Self::make_ready`].
+    pub(crate) fn note_peak(&mut self) {
+        self.raise_peak(self.held);
     }
 
     pub(crate) const fn deliver(&mut self, len: u32) {
+        self.delivered_packets = self.delivered_packets.wrapping_add(1);
         self.held.sub(len);
     }
 
@@ -198,6 +255,12 @@ impl Ledger {
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        self.totals.counters(self.held)
+        let counters = self.totals.counters(self.held);
+        let left = counters.dropped_total().packets.wrapping_add(self.delivered_packets);
+        let accepted = Volume {
+            packets: left.wrapping_add(self.held.packets.into()),
+            bytes: self.accepted_bytes,
+        };
+        Counters { accepted, ..counters }.with_queued(self.held)
     }
 }

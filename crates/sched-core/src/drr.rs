@@ -104,10 +104,12 @@ impl Default for DrrFlow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drr<N> {
     nodes: N,
-    /// The flow served next of those on the new list; [`NONE`] if and only if that is empty.
-    new: u32,
-    /// The flow served next of those on the old list; [`NONE`] if and only if that is empty.
-    old: u32,
+    /// The flow served next: the front of the ring, which is the new list and behind it the old one.
+    /// A flow whose turn is over goes to the tail of the old list, from whichever list: on a ring that
+    /// is one step of the front, without touching a neighbour. [`NONE`] if and only if none is listed.
+    front: u32,
+    /// The last flow of the new list; [`NONE`] if and only if that is empty.
+    last_new: u32,
     /// The next ticket. Wraps: two tickets compare by the sign of their difference, which is right
     /// unless 2^31 turns lie between them; a flow idle for that long may once count as not sparse.
     ticket: u32,
@@ -128,7 +130,7 @@ impl<N: Table<DrrFlow>> Drr<N> {
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
         nodes.as_mut().fill(DrrFlow::EMPTY);
-        Ok(Self { nodes, new: NONE, old: NONE, ticket: 0, max_len, sparse_first: false })
+        Ok(Self { nodes, front: NONE, last_new: NONE, ticket: 0, max_len, sparse_first: false })
     }
 
     /// With sparse flows first (RFC 8290 §4.2): a flow that becomes backlogged has its first turn
@@ -161,89 +163,95 @@ impl<N: Table<DrrFlow>> Drr<N> {
         self.nodes.as_ref().get(flow.index()).filter(|node| node.place != Place::Absent)
     }
 
+    /// The flow served next of those at [`Place::Old`], as far as the ring says: with none there, one at
+    /// [`Place::New`], or [`NONE`].
+    fn old_front(&self) -> u32 {
+        self.nodes.as_ref().get(self.last_new as usize).map_or(self.front, |last| last.next)
+    }
+
     /// Whether a flow that is about to become backlogged belongs on the new list.
     fn may_be_new(&self, node: &DrrFlow) -> bool {
         if !self.sparse_first {
             return false;
         }
-        match self.nodes.as_ref().get(self.old as usize) {
+        match self.nodes.as_ref().get(self.old_front() as usize) {
             // The old list has gone round once whatever was on it when the flow emptied has been
             // appended anew since: its front then has a later ticket.
-            Some(front) if node.place == Place::Spent => is_later(front.ticket, node.ticket),
+            Some(front) if front.place == Place::Old && node.place == Place::Spent => {
+                is_later(front.ticket, node.ticket)
+            }
             _ => true,
         }
     }
 
-    /// Takes `flow`, which is at `place`, off its list if that is one.
-    fn unlist(&mut self, flow: FlowId, place: Place) {
-        match place {
-            Place::New => self.new = unlink(self.nodes.as_mut(), self.new, flow.0),
-            Place::Old => self.old = unlink(self.nodes.as_mut(), self.old, flow.0),
-            Place::Absent | Place::Idle | Place::Spent => {}
-        }
-    }
-
-    /// Moves `flow`, listed, to the tail of the old list. Out of line, so that `served` needs no
-    /// stack: a flow comes here at most once for each time that it becomes backlogged.
-    #[inline(never)]
-    fn move_to_old(&mut self, flow: FlowId) {
-        let Some(node) = self.node(flow) else { return };
-        let place = node.place;
-        self.unlist(flow, place);
-        let ticket = self.ticket;
-        self.ticket = ticket.wrapping_add(1);
+    /// Takes `flow`, which is listed, off the ring.
+    fn unlist(&mut self, flow: u32) {
         let nodes = self.nodes.as_mut();
-        self.old = append(nodes, self.old, flow.0);
-        if let Some(node) = nodes.get_mut(flow.index()) {
-            node.place = Place::Old;
-            node.ticket = ticket;
+        let Some(&DrrFlow { next, prev, .. }) = nodes.get(flow as usize) else { return };
+        if flow == self.last_new {
+            // The new ones stand at the front: before the last of them is another, or nobody.
+            self.last_new = if flow == self.front { NONE } else { prev };
+        }
+        if flow == self.front {
+            self.front = if next == flow { NONE } else { next };
+        }
+        if let Some(before) = nodes.get_mut(prev as usize) {
+            before.next = next;
+        }
+        if let Some(behind) = nodes.get_mut(next as usize) {
+            behind.prev = prev;
         }
     }
 
-    /// Takes `flow`, which has nothing left since it sent `len` bytes, off its list, if it is on one.
+    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it.
     #[inline(never)]
     fn become_idle(&mut self, flow: FlowId, len: u32) {
         let (max_len, ticket) = (self.max_len, self.ticket);
-        let nodes = self.nodes.as_mut();
-        let Some(node) = nodes.get_mut(flow.index()) else { return };
+        let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
         if !node.is_listed() {
             return;
         }
         node.deficit = node.deficit.wrapping_sub(len.min(max_len).cast_signed());
         if node.place == Place::Old {
             node.place = Place::Idle;
-            self.old = unlink(nodes, self.old, flow.0);
         } else {
             node.place = Place::Spent;
             node.ticket = ticket;
             self.ticket = ticket.wrapping_add(1);
-            self.new = unlink(nodes, self.new, flow.0);
         }
+        self.unlist(flow.0);
     }
 
-    /// Walks the list that starts at `front` and checks that it holds the flows at `place`, each once.
-    fn recount_list(&self, front: u32, place: Place) -> Result<(), Imbalance> {
+    /// Walks the ring and checks that it holds the listed flows, each once, the new ones first.
+    fn recount_ring(&self) -> Result<(), Imbalance> {
         let nodes = self.nodes.as_ref();
-        let listed = nodes.iter().filter(|node| node.place == place).count();
-        let (mut found, mut here, mut last) = (0_usize, front, None::<(u32, u32)>);
-        while let Some(node) = nodes.get(here as usize) {
-            Imbalance::check("place of a listed flow", here, place as u64, node.place as u64)?;
+        let listed = nodes.iter().filter(|node| node.is_listed()).count();
+        let (mut found, mut here, mut last) = (0_usize, self.front, None::<(u32, DrrFlow)>);
+        let mut last_new = NONE;
+        while let Some(&node) = nodes.get(here as usize) {
+            Imbalance::check("a flow on the ring is listed", here, 1, node.is_listed().into())?;
             let next = nodes.get(node.next as usize).copied().unwrap_or_default();
             Imbalance::check("links point both ways", here, here.into(), next.prev.into())?;
-            if let Some((before, ticket)) = last
-                && place == Place::Old
-            {
-                let in_order = is_later(node.ticket, ticket);
-                Imbalance::check("tickets of the old list ascend", before, 1, in_order.into())?;
+            if node.place == Place::New {
+                last_new = here;
             }
-            last = Some((here, node.ticket));
+            if let Some((before, last)) = last
+                && last.place == Place::Old
+            {
+                let is_old = node.place == Place::Old;
+                Imbalance::check("old flows stand last", before, 1, is_old.into())?;
+                let in_order = is_later(node.ticket, last.ticket);
+                Imbalance::check("tickets of old flows ascend", before, 1, in_order.into())?;
+            }
+            last = Some((here, node));
             found = found.wrapping_add(1);
             here = node.next;
-            if here == front || found > listed {
+            if here == self.front || found > listed {
                 break; // round, or a ring that misses its front: the count says so
             }
         }
-        Imbalance::check("flows on a list", place as u32, listed as u64, found as u64)
+        Imbalance::check("the last new flow", 0, self.last_new.into(), last_new.into())?;
+        Imbalance::check("flows on the ring", 0, listed as u64, found as u64)
     }
 }
 
@@ -273,8 +281,9 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
 
     fn remove(&mut self, flow: FlowId) {
         let Some(node) = self.node(flow) else { return };
-        let place = node.place;
-        self.unlist(flow, place);
+        if node.is_listed() {
+            self.unlist(flow.0);
+        }
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
             *node = DrrFlow::EMPTY;
         }
@@ -289,21 +298,30 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         self.node(flow).map(|_| self.max_len)
     }
 
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        self.max_len
+    }
+
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
         let Some(&node) = self.node(flow) else { return };
         if node.is_listed() {
             return;
         }
         let place = if self.may_be_new(&node) { Place::New } else { Place::Old };
-        let ticket = self.ticket;
-        let nodes = self.nodes.as_mut();
+        let (ticket, first) = (self.ticket, self.last_new == NONE);
         if place == Place::New {
-            self.new = append(nodes, self.new, flow.0);
+            let at = self.old_front();
+            insert_before(self.nodes.as_mut(), at, flow.0);
+            self.last_new = flow.0;
         } else {
             self.ticket = ticket.wrapping_add(1);
-            self.old = append(nodes, self.old, flow.0);
+            insert_before(self.nodes.as_mut(), self.front, flow.0);
         }
-        if let Some(node) = nodes.get_mut(flow.index()) {
+        if self.front == NONE || (place == Place::New && first) {
+            self.front = flow.0;
+        }
+        if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
             // Debt is carried, credit is not: emptying a queue must neither wash a debt away nor
             // let turns pile up.
             node.deficit = node.quantum.cast_signed().wrapping_add(node.deficit.min(0));
@@ -317,20 +335,20 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        let front = if self.new == NONE { self.old } else { self.new };
-        (front != NONE).then_some(FlowId(front))
+        (self.front != NONE).then_some(FlowId(self.front))
     }
 
-    /// No length, however wrong, makes a debt of more than the longest packet less a byte.
+    /// Of a flow that was not selected it changes nothing. No length, however wrong, makes a debt of
+    /// more than the longest packet less a byte.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        if flow.0 != self.front {
+            return;
+        }
         if next_head.is_none() {
             return self.become_idle(flow, len);
         }
         let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
-        if !node.is_listed() {
-            return;
-        }
         let deficit = node.deficit.cast_unsigned(); // listed: positive
         if len < deficit {
             node.deficit = deficit.wrapping_sub(len).cast_signed();
@@ -339,13 +357,13 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         // The turn is over. The debt is below `max_len <= quantum`: one top-up covers it.
         let debt = len.wrapping_sub(deficit).min(self.max_len.wrapping_sub(1));
         node.deficit = node.quantum.wrapping_sub(debt).cast_signed();
-        if flow.0 != self.old {
-            return self.move_to_old(flow);
-        }
-        // On a ring the front becomes the tail without touching a neighbour.
+        node.place = Place::Old;
         node.ticket = self.ticket;
         self.ticket = self.ticket.wrapping_add(1);
-        self.old = node.next;
+        self.front = node.next;
+        if flow.0 == self.last_new {
+            self.last_new = NONE;
+        }
     }
 
     #[inline]
@@ -369,10 +387,9 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
             Imbalance::check("a deficit in range", at, 1, in_range.into())?;
         }
         if !self.sparse_first {
-            Imbalance::check("no new list", 0, NONE.into(), self.new.into())?;
+            Imbalance::check("no new list", 0, NONE.into(), self.last_new.into())?;
         }
-        self.recount_list(self.new, Place::New)?;
-        self.recount_list(self.old, Place::Old)
+        self.recount_ring()
     }
 }
 
@@ -388,37 +405,20 @@ const fn is_later(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
 }
 
-/// Puts `flow`, on no ring, at the tail of the ring whose front is `front`; returns the front then.
+/// Puts `flow`, on no ring, before `at`, or on a ring of its own.
 #[inline]
-fn append(nodes: &mut [DrrFlow], front: u32, flow: u32) -> u32 {
-    let (front, tail) = match nodes.get_mut(front as usize) {
-        Some(first) => (front, core::mem::replace(&mut first.prev, flow)),
+fn insert_before(nodes: &mut [DrrFlow], at: u32, flow: u32) {
+    let (next, prev) = match nodes.get_mut(at as usize) {
+        Some(behind) => (at, core::mem::replace(&mut behind.prev, flow)),
         None => (flow, flow),
     };
     if let Some(node) = nodes.get_mut(flow as usize) {
-        node.next = front;
-        node.prev = tail;
-    }
-    if let Some(last) = nodes.get_mut(tail as usize) {
-        last.next = flow;
-    }
-    front
-}
-
-/// Takes `flow` off its ring, whose front is `front`; returns the front then.
-#[inline]
-fn unlink(nodes: &mut [DrrFlow], front: u32, flow: u32) -> u32 {
-    let Some(&DrrFlow { next, prev, .. }) = nodes.get(flow as usize) else { return front };
-    if next == flow {
-        return NONE;
+        node.next = next;
+        node.prev = prev;
     }
     if let Some(before) = nodes.get_mut(prev as usize) {
-        before.next = next;
+        before.next = flow;
     }
-    if let Some(behind) = nodes.get_mut(next as usize) {
-        behind.prev = prev;
-    }
-    if front == flow { next } else { front }
 }
 
 #[cfg(test)]

@@ -48,7 +48,7 @@ impl<S: Table<Slot>> Fifo<S> {
     fn reject(&mut self, packet: Packet) -> Rejected {
         self.ledger.totals.rejected.add(packet.len);
         let reason = obstacle(packet, Packet::MAX_LEN, self.slots.as_ref())
-            .unwrap_or(RejectReason::Full { limits: self.ledger.limits });
+            .unwrap_or(RejectReason::Full { limits: self.ledger.limits() });
         Rejected { packet, reason }
     }
 
@@ -57,7 +57,7 @@ impl<S: Table<Slot>> Fifo<S> {
         if self.full == DropFrom::Tail || !self.ledger.could_fit(len) {
             return false;
         }
-        let (slots, limits) = (self.slots.as_ref(), self.ledger.limits);
+        let (slots, limits) = (self.slots.as_ref(), self.ledger.limits());
         let (mut held, mut here) = (self.ledger.backlog(), self.queue.head());
         for _ in 0..Self::MAX_VICTIMS {
             let Some(slot) = slots.get(here as usize) else { break };
@@ -78,7 +78,7 @@ impl<S: Table<Slot>> Fifo<S> {
             return false;
         }
         while !self.ledger.has_room(len) && self.drop_head(DropReason::Overflow, drops) {}
-        true
+        self.ledger.make_ready(len)
     }
 
     fn drop_head(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
@@ -97,15 +97,14 @@ impl<S: Table<Slot>> Scheduler for Fifo<S> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        if !is_acceptable(packet, Packet::MAX_LEN, self.slots.as_ref()) {
+        if !is_acceptable(packet, self.slots.as_ref()) {
             return Err(self.reject(packet));
         }
-        if !self.ledger.has_room(packet.len) && !self.make_room(packet.len, drops) {
+        if !self.ledger.make_ready(packet.len) && !self.make_room(packet.len, drops) {
             return Err(self.reject(packet));
         }
         self.queue.append(self.slots.as_mut(), packet, now);
         self.ledger.accept(packet.len);
-        self.ledger.note_peak();
         Ok(())
     }
 
@@ -138,12 +137,12 @@ impl<S: Table<Slot>> Scheduler for Fifo<S> {
     }
 
     fn limits(&self) -> Limits {
-        self.ledger.limits
+        self.ledger.limits()
     }
 
     /// The newest give way with tail drop, the oldest with head drop.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        self.ledger.limits = limits.clamped();
+        self.ledger.set_limits(limits);
         while self.ledger.is_over() {
             let slots = self.slots.as_mut();
             let packet = match self.full {

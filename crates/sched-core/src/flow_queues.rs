@@ -143,7 +143,7 @@ where
     #[cold]
     fn reject(&mut self, flow: FlowId, packet: Packet) -> Rejected {
         self.ledger.totals.rejected.add(packet.len);
-        let limits = self.ledger.limits;
+        let limits = self.ledger.limits();
         let known = self.queues.as_ref().get(flow.index()).and(self.order.max_len(flow));
         let Some(max) = known else {
             let reason = RejectReason::UnknownFlow { flow, flows: self.flows() };
@@ -157,20 +157,45 @@ where
         Rejected { packet, reason: reason.unwrap_or(RejectReason::Full { limits }) }
     }
 
-    /// Appends `packet` and tells the order; returns what the flow holds then, or `None` if there is no
-    /// queue for it.
-    fn admit(&mut self, now: Nanos, flow: FlowId, packet: Packet) -> Option<Backlog> {
+    /// Appends `packet`, accepts it and tells the order; `None` if there is no queue for it.
+    fn admit(&mut self, now: Nanos, flow: FlowId, packet: Packet) -> Option<()> {
+        let slots = self.slots.as_mut();
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let was_idle = queue.is_empty();
-        queue.append(self.slots.as_mut(), packet, now);
-        let held = queue.backlog();
+        queue.append(slots, packet, now);
         self.ledger.accept(packet.len);
         if was_idle {
             self.order.backlogged(flow, packet.len);
         } else {
             self.order.grew(flow, packet.len);
         }
-        Some(held)
+        Some(())
+    }
+
+    /// [`Scheduler::enqueue`] to a flow that holds nothing, or that does not exist.
+    #[inline(never)]
+    fn enqueue_first(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let slots = self.slots.as_mut();
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
+            return Err(self.reject(flow, packet));
+        };
+        let acceptable = is_acceptable(packet, slots) && takes(&self.order, flow, packet.len);
+        if !acceptable || !self.ledger.make_ready(packet.len) {
+            return self.enqueue_crowded(now, flow, packet, acceptable, drops);
+        }
+        queue.append(slots, packet, now);
+        self.ledger.accept(packet.len);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.accept(packet.len, queue.backlog());
+        }
+        self.order.backlogged(flow, packet.len);
+        Ok(())
     }
 
     /// The rest of [`Scheduler::enqueue`], where the packet does not simply fit.
@@ -299,8 +324,31 @@ where
         }
     }
 
+    /// The rest of [`Scheduler::dequeue`], where the AQM has spoken.
+    #[cold]
+    fn deliver_signalled(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        drops: &mut dyn DropSink,
+    ) -> Option<Packet> {
+        let mark = self.signal(now, flow, drops);
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let slots = self.slots.as_mut();
+        let mut packet = queue.pop_head(slots)?;
+        self.order.served(flow, packet.len, queue.head_len(slots));
+        self.ledger.deliver(packet.len);
+        if mark {
+            packet.ecn = Ecn::Ce;
+            self.ledger.totals.mark();
+            if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+                record.mark();
+            }
+        }
+        Some(packet)
+    }
+
     /// What the AQM says of the packet at the head of the queue of `flow`.
-    #[inline]
     fn police(&mut self, now: Nanos, flow: FlowId) -> Verdict {
         let Some(queue) = self.queues.as_ref().get(flow.index()) else { return Verdict::Pass };
         let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else {
@@ -313,7 +361,6 @@ where
     /// Tells the sender of the packet at the head of the queue of `flow`: marks it, or drops it and as
     /// many behind it as the AQM says, but never the last packet and at most [`Aqm::MAX_DROPS`].
     /// Returns whether the packet that is at the head then is to be marked.
-    #[cold]
     fn signal(&mut self, now: Nanos, flow: FlowId, drops: &mut dyn DropSink) -> bool {
         let mut dropped = 0;
         loop {
@@ -362,6 +409,12 @@ where
     }
 }
 
+/// Whether `order` takes a packet of `len` bytes into the queue of `flow`.
+#[inline]
+fn takes(order: &impl FlowScheduler, flow: FlowId, len: u32) -> bool {
+    order.max_len(flow).is_some_and(|max| len <= max)
+}
+
 /// What an AQM knows of the packet in `slot`, first of a queue that holds `held`.
 fn head_of(now: Nanos, slot: &Slot, held: Backlog) -> Head {
     Head { now, sojourn: slot.sojourn(now), queued_bytes: held.bytes, queued_packets: held.packets }
@@ -375,6 +428,7 @@ where
     A: Aqm,
     R: Table<FlowRecord>,
 {
+    #[inline]
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -382,39 +436,39 @@ where
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let max = self.order.max_len(flow).unwrap_or(0).min(Packet::MAX_LEN);
-        let acceptable = is_acceptable(packet, max, self.slots.as_ref());
-        if !acceptable || !self.ledger.has_room(packet.len) {
+        // In line is what joins a queue that stands; the rest is in functions of their own.
+        let (slots, len) = (self.slots.as_mut(), packet.len);
+        let queue = self.queues.as_mut().get_mut(flow.index());
+        let Some(queue) = queue.filter(|queue| queue.has_tail(slots)) else {
+            return self.enqueue_first(now, flow, packet, drops);
+        };
+        // A backlogged flow was added.
+        let acceptable = is_acceptable(packet, slots)
+            && (len <= self.order.common_max_len() || takes(&self.order, flow, len));
+        if !acceptable || !self.ledger.make_ready(len) {
             return self.enqueue_crowded(now, flow, packet, acceptable, drops);
         }
-        let Some(held) = self.admit(now, flow, packet) else {
-            return Err(self.reject(flow, packet));
-        };
-        self.ledger.note_peak();
+        queue.append(slots, packet, now);
+        self.ledger.accept(len);
+        self.order.grew(flow, len);
         if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
-            record.accept(packet.len, held);
+            record.accept(len, queue.backlog());
         }
         Ok(())
     }
 
+    #[inline]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         let flow = self.order.select()?;
-        let mark = match self.police(now, flow) {
-            Verdict::Pass => false,
-            Verdict::Signal => self.signal(now, flow, drops),
-        };
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let slots = self.slots.as_mut();
-        let mut packet = queue.pop_head(slots)?;
+        let head = head_of(now, slots.get(queue.head() as usize)?, queue.backlog());
+        if self.aqm.police(flow, head) == Verdict::Signal {
+            return self.deliver_signalled(now, flow, drops);
+        }
+        let packet = queue.pop_head(slots)?;
         self.order.served(flow, packet.len, queue.head_len(slots));
         self.ledger.deliver(packet.len);
-        if mark {
-            packet.ecn = Ecn::Ce;
-            self.ledger.totals.mark();
-            if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
-                record.mark();
-            }
-        }
         Some(packet)
     }
 
@@ -441,12 +495,12 @@ where
     }
 
     fn limits(&self) -> Limits {
-        self.ledger.limits
+        self.ledger.limits()
     }
 
     /// Where the order names no victim, the packet served next gives way.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        self.ledger.limits = limits.clamped();
+        self.ledger.set_limits(limits);
         while self.ledger.is_over() {
             let next = || self.order.select().map(|flow| (flow, DropFrom::Head));
             let Some((victim, end)) = self.order.victim().or_else(next) else { break };

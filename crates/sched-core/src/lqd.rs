@@ -107,6 +107,11 @@ impl<O: FlowScheduler, N: Table<LongestFlow>> FlowScheduler for LongestQueueDrop
         self.order.max_len(flow).filter(|_| self.has_room_for(flow))
     }
 
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        self.order.common_max_len()
+    }
+
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
         if self.max_len(flow).is_none() || self.ranked(flow).is_some() {
             return;

@@ -59,6 +59,14 @@ pub trait FlowScheduler {
     /// The longest packet that `flow` accepts, in bytes; `None` if it was not added.
     fn max_len(&self, flow: FlowId) -> Option<u32>;
 
+    /// A packet of up to so many bytes is accepted by every flow that was added, so that the table of
+    /// flows need not be read for an arrival to a flow that is backlogged. 0, as it is unless
+    /// implemented, says nothing.
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        0
+    }
+
     /// `flow` was idle and now holds one packet, of `head_len` bytes.
     fn backlogged(&mut self, flow: FlowId, head_len: u32);
 

@@ -55,10 +55,11 @@ impl Slot {
     }
 }
 
-/// Whether the slot and the length of `packet` allow it to be queued: the quick form of [`obstacle`].
-pub(crate) fn is_acceptable(packet: Packet, max_len: u32, slots: &[Slot]) -> bool {
+/// Whether the slot of `packet` is free and its length one of a packet: the quick form of [`obstacle`].
+#[inline]
+pub(crate) fn is_acceptable(packet: Packet, slots: &[Slot]) -> bool {
     // Zero wraps to the largest number.
-    packet.len.wrapping_sub(1) < max_len
+    packet.len.wrapping_sub(1) < Packet::MAX_LEN
         && slots.get(packet.handle as usize).is_some_and(|slot| !slot.is_used())
 }
 
@@ -101,7 +102,7 @@ const fn ticks(now: Nanos) -> u32 {
 pub struct Queue {
     /// The oldest packet; [`NONE`] if and only if the queue is empty.
     head: u32,
-    /// The newest packet; stale while the queue is empty.
+    /// The newest packet; [`NONE`] if and only if the queue is empty.
     tail: u32,
     held: Backlog,
 }
@@ -114,6 +115,13 @@ impl Queue {
         self.head == NONE
     }
 
+    /// Whether the queue holds packets, asked in the way that [`Self::append`] asks, so that both are
+    /// one comparison.
+    #[inline]
+    pub(crate) fn has_tail(&self, slots: &[Slot]) -> bool {
+        slots.get(self.tail as usize).is_some()
+    }
+
     /// The handle of the oldest packet.
     pub(crate) const fn head(&self) -> u32 {
         self.head
@@ -124,16 +132,17 @@ impl Queue {
     }
 
     /// The length of the oldest packet.
+    #[inline]
     pub(crate) fn head_len(&self, slots: &[Slot]) -> Option<u32> {
         slots.get(self.head as usize).map(Slot::len)
     }
 
     /// Appends `packet`, whose slot the caller has found free and whose length is not zero.
+    #[inline]
     pub(crate) fn append(&mut self, slots: &mut [Slot], packet: Packet, now: Nanos) {
-        if self.is_empty() {
-            self.head = packet.handle;
-        } else if let Some(tail) = slots.get_mut(self.tail as usize) {
-            tail.next = packet.handle;
+        match slots.get_mut(self.tail as usize) {
+            Some(tail) => tail.next = packet.handle,
+            None => self.head = packet.handle,
         }
         if let Some(slot) = slots.get_mut(packet.handle as usize) {
             debug_assert!(!slot.is_used(), "the caller checked the handle");
@@ -150,12 +159,16 @@ impl Queue {
     }
 
     /// Takes out the oldest packet.
+    #[inline]
     pub(crate) fn pop_head(&mut self, slots: &mut [Slot]) -> Option<Packet> {
         let handle = self.head;
         let slot = slots.get_mut(handle as usize)?;
         let packet = slot.packet(handle);
         slot.len_ecn = 0;
         self.head = slot.next;
+        if slots.get(self.head as usize).is_none() {
+            self.tail = NONE;
+        }
         self.held.sub(packet.len);
         Some(packet)
     }
@@ -171,7 +184,7 @@ impl Queue {
         slot.len_ecn = 0;
         let before = slot.prev;
         if handle == self.head {
-            self.head = NONE;
+            (self.head, self.tail) = (NONE, NONE);
         } else if let Some(slot) = slots.get_mut(before as usize) {
             slot.next = NONE;
             self.tail = before;
@@ -226,9 +239,7 @@ impl Queue {
         }
         Imbalance::check("packets of a queue", at, self.held.packets.into(), packets.into())?;
         Imbalance::check("bytes of a queue", at, self.held.bytes.into(), bytes.into())?;
-        if packets > 0 {
-            Imbalance::check("tail of a queue", at, self.tail.into(), last.into())?;
-        }
+        Imbalance::check("tail of a queue", at, self.tail.into(), last.into())?;
         Ok(packets)
     }
 }

@@ -129,6 +129,11 @@ impl<N: Table<ShortestFlow>> FlowScheduler for ShortestQueue<N> {
         self.added(flow).map(|_| Packet::MAX_LEN)
     }
 
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        Packet::MAX_LEN
+    }
+
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
         let flows = self.flows.as_mut();
         let Some(entry) = flows.get_mut(flow.index()) else { return };

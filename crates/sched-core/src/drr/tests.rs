@@ -291,7 +291,7 @@ fn calls_that_contradict_the_books_change_nothing() {
     }
     order.backlogged(FlowId(0), 100);
     order.backlogged(FlowId(1), 100);
-    order.served(FlowId(1), 100, Some(100));
+    order.served(FlowId(0), 100, Some(100));
     let before = order;
     order.backlogged(FlowId(0), 100);
     order.backlogged(FlowId(3), 100);
@@ -303,12 +303,13 @@ fn calls_that_contradict_the_books_change_nothing() {
         order.lost(FlowId(flow), 100, Some(100));
         order.lost(FlowId(flow), 100, None);
     }
+    order.served(FlowId(0), 100, None); // flow 1 is selected
     order.lost(FlowId(0), 100, Some(100));
     order.grew(FlowId(0), 100);
     order.remove(FlowId(3));
     order.remove(FlowId(4));
     assert_eq!(order, before);
-    order.served(FlowId(0), u32::MAX, Some(1));
+    order.served(FlowId(1), u32::MAX, Some(1));
     let backlog = crate::Backlog { packets: 1, bytes: 100 };
     let truth = |flow: FlowId| FlowState {
         backlog: if flow.0 < 2 { backlog } else { crate::Backlog::default() },
@@ -337,8 +338,8 @@ fn a_recount_sees_damage() {
         |d| d.nodes[2].place = Place::Spent,
         |d| d.nodes[0].ticket = d.nodes[1].ticket,
         |d| d.nodes[3].deficit = -100,
-        |d| d.old = NONE,
-        |d| d.new = d.old,
+        |d| d.front = NONE,
+        |d| d.last_new = NONE,
     ];
     for (at, damage) in damages.iter().enumerate() {
         let mut bad = good;
