@@ -4,7 +4,7 @@ use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
     CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits,
     LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqFlow, Queue, RankedFlow, Scheduler, ShortestQueue,
-    Slot,
+    Slot, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::{Hashed, Releasing};
 
@@ -15,7 +15,7 @@ use super::{Loop, Pattern};
 pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number.
-pub(crate) const NAMES: [&str; 11] = [
+pub(crate) const NAMES: [&str; 12] = [
     "null",
     "lookup",
     "fifo",
@@ -25,6 +25,7 @@ pub(crate) const NAMES: [&str; 11] = [
     "sqf_lqd",
     "qfq",
     "qfq_mixed",
+    "wf2q",
     "hashed_drr",
     "fq_codel",
 ];
@@ -69,6 +70,12 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "qfq_mixed" => {
             let queues = table(flows, Queue::EMPTY);
             let order = qfq(flows, |flow| 1 << (flow % 5));
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+        }
+        "wf2q" => {
+            let order = Wf2q::new(table(flows, Wf2qFlow::EMPTY), MTU);
+            let mut order = order.expect("an MTU");
+            add_all(&mut order, flows, Wf2qConfig { weight: 1, max_len: MTU });
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
         }
         "hashed_drr" => {

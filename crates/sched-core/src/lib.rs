@@ -5,8 +5,8 @@
 //!
 //! 1. [`Scheduler::enqueue`] takes a [`Packet`] into the queue of its flow, or hands it back in
 //!    [`Rejected`]. Whatever has to give way for it goes to the [`DropSink`].
-//! 2. [`FlowQueues`] is the scheduler for every order of flows: [`Drr`], [`Qfq`], [`ShortestQueue`], each
-//!    a [`FlowScheduler`]; with [`LongestQueueDrop`] around it, the flow that holds most gives way.
+//! 2. [`FlowQueues`] is the scheduler for every order of flows: [`Drr`], [`Qfq`], [`Wf2q`],
+//!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] around it, the flow that holds most gives way.
 //!    [`Sqf`] puts labels over virtual queues and a default queue. [`Fifo`] is the baseline.
 //! 3. An [`Aqm`] such as [`CoDel`] judges each packet that is about to leave.
 //! 4. [`Scheduler::dequeue`] gives it back, marked if the AQM said so.
@@ -89,6 +89,7 @@ mod scheduler;
 mod sqf;
 mod time;
 mod tournament;
+mod wf2q;
 mod wfi;
 
 pub use aqm::{Aqm, CoDel, CoDelParams, CoDelState, Head, NoAqm, Verdict};
@@ -108,4 +109,5 @@ pub use scheduler::{
 pub use sqf::{ShortestFlow, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 pub use time::Nanos;
 pub use tournament::RankedFlow;
+pub use wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};
 pub use wfi::{Arrival, Compared, Metered, PairMeter, WfiFlow, WfiMeter, WfiReport};

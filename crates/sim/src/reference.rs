@@ -11,6 +11,7 @@ mod order;
 mod qfq;
 mod queues;
 mod sqf;
+mod wf2q;
 
 pub use drr::NaiveDrr;
 pub use fifo::NaiveFifo;
@@ -18,3 +19,4 @@ pub use order::{Held, NaiveOrder, QueuesView, queued_bytes};
 pub use qfq::NaiveQfq;
 pub use queues::NaiveQueues;
 pub use sqf::{NaiveLongestQueueDrop, NaiveShortestQueue};
+pub use wf2q::NaiveWf2q;

@@ -8,7 +8,7 @@ mod sides;
 use freeboard::sched_core::{
     Aqm, CoDel, CoDelParams, CoDelState, DropFrom, DropReason, FlowId, FlowQueues, FlowRecord,
     FlowScheduler, Head, Limits, LongestFlow, LongestQueueDrop, Nanos, Qfq, QfqFlow, Queue,
-    Scheduler, ShortestFlow, ShortestQueue, Slot, Verdict,
+    Scheduler, ShortestFlow, ShortestQueue, Slot, Verdict, Wf2q, Wf2qFlow,
 };
 use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
 use sim::history::{
@@ -199,6 +199,12 @@ fn with_every_order(aqm: impl Aqm + Clone) {
         keeps_the_contract(5, aqm.clone(), qfq);
         let sqf = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]).drop_from(end);
         keeps_the_contract(3, aqm.clone(), sqf);
+    }
+    let wf2q = Wf2q::new([Wf2qFlow::EMPTY; FLOWS], MAX_LEN).unwrap();
+    keeps_the_contract(6, aqm.clone(), wf2q.clone());
+    for end in [DropFrom::Head, DropFrom::Tail] {
+        let wf2q = LongestQueueDrop::new(wf2q.clone(), [LongestFlow::EMPTY; FLOWS]).drop_from(end);
+        keeps_the_contract(7, aqm.clone(), wf2q);
     }
 }
 

@@ -185,3 +185,33 @@ fn every_short_history_of_qfq_with_drops_from_the_longest() {
     let sides = sides::qfq_lqd::<FLOWS, SLOTS>(500, DropFrom::Head, Limits::packets(4));
     play_after(sides, [set(0, 1), set(1, 30), set(2, 1_000)], &letters);
 }
+
+/// Flow 0 changes its weight while it is backlogged and while it is idle.
+#[test]
+fn every_short_history_of_wf2q_with_flows_changed_and_removed() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(0, 1),
+        enqueue(1, 500),
+        enqueue(2, 40),
+        DEQUEUE,
+        set(0, 100),
+        Operation::Remove { flow: 0 },
+    ];
+    play(sides::wf2q::<FLOWS, SLOTS>(500, Limits::packets(6)), &letters);
+}
+
+#[test]
+fn every_short_history_of_wf2q_with_drops_from_the_longest() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(1, 499),
+        enqueue(1, 20),
+        enqueue(2, 300),
+        enqueue(2, 1),
+        DEQUEUE,
+        Operation::SetLimits { packets: 3, bytes: 600 },
+    ];
+    let sides = sides::wf2q_lqd::<FLOWS, SLOTS>(500, DropFrom::Head, Limits::packets(4));
+    play_after(sides, [set(0, 1), set(1, 3), set(2, 20)], &letters);
+}

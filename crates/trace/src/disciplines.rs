@@ -6,7 +6,7 @@ use freeboard::{Hashed, Releasing};
 use sched_core::{
     Aqm, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, Fifo, FlowId, FlowQueues,
     FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Qfq, QfqConfig,
-    QfqFlow, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays,
+    QfqFlow, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run, run_named};
@@ -47,6 +47,7 @@ pub const ALL: &[Run] = &[
     Run { name: "sqf", hash: sqf, pinned: 0xd832_6719_369c_a27d },
     Run { name: "qfq", hash: qfq, pinned: 0x7c21_d1f4_36f0_2769 },
     Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x8eb2_ee84_dea7_5693 },
+    Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0x4229_c6b0_b8fa_d113 },
     Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x90f4_f46a_dd3a_7783 },
 ];
 
@@ -114,6 +115,15 @@ fn qfq_lqd() -> u64 {
 fn weight(random: u32) -> QfqConfig {
     let weight = (1 << (random % 18)) ^ (random >> 8 & 3);
     QfqConfig { weight, max_len: if random >> 16 & 1 == 0 { MAX_LEN } else { MAX_LEN - 914 } }
+}
+
+fn wf2q() -> u64 {
+    let Ok(order) = Wf2q::new([Wf2qFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
+    let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; QUEUES]);
+    queues(order, NoAqm, 10, |random| {
+        let QfqConfig { weight, max_len } = weight(random);
+        Wf2qConfig { weight, max_len }
+    })
 }
 
 /// The whole way: a keyed hash, the set-associative table, DRR with longest-queue drop, the shaper.

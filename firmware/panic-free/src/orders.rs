@@ -5,13 +5,14 @@ use core::hint::black_box;
 use freeboard::sched_core::{
     CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState,
     LongestFlow, LongestQueueDrop, NoAqm, Qfq, QfqConfig, QfqFlow, ShortestFlow, ShortestQueue,
+    Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::schedulers::{bare, full};
 use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static ORDERS: &[fn()] = sizes![drr shortest_queue qfq longest_queue_drop];
+static ORDERS: &[fn()] = sizes![drr shortest_queue qfq wf2q longest_queue_drop];
 #[unsafe(no_mangle)]
 static IN_SLICES: fn() = in_slices;
 
@@ -45,6 +46,13 @@ fn qfq<const N: usize>() {
     exercise!(LongestQueueDrop::new(qfq.clone(), [LongestFlow::EMPTY; N]), config);
 }
 
+fn wf2q<const N: usize>() {
+    let Ok(wf2q) = Wf2q::new([Wf2qFlow::EMPTY; N], any()) else { return };
+    let config = Wf2qConfig { weight: 0, max_len: 0 };
+    exercise!(wf2q.clone(), config);
+    exercise!(LongestQueueDrop::new(wf2q.clone(), [LongestFlow::EMPTY; N]), config);
+}
+
 /// Over an order that names no victims and over one that does.
 fn longest_queue_drop<const N: usize>() {
     let from = black_box(DropFrom::Head);
@@ -70,6 +78,12 @@ fn in_slices() {
     let config = QfqConfig { weight: 0, max_len: 0 };
     order(&mut qfq, config);
     full(qfq, NoAqm, config);
+
+    let flows = &mut [Wf2qFlow::EMPTY; 2][..];
+    let Ok(mut wf2q) = Wf2q::new(black_box(flows), any()) else { return };
+    let config = Wf2qConfig { weight: 0, max_len: 0 };
+    order(&mut wf2q, config);
+    full(wf2q, NoAqm, config);
 
     let shortest = &mut [ShortestFlow::EMPTY; 2][..];
     let mut shortest = ShortestQueue::new(black_box(shortest));

@@ -2,7 +2,7 @@
 
 use freeboard::sched_core::{
     Aqm, ConfigError, DropSink, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, QfqConfig,
-    Queue, Scheduler, ShortestFlow, Slot, Sqf, SqfFlow, Table,
+    Queue, Scheduler, ShortestFlow, Slot, Sqf, SqfFlow, Table, Wf2qConfig,
 };
 
 /// What can be set for a flow, for all disciplines: each takes from it what it knows.
@@ -53,6 +53,17 @@ impl Dial for u32 {
 
 /// Weight and longest packet of quick fair queueing.
 impl Dial for QfqConfig {
+    fn of(Setting { weight, max_len }: Setting) -> Self {
+        Self { weight, max_len }
+    }
+
+    fn read(self) -> [u32; 2] {
+        [self.weight, self.max_len]
+    }
+}
+
+/// Weight and longest packet of WF²Q+.
+impl Dial for Wf2qConfig {
     fn of(Setting { weight, max_len }: Setting) -> Self {
         Self { weight, max_len }
     }

@@ -4,10 +4,11 @@
 use freeboard::sched_core::{
     DropFrom, Drr, DrrFlow, Fifo, FlowQueues, FlowRecord, FlowScheduler, Limits, LongestFlow,
     LongestQueueDrop, NoAqm, Qfq, QfqFlow, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfFlow,
-    SqfMemory,
+    SqfMemory, Wf2q, Wf2qFlow,
 };
 use sim::reference::{
     NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQfq, NaiveQueues, NaiveShortestQueue,
+    NaiveWf2q,
 };
 
 pub(crate) const FLOWS: usize = sim::history::FLOWS as usize;
@@ -65,6 +66,21 @@ macro_rules! every_discipline {
             #[test]
             fn qfq_with_tail_drop_from_the_longest() {
                 $play(3, 15, || sides::qfq_lqd::<FLOWS, SLOTS>(MAX_LEN, Tail, Limits::NONE));
+            }
+
+            #[test]
+            fn wf2q() {
+                $play(3, 16, || sides::wf2q::<FLOWS, SLOTS>(MAX_LEN, Limits::NONE));
+            }
+
+            #[test]
+            fn wf2q_with_head_drop_from_the_longest() {
+                $play(3, 17, || sides::wf2q_lqd::<FLOWS, SLOTS>(MAX_LEN, Head, Limits::NONE));
+            }
+
+            #[test]
+            fn wf2q_with_tail_drop_from_the_longest() {
+                $play(3, 18, || sides::wf2q_lqd::<FLOWS, SLOTS>(MAX_LEN, Tail, Limits::NONE));
             }
 
             #[test]
@@ -227,5 +243,25 @@ pub(crate) fn qfq_lqd<const F: usize, const S: usize>(
     let order = Qfq::new([QfqFlow::EMPTY; F], max_len).unwrap();
     let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; F]).drop_from(end);
     let naive = NaiveLongestQueueDrop::new(NaiveQfq::new(F as u32, max_len), end);
+    (engine(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+pub(crate) fn wf2q<const F: usize, const S: usize>(
+    max_len: u32,
+    limits: Limits,
+) -> (Engine<Wf2q<[Wf2qFlow; F]>, F, S>, NaiveQueues<NaiveWf2q>) {
+    let order = Wf2q::new([Wf2qFlow::EMPTY; F], max_len).unwrap();
+    let naive = NaiveWf2q::new(F as u32, max_len);
+    (engine(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+pub(crate) fn wf2q_lqd<const F: usize, const S: usize>(
+    max_len: u32,
+    end: DropFrom,
+    limits: Limits,
+) -> (Lqd<Wf2q<[Wf2qFlow; F]>, F, S>, NaiveQueues<NaiveLongestQueueDrop<NaiveWf2q>>) {
+    let order = Wf2q::new([Wf2qFlow::EMPTY; F], max_len).unwrap();
+    let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; F]).drop_from(end);
+    let naive = NaiveLongestQueueDrop::new(NaiveWf2q::new(F as u32, max_len), end);
     (engine(order, limits), twin::<_, F, S>(naive, limits))
 }

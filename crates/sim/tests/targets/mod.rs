@@ -18,11 +18,12 @@ use sim::history::{Contestant, FLOWS, Operation, SLOTS, Setting, check, operatio
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub(crate) const ALL: [Target; 7] = [
+pub(crate) const ALL: [Target; 8] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
     ("ops_qfq", ops_qfq),
+    ("ops_wf2q", ops_wf2q),
     ("parse", parse),
     ("shaper_clock", shaper_clock),
     ("capture", capture),
@@ -107,6 +108,17 @@ pub(crate) fn ops_qfq(bytes: &[u8]) {
         history.agree(|| sides::qfq_lqd::<F, S>(MAX_LEN, end, limits));
     } else {
         history.agree(|| sides::qfq::<F, S>(MAX_LEN, limits));
+    }
+}
+
+/// WF²Q+, with and without longest-queue drop, against its twin.
+pub(crate) fn ops_wf2q(bytes: &[u8]) {
+    let history = History::of(bytes);
+    let (end, limits) = (history.end(), history.limits());
+    if history.bit(2) {
+        history.agree(|| sides::wf2q_lqd::<F, S>(MAX_LEN, end, limits));
+    } else {
+        history.agree(|| sides::wf2q::<F, S>(MAX_LEN, limits));
     }
 }
 

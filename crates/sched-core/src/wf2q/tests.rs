@@ -1,0 +1,378 @@
+use super::*;
+use crate::Backlog;
+use std::collections::VecDeque;
+use std::vec;
+use std::vec::Vec;
+
+/// An order with queues of lengths.
+struct Link {
+    wf2q: Wf2q<Vec<Wf2qFlow>>,
+    queues: Vec<VecDeque<u32>>,
+}
+
+impl Link {
+    fn new(weights: &[u32], max_len: u32) -> Self {
+        let wf2q = Wf2q::new(vec![Wf2qFlow::EMPTY; weights.len()], max_len).unwrap();
+        let mut link = Self { wf2q, queues: vec![VecDeque::new(); weights.len()] };
+        for (flow, &weight) in (0..).zip(weights) {
+            link.configure(flow, weight).unwrap();
+        }
+        link
+    }
+
+    fn configure(&mut self, flow: u32, weight: u32) -> Result<(), ConfigError> {
+        let head = self.queues[flow as usize].front().copied();
+        let max_len = self.wf2q.core.max_len;
+        self.wf2q.configure(FlowId(flow), Wf2qConfig { weight, max_len }, head)
+    }
+
+    fn remove(&mut self, flow: u32) {
+        self.queues[flow as usize].clear();
+        self.wf2q.remove(FlowId(flow));
+    }
+
+    fn enqueue(&mut self, flow: u32, len: u32) {
+        let queue = &mut self.queues[flow as usize];
+        queue.push_back(len);
+        if queue.len() == 1 {
+            self.wf2q.backlogged(FlowId(flow), len);
+        } else {
+            self.wf2q.grew(FlowId(flow), len);
+        }
+    }
+
+    fn dequeue(&mut self) -> Option<u32> {
+        let flow = self.wf2q.select()?;
+        let queue = &mut self.queues[flow.index()];
+        let len = queue.pop_front().expect("a selected flow holds packets");
+        self.wf2q.served(flow, len, queue.front().copied());
+        Some(flow.0)
+    }
+
+    fn lose(&mut self, flow: u32, from_head: bool) {
+        let queue = &mut self.queues[flow as usize];
+        let lost = if from_head { queue.pop_front() } else { queue.pop_back() };
+        if let Some(len) = lost {
+            self.wf2q.lost(FlowId(flow), len, queue.front().copied());
+        }
+    }
+
+    fn drain(&mut self) -> Vec<u32> {
+        let mut order = Vec::new();
+        while let Some(flow) = self.dequeue() {
+            order.push(flow);
+            assert_eq!(self.recount(), Ok(()));
+        }
+        order
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.wf2q.recount(&|flow| {
+            let queue = &self.queues[flow.index()];
+            let backlog = Backlog { packets: queue.len() as u32, bytes: queue.iter().sum() };
+            FlowState { backlog, head_len: queue.front().copied() }
+        })
+    }
+
+    /// `V ≤ F + L` (QFQ Theorem 2; its proof is the same without rounding).
+    fn check_lag(&self) -> Result<(), Imbalance> {
+        let core = &self.wf2q.core;
+        let longest = u128::from(core.max_len) * u128::from(core.inverse_sum);
+        for (at, k) in (0..).zip(&self.wf2q.flows).filter(|(_, k)| k.is_backlogged()) {
+            holds("V <= F + L", at, core.now <= k.finish + longest)?;
+        }
+        Ok(())
+    }
+}
+
+/// xorshift64*: numbers for the tests.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u32) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        ((high * u64::from(bound)) >> 32) as u32
+    }
+
+    /// Any order of magnitude up to `2^bits` is as likely as another.
+    fn magnitude(&mut self, bits: u32) -> u32 {
+        let magnitude = self.below(bits + 1);
+        1 + self.below(1 << magnitude)
+    }
+}
+
+/// The example of Bennett and Zhang: one flow with half of the link and eleven packets, ten with a
+/// twentieth and one packet each. WFQ sends ten packets of the first flow in a row. At 18 two finish
+/// together, and the one that started first goes first.
+#[test]
+fn a_heavy_flow_with_a_burst_alternates_with_ten_light_ones() {
+    let mut link = Link::new(&[10, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], 1);
+    for flow in [0; 11].into_iter().chain(1..=10) {
+        link.enqueue(flow, 1);
+    }
+    let alternating = (1..=9).flat_map(|light| [0, light]).chain([10, 0, 0]);
+    assert_eq!(link.drain(), alternating.collect::<Vec<_>>());
+}
+
+/// Flow 1 holds a packet of 900 bytes and one of 100: with the first at its head it finishes after
+/// flow 0, with the second before.
+#[test]
+fn losing_its_first_packet_changes_when_a_flow_finishes() {
+    let with = |lose: &dyn Fn(&mut Link)| {
+        let mut link = Link::new(&[1, 1], 1_000);
+        link.enqueue(0, 500);
+        link.enqueue(1, 900);
+        link.enqueue(1, 100);
+        lose(&mut link);
+        assert_eq!(link.recount(), Ok(()));
+        link.drain()
+    };
+    assert_eq!(with(&|_| ()), [0, 1, 1]);
+    assert_eq!(with(&|link| link.lose(1, true)), [1, 0]);
+    assert_eq!(with(&|link| link.lose(1, false)), [0, 1]);
+    assert_eq!(with(&|link| link.lose(0, true)), [1, 1]);
+}
+
+#[test]
+fn a_new_weight_tells_at_once_when_the_first_packet_finishes() {
+    let mut link = Link::new(&[1, 1, 1], 1_000);
+    for (flow, len) in [(0, 500), (1, 900), (2, 600)] {
+        link.enqueue(flow, len);
+    }
+    link.configure(1, 2).unwrap();
+    assert_eq!(link.recount(), Ok(()));
+    assert_eq!(link.drain(), [1, 0, 2]);
+}
+
+/// Flow 0 is changed before every packet and still gets its share.
+#[test]
+fn a_flow_that_is_configured_again_and_again_keeps_its_share() {
+    for weights in [[5, 5], [4, 6], [1, 7]] {
+        let mut link = Link::new(&[5, 15], 1_500);
+        let mut sent = [0_u32; 2];
+        for flow in 0..2 {
+            link.enqueue(flow, 1_500);
+        }
+        for step in 0..8_000 {
+            link.configure(0, weights[step % 2]).unwrap();
+            let flow = link.wf2q.select().unwrap();
+            link.wf2q.served(flow, 1_500, Some(1_500));
+            sent[flow.index()] += 1;
+            assert_eq!(link.recount(), Ok(()));
+        }
+        // Between the shares of its two weights; which of the two a packet meets is up to the turns.
+        let share = |weight| 8_000 * weight / (15 + weight);
+        assert!(share(weights[0]) <= sent[0] && sent[0] <= share(weights[1]) + 1, "{sent:?}");
+    }
+}
+
+/// Flow 0 has sent ten packets alone, and `F` of the last is 20; without the reset it would be served
+/// ten packets after flow 1.
+#[test]
+fn flows_that_meet_in_an_idle_system_owe_each_other_nothing() {
+    let mut link = Link::new(&[1, 1], 1);
+    for _ in 0..10 {
+        link.enqueue(0, 1);
+    }
+    assert_eq!(link.drain(), [0; 10]);
+    for flow in [1, 1, 1, 0, 0, 0] {
+        link.enqueue(flow, 1);
+    }
+    assert_eq!(link.drain(), [0, 1, 0, 1, 0, 1]);
+}
+
+/// While flow 2 keeps the system busy, flow 0 goes idle with `F = 8`, `V = 2`: it comes back at 8.
+#[test]
+fn a_flow_that_comes_back_early_starts_where_its_last_packet_finished() {
+    let mut link = Link::new(&[1, 1, 2], 2);
+    link.enqueue(0, 2);
+    link.enqueue(2, 2);
+    link.enqueue(2, 2);
+    link.enqueue(2, 2);
+    assert_eq!((link.dequeue(), link.dequeue()), (Some(2), Some(0)));
+    link.enqueue(0, 2);
+    link.enqueue(1, 2);
+    // V = 4: flow 2 has S = 4, F = 8; flow 1 S = 4, F = 12; flow 0 S = 8.
+    assert_eq!(link.drain(), [2, 1, 2, 0]);
+}
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    let mut link = Link::new(&[7; 2], 1_000);
+    let before = std::format!("{:?}", link.wf2q);
+    let mut try_config = |flow, weight, max_len| {
+        link.wf2q.configure(FlowId(flow), Wf2qConfig { weight, max_len }, None).unwrap_err()
+    };
+    let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
+    assert_eq!(try_config(2, 1, 1), unknown);
+    for (weight, max_len, what, value, max) in [
+        (0, 1_000, "weight", 0, 65_536),
+        (65_537, 1_000, "weight", 65_537, 65_536),
+        (7, 0, "max_len in bytes", 0, 1_000),
+        (7, 1_001, "max_len in bytes", 1_001, 1_000),
+    ] {
+        let refused = ConfigError::OutOfRange { what, value, min: 1, max };
+        assert_eq!(try_config(0, weight, max_len), refused);
+    }
+    assert_eq!(std::format!("{:?}", link.wf2q), before);
+    for max_len in [0, 65_536] {
+        assert!(Wf2q::new([Wf2qFlow::EMPTY], max_len).is_err());
+    }
+}
+
+#[test]
+fn the_sum_of_the_weights_has_a_limit_and_flows_that_leave_make_room() {
+    let mut link = Link::new(&[1 << 16; 256], 1);
+    let mut more = Link::new(&[], 1);
+    core::mem::swap(&mut more.wf2q, &mut link.wf2q);
+    let mut flows = more.wf2q.flows.clone();
+    flows.push(Wf2qFlow::EMPTY);
+    more.wf2q.flows = flows;
+    let one = Wf2qConfig { weight: 1, max_len: 1 };
+    let what = "sum of the weights";
+    let refused = ConfigError::OutOfRange { what, value: (1 << 24) + 1, min: 1, max: 1 << 24 };
+    assert_eq!(more.wf2q.configure(FlowId(256), one, None), Err(refused));
+    more.wf2q.remove(FlowId(3));
+    assert_eq!(more.wf2q.configure(FlowId(256), one, None), Ok(()));
+    assert_eq!(more.wf2q.config(FlowId(256)), Some(one));
+    assert_eq!((more.wf2q.config(FlowId(3)), more.wf2q.max_len(FlowId(3))), (None, None));
+}
+
+#[test]
+fn calls_that_contradict_the_contract_change_nothing() {
+    let mut link = Link::new(&[1, 2, 3], 100);
+    link.enqueue(0, 50);
+    link.enqueue(1, 60);
+    let before = std::format!("{:?}", link.wf2q);
+    let wf2q = &mut link.wf2q;
+    for flow in [FlowId(2), FlowId(3), FlowId(u32::MAX)] {
+        wf2q.served(flow, 1, Some(1));
+        wf2q.lost(flow, 1, Some(1));
+        wf2q.grew(flow, 1);
+    }
+    wf2q.backlogged(FlowId(0), 1);
+    wf2q.backlogged(FlowId(3), 1);
+    wf2q.remove(FlowId(3));
+    assert_eq!(std::format!("{:?}", link.wf2q), before);
+}
+
+/// Goal: neither the shares nor their sum are above what was asked for. Method: over a common
+/// denominator, for all sets of up to three weights.
+#[test]
+fn shares_never_add_up_to_more_than_the_link_and_miss_little() {
+    const WEIGHTS: [u32; 10] = [1, 2, 3, 5, 750, 32_769, 40_000, 60_000, 65_535, 65_536];
+    for a in WEIGHTS {
+        for b in WEIGHTS {
+            for c in WEIGHTS {
+                let all = [a, b, c];
+                let per_byte = u128::from(inverse_sum(all.iter().sum()));
+                for weight in all {
+                    // φ = per_byte / inverse against weight / sum.
+                    let asked = u128::from(inverse(weight)) * u128::from(weight);
+                    let sum: u128 = all.map(u128::from).iter().sum();
+                    let got = per_byte * sum;
+                    assert!(got <= asked && asked - got <= asked >> 23, "{weight} of {all:?}");
+                }
+            }
+        }
+    }
+    assert_eq!((inverse(1), inverse_sum(1)), (UNIT, UNIT));
+    assert!(u64::from(MAX_LEN).checked_mul(UNIT).is_some());
+    for exact in [3, 20, 1_000, 1 << 16] {
+        assert_eq!(inverse(exact), inverse_sum(exact), "{exact} divides the unit");
+    }
+    assert_eq!(inverse_sum(1 << 24) + 1, UNIT.div_ceil(1 << 24));
+}
+
+/// Random weights, lengths, arrivals; with `churn` also losses, and flows that come, go and change.
+fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> {
+    let mut random = Random(seed);
+    let count = 2 + random.below(60);
+    let longest = 64 << random.below(10);
+    let weights: Vec<_> = (0..count).map(|_| random.magnitude(15)).collect();
+    let mut link = Link::new(&weights, longest);
+    for operation in 0..operations {
+        let flow = random.below(count);
+        // Bursts and pauses: backlogs build up, and the system is idle now and then.
+        let filling = operation >> 9 & 1 == 0;
+        match random.below(64) {
+            0 if churn => link.lose(flow, operation & 1 == 0),
+            1 if churn => link.configure(flow, random.magnitude(15)).unwrap(),
+            2 if churn => {
+                link.remove(flow);
+                link.configure(flow, random.magnitude(15)).unwrap();
+            }
+            choice if (choice < 36) == filling => {
+                link.enqueue(flow, random.magnitude(16).min(longest));
+            }
+            _ => drop(link.dequeue()),
+        }
+        if operation % 16 == 0 {
+            link.recount()?;
+            if !churn {
+                link.check_lag()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_books_balance_and_virtual_time_is_bounded_over_a_long_random_run() {
+    for seed in 1..=60 {
+        assert_eq!(random_run(seed, 10_000, false), Ok(()), "{seed}");
+    }
+}
+
+#[test]
+fn the_books_balance_while_flows_come_and_go_and_change() {
+    for seed in 1..=60 {
+        assert_eq!(random_run(seed, 10_000, true), Ok(()), "{seed}");
+    }
+}
+
+/// Goal: the work of a call is bounded by the height, which is that of an AVL tree. Method: starts that
+/// rise, fall, and all the same; each flow is then removed, in an order that unbalances one side.
+#[test]
+fn the_tree_is_never_higher_than_an_avl_tree_of_its_flows() {
+    const FLOWS: u32 = 4_096;
+    // Of height h are at least fib(h + 2) - 1 flows.
+    let allowed = |flows: u64| {
+        let (mut height, mut fewest, mut next) = (0, 1, 2);
+        while fewest <= flows {
+            (height, fewest, next) = (height + 1, next, fewest + next);
+        }
+        height
+    };
+    for start in [|flow| u128::from(flow), |flow| u128::from(FLOWS - flow), |_| 7] {
+        let mut flows = vec![Wf2qFlow::EMPTY; FLOWS as usize];
+        let mut tree = Tree::EMPTY;
+        let root_height = |tree: &mut Tree, flows: &mut Vec<Wf2qFlow>, flow: u32, add: bool| {
+            if add {
+                (flows[flow as usize].start, flows[flow as usize].finish) = (start(flow), 9);
+                tree.insert(flows, flow);
+            } else {
+                tree.remove(flows, flow);
+            }
+            flows.iter().map(|node| node.height).max().unwrap_or(0)
+        };
+        for flow in 0..FLOWS {
+            let height = root_height(&mut tree, &mut flows, flow, true);
+            assert!(u32::from(height) <= allowed(u64::from(flow) + 1), "{height} at {flow}");
+        }
+        for flow in 0..FLOWS - 1 {
+            let height = root_height(&mut tree, &mut flows, flow, false);
+            assert!(u32::from(height) <= allowed(u64::from(FLOWS - 1 - flow)), "{height}");
+        }
+        assert_eq!(tree.first(&flows), FLOWS - 1);
+    }
+}
+
+#[test]
+fn a_flow_takes_one_cache_line() {
+    assert_eq!((size_of::<Wf2qFlow>(), align_of::<Wf2qFlow>()), (64, 64));
+    assert!(size_of::<Wf2q<[Wf2qFlow; 0]>>() <= 128);
+}

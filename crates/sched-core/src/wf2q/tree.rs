@@ -1,0 +1,275 @@
+//! Backlogged flows sorted by start, with the earliest finish of every subtree.
+//!
+//! An AVL tree through the caller's table: each node knows which flow of its subtree finishes first, so
+//! that the earliest finish among all starts up to an instant is found on one way down (Stoica and
+//! Abdel-Wahab, EEVDF, 1995). With one heap of eligible and one of ineligible flows instead, all flows
+//! may have to change heaps at one packet: flows of one weight and one packet length become eligible
+//! together.
+//!
+//! Cost: every loop goes up or down the tree, whose height is at most 1.44 · log2(flows + 2) (Adelson-
+//! Velsky and Landis 1962): 29 for 2^20 flows, below 47 for all that can be numbered.
+
+use super::Wf2qFlow;
+
+/// No flow: no table is that long.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// The root; the nodes are in the table that every call is given.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tree {
+    root: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+impl Side {
+    const fn other(self) -> Self {
+        match self {
+            Self::Left => Self::Right,
+            Self::Right => Self::Left,
+        }
+    }
+}
+
+impl Tree {
+    pub(super) const EMPTY: Self = Self { root: NIL };
+
+    pub(super) const fn is_empty(self) -> bool {
+        self.root == NIL
+    }
+
+    /// The flow that starts first; [`NIL`] if there is none.
+    pub(super) fn first(self, flows: &[Wf2qFlow]) -> u32 {
+        leftmost(flows, self.root)
+    }
+
+    /// Of the flows with `start <= now` the one that finishes first; [`NIL`] if there is none.
+    pub(super) fn earliest_until(self, flows: &[Wf2qFlow], now: u128) -> u32 {
+        let (mut best, mut at) = (NIL, self.root);
+        while let Some(node) = flows.get(at as usize) {
+            if node.start > now {
+                at = node.left;
+                continue;
+            }
+            // The node is eligible, and so is all that is left of it.
+            best = earlier(flows, best, earlier(flows, earliest(flows, node.left), at));
+            at = node.right;
+        }
+        best
+    }
+
+    /// Puts `flow`, in no tree, where its start belongs.
+    pub(super) fn insert(&mut self, flows: &mut [Wf2qFlow], flow: u32) {
+        let (mut parent, mut at, mut side) = (NIL, self.root, Side::Left);
+        while at != NIL {
+            side = if starts_before(flows, flow, at) { Side::Left } else { Side::Right };
+            (parent, at) = (at, child(flows, at, side));
+        }
+        if let Some(node) = flows.get_mut(flow as usize) {
+            (node.left, node.right, node.parent) = (NIL, NIL, parent);
+            (node.earliest, node.height) = (NIL, 0);
+        }
+        if parent == NIL {
+            self.root = flow;
+        } else {
+            set_child(flows, parent, side, flow);
+        }
+        self.retrace(flows, flow);
+    }
+
+    /// Takes `flow` out; until then its start and finish must be those it was inserted with.
+    pub(super) fn remove(&mut self, flows: &mut [Wf2qFlow], flow: u32) {
+        let Some(node) = flows.get(flow as usize) else { return };
+        let (left, right, parent) = (node.left, node.right, node.parent);
+        let (height, first) = (node.height, node.earliest);
+        if left == NIL || right == NIL {
+            let only = if left == NIL { right } else { left };
+            self.replace(flows, parent, flow, only);
+            self.retrace(flows, parent);
+        } else {
+            // The flow that starts next is the leftmost on the right; it takes the place.
+            let next = leftmost(flows, right);
+            let above = parent_of(flows, next);
+            if above != flow {
+                let behind = child(flows, next, Side::Right);
+                set_child(flows, above, Side::Left, behind);
+                set_parent(flows, behind, above);
+                set_child(flows, next, Side::Right, right);
+                set_parent(flows, right, next);
+            }
+            set_child(flows, next, Side::Left, left);
+            set_parent(flows, left, next);
+            self.replace(flows, parent, flow, next);
+            if let Some(node) = flows.get_mut(next as usize) {
+                (node.height, node.earliest) = (height, first);
+            }
+            if above != flow {
+                self.retrace(flows, above);
+            }
+            // That may have ended below the new place, of which the books are still the old ones.
+            self.retrace(flows, next);
+        }
+        if let Some(node) = flows.get_mut(flow as usize) {
+            node.height = 0;
+        }
+    }
+
+    /// Brings height, balance and earliest finish up to date from `at` upwards, as far as they change.
+    fn retrace(&mut self, flows: &mut [Wf2qFlow], mut at: u32) {
+        while let Some(node) = flows.get(at as usize) {
+            let before = (node.height, node.earliest);
+            let top = self.balance(flows, at);
+            if update(flows, top) == before {
+                return;
+            }
+            at = parent_of(flows, top);
+        }
+    }
+
+    /// Rotates where the children of `at` differ by two; returns who stands there then, whose own
+    /// height and earliest are left to the caller.
+    fn balance(&mut self, flows: &mut [Wf2qFlow], at: u32) -> u32 {
+        let of = |side| height(flows, child(flows, at, side));
+        let (left, right) = (of(Side::Left), of(Side::Right));
+        let deep = if left > right.saturating_add(1) {
+            Side::Left
+        } else if right > left.saturating_add(1) {
+            Side::Right
+        } else {
+            return at;
+        };
+        let below = child(flows, at, deep);
+        let inner = child(flows, below, deep.other());
+        if height(flows, inner) > height(flows, child(flows, below, deep)) {
+            self.rotate(flows, below, deep);
+        }
+        self.rotate(flows, at, deep.other())
+    }
+
+    /// `at` sinks to `side`; its child on the other side rises, and is returned.
+    fn rotate(&mut self, flows: &mut [Wf2qFlow], at: u32, side: Side) -> u32 {
+        let rising = child(flows, at, side.other());
+        let between = child(flows, rising, side);
+        let parent = parent_of(flows, at);
+        set_child(flows, at, side.other(), between);
+        set_parent(flows, between, at);
+        self.replace(flows, parent, at, rising);
+        set_child(flows, rising, side, at);
+        set_parent(flows, at, rising);
+        update(flows, at);
+        rising
+    }
+
+    /// Puts `new`, or nothing, below `parent` in the place of `old`.
+    fn replace(&mut self, flows: &mut [Wf2qFlow], parent: u32, old: u32, new: u32) {
+        if parent == NIL {
+            self.root = new;
+        } else if child(flows, parent, Side::Left) == old {
+            set_child(flows, parent, Side::Left, new);
+        } else {
+            set_child(flows, parent, Side::Right, new);
+        }
+        set_parent(flows, new, parent);
+    }
+
+    /// The next of `flow` by start; [`NIL`] at the end. For tests.
+    pub(super) fn after(flows: &[Wf2qFlow], flow: u32) -> u32 {
+        let right = child(flows, flow, Side::Right);
+        if right != NIL {
+            return leftmost(flows, right);
+        }
+        let (mut below, mut at) = (flow, parent_of(flows, flow));
+        while at != NIL && child(flows, at, Side::Right) == below {
+            (below, at) = (at, parent_of(flows, at));
+        }
+        at
+    }
+}
+
+/// Height and earliest finish of `at`, from its children; returns them.
+fn update(flows: &mut [Wf2qFlow], at: u32) -> (u8, u32) {
+    let books = books(flows, at);
+    if let Some(node) = flows.get_mut(at as usize) {
+        (node.height, node.earliest) = books;
+    }
+    books
+}
+
+/// What height and earliest finish of `at` should be.
+pub(super) fn books(flows: &[Wf2qFlow], at: u32) -> (u8, u32) {
+    let (left, right) = (child(flows, at, Side::Left), child(flows, at, Side::Right));
+    let tallest = height(flows, left).max(height(flows, right));
+    let below = earlier(flows, earliest(flows, left), earliest(flows, right));
+    (tallest.saturating_add(1), earlier(flows, at, below))
+}
+
+/// Whether the children of `at` differ in height by at most one and know their parent. For tests.
+pub(super) fn is_sound(flows: &[Wf2qFlow], at: u32) -> bool {
+    let sides = [Side::Left, Side::Right].map(|side| child(flows, at, side));
+    let [left, right] = sides.map(|child| height(flows, child));
+    let knows = |&child: &u32| child == NIL || parent_of(flows, child) == at;
+    left.abs_diff(right) <= 1 && sides.iter().all(knows)
+}
+
+fn leftmost(flows: &[Wf2qFlow], mut at: u32) -> u32 {
+    loop {
+        let left = child(flows, at, Side::Left);
+        if left == NIL {
+            return at;
+        }
+        at = left;
+    }
+}
+
+/// Whether `a` starts before `b`; of equal starts, the lower number comes first.
+fn starts_before(flows: &[Wf2qFlow], a: u32, b: u32) -> bool {
+    let start = |flow: u32| flows.get(flow as usize).map(|node| node.start);
+    (start(a), a) < (start(b), b)
+}
+
+/// Who finishes first: of equal finishes, who starts first, then who has the lower number.
+pub(super) fn earlier(flows: &[Wf2qFlow], a: u32, b: u32) -> u32 {
+    let (Some(first), Some(second)) = (flows.get(a as usize), flows.get(b as usize)) else {
+        return if a == NIL { b } else { a };
+    };
+    let wins = (second.finish, second.start, b) < (first.finish, first.start, a);
+    if wins { b } else { a }
+}
+
+fn child(flows: &[Wf2qFlow], at: u32, side: Side) -> u32 {
+    flows.get(at as usize).map_or(NIL, |node| match side {
+        Side::Left => node.left,
+        Side::Right => node.right,
+    })
+}
+
+fn set_child(flows: &mut [Wf2qFlow], at: u32, side: Side, child: u32) {
+    if let Some(node) = flows.get_mut(at as usize) {
+        match side {
+            Side::Left => node.left = child,
+            Side::Right => node.right = child,
+        }
+    }
+}
+
+fn parent_of(flows: &[Wf2qFlow], at: u32) -> u32 {
+    flows.get(at as usize).map_or(NIL, |node| node.parent)
+}
+
+fn set_parent(flows: &mut [Wf2qFlow], at: u32, parent: u32) {
+    if let Some(node) = flows.get_mut(at as usize) {
+        node.parent = parent;
+    }
+}
+
+fn height(flows: &[Wf2qFlow], at: u32) -> u8 {
+    flows.get(at as usize).map_or(0, |node| node.height)
+}
+
+fn earliest(flows: &[Wf2qFlow], at: u32) -> u32 {
+    flows.get(at as usize).map_or(NIL, |node| node.earliest)
+}

@@ -1,0 +1,152 @@
+//! Worst-case fair weighted fair queueing without trees: the timestamps of QFQ §III, eqs 2 and 3, and a
+//! scan over all flows. Once in the fixed point of the library, and once in exact arithmetic.
+
+use freeboard::sched_core::{ConfigError, FlowId};
+
+use super::order::{NaiveOrder, QueuesView, in_range, unknown};
+use crate::history::Setting;
+
+/// What a byte of a flow of weight 1 is.
+const UNIT: u128 = 203_249_958_912_000;
+const MAX_WEIGHT: u32 = 1 << 16;
+/// The largest sum of the weights of all flows added.
+const MAX_WEIGHT_SUM: u128 = 1 << 24;
+
+#[derive(Clone, Debug)]
+struct Flow {
+    weight: u32,
+    max_len: u32,
+    start: u128,
+    finish: u128,
+    is_backlogged: bool,
+}
+
+impl Flow {
+    /// `S + l/φ`.
+    fn finish_of(&self, len: u32) -> u128 {
+        self.start + u128::from(len) * UNIT.div_ceil(self.weight.into())
+    }
+}
+
+/// WF²Q+ in the library's fixed point.
+#[derive(Clone, Debug)]
+pub struct NaiveWf2q {
+    max_len: u32,
+    flows: Vec<Option<Flow>>,
+    /// V.
+    virtual_time: u128,
+    /// The latest finish there has been.
+    latest: u128,
+}
+
+impl NaiveWf2q {
+    /// No flow added yet, of `flows` at most; no packet is longer than `max_len` bytes.
+    #[must_use]
+    pub fn new(flows: u32, max_len: u32) -> Self {
+        Self { max_len, flows: vec![None; flows as usize], virtual_time: 0, latest: 0 }
+    }
+
+    fn flow(&mut self, flow: FlowId) -> &mut Flow {
+        self.flows[flow.index()].as_mut().expect("added")
+    }
+
+    fn backlogged_flows(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
+        let numbered = (0..).map(FlowId).zip(&self.flows);
+        numbered
+            .filter_map(|(id, flow)| Some((id, flow.as_ref()?)))
+            .filter(|(_, k)| k.is_backlogged)
+    }
+
+    /// eq. 3, and the new beginning of an idle system.
+    fn jump(&mut self) {
+        self.latest = self.flows.iter().flatten().map(|k| k.finish).fold(self.latest, u128::max);
+        let earliest = self.backlogged_flows().map(|(_, flow)| flow.start).min();
+        self.virtual_time = self.virtual_time.max(earliest.unwrap_or(self.latest));
+    }
+
+    /// The first packet of a flow is one of `head` bytes, or there is none, without service.
+    fn change_head(&mut self, flow: FlowId, head: Option<u32>) {
+        let k = self.flow(flow);
+        k.finish = head.map_or(k.start, |len| k.finish_of(len));
+        k.is_backlogged = head.is_some();
+        self.jump();
+    }
+}
+
+impl NaiveOrder for NaiveWf2q {
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        Setting { weight, max_len }: Setting,
+        head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        let flows = self.flows.len();
+        let old = self.flows.get(flow.index()).ok_or_else(|| unknown(flow, flows))?;
+        in_range("weight", weight, 1, MAX_WEIGHT)?;
+        in_range("max_len in bytes", max_len, 1, self.max_len)?;
+        let all: u128 = self.flows.iter().flatten().map(|k| u128::from(k.weight)).sum();
+        let others = all - old.as_ref().map_or(0, |k| k.weight.into());
+        if others + u128::from(weight) > MAX_WEIGHT_SUM {
+            return Err(ConfigError::OutOfRange {
+                what: "sum of the weights",
+                value: weight.into(),
+                min: 1,
+                max: MAX_WEIGHT.into(),
+            });
+        }
+        let (start, finish) = (0, self.virtual_time);
+        let state = self.flows[flow.index()].get_or_insert(Flow {
+            weight,
+            max_len,
+            start,
+            finish,
+            is_backlogged: false,
+        });
+        (state.weight, state.max_len) = (weight, max_len);
+        if head_len.is_some() {
+            self.change_head(flow, head_len);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, flow: FlowId) {
+        if let Some(place) = self.flows.get_mut(flow.index()) {
+            *place = None;
+        }
+        self.jump();
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        self.flows.get(flow.index())?.as_ref().map(|flow| [flow.weight, flow.max_len])
+    }
+
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        self.flows.get(flow.index())?.as_ref().map(|flow| flow.max_len)
+    }
+
+    fn backlogged(&mut self, flow: FlowId, head_len: u32) {
+        let now = self.virtual_time;
+        let k = self.flow(flow);
+        k.start = k.finish.max(now); // eq. 2
+        self.change_head(flow, Some(head_len));
+    }
+
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        let sum: u128 = self.flows.iter().flatten().map(|k| u128::from(k.weight)).sum();
+        self.virtual_time += u128::from(len) * (UNIT / sum);
+        let k = self.flow(flow);
+        k.start = k.finish;
+        self.change_head(flow, next_head);
+    }
+
+    fn lost(&mut self, flow: FlowId, head: Option<u32>) {
+        self.change_head(flow, head);
+    }
+
+    fn select(&self, _queues: QueuesView<'_>) -> Option<FlowId> {
+        self.backlogged_flows()
+            .filter(|(_, flow)| flow.start <= self.virtual_time)
+            .min_by_key(|(id, flow)| (flow.finish, flow.start, *id))
+            .map(|(id, _)| id)
+    }
+}
