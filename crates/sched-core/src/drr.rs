@@ -11,9 +11,12 @@
 //! and `φ = Q/F`, the plain order keeps
 //!
 //! - relative fairness: `|W_a/φ_a − W_b/φ_b| ≤ F·(1 + L̄_a/Q_a + L̄_b/Q_b)` bytes;
-//! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·Σ L̄_j` over the others, so it grows with the number of
-//!   flows, which is the price of O(1);
-//! - latency of flow k at rate `R`: `((F − Q)(1 + L̄/Q) + Σ L̄_j)/R`.
+//! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·(Σ L̄_j + L)` over the others, so it grows with the number
+//!   of flows, which is the price of O(1);
+//! - latency of flow k at rate `R`: `((F − Q)(1 + L̄/Q) + Σ L̄_j + L)/R`.
+//!
+//! The last `L` is for a packet that is on the wire when the flow becomes backlogged; service charged
+//! at the dequeue needs none. [`Drr::guarantee`] gives the bounds of a flow in bytes.
 //!
 //! They follow from the accounting of visits: in `n` turns of k everybody else has at most `n + 1`, and
 //! what a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most `L̄`.

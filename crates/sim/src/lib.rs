@@ -24,6 +24,7 @@
 //! Beside them, what judges the disciplines:
 //!
 //! - [`reference`](mod@reference): each discipline's naive twin, written from its definition
+//! - [`guarantee`]: histories made to exceed the proven bounds, and meters that tell
 //! - [`history`]: one language of operations, and a match of two sides that must agree
 
 pub mod app;
@@ -31,6 +32,7 @@ pub mod capture;
 pub mod discipline;
 pub mod event;
 pub mod figure;
+pub mod guarantee;
 pub mod history;
 pub mod host;
 pub mod link;

@@ -1,0 +1,391 @@
+//! Are the proven bounds ever exceeded? A link of constant rate, flows with known shares, and a history
+//! of arrivals made to hurt.
+//!
+//! A [`Trial`] is played on an order of flows through its public interface only: a byte a unit of time,
+//! packets back to back while anything is queued, arrivals at any byte of a packet on the wire. The
+//! meters of `sched-core` measure B-WFI, T-WFI and the relative fairness of every pair; an [`Outcome`]
+//! says how near each came to its bound. [`Trials`] draws trials at random, [`climb`] changes one step
+//! by step to come nearer. All arithmetic is exact but the last division.
+//!
+//! `docs/guarantees.md` has the bounds, their conventions, and what was reached.
+
+mod draw;
+mod search;
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use freeboard::sched_core::{
+    Arrival, Backlog, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, Guarantee, Imbalance,
+    PairMeter, Qfq, QfqConfig, QfqFlow, WfiFlow, WfiMeter,
+};
+
+pub use draw::{Trials, counterexample};
+pub use search::{Climb, climb};
+
+/// Packets of one flow that come at one instant; every other one is `first` long, the rest `second`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Burst {
+    /// The instant, in bytes of link time.
+    pub at: u64,
+    /// How many packets.
+    pub packets: u32,
+    /// The length of the first, third, fifth …, in bytes.
+    pub first: u32,
+    /// The length of the others, in bytes.
+    pub second: u32,
+}
+
+/// A flow and everything that it will send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowPlan {
+    /// Its weight; DRR makes a quantum of it.
+    pub weight: u32,
+    /// Its longest packet, in bytes; longer ones are cut to it.
+    pub max_len: u32,
+    /// What it sends.
+    pub bursts: Vec<Burst>,
+}
+
+/// Flows and what they send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trial {
+    /// The longest packet of the scheduler, in bytes.
+    pub max_len: u32,
+    /// The flows.
+    pub flows: Vec<FlowPlan>,
+}
+
+impl Trial {
+    /// How many packets are sent.
+    #[must_use]
+    pub fn packets(&self) -> u64 {
+        let bursts = self.flows.iter().flat_map(|flow| &flow.bursts);
+        bursts.map(|burst| u64::from(burst.packets)).sum()
+    }
+
+    /// Every arrival: instant, flow, length. In the order of the instants, then of the flows.
+    fn arrivals(&self) -> Vec<(u64, FlowId, u32)> {
+        let mut all = Vec::new();
+        for (number, flow) in (0..).zip(&self.flows) {
+            for burst in &flow.bursts {
+                let lengths = [burst.first, burst.second].map(|len| len.clamp(1, flow.max_len));
+                let lengths = lengths.into_iter().cycle().take(burst.packets as usize);
+                all.extend(lengths.map(|len| (burst.at, FlowId(number), len)));
+            }
+        }
+        all.sort_by_key(|arrival| arrival.0);
+        all
+    }
+
+    /// Whether all packets of `flow` are as long as its longest.
+    fn has_one_length(&self, flow: usize) -> bool {
+        let flow = &self.flows[flow];
+        let longest = |burst: &Burst| {
+            burst.first >= flow.max_len && (burst.second >= flow.max_len || burst.packets < 2)
+        };
+        flow.bursts.iter().all(longest)
+    }
+}
+
+impl fmt::Display for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "longest packet {}", self.max_len)?;
+        for (number, flow) in self.flows.iter().enumerate() {
+            write!(f, "flow {number}: weight {}, longest {};", flow.weight, flow.max_len)?;
+            for Burst { at, packets, first, second } in &flow.bursts {
+                write!(f, " at {at}: {packets} of {first}/{second};")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// An order of flows that promises something.
+pub trait Promising: FlowScheduler + Sized {
+    /// The order with all flows of `trial` added.
+    fn of(trial: &Trial) -> Self;
+
+    /// What it promises to `flow`.
+    fn promise(&self, flow: FlowId) -> Guarantee;
+
+    /// What has to hold of its inner state beside its books.
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    fn check_inside(&self) -> Result<(), Imbalance> {
+        Ok(())
+    }
+}
+
+impl Promising for Qfq<Vec<QfqFlow>> {
+    fn of(trial: &Trial) -> Self {
+        let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; trial.flows.len()], trial.max_len)
+            .expect("trials have packets of 1 to 65,535 bytes");
+        for (number, &FlowPlan { weight, max_len, .. }) in (0..).zip(&trial.flows) {
+            qfq.configure(FlowId(number), QfqConfig { weight, max_len }, None)
+                .expect("trials have up to 256 flows of weights up to 65,536");
+        }
+        qfq
+    }
+
+    fn promise(&self, flow: FlowId) -> Guarantee {
+        self.guarantee(flow).expect("all flows are added")
+    }
+
+    /// Theorem 2; the rest is in the books.
+    fn check_inside(&self) -> Result<(), Imbalance> {
+        self.check_lag()
+    }
+}
+
+/// The quantum is the longest packet and a byte for each unit of weight above the first.
+impl Promising for Drr<Vec<DrrFlow>> {
+    fn of(trial: &Trial) -> Self {
+        let mut drr = Drr::new(vec![DrrFlow::EMPTY; trial.flows.len()], trial.max_len)
+            .expect("trials have packets of 1 to 65,535 bytes");
+        for (number, flow) in (0..).zip(&trial.flows) {
+            drr.configure(FlowId(number), trial.max_len + flow.weight - 1, None)
+                .expect("a quantum is at least the longest packet");
+        }
+        drr
+    }
+
+    fn promise(&self, flow: FlowId) -> Guarantee {
+        self.guarantee(flow).expect("all flows are added")
+    }
+}
+
+/// The bounds that are measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// B-WFI, at any instant.
+    AnyInstant,
+    /// B-WFI, where packets of the flow end.
+    Completion,
+    /// T-WFI.
+    Delay,
+    /// Relative fairness of two flows.
+    Fairness,
+}
+
+impl Bound {
+    /// All of them, as numbered by `as usize`.
+    pub const ALL: [Self; 4] = [Self::AnyInstant, Self::Completion, Self::Delay, Self::Fairness];
+
+    /// One or two words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AnyInstant => "B-WFI",
+            Self::Completion => "B-WFI at completion",
+            Self::Delay => "T-WFI",
+            Self::Fairness => "fairness",
+        }
+    }
+}
+
+/// The largest measured/bound and what it is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Worst {
+    /// Of a flow, or of two.
+    pub flows: [u32; 2],
+    /// In bytes, rounded up.
+    pub measured: u64,
+    /// In bytes, rounded up.
+    pub bound: u64,
+}
+
+impl Worst {
+    /// Measured over bound; 0 if nothing was measured.
+    #[must_use]
+    pub fn ratio(&self) -> f64 {
+        if self.measured == 0 { 0.0 } else { self.measured as f64 / self.bound as f64 }
+    }
+
+    fn take(&mut self, other: Self) {
+        if other.ratio() > self.ratio() {
+            *self = other;
+        }
+    }
+}
+
+/// How near a trial came to the bounds.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// For each [`Bound`] the worst flow.
+    pub worst: [Worst; 4],
+    /// B-WFI at any instant against `3φσ + 2φL`, which is quoted for QFQ and is not a bound.
+    pub quoted: Worst,
+    /// B-WFI at completion against the same, for flows of one packet length, where it is a bound.
+    pub quoted_one_length: Worst,
+    /// Packets sent.
+    pub packets: u64,
+}
+
+impl Outcome {
+    /// Keeps of each the worse.
+    pub fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.worst.iter_mut().zip(other.worst) {
+            mine.take(theirs);
+        }
+        self.quoted.take(other.quoted);
+        self.quoted_one_length.take(other.quoted_one_length);
+        self.packets += other.packets;
+    }
+
+    /// The worst of `bound`.
+    #[must_use]
+    pub const fn of(&self, bound: Bound) -> Worst {
+        self.worst[bound as usize]
+    }
+}
+
+/// How much is checked beside the bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Nothing: for the search.
+    Bounds,
+    /// The books and the inner state of the order, after every packet.
+    Packets,
+    /// The same after every arrival as well.
+    Steps,
+}
+
+/// Sends all that `trial` has through the order `O`.
+///
+/// # Errors
+/// The first [`Imbalance`] of the order's own invariants. Bounds that are exceeded are no error here:
+/// [`Worst::ratio`] says so.
+pub fn play<O: Promising>(trial: &Trial, depth: Depth) -> Result<Outcome, Imbalance> {
+    let mut link = Link::<O>::new(trial);
+    let arrivals = trial.arrivals();
+    let mut arrivals = arrivals.iter().peekable();
+    let mut now = 0;
+    loop {
+        let Some(flow) = link.order.select() else {
+            let Some(next) = arrivals.peek() else { break };
+            now = now.max(next.0);
+            link.meter.transmitted(u32::MAX);
+            // What comes at the same instant is there before the link takes a packet.
+            while let Some(&(_, flow, len)) = arrivals.next_if(|arrival| arrival.0 <= now) {
+                link.arrive(flow, len);
+                link.check(depth == Depth::Steps)?;
+            }
+            continue;
+        };
+        let len = link.dequeue(flow);
+        link.check(depth != Depth::Bounds)?;
+        let end = now + u64::from(len);
+        while let Some(&(at, flow, len)) = arrivals.next_if(|arrival| arrival.0 <= end) {
+            let gone = at.saturating_sub(now);
+            link.meter.transmitted(u32::try_from(gone).unwrap_or(u32::MAX));
+            link.arrive(flow, len);
+            link.check(depth == Depth::Steps)?;
+        }
+        now = end;
+    }
+    Ok(link.outcome(trial))
+}
+
+/// An order, queues and meters.
+struct Link<O> {
+    order: O,
+    queues: Vec<VecDeque<(Arrival, u32)>>,
+    meter: WfiMeter<Vec<WfiFlow>>,
+    pairs: Vec<([u32; 2], PairMeter)>,
+    packets: u64,
+}
+
+impl<O: Promising> Link<O> {
+    fn new(trial: &Trial) -> Self {
+        let (order, count) = (O::of(trial), trial.flows.len());
+        let mut meter = WfiMeter::new(vec![WfiFlow::EMPTY; count]);
+        let flows = || (0..count as u32).map(|flow| (flow, order.promise(FlowId(flow)).share));
+        let mut pairs = Vec::new();
+        for (a, share_a) in flows() {
+            meter.add(FlowId(a), share_a).expect("there is room for all");
+            for (b, share_b) in flows().take(a as usize) {
+                let pair = PairMeter::new((FlowId(a), share_a), (FlowId(b), share_b));
+                pairs.push(([a, b], pair));
+            }
+        }
+        Self { order, queues: vec![VecDeque::new(); count], meter, pairs, packets: 0 }
+    }
+
+    fn arrive(&mut self, flow: FlowId, len: u32) {
+        let arrival = self.meter.arrived(flow, len);
+        let queue = &mut self.queues[flow.index()];
+        queue.push_back((arrival, len));
+        if queue.len() > 1 {
+            return self.order.grew(flow, len);
+        }
+        self.order.backlogged(flow, len);
+        for (_, pair) in &mut self.pairs {
+            pair.backlogged(flow);
+        }
+    }
+
+    fn dequeue(&mut self, flow: FlowId) -> u32 {
+        let queue = &mut self.queues[flow.index()];
+        let (arrival, len) = queue.pop_front().expect("a selected flow holds packets");
+        let next = queue.front().map(|packet| packet.1);
+        self.order.served(flow, len, next);
+        self.meter.dequeued(arrival, len);
+        for (_, pair) in &mut self.pairs {
+            pair.dequeued(flow, len);
+            if next.is_none() {
+                pair.emptied(flow);
+            }
+        }
+        self.packets += 1;
+        len
+    }
+
+    fn check(&self, wanted: bool) -> Result<(), Imbalance> {
+        if !wanted {
+            return Ok(());
+        }
+        self.order.recount(&|flow| {
+            let queue = &self.queues[flow.index()];
+            let bytes = queue.iter().map(|packet| packet.1).sum();
+            let backlog = Backlog { packets: queue.len() as u32, bytes };
+            FlowState { backlog, head_len: queue.front().map(|packet| packet.1) }
+        })?;
+        self.order.check_inside()
+    }
+
+    fn outcome(&self, trial: &Trial) -> Outcome {
+        let mut outcome = Outcome { packets: self.packets, ..Outcome::default() };
+        let promises: Vec<_> =
+            (0..trial.flows.len()).map(|flow| self.order.promise(FlowId(flow as u32))).collect();
+        for (number, (promise, flow)) in (0..).zip(promises.iter().zip(&trial.flows)) {
+            let Some(report) = self.meter.report(FlowId(number)) else { continue };
+            for (worst, compared) in outcome.worst.iter_mut().zip(report.against(promise)) {
+                let flows = [number; 2];
+                worst.take(Worst { flows, measured: compared.measured, bound: compared.bound });
+            }
+            let quoted = quoted(promise, flow.max_len, trial.max_len);
+            let against_quoted = |measured| Worst { flows: [number; 2], measured, bound: quoted };
+            outcome.quoted.take(against_quoted(report.b_wfi));
+            if trial.has_one_length(number as usize) {
+                outcome.quoted_one_length.take(against_quoted(report.b_wfi_at_completion));
+            }
+        }
+        for (flows, pair) in &self.pairs {
+            let bound = flows.iter().map(|&flow| promises[flow as usize].fairness).sum();
+            let worst = Worst { flows: *flows, measured: pair.measured(), bound };
+            outcome.worst[Bound::Fairness as usize].take(worst);
+        }
+        outcome
+    }
+}
+
+/// `3φσ + 2φL` in bytes, from `ω = 3σ + L + (1 − φ)·L_k/φ`, all in bytes of the link.
+fn quoted(promise: &Guarantee, max_len: u32, longest: u32) -> u64 {
+    let (n, d) = (promise.share.numerator(), promise.share.denominator());
+    let scaled = u128::from(n) * u128::from(promise.fairness + u64::from(longest));
+    let own = u128::from(d - n) * u128::from(max_len);
+    u64::try_from(scaled.saturating_sub(own).div_ceil(u128::from(d))).unwrap_or(u64::MAX)
+}

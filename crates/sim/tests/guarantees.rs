@@ -1,0 +1,78 @@
+//! The proven bounds, against random and adversarial arrivals.
+//!
+//! 10,000 trials for each order; `FREEBOARD_TRIALS` sets another number.
+
+use freeboard::sched_core::{Drr, DrrFlow, Qfq, QfqFlow};
+use sim::guarantee::{
+    Bound, Burst, Depth, FlowPlan, Outcome, Promising, Trial, Trials, counterexample, play,
+};
+
+const TRIALS: u64 = 10_000;
+
+/// Plays random trials and returns the worst of each bound, none of which is exceeded.
+fn never_exceeded<O: Promising>(seed: u64) -> Outcome {
+    let count = std::env::var("FREEBOARD_TRIALS")
+        .map_or(TRIALS, |count| count.parse().expect("FREEBOARD_TRIALS is a number"));
+    let mut worst = Outcome::default();
+    for (number, trial) in (0..count).zip(Trials::new(seed)) {
+        // Checks after each arrival cost as much as all the rest.
+        let depth = if number % 16 == 0 { Depth::Steps } else { Depth::Packets };
+        let outcome = match play::<O>(&trial, depth) {
+            Ok(outcome) => outcome,
+            Err(imbalance) => panic!("trial {number}: {imbalance}\n{trial}"),
+        };
+        for bound in Bound::ALL {
+            let found = outcome.of(bound);
+            let name = bound.name();
+            assert!(found.ratio() <= 1.0, "trial {number}: {name} {found:?}\n{trial}");
+        }
+        worst.merge(&outcome);
+    }
+    for bound in Bound::ALL {
+        let found = worst.of(bound);
+        println!("{}: {:.4} {found:?}", bound.name(), found.ratio());
+    }
+    println!("{count} trials, {} packets", worst.packets);
+    worst
+}
+
+#[test]
+fn qfq_keeps_its_bounds() {
+    let worst = never_exceeded::<Qfq<Vec<QfqFlow>>>(1);
+    let one = worst.quoted_one_length;
+    println!("3φσ + 2φL: {:.4} {:?}", worst.quoted.ratio(), worst.quoted);
+    println!("3φσ + 2φL, one length, at completion: {:.4} {one:?}", one.ratio());
+    assert!(worst.quoted.ratio() > 1.2, "trials hurt: {:?}", worst.quoted);
+    assert!(one.ratio() <= 1.0, "flows of one packet length keep the quoted bound: {one:?}");
+}
+
+#[test]
+fn drr_keeps_its_bounds() {
+    never_exceeded::<Drr<Vec<DrrFlow>>>(2);
+}
+
+/// `3φσ + 2φL` is quoted for QFQ and does not hold where packet lengths vary; the bound that is proven
+/// does, and is reached to within 0.1 %.
+#[test]
+fn the_bound_quoted_for_qfq_is_exceeded_by_a_third() {
+    let trial = counterexample(4_096, 1_024, 8_191, 1_024);
+    let outcome = play::<Qfq<Vec<QfqFlow>>>(&trial, Depth::Steps).unwrap();
+    let (quoted, proven) = (outcome.quoted, outcome.of(Bound::AnyInstant));
+    assert_eq!((quoted.flows[0], quoted.measured, quoted.bound), (0, 4_095, 3_076));
+    assert_eq!((proven.flows[0], proven.measured, proven.bound), (0, 4_095, 4_098));
+}
+
+/// Goal: the bound of DRR has to count the packet on the wire. Method: flow 1 empties with a packet,
+/// comes back, has a whole turn and its overdraft, all before the first turn of flow 0: 94 bytes of
+/// the packet on the wire and two packets of 255. 486.3 bytes, where the bound without the one on the
+/// wire is 460.2.
+#[test]
+fn drr_falls_behind_by_the_packet_on_the_wire_as_well() {
+    let burst = |at, packets, len| Burst { at, packets, first: len, second: len };
+    let flow = |weight, max_len, bursts| FlowPlan { weight, max_len, bursts };
+    let others = vec![burst(443, 1, 255), burst(448, 3, 255)];
+    let flows = vec![flow(803, 63, vec![burst(604, 27, 63)]), flow(2, 255, others)];
+    let outcome = play::<Drr<Vec<DrrFlow>>>(&Trial { max_len: 255, flows }, Depth::Steps).unwrap();
+    let worst = outcome.of(Bound::AnyInstant);
+    assert_eq!((worst.flows[0], worst.measured, worst.bound), (0, 487, 666));
+}
