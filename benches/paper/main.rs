@@ -30,6 +30,11 @@ use subjects::{Calls, Name};
 use table::{FLOWS, Row, measure, quick, started};
 use traffic::{Load, Pool, Sizes, Traffic, Weights};
 
+const LOADS: [Load; 3] = [Load::Small, Load::Large, Load::Full];
+const SIZES: [Sizes; 2] = [Sizes::Equal, Sizes::Imix];
+const WEIGHTS: [Weights; 2] = [Weights::Equal, Weights::Mixed];
+const POOLS: [Pool; 2] = [Pool::Sequential, Pool::Shuffled];
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -116,10 +121,10 @@ impl Options {
             let (key, value) = word.split_once('=').ok_or_else(|| format!("'{word}': {USAGE}"))?;
             match key {
                 "flows" => flows = list(value, &FLOWS).or_else(|_| numbers(value))?,
-                "loads" => loads = list(value, Load::ALL)?,
-                "sizes" => sizes = list(value, Sizes::ALL)?,
-                "weights" => weights = list(value, Weights::ALL)?,
-                "pools" => pools = list(value, Pool::ALL)?,
+                "loads" => loads = list(value, &LOADS)?,
+                "sizes" => sizes = list(value, &SIZES)?,
+                "weights" => weights = list(value, &WEIGHTS)?,
+                "pools" => pools = list(value, &POOLS)?,
                 "calls" => calls = list(value, Calls::ALL)?,
                 "passes" => passes = number(value, 100)?,
                 "svg" => svg = Some(value.to_owned()),
@@ -185,9 +190,9 @@ fn count(what: &[&str]) -> Result<(), String> {
     };
     let traffic = Traffic {
         flows: number(flows, MAX_FLOWS)?,
-        load: one(load, Load::ALL)?,
-        sizes: one(sizes, Sizes::ALL)?,
-        weights: one(weights, Weights::ALL)?,
+        load: one(load, &LOADS)?,
+        sizes: one(sizes, &SIZES)?,
+        weights: one(weights, &WEIGHTS)?,
         pool: Pool::Sequential,
     };
     let name = one(name, Name::ALL)?;

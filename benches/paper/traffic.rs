@@ -16,10 +16,6 @@ pub(super) enum Load {
     Full,
 }
 
-impl Load {
-    pub(super) const ALL: &[Self] = &[Self::Small, Self::Large, Self::Full];
-}
-
 impl fmt::Display for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -37,10 +33,6 @@ pub(super) enum Sizes {
     Equal,
     /// 64, 576 and 1,500 bytes in the ratio 7:4:1, drawn for each packet whatever its flow.
     Imix,
-}
-
-impl Sizes {
-    pub(super) const ALL: &[Self] = &[Self::Equal, Self::Imix];
 }
 
 impl fmt::Display for Sizes {
@@ -61,10 +53,6 @@ pub(super) enum Weights {
     Mixed,
 }
 
-impl Weights {
-    pub(super) const ALL: &[Self] = &[Self::Equal, Self::Mixed];
-}
-
 impl fmt::Display for Weights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
@@ -79,10 +67,6 @@ impl fmt::Display for Weights {
 pub(super) enum Pool {
     Sequential,
     Shuffled,
-}
-
-impl Pool {
-    pub(super) const ALL: &[Self] = &[Self::Sequential, Self::Shuffled];
 }
 
 impl fmt::Display for Pool {
