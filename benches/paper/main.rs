@@ -95,10 +95,12 @@ fn chart(rows: &[Row]) -> String {
         let points = line.iter().map(|row| (f64::from(row.traffic.flows), row.gross(name)));
         chart = chart.series(&name.to_string(), Mark::Line, points);
     }
-    let theirs = line.iter().filter_map(|row| {
-        Some((f64::from(row.traffic.flows), peer::gross(&row.traffic, Name::Qfq)?))
-    });
-    chart = chart.series("QFQ, dummynet", Mark::Dots, theirs);
+    for name in [Name::Qfq, Name::Wf2q] {
+        let theirs = line.iter().filter_map(|row| {
+            Some((f64::from(row.traffic.flows), peer::gross(&row.traffic, name)?))
+        });
+        chart = chart.series(&format!("{name}, dummynet"), Mark::Dots, theirs);
+    }
     chart.to_svg()
 }
 

@@ -35,6 +35,7 @@ pub(crate) fn gross(traffic: &Traffic, name: Name) -> Option<f64> {
         Name::Fifo => 1,
         Name::Drr => 2,
         Name::Qfq => 3,
+        Name::Wf2q => 4,
     };
     MEASURED.iter().find(same).map(|row| row.3[place])
 }

@@ -32,10 +32,21 @@ pub(crate) fn check(rows: &[Row]) -> Vec<Sentence> {
             .filter(|row| row.calls == calls && row.traffic.load == Load::Full)
             .filter(|row| row.traffic.pool == Pool::Sequential)
             .collect();
-        [flat(&rows), ratio(&rows), below(&rows), peer_512(&rows), peer_scattered(&rows)]
-            .into_iter()
-            .flatten()
-            .map(move |(text, holds, figures)| Sentence { calls, text, holds, figures })
+        let verdicts = [
+            flat(&rows),
+            logarithmic(&rows),
+            ratio(&rows),
+            not_dearer(&rows),
+            below(&rows),
+            peer_512(&rows),
+            peer_scattered(&rows),
+        ];
+        verdicts.into_iter().flatten().map(move |(text, holds, figures)| Sentence {
+            calls,
+            text,
+            holds,
+            figures,
+        })
     })
     .collect()
 }
@@ -54,14 +65,14 @@ fn line<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
 const CACHED: u32 = 4_096;
 
 /// One flow is another matter: its group changes with every packet.
-fn several(rows: &[&Row]) -> Vec<(f64, f64)> {
+fn several(rows: &[&Row], name: Name) -> Vec<(f64, f64)> {
     let within = |row: &&&Row| (2..=CACHED).contains(&row.traffic.flows);
-    let point = |row: &&Row| (f64::from(row.traffic.flows).log10(), row.net(Name::Qfq));
+    let point = |row: &&Row| (f64::from(row.traffic.flows).log10(), row.net(name));
     rows.iter().filter(within).map(point).collect()
 }
 
 fn flat(rows: &[&Row]) -> Verdict {
-    let points = several(&line(rows));
+    let points = several(&line(rows), Name::Qfq);
     let fit = Fit::of(&points)?;
     let percent = 100.0 * fit.slope / fit.mean;
     let figures = format!("{percent:+.1} % of {:.1} ns a decade, 8 to 4,096 flows", fit.mean);
@@ -70,6 +81,24 @@ fn flat(rows: &[&Row]) -> Verdict {
         percent <= 10.0,
         figures,
     ))
+}
+
+fn logarithmic(rows: &[&Row]) -> Verdict {
+    let fit = Fit::of(&several(&line(rows), Name::Wf2q))?;
+    let figures = format!(
+        "R2 {:.3}, {:+.1} ns each time the flows double, 8 to 4,096 flows",
+        fit.determination,
+        fit.slope * 2_f64.log10()
+    );
+    let holds = fit.slope > 0.0 && fit.determination >= 0.9;
+    Some(("net WF2Q+ grows with the logarithm of the flows, R2 at least 0.9", holds, figures))
+}
+
+fn not_dearer(rows: &[&Row]) -> Verdict {
+    let many = rows.iter().filter(|row| row.traffic.flows >= 1_000);
+    let ratio = Range::of(many.map(|row| row.gross(Name::Wf2q) / row.gross(Name::Qfq)))?;
+    let text = "QFQ costs no more than WF2Q+ from 1,000 flows on, in all workloads";
+    Some((text, ratio.low >= 1.0, format!("WF2Q+ takes {ratio:.2} times as long")))
 }
 
 fn ratio(rows: &[&Row]) -> Verdict {
@@ -111,6 +140,8 @@ fn peer_scattered(rows: &[&Row]) -> Verdict {
 struct Fit {
     slope: f64,
     mean: f64,
+    /// R²: the part of the variance that the line explains.
+    determination: f64,
 }
 
 impl Fit {
@@ -123,12 +154,13 @@ impl Fit {
         let (x, y) =
             points.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
         let (x, y) = (x / count, y / count);
-        let (mut xx, mut xy) = (0.0, 0.0);
+        let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
         for point in points {
             xx += (point.0 - x) * (point.0 - x);
             xy += (point.0 - x) * (point.1 - y);
+            yy += (point.1 - y) * (point.1 - y);
         }
-        Some(Self { slope: xy / xx, mean: y })
+        Some(Self { slope: xy / xx, mean: y, determination: xy * xy / (xx * yy) })
     }
 }
 

@@ -5,7 +5,7 @@ use core::hint::black_box;
 
 use freeboard::sched_core::{
     Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, Nanos, Packet, Qfq, QfqConfig,
-    QfqFlow, Queue, Scheduler, Slot,
+    QfqFlow, Queue, Scheduler, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::controller::{Controller, Header, NONE, Passed, Subject};
@@ -19,11 +19,12 @@ pub(crate) enum Name {
     Fifo,
     Drr,
     Qfq,
+    Wf2q,
 }
 
 impl Name {
-    pub(crate) const ALL: &[Self] = &[Self::None, Self::Fifo, Self::Drr, Self::Qfq];
-    pub(crate) const SCHEDULERS: [Self; 3] = [Self::Fifo, Self::Drr, Self::Qfq];
+    pub(crate) const ALL: &[Self] = &[Self::None, Self::Fifo, Self::Drr, Self::Qfq, Self::Wf2q];
+    pub(crate) const SCHEDULERS: [Self; 4] = [Self::Fifo, Self::Drr, Self::Qfq, Self::Wf2q];
 }
 
 impl fmt::Display for Name {
@@ -33,6 +34,7 @@ impl fmt::Display for Name {
             Self::Fifo => "FIFO",
             Self::Drr => "DRR",
             Self::Qfq => "QFQ",
+            Self::Wf2q => "WF2Q+",
         })
     }
 }
@@ -91,6 +93,12 @@ pub(crate) fn run(name: Name, calls: Calls, traffic: &Traffic) -> Run {
             let mut qfq = Qfq::new(table(flows, QfqFlow::EMPTY), MTU).expect("an MTU");
             configure(&mut qfq, traffic, |weight| QfqConfig { weight, max_len: MTU });
             let queues = FlowQueues::new(qfq, queues(), slots(), Limits::NONE);
+            called(Queues { queues, now: black_box(INSTANT) }, calls, traffic)
+        }
+        Name::Wf2q => {
+            let mut wf2q = Wf2q::new(table(flows, Wf2qFlow::EMPTY), MTU).expect("an MTU");
+            configure(&mut wf2q, traffic, |weight| Wf2qConfig { weight, max_len: MTU });
+            let queues = FlowQueues::new(wf2q, queues(), slots(), Limits::NONE);
             called(Queues { queues, now: black_box(INSTANT) }, calls, traffic)
         }
     }

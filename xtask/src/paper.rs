@@ -10,7 +10,7 @@ const FLOWS: &str = "512";
 /// How many cycles make about 50,000 pairs with 512 flows.
 const LOADS: [(&str, u32); 3] = [("SMALL", 20), ("LARGE", 4), ("FULL", 7)];
 
-const SCHEDULERS: [&str; 3] = ["FIFO", "DRR", "QFQ"];
+const SCHEDULERS: [&str; 4] = ["FIFO", "DRR", "QFQ", "WF2Q+"];
 
 /// dummynet's QFQ, gcc 12.2 `-O3`, net of NONE: the better of the one as shipped and the one that finds
 /// the last bit set by an instruction. SMALL, LARGE, FULL.
