@@ -10,31 +10,57 @@
 //! longest packet, in a group into slots by their rounded start, and the groups into four sets of one
 //! word each. What is next is then found, and what changes is moved, with single-word operations.
 //!
-//! Cost per call: O(1), no loop, no division; a division where a flow is configured or removed.
-//! Memory: 24 bytes a flow and 8.9 KB. Whoever keeps the contract of [`FlowScheduler`] keeps the
-//! invariants that [`FlowScheduler::recount`] checks; whoever does not loses only the guarantees.
+//! Cost per call: O(1), no loop over flows or groups, no division: at most 8 flows, slots and groups are
+//! looked at for an enqueue and 20 for a dequeue. Configuring a flow divides. Memory: 32 bytes a flow and
+//! 9.2 KB. Whoever keeps the contract of [`FlowScheduler`]
+//! keeps the invariants that [`FlowScheduler::recount`] checks; whoever does not loses only the
+//! guarantees.
+//!
+//! # Whose weights count
+//! `V` runs at the rate of the link over the sum of the weights that *count* (QFQ §IV-B). A flow counts
+//! from when it becomes backlogged. One that has become idle *lingers*: it counts until `V` has reached
+//! its `F`, and a little longer, because only [`LET_GO`] of those that linger are looked at in a call.
+//! Were its weight to leave at once, `V` would outrun the others, and whoever comes and goes would take
+//! more than its share from those who stay; were it never to leave, `V` would crawl behind a backlog of
+//! few flows among many, and late starters would be ahead of it.
+//!
+//! `V` never runs faster than if the heaviest flow of all were alone, to a power of two. So one packet
+//! takes it no further from any flow than `L/φ` of that flow would, and a flow that is shifted back with
+//! `V` (eq. 17) can claim no more than that.
 //!
 //! # The exact order
 //! Virtual times are integers modulo 2^64, compared by signed difference. `L` is the scheduler's
 //! longest packet.
-//! * `inverse = ⌊2^30 / weight⌋` for a flow; `inverse_sum = ⌊2^60 / Σ⌈2^60 / inverse⌉⌋` over all flows
-//!   added, idle ones too.
+//! * `inverse = ⌊2^30 / weight⌋` for a flow; `inverse_sum = ⌊2^60 / Σ⌈2^60 / inverse⌉⌋` over the flows
+//!   that count, but at most the larger one of two: the same over all flows added, and the largest power
+//!   of two that no `inverse` of a flow added is below.
 //! * `σ_i = 2^(15+i)`; the group of a flow is the smallest `i` in `0..=31` with
 //!   `max(max_len, ⌈L/28⌉) · inverse ≤ σ_i`. `⌊x⌋_i` is `x` rounded down to a multiple of `σ_i`.
-//! * A flow becomes backlogged: its stored `F` is *fresh* if `F > V` and `⌊F⌋_i ≤ ⌊V⌋_i + σ_i`, and
-//!   then `S = F`; else `S = V`. If `b` is the lowest group above `i` in `ER` and
-//!   `F_b < ⌊S⌋_i + 2σ_i`: a fresh `S` becomes `F_b` if `⌊S⌋_i > F_b` (which takes a re-configuration),
-//!   another becomes `min(S, F_b)`. If its group is backlogged and `⌊S⌋_i > S_i + 30σ_i`, which takes a
-//!   re-configuration too, `S = S_i + 30σ_i`. If nothing was backlogged, `V = max(V, ⌊S⌋_i)`. A flow
-//!   just added has `F = V`.
+//! * A flow becomes backlogged and counts: if it lingered, its stored `F` is *fresh* if `F > V` and
+//!   `⌊F⌋_i ≤ ⌊V⌋_i + σ_i`, and then `S = F`; else `S = V`. If `b` is the lowest group above `i` in `ER`
+//!   and `F_b < ⌊S⌋_i + 2σ_i`: a fresh `S` becomes `F_b` if `⌊S⌋_i > F_b` (which takes a
+//!   re-configuration), another becomes `min(S, F_b)`. If its group is backlogged and
+//!   `⌊S⌋_i > S_i + 30σ_i`, which takes a re-configuration too, `S = S_i + 30σ_i`.
 //! * A flow is served `len` bytes: `V += len · inverse_sum`;
 //!   `F = S + min(len, max_len) · inverse` (`len` is longer only if `max_len` was lowered under
 //!   queued packets); if it has more, `S = F`. It stays at the head of its slot if `⌊S⌋_i` is
 //!   unchanged, else goes to the tail of its new one.
-//! * A flow that loses its last packet without service stores its `S` as `F`; losing others changes
-//!   nothing. So does a backlogged flow that is re-configured into another group, and then becomes
-//!   backlogged there; within its group it keeps `S` and its place.
-//! * Whenever no backlogged group is eligible, `V = min S_i`.
+//! * A flow that loses its last packet without service, or is removed, stores its `S` as `F`; losing
+//!   others changes nothing.
+//! * After a service, and after a flow has left without one, in this order:
+//!   1. If no backlogged group is eligible, `V = min S_i`; if no flow is backlogged any more,
+//!      `V += 2^48`, past every stored `F`: nothing is owed from one busy period to the next.
+//!   2. A group with lingering flows is *due* if in this call `V` has entered a slot of its width, or if
+//!      it was due before.
+//!   3. Up to [`LET_GO`] times: in the highest due group, if `F ≤ V` for the flow at the head of its list
+//!      of lingering flows, that flow stops counting and leaves the list; else the group is due no more.
+//!      Neither is a group whose list is empty, whatever took the last flow out of it.
+//!   4. The flow served, or the one that has left, if it is idle now: it goes to the tail of the list of
+//!      its group if `F > V`, else it stops counting.
+//! * A flow that is re-configured keeps `S` or `F`. One that lingers goes to the tail of the list of its
+//!   new group if that is another one. One that is backlogged keeps its place if its group stays the
+//!   same; else it leaves without service and becomes backlogged in its new group. A flow added has
+//!   nothing stored.
 //! * Next is the first flow of the front slot of the lowest group of `ER`: of the groups with
 //!   `S_i ≤ V` one with the smallest `F_i`, the lowest of them.
 
@@ -45,22 +71,30 @@ mod recount;
 #[cfg(test)]
 mod tests;
 mod virtual_time;
+mod weights;
 
-use core::num::{NonZeroU32, NonZeroU64};
+use core::num::NonZeroU32;
 
 use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
 use crate::{FlowId, Imbalance};
-use eligibility::Sets;
-use group::{Group, MAX_DISTANCE};
-use virtual_time::{GROUPS, Virtual, Width, group_of, inverse, inverse_sum, share, weight_of};
+use eligibility::{Sets, bit};
+use group::{Group, MAX_DISTANCE, State};
+use virtual_time::{GROUPS, Virtual, Width, entered, group_of, inverse, share, weight_of};
+use weights::Weights;
 
 pub use group::QfqFlow;
+
+/// A flow, slot or group is looked at: tests count them.
+#[cfg(not(test))]
+const fn step() {}
+#[cfg(test)]
+use tests::count_step as step;
 
 /// What can be set for a flow of [`Qfq`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QfqConfig {
-    /// Its share of the link is `weight` over the sum of the weights of all flows added, idle ones
-    /// included; `1..=`[`QfqConfig::MAX_WEIGHT`]. Up to 2^15 it is exact; above it is rounded up to
+    /// Its share of the link is `weight` over the sum of the weights of the flows that are backlogged
+    /// or were a moment ago; `1..=`[`QfqConfig::MAX_WEIGHT`]. Up to 2^15 it is exact; above it is rounded up to
     /// `⌊2^30 / ⌊2^30 / weight⌋⌋`, at most 2^-14 more, which is what is read back.
     pub weight: u32,
     /// The longest packet it accepts, in bytes, `1..=` the scheduler's. Delay and burstiness of the
@@ -97,23 +131,34 @@ pub struct Qfq<N> {
     core: Core,
 }
 
+/// How many lingering flows one service or departure looks at, at most. A service makes one flow linger
+/// at most; that one is looked at in vain twice at most, as `V` enters the two slots before its `F`.
+pub(crate) const LET_GO: u32 = 4;
+
+/// What `V` steps on by when the last flow has become idle: no stored `F` is as far ahead. A flow is
+/// served with `S < ⌊V⌋ + σ` and leaves otherwise with `S < ⌊V⌋ + 2σ` (Theorem 1), so its `F` is less
+/// than `V + 2σ ≤ V + 2^47`.
+const IDLE_STEP: u64 = 1 << 48;
+
 /// Everything but the table of flows, so that it is compiled once for all kinds of tables.
 #[derive(Clone, Debug)]
 struct Core {
     /// `V`.
     now: Virtual,
     sets: Sets,
-    /// What a byte served adds to `V`; 0 while there are no flows.
-    inverse_sum: u32,
-    /// Of all flows added.
-    weight_sum: u32,
-    /// The same with 30 fraction bits and rounded up, which is what `V` runs by.
-    share_sum: u64,
+    weights: Weights,
+    /// The groups in which idle flows linger.
+    lingering: u32,
+    /// Of these, the ones of which `V` has entered a slot since they were looked at.
+    due: u32,
     /// `L`.
     max_len: u32,
     groups: [Group; GROUPS],
     #[cfg(test)]
     faults: tests::Faults,
+    /// How many starts were too far from the front slot.
+    #[cfg(test)]
+    cuts: u64,
 }
 
 impl<N: Table<QfqFlow>> Qfq<N> {
@@ -135,13 +180,15 @@ impl<N: Table<QfqFlow>> Qfq<N> {
         let core = Core {
             now: Virtual(0),
             sets: Sets::default(),
-            inverse_sum: 0,
-            weight_sum: 0,
-            share_sum: 0,
+            weights: Weights::new(),
+            lingering: 0,
+            due: 0,
             max_len,
             groups: [const { Group::EMPTY }; GROUPS],
             #[cfg(test)]
             faults: tests::Faults::default(),
+            #[cfg(test)]
+            cuts: 0,
         };
         Ok(Self { flows, core })
     }
@@ -167,36 +214,31 @@ impl Core {
         max_len.max((self.max_len + 27) / DIVISOR)
     }
 
-    /// Exchanges the inverse of one flow in the sums; `None` is no flow.
-    fn change_sum(&mut self, old: Option<NonZeroU32>, new: Option<NonZeroU32>) {
-        self.weight_sum = self.weight_sum_with(old, new);
-        let (old, new) = (old.map_or(0, share), new.map_or(0, share));
-        self.share_sum = self.share_sum.wrapping_sub(old).wrapping_add(new);
-        self.inverse_sum = NonZeroU64::new(self.share_sum).map_or(0, inverse_sum);
-        #[cfg(test)]
-        if self.faults.sum_of_rounded_weights {
-            self.inverse_sum = NonZeroU32::new(self.weight_sum).map_or(0, |w| inverse(w).get());
-        }
-    }
-
-    fn weight_sum_with(&self, old: Option<NonZeroU32>, new: Option<NonZeroU32>) -> u32 {
-        let (old, new) = (old.map_or(0, weight_of), new.map_or(0, weight_of));
-        self.weight_sum.wrapping_sub(old).wrapping_add(new)
-    }
-
     /// Enqueue to an idle flow (Fig. 3).
     #[inline(never)]
     fn enter(&mut self, flows: &mut [QfqFlow], flow: u32) {
-        let Some(k) = flows.get_mut(flow as usize) else { return };
-        if k.inverse == 0 || k.backlogged {
-            return;
-        }
+        let Some(&k) = flows.get(flow as usize) else { return };
         let i = u32::from(k.group);
+        // The weight of a new flow counts at once (§IV-B); that of one that lingers still does.
+        let finish = match k.state {
+            State::Backlogged => return,
+            State::Idle if k.inverse == 0 => return,
+            State::Idle => {
+                self.weights.count(k.share);
+                None
+            }
+            State::Lingering => {
+                self.unlist(flows, flow, k);
+                #[cfg(test)]
+                self.weights.count(if self.faults.forget_at_once { k.share } else { 0 });
+                Some(k.start)
+            }
+        };
         let width = Width::of_group(i);
-        let start = self.start_of(i, k.start);
+        let start = self.start_of(i, finish);
         let rounded = start.floor(width);
-        let system_idle = self.sets.first_ready().is_none();
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
+        step();
 
         // Fig. 3, line 10: does the state of the group change?
         let mut place = rounded;
@@ -209,6 +251,10 @@ impl Core {
             // Never in a steady set of flows (Theorem 3); Theorem 2 does not survive every change.
             if rounded.is_after(limit) {
                 place = limit;
+                #[cfg(test)]
+                {
+                    self.cuts += 1;
+                }
             }
         } else {
             // Lines 13-17. Earlier than all: the group is ineligible, its start is ⌊V⌋ + σ, and all
@@ -218,27 +264,26 @@ impl Core {
             place = group.start;
             self.sets.remove(i);
         }
-        k.start = if place == rounded { start } else { place };
-        k.backlogged = true;
-        group.append(width, flows, flow, place); // line 18
-
-        // With nothing else backlogged, V jumps to the only start (eq. 7).
-        if system_idle && place.is_after(self.now) {
-            self.now = place;
+        if let Some(k) = flows.get_mut(flow as usize) {
+            k.start = if place == rounded { start } else { place };
+            k.state = State::Backlogged;
         }
+        group.append(width, flows, flow, place); // line 18
         if changes {
             self.sort_in(i);
         }
+        self.assert_order();
     }
 
-    /// `S` of a flow of group `i` that becomes backlogged with the stored finish `finish`.
-    fn start_of(&self, i: u32, finish: Virtual) -> Virtual {
+    /// `S` of a flow of group `i` that becomes backlogged, with its stored finish if it lingered.
+    fn start_of(&self, i: u32, finish: Option<Virtual>) -> Virtual {
         let width = Width::of_group(i);
-        // Eq. 2, S = max(V, F). By Theorem 1 no F is beyond the slot behind V's: one that is was
-        // stored so long ago that virtual time has wrapped around since.
+        // Eq. 2, S = max(V, F). By Theorem 1 no F is beyond the slot behind V's, unless the flow was
+        // re-configured since or virtual time has wrapped around.
         let next_slot = self.now.floor(width).plus(width.span());
-        let fresh = finish.is_after(self.now) && !finish.floor(width).is_after(next_slot);
-        let start = if fresh { finish } else { self.now };
+        let fresh = finish
+            .filter(|finish| finish.is_after(self.now) && !finish.floor(width).is_after(next_slot));
+        let start = fresh.unwrap_or(self.now);
         #[cfg(test)]
         if self.faults.shift_only_idle_groups && self.group_is_backlogged(i) {
             return start;
@@ -246,9 +291,10 @@ impl Core {
         // Eq. 17, for every flow that becomes backlogged: as if it had come when V was F_b.
         let Some(b) = self.sets.first_ready_above(i) else { return start };
         let Some(blocker) = self.groups.get(b as usize % GROUPS) else { return start };
+        step();
         let latest = blocker.finish(Width::of_group(b));
         // F_b < F' = ⌊S⌋ + 2σ need not be asked for: it follows from what is asked.
-        let too_late = if fresh { start.floor(width) } else { start }.is_after(latest);
+        let too_late = fresh.map_or(start, |start| start.floor(width)).is_after(latest);
         if too_late { latest } else { start }
     }
 
@@ -263,6 +309,7 @@ impl Core {
             return;
         }
         let Some(k) = flows.get_mut(flow as usize) else { return };
+        step();
 
         // Lines 10-16: the flow. S = F (eq. 2) goes for an idle flow too: it is its stored F then.
         let charged = len.min(k.max_len.into());
@@ -270,7 +317,6 @@ impl Core {
         let (start, next) = (k.start.floor(width), k.next);
         let mut front_is_empty = false;
         if !(more && start == group.start) {
-            k.backlogged = more;
             front_is_empty = group.pop_first(width, next);
             if more {
                 debug_assert_eq!(start, group.start.plus(width.span()), "Theorem 3, group {i}");
@@ -280,28 +326,122 @@ impl Core {
 
         // Line 19, with the sum of the weights (§IV-B).
         let before = self.now;
-        self.now = before.plus(u64::from(len) * u64::from(self.inverse_sum));
+        self.now = before.plus(u64::from(len) * u64::from(self.weights.per_byte()));
 
         // Lines 21-36: the group.
         if front_is_empty {
             self.regroup(i);
         }
         // Lines 38-45.
-        self.keep_eligible(before);
+        self.keep_eligible(flows, before);
+        if !more {
+            self.retire(flows, flow);
+        }
+        self.assert_order();
     }
 
     /// Takes a backlogged flow out without service; its start is kept as its stored finish.
     fn leave(&mut self, flows: &mut [QfqFlow], flow: u32) {
-        let Some(k) = flows.get_mut(flow as usize) else { return };
-        if !k.backlogged {
+        let Some(&k) = flows.get(flow as usize) else { return };
+        if k.state != State::Backlogged {
             return;
         }
-        k.backlogged = false;
-        let (k, i) = (*k, u32::from(k.group));
+        step();
+        let i = u32::from(k.group);
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
         if group.unlink(Width::of_group(i), flows, flow, k) {
             self.regroup(i);
-            self.keep_eligible(self.now);
+        }
+        self.keep_eligible(flows, self.now);
+        self.retire(flows, flow);
+        self.assert_order();
+    }
+
+    /// `flow`, whose `F` is stored, is backlogged no more: it lingers until `V` has reached that.
+    fn retire(&mut self, flows: &mut [QfqFlow], flow: u32) {
+        let Some(k) = flows.get_mut(flow as usize) else { return };
+        let lingers = k.start.is_after(self.now);
+        #[cfg(test)]
+        self.weights.discount(if lingers && self.faults.forget_at_once { k.share } else { 0 });
+        if !lingers {
+            k.state = State::Idle;
+            self.weights.discount(k.share);
+            return;
+        }
+        k.state = State::Lingering;
+        let i = u32::from(k.group);
+        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
+        group.append_lingering(flows, flow, self.lingering & bit(i) == 0);
+        self.lingering |= bit(i);
+    }
+
+    /// Takes a flow, whose record is `k`, off the list of those that linger.
+    fn unlist(&mut self, flows: &mut [QfqFlow], flow: u32, k: QfqFlow) {
+        let i = u32::from(k.group);
+        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
+        if group.unlink_lingering(flows, flow, k) {
+            self.lingering &= !bit(i);
+            self.due &= !bit(i);
+        }
+    }
+
+    /// The weights of lingering flows whose `F` `V` has reached count no more (§IV-B: lazily). The
+    /// highest groups come first: they are due least often.
+    #[inline(never)]
+    fn let_go(&mut self, flows: &mut [QfqFlow]) {
+        let mut gone = 0_u64;
+        for _ in 0..LET_GO {
+            let Some(i) = self.due.checked_ilog2() else { break };
+            let Some(group) = self.groups.get(i as usize % GROUPS) else { break };
+            let flow = group.lingering.head;
+            let Some(k) = flows.get_mut(flow as usize) else { break };
+            step();
+            if k.start.is_after(self.now) {
+                self.due &= !bit(i);
+                continue;
+            }
+            k.state = State::Idle;
+            gone = gone.wrapping_add(k.share);
+            let k = *k;
+            self.unlist(flows, flow, k);
+        }
+        #[cfg(test)]
+        let gone = if self.faults.forget_at_once { 0 } else { gone };
+        self.weights.discount(gone);
+    }
+
+    /// Gives `flow`, which is not backlogged if `group` is another one, an inverse and a group. One that
+    /// lingers does so in its new group.
+    fn reweigh(&mut self, flows: &mut [QfqFlow], flow: u32, inverse: NonZeroU32, group: u8) {
+        let Some(k) = flows.get_mut(flow as usize) else { return };
+        step();
+        let (old, moves) = (*k, k.state == State::Lingering && k.group != group);
+        self.weights.exchange(
+            NonZeroU32::new(old.inverse),
+            Some(inverse),
+            old.state != State::Idle,
+        );
+        k.inverse = inverse.get();
+        k.share = share(inverse);
+        k.group = group;
+        if !moves {
+            return;
+        }
+        self.unlist(flows, flow, old);
+        let Some(list) = self.groups.get_mut(usize::from(group) % GROUPS) else { return };
+        list.append_lingering(flows, flow, self.lingering & bit(group.into()) == 0);
+        self.lingering |= bit(group.into());
+    }
+
+    /// Forgets `flow`, which is not backlogged.
+    fn forget(&mut self, flows: &mut [QfqFlow], flow: u32) {
+        let Some(&k) = flows.get(flow as usize) else { return };
+        if k.state == State::Lingering {
+            self.unlist(flows, flow, k);
+        }
+        self.weights.exchange(NonZeroU32::new(k.inverse), None, k.state != State::Idle);
+        if let Some(k) = flows.get_mut(flow as usize) {
+            *k = QfqFlow::EMPTY;
         }
     }
 
@@ -311,7 +451,8 @@ impl Core {
     fn regroup(&mut self, i: u32) {
         let width = Width::of_group(i);
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
-        let was_blocking = self.sets.ready & eligibility::bit(i) != 0;
+        step();
+        let was_blocking = self.sets.ready & bit(i) != 0;
         let old_finish = group.finish(width);
         let is_backlogged = group.advance(width);
         self.sets.remove(i);
@@ -329,6 +470,7 @@ impl Core {
     /// Puts group `i`, in no set, where it belongs (`compute_group_state()`, Fig. 5).
     fn sort_in(&mut self, i: u32) {
         let Some(group) = self.groups.get(i as usize % GROUPS) else { return };
+        step();
         let eligible = !group.start.is_after(self.now);
         let finish = group.finish(Width::of_group(i));
         let blocker = self.sets.first_ready_above(i);
@@ -338,21 +480,44 @@ impl Core {
 
     /// `F_i`.
     fn finish(&self, i: u32) -> Virtual {
+        step();
         let group = self.groups.get(i as usize % GROUPS);
         group.map_or(Virtual(0), |group| group.finish(Width::of_group(i)))
     }
 
     /// `V` was `before`. If nothing is eligible it jumps to the smallest `S_i` (eq. 7); then the groups
-    /// whose slots it has entered are eligible (Fig. 4, lines 38-45).
-    fn keep_eligible(&mut self, before: Virtual) {
-        let Some(first) = self.sets.first_ineligible() else { return };
-        if self.sets.first_ready().is_none()
-            && let Some(group) = self.groups.get(first as usize % GROUPS)
+    /// whose slots it has entered are eligible (Fig. 4, lines 38-45), and their idle flows are due.
+    fn keep_eligible(&mut self, flows: &mut [QfqFlow], before: Virtual) {
+        if self.sets.first_ready().is_none() {
+            self.jump();
+        }
+        let waiting = self.sets.ineligible() | self.lingering;
+        if waiting == 0 {
+            return;
+        }
+        let entered = entered(before, self.now);
+        if waiting & entered != 0 {
+            self.sets.make_eligible(entered);
+            self.due |= self.lingering & entered;
+        }
+        if self.due != 0 {
+            self.let_go(flows);
+        }
+    }
+
+    /// Nothing is eligible: `V` goes on to where something is, or, with nothing backlogged, past
+    /// everything that is stored.
+    fn jump(&mut self) {
+        let Some(first) = self.sets.first_ineligible() else {
+            self.now = self.now.plus(IDLE_STEP);
+            return;
+        };
+        step();
+        if let Some(group) = self.groups.get(first as usize % GROUPS)
             && group.start.is_after(self.now)
         {
             self.now = group.start;
         }
-        self.sets.make_eligible(before, self.now);
     }
 }
 
@@ -384,24 +549,19 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         in_range("max_len in bytes", max_len, core.max_len)?;
         let new = inverse(NonZeroU32::new(weight).unwrap_or(NonZeroU32::MIN));
         let old = NonZeroU32::new(k.inverse);
-        let sum = core.weight_sum_with(old, Some(new));
+        let sum = core.weights.added_with(old, Some(new));
         in_range("sum of the weights", sum, Self::MAX_WEIGHT_SUM)?;
 
         let group = group_of(core.effective_len(max_len), new.get());
         // Start and slot do not depend on the weight. Entering anew would cost the flow what it is owed:
         // one that is configured before every packet would never be served.
-        let moves = k.backlogged && k.group != group;
+        let moves = k.state == State::Backlogged && k.group != group;
         if moves {
             core.leave(table, flow.0);
         }
-        core.change_sum(old, Some(new));
+        core.reweigh(table, flow.0, new, group);
         if let Some(k) = table.get_mut(flow.index()) {
-            k.inverse = new.get();
             k.max_len = u16::try_from(max_len).unwrap_or(u16::MAX);
-            k.group = group;
-            if old.is_none() {
-                k.start = core.now;
-            }
         }
         if moves {
             core.enter(table, flow.0);
@@ -412,10 +572,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
     fn remove(&mut self, flow: FlowId) {
         let table = self.flows.as_mut();
         self.core.leave(table, flow.0);
-        if let Some(k) = table.get_mut(flow.index()) {
-            self.core.change_sum(NonZeroU32::new(k.inverse), None);
-            *k = QfqFlow::EMPTY;
-        }
+        self.core.forget(table, flow.0);
     }
 
     fn config(&self, flow: FlowId) -> Option<QfqConfig> {

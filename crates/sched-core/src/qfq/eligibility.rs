@@ -4,8 +4,6 @@
 //! each set the index orders the groups by `F`, within `IR` and `IB` also by `S`: the lowest bit of a
 //! set is its smallest.
 
-use super::virtual_time::{Virtual, entered};
-
 /// The four sets; a backlogged group is in exactly one, an idle group in none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sets {
@@ -45,9 +43,14 @@ impl Sets {
         lowest(self.ready & !(bit(i) | below(i)))
     }
 
+    /// The groups that are backlogged, but not eligible.
+    pub(super) const fn ineligible(&self) -> u32 {
+        self.ineligible_ready | self.ineligible_blocked
+    }
+
     /// The ineligible group with the smallest `S`.
     pub(super) const fn first_ineligible(&self) -> Option<u32> {
-        lowest(self.ineligible_ready | self.ineligible_blocked)
+        lowest(self.ineligible())
     }
 
     /// Puts group `i`, in no set, into the one for its state.
@@ -74,9 +77,8 @@ impl Sets {
     /// (`make_eligible()`, Fig. 5).
     ///
     /// An ineligible group has `S_i = ⌊V⌋ + σ_i` (Theorem 1), so it becomes eligible exactly when `V`
-    /// enters a new slot of its width.
-    pub(super) fn make_eligible(&mut self, old: Virtual, new: Virtual) {
-        let entered = entered(old, new);
+    /// enters a new slot of its width; `entered` names the groups of which it has.
+    pub(super) const fn make_eligible(&mut self, entered: u32) {
         // Seldom: V enters a slot of group 0 with most packets, one of a group that waits with few.
         if (self.ineligible_ready | self.ineligible_blocked) & entered != 0 {
             self.ready |= self.ineligible_ready & entered;
@@ -109,6 +111,7 @@ impl Sets {
 
 #[cfg(test)]
 mod tests {
+    use super::super::virtual_time::{Virtual, entered};
     use super::*;
     use bitvec::array::BitArray;
     use bitvec::order::Lsb0;
@@ -167,7 +170,7 @@ mod tests {
             let (mut moved, mut oracle) = (sets, Oracle::of(&sets));
             let old = random();
             let new = old.wrapping_add(random() >> (random() % 64));
-            moved.make_eligible(Virtual(old), Virtual(new));
+            moved.make_eligible(entered(Virtual(old), Virtual(new)));
             // A slot of group i is 2^(15 + i) wide: V has entered another one.
             for i in (0..32).filter(|i| old >> (15 + i) != new >> (15 + i)) {
                 oracle.shift(2, 0, i);
@@ -213,7 +216,7 @@ mod tests {
     #[test]
     fn an_advance_past_the_last_group_makes_every_group_eligible() {
         let mut sets = Sets { ineligible_ready: u32::MAX, ..Sets::default() };
-        sets.make_eligible(Virtual(0), Virtual(1 << 60));
+        sets.make_eligible(entered(Virtual(0), Virtual(1 << 60)));
         assert_eq!(sets, Sets { ready: u32::MAX, ..Sets::default() });
     }
 

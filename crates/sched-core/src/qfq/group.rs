@@ -8,47 +8,67 @@
 //! With `d` the distance of a flow's slot from the front slot, `d ≤ 30` (Theorem 3):
 //! * a flow that was just served has `S = F ≤ S_old + σ` and was in the front slot: `d ≤ 1`;
 //! * a flow that becomes backlogged has at most `S = V ≤ F_i + L/Σφ` (Theorem 2), where one packet moves
-//!   `V` by at most `L · inverse ≤ 28 · L_eff · inverse ≤ 28σ`: `d ≤ 2 + 28`;
+//!   `V` by at most `L · inverse ≤ 28 · L_eff · inverse ≤ 28σ`, whichever weights count (`weights.rs`):
+//!   `d ≤ 2 + 28`;
 //! * a front slot that steps back does so by one slot and only while no other slot is in use.
 //!
 //! Slot 31 is the spare one for the step back. The second case takes Theorem 2, which holds while flows
 //! and weights stay: a flow that is removed and added, or changed, while others are backlogged can take
 //! more than its share. Then `d` is cut to 30, which moves a start back and delays nobody.
+//!
+//! # Flows that linger
+//! Idle flows whose weight still counts are on one list a group, in the order they became idle. Their
+//! stored `F` lie within two slots of each other, so the first is not far from the earliest; a flow that
+//! waits behind a later one only counts a little longer.
 
+use super::step;
 use super::virtual_time::{SLOTS, Virtual, Width};
 
 /// The largest distance of a slot in use from the front slot.
 pub(super) const MAX_DISTANCE: u32 = u32::BITS - 2;
 
-/// What QFQ keeps of a flow: 24 bytes. Opaque; make tables of [`QfqFlow::EMPTY`].
+/// Where a flow is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Not backlogged, or not added; nothing is remembered of it.
+    Idle,
+    /// Idle, and its weight counts: on the list of its group.
+    Lingering,
+    /// In a slot.
+    Backlogged,
+}
+
+/// What QFQ keeps of a flow: 32 bytes. Opaque; make tables of [`QfqFlow::EMPTY`].
 #[derive(Clone, Copy, Debug)]
 pub struct QfqFlow {
-    /// Backlogged: `S`, the start of its first packet. Idle: `F` of its last one, the earliest start of
-    /// the next (eq. 2). The other one of the two is never needed: `S` of the packet behind is `F` of
-    /// the packet sent, known when that is sent.
+    /// Backlogged: `S`, the start of its first packet. Lingering: `F` of its last one, the earliest start
+    /// of the next (eq. 2). The other one of the two is never needed: `S` of the packet behind is `F` of
+    /// the packet sent, known when that is sent. Idle: stale.
     pub(super) start: Virtual,
-    /// The flow behind this one in its slot; stale at the tail.
+    /// `⌈2^60 / inverse⌉`: what it is in the sum.
+    pub(super) share: u64,
+    /// The flow behind this one in its list; stale at the tail.
     pub(super) next: u32,
-    /// The flow before this one in its slot; stale at the head.
+    /// The flow before this one in its list; stale at the head.
     pub(super) prev: u32,
     /// `⌊2^30 / weight⌋`; zero if and only if the flow was not added.
     pub(super) inverse: u32,
     pub(super) max_len: u16,
     pub(super) group: u8,
-    /// Whether it is in a slot.
-    pub(super) backlogged: bool,
+    pub(super) state: State,
 }
 
 impl QfqFlow {
     /// A flow that was not added.
     pub const EMPTY: Self = Self {
         start: Virtual(0),
+        share: 0,
         next: 0,
         prev: 0,
         inverse: 0,
         max_len: 0,
         group: 0,
-        backlogged: false,
+        state: State::Idle,
     };
 }
 
@@ -58,11 +78,52 @@ impl Default for QfqFlow {
     }
 }
 
-/// The ends of a slot's list; stale while the slot is not in use.
+/// The ends of a list of flows; stale while nobody is on it, which the owner knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) head: u32,
     pub(super) tail: u32,
+}
+
+impl Ends {
+    const EMPTY: Self = Self { head: 0, tail: 0 };
+
+    /// Appends `flow`; `first` says that nobody else is here.
+    fn append(&mut self, flows: &mut [QfqFlow], flow: u32, first: bool) {
+        if first {
+            self.head = flow;
+        } else {
+            step();
+            if let Some(tail) = flows.get_mut(self.tail as usize) {
+                tail.next = flow;
+            }
+            if let Some(k) = flows.get_mut(flow as usize) {
+                k.prev = self.tail;
+            }
+        }
+        self.tail = flow;
+    }
+
+    /// Takes out `flow`, whose record is `k`, wherever it is; returns whether nobody is left.
+    fn unlink(&mut self, flows: &mut [QfqFlow], flow: u32, k: QfqFlow) -> bool {
+        let (first, last) = (self.head == flow, self.tail == flow);
+        if first && last {
+            return true;
+        }
+        if first {
+            self.head = k.next;
+        } else if let Some(prev) = flows.get_mut(k.prev as usize) {
+            step();
+            prev.next = k.next;
+        }
+        if last {
+            self.tail = k.prev;
+        } else if let Some(next) = flows.get_mut(k.next as usize) {
+            step();
+            next.prev = k.prev;
+        }
+        false
+    }
 }
 
 /// One group.
@@ -73,11 +134,13 @@ pub(super) struct Group {
     /// Bit `s`: slot `s` of the circle is in use.
     pub(super) full: u32,
     pub(super) slots: [Ends; SLOTS],
+    /// The idle flows that count.
+    pub(super) lingering: Ends,
 }
 
 impl Group {
     pub(super) const EMPTY: Self =
-        Self { start: Virtual(0), full: 0, slots: [Ends { head: 0, tail: 0 }; SLOTS] };
+        Self { start: Virtual(0), full: 0, slots: [Ends::EMPTY; SLOTS], lingering: Ends::EMPTY };
 
     /// `F_i = S_i + 2σ_i` (eq. 6).
     pub(super) const fn finish(&self, width: Width) -> Virtual {
@@ -93,18 +156,9 @@ impl Group {
     pub(super) fn append(&mut self, width: Width, flows: &mut [QfqFlow], flow: u32, time: Virtual) {
         let slot = width.slot_of(time);
         let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return };
-        if self.full & 1 << slot == 0 {
-            self.full |= 1 << slot;
-            ends.head = flow;
-        } else {
-            if let Some(tail) = flows.get_mut(ends.tail as usize) {
-                tail.next = flow;
-            }
-            if let Some(k) = flows.get_mut(flow as usize) {
-                k.prev = ends.tail;
-            }
-        }
-        ends.tail = flow;
+        step();
+        ends.append(flows, flow, self.full & 1 << slot == 0);
+        self.full |= 1 << slot;
     }
 
     /// Takes the first flow, behind which is `next`, out of the front slot; returns whether that
@@ -112,6 +166,7 @@ impl Group {
     pub(super) fn pop_first(&mut self, width: Width, next: u32) -> bool {
         let slot = width.slot_of(self.start);
         let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return false };
+        step();
         let last = ends.head == ends.tail;
         ends.head = next; // stale if it was the last
         self.full &= !(u32::from(last) << slot);
@@ -129,22 +184,27 @@ impl Group {
     ) -> bool {
         let slot = width.slot_of(k.start);
         let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return false };
-        let (first, last) = (ends.head == flow, ends.tail == flow);
-        if first && last {
-            self.full &= !(1 << slot);
-            return slot == width.slot_of(self.start);
-        }
-        if first {
-            ends.head = k.next;
-        } else if let Some(prev) = flows.get_mut(k.prev as usize) {
-            prev.next = k.next;
-        }
-        if last {
-            ends.tail = k.prev;
-        } else if let Some(next) = flows.get_mut(k.next as usize) {
-            next.prev = k.prev;
-        }
-        false
+        step();
+        let empties = ends.unlink(flows, flow, k);
+        self.full &= !(u32::from(empties) << slot);
+        empties && slot == width.slot_of(self.start)
+    }
+
+    /// Appends `flow`, idle, to those that linger; `first` says that no other does.
+    pub(super) fn append_lingering(&mut self, flows: &mut [QfqFlow], flow: u32, first: bool) {
+        step();
+        self.lingering.append(flows, flow, first);
+    }
+
+    /// Takes `flow`, whose record is `k`, out of those that linger; returns whether none is left.
+    pub(super) fn unlink_lingering(
+        &mut self,
+        flows: &mut [QfqFlow],
+        flow: u32,
+        k: QfqFlow,
+    ) -> bool {
+        step();
+        self.lingering.unlink(flows, flow, k)
     }
 
     /// Moves `S_i` on to the first slot in use; `false` if there is none.

@@ -3,8 +3,9 @@
 use core::num::NonZeroU32;
 
 use super::eligibility::bit;
-use super::group::{MAX_DISTANCE, QfqFlow};
-use super::virtual_time::{GROUPS, Width, group_of, share, weight_of};
+use super::group::{MAX_DISTANCE, QfqFlow, State};
+use super::virtual_time::{GROUPS, Virtual, Width, group_of, share};
+use super::weights::Weights;
 use super::{Core, Qfq};
 use crate::order::{FlowState, Table};
 use crate::{FlowId, Imbalance};
@@ -16,21 +17,31 @@ fn holds(what: &'static str, at: u32, truth: bool) -> Result<(), Imbalance> {
 }
 
 impl<N: Table<QfqFlow>> Qfq<N> {
-    /// Checks `V ≤ F^k + L/Σφ` for every backlogged flow, with `F^k` rounded (QFQ Theorem 2, eq. 14).
-    /// For tests: O(flows).
+    /// Checks what holds while no flow is added, removed or re-configured. For tests: O(flows).
     ///
-    /// It holds while no flow is added, removed or re-configured. A flow that is leaves or takes more
-    /// service than its share was, so afterwards it holds again only once nothing has been backlogged.
+    /// * `V ≤ F^k + L · m` for every backlogged flow, with `F^k` rounded and `m` the most that a byte
+    ///   ever adds to `V` (QFQ Theorem 2, eq. 14);
+    /// * no `F` that an idle flow has left behind is beyond the `F` of a ready group above its own.
+    ///
+    /// A flow that leaves, or takes more service than its new share was, can break both; afterwards they
+    /// hold again once nothing has been backlogged.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
     pub fn check_lag(&self) -> Result<(), Imbalance> {
         let core = &self.core;
-        let longest = u64::from(core.max_len) * u64::from(core.inverse_sum);
-        for (at, k) in (0..).zip(self.flows.as_ref()).filter(|(_, k)| k.backlogged) {
+        let longest = u64::from(core.max_len) * u64::from(core.weights.most_per_byte());
+        for (at, k) in (0..).zip(self.flows.as_ref()) {
             let width = Width::of_group(k.group.into());
-            let latest = k.start.floor(width).plus(width.interval()).plus(longest);
-            holds("V <= F + L (Theorem 2)", at, !core.now.is_after(latest))?;
+            if k.state == State::Backlogged {
+                let latest = k.start.floor(width).plus(width.interval()).plus(longest);
+                holds("V <= F + L (Theorem 2)", at, !core.now.is_after(latest))?;
+            }
+            if k.state == State::Lingering && k.start.is_after(core.now) {
+                let blocker = core.sets.first_ready_above(k.group.into());
+                let late = blocker.is_some_and(|b| k.start.is_after(core.finish(b)));
+                holds("no idle flow finished after a ready group above", at, !late)?;
+            }
         }
         Ok(())
     }
@@ -48,8 +59,13 @@ impl Core {
             listed += self.recount_group(i, table)?;
             self.recount_sets(i)?;
         }
-        let backlogged = table.iter().filter(|k| k.backlogged).count();
-        Imbalance::check("flows in slots", 0, listed, backlogged as u64)?;
+        let in_state = |state| table.iter().filter(|k| k.state == state).count() as u64;
+        Imbalance::check("flows in slots", 0, listed, in_state(State::Backlogged))?;
+        let mut lingering = 0;
+        for i in 0..GROUP_COUNT {
+            lingering += self.recount_lingering(i, table)?;
+        }
+        Imbalance::check("flows that linger", 0, lingering, in_state(State::Lingering))?;
         let is_open = self.sets.ready != 0;
         holds("a group is eligible and ready iff a flow is backlogged", 0, is_open == (listed > 0))
     }
@@ -59,27 +75,36 @@ impl Core {
         table: &[QfqFlow],
         truth: &dyn Fn(FlowId) -> FlowState,
     ) -> Result<(), Imbalance> {
-        let (mut weights, mut shares) = (0, 0);
+        let mut weights = Weights::new();
+        #[cfg(test)]
+        {
+            weights.faults = self.weights.faults;
+        }
         for (at, k) in (0..).zip(table) {
             let packets = truth(FlowId(at)).backlog.packets;
-            holds("a flow is in a slot iff it holds packets", at, k.backlogged == (packets > 0))?;
+            let is_listed = k.state == State::Backlogged;
+            holds("a flow is in a slot iff it holds packets", at, is_listed == (packets > 0))?;
             let Some(inverse) = NonZeroU32::new(k.inverse) else {
-                holds("a flow not added is idle", at, !k.backlogged)?;
+                holds("a flow not added is idle", at, k.state == State::Idle)?;
                 continue;
             };
-            weights += u64::from(weight_of(inverse));
-            shares += share(inverse);
+            Imbalance::check("share of a flow", at, k.share, share(inverse))?;
+            weights.exchange(None, Some(inverse), k.state != State::Idle);
             let group = group_of(self.effective_len(k.max_len.into()), k.inverse);
             Imbalance::check("group of a flow", at, k.group.into(), group.into())?;
-            if k.backlogged {
+            if is_listed {
                 let width = Width::of_group(group.into());
                 let latest = self.now.floor(width).plus(width.span());
                 let rounded = k.start.floor(width);
                 holds("S <= [V] + slot (Theorem 1)", at, !rounded.is_after(latest))?;
             }
         }
-        Imbalance::check("sum of the weights", 0, self.weight_sum.into(), weights)?;
-        Imbalance::check("sum of the shares", 0, self.share_sum, shares)
+        let ours = &self.weights;
+        Imbalance::check("sum of the weights", 0, ours.added.into(), weights.added.into())?;
+        Imbalance::check("sum of the shares", 0, ours.counted, weights.counted)?;
+        Imbalance::check("sum of all shares", 0, ours.all, weights.all)?;
+        let (booked, counted) = (ours.most_per_byte(), weights.most_per_byte());
+        Imbalance::check("the most that a byte adds to V", 0, booked.into(), counted.into())
     }
 
     /// Returns how many flows are in the slots of group `i`.
@@ -100,7 +125,7 @@ impl Core {
                 let Some(k) = table.get(here as usize) else {
                     return holds("a listed flow exists", here, false).map(|()| 0);
                 };
-                holds("a listed flow is backlogged", here, k.backlogged)?;
+                holds("a listed flow is backlogged", here, k.state == State::Backlogged)?;
                 Imbalance::check("group of a listed flow", here, i.into(), k.group.into())?;
                 let rounded = k.start.floor(width);
                 Imbalance::check("slot of a flow", here, expected.0, rounded.0)?;
@@ -116,6 +141,58 @@ impl Core {
         let front_is_full = group.full & bit(front) != 0;
         holds("S is that of the first slot in use", i, group.full == 0 || front_is_full)?;
         Ok(listed)
+    }
+
+    /// Returns how many flows linger in group `i`.
+    fn recount_lingering(&self, i: u32, table: &[QfqFlow]) -> Result<u64, Imbalance> {
+        if self.lingering & bit(i) == 0 {
+            return holds("a group that is due has flows", i, self.due & bit(i) == 0).map(|()| 0);
+        }
+        let Some(group) = self.groups.get(i as usize % GROUPS) else { return Ok(0) };
+        let (mut here, mut before, mut listed) = (group.lingering.head, None, 1);
+        while let Some(k) = table.get(here as usize) {
+            holds("a flow on the list lingers", here, k.state == State::Lingering)?;
+            Imbalance::check("group of a lingering flow", here, i.into(), k.group.into())?;
+            holds("links agree", here, before.is_none_or(|before| k.prev == before))?;
+            if here == group.lingering.tail {
+                return Ok(listed);
+            }
+            listed += 1;
+            holds("lists end", here, listed <= table.len() as u64)?;
+            (before, here) = (Some(here), k.next);
+        }
+        holds("a lingering flow exists", here, false).map(|()| 0)
+    }
+
+    /// In debug builds, after every change: no flow starts after a ready group above its own finishes.
+    ///
+    /// From this follow Lemma 4, the order of `ER` and `EB` by `F`, and Theorem 6. It holds because the
+    /// one served has the smallest `F` of `ER`; one that becomes backlogged starts no later than `F_b`
+    /// (eq. 17); and a group that becomes eligible has `F_b ≥ ⌊V⌋_b + 2σ_b`, while no rounded start of a
+    /// lower group `h` is beyond `⌊V⌋_h + σ_h` (Theorem 1).
+    #[inline]
+    pub(super) fn assert_order(&self) {
+        #[cfg(debug_assertions)]
+        {
+            #[cfg(test)]
+            if self.faults.shift_only_idle_groups {
+                return;
+            }
+            let mut earliest: Option<Virtual> = None;
+            for (i, group) in (0..GROUP_COUNT).zip(&self.groups).rev() {
+                let width = Width::of_group(i);
+                let ahead = group.full.rotate_right(width.slot_of(group.start));
+                let Some(slots) = ahead.checked_ilog2() else { continue };
+                let latest = group.start.plus(width.slots(slots));
+                let in_order = earliest.is_none_or(|finish| !latest.is_after(finish));
+                debug_assert!(in_order, "group {i} starts after a ready group above finishes");
+                if self.sets.ready & bit(i) != 0 {
+                    let finish = group.finish(width);
+                    let is_earlier = earliest.is_none_or(|found| found.is_after(finish));
+                    earliest = if is_earlier { Some(finish) } else { earliest };
+                }
+            }
+        }
     }
 
     fn recount_sets(&self, i: u32) -> Result<(), Imbalance> {

@@ -111,7 +111,7 @@ pub(super) fn weight_of(inverse: NonZeroU32) -> u32 {
 }
 
 /// The share that an inverse stands for, `⌈2^60 / inverse⌉`: the weight with 30 fraction bits, rounded
-/// up while [`inverse_sum`] is rounded down.
+/// up while [`reciprocal`] is rounded down.
 ///
 /// So the shares as they are counted, `φ^k = inverse_sum / inverse^k`, never add up to more than 1.
 /// Were they more, as with the sum of the rounded weights, `V` would outrun the flows by the excess for
@@ -122,11 +122,29 @@ pub(super) fn share(inverse: NonZeroU32) -> u64 {
     ((1 << (2 * FRAC_BITS)) + (inverse.get() - 1)) / inverse
 }
 
-/// `⌊2^60 / sum⌋`: what a byte served adds to `V`. No share is below 2^30, so this is at most 2^30; the
-/// sum is at most 2^54 + 2^40, so it is at least 63.
-#[expect(clippy::integer_division, reason = "by type never by zero; rounds as said")]
-pub(super) fn inverse_sum(sum: NonZeroU64) -> u32 {
-    u32::try_from((1 << (2 * FRAC_BITS)) / sum).unwrap_or(u32::MAX)
+/// `⌊2^60 / sum⌋` for a sum of shares, exact; 0 for the empty sum. No share is below 2^30, so this is at
+/// most 2^30; the sum is at most 2^54 + 2^40, so it is at least 63.
+///
+/// Newton's iteration instead of a division, since sums change with packets: `y` goes to `1/d`, with
+/// 30 fraction bits, for the top 32 bits of the sum read as `d` in `[1/2, 1)`. The linear start is within
+/// 1/17, each step squares the error, and after three the quotient is wrong by one at most.
+#[expect(clippy::cast_possible_truncation, reason = "at most 2^30")]
+pub(super) fn reciprocal(sum: u64) -> u32 {
+    const ONE: u64 = 1 << FRAC_BITS;
+    /// 48/17 and 32/17 with 30 fraction bits.
+    const START: (u64, u64) = (3_031_741_621, 2_021_161_081);
+    if sum < ONE {
+        return 0;
+    }
+    // Of 2^30..2^55: 9 to 33 zeros.
+    let zeros = sum.leading_zeros();
+    let d = (sum << zeros) >> 32;
+    let step = |y: u64| (y * (2 * ONE - ((d * y) >> 32))) >> FRAC_BITS;
+    let y = step(step(step(START.0 - ((START.1 * d) >> 32))));
+    let mut quotient = (y >> (34 - zeros)) + 1;
+    quotient -= (quotient * sum > ONE * ONE) as u64;
+    quotient -= (quotient * sum > ONE * ONE) as u64;
+    quotient as u32
 }
 
 /// The group of a flow (eq. 4): the smallest `i` with `len · inverse ≤ σ_i`, at most 31, which
@@ -193,16 +211,40 @@ mod tests {
             for b in WEIGHTS {
                 for c in WEIGHTS {
                     let all = [a, b, c].map(inverse_of);
-                    let sum = NonZeroU64::new(all.map(share).iter().sum()).unwrap();
+                    let sum = all.map(share).iter().sum();
                     let product: u128 = all.iter().map(|i| u128::from(i.get())).product();
-                    let per_byte = u128::from(inverse_sum(sum));
+                    let per_byte = u128::from(reciprocal(sum));
                     let shares = all.map(|i| product / u128::from(i.get()) * per_byte);
                     assert!(shares.iter().sum::<u128>() <= product, "{a} {b} {c}");
                 }
             }
         }
-        assert_eq!(inverse_sum(NonZeroU64::new(share(inverse_of(1))).unwrap()), 1 << 30);
-        assert_eq!(inverse_sum(NonZeroU64::new(256 * share(inverse_of(65_536))).unwrap()), 64);
+        assert_eq!(reciprocal(share(inverse_of(1))), 1 << 30);
+        assert_eq!(reciprocal(256 * share(inverse_of(65_536))), 64);
+    }
+
+    /// Goal: Newton's quotient is that of a division. Method: the ends of the range, everything near its
+    /// powers of two, and 4 million numbers of all magnitudes.
+    #[test]
+    fn the_reciprocal_is_that_of_a_division() {
+        const LARGEST: u64 = (1 << 54) + (1 << 40);
+        let check = |sum: u64| assert_eq!(u64::from(reciprocal(sum)), (1 << 60) / sum, "{sum}");
+        for offset in 0..100_000 {
+            check((1 << 30) + offset);
+            check(LARGEST - offset);
+            for bits in 31..=54 {
+                check((1 << bits) + offset);
+                check((1 << bits) - offset);
+            }
+        }
+        let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+        for at in 0..4_000_000_u32 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            check((random >> (at % 34)).clamp(1 << 30, LARGEST));
+        }
+        assert_eq!([0, 1, (1 << 30) - 1].map(reciprocal), [0; 3]);
     }
 
     #[test]
