@@ -79,7 +79,9 @@ use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
 use crate::{FlowId, Imbalance};
 use eligibility::{Sets, bit};
 use group::{Group, MAX_DISTANCE, State};
-use virtual_time::{GROUPS, Virtual, Width, entered, group_of, inverse, share, weight_of};
+use virtual_time::{
+    GROUPS, Virtual, Width, entered, enters_any, group_of, inverse, share, weight_of,
+};
 use weights::Weights;
 
 pub use group::QfqFlow;
@@ -358,6 +360,7 @@ impl Core {
     }
 
     /// `flow`, whose `F` is stored, is backlogged no more: it lingers until `V` has reached that.
+    #[inline(never)]
     fn retire(&mut self, flows: &mut [QfqFlow], flow: u32) {
         let Some(k) = flows.get_mut(flow as usize) else { return };
         let lingers = k.start.is_after(self.now);
@@ -387,7 +390,6 @@ impl Core {
 
     /// The weights of lingering flows whose `F` `V` has reached count no more (§IV-B: lazily). The
     /// highest groups come first: they are due least often.
-    #[inline(never)]
     fn let_go(&mut self, flows: &mut [QfqFlow]) {
         let mut gone = 0_u64;
         for _ in 0..LET_GO {
@@ -487,19 +489,22 @@ impl Core {
 
     /// `V` was `before`. If nothing is eligible it jumps to the smallest `S_i` (eq. 7); then the groups
     /// whose slots it has entered are eligible (Fig. 4, lines 38-45), and their idle flows are due.
+    #[inline(always)] // little is left to do for most packets
     fn keep_eligible(&mut self, flows: &mut [QfqFlow], before: Virtual) {
         if self.sets.first_ready().is_none() {
             self.jump();
         }
         let waiting = self.sets.ineligible() | self.lingering;
-        if waiting == 0 {
-            return;
+        if enters_any(before, self.now, waiting) || self.due != 0 {
+            self.enter_slots(flows, entered(before, self.now));
         }
-        let entered = entered(before, self.now);
-        if waiting & entered != 0 {
-            self.sets.make_eligible(entered);
-            self.due |= self.lingering & entered;
-        }
+    }
+
+    /// `V` has entered slots of the groups `entered`.
+    #[inline(never)] // seldom
+    fn enter_slots(&mut self, flows: &mut [QfqFlow], entered: u32) {
+        self.sets.make_eligible(entered);
+        self.due |= self.lingering & entered;
         if self.due != 0 {
             self.let_go(flows);
         }
@@ -507,6 +512,7 @@ impl Core {
 
     /// Nothing is eligible: `V` goes on to where something is, or, with nothing backlogged, past
     /// everything that is stored.
+    #[inline(never)] // seldom
     fn jump(&mut self) {
         let Some(first) = self.sets.first_ineligible() else {
             self.now = self.now.plus(IDLE_STEP);
