@@ -301,7 +301,7 @@ impl Core {
     }
 
     /// The packet that `flow`, the one selected, has sent (Fig. 4).
-    #[inline(always)] // once, into the dequeue: the group and slot that `select` found are at hand
+    #[inline(always)]
     fn serve(&mut self, flows: &mut [QfqFlow], flow: u32, len: u32, more: bool) {
         // Lines 2-8.
         let Some(i) = self.sets.first_ready() else { return };
@@ -316,23 +316,14 @@ impl Core {
         // Lines 10-16: the flow. S = F (eq. 2) goes for an idle flow too: it is its stored F then.
         let charged = len.min(k.max_len.into());
         k.start = k.start.plus(u64::from(charged) * u64::from(k.inverse));
-        let (start, next) = (k.start.floor(width), k.next);
-        let mut front_is_empty = false;
-        if !(more && start == group.start) {
-            front_is_empty = group.pop_first(width, next);
-            if more {
-                debug_assert_eq!(start, group.start.plus(width.span()), "Theorem 3, group {i}");
-                group.append(width, flows, flow, start);
-            }
-        }
+        let stays = more && k.start.since(group.start) < width.span();
 
         // Line 19, with the sum of the weights (§IV-B).
         let before = self.now;
         self.now = before.plus(u64::from(len) * u64::from(self.weights.per_byte()));
 
-        // Lines 21-36: the group.
-        if front_is_empty {
-            self.regroup(i);
+        if !stays {
+            self.move_on(flows, flow, more);
         }
         // Lines 38-45.
         self.keep_eligible(flows, before);
@@ -340,6 +331,25 @@ impl Core {
             self.retire(flows, flow);
         }
         self.assert_order();
+    }
+
+    /// `flow`, the one selected, leaves the front slot of its group, for its next one if it has `more`
+    /// (Fig. 4, lines 12-15); if it was the last one there, the group moves on as well (lines 21-36).
+    #[inline(never)] // so that a flow that stays, as most do, pays nothing for it
+    fn move_on(&mut self, flows: &mut [QfqFlow], flow: u32, more: bool) {
+        let Some(&k) = flows.get(flow as usize) else { return };
+        let i = u32::from(k.group);
+        let width = Width::of_group(i);
+        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
+        let front_is_empty = group.pop_first(width, k.next);
+        if more {
+            let start = k.start.floor(width);
+            debug_assert_eq!(start, group.start.plus(width.span()), "Theorem 3, group {i}");
+            group.append(width, flows, flow, start);
+        }
+        if front_is_empty {
+            self.regroup(i);
+        }
     }
 
     /// Takes a backlogged flow out without service; its start is kept as its stored finish.
@@ -606,6 +616,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
     }
 
     /// Of a flow that was not selected it changes nothing.
+    #[inline(always)] // once, into the dequeue: the group and slot that `select` found are at hand
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         self.core.serve(self.flows.as_mut(), flow.0, len, next_head.is_some());
     }
