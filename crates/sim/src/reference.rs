@@ -16,7 +16,7 @@ mod wf2q;
 pub use drr::NaiveDrr;
 pub use fifo::NaiveFifo;
 pub use order::{Held, NaiveOrder, QueuesView, queued_bytes};
-pub use qfq::NaiveQfq;
+pub use qfq::{Exercised, NaiveQfq, Rule};
 pub use queues::NaiveQueues;
 pub use sqf::{NaiveLongestQueueDrop, NaiveShortestQueue};
 pub use wf2q::NaiveWf2q;

@@ -1,6 +1,9 @@
-//! Quick fair queueing without groups' lists, slots or sets: the timestamps of the paper (QFQ §III,
-//! eqs 2–7 and 17), and a scan over all flows. Where the library departs from the paper (`docs/papers.md`), so
-//! does this.
+//! Quick fair queueing without slots or sets: the time stamps of the paper (QFQ §III, eqs 2–7 and 17) with
+//! the departures of the library (`docs/papers.md`), and a scan over all flows. Written from the
+//! section "The exact order" at the head of `sched-core`'s `qfq.rs`.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use freeboard::sched_core::{ConfigError, FlowId};
 
@@ -17,26 +20,142 @@ const GROUPS: usize = 32;
 const MIN_SLOT_SHIFT: u32 = 15;
 /// The longest packet may be this many times the shortest maximum that a flow's group assumes.
 const LENGTH_RATIO: u32 = 28;
+/// How many lingering flows are looked at in a call.
+const LET_GO: usize = 4;
+/// How far `V` steps when nothing is backlogged any more.
+const IDLE_STEP: u64 = 1 << 48;
+/// No start is further than this many slots behind the front of its group.
+const MOST_SLOTS_BEHIND: u64 = 30;
+
+/// The rules of the order, to be counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rule {
+    /// The heaviest flow of all governs `inverse_sum`.
+    Capped,
+    /// All flows added do.
+    CappedByAll,
+    /// A packet longer than its flow's `max_len` is sent.
+    LongerThanMaximum,
+    /// A flow that is served stays at the head of its slot.
+    StaysAtHead,
+    /// `V` goes on to the smallest start.
+    Jumps,
+    /// Nothing is backlogged any more.
+    Empties,
+    /// A flow that becomes idle lingers.
+    Lingers,
+    /// A flow that becomes idle stops counting at once.
+    StopsAtOnce,
+    /// A lingering flow stops counting.
+    LetGo,
+    /// A group is due no more because of the flow at the head of its list.
+    NotYet,
+    /// Several groups are due in one call.
+    SeveralDue,
+    /// A group stays due although the flow at the head of its list could be let go.
+    MoreThanLetGo,
+    /// A flow that lingers in a due group becomes backlogged.
+    BackFromDue,
+    /// A flow takes its stored `F` as its start.
+    Fresh,
+    /// A flow lingers although `V` has passed its `F`, and becomes backlogged.
+    PassedButCounts,
+    /// A stored `F` is too far ahead.
+    TooFarAhead,
+    /// The start of a flow with a fresh `F` is not shifted back, although `F_b` is below its group's.
+    FreshKept,
+    /// It is beyond `F_b`, in the slot that begins there.
+    FreshKeptWithinSlot,
+    /// The start of a flow with a fresh `F` is shifted back to `F_b`.
+    FreshShifted,
+    /// The start of another is shifted from `V` back to `F_b`.
+    Shifted,
+    /// It was shifted within its slot.
+    ShiftedWithinSlot,
+    /// A start is moved to the last slot but one that a group has for it.
+    MovedToFront,
+    /// A lingering flow goes to the list of another group.
+    LingersElsewhere,
+    /// A lingering flow is removed.
+    RemovedLingering,
+    /// A flow is configured for the first time while others linger.
+    AddedAmongLingering,
+    /// A backlogged flow moves to another group.
+    ChangesGroup,
+}
+
+impl Rule {
+    /// All of them.
+    pub const ALL: [Self; 26] = [
+        Self::Capped,
+        Self::CappedByAll,
+        Self::LongerThanMaximum,
+        Self::StaysAtHead,
+        Self::Jumps,
+        Self::Empties,
+        Self::Lingers,
+        Self::StopsAtOnce,
+        Self::LetGo,
+        Self::NotYet,
+        Self::SeveralDue,
+        Self::MoreThanLetGo,
+        Self::BackFromDue,
+        Self::Fresh,
+        Self::PassedButCounts,
+        Self::TooFarAhead,
+        Self::FreshKept,
+        Self::FreshKeptWithinSlot,
+        Self::FreshShifted,
+        Self::Shifted,
+        Self::ShiftedWithinSlot,
+        Self::MovedToFront,
+        Self::LingersElsewhere,
+        Self::RemovedLingering,
+        Self::AddedAmongLingering,
+        Self::ChangesGroup,
+    ];
+}
+
+/// How often each rule was applied, by a twin and everything cloned from it.
+#[derive(Clone, Debug, Default)]
+pub struct Exercised(Arc<[AtomicU64; Rule::ALL.len()]>);
+
+impl Exercised {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How often `rule` was applied.
+    #[must_use]
+    pub fn count(&self, rule: Rule) -> u64 {
+        self.0[rule as usize].load(Ordering::Relaxed)
+    }
+
+    fn note(&self, rule: Rule) {
+        self.0[rule as usize].fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 #[derive(Clone, Debug)]
 struct Flow {
     max_len: u32,
-    inverse_weight: u64,
+    inverse: u64,
     group: usize,
-    start: u64,
-    /// Of the head packet, or while idle what is remembered of the last one; `None` if there was none.
-    finish: Option<u64>,
+    /// S while it is backlogged, F while it lingers; else of no meaning.
+    stamp: u64,
     /// When it joined its slot, if it is backlogged.
     joined: Option<u64>,
 }
 
 impl Flow {
     fn weight(&self) -> u64 {
-        ONE / self.inverse_weight
+        ONE / self.inverse
     }
 
     fn rounded_start(&self) -> u64 {
-        round_down(self.start, self.group)
+        round_down(self.stamp, self.group)
     }
 }
 
@@ -47,7 +166,12 @@ pub struct NaiveQfq {
     /// V.
     virtual_time: u64,
     flows: Vec<Option<Flow>>,
+    /// The flows that linger, of all groups, in the order in which they joined their lists: those of one
+    /// group are its list.
+    lingering: Vec<FlowId>,
+    due: [bool; GROUPS],
     joins: u64,
+    exercised: Exercised,
 }
 
 fn slot(group: usize) -> u64 {
@@ -67,10 +191,28 @@ impl NaiveQfq {
     /// No flow added yet, of `flows` at most; no packet is longer than `max_len` bytes.
     #[must_use]
     pub fn new(flows: u32, max_len: u32) -> Self {
-        Self { max_len, virtual_time: 0, flows: vec![None; flows as usize], joins: 0 }
+        Self {
+            max_len,
+            virtual_time: 0,
+            flows: vec![None; flows as usize],
+            lingering: Vec::new(),
+            due: [false; GROUPS],
+            joins: 0,
+            exercised: Exercised::new(),
+        }
     }
 
-    fn flow(&mut self, flow: FlowId) -> &mut Flow {
+    /// Counts what it does in `exercised`.
+    #[must_use]
+    pub fn counting(self, exercised: &Exercised) -> Self {
+        Self { exercised: exercised.clone(), ..self }
+    }
+
+    fn flow(&self, flow: FlowId) -> &Flow {
+        self.flows[flow.index()].as_ref().expect("added")
+    }
+
+    fn flow_mut(&mut self, flow: FlowId) -> &mut Flow {
         self.flows[flow.index()].as_mut().expect("added")
     }
 
@@ -80,6 +222,27 @@ impl NaiveQfq {
 
     fn backlogged_flows(&self) -> impl Iterator<Item = &Flow> {
         self.added().filter(|flow| flow.joined.is_some())
+    }
+
+    fn lingers(&self, flow: FlowId) -> bool {
+        self.lingering.contains(&flow)
+    }
+
+    /// The list of lingering flows of a group.
+    fn list(&self, group: usize) -> impl Iterator<Item = FlowId> {
+        self.lingering.iter().copied().filter(move |&flow| self.flow(flow).group == group)
+    }
+
+    /// `flow` is on no list; a group whose list is empty is not due.
+    fn unlist(&mut self, flow: FlowId) {
+        self.lingering.retain(|&other| other != flow);
+        self.empty_lists_are_not_due();
+    }
+
+    fn empty_lists_are_not_due(&mut self) {
+        for group in 0..GROUPS {
+            self.due[group] = self.due[group] && self.list(group).next().is_some();
+        }
     }
 
     /// S of a group: the smallest rounded start of its backlogged flows.
@@ -112,25 +275,51 @@ impl NaiveQfq {
         ready
     }
 
-    /// eq. 7: where nothing is eligible, V jumps to the earliest start.
-    fn jump(&mut self) {
-        let lead = |start| after(start, self.virtual_time);
-        let starts = self.backlogged_flows().map(Flow::rounded_start);
-        if let Some(start) = starts.min_by_key(|&start| lead(start))
-            && lead(start) > 0
-        {
-            self.virtual_time = start;
+    /// What `V` advances by for a byte.
+    fn inverse_sum(&self) -> u64 {
+        // Of inverses rounded up and then down, so that the shares never add up to more than 1
+        // (docs/papers.md, QFQ).
+        let one = u128::from(ONE) * u128::from(ONE);
+        let of = |flows: &mut dyn Iterator<Item = &Flow>| {
+            let sum: u128 = flows.map(|flow| one.div_ceil(u128::from(flow.inverse))).sum();
+            u64::try_from(one / sum).expect("an inverse is at most 2^30")
+        };
+        let counting = of(&mut (0..).map(FlowId).zip(&self.flows).filter_map(|(id, flow)| {
+            let flow = flow.as_ref()?;
+            (flow.joined.is_some() || self.lingers(id)).then_some(flow)
+        }));
+        let all = of(&mut self.added());
+        let smallest = self.added().map(|flow| flow.inverse).min().expect("one is served");
+        let alone = (0..=30).map(|bits| 1 << bits).filter(|&power| power <= smallest).max();
+        let alone = alone.expect("an inverse is at least 2^14");
+        let cap = all.max(alone);
+        if cap < counting {
+            self.exercised.note(if all < alone { Rule::Capped } else { Rule::CappedByAll });
         }
+        counting.min(cap)
     }
 
-    fn join(&mut self, flow: FlowId, head_len: u32) {
+    fn join(&mut self, flow: FlowId) {
         let now = self.virtual_time;
-        let Flow { group, finish, .. } = *self.flow(flow);
+        let Flow { group, stamp, .. } = *self.flow(flow);
+        let lingered = self.lingers(flow);
+        if lingered && self.due[group] {
+            self.exercised.note(Rule::BackFromDue);
+        }
+        self.unlist(flow);
         let latest = round_down(now, group).wrapping_add(slot(group));
-        let finish = finish.filter(|&finish| {
-            after(finish, now) > 0 && after(round_down(finish, group), latest) <= 0
-        });
-        let mut start = finish.unwrap_or(now); // eq. 2
+        let fresh = lingered
+            && if after(stamp, now) <= 0 {
+                self.exercised.note(Rule::PassedButCounts);
+                false
+            } else if after(round_down(stamp, group), latest) > 0 {
+                self.exercised.note(Rule::TooFarAhead);
+                false
+            } else {
+                self.exercised.note(Rule::Fresh);
+                true
+            };
+        let mut start = if fresh { stamp } else { now }; // eq. 2
         let group_finish = round_down(start, group).wrapping_add(2 * slot(group));
         let ready = self.ready();
         // eq. 17, for every flow that becomes backlogged, its group idle or not.
@@ -138,27 +327,92 @@ impl NaiveQfq {
             && let Some(above) = self.group_finish(above)
             && after(above, group_finish) < 0
         {
-            let earlier = if after(now, above) < 0 { now } else { above };
-            start = match finish {
-                Some(finish) if after(finish, earlier) > 0 => finish,
-                _ => earlier,
-            };
+            if fresh && after(round_down(start, group), above) <= 0 {
+                self.exercised.note(Rule::FreshKept);
+                if after(start, above) > 0 {
+                    self.exercised.note(Rule::FreshKeptWithinSlot);
+                }
+            } else if fresh {
+                self.exercised.note(Rule::FreshShifted);
+                start = above;
+            } else if after(start, above) > 0 {
+                self.exercised.note(Rule::Shifted);
+                if round_down(start, group) == above {
+                    self.exercised.note(Rule::ShiftedWithinSlot);
+                }
+                start = above;
+            }
+        }
+        if let Some(front) = self.group_start(group) {
+            let last = front.wrapping_add(MOST_SLOTS_BEHIND * slot(group));
+            if after(round_down(start, group), last) > 0 {
+                self.exercised.note(Rule::MovedToFront);
+                start = last;
+            }
         }
         self.joins += 1;
         let joins = self.joins;
-        let flow = self.flow(flow);
-        flow.start = start;
-        flow.finish = Some(start.wrapping_add(u64::from(head_len) * flow.inverse_weight));
+        let flow = self.flow_mut(flow);
+        flow.stamp = start;
         flow.joined = Some(joins);
-        self.jump();
     }
 
-    /// Leaves without having been served.
+    /// Leaves without having been served: its S is its F.
     fn leave(&mut self, flow: FlowId) {
-        let flow = self.flow(flow);
-        flow.finish = Some(flow.start);
-        flow.joined = None;
-        self.jump();
+        self.flow_mut(flow).joined = None;
+        self.settle(flow, self.virtual_time);
+    }
+
+    /// `flow` was served or has left, in a call that found `V` at `before`.
+    fn settle(&mut self, flow: FlowId, before: u64) {
+        let lead = |start| after(start, self.virtual_time);
+        let starts = self.backlogged_flows().map(Flow::rounded_start);
+        match starts.min_by_key(|&start| lead(start)) {
+            None => {
+                self.exercised.note(Rule::Empties);
+                self.virtual_time = self.virtual_time.wrapping_add(IDLE_STEP);
+            }
+            Some(start) if lead(start) > 0 => {
+                self.exercised.note(Rule::Jumps);
+                self.virtual_time = start; // eq. 7
+            }
+            Some(_) => {}
+        }
+        let now = self.virtual_time;
+
+        for group in 0..GROUPS {
+            let entered = round_down(before, group) != round_down(now, group);
+            self.due[group] |= entered && self.list(group).next().is_some();
+        }
+        if self.due.iter().filter(|&&due| due).count() > 1 {
+            self.exercised.note(Rule::SeveralDue);
+        }
+        for _ in 0..LET_GO {
+            let Some(group) = (0..GROUPS).rev().find(|&group| self.due[group]) else { break };
+            let head = self.list(group).next().expect("a group whose list is empty is not due");
+            if after(self.flow(head).stamp, now) <= 0 {
+                self.exercised.note(Rule::LetGo);
+                self.unlist(head);
+            } else {
+                self.exercised.note(Rule::NotYet);
+                self.due[group] = false;
+            }
+        }
+        if let Some(group) = (0..GROUPS).rev().find(|&group| self.due[group])
+            && let Some(head) = self.list(group).next()
+            && after(self.flow(head).stamp, now) <= 0
+        {
+            self.exercised.note(Rule::MoreThanLetGo);
+        }
+
+        if self.flow(flow).joined.is_none() {
+            if after(self.flow(flow).stamp, now) > 0 {
+                self.exercised.note(Rule::Lingers);
+                self.lingering.push(flow);
+            } else {
+                self.exercised.note(Rule::StopsAtOnce);
+            }
+        }
     }
 }
 
@@ -170,15 +424,14 @@ impl NaiveOrder for NaiveQfq {
         head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
         let flows = self.flows.len();
-        let old = self.flows.get(flow.index()).ok_or_else(|| unknown(flow, flows))?;
+        let old = self.flows.get(flow.index()).ok_or_else(|| unknown(flow, flows))?.clone();
         let Setting { weight, max_len } = setting;
         in_range("weight", weight, 1, MAX_WEIGHT)?;
         in_range("max_len in bytes", max_len, 1, self.max_len)?;
-        let inverse_weight = ONE / u64::from(weight);
+        let inverse = ONE / u64::from(weight);
         let others: u64 =
             self.added().map(Flow::weight).sum::<u64>() - old.as_ref().map_or(0, Flow::weight);
-        let sum = others + ONE / inverse_weight;
-        if sum > MAX_WEIGHT_SUM {
+        if others + ONE / inverse > MAX_WEIGHT_SUM {
             return Err(ConfigError::OutOfRange {
                 what: "weight",
                 value: weight.into(),
@@ -187,38 +440,48 @@ impl NaiveOrder for NaiveQfq {
             });
         }
         let effective = max_len.max(self.max_len.div_ceil(LENGTH_RATIO));
-        let longest = u64::from(effective) * inverse_weight;
-        let group = (0..GROUPS).find(|&group| longest <= slot(group)).expect("65535 / 1 < 2^46");
-        let moves = old.as_ref().is_some_and(|old| old.joined.is_some() && old.group != group);
+        let longest = u64::from(effective) * inverse;
+        let group = (0..GROUPS).find(|&group| longest <= slot(group)).expect("65535 · 2^30 < 2^46");
+        let Some(old) = old else {
+            if !self.lingering.is_empty() {
+                self.exercised.note(Rule::AddedAmongLingering);
+            }
+            let added = Flow { max_len, inverse, group, stamp: 0, joined: None };
+            self.flows[flow.index()] = Some(added);
+            return Ok(());
+        };
+        let moves = head_len.is_some() && old.group != group;
         if moves {
+            self.exercised.note(Rule::ChangesGroup);
             self.leave(flow);
         }
-        let place = &mut self.flows[flow.index()];
-        let state = place.get_or_insert(Flow {
-            max_len,
-            inverse_weight,
-            group,
-            start: 0,
-            finish: None,
-            joined: None,
-        });
-        (state.max_len, state.inverse_weight, state.group) = (max_len, inverse_weight, group);
-        match head_len {
-            Some(head_len) if moves => self.join(flow, head_len),
-            // It keeps start and place; when it ends is told by the new weight.
-            Some(head_len) => {
-                state.finish = Some(state.start.wrapping_add(u64::from(head_len) * inverse_weight));
-            }
-            None => {}
+        let state = self.flow_mut(flow);
+        (state.max_len, state.inverse, state.group) = (max_len, inverse, group);
+        if self.lingers(flow) && old.group != group {
+            self.lingering.retain(|&other| other != flow);
+            self.lingering.push(flow);
+            self.empty_lists_are_not_due();
+        }
+        if moves {
+            self.join(flow);
+        } else if self.lingers(flow) && old.group != group {
+            self.exercised.note(Rule::LingersElsewhere);
         }
         Ok(())
     }
 
     fn remove(&mut self, flow: FlowId) {
-        if let Some(place) = self.flows.get_mut(flow.index()) {
-            *place = None;
+        if self.flows.get(flow.index()).is_none_or(Option::is_none) {
+            return;
         }
-        self.jump();
+        if self.flow(flow).joined.is_some() {
+            self.leave(flow);
+        }
+        if self.lingers(flow) {
+            self.exercised.note(Rule::RemovedLingering);
+        }
+        self.unlist(flow);
+        self.flows[flow.index()] = None;
     }
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
@@ -230,39 +493,34 @@ impl NaiveOrder for NaiveQfq {
         self.flows.get(flow.index())?.as_ref().map(|flow| flow.max_len)
     }
 
-    fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        self.join(flow, head_len);
+    fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
+        self.join(flow);
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        // Of inverses rounded up and then down, so that the shares never add up to more than 1
-        // (docs/papers.md, QFQ).
-        let sum: u64 = self.added().map(|flow| (ONE * ONE).div_ceil(flow.inverse_weight)).sum();
-        self.virtual_time = self.virtual_time.wrapping_add(u64::from(len) * (ONE * ONE / sum));
+        let before = self.virtual_time;
+        self.virtual_time = before.wrapping_add(u64::from(len) * self.inverse_sum());
+        if len > self.flow(flow).max_len {
+            self.exercised.note(Rule::LongerThanMaximum);
+        }
         self.joins += 1;
         let joins = self.joins;
-        let flow = self.flow(flow);
-        let rounded = flow.rounded_start();
-        flow.start = flow.finish.expect("backlogged");
-        match next_head {
-            None => flow.joined = None,
-            Some(len) => {
-                flow.finish = Some(flow.start.wrapping_add(u64::from(len) * flow.inverse_weight));
-                if flow.rounded_start() != rounded {
-                    flow.joined = Some(joins);
-                }
-            }
+        let state = self.flow_mut(flow);
+        let rounded = state.rounded_start();
+        state.stamp = state.stamp.wrapping_add(u64::from(len.min(state.max_len)) * state.inverse);
+        if next_head.is_none() {
+            state.joined = None;
+        } else if state.rounded_start() != rounded {
+            state.joined = Some(joins);
+        } else {
+            self.exercised.note(Rule::StaysAtHead);
         }
-        self.jump();
+        self.settle(flow, before);
     }
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
-        match head {
-            None => self.leave(flow),
-            Some(len) => {
-                let flow = self.flow(flow);
-                flow.finish = Some(flow.start.wrapping_add(u64::from(len) * flow.inverse_weight));
-            }
+        if head.is_none() {
+            self.leave(flow);
         }
     }
 
