@@ -44,11 +44,6 @@ impl Ledger {
         self.free.iter().rev().take(count.into()).copied().collect()
     }
 
-    pub(super) fn longest_queued(&self, flow: FlowId) -> u32 {
-        let of_flow = self.queued.iter().flatten().filter(|queued| queued.flow == flow);
-        of_flow.map(|queued| queued.packet.len).max().unwrap_or(0)
-    }
-
     /// A packet was offered and accepted or handed back.
     pub(super) fn offered(
         &mut self,

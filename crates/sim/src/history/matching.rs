@@ -95,16 +95,14 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
             Operation::DequeueBurst { packets } => self.dequeue_burst(packets)?,
             Operation::Configure { flow, setting } => {
                 let flow = FlowId(flow);
-                if self.ledger.longest_queued(flow) <= setting.max_len {
-                    let kind = |error| core::mem::discriminant(&error);
-                    let before = self.subject.setting(flow);
-                    let outcome = self.subject.configure(flow, setting);
-                    let expected = self.twin.configure(flow, setting);
-                    same("configure", outcome.map_err(kind), expected.map_err(kind))
-                        .map_err(|message| format!("{message} ({outcome:?}, {expected:?})"))?;
-                    if outcome.is_err() {
-                        same("setting after an error", self.subject.setting(flow), before)?;
-                    }
+                let kind = |error| core::mem::discriminant(&error);
+                let before = self.subject.setting(flow);
+                let outcome = self.subject.configure(flow, setting);
+                let expected = self.twin.configure(flow, setting);
+                same("configure", outcome.map_err(kind), expected.map_err(kind))
+                    .map_err(|message| format!("{message} ({outcome:?}, {expected:?})"))?;
+                if outcome.is_err() {
+                    same("setting after an error", self.subject.setting(flow), before)?;
                 }
                 return Ok(Some(flow));
             }

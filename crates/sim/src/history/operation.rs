@@ -44,7 +44,7 @@ pub enum Operation {
         /// How many.
         packets: u8,
     },
-    /// Adds or changes a flow. Not done if a longer packet than the setting allows is queued.
+    /// Adds or changes a flow, whatever it holds.
     Configure {
         /// The flow.
         flow: u32,
@@ -91,7 +91,7 @@ const ODD_MAX_LENGTHS: [u32; 4] = [0, 1_501, 65_536, u32::MAX];
 const PACKETS: [u32; 8] = [u32::MAX, SLOTS, 24, 12, 4, 2, 1, 0];
 const BYTES: [u32; 8] = [u32::MAX, 1 << 20, 20_000, 20_000, 8_000, 3_000, 1_500, 99];
 
-fn pick<T: Copy>(menu: &[T], byte: u8) -> T {
+pub(super) fn pick<T: Copy>(menu: &[T], byte: u8) -> T {
     menu[usize::from(byte) % menu.len()]
 }
 
