@@ -6,6 +6,7 @@
 //! something wrong are noticed where the contract says what is right. A difference comes with the
 //! shortest history that shows it ([`check`]).
 
+mod coming;
 mod contestant;
 mod exhaustive;
 mod ledger;
@@ -14,9 +15,10 @@ mod operation;
 mod shortest;
 mod wrapped;
 
+pub use coming::Coming;
 pub use contestant::{Contestant, Dial, Setting};
 pub use exhaustive::explore;
 pub use matching::Match;
 pub use operation::{FLOWS, Operation, Operations, SLOTS, operations, prelude};
-pub use shortest::{Difference, check, soak};
+pub use shortest::{Difference, check, soak, soak_on};
 pub use wrapped::{Peeked, Shifted};

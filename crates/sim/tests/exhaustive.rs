@@ -1,12 +1,14 @@
 //! All short histories of small schedulers, against their twins: small scope in place of proof.
 //!
 //! Each test plays every string of eight letters out of seven, 5,764,801 of them (out of six, 1,679,616,
-//! for the FIFOs), and compares everything after every letter. The letters of each are what its discipline can go wrong on.
+//! for the FIFOs; strings of six letters, 117,649, where something happens before), and compares
+//! everything after every letter. The letters of each are what its discipline can go wrong on.
 
 mod sides;
 
 use freeboard::sched_core::{DropFrom, Limits};
 use sim::history::{Contestant, Operation, Setting, explore};
+use sim::reference::{Exercised, Rule};
 
 const FLOWS: usize = 3;
 const SLOTS: usize = 11;
@@ -153,6 +155,89 @@ fn every_short_history_of_sqf_with_a_default_queue() {
     ];
     let limits = Limits { packets: 4, bytes: 700 };
     play(sides::virtual_queues::<FLOWS, SLOTS, 2>(DropFrom::Head, limits), &letters);
+}
+
+/// Plays every string of six letters after `prelude`; every one of `rules` must have been applied.
+fn play_rules<S, T>(
+    (subject, twin): (S, T),
+    prelude: &[Operation],
+    alphabet: &[Operation],
+    exercised: &Exercised,
+    rules: &[Rule],
+) where
+    S: Contestant + Clone,
+    T: Contestant + Clone,
+{
+    match explore(subject, twin, prelude, alphabet, 6) {
+        Ok(histories) => assert_eq!(histories, (alphabet.len() as u64).pow(6)),
+        Err(difference) => panic!("{difference}"),
+    }
+    for &rule in rules {
+        assert!(exercised.count(rule) > 0, "{rule:?}");
+    }
+}
+
+/// Before the first letter five flows have sent a packet each and linger, while one, slower, is
+/// backlogged. Flow 4 then comes back, changes its group or is removed.
+#[test]
+fn every_short_history_of_qfq_while_five_flows_linger() {
+    let mut prelude: Vec<_> = (0..5).map(|flow| set(flow, 3)).collect();
+    prelude.extend([set(5, 1), enqueue(5, 500), enqueue(5, 500), enqueue(5, 500)]);
+    prelude.extend((0..5).map(|flow| enqueue(flow, 300 + 20 * flow)));
+    prelude.extend([DEQUEUE; 5]);
+    let letters = [
+        enqueue(1, 400),
+        enqueue(4, 40),
+        enqueue(5, 500),
+        DEQUEUE,
+        set(4, 40),
+        set(4, 3),
+        Operation::Remove { flow: 4 },
+    ];
+    let exercised = Exercised::new();
+    let sides = sides::qfq_counting::<6, 32>(500, Limits::NONE, &exercised);
+    let rules = [
+        Rule::Capped,
+        Rule::Empties,
+        Rule::Lingers,
+        Rule::LetGo,
+        Rule::NotYet,
+        Rule::SeveralDue,
+        Rule::MoreThanLetGo,
+        Rule::BackFromDue,
+        Rule::Fresh,
+        Rule::PassedButCounts,
+        Rule::LingersElsewhere,
+        Rule::RemovedLingering,
+        Rule::AddedAmongLingering,
+        Rule::ChangesGroup,
+    ];
+    play_rules(sides, &prelude, &letters, &exercised, &rules);
+}
+
+/// Three flows hold packets of 500 bytes and then declare at most 18, at 1/28 of the weight, so that
+/// their group stays the same: `V` runs away from them. Two others join them, in their group and below.
+#[test]
+fn every_short_history_of_qfq_with_packets_longer_than_declared() {
+    let declare =
+        |flow, weight| Operation::Configure { flow, setting: Setting { weight, max_len: 18 } };
+    let mut prelude: Vec<_> = (0..3).map(|flow| set(flow, 280)).collect();
+    prelude.extend([declare(3, 10), declare(4, 20)]);
+    prelude.extend((0..9).map(|turn| enqueue(turn % 3, 500)));
+    prelude.extend((0..3).map(|flow| declare(flow, 10)));
+    let letters = [
+        enqueue(0, 18),
+        enqueue(3, 18),
+        enqueue(4, 18),
+        DEQUEUE,
+        set(3, 280),
+        declare(3, 10),
+        Operation::Remove { flow: 1 },
+    ];
+    let exercised = Exercised::new();
+    let sides = sides::qfq_counting::<5, 32>(500, Limits::NONE, &exercised);
+    let rules = [Rule::LongerThanMaximum, Rule::StaysAtHead, Rule::Shifted, Rule::MovedToFront];
+    play_rules(sides, &prelude, &letters, &exercised, &rules);
 }
 
 /// Flow 0 moves between the groups of weight 1 and 100; what is removed is added again only by that.

@@ -54,6 +54,20 @@ pub fn soak<S: Contestant, T: Contestant>(
     operations: u64,
     length: usize,
 ) -> Result<(), Difference> {
+    soak_on(Operations::new, sides, seed, operations, length)
+}
+
+/// As [`soak`], of histories of another kind: `history` has one for every seed.
+///
+/// # Errors
+/// As [`check`].
+pub fn soak_on<S: Contestant, T: Contestant, H: Iterator<Item = Operation>>(
+    history: impl Fn(u64) -> H,
+    sides: impl Fn() -> (S, T),
+    seed: u64,
+    operations: u64,
+    length: usize,
+) -> Result<(), Difference> {
     let mut left = usize::try_from(operations).expect("a count of this machine");
     for seed in (0..).map(|run: u64| seed.wrapping_add(run.wrapping_mul(0x9e37_79b9))) {
         if left == 0 {
@@ -61,7 +75,7 @@ pub fn soak<S: Contestant, T: Contestant>(
         }
         let length = length.min(left);
         left -= length;
-        let history: Vec<Operation> = Operations::new(seed).take(length).collect();
+        let history: Vec<Operation> = history(seed).take(length).collect();
         if let Err((what, steps)) = play(&sides, &history, THOROUGH_EVERY) {
             return Err(shortest(&sides, what, history[..steps].to_vec()));
         }

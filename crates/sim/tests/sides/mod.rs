@@ -7,8 +7,8 @@ use freeboard::sched_core::{
     SqfMemory, Wf2q, Wf2qFlow,
 };
 use sim::reference::{
-    NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQfq, NaiveQueues, NaiveShortestQueue,
-    NaiveWf2q,
+    Exercised, NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQfq, NaiveQueues,
+    NaiveShortestQueue, NaiveWf2q,
 };
 
 pub(crate) const FLOWS: usize = sim::history::FLOWS as usize;
@@ -263,5 +263,16 @@ pub(crate) fn wf2q_lqd<const F: usize, const S: usize>(
     let order = Wf2q::new([Wf2qFlow::EMPTY; F], max_len).unwrap();
     let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; F]).drop_from(end);
     let naive = NaiveLongestQueueDrop::new(NaiveWf2q::new(F as u32, max_len), end);
+    (engine(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+/// As [`qfq`], and the twin counts what it does.
+pub(crate) fn qfq_counting<const F: usize, const S: usize>(
+    max_len: u32,
+    limits: Limits,
+    exercised: &Exercised,
+) -> (Engine<Qfq<[QfqFlow; F]>, F, S>, NaiveQueues<NaiveQfq>) {
+    let order = Qfq::new([QfqFlow::EMPTY; F], max_len).unwrap();
+    let naive = NaiveQfq::new(F as u32, max_len).counting(exercised);
     (engine(order, limits), twin::<_, F, S>(naive, limits))
 }

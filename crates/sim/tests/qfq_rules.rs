@@ -1,0 +1,74 @@
+//! Quick fair queueing against its twin where its rarer rules apply.
+
+mod sides;
+
+use freeboard::sched_core::{DropFrom, Limits};
+use sides::MAX_LEN;
+use sim::history::{Coming, Operation, Setting, check, soak_on};
+use sim::reference::{Exercised, Rule};
+
+const FLOWS: usize = 24;
+const SLOTS: usize = 32;
+const OPERATIONS: u64 = 4_000_000;
+
+fn operations() -> u64 {
+    std::env::var("FREEBOARD_OPERATIONS")
+        .map_or(OPERATIONS, |count| count.parse().expect("FREEBOARD_OPERATIONS is a number"))
+}
+
+/// Goal: every rule of "The exact order" decides who is next, many times.
+/// Method: the twin counts how often it applies each. `FREEBOARD_OPERATIONS` sets another number.
+#[test]
+fn agrees_with_its_twin_while_flows_come_and_go_and_every_rule_applies() {
+    let exercised = Exercised::new();
+    let sides = || sides::qfq_counting::<FLOWS, SLOTS>(MAX_LEN, Limits::NONE, &exercised);
+    let operations = operations();
+    soak_on(|seed| Coming::new(FLOWS as u32, seed), sides, 1, operations, 2_000)
+        .unwrap_or_else(|difference| panic!("{difference}"));
+    for rule in Rule::ALL {
+        let count = exercised.count(rule);
+        println!("{rule:?} applied {count} times");
+        assert!(count >= operations / 400_000, "{rule:?} applied {count} times");
+    }
+}
+
+#[test]
+fn agrees_with_its_twin_while_flows_come_and_go_and_the_longest_drops() {
+    for (seed, end) in [(2, DropFrom::Head), (3, DropFrom::Tail)] {
+        let limits = Limits { packets: 16, bytes: 8_000 };
+        let sides = || sides::qfq_lqd::<FLOWS, SLOTS>(MAX_LEN, end, limits);
+        soak_on(|seed| Coming::new(FLOWS as u32, seed), sides, seed, operations() / 4, 2_000)
+            .unwrap_or_else(|difference| panic!("{difference}"));
+    }
+}
+
+/// Goal: a start that eq. 17 shifts back is compared with `F_b` itself, not by its slot.
+/// Method: flows 0 to 4 are charged too little, so that `V` is ahead of the `F` of their group; flow 5
+/// of the group below becomes idle and backlogged again when `V` is in the slot that begins at that `F`.
+/// Were its start left at `V`, its next packet would fall in a later slot.
+#[test]
+fn a_start_in_the_slot_that_begins_at_the_finish_above_is_shifted_back() {
+    let configure =
+        |flow, weight, max_len| Operation::Configure { flow, setting: Setting { weight, max_len } };
+    let enqueue = |flow, len| Operation::Enqueue { flow, len };
+    let dequeue = |times| core::iter::repeat_n(Operation::Dequeue, times);
+    let (crowd, slow, other) = (0..5, 5..9, 9);
+    let mut history = vec![configure(other, 1_000, 576), enqueue(other, 40), Operation::Dequeue];
+    history.extend(slow.clone().map(|flow| configure(flow, 1_000, 1_500)));
+    history.extend(slow.clone().map(|flow| enqueue(flow, 1_500)));
+    history.extend(crowd.clone().map(|flow| configure(flow, 28_000, 1_500)));
+    history.extend([1, 2, 3, 0, 4].map(|flow| enqueue(flow, 1_500)));
+    history.extend(crowd.map(|flow| configure(flow, 1_000, 54)));
+    history.extend(slow.map(|flow| configure(flow, 2_000, 54)));
+    history.extend(dequeue(1));
+    history.push(enqueue(5, 50));
+    history.extend(dequeue(4));
+    history.push(enqueue(6, 50));
+    history.extend(dequeue(4));
+    history.push(enqueue(5, 15));
+    history.extend(dequeue(8));
+    let exercised = Exercised::new();
+    check(|| sides::qfq_counting::<FLOWS, SLOTS>(MAX_LEN, Limits::NONE, &exercised), &history)
+        .unwrap_or_else(|difference| panic!("{difference}"));
+    assert_ne!(exercised.count(Rule::ShiftedWithinSlot), 0);
+}
