@@ -45,8 +45,8 @@ pub const ALL: &[Run] = &[
     },
     Run { name: "shortest queue", hash: shortest_queue, pinned: 0x2ff2_7d07_5101_a314 },
     Run { name: "sqf", hash: sqf, pinned: 0xd832_6719_369c_a27d },
-    Run { name: "qfq", hash: qfq, pinned: 0x7c21_d1f4_36f0_2769 },
-    Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x8eb2_ee84_dea7_5693 },
+    Run { name: "qfq", hash: qfq, pinned: 0x749a_100d_e58c_70a1 },
+    Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0xb92e_61c0_9672_83ee },
     Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0x4229_c6b0_b8fa_d113 },
     Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x90f4_f46a_dd3a_7783 },
 ];
