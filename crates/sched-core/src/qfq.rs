@@ -45,8 +45,8 @@
 //!   `F = S + min(len, max_len) · inverse` (`len` is longer only if `max_len` was lowered under
 //!   queued packets); if it has more, `S = F`. It stays at the head of its slot if `⌊S⌋_i` is
 //!   unchanged, else goes to the tail of its new one.
-//! * A flow that loses its last packet without service, or is removed, stores its `S` as `F`; losing
-//!   others changes nothing.
+//! * A flow that loses its last packet without service stores its `S` as `F`; losing others changes
+//!   nothing.
 //! * After a service, and after a flow has left without one, in this order:
 //!   1. If no backlogged group is eligible, `V = min S_i`; if no flow is backlogged any more,
 //!      `V += 2^48`, past every stored `F`: nothing is owed from one busy period to the next.
@@ -59,8 +59,9 @@
 //!      its group if `F > V`, else it stops counting.
 //! * A flow that is re-configured keeps `S` or `F`. One that lingers goes to the tail of the list of its
 //!   new group if that is another one. One that is backlogged keeps its place if its group stays the
-//!   same; else it leaves without service and becomes backlogged in its new group. A flow added has
-//!   nothing stored.
+//!   same; else it leaves without service, as above, and becomes backlogged in its new group. A flow
+//!   added has nothing stored. One that is removed leaves without service if it is backlogged; then it
+//!   counts no more.
 //! * Next is the first flow of the front slot of the lowest group of `ER`: of the groups with
 //!   `S_i ≤ V` one with the smallest `F_i`, the lowest of them.
 
