@@ -37,6 +37,7 @@
 //!
 //! [`Qfq`]: crate::Qfq
 
+mod guarantee;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -48,6 +48,7 @@ fn qfq<const N: usize>() {
 
 fn wf2q<const N: usize>() {
     let Ok(wf2q) = Wf2q::new([Wf2qFlow::EMPTY; N], any()) else { return };
+    seen(black_box(&wf2q).guarantee(FlowId(any())));
     let config = Wf2qConfig { weight: 0, max_len: 0 };
     exercise!(wf2q.clone(), config);
     exercise!(LongestQueueDrop::new(wf2q.clone(), [LongestFlow::EMPTY; N]), config);
