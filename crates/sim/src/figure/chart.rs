@@ -251,7 +251,9 @@ impl Plot {
             let _ = writeln!(svg, r##"<path d="M{x:.1} {top:.1}V{floor}" stroke="#f2f2f2"/>"##);
             let _ = writeln!(svg, r##"<path d="M{x:.1} {floor}v5" stroke="#888"/>"##);
             let below = r##"text-anchor="middle" fill="#444""##;
-            text(svg, x, floor + 20.0, &tick.label, below);
+            // A long number at the right end stays in the picture.
+            let half = tick.label.chars().count() as f64 * 6.5 * CHARACTER;
+            text(svg, x.min(WIDTH - half), floor + 20.0, &tick.label, below);
         }
         let _ = writeln!(svg, r##"<path d="M{LEFT} {floor}H{right}" stroke="#888"/>"##);
     }
