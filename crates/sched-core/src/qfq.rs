@@ -68,6 +68,8 @@
 mod eligibility;
 mod group;
 mod guarantee;
+#[cfg(test)]
+mod paths;
 mod recount;
 #[cfg(test)]
 mod tests;
