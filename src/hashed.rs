@@ -104,6 +104,10 @@ impl<O: FlowScheduler, L: Table<Line>> FlowScheduler for Releasing<O, L> {
         self.order.victim()
     }
 
+    fn looks_ahead(&self) -> bool {
+        self.order.looks_ahead()
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let mut occupied = 0_u64;
         for queue in 0..self.table.queues() {

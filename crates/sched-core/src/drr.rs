@@ -376,6 +376,10 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         }
     }
 
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         for (at, node) in (0..).zip(self.nodes.as_ref()) {
             let backlogged = flows(FlowId(at)).backlog.packets > 0;

@@ -75,6 +75,7 @@
 extern crate std;
 
 mod aqm;
+mod classes;
 mod counters;
 mod drr;
 mod fifo;
@@ -93,6 +94,7 @@ mod wf2q;
 mod wfi;
 
 pub use aqm::{Aqm, CoDel, CoDelParams, CoDelState, Head, NoAqm, Verdict};
+pub use classes::{ClassState, Classes, Classify, LowBits, Member, OPENED_A_CALL};
 pub use counters::{Counters, FlowRecord, Volume};
 pub use drr::{Drr, DrrFlow};
 pub use fifo::Fifo;

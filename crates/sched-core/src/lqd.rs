@@ -156,6 +156,10 @@ impl<O: FlowScheduler, N: Table<LongestFlow>> FlowScheduler for LongestQueueDrop
         Some((Longest::first(self.flows.as_ref())?, self.drop_from))
     }
 
+    fn looks_ahead(&self) -> bool {
+        self.order.looks_ahead()
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         for (at, entry) in (0..).zip(self.flows.as_ref()) {
             let past = entry.stamp() <= self.served;

@@ -70,7 +70,8 @@ pub trait FlowScheduler {
     /// `flow` was idle and now holds one packet, of `head_len` bytes.
     fn backlogged(&mut self, flow: FlowId, head_len: u32);
 
-    /// `flow`, already backlogged, holds one packet of `len` bytes more, at its tail.
+    /// `flow`, already backlogged, holds one packet of `len` bytes more, at its tail; a class of a
+    /// hierarchy, several of so many bytes together.
     fn grew(&mut self, flow: FlowId, len: u32);
 
     /// Whom to serve next: `Some` if and only if a flow is backlogged.
@@ -81,12 +82,20 @@ pub trait FlowScheduler {
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>);
 
     /// `flow` has lost a packet of `len` bytes without service, at whichever end; `head` is the length
-    /// of its first packet afterwards, `None` if there is none and the flow is idle.
+    /// of its first packet afterwards, `None` if there is none and the flow is idle. A class of a
+    /// hierarchy may have lost several packets of so many bytes together.
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>);
 
     /// Who gives way when there is no room: `None` means the arrival.
     fn victim(&self) -> Option<(FlowId, DropFrom)> {
         None
+    }
+
+    /// Whether the order decides by the lengths of packets that have not been sent: `head_len`, `head`
+    /// and `next_head`. If not, a hierarchy saves itself the look at a class's next packet and passes
+    /// any length.
+    fn looks_ahead(&self) -> bool {
+        true
     }
 
     /// Compares the order's own books with `flows`, which tells the truth about a flow. For tests.

@@ -630,6 +630,10 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         }
     }
 
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         self.core.recount(self.flows.as_ref(), flows)
     }

@@ -9,6 +9,7 @@
 //! queues themselves.
 
 use core::fmt;
+use core::ops::DerefMut;
 
 use crate::{FlowId, Nanos, Packet};
 
@@ -297,8 +298,12 @@ pub trait Scheduler {
     fn recount(&self) -> Result<(), Imbalance>;
 }
 
-/// A borrowed scheduler is one, so that wrappers need not own what they wrap.
-impl<S: Scheduler + ?Sized> Scheduler for &mut S {
+/// Whatever leads to a scheduler is one, so that wrappers need not own what they wrap and classes may be
+/// of different types: a `&mut` reference, a box, a guard.
+impl<P> Scheduler for P
+where
+    P: DerefMut<Target: Scheduler>,
+{
     fn enqueue(
         &mut self,
         now: Nanos,

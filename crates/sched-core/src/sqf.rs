@@ -178,6 +178,10 @@ impl<N: Table<ShortestFlow>> FlowScheduler for ShortestQueue<N> {
         Some((Longest::first(self.flows.as_ref())?, self.drop_from))
     }
 
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         for (at, entry) in (0..).zip(self.flows.as_ref()) {
             let absent = entry.stamp() == ABSENT;

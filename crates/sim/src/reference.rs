@@ -5,6 +5,7 @@
 //! keeps a count, a list or a set, its twin looks at everything there is. [`history`](crate::history)
 //! does the same to both and compares what comes out.
 
+mod classes;
 mod drr;
 mod fifo;
 mod order;
@@ -13,6 +14,7 @@ mod queues;
 mod sqf;
 mod wf2q;
 
+pub use classes::NaiveClasses;
 pub use drr::NaiveDrr;
 pub use fifo::NaiveFifo;
 pub use order::{Held, NaiveOrder, QueuesView, queued_bytes};

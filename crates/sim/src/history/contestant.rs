@@ -1,9 +1,11 @@
 //! What a history can be played on.
 
 use freeboard::sched_core::{
-    Aqm, ConfigError, DropSink, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, QfqConfig,
-    Queue, Scheduler, ShortestFlow, Slot, Sqf, SqfFlow, Table, Wf2qConfig,
+    Aqm, ClassState, Classes, Classify, ConfigError, DropSink, Fifo, FlowId, FlowQueues,
+    FlowRecord, FlowScheduler, LongestFlow, Nanos, QfqConfig, Queue, Scheduler, ShortestFlow, Slot,
+    Sqf, SqfFlow, Table, Wf2qConfig,
 };
+use freeboard::shaper::Shaped;
 
 /// What can be set for a flow, for all disciplines: each takes from it what it knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +88,85 @@ pub trait Contestant: Scheduler {
 
     /// What governs `flow`; `None` if it was not added.
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]>;
+
+    /// Whether a handle that is queued already is noticed, whatever flow it is given in for. A history
+    /// does not give it in twice where it is not.
+    fn notices_used_handles(&self) -> bool {
+        true
+    }
+}
+
+impl<S: Contestant + ?Sized> Contestant for Box<S> {
+    fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
+        (**self).configure(flow, setting)
+    }
+
+    fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
+        (**self).remove_flow(flow, drops);
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        (**self).setting(flow)
+    }
+
+    fn notices_used_handles(&self) -> bool {
+        (**self).notices_used_handles()
+    }
+}
+
+impl<S: Contestant> Contestant for Shaped<S> {
+    fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
+        self.inner_mut().configure(flow, setting)
+    }
+
+    fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
+        self.inner_mut().remove_flow(flow, drops);
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        self.inner().setting(flow)
+    }
+}
+
+/// A flow is added with its class, after it, and removed with it, before it. Changes count as made at
+/// time 0.
+impl<O, S, C, R, W, B> Contestant for Classes<O, S, C, R, W, B>
+where
+    O: FlowScheduler,
+    O::Config: Dial,
+    S: Contestant,
+    C: Table<S>,
+    R: Classify,
+    W: Table<ClassState>,
+    B: Table<LongestFlow>,
+{
+    fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
+        let flows = self.classifier().flows(self.count());
+        let unknown = || ConfigError::UnknownFlow { flow, flows };
+        let member = self.classifier().classify(flow).ok_or_else(unknown)?;
+        self.with_class(Nanos(0), member.class, &mut |_, _| (), |class, _| {
+            class.configure(member.flow, setting)
+        })
+        .ok_or_else(unknown)??;
+        self.configure(member.class, O::Config::of(setting))
+    }
+
+    fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
+        let Some(member) = self.classifier().classify(flow) else { return };
+        self.with_class(Nanos(0), member.class, drops, |class, drops| {
+            class.remove_flow(member.flow, drops);
+        });
+        self.remove_class(member.class, drops);
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        let member = self.classifier().classify(flow)?;
+        self.config(member.class).map(Dial::read)
+    }
+
+    fn notices_used_handles(&self) -> bool {
+        false
+    }
 }
 
 impl<O, Q, S, A, R> Contestant for FlowQueues<O, Q, S, A, R>

@@ -40,6 +40,10 @@ impl Ledger {
         self.free.last().copied().unwrap_or(0)
     }
 
+    pub(super) fn is_queued(&self, handle: u32) -> bool {
+        self.queued.get(handle as usize).is_some_and(Option::is_some)
+    }
+
     pub(super) fn free_handles(&self, count: u8) -> Vec<u32> {
         self.free.iter().rev().take(count.into()).copied().collect()
     }

@@ -134,6 +134,9 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     }
 
     fn enqueue(&mut self, flow: u32, len: u32, handle: u32) -> Result<(), String> {
+        if self.ledger.is_queued(handle) && !self.subject.notices_used_handles() {
+            return Ok(());
+        }
         let (now, flow, packet) = (Nanos(self.now), FlowId(flow), packet(handle, len));
         let [subject, twin] = &mut self.dropped;
         let outcome = self.subject.enqueue(now, flow, packet, &mut |packet, reason| {

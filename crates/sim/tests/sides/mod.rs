@@ -1,6 +1,8 @@
 //! Every discipline beside its twin, at any size.
 #![allow(dead_code, reason = "each test file takes what it needs")]
 
+pub(crate) mod hierarchy;
+
 use freeboard::sched_core::{
     DropFrom, Drr, DrrFlow, Fifo, FlowQueues, FlowRecord, FlowScheduler, Limits, LongestFlow,
     LongestQueueDrop, NoAqm, Qfq, QfqFlow, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfFlow,
@@ -111,6 +113,31 @@ macro_rules! every_discipline {
             #[test]
             fn sqf_with_a_virtual_queue_for_every_label() {
                 $play(6, 12, || sides::virtual_queues::<FLOWS, SLOTS, 9>(Head, Limits::NONE));
+            }
+
+            #[test]
+            fn qfq_over_fifos() {
+                $play(25, 16, || sides::hierarchy::qfq_over_fifos(Limits::NONE));
+            }
+
+            #[test]
+            fn drr_over_qfq() {
+                $play(25, 17, || sides::hierarchy::drr_over_qfq(Limits::NONE));
+            }
+
+            #[test]
+            fn sqf_over_drr_where_the_longest_class_gives_way() {
+                $play(25, 18, || sides::hierarchy::sqf_over_drr(Limits::NONE));
+            }
+
+            #[test]
+            fn drr_over_classes_of_every_kind() {
+                $play(25, 19, || sides::hierarchy::drr_over_everything(Limits::NONE));
+            }
+
+            #[test]
+            fn qfq_over_drr_over_sqf() {
+                $play(25, 20, || sides::hierarchy::three_levels(Limits::NONE));
             }
         }
     };

@@ -1,0 +1,434 @@
+//! A hierarchy as lists of packets: what each class holds, and which classes may send.
+
+use std::collections::VecDeque;
+
+use freeboard::sched_core::{
+    Backlog, ConfigError, Counters, DropReason, DropSink, FlowId, Imbalance, Limits, Nanos, Packet,
+    RejectReason, Rejected, Scheduler,
+};
+
+use super::order::{Held, NaiveOrder};
+use super::queues::{backlog_of, clamped, raise};
+use crate::history::{Contestant, Setting};
+
+/// The most packets of others that give way to one arrival.
+const MAX_VICTIMS: u32 = 256;
+/// The most classes that are put back after one call.
+const OPENED_A_CALL: usize = 2;
+
+/// What a class can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Status {
+    Idle,
+    Open,
+    Closed(Nanos),
+}
+
+/// Classes under an order. A flow's number is its class times a power of two, and its number there.
+#[derive(Clone, Debug)]
+pub struct NaiveClasses<O, T> {
+    order: O,
+    classes: Vec<T>,
+    flows_a_class: u32,
+    /// The class with the most bytes gives way.
+    drops_from_longest: bool,
+    /// What each class holds, in the order of arrival.
+    held: Vec<VecDeque<Held>>,
+    status: Vec<Status>,
+    /// After how many departures each class was served last.
+    served: Vec<u64>,
+    limits: Limits,
+    total: Counters,
+    now: Nanos,
+}
+
+impl<O: NaiveOrder, T: Contestant> NaiveClasses<O, T> {
+    /// Empty `classes` under `order`, each with flows numbered below `flows_a_class`.
+    #[must_use]
+    pub fn new(order: O, classes: Vec<T>, flows_a_class: u32, limits: Limits) -> Self {
+        let count = classes.len();
+        Self {
+            order,
+            classes,
+            flows_a_class,
+            drops_from_longest: false,
+            held: vec![VecDeque::new(); count],
+            status: vec![Status::Idle; count],
+            served: vec![0; count],
+            limits: clamped(limits),
+            total: Counters::default(),
+            now: Nanos(0),
+        }
+    }
+
+    /// The class that holds the most bytes gives way to an arrival of another.
+    #[must_use]
+    pub fn dropping_from_longest(self) -> Self {
+        Self { drops_from_longest: true, ..self }
+    }
+
+    /// `flow` as class and number in it.
+    fn split(&self, flow: FlowId) -> (FlowId, FlowId) {
+        (FlowId(flow.0 / self.flows_a_class), FlowId(flow.0 % self.flows_a_class))
+    }
+
+    fn count(&self) -> u32 {
+        u32::try_from(self.classes.len()).expect("as constructed")
+    }
+
+    fn flows(&self) -> u32 {
+        self.count() * self.flows_a_class
+    }
+
+    /// What the order may see: the packets of open classes.
+    fn open(&self) -> Vec<VecDeque<Held>> {
+        let classes = self.held.iter().zip(&self.status);
+        let seen = classes.map(|(held, &status)| match status {
+            Status::Open => held.clone(),
+            _ => VecDeque::new(),
+        });
+        seen.collect()
+    }
+
+    fn select(&self) -> Option<FlowId> {
+        self.order.select(&self.open())
+    }
+
+    /// The closed class that opens first and when, if it ever does.
+    fn first_to_open(&self) -> Option<(Nanos, FlowId)> {
+        let closed = (0..).zip(&self.status).filter_map(|(at, &status)| match status {
+            Status::Closed(until) if until < Nanos::MAX => Some((until, FlowId(at))),
+            _ => None,
+        });
+        closed.min()
+    }
+
+    fn next_class(&self, now: Nanos) -> Option<FlowId> {
+        let due = || self.first_to_open().filter(|&(until, _)| until <= now);
+        self.select().or_else(|| due().map(|(_, class)| class))
+    }
+
+    fn longest(&self) -> Option<FlowId> {
+        let bytes = |class: usize| backlog_of(self.held[class].iter()).bytes;
+        let longest = (0..self.classes.len())
+            .filter(|&class| bytes(class) > 0)
+            .min_by_key(|&class| (!bytes(class), self.served[class], class))?;
+        self.drops_from_longest.then_some(FlowId(u32::try_from(longest).expect("a class")))
+    }
+
+    fn fits(&self, beside: Backlog, len: u32) -> bool {
+        beside.packets < self.limits.packets
+            && u64::from(beside.bytes) + u64::from(len) <= self.limits.bytes.into()
+    }
+
+    fn is_over(&self) -> bool {
+        let held = Scheduler::backlog(self);
+        held.packets > self.limits.packets || held.bytes > self.limits.bytes
+    }
+
+    fn reject(&mut self, packet: Packet, reason: RejectReason) -> Rejected {
+        self.total.rejected.add(packet.len);
+        Rejected { packet, reason }
+    }
+
+    /// Does something to a class and books what it drops, for `reason` if one is given.
+    fn call<A>(
+        &mut self,
+        class: FlowId,
+        reason: Option<DropReason>,
+        drops: &mut dyn DropSink,
+        action: impl FnOnce(&mut T, &mut dyn DropSink) -> A,
+    ) -> (A, usize) {
+        let mut dropped = Vec::new();
+        let result = action(&mut self.classes[class.index()], &mut |packet, why| {
+            dropped.push((packet, reason.unwrap_or(why)));
+        });
+        for &(packet, why) in &dropped {
+            self.held[class.index()].retain(|held| held.packet.handle != packet.handle);
+            self.total.dropped[why as usize].add(packet.len);
+            drops.dropped(packet, why);
+        }
+        (result, dropped.len())
+    }
+
+    fn status_now(&self, class: FlowId) -> Status {
+        let scheduler = &self.classes[class.index()];
+        match scheduler.poll_at(self.now) {
+            _ if scheduler.backlog().packets == 0 => Status::Idle,
+            Some(at) if at <= self.now => Status::Open,
+            Some(at) => Status::Closed(at),
+            None => Status::Closed(Nanos::MAX),
+        }
+    }
+
+    /// The length of what an open class sends next; any, if it is open no more since time went back.
+    fn next_len(&self, class: FlowId) -> u32 {
+        self.classes[class.index()].peek(self.now).map_or(1, |packet| packet.len)
+    }
+
+    /// Tells the order what has become of a class that lost packets, got one, or opened.
+    fn tell(&mut self, class: FlowId, status: Status, lost: usize) {
+        let before = core::mem::replace(&mut self.status[class.index()], status);
+        match (before, status) {
+            (Status::Open, Status::Open) if lost > 0 => {
+                self.order.lost(class, Some(self.next_len(class)));
+            }
+            (Status::Open, Status::Idle | Status::Closed(_)) => self.order.lost(class, None),
+            (Status::Idle | Status::Closed(_), Status::Open) => {
+                let len = self.next_len(class);
+                self.order.backlogged(class, len);
+            }
+            _ => {}
+        }
+    }
+
+    fn open_due(&mut self, now: Nanos) {
+        for _ in 0..OPENED_A_CALL {
+            let Some((_, class)) = self.first_to_open().filter(|&(until, _)| until <= now) else {
+                return;
+            };
+            self.tell(class, self.status_now(class), 0);
+        }
+    }
+
+    /// Makes a class drop a packet of its choice.
+    fn shed(&mut self, class: FlowId, reason: DropReason, drops: &mut dyn DropSink) {
+        let ((), lost) = self.call(class, Some(reason), drops, |scheduler, drops| {
+            let limits = scheduler.limits();
+            let packets = scheduler.backlog().packets - 1;
+            scheduler.set_limits(Limits { packets, ..limits }, drops);
+            scheduler.set_limits(limits, drops);
+        });
+        assert_eq!(lost, 1, "a limit one packet lower costs one packet");
+        self.tell(class, self.status_now(class), lost);
+    }
+
+    fn offer(
+        &mut self,
+        class: FlowId,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let now = self.now;
+        let before = self.status[class.index()];
+        let (outcome, lost) = self.call(class, None, drops, |scheduler, drops| {
+            scheduler.enqueue(now, flow, packet, drops)
+        });
+        match outcome {
+            Ok(()) => {
+                self.held[class.index()].push_back(Held { flow, packet });
+                self.total.accepted.add(packet.len);
+                let held = Scheduler::backlog(self);
+                raise(&mut self.total.peak, held);
+                if before != Status::Open || lost > 0 {
+                    self.tell(class, self.status_now(class), lost);
+                }
+                Ok(())
+            }
+            Err(rejected) => {
+                if lost > 0 {
+                    self.tell(class, self.status_now(class), lost);
+                }
+                Err(self.reject(packet, rejected.reason))
+            }
+        }
+    }
+
+    fn make_room_and_offer(
+        &mut self,
+        class: FlowId,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let limits = self.limits;
+        let full = RejectReason::Full { limits };
+        if !self.fits(Backlog::default(), packet.len) {
+            return Err(self.reject(packet, full));
+        }
+        for _ in 0..MAX_VICTIMS {
+            let all = Scheduler::backlog(self);
+            match self.longest() {
+                _ if self.fits(all, packet.len) => break,
+                None => break,
+                Some(victim) if victim != class => self.shed(victim, DropReason::Overflow, drops),
+                Some(_) => {
+                    // Its own class is to do with what it has, and what is left of the node.
+                    let own = self.classes[class.index()].limits();
+                    let holds = self.classes[class.index()].backlog();
+                    let within = Limits {
+                        packets: own.packets.min(holds.packets + (limits.packets - all.packets)),
+                        bytes: own.bytes.min(holds.bytes + (limits.bytes - all.bytes)),
+                    };
+                    self.classes[class.index()].set_limits(within, drops);
+                    let outcome = self.offer(class, flow, packet, drops);
+                    self.classes[class.index()].set_limits(own, drops);
+                    return outcome.map_err(|rejected| match rejected.reason {
+                        RejectReason::Full { .. } => Rejected { reason: full, ..rejected },
+                        _ => rejected,
+                    });
+                }
+            }
+        }
+        if self.fits(Scheduler::backlog(self), packet.len) {
+            return self.offer(class, flow, packet, drops);
+        }
+        Err(self.reject(packet, full))
+    }
+}
+
+impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        named: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.now = now;
+        let (class, flow) = self.split(named);
+        let max = if class.0 < self.count() { self.order.max_len(class) } else { None };
+        let Some(max) = max else {
+            let reason = RejectReason::UnknownFlow { flow: named, flows: self.flows() };
+            return Err(self.reject(packet, reason));
+        };
+        let (len, max) = (packet.len, max.min(Packet::MAX_LEN));
+        if !(1..=max).contains(&len) {
+            return Err(self.reject(packet, RejectReason::Length { len, max }));
+        }
+        let unknown = RejectReason::UnknownFlow { flow: named, flows: self.flows() };
+        self.make_room_and_offer(class, flow, packet, drops).map_err(|rejected| match rejected
+            .reason
+        {
+            RejectReason::UnknownFlow { .. } => Rejected { reason: unknown, ..rejected },
+            _ => rejected,
+        })?;
+        self.open_due(now);
+        Ok(())
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.now = now;
+        let class = self.next_class(now)?;
+        if self.status[class.index()] != Status::Open {
+            self.tell(class, self.status_now(class), 0);
+        }
+        let (packet, lost) =
+            self.call(class, None, drops, |scheduler, drops| scheduler.dequeue(now, drops));
+        let status = self.status_now(class);
+        let Some(packet) = packet else {
+            let aside = if status == Status::Open { Status::Closed(now) } else { status };
+            self.tell(class, aside, lost);
+            return None;
+        };
+        self.held[class.index()].retain(|held| held.packet.handle != packet.handle);
+        self.total.delivered.add(packet.len);
+        self.status[class.index()] = status;
+        let next = (status == Status::Open).then(|| self.next_len(class));
+        // What the class sends first may have changed since the order was told.
+        self.order.lost(class, Some(packet.len));
+        self.order.served(class, packet.len, next);
+        self.served[class.index()] = self.total.delivered.packets;
+        self.open_due(now);
+        Some(packet)
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.classes[self.next_class(now)?.index()].peek(now)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        if self.select().is_some() {
+            return Some(now);
+        }
+        self.first_to_open().map(|(until, _)| until.max(now))
+    }
+
+    fn backlog(&self) -> Backlog {
+        backlog_of(self.held.iter().flatten())
+    }
+
+    fn counters(&self) -> Counters {
+        let marked = self.classes.iter().map(|class| class.counters().marked).sum();
+        Counters { marked, ..self.total }
+    }
+
+    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
+        let (class, flow) = self.split(flow);
+        self.classes.get(class.index())?.flow_counters(flow)
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.limits = clamped(limits);
+        while self.is_over() {
+            let opens_first = || {
+                let closed = (0..).zip(&self.status).filter_map(|(at, &status)| match status {
+                    Status::Closed(until) => Some((until, FlowId(at))),
+                    _ => None,
+                });
+                closed.min().map(|(_, class)| class)
+            };
+            let victim = self.longest().or_else(|| self.select()).or_else(opens_first);
+            self.shed(victim.expect("packets are queued"), DropReason::LimitLowered, drops);
+        }
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        for class in (0..self.count()).map(FlowId) {
+            let ((), lost) =
+                self.call(class, None, drops, |scheduler, drops| scheduler.drain(drops));
+            self.tell(class, self.status_now(class), lost);
+        }
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.classes.iter().try_for_each(Scheduler::recount)
+    }
+}
+
+impl<O: NaiveOrder, T: Contestant> Contestant for NaiveClasses<O, T> {
+    fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
+        let (class, number) = self.split(flow);
+        if class.0 >= self.count() {
+            return Err(ConfigError::UnknownFlow { flow, flows: self.flows() });
+        }
+        self.now = Nanos(0);
+        let outcome = self.classes[class.index()].configure(number, setting);
+        self.tell(class, self.status_now(class), 0);
+        outcome?;
+        let open = self.status[class.index()] == Status::Open;
+        let head_len = open.then(|| self.next_len(class));
+        self.order.configure(class, setting, head_len)
+    }
+
+    fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
+        let (class, number) = self.split(flow);
+        if class.0 >= self.count() {
+            return;
+        }
+        self.now = Nanos(0);
+        let ((), lost) = self.call(class, None, drops, |scheduler, drops| {
+            scheduler.remove_flow(number, drops);
+        });
+        self.tell(class, self.status_now(class), lost);
+        let removed = Some(DropReason::FlowRemoved);
+        let ((), lost) =
+            self.call(class, removed, drops, |scheduler, drops| scheduler.drain(drops));
+        self.tell(class, Status::Idle, lost);
+        self.order.remove(class);
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        let (class, _) = self.split(flow);
+        if class.0 < self.count() { self.order.setting(class) } else { None }
+    }
+
+    fn notices_used_handles(&self) -> bool {
+        false
+    }
+}
