@@ -33,7 +33,8 @@
 //! `weight / Σ weight` by at most 2^-23 of itself: `inverse_sum` is at least `U / 2^24 - 1 > 1.2 · 10^7`, and
 //! `inverse` more than that. Where the weights and their sum divide `U`, as powers of two and round
 //! decimal numbers do, the shares are those asked for. Elsewhere what would be a tie between a start and
-//! `V` is none: the flow is eligible one packet later.
+//! `V` is none, and the flow is eligible one packet later; while all flows are backlogged, none is ever
+//! further than `2L_k + φL + 2^-22 φW` bytes from what it has in exact arithmetic, of `W` bytes sent.
 //!
 //! [`Qfq`]: crate::Qfq
 

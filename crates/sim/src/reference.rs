@@ -4,10 +4,14 @@
 //! packets and the books, a [`NaiveOrder`] says who is next and who gives way. Where the discipline
 //! keeps a count, a list or a set, its twin looks at everything there is. [`history`](crate::history)
 //! does the same to both and compares what comes out.
+//!
+//! Beside the twins stand two ideals in exact arithmetic: [`Gps`], the fluid server that fair queueing
+//! approximates, and [`ExactWf2q`], the packet order that comes nearest to it.
 
 mod classes;
 mod drr;
 mod fifo;
+mod gps;
 mod order;
 mod qfq;
 mod queues;
@@ -17,8 +21,9 @@ mod wf2q;
 pub use classes::NaiveClasses;
 pub use drr::NaiveDrr;
 pub use fifo::NaiveFifo;
+pub use gps::{BigRational, Gps};
 pub use order::{Held, NaiveOrder, QueuesView, queued_bytes};
 pub use qfq::{Exercised, NaiveQfq, Rule};
 pub use queues::NaiveQueues;
 pub use sqf::{NaiveLongestQueueDrop, NaiveShortestQueue};
-pub use wf2q::NaiveWf2q;
+pub use wf2q::{ExactWf2q, NaiveWf2q};

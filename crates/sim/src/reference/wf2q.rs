@@ -150,3 +150,82 @@ impl NaiveOrder for NaiveWf2q {
             .map(|(id, _)| id)
     }
 }
+
+/// WF²Q+ in exact arithmetic, of flows that stay: `S` and `F` in units of which a byte of every flow and
+/// a byte of the link are whole numbers.
+///
+/// ```
+/// use sim::reference::ExactWf2q;
+/// let mut order = ExactWf2q::new(&[1, 2]).expect("small weights");
+/// order.backlogged(0, 300);
+/// order.backlogged(1, 300);
+/// assert_eq!(order.select(), Some(1), "finishes at 450, the other at 900");
+/// order.served(1, 300, Some(300));
+/// assert_eq!(order.select(), Some(0), "starts at 450, which is after 300");
+/// ```
+#[derive(Clone, Debug)]
+pub struct ExactWf2q {
+    /// What a byte of each flow adds to its times.
+    per_byte: Vec<u128>,
+    /// What a byte served adds to V.
+    per_byte_of_link: u128,
+    /// S, F, backlogged.
+    flows: Vec<(u128, u128, bool)>,
+    virtual_time: u128,
+}
+
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl ExactWf2q {
+    /// Flows with shares in proportion to `weights`, their sum being 1. `None` if a weight is 0, there
+    /// is none, or the least common multiple of the weights and their sum is above 2^64, with which 2^48
+    /// bytes could be served.
+    #[must_use]
+    pub fn new(weights: &[u32]) -> Option<Self> {
+        let sum: u128 = weights.iter().map(|&weight| u128::from(weight)).sum();
+        let all = || weights.iter().map(|&weight| u128::from(weight));
+        let unit = all().chain([sum]).try_fold(1_u128, |unit, number| {
+            let multiple =
+                if number == 0 { return None } else { unit / gcd(unit, number) * number };
+            (multiple <= 1 << 64).then_some(multiple)
+        })?;
+        let flows = vec![(0, 0, false); weights.len()];
+        let per_byte = all().map(|weight| unit / weight).collect();
+        Some(Self { per_byte, per_byte_of_link: unit / sum, flows, virtual_time: 0 })
+    }
+
+    /// `flow` was idle and holds a packet of `len` bytes.
+    pub fn backlogged(&mut self, flow: usize, len: u32) {
+        let (_, finish, _) = self.flows[flow];
+        let start = finish.max(self.virtual_time); // eq. 2
+        self.flows[flow] = (start, start + u128::from(len) * self.per_byte[flow], true);
+        self.jump();
+    }
+
+    /// `flow` has sent `len` bytes; the packet behind has `next` bytes.
+    pub fn served(&mut self, flow: usize, len: u32, next: Option<u32>) {
+        let (_, start, _) = self.flows[flow];
+        let span = u128::from(next.unwrap_or(0)) * self.per_byte[flow];
+        self.flows[flow] = (start, start + span, next.is_some());
+        self.virtual_time += u128::from(len) * self.per_byte_of_link;
+        self.jump();
+    }
+
+    /// eq. 3; an idle system begins anew.
+    fn jump(&mut self) {
+        let backlogged = self.flows.iter().filter(|flow| flow.2);
+        let to = backlogged.map(|flow| flow.0).min();
+        let to = to.or_else(|| self.flows.iter().map(|flow| flow.1).max());
+        self.virtual_time = self.virtual_time.max(to.unwrap_or(0));
+    }
+
+    /// Whom to serve next: of those with `S ≤ V`, the smallest `(F, S, number)`.
+    #[must_use]
+    pub fn select(&self) -> Option<usize> {
+        let flows = self.flows.iter().enumerate().filter(|(_, flow)| flow.2);
+        let eligible = flows.filter(|(_, flow)| flow.0 <= self.virtual_time);
+        eligible.min_by_key(|(number, flow)| (flow.1, flow.0, *number)).map(|(number, _)| number)
+    }
+}
