@@ -86,6 +86,10 @@ impl<O: FlowScheduler, L: Table<Line>> FlowScheduler for Releasing<O, L> {
         self.order.select()
     }
 
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        self.order.upcoming(ahead)
+    }
+
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         self.order.served(flow, len, next_head);
         if next_head.is_none() {
@@ -240,6 +244,10 @@ where
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.queues.dequeue(now, drops)
+    }
+
+    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
+        self.queues.dequeue_burst(now, out, drops)
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {

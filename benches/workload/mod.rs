@@ -52,12 +52,20 @@ pub(crate) struct Loop<S> {
     random: Random,
     now: u64,
     pattern: Pattern,
+    /// Whether FULL hands its bursts over whole.
+    whole: bool,
 }
 
 impl<S: Scheduler> Loop<S> {
     /// The loop before its first pair, warmed up to its standing backlog. `hashed` names flows by a
     /// random hash instead of their number.
-    pub(crate) fn new(scheduler: S, pattern: Pattern, flows: usize, hashed: bool) -> Self {
+    pub(crate) fn new(
+        scheduler: S,
+        pattern: Pattern,
+        flows: usize,
+        hashed: bool,
+        whole: bool,
+    ) -> Self {
         let mut random = Random(0x9E37_79B9_7F4A_7C15);
         let names: Vec<u32> = (0..flows)
             .map(|flow| if hashed { random.next() as u32 } else { flow as u32 })
@@ -76,7 +84,7 @@ impl<S: Scheduler> Loop<S> {
         for place in (1..count).rev() {
             pool.swap(place, random.below(place + 1));
         }
-        let mut this = Self { scheduler, packets, pool, random, now: 0, pattern };
+        let mut this = Self { scheduler, packets, pool, random, now: 0, pattern, whole };
         if pattern == Pattern::Full {
             for _ in 0..4 * flows {
                 let handle = this.pool.pop().expect("4N of the packets are queued first");
@@ -108,12 +116,40 @@ impl<S: Scheduler> Loop<S> {
         true
     }
 
+    #[inline(always)]
+    fn enqueue_burst(&mut self) {
+        let mut burst = [(FlowId(0), Packet::new(0, 0)); BURST];
+        for place in &mut burst {
+            let at = self.random.below(self.pool.len());
+            *place = self.packets[self.pool.swap_remove(at) as usize];
+        }
+        self.now += STEP;
+        let pool = &mut self.pool;
+        let drops = &mut |dropped: Packet, _| pool.push(dropped.handle);
+        self.scheduler.enqueue_burst(Nanos(self.now), &burst, drops);
+    }
+
+    #[inline(always)]
+    fn dequeue_burst(&mut self) {
+        let mut burst = [Packet::new(0, 0); BURST];
+        self.now += STEP;
+        let pool = &mut self.pool;
+        let drops = &mut |dropped: Packet, _| pool.push(dropped.handle);
+        let filled = self.scheduler.dequeue_burst(Nanos(self.now), &mut burst, drops);
+        self.pool.extend(burst[..filled].iter().map(|packet| packet.handle));
+    }
+
     /// Runs at least `pairs` pairs of enqueue and dequeue; returns how many.
     #[inline(never)]
     pub(crate) fn run(&mut self, pairs: usize) -> usize {
         let mut done = 0;
         while done < pairs {
             match self.pattern {
+                Pattern::Full if self.whole => {
+                    self.enqueue_burst();
+                    self.dequeue_burst();
+                    done += BURST;
+                }
                 Pattern::Full => {
                     for _ in 0..BURST {
                         let place = self.random.below(self.pool.len());

@@ -14,8 +14,9 @@ use super::{Loop, Pattern};
 /// A closed loop around a scheduler: runs at least so many pairs, returns how many.
 pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
-/// What [`subject`] knows. `hashed_` names flows by hash, the others by number.
-pub(crate) const NAMES: [&str; 12] = [
+/// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
+/// of FULL over whole, and is what the name before it is with SMALL.
+pub(crate) const NAMES: [&str; 16] = [
     "null",
     "lookup",
     "fifo",
@@ -28,6 +29,10 @@ pub(crate) const NAMES: [&str; 12] = [
     "wf2q",
     "hashed_drr",
     "fq_codel",
+    "null_burst",
+    "drr_burst",
+    "qfq_burst",
+    "qfq_mixed_burst",
 ];
 
 /// The longest packet of the workloads.
@@ -35,53 +40,53 @@ const MTU: u32 = 1_500;
 
 /// The scheduler called `name` with `flows` flows in the closed loop `pattern`, warmed up.
 pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subject> {
+    let (name, whole) = name.strip_suffix("_burst").map_or((name, false), |single| (single, true));
+    let call = (pattern, flows, whole);
     let slots = table(4 * flows + flows.max(64), Slot::EMPTY);
     let queues = table(flows, Queue::EMPTY);
     Some(match name {
-        "null" => closed(Null::<false>::new(slots.len(), hash_table(8)), pattern, flows, false),
+        "null" => closed(Null::<false>::new(slots.len(), hash_table(8)), call, false),
         // Every flow has claimed its queue: hits alone.
         "lookup" => {
             let table = hash_table(queues_for(flows));
-            closed(Null::<true>::new(slots.len(), table), pattern, flows, true)
+            closed(Null::<true>::new(slots.len(), table), call, true)
         }
-        "fifo" => closed(Fifo::tail_drop(slots, Limits::NONE), pattern, flows, false),
-        "drr" => {
-            closed(FlowQueues::new(drr(flows), queues, slots, Limits::NONE), pattern, flows, false)
-        }
+        "fifo" => closed(Fifo::tail_drop(slots, Limits::NONE), call, false),
+        "drr" => closed(FlowQueues::new(drr(flows), queues, slots, Limits::NONE), call, false),
         "drr_sparse" => {
             let order = drr(flows).sparse_first();
-            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         "drr_lqd" => {
             let order = LongestQueueDrop::new(drr(flows), table(flows, RankedFlow::EMPTY));
-            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         "sqf_lqd" => {
             let mut order = ShortestQueue::new(table(flows, RankedFlow::EMPTY));
             add_all(&mut order, flows, ());
-            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         "qfq" => {
             let queues = table(flows, Queue::EMPTY);
             let order = qfq(flows, |_| 1);
-            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         // Weights 1, 2, 4, 8, 16 in turn.
         "qfq_mixed" => {
             let queues = table(flows, Queue::EMPTY);
             let order = qfq(flows, |flow| 1 << (flow % 5));
-            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         "wf2q" => {
             let order = Wf2q::new(table(flows, Wf2qFlow::EMPTY), MTU);
             let mut order = order.expect("an MTU");
             add_all(&mut order, flows, Wf2qConfig { weight: 1, max_len: MTU });
-            closed(FlowQueues::new(order, queues, slots, Limits::NONE), pattern, flows, false)
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         "hashed_drr" => {
             let order = hashed(drr(queues_for(flows)));
             let queues = table(queues_for(flows), Queue::EMPTY);
-            closed(Hashed::new(order, queues, slots, Limits::NONE), pattern, flows, true)
+            closed(Hashed::new(order, queues, slots, Limits::NONE), call, true)
         }
         // Hash, sparse flows first, CoDel: what FQ-CoDel is made of.
         "fq_codel" => {
@@ -95,7 +100,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let codel = codel.expect("a target below the interval");
             let queues = table(count, Queue::EMPTY);
             let queues = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::NONE);
-            closed(Hashed::over(queues), pattern, flows, true)
+            closed(Hashed::over(queues), call, true)
         }
         _ => return None,
     })
@@ -143,11 +148,10 @@ fn add_all<O: FlowScheduler>(order: &mut O, flows: usize, config: O::Config) {
 
 fn closed<S: Scheduler + 'static>(
     scheduler: S,
-    pattern: Pattern,
-    flows: usize,
+    (pattern, flows, whole): (Pattern, usize, bool),
     hashed: bool,
 ) -> Subject {
-    let mut subject = Loop::new(scheduler, pattern, flows, hashed);
+    let mut subject = Loop::new(scheduler, pattern, flows, hashed, whole);
     Box::new(move |pairs| {
         let done = subject.run(pairs);
         subject.verify();

@@ -53,6 +53,35 @@ enum Place {
     Old,
 }
 
+/// A [`Place`] in the low three bits and a ticket above, so that both change with one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing(u32);
+
+/// The low bits of a [`Standing`], which are the place's.
+const PLACE_BITS: u32 = 3;
+/// What one ticket has more than the last.
+const TICKET: u32 = 1 << PLACE_BITS;
+
+impl Standing {
+    const fn new(place: Place, ticket: u32) -> Self {
+        Self(ticket | place as u32)
+    }
+
+    const fn place(self) -> Place {
+        match self.0 & (TICKET - 1) {
+            0 => Place::Absent,
+            1 => Place::Idle,
+            2 => Place::Spent,
+            3 => Place::New,
+            _ => Place::Old,
+        }
+    }
+
+    const fn ticket(self) -> u32 {
+        self.0 & !(TICKET - 1)
+    }
+}
+
 /// What [`Drr`] knows of one flow: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrrFlow {
@@ -65,18 +94,31 @@ pub struct DrrFlow {
     /// Bytes the flow may still send in this turn. While listed `1..=MAX_QUANTUM`; while idle above
     /// `-max_len`, and positive values are forgotten.
     deficit: i32,
-    /// When the flow last joined the old list, or emptied on the new one: a count of such events.
-    ticket: u32,
-    place: Place,
+    /// Where the flow is, and when it last joined the old list or emptied on the new one: a count of
+    /// such events.
+    standing: Standing,
+    /// Not of this flow: the one that drew the latest ticket whose turn it was to be noted here. A
+    /// guess at who follows whom on the old list that is no chain of loads; may be out of date.
+    noted: u32,
 }
 
 impl DrrFlow {
     /// A flow that was not added.
-    pub const EMPTY: Self =
-        Self { next: NONE, prev: NONE, quantum: 0, deficit: 0, ticket: 0, place: Place::Absent };
+    pub const EMPTY: Self = Self {
+        next: NONE,
+        prev: NONE,
+        quantum: 0,
+        deficit: 0,
+        standing: Standing::new(Place::Absent, 0),
+        noted: NONE,
+    };
+
+    const fn place(&self) -> Place {
+        self.standing.place()
+    }
 
     const fn is_listed(&self) -> bool {
-        matches!(self.place, Place::New | Place::Old)
+        matches!(self.place(), Place::New | Place::Old)
     }
 }
 
@@ -113,9 +155,12 @@ pub struct Drr<N> {
     front: u32,
     /// The last flow of the new list; [`NONE`] if and only if that is empty.
     last_new: u32,
-    /// The next ticket. Wraps: two tickets compare by the sign of their difference, which is right
-    /// unless 2^31 turns lie between them; a flow idle for that long may once count as not sparse.
+    /// The next ticket, a multiple of [`TICKET`]. Wraps: two tickets compare by the sign of their
+    /// difference, which is right unless 2^28 turns lie between them; a flow idle for that long may once
+    /// count as not sparse.
     ticket: u32,
+    /// Where the next ticket is noted; the length of `nodes` stands for 0.
+    note_at: u32,
     max_len: u32,
     sparse_first: bool,
 }
@@ -133,7 +178,15 @@ impl<N: Table<DrrFlow>> Drr<N> {
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
         nodes.as_mut().fill(DrrFlow::EMPTY);
-        Ok(Self { nodes, front: NONE, last_new: NONE, ticket: 0, max_len, sparse_first: false })
+        Ok(Self {
+            nodes,
+            front: NONE,
+            last_new: NONE,
+            ticket: 0,
+            note_at: 0,
+            max_len,
+            sparse_first: false,
+        })
     }
 
     /// With sparse flows first (RFC 8290 §4.2): a flow that becomes backlogged has its first turn
@@ -163,7 +216,7 @@ impl<N: Table<DrrFlow>> Drr<N> {
     }
 
     fn node(&self, flow: FlowId) -> Option<&DrrFlow> {
-        self.nodes.as_ref().get(flow.index()).filter(|node| node.place != Place::Absent)
+        self.nodes.as_ref().get(flow.index()).filter(|node| node.place() != Place::Absent)
     }
 
     /// The flow served next of those at [`Place::Old`], as far as the ring says: with none there, one at
@@ -180,10 +233,24 @@ impl<N: Table<DrrFlow>> Drr<N> {
         match self.nodes.as_ref().get(self.old_front() as usize) {
             // The old list has gone round once whatever was on it when the flow emptied has been
             // appended anew since: its front then has a later ticket.
-            Some(front) if front.place == Place::Old && node.place == Place::Spent => {
-                is_later(front.ticket, node.ticket)
+            Some(front) if front.place() == Place::Old && node.place() == Place::Spent => {
+                is_later(front.standing.ticket(), node.standing.ticket())
             }
             _ => true,
+        }
+    }
+
+    /// `flow` has drawn the ticket: the next one is another.
+    #[inline]
+    fn note(&mut self, flow: u32) {
+        self.ticket = self.ticket.wrapping_add(TICKET);
+        let nodes = self.nodes.as_mut();
+        if let Some(node) = nodes.get_mut(self.note_at as usize) {
+            node.noted = flow;
+            self.note_at = self.note_at.wrapping_add(1);
+        } else if let Some(node) = nodes.first_mut() {
+            node.noted = flow;
+            self.note_at = 1;
         }
     }
 
@@ -215,12 +282,11 @@ impl<N: Table<DrrFlow>> Drr<N> {
             return;
         }
         node.deficit = node.deficit.wrapping_sub(len.min(max_len).cast_signed());
-        if node.place == Place::Old {
-            node.place = Place::Idle;
+        if node.place() == Place::Old {
+            node.standing = Standing::new(Place::Idle, ticket);
         } else {
-            node.place = Place::Spent;
-            node.ticket = ticket;
-            self.ticket = ticket.wrapping_add(1);
+            node.standing = Standing::new(Place::Spent, ticket);
+            self.note(flow.0);
         }
         self.unlist(flow.0);
     }
@@ -235,15 +301,15 @@ impl<N: Table<DrrFlow>> Drr<N> {
             Imbalance::check("a flow on the ring is listed", here, 1, node.is_listed().into())?;
             let next = nodes.get(node.next as usize).copied().unwrap_or_default();
             Imbalance::check("links point both ways", here, here.into(), next.prev.into())?;
-            if node.place == Place::New {
+            if node.place() == Place::New {
                 last_new = here;
             }
             if let Some((before, last)) = last
-                && last.place == Place::Old
+                && last.place() == Place::Old
             {
-                let is_old = node.place == Place::Old;
+                let is_old = node.place() == Place::Old;
                 Imbalance::check("old flows stand last", before, 1, is_old.into())?;
-                let in_order = is_later(node.ticket, last.ticket);
+                let in_order = is_later(node.standing.ticket(), last.standing.ticket());
                 Imbalance::check("tickets of old flows ascend", before, 1, in_order.into())?;
             }
             last = Some((here, node));
@@ -318,7 +384,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
             insert_before(self.nodes.as_mut(), at, flow.0);
             self.last_new = flow.0;
         } else {
-            self.ticket = ticket.wrapping_add(1);
+            self.note(flow.0);
             insert_before(self.nodes.as_mut(), self.front, flow.0);
         }
         if self.front == NONE || (place == Place::New && first) {
@@ -328,9 +394,37 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
             // Debt is carried, credit is not: emptying a queue must neither wash a debt away nor
             // let turns pile up.
             node.deficit = node.quantum.cast_signed().wrapping_add(node.deficit.min(0));
-            node.ticket = ticket;
-            node.place = place;
+            node.standing = Standing::new(place, ticket);
         }
+    }
+
+    /// The old list as it was noted, without what has left it since. Flows of the new list are not
+    /// named: their packets have just come.
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        let nodes = self.nodes.as_ref();
+        let Some(front) = nodes.get(self.old_front() as usize) else { return 0 };
+        let mut expected = front.standing;
+        let age = (self.ticket.wrapping_sub(expected.ticket()) >> PLACE_BITS) as usize;
+        if expected.place() != Place::Old || age > nodes.len() {
+            return 0; // not noted, or no longer
+        }
+        let mut at = (self.note_at as usize).wrapping_sub(age);
+        if at >= nodes.len() {
+            at = at.wrapping_add(nodes.len());
+        }
+        let mut found = 0;
+        for _ in 0..ahead.len().min(age) {
+            let Some(&DrrFlow { noted, .. }) = nodes.get(at) else { break };
+            if nodes.get(noted as usize).is_some_and(|node| node.standing == expected)
+                && let Some(place) = ahead.get_mut(found)
+            {
+                *place = FlowId(noted);
+                found = found.wrapping_add(1);
+            }
+            expected.0 = expected.0.wrapping_add(TICKET);
+            at = if at.wrapping_add(1) < nodes.len() { at.wrapping_add(1) } else { 0 };
+        }
+        found
     }
 
     #[inline]
@@ -360,10 +454,9 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         // The turn is over. The debt is below `max_len <= quantum`: one top-up covers it.
         let debt = len.wrapping_sub(deficit).min(self.max_len.wrapping_sub(1));
         node.deficit = node.quantum.wrapping_sub(debt).cast_signed();
-        node.place = Place::Old;
-        node.ticket = self.ticket;
-        self.ticket = self.ticket.wrapping_add(1);
+        node.standing = Standing::new(Place::Old, self.ticket);
         self.front = node.next;
+        self.note(flow.0);
         if flow.0 == self.last_new {
             self.last_new = NONE;
         }
@@ -385,7 +478,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
             let backlogged = flows(FlowId(at)).backlog.packets > 0;
             let listed = node.is_listed();
             Imbalance::check("listed and backlogged", at, listed.into(), backlogged.into())?;
-            let added = node.place != Place::Absent;
+            let added = node.place() != Place::Absent;
             let has_quantum = (self.max_len..=Self::MAX_QUANTUM).contains(&node.quantum);
             Imbalance::check("a quantum in range", at, added.into(), has_quantum.into())?;
             let lowest = if listed { 1 } else { 1_i32.wrapping_sub_unsigned(self.max_len) };
@@ -402,8 +495,8 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
 
 fn set_quantum(node: &mut DrrFlow, quantum: u32) {
     node.quantum = quantum;
-    if node.place == Place::Absent {
-        node.place = Place::Idle;
+    if node.place() == Place::Absent {
+        node.standing = Standing::new(Place::Idle, 0);
     }
 }
 

@@ -5,6 +5,8 @@
 //! [`Scheduler`] for every order and every AQM. Cost: O(1) beside what the order costs; memory: 16
 //! bytes a packet and 16 a flow beside what the order and the AQM need.
 
+mod touch;
+
 use crate::aqm::{Aqm, Head, NoAqm, Verdict};
 use crate::counters::{Counters, FlowRecord, Ledger};
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
@@ -13,6 +15,7 @@ use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
 use crate::{Ecn, FlowId, Nanos, Packet};
+use touch::CHUNK;
 
 /// An order of flows `O` over queues in the memory `Q`, of packets in the memory `S`, with the AQM
 /// `A`; statistics of single flows in the memory `R`, for as many flows as it has room for.
@@ -470,6 +473,42 @@ where
         self.order.served(flow, packet.len, queue.head_len(slots));
         self.ledger.deliver(packet.len);
         Some(packet)
+    }
+
+    fn enqueue_burst(
+        &mut self,
+        now: Nanos,
+        burst: &[(FlowId, Packet)],
+        drops: &mut dyn DropSink,
+    ) -> usize {
+        let mut accepted = 0;
+        for chunk in burst.chunks(CHUNK) {
+            if self.is_worth_touching() {
+                self.touch_arrivals(chunk);
+            }
+            for &(flow, packet) in chunk {
+                match self.enqueue(now, flow, packet, drops) {
+                    Ok(()) => accepted += 1,
+                    Err(rejected) => drops.dropped(rejected.packet, DropReason::Rejected),
+                }
+            }
+        }
+        accepted
+    }
+
+    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
+        let mut filled = 0;
+        for chunk in out.chunks_mut(CHUNK) {
+            if self.is_worth_touching() {
+                self.touch_departures();
+            }
+            for place in chunk {
+                let Some(packet) = self.dequeue(now, drops) else { return filled };
+                *place = packet;
+                filled += 1;
+            }
+        }
+        filled
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {

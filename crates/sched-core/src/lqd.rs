@@ -135,6 +135,10 @@ impl<O: FlowScheduler, N: Table<LongestFlow>> FlowScheduler for LongestQueueDrop
         self.order.select()
     }
 
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        self.order.upcoming(ahead)
+    }
+
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         let stamp = self.served.wrapping_add(1);
         let Some(entry) = self.ranked(flow) else { return };

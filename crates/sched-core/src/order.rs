@@ -77,6 +77,15 @@ pub trait FlowScheduler {
     /// Whom to serve next: `Some` if and only if a flow is backlogged.
     fn select(&self) -> Option<FlowId>;
 
+    /// Fills `ahead` from the front with flows that are likely to be served soon, the next first, and
+    /// returns how many: a guess, for touching their memory before it is needed. It may be wrong, and
+    /// names nobody unless implemented. The work is that of `ahead.len()` flows whose memory is not in the
+    /// cache but known without one of them being looked up for the next.
+    #[inline]
+    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
+        0
+    }
+
     /// `flow`, selected, has sent its first packet, of `len` bytes; `next_head` is the length of the
     /// one behind it, `None` if there is none and the flow is idle.
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>);

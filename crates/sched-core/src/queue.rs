@@ -127,6 +127,11 @@ impl Queue {
         self.head
     }
 
+    /// The handle of the newest packet.
+    pub(crate) const fn tail(&self) -> u32 {
+        self.tail
+    }
+
     pub(crate) const fn backlog(&self) -> Backlog {
         self.held
     }

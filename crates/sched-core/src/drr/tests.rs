@@ -188,7 +188,7 @@ fn a_spent_flow_is_sparse_again_where_nobody_stands() {
 fn tickets_may_wrap() {
     let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
     order.add_all(100).unwrap();
-    order.ticket = u32::MAX - 3;
+    order.ticket = 0_u32.wrapping_sub(4 * TICKET);
     let mut line = Line::of(order);
     line.put("aaaaaaaacccccccc", 100);
     assert_eq!(line.get(2), "ac");
@@ -334,9 +334,9 @@ fn a_recount_sees_damage() {
         |d| d.nodes[0].deficit = 0,
         |d| d.nodes[0].deficit = (1 << 28) + 1,
         |d| d.nodes[0].quantum = 99,
-        |d| d.nodes[0].place = Place::New,
-        |d| d.nodes[2].place = Place::Spent,
-        |d| d.nodes[0].ticket = d.nodes[1].ticket,
+        |d| d.nodes[0].standing = Standing::new(Place::New, 0),
+        |d| d.nodes[2].standing = Standing::new(Place::Spent, 0),
+        |d| d.nodes[0].standing = d.nodes[1].standing,
         |d| d.nodes[3].deficit = -100,
         |d| d.front = NONE,
         |d| d.last_new = NONE,

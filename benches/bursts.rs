@@ -1,0 +1,55 @@
+//! Bursts against single calls: `cargo bench --bench bursts [SCHEDULER ...]`.
+//!
+//! FULL, harness included, the two taking turns in one run: lowest and median of the passes, in
+//! nanoseconds a pair, and the ratio of the lowest.
+
+#[allow(dead_code, unused_imports, reason = "the other benches use the rest")]
+mod workload;
+
+use std::time::Instant;
+
+use workload::{Pattern, subject};
+
+const FLOWS: [usize; 6] = [32, 1_024, 4_096, 16_384, 65_536, 131_072];
+const PASSES: usize = 21;
+
+fn main() {
+    let asked: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let names = if asked.is_empty() { vec!["drr".into(), "qfq".into()] } else { asked };
+    println!("scheduler\tflows\tsingle\t\tburst\t\tburst/single");
+    for name in &names {
+        for flows in FLOWS {
+            let [single, burst] = times(name, flows);
+            let ratio = burst[0] / single[0];
+            println!(
+                "{name}\t{flows}\t{:.1}\t{:.1}\t{:.1}\t{:.1}\t{ratio:.2}",
+                single[0],
+                single[PASSES / 2],
+                burst[0],
+                burst[PASSES / 2],
+            );
+        }
+    }
+}
+
+/// Nanoseconds a pair, ascending: with single calls, with bursts.
+fn times(name: &str, flows: usize) -> [[f64; PASSES]; 2] {
+    let pairs = flows.max(20_000);
+    let mut subjects = [name.to_string(), format!("{name}_burst")]
+        .map(|name| subject(&name, Pattern::Full, flows).expect("a scheduler's name"));
+    let mut times = [[0.0; PASSES]; 2];
+    for run in &mut subjects {
+        run(2 * pairs);
+    }
+    for pass in 0..PASSES {
+        for (run, times) in subjects.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            let done = run(pairs);
+            times[pass] = start.elapsed().as_nanos() as f64 / done as f64;
+        }
+    }
+    for times in &mut times {
+        times.sort_by(f64::total_cmp);
+    }
+    times
+}

@@ -1,0 +1,133 @@
+use super::*;
+use crate::{
+    CoDel, CoDelParams, CoDelState, DropReason, Drr, DrrFlow, Limits, LongestFlow,
+    LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqFlow, Rejected, Scheduler, ShortestFlow,
+    ShortestQueue,
+};
+use std::vec;
+use std::vec::Vec;
+
+const FLOWS: usize = 100;
+const SLOTS: usize = FROM_SLOTS;
+
+/// xorshift64, shifts 13, 7, 17.
+fn next(random: &mut u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    *random
+}
+
+/// Goal: a burst is its packets one by one: same packets out, same drops, same rejections, in the same
+/// order, also where memory is touched first.
+/// Method: two copies of a scheduler with enough slots to be touched get the same random bursts of up to
+/// 100 packets, good and bad, one copy in bursts and the other in single calls.
+fn agree(burst: &mut impl Scheduler, single: &mut impl Scheduler, steps: usize) {
+    let random = &mut 0x9E37_79B9_7F4A_7C15;
+    for step in 0..steps {
+        let now = Nanos(step as u64 * 100_000);
+        let mut packets = Vec::new();
+        for _ in 0..next(random) % 100 {
+            // Now and then a flow, a handle or a length that does not exist.
+            let flow = FlowId((next(random) % (FLOWS as u64 + 1)) as u32);
+            let handle = (next(random) % (SLOTS as u64 + 16)) as u32;
+            packets.push((flow, Packet::new(handle, (next(random) % 1_502) as u32)));
+        }
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        let mut filled = vec![Packet::new(0, 0); (next(random) % 100) as usize];
+        let sink = &mut |packet, reason| ours.push((packet, reason));
+        let accepted = burst.enqueue_burst(now, &packets, sink);
+        let sent = burst.dequeue_burst(now, &mut filled, sink);
+
+        let mut expected = 0;
+        for &(flow, packet) in &packets {
+            let sink = &mut |packet, reason| theirs.push((packet, reason));
+            match single.enqueue(now, flow, packet, sink) {
+                Ok(()) => expected += 1,
+                Err(Rejected { packet, .. }) => theirs.push((packet, DropReason::Rejected)),
+            }
+        }
+        assert_eq!(accepted, expected, "accepted at step {step}");
+        for (at, packet) in filled.iter().enumerate() {
+            let sink = &mut |packet, reason| theirs.push((packet, reason));
+            let next = single.dequeue(now, sink);
+            assert_eq!(next, (at < sent).then_some(*packet), "packet {at} at step {step}");
+            if next.is_none() {
+                break;
+            }
+        }
+        assert_eq!(ours, theirs, "drops at step {step}");
+        assert_eq!(burst.counters(), single.counters());
+        if step % 100 == 0 {
+            assert_eq!(burst.recount(), Ok(()), "at step {step}");
+        }
+    }
+    assert!(burst.counters().delivered.packets > 0 && burst.counters().rejected.packets > 0);
+}
+
+fn under<O: FlowScheduler>(order: O, limit: u32) -> impl Scheduler {
+    let params = CoDelParams { target: Nanos(2_000_000), ..CoDelParams::INTERNET };
+    let codel = CoDel::new(vec![CoDelState::EMPTY; FLOWS], params).unwrap();
+    let (queues, slots) = (vec![Queue::EMPTY; FLOWS], vec![Slot::EMPTY; SLOTS]);
+    FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(limit))
+}
+
+fn drr() -> Drr<Vec<DrrFlow>> {
+    let mut drr = Drr::new(vec![DrrFlow::EMPTY; FLOWS], 1_500).unwrap();
+    drr.add_all(1_500).unwrap();
+    drr
+}
+
+#[test]
+fn bursts_of_drr_are_its_packets_one_by_one() {
+    let order = || LongestQueueDrop::new(drr(), vec![LongestFlow::EMPTY; FLOWS]);
+    agree(&mut under(order(), 900), &mut under(order(), 900), 1_000);
+    let order = || drr().sparse_first();
+    agree(&mut under(order(), u32::MAX), &mut under(order(), u32::MAX), 1_000);
+}
+
+#[test]
+fn bursts_of_sqf_are_its_packets_one_by_one() {
+    let order = || {
+        let mut order = ShortestQueue::new(vec![ShortestFlow::EMPTY; FLOWS]);
+        for flow in 0..FLOWS as u32 {
+            order.configure(FlowId(flow), (), None).unwrap();
+        }
+        order
+    };
+    agree(&mut under(order(), 900), &mut under(order(), 900), 500);
+}
+
+#[test]
+fn bursts_of_qfq_are_its_packets_one_by_one() {
+    let order = || {
+        let mut order = Qfq::new(vec![QfqFlow::EMPTY; FLOWS], 1_500).unwrap();
+        for flow in 0..FLOWS as u32 {
+            let config = QfqConfig { weight: 1 + flow % 9, max_len: 1_500 };
+            order.configure(FlowId(flow), config, None).unwrap();
+        }
+        order
+    };
+    agree(&mut under(order(), 900), &mut under(order(), 900), 500);
+}
+
+/// Goal: what DRR says of the next flows is what comes, while no flow comes or goes.
+/// Method: 50 of 100 flows stand with packets of a whole quantum; a third leave.
+#[test]
+fn drr_knows_who_is_next() {
+    let mut order = drr();
+    let flows: Vec<FlowId> = (0..50).map(|flow| FlowId(flow * 37 % 100)).collect();
+    for &flow in &flows {
+        order.backlogged(flow, 1_500);
+    }
+    for round in 0..7 {
+        let mut ahead = [FlowId(u32::MAX); AHEAD];
+        let found = order.upcoming(&mut ahead);
+        assert!(found >= if round == 0 { AHEAD } else { AHEAD / 2 }, "{found} in round {round}");
+        for &flow in &ahead[..found] {
+            assert_eq!(order.select(), Some(flow));
+            let leaves = round == 1 && flow.0 % 3 == 0;
+            order.served(flow, 1_500, (!leaves).then_some(1_500));
+        }
+    }
+}
