@@ -1,4 +1,4 @@
-//! Bursts against single calls: `cargo bench --bench bursts [SCHEDULER ...]`.
+//! Bursts against single calls: `cargo bench --bench bursts -- [SCHEDULER ...]`.
 //!
 //! FULL, harness included, the two taking turns in one run: lowest and median of the passes, in
 //! nanoseconds a pair, and the ratio of the lowest.
@@ -10,12 +10,13 @@ use std::time::Instant;
 
 use workload::{Pattern, subject};
 
-const FLOWS: [usize; 6] = [32, 1_024, 4_096, 16_384, 65_536, 131_072];
+const FLOWS: [usize; 7] = [32, 64, 1_024, 4_096, 16_384, 65_536, 131_072];
+const NAMES: [&str; 5] = ["null", "fifo", "drr", "qfq", "qfq_mixed"];
 const PASSES: usize = 21;
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let names = if asked.is_empty() { vec!["drr".into(), "qfq".into()] } else { asked };
+    let names = if asked.is_empty() { NAMES.map(String::from).to_vec() } else { asked };
     println!("scheduler\tflows\tsingle\t\tburst\t\tburst/single");
     for name in &names {
         for flows in FLOWS {
