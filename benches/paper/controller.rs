@@ -24,21 +24,23 @@ const LISTS: usize = 32;
 /// What a caller knows of a packet, 16 bytes that never lie across two cache lines; there is no payload.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(16))]
-pub(super) struct Header {
-    /// The packet behind this one: on the free list, or with whoever has it.
-    pub(super) next: u32,
+struct Header {
+    /// The packet behind this one, on the free list or in the chain of NONE.
+    next: u32,
     len: u32,
     flow: u32,
 }
 
 /// What the controller drives.
 pub(super) trait Subject {
-    /// Takes the packet `handle` of `flow`. The headers are the controller's; an intrusive queue may
-    /// link them.
-    fn enqueue(&mut self, headers: &mut [Header], flow: u32, handle: u32, len: u32);
+    /// Whether there is no scheduler: the controller then chains the packets by their headers.
+    const IS_NONE: bool = false;
+
+    /// Takes the packet `handle` of `flow`.
+    fn enqueue(&mut self, flow: u32, handle: u32, len: u32);
 
     /// Gives a packet back; [`NONE`] if there is none.
-    fn dequeue(&mut self, headers: &[Header]) -> u32;
+    fn dequeue(&mut self) -> u32;
 
     /// How many packets the controller is to believe that `flow` holds.
     fn held(&self, flow: u32) -> u32;
@@ -73,6 +75,8 @@ pub(super) struct Controller {
     headers: Box<[Header]>,
     /// The top of the free list.
     free: u32,
+    /// The ends of the chain; the tail is stale while there is no head.
+    chain: (u32, u32),
     /// Lengths in the order in which they are drawn; empty where those of the sets hold.
     lengths: Box<[u32]>,
     drawn: usize,
@@ -106,6 +110,7 @@ impl Controller {
             sets: traffic.sets().iter().map(|_| MTU).collect(),
             headers: headers.into_boxed_slice(),
             free: packets[0],
+            chain: (NONE, NONE),
             lengths: traffic.lengths(),
             drawn: 0,
             listed: 1,
@@ -176,7 +181,14 @@ impl Controller {
         let header = &mut self.headers[handle as usize];
         self.free = header.next;
         *header = Header { next: NONE, len, flow };
-        subject.enqueue(&mut self.headers, flow, handle, len);
+        if !S::IS_NONE {
+            subject.enqueue(flow, handle, len);
+        } else if self.chain.0 == NONE {
+            self.chain = (handle, handle);
+        } else {
+            self.headers[self.chain.1 as usize].next = handle;
+            self.chain.1 = handle;
+        }
         self.pending += 1;
         self.passed.enqueued += 1;
         true
@@ -185,13 +197,16 @@ impl Controller {
     /// One packet out, if there is one.
     #[inline(always)]
     fn drain<S: Subject>(&mut self, subject: &mut S) {
-        let handle = subject.dequeue(&self.headers);
+        let handle = if S::IS_NONE { self.chain.0 } else { subject.dequeue() };
         if handle == NONE {
             return;
         }
         self.pending -= 1;
         self.passed.dequeued += 1;
-        let Header { flow, len, .. } = self.headers[handle as usize];
+        let Header { flow, len, next } = self.headers[handle as usize];
+        if S::IS_NONE {
+            self.chain.0 = next;
+        }
         self.passed.bytes_dequeued += u64::from(len);
         let held = subject.held(flow);
         if held < LAST_LIST {

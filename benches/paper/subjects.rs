@@ -8,7 +8,7 @@ use freeboard::sched_core::{
     QfqFlow, Queue, Scheduler, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
-use crate::controller::{Controller, Header, NONE, Passed, Subject};
+use crate::controller::{Controller, NONE, Passed, Subject};
 use crate::traffic::{MTU, Traffic};
 
 /// A scheduler, by the paper's names.
@@ -74,7 +74,7 @@ pub(crate) fn run(name: Name, calls: Calls, traffic: &Traffic) -> Run {
     let slots = || table(packets, Slot::EMPTY);
     let queues = || table(flows, Queue::EMPTY);
     match name {
-        Name::None => under(Chain::new(flows), traffic),
+        Name::None => under(Nothing { unmoved: table(flows, [0; 4]) }, traffic),
         Name::Fifo => {
             let fifo = Fifo::tail_drop(slots(), Limits::NONE);
             called(
@@ -132,37 +132,18 @@ fn under<S: Subject + 'static>(mut subject: S, traffic: &Traffic) -> Run {
     Box::new(move |iterations| controller.run(&mut subject, iterations))
 }
 
-/// A chain of packets through their headers.
-struct Chain {
-    head: u32,
-    tail: u32,
+/// No scheduler.
+struct Nothing {
     unmoved: Box<[[u32; 4]]>,
 }
 
-impl Chain {
-    fn new(flows: usize) -> Self {
-        Self { head: NONE, tail: NONE, unmoved: table(flows, [0; 4]) }
-    }
-}
+impl Subject for Nothing {
+    const IS_NONE: bool = true;
 
-impl Subject for Chain {
-    #[inline(always)]
-    fn enqueue(&mut self, headers: &mut [Header], _flow: u32, handle: u32, _len: u32) {
-        if self.head == NONE {
-            self.head = handle;
-        } else {
-            headers[self.tail as usize].next = handle;
-        }
-        self.tail = handle;
-    }
+    fn enqueue(&mut self, _flow: u32, _handle: u32, _len: u32) {}
 
-    #[inline(always)]
-    fn dequeue(&mut self, headers: &[Header]) -> u32 {
-        let first = self.head;
-        if let Some(header) = headers.get(first as usize) {
-            self.head = header.next;
-        }
-        first
+    fn dequeue(&mut self) -> u32 {
+        NONE
     }
 
     /// Read where the others read it, but always 0: the packets of one chain are nobody's in particular.
@@ -181,12 +162,12 @@ struct OneQueue {
 
 impl Subject for OneQueue {
     #[inline]
-    fn enqueue(&mut self, _headers: &mut [Header], flow: u32, handle: u32, len: u32) {
+    fn enqueue(&mut self, flow: u32, handle: u32, len: u32) {
         enqueue(&mut self.fifo, self.now, flow, handle, len);
     }
 
     #[inline]
-    fn dequeue(&mut self, _headers: &[Header]) -> u32 {
+    fn dequeue(&mut self) -> u32 {
         dequeue(&mut self.fifo, self.now)
     }
 
@@ -204,12 +185,12 @@ struct Queues<O> {
 
 impl<O: FlowScheduler> Subject for Queues<O> {
     #[inline]
-    fn enqueue(&mut self, _headers: &mut [Header], flow: u32, handle: u32, len: u32) {
+    fn enqueue(&mut self, flow: u32, handle: u32, len: u32) {
         enqueue(&mut self.queues, self.now, flow, handle, len);
     }
 
     #[inline]
-    fn dequeue(&mut self, _headers: &[Header]) -> u32 {
+    fn dequeue(&mut self) -> u32 {
         dequeue(&mut self.queues, self.now)
     }
 
@@ -244,8 +225,8 @@ struct Opaque<S> {
     dequeue: Dequeue<S>,
 }
 
-type Enqueue<S> = fn(&mut S, &mut [Header], u32, u32, u32);
-type Dequeue<S> = fn(&mut S, &[Header]) -> u32;
+type Enqueue<S> = fn(&mut S, u32, u32, u32);
+type Dequeue<S> = fn(&mut S) -> u32;
 
 impl<S: Subject> Opaque<S> {
     fn new(subject: S) -> Self {
@@ -259,13 +240,13 @@ impl<S: Subject> Opaque<S> {
 
 impl<S: Subject> Subject for Opaque<S> {
     #[inline(always)]
-    fn enqueue(&mut self, headers: &mut [Header], flow: u32, handle: u32, len: u32) {
-        (self.enqueue)(&mut self.subject, headers, flow, handle, len);
+    fn enqueue(&mut self, flow: u32, handle: u32, len: u32) {
+        (self.enqueue)(&mut self.subject, flow, handle, len);
     }
 
     #[inline(always)]
-    fn dequeue(&mut self, headers: &[Header]) -> u32 {
-        (self.dequeue)(&mut self.subject, headers)
+    fn dequeue(&mut self) -> u32 {
+        (self.dequeue)(&mut self.subject)
     }
 
     #[inline(always)]

@@ -16,7 +16,7 @@ mod controller;
 #[path = "../../../../benches/paper/traffic.rs"]
 mod traffic;
 
-use controller::{Controller, Header, NONE, Subject};
+use controller::{Controller, NONE, Subject};
 use traffic::{Load, MTU, Pool, Sizes, Traffic, Weights as Mix};
 
 /// The columns of the peer's table. The first seven are fractions of the enqueues, the others of the
@@ -191,7 +191,7 @@ impl Watched {
 }
 
 impl Subject for Watched {
-    fn enqueue(&mut self, _headers: &mut [Header], flow: u32, handle: u32, len: u32) {
+    fn enqueue(&mut self, flow: u32, handle: u32, len: u32) {
         self.enqueues += 1;
         let queue = &mut self.queues[flow as usize];
         queue.push_back((handle, len));
@@ -203,7 +203,7 @@ impl Subject for Watched {
         self.saw_enqueue(flow, before);
     }
 
-    fn dequeue(&mut self, _headers: &[Header]) -> u32 {
+    fn dequeue(&mut self) -> u32 {
         let Some(flow) = self.qfq.select() else { return NONE };
         self.dequeues += 1;
         let queue = &mut self.queues[flow.index()];
