@@ -7,6 +7,7 @@
 //! cargo xtask instructions   instructions per packet, counted by callgrind, as TSV
 //! cargo xtask paper          the same in the environment of QFQ Fig. 8
 //! cargo xtask fuzz SECONDS   every fuzz target for so long; needs nightly and cargo-fuzz
+//! cargo xtask search-bounds SECONDS [SEED]   tries to exceed the proven bounds
 //! ```
 
 mod check;
@@ -15,11 +16,13 @@ mod instructions;
 mod panic_free;
 mod paper;
 mod run;
+mod search_bounds;
 mod trace;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask check | panic-free | trace | instructions | paper | fuzz SECONDS (1..=86400)";
+const USAGE: &str = "usage: cargo xtask check | panic-free | trace | instructions | paper | \
+    fuzz SECONDS (1..=86400) | search-bounds SECONDS (1..=1000000) [SEED]";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
         ["trace"] => trace::run(),
         ["instructions"] => instructions::run(),
         ["paper"] => paper::run(),
+        ["search-bounds", ref rest @ ..] => search_bounds::run(rest),
         ["fuzz", seconds] => match seconds.parse() {
             Ok(seconds @ 1..=86_400) => fuzz::run(seconds),
             _ => Err(format!("'{seconds}' is not a number of seconds\n{USAGE}")),

@@ -17,7 +17,7 @@ use std::fmt;
 
 use freeboard::sched_core::{
     Arrival, Backlog, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, Guarantee, Imbalance,
-    PairMeter, Qfq, QfqConfig, QfqFlow, WfiFlow, WfiMeter,
+    PairMeter, Qfq, QfqConfig, QfqFlow, Wf2q, Wf2qConfig, Wf2qFlow, WfiFlow, WfiMeter,
 };
 
 pub use draw::{Trials, counterexample};
@@ -117,6 +117,20 @@ pub trait Promising: FlowScheduler + Sized {
     fn check_inside(&self) -> Result<(), Imbalance> {
         Ok(())
     }
+
+    /// Bounds on B-WFI in bytes that are not promised but watched.
+    fn watched(&self, _flow: FlowId, _trial: &Trial) -> Option<Watched> {
+        None
+    }
+}
+
+/// Bounds on B-WFI in bytes, rounded up, that are not promised but watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watched {
+    /// For flows of one packet length, where their packets end, this is a bound; some quote it for all.
+    pub one_length: u64,
+    /// What could be promised if every flow counted all the time; an order that does not may exceed it.
+    pub all_count: u64,
 }
 
 impl Promising for Qfq<Vec<QfqFlow>> {
@@ -137,6 +151,41 @@ impl Promising for Qfq<Vec<QfqFlow>> {
     /// Theorem 2; the rest is in the books.
     fn check_inside(&self) -> Result<(), Imbalance> {
         self.check_lag()
+    }
+
+    /// `3φσ + 2φL`, and `max(3φσ + φL + (1 − φ)L_k, 2φσ + 2φL)`, from the definitions.
+    fn watched(&self, flow: FlowId, trial: &Trial) -> Option<Watched> {
+        let plan = trial.flows.get(flow.index())?;
+        let inverse = u128::from((1 << 30) / plan.weight);
+        let sorted_by = u128::from(plan.max_len.max(trial.max_len.div_ceil(28)));
+        let slot = (sorted_by * inverse).next_power_of_two().max(1 << 15);
+        let share = self.promise(flow).share;
+        let (n, d) = (u128::from(share.numerator()), u128::from(share.denominator()));
+        let longest = n * u128::from(trial.max_len);
+        let own = (d - n) * u128::from(plan.max_len);
+        // σ/inverse bytes of the flow are σ · d/inverse, times the denominator.
+        let slots = |count: u128| (count * slot * d).div_ceil(inverse);
+        let bytes = |scaled: u128| u64::try_from(scaled.div_ceil(d)).unwrap_or(u64::MAX);
+        Some(Watched {
+            one_length: bytes(slots(3) + 2 * longest),
+            all_count: bytes((slots(3) + longest + own).max(slots(2) + 2 * longest)),
+        })
+    }
+}
+
+impl Promising for Wf2q<Vec<Wf2qFlow>> {
+    fn of(trial: &Trial) -> Self {
+        let mut wf2q = Wf2q::new(vec![Wf2qFlow::EMPTY; trial.flows.len()], trial.max_len)
+            .expect("trials have packets of 1 to 65,535 bytes");
+        for (number, &FlowPlan { weight, max_len, .. }) in (0..).zip(&trial.flows) {
+            wf2q.configure(FlowId(number), Wf2qConfig { weight, max_len }, None)
+                .expect("trials have up to 256 flows of weights up to 65,536");
+        }
+        wf2q
+    }
+
+    fn promise(&self, flow: FlowId) -> Guarantee {
+        self.guarantee(flow).expect("all flows are added")
     }
 }
 
@@ -216,10 +265,12 @@ impl Worst {
 pub struct Outcome {
     /// For each [`Bound`] the worst flow.
     pub worst: [Worst; 4],
-    /// B-WFI at any instant against `3φσ + 2φL`, which is quoted for QFQ and is not a bound.
-    pub quoted: Worst,
-    /// B-WFI at completion against the same, for flows of one packet length, where it is a bound.
-    pub quoted_one_length: Worst,
+    /// B-WFI at completion of flows of one packet length against [`Watched::one_length`].
+    pub one_length: Worst,
+    /// B-WFI at any instant, of all flows, against the same.
+    pub any_length: Worst,
+    /// B-WFI at any instant against [`Watched::all_count`].
+    pub all_count: Worst,
     /// Packets sent.
     pub packets: u64,
 }
@@ -230,8 +281,9 @@ impl Outcome {
         for (mine, theirs) in self.worst.iter_mut().zip(other.worst) {
             mine.take(theirs);
         }
-        self.quoted.take(other.quoted);
-        self.quoted_one_length.take(other.quoted_one_length);
+        self.one_length.take(other.one_length);
+        self.any_length.take(other.any_length);
+        self.all_count.take(other.all_count);
         self.packets += other.packets;
     }
 
@@ -360,17 +412,18 @@ impl<O: Promising> Link<O> {
         let mut outcome = Outcome { packets: self.packets, ..Outcome::default() };
         let promises: Vec<_> =
             (0..trial.flows.len()).map(|flow| self.order.promise(FlowId(flow as u32))).collect();
-        for (number, (promise, flow)) in (0..).zip(promises.iter().zip(&trial.flows)) {
+        for (number, promise) in (0..).zip(&promises) {
             let Some(report) = self.meter.report(FlowId(number)) else { continue };
             for (worst, compared) in outcome.worst.iter_mut().zip(report.against(promise)) {
                 let flows = [number; 2];
                 worst.take(Worst { flows, measured: compared.measured, bound: compared.bound });
             }
-            let quoted = quoted(promise, flow.max_len, trial.max_len);
-            let against_quoted = |measured| Worst { flows: [number; 2], measured, bound: quoted };
-            outcome.quoted.take(against_quoted(report.b_wfi));
+            let Some(watched) = self.order.watched(FlowId(number), trial) else { continue };
+            let against = |measured, bound| Worst { flows: [number; 2], measured, bound };
+            outcome.any_length.take(against(report.b_wfi, watched.one_length));
+            outcome.all_count.take(against(report.b_wfi, watched.all_count));
             if trial.has_one_length(number as usize) {
-                outcome.quoted_one_length.take(against_quoted(report.b_wfi_at_completion));
+                outcome.one_length.take(against(report.b_wfi_at_completion, watched.one_length));
             }
         }
         for (flows, pair) in &self.pairs {
@@ -380,12 +433,4 @@ impl<O: Promising> Link<O> {
         }
         outcome
     }
-}
-
-/// `3φσ + 2φL` in bytes, from `ω = 3σ + L + (1 − φ)·L_k/φ`, all in bytes of the link.
-fn quoted(promise: &Guarantee, max_len: u32, longest: u32) -> u64 {
-    let (n, d) = (promise.share.numerator(), promise.share.denominator());
-    let scaled = u128::from(n) * u128::from(promise.fairness + u64::from(longest));
-    let own = u128::from(d - n) * u128::from(max_len);
-    u64::try_from(scaled.saturating_sub(own).div_ceil(u128::from(d))).unwrap_or(u64::MAX)
 }

@@ -114,11 +114,11 @@ fn bursts(random: &mut Stream, longest: u32, horizon: u64) -> Vec<Burst> {
 
 /// The history that exceeds `3φσ + 2φL`, quoted for QFQ, where packet lengths vary.
 ///
-/// Flow 0, of weight 1 in `sum`, sends a packet a byte short of its longest alone, then one of full
-/// length, which takes its start to just below two slots; then short and long ones. Right then flow 2
-/// comes and stays, with all the rest of the weights but one. Flow 1 holds that one and sends long
-/// packets: it keeps `V` from jumping. Flow 0 now waits until `V` is in its next slot, and is served one
-/// byte as late in it as may be; and the same once more.
+/// Flow 0, of weight 1 in `sum`, sends a packet a byte short of its longest, then one of full length,
+/// which takes its start to just below two slots, while `V` has hardly moved; then short and long ones.
+/// Right then flow 2 comes and stays, with all the rest of the weights but one. Flow 1 holds that one
+/// and sends long packets: it keeps `V` from jumping. Flow 0 now waits until `V` is in its next slot, and is
+/// served one byte as late in it as may be; and the same once more.
 #[must_use]
 pub fn counterexample(sum: u32, max_len: u32, longest: u32, other_len: u32) -> Trial {
     let other_len = other_len.min(longest);
@@ -128,14 +128,14 @@ pub fn counterexample(sum: u32, max_len: u32, longest: u32, other_len: u32) -> T
     let packets = u32::try_from(packets).unwrap_or(u32::MAX);
     let burst = |at, packets, first, second| Burst { at, packets, first, second };
     let flow = |weight, max_len, bursts| FlowPlan { weight, max_len, bursts };
-    let second = u64::from(max_len) - 1;
-    let third = second + u64::from(max_len);
+    // The end of the second packet of flow 0.
+    let late = 2 * u64::from(max_len) - 1;
     Trial {
         max_len: longest,
         flows: vec![
-            flow(1, max_len, vec![burst(0, 1, max_len - 1, 1), burst(1, 8, max_len, 1)]),
-            flow(1, longest, vec![burst(second, 8, longest, longest)]),
-            flow(sum - 2, other_len, vec![burst(third, packets, other_len, other_len)]),
+            flow(1, max_len, vec![burst(0, 1, max_len - 1, 1), burst(0, 8, max_len, 1)]),
+            flow(1, longest, vec![burst(0, 8, longest, longest)]),
+            flow(sum - 2, other_len, vec![burst(late, packets, other_len, other_len)]),
         ],
     }
 }

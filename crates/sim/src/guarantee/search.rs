@@ -4,10 +4,14 @@ use super::draw::{below, length};
 use super::{Bound, Burst, Depth, Outcome, Promising, Trial, Trials, play};
 use crate::rng::{Stream, Streams};
 
-/// More packets make a trial slow.
-const MOST_PACKETS: u64 = 3_000;
+/// More packets make a trial slow, more flows and bursts make it hard to read.
+const MOST_PACKETS: u64 = 1_500;
+const MOST_FLOWS: u64 = 6;
+const MOST_BURSTS: usize = 6;
+/// Bounds are rounded up to bytes: below this that alone would look like a measure near its bound.
+const SHORTEST_MAX_LEN: u32 = 256;
 /// Changes in vain after which the search starts from another random trial.
-const PATIENCE: u32 = 1_500;
+const PATIENCE: u32 = 800;
 
 /// The worst that a search has found.
 #[derive(Clone, Debug)]
@@ -41,6 +45,12 @@ pub fn climb<O: Promising>(
     };
     while go_on() {
         let Some(mut trial) = starts.next() else { break };
+        trial.flows.truncate(MOST_FLOWS as usize);
+        trial.max_len = trial.max_len.max(SHORTEST_MAX_LEN);
+        for flow in &mut trial.flows {
+            flow.bursts.truncate(MOST_BURSTS);
+            flow.max_len = flow.max_len.max(SHORTEST_MAX_LEN);
+        }
         let mut outcome = evaluate(&trial, Depth::Steps)?;
         let mut in_vain = 0;
         while in_vain < PATIENCE && go_on() {
@@ -79,14 +89,17 @@ fn change(trial: &mut Trial, random: &mut Stream) {
     let longest = trial.max_len;
     match random.below(12) {
         0 => trial.flows[at].weight = vary(random, trial.flows[at].weight, 1 << 16),
-        1 => trial.flows[at].max_len = vary(random, trial.flows[at].max_len, longest),
+        1 => {
+            let varied = vary(random, trial.flows[at].max_len, longest);
+            trial.flows[at].max_len = varied.max(SHORTEST_MAX_LEN);
+        }
         2 => {
-            trial.max_len = vary(random, longest, 65_535);
+            trial.max_len = vary(random, longest, 65_535).max(SHORTEST_MAX_LEN);
             for flow in &mut trial.flows {
                 flow.max_len = flow.max_len.min(trial.max_len);
             }
         }
-        3 if count < 10 => {
+        3 if count < MOST_FLOWS => {
             let mut copy = trial.flows[at].clone();
             copy.weight = vary(random, copy.weight, 1 << 16);
             trial.flows.push(copy);
@@ -94,6 +107,9 @@ fn change(trial: &mut Trial, random: &mut Stream) {
         4 if count > 2 => drop(trial.flows.remove(at)),
         5 => {
             let flow = &mut trial.flows[at];
+            if flow.bursts.len() >= MOST_BURSTS {
+                return;
+            }
             let (first, second) = (length(random, flow.max_len), length(random, flow.max_len));
             let base = flow.bursts.last().map_or(0, |burst| burst.at);
             let (at, packets) = (shift(random, base, longest), 1 + below(random, 16));
