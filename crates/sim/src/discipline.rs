@@ -3,16 +3,21 @@
 //! All but the FIFO keep a queue for each flow, found by hash, and drop from the head of the longest
 //! queue when the limit is reached, so that what differs between them is the order of service alone.
 
+mod weighted;
+
 use core::fmt;
 use core::str::FromStr;
 
 use freeboard::flowhash::{self, Line};
 use freeboard::sched_core::{
-    Drr, DrrFlow, Fifo, FlowId, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Packet, Qfq,
-    QfqConfig, QfqFlow, Queue, Scheduler, ShortestFlow, ShortestQueue, Slot, Table,
+    Backlog, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
+    LongestQueueDrop, Packet, Qfq, QfqConfig, QfqFlow, Queue, Scheduler, ShortestFlow,
+    ShortestQueue, Slot, Table,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
+
+pub use weighted::{Weighted, WeightedFlow};
 
 /// A discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -30,7 +35,7 @@ pub enum Discipline {
 /// Queues of the table of flows: as many as CAKE and FQ-CoDel have.
 pub const QUEUES: u32 = 1_024;
 
-/// A queue behind a line. The number that names a flow is its hash.
+/// A queue behind a line. The number that names a flow is its hash, unless it has [`Weighted`] flows.
 pub trait Bottleneck: Scheduler {
     /// The line.
     fn line(&self) -> &Shaper;
@@ -38,8 +43,13 @@ pub trait Bottleneck: Scheduler {
     /// What a packet is on the line.
     fn overhead(&self) -> Overhead;
 
-    /// How lookups of flows by hash have ended so far; `None` where flows are not told apart.
+    /// How lookups of flows by hash have ended so far; `None` where none is made.
     fn lookups(&self) -> Option<flowhash::Counts>;
+
+    /// What `flow` has queued; `None` where there is one queue for all, or flows are named by hash.
+    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
+        None
+    }
 }
 
 impl<S: Table<Slot>> Bottleneck for Shaped<Fifo<S>> {
@@ -53,6 +63,24 @@ impl<S: Table<Slot>> Bottleneck for Shaped<Fifo<S>> {
 
     fn lookups(&self) -> Option<flowhash::Counts> {
         None
+    }
+}
+
+impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Slot>> Bottleneck for Shaped<FlowQueues<O, Q, S>> {
+    fn line(&self) -> &Shaper {
+        self.line()
+    }
+
+    fn overhead(&self) -> Overhead {
+        self.overhead()
+    }
+
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
+
+    fn flow_backlog(&self, flow: FlowId) -> Option<Backlog> {
+        Some(self.inner().flow_backlog(flow))
     }
 }
 

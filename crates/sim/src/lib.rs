@@ -15,8 +15,10 @@
 //! - [`discipline`]: the schedulers by name, behind a line
 //! - [`link`]: buffers, hash, queue, rate and delay of one direction of a line
 //! - [`network`]: hosts on both sides of a line, and the loop that moves time
+//! - [`path`]: sources without hosts over links one after another, and the same loop
 //! - [`replay`]: a capture through hash, scheduler and shaper
 //! - [`scenario`]: whole experiments
+//! - [`experiments`]: the figures of the papers, made again: `sim reproduce`
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and what a caller hears
 //! - [`figure`]: a table as text, for the diff; a chart as SVG, for the eye
 //! - [`notation`]: how rates are written on a command line
@@ -31,6 +33,7 @@ pub mod app;
 pub mod capture;
 pub mod discipline;
 pub mod event;
+pub mod experiments;
 pub mod figure;
 pub mod guarantee;
 pub mod history;
@@ -39,6 +42,7 @@ pub mod link;
 pub mod measure;
 pub mod network;
 pub mod notation;
+pub mod path;
 pub mod reference;
 pub mod replay;
 pub mod rng;

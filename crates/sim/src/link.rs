@@ -1,9 +1,10 @@
 //! One direction of a line: buffers, the queue under test, a rate and a delay.
 //!
-//! Packets come as bytes. They are parsed and hashed with a secret key, lie in a [`Pool`] while a
-//! [`Scheduler`](freeboard::sched_core::Scheduler) holds their handles, and leave as bytes when the shaper in front of the scheduler
-//! lets them. The shaper has the rate of the line, so a packet that leaves at an instant has its
-//! last bit on the line when its wire length is paid, and arrives a propagation delay later.
+//! Packets come as bytes, which are parsed and hashed with a secret key, or with the number of their
+//! flow. They lie in a [`Pool`] while a [`Scheduler`](freeboard::sched_core::Scheduler) holds their
+//! handles, and leave when the shaper in front of the scheduler lets them. The shaper has the rate of
+//! the line, so a packet that leaves at an instant has its last bit on the line when its wire length
+//! is paid, and arrives a propagation delay later.
 
 mod pool;
 
@@ -16,13 +17,15 @@ use crate::discipline::Bottleneck;
 
 pub use pool::Pool;
 
-/// One direction of a line.
-pub struct Link {
-    /// Its flow ids are the 32-bit hashes of flow keys.
+/// One direction of a line, for packets that are bytes or, where nobody reads them, something shorter.
+pub struct Link<P = Vec<u8>> {
     queue: Box<dyn Bottleneck>,
-    pool: Pool,
+    pool: Pool<P>,
+    /// Tells flows of bytes apart: their ids are the 32-bit hashes of flow keys.
     hasher: SipHash13,
     delay: Nanos,
+    /// Packets that each flow may have queued, by its number; flows beyond have no limit.
+    flow_limits: Vec<u32>,
     books: Books,
 }
 
@@ -36,7 +39,7 @@ pub struct Books {
     /// Packets the scheduler dropped after it had accepted them, in the order of
     /// [`DropReason::ALL`].
     pub dropped: [u64; DropReason::COUNT],
-    /// Packets the scheduler did not accept.
+    /// Packets the scheduler or the limit of their flow did not accept.
     pub rejected: u64,
     /// Packets for which there was no buffer.
     pub no_buffer: u64,
@@ -52,20 +55,20 @@ impl Books {
 
 /// A packet on the line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OnTheWay {
+pub struct OnTheWay<P = Vec<u8>> {
     /// When its last bit is at the far end.
     pub arrives: Nanos,
     /// The packet.
-    pub bytes: Vec<u8>,
+    pub packet: P,
 }
 
 /// Frees the buffers of dropped packets.
-struct Free<'a> {
-    pool: &'a mut Pool,
+struct Free<'a, P> {
+    pool: &'a mut Pool<P>,
     books: &'a mut Books,
 }
 
-impl DropSink for Free<'_> {
+impl<P> DropSink for Free<'_, P> {
     fn dropped(&mut self, packet: Packet, reason: DropReason) {
         // A handle that is not in the pool is not counted, and the recount finds the difference.
         if self.pool.take(packet.handle).is_some() {
@@ -78,46 +81,83 @@ impl DropSink for Free<'_> {
 }
 
 impl Link {
-    /// A link with the rate and framing of `queue`. `buffers` is how many handles the queue knows;
-    /// `key` is the secret of the flow hash; `delay` is how long a bit travels.
-    #[must_use]
-    pub fn new(queue: Box<dyn Bottleneck>, buffers: u32, key: [u8; 16], delay: Nanos) -> Self {
-        let hasher = SipHash13::new(key);
-        Self { queue, pool: Pool::new(buffers), hasher, delay, books: Books::default() }
-    }
-
-    /// A raw IP packet comes to the queue.
+    /// A raw IP packet comes to the queue; its flow is the hash of its key.
     pub fn enter(&mut self, now: Nanos, bytes: Vec<u8>) {
-        self.books.entered += 1;
         let flow = FlowId(self.hasher.hash(parse::ip(&bytes).key.to_bytes().as_ref()));
         // No packet is longer than an IP packet can be.
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        let Ok(handle) = self.pool.put(bytes) else {
+        self.enter_as(now, flow, len, bytes);
+    }
+}
+
+impl<P> Link<P> {
+    /// A link with the rate and framing of `queue`. `buffers` is how many handles the queue knows;
+    /// `key` is the secret of the flow hash, of no effect on flows that are known; `delay` is how long a
+    /// bit travels.
+    #[must_use]
+    pub fn new(queue: Box<dyn Bottleneck>, buffers: u32, key: [u8; 16], delay: Nanos) -> Self {
+        let hasher = SipHash13::new(key);
+        Self {
+            queue,
+            pool: Pool::new(buffers),
+            hasher,
+            delay,
+            flow_limits: Vec::new(),
+            books: Books::default(),
+        }
+    }
+
+    /// Does not accept a packet of flow 0, 1, … that has as many queued as `packets` says, where flows
+    /// have queues. Flows beyond its end have no limit of their own.
+    #[must_use]
+    pub fn flow_limits(mut self, packets: Vec<u32>) -> Self {
+        self.flow_limits = packets;
+        self
+    }
+
+    /// A packet of `len` bytes of a flow that is known comes to the queue. Returns whether it was
+    /// accepted.
+    pub fn enter_as(&mut self, now: Nanos, flow: FlowId, len: u32, packet: P) -> bool {
+        self.books.entered += 1;
+        let limit = self.flow_limits.get(flow.index()).copied().unwrap_or(u32::MAX);
+        if self.queue.flow_backlog(flow).is_some_and(|queued| queued.packets >= limit) {
+            self.books.rejected += 1;
+            return false;
+        }
+        let Ok(handle) = self.pool.put(packet) else {
             self.books.no_buffer += 1;
-            return;
+            return false;
         };
         let free = &mut Free { pool: &mut self.pool, books: &mut self.books };
         if let Err(rejected) = self.queue.enqueue(now, flow, Packet::new(handle, len), free) {
             self.pool.take(rejected.packet.handle);
             self.books.rejected += 1;
+            return false;
         }
+        true
     }
 
     /// The packet that leaves at `now`, if the line is free and there is one.
-    pub fn leave(&mut self, now: Nanos) -> Option<OnTheWay> {
+    pub fn leave(&mut self, now: Nanos) -> Option<OnTheWay<P>> {
         let free = &mut Free { pool: &mut self.pool, books: &mut self.books };
-        let packet = self.queue.dequeue(now, free)?;
-        let bytes = self.pool.take(packet.handle)?;
+        let leaving = self.queue.dequeue(now, free)?;
+        let packet = self.pool.take(leaving.handle)?;
         self.books.left += 1;
-        let wire_len = self.queue.overhead().wire_len(packet.len);
+        let wire_len = self.queue.overhead().wire_len(leaving.len);
         let arrives = now.plus(self.queue.line().rate().time_of(wire_len)).plus(self.delay);
-        Some(OnTheWay { arrives, bytes })
+        Some(OnTheWay { arrives, packet })
     }
 
     /// When [`Link::leave`] is worth repeating; `None`: not before a packet enters.
     #[must_use]
     pub fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         self.queue.poll_at(now)
+    }
+
+    /// How long a bit travels.
+    #[must_use]
+    pub const fn delay(&self) -> Nanos {
+        self.delay
     }
 
     /// The queue, with the line it is behind.
@@ -146,7 +186,7 @@ impl Link {
     }
 }
 
-impl fmt::Debug for Link {
+impl<P> fmt::Debug for Link<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link").field("books", &self.books).finish_non_exhaustive()
     }
@@ -155,6 +195,7 @@ impl fmt::Debug for Link {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::discipline::{Weighted, WeightedFlow};
     use freeboard::sched_core::{Fifo, Limits, Slot};
     use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
@@ -173,12 +214,24 @@ mod tests {
             link.enter(Nanos::ZERO, vec![0; len]);
         }
         let first = link.leave(Nanos::ZERO).unwrap();
-        assert_eq!((first.arrives, first.bytes.len()), (Nanos::from_micros(33_992), 1_500));
+        assert_eq!((first.arrives, first.packet.len()), (Nanos::from_micros(33_992), 1_500));
         assert_eq!(link.leave(Nanos::ZERO), None);
         let free = link.poll_at(Nanos::ZERO).unwrap();
         assert_eq!(free, Nanos::from_micros(13_992));
         assert_eq!(link.leave(free).unwrap().arrives, Nanos::from_micros(13_992 + 20_848));
         assert_eq!(link.poll_at(free), None);
+        assert_eq!(link.recount(), Ok(()));
+    }
+
+    #[test]
+    fn a_flow_with_a_limit_keeps_to_it() {
+        let line = Shaper::new(Rate::STOPPED);
+        let shares = [WeightedFlow { weight: 1, max_len: 100 }; 2];
+        let queue = Weighted::Qfq.behind(line, Overhead::RAW, Limits::packets(8), &shares).unwrap();
+        let mut link = Link::new(queue, 9, [0; 16], Nanos::ZERO).flow_limits(vec![2]);
+        let mut enter = |flow| link.enter_as(Nanos::ZERO, FlowId(flow), 100, ());
+        assert_eq!([0, 0, 0, 1, 1, 1].map(&mut enter), [true, true, false, true, true, true]);
+        assert_eq!((link.books().entered, link.books().rejected), (6, 1));
         assert_eq!(link.recount(), Ok(()));
     }
 

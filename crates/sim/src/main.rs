@@ -1,13 +1,16 @@
-//! `sim`: experiments from the command line. `sim replay` runs a capture through a scheduler.
+//! `sim`: experiments from the command line. `sim replay` runs a capture through a scheduler, `sim
+//! reproduce` makes figures of the papers again.
 
 use std::env;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 
 use sim::capture::Reader;
 use sim::discipline::Discipline;
+use sim::experiments::{self, Options};
 use sim::figure::decimal;
 use sim::notation;
 use sim::replay::{Report, Setup, replay};
@@ -23,6 +26,11 @@ shaper at their recorded times; prints loss, share and delay of each flow.
   --limit PACKETS   the most that wait at once, 1 to 1000000 [256]
   --flows COUNT     flows shown on lines of their own, those that sent most [20]
   --seed N          chooses the secret key of the hash [1]
+
+usage: sim reproduce [NAME...] [--seeds COUNT] [--out FOLDER] [--list]
+
+Makes figures of the papers again and says whether what must hold of them does; see sim reproduce
+--help.
 ";
 
 /// Refused words exit with 2, as a shell's own commands do; files that cannot be read with 1.
@@ -30,6 +38,8 @@ enum Failure {
     Usage(String),
     File(String),
     Output(io::Error),
+    /// A sentence that must hold does not; it has been printed.
+    Sentence(String),
 }
 
 fn main() -> ExitCode {
@@ -40,7 +50,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(Failure::Output(error)) => fail(&error.to_string(), 1),
-        Err(Failure::File(why)) => fail(&why, 1),
+        Err(Failure::File(why) | Failure::Sentence(why)) => fail(&why, 1),
         Err(Failure::Usage(why)) => fail(&why, 2),
     }
 }
@@ -63,14 +73,52 @@ fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
             let report = replay(&packets, request.setup);
             print(&request, &report).map_err(Failure::Output)
         }
+        Some("reproduce") => match Options::parse(words).map_err(Failure::Usage)? {
+            experiments::Request::Run(options) => reproduce(&options),
+            experiments::Request::Help => write_out(&Options::help()),
+            experiments::Request::List => write_out(&Options::list()),
+        },
         Some("--help" | "-h") | None => help(),
-        Some(word) => Err(Failure::Usage(format!("{word:?} is not a command; accepted: replay"))),
+        Some(word) => {
+            let why = format!("{word:?} is not a command; accepted: replay, reproduce");
+            Err(Failure::Usage(why))
+        }
     }
+}
+
+fn write_out(text: &str) -> Result<(), Failure> {
+    write!(io::stdout(), "{text}").map_err(Failure::Output)
+}
+
+/// Runs the experiments one after the other; each is printed and drawn before its verdict counts.
+fn reproduce(options: &Options) -> Result<(), Failure> {
+    let named =
+        |path: &Path, error: &io::Error| Failure::File(format!("{}: {error}", path.display()));
+    // Before anything that takes time.
+    fs::create_dir_all(&options.out).map_err(|error| named(&options.out, &error))?;
+    let mut failed = Vec::new();
+    for (index, experiment) in options.experiments.iter().enumerate() {
+        let report = (experiment.run)(options.seeds);
+        let gap = if index == 0 { "" } else { "\n" };
+        write_out(&format!("{gap}{report}"))?;
+        for picture in &report.pictures {
+            let path = options.out.join(&picture.file);
+            fs::write(&path, &picture.svg).map_err(|error| named(&path, &error))?;
+            eprintln!("picture: {}", path.display());
+        }
+        if !report.holds() {
+            failed.push(experiment.name);
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Sentence(format!("a sentence does not hold: {}", failed.join(", "))))
 }
 
 fn help() -> Result<(), Failure> {
     let names = Discipline::ALL.map(Discipline::name).join(", ");
-    write!(io::stdout(), "{}", USAGE.replace("NAMES", &names)).map_err(Failure::Output)
+    write_out(&USAGE.replace("NAMES", &names))
 }
 
 struct Request {

@@ -207,14 +207,14 @@ impl<A: Application> Network<A> {
 
     /// Sends what may leave a queue at `now` and makes sure that the rest is sent later.
     fn serve(&mut self, now: Nanos, direction: Direction, tap: Tap<'_>) {
-        while let Some(packet) = self.line(direction).link.leave(now) {
+        while let Some(sent) = self.line(direction).link.leave(now) {
             if direction == Direction::Up {
-                tap(now, &packet.bytes);
+                tap(now, &sent.packet);
             }
-            match destination(&packet.bytes).and_then(|to| self.routes.get(&to)) {
+            match destination(&sent.packet).and_then(|to| self.routes.get(&to)) {
                 Some(&id) => {
                     self.on_the_way += 1;
-                    self.events.schedule(packet.arrives, Event::Arrival(id, packet.bytes));
+                    self.events.schedule(sent.arrives, Event::Arrival(id, sent.packet));
                 }
                 None => self.strays += 1,
             }

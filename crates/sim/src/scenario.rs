@@ -1,3 +1,4 @@
 //! Whole experiments: who sends what to whom over which line, and what is to be measured.
 
 pub mod home_gateway;
+pub mod three_routers;

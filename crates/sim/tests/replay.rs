@@ -192,7 +192,7 @@ fn refusal(words: &[&str]) -> (Option<i32>, String) {
 #[test]
 fn a_refused_word_is_named_in_one_line_with_what_is_accepted() {
     let cases: [(&[&str], &str); 9] = [
-        (&["reply"], "\"reply\" is not a command; accepted: replay"),
+        (&["reply"], "\"reply\" is not a command; accepted: replay, reproduce"),
         (&["replay"], "--rate is missing; see sim replay --help"),
         (&["replay", "--rate", "5mbit"], "--scheduler is missing; see sim replay --help"),
         (

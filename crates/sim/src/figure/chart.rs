@@ -59,6 +59,7 @@ pub struct Chart {
     y_scale: Scale,
     series: Vec<Series>,
     guides: Vec<(f64, String)>,
+    height: f64,
 }
 
 #[derive(Clone, Debug)]
@@ -81,7 +82,15 @@ impl Chart {
             y_scale: Scale::Linear,
             series: Vec::new(),
             guides: Vec::new(),
+            height: HEIGHT,
         }
+    }
+
+    /// Makes the picture as high as this, for a panel of several; 500 otherwise, and at least 250.
+    #[must_use]
+    pub fn height(mut self, height: u32) -> Self {
+        self.height = f64::from(height.max(250));
+        self
     }
 
     /// A second, smaller line: the scenario, the seed.
@@ -139,7 +148,26 @@ impl Chart {
         self
     }
 
-    /// The picture, 900 by 500 on white.
+    /// Several charts below one another, as one picture.
+    #[must_use]
+    pub fn stacked(charts: &[Self]) -> String {
+        let height: f64 = charts.iter().map(|chart| chart.height).sum();
+        let mut svg = format!(
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">"#
+        );
+        svg.push('\n');
+        let mut top = 0.0;
+        for chart in charts {
+            let _ = writeln!(svg, r#"<g transform="translate(0 {top})">"#);
+            svg.push_str(&chart.to_svg());
+            svg.push_str("</g>\n");
+            top += chart.height;
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+
+    /// The picture, 900 wide and 500 high, or [as high as asked](Chart::height), on white.
     #[must_use]
     pub fn to_svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| series.points.iter());
@@ -151,6 +179,7 @@ impl Chart {
             x: Axis::over(self.x_scale, points().map(|point| point.0), 10),
             y: Axis::over(self.y_scale, ys.chain(floor), 6),
             top: LEGEND + ROW * rows,
+            floor: self.height - BOTTOM,
         };
         let mut svg = String::new();
         self.frame(&mut svg);
@@ -163,8 +192,7 @@ impl Chart {
             plot.guide(&mut svg, *y);
         }
         if points().all(|&point| plot.place(point).is_none()) {
-            let (x, y) =
-                (f64::midpoint(LEFT, WIDTH - RIGHT), f64::midpoint(plot.top, plot.floor()));
+            let (x, y) = (f64::midpoint(LEFT, WIDTH - RIGHT), f64::midpoint(plot.top, plot.floor));
             text(&mut svg, x, y, "no data", r##"text-anchor="middle" fill="#888""##);
         }
         svg.push_str("</svg>\n");
@@ -172,17 +200,18 @@ impl Chart {
     }
 
     fn frame(&self, svg: &mut String) {
+        let height = self.height;
         let _ = writeln!(
             svg,
-            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" role="img" font-family="Helvetica, Arial, 'DejaVu Sans', sans-serif" font-size="13">"#
+            r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" font-family="Helvetica, Arial, 'DejaVu Sans', sans-serif" font-size="13">"#
         );
         let _ = writeln!(svg, "<title>{}</title>", escape(&self.title));
-        let _ = writeln!(svg, r##"<rect width="{WIDTH}" height="{HEIGHT}" fill="#fff"/>"##);
+        let _ = writeln!(svg, r##"<rect width="{WIDTH}" height="{height}" fill="#fff"/>"##);
         text(svg, 24.0, 32.0, &self.title, r##"font-size="18" font-weight="bold" fill="#222""##);
         text(svg, 24.0, 53.0, &self.subtitle, r##"fill="#666""##);
-        let (middle, low) = (f64::midpoint(LEFT, WIDTH - RIGHT), HEIGHT - 14.0);
+        let (middle, low) = (f64::midpoint(LEFT, WIDTH - RIGHT), height - 14.0);
         text(svg, middle, low, &self.x_label, r##"text-anchor="middle" fill="#444""##);
-        let middle = f64::midpoint(LEGEND, HEIGHT - BOTTOM);
+        let middle = f64::midpoint(LEGEND, height - BOTTOM);
         let turned =
             format!(r##"text-anchor="middle" fill="#444" transform="rotate(-90 20 {middle:.1})""##);
         text(svg, 20.0, middle, &self.y_label, &turned);
@@ -218,19 +247,16 @@ struct Plot {
     x: Axis,
     y: Axis,
     top: f64,
+    floor: f64,
 }
 
 impl Plot {
-    const fn floor(&self) -> f64 {
-        HEIGHT - BOTTOM
-    }
-
     fn column(&self, x: f64) -> Option<f64> {
         Some(LEFT + self.x.position(x)? * (WIDTH - RIGHT - LEFT))
     }
 
     fn height(&self, y: f64) -> Option<f64> {
-        Some(self.floor() - self.y.position(y)? * (self.floor() - self.top))
+        Some(self.floor - self.y.position(y)? * (self.floor - self.top))
     }
 
     fn place(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
@@ -238,7 +264,7 @@ impl Plot {
     }
 
     fn grid(&self, svg: &mut String) {
-        let (right, floor, top) = (WIDTH - RIGHT, self.floor(), self.top);
+        let (right, floor, top) = (WIDTH - RIGHT, self.floor, self.top);
         for tick in &self.y.ticks {
             let Some(y) = self.height(tick.value) else { continue };
             let shade = if tick.label.is_empty() { "#f2f2f2" } else { "#e2e2e2" };
@@ -387,6 +413,18 @@ mod tests {
         let points = column.into_iter().zip(0..).map(|(y, i)| (78.0 + f64::from(i) / 10.0, y));
         let heights: Vec<f64> = thin(points).into_iter().map(|point| point.1).collect();
         assert_eq!(heights, [5.0, 9.0, 1.0, 3.0]);
+    }
+
+    #[test]
+    fn stacked_charts_stand_below_one_another() {
+        let low = chart(vec![(0.0, 0.0), (10.0, 6.0)]).height(300);
+        assert!(low.to_svg().contains(r#"d="M78.0 242.0L872.0 100.0""#), "{}", low.to_svg());
+        let both = Chart::stacked(&[low.clone(), low]);
+        assert!(
+            both.starts_with(r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 600""#)
+        );
+        assert_eq!(both.matches("translate(0 0)").count(), 1);
+        assert_eq!(both.matches("translate(0 300)").count(), 1);
     }
 
     #[test]

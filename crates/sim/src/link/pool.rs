@@ -1,30 +1,31 @@
 //! The buffers of a queue: the number of a buffer is the handle of the packet in it.
 
-/// Buffers for a fixed number of packets.
+/// Buffers for a fixed number of packets `P`.
 #[derive(Clone, Debug)]
-pub struct Pool {
-    buffers: Vec<Option<Vec<u8>>>,
+pub struct Pool<P = Vec<u8>> {
+    buffers: Vec<Option<P>>,
     /// The numbers of the empty buffers, and only those; the last is used next.
     empty: Vec<u32>,
 }
 
-impl Pool {
+impl<P> Pool<P> {
     /// `buffers` empty buffers.
     #[must_use]
     pub fn new(buffers: u32) -> Self {
-        Self { buffers: vec![None; buffers as usize], empty: (0..buffers).rev().collect() }
+        let none = core::iter::repeat_with(|| None);
+        Self { buffers: none.take(buffers as usize).collect(), empty: (0..buffers).rev().collect() }
     }
 
     /// Puts a packet into an empty buffer and returns its number; hands the packet back if there is
     /// none.
-    pub fn put(&mut self, packet: Vec<u8>) -> Result<u32, Vec<u8>> {
+    pub fn put(&mut self, packet: P) -> Result<u32, P> {
         let Some(handle) = self.empty.pop() else { return Err(packet) };
         self.buffers[handle as usize] = Some(packet);
         Ok(handle)
     }
 
     /// Takes the packet out of a buffer; `None` if it is empty or does not exist.
-    pub fn take(&mut self, handle: u32) -> Option<Vec<u8>> {
+    pub fn take(&mut self, handle: u32) -> Option<P> {
         let packet = self.buffers.get_mut(handle as usize)?.take()?;
         self.empty.push(handle);
         Some(packet)

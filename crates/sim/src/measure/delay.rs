@@ -75,6 +75,18 @@ impl Delays {
         })
     }
 
+    /// The standard deviation in nanoseconds, of the samples themselves (their number is the divisor);
+    /// `None` without samples.
+    #[must_use]
+    pub fn deviation(&self) -> Option<f64> {
+        let count = self.samples.len() as f64;
+        let sum: u128 = self.samples.iter().map(|delay| u128::from(delay.0)).sum();
+        // Around the mean, so that nothing large cancels.
+        let mean = (count > 0.0).then(|| sum as f64 / count)?;
+        let from_mean = self.samples.iter().map(|delay| delay.0 as f64 - mean);
+        Some(libm::sqrt(from_mean.map(|by| by * by).sum::<f64>() / count))
+    }
+
     /// The smallest sample that is not exceeded by `per_mille` thousandths of all (nearest rank):
     /// 500 is the median, 0 the minimum, 1000 and above the maximum. `None` without samples.
     #[must_use]
@@ -125,6 +137,15 @@ mod tests {
         let [min, mean, p50, p99, max] = [1, 4, 2, 9, 9].map(Nanos);
         assert_eq!(delays.summary(), Some(Summary { count: 4, min, mean, p50, p99, max }));
         assert_eq!(delays.samples()[0], Nanos(5), "the order of recording is kept");
+    }
+
+    #[test]
+    fn the_deviation_is_the_root_of_the_mean_square() {
+        let delays: Delays = [2, 4, 4, 4, 5, 5, 7, 9].map(Nanos).into_iter().collect();
+        assert_eq!(delays.deviation(), Some(2.0));
+        let far: Delays = [0, 2].map(|by| Nanos((1 << 60) + by)).into_iter().collect();
+        assert!(far.deviation().is_some_and(|by| by < 129.0), "{:?}", far.deviation());
+        assert_eq!(Delays::new().deviation(), None);
     }
 
     #[test]

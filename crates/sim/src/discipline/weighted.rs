@@ -1,0 +1,192 @@
+//! The disciplines with a flow of the line for each flow.
+
+use freeboard::sched_core::{
+    ConfigError, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
+    LongestQueueDrop, Qfq, QfqConfig, QfqFlow, Queue, Wf2q, Wf2qConfig, Wf2qFlow,
+};
+use freeboard::shaper::{Overhead, Shaped, Shaper};
+
+use super::{Bottleneck, slots};
+
+/// A discipline that gives flows different flows of the line. Flows are told apart by their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Weighted {
+    /// First in, first out, with tail drop: all flows are alike to it.
+    Fifo,
+    /// Deficit round robin.
+    Drr {
+        /// The quantum of the flow with the least weight, in bytes; the others are in proportion,
+        /// rounded down.
+        smallest_quantum: u32,
+    },
+    /// Quick fair queueing.
+    Qfq,
+    /// Worst-case fair weighted fair queueing, which QFQ approximates.
+    Wf2q,
+}
+
+/// What a flow is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeightedFlow {
+    /// Its part of the line is `weight` over the sum of all weights.
+    pub weight: u32,
+    /// Its longest packet, in bytes.
+    pub max_len: u32,
+}
+
+impl Weighted {
+    /// An empty queue of this discipline in front of `line`, for the flows 0, 1, … of `flows`; on
+    /// overflow the longest queue drops from its head, except in the FIFO.
+    ///
+    /// Handles are numbered up to `limits.packets`, inclusively.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the discipline does not accept a weight, a length or a quantum.
+    pub fn behind(
+        self,
+        line: Shaper,
+        link: Overhead,
+        limits: Limits,
+        flows: &[WeightedFlow],
+    ) -> Result<Box<dyn Bottleneck>, ConfigError> {
+        match self {
+            Self::Fifo => {
+                Ok(Box::new(Shaped::new(Fifo::tail_drop(slots(limits), limits), line, link)))
+            }
+            Self::Drr { smallest_quantum } => {
+                Ok(queues(drr(smallest_quantum, flows)?, line, link, limits))
+            }
+            Self::Qfq => Ok(queues(qfq(flows)?, line, link, limits)),
+            Self::Wf2q => Ok(queues(wf2q(flows)?, line, link, limits)),
+        }
+    }
+
+    /// The T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time: how much
+    /// later than a line of its own would have sent all that it had, one of its packets can be sent
+    /// (`docs/papers.md`). `None` for a FIFO, which promises nothing, and where
+    /// [`Weighted::behind`] would fail.
+    #[must_use]
+    pub fn t_wfi(self, flows: &[WeightedFlow], flow: FlowId, len: u32) -> Option<u64> {
+        match self {
+            Self::Fifo => None,
+            Self::Drr { smallest_quantum } => {
+                Some(drr(smallest_quantum, flows).ok()?.guarantee(flow)?.t_wfi(len))
+            }
+            Self::Qfq => Some(qfq(flows).ok()?.guarantee(flow)?.t_wfi(len)),
+            Self::Wf2q => Some(wf2q(flows).ok()?.guarantee(flow)?.t_wfi(len)),
+        }
+    }
+}
+
+fn longest(flows: &[WeightedFlow]) -> u32 {
+    flows.iter().map(|flow| flow.max_len).max().unwrap_or(1)
+}
+
+/// Every flow of `flows` under `order`, configured by what `config` makes of it.
+fn configured<O: FlowScheduler>(
+    mut order: O,
+    flows: &[WeightedFlow],
+    config: impl Fn(WeightedFlow) -> O::Config,
+) -> Result<O, ConfigError> {
+    for (&flow, number) in flows.iter().zip(0..) {
+        order.configure(FlowId(number), config(flow), None)?;
+    }
+    Ok(order)
+}
+
+fn drr(smallest_quantum: u32, flows: &[WeightedFlow]) -> Result<Drr<Vec<DrrFlow>>, ConfigError> {
+    let least = flows.iter().map(|flow| flow.weight).min().unwrap_or(1).max(1);
+    configured(Drr::new(vec![DrrFlow::EMPTY; flows.len()], longest(flows))?, flows, |flow| {
+        let quantum = u64::from(smallest_quantum) * u64::from(flow.weight) / u64::from(least);
+        u32::try_from(quantum).unwrap_or(u32::MAX)
+    })
+}
+
+fn qfq(flows: &[WeightedFlow]) -> Result<Qfq<Vec<QfqFlow>>, ConfigError> {
+    let order = Qfq::new(vec![QfqFlow::EMPTY; flows.len()], longest(flows))?;
+    configured(order, flows, |WeightedFlow { weight, max_len }| QfqConfig { weight, max_len })
+}
+
+fn wf2q(flows: &[WeightedFlow]) -> Result<Wf2q<Vec<Wf2qFlow>>, ConfigError> {
+    let order = Wf2q::new(vec![Wf2qFlow::EMPTY; flows.len()], longest(flows))?;
+    configured(order, flows, |WeightedFlow { weight, max_len }| Wf2qConfig { weight, max_len })
+}
+
+/// Queues under `order`.
+fn queues<O: FlowScheduler + 'static>(
+    order: O,
+    line: Shaper,
+    link: Overhead,
+    limits: Limits,
+) -> Box<dyn Bottleneck> {
+    let flows = order.flows() as usize;
+    let order = LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; flows]);
+    let queues = FlowQueues::new(order, vec![Queue::EMPTY; flows], slots(limits), limits);
+    Box::new(Shaped::new(queues, line, link))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freeboard::sched_core::{Nanos, Packet};
+    use freeboard::shaper::Rate;
+
+    const SHARES: [WeightedFlow; 2] =
+        [WeightedFlow { weight: 1, max_len: 1_000 }, WeightedFlow { weight: 3, max_len: 1_000 }];
+
+    fn queue(discipline: Weighted) -> Result<Box<dyn Bottleneck>, ConfigError> {
+        let line = Shaper::new(Rate::UNLIMITED);
+        discipline.behind(line, Overhead::RAW, Limits::packets(400), &SHARES)
+    }
+
+    /// Of 200 packets of each of two flows, handles even and odd, the first 100 leave.
+    #[test]
+    fn backlogged_flows_share_by_weight() {
+        for (discipline, expected) in [
+            (Weighted::Fifo, 50),
+            (Weighted::Drr { smallest_quantum: 1_000 }, 25),
+            (Weighted::Qfq, 25),
+            (Weighted::Wf2q, 25),
+        ] {
+            let mut queue = queue(discipline).unwrap();
+            let drops = &mut |_: Packet, _| unreachable!("there is room");
+            for handle in 0..400 {
+                let packet = Packet::new(handle, 1_000);
+                queue.enqueue(Nanos(0), FlowId(handle % 2), packet, drops).unwrap();
+            }
+            let sent = (0..100).filter_map(|_| queue.dequeue(Nanos(0), drops));
+            let first = sent.filter(|packet| packet.handle % 2 == 0).count();
+            assert_eq!(first, expected, "{discipline:?}");
+            assert_eq!(queue.recount(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_quantum_below_the_longest_packet_is_refused_with_the_range() {
+        let why = queue(Weighted::Drr { smallest_quantum: 999 }).err().unwrap();
+        assert!(why.to_string().contains("999 is outside 1000..="), "{why}");
+    }
+
+    /// By hand, for a flow with 32 of 10,000 and packets of 200 bytes, so `L/φ` = 62,500 bytes:
+    ///
+    /// - WF2Q+ `L/φ + L`, rounded up;
+    /// - QFQ `3σ + (φ'/φ)·L`: σ is `L/weight` rounded up to 8, times 10,000, and φ' is of 512 instead of
+    ///   10,000, the heaviest weight rounded up. All within a thousandth, as its inverse sum is rounded;
+    /// - DRR with quanta from 1,500 up, F = 468,750: `(F − Q)(1 + (L − 1)/Q) + (n − 1)(L − 1) + L − (L/φ − L)`.
+    #[test]
+    fn promises_are_those_of_the_papers() {
+        let flows: Vec<WeightedFlow> = [32, 512, 512, 472, 472]
+            .into_iter()
+            .chain([160; 50])
+            .map(|weight| WeightedFlow { weight, max_len: 200 })
+            .collect();
+        let t_wfi = |discipline: Weighted| discipline.t_wfi(&flows, FlowId(0), 200);
+        assert_eq!(t_wfi(Weighted::Fifo), None);
+        assert!(matches!(t_wfi(Weighted::Wf2q), Some(62_700 | 62_701)));
+        let qfq = t_wfi(Weighted::Qfq).unwrap();
+        assert!(qfq.abs_diff(3 * 80_000 + 200 * 10_000 / 512) <= 244, "{qfq}");
+        let drr = t_wfi(Weighted::Drr { smallest_quantum: 1_500 }).unwrap();
+        let latency = 467_250.0 * (1.0 + 199.0 / 1_500.0) + 54.0 * 199.0 + 200.0;
+        assert!((drr as f64 - (latency - (62_500.0 - 200.0))).abs() <= 2.0, "{drr} {latency}");
+    }
+}

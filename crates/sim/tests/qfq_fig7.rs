@@ -1,0 +1,98 @@
+//! QFQ Fig. 7 and Table II, made again by `sim reproduce qfq-fig7`: every sentence that must hold does.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use sim::experiments::qfq_fig7::EXPERIMENT;
+
+fn sim(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sim")).args(words).output().unwrap()
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("qfq-fig7")
+}
+
+/// One run with fewer seeds than the ten of the documented table: a seed costs more than a second.
+fn run() -> &'static Output {
+    static RUN: OnceLock<Output> = OnceLock::new();
+    RUN.get_or_init(|| {
+        let _ = std::fs::remove_dir_all(folder());
+        sim(&["reproduce", "qfq-fig7", "--seeds", "3", "--out", folder().to_str().unwrap()])
+    })
+}
+
+#[test]
+fn every_sentence_holds() {
+    let text = String::from_utf8_lossy(&run().stdout);
+    let verdicts = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
+    assert_eq!((verdicts("holds  "), verdicts("FAILS  ")), (8, 0), "{text}");
+    assert_eq!(run().status.code(), Some(0));
+}
+
+/// Goal: a change of any discipline, source or link shows here as a difference to look at. Method:
+/// what the command prints for these seeds is on record, to the last digit.
+#[test]
+fn the_table_is_the_recorded_one() {
+    let text = String::from_utf8_lossy(&run().stdout);
+    let recorded = include_str!("data/qfq-fig7.txt");
+    assert!(text == recorded, "if the new table is right, record it:\n{text}");
+}
+
+#[test]
+fn the_picture_is_written_where_it_is_told_and_nothing_else_is() {
+    let _ = run();
+    let files = std::fs::read_dir(folder()).unwrap().map(|file| file.unwrap().file_name());
+    assert_eq!(files.collect::<Vec<_>>(), ["qfq-fig7.svg"]);
+    let svg = std::fs::read_to_string(folder().join("qfq-fig7.svg")).unwrap();
+    assert!(
+        svg.starts_with("<svg") && ["FIFO", "DRR", "QFQ", "WF2Q+"].iter().all(|s| svg.contains(s))
+    );
+}
+
+/// `docs/papers.md` has the tables of ten seeds, `docs/qfq-fig7.svg` the picture.
+#[test]
+#[ignore = "ten seeds take a quarter of a minute"]
+fn the_documents_show_the_tables_and_the_picture_of_ten_seeds() {
+    let report = (EXPERIMENT.run)(10);
+    assert!(report.holds(), "{report}");
+    let papers = include_str!("../../../docs/papers.md");
+    for line in report.to_string().lines() {
+        assert!(papers.contains(line), "docs/papers.md lacks: {line}");
+    }
+    assert!(report.pictures[0].svg == include_str!("../../../docs/qfq-fig7.svg"));
+}
+
+#[test]
+fn a_figure_that_does_not_exist_is_refused_in_one_line() {
+    for (words, expected) in [
+        (&["qfq-fig8"][..], "\"qfq-fig8\" is not a figure; accepted: "),
+        (&["qfq-fig7", "--seeds", "one"], "--seeds \"one\" is refused; accepted: 2 to 10000\n"),
+        (&["--svg", "x"], "\"--svg\" is not an option; accepted: --seeds, --out, --list, --help\n"),
+        (&["--out"], "--out needs a value; see sim reproduce --help\n"),
+    ] {
+        let output = sim(&[&["reproduce"], words].concat());
+        let why = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && output.stdout.is_empty(), "{words:?}");
+        assert!(why.starts_with(&format!("sim: {expected}")) && why.lines().count() == 1, "{why}");
+    }
+}
+
+#[test]
+fn a_folder_that_is_a_file_is_named_before_anything_runs() {
+    let out = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    let output = sim(&["reproduce", "qfq-fig7", "--out", out]);
+    let why = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && output.stdout.is_empty());
+    assert!(why.starts_with("sim: ") && why.contains("Cargo.toml") && why.lines().count() == 1);
+}
+
+#[test]
+fn help_and_the_list_name_every_figure() {
+    for words in [["reproduce", "--help"], ["reproduce", "--list"]] {
+        let output = sim(&words);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && text.contains("qfq-fig7"), "{text}");
+    }
+}
