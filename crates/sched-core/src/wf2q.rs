@@ -1,8 +1,7 @@
 //! Worst-case fair weighted fair queueing (WF²Q+): the exact order that QFQ approximates.
 //!
 //! Each backlogged flow gets its share `φ = weight / sum of weights` of what is sent, to within about
-//! one packet of its own and its share of one of another's: the tightest guarantee of any order that
-//! sends whole packets and keeps no account of the ideal system. Served is, of the flows that the ideal
+//! one packet of its own and its share of two of another's. Served is, of the flows that the ideal
 //! system would have begun to serve, the one that it would finish first. Bennett and Zhang,
 //! *Hierarchical packet fair queueing algorithms*, 1996 and 1997; in the form of QFQ §III, eqs 1–3
 //! (`WF2Q+` in `docs/papers.md`, with choices and bounds).
