@@ -64,10 +64,13 @@ impl Tree {
 
     /// Puts `flow`, in no tree, where its start belongs.
     pub(super) fn insert(&mut self, flows: &mut [Wf2qFlow], flow: u32) {
+        let start = flows.get(flow as usize).map_or(0, |node| node.start);
         let (mut parent, mut at, mut side) = (NIL, self.root, Side::Left);
-        while at != NIL {
-            side = if starts_before(flows, flow, at) { Side::Left } else { Side::Right };
-            (parent, at) = (at, child(flows, at, side));
+        while let Some(node) = flows.get(at as usize) {
+            parent = at;
+            // Of equal starts, the lower number comes first.
+            let before = start < node.start || (start == node.start && flow < at);
+            (side, at) = if before { (Side::Left, node.left) } else { (Side::Right, node.right) };
         }
         if let Some(node) = flows.get_mut(flow as usize) {
             (node.left, node.right, node.parent) = (NIL, NIL, parent);
@@ -122,7 +125,12 @@ impl Tree {
     fn retrace(&mut self, flows: &mut [Wf2qFlow], mut at: u32) {
         while let Some(node) = flows.get(at as usize) {
             let before = (node.height, node.earliest);
-            let top = self.balance(flows, at);
+            let mut top = at;
+            let (left, right) = (flows.get(node.left as usize), flows.get(node.right as usize));
+            let of = |child: Option<&Wf2qFlow>| child.map_or(0, |child| child.height);
+            if of(left).abs_diff(of(right)) > 1 {
+                top = self.balance(flows, at);
+            }
             if update(flows, top) == before {
                 return;
             }
@@ -132,16 +140,10 @@ impl Tree {
 
     /// Rotates where the children of `at` differ by two; returns who stands there then, whose own
     /// height and earliest are left to the caller.
+    #[inline(never)] // rare
     fn balance(&mut self, flows: &mut [Wf2qFlow], at: u32) -> u32 {
         let of = |side| height(flows, child(flows, at, side));
-        let (left, right) = (of(Side::Left), of(Side::Right));
-        let deep = if left > right.saturating_add(1) {
-            Side::Left
-        } else if right > left.saturating_add(1) {
-            Side::Right
-        } else {
-            return at;
-        };
+        let deep = if of(Side::Left) > of(Side::Right) { Side::Left } else { Side::Right };
         let below = child(flows, at, deep);
         let inner = child(flows, below, deep.other());
         if height(flows, inner) > height(flows, child(flows, below, deep)) {
@@ -201,10 +203,11 @@ fn update(flows: &mut [Wf2qFlow], at: u32) -> (u8, u32) {
 
 /// What height and earliest finish of `at` should be.
 pub(super) fn books(flows: &[Wf2qFlow], at: u32) -> (u8, u32) {
-    let (left, right) = (child(flows, at, Side::Left), child(flows, at, Side::Right));
-    let tallest = height(flows, left).max(height(flows, right));
-    let below = earlier(flows, earliest(flows, left), earliest(flows, right));
-    (tallest.saturating_add(1), earlier(flows, at, below))
+    let Some(node) = flows.get(at as usize) else { return (0, NIL) };
+    let of = |child: u32| flows.get(child as usize).map_or((0, NIL), |k| (k.height, k.earliest));
+    let (left, right) = (of(node.left), of(node.right));
+    let first = earlier(flows, at, earlier(flows, left.1, right.1));
+    (left.0.max(right.0).saturating_add(1), first)
 }
 
 /// Whether the children of `at` differ in height by at most one and know their parent. For tests.
@@ -225,18 +228,16 @@ fn leftmost(flows: &[Wf2qFlow], mut at: u32) -> u32 {
     }
 }
 
-/// Whether `a` starts before `b`; of equal starts, the lower number comes first.
-fn starts_before(flows: &[Wf2qFlow], a: u32, b: u32) -> bool {
-    let start = |flow: u32| flows.get(flow as usize).map(|node| node.start);
-    (start(a), a) < (start(b), b)
-}
-
 /// Who finishes first: of equal finishes, who starts first, then who has the lower number.
 pub(super) fn earlier(flows: &[Wf2qFlow], a: u32, b: u32) -> u32 {
     let (Some(first), Some(second)) = (flows.get(a as usize), flows.get(b as usize)) else {
         return if a == NIL { b } else { a };
     };
-    let wins = (second.finish, second.start, b) < (first.finish, first.start, a);
+    let wins = if first.finish == second.finish {
+        (second.start, b) < (first.start, a)
+    } else {
+        second.finish < first.finish
+    };
     if wins { b } else { a }
 }
 
