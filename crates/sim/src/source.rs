@@ -259,10 +259,36 @@ mod tests {
         assert!((1_200_000_000_000..2_800_000_000_000).contains(times.last().unwrap()));
     }
 
+    /// Goal: the tail of the off periods has the index asked for. Method: Hill's estimator over the
+    /// longest tenth of 40,000; its standard error is 1.5/√4,000 = 0.024. An on period is longer than the
+    /// 10 ms between packets, so between two packets there is one off period, or none.
+    #[test]
+    fn pareto_periods_have_the_tail_index_asked_for() {
+        let periods = Periods::Pareto(ParetoShape::TRAFFIC);
+        let mut source = on_off(periods).with(Streams::new(2).stream("pareto"));
+        let (mut last, mut off) = (source.next().unwrap().at, Vec::new());
+        while off.len() < 40_000 {
+            let at = source.next().unwrap().at;
+            let pause = at.since(last).0 - 10_000_000;
+            last = at;
+            if pause > 0 {
+                off.push(pause as f64);
+            }
+        }
+        off.sort_unstable_by(f64::total_cmp);
+        let (threshold, tail) = off[35_999..].split_first().unwrap();
+        let logs: f64 = tail.iter().map(|pause| libm::log(pause / threshold)).sum();
+        let index = tail.len() as f64 / logs;
+        assert!((index - 1.5).abs() < 0.07, "{index}");
+    }
+
     #[test]
     fn the_same_stream_gives_the_same_packets() {
-        let run = || on_off(Periods::Exponential).with(Streams::new(9).stream("x")).take(1_000);
-        assert!(run().eq(run()));
+        for periods in [Periods::Exponential, Periods::Pareto(ParetoShape::TRAFFIC)] {
+            let run = |seed| on_off(periods).with(Streams::new(seed).stream("x")).take(1_000);
+            assert!(run(9).eq(run(9)));
+            assert!(run(9).ne(run(8)));
+        }
     }
 
     #[test]
