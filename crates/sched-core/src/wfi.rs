@@ -254,7 +254,7 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
     pub fn lost(&mut self, flow: FlowId, len: u32) {
         let (completed, wire) = (self.completed, self.wire);
         let Some(k) = self.flows.as_mut().get_mut(flow.index()) else { return };
-        let standing = k.standing(flow, completed, wire);
+        let standing = k.standing(completed, wire);
         k.queued = k.queued.saturating_sub(len.into());
         if k.queued == 0 {
             // The end of a backlog is an instant in it; no packet starts there that would say so.
@@ -272,7 +272,7 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
     pub fn report(&self, flow: FlowId) -> Option<WfiReport> {
         let k = self.flows.as_ref().get(flow.index())?;
         let share = k.share?;
-        let lag = k.lag.max(k.standing(flow, self.completed, self.wire));
+        let lag = k.lag.max(k.standing(self.completed, self.wire));
         Some(WfiReport {
             share,
             packets: k.sent,
@@ -289,19 +289,18 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
 impl WfiFlow {
     /// A backlog begins, while the link sends what `wire` says.
     fn begin(&mut self, flow: FlowId, share: Share, completed: u64, wire: OnWire) {
-        let charged = completed.wrapping_add(wire.len.into());
-        self.high = excess(share, charged, self.served);
         // While another sends, c rises: it is lowest now. While this flow's own last packet is sent
         // it falls, and is lowest at its end.
         let link = if wire.flow == flow { wire.len } else { wire.gone.unwrap_or(0) };
         self.low = excess(share, completed.wrapping_add(link.into()), self.served);
+        self.high = self.low; // until its first packet starts, where c is highest
     }
 
-    /// `c − low` at this instant, 0 if the flow is idle.
-    fn standing(&self, flow: FlowId, completed: u64, wire: OnWire) -> i128 {
+    /// `c − low` at this instant, 0 if the flow is idle; less while a packet of its own is on the wire,
+    /// whose start has been recorded.
+    fn standing(&self, completed: u64, wire: OnWire) -> i128 {
         let Some(share) = self.share.filter(|_| self.queued > 0) else { return 0 };
-        // Its own packet on the wire only lowers c: its start was recorded, its end is low enough.
-        let gone = if wire.flow == flow { wire.len } else { wire.gone.unwrap_or(wire.len) };
+        let gone = wire.gone.unwrap_or(wire.len);
         excess(share, completed.wrapping_add(gone.into()), self.served).wrapping_sub(self.low)
     }
 }

@@ -289,7 +289,7 @@ fn the_meter_measures_what_all_pairs_of_instants_say() {
                 chaos.end_spell(flow);
             }
             let k = chaos.meter.flows[flow];
-            let standing = k.standing(FlowId(flow as u32), chaos.meter.completed, chaos.meter.wire);
+            let standing = k.standing(chaos.meter.completed, chaos.meter.wire);
             let measured = [k.lag.max(standing), k.lag_at_completion, k.delay, k.lead];
             let record = &chaos.record;
             let defined = [
