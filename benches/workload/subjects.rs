@@ -2,9 +2,9 @@
 
 use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
-    CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits,
-    LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqFlow, Queue, RankedFlow, Scheduler, ShortestQueue,
-    Slot, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId, FlowQueues,
+    FlowScheduler, Limits, LongestQueueDrop, Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus,
+    Queue, RankedFlow, Scheduler, ShortestQueue, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::{Hashed, Releasing};
 
@@ -16,7 +16,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
 /// of FULL over whole, and is what the name before it is with SMALL.
-pub(crate) const NAMES: [&str; 16] = [
+pub(crate) const NAMES: [&str; 20] = [
     "null",
     "lookup",
     "fifo",
@@ -26,6 +26,10 @@ pub(crate) const NAMES: [&str; 16] = [
     "sqf_lqd",
     "qfq",
     "qfq_mixed",
+    "qfq_distinct",
+    "qfq_plus",
+    "qfq_plus_mixed",
+    "qfq_plus_distinct",
     "wf2q",
     "hashed_drr",
     "fq_codel",
@@ -75,6 +79,23 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "qfq_mixed" => {
             let queues = table(flows, Queue::EMPTY);
             let order = qfq(flows, |flow| 1 << (flow % 5));
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
+        }
+        "qfq_distinct" => {
+            let order = qfq(flows, |flow| distinct(flow, flows));
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
+        }
+        // Aggregates of up to eight flows.
+        "qfq_plus" => {
+            let order = qfq_plus(flows, |_| 1);
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
+        }
+        "qfq_plus_mixed" => {
+            let order = qfq_plus(flows, |flow| 1 << (flow % 5));
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
+        }
+        "qfq_plus_distinct" => {
+            let order = qfq_plus(flows, |flow| distinct(flow, flows));
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         "wf2q" => {
@@ -138,6 +159,24 @@ fn qfq(flows: usize, weight: impl Fn(u32) -> u32) -> Qfq<Box<[QfqFlow]>> {
         qfq.configure(FlowId(flow), config, None).expect("a valid weight");
     }
     qfq
+}
+
+/// Up to 4,096 flows no two weights are alike: nothing to share an aggregate with.
+fn distinct(flow: u32, flows: usize) -> u32 {
+    1 + flow % if flows > 4_096 { 256 } else { 4_096 }
+}
+
+type Plus = QfqPlus<Box<[PlusFlow]>, Box<[Aggregate]>, Box<[QfqFlow]>>;
+
+fn qfq_plus(flows: usize, weight: impl Fn(u32) -> u32) -> Plus {
+    let (aggregates, nodes) = (table(flows, Aggregate::EMPTY), table(flows, QfqFlow::EMPTY));
+    let mut plus = QfqPlus::new(table(flows, PlusFlow::EMPTY), aggregates, nodes, MTU, 8)
+        .expect("an MTU and eight members");
+    for flow in 0..flows as u32 {
+        let config = QfqConfig { weight: weight(flow), max_len: MTU };
+        plus.configure(FlowId(flow), config, None).expect("a valid weight");
+    }
+    plus
 }
 
 fn add_all<O: FlowScheduler>(order: &mut O, flows: usize, config: O::Config) {

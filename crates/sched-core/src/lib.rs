@@ -103,7 +103,7 @@ pub use guarantee::{Guarantee, Share};
 pub use lqd::{LongestFlow, LongestQueueDrop};
 pub use order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 pub use packet::{Ecn, FlowId, Packet};
-pub use qfq::{Qfq, QfqConfig, QfqFlow};
+pub use qfq::{Aggregate, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus};
 pub use queue::{Queue, Slot};
 pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,

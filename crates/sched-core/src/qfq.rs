@@ -70,6 +70,7 @@ mod group;
 mod guarantee;
 #[cfg(test)]
 mod paths;
+mod plus;
 mod recount;
 #[cfg(test)]
 mod tests;
@@ -88,6 +89,7 @@ use virtual_time::{
 use weights::Weights;
 
 pub use group::QfqFlow;
+pub use plus::{Aggregate, PlusFlow, QfqPlus};
 
 /// A flow, slot or group is looked at: tests count them.
 #[cfg(not(test))]
@@ -156,7 +158,7 @@ struct Core {
     lingering: u32,
     /// Of these, the ones of which `V` has entered a slot since they were looked at.
     due: u32,
-    /// `L`.
+    /// `L`: the most that is sent between two selections.
     max_len: u32,
     groups: [Group; GROUPS],
     #[cfg(test)]
@@ -182,20 +184,7 @@ impl<N: Table<QfqFlow>> Qfq<N> {
     pub fn new(mut flows: N, max_len: u32) -> Result<Self, ConfigError> {
         in_range("longest packet in bytes", max_len, Self::MAX_LEN)?;
         flows.as_mut().fill(QfqFlow::EMPTY);
-        let core = Core {
-            now: Virtual(0),
-            sets: Sets::default(),
-            weights: Weights::new(),
-            lingering: 0,
-            due: 0,
-            max_len,
-            groups: [const { Group::EMPTY }; GROUPS],
-            #[cfg(test)]
-            faults: tests::Faults::default(),
-            #[cfg(test)]
-            cuts: 0,
-        };
-        Ok(Self { flows, core })
+        Ok(Self { flows, core: Core::new(max_len) })
     }
 }
 
@@ -207,6 +196,22 @@ fn in_range(what: &'static str, value: u32, max: u32) -> Result<(), ConfigError>
 }
 
 impl Core {
+    fn new(max_len: u32) -> Self {
+        Self {
+            now: Virtual(0),
+            sets: Sets::default(),
+            weights: Weights::new(),
+            lingering: 0,
+            due: 0,
+            max_len,
+            groups: [const { Group::EMPTY }; GROUPS],
+            #[cfg(test)]
+            faults: tests::Faults::default(),
+            #[cfg(test)]
+            cuts: 0,
+        }
+    }
+
     /// The length by which a flow is sorted: with slots no narrower than `L/28` bytes of it, 32 of
     /// them suffice (`group.rs`).
     #[expect(clippy::integer_division, reason = "by a constant; rounded up")]
@@ -301,6 +306,14 @@ impl Core {
         // F_b < F' = ⌊S⌋ + 2σ need not be asked for: it follows from what is asked.
         let too_late = fresh.map_or(start, |start| start.floor(width)).is_after(latest);
         if too_late { latest } else { start }
+    }
+
+    /// The first flow of the front slot of the first group in `ER`.
+    #[inline]
+    fn select(&self) -> Option<u32> {
+        let i = self.sets.first_ready()?;
+        let group = self.groups.get(i as usize % GROUPS)?;
+        Some(group.first(Width::of_group(i)))
     }
 
     /// The packet that `flow`, the one selected, has sent (Fig. 4).
@@ -613,9 +626,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
     fn grew(&mut self, _flow: FlowId, _len: u32) {}
 
     fn select(&self) -> Option<FlowId> {
-        let i = self.core.sets.first_ready()?;
-        let group = self.core.groups.get(i as usize % GROUPS)?;
-        Some(FlowId(group.first(Width::of_group(i))))
+        self.core.select().map(FlowId)
     }
 
     /// Of a flow that was not selected it changes nothing.
@@ -635,6 +646,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
-        self.core.recount(self.flows.as_ref(), flows)
+        let group = |_, k: &QfqFlow| group_of(self.core.effective_len(k.max_len.into()), k.inverse);
+        self.core.recount(self.flows.as_ref(), flows, &group)
     }
 }

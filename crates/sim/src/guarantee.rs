@@ -16,8 +16,9 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use freeboard::sched_core::{
-    Arrival, Backlog, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, Guarantee, Imbalance,
-    PairMeter, Qfq, QfqConfig, QfqFlow, Wf2q, Wf2qConfig, Wf2qFlow, WfiFlow, WfiMeter,
+    Aggregate, Arrival, Backlog, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, Guarantee,
+    Imbalance, PairMeter, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Wf2q, Wf2qConfig, Wf2qFlow,
+    WfiFlow, WfiMeter,
 };
 
 pub use draw::{Trials, counterexample};
@@ -76,6 +77,23 @@ impl Trial {
         }
         all.sort_by_key(|arrival| arrival.0);
         all
+    }
+
+    /// The same with `alike` flows in a row of the weight and the longest packet of the first of them, the
+    /// longest packet `less` bytes shorter.
+    #[must_use]
+    pub fn with_classes(mut self, alike: usize, less: u32) -> Self {
+        for flows in self.flows.chunks_mut(alike) {
+            let (weight, max_len) = (flows[0].weight, flows[0].max_len);
+            for flow in flows {
+                (flow.weight, flow.max_len) = (weight, max_len);
+            }
+        }
+        self.max_len = self.max_len.max(8 + less) - less;
+        for flow in &mut self.flows {
+            flow.max_len = flow.max_len.min(self.max_len);
+        }
+        self
     }
 
     /// Whether all packets of `flow` are as long as its longest.
@@ -170,6 +188,30 @@ impl Promising for Qfq<Vec<QfqFlow>> {
             one_length: bytes(slots(3) + 2 * longest),
             all_count: bytes((slots(3) + longest + own).max(slots(2) + 2 * longest)),
         })
+    }
+}
+
+/// The longest packet says how many members an aggregate has at most.
+impl Promising for QfqPlus<Vec<PlusFlow>, Vec<Aggregate>, Vec<QfqFlow>> {
+    fn of(trial: &Trial) -> Self {
+        let count = trial.flows.len();
+        let aggregates = vec![Aggregate::EMPTY; count];
+        let (flows, nodes) = (vec![PlusFlow::EMPTY; count], vec![QfqFlow::EMPTY; count]);
+        let mut plus = Self::new(flows, aggregates, nodes, trial.max_len, 1 + trial.max_len % 8)
+            .expect("trials have packets of 1 to 65,535 bytes");
+        for (number, &FlowPlan { weight, max_len, .. }) in (0..).zip(&trial.flows) {
+            plus.configure(FlowId(number), QfqConfig { weight, max_len }, None)
+                .expect("trials have up to 256 flows of weights up to 65,536");
+        }
+        plus
+    }
+
+    fn promise(&self, flow: FlowId) -> Guarantee {
+        self.guarantee(flow).expect("all flows are added")
+    }
+
+    fn check_inside(&self) -> Result<(), Imbalance> {
+        self.check_lag()
     }
 }
 
@@ -427,7 +469,8 @@ impl<O: Promising> Link<O> {
             }
         }
         for (flows, pair) in &self.pairs {
-            let bound = flows.iter().map(|&flow| promises[flow as usize].fairness).sum();
+            let [a, b] = flows.map(|flow| promises[flow as usize].fairness);
+            let bound = a.saturating_add(b);
             let worst = Worst { flows: *flows, measured: pair.measured(), bound };
             outcome.worst[Bound::Fairness as usize].take(worst);
         }

@@ -23,7 +23,7 @@ pub use drr::NaiveDrr;
 pub use fifo::NaiveFifo;
 pub use gps::{BigRational, Gps};
 pub use order::{Held, NaiveOrder, QueuesView, queued_bytes};
-pub use qfq::{Exercised, NaiveQfq, Rule};
+pub use qfq::{Exercised, NaiveQfq, NaiveQfqPlus, Rule};
 pub use queues::NaiveQueues;
 pub use sqf::{NaiveLongestQueueDrop, NaiveShortestQueue};
 pub use wf2q::{ExactWf2q, NaiveWf2q};

@@ -6,9 +6,9 @@
 mod sides;
 
 use freeboard::sched_core::{
-    Aqm, CoDel, CoDelParams, CoDelState, DropFrom, DropReason, FlowId, FlowQueues, FlowRecord,
-    FlowScheduler, Head, Limits, LongestFlow, LongestQueueDrop, Nanos, Qfq, QfqFlow, Queue,
-    Scheduler, ShortestFlow, ShortestQueue, Slot, Verdict, Wf2q, Wf2qFlow,
+    Aggregate, Aqm, CoDel, CoDelParams, CoDelState, DropFrom, DropReason, FlowId, FlowQueues,
+    FlowRecord, FlowScheduler, Head, Limits, LongestFlow, LongestQueueDrop, Nanos, PlusFlow, Qfq,
+    QfqFlow, QfqPlus, Queue, Scheduler, ShortestFlow, ShortestQueue, Slot, Verdict, Wf2q, Wf2qFlow,
 };
 use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
 use sim::history::{
@@ -200,6 +200,10 @@ fn with_every_order(aqm: impl Aqm + Clone) {
         let sqf = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]).drop_from(end);
         keeps_the_contract(3, aqm.clone(), sqf);
     }
+    let (flows, aggregates) = ([PlusFlow::EMPTY; FLOWS], [Aggregate::EMPTY; FLOWS]);
+    let plus = QfqPlus::new(flows, aggregates, [QfqFlow::EMPTY; FLOWS], MAX_LEN, 3).unwrap();
+    keeps_the_contract(8, aqm.clone(), plus);
+
     let wf2q = Wf2q::new([Wf2qFlow::EMPTY; FLOWS], MAX_LEN).unwrap();
     keeps_the_contract(6, aqm.clone(), wf2q.clone());
     for end in [DropFrom::Head, DropFrom::Tail] {

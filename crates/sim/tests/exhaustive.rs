@@ -272,6 +272,37 @@ fn every_short_history_of_qfq_with_drops_from_the_longest() {
 }
 
 /// Flow 0 changes its weight while it is backlogged and while it is idle.
+/// Two of the three flows share an aggregate; the one that changes its class joins them or leaves.
+#[test]
+fn every_short_history_of_qfq_plus_with_flows_changed_and_removed() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(0, 60),
+        enqueue(1, 300),
+        enqueue(2, 450),
+        DEQUEUE,
+        set(1, 2),
+        Operation::Remove { flow: 0 },
+    ];
+    let prelude = [set(0, 1), set(1, 1), set(2, 2)];
+    play_after(sides::qfq_plus::<FLOWS, SLOTS>(500, 2, Limits::packets(6)), prelude, &letters);
+}
+
+#[test]
+fn every_short_history_of_qfq_plus_with_drops_from_the_longest() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(0, 60),
+        enqueue(1, 300),
+        enqueue(2, 450),
+        enqueue(2, 1),
+        DEQUEUE,
+        Operation::SetLimits { packets: 3, bytes: 700 },
+    ];
+    let sides = sides::qfq_plus_lqd::<FLOWS, SLOTS>(500, 2, DropFrom::Head, Limits::packets(4));
+    play(sides, &letters);
+}
+
 #[test]
 fn every_short_history_of_wf2q_with_flows_changed_and_removed() {
     let letters = [

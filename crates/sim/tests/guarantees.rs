@@ -2,7 +2,9 @@
 //!
 //! 10,000 trials for each order; `FREEBOARD_TRIALS` sets another number.
 
-use freeboard::sched_core::{Drr, DrrFlow, Qfq, QfqFlow, Wf2q, Wf2qFlow};
+use freeboard::sched_core::{
+    Aggregate, Drr, DrrFlow, PlusFlow, Qfq, QfqFlow, QfqPlus, Wf2q, Wf2qFlow,
+};
 use sim::guarantee::{
     Bound, Burst, Depth, FlowPlan, Outcome, Promising, Trial, Trials, Worst, counterexample, play,
 };
@@ -11,10 +13,14 @@ const TRIALS: u64 = 10_000;
 
 /// Plays random trials and returns the worst of each bound, none of which is exceeded.
 fn never_exceeded<O: Promising>(seed: u64) -> Outcome {
+    never_exceeded_in::<O>(Trials::new(seed))
+}
+
+fn never_exceeded_in<O: Promising>(trials: impl Iterator<Item = Trial>) -> Outcome {
     let count = std::env::var("FREEBOARD_TRIALS")
         .map_or(TRIALS, |count| count.parse().expect("FREEBOARD_TRIALS is a number"));
     let mut worst = Outcome::default();
-    for (number, trial) in (0..count).zip(Trials::new(seed)) {
+    for (number, trial) in (0..count).zip(trials) {
         // Checks after each arrival cost as much as all the rest.
         let depth = if number % 16 == 0 { Depth::Steps } else { Depth::Packets };
         let outcome = match play::<O>(&trial, depth) {
@@ -37,6 +43,18 @@ fn never_exceeded<O: Promising>(seed: u64) -> Outcome {
 
 fn show(what: &str, worst: Worst) {
     println!("{what}: {:.4} {worst:?}", worst.ratio());
+}
+
+/// Goal: QFQ+ keeps the bound of QFQ with a budget for a packet, and three packets more at its share.
+/// Method: random trials, their flows in classes of two to eight; the longest packet says how many may
+/// share an aggregate, one to eight.
+#[test]
+fn qfq_plus_keeps_its_bounds() {
+    let trials = Trials::new(3)
+        .zip(0_u32..)
+        .map(|(trial, number)| trial.with_classes(2 + number as usize % 7, number / 7 % 8));
+    let worst = never_exceeded_in::<QfqPlus<Vec<PlusFlow>, Vec<Aggregate>, Vec<QfqFlow>>>(trials);
+    assert!(worst.of(Bound::AnyInstant).ratio() > 0.6, "the trials are hard: {worst:?}");
 }
 
 #[test]

@@ -42,6 +42,17 @@ fn agrees_with_its_twin_while_flows_come_and_go_and_the_longest_drops() {
     }
 }
 
+/// Aggregates fill and empty: a weight or two for 24 flows, one to eight members.
+#[test]
+fn qfq_plus_agrees_with_its_twin_while_flows_come_and_go() {
+    for members in 1..=8 {
+        let sides = || sides::qfq_plus::<FLOWS, SLOTS>(MAX_LEN, members, Limits::NONE);
+        let histories = |seed| Coming::new(FLOWS as u32, seed);
+        soak_on(histories, sides, u64::from(members), operations() / 32, 2_000)
+            .unwrap_or_else(|difference| panic!("{members} members: {difference}"));
+    }
+}
+
 /// Goal: a start that eq. 17 shifts back is compared with `F_b` itself, not by its slot.
 /// Method: flows 0 to 4 are charged too little, so that `V` is ahead of the `F` of their group; flow 5
 /// of the group below becomes idle and backlogged again when `V` is in the slot that begins at that `F`.

@@ -4,9 +4,10 @@ use freeboard::flowhash::{FlowHasher, Line, SipHash13, Table};
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
 use sched_core::{
-    Aqm, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, Fifo, FlowId, FlowQueues,
-    FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Qfq, QfqConfig,
-    QfqFlow, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, Aqm, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, Fifo, FlowId,
+    FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet,
+    PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, ShortestFlow, ShortestQueue, Slot, Sqf,
+    SqfArrays, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run, run_named};
@@ -47,6 +48,7 @@ pub const ALL: &[Run] = &[
     Run { name: "sqf", hash: sqf, pinned: 0xd832_6719_369c_a27d },
     Run { name: "qfq", hash: qfq, pinned: 0x749a_100d_e58c_70a1 },
     Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0xb92e_61c0_9672_83ee },
+    Run { name: "qfq+, longest-queue drop", hash: qfq_plus, pinned: 0x41df_ed9b_6e88_f974 },
     Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0x4229_c6b0_b8fa_d113 },
     Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x90f4_f46a_dd3a_7783 },
 ];
@@ -115,6 +117,18 @@ fn qfq_lqd() -> u64 {
 fn weight(random: u32) -> QfqConfig {
     let weight = (1 << (random % 18)) ^ (random >> 8 & 3);
     QfqConfig { weight, max_len: if random >> 16 & 1 == 0 { MAX_LEN } else { MAX_LEN - 914 } }
+}
+
+/// Weights of few kinds, so that aggregates fill.
+fn qfq_plus() -> u64 {
+    let (flows, aggregates) = ([PlusFlow::EMPTY; QUEUES], [Aggregate::EMPTY; QUEUES]);
+    let order = QfqPlus::new(flows, aggregates, [QfqFlow::EMPTY; QUEUES], MAX_LEN, 4);
+    let Ok(order) = order else { return 0 };
+    let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; QUEUES]);
+    queues(order, NoAqm, 11, |random| QfqConfig {
+        weight: 1 + (random & 1) * 99,
+        ..weight(random & 1 << 16)
+    })
 }
 
 fn wf2q() -> u64 {

@@ -3,16 +3,16 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState,
-    LongestFlow, LongestQueueDrop, NoAqm, Qfq, QfqConfig, QfqFlow, ShortestFlow, ShortestQueue,
-    Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler,
+    FlowState, LongestFlow, LongestQueueDrop, NoAqm, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus,
+    ShortestFlow, ShortestQueue, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::schedulers::{bare, full};
 use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static ORDERS: &[fn()] = sizes![drr shortest_queue qfq wf2q longest_queue_drop];
+static ORDERS: &[fn()] = sizes![drr shortest_queue qfq qfq_plus wf2q longest_queue_drop];
 #[unsafe(no_mangle)]
 static IN_SLICES: fn() = in_slices;
 
@@ -44,6 +44,17 @@ fn qfq<const N: usize>() {
     let config = QfqConfig { weight: 0, max_len: 0 };
     exercise!(qfq.clone(), config);
     exercise!(LongestQueueDrop::new(qfq.clone(), [LongestFlow::EMPTY; N]), config);
+}
+
+fn qfq_plus<const N: usize>() {
+    let (flows, aggregates) = ([PlusFlow::EMPTY; N], [Aggregate::EMPTY; N]);
+    let plus = QfqPlus::new(flows, aggregates, [QfqFlow::EMPTY; N], any(), any());
+    let Ok(mut plus) = plus else { return };
+    seen(black_box(&mut plus).check_lag());
+    seen(black_box(&plus).guarantee(FlowId(any())));
+    let config = QfqConfig { weight: 0, max_len: 0 };
+    exercise!(plus.clone(), config);
+    exercise!(LongestQueueDrop::new(plus.clone(), [LongestFlow::EMPTY; N]), config);
 }
 
 fn wf2q<const N: usize>() {
@@ -79,6 +90,15 @@ fn in_slices() {
     let config = QfqConfig { weight: 0, max_len: 0 };
     order(&mut qfq, config);
     full(qfq, NoAqm, config);
+
+    let flows = &mut [PlusFlow::EMPTY; 2][..];
+    let aggregates = &mut [Aggregate::EMPTY; 2][..];
+    let nodes = &mut [QfqFlow::EMPTY; 2][..];
+    let plus =
+        QfqPlus::new(black_box(flows), black_box(aggregates), black_box(nodes), any(), any());
+    let Ok(mut plus) = plus else { return };
+    order(&mut plus, config);
+    full(plus, NoAqm, config);
 
     let flows = &mut [Wf2qFlow::EMPTY; 2][..];
     let Ok(mut wf2q) = Wf2q::new(black_box(flows), any()) else { return };

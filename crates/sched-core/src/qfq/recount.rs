@@ -4,7 +4,7 @@ use core::num::NonZeroU32;
 
 use super::eligibility::bit;
 use super::group::{MAX_DISTANCE, QfqFlow, State};
-use super::virtual_time::{GROUPS, Virtual, Width, group_of, share};
+use super::virtual_time::{GROUPS, Virtual, Width, share};
 use super::weights::Weights;
 use super::{Core, Qfq};
 use crate::order::{FlowState, Table};
@@ -12,7 +12,7 @@ use crate::{FlowId, Imbalance};
 
 const GROUP_COUNT: u32 = u32::BITS;
 
-fn holds(what: &'static str, at: u32, truth: bool) -> Result<(), Imbalance> {
+pub(super) fn holds(what: &'static str, at: u32, truth: bool) -> Result<(), Imbalance> {
     Imbalance::check(what, at, 1, truth.into())
 }
 
@@ -29,9 +29,15 @@ impl<N: Table<QfqFlow>> Qfq<N> {
     /// # Errors
     /// The first [`Imbalance`] found.
     pub fn check_lag(&self) -> Result<(), Imbalance> {
-        let core = &self.core;
+        self.core.check_lag(self.flows.as_ref())
+    }
+}
+
+impl Core {
+    pub(super) fn check_lag(&self, table: &[QfqFlow]) -> Result<(), Imbalance> {
+        let core = self;
         let longest = u64::from(core.max_len) * u64::from(core.weights.most_per_byte());
-        for (at, k) in (0..).zip(self.flows.as_ref()) {
+        for (at, k) in (0..).zip(table) {
             let width = Width::of_group(k.group.into());
             if k.state == State::Backlogged {
                 let latest = k.start.floor(width).plus(width.interval()).plus(longest);
@@ -45,15 +51,14 @@ impl<N: Table<QfqFlow>> Qfq<N> {
         }
         Ok(())
     }
-}
 
-impl Core {
     pub(super) fn recount(
         &self,
         table: &[QfqFlow],
         truth: &dyn Fn(FlowId) -> FlowState,
+        group_of: &dyn Fn(u32, &QfqFlow) -> u8,
     ) -> Result<(), Imbalance> {
-        self.recount_flows(table, truth)?;
+        self.recount_flows(table, truth, group_of)?;
         let mut listed = 0;
         for i in 0..GROUP_COUNT {
             listed += self.recount_group(i, table)?;
@@ -74,6 +79,7 @@ impl Core {
         &self,
         table: &[QfqFlow],
         truth: &dyn Fn(FlowId) -> FlowState,
+        group_of: &dyn Fn(u32, &QfqFlow) -> u8,
     ) -> Result<(), Imbalance> {
         let mut weights = Weights::new();
         #[cfg(test)]
@@ -90,7 +96,7 @@ impl Core {
             };
             Imbalance::check("share of a flow", at, k.share, share(inverse))?;
             weights.exchange(None, Some(inverse), k.state != State::Idle);
-            let group = group_of(self.effective_len(k.max_len.into()), k.inverse);
+            let group = group_of(at, k);
             Imbalance::check("group of a flow", at, k.group.into(), group.into())?;
             if is_listed {
                 let width = Width::of_group(group.into());

@@ -2,6 +2,8 @@
 //! the departures of the library (`docs/papers.md`), and a scan over all flows. Written from the
 //! section "The exact order" at the head of `sched-core`'s `qfq.rs`.
 
+mod plus;
+
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -9,6 +11,8 @@ use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::order::{NaiveOrder, QueuesView, in_range, unknown};
 use crate::history::Setting;
+
+pub use plus::NaiveQfqPlus;
 
 /// 1 in fixed point.
 const ONE: u64 = 1 << 30;
@@ -378,8 +382,22 @@ impl NaiveQfq {
             }
             Some(_) => {}
         }
-        let now = self.virtual_time;
+        self.hear(before);
 
+        let now = self.virtual_time;
+        if self.flow(flow).joined.is_none() {
+            if after(self.flow(flow).stamp, now) > 0 {
+                self.exercised.note(Rule::Lingers);
+                self.lingering.push(flow);
+            } else {
+                self.exercised.note(Rule::StopsAtOnce);
+            }
+        }
+    }
+
+    /// `V` was at `before` when the lists of lingering flows were last looked at.
+    fn hear(&mut self, before: u64) {
+        let now = self.virtual_time;
         for group in 0..GROUPS {
             let entered = round_down(before, group) != round_down(now, group);
             self.due[group] |= entered && self.list(group).next().is_some();
@@ -404,15 +422,23 @@ impl NaiveQfq {
         {
             self.exercised.note(Rule::MoreThanLetGo);
         }
+    }
 
-        if self.flow(flow).joined.is_none() {
-            if after(self.flow(flow).stamp, now) > 0 {
-                self.exercised.note(Rule::Lingers);
-                self.lingering.push(flow);
-            } else {
-                self.exercised.note(Rule::StopsAtOnce);
-            }
+    /// `flow`, first of its slot, is charged what it has sent since `V` was at `before`.
+    fn charge(&mut self, flow: FlowId, charged: u32, more: bool, before: u64) {
+        self.joins += 1;
+        let joins = self.joins;
+        let state = self.flow_mut(flow);
+        let rounded = state.rounded_start();
+        state.stamp = state.stamp.wrapping_add(u64::from(charged) * state.inverse);
+        if !more {
+            state.joined = None;
+        } else if state.rounded_start() != rounded {
+            state.joined = Some(joins);
+        } else {
+            self.exercised.note(Rule::StaysAtHead);
         }
+        self.settle(flow, before);
     }
 }
 
@@ -503,19 +529,8 @@ impl NaiveOrder for NaiveQfq {
         if len > self.flow(flow).max_len {
             self.exercised.note(Rule::LongerThanMaximum);
         }
-        self.joins += 1;
-        let joins = self.joins;
-        let state = self.flow_mut(flow);
-        let rounded = state.rounded_start();
-        state.stamp = state.stamp.wrapping_add(u64::from(len.min(state.max_len)) * state.inverse);
-        if next_head.is_none() {
-            state.joined = None;
-        } else if state.rounded_start() != rounded {
-            state.joined = Some(joins);
-        } else {
-            self.exercised.note(Rule::StaysAtHead);
-        }
-        self.settle(flow, before);
+        let charged = len.min(self.flow(flow).max_len);
+        self.charge(flow, charged, next_head.is_some(), before);
     }
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {

@@ -4,12 +4,12 @@
 pub(crate) mod hierarchy;
 
 use freeboard::sched_core::{
-    DropFrom, Drr, DrrFlow, Fifo, FlowQueues, FlowRecord, FlowScheduler, Limits, LongestFlow,
-    LongestQueueDrop, NoAqm, Qfq, QfqFlow, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfFlow,
-    SqfMemory, Wf2q, Wf2qFlow,
+    Aggregate, DropFrom, Drr, DrrFlow, Fifo, FlowQueues, FlowRecord, FlowScheduler, Limits,
+    LongestFlow, LongestQueueDrop, NoAqm, PlusFlow, Qfq, QfqFlow, QfqPlus, Queue, ShortestFlow,
+    ShortestQueue, Slot, Sqf, SqfFlow, SqfMemory, Wf2q, Wf2qFlow,
 };
 use sim::reference::{
-    Exercised, NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQfq, NaiveQueues,
+    Exercised, NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQfq, NaiveQfqPlus, NaiveQueues,
     NaiveShortestQueue, NaiveWf2q,
 };
 
@@ -83,6 +83,25 @@ macro_rules! every_discipline {
             #[test]
             fn wf2q_with_tail_drop_from_the_longest() {
                 $play(3, 18, || sides::wf2q_lqd::<FLOWS, SLOTS>(MAX_LEN, Tail, Limits::NONE));
+            }
+
+            #[test]
+            fn qfq_plus() {
+                $play(3, 19, || sides::qfq_plus::<FLOWS, SLOTS>(MAX_LEN, 2, Limits::NONE));
+            }
+
+            #[test]
+            fn qfq_plus_with_head_drop_from_the_longest() {
+                $play(3, 20, || {
+                    sides::qfq_plus_lqd::<FLOWS, SLOTS>(MAX_LEN, 3, Head, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn qfq_plus_with_tail_drop_from_the_longest() {
+                $play(3, 21, || {
+                    sides::qfq_plus_lqd::<FLOWS, SLOTS>(MAX_LEN, 8, Tail, Limits::NONE)
+                });
             }
 
             #[test]
@@ -301,5 +320,34 @@ pub(crate) fn qfq_counting<const F: usize, const S: usize>(
 ) -> (Engine<Qfq<[QfqFlow; F]>, F, S>, NaiveQueues<NaiveQfq>) {
     let order = Qfq::new([QfqFlow::EMPTY; F], max_len).unwrap();
     let naive = NaiveQfq::new(F as u32, max_len).counting(exercised);
+    (engine(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+type Plus<const F: usize> = QfqPlus<[PlusFlow; F], [Aggregate; F], [QfqFlow; F]>;
+
+fn qfq_plus_order<const F: usize>(max_len: u32, members: u32) -> Plus<F> {
+    let (flows, aggregates) = ([PlusFlow::EMPTY; F], [Aggregate::EMPTY; F]);
+    QfqPlus::new(flows, aggregates, [QfqFlow::EMPTY; F], max_len, members).unwrap()
+}
+
+pub(crate) fn qfq_plus<const F: usize, const S: usize>(
+    max_len: u32,
+    members: u32,
+    limits: Limits,
+) -> (Engine<Plus<F>, F, S>, NaiveQueues<NaiveQfqPlus>) {
+    let naive = NaiveQfqPlus::new(F as u32, max_len, members);
+    (engine(qfq_plus_order(max_len, members), limits), twin::<_, F, S>(naive, limits))
+}
+
+pub(crate) fn qfq_plus_lqd<const F: usize, const S: usize>(
+    max_len: u32,
+    members: u32,
+    end: DropFrom,
+    limits: Limits,
+) -> (Lqd<Plus<F>, F, S>, NaiveQueues<NaiveLongestQueueDrop<NaiveQfqPlus>>) {
+    let order = qfq_plus_order(max_len, members);
+    let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; F]).drop_from(end);
+    let naive = NaiveQfqPlus::new(F as u32, max_len, members);
+    let naive = NaiveLongestQueueDrop::new(naive, end);
     (engine(order, limits), twin::<_, F, S>(naive, limits))
 }

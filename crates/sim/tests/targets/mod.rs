@@ -18,11 +18,12 @@ use sim::history::{Contestant, FLOWS, Operation, SLOTS, Setting, check, operatio
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub(crate) const ALL: [Target; 8] = [
+pub(crate) const ALL: [Target; 9] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
     ("ops_qfq", ops_qfq),
+    ("ops_qfq_plus", ops_qfq_plus),
     ("ops_wf2q", ops_wf2q),
     ("parse", parse),
     ("shaper_clock", shaper_clock),
@@ -108,6 +109,18 @@ pub(crate) fn ops_qfq(bytes: &[u8]) {
         history.agree(|| sides::qfq_lqd::<F, S>(MAX_LEN, end, limits));
     } else {
         history.agree(|| sides::qfq::<F, S>(MAX_LEN, limits));
+    }
+}
+
+/// QFQ+, with and without longest-queue drop, with one to eight flows in an aggregate, against its twin.
+pub(crate) fn ops_qfq_plus(bytes: &[u8]) {
+    let history = History::of(bytes);
+    let (end, limits) = (history.end(), history.limits());
+    let members = 1 + u32::from(history.variant >> 3 & 7);
+    if history.bit(2) {
+        history.agree(|| sides::qfq_plus_lqd::<F, S>(MAX_LEN, members, end, limits));
+    } else {
+        history.agree(|| sides::qfq_plus::<F, S>(MAX_LEN, members, limits));
     }
 }
 
