@@ -2,9 +2,10 @@
 
 use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
-    Aggregate, CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId, FlowQueues,
-    FlowScheduler, Limits, LongestQueueDrop, Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus,
-    Queue, RankedFlow, Scheduler, ShortestQueue, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId,
+    FlowQueues, FlowScheduler, Limits, LongestQueueDrop, LowBits, Nanos, PlusFlow, Qfq, QfqConfig,
+    QfqFlow, QfqPlus, Queue, RankedFlow, Scheduler, ShortestQueue, Slot, Wf2q, Wf2qConfig,
+    Wf2qFlow,
 };
 use freeboard::{Hashed, Releasing};
 
@@ -16,7 +17,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
 /// of FULL over whole, and is what the name before it is with SMALL.
-pub(crate) const NAMES: [&str; 20] = [
+pub(crate) const NAMES: [&str; 21] = [
     "null",
     "lookup",
     "fifo",
@@ -30,6 +31,7 @@ pub(crate) const NAMES: [&str; 20] = [
     "qfq_plus",
     "qfq_plus_mixed",
     "qfq_plus_distinct",
+    "qfq_over_drr",
     "wf2q",
     "hashed_drr",
     "fq_codel",
@@ -103,6 +105,20 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let mut order = order.expect("an MTU");
             add_all(&mut order, flows, Wf2qConfig { weight: 1, max_len: MTU });
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
+        }
+        // Up to 32 classes of at least 32 flows.
+        "qfq_over_drr" => {
+            let classes = (flows / 32).clamp(1, 32);
+            let each = flows.div_ceil(classes).next_power_of_two();
+            let class = |_| {
+                let (queues, slots) = (table(each, Queue::EMPTY), slots.clone());
+                FlowQueues::new(drr(each), queues, slots, Limits::NONE)
+            };
+            let leaves: Box<[_]> = (0..classes).map(class).collect();
+            let split = LowBits::new(each.ilog2()).expect("fewer than 2^31 flows");
+            let (order, states) = (qfq(classes, |_| 1), table(classes, ClassState::EMPTY));
+            let node = Classes::new(order, leaves, states, split, Limits::NONE);
+            closed(node, call, false)
         }
         "hashed_drr" => {
             let order = hashed(drr(queues_for(flows)));

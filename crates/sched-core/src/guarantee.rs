@@ -55,6 +55,28 @@ impl Share {
         self.denominator.get()
     }
 
+    /// The share of the whole that this share of the part `of` is: their product. If its denominator is
+    /// too large it is rounded down, by less than `3/`[`Share::MAX_DENOMINATOR`].
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] if nothing is left of it.
+    #[expect(clippy::integer_division, reason = "by type never by zero; rounded down")]
+    pub fn part_of(self, of: Self) -> Result<Self, ConfigError> {
+        let numerator = u128::from(self.numerator()) * u128::from(of.numerator());
+        let denominator = u128::from(self.denominator()) * u128::from(of.denominator());
+        let narrow = |product: u128| u64::try_from(product).unwrap_or(u64::MAX);
+        if denominator <= Self::MAX_DENOMINATOR.into() {
+            return Self::new(narrow(numerator), narrow(denominator));
+        }
+        // Both below 2^125. The numerator is cut to 66 bits, which 62 more fit behind.
+        let cut = 62_u32.saturating_sub(numerator.leading_zeros());
+        let wide = numerator.unbounded_shr(cut).unbounded_shl(62);
+        let below =
+            NonZeroU128::new(denominator.unbounded_shr(cut).saturating_add(u128::from(cut > 0)));
+        let parts = below.map_or(0, |below| wide / below);
+        Self::new(narrow(parts), Self::MAX_DENOMINATOR)
+    }
+
     /// `⌈link · φ⌉`: the bytes of the flow in `link` bytes of the link.
     #[must_use]
     pub fn of_link(self, link: u64) -> u64 {
@@ -112,6 +134,25 @@ pub struct Guarantee {
 }
 
 impl Guarantee {
+    /// What a flow is promised by the link, that is promised this by its class, and its class `class` by
+    /// the node above: in a [hierarchy](crate::Classes), level by level from the flow up.
+    ///
+    /// B-WFI adds up, that of the class weighed by the share in it: `α + ψ·α_class`, which in bytes of
+    /// the link is `latency/ψ_class + latency_class`. `fairness` is between flows of the same class;
+    /// between flows of different classes there is no such bound, because a class shares among fewer
+    /// flows what others do not use. `docs/papers.md`, section Hierarchy.
+    ///
+    /// # Errors
+    /// As [`Share::part_of`].
+    pub fn in_class(&self, class: &Self) -> Result<Self, ConfigError> {
+        let above = |bytes| class.share.link_of(bytes);
+        Ok(Self {
+            share: self.share.part_of(class.share)?,
+            latency: above(self.latency).saturating_add(class.latency),
+            fairness: above(self.fairness),
+        })
+    }
+
     /// B-WFI: `φW − W_k` in bytes, over all intervals in which the flow stays backlogged; rounded up.
     #[must_use]
     pub fn b_wfi(&self) -> u64 {
@@ -170,6 +211,33 @@ mod tests {
         assert_eq!((share.link_of(2), share.link_of(3)), (7, 11));
         assert_eq!((share.own_bytes(-1), share.own_bytes(0), share.own_bytes(8)), (0, 0, 2));
         assert_eq!((share.link_bytes(-1), share.link_bytes(4), share.link_bytes(5)), (0, 2, 3));
+    }
+
+    /// A tenth of a quarter: 100 bytes of the class are 400 of the link.
+    #[test]
+    fn in_a_class_shares_multiply_and_latencies_add_up() {
+        let flow = Guarantee { share: Share::new(1, 10).unwrap(), latency: 100, fairness: 30 };
+        let class = Guarantee { share: Share::new(1, 4).unwrap(), latency: 50, fairness: 7 };
+        let composed = flow.in_class(&class).unwrap();
+        let share = Share::new(1, 40).unwrap();
+        assert_eq!(composed, Guarantee { share, latency: 450, fairness: 120 });
+        // 10 bytes of its own in the class, and a tenth of the 13 of the class.
+        assert_eq!((flow.b_wfi(), class.b_wfi(), composed.b_wfi()), (10, 13, 12));
+    }
+
+    #[test]
+    fn a_product_that_is_too_long_is_rounded_down() {
+        let most = Share::MAX_DENOMINATOR;
+        let all_but_one = Share::new(most - 1, most).unwrap();
+        let square = all_but_one.part_of(all_but_one).unwrap();
+        // (1 - e)^2 = 1 - 2e + e^2
+        assert_eq!((square.numerator(), square.denominator()), (most - 3, most));
+        let third = Share::new(1, 3).unwrap();
+        let product = Share::new(1 << 61, most).unwrap().part_of(third).unwrap();
+        assert_eq!((product.numerator(), product.denominator()), (most / 6, most));
+        let least = Share::new(1, most).unwrap();
+        assert_eq!(least.part_of(Share::new(1, 1).unwrap()), Ok(least));
+        assert!(least.part_of(least).is_err() && least.part_of(third).is_err());
     }
 
     /// `φ = 1/4`, 1,000 link bytes: 250 of its own; 100 bytes at its end are 75 less, and 300 in link time.

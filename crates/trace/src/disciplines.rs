@@ -4,10 +4,10 @@ use freeboard::flowhash::{FlowHasher, Line, SipHash13, Table};
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
 use sched_core::{
-    Aggregate, Aqm, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, Fifo, FlowId,
-    FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet,
-    PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, ShortestFlow, ShortestQueue, Slot, Sqf,
-    SqfArrays, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, Aqm, ClassState, Classes, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow,
+    Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos,
+    NoAqm, Packet, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, ShortestFlow, ShortestQueue,
+    Slot, Sqf, SqfArrays, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run, run_named};
@@ -50,6 +50,7 @@ pub const ALL: &[Run] = &[
     Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0xb92e_61c0_9672_83ee },
     Run { name: "qfq+, longest-queue drop", hash: qfq_plus, pinned: 0x41df_ed9b_6e88_f974 },
     Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0x4229_c6b0_b8fa_d113 },
+    Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0xf65e_fbfb_82ff_59d1 },
     Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x90f4_f46a_dd3a_7783 },
 ];
 
@@ -137,6 +138,39 @@ fn wf2q() -> u64 {
     queues(order, NoAqm, 10, |random| {
         let QfqConfig { weight, max_len } = weight(random);
         Wf2qConfig { weight, max_len }
+    })
+}
+
+/// Four users of four flows, the longest of whom gives way; one of them behind a line of his own.
+fn hierarchy() -> u64 {
+    const USERS: usize = QUEUES / 4;
+    let Ok(order) = Drr::new([DrrFlow::EMPTY; USERS], MAX_LEN) else { return 0 };
+    // Less than a quarter of what is offered.
+    let Ok(slow) = Rate::kilobits_per_second(400) else { return 0 };
+    let users = core::array::from_fn::<_, USERS, _>(|user| {
+        let order = ShortestQueue::new([ShortestFlow::EMPTY; QUEUES / USERS]);
+        let (queues, slots) = ([Queue::EMPTY; QUEUES / USERS], [Slot::EMPTY; SLOTS]);
+        let rate = if user == 1 { slow } else { Rate::UNLIMITED };
+        let queues = FlowQueues::new(order, queues, slots, Limits::NONE);
+        Shaped::new(queues, Shaper::new(rate), Overhead::RAW)
+    });
+    let Ok(split) = LowBits::new(2) else { return 0 };
+    let node = Classes::new(order, users, [ClassState::EMPTY; USERS], split, Limits::NONE);
+    let mut node = node.dropping_from_longest([LongestFlow::EMPTY; USERS]);
+    run(&mut node, OPERATIONS, 11, |node, flow: FlowId, random, hash: &mut Hash| {
+        let (class, number) = (FlowId(flow.0 >> 2), FlowId(flow.0 & 3));
+        if removes(random) {
+            let mut gone = *hash;
+            node.remove_class(class, &mut |packet: Packet, reason| gone.drop(packet, reason));
+            *hash = gone;
+        } else {
+            hash.word(node.configure(class, quantum(random)).is_ok().into());
+            let drops = &mut |_: Packet, _| {};
+            let added = node.with_class(Nanos(0), class, drops, |user, _| {
+                user.inner_mut().configure(number, ()).is_ok()
+            });
+            hash.word(added.unwrap_or(false).into());
+        }
     })
 }
 

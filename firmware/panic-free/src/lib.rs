@@ -12,6 +12,7 @@
 
 mod buffers;
 mod flowhash;
+mod hierarchy;
 mod labelled;
 mod orders;
 mod schedulers;

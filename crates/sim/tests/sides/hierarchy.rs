@@ -2,7 +2,7 @@
 
 use freeboard::sched_core::{
     ClassState, Classes, DropFrom, FlowScheduler, Limits, LongestFlow, LowBits, Qfq, QfqFlow,
-    ShortestFlow, ShortestQueue,
+    Scheduler, ShortestFlow, ShortestQueue,
 };
 use sim::history::Contestant;
 use sim::reference::{NaiveClasses, NaiveDrr, NaiveQfq, NaiveShortestQueue};
@@ -25,7 +25,7 @@ pub(crate) fn node<O, S, const N: usize>(
 ) -> Node<O, S, N>
 where
     O: FlowScheduler,
-    S: Contestant,
+    S: Scheduler,
 {
     let split = LowBits::new(bits).unwrap();
     let ranks = vec![LongestFlow::EMPTY; if drops_from_longest { N } else { 0 }];

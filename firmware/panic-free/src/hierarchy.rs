@@ -1,0 +1,59 @@
+//! Schedulers under an order.
+
+use core::hint::black_box;
+
+use freeboard::sched_core::{
+    ClassState, Classes, Classify, DropReason, Fifo, FlowId, FlowScheduler, LongestFlow, LowBits,
+    Member, Packet, Qfq, QfqFlow, Scheduler, ShortestFlow, ShortestQueue, Slot, Table,
+};
+use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+
+use crate::schedulers::{limits, now, scheduler, sink};
+use crate::{any, one_of, sizes};
+
+#[unsafe(no_mangle)]
+static HIERARCHY: &[fn()] = sizes![classes];
+
+fn classes<const N: usize>() {
+    let Ok(split) = LowBits::new(any()) else { return };
+    let fifo = || Fifo::head_drop([Slot::EMPTY; 4], limits());
+    let states = || [ClassState::EMPTY; N];
+    let shaped = || Shaped::new(fifo(), Shaper::new(Rate::STOPPED), Overhead::RAW);
+    let shortest = || ShortestQueue::new([ShortestFlow::EMPTY; N]);
+    let inner = || {
+        let few = [shaped(), shaped()];
+        let node = Classes::new(shortest(), few, states(), split, limits());
+        node.dropping_from_longest([LongestFlow::EMPTY; N])
+    };
+    let Ok(qfq) = Qfq::new([QfqFlow::EMPTY; N], any()) else { return };
+    node(&mut Classes::new(shortest(), [inner()], states(), split, limits()), ());
+    let (mut one, mut other) = (inner(), fifo());
+    let mixed: &mut [&mut dyn Scheduler] = &mut [&mut one, &mut other];
+    let by_number = |flow: FlowId| Some(Member { class: flow, flow });
+    let order = black_box(qfq);
+    scheduler(&mut Classes::new(order, black_box(mixed), states(), by_number, limits()));
+}
+
+/// What a node offers beside what a scheduler does.
+fn node<O, S, C, R, W, B>(node: &mut Classes<O, S, C, R, W, B>, config: O::Config)
+where
+    O: FlowScheduler,
+    S: Scheduler,
+    C: Table<S>,
+    R: Classify,
+    W: Table<ClassState>,
+    B: Table<LongestFlow>,
+{
+    scheduler(node);
+    let class = FlowId(any());
+    one_of!(node;
+        node.configure(class, black_box(config));
+        node.remove_class(class, sink!());
+        node.config(class);
+        node.count();
+        node.class(class).map(Scheduler::backlog);
+        node.with_class(now(), class, sink!(), |class, drops| class.drain(drops));
+        node.order().select();
+        node.classifier().classify(class);
+    );
+}
