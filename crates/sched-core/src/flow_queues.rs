@@ -470,9 +470,11 @@ where
             return self.deliver_signalled(now, flow, drops);
         }
         let packet = queue.pop_head(slots)?;
-        self.order.served(flow, packet.len, queue.head_len(slots));
         self.ledger.deliver(packet.len);
-        Some(packet)
+        // Last, so that nothing has to outlive what the order calls.
+        let delivered = Some(packet);
+        self.order.served(flow, packet.len, queue.head_len(slots));
+        delivered
     }
 
     fn enqueue_burst(

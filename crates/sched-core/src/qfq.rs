@@ -147,6 +147,17 @@ pub(crate) const LET_GO: u32 = 4;
 /// than `V + 2σ ≤ V + 2^47`.
 const IDLE_STEP: u64 = 1 << 48;
 
+/// What becomes of a flow that was served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// Its next start is in the slot it is in.
+    Stays,
+    /// Its next start is in the next slot.
+    MovesOn,
+    /// It holds nothing.
+    Idle,
+}
+
 /// Everything but the table of flows, so that it is compiled once for all kinds of tables.
 #[derive(Clone, Debug)]
 struct Core {
@@ -160,6 +171,8 @@ struct Core {
     due: u32,
     /// `L`: the most that is sent between two selections.
     max_len: u32,
+    /// No flow was ever configured with a smaller `max_len`.
+    least_max_len: u32,
     groups: [Group; GROUPS],
     #[cfg(test)]
     faults: tests::Faults,
@@ -204,6 +217,7 @@ impl Core {
             lingering: 0,
             due: 0,
             max_len,
+            least_max_len: max_len,
             groups: [const { Group::EMPTY }; GROUPS],
             #[cfg(test)]
             faults: tests::Faults::default(),
@@ -332,26 +346,65 @@ impl Core {
         // Lines 10-16: the flow. S = F (eq. 2) goes for an idle flow too: it is its stored F then.
         let charged = len.min(k.max_len.into());
         k.start = k.start.plus(u64::from(charged) * u64::from(k.inverse));
-        let stays = more && k.start.since(group.start) < width.span();
+        let after = match more {
+            false => After::Idle,
+            true if k.start.since(group.start) < width.span() => After::Stays,
+            true => After::MovesOn,
+        };
 
         // Line 19, with the sum of the weights (§IV-B).
         let before = self.now;
         self.now = before.plus(u64::from(len) * u64::from(self.weights.per_byte()));
 
-        if !stays {
-            self.move_on(flows, flow, more);
-        }
-        // Lines 38-45.
-        self.keep_eligible(flows, before);
-        if !more {
-            self.retire(flows, flow);
+        // A flow that stays leaves its group in ER: but for line 19, nothing is left to do for it.
+        if after != After::Stays || self.is_awaited(before) {
+            self.serve_on(flows, flow, before, after);
         }
         self.assert_order();
     }
 
+    /// The rest of [`Self::serve`], where more changes than `V` and the start of `flow`. What it calls
+    /// is called last, so that a flow that moves on behind others, as most do, needs no stack.
+    #[inline(never)] // so that a flow that stays pays nothing for it
+    fn serve_on(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual, after: After) {
+        if after == After::MovesOn && self.move_behind(flows, flow) {
+            // Others are left in the front slot: the group is in ER as before.
+            if self.is_awaited(before) {
+                self.enter_slots(flows, before);
+            }
+        } else {
+            self.serve_rest(flows, flow, before, after);
+        }
+    }
+
+    /// The rest of [`Self::serve_on`], where the group may change as well.
+    #[inline(never)]
+    fn serve_rest(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual, after: After) {
+        if after != After::Stays {
+            self.move_on(flows, flow, after == After::MovesOn);
+        }
+        // Lines 38-45.
+        self.keep_eligible(flows, before);
+        if after == After::Idle {
+            self.retire(flows, flow);
+        }
+    }
+
+    /// `flow`, the one selected, leaves the front slot of its group for the next one (Fig. 4, lines
+    /// 12-15), if it is not the last one there; returns whether.
+    fn move_behind(&mut self, flows: &mut [QfqFlow], flow: u32) -> bool {
+        let Some(&k) = flows.get(flow as usize) else { return false };
+        let width = Width::of_group(k.group.into());
+        let Some(group) = self.groups.get_mut(usize::from(k.group) % GROUPS) else { return false };
+        let others = group.pop_first_of_many(width, k.next);
+        if others {
+            group.append(width, flows, flow, k.start);
+        }
+        others
+    }
+
     /// `flow`, the one selected, leaves the front slot of its group, for its next one if it has `more`
     /// (Fig. 4, lines 12-15); if it was the last one there, the group moves on as well (lines 21-36).
-    #[inline(never)] // so that a flow that stays, as most do, pays nothing for it
     fn move_on(&mut self, flows: &mut [QfqFlow], flow: u32, more: bool) {
         let Some(&k) = flows.get(flow as usize) else { return };
         let i = u32::from(k.group);
@@ -359,9 +412,9 @@ impl Core {
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
         let front_is_empty = group.pop_first(width, k.next);
         if more {
-            let start = k.start.floor(width);
-            debug_assert_eq!(start, group.start.plus(width.span()), "Theorem 3, group {i}");
-            group.append(width, flows, flow, start);
+            let next_slot = group.start.plus(width.span());
+            debug_assert_eq!(k.start.floor(width), next_slot, "Theorem 3, group {i}");
+            group.append(width, flows, flow, k.start);
         }
         if front_is_empty {
             self.regroup(i);
@@ -515,20 +568,28 @@ impl Core {
 
     /// `V` was `before`. If nothing is eligible it jumps to the smallest `S_i` (eq. 7); then the groups
     /// whose slots it has entered are eligible (Fig. 4, lines 38-45), and their idle flows are due.
-    #[inline(always)] // little is left to do for most packets
+    #[inline] // little is left to do for most packets
     fn keep_eligible(&mut self, flows: &mut [QfqFlow], before: Virtual) {
         if self.sets.first_ready().is_none() {
             self.jump();
         }
-        let waiting = self.sets.ineligible() | self.lingering;
-        if enters_any(before, self.now, waiting) || self.due != 0 {
-            self.enter_slots(flows, entered(before, self.now));
+        if self.is_awaited(before) {
+            self.enter_slots(flows, before);
         }
     }
 
-    /// `V` has entered slots of the groups `entered`.
+    /// Whether somebody waits for one of the slots that `V` has entered since it was `before`, or has
+    /// waited for one long enough.
+    #[inline]
+    fn is_awaited(&self, before: Virtual) -> bool {
+        let waiting = self.sets.ineligible() | self.lingering;
+        enters_any(before, self.now, waiting) || self.due != 0
+    }
+
+    /// `V` was `before`, and has entered slots since.
     #[inline(never)] // seldom
-    fn enter_slots(&mut self, flows: &mut [QfqFlow], entered: u32) {
+    fn enter_slots(&mut self, flows: &mut [QfqFlow], before: Virtual) {
+        let entered = entered(before, self.now);
         self.sets.make_eligible(entered);
         self.due |= self.lingering & entered;
         if self.due != 0 {
@@ -538,7 +599,7 @@ impl Core {
 
     /// Nothing is eligible: `V` goes on to where something is, or, with nothing backlogged, past
     /// everything that is stored.
-    #[inline(never)] // seldom
+    #[cold]
     fn jump(&mut self) {
         let Some(first) = self.sets.first_ineligible() else {
             self.now = self.now.plus(IDLE_STEP);
@@ -584,6 +645,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         let sum = core.weights.added_with(old, Some(new));
         in_range("sum of the weights", sum, Self::MAX_WEIGHT_SUM)?;
 
+        core.least_max_len = core.least_max_len.min(max_len);
         let group = group_of(core.effective_len(max_len), new.get());
         // Start and slot do not depend on the weight. Entering anew would cost the flow what it is owed:
         // one that is configured before every packet would never be served.
@@ -618,11 +680,17 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         (k.inverse != 0).then_some(k.max_len.into())
     }
 
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        self.core.least_max_len
+    }
+
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
         self.core.enter(self.flows.as_mut(), flow.0);
     }
 
     /// Does nothing: only the head of a queue counts.
+    #[inline]
     fn grew(&mut self, _flow: FlowId, _len: u32) {}
 
     fn select(&self) -> Option<FlowId> {

@@ -173,6 +173,19 @@ impl Group {
         last
     }
 
+    /// Takes the first flow, behind which is `next`, out of the front slot, unless it is the last one
+    /// there; returns whether.
+    pub(super) fn pop_first_of_many(&mut self, width: Width, next: u32) -> bool {
+        let slot = width.slot_of(self.start);
+        let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return false };
+        let others = ends.head != ends.tail;
+        if others {
+            step();
+            ends.head = next;
+        }
+        others
+    }
+
     /// Takes `flow`, whose record is `k`, out of its slot, wherever in the list it is; returns whether
     /// that leaves the front slot empty.
     pub(super) fn unlink(

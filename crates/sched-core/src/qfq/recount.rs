@@ -4,7 +4,9 @@ use core::num::NonZeroU32;
 
 use super::eligibility::bit;
 use super::group::{MAX_DISTANCE, QfqFlow, State};
-use super::virtual_time::{GROUPS, Virtual, Width, share};
+#[cfg(debug_assertions)]
+use super::virtual_time::Virtual;
+use super::virtual_time::{GROUPS, Width, share};
 use super::weights::Weights;
 use super::{Core, Qfq};
 use crate::order::{FlowState, Table};
