@@ -32,62 +32,30 @@
 //! Memory: 16 bytes a class, 32 if the longest gives way; and each class has slots of its own.
 
 mod classify;
+mod recount;
+mod room;
 mod tally;
+mod turns;
 
 use core::marker::PhantomData;
 
 use crate::counters::{Counters, Ledger};
 use crate::lqd::LongestFlow;
-use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
+use crate::order::{ConfigError, FlowScheduler, Table};
 use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
-use crate::tournament::{RankedFlow, Tournament};
+use crate::tournament::RankedFlow;
 use crate::{FlowId, Nanos, Packet};
+use room::Longest;
 use tally::Tally;
+use turns::{Opening, Status};
 
 pub use classify::{Classify, LowBits, Member};
+pub use turns::OPENED_A_CALL;
 
 /// What a node remembers of a class: 16 bytes.
 pub type ClassState = RankedFlow<1>;
-
-/// Among the closed classes the one that opens first. Of a [`ClassState`] the key says whether the class
-/// is closed, and the stamp when it opens; of the others the stamp is [`IDLE`] or [`OPEN`].
-type Opening = Tournament<0, false>;
-/// The class that holds the most bytes, open or closed.
-type Longest = Tournament<0, true>;
-
-const IDLE: u64 = 0;
-const OPEN: u64 = 1;
-
-/// What a class can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
-    /// It holds nothing.
-    Idle,
-    /// It may send: it is backlogged in the order.
-    Open,
-    /// It holds packets and may not send before this instant.
-    Closed(Nanos),
-}
-
-impl Status {
-    /// What `class` says of itself.
-    #[inline]
-    fn of<S: Scheduler>(class: &S, held: Backlog, now: Nanos) -> Self {
-        if held.packets == 0 {
-            return Self::Idle;
-        }
-        match class.poll_at(now) {
-            Some(at) if at <= now => Self::Open,
-            at => Self::Closed(at.unwrap_or(Nanos::MAX)),
-        }
-    }
-}
-
-/// At most so many closed classes are put back in a call. More than one, because a call closes at
-/// most one: whatever is due gets its turn.
-pub const OPENED_A_CALL: u32 = 2;
 
 /// Classes of the type `S` in the memory `C`, under the order `O`; `R` says to which class a flow
 /// belongs. The node's own memory is `W`, and `B` where the longest class gives way.
@@ -193,9 +161,6 @@ where
     W: Table<ClassState>,
     B: Table<LongestFlow>,
 {
-    /// An arrival that would cost other classes more packets than this is rejected.
-    pub const MAX_VICTIMS: u32 = 256;
-
     /// The order of classes.
     #[must_use]
     pub const fn order(&self) -> &O {
@@ -265,118 +230,6 @@ where
         self.order.flows().min(u32::try_from(tables).unwrap_or(u32::MAX))
     }
 
-    #[inline]
-    fn max_len(&self, class: FlowId) -> Option<u32> {
-        self.states.as_ref().get(class.index())?;
-        Some(self.order.max_len(class)?.min(Packet::MAX_LEN))
-    }
-
-    #[inline]
-    fn status(&self, class: FlowId) -> Status {
-        match self.states.as_ref().get(class.index()) {
-            Some(state) if state.is_backlogged() => Status::Closed(Nanos(state.stamp())),
-            Some(state) if state.stamp() == OPEN => Status::Open,
-            _ => Status::Idle,
-        }
-    }
-
-    fn set_status(&mut self, class: FlowId, status: Status) {
-        let before = self.status(class);
-        let states = self.states.as_mut();
-        let Some(state) = states.get_mut(class.index()) else { return };
-        let (key, stamp) = match status {
-            Status::Idle => (0, IDLE),
-            Status::Open => (0, OPEN),
-            Status::Closed(until) => (1, until.0),
-        };
-        state.set_bytes(key);
-        state.set_stamp(stamp);
-        match (before, status) {
-            (Status::Closed(before), Status::Closed(until)) if before < until => {
-                Opening::lost(states, class);
-            }
-            (_, Status::Closed(_)) => Opening::gained(states, class),
-            (Status::Closed(_), _) => Opening::lost(states, class),
-            _ => {}
-        }
-    }
-
-    /// The closed class that is due, the one due longest.
-    #[inline]
-    fn first_due(&self, now: Nanos) -> Option<FlowId> {
-        let class = Opening::first(self.states.as_ref())?;
-        match self.status(class) {
-            Status::Closed(until) if until <= now && until < Nanos::MAX => Some(class),
-            _ => None,
-        }
-    }
-
-    /// Puts closed classes that are due back into the order.
-    #[inline]
-    fn open_due(&mut self, now: Nanos) {
-        for _ in 0..OPENED_A_CALL {
-            let Some(class) = self.first_due(now) else { return };
-            self.settle(class, 0, 0);
-        }
-    }
-
-    /// The length that `class`, open, is taken to send next.
-    fn next_len(&self, class: FlowId) -> u32 {
-        let Some(scheduler) = self.class(class) else { return 0 };
-        // Nobody will look at the length: not worth a look at the packet.
-        let next = if self.order.looks_ahead() { scheduler.peek(self.now) } else { None };
-        next.map_or(scheduler.backlog().bytes, |packet| packet.len)
-    }
-
-    /// Brings order and class together after a call in which `arrived` bytes came to `class` and
-    /// `lost` bytes were dropped there; either may be 0.
-    fn settle(&mut self, class: FlowId, arrived: u32, lost: u32) {
-        let Some(scheduler) = self.class(class) else { return };
-        let status = Status::of(scheduler, scheduler.backlog(), self.now);
-        self.settle_as(class, status, arrived, lost);
-    }
-
-    fn settle_as(&mut self, class: FlowId, status: Status, arrived: u32, lost: u32) {
-        let Some(held) = self.class(class).map(Scheduler::backlog) else { return };
-        let before = self.status(class);
-        if before == Status::Open {
-            // Arrivals come first: a class whose only packet gave way to a new one stays in its place.
-            if arrived != 0 {
-                self.order.grew(class, arrived);
-            }
-            if status != Status::Open {
-                self.order.lost(class, lost, None);
-            } else if lost != 0 {
-                let next = self.next_len(class);
-                self.order.lost(class, lost, Some(next));
-            }
-        } else if status == Status::Open {
-            let next = self.next_len(class);
-            self.order.backlogged(class, next);
-            if held.bytes > next {
-                self.order.grew(class, held.bytes.wrapping_sub(next));
-            }
-        }
-        if status != before {
-            self.set_status(class, status);
-        }
-        self.rank(class, held.bytes);
-    }
-
-    /// Books that `class` holds so many bytes.
-    #[inline]
-    fn rank(&mut self, class: FlowId, bytes: u32) {
-        let ranks = self.ranks.as_mut();
-        let Some(rank) = ranks.get_mut(class.index()) else { return };
-        let before = rank.bytes();
-        rank.set_bytes(bytes);
-        if bytes > before {
-            Longest::gained(ranks, class);
-        } else {
-            Longest::lost(ranks, class);
-        }
-    }
-
     /// Lets `change` do something to the scheduler of `class`; what it drops is booked, with `reason` if
     /// there is one.
     fn touch<T>(
@@ -392,146 +245,6 @@ where
         let lost = tally.lost;
         self.settle(class, 0, lost);
         Some(result)
-    }
-
-    /// Makes `class` drop one packet, of its choice: its limit is one packet less for a moment.
-    fn shed(&mut self, class: FlowId, reason: DropReason, drops: &mut dyn DropSink) -> bool {
-        let before = self.ledger.backlog().packets;
-        self.touch(class, drops, Some(reason), |scheduler, drops| {
-            let limits = scheduler.limits();
-            let packets = scheduler.backlog().packets.saturating_sub(1);
-            scheduler.set_limits(Limits { packets, ..limits }, drops);
-            scheduler.set_limits(limits, drops);
-        });
-        self.ledger.backlog().packets < before
-    }
-
-    #[cold]
-    fn reject(&mut self, packet: Packet, reason: RejectReason) -> Rejected {
-        self.ledger.totals.rejected.add(packet.len);
-        Rejected { packet, reason }
-    }
-
-    /// Offers `packet`, for which the node has room, to `class`, as flow `flow` of that class.
-    #[inline]
-    fn offer(
-        &mut self,
-        now: Nanos,
-        Member { class, flow }: Member,
-        packet: Packet,
-        drops: &mut dyn DropSink,
-    ) -> Result<(), Rejected> {
-        let Some(scheduler) = self.classes.as_mut().get_mut(class.index()) else {
-            return Err(self.unknown(class, packet));
-        };
-        let mut tally = Tally::new(&mut self.ledger, drops, None);
-        let outcome = scheduler.enqueue(now, flow, packet, &mut tally);
-        let lost = tally.lost;
-        if let Err(rejected) = outcome {
-            if lost != 0 {
-                self.settle(class, 0, lost);
-            }
-            return Err(self.reject(rejected.packet, rejected.reason));
-        }
-        self.ledger.accept(packet.len);
-        self.ledger.note_peak();
-        if lost == 0 && self.status(class) == Status::Open {
-            self.order.grew(class, packet.len);
-            let held = self.class(class).map(Scheduler::backlog).unwrap_or_default();
-            self.rank(class, held.bytes);
-        } else {
-            self.settle(class, packet.len, lost);
-        }
-        Ok(())
-    }
-
-    /// The numbers are those of the class: [`Scheduler::enqueue`] puts the caller's in their place.
-    fn unknown(&mut self, class: FlowId, packet: Packet) -> Rejected {
-        let reason = RejectReason::UnknownFlow { flow: class, flows: self.count() };
-        self.reject(packet, reason)
-    }
-
-    /// The rest of [`Scheduler::enqueue`], where the packet does not simply fit.
-    #[cold]
-    fn offer_crowded(
-        &mut self,
-        now: Nanos,
-        member: Member,
-        packet: Packet,
-        drops: &mut dyn DropSink,
-    ) -> Result<(), Rejected> {
-        let Some(max) = self.max_len(member.class).filter(|_| member.class.0 < self.count()) else {
-            return Err(self.unknown(member.class, packet));
-        };
-        let len = packet.len;
-        if len == 0 || len > max {
-            return Err(self.reject(packet, RejectReason::Length { len, max }));
-        }
-        if self.ledger.could_fit(len) {
-            for _ in 0..Self::MAX_VICTIMS {
-                if self.ledger.has_room(len) {
-                    break;
-                }
-                let Some(victim) = Longest::first(self.ranks.as_ref()) else { break };
-                if victim == member.class {
-                    return self.offer_within(now, member, packet, drops);
-                }
-                if !self.shed(victim, DropReason::Overflow, drops) {
-                    break;
-                }
-            }
-        }
-        if self.ledger.has_room(len) {
-            return self.offer(now, member, packet, drops);
-        }
-        Err(self.reject(packet, RejectReason::Full { limits: self.ledger.limits() }))
-    }
-
-    /// Offers `packet`, for which the node has no room, to its class, which may for the moment hold no
-    /// more than it does and what room the node has left.
-    fn offer_within(
-        &mut self,
-        now: Nanos,
-        member: Member,
-        packet: Packet,
-        drops: &mut dyn DropSink,
-    ) -> Result<(), Rejected> {
-        let (limits, held) = (self.ledger.limits(), self.ledger.backlog());
-        let Some(scheduler) = self.classes.as_mut().get_mut(member.class.index()) else {
-            return Err(self.unknown(member.class, packet));
-        };
-        let (own, holds) = (scheduler.limits(), scheduler.backlog());
-        // What the class holds is part of what the node holds, which is within the limits: no overflow.
-        let packets = holds.packets.wrapping_add(limits.packets.saturating_sub(held.packets));
-        let bytes = holds.bytes.wrapping_add(limits.bytes.saturating_sub(held.bytes));
-        let within = Limits { packets: own.packets.min(packets), bytes: own.bytes.min(bytes) };
-        // Nothing is dropped by this: the class holds no more than it may.
-        scheduler.set_limits(within, drops);
-        let outcome = self.offer(now, member, packet, drops);
-        if let Some(scheduler) = self.classes.as_mut().get_mut(member.class.index()) {
-            scheduler.set_limits(own, drops);
-        }
-        outcome.map_err(|Rejected { packet, reason }| match reason {
-            RejectReason::Full { .. } => Rejected { packet, reason: RejectReason::Full { limits } },
-            _ => Rejected { packet, reason },
-        })
-    }
-
-    /// `class`, selected, has given nothing. It is set aside, so that it cannot hold up the others.
-    #[cold]
-    fn pass_over(&mut self, now: Nanos, class: FlowId, lost: u32) {
-        let Some(scheduler) = self.class(class) else { return };
-        let status = match Status::of(scheduler, scheduler.backlog(), now) {
-            Status::Open => Status::Closed(now),
-            status => status,
-        };
-        self.settle_as(class, status, 0, lost);
-    }
-
-    /// Who is asked next, if anybody may send.
-    #[inline]
-    fn next_class(&self, now: Nanos) -> Option<FlowId> {
-        self.order.select().or_else(|| self.first_due(now))
     }
 }
 
@@ -673,39 +386,6 @@ where
     }
 
     fn recount(&self) -> Result<(), Imbalance> {
-        let classes = self.classes.as_ref();
-        let (mut packets, mut bytes, mut open) = (0_u64, 0_u64, false);
-        for (at, class) in (0..).zip(classes) {
-            class.recount()?;
-            let held = class.backlog();
-            packets += u64::from(held.packets);
-            bytes += u64::from(held.bytes);
-            let status = self.status(FlowId(at));
-            let idle = status == Status::Idle;
-            Imbalance::check("idle and empty", at, idle.into(), (held.packets == 0).into())?;
-            open |= status == Status::Open;
-        }
-        let held = self.ledger.backlog();
-        Imbalance::check("packets in the classes", 0, held.packets.into(), packets)?;
-        Imbalance::check("bytes in the classes", 0, held.bytes.into(), bytes)?;
-        Imbalance::check("limits hold", 0, 0, self.ledger.is_over().into())?;
-        let selects = self.order.select().is_some();
-        Imbalance::check("an open class and selection", 0, open.into(), selects.into())?;
-        let closed = |class| matches!(self.status(class), Status::Closed(_));
-        Opening::recount(self.states.as_ref(), &|class| {
-            let closed = u32::from(closed(class));
-            FlowState { backlog: Backlog { packets: closed, bytes: closed }, head_len: None }
-        })?;
-        let holds = |class: FlowId| self.class(class).map(Scheduler::backlog).unwrap_or_default();
-        Longest::recount(self.ranks.as_ref(), &|class| FlowState {
-            backlog: holds(class),
-            head_len: None,
-        })?;
-        self.order.recount(&|class| match self.status(class) {
-            Status::Open => {
-                FlowState { backlog: holds(class), head_len: Some(self.next_len(class)) }
-            }
-            _ => FlowState::default(),
-        })
+        self.recount_all()
     }
 }
