@@ -18,11 +18,11 @@
 //!
 //! # Whose weights count
 //! `V` runs at the rate of the link over the sum of the weights that *count* (QFQ §IV-B). A flow counts
-//! from when it becomes backlogged. One that has become idle *lingers*: it counts until `V` has reached
-//! its `F`, and a little longer, because only [`LET_GO`] of those that linger are looked at in a call.
-//! Were its weight to leave at once, `V` would outrun the others, and whoever comes and goes would take
-//! more than its share from those who stay; were it never to leave, `V` would crawl behind a backlog of
-//! few flows among many, and late starters would be ahead of it.
+//! from when it becomes backlogged. One that has become idle *lingers*: it counts until `V` is a longest
+//! packet past its `F`, and a little longer, because only [`LET_GO`] of those that linger are looked at in
+//! a call. Were its weight to leave sooner, `V` would outrun the others, and whoever comes and goes would
+//! take more than its share from those who stay; were it never to leave, `V` would crawl behind a backlog
+//! of few flows among many, and late starters would be ahead of it.
 //!
 //! `V` never runs faster than if the heaviest flow of all were alone, to a power of two. So one packet
 //! takes it no further from any flow than `L/φ` of that flow would, and a flow that is shifted back with
@@ -32,8 +32,8 @@
 //! Virtual times are integers modulo 2^64, compared by signed difference. `L` is the scheduler's
 //! longest packet.
 //! * `inverse = ⌊2^30 / weight⌋` for a flow; `inverse_sum = ⌊2^60 / Σ⌈2^60 / inverse⌉⌋` over the flows
-//!   that count, but at most the larger one of two: the same over all flows added, and the largest power
-//!   of two that no `inverse` of a flow added is below.
+//!   that count, but at most `m`, the larger one of two: the same over all flows added, and the largest
+//!   power of two that no `inverse` of a flow added is below. `P = V − L·m`.
 //! * `σ_i = 2^(15+i)`; the group of a flow is the smallest `i` in `0..=31` with
 //!   `max(max_len, ⌈L/28⌉) · inverse ≤ σ_i`. `⌊x⌋_i` is `x` rounded down to a multiple of `σ_i`.
 //! * A flow becomes backlogged and counts: if it lingered, its stored `F` is *fresh* if `F > V` and
@@ -52,11 +52,11 @@
 //!      `V += 2^48`, past every stored `F`: nothing is owed from one busy period to the next.
 //!   2. A group with lingering flows is *due* if in this call `V` has entered a slot of its width, or if
 //!      it was due before.
-//!   3. Up to [`LET_GO`] times: in the highest due group, if `F ≤ V` for the flow at the head of its list
+//!   3. Up to [`LET_GO`] times: in the highest due group, if `F ≤ P` for the flow at the head of its list
 //!      of lingering flows, that flow stops counting and leaves the list; else the group is due no more.
 //!      Neither is a group whose list is empty, whatever took the last flow out of it.
 //!   4. The flow served, or the one that has left, if it is idle now: it goes to the tail of the list of
-//!      its group if `F > V`, else it stops counting.
+//!      its group if `F > P`, else it stops counting.
 //! * A flow that is re-configured keeps `S` or `F`. One that lingers goes to the tail of the list of its
 //!   new group if that is another one. One that is backlogged keeps its place if its group stays the
 //!   same; else it leaves without service, as above, and becomes backlogged in its new group. A flow
@@ -438,11 +438,22 @@ impl Core {
         self.assert_order();
     }
 
-    /// `flow`, whose `F` is stored, is backlogged no more: it lingers until `V` has reached that.
+    /// `P = V − L·m`: no flow that is backlogged has its `F` further back (Theorem 2). Whoever stops
+    /// counting with `F ≤ P` is behind `V` by no less than its part of the bound.
+    fn past(&self) -> Virtual {
+        #[cfg(test)]
+        if self.faults.forget_early {
+            return self.now;
+        }
+        self.now.minus(u64::from(self.max_len) * u64::from(self.weights.most_per_byte()))
+    }
+
+    /// `flow`, whose `F` is stored, is backlogged no more: it lingers until `P` has reached that.
     #[inline(never)]
     fn retire(&mut self, flows: &mut [QfqFlow], flow: u32) {
+        let past = self.past();
         let Some(k) = flows.get_mut(flow as usize) else { return };
-        let lingers = k.start.is_after(self.now);
+        let lingers = k.start.is_after(past);
         #[cfg(test)]
         self.weights.discount(if lingers && self.faults.forget_at_once { k.share } else { 0 });
         if !lingers {
@@ -467,9 +478,10 @@ impl Core {
         }
     }
 
-    /// The weights of lingering flows whose `F` `V` has reached count no more (§IV-B: lazily). The
+    /// The weights of lingering flows whose `F` `P` has reached count no more (§IV-B: lazily). The
     /// highest groups come first: they are due least often.
     fn let_go(&mut self, flows: &mut [QfqFlow]) {
+        let past = self.past();
         let mut gone = 0_u64;
         for _ in 0..LET_GO {
             let Some(i) = self.due.checked_ilog2() else { break };
@@ -477,7 +489,7 @@ impl Core {
             let flow = group.lingering.head;
             let Some(k) = flows.get_mut(flow as usize) else { break };
             step();
-            if k.start.is_after(self.now) {
+            if k.start.is_after(past) {
                 self.due &= !bit(i);
                 continue;
             }

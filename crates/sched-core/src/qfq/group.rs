@@ -17,9 +17,9 @@
 //! more than its share. Then `d` is cut to 30, which moves a start back and delays nobody.
 //!
 //! # Flows that linger
-//! Idle flows whose weight still counts are on one list a group, in the order they became idle. Their
-//! stored `F` lie within two slots of each other, so the first is not far from the earliest; a flow that
-//! waits behind a later one only counts a little longer.
+//! Idle flows whose weight still counts are on one list a group, in the order they became idle. They come
+//! with an `F` between `V − L·m` and `V + 2σ`: one that waits behind another with a later `F` counts longer
+//! by no more than that.
 
 use super::step;
 use super::virtual_time::{SLOTS, Virtual, Width};

@@ -1,7 +1,7 @@
 //! QFQ Fig. 7 and Table II: delays of flows with reserved rates across three routers.
 //!
 //! The scenario, and what it assumes where the paper is silent, is
-//! [`three_routers`](crate::scenario::three_routers). The figures of the paper's Table II are not
+//! [`crate::scenario::three_routers`]. The figures of the paper's Table II are not
 //! in the text we have; what is compared is its shape, as the text states it, and the figures of a
 //! second model of the scenario.
 

@@ -279,28 +279,43 @@ impl NaiveQfq {
         ready
     }
 
+    /// The inverse of the sum of the weights of `flows`, of which there is one at least.
+    ///
+    /// Of inverses rounded up and then down, so that the shares never add up to more than 1
+    /// (docs/papers.md, QFQ).
+    fn inverse_sum_of<'a>(flows: impl Iterator<Item = &'a Flow>) -> u64 {
+        let one = u128::from(ONE) * u128::from(ONE);
+        let sum: u128 = flows.map(|flow| one.div_ceil(u128::from(flow.inverse))).sum();
+        u64::try_from(one / sum).expect("an inverse is at most 2^30")
+    }
+
+    /// The two of which the larger is the most that `inverse_sum` ever is: of all flows added, and of the
+    /// heaviest alone. One is added at least.
+    fn most(&self) -> (u64, u64) {
+        let smallest = self.added().map(|flow| flow.inverse).min().expect("one is added");
+        let alone = (0..=30).map(|bits| 1 << bits).filter(|&power| power <= smallest).max();
+        (Self::inverse_sum_of(self.added()), alone.expect("an inverse is at least 2^14"))
+    }
+
     /// What `V` advances by for a byte.
     fn inverse_sum(&self) -> u64 {
-        // Of inverses rounded up and then down, so that the shares never add up to more than 1
-        // (docs/papers.md, QFQ).
-        let one = u128::from(ONE) * u128::from(ONE);
-        let of = |flows: &mut dyn Iterator<Item = &Flow>| {
-            let sum: u128 = flows.map(|flow| one.div_ceil(u128::from(flow.inverse))).sum();
-            u64::try_from(one / sum).expect("an inverse is at most 2^30")
-        };
-        let counting = of(&mut (0..).map(FlowId).zip(&self.flows).filter_map(|(id, flow)| {
+        let counting = (0..).map(FlowId).zip(&self.flows).filter_map(|(id, flow)| {
             let flow = flow.as_ref()?;
             (flow.joined.is_some() || self.lingers(id)).then_some(flow)
-        }));
-        let all = of(&mut self.added());
-        let smallest = self.added().map(|flow| flow.inverse).min().expect("one is served");
-        let alone = (0..=30).map(|bits| 1 << bits).filter(|&power| power <= smallest).max();
-        let alone = alone.expect("an inverse is at least 2^14");
+        });
+        let counting = Self::inverse_sum_of(counting);
+        let (all, alone) = self.most();
         let cap = all.max(alone);
         if cap < counting {
             self.exercised.note(if all < alone { Rule::Capped } else { Rule::CappedByAll });
         }
         counting.min(cap)
+    }
+
+    /// P.
+    fn past(&self) -> u64 {
+        let (all, alone) = self.most();
+        self.virtual_time.wrapping_sub(u64::from(self.max_len) * all.max(alone))
     }
 
     fn join(&mut self, flow: FlowId) {
@@ -384,9 +399,8 @@ impl NaiveQfq {
         }
         self.hear(before);
 
-        let now = self.virtual_time;
         if self.flow(flow).joined.is_none() {
-            if after(self.flow(flow).stamp, now) > 0 {
+            if after(self.flow(flow).stamp, self.past()) > 0 {
                 self.exercised.note(Rule::Lingers);
                 self.lingering.push(flow);
             } else {
@@ -397,7 +411,7 @@ impl NaiveQfq {
 
     /// `V` was at `before` when the lists of lingering flows were last looked at.
     fn hear(&mut self, before: u64) {
-        let now = self.virtual_time;
+        let (now, past) = (self.virtual_time, self.past());
         for group in 0..GROUPS {
             let entered = round_down(before, group) != round_down(now, group);
             self.due[group] |= entered && self.list(group).next().is_some();
@@ -408,7 +422,7 @@ impl NaiveQfq {
         for _ in 0..LET_GO {
             let Some(group) = (0..GROUPS).rev().find(|&group| self.due[group]) else { break };
             let head = self.list(group).next().expect("a group whose list is empty is not due");
-            if after(self.flow(head).stamp, now) <= 0 {
+            if after(self.flow(head).stamp, past) <= 0 {
                 self.exercised.note(Rule::LetGo);
                 self.unlist(head);
             } else {
@@ -418,7 +432,7 @@ impl NaiveQfq {
         }
         if let Some(group) = (0..GROUPS).rev().find(|&group| self.due[group])
             && let Some(head) = self.list(group).next()
-            && after(self.flow(head).stamp, now) <= 0
+            && after(self.flow(head).stamp, past) <= 0
         {
             self.exercised.note(Rule::MoreThanLetGo);
         }
