@@ -5,9 +5,10 @@
 //!
 //! 1. [`Scheduler::enqueue`] takes a [`Packet`] into the queue of its flow, or hands it back in
 //!    [`Rejected`]. Whatever has to give way for it goes to the [`DropSink`].
-//! 2. [`FlowQueues`] is the scheduler for every order of flows: [`Drr`], [`Qfq`], [`Wf2q`],
-//!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] around it, the flow that holds most gives way.
-//!    [`Sqf`] puts labels over virtual queues and a default queue. [`Fifo`] is the baseline.
+//! 2. [`FlowQueues`] is the scheduler for every order of flows: [`Drr`], [`Qfq`], [`QfqPlus`], [`Wf2q`],
+//!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] around it, the flow that
+//!    holds most gives way. [`Sqf`] puts labels over virtual queues and a default queue. [`Fifo`] is the
+//!    baseline. [`Classes`] puts schedulers of any kind under an order.
 //! 3. An [`Aqm`] such as [`CoDel`] judges each packet that is about to leave.
 //! 4. [`Scheduler::dequeue`] gives it back, marked if the AQM said so.
 //!
