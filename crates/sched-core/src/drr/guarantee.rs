@@ -38,3 +38,30 @@ impl<N: Table<DrrFlow>> Drr<N> {
         Some(Guarantee { share, latency, fairness })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FlowScheduler;
+
+    /// Goal: each term of the bounds as it is documented, neither tighter nor looser. Method: quanta of
+    /// 1,000, 1,000 and 2,001, `L` = 1,000; by hand.
+    #[test]
+    fn the_bounds_of_three_flows_are_those_computed_by_hand() {
+        let mut drr = Drr::new([DrrFlow::EMPTY; 4], 1_000).unwrap();
+        for (flow, quantum) in [(0, 1_000), (1, 1_000), (2, 2_001)] {
+            drr.configure(FlowId(flow), quantum, None).unwrap();
+        }
+        let promised = |flow| {
+            let promise = drr.guarantee(FlowId(flow)).unwrap();
+            (promise.share.denominator(), promise.latency, promise.fairness)
+        };
+        // (F − Q)(Q + L̄)/Q = 3,001 · 1.999 = 5,998.999, and two overdrafts and a packet: 2,998.
+        // F/2 = 2,000.5, rounded up before L̄/φ = 3,996.999 is.
+        assert_eq!(promised(0), (4_001, 5_999 + 2_998, 2_001 + 3_997));
+        // 2,000 · 3,000/2,001 = 2,998.5; L̄/φ = 999 · 4,001/2,001 = 1,997.5.
+        assert_eq!(promised(2), (4_001, 2_999 + 2_998, 2_001 + 1_998));
+        assert_eq!((drr.guarantee(FlowId(3)), drr.guarantee(FlowId(4))), (None, None));
+        assert_eq!(drr.sparse_first().guarantee(FlowId(0)), None);
+    }
+}

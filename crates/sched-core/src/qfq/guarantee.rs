@@ -41,3 +41,42 @@ impl<N: Table<QfqFlow>> Qfq<N> {
         Some(Guarantee { share, latency: bytes(latency), fairness: bytes(tail) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FlowScheduler, QfqConfig};
+
+    /// Latency and `ω` of the flows of weights 1, 1 and 2, by hand: `φ` is 1/4, 1/4 and 1/2. `V` may run as
+    /// if only the heaviest counted, at most twice as fast: `φ'` is 1/2, 1/2 and 1.
+    fn promised(longest: u32, max_lens: [u32; 3]) -> [(u64, u64); 3] {
+        let mut qfq = Qfq::new([QfqFlow::EMPTY; 3], longest).unwrap();
+        for (flow, (weight, max_len)) in (0..).map(FlowId).zip([1, 1, 2].into_iter().zip(max_lens))
+        {
+            qfq.configure(flow, QfqConfig { weight, max_len }, None).unwrap();
+        }
+        assert_eq!(qfq.guarantee(FlowId(3)), None);
+        [0, 1, 2].map(|flow| {
+            let promise = qfq.guarantee(FlowId(flow)).unwrap();
+            (promise.latency, promise.fairness)
+        })
+    }
+
+    /// Goal: each term of the bounds as it is documented, neither tighter nor looser.
+    #[test]
+    fn the_bounds_of_three_flows_are_those_computed_by_hand() {
+        // L = 1,000. s = 128: 384 + 500 + 75 = 959 and 256 + 750 = 1,006, of a quarter.
+        // s = 64, as L/28 is 36: 192 + 500 + 0.75 = 692.75 and 128 + 750 = 878, of a quarter.
+        // s = 128: 384 + 1,000 + 50 = 1,434 and 256 + 1,500 = 1,756, of a half.
+        assert_eq!(
+            promised(1_000, [100, 1, 100]),
+            [(4_024, 3_836), (3_512, 2_771), (3_512, 2_868)]
+        );
+        // L = 500, s = 128: 384 + 250 + 75 = 709, which is more than 256 + 375; s = 512 of the last:
+        // 1,536 + 500 + 250 = 2,286.
+        assert_eq!(
+            promised(500, [100, 100, 500]),
+            [(2_836, 2_836), (2_836, 2_836), (4_572, 4_572)]
+        );
+    }
+}

@@ -30,3 +30,31 @@ impl<N: Table<Wf2qFlow>> Wf2q<N> {
         Some(Guarantee { share, latency: ceil(latency, one), fairness: ceil(tail, one) })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FlowScheduler, Wf2qConfig};
+
+    /// Goal: each term of the bounds as it is documented, neither tighter nor looser. Method: weights 1 and
+    /// 3, so `φ` is 1/4 and 3/4; by hand.
+    #[test]
+    fn the_bounds_of_two_flows_are_those_computed_by_hand() {
+        let promised = |longest, max_len| {
+            let mut wf2q = Wf2q::new([Wf2qFlow::EMPTY; 2], longest).unwrap();
+            for (flow, weight) in [(FlowId(0), 1), (FlowId(1), 3)] {
+                wf2q.configure(flow, Wf2qConfig { weight, max_len }, None).unwrap();
+            }
+            assert_eq!(wf2q.guarantee(FlowId(2)), None);
+            [0, 1].map(|flow| {
+                let promise = wf2q.guarantee(FlowId(flow)).unwrap();
+                (promise.latency, promise.fairness)
+            })
+        };
+        // 175 + 250 = 425 and 100 + 500 = 600, of a quarter; 125 + 750 = 875 and 100 + 1,500 = 1,600, of
+        // three: 1,166.7 and 2,133.3.
+        assert_eq!(promised(1_000, 100), [(2_400, 1_700), (2_134, 1_167)]);
+        // 175 + 25 = 200, more than 150; 125 + 75 = 200, less than 250: 266.7 and 333.3.
+        assert_eq!(promised(100, 100), [(800, 800), (334, 267)]);
+    }
+}
