@@ -74,7 +74,8 @@ impl WfiReport {
 
     /// An upper estimate of the relative fairness of this flow and another, in bytes of the link:
     /// what one ran ahead of the link and the other fell behind it. Close while all shares are in use;
-    /// a [`PairMeter`](crate::PairMeter) measures it.
+    /// a [`PairMeter`](crate::PairMeter) measures it. Where packets of the two are dropped, it may be
+    /// too low.
     #[must_use]
     pub fn fairness_at_most(&self, other: &Self) -> u64 {
         let ahead = self.lead.saturating_add(other.lag);
