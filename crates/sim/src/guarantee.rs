@@ -145,7 +145,8 @@ pub trait Promising: FlowScheduler + Sized {
 /// Bounds on B-WFI in bytes, rounded up, that are not promised but watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watched {
-    /// For flows of one packet length, where their packets end, this is a bound; some quote it for all.
+    /// What is quoted for flows of one packet length, where their packets end. QFQ keeps it for those and
+    /// not for all; WF²Q+, whose `V` grows by whole packets, does not keep it.
     pub one_length: u64,
     /// What could be promised if every flow counted all the time; an order that does not may exceed it.
     pub all_count: u64,
@@ -228,6 +229,14 @@ impl Promising for Wf2q<Vec<Wf2qFlow>> {
 
     fn promise(&self, flow: FlowId) -> Guarantee {
         self.guarantee(flow).expect("all flows are added")
+    }
+
+    /// `L_k + φ(L − L_k)`, which Bennett and Zhang have where `V` grows byte by byte.
+    fn watched(&self, flow: FlowId, trial: &Trial) -> Option<Watched> {
+        let own = trial.flows.get(flow.index())?.max_len;
+        let promise = self.promise(flow);
+        let longer = promise.share.of_link(u64::from(trial.max_len - own));
+        Some(Watched { one_length: u64::from(own) + longer, all_count: promise.b_wfi() })
     }
 }
 

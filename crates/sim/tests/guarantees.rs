@@ -69,12 +69,18 @@ fn qfq_keeps_its_bounds() {
 
 #[test]
 fn wf2q_keeps_its_bounds() {
-    never_exceeded::<Wf2q<Vec<Wf2qFlow>>>(3);
+    let worst = never_exceeded::<Wf2q<Vec<Wf2qFlow>>>(3);
+    show("L_k + φ(L − L_k), one length, at completion", worst.one_length);
+    assert!(worst.one_length.ratio() > 1.99, "V grows by whole packets: {worst:?}");
+    let hard = |bound| worst.of(bound).ratio() > 0.9;
+    assert!(Bound::ALL.into_iter().all(hard), "the trials are hard: {worst:?}");
 }
 
 #[test]
 fn drr_keeps_its_bounds() {
-    never_exceeded::<Drr<Vec<DrrFlow>>>(2);
+    let worst = never_exceeded::<Drr<Vec<DrrFlow>>>(2);
+    let hard = |bound| worst.of(bound).ratio() > 0.9;
+    assert!(Bound::ALL.into_iter().all(hard), "the trials are hard: {worst:?}");
 }
 
 /// `3φσ + 2φL` is quoted for QFQ and does not hold where packet lengths vary; the bound that is proven
