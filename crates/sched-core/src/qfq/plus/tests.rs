@@ -215,6 +215,44 @@ fn without_room_for_another_aggregate_nothing_changes() {
     assert_eq!(plus.recount(&|_| FlowState::default()), Ok(()));
 }
 
+#[test]
+fn what_is_out_of_range_is_refused_with_its_range_and_changes_nothing() {
+    let out_of_range = |what, value, max| ConfigError::OutOfRange { what, value, min: 1, max };
+    let made = |max_len, members| {
+        let (flows, aggregates) = ([PlusFlow::EMPTY; 1], [Aggregate::EMPTY; 1]);
+        QfqPlus::new(flows, aggregates, [QfqFlow::EMPTY; 1], max_len, members).map(|_| ())
+    };
+    for len in [0, 65_536, u32::MAX] {
+        let error = out_of_range("longest packet in bytes", len.into(), 65_535);
+        assert_eq!(made(len, 8), Err(error));
+    }
+    for members in [0, 9, u32::MAX] {
+        let error = out_of_range("members of an aggregate", members.into(), 8);
+        assert_eq!(made(1_500, members), Err(error));
+    }
+    let mut plus = plus(257, 1_500, 8);
+    for flow in 0..256 {
+        // 65,535 counts as the 65,536 that its inverse stands for.
+        let config = QfqConfig { weight: 65_536 - flow % 2, max_len: 1_500 };
+        plus.configure(FlowId(flow), config, None).unwrap();
+        plus.backlogged(FlowId(flow), 700);
+    }
+    let before = std::format!("{plus:?}");
+    let mut refused = |flow, weight, max_len, error| {
+        let config = QfqConfig { weight, max_len };
+        assert_eq!(plus.configure(FlowId(flow), config, Some(700)), Err(error));
+        assert_eq!(std::format!("{plus:?}"), before);
+    };
+    refused(0, 0, 1_500, out_of_range("weight", 0, 65_536));
+    refused(0, 65_537, 1_500, out_of_range("weight", 65_537, 65_536));
+    refused(0, 1, 0, out_of_range("max_len in bytes", 0, 1_500));
+    refused(0, 1, 1_501, out_of_range("max_len in bytes", 1_501, 1_500));
+    refused(256, 1, 1_500, out_of_range("sum of the weights", (1 << 24) + 1, 1 << 24));
+    refused(257, 1, 1_500, ConfigError::UnknownFlow { flow: FlowId(257), flows: 257 });
+    refused(u32::MAX, 1, 1, ConfigError::UnknownFlow { flow: FlowId(u32::MAX), flows: 257 });
+    assert_eq!((plus.config(FlowId(256)), plus.max_len(FlowId(257))), (None, None));
+}
+
 /// Goal: what relative fairness costs. Method: two full aggregates of equal flows, all of one backlogged
 /// and one flow of the other: by QFQ each has a ninth, here that one has half and each of the others,
 /// as promised, a sixteenth.
