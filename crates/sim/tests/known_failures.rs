@@ -121,6 +121,47 @@ fn knows_every_number<S: Contestant, T>(_: u64, _: u64, sides: impl Fn() -> (S, 
 
 every_discipline!(numbers_at_the_ends, super::knows_every_number);
 
+/// CVE-2023-3611 (qfq): a packet longer than was declared was let in, and changed the class.
+/// Goal: no length outside `1..=max` is accepted, by an idle flow or a backlogged one, and the refusal
+/// is not felt. Method: two of a kind, one of which is offered such packets besides, send the same.
+fn refuses_every_length_out_of_range<S: Contestant, T>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
+    let (mut subject, mut untouched) = (with_flows(sides().0), with_flows(sides().0));
+    for turn in 0..24 {
+        let flow = FlowId(turn % 4);
+        let spare = SLOTS as u32 - 1;
+        let Err(empty) = subject.enqueue(NOW, flow, Packet::new(spare, 0), &mut no_drop) else {
+            panic!("{flow:?} accepts a packet of no bytes");
+        };
+        let RejectReason::Length { len: 0, max } = empty.reason else {
+            panic!("{:?}", empty.reason);
+        };
+        assert!((MAX_LEN..=Packet::MAX_LEN).contains(&max));
+        for len in [max + 1, u32::MAX] {
+            let long = Packet::new(spare, len);
+            let rejected = subject.enqueue(NOW, flow, long, &mut no_drop).unwrap_err();
+            assert_eq!(rejected.packet, long);
+            assert_eq!(rejected.reason, RejectReason::Length { len, max });
+        }
+        assert_eq!(subject.backlog(), untouched.backlog());
+        for side in [&mut subject as &mut dyn Scheduler, &mut untouched] {
+            let packet = Packet::new(turn, if turn % 3 == 0 { MAX_LEN } else { 1 + turn });
+            side.enqueue(NOW, flow, packet, &mut no_drop).unwrap();
+        }
+        if turn % 5 == 4 {
+            let next = subject.dequeue(NOW, &mut no_drop);
+            assert_eq!(next, untouched.dequeue(NOW, &mut no_drop));
+        }
+    }
+    for _ in 0..24 {
+        let next = subject.dequeue(NOW, &mut no_drop);
+        assert_eq!(next, untouched.dequeue(NOW, &mut no_drop));
+    }
+    assert_eq!((subject.backlog().packets, subject.counters().rejected.packets), (0, 72));
+    assert_eq!(subject.recount(), Ok(()));
+}
+
+every_discipline!(lengths_out_of_range, super::refuses_every_length_out_of_range);
+
 /// CVE-2025-37992, CVE-2025-39677: a packet that a closed shaper had looked at escaped a lowered limit.
 /// CVE-2025-38637, CVE-2026-43496: a look, and then another packet.
 fn lets_go_of_a_packet_that_was_looked_at<S: Contestant, T>(
