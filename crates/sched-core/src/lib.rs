@@ -82,6 +82,8 @@ mod drr;
 mod fifo;
 mod flow_queues;
 mod guarantee;
+#[cfg(test)]
+mod link;
 mod lqd;
 mod order;
 mod packet;

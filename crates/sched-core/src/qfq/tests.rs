@@ -1,5 +1,5 @@
 use super::*;
-use crate::Backlog;
+use crate::link::Random;
 use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
@@ -34,11 +34,7 @@ impl<N: Table<QfqFlow>> Qfq<N> {
     }
 }
 
-/// An order with queues of lengths.
-struct Link {
-    qfq: Qfq<Vec<QfqFlow>>,
-    queues: Vec<VecDeque<u32>>,
-}
+type Link = crate::link::Link<Qfq<Vec<QfqFlow>>>;
 
 impl Link {
     fn new(configs: &[(u32, u32)], max_len: u32) -> Self {
@@ -49,62 +45,13 @@ impl Link {
         let mut qfq = Qfq::at(vec![QfqFlow::EMPTY; configs.len()], max_len, now);
         qfq.core.weights.faults = faults.weights;
         qfq.core.faults = faults;
-        let queues = vec![VecDeque::new(); configs.len()];
-        let mut link = Self { qfq, queues };
-        for (flow, &(weight, max_len)) in (0..).zip(configs) {
-            link.configure(flow, weight, max_len).unwrap();
-        }
-        link
-    }
-
-    fn configure(&mut self, flow: u32, weight: u32, max_len: u32) -> Result<(), ConfigError> {
-        let head = self.queues[flow as usize].front().copied();
-        self.qfq.configure(FlowId(flow), QfqConfig { weight, max_len }, head)
-    }
-
-    fn remove(&mut self, flow: u32) {
-        self.queues[flow as usize].clear();
-        self.qfq.remove(FlowId(flow));
-    }
-
-    fn enqueue(&mut self, flow: u32, len: u32) {
-        let queue = &mut self.queues[flow as usize];
-        queue.push_back(len);
-        if queue.len() == 1 {
-            self.qfq.backlogged(FlowId(flow), len);
-        } else {
-            self.qfq.grew(FlowId(flow), len);
-        }
-    }
-
-    fn dequeue(&mut self) -> Option<(u32, u32)> {
-        let flow = self.qfq.select()?;
-        let queue = &mut self.queues[flow.index()];
-        let len = queue.pop_front().expect("a selected flow holds packets");
-        self.qfq.served(flow, len, queue.front().copied());
-        Some((flow.0, len))
-    }
-
-    fn lose(&mut self, flow: u32, from_head: bool) {
-        let queue = &mut self.queues[flow as usize];
-        let lost = if from_head { queue.pop_front() } else { queue.pop_back() };
-        if let Some(len) = lost {
-            self.qfq.lost(FlowId(flow), len, queue.front().copied());
-        }
-    }
-
-    fn recount(&self) -> Result<(), Imbalance> {
-        self.qfq.recount(&|flow| {
-            let queue = &self.queues[flow.index()];
-            let backlog = Backlog { packets: queue.len() as u32, bytes: queue.iter().sum() };
-            FlowState { backlog, head_len: queue.front().copied() }
-        })
+        Self::with(qfq, configs)
     }
 
     /// Sends at one byte per unit of time; `(time, flow, len)` arrive on the way, those of the instant
     /// of a dequeue before it. Stops after `packets`, or with the first imbalance.
     fn play(&mut self, arrivals: &[(u64, u32, u32)], packets: usize) -> Result<(), Imbalance> {
-        self.run(arrivals, packets, &|link| link.recount().and_then(|()| link.qfq.check_lag()))
+        self.run(arrivals, packets, &|link| link.recount().and_then(|()| link.order.check_lag()))
     }
 
     fn play_unchecked(&mut self, arrivals: &[(u64, u32, u32)], packets: usize) {
@@ -128,25 +75,6 @@ impl Link {
             check(self)?;
         }
         Ok(())
-    }
-}
-
-/// xorshift64*: numbers for the tests.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((high * u64::from(bound)) >> 32) as u32
-    }
-
-    /// Of all magnitudes below `2^bits`.
-    fn magnitude(&mut self, bits: u32) -> u32 {
-        let bits = self.below(bits + 1);
-        self.below(1 << bits)
     }
 }
 
@@ -179,9 +107,9 @@ fn ready_finishes(
         assert_eq!(found.is_err(), faults.shift_only_idle_groups, "{found:?}");
         let mut link = Link::at(flows, longest, 0, faults);
         link.play_unchecked(arrivals, packets);
-        let ready = link.qfq.core.sets.ready;
+        let ready = link.order.core.sets.ready;
         let groups = (0..32).filter(|i| ready >> i & 1 == 1);
-        groups.map(|i| link.qfq.core.finish(i).0 / unit).collect()
+        groups.map(|i| link.order.core.finish(i).0 / unit).collect()
     })
 }
 
@@ -192,7 +120,7 @@ fn try_every_change_along(flows: &[(u32, u32)], arrivals: &[(u64, u32, u32)], pa
     for packets in 1..packets {
         let mut link = Link::at(flows, longest, 0, NARROW);
         link.play_unchecked(arrivals, packets);
-        blocked |= link.qfq.core.sets.blocked;
+        blocked |= link.order.core.sets.blocked;
         for flow in (0..).zip(&link.queues).filter(|(_, queue)| !queue.is_empty()).map(|(k, _)| k) {
             try_every_change(&link, flow);
         }
@@ -241,9 +169,9 @@ fn virtual_time_does_not_outrun_flows_that_are_always_backlogged() {
             link.enqueue(flow, 1_500);
         }
         for _ in 0..1_000_000 {
-            let flow = link.qfq.select().unwrap();
-            link.qfq.served(flow, 1_500, Some(1_500));
-            found = found.and_then(|()| link.qfq.check_lag());
+            let flow = link.order.select().unwrap();
+            link.order.served(flow, 1_500, Some(1_500));
+            found = found.and_then(|()| link.order.check_lag());
         }
         assert_eq!(found.is_err(), wrong, "{found:?}");
     }
@@ -261,8 +189,8 @@ fn backlogged_flows_share_by_weight_to_within_a_few_packets() {
     }
     let mut sent = [0_u64; 7];
     for total in 1..=1_000_000_u64 {
-        let flow = link.qfq.select().unwrap();
-        link.qfq.served(flow, 1_000, Some(1_000));
+        let flow = link.order.select().unwrap();
+        link.order.served(flow, 1_000, Some(1_000));
         sent[flow.index()] += 1;
         for (sent, weight) in sent.iter().zip(weights) {
             let share = total * u64::from(weight);
@@ -289,7 +217,7 @@ fn the_order_of_service_does_not_depend_on_where_virtual_time_stands() {
             }
         }
         assert_eq!(link.recount(), Ok(()));
-        (trace, link.qfq.core.now.0.wrapping_sub(start))
+        (trace, link.order.core.now.0.wrapping_sub(start))
     };
     let (expected, passed) = run(0);
     assert!(passed > 32 << 46, "{passed}");
@@ -304,11 +232,11 @@ fn the_order_of_service_does_not_depend_on_where_virtual_time_stands() {
 fn a_lone_flow_is_served_while_virtual_time_wraps_around() {
     let mut link = Link::new(&[(1, 1_500)], 1_500);
     link.enqueue(0, 1_500);
-    let (mut before, mut wraps) = (link.qfq.core.now.0, 0);
+    let (mut before, mut wraps) = (link.order.core.now.0, 0);
     for _ in 0..12_500_000 {
-        assert_eq!(link.qfq.select(), Some(FlowId(0)));
-        link.qfq.served(FlowId(0), 1_500, Some(1_500));
-        let now = link.qfq.core.now.0;
+        assert_eq!(link.order.select(), Some(FlowId(0)));
+        link.order.served(FlowId(0), 1_500, Some(1_500));
+        let now = link.order.core.now.0;
         wraps += u32::from(now < before);
         before = now;
     }
@@ -354,7 +282,7 @@ fn calls_that_contradict_the_state_change_nothing() {
     let mut link = Link::new(&[(1, 1_500), (2, 1_500), (3, 1_500)], 1_500);
     link.enqueue(0, 100);
     link.enqueue(1, 100);
-    let mut qfq = link.qfq.clone();
+    let mut qfq = link.order.clone();
     let before = std::format!("{qfq:?}");
     let selected = qfq.select().unwrap().0;
     qfq.backlogged(FlowId(selected), 100); // is backlogged
@@ -386,8 +314,8 @@ fn a_flow_that_is_configured_all_the_time_keeps_its_share() {
         let mut sent = [0_u32; 4];
         for step in 0..12_000 {
             link.configure(0, weights[step % 2], 1_500).unwrap();
-            let flow = link.qfq.select().unwrap();
-            link.qfq.served(flow, 1_500, Some(1_500));
+            let flow = link.order.select().unwrap();
+            link.order.served(flow, 1_500, Some(1_500));
             sent[flow.index()] += 1;
             assert_eq!(link.recount(), Ok(()));
         }
@@ -399,10 +327,10 @@ fn a_flow_that_is_configured_all_the_time_keeps_its_share() {
 
 /// What is done to a backlogged flow, one thing at a time, each on a copy that then serves the rest.
 fn try_every_change(link: &Link, flow: u32) {
-    let QfqConfig { weight, max_len } = link.qfq.config(FlowId(flow)).unwrap();
-    let longest = link.qfq.core.max_len;
+    let QfqConfig { weight, max_len } = link.order.config(FlowId(flow)).unwrap();
+    let longest = link.order.core.max_len;
     for change in 0..5 {
-        let mut copy = Link { qfq: link.qfq.clone(), queues: link.queues.clone() };
+        let mut copy = Link { order: link.order.clone(), queues: link.queues.clone() };
         match change {
             0 => copy.remove(flow),
             1 => copy.configure(flow, 1, longest).unwrap(),
@@ -447,8 +375,8 @@ fn a_flow_can_be_removed_or_changed_wherever_it_is() {
             continue;
         }
         for flow in (0..20).filter(|&flow| !link.queues[flow as usize].is_empty()) {
-            let k = link.qfq.flows[flow as usize];
-            let (group, width) = (&link.qfq.core.groups[k.group as usize], k.group.into());
+            let k = link.order.flows[flow as usize];
+            let (group, width) = (&link.order.core.groups[k.group as usize], k.group.into());
             let width = Width::of_group(width);
             let slot = width.slot_of(k.start);
             let ends = group.slots[slot as usize];
@@ -500,8 +428,8 @@ fn random_run(seed: u64, operations: u32, churn: bool, faults: Faults) -> Result
         if operation % 64 == 0 {
             link.recount()?;
             if !churn {
-                link.qfq.check_lag()?;
-                Imbalance::check("starts that were cut", 0, 0, link.qfq.core.cuts)?;
+                link.order.check_lag()?;
+                Imbalance::check("starts that were cut", 0, 0, link.order.core.cuts)?;
             }
         }
     }
@@ -546,7 +474,7 @@ fn idle_weights_that_leave_at_once_let_virtual_time_outrun_the_others() {
                     link.enqueue(0, 1_024);
                 }
                 link.dequeue();
-                found = found.and_then(|()| link.qfq.check_lag());
+                found = found.and_then(|()| link.order.check_lag());
             }
         }
         assert_eq!(link.recount().is_ok(), !forget_at_once);
@@ -588,10 +516,10 @@ fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind()
                 405 => link.enqueue(3, 1_024),
                 _ => {}
             }
-            found = found.and_then(|()| link.qfq.check_lag());
+            found = found.and_then(|()| link.order.check_lag());
             assert_eq!(link.recount(), Ok(()));
         }
-        assert_eq!((found.is_err(), link.qfq.core.cuts > 0), (forget_early, forget_early));
+        assert_eq!((found.is_err(), link.order.core.cuts > 0), (forget_early, forget_early));
     }
 }
 
@@ -610,8 +538,8 @@ fn idle_weights_that_never_leave_make_a_heavy_flow_wait_for_everybody() {
         }
         let (mut wait, mut longest) = (0, 0);
         for _ in 0..5_000 {
-            let flow = link.qfq.select().unwrap();
-            link.qfq.served(flow, 1_024, Some(1_024));
+            let flow = link.order.select().unwrap();
+            link.order.served(flow, 1_024, Some(1_024));
             wait = if flow.0 == 0 { 0 } else { wait + 1 };
             longest = longest.max(wait);
         }
@@ -649,10 +577,10 @@ fn when_the_last_flow_becomes_idle_nothing_is_owed() {
             continue;
         }
         let was_busy = link.dequeue().is_some();
-        if was_busy && link.qfq.select().is_none() {
+        if was_busy && link.order.select().is_none() {
             periods += 1;
-            let now = link.qfq.core.now;
-            for k in &link.qfq.flows {
+            let now = link.order.core.now;
+            for k in &link.order.flows {
                 assert!(k.state != State::Lingering || !k.start.is_after(now));
             }
         }
@@ -664,8 +592,8 @@ fn when_the_last_flow_becomes_idle_nothing_is_owed() {
         link.enqueue(0, 1_500);
         link.dequeue();
     }
-    assert_eq!(link.qfq.core.weights.counted, 1 << 30);
-    assert_eq!(link.qfq.core.weights.per_byte(), 1 << 14);
+    assert_eq!(link.order.core.weights.counted, 1 << 30);
+    assert_eq!(link.order.core.weights.per_byte(), 1 << 14);
 }
 
 std::thread_local! {
@@ -710,7 +638,7 @@ fn the_work_of_a_call_does_not_grow_with_the_flows() {
                         3
                     }
                     choice if (choice < 136) == (operation >> 11 & 1 == 0) => {
-                        let max_len = link.qfq.max_len(FlowId(flow)).unwrap();
+                        let max_len = link.order.max_len(FlowId(flow)).unwrap();
                         link.enqueue(flow, 1 + random.below(max_len));
                         0
                     }

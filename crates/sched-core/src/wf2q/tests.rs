@@ -1,106 +1,45 @@
 use super::*;
-use crate::{Backlog, WfiFlow, WfiMeter};
+use crate::link::Random;
+use crate::{WfiFlow, WfiMeter};
 use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
-/// An order with queues of lengths.
-struct Link {
-    wf2q: Wf2q<Vec<Wf2qFlow>>,
-    queues: Vec<VecDeque<u32>>,
-}
+type Link = crate::link::Link<Wf2q<Vec<Wf2qFlow>>>;
 
 impl Link {
     fn new(weights: &[u32], max_len: u32) -> Self {
         let wf2q = Wf2q::new(vec![Wf2qFlow::EMPTY; weights.len()], max_len).unwrap();
-        let mut link = Self { wf2q, queues: vec![VecDeque::new(); weights.len()] };
+        let mut link = Self::over(wf2q, weights.len());
         for (flow, &weight) in (0..).zip(weights) {
-            link.configure(flow, weight).unwrap();
+            link.reweigh(flow, weight).unwrap();
         }
         link
     }
 
-    fn configure(&mut self, flow: u32, weight: u32) -> Result<(), ConfigError> {
+    fn reweigh(&mut self, flow: u32, weight: u32) -> Result<(), ConfigError> {
         let head = self.queues[flow as usize].front().copied();
-        let max_len = self.wf2q.core.max_len;
-        self.wf2q.configure(FlowId(flow), Wf2qConfig { weight, max_len }, head)
-    }
-
-    fn remove(&mut self, flow: u32) {
-        self.queues[flow as usize].clear();
-        self.wf2q.remove(FlowId(flow));
-    }
-
-    fn enqueue(&mut self, flow: u32, len: u32) {
-        let queue = &mut self.queues[flow as usize];
-        queue.push_back(len);
-        if queue.len() == 1 {
-            self.wf2q.backlogged(FlowId(flow), len);
-        } else {
-            self.wf2q.grew(FlowId(flow), len);
-        }
-    }
-
-    fn dequeue(&mut self) -> Option<u32> {
-        let flow = self.wf2q.select()?;
-        let queue = &mut self.queues[flow.index()];
-        let len = queue.pop_front().expect("a selected flow holds packets");
-        self.wf2q.served(flow, len, queue.front().copied());
-        Some(flow.0)
-    }
-
-    fn lose(&mut self, flow: u32, from_head: bool) {
-        let queue = &mut self.queues[flow as usize];
-        let lost = if from_head { queue.pop_front() } else { queue.pop_back() };
-        if let Some(len) = lost {
-            self.wf2q.lost(FlowId(flow), len, queue.front().copied());
-        }
+        let max_len = self.order.core.max_len;
+        self.order.configure(FlowId(flow), Wf2qConfig { weight, max_len }, head)
     }
 
     fn drain(&mut self) -> Vec<u32> {
         let mut order = Vec::new();
-        while let Some(flow) = self.dequeue() {
+        while let Some((flow, _)) = self.dequeue() {
             order.push(flow);
             assert_eq!(self.recount(), Ok(()));
         }
         order
     }
 
-    fn recount(&self) -> Result<(), Imbalance> {
-        self.wf2q.recount(&|flow| {
-            let queue = &self.queues[flow.index()];
-            let backlog = Backlog { packets: queue.len() as u32, bytes: queue.iter().sum() };
-            FlowState { backlog, head_len: queue.front().copied() }
-        })
-    }
-
     /// `V ≤ F + L` (QFQ Theorem 2; its proof is the same without rounding).
     fn check_lag(&self) -> Result<(), Imbalance> {
-        let core = &self.wf2q.core;
+        let core = &self.order.core;
         let longest = u128::from(core.max_len) * u128::from(core.inverse_sum);
-        for (at, k) in (0..).zip(&self.wf2q.flows).filter(|(_, k)| k.is_backlogged()) {
+        for (at, k) in (0..).zip(&self.order.flows).filter(|(_, k)| k.is_backlogged()) {
             holds("V <= F + L", at, core.now <= k.finish + longest)?;
         }
         Ok(())
-    }
-}
-
-/// xorshift64*: numbers for the tests.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((high * u64::from(bound)) >> 32) as u32
-    }
-
-    /// Any order of magnitude up to `2^bits` is as likely as another.
-    fn magnitude(&mut self, bits: u32) -> u32 {
-        let magnitude = self.below(bits + 1);
-        1 + self.below(1 << magnitude)
     }
 }
 
@@ -142,7 +81,7 @@ fn a_new_weight_tells_at_once_when_the_first_packet_finishes() {
     for (flow, len) in [(0, 500), (1, 900), (2, 600)] {
         link.enqueue(flow, len);
     }
-    link.configure(1, 2).unwrap();
+    link.reweigh(1, 2).unwrap();
     assert_eq!(link.recount(), Ok(()));
     assert_eq!(link.drain(), [1, 0, 2]);
 }
@@ -157,9 +96,9 @@ fn a_flow_that_is_configured_again_and_again_keeps_its_share() {
             link.enqueue(flow, 1_500);
         }
         for step in 0..8_000 {
-            link.configure(0, weights[step % 2]).unwrap();
-            let flow = link.wf2q.select().unwrap();
-            link.wf2q.served(flow, 1_500, Some(1_500));
+            link.reweigh(0, weights[step % 2]).unwrap();
+            let flow = link.order.select().unwrap();
+            link.order.served(flow, 1_500, Some(1_500));
             sent[flow.index()] += 1;
             assert_eq!(link.recount(), Ok(()));
         }
@@ -192,7 +131,8 @@ fn a_flow_that_comes_back_early_starts_where_its_last_packet_finished() {
     link.enqueue(2, 2);
     link.enqueue(2, 2);
     link.enqueue(2, 2);
-    assert_eq!((link.dequeue(), link.dequeue()), (Some(2), Some(0)));
+    let mut next = || link.dequeue().map(|(flow, _)| flow);
+    assert_eq!((next(), next()), (Some(2), Some(0)));
     link.enqueue(0, 2);
     link.enqueue(1, 2);
     // V = 4: flow 2 has S = 4, F = 8; flow 1 S = 4, F = 12; flow 0 S = 8.
@@ -202,9 +142,9 @@ fn a_flow_that_comes_back_early_starts_where_its_last_packet_finished() {
 #[test]
 fn what_is_refused_changes_nothing() {
     let mut link = Link::new(&[7; 2], 1_000);
-    let before = std::format!("{:?}", link.wf2q);
+    let before = std::format!("{:?}", link.order);
     let mut try_config = |flow, weight, max_len| {
-        link.wf2q.configure(FlowId(flow), Wf2qConfig { weight, max_len }, None).unwrap_err()
+        link.order.configure(FlowId(flow), Wf2qConfig { weight, max_len }, None).unwrap_err()
     };
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
     assert_eq!(try_config(2, 1, 1), unknown);
@@ -217,7 +157,7 @@ fn what_is_refused_changes_nothing() {
         let refused = ConfigError::OutOfRange { what, value, min: 1, max };
         assert_eq!(try_config(0, weight, max_len), refused);
     }
-    assert_eq!(std::format!("{:?}", link.wf2q), before);
+    assert_eq!(std::format!("{:?}", link.order), before);
     for max_len in [0, 65_536] {
         assert!(Wf2q::new([Wf2qFlow::EMPTY], max_len).is_err());
     }
@@ -227,18 +167,18 @@ fn what_is_refused_changes_nothing() {
 fn the_sum_of_the_weights_has_a_limit_and_flows_that_leave_make_room() {
     let mut link = Link::new(&[1 << 16; 256], 1);
     let mut more = Link::new(&[], 1);
-    core::mem::swap(&mut more.wf2q, &mut link.wf2q);
-    let mut flows = more.wf2q.flows.clone();
+    core::mem::swap(&mut more.order, &mut link.order);
+    let mut flows = more.order.flows.clone();
     flows.push(Wf2qFlow::EMPTY);
-    more.wf2q.flows = flows;
+    more.order.flows = flows;
     let one = Wf2qConfig { weight: 1, max_len: 1 };
     let what = "sum of the weights";
     let refused = ConfigError::OutOfRange { what, value: (1 << 24) + 1, min: 1, max: 1 << 24 };
-    assert_eq!(more.wf2q.configure(FlowId(256), one, None), Err(refused));
-    more.wf2q.remove(FlowId(3));
-    assert_eq!(more.wf2q.configure(FlowId(256), one, None), Ok(()));
-    assert_eq!(more.wf2q.config(FlowId(256)), Some(one));
-    assert_eq!((more.wf2q.config(FlowId(3)), more.wf2q.max_len(FlowId(3))), (None, None));
+    assert_eq!(more.order.configure(FlowId(256), one, None), Err(refused));
+    more.order.remove(FlowId(3));
+    assert_eq!(more.order.configure(FlowId(256), one, None), Ok(()));
+    assert_eq!(more.order.config(FlowId(256)), Some(one));
+    assert_eq!((more.order.config(FlowId(3)), more.order.max_len(FlowId(3))), (None, None));
 }
 
 #[test]
@@ -246,8 +186,8 @@ fn calls_that_contradict_the_contract_change_nothing() {
     let mut link = Link::new(&[1, 2, 3], 100);
     link.enqueue(0, 50);
     link.enqueue(1, 60);
-    let before = std::format!("{:?}", link.wf2q);
-    let wf2q = &mut link.wf2q;
+    let before = std::format!("{:?}", link.order);
+    let wf2q = &mut link.order;
     for flow in [FlowId(2), FlowId(3), FlowId(u32::MAX)] {
         wf2q.served(flow, 1, Some(1));
         wf2q.lost(flow, 1, Some(1));
@@ -256,7 +196,7 @@ fn calls_that_contradict_the_contract_change_nothing() {
     wf2q.backlogged(FlowId(0), 1);
     wf2q.backlogged(FlowId(3), 1);
     wf2q.remove(FlowId(3));
-    assert_eq!(std::format!("{:?}", link.wf2q), before);
+    assert_eq!(std::format!("{:?}", link.order), before);
 }
 
 /// Goal: neither the shares nor their sum are above what was asked for. Method: over a common
@@ -292,7 +232,7 @@ fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> 
     let mut random = Random(seed);
     let count = 2 + random.below(60);
     let longest = 64 << random.below(10);
-    let weights: Vec<_> = (0..count).map(|_| random.magnitude(15)).collect();
+    let weights: Vec<_> = (0..count).map(|_| 1 + random.magnitude(15)).collect();
     let mut link = Link::new(&weights, longest);
     for operation in 0..operations {
         let flow = random.below(count);
@@ -300,13 +240,13 @@ fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> 
         let filling = operation >> 9 & 1 == 0;
         match random.below(64) {
             0 if churn => link.lose(flow, operation & 1 == 0),
-            1 if churn => link.configure(flow, random.magnitude(15)).unwrap(),
+            1 if churn => link.reweigh(flow, 1 + random.magnitude(15)).unwrap(),
             2 if churn => {
                 link.remove(flow);
-                link.configure(flow, random.magnitude(15)).unwrap();
+                link.reweigh(flow, 1 + random.magnitude(15)).unwrap();
             }
             choice if (choice < 36) == filling => {
-                link.enqueue(flow, random.magnitude(16).min(longest));
+                link.enqueue(flow, 1 + random.magnitude(16).min(longest));
             }
             _ => drop(link.dequeue()),
         }
@@ -381,7 +321,7 @@ fn what_is_promised_is_kept_and_not_far_from_being_broken() {
         let count = 2 + random.below(6);
         let longest = 64 << random.below(5);
         let bits = random.below(12);
-        let weights: Vec<_> = (0..count).map(|_| random.magnitude(bits)).collect();
+        let weights: Vec<_> = (0..count).map(|_| 1 + random.magnitude(bits)).collect();
         let mut order = Wf2q::new(vec![Wf2qFlow::EMPTY; weights.len()], longest).unwrap();
         for (flow, &weight) in (0..).zip(&weights) {
             let max_len = 1 + random.below(longest);

@@ -1,6 +1,5 @@
 use super::*;
-use crate::Backlog;
-use std::collections::VecDeque;
+use crate::link::{Link, Random};
 use std::vec;
 use std::vec::Vec;
 
@@ -10,86 +9,6 @@ fn plus(flows: usize, max_len: u32, members: u32) -> Plus {
     let aggregates = vec![Aggregate::EMPTY; flows];
     let nodes = vec![QfqFlow::EMPTY; flows];
     QfqPlus::new(vec![PlusFlow::EMPTY; flows], aggregates, nodes, max_len, members).unwrap()
-}
-
-/// An order with queues of lengths.
-#[derive(Clone)]
-struct Link<O> {
-    order: O,
-    queues: Vec<VecDeque<u32>>,
-}
-
-impl<O: FlowScheduler<Config = QfqConfig>> Link<O> {
-    fn new(order: O, configs: &[(u32, u32)]) -> Self {
-        let mut link = Self { order, queues: vec![VecDeque::new(); configs.len()] };
-        for (flow, &(weight, max_len)) in (0..).zip(configs) {
-            link.configure(flow, weight, max_len);
-        }
-        link
-    }
-
-    fn configure(&mut self, flow: u32, weight: u32, max_len: u32) {
-        let head = self.queues[flow as usize].front().copied();
-        self.order.configure(FlowId(flow), QfqConfig { weight, max_len }, head).unwrap();
-    }
-
-    fn remove(&mut self, flow: u32) {
-        self.queues[flow as usize].clear();
-        self.order.remove(FlowId(flow));
-    }
-
-    fn enqueue(&mut self, flow: u32, len: u32) {
-        let queue = &mut self.queues[flow as usize];
-        queue.push_back(len);
-        if queue.len() == 1 {
-            self.order.backlogged(FlowId(flow), len);
-        } else {
-            self.order.grew(FlowId(flow), len);
-        }
-    }
-
-    fn dequeue(&mut self) -> Option<(u32, u32)> {
-        let flow = self.order.select()?;
-        let queue = &mut self.queues[flow.index()];
-        let len = queue.pop_front().expect("a selected flow holds packets");
-        self.order.served(flow, len, queue.front().copied());
-        Some((flow.0, len))
-    }
-
-    fn lose(&mut self, flow: u32, from_head: bool) {
-        let queue = &mut self.queues[flow as usize];
-        let lost = if from_head { queue.pop_front() } else { queue.pop_back() };
-        if let Some(len) = lost {
-            self.order.lost(FlowId(flow), len, queue.front().copied());
-        }
-    }
-
-    fn recount(&self) -> Result<(), Imbalance> {
-        self.order.recount(&|flow| {
-            let queue = &self.queues[flow.index()];
-            let backlog = Backlog { packets: queue.len() as u32, bytes: queue.iter().sum() };
-            FlowState { backlog, head_len: queue.front().copied() }
-        })
-    }
-}
-
-/// xorshift64*: numbers for the tests.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((high * u64::from(bound)) >> 32) as u32
-    }
-
-    /// Of all magnitudes below `2^bits`.
-    fn magnitude(&mut self, bits: u32) -> u32 {
-        let bits = self.below(bits + 1);
-        self.below(1 << bits)
-    }
 }
 
 /// Flows of at most four classes, so that aggregates fill.
@@ -112,9 +31,9 @@ fn with_aggregates_of_one_flow_it_is_qfq() {
                 (1 + random.magnitude(16), ((1 + random.below(longest)) >> random.below(8)).max(1))
             })
             .collect();
-        let mut ours = Link::new(plus(count as usize, longest, 1), &configs);
+        let mut ours = Link::with(plus(count as usize, longest, 1), &configs);
         let mut theirs =
-            Link::new(Qfq::new(vec![QfqFlow::EMPTY; count as usize], longest).unwrap(), &configs);
+            Link::with(Qfq::new(vec![QfqFlow::EMPTY; count as usize], longest).unwrap(), &configs);
         for operation in 0..10_000_u32 {
             let flow = random.below(count);
             let filling = operation >> 9 & 1 == 0;
@@ -145,7 +64,7 @@ fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> 
     let classes = classes(&mut random, longest);
     let class = |random: &mut Random| classes[random.below(classes.len() as u32) as usize];
     let mut configs: Vec<_> = (0..count).map(|_| class(&mut random)).collect();
-    let mut link = Link::new(plus(count as usize, longest, members), &configs);
+    let mut link = Link::with(plus(count as usize, longest, members), &configs);
     for operation in 0..operations {
         let flow = random.below(count);
         let at = flow as usize;
@@ -155,14 +74,14 @@ fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> 
             0 => link.lose(flow, operation & 1 == 0),
             1 if churn => {
                 configs[at] = class(&mut random);
-                link.configure(flow, configs[at].0, configs[at].1);
+                link.configure(flow, configs[at].0, configs[at].1).unwrap();
             }
             2 if churn => {
                 link.remove(flow);
                 if operation & 1 == 0 {
                     configs[at] = class(&mut random);
                 }
-                link.configure(flow, configs[at].0, configs[at].1);
+                link.configure(flow, configs[at].0, configs[at].1).unwrap();
             }
             choice if (choice < 36) == filling => {
                 let len = 1 + random.magnitude(16);
@@ -258,7 +177,7 @@ fn what_is_out_of_range_is_refused_with_its_range_and_changes_nothing() {
 /// as promised, a sixteenth.
 #[test]
 fn a_flow_whose_fellows_are_idle_has_their_share_as_well() {
-    let mut link = Link::new(plus(16, 1_500, 8), &[(1, 1_500); 16]);
+    let mut link = Link::with(plus(16, 1_500, 8), &[(1, 1_500); 16]);
     for flow in 0..9 {
         link.enqueue(flow, 1_500);
     }

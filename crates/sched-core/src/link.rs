@@ -1,0 +1,98 @@
+//! For the tests of orders: an order with queues of lengths, and random numbers.
+
+use crate::{Backlog, ConfigError, FlowId, FlowScheduler, FlowState, Imbalance, QfqConfig};
+use std::collections::VecDeque;
+use std::vec;
+use std::vec::Vec;
+
+/// An order with queues of lengths.
+pub(crate) struct Link<O> {
+    pub(crate) order: O,
+    pub(crate) queues: Vec<VecDeque<u32>>,
+}
+
+impl<O: FlowScheduler> Link<O> {
+    /// With room for `flows`, none of which is added.
+    pub(crate) fn over(order: O, flows: usize) -> Self {
+        Self { order, queues: vec![VecDeque::new(); flows] }
+    }
+
+    pub(crate) fn remove(&mut self, flow: u32) {
+        self.queues[flow as usize].clear();
+        self.order.remove(FlowId(flow));
+    }
+
+    pub(crate) fn enqueue(&mut self, flow: u32, len: u32) {
+        let queue = &mut self.queues[flow as usize];
+        queue.push_back(len);
+        if queue.len() == 1 {
+            self.order.backlogged(FlowId(flow), len);
+        } else {
+            self.order.grew(FlowId(flow), len);
+        }
+    }
+
+    pub(crate) fn dequeue(&mut self) -> Option<(u32, u32)> {
+        let flow = self.order.select()?;
+        let queue = &mut self.queues[flow.index()];
+        let len = queue.pop_front().expect("a selected flow holds packets");
+        self.order.served(flow, len, queue.front().copied());
+        Some((flow.0, len))
+    }
+
+    pub(crate) fn lose(&mut self, flow: u32, from_head: bool) {
+        let queue = &mut self.queues[flow as usize];
+        let lost = if from_head { queue.pop_front() } else { queue.pop_back() };
+        if let Some(len) = lost {
+            self.order.lost(FlowId(flow), len, queue.front().copied());
+        }
+    }
+
+    pub(crate) fn recount(&self) -> Result<(), Imbalance> {
+        self.order.recount(&|flow| {
+            let queue = &self.queues[flow.index()];
+            let backlog = Backlog { packets: queue.len() as u32, bytes: queue.iter().sum() };
+            FlowState { backlog, head_len: queue.front().copied() }
+        })
+    }
+}
+
+impl<O: FlowScheduler<Config = QfqConfig>> Link<O> {
+    /// With flows of these weights and longest packets.
+    pub(crate) fn with(order: O, configs: &[(u32, u32)]) -> Self {
+        let mut link = Self::over(order, configs.len());
+        for (flow, &(weight, max_len)) in (0..).zip(configs) {
+            link.configure(flow, weight, max_len).unwrap();
+        }
+        link
+    }
+
+    pub(crate) fn configure(
+        &mut self,
+        flow: u32,
+        weight: u32,
+        max_len: u32,
+    ) -> Result<(), ConfigError> {
+        let head = self.queues[flow as usize].front().copied();
+        self.order.configure(FlowId(flow), QfqConfig { weight, max_len }, head)
+    }
+}
+
+/// xorshift64*.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        ((high * u64::from(bound)) >> 32) as u32
+    }
+
+    /// Of all magnitudes below `2^bits`.
+    pub(crate) fn magnitude(&mut self, bits: u32) -> u32 {
+        let bits = self.below(bits + 1);
+        self.below(1 << bits)
+    }
+}
