@@ -130,7 +130,8 @@ pub(super) fn share(inverse: NonZeroU32) -> u64 {
 }
 
 /// `⌊2^60 / sum⌋` for a sum of shares, exact; 0 for the empty sum. No share is below 2^30, so this is at
-/// most 2^30; the sum is at most 2^54 + 2^40, so it is at least 63.
+/// most 2^30; the sum has to be below 2^55. That of QFQ is at most 2^54 + 2^40; QFQ+, whose inverses are
+/// rounded once more, exceeds 2^54 by less than 2^43.
 ///
 /// Newton's iteration instead of a division, since sums change with packets: `y` goes to `1/d`, with
 /// 30 fraction bits, for the top 32 bits of the sum read as `d` in `[1/2, 1)`. The linear start is within
@@ -234,7 +235,7 @@ mod tests {
     /// powers of two, and 4 million numbers of all magnitudes.
     #[test]
     fn the_reciprocal_is_that_of_a_division() {
-        const LARGEST: u64 = (1 << 54) + (1 << 40);
+        const LARGEST: u64 = (1 << 55) - 1;
         let check = |sum: u64| assert_eq!(u64::from(reciprocal(sum)), (1 << 60) / sum, "{sum}");
         for offset in 0..100_000 {
             check((1 << 30) + offset);
