@@ -78,6 +78,58 @@ impl<O: FlowScheduler<Config = QfqConfig>> Link<O> {
     }
 }
 
+/// A random load of so many operations: lengths, arrivals, losses; with `churn` also flows that come, go
+/// and change.
+pub(crate) struct Load<'a> {
+    pub(crate) operations: u32,
+    pub(crate) churn: bool,
+    /// Weight and longest packet of each flow, to begin with.
+    pub(crate) configs: Vec<(u32, u32)>,
+    /// What a flow may become.
+    pub(crate) draw: &'a dyn Fn(&mut Random) -> (u32, u32),
+}
+
+impl Load<'_> {
+    /// Plays it, and counts anew every now and then; `steady` is what holds besides without `churn`.
+    pub(crate) fn play<O: FlowScheduler<Config = QfqConfig>>(
+        mut self,
+        link: &mut Link<O>,
+        random: &mut Random,
+        steady: &dyn Fn(&O) -> Result<(), Imbalance>,
+    ) -> Result<(), Imbalance> {
+        for operation in 0..self.operations {
+            let flow = random.below(self.configs.len() as u32);
+            let at = flow as usize;
+            // Bursts and pauses: backlogs build up, and the system is idle now and then.
+            let filling = operation >> 9 & 1 == 0;
+            match random.below(64) {
+                0 => link.lose(flow, operation & 1 == 0),
+                choice @ 1..=2 if self.churn => {
+                    if choice == 2 {
+                        link.remove(flow);
+                    }
+                    if choice == 1 || operation & 1 == 0 {
+                        self.configs[at] = (self.draw)(random);
+                    }
+                    link.configure(flow, self.configs[at].0, self.configs[at].1).unwrap();
+                }
+                choice if (choice < 36) == filling => {
+                    let len = 1 + random.magnitude(16);
+                    link.enqueue(flow, len.min(self.configs[at].1));
+                }
+                _ => drop(link.dequeue()),
+            }
+            if operation % 64 == 0 {
+                link.recount()?;
+                if !self.churn {
+                    steady(&link.order)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 /// xorshift64*.
 pub(crate) struct Random(pub(crate) u64);
 

@@ -139,7 +139,8 @@ pub struct Qfq<N> {
 }
 
 /// How many lingering flows one service or departure looks at, at most. A service makes one flow linger
-/// at most; that one is looked at in vain twice at most, as `V` enters the two slots before its `F`.
+/// at most. As many groups as `V` enters slots of are looked at in vain until `V` is `L·m` past the `F` of
+/// their first; with more than this at once the lower ones wait. Who waits counts longer, which is safe.
 pub(crate) const LET_GO: u32 = 4;
 
 /// What `V` steps on by when the last flow has become idle: no stored `F` is as far ahead. A flow is

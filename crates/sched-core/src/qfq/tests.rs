@@ -1,5 +1,5 @@
 use super::*;
-use crate::link::Random;
+use crate::link::{Load, Random};
 use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
@@ -402,38 +402,13 @@ fn random_run(seed: u64, operations: u32, churn: bool, faults: Faults) -> Result
         let max_len = (1 + random.below(longest)) >> random.below(8);
         (1 + random.magnitude(16), max_len.max(1))
     };
-    let mut flows: Vec<_> = (0..count).map(|_| config(&mut random)).collect();
+    let flows: Vec<_> = (0..count).map(|_| config(&mut random)).collect();
     let mut link = Link::at(&flows, longest, 0, faults);
-    for operation in 0..operations {
-        let flow = random.below(count);
-        let at = flow as usize;
-        // Bursts and pauses: backlogs build up, and the system is idle now and then.
-        let filling = operation >> 9 & 1 == 0;
-        match random.below(64) {
-            0 => link.lose(flow, operation & 1 == 0),
-            1 if churn => {
-                flows[at] = config(&mut random);
-                link.configure(flow, flows[at].0, flows[at].1).unwrap();
-            }
-            2 if churn => {
-                link.remove(flow);
-                link.configure(flow, flows[at].0, flows[at].1).unwrap();
-            }
-            choice if (choice < 36) == filling => {
-                let len = 1 + random.magnitude(16);
-                link.enqueue(flow, len.min(flows[at].1));
-            }
-            _ => drop(link.dequeue()),
-        }
-        if operation % 64 == 0 {
-            link.recount()?;
-            if !churn {
-                link.order.check_lag()?;
-                Imbalance::check("starts that were cut", 0, 0, link.order.core.cuts)?;
-            }
-        }
-    }
-    Ok(())
+    let load = Load { operations, churn, configs: flows, draw: &config };
+    load.play(&mut link, &mut random, &|qfq| {
+        qfq.check_lag()?;
+        Imbalance::check("starts that were cut", 0, 0, qfq.core.cuts)
+    })
 }
 
 #[test]

@@ -7,7 +7,7 @@ use core::num::NonZeroU32;
 
 use super::virtual_time::{reciprocal, share, weight_of};
 
-/// Magnitudes of inverse weights: `2^14` (weight 65,536) to `2^30` (weight 1).
+/// Magnitudes of inverse weights: up to `2^30` (weight 1).
 const MAGNITUDES: usize = 31;
 
 /// The sums.

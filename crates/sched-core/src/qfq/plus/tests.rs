@@ -1,5 +1,5 @@
 use super::*;
-use crate::link::{Link, Random};
+use crate::link::{Link, Load, Random};
 use std::vec;
 use std::vec::Vec;
 
@@ -63,41 +63,13 @@ fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> 
     let longest = 64 << random.below(10);
     let classes = classes(&mut random, longest);
     let class = |random: &mut Random| classes[random.below(classes.len() as u32) as usize];
-    let mut configs: Vec<_> = (0..count).map(|_| class(&mut random)).collect();
+    let configs: Vec<_> = (0..count).map(|_| class(&mut random)).collect();
     let mut link = Link::with(plus(count as usize, longest, members), &configs);
-    for operation in 0..operations {
-        let flow = random.below(count);
-        let at = flow as usize;
-        // Bursts and pauses: backlogs build up, and the system is idle now and then.
-        let filling = operation >> 9 & 1 == 0;
-        match random.below(64) {
-            0 => link.lose(flow, operation & 1 == 0),
-            1 if churn => {
-                configs[at] = class(&mut random);
-                link.configure(flow, configs[at].0, configs[at].1).unwrap();
-            }
-            2 if churn => {
-                link.remove(flow);
-                if operation & 1 == 0 {
-                    configs[at] = class(&mut random);
-                }
-                link.configure(flow, configs[at].0, configs[at].1).unwrap();
-            }
-            choice if (choice < 36) == filling => {
-                let len = 1 + random.magnitude(16);
-                link.enqueue(flow, len.min(configs[at].1));
-            }
-            _ => drop(link.dequeue()),
-        }
-        if operation % 64 == 0 {
-            link.recount()?;
-            if !churn {
-                link.order.check_lag()?;
-                Imbalance::check("starts that were cut", 0, 0, link.order.core.cuts)?;
-            }
-        }
-    }
-    Ok(())
+    let load = Load { operations, churn, configs, draw: &class };
+    load.play(&mut link, &mut random, &|plus| {
+        plus.check_lag()?;
+        Imbalance::check("starts that were cut", 0, 0, plus.core.cuts)
+    })
 }
 
 #[test]
