@@ -82,6 +82,7 @@ mod drr;
 mod fifo;
 mod flow_queues;
 mod guarantee;
+mod hosted;
 #[cfg(test)]
 mod link;
 mod lqd;
@@ -103,6 +104,7 @@ pub use drr::{Drr, DrrFlow};
 pub use fifo::Fifo;
 pub use flow_queues::FlowQueues;
 pub use guarantee::{Guarantee, Share};
+pub use hosted::Hosted;
 pub use lqd::{LongestFlow, LongestQueueDrop};
 pub use order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 pub use packet::{Ecn, FlowId, Packet};

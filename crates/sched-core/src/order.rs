@@ -134,6 +134,18 @@ pub enum ConfigError {
         /// Flows are numbered below this.
         flows: u32,
     },
+    /// The host's number is not below the number of hosts.
+    UnknownHost {
+        /// The host named.
+        host: u32,
+        /// Hosts are numbered below this.
+        hosts: u32,
+    },
+    /// Only a flow that is idle can be changed so.
+    Backlogged {
+        /// The flow named.
+        flow: FlowId,
+    },
     /// A value is outside its range.
     OutOfRange {
         /// What the value is, with its unit.
@@ -169,6 +181,10 @@ impl fmt::Display for ConfigError {
             Self::UnknownFlow { flow, flows } => {
                 write!(f, "flow {} is not below the {flows} flows there is room for", flow.0)
             }
+            Self::UnknownHost { host, hosts } => {
+                write!(f, "host {host} is not below the {hosts} hosts there is room for")
+            }
+            Self::Backlogged { flow } => write!(f, "flow {} is backlogged", flow.0),
             Self::OutOfRange { what, value, min, max } => {
                 write!(f, "{what} {value} is outside {min}..={max}")
             }

@@ -1,0 +1,22 @@
+//! Which flows belong to one host.
+//!
+//! An order that knows hosts says so through [`Hosted`], and whatever decides by hosts around it — who
+//! gives way, which slots of hosts can be used again — need not keep them a second time.
+
+use crate::FlowId;
+
+/// An order of flows that belong to hosts.
+///
+/// A host is a slot, numbered below [`Hosted::hosts`]; which addresses, ports or subscribers stand
+/// behind a slot is the caller's business. A flow that is backlogged keeps its host until it is idle.
+/// Every call takes time that depends neither on the flows nor on the hosts. Object-safe.
+pub trait Hosted {
+    /// The host of `flow`, whether backlogged or idle; `None` if there is no such flow.
+    fn host_of(&self, flow: FlowId) -> Option<u32>;
+
+    /// Hosts are numbered below this.
+    fn hosts(&self) -> u32;
+
+    /// How many flows of `host` are backlogged; 0 if there is no such host.
+    fn flows_of(&self, host: u32) -> u32;
+}
