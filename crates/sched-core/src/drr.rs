@@ -33,70 +33,17 @@
 //! §4 for debt and the two lists. Where and why this departs from them: `docs/papers.md`.
 
 mod guarantee;
+mod ring;
 
 use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
 use crate::{FlowId, Imbalance, Packet};
-
-/// Where a flow is. The one truth about membership: links mean nothing unless this says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Not added.
-    Absent,
-    /// Holds nothing.
-    Idle,
-    /// Holds nothing since it emptied on the new list; its ticket says when that was.
-    Spent,
-    /// On the new list.
-    New,
-    /// On the old list.
-    Old,
-}
-
-/// A [`Place`] in the low three bits and a ticket above, so that both change with one store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Standing(u32);
-
-/// The low bits of a [`Standing`], which are the place's.
-const PLACE_BITS: u32 = 3;
-/// What one ticket has more than the last.
-const TICKET: u32 = 1 << PLACE_BITS;
-
-impl Standing {
-    const fn new(place: Place, ticket: u32) -> Self {
-        Self(ticket | place as u32)
-    }
-
-    const fn place(self) -> Place {
-        match self.0 & (TICKET - 1) {
-            0 => Place::Absent,
-            1 => Place::Idle,
-            2 => Place::Spent,
-            3 => Place::New,
-            _ => Place::Old,
-        }
-    }
-
-    const fn ticket(self) -> u32 {
-        self.0 & !(TICKET - 1)
-    }
-}
+use ring::{OnRing, PLACE_BITS, Place, Ring, RingFlow, TICKET};
 
 /// What [`Drr`] knows of one flow: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrrFlow {
-    /// The flow behind this one on its list, which is a ring; stale unless listed.
-    next: u32,
-    /// The flow before this one; stale unless listed.
-    prev: u32,
-    /// Bytes a turn: the scheduler's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
-    quantum: u32,
-    /// Bytes the flow may still send in this turn. While listed `1..=MAX_QUANTUM`; while idle above
-    /// `-max_len`, and positive values are forgotten.
-    deficit: i32,
-    /// Where the flow is, and when it last joined the old list or emptied on the new one: a count of
-    /// such events.
-    standing: Standing,
+    flow: RingFlow,
     /// Not of this flow: the one that drew the latest ticket whose turn it was to be noted here. A
     /// guess at who follows whom on the old list that is no chain of loads; may be out of date.
     noted: u32,
@@ -104,21 +51,18 @@ pub struct DrrFlow {
 
 impl DrrFlow {
     /// A flow that was not added.
-    pub const EMPTY: Self = Self {
-        next: NONE,
-        prev: NONE,
-        quantum: 0,
-        deficit: 0,
-        standing: Standing::new(Place::Absent, 0),
-        noted: NONE,
-    };
+    pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, noted: NONE };
+}
 
-    const fn place(&self) -> Place {
-        self.standing.place()
+impl OnRing for DrrFlow {
+    #[inline]
+    fn on_ring(&self) -> &RingFlow {
+        &self.flow
     }
 
-    const fn is_listed(&self) -> bool {
-        matches!(self.place(), Place::New | Place::Old)
+    #[inline]
+    fn on_ring_mut(&mut self) -> &mut RingFlow {
+        &mut self.flow
     }
 }
 
@@ -149,16 +93,7 @@ impl Default for DrrFlow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drr<N> {
     nodes: N,
-    /// The flow served next: the front of the ring, which is the new list and behind it the old one.
-    /// A flow whose turn is over goes to the tail of the old list, from whichever list: on a ring that
-    /// is one step of the front, without touching a neighbour. [`NONE`] if and only if none is listed.
-    front: u32,
-    /// The last flow of the new list; [`NONE`] if and only if that is empty.
-    last_new: u32,
-    /// The next ticket, a multiple of [`TICKET`]. Wraps: two tickets compare by the sign of their
-    /// difference, which is right unless 2^28 turns lie between them; a flow idle for that long may once
-    /// count as not sparse.
-    ticket: u32,
+    ring: Ring,
     /// Where the next ticket is noted; the length of `nodes` stands for 0.
     note_at: u32,
     max_len: u32,
@@ -167,7 +102,7 @@ pub struct Drr<N> {
 
 impl<N: Table<DrrFlow>> Drr<N> {
     /// The largest quantum, in bytes. With it deficits stay below 2^29 in size.
-    pub const MAX_QUANTUM: u32 = 1 << 28;
+    pub const MAX_QUANTUM: u32 = RingFlow::MAX_QUANTUM;
 
     /// An order of `nodes.len()` flows, none added, for packets of at most `max_len` bytes.
     /// Cost: O(flows).
@@ -178,15 +113,7 @@ impl<N: Table<DrrFlow>> Drr<N> {
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
         nodes.as_mut().fill(DrrFlow::EMPTY);
-        Ok(Self {
-            nodes,
-            front: NONE,
-            last_new: NONE,
-            ticket: 0,
-            note_at: 0,
-            max_len,
-            sparse_first: false,
-        })
+        Ok(Self { nodes, ring: Ring::EMPTY, note_at: 0, max_len, sparse_first: false })
     }
 
     /// With sparse flows first (RFC 8290 §4.2): a flow that becomes backlogged has its first turn
@@ -205,7 +132,7 @@ impl<N: Table<DrrFlow>> Drr<N> {
     pub fn add_all(&mut self, quantum: u32) -> Result<(), ConfigError> {
         self.check_quantum(quantum)?;
         for node in self.nodes.as_mut() {
-            set_quantum(node, quantum);
+            node.flow.set_quantum(quantum);
         }
         Ok(())
     }
@@ -215,112 +142,15 @@ impl<N: Table<DrrFlow>> Drr<N> {
         ConfigError::check_range("quantum in bytes", quantum.into(), min, max)
     }
 
-    fn node(&self, flow: FlowId) -> Option<&DrrFlow> {
-        self.nodes.as_ref().get(flow.index()).filter(|node| node.place() != Place::Absent)
-    }
-
-    /// The flow served next of those at [`Place::Old`], as far as the ring says: with none there, one at
-    /// [`Place::New`], or [`NONE`].
-    fn old_front(&self) -> u32 {
-        self.nodes.as_ref().get(self.last_new as usize).map_or(self.front, |last| last.next)
-    }
-
-    /// Whether a flow that is about to become backlogged belongs on the new list.
-    fn may_be_new(&self, node: &DrrFlow) -> bool {
-        if !self.sparse_first {
-            return false;
-        }
-        match self.nodes.as_ref().get(self.old_front() as usize) {
-            // The old list has gone round once whatever was on it when the flow emptied has been
-            // appended anew since: its front then has a later ticket.
-            Some(front) if front.place() == Place::Old && node.place() == Place::Spent => {
-                is_later(front.standing.ticket(), node.standing.ticket())
-            }
-            _ => true,
-        }
-    }
-
-    /// `flow` has drawn the ticket: the next one is another.
-    #[inline]
-    fn note(&mut self, flow: u32) {
-        self.ticket = self.ticket.wrapping_add(TICKET);
-        let nodes = self.nodes.as_mut();
-        if let Some(node) = nodes.get_mut(self.note_at as usize) {
-            node.noted = flow;
-            self.note_at = self.note_at.wrapping_add(1);
-        } else if let Some(node) = nodes.first_mut() {
-            node.noted = flow;
-            self.note_at = 1;
-        }
-    }
-
-    /// Takes `flow`, which is listed, off the ring.
-    fn unlist(&mut self, flow: u32) {
-        let nodes = self.nodes.as_mut();
-        let Some(&DrrFlow { next, prev, .. }) = nodes.get(flow as usize) else { return };
-        if flow == self.last_new {
-            // The new ones stand at the front: before the last of them is another, or nobody.
-            self.last_new = if flow == self.front { NONE } else { prev };
-        }
-        if flow == self.front {
-            self.front = if next == flow { NONE } else { next };
-        }
-        if let Some(before) = nodes.get_mut(prev as usize) {
-            before.next = next;
-        }
-        if let Some(behind) = nodes.get_mut(next as usize) {
-            behind.prev = prev;
-        }
+    fn node(&self, flow: FlowId) -> Option<&RingFlow> {
+        self.nodes.as_ref().get(flow.index()).map(OnRing::on_ring).filter(|flow| flow.is_added())
     }
 
     /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it.
     #[inline(never)]
     fn become_idle(&mut self, flow: FlowId, len: u32) {
-        let (max_len, ticket) = (self.max_len, self.ticket);
-        let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
-        if !node.is_listed() {
-            return;
-        }
-        node.deficit = node.deficit.wrapping_sub(len.min(max_len).cast_signed());
-        if node.place() == Place::Old {
-            node.standing = Standing::new(Place::Idle, ticket);
-        } else {
-            node.standing = Standing::new(Place::Spent, ticket);
-            self.note(flow.0);
-        }
-        self.unlist(flow.0);
-    }
-
-    /// Walks the ring and checks that it holds the listed flows, each once, the new ones first.
-    fn recount_ring(&self) -> Result<(), Imbalance> {
-        let nodes = self.nodes.as_ref();
-        let listed = nodes.iter().filter(|node| node.is_listed()).count();
-        let (mut found, mut here, mut last) = (0_usize, self.front, None::<(u32, DrrFlow)>);
-        let mut last_new = NONE;
-        while let Some(&node) = nodes.get(here as usize) {
-            Imbalance::check("a flow on the ring is listed", here, 1, node.is_listed().into())?;
-            let next = nodes.get(node.next as usize).copied().unwrap_or_default();
-            Imbalance::check("links point both ways", here, here.into(), next.prev.into())?;
-            if node.place() == Place::New {
-                last_new = here;
-            }
-            if let Some((before, last)) = last
-                && last.place() == Place::Old
-            {
-                let is_old = node.place() == Place::Old;
-                Imbalance::check("old flows stand last", before, 1, is_old.into())?;
-                let in_order = is_later(node.standing.ticket(), last.standing.ticket());
-                Imbalance::check("tickets of old flows ascend", before, 1, in_order.into())?;
-            }
-            last = Some((here, node));
-            found = found.wrapping_add(1);
-            here = node.next;
-            if here == self.front || found > listed {
-                break; // round, or a ring that misses its front: the count says so
-            }
-        }
-        Imbalance::check("the last new flow", 0, self.last_new.into(), last_new.into())?;
-        Imbalance::check("flows on the ring", 0, listed as u64, found as u64)
+        let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
+        self.ring.leave(self.nodes.as_mut(), flow.0, len, self.max_len, drawn);
     }
 }
 
@@ -342,7 +172,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         self.check_quantum(quantum)?;
         let flows = self.flows();
         match self.nodes.as_mut().get_mut(flow.index()) {
-            Some(node) if flow.0 < flows => set_quantum(node, quantum),
+            Some(node) if flow.0 < flows => node.flow.set_quantum(quantum),
             _ => return Err(ConfigError::UnknownFlow { flow, flows }),
         }
         Ok(())
@@ -351,7 +181,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
     fn remove(&mut self, flow: FlowId) {
         let Some(node) = self.node(flow) else { return };
         if node.is_listed() {
-            self.unlist(flow.0);
+            self.ring.unlist(self.nodes.as_mut(), flow.0);
         }
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
             *node = DrrFlow::EMPTY;
@@ -373,38 +203,17 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
     }
 
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
-        let Some(&node) = self.node(flow) else { return };
-        if node.is_listed() {
-            return;
-        }
-        let place = if self.may_be_new(&node) { Place::New } else { Place::Old };
-        let (ticket, first) = (self.ticket, self.last_new == NONE);
-        if place == Place::New {
-            let at = self.old_front();
-            insert_before(self.nodes.as_mut(), at, flow.0);
-            self.last_new = flow.0;
-        } else {
-            self.note(flow.0);
-            insert_before(self.nodes.as_mut(), self.front, flow.0);
-        }
-        if self.front == NONE || (place == Place::New && first) {
-            self.front = flow.0;
-        }
-        if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
-            // Debt is carried, credit is not: emptying a queue must neither wash a debt away nor
-            // let turns pile up.
-            node.deficit = node.quantum.cast_signed().wrapping_add(node.deficit.min(0));
-            node.standing = Standing::new(place, ticket);
-        }
+        let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
+        self.ring.enter(self.nodes.as_mut(), flow.0, self.sparse_first, drawn);
     }
 
     /// The old list as it was noted, without what has left it since. Flows of the new list are not
     /// named: their packets have just come.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         let nodes = self.nodes.as_ref();
-        let Some(front) = nodes.get(self.old_front() as usize) else { return 0 };
-        let mut expected = front.standing;
-        let age = (self.ticket.wrapping_sub(expected.ticket()) >> PLACE_BITS) as usize;
+        let Some(front) = nodes.get(self.ring.old_front(nodes) as usize) else { return 0 };
+        let mut expected = front.flow.standing;
+        let age = (self.ring.ticket.wrapping_sub(expected.ticket()) >> PLACE_BITS) as usize;
         if expected.place() != Place::Old || age > nodes.len() {
             return 0; // not noted, or no longer
         }
@@ -415,7 +224,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         let mut found = 0;
         for _ in 0..ahead.len().min(age) {
             let Some(&DrrFlow { noted, .. }) = nodes.get(at) else { break };
-            if nodes.get(noted as usize).is_some_and(|node| node.standing == expected)
+            if nodes.get(noted as usize).is_some_and(|node| node.flow.standing == expected)
                 && let Some(place) = ahead.get_mut(found)
             {
                 *place = FlowId(noted);
@@ -432,34 +241,21 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        (self.front != NONE).then_some(FlowId(self.front))
+        let front = self.ring.front();
+        (front != NONE).then_some(FlowId(front))
     }
 
-    /// Of a flow that was not selected it changes nothing. No length, however wrong, makes a debt of
-    /// more than the longest packet less a byte.
+    /// Of a flow that was not selected it changes nothing.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        if flow.0 != self.front {
+        if flow.0 != self.ring.front() {
             return;
         }
         if next_head.is_none() {
             return self.become_idle(flow, len);
         }
-        let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
-        let deficit = node.deficit.cast_unsigned(); // listed: positive
-        if len < deficit {
-            node.deficit = deficit.wrapping_sub(len).cast_signed();
-            return;
-        }
-        // The turn is over. The debt is below `max_len <= quantum`: one top-up covers it.
-        let debt = len.wrapping_sub(deficit).min(self.max_len.wrapping_sub(1));
-        node.deficit = node.quantum.wrapping_sub(debt).cast_signed();
-        node.standing = Standing::new(Place::Old, self.ticket);
-        self.front = node.next;
-        self.note(flow.0);
-        if flow.0 == self.last_new {
-            self.last_new = NONE;
-        }
+        let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
+        self.ring.charge(self.nodes.as_mut(), len, self.max_len, drawn);
     }
 
     #[inline]
@@ -474,50 +270,28 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
-        for (at, node) in (0..).zip(self.nodes.as_ref()) {
-            let backlogged = flows(FlowId(at)).backlog.packets > 0;
-            let listed = node.is_listed();
-            Imbalance::check("listed and backlogged", at, listed.into(), backlogged.into())?;
-            let added = node.place() != Place::Absent;
-            let has_quantum = (self.max_len..=Self::MAX_QUANTUM).contains(&node.quantum);
-            Imbalance::check("a quantum in range", at, added.into(), has_quantum.into())?;
-            let lowest = if listed { 1 } else { 1_i32.wrapping_sub_unsigned(self.max_len) };
-            let highest = Self::MAX_QUANTUM.cast_signed();
-            let in_range = (lowest..=highest).contains(&node.deficit);
-            Imbalance::check("a deficit in range", at, 1, in_range.into())?;
+        let nodes = self.nodes.as_ref();
+        for (at, node) in (0..).zip(nodes) {
+            let is_backlogged = flows(FlowId(at)).backlog.packets > 0;
+            node.flow.recount(at, is_backlogged, self.max_len)?;
         }
         if !self.sparse_first {
-            Imbalance::check("no new list", 0, NONE.into(), self.last_new.into())?;
+            Imbalance::check("no new list", 0, NONE.into(), self.ring.last_new.into())?;
         }
-        self.recount_ring()
+        let listed = nodes.iter().filter(|node| node.flow.is_listed()).count();
+        self.ring.recount(nodes, listed)
     }
 }
 
-fn set_quantum(node: &mut DrrFlow, quantum: u32) {
-    node.quantum = quantum;
-    if node.place() == Place::Absent {
-        node.standing = Standing::new(Place::Idle, 0);
-    }
-}
-
-/// Whether ticket `a` was drawn after ticket `b`.
-const fn is_later(a: u32, b: u32) -> bool {
-    a.wrapping_sub(b).cast_signed() > 0
-}
-
-/// Puts `flow`, on no ring, before `at`, or on a ring of its own.
+/// `flow` has drawn a ticket, which is noted at `note_at`.
 #[inline]
-fn insert_before(nodes: &mut [DrrFlow], at: u32, flow: u32) {
-    let (next, prev) = match nodes.get_mut(at as usize) {
-        Some(behind) => (at, core::mem::replace(&mut behind.prev, flow)),
-        None => (flow, flow),
-    };
-    if let Some(node) = nodes.get_mut(flow as usize) {
-        node.next = next;
-        node.prev = prev;
-    }
-    if let Some(before) = nodes.get_mut(prev as usize) {
-        before.next = flow;
+fn note(nodes: &mut [DrrFlow], note_at: &mut u32, flow: u32) {
+    if let Some(node) = nodes.get_mut(*note_at as usize) {
+        node.noted = flow;
+        *note_at = note_at.wrapping_add(1);
+    } else if let Some(node) = nodes.first_mut() {
+        node.noted = flow;
+        *note_at = 1;
     }
 }
 

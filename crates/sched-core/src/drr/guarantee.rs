@@ -18,13 +18,13 @@ impl<N: Table<DrrFlow>> Drr<N> {
     /// - fairness `ω = F/2 + L̄/φ`.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
-        let quantum = u64::from(self.node(flow)?.quantum);
+        let quantum = u64::from(self.node(flow)?.quantum());
         if self.sparse_first {
             return None;
         }
-        let added = self.nodes.as_ref().iter().filter(|node| node.quantum != 0);
+        let added = self.nodes.as_ref().iter().filter(|node| node.flow.is_added());
         let (others, frame) = added.fold((0_u64, 0_u64), |(flows, frame), node| {
-            (flows + 1, frame.wrapping_add(node.quantum.into()))
+            (flows + 1, frame.wrapping_add(node.flow.quantum().into()))
         });
         let others = others.saturating_sub(1);
         let share = Share::new(quantum, frame).ok()?;

@@ -1,3 +1,4 @@
+use super::ring::Standing;
 use super::*;
 use crate::{DropReason, FlowQueues, Limits, Nanos, Queue, Scheduler, Slot};
 use std::vec::Vec;
@@ -188,7 +189,7 @@ fn a_spent_flow_is_sparse_again_where_nobody_stands() {
 fn tickets_may_wrap() {
     let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
     order.add_all(100).unwrap();
-    order.ticket = 0_u32.wrapping_sub(4 * TICKET);
+    order.ring.ticket = 0_u32.wrapping_sub(4 * TICKET);
     let mut line = Line::of(order);
     line.put("aaaaaaaacccccccc", 100);
     assert_eq!(line.get(2), "ac");
@@ -200,7 +201,7 @@ fn tickets_may_wrap() {
         trace += &line.get(1);
     }
     assert_eq!(trace, "bacbbacbbacb");
-    assert!(line.queues.order().ticket < 100, "it has wrapped");
+    assert!(line.queues.order().ring.ticket < 100, "it has wrapped");
 }
 
 #[test]
@@ -328,18 +329,18 @@ fn a_recount_sees_damage() {
     let truth = |flow: FlowId| line.queues_state(flow);
     assert_eq!(good.recount(&truth), Ok(()));
     let damages: [fn(&mut Drr<[DrrFlow; 4]>); 12] = [
-        |d| d.nodes[0].next = 3,
-        |d| d.nodes[0].prev = 3,
-        |d| d.nodes[0].next = 0,
-        |d| d.nodes[0].deficit = 0,
-        |d| d.nodes[0].deficit = (1 << 28) + 1,
-        |d| d.nodes[0].quantum = 99,
-        |d| d.nodes[0].standing = Standing::new(Place::New, 0),
-        |d| d.nodes[2].standing = Standing::new(Place::Spent, 0),
-        |d| d.nodes[0].standing = d.nodes[1].standing,
-        |d| d.nodes[3].deficit = -100,
-        |d| d.front = NONE,
-        |d| d.last_new = NONE,
+        |d| d.nodes[0].flow.next = 3,
+        |d| d.nodes[0].flow.prev = 3,
+        |d| d.nodes[0].flow.next = 0,
+        |d| d.nodes[0].flow.deficit = 0,
+        |d| d.nodes[0].flow.deficit = (1 << 28) + 1,
+        |d| d.nodes[0].flow.quantum = 99,
+        |d| d.nodes[0].flow.standing = Standing::new(Place::New, 0),
+        |d| d.nodes[2].flow.standing = Standing::new(Place::Spent, 0),
+        |d| d.nodes[0].flow.standing = d.nodes[1].flow.standing,
+        |d| d.nodes[3].flow.deficit = -100,
+        |d| d.ring.front = NONE,
+        |d| d.ring.last_new = NONE,
     ];
     for (at, damage) in damages.iter().enumerate() {
         let mut bad = good;

@@ -1,0 +1,371 @@
+//! Flows that take turns on one ring: what [`Drr`](super::Drr) has one of.
+//!
+//! A [`Ring`] is the head only. The flows lie in a table of the caller's, which may hold the flows of
+//! other rings too: a flow is on one ring at most, and only the caller knows on which.
+
+use crate::Imbalance;
+use crate::queue::NONE;
+
+/// Where a flow is. The one truth about membership: links mean nothing unless this says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Not added.
+    Absent,
+    /// Holds nothing.
+    Idle,
+    /// Holds nothing since it emptied on the new list; its ticket says when that was.
+    Spent,
+    /// On the new list.
+    New,
+    /// On the old list.
+    Old,
+}
+
+/// A [`Place`] in the low three bits and a ticket above, so that both change with one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing(pub(super) u32);
+
+/// The low bits of a [`Standing`], which are the place's.
+pub(super) const PLACE_BITS: u32 = 3;
+/// What one ticket has more than the last.
+pub(super) const TICKET: u32 = 1 << PLACE_BITS;
+
+impl Standing {
+    pub(super) const fn new(place: Place, ticket: u32) -> Self {
+        Self(ticket | place as u32)
+    }
+
+    pub(super) const fn place(self) -> Place {
+        match self.0 & (TICKET - 1) {
+            0 => Place::Absent,
+            1 => Place::Idle,
+            2 => Place::Spent,
+            3 => Place::New,
+            _ => Place::Old,
+        }
+    }
+
+    pub(super) const fn ticket(self) -> u32 {
+        self.0 & !(TICKET - 1)
+    }
+}
+
+/// What a ring knows of one flow: 20 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RingFlow {
+    /// The flow behind this one on its list, which is a ring; stale unless listed.
+    pub(super) next: u32,
+    /// The flow before this one; stale unless listed.
+    pub(super) prev: u32,
+    /// Bytes a turn: the order's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
+    pub(super) quantum: u32,
+    /// Bytes the flow may still send in this turn. While listed `1..=MAX_QUANTUM`; while idle above
+    /// `-max_len`, and positive values are forgotten.
+    pub(super) deficit: i32,
+    /// Where the flow is, and when it last joined the old list or emptied on the new one: a count of
+    /// such events.
+    pub(super) standing: Standing,
+}
+
+impl RingFlow {
+    /// The largest quantum, in bytes. With it deficits stay below 2^29 in size.
+    pub(crate) const MAX_QUANTUM: u32 = 1 << 28;
+
+    /// A flow that was not added.
+    pub(crate) const EMPTY: Self = Self {
+        next: NONE,
+        prev: NONE,
+        quantum: 0,
+        deficit: 0,
+        standing: Standing::new(Place::Absent, 0),
+    };
+
+    #[inline]
+    pub(super) const fn place(&self) -> Place {
+        self.standing.place()
+    }
+
+    #[inline]
+    pub(crate) const fn is_listed(&self) -> bool {
+        matches!(self.place(), Place::New | Place::Old)
+    }
+
+    #[inline]
+    pub(crate) const fn is_added(&self) -> bool {
+        !matches!(self.place(), Place::Absent)
+    }
+
+    /// Bytes a turn; 0 if not added.
+    #[inline]
+    pub(crate) const fn quantum(&self) -> u32 {
+        self.quantum
+    }
+
+    /// Adds the flow, or changes it. A turn under way ends as it began.
+    pub(crate) const fn set_quantum(&mut self, quantum: u32) {
+        self.quantum = quantum;
+        if !self.is_added() {
+            self.standing = Standing::new(Place::Idle, 0);
+        }
+    }
+
+    /// What is wrong with flow `at`, if anything is.
+    pub(crate) fn recount(
+        &self,
+        at: u32,
+        is_backlogged: bool,
+        max_len: u32,
+    ) -> Result<(), Imbalance> {
+        let listed = self.is_listed();
+        Imbalance::check("listed and backlogged", at, listed.into(), is_backlogged.into())?;
+        let has_quantum = (max_len..=Self::MAX_QUANTUM).contains(&self.quantum);
+        Imbalance::check("a quantum in range", at, self.is_added().into(), has_quantum.into())?;
+        let lowest = if listed { 1 } else { 1_i32.wrapping_sub_unsigned(max_len) };
+        let highest = Self::MAX_QUANTUM.cast_signed();
+        let in_range = (lowest..=highest).contains(&self.deficit);
+        Imbalance::check("a deficit in range", at, 1, in_range.into())
+    }
+}
+
+/// What a table has an element of for each flow: a [`RingFlow`], and what its owner keeps beside it.
+pub(crate) trait OnRing {
+    fn on_ring(&self) -> &RingFlow;
+    fn on_ring_mut(&mut self) -> &mut RingFlow;
+}
+
+/// The element `flow` of `nodes`.
+#[inline]
+fn node<F: OnRing>(nodes: &[F], flow: u32) -> Option<&RingFlow> {
+    nodes.get(flow as usize).map(F::on_ring)
+}
+
+#[inline]
+fn node_mut<F: OnRing>(nodes: &mut [F], flow: u32) -> Option<&mut RingFlow> {
+    nodes.get_mut(flow as usize).map(F::on_ring_mut)
+}
+
+/// The head of a ring, which is the new list and behind it the old one.
+///
+/// A flow whose turn is over goes to the tail of the old list, from whichever list: on a ring that is
+/// one step of the front, without touching a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ring {
+    /// The flow served next. [`NONE`] if and only if none is listed.
+    pub(super) front: u32,
+    /// The last flow of the new list; [`NONE`] if and only if that is empty.
+    pub(super) last_new: u32,
+    /// The next ticket, a multiple of [`TICKET`]. Wraps: two tickets compare by the sign of their
+    /// difference, which is right unless 2^28 turns lie between them; a flow idle for that long may once
+    /// count as not sparse.
+    pub(super) ticket: u32,
+}
+
+impl Ring {
+    /// Nobody is listed.
+    pub(crate) const EMPTY: Self = Self { front: NONE, last_new: NONE, ticket: 0 };
+
+    /// The flow served next, [`NONE`] if none is listed.
+    #[inline]
+    pub(crate) const fn front(&self) -> u32 {
+        self.front
+    }
+
+    /// The flow served next of those at [`Place::Old`], as far as the ring says: with none there, one at
+    /// [`Place::New`], or [`NONE`].
+    #[inline]
+    pub(super) fn old_front<F: OnRing>(&self, nodes: &[F]) -> u32 {
+        node(nodes, self.last_new).map_or(self.front, |last| last.next)
+    }
+
+    /// Whether a flow that is about to become backlogged belongs on the new list.
+    fn may_be_new<F: OnRing>(&self, nodes: &[F], flow: &RingFlow) -> bool {
+        match node(nodes, self.old_front(nodes)) {
+            // The old list has gone round once whatever was on it when the flow emptied has been
+            // appended anew since: its front then has a later ticket.
+            Some(front) if front.place() == Place::Old && flow.place() == Place::Spent => {
+                is_later(front.standing.ticket(), flow.standing.ticket())
+            }
+            _ => true,
+        }
+    }
+
+    /// The next ticket is another.
+    #[inline]
+    const fn draw(&mut self) {
+        self.ticket = self.ticket.wrapping_add(TICKET);
+    }
+
+    /// Lists `flow`, if it is added and not listed: on the new list if it may be there and there is one.
+    /// Where it draws a ticket, `drawn` is told.
+    #[inline]
+    pub(crate) fn enter<F: OnRing>(
+        &mut self,
+        nodes: &mut [F],
+        flow: u32,
+        sparse_first: bool,
+        drawn: impl FnOnce(&mut [F]),
+    ) {
+        let Some(&entering) = node(nodes, flow) else { return };
+        if !matches!(entering.place(), Place::Idle | Place::Spent) {
+            return;
+        }
+        let is_new = sparse_first && self.may_be_new(nodes, &entering);
+        let (ticket, first) = (self.ticket, self.last_new == NONE);
+        let place = if is_new {
+            let at = self.old_front(nodes);
+            insert_before(nodes, at, flow);
+            self.last_new = flow;
+            Place::New
+        } else {
+            self.draw();
+            drawn(nodes);
+            insert_before(nodes, self.front, flow);
+            Place::Old
+        };
+        if self.front == NONE || (is_new && first) {
+            self.front = flow;
+        }
+        if let Some(node) = node_mut(nodes, flow) {
+            // Debt is carried, credit is not: emptying a queue must neither wash a debt away nor
+            // let turns pile up.
+            node.deficit = node.quantum.cast_signed().wrapping_add(node.deficit.min(0));
+            node.standing = Standing::new(place, ticket);
+        }
+    }
+
+    /// The front has sent `len` bytes and has more. If its turn is over it draws a ticket, and `drawn` is
+    /// told. No length, however wrong, makes a debt of more than `max_len` less a byte.
+    #[inline]
+    pub(crate) fn charge<F: OnRing>(
+        &mut self,
+        nodes: &mut [F],
+        len: u32,
+        max_len: u32,
+        drawn: impl FnOnce(&mut [F]),
+    ) {
+        let front = self.front;
+        let Some(node) = node_mut(nodes, front) else { return };
+        let deficit = node.deficit.cast_unsigned(); // listed: positive
+        if len < deficit {
+            node.deficit = deficit.wrapping_sub(len).cast_signed();
+            return;
+        }
+        // The debt is below `max_len <= quantum`: one top-up covers it.
+        let debt = len.wrapping_sub(deficit).min(max_len.wrapping_sub(1));
+        node.deficit = node.quantum.wrapping_sub(debt).cast_signed();
+        node.standing = Standing::new(Place::Old, self.ticket);
+        self.front = node.next;
+        self.draw();
+        drawn(nodes);
+        if front == self.last_new {
+            self.last_new = NONE;
+        }
+    }
+
+    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it.
+    /// Where it draws a ticket, `drawn` is told.
+    #[inline]
+    pub(crate) fn leave<F: OnRing>(
+        &mut self,
+        nodes: &mut [F],
+        flow: u32,
+        len: u32,
+        max_len: u32,
+        drawn: impl FnOnce(&mut [F]),
+    ) {
+        let Some(node) = node_mut(nodes, flow) else { return };
+        if !node.is_listed() {
+            return;
+        }
+        node.deficit = node.deficit.wrapping_sub(len.min(max_len).cast_signed());
+        if node.place() == Place::Old {
+            node.standing = Standing::new(Place::Idle, self.ticket);
+        } else {
+            node.standing = Standing::new(Place::Spent, self.ticket);
+            self.draw();
+            drawn(nodes);
+        }
+        self.unlist(nodes, flow);
+    }
+
+    /// Takes `flow`, which is listed, off the ring; what it says of itself stays.
+    pub(crate) fn unlist<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) {
+        let Some(&RingFlow { next, prev, .. }) = node(nodes, flow) else { return };
+        if flow == self.last_new {
+            // The new ones stand at the front: before the last of them is another, or nobody.
+            self.last_new = if flow == self.front { NONE } else { prev };
+        }
+        if flow == self.front {
+            self.front = if next == flow { NONE } else { next };
+        }
+        if let Some(before) = node_mut(nodes, prev) {
+            before.next = next;
+        }
+        if let Some(behind) = node_mut(nodes, next) {
+            behind.prev = prev;
+        }
+    }
+
+    /// The flows on the ring from the front on, and no more than `most + 1`, however damaged it is.
+    pub(crate) fn walk<'a, F: OnRing>(
+        &self,
+        nodes: &'a [F],
+        most: usize,
+    ) -> impl Iterator<Item = (u32, &'a F)> + use<'a, F> {
+        let front = self.front;
+        let at = |flow: u32| nodes.get(flow as usize).map(|node| (flow, node));
+        let behind = move |&(_, node): &(u32, &F)| {
+            let next = node.on_ring().next;
+            if next == front { None } else { at(next) }
+        };
+        core::iter::successors(at(front), behind).take(most.saturating_add(1))
+    }
+
+    /// Walks the ring and checks that it holds `listed` listed flows, each once, the new ones first.
+    pub(crate) fn recount<F: OnRing>(&self, nodes: &[F], listed: usize) -> Result<(), Imbalance> {
+        let (mut found, mut last) = (0_usize, None::<(u32, RingFlow)>);
+        let mut last_new = NONE;
+        for (here, flow) in self.walk(nodes, listed) {
+            let flow = *flow.on_ring();
+            Imbalance::check("a flow on the ring is listed", here, 1, flow.is_listed().into())?;
+            let next = node(nodes, flow.next).copied().unwrap_or(RingFlow::EMPTY);
+            Imbalance::check("links point both ways", here, here.into(), next.prev.into())?;
+            if flow.place() == Place::New {
+                last_new = here;
+            }
+            if let Some((before, last)) = last
+                && last.place() == Place::Old
+            {
+                let is_old = flow.place() == Place::Old;
+                Imbalance::check("old flows stand last", before, 1, is_old.into())?;
+                let in_order = is_later(flow.standing.ticket(), last.standing.ticket());
+                Imbalance::check("tickets of old flows ascend", before, 1, in_order.into())?;
+            }
+            last = Some((here, flow));
+            found = found.wrapping_add(1);
+        }
+        Imbalance::check("the last new flow", 0, self.last_new.into(), last_new.into())?;
+        Imbalance::check("flows on the ring", 0, listed as u64, found as u64)
+    }
+}
+
+/// Whether ticket `a` was drawn after ticket `b`.
+const fn is_later(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() > 0
+}
+
+/// Puts `flow`, on no ring, before `at`, or on a ring of its own.
+#[inline]
+fn insert_before<F: OnRing>(nodes: &mut [F], at: u32, flow: u32) {
+    let (next, prev) = match node_mut(nodes, at) {
+        Some(behind) => (at, core::mem::replace(&mut behind.prev, flow)),
+        None => (flow, flow),
+    };
+    if let Some(node) = node_mut(nodes, flow) {
+        node.next = next;
+        node.prev = prev;
+    }
+    if let Some(before) = node_mut(nodes, prev) {
+        before.next = flow;
+    }
+}
