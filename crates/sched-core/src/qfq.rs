@@ -80,12 +80,11 @@ mod weights;
 use core::num::NonZeroU32;
 
 use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
+use crate::queue::NONE;
 use crate::{FlowId, Imbalance};
 use eligibility::{Sets, bit};
 use group::{Group, MAX_DISTANCE, State};
-use virtual_time::{
-    GROUPS, Virtual, Width, entered, enters_any, group_of, inverse, share, weight_of,
-};
+use virtual_time::{GROUPS, Virtual, Width, entered, group_of, inverse, share, weight_of};
 use weights::Weights;
 
 pub use group::QfqFlow;
@@ -148,6 +147,10 @@ pub(crate) const LET_GO: u32 = 4;
 /// than `V + 2σ ≤ V + 2^47`.
 const IDLE_STEP: u64 = 1 << 48;
 
+/// How far ahead of `V` the alarm is set while nobody waits: beyond every slot, and not behind `V` modulo
+/// 2^64.
+const FAR: u64 = 1 << 62;
+
 /// What becomes of a flow that was served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
@@ -159,11 +162,23 @@ enum After {
     Idle,
 }
 
+/// Whom to serve next: kept, as most packets change nothing about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Next {
+    /// The first flow of the front slot of the lowest group of `ER`; [`NONE`] while `ER` is empty.
+    flow: u32,
+    /// Where that slot ends, `S_i + σ_i`; stale while `ER` is empty.
+    end: Virtual,
+}
+
 /// Everything but the table of flows, so that it is compiled once for all kinds of tables.
 #[derive(Clone, Debug)]
 struct Core {
     /// `V`.
     now: Virtual,
+    next: Next,
+    /// Until `V` has come here it enters no slot that anybody waits for; at most 2^62 ahead of `V`.
+    alarm: Virtual,
     sets: Sets,
     weights: Weights,
     /// The groups in which idle flows linger.
@@ -213,6 +228,8 @@ impl Core {
     fn new(max_len: u32) -> Self {
         Self {
             now: Virtual(0),
+            next: Next { flow: NONE, end: Virtual(0) },
+            alarm: Virtual(0),
             sets: Sets::default(),
             weights: Weights::new(),
             lingering: 0,
@@ -296,6 +313,7 @@ impl Core {
         group.append(width, flows, flow, place); // line 18
         if changes {
             self.sort_in(i);
+            self.next = self.first();
         }
         self.assert_order();
     }
@@ -323,22 +341,27 @@ impl Core {
         if too_late { latest } else { start }
     }
 
-    /// The first flow of the front slot of the first group in `ER`.
+    /// Whom to serve next, by the sets.
+    fn first(&self) -> Next {
+        let first = self.sets.first_ready();
+        let found =
+            first.and_then(|i| Some((Width::of_group(i), self.groups.get(i as usize % GROUPS)?)));
+        found.map_or(Next { flow: NONE, end: Virtual(0) }, |(width, group)| Next {
+            flow: group.first(width),
+            end: group.start.plus(width.span()),
+        })
+    }
+
     #[inline]
     fn select(&self) -> Option<u32> {
-        let i = self.sets.first_ready()?;
-        let group = self.groups.get(i as usize % GROUPS)?;
-        Some(group.first(Width::of_group(i)))
+        (self.next.flow != NONE).then_some(self.next.flow)
     }
 
     /// The packet that `flow`, the one selected, has sent (Fig. 4).
     #[inline(always)]
     fn serve(&mut self, flows: &mut [QfqFlow], flow: u32, len: u32, more: bool) {
         // Lines 2-8.
-        let Some(i) = self.sets.first_ready() else { return };
-        let width = Width::of_group(i);
-        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
-        if group.first(width) != flow {
+        if flow != self.next.flow {
             return;
         }
         let Some(k) = flows.get_mut(flow as usize) else { return };
@@ -349,7 +372,7 @@ impl Core {
         k.start = k.start.plus(u64::from(charged) * u64::from(k.inverse));
         let after = match more {
             false => After::Idle,
-            true if k.start.since(group.start) < width.span() => After::Stays,
+            true if self.next.end.is_after(k.start) => After::Stays,
             true => After::MovesOn,
         };
 
@@ -358,7 +381,7 @@ impl Core {
         self.now = before.plus(u64::from(len) * u64::from(self.weights.per_byte()));
 
         // A flow that stays leaves its group in ER: but for line 19, nothing is left to do for it.
-        if after != After::Stays || self.is_awaited(before) {
+        if after != After::Stays || self.is_awaited() {
             self.serve_on(flows, flow, before, after);
         }
         self.assert_order();
@@ -370,7 +393,7 @@ impl Core {
     fn serve_on(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual, after: After) {
         if after == After::MovesOn && self.move_behind(flows, flow) {
             // Others are left in the front slot: the group is in ER as before.
-            if self.is_awaited(before) {
+            if self.is_awaited() {
                 self.enter_slots(flows, before);
             }
         } else {
@@ -386,6 +409,7 @@ impl Core {
         }
         // Lines 38-45.
         self.keep_eligible(flows, before);
+        self.next = self.first();
         if after == After::Idle {
             self.retire(flows, flow);
         }
@@ -394,12 +418,14 @@ impl Core {
     /// `flow`, the one selected, leaves the front slot of its group for the next one (Fig. 4, lines
     /// 12-15), if it is not the last one there; returns whether.
     fn move_behind(&mut self, flows: &mut [QfqFlow], flow: u32) -> bool {
-        let Some(&k) = flows.get(flow as usize) else { return false };
+        let Some(k) = flows.get(flow as usize) else { return false };
+        let (next, start) = (k.next, k.start);
         let width = Width::of_group(k.group.into());
         let Some(group) = self.groups.get_mut(usize::from(k.group) % GROUPS) else { return false };
-        let others = group.pop_first_of_many(width, k.next);
+        let others = group.pop_first_of_many(width, next);
         if others {
-            group.append(width, flows, flow, k.start);
+            self.next.flow = next;
+            group.append(width, flows, flow, start);
         }
         others
     }
@@ -435,6 +461,7 @@ impl Core {
             self.regroup(i);
         }
         self.keep_eligible(flows, self.now);
+        self.next = self.first();
         self.retire(flows, flow);
         self.assert_order();
     }
@@ -465,8 +492,12 @@ impl Core {
         k.state = State::Lingering;
         let i = u32::from(k.group);
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
-        group.append_lingering(flows, flow, self.lingering & bit(i) == 0);
-        self.lingering |= bit(i);
+        let first = self.lingering & bit(i) == 0;
+        group.append_lingering(flows, flow, first);
+        if first {
+            self.lingering |= bit(i);
+            self.wait(i);
+        }
     }
 
     /// Takes a flow, whose record is `k`, off the list of those that linger.
@@ -525,6 +556,7 @@ impl Core {
         let Some(list) = self.groups.get_mut(usize::from(group) % GROUPS) else { return };
         list.append_lingering(flows, flow, self.lingering & bit(group.into()) == 0);
         self.lingering |= bit(group.into());
+        self.wait(group.into());
     }
 
     /// Forgets `flow`, which is not backlogged.
@@ -570,6 +602,9 @@ impl Core {
         let blocker = self.sets.first_ready_above(i);
         let blocked = blocker.is_some_and(|b| finish.is_after(self.finish(b)));
         self.sets.insert(i, eligible, blocked);
+        if !eligible {
+            self.wait(i);
+        }
     }
 
     /// `F_i`.
@@ -586,20 +621,27 @@ impl Core {
         if self.sets.first_ready().is_none() {
             self.jump();
         }
-        if self.is_awaited(before) {
+        if self.is_awaited() {
             self.enter_slots(flows, before);
         }
     }
 
-    /// Whether somebody waits for one of the slots that `V` has entered since it was `before`, or has
-    /// waited for one long enough.
+    /// Whether `V` may have entered a slot that somebody waits for, or somebody has waited long enough.
     #[inline]
-    fn is_awaited(&self, before: Virtual) -> bool {
-        let waiting = self.sets.ineligible() | self.lingering;
-        enters_any(before, self.now, waiting) || self.due != 0
+    fn is_awaited(&self) -> bool {
+        !self.alarm.is_after(self.now)
     }
 
-    /// `V` was `before`, and has entered slots since.
+    /// Group `i` waits for the next slot of its width.
+    fn wait(&mut self, i: u32) {
+        let width = Width::of_group(i);
+        let next_slot = self.now.floor(width).plus(width.span());
+        if self.alarm.is_after(next_slot) {
+            self.alarm = next_slot;
+        }
+    }
+
+    /// `V` was `before`, and may have entered slots since.
     #[inline(never)] // seldom
     fn enter_slots(&mut self, flows: &mut [QfqFlow], before: Virtual) {
         let entered = entered(before, self.now);
@@ -607,6 +649,16 @@ impl Core {
         self.due |= self.lingering & entered;
         if self.due != 0 {
             self.let_go(flows);
+        }
+        self.next = self.first();
+        // Groups that are due are looked at again in the next call; else the narrowest comes first.
+        self.alarm = self.now;
+        if self.due == 0 {
+            self.alarm = self.now.plus(FAR);
+            let waiting = self.sets.ineligible() | self.lingering;
+            if waiting != 0 {
+                self.wait(waiting.trailing_zeros());
+            }
         }
     }
 

@@ -202,6 +202,7 @@ impl Core {
             self.move_on(nodes, at, more);
         }
         self.keep_eligible(nodes, before);
+        self.next = self.first();
         if !more {
             self.retire(nodes, at);
         }

@@ -73,6 +73,8 @@ impl Core {
             lingering += self.recount_lingering(i, table)?;
         }
         Imbalance::check("flows that linger", 0, lingering, in_state(State::Lingering))?;
+        holds("who is next is known", 0, self.next == self.first())?;
+        self.recount_alarm()?;
         let is_open = self.sets.ready != 0;
         holds("a group is eligible and ready iff a flow is backlogged", 0, is_open == (listed > 0))
     }
@@ -149,6 +151,17 @@ impl Core {
         let front_is_full = group.full & bit(front) != 0;
         holds("S is that of the first slot in use", i, group.full == 0 || front_is_full)?;
         Ok(listed)
+    }
+
+    /// `V` can enter no slot that a group waits for unless it has come to the alarm.
+    fn recount_alarm(&self) -> Result<(), Imbalance> {
+        let waiting = self.sets.ineligible() | self.lingering;
+        for i in (0..GROUP_COUNT).filter(|&i| waiting & bit(i) != 0) {
+            let width = Width::of_group(i);
+            let next_slot = self.now.floor(width).plus(width.span());
+            holds("the alarm is not late", i, !self.alarm.is_after(next_slot))?;
+        }
+        holds("the alarm is set for who is due", 0, self.due == 0 || self.is_awaited())
     }
 
     /// Returns how many flows linger in group `i`.

@@ -29,7 +29,7 @@ impl<N: Table<QfqFlow>> Qfq<N> {
     /// A QFQ whose virtual time starts at `now`.
     fn at(flows: N, max_len: u32, now: u64) -> Self {
         let mut qfq = Self::new(flows, max_len).unwrap();
-        qfq.core.now = Virtual(now);
+        (qfq.core.now, qfq.core.alarm) = (Virtual(now), Virtual(now));
         qfq
     }
 }

@@ -96,13 +96,6 @@ pub(super) fn entered(from: Virtual, to: Virtual) -> u32 {
     u64::MAX.checked_shr(changed.leading_zeros()).unwrap_or(0) as u32
 }
 
-/// Whether an advance of virtual time has [`entered`] a slot of one of the groups in `set`: whether the
-/// highest bit that differs is as high as the lowest of the set. Of the empty set it may say so as well.
-pub(super) const fn enters_any(from: Virtual, to: Virtual, set: u32) -> bool {
-    let lowest = set & set.wrapping_neg();
-    (from.0 ^ to.0) >> MIN_SHIFT > lowest.wrapping_sub(1) as u64
-}
-
 /// `⌊2^30 / weight⌋`: what a byte of a flow of this weight adds to its virtual time.
 #[expect(clippy::integer_division, reason = "by type never by zero; rounds as said")]
 pub(super) fn inverse(weight: NonZeroU32) -> NonZeroU32 {
@@ -265,19 +258,5 @@ mod tests {
         assert_eq!(at(0, 1 << 46), u32::MAX);
         assert_eq!(at(0, 1 << 47), u32::MAX);
         assert_eq!(at(u64::MAX, 0), u32::MAX);
-    }
-
-    #[test]
-    fn entering_any_of_a_set_is_entering_its_lowest() {
-        let mut random = 0x9E37_79B9_7F4A_7C15_u64;
-        for _ in 0..100_000 {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
-            let (from, set) = (Virtual(random), random.rotate_left(17) as u32 | 1 << (random & 31));
-            let to = from.plus(random >> (random.rotate_left(40) & 63));
-            assert_eq!(enters_any(from, to, set), entered(from, to) & set != 0);
-            assert!(!enters_any(from, to, 0) || entered(from, to) == u32::MAX);
-        }
     }
 }
