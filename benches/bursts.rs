@@ -1,4 +1,4 @@
-//! Bursts against single calls: `cargo bench --bench bursts -- [SCHEDULER ...]`.
+//! Bursts against single calls: `cargo bench --bench bursts -- [SCHEDULER ...] [FLOWS ...]`.
 //!
 //! FULL, harness included, the two taking turns in one run: lowest and median of the passes, in
 //! nanoseconds a pair, and the ratio of the lowest.
@@ -16,10 +16,14 @@ const PASSES: usize = 21;
 
 fn main() {
     let asked: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let names = if asked.is_empty() { NAMES.map(String::from).to_vec() } else { asked };
+    let (flows, names): (Vec<String>, Vec<String>) =
+        asked.into_iter().partition(|word| word.parse::<usize>().is_ok());
+    let names = if names.is_empty() { NAMES.map(String::from).to_vec() } else { names };
+    let flows: Vec<usize> = flows.iter().filter_map(|word| word.parse().ok()).collect();
+    let flows = if flows.is_empty() { FLOWS.to_vec() } else { flows };
     println!("scheduler\tflows\tsingle\t\tburst\t\tburst/single");
     for name in &names {
-        for flows in FLOWS {
+        for &flows in &flows {
             let [single, burst] = times(name, flows);
             let ratio = burst[0] / single[0];
             println!(

@@ -54,6 +54,9 @@ pub(crate) struct Loop<S> {
     pattern: Pattern,
     /// Whether FULL hands its bursts over whole.
     whole: bool,
+    /// Where the caller of bursts keeps them.
+    arrivals: [(FlowId, Packet); BURST],
+    departures: [Packet; BURST],
 }
 
 impl<S: Scheduler> Loop<S> {
@@ -84,7 +87,18 @@ impl<S: Scheduler> Loop<S> {
         for place in (1..count).rev() {
             pool.swap(place, random.below(place + 1));
         }
-        let mut this = Self { scheduler, packets, pool, random, now: 0, pattern, whole };
+        let empty = Packet::new(0, 0);
+        let mut this = Self {
+            scheduler,
+            packets,
+            pool,
+            random,
+            now: 0,
+            pattern,
+            whole,
+            arrivals: [(FlowId(0), empty); BURST],
+            departures: [empty; BURST],
+        };
         if pattern == Pattern::Full {
             for _ in 0..4 * flows {
                 let handle = this.pool.pop().expect("4N of the packets are queued first");
@@ -118,25 +132,24 @@ impl<S: Scheduler> Loop<S> {
 
     #[inline(always)]
     fn enqueue_burst(&mut self) {
-        let mut burst = [(FlowId(0), Packet::new(0, 0)); BURST];
-        for place in &mut burst {
+        for place in &mut self.arrivals {
             let at = self.random.below(self.pool.len());
             *place = self.packets[self.pool.swap_remove(at) as usize];
         }
         self.now += STEP;
         let pool = &mut self.pool;
         let drops = &mut |dropped: Packet, _| pool.push(dropped.handle);
-        self.scheduler.enqueue_burst(Nanos(self.now), &burst, drops);
+        self.scheduler.enqueue_burst(Nanos(self.now), &self.arrivals, drops);
     }
 
     #[inline(always)]
     fn dequeue_burst(&mut self) {
-        let mut burst = [Packet::new(0, 0); BURST];
         self.now += STEP;
         let pool = &mut self.pool;
         let drops = &mut |dropped: Packet, _| pool.push(dropped.handle);
-        let filled = self.scheduler.dequeue_burst(Nanos(self.now), &mut burst, drops);
-        self.pool.extend(burst[..filled].iter().map(|packet| packet.handle));
+        let out = &mut self.departures;
+        let filled = self.scheduler.dequeue_burst(Nanos(self.now), out, drops);
+        self.pool.extend(self.departures[..filled].iter().map(|packet| packet.handle));
     }
 
     /// Runs at least `pairs` pairs of enqueue and dequeue; returns how many.
