@@ -4,8 +4,8 @@ use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
     Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId,
     FlowQueues, FlowScheduler, Limits, LongestQueueDrop, LowBits, Nanos, PlusFlow, Qfq, QfqConfig,
-    QfqFlow, QfqPlus, Queue, RankedFlow, Scheduler, ShortestQueue, Slot, Wf2q, Wf2qConfig,
-    Wf2qFlow,
+    QfqFlow, QfqPlus, Queue, RankedFlow, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler,
+    ShortestQueue, Sides, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::{Hashed, Releasing};
 
@@ -17,7 +17,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
 /// of FULL over whole, and is what the name before it is with SMALL.
-pub(crate) const NAMES: [&str; 21] = [
+pub(crate) const NAMES: [&str; 24] = [
     "null",
     "lookup",
     "fifo",
@@ -32,6 +32,9 @@ pub(crate) const NAMES: [&str; 21] = [
     "qfq_plus_mixed",
     "qfq_plus_distinct",
     "qfq_over_drr",
+    "rounds",
+    "rounds_triple",
+    "rounds_one_host",
     "wf2q",
     "hashed_drr",
     "fq_codel",
@@ -100,6 +103,15 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let order = qfq_plus(flows, |flow| distinct(flow, flows));
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
+        // Triple isolation of up to 32 hosts a side; of one host a side; and the same with no host that counts.
+        "rounds_triple" | "rounds_one_host" | "rounds" => {
+            let hosts = if name == "rounds_triple" { flows.min(32) } else { 1 };
+            let mut order = rounds(flows, hosts);
+            if name == "rounds" {
+                order.set_mode(Sides::Neither);
+            }
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
+        }
         "wf2q" => {
             let order = Wf2q::new(table(flows, Wf2qFlow::EMPTY), MTU);
             let mut order = order.expect("an MTU");
@@ -151,6 +163,24 @@ fn drr(flows: usize) -> Drr<Box<[DrrFlow]>> {
     let mut drr = Drr::new(table(flows, DrrFlow::EMPTY), MTU).expect("an MTU");
     drr.add_all(MTU).expect("a quantum of one MTU");
     drr
+}
+
+type ByHost = Rounds<Box<[RoundsFlow]>, Box<[RoundsHost]>, Box<[RoundsHost]>, Box<[RoundList]>>;
+
+/// Flows that go from host to host, of as many on each side, in a calendar that is long enough if it may be.
+fn rounds(flows: usize, hosts: usize) -> ByHost {
+    let nodes = table(flows, RoundsFlow::EMPTY);
+    let side = || table(hosts, RoundsHost::EMPTY);
+    let calendar = (flows + 1).next_power_of_two().min(ByHost::MAX_ROUNDS as usize);
+    let calendar = table(calendar, RoundList::EMPTY);
+    let mut rounds = Rounds::new(nodes, side(), side(), calendar, MTU).expect("an MTU");
+    rounds.add_all(MTU).expect("a quantum of one MTU");
+    for flow in 0..flows {
+        let (source, destination) = (flow % hosts, flow / hosts % hosts);
+        let assigned = rounds.assign(FlowId(flow as u32), source as u32, destination as u32);
+        assigned.expect("hosts in range");
+    }
+    rounds
 }
 
 /// Twice as many queues as flows, so that nearly all flows have one of their own.

@@ -90,6 +90,7 @@ mod order;
 mod packet;
 mod qfq;
 mod queue;
+mod rounds;
 mod scheduler;
 mod sqf;
 mod time;
@@ -110,6 +111,7 @@ pub use order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 pub use packet::{Ecn, FlowId, Packet};
 pub use qfq::{Aggregate, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus};
 pub use queue::{Queue, Slot};
+pub use rounds::{RoundList, Rounds, RoundsFlow, RoundsHost, Side, Sides};
 pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };

@@ -11,6 +11,7 @@
 #![no_std]
 
 mod buffers;
+mod by_host;
 mod flowhash;
 mod hierarchy;
 mod labelled;

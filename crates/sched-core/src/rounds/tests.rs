@@ -1,0 +1,585 @@
+use super::*;
+use crate::link::{Link, Random};
+use core::cell::Cell;
+use std::string::String;
+use std::vec::Vec;
+use std::{format, vec};
+
+/// Memory that counts how often it is looked at.
+#[derive(Debug, Clone)]
+struct Counting<T> {
+    cells: Vec<T>,
+    looks: Cell<u32>,
+}
+
+impl<T: Clone> Counting<T> {
+    fn of(len: usize, empty: T) -> Self {
+        Self { cells: vec![empty; len], looks: Cell::new(0) }
+    }
+}
+
+impl<T> AsRef<[T]> for Counting<T> {
+    fn as_ref(&self) -> &[T] {
+        self.looks.set(self.looks.get() + 1);
+        &self.cells
+    }
+}
+
+impl<T> AsMut<[T]> for Counting<T> {
+    fn as_mut(&mut self) -> &mut [T] {
+        self.looks.set(self.looks.get() + 1);
+        &mut self.cells
+    }
+}
+
+type InVec = Rounds<Vec<RoundsFlow>, Vec<RoundsHost>, Vec<RoundsHost>, Vec<RoundList>>;
+
+const MAX_LEN: u32 = 100;
+
+/// Flows of the source and destination hosts named, with a quantum of `MAX_LEN`.
+fn rounds(hosts: &[(u32, u32)], calendar: usize) -> InVec {
+    let sides = || vec![RoundsHost::EMPTY; 8];
+    let nodes = vec![RoundsFlow::EMPTY; hosts.len()];
+    let lists = vec![RoundList::EMPTY; calendar];
+    let mut rounds = Rounds::new(nodes, sides(), sides(), lists, MAX_LEN).unwrap();
+    rounds.add_all(MAX_LEN).unwrap();
+    for (flow, &(source, destination)) in (0..).zip(hosts) {
+        rounds.assign(FlowId(flow), source, destination).unwrap();
+    }
+    rounds
+}
+
+/// Gives one packet of `len` bytes to each flow named: `a` is flow 0.
+fn put(link: &mut Link<InVec>, letters: &str, len: u32) {
+    for letter in letters.bytes() {
+        link.enqueue((letter - b'a').into(), len);
+        link.recount().unwrap();
+    }
+}
+
+/// Who is served next, so many times; `.` for nobody.
+fn get(link: &mut Link<InVec>, count: usize) -> String {
+    let next = |_| {
+        let served = link.dequeue();
+        link.recount().unwrap();
+        served.map_or('.', |(flow, _)| char::from(b'a' + flow as u8))
+    };
+    (0..count).map(next).collect()
+}
+
+/// What each flow sends in bytes, of so many packets of these lengths, all flows being backlogged.
+fn sent(mut order: InVec, packets: u32, len: &mut dyn FnMut() -> u32) -> Vec<u64> {
+    let mut sent = vec![0_u64; order.flows() as usize];
+    for flow in 0..order.flows() {
+        order.backlogged(FlowId(flow), 1);
+    }
+    for _ in 0..packets {
+        let (flow, len) = (order.select().unwrap(), len());
+        order.served(flow, len, Some(1));
+        sent[flow.index()] += u64::from(len);
+    }
+    sent
+}
+
+/// Whether `sent` is in the ratio of `shares`, within one hundredth of each.
+#[track_caller]
+fn check_shares(sent: &[u64], shares: &[u64]) {
+    let (sum, whole) = (sent.iter().sum::<u64>(), shares.iter().sum::<u64>());
+    for (flow, (bytes, share)) in sent.iter().zip(shares).enumerate() {
+        let (got, due) = (bytes * whole, sum * share);
+        assert!(100 * got.abs_diff(due) <= due, "flow {flow}: {got} of {due}");
+    }
+}
+
+/// CAKE Fig. 3: a1 -> A, B, C, C; b -> C, D.
+const FIG_3: [(u32, u32); 6] = [(0, 0), (0, 1), (0, 2), (0, 2), (1, 2), (1, 3)];
+
+/// Goal: the shares of CAKE Fig. 3 in all four modes. Method: a saturated link, packets of one length
+/// and of all lengths; within 1 %.
+#[test]
+fn the_shares_are_those_of_cake() {
+    let modes = [
+        (Sides::Neither, [1, 1, 1, 1, 1, 1]),
+        (Sides::Source, [1, 1, 1, 1, 2, 2]),
+        (Sides::Destination, [3, 3, 1, 1, 1, 3]),
+        // Quanta of 1/4 four times, 1/3 and 1/2: .1364, .1364, .1364, .1364, .1818, .2727.
+        (Sides::Both, [3, 3, 3, 3, 4, 6]),
+    ];
+    for (mode, shares) in modes {
+        for sparse_first in [false, true] {
+            let mut random = Random(3);
+            let lengths: [&mut dyn FnMut() -> u32; 2] =
+                [&mut || MAX_LEN, &mut || 1 + random.below(MAX_LEN)];
+            for len in lengths {
+                let mut order = rounds(&FIG_3, 8);
+                order.set_mode(mode);
+                order.sparse_first = sparse_first;
+                check_shares(&sent(order, 100_000, len), &shares);
+            }
+        }
+    }
+}
+
+/// Goal: backlogged hosts send the same, however many flows they have. Method: 100 flows against one,
+/// where the source counts, in a calendar that is long enough.
+#[test]
+fn a_host_gains_nothing_by_opening_flows() {
+    let mut hosts = [(0, 0); 101];
+    hosts[100] = (1, 0);
+    let mut order = rounds(&hosts, 128);
+    order.set_mode(Sides::Source);
+    let mut shares = [1; 101];
+    shares[100] = 100;
+    check_shares(&sent(order, 100_000, &mut || MAX_LEN), &shares);
+}
+
+/// Goal: beyond the calendar a load counts as its length less one. Method: 20 flows against one in a
+/// calendar of 8 rounds: the turns of the 20 are 7 rounds apart.
+#[test]
+fn a_load_counts_as_at_most_the_calendar_less_one() {
+    let mut hosts = [(0, 0); 21];
+    hosts[20] = (1, 0);
+    let mut shares = [1; 21];
+    shares[20] = 7;
+    for length in [8, 15] {
+        let mut order = rounds(&hosts, length);
+        order.set_mode(Sides::Source);
+        check_shares(&sent(order, 100_000, &mut || MAX_LEN), &shares);
+    }
+}
+
+#[test]
+fn a_flow_of_a_shared_host_has_a_turn_every_other_round() {
+    // a and b share a source; c is alone.
+    let mut link = Link::over(rounds(&[(0, 0), (0, 1), (1, 2)], 4), 3);
+    put(&mut link, "aaaabbbb", 100);
+    put(&mut link, "cccccccc", 100);
+    // a came when it was alone: in round 1. b: in round 2. c: in round 1, and then in every round.
+    assert_eq!(get(&mut link, 16), "acbcacbcacbcacbc");
+}
+
+/// Goal: a turn that is placed keeps its place when the mode changes, and the next one follows the new
+/// mode. Method: a and b share a source host; c does not. All modes before and after, by hand.
+#[test]
+fn a_new_mode_counts_from_the_next_turn() {
+    let started = |mode| {
+        let mut link = Link::over(rounds(&[(0, 0), (0, 1), (1, 2)], 8), 3);
+        link.order.set_mode(mode);
+        put(&mut link, "abcaaaabbbbcccccccc", 100);
+        link
+    };
+    let mut link = started(Sides::Source);
+    assert_eq!(get(&mut link, 2), "ac", "round 1: a and c");
+    link.order.set_mode(Sides::Neither);
+    link.recount().unwrap();
+    // a waits in round 3, b and behind it c in 2; then c has a turn in 3 behind a, and so has b.
+    assert_eq!(get(&mut link, 9), "bcabcabca");
+    link.order.set_mode(Sides::Both);
+    link.recount().unwrap();
+    // b and c are in this round still, a in the next; from now on those of a and b are two apart.
+    assert_eq!(get(&mut link, 8), "bcacbccc", "a and b send their last");
+    assert_eq!(link.queues.iter().map(|queue| queue.len()).sum::<usize>(), 0);
+
+    let mut link = started(Sides::Neither);
+    assert_eq!(get(&mut link, 3), "abc");
+    link.order.set_mode(Sides::Source);
+    // All three have a turn in round 2; then a and b in 4, c in every round.
+    assert_eq!(get(&mut link, 9), "abccabcca");
+}
+
+/// Goal: emptying a queue does not bring the next turn closer. Method: a and b share a host, a sends its
+/// only packet in round 1 and would have its next turn in round 3; b leaves, so that the load is 1.
+#[test]
+fn a_flow_that_empties_waits_as_long_as_one_that_stays() {
+    let mut link = Link::over(rounds(&[(0, 0), (0, 0), (1, 1)], 8), 3);
+    put(&mut link, "abcccccc", 100);
+    assert_eq!(get(&mut link, 1), "a");
+    link.lose(1, true);
+    link.recount().unwrap();
+    put(&mut link, "aa", 100);
+    // c has turns in rounds 1, 2, 3 and so on, a in 3 and 4.
+    assert_eq!(get(&mut link, 7), "ccacacc");
+}
+
+#[test]
+fn a_debt_is_paid_back_in_later_turns() {
+    let mut link = Link::over(rounds(&[(0, 0), (1, 1)], 4), 2);
+    put(&mut link, "aaaaaaaaaaaa", 70);
+    put(&mut link, "bbbbbb", 100);
+    // The turns of a, its deficit at their start: 100 | 60 | 90 | 50 | 80 | 40, as in DRR.
+    assert_eq!(get(&mut link, 14), "aababaababaaba");
+
+    for (before, expected) in [(10, "abaab"), (0, "aabab")] {
+        let mut link = Link::over(rounds(&[(0, 0), (1, 1)], 4), 2);
+        if before > 0 {
+            put(&mut link, "a", before);
+        }
+        put(&mut link, "a", 100);
+        assert_eq!(get(&mut link, if before > 0 { 2 } else { 1 }).trim_matches('a'), "");
+        put(&mut link, "aa", 90);
+        put(&mut link, "a", 10);
+        put(&mut link, "bb", 100);
+        assert_eq!(get(&mut link, 5), expected, "debt {before}: it outlives the queue");
+    }
+}
+
+#[test]
+fn a_flow_emptied_by_a_drop_forgets_its_debt_and_keeps_its_due() {
+    let mut link = Link::over(rounds(&[(0, 0), (1, 1)], 4), 2);
+    put(&mut link, "a", 10);
+    put(&mut link, "a", 100);
+    assert_eq!(get(&mut link, 2), "aa");
+    let due = link.order.nodes[0].due;
+    assert_eq!((link.order.nodes[0].deficit, due), (-10, 2));
+    put(&mut link, "a", 100);
+    link.lose(0, true);
+    link.recount().unwrap();
+    assert_eq!((link.order.nodes[0].deficit, link.order.nodes[0].due), (0, due));
+}
+
+fn sparse(hosts: &[(u32, u32)]) -> Link<InVec> {
+    Link::over(rounds(hosts, 8).sparse_first(), hosts.len())
+}
+
+#[test]
+fn a_sparse_flow_goes_first_and_then_takes_turns() {
+    let mut link = sparse(&[(0, 0), (1, 1), (2, 2)]);
+    put(&mut link, "aaaaaa", 100);
+    assert_eq!(get(&mut link, 2), "aa", "a first turn, and one in round 1");
+    put(&mut link, "bbbc", 100);
+    // b and c are new; then b stands behind a in round 2.
+    assert_eq!(get(&mut link, 8), "bcababaa");
+}
+
+/// Goal: a host has one first turn a round, whatever it opens. Method: a stands; b and c are of one host,
+/// and d of one that shares no more than c's destination.
+#[test]
+fn a_host_has_one_first_turn_a_round() {
+    let hosts = [(0, 0), (1, 1), (1, 2), (2, 2)];
+    for (mode, expected) in [
+        (Sides::Both, "bdaca"),   // c is not new: b was. d is: c had no first turn.
+        (Sides::Source, "bdaca"), // likewise.
+        (Sides::Destination, "bcada"),
+        (Sides::Neither, "bcdaa"),
+    ] {
+        let mut link = sparse(&hosts);
+        link.order.set_mode(mode);
+        put(&mut link, "aaa", 100);
+        assert_eq!(get(&mut link, 1), "a");
+        put(&mut link, "bcd", 100);
+        assert_eq!(get(&mut link, 5), expected, "{mode:?}");
+    }
+}
+
+/// Goal: a flow that is always fresh cannot starve those that stand: its host has one such turn a round.
+#[test]
+fn a_flow_that_keeps_emptying_does_not_starve_the_standing_ones() {
+    let mut link = sparse(&[(0, 0), (1, 1), (2, 2)]);
+    put(&mut link, "aaaaaaaacccccccc", 100);
+    assert_eq!(get(&mut link, 2), "ac");
+    let mut trace = String::new();
+    for _ in 0..12 {
+        if link.queues[1].is_empty() {
+            put(&mut link, "b", 100);
+        }
+        trace += &get(&mut link, 1);
+    }
+    // In round 0 a first turn of b; its second packet is due in round 1 behind the others; at the end of
+    // round 1 it is due in 2.
+    assert_eq!(trace, "bacbacbacbac");
+}
+
+/// Goal: what a random history leaves behind is in balance after every operation. Method: arrivals,
+/// services, losses, flows that are removed, added, changed, assigned to hosts or refused to be; modes
+/// that change; short and long calendars.
+#[test]
+fn every_count_is_right_after_every_operation() {
+    for (seed, calendar) in [(1, 2), (2, 3), (3, 8), (4, 64), (5, 256)] {
+        for sparse_first in [false, true] {
+            let mut order = rounds(&[(0, 0); 12], calendar);
+            order.sparse_first = sparse_first;
+            history(order, seed, 20_000);
+        }
+    }
+}
+
+/// A random history; returns who was served.
+fn history(order: InVec, seed: u64, operations: u32) -> Vec<(u32, u32)> {
+    let mut random = Random(seed);
+    let mut link = Link::over(order, 12);
+    let mut served = Vec::new();
+    for operation in 0..operations {
+        let flow = random.below(12);
+        let filling = operation >> 7 & 1 == 0;
+        match random.below(64) {
+            0 | 1 => link.lose(flow, operation & 1 == 0),
+            2 => link.remove(flow),
+            3..6 => {
+                let quantum = MAX_LEN + random.below(3) * 77;
+                link.order.configure(FlowId(flow), quantum, None).unwrap();
+            }
+            6 => {
+                let modes = [Sides::Neither, Sides::Source, Sides::Destination, Sides::Both];
+                let mode = modes[random.below(4) as usize];
+                link.order.set_mode(mode);
+                assert_eq!(link.order.mode(), mode);
+            }
+            7..12 => {
+                let hosts = (random.below(4), random.below(4));
+                let idle = link.queues[flow as usize].is_empty();
+                let before = link.order.assigned(FlowId(flow)).unwrap();
+                let assigned = link.order.assign(FlowId(flow), hosts.0, hosts.1);
+                let refused = Err(ConfigError::Backlogged { flow: FlowId(flow) });
+                assert_eq!(assigned, if idle { Ok(()) } else { refused });
+                let expected = if idle { hosts } else { before };
+                assert_eq!(link.order.assigned(FlowId(flow)), Some(expected));
+            }
+            choice if (choice < 48) == filling => {
+                if link.order.config(FlowId(flow)).is_some() {
+                    link.enqueue(flow, 1 + random.below(MAX_LEN));
+                }
+            }
+            _ => served.extend(link.dequeue()),
+        }
+        if let Err(imbalance) = link.recount() {
+            panic!("seed {seed}, operation {operation}: {imbalance}");
+        }
+        let backlogged = link.queues.iter().any(|queue| !queue.is_empty());
+        assert_eq!(link.order.select().is_some(), backlogged);
+    }
+    while let Some(last) = link.dequeue() {
+        served.push(last);
+        assert_eq!(link.recount(), Ok(()));
+    }
+    assert!((0..8).all(|host| link.order.flows_of_source(host) == 0));
+    assert!((0..8).all(|host| link.order.flows_of_destination(host) == 0));
+    served
+}
+
+/// Goal: nothing depends on the number of the round. Method: the same histories from round 0 on and
+/// across the wrap of the counter.
+#[test]
+fn the_number_of_the_round_may_wrap() {
+    for sparse_first in [false, true] {
+        let from = |round: u32| {
+            let mut order = rounds(&[(0, 0); 12], 16);
+            order.sparse_first = sparse_first;
+            order.round = round;
+            for node in &mut order.nodes {
+                node.due = round;
+            }
+            // 0 has not begun in any round.
+            for host in 0..8 {
+                order.sources.begin(host, round.wrapping_sub(1));
+                order.destinations.begin(host, round.wrapping_sub(1));
+            }
+            order
+        };
+        let expected = history(from(0), 7, 20_000);
+        assert!(expected.len() > 5_000);
+        for round in [0_u32.wrapping_sub(16), 0_u32.wrapping_sub(500), 1 << 31, (1 << 31) - 500] {
+            assert_eq!(history(from(round), 7, 20_000), expected, "from round {round}");
+        }
+    }
+}
+
+/// Goal: the work of a call is bounded by a constant, and is the same with one flow and with 1,000
+/// flows of a host. Method: every look at memory is counted, over bursts of arrivals, services and losses;
+/// the most that any call took.
+#[test]
+fn the_work_of_a_call_does_not_grow() {
+    let most = |flows: u32, hosts: u32| {
+        let nodes = Counting::of(flows as usize, RoundsFlow::EMPTY);
+        let sides = || Counting::of(hosts as usize, RoundsHost::EMPTY);
+        let lists = Counting::of(2_048, RoundList::EMPTY);
+        let order = Rounds::new(nodes, sides(), sides(), lists, MAX_LEN);
+        let mut order = order.unwrap().sparse_first();
+        order.add_all(MAX_LEN).unwrap();
+        for flow in 0..flows {
+            order.assign(FlowId(flow), flow % hosts, flow * 7 % hosts).unwrap();
+        }
+        let mut link = Link::over(order, flows as usize);
+        let (mut random, mut most) = (Random(9), 0);
+        for operation in 0..60_000_u32 {
+            let flow = random.below(flows);
+            for looks in looks(&link.order) {
+                looks.set(0);
+            }
+            match random.below(16) {
+                0 => link.lose(flow, true),
+                choice if (choice < 8) == (operation >> 12 & 1 == 0) => link.enqueue(flow, 60),
+                _ => drop(link.dequeue()),
+            }
+            most = most.max(looks(&link.order).iter().map(|looks| looks.get()).sum());
+        }
+        most
+    };
+    let counts = [most(1, 1), most(1_000, 1), most(1_000, 32), most(1_000, 1_000)];
+    assert_eq!(counts, [11; 4]);
+}
+
+type Counted =
+    Rounds<Counting<RoundsFlow>, Counting<RoundsHost>, Counting<RoundsHost>, Counting<RoundList>>;
+
+fn looks(order: &Counted) -> [&Cell<u32>; 4] {
+    [
+        &order.nodes.looks,
+        &order.sources.memory().looks,
+        &order.destinations.memory().looks,
+        &order.calendar.memory().looks,
+    ]
+}
+
+#[test]
+fn what_is_out_of_range_is_refused_and_changes_nothing() {
+    let with = |sources, destinations, lists, max_len| {
+        let side = |hosts| vec![RoundsHost::EMPTY; hosts];
+        let nodes = vec![RoundsFlow::EMPTY; 2];
+        let lists = vec![RoundList::EMPTY; lists];
+        Rounds::new(nodes, side(sources), side(destinations), lists, max_len).map(|_| ())
+    };
+    let refused = |what, value, min, max| Err(ConfigError::OutOfRange { what, value, min, max });
+    assert_eq!(with(1, 1, 2, 1), Ok(()));
+    assert_eq!(with(1, 1, 4_096, Packet::MAX_LEN), Ok(()));
+    for lists in [0, 1, 4_097] {
+        let error = refused("rounds of the calendar", lists as u64, 2, 4_096);
+        assert_eq!(with(1, 1, lists, 1), error);
+    }
+    assert_eq!(with(0, 1, 2, 1), refused("source hosts", 0, 1, u32::MAX.into()));
+    assert_eq!(with(1, 0, 2, 1), refused("destination hosts", 0, 1, u32::MAX.into()));
+    for len in [0, Packet::MAX_LEN + 1] {
+        let error = refused("longest packet in bytes", len.into(), 1, Packet::MAX_LEN.into());
+        assert_eq!(with(1, 1, 2, len), error);
+    }
+
+    let mut order = rounds(&FIG_3, 8);
+    order.backlogged(FlowId(0), 1);
+    let before = order.clone();
+    for quantum in [0, 99, (1 << 28) + 1] {
+        let error = refused("quantum in bytes", quantum.into(), 100, 1 << 28);
+        assert_eq!(order.configure(FlowId(0), quantum, Some(1)), error);
+        assert_eq!(order.add_all(quantum), error);
+    }
+    let unknown = Err(ConfigError::UnknownFlow { flow: FlowId(6), flows: 6 });
+    assert_eq!(order.configure(FlowId(6), 100, None), unknown);
+    assert_eq!(order.assign(FlowId(6), 0, 0), unknown);
+    let unknown = Err(ConfigError::UnknownHost { host: 8, hosts: 8 });
+    assert_eq!(order.assign(FlowId(1), 8, 0), unknown);
+    assert_eq!(order.assign(FlowId(1), 0, 8), unknown);
+    let backlogged = Err(ConfigError::Backlogged { flow: FlowId(0) });
+    assert_eq!(order.assign(FlowId(0), 1, 1), backlogged);
+    assert_eq!(order, before);
+    order.configure(FlowId(0), 1 << 28, Some(1)).unwrap();
+    assert_eq!(order.config(FlowId(0)), Some(1 << 28));
+}
+
+#[test]
+fn calls_that_contradict_the_books_change_nothing() {
+    let mut order = rounds(&[(0, 0); 5], 8).sparse_first();
+    order.remove(FlowId(3));
+    order.backlogged(FlowId(0), 100);
+    order.backlogged(FlowId(1), 100);
+    order.served(FlowId(0), 100, Some(100));
+    let before = order.clone();
+    order.backlogged(FlowId(0), 100);
+    order.backlogged(FlowId(3), 100);
+    order.backlogged(FlowId(5), 100);
+    for flow in [2, 3, 4, 5, u32::MAX] {
+        order.served(FlowId(flow), 100, Some(100));
+        order.served(FlowId(flow), 100, None);
+        order.lost(FlowId(flow), 100, Some(100));
+        order.lost(FlowId(flow), 100, None);
+    }
+    let other = if order.select() == Some(FlowId(0)) { 1 } else { 0 };
+    order.served(FlowId(other), 100, None); // the other is selected
+    order.served(FlowId(other), 100, Some(1));
+    order.lost(FlowId(0), 100, Some(100));
+    order.grew(FlowId(0), 100);
+    order.remove(FlowId(3));
+    order.remove(FlowId(5));
+    assert_eq!(order, before);
+    order.served(FlowId(1 - other), u32::MAX, Some(1));
+    let backlog = crate::Backlog { packets: 1, bytes: 100 };
+    let truth = |flow: FlowId| FlowState {
+        backlog: if flow.0 < 2 { backlog } else { crate::Backlog::default() },
+        head_len: None,
+    };
+    assert_eq!(order.recount(&truth), Ok(()));
+}
+
+#[test]
+fn a_flow_that_changes_its_host_is_as_if_just_added() {
+    let mut link = sparse(&[(0, 0), (1, 1)]);
+    put(&mut link, "a", 10);
+    put(&mut link, "a", 100);
+    assert_eq!(get(&mut link, 2), "aa");
+    let used = link.order.nodes[0];
+    assert_eq!((used.deficit, used.due), (-10, 1));
+    link.order.assign(FlowId(0), 0, 0).unwrap();
+    assert_eq!(link.order.nodes[0], used, "the same hosts change nothing");
+    link.order.assign(FlowId(0), 0, 2).unwrap();
+    let changed = link.order.nodes[0];
+    assert_eq!((changed.deficit, changed.due, changed.destination), (0, 0, 2));
+    assert_eq!(link.order.config(FlowId(0)), Some(MAX_LEN));
+}
+
+#[test]
+fn hosts_are_those_of_the_side_that_is_set() {
+    let mut source = rounds(&FIG_3, 8);
+    let mut destination = rounds(&FIG_3, 8).with_hosts_of(Side::Destination);
+    for order in [&mut source, &mut destination] {
+        (0..6).for_each(|flow| order.backlogged(FlowId(flow), 1));
+        assert_eq!((order.hosts(), order.host_of(FlowId(6)), order.flows_of(8)), (8, None, 0));
+    }
+    let hosts = |order: &InVec| (0..6).map(|flow| order.host_of(FlowId(flow)).unwrap()).collect();
+    let flows = |order: &InVec| (0..4).map(|host| order.flows_of(host)).collect();
+    let (of, has): (Vec<_>, Vec<_>) = (hosts(&source), flows(&source));
+    assert_eq!((of, has), (vec![0, 0, 0, 0, 1, 1], vec![4, 2, 0, 0]));
+    let (of, has): (Vec<_>, Vec<_>) = (hosts(&destination), flows(&destination));
+    assert_eq!((of, has), (vec![0, 1, 2, 2, 2, 3], vec![1, 1, 3, 1]));
+}
+
+/// Goal: `recount` sees every kind of damage. Method: break one field at a time.
+#[test]
+fn a_recount_sees_damage() {
+    let mut link = sparse(&[(0, 0), (0, 1), (1, 1), (1, 0), (2, 2)]);
+    put(&mut link, "aaabbbcccddd", 100);
+    assert_eq!(get(&mut link, 3).len(), 3);
+    put(&mut link, "e", 100);
+    let good = link.order.clone();
+    let recount = |order: &InVec| {
+        order.recount(&|flow| {
+            let packets = link.queues[flow.index()].len() as u32;
+            FlowState { backlog: crate::Backlog { packets, bytes: packets }, head_len: None }
+        })
+    };
+    assert_eq!(recount(&good), Ok(()));
+    assert_eq!(good.first_turns.head(), 4, "one has a first turn");
+    let damages: [fn(&mut InVec); 13] = [
+        |r| r.nodes[0].deficit = 0,
+        |r| r.nodes[0].deficit = (1 << 28) + 1,
+        |r| r.nodes[0].standing = Standing::new(Place::Turn, 99),
+        |r| r.nodes[0].standing = Standing::new(Place::Idle, 100),
+        |r| r.nodes[0].standing = Standing::new(Place::New, 100),
+        |r| r.nodes[0].turn = r.nodes[0].turn.wrapping_add(1),
+        |r| r.nodes[4].turn = r.round.wrapping_add(1),
+        |r| r.nodes[0].source = 1,
+        |r| r.nodes[0].destination = 3,
+        |r| r.front = NONE,
+        |r| assert_eq!(r.sources.join(3), 1),
+        |r| assert!(r.destinations.leave(1) > 0),
+        |r| r.round = r.round.wrapping_add(1),
+    ];
+    for (at, damage) in damages.iter().enumerate() {
+        let mut bad = good.clone();
+        damage(&mut bad);
+        assert!(recount(&bad).is_err(), "damage {at}");
+    }
+}
+
+#[test]
+fn a_flow_is_32_bytes_and_a_host_and_a_round_are_8() {
+    let sizes = (size_of::<RoundsFlow>(), size_of::<RoundsHost>(), size_of::<RoundList>());
+    assert_eq!(sizes, (32, 8, 8));
+    assert_eq!(format!("{:?}", Sides::default()), "Both");
+}

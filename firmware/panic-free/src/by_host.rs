@@ -1,0 +1,59 @@
+//! Orders that know hosts.
+
+use core::hint::black_box;
+
+use freeboard::sched_core::{
+    FlowId, Hosted, RoundList, Rounds, RoundsFlow, RoundsHost, Side, Sides, Table,
+};
+
+use crate::orders::order;
+use crate::schedulers::bare;
+use crate::{any, one_of, sizes};
+
+#[unsafe(no_mangle)]
+static BY_HOST: &[fn()] = sizes![in_rounds];
+
+fn in_rounds<const N: usize>() {
+    let hosts = [RoundsHost::EMPTY; 4];
+    let made = Rounds::new([RoundsFlow::EMPTY; N], hosts, hosts, [RoundList::EMPTY; 64], any());
+    let Ok(mut plain) = made else { return };
+    rounds(&mut plain);
+    order(&mut plain, 0);
+    bare::<_, N>(plain.sparse_first().with_hosts_of(black_box(Side::Source)), 0);
+
+    let (nodes, lists) = (&mut [RoundsFlow::EMPTY; N][..], &mut [RoundList::EMPTY; 64][..]);
+    let (sources, destinations) = (&mut hosts.clone()[..], &mut hosts.clone()[..]);
+    let (nodes, sources, destinations) = black_box((nodes, sources, destinations));
+    let made = Rounds::new(nodes, sources, destinations, black_box(lists), any());
+    let Ok(mut in_slices) = made else { return };
+    rounds(&mut in_slices);
+    order(&mut in_slices, 0);
+}
+
+/// What rounds offer beside what an order does.
+fn rounds<N, S, D, W>(rounds: &mut Rounds<N, S, D, W>)
+where
+    N: Table<RoundsFlow>,
+    S: Table<RoundsHost>,
+    D: Table<RoundsHost>,
+    W: Table<RoundList>,
+{
+    hosted(rounds);
+    one_of!(rounds;
+        rounds.add_all(any());
+        rounds.assign(FlowId(any()), any(), any());
+        rounds.assigned(FlowId(any()));
+        rounds.set_mode(black_box(Sides::Both));
+        rounds.mode();
+        rounds.flows_of_source(any());
+        rounds.flows_of_destination(any());
+    );
+}
+
+fn hosted(order: &mut impl Hosted) {
+    one_of!(order;
+        order.host_of(FlowId(any()));
+        order.hosts();
+        order.flows_of(any());
+    );
+}
