@@ -7,18 +7,30 @@ use freeboard::sched_core::{
     Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
 };
 
-/// Gives back the packet that came last. Its cost is the floor that net figures subtract; with
-/// `LOOKUP` it looks each flow up by hash besides, and what that costs more is the lookup.
-#[derive(Debug)]
-pub(crate) struct Null<const LOOKUP: bool>(Vec<Packet>, Table<Box<[Line]>>);
+/// It looks nothing up: the floor that net figures subtract.
+pub(crate) const NOTHING: u8 = 0;
+/// It looks each packet's flow up by hash; what it costs more than [`NOTHING`] is the lookup.
+pub(crate) const LOOKUP: u8 = 1;
+/// It looks up a flow never seen before for each packet.
+pub(crate) const STRANGER: u8 = 2;
+/// The same, and the queue claimed is released again.
+pub(crate) const STRANGER_RELEASED: u8 = 3;
 
-impl<const LOOKUP: bool> Null<LOOKUP> {
+/// Gives back the packet that came last.
+#[derive(Debug)]
+pub(crate) struct Null<const WORK: u8> {
+    packets: Vec<Packet>,
+    table: Table<Box<[Line]>>,
+    stranger: u32,
+}
+
+impl<const WORK: u8> Null<WORK> {
     pub(crate) fn new(packets: usize, table: Table<Box<[Line]>>) -> Self {
-        Self(Vec::with_capacity(packets), table)
+        Self { packets: Vec::with_capacity(packets), table, stranger: 0 }
     }
 }
 
-impl<const LOOKUP: bool> Scheduler for Null<LOOKUP> {
+impl<const WORK: u8> Scheduler for Null<WORK> {
     #[inline]
     fn enqueue(
         &mut self,
@@ -27,28 +39,42 @@ impl<const LOOKUP: bool> Scheduler for Null<LOOKUP> {
         packet: Packet,
         _drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        if LOOKUP {
-            black_box(self.1.lookup(flow.0).queue);
+        match WORK {
+            LOOKUP => {
+                black_box(self.table.lookup(flow.0).queue);
+            }
+            STRANGER | STRANGER_RELEASED => {
+                // Of one way the next is far away, and none comes again within 2^32 packets.
+                self.stranger = self.stranger.wrapping_add(0x9e37_79b9);
+                let queue = black_box(self.table.lookup(self.stranger).queue);
+                if WORK == STRANGER_RELEASED {
+                    self.table.release(queue);
+                }
+            }
+            _ => {}
         }
-        self.0.push(packet);
+        self.packets.push(packet);
         Ok(())
     }
 
     #[inline]
     fn dequeue(&mut self, _now: Nanos, _drops: &mut dyn DropSink) -> Option<Packet> {
-        self.0.pop()
+        self.packets.pop()
     }
 
     fn peek(&self, _now: Nanos) -> Option<Packet> {
-        self.0.last().copied()
+        self.packets.last().copied()
     }
 
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-        (!self.0.is_empty()).then_some(now)
+        (!self.packets.is_empty()).then_some(now)
     }
 
     fn backlog(&self) -> Backlog {
-        Backlog { packets: self.0.len() as u32, bytes: self.0.iter().map(|p| p.len).sum() }
+        Backlog {
+            packets: self.packets.len() as u32,
+            bytes: self.packets.iter().map(|p| p.len).sum(),
+        }
     }
 
     fn counters(&self) -> Counters {
@@ -66,7 +92,7 @@ impl<const LOOKUP: bool> Scheduler for Null<LOOKUP> {
     fn set_limits(&mut self, _limits: Limits, _drops: &mut dyn DropSink) {}
 
     fn drain(&mut self, _drops: &mut dyn DropSink) {
-        self.0.clear();
+        self.packets.clear();
     }
 
     fn recount(&self) -> Result<(), Imbalance> {

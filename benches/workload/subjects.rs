@@ -3,13 +3,13 @@
 use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
     Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId,
-    FlowQueues, FlowScheduler, HostRing, HostedFlow, Hosts, Limits, LongestQueueDrop, LowBits,
-    Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RankedFlow, RoundList, Rounds,
-    RoundsFlow, RoundsHost, Scheduler, ShortestQueue, Sides, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
+    FlowQueues, FlowScheduler, Limits, LongestQueueDrop, LowBits, Nanos, PlusFlow, Qfq, QfqConfig,
+    QfqFlow, QfqPlus, Queue, RankedFlow, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler,
+    ShortestQueue, Sides, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::{Hashed, Releasing};
 
-use super::null::Null;
+use super::null::{LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
 use super::{Loop, Pattern};
 
 /// A closed loop around a scheduler: runs at least so many pairs, returns how many.
@@ -17,9 +17,11 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
 /// of FULL over whole, and is what the name before it is with SMALL.
-pub(crate) const NAMES: [&str; 27] = [
+pub(crate) const NAMES: [&str; 26] = [
     "null",
     "lookup",
+    "lookup_claim",
+    "lookup_collision",
     "fifo",
     "drr",
     "drr_sparse",
@@ -35,9 +37,6 @@ pub(crate) const NAMES: [&str; 27] = [
     "rounds",
     "rounds_triple",
     "rounds_one_host",
-    "hosts_1",
-    "hosts_32",
-    "hosts_each",
     "wf2q",
     "hashed_drr",
     "fq_codel",
@@ -57,11 +56,28 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
     let slots = table(4 * flows + flows.max(64), Slot::EMPTY);
     let queues = table(flows, Queue::EMPTY);
     Some(match name {
-        "null" => closed(Null::<false>::new(slots.len(), hash_table(8)), call, false),
+        "null" => closed(Null::<NOTHING>::new(slots.len(), hash_table(8)), call, false),
         // Every flow has claimed its queue: hits alone.
         "lookup" => {
             let table = hash_table(queues_for(flows));
-            closed(Null::<true>::new(slots.len(), table), call, true)
+            closed(Null::<LOOKUP>::new(slots.len(), table), call, true)
+        }
+        // Half of the queues are claimed; each packet is of a flow never seen before, which claims one of
+        // the others (of 100,000 a few collide) and releases it.
+        "lookup_claim" => {
+            let mut table = hash_table(queues_for(flows));
+            for queue in (0..table.queues()).step_by(2) {
+                table.lookup(queue);
+            }
+            closed(Null::<STRANGER_RELEASED>::new(slots.len(), table), call, true)
+        }
+        // All queues are claimed; each packet is of a flow never seen before: collisions alone.
+        "lookup_collision" => {
+            let mut table = hash_table(queues_for(flows));
+            for queue in 0..table.queues() {
+                table.lookup(queue);
+            }
+            closed(Null::<STRANGER>::new(slots.len(), table), call, true)
         }
         "fifo" => closed(Fifo::tail_drop(slots, Limits::NONE), call, false),
         "drr" => closed(FlowQueues::new(drr(flows), queues, slots, Limits::NONE), call, false),
@@ -135,16 +151,6 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let node = Classes::new(order, leaves, states, split, Limits::NONE);
             closed(node, call, false)
         }
-        // DRR of hosts over DRR of flows: one host, up to 32, and as many as flows.
-        "hosts_1" | "hosts_32" | "hosts_each" => {
-            let hosts = match name {
-                "hosts_1" => 1,
-                "hosts_32" => flows.min(32),
-                _ => flows,
-            };
-            let order = isolated(hosts, flows);
-            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
-        }
         "hashed_drr" => {
             let order = hashed(drr(queues_for(flows)));
             let queues = table(queues_for(flows), Queue::EMPTY);
@@ -194,19 +200,6 @@ fn rounds(flows: usize, hosts: usize) -> ByHost {
         assigned.expect("hosts in range");
     }
     rounds
-}
-
-type Isolated = Hosts<Drr<Box<[DrrFlow]>>, Box<[HostedFlow]>, Box<[HostRing]>>;
-
-/// Flow by flow one host after the other.
-fn isolated(hosts: usize, flows: usize) -> Isolated {
-    let (nodes, rings) = (table(flows, HostedFlow::EMPTY), table(hosts, HostRing::EMPTY));
-    let mut order = Hosts::new(drr(hosts), nodes, rings, MTU).expect("an MTU");
-    order.add_all(MTU).expect("a quantum of one MTU");
-    for flow in 0..flows {
-        order.assign(FlowId(flow as u32), (flow % hosts) as u32).expect("an idle flow");
-    }
-    order
 }
 
 /// Twice as many queues as flows, so that nearly all flows have one of their own.

@@ -9,8 +9,8 @@
 //! - the key comes from the caller's random source, one per queueing instance, and no type here
 //!   has a default key;
 //! - neither keys nor hashes belong in logs, statistics or replies: `Debug` shows no key;
-//! - a new key may be taken at any time. Flows then get new labels and new queues, and what the old
-//!   queues hold drains: once, a flow's packets may leave out of order.
+//! - a new key may be taken at any time. Flows then get new labels; through
+//!   [`Table::rotate`](crate::Table::rotate) each stays with the packets it has queued.
 //!
 //! The result has 32 bits because tags have: among 2^20 active flows of one table a flow shares
 //! set and tag with another with a probability below 2^20 / 2^32 = 1 / 4,096; then the two share a

@@ -87,4 +87,6 @@ pub use hash::{FlowHasher, HalfSipHash, HalfSipHash13, SipHash13, mix};
 pub use key::{FlowKey, HostKey, KeyBytes, Transport};
 pub use labels::Labels;
 pub use parse::{Ending, Ip, Parsed};
-pub use table::{Counts, DEFAULT_WAYS, Line, Lookup, MAX_QUEUES, Outcome, Table, TableError};
+pub use table::{
+    Counts, DEFAULT_WAYS, Line, Lookup, MAX_QUEUES, Outcome, Rotating, Table, TableError,
+};

@@ -26,13 +26,22 @@
 //!
 //! A released way keeps its tag: a flow that comes back before others took it gets the same queue,
 //! and with it what the caller's AQM learned about the flow.
+//!
+//! # A new key
+//!
+//! Under another key a flow has another label and another set, and would overtake the packets it has
+//! queued. [`rotate`](Table::rotate) begins a transition in which the caller gives both labels
+//! ([`lookup_rotating`](Table::lookup_rotating)): who holds packets under the old one stays, all
+//! others are looked up by the new one. Without a transition none of this costs anything.
 
+mod rotation;
 mod set;
 
 use core::fmt;
 
-use set::{LANES, Shape, index, place};
+use set::{LANES, SHARED, Shape, USED, first_from, index, lane_of, place};
 
+pub use rotation::Rotating;
 pub use set::Line;
 
 /// The most queues a table maps to.
@@ -117,8 +126,9 @@ impl core::error::Error for TableError {}
 ///
 /// `S` is an array, a `&mut` slice or a box of [`Line`]s: whatever gives the same slice each time.
 ///
-/// Cost of a lookup, in instructions (x86-64, callgrind, the caller's loop subtracted): a hit 24 with 32
-/// flows and 34 on average with 1,024 flows in 2,048 queues, 8 ways; 77 where most lookups collide.
+/// Cost of a lookup in instructions, 8 ways, from 32 to 4,096 flows alike (x86-64, callgrind, the
+/// caller's loop subtracted): 31 to 33 in the mean over flows that fill half of the queues, most of
+/// which live in their own way; 56 for a collision; 89 for a claim and the release after it.
 ///
 /// Probability that a new flow collides in a table of 1,024 queues, P\[Bin(n, k / N) ≥ k\] for n
 /// active flows, N queues, k ways (measured within 0.005 of it, `tests/spread.rs`):
@@ -147,8 +157,10 @@ pub struct Table<S> {
     lines: S,
     shape: Shape,
     counts: Counts,
-    /// The number of `used` bits set in `lines`.
+    /// The number of lanes in use in `lines`.
     occupied: u32,
+    /// No line before this one has old claims; while this is a line of the table, a rotation is under way.
+    swept: u32,
 }
 
 impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
@@ -160,75 +172,146 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     ///
     /// [`TableError`] if `ways` is not 1, 2, 4, 8 or 16, if `queues` is not a power of two in
     /// `ways..=MAX_QUEUES`, or if `lines` is too short.
-    pub fn new(mut lines: S, queues: u32, ways: u32) -> Result<Self, TableError> {
-        let (set, set_of_lane, neighbour) = match ways {
-            1 => (0b1, 7, false),
-            2 => (0b11, 6, false),
-            4 => (0b1111, 4, false),
-            8 => (0xff, 0, false),
-            16 => (0xff, 0, true),
-            _ => return Err(TableError::Ways { ways }),
-        };
+    pub fn new(lines: S, queues: u32, ways: u32) -> Result<Self, TableError> {
+        let Some(sets) = set::sets(ways) else { return Err(TableError::Ways { ways }) };
         if !queues.is_power_of_two() || queues < ways || queues > MAX_QUEUES {
             return Err(TableError::Queues { queues, ways });
         }
         let needed = index(queues.div_ceil(LANES));
         let given = lines.as_ref().len();
-        let Some(used) = lines.as_mut().get_mut(..needed) else {
+        if given < needed {
             return Err(TableError::Storage { lines: given, needed });
-        };
-        used.fill(Line::EMPTY);
-        let shape = Shape { queue_mask: queues - 1, set, set_of_lane, neighbour };
-        Ok(Self { lines, shape, counts: Counts::default(), occupied: 0 })
+        }
+        let shape = Shape { queue_mask: queues - 1, sets, neighbour: ways > LANES };
+        let mut table = Self { lines, shape, counts: Counts::default(), occupied: 0, swept: 0 };
+        table.clear();
+        Ok(table)
     }
 
     /// Finds the queue of the flow with this hash, claiming one if it has none.
     ///
-    /// In this order, each step from the own way (`hash` modulo the queues) cyclically through its
-    /// line, then, with 16 ways, likewise through the neighbour:
-    /// 1. the way in use with this tag (there is one at most): [`Hit`](Outcome::Hit);
-    /// 2. a free way that last had this tag: [`Claimed`](Outcome::Claimed);
-    /// 3. a free way: [`Claimed`](Outcome::Claimed);
-    /// 4. the own way, whose tag stays as it is: [`Collision`](Outcome::Collision).
+    /// In this order:
+    /// 1. the way with this tag; there is one at most. In use it is a [`Hit`](Outcome::Hit), free it
+    ///    was the flow's last queue and is again: [`Claimed`](Outcome::Claimed);
+    /// 2. the first free way, which gets the tag: [`Claimed`](Outcome::Claimed);
+    /// 3. the own way, whose tag stays as it is: [`Collision`](Outcome::Collision).
+    ///
+    /// The first way is the own one (`hash` modulo the queues), the next those behind it cyclically
+    /// in its line, then, with 16 ways, likewise those of the neighbour.
     ///
     /// Cost: constant; one cache line read, two with 16 ways.
     #[inline]
     pub fn lookup(&mut self, hash: u32) -> Lookup {
         let queue = hash & self.shape.queue_mask;
-        let (line, lane) = place(queue);
-        // Most packets end here, also those of a sparse flow, whose queue empties each time; the
-        // rest stays out of the caller's loop.
-        let lookup = match self.lines.as_mut().get_mut(line) {
-            Some(line) if line.tags.get(index(lane)) == Some(&hash) => {
-                // No other way has the tag: it was written only when its set did not have it.
-                let free = line.used >> lane & 1 == 0;
-                line.used |= 1 << lane;
-                Lookup { queue, outcome: if free { Outcome::Claimed } else { Outcome::Hit } }
-            }
-            _ => self.shape.search(self.lines.as_mut(), hash),
+        let (at, lane) = place(queue);
+        let Some(line) = self.lines.as_mut().get_mut(at) else {
+            // Never: `new` saw to it that there are lines for all queues.
+            return Lookup { queue, outcome: Outcome::Collision };
         };
-        match lookup.outcome {
-            Outcome::Hit => self.counts.hits += 1,
-            Outcome::Claimed => {
-                self.counts.claims += 1;
-                self.occupied += 1;
+        // No other way has the tag then, and most flows live here.
+        if line.has(lane, hash) {
+            if line.states >> lane & 1 != 0 {
+                self.counts.hits += 1;
+                return Lookup { queue, outcome: Outcome::Hit };
             }
-            Outcome::Collision => self.counts.collisions += 1,
+            line.states |= 1 << lane;
+            self.counts.claims += 1;
+            self.occupied += 1;
+            return Lookup { queue, outcome: Outcome::Claimed };
         }
-        lookup
+        let set = self.shape.set(lane);
+        let matches = line.matches(hash) & set;
+        if matches != 0 {
+            let way = lane_of(matches);
+            let queue = queue & !(LANES - 1) | way;
+            if line.states >> way & 1 != 0 {
+                self.counts.hits += 1;
+                return Lookup { queue, outcome: Outcome::Hit };
+            }
+            line.states |= 1 << way;
+            self.counts.claims += 1;
+            self.occupied += 1;
+            return Lookup { queue, outcome: Outcome::Claimed };
+        }
+        let free = !line.states & set;
+        if free != 0 {
+            let way = first_from(lane, free);
+            line.claim(way, hash);
+            self.counts.claims += 1;
+            self.occupied += 1;
+            return Lookup { queue: queue & !(LANES - 1) | way, outcome: Outcome::Claimed };
+        }
+        if self.shape.neighbour {
+            return self.lookup_in_both(hash);
+        }
+        line.states |= 1 << (SHARED + lane);
+        self.counts.collisions += 1;
+        Lookup { queue, outcome: Outcome::Collision }
+    }
+
+    /// The lookup of 16 ways for a hash that is not the tag of the own way.
+    #[inline(never)]
+    fn lookup_in_both(&mut self, hash: u32) -> Lookup {
+        let own = hash & self.shape.queue_mask;
+        let (at, lane) = place(own);
+        let lines = self.lines.as_mut();
+        let look = |at: usize| {
+            lines.get(at).map_or((0, 0), |line| (line.matches(hash), !line.states & USED))
+        };
+        let ((near, near_free), (far, far_free)) = (look(at), look(at ^ 1));
+        let (at, way, queue) = if near != 0 {
+            (at, lane_of(near), own)
+        } else if far != 0 {
+            (at ^ 1, lane_of(far), own ^ LANES)
+        } else if near_free != 0 {
+            (at, first_from(lane, near_free), own)
+        } else if far_free != 0 {
+            (at ^ 1, first_from(lane, far_free), own ^ LANES)
+        } else {
+            if let Some(line) = lines.get_mut(at) {
+                line.states |= 1 << (SHARED + lane);
+            }
+            self.counts.collisions += 1;
+            return Lookup { queue: own, outcome: Outcome::Collision };
+        };
+        let queue = queue & !(LANES - 1) | way;
+        match lines.get_mut(at) {
+            Some(line) if line.states >> way & 1 == 0 => line.claim(way, hash),
+            _ => {
+                self.counts.hits += 1;
+                return Lookup { queue, outcome: Outcome::Hit };
+            }
+        }
+        self.counts.claims += 1;
+        self.occupied += 1;
+        Lookup { queue, outcome: Outcome::Claimed }
     }
 
     /// The queue the flow with this hash has claimed, if it has. Changes nothing.
     #[must_use]
     pub fn find(&self, hash: u32) -> Option<u32> {
+        self.claimed(hash, 0)
+    }
+
+    /// The queue in use with this tag whose lane has the bit at this distance set: 0 for any.
+    #[inline]
+    fn claimed(&self, hash: u32, distance: u32) -> Option<u32> {
+        let own = hash & self.shape.queue_mask;
+        let (at, lane) = place(own);
+        let set = if self.shape.neighbour { USED } else { self.shape.set(lane) };
         let lines = self.lines.as_ref();
-        let near = self.shape.near(lines, hash).active;
-        let far = self.shape.far(lines, hash).active;
-        match (near, far) {
-            (0, 0) => None,
-            (0, far) => Some(self.shape.only(hash, far, true)),
-            (near, _) => Some(self.shape.only(hash, near, false)),
+        let claimed = |at: usize| {
+            lines.get(at).map_or(0, |line| line.matches(hash) & (line.states >> distance) & set)
+        };
+        let near = claimed(at);
+        if near != 0 {
+            return Some(own & !(LANES - 1) | lane_of(near));
         }
+        if !self.shape.neighbour {
+            return None;
+        }
+        let far = claimed(at ^ 1);
+        (far != 0).then(|| (own ^ LANES) & !(LANES - 1) | lane_of(far))
     }
 
     /// Frees `queue` for other flows; call it when the queue has emptied.
@@ -236,11 +319,11 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// Tells whether it was in use. Free queues and numbers beyond the table are left alone.
     #[inline]
     pub fn release(&mut self, queue: u32) -> bool {
-        let (line, lane) = place(queue);
-        match self.lines.as_mut().get_mut(line) {
+        let (at, lane) = place(queue);
+        match self.lines.as_mut().get_mut(at) {
             // Storage may be larger than the table and hold what others left there.
-            Some(line) if line.used >> lane & 1 == 1 && queue <= self.shape.queue_mask => {
-                line.used ^= 1 << lane;
+            Some(line) if line.states >> lane & 1 == 1 && queue <= self.shape.queue_mask => {
+                line.free(lane);
                 self.occupied = self.occupied.saturating_sub(1);
                 true
             }
@@ -251,9 +334,9 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// Whether `queue` is claimed.
     #[must_use]
     pub fn is_used(&self, queue: u32) -> bool {
-        let (line, lane) = place(queue);
-        let line = self.lines.as_ref().get(line).filter(|_| queue <= self.shape.queue_mask);
-        line.is_some_and(|line| line.used >> lane & 1 == 1)
+        let (at, lane) = place(queue);
+        let line = self.lines.as_ref().get(at).filter(|_| queue <= self.shape.queue_mask);
+        line.is_some_and(|line| line.states >> lane & 1 == 1)
     }
 
     /// The number of claimed queues.
@@ -271,7 +354,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// The ways of a set.
     #[must_use]
     pub fn ways(&self) -> u32 {
-        self.shape.set.count_ones() << u32::from(self.shape.neighbour)
+        if self.shape.neighbour { 2 * LANES } else { self.shape.set(0).count_ones() }
     }
 
     /// How lookups have ended so far.
@@ -280,9 +363,13 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         self.counts
     }
 
-    /// Frees every queue and forgets every tag; the counts stay. Cost: the whole table.
+    /// Frees every queue, forgets every tag and ends a rotation; the counts stay. Cost: the whole table.
     pub fn clear(&mut self) {
-        self.lines.as_mut().fill(Line::EMPTY);
+        let queues = 0..=self.shape.queue_mask;
+        for (line, first) in self.lines.as_mut().iter_mut().zip(queues.step_by(index(LANES))) {
+            *line = Line::unclaimed(first);
+        }
         self.occupied = 0;
+        self.swept = self.used_lines();
     }
 }

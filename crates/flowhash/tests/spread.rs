@@ -82,3 +82,135 @@ fn collisions_are_as_rare_as_the_formula_says() {
         }
     }
 }
+
+/// Goal: an attacker who fills the table at random, knowing no key, shuts a victim's set as rarely as
+/// chance does: P(full) within 3 σ of the formula.
+/// Method: 10,000 tables for each row, a key of its own and one victim for each, so that the trials are
+/// independent and σ² = p(1 − p)/10,000.
+#[test]
+fn random_filling_shuts_the_set_of_a_victim_as_often_as_chance() {
+    const TABLES: u64 = 10_000;
+    for (n, ways, rough) in [
+        (400, 8, 0.015),
+        (500, 8, 0.046),
+        (1_000, 8, 0.52),
+        (400, 1, 0.32),
+        (500, 1, 0.39),
+        (1_000, 1, 0.62),
+    ] {
+        let mut table = Table::new([Line::EMPTY; 128], 1_024, ways).unwrap();
+        let mut shut = 0_u32;
+        for run in 0..TABLES {
+            let run = run + u64::from(n * 100 + ways) * TABLES;
+            let hasher = SipHash13::new(u128::from(run).to_le_bytes());
+            table.clear();
+            for i in 1..=n {
+                table.lookup(hasher.hash(flow(i).to_bytes().as_ref()));
+            }
+            let victim = hasher.hash(flow(0).to_bytes().as_ref());
+            shut += u32::from(table.lookup(victim).outcome == Outcome::Collision);
+        }
+        let (found, expected) = (f64::from(shut) / TABLES as f64, formula(n, ways));
+        let sigma = (expected * (1.0 - expected) / TABLES as f64).sqrt();
+        println!("{n} flows, {ways} ways: {found:.4}, chance {expected:.4} (sigma {sigma:.4})");
+        assert!((found - expected).abs() < 3.0 * sigma, "{n}/{ways}: {found} {expected} {sigma}");
+        assert!((expected - rough).abs() < 0.006, "{n}/{ways}: {expected}");
+    }
+}
+
+/// The `i`-th key of a sequence.
+type Sequence = fn(u32) -> FlowKey;
+
+/// Keys that count up as a port scan, an address scan and a scan of an IPv6 subnet do.
+fn sequences() -> [(&'static str, Sequence); 3] {
+    const T: Transport = Transport { protocol: 17, src_port: 40_000, dst_port: 53 };
+    [
+        ("sequential ports", |i| FlowKey::V4 {
+            src: [10, 0, 0, 1],
+            dst: [192, 0, 2, 1],
+            transport: Transport { src_port: i as u16, ..T },
+        }),
+        ("sequential addresses", |i| FlowKey::V4 {
+            src: (0x0a00_0000 + i).to_be_bytes(),
+            dst: [192, 0, 2, 1],
+            transport: T,
+        }),
+        ("a scan of an IPv6 /64", |i| FlowKey::V6 {
+            src: [0x20, 1, 0xd, 0xb8, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1],
+            dst: ((0x2001_0db8_0000_0002_u128 << 64) + u128::from(i)).to_be_bytes(),
+            transport: T,
+        }),
+    ]
+}
+
+/// How many standard deviations Pearson's χ² lies from its mean, over 16 keys: the occupancy of 1,024
+/// queues by 65,536 flows in sequence, queues taken from the hash by `bits`.
+fn chi_square<H: FlowHasher>(
+    new: impl Fn(u64) -> H,
+    key_of: Sequence,
+    bits: fn(u32) -> u32,
+) -> f64 {
+    const KEYS: u64 = 16;
+    const FLOWS: u32 = 65_536;
+    let expected = f64::from(FLOWS) / 1_024.0;
+    let mut sum = 0.0;
+    for run in 0..KEYS {
+        let hasher = new(run);
+        let mut occupancy = [0_u32; 1_024];
+        for i in 0..FLOWS {
+            occupancy[bits(hasher.hash(key_of(i).to_bytes().as_ref())) as usize] += 1;
+        }
+        sum += occupancy.map(|n| (f64::from(n) - expected).powi(2) / expected).iter().sum::<f64>();
+    }
+    // The sum of χ² of independent keys is χ² with as many times the degrees of freedom, here
+    // 16 · 1,023: as good as normal.
+    let freedom = KEYS as f64 * 1_023.0;
+    (sum - freedom) / (2.0 * freedom).sqrt()
+}
+
+/// The quantile of the normal distribution for 0.1 % on both sides together.
+const SIGNIFICANCE: f64 = 3.29;
+const LOW: fn(u32) -> u32 = |hash| hash & 1_023;
+const HIGH: fn(u32) -> u32 = |hash| hash >> 22;
+
+/// Goal: sequences of keys fill the queues neither more unevenly nor more evenly than chance.
+/// Method: Pearson's χ² of the low bits, which choose the queue, and of the highest, which only the
+/// tag has; each of the twelve two-sided at a significance of 0.1 %, with fixed keys.
+#[test]
+fn sequences_of_keys_occupy_the_queues_as_chance_does() {
+    for (name, key_of) in sequences() {
+        for (part, bits) in [("low", LOW), ("high", HIGH)] {
+            let sip = |run: u64| SipHash13::new(u128::from(run * 0x9e37_79b9).to_le_bytes());
+            let half = |run: u64| HalfSipHash13::new((run * 0x9e37_79b9).to_le_bytes());
+            for (hash, sigmas) in [
+                ("SipHash-1-3", chi_square(sip, key_of, bits)),
+                ("HalfSipHash-1-3", chi_square(half, key_of, bits)),
+            ] {
+                println!("{hash}, {name}, {part} bits: {sigmas:+.2} standard deviations");
+                assert!(sigmas.abs() < SIGNIFICANCE, "{hash}, {name}, {part} bits: {sigmas}");
+            }
+        }
+    }
+}
+
+/// Goal: the test above would see a hash that is none, be it too uneven or too even.
+#[test]
+fn a_hash_that_is_none_is_seen() {
+    struct Sum;
+    impl FlowHasher for Sum {
+        fn hash(&self, bytes: &[u8]) -> u32 {
+            bytes.iter().map(|byte| u32::from(*byte)).sum()
+        }
+    }
+    /// Counts up with the key: each queue gets exactly its part.
+    struct Even(core::cell::Cell<u32>);
+    impl FlowHasher for Even {
+        fn hash(&self, _bytes: &[u8]) -> u32 {
+            self.0.replace(self.0.get() + 1)
+        }
+    }
+    for (name, key_of) in sequences() {
+        assert!(chi_square(|_| Sum, key_of, LOW) > 50.0, "{name}: too uneven");
+        assert!(chi_square(|_| Even(0.into()), key_of, LOW) < -50.0, "{name}: too even");
+    }
+}

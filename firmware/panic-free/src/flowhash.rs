@@ -33,6 +33,10 @@ fn operations<S: AsRef<[Line]> + AsMut<[Line]>>(table: &mut Table<S>) {
         table.is_used(any());
         (table.occupied(), table.queues(), table.ways(), table.counts());
         table.clear();
+        table.rotate();
+        table.lookup_rotating(any(), any());
+        (table.is_rotating(), table.old_claims());
+        table.finish_rotation();
     );
 }
 

@@ -1,9 +1,18 @@
 //! What a lookup reads: lines of tags, and how sets lie in them.
 
-use super::{Lookup, Outcome};
-
 /// Queues of one line.
 pub(super) const LANES: u32 = 8;
+
+/// All lanes, in the states of a line: those in use.
+pub(super) const USED: u32 = 0xff;
+/// Distance to the bits of lanes in use whose claim is older than the rotation under way.
+pub(super) const OLD: u32 = 8;
+/// Distance to the bits of lanes in use that a flow of a full set has joined since they were claimed.
+pub(super) const SHARED: u32 = 16;
+/// Distance to the bits of lanes in use that were both shared and in use when the rotation began.
+pub(super) const OLD_SHARED: u32 = 24;
+/// All that is known of lane 0.
+const STATE: u32 = 1 | 1 << OLD | 1 << SHARED | 1 << OLD_SHARED;
 
 /// Tags and occupancy of eight neighbouring queues: what a lookup reads, in one cache line.
 ///
@@ -13,31 +22,55 @@ pub(super) const LANES: u32 = 8;
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// The hash of the flow that claimed the lane, or last did.
-    pub(super) tags: [u32; LANES as usize],
-    /// Bit `i` is set if and only if lane `i` is claimed and not yet released.
-    pub(super) used: u32,
+    /// The hash of the flow that claimed the lane, or last did; no two lanes of a set have the same.
+    tags: [u32; LANES as usize],
+    /// Bit `i` is set if and only if lane `i` is claimed and not yet released; those at the distances
+    /// named above only if it is.
+    pub(super) states: u32,
 }
 
 impl Line {
     /// Eight queues nobody has claimed.
-    pub const EMPTY: Self = Self { tags: [0; LANES as usize], used: 0 };
+    pub const EMPTY: Self = Self { tags: [0; LANES as usize], states: 0 };
+
+    /// Eight queues nobody has claimed, the first of them with this number.
+    ///
+    /// Each has its own number for a tag: the one hash that takes it for its former queue would
+    /// get it as its own way anyhow, and tags differ from the first lookup on.
+    pub(super) fn unclaimed(first: u32) -> Self {
+        const LANE: [u32; LANES as usize] = [0, 1, 2, 3, 4, 5, 6, 7];
+        Self { tags: LANE.map(|lane| first | lane), states: 0 }
+    }
+
+    /// Whether the tag of `lane` is `hash`.
+    #[inline]
+    pub(super) fn has(&self, lane: u32, hash: u32) -> bool {
+        self.tags.get(index(lane)) == Some(&hash)
+    }
 
     /// Bit `i` is set if and only if lane `i` has tag `hash`, in use or not.
     #[inline]
-    fn matches(&self, hash: u32) -> u32 {
+    pub(super) fn matches(&self, hash: u32) -> u32 {
         const OTHERS: [u32; LANES as usize] = [!1, !2, !4, !8, !16, !32, !64, !128];
-        // The complement of a conjunction, because compilers turn this form, and not the plain
-        // disjunction, into whole vectors: 14 instructions instead of 28 on x86-64.
+        // The complement of a conjunction, because compilers turn this form, and not a disjunction
+        // or a sum, into whole vectors: 15 instructions instead of 28 on x86-64.
         let tags = self.tags.iter().zip(OTHERS);
         !tags.fold(!0, |rest, (tag, others)| rest & if *tag == hash { others } else { !0 })
     }
 
-    /// The lanes of `set`, by what they are to `hash`.
+    /// Gives `lane` to the flow with this hash.
     #[inline]
-    fn ways(&self, hash: u32, set: u32) -> Ways {
-        let (matches, free) = (self.matches(hash) & set, !self.used & set);
-        Ways { active: matches & self.used, former: matches & free, free }
+    pub(super) fn claim(&mut self, lane: u32, hash: u32) {
+        if let Some(tag) = self.tags.get_mut(index(lane)) {
+            *tag = hash;
+        }
+        self.states |= 1 << lane;
+    }
+
+    /// Forgets all that is known of `lane` but its tag.
+    #[inline]
+    pub(super) fn free(&mut self, lane: u32) {
+        self.states &= !(STATE << lane);
     }
 }
 
@@ -52,100 +85,44 @@ impl Default for Line {
 pub(super) struct Shape {
     /// Queues less one.
     pub(super) queue_mask: u32,
-    /// The lanes of the set that begins at lane 0.
-    pub(super) set: u32,
-    /// The bits of a lane that say which of the line's sets it is in.
-    pub(super) set_of_lane: u32,
+    /// The lanes of the set that each lane is in; none with 16 ways, whose sets are two lines.
+    pub(super) sets: [u8; LANES as usize],
     /// Whether a set goes on in the line's neighbour (16 ways).
     pub(super) neighbour: bool,
 }
 
-/// Those lanes of a line that are in the set searched, by what they are to a hash.
-#[derive(Clone, Copy)]
-pub(super) struct Ways {
-    /// In use, with its tag.
-    pub(super) active: u32,
-    /// Free, with its tag.
-    former: u32,
-    /// Free.
-    free: u32,
-}
-
-impl Ways {
-    const NONE: Self = Self { active: 0, former: 0, free: 0 };
-}
-
 impl Shape {
-    /// The set's ways in the own line.
+    /// The lanes of the set that `lane` is in; none with 16 ways.
     #[inline]
-    pub(super) fn near(&self, lines: &[Line], hash: u32) -> Ways {
-        let (line, lane) = place(hash & self.queue_mask);
-        let set = self.set << (lane & self.set_of_lane);
-        lines.get(line).map_or(Ways::NONE, |line| line.ways(hash, set))
+    pub(super) fn set(&self, lane: u32) -> u32 {
+        self.sets.get(index(lane & (LANES - 1))).copied().map_or(0, u32::from)
     }
+}
 
-    /// The set's ways in the neighbour of the own line.
-    #[inline]
-    pub(super) fn far(&self, lines: &[Line], hash: u32) -> Ways {
-        let (line, _) = place(hash & self.queue_mask);
-        match self.neighbour {
-            false => Ways::NONE,
-            true => lines.get(line ^ 1).map_or(Ways::NONE, |line| line.ways(hash, self.set)),
-        }
-    }
+/// [`Shape::sets`] of so many ways, if there may be so many.
+pub(super) fn sets(ways: u32) -> Option<[u8; LANES as usize]> {
+    Some(match ways {
+        1 => [1, 2, 4, 8, 16, 32, 64, 128],
+        2 => [0x03, 0x03, 0x0c, 0x0c, 0x30, 0x30, 0xc0, 0xc0],
+        4 => [0x0f, 0x0f, 0x0f, 0x0f, 0xf0, 0xf0, 0xf0, 0xf0],
+        8 => [0xff; LANES as usize],
+        16 => [0; LANES as usize],
+        _ => return None,
+    })
+}
 
-    /// The queue of the only one of `ways`, which are not 0.
-    #[inline]
-    pub(super) fn only(&self, hash: u32, ways: u32, far: bool) -> u32 {
-        let own = hash & self.queue_mask;
-        // A neighbour's queues differ in the bit above the lane.
-        ((own & !(LANES - 1)) | ways.trailing_zeros()) ^ (u32::from(far) * LANES)
-    }
+/// The first of `lanes`, which are not 0, cyclically from `lane` on.
+#[inline]
+pub(super) fn first_from(lane: u32, lanes: u32) -> u32 {
+    // Written twice in a row, so that they need not be turned.
+    let twice = lanes | lanes << LANES;
+    ((twice >> lane).trailing_zeros() + lane) & (LANES - 1)
+}
 
-    /// The queue of the first of `ways`, which are not 0, cyclically from the own lane on.
-    #[inline]
-    fn first(&self, hash: u32, ways: u32, far: bool) -> u32 {
-        let from_own = ways & (!0 << (hash & self.queue_mask & (LANES - 1)));
-        self.only(hash, if from_own == 0 { ways } else { from_own }, far)
-    }
-
-    /// What `Table::lookup` describes, when the own way does not have the tag.
-    #[inline(never)]
-    pub(super) fn search(&self, lines: &mut [Line], hash: u32) -> Lookup {
-        let near = self.near(lines, hash);
-        if near.active != 0 {
-            let queue = self.only(hash, near.active, false);
-            return Lookup { queue, outcome: Outcome::Hit };
-        }
-        self.search_far_and_claim(lines, hash, near)
-    }
-
-    #[inline(never)]
-    fn search_far_and_claim(&self, lines: &mut [Line], hash: u32, near: Ways) -> Lookup {
-        let far = self.far(lines, hash);
-        let queue = if far.active != 0 {
-            let queue = self.only(hash, far.active, true);
-            return Lookup { queue, outcome: Outcome::Hit };
-        } else if near.former != 0 {
-            self.first(hash, near.former, false)
-        } else if far.former != 0 {
-            self.first(hash, far.former, true)
-        } else if near.free != 0 {
-            self.first(hash, near.free, false)
-        } else if far.free != 0 {
-            self.first(hash, far.free, true)
-        } else {
-            return Lookup { queue: hash & self.queue_mask, outcome: Outcome::Collision };
-        };
-        let (line, lane) = place(queue);
-        if let Some(line) = lines.get_mut(line)
-            && let Some(tag) = line.tags.get_mut(index(lane))
-        {
-            *tag = hash;
-            line.used |= 1 << lane;
-        }
-        Lookup { queue, outcome: Outcome::Claimed }
-    }
+/// The first of `lanes`, which are not 0.
+#[inline]
+pub(super) fn lane_of(lanes: u32) -> u32 {
+    lanes.trailing_zeros() & (LANES - 1)
 }
 
 /// The line and the lane of a queue.

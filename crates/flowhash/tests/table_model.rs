@@ -1,0 +1,255 @@
+//! The set-associative table against a model made of lists.
+//!
+//! `FLOWHASH_OPERATIONS=100000000 cargo test --release -p flowhash --test table_model` runs as many
+//! operations as are asked for instead of the usual few millions.
+
+use std::time::Instant;
+
+use flowhash::{Counts, Line, Lookup, MAX_QUEUES, Outcome, Table};
+
+/// What is known of a queue.
+#[derive(Clone, Copy, Default)]
+struct Way {
+    /// The claim, from the lookup that made it to the release.
+    claim: Option<Claim>,
+    /// The last flow that claimed the queue.
+    last: Option<u32>,
+}
+
+#[derive(Clone, Copy)]
+struct Claim {
+    flow: u32,
+    /// Made before the rotation under way.
+    old: bool,
+    /// A flow that found its set full was sent here.
+    shared: bool,
+    /// It was so before the rotation under way.
+    old_shared: bool,
+}
+
+/// A table written from the documentation of `lookup`, `lookup_rotating`, `rotate` and `release`.
+struct Model {
+    queues: u32,
+    ways: u32,
+    way: Vec<Way>,
+    counts: Counts,
+    occupied: u32,
+    old: u32,
+}
+
+impl Model {
+    fn new(queues: u32, ways: u32) -> Self {
+        let way = vec![Way::default(); queues as usize];
+        Self { queues, ways, way, counts: Counts::default(), occupied: 0, old: 0 }
+    }
+
+    /// The queues of a hash in search order: its group of up to eight cyclically from its own way,
+    /// then with 16 ways the other eight, beginning at the same place.
+    fn order(&self, hash: u32) -> impl Iterator<Item = usize> + use<> {
+        let own = hash % self.queues;
+        let group = self.ways.min(8);
+        (0..self.ways).map(move |step| {
+            let base = ((own / group) ^ (step / group)) * group;
+            (base + (own + step) % group) as usize
+        })
+    }
+
+    fn lookup(&mut self, hash: u32) -> Lookup {
+        let claimed = |way: &usize| self.way[*way].claim.is_some_and(|claim| claim.flow == hash);
+        if let Some(queue) = self.order(hash).find(claimed) {
+            self.counts.hits += 1;
+            return Lookup { queue: queue as u32, outcome: Outcome::Hit };
+        }
+        let free = |way: &usize| self.way[*way].claim.is_none();
+        let former =
+            self.order(hash).filter(free).find(|&queue| self.way[queue].last == Some(hash));
+        if let Some(queue) = former.or_else(|| self.order(hash).find(free)) {
+            self.counts.claims += 1;
+            self.occupied += 1;
+            let claim = Claim { flow: hash, old: false, shared: false, old_shared: false };
+            self.way[queue] = Way { claim: Some(claim), last: Some(hash) };
+            return Lookup { queue: queue as u32, outcome: Outcome::Claimed };
+        }
+        self.counts.collisions += 1;
+        let own = hash % self.queues;
+        self.way[own as usize].claim.as_mut().unwrap().shared = true;
+        Lookup { queue: own, outcome: Outcome::Collision }
+    }
+
+    fn lookup_rotating(&mut self, old: u32, new: u32) -> Lookup {
+        let is = |claim: Claim| claim.old && claim.flow == old;
+        let kept = self.order(old).find(|&queue| self.way[queue].claim.is_some_and(is));
+        if let Some(queue) = kept {
+            self.counts.hits += 1;
+            return Lookup { queue: queue as u32, outcome: Outcome::Hit };
+        }
+        let own = old % self.queues;
+        if self.way[own as usize].claim.is_some_and(|claim| claim.old_shared) {
+            self.counts.collisions += 1;
+            return Lookup { queue: own, outcome: Outcome::Collision };
+        }
+        self.lookup(new)
+    }
+
+    fn release(&mut self, queue: u32) -> bool {
+        let claim = self.way.get_mut(queue as usize).and_then(|way| way.claim.take());
+        self.occupied -= u32::from(claim.is_some());
+        self.old -= u32::from(claim.is_some_and(|claim| claim.old));
+        claim.is_some()
+    }
+
+    /// Makes all claims old or none.
+    fn mark(&mut self, old: bool) {
+        for claim in self.way.iter_mut().flat_map(|way| &mut way.claim) {
+            (claim.old, claim.old_shared) = (old, old && claim.shared);
+        }
+        self.old = if old { self.occupied } else { 0 };
+    }
+
+    fn claimed(&self, hash: u32) -> Option<u32> {
+        let mine = |way: &usize| self.way[*way].claim.is_some_and(|claim| claim.flow == hash);
+        self.order(hash).find(mine).map(|queue| queue as u32)
+    }
+}
+
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// A table, its model, and the flows that use both.
+struct Pair {
+    table: Table<Box<[Line]>>,
+    model: Model,
+    flows: u32,
+    /// Hashes are below this: with few of them, flows and keys share tags.
+    hashes: u64,
+    /// Counts the keys.
+    key: u64,
+}
+
+impl Pair {
+    fn new(queues: u32, ways: u32, flows: u32, hashes: u64) -> Self {
+        let lines = vec![Line::EMPTY; queues.div_ceil(8) as usize].into_boxed_slice();
+        let table = Table::new(lines, queues, ways).unwrap();
+        Self { table, model: Model::new(queues, ways), flows, hashes, key: 1 }
+    }
+
+    /// Flow 0 has hash 0 under every key.
+    fn hash(&self, flow: u64, key: u64) -> u32 {
+        if flow == 0 { 0 } else { (splitmix(&mut (flow << 20 | key)) % self.hashes) as u32 }
+    }
+
+    /// One operation on both; the rarer ones about every `rare` operations.
+    fn step(&mut self, random: u64, rare: u64) {
+        let flow = (random >> 32) % u64::from(self.flows);
+        let (old, new) = (self.hash(flow, self.key - 1), self.hash(flow, self.key));
+        match random % 100 {
+            0..57 if self.table.is_rotating() => {
+                let found = self.table.lookup_rotating(old, new);
+                assert_eq!(found, self.model.lookup_rotating(old, new));
+            }
+            0..57 => assert_eq!(self.table.lookup(new), self.model.lookup(new)),
+            57..60 => assert_eq!(self.table.find(new), self.model.claimed(new)),
+            60..99 => {
+                // Now and then a queue that does not exist; half of the time one that is in use.
+                let any = (random >> 32) as u32 % (self.model.queues + 2);
+                let of_flow = self.model.claimed(if random & 256 == 0 { old } else { new });
+                let queue = if random & 128 == 0 { any } else { of_flow.unwrap_or(any) };
+                let found = self.table.release(queue);
+                assert_eq!(found, self.model.release(queue));
+                assert!(!self.table.release(queue), "released twice");
+                assert!(!self.table.is_used(queue));
+            }
+            _ if (random >> 16).is_multiple_of(rare) => self.rare(random),
+            _ => {}
+        }
+        assert_eq!(self.table.counts(), self.model.counts);
+        assert_eq!(self.table.occupied(), self.model.occupied);
+        assert!(self.model.old == 0 || self.table.is_rotating(), "an old claim is forgotten");
+    }
+
+    /// Operations that touch the whole table.
+    fn rare(&mut self, random: u64) {
+        match (random >> 12) % 16 {
+            0 => {
+                self.table.clear();
+                let Model { queues, ways, counts, .. } = self.model;
+                self.model = Model { counts, ..Model::new(queues, ways) };
+            }
+            1 => {
+                assert_eq!(self.table.finish_rotation(), self.model.old);
+                assert!(!self.table.is_rotating());
+                self.model.mark(false);
+            }
+            _ if self.model.old > 0 => {
+                assert_eq!(self.table.rotate().unwrap_err().queues, self.model.old);
+            }
+            _ => {
+                self.table.rotate().unwrap();
+                self.model.mark(true);
+                self.key += 1;
+            }
+        }
+        assert_eq!(self.table.old_claims(), self.model.old);
+    }
+
+    /// Counts that the table keeps, from what can be seen of single queues.
+    fn recount(&self) {
+        let queues = 0..self.model.queues + 9;
+        let used = queues.filter(|queue| self.table.is_used(*queue)).count();
+        let claims = self.model.way.iter().filter(|way| way.claim.is_some()).count();
+        assert_eq!((used, claims as u32), (claims, self.model.occupied));
+        let shape = (self.model.queues, self.model.ways);
+        assert_eq!((self.table.queues(), self.table.ways()), shape);
+    }
+}
+
+/// Goal: exact queue and outcome, whatever the history, with keys that rotate.
+/// Method: every number of ways, sizes from the smallest to the largest, as many flows as keep sets
+/// half full, full, or overbooked; hashes of 32 bits, and few enough that flows and keys share
+/// tags; all counts compared after every operation.
+#[test]
+fn agrees_with_the_model_over_millions_of_operations() {
+    let asked = std::env::var("FLOWHASH_OPERATIONS").ok().map(|text| text.parse::<u64>());
+    let operations = asked.map_or(4_000_000, |asked| asked.expect("a number of operations"));
+    let largest = MAX_QUEUES;
+    let shapes = [1_u32, 2, 4, 8, 16].into_iter().flat_map(|ways| {
+        let sets = [(1, 1), (1, 3), (2, 3), (2, 12), (4, 48), (8, 8), (8, 200), (128, 64)];
+        let scaled = sets.map(|(sets, flows)| (sets * ways, flows * ways));
+        scaled.into_iter().chain([(largest, largest)]).map(move |shape| (ways, shape))
+    });
+    let shapes: Vec<_> = shapes.collect();
+    let each = operations.div_ceil(2 * shapes.len() as u64);
+    let (start, mut seed, mut done) = (Instant::now(), 1, 0_u64);
+    let (mut total, mut rotations) = (Counts::default(), 0);
+    for (ways, (queues, flows)) in shapes {
+        for hashes in [1 << 32, u64::from(queues) * 4 + 1] {
+            let mut pair = Pair::new(queues, ways, flows, hashes);
+            // Operations on the whole of a large table are rare, to have time for the others.
+            let rare = if queues > 10_000 { 4_096 } else { 4 };
+            for step in 0..each {
+                let random = splitmix(&mut seed);
+                if step == 0 {
+                    println!("{ways} ways, {queues} queues, {flows} flows, {hashes} hashes");
+                }
+                pair.step(random, rare);
+                done += 1;
+            }
+            pair.recount();
+            total.hits += pair.model.counts.hits;
+            total.claims += pair.model.counts.claims;
+            total.collisions += pair.model.counts.collisions;
+            rotations += pair.key - 1;
+        }
+    }
+    println!("{done} operations in {:.1} s; {total:?}, {rotations} rotations", {
+        start.elapsed().as_secs_f64()
+    });
+    // Each outcome has been met often enough for the agreement to mean something.
+    let Counts { hits, claims, collisions } = total;
+    assert!(hits.min(claims).min(collisions) > 100_000, "{total:?}");
+    assert!(rotations > 500, "{rotations}");
+}
