@@ -3,9 +3,9 @@
 use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
     Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId,
-    FlowQueues, FlowScheduler, Limits, LongestQueueDrop, LowBits, Nanos, PlusFlow, Qfq, QfqConfig,
-    QfqFlow, QfqPlus, Queue, RankedFlow, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler,
-    ShortestQueue, Sides, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
+    FlowQueues, FlowScheduler, HostRing, HostedFlow, Hosts, Limits, LongestQueueDrop, LowBits,
+    Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RankedFlow, RoundList, Rounds,
+    RoundsFlow, RoundsHost, Scheduler, ShortestQueue, Sides, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::{Hashed, Releasing};
 
@@ -17,7 +17,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
 /// of FULL over whole, and is what the name before it is with SMALL.
-pub(crate) const NAMES: [&str; 26] = [
+pub(crate) const NAMES: [&str; 29] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -37,6 +37,9 @@ pub(crate) const NAMES: [&str; 26] = [
     "rounds",
     "rounds_triple",
     "rounds_one_host",
+    "hosts_1",
+    "hosts_32",
+    "hosts_each",
     "wf2q",
     "hashed_drr",
     "fq_codel",
@@ -151,6 +154,16 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let node = Classes::new(order, leaves, states, split, Limits::NONE);
             closed(node, call, false)
         }
+        // DRR of hosts over DRR of flows: one host, up to 32, and as many as flows.
+        "hosts_1" | "hosts_32" | "hosts_each" => {
+            let hosts = match name {
+                "hosts_1" => 1,
+                "hosts_32" => flows.min(32),
+                _ => flows,
+            };
+            let order = isolated(hosts, flows);
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
+        }
         "hashed_drr" => {
             let order = hashed(drr(queues_for(flows)));
             let queues = table(queues_for(flows), Queue::EMPTY);
@@ -200,6 +213,19 @@ fn rounds(flows: usize, hosts: usize) -> ByHost {
         assigned.expect("hosts in range");
     }
     rounds
+}
+
+type Isolated = Hosts<Drr<Box<[DrrFlow]>>, Box<[HostedFlow]>, Box<[HostRing]>>;
+
+/// Flow by flow one host after the other.
+fn isolated(hosts: usize, flows: usize) -> Isolated {
+    let (nodes, rings) = (table(flows, HostedFlow::EMPTY), table(hosts, HostRing::EMPTY));
+    let mut order = Hosts::new(drr(hosts), nodes, rings, MTU).expect("an MTU");
+    order.add_all(MTU).expect("a quantum of one MTU");
+    for flow in 0..flows {
+        order.assign(FlowId(flow as u32), (flow % hosts) as u32).expect("an idle flow");
+    }
+    order
 }
 
 /// Twice as many queues as flows, so that nearly all flows have one of their own.

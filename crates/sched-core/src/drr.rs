@@ -32,8 +32,8 @@
 //! **Source.** Shreedhar & Varghese, *Efficient fair queuing using deficit round robin*, 1996; RFC 8290
 //! §4 for debt and the two lists. Where and why this departs from them: `docs/papers.md`.
 
-mod guarantee;
-mod ring;
+pub(crate) mod guarantee;
+pub(crate) mod ring;
 
 use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
@@ -276,7 +276,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
             node.flow.recount(at, is_backlogged, self.max_len)?;
         }
         if !self.sparse_first {
-            Imbalance::check("no new list", 0, NONE.into(), self.ring.last_new.into())?;
+            Imbalance::check("no new list", 0, 0, self.ring.has_new().into())?;
         }
         let listed = nodes.iter().filter(|node| node.flow.is_listed()).count();
         self.ring.recount(nodes, listed)

@@ -8,7 +8,7 @@
 //! 2. [`FlowQueues`] is the scheduler for every order of flows: [`Drr`], [`Qfq`], [`QfqPlus`], [`Wf2q`],
 //!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] around it, the flow that
 //!    holds most gives way. [`Sqf`] puts labels over virtual queues and a default queue. [`Fifo`] is the
-//!    baseline. [`Classes`] puts schedulers of any kind under an order.
+//!    baseline. [`Classes`] puts schedulers of any kind under an order, [`Hosts`] hosts above flows.
 //! 3. An [`Aqm`] such as [`CoDel`] judges each packet that is about to leave.
 //! 4. [`Scheduler::dequeue`] gives it back, marked if the AQM said so.
 //!
@@ -83,6 +83,7 @@ mod fifo;
 mod flow_queues;
 mod guarantee;
 mod hosted;
+mod hosts;
 #[cfg(test)]
 mod link;
 mod lqd;
@@ -106,6 +107,7 @@ pub use fifo::Fifo;
 pub use flow_queues::FlowQueues;
 pub use guarantee::{Guarantee, Share};
 pub use hosted::Hosted;
+pub use hosts::{HostRing, HostedFlow, Hosts};
 pub use lqd::{LongestFlow, LongestQueueDrop};
 pub use order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 pub use packet::{Ecn, FlowId, Packet};

@@ -146,6 +146,9 @@ pub enum ConfigError {
         /// The flow named.
         flow: FlowId,
     },
+    /// An order that [looks ahead](FlowScheduler::looks_ahead) where the lengths of packets to come are
+    /// not known.
+    LooksAhead,
     /// A value is outside its range.
     OutOfRange {
         /// What the value is, with its unit.
@@ -185,6 +188,9 @@ impl fmt::Display for ConfigError {
                 write!(f, "host {host} is not below the {hosts} hosts there is room for")
             }
             Self::Backlogged { flow } => write!(f, "flow {} is backlogged", flow.0),
+            Self::LooksAhead => {
+                write!(f, "the order looks ahead, where lengths of packets to come are not known")
+            }
             Self::OutOfRange { what, value, min, max } => {
                 write!(f, "{what} {value} is outside {min}..={max}")
             }

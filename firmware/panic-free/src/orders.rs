@@ -4,15 +4,15 @@ use core::hint::black_box;
 
 use freeboard::sched_core::{
     Aggregate, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler,
-    FlowState, LongestFlow, LongestQueueDrop, NoAqm, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus,
-    ShortestFlow, ShortestQueue, Wf2q, Wf2qConfig, Wf2qFlow,
+    FlowState, HostRing, Hosted, HostedFlow, Hosts, LongestFlow, LongestQueueDrop, NoAqm, PlusFlow,
+    Qfq, QfqConfig, QfqFlow, QfqPlus, ShortestFlow, ShortestQueue, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::schedulers::{bare, full};
 use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static ORDERS: &[fn()] = sizes![drr shortest_queue qfq qfq_plus wf2q longest_queue_drop];
+static ORDERS: &[fn()] = sizes![drr shortest_queue qfq qfq_plus wf2q longest_queue_drop hosts];
 #[unsafe(no_mangle)]
 static IN_SLICES: fn() = in_slices;
 
@@ -72,6 +72,35 @@ fn longest_queue_drop<const N: usize>() {
     exercise!(LongestQueueDrop::new(drr, [LongestFlow::EMPTY; N]).drop_from(from), 0);
     let shortest = || ShortestQueue::new([ShortestFlow::EMPTY; N]);
     exercise!(LongestQueueDrop::new(shortest(), [LongestFlow::EMPTY; N]), ());
+}
+
+/// Over an order of hosts with turns and over one with weights.
+fn hosts<const N: usize>() {
+    let (nodes, rings) = ([HostedFlow::EMPTY; N], [HostRing::EMPTY; N]);
+    let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
+    let Ok(mut plain) = Hosts::new(drr, nodes, rings, any()) else { return };
+    houses(&mut plain, 0);
+    exercise!(plain, 0);
+    exercise!(plain.sparse_first(), 0);
+    let Ok(qfq) = Qfq::new([QfqFlow::EMPTY; N], any()) else { return };
+    let Ok(mut weighted) = Hosts::new(qfq, nodes, rings, any()) else { return };
+    houses(&mut weighted, QfqConfig { weight: 0, max_len: 0 });
+    exercise!(weighted.clone(), 0);
+}
+
+/// What only an order of hosts can do.
+fn houses<O: FlowScheduler, const N: usize>(
+    hosts: &mut Hosts<O, [HostedFlow; N], [HostRing; N]>,
+    config: O::Config,
+) {
+    let hosts = black_box(hosts);
+    seen(hosts.add_all(any()));
+    seen(hosts.configure_host(any(), black_box(config)));
+    seen(hosts.assign(FlowId(any()), any()));
+    seen(hosts.host_config(any()).is_some());
+    seen(hosts.guarantee_in_host(FlowId(any())));
+    seen((hosts.host_of(FlowId(any())), hosts.hosts(), hosts.flows_of(any())));
+    seen((hosts.order().flows(), hosts.order_mut().flows()));
 }
 
 /// Every order in memory whose size the compiler does not know, with CoDel.

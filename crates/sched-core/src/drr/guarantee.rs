@@ -18,25 +18,35 @@ impl<N: Table<DrrFlow>> Drr<N> {
     /// - fairness `ω = F/2 + L̄/φ`.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
-        let quantum = u64::from(self.node(flow)?.quantum());
+        let quantum = self.node(flow)?.quantum();
         if self.sparse_first {
             return None;
         }
         let added = self.nodes.as_ref().iter().filter(|node| node.flow.is_added());
-        let (others, frame) = added.fold((0_u64, 0_u64), |(flows, frame), node| {
-            (flows + 1, frame.wrapping_add(node.flow.quantum().into()))
-        });
-        let others = others.saturating_sub(1);
-        let share = Share::new(quantum, frame).ok()?;
-        let own = core::num::NonZeroU64::new(quantum)?;
-        let overdraft = u64::from(self.max_len).saturating_sub(1);
-        // ⌈(F − Q)(Q + L̄)/Q⌉ + (n − 1)L̄ + L: products below 2^60 · 2^29.
-        let turns = u128::from(frame.saturating_sub(quantum)) * u128::from(quantum + overdraft);
-        let overdrafts = others.saturating_mul(overdraft).saturating_add(self.max_len.into());
-        let latency = ceil(turns, own).saturating_add(overdrafts);
-        let fairness = frame.div_ceil(2).saturating_add(share.link_of(overdraft));
-        Some(Guarantee { share, latency, fairness })
+        of_ring(quantum, added.map(|node| node.flow.quantum()), self.max_len)
     }
+}
+
+/// What is promised to a flow with this quantum among flows with these, itself included.
+pub(crate) fn of_ring(
+    quantum: u32,
+    quanta: impl Iterator<Item = u32>,
+    max_len: u32,
+) -> Option<Guarantee> {
+    let quantum = u64::from(quantum);
+    let (flows, frame) = quanta.fold((0_u64, 0_u64), |(flows, frame), quantum| {
+        (flows + 1, frame.wrapping_add(quantum.into()))
+    });
+    let others = flows.saturating_sub(1);
+    let share = Share::new(quantum, frame).ok()?;
+    let own = core::num::NonZeroU64::new(quantum)?;
+    let overdraft = u64::from(max_len).saturating_sub(1);
+    // ⌈(F − Q)(Q + L̄)/Q⌉ + (n − 1)L̄ + L: products below 2^60 · 2^29.
+    let turns = u128::from(frame.saturating_sub(quantum)) * u128::from(quantum + overdraft);
+    let overdrafts = others.saturating_mul(overdraft).saturating_add(max_len.into());
+    let latency = ceil(turns, own).saturating_add(overdrafts);
+    let fairness = frame.div_ceil(2).saturating_add(share.link_of(overdraft));
+    Some(Guarantee { share, latency, fairness })
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Flows that take turns on one ring: what [`Drr`](super::Drr) has one of.
+//! Flows that take turns on one ring: what [`Drr`](super::Drr) has one of, and
+//! [`Hosts`](crate::Hosts) one for each host.
 //!
 //! A [`Ring`] is the head only. The flows lie in a table of the caller's, which may hold the flows of
 //! other rings too: a flow is on one ring at most, and only the caller knows on which.
@@ -109,6 +110,12 @@ impl RingFlow {
         }
     }
 
+    /// The same flow as if it had just been added, or not added if it was not. For one that is idle.
+    pub(crate) const fn renewed(&self) -> Self {
+        let place = if self.is_added() { Place::Idle } else { Place::Absent };
+        Self { quantum: self.quantum, standing: Standing::new(place, 0), ..Self::EMPTY }
+    }
+
     /// What is wrong with flow `at`, if anything is.
     pub(crate) fn recount(
         &self,
@@ -168,6 +175,11 @@ impl Ring {
     #[inline]
     pub(crate) const fn front(&self) -> u32 {
         self.front
+    }
+
+    /// Whether a flow is on the new list.
+    pub(crate) const fn has_new(&self) -> bool {
+        self.last_new != NONE
     }
 
     /// The flow served next of those at [`Place::Old`], as far as the ring says: with none there, one at
