@@ -1,6 +1,6 @@
 use super::*;
 use crate::link::{Link, Random};
-use crate::{Drr, DrrFlow, Qfq, QfqConfig, QfqFlow, Wf2q, Wf2qFlow};
+use crate::{Drr, DrrFlow, LongestFlow, LongestQueueDrop, Qfq, QfqConfig, QfqFlow, Wf2q, Wf2qFlow};
 use std::collections::VecDeque;
 use std::string::String;
 use std::vec;
@@ -286,6 +286,26 @@ fn levels_nest() {
     let sent: Vec<u32> = (0..8).map(|_| link.dequeue().unwrap().0).collect();
     assert_eq!(sent, [0, 3, 2, 3, 1, 3, 2, 3]);
     link.recount().unwrap();
+}
+
+/// Goal: the order of hosts hears of every byte, once. Method: longest-queue drop over it counts them,
+/// and its recount compares them with what the flows of each host hold.
+#[test]
+fn the_order_of_hosts_is_told_of_every_byte() {
+    let longest = LongestQueueDrop::new(drr(3, 100), vec![LongestFlow::EMPTY; 3]);
+    let mut link = Link::over(over(longest, &[0, 0, 1, 1, 2]), 5);
+    let mut random = Random(3);
+    for operation in 0..2_000_u32 {
+        let flow = random.below(5);
+        match random.below(8) {
+            0 => link.lose(flow, operation & 1 == 0),
+            choice if (choice < 5) == (operation >> 6 & 1 == 0) => {
+                link.enqueue(flow, 1 + random.below(100));
+            }
+            _ => drop(link.dequeue()),
+        }
+        link.recount().unwrap();
+    }
 }
 
 #[test]
