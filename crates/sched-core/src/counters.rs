@@ -141,13 +141,12 @@ impl FlowRecord {
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     limits: Limits,
-    /// What is queued. Fits `u32`: at most as many packets as handles, and at most
-    /// [`Limits::MAX_BYTES`] bytes plus one packet.
-    held: Backlog,
-    /// The lower of the limits and of `totals.peak`, packets and bytes each on its own; at least `held`
-    /// after every call. An arrival that stays within it has room and is no new peak, which makes one
-    /// pair of comparisons of two.
+    /// The lower of the limits and of `totals.peak`, packets and bytes each on its own; at least what is
+    /// queued after every call. An arrival that stays within it has room and is no new peak, which makes
+    /// one pair of comparisons of two.
     familiar: Backlog,
+    /// What of it is free; what is queued is the rest, and may be more while a call lasts: modulo 2^32.
+    free: Backlog,
     /// The other two, packets accepted and bytes delivered, follow from the identity: one addition
     /// when a packet comes and one when it leaves.
     accepted_bytes: u64,
@@ -162,8 +161,8 @@ impl Ledger {
         let limits = limits.clamped();
         Self {
             limits,
-            held: nothing,
             familiar: nothing,
+            free: nothing,
             accepted_bytes: 0,
             delivered_packets: 0,
             totals: FlowRecord::EMPTY,
@@ -180,41 +179,54 @@ impl Ledger {
         self.raise_peak(Backlog::default());
     }
 
+    /// What is queued. Fits `u32`: at most as many packets as handles, and at most
+    /// [`Limits::MAX_BYTES`] bytes plus one packet.
     pub(crate) const fn backlog(&self) -> Backlog {
-        self.held
+        Backlog {
+            packets: self.familiar.packets.wrapping_sub(self.free.packets),
+            bytes: self.familiar.bytes.wrapping_sub(self.free.bytes),
+        }
     }
 
     /// Whether a packet of `len` bytes fits beside what is queued, which is within the limits.
     pub(crate) const fn has_room(&self, len: u32) -> bool {
-        self.held.packets < self.limits.packets
-            && len <= self.limits.bytes.wrapping_sub(self.held.bytes)
+        let held = self.backlog();
+        held.packets < self.limits.packets && len <= self.limits.bytes.wrapping_sub(held.bytes)
+    }
+
+    /// Whether a packet of `len` bytes fits and is no new peak.
+    #[inline]
+    pub(crate) const fn is_ready(&self, len: u32) -> bool {
+        self.free.packets > 0 && len <= self.free.bytes
     }
 
     /// Whether a packet of `len` bytes fits; if so, it is to be accepted next.
     #[inline]
     pub(crate) fn make_ready(&mut self, len: u32) -> bool {
-        let familiar = self.held.packets < self.familiar.packets
-            && len <= self.familiar.bytes.wrapping_sub(self.held.bytes);
-        familiar || self.make_ready_for_a_peak(len)
+        self.is_ready(len) || self.make_ready_for_a_peak(len)
     }
 
     #[cold]
     fn make_ready_for_a_peak(&mut self, len: u32) -> bool {
         let fits = self.has_room(len);
         if fits {
-            let mut then = self.held;
+            let mut then = self.backlog();
             then.add(len);
             self.raise_peak(then);
         }
         fits
     }
 
-    fn raise_peak(&mut self, held: Backlog) {
-        self.totals.peak.raise(held);
-        let Backlog { packets, bytes } = self.totals.peak;
+    fn raise_peak(&mut self, queued: Backlog) {
+        self.totals.peak.raise(queued);
+        let (held, Backlog { packets, bytes }) = (self.backlog(), self.totals.peak);
         self.familiar = Backlog {
             packets: packets.min(self.limits.packets),
             bytes: bytes.min(self.limits.bytes),
+        };
+        self.free = Backlog {
+            packets: self.familiar.packets.wrapping_sub(held.packets),
+            bytes: self.familiar.bytes.wrapping_sub(held.bytes),
         };
     }
 
@@ -224,43 +236,43 @@ impl Ledger {
     }
 
     pub(crate) const fn is_over(&self) -> bool {
-        self.held.packets > self.limits.packets || self.held.bytes > self.limits.bytes
+        let held = self.backlog();
+        held.packets > self.limits.packets || held.bytes > self.limits.bytes
     }
 
     pub(crate) const fn accept(&mut self, len: u32) {
         self.accepted_bytes = self.accepted_bytes.wrapping_add(len as u64);
-        self.held.add(len);
+        self.free.sub(len);
     }
 
     /// Takes back an acceptance that did not come to be: the packet was its own victim.
     pub(crate) const fn unaccept(&mut self, len: u32) {
         self.accepted_bytes = self.accepted_bytes.wrapping_sub(len as u64);
-        self.held.sub(len);
+        self.free.add(len);
     }
 
     /// To be called once the limits hold again, where a packet was accepted without
     /// [`Self::make_ready`].
     pub(crate) fn note_peak(&mut self) {
-        self.raise_peak(self.held);
+        self.raise_peak(self.backlog());
     }
 
     pub(crate) const fn deliver(&mut self, len: u32) {
         self.delivered_packets = self.delivered_packets.wrapping_add(1);
-        self.held.sub(len);
+        self.free.add(len);
     }
 
     pub(crate) fn drop(&mut self, len: u32, reason: DropReason) {
-        self.held.sub(len);
+        self.free.add(len);
         self.totals.drop(len, reason);
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        let counters = self.totals.counters(self.held);
+        let held = self.backlog();
+        let counters = self.totals.counters(held);
         let left = counters.dropped_total().packets.wrapping_add(self.delivered_packets);
-        let accepted = Volume {
-            packets: left.wrapping_add(self.held.packets.into()),
-            bytes: self.accepted_bytes,
-        };
-        Counters { accepted, ..counters }.with_queued(self.held)
+        let accepted =
+            Volume { packets: left.wrapping_add(held.packets.into()), bytes: self.accepted_bytes };
+        Counters { accepted, ..counters }.with_queued(held)
     }
 }

@@ -175,9 +175,10 @@ where
         Some(())
     }
 
-    /// [`Scheduler::enqueue`] to a flow that holds nothing, or that does not exist.
+    /// The rest of [`Scheduler::enqueue`]: to a flow that holds nothing, or does not exist; where more is
+    /// queued than ever before; where the packet does not simply fit.
     #[inline(never)]
-    fn enqueue_first(
+    fn enqueue_rest(
         &mut self,
         now: Nanos,
         flow: FlowId,
@@ -192,12 +193,17 @@ where
         if !acceptable || !self.ledger.make_ready(packet.len) {
             return self.enqueue_crowded(now, flow, packet, acceptable, drops);
         }
+        let was_idle = queue.is_empty();
         queue.append(slots, packet, now);
         self.ledger.accept(packet.len);
         if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
             record.accept(packet.len, queue.backlog());
         }
-        self.order.backlogged(flow, packet.len);
+        if was_idle {
+            self.order.backlogged(flow, packet.len);
+        } else {
+            self.order.grew(flow, packet.len);
+        }
         Ok(())
     }
 
@@ -443,13 +449,13 @@ where
         let (slots, len) = (self.slots.as_mut(), packet.len);
         let queue = self.queues.as_mut().get_mut(flow.index());
         let Some(queue) = queue.filter(|queue| queue.has_tail(slots)) else {
-            return self.enqueue_first(now, flow, packet, drops);
+            return self.enqueue_rest(now, flow, packet, drops);
         };
         // A backlogged flow was added.
         let acceptable = is_acceptable(packet, slots)
             && (len <= self.order.common_max_len() || takes(&self.order, flow, len));
-        if !acceptable || !self.ledger.make_ready(len) {
-            return self.enqueue_crowded(now, flow, packet, acceptable, drops);
+        if !acceptable || !self.ledger.is_ready(len) {
+            return self.enqueue_rest(now, flow, packet, drops);
         }
         queue.append(slots, packet, now);
         self.ledger.accept(len);
@@ -469,11 +475,17 @@ where
         if self.aqm.police(flow, head) == Verdict::Signal {
             return self.deliver_signalled(now, flow, drops);
         }
-        let packet = queue.pop_head(slots)?;
+        let packet = queue.take_head(slots)?;
         self.ledger.deliver(packet.len);
-        // Last, so that nothing has to outlive what the order calls.
+        // Last, so that nothing has to outlive what the order calls; and apart, so that whether anything
+        // is left is asked once.
         let delivered = Some(packet);
-        self.order.served(flow, packet.len, queue.head_len(slots));
+        if let Some(next_head) = queue.head_len(slots) {
+            self.order.served(flow, packet.len, Some(next_head));
+        } else {
+            queue.close();
+            self.order.served(flow, packet.len, None);
+        }
         delivered
     }
 

@@ -166,16 +166,28 @@ impl Queue {
     /// Takes out the oldest packet.
     #[inline]
     pub(crate) fn pop_head(&mut self, slots: &mut [Slot]) -> Option<Packet> {
+        let packet = self.take_head(slots)?;
+        if self.head_len(slots).is_none() {
+            self.close();
+        }
+        Some(packet)
+    }
+
+    /// Takes out the oldest packet; to be followed by [`Self::close`] if it was the last one.
+    #[inline]
+    pub(crate) fn take_head(&mut self, slots: &mut [Slot]) -> Option<Packet> {
         let handle = self.head;
         let slot = slots.get_mut(handle as usize)?;
         let packet = slot.packet(handle);
         slot.len_ecn = 0;
         self.head = slot.next;
-        if slots.get(self.head as usize).is_none() {
-            self.tail = NONE;
-        }
         self.held.sub(packet.len);
         Some(packet)
+    }
+
+    /// The last packet was taken out.
+    pub(crate) const fn close(&mut self) {
+        self.tail = NONE;
     }
 
     /// Takes out the newest packet.

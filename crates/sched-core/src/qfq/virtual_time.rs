@@ -39,7 +39,7 @@ impl Virtual {
 
     /// Whether `self > other`.
     pub(super) const fn is_after(self, other: Self) -> bool {
-        self.since(other).cast_signed() > 0
+        other.since(self).cast_signed() < 0
     }
 
     /// `⌊self⌋_σ` of the slots `width` (QFQ §IV-2, eq. 5).
