@@ -79,8 +79,7 @@ pub trait FlowScheduler {
 
     /// Fills `ahead` from the front with flows that are likely to be served soon, the next first, and
     /// returns how many: a guess, for touching their memory before it is needed. It may be wrong, and
-    /// names nobody unless implemented. The work is that of `ahead.len()` flows whose memory is not in the
-    /// cache but known without one of them being looked up for the next.
+    /// names nobody unless implemented. At most `ahead.len()` flows are looked at.
     #[inline]
     fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
         0

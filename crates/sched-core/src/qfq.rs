@@ -357,6 +357,25 @@ impl Core {
         (self.next.flow != NONE).then_some(self.next.flow)
     }
 
+    /// The flows of the slot that is served, first to last, as many as there is room for.
+    #[inline(never)] // once a burst
+    fn upcoming(&self, flows: &[QfqFlow], ahead: &mut [FlowId]) -> usize {
+        let Some(i) = self.sets.first_ready() else { return 0 };
+        let Some(group) = self.groups.get(i as usize % GROUPS) else { return 0 };
+        let Some(ends) = group.front(Width::of_group(i)) else { return 0 };
+        let (mut here, mut found) = (ends.head, 0_usize);
+        for place in ahead {
+            *place = FlowId(here);
+            found = found.wrapping_add(1);
+            if here == ends.tail {
+                break;
+            }
+            let Some(k) = flows.get(here as usize) else { break };
+            here = k.next;
+        }
+        found
+    }
+
     /// The packet that `flow`, the one selected, has sent (Fig. 4).
     #[inline(always)]
     fn serve(&mut self, flows: &mut [QfqFlow], flow: u32, len: u32, more: bool) {
@@ -752,6 +771,11 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
 
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
         self.core.enter(self.flows.as_mut(), flow.0);
+    }
+
+    /// The flows of the slot that is served; a group that becomes eligible meanwhile may come first.
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        self.core.upcoming(self.flows.as_ref(), ahead)
     }
 
     /// Does nothing: only the head of a queue counts.

@@ -147,9 +147,14 @@ impl Group {
         self.start.plus(width.interval())
     }
 
+    /// The front slot; stale while the group has none.
+    pub(super) fn front(&self, width: Width) -> Option<&Ends> {
+        self.slots.get(width.slot_of(self.start) as usize % SLOTS)
+    }
+
     /// The first flow of the front slot; stale while the group has none.
     pub(super) fn first(&self, width: Width) -> u32 {
-        self.slots.get(width.slot_of(self.start) as usize % SLOTS).map_or(0, |ends| ends.head)
+        self.front(width).map_or(0, |ends| ends.head)
     }
 
     /// Appends `flow` to the slot of `time`.
