@@ -3,9 +3,10 @@
 use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
     Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId,
-    FlowQueues, FlowScheduler, HostRing, HostedFlow, Hosts, Limits, LongestQueueDrop, LowBits,
-    Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RankedFlow, RoundList, Rounds,
-    RoundsFlow, RoundsHost, Scheduler, ShortestQueue, Sides, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
+    FlowQueues, FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow, Hosts, Limits,
+    LongestHostDrop, LongestQueueDrop, LowBits, Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus,
+    Queue, RankedFlow, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestQueue, Sides,
+    Slot, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::{Hashed, Releasing};
 
@@ -17,7 +18,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
 /// of FULL over whole, and is what the name before it is with SMALL.
-pub(crate) const NAMES: [&str; 29] = [
+pub(crate) const NAMES: [&str; 30] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -40,6 +41,7 @@ pub(crate) const NAMES: [&str; 29] = [
     "hosts_1",
     "hosts_32",
     "hosts_each",
+    "rounds_lqd",
     "wf2q",
     "hashed_drr",
     "fq_codel",
@@ -132,6 +134,16 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             if name == "rounds" {
                 order.set_mode(Sides::Neither);
             }
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
+        }
+        // With the longest of up to 32 hosts to give way.
+        "rounds_lqd" => {
+            let hosts = flows.min(32);
+            let (ranks, lists) =
+                (table(hosts, RankedFlow::EMPTY), table(hosts, HostClasses::EMPTY));
+            let held = table(flows, HeldFlow::EMPTY);
+            let order = LongestHostDrop::new(rounds(flows, hosts), held, ranks, lists);
+            let order = order.expect("room for all hosts");
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         "wf2q" => {

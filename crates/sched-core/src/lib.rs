@@ -7,8 +7,9 @@
 //!    [`Rejected`]. Whatever has to give way for it goes to the [`DropSink`].
 //! 2. [`FlowQueues`] is the scheduler for every order of flows: [`Drr`], [`Qfq`], [`QfqPlus`], [`Wf2q`],
 //!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] around it, the flow that
-//!    holds most gives way. [`Sqf`] puts labels over virtual queues and a default queue. [`Fifo`] is the
-//!    baseline. [`Classes`] puts schedulers of any kind under an order, [`Hosts`] hosts above flows.
+//!    holds most gives way. [`Rounds`] knows the hosts of its flows, [`Hosts`] puts hosts above flows, and with
+//!    [`LongestHostDrop`] the host that holds most gives way. [`Sqf`] puts labels over virtual queues and a
+//!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under an order.
 //! 3. An [`Aqm`] such as [`CoDel`] judges each packet that is about to leave.
 //! 4. [`Scheduler::dequeue`] gives it back, marked if the AQM said so.
 //!
@@ -86,6 +87,7 @@ mod hosted;
 mod hosts;
 #[cfg(test)]
 mod link;
+mod longest_host;
 mod lqd;
 mod order;
 mod packet;
@@ -108,6 +110,7 @@ pub use flow_queues::FlowQueues;
 pub use guarantee::{Guarantee, Share};
 pub use hosted::Hosted;
 pub use hosts::{HostRing, HostedFlow, Hosts};
+pub use longest_host::{HeldFlow, HostClasses, LongestHost, LongestHostDrop};
 pub use lqd::{LongestFlow, LongestQueueDrop};
 pub use order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 pub use packet::{Ecn, FlowId, Packet};

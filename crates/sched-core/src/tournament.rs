@@ -15,7 +15,7 @@ use crate::{FlowId, Imbalance};
 
 /// A flow's backlog as the order books it, and its part of `TREES` tournaments: 12 + 4 · `TREES`
 /// bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankedFlow<const TREES: usize> {
     /// Zero if and only if the flow is idle.
     bytes: u32,

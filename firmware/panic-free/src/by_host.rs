@@ -3,15 +3,16 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    FlowId, Hosted, RoundList, Rounds, RoundsFlow, RoundsHost, Side, Sides, Table,
+    DropFrom, FlowId, HeldFlow, HostClasses, Hosted, LongestHost, LongestHostDrop, RoundList,
+    Rounds, RoundsFlow, RoundsHost, Side, Sides, Table,
 };
 
 use crate::orders::order;
 use crate::schedulers::bare;
-use crate::{any, one_of, sizes};
+use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static BY_HOST: &[fn()] = sizes![in_rounds];
+static BY_HOST: &[fn()] = sizes![in_rounds longest_host];
 
 fn in_rounds<const N: usize>() {
     let hosts = [RoundsHost::EMPTY; 4];
@@ -28,6 +29,27 @@ fn in_rounds<const N: usize>() {
     let Ok(mut in_slices) = made else { return };
     rounds(&mut in_slices);
     order(&mut in_slices, 0);
+}
+
+/// Over rounds: with tables of a known size, and with all in slices.
+fn longest_host<const N: usize>() {
+    let hosts = [RoundsHost::EMPTY; 4];
+    let made = Rounds::new([RoundsFlow::EMPTY; N], hosts, hosts, [RoundList::EMPTY; 64], any());
+    let Ok(inner) = made else { return };
+    let (ranks, classes) = ([LongestHost::EMPTY; 4], [HostClasses::EMPTY; 4]);
+    let made = LongestHostDrop::new(inner, [HeldFlow::EMPTY; N], ranks, classes);
+    let Ok(mut outer) = made else { return };
+    order(&mut outer, 0);
+    hosted(&mut outer);
+    seen(black_box(&outer).bytes_of(any()));
+    seen(black_box(&mut outer).order_mut().assign(FlowId(any()), any(), any()));
+    bare::<_, N>(outer.drop_from(black_box(DropFrom::Tail)), 0);
+
+    let flows = &mut [HeldFlow::EMPTY; N][..];
+    let (ranks, classes) = (&mut ranks.clone()[..], &mut classes.clone()[..]);
+    let (flows, ranks, classes) = black_box((flows, ranks, classes));
+    let Ok(mut outer) = LongestHostDrop::new(inner, flows, ranks, classes) else { return };
+    order(&mut outer, 0);
 }
 
 /// What rounds offer beside what an order does.
