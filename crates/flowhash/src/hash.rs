@@ -16,14 +16,17 @@
 //! set and tag with another with a probability below 2^20 / 2^32 = 1 / 4,096; then the two share a
 //! queue, which is what a full set does as well.
 //!
-//! A network card's hash needs no type: hand the number to [`Table::lookup`](crate::Table::lookup),
-//! through [`mix`] where the card has spent its low bits on choosing a receive queue.
+//! A network card's hash needs no type: hand the number to [`Table::lookup`](crate::Table::lookup) or
+//! to [`Labels::from_parts`](crate::Labels::from_parts), through [`mix`] where the card has spent its
+//! low bits on choosing a receive queue. [`Toeplitz`] computes the same number.
 
 mod halfsiphash;
 mod siphash;
+mod toeplitz;
 
 pub use halfsiphash::{HalfSipHash, HalfSipHash13};
 pub use siphash::SipHash13;
+pub use toeplitz::Toeplitz;
 
 /// A keyed pseudo-random function from bytes to labels.
 ///
@@ -34,6 +37,15 @@ pub trait FlowHasher {
     /// The table takes its index from the low bits and its tag from the whole, so a weak function
     /// (a sum, a truncated address) fills a few sets and leaves the others idle.
     fn hash(&self, bytes: &[u8]) -> u32;
+
+    /// Hashes `N` inputs of one length: what [`hash`](Self::hash) gives for each.
+    #[inline]
+    fn hash_each<const N: usize, const LENGTH: usize>(&self, inputs: &[[u8; LENGTH]; N]) -> [u32; N]
+    where
+        Self: Sized,
+    {
+        inputs.each_ref().map(|input| self.hash(input))
+    }
 }
 
 impl<H: FlowHasher + ?Sized> FlowHasher for &H {

@@ -12,8 +12,10 @@
 //! | other ICMP, ICMPv6 | IP | 1, 58 | 0; type · 256 + code |
 //! | any other protocol, IPv6 "no next header" | IP | number | 0, 0 |
 //! | fragment of an IPv4 packet, the first included | IP | number | 0, 0 |
-//! | fragment of an IPv6 packet, the first included | IP | 44 | 0, 0 |
+//! | fragment of an IPv6 packet, the first included | IP | 44 | flow label |
 //! | upper header cut short or malformed, too many extension headers | IP | where the walk stopped | 0, 0 |
+//! | any of the three lines above in IPv6 with a flow label | IP | as above | the flow label |
+//! | tunnel that is followed | inner IP | inner | inner |
 //! | no readable IP header in an Ethernet frame (ARP, LLDP, 802.3) | MAC | EtherType, or 0 for 802.3 | – |
 //! | nothing readable | – | – | – |
 //!
@@ -137,6 +139,45 @@ impl FlowKey {
         }
     }
 
+    /// The same key for both directions of a flow: its two endpoints in rising order.
+    ///
+    /// With TCP, UDP, UDP-Lite, DCCP and SCTP an endpoint is address and port. Elsewhere only the
+    /// addresses are ordered: what stands for the ports belongs to no side. Requests and replies of
+    /// an echo (ICMP, ICMPv6) become one flow. The two directions of ESP have unrelated SPIs and
+    /// those of an IPv6 flow label unrelated labels: they stay two.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use flowhash::{FlowKey, Transport};
+    ///
+    /// let key = |src, src_port, dst, dst_port| FlowKey::V4 {
+    ///     src,
+    ///     dst,
+    ///     transport: Transport { protocol: 6, src_port, dst_port },
+    /// };
+    /// let there = key([10, 0, 0, 1], 50_000, [192, 0, 2, 1], 443);
+    /// let back = key([192, 0, 2, 1], 443, [10, 0, 0, 1], 50_000);
+    /// assert_eq!(there.undirected(), back.undirected());
+    /// ```
+    #[must_use]
+    pub fn undirected(self) -> Self {
+        match self {
+            Self::V4 { src, dst, transport } => {
+                let ([src, dst], transport) = transport.undirected(src, dst);
+                Self::V4 { src, dst, transport }
+            }
+            Self::V6 { src, dst, transport } => {
+                let ([src, dst], transport) = transport.undirected(src, dst);
+                Self::V6 { src, dst, transport }
+            }
+            Self::Ethernet { src, dst, ethertype } => {
+                Self::Ethernet { src: src.min(dst), dst: src.max(dst), ethertype }
+            }
+            Self::Unknown => Self::Unknown,
+        }
+    }
+
     /// Protocol and ports; `None` where there is no IP header.
     #[inline]
     #[must_use]
@@ -153,6 +194,32 @@ impl Transport {
         let ([s0, s1], [d0, d1]) = (self.src_port.to_be_bytes(), self.dst_port.to_be_bytes());
         [self.protocol, s0, s1, d0, d1]
     }
+
+    /// Whether the ports are one of each side: of TCP, UDP, DCCP, SCTP or UDP-Lite.
+    #[inline]
+    #[must_use]
+    pub const fn has_ports(self) -> bool {
+        matches!(self.protocol, 6 | 17 | 33 | 132 | 136)
+    }
+
+    fn undirected<A: Ord>(self, src: A, dst: A) -> ([A; 2], Self) {
+        let Self { protocol, src_port, dst_port } = self;
+        if self.has_ports() {
+            let [(src, src_port), (dst, dst_port)] = ordered((src, src_port), (dst, dst_port));
+            return ([src, dst], Self { protocol, src_port, dst_port });
+        }
+        let dst_port = match (protocol, dst_port) {
+            // Type 0 answers type 8, type 129 answers type 128 (RFC 792, RFC 4443 §4).
+            (1, 0x0000) => 0x0800,
+            (58, 0x8100) => 0x8000,
+            _ => dst_port,
+        };
+        (ordered(src, dst), Self { protocol, src_port, dst_port })
+    }
+}
+
+fn ordered<T: Ord>(a: T, b: T) -> [T; 2] {
+    if a <= b { [a, b] } else { [b, a] }
 }
 
 /// Writes `field` to the front of `bytes` and gives the rest. With the constant sizes used here the
@@ -178,6 +245,18 @@ enum Repr {
     V6([u8; 37]),
     Ethernet([u8; 14]),
     Unknown,
+}
+
+impl KeyBytes {
+    #[inline]
+    pub(crate) fn as_v4(&self) -> Option<&[u8; 13]> {
+        if let Repr::V4(bytes) = &self.0 { Some(bytes) } else { None }
+    }
+
+    #[inline]
+    pub(crate) fn as_v6(&self) -> Option<&[u8; 37]> {
+        if let Repr::V6(bytes) = &self.0 { Some(bytes) } else { None }
+    }
 }
 
 impl AsRef<[u8]> for KeyBytes {

@@ -1,4 +1,10 @@
-//! `Labels`: the numbers the schedulers see.
+//! `Labels`: the numbers the schedulers see. `Labeller`: how they are made of a parsed packet.
+
+mod batch;
+mod labeller;
+
+pub use batch::label_batch;
+pub use labeller::{Direction, Labeller, Nat, NoNat, TunnelHosts};
 
 use crate::{FlowHasher, FlowKey, mix};
 
@@ -43,6 +49,27 @@ impl Labels {
             src_host: key.src_host().label(hasher),
             dst_host: key.dst_host().label(hasher),
         }
+    }
+
+    /// Numbers from elsewhere: a network card's hash of the flow, identifiers of subscribers or
+    /// ports for hosts.
+    ///
+    /// They are taken as they are. Everything behind this crate needs of them that equal is the same
+    /// flow or host, and that all 32 bits vary: pass what is not a keyed hash through [`mix`]. A host
+    /// identifier that the caller knows by himself (the line a packet came in on) cannot be forged
+    /// by any address in the packet.
+    ///
+    /// ```
+    /// use flowhash::{Labels, mix};
+    ///
+    /// let (card, line) = (0x51cc_c178, 3);
+    /// let labels = Labels::from_parts(mix(card), mix(line), 0);
+    /// assert_eq!(labels.src_host, mix(3));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub const fn from_parts(flow: u32, src_host: u32, dst_host: u32) -> Self {
+        Self { flow, src_host, dst_host }
     }
 
     /// The ordered pair of hosts as one label, for CAKE's mode `hosts`.

@@ -6,8 +6,10 @@
 //!
 //! 1. [`parse`] reads an Ethernet frame or an IP packet into a [`FlowKey`]. It is total: hostile,
 //!    cut or foreign bytes have a key too, and the steps are bounded.
+//!    A [`Parser`] looks into tunnels as well.
 //! 2. A [`FlowHasher`] with a secret key turns it into [`Labels`]: [`SipHash13`] by default,
-//!    [`HalfSipHash13`] on 32-bit microcontrollers, or a network card's number.
+//!    [`HalfSipHash13`] on 32-bit microcontrollers, or a network card's number. A [`Labeller`] does
+//!    it where tunnels are followed, addresses are translated or both directions are one flow.
 //! 3. A [`Table`] maps the flow's label to one of the caller's queues, apart from other flows as
 //!    far as there are queues, and takes the queue back when it has emptied.
 //!
@@ -83,10 +85,10 @@ pub mod labels;
 pub mod parse;
 pub mod table;
 
-pub use hash::{FlowHasher, HalfSipHash, HalfSipHash13, SipHash13, mix};
+pub use hash::{FlowHasher, HalfSipHash, HalfSipHash13, SipHash13, Toeplitz, mix};
 pub use key::{FlowKey, HostKey, KeyBytes, Transport};
-pub use labels::Labels;
-pub use parse::{Ending, Ip, Parsed};
+pub use labels::{Direction, Labeller, Labels, Nat, NoNat, TunnelHosts, label_batch};
+pub use parse::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels};
 pub use table::{
     Counts, DEFAULT_WAYS, Line, Lookup, MAX_QUEUES, Outcome, Rotating, Table, TableError,
 };

@@ -5,14 +5,38 @@
 //! error here: it gets a key like every other, so that it has a queue and its sender a share, and
 //! [`Ending`] says where the walk stopped. Refusing it is the business of whoever forwards it.
 //!
-//! Nothing is validated that the key does not need: no checksum, no option.
+//! [`ethernet`] and [`ip`] read the outermost IP header, also behind VLAN tags and PPPoE. A
+//! [`Parser`] also reads what tunnels carry, as far as its [`Tunnels`] say:
 //!
-//! Not read: MPLS, PPPoE, tunnels (the outer header is the flow), address translation (a gateway
-//! that translates parses on the side where the inner hosts are visible).
+//! | what | key by default of a [`Parser`] | key otherwise |
+//! |---|---|---|
+//! | PPPoE session (RFC 2516) | the IP packet's: PPPoE is a link, as a VLAN is | MACs, EtherType 0x8864 |
+//! | IPv4 or IPv6 in IPv4 or IPv6: protocols 4 and 41 (RFC 2003, 4213, 2473) | inner | outer |
+//! | GRE with or without checksum and key (RFC 2784, 2890) | inner | outer |
+//! | GRE with sequence numbers | outer: its receiver drops what arrives out of order (RFC 2890 §2.2) | inner with [`Tunnels::SEQUENCED_GRE`] |
+//! | GRE version 1 (PPTP, RFC 2637), with routing (RFC 1701), of other payloads | outer | – |
+//! | VXLAN: UDP port 4789 (RFC 7348) | outer: its source port is a hash of the inner flow (§5) | inner with [`Tunnels::VXLAN`] |
+//! | ESP (RFC 4303) | outer with the SPI: opaque | – |
+//! | WireGuard, IPsec or QUIC over UDP | outer with its ports: opaque, a tunnel is one flow | – |
+//! | MPLS, PPPoE discovery, Geneve, GTP-U, L2TP, Teredo | outer: not seen | – |
+//!
+//! Where both headers are known, [`Parsed::ip`] is the outermost one. Its DSCP and ECN count, and
+//! only it may be marked: routers see no other, and who takes the tunnel apart carries a mark
+//! inward (RFC 6040 §4.2). [`Parsed::inner`] says where the header is that the key was read from.
+//!
+//! Nothing is validated that the key does not need: no checksum, no option. Address translation is
+//! no business of the parser ([`Nat`](crate::Nat)).
 
 mod ip;
+mod link;
+mod options;
+mod tunnel;
 
 use crate::FlowKey;
+pub use options::{FlowLabels, Parser, Tunnels};
+
+use ip::Layer;
+use link::{Link, Network, Payload};
 
 /// VLAN tags passed before the EtherType counts as unknown: 802.1ad uses two, provider backbones
 /// with one more on either side four.
@@ -22,26 +46,58 @@ pub const MAX_VLAN_TAGS: usize = 4;
 /// that RFC 8200 §4.1 recommends has seven; RFC 8883 foresees nodes with such a limit.
 pub const MAX_EXTENSION_HEADERS: usize = 8;
 
-/// The most headers one packet can make the parser read: Ethernet, VLAN tags, IP, its extension
-/// headers, the upper layer.
-pub const MAX_HEADERS: usize = 1 + MAX_VLAN_TAGS + 1 + MAX_EXTENSION_HEADERS + 1;
+/// Tunnels inside each other that are followed: the default of the limit that an IPv6 packet can
+/// carry to bound its own nesting (RFC 2473 §6.6).
+pub const MAX_TUNNELS: usize = 4;
 
-/// 802.1Q, 802.1ad, and the value used for the outer tag before 802.1ad.
-const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
-const IPV4: u16 = 0x0800;
-const IPV6: u16 = 0x86dd;
-/// Smaller values of the EtherType field are lengths (802.3 §3.2.6).
-const FIRST_ETHERTYPE: u16 = 0x0600;
+/// An Ethernet header, its tags, PPPoE.
+const LINK: usize = 1 + MAX_VLAN_TAGS + 1;
+/// An IP header and its extensions.
+const NETWORK: usize = 1 + MAX_EXTENSION_HEADERS;
+
+/// The most headers one packet can make a [`Parser`] read: link, network and upper layer, network and
+/// upper layer once more where a tunnel is followed, and for each tunnel a header of its own and all
+/// three again. [`ethernet`] and [`ip`] read no more than the first three.
+pub const MAX_HEADERS: usize = LINK + 2 * (NETWORK + 1) + MAX_TUNNELS * (1 + LINK + NETWORK + 1);
 
 /// What the bytes of one packet say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parsed {
-    /// The identity of the packet's flow; always defined ([`key`](crate::key) has the table).
+    /// The identity of the packet's flow, of the innermost header that was read; always defined
+    /// ([`key`](crate::key) has the table).
     pub key: FlowKey,
-    /// The IP header, if one was read.
+    /// The outermost IP header, if one was read: the one that routers act on and may mark.
     pub ip: Option<Ip>,
+    /// The innermost IP header, if a tunnel was followed.
+    pub inner: Option<Inner>,
     /// Where the walk through the headers stopped.
     pub ending: Ending,
+}
+
+/// What was found by following tunnels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inner {
+    /// The header that [`Parsed::key`] and [`Parsed::ending`] are about.
+    pub ip: Ip,
+    /// The key of the outermost header: between the ends of the outermost tunnel.
+    pub outer: FlowKey,
+    /// Tunnels passed, from 1 to [`MAX_TUNNELS`].
+    pub depth: u8,
+}
+
+impl Parsed {
+    /// The key of the outermost header: [`key`](Self::key) unless a tunnel was followed.
+    ///
+    /// Its addresses are those that routers on the way have seen and may have checked. What stands
+    /// further in is what the sender wrote.
+    #[inline]
+    #[must_use]
+    pub const fn outer_key(&self) -> &FlowKey {
+        match &self.inner {
+            Some(inner) => &inner.outer,
+            None => &self.key,
+        }
+    }
 }
 
 /// What the network layer says beside the addresses.
@@ -51,8 +107,9 @@ pub struct Ip {
     pub offset: usize,
     /// The byte that carries DSCP and ECN (RFC 2474 §3, RFC 3168 §5).
     pub traffic_class: u8,
-    /// Bytes before the upper-layer header. Meaningful with [`Ending::Ports`] and
-    /// [`Ending::NoPorts`]; with the others, where the walk stopped.
+    /// Bytes before the upper-layer header, in an outer header before the tunnel's. Meaningful with
+    /// [`Ending::Ports`] and [`Ending::NoPorts`], and in an outer header; with the other endings,
+    /// where the walk stopped.
     pub upper_offset: usize,
 }
 
@@ -80,21 +137,22 @@ pub enum Ending {
     /// At an upper-layer protocol that has no ports: the key is complete.
     NoPorts,
     /// At a fragment. Only the first fragment has ports, so no fragment's are read: all fragments
-    /// of a packet have one key (and share it with all fragments between the two hosts).
+    /// of a packet have one key (and share it with other fragments between the two hosts).
     Fragment,
     /// At the end of the bytes, inside a header.
     Truncated,
     /// At a header that contradicts itself: a version other than the EtherType says, an IPv4
-    /// header shorter than 20 bytes or longer than its packet.
+    /// header shorter than 20 bytes or longer than its packet. A tunnel with such a header right
+    /// behind its own is not followed, and its outer header is the answer.
     Malformed,
-    /// At the bound on VLAN tags or on extension headers.
+    /// At the bound on VLAN tags, on extension headers or on tunnels.
     TooManyHeaders,
     /// At an EtherType, or a version of raw IP, that is not IP.
     NotIp,
 }
 
 /// Reads an Ethernet II frame, from its destination address on and without preamble; the check
-/// sequence may be there or not.
+/// sequence may be there or not. Tunnels are not followed: [`Parser::OUTER`].
 ///
 /// # Examples
 ///
@@ -111,41 +169,11 @@ pub enum Ending {
 #[inline]
 #[must_use]
 pub fn ethernet(frame: &[u8]) -> Parsed {
-    let Some(header) = frame.first_chunk::<14>() else {
-        return without_ip(None, Ending::Truncated);
-    };
-    match u16::from_be_bytes([header[12], header[13]]) {
-        IPV4 => ip::v4(frame, 14, Some((header, IPV4))),
-        IPV6 => ip::v6(frame, 14, Some((header, IPV6))),
-        other => tagged(frame, header, other),
-    }
-}
-
-/// An Ethernet frame whose first EtherType is not IP: past its tags, if those it has.
-#[inline(never)]
-fn tagged(frame: &[u8], header: &[u8; 14], mut ethertype: u16) -> Parsed {
-    let mut offset = 14;
-    for _ in 0..MAX_VLAN_TAGS {
-        if !VLAN_TAGS.contains(&ethertype) {
-            break;
-        }
-        let tag = frame.get(offset..).and_then(|rest| rest.first_chunk::<4>());
-        let Some(&[_, _, t0, t1]) = tag else {
-            return without_ip(Some((header, ethertype)), Ending::Truncated);
-        };
-        ethertype = u16::from_be_bytes([t0, t1]);
-        offset += 4;
-    }
-    let link = Some((header, ethertype));
-    match ethertype {
-        IPV4 => ip::v4(frame, offset, link),
-        IPV6 => ip::v6(frame, offset, link),
-        tag if VLAN_TAGS.contains(&tag) => without_ip(link, Ending::TooManyHeaders),
-        _ => without_ip(link, Ending::NotIp),
-    }
+    Parser::OUTER.ethernet(frame)
 }
 
 /// Reads a raw IPv4 or IPv6 packet, told apart by its version field, as a TUN device gives them.
+/// Tunnels are not followed: [`Parser::OUTER`].
 ///
 /// # Examples
 ///
@@ -159,30 +187,89 @@ fn tagged(frame: &[u8], header: &[u8; 14], mut ethertype: u16) -> Parsed {
 #[inline]
 #[must_use]
 pub fn ip(packet: &[u8]) -> Parsed {
-    match packet.first().map(|first| first >> 4) {
-        Some(4) => ip::v4(packet, 0, None),
-        Some(6) => ip::v6(packet, 0, None),
-        Some(_) => without_ip(None, Ending::NotIp),
-        None => without_ip(None, Ending::Truncated),
+    Parser::OUTER.ip(packet)
+}
+
+impl Parser {
+    /// Reads an Ethernet II frame as [`ethernet`] does, with these options.
+    #[inline]
+    #[must_use]
+    pub fn ethernet(&self, frame: &[u8]) -> Parsed {
+        count_step();
+        let Some((header, rest)) = frame.split_first_chunk::<14>() else {
+            return link::without_ip(None, Ending::Truncated);
+        };
+        match u16::from_be_bytes([header[12], header[13]]) {
+            link::IPV4 => self.v4(rest, 14, Some((header, link::IPV4))),
+            link::IPV6 => self.v6(rest, 14, Some((header, link::IPV6))),
+            other => self.tagged(header, other, rest),
+        }
+    }
+
+    /// An Ethernet frame whose first EtherType is not IP: past its tags, if those it has.
+    #[inline(never)]
+    fn tagged(&self, header: &[u8; 14], ethertype: u16, rest: &[u8]) -> Parsed {
+        match link::payload(ethertype, rest, 14, self.tunnels) {
+            Ok(Payload { network, offset, ethertype }) => {
+                let layer = ip::either(network, offset, self.flow_labels);
+                self.finish(layer, network, offset, Some((header, ethertype)))
+            }
+            Err((ethertype, ending)) => link::without_ip(Some((header, ethertype)), ending),
+        }
+    }
+
+    /// Reads a raw IP packet as [`ip`] does, with these options.
+    #[inline]
+    #[must_use]
+    pub fn ip(&self, packet: &[u8]) -> Parsed {
+        match packet.first().map(|first| first >> 4) {
+            Some(4) => self.v4(packet, 0, None),
+            Some(6) => self.v6(packet, 0, None),
+            Some(_) => link::without_ip(None, Ending::NotIp),
+            None => link::without_ip(None, Ending::Truncated),
+        }
+    }
+
+    #[inline(always)]
+    fn v4(&self, packet: &[u8], offset: usize, link: Link<'_>) -> Parsed {
+        self.finish(ip::v4(packet, offset), Network::V4(packet), offset, link)
+    }
+
+    #[inline(always)]
+    fn v6(&self, packet: &[u8], offset: usize, link: Link<'_>) -> Parsed {
+        let layer = ip::v6(packet, offset, self.flow_labels);
+        self.finish(layer, Network::V6(packet), offset, link)
+    }
+
+    /// The answer for the outermost IP header, and for what it carries.
+    ///
+    /// A packet with a tunnel is read again from its outermost header on: handing over what has been
+    /// read would cost every other packet its being written to memory.
+    #[inline(always)]
+    fn finish(
+        &self,
+        layer: Result<Layer<'_>, Ending>,
+        network: Network<'_>,
+        offset: usize,
+        link: Link<'_>,
+    ) -> Parsed {
+        match layer {
+            Ok(layer) if tunnel::may_follow(&layer, self.tunnels) => {
+                tunnel::follow(network, offset, *self)
+                    .unwrap_or_else(|ending| link::without_ip(link, ending))
+            }
+            Ok(Layer { key, ip, ending, .. }) => Parsed { key, ip: Some(ip), inner: None, ending },
+            Err(ending) => link::without_ip(link, ending),
+        }
     }
 }
 
-/// An Ethernet header and the last EtherType read, which tags may have put elsewhere.
-type Link<'a> = Option<(&'a [u8; 14], u16)>;
-
-/// The answer for bytes without a readable IP header.
-#[cold]
-fn without_ip(link: Link<'_>, ending: Ending) -> Parsed {
-    let key = match link {
-        None => FlowKey::Unknown,
-        Some((&[d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, ..], ethertype)) => {
-            FlowKey::Ethernet {
-                src: [s0, s1, s2, s3, s4, s5],
-                dst: [d0, d1, d2, d3, d4, d5],
-                // A length differs from frame to frame of one flow.
-                ethertype: if ethertype < FIRST_ETHERTYPE { 0 } else { ethertype },
-            }
-        }
-    };
-    Parsed { key, ip: None, ending }
+/// Counts the headers read, for the test of [`MAX_HEADERS`]. Nothing outside the tests.
+#[inline(always)]
+fn count_step() {
+    #[cfg(test)]
+    tests::STEPS.with(|steps| steps.set(steps.get() + 1));
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,11 +43,11 @@ fn a_tcp_segment_over_ipv4_is_read() {
     let parsed = parse::ip(&TCP4);
     let ip = Ip { offset: 0, traffic_class: 0xba, upper_offset: 20 };
     let key = tcp4(6, 51000, 443);
-    assert_eq!(parsed, Parsed { key, ip: Some(ip), ending: Ending::Ports });
+    assert_eq!(parsed, Parsed { key, ip: Some(ip), inner: None, ending: Ending::Ports });
     assert_eq!((ip.dscp(), ip.ecn()), (46, 2));
     let ip = Ip { offset: 14, traffic_class: 0xba, upper_offset: 34 };
     let parsed = parse::ethernet(&framed(0x0800, &TCP4));
-    assert_eq!(parsed, Parsed { key, ip: Some(ip), ending: Ending::Ports });
+    assert_eq!(parsed, Parsed { key, ip: Some(ip), inner: None, ending: Ending::Ports });
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_datagram_over_ipv6_in_two_vlan_tags_is_read() {
     let ip = Ip { offset: 22, traffic_class: 0x2b, upper_offset: 62 };
     let key = FlowKey::V6 { src, dst, transport };
     let parsed = parse::ethernet(&frame);
-    assert_eq!(parsed, Parsed { key, ip: Some(ip), ending: Ending::Ports });
+    assert_eq!(parsed, Parsed { key, ip: Some(ip), inner: None, ending: Ending::Ports });
     assert_eq!((ip.dscp(), ip.ecn()), (10, 3));
 }
 
@@ -79,14 +79,15 @@ fn frames_that_are_not_ip_are_flows_between_macs() {
             .chain([(0x05ff, 0), (0x05dc, 0), (46, 0), (0, 0)])
     {
         let parsed = parse::ethernet(&framed(field, &[0; 46]));
-        let expected = Parsed { key: ethernet(ethertype), ip: None, ending: Ending::NotIp };
+        let expected =
+            Parsed { key: ethernet(ethertype), ip: None, inner: None, ending: Ending::NotIp };
         assert_eq!(parsed, expected, "{field:#06x}");
         assert_eq!(parsed.key.src_host(), HostKey::Ethernet([2, 0, 0, 0, 0, 7]));
         assert_eq!(parsed.key.dst_host(), HostKey::Ethernet([2, 0, 0, 0, 0, 9]));
     }
     let zeros = FlowKey::Ethernet { src: [0; 6], dst: [0; 6], ethertype: 0 };
     let parsed = parse::ethernet(&[0; 60]);
-    assert_eq!(parsed, Parsed { key: zeros, ip: None, ending: Ending::NotIp });
+    assert_eq!(parsed, Parsed { key: zeros, ip: None, inner: None, ending: Ending::NotIp });
 }
 
 #[test]
@@ -96,7 +97,8 @@ fn raw_packets_of_other_versions_are_one_flow() {
         match first >> 4 {
             4 | 6 => assert!(parsed.ip.is_some()),
             _ => {
-                let expected = Parsed { key: FlowKey::Unknown, ip: None, ending: Ending::NotIp };
+                let expected =
+                    Parsed { key: FlowKey::Unknown, ip: None, inner: None, ending: Ending::NotIp };
                 assert_eq!(parsed, expected);
             }
         }
@@ -108,7 +110,7 @@ fn a_version_that_contradicts_the_ethertype_is_malformed() {
     for (ethertype, packet) in [(0x0800, &UDP6[..]), (0x86dd, &TCP4[..])] {
         let parsed = parse::ethernet(&framed(ethertype, packet));
         let key = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 7], dst: [2, 0, 0, 0, 0, 9], ethertype };
-        assert_eq!(parsed, Parsed { key, ip: None, ending: Ending::Malformed });
+        assert_eq!(parsed, Parsed { key, ip: None, inner: None, ending: Ending::Malformed });
     }
 }
 
@@ -137,7 +139,11 @@ fn ipv4_lengths_are_believed_as_far_as_they_agree() {
                 _ => tcp4(6, 0, 0),
             };
             let ip = Some(Ip { offset: 0, traffic_class: 0xba, upper_offset });
-            assert_eq!(parsed, Parsed { key, ip, ending }, "{words} words, {total} bytes");
+            assert_eq!(
+                parsed,
+                Parsed { key, ip, inner: None, ending },
+                "{words} words, {total} bytes"
+            );
         }
     }
 }
@@ -195,7 +201,7 @@ fn chains_of_headers_are_walked_up_to_the_bound() {
         } else {
             let stop = 40 + 8 * MAX_EXTENSION_HEADERS;
             assert_eq!((parsed.ending, upper), (Ending::TooManyHeaders, stop));
-            let transport = Transport { protocol: 60, src_port: 0, dst_port: 0 };
+            let transport = Transport { protocol: 60, src_port: 0xa, dst_port: 0xbcde };
             assert_eq!(parsed.key.transport(), Some(transport));
         }
     }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Built, Extension, Network, Packet, Upper, build};
+use common::{Built, Extension, FLOW_LABEL, Network, Packet, Upper, build};
 use flowhash::parse::{self, MAX_EXTENSION_HEADERS, MAX_VLAN_TAGS};
 use flowhash::{Ending, FlowKey, Parsed};
 use proptest::prelude::*;
@@ -110,7 +110,9 @@ proptest! {
         prop_assert_eq!(answers[0].ending, Ending::Fragment);
         prop_assert_eq!([answers[0]; 3], answers);
         let transport = answers[0].key.transport().unwrap();
-        prop_assert_eq!((transport.src_port, transport.dst_port), (0, 0));
+        let v6 = matches!(packet.network, Network::V6 { .. });
+        let label = if v6 { FLOW_LABEL } else { [0, 0] };
+        prop_assert_eq!([transport.src_port, transport.dst_port], label);
         let whole = build(&packet).whole;
         prop_assert_eq!(answers[0].key.src_host(), whole.key.src_host());
         prop_assert_eq!(answers[0].key.dst_host(), whole.key.dst_host());
@@ -169,7 +171,11 @@ fn promises(bytes: &[u8]) -> Result<(), TestCaseError> {
         (FlowKey::Unknown, None) => prop_assert_ne!(raw.ending, Ending::Ports),
         (FlowKey::V4 { transport, .. } | FlowKey::V6 { transport, .. }, Some(ip)) => {
             if raw.ending != Ending::Ports {
-                prop_assert_eq!((transport.src_port, transport.dst_port), (0, 0));
+                let label =
+                    if version == 6 { [bytes[1] & 0xf, bytes[2], bytes[3]] } else { [0; 3] };
+                let ports = [0, label[0], label[1], label[2]];
+                let found = [transport.src_port.to_be_bytes(), transport.dst_port.to_be_bytes()];
+                prop_assert_eq!(found.as_flattened(), ports);
             }
             if matches!(raw.ending, Ending::Ports | Ending::NoPorts) {
                 prop_assert!(ip.upper_offset <= bytes.len());

@@ -3,7 +3,8 @@
 use core::hint::black_box;
 
 use freeboard::flowhash::{
-    FlowHasher, FlowKey, HalfSipHash, HalfSipHash13, Labels, Line, SipHash13, Table, mix, parse,
+    Direction, FlowHasher, FlowKey, FlowLabels, HalfSipHash, HalfSipHash13, Labeller, Labels, Line,
+    Nat, Parser, SipHash13, Table, Toeplitz, Tunnels, TunnelHosts, label_batch, mix, parse,
 };
 
 use crate::{any, one_of, seen, sizes};
@@ -46,9 +47,18 @@ fn parser() {
         seen(parsed.ip.map(|ip| (ip.dscp(), ip.ecn())));
         seen(parsed);
     }
+    for flow_labels in [FlowLabels::Ignored, FlowLabels::WithoutPorts, FlowLabels::Always] {
+        let parser = Parser { tunnels: black_box(Tunnels::ALL), flow_labels };
+        for parsed in [parser.ethernet(bytes), parser.ip(bytes)] {
+            seen(*parsed.outer_key());
+            seen(parsed);
+        }
+    }
     let key = black_box(FlowKey::Unknown);
     seen((key.to_bytes(), key.src_host(), key.dst_host(), key.transport()));
-    seen((key.to_bytes().as_ref(), key.src_host().as_bytes()));
+    seen((key.to_bytes().as_ref(), key.src_host().as_bytes(), key.undirected()));
+    let card = Toeplitz::new(black_box(Toeplitz::MICROSOFT));
+    seen((card.hash(bytes), card.addresses(&key), card.addresses_and_ports(&key)));
 
     let (wide, narrow) = (black_box([0; 16]), black_box([0; 8]));
     seen(SipHash13::new(wide).hash_u64(bytes));
@@ -62,4 +72,18 @@ fn hasher<H: FlowHasher>(hasher: &H) {
     seen(hasher.hash(black_box(&[0; 4][..])));
     let labels = Labels::new(&black_box(FlowKey::Unknown), hasher);
     seen(black_box(labels).host_pair());
+    seen(label_batch(black_box(&[FlowKey::Unknown; 4][..]), hasher, black_box(&mut [0; 4][..])));
+    let labeller = Labeller::new(hasher)
+        .with_nat(Identity)
+        .with_direction(black_box(Direction::Symmetric))
+        .with_tunnel_hosts(black_box(TunnelHosts::Inner));
+    seen(labeller.labels(&Parser::new().ip(black_box(&[0; 4][..]))));
+}
+
+struct Identity;
+
+impl Nat for Identity {
+    fn inner(&self, key: &FlowKey) -> Option<FlowKey> {
+        Some(black_box(*key))
+    }
 }

@@ -73,6 +73,79 @@ impl FlowHasher for SipHash13 {
         let [a, b, c, d, ..] = self.hash_u64(bytes).to_le_bytes();
         u32::from_le_bytes([a, b, c, d])
     }
+
+    /// Round by round for all inputs, so that their chains of dependent additions overlap.
+    #[inline(always)]
+    fn hash_each<const N: usize, const LENGTH: usize>(
+        &self,
+        inputs: &[[u8; LENGTH]; N],
+    ) -> [u32; N] {
+        let mut lanes = [Lane::new(self.key); N];
+        let mut rest = inputs.each_ref().map(|input| input.as_slice());
+        for _ in 0..LENGTH >> 3 {
+            for (lane, bytes) in lanes.iter_mut().zip(&mut rest) {
+                let Some((word, tail)) = bytes.split_first_chunk() else { continue };
+                lane.absorb(u64::from_le_bytes(*word));
+                *bytes = tail;
+            }
+        }
+        // Last word: up to seven bytes of input below the input's length modulo 256.
+        let [length, ..] = LENGTH.to_le_bytes();
+        for (lane, tail) in lanes.iter_mut().zip(rest) {
+            let tail = tail.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            lane.absorb(u64::from(length) << 56 | tail);
+            lane.v[2] ^= 0xff;
+        }
+        for _ in 0..3 {
+            lanes.iter_mut().for_each(Lane::round);
+        }
+        lanes.map(|Lane { v: [v0, v1, v2, v3] }| {
+            let [a, b, c, d, ..] = (v0 ^ v1 ^ v2 ^ v3).to_le_bytes();
+            u32::from_le_bytes([a, b, c, d])
+        })
+    }
+}
+
+/// The state of one hash among several; `siphasher` offers its own only one by one.
+#[derive(Clone, Copy)]
+struct Lane {
+    v: [u64; 4],
+}
+
+impl Lane {
+    #[inline(always)]
+    fn new([k0, k1]: [u64; 2]) -> Self {
+        let v = [
+            k0 ^ 0x736f_6d65_7073_6575,
+            k1 ^ 0x646f_7261_6e64_6f6d,
+            k0 ^ 0x6c79_6765_6e65_7261,
+            k1 ^ 0x7465_6462_7974_6573,
+        ];
+        Self { v }
+    }
+
+    #[inline(always)]
+    fn absorb(&mut self, word: u64) {
+        self.v[3] ^= word;
+        self.round();
+        self.v[0] ^= word;
+    }
+
+    #[inline(always)]
+    fn round(&mut self) {
+        let [mut v0, mut v1, mut v2, mut v3] = self.v;
+        v0 = v0.wrapping_add(v1);
+        v2 = v2.wrapping_add(v3);
+        v1 = v1.rotate_left(13) ^ v0;
+        v3 = v3.rotate_left(16) ^ v2;
+        v0 = v0.rotate_left(32);
+        v2 = v2.wrapping_add(v1);
+        v0 = v0.wrapping_add(v3);
+        v1 = v1.rotate_left(17) ^ v2;
+        v3 = v3.rotate_left(21) ^ v0;
+        v2 = v2.rotate_left(32);
+        self.v = [v0, v1, v2, v3];
+    }
 }
 
 /// Names the function and hides the key.

@@ -1,6 +1,7 @@
 //! IPv4 and IPv6 up to the ports: options, extension headers, fragments.
 
-use super::{Ending, Ip, Link, MAX_EXTENSION_HEADERS, Parsed, without_ip};
+use super::link::Network;
+use super::{Ending, FlowLabels, Ip, MAX_EXTENSION_HEADERS, count_step};
 use crate::{FlowKey, Transport};
 
 // Protocol numbers (IANA). The first five are the extension headers that are walked.
@@ -11,25 +12,55 @@ const AUTHENTICATION: u8 = 51;
 const DESTINATION_OPTIONS: u8 = 60;
 
 const ICMP: u8 = 1;
+pub(super) const IPV4_IN_IP: u8 = 4;
 const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(super) const UDP: u8 = 17;
+pub(super) const IPV6_IN_IP: u8 = 41;
+pub(super) const GRE: u8 = 47;
 const DCCP: u8 = 33;
 const ESP: u8 = 50;
 const ICMPV6: u8 = 58;
 const SCTP: u8 = 132;
 const UDP_LITE: u8 = 136;
 
-/// Reads the IPv4 packet that begins at `offset` of `frame` (RFC 791 §3.1).
+/// Stands for the protocol where the flow label alone is the identity: no upper layer has number 0.
+const LABEL_ALONE: u8 = HOP_BY_HOP;
+
+/// One IP header and what follows it, up to the ports.
+pub(super) struct Layer<'a> {
+    pub(super) key: FlowKey,
+    pub(super) ip: Ip,
+    pub(super) ending: Ending,
+    /// Of the upper layer, whatever the key says.
+    pub(super) protocol: u8,
+    /// The upper layer, to the packet's end; empty if the walk stopped before it.
+    pub(super) upper: &'a [u8],
+}
+
+/// Reads an IP packet off the fast path.
+#[inline(never)]
+pub(super) fn either(
+    network: Network<'_>,
+    offset: usize,
+    flow_labels: FlowLabels,
+) -> Result<Layer<'_>, Ending> {
+    match network {
+        Network::V4(packet) => v4(packet, offset),
+        Network::V6(packet) => v6(packet, offset, flow_labels),
+    }
+}
+
+/// Reads the IPv4 packet that begins `packet`, `offset` bytes into the frame (RFC 791 §3.1).
 ///
-/// Without the twenty bytes that hold the addresses the key is `link`'s.
-#[inline]
-pub(super) fn v4(frame: &[u8], offset: usize, link: Link<'_>) -> Parsed {
-    let packet = frame.get(offset..).unwrap_or_default();
+/// Without the twenty bytes that hold the addresses there is none.
+#[inline(always)]
+pub(super) fn v4(packet: &[u8], offset: usize) -> Result<Layer<'_>, Ending> {
+    count_step();
     let Some(header) = packet.first_chunk::<20>() else {
-        return without_ip(link, Ending::Truncated);
+        return Err(Ending::Truncated);
     };
     if header[0] >> 4 != 4 {
-        return without_ip(link, Ending::Malformed);
+        return Err(Ending::Malformed);
     }
     let header_length = usize::from(header[0] & 0x0f) * 4;
     let total_length = usize::from(u16::from_be_bytes([header[2], header[3]]));
@@ -46,28 +77,34 @@ pub(super) fn v4(frame: &[u8], offset: usize, link: Link<'_>) -> Parsed {
             Some(payload) => upper_or_walk(header[9], payload, header_length, false),
         }
     };
-    Parsed {
+    Ok(Layer {
         key: FlowKey::V4 {
             src: [header[12], header[13], header[14], header[15]],
             dst: [header[16], header[17], header[18], header[19]],
             transport: upper.transport,
         },
-        ip: Some(Ip { offset, traffic_class: header[1], upper_offset: offset + upper.offset }),
+        ip: Ip { offset, traffic_class: header[1], upper_offset: offset + upper.offset },
         ending: upper.ending,
-    }
+        protocol: upper.transport.protocol,
+        upper: upper.rest,
+    })
 }
 
-/// Reads the IPv6 packet that begins at `offset` of `frame` (RFC 8200 §3).
+/// Reads the IPv6 packet that begins `packet`, `offset` bytes into the frame (RFC 8200 §3).
 ///
-/// Without the forty bytes that hold the addresses the key is `link`'s.
-#[inline]
-pub(super) fn v6(frame: &[u8], offset: usize, link: Link<'_>) -> Parsed {
-    let packet = frame.get(offset..).unwrap_or_default();
+/// Without the forty bytes that hold the addresses there is none.
+#[inline(always)]
+pub(super) fn v6(
+    packet: &[u8],
+    offset: usize,
+    flow_labels: FlowLabels,
+) -> Result<Layer<'_>, Ending> {
+    count_step();
     let Some((header, src, dst, payload)) = v6_header(packet) else {
-        return without_ip(link, Ending::Truncated);
+        return Err(Ending::Truncated);
     };
     if header[0] >> 4 != 6 {
-        return without_ip(link, Ending::Malformed);
+        return Err(Ending::Malformed);
     }
     // 0 is a jumbogram (RFC 2675) or segmentation offload: as far as there are bytes.
     let payload = match usize::from(u16::from_be_bytes([header[4], header[5]])) {
@@ -75,15 +112,31 @@ pub(super) fn v6(frame: &[u8], offset: usize, link: Link<'_>) -> Parsed {
         length => payload.get(..length).unwrap_or(payload),
     };
     let upper = upper_or_walk(header[6], payload, 40, true);
-    Parsed {
-        key: FlowKey::V6 { src: *src, dst: *dst, transport: upper.transport },
-        ip: Some(Ip {
+    let transport = match flow_labels {
+        FlowLabels::WithoutPorts if upper.ending != Ending::Ports => {
+            labelled(header, upper.transport.protocol).unwrap_or(upper.transport)
+        }
+        FlowLabels::Always => labelled(header, LABEL_ALONE).unwrap_or(upper.transport),
+        FlowLabels::Ignored | FlowLabels::WithoutPorts => upper.transport,
+    };
+    Ok(Layer {
+        key: FlowKey::V6 { src: *src, dst: *dst, transport },
+        ip: Ip {
             offset,
             traffic_class: (header[0] << 4) | (header[1] >> 4),
             upper_offset: offset + upper.offset,
-        }),
+        },
         ending: upper.ending,
-    }
+        protocol: upper.transport.protocol,
+        upper: upper.rest,
+    })
+}
+
+/// The flow label in the place of the ports, if there is one.
+fn labelled(header: &[u8; 8], protocol: u8) -> Option<Transport> {
+    let src_port = u16::from_be_bytes([0, header[1] & 0x0f]);
+    let dst_port = u16::from_be_bytes([header[2], header[3]]);
+    (src_port | dst_port != 0).then_some(Transport { protocol, src_port, dst_port })
 }
 
 type V6Header<'a> = (&'a [u8; 8], &'a [u8; 16], &'a [u8; 16], &'a [u8]);
@@ -98,35 +151,45 @@ fn v6_header(packet: &[u8]) -> Option<V6Header<'_>> {
 }
 
 /// The end of the walk.
-struct Upper {
+struct Upper<'a> {
     transport: Transport,
     ending: Ending,
     /// From the start of the IP header.
     offset: usize,
+    /// The upper layer's bytes.
+    rest: &'a [u8],
 }
 
-impl Upper {
+impl<'a> Upper<'a> {
     /// A walk that stopped before the ports: every such ending leaves them 0, so that it cannot
     /// tell two fragments of one packet apart.
     fn stopped(protocol: u8, ending: Ending, offset: usize) -> Self {
-        Self { transport: Transport { protocol, ..Transport::default() }, ending, offset }
+        Self {
+            transport: Transport { protocol, ..Transport::default() },
+            ending,
+            offset,
+            rest: &[],
+        }
     }
 
     /// A walk that found ports, or what stands in for them, in the header at `offset`.
-    fn at_ports(protocol: u8, ports: &[u8; 4], offset: usize) -> Self {
+    fn at_ports(protocol: u8, ports: &[u8; 4], offset: usize, rest: &'a [u8]) -> Self {
         let &[s0, s1, d0, d1] = ports;
         let src_port = u16::from_be_bytes([s0, s1]);
         let dst_port = u16::from_be_bytes([d0, d1]);
         let transport = Transport { protocol, src_port, dst_port };
-        Self { transport, ending: Ending::Ports, offset }
+        Self { transport, ending: Ending::Ports, offset, rest }
     }
 }
 
 /// Nearly all packets are TCP or UDP right behind the IP header: those need no walk.
 #[inline]
-fn upper_or_walk(protocol: u8, rest: &[u8], offset: usize, v6: bool) -> Upper {
+fn upper_or_walk(protocol: u8, rest: &[u8], offset: usize, v6: bool) -> Upper<'_> {
     match (protocol, rest.first_chunk::<4>()) {
-        (TCP | UDP, Some(ports)) => Upper::at_ports(protocol, ports, offset),
+        (TCP | UDP, Some(ports)) => {
+            count_step();
+            Upper::at_ports(protocol, ports, offset, rest)
+        }
         _ => walk(protocol, rest, offset, v6),
     }
 }
@@ -136,11 +199,12 @@ fn upper_or_walk(protocol: u8, rest: &[u8], offset: usize, v6: bool) -> Upper {
 /// IPv6 chains five kinds of header (RFC 8200 §4, RFC 4302 §2); IPv4 has of these only the
 /// authentication header. At most [`MAX_EXTENSION_HEADERS`] steps.
 #[inline(never)]
-fn walk(mut protocol: u8, mut rest: &[u8], mut offset: usize, v6: bool) -> Upper {
+fn walk(mut protocol: u8, mut rest: &[u8], mut offset: usize, v6: bool) -> Upper<'_> {
     for _ in 0..MAX_EXTENSION_HEADERS {
         if !is_extension(protocol, v6) {
             return upper(protocol, rest, offset);
         }
+        count_step();
         let Some(&[next, length, field0, field1]) = rest.first_chunk::<4>() else {
             return Upper::stopped(protocol, Ending::Truncated, offset);
         };
@@ -177,17 +241,18 @@ fn is_extension(protocol: u8, v6: bool) -> bool {
 }
 
 /// Reads what identifies a flow in the upper-layer header that begins `rest`.
-fn upper(protocol: u8, rest: &[u8], offset: usize) -> Upper {
+fn upper(protocol: u8, rest: &[u8], offset: usize) -> Upper<'_> {
+    count_step();
     let ports = match protocol {
         // DCCP, SCTP and UDP-Lite begin like UDP (RFC 4340 §5.1, RFC 9260 §3.1, RFC 3828 §3).
         // ESP begins with its SPI (RFC 4303 §2): tunnels between two gateways stay apart.
         TCP | UDP | DCCP | ESP | SCTP | UDP_LITE => rest.first_chunk::<4>().copied(),
         ICMP | ICMPV6 => icmp(protocol, rest),
-        _ => return Upper::stopped(protocol, Ending::NoPorts, offset),
+        _ => return Upper { rest, ..Upper::stopped(protocol, Ending::NoPorts, offset) },
     };
     match ports {
         None => Upper::stopped(protocol, Ending::Truncated, offset),
-        Some(ports) => Upper::at_ports(protocol, &ports, offset),
+        Some(ports) => Upper::at_ports(protocol, &ports, offset, rest),
     }
 }
 

@@ -4,6 +4,9 @@
 
 use flowhash::{Ending, FlowKey, Ip, Parsed, Transport};
 
+/// The upper 4 and the lower 16 bits of the flow label of every IPv6 packet.
+pub(crate) const FLOW_LABEL: [u16; 2] = [5, 0x0607];
+
 /// One IPv6 extension header, or in IPv4 an authentication header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extension {
@@ -90,7 +93,7 @@ pub(crate) fn build(packet: &Packet) -> Built {
     let mut no_key = FlowKey::Unknown;
     let v6 = matches!(packet.network, Network::V6 { .. });
     if let Some((src, dst, tags)) = &packet.link {
-        let cut = |key| Parsed { key, ip: None, ending: Ending::Truncated };
+        let cut = |key| Parsed { key, ip: None, inner: None, ending: Ending::Truncated };
         bytes.extend([*dst, *src].concat());
         cuts.push((14, cut(no_key)));
         for tag in tags {
@@ -107,10 +110,13 @@ pub(crate) fn build(packet: &Packet) -> Built {
     let answer = |transport, ending, upper_offset| Parsed {
         key: packet.network.key(transport),
         ip: Some(Ip { offset, traffic_class: packet.traffic_class, upper_offset }),
+        inner: None,
         ending,
     };
+    // Where there are no ports, a flow label has their place.
+    let [src_port, dst_port] = if v6 { FLOW_LABEL } else { [0, 0] };
     let stopped =
-        |protocol, ending, at| answer(Transport { protocol, src_port: 0, dst_port: 0 }, ending, at);
+        |protocol, ending, at| answer(Transport { protocol, src_port, dst_port }, ending, at);
 
     // What comes after the fixed header, and the protocol number that announces it.
     let mut rest: Vec<u8> = Vec::new();
@@ -126,7 +132,7 @@ pub(crate) fn build(packet: &Packet) -> Built {
     };
     let base = offset + fixed;
     let needed = offset + if v6 { 40 } else { 20 };
-    cuts.push((needed, Parsed { key: no_key, ip: None, ending: Ending::Truncated }));
+    cuts.push((needed, Parsed { key: no_key, ip: None, inner: None, ending: Ending::Truncated }));
     let v4_fragment = !v6 && matches!(packet.upper, Upper::Fragment(..));
     if !v6 && !v4_fragment {
         cuts.push((base, stopped(first, Ending::Truncated, offset)));
@@ -191,7 +197,8 @@ pub(crate) fn build(packet: &Packet) -> Built {
             bytes.extend(vec![1; usize::from(*options) * 4]);
         }
         Network::V6 { src, dst } => {
-            bytes.extend([0x60 | tc >> 4, tc << 4 | 5, 6, 7]);
+            bytes.extend([0x60 | tc >> 4, tc << 4 | FLOW_LABEL[0] as u8]);
+            bytes.extend(FLOW_LABEL[1].to_be_bytes());
             bytes.extend((rest.len() as u16).to_be_bytes());
             bytes.extend([first, 64]);
             bytes.extend([src.as_slice(), dst].concat());

@@ -2,13 +2,17 @@
 //! panic.
 #![allow(dead_code, reason = "a fuzz target is one of these")]
 
+#[path = "../../../flowhash/tests/twin/mod.rs"]
+mod headers;
 #[path = "../sides/mod.rs"]
 mod sides;
 #[path = "../../../shaper/tests/twin/mod.rs"]
 mod twin;
 
+pub(crate) use freeboard::flowhash;
 use freeboard::flowhash::parse;
-use freeboard::flowhash::{Ending, Ip, Parsed};
+use freeboard::flowhash::parse::MAX_TUNNELS;
+use freeboard::flowhash::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels};
 use freeboard::sched_core::{DropFrom, Limits};
 use sides::MAX_LEN;
 use sim::capture::{Packet, Reader, Resolution, Writer};
@@ -135,27 +139,64 @@ pub(crate) fn ops_wf2q(bytes: &[u8]) {
     }
 }
 
-/// The parser answers whatever it is given, twice alike; a prefix has the same answer or says that it
-/// is cut; an IP packet has the same answer without what stands before it.
+/// With each option the parser answers whatever it is given as its twin does; a prefix has the same
+/// answer or says that it is cut; an IP packet has the same answer without what stands before it; what
+/// follows the packets changes nothing.
 pub(crate) fn parse(bytes: &[u8]) {
-    for read in [parse::ethernet, parse::ip] {
-        let whole = read(bytes);
-        assert_eq!(whole, read(bytes), "the second answer");
-        // Extension headers can be longer, 8 · 2,048 bytes, but then they are so by one long one.
-        for cut in 0..bytes.len().min(256) {
-            let part = read(&bytes[..cut]);
-            assert!(part.ending == Ending::Truncated || part == whole, "cut at {cut}: {part:?}");
+    let longer = [bytes, &[0x99; 40]].concat();
+    for tunnels in [Tunnels::PPPOE, Tunnels::VISIBLE, Tunnels::ALL, Tunnels::NONE] {
+        for flow_labels in [FlowLabels::WithoutPorts, FlowLabels::Always, FlowLabels::Ignored] {
+            let parser = Parser { tunnels, flow_labels };
+            for framed in [true, false] {
+                let read = |bytes| if framed { parser.ethernet(bytes) } else { parser.ip(bytes) };
+                let whole = read(bytes);
+                assert_eq!(whole, headers::read(parser, bytes, framed), "{parser:?}");
+                // Extension headers can be longer, 8 · 2,048 bytes, but then they are so by one
+                // long one.
+                for cut in 0..bytes.len().min(256) {
+                    let part = read(&bytes[..cut]);
+                    let is_cut = part.ending == Ending::Truncated || part == whole;
+                    assert!(is_cut, "cut at {cut}: {part:?}");
+                }
+                if whole.ending != Ending::Truncated {
+                    assert_eq!(whole, read(&longer), "with more behind it");
+                }
+                consistent(parser, bytes, whole);
+            }
         }
-        if let Some(Ip { offset, traffic_class, upper_offset }) = whole.ip {
-            assert!(offset + 20 <= bytes.len(), "an IP header of {} bytes", bytes.len() - offset);
-            // A fragment is one even if its options are cut off; nothing is said of what follows.
-            let complete = matches!(whole.ending, Ending::Ports | Ending::NoPorts);
-            assert!(!complete || upper_offset <= bytes.len(), "{whole:?}");
-            assert!(offset <= upper_offset, "{whole:?}");
-            let upper_offset = upper_offset - offset;
-            let ip = Some(Ip { offset: 0, traffic_class, upper_offset });
-            assert_eq!(parse::ip(&bytes[offset..]), Parsed { ip, ..whole });
-        }
+    }
+    assert_eq!(parse::ethernet(bytes), Parser::OUTER.ethernet(bytes));
+    assert_eq!(parse::ip(bytes), Parser::OUTER.ip(bytes));
+}
+
+/// What the places of the IP headers in an answer owe each other.
+fn consistent(parser: Parser, bytes: &[u8], whole: Parsed) {
+    let Some(outer) = whole.ip else {
+        assert_eq!(whole.inner, None, "an inner header without an outer one");
+        return;
+    };
+    let moved = |ip: Ip| Ip {
+        offset: ip.offset - outer.offset,
+        upper_offset: ip.upper_offset - outer.offset,
+        ..ip
+    };
+    let innermost = whole.inner.map_or(outer, |inner| inner.ip);
+    assert!(innermost.offset + 20 <= bytes.len(), "an IP header in {} bytes", bytes.len());
+    // A fragment is one even if its options are cut off; nothing is said of what follows.
+    let complete = matches!(whole.ending, Ending::Ports | Ending::NoPorts);
+    assert!(!complete || innermost.upper_offset <= bytes.len(), "{whole:?}");
+    assert!(innermost.offset <= innermost.upper_offset, "{whole:?}");
+    if let Some(Inner { ip, depth, .. }) = whole.inner {
+        assert!((1..=MAX_TUNNELS).contains(&usize::from(depth)), "{depth} tunnels");
+        assert!(outer.offset < outer.upper_offset && outer.upper_offset <= ip.offset, "{whole:?}");
+    }
+    let inner = whole.inner.map(|inner| Inner { ip: moved(inner.ip), ..inner });
+    if parser.ip(&bytes[outer.offset..]).ending == whole.ending {
+        let expected = Parsed { ip: Some(moved(outer)), inner, ..whole };
+        assert_eq!(parser.ip(&bytes[outer.offset..]), expected);
+    } else {
+        // PPPoE says how long its packet is, and cut it.
+        assert!(parser.tunnels.contains(Tunnels::PPPOE), "{whole:?}");
     }
 }
 

@@ -1,0 +1,196 @@
+//! From a parsed packet to labels: whose addresses count, and whether a reply is the same flow.
+
+use super::Labels;
+use crate::{FlowHasher, FlowKey, Parsed, mix};
+
+/// Knows the addresses behind a translation.
+///
+/// A gateway that translates addresses queues packets on its outer side, where all hosts behind it
+/// have one address. It knows the others: its table of connections answers here.
+///
+/// Labels decide the queue, so an answer decides order. A flow stays in order if and only if its
+/// packets get one answer: it must be a function of the key alone for as long as packets of the key
+/// are queued. A translation is entered before the first packet of its flow is labelled, and
+/// removed after the last. If one appears in the middle the flow changes its queue once, and its
+/// packets may leave out of order once. The trait takes `&self` and the key alone for that reason:
+/// two packets of one key cannot be told apart.
+///
+/// Keys of fragments have no ports. Answer them by the addresses, alike for all, or not at all.
+pub trait Nat {
+    /// The key as it would be on the side of the inner hosts; `None` if it is the same there.
+    ///
+    /// For a packet on its way out, source address and port are the inner host's; on its way in,
+    /// destination address and port. Protocols without ports have none to replace.
+    fn inner(&self, key: &FlowKey) -> Option<FlowKey>;
+}
+
+impl<N: Nat + ?Sized> Nat for &N {
+    #[inline]
+    fn inner(&self, key: &FlowKey) -> Option<FlowKey> {
+        (**self).inner(key)
+    }
+}
+
+/// No translation: every address is the host's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoNat;
+
+impl Nat for NoNat {
+    #[inline(always)]
+    fn inner(&self, _key: &FlowKey) -> Option<FlowKey> {
+        None
+    }
+}
+
+/// Whether the two directions of a connection are one flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Two: what a scheduler of one direction of a link wants.
+    #[default]
+    Asymmetric,
+    /// One, by [`FlowKey::undirected`]: for a medium that both directions share, and for tables of
+    /// connections. Hosts stay what they are, source and destination of the packet.
+    Symmetric,
+}
+
+/// Whose hosts a packet in a tunnel counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TunnelHosts {
+    /// The ends of the outermost tunnel. An inner address is the sender's word: with it he is as
+    /// many hosts as he likes.
+    #[default]
+    Outer,
+    /// The inner addresses: where the tunnels' ends are the operator's own and check them.
+    Inner,
+}
+
+/// Makes labels of parsed packets: the hash and the rules that go with it, in one place.
+///
+/// The flow of a packet whose tunnel was followed is its inner key and the tunnel's ends, so that
+/// no inner header imitates a flow outside: whoever wants to share another's queue by equal
+/// addresses has to send from them. All packets with equal [`Parsed::key`] and
+/// [`Parsed::outer_key`] have equal labels, and so one queue.
+///
+/// Cost: a hash for the flow and one for each host, and with [`TunnelHosts::Inner`] two more for a
+/// packet in a tunnel; one question to the [`Nat`].
+///
+/// # Examples
+///
+/// ```
+/// use flowhash::{Direction, FlowKey, HostKey, Labeller, Nat, SipHash13, parse};
+///
+/// /// One inner host behind 192.0.2.33.
+/// struct OneHost;
+///
+/// impl Nat for OneHost {
+///     fn inner(&self, key: &FlowKey) -> Option<FlowKey> {
+///         match *key {
+///             FlowKey::V4 { src: [192, 0, 2, 33], dst, transport } => {
+///                 Some(FlowKey::V4 { src: [10, 0, 0, 7], dst, transport })
+///             }
+///             _ => None,
+///         }
+///     }
+/// }
+///
+/// let packet = [
+///     0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 192, 0, 2, 33, 198, 51, 100, 7, //
+///     0x13, 0x8c, 0, 53, 0, 8, 0, 0,
+/// ];
+/// let hasher = SipHash13::new([42; 16]);
+/// let labeller = Labeller::new(hasher).with_nat(OneHost).with_direction(Direction::Symmetric);
+/// let labels = labeller.labels(&parse::ip(&packet));
+/// assert_eq!(labels.src_host, HostKey::V4([10, 0, 0, 7]).label(&hasher));
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Labeller<H, N = NoNat> {
+    hasher: H,
+    nat: N,
+    direction: Direction,
+    tunnel_hosts: TunnelHosts,
+}
+
+impl<H: FlowHasher> Labeller<H> {
+    /// Labels by `hasher`, without translation, asymmetric, with the outer hosts of tunnels.
+    #[inline]
+    #[must_use]
+    pub fn new(hasher: H) -> Self {
+        let (direction, tunnel_hosts) = (Direction::Asymmetric, TunnelHosts::Outer);
+        Self { hasher, nat: NoNat, direction, tunnel_hosts }
+    }
+}
+
+impl<H: FlowHasher, N: Nat> Labeller<H, N> {
+    /// The same with a translation. It is asked about [`Parsed::outer_key`]: what a gateway
+    /// translates is the outermost header.
+    #[inline]
+    #[must_use]
+    pub fn with_nat<M: Nat>(self, nat: M) -> Labeller<H, M> {
+        let Self { hasher, direction, tunnel_hosts, .. } = self;
+        Labeller { hasher, nat, direction, tunnel_hosts }
+    }
+
+    /// The same with one label for both directions of a flow, or with two.
+    #[inline]
+    #[must_use]
+    pub fn with_direction(self, direction: Direction) -> Self {
+        Self { direction, ..self }
+    }
+
+    /// The same with the hosts of tunnels that `tunnel_hosts` says.
+    #[inline]
+    #[must_use]
+    pub fn with_tunnel_hosts(self, tunnel_hosts: TunnelHosts) -> Self {
+        Self { tunnel_hosts, ..self }
+    }
+
+    /// The labels of a packet: a function of its [`Parsed::key`] and [`Parsed::outer_key`], as long
+    /// as the [`Nat`] is one.
+    #[inline]
+    #[must_use]
+    pub fn labels(&self, parsed: &Parsed) -> Labels {
+        let outer = parsed.outer_key();
+        let outer = self.nat.inner(outer).unwrap_or(*outer);
+        let labels = Labels {
+            flow: 0,
+            src_host: outer.src_host().label(&self.hasher),
+            dst_host: outer.dst_host().label(&self.hasher),
+        };
+        match parsed.inner {
+            None => Labels { flow: self.flow(outer), ..labels },
+            Some(_) => self.tunnelled(parsed.key, labels),
+        }
+    }
+
+    /// The labels of `key` between the hosts of `ends`.
+    #[inline(never)]
+    fn tunnelled(&self, key: FlowKey, ends: Labels) -> Labels {
+        let pair = match self.direction {
+            Direction::Asymmetric => ends.host_pair(),
+            Direction::Symmetric => Labels {
+                src_host: ends.src_host.min(ends.dst_host),
+                dst_host: ends.src_host.max(ends.dst_host),
+                ..ends
+            }
+            .host_pair(),
+        };
+        // The sum of two keyed numbers; mixed, or the host pair of a tunnel in itself would cancel.
+        let flow = mix(pair).wrapping_add(self.flow(key));
+        match self.tunnel_hosts {
+            TunnelHosts::Outer => Labels { flow, ..ends },
+            TunnelHosts::Inner => Labels {
+                flow,
+                src_host: key.src_host().label(&self.hasher),
+                dst_host: key.dst_host().label(&self.hasher),
+            },
+        }
+    }
+
+    #[inline]
+    fn flow(&self, key: FlowKey) -> u32 {
+        match self.direction {
+            Direction::Asymmetric => key.label(&self.hasher),
+            Direction::Symmetric => key.undirected().label(&self.hasher),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! From a frame to the IP packet in it: EtherTypes, VLAN tags, PPPoE.
+
+use super::{Ending, MAX_VLAN_TAGS, Parsed, Tunnels, count_step};
+use crate::FlowKey;
+
+pub(super) const IPV4: u16 = 0x0800;
+pub(super) const IPV6: u16 = 0x86dd;
+/// 802.1Q, 802.1ad, and the value used for the outer tag before 802.1ad.
+const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+/// RFC 2516 §4; discovery is 0x8863.
+const PPPOE_SESSION: u16 = 0x8864;
+/// Smaller values of the EtherType field are lengths (802.3 §3.2.6).
+const FIRST_ETHERTYPE: u16 = 0x0600;
+
+/// An Ethernet header and the last EtherType read, which tags may have put elsewhere.
+pub(super) type Link<'a> = Option<(&'a [u8; 14], u16)>;
+
+/// An IP packet's version by what announced it, and its bytes.
+#[derive(Clone, Copy)]
+pub(super) enum Network<'a> {
+    V4(&'a [u8]),
+    V6(&'a [u8]),
+}
+
+/// What a link layer carries.
+pub(super) struct Payload<'a> {
+    pub(super) network: Network<'a>,
+    /// Bytes before it.
+    pub(super) offset: usize,
+    /// The EtherType that the frame's own key would have.
+    pub(super) ethertype: u16,
+}
+
+/// What follows an EtherType at `offset`, past the tags and PPPoE; else the last EtherType read and
+/// why it went no further.
+pub(super) fn payload(
+    mut ethertype: u16,
+    mut rest: &[u8],
+    mut offset: usize,
+    tunnels: Tunnels,
+) -> Result<Payload<'_>, (u16, Ending)> {
+    for _ in 0..MAX_VLAN_TAGS {
+        if !VLAN_TAGS.contains(&ethertype) {
+            break;
+        }
+        count_step();
+        let Some((&[_, _, t0, t1], tagged)) = rest.split_first_chunk::<4>() else {
+            return Err((ethertype, Ending::Truncated));
+        };
+        (ethertype, rest, offset) = (u16::from_be_bytes([t0, t1]), tagged, offset + 4);
+    }
+    let network = match ethertype {
+        IPV4 => Network::V4(rest),
+        IPV6 => Network::V6(rest),
+        PPPOE_SESSION if tunnels.contains(Tunnels::PPPOE) => {
+            count_step();
+            offset += 8;
+            pppoe(rest).map_err(|ending| (ethertype, ending))?
+        }
+        tag if VLAN_TAGS.contains(&tag) => return Err((tag, Ending::TooManyHeaders)),
+        _ => return Err((ethertype, Ending::NotIp)),
+    };
+    Ok(Payload { network, offset, ethertype })
+}
+
+/// The IP packet in a PPPoE session's frame (RFC 2516 §4, RFC 1332 §2, RFC 5072 §2).
+///
+/// The one-byte form of the protocol number is not read: RFC 2516 §7 advises against it.
+fn pppoe(rest: &[u8]) -> Result<Network<'_>, Ending> {
+    let Some((&[version_type, code, _, _, l0, l1, p0, p1], rest)) = rest.split_first_chunk::<8>()
+    else {
+        return Err(Ending::Truncated);
+    };
+    if version_type != 0x11 || code != 0 {
+        return Err(Ending::NotIp);
+    }
+    // The length counts the two bytes of the protocol number. Behind it is padding.
+    let Some(length) = usize::from(u16::from_be_bytes([l0, l1])).checked_sub(2) else {
+        return Err(Ending::Malformed);
+    };
+    let packet = rest.get(..length).unwrap_or(rest);
+    match u16::from_be_bytes([p0, p1]) {
+        0x0021 => Ok(Network::V4(packet)),
+        0x0057 => Ok(Network::V6(packet)),
+        _ => Err(Ending::NotIp),
+    }
+}
+
+/// The answer for bytes without a readable IP header.
+#[cold]
+pub(super) fn without_ip(link: Link<'_>, ending: Ending) -> Parsed {
+    let key = match link {
+        None => FlowKey::Unknown,
+        Some((&[d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, ..], ethertype)) => {
+            FlowKey::Ethernet {
+                src: [s0, s1, s2, s3, s4, s5],
+                dst: [d0, d1, d2, d3, d4, d5],
+                // A length differs from frame to frame of one flow.
+                ethertype: if ethertype < FIRST_ETHERTYPE { 0 } else { ethertype },
+            }
+        }
+    };
+    Parsed { key, ip: None, inner: None, ending }
+}

@@ -1,0 +1,158 @@
+//! Through tunnels to the innermost IP header: IP in IP, GRE, VXLAN.
+//!
+//! A tunnel is followed if the whole of an IP header stands where it must. If it does not, the
+//! answer is that of the outer header, and a sender gains nothing by nonsense.
+
+use super::ip::{self, GRE, IPV4_IN_IP, IPV6_IN_IP, Layer, UDP};
+use super::link::{self, IPV4, IPV6, Network};
+use super::{Ending, Inner, MAX_TUNNELS, Parsed, Parser, Tunnels, count_step};
+
+/// RFC 7348 §5.
+const VXLAN_PORT: [u8; 2] = 4789_u16.to_be_bytes();
+/// A frame in GRE (RFC 7637 §3.2, RFC 1701).
+const TRANSPARENT_ETHERNET: u16 = 0x6558;
+
+/// Whether it is worth a call to look further in. Nearly all packets are not, and TCP is decided at
+/// compile time where VXLAN is not followed.
+#[inline(always)]
+pub(super) fn may_follow(layer: &Layer<'_>, tunnels: Tunnels) -> bool {
+    let without_ports = tunnels.contains(Tunnels::IP_IN_IP) || tunnels.contains(Tunnels::GRE);
+    (without_ports && layer.ending == Ending::NoPorts)
+        || (tunnels.contains(Tunnels::VXLAN) && is_vxlan(layer))
+}
+
+#[inline(always)]
+fn is_vxlan(layer: &Layer<'_>) -> bool {
+    layer.ending == Ending::Ports
+        && layer.protocol == UDP
+        && layer.upper.first_chunk::<4>().is_some_and(|&[_, _, d0, d1]| [d0, d1] == VXLAN_PORT)
+}
+
+/// Follows what the packet carries to the innermost one, through at most [`MAX_TUNNELS`] tunnels;
+/// without an IP header, why there is none.
+#[inline(never)]
+pub(super) fn follow(
+    network: Network<'_>,
+    offset: usize,
+    parser: Parser,
+) -> Result<Parsed, Ending> {
+    let mut layer = ip::either(network, offset, parser.flow_labels)?;
+    let (outer_key, outer_ip) = (layer.key, layer.ip);
+    let answer = |layer: &Layer<'_>, depth: u8, ending| {
+        let inner = (depth > 0).then_some(Inner { ip: layer.ip, outer: outer_key, depth });
+        Parsed { key: layer.key, ip: Some(outer_ip), inner, ending }
+    };
+    let mut depth = 0;
+    for _ in 0..MAX_TUNNELS {
+        layer = match carried(&layer, parser) {
+            Carried::Packet(inner) => inner,
+            Carried::Nothing => return Ok(answer(&layer, depth, layer.ending)),
+            Carried::Cut => return Ok(answer(&layer, depth, Ending::Truncated)),
+        };
+        depth += 1;
+    }
+    let is_tunnel = kind(&layer, parser.tunnels).is_some();
+    Ok(answer(&layer, depth, if is_tunnel { Ending::TooManyHeaders } else { layer.ending }))
+}
+
+enum Kind {
+    V4,
+    V6,
+    Gre,
+    Vxlan,
+}
+
+/// The tunnel whose header, or whose packet, begins the upper layer, if it is one to follow.
+fn kind(layer: &Layer<'_>, tunnels: Tunnels) -> Option<Kind> {
+    let (kind, one_of) = match (layer.ending, layer.protocol) {
+        (Ending::NoPorts, IPV4_IN_IP) => (Kind::V4, Tunnels::IP_IN_IP),
+        (Ending::NoPorts, IPV6_IN_IP) => (Kind::V6, Tunnels::IP_IN_IP),
+        (Ending::NoPorts, GRE) => (Kind::Gre, Tunnels::GRE),
+        (Ending::Ports, UDP) if is_vxlan(layer) => (Kind::Vxlan, Tunnels::VXLAN),
+        _ => return None,
+    };
+    tunnels.contains(one_of).then_some(kind)
+}
+
+enum Carried<'a> {
+    /// An IP packet, whose header is complete.
+    Packet(Layer<'a>),
+    /// Nothing that is followed.
+    Nothing,
+    /// The beginning of a header of the tunnel or of what is in it.
+    Cut,
+}
+
+/// The packet in the upper layer of `layer`.
+fn carried<'a>(layer: &Layer<'a>, parser: Parser) -> Carried<'a> {
+    let (packet, offset) = (layer.upper, layer.ip.upper_offset);
+    let found = match kind(layer, parser.tunnels) {
+        None => Err(Ending::NoPorts),
+        Some(Kind::V4) => Ok((Network::V4(packet), offset)),
+        Some(Kind::V6) => Ok((Network::V6(packet), offset)),
+        Some(Kind::Gre) => gre(packet, offset, parser.tunnels),
+        Some(Kind::Vxlan) => vxlan(packet, offset, parser.tunnels),
+    };
+    let layer = found.and_then(|(network, offset)| ip::either(network, offset, parser.flow_labels));
+    match layer {
+        Ok(layer) => Carried::Packet(layer),
+        Err(Ending::Truncated) => Carried::Cut,
+        Err(_) => Carried::Nothing,
+    }
+}
+
+type Found<'a> = Result<(Network<'a>, usize), Ending>;
+
+/// Past a GRE header (RFC 2784 §2, RFC 2890 §2).
+fn gre(rest: &[u8], offset: usize, tunnels: Tunnels) -> Found<'_> {
+    const CHECKSUM: u16 = 0x8000;
+    const KEY: u16 = 0x2000;
+    const SEQUENCE: u16 = 0x1000;
+    // Routing (RFC 1701), bits that make a receiver discard the packet (RFC 2784 §2.3), and every
+    // version but 0: PPTP is version 1.
+    const UNKNOWN: u16 = 0x4c07;
+    count_step();
+    let Some(&[f0, f1, t0, t1]) = rest.first_chunk::<4>() else { return Err(Ending::Truncated) };
+    let flags = u16::from_be_bytes([f0, f1]);
+    let is_sequenced = flags & SEQUENCE != 0;
+    if flags & UNKNOWN != 0 || (is_sequenced && !tunnels.contains(Tunnels::SEQUENCED_GRE)) {
+        return Err(Ending::NoPorts);
+    }
+    let fields = [CHECKSUM, KEY, SEQUENCE].map(|flag| usize::from(flags & flag != 0));
+    let length = 4 + 4 * fields.iter().sum::<usize>();
+    let Some(rest) = rest.get(length..) else { return Err(Ending::Truncated) };
+    let offset = offset + length;
+    match u16::from_be_bytes([t0, t1]) {
+        IPV4 => Ok((Network::V4(rest), offset)),
+        IPV6 => Ok((Network::V6(rest), offset)),
+        TRANSPARENT_ETHERNET => ethernet(rest, offset, tunnels),
+        _ => Err(Ending::NoPorts),
+    }
+}
+
+/// Past the headers of UDP and VXLAN (RFC 7348 §5).
+fn vxlan(rest: &[u8], offset: usize, tunnels: Tunnels) -> Found<'_> {
+    const VALID_IDENTIFIER: u8 = 0x08;
+    count_step();
+    let Some((header, rest)) = rest.split_first_chunk::<16>() else {
+        return Err(Ending::Truncated);
+    };
+    if header[8] & VALID_IDENTIFIER == 0 {
+        return Err(Ending::NoPorts);
+    }
+    ethernet(rest, offset + 16, tunnels)
+}
+
+/// Past an inner Ethernet header. A frame without IP is not followed: the outer header says more of
+/// it than two MAC addresses.
+fn ethernet(rest: &[u8], offset: usize, tunnels: Tunnels) -> Found<'_> {
+    count_step();
+    let Some((header, rest)) = rest.split_first_chunk::<14>() else {
+        return Err(Ending::Truncated);
+    };
+    let ethertype = u16::from_be_bytes([header[12], header[13]]);
+    match link::payload(ethertype, rest, offset + 14, tunnels) {
+        Ok(payload) => Ok((payload.network, payload.offset)),
+        Err((_, ending)) => Err(ending),
+    }
+}
