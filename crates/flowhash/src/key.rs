@@ -12,7 +12,7 @@
 //! | other ICMP, ICMPv6 | IP | 1, 58 | 0; type · 256 + code |
 //! | any other protocol, IPv6 "no next header" | IP | number | 0, 0 |
 //! | fragment of an IPv4 packet, the first included | IP | number | 0, 0 |
-//! | fragment of an IPv6 packet, the first included | IP | 44 | flow label |
+//! | fragment of an IPv6 packet, the first included | IP | 44 | 0, 0, or the flow label |
 //! | upper header cut short or malformed, too many extension headers | IP | where the walk stopped | 0, 0 |
 //! | any of the three lines above in IPv6 with a flow label | IP | as above | the flow label |
 //! | tunnel that is followed | inner IP | inner | inner |

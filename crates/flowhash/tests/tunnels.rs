@@ -2,7 +2,7 @@
 
 mod twin;
 
-pub(crate) use flowhash;
+extern crate flowhash; // the twin names it by its place: elsewhere it is part of `freeboard`
 use flowhash::parse::{self, MAX_TUNNELS};
 use flowhash::{Ending, FlowKey, FlowLabels, Inner, Ip, Parsed, Parser, Transport, Tunnels};
 use proptest::prelude::*;
