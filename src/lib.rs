@@ -18,7 +18,15 @@
 
 mod buffers;
 mod hashed;
+mod isolated;
+mod isolation;
+mod labelled;
 
 pub use buffers::Buffers;
 pub use hashed::{Hashed, Releasing};
+pub use isolated::{
+    Allocate, Claims, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Slices, Storage,
+};
+pub use isolation::{Isolation, UnknownIsolation};
+pub use labelled::{Labelled, OnDemand};
 pub use {flowhash, sched_core, shaper};

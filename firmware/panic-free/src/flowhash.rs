@@ -4,7 +4,7 @@ use core::hint::black_box;
 
 use freeboard::flowhash::{
     Direction, FlowHasher, FlowKey, FlowLabels, HalfSipHash, HalfSipHash13, Labeller, Labels, Line,
-    Nat, Parser, SipHash13, Table, Toeplitz, Tunnels, TunnelHosts, label_batch, mix, parse,
+    Nat, Parser, SipHash13, Table, Toeplitz, TunnelHosts, Tunnels, label_batch, mix, parse,
 };
 
 use crate::{any, one_of, seen, sizes};

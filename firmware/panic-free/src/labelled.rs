@@ -3,20 +3,24 @@
 
 use core::hint::black_box;
 
-use freeboard::flowhash::{Line, Table};
+use freeboard::flowhash::{FlowKey, Labels, Line, SipHash13, Table};
 use freeboard::sched_core::{
     Aqm, DropFrom, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord,
-    FlowScheduler, NoAqm, Packet, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays,
-    SqfFlow, SqfMemory, Table as Memory,
+    FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow, LongestHost, NoAqm, Packet, Queue,
+    RoundList, RoundsFlow, RoundsHost, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow,
+    SqfMemory, Table as Memory,
 };
-use freeboard::{Buffers, Hashed, Releasing};
+use freeboard::{
+    Buffers, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, OnDemand, Releasing,
+    Slices, Storage,
+};
 
 use crate::orders::order;
 use crate::schedulers::{limits, now, scheduler, sink};
 use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static LABELLED: &[fn()] = sizes![sqf hashed buffers];
+static LABELLED: &[fn()] = sizes![sqf hashed isolated buffers];
 
 fn sqf<const N: usize>() {
     let from = black_box(DropFrom::Head);
@@ -94,6 +98,55 @@ where
         hashed.configure_queue(any(), black_box(config));
         hashed.queues().order().table().occupied();
         hashed.queues().order().order().select();
+    );
+}
+
+fn isolated<const N: usize>() {
+    let memory = IsolatedMemory::<Slices<'_>> {
+        lines: &mut [Line::EMPTY; N][..],
+        queues: &mut [Queue::EMPTY; N][..],
+        slots: &mut [Slot::EMPTY; N][..],
+        flows: &mut [HostedFlow::EMPTY; N][..],
+        rings: &mut [HostRing::EMPTY; N][..],
+        hosts: &mut [DrrFlow::EMPTY; N][..],
+        turns: &mut [RoundsFlow::EMPTY; N][..],
+        calendar: &mut [RoundList::EMPTY; N][..],
+        source_loads: &mut [RoundsHost::EMPTY; N][..],
+        destination_loads: &mut [RoundsHost::EMPTY; N][..],
+        source_lines: &mut [Line::EMPTY; N][..],
+        destination_lines: &mut [Line::EMPTY; N][..],
+        source_flows: &mut [0; N][..],
+        destination_flows: &mut [0; N][..],
+        held: &mut [HeldFlow::EMPTY; N][..],
+        longest: &mut [LongestHost::EMPTY; N][..],
+        classes: &mut [HostClasses::EMPTY; N][..],
+    };
+    let isolation = *black_box(&Isolation::TripleIsolate);
+    let config = IsolatedConfig {
+        quantum: any(),
+        host_quantum: any(),
+        ways: any(),
+        ..IsolatedConfig::new(any(), limits()).isolated_by(isolation)
+    };
+    if let Ok(mut isolated) = Isolated::new(black_box(memory), config) {
+        by_labels(&mut isolated);
+    }
+}
+
+/// What `Isolated` offers.
+fn by_labels<S: Storage>(isolated: &mut Isolated<S>) {
+    scheduler(isolated);
+    let packet = Packet::new(any(), any());
+    let hasher = SipHash13::new([black_box(0); 16]);
+    let on_demand = OnDemand { key: black_box(&FlowKey::Unknown), hasher: &hasher };
+    let labels = Labels { flow: any(), src_host: any(), dst_host: any() };
+    one_of!(isolated;
+        isolated.enqueue_labelled(now(), &labels, packet, sink!());
+        isolated.enqueue_labelled(now(), &on_demand, packet, sink!());
+        isolated.set_isolation(*black_box(&Isolation::Flows));
+        isolated.isolation();
+        isolated.backlogged_hosts();
+        black_box("hosts").parse::<Isolation>();
     );
 }
 

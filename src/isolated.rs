@@ -1,0 +1,298 @@
+//! Queues for flows, isolated from each other and hosts from hosts: one option chooses how.
+//!
+//! [`Isolated`] finds the queue of a packet in a set-associative table of flows, and the slots of its hosts
+//! in tables of hosts, serves by the [`Isolation`] chosen, and makes room at the host that holds the most.
+//! All of CAKE's modes are here, and none has a loop over flows or hosts:
+//!
+//! | isolation | a queue for each | served by |
+//! |---|---|---|
+//! | `flows`, `srchost`, `dsthost`, `hosts` | flow, source, destination, pair of hosts | deficit round robin |
+//! | `dual-srchost`, `dual-dsthost` | flow | deficit round robin over hosts, and in each over its flows ([`Hosts`]) |
+//! | `triple-isolate` | flow | a turn in every n-th round, n the load of the flow's hosts ([`Rounds`]) |
+//!
+//! With hosts as a level of their own, what a host gets and how long its packets wait does not depend on
+//! how many flows the others open: `SECURITY.md` has the bounds. A host is what its label says: whoever can
+//! put any source address into a packet is many hosts, unless the label is one that he cannot choose, the
+//! port or the subscriber that the packet came from.
+//!
+//! **Cost.** A packet of a flow that is backlogged costs a lookup, the order, and the books of who holds
+//! the most: O(log hosts). A flow that becomes backlogged costs two more hashes and lookups, of its hosts.
+//! Memory: see [`IsolatedMemory`].
+
+mod claims;
+mod config;
+mod memory;
+mod shares;
+mod slots;
+
+use flowhash::{Outcome, Table as HashTable};
+use sched_core::{
+    Aqm, Backlog, Counters, DropSink, Drr, FlowId, FlowQueues, HeldFlow, HostClasses, Hosts,
+    Imbalance, Limits, LongestHost, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected, Rounds,
+    Scheduler, Slot,
+};
+
+pub use claims::Claims;
+pub use config::{IsolatedConfig, IsolatedError};
+pub use memory::{Allocate, IsolatedMemory, Slices, Storage};
+
+use crate::isolation::Isolation;
+use crate::labelled::Labelled;
+use shares::Shares;
+use slots::HostSlots;
+
+/// The order that says who gives way, over the order of the isolation.
+type Victims<S> = LongestHostDrop<
+    Shares<S>,
+    <S as Storage>::Of<HeldFlow>,
+    <S as Storage>::Of<LongestHost>,
+    <S as Storage>::Of<HostClasses>,
+>;
+
+/// A packet of which only the flow is known: its own host.
+struct OwnHost(u32);
+
+impl Labelled for OwnHost {
+    fn flow(&self) -> u32 {
+        self.0
+    }
+
+    fn source(&self) -> u32 {
+        self.0
+    }
+
+    fn destination(&self) -> u32 {
+        self.0
+    }
+}
+
+/// Queues found by label, under the [`Isolation`] chosen; with an AQM.
+///
+/// As a [`Scheduler`], the number that names a flow is its label, and a flow that comes in that way is its
+/// own host; [`Isolated::enqueue_labelled`] knows hosts.
+///
+/// Two hosts share the line, whatever they open:
+///
+/// ```
+/// use freeboard::flowhash::mix;
+/// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler};
+/// use freeboard::{Allocate, Isolated, IsolatedConfig, IsolatedMemory, Labelled, Storage};
+///
+/// #[derive(Debug)]
+/// enum Vecs {}
+/// impl Storage for Vecs {
+///     type Of<T: core::fmt::Debug + 'static> = Vec<T>;
+/// }
+/// impl Allocate for Vecs {
+///     fn table<T: Clone + core::fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
+///         vec![empty; len]
+///     }
+/// }
+///
+/// struct Tagged { flow: u32, host: u32 }
+/// impl Labelled for Tagged {
+///     fn flow(&self) -> u32 { mix(self.flow) }
+///     fn source(&self) -> u32 { mix(self.host) }
+///     fn destination(&self) -> u32 { 0 }
+/// }
+///
+/// let memory = IsolatedMemory::<Vecs>::allocate(64, 16, 256, 64);
+/// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
+/// let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+/// for handle in 0..200 {
+///     // Every tenth packet is of host 1 and its one flow, the others of nine flows of host 0.
+///     let of = Tagged { flow: handle % 10, host: u32::from(handle % 10 == 0) };
+///     queue.enqueue_labelled(Nanos(0), &of, Packet::new(handle, 1_500), drops)?;
+/// }
+/// let sent = (0..20).filter_map(|_| queue.dequeue(Nanos(0), drops));
+/// assert_eq!(sent.filter(|packet| packet.handle % 10 == 0).count(), 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Isolated<S: Storage, A = NoAqm> {
+    queues: FlowQueues<Claims<S>, S::Of<Queue>, S::Of<Slot>, A>,
+}
+
+impl<S: Storage> Isolated<S> {
+    /// Queues without an AQM. Cost: O(memory).
+    ///
+    /// # Errors
+    /// [`IsolatedError`], with what was given and what is accepted.
+    pub fn new(memory: IsolatedMemory<S>, config: IsolatedConfig) -> Result<Self, IsolatedError> {
+        Self::with_aqm(memory, NoAqm, config)
+    }
+}
+
+impl<S: Storage, A: Aqm> Isolated<S, A> {
+    /// Queues with an AQM, which has room for as many flows as there are queues. Cost: O(memory).
+    ///
+    /// # Errors
+    /// [`IsolatedError`], with what was given and what is accepted.
+    pub fn with_aqm(
+        memory: IsolatedMemory<S>,
+        aqm: A,
+        config: IsolatedConfig,
+    ) -> Result<Self, IsolatedError> {
+        memory.check()?;
+        let IsolatedConfig { isolation, max_len, quantum, host_quantum, ways, limits } = config;
+        let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
+        let queues = HashTable::new(memory.lines, count(memory.queues.as_ref().len()), ways)?;
+        let hosts = count(memory.hosts.as_ref().len());
+        let sources = HashTable::new(memory.source_lines, hosts, ways)?;
+        let destinations = HashTable::new(memory.destination_lines, hosts, ways)?;
+
+        let mut turns = Drr::new(memory.hosts, max_len)?;
+        turns.add_all(host_quantum)?;
+        let mut levels = Hosts::new(turns, memory.flows, memory.rings, max_len)?.sparse_first();
+        levels.add_all(quantum)?;
+        let (of_sources, of_destinations) = (memory.source_loads, memory.destination_loads);
+        let mut rounds =
+            Rounds::new(memory.turns, of_sources, of_destinations, memory.calendar, max_len)?
+                .sparse_first();
+        rounds.add_all(quantum)?;
+
+        let shares = Shares::new(isolation, levels, rounds, max_len);
+        let claims = Claims {
+            order: Victims::new(shares, memory.held, memory.longest, memory.classes)?,
+            queues,
+            sources: HostSlots::new(sources, memory.source_flows),
+            destinations: HostSlots::new(destinations, memory.destination_flows),
+            host_quantum,
+        };
+        let queues = FlowQueues::with_parts(claims, aqm, memory.queues, memory.slots, [], limits);
+        Ok(Self { queues })
+    }
+
+    /// The queues by number, and the tables.
+    pub const fn queues(&self) -> &FlowQueues<Claims<S>, S::Of<Queue>, S::Of<Slot>, A> {
+        &self.queues
+    }
+
+    /// The AQM, to be configured; judging packets is the queue's business.
+    pub const fn aqm_mut(&mut self) -> &mut A {
+        self.queues.aqm_mut()
+    }
+
+    /// What shares the line.
+    pub fn isolation(&self) -> Isolation {
+        self.queues.order().isolation()
+    }
+
+    /// How many source hosts, and how many destination hosts, have packets queued: the `H` of the
+    /// guarantees. Hosts that share a slot count as one.
+    pub fn backlogged_hosts(&self) -> (u32, u32) {
+        let claims = self.queues.order();
+        (claims.sources.occupied(), claims.destinations.occupied())
+    }
+
+    /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served
+    /// by the new one. Debts are forgotten; quanta of hosts are the default again until a host becomes
+    /// backlogged anew. A flow whose queue is found by another label than before goes to a new queue: once,
+    /// its packets may leave out of order. Cost: O(queues + hosts).
+    pub fn set_isolation(&mut self, isolation: Isolation) {
+        if isolation == self.isolation() {
+            return;
+        }
+        self.each_backlogged(Claims::take_out);
+        let claims = self.queues.order_mut();
+        let host_quantum = claims.host_quantum;
+        claims.order.order_mut().set_isolation(isolation, host_quantum);
+        self.each_backlogged(Claims::put_back);
+    }
+
+    fn each_backlogged(&mut self, change: fn(&mut Claims<S>, FlowId, u32)) {
+        for queue in 0..self.queues.order().queues.queues() {
+            let held = self.queues.flow_backlog(FlowId(queue));
+            if held.packets > 0 {
+                change(self.queues.order_mut(), FlowId(queue), held.bytes);
+            }
+        }
+    }
+
+    /// Enqueues a packet by its labels; says how its flow came by its queue.
+    ///
+    /// A flow that finds all ways of its set taken shares a queue, and is served as one of the host whose
+    /// queue it is.
+    ///
+    /// # Errors
+    /// As [`Scheduler::enqueue`].
+    #[inline]
+    pub fn enqueue_labelled(
+        &mut self,
+        now: Nanos,
+        labels: &impl Labelled,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<Outcome, Rejected> {
+        let lookup = self.queues.order_mut().claim(labels);
+        let queue = FlowId(lookup.queue);
+        match self.queues.enqueue(now, queue, packet, drops) {
+            Ok(()) => Ok(lookup.outcome),
+            Err(rejected) => {
+                // A packet that never entered cannot leave: nobody else would give the queue back.
+                if self.queues.flow_backlog(queue).packets == 0 {
+                    self.queues.order_mut().let_go(queue);
+                }
+                Err(rejected)
+            }
+        }
+    }
+}
+
+impl<S: Storage, A: Aqm> Scheduler for Isolated<S, A> {
+    /// `flow` is the packet's label; the flow is its own host.
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.enqueue_labelled(now, &OwnHost(flow.0), packet, drops).map(|_| ())
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.queues.dequeue(now, drops)
+    }
+
+    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
+        self.queues.dequeue_burst(now, out, drops)
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.queues.peek(now)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.queues.poll_at(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queues.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.queues.counters()
+    }
+
+    /// None: statistics of single flows are not kept.
+    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
+        None
+    }
+
+    fn limits(&self) -> Limits {
+        self.queues.limits()
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.queues.set_limits(limits, drops);
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.queues.drain(drops);
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.queues.recount()
+    }
+}

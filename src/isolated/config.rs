@@ -1,0 +1,90 @@
+//! What an isolated queue is told at construction, and why that is refused.
+
+use core::fmt;
+
+use flowhash::TableError;
+use sched_core::{ConfigError, Limits};
+
+use crate::isolation::Isolation;
+
+/// What an [`Isolated`] queue is told at construction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IsolatedConfig {
+    /// What shares the line.
+    pub isolation: Isolation,
+    /// The longest packet in bytes.
+    pub max_len: u32,
+    /// The quantum of a queue in bytes, from `max_len` on.
+    pub quantum: u32,
+    /// The quantum of a host that [`Labelled::host_quantum`] gives no other, from `max_len` on.
+    pub host_quantum: u32,
+    /// The ways of the sets of all tables: 1, 2, 4, 8 or 16.
+    pub ways: u32,
+    /// What the queue may hold.
+    pub limits: Limits,
+}
+
+impl IsolatedConfig {
+    /// Source hosts and then flows, quanta of the longest packet, sets of eight ways.
+    #[must_use]
+    pub const fn new(max_len: u32, limits: Limits) -> Self {
+        Self {
+            isolation: Isolation::DualSrcHost,
+            max_len,
+            quantum: max_len,
+            host_quantum: max_len,
+            ways: flowhash::DEFAULT_WAYS,
+            limits,
+        }
+    }
+
+    /// The same with another isolation.
+    #[must_use]
+    pub const fn isolated_by(self, isolation: Isolation) -> Self {
+        Self { isolation, ..self }
+    }
+}
+
+/// A refused construction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IsolatedError {
+    /// A length, a quantum or the calendar is out of range.
+    Config(ConfigError),
+    /// The ways, the number of queues or hosts, or lines that are too few.
+    Table(TableError),
+    /// A table is shorter than the queues or hosts ask for.
+    Memory {
+        /// The field of [`IsolatedMemory`].
+        what: &'static str,
+        /// Its length.
+        given: usize,
+        /// The least length accepted.
+        needed: usize,
+    },
+}
+
+impl From<ConfigError> for IsolatedError {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl From<TableError> for IsolatedError {
+    fn from(error: TableError) -> Self {
+        Self::Table(error)
+    }
+}
+
+impl fmt::Display for IsolatedError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Table(error) => error.fmt(f),
+            Self::Memory { what, given, needed } => {
+                write!(f, "{what}: {given} elements, at least {needed} are needed")
+            }
+        }
+    }
+}
+
+impl core::error::Error for IsolatedError {}

@@ -1,0 +1,191 @@
+//! The order of flows under each isolation.
+
+use sched_core::{
+    ConfigError, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow,
+    Hosts, Imbalance, RoundList, Rounds, RoundsFlow, RoundsHost,
+};
+
+use super::Storage;
+use crate::isolation::{Isolation, Level};
+
+/// Hosts by deficit round robin, and the flows of each likewise.
+pub(super) type Levels<S> = Hosts<
+    Drr<<S as Storage>::Of<DrrFlow>>,
+    <S as Storage>::Of<HostedFlow>,
+    <S as Storage>::Of<HostRing>,
+>;
+
+/// Flows by deficit round robin, thinned out by the loads of their hosts.
+pub(super) type Turns<S> = Rounds<
+    <S as Storage>::Of<RoundsFlow>,
+    <S as Storage>::Of<RoundsHost>,
+    <S as Storage>::Of<RoundsHost>,
+    <S as Storage>::Of<RoundList>,
+>;
+
+/// Two levels of deficit round robin, or rounds: whichever the isolation asks for. The other is idle.
+#[derive(Debug)]
+pub(super) struct Shares<S: Storage> {
+    isolation: Isolation,
+    levels: Levels<S>,
+    /// Knows the hosts of every flow, whatever the isolation.
+    rounds: Turns<S>,
+    /// The longest packet, which is the least quantum.
+    max_len: u32,
+}
+
+impl<S: Storage> Shares<S> {
+    pub(super) const fn new(
+        isolation: Isolation,
+        levels: Levels<S>,
+        rounds: Turns<S>,
+        max_len: u32,
+    ) -> Self {
+        Self { isolation, levels, rounds, max_len }
+    }
+
+    /// Sets the quantum of a host's level, or the nearest that is in range.
+    pub(super) fn set_host_quantum(&mut self, host: u32, quantum: u32) {
+        let most = Drr::<S::Of<DrrFlow>>::MAX_QUANTUM;
+        let quantum = quantum.clamp(self.max_len, most);
+        let _in_range = self.levels.configure_host(host, quantum);
+        debug_assert_eq!(_in_range, Ok(()), "a quantum of {quantum} for host {host}");
+    }
+
+    pub(super) const fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    const fn in_rounds(&self) -> bool {
+        matches!(self.isolation, Isolation::TripleIsolate)
+    }
+
+    /// Another isolation, while no flow is backlogged; all hosts have this quantum again.
+    pub(super) fn set_isolation(&mut self, isolation: Isolation, host_quantum: u32) {
+        self.isolation = isolation;
+        let _in_range = self.levels.order_mut().add_all(host_quantum);
+        debug_assert_eq!(_in_range, Ok(()), "it was accepted at construction");
+    }
+
+    /// Makes `flow`, which is idle, one of these hosts.
+    pub(super) fn assign(&mut self, flow: FlowId, source: u32, destination: u32) {
+        // Refused for hosts or flows without room: the tables have been measured at construction.
+        let _known = self.rounds.assign(flow, source, destination);
+        debug_assert_eq!(_known, Ok(()), "the tables have room for flow {flow:?} and its hosts");
+        let host = match self.isolation.level() {
+            Level::None => 0,
+            Level::Source => source,
+            Level::Destination => destination,
+        };
+        let _known = self.levels.assign(flow, host);
+        debug_assert_eq!(_known, Ok(()), "flow {flow:?} is idle, and host {host} exists");
+    }
+
+    /// The slots of the source and destination host of `flow`.
+    pub(super) fn assigned(&self, flow: FlowId) -> Option<(u32, u32)> {
+        self.rounds.assigned(flow)
+    }
+}
+
+impl<S: Storage> FlowScheduler for Shares<S> {
+    /// The quantum in bytes.
+    type Config = u32;
+
+    fn flows(&self) -> u32 {
+        self.levels.flows().min(self.rounds.flows())
+    }
+
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        quantum: u32,
+        head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        // Both have the same flows and the same range.
+        self.levels.configure(flow, quantum, head_len)?;
+        self.rounds.configure(flow, quantum, head_len)
+    }
+
+    fn remove(&mut self, flow: FlowId) {
+        self.levels.remove(flow);
+        self.rounds.remove(flow);
+    }
+
+    fn config(&self, flow: FlowId) -> Option<u32> {
+        self.levels.config(flow)
+    }
+
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        self.levels.max_len(flow)
+    }
+
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        self.levels.common_max_len()
+    }
+
+    fn backlogged(&mut self, flow: FlowId, head_len: u32) {
+        if self.in_rounds() {
+            self.rounds.backlogged(flow, head_len);
+        } else {
+            self.levels.backlogged(flow, head_len);
+        }
+    }
+
+    #[inline]
+    fn grew(&mut self, flow: FlowId, len: u32) {
+        if self.in_rounds() {
+            self.rounds.grew(flow, len);
+        } else {
+            self.levels.grew(flow, len);
+        }
+    }
+
+    #[inline]
+    fn select(&self) -> Option<FlowId> {
+        if self.in_rounds() { self.rounds.select() } else { self.levels.select() }
+    }
+
+    #[inline]
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        if self.in_rounds() {
+            self.rounds.served(flow, len, next_head);
+        } else {
+            self.levels.served(flow, len, next_head);
+        }
+    }
+
+    fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
+        if self.in_rounds() {
+            self.rounds.lost(flow, len, head);
+        } else {
+            self.levels.lost(flow, len, head);
+        }
+    }
+
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        let idle = |_| FlowState::default();
+        let (levels, rounds): (&dyn Fn(FlowId) -> FlowState, &dyn Fn(FlowId) -> FlowState) =
+            if self.in_rounds() { (&idle, flows) } else { (flows, &idle) };
+        self.levels.recount(levels)?;
+        self.rounds.recount(rounds)
+    }
+}
+
+impl<S: Storage> Hosted for Shares<S> {
+    fn host_of(&self, flow: FlowId) -> Option<u32> {
+        if self.in_rounds() { self.rounds.host_of(flow) } else { self.levels.host_of(flow) }
+    }
+
+    fn hosts(&self) -> u32 {
+        self.levels.hosts().max(self.rounds.hosts())
+    }
+
+    fn flows_of(&self, host: u32) -> u32 {
+        if self.in_rounds() { self.rounds.flows_of(host) } else { self.levels.flows_of(host) }
+    }
+}

@@ -1,0 +1,64 @@
+//! Which hosts are backlogged, and in which slot each of them is.
+
+use flowhash::{Line, Outcome, Table as HashTable};
+use sched_core::{Imbalance, Table};
+
+/// The slot of a host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claimed {
+    pub(super) slot: u32,
+    /// Nobody had the slot before: what is kept for it is the last host's.
+    pub(super) is_new: bool,
+}
+
+/// Slots of hosts by label. A slot is claimed if and only if a backlogged flow counts there.
+#[derive(Clone, Debug)]
+pub(super) struct HostSlots<L, C> {
+    table: HashTable<L>,
+    /// Backlogged flows of each slot.
+    flows: C,
+}
+
+impl<L: Table<Line>, C: Table<u32>> HostSlots<L, C> {
+    /// `flows` is as long as `table` has slots.
+    pub(super) fn new(table: HashTable<L>, mut flows: C) -> Self {
+        flows.as_mut().fill(0);
+        Self { table, flows }
+    }
+
+    /// The slot of the host with this label, for one flow more. Where all ways of its set belong to
+    /// others, it shares the slot of one of them.
+    pub(super) fn claim(&mut self, label: u32) -> Claimed {
+        let lookup = self.table.lookup(label);
+        if let Some(flows) = self.flows.as_mut().get_mut(lookup.queue as usize) {
+            *flows = flows.wrapping_add(1);
+        }
+        Claimed { slot: lookup.queue, is_new: lookup.outcome == Outcome::Claimed }
+    }
+
+    /// One flow fewer in `slot`, which is free with the last.
+    pub(super) fn release(&mut self, slot: u32) {
+        let Some(flows) = self.flows.as_mut().get_mut(slot as usize) else { return };
+        *flows = flows.saturating_sub(1);
+        if *flows == 0 {
+            self.table.release(slot);
+        }
+    }
+
+    /// Backlogged hosts; those that share a slot count as one.
+    pub(super) fn occupied(&self) -> u32 {
+        self.table.occupied()
+    }
+
+    /// `flows_of` tells the truth about a slot.
+    pub(super) fn recount(&self, flows_of: &dyn Fn(u32) -> u64) -> Result<(), Imbalance> {
+        let mut occupied = 0_u64;
+        for (slot, &flows) in (0..self.table.queues()).zip(self.flows.as_ref()) {
+            Imbalance::check("backlogged flows of a host", slot, flows.into(), flows_of(slot))?;
+            let claimed = self.table.is_used(slot);
+            Imbalance::check("a slot of a host is used", slot, claimed.into(), (flows > 0).into())?;
+            occupied += u64::from(claimed);
+        }
+        Imbalance::check("slots of hosts", 0, self.table.occupied().into(), occupied)
+    }
+}

@@ -1,0 +1,113 @@
+//! Which flows are kept apart, and which hosts: the modes of CAKE.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::labelled::Labelled;
+
+/// What shares the line: flows, hosts, or hosts and then their flows.
+///
+/// The modes and their names are those of CAKE (§III-A, §III-B).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Isolation {
+    /// A queue for each flow; hosts do not count. Who opens many flows has many shares.
+    Flows,
+    /// A queue for each source host.
+    SrcHost,
+    /// A queue for each destination host.
+    DstHost,
+    /// A queue for each pair of hosts.
+    Hosts,
+    /// The line is shared by source hosts, the share of a host by its flows.
+    #[default]
+    DualSrcHost,
+    /// The line is shared by destination hosts, the share of a host by its flows.
+    DualDstHost,
+    /// A flow's share is divided by the flows of its source host or of its destination host, whichever
+    /// has more.
+    TripleIsolate,
+}
+
+/// Which hosts have a level above the flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// All flows belong to one.
+    None,
+    Source,
+    Destination,
+}
+
+impl Isolation {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Flows,
+        Self::SrcHost,
+        Self::DstHost,
+        Self::Hosts,
+        Self::DualSrcHost,
+        Self::DualDstHost,
+        Self::TripleIsolate,
+    ];
+
+    /// The name, as CAKE has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Flows => "flows",
+            Self::SrcHost => "srchost",
+            Self::DstHost => "dsthost",
+            Self::Hosts => "hosts",
+            Self::DualSrcHost => "dual-srchost",
+            Self::DualDstHost => "dual-dsthost",
+            Self::TripleIsolate => "triple-isolate",
+        }
+    }
+
+    /// The label by which a packet finds its queue.
+    #[inline]
+    pub(crate) fn queue_label(self, labels: &impl Labelled) -> u32 {
+        match self {
+            Self::Flows | Self::DualSrcHost | Self::DualDstHost | Self::TripleIsolate => {
+                labels.flow()
+            }
+            Self::SrcHost => labels.source(),
+            Self::DstHost => labels.destination(),
+            Self::Hosts => labels.host_pair(),
+        }
+    }
+
+    pub(crate) const fn level(self) -> Level {
+        match self {
+            Self::DualSrcHost => Level::Source,
+            Self::DualDstHost => Level::Destination,
+            _ => Level::None,
+        }
+    }
+}
+
+impl fmt::Display for Isolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A word that names no [`Isolation`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownIsolation;
+
+impl fmt::Display for UnknownIsolation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an isolation must be one of")?;
+        Isolation::ALL.iter().try_for_each(|isolation| write!(f, " {isolation}"))
+    }
+}
+
+impl core::error::Error for UnknownIsolation {}
+
+impl FromStr for Isolation {
+    type Err = UnknownIsolation;
+
+    fn from_str(word: &str) -> Result<Self, UnknownIsolation> {
+        Self::ALL.into_iter().find(|isolation| isolation.name() == word).ok_or(UnknownIsolation)
+    }
+}
