@@ -1,5 +1,7 @@
 //! The schedulers that are measured, by name.
 
+use core::fmt::Debug;
+
 use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
     Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId,
@@ -8,7 +10,7 @@ use freeboard::sched_core::{
     Queue, RankedFlow, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestQueue, Sides,
     Slot, Wf2q, Wf2qConfig, Wf2qFlow,
 };
-use freeboard::{Hashed, Releasing};
+use freeboard::{Allocate, Hashed, IsolatedConfig, IsolatedMemory, Isolation, Releasing, Storage};
 
 use super::null::{LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
 use super::{Loop, Pattern};
@@ -18,7 +20,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
 /// of FULL over whole, and is what the name before it is with SMALL.
-pub(crate) const NAMES: [&str; 30] = [
+pub(crate) const NAMES: [&str; 33] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -42,6 +44,9 @@ pub(crate) const NAMES: [&str; 30] = [
     "hosts_32",
     "hosts_each",
     "rounds_lqd",
+    "hosts_lqd",
+    "isolated_dual",
+    "isolated_triple",
     "wf2q",
     "hashed_drr",
     "fq_codel",
@@ -146,6 +151,26 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let order = order.expect("room for all hosts");
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
+        "hosts_lqd" => {
+            let hosts = flows.min(32);
+            let (ranks, lists) =
+                (table(hosts, RankedFlow::EMPTY), table(hosts, HostClasses::EMPTY));
+            let held = table(flows, HeldFlow::EMPTY);
+            let order = LongestHostDrop::new(isolated(hosts, flows), held, ranks, lists);
+            let order = order.expect("room for all hosts");
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
+        }
+        // The whole isolated queue by hash, each flow the only one of its hosts.
+        "isolated_dual" | "isolated_triple" => {
+            let isolation = match name {
+                "isolated_dual" => Isolation::DualSrcHost,
+                _ => Isolation::TripleIsolate,
+            };
+            let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
+            let count = queues_for(flows);
+            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len(), 64);
+            closed(freeboard::Isolated::new(memory, config).expect("powers of two"), call, true)
+        }
         "wf2q" => {
             let order = Wf2q::new(table(flows, Wf2qFlow::EMPTY), MTU);
             let mut order = order.expect("an MTU");
@@ -230,6 +255,20 @@ fn rounds(flows: usize, hosts: usize) -> ByHost {
 type Isolated = Hosts<Drr<Box<[DrrFlow]>>, Box<[HostedFlow]>, Box<[HostRing]>>;
 
 /// Flow by flow one host after the other.
+/// Tables in boxes.
+#[derive(Debug)]
+enum Boxes {}
+
+impl Storage for Boxes {
+    type Of<T: Debug + 'static> = Box<[T]>;
+}
+
+impl Allocate for Boxes {
+    fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
+        table(len, empty)
+    }
+}
+
 fn isolated(hosts: usize, flows: usize) -> Isolated {
     let (nodes, rings) = (table(flows, HostedFlow::EMPTY), table(hosts, HostRing::EMPTY));
     let mut order = Hosts::new(drr(hosts), nodes, rings, MTU).expect("an MTU");

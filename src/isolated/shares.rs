@@ -47,7 +47,8 @@ impl<S: Storage> Shares<S> {
     /// Sets the quantum of a host's level, or the nearest that is in range.
     pub(super) fn set_host_quantum(&mut self, host: u32, quantum: u32) {
         let most = Drr::<S::Of<DrrFlow>>::MAX_QUANTUM;
-        let quantum = quantum.clamp(self.max_len, most);
+        // Not `clamp`, which could panic were `max_len` above `most`.
+        let quantum = quantum.min(most).max(self.max_len);
         let _in_range = self.levels.configure_host(host, quantum);
         debug_assert_eq!(_in_range, Ok(()), "a quantum of {quantum} for host {host}");
     }
