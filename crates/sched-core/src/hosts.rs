@@ -310,7 +310,9 @@ where
 
     /// A backlogged flow is to the order of hosts a loss of 0 bytes: nobody knows how many they were.
     fn remove(&mut self, flow: FlowId) {
-        let Some(&HostedFlow { flow: node, host }) = self.node(flow) else { return };
+        let Some(&HostedFlow { flow: node, host }) = self.nodes.as_ref().get(flow.index()) else {
+            return;
+        };
         if node.is_listed() {
             let left = self.become_idle(host, flow, 0);
             self.order.lost(FlowId(host), 0, left);

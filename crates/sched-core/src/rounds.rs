@@ -268,11 +268,11 @@ where
         destination: u32,
     ) -> Result<(), ConfigError> {
         let flows = self.flows();
-        self.sources.check(source)?;
-        self.destinations.check(destination)?;
         let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else {
             return Err(ConfigError::UnknownFlow { flow, flows });
         };
+        self.sources.check(source)?;
+        self.destinations.check(destination)?;
         if node.is_listed() {
             return Err(ConfigError::Backlogged { flow });
         }
