@@ -16,9 +16,12 @@ mod shortest;
 mod wrapped;
 
 pub use coming::Coming;
-pub use contestant::{Contestant, Dial, Setting};
+pub use contestant::{Contestant, Dial, HostBooks, Housing, Setting};
 pub use exhaustive::explore;
 pub use matching::Match;
-pub use operation::{FLOWS, Operation, Operations, SLOTS, operations, prelude};
+pub use operation::{
+    FLOWS, HOSTS, Operation, Operations, SLOTS, operations, operations_for, operations_with_hosts,
+    prelude,
+};
 pub use shortest::{Difference, check, soak, soak_on};
 pub use wrapped::{Peeked, Shifted};

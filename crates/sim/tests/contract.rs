@@ -12,7 +12,7 @@ use freeboard::sched_core::{
 };
 use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
 use sim::history::{
-    Contestant, Dial, Match, Operation, Operations, Peeked, Setting, Shifted, soak,
+    Contestant, Dial, Housing, Match, Operation, Operations, Peeked, Setting, Shifted, soak,
 };
 
 const OPERATIONS: u64 = 20_000;
@@ -41,7 +41,7 @@ every_discipline!(the_epoch_changes_nothing, super::does_not_depend_on_the_epoch
 fn does_twice_as_once<S: Contestant, T: Contestant>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
     let (subject, twin) = sides();
     let mut both = Match::new(subject, twin);
-    for operation in Operations::new(seed).take(10_000) {
+    for operation in Operations::of(&both.subject, seed).take(10_000) {
         let again = match operation {
             Operation::Remove { .. } | Operation::Drain | Operation::SetLimits { .. } => 2,
             _ => 1,
@@ -64,7 +64,7 @@ fn holds_small_limits<S: Contestant, T: Contestant>(_: u64, seed: u64, sides: im
             let (subject, twin) = sides();
             let mut both = Match::new(subject, twin);
             both.step(Operation::SetLimits { packets, bytes }, true).unwrap();
-            let history = Operations::new(seed);
+            let history = Operations::of(&both.subject, seed);
             let kept = |operation: &Operation| !matches!(operation, Operation::SetLimits { .. });
             for operation in history.filter(kept).take(300) {
                 both.step(operation, true).unwrap();
@@ -145,7 +145,7 @@ impl Aqm for EveryThird {
 /// Every order under an AQM that acts: the ledger, the books, peeks and the epoch.
 fn keeps_the_contract<O>(seed: u64, aqm: impl Aqm + Clone, order: O)
 where
-    O: FlowScheduler + Clone,
+    O: FlowScheduler + Housing + Clone,
     O::Config: Dial,
 {
     let subject = || {

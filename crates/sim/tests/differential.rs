@@ -8,7 +8,7 @@ mod sides;
 
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use sides::every_discipline;
-use sim::history::{Contestant, check, operations, prelude, soak};
+use sim::history::{Contestant, check, operations_for, prelude, soak};
 
 /// Operations of a discipline where nothing else is asked for.
 const OPERATIONS: u64 = 10_000_000;
@@ -38,7 +38,7 @@ fn play_bytes<S: Contestant, T: Contestant>(_: u64, _: u64, sides: impl Fn() -> 
     );
     let bytes = proptest::collection::vec(proptest::num::u8::ANY, 0..4_096);
     let outcome = runner.run(&bytes, |bytes| {
-        let history: Vec<_> = prelude().chain(operations(&bytes)).collect();
+        let history: Vec<_> = prelude().chain(operations_for(&sides().0, &bytes)).collect();
         check(&sides, &history).map_err(|difference| TestCaseError::fail(difference.to_string()))
     });
     if let Err(failure) = outcome {

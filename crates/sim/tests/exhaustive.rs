@@ -1,18 +1,21 @@
 //! All short histories of small schedulers, against their twins: small scope in place of proof.
 //!
 //! Each test plays every string of eight letters out of seven, 5,764,801 of them (out of six, 1,679,616,
-//! for the FIFOs; strings of six letters, 117,649, where something happens before), and compares
-//! everything after every letter. The letters of each are what its discipline can go wrong on.
+//! for the FIFOs; strings of seven letters, 823,543, where there are hosts; of six, 117,649, where something
+//! happens before), and compares everything after every letter. The letters of each are what its discipline
+//! can go wrong on.
 
 mod sides;
 
-use freeboard::sched_core::{DropFrom, Limits};
+use freeboard::sched_core::{DropFrom, Limits, Sides};
 use sim::history::{Contestant, Operation, Setting, explore};
 use sim::reference::{Exercised, Rule};
 
 const FLOWS: usize = 3;
-const SLOTS: usize = 11;
+/// Of the flows, of what comes before, and of the letters.
+const SLOTS: usize = 12;
 const DEPTH: usize = 8;
+const LIMITS: Limits = Limits { packets: 6, bytes: u32::MAX };
 
 const fn enqueue(flow: u32, len: u32) -> Operation {
     Operation::Enqueue { flow, len }
@@ -20,6 +23,14 @@ const fn enqueue(flow: u32, len: u32) -> Operation {
 
 const fn set(flow: u32, weight: u32) -> Operation {
     Operation::Configure { flow, setting: Setting { weight, max_len: 500 } }
+}
+
+const fn assign(flow: u32, source: u32, destination: u32) -> Operation {
+    Operation::Assign { flow, source, destination }
+}
+
+const fn count(sides: Sides) -> Operation {
+    Operation::Count { sides }
 }
 
 const DEQUEUE: Operation = Operation::Dequeue;
@@ -30,15 +41,15 @@ where
     S: Contestant + Clone,
     T: Contestant + Clone,
 {
-    play_after((subject, twin), [set(0, 1), set(1, 1), set(2, 1)], alphabet);
+    play_after((subject, twin), &[set(0, 1), set(1, 1), set(2, 1)], alphabet);
 }
 
-fn play_after<S, T>((subject, twin): (S, T), prelude: [Operation; 3], alphabet: &[Operation])
+fn play_after<S, T>((subject, twin): (S, T), prelude: &[Operation], alphabet: &[Operation])
 where
     S: Contestant + Clone,
     T: Contestant + Clone,
 {
-    match explore(subject, twin, &prelude, alphabet, DEPTH) {
+    match explore(subject, twin, prelude, alphabet, DEPTH) {
         Ok(histories) => assert_eq!(histories, (alphabet.len() as u64).pow(8)),
         Err(difference) => panic!("{difference}"),
     }
@@ -268,7 +279,7 @@ fn every_short_history_of_qfq_with_drops_from_the_longest() {
         Operation::SetLimits { packets: 3, bytes: 600 },
     ];
     let sides = sides::qfq_lqd::<FLOWS, SLOTS>(500, DropFrom::Head, Limits::packets(4));
-    play_after(sides, [set(0, 1), set(1, 30), set(2, 1_000)], &letters);
+    play_after(sides, &[set(0, 1), set(1, 30), set(2, 1_000)], &letters);
 }
 
 /// Flow 0 changes its weight while it is backlogged and while it is idle.
@@ -285,7 +296,7 @@ fn every_short_history_of_qfq_plus_with_flows_changed_and_removed() {
         Operation::Remove { flow: 0 },
     ];
     let prelude = [set(0, 1), set(1, 1), set(2, 2)];
-    play_after(sides::qfq_plus::<FLOWS, SLOTS>(500, 2, Limits::packets(6)), prelude, &letters);
+    play_after(sides::qfq_plus::<FLOWS, SLOTS>(500, 2, Limits::packets(6)), &prelude, &letters);
 }
 
 #[test]
@@ -329,5 +340,106 @@ fn every_short_history_of_wf2q_with_drops_from_the_longest() {
         Operation::SetLimits { packets: 3, bytes: 600 },
     ];
     let sides = sides::wf2q_lqd::<FLOWS, SLOTS>(500, DropFrom::Head, Limits::packets(4));
-    play_after(sides, [set(0, 1), set(1, 3), set(2, 20)], &letters);
+    play_after(sides, &[set(0, 1), set(1, 3), set(2, 20)], &letters);
+}
+
+/// Adds three flows of weight 1, flow 2 in a host of its own, then plays every string of seven letters.
+fn play_hosts<S, T>(sides: (S, T), alphabet: &[Operation])
+where
+    S: Contestant + Clone,
+    T: Contestant + Clone,
+{
+    let prelude = [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)];
+    match explore(sides.0, sides.1, &prelude, alphabet, 7) {
+        Ok(histories) => assert_eq!(histories, (alphabet.len() as u64).pow(7)),
+        Err(difference) => panic!("{difference}"),
+    }
+}
+
+/// Flow 0 moves between the hosts while they hold packets and while they do not.
+#[test]
+fn every_short_history_of_hosts_with_flows_assigned_and_removed() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(1, 499),
+        enqueue(2, 300),
+        DEQUEUE,
+        assign(0, 1, 0),
+        assign(0, 0, 0),
+        Operation::Remove { flow: 0 },
+    ];
+    play_hosts(sides::hosts::over_drr::<FLOWS, SLOTS, 2>(500, false, false, LIMITS), &letters);
+}
+
+/// And both hosts and flows are changed.
+#[test]
+fn every_short_history_of_hosts_with_sparse_flows_and_hosts_first() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(1, 100),
+        enqueue(2, 400),
+        DEQUEUE,
+        assign(1, 1, 0),
+        set(0, 2),
+        Operation::ConfigureHost { host: 1, setting: Setting { weight: 2, max_len: 500 } },
+    ];
+    play_hosts(sides::hosts::over_drr::<FLOWS, SLOTS, 2>(500, true, true, LIMITS), &letters);
+}
+
+#[test]
+fn every_short_history_of_hosts_with_drops_from_the_longest() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(0, 100),
+        enqueue(1, 300),
+        enqueue(2, 500),
+        DEQUEUE,
+        assign(1, 1, 0),
+        Operation::SetLimits { packets: 3, bytes: 800 },
+    ];
+    let limits = Limits::packets(4);
+    let sides = sides::hosts::over_drr_lhd::<FLOWS, SLOTS, 2>(500, true, DropFrom::Head, limits);
+    play_hosts(sides, &letters);
+}
+
+#[test]
+fn every_short_history_of_rounds_with_flows_assigned_and_removed() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(1, 499),
+        enqueue(2, 300),
+        DEQUEUE,
+        assign(0, 1, 0),
+        set(0, 2),
+        Operation::Remove { flow: 0 },
+    ];
+    play_hosts(sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 4, false, LIMITS), &letters);
+}
+
+#[test]
+fn every_short_history_of_rounds_with_sparse_flows_first_and_modes_changed() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(1, 100),
+        enqueue(2, 400),
+        DEQUEUE,
+        assign(2, 0, 1),
+        count(Sides::Destination),
+        count(Sides::Source),
+    ];
+    play_hosts(sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 4, true, LIMITS), &letters);
+}
+
+#[test]
+fn every_short_history_of_rounds_on_the_smallest_wheel() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(1, 100),
+        enqueue(2, 400),
+        DEQUEUE,
+        count(Sides::Neither),
+        count(Sides::Both),
+        Operation::SetLimits { packets: 2, bytes: u32::MAX },
+    ];
+    play_hosts(sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 2, true, LIMITS), &letters);
 }

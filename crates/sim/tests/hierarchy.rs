@@ -93,6 +93,10 @@ fn agree<S: Contestant, T: Contestant>((mut subject, mut twin): (S, T), seed: u6
             Operation::Back { nanos } => now = Nanos(now.0.saturating_sub(nanos % (1 << 24))),
             Operation::Forward { nanos } => now = now.plus(Nanos(nanos % (1 << 30))),
             Operation::EnqueueAs { .. } => {}
+            // Not in these histories.
+            Operation::Assign { .. }
+            | Operation::ConfigureHost { .. }
+            | Operation::Count { .. } => {}
         }
         assert_eq!(lost[0], lost[1], "drops");
         free.extend(lost[0].iter().map(|(packet, _)| packet.handle));

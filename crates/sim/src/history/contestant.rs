@@ -1,9 +1,11 @@
 //! What a history can be played on.
 
 use freeboard::sched_core::{
-    Aqm, ClassState, Classes, Classify, ConfigError, DropSink, Fifo, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, LongestFlow, Nanos, QfqConfig, Queue, Scheduler, ShortestFlow, Slot,
-    Sqf, SqfFlow, Table, Wf2qConfig,
+    Aqm, ClassState, Classes, Classify, ConfigError, DropSink, Drr, Fifo, FlowId, FlowQueues,
+    FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, Hosted, HostedFlow, Hosts,
+    LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqPlus,
+    Queue, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestFlow, ShortestQueue,
+    Sides, Slot, Sqf, SqfFlow, Table, Wf2q, Wf2qConfig,
 };
 use freeboard::shaper::Shaped;
 
@@ -75,8 +77,159 @@ impl Dial for Wf2qConfig {
     }
 }
 
+/// What is known of hosts under a number, which is that of a flow and that of a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostBooks {
+    /// The hosts of the flow: one, or source and destination.
+    pub of_flow: [Option<u32>; 2],
+    /// How many flows of the host are backlogged, on either side.
+    pub backlogged: [u32; 2],
+    /// What governs the host.
+    pub setting: Option<[u32; 2]>,
+}
+
+/// What an order of flows may know of hosts above them. Unless it says otherwise it takes everything
+/// and knows nothing.
+pub trait Housing {
+    /// Hosts are numbered below this, on either side; 0 if it knows none.
+    fn hosts(&self) -> u32 {
+        0
+    }
+
+    /// Gives `flow` its hosts.
+    ///
+    /// # Errors
+    /// Those of the order.
+    fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
+        let _ = (flow, source, destination);
+        Ok(())
+    }
+
+    /// Changes `host`.
+    ///
+    /// # Errors
+    /// Those of the order.
+    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
+        let _ = (host, setting);
+        Ok(())
+    }
+
+    /// Changes which sides count.
+    fn count(&mut self, sides: Sides) {
+        let _ = sides;
+    }
+
+    /// What is known under `number`.
+    fn books(&self, number: u32) -> HostBooks {
+        let _ = number;
+        HostBooks::default()
+    }
+}
+
+impl<N> Housing for Drr<N> {}
+impl<N> Housing for Qfq<N> {}
+impl<N, A, G> Housing for QfqPlus<N, A, G> {}
+impl<N> Housing for Wf2q<N> {}
+impl<N> Housing for ShortestQueue<N> {}
+impl<O, N> Housing for LongestQueueDrop<O, N> {}
+
+impl<O, N, G> Housing for Hosts<O, N, G>
+where
+    O: FlowScheduler,
+    O::Config: Dial,
+    N: Table<HostedFlow>,
+    G: Table<HostRing>,
+{
+    fn hosts(&self) -> u32 {
+        Hosted::hosts(self)
+    }
+
+    fn assign(&mut self, flow: FlowId, host: u32, _destination: u32) -> Result<(), ConfigError> {
+        self.assign(flow, host)
+    }
+
+    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
+        self.configure_host(host, O::Config::of(setting))
+    }
+
+    fn books(&self, number: u32) -> HostBooks {
+        HostBooks {
+            of_flow: [self.host_of(FlowId(number)), None],
+            backlogged: [self.flows_of(number), 0],
+            setting: self.host_config(number).map(Dial::read),
+        }
+    }
+}
+
+impl<N, S, D, W> Housing for Rounds<N, S, D, W>
+where
+    N: Table<RoundsFlow>,
+    S: Table<RoundsHost>,
+    D: Table<RoundsHost>,
+    W: Table<RoundList>,
+{
+    fn hosts(&self) -> u32 {
+        Hosted::hosts(self)
+    }
+
+    fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
+        self.assign(flow, source, destination)
+    }
+
+    fn count(&mut self, sides: Sides) {
+        self.set_mode(sides);
+    }
+
+    fn books(&self, number: u32) -> HostBooks {
+        let hosts = self.assigned(FlowId(number));
+        HostBooks {
+            of_flow: [hosts.map(|hosts| hosts.0), hosts.map(|hosts| hosts.1)],
+            backlogged: [self.flows_of_source(number), self.flows_of_destination(number)],
+            setting: None,
+        }
+    }
+}
+
+impl<O, F, H, C> Housing for LongestHostDrop<O, F, H, C>
+where
+    O: FlowScheduler + Hosted + Housing,
+    F: Table<HeldFlow>,
+    H: Table<LongestHost>,
+    C: Table<HostClasses>,
+{
+    fn hosts(&self) -> u32 {
+        Housing::hosts(self.order())
+    }
+
+    fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
+        self.order_mut().assign(flow, source, destination)
+    }
+
+    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
+        self.order_mut().configure_host(host, setting)
+    }
+
+    fn count(&mut self, sides: Sides) {
+        self.order_mut().count(sides);
+    }
+
+    fn books(&self, number: u32) -> HostBooks {
+        self.order().books(number)
+    }
+}
+
 /// A scheduler whose flows can be added, changed and removed.
 pub trait Contestant: Scheduler {
+    /// What it knows of hosts, if anything.
+    fn housing(&self) -> Option<&dyn Housing> {
+        None
+    }
+
+    /// The same, to be changed.
+    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
+        None
+    }
+
     /// Adds or changes `flow`.
     ///
     /// # Errors
@@ -89,6 +242,11 @@ pub trait Contestant: Scheduler {
     /// What governs `flow`; `None` if it was not added.
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]>;
 
+    /// Whether there are hosts.
+    fn has_hosts(&self) -> bool {
+        self.housing().is_some_and(|housing| housing.hosts() > 0)
+    }
+
     /// Whether a handle that is queued already is noticed, whatever flow it is given in for. A history
     /// does not give it in twice where it is not.
     fn notices_used_handles(&self) -> bool {
@@ -97,6 +255,14 @@ pub trait Contestant: Scheduler {
 }
 
 impl<S: Contestant + ?Sized> Contestant for Box<S> {
+    fn housing(&self) -> Option<&dyn Housing> {
+        (**self).housing()
+    }
+
+    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
+        (**self).housing_mut()
+    }
+
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         (**self).configure(flow, setting)
     }
@@ -115,6 +281,14 @@ impl<S: Contestant + ?Sized> Contestant for Box<S> {
 }
 
 impl<S: Contestant> Contestant for Shaped<S> {
+    fn housing(&self) -> Option<&dyn Housing> {
+        self.inner().housing()
+    }
+
+    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
+        self.inner_mut().housing_mut()
+    }
+
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         self.inner_mut().configure(flow, setting)
     }
@@ -171,13 +345,21 @@ where
 
 impl<O, Q, S, A, R> Contestant for FlowQueues<O, Q, S, A, R>
 where
-    O: FlowScheduler,
+    O: FlowScheduler + Housing,
     O::Config: Dial,
     Q: Table<Queue>,
     S: Table<Slot>,
     A: Aqm,
     R: Table<FlowRecord>,
 {
+    fn housing(&self) -> Option<&dyn Housing> {
+        Some(self.order())
+    }
+
+    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
+        Some(self.order_mut())
+    }
+
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         self.configure(flow, O::Config::of(setting))
     }

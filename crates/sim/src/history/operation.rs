@@ -1,11 +1,14 @@
 //! The language of histories.
 
+use freeboard::sched_core::Sides;
 use trace::Xorshift;
 
-use super::Setting;
+use super::{Contestant, Setting};
 
 /// Flows of a history are numbered below this; every other number is unknown.
 pub const FLOWS: u32 = 8;
+/// Hosts of a history, on either side, are numbered below this.
+pub const HOSTS: u32 = 4;
 /// Handles of a history are numbered below this.
 pub const SLOTS: u32 = 32;
 
@@ -65,6 +68,27 @@ pub enum Operation {
     },
     /// Drops everything.
     Drain,
+    /// Gives a flow its hosts, whatever it holds.
+    Assign {
+        /// The flow.
+        flow: u32,
+        /// The host that sends; the only one, where hosts have no sides.
+        source: u32,
+        /// The host that is sent to.
+        destination: u32,
+    },
+    /// Changes a host.
+    ConfigureHost {
+        /// The host.
+        host: u32,
+        /// What is set.
+        setting: Setting,
+    },
+    /// Changes which sides count.
+    Count {
+        /// These.
+        sides: Sides,
+    },
     /// The clock goes on.
     Forward {
         /// So many nanoseconds.
@@ -82,6 +106,8 @@ const LENGTHS: [u32; 16] =
 /// Some that no flow accepts, and some that only a discipline without a maximum of its own does.
 const ODD_LENGTHS: [u32; 8] = [0, 1, 1_501, 9_000, 65_535, 65_536, (1 << 20) + 1, u32::MAX];
 const ODD_FLOWS: [u32; 4] = [FLOWS, FLOWS - 1, u32::MAX - 1, u32::MAX];
+const SIDES: [Sides; 4] = [Sides::Neither, Sides::Source, Sides::Destination, Sides::Both];
+const ODD_HOSTS: [u32; 4] = [HOSTS, HOSTS + 1, u32::MAX - 1, u32::MAX];
 const ODD_HANDLES: [u32; 4] = [SLOTS, SLOTS - 1, u32::MAX - 1, u32::MAX];
 const WEIGHTS: [u32; 16] =
     [1, 2, 3, 3, 3, 4, 5, 7, 8, 16, 100, 1_000, 4_096, 40_000, 65_535, 65_536];
@@ -116,16 +142,7 @@ impl Operation {
                 Self::EnqueueAs { flow, len, handle }
             }
             234..=243 => {
-                let (flow, weight, max_len) = (flow(next()?), next()?, next()?);
-                let weight = match weight {
-                    0..240 => pick(&WEIGHTS, weight),
-                    _ => pick(&ODD_WEIGHTS, weight),
-                };
-                let max_len = match max_len {
-                    0..240 => pick(&MAX_LENGTHS, max_len),
-                    _ => pick(&ODD_MAX_LENGTHS, max_len),
-                };
-                Self::Configure { flow, setting: Setting { weight, max_len } }
+                Self::Configure { flow: flow(next()?), setting: setting(next()?, next()?) }
             }
             244..=246 => Self::Remove { flow: flow(next()?) },
             247..=250 => {
@@ -140,6 +157,45 @@ impl Operation {
             254.. => Self::Back { nanos: 1 << (next()? % 40) },
         };
         Some(operation)
+    }
+
+    /// As [`Operation::decode`]; one first byte in 16 is about hosts, which would be an arrival there.
+    fn decode_with_hosts(next: &mut impl FnMut() -> Option<u8>) -> Option<Self> {
+        let first = next()?;
+        let operation = match first {
+            0..=9 => {
+                let (flow, source, destination) = (flow(next()?), host(next()?), host(next()?));
+                Self::Assign { flow, source, destination }
+            }
+            10..=13 => {
+                Self::ConfigureHost { host: host(next()?), setting: setting(next()?, next()?) }
+            }
+            14..=15 => Self::Count { sides: pick(&SIDES, next()?) },
+            _ => {
+                let mut first = Some(first);
+                return Self::decode(&mut || first.take().or_else(&mut *next));
+            }
+        };
+        Some(operation)
+    }
+}
+
+fn setting(weight: u8, max_len: u8) -> Setting {
+    let weight = match weight {
+        0..240 => pick(&WEIGHTS, weight),
+        _ => pick(&ODD_WEIGHTS, weight),
+    };
+    let max_len = match max_len {
+        0..240 => pick(&MAX_LENGTHS, max_len),
+        _ => pick(&ODD_MAX_LENGTHS, max_len),
+    };
+    Setting { weight, max_len }
+}
+
+fn host(byte: u8) -> u32 {
+    match byte {
+        0..240 => u32::from(byte) % HOSTS,
+        _ => pick(&ODD_HOSTS, byte),
     }
 }
 
@@ -172,6 +228,21 @@ pub fn operations(bytes: &[u8]) -> impl Iterator<Item = Operation> {
     core::iter::from_fn(move || Operation::decode(&mut || rest.next()))
 }
 
+/// As [`operations`], and hosts are assigned and changed.
+pub fn operations_with_hosts(bytes: &[u8]) -> impl Iterator<Item = Operation> {
+    let mut rest = bytes.iter().copied();
+    core::iter::from_fn(move || Operation::decode_with_hosts(&mut || rest.next()))
+}
+
+/// As [`operations`], with hosts if `contestant` has some.
+pub fn operations_for(contestant: &impl Contestant, bytes: &[u8]) -> Vec<Operation> {
+    if contestant.has_hosts() {
+        operations_with_hosts(bytes).collect()
+    } else {
+        operations(bytes).collect()
+    }
+}
+
 /// An endless random history. Spells of filling, of emptying and of balance take turns, and it begins
 /// by adding six of the eight flows.
 #[derive(Clone, Debug)]
@@ -180,13 +251,26 @@ pub struct Operations {
     added: u32,
     spell: u32,
     mood: u32,
+    hosts: bool,
 }
 
 impl Operations {
     /// The history of a seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self { random: Xorshift::new(seed), added: 0, spell: 0, mood: 0 }
+        Self { random: Xorshift::new(seed), added: 0, spell: 0, mood: 0, hosts: false }
+    }
+
+    /// The history of a seed, in which hosts are assigned and changed.
+    #[must_use]
+    pub const fn with_hosts(seed: u64) -> Self {
+        Self { hosts: true, ..Self::new(seed) }
+    }
+
+    /// The history of a seed, with hosts if `contestant` has some.
+    #[must_use]
+    pub fn of(contestant: &impl Contestant, seed: u64) -> Self {
+        Self { hosts: contestant.has_hosts(), ..Self::new(seed) }
     }
 }
 
@@ -203,13 +287,23 @@ impl Iterator for Operations {
                 setting: Setting { weight, max_len: 1_500 },
             });
         }
+        if self.hosts && self.added < 12 {
+            let flow = self.added - 6;
+            self.added += 1;
+            let [source, destination] = [(); 2].map(|()| self.random.below(HOSTS));
+            return Some(Operation::Assign { flow, source, destination });
+        }
         if self.spell == 0 {
             self.spell = 1 + self.random.below(400);
             self.mood = self.random.below(4);
         }
         self.spell -= 1;
         loop {
-            let operation = Operation::decode(&mut || Some(self.random.byte()))?;
+            let next = &mut || Some(self.random.byte());
+            let operation = match self.hosts {
+                true => Operation::decode_with_hosts(next)?,
+                false => Operation::decode(next)?,
+            };
             let unwanted = match operation {
                 Operation::Dequeue | Operation::DequeueBurst { .. } => self.mood == 0,
                 Operation::Enqueue { .. } | Operation::EnqueueBurst { .. } => self.mood == 1,
@@ -236,6 +330,10 @@ mod tests {
         let all: Vec<Operation> = operations(&bytes).collect();
         let kinds: std::collections::HashSet<_> = all.iter().map(core::mem::discriminant).collect();
         assert_eq!(kinds.len(), 11);
+        let with_hosts = operations_with_hosts(&bytes);
+        let kinds: std::collections::HashSet<_> =
+            with_hosts.map(|operation| core::mem::discriminant(&operation)).collect();
+        assert_eq!(kinds.len(), 14);
         let arrivals = all.iter().filter(|o| matches!(o, Operation::Enqueue { .. })).count();
         assert!((40..50).contains(&(100 * arrivals / all.len())), "{arrivals} of {}", all.len());
     }

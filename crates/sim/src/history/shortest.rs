@@ -44,7 +44,8 @@ pub fn check<S: Contestant, T: Contestant>(
     }
 }
 
-/// Plays so many random operations, in histories of at most `length`, each from a seed of its own.
+/// Plays so many random operations, in histories of at most `length`, each from a seed of its own; about
+/// hosts too, where there are some.
 ///
 /// # Errors
 /// As [`check`].
@@ -54,7 +55,8 @@ pub fn soak<S: Contestant, T: Contestant>(
     operations: u64,
     length: usize,
 ) -> Result<(), Difference> {
-    soak_on(Operations::new, sides, seed, operations, length)
+    let first = sides().0;
+    soak_on(|seed| Operations::of(&first, seed), sides, seed, operations, length)
 }
 
 /// As [`soak`], of histories of another kind: `history` has one for every seed.

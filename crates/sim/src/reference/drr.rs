@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::order::{NaiveOrder, QueuesView, in_range, unknown};
-use crate::history::Setting;
+use crate::history::{Housing, Setting};
 
 /// The largest quantum, in bytes.
 const MAX_QUANTUM: u32 = 1 << 28;
@@ -64,6 +64,8 @@ impl NaiveDrr {
         before.filter(|place| matches!(place, Place::Of(_))).count() == 0
     }
 }
+
+impl Housing for NaiveDrr {}
 
 impl NaiveOrder for NaiveDrr {
     fn configure(

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Packet};
 
-use crate::history::Setting;
+use crate::history::{Housing, Setting};
 
 /// A queued packet and the flow it was offered to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub fn queued_bytes(queues: QueuesView<'_>, flow: FlowId) -> u64 {
 
 /// An order of flows. It is told what happens as
 /// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) is, and may look at the queues to decide.
-pub trait NaiveOrder: Clone {
+pub trait NaiveOrder: Clone + Housing {
     /// Adds or changes `flow`; `head_len` is its first packet's length if it is backlogged.
     ///
     /// # Errors
@@ -55,6 +55,9 @@ pub trait NaiveOrder: Clone {
 
     /// `flow` has lost a packet at either end.
     fn lost(&mut self, flow: FlowId, head: Option<u32>);
+
+    /// The queues are now as they are, for a packet that came or left; what it was told is told.
+    fn settle(&mut self, _queues: QueuesView<'_>) {}
 
     /// Whom to serve next.
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId>;

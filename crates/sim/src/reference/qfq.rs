@@ -10,7 +10,7 @@ use std::sync::Arc;
 use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::order::{NaiveOrder, QueuesView, in_range, unknown};
-use crate::history::Setting;
+use crate::history::{Housing, Setting};
 
 pub use plus::NaiveQfqPlus;
 
@@ -455,6 +455,8 @@ impl NaiveQfq {
         self.settle(flow, before);
     }
 }
+
+impl Housing for NaiveQfq {}
 
 impl NaiveOrder for NaiveQfq {
     fn configure(

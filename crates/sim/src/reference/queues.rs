@@ -8,7 +8,7 @@ use freeboard::sched_core::{
 };
 
 use super::order::{Held, NaiveOrder};
-use crate::history::{Contestant, Setting};
+use crate::history::{Contestant, Housing, Setting};
 
 /// The most packets that give way to one arrival.
 const MAX_VICTIMS: u32 = 256;
@@ -167,6 +167,7 @@ impl<O: NaiveOrder> NaiveQueues<O> {
     fn take(&mut self, queue: FlowId, place: usize) -> Option<Held> {
         let held = self.queues[queue.index()].remove(place)?;
         self.order.lost(queue, self.head_len(queue));
+        self.order.settle(&self.queues);
         self.release(held.flow);
         Some(held)
     }
@@ -226,6 +227,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
         if self.queues[queue.index()].len() == 1 {
             self.order.backlogged(queue, packet.len);
         }
+        self.order.settle(&self.queues);
         let mut victims = 0;
         while self.is_over() {
             let next = if victims < MAX_VICTIMS {
@@ -248,6 +250,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
         let queue = self.order.select(&self.queues)?;
         let held = self.queues[queue.index()].pop_front().expect("who is selected holds packets");
         self.order.served(queue, held.packet.len, self.head_len(queue));
+        self.order.settle(&self.queues);
         self.release(held.flow);
         self.total.delivered.add(held.packet.len);
         if let Some(record) = self.records.get_mut(held.flow.index()) {
@@ -307,6 +310,14 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
 }
 
 impl<O: NaiveOrder> Contestant for NaiveQueues<O> {
+    fn housing(&self) -> Option<&dyn Housing> {
+        Some(&self.order)
+    }
+
+    fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
+        Some(&mut self.order)
+    }
+
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         let flows = self.flows();
         if flow.0 >= flows {

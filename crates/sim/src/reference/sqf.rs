@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Packet};
 
 use super::order::{NaiveOrder, QueuesView, queued_bytes, unknown};
-use crate::history::Setting;
+use crate::history::{Housing, Setting};
 
 /// When each flow was served last, counted in services; 0 if never since it was added.
 #[derive(Clone, Debug, Default)]
@@ -56,6 +56,8 @@ impl NaiveShortestQueue {
         Self { flows: vec![false; flows as usize], services: Services::default(), end }
     }
 }
+
+impl Housing for NaiveShortestQueue {}
 
 impl NaiveOrder for NaiveShortestQueue {
     fn configure(
@@ -116,6 +118,9 @@ impl<O> NaiveLongestQueueDrop<O> {
         Self { order, services: Services::default(), end }
     }
 }
+
+/// The hosts of an order are changed in it, not through this.
+impl<O> Housing for NaiveLongestQueueDrop<O> {}
 
 impl<O: NaiveOrder> NaiveOrder for NaiveLongestQueueDrop<O> {
     fn configure(

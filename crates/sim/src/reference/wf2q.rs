@@ -4,7 +4,7 @@
 use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::order::{NaiveOrder, QueuesView, in_range, unknown};
-use crate::history::Setting;
+use crate::history::{Housing, Setting};
 
 /// What a byte of a flow of weight 1 is.
 const UNIT: u128 = 203_249_958_912_000;
@@ -72,6 +72,8 @@ impl NaiveWf2q {
         self.jump();
     }
 }
+
+impl Housing for NaiveWf2q {}
 
 impl NaiveOrder for NaiveWf2q {
     fn configure(

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file takes what it needs")]
 
 pub(crate) mod hierarchy;
+pub(crate) mod hosts;
 
 use freeboard::sched_core::{
     Aggregate, DropFrom, Drr, DrrFlow, Fifo, FlowQueues, FlowRecord, FlowScheduler, Limits,
@@ -14,6 +15,7 @@ use sim::reference::{
 };
 
 pub(crate) const FLOWS: usize = sim::history::FLOWS as usize;
+pub(crate) const HOSTS: usize = sim::history::HOSTS as usize;
 pub(crate) const SLOTS: usize = sim::history::SLOTS as usize;
 
 /// A module of tests: `$play(variants, seed, sides)` for every variant of every discipline, where
@@ -23,7 +25,7 @@ macro_rules! every_discipline {
     ($what:ident, $play:path) => {
         mod $what {
             use freeboard::sched_core::{DropFrom::*, Limits};
-            use $crate::sides::{self, FLOWS, MAX_LEN, SLOTS};
+            use $crate::sides::{self, FLOWS, HOSTS, MAX_LEN, SLOTS};
 
             #[test]
             fn fifo_with_tail_drop() {
@@ -132,6 +134,103 @@ macro_rules! every_discipline {
             #[test]
             fn sqf_with_a_virtual_queue_for_every_label() {
                 $play(6, 12, || sides::virtual_queues::<FLOWS, SLOTS, 9>(Head, Limits::NONE));
+            }
+
+            #[test]
+            fn hosts_under_drr() {
+                $play(4, 22, || {
+                    sides::hosts::over_drr::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        false,
+                        false,
+                        Limits::NONE,
+                    )
+                });
+            }
+
+            #[test]
+            fn hosts_under_drr_with_sparse_flows_first() {
+                $play(4, 23, || {
+                    sides::hosts::over_drr::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        true,
+                        false,
+                        Limits::NONE,
+                    )
+                });
+            }
+
+            #[test]
+            fn hosts_under_drr_with_sparse_hosts_first() {
+                $play(4, 24, || {
+                    sides::hosts::over_drr::<FLOWS, SLOTS, HOSTS>(MAX_LEN, true, true, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn hosts_under_qfq() {
+                $play(4, 25, || {
+                    sides::hosts::over_qfq::<FLOWS, SLOTS, HOSTS>(MAX_LEN, true, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn rounds() {
+                $play(4, 26, || {
+                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(MAX_LEN, 16, false, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn rounds_with_sparse_flows_first() {
+                $play(4, 27, || {
+                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(MAX_LEN, 16, true, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn rounds_on_the_smallest_wheel() {
+                $play(4, 28, || {
+                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(MAX_LEN, 2, true, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn rounds_on_a_wheel_with_room_for_less_than_the_load() {
+                $play(4, 29, || {
+                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(MAX_LEN, 4, true, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn rounds_with_tail_drop_from_the_longest_source() {
+                $play(3, 32, || {
+                    sides::hosts::rounds_lhd::<FLOWS, SLOTS, HOSTS>(MAX_LEN, 16, Tail, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn hosts_with_head_drop_from_the_longest() {
+                $play(3, 30, || {
+                    sides::hosts::over_drr_lhd::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        true,
+                        Head,
+                        Limits::NONE,
+                    )
+                });
+            }
+
+            #[test]
+            fn hosts_with_tail_drop_from_the_longest() {
+                $play(3, 31, || {
+                    sides::hosts::over_drr_lhd::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        false,
+                        Tail,
+                        Limits::NONE,
+                    )
+                });
             }
 
             #[test]

@@ -16,19 +16,21 @@ use freeboard::flowhash::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels
 use freeboard::sched_core::{DropFrom, Limits};
 use sides::MAX_LEN;
 use sim::capture::{Packet, Reader, Resolution, Writer};
-use sim::history::{Contestant, FLOWS, Operation, SLOTS, Setting, check, operations};
+use sim::history::{Contestant, FLOWS, HOSTS, Operation, SLOTS, Setting, check, operations_for};
 
 /// A target: the name of its folder in `fuzz/corpus` and what it does.
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub(crate) const ALL: [Target; 9] = [
+pub(crate) const ALL: [Target; 11] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
     ("ops_qfq", ops_qfq),
     ("ops_qfq_plus", ops_qfq_plus),
     ("ops_wf2q", ops_wf2q),
+    ("ops_hosts", ops_hosts),
+    ("ops_rounds", ops_rounds),
     ("parse", parse),
     ("shaper_clock", shaper_clock),
     ("capture", capture),
@@ -36,6 +38,7 @@ pub(crate) const ALL: [Target; 9] = [
 
 const F: usize = FLOWS as usize;
 const S: usize = SLOTS as usize;
+const H: usize = HOSTS as usize;
 
 /// The first byte of a history says how both sides are built, the rest is what happens to them.
 struct History<'a> {
@@ -69,7 +72,8 @@ impl<'a> History<'a> {
             let setting = Setting { weight: 3 + 4 * flow, max_len: MAX_LEN };
             Operation::Configure { flow, setting }
         };
-        let history: Vec<_> = (0..added).map(add).chain(operations(self.rest)).collect();
+        let operations = operations_for(&sides().0, self.rest);
+        let history: Vec<_> = (0..added).map(add).chain(operations).collect();
         if let Err(difference) = check(sides, &history) {
             panic!("{difference}");
         }
@@ -137,6 +141,30 @@ pub(crate) fn ops_wf2q(bytes: &[u8]) {
     } else {
         history.agree(|| sides::wf2q::<F, S>(MAX_LEN, limits));
     }
+}
+
+/// Hosts under DRR or QFQ, with and without sparse flows first and drops from the longest host, against
+/// their twins.
+pub(crate) fn ops_hosts(bytes: &[u8]) {
+    let history = History::of(bytes);
+    let (end, limits, sparse) = (history.end(), history.limits(), history.bit(2));
+    if history.bit(3) {
+        let sides = || sides::hosts::over_drr_lhd::<F, S, H>(MAX_LEN, sparse, end, limits);
+        history.agree(sides);
+    } else if history.bit(4) {
+        history.agree(|| sides::hosts::over_qfq::<F, S, H>(MAX_LEN, sparse, limits));
+    } else {
+        let hosts = history.bit(5);
+        history.agree(|| sides::hosts::over_drr::<F, S, H>(MAX_LEN, sparse, hosts, limits));
+    }
+}
+
+/// Rounds on calendars of four lengths, with and without sparse flows first, against their twin.
+pub(crate) fn ops_rounds(bytes: &[u8]) {
+    let history = History::of(bytes);
+    let (limits, sparse) = (history.limits(), history.bit(2));
+    let rounds = [2, 4, 16, 128][usize::from(history.variant >> 3 & 3)];
+    history.agree(|| sides::hosts::rounds::<F, S, H>(MAX_LEN, rounds, sparse, limits));
 }
 
 /// With each option the parser answers whatever it is given as its twin does; a prefix has the same

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::{Flow, LENGTH_RATIO, MAX_WEIGHT, MAX_WEIGHT_SUM, NaiveQfq, ONE, slot};
-use crate::history::Setting;
+use crate::history::{Housing, Setting};
 use crate::reference::order::{NaiveOrder, QueuesView, in_range, unknown};
 
 /// Places for open aggregates.
@@ -195,6 +195,8 @@ impl NaiveQfqPlus {
         self.flows[flow.index()] = Some(Member { aggregate: at, deficit: class.max_len });
     }
 }
+
+impl Housing for NaiveQfqPlus {}
 
 impl NaiveOrder for NaiveQfqPlus {
     fn configure(

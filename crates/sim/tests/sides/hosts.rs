@@ -1,0 +1,146 @@
+//! Orders that know hosts beside their twins.
+
+use freeboard::sched_core::{
+    DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, HeldFlow, HostClasses, HostRing, Hosted,
+    HostedFlow, Hosts, Limits, LongestHost, LongestHostDrop, Qfq, QfqConfig, QfqFlow, RoundList,
+    Rounds, RoundsFlow, RoundsHost,
+};
+use sim::history::{Contestant, Dial, Housing, Setting};
+use sim::reference::{
+    NaiveDrr, NaiveHosts, NaiveLongestHostDrop, NaiveOrder, NaiveQfq, NaiveRounds,
+};
+
+use super::{drr_order, engine, twin};
+
+/// Plays the same on both sides.
+pub(crate) fn each<A: Contestant, B: Contestant>(
+    (mut subject, mut twin): (A, B),
+    play: impl Fn(&mut dyn Contestant),
+) {
+    play(&mut subject);
+    play(&mut twin);
+}
+
+/// Hosts of weight 3, all added.
+fn with_hosts<O: NaiveOrder>(mut order: O, hosts: usize, max_len: u32) -> O {
+    for host in (0..hosts as u32).map(FlowId) {
+        order.configure(host, Setting { weight: 3, max_len }, None).unwrap();
+    }
+    order
+}
+
+type OverDrr<const F: usize, const H: usize> =
+    Hosts<Drr<[DrrFlow; H]>, [HostedFlow; F], [HostRing; H]>;
+
+/// `F` flows of `H` hosts under `order`, whose hosts are added already.
+fn hosts<O: FlowScheduler, const F: usize, const H: usize>(
+    order: O,
+    max_len: u32,
+    sparse: bool,
+) -> Hosts<O, [HostedFlow; F], [HostRing; H]> {
+    let hosts = Hosts::new(order, [HostedFlow::EMPTY; F], [HostRing::EMPTY; H], max_len).unwrap();
+    if sparse { hosts.sparse_first() } else { hosts }
+}
+
+fn drr_sides<const F: usize, const H: usize>(
+    max_len: u32,
+    sparse: bool,
+    sparse_hosts: bool,
+) -> (OverDrr<F, H>, NaiveHosts<NaiveDrr>) {
+    let mut order = drr_order::<H>(max_len, sparse_hosts);
+    order.add_all(1_500).unwrap();
+    let naive = with_hosts(NaiveDrr::new(H as u32, max_len, sparse_hosts), H, max_len);
+    (hosts(order, max_len, sparse), NaiveHosts::new(naive, H as u32, F as u32, max_len, sparse))
+}
+
+/// Hosts under DRR; inside each and among them, sparse ones may go first.
+pub(crate) fn over_drr<const F: usize, const S: usize, const H: usize>(
+    max_len: u32,
+    sparse: bool,
+    sparse_hosts: bool,
+    limits: Limits,
+) -> (impl Contestant + Clone, impl Contestant + Clone) {
+    let (order, naive) = drr_sides::<F, H>(max_len, sparse, sparse_hosts);
+    (engine::<_, F, S>(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+/// Hosts under QFQ.
+pub(crate) fn over_qfq<const F: usize, const S: usize, const H: usize>(
+    max_len: u32,
+    sparse: bool,
+    limits: Limits,
+) -> (impl Contestant + Clone, impl Contestant + Clone) {
+    let mut order = Qfq::new([QfqFlow::EMPTY; H], max_len).unwrap();
+    for host in (0..H as u32).map(FlowId) {
+        order.configure(host, QfqConfig { weight: 3, max_len }, None).unwrap();
+    }
+    let order = hosts::<_, F, H>(order, max_len, sparse);
+    let naive = with_hosts(NaiveQfq::new(H as u32, max_len), H, max_len);
+    let naive = NaiveHosts::new(naive, H as u32, F as u32, max_len, sparse);
+    (engine::<_, F, S>(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+/// `order` and its twin, where the longest host gives way.
+fn longest_host_drop<O, N, const F: usize, const S: usize, const H: usize>(
+    order: O,
+    naive: N,
+    end: DropFrom,
+    limits: Limits,
+) -> (impl Contestant + Clone, impl Contestant + Clone)
+where
+    O: FlowScheduler<Config: Dial> + Hosted + Housing + Clone,
+    N: NaiveOrder,
+{
+    let (flows, classes) = ([HeldFlow::EMPTY; F], [HostClasses::EMPTY; H]);
+    let order = LongestHostDrop::new(order, flows, [LongestHost::EMPTY; H], classes).unwrap();
+    let naive = NaiveLongestHostDrop::new(naive, end);
+    (engine::<_, F, S>(order.drop_from(end), limits), twin::<_, F, S>(naive, limits))
+}
+
+/// Hosts under DRR, where the longest gives way.
+pub(crate) fn over_drr_lhd<const F: usize, const S: usize, const H: usize>(
+    max_len: u32,
+    sparse: bool,
+    end: DropFrom,
+    limits: Limits,
+) -> (impl Contestant + Clone, impl Contestant + Clone) {
+    let (order, naive) = drr_sides::<F, H>(max_len, sparse, sparse);
+    longest_host_drop::<_, _, F, S, H>(order, naive, end, limits)
+}
+
+/// Rounds in which both sides count, where the longest source gives way.
+pub(crate) fn rounds_lhd<const F: usize, const S: usize, const H: usize>(
+    max_len: u32,
+    wheel: u32,
+    end: DropFrom,
+    limits: Limits,
+) -> (impl Contestant + Clone, impl Contestant + Clone) {
+    let (order, naive) = rounds_sides::<F, H>(max_len, wheel, true);
+    longest_host_drop::<_, _, F, S, H>(order, naive, end, limits)
+}
+
+type Calendar<const F: usize, const H: usize> =
+    Rounds<[RoundsFlow; F], [RoundsHost; H], [RoundsHost; H], Vec<RoundList>>;
+
+fn rounds_sides<const F: usize, const H: usize>(
+    max_len: u32,
+    wheel: u32,
+    sparse: bool,
+) -> (Calendar<F, H>, NaiveRounds) {
+    let hosts = [RoundsHost::EMPTY; H];
+    let calendar = vec![RoundList::EMPTY; wheel as usize];
+    let order = Rounds::new([RoundsFlow::EMPTY; F], hosts, hosts, calendar, max_len).unwrap();
+    let order = if sparse { order.sparse_first() } else { order };
+    (order, NaiveRounds::new(F as u32, [H as u32; 2], wheel, max_len, sparse))
+}
+
+/// Rounds between `H` hosts and `H`, of which both sides count.
+pub(crate) fn rounds<const F: usize, const S: usize, const H: usize>(
+    max_len: u32,
+    wheel: u32,
+    sparse: bool,
+    limits: Limits,
+) -> (impl Contestant + Clone, impl Contestant + Clone) {
+    let (order, naive) = rounds_sides::<F, H>(max_len, wheel, sparse);
+    (engine::<_, F, S>(order, limits), twin::<_, F, S>(naive, limits))
+}
