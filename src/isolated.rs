@@ -71,6 +71,9 @@ impl Labelled for OwnHost {
 /// As a [`Scheduler`], the number that names a flow is its label, and a flow that comes in that way is its
 /// own host; [`Isolated::enqueue_labelled`] knows hosts.
 ///
+/// Who claims a queue takes over what the AQM remembers of the last flow there, and a debt below one
+/// packet if that was of the same host; who claims the slot of a host, such a debt of the last host.
+///
 /// Two hosts share the line, whatever they open:
 ///
 /// ```

@@ -53,6 +53,10 @@ impl Labelled for Labels {
 }
 
 /// A key whose labels are hashed when they are asked for: one hash for most packets.
+///
+/// Hosts are those of the key. Behind a parser that follows tunnels they are inner addresses, which the
+/// sender writes as he likes: give it the packet's [`flowhash::Parsed::outer_key`], or take labels from a
+/// [`flowhash::Labeller`].
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemand<'a, H> {
     /// What the packet is.

@@ -27,6 +27,11 @@
 //! With sparse hosts first the first two are not promised: hosts that come and go overtake those that
 //! stand.
 //!
+//! The share is promised while no other host loses its last packet to a drop: that host starts anew, its
+//! debt of at most `L̄` forgotten, and can send `Q + L̄` in turn after turn. Where the host that holds the
+//! most gives way, a limit of `H·L` bytes or more excludes it, because a host with one packet is not
+//! that host; a limit in packets does not.
+//!
 //! **Cost.** O(1) beside the order of hosts, without a loop over flows or hosts. Memory: 24 bytes a flow,
 //! 16 a host beside what `O` needs.
 //!
