@@ -3,20 +3,22 @@
 //! All but the FIFO keep a queue for each flow, found by hash, and drop from the head of the longest
 //! queue when the limit is reached, so that what differs between them is the order of service alone.
 
+mod isolated;
 mod weighted;
 
 use core::fmt;
 use core::str::FromStr;
 
-use freeboard::flowhash::{self, Line};
+use freeboard::flowhash::{self, FlowKey, Line, SipHash13};
 use freeboard::sched_core::{
-    Backlog, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
-    LongestQueueDrop, Packet, Qfq, QfqConfig, QfqFlow, Queue, Scheduler, ShortestFlow,
-    ShortestQueue, Slot, Table,
+    Backlog, DropSink, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
+    LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, Rejected, Scheduler,
+    ShortestFlow, ShortestQueue, Slot, Table,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
 
+pub use isolated::{Drops, isolated};
 pub use weighted::{Weighted, WeightedFlow};
 
 /// A discipline.
@@ -43,12 +45,28 @@ pub trait Bottleneck: Scheduler {
     /// What a packet is on the line.
     fn overhead(&self) -> Overhead;
 
-    /// How lookups of flows by hash have ended so far; `None` where none is made.
+    /// How lookups of flows by hash have ended so far; `None` where none is made or none is counted.
     fn lookups(&self) -> Option<flowhash::Counts>;
 
     /// What `flow` has queued; `None` where there is one queue for all, or flows are named by hash.
     fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
         None
+    }
+
+    /// Enqueues a packet whose key is known: the number of its flow is the key's hash, unless the queue
+    /// makes more of the key.
+    ///
+    /// # Errors
+    /// As [`Scheduler::enqueue`].
+    fn enqueue_key(
+        &mut self,
+        now: Nanos,
+        key: &FlowKey,
+        hasher: &SipHash13,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.enqueue(now, FlowId(key.label(hasher)), packet, drops)
     }
 }
 

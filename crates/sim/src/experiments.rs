@@ -5,6 +5,7 @@
 //! the module below, and put the constant into [`ALL`].
 
 pub mod cake_fig1;
+pub mod cake_fig3;
 mod options;
 pub mod qfq_fig7;
 
@@ -13,7 +14,8 @@ use core::fmt;
 pub use options::{Options, Request};
 
 /// All experiments, in the order in which they are listed and run.
-pub const ALL: &[Experiment] = &[qfq_fig7::EXPERIMENT, cake_fig1::EXPERIMENT];
+pub const ALL: &[Experiment] =
+    &[qfq_fig7::EXPERIMENT, cake_fig1::EXPERIMENT, cake_fig3::EXPERIMENT];
 
 /// A figure or table that can be made again.
 #[derive(Clone, Copy, Debug)]

@@ -10,8 +10,8 @@ mod pool;
 
 use core::fmt;
 
-use freeboard::flowhash::{FlowHasher, SipHash13, parse};
-use freeboard::sched_core::{DropReason, DropSink, FlowId, Imbalance, Nanos, Packet};
+use freeboard::flowhash::{SipHash13, parse};
+use freeboard::sched_core::{DropReason, DropSink, FlowId, Imbalance, Nanos, Packet, Rejected};
 
 use crate::discipline::Bottleneck;
 
@@ -81,12 +81,16 @@ impl<P> DropSink for Free<'_, P> {
 }
 
 impl Link {
-    /// A raw IP packet comes to the queue; its flow is the hash of its key.
+    /// A raw IP packet comes to the queue, which hashes its key.
     pub fn enter(&mut self, now: Nanos, bytes: Vec<u8>) {
-        let flow = FlowId(self.hasher.hash(parse::ip(&bytes).key.to_bytes().as_ref()));
+        let key = parse::ip(&bytes).key;
         // No packet is longer than an IP packet can be.
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        self.enter_as(now, flow, len, bytes);
+        self.books.entered += 1;
+        let hasher = self.hasher;
+        self.put(len, bytes, |queue, packet, free| {
+            queue.enqueue_key(now, &key, &hasher, packet, free)
+        });
     }
 }
 
@@ -108,7 +112,7 @@ impl<P> Link<P> {
     }
 
     /// Does not accept a packet of flow 0, 1, … that has as many queued as `packets` says, where flows
-    /// have queues. Flows beyond its end have no limit of their own.
+    /// are known by number and have queues. Flows beyond its end have no limit of their own.
     #[must_use]
     pub fn flow_limits(mut self, packets: Vec<u32>) -> Self {
         self.flow_limits = packets;
@@ -124,12 +128,22 @@ impl<P> Link<P> {
             self.books.rejected += 1;
             return false;
         }
+        self.put(len, packet, |queue, packet, free| queue.enqueue(now, flow, packet, free))
+    }
+
+    /// Gives the packet a buffer and enqueues it. Returns whether it was accepted.
+    fn put(
+        &mut self,
+        len: u32,
+        packet: P,
+        enqueue: impl FnOnce(&mut dyn Bottleneck, Packet, &mut dyn DropSink) -> Result<(), Rejected>,
+    ) -> bool {
         let Ok(handle) = self.pool.put(packet) else {
             self.books.no_buffer += 1;
             return false;
         };
         let free = &mut Free { pool: &mut self.pool, books: &mut self.books };
-        if let Err(rejected) = self.queue.enqueue(now, flow, Packet::new(handle, len), free) {
+        if let Err(rejected) = enqueue(&mut *self.queue, Packet::new(handle, len), free) {
             self.pool.take(rejected.packet.handle);
             self.books.rejected += 1;
             return false;

@@ -1,0 +1,106 @@
+//! Flows and hosts isolated, over boxed memory and behind a line.
+
+use core::fmt::Debug;
+
+use freeboard::flowhash::{self, FlowKey, SipHash13};
+use freeboard::sched_core::{
+    Aqm, CoDel, CoDelParams, CoDelState, ConfigError, DropSink, Limits, Nanos, Packet, Rejected,
+    Scheduler as _,
+};
+use freeboard::shaper::{Overhead, Shaped, Shaper};
+use freeboard::{Allocate, Isolated, IsolatedConfig, IsolatedMemory, Isolation, OnDemand, Storage};
+
+use super::{Bottleneck, QUEUES};
+
+/// Hosts of either side that are told apart.
+const HOSTS: usize = 256;
+/// One more than flows: no load is cut.
+const ROUNDS: usize = QUEUES as usize + 1;
+
+/// Which packets are dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drops {
+    /// When the limit is reached, from the longest queue of the host that holds the most.
+    Longest,
+    /// That, and what [`CoDel`] chooses in each queue.
+    CoDel(CoDelParams),
+}
+
+/// Tables on the heap.
+#[derive(Debug)]
+enum Boxed {}
+
+impl Storage for Boxed {
+    type Of<T: Debug + 'static> = Box<[T]>;
+}
+
+impl Allocate for Boxed {
+    fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
+        vec![empty; len].into()
+    }
+}
+
+impl<A: Aqm> Bottleneck for Shaped<Isolated<Boxed, A>> {
+    fn line(&self) -> &Shaper {
+        self.line()
+    }
+
+    fn overhead(&self) -> Overhead {
+        self.overhead()
+    }
+
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
+
+    fn enqueue_key(
+        &mut self,
+        now: Nanos,
+        key: &FlowKey,
+        hasher: &SipHash13,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        // As every enqueue behind a line does: what it has not sent while there was nothing is lost.
+        if self.backlog().packets == 0 {
+            self.line_mut().wake(now);
+        }
+        let labels = OnDemand { key, hasher };
+        self.inner_mut().enqueue_labelled(now, &labels, packet, drops).map(|_| ())
+    }
+}
+
+/// An empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of eight, quanta of
+/// the longest packet.
+///
+/// Handles are numbered up to `limits.packets`, inclusively. `max_len` is the longest packet in bytes;
+/// outside `1..=`[`Packet::MAX_LEN`] it counts as the nearest within. Longer packets are rejected.
+///
+/// # Errors
+/// Parameters that [`CoDel`] refuses.
+pub fn isolated(
+    isolation: Isolation,
+    drops: Drops,
+    line: Shaper,
+    link: Overhead,
+    limits: Limits,
+    max_len: u32,
+) -> Result<Box<dyn Bottleneck>, ConfigError> {
+    let config = IsolatedConfig::new(max_len.clamp(1, Packet::MAX_LEN), limits);
+    let config = config.isolated_by(isolation);
+    let packets = limits.packets as usize + 1;
+    let memory = IsolatedMemory::<Boxed>::allocate(QUEUES as usize, HOSTS, packets, ROUNDS);
+    let within = "queues and hosts are powers of two and the length was clamped";
+    Ok(match drops {
+        Drops::Longest => {
+            let queue = Isolated::new(memory, config).expect(within);
+            Box::new(Shaped::new(queue, line, link))
+        }
+        Drops::CoDel(params) => {
+            let states = vec![CoDelState::EMPTY; QUEUES as usize];
+            let codel = CoDel::new(states, params)?;
+            let queue = Isolated::with_aqm(memory, codel, config).expect(within);
+            Box::new(Shaped::new(queue, line, link))
+        }
+    })
+}
