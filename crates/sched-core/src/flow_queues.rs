@@ -137,6 +137,45 @@ where
         self.order.flows().min(queues)
     }
 
+    /// The same queues under the order that `make` makes of theirs, which knows of the same flows the same.
+    pub(crate) fn with_order<P, E>(
+        self,
+        make: impl FnOnce(O) -> Result<P, E>,
+    ) -> Result<FlowQueues<P, Q, S, A, R>, E> {
+        let Self { order, aqm, queues, slots, records, ledger } = self;
+        Ok(FlowQueues { order: make(order)?, aqm, queues, slots, records, ledger })
+    }
+
+    /// Whether `packet` could be accepted, by a flow that takes any length, if nothing else were queued.
+    pub(crate) fn could_accept(&self, packet: Packet) -> bool {
+        is_acceptable(packet, self.slots.as_ref()) && self.ledger.could_fit(packet.len)
+    }
+
+    /// Puts what `from` holds behind what `to` holds, O(1). Statistics of single flows stay as they are.
+    pub(crate) fn append_all(&mut self, from: FlowId, to: FlowId) {
+        let (queues, slots) = (self.queues.as_mut(), self.slots.as_mut());
+        if queues.get(to.index()).is_none() {
+            return;
+        }
+        let Some(moved) = queues.get_mut(from.index()).map(core::mem::take) else { return };
+        let Some(head_len) = moved.head_len(slots) else { return };
+        let bytes = moved.backlog().bytes;
+        let Some(queue) = queues.get_mut(to.index()) else { return };
+        let was_idle = queue.is_empty();
+        queue.append_all(slots, moved);
+        self.order.lost(from, bytes, None);
+        self.aqm.emptied(from);
+        let grown = if was_idle {
+            self.order.backlogged(to, head_len);
+            bytes.wrapping_sub(head_len)
+        } else {
+            bytes
+        };
+        if grown > 0 {
+            self.order.grew(to, grown);
+        }
+    }
+
     /// Books a packet that was not accepted before its queue was known.
     pub(crate) const fn count_rejected(&mut self, packet: Packet) {
         self.ledger.totals.rejected.add(packet.len);

@@ -120,7 +120,9 @@ pub use rounds::{RoundList, Rounds, RoundsFlow, RoundsHost, Side, Sides};
 pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
-pub use sqf::{ShortestFlow, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
+pub use sqf::{
+    ShortestFlow, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES, WaitingFlow,
+};
 pub use time::Nanos;
 pub use tournament::RankedFlow;
 pub use wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};

@@ -163,6 +163,19 @@ impl Queue {
         self.held.add(packet.len);
     }
 
+    /// Appends the packets of `other`, in their order: O(1), however many.
+    pub(crate) fn append_all(&mut self, slots: &mut [Slot], other: Self) {
+        let Some(first) = slots.get_mut(other.head as usize) else { return };
+        first.prev = self.tail;
+        match slots.get_mut(self.tail as usize) {
+            Some(tail) => tail.next = other.head,
+            None => self.head = other.head,
+        }
+        self.tail = other.tail;
+        self.held.packets = self.held.packets.wrapping_add(other.held.packets);
+        self.held.bytes = self.held.bytes.wrapping_add(other.held.bytes);
+    }
+
     /// Takes out the oldest packet.
     #[inline]
     pub(crate) fn pop_head(&mut self, slots: &mut [Slot]) -> Option<Packet> {
@@ -323,6 +336,29 @@ mod tests {
             while !left.is_empty() {
                 assert_eq!(queue.pop_tail(&mut slots).map(|p| p.handle), left.pop_back());
                 assert_eq!(queue.pop_head(&mut slots).map(|p| p.handle), left.pop_front());
+            }
+            assert!(queue.is_empty());
+        }
+    }
+
+    /// Goal: a chain put behind another is one chain for both ends. Method: chains of every length from 0
+    /// to 3 behind each other, then packets leave from alternate ends.
+    #[test]
+    fn a_chain_can_be_put_behind_another() {
+        for (front, back) in (0..4).flat_map(|front| (0..4).map(move |back| (front, back))) {
+            let (mut slots, mut queues) = ([Slot::EMPTY; 6], [Queue::EMPTY; 2]);
+            for handle in 0..front + back {
+                let queue = &mut queues[usize::from(handle >= front)];
+                queue.append(&mut slots, Packet::new(handle, 64 + handle), Nanos(0));
+            }
+            let [mut queue, behind] = queues;
+            queue.append_all(&mut slots, behind);
+            assert_eq!(queue.recount(0, &slots), Ok(front + back), "{front} {back}");
+            let mut left: VecDeque<u32> = (0..front + back).collect();
+            while !left.is_empty() {
+                assert_eq!(queue.pop_tail(&mut slots).map(|p| p.handle), left.pop_back());
+                assert_eq!(queue.pop_head(&mut slots).map(|p| p.handle), left.pop_front());
+                assert_eq!(queue.recount(0, &slots), Ok(left.len() as u32));
             }
             assert!(queue.is_empty());
         }

@@ -6,19 +6,26 @@
 //! either. What is promised is that preference and nothing more: the longest queue may starve, and who
 //! splits his traffic over many flows is preferred (`docs/papers.md`, SQF).
 //!
+//! Against starvation there is a [service floor](ShortestQueue::service_floor), off unless asked for: every
+//! k-th packet is that of the flow that has waited longest.
+//!
 //! [`ShortestQueue`] is the order, one queue a flow; [`Sqf`] is the scheduler of the paper, with a fixed
 //! number of virtual queues and a default queue.
 //!
 //! Cost: O(log flows) per call, whatever is queued. Memory: 20 bytes a flow, 36 with its
-//! [`Queue`](crate::Queue). Source: SQF §2; SQF-VBR §III-B, Algorithm 1.
+//! [`Queue`](crate::Queue), 8 more with a floor. Source: SQF §2; SQF-VBR §III-B, Algorithm 1; the floor
+//! is ours.
 
+mod floor;
 mod virtual_queues;
 
+pub use floor::WaitingFlow;
 pub use virtual_queues::{Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::tournament::{RankedFlow, Tournament};
 use crate::{FlowId, Imbalance, Packet};
+use floor::Floor;
 
 /// Room for one flow of [`ShortestQueue`]: 20 bytes.
 pub type ShortestFlow = RankedFlow<2>;
@@ -30,18 +37,21 @@ type Longest = Tournament<1, true>;
 /// the count takes 584 years.
 const ABSENT: u64 = u64::MAX;
 
-/// The order of SQF with longest-queue drop, over the flows in the memory `N`.
+/// The order of SQF with longest-queue drop, over the flows in the memory `N`; `W` is the memory of the
+/// [service floor](Self::service_floor), if there is one.
 ///
 /// Served is the flow with the fewest bytes; gives way the flow with the most. Ties go to the flow
 /// served least recently (never served comes first), then to the lowest number: equal queues alternate.
 #[derive(Clone, Debug)]
-pub struct ShortestQueue<N> {
+pub struct ShortestQueue<N, W = [WaitingFlow; 0]> {
     /// Of more than zero bytes if and only if backlogged; `stamp` is [`ABSENT`] if and only if not
     /// added.
     flows: N,
     /// Services so far; the number of the latest is the newest stamp.
     served: u64,
     drop_from: DropFrom,
+    /// In its line are the backlogged flows.
+    floor: Floor<W>,
 }
 
 impl<N: Table<ShortestFlow>> ShortestQueue<N> {
@@ -55,7 +65,61 @@ impl<N: Table<ShortestFlow>> ShortestQueue<N> {
         }
         Shortest::play_all(flows.as_mut());
         Longest::play_all(flows.as_mut());
-        Self { flows, served: 0, drop_from: DropFrom::Head }
+        Self { flows, served: 0, drop_from: DropFrom::Head, floor: Floor::OFF }
+    }
+}
+
+impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
+    /// The same order with a floor under the service of each flow: one packet of `every`, the last, is
+    /// that of the backlogged flow served least recently, where becoming backlogged counts as service.
+    /// `waiting` has room for every flow, 8 bytes each. Cost: O(flows), here; O(1) per call.
+    ///
+    /// **The bound.** Of the F flows that are backlogged when a flow is served, or when it becomes
+    /// backlogged, itself included, it is served again within the next `every · F` packets, its own
+    /// the last of them at the latest, whatever arrives meanwhile. For it joins a line of F at the end,
+    /// nobody gets ahead of it there, and one packet of `every` takes the front away. So a backlogged
+    /// flow gets one of `every · F` packets at least, where plain SQF lets the longest queue starve.
+    ///
+    /// **The price.** Two packets of the floor are never next to each other: what used to wait for at
+    /// most one packet of another flow waits for at most two.
+    ///
+    /// Flows that are backlogged now stand in line by their number.
+    ///
+    /// ```
+    /// use sched_core::{FlowId, FlowScheduler, ShortestFlow, ShortestQueue, WaitingFlow};
+    ///
+    /// let order = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    /// let mut order = order.service_floor(4, [WaitingFlow::EMPTY; 2])?;
+    /// let (call, bulk) = (FlowId(0), FlowId(1));
+    /// for (flow, bytes) in [(call, 200), (bulk, 60_000)] {
+    ///     order.configure(flow, (), None)?;
+    ///     order.backlogged(flow, bytes);
+    /// }
+    /// // The call's queue is always the shorter one, and never empty.
+    /// let mut turns = [0; 2];
+    /// for _ in 0..40 {
+    ///     let flow = order.select().expect("both are backlogged");
+    ///     turns[flow.index()] += 1;
+    ///     order.served(flow, 100, Some(100));
+    ///     order.grew(flow, 100);
+    /// }
+    /// assert_eq!(turns, [30, 10]);
+    /// # Ok::<(), sched_core::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] if `every` is below 2, or if there is not room for every flow.
+    pub fn service_floor<V: Table<WaitingFlow>>(
+        self,
+        every: u32,
+        waiting: V,
+    ) -> Result<ShortestQueue<N, V>, ConfigError> {
+        let mut floor = Floor::new(every, waiting, self.flows())?;
+        let Self { flows, served, drop_from, .. } = self;
+        for (at, _) in (0..).zip(flows.as_ref()).filter(|(_, entry)| entry.is_backlogged()) {
+            floor.join(FlowId(at));
+        }
+        Ok(ShortestQueue { flows, served, drop_from, floor })
     }
 
     /// Which packet of the longest queue gives way.
@@ -84,9 +148,14 @@ impl<N: Table<ShortestFlow>> ShortestQueue<N> {
         }
         Longest::lost(flows, flow);
     }
+
+    /// The longest queue but that of `other`.
+    pub(crate) fn longest_beside(&self, other: FlowId) -> Option<FlowId> {
+        Longest::first_beside(self.flows.as_ref(), other)
+    }
 }
 
-impl<N: Table<ShortestFlow>> FlowScheduler for ShortestQueue<N> {
+impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQueue<N, W> {
     type Config = ();
 
     fn flows(&self) -> u32 {
@@ -114,10 +183,14 @@ impl<N: Table<ShortestFlow>> FlowScheduler for ShortestQueue<N> {
     fn remove(&mut self, flow: FlowId) {
         let flows = self.flows.as_mut();
         if let Some(entry) = flows.get_mut(flow.index()) {
+            let waits = entry.is_backlogged();
             entry.set_bytes(0);
             entry.set_stamp(ABSENT);
             Shortest::lost(flows, flow);
             Longest::lost(flows, flow);
+            if waits {
+                self.floor.leave(flow);
+            }
         }
     }
 
@@ -143,6 +216,7 @@ impl<N: Table<ShortestFlow>> FlowScheduler for ShortestQueue<N> {
         entry.set_bytes(head_len);
         Shortest::gained(flows, flow);
         Longest::gained(flows, flow);
+        self.floor.join(flow);
     }
 
     fn grew(&mut self, flow: FlowId, len: u32) {
@@ -154,7 +228,7 @@ impl<N: Table<ShortestFlow>> FlowScheduler for ShortestQueue<N> {
     }
 
     fn select(&self) -> Option<FlowId> {
-        Shortest::first(self.flows.as_ref())
+        self.floor.due().or_else(|| Shortest::first(self.flows.as_ref()))
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
@@ -165,6 +239,11 @@ impl<N: Table<ShortestFlow>> FlowScheduler for ShortestQueue<N> {
         entry.set_stamp(stamp);
         self.served = stamp;
         self.shrunk(flow, next_head.is_none());
+        self.floor.count();
+        self.floor.leave(flow);
+        if next_head.is_some() {
+            self.floor.join(flow);
+        }
     }
 
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
@@ -172,6 +251,9 @@ impl<N: Table<ShortestFlow>> FlowScheduler for ShortestQueue<N> {
         let left = if head.is_some() { entry.bytes().saturating_sub(len) } else { 0 };
         entry.set_bytes(left);
         self.shrunk(flow, head.is_none());
+        if head.is_none() {
+            self.floor.leave(flow);
+        }
     }
 
     fn victim(&self) -> Option<(FlowId, DropFrom)> {
@@ -190,6 +272,10 @@ impl<N: Table<ShortestFlow>> FlowScheduler for ShortestQueue<N> {
             let past = absent || entry.stamp() <= self.served;
             Imbalance::check("stamps lie in the past", at, 1, past.into())?;
         }
+        let backlogged = self.flows.as_ref().iter().filter(|entry| entry.is_backlogged()).count();
+        let waits =
+            |at: u32| self.flows.as_ref().get(at as usize).is_some_and(ShortestFlow::is_backlogged);
+        self.floor.recount(&waits, backlogged as u64)?;
         Shortest::recount(self.flows.as_ref(), flows)?;
         Longest::recount(self.flows.as_ref(), flows)
     }

@@ -168,6 +168,37 @@ fn every_short_history_of_sqf_with_a_default_queue() {
     play(sides::virtual_queues::<FLOWS, SLOTS, 2>(DropFrom::Head, limits), &letters);
 }
 
+#[test]
+fn every_short_history_of_sqf_with_a_service_floor() {
+    let letters = [
+        enqueue(0, 100),
+        enqueue(1, 300),
+        enqueue(1, 100),
+        enqueue(2, 300),
+        DEQUEUE,
+        Operation::Remove { flow: 1 },
+        set(1, 1),
+    ];
+    let limits = Limits::packets(4);
+    play(sides::sqf_with_floor::<FLOWS, SLOTS>(DropFrom::Head, 2, limits), &letters);
+}
+
+/// Three labels and one virtual queue, which the longest flow leaves to the latest.
+#[test]
+fn every_short_history_of_sqf_whose_default_queue_takes_the_longest() {
+    let letters = [
+        enqueue(0, 100),
+        enqueue(0, 300),
+        enqueue(1, 100),
+        enqueue(2, 500),
+        DEQUEUE,
+        Operation::Remove { flow: 0 },
+        set(0, 1),
+    ];
+    let limits = Limits { packets: 4, bytes: 700 };
+    play(sides::takes_longest::<FLOWS, SLOTS, 2>(DropFrom::Tail, limits), &letters);
+}
+
 /// Plays every string of six letters after `prelude`; every one of `rules` must have been applied.
 fn play_rules<S, T>(
     (subject, twin): (S, T),

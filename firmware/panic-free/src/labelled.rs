@@ -8,7 +8,7 @@ use freeboard::sched_core::{
     Aqm, DropFrom, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord,
     FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow, LongestHost, NoAqm, Packet, Queue,
     RoundList, RoundsFlow, RoundsHost, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow,
-    SqfMemory, Table as Memory,
+    SqfMemory, Table as Memory, WaitingFlow,
 };
 use freeboard::{
     Buffers, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, OnDemand, Releasing,
@@ -22,12 +22,19 @@ use crate::{any, one_of, seen, sizes};
 #[unsafe(no_mangle)]
 static LABELLED: &[fn()] = sizes![sqf hashed isolated buffers];
 
+const WAITING: WaitingFlow = WaitingFlow::EMPTY;
+
 fn sqf<const N: usize>() {
     let from = black_box(DropFrom::Head);
     if let Ok(mut sqf) = Sqf::new(SqfArrays::<N, 64, 129>::EMPTY, from, limits()) {
         by_label(&mut sqf);
     }
     if let Ok(mut sqf) = Sqf::new(SqfArrays::<64, N, 1>::EMPTY, from, limits()) {
+        by_label(&mut sqf);
+    }
+    if let Ok(sqf) = Sqf::new(SqfArrays::<N, 64, 129>::EMPTY, from, limits())
+        && let Ok(mut sqf) = sqf.default_takes_longest().service_floor(any(), [WAITING; 129])
+    {
         by_label(&mut sqf);
     }
     let memory = SqfMemory {
@@ -45,7 +52,7 @@ fn sqf<const N: usize>() {
 }
 
 /// What `Sqf` offers.
-fn by_label<N, Q, S, F, L, V, R>(sqf: &mut Sqf<N, Q, S, F, L, V, R>)
+fn by_label<N, Q, S, F, L, V, R, W>(sqf: &mut Sqf<N, Q, S, F, L, V, R, W>)
 where
     N: Memory<ShortestFlow>,
     Q: Memory<Queue>,
@@ -54,6 +61,7 @@ where
     L: Memory<u32>,
     V: Memory<u32>,
     R: Memory<FlowRecord>,
+    W: Memory<WaitingFlow>,
 {
     scheduler(sqf);
     let flow = FlowId(any());

@@ -5,7 +5,8 @@ use core::hint::black_box;
 use freeboard::sched_core::{
     Aggregate, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler,
     FlowState, HostRing, Hosted, HostedFlow, Hosts, LongestFlow, LongestQueueDrop, NoAqm, PlusFlow,
-    Qfq, QfqConfig, QfqFlow, QfqPlus, ShortestFlow, ShortestQueue, Wf2q, Wf2qConfig, Wf2qFlow,
+    Qfq, QfqConfig, QfqFlow, QfqPlus, ShortestFlow, ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig,
+    Wf2qFlow,
 };
 
 use crate::schedulers::{bare, full};
@@ -35,6 +36,10 @@ fn drr<const N: usize>() {
 fn shortest_queue<const N: usize>() {
     let from = black_box(DropFrom::Head);
     exercise!(ShortestQueue::new([ShortestFlow::EMPTY; N]).drop_from(from), ());
+    let plain = ShortestQueue::new([ShortestFlow::EMPTY; N]);
+    let Ok(mut floored) = plain.service_floor(any(), [WaitingFlow::EMPTY; N]) else { return };
+    order(&mut floored, ());
+    bare::<_, N>(floored, ());
 }
 
 fn qfq<const N: usize>() {

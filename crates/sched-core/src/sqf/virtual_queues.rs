@@ -6,12 +6,13 @@
 //! shortest first, and the longest gives way on overflow.
 //!
 //! Flows that share the default queue share its length too: while more flows are backlogged than there
-//! are virtual queues, the smooth flow among the late ones waits behind the bulk of the others.
+//! are virtual queues, the smooth flow among the late ones waits behind the bulk of the others. With
+//! [`Sqf::default_takes_longest`] it is the longest flow that goes there instead of the latest.
 //!
 //! Cost: O(log queues) per packet; whether a flow gets a virtual queue is one look at a stack. Memory:
-//! 40 bytes a queue, 12 a label, 20 a packet. Source: SQF §2.
+//! 40 bytes a queue, 12 a label, 20 a packet. Source: SQF §2; the options are ours.
 
-use super::{ShortestFlow, ShortestQueue};
+use super::{ShortestFlow, ShortestQueue, WaitingFlow};
 use crate::counters::{Counters, FlowRecord};
 use crate::flow_queues::FlowQueues;
 use crate::order::{ConfigError, DropFrom, FlowScheduler, Table};
@@ -98,7 +99,8 @@ impl<const FLOWS: usize, const PACKETS: usize, const QUEUES: usize>
     };
 }
 
-/// Shortest queue first over virtual queues and a default queue, with longest-queue drop.
+/// Shortest queue first over virtual queues and a default queue, with longest-queue drop; `W` is the memory
+/// of the [service floor](Self::service_floor), if there is one.
 ///
 /// ```
 /// use sched_core::{DropFrom, FlowId, Limits, Nanos, Packet, Scheduler, Sqf, SqfArrays};
@@ -118,9 +120,11 @@ impl<const FLOWS: usize, const PACKETS: usize, const QUEUES: usize>
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Sqf<N, Q, S, F, L, V, R> {
-    engine: FlowQueues<ShortestQueue<N>, Q, S>,
+pub struct Sqf<N, Q, S, F, L, V, R, W = [WaitingFlow; 0]> {
+    engine: FlowQueues<ShortestQueue<N, W>, Q, S>,
     labels: Labels<F, L, V, R>,
+    /// Whether the default queue takes the longest flow, and not the latest.
+    takes_longest: bool,
 }
 
 /// Whose packet is where.
@@ -168,10 +172,30 @@ impl<F: Table<SqfFlow>, L: Table<u32>, V: Table<u32>, R: Table<FlowRecord>> Labe
         let Some(entry) = self.flows.as_mut().get_mut(flow.index()) else { return };
         entry.held.sub(len);
         if entry.held.packets == 0 && entry.queue != self.default {
-            if let Some(place) = self.free.as_mut().get_mut(self.free_len as usize) {
-                *place = entry.queue;
-            }
-            self.free_len = self.free_len.wrapping_add(1);
+            let queue = entry.queue;
+            self.give_back(queue);
+        }
+    }
+
+    /// The virtual queue is empty.
+    fn give_back(&mut self, queue: u32) {
+        if let Some(place) = self.free.as_mut().get_mut(self.free_len as usize) {
+            *place = queue;
+        }
+        self.free_len = self.free_len.wrapping_add(1);
+    }
+
+    /// Whether `flow` is about to take a queue and finds no virtual one.
+    fn finds_none(&self, flow: FlowId) -> bool {
+        self.free_len == 0 && self.flow(flow).is_some_and(|entry| entry.held.packets == 0)
+    }
+
+    /// The packets of the flow to which the one with this handle belongs are in the default queue now.
+    fn moved(&mut self, handle: u32) {
+        if let Some(&label) = self.of.as_ref().get(handle as usize)
+            && let Some(entry) = self.flows.as_mut().get_mut(label as usize)
+        {
+            entry.queue = self.default;
         }
     }
 
@@ -242,7 +266,70 @@ where
             engine.configure(FlowId(queue), ())?;
         }
         let labels = Labels { flows, of: labels, free, free_len: default, records, default };
-        Ok(Self { engine, labels })
+        Ok(Self { engine, labels, takes_longest: false })
+    }
+}
+
+impl<N, Q, S, F, L, V, R, W> Sqf<N, Q, S, F, L, V, R, W>
+where
+    N: Table<ShortestFlow>,
+    Q: Table<Queue>,
+    S: Table<Slot>,
+    F: Table<SqfFlow>,
+    L: Table<u32>,
+    V: Table<u32>,
+    R: Table<FlowRecord>,
+    W: Table<WaitingFlow>,
+{
+    /// The same scheduler with [a floor under the service](ShortestQueue::service_floor) of each queue, the
+    /// default queue included: one packet of `every` is that of the queue that has waited longest.
+    /// `waiting` has room for every queue. The bound is of queues: in the default queue a packet has those
+    /// ahead of it to wait for too.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] if `every` is below 2, or if there is not room for every queue.
+    #[expect(clippy::type_complexity, reason = "the memory is named part by part, as everywhere")]
+    pub fn service_floor<X: Table<WaitingFlow>>(
+        self,
+        every: u32,
+        waiting: X,
+    ) -> Result<Sqf<N, Q, S, F, L, V, R, X>, ConfigError> {
+        let Self { engine, labels, takes_longest } = self;
+        let engine = engine.with_order(|order| order.service_floor(every, waiting))?;
+        Ok(Sqf { engine, labels, takes_longest })
+    }
+
+    /// The same scheduler, in which a new flow always gets a virtual queue: if none is free, that of the
+    /// flow whose virtual queue holds the most bytes (ties as for drops), whose packets move behind those
+    /// in the default queue. That flow stays there until its last packet has left; its order is kept.
+    ///
+    /// So a call that starts while more flows are busy than there are virtual queues has the shortest
+    /// queue, and waits for the packet on the wire. What is longest cannot be told from a crowd:
+    /// among many calls the one that has just sent is the longest, and goes to the bulk.
+    ///
+    /// An arrival that is rejected for its label, length or handle, or because it does not fit into an
+    /// empty buffer, moves nobody. One that is rejected because it would itself have to give way has
+    /// done what it has done: who gave way stays dropped, who was moved stays moved.
+    ///
+    /// Cost: O(log queues) for such an arrival, however much is moved; others pay nothing.
+    #[must_use]
+    pub fn default_takes_longest(self) -> Self {
+        Self { takes_longest: true, ..self }
+    }
+
+    /// Makes a virtual queue free for `packet`, the first of `flow`, if none is.
+    #[cold]
+    fn make_way(&mut self, flow: FlowId, packet: Packet) {
+        if !self.labels.finds_none(flow) || !self.engine.could_accept(packet) {
+            return;
+        }
+        let default = self.default_queue();
+        // The default queue itself may be the longest of all: it is not asked.
+        let Some(longest) = self.engine.order().longest_beside(default) else { return };
+        let Some(head) = self.engine.after(longest, NONE) else { return };
+        self.labels.moved(head);
+        self.engine.append_all(longest, default);
+        self.labels.give_back(longest.0);
     }
 
     /// Adds `flow`. Twice is once.
@@ -332,7 +419,7 @@ fn check(what: &'static str, value: u64, min: u64, max: u64) -> Result<(), Confi
     Err(ConfigError::OutOfRange { what, value, min, max })
 }
 
-impl<N, Q, S, F, L, V, R> Scheduler for Sqf<N, Q, S, F, L, V, R>
+impl<N, Q, S, F, L, V, R, W> Scheduler for Sqf<N, Q, S, F, L, V, R, W>
 where
     N: Table<ShortestFlow>,
     Q: Table<Queue>,
@@ -341,6 +428,7 @@ where
     L: Table<u32>,
     V: Table<u32>,
     R: Table<FlowRecord>,
+    W: Table<WaitingFlow>,
 {
     fn enqueue(
         &mut self,
@@ -349,6 +437,9 @@ where
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
+        if self.takes_longest {
+            self.make_way(flow, packet);
+        }
         // Booked before the engine makes room, so that a flow whose older packets give way to its own
         // arrival keeps its queue.
         let Some(queue) = self.labels.admit(flow, packet.len) else {

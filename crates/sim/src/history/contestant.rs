@@ -5,7 +5,7 @@ use freeboard::sched_core::{
     FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, Hosted, HostedFlow, Hosts,
     LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqPlus,
     Queue, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestFlow, ShortestQueue,
-    Sides, Slot, Sqf, SqfFlow, Table, Wf2q, Wf2qConfig,
+    Sides, Slot, Sqf, SqfFlow, Table, WaitingFlow, Wf2q, Wf2qConfig,
 };
 use freeboard::shaper::Shaped;
 
@@ -130,7 +130,7 @@ impl<N> Housing for Drr<N> {}
 impl<N> Housing for Qfq<N> {}
 impl<N, A, G> Housing for QfqPlus<N, A, G> {}
 impl<N> Housing for Wf2q<N> {}
-impl<N> Housing for ShortestQueue<N> {}
+impl<N, W> Housing for ShortestQueue<N, W> {}
 impl<O, N> Housing for LongestQueueDrop<O, N> {}
 
 impl<O, N, G> Housing for Hosts<O, N, G>
@@ -374,7 +374,7 @@ where
 }
 
 /// The labels of SQF have nothing that could be set.
-impl<N, Q, S, F, L, V, R> Contestant for Sqf<N, Q, S, F, L, V, R>
+impl<N, Q, S, F, L, V, R, W> Contestant for Sqf<N, Q, S, F, L, V, R, W>
 where
     N: Table<ShortestFlow>,
     Q: Table<Queue>,
@@ -383,6 +383,7 @@ where
     L: Table<u32>,
     V: Table<u32>,
     R: Table<FlowRecord>,
+    W: Table<WaitingFlow>,
 {
     fn configure(&mut self, flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
         self.add_flow(flow)

@@ -26,6 +26,8 @@ enum Placement {
         /// Who may send, with the setting it was given.
         added: BTreeMap<FlowId, Setting>,
         flows: u32,
+        /// Who finds none free gets that of the longest, which moves to the default queue.
+        longest_moves: bool,
     },
 }
 
@@ -77,9 +79,19 @@ impl<O: NaiveOrder> NaiveQueues<O> {
                 free: (0..virtual_queues).rev().map(FlowId).collect(),
                 added: BTreeMap::new(),
                 flows,
+                longest_moves: false,
             },
             ..Self::new(order, virtual_queues + 1, slots, records, limits)
         }
+    }
+
+    /// The same, where the default queue takes the longest flow instead of the latest.
+    #[must_use]
+    pub fn default_takes_longest(mut self) -> Self {
+        if let Placement::Virtual { longest_moves, .. } = &mut self.placement {
+            *longest_moves = true;
+        }
+        self
     }
 
     fn everything(&self) -> impl Iterator<Item = &Held> {
@@ -136,6 +148,32 @@ impl<O: NaiveOrder> NaiveQueues<O> {
             record.rejected.add(packet.len);
         }
         Rejected { packet, reason }
+    }
+
+    /// Moves the longest of the flows with a virtual queue to the default queue, if `flow` needs one and
+    /// there is none.
+    fn make_way(&mut self, flow: FlowId) {
+        let Placement::Virtual { taken, free, longest_moves: true, .. } = &mut self.placement
+        else {
+            return;
+        };
+        if taken.contains_key(&flow) || !free.is_empty() {
+            return;
+        }
+        let mut virtual_queues = self.queues.clone();
+        virtual_queues.last_mut().expect("the default queue").clear();
+        let Some((longest, _)) = self.order.victim(&virtual_queues) else { return };
+        let packets = core::mem::take(&mut self.queues[longest.index()]);
+        let default = FlowId(u32::try_from(self.queues.len() - 1).expect("as constructed"));
+        taken.insert(packets[0].flow, default);
+        free.push(longest);
+        self.order.lost(longest, None);
+        let head_len = packets[0].packet.len;
+        let was_empty = self.queues[default.index()].is_empty();
+        self.queues[default.index()].extend(packets);
+        if was_empty {
+            self.order.backlogged(default, head_len);
+        }
     }
 
     /// The queue of `flow`, which it takes now if it has none.
@@ -222,6 +260,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
         if !fits && (!fits_alone || self.order.victim(&self.queues).is_none()) {
             return Err(self.reject(flow, packet, full));
         }
+        self.make_way(flow);
         let queue = self.place(flow);
         self.queues[queue.index()].push_back(Held { flow, packet });
         if self.queues[queue.index()].len() == 1 {

@@ -47,13 +47,36 @@ pub struct NaiveShortestQueue {
     flows: Vec<bool>,
     services: Services,
     end: DropFrom,
+    /// Every so many packets the one who has waited longest is served instead.
+    floor: Option<u64>,
+    /// By flow, the event with which it began to wait: its last service, or that it became backlogged.
+    waits_since: BTreeMap<FlowId, u64>,
+    events: u64,
 }
 
 impl NaiveShortestQueue {
     /// No flow added yet, of `flows` at most; packets give way at `end` of the longest queue.
     #[must_use]
     pub fn new(flows: u32, end: DropFrom) -> Self {
-        Self { flows: vec![false; flows as usize], services: Services::default(), end }
+        Self {
+            flows: vec![false; flows as usize],
+            services: Services::default(),
+            end,
+            floor: None,
+            waits_since: BTreeMap::new(),
+            events: 0,
+        }
+    }
+
+    /// The same, where the last of `every` packets goes to the flow that has waited longest.
+    #[must_use]
+    pub fn with_service_floor(self, every: u32) -> Self {
+        Self { floor: Some(every.into()), ..self }
+    }
+
+    fn waits_anew(&mut self, flow: FlowId) {
+        self.events += 1;
+        self.waits_since.insert(flow, self.events);
     }
 }
 
@@ -86,16 +109,24 @@ impl NaiveOrder for NaiveShortestQueue {
         self.flows.get(flow.index())?.then_some(Packet::MAX_LEN)
     }
 
-    fn backlogged(&mut self, _flow: FlowId, _head_len: u32) {}
+    fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
+        self.waits_anew(flow);
+    }
 
     fn served(&mut self, flow: FlowId, _len: u32, _next_head: Option<u32>) {
         self.services.served(flow);
+        self.waits_anew(flow);
     }
 
     fn lost(&mut self, _flow: FlowId, _head: Option<u32>) {}
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        self.services.shortest(queues)
+        match self.floor {
+            Some(every) if (self.services.count + 1).is_multiple_of(every) => {
+                backlogged(queues).min_by_key(|flow| self.waits_since[flow])
+            }
+            _ => self.services.shortest(queues),
+        }
     }
 
     fn victim(&self, queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {

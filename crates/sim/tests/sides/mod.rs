@@ -7,7 +7,7 @@ pub(crate) mod hosts;
 use freeboard::sched_core::{
     Aggregate, DropFrom, Drr, DrrFlow, Fifo, FlowQueues, FlowRecord, FlowScheduler, Limits,
     LongestFlow, LongestQueueDrop, NoAqm, PlusFlow, Qfq, QfqFlow, QfqPlus, Queue, ShortestFlow,
-    ShortestQueue, Slot, Sqf, SqfFlow, SqfMemory, Wf2q, Wf2qFlow,
+    ShortestQueue, Slot, Sqf, SqfFlow, SqfMemory, WaitingFlow, Wf2q, Wf2qFlow,
 };
 use sim::reference::{
     Exercised, NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQfq, NaiveQfqPlus, NaiveQueues,
@@ -234,6 +234,26 @@ macro_rules! every_discipline {
             }
 
             #[test]
+            fn sqf_with_a_service_floor() {
+                $play(6, 33, || sides::sqf_with_floor::<FLOWS, SLOTS>(Head, 3, Limits::NONE));
+            }
+
+            #[test]
+            fn sqf_whose_default_queue_takes_the_longest_from_one_virtual_queue() {
+                $play(6, 34, || sides::takes_longest::<FLOWS, SLOTS, 2>(Tail, Limits::NONE));
+            }
+
+            #[test]
+            fn sqf_whose_default_queue_takes_the_longest_from_three_virtual_queues() {
+                $play(6, 35, || sides::takes_longest::<FLOWS, SLOTS, 4>(Head, Limits::NONE));
+            }
+
+            #[test]
+            fn sqf_with_both_options() {
+                $play(6, 36, || sides::repaired::<FLOWS, SLOTS, 4>(Head, 2, Limits::NONE));
+            }
+
+            #[test]
             fn qfq_over_fifos() {
                 $play(25, 16, || sides::hierarchy::qfq_over_fifos(Limits::NONE));
             }
@@ -339,7 +359,21 @@ pub(crate) fn sqf<const F: usize, const S: usize>(
     (engine(order, limits), twin::<_, F, S>(naive, limits))
 }
 
-type VirtualQueues<const F: usize, const S: usize, const Q: usize> = Sqf<
+type Floored<const F: usize> = ShortestQueue<[ShortestFlow; F], [WaitingFlow; F]>;
+
+/// Every so many packets the flow that has waited longest is served.
+pub(crate) fn sqf_with_floor<const F: usize, const S: usize>(
+    end: DropFrom,
+    every: u32,
+    limits: Limits,
+) -> (Engine<Floored<F>, F, S>, NaiveQueues<NaiveShortestQueue>) {
+    let order = ShortestQueue::new([ShortestFlow::EMPTY; F]).drop_from(end);
+    let order = order.service_floor(every, [WaitingFlow::EMPTY; F]).unwrap();
+    let naive = NaiveShortestQueue::new(F as u32, end).with_service_floor(every);
+    (engine(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+type VirtualQueues<const F: usize, const S: usize, const Q: usize, const W: usize = 0> = Sqf<
     [ShortestFlow; Q],
     [Queue; Q],
     [Slot; S],
@@ -347,6 +381,7 @@ type VirtualQueues<const F: usize, const S: usize, const Q: usize> = Sqf<
     [u32; S],
     [u32; Q],
     [FlowRecord; F],
+    [WaitingFlow; W],
 >;
 
 /// `F` labels over `Q` queues, of which the last is the default queue.
@@ -364,11 +399,36 @@ pub(crate) fn virtual_queues<const F: usize, const S: usize, const Q: usize>(
         records: [FlowRecord::EMPTY; F],
     };
     let naive = NaiveShortestQueue::new(Q as u32, end);
+    (Sqf::new(memory, end, limits).unwrap(), virtual_twin::<F, S, Q>(naive, limits))
+}
+
+fn virtual_twin<const F: usize, const S: usize, const Q: usize>(
+    order: NaiveShortestQueue,
+    limits: Limits,
+) -> NaiveQueues<NaiveShortestQueue> {
     let (flows, slots) = (F as u32, S as u32);
-    (
-        Sqf::new(memory, end, limits).unwrap(),
-        NaiveQueues::with_virtual_queues(naive, Q as u32 - 1, flows, slots, flows, limits),
-    )
+    NaiveQueues::with_virtual_queues(order, Q as u32 - 1, flows, slots, flows, limits)
+}
+
+/// As [`virtual_queues`], where the default queue takes the longest flow instead of the latest.
+pub(crate) fn takes_longest<const F: usize, const S: usize, const Q: usize>(
+    end: DropFrom,
+    limits: Limits,
+) -> (VirtualQueues<F, S, Q>, NaiveQueues<NaiveShortestQueue>) {
+    let (sqf, naive) = virtual_queues(end, limits);
+    (sqf.default_takes_longest(), naive.default_takes_longest())
+}
+
+/// As [`takes_longest`], and every so many packets the queue that has waited longest is served.
+pub(crate) fn repaired<const F: usize, const S: usize, const Q: usize>(
+    end: DropFrom,
+    every: u32,
+    limits: Limits,
+) -> (VirtualQueues<F, S, Q, Q>, NaiveQueues<NaiveShortestQueue>) {
+    let (sqf, _) = takes_longest::<F, S, Q>(end, limits);
+    let order = NaiveShortestQueue::new(Q as u32, end).with_service_floor(every);
+    let naive = virtual_twin::<F, S, Q>(order, limits).default_takes_longest();
+    (sqf.service_floor(every, [WaitingFlow::EMPTY; Q]).unwrap(), naive)
 }
 
 pub(crate) fn qfq<const F: usize, const S: usize>(

@@ -98,14 +98,15 @@ pub(crate) fn ops_drr(bytes: &[u8]) {
 }
 
 /// SQF with longest-queue drop at either end, with a queue for each flow or with three virtual queues
-/// and the default queue, against its twin.
+/// and the default queue, with both repairs or without, against its twin.
 pub(crate) fn ops_sqf(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());
-    if history.bit(2) {
-        history.agree(|| sides::virtual_queues::<F, S, 4>(end, limits));
-    } else {
-        history.agree(|| sides::sqf::<F, S>(end, limits));
+    match (history.bit(2), history.bit(3)) {
+        (false, false) => history.agree(|| sides::sqf::<F, S>(end, limits)),
+        (true, false) => history.agree(|| sides::virtual_queues::<F, S, 4>(end, limits)),
+        (false, true) => history.agree(|| sides::sqf_with_floor::<F, S>(end, 3, limits)),
+        (true, true) => history.agree(|| sides::repaired::<F, S, 4>(end, 3, limits)),
     }
 }
 

@@ -185,15 +185,25 @@ fn tables_that_do_not_fit_are_refused() {
 }
 
 /// Goal: no packet is lost, doubled or reordered within its flow, a backlogged flow stays where it
-/// is, and only a flow that finds no virtual queue free goes to the default queue.
+/// is, and only a flow that finds no virtual queue free goes to the default queue. Where that takes the
+/// longest, a new flow always has a virtual queue, and at most one flow is moved for it, to the default queue.
 /// Method: 100,000 random operations, with a queue of handles for each label beside them. With head
 /// drop a packet leaves its flow in order whatever the reason.
 #[test]
 fn a_flow_keeps_its_queue_and_its_order_whatever_happens() {
+    for takes_longest in [false, true] {
+        any_history(takes_longest);
+    }
+}
+
+fn any_history(takes_longest: bool) {
     let mut sqf = small(DropFrom::Head, Limits { packets: 12, bytes: 4_000 });
+    if takes_longest {
+        sqf = sqf.default_takes_longest();
+    }
     let mut held: [VecDeque<u32>; 5] = Default::default();
     let mut free: Vec<u32> = (0..16).collect();
-    let mut seed = 1_u32;
+    let (mut seed, mut moves) = (1_u32, 0_u32);
     for step in 0..100_000 {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let flow = FlowId((seed >> 8) % 5);
@@ -227,16 +237,25 @@ fn a_flow_keeps_its_queue_and_its_order_whatever_happens() {
             owner.unwrap_or_else(|| panic!("{handle} out of order, step {step}")).pop_front();
             free.push(handle);
         }
+        let mut moved = 0;
         for (at, (&before, &after)) in before.iter().zip(&places(&sqf)).enumerate() {
             assert_eq!(after.is_some(), !held[at].is_empty(), "step {step}");
-            assert!(before.is_none() || after.is_none() || before == after, "step {step}");
+            if before.is_some() && after.is_some() && before != after {
+                assert!(after == Some(2) && at != flow.index(), "step {step}");
+                moved += 1;
+            }
         }
-        if arrival.is_some() && before[flow.index()].is_none() {
+        let newcomer = arrival.is_some() && before[flow.index()].is_none();
+        assert!(moved <= u32::from(takes_longest && newcomer), "step {step}");
+        moves += moved;
+        if newcomer {
             let taken = before.iter().filter(|queue| queue.is_some_and(|q| q < 2)).count();
-            assert_eq!(sqf.queue_of(flow) == Some(FlowId(2)), taken == 2, "step {step}");
+            let in_default = sqf.queue_of(flow) == Some(FlowId(2));
+            assert_eq!(in_default, taken == 2 && !takes_longest, "step {step}");
         }
         assert_eq!(sqf.recount(), Ok(()), "step {step}");
     }
+    assert_eq!(moves > 1_000, takes_longest, "{moves}");
 }
 
 #[test]
@@ -260,4 +279,157 @@ fn broken_books_are_noticed() {
         sqf.labels.free_len = 2;
     };
     assert_eq!(broken(twice), "free once if and only if empty");
+}
+
+/// Flows 3 and 0 hold the virtual queues; flow 1 finds none, so flow 3, the longest, goes to the default
+/// queue with both of its packets and flow 1 gets its queue; then flow 0 makes way for flow 2, and its
+/// packets go behind those of flow 3.
+#[test]
+fn the_longest_flow_makes_way_for_a_new_one() {
+    let mut sqf = small(DropFrom::Head, Limits::NONE).default_takes_longest();
+    fill(&mut sqf, 0, &[(3, 350), (0, 200), (3, 10), (1, 300)]);
+    assert_eq!(places(&sqf), [Some(1), Some(0), None, Some(2), None]);
+    fill(&mut sqf, 4, &[(0, 101), (2, 100), (3, 5)]);
+    assert_eq!(places(&sqf), [Some(2), Some(0), Some(1), Some(2), None]);
+    // Flow 2 holds 100 bytes, flow 1 300, the default queue all the rest, in the order of the moves.
+    let order: Vec<_> = core::iter::from_fn(|| next(&mut sqf)).collect();
+    assert_eq!(order, [5, 3, 0, 2, 1, 4, 6]);
+}
+
+/// The default queue is the longest of all: still it is the longest virtual queue that makes way. Of equal
+/// ones, it is that served least recently.
+#[test]
+fn the_default_queue_never_makes_way() {
+    let mut sqf = small(DropFrom::Head, Limits::NONE).default_takes_longest();
+    fill(&mut sqf, 0, &[(0, 900), (1, 100), (2, 10), (2, 90)]);
+    assert_eq!(places(&sqf), [Some(2), Some(1), Some(0), None, None]);
+    assert_eq!(next(&mut sqf), Some(2));
+    fill(&mut sqf, 4, &[(2, 10), (3, 30)]);
+    // Both held 100 bytes; virtual queue 0 was served, queue 1 was not.
+    assert_eq!(places(&sqf), [Some(2), Some(2), Some(0), Some(1), None]);
+    assert_eq!(sqf.flow_backlog(FlowId(1)), Backlog { packets: 1, bytes: 100 });
+}
+
+/// Each of these is rejected before anybody is moved; only an arrival that makes others give way until it
+/// is itself the victim leaves them where it has put them.
+#[test]
+fn a_rejected_arrival_moves_nobody() {
+    let limits = Limits::bytes(1_000);
+    let mut sqf = small(DropFrom::Head, limits).default_takes_longest();
+    fill(&mut sqf, 0, &[(0, 300), (1, 200)]);
+    let before = places(&sqf);
+    for (flow, packet) in [
+        (5, Packet::new(2, 10)),
+        (2, Packet::new(2, 0)),
+        (2, Packet::new(2, 1_001)),
+        (2, Packet::new(1, 10)),
+        (2, Packet::new(16, 10)),
+    ] {
+        let rejected = sqf.enqueue(Nanos(0), FlowId(flow), packet, &mut |_, _| panic!("no victim"));
+        assert_eq!((rejected.map_err(|r| r.packet), places(&sqf)), (Err(packet), before.clone()));
+        assert_eq!(sqf.recount(), Ok(()));
+    }
+    let packet = Packet::new(2, 600);
+    let rejected = sqf.enqueue(Nanos(0), FlowId(2), packet, &mut |_, _| panic!("no victim"));
+    let reason = RejectReason::Full { limits };
+    assert_eq!(rejected, Err(Rejected { packet, reason }));
+    assert_eq!(places(&sqf), [Some(2), Some(1), None, None, None]);
+    assert_eq!(sqf.recount(), Ok(()));
+    // The virtual queue is free.
+    fill(&mut sqf, 3, &[(4, 10)]);
+    assert_eq!(places(&sqf), [Some(2), Some(1), None, None, Some(0)]);
+}
+
+/// An arrival into a full buffer: first the longest flow is moved, then the longest queue, which is the
+/// default queue then, gives way at either end.
+#[test]
+fn who_was_moved_gives_way() {
+    for (end, dropped) in [(DropFrom::Head, 0), (DropFrom::Tail, 2)] {
+        let mut sqf = small(end, Limits::bytes(1_000)).default_takes_longest();
+        fill(&mut sqf, 0, &[(0, 300), (1, 400), (0, 300)]);
+        assert_eq!(fill(&mut sqf, 3, &[(2, 100)]), [dropped], "{end:?}");
+        assert_eq!(places(&sqf), [Some(2), Some(1), Some(0), None, None]);
+        let counters = sqf.flow_counters(FlowId(0)).unwrap();
+        assert_eq!(counters.dropped_for(DropReason::Overflow), Volume { packets: 1, bytes: 300 });
+    }
+}
+
+#[test]
+fn without_virtual_queues_there_is_nobody_to_move() {
+    let memory = SqfArrays::<3, 4, 1>::EMPTY;
+    let mut sqf = Sqf::new(memory, DropFrom::Head, Limits::NONE).unwrap().default_takes_longest();
+    for flow in [2, 0, 1].map(FlowId) {
+        sqf.add_flow(flow).unwrap();
+        sqf.enqueue(Nanos(0), flow, Packet::new(flow.0, 100), &mut |_, _| ()).unwrap();
+        assert_eq!((sqf.queue_of(flow), sqf.recount()), (Some(FlowId(0)), Ok(())));
+    }
+    let sent = || sqf.dequeue(Nanos(0), &mut |_, _| ()).map(|packet| packet.handle);
+    assert_eq!(core::iter::from_fn(sent).collect::<Vec<_>>(), [2, 0, 1]);
+}
+
+/// SQF §3, Fig. 1: more uploads are backlogged than there are virtual queues, and a call starts. Goal: as
+/// published, the call is one of the bad ones, behind all packets of the uploads that share the default queue;
+/// where the default queue takes the longest, each packet of the call is the next one, or with a service
+/// floor the one after. Method: 140 uploads of ten packets over 128 virtual queues; a packet of the
+/// call comes, the line sends, and what the line has sent of an upload comes anew.
+#[test]
+fn a_call_that_starts_among_too_many_uploads_waits_for_one_packet() {
+    type Busy<W> = Sqf<
+        [ShortestFlow; VIRTUAL_QUEUES + 1],
+        [Queue; VIRTUAL_QUEUES + 1],
+        [Slot; 1_500],
+        [SqfFlow; 141],
+        [u32; 1_500],
+        [u32; VIRTUAL_QUEUES + 1],
+        [FlowRecord; 0],
+        W,
+    >;
+    const UPLOADS: u32 = 140;
+    const CALL: FlowId = FlowId(UPLOADS);
+    let room = || SqfArrays::<141, 1_500>::EMPTY;
+    let plain = || Sqf::new(room(), DropFrom::Head, Limits::NONE).unwrap();
+    let floor = |sqf: Sqf<_, _, _, _, _, _, _>| {
+        sqf.service_floor(7, [WaitingFlow::EMPTY; VIRTUAL_QUEUES + 1]).unwrap()
+    };
+    assert_eq!(waits(plain()), None, "not within a thousand packets");
+    assert_eq!(waits(plain().default_takes_longest()), Some(0));
+    assert_eq!(waits(floor(plain().default_takes_longest())), Some(1));
+
+    /// For how many packets that start after its arrival a packet of the call waits at most; `None` for
+    /// more than a thousand.
+    fn waits<W: Table<WaitingFlow>>(mut sqf: Busy<W>) -> Option<u32> {
+        let drops = &mut |packet: Packet, reason| panic!("{packet:?}: {reason:?}");
+        for flow in (0..=UPLOADS).map(FlowId) {
+            sqf.add_flow(flow).unwrap();
+        }
+        for handle in 0..10 * UPLOADS {
+            let packet = Packet::new(handle, 1_500);
+            sqf.enqueue(Nanos(0), FlowId(handle % UPLOADS), packet, drops).unwrap();
+        }
+        let mut most = 0;
+        for _ in 0..100 {
+            let voice = Packet::new(10 * UPLOADS, 200);
+            sqf.enqueue(Nanos(0), CALL, voice, drops).unwrap();
+            let mut waited = 0;
+            loop {
+                let packet = sqf.dequeue(Nanos(0), drops).unwrap();
+                if packet == voice {
+                    break;
+                }
+                waited += 1;
+                if waited > 1_000 {
+                    return None;
+                }
+                sqf.enqueue(Nanos(0), FlowId(packet.handle % UPLOADS), packet, drops).unwrap();
+            }
+            assert_eq!(sqf.recount(), Ok(()));
+            most = most.max(waited);
+            // Some uploads go on before the next packet of the call.
+            for _ in 0..3 {
+                let packet = sqf.dequeue(Nanos(0), drops).unwrap();
+                sqf.enqueue(Nanos(0), FlowId(packet.handle % UPLOADS), packet, drops).unwrap();
+            }
+        }
+        Some(most)
+    }
 }
