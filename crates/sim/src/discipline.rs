@@ -4,6 +4,7 @@
 //! queue when the limit is reached, so that what differs between them is the order of service alone.
 
 mod isolated;
+mod users;
 mod weighted;
 
 use core::fmt;
@@ -19,6 +20,7 @@ use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
 
 pub use isolated::{Drops, isolated};
+pub use users::{PerUser, UserFlows};
 pub use weighted::{Weighted, WeightedFlow};
 
 /// A discipline.

@@ -8,6 +8,7 @@ pub mod cake_fig1;
 pub mod cake_fig3;
 mod options;
 pub mod qfq_fig7;
+pub mod users_sqf;
 
 use core::fmt;
 
@@ -15,7 +16,7 @@ pub use options::{Options, Request};
 
 /// All experiments, in the order in which they are listed and run.
 pub const ALL: &[Experiment] =
-    &[qfq_fig7::EXPERIMENT, cake_fig1::EXPERIMENT, cake_fig3::EXPERIMENT];
+    &[qfq_fig7::EXPERIMENT, cake_fig1::EXPERIMENT, cake_fig3::EXPERIMENT, users_sqf::EXPERIMENT];
 
 /// A figure or table that can be made again.
 #[derive(Clone, Copy, Debug)]

@@ -23,6 +23,8 @@ pub struct Link<P = Vec<u8>> {
     pool: Pool<P>,
     /// Tells flows of bytes apart: their ids are the 32-bit hashes of flow keys.
     hasher: SipHash13,
+    /// Names the flow of a packet instead, if there is one.
+    naming: Option<fn(&[u8]) -> FlowId>,
     delay: Nanos,
     /// Packets that each flow may have queued, by its number; flows beyond have no limit.
     flow_limits: Vec<u32>,
@@ -81,8 +83,14 @@ impl<P> DropSink for Free<'_, P> {
 }
 
 impl Link {
-    /// A raw IP packet comes to the queue, which hashes its key.
+    /// A raw IP packet comes to the queue, which hashes its key, unless [`naming`](Self::naming) says its
+    /// flow.
     pub fn enter(&mut self, now: Nanos, bytes: Vec<u8>) {
+        if let Some(name) = self.naming {
+            let (flow, len) = (name(&bytes), u32::try_from(bytes.len()).unwrap_or(u32::MAX));
+            self.enter_as(now, flow, len, bytes);
+            return;
+        }
         let key = parse::ip(&bytes).key;
         // No packet is longer than an IP packet can be.
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -105,10 +113,17 @@ impl<P> Link<P> {
             queue,
             pool: Pool::new(buffers),
             hasher,
+            naming: None,
             delay,
             flow_limits: Vec::new(),
             books: Books::default(),
         }
+    }
+
+    /// Flows are not told apart by hash: `name` says the flow of a raw IP packet.
+    #[must_use]
+    pub fn naming(self, name: fn(&[u8]) -> FlowId) -> Self {
+        Self { naming: Some(name), ..self }
     }
 
     /// Does not accept a packet of flow 0, 1, … that has as many queued as `packets` says, where flows

@@ -3,3 +3,4 @@
 pub mod home_gateway;
 pub mod three_routers;
 pub mod two_sources;
+pub mod users;

@@ -1,0 +1,233 @@
+//! Disciplines over users and their flows: one level, or two.
+
+use freeboard::flowhash;
+use freeboard::sched_core::{
+    ClassState, Classes, ConfigError, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler,
+    Guarantee, Limits, LongestFlow, LongestQueueDrop, LowBits, Qfq, QfqConfig, QfqFlow, Queue,
+    Scheduler, ShortestFlow, ShortestQueue, Slot, WaitingFlow,
+};
+use freeboard::shaper::{Overhead, Shaped, Shaper};
+
+use super::Bottleneck;
+
+/// What is above the flows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PerUser {
+    /// Nothing: all flows of all users are alike.
+    Flows,
+    /// Deficit round robin over users, with a quantum of the longest packet.
+    Drr,
+    /// Quick fair queueing over users, with equal weights.
+    Qfq,
+}
+
+/// How flows are served: those of a user, or of all users where nothing is above them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum UserFlows {
+    /// One queue for all of them, with tail drop.
+    Fifo,
+    /// Deficit round robin with a quantum of the longest packet.
+    Drr,
+    /// Shortest queue first.
+    Sqf,
+    /// Shortest queue first, where one packet of so many goes to the queue that has waited longest.
+    SqfWithFloor(u32),
+}
+
+/// Bits of a flow's number that tell the flows of one user apart; those above are the user.
+const FLOW_BITS: u32 = 4;
+
+/// A queue of any kind.
+type Any = Box<dyn Scheduler>;
+
+impl Bottleneck for Shaped<Any> {
+    fn line(&self) -> &Shaper {
+        self.line()
+    }
+
+    fn overhead(&self) -> Overhead {
+        self.overhead()
+    }
+
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
+}
+
+impl PerUser {
+    /// Flows that a user may have.
+    pub const FLOWS: u32 = 1 << FLOW_BITS;
+
+    /// The number of a user's flow, below [`PerUser::FLOWS`].
+    #[must_use]
+    pub const fn flow(user: u32, flow: u32) -> FlowId {
+        FlowId(user << FLOW_BITS | flow)
+    }
+
+    /// The user whose flow has this number.
+    #[must_use]
+    pub const fn user(flow: FlowId) -> u32 {
+        flow.0 >> FLOW_BITS
+    }
+
+    /// An empty queue for so many users in front of `line`. The longest queue of the user who holds most
+    /// makes room, or the longest of all; a FIFO rejects.
+    ///
+    /// Handles are numbered up to `limits.packets`, inclusively.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a discipline does not accept packets of `max_len` bytes, or such a floor.
+    pub fn behind(
+        self,
+        inside: UserFlows,
+        users: u32,
+        max_len: u32,
+        line: Shaper,
+        limits: Limits,
+    ) -> Result<Box<dyn Bottleneck>, ConfigError> {
+        let slots = limits.packets as usize + 1;
+        let queue = match self {
+            Self::Flows => inside.queues(users * Self::FLOWS, max_len, slots, limits)?,
+            Self::Drr => over(drr(users, max_len)?, inside, users, max_len, limits)?,
+            Self::Qfq => over(qfq(users, max_len)?, inside, users, max_len, limits)?,
+        };
+        Ok(Box::new(Shaped::new(queue, line, Overhead::RAW)))
+    }
+
+    /// What each of `users` users is promised; `None` where nothing is.
+    #[must_use]
+    pub fn guarantee(self, users: u32, max_len: u32) -> Option<Guarantee> {
+        match self {
+            Self::Flows => None,
+            Self::Drr => drr(users, max_len).ok()?.guarantee(FlowId(0)),
+            Self::Qfq => qfq(users, max_len).ok()?.guarantee(FlowId(0)),
+        }
+    }
+}
+
+impl UserFlows {
+    /// Queues for flows 0, 1, … below `flows`, with so many slots.
+    fn queues(
+        self,
+        flows: u32,
+        max_len: u32,
+        slots: usize,
+        limits: Limits,
+    ) -> Result<Any, ConfigError> {
+        let room = flows as usize;
+        let sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; room]);
+        Ok(match self {
+            Self::Fifo => Box::new(Fifo::tail_drop(vec![Slot::EMPTY; slots], limits)),
+            Self::Drr => {
+                let order = drr(flows, max_len)?;
+                let order = LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; room]);
+                added(order, max_len, slots, limits)?
+            }
+            Self::Sqf => added(sqf, (), slots, limits)?,
+            Self::SqfWithFloor(every) => {
+                let sqf = sqf.service_floor(every, vec![WaitingFlow::EMPTY; room])?;
+                added(sqf, (), slots, limits)?
+            }
+        })
+    }
+}
+
+fn drr(flows: u32, max_len: u32) -> Result<Drr<Vec<DrrFlow>>, ConfigError> {
+    let mut order = Drr::new(vec![DrrFlow::EMPTY; flows as usize], max_len)?;
+    order.add_all(max_len)?;
+    Ok(order)
+}
+
+fn qfq(flows: u32, max_len: u32) -> Result<Qfq<Vec<QfqFlow>>, ConfigError> {
+    let mut order = Qfq::new(vec![QfqFlow::EMPTY; flows as usize], max_len)?;
+    for flow in (0..flows).map(FlowId) {
+        order.configure(flow, QfqConfig { weight: 1, max_len }, None)?;
+    }
+    Ok(order)
+}
+
+/// Queues for every flow of `order`, each configured alike.
+fn added<O: FlowScheduler + 'static>(
+    order: O,
+    config: O::Config,
+    slots: usize,
+    limits: Limits,
+) -> Result<Any, ConfigError> {
+    let flows = order.flows();
+    let queues = vec![Queue::EMPTY; flows as usize];
+    let mut queues = FlowQueues::new(order, queues, vec![Slot::EMPTY; slots], limits);
+    for flow in (0..flows).map(FlowId) {
+        queues.configure(flow, config)?;
+    }
+    Ok(Box::new(queues))
+}
+
+/// `order` over users, each with queues of his own.
+fn over<O: FlowScheduler + 'static>(
+    order: O,
+    inside: UserFlows,
+    users: u32,
+    max_len: u32,
+    limits: Limits,
+) -> Result<Any, ConfigError> {
+    let slots = limits.packets as usize + 1;
+    let queues = || inside.queues(PerUser::FLOWS, max_len, slots, Limits::NONE);
+    let classes: Vec<Any> = (0..users).map(|_| queues()).collect::<Result<_, _>>()?;
+    let states = vec![ClassState::EMPTY; users as usize];
+    let node = Classes::new(order, classes, states, LowBits::new(FLOW_BITS)?, limits);
+    Ok(Box::new(node.dropping_from_longest(vec![LongestFlow::EMPTY; users as usize])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freeboard::sched_core::{Nanos, Packet};
+    use freeboard::shaper::Rate;
+
+    /// Goal: the wiring is what the names say. Method: user 0 has one bulk flow with six packets of 1,000
+    /// and one flow with one of 100; user 1 has three bulk flows of two packets. Handles in the order of
+    /// departure: over users, user 0 has every other turn, or as QFQ has it, and SQF inside sends the
+    /// short one first.
+    #[test]
+    fn each_level_serves_in_its_own_order() {
+        use {PerUser as P, UserFlows as U};
+        let first_of = |above: PerUser, inside: UserFlows| {
+            let line = Shaper::new(Rate::UNLIMITED);
+            let limits = Limits::packets(20);
+            let mut queue = above.behind(inside, 2, 1_000, line, limits).unwrap();
+            let drops = &mut |_: Packet, _| unreachable!("there is room");
+            let bulk = |user, flow| (PerUser::flow(user, flow), 1_000);
+            let mut packets = vec![bulk(0, 0); 6];
+            packets.push((PerUser::flow(0, 1), 100));
+            packets.extend([0, 1, 2, 0, 1, 2].map(|flow| bulk(1, flow)));
+            for ((flow, len), handle) in packets.into_iter().zip(0..) {
+                queue.enqueue(Nanos(0), flow, Packet::new(handle, len), drops).unwrap();
+            }
+            assert_eq!(queue.recount(), Ok(()));
+            let sent = || queue.dequeue(Nanos(0), drops).map(|packet| packet.handle);
+            let sent: Vec<u32> = core::iter::from_fn(sent).collect();
+            assert_eq!(sent.len(), 13);
+            let of_user_0 = sent.iter().take(8).filter(|&&handle| handle < 7).count();
+            let call = sent.iter().position(|&handle| handle == 6).unwrap();
+            (of_user_0, call)
+        };
+        assert_eq!(first_of(P::Flows, U::Fifo), (7, 6));
+        // Five flows in turn, and the short one is second.
+        assert_eq!(first_of(P::Flows, U::Drr), (3, 1));
+        assert_eq!(first_of(P::Flows, U::Sqf), (2, 0));
+        assert_eq!(first_of(P::Drr, U::Sqf), (5, 0));
+        let (shares, call) = first_of(P::Drr, U::Drr);
+        assert!(shares >= 4 && call > 0, "{shares} {call}");
+        let (shares, call) = first_of(P::Qfq, U::Sqf);
+        assert!((4..=5).contains(&shares) && call == 0, "{shares} {call}");
+    }
+
+    #[test]
+    fn only_users_are_promised_something() {
+        assert_eq!(PerUser::Flows.guarantee(2, 1_500), None);
+        // (1 − φ)(Q + L̄)/φ + (n − 1)·L̄ + L: docs/guarantees.md.
+        let drr = PerUser::Drr.guarantee(2, 1_500).unwrap();
+        assert_eq!(drr.latency, 2_999 + 1_499 + 1_500);
+        assert!(PerUser::Qfq.guarantee(2, 1_500).is_some());
+    }
+}

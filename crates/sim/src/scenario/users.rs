@@ -1,0 +1,242 @@
+//! Users who share one line, with one queue after another in front of it.
+//!
+//! | | |
+//! |---|---|
+//! | line | 10 Mbit/s, 10 ms; acknowledgements come back over 100 Mbit/s and 10 ms |
+//! | buffer | 600,000 bytes, 400 packets of 1,500 |
+//! | user A | [`BULK_OF_A`] transfers without end, a video of 2 Mbit/s, a call (G.711) |
+//! | user B | one transfer without end, or as many as [`Setup`] says |
+//!
+//! All transfers are TCP connections with windows of 64 KiB. The video is 1,000 bytes of picture every 4 ms,
+//! 1,040 with headers, and does not slow down: more than a sixth of user A's half of the line, which fair
+//! queueing among his six flows has for it, and less than his half.
+//!
+//! Each flow has a host at either end. The number of its user is in the third byte of both addresses and
+//! that of the flow in the fourth; this is how queues tell them apart, without a hash.
+
+use core::net::{Ipv4Addr, SocketAddrV4};
+
+use freeboard::sched_core::{ConfigError, FlowId, Imbalance, Limits, Nanos};
+use freeboard::shaper::{Overhead, Rate, Shaper};
+
+use crate::app::{BulkReceiver, BulkSender, Media, Packetised};
+use crate::discipline::{Discipline, PerUser, UserFlows};
+use crate::host::{Buffers, Host};
+use crate::link::Link;
+use crate::measure::goodput::Goodput;
+use crate::network::{Application, Network, NodeId, Side};
+use crate::rng::Streams;
+use crate::scenario::home_gateway::MediaStream;
+use crate::source::Cbr;
+
+/// What may be varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// What is above the flows in the queue.
+    pub above: PerUser,
+    /// How the flows are served.
+    pub inside: UserFlows,
+    /// Transfers of user B: at most [`PerUser::FLOWS`].
+    pub bulk_of_b: u32,
+    /// What all random draws come from.
+    pub seed: u64,
+}
+
+/// Users on the line.
+pub const USERS: u32 = 2;
+/// Transfers of user A.
+pub const BULK_OF_A: u32 = 4;
+/// Bits per second of the line.
+pub const RATE: u64 = 10_000_000;
+/// The longest packet, in bytes.
+pub const MTU: u32 = 1_500;
+/// A packet of the call, in bytes.
+pub const VOICE: u32 = 200;
+/// How long a bit travels on the line.
+pub const DELAY: Nanos = Nanos::from_millis(10);
+/// What is sent before this instant does not count.
+pub const WARM_UP: Nanos = Nanos::from_secs(5);
+/// What is sent at this instant or later does not count.
+pub const DURATION: Nanos = Nanos::from_secs(35);
+
+const BUFFER_BYTES: u32 = 600_000;
+/// So many packets that the byte limit always comes first: none here is shorter than 40 bytes.
+const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
+const BUFFERS: Buffers = Buffers { send: 1 << 16, receive: 65_535 };
+const PORT: u16 = 5_004;
+const VIDEO_PERIOD: Nanos = Nanos::from_millis(4);
+const VIDEO_PAYLOAD: u32 = 1_000;
+/// The flows of user A behind the transfers.
+const VIDEO: u32 = BULK_OF_A;
+const CALL: u32 = BULK_OF_A + 1;
+
+/// What one run showed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Bytes of each user that the line carried between [`WARM_UP`] and [`DURATION`].
+    pub carried: [u64; USERS as usize],
+    /// User A's.
+    pub video: MediaStream,
+    /// User A's.
+    pub call: MediaStream,
+    /// Bits per second that reached the receivers of user A's transfers.
+    pub bulk_of_a: u64,
+    /// Whether every packet is accounted for.
+    pub recount: Result<(), Imbalance>,
+}
+
+impl Outcome {
+    /// The part of the line's bytes that was user A's.
+    #[must_use]
+    pub fn share_of_a(&self) -> f64 {
+        let [a, b] = self.carried;
+        a as f64 / (a + b).max(1) as f64
+    }
+}
+
+enum App {
+    Sender(BulkSender),
+    Receiver(BulkReceiver),
+    Media(Media),
+}
+
+impl Application for App {
+    fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos> {
+        match self {
+            Self::Sender(app) => app.act(now, host),
+            Self::Receiver(app) => app.act(now, host),
+            Self::Media(app) => app.act(now, host),
+        }
+    }
+}
+
+/// Runs the scenario once.
+///
+/// # Errors
+/// [`ConfigError`] if the queue cannot be made so.
+pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
+    let mut site = Site::new(setup)?;
+    let mut receivers: Vec<NodeId> = (0..BULK_OF_A).map(|flow| site.add_bulk(0, flow)).collect();
+    let bulk_of_a = receivers.len();
+    receivers.extend((0..setup.bulk_of_b.min(PerUser::FLOWS)).map(|flow| site.add_bulk(1, flow)));
+    let phase = site.phase("video", VIDEO_PERIOD);
+    let video = site.add_media(VIDEO, Cbr::new(phase, VIDEO_PERIOD, VIDEO_PAYLOAD), 96);
+    let phase = site.phase("call", Nanos::from_millis(20));
+    let call = site.add_media(CALL, Cbr::g711(phase), 0);
+    let mut network = site.network;
+    let mut carried = [0; USERS as usize];
+    // A second to empty the buffer, half a second long, and for what is on the way.
+    network.run_until(DURATION.plus(Nanos::from_secs(1)), &mut |now, packet| {
+        let user = PerUser::user(flow_of(packet)) as usize;
+        if let (true, Some(bytes)) = ((WARM_UP..DURATION).contains(&now), carried.get_mut(user)) {
+            *bytes += packet.len() as u64;
+        }
+    });
+    let goodput = |&id: &NodeId| match network.application(id) {
+        App::Receiver(receiver) => receiver.goodput().bits_per_second(),
+        _ => 0,
+    };
+    let stream = |(from, to): (NodeId, NodeId)| {
+        let (App::Media(from), App::Media(to)) =
+            (network.application(from), network.application(to))
+        else {
+            return MediaStream::default();
+        };
+        let delays = to.delays().iter().copied().chain(core::iter::repeat(None));
+        let packets = from.sent().iter().copied().zip(delays);
+        MediaStream { packets: packets.filter(|&(sent, _)| sent >= WARM_UP).collect() }
+    };
+    Ok(Outcome {
+        carried,
+        video: stream(video),
+        call: stream(call),
+        bulk_of_a: receivers.iter().take(bulk_of_a).map(goodput).sum(),
+        recount: network.recount(),
+    })
+}
+
+/// The flow of a packet, by its source address.
+fn flow_of(packet: &[u8]) -> FlowId {
+    let byte = |at: usize| packet.get(at).copied().map_or(0, u32::from);
+    PerUser::flow(byte(14).min(USERS - 1), byte(15).min(PerUser::FLOWS - 1))
+}
+
+/// Private networks (RFC 1918), one for each side.
+fn address(side: Side, user: u32, flow: u32) -> Ipv4Addr {
+    let near = if side == Side::Home { 1 } else { 2 };
+    let byte = |number: u32| u8::try_from(number).expect("users and flows are few");
+    Ipv4Addr::new(10, near, byte(user), byte(flow))
+}
+
+/// A network under construction.
+struct Site {
+    streams: Streams,
+    network: Network<App>,
+}
+
+impl Site {
+    fn new(setup: &Setup) -> Result<Self, ConfigError> {
+        let line = |rate| Shaper::new(Rate::bits_per_second(rate).expect("a rate that lines have"));
+        let queue = setup.above.behind(setup.inside, USERS, MTU, line(RATE), LIMITS)?;
+        let link = |queue| Link::new(queue, LIMITS.packets + 1, [0; 16], DELAY);
+        let back = Discipline::Fifo.behind(line(10 * RATE), Overhead::RAW, LIMITS, MTU);
+        let network = Network::new(link(queue).naming(flow_of), link(back));
+        Ok(Self { streams: Streams::new(setup.seed), network })
+    }
+
+    /// Within the first `span`, drawn from the stream of this name.
+    fn phase(&self, name: &str, span: Nanos) -> Nanos {
+        Nanos(self.streams.stream(name).below(span.0))
+    }
+
+    fn add(&mut self, side: Side, user: u32, flow: u32, app: App) -> NodeId {
+        let address = address(side, user, flow);
+        let seed = self.streams.stream(&format!("host {address}")).bits();
+        self.network.add(side, Host::new(address, seed), app)
+    }
+
+    /// Returns who receives.
+    fn add_bulk(&mut self, user: u32, flow: u32) -> NodeId {
+        let to = SocketAddrV4::new(address(Side::Internet, user, flow), PORT);
+        let start = self.phase(&format!("transfer {user}.{flow}"), Nanos::from_secs(1));
+        self.add(Side::Home, user, flow, App::Sender(BulkSender::new(to, start, BUFFERS)));
+        let receiver = BulkReceiver::new(PORT, BUFFERS, Goodput::over(WARM_UP, DURATION));
+        self.add(Side::Internet, user, flow, App::Receiver(receiver))
+    }
+
+    /// A stream of user A; returns who sends and who receives.
+    fn add_media(&mut self, flow: u32, source: Cbr, payload_type: u8) -> (NodeId, NodeId) {
+        let end = |side| SocketAddrV4::new(address(side, 0, flow), PORT);
+        let sent = Packetised { source, payload_type, until: DURATION };
+        let from = Media::new(PORT, end(Side::Internet), Some(sent));
+        let to = Media::new(PORT, end(Side::Home), None);
+        let from = self.add(Side::Home, 0, flow, App::Media(from));
+        (from, self.add(Side::Internet, 0, flow, App::Media(to)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_of_the_flow_that_its_source_address_says() {
+        let mut packet = [0; 20];
+        let source = address(Side::Home, 1, 7);
+        packet[12..16].copy_from_slice(&source.octets());
+        assert_eq!(flow_of(&packet), PerUser::flow(1, 7));
+        assert_eq!(PerUser::user(flow_of(&packet)), 1);
+    }
+
+    #[test]
+    fn a_seed_names_a_run() {
+        let run = |seed| {
+            let (above, inside) = (PerUser::Drr, UserFlows::Sqf);
+            run(&Setup { above, inside, bulk_of_b: 1, seed }).unwrap()
+        };
+        let first = run(1);
+        assert_eq!(first, run(1));
+        assert_ne!(first, run(2));
+        assert_eq!(first.recount, Ok(()));
+    }
+}
