@@ -4,6 +4,7 @@
 //! sentences that must hold of them. To add one, write its file with a constant [`Experiment`], name
 //! the module below, and put the constant into [`ALL`].
 
+pub mod attacks;
 pub mod cake_fig1;
 pub mod cake_fig3;
 mod options;
@@ -15,8 +16,13 @@ use core::fmt;
 pub use options::{Options, Request};
 
 /// All experiments, in the order in which they are listed and run.
-pub const ALL: &[Experiment] =
-    &[qfq_fig7::EXPERIMENT, cake_fig1::EXPERIMENT, cake_fig3::EXPERIMENT, users_sqf::EXPERIMENT];
+pub const ALL: &[Experiment] = &[
+    qfq_fig7::EXPERIMENT,
+    cake_fig1::EXPERIMENT,
+    cake_fig3::EXPERIMENT,
+    users_sqf::EXPERIMENT,
+    attacks::EXPERIMENT,
+];
 
 /// A figure or table that can be made again.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,6 @@
 //! Whole experiments: who sends what to whom over which line, and what is to be measured.
 
+pub mod attack;
 pub mod home_gateway;
 pub mod three_routers;
 pub mod two_sources;

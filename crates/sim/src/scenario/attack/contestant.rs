@@ -1,0 +1,272 @@
+//! What stands side by side under attack.
+
+use freeboard::flowhash::{self, Line};
+use freeboard::sched_core::{
+    Aqm, CoDel, CoDelParams, CoDelState, DropSink, Drr, DrrFlow, FlowId, FlowQueues, FlowScheduler,
+    Imbalance, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue, Rejected,
+    Scheduler, ShortestFlow, ShortestQueue, Slot,
+};
+use freeboard::{Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Releasing, Storage};
+
+use super::levels::{HOSTS, Levels, Queues};
+use super::{Arrival, Attack, MEMORY};
+use crate::discipline::QUEUES;
+
+/// Who serves the victim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Contestant {
+    /// One queue, tail drop.
+    Fifo,
+    /// Deficit round robin over hashed flows, the longest gives way.
+    Drr,
+    /// The same with sparse flows first, as FQ-CoDel serves.
+    SparseFirst,
+    /// The shortest queue first.
+    Sqf,
+    /// [`Isolated`] by source and flow: hosts above flows with sparse flows first, the longest host gives
+    /// way; flows that find a full set share a queue, whoever's it is.
+    Isolated,
+    /// The same orders, where flows that find a full set share a queue of their host.
+    Hosts,
+    /// The same with the port that a packet comes in by for its host.
+    Ports,
+}
+
+impl Contestant {
+    /// All of them, in the order of tables.
+    pub const ALL: [Self; 7] = [
+        Self::Fifo,
+        Self::Drr,
+        Self::SparseFirst,
+        Self::Sqf,
+        Self::Isolated,
+        Self::Hosts,
+        Self::Ports,
+    ];
+
+    /// The name in tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fifo => "FIFO",
+            Self::Drr => "DRR",
+            Self::SparseFirst => "DRR++",
+            Self::Sqf => "SQF",
+            Self::Isolated => "Isolated",
+            Self::Hosts => "hosts",
+            Self::Ports => "by port",
+        }
+    }
+
+    /// Empty, for the packets of `attack`.
+    pub(super) fn build(self, attack: Attack) -> Box<dyn Attacked> {
+        if attack.has_codel() {
+            let states = vec![CoDelState::EMPTY; QUEUES as usize];
+            let params = CoDelParams { mtu: attack.max_len(), ..CoDelParams::INTERNET };
+            let codel = CoDel::new(states, params).expect("the parameters of the RFC");
+            self.with(codel, attack.max_len())
+        } else {
+            self.with(NoAqm, attack.max_len())
+        }
+    }
+
+    fn with<A: Aqm + 'static>(self, aqm: A, max_len: u32) -> Box<dyn Attacked> {
+        let within = "the sizes are constants and the length is one of a packet";
+        let limits = Limits::bytes(MEMORY);
+        // The shortest packets of an attack are bytes; between two long ones a few at a time.
+        let slots = 1 << 16;
+        let flows = QUEUES as usize;
+        let drr = |flows| {
+            let mut drr = Drr::new(vec![DrrFlow::EMPTY; flows], max_len).expect(within);
+            drr.add_all(max_len).expect(within);
+            drr
+        };
+        let longest = |drr| LongestQueueDrop::new(drr, vec![LongestFlow::EMPTY; flows]);
+        let levels = |aqm| Levels::queues(max_len, slots, limits, aqm);
+        match self {
+            Self::Fifo => {
+                let (queue, slots) = (vec![Queue::EMPTY; 1], vec![Slot::EMPTY; slots]);
+                Box::new(One(FlowQueues::with_parts(drr(1), aqm, queue, slots, [], limits)))
+            }
+            Self::Drr => Box::new(hashed(longest(drr(flows)), aqm, slots, limits)),
+            Self::SparseFirst => {
+                Box::new(hashed(longest(drr(flows).sparse_first()), aqm, slots, limits))
+            }
+            Self::Sqf => {
+                let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
+                for flow in 0..QUEUES {
+                    sqf.configure(FlowId(flow), (), None).expect(within);
+                }
+                Box::new(hashed(sqf, aqm, slots, limits))
+            }
+            Self::Isolated => {
+                let memory = IsolatedMemory::<Vecs>::allocate(flows, HOSTS as usize, slots, ROUNDS);
+                let config = IsolatedConfig::new(max_len, limits);
+                Box::new(Isolated::with_aqm(memory, aqm, config).expect(within))
+            }
+            Self::Hosts => Box::new(ByHost { queues: levels(aqm), by_port: false }),
+            Self::Ports => Box::new(ByHost { queues: levels(aqm), by_port: true }),
+        }
+    }
+}
+
+type ByHash<O, A> = Hashed<O, Vec<Line>, Vec<Queue>, Vec<Slot>, A>;
+
+fn hashed<O: FlowScheduler, A: Aqm>(
+    order: O,
+    aqm: A,
+    slots: usize,
+    limits: Limits,
+) -> ByHash<O, A> {
+    let lines = vec![Line::EMPTY; QUEUES.div_ceil(8) as usize];
+    let table = flowhash::Table::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
+        .expect("a power of two, and eight queues a line");
+    let (queues, slots) = (vec![Queue::EMPTY; QUEUES as usize], vec![Slot::EMPTY; slots]);
+    let order = Releasing::new(order, table);
+    Hashed::over(FlowQueues::with_parts(order, aqm, queues, slots, [], limits))
+}
+
+/// A queue that is told the labels of a packet and takes those it knows.
+pub(super) trait Attacked {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        of: &Arrival,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected>;
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet>;
+
+    fn is_empty(&self) -> bool;
+
+    fn recount(&self) -> Result<(), Imbalance>;
+}
+
+/// Everything in one queue.
+struct One<A>(FlowQueues<Drr<Vec<DrrFlow>>, Vec<Queue>, Vec<Slot>, A>);
+
+impl<A: Aqm> Attacked for One<A> {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        _of: &Arrival,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.0.enqueue(now, FlowId(0), packet, drops)
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.0.dequeue(now, drops)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.backlog().packets == 0
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.0.recount()
+    }
+}
+
+impl<O: FlowScheduler, A: Aqm> Attacked for ByHash<O, A> {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        of: &Arrival,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.enqueue_hashed(now, of.labels.flow, packet, drops).map(|_| ())
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        Scheduler::dequeue(self, now, drops)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.backlog().packets == 0
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        Scheduler::recount(self)
+    }
+}
+
+/// The calendar of a mode that is not used here.
+const ROUNDS: usize = 64;
+
+/// Tables in vectors.
+#[derive(Debug)]
+enum Vecs {}
+
+impl Storage for Vecs {
+    type Of<T: core::fmt::Debug + 'static> = Vec<T>;
+}
+
+impl Allocate for Vecs {
+    fn table<T: Clone + core::fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
+        vec![empty; len]
+    }
+}
+
+impl<A: Aqm> Attacked for Isolated<Vecs, A> {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        of: &Arrival,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.enqueue_labelled(now, &of.labels, packet, drops).map(|_| ())
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        Scheduler::dequeue(self, now, drops)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.backlog().packets == 0
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        Scheduler::recount(self)
+    }
+}
+
+/// Hosts above flows, and a queue for each host behind those of the table.
+struct ByHost<A> {
+    queues: Queues<A>,
+    by_port: bool,
+}
+
+impl<A: Aqm> Attacked for ByHost<A> {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        of: &Arrival,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let host = if self.by_port { flowhash::mix(of.port) } else { of.labels.src_host };
+        let flow = self.queues.order_mut().claim(of.labels.flow, host);
+        let accepted = self.queues.enqueue(now, flow, packet, drops);
+        if accepted.is_err() && self.queues.flow_backlog(flow).packets == 0 {
+            self.queues.order_mut().let_go(flow);
+        }
+        accepted
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.queues.dequeue(now, drops)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queues.backlog().packets == 0
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.queues.recount()
+    }
+}

@@ -1,0 +1,274 @@
+//! Hosts above flows keep what `docs/isolation.md` promises: under the attacks, and under random loads of
+//! hosts, flows, lengths and instants.
+
+use freeboard::sched_core::{
+    DropReason, Drr, DrrFlow, FlowId, FlowQueues, HeldFlow, HostClasses, HostRing, HostedFlow,
+    Hosts, Limits, LongestHost, LongestHostDrop, Nanos, Packet, Queue, Scheduler, Slot,
+};
+use sim::rng::{Stream, Streams};
+use sim::scenario::attack::{Attack, Contestant, Setup, run, wait_bound};
+
+fn short(seed: u64) -> Setup {
+    Setup {
+        from: Nanos::from_millis(100),
+        sparse: 20,
+        after: Nanos::from_millis(40),
+        ..Setup::new(seed)
+    }
+}
+
+/// Goal: no attack but by forged sources costs the victim more than its fair part: behind hosts by source,
+/// and by port in all of them. Method: each attack for 0.34 s; a fifth of the 1.4 s of the table, with
+/// seeds that are not in it.
+#[test]
+fn hosts_keep_their_promises_under_every_attack() {
+    for contestant in [Contestant::Hosts, Contestant::Ports] {
+        for attack in Attack::ALL {
+            if contestant == Contestant::Hosts && !attack.is_honest() {
+                continue;
+            }
+            let outcome = run(contestant, attack, &short(1_001));
+            let (hosts, named) = (attack.hosts(), format!("{}: {attack:?}", contestant.name()));
+            assert_eq!(outcome.sparse_sent, 20, "{named}");
+            let bound = wait_bound(hosts, attack.max_len());
+            assert!(outcome.waits_at_most(bound), "{named}: {:?}", outcome.waits.summary());
+            assert_eq!(outcome.robbed, 0, "{named}");
+            let share = outcome.victim_mbit() * f64::from(hosts);
+            // J11: 0.98 is promised from 50 rounds on, and 65,535 bytes a turn make these 0.2 s two.
+            let least = if attack.max_len() == 65_535 { 70.0 } else { 98.0 };
+            assert!(attack == Attack::None || share >= least, "{named}: {share} Mbit/s");
+        }
+    }
+}
+
+/// Goal: the test above can fail. Method: each promise is broken by somebody who does not make it.
+#[test]
+fn whoever_does_not_promise_it_does_not_keep_it() {
+    let bound = wait_bound(2, 1_514);
+    for (contestant, attack) in [
+        (Contestant::Drr, Attack::ThousandFlows(1)),
+        (Contestant::SparseFirst, Attack::ThousandFlows(1)),
+        (Contestant::Sqf, Attack::FreshFlows(64)),
+        (Contestant::Hosts, Attack::Spoofed),
+    ] {
+        let outcome = run(contestant, attack, &short(1_001));
+        let named = format!("{}: {attack:?}", contestant.name());
+        assert!(!outcome.waits_at_most(bound), "{named}");
+        assert!(outcome.victim_mbit() < 10.0, "{named}: {}", outcome.victim_mbit());
+        assert!(outcome.robbed > 0, "{named}");
+    }
+    let shared = run(Contestant::Isolated, Attack::FreshFlows(64), &short(1_001));
+    assert!(!shared.waits_at_most(bound), "a full set joins hosts");
+}
+
+#[test]
+fn a_run_is_a_function_of_its_seed() {
+    let of = |seed| run(Contestant::Drr, Attack::KnownKey, &short(seed));
+    assert_eq!(of(7), of(7));
+    assert_ne!(of(7), of(8));
+}
+
+type Queues = FlowQueues<
+    LongestHostDrop<
+        Hosts<Drr<Vec<DrrFlow>>, Vec<HostedFlow>, Vec<HostRing>>,
+        Vec<HeldFlow>,
+        Vec<LongestHost>,
+        Vec<HostClasses>,
+    >,
+    Vec<Queue>,
+    Vec<Slot>,
+>;
+
+/// A random load on a link of a byte a nanosecond.
+#[derive(Clone, Debug)]
+struct Trial {
+    hosts: u32,
+    /// Flow `f` is of host `f % hosts`.
+    flows: u32,
+    max_len: u32,
+    quantum: u32,
+    memory: u32,
+    /// Instant, flow, length.
+    packets: Vec<(u64, u32, u32)>,
+}
+
+impl Trial {
+    fn random(random: &mut Stream) -> Self {
+        let hosts = 2 + random.below(7) as u32;
+        let flows = hosts * (1 + random.below(20) as u32);
+        let max_len = [64, 300, 1_500][random.below(3) as usize] as u32;
+        let quantum = max_len + random.below(u64::from(max_len)) as u32;
+        // From some packets for each host to more than ever comes.
+        let memory = hosts * max_len * [3, 8, 10_000][random.below(3) as usize];
+        // Each host comes in its own way: in bursts, one at a time, or always.
+        let pace: Vec<(u64, u64)> =
+            (0..hosts).map(|_| (1 + random.below(40), 1 + random.below(30_000))).collect();
+        let mut packets = Vec::new();
+        for (host, &(burst, gap)) in (0..).zip(&pace) {
+            let mut at = random.below(20_000);
+            let lengths = random.below(4);
+            while packets.len() < (host as usize + 1) * 250 {
+                for _ in 0..burst {
+                    let flow = host + hosts * random.below(u64::from(flows / hosts)) as u32;
+                    let shortest = 64.min(max_len);
+                    let mixed = shortest + random.below(u64::from(max_len - shortest) + 1) as u32;
+                    let len = [shortest, max_len, mixed, mixed][lengths as usize];
+                    packets.push((at, flow, len));
+                }
+                at += random.below(2 * gap);
+            }
+        }
+        packets.sort_by_key(|&(at, ..)| at);
+        Self { hosts, flows, max_len, quantum, memory, packets }
+    }
+
+    fn queues(&self) -> Queues {
+        let (hosts, flows) = (self.hosts as usize, self.flows as usize);
+        let mut of_hosts = Drr::new(vec![DrrFlow::EMPTY; hosts], self.max_len).unwrap();
+        of_hosts.add_all(self.quantum).unwrap();
+        let (nodes, rings) = (vec![HostedFlow::EMPTY; flows], vec![HostRing::EMPTY; hosts]);
+        let mut order = Hosts::new(of_hosts, nodes, rings, self.max_len).unwrap().sparse_first();
+        order.add_all(self.max_len).unwrap();
+        for flow in 0..self.flows {
+            order.assign(FlowId(flow), flow % self.hosts).unwrap();
+        }
+        let held = vec![HeldFlow::EMPTY; flows];
+        let (longest, classes) = (vec![LongestHost::EMPTY; hosts], vec![HostClasses::EMPTY; hosts]);
+        let order = LongestHostDrop::new(order, held, longest, classes).unwrap();
+        let slots = vec![Slot::EMPTY; self.packets.len()];
+        FlowQueues::new(order, vec![Queue::EMPTY; flows], slots, Limits::bytes(self.memory))
+    }
+}
+
+/// What the promises came to.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    /// Largest wait of a packet that found its host idle, by the bound.
+    wait: f64,
+    /// Largest backwardness of a host, by the bound.
+    lag: f64,
+    /// Packets that found their host idle; overflows; long intervals of 50 rounds.
+    probes: u64,
+    overflows: u64,
+    long: u64,
+    /// Smallest part of its share that a host got in a long interval.
+    least: f64,
+}
+
+/// What is known of a host while it is backlogged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standing {
+    bytes: u64,
+    packets: u64,
+    /// Bytes of the link and of the host since it became backlogged.
+    link: u64,
+    own: u64,
+    /// The most that `H·own − link` has been in that time.
+    ahead: i64,
+}
+
+fn play(trial: &Trial, used: &mut Used) -> Result<(), String> {
+    let mut queues = trial.queues();
+    let hosts = i64::from(trial.hosts);
+    let (quantum, longest) = (i64::from(trial.quantum), i64::from(trial.max_len));
+    let wait_bound = (hosts - 1) * (quantum + longest - 1) + longest;
+    // The bound of the share, times H.
+    let lag_bound = (hosts - 1) * (quantum + longest - 1) + (hosts - 1) * (longest - 1) + longest;
+    let long = 50 * ((hosts - 1) * (quantum + 2 * (longest - 1)) + longest);
+    let mut standing = vec![Standing::default(); trial.hosts as usize];
+    // Of each packet, whether it found its host idle.
+    let mut idle = vec![false; trial.packets.len()];
+    let mut coming = (0_u32..).zip(trial.packets.iter().copied()).peekable();
+    let (mut free, mut lost) = (0_u64, Vec::new());
+    loop {
+        let next = coming.peek().map_or(u64::MAX, |&(_, (at, ..))| at);
+        if queues.backlog().packets > 0 && free < next {
+            let none = &mut |_: Packet, _: DropReason| unreachable!("there is no AQM");
+            let packet = queues.dequeue(Nanos(free), none).ok_or("nothing leaves")?;
+            let (at, flow, len) = trial.packets[packet.handle as usize];
+            let host = (flow % trial.hosts) as usize;
+            if idle[packet.handle as usize] {
+                let waited = (free - at) as i64;
+                used.probes += 1;
+                used.wait = used.wait.max(waited as f64 / wait_bound as f64);
+                if waited > wait_bound {
+                    return Err(format!("packet {} waits {waited} > {wait_bound}", packet.handle));
+                }
+            }
+            for (number, of) in standing.iter_mut().enumerate().filter(|(_, of)| of.packets > 0) {
+                of.link += u64::from(len);
+                of.own += if number == host { u64::from(len) } else { 0 };
+                let now = hosts * of.own as i64 - of.link as i64;
+                used.lag = used.lag.max((of.ahead - now) as f64 / lag_bound as f64);
+                if of.ahead - now > lag_bound {
+                    return Err(format!(
+                        "host {number} is {} > {lag_bound} behind",
+                        of.ahead - now
+                    ));
+                }
+                if of.link as i64 >= long {
+                    let part = (hosts * of.own as i64) as f64 / of.link as f64;
+                    used.long += 1;
+                    used.least = used.least.min(part);
+                    if part < 0.98 {
+                        return Err(format!("host {number} gets {part} of its share"));
+                    }
+                }
+                of.ahead = of.ahead.max(now);
+            }
+            leave(&mut standing[host], len);
+            free += u64::from(len);
+            continue;
+        }
+        let Some((handle, (at, flow, len))) = coming.next() else { break };
+        free = free.max(if queues.backlog().packets == 0 { at } else { free });
+        let host = &mut standing[(flow % trial.hosts) as usize];
+        idle[handle as usize] = host.packets == 0;
+        host.packets += 1;
+        host.bytes += u64::from(len);
+        let drops = &mut |packet: Packet, _: DropReason| lost.push(packet.handle);
+        if queues.enqueue(Nanos(at), FlowId(flow), Packet::new(handle, len), drops).is_err() {
+            lost.push(handle);
+        }
+        for handle in lost.drain(..) {
+            let (_, flow, len) = trial.packets[handle as usize];
+            let held = standing[(flow % trial.hosts) as usize].bytes;
+            let backlogged = standing.iter().filter(|of| of.packets > 0).count() as u64;
+            used.overflows += 1;
+            if held * backlogged <= u64::from(trial.memory) {
+                return Err(format!("{held} bytes are below a share, and {handle} is lost"));
+            }
+            leave(&mut standing[(flow % trial.hosts) as usize], len);
+        }
+    }
+    queues.recount().map_err(|imbalance| imbalance.to_string())
+}
+
+fn leave(host: &mut Standing, len: u32) {
+    host.packets -= 1;
+    host.bytes -= u64::from(len);
+    if host.packets == 0 {
+        *host = Standing::default();
+    }
+}
+
+/// Goal: G1, G2 and G4 for whatever comes. Method: random trials of 2 to 8 hosts with up to 20 flows each,
+/// packets of 64 to 1,500 bytes, alike or mixed, in bursts or alone, with memory for three packets a host
+/// or for all. Every packet that finds its host idle is one of a sparse flow; every interval in which a
+/// host stays backlogged counts, from the byte at which it was furthest ahead; every overflow is
+/// looked at. `FREEBOARD_TRIALS` sets how many.
+#[test]
+fn waits_shares_and_memory_are_as_promised_under_random_loads() {
+    let trials = std::env::var("FREEBOARD_TRIALS").ok().and_then(|trials| trials.parse().ok());
+    let mut random = Streams::new(1).stream("isolation");
+    let mut used = Used { least: f64::INFINITY, ..Used::default() };
+    for number in 0..trials.unwrap_or(1_000_u32) {
+        let trial = Trial::random(&mut random);
+        if let Err(why) = play(&trial, &mut used) {
+            panic!("trial {number}: {why}\n{trial:?}");
+        }
+    }
+    println!("{used:?}");
+    assert!(used.probes > 10_000 && used.overflows > 10_000 && used.long > 10_000, "{used:?}");
+    assert!(used.wait > 0.5 && used.lag > 0.5, "the bounds are not even approached: {used:?}");
+}
