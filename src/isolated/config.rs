@@ -7,7 +7,7 @@ use sched_core::{ConfigError, Limits};
 
 use crate::isolation::Isolation;
 
-/// What an [`Isolated`] queue is told at construction.
+/// What an [`Isolated`](crate::Isolated) queue is told at construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IsolatedConfig {
     /// What shares the line.
@@ -16,7 +16,7 @@ pub struct IsolatedConfig {
     pub max_len: u32,
     /// The quantum of a queue in bytes, from `max_len` on.
     pub quantum: u32,
-    /// The quantum of a host that [`Labelled::host_quantum`] gives no other, from `max_len` on.
+    /// The quantum of a host that [`Labelled::host_quantum`](crate::Labelled::host_quantum) gives no other, from `max_len` on.
     pub host_quantum: u32,
     /// The ways of the sets of all tables: 1, 2, 4, 8 or 16.
     pub ways: u32,
@@ -54,7 +54,7 @@ pub enum IsolatedError {
     Table(TableError),
     /// A table is shorter than the queues or hosts ask for.
     Memory {
-        /// The field of [`IsolatedMemory`].
+        /// The field of [`IsolatedMemory`](super::IsolatedMemory).
         what: &'static str,
         /// Its length.
         given: usize,

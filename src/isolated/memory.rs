@@ -36,7 +36,7 @@ impl<'a> Storage for Slices<'a> {
     type Of<T: fmt::Debug + 'static> = &'a mut [T];
 }
 
-/// The tables of an [`Isolated`] queue; what they contain does not matter.
+/// The tables of an [`Isolated`](crate::Isolated) queue; what they contain does not matter.
 ///
 /// `QUEUES` and `HOSTS` are powers of two; a line is eight queues of a table. Memory: 16 bytes a packet,
 /// and for each queue and host what the fields say.
