@@ -11,7 +11,9 @@
 //! | `triple-isolate` | flow | a turn in every n-th round, n the load of the flow's hosts ([`Rounds`]) |
 //!
 //! With hosts as a level of their own, what a host gets and how long its packets wait does not depend on
-//! how many flows the others open: `SECURITY.md` has the bounds. A host is what its label says: whoever can
+//! how many flows the others open, as long as flows find a queue: one whose set of the table is full shares a
+//! queue, and is served as one of that queue's host. `SECURITY.md` has the bounds and where they end.
+//! `triple-isolate` gives CAKE's shares and no bounds. A host is what its label says: whoever can
 //! put any source address into a packet is many hosts, unless the label is one that he cannot choose, the
 //! port or the subscriber that the packet came from.
 //!
