@@ -21,7 +21,8 @@ use crate::{FlowId, Packet};
 pub(super) const CHUNK: usize = 32;
 
 /// So many of the next flows are touched for a chunk of departures: flows that send one to three packets
-/// a turn. QFQ, which has to follow a list for each, gained more by 12 of them than by 24.
+/// a turn. An order that has to follow a list for each wants few, one that knows them all wants many; with
+/// 12 and 24 of them DRR took the same time to within the noise.
 const AHEAD: usize = 16;
 
 /// With fewer slots nothing is touched. 512 KiB of them, with queues and order about 1 MiB, are what the
