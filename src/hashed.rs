@@ -5,7 +5,8 @@
 //! `Drr` inside this is the set-associative-hashed DRR of CAKE (§III-B) without its host level.
 //! Cost: that of the inner scheduler and one lookup a packet.
 
-use flowhash::{Line, Outcome, Table as HashTable};
+use crate::isolated::recount_old;
+use flowhash::{Line, Lookup, Outcome, Rotating, Table as HashTable};
 use sched_core::{
     Aqm, Backlog, ConfigError, Counters, DropFrom, DropSink, FlowId, FlowQueues, FlowRecord,
     FlowScheduler, FlowState, Imbalance, Limits, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler,
@@ -45,6 +46,11 @@ impl<O: FlowScheduler, L: Table<Line>> FlowScheduler for Releasing<O, L> {
 
     fn flows(&self) -> u32 {
         self.order.flows().min(self.table.queues())
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.order.advance(now);
     }
 
     fn configure(
@@ -112,6 +118,10 @@ impl<O: FlowScheduler, L: Table<Line>> FlowScheduler for Releasing<O, L> {
         self.order.looks_ahead()
     }
 
+    fn counts_bytes(&self) -> bool {
+        self.order.counts_bytes()
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let mut occupied = 0_u64;
         for queue in 0..self.table.queues() {
@@ -121,6 +131,7 @@ impl<O: FlowScheduler, L: Table<Line>> FlowScheduler for Releasing<O, L> {
             occupied += u64::from(claimed);
         }
         Imbalance::check("claimed queues", 0, self.table.occupied().into(), occupied)?;
+        recount_old(&self.table)?;
         self.order.recount(flows)
     }
 }
@@ -188,6 +199,11 @@ where
         &self.queues
     }
 
+    /// The AQM, to be configured; judging packets is the queue's business.
+    pub const fn aqm_mut(&mut self) -> &mut A {
+        self.queues.aqm_mut()
+    }
+
     /// Sets what the order calls a flow's configuration for one queue of the table.
     ///
     /// # Errors
@@ -208,6 +224,58 @@ where
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
         let lookup = self.queues.order_mut().table.lookup(hash);
+        self.enqueue_found(now, lookup, packet, drops)
+    }
+
+    /// Begins the transition to hashes under another key.
+    ///
+    /// Until [`is_rotating`](Self::is_rotating) is false, enqueue by both hashes
+    /// ([`enqueue_rehashed`](Self::enqueue_rehashed)); then drop the old key. Flows whose packets are queued
+    /// stay where they are, so that none is reordered; see [`rotate`](flowhash::Table::rotate). Cost: the table.
+    ///
+    /// # Errors
+    /// [`Rotating`], and nothing has changed, if claims are left of an earlier rotation.
+    pub fn rotate(&mut self) -> Result<(), Rotating> {
+        self.queues.order_mut().table.rotate()
+    }
+
+    /// Whether flows may have claims under the key before; see [`is_rotating`](flowhash::Table::is_rotating).
+    #[must_use]
+    pub fn is_rotating(&self) -> bool {
+        self.queues.order().table.is_rotating()
+    }
+
+    /// Ends the transition at once; returns how many flows had claims under the key before. Those go where the
+    /// new key sends them, and may be reordered, once. Cost: the table.
+    pub fn finish_rotation(&mut self) -> u32 {
+        self.queues.order_mut().table.finish_rotation()
+    }
+
+    /// Enqueues by `hash` a packet that has the hash `before` under the key before; while no transition is
+    /// under way that is not looked at.
+    ///
+    /// # Errors
+    /// As [`Scheduler::enqueue`].
+    pub fn enqueue_rehashed(
+        &mut self,
+        now: Nanos,
+        before: u32,
+        hash: u32,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<Outcome, Rejected> {
+        let lookup = self.queues.order_mut().table.lookup_rotating(before, hash);
+        self.enqueue_found(now, lookup, packet, drops)
+    }
+
+    #[inline]
+    fn enqueue_found(
+        &mut self,
+        now: Nanos,
+        lookup: Lookup,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<Outcome, Rejected> {
         let queue = FlowId(lookup.queue);
         match self.queues.enqueue(now, queue, packet, drops) {
             Ok(()) => Ok(lookup.outcome),

@@ -11,32 +11,35 @@
 //! | `triple-isolate` | flow | a turn in every n-th round, n the load of the flow's hosts ([`Rounds`]) |
 //!
 //! With hosts as a level of their own, what a host gets and how long its packets wait does not depend on
-//! how many flows the others open, as long as flows find a queue: one whose set of the table is full shares a
-//! queue, and is served as one of that queue's host. `SECURITY.md` has the bounds and where they end.
-//! `triple-isolate` gives CAKE's shares and no bounds. A host is what its label says: whoever can
+//! how many flows the others open, nor on whether its flows find a queue: [`Isolated`] says where one goes
+//! whose set of the table is full. `SECURITY.md` has the bounds and where they end. `triple-isolate` gives CAKE's shares and no bounds. A host is what its label says: whoever can
 //! put any source address into a packet is many hosts, unless the label is one that he cannot choose, the
 //! port or the subscriber that the packet came from.
 //!
 //! **Cost.** A packet of a flow that is backlogged costs a lookup, the order, and the books of who holds
-//! the most: O(log hosts). A flow that becomes backlogged costs two more hashes and lookups, of its hosts.
+//! the most: O(log hosts). A flow that becomes backlogged, and each packet of a flow that found its set
+//! full, costs two more hashes and lookups, of its hosts.
 //! Memory: see [`IsolatedMemory`].
 
 mod claims;
 mod config;
 mod memory;
+mod rotation;
 mod shares;
 mod slots;
 
-use flowhash::{Outcome, Table as HashTable};
+use flowhash::{Lookup, Outcome, Table as HashTable};
 use sched_core::{
-    Aqm, Backlog, Counters, DropSink, Drr, FlowId, FlowQueues, HeldFlow, HostClasses, Hosts,
-    Imbalance, Limits, LongestHost, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected, Rounds,
-    Scheduler, Slot,
+    Aqm, Backlog, Capped, Counters, DropSink, Drr, FlowId, FlowQueues, FlowScheduler, HeldFlow,
+    HostClasses, Hosts, Imbalance, Limits, LongestHost, LongestHostDrop, Nanos, NoAqm, Packet,
+    Queue, Rejected, Rounds, Scheduler, Slot,
 };
 
 pub use claims::Claims;
 pub use config::{IsolatedConfig, IsolatedError};
-pub use memory::{Allocate, IsolatedMemory, Slices, Storage};
+pub use memory::{Allocate, IsolatedMemory, NoRoom, Slices, Storage};
+
+pub(crate) use rotation::recount_old;
 
 use crate::isolation::Isolation;
 use crate::labelled::Labelled;
@@ -44,12 +47,16 @@ use shares::Shares;
 use slots::HostSlots;
 
 /// The order that says who gives way, over the order of the isolation.
-type Victims<S> = LongestHostDrop<
-    Shares<S>,
+type Victims<S, K> = LongestHostDrop<
+    Shares<S, K>,
     <S as Storage>::Of<HeldFlow>,
     <S as Storage>::Of<LongestHost>,
     <S as Storage>::Of<HostClasses>,
 >;
+
+/// The queues of an [`Isolated`] by number, under the order with its tables.
+pub type IsolatedQueues<S, A = NoAqm, K = NoRoom> =
+    FlowQueues<Claims<S, K>, <S as Storage>::Of<Queue>, <S as Storage>::Of<Slot>, A>;
 
 /// A packet of which only the flow is known: its own host.
 struct OwnHost(u32);
@@ -73,8 +80,28 @@ impl Labelled for OwnHost {
 /// As a [`Scheduler`], the number that names a flow is its label, and a flow that comes in that way is its
 /// own host; [`Isolated::enqueue_labelled`] knows hosts.
 ///
+/// **A full set.** A flow that finds all ways of its set taken shares a queue with flows of its own host: the
+/// one of its own way, if that is of the same host, or else the *spare queue* that stands behind the table for
+/// each slot of a host. Its host is the destination in `dual-dsthost` and the source in `dual-srchost` and
+/// `triple-isolate`. There the spare queue counts at the destination of the packet that claimed it. In the
+/// other four modes hosts have no share of their own, and the flow shares the queue of its own way.
+///
+/// A flow that shares a queue may be reordered when it comes to another: when a way of its set is freed, or its
+/// own way passes to its host, or its host, which found its set full as well, comes to another slot. A flow
+/// that has a queue keeps it as long as packets of it are there.
+///
+/// What waits in a spare queue when hosts of the one side take the place of those of the other stays there,
+/// served as what claimed it. Until it is sent, flows of another host that finds its spare queue so taken
+/// share the queue of their own way, whoever's it is.
+///
+/// Two hosts share a slot, its share of the line and its spare queue, where a set of hosts is full.
+///
+/// Hosts may have caps ([`Labelled::host_cap`]) where there is room for them, in the storage `K`: nowhere, unless
+/// [`IsolatedMemory::with_caps`] makes it.
+///
 /// Who claims a queue takes over what the AQM remembers of the last flow there, and a debt below one
-/// packet if that was of the same host; who claims the slot of a host, such a debt of the last host.
+/// packet if that was of the same host; who claims the slot of a host, such a debt of the last host, and if
+/// he was that host himself, what is left in the bucket of his cap.
 ///
 /// Two hosts share the line, whatever they open:
 ///
@@ -114,40 +141,47 @@ impl Labelled for OwnHost {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Isolated<S: Storage, A = NoAqm> {
-    queues: FlowQueues<Claims<S>, S::Of<Queue>, S::Of<Slot>, A>,
+pub struct Isolated<S: Storage, A = NoAqm, K: Storage = NoRoom> {
+    queues: IsolatedQueues<S, A, K>,
 }
 
-impl<S: Storage> Isolated<S> {
+impl<S: Storage, K: Storage> Isolated<S, NoAqm, K> {
     /// Queues without an AQM. Cost: O(memory).
     ///
     /// # Errors
     /// [`IsolatedError`], with what was given and what is accepted.
-    pub fn new(memory: IsolatedMemory<S>, config: IsolatedConfig) -> Result<Self, IsolatedError> {
+    pub fn new(
+        memory: IsolatedMemory<S, K>,
+        config: IsolatedConfig,
+    ) -> Result<Self, IsolatedError> {
         Self::with_aqm(memory, NoAqm, config)
     }
 }
 
-impl<S: Storage, A: Aqm> Isolated<S, A> {
-    /// Queues with an AQM, which has room for as many flows as there are queues. Cost: O(memory).
+impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
+    /// Queues with an AQM, which has room for as many flows as `queues` is long: spare ones behind those of
+    /// the table. Cost: O(memory).
     ///
     /// # Errors
     /// [`IsolatedError`], with what was given and what is accepted.
     pub fn with_aqm(
-        memory: IsolatedMemory<S>,
+        memory: IsolatedMemory<S, K>,
         aqm: A,
         config: IsolatedConfig,
     ) -> Result<Self, IsolatedError> {
         memory.check()?;
         let IsolatedConfig { isolation, max_len, quantum, host_quantum, ways, limits } = config;
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        let queues = HashTable::new(memory.lines, count(memory.queues.as_ref().len()), ways)?;
         let hosts = count(memory.hosts.as_ref().len());
+        let queues = count(memory.queues.as_ref().len()).saturating_sub(hosts);
+        let queues = HashTable::new(memory.lines, queues, ways)?;
         let sources = HashTable::new(memory.source_lines, hosts, ways)?;
         let destinations = HashTable::new(memory.destination_lines, hosts, ways)?;
 
         let mut turns = Drr::new(memory.hosts, max_len)?;
         turns.add_all(host_quantum)?;
+        let borrowing = Drr::new(memory.borrowing, max_len)?;
+        let turns = Capped::new(turns, borrowing, memory.caps, memory.returns)?;
         let mut levels = Hosts::new(turns, memory.flows, memory.rings, max_len)?.sparse_first();
         levels.add_all(quantum)?;
         let (of_sources, of_destinations) = (memory.source_loads, memory.destination_loads);
@@ -157,19 +191,23 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         rounds.add_all(quantum)?;
 
         let shares = Shares::new(isolation, levels, rounds, max_len);
+        let mut spares = memory.spares;
+        spares.as_mut().fill(false);
         let claims = Claims {
             order: Victims::new(shares, memory.held, memory.longest, memory.classes)?,
             queues,
+            spares,
             sources: HostSlots::new(sources, memory.source_flows),
             destinations: HostSlots::new(destinations, memory.destination_flows),
             host_quantum,
+            rotating: false,
         };
         let queues = FlowQueues::with_parts(claims, aqm, memory.queues, memory.slots, [], limits);
         Ok(Self { queues })
     }
 
     /// The queues by number, and the tables.
-    pub const fn queues(&self) -> &FlowQueues<Claims<S>, S::Of<Queue>, S::Of<Slot>, A> {
+    pub const fn queues(&self) -> &IsolatedQueues<S, A, K> {
         &self.queues
     }
 
@@ -191,8 +229,9 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
     }
 
     /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served
-    /// by the new one. Debts are forgotten; quanta of hosts are the default again until a host becomes
-    /// backlogged anew. A flow whose queue is found by another label than before goes to a new queue: once,
+    /// by the new one. What is left of a turn is lost; queues and slots of hosts keep what they owed, less than a packet,
+    /// a slot whichever side it is of. Quanta of hosts are the default again, and their caps gone, until a
+    /// host becomes backlogged anew. A flow whose queue is found by another label than before goes to a new queue: once,
     /// its packets may leave out of order. Cost: O(queues + hosts).
     pub fn set_isolation(&mut self, isolation: Isolation) {
         if isolation == self.isolation() {
@@ -205,8 +244,8 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         self.each_backlogged(Claims::put_back);
     }
 
-    fn each_backlogged(&mut self, change: fn(&mut Claims<S>, FlowId, u32)) {
-        for queue in 0..self.queues.order().queues.queues() {
+    fn each_backlogged(&mut self, change: fn(&mut Claims<S, K>, FlowId, u32)) {
+        for queue in 0..self.queues.order().flows() {
             let held = self.queues.flow_backlog(FlowId(queue));
             if held.packets > 0 {
                 change(self.queues.order_mut(), FlowId(queue), held.bytes);
@@ -216,8 +255,8 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
 
     /// Enqueues a packet by its labels; says how its flow came by its queue.
     ///
-    /// A flow that finds all ways of its set taken shares a queue, and is served as one of the host whose
-    /// queue it is.
+    /// A flow that finds all ways of its set taken ([`Outcome::Collision`]) shares a queue of its host, as
+    /// said [above](Isolated).
     ///
     /// # Errors
     /// As [`Scheduler::enqueue`].
@@ -229,22 +268,61 @@ impl<S: Storage, A: Aqm> Isolated<S, A> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
-        let lookup = self.queues.order_mut().claim(labels);
-        let queue = FlowId(lookup.queue);
-        match self.queues.enqueue(now, queue, packet, drops) {
-            Ok(()) => Ok(lookup.outcome),
-            Err(rejected) => {
-                // A packet that never entered cannot leave: nobody else would give the queue back.
-                if self.queues.flow_backlog(queue).packets == 0 {
-                    self.queues.order_mut().let_go(queue);
-                }
-                Err(rejected)
-            }
+        let label = self.isolation().queue_label(labels);
+        match self.queues.order_mut().find(label) {
+            Some(queue) => self.queues.enqueue(now, queue, packet, drops).map(|()| Outcome::Hit),
+            None => self.enqueue_missed(now, label, labels, packet, drops),
         }
+    }
+
+    /// The rest of [`Self::enqueue_labelled`], of a packet whose flow has no queue of its own so far.
+    #[inline(never)]
+    fn enqueue_missed(
+        &mut self,
+        now: Nanos,
+        label: u32,
+        labels: &impl Labelled,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<Outcome, Rejected> {
+        let lookup = self.queues.order_mut().claim(label, labels);
+        self.enqueue_found(now, lookup, packet, drops).map(|()| lookup.outcome)
+    }
+
+    /// The rest of [`Scheduler::enqueue`], likewise.
+    #[inline(never)]
+    fn enqueue_own_host(
+        &mut self,
+        now: Nanos,
+        label: u32,
+        labels: &OwnHost,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let lookup = self.queues.order_mut().claim(label, labels);
+        self.enqueue_found(now, lookup, packet, drops)
+    }
+
+    /// Enqueues to the queue that was claimed for the packet, or that it shares.
+    #[inline]
+    fn enqueue_found(
+        &mut self,
+        now: Nanos,
+        lookup: Lookup,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let queue = FlowId(lookup.queue);
+        let result = self.queues.enqueue(now, queue, packet, drops);
+        // A packet that never entered cannot leave: nobody else would give the queue back.
+        if result.is_err() && self.queues.flow_backlog(queue).packets == 0 {
+            self.queues.order_mut().let_go(queue);
+        }
+        result
     }
 }
 
-impl<S: Storage, A: Aqm> Scheduler for Isolated<S, A> {
+impl<S: Storage, A: Aqm, K: Storage> Scheduler for Isolated<S, A, K> {
     /// `flow` is the packet's label; the flow is its own host.
     fn enqueue(
         &mut self,
@@ -253,7 +331,12 @@ impl<S: Storage, A: Aqm> Scheduler for Isolated<S, A> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        self.enqueue_labelled(now, &OwnHost(flow.0), packet, drops).map(|_| ())
+        let labels = &OwnHost(flow.0);
+        let label = self.isolation().queue_label(labels);
+        match self.queues.order_mut().find(label) {
+            Some(queue) => self.queues.enqueue(now, queue, packet, drops),
+            None => self.enqueue_own_host(now, label, labels, packet, drops),
+        }
     }
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {

@@ -83,6 +83,16 @@ impl Isolation {
             _ => Level::None,
         }
     }
+
+    /// Whose spare queue a flow goes to that finds its set full: that of its host on this side. Where the
+    /// queues are not shared by hosts, it shares whatever queue the table names.
+    pub(crate) const fn spares_of(self) -> Level {
+        match self {
+            // Who gives way there goes by source hosts.
+            Self::TripleIsolate => Level::Source,
+            _ => self.level(),
+        }
+    }
 }
 
 impl fmt::Display for Isolation {

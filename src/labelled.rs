@@ -1,6 +1,7 @@
 //! What a queue with hosts asks about a packet.
 
-use flowhash::{FlowHasher, FlowKey, Labels};
+use flowhash::{FlowHasher, FlowKey, Labeller, Labels, Nat, NoNat, Parsed};
+use sched_core::Cap;
 
 /// A packet's flow and hosts as 32-bit labels, told when they are asked for.
 ///
@@ -9,6 +10,9 @@ use flowhash::{FlowHasher, FlowKey, Labels};
 ///
 /// Labels decide by all their bits: take keyed hashes ([`Labels`], [`OnDemand`]), or numbers of the
 /// caller's (a port, a subscriber) spread by [`flowhash::mix`].
+///
+/// While a new key takes over ([`Isolated::rotate`](crate::Isolated::rotate)) a packet is asked for its labels
+/// under the key before as well: [`Rekeyed`] has both. Labels that no key made stay what they are.
 pub trait Labelled {
     /// The flow.
     fn flow(&self) -> u32;
@@ -26,11 +30,45 @@ pub trait Labelled {
         Labels { flow, src_host, dst_host }.host_pair()
     }
 
+    /// The flow under the key before.
+    #[inline]
+    fn flow_before(&self) -> u32 {
+        self.flow()
+    }
+
+    /// The host it comes from under the key before.
+    #[inline]
+    fn source_before(&self) -> u32 {
+        self.source()
+    }
+
+    /// The host it goes to under the key before.
+    #[inline]
+    fn destination_before(&self) -> u32 {
+        self.destination()
+    }
+
+    /// The ordered pair of hosts under the key before.
+    #[inline]
+    fn host_pair_before(&self) -> u32 {
+        self.host_pair()
+    }
+
     /// The quantum of the packet's host in bytes: its weight, against the quantum of the others. Asked
     /// for when the host becomes backlogged, in the modes that have a level of hosts. `None` is the
     /// quantum of the queue; what is out of range counts as the nearest that is not.
     #[inline]
     fn host_quantum(&self) -> Option<u32> {
+        None
+    }
+
+    /// The cap of the packet's host: beyond it the host is served while no other is within its own, or has
+    /// none ([`Capped`](sched_core::Capped)). Asked for as the quantum is; in the other modes, and without
+    /// [room](crate::IsolatedMemory::with_caps), it has no effect. A burst below the longest packet counts as
+    /// that. A host that comes back with the same cap, and whose slot nobody had meanwhile, has the bucket
+    /// that it left; any other, and one whose label has another key since, a full one. Hosts that share a slot share the cap of who came first.
+    #[inline]
+    fn host_cap(&self) -> Option<Cap> {
         None
     }
 }
@@ -55,8 +93,7 @@ impl Labelled for Labels {
 /// A key whose labels are hashed when they are asked for: one hash for most packets.
 ///
 /// Hosts are those of the key. Behind a parser that follows tunnels they are inner addresses, which the
-/// sender writes as he likes: give it the packet's [`flowhash::Parsed::outer_key`], or take labels from a
-/// [`flowhash::Labeller`].
+/// sender writes as he likes: [`ByLabeller`] knows whose hosts count.
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemand<'a, H> {
     /// What the packet is.
@@ -79,5 +116,160 @@ impl<H: FlowHasher> Labelled for OnDemand<'_, H> {
     #[inline]
     fn destination(&self) -> u32 {
         self.key.dst_host().label(self.hasher)
+    }
+}
+
+/// A parsed packet whose labels a [`Labeller`] makes when they are asked for, with its rules for tunnels,
+/// translated addresses and directions: one hash for most packets, three for one in a tunnel.
+///
+/// From the bytes of a frame to its queue:
+///
+/// ```
+/// use freeboard::flowhash::{Labeller, Parser, SipHash13};
+/// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler};
+/// use freeboard::{Allocate, ByLabeller, Isolated, IsolatedConfig, IsolatedMemory, Storage};
+///
+/// #[derive(Debug)]
+/// enum Vecs {}
+/// impl Storage for Vecs {
+///     type Of<T: core::fmt::Debug + 'static> = Vec<T>;
+/// }
+/// impl Allocate for Vecs {
+///     fn table<T: Clone + core::fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
+///         vec![empty; len]
+///     }
+/// }
+///
+/// let (parser, labeller) = (Parser::default(), Labeller::new(SipHash13::new([42; 16])));
+/// let memory = IsolatedMemory::<Vecs>::allocate(64, 16, 256, 64);
+/// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_514, Limits::packets(256)))?;
+/// let drops = &mut |packet: Packet, _why| println!("buffer {} is free again", packet.handle);
+///
+/// // Two hosts send UDP from a port each to 192.0.2.1.
+/// let mut frame = [0; 60];
+/// frame[12..24].copy_from_slice(&[0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+/// frame[26..38].copy_from_slice(&[10, 0, 0, 0, 192, 0, 2, 1, 0x13, 0x88, 0x01, 0xbb]);
+/// for buffer in 0..4 {
+///     frame[29] = buffer % 2;
+///     let parsed = parser.ethernet(&frame);
+///     let labels = ByLabeller { parsed: &parsed, labeller: &labeller };
+///     let packet = Packet::new(buffer.into(), frame.len() as u32);
+///     queue.enqueue_labelled(Nanos(0), &labels, packet, drops)?;
+/// }
+/// assert_eq!(queue.backlogged_hosts(), (2, 1));
+/// assert_eq!(queue.dequeue(Nanos(0), drops).map(|packet| packet.handle), Some(0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct ByLabeller<'a, H, N = NoNat> {
+    /// What the packet is.
+    pub parsed: &'a Parsed,
+    /// The keyed hash and its rules, the same for all packets of a queue.
+    pub labeller: &'a Labeller<H, N>,
+}
+
+impl<H: FlowHasher, N: Nat> Labelled for ByLabeller<'_, H, N> {
+    #[inline]
+    fn flow(&self) -> u32 {
+        self.labeller.flow(self.parsed)
+    }
+
+    #[inline]
+    fn source(&self) -> u32 {
+        self.labeller.src_host(self.parsed)
+    }
+
+    #[inline]
+    fn destination(&self) -> u32 {
+        self.labeller.dst_host(self.parsed)
+    }
+}
+
+/// A packet's labels under two keys, while the one takes over from the other: for
+/// [`Isolated::rotate`](crate::Isolated::rotate).
+///
+/// Where the labels of hosts are no hashes but numbers of the caller's, both have the same.
+#[derive(Clone, Copy, Debug)]
+pub struct Rekeyed<B, A> {
+    /// The labels under the key before.
+    pub before: B,
+    /// The labels, the quantum and the cap, from now on.
+    pub after: A,
+}
+
+impl<B: Labelled, A: Labelled> Labelled for Rekeyed<B, A> {
+    #[inline]
+    fn flow(&self) -> u32 {
+        self.after.flow()
+    }
+
+    #[inline]
+    fn source(&self) -> u32 {
+        self.after.source()
+    }
+
+    #[inline]
+    fn destination(&self) -> u32 {
+        self.after.destination()
+    }
+
+    #[inline]
+    fn flow_before(&self) -> u32 {
+        self.before.flow()
+    }
+
+    #[inline]
+    fn source_before(&self) -> u32 {
+        self.before.source()
+    }
+
+    #[inline]
+    fn destination_before(&self) -> u32 {
+        self.before.destination()
+    }
+
+    #[inline]
+    fn host_pair(&self) -> u32 {
+        self.after.host_pair()
+    }
+
+    #[inline]
+    fn host_pair_before(&self) -> u32 {
+        self.before.host_pair()
+    }
+
+    #[inline]
+    fn host_quantum(&self) -> Option<u32> {
+        self.after.host_quantum()
+    }
+
+    #[inline]
+    fn host_cap(&self) -> Option<Cap> {
+        self.after.host_cap()
+    }
+}
+
+/// The labels of a packet under the key before.
+pub(crate) struct Before<'a, L>(pub(crate) &'a L);
+
+impl<L: Labelled> Labelled for Before<'_, L> {
+    #[inline]
+    fn flow(&self) -> u32 {
+        self.0.flow_before()
+    }
+
+    #[inline]
+    fn source(&self) -> u32 {
+        self.0.source_before()
+    }
+
+    #[inline]
+    fn destination(&self) -> u32 {
+        self.0.destination_before()
+    }
+
+    #[inline]
+    fn host_pair(&self) -> u32 {
+        self.0.host_pair_before()
     }
 }

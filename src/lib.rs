@@ -25,8 +25,9 @@ mod labelled;
 pub use buffers::Buffers;
 pub use hashed::{Hashed, Releasing};
 pub use isolated::{
-    Allocate, Claims, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Slices, Storage,
+    Allocate, Claims, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, IsolatedQueues,
+    NoRoom, Slices, Storage,
 };
 pub use isolation::{Isolation, UnknownIsolation};
-pub use labelled::{Labelled, OnDemand};
+pub use labelled::{ByLabeller, Labelled, OnDemand, Rekeyed};
 pub use {flowhash, sched_core, shaper};

@@ -1,14 +1,17 @@
 //! The isolated queue: CAKE's shares in every mode, and books that hold whatever collides or changes.
 
+use core::cell::Cell;
 use core::fmt::Debug;
 use std::collections::BTreeSet;
 
-use freeboard::flowhash::{Labels, TableError, mix};
+use freeboard::flowhash::{FlowHasher, Labeller, Labels, Outcome, TableError, mix, parse};
 use freeboard::sched_core::{
-    ConfigError, DropReason, FlowId, Limits, Nanos, Packet, RejectReason, Scheduler,
+    Cap, CapReturn, ConfigError, DropReason, FlowId, Limits, Nanos, NoAqm, Packet, RejectReason,
+    Scheduler,
 };
 use freeboard::{
-    Allocate, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, Labelled, Storage,
+    Allocate, ByLabeller, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation,
+    Labelled, OnDemand, Storage,
 };
 
 #[derive(Debug)]
@@ -122,7 +125,7 @@ fn the_books_hold_under_collisions_and_changes() {
         let mut queue = Isolated::new(memory, config).expect("sizes are powers of two");
         let mut random = Random(0x9e37_79b9 + seed);
         let (mut inside, mut free) = (BTreeSet::new(), Vec::from_iter(0..HANDLES));
-        let mut outcomes = [0_u32; 3];
+        let (mut outcomes, mut in_spares) = ([0_u32; 3], 0);
         for step in 0..6_000 {
             let mut gone = Vec::new();
             let drops = &mut |packet: Packet, _| gone.push(packet.handle);
@@ -161,9 +164,12 @@ fn the_books_hold_under_collisions_and_changes() {
                 free.push(handle);
             }
             assert_eq!(queue.backlog().packets as usize, inside.len(), "step {step}");
+            let spares = (16..20).map(|number| queue.queues().flow_backlog(FlowId(number)).packets);
+            in_spares += spares.sum::<u32>();
             queue.recount().unwrap_or_else(|wrong| panic!("seed {seed}, step {step}: {wrong:?}"));
         }
         assert!(outcomes.iter().all(|&count| count > 100), "{outcomes:?}");
+        assert!(in_spares > 1_000, "{in_spares}");
         queue.drain(&mut |packet: Packet, why| {
             assert_eq!(why, DropReason::Drained);
             assert!(inside.remove(&packet.handle));
@@ -198,26 +204,40 @@ fn a_change_of_isolation_holds_for_what_is_queued() {
     queue.recount().expect("the books are right");
 }
 
-/// A packet of one of two hosts of which the second has three times the weight.
-struct Weighted(Labels);
+/// Labels, and what is told of their host beside them.
+struct Told {
+    labels: Labels,
+    quantum: Option<u32>,
+    cap: Option<Cap>,
+}
 
-impl Labelled for Weighted {
+impl Labelled for Told {
     fn flow(&self) -> u32 {
-        self.0.flow
+        self.labels.flow
     }
 
     fn source(&self) -> u32 {
-        self.0.src_host
+        self.labels.src_host
     }
 
     fn destination(&self) -> u32 {
-        self.0.dst_host
+        self.labels.dst_host
     }
 
     fn host_quantum(&self) -> Option<u32> {
-        // Out of range at either end counts as the nearest that is not.
-        Some(if self.0.src_host == mix(2) { 3 * MTU } else { 0 })
+        self.quantum
     }
+
+    fn host_cap(&self) -> Option<Cap> {
+        self.cap
+    }
+}
+
+/// Of one of two hosts of which the second has three times the weight.
+fn weighted(labels: Labels) -> Told {
+    // Out of range at either end counts as the nearest that is not.
+    let quantum = if labels.src_host == mix(2) { 3 * MTU } else { 0 };
+    Told { labels, quantum: Some(quantum), cap: None }
 }
 
 #[test]
@@ -225,11 +245,195 @@ fn hosts_have_weights() {
     let mut queue = queue(Isolation::DualSrcHost, Limits::NONE);
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     for handle in 0..800 {
-        let labels = Weighted(labels(handle % 4, u32::from(handle % 4 == 3), 0));
+        let labels = weighted(labels(handle % 4, u32::from(handle % 4 == 3), 0));
         queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), drops).unwrap();
     }
     let sent = (0..200).filter_map(|_| queue.dequeue(Nanos(0), drops));
     assert_eq!(sent.filter(|packet| packet.handle % 4 == 3).count(), 150);
+}
+
+/// Host 2, on both sides, may have a tenth of 12 Mbit/s, on which a packet takes a millisecond.
+fn with_cap(labels: Labels) -> Told {
+    let is_capped = labels.src_host == mix(3);
+    // Too small a burst counts as the longest packet.
+    let cap = is_capped.then(|| Cap::new(1_200_000, 1).expect("in range"));
+    Told { labels, quantum: None, cap }
+}
+
+/// Room for caps in the same storage.
+type WithRoom = Isolated<Vecs, NoAqm, Vecs>;
+
+fn with_caps(isolation: Isolation) -> WithRoom {
+    let memory = IsolatedMemory::allocate(64, 16, 4_096, 64).with_caps();
+    let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
+    Isolated::new(memory, config).expect("sizes are powers of two")
+}
+
+/// Three flows of host 2 and one of host 1, with a packet of each of so many rounds.
+fn fill<K: Storage>(queue: &mut Isolated<Vecs, NoAqm, K>, now: u64, rounds: u32) {
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    for handle in 0..4 * rounds {
+        let host = if handle % 4 == 3 { 1 } else { 2 };
+        let labels = with_cap(labels(handle % 4, host, host));
+        let packet = Packet::new(handle, MTU);
+        queue.enqueue_labelled(Nanos::from_millis(now), &labels, packet, drops).unwrap();
+    }
+}
+
+/// Sends a packet a millisecond; returns how many were of host 2, by their handles.
+fn send<K: Storage>(queue: &mut Isolated<Vecs, NoAqm, K>, from: u64, packets: u64) -> usize {
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    let sent = (from..from + packets).map(|millis| {
+        let next = queue.peek(Nanos::from_millis(millis));
+        let packet = queue.dequeue(Nanos::from_millis(millis), drops);
+        assert_eq!(packet, next);
+        assert_eq!(queue.recount(), Ok(()));
+        packet.expect("backlogged")
+    });
+    sent.filter(|packet| packet.handle % 4 != 3).count()
+}
+
+/// Goal: a host has its cap beside another in the modes that have a level of its side, alone the whole line;
+/// in the others caps have no effect.
+#[test]
+fn hosts_have_caps() {
+    for isolation in Isolation::ALL {
+        let mut queue = with_caps(isolation);
+        fill(&mut queue, 0, 200);
+        let of_host_2 = send(&mut queue, 0, 200);
+        match isolation {
+            Isolation::DualSrcHost | Isolation::DualDstHost => {
+                // A packet every ten milliseconds, and two at the beginning: the burst, and the one that
+                // overdraws it.
+                assert!((20..=22).contains(&of_host_2), "{isolation}: {of_host_2}");
+                let rest = send(&mut queue, 200, 600);
+                assert_eq!(rest, 600 - of_host_2, "{isolation}");
+            }
+            Isolation::Flows => assert_eq!(of_host_2, 150),
+            _ => assert_eq!(of_host_2, 100, "{isolation}"),
+        }
+    }
+}
+
+#[test]
+fn without_room_a_cap_has_no_effect() {
+    let mut queue = queue(Isolation::DualSrcHost, Limits::NONE);
+    fill(&mut queue, 0, 200);
+    assert_eq!(send(&mut queue, 0, 200), 100);
+}
+
+/// Goal: the bucket is that of the host, whether it comes and goes or stays.
+#[test]
+fn a_host_that_comes_and_goes_has_no_more_than_its_cap() {
+    let mut queue = with_caps(Isolation::DualSrcHost);
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    for handle in 0..1_000 {
+        let labels = with_cap(labels(3, 1, 1));
+        queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), drops).unwrap();
+    }
+    let (mut waits, mut sent) = (false, 0);
+    for millis in 0..500 {
+        let now = Nanos::from_millis(millis);
+        if !waits {
+            let labels = with_cap(labels(0, 2, 2));
+            queue.enqueue_labelled(now, &labels, Packet::new(2_000, MTU), drops).unwrap();
+            waits = true;
+        }
+        if queue.dequeue(now, drops).expect("backlogged").handle == 2_000 {
+            (waits, sent) = (false, sent + 1);
+        }
+    }
+    assert!((50..=52).contains(&sent), "{sent}");
+}
+
+/// Of a host that may have a cap, one so slow that it is a burst once.
+fn slow(labels: Labels, is_capped: bool) -> Told {
+    let cap = is_capped.then(|| Cap::new(1_000, MTU).expect("in range"));
+    Told { labels, quantum: None, cap }
+}
+
+/// Goal: neither who comes into the slot of a host with a cap nor a host after another isolation has its cap.
+/// Method: eight slots in one set; host 8 gets the slot of host 0, whose bucket is empty.
+#[test]
+fn a_cap_is_not_left_to_the_next_host_nor_to_another_isolation() {
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    let memory = IsolatedMemory::allocate(8, 8, 1_024, 64).with_caps();
+    let mut queue = WithRoom::new(memory, IsolatedConfig::new(MTU, Limits::NONE)).unwrap();
+    // Its burst, what overdraws it, and two that are borrowed.
+    let put = |queue: &mut WithRoom, host, capped, handles: core::ops::Range<u32>| {
+        for handle in handles {
+            let packet = Packet::new(handle, MTU);
+            let labels = slow(of(host, host), capped);
+            queue.enqueue_labelled(Nanos(0), &labels, packet, &mut |_, _| ()).unwrap();
+        }
+    };
+    let mut get = |queue: &mut WithRoom, packets| {
+        let sent = (0..packets).filter_map(|_| queue.dequeue(Nanos(0), drops));
+        sent.filter(|packet| packet.handle < 100).count()
+    };
+    put(&mut queue, 0, true, 0..4);
+    assert_eq!(get(&mut queue, 4), 4);
+    // The same host finds its bucket empty: nothing of it beside another that has no cap.
+    put(&mut queue, 0, true, 0..4);
+    put(&mut queue, 1, false, 100..110);
+    assert_eq!((get(&mut queue, 10), get(&mut queue, 4)), (0, 4));
+    // The next in the slot has neither the cap nor the bucket; nor has one with the same cap the bucket.
+    put(&mut queue, 8, false, 0..10);
+    put(&mut queue, 1, false, 100..110);
+    assert_eq!((get(&mut queue, 10), get(&mut queue, 10)), (5, 5));
+    put(&mut queue, 16, true, 0..4);
+    put(&mut queue, 1, false, 100..110);
+    assert_eq!((get(&mut queue, 10), get(&mut queue, 4)), (2, 2));
+    // Another isolation and back, while the hosts hold packets.
+    put(&mut queue, 16, true, 0..10);
+    put(&mut queue, 1, false, 100..110);
+    queue.set_isolation(Isolation::Flows);
+    queue.set_isolation(Isolation::DualSrcHost);
+    assert_eq!(queue.recount(), Ok(()));
+    assert_eq!(get(&mut queue, 10), 5);
+}
+
+/// Goal: nor has it who came into the slot without a queue of its own. Method: all ways of a set are taken, and
+/// the spare queue of source 3 is that of destination 3, from before; so source 11, in the slot that source 3
+/// has left with an empty bucket, shares a queue of others and has counted nowhere when it comes back.
+#[test]
+fn a_bucket_is_not_left_to_who_shared_a_queue_of_others() {
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    let memory = IsolatedMemory::allocate(8, 8, 1_024, 64).with_caps();
+    let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(Isolation::DualDstHost);
+    let mut queue = WithRoom::new(memory, config).unwrap();
+    let put = |queue: &mut WithRoom, labels, capped, handles: core::ops::Range<u32>| {
+        for handle in handles {
+            let packet = Packet::new(handle, MTU);
+            let came =
+                queue.enqueue_labelled(Nanos(0), &slow(labels, capped), packet, &mut |_, _| ());
+            came.expect("there is room");
+        }
+    };
+    let mut get_until = |queue: &mut WithRoom, last| {
+        while queue.dequeue(Nanos(0), drops).expect("others wait").handle != last {}
+    };
+    let labels = |flow, src_host, dst_host| Labels { flow, src_host, dst_host };
+    // Seven flows with many packets, one with one, and the spare queue with many.
+    for flow in 0..7 {
+        put(&mut queue, labels(flow, 1, 1), false, 100 * flow..100 * flow + 100);
+    }
+    put(&mut queue, labels(7, 1, 1), false, 900..901);
+    put(&mut queue, labels(8, 2, 3), false, 800..900);
+    assert_eq!(spare(&queue, 3), 100);
+    queue.set_isolation(Isolation::DualSrcHost);
+    get_until(&mut queue, 900);
+    // Source 3 empties its bucket from the way that is free now.
+    put(&mut queue, labels(7, 3, 1), true, 901..903);
+    get_until(&mut queue, 902);
+    put(&mut queue, labels(15, 1, 1), false, 903..904);
+    put(&mut queue, labels(19, 11, 1), true, 904..905);
+    get_until(&mut queue, 903);
+    assert!(spare(&queue, 3) > 0, "still that of others");
+    put(&mut queue, labels(23, 11, 1), true, 905..907);
+    let next = [0; 7].map(|_| queue.dequeue(Nanos(0), &mut |_, _| ()).expect("others wait").handle);
+    assert!(next.contains(&905) && next.contains(&906), "its burst is its own: {next:?}");
+    assert_eq!(queue.recount(), Ok(()));
 }
 
 #[test]
@@ -250,14 +454,181 @@ fn the_host_that_holds_most_gives_way() {
     assert_eq!(sent.iter().filter(|&&handle| handle >= 90).count(), 10, "{sent:?}");
 }
 
+/// Eight queues in one set, and eight slots for hosts in one set: whoever has low bits `i` is in slot `i`.
+fn one_set(isolation: Isolation, limits: Limits) -> Isolated<Vecs> {
+    let memory = IsolatedMemory::allocate(8, 8, 1_024, 64);
+    let config = IsolatedConfig::new(MTU, limits).isolated_by(isolation);
+    Isolated::new(memory, config).expect("sizes are powers of two")
+}
+
+/// Labels of a flow of the same host on both sides.
+const fn of(flow: u32, host: u32) -> Labels {
+    Labels { flow, src_host: host, dst_host: host }
+}
+
+/// What the spare queue of a slot holds, in packets.
+fn spare<K: Storage>(queue: &Isolated<Vecs, NoAqm, K>, slot: u32) -> u32 {
+    queue.queues().flow_backlog(FlowId(8 + slot)).packets
+}
+
+/// Goal: who fills a set takes nothing from another host whose flow would go there (J01, J05). Method: host 0
+/// has a flow with twenty packets in each way; then a sparse flow of host 1 comes by, and then a busy one.
+#[test]
+fn a_full_set_joins_no_hosts() {
+    const MEMORY: u32 = 200 * MTU;
+    for isolation in [Isolation::DualSrcHost, Isolation::DualDstHost, Isolation::TripleIsolate] {
+        let mut queue = one_set(isolation, Limits::bytes(MEMORY));
+        let none = &mut |packet: Packet, why| panic!("{isolation}: {packet:?}: {why:?}");
+        for handle in 0..160 {
+            let labels = of(handle % 8, 0);
+            queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), none).unwrap();
+        }
+        // G1: one is on the wire, and (H − 1)(Q + L) are those of two packets. By rounds it is that as well.
+        for handle in 160..170 {
+            queue.dequeue(Nanos(0), none).expect("160 wait");
+            let sparse = Packet::new(handle, MTU);
+            let came = queue.enqueue_labelled(Nanos(0), &of(8 + handle, 1), sparse, none);
+            assert_eq!(came, Ok(Outcome::Collision));
+            assert_eq!((spare(&queue, 1), queue.backlogged_hosts()), (1, (2, 2)), "{isolation}");
+            let next = [0; 3].map(|_| queue.dequeue(Nanos(0), none).expect("150 wait").handle);
+            assert!(next.contains(&handle), "{isolation}: {next:?}");
+            assert_eq!((spare(&queue, 1), queue.backlogged_hosts()), (0, (1, 1)), "{isolation}");
+        }
+        // G4: half of the memory less a packet is host 1's, whatever comes then.
+        for handle in 170..269 {
+            let labels = of(8 + handle % 3, 1);
+            let drops = &mut |packet: Packet, _| assert!(packet.handle < 160, "{packet:?}");
+            queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), drops).unwrap();
+        }
+        for handle in 269..600 {
+            let labels = of(handle % 8, 0);
+            let drops = &mut |packet: Packet, _| {
+                assert!(!(170..269).contains(&packet.handle), "{isolation}: {packet:?}");
+            };
+            let _full = queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), drops);
+        }
+        assert_eq!(spare(&queue, 1), 99, "{isolation}");
+        queue.recount().expect("the books are right");
+    }
+}
+
+/// Among its own a flow goes where the table says: a host with more flows than there are ways has all of them
+/// share, and not the last ones one queue.
+#[test]
+fn flows_of_one_host_share_the_ways_of_their_set() {
+    for isolation in Isolation::ALL {
+        let mut queue = one_set(isolation, Limits::NONE);
+        let none = &mut |packet: Packet, why| panic!("{isolation}: {packet:?}: {why:?}");
+        for handle in 0..32 {
+            let packet = Packet::new(handle, MTU);
+            queue.enqueue_labelled(Nanos(0), &of(handle, 0), packet, none).unwrap();
+        }
+        let by_host =
+            matches!(isolation, Isolation::SrcHost | Isolation::DstHost | Isolation::Hosts);
+        let held = (0..16).map(|number| queue.queues().flow_backlog(FlowId(number)).packets);
+        let expected: Vec<u32> = (0..16).map(|at| if at < 8 { 4 } else { 0 }).collect();
+        assert!(by_host || held.eq(expected), "{isolation}");
+    }
+}
+
+/// Without a share for hosts a flow shares the queue of its own way, whoever's it is.
+#[test]
+fn without_a_level_of_hosts_a_full_set_is_shared() {
+    for isolation in [Isolation::Flows, Isolation::SrcHost, Isolation::DstHost] {
+        let mut queue = one_set(isolation, Limits::NONE);
+        let none = &mut |packet: Packet, why| panic!("{isolation}: {packet:?}: {why:?}");
+        for handle in 0..9 {
+            let (labels, packet) = (of(handle, handle), Packet::new(handle, MTU));
+            queue.enqueue_labelled(Nanos(0), &labels, packet, none).unwrap();
+        }
+        assert_eq!(queue.queues().flow_backlog(FlowId(0)).packets, 2, "{isolation}");
+        assert!((0..8).all(|slot| spare(&queue, slot) == 0), "{isolation}");
+        queue.recount().expect("the books are right");
+    }
+}
+
+/// Goal: what waits in a spare queue of a source when destinations take turns is joined by nobody but its own,
+/// and comes out. Method: the spare queue of slot 1 is that of source 1 and goes to destination 2; then it is
+/// destinations 1 and 2 whose flows find their set full, and then sources again.
+#[test]
+fn a_spare_queue_outlives_a_change_of_sides() {
+    let mut queue = one_set(Isolation::DualSrcHost, Limits::NONE);
+    let none = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    let mut handles = 0..;
+    let mut put = |queue: &mut Isolated<Vecs>, flow, src_host, dst_host| {
+        let labels = Labels { flow, src_host, dst_host };
+        let packet = Packet::new(handles.next().expect("endless"), MTU);
+        let came = queue.enqueue_labelled(Nanos(0), &labels, packet, none).expect("there is room");
+        queue.recount().expect("the books are right");
+        (came, [0, 1, 2, 3].map(|slot| spare(queue, slot)))
+    };
+    for flow in 0..8 {
+        put(&mut queue, flow, 0, 0);
+    }
+    assert_eq!(put(&mut queue, 8, 1, 2), (Outcome::Collision, [0, 1, 0, 0]));
+
+    queue.set_isolation(Isolation::DualDstHost);
+    queue.recount().expect("the books are right");
+    // Destination 1 finds its spare queue taken by another; destination 2 has one of its own.
+    assert_eq!(put(&mut queue, 9, 3, 1), (Outcome::Collision, [0, 1, 0, 0]));
+    assert_eq!(queue.queues().flow_backlog(FlowId(1)).packets, 2, "in its own way");
+    assert_eq!(put(&mut queue, 10, 3, 2), (Outcome::Collision, [0, 1, 1, 0]));
+    assert_eq!(put(&mut queue, 11, 2, 2), (Outcome::Collision, [0, 1, 2, 0]));
+    assert_eq!(queue.backlogged_hosts(), (3, 2), "sources 0, 1, 3 and destinations 0, 2");
+
+    queue.set_isolation(Isolation::TripleIsolate);
+    queue.recount().expect("the books are right");
+    // To sources the queue of slot 2 is source 3's, and that of slot 1 its own again.
+    assert_eq!(put(&mut queue, 12, 2, 4), (Outcome::Collision, [0, 1, 2, 0]));
+    assert_eq!(put(&mut queue, 13, 1, 4), (Outcome::Collision, [0, 2, 2, 0]));
+    // Nothing has slot 3 on its side but counts there: it is free.
+    assert_eq!(put(&mut queue, 14, 3, 3), (Outcome::Collision, [0, 2, 2, 1]));
+
+    let none = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    let mut sent = BTreeSet::new();
+    while let Some(packet) = queue.dequeue(Nanos(0), none) {
+        assert!(sent.insert(packet.handle));
+        queue.recount().expect("the books are right");
+    }
+    assert!(sent.into_iter().eq(0..15));
+    assert_eq!(queue.backlogged_hosts(), (0, 0));
+}
+
+/// Two hosts that share a slot share its spare queue, and the weight of a host that comes that way counts.
+#[test]
+fn who_comes_to_a_spare_queue_has_its_weight() {
+    let mut queue = one_set(Isolation::DualSrcHost, Limits::NONE);
+    let none = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    for handle in 0..800 {
+        let heavy = handle % 4 == 3;
+        let labels = Labels {
+            flow: if heavy { 8 } else { handle % 4 + handle / 4 % 8 },
+            src_host: if heavy { mix(2) } else { 0 },
+            dst_host: 0,
+        };
+        let packet = Packet::new(handle, MTU);
+        // The light host is there first, with all ways.
+        let first = handle < 64 && heavy;
+        if !first {
+            queue.enqueue_labelled(Nanos(0), &weighted(labels), packet, none).unwrap();
+        }
+    }
+    assert_eq!(spare(&queue, mix(2) % 8), 200 - 16);
+    let sent = (0..200).filter_map(|_| queue.dequeue(Nanos(0), none));
+    assert_eq!(sent.filter(|packet| packet.handle % 4 == 3).count(), 150);
+}
+
 #[test]
 fn what_is_out_of_range_is_refused_with_the_range() {
     let config = IsolatedConfig::new(MTU, Limits::NONE);
     let memory = || IsolatedMemory::<Vecs>::allocate(64, 16, 64, 64);
-    let refused = |memory, config| {
+    fn refused<K: Storage>(
+        memory: IsolatedMemory<Vecs, K>,
+        config: IsolatedConfig,
+    ) -> IsolatedError {
         let built = Isolated::new(memory, config).map(|_| ());
         built.expect_err(&format!("{config:?}"))
-    };
+    }
 
     let ways = refused(memory(), IsolatedConfig { ways: 3, ..config });
     assert_eq!(ways, IsolatedError::Table(TableError::Ways { ways: 3 }));
@@ -269,6 +640,22 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     let expected = IsolatedError::Memory { what: "rings", given: 0, needed: 16 };
     assert_eq!(refused(short, config), expected);
     assert_eq!(expected.to_string(), "rings: 0 elements, at least 16 are needed");
+    let short = IsolatedMemory { returns: vec![CapReturn::EMPTY; 15], ..memory().with_caps() };
+    let refused_caps = IsolatedError::Memory { what: "returns", given: 15, needed: 16 };
+    assert_eq!(refused(short, config), refused_caps);
+    let short = IsolatedMemory { spares: Vec::new(), ..memory() };
+    let expected = IsolatedError::Memory { what: "spares", given: 0, needed: 16 };
+    assert_eq!(refused(short, config), expected);
+    let mut short = memory();
+    short.turns.truncate(64);
+    let expected = IsolatedError::Memory { what: "turns", given: 64, needed: 80 };
+    assert_eq!(refused(short, config), expected);
+    let mut short = memory();
+    short.queues.truncate(15);
+    assert_eq!(
+        refused(short, config),
+        IsolatedError::Table(TableError::Queues { queues: 0, ways: 8 })
+    );
     for (quantum, host_quantum) in [(MTU - 1, MTU), (MTU, MTU - 1), (0, MTU), (MTU, u32::MAX)] {
         let error = refused(memory(), IsolatedConfig { quantum, host_quantum, ..config });
         let in_range =
@@ -300,4 +687,41 @@ fn a_rejected_packet_leaves_no_claim() {
     // As a plain scheduler, a flow is its own host.
     queue.enqueue(Nanos(0), FlowId(7), Packet::new(0, MTU), drops).unwrap();
     assert_eq!(queue.backlogged_hosts(), (1, 1));
+}
+
+/// Counts what it hashes.
+#[derive(Default)]
+struct Counting(Cell<u32>);
+
+impl FlowHasher for Counting {
+    fn hash(&self, bytes: &[u8]) -> u32 {
+        self.0.set(self.0.get() + 1);
+        bytes.iter().fold(1, |sum, &byte| mix(sum ^ u32::from(byte)))
+    }
+}
+
+/// Goal: hosts are hashed when a flow becomes backlogged and not with every packet, of a key as of a parsed
+/// packet. Method: a hash that counts.
+#[test]
+fn hosts_are_hashed_when_a_flow_becomes_backlogged() {
+    let mut packet = [0; 28];
+    packet[..12].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);
+    packet[12..24].copy_from_slice(&[10, 0, 0, 1, 192, 0, 2, 1, 0x13, 0x88, 0, 53]);
+    let parsed = parse::ip(&packet);
+    let hasher = Counting::default();
+    let labeller = Labeller::new(&hasher);
+    let by_key = OnDemand { key: &parsed.key, hasher: &hasher };
+    let by_labeller = ByLabeller { parsed: &parsed, labeller: &labeller };
+    fn hashes(labels: &impl Labelled, count: &Counting) -> [u32; 3] {
+        let mut queue = queue(Isolation::DualSrcHost, Limits::NONE);
+        let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+        [0, 1, 2].map(|handle| {
+            let before = count.0.get();
+            let packet = Packet::new(handle, 28);
+            queue.enqueue_labelled(Nanos(0), labels, packet, drops).expect("there is room");
+            count.0.get() - before
+        })
+    }
+    assert_eq!(hashes(&by_key, &hasher), [3, 1, 1]);
+    assert_eq!(hashes(&by_labeller, &hasher), [3, 1, 1]);
 }

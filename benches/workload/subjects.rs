@@ -4,11 +4,11 @@ use core::fmt::Debug;
 
 use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
-    Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, Drr, DrrFlow, Fifo, FlowId,
-    FlowQueues, FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow, Hosts, Limits,
-    LongestHostDrop, LongestQueueDrop, LowBits, Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus,
-    Queue, RankedFlow, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestQueue, Sides,
-    Slot, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, Cap, CapReturn, Capped, CappedFlow, ClassState, Classes, CoDel, CoDelParams,
+    CoDelState, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, HeldFlow, HostClasses,
+    HostRing, HostedFlow, Hosts, Limits, LongestHost, LongestHostDrop, LongestQueueDrop, LowBits,
+    Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RankedFlow, RoundList, Rounds,
+    RoundsFlow, RoundsHost, Scheduler, ShortestQueue, Sides, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::{Allocate, Hashed, IsolatedConfig, IsolatedMemory, Isolation, Releasing, Storage};
 
@@ -20,7 +20,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
 /// of FULL over whole, and is what the name before it is with SMALL.
-pub(crate) const NAMES: [&str; 33] = [
+pub(crate) const NAMES: [&str; 36] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -43,10 +43,13 @@ pub(crate) const NAMES: [&str; 33] = [
     "hosts_1",
     "hosts_32",
     "hosts_each",
+    "hosts_uncapped",
+    "hosts_capped",
     "rounds_lqd",
     "hosts_lqd",
     "isolated_dual",
     "isolated_triple",
+    "isolated_uncapped",
     "wf2q",
     "hashed_drr",
     "fq_codel",
@@ -145,7 +148,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "rounds_lqd" => {
             let hosts = flows.min(32);
             let (ranks, lists) =
-                (table(hosts, RankedFlow::EMPTY), table(hosts, HostClasses::EMPTY));
+                (table(hosts, LongestHost::EMPTY), table(hosts, HostClasses::EMPTY));
             let held = table(flows, HeldFlow::EMPTY);
             let order = LongestHostDrop::new(rounds(flows, hosts), held, ranks, lists);
             let order = order.expect("room for all hosts");
@@ -154,7 +157,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "hosts_lqd" => {
             let hosts = flows.min(32);
             let (ranks, lists) =
-                (table(hosts, RankedFlow::EMPTY), table(hosts, HostClasses::EMPTY));
+                (table(hosts, LongestHost::EMPTY), table(hosts, HostClasses::EMPTY));
             let held = table(flows, HeldFlow::EMPTY);
             let order = LongestHostDrop::new(isolated(hosts, flows), held, ranks, lists);
             let order = order.expect("room for all hosts");
@@ -170,6 +173,14 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let count = queues_for(flows);
             let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len(), 64);
             closed(freeboard::Isolated::new(memory, config).expect("powers of two"), call, true)
+        }
+        // `isolated_dual` with room for caps, none set.
+        "isolated_uncapped" => {
+            let config = IsolatedConfig::new(MTU, Limits::NONE);
+            let count = queues_for(flows);
+            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len(), 64);
+            let queue = freeboard::Isolated::new(memory.with_caps(), config);
+            closed(queue.expect("powers of two"), call, true)
         }
         "wf2q" => {
             let order = Wf2q::new(table(flows, Wf2qFlow::EMPTY), MTU);
@@ -190,6 +201,21 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let (order, states) = (qfq(classes, |_| 1), table(classes, ClassState::EMPTY));
             let node = Classes::new(order, leaves, states, split, Limits::NONE);
             closed(node, call, false)
+        }
+        // Up to 32 hosts with room for caps: none set, or all to half of their share of the loop, in which a
+        // byte takes about 0.1 ns, so that half of what each sends is borrowed and each is moved at all times.
+        "hosts_uncapped" | "hosts_capped" => {
+            let hosts = flows.min(32);
+            let (caps, returns) = (table(hosts, CappedFlow::EMPTY), table(hosts, CapReturn::EMPTY));
+            let mut of_hosts = Capped::new(drr(hosts), drr(hosts), caps, returns).expect("alike");
+            if name == "hosts_capped" {
+                let cap = Cap::new(39_000_000_000 / hosts as u64, 10 * MTU).expect("a rate");
+                for host in (0..hosts as u32).map(FlowId) {
+                    of_hosts.set_cap(host, Some(cap)).expect("room for all hosts");
+                }
+            }
+            let order = above(of_hosts, hosts, flows);
+            closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         // DRR of hosts over DRR of flows: one host, up to 32, and as many as flows.
         "hosts_1" | "hosts_32" | "hosts_each" => {
@@ -252,9 +278,8 @@ fn rounds(flows: usize, hosts: usize) -> ByHost {
     rounds
 }
 
-type Isolated = Hosts<Drr<Box<[DrrFlow]>>, Box<[HostedFlow]>, Box<[HostRing]>>;
+type Above<O> = Hosts<O, Box<[HostedFlow]>, Box<[HostRing]>>;
 
-/// Flow by flow one host after the other.
 /// Tables in boxes.
 #[derive(Debug)]
 enum Boxes {}
@@ -269,9 +294,14 @@ impl Allocate for Boxes {
     }
 }
 
-fn isolated(hosts: usize, flows: usize) -> Isolated {
+fn isolated(hosts: usize, flows: usize) -> Above<Drr<Box<[DrrFlow]>>> {
+    above(drr(hosts), hosts, flows)
+}
+
+/// Flow by flow one host after the other.
+fn above<O: FlowScheduler>(of_hosts: O, hosts: usize, flows: usize) -> Above<O> {
     let (nodes, rings) = (table(flows, HostedFlow::EMPTY), table(hosts, HostRing::EMPTY));
-    let mut order = Hosts::new(drr(hosts), nodes, rings, MTU).expect("an MTU");
+    let mut order = Hosts::new(of_hosts, nodes, rings, MTU).expect("an MTU");
     order.add_all(MTU).expect("a quantum of one MTU");
     for flow in 0..flows {
         order.assign(FlowId(flow as u32), (flow % hosts) as u32).expect("an idle flow");

@@ -1,29 +1,34 @@
 //! The tables of flows and hosts around the order: who has which queue and which slot.
 
 use flowhash::{Line, Lookup, Outcome, Table as HashTable};
-use sched_core::{ConfigError, DropFrom, FlowId, FlowScheduler, FlowState, Imbalance};
+use sched_core::{ConfigError, DropFrom, FlowId, FlowScheduler, FlowState, Imbalance, Nanos};
 
 use super::shares::Shares;
-use super::slots::HostSlots;
-use super::{Storage, Victims};
+use super::slots::{Claimed, HostSlots};
+use super::{NoRoom, Storage, Victims};
 use crate::isolation::{Isolation, Level};
-use crate::labelled::Labelled;
+use crate::labelled::{Before, Labelled};
 
 /// The order of an [`Isolated`](super::Isolated) queue, with its tables: gives queues and slots of hosts
 /// back in the moment they are idle.
 #[derive(Debug)]
-pub struct Claims<S: Storage> {
-    pub(super) order: Victims<S>,
+pub struct Claims<S: Storage, K: Storage = NoRoom> {
+    pub(super) order: Victims<S, K>,
     /// A queue is claimed if and only if it holds packets.
     pub(super) queues: HashTable<S::Of<Line>>,
+    /// Whether the spare queue of a host's slot is claimed, as those of the table are: that of slot `s` has
+    /// the number `queues.queues() + s`. While it is, `s` is the slot of its source or of its destination.
+    pub(super) spares: S::Of<bool>,
     pub(super) sources: HostSlots<S::Of<Line>, S::Of<u32>>,
     pub(super) destinations: HostSlots<S::Of<Line>, S::Of<u32>>,
     /// What a host has that is given no other quantum.
     pub(super) host_quantum: u32,
+    /// Set while a table is [in transition](flowhash::Table::is_rotating) to a new key.
+    pub(super) rotating: bool,
 }
 
-impl<S: Storage> Claims<S> {
-    pub(super) fn shares(&self) -> &Shares<S> {
+impl<S: Storage, K: Storage> Claims<S, K> {
+    pub(super) fn shares(&self) -> &Shares<S, K> {
         self.order.order()
     }
 
@@ -31,41 +36,131 @@ impl<S: Storage> Claims<S> {
         self.shares().isolation()
     }
 
-    /// Finds the queue of a packet; if it is free, for this flow from now on, with its hosts.
-    #[inline]
-    pub(super) fn claim(&mut self, labels: &impl Labelled) -> Lookup {
-        let lookup = self.queues.lookup(self.isolation().queue_label(labels));
-        if lookup.outcome == Outcome::Claimed {
-            self.claim_hosts(FlowId(lookup.queue), labels);
+    /// The queue of a packet with this label, if its flow has one. It holds packets.
+    #[inline(always)]
+    pub(super) fn find(&mut self, label: u32) -> Option<FlowId> {
+        if self.rotating {
+            return None;
         }
-        lookup
+        self.queues.hit(label).map(FlowId)
     }
 
-    #[inline(never)]
-    fn claim_hosts(&mut self, flow: FlowId, labels: &impl Labelled) {
-        let source = self.sources.claim(labels.source());
-        let destination = self.destinations.claim(labels.destination());
-        let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
-        let shares = self.order.order_mut();
-        shares.assign(flow, source.slot, destination.slot);
-        match shares.isolation().level() {
-            Level::Source if source.is_new => shares.set_host_quantum(source.slot, quantum),
-            Level::Destination if destination.is_new => {
-                shares.set_host_quantum(destination.slot, quantum);
-            }
-            _ => {}
+    /// Finds the queue of a packet; if it is free, for this flow from now on, with its hosts. `label` is that
+    /// by which it finds its queue.
+    #[inline]
+    pub(super) fn claim(&mut self, label: u32, labels: &impl Labelled) -> Lookup {
+        let lookup = if self.rotating {
+            self.lookup_rotating(label, labels)
+        } else {
+            self.queues.lookup(label)
+        };
+        match lookup.outcome {
+            Outcome::Hit => lookup,
+            outcome => Lookup { queue: self.claim_rest(lookup, labels), outcome },
         }
+    }
+
+    /// The queue for a packet whose flow has none yet: the one just claimed for it, or one of its host.
+    #[inline(never)]
+    fn claim_rest(&mut self, lookup: Lookup, labels: &impl Labelled) -> u32 {
+        let isolation = self.isolation();
+        let is_spare = lookup.outcome == Outcome::Collision;
+        if is_spare && isolation.spares_of() == Level::None {
+            return lookup.queue;
+        }
+        let before = self.rotating.then_some(Before(labels));
+        let before = before.as_ref();
+        let asks = self.shares().has_room_for_caps();
+        let source = self.sources.claim(labels.source(), before.map(Labelled::source), asks);
+        let destination =
+            self.destinations.claim(labels.destination(), before.map(Labelled::destination), asks);
+        let hosts = (source.slot, destination.slot);
+        let queue = if is_spare { self.among_its_own(lookup.queue, hosts) } else { lookup.queue };
+        if is_spare && !self.claim_spare(queue) {
+            self.leave(source, destination);
+            return queue;
+        }
+        let shares = self.order.order_mut();
+        shares.assign(FlowId(queue), source.slot, destination.slot);
+        let host = match isolation.level() {
+            Level::None => return queue,
+            Level::Source => source,
+            Level::Destination => destination,
+        };
+        if host.is_new {
+            let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
+            shares.set_host_quantum(host.slot, quantum);
+            shares.set_host_cap(host, labels.host_cap());
+        }
+        queue
+    }
+
+    /// The queue for a flow of these hosts that has none of its own: `shared`, which the table names, if that
+    /// is of the same host, or else the spare queue of its host.
+    ///
+    /// What was claimed under an isolation of the other side can be another host's. `shared` it is then, until
+    /// the spare queue has sent what it holds: nobody but its host joins it meanwhile.
+    fn among_its_own(&self, shared: u32, hosts: (u32, u32)) -> u32 {
+        let side = |(source, destination)| match self.isolation().spares_of() {
+            Level::Destination => destination,
+            _ => source,
+        };
+        let slot = side(hosts);
+        let is_own = |queue| self.shares().assigned(FlowId(queue)).map(side) == Some(slot);
+        let spare = self.queues.queues().wrapping_add(slot);
+        let is_free = self.spares.as_ref().get(slot as usize) == Some(&false);
+        if !is_own(shared) && (is_free || is_own(spare)) { spare } else { shared }
+    }
+
+    /// The slots claimed for a packet that joins a queue which holds packets: its flow counts already.
+    #[inline(never)]
+    fn leave(&mut self, source: Claimed, destination: Claimed) {
+        self.sources.release(source.slot);
+        self.destinations.release(destination.slot);
+        let host = match self.isolation().level() {
+            Level::None => return,
+            Level::Source => source,
+            Level::Destination => destination,
+        };
+        if host.is_new && !host.is_back {
+            // The slot is known as his, and has the bucket of the host before: he would come back to that.
+            self.order.order_mut().set_host_cap(host, None);
+        }
+    }
+
+    /// Claims `queue` if it is a spare one, and free.
+    fn claim_spare(&mut self, queue: u32) -> bool {
+        let claimed = self.spare_mut(queue).filter(|claimed| !**claimed);
+        claimed.map(|claimed| *claimed = true).is_some()
+    }
+
+    fn spare_mut(&mut self, queue: u32) -> Option<&mut bool> {
+        let slot = queue.checked_sub(self.queues.queues())?;
+        self.spares.as_mut().get_mut(slot as usize)
     }
 
     /// `queue` holds nothing: who had it has it no more, nor its part of the slots of its hosts. Twice is
     /// once.
     pub(super) fn let_go(&mut self, queue: FlowId) {
-        if !self.queues.release(queue.0) {
+        if !self.queues.release(queue.0) && !self.spare_mut(queue.0).is_some_and(core::mem::take) {
             return;
         }
         let Some((source, destination)) = self.shares().assigned(queue) else { return };
         self.sources.release(source);
         self.destinations.release(destination);
+    }
+
+    /// A service in rounds. Apart, so that the other modes do not pay for its registers.
+    #[inline(never)]
+    fn serve_in_rounds(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        self.order.served(flow, len, next_head);
+    }
+
+    /// A service that leaves nothing of `flow`.
+    #[inline(never)]
+    fn serve_last(&mut self, flow: FlowId, len: u32) {
+        self.order.served(flow, len, None);
+        self.let_go(flow);
     }
 
     /// Takes `flow`, which holds so many bytes, out of the order; it keeps its queue and its hosts.
@@ -81,25 +176,44 @@ impl<S: Storage> Claims<S> {
         self.order.backlogged(flow, bytes);
     }
 
+    /// A spare queue is claimed while it holds packets, and by its slot on one of the sides.
+    fn recount_spares(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        for (slot, &claimed) in (0_u32..).zip(self.spares.as_ref()) {
+            let queue = self.queues.queues().wrapping_add(slot);
+            let backlogged = flows(FlowId(queue)).backlog.packets > 0;
+            Imbalance::check("claimed while backlogged", queue, claimed.into(), backlogged.into())?;
+            let (source, destination) = self.shares().assigned(FlowId(queue)).unwrap_or_default();
+            let by_slot = !claimed || source == slot || destination == slot;
+            Imbalance::check("a spare queue of its slot", queue, 1, by_slot.into())?;
+        }
+        Ok(())
+    }
+
     /// The flows that count in a slot, as the order has them, one by one.
     fn recount_hosts(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let of = |host: &dyn Fn((u32, u32)) -> u32, slot: u32| {
             let backlogged = |flow: &u32| flows(FlowId(*flow)).backlog.packets > 0;
             let here =
                 |flow: &u32| self.shares().assigned(FlowId(*flow)).is_some_and(|h| host(h) == slot);
-            (0..self.queues.queues()).filter(backlogged).filter(here).count() as u64
+            (0..self.flows()).filter(backlogged).filter(here).count() as u64
         };
         self.sources.recount(&|slot| of(&|(source, _)| source, slot))?;
         self.destinations.recount(&|slot| of(&|(_, destination)| destination, slot))
     }
 }
 
-impl<S: Storage> FlowScheduler for Claims<S> {
+impl<S: Storage, K: Storage> FlowScheduler for Claims<S, K> {
     /// The quantum of a queue inside its host in bytes.
     type Config = u32;
 
     fn flows(&self) -> u32 {
-        self.order.flows().min(self.queues.queues())
+        let spares = u32::try_from(self.spares.as_ref().len()).unwrap_or(u32::MAX);
+        self.order.flows().min(self.queues.queues().saturating_add(spares))
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.order.advance(now);
     }
 
     fn configure(
@@ -146,10 +260,13 @@ impl<S: Storage> FlowScheduler for Claims<S> {
 
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        self.order.served(flow, len, next_head);
         if next_head.is_none() {
-            self.let_go(flow);
+            return self.serve_last(flow, len);
         }
+        if self.shares().in_rounds() {
+            return self.serve_in_rounds(flow, len, next_head);
+        }
+        self.order.served(flow, len, next_head);
     }
 
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
@@ -176,7 +293,9 @@ impl<S: Storage> FlowScheduler for Claims<S> {
             occupied += u64::from(claimed);
         }
         Imbalance::check("claimed queues", 0, self.queues.occupied().into(), occupied)?;
+        self.recount_spares(flows)?;
         self.recount_hosts(flows)?;
+        self.recount_rotation()?;
         self.order.recount(flows)
     }
 }

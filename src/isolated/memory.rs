@@ -4,8 +4,8 @@ use core::fmt;
 
 use flowhash::Line;
 use sched_core::{
-    DrrFlow, HeldFlow, HostClasses, HostRing, HostedFlow, LongestHost, Queue, RoundList,
-    RoundsFlow, RoundsHost, Slot, Table,
+    CapReturn, CappedFlow, DrrFlow, HeldFlow, HostClasses, HostRing, HostedFlow, LongestHost,
+    Queue, RoundList, RoundsFlow, RoundsHost, Slot, Table,
 };
 
 use super::IsolatedError;
@@ -36,25 +36,43 @@ impl<'a> Storage for Slices<'a> {
     type Of<T: fmt::Debug + 'static> = &'a mut [T];
 }
 
+/// Tables of nothing: no room for the caps of hosts, where no host has one ([`IsolatedMemory`]).
+#[derive(Debug)]
+pub enum NoRoom {}
+
+impl Storage for NoRoom {
+    type Of<T: fmt::Debug + 'static> = [T; 0];
+}
+
 /// The tables of an [`Isolated`](crate::Isolated) queue; what they contain does not matter.
 ///
-/// `QUEUES` and `HOSTS` are powers of two; a line is eight queues of a table. Memory: 16 bytes a packet,
-/// and for each queue and host what the fields say.
+/// `QUEUES` and `HOSTS` are powers of two; a line is eight queues of a table. `ALL` is `QUEUES + HOSTS`: a
+/// spare queue for each slot of a host stands behind those of the table. Memory: 16 bytes a packet, and for
+/// each queue and host what the fields say.
+///
+/// Where the tables for caps lie is a choice of its own, `K`. With [`NoRoom`], which it is unless chosen,
+/// nothing of caps is left in the code; with room a packet costs more, whether a cap is set or not.
 #[derive(Debug)]
-pub struct IsolatedMemory<S: Storage> {
+pub struct IsolatedMemory<S: Storage, K: Storage = NoRoom> {
     /// `QUEUES / 8`: 8 bytes a queue.
     pub lines: S::Of<Line>,
-    /// `QUEUES`: 16 bytes.
+    /// `ALL`: 16 bytes.
     pub queues: S::Of<Queue>,
     /// One for each handle: 16 bytes.
     pub slots: S::Of<Slot>,
-    /// `QUEUES`, for the flows of hosts: 24 bytes.
+    /// `ALL`, for the flows of hosts: 24 bytes.
     pub flows: S::Of<HostedFlow>,
     /// `HOSTS`, for the rings of their flows: 16 bytes.
     pub rings: S::Of<HostRing>,
     /// `HOSTS`, for their turns: 24 bytes.
     pub hosts: S::Of<DrrFlow>,
-    /// `QUEUES`, for the flows of rounds: 32 bytes.
+    /// `HOSTS`, or none where no host has a cap, for the turns of those beyond it: 24 bytes.
+    pub borrowing: K::Of<DrrFlow>,
+    /// `HOSTS`, or none where no host has a cap, for the caps: 40 bytes.
+    pub caps: K::Of<CappedFlow>,
+    /// `HOSTS`, or none where no host has a cap, for when they are back within it: 16 bytes.
+    pub returns: K::Of<CapReturn>,
+    /// `ALL`, for the flows of rounds: 32 bytes.
     pub turns: S::Of<RoundsFlow>,
     /// Two or more: flows of a host beyond this are not told apart in `triple-isolate`: 8 bytes.
     pub calendar: S::Of<RoundList>,
@@ -70,9 +88,11 @@ pub struct IsolatedMemory<S: Storage> {
     pub source_flows: S::Of<u32>,
     /// `HOSTS`: 4 bytes.
     pub destination_flows: S::Of<u32>,
-    /// `QUEUES`, for who gives way: 16 bytes.
+    /// `HOSTS`, for which spare queues are claimed: 1 byte.
+    pub spares: S::Of<bool>,
+    /// `ALL`, for who gives way: 16 bytes.
     pub held: S::Of<HeldFlow>,
-    /// `HOSTS`, for who gives way: 16 bytes.
+    /// `HOSTS`, for who gives way: 8 bytes.
     pub longest: S::Of<LongestHost>,
     /// `HOSTS`, for which of their flows gives way: 132 bytes.
     pub classes: S::Of<HostClasses>,
@@ -85,17 +105,22 @@ pub trait Allocate: Storage {
 }
 
 impl<S: Allocate> IsolatedMemory<S> {
-    /// All tables for so many queues, hosts of either side, handles, and rounds of the calendar.
+    /// All tables for so many queues, hosts of either side, handles, and rounds of the calendar; spare
+    /// queues not counted, and without room for caps.
     #[must_use]
     pub fn allocate(queues: usize, hosts: usize, packets: usize, rounds: usize) -> Self {
+        let all = queues.saturating_add(hosts);
         Self {
             lines: S::table(Line::EMPTY, lines(queues)),
-            queues: S::table(Queue::EMPTY, queues),
+            queues: S::table(Queue::EMPTY, all),
             slots: S::table(Slot::EMPTY, packets),
-            flows: S::table(HostedFlow::EMPTY, queues),
+            flows: S::table(HostedFlow::EMPTY, all),
             rings: S::table(HostRing::EMPTY, hosts),
             hosts: S::table(DrrFlow::EMPTY, hosts),
-            turns: S::table(RoundsFlow::EMPTY, queues),
+            borrowing: [],
+            caps: [],
+            returns: [],
+            turns: S::table(RoundsFlow::EMPTY, all),
             calendar: S::table(RoundList::EMPTY, rounds),
             source_loads: S::table(RoundsHost::EMPTY, hosts),
             destination_loads: S::table(RoundsHost::EMPTY, hosts),
@@ -103,9 +128,39 @@ impl<S: Allocate> IsolatedMemory<S> {
             destination_lines: S::table(Line::EMPTY, lines(hosts)),
             source_flows: S::table(0, hosts),
             destination_flows: S::table(0, hosts),
-            held: S::table(HeldFlow::EMPTY, queues),
+            spares: S::table(false, hosts),
+            held: S::table(HeldFlow::EMPTY, all),
             longest: S::table(LongestHost::EMPTY, hosts),
             classes: S::table(HostClasses::EMPTY, hosts),
+        }
+    }
+
+    /// The same with room for a cap of every host: 80 bytes a host.
+    #[must_use]
+    pub fn with_caps(self) -> IsolatedMemory<S, S> {
+        let hosts = self.hosts.as_ref().len();
+        IsolatedMemory {
+            lines: self.lines,
+            queues: self.queues,
+            slots: self.slots,
+            flows: self.flows,
+            rings: self.rings,
+            hosts: self.hosts,
+            borrowing: S::table(DrrFlow::EMPTY, hosts),
+            caps: S::table(CappedFlow::EMPTY, hosts),
+            returns: S::table(CapReturn::EMPTY, hosts),
+            turns: self.turns,
+            calendar: self.calendar,
+            source_loads: self.source_loads,
+            destination_loads: self.destination_loads,
+            source_lines: self.source_lines,
+            destination_lines: self.destination_lines,
+            source_flows: self.source_flows,
+            destination_flows: self.destination_flows,
+            spares: self.spares,
+            held: self.held,
+            longest: self.longest,
+            classes: self.classes,
         }
     }
 }
@@ -115,7 +170,7 @@ const fn lines(queues: usize) -> usize {
     queues.div_ceil(8)
 }
 
-impl<S: Storage> IsolatedMemory<S> {
+impl<S: Storage, K: Storage> IsolatedMemory<S, K> {
     /// Whether every table is as long as the queues or hosts ask for; lines are measured by their tables.
     pub(super) fn check(&self) -> Result<(), IsolatedError> {
         let (queues, hosts) = (self.queues.as_ref().len(), self.hosts.as_ref().len());
@@ -133,6 +188,15 @@ impl<S: Storage> IsolatedMemory<S> {
         at_least("destination_loads", self.destination_loads.as_ref().len(), hosts)?;
         at_least("source_flows", self.source_flows.as_ref().len(), hosts)?;
         at_least("destination_flows", self.destination_flows.as_ref().len(), hosts)?;
+        at_least("spares", self.spares.as_ref().len(), hosts)?;
+        // Caps for all hosts, or for none: which slot a host gets is a matter of its label.
+        let caps =
+            [self.borrowing.as_ref().len(), self.caps.as_ref().len(), self.returns.as_ref().len()];
+        if caps != [0; 3] {
+            for (what, given) in ["borrowing", "caps", "returns"].into_iter().zip(caps) {
+                at_least(what, given, hosts)?;
+            }
+        }
         at_least("longest", self.longest.as_ref().len(), hosts)?;
         at_least("classes", self.classes.as_ref().len(), hosts)
     }

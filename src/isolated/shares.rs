@@ -1,19 +1,26 @@
 //! The order of flows under each isolation.
 
 use sched_core::{
-    ConfigError, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow,
-    Hosts, Imbalance, RoundList, Rounds, RoundsFlow, RoundsHost,
+    Cap, CapReturn, Capped, CappedFlow, ConfigError, Drr, DrrFlow, FlowId, FlowScheduler,
+    FlowState, HostRing, Hosted, HostedFlow, Hosts, Imbalance, Nanos, RoundList, Rounds,
+    RoundsFlow, RoundsHost,
 };
 
 use super::Storage;
+use super::slots::Claimed;
 use crate::isolation::{Isolation, Level};
 
-/// Hosts by deficit round robin, and the flows of each likewise.
-pub(super) type Levels<S> = Hosts<
+/// Hosts by deficit round robin, in two classes: those within their caps, and those beyond.
+type Caps<S, K> = Capped<
     Drr<<S as Storage>::Of<DrrFlow>>,
-    <S as Storage>::Of<HostedFlow>,
-    <S as Storage>::Of<HostRing>,
+    <K as Storage>::Of<CappedFlow>,
+    <K as Storage>::Of<CapReturn>,
+    Drr<<K as Storage>::Of<DrrFlow>>,
 >;
+
+/// Hosts by deficit round robin, and the flows of each likewise.
+pub(super) type Levels<S, K> =
+    Hosts<Caps<S, K>, <S as Storage>::Of<HostedFlow>, <S as Storage>::Of<HostRing>>;
 
 /// Flows by deficit round robin, thinned out by the loads of their hosts.
 pub(super) type Turns<S> = Rounds<
@@ -25,19 +32,19 @@ pub(super) type Turns<S> = Rounds<
 
 /// Two levels of deficit round robin, or rounds: whichever the isolation asks for. The other is idle.
 #[derive(Debug)]
-pub(super) struct Shares<S: Storage> {
+pub(super) struct Shares<S: Storage, K: Storage> {
     isolation: Isolation,
-    levels: Levels<S>,
+    levels: Levels<S, K>,
     /// Knows the hosts of every flow, whatever the isolation.
     rounds: Turns<S>,
     /// The longest packet, which is the least quantum.
     max_len: u32,
 }
 
-impl<S: Storage> Shares<S> {
+impl<S: Storage, K: Storage> Shares<S, K> {
     pub(super) const fn new(
         isolation: Isolation,
-        levels: Levels<S>,
+        levels: Levels<S, K>,
         rounds: Turns<S>,
         max_len: u32,
     ) -> Self {
@@ -53,19 +60,41 @@ impl<S: Storage> Shares<S> {
         debug_assert_eq!(_in_range, Ok(()), "a quantum of {quantum} for host {host}");
     }
 
+    pub(super) fn has_room_for_caps(&self) -> bool {
+        self.levels.order().room() > 0
+    }
+
+    /// The cap of a host that has just become backlogged, if there is room for it. Who was the last in its
+    /// slot has the bucket that it left there, if the cap is the same; everybody else has a full one.
+    pub(super) fn set_host_cap(&mut self, host: Claimed, cap: Option<Cap>) {
+        let (flow, caps) = (FlowId(host.slot), self.levels.order_mut());
+        if flow.0 >= caps.room() {
+            return;
+        }
+        let cap = cap.map(|cap| cap.with_burst_of_at_least(self.max_len));
+        if !host.is_back {
+            let _known = caps.set_cap(flow, None);
+        }
+        let _in_range = caps.set_cap(flow, cap);
+        debug_assert_eq!(_in_range, Ok(()), "{cap:?} for host {flow:?}");
+    }
+
     pub(super) const fn isolation(&self) -> Isolation {
         self.isolation
     }
 
-    const fn in_rounds(&self) -> bool {
+    pub(super) const fn in_rounds(&self) -> bool {
         matches!(self.isolation, Isolation::TripleIsolate)
     }
 
-    /// Another isolation, while no flow is backlogged; all hosts have this quantum again.
+    /// Another isolation, while no flow is backlogged; all hosts have this quantum again, and no cap.
     pub(super) fn set_isolation(&mut self, isolation: Isolation, host_quantum: u32) {
         self.isolation = isolation;
-        let _in_range = self.levels.order_mut().add_all(host_quantum);
-        debug_assert_eq!(_in_range, Ok(()), "it was accepted at construction");
+        for host in 0..Hosted::hosts(&self.levels) {
+            self.set_host_quantum(host, host_quantum);
+            let nobody = Claimed { slot: host, is_new: true, is_back: false };
+            self.set_host_cap(nobody, None);
+        }
     }
 
     /// Makes `flow`, which is idle, one of these hosts.
@@ -88,12 +117,18 @@ impl<S: Storage> Shares<S> {
     }
 }
 
-impl<S: Storage> FlowScheduler for Shares<S> {
+impl<S: Storage, K: Storage> FlowScheduler for Shares<S, K> {
     /// The quantum in bytes.
     type Config = u32;
 
     fn flows(&self) -> u32 {
         self.levels.flows().min(self.rounds.flows())
+    }
+
+    /// Rounds know no time.
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.levels.advance(now);
     }
 
     fn configure(
@@ -122,7 +157,7 @@ impl<S: Storage> FlowScheduler for Shares<S> {
 
     #[inline]
     fn common_max_len(&self) -> u32 {
-        self.levels.common_max_len()
+        self.max_len // what both were made for
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
@@ -177,7 +212,7 @@ impl<S: Storage> FlowScheduler for Shares<S> {
     }
 }
 
-impl<S: Storage> Hosted for Shares<S> {
+impl<S: Storage, K: Storage> Hosted for Shares<S, K> {
     fn host_of(&self, flow: FlowId) -> Option<u32> {
         if self.in_rounds() { self.rounds.host_of(flow) } else { self.levels.host_of(flow) }
     }

@@ -9,12 +9,14 @@ pub(super) struct Claimed {
     pub(super) slot: u32,
     /// Nobody had the slot before: what is kept for it is the last host's.
     pub(super) is_new: bool,
+    /// The last host was this one, as far as that was asked.
+    pub(super) is_back: bool,
 }
 
 /// Slots of hosts by label. A slot is claimed if and only if a backlogged flow counts there.
 #[derive(Clone, Debug)]
 pub(super) struct HostSlots<L, C> {
-    table: HashTable<L>,
+    pub(super) table: HashTable<L>,
     /// Backlogged flows of each slot.
     flows: C,
 }
@@ -27,13 +29,20 @@ impl<L: Table<Line>, C: Table<u32>> HostSlots<L, C> {
     }
 
     /// The slot of the host with this label, for one flow more. Where all ways of its set belong to
-    /// others, it shares the slot of one of them.
-    pub(super) fn claim(&mut self, label: u32) -> Claimed {
-        let lookup = self.table.lookup(label);
+    /// others, it shares the slot of one of them. While a new key takes over, `before` is the label under the
+    /// last one: a host keeps its slot as long as flows of its count there. Whether it was the last one there
+    /// is found out only if the caller `asks`.
+    pub(super) fn claim(&mut self, label: u32, before: Option<u32>, asks: bool) -> Claimed {
+        let remembered = asks && self.table.remembers(label);
+        let lookup = match before {
+            Some(before) => self.table.lookup_rotating(before, label),
+            None => self.table.lookup(label),
+        };
         if let Some(flows) = self.flows.as_mut().get_mut(lookup.queue as usize) {
             *flows = flows.wrapping_add(1);
         }
-        Claimed { slot: lookup.queue, is_new: lookup.outcome == Outcome::Claimed }
+        let is_new = lookup.outcome == Outcome::Claimed;
+        Claimed { slot: lookup.queue, is_new, is_back: is_new && remembered }
     }
 
     /// One flow fewer in `slot`, which is free with the last.

@@ -13,6 +13,11 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
     if tests {
         succeed("tests and doc tests", cargo(".").args(["test", "--workspace"]))?;
     }
+    // A feature that no other build may have: it counts.
+    succeed(
+        "steps of a call",
+        cargo(".").args(["test", "--package", "sim", "--features", "steps", "--test", "cost"]),
+    )?;
     succeed(
         "documentation",
         cargo(".").args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),

@@ -9,6 +9,7 @@
 //! cargo xtask paper          the same in the environment of QFQ Fig. 8
 //! cargo xtask fuzz SECONDS   every fuzz target for so long; needs nightly and cargo-fuzz
 //! cargo xtask search-bounds SECONDS [SEED]   tries to exceed the proven bounds
+//! cargo xtask search-cost SECONDS [SEED]     looks for the call that does most
 //! ```
 
 mod check;
@@ -17,13 +18,13 @@ mod instructions;
 mod panic_free;
 mod paper;
 mod run;
-mod search_bounds;
+mod search;
 mod trace;
 
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask check [--without-tests] | panic-free | trace | instructions | paper | \
-    fuzz SECONDS (1..=86400) | search-bounds SECONDS (1..=1000000) [SEED]";
+    fuzz SECONDS (1..=86400) | search-bounds SECONDS (1..=1000000) [SEED] | search-cost SECONDS (1..=1000000) [SEED]";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -35,7 +36,8 @@ fn main() -> ExitCode {
         ["trace"] => trace::run(),
         ["instructions"] => instructions::run(),
         ["paper"] => paper::run(),
-        ["search-bounds", ref rest @ ..] => search_bounds::run(rest),
+        ["search-bounds", ref rest @ ..] => search::bounds(rest),
+        ["search-cost", ref rest @ ..] => search::cost(rest),
         ["fuzz", seconds] => match seconds.parse() {
             Ok(seconds @ 1..=86_400) => fuzz::run(seconds),
             _ => Err(format!("'{seconds}' is not a number of seconds\n{USAGE}")),

@@ -39,7 +39,7 @@ mod set;
 
 use core::fmt;
 
-use set::{LANES, SHARED, Shape, USED, first_from, index, lane_of, place};
+use set::{EACH, ELSEWHERE, LANES, SHARED, Shape, USED, first_from, index, place};
 
 pub use rotation::Rotating;
 pub use set::Line;
@@ -126,9 +126,15 @@ impl core::error::Error for TableError {}
 ///
 /// `S` is an array, a `&mut` slice or a box of [`Line`]s: whatever gives the same slice each time.
 ///
-/// Cost of a lookup in instructions, 8 ways, from 32 to 4,096 flows alike (x86-64, callgrind, the
-/// caller's loop subtracted): 31 to 33 in the mean over flows that fill half of the queues, most of
-/// which live in their own way; 56 for a collision; 89 for a claim and the release after it.
+/// Cost in instructions, 8 ways, from 32 to 65,536 flows alike (x86-64, callgrind, less the caller's loop without
+/// the lookup; 5 of a hit and 8 of the others are the call and what makes the hash and takes the answer):
+///
+/// | a lookup that ends in | |
+/// |---|--:|
+/// | a hit, in the mean over flows that fill half of the queues: most live in their own way | 28 to 30 |
+/// | a collision | 37 |
+/// | a claim | 49 |
+/// | and the release after it | 12 |
 ///
 /// Probability that a new flow collides in a table of 1,024 queues, P\[Bin(n, k / N) ≥ k\] for n
 /// active flows, N queues, k ways (measured within 0.005 of it, `tests/spread.rs`):
@@ -157,8 +163,8 @@ pub struct Table<S> {
     lines: S,
     shape: Shape,
     counts: Counts,
-    /// The number of lanes in use in `lines`.
-    occupied: u32,
+    /// How many of the claims counted have ended: the others are the lanes in use in `lines`.
+    ended: u64,
     /// No line before this one has old claims; while this is a line of the table, a rotation is under way.
     swept: u32,
 }
@@ -166,14 +172,14 @@ pub struct Table<S> {
 impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// An empty table of `queues` queues in sets of `ways`; whatever `lines` held is cleared.
     ///
-    /// Uses the first `queues / 8` lines, rounded up.
+    /// Uses the first `queues / 8` lines, rounded up. Cost: all lines.
     ///
     /// # Errors
     ///
     /// [`TableError`] if `ways` is not 1, 2, 4, 8 or 16, if `queues` is not a power of two in
     /// `ways..=MAX_QUEUES`, or if `lines` is too short.
     pub fn new(lines: S, queues: u32, ways: u32) -> Result<Self, TableError> {
-        let Some(sets) = set::sets(ways) else { return Err(TableError::Ways { ways }) };
+        let Some(shape) = Shape::new(queues, ways) else { return Err(TableError::Ways { ways }) };
         if !queues.is_power_of_two() || queues < ways || queues > MAX_QUEUES {
             return Err(TableError::Queues { queues, ways });
         }
@@ -182,8 +188,9 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         if given < needed {
             return Err(TableError::Storage { lines: given, needed });
         }
-        let shape = Shape { queue_mask: queues - 1, sets, neighbour: ways > LANES };
-        let mut table = Self { lines, shape, counts: Counts::default(), occupied: 0, swept: 0 };
+        let mut table = Self { lines, shape, counts: Counts::default(), ended: 0, swept: 0 };
+        // All of them, also those beyond the table: no queue there is in use, which nobody need ask again.
+        table.lines.as_mut().fill(Line::EMPTY);
         table.clear();
         Ok(table)
     }
@@ -199,7 +206,8 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// The first way is the own one (`hash` modulo the queues), the next those behind it cyclically
     /// in its line, then, with 16 ways, likewise those of the neighbour.
     ///
-    /// Cost: constant; one cache line read, two with 16 ways.
+    /// Cost: constant; one cache line read, two with 16 ways. No loop: the tags of a line are compared at once, and
+    /// its free ways are the bits of a word.
     #[inline]
     pub fn lookup(&mut self, hash: u32) -> Lookup {
         let queue = hash & self.shape.queue_mask;
@@ -210,108 +218,131 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         };
         // No other way has the tag then, and most flows live here.
         if line.has(lane, hash) {
-            if line.states >> lane & 1 != 0 {
-                self.counts.hits += 1;
-                return Lookup { queue, outcome: Outcome::Hit };
-            }
-            line.states |= 1 << lane;
-            self.counts.claims += 1;
-            self.occupied += 1;
-            return Lookup { queue, outcome: Outcome::Claimed };
+            return Self::come_back(line, &mut self.counts, lane, queue);
         }
-        let set = self.shape.set(lane);
-        let matches = line.matches(hash) & set;
-        if matches != 0 {
-            let way = lane_of(matches);
-            let queue = queue & !(LANES - 1) | way;
-            if line.states >> way & 1 != 0 {
-                self.counts.hits += 1;
-                return Lookup { queue, outcome: Outcome::Hit };
-            }
-            line.states |= 1 << way;
-            self.counts.claims += 1;
-            self.occupied += 1;
-            return Lookup { queue, outcome: Outcome::Claimed };
+        if let Some(way) = line.lane_of(hash).filter(|way| self.shape.is_one_set(lane, *way)) {
+            return Self::come_back(line, &mut self.counts, way, queue & !(LANES - 1) | way);
         }
-        let free = !line.states & set;
-        if free != 0 {
-            let way = first_from(lane, free);
-            line.claim(way, hash);
-            self.counts.claims += 1;
-            self.occupied += 1;
-            return Lookup { queue: queue & !(LANES - 1) | way, outcome: Outcome::Claimed };
+        let free = line.free_of(self.shape.set(lane));
+        if free == 0 {
+            line.mark(lane, SHARED);
+            self.counts.collisions += 1;
+            return Lookup { queue, outcome: Outcome::Collision };
         }
-        if self.shape.neighbour {
+        if free & ELSEWHERE != 0 {
             return self.lookup_in_both(hash);
         }
-        line.states |= 1 << (SHARED + lane);
-        self.counts.collisions += 1;
-        Lookup { queue, outcome: Outcome::Collision }
+        let way = first_from(lane, free);
+        line.claim(way, hash);
+        self.counts.claims += 1;
+        Lookup { queue: queue & !(LANES - 1) | way, outcome: Outcome::Claimed }
     }
 
-    /// The lookup of 16 ways for a hash that is not the tag of the own way.
+    /// The answer to the flow that has claimed this lane of `line`, or was the last who did.
+    #[inline]
+    fn come_back(line: &mut Line, counts: &mut Counts, lane: u32, queue: u32) -> Lookup {
+        if line.is(lane, USED) {
+            counts.hits += 1;
+            return Lookup { queue, outcome: Outcome::Hit };
+        }
+        line.set(lane, USED);
+        counts.claims += 1;
+        Lookup { queue, outcome: Outcome::Claimed }
+    }
+
+    /// The queue that the flow with this hash has claimed, counted as the [`Hit`](Outcome::Hit) that it is.
+    ///
+    /// `None` changes nothing, and a [`lookup`](Self::lookup) says what there is: of 16 ways this looks at the
+    /// eight in the line of the own one only. It is small, to be had in line: where most packets are hits, what
+    /// follows them need not outlive a call.
+    #[must_use]
+    #[inline(always)]
+    pub fn hit(&mut self, hash: u32) -> Option<u32> {
+        let queue = hash & self.shape.queue_mask;
+        let (at, lane) = place(queue);
+        let line = self.lines.as_ref().get(at)?;
+        let way = if line.has(lane, hash) {
+            lane
+        } else {
+            line.lane_of(hash).filter(|way| self.shape.is_one_set(lane, *way))?
+        };
+        if !line.is(way, USED) {
+            return None;
+        }
+        self.counts.hits += 1;
+        Some(queue & !(LANES - 1) | way)
+    }
+
+    /// The lookup of 16 ways for a hash that is no tag of the line of its own way.
     #[inline(never)]
     fn lookup_in_both(&mut self, hash: u32) -> Lookup {
         let own = hash & self.shape.queue_mask;
         let (at, lane) = place(own);
         let lines = self.lines.as_mut();
-        let look = |at: usize| {
-            lines.get(at).map_or((0, 0), |line| (line.matches(hash), !line.states & USED))
-        };
-        let ((near, near_free), (far, far_free)) = (look(at), look(at ^ 1));
-        let (at, way, queue) = if near != 0 {
-            (at, lane_of(near), own)
-        } else if far != 0 {
-            (at ^ 1, lane_of(far), own ^ LANES)
-        } else if near_free != 0 {
-            (at, first_from(lane, near_free), own)
-        } else if far_free != 0 {
-            (at ^ 1, first_from(lane, far_free), own ^ LANES)
-        } else {
-            if let Some(line) = lines.get_mut(at) {
-                line.states |= 1 << (SHARED + lane);
-            }
-            self.counts.collisions += 1;
-            return Lookup { queue: own, outcome: Outcome::Collision };
-        };
-        let queue = queue & !(LANES - 1) | way;
-        match lines.get_mut(at) {
-            Some(line) if line.states >> way & 1 == 0 => line.claim(way, hash),
-            _ => {
-                self.counts.hits += 1;
-                return Lookup { queue, outcome: Outcome::Hit };
+        let (near, far) = ((at, own & !(LANES - 1)), (at ^ 1, (own ^ LANES) & !(LANES - 1)));
+        if let Some(line) = lines.get_mut(far.0)
+            && let Some(way) = line.lane_of(hash)
+        {
+            return Self::come_back(line, &mut self.counts, way, far.1 | way);
+        }
+        for (at, first) in [near, far] {
+            let Some(line) = lines.get_mut(at) else { continue };
+            let free = line.free_of(EACH);
+            if free != 0 {
+                let way = first_from(lane, free);
+                line.claim(way, hash);
+                self.counts.claims += 1;
+                return Lookup { queue: first | way, outcome: Outcome::Claimed };
             }
         }
-        self.counts.claims += 1;
-        self.occupied += 1;
-        Lookup { queue, outcome: Outcome::Claimed }
+        if let Some(line) = lines.get_mut(at) {
+            line.mark(lane, SHARED);
+        }
+        self.counts.collisions += 1;
+        Lookup { queue: own, outcome: Outcome::Collision }
     }
 
     /// The queue the flow with this hash has claimed, if it has. Changes nothing.
     #[must_use]
     pub fn find(&self, hash: u32) -> Option<u32> {
-        self.claimed(hash, 0)
+        self.claimed(hash, USED)
     }
 
-    /// The queue in use with this tag whose lane has the bit at this distance set: 0 for any.
+    /// Whether a queue of the flow's set, in use or free, was claimed with this hash last: the next lookup
+    /// comes back to it. A queue that nobody has claimed yet counts as claimed with its own number.
+    #[must_use]
     #[inline]
-    fn claimed(&self, hash: u32, distance: u32) -> Option<u32> {
+    pub fn remembers(&self, hash: u32) -> bool {
+        self.tagged(hash).is_some()
+    }
+
+    /// The queue of the flow's set with this tag, in use or free.
+    #[inline]
+    fn tagged(&self, hash: u32) -> Option<u32> {
         let own = hash & self.shape.queue_mask;
         let (at, lane) = place(own);
-        let set = if self.shape.neighbour { USED } else { self.shape.set(lane) };
         let lines = self.lines.as_ref();
-        let claimed = |at: usize| {
-            lines.get(at).map_or(0, |line| line.matches(hash) & (line.states >> distance) & set)
-        };
-        let near = claimed(at);
-        if near != 0 {
-            return Some(own & !(LANES - 1) | lane_of(near));
+        let lane_in = |at: usize| lines.get(at).and_then(|line| line.lane_of(hash));
+        if let Some(way) = lane_in(at).filter(|way| self.shape.is_one_set(lane, *way)) {
+            return Some(own & !(LANES - 1) | way);
         }
-        if !self.shape.neighbour {
+        if !self.shape.neighbour() {
             return None;
         }
-        let far = claimed(at ^ 1);
-        (far != 0).then(|| (own ^ LANES) & !(LANES - 1) | lane_of(far))
+        lane_in(at ^ 1).map(|way| (own ^ LANES) & !(LANES - 1) | way)
+    }
+
+    /// The queue of the flow's set with this tag, if it has this state.
+    #[inline]
+    fn claimed(&self, hash: u32, state: u8) -> Option<u32> {
+        self.tagged(hash).filter(|queue| self.is(*queue, state))
+    }
+
+    /// Whether `queue` has this state; one beyond the table has none.
+    #[inline]
+    fn is(&self, queue: u32, state: u8) -> bool {
+        let (at, lane) = place(queue);
+        self.lines.as_ref().get(at).is_some_and(|line| line.is(lane, state))
     }
 
     /// Frees `queue` for other flows; call it when the queue has emptied.
@@ -321,10 +352,9 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     pub fn release(&mut self, queue: u32) -> bool {
         let (at, lane) = place(queue);
         match self.lines.as_mut().get_mut(at) {
-            // Storage may be larger than the table and hold what others left there.
-            Some(line) if line.states >> lane & 1 == 1 && queue <= self.shape.queue_mask => {
+            Some(line) if line.is(lane, USED) => {
                 line.free(lane);
-                self.occupied = self.occupied.saturating_sub(1);
+                self.ended = self.ended.wrapping_add(1);
                 true
             }
             _ => false,
@@ -334,15 +364,14 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// Whether `queue` is claimed.
     #[must_use]
     pub fn is_used(&self, queue: u32) -> bool {
-        let (at, lane) = place(queue);
-        let line = self.lines.as_ref().get(at).filter(|_| queue <= self.shape.queue_mask);
-        line.is_some_and(|line| line.states >> lane & 1 == 1)
+        self.is(queue, USED)
     }
 
     /// The number of claimed queues.
     #[must_use]
     pub fn occupied(&self) -> u32 {
-        self.occupied
+        // They are at most the queues: 2^20.
+        u32::try_from(self.counts.claims.wrapping_sub(self.ended)).unwrap_or(u32::MAX)
     }
 
     /// The number of queues.
@@ -354,7 +383,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// The ways of a set.
     #[must_use]
     pub fn ways(&self) -> u32 {
-        if self.shape.neighbour { 2 * LANES } else { self.shape.set(0).count_ones() }
+        self.shape.ways
     }
 
     /// How lookups have ended so far.
@@ -369,7 +398,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         for (line, first) in self.lines.as_mut().iter_mut().zip(queues.step_by(index(LANES))) {
             *line = Line::unclaimed(first);
         }
-        self.occupied = 0;
+        self.ended = self.counts.claims;
         self.swept = self.used_lines();
     }
 }

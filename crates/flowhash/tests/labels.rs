@@ -172,6 +172,33 @@ fn a_tunnel_there_and_back_is_one_flow_if_asked_for() {
     }
 }
 
+/// Goal: asked for one by one, labels are what they are together. Method: packets outside and inside of
+/// tunnels, translated or not, through every choice of direction and of the hosts of tunnels.
+#[test]
+fn labels_asked_for_one_by_one_are_those_of_all_three() {
+    let nat = Connections(BTreeMap::from([(7, ([10, 0, 0, 9], 40_000))]));
+    let (server, gateway) = ([198, 51, 100, 7], [192, 0, 2, 1]);
+    let packets = [
+        udp(OUTSIDE, 7, server, 443),
+        udp(server, 443, OUTSIDE, 7),
+        udp(server, 443, OUTSIDE, 8),
+        packet(OUTSIDE, gateway, 4, &udp([10, 0, 0, 1], 5004, [10, 0, 0, 2], 53)),
+        vec![],
+    ];
+    for bytes in packets {
+        let parsed = Parser::new().ip(&bytes);
+        for direction in [Direction::Asymmetric, Direction::Symmetric] {
+            for hosts in [TunnelHosts::Outer, TunnelHosts::Inner] {
+                let labeller = Labeller::new(hasher()).with_nat(&nat);
+                let labeller = labeller.with_direction(direction).with_tunnel_hosts(hosts);
+                let (flow, src_host) = (labeller.flow(&parsed), labeller.src_host(&parsed));
+                let single = Labels { flow, src_host, dst_host: labeller.dst_host(&parsed) };
+                assert_eq!(single, labeller.labels(&parsed), "{parsed:?}");
+            }
+        }
+    }
+}
+
 /// Goal: a burst has the labels its packets have one by one, for every mix of kinds.
 /// Method: all sequences of four kinds of key in a group of four, behind each other; every length up
 /// to 40 of keys and of room.

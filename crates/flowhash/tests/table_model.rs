@@ -110,6 +110,11 @@ impl Model {
         let mine = |way: &usize| self.way[*way].claim.is_some_and(|claim| claim.flow == hash);
         self.order(hash).find(mine).map(|queue| queue as u32)
     }
+
+    /// A way that was never claimed has its own number.
+    fn remembers(&self, hash: u32) -> bool {
+        self.order(hash).any(|queue| self.way[queue].last.unwrap_or(queue as u32) == hash)
+    }
 }
 
 fn splitmix(state: &mut u64) -> u64 {
@@ -151,8 +156,11 @@ impl Pair {
                 let found = self.table.lookup_rotating(old, new);
                 assert_eq!(found, self.model.lookup_rotating(old, new));
             }
-            0..57 => assert_eq!(self.table.lookup(new), self.model.lookup(new)),
-            57..60 => assert_eq!(self.table.find(new), self.model.claimed(new)),
+            0..57 => self.lookup(new),
+            57..60 => {
+                assert_eq!(self.table.find(new), self.model.claimed(new));
+                assert_eq!(self.table.remembers(new), self.model.remembers(new));
+            }
             60..99 => {
                 // Now and then a queue that does not exist; half of the time one that is in use.
                 let any = (random >> 32) as u32 % (self.model.queues + 2);
@@ -169,6 +177,21 @@ impl Pair {
         assert_eq!(self.table.counts(), self.model.counts);
         assert_eq!(self.table.occupied(), self.model.occupied);
         assert!(self.model.old == 0 || self.table.is_rotating(), "an old claim is forgotten");
+    }
+
+    /// Half of the time a hit is asked for first: where it says nothing, nothing has happened.
+    fn lookup(&mut self, hash: u32) {
+        let asked = hash & 64 == 0;
+        let before = self.table.counts();
+        if asked && let Some(queue) = self.table.hit(hash) {
+            let found = Lookup { queue, outcome: Outcome::Hit };
+            return assert_eq!(found, self.model.lookup(hash));
+        }
+        assert_eq!(self.table.counts(), before);
+        let found = self.table.lookup(hash);
+        assert_eq!(found, self.model.lookup(hash));
+        let in_line = found.queue / 8 == hash % self.model.queues / 8;
+        assert!(!(asked && found.outcome == Outcome::Hit && in_line), "{found:?} was overlooked");
     }
 
     /// Operations that touch the whole table.

@@ -53,6 +53,14 @@ pub trait Aqm {
     /// be delivered.
     fn police(&mut self, flow: FlowId, head: Head) -> Verdict;
 
+    /// Whether the packet at the head of the queue of `flow` passes at first sight, as most do. If so it
+    /// has been judged, and [`Aqm::police`] is not asked; if not, nothing has changed. Never, unless
+    /// implemented.
+    #[inline]
+    fn passes(&mut self, _flow: FlowId, _head: Head) -> bool {
+        false
+    }
+
     /// The queue of `flow` has lost its last packet by a drop, so that no packet of it was judged as
     /// the last one. Does nothing unless implemented.
     fn emptied(&mut self, _flow: FlowId) {}
@@ -78,8 +86,12 @@ impl Aqm for NoAqm {
         Verdict::Pass
     }
 
-    #[inline]
     fn police(&mut self, _flow: FlowId, _head: Head) -> Verdict {
         Verdict::Pass
+    }
+
+    #[inline]
+    fn passes(&mut self, _flow: FlowId, _head: Head) -> bool {
+        true
     }
 }

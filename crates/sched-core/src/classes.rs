@@ -192,6 +192,7 @@ where
     ) -> Option<T> {
         self.class(class)?;
         self.now = now;
+        self.order.advance(now);
         self.touch(class, drops, None, change)
     }
 
@@ -270,6 +271,7 @@ where
             None => Err(self.unknown(flow, packet)),
             Some(member) => {
                 self.now = now;
+                self.order.advance(now);
                 let max = self.max_len(member.class).unwrap_or(0);
                 // Zero wraps to the largest number.
                 if packet.len.wrapping_sub(1) < max && self.ledger.has_room(packet.len) {
@@ -296,6 +298,7 @@ where
     /// clock has stepped back. It is set aside then, and the next call asks another.
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.now = now;
+        self.order.advance(now);
         let class = self.next_class(now)?;
         if self.status(class) != Status::Open {
             self.settle(class, 0, 0);

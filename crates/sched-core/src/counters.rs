@@ -197,7 +197,20 @@ impl Ledger {
     /// Whether a packet of `len` bytes fits and is no new peak.
     #[inline]
     pub(crate) const fn is_ready(&self, len: u32) -> bool {
-        self.free.packets > 0 && len <= self.free.bytes
+        self.has_ready_place() && self.has_ready_bytes(len)
+    }
+
+    /// One half of [`Self::is_ready`]: with comparisons of something else between them, each is a branch, which
+    /// is cheaper than both in one.
+    #[inline]
+    pub(crate) const fn has_ready_place(&self) -> bool {
+        self.free.packets > 0
+    }
+
+    /// The other half of [`Self::is_ready`].
+    #[inline]
+    pub(crate) const fn has_ready_bytes(&self, len: u32) -> bool {
+        len <= self.free.bytes
     }
 
     /// Whether a packet of `len` bytes fits; if so, it is to be accepted next.

@@ -5,8 +5,7 @@
 //! [sparse flows first](Drr::sparse_first), a flow that becomes backlogged is served before those that
 //! stand, once for each turn they all have had.
 //!
-//! **Promises.** A flow is on a list if and only if it is backlogged, and its deficit is positive then.
-//! In any interval two flows that stay backlogged are served in the ratio of their quanta, up to a
+//! **Promises.** A flow is on a list if and only if it is backlogged. In any interval two flows that stay backlogged are served in the ratio of their quanta, up to a
 //! constant: with quantum `Q` and longest packet `L` of a flow, `L̄ = L − 1`, `F` the sum of all quanta
 //! and `φ = Q/F`, the plain order keeps
 //!
@@ -22,12 +21,11 @@
 //! what a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most `L̄`.
 //! `docs/papers.md`, section DRR, has the derivation.
 //!
-//! Not promised: a flow that loses its last packet to a drop starts anew, even if longest-queue drop
-//! rejected that packet on arrival. Its debt, at most `L̄`, is forgotten, and so is, unless it was on the
-//! new list, that it has used up a turn there.
+//! A flow's packets may be dropped meanwhile, the last one too: only service changes what a flow owes, and
+//! whether it is sparse. Who loses the rest of a turn under way is as if that had been sent.
 //!
-//! **Cost.** O(1) per call without a loop: a quantum is at least the longest packet, so one top-up
-//! always makes the deficit positive. Memory: 24 bytes a flow.
+//! **Cost.** O(1) per call without a loop: a quantum is at least the longest packet, so a turn is always
+//! worth a byte, however much the last was overdrawn. Memory: 24 bytes a flow.
 //!
 //! **Source.** Shreedhar & Varghese, *Efficient fair queuing using deficit round robin*, 1996; RFC 8290
 //! §4 for debt and the two lists. Where and why this departs from them: `docs/papers.md`.
@@ -38,7 +36,7 @@ pub(crate) mod ring;
 use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
 use crate::{FlowId, Imbalance, Packet};
-use ring::{OnRing, PLACE_BITS, Place, Ring, RingFlow, TICKET};
+use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
 
 /// What [`Drr`] knows of one flow: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,7 +99,7 @@ pub struct Drr<N> {
 }
 
 impl<N: Table<DrrFlow>> Drr<N> {
-    /// The largest quantum, in bytes. With it deficits stay below 2^29 in size.
+    /// The largest quantum, in bytes. With it what is charged to a turn stays below 2^29.
     pub const MAX_QUANTUM: u32 = RingFlow::MAX_QUANTUM;
 
     /// An order of `nodes.len()` flows, none added, for packets of at most `max_len` bytes.
@@ -130,16 +128,7 @@ impl<N: Table<DrrFlow>> Drr<N> {
     /// # Errors
     /// As [`FlowScheduler::configure`]; nothing has changed then.
     pub fn add_all(&mut self, quantum: u32) -> Result<(), ConfigError> {
-        self.check_quantum(quantum)?;
-        for node in self.nodes.as_mut() {
-            node.flow.set_quantum(quantum);
-        }
-        Ok(())
-    }
-
-    fn check_quantum(&self, quantum: u32) -> Result<(), ConfigError> {
-        let (min, max) = (self.max_len.into(), Self::MAX_QUANTUM.into());
-        ConfigError::check_range("quantum in bytes", quantum.into(), min, max)
+        ring::add_all(self.nodes.as_mut(), quantum, self.max_len)
     }
 
     fn node(&self, flow: FlowId) -> Option<&RingFlow> {
@@ -152,6 +141,13 @@ impl<N: Table<DrrFlow>> Drr<N> {
         let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
         self.ring.leave(self.nodes.as_mut(), flow.0, len, self.max_len, drawn);
     }
+
+    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on it.
+    #[inline(never)]
+    fn lose_last(&mut self, flow: FlowId) {
+        let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
+        self.ring.lose(self.nodes.as_mut(), flow.0, self.max_len, drawn);
+    }
 }
 
 impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
@@ -162,20 +158,14 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         u32::try_from(self.nodes.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// Of a backlogged flow the new quantum counts from its next turn.
+    /// Of a backlogged flow the new quantum counts at once, for a turn under way as well.
     fn configure(
         &mut self,
         flow: FlowId,
         quantum: u32,
         _head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
-        self.check_quantum(quantum)?;
-        let flows = self.flows();
-        match self.nodes.as_mut().get_mut(flow.index()) {
-            Some(node) if flow.0 < flows => node.flow.set_quantum(quantum),
-            _ => return Err(ConfigError::UnknownFlow { flow, flows }),
-        }
-        Ok(())
+        ring::configure(self.nodes.as_mut(), flow, quantum, self.max_len)
     }
 
     fn remove(&mut self, flow: FlowId) {
@@ -212,9 +202,9 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         let nodes = self.nodes.as_ref();
         let Some(front) = nodes.get(self.ring.old_front(nodes) as usize) else { return 0 };
-        let mut expected = front.flow.standing;
-        let age = (self.ring.ticket.wrapping_sub(expected.ticket()) >> PLACE_BITS) as usize;
-        if expected.place() != Place::Old || age > nodes.len() {
+        let (place, mut expected) = (front.flow.place(), front.flow.standing.ticket());
+        let age = (self.ring.ticket.wrapping_sub(expected) >> TICKET_SHIFT) as usize;
+        if place != Place::Old || age > nodes.len() {
             return 0; // not noted, or no longer
         }
         let mut at = (self.note_at as usize).wrapping_sub(age);
@@ -224,13 +214,14 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         let mut found = 0;
         for _ in 0..ahead.len().min(age) {
             let Some(&DrrFlow { noted, .. }) = nodes.get(at) else { break };
-            if nodes.get(noted as usize).is_some_and(|node| node.flow.standing == expected)
+            let is_there = |node: &DrrFlow| node.flow.standing.is_old_since(expected);
+            if nodes.get(noted as usize).is_some_and(is_there)
                 && let Some(place) = ahead.get_mut(found)
             {
                 *place = FlowId(noted);
                 found = found.wrapping_add(1);
             }
-            expected.0 = expected.0.wrapping_add(TICKET);
+            expected = expected.wrapping_add(TICKET);
             at = if at.wrapping_add(1) < nodes.len() { at.wrapping_add(1) } else { 0 };
         }
         found
@@ -261,11 +252,15 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
     #[inline]
     fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
         if head.is_none() {
-            self.become_idle(flow, 0);
+            self.lose_last(flow);
         }
     }
 
     fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    fn counts_bytes(&self) -> bool {
         false
     }
 

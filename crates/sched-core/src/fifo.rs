@@ -60,6 +60,7 @@ impl<S: Table<Slot>> Fifo<S> {
         let (slots, limits) = (self.slots.as_ref(), self.ledger.limits());
         let (mut held, mut here) = (self.ledger.backlog(), self.queue.head());
         for _ in 0..Self::MAX_VICTIMS {
+            crate::steps::step();
             let Some(slot) = slots.get(here as usize) else { break };
             held.packets = held.packets.wrapping_sub(1);
             held.bytes = held.bytes.wrapping_sub(slot.len());
@@ -77,7 +78,9 @@ impl<S: Table<Slot>> Fifo<S> {
         if !self.room_can_be_made(len) {
             return false;
         }
-        while !self.ledger.has_room(len) && self.drop_head(DropReason::Overflow, drops) {}
+        while !self.ledger.has_room(len) && self.drop_head(DropReason::Overflow, drops) {
+            crate::steps::step();
+        }
         self.ledger.make_ready(len)
     }
 

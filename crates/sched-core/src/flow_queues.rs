@@ -278,6 +278,7 @@ where
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         for _ in 0..Self::MAX_VICTIMS {
+            crate::steps::step();
             if !self.ledger.is_over() {
                 return Ok(());
             }
@@ -372,6 +373,21 @@ where
         }
     }
 
+    /// The rest of [`Scheduler::dequeue`], where the AQM wants to see the packet.
+    #[inline(never)]
+    fn deliver_policed(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        drops: &mut dyn DropSink,
+    ) -> Option<Packet> {
+        if self.police(now, flow) == Verdict::Signal {
+            return self.deliver_signalled(now, flow, drops);
+        }
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        deliver(&mut self.order, &mut self.ledger, queue, self.slots.as_mut(), flow)
+    }
+
     /// The rest of [`Scheduler::dequeue`], where the AQM has spoken.
     #[cold]
     fn deliver_signalled(
@@ -412,6 +428,7 @@ where
     fn signal(&mut self, now: Nanos, flow: FlowId, drops: &mut dyn DropSink) -> bool {
         let mut dropped = 0;
         loop {
+            crate::steps::step();
             let Some(queue) = self.queues.as_ref().get(flow.index()) else { return false };
             let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else { return false };
             if slot.packet(queue.head()).ecn.is_capable() {
@@ -463,6 +480,38 @@ fn takes(order: &impl FlowScheduler, flow: FlowId, len: u32) -> bool {
     order.max_len(flow).is_some_and(|max| len <= max)
 }
 
+/// Tells the order of a packet that was accepted.
+#[inline(always)]
+fn tell_grown(order: &mut impl FlowScheduler, flow: FlowId, len: u32) -> Result<(), Rejected> {
+    // Known before, so that nothing has to outlive what the order calls.
+    let accepted = Ok(());
+    order.grew(flow, len);
+    accepted
+}
+
+/// Takes the first packet out of `queue`, which is that of `flow`, and books it as delivered.
+#[inline(always)]
+fn deliver(
+    order: &mut impl FlowScheduler,
+    ledger: &mut Ledger,
+    queue: &mut Queue,
+    slots: &mut [Slot],
+    flow: FlowId,
+) -> Option<Packet> {
+    let packet = queue.take_head(slots)?;
+    ledger.deliver(packet.len);
+    // Last, so that nothing has to outlive what the order calls; and apart, so that whether anything
+    // is left is asked once.
+    let delivered = Some(packet);
+    if let Some(next_head) = queue.head_len(slots) {
+        order.served(flow, packet.len, Some(next_head));
+    } else {
+        queue.close();
+        order.served(flow, packet.len, None);
+    }
+    delivered
+}
+
 /// What an AQM knows of the packet in `slot`, first of a queue that holds `held`.
 fn head_of(now: Nanos, slot: &Slot, held: Backlog) -> Head {
     Head { now, sojourn: slot.sojourn(now), queued_bytes: held.bytes, queued_packets: held.packets }
@@ -476,7 +525,7 @@ where
     A: Aqm,
     R: Table<FlowRecord>,
 {
-    #[inline]
+    #[inline(always)]
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -484,48 +533,41 @@ where
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
+        self.order.advance(now);
         // In line is what joins a queue that stands; the rest is in functions of their own.
         let (slots, len) = (self.slots.as_mut(), packet.len);
         let queue = self.queues.as_mut().get_mut(flow.index());
-        let Some(queue) = queue.filter(|queue| queue.has_tail(slots)) else {
+        let standing = queue.and_then(|queue| queue.tail_among(slots).map(|tail| (queue, tail)));
+        let Some((queue, tail)) = standing else {
             return self.enqueue_rest(now, flow, packet, drops);
         };
         // A backlogged flow was added.
-        let acceptable = is_acceptable(packet, slots)
-            && (len <= self.order.common_max_len() || takes(&self.order, flow, len));
-        if !acceptable || !self.ledger.is_ready(len) {
+        if !is_acceptable(packet, slots)
+            || !self.ledger.has_ready_place()
+            || (len > self.order.common_max_len() && !takes(&self.order, flow, len))
+            || !self.ledger.has_ready_bytes(len)
+        {
             return self.enqueue_rest(now, flow, packet, drops);
         }
-        queue.append(slots, packet, now);
+        queue.append_behind(tail, slots, packet, now);
         self.ledger.accept(len);
-        self.order.grew(flow, len);
         if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
             record.accept(len, queue.backlog());
         }
-        Ok(())
+        tell_grown(&mut self.order, flow, len)
     }
 
     #[inline]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.order.advance(now);
         let flow = self.order.select()?;
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let slots = self.slots.as_mut();
         let head = head_of(now, slots.get(queue.head() as usize)?, queue.backlog());
-        if self.aqm.police(flow, head) == Verdict::Signal {
-            return self.deliver_signalled(now, flow, drops);
+        if !self.aqm.passes(flow, head) {
+            return self.deliver_policed(now, flow, drops);
         }
-        let packet = queue.take_head(slots)?;
-        self.ledger.deliver(packet.len);
-        // Last, so that nothing has to outlive what the order calls; and apart, so that whether anything
-        // is left is asked once.
-        let delivered = Some(packet);
-        if let Some(next_head) = queue.head_len(slots) {
-            self.order.served(flow, packet.len, Some(next_head));
-        } else {
-            queue.close();
-            self.order.served(flow, packet.len, None);
-        }
-        delivered
+        deliver(&mut self.order, &mut self.ledger, queue, slots, flow)
     }
 
     fn enqueue_burst(

@@ -27,10 +27,8 @@
 //! With sparse hosts first the first two are not promised: hosts that come and go overtake those that
 //! stand.
 //!
-//! The share is promised while no other host loses its last packet to a drop: that host starts anew, its
-//! debt of at most `L̄` forgotten, and can send `Q + L̄` in turn after turn. Where the host that holds the
-//! most gives way, a limit of `H·L` bytes or more excludes it, because a host with one packet is not
-//! that host; a limit in packets does not.
+//! The share is promised whatever other hosts lose, their last packets too: as in [`Drr`](crate::Drr), only
+//! service changes what a host or a flow owes.
 //!
 //! **Cost.** O(1) beside the order of hosts, without a loop over flows or hosts. Memory: 24 bytes a flow,
 //! 16 a host beside what `O` needs.
@@ -40,10 +38,10 @@
 
 mod guarantee;
 
-use crate::drr::ring::{OnRing, Ring, RingFlow};
+use crate::drr::ring::{self, OnRing, Ring, RingFlow};
 use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
-use crate::{Backlog, FlowId, Hosted, Imbalance, Packet};
+use crate::{Backlog, FlowId, Hosted, Imbalance, Nanos, Packet};
 
 /// What [`Hosts`] knows of one flow: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,11 +177,7 @@ where
     /// # Errors
     /// As [`FlowScheduler::configure`]; nothing has changed then.
     pub fn add_all(&mut self, quantum: u32) -> Result<(), ConfigError> {
-        self.check_quantum(quantum)?;
-        for node in self.nodes.as_mut() {
-            node.flow.set_quantum(quantum);
-        }
-        Ok(())
+        ring::add_all(self.nodes.as_mut(), quantum, self.max_len)
     }
 
     /// Makes `flow`, added or not, one of `host`. A flow that changes its host is as if it had just been
@@ -243,21 +237,32 @@ where
         &mut self.order
     }
 
-    fn check_quantum(&self, quantum: u32) -> Result<(), ConfigError> {
-        let (min, max) = (self.max_len.into(), Self::MAX_QUANTUM.into());
-        ConfigError::check_range("quantum in bytes", quantum.into(), min, max)
-    }
-
     fn node(&self, flow: FlowId) -> Option<&HostedFlow> {
         self.nodes.as_ref().get(flow.index()).filter(|node| node.flow.is_added())
     }
 
     /// Takes `flow`, which is on the ring of `host` and has nothing left since it sent `len` bytes, off
     /// it; returns what to tell the order of what the host has left.
-    #[inline(never)]
+    #[inline(always)]
     fn become_idle(&mut self, host: u32, flow: FlowId, len: u32) -> Option<u32> {
         let host = self.hosts.as_mut().get_mut(host as usize)?;
         host.ring.leave(self.nodes.as_mut(), flow.0, len, self.max_len, |_| ());
+        host.flows = host.flows.wrapping_sub(1);
+        host.next()
+    }
+
+    /// A service of `len` bytes that leaves nothing of `flow`, which is of `host`.
+    #[inline(never)]
+    fn serve_last(&mut self, host: FlowId, flow: FlowId, len: u32) {
+        let left = self.become_idle(host.0, flow, len);
+        self.order.served(host, len, left);
+    }
+
+    /// As [`Hosts::become_idle`], of a flow that lost what it had.
+    #[inline(never)]
+    fn lose_last(&mut self, host: u32, flow: FlowId) -> Option<u32> {
+        let host = self.hosts.as_mut().get_mut(host as usize)?;
+        host.ring.lose(self.nodes.as_mut(), flow.0, self.max_len, |_| ());
         host.flows = host.flows.wrapping_sub(1);
         host.next()
     }
@@ -297,20 +302,19 @@ where
         u32::try_from(self.nodes.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// Of a backlogged flow the new quantum counts from its next turn.
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.order.advance(now);
+    }
+
+    /// Of a backlogged flow the new quantum counts at once, for a turn under way as well.
     fn configure(
         &mut self,
         flow: FlowId,
         quantum: u32,
         _head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
-        self.check_quantum(quantum)?;
-        let flows = self.flows();
-        match self.nodes.as_mut().get_mut(flow.index()) {
-            Some(node) if flow.0 < flows => node.flow.set_quantum(quantum),
-            _ => return Err(ConfigError::UnknownFlow { flow, flows }),
-        }
-        Ok(())
+        ring::configure(self.nodes.as_mut(), flow, quantum, self.max_len)
     }
 
     /// A backlogged flow is to the order of hosts a loss of 0 bytes: nobody knows how many they were.
@@ -319,7 +323,7 @@ where
             return;
         };
         if node.is_listed() {
-            let left = self.become_idle(host, flow, 0);
+            let left = self.lose_last(host, flow);
             self.order.lost(FlowId(host), 0, left);
         }
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
@@ -404,13 +408,11 @@ where
         if flow.0 != ring.front() {
             return;
         }
-        let left = if next_head.is_none() {
-            self.become_idle(host.0, flow, len)
-        } else {
-            ring.charge(self.nodes.as_mut(), len, self.max_len, |_| ());
-            next_head
-        };
-        self.order.served(host, len, left);
+        if next_head.is_none() {
+            return self.serve_last(host, flow, len);
+        }
+        ring.charge(self.nodes.as_mut(), len, self.max_len, |_| ());
+        self.order.served(host, len, next_head);
     }
 
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
@@ -418,12 +420,16 @@ where
         if !node.is_listed() {
             return;
         }
-        let left = if head.is_none() { self.become_idle(host, flow, 0) } else { head };
+        let left = if head.is_none() { self.lose_last(host, flow) } else { head };
         self.order.lost(FlowId(host), len, left);
     }
 
     fn looks_ahead(&self) -> bool {
         false
+    }
+
+    fn counts_bytes(&self) -> bool {
+        self.order.counts_bytes()
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -8,7 +8,8 @@
 //! 2. [`FlowQueues`] is the scheduler for every order of flows: [`Drr`], [`Qfq`], [`QfqPlus`], [`Wf2q`],
 //!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] around it, the flow that
 //!    holds most gives way. [`Rounds`] knows the hosts of its flows, [`Hosts`] puts hosts above flows, and with
-//!    [`LongestHostDrop`] the host that holds most gives way. [`Sqf`] puts labels over virtual queues and a
+//!    [`LongestHostDrop`] the host that holds most gives way. [`Capped`] gives flows or hosts rate caps
+//!    beyond which they borrow. [`Sqf`] puts labels over virtual queues and a
 //!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under an order.
 //! 3. An [`Aqm`] such as [`CoDel`] judges each packet that is about to leave.
 //! 4. [`Scheduler::dequeue`] gives it back, marked if the AQM said so.
@@ -73,10 +74,11 @@
         clippy::cast_possible_truncation
     )
 )]
-#[cfg(test)]
+#[cfg(any(test, feature = "steps"))]
 extern crate std;
 
 mod aqm;
+mod caps;
 mod classes;
 mod counters;
 mod drr;
@@ -96,12 +98,14 @@ mod queue;
 mod rounds;
 mod scheduler;
 mod sqf;
+mod steps;
 mod time;
 mod tournament;
 mod wf2q;
 mod wfi;
 
 pub use aqm::{Aqm, CoDel, CoDelParams, CoDelState, Head, NoAqm, Verdict};
+pub use caps::{Cap, CapReturn, Capped, CappedFlow, RETURNS_A_CALL};
 pub use classes::{ClassState, Classes, Classify, LowBits, Member, OPENED_A_CALL};
 pub use counters::{Counters, FlowRecord, Volume};
 pub use drr::{Drr, DrrFlow};
@@ -123,6 +127,8 @@ pub use scheduler::{
 pub use sqf::{
     ShortestFlow, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES, WaitingFlow,
 };
+#[cfg(feature = "steps")]
+pub use steps::take_steps;
 pub use time::Nanos;
 pub use tournament::RankedFlow;
 pub use wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};

@@ -6,8 +6,9 @@
 //!
 //! **Promises.**
 //!
-//! - The victim is of the host that holds the most bytes, exactly. Ties go to the host served least
-//!   recently (never served comes first), then to the lowest number.
+//! - The victim is of the host that holds the most bytes, exactly. Ties go to the lowest number; where the
+//!   number of hosts there is room for, `n`, is no power of two, counting begins at host `2^⌈log2 n⌉ − n`
+//!   and goes round.
 //! - Of that host's flows it is one of the highest power of two: with `b` bytes a flow is in class
 //!   `⌊log2 b⌋`, and of the flows in the highest class that which has been there longest gives way. So it
 //!   holds more than half of what the longest holds.
@@ -17,25 +18,21 @@
 //!   in packets promises nothing of the kind.
 //!
 //! **Cost.** O(1) a call for the flows, and O(log hosts) for the hosts, mostly one or two steps, beside
-//! what the order costs. Memory: 16 bytes a flow and 148 a host.
+//! what the order costs. Memory: 16 bytes a flow and 140 a host.
 //!
 //! **Source.** The discipline by flow is that of SQF §2; hosts before flows follow the isolation of
 //! CAKE §III. Classes of powers of two in place of the longest flow are of this library: exact is the
 //! level that isolates.
 
 mod classes;
+mod most;
 
 pub use classes::{HeldFlow, HostClasses};
+pub use most::LongestHost;
 
 use crate::hosted::Hosted;
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
-use crate::tournament::{RankedFlow, Tournament};
-use crate::{Backlog, FlowId, Imbalance};
-
-/// Room for what one host holds, of [`LongestHostDrop`]: 16 bytes.
-pub type LongestHost = RankedFlow<1>;
-
-type Longest = Tournament<0, true>;
+use crate::{Backlog, FlowId, Imbalance, Nanos};
 
 /// The order `O`, with a flow of the host that holds the most bytes as the victim; books of flows in the
 /// memory `F`, of hosts in `H` and `C`.
@@ -52,8 +49,6 @@ pub struct LongestHostDrop<O, F, H, C> {
     hosts: H,
     /// Each backlogged flow is on the list of its class, of its host.
     classes: C,
-    /// Services so far; the number of the latest is the newest stamp.
-    served: u64,
     drop_from: DropFrom,
 }
 
@@ -75,10 +70,9 @@ where
         ConfigError::check_range("room for hosts", ranks, min, max)?;
         ConfigError::check_range("room for classes of hosts", lists, min, max)?;
         flows.as_mut().fill(HeldFlow::EMPTY);
-        hosts.as_mut().fill(LongestHost::EMPTY);
+        LongestHost::clear(hosts.as_mut());
         classes.as_mut().fill(HostClasses::EMPTY);
-        Longest::play_all(hosts.as_mut());
-        Ok(Self { order, flows, hosts, classes, served: 0, drop_from: DropFrom::Head })
+        Ok(Self { order, flows, hosts, classes, drop_from: DropFrom::Head })
     }
 
     /// Which packet of the victim gives way.
@@ -102,41 +96,71 @@ where
     /// What the flows of `host` hold together, in bytes; 0 if there is no such host.
     #[must_use]
     pub fn bytes_of(&self, host: u32) -> u32 {
-        self.hosts.as_ref().get(host as usize).map_or(0, LongestHost::bytes)
+        LongestHost::bytes(self.hosts.as_ref(), host)
     }
 
     fn has_room_for(&self, flow: FlowId) -> bool {
         flow.index() < self.flows.as_ref().len()
     }
 
-    /// What `flow` holds, if it is backlogged.
-    #[inline]
-    fn held(&self, flow: FlowId) -> Option<HeldFlow> {
-        self.flows.as_ref().get(flow.index()).copied().filter(|held| held.bytes != 0)
+    /// What `flow` holds, 0 if it is idle.
+    fn held(&self, flow: FlowId) -> u32 {
+        self.flows.as_ref().get(flow.index()).map_or(0, |held| held.bytes)
     }
 
-    /// `flow` held `before` and holds `bytes` from now on: it moves to the class for them, and its host
-    /// plays anew.
-    #[inline]
-    fn resize(&mut self, flow: FlowId, before: HeldFlow, bytes: u32) {
+    /// `flow` holds `len` bytes more, if it is backlogged. Not in line, as the next: with registers of their
+    /// own both are cheaper.
+    #[inline(never)]
+    fn grow(&mut self, flow: FlowId, len: u32) {
+        let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        let (before, host) = (held.bytes, held.host);
+        let after = before.wrapping_add(len);
+        if after <= len {
+            return; // it held nothing, or more than there can be
+        }
+        held.bytes = after;
+        if changes_class(before, after) {
+            return self.grow_and_reclass(flow, host, before, len);
+        }
+        LongestHost::raise(self.hosts.as_mut(), host, len);
+    }
+
+    /// `flow` holds `len` bytes less, if it is backlogged with as many.
+    #[inline(never)]
+    fn shrink(&mut self, flow: FlowId, len: u32) {
+        let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        let (before, host) = (held.bytes, held.host);
+        if len > before {
+            return;
+        }
+        let after = before.wrapping_sub(len);
+        held.bytes = after;
+        if changes_class(before, after) {
+            return self.shrink_and_reclass(flow, host, before, len);
+        }
+        LongestHost::lower(self.hosts.as_mut(), host, len);
+    }
+
+    #[inline(never)]
+    fn grow_and_reclass(&mut self, flow: FlowId, host: u32, before: u32, len: u32) {
+        LongestHost::raise(self.hosts.as_mut(), host, len);
+        self.reclass(flow, before);
+    }
+
+    #[inline(never)]
+    fn shrink_and_reclass(&mut self, flow: FlowId, host: u32, before: u32, len: u32) {
+        LongestHost::lower(self.hosts.as_mut(), host, len);
+        self.reclass(flow, before);
+    }
+
+    /// Moves `flow`, which held so many bytes `before`, to the class for what it holds.
+    #[inline(always)]
+    fn reclass(&mut self, flow: FlowId, before: u32) {
         let flows = self.flows.as_mut();
-        if let Some(held) = flows.get_mut(flow.index()) {
-            (held.bytes, held.host) = (bytes, before.host);
-        }
-        if before.bytes.leading_zeros() != bytes.leading_zeros()
-            && let Some(classes) = self.classes.as_mut().get_mut(before.host as usize)
+        if let Some(&held) = flows.get(flow.index())
+            && let Some(classes) = self.classes.as_mut().get_mut(held.host as usize)
         {
-            classes.reclass(flows, flow.0, before.bytes, bytes);
-        }
-        let hosts = self.hosts.as_mut();
-        let Some(host) = hosts.get_mut(before.host as usize) else { return };
-        // All together hold at most `Limits::MAX_BYTES` and a packet: the sum of some fits.
-        host.set_bytes(host.bytes().wrapping_sub(before.bytes).wrapping_add(bytes));
-        let host = FlowId(before.host);
-        if bytes > before.bytes {
-            Longest::gained(hosts, host);
-        } else {
-            Longest::lost(hosts, host);
+            classes.reclass(flows, flow.0, before, held);
         }
     }
 
@@ -170,6 +194,11 @@ where
         self.order.flows().min(flows)
     }
 
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.order.advance(now);
+    }
+
     fn configure(
         &mut self,
         flow: FlowId,
@@ -184,9 +213,7 @@ where
 
     fn remove(&mut self, flow: FlowId) {
         self.order.remove(flow);
-        if let Some(held) = self.held(flow) {
-            self.resize(flow, held, 0);
-        }
+        self.shrink(flow, self.held(flow));
     }
 
     fn config(&self, flow: FlowId) -> Option<O::Config> {
@@ -203,18 +230,20 @@ where
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        if self.max_len(flow).is_none() || self.held(flow).is_some() {
+        if self.max_len(flow).is_none() || self.held(flow) != 0 {
             return;
         }
         let Some(host) = self.order.host_of(flow) else { return };
         self.order.backlogged(flow, head_len);
-        self.resize(flow, HeldFlow::of(host), head_len);
+        let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        *held = HeldFlow::of(host, head_len);
+        self.grow_and_reclass(flow, host, 0, head_len);
     }
 
+    #[inline]
     fn grew(&mut self, flow: FlowId, len: u32) {
-        let Some(held) = self.held(flow) else { return };
         self.order.grew(flow, len);
-        self.resize(flow, held, held.bytes.saturating_add(len));
+        self.grow(flow, len);
     }
 
     #[inline]
@@ -226,27 +255,20 @@ where
         self.order.upcoming(ahead)
     }
 
+    #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let Some(held) = self.held(flow) else { return };
-        self.served = self.served.wrapping_add(1);
-        if let Some(host) = self.hosts.as_mut().get_mut(held.host as usize) {
-            host.set_stamp(self.served);
-        }
-        let left = next_head.map_or(0, |_| held.bytes.saturating_sub(len));
-        self.resize(flow, held, left);
         self.order.served(flow, len, next_head);
+        self.shrink(flow, if next_head.is_some() { len } else { self.held(flow) });
     }
 
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
-        let Some(held) = self.held(flow) else { return };
-        let left = head.map_or(0, |_| held.bytes.saturating_sub(len));
-        self.resize(flow, held, left);
         self.order.lost(flow, len, head);
+        self.shrink(flow, if head.is_some() { len } else { self.held(flow) });
     }
 
     fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        let host = Longest::first(self.hosts.as_ref())?;
-        let flow = self.classes.as_ref().get(host.index())?.first_of_highest()?;
+        let host = LongestHost::first(self.hosts.as_ref())?;
+        let flow = self.classes.as_ref().get(host as usize)?.first_of_highest()?;
         Some((FlowId(flow), self.drop_from))
     }
 
@@ -266,17 +288,20 @@ where
             listed = listed.wrapping_add(self.recount_host(at, classes)?.packets.into());
         }
         Imbalance::check("flows in a class", 0, backlogged, listed)?;
-        for (at, host) in (0_u32..).zip(self.hosts.as_ref()) {
-            let past = host.stamp() <= self.served;
-            Imbalance::check("stamps lie in the past", at, 1, past.into())?;
-        }
-        Longest::recount(self.hosts.as_ref(), &|host| {
-            let classes = self.classes.as_ref().get(host.index());
-            let backlog = classes.and_then(|classes| self.recount_host(host.0, classes).ok());
-            FlowState { backlog: backlog.unwrap_or_default(), head_len: None }
+        LongestHost::recount(self.hosts.as_ref(), &|host| {
+            let classes = self.classes.as_ref().get(host as usize);
+            let backlog = classes.and_then(|classes| self.recount_host(host, classes).ok());
+            backlog.unwrap_or_default().bytes
         })?;
         self.order.recount(flows)
     }
+}
+
+/// Whether a flow that holds so many bytes after is in another class than before: two numbers have the same
+/// highest bit if and only if they share more than they differ in.
+#[inline]
+const fn changes_class(before: u32, after: u32) -> bool {
+    before ^ after > before & after
 }
 
 impl<O: Hosted, F, H, C> Hosted for LongestHostDrop<O, F, H, C> {

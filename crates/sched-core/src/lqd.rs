@@ -8,7 +8,7 @@
 
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::tournament::{RankedFlow, Tournament};
-use crate::{FlowId, Imbalance};
+use crate::{FlowId, Imbalance, Nanos};
 
 /// Room for one flow of [`LongestQueueDrop`]: 16 bytes.
 pub type LongestFlow = RankedFlow<1>;
@@ -76,6 +76,11 @@ impl<O: FlowScheduler, N: Table<LongestFlow>> FlowScheduler for LongestQueueDrop
     fn flows(&self) -> u32 {
         let flows = u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX);
         self.order.flows().min(flows)
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.order.advance(now);
     }
 
     fn configure(

@@ -7,7 +7,7 @@
 
 use core::fmt;
 
-use crate::{Backlog, FlowId, Imbalance};
+use crate::{Backlog, FlowId, Imbalance, Nanos};
 
 /// Memory for a table of `T`: an array, a `&'static mut [T]`, a `Box<[T]>` or a `Vec<T>` of the
 /// caller's, or a `heapless::Vec`. Its length is the capacity; nothing grows.
@@ -37,6 +37,14 @@ pub trait FlowScheduler {
 
     /// Flows are numbered below this.
     fn flows(&self) -> u32;
+
+    /// It is `now`, in what follows. [`FlowQueues`](crate::FlowQueues) and
+    /// [`Classes`](crate::Classes) say so at the beginning of each call that has a time. It changes
+    /// nothing that [`FlowScheduler::select`] answers: who is next changes when packets come and go, so
+    /// that a look ahead keeps its word. Any sequence of times is legal; a clock that steps back stands
+    /// still. An order that knows no time, as most do not, takes no notice.
+    #[inline]
+    fn advance(&mut self, _now: Nanos) {}
 
     /// Adds `flow`, or changes it, idle or backlogged. `head_len` is the length of its first packet if
     /// it is backlogged.
@@ -106,6 +114,13 @@ pub trait FlowScheduler {
         true
     }
 
+    /// Whether the order decides by how much a flow holds: by the lengths in `backlogged`, `grew` and `lost`.
+    /// If not, whoever moves a flow from one order to another need not know what it holds, and passes any
+    /// length.
+    fn counts_bytes(&self) -> bool {
+        true
+    }
+
     /// Compares the order's own books with `flows`, which tells the truth about a flow. For tests.
     ///
     /// # Errors
@@ -148,6 +163,8 @@ pub enum ConfigError {
     /// An order that [looks ahead](FlowScheduler::looks_ahead) where the lengths of packets to come are
     /// not known.
     LooksAhead,
+    /// An order that [counts bytes](FlowScheduler::counts_bytes) where what a flow holds is not known.
+    CountsBytes,
     /// A value is outside its range.
     OutOfRange {
         /// What the value is, with its unit.
@@ -189,6 +206,9 @@ impl fmt::Display for ConfigError {
             Self::Backlogged { flow } => write!(f, "flow {} is backlogged", flow.0),
             Self::LooksAhead => {
                 write!(f, "the order looks ahead, where lengths of packets to come are not known")
+            }
+            Self::CountsBytes => {
+                write!(f, "the order counts bytes, where what a flow holds is not known")
             }
             Self::OutOfRange { what, value, min, max } => {
                 write!(f, "{what} {value} is outside {min}..={max}")

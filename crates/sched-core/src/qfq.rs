@@ -802,6 +802,10 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         false
     }
 
+    fn counts_bytes(&self) -> bool {
+        false
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let group = |_, k: &QfqFlow| group_of(self.core.effective_len(k.max_len.into()), k.inverse);
         self.core.recount(self.flows.as_ref(), flows, &group)

@@ -115,11 +115,11 @@ impl Queue {
         self.head == NONE
     }
 
-    /// Whether the queue holds packets, asked in the way that [`Self::append`] asks, so that both are
-    /// one comparison.
+    /// The handle of the newest packet, if there is one: asked in the way that [`Self::append_behind`] asks,
+    /// so that both are one comparison.
     #[inline]
-    pub(crate) fn has_tail(&self, slots: &[Slot]) -> bool {
-        slots.get(self.tail as usize).is_some()
+    pub(crate) fn tail_among(&self, slots: &[Slot]) -> Option<u32> {
+        slots.get(self.tail as usize).map(|_| self.tail)
     }
 
     /// The handle of the oldest packet.
@@ -145,19 +145,26 @@ impl Queue {
     /// Appends `packet`, whose slot the caller has found free and whose length is not zero.
     #[inline]
     pub(crate) fn append(&mut self, slots: &mut [Slot], packet: Packet, now: Nanos) {
-        match slots.get_mut(self.tail as usize) {
+        self.append_behind(self.tail, slots, packet, now);
+    }
+
+    /// [`Self::append`] for who has read `tail`, which is this queue's.
+    #[inline(always)]
+    pub(crate) fn append_behind(
+        &mut self,
+        tail: u32,
+        slots: &mut [Slot],
+        packet: Packet,
+        now: Nanos,
+    ) {
+        match slots.get_mut(tail as usize) {
             Some(tail) => tail.next = packet.handle,
             None => self.head = packet.handle,
         }
         if let Some(slot) = slots.get_mut(packet.handle as usize) {
             debug_assert!(!slot.is_used(), "the caller checked the handle");
             let ecn = u32::from(packet.ecn.bits()) << ECN_SHIFT;
-            *slot = Slot {
-                next: NONE,
-                prev: self.tail,
-                len_ecn: packet.len | ecn,
-                arrival: ticks(now),
-            };
+            *slot = Slot { next: NONE, prev: tail, len_ecn: packet.len | ecn, arrival: ticks(now) };
         }
         self.tail = packet.handle;
         self.held.add(packet.len);

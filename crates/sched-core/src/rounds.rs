@@ -13,14 +13,15 @@
 //!   the longest packet of a turn under way. Where one side counts, all its backlogged hosts therefore
 //!   send the same; where both do, the shares are those of CAKE's triple isolation (CAKE §III, Fig. 3).
 //! - A turn that is placed keeps its place: a load that changes counts from the next turn.
-//! - A flow is on a list if and only if it is backlogged, and its deficit is positive then.
+//! - A flow is on a list if and only if it is backlogged.
+//! - As in [`Drr`](crate::Drr), only service changes what a flow owes and from when on it is sparse again; who
+//!   loses the rest of a turn under way is as if that had been sent.
 //! - With [sparse flows first](Rounds::sparse_first), at most one flow of a host overtakes in a round.
 //!
 //! Not promised: the load is at most the length of the calendar less one; flows of hosts with more of
 //! them share as if they were that many, so that such a host has more than one host's share. With
 //! sparse flows first, a host that always has a fresh flow ready has up to a turn a round beside those of
-//! its standing flows. A flow that loses its last packet to a drop forgets its debt, and that it was served
-//! since it came. Rounds are counted in 32 bits: a flow or host idle for 2^31 rounds may once count as not
+//! its standing flows. Rounds are counted in 32 bits: a flow or host idle for 2^31 rounds may once count as not
 //! yet due, and then waits for at most one length of the calendar.
 //!
 //! **Cost.** O(1) per call without a loop: two counters of hosts, and two words of bits for the next round
@@ -37,6 +38,7 @@ mod hosts;
 pub use calendar::RoundList;
 pub use hosts::{RoundsHost, Side, Sides};
 
+use crate::drr::ring::RingFlow;
 use crate::hosted::Hosted;
 use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
@@ -55,11 +57,14 @@ enum Place {
     Turn,
 }
 
-/// A quantum in bytes with a [`Place`] in the two bits above, so that a flow is half a cache line.
+/// A quantum in bytes, with a [`Place`] in the two highest bits and below them whether a turn has begun, so
+/// that a flow is half a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing(u32);
 
 const PLACE_SHIFT: u32 = 30;
+/// Set if and only if the flow has been served and its turn is not over.
+const BEGUN: u32 = 1 << 29;
 
 impl Standing {
     const ABSENT: Self = Self(0);
@@ -78,7 +83,19 @@ impl Standing {
 
     /// Zero if and only if the flow was not added.
     const fn quantum(self) -> u32 {
-        self.0 & ((1 << PLACE_SHIFT) - 1)
+        self.0 & (BEGUN - 1)
+    }
+
+    const fn begin(&mut self) {
+        self.0 |= BEGUN;
+    }
+
+    const fn has_begun(self) -> bool {
+        self.0 & BEGUN != 0
+    }
+
+    const fn with_quantum(self, quantum: u32) -> Self {
+        Self(self.0 & !(BEGUN - 1) | quantum)
     }
 }
 
@@ -90,15 +107,17 @@ pub struct RoundsFlow {
     /// The flow before this one; stale for the first, and unless listed.
     prev: u32,
     standing: Standing,
-    /// Bytes the flow may still send in this turn. While listed `1..=MAX_QUANTUM`; while idle the debt,
-    /// above `-max_len` and at most 0.
-    deficit: i32,
+    /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it begins those
+    /// by which the turns before were overdrawn. Below `MAX_QUANTUM`; before the turn begins below `max_len`,
+    /// and then only service has made it what it is.
+    charged: u32,
     /// Hosts in whose tables the flow counts while it is listed.
     source: u32,
     destination: u32,
     /// The round of the flow's turn; of a first turn, the one in which it joined. Stale unless listed.
     turn: u32,
-    /// From which round on the flow is sparse: when its next turn would have been, had it not emptied.
+    /// From which round on the flow is sparse: when its next turn is, or would be had it not emptied, as of
+    /// its last turn.
     due: u32,
 }
 
@@ -108,7 +127,7 @@ impl RoundsFlow {
         next: NONE,
         prev: NONE,
         standing: Standing::ABSENT,
-        deficit: 0,
+        charged: 0,
         source: 0,
         destination: 0,
         turn: 0,
@@ -186,7 +205,7 @@ where
     W: Table<RoundList>,
 {
     /// The largest quantum, in bytes.
-    pub const MAX_QUANTUM: u32 = 1 << 28;
+    pub const MAX_QUANTUM: u32 = RingFlow::MAX_QUANTUM;
 
     /// The longest calendar, in rounds.
     pub const MAX_ROUNDS: u32 = Calendar::<W>::MOST;
@@ -248,7 +267,7 @@ where
     /// # Errors
     /// As [`FlowScheduler::configure`]; nothing has changed then.
     pub fn add_all(&mut self, quantum: u32) -> Result<(), ConfigError> {
-        self.check_quantum(quantum)?;
+        RingFlow::check_quantum(quantum, self.max_len)?;
         for node in self.nodes.as_mut() {
             set_quantum(node, quantum, self.round);
         }
@@ -316,11 +335,6 @@ where
         self.destinations.flows_of(host)
     }
 
-    fn check_quantum(&self, quantum: u32) -> Result<(), ConfigError> {
-        let (min, max) = (self.max_len.into(), Self::MAX_QUANTUM.into());
-        ConfigError::check_range("quantum in bytes", quantum.into(), min, max)
-    }
-
     fn node(&self, flow: FlowId) -> Option<&RoundsFlow> {
         self.nodes.as_ref().get(flow.index()).filter(|node| node.is_added())
     }
@@ -353,19 +367,23 @@ where
         }
     }
 
-    /// The turn of `flow`, which was selected, is over: `deficit` is what it may send in the next one.
+    /// The turn of `flow`, which was selected, is over, overdrawn by `debt`.
     #[inline(never)]
-    fn end_turn(&mut self, flow: u32, deficit: i32) {
+    fn end_turn(&mut self, flow: u32, debt: u32) {
         let Some(&node) = self.nodes.as_ref().get(flow as usize) else { return };
         self.round = node.turn;
-        self.unlist(&node, flow);
+        // It is the first of its list.
+        if node.standing.place() == Place::New {
+            self.first_turns.pop(node.next);
+        } else {
+            self.calendar.pop(node.turn, node.next);
+        }
         let (source, destination) = (node.source, node.destination);
         let load =
             self.rounds_between(self.sources.load(source), self.destinations.load(destination));
         let turn = self.round.wrapping_add(load);
         if let Some(node) = self.nodes.as_mut().get_mut(flow as usize) {
-            node.deficit = deficit;
-            node.turn = turn;
+            (node.charged, node.turn, node.due) = (debt, turn, turn);
             node.standing = Standing::new(Place::Turn, node.standing.quantum());
         }
         self.calendar.push(self.nodes.as_mut(), turn, flow);
@@ -383,15 +401,19 @@ where
         let (source, destination) =
             (self.sources.leave(node.source), self.destinations.leave(node.destination));
         let load = self.rounds_between(source, destination);
-        let (mut deficit, mut due) = (0, node.due);
-        if let Some(len) = sent {
+        let quantum = node.standing.quantum();
+        let (mut charged, mut due) = (node.charged, node.due);
+        // A loss is no service: a turn that has not begun is as if it had never been due, and the rest of one
+        // that has, as if it had been sent.
+        if sent.is_some() || node.standing.has_begun() {
             self.round = node.turn;
             due = self.round.wrapping_add(load);
-            deficit = node.deficit.wrapping_sub(len.min(self.max_len).cast_signed()).min(0);
+            let debt = charged.wrapping_add(sent.unwrap_or(0)).saturating_sub(quantum);
+            charged = debt.min(self.max_len.wrapping_sub(1));
         }
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
-            node.standing = Standing::new(Place::Idle, node.standing.quantum());
-            (node.deficit, node.due) = (deficit, due);
+            node.standing = Standing::new(Place::Idle, quantum);
+            (node.charged, node.due) = (charged, due);
         }
         self.front = self.first();
     }
@@ -440,14 +462,14 @@ where
         u32::try_from(self.nodes.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// Of a backlogged flow the new quantum counts from its next turn.
+    /// Of a backlogged flow the new quantum counts at once, for a turn under way as well.
     fn configure(
         &mut self,
         flow: FlowId,
         quantum: u32,
         _head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
-        self.check_quantum(quantum)?;
+        RingFlow::check_quantum(quantum, self.max_len)?;
         let (flows, round) = (self.flows(), self.round);
         match self.nodes.as_mut().get_mut(flow.index()) {
             Some(node) if flow.0 < flows => set_quantum(node, quantum, round),
@@ -497,8 +519,6 @@ where
         };
         let quantum = node.standing.quantum();
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
-            // Debt is carried; credit is not, and there is none.
-            node.deficit = quantum.cast_signed().wrapping_add(node.deficit);
             node.turn = turn;
             node.standing = Standing::new(place, quantum);
         }
@@ -529,16 +549,14 @@ where
             return self.become_idle(flow, Some(len));
         }
         let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
-        let deficit = node.deficit.cast_unsigned(); // listed: positive
-        if len < deficit {
-            node.deficit = deficit.wrapping_sub(len).cast_signed();
+        let (charged, quantum) = (node.charged.wrapping_add(len), node.standing.quantum());
+        if charged < quantum {
+            node.charged = charged;
+            node.standing.begin();
             self.round = node.turn;
             return;
         }
-        // The turn is over. The debt is below `max_len <= quantum`: one top-up covers it.
-        let debt = len.wrapping_sub(deficit).min(self.max_len.wrapping_sub(1));
-        let deficit = node.standing.quantum().wrapping_sub(debt).cast_signed();
-        self.end_turn(flow.0, deficit);
+        self.end_turn(flow.0, charged.wrapping_sub(quantum).min(self.max_len.wrapping_sub(1)));
     }
 
     #[inline]
@@ -552,6 +570,10 @@ where
         false
     }
 
+    fn counts_bytes(&self) -> bool {
+        false
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let nodes = self.nodes.as_ref();
         for (at, node) in (0..).zip(nodes) {
@@ -562,11 +584,10 @@ where
             let in_range = (self.max_len..=Self::MAX_QUANTUM).contains(&quantum);
             let expected = node.is_added() || listed;
             Imbalance::check("a quantum in range", at, expected.into(), in_range.into())?;
-            let highest = Self::MAX_QUANTUM.cast_signed();
-            let range =
-                if listed { 1..=highest } else { 1_i32.wrapping_sub_unsigned(self.max_len)..=0 };
-            let in_range = range.contains(&node.deficit);
-            Imbalance::check("a deficit in range", at, 1, in_range.into())?;
+            let begun = node.standing.has_begun();
+            Imbalance::check("no turn without packets", at, 0, (begun && !listed).into())?;
+            let in_range = node.charged < if begun { Self::MAX_QUANTUM } else { self.max_len };
+            Imbalance::check("bytes charged in range", at, 1, in_range.into())?;
         }
         let listed = nodes.iter().filter(|node| node.is_listed());
         let sources = listed.clone().map(|node| node.source);
@@ -617,7 +638,7 @@ fn set_quantum(node: &mut RoundsFlow, quantum: u32, round: u32) {
     if !node.is_added() {
         node.due = round;
     }
-    node.standing = Standing::new(node.standing.place(), quantum);
+    node.standing = node.standing.with_quantum(quantum);
 }
 
 /// Whether round `a` is `b` or before it.

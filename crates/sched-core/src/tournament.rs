@@ -105,6 +105,7 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
         let mut best = Player { rank: u32::MAX, flow: u32::MAX };
         let mut node = flows.len().wrapping_add(other.index());
         while node > 1 {
+            crate::steps::step();
             let rival = Self::player(flows, Self::winner(flows, node ^ 1));
             if Self::beats(flows, rival, best) {
                 best = rival;
@@ -123,6 +124,7 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
         let player = Self::player(flows, flow.0);
         let mut node = flows.len().wrapping_add(flow.index()) >> 1;
         while node != 0 {
+            crate::steps::step();
             let winner = Self::winner(flows, node);
             if winner != flow.0 {
                 if !Self::beats(flows, player, Self::player(flows, winner)) {
@@ -141,6 +143,7 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
         let mut winner = Self::player(flows, flow.0);
         let mut node = flows.len().wrapping_add(flow.index());
         while node > 1 && Self::winner(flows, node >> 1) == flow.0 {
+            crate::steps::step();
             let rival = Self::player(flows, Self::winner(flows, node ^ 1));
             if Self::beats(flows, rival, winner) {
                 winner = rival;

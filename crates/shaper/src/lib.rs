@@ -57,12 +57,14 @@ extern crate std;
 
 mod clock;
 mod keywords;
+mod notation;
 mod overhead;
 mod rate;
 mod shaped;
 
 pub use clock::Shaper;
 pub use keywords::KeywordError;
+pub use notation::UnknownRate;
 pub use overhead::{Framing, Overhead, OverheadError};
 pub use rate::{Rate, RateError};
 pub use shaped::Shaped;

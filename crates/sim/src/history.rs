@@ -9,6 +9,7 @@
 mod coming;
 mod contestant;
 mod exhaustive;
+mod labelled;
 mod ledger;
 mod matching;
 mod operation;
@@ -18,6 +19,7 @@ mod wrapped;
 pub use coming::Coming;
 pub use contestant::{Contestant, Dial, HostBooks, Housing, Setting};
 pub use exhaustive::explore;
+pub use labelled::{Seen, play_labelled};
 pub use matching::Match;
 pub use operation::{
     FLOWS, HOSTS, Operation, Operations, SLOTS, operations, operations_for, operations_with_hosts,

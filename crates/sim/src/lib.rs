@@ -31,6 +31,8 @@
 
 pub mod app;
 pub mod capture;
+#[cfg(feature = "steps")]
+pub mod cost;
 pub mod discipline;
 pub mod event;
 pub mod experiments;

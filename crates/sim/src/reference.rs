@@ -8,11 +8,13 @@
 //! Beside the twins stand two ideals in exact arithmetic: [`Gps`], the fluid server that fair queueing
 //! approximates, and [`ExactWf2q`], the packet order that comes nearest to it.
 
+mod caps;
 mod classes;
 mod drr;
 mod fifo;
 mod gps;
 mod hosts;
+mod isolated;
 mod longest_host;
 mod order;
 mod qfq;
@@ -21,11 +23,13 @@ mod rounds;
 mod sqf;
 mod wf2q;
 
+pub use caps::NaiveCapped;
 pub use classes::NaiveClasses;
 pub use drr::NaiveDrr;
 pub use fifo::NaiveFifo;
 pub use gps::{BigRational, Gps};
 pub use hosts::NaiveHosts;
+pub use isolated::{NaiveIsolated, Sizes};
 pub use longest_host::NaiveLongestHostDrop;
 pub use order::{Held, NaiveOrder, QueuesView, queued_bytes};
 pub use qfq::{Exercised, NaiveQfq, NaiveQfqPlus, Rule};

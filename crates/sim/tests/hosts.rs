@@ -178,6 +178,78 @@ fn a_host_that_holds_less_than_its_share_of_the_limit_loses_nothing() {
     });
 }
 
+/// Flow 0 always holds packets of 40 bytes, and is sent `MAX_LEN` bytes a turn. Flow 1 sends `MAX_LEN − 1`
+/// bytes and then `MAX_LEN` whenever it is its turn; it is then in debt, and before it comes again it loses a
+/// packet for want of room, the only one that it holds. Returns the part of the line that flow 0 gets.
+fn share_beside_one_who_loses_his_last_packet(queues: &mut dyn Contestant) -> f64 {
+    let mut sent = [0_u64; 2];
+    // Flow 0 has as many handles as there is room for packets, and its own again and again.
+    let mut get = |queues: &mut dyn Contestant| {
+        let packet = queues.dequeue(Nanos(0), &mut no_drops).unwrap();
+        sent[usize::from(packet.handle >= 24)] += u64::from(packet.len);
+        packet.handle
+    };
+    let put = |queues: &mut dyn Contestant, handle: u32, len: u32| {
+        let flow = FlowId(u32::from(handle >= 24));
+        queues.enqueue(Nanos(0), flow, Packet::new(handle, len), &mut no_drops).unwrap();
+    };
+    queues.set_limits(Limits::packets(24), &mut no_drops);
+    (0..24).for_each(|handle| put(queues, handle, 40));
+    for _ in 0..2_000 {
+        let mut lost = Vec::new();
+        let packet = Packet::new(24, MAX_LEN);
+        let mut drops = |packet: Packet, _| lost.push(packet.handle);
+        let outcome = queues.enqueue(Nanos(0), FlowId(1), packet, &mut drops);
+        lost.extend(outcome.err().map(|rejected| rejected.packet.handle));
+        assert_eq!(lost, [24], "its own");
+        let gone = [get(queues), get(queues)];
+        put(queues, 24, MAX_LEN - 1);
+        put(queues, 25, MAX_LEN);
+        for handle in gone {
+            let mut next = get(queues);
+            while next < 24 {
+                put(queues, next, 40);
+                next = get(queues);
+            }
+            put(queues, handle, 40);
+        }
+    }
+    sent[0] as f64 / (sent[0] + sent[1]) as f64
+}
+
+/// Goal: who owes a turn still owes it after losing a packet, and not more: two hosts, or two flows of one
+/// host, share alike whatever one of them loses.
+#[test]
+fn debts_outlive_a_loss() {
+    let fair = |queues: &mut dyn Contestant| {
+        let share = share_beside_one_who_loses_his_last_packet(queues);
+        assert!((share - 0.5).abs() < 0.001, "{share:.3} of the line");
+    };
+    let limits = Limits::NONE;
+    for of in [[0, 1], [0, 0]] {
+        let both = hosts::over_drr_lhd::<2, 32, HOSTS>(MAX_LEN, false, DropFrom::Tail, limits);
+        hosts::each(both, |queues| {
+            add(queues, &of.map(|host| [host, 0]));
+            fair(queues);
+        });
+    }
+    let both = hosts::rounds_lhd::<2, 32, HOSTS>(MAX_LEN, 8, DropFrom::Tail, limits);
+    hosts::each(both, |queues| {
+        add(queues, &[[0, 0], [1, 1]]);
+        fair(queues);
+    });
+    let both = sides::drr_lqd::<2, 32>(MAX_LEN, false, DropFrom::Tail, limits);
+    hosts::each(both, |queues| {
+        add(queues, &[[0, 0]; 2]);
+        fair(queues);
+    });
+    let both = sides::qfq_plus_lqd::<2, 32>(MAX_LEN, 8, DropFrom::Tail, limits);
+    hosts::each(both, |queues| {
+        add(queues, &[[0, 0]; 2]);
+        fair(queues);
+    });
+}
+
 /// Goal: turns far apart, on calendars of one word of bits, of two and of the most there can be.
 /// Method: 200 flows of few hosts come and go, so that loads reach 200 and rounds are skipped.
 #[test]

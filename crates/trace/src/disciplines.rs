@@ -4,10 +4,11 @@ use freeboard::flowhash::{FlowHasher, Line, SipHash13, Table};
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
 use sched_core::{
-    Aggregate, Aqm, ClassState, Classes, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow,
-    Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos,
-    NoAqm, Packet, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, ShortestFlow, ShortestQueue,
-    Slot, Sqf, SqfArrays, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, Aqm, Cap, CapReturn, Capped, CappedFlow, ClassState, Classes, CoDel, CoDelParams,
+    CoDelState, DropFrom, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, HostRing,
+    HostedFlow, Hosts, Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos, NoAqm, Packet,
+    PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, ShortestFlow, ShortestQueue, Slot, Sqf,
+    SqfArrays, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run, run_named};
@@ -38,11 +39,11 @@ pub struct Run {
 pub const ALL: &[Run] = &[
     Run { name: "fifo, tail drop", hash: fifo_tail_drop, pinned: 0xe48b_7f0a_ae1a_7562 },
     Run { name: "fifo, head drop", hash: fifo_head_drop, pinned: 0x240e_7860_e787_345a },
-    Run { name: "drr", hash: drr, pinned: 0x8450_cf86_8317_4e04 },
+    Run { name: "drr", hash: drr, pinned: 0xe29a_05fb_4277_eb12 },
     Run {
         name: "drr, sparse first, longest-queue drop, codel",
         hash: fq_codel,
-        pinned: 0x216d_abde_b96b_191f,
+        pinned: 0xe25b_6b59_f1b7_703b,
     },
     Run { name: "shortest queue", hash: shortest_queue, pinned: 0x2ff2_7d07_5101_a314 },
     Run { name: "sqf", hash: sqf, pinned: 0xd832_6719_369c_a27d },
@@ -50,8 +51,9 @@ pub const ALL: &[Run] = &[
     Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x27fc_ca6d_72d8_9b30 },
     Run { name: "qfq+, longest-queue drop", hash: qfq_plus, pinned: 0x75e8_93ff_85a2_6c45 },
     Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0x4229_c6b0_b8fa_d113 },
-    Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0xf65e_fbfb_82ff_59d1 },
-    Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x90f4_f46a_dd3a_7783 },
+    Run { name: "hosts with caps", hash: capped_hosts, pinned: 0x60b8_58b0_596f_e17f },
+    Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0x9ac4_bccc_061e_36b6 },
+    Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0xdb0a_fb09_26df_677b },
 ];
 
 fn fifo_tail_drop() -> u64 {
@@ -138,6 +140,34 @@ fn wf2q() -> u64 {
     queues(order, NoAqm, 10, |random| {
         let QfqConfig { weight, max_len } = weight(random);
         Wf2qConfig { weight, max_len }
+    })
+}
+
+/// Four hosts of four flows, three of them with caps: less than its share, a rate whose bytes take no whole
+/// number of nanoseconds, and more than there is.
+fn capped_hosts() -> u64 {
+    const HOSTS: usize = QUEUES / 4;
+    let Ok(mut turns) = Drr::new([DrrFlow::EMPTY; HOSTS], MAX_LEN) else { return 0 };
+    let Ok(()) = turns.add_all(MAX_LEN) else { return 0 };
+    let (flows, returns) = ([CappedFlow::EMPTY; HOSTS], [CapReturn::EMPTY; HOSTS]);
+    let Ok(mut hosts) = Capped::new(turns, turns, flows, returns) else { return 0 };
+    for (host, rate) in (0..).zip([200_000, 999_983, 100_000_000]) {
+        let Ok(cap) = Cap::new(rate, 2 * MAX_LEN) else { return 0 };
+        let Ok(()) = hosts.set_cap(FlowId(host), Some(cap)) else { return 0 };
+    }
+    let (nodes, rings) = ([HostedFlow::EMPTY; QUEUES], [HostRing::EMPTY; HOSTS]);
+    let Ok(order) = Hosts::new(hosts, nodes, rings, MAX_LEN) else { return 0 };
+    let (queues, slots) = ([Queue::EMPTY; QUEUES], [Slot::EMPTY; SLOTS]);
+    let mut queues = FlowQueues::new(order.sparse_first(), queues, slots, Limits::NONE);
+    run(&mut queues, OPERATIONS, 12, |queues, flow: FlowId, random, hash: &mut Hash| {
+        if removes(random) {
+            let mut gone = *hash;
+            queues.remove_flow(flow, &mut |packet: Packet, reason| gone.drop(packet, reason));
+            *hash = gone;
+        } else {
+            hash.word(queues.order_mut().assign(flow, flow.0 >> 2).is_ok().into());
+            hash.word(queues.configure(flow, quantum(random)).is_ok().into());
+        }
     })
 }
 

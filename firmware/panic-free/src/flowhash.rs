@@ -36,7 +36,7 @@ fn operations<S: AsRef<[Line]> + AsMut<[Line]>>(table: &mut Table<S>) {
         table.clear();
         table.rotate();
         table.lookup_rotating(any(), any());
-        (table.is_rotating(), table.old_claims());
+        (table.is_rotating(), table.old_claims(), table.is_old(any()));
         table.finish_rotation();
     );
 }
@@ -77,7 +77,9 @@ fn hasher<H: FlowHasher>(hasher: &H) {
         .with_nat(Identity)
         .with_direction(black_box(Direction::Symmetric))
         .with_tunnel_hosts(black_box(TunnelHosts::Inner));
-    seen(labeller.labels(&Parser::new().ip(black_box(&[0; 4][..]))));
+    let parsed = Parser::new().ip(black_box(&[0; 4][..]));
+    seen(labeller.labels(&parsed));
+    seen((labeller.flow(&parsed), labeller.src_host(&parsed), labeller.dst_host(&parsed)));
 }
 
 struct Identity;

@@ -3,16 +3,16 @@
 
 use core::hint::black_box;
 
-use freeboard::flowhash::{FlowKey, Labels, Line, SipHash13, Table};
+use freeboard::flowhash::{FlowKey, Labeller, Labels, Line, SipHash13, Table, parse};
 use freeboard::sched_core::{
-    Aqm, DropFrom, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord,
-    FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow, LongestHost, NoAqm, Packet, Queue,
-    RoundList, RoundsFlow, RoundsHost, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow,
-    SqfMemory, Table as Memory, WaitingFlow,
+    Aqm, CapReturn, CappedFlow, DropFrom, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues,
+    FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow, LongestHost, NoAqm,
+    Packet, Queue, RoundList, RoundsFlow, RoundsHost, ShortestFlow, ShortestQueue, Slot, Sqf,
+    SqfArrays, SqfFlow, SqfMemory, Table as Memory, WaitingFlow,
 };
 use freeboard::{
-    Buffers, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, OnDemand, Releasing,
-    Slices, Storage,
+    Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, NoRoom,
+    OnDemand, Rekeyed, Releasing, Slices, Storage,
 };
 
 use crate::orders::order;
@@ -20,7 +20,7 @@ use crate::schedulers::{limits, now, scheduler, sink};
 use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static LABELLED: &[fn()] = sizes![sqf hashed isolated buffers];
+static LABELLED: &[fn()] = sizes![sqf hashed isolated isolated_with_caps buffers];
 
 const WAITING: WaitingFlow = WaitingFlow::EMPTY;
 
@@ -103,32 +103,59 @@ where
     let packet = Packet::new(any(), any());
     one_of!(hashed;
         hashed.enqueue_hashed(now(), any(), packet, sink!());
+        hashed.enqueue_rehashed(now(), any(), any(), packet, sink!());
+        hashed.rotate();
+        (hashed.is_rotating(), hashed.finish_rotation());
         hashed.configure_queue(any(), black_box(config));
         hashed.queues().order().table().occupied();
         hashed.queues().order().order().select();
     );
 }
 
-fn isolated<const N: usize>() {
-    let memory = IsolatedMemory::<Slices<'_>> {
-        lines: &mut [Line::EMPTY; N][..],
-        queues: &mut [Queue::EMPTY; N][..],
-        slots: &mut [Slot::EMPTY; N][..],
-        flows: &mut [HostedFlow::EMPTY; N][..],
-        rings: &mut [HostRing::EMPTY; N][..],
-        hosts: &mut [DrrFlow::EMPTY; N][..],
-        turns: &mut [RoundsFlow::EMPTY; N][..],
-        calendar: &mut [RoundList::EMPTY; N][..],
-        source_loads: &mut [RoundsHost::EMPTY; N][..],
-        destination_loads: &mut [RoundsHost::EMPTY; N][..],
-        source_lines: &mut [Line::EMPTY; N][..],
-        destination_lines: &mut [Line::EMPTY; N][..],
-        source_flows: &mut [0; N][..],
-        destination_flows: &mut [0; N][..],
-        held: &mut [HeldFlow::EMPTY; N][..],
-        longest: &mut [LongestHost::EMPTY; N][..],
-        classes: &mut [HostClasses::EMPTY; N][..],
+/// The tables for `$n` queues, and those for caps.
+macro_rules! memory {
+    ($n:expr, $room:ty, $borrowing:expr, $caps:expr, $returns:expr) => {
+        IsolatedMemory::<Slices<'_>, $room> {
+            lines: &mut [Line::EMPTY; $n][..],
+            queues: &mut [Queue::EMPTY; $n][..],
+            slots: &mut [Slot::EMPTY; $n][..],
+            flows: &mut [HostedFlow::EMPTY; $n][..],
+            rings: &mut [HostRing::EMPTY; 64][..],
+            hosts: &mut [DrrFlow::EMPTY; 64][..],
+            borrowing: $borrowing,
+            caps: $caps,
+            returns: $returns,
+            turns: &mut [RoundsFlow::EMPTY; $n][..],
+            calendar: &mut [RoundList::EMPTY; $n][..],
+            source_loads: &mut [RoundsHost::EMPTY; 64][..],
+            destination_loads: &mut [RoundsHost::EMPTY; 64][..],
+            source_lines: &mut [Line::EMPTY; 64][..],
+            destination_lines: &mut [Line::EMPTY; 64][..],
+            source_flows: &mut [0; 64][..],
+            destination_flows: &mut [0; 64][..],
+            spares: &mut [false; 64][..],
+            held: &mut [HeldFlow::EMPTY; $n][..],
+            longest: &mut [LongestHost::EMPTY; 64][..],
+            classes: &mut [HostClasses::EMPTY; 64][..],
+        }
     };
+}
+
+fn isolated<const N: usize>() {
+    by_config(memory!(N, NoRoom, [], [], []));
+}
+
+fn isolated_with_caps<const N: usize>() {
+    by_config(memory!(
+        N,
+        Slices<'_>,
+        &mut [DrrFlow::EMPTY; 64][..],
+        &mut [CappedFlow::EMPTY; 64][..],
+        &mut [CapReturn::EMPTY; 64][..]
+    ));
+}
+
+fn by_config<K: Storage>(memory: IsolatedMemory<Slices<'_>, K>) {
     let isolation = *black_box(&Isolation::TripleIsolate);
     let config = IsolatedConfig {
         quantum: any(),
@@ -142,15 +169,21 @@ fn isolated<const N: usize>() {
 }
 
 /// What `Isolated` offers.
-fn by_labels<S: Storage>(isolated: &mut Isolated<S>) {
+fn by_labels<S: Storage, K: Storage>(isolated: &mut Isolated<S, NoAqm, K>) {
     scheduler(isolated);
     let packet = Packet::new(any(), any());
     let hasher = SipHash13::new([black_box(0); 16]);
     let on_demand = OnDemand { key: black_box(&FlowKey::Unknown), hasher: &hasher };
     let labels = Labels { flow: any(), src_host: any(), dst_host: any() };
+    let (parsed, labeller) = (parse::ip(black_box(&[0; 4][..])), Labeller::new(&hasher));
+    let by_labeller = ByLabeller { parsed: &parsed, labeller: &labeller };
+    let rekeyed = Rekeyed { before: labels, after: by_labeller };
     one_of!(isolated;
         isolated.enqueue_labelled(now(), &labels, packet, sink!());
         isolated.enqueue_labelled(now(), &on_demand, packet, sink!());
+        isolated.enqueue_labelled(now(), &rekeyed, packet, sink!());
+        isolated.rotate();
+        (isolated.is_rotating(), isolated.old_claims(), isolated.finish_rotation());
         isolated.set_isolation(*black_box(&Isolation::Flows));
         isolated.isolation();
         isolated.backlogged_hosts();

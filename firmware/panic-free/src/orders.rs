@@ -3,17 +3,18 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    Aggregate, CoDel, CoDelParams, CoDelState, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler,
-    FlowState, HostRing, Hosted, HostedFlow, Hosts, LongestFlow, LongestQueueDrop, NoAqm, PlusFlow,
-    Qfq, QfqConfig, QfqFlow, QfqPlus, ShortestFlow, ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig,
-    Wf2qFlow,
+    Aggregate, Cap, CapReturn, Capped, CappedFlow, CoDel, CoDelParams, CoDelState, DropFrom, Drr,
+    DrrFlow, FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow, Hosts, LongestFlow,
+    LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, ShortestFlow,
+    ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::schedulers::{bare, full};
 use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static ORDERS: &[fn()] = sizes![drr shortest_queue qfq qfq_plus wf2q longest_queue_drop hosts];
+static ORDERS: &[fn()] =
+    sizes![drr shortest_queue qfq qfq_plus wf2q longest_queue_drop hosts capped];
 #[unsafe(no_mangle)]
 static IN_SLICES: fn() = in_slices;
 
@@ -108,6 +109,36 @@ fn houses<O: FlowScheduler, const N: usize>(
     seen((hosts.order().flows(), hosts.order_mut().flows()));
 }
 
+/// Over an order with turns and over one with weights, and as the order of hosts.
+fn capped<const N: usize>() {
+    let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
+    let Some(mut plain) = caps::<_, N>(drr) else { return };
+    let Ok(mut hosts) = Hosts::new(plain, [HostedFlow::EMPTY; N], [HostRing::EMPTY; N], any())
+    else {
+        return;
+    };
+    exercise!(plain, 0);
+    exercise!(hosts, 0);
+    let Ok(qfq) = Qfq::new([QfqFlow::EMPTY; N], any()) else { return };
+    let Some(mut weighted) = caps::<_, N>(qfq) else { return };
+    order(&mut weighted, QfqConfig { weight: 0, max_len: 0 });
+}
+
+/// What only caps can do.
+fn caps<O: FlowScheduler + Clone, const N: usize>(
+    order: O,
+) -> Option<Capped<O, [CappedFlow; N], [CapReturn; N]>> {
+    let (flows, returns) = ([CappedFlow::EMPTY; N], [CapReturn::EMPTY; N]);
+    let mut capped = Capped::new(order.clone(), order, flows, returns).ok()?;
+    let caps = black_box(&mut capped);
+    let cap = Cap::new(u64::from(any()), any()).ok()?.with_burst_of_at_least(any());
+    seen((cap.bits_per_second(), cap.burst()));
+    seen(caps.set_cap(FlowId(any()), black_box(Some(cap))));
+    seen((caps.cap(FlowId(any())), caps.is_beyond(FlowId(any())), caps.room()));
+    seen(caps.within().flows());
+    Some(capped)
+}
+
 /// Every order in memory whose size the compiler does not know, with CoDel.
 fn in_slices() {
     let params = black_box(CoDelParams::INTERNET);
@@ -165,6 +196,9 @@ pub(crate) fn order<O: FlowScheduler>(order: &mut O, config: O::Config) {
         order.served(flow, any(), len);
         order.lost(flow, any(), len);
         order.victim();
+        order.advance(Nanos(u64::from(any()) << 20));
+        order.looks_ahead();
+        order.counts_bytes();
         order.recount(&|_| black_box(FlowState::default()));
     );
 }

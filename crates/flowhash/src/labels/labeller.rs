@@ -149,22 +149,78 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     #[inline]
     #[must_use]
     pub fn labels(&self, parsed: &Parsed) -> Labels {
+        let outer = self.outer(parsed);
+        let ends = self.ends(&outer);
+        match parsed.inner {
+            None => Labels { flow: self.flow_of(outer), ..ends },
+            Some(_) => self.tunnelled(parsed.key, ends),
+        }
+    }
+
+    /// The flow of [`labels`](Self::labels) alone: one hash, and the two of the ends for a packet in a
+    /// tunnel. Who keeps a flow's hosts beside its queue needs no more for most packets.
+    #[inline]
+    #[must_use]
+    pub fn flow(&self, parsed: &Parsed) -> u32 {
+        let outer = self.outer(parsed);
+        match parsed.inner {
+            None => self.flow_of(outer),
+            Some(_) => self.flow_between(parsed.key, self.ends(&outer)),
+        }
+    }
+
+    /// The source host of [`labels`](Self::labels) alone: one hash.
+    #[inline]
+    #[must_use]
+    pub fn src_host(&self, parsed: &Parsed) -> u32 {
+        self.with_hosts(parsed).src_host().label(&self.hasher)
+    }
+
+    /// The destination host of [`labels`](Self::labels) alone: one hash.
+    #[inline]
+    #[must_use]
+    pub fn dst_host(&self, parsed: &Parsed) -> u32 {
+        self.with_hosts(parsed).dst_host().label(&self.hasher)
+    }
+
+    /// The outermost key, translated.
+    #[inline]
+    fn outer(&self, parsed: &Parsed) -> FlowKey {
         let outer = parsed.outer_key();
-        let outer = self.nat.inner(outer).unwrap_or(*outer);
-        let labels = Labels {
+        self.nat.inner(outer).unwrap_or(*outer)
+    }
+
+    /// The key whose hosts count.
+    #[inline]
+    fn with_hosts(&self, parsed: &Parsed) -> FlowKey {
+        match (parsed.inner, self.tunnel_hosts) {
+            (Some(_), TunnelHosts::Inner) => parsed.key,
+            _ => self.outer(parsed),
+        }
+    }
+
+    #[inline]
+    fn ends(&self, outer: &FlowKey) -> Labels {
+        Labels {
             flow: 0,
             src_host: outer.src_host().label(&self.hasher),
             dst_host: outer.dst_host().label(&self.hasher),
-        };
-        match parsed.inner {
-            None => Labels { flow: self.flow(outer), ..labels },
-            Some(_) => self.tunnelled(parsed.key, labels),
         }
     }
 
     /// The labels of `key` between the hosts of `ends`.
     #[inline(never)]
     fn tunnelled(&self, key: FlowKey, ends: Labels) -> Labels {
+        let flow = self.flow_between(key, ends);
+        match self.tunnel_hosts {
+            TunnelHosts::Outer => Labels { flow, ..ends },
+            TunnelHosts::Inner => Labels { flow, ..self.ends(&key) },
+        }
+    }
+
+    /// The flow of `key` between the hosts of `ends`.
+    #[inline(never)]
+    fn flow_between(&self, key: FlowKey, ends: Labels) -> u32 {
         let pair = match self.direction {
             Direction::Asymmetric => ends.host_pair(),
             Direction::Symmetric => Labels {
@@ -175,19 +231,11 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
             .host_pair(),
         };
         // The sum of two keyed numbers; mixed, or the host pair of a tunnel in itself would cancel.
-        let flow = mix(pair).wrapping_add(self.flow(key));
-        match self.tunnel_hosts {
-            TunnelHosts::Outer => Labels { flow, ..ends },
-            TunnelHosts::Inner => Labels {
-                flow,
-                src_host: key.src_host().label(&self.hasher),
-                dst_host: key.dst_host().label(&self.hasher),
-            },
-        }
+        mix(pair).wrapping_add(self.flow_of(key))
     }
 
     #[inline]
-    fn flow(&self, key: FlowKey) -> u32 {
+    fn flow_of(&self, key: FlowKey) -> u32 {
         match self.direction {
             Direction::Asymmetric => key.label(&self.hasher),
             Direction::Symmetric => key.undirected().label(&self.hasher),

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::set::{LANES, OLD, OLD_SHARED, SHARED, USED, index, place};
+use super::set::{LANES, OLD, OLD_SHARED, index};
 use super::{Line, Lookup, Outcome, Table};
 
 /// A refused rotation: flows still hold their queues by labels of the key before.
@@ -61,8 +61,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         }
         let lines = index(self.used_lines());
         for line in self.lines.as_mut().iter_mut().take(lines) {
-            let shared = line.states >> SHARED & USED;
-            line.states |= (line.states & USED) << OLD | shared << OLD_SHARED;
+            line.age();
         }
         self.swept = 0;
         Ok(())
@@ -95,7 +94,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     pub fn lookup_rotating(&mut self, old: u32, new: u32) -> Lookup {
         if self.is_rotating() {
             let line = self.lines.as_ref().get(index(self.swept));
-            if line.is_none_or(|line| line.states >> OLD & USED == 0) {
+            if line.is_none_or(|line| line.count(OLD) == 0) {
                 // No line gets old claims later: those behind stay without.
                 self.swept += 1;
             }
@@ -104,9 +103,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
                 return Lookup { queue, outcome: Outcome::Hit };
             }
             let queue = old & self.shape.queue_mask;
-            let (at, lane) = place(queue);
-            let states = self.lines.as_ref().get(at).map_or(0, |line| line.states >> lane);
-            if states >> OLD_SHARED & 1 == 1 {
+            if self.is(queue, OLD_SHARED) {
                 self.counts.collisions += 1;
                 return Lookup { queue, outcome: Outcome::Collision };
             }
@@ -123,7 +120,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         let queues = self.old_claims();
         let lines = index(self.used_lines());
         for line in self.lines.as_mut().iter_mut().take(lines) {
-            line.states &= !(USED << OLD | USED << OLD_SHARED);
+            line.renew();
         }
         self.swept = self.used_lines();
         queues
@@ -135,7 +132,13 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     pub fn old_claims(&self) -> u32 {
         let left = index(self.used_lines().saturating_sub(self.swept));
         let lines = self.lines.as_ref().iter().skip(index(self.swept)).take(left);
-        lines.fold(0, |sum, line| sum + (line.states >> OLD & USED).count_ones())
+        lines.fold(0, |sum, line| sum + line.count(OLD))
+    }
+
+    /// Whether `queue` was claimed before the rotation under way and not released since.
+    #[must_use]
+    pub fn is_old(&self, queue: u32) -> bool {
+        self.is(queue, OLD)
     }
 
     /// The lines that hold the table's queues; storage may be longer.

@@ -3,16 +3,20 @@
 /// Queues of one line.
 pub(super) const LANES: u32 = 8;
 
-/// All lanes, in the states of a line: those in use.
-pub(super) const USED: u32 = 0xff;
-/// Distance to the bits of lanes in use whose claim is older than the rotation under way.
-pub(super) const OLD: u32 = 8;
-/// Distance to the bits of lanes in use that a flow of a full set has joined since they were claimed.
-pub(super) const SHARED: u32 = 16;
-/// Distance to the bits of lanes in use that were both shared and in use when the rotation began.
-pub(super) const OLD_SHARED: u32 = 24;
-/// All that is known of lane 0.
-const STATE: u32 = 1 | 1 << OLD | 1 << SHARED | 1 << OLD_SHARED;
+/// Of a lane: it is claimed and not yet released. Without this bit it has none of the others.
+pub(super) const USED: u8 = 1;
+/// Of a lane in use: its claim is older than the rotation under way.
+pub(super) const OLD: u8 = 1 << 1;
+/// Of a lane in use: a flow of a full set has joined since it was claimed.
+pub(super) const SHARED: u8 = 1 << 2;
+/// Of a lane in use: it was both shared and in use when the rotation began.
+pub(super) const OLD_SHARED: u8 = 1 << 3;
+
+/// All lanes as [`Shape::set`] has them: the lowest bit of each state, in the states of a line as one word.
+pub(super) const EACH: u64 = 0x0101_0101_0101_0101;
+/// What stands for the set of every lane with 16 ways: a bit that no state has. So this set seems to have a free
+/// lane always, and lookups that find none, and lookups of fewer ways, need not ask how many ways there are.
+pub(super) const ELSEWHERE: u64 = 1 << 7;
 
 /// Tags and occupancy of eight neighbouring queues: what a lookup reads, in one cache line.
 ///
@@ -24,14 +28,13 @@ const STATE: u32 = 1 | 1 << OLD | 1 << SHARED | 1 << OLD_SHARED;
 pub struct Line {
     /// The hash of the flow that claimed the lane, or last did; no two lanes of a set have the same.
     tags: [u32; LANES as usize],
-    /// Bit `i` is set if and only if lane `i` is claimed and not yet released; those at the distances
-    /// named above only if it is.
-    pub(super) states: u32,
+    /// The bits above of each lane.
+    states: [u8; LANES as usize],
 }
 
 impl Line {
     /// Eight queues nobody has claimed.
-    pub const EMPTY: Self = Self { tags: [0; LANES as usize], states: 0 };
+    pub const EMPTY: Self = Self { tags: [0; LANES as usize], states: [0; LANES as usize] };
 
     /// Eight queues nobody has claimed, the first of them with this number.
     ///
@@ -39,7 +42,7 @@ impl Line {
     /// get it as its own way anyhow, and tags differ from the first lookup on.
     pub(super) fn unclaimed(first: u32) -> Self {
         const LANE: [u32; LANES as usize] = [0, 1, 2, 3, 4, 5, 6, 7];
-        Self { tags: LANE.map(|lane| first | lane), states: 0 }
+        Self { tags: LANE.map(|lane| first | lane), states: [0; LANES as usize] }
     }
 
     /// Whether the tag of `lane` is `hash`.
@@ -48,29 +51,92 @@ impl Line {
         self.tags.get(index(lane)) == Some(&hash)
     }
 
-    /// Bit `i` is set if and only if lane `i` has tag `hash`, in use or not.
+    /// The first lane with tag `hash`, in use or not.
+    ///
+    /// If a lane of the hash's set has it, that is the first: lanes of other sets have tags of other sets, but
+    /// for those behind the last queue of a table smaller than a line.
     #[inline]
-    pub(super) fn matches(&self, hash: u32) -> u32 {
-        const OTHERS: [u32; LANES as usize] = [!1, !2, !4, !8, !16, !32, !64, !128];
-        // The complement of a conjunction, because compilers turn this form, and not a disjunction
-        // or a sum, into whole vectors: 15 instructions instead of 28 on x86-64.
-        let tags = self.tags.iter().zip(OTHERS);
-        !tags.fold(!0, |rest, (tag, others)| rest & if *tag == hash { others } else { !0 })
+    pub(super) fn lane_of(&self, hash: u32) -> Option<u32> {
+        const BITS: [u8; LANES as usize] = [1, 2, 4, 8, 16, 32, 64, 128];
+        // In this form, whether before which and bits as a sum of bytes, compilers turn both loops into whole
+        // vectors: 8 instructions on x86-64 for whether, and 2 more for the bits, against 21 for bits alone.
+        // A copy, because a line is aligned and the elements of its array are not known to be.
+        let tags = self.tags;
+        if !tags.iter().fold(false, |any, tag| any | (*tag == hash)) {
+            return None;
+        }
+        let bits = tags.iter().zip(BITS);
+        let equal =
+            bits.fold(0_u8, |sum, (tag, bit)| sum.wrapping_add(if *tag == hash { bit } else { 0 }));
+        Some(equal.trailing_zeros() & (LANES - 1))
     }
 
-    /// Gives `lane` to the flow with this hash.
+    /// Whether `lane` has all of these bits.
+    #[inline]
+    pub(super) fn is(&self, lane: u32, bits: u8) -> bool {
+        self.states.get(index(lane)).is_some_and(|state| state & bits == bits)
+    }
+
+    /// Gives `lane` these bits, too.
+    #[inline]
+    pub(super) fn mark(&mut self, lane: u32, bits: u8) {
+        if let Some(state) = self.states.get_mut(index(lane)) {
+            *state |= bits;
+        }
+    }
+
+    /// Gives `lane` these bits and no others.
+    #[inline]
+    pub(super) fn set(&mut self, lane: u32, bits: u8) {
+        if let Some(state) = self.states.get_mut(index(lane)) {
+            *state = bits;
+        }
+    }
+
+    /// Gives `lane`, which is free, to the flow with this hash.
     #[inline]
     pub(super) fn claim(&mut self, lane: u32, hash: u32) {
         if let Some(tag) = self.tags.get_mut(index(lane)) {
             *tag = hash;
         }
-        self.states |= 1 << lane;
+        self.set(lane, USED);
     }
 
     /// Forgets all that is known of `lane` but its tag.
     #[inline]
     pub(super) fn free(&mut self, lane: u32) {
-        self.states &= !(STATE << lane);
+        self.set(lane, 0);
+    }
+
+    /// All states as one word, lane 0 lowest.
+    #[inline]
+    fn word(&self) -> u64 {
+        u64::from_le_bytes(self.states)
+    }
+
+    /// The free ones of `set`, as [`Shape::set`] has them.
+    #[inline]
+    pub(super) fn free_of(&self, set: u64) -> u64 {
+        !self.word() & set
+    }
+
+    /// How many lanes have this bit.
+    pub(super) fn count(&self, bit: u8) -> u32 {
+        (self.word() >> bit.trailing_zeros() & EACH).count_ones()
+    }
+
+    /// All claims are old from now on.
+    pub(super) fn age(&mut self) {
+        let (used, shared) = (USED.trailing_zeros(), SHARED.trailing_zeros());
+        let (old, old_shared) = (OLD.trailing_zeros(), OLD_SHARED.trailing_zeros());
+        let word = self.word();
+        let aged = (word >> used & EACH) << old | (word >> shared & EACH) << old_shared;
+        self.states = (word | aged).to_le_bytes();
+    }
+
+    /// No claim is old from now on.
+    pub(super) fn renew(&mut self) {
+        self.states = self.states.map(|state| state & !(OLD | OLD_SHARED));
     }
 }
 
@@ -85,44 +151,51 @@ impl Default for Line {
 pub(super) struct Shape {
     /// Queues less one.
     pub(super) queue_mask: u32,
-    /// The lanes of the set that each lane is in; none with 16 ways, whose sets are two lines.
-    pub(super) sets: [u8; LANES as usize],
-    /// Whether a set goes on in the line's neighbour (16 ways).
-    pub(super) neighbour: bool,
+    /// The ways of a set.
+    pub(super) ways: u32,
+    /// The lanes of the set that each lane is in: of each its lowest bit. [`ELSEWHERE`] with 16 ways, whose
+    /// sets are two lines.
+    sets: [u64; LANES as usize],
 }
 
 impl Shape {
-    /// The lanes of the set that `lane` is in; none with 16 ways.
-    #[inline]
-    pub(super) fn set(&self, lane: u32) -> u32 {
-        self.sets.get(index(lane & (LANES - 1))).copied().map_or(0, u32::from)
+    /// So many queues in sets of so many ways, if there may be so many ways.
+    pub(super) fn new(queues: u32, ways: u32) -> Option<Self> {
+        let sets = match ways {
+            1 | 2 | 4 | 8 => {
+                let first = EACH >> (u64::BITS - 8 * ways);
+                const LANE: [u32; LANES as usize] = [0, 1, 2, 3, 4, 5, 6, 7];
+                LANE.map(|lane| first << (8 * (lane & !(ways - 1))))
+            }
+            16 => [ELSEWHERE; LANES as usize],
+            _ => return None,
+        };
+        Some(Self { queue_mask: queues.wrapping_sub(1), ways, sets })
     }
-}
 
-/// [`Shape::sets`] of so many ways, if there may be so many.
-pub(super) fn sets(ways: u32) -> Option<[u8; LANES as usize]> {
-    Some(match ways {
-        1 => [1, 2, 4, 8, 16, 32, 64, 128],
-        2 => [0x03, 0x03, 0x0c, 0x0c, 0x30, 0x30, 0xc0, 0xc0],
-        4 => [0x0f, 0x0f, 0x0f, 0x0f, 0xf0, 0xf0, 0xf0, 0xf0],
-        8 => [0xff; LANES as usize],
-        16 => [0; LANES as usize],
-        _ => return None,
-    })
+    /// The lanes of the set that `lane` is in.
+    #[inline]
+    pub(super) fn set(&self, lane: u32) -> u64 {
+        self.sets.get(index(lane & (LANES - 1))).copied().unwrap_or(0)
+    }
+
+    /// Whether two lanes of a line are in the same set.
+    #[inline]
+    pub(super) fn is_one_set(&self, lane: u32, other: u32) -> bool {
+        (lane ^ other) < self.ways
+    }
+
+    /// Whether a set goes on in the line's neighbour.
+    #[inline]
+    pub(super) fn neighbour(&self) -> bool {
+        self.ways > LANES
+    }
 }
 
 /// The first of `lanes`, which are not 0, cyclically from `lane` on.
 #[inline]
-pub(super) fn first_from(lane: u32, lanes: u32) -> u32 {
-    // Written twice in a row, so that they need not be turned.
-    let twice = lanes | lanes << LANES;
-    ((twice >> lane).trailing_zeros() + lane) & (LANES - 1)
-}
-
-/// The first of `lanes`, which are not 0.
-#[inline]
-pub(super) fn lane_of(lanes: u32) -> u32 {
-    lanes.trailing_zeros() & (LANES - 1)
+pub(super) fn first_from(lane: u32, lanes: u64) -> u32 {
+    ((lanes.rotate_right(8 * lane).trailing_zeros() >> 3) + lane) & (LANES - 1)
 }
 
 /// The line and the lane of a queue.

@@ -142,15 +142,25 @@ impl<T: Table<CoDelState>> CoDel<T> {
 
 impl CoDelParams {
     /// Judges a packet about to leave and moves its queue's state on.
-    #[inline]
     fn judge(&self, state: &mut CoDelState, head: Head) -> Verdict {
-        // The last packet ends the standing of a queue whatever its length: the queue is about to be
-        // empty, and the next packet, much later perhaps, must not meet an old deadline.
-        if head.sojourn < self.target || head.queued_bytes <= self.mtu || head.queued_packets <= 1 {
-            state.phase = BELOW;
+        if self.passes(state, head) {
             return Verdict::Pass;
         }
         self.judge_standing(state, head.now)
+    }
+
+    /// Judges a packet about to leave if its queue does not stand above the target.
+    #[inline]
+    const fn passes(&self, state: &mut CoDelState, head: Head) -> bool {
+        // The last packet ends the standing of a queue whatever its length: the queue is about to be
+        // empty, and the next packet, much later perhaps, must not meet an old deadline.
+        let passes = head.sojourn.0 < self.target.0
+            || head.queued_bytes <= self.mtu
+            || head.queued_packets <= 1;
+        if passes {
+            state.phase = BELOW;
+        }
+        passes
     }
 
     /// The queue stands above the target: now what?
@@ -202,16 +212,22 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
         self.states.as_ref().get(flow.index()).copied()
     }
 
-    #[inline]
     fn judge(&self, state: &mut CoDelState, head: Head) -> Verdict {
         self.params.judge(state, head)
     }
 
-    #[inline]
     fn police(&mut self, flow: FlowId, head: Head) -> Verdict {
         match self.states.as_mut().get_mut(flow.index()) {
             Some(state) => self.params.judge(state, head),
             None => Verdict::Pass,
+        }
+    }
+
+    #[inline]
+    fn passes(&mut self, flow: FlowId, head: Head) -> bool {
+        match self.states.as_mut().get_mut(flow.index()) {
+            Some(state) => self.params.passes(state, head),
+            None => true,
         }
     }
 

@@ -124,6 +124,7 @@ where
         }
         if self.ledger.could_fit(len) {
             for _ in 0..Self::MAX_VICTIMS {
+                crate::steps::step();
                 if self.ledger.has_room(len) {
                     break;
                 }

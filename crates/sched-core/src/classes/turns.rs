@@ -96,6 +96,7 @@ where
     #[inline]
     pub(super) fn open_due(&mut self, now: Nanos) {
         for _ in 0..OPENED_A_CALL {
+            crate::steps::step();
             let Some(class) = self.first_due(now) else { return };
             self.settle(class, 0, 0);
         }

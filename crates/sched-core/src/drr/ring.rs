@@ -4,8 +4,9 @@
 //! A [`Ring`] is the head only. The flows lie in a table of the caller's, which may hold the flows of
 //! other rings too: a flow is on one ring at most, and only the caller knows on which.
 
-use crate::Imbalance;
+use crate::order::ConfigError;
 use crate::queue::NONE;
+use crate::{FlowId, Imbalance};
 
 /// Where a flow is. The one truth about membership: links mean nothing unless this says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +15,7 @@ pub(super) enum Place {
     Absent,
     /// Holds nothing.
     Idle,
-    /// Holds nothing since it emptied on the new list; its ticket says when that was.
+    /// Holds nothing, and is not sparse before the old list has gone round: its ticket says since when.
     Spent,
     /// On the new list.
     New,
@@ -22,22 +23,27 @@ pub(super) enum Place {
     Old,
 }
 
-/// A [`Place`] in the low three bits and a ticket above, so that both change with one store.
+/// A [`Place`] in the low three bits, whether a turn has begun in the next, and a ticket above, so that they
+/// change with one store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing(pub(super) u32);
+pub(super) struct Standing(u32);
 
-/// The low bits of a [`Standing`], which are the place's.
-pub(super) const PLACE_BITS: u32 = 3;
+const PLACES: u32 = 0b0111;
+/// Set if and only if the flow has been served and its turn is not over.
+const BEGUN: u32 = 0b1000;
+/// The low bits of a [`Standing`], which are no ticket's.
+pub(super) const TICKET_SHIFT: u32 = 4;
 /// What one ticket has more than the last.
-pub(super) const TICKET: u32 = 1 << PLACE_BITS;
+pub(super) const TICKET: u32 = 1 << TICKET_SHIFT;
 
 impl Standing {
+    /// Of a flow whose turn has not begun.
     pub(super) const fn new(place: Place, ticket: u32) -> Self {
         Self(ticket | place as u32)
     }
 
     pub(super) const fn place(self) -> Place {
-        match self.0 & (TICKET - 1) {
+        match self.0 & PLACES {
             0 => Place::Absent,
             1 => Place::Idle,
             2 => Place::Spent,
@@ -48,6 +54,19 @@ impl Standing {
 
     pub(super) const fn ticket(self) -> u32 {
         self.0 & !(TICKET - 1)
+    }
+
+    /// Whether the flow is on the old list, with this ticket.
+    pub(super) const fn is_old_since(self, ticket: u32) -> bool {
+        self.0 & !BEGUN == Self::new(Place::Old, ticket).0
+    }
+
+    const fn begin(&mut self) {
+        self.0 |= BEGUN;
+    }
+
+    const fn has_begun(self) -> bool {
+        self.0 & BEGUN != 0
     }
 }
 
@@ -60,24 +79,33 @@ pub(crate) struct RingFlow {
     pub(super) prev: u32,
     /// Bytes a turn: the order's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
     pub(super) quantum: u32,
-    /// Bytes the flow may still send in this turn. While listed `1..=MAX_QUANTUM`; while idle above
-    /// `-max_len`, and positive values are forgotten.
-    pub(super) deficit: i32,
-    /// Where the flow is, and when it last joined the old list or emptied on the new one: a count of
-    /// such events.
+    /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it begins those
+    /// by which the turns before were overdrawn. Below `MAX_QUANTUM`; before the turn begins below `max_len`,
+    /// and then only service has made it what it is.
+    pub(super) charged: u32,
+    /// Where the flow is, and when it last joined the old list or was served and emptied on the new one:
+    /// a count of such events.
     pub(super) standing: Standing,
 }
 
 impl RingFlow {
-    /// The largest quantum, in bytes. With it deficits stay below 2^29 in size.
+    /// The largest quantum, in bytes. With it what is charged stays below 2^29.
     pub(crate) const MAX_QUANTUM: u32 = 1 << 28;
+
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] unless `quantum` is in `max_len..=`[`RingFlow::MAX_QUANTUM`]: a turn is worth
+    /// the longest packet, so that it is never worth nothing.
+    pub(crate) fn check_quantum(quantum: u32, max_len: u32) -> Result<(), ConfigError> {
+        let (min, max) = (max_len.into(), Self::MAX_QUANTUM.into());
+        ConfigError::check_range("quantum in bytes", quantum.into(), min, max)
+    }
 
     /// A flow that was not added.
     pub(crate) const EMPTY: Self = Self {
         next: NONE,
         prev: NONE,
         quantum: 0,
-        deficit: 0,
+        charged: 0,
         standing: Standing::new(Place::Absent, 0),
     };
 
@@ -102,8 +130,8 @@ impl RingFlow {
         self.quantum
     }
 
-    /// Adds the flow, or changes it. A turn under way ends as it began.
-    pub(crate) const fn set_quantum(&mut self, quantum: u32) {
+    /// Adds the flow, or changes it. Of a turn under way what is sent already counts.
+    const fn set_quantum(&mut self, quantum: u32) {
         self.quantum = quantum;
         if !self.is_added() {
             self.standing = Standing::new(Place::Idle, 0);
@@ -127,10 +155,10 @@ impl RingFlow {
         Imbalance::check("listed and backlogged", at, listed.into(), is_backlogged.into())?;
         let has_quantum = (max_len..=Self::MAX_QUANTUM).contains(&self.quantum);
         Imbalance::check("a quantum in range", at, self.is_added().into(), has_quantum.into())?;
-        let lowest = if listed { 1 } else { 1_i32.wrapping_sub_unsigned(max_len) };
-        let highest = Self::MAX_QUANTUM.cast_signed();
-        let in_range = (lowest..=highest).contains(&self.deficit);
-        Imbalance::check("a deficit in range", at, 1, in_range.into())
+        let begun = self.standing.has_begun();
+        Imbalance::check("no turn without packets", at, 0, (begun && !listed).into())?;
+        let in_range = self.charged < if begun { Self::MAX_QUANTUM } else { max_len };
+        Imbalance::check("bytes charged in range", at, 1, in_range.into())
     }
 }
 
@@ -138,6 +166,41 @@ impl RingFlow {
 pub(crate) trait OnRing {
     fn on_ring(&self) -> &RingFlow;
     fn on_ring_mut(&mut self) -> &mut RingFlow;
+}
+
+/// Adds every flow of `nodes`, or changes it, with the same quantum.
+///
+/// # Errors
+/// As [`RingFlow::check_quantum`]; nothing has changed then.
+pub(crate) fn add_all<F: OnRing>(
+    nodes: &mut [F],
+    quantum: u32,
+    max_len: u32,
+) -> Result<(), ConfigError> {
+    RingFlow::check_quantum(quantum, max_len)?;
+    for node in nodes {
+        node.on_ring_mut().set_quantum(quantum);
+    }
+    Ok(())
+}
+
+/// Adds `flow`, or changes it.
+///
+/// # Errors
+/// As [`RingFlow::check_quantum`], and [`ConfigError::UnknownFlow`]; nothing has changed then.
+pub(crate) fn configure<F: OnRing>(
+    nodes: &mut [F],
+    flow: FlowId,
+    quantum: u32,
+    max_len: u32,
+) -> Result<(), ConfigError> {
+    RingFlow::check_quantum(quantum, max_len)?;
+    let flows = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+    match nodes.get_mut(flow.index()) {
+        Some(node) if flow.0 < flows => node.on_ring_mut().set_quantum(quantum),
+        _ => return Err(ConfigError::UnknownFlow { flow, flows }),
+    }
+    Ok(())
 }
 
 /// The element `flow` of `nodes`.
@@ -162,7 +225,7 @@ pub(crate) struct Ring {
     /// The last flow of the new list; [`NONE`] if and only if that is empty.
     pub(super) last_new: u32,
     /// The next ticket, a multiple of [`TICKET`]. Wraps: two tickets compare by the sign of their
-    /// difference, which is right unless 2^28 turns lie between them; a flow idle for that long may once
+    /// difference, which is right unless 2^27 turns lie between them; a flow idle for that long may once
     /// count as not sparse.
     pub(super) ticket: u32,
 }
@@ -238,9 +301,6 @@ impl Ring {
             self.front = flow;
         }
         if let Some(node) = node_mut(nodes, flow) {
-            // Debt is carried, credit is not: emptying a queue must neither wash a debt away nor
-            // let turns pile up.
-            node.deficit = node.quantum.cast_signed().wrapping_add(node.deficit.min(0));
             node.standing = Standing::new(place, ticket);
         }
     }
@@ -257,14 +317,13 @@ impl Ring {
     ) {
         let front = self.front;
         let Some(node) = node_mut(nodes, front) else { return };
-        let deficit = node.deficit.cast_unsigned(); // listed: positive
-        if len < deficit {
-            node.deficit = deficit.wrapping_sub(len).cast_signed();
+        let charged = node.charged.wrapping_add(len);
+        if charged < node.quantum {
+            node.charged = charged;
+            node.standing.begin();
             return;
         }
-        // The debt is below `max_len <= quantum`: one top-up covers it.
-        let debt = len.wrapping_sub(deficit).min(max_len.wrapping_sub(1));
-        node.deficit = node.quantum.wrapping_sub(debt).cast_signed();
+        node.charged = charged.wrapping_sub(node.quantum).min(max_len.wrapping_sub(1));
         node.standing = Standing::new(Place::Old, self.ticket);
         self.front = node.next;
         self.draw();
@@ -274,8 +333,11 @@ impl Ring {
         }
     }
 
-    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it.
-    /// Where it draws a ticket, `drawn` is told.
+    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it. Where it
+    /// draws a ticket, `drawn` is told.
+    ///
+    /// Debt is carried, credit is not: emptying a queue must neither wash a debt away nor let turns pile
+    /// up.
     #[inline]
     pub(crate) fn leave<F: OnRing>(
         &mut self,
@@ -289,7 +351,8 @@ impl Ring {
         if !node.is_listed() {
             return;
         }
-        node.deficit = node.deficit.wrapping_sub(len.min(max_len).cast_signed());
+        let debt = node.charged.wrapping_add(len).saturating_sub(node.quantum);
+        node.charged = debt.min(max_len.wrapping_sub(1));
         if node.place() == Place::Old {
             node.standing = Standing::new(Place::Idle, self.ticket);
         } else {
@@ -297,6 +360,31 @@ impl Ring {
             self.draw();
             drawn(nodes);
         }
+        self.unlist(nodes, flow);
+    }
+
+    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on it. Where it
+    /// draws a ticket, `drawn` is told.
+    ///
+    /// A loss is no service. Who loses a turn that has not begun owes what it owed and is as sparse as it
+    /// was; who loses the rest of one is as if that had been sent.
+    pub(crate) fn lose<F: OnRing>(
+        &mut self,
+        nodes: &mut [F],
+        flow: u32,
+        max_len: u32,
+        drawn: impl FnOnce(&mut [F]),
+    ) {
+        let Some(node) = node_mut(nodes, flow) else { return };
+        if node.standing.has_begun() {
+            return self.leave(nodes, flow, 0, max_len, drawn);
+        }
+        node.standing = match node.place() {
+            Place::New => Standing::new(Place::Idle, self.ticket),
+            // It keeps its place on the old list, empty: who stands before it still goes before it.
+            Place::Old => Standing::new(Place::Spent, node.standing.ticket()),
+            _ => return,
+        };
         self.unlist(nodes, flow);
     }
 

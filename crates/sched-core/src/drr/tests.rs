@@ -1,5 +1,6 @@
 use super::ring::Standing;
 use super::*;
+use crate::link::Link;
 use crate::{DropReason, FlowQueues, Limits, Nanos, Queue, Scheduler, Slot};
 use std::vec::Vec;
 
@@ -118,6 +119,76 @@ fn a_flow_that_empties_in_debt_comes_back_in_debt() {
     }
 }
 
+/// What flow 0 owes, and whether it is a place on the old list that it keeps, empty.
+fn state(order: &Drr<[DrrFlow; 4]>) -> (u32, bool) {
+    let flow = order.nodes[0].flow;
+    (flow.charged, flow.place() == Place::Spent)
+}
+
+/// Goal: a loss of the last packet neither pays a debt nor makes one. Method: what flow 0 owes after a
+/// loss, in each place that it can be in; quantum and longest packet are 100.
+#[test]
+fn a_loss_leaves_the_debt_as_it_was() {
+    let order = |sparse: bool| {
+        let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap();
+        order.add_all(100).unwrap();
+        if sparse { order.sparse_first() } else { order }
+    };
+    for sparse in [false, true] {
+        // Two packets of 70, one of them in debt; the third waits behind flow 1.
+        let mut drr = order(sparse);
+        drr.backlogged(FlowId(0), 70);
+        drr.backlogged(FlowId(1), 70);
+        drr.served(FlowId(0), 70, Some(70));
+        drr.served(FlowId(0), 70, Some(70));
+        assert_eq!((drr.select(), state(&drr)), (Some(FlowId(1)), (40, false)));
+        drr.lost(FlowId(0), 70, None);
+        assert_eq!(state(&drr), (40, true), "its turn had not come");
+        // It comes and loses again: as often as it likes, and in front as well as behind.
+        drr.backlogged(FlowId(0), 70);
+        drr.lost(FlowId(0), 70, None);
+        assert_eq!(state(&drr).0, 40);
+        drr.served(FlowId(1), 70, None);
+        drr.backlogged(FlowId(0), 70);
+        assert_eq!(drr.select(), Some(FlowId(0)));
+        drr.lost(FlowId(0), 70, None);
+        assert_eq!(state(&drr).0, 40);
+        // 60 bytes end the turn that is worth 60.
+        drr.backlogged(FlowId(0), 50);
+        drr.served(FlowId(0), 50, Some(50));
+        assert_eq!(state(&drr).0, 90, "40 owed, and 50 sent");
+        drr.lost(FlowId(0), 50, None);
+        assert_eq!(state(&drr).0, 0, "the turn counts as used up, and that pays what was owed");
+        drr.remove(FlowId(0));
+        assert_eq!(state(&drr), (0, false));
+    }
+}
+
+/// Goal: to lose a packet makes no flow sparse that was not, and takes it from none that was.
+#[test]
+fn a_loss_leaves_a_flow_as_sparse_as_it_was() {
+    let mut order = Drr::new([DrrFlow::EMPTY; 3], 100).unwrap().sparse_first();
+    order.add_all(100).unwrap();
+    let mut link = Link::over(order, 3);
+    (0..8).for_each(|packet| link.enqueue(1 + packet % 2, 100));
+    let get = |link: &mut Link<_>, count: u32| -> Vec<u32> {
+        (0..count).map(|_| link.dequeue().unwrap().0).collect()
+    };
+    assert_eq!(get(&mut link, 2), [1, 2], "both stand on the old list");
+    link.enqueue(0, 100);
+    link.lose(0, true);
+    link.enqueue(0, 100);
+    link.enqueue(0, 100);
+    assert_eq!(get(&mut link, 1), [0], "still new, and now behind them");
+    link.lose(0, true);
+    link.enqueue(0, 100);
+    assert_eq!(get(&mut link, 2), [1, 2], "not new again before they have had their turns");
+    link.lose(0, true);
+    link.enqueue(0, 100);
+    assert_eq!(get(&mut link, 1), [0], "they have had theirs: new again");
+    link.recount().unwrap();
+}
+
 #[test]
 fn credit_of_a_turn_is_lost_with_the_last_packet() {
     let mut line = Line::plain(100);
@@ -201,7 +272,7 @@ fn tickets_may_wrap() {
         trace += &line.get(1);
     }
     assert_eq!(trace, "bacbbacbbacb");
-    assert!(line.queues.order().ring.ticket < 100, "it has wrapped");
+    assert!(line.queues.order().ring.ticket < 100 * TICKET, "it has wrapped");
 }
 
 #[test]
@@ -270,18 +341,22 @@ fn a_removed_flow_comes_back_without_debt_or_mark() {
     assert_eq!(line.get(4), "bbab", "new, and with a whole quantum");
 }
 
-/// Goal: a new quantum of a backlogged flow counts from its next top-up; the turn under way ends
-/// as it began.
+/// Goal: a new quantum of a backlogged flow counts at once, in the turn under way as well, and however low
+/// it is a turn is overdrawn by no more than a packet.
 #[test]
-fn a_new_quantum_counts_from_the_next_turn() {
+fn a_new_quantum_counts_at_once() {
     let mut line = Line::plain(100);
     line.set('a', 300);
-    line.put("aaaaaaaabbbb", 100);
+    line.put("aaaaaaaabbbbbb", 100);
     assert_eq!(line.get(1), "a");
     line.set('a', 200);
-    assert_eq!(line.get(8), "aabaabaa");
+    assert_eq!(line.get(5), "abaab", "one more in the turn under way");
+    line.set('a', 300);
+    assert_eq!(line.get(2), "aa");
     line.set('a', 100);
-    assert_eq!(line.get(3), "bab", "the top-up of 200 was spent");
+    assert_eq!(line.get(1), "a");
+    assert_eq!(line.queues.order().nodes[0].flow.charged, 99, "200 more than its turn");
+    assert_eq!(line.get(5), "babbb");
 }
 
 #[test]
@@ -332,13 +407,13 @@ fn a_recount_sees_damage() {
         |d| d.nodes[0].flow.next = 3,
         |d| d.nodes[0].flow.prev = 3,
         |d| d.nodes[0].flow.next = 0,
-        |d| d.nodes[0].flow.deficit = 0,
-        |d| d.nodes[0].flow.deficit = (1 << 28) + 1,
+        |d| d.nodes[0].flow.charged = 100,
+        |d| d.nodes[2].flow.charged = 1 << 28,
         |d| d.nodes[0].flow.quantum = 99,
         |d| d.nodes[0].flow.standing = Standing::new(Place::New, 0),
         |d| d.nodes[2].flow.standing = Standing::new(Place::Spent, 0),
         |d| d.nodes[0].flow.standing = d.nodes[1].flow.standing,
-        |d| d.nodes[3].flow.deficit = -100,
+        |d| d.nodes[3].flow.charged = 100,
         |d| d.ring.front = NONE,
         |d| d.ring.last_new = NONE,
     ];

@@ -22,9 +22,9 @@ impl HeldFlow {
     /// An idle flow.
     pub const EMPTY: Self = Self { bytes: 0, host: 0, next: NONE, prev: NONE };
 
-    /// An idle flow of `host`.
-    pub(super) const fn of(host: u32) -> Self {
-        Self { host, ..Self::EMPTY }
+    /// A flow of `host` that holds so many bytes, on no list.
+    pub(super) const fn of(host: u32, bytes: u32) -> Self {
+        Self { bytes, host, ..Self::EMPTY }
     }
 }
 
@@ -54,41 +54,58 @@ impl HostClasses {
         self.heads.get(self.used.checked_ilog2()? as usize).copied()
     }
 
-    /// Moves `flow` from the class for `before` bytes to the tail of that for `after`, another; 0 bytes
-    /// have none.
-    pub(super) fn reclass(&mut self, flows: &mut [HeldFlow], flow: u32, before: u32, after: u32) {
+    /// Moves `flow`, which holds what `held` says, from the class for `before` bytes to the tail of that for
+    /// its bytes, another; 0 bytes have none.
+    #[inline]
+    pub(super) fn reclass(
+        &mut self,
+        flows: &mut [HeldFlow],
+        flow: u32,
+        before: u32,
+        held: HeldFlow,
+    ) {
+        let (mut used, is_alone) = (self.used, held.next == flow);
         if let Some(class) = before.checked_ilog2() {
-            self.remove(flows, flow, class);
+            if is_alone {
+                used &= !(1 << class);
+            } else {
+                self.unlink(flows, flow, held, class);
+            }
         }
-        if let Some(class) = after.checked_ilog2() {
-            self.append(flows, flow, class);
+        if let Some(class) = held.bytes.checked_ilog2() {
+            if used >> class & 1 != 0 {
+                self.append(flows, flow, class);
+            } else {
+                used |= 1 << class;
+                if let Some(head) = self.heads.get_mut(class as usize) {
+                    *head = flow;
+                }
+                if !is_alone && let Some(place) = flows.get_mut(flow as usize) {
+                    (place.next, place.prev) = (flow, flow);
+                }
+            }
         }
+        self.used = used;
     }
 
-    fn append(&mut self, flows: &mut [HeldFlow], flow: u32, class: u32) {
-        let Some(head) = self.heads.get_mut(class as usize) else { return };
-        let (mut next, mut prev) = (flow, flow);
-        if self.used >> class & 1 == 0 {
-            self.used |= 1 << class;
-            *head = flow;
-        } else if let Some(first) = flows.get_mut(*head as usize) {
-            next = *head;
-            prev = core::mem::replace(&mut first.prev, flow);
-        }
-        if let Some(held) = flows.get_mut(flow as usize) {
-            (held.next, held.prev) = (next, prev);
-        }
+    /// Puts `flow` behind the others of `class`, of which there are some.
+    #[inline]
+    fn append(&self, flows: &mut [HeldFlow], flow: u32, class: u32) {
+        let next = self.heads.get(class as usize).copied().unwrap_or(NONE);
+        let Some(first) = flows.get_mut(next as usize) else { return };
+        let prev = core::mem::replace(&mut first.prev, flow);
         if let Some(last) = flows.get_mut(prev as usize) {
             last.next = flow;
         }
+        if let Some(place) = flows.get_mut(flow as usize) {
+            (place.next, place.prev) = (next, prev);
+        }
     }
 
-    fn remove(&mut self, flows: &mut [HeldFlow], flow: u32, class: u32) {
-        let Some(&HeldFlow { next, prev, .. }) = flows.get(flow as usize) else { return };
-        if next == flow {
-            self.used &= !(1 << class);
-            return;
-        }
+    /// Takes `flow`, where `held` says, from among the others of `class`.
+    #[inline]
+    fn unlink(&mut self, flows: &mut [HeldFlow], flow: u32, held: HeldFlow, class: u32) {
+        let HeldFlow { next, prev, .. } = held;
         if let Some(head) = self.heads.get_mut(class as usize)
             && *head == flow
         {

@@ -32,14 +32,12 @@ fn by_host(hosts: &[u32], max_len: u32) -> ByHost {
     LongestHostDrop::new(rounds(hosts, max_len), flows, ranks, classes).unwrap()
 }
 
-/// The order, its queues, and what the rules are about: when each flow entered its class, and when each
-/// host was served.
+/// The order, its queues, and what the rules are about: when each flow entered its class.
 #[derive(Clone)]
 struct World {
     order: ByHost,
     queues: Vec<Vec<u32>>,
     entered: Vec<u64>,
-    stamps: [u64; 4],
     clock: u64,
 }
 
@@ -47,7 +45,7 @@ impl World {
     fn of(hosts: &[u32], max_len: u32) -> Self {
         let flows = hosts.len();
         let (queues, entered) = (vec![Vec::new(); flows], vec![0; flows]);
-        Self { order: by_host(hosts, max_len), queues, entered, stamps: [0; 4], clock: 0 }
+        Self { order: by_host(hosts, max_len), queues, entered, clock: 0 }
     }
 
     fn bytes(&self, flow: u32) -> u32 {
@@ -64,9 +62,7 @@ impl World {
         let held = |host| -> u32 {
             flows().filter(|&flow| self.host(flow) == host).map(|flow| self.bytes(flow)).sum()
         };
-        let host = (0..4)
-            .filter(|&host| held(host) > 0)
-            .min_by_key(|&host| (!held(host), self.stamps[host as usize], host))?;
+        let host = (0..4).filter(|&host| held(host) > 0).min_by_key(|&host| (!held(host), host))?;
         flows()
             .filter(|&flow| self.host(flow) == host)
             .min_by_key(|&flow| (u32::MAX - self.bytes(flow).ilog2(), self.entered[flow as usize]))
@@ -108,7 +104,6 @@ impl World {
         let Some(flow) = self.order.select() else { return };
         let before = self.bytes(flow.0);
         let len = self.queues[flow.index()].remove(0);
-        self.stamps[self.host(flow.0) as usize] = self.clock + 1;
         self.order.served(flow, len, self.queues[flow.index()].first().copied());
         self.check(flow.0, before);
     }
@@ -325,15 +320,24 @@ fn a_recount_sees_damage() {
         FlowState { backlog: Backlog { packets: 1, bytes }, head_len: None }
     };
     assert_eq!(world.order.recount(&truth), Ok(()));
-    let damages: [fn(&mut ByHost); 8] = [
+    let damages: [fn(&mut ByHost); 9] = [
         |d| d.flows[0].bytes = 41,
         |d| d.flows[0].host = 1,
-        |d| d.hosts[0].set_bytes(149),
-        |d| d.hosts[0].set_stamp(1),
+        |d| LongestHost::lower(&mut d.hosts, 0, 1),
+        |d| d.hosts[1] = LongestHost::EMPTY,
+        |d| d.hosts[0] = LongestHost::EMPTY,
         |d| d.classes[0] = HostClasses::EMPTY,
         |d| d.classes[1] = d.classes[0],
-        |d| d.classes[0].reclass(&mut d.flows, 0, 40, 64),
-        |d| d.classes[0].reclass(&mut d.flows, 1, 50, 0),
+        |d| {
+            let mut held = d.flows[0];
+            held.bytes = 64;
+            d.classes[0].reclass(&mut d.flows, 0, 40, held);
+        },
+        |d| {
+            let mut held = d.flows[1];
+            held.bytes = 0;
+            d.classes[0].reclass(&mut d.flows, 1, 50, held);
+        },
     ];
     for (at, damage) in damages.iter().enumerate() {
         let mut bad = world.order.clone();
@@ -343,7 +347,7 @@ fn a_recount_sees_damage() {
 }
 
 #[test]
-fn a_flow_is_16_bytes_and_a_host_148() {
+fn a_flow_is_16_bytes_and_a_host_140() {
     let host = size_of::<LongestHost>() + size_of::<HostClasses>();
-    assert_eq!((size_of::<HeldFlow>(), host), (16, 148));
+    assert_eq!((size_of::<HeldFlow>(), host), (16, 140));
 }

@@ -36,7 +36,8 @@
 //! * A flow may send `max_len` bytes a turn. After a packet with which it has used them up it gets as many
 //!   anew, and if it is still backlogged goes to the tail. So a turn can be overdrawn by less than a
 //!   packet, and is shorter by as much the next time, also if the flow was idle meanwhile. What is left
-//!   of a turn when a flow has nothing left is forgotten; if that was by a loss, debt is forgotten too.
+//!   of a turn when a flow has nothing left is forgotten; if that was by a loss, who was first of its ring
+//!   has given up its turn, with which it owes nothing, and any other owes what it owed.
 //! * With no aggregate in service, next is the first flow of the one that QFQ selects; its service begins
 //!   when that packet is sent. It may send `n · max_len` bytes. It ends after a packet that leaves
 //!   less than `max_len` of them, or leaves no member backlogged, or when the last backlogged member
@@ -374,11 +375,14 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
             return;
         }
         k.backlogged = false;
-        k.deficit = k.max_len.into();
         let (at, next) = (k.aggregate, k.next);
         let Some(aggregate) = self.aggregates.as_mut().get_mut(at as usize) else { return };
         let in_service = at == self.service.aggregate;
         let ring = if in_service { &mut self.service.ring } else { &mut aggregate.ring };
+        if ring.first == flow {
+            // Perhaps in the middle of its turn, which is over; it is behind the others if it comes back.
+            k.deficit = k.max_len.into();
+        }
         if next == flow {
             *ring = Ring::EMPTY;
             if in_service {
@@ -506,6 +510,10 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
     }
 
     fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    fn counts_bytes(&self) -> bool {
         false
     }
 

@@ -64,6 +64,12 @@ impl RoundList {
         }
     }
 
+    /// Takes out the first, behind which is `next` if it is not the last.
+    #[inline]
+    pub(super) const fn pop(&mut self, next: u32) {
+        self.head = if self.head == self.tail { NONE } else { next };
+    }
+
     /// Walks the list, checks its links, hands each flow to `check`, and returns how many there are.
     pub(super) fn recount(
         &self,
@@ -176,6 +182,17 @@ impl<W: Table<RoundList>> Calendar<W> {
         }
     }
 
+    /// Takes out the first flow whose turn is in `round`, behind which is `next` if it is not the last.
+    #[inline]
+    pub(super) fn pop(&mut self, round: u32, next: u32) {
+        let at = round & self.mask;
+        let Some(list) = self.lists.as_mut().get_mut(at as usize) else { return };
+        list.pop(next);
+        if list.is_empty() {
+            self.clear(at);
+        }
+    }
+
     fn clear(&mut self, at: u32) {
         let Some(word) = self.words.get_mut(word_of(at) as usize) else { return };
         *word &= !bit(at);
@@ -274,7 +291,7 @@ mod tests {
     }
 
     /// Goal: a list behaves as the obvious deque. Method: every history of six operations over three
-    /// flows, each of which is appended if it is not listed and taken out if it is.
+    /// flows, each of which is appended if it is not listed and taken out if it is; the first in either way.
     #[test]
     fn a_list_agrees_with_a_deque_on_every_short_history() {
         for history in 0..3_u32.pow(6) {
@@ -285,7 +302,14 @@ mod tests {
                 rest /= 3;
                 if let Some(at) = model.iter().position(|&listed| listed == flow) {
                     model.remove(at);
-                    list.unlink(&mut nodes, flow);
+                    if at == 0 {
+                        let mut popped = list;
+                        popped.pop(nodes[flow as usize].next);
+                        list.unlink(&mut nodes, flow);
+                        assert_eq!(popped, list, "{history}");
+                    } else {
+                        list.unlink(&mut nodes, flow);
+                    }
                 } else {
                     model.push(flow);
                     list.push(&mut nodes, flow);

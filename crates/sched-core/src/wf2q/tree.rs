@@ -51,6 +51,7 @@ impl Tree {
     pub(super) fn earliest_until(self, flows: &[Wf2qFlow], now: u128) -> u32 {
         let (mut best, mut at) = (NIL, self.root);
         while let Some(node) = flows.get(at as usize) {
+            crate::steps::step();
             if node.start > now {
                 at = node.left;
                 continue;
@@ -67,6 +68,7 @@ impl Tree {
         let start = flows.get(flow as usize).map_or(0, |node| node.start);
         let (mut parent, mut at, mut side) = (NIL, self.root, Side::Left);
         while let Some(node) = flows.get(at as usize) {
+            crate::steps::step();
             parent = at;
             // Of equal starts, the lower number comes first.
             let before = start < node.start || (start == node.start && flow < at);
@@ -124,6 +126,7 @@ impl Tree {
     /// Brings height, balance and earliest finish up to date from `at` upwards, as far as they change.
     fn retrace(&mut self, flows: &mut [Wf2qFlow], mut at: u32) {
         while let Some(node) = flows.get(at as usize) {
+            crate::steps::step();
             let before = (node.height, node.earliest);
             let mut top = at;
             let (left, right) = (flows.get(node.left as usize), flows.get(node.right as usize));
@@ -220,6 +223,7 @@ pub(super) fn is_sound(flows: &[Wf2qFlow], at: u32) -> bool {
 
 fn leftmost(flows: &[Wf2qFlow], mut at: u32) -> u32 {
     loop {
+        crate::steps::step();
         let left = child(flows, at, Side::Left);
         if left == NIL {
             return at;

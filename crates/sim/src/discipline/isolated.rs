@@ -70,8 +70,8 @@ impl<A: Aqm> Bottleneck for Shaped<Isolated<Boxed, A>> {
     }
 }
 
-/// An empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of eight, quanta of
-/// the longest packet.
+/// An empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of eight and a spare one
+/// for each slot of a host, quanta of the longest packet.
 ///
 /// Handles are numbered up to `limits.packets`, inclusively. `max_len` is the longest packet in bytes;
 /// outside `1..=`[`Packet::MAX_LEN`] it counts as the nearest within. Longer packets are rejected.
@@ -97,7 +97,7 @@ pub fn isolated(
             Box::new(Shaped::new(queue, line, link))
         }
         Drops::CoDel(params) => {
-            let states = vec![CoDelState::EMPTY; QUEUES as usize];
+            let states = vec![CoDelState::EMPTY; QUEUES as usize + HOSTS];
             let codel = CoDel::new(states, params)?;
             let queue = Isolated::with_aqm(memory, codel, config).expect(within);
             Box::new(Shaped::new(queue, line, link))

@@ -12,7 +12,7 @@ use crate::scenario::attack::{Attack, BYTE_NS, Contestant, Outcome, Setup, run, 
 /// What `sim reproduce attacks` runs.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "attacks",
-    about: "a victim host under fifteen attacks, behind FIFO, DRR, DRR++, SQF and hosts",
+    about: "a victim host under fifteen attacks, behind FIFO, DRR, DRR++, SQF and Isolated",
     run: report,
 };
 
@@ -87,11 +87,11 @@ fn heading(seeds: u32) -> String {
 A victim host under attack at a link of 100 Mbit/s with memory for 100 ms
 the victim sends 100 Mbit/s in packets of 1,514 bytes in one flow, and in another a packet of 200 bytes
 every 10 ms; attackers send 150 Mbit/s together, or 100 where their flows are to run empty; nobody reacts
-1,024 queues in sets of eight, slots for 256 hosts in Isolated and hosts; quanta of the longest packet, 1,514 bytes, J11 65,535
+1,024 queues in sets of eight, in Isolated slots for 256 hosts; quanta of the longest packet, 1,514 bytes, J11 65,535
 {seeds} seeds of a second each: the least bulk, the fewest sparse packets delivered; the wait of those
 delivered until their first bit is sent; lost packets of the victim in a second, and robbed: those of
 them for want of room, while the victim held less than its share of the memory. G1 is the bound of the
-wait for all columns of hosts, if hosts are told apart
+wait for both columns of Isolated, if hosts are told apart
 "
     )
 }
@@ -116,15 +116,15 @@ fn tables(cells: &[Cell]) -> String {
 /// A line for each attack, a column for each contestant.
 fn table(what: &'static str, cells: &[Cell], of: impl Fn(&Cell) -> String) -> String {
     let names = Contestant::ALL.map(|contestant| Column::Right(contestant.name()));
-    let [a, b, c, d, e, f, g] = names;
-    let mut table = Table::new([Column::Left(what), a, b, c, d, e, f, g, Column::Right("G1, ms")]);
+    let [a, b, c, d, e, f] = names;
+    let mut table = Table::new([Column::Left(what), a, b, c, d, e, f, Column::Right("G1, ms")]);
     for attack in Attack::ALL {
         let found = |contestant| {
             cells.iter().find(|cell| (cell.attack, cell.contestant) == (attack, contestant))
         };
-        let [a, b, c, d, e, f, g] = Contestant::ALL.map(|c| found(c).map_or_else(String::new, &of));
-        let bound = found(Contestant::Hosts).map_or(f64::NAN, Cell::bound_ms);
-        table.row([&attack.name(), &a, &b, &c, &d, &e, &f, &g, &fixed(bound, 2)]);
+        let [a, b, c, d, e, f] = Contestant::ALL.map(|c| found(c).map_or_else(String::new, &of));
+        let bound = found(Contestant::Isolated).map_or(f64::NAN, Cell::bound_ms);
+        table.row([&attack.name(), &a, &b, &c, &d, &e, &f, &fixed(bound, 2)]);
     }
     table.to_string()
 }
@@ -136,7 +136,7 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
     };
     let honest = || {
         cells.iter().filter(|cell| cell.contestant == Contestant::Ports).chain(
-            cells.iter().filter(|c| c.contestant == Contestant::Hosts && c.attack.is_honest()),
+            cells.iter().filter(|c| c.contestant == Contestant::Isolated && c.attack.is_honest()),
         )
     };
     let named = |cell: &Cell| format!("{}, {}", cell.attack.name(), cell.contestant.name());
@@ -146,20 +146,19 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
         .min_by(|a, b| a.of_share().total_cmp(&b.of_share()))
         .expect("some attack");
     let robbed: u64 = honest().map(|cell| cell.sum(|outcome| outcome.robbed)).sum();
-    let spoofed = of(Contestant::Hosts, Attack::Spoofed);
+    let spoofed = of(Contestant::Isolated, Attack::Spoofed);
     let by_port = of(Contestant::Ports, Attack::Spoofed);
     let starved = of(Contestant::SparseFirst, Attack::ThousandFlows(1));
-    let guarded = of(Contestant::Hosts, Attack::ThousandFlows(1));
-    let joined = of(Contestant::Isolated, Attack::FreshFlows(64));
+    let guarded = of(Contestant::Isolated, Attack::ThousandFlows(1));
     let sqf = of(Contestant::Sqf, Attack::FreshFlows(64));
     let gamed = of(Contestant::Drr, Attack::ManyMedium);
     let known = of(Contestant::Drr, Attack::KnownKey);
     let secret = of(Contestant::Drr, Attack::SecretKey);
-    let bursts = of(Contestant::Hosts, Attack::TimedBursts);
+    let bursts = of(Contestant::Isolated, Attack::TimedBursts);
     let ms = |value: Option<f64>| value.map_or("none delivered".to_owned(), |ms| fixed(ms, 3));
     vec![
         Sentence {
-            claim: "G1: behind hosts no sparse packet is lost or waits longer than ((H-1)(Q+L)+L)/C in any \
+            claim: "G1: behind Isolated no sparse packet is lost or waits longer than ((H-1)(Q+L)+L)/C in any \
                     attack but by forged sources, and by port in none"
                 .to_owned(),
             measured: format!(
@@ -197,26 +196,15 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
                 && by_port.of_share() >= 0.98,
         },
         Sentence {
-            claim: "a thousand flows of one host starve DRR++ and take half from hosts, no more (J03)"
+            claim: "a thousand flows of one host starve DRR++ and take half from Isolated, no more (J03)"
                 .to_owned(),
             measured: format!(
-                "bulk {} behind DRR++, {} Mbit/s behind hosts",
+                "bulk {} behind DRR++, {} Mbit/s behind Isolated",
                 fixed(starved.least(Outcome::bulk_mbit), 2),
                 fixed(guarded.least(Outcome::bulk_mbit), 2)
             ),
             holds: starved.least(Outcome::bulk_mbit) < 1.0
                 && guarded.least(Outcome::bulk_mbit) > 0.98 * LINE / 2.0,
-        },
-        Sentence {
-            claim: "a flow that shares the queue of another host where a set is full loses its host (J05)"
-                .to_owned(),
-            measured: format!(
-                "{} of 100 sparse packets, longest wait {} ms of {}",
-                fixed(joined.least(|outcome| outcome.sparse_delivered.into()), 0),
-                ms(joined.wait_ms(1_000)),
-                fixed(joined.bound_ms(), 3)
-            ),
-            holds: !joined.keeps_wait(),
         },
         Sentence {
             claim: "a flow a packet of 64 bytes starves the standing flow behind SQF (J02)".to_owned(),

@@ -1,11 +1,11 @@
 //! What a history can be played on.
 
 use freeboard::sched_core::{
-    Aqm, ClassState, Classes, Classify, ConfigError, DropSink, Drr, Fifo, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, Hosted, HostedFlow, Hosts,
-    LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqPlus,
-    Queue, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestFlow, ShortestQueue,
-    Sides, Slot, Sqf, SqfFlow, Table, WaitingFlow, Wf2q, Wf2qConfig,
+    Aqm, Cap, CapReturn, Capped, CappedFlow, ClassState, Classes, Classify, ConfigError, DropSink,
+    Drr, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing,
+    Hosted, HostedFlow, Hosts, LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop, Nanos,
+    Qfq, QfqConfig, QfqPlus, Queue, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler,
+    ShortestFlow, ShortestQueue, Sides, Slot, Sqf, SqfFlow, Table, WaitingFlow, Wf2q, Wf2qConfig,
 };
 use freeboard::shaper::Shaped;
 
@@ -86,6 +86,10 @@ pub struct HostBooks {
     pub backlogged: [u32; 2],
     /// What governs the host.
     pub setting: Option<[u32; 2]>,
+    /// The cap of the host.
+    pub cap: Option<Cap>,
+    /// Whether the host is backlogged beyond its cap.
+    pub borrows: bool,
 }
 
 /// What an order of flows may know of hosts above them. Unless it says otherwise it takes everything
@@ -114,6 +118,15 @@ pub trait Housing {
         Ok(())
     }
 
+    /// Caps `host`, or lets it have what it gets.
+    ///
+    /// # Errors
+    /// Those of the order.
+    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
+        let _ = (host, cap);
+        Ok(())
+    }
+
     /// Changes which sides count.
     fn count(&mut self, sides: Sides) {
         let _ = sides;
@@ -133,9 +146,32 @@ impl<N> Housing for Wf2q<N> {}
 impl<N, W> Housing for ShortestQueue<N, W> {}
 impl<O, N> Housing for LongestQueueDrop<O, N> {}
 
-impl<O, N, G> Housing for Hosts<O, N, G>
+/// Who can have a cap counts as a host.
+impl<O, C, W, B> Housing for Capped<O, C, W, B>
 where
     O: FlowScheduler,
+    C: Table<CappedFlow>,
+    W: Table<CapReturn>,
+    B: FlowScheduler<Config = O::Config>,
+{
+    fn hosts(&self) -> u32 {
+        self.room()
+    }
+
+    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
+        self.set_cap(FlowId(host), cap)
+    }
+
+    fn books(&self, number: u32) -> HostBooks {
+        let flow = FlowId(number);
+        let (cap, borrows) = (Capped::cap(self, flow), self.is_beyond(flow));
+        HostBooks { cap, borrows, ..HostBooks::default() }
+    }
+}
+
+impl<O, N, G> Housing for Hosts<O, N, G>
+where
+    O: FlowScheduler + Housing,
     O::Config: Dial,
     N: Table<HostedFlow>,
     G: Table<HostRing>,
@@ -157,7 +193,12 @@ where
             of_flow: [self.host_of(FlowId(number)), None],
             backlogged: [self.flows_of(number), 0],
             setting: self.host_config(number).map(Dial::read),
+            ..self.order().books(number)
         }
+    }
+
+    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
+        self.order_mut().cap(host, cap)
     }
 }
 
@@ -185,7 +226,7 @@ where
         HostBooks {
             of_flow: [hosts.map(|hosts| hosts.0), hosts.map(|hosts| hosts.1)],
             backlogged: [self.flows_of_source(number), self.flows_of_destination(number)],
-            setting: None,
+            ..HostBooks::default()
         }
     }
 }
@@ -207,6 +248,10 @@ where
 
     fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
         self.order_mut().configure_host(host, setting)
+    }
+
+    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
+        self.order_mut().cap(host, cap)
     }
 
     fn count(&mut self, sides: Sides) {

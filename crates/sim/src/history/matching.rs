@@ -1,7 +1,7 @@
 //! Two sides, one history.
 
 use freeboard::sched_core::{
-    ConfigError, DropReason, Ecn, FlowId, Limits, Nanos, Packet, Rejected,
+    Cap, ConfigError, DropReason, Ecn, FlowId, Limits, Nanos, Packet, Rejected,
 };
 
 use super::ledger::Ledger;
@@ -136,6 +136,12 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
             }
             Operation::ConfigureHost { host, setting } => {
                 self.house("configure_host", |hosts| hosts.configure_host(host, setting))?;
+                return Ok(Some(FlowId(host)));
+            }
+            Operation::Cap { host, cap } => {
+                // Most odd caps are none at all.
+                let cap = cap.and_then(|(rate, burst)| Cap::new(rate, burst).ok());
+                self.house("cap", |hosts| hosts.cap(host, cap))?;
                 return Ok(Some(FlowId(host)));
             }
             Operation::Count { sides } => self.house("count", |hosts| {

@@ -84,6 +84,13 @@ pub enum Operation {
         /// What is set.
         setting: Setting,
     },
+    /// Caps a host.
+    Cap {
+        /// The host.
+        host: u32,
+        /// Bits per second and burst in bytes; nothing takes the cap away, as what no cap can be does.
+        cap: Option<(u64, u32)>,
+    },
     /// Changes which sides count.
     Count {
         /// These.
@@ -112,6 +119,26 @@ const ODD_HANDLES: [u32; 4] = [SLOTS, SLOTS - 1, u32::MAX - 1, u32::MAX];
 const WEIGHTS: [u32; 16] =
     [1, 2, 3, 3, 3, 4, 5, 7, 8, 16, 100, 1_000, 4_096, 40_000, 65_535, 65_536];
 const ODD_WEIGHTS: [u32; 4] = [0, 65_537, 1 << 28, u32::MAX];
+/// In bits per second: of all magnitudes, and some whose bytes take no whole number of nanoseconds.
+const RATES: [u64; 16] = [
+    999,
+    1_000,
+    64_000,
+    1_000_000,
+    1_000_000,
+    3_000_000,
+    10_000_000,
+    10_000_000,
+    64_000_000,
+    64_000_000,
+    999_983_000,
+    1_000_000_000,
+    1_000_000_000,
+    40_000_000_000,
+    399_999_999_959,
+    400_000_000_000,
+];
+const BURSTS: [u32; 8] = [1_500, 1_500, 1_501, 3_000, 9_000, 100, u32::MAX, 0];
 const MAX_LENGTHS: [u32; 8] = [1_500, 1_500, 1_500, 1_500, 1_000, 576, 1, 53];
 const ODD_MAX_LENGTHS: [u32; 4] = [0, 1_501, 65_536, u32::MAX];
 const PACKETS: [u32; 8] = [u32::MAX, SLOTS, 24, 12, 4, 2, 1, 0];
@@ -167,10 +194,15 @@ impl Operation {
                 let (flow, source, destination) = (flow(next()?), host(next()?), host(next()?));
                 Self::Assign { flow, source, destination }
             }
-            10..=13 => {
+            10..=11 => {
                 Self::ConfigureHost { host: host(next()?), setting: setting(next()?, next()?) }
             }
-            14..=15 => Self::Count { sides: pick(&SIDES, next()?) },
+            12..=14 => {
+                let (host, rate, burst) = (host(next()?), next()?, next()?);
+                let cap = (rate >= 48).then(|| (pick(&RATES, rate), pick(&BURSTS, burst)));
+                Self::Cap { host, cap }
+            }
+            15 => Self::Count { sides: pick(&SIDES, next()?) },
             _ => {
                 let mut first = Some(first);
                 return Self::decode(&mut || first.take().or_else(&mut *next));
@@ -333,7 +365,7 @@ mod tests {
         let with_hosts = operations_with_hosts(&bytes);
         let kinds: std::collections::HashSet<_> =
             with_hosts.map(|operation| core::mem::discriminant(&operation)).collect();
-        assert_eq!(kinds.len(), 14);
+        assert_eq!(kinds.len(), 15);
         let arrivals = all.iter().filter(|o| matches!(o, Operation::Enqueue { .. })).count();
         assert!((40..50).contains(&(100 * arrivals / all.len())), "{arrivals} of {}", all.len());
     }

@@ -287,6 +287,7 @@ impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         self.now = now;
+        self.order.advance(now);
         let (class, flow) = self.split(named);
         let max = if class.0 < self.count() { self.order.max_len(class) } else { None };
         let Some(max) = max else {
@@ -310,6 +311,7 @@ impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.now = now;
+        self.order.advance(now);
         let class = self.next_class(now)?;
         if self.status[class.index()] != Status::Open {
             self.tell(class, self.status_now(class), 0);

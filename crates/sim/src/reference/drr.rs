@@ -14,15 +14,18 @@ const MAX_QUANTUM: u32 = 1 << 28;
 #[derive(Clone, Debug)]
 struct Flow {
     quantum: u32,
-    deficit: i64,
+    /// What it has been sent beyond the turns it has had, in bytes.
+    debt: i64,
+    /// What it has been sent in the turn under way, if one is.
+    sent: Option<i64>,
 }
 
 /// A place on the old list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Of(FlowId),
-    /// Kept for a flow that emptied on the new list: while a flow stands before it, the flow it is
-    /// kept for is not new.
+    /// Kept for a flow that emptied on the new list, or that stood here and lost what it had: while a flow
+    /// stands before it, the flow it is kept for is not new.
     KeptFor(FlowId),
 }
 
@@ -49,13 +52,17 @@ impl NaiveDrr {
         }
     }
 
-    fn leave(&mut self, flow: FlowId) {
-        let was_new = self.new.contains(&flow);
+    fn unlist(&mut self, flow: FlowId) {
         self.new.retain(|&other| other != flow);
         self.old.retain(|&place| place != Place::Of(flow));
-        if was_new {
+    }
+
+    /// `flow` holds nothing any more, and its turn is over.
+    fn finish(&mut self, flow: FlowId) {
+        if self.new.contains(&flow) {
             self.old.push_back(Place::KeptFor(flow));
         }
+        self.unlist(flow);
     }
 
     fn may_be_new(&self, flow: FlowId) -> bool {
@@ -78,12 +85,12 @@ impl NaiveOrder for NaiveDrr {
         let place = self.flows.get_mut(flow.index()).ok_or_else(|| unknown(flow, flows))?;
         let quantum = setting.quantum();
         in_range("quantum in bytes", quantum, self.max_len, MAX_QUANTUM)?;
-        place.get_or_insert(Flow { quantum, deficit: 0 }).quantum = quantum;
+        place.get_or_insert(Flow { quantum, debt: 0, sent: None }).quantum = quantum;
         Ok(())
     }
 
     fn remove(&mut self, flow: FlowId) {
-        self.leave(flow);
+        self.unlist(flow);
         self.old.retain(|&place| place != Place::KeptFor(flow));
         if let Some(place) = self.flows.get_mut(flow.index()) {
             *place = None;
@@ -98,6 +105,10 @@ impl NaiveOrder for NaiveDrr {
         self.flows.get(flow.index())?.as_ref().map(|_| self.max_len)
     }
 
+    fn common_max_len(&self) -> u32 {
+        self.max_len
+    }
+
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
         let is_new = self.sparse_first && self.may_be_new(flow);
         self.old.retain(|&place| place != Place::KeptFor(flow));
@@ -106,26 +117,42 @@ impl NaiveOrder for NaiveDrr {
         } else {
             self.old.push_back(Place::Of(flow));
         }
-        let flow = self.flows[flow.index()].as_mut().expect("added");
-        flow.deficit = i64::from(flow.quantum) + flow.deficit.min(0);
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         let state = self.flows[flow.index()].as_mut().expect("added");
-        state.deficit -= i64::from(len);
+        let sent = state.sent.unwrap_or(0) + i64::from(len);
+        let overdraft = state.debt + sent - i64::from(state.quantum);
+        let is_over = overdraft >= 0 || next_head.is_none();
+        if is_over {
+            // More than a packet only if the quantum was lowered in the turn.
+            state.debt = overdraft.clamp(0, i64::from(self.max_len) - 1);
+        }
+        state.sent = (!is_over).then_some(sent);
         if next_head.is_none() {
-            self.leave(flow);
-        } else if state.deficit <= 0 {
-            state.deficit += i64::from(state.quantum);
-            self.new.retain(|&other| other != flow);
-            self.old.retain(|&place| place != Place::Of(flow));
+            self.finish(flow);
+        } else if is_over {
+            self.unlist(flow);
             self.old.push_back(Place::Of(flow));
         }
     }
 
+    /// The rest of a turn that has begun counts as sent. One that has not is as if it had never been due.
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
-        if head.is_none() {
-            self.leave(flow);
+        if head.is_some() {
+            return;
+        }
+        let state = self.flows[flow.index()].as_mut().expect("added");
+        if let Some(sent) = state.sent.take() {
+            let overdraft = state.debt + sent - i64::from(state.quantum);
+            state.debt = overdraft.clamp(0, i64::from(self.max_len) - 1);
+            return self.finish(flow);
+        }
+        self.new.retain(|&other| other != flow);
+        for place in &mut self.old {
+            if *place == Place::Of(flow) {
+                *place = Place::KeptFor(flow);
+            }
         }
     }
 

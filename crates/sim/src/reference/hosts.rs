@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use freeboard::sched_core::{ConfigError, FlowId};
+use freeboard::sched_core::{Cap, ConfigError, FlowId, Nanos};
 
 use super::drr::NaiveDrr;
 use super::order::{NaiveOrder, QueuesView, unknown};
@@ -93,6 +93,10 @@ impl<O: NaiveOrder> Housing for NaiveHosts<O> {
         self.order.configure(FlowId(host), setting, head_len)
     }
 
+    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
+        self.order.cap(host, cap)
+    }
+
     fn books(&self, number: u32) -> HostBooks {
         let flow = FlowId(number);
         let backlogged = self.houses.get(&number).map_or(0, |house| house.backlogged.len());
@@ -100,11 +104,16 @@ impl<O: NaiveOrder> Housing for NaiveHosts<O> {
             of_flow: [(number < self.flows).then(|| self.host_of(flow)), None],
             backlogged: [u32::try_from(backlogged).expect("no more than flows"), 0],
             setting: self.houses.get(&number).and_then(|_| self.order.setting(flow)),
+            ..self.order.books(number)
         }
     }
 }
 
 impl<O: NaiveOrder> NaiveOrder for NaiveHosts<O> {
+    fn advance(&mut self, now: Nanos) {
+        self.order.advance(now);
+    }
+
     fn configure(
         &mut self,
         flow: FlowId,

@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Sides};
+use freeboard::sched_core::{Cap, ConfigError, DropFrom, FlowId, Nanos, Sides};
 
 use super::order::{NaiveOrder, QueuesView, queued_bytes};
 use crate::history::{HostBooks, Housing, Setting};
@@ -23,17 +23,19 @@ pub struct NaiveLongestHostDrop<O> {
     end: DropFrom,
     classes: BTreeMap<FlowId, Class>,
     changes: u64,
-    /// After how many services each host was served last; 0 if never.
-    served: BTreeMap<u32, u64>,
-    services: u64,
 }
 
 impl<O: NaiveOrder> NaiveLongestHostDrop<O> {
     /// Packets give way at `end` of the queue.
     #[must_use]
     pub fn new(order: O, end: DropFrom) -> Self {
-        let (classes, served) = (BTreeMap::new(), BTreeMap::new());
-        Self { order, end, classes, changes: 0, served, services: 0 }
+        Self { order, end, classes: BTreeMap::new(), changes: 0 }
+    }
+
+    /// The order of flows, none of which holds anything: who comes to a class from now on is the first there.
+    pub(super) fn begin_anew(&mut self) -> &mut O {
+        self.classes.clear();
+        &mut self.order
     }
 
     fn host_of(&self, flow: FlowId) -> u32 {
@@ -69,12 +71,20 @@ impl<O: NaiveOrder> Housing for NaiveLongestHostDrop<O> {
         self.order.count(sides);
     }
 
+    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
+        self.order.cap(host, cap)
+    }
+
     fn books(&self, number: u32) -> HostBooks {
         self.order.books(number)
     }
 }
 
 impl<O: NaiveOrder> NaiveOrder for NaiveLongestHostDrop<O> {
+    fn advance(&mut self, now: Nanos) {
+        self.order.advance(now);
+    }
+
     fn configure(
         &mut self,
         flow: FlowId,
@@ -101,8 +111,6 @@ impl<O: NaiveOrder> NaiveOrder for NaiveLongestHostDrop<O> {
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        self.services += 1;
-        self.served.insert(self.host_of(flow), self.services);
         self.order.served(flow, len, next_head);
     }
 
@@ -130,10 +138,12 @@ impl<O: NaiveOrder> NaiveOrder for NaiveLongestHostDrop<O> {
     }
 
     fn victim(&self, queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
-        let served = |host: &u32| self.served.get(host).copied().unwrap_or(0);
         let held = self.held(queues);
-        let longest =
-            held.iter().min_by_key(|&(host, &bytes)| (Reverse(bytes), served(host), *host));
+        // Of hosts that hold as much, the one that is met first from a certain one on.
+        let hosts = self.order.hosts();
+        let first = hosts.next_power_of_two() - hosts;
+        let nth = |host: u32| (host + hosts - first) % hosts;
+        let longest = held.iter().min_by_key(|&(&host, &bytes)| (Reverse(bytes), nth(host)));
         let &host = longest?.0;
         let of_host = self.classes.iter().filter(|&(&flow, _)| self.host_of(flow) == host);
         let (&flow, _) = of_host.min_by_key(|(_, place)| (Reverse(place.class), place.since))?;

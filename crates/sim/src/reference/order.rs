@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Packet};
+use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Nanos, Packet};
 
 use crate::history::{Housing, Setting};
 
@@ -27,6 +27,9 @@ pub fn queued_bytes(queues: QueuesView<'_>, flow: FlowId) -> u64 {
 /// An order of flows. It is told what happens as
 /// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) is, and may look at the queues to decide.
 pub trait NaiveOrder: Clone + Housing {
+    /// It is `now`, in what follows.
+    fn advance(&mut self, _now: Nanos) {}
+
     /// Adds or changes `flow`; `head_len` is its first packet's length if it is backlogged.
     ///
     /// # Errors
@@ -46,6 +49,11 @@ pub trait NaiveOrder: Clone + Housing {
 
     /// The longest packet `flow` accepts; `None` if it was not added.
     fn max_len(&self, flow: FlowId) -> Option<u32>;
+
+    /// The longest packet of flows that were not added.
+    fn common_max_len(&self) -> u32 {
+        0
+    }
 
     /// `flow` was idle and holds a packet.
     fn backlogged(&mut self, flow: FlowId, head_len: u32);

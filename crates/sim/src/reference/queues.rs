@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 
-use super::order::{Held, NaiveOrder};
+use super::order::{Held, NaiveOrder, QueuesView};
 use crate::history::{Contestant, Housing, Setting};
 
 /// The most packets that give way to one arrival.
@@ -94,11 +94,20 @@ impl<O: NaiveOrder> NaiveQueues<O> {
         self
     }
 
+    /// The order, for what is its own, and what all queues hold.
+    pub(super) const fn order(&self) -> &O {
+        &self.order
+    }
+
+    pub(super) fn order_and_queues(&mut self) -> (&mut O, QueuesView<'_>) {
+        (&mut self.order, &self.queues)
+    }
+
     fn everything(&self) -> impl Iterator<Item = &Held> {
         self.queues.iter().flatten()
     }
 
-    fn flow_backlog(&self, flow: FlowId) -> Backlog {
+    pub(super) fn flow_backlog(&self, flow: FlowId) -> Backlog {
         backlog_of(self.everything().filter(|held| held.flow == flow))
     }
 
@@ -242,11 +251,12 @@ impl<O: NaiveOrder> NaiveQueues<O> {
 impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
     fn enqueue(
         &mut self,
-        _now: Nanos,
+        now: Nanos,
         flow: FlowId,
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
+        self.order.advance(now);
         if let Some(reason) = self.obstacle(flow, packet) {
             return Err(self.reject(flow, packet, reason));
         }
@@ -285,7 +295,8 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
         Ok(())
     }
 
-    fn dequeue(&mut self, _now: Nanos, _drops: &mut dyn DropSink) -> Option<Packet> {
+    fn dequeue(&mut self, now: Nanos, _drops: &mut dyn DropSink) -> Option<Packet> {
+        self.order.advance(now);
         let queue = self.order.select(&self.queues)?;
         let held = self.queues[queue.index()].pop_front().expect("who is selected holds packets");
         self.order.served(queue, held.packet.len, self.head_len(queue));

@@ -15,7 +15,10 @@ const MAX_QUANTUM: u32 = 1 << 28;
 struct Flow {
     /// What it was given; `None` if it was not added.
     quantum: Option<u32>,
-    deficit: i64,
+    /// What it has been sent beyond the turns it has had, in bytes.
+    debt: i64,
+    /// What it has been sent in the turn under way, if one is.
+    sent: Option<i64>,
     /// The round in which its next turn is due; `None` if it was never served, which is long past.
     due: Option<u64>,
     /// Source and destination.
@@ -103,6 +106,19 @@ impl NaiveRounds {
         self.lists.retain(|_, list| !list.is_empty());
     }
 
+    /// The turn of `flow` is over, in this round; it is on no list then. Returns the round of the next one.
+    fn finish(&mut self, flow: FlowId) -> u64 {
+        let next_turn = self.round + self.load(flow);
+        let state = &mut self.flows[flow.index()];
+        let quantum = i64::from(state.quantum.expect("added"));
+        let overdraft = state.debt + state.sent.take().unwrap_or(0) - quantum;
+        // More than a packet only if the quantum was lowered in the turn.
+        state.debt = overdraft.clamp(0, i64::from(self.max_len) - 1);
+        state.due = Some(next_turn);
+        self.unlist(flow);
+        next_turn
+    }
+
     fn enlist(&mut self, flow: FlowId, round: u64) {
         self.lists.entry(round).or_default().push_back(flow);
     }
@@ -147,7 +163,7 @@ impl Housing for NaiveRounds {
             backlogged: [0, 1].map(|side| {
                 u32::try_from(Self::count(self, side, number)).expect("no more than flows")
             }),
-            setting: None,
+            ..HostBooks::default()
         }
     }
 }
@@ -202,32 +218,31 @@ impl NaiveOrder for NaiveRounds {
             let turn = due.unwrap_or(0).max(round + load).min(round + self.wheel - 1);
             self.enlist(flow, turn);
         }
-        let flow = &mut self.flows[flow.index()];
-        let quantum = i64::from(flow.quantum.expect("added"));
-        flow.deficit = flow.deficit.min(0) + quantum;
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         self.round = self.round_of(flow).map_or(self.round, |round| round.max(self.round));
-        let next_turn = self.round + self.load(flow);
         let state = &mut self.flows[flow.index()];
-        state.deficit -= i64::from(len);
-        if next_head.is_none() {
-            state.due = Some(next_turn);
-            state.deficit = state.deficit.min(0);
-            self.unlist(flow);
-        } else if state.deficit <= 0 {
-            state.deficit += i64::from(state.quantum.expect("added"));
-            self.unlist(flow);
-            self.enlist(flow, next_turn);
+        let sent = state.sent.unwrap_or(0) + i64::from(len);
+        state.sent = Some(sent);
+        let quantum = i64::from(state.quantum.expect("added"));
+        if next_head.is_none() || state.debt + sent >= quantum {
+            let next_turn = self.finish(flow);
+            if next_head.is_some() {
+                self.enlist(flow, next_turn);
+            }
         }
     }
 
+    /// The rest of a turn that has begun counts as sent. One that has not is as if it had never been due.
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
-        if head.is_none() {
-            self.unlist(flow);
-            self.flows[flow.index()].deficit = 0;
+        if head.is_some() {
+            return;
         }
+        if self.flows[flow.index()].sent.is_some() {
+            self.finish(flow);
+        }
+        self.unlist(flow);
     }
 
     fn select(&self, _queues: QueuesView<'_>) -> Option<FlowId> {

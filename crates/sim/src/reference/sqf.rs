@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Packet};
+use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Nanos, Packet};
 
 use super::order::{NaiveOrder, QueuesView, queued_bytes, unknown};
 use crate::history::{Housing, Setting};
@@ -154,6 +154,10 @@ impl<O> NaiveLongestQueueDrop<O> {
 impl<O> Housing for NaiveLongestQueueDrop<O> {}
 
 impl<O: NaiveOrder> NaiveOrder for NaiveLongestQueueDrop<O> {
+    fn advance(&mut self, now: Nanos) {
+        self.order.advance(now);
+    }
+
     fn configure(
         &mut self,
         flow: FlowId,

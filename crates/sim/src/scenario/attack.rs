@@ -11,7 +11,6 @@
 //! and not what they would.
 
 mod contestant;
-mod levels;
 mod traffic;
 
 use std::collections::BTreeMap;

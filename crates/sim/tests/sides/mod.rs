@@ -254,6 +254,51 @@ macro_rules! every_discipline {
             }
 
             #[test]
+            fn drr_with_caps() {
+                $play(5, 37, || {
+                    sides::hosts::capped_drr::<FLOWS, SLOTS>(MAX_LEN, false, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn drr_with_caps_and_sparse_flows_first() {
+                $play(5, 38, || {
+                    sides::hosts::capped_drr::<FLOWS, SLOTS>(MAX_LEN, true, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn hosts_with_caps_under_drr() {
+                $play(5, 39, || {
+                    sides::hosts::over_capped_drr::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        false,
+                        Head,
+                        Limits::NONE,
+                    )
+                });
+            }
+
+            #[test]
+            fn hosts_with_caps_under_drr_with_sparse_hosts_first() {
+                $play(5, 40, || {
+                    sides::hosts::over_capped_drr::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        true,
+                        Tail,
+                        Limits::NONE,
+                    )
+                });
+            }
+
+            #[test]
+            fn hosts_with_caps_under_qfq() {
+                $play(5, 41, || {
+                    sides::hosts::over_capped_qfq::<FLOWS, SLOTS, HOSTS>(MAX_LEN, Limits::NONE)
+                });
+            }
+
+            #[test]
             fn qfq_over_fifos() {
                 $play(25, 16, || sides::hierarchy::qfq_over_fifos(Limits::NONE));
             }

@@ -16,13 +16,15 @@ use freeboard::flowhash::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels
 use freeboard::sched_core::{DropFrom, Limits};
 use sides::MAX_LEN;
 use sim::capture::{Packet, Reader, Resolution, Writer};
-use sim::history::{Contestant, FLOWS, HOSTS, Operation, SLOTS, Setting, check, operations_for};
+use sim::history::{
+    Contestant, FLOWS, HOSTS, Operation, SLOTS, Setting, check, operations_for, play_labelled,
+};
 
 /// A target: the name of its folder in `fuzz/corpus` and what it does.
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub(crate) const ALL: [Target; 11] = [
+pub(crate) const ALL: [Target; 12] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
@@ -31,6 +33,7 @@ pub(crate) const ALL: [Target; 11] = [
     ("ops_wf2q", ops_wf2q),
     ("ops_hosts", ops_hosts),
     ("ops_rounds", ops_rounds),
+    ("isolated", isolated),
     ("parse", parse),
     ("shaper_clock", shaper_clock),
     ("capture", capture),
@@ -144,12 +147,20 @@ pub(crate) fn ops_wf2q(bytes: &[u8]) {
     }
 }
 
-/// Hosts under DRR or QFQ, with and without sparse flows first and drops from the longest host, against
-/// their twins.
+/// Hosts under DRR or QFQ, with and without caps, sparse flows first and drops from the longest host,
+/// against their twins.
 pub(crate) fn ops_hosts(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits, sparse) = (history.end(), history.limits(), history.bit(2));
-    if history.bit(3) {
+    if history.bit(6) {
+        let hosts = history.bit(5);
+        if history.bit(4) {
+            history.agree(|| sides::hosts::over_capped_qfq::<F, S, H>(MAX_LEN, limits));
+        } else {
+            let sides = || sides::hosts::over_capped_drr::<F, S, H>(MAX_LEN, hosts, end, limits);
+            history.agree(sides);
+        }
+    } else if history.bit(3) {
         let sides = || sides::hosts::over_drr_lhd::<F, S, H>(MAX_LEN, sparse, end, limits);
         history.agree(sides);
     } else if history.bit(4) {
@@ -166,6 +177,13 @@ pub(crate) fn ops_rounds(bytes: &[u8]) {
     let (limits, sparse) = (history.limits(), history.bit(2));
     let rounds = [2, 4, 16, 128][usize::from(history.variant >> 3 & 3)];
     history.agree(|| sides::hosts::rounds::<F, S, H>(MAX_LEN, rounds, sparse, limits));
+}
+
+/// The isolated queue by labels, under changing isolations, against its twin of maps.
+pub(crate) fn isolated(bytes: &[u8]) {
+    if let Err(difference) = play_labelled(bytes) {
+        panic!("{difference}");
+    }
 }
 
 /// With each option the parser answers whatever it is given as its twin does; a prefix has the same

@@ -498,3 +498,38 @@ fn parameters_change_under_load_or_not_at_all() {
     assert_eq!(standing_since(&mut aqm, 900), Verdict::Pass);
     assert_eq!(aqm.params(), lax);
 }
+
+/// Goal: a packet that passes at first sight is judged as `police` judges it, and one that does not has
+/// changed nothing. Method: queues in every phase, and heads on either side of each of the three limits.
+#[test]
+fn at_first_sight_a_packet_is_judged_as_at_second() {
+    let mut seen = [0; 2];
+    for steps in 0..300 {
+        let mut aqm = codel(1_514);
+        for step in 0..steps {
+            aqm.police(FlowId(0), standing(step * MS, 6 * MS));
+        }
+        for (below, bytes, packets) in (0..8_u32).map(|bits| (bits & 1, bits >> 1 & 1, bits >> 2)) {
+            let head = Head {
+                now: Nanos(steps * MS),
+                sojourn: Nanos(5 * MS - u64::from(below)),
+                queued_bytes: 1_515 - bytes,
+                queued_packets: 2 - packets,
+            };
+            let (mut first, mut second) = (aqm.clone(), aqm.clone());
+            let verdict = second.police(FlowId(0), head);
+            let passes = first.passes(FlowId(0), head);
+            if passes {
+                assert_eq!((verdict, first.states), (Verdict::Pass, second.states));
+            } else {
+                assert_eq!(first.states, aqm.states);
+            }
+            seen[usize::from(passes)] += 1;
+        }
+    }
+    assert_eq!(seen, [300, 7 * 300]);
+    assert!(
+        codel(1_514).passes(FlowId(4), standing(0, 6 * MS)),
+        "beyond the states nobody is judged"
+    );
+}

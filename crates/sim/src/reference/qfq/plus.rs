@@ -127,8 +127,10 @@ impl NaiveQfqPlus {
 
     fn unlist(&mut self, flow: FlowId) {
         let at = self.member(flow).aggregate;
+        if self.aggregate(at).ring.front() == Some(&flow) {
+            self.member(flow).deficit = self.aggregate(at).class.max_len;
+        }
         self.aggregate(at).ring.retain(|&other| other != flow);
-        self.member(flow).deficit = self.aggregate(at).class.max_len;
         if !self.aggregate(at).ring.is_empty() {
             return;
         }

@@ -6,9 +6,10 @@ use freeboard::sched_core::{
     Imbalance, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue, Rejected,
     Scheduler, ShortestFlow, ShortestQueue, Slot,
 };
-use freeboard::{Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Releasing, Storage};
+use freeboard::{
+    Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Labelled, Releasing, Storage,
+};
 
-use super::levels::{HOSTS, Levels, Queues};
 use super::{Arrival, Attack, MEMORY};
 use crate::discipline::QUEUES;
 
@@ -24,25 +25,16 @@ pub enum Contestant {
     /// The shortest queue first.
     Sqf,
     /// [`Isolated`] by source and flow: hosts above flows with sparse flows first, the longest host gives
-    /// way; flows that find a full set share a queue, whoever's it is.
+    /// way.
     Isolated,
-    /// The same orders, where flows that find a full set share a queue of their host.
-    Hosts,
     /// The same with the port that a packet comes in by for its host.
     Ports,
 }
 
 impl Contestant {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 7] = [
-        Self::Fifo,
-        Self::Drr,
-        Self::SparseFirst,
-        Self::Sqf,
-        Self::Isolated,
-        Self::Hosts,
-        Self::Ports,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Fifo, Self::Drr, Self::SparseFirst, Self::Sqf, Self::Isolated, Self::Ports];
 
     /// The name in tables.
     #[must_use]
@@ -53,7 +45,6 @@ impl Contestant {
             Self::SparseFirst => "DRR++",
             Self::Sqf => "SQF",
             Self::Isolated => "Isolated",
-            Self::Hosts => "hosts",
             Self::Ports => "by port",
         }
     }
@@ -61,7 +52,7 @@ impl Contestant {
     /// Empty, for the packets of `attack`.
     pub(super) fn build(self, attack: Attack) -> Box<dyn Attacked> {
         if attack.has_codel() {
-            let states = vec![CoDelState::EMPTY; QUEUES as usize];
+            let states = vec![CoDelState::EMPTY; (QUEUES + HOSTS) as usize];
             let params = CoDelParams { mtu: attack.max_len(), ..CoDelParams::INTERNET };
             let codel = CoDel::new(states, params).expect("the parameters of the RFC");
             self.with(codel, attack.max_len())
@@ -82,7 +73,10 @@ impl Contestant {
             drr
         };
         let longest = |drr| LongestQueueDrop::new(drr, vec![LongestFlow::EMPTY; flows]);
-        let levels = |aqm| Levels::queues(max_len, slots, limits, aqm);
+        let isolated = |aqm| {
+            let memory = IsolatedMemory::<Vecs>::allocate(flows, HOSTS as usize, slots, ROUNDS);
+            Isolated::with_aqm(memory, aqm, IsolatedConfig::new(max_len, limits)).expect(within)
+        };
         match self {
             Self::Fifo => {
                 let (queue, slots) = (vec![Queue::EMPTY; 1], vec![Slot::EMPTY; slots]);
@@ -99,13 +93,8 @@ impl Contestant {
                 }
                 Box::new(hashed(sqf, aqm, slots, limits))
             }
-            Self::Isolated => {
-                let memory = IsolatedMemory::<Vecs>::allocate(flows, HOSTS as usize, slots, ROUNDS);
-                let config = IsolatedConfig::new(max_len, limits);
-                Box::new(Isolated::with_aqm(memory, aqm, config).expect(within))
-            }
-            Self::Hosts => Box::new(ByHost { queues: levels(aqm), by_port: false }),
-            Self::Ports => Box::new(ByHost { queues: levels(aqm), by_port: true }),
+            Self::Isolated => Box::new(isolated(aqm)),
+            Self::Ports => Box::new(ByPort(isolated(aqm))),
         }
     }
 }
@@ -194,6 +183,8 @@ impl<O: FlowScheduler, A: Aqm> Attacked for ByHash<O, A> {
     }
 }
 
+/// Hosts that can be told apart.
+const HOSTS: u32 = 256;
 /// The calendar of a mode that is not used here.
 const ROUNDS: usize = 64;
 
@@ -235,13 +226,27 @@ impl<A: Aqm> Attacked for Isolated<Vecs, A> {
     }
 }
 
-/// Hosts above flows, and a queue for each host behind those of the table.
-struct ByHost<A> {
-    queues: Queues<A>,
-    by_port: bool,
+/// A packet whose host is the port that it comes in by.
+struct Port<'a>(&'a Arrival);
+
+impl Labelled for Port<'_> {
+    fn flow(&self) -> u32 {
+        self.0.labels.flow
+    }
+
+    fn source(&self) -> u32 {
+        flowhash::mix(self.0.port)
+    }
+
+    fn destination(&self) -> u32 {
+        self.0.labels.dst_host
+    }
 }
 
-impl<A: Aqm> Attacked for ByHost<A> {
+/// The isolated queue by port.
+struct ByPort<A>(Isolated<Vecs, A>);
+
+impl<A: Aqm> Attacked for ByPort<A> {
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -249,24 +254,18 @@ impl<A: Aqm> Attacked for ByHost<A> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let host = if self.by_port { flowhash::mix(of.port) } else { of.labels.src_host };
-        let flow = self.queues.order_mut().claim(of.labels.flow, host);
-        let accepted = self.queues.enqueue(now, flow, packet, drops);
-        if accepted.is_err() && self.queues.flow_backlog(flow).packets == 0 {
-            self.queues.order_mut().let_go(flow);
-        }
-        accepted
+        self.0.enqueue_labelled(now, &Port(of), packet, drops).map(|_| ())
     }
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
-        self.queues.dequeue(now, drops)
+        Scheduler::dequeue(&mut self.0, now, drops)
     }
 
     fn is_empty(&self) -> bool {
-        self.queues.backlog().packets == 0
+        self.0.backlog().packets == 0
     }
 
     fn recount(&self) -> Result<(), Imbalance> {
-        self.queues.recount()
+        Scheduler::recount(&self.0)
     }
 }

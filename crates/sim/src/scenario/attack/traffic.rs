@@ -35,6 +35,8 @@ pub enum Attack {
     Spoofed,
     /// One flow that says it understands marks, and does not, under CoDel (J07).
     FalseEct,
+    /// One flow that says each of the 64 DSCPs in turn, EF among them, read by the parser (J08).
+    EveryDscp,
     /// Two hundred flows, none as long as the victim's (J09).
     ManyMedium,
     /// Under CoDel: every 90 ms a burst that at half the link is gone after 80 ms (J10).
@@ -53,7 +55,7 @@ pub enum Attack {
 
 impl Attack {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::None,
         Self::FreshFlows(64),
         Self::FreshFlows(ETHERNET),
@@ -63,6 +65,7 @@ impl Attack {
         Self::SecretKey,
         Self::Spoofed,
         Self::FalseEct,
+        Self::EveryDscp,
         Self::ManyMedium,
         Self::TimedBursts,
         Self::OneByteAndLongest,
@@ -83,6 +86,7 @@ impl Attack {
             Self::SecretKey => "J04 key secret".to_owned(),
             Self::Spoofed => "J06 a source a packet".to_owned(),
             Self::FalseEct => "J07 ECT, deaf; CoDel".to_owned(),
+            Self::EveryDscp => "J08 every DSCP in turn".to_owned(),
             Self::ManyMedium => "J09 200 medium queues".to_owned(),
             Self::TimedBursts => "J10 timed bursts; CoDel".to_owned(),
             Self::OneByteAndLongest => "J11 1 and 65,535 B".to_owned(),
@@ -154,6 +158,9 @@ impl Attack {
                 let plain = paced(HALF_MORE, move |_| (one_host(0), ETHERNET));
                 Box::new(plain.map(|arrival| Arrival { ecn: Ecn::Ect0, ..arrival }))
             }
+            Self::EveryDscp => paced(HALF_MORE, move |n| {
+                ((labels(parse::ethernet(&marked_frame(n)).key), 1), ETHERNET)
+            }),
             Self::ManyMedium => paced(HALF_MORE, move |n| (one_host(n % 200), ETHERNET)),
             Self::TimedBursts => {
                 let (every, lasts) = (Nanos::from_millis(90), Nanos::from_millis(80));
@@ -234,6 +241,17 @@ fn colliding(hasher: SipHash13) -> Vec<FlowKey> {
     keys.filter(|key| set(key) == of_victim).take(16).collect()
 }
 
+/// A datagram of one flow with the DSCP of its turn.
+fn marked_frame(n: u32) -> [u8; 64] {
+    let mut frame = [0; 64];
+    frame[12..14].copy_from_slice(&[0x08, 0x00]);
+    let dscp = (n % 64) as u8;
+    let first = [0x45, dscp << 2, 0, 50, 0, 0, 0, 0, 64, 17, 0, 0];
+    let header = [first.as_slice(), &[10, 0, 0, 1], &SERVER, &[0, 7, 0, 9]];
+    frame[14..38].copy_from_slice(&header.concat());
+    frame
+}
+
 /// In turn: a fragment that is not the first, of a packet of its own; a packet of a protocol that nobody
 /// knows; zeros.
 fn odd_frame(n: u32) -> [u8; 64] {
@@ -260,6 +278,8 @@ fn odd_frame(n: u32) -> [u8; 64] {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use crate::rng::Streams;
     use freeboard::flowhash::Ending;
@@ -275,6 +295,19 @@ mod tests {
             let same = parse::ethernet(&odd_frame(n + 300));
             assert_eq!(parsed.key, same.key, "fragments of all packets are one flow: {n}");
         }
+    }
+
+    #[test]
+    fn every_dscp_is_said_in_one_flow() {
+        let dscps: BTreeSet<u8> = (0..64)
+            .map(|n| {
+                let parsed = parse::ethernet(&marked_frame(n));
+                assert_eq!(parsed.key, parse::ethernet(&marked_frame(0)).key);
+                assert_eq!(parsed.ending, Ending::Ports);
+                parsed.ip.map(|ip| ip.dscp()).unwrap()
+            })
+            .collect();
+        assert!(dscps.iter().copied().eq(0..64));
     }
 
     #[test]

@@ -1,0 +1,550 @@
+use super::*;
+use crate::link::{Link, Random};
+use crate::{
+    Drr, DrrFlow, HostRing, HostedFlow, Hosts, Qfq, QfqConfig, QfqFlow, ShortestFlow,
+    ShortestQueue, Wf2q, Wf2qFlow,
+};
+use std::vec;
+use std::vec::Vec;
+
+/// The longest packet.
+const L: u32 = 1_500;
+/// A link of 100 Mbit/s takes so many nanoseconds for a byte.
+const BYTE: u64 = 80;
+
+type Caps<O> = Capped<O, Vec<CappedFlow>, Vec<CapReturn>>;
+
+fn drr(quanta: &[u32]) -> Drr<Vec<DrrFlow>> {
+    let mut drr = Drr::new(vec![DrrFlow::EMPTY; quanta.len()], L).unwrap();
+    for (flow, &quantum) in (0..).zip(quanta) {
+        drr.configure(FlowId(flow), quantum, None).unwrap();
+    }
+    drr
+}
+
+fn capped<O: FlowScheduler + Clone>(order: O) -> Caps<O> {
+    let flows = order.flows() as usize;
+    let (caps, returns) = (vec![CappedFlow::EMPTY; flows], vec![CapReturn::EMPTY; flows]);
+    Capped::new(order.clone(), order, caps, returns).unwrap()
+}
+
+fn mbit(rate: u64, burst: u32) -> Option<Cap> {
+    Some(Cap::new(rate * 1_000_000, burst).unwrap())
+}
+
+/// A link of 100 Mbit/s that never pauses while packets wait.
+struct Line<O> {
+    link: Link<O>,
+    now: u64,
+    /// What was sent: when it began, by whom, how long it was.
+    sent: Vec<(u64, u32, u32)>,
+}
+
+impl<O: FlowScheduler> Line<O> {
+    fn of(order: O, flows: usize) -> Self {
+        Self { link: Link::over(order, flows), now: 0, sent: Vec::new() }
+    }
+
+    fn put(&mut self, flow: u32, len: u32) {
+        self.link.order.advance(Nanos(self.now));
+        self.link.enqueue(flow, len);
+    }
+
+    /// Sends for so many milliseconds; who is `greedy` always holds a few packets of random lengths.
+    fn run(&mut self, millis: u64, greedy: &[u32], random: &mut Random) {
+        let end = self.now + millis * 1_000_000;
+        while self.now < end {
+            for &flow in greedy {
+                while self.link.queues[flow as usize].len() < 4 {
+                    self.put(flow, 1_000 + random.below(501));
+                }
+            }
+            self.link.order.advance(Nanos(self.now));
+            match self.link.dequeue() {
+                Some((flow, len)) => {
+                    self.sent.push((self.now, flow, len));
+                    self.now += u64::from(len) * BYTE;
+                }
+                None => self.now = end,
+            }
+            self.link.recount().unwrap();
+        }
+    }
+
+    /// `flow` loses what it holds.
+    fn stop(&mut self, flow: u32) {
+        self.link.queues[flow as usize].clear();
+        self.link.order.lost(FlowId(flow), 0, None);
+        self.link.recount().unwrap();
+    }
+
+    /// Bits a second of `flow`, from what began after `from` milliseconds, in thousands.
+    fn kbit(&self, flow: u32, from: u64) -> u64 {
+        let from = from * 1_000_000;
+        let since = self.sent.iter().filter(|&&(at, of, _)| at >= from && of == flow);
+        let bytes: u64 = since.map(|&(.., len)| u64::from(len)).sum();
+        bytes * 8_000_000 / (self.now - from)
+    }
+}
+
+/// Whether `kbit` is `mbit` up to so many percent.
+#[track_caller]
+fn near(kbit: u64, mbit: u64, percent: u64) {
+    let (low, high) = (mbit * 10 * (100 - percent), mbit * 10 * (100 + percent));
+    assert!((low..=high).contains(&kbit), "{kbit} kbit/s where {mbit} Mbit/s were expected");
+}
+
+/// Goal: beside greedy rivals a flow gets its cap, alone the whole line, and the rivals the rest.
+/// Method: caps of 1 to 30 Mbit/s beside a rival without a cap, then a pause of the rival.
+#[test]
+fn a_capped_flow_gets_its_cap_beside_a_rival_and_alone_the_line() {
+    for rate in [1, 5, 10, 30] {
+        let mut line = Line::of(capped(drr(&[L, L])), 2);
+        line.link.order.set_cap(FlowId(0), mbit(rate, 30_000)).unwrap();
+        let random = &mut Random(rate);
+        line.run(1_000, &[0, 1], random);
+        near(line.kbit(0, 100), rate, 1);
+        near(line.kbit(1, 100), 100 - rate, 1);
+        line.stop(1);
+        line.run(1_000, &[0], random);
+        near(line.kbit(0, 1_000), 100, 1);
+    }
+}
+
+/// Goal: while a flow without a cap is backlogged, no interval has more than `rate·t + burst + L` of one
+/// with a cap, whatever else happens.
+/// Method: capped flows that come and go at random, and borrow while the rival pauses; every interval that
+/// lies between two pauses.
+#[test]
+fn no_interval_beside_a_rival_has_more_than_rate_burst_and_a_packet() {
+    for seed in 1..=6 {
+        let random = &mut Random(seed);
+        let caps = [(1_u64, 1_500_u32), (10, 6_000), (40, 20_000)];
+        let mut line = Line::of(capped(drr(&[L, 2 * L, L, 3 * L])), 4);
+        for (flow, (rate, burst)) in (1..).zip(caps) {
+            line.link.order.set_cap(FlowId(flow), mbit(rate, burst)).unwrap();
+        }
+        for _ in 0..8 {
+            let since = line.sent.len();
+            for _ in 0..10 {
+                let busy: Vec<u32> =
+                    (0..4).filter(|&flow| flow == 0 || random.below(4) > 0).collect();
+                line.run(5, &busy, random);
+            }
+            let stretch = &line.sent[since..];
+            for (flow, (rate, burst)) in (1..).zip(caps) {
+                let own: Vec<_> = stretch.iter().filter(|&&(_, of, _)| of == flow).collect();
+                for (first, &&(from, ..)) in own.iter().enumerate() {
+                    let mut bytes = 0;
+                    for &&(until, _, len) in &own[first..] {
+                        bytes += u64::from(len);
+                        // 10^6 bit/s are 1/8,000 bytes a nanosecond.
+                        let most = (until - from) * rate + u64::from(burst + L) * 8_000;
+                        assert!(bytes * 8_000 <= most, "{bytes} of flow {flow} in {from}..{until}");
+                    }
+                }
+            }
+            line.stop(0);
+            line.run(5, &[1, 2, 3], random);
+        }
+    }
+}
+
+/// Goal: caps bind by time, and weights share what is left, within and beyond.
+/// Method: a link of 100 Mbit/s, weights 1:2:3:3 and caps of 1 and 2 Mbit/s. Beside one without a cap that
+/// has 97, beside two they share it. Alone the capped ones have their caps and share 97 as 1:2, but for
+/// what a flow loses of its turn when it is moved.
+#[test]
+fn weights_share_within_and_beyond() {
+    let mut line = Line::of(capped(drr(&[L, 2 * L, 3 * L, 3 * L])), 4);
+    line.link.order.set_cap(FlowId(0), mbit(1, 15_000)).unwrap();
+    line.link.order.set_cap(FlowId(1), mbit(2, 15_000)).unwrap();
+    let random = &mut Random(9);
+    line.run(1_000, &[0, 1, 2], random);
+    near(line.kbit(0, 200), 1, 1);
+    near(line.kbit(1, 200), 2, 1);
+    near(line.kbit(2, 200), 97, 1);
+    let start = line.now / 1_000_000 + 50;
+    line.run(1_000, &[0, 1, 2, 3], random);
+    near(2 * line.kbit(2, start), 97, 1);
+    near(2 * line.kbit(3, start), 97, 1);
+    line.stop(2);
+    line.stop(3);
+    let start = line.now / 1_000_000 + 50;
+    line.run(1_000, &[0, 1], random);
+    near(3 * line.kbit(0, start), 3 + 97, 2);
+    near(3 * line.kbit(1, start), 3 * 2 + 2 * 97, 2);
+}
+
+/// Goal: a cap above the share of a flow changes nothing but the order of packets.
+#[test]
+fn a_cap_above_the_share_does_not_bind() {
+    let mut line = Line::of(capped(drr(&[L, L, L])), 3);
+    line.link.order.set_cap(FlowId(0), mbit(50, 30_000)).unwrap();
+    line.run(1_000, &[0, 1, 2], &mut Random(3));
+    for flow in 0..3 {
+        near(3 * line.kbit(flow, 100), 100, 2);
+    }
+}
+
+#[test]
+fn a_cap_set_changed_and_taken_while_backlogged_binds_from_then_on() {
+    let mut line = Line::of(capped(drr(&[L, L])), 2);
+    let random = &mut Random(4);
+    line.run(100, &[0, 1], random);
+    for (millis, cap, expected) in [
+        (100, mbit(2, L), 2),
+        (1_100, mbit(20, 6_000), 20),
+        (2_100, None, 50),
+        (3_100, mbit(5, L), 5),
+    ] {
+        line.link.order.set_cap(FlowId(0), cap).unwrap();
+        assert_eq!(line.link.order.cap(FlowId(0)), cap);
+        line.run(1_000, &[0, 1], random);
+        near(line.kbit(0, millis), expected, 4);
+    }
+    // Beyond its cap, and let go: back at once.
+    while !line.link.order.is_beyond(FlowId(0)) {
+        line.run(1, &[0, 1], random);
+    }
+    line.link.order.set_cap(FlowId(0), None).unwrap();
+    assert!(!line.link.order.is_beyond(FlowId(0)));
+    line.link.recount().unwrap();
+}
+
+/// Goal: a flow that empties and comes back has not more than its cap: the bucket outlives the backlog.
+#[test]
+fn who_comes_and_goes_has_no_more_than_the_cap() {
+    let mut line = Line::of(capped(drr(&[L, L])), 2);
+    line.link.order.set_cap(FlowId(0), mbit(10, 3_000)).unwrap();
+    let random = &mut Random(5);
+    while line.now < 1_000_000_000 {
+        if line.link.queues[0].is_empty() {
+            line.put(0, L);
+        }
+        line.run(1, &[1], random);
+    }
+    near(line.kbit(0, 100), 10, 1);
+}
+
+/// Goal: `caps`, made of `plain`, serves as it. Method: random loads with losses, removals and changes on both,
+/// packet by packet.
+fn serves_as(plain: Drr<Vec<DrrFlow>>, caps: impl FlowScheduler<Config = u32>, seed: u64) {
+    let (mut plain, mut caps) = (Link::over(plain, 5), Link::over(caps, 5));
+    let random = &mut Random(seed);
+    for operation in 0..4_000_u32 {
+        caps.order.advance(Nanos((operation * 100).into()));
+        let (flow, filling) = (random.below(5), operation >> 7 & 1 == 0);
+        match random.below(32) {
+            0 => {
+                plain.lose(flow, true);
+                caps.lose(flow, true);
+            }
+            1 => {
+                plain.remove(flow);
+                caps.remove(flow);
+                plain.order.configure(FlowId(flow), L, None).unwrap();
+                caps.order.configure(FlowId(flow), L, None).unwrap();
+            }
+            choice if (choice < 20) == filling => {
+                let len = 1 + random.below(L);
+                plain.enqueue(flow, len);
+                caps.enqueue(flow, len);
+            }
+            _ => assert_eq!(plain.dequeue(), caps.dequeue(), "{operation} of {seed}"),
+        }
+        caps.recount().unwrap();
+    }
+}
+
+/// Without caps, with caps that are never reached, and without room for any.
+#[test]
+fn without_caps_it_is_the_order_itself() {
+    let plain = drr(&[L, 2 * L, L, 3 * L, L]);
+    let mut caps = capped(plain.clone());
+    for seed in 1..=10 {
+        serves_as(plain.clone(), caps.clone(), seed);
+        serves_as(plain.clone(), without_room(plain.clone()), seed);
+    }
+    let cap = Cap::new(Cap::MAX_BITS_PER_SECOND, u32::MAX).unwrap();
+    (0..5).for_each(|flow| caps.set_cap(FlowId(flow), Some(cap)).unwrap());
+    for seed in 1..=10 {
+        serves_as(plain.clone(), caps.clone(), seed);
+    }
+}
+
+type WithoutRoom<O> = Capped<O, [CappedFlow; 0], [CapReturn; 0], Drr<[DrrFlow; 0]>>;
+
+fn without_room<O: FlowScheduler<Config = u32>>(order: O) -> WithoutRoom<O> {
+    Capped::new(order, Drr::new([], L).unwrap(), [], []).unwrap()
+}
+
+#[test]
+fn without_room_a_cap_is_refused_and_what_is_not_selected_changes_nothing() {
+    let mut order = without_room(drr(&[L, L]));
+    let refused = ConfigError::UnknownFlow { flow: FlowId(0), flows: 0 };
+    assert_eq!(order.set_cap(FlowId(0), mbit(1, L)), Err(refused));
+    assert_eq!((order.room(), order.cap(FlowId(0)), order.is_beyond(FlowId(0))), (0, None, false));
+    order.backlogged(FlowId(0), L);
+    order.advance(Nanos::from_secs(1));
+    let before = order.clone();
+    for flow in [1, 2, u32::MAX].map(FlowId) {
+        order.served(flow, L, None);
+        order.served(flow, L, Some(L));
+    }
+    order.backlogged(FlowId(0), L);
+    assert_eq!(order, before);
+}
+
+/// The order `order` under caps that are set and changed at any time, recounted after every operation.
+fn stays_whole<O: FlowScheduler + Clone>(order: O, seed: u64) {
+    let flows = order.flows();
+    let mut line = Line::of(capped(order), flows as usize);
+    let random = &mut Random(seed);
+    for _ in 0..2_000 {
+        let flow = random.below(flows);
+        match random.below(16) {
+            0 => {
+                let burst = L + random.below(5_000);
+                let cap = (random.below(4) > 0).then_some(());
+                let cap = cap.and_then(|()| mbit(1 + u64::from(random.below(50)), burst));
+                line.link.order.advance(Nanos(line.now));
+                line.link.order.set_cap(FlowId(flow), cap).unwrap();
+            }
+            1 => line.link.lose(flow, true),
+            2 => line.link.lose(flow, false),
+            3 => line.now = line.now.saturating_sub(random.below(1_000_000).into()),
+            4..10 => line.put(flow, 1 + random.below(L)),
+            _ => line.run(0, &[], random),
+        }
+        line.link.order.advance(Nanos(line.now));
+        if let Some((_, len)) = (random.below(2) == 0).then(|| line.link.dequeue()).flatten() {
+            line.now += u64::from(len) * BYTE;
+        }
+        line.link.recount().unwrap();
+        let held = line.link.queues.iter().any(|queue| !queue.is_empty());
+        assert_eq!(line.link.order.select().is_some(), held);
+    }
+}
+
+#[test]
+fn every_backlogged_flow_is_in_one_of_the_two_whatever_the_order() {
+    for seed in 1..=10 {
+        stays_whole(drr(&[L, 2 * L, L, L]), seed);
+        stays_whole(drr(&[L, 2 * L, L, L]).sparse_first(), seed);
+        let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; 4], L).unwrap();
+        for flow in (0..4).map(FlowId) {
+            let config = QfqConfig { weight: 1 + flow.0, max_len: L };
+            qfq.configure(flow, config, None).unwrap();
+        }
+        stays_whole(qfq, seed);
+        stays_whole(capped(drr(&[L; 4])), seed);
+    }
+}
+
+/// Flows 0, 1, … are beyond caps of 1 Mbit/s, with a packet of theirs sent each, and hold another; the last
+/// is without a cap.
+fn all_beyond(flows: u32) -> Link<Caps<Drr<Vec<DrrFlow>>>> {
+    let mut link = Link::over(capped(drr(&vec![L; flows as usize + 1])), flows as usize + 1);
+    for flow in 0..flows {
+        link.order.set_cap(FlowId(flow), mbit(1, L)).unwrap();
+        link.enqueue(flow, L);
+        link.enqueue(flow, L);
+        link.enqueue(flow, L);
+    }
+    for _ in 0..2 * flows {
+        link.dequeue();
+    }
+    assert!((0..flows).all(|flow| link.order.is_beyond(FlowId(flow))));
+    link.recount().unwrap();
+    link
+}
+
+fn beyond(link: &Link<Caps<Drr<Vec<DrrFlow>>>>) -> Vec<u32> {
+    let flows = 0..link.order.flows();
+    flows.filter(|&flow| link.order.is_beyond(FlowId(flow))).collect()
+}
+
+#[test]
+fn two_that_are_due_come_back_in_a_call_the_first_due_first() {
+    let mut link = all_beyond(5);
+    (0..6).for_each(|_| link.enqueue(5, 64));
+    // 12 ms a packet, at the same instant: ties go to the lowest number.
+    link.order.advance(Nanos::from_millis(11));
+    assert_eq!((link.dequeue(), beyond(&link)), (Some((5, 64)), vec![0, 1, 2, 3, 4]));
+    link.order.advance(Nanos::from_secs(1));
+    assert_eq!(beyond(&link), [0, 1, 2, 3, 4], "time alone moves nobody");
+    assert_eq!((link.dequeue(), beyond(&link)), (Some((5, 64)), vec![2, 3, 4]));
+    // An arrival to a flow that holds packets moves nobody, one to an idle flow does.
+    link.enqueue(5, 64);
+    assert_eq!(beyond(&link), [2, 3, 4]);
+    while link.queues[5].pop_back().is_some() {}
+    link.order.lost(FlowId(5), 0, None);
+    link.enqueue(5, 64);
+    assert_eq!(beyond(&link), [4]);
+    link.recount().unwrap();
+}
+
+#[test]
+fn a_clock_that_steps_back_brings_nobody_back() {
+    let mut link = all_beyond(1);
+    (0..10).for_each(|_| link.enqueue(1, 64));
+    for millis in [11, 3, 11, 5, 11, 0, 11] {
+        link.order.advance(Nanos::from_millis(millis));
+        assert_eq!((link.dequeue(), beyond(&link)), (Some((1, 64)), vec![0]));
+    }
+    link.order.advance(Nanos::from_millis(14));
+    link.dequeue();
+    assert_eq!(beyond(&link), []);
+}
+
+/// Goal: a clock that steps back and comes again fills no bucket: a flow is sent its burst and the packet that
+/// overdraws it, and no more until the clock is later than ever. Method: the clock steps back before the flow has
+/// sent anything, and then to and fro; beside a rival, so that nothing is borrowed.
+#[test]
+fn a_clock_that_comes_again_fills_no_bucket() {
+    let mut link = Link::over(capped(drr(&[L, L])), 2);
+    link.order.advance(Nanos::from_millis(100));
+    link.order.set_cap(FlowId(0), mbit(1, L)).unwrap();
+    for _ in 0..60 {
+        link.enqueue(0, L);
+        link.enqueue(1, L);
+    }
+    let mut sent = 0;
+    for millis in [0, 100, 0, 100, 50, 99, 0, 100] {
+        link.order.advance(Nanos::from_millis(millis));
+        let of_flow_0 = (0..4).filter(|_| link.dequeue() == Some((0, L)));
+        sent += of_flow_0.count();
+        assert_eq!(sent, 2, "at {millis}");
+    }
+    // A packet takes 12 ms, of time that has not been there before.
+    for (millis, sent) in [(111, 0), (112, 1), (60, 0), (123, 0), (124, 1)] {
+        link.order.advance(Nanos::from_millis(millis));
+        let of_flow_0 = (0..4).filter(|_| link.dequeue() == Some((0, L)));
+        assert_eq!(of_flow_0.count(), sent, "at {millis}");
+    }
+}
+
+#[test]
+fn what_is_not_selected_or_not_there_changes_nothing() {
+    let mut link = all_beyond(2);
+    link.enqueue(2, 500);
+    let before = link.order.clone();
+    for flow in [0, 1, 3, u32::MAX].map(FlowId) {
+        link.order.served(flow, 1_000, None);
+        link.order.served(flow, 1_000, Some(64));
+        link.order.backlogged(flow, 1_000);
+    }
+    for flow in [3, u32::MAX].map(FlowId) {
+        link.order.grew(flow, 1_000);
+        link.order.lost(flow, 1_000, None);
+        link.order.remove(flow);
+        assert_eq!((link.order.cap(flow), link.order.is_beyond(flow)), (None, false));
+    }
+    link.order.backlogged(FlowId(2), 64);
+    assert_eq!(link.order, before);
+    link.recount().unwrap();
+}
+
+#[test]
+fn what_is_refused_changes_nothing() {
+    let mut order = capped(drr(&[L, L]));
+    let before = order.clone();
+    let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
+    assert_eq!(order.set_cap(FlowId(2), None), Err(unknown));
+    let what = "burst in bytes";
+    let refused = ConfigError::OutOfRange { what, value: 1_499, min: 1_500, max: u32::MAX.into() };
+    assert_eq!(order.set_cap(FlowId(1), mbit(1, 1_499)), Err(refused));
+    assert!(order.configure(FlowId(0), L - 1, None).is_err());
+    assert_eq!(order, before);
+
+    let wf2q = Wf2q::new(vec![Wf2qFlow::EMPTY; 2], L).unwrap();
+    let none: [(Vec<CappedFlow>, Vec<CapReturn>); 1] = Default::default();
+    let [(caps, returns)] = none.clone();
+    let refused = Capped::new(wf2q.clone(), wf2q, caps, returns).unwrap_err();
+    assert_eq!(refused, ConfigError::LooksAhead);
+    let [(caps, returns)] = none.clone();
+    let shortest = ShortestQueue::new(vec![ShortestFlow::EMPTY; 2]);
+    let refused = Capped::new(shortest.clone(), shortest, caps, returns).unwrap_err();
+    assert_eq!(refused, ConfigError::CountsBytes);
+    let [(mut caps, mut returns)] = none;
+    caps.push(CappedFlow::EMPTY);
+    returns.push(CapReturn::EMPTY);
+    let longer = Drr::new(vec![DrrFlow::EMPTY], 2 * L).unwrap();
+    let refused = Capped::new(drr(&[2 * L]), longer.clone(), caps.clone(), returns.clone());
+    assert!(matches!(refused, Err(ConfigError::OutOfRange { value: 3_000, max: 1_500, .. })));
+    // What the second order refuses is not set in the first either.
+    let mut odd = Capped::new(drr(&[2 * L]), drr(&[2 * L]), caps, returns).unwrap();
+    odd.beyond = longer;
+    assert!(odd.configure(FlowId(0), L, None).is_err());
+    assert_eq!(odd.config(FlowId(0)), Some(2 * L));
+    odd.remove(FlowId(0));
+    assert!(odd.configure(FlowId(0), L, None).is_err());
+    assert_eq!(odd.config(FlowId(0)), None);
+}
+
+#[test]
+fn room_for_fewer_caps_than_flows_is_room_for_those() {
+    let order = drr(&[L; 4]);
+    let (caps, returns) = (vec![CappedFlow::EMPTY; 2], vec![CapReturn::EMPTY; 3]);
+    let order = Capped::new(order.clone(), drr(&[L; 2]), caps, returns).unwrap();
+    assert_eq!((order.flows(), order.room()), (4, 2));
+    let mut line = Line::of(order, 4);
+    line.link.order.set_cap(FlowId(1), mbit(5, 15_000)).unwrap();
+    assert!(line.link.order.set_cap(FlowId(2), mbit(5, 15_000)).is_err());
+    line.link.order.configure(FlowId(3), 2 * L, None).unwrap();
+    line.run(1_000, &[0, 1, 2, 3], &mut Random(8));
+    near(line.kbit(1, 100), 5, 1);
+    near(4 * line.kbit(2, 100), 95, 1);
+    near(2 * line.kbit(3, 100), 95, 1);
+    line.link.remove(3);
+    line.link.remove(1);
+    line.link.recount().unwrap();
+    assert_eq!(line.link.order.cap(FlowId(1)), None);
+}
+
+/// Goal: hosts have caps whatever flows they open, and a host without a cap keeps its share.
+#[test]
+fn a_host_with_a_cap_gets_it_with_however_many_flows() {
+    let of_hosts = capped(drr(&[L, L, L]));
+    let (nodes, rings) = (vec![HostedFlow::EMPTY; 20], vec![HostRing::EMPTY; 3]);
+    let mut order = Hosts::new(of_hosts, nodes, rings, L).unwrap().sparse_first();
+    order.add_all(L).unwrap();
+    order.assign(FlowId(18), 1).unwrap();
+    order.assign(FlowId(19), 2).unwrap();
+    order.order_mut().set_cap(FlowId(0), mbit(20, 30_000)).unwrap();
+    let mut line = Line::of(order, 20);
+    let everybody: Vec<u32> = (0..20).collect();
+    line.run(1_000, &everybody, &mut Random(6));
+    let of_host_0: u64 = (0..18).map(|flow| line.kbit(flow, 100)).sum();
+    near(of_host_0, 20, 1);
+    near(line.kbit(18, 100), 40, 1);
+    near(line.kbit(19, 100), 40, 1);
+}
+
+#[test]
+fn upcoming_names_those_within_first() {
+    let mut link = all_beyond(2);
+    (0..3).for_each(|_| link.enqueue(2, 500));
+    let mut ahead = [FlowId(9); 4];
+    let found = link.order.upcoming(&mut ahead);
+    assert_eq!(ahead[..found].first(), Some(&FlowId(2)));
+    assert!(ahead[1..found].iter().all(|flow| flow.0 < 2), "{ahead:?}");
+}
+
+/// A flow that is removed while it holds packets is idle when it is added again, with room for a cap or not,
+/// whichever of the tables is the shorter.
+#[test]
+fn who_was_removed_begins_anew() {
+    for (caps, returns) in [(2, 2), (2, 1), (1, 2), (2, 0), (0, 0)] {
+        let (caps, returns) = (vec![CappedFlow::EMPTY; caps], vec![CapReturn::EMPTY; returns]);
+        let mut order = Capped::new(drr(&[L; 2]), drr(&[L; 2]), caps, returns).unwrap();
+        let flow = FlowId(1);
+        order.backlogged(flow, L);
+        order.remove(flow);
+        assert_eq!(order.select(), None);
+        order.configure(flow, L, None).unwrap();
+        order.backlogged(flow, L);
+        assert_eq!(order.select(), Some(flow));
+    }
+}

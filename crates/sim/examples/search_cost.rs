@@ -1,0 +1,45 @@
+//! Looks for the call that does most: `search_cost SECONDS [SEED]`, shared by all disciplines.
+//!
+//! Prints the most steps for a packet moved that were found beside the bound; fails if one is exceeded.
+
+use core::time::Duration;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use sim::cost::{Subject, climb};
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let numbers: Option<Vec<u64>> = words.iter().map(|word| word.parse().ok()).collect();
+    let (seconds, seed) = match numbers.as_deref() {
+        Some(&[seconds @ 1..=1_000_000]) => (seconds, 1),
+        Some(&[seconds @ 1..=1_000_000, seed]) => (seconds, seed),
+        _ => {
+            eprintln!("usage: search_cost SECONDS (1..=1000000) [SEED]");
+            return ExitCode::from(2);
+        }
+    };
+    let sizes = [16, 256, 4_096];
+    let span = Duration::from_secs(seconds) / (Subject::ALL.len() * sizes.len()) as u32;
+    let mut is_kept = true;
+    println!(
+        "{:<32} {:>6} {:>6} {:>6} {:>10} {:>8}",
+        "steps for a packet moved", "flows", "found", "bound", "in a call", "played"
+    );
+    for subject in &Subject::ALL {
+        for flows in sizes {
+            let start = Instant::now();
+            let found = climb(subject, flows, seed, || start.elapsed() < span);
+            let (worst, bound) = (found.worst, subject.bound(flows));
+            println!(
+                "{:<32} {flows:>6} {:>6} {bound:>6} {:>10} {:>8}",
+                subject.name, worst.per_packet, worst.steps, found.played
+            );
+            if worst.per_packet > bound {
+                is_kept = false;
+                println!("{:?}", &found.history[..=worst.at]);
+            }
+        }
+    }
+    if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

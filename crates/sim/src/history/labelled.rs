@@ -1,0 +1,415 @@
+//! Histories of the isolated queue, where packets have labels: the same for it and for its twin.
+
+use core::fmt::Debug;
+
+use freeboard::flowhash::{Labels, Outcome};
+use freeboard::sched_core::{
+    Backlog, Cap, Counters, DropReason, FlowId, Limits, Nanos, NoAqm, Packet, Rejected, Scheduler,
+};
+use freeboard::{
+    Allocate, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, NoRoom, Storage,
+};
+
+use super::operation::pick;
+use crate::reference::{NaiveIsolated, Sizes};
+
+/// Handles of a history are numbered below this.
+const HANDLES: u32 = 48;
+const MAX_LEN: u32 = 1_500;
+
+/// A packet's labels under the key before and under the one in force, with the weight and the cap of its host.
+#[derive(Clone, Copy, Debug)]
+struct Weighted {
+    before: Labels,
+    labels: Labels,
+    host_quantum: Option<u32>,
+    host_cap: Option<Cap>,
+}
+
+impl Labelled for Weighted {
+    fn flow(&self) -> u32 {
+        self.labels.flow
+    }
+
+    fn source(&self) -> u32 {
+        self.labels.src_host
+    }
+
+    fn destination(&self) -> u32 {
+        self.labels.dst_host
+    }
+
+    fn flow_before(&self) -> u32 {
+        self.before.flow
+    }
+
+    fn source_before(&self) -> u32 {
+        self.before.src_host
+    }
+
+    fn destination_before(&self) -> u32 {
+        self.before.dst_host
+    }
+
+    fn host_pair_before(&self) -> u32 {
+        self.before.host_pair()
+    }
+
+    fn host_quantum(&self) -> Option<u32> {
+        self.host_quantum
+    }
+
+    fn host_cap(&self) -> Option<Cap> {
+        self.host_cap
+    }
+}
+
+impl Weighted {
+    /// Under the key of this number, of which number 0 leaves labels as they are. The labels that any key
+    /// makes are few: flows and keys share tags.
+    fn under(self, key: u32) -> Self {
+        let bits = |key: u32| key.wrapping_mul(0x9e37_79b1) >> 27;
+        let of = |key: u32| Labels {
+            flow: self.labels.flow ^ bits(key),
+            src_host: self.labels.src_host ^ bits(key) & 7,
+            dst_host: self.labels.dst_host ^ bits(key) & 7,
+        };
+        Self { before: of(key.saturating_sub(1)), labels: of(key), ..self }
+    }
+}
+
+/// Something done to an isolated queue.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Enqueue { of: Weighted, len: u32 },
+    EnqueueAs { of: Weighted, len: u32, handle: u32 },
+    Dequeue,
+    SetIsolation(Isolation),
+    SetLimits(Limits),
+    Rotate,
+    FinishRotation,
+    Drain,
+    Wait(Nanos),
+    Back(Nanos),
+}
+
+const LENGTHS: [u32; 8] = [1, 60, 64, 500, 700, 1_000, 1_500, 1_500];
+const ODD_LENGTHS: [u32; 4] = [0, 1_501, 65_536, u32::MAX];
+const QUANTA: [Option<u32>; 8] =
+    [None, None, None, None, Some(0), Some(3_000), Some(7_500), Some(u32::MAX)];
+/// Those with a level of hosts, which may have caps, as often as all others.
+const ISOLATIONS: [Isolation; 10] = [
+    Isolation::DualSrcHost,
+    Isolation::DualDstHost,
+    Isolation::Flows,
+    Isolation::DualSrcHost,
+    Isolation::SrcHost,
+    Isolation::TripleIsolate,
+    Isolation::DualDstHost,
+    Isolation::DstHost,
+    Isolation::DualSrcHost,
+    Isolation::Hosts,
+];
+/// In Mbit/s and bytes. The line has 8 Gbit/s, a byte a nanosecond.
+const CAPS: [Option<(u64, u32)>; 8] = [
+    None,
+    None,
+    None,
+    Some((100, 1)),
+    Some((800, 3_000)),
+    Some((800, 3_000)),
+    Some((2_999, 1_700)),
+    Some((399_999, 20_000)),
+];
+const PACKETS: [u32; 8] = [u32::MAX, HANDLES, 40, 24, 12, 6, 2, 0];
+const BYTES: [u32; 8] = [u32::MAX, 40_000, 20_000, 9_000, 6_000, 3_000, 1_500, 99];
+
+impl Step {
+    /// Reads a step from bytes; any bytes are one. Half of the first bytes are arrivals, more than a third
+    /// departures.
+    fn decode(next: &mut impl FnMut() -> Option<u8>) -> Option<Self> {
+        Some(match next()? {
+            0..=127 => Self::Enqueue { of: labels(next)?, len: pick(&LENGTHS, next()?) },
+            128..=221 => Self::Dequeue,
+            222..=229 => {
+                let (of, byte, handle) = (labels(next)?, next()?, next()?);
+                let len = if byte < 128 { pick(&ODD_LENGTHS, byte) } else { pick(&LENGTHS, byte) };
+                Self::EnqueueAs { of, len, handle: u32::from(handle) % (HANDLES + 2) }
+            }
+            230..=232 => Self::SetIsolation(pick(&ISOLATIONS, next()?)),
+            233..=245 => Self::SetLimits(limits(next()?, next()?)),
+            246..=248 => Self::Rotate,
+            249 => Self::FinishRotation,
+            250..=251 => Self::Drain,
+            252..=253 => Self::SetLimits(Limits::NONE),
+            254 => Self::Wait(Nanos(1 << (next()? % 20))),
+            255 => Self::Back(Nanos(1 << (next()? % 20))),
+        })
+    }
+}
+
+/// A flow of 32, mostly with the hosts that all of its packets have.
+fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<Weighted> {
+    let (flow, hosts) = (next()?, next()?);
+    let (source, destination) = match hosts {
+        0..224 => (flow % 5, flow / 5 % 6),
+        _ => (hosts % 11, hosts / 3 % 11),
+    };
+    let quantum = if hosts < 224 { flow / 32 } else { 0 };
+    let labels =
+        Labels { flow: (flow % 32).into(), src_host: source.into(), dst_host: destination.into() };
+    // Mostly that of the source: a host that comes back mostly has the cap it had.
+    let cap = pick(&CAPS, source.wrapping_add(hosts / 200));
+    let host_cap = cap.map(|(mbit, burst)| Cap::new(mbit * 1_000_000, burst).expect("in range"));
+    Some(Weighted { before: labels, labels, host_quantum: pick(&QUANTA, quantum), host_cap })
+}
+
+fn limits(packets: u8, bytes: u8) -> Limits {
+    // Mostly one limit at a time.
+    let packets = if packets < 128 { u32::MAX } else { pick(&PACKETS, packets) };
+    let bytes = if bytes < 96 { u32::MAX } else { pick(&BYTES, bytes) };
+    Limits { packets, bytes }
+}
+
+#[derive(Debug)]
+enum Vecs {}
+
+impl Storage for Vecs {
+    type Of<T: Debug + 'static> = Vec<T>;
+}
+
+impl Allocate for Vecs {
+    fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Vec<T> {
+        vec![empty; len]
+    }
+}
+
+/// What happened while histories were played: a test that never collides tests nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Packets accepted, by the outcome of their lookup.
+    pub outcomes: [u64; 3],
+    /// Packets in spare queues, after each step.
+    pub in_spares: u64,
+    /// Packets dropped by others.
+    pub overflows: u64,
+    /// Changes of isolation while spare queues held packets.
+    pub changes: u64,
+    /// Hosts beyond their caps, after each step.
+    pub borrowing: u64,
+    /// Packets accepted while queues or slots were claimed under the key before.
+    pub rotating: u64,
+}
+
+/// The isolated queue and its twin.
+struct Both<K: Storage> {
+    subject: Isolated<Vecs, NoAqm, K>,
+    twin: NaiveIsolated,
+    sizes: Sizes,
+    now: Nanos,
+    /// The number of the key in force.
+    key: u32,
+    /// Whether the packet of a handle is in the queue.
+    inside: [bool; HANDLES as usize],
+    seen: Seen,
+}
+
+fn same<A: PartialEq + Debug>(what: &str, subject: A, twin: A) -> Result<(), String> {
+    if subject == twin {
+        return Ok(());
+    }
+    Err(format!("{what}: {subject:?}, but the twin says {twin:?}"))
+}
+
+type Drops = [Vec<(Packet, DropReason)>; 2];
+
+/// As two bytes say: two to sixteen slots for hosts, eight or sixteen queues, with room for caps or without.
+fn sizes(shape: u8, start: u8) -> Sizes {
+    let hosts = [2, 4, 8, 16][usize::from(shape % 4)];
+    let ways = [1, 4, 8, 16][usize::from(shape / 4 % 4)].min(hosts);
+    Sizes {
+        queues: [8, 16][usize::from(shape / 16 % 2)].max(ways),
+        hosts,
+        ways,
+        packets: HANDLES,
+        rounds: [2, 4, 16, 64][usize::from(shape / 32 % 4)],
+        max_len: MAX_LEN,
+        quantum: [MAX_LEN, 3_500][usize::from(shape / 128)],
+        host_quantum: [MAX_LEN, 2_500, 4_500][usize::from(start / 32 % 3)],
+        caps: start / 16 % 2 == 1,
+    }
+}
+
+fn memory(sizes: Sizes) -> IsolatedMemory<Vecs> {
+    let Sizes { queues, hosts, packets, rounds, .. } = sizes;
+    let [queues, hosts, packets, rounds] =
+        [queues, hosts, packets, rounds].map(|count| count as usize);
+    IsolatedMemory::allocate(queues, hosts, packets, rounds)
+}
+
+impl<K: Storage> Both<K> {
+    fn new(memory: IsolatedMemory<Vecs, K>, sizes: Sizes, start: u8) -> Self {
+        let isolation = pick(&ISOLATIONS, start % 16);
+        let limits =
+            [Limits::NONE, Limits { packets: 20, bytes: 12_000 }][usize::from(start / 128)];
+        let config = IsolatedConfig {
+            isolation,
+            max_len: MAX_LEN,
+            quantum: sizes.quantum,
+            host_quantum: sizes.host_quantum,
+            ways: sizes.ways,
+            limits,
+        };
+        Self {
+            subject: Isolated::new(memory, config).expect("powers of two"),
+            twin: NaiveIsolated::new(sizes, isolation, limits),
+            sizes,
+            now: Nanos::from_secs(1),
+            key: 0,
+            inside: [false; HANDLES as usize],
+            seen: Seen::default(),
+        }
+    }
+
+    fn enqueue(
+        &mut self,
+        of: Weighted,
+        packet: Packet,
+        [ours, theirs]: &mut Drops,
+    ) -> Result<(), String> {
+        let push = |drops: &mut Vec<_>, packet, why| drops.push((packet, why));
+        let (now, of) = (self.now, of.under(self.key));
+        let subject: Result<Outcome, Rejected> =
+            self.subject.enqueue_labelled(now, &of, packet, &mut |p, why| push(ours, p, why));
+        let twin = self.twin.enqueue_labelled(now, &of, packet, &mut |p, why| push(theirs, p, why));
+        same("arrival", subject, twin)?;
+        if let Ok(outcome) = subject {
+            self.seen.outcomes[outcome as usize] += 1;
+            self.seen.rotating += u64::from(self.subject.old_claims() > 0);
+            let inside = self.inside.get_mut(packet.handle as usize).ok_or("no such handle")?;
+            if core::mem::replace(inside, true) {
+                return Err(format!("{packet:?} accepted while its handle is queued"));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: Step) -> Result<(), String> {
+        self.now = self.now.plus(Nanos(1));
+        let now = self.now;
+        let mut drops = Drops::default();
+        let [ours, theirs] = &mut drops;
+        let ours = &mut |packet: Packet, why: DropReason| ours.push((packet, why));
+        let theirs = &mut |packet: Packet, why: DropReason| theirs.push((packet, why));
+        match step {
+            Step::Enqueue { of, len } => {
+                let handle = self.inside.iter().position(|inside| !inside).unwrap_or(0);
+                let handle = u32::try_from(handle).expect("below the number of handles");
+                self.enqueue(of, Packet::new(handle, len), &mut drops)?;
+            }
+            Step::EnqueueAs { of, len, handle } => {
+                self.enqueue(of, Packet::new(handle, len), &mut drops)?;
+            }
+            Step::Dequeue => {
+                let packet = self.subject.dequeue(now, ours);
+                same("departure", packet, self.twin.dequeue(now, theirs))?;
+                if let Some(packet) = packet {
+                    // The next one is sent when this one is.
+                    self.now = now.plus(Nanos(packet.len.into()));
+                    self.home(packet)?;
+                }
+            }
+            Step::SetIsolation(isolation) => {
+                self.seen.changes += u64::from(self.in_spares() > 0);
+                self.subject.set_isolation(isolation);
+                self.twin.set_isolation(isolation);
+            }
+            Step::SetLimits(limits) => {
+                self.subject.set_limits(limits, ours);
+                self.twin.set_limits(limits, theirs);
+            }
+            Step::Rotate => {
+                let begun = self.subject.rotate();
+                same("a new key", begun, self.twin.rotate())?;
+                self.key += u32::from(begun.is_ok());
+            }
+            Step::FinishRotation => {
+                let left = self.subject.finish_rotation();
+                same("left of the key before", left, self.twin.finish_rotation())?;
+            }
+            Step::Drain => {
+                self.subject.drain(ours);
+                self.twin.drain(theirs);
+            }
+            Step::Wait(span) => self.now = now.plus(span),
+            Step::Back(span) => self.now = Nanos(now.0.saturating_sub(span.0)),
+        }
+        let [ours, theirs] = drops;
+        same("drops", &ours, &theirs)?;
+        for (packet, why) in ours {
+            self.seen.overflows += u64::from(why == DropReason::Overflow);
+            self.home(packet)?;
+        }
+        self.compare()
+    }
+
+    fn home(&mut self, packet: Packet) -> Result<(), String> {
+        let inside = self.inside.get_mut(packet.handle as usize);
+        let was_inside = inside.is_some_and(core::mem::take);
+        if was_inside { Ok(()) } else { Err(format!("{packet:?} came home but was not out")) }
+    }
+
+    fn in_spares(&self) -> u64 {
+        let spares = self.sizes.queues..self.sizes.queues + self.sizes.hosts;
+        spares.map(|queue| u64::from(self.twin.queue_backlog(FlowId(queue)).packets)).sum()
+    }
+
+    /// All that can be seen.
+    fn compare(&mut self) -> Result<(), String> {
+        let (subject, twin) = (&self.subject, self.twin.queues());
+        same::<Backlog>("backlog", subject.backlog(), twin.backlog())?;
+        same::<Counters>("counters", subject.counters(), twin.counters())?;
+        same("limits", subject.limits(), twin.limits())?;
+        same("next", subject.peek(self.now), twin.peek(self.now))?;
+        same("isolation", subject.isolation(), self.twin.isolation())?;
+        same("old claims", subject.old_claims(), self.twin.old_claims())?;
+        same("hosts", subject.backlogged_hosts(), self.twin.backlogged_hosts())?;
+        for queue in (0..self.sizes.queues + self.sizes.hosts).map(FlowId) {
+            let held = subject.queues().flow_backlog(queue);
+            same("what a queue holds", (queue, held), (queue, self.twin.queue_backlog(queue)))?;
+        }
+        let held = self.inside.iter().filter(|inside| **inside).count();
+        same("handles out", subject.backlog().packets as usize, held)?;
+        subject.recount().map_err(|imbalance| imbalance.to_string())?;
+        self.seen.in_spares += self.in_spares();
+        self.seen.borrowing += self.twin.borrowing_hosts() as u64;
+        Ok(())
+    }
+}
+
+/// Plays the history that `bytes` spell on an isolated queue and on its twin, and compares all that can be
+/// seen after each step. Two bytes say how both are built; a last step that is cut off is left out.
+///
+/// # Errors
+/// What differs, and the steps until then.
+pub fn play_labelled(bytes: &[u8]) -> Result<Seen, String> {
+    let mut rest = bytes.iter().copied();
+    let (shape, start) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0));
+    let sizes = sizes(shape, start);
+    if sizes.caps {
+        play(Both::<Vecs>::new(memory(sizes).with_caps(), sizes, start), rest)
+    } else {
+        play(Both::<NoRoom>::new(memory(sizes), sizes, start), rest)
+    }
+}
+
+fn play<K: Storage>(mut both: Both<K>, mut rest: impl Iterator<Item = u8>) -> Result<Seen, String> {
+    let (sizes, isolation) = (both.sizes, both.twin.isolation());
+    let mut steps = Vec::new();
+    while let Some(step) = Step::decode(&mut || rest.next()) {
+        steps.push(step);
+        both.step(step)
+            .map_err(|what| format!("{what}, of {sizes:?} in {isolation}, after {steps:#?}"))?;
+    }
+    Ok(both.seen)
+}

@@ -1,0 +1,417 @@
+//! The isolated queue as maps: who has which queue and which slots, and behind that the naive orders.
+
+use std::collections::BTreeMap;
+
+use freeboard::flowhash::{Line, Outcome, Rotating, Table};
+use freeboard::sched_core::{
+    Backlog, Cap, ConfigError, DropFrom, DropSink, FlowId, Limits, Nanos, Packet, Rejected,
+    Scheduler,
+};
+use freeboard::{Isolation, Labelled};
+
+use super::caps::NaiveCapped;
+use super::drr::NaiveDrr;
+use super::hosts::NaiveHosts;
+use super::longest_host::NaiveLongestHostDrop;
+use super::order::{NaiveOrder, QueuesView};
+use super::queues::NaiveQueues;
+use super::rounds::NaiveRounds;
+use crate::history::{HostBooks, Housing, Setting};
+
+/// How many there are of what, and what they are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Queues of the table of flows.
+    pub queues: u32,
+    /// Slots for hosts of each side; as many spare queues.
+    pub hosts: u32,
+    /// The ways of a set.
+    pub ways: u32,
+    /// Handles.
+    pub packets: u32,
+    /// Rounds of the calendar.
+    pub rounds: u32,
+    /// The longest packet in bytes.
+    pub max_len: u32,
+    /// Quantum of a queue in bytes, a multiple of 500.
+    pub quantum: u32,
+    /// Quantum of a host in bytes, a multiple of 500.
+    pub host_quantum: u32,
+    /// Whether there is room for caps of hosts.
+    pub caps: bool,
+}
+
+/// A quantum as twins are told it.
+const fn setting(quantum: u32) -> Setting {
+    Setting { weight: quantum / 500, max_len: 1 }
+}
+
+/// Which side of a packet's hosts has a share of its own, 0 for sources.
+const fn level(isolation: Isolation) -> Option<usize> {
+    match isolation {
+        Isolation::DualSrcHost => Some(0),
+        Isolation::DualDstHost => Some(1),
+        _ => None,
+    }
+}
+
+/// Both orders of the isolated queue. One of them has all flows.
+#[derive(Clone, Debug)]
+struct NaiveShares {
+    isolation: Isolation,
+    levels: NaiveHosts<NaiveCapped<NaiveDrr>>,
+    rounds: NaiveRounds,
+}
+
+impl NaiveShares {
+    fn is_in_rounds(&self) -> bool {
+        self.isolation == Isolation::TripleIsolate
+    }
+
+    fn serving(&self) -> &dyn Housing {
+        if self.is_in_rounds() { &self.rounds } else { &self.levels }
+    }
+}
+
+impl Housing for NaiveShares {
+    fn hosts(&self) -> u32 {
+        self.levels.hosts()
+    }
+
+    fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
+        self.rounds.assign(flow, source, destination)?;
+        let host = level(self.isolation).map_or(0, |side| [source, destination][side]);
+        self.levels.assign(flow, host, 0)
+    }
+
+    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
+        self.levels.configure_host(host, setting)
+    }
+
+    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
+        self.levels.cap(host, cap)
+    }
+
+    fn books(&self, number: u32) -> HostBooks {
+        self.serving().books(number)
+    }
+}
+
+impl NaiveOrder for NaiveShares {
+    fn advance(&mut self, now: Nanos) {
+        self.levels.advance(now);
+    }
+
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        setting: Setting,
+        head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        self.levels.configure(flow, setting, head_len)?;
+        self.rounds.configure(flow, setting, head_len)
+    }
+
+    fn remove(&mut self, flow: FlowId) {
+        self.levels.remove(flow);
+        self.rounds.remove(flow);
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        self.levels.setting(flow)
+    }
+
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        self.levels.max_len(flow)
+    }
+
+    fn backlogged(&mut self, flow: FlowId, head_len: u32) {
+        if self.is_in_rounds() {
+            self.rounds.backlogged(flow, head_len);
+        } else {
+            self.levels.backlogged(flow, head_len);
+        }
+    }
+
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        if self.is_in_rounds() {
+            self.rounds.served(flow, len, next_head);
+        } else {
+            self.levels.served(flow, len, next_head);
+        }
+    }
+
+    fn lost(&mut self, flow: FlowId, head: Option<u32>) {
+        if self.is_in_rounds() {
+            self.rounds.lost(flow, head);
+        } else {
+            self.levels.lost(flow, head);
+        }
+    }
+
+    fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
+        if self.is_in_rounds() { self.rounds.select(queues) } else { self.levels.select(queues) }
+    }
+}
+
+/// What [`Isolated`](freeboard::Isolated) should do, without an AQM.
+///
+/// It asks the same tables which way of its set a label has, because these have a twin of their own
+/// (`flowhash`); who holds a queue or a slot, and when that is over, it counts anew each time.
+#[derive(Clone, Debug)]
+pub struct NaiveIsolated {
+    sizes: Sizes,
+    isolation: Isolation,
+    queues: NaiveQueues<NaiveLongestHostDrop<NaiveShares>>,
+    flows: Table<Vec<Line>>,
+    /// Of sources and of destinations.
+    hosts: [Table<Vec<Line>>; 2],
+    /// The queues that hold packets, each with the slots of its source and of its destination.
+    held: BTreeMap<u32, [u32; 2]>,
+}
+
+impl NaiveIsolated {
+    /// An empty queue.
+    ///
+    /// # Panics
+    /// If the sizes are none that [`Isolated`](freeboard::Isolated) accepts.
+    #[must_use]
+    pub fn new(sizes: Sizes, isolation: Isolation, limits: Limits) -> Self {
+        let Sizes { queues, hosts, ways, packets, rounds, max_len, .. } = sizes;
+        let (all, within) = (queues + hosts, "sizes that are accepted");
+        let mut turns = NaiveDrr::new(hosts, max_len, false);
+        for host in (0..hosts).map(FlowId) {
+            turns.configure(host, setting(sizes.host_quantum), None).expect(within);
+        }
+        let turns = NaiveCapped::new(turns, hosts);
+        let levels = NaiveHosts::new(turns, hosts, all, max_len, true);
+        let rounds = NaiveRounds::new(all, [hosts; 2], rounds, max_len, true);
+        let mut shares = NaiveShares { isolation, levels, rounds };
+        for flow in (0..all).map(FlowId) {
+            shares.configure(flow, setting(sizes.quantum), None).expect(within);
+        }
+        let table = |slots: u32| {
+            Table::new(vec![Line::EMPTY; slots.div_ceil(8) as usize], slots, ways).expect(within)
+        };
+        let order = NaiveLongestHostDrop::new(shares, DropFrom::Head);
+        Self {
+            sizes,
+            isolation,
+            queues: NaiveQueues::new(order, all, packets, 0, limits),
+            flows: table(queues),
+            hosts: [table(hosts), table(hosts)],
+            held: BTreeMap::new(),
+        }
+    }
+
+    /// As [`Isolated::enqueue_labelled`](freeboard::Isolated::enqueue_labelled).
+    ///
+    /// # Errors
+    /// The same.
+    pub fn enqueue_labelled(
+        &mut self,
+        now: Nanos,
+        labels: &impl Labelled,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<Outcome, Rejected> {
+        let [before, label] = match self.isolation {
+            Isolation::SrcHost => [labels.source_before(), labels.source()],
+            Isolation::DstHost => [labels.destination_before(), labels.destination()],
+            Isolation::Hosts => [labels.host_pair_before(), labels.host_pair()],
+            _ => [labels.flow_before(), labels.flow()],
+        };
+        // While no transition is under way that is the lookup of `label`.
+        let lookup = self.flows.lookup_rotating(before, label);
+        let queue = match lookup.outcome {
+            Outcome::Hit => lookup.queue,
+            Outcome::Claimed => self.place(lookup.queue, false, labels),
+            Outcome::Collision => self.place(lookup.queue, true, labels),
+        };
+        let accepted = self.queues.enqueue(now, FlowId(queue), packet, drops);
+        self.let_go();
+        accepted.map(|()| lookup.outcome)
+    }
+
+    /// The queue for a flow that has none and was named `queue`, free or, in a full set, another's.
+    fn place(&mut self, queue: u32, is_full: bool, labels: &impl Labelled) -> u32 {
+        let sharing = match self.isolation {
+            Isolation::TripleIsolate => Some(0),
+            other => level(other),
+        };
+        if is_full && sharing.is_none() {
+            return queue;
+        }
+        let before = [labels.source_before(), labels.destination_before()];
+        let found = [labels.source(), labels.destination()];
+        let are_back: [_; 2] = core::array::from_fn(|side| self.hosts[side].remembers(found[side]));
+        let found: [_; 2] = core::array::from_fn(|side| {
+            self.hosts[side].lookup_rotating(before[side], found[side])
+        });
+        let slots = found.map(|found| found.queue);
+        let mut chosen = queue;
+        if let Some(side) = sharing.filter(|_| is_full) {
+            let spare = self.sizes.queues + slots[side];
+            let is_ours =
+                |queue: &u32| self.held.get(queue).is_some_and(|of| of[side] == slots[side]);
+            if let Some(ours) = [queue, spare].into_iter().find(is_ours) {
+                return ours;
+            }
+            if self.held.contains_key(&spare) {
+                // It joins others: its host has the slot, and has left it, with a bucket of its own.
+                let has_cap = self.sizes.caps && level(self.isolation).is_some();
+                if has_cap && found[side].outcome == Outcome::Claimed && !are_back[side] {
+                    self.queues.order_and_queues().0.cap(slots[side], None).expect("in range");
+                }
+                return queue;
+            }
+            chosen = spare;
+        }
+        self.held.insert(chosen, slots);
+        let [source, destination] = slots;
+        let order = self.queues.order_and_queues().0;
+        order.assign(FlowId(chosen), source, destination).expect("it holds nothing");
+        if let Some(side) = level(self.isolation)
+            && found[side].outcome == Outcome::Claimed
+        {
+            let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
+            let quantum = quantum.clamp(self.sizes.max_len, 1 << 28);
+            order.configure_host(slots[side], setting(quantum)).expect("in range");
+            if self.sizes.caps {
+                // Another host than the last of the slot has a bucket of its own, a full one.
+                if !are_back[side] {
+                    order.cap(slots[side], None).expect("in range");
+                }
+                let cap = labels.host_cap();
+                let cap = cap.map(|cap| cap.with_burst_of_at_least(self.sizes.max_len));
+                order.cap(slots[side], cap).expect("in range");
+            }
+        }
+        chosen
+    }
+
+    /// Whoever holds nothing has no queue and no slot any more.
+    fn let_go(&mut self) {
+        let queues = self.queues.order_and_queues().1;
+        self.held.retain(|&queue, _| !queues[queue as usize].is_empty());
+        for queue in (0..self.sizes.queues).filter(|queue| !self.held.contains_key(queue)) {
+            self.flows.release(queue);
+        }
+        for (side, hosts) in self.hosts.iter_mut().enumerate() {
+            for slot in 0..self.sizes.hosts {
+                if self.held.values().all(|of| of[side] != slot) {
+                    hosts.release(slot);
+                }
+            }
+        }
+    }
+
+    /// As [`Isolated::set_isolation`](freeboard::Isolated::set_isolation): all flows lose what they hold
+    /// under the one isolation, and come with all of it, one after another, under the other.
+    pub fn set_isolation(&mut self, isolation: Isolation) {
+        if isolation == self.isolation {
+            return;
+        }
+        self.isolation = isolation;
+        let (order, queues) = self.queues.order_and_queues();
+        for &queue in self.held.keys() {
+            order.lost(FlowId(queue), None);
+        }
+        order.begin_anew().isolation = isolation;
+        for host in 0..self.sizes.hosts {
+            order.configure_host(host, setting(self.sizes.host_quantum)).expect("as before");
+            order.cap(host, None).expect("as before");
+        }
+        for (&queue, &[source, destination]) in &self.held {
+            order.assign(FlowId(queue), source, destination).expect("it was taken out");
+            order.backlogged(FlowId(queue), 1);
+        }
+        order.settle(queues);
+    }
+
+    /// As [`Isolated::rotate`](freeboard::Isolated::rotate).
+    ///
+    /// # Errors
+    /// The same.
+    ///
+    /// # Panics
+    /// If a table refuses although nobody has an old claim.
+    pub fn rotate(&mut self) -> Result<(), Rotating> {
+        let queues = self.old_claims();
+        if queues > 0 {
+            return Err(Rotating { queues });
+        }
+        let [sources, destinations] = &mut self.hosts;
+        for table in [&mut self.flows, sources, destinations] {
+            table.rotate().expect("nobody has an old claim");
+        }
+        Ok(())
+    }
+
+    /// As [`Isolated::old_claims`](freeboard::Isolated::old_claims).
+    #[must_use]
+    pub fn old_claims(&self) -> u32 {
+        let [sources, destinations] = &self.hosts;
+        [&self.flows, sources, destinations].map(Table::old_claims).iter().sum()
+    }
+
+    /// As [`Isolated::finish_rotation`](freeboard::Isolated::finish_rotation).
+    pub fn finish_rotation(&mut self) -> u32 {
+        let [sources, destinations] = &mut self.hosts;
+        [&mut self.flows, sources, destinations].map(Table::finish_rotation).iter().sum()
+    }
+
+    /// What shares the line.
+    #[must_use]
+    pub const fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// As [`Isolated::backlogged_hosts`](freeboard::Isolated::backlogged_hosts).
+    #[must_use]
+    pub fn backlogged_hosts(&self) -> (u32, u32) {
+        let count = |side: usize| {
+            let counts = |slot: &u32| self.held.values().any(|of| of[side] == *slot);
+            (0..self.sizes.hosts).filter(counts).map(|_| 1).sum()
+        };
+        (count(0), count(1))
+    }
+
+    /// How many hosts are backlogged and beyond their caps.
+    #[must_use]
+    pub fn borrowing_hosts(&self) -> usize {
+        let order = self.queues.order();
+        (0..self.sizes.hosts).filter(|&host| order.books(host).borrows).count()
+    }
+
+    /// What the queue of this number holds, spare ones behind those of the table.
+    #[must_use]
+    pub fn queue_backlog(&self, queue: FlowId) -> Backlog {
+        self.queues.flow_backlog(queue)
+    }
+
+    /// What is behind the tables, to be looked at.
+    #[must_use]
+    pub const fn queues(&self) -> &impl Scheduler {
+        &self.queues
+    }
+
+    /// As [`Scheduler::dequeue`].
+    pub fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        let packet = self.queues.dequeue(now, drops);
+        self.let_go();
+        packet
+    }
+
+    /// As [`Scheduler::set_limits`].
+    pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.queues.set_limits(limits, drops);
+        self.let_go();
+    }
+
+    /// As [`Scheduler::drain`].
+    pub fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.queues.drain(drops);
+        self.let_go();
+    }
+}
