@@ -1,0 +1,267 @@
+//! How fast the gateway forwards, and what that costs: `cargo bench -p gateway --bench throughput`, as root.
+//!
+//! Three namespaces in a row, veth pairs between them (for TAPs, one more bridge on either side). A thread sends UDP
+//! over 64 flows as fast as the kernel takes it; what arrives is counted by the last interface. CPU is that of the
+//! whole machine, sender included, and that of the gateway's process by itself. Beside the gateway: the kernel's
+//! bridge with tbf at a rate that never holds anything back.
+//!
+//! Words behind `--` choose rows by a part of their name; `--secs N` makes each row last N seconds.
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}
+
+#[cfg(target_os = "linux")]
+fn main() {
+    linux::main();
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use core::net::{Ipv4Addr, SocketAddrV4};
+    use core::sync::atomic::{AtomicBool, Ordering};
+    use core::time::Duration;
+    use std::fs::{self, File};
+    use std::io::IoSlice;
+    use std::net::UdpSocket;
+    use std::os::fd::AsRawFd as _;
+    use std::process::{Child, Command, Stdio};
+
+    use std::thread;
+    use std::time::Instant;
+
+    use nix::sched::{CloneFlags, setns};
+    use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrIn, sendmmsg};
+
+    /// Flows of the load.
+    const FLOWS: u16 = 64;
+    /// Datagrams of one call.
+    const BURST: usize = 64;
+    /// Ethernet, IPv4 and UDP headers.
+    const HEADERS: usize = 42;
+
+    pub(crate) fn main() {
+        let mut words: Vec<String> =
+            std::env::args().skip(1).filter(|word| word != "--bench").collect();
+        let mut secs = 3;
+        if let Some(at) = words.iter().position(|word| word == "--secs") {
+            words.remove(at);
+            secs = words.remove(at).parse().expect("--secs takes seconds");
+        }
+        if !nix::unistd::geteuid().is_root() {
+            println!("skipped: needs CAP_NET_ADMIN");
+            return;
+        }
+        println!(
+            "{:<26} {:>6} {:>11} {:>9} {:>12} {:>14} {:>9}",
+            "what", "frame", "frames/s", "Gbit/s", "CPU s/Gbit", "process s/Gbit", "user part"
+        );
+        for len in [64, 1_514] {
+            for (name, how) in rows() {
+                let row = format!("{name} {len}");
+                if words.is_empty() || words.iter().any(|word| row.contains(word.as_str())) {
+                    measure(name, how, len, secs);
+                }
+            }
+        }
+    }
+
+    /// What stands in the middle.
+    #[derive(Clone, Copy)]
+    enum Middle {
+        Bridge,
+        Gateway { io: &'static str, queue: &'static str },
+    }
+
+    fn rows() -> Vec<(&'static str, Middle)> {
+        let gateway = |io, queue| Middle::Gateway { io, queue };
+        vec![
+            ("kernel bridge with tbf", Middle::Bridge),
+            ("packet fifo", gateway("packet", "fifo")),
+            ("packet drr, hosts", gateway("packet", "drr")),
+            ("packet sqf", gateway("packet", "sqf")),
+            ("packet qfq", gateway("packet", "qfq")),
+            ("tap fifo", gateway("tap", "fifo")),
+            ("tap drr, hosts", gateway("tap", "drr")),
+        ]
+    }
+
+    fn ip(words: &str) {
+        let status =
+            Command::new("ip").args(words.split(' ')).status().expect("iproute2 is installed");
+        assert!(status.success(), "ip {words}");
+    }
+
+    /// Three namespaces, which end with this.
+    struct Bed {
+        names: [String; 3],
+    }
+
+    impl Bed {
+        fn new() -> Self {
+            let names = ["c", "g", "s"].map(|part| format!("fbt{}{part}", std::process::id()));
+            let bed = Self { names };
+            let [c, g, s] = &bed.names;
+            for name in &bed.names {
+                ip(&format!("netns add {name}"));
+            }
+            ip(&format!("link add c0 netns {c} type veth peer name lan netns {g}"));
+            ip(&format!("link add s0 netns {s} type veth peer name wan netns {g}"));
+            ip(&format!("-n {c} addr add 10.9.0.1/24 dev c0"));
+            ip(&format!("-n {s} addr add 10.9.0.2/24 dev s0"));
+            for (name, device) in [(c, "c0"), (g, "lan"), (g, "wan"), (s, "s0")] {
+                ip(&format!("-n {name} link set {device} up"));
+            }
+            bed
+        }
+
+        fn enter(&self, part: usize) {
+            let file = File::open(format!("/run/netns/{}", self.names[part])).expect("it was made");
+            setns(file, CloneFlags::CLONE_NEWNET).expect("root may");
+        }
+
+        /// Frames and bytes that have arrived at the end of the row.
+        fn arrived(&self) -> (u64, u64) {
+            let output = Command::new("ip")
+                .args(["-n", &self.names[2], "-s", "-j", "link", "show", "s0"])
+                .output()
+                .expect("iproute2 is installed");
+            let value: serde_json::Value =
+                serde_json::from_slice(&output.stdout).expect("it says JSON");
+            let count = |what: &str| value[0]["stats64"]["rx"][what].as_u64().expect("a count");
+            (count("packets"), count("bytes"))
+        }
+    }
+
+    impl Drop for Bed {
+        fn drop(&mut self) {
+            for name in &self.names {
+                let _ = Command::new("ip").args(["netns", "del", name]).status();
+            }
+        }
+    }
+
+    fn middle(bed: &Bed, how: Middle) -> Option<Child> {
+        let g = &bed.names[1];
+        let (io, queue) = match how {
+            Middle::Bridge => {
+                ip(&format!("-n {g} link add br0 type bridge"));
+                for device in ["lan", "wan"] {
+                    ip(&format!("-n {g} link set {device} master br0"));
+                    let words = format!(
+                        "netns exec {g} tc qdisc add dev {device} root tbf rate 40gbit burst 4mb latency 50ms"
+                    );
+                    ip(&words);
+                }
+                ip(&format!("-n {g} link set br0 up"));
+                return None;
+            }
+            Middle::Gateway { io, queue } => (io, queue),
+        };
+        let (mut lan, mut wan) = ("lan", "wan");
+        if io == "tap" {
+            for (device, tap) in [("lan", "tlan"), ("wan", "twan")] {
+                ip(&format!("-n {g} tuntap add {tap} mode tap"));
+                ip(&format!("-n {g} link add b{tap} type bridge"));
+                for port in [device, tap] {
+                    ip(&format!("-n {g} link set {port} master b{tap}"));
+                }
+                ip(&format!("-n {g} link set {tap} up"));
+                ip(&format!("-n {g} link set b{tap} up"));
+            }
+            (lan, wan) = ("tlan", "twan");
+        }
+        let words = format!(
+            "netns exec {g} {} --lan {lan} --wan {wan} --up unlimited --down unlimited --io {io} --queue {queue}",
+            env!("CARGO_BIN_EXE_freeboard-gateway")
+        );
+        let child = Command::new("ip")
+            .args(words.split(' '))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        thread::sleep(Duration::from_millis(500));
+        Some(child.expect("it starts"))
+    }
+
+    /// Ticks of the machine that were not idle, and of a process: user and system.
+    fn busy() -> u64 {
+        let text = fs::read_to_string("/proc/stat").expect("proc is mounted");
+        let first = text.lines().next().unwrap_or("");
+        let ticks: Vec<u64> =
+            first.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+        // Without idle, waiting, and what guests are counted twice for.
+        ticks
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| ![3, 4, 8, 9].contains(at))
+            .map(|(_, ticks)| ticks)
+            .sum()
+    }
+
+    fn ticks_of(process: u32) -> (u64, u64) {
+        let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        let behind_name = text.rsplit(')').next().unwrap_or("");
+        let words: Vec<&str> = behind_name.split_whitespace().collect();
+        let tick = |at: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(0);
+        (tick(11), tick(12))
+    }
+
+    fn measure(name: &str, how: Middle, len: usize, secs: u64) {
+        let bed = Bed::new();
+        let mut child = middle(&bed, how);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| send(&bed, len, &is_over));
+            thread::sleep(Duration::from_secs(1));
+            let process = child.as_ref().map(Child::id);
+            let before = (bed.arrived(), busy(), process.map(ticks_of), Instant::now());
+            thread::sleep(Duration::from_secs(secs));
+            let after = (bed.arrived(), busy(), process.map(ticks_of), Instant::now());
+            is_over.store(true, Ordering::Relaxed);
+            let span = (after.3 - before.3).as_secs_f64();
+            let frames = (after.0.0 - before.0.0) as f64;
+            let gbits = (after.0.1 - before.0.1) as f64 * 8.0 / 1e9;
+            let cpu = (after.1 - before.1) as f64 / 100.0;
+            let (of_process, user) = match (before.2, after.2) {
+                (Some((user, system)), Some((user_after, system_after))) => {
+                    let (user, system) =
+                        ((user_after - user) as f64, (system_after - system) as f64);
+                    (
+                        format!("{:.2}", (user + system) / 100.0 / gbits),
+                        format!("{:.0} %", 100.0 * user / (user + system)),
+                    )
+                }
+                _ => ("-".to_owned(), "-".to_owned()),
+            };
+            println!(
+                "{name:<26} {len:>6} {:>11.0} {:>9.3} {:>12.2} {of_process:>14} {user:>9}",
+                frames / span,
+                gbits / span,
+                cpu / gbits,
+            );
+        });
+        if let Some(child) = &mut child {
+            let _ = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+            let _ = child.wait();
+        }
+    }
+
+    /// Sends frames of `len` bytes until it is over.
+    fn send(bed: &Bed, len: usize, is_over: &AtomicBool) {
+        bed.enter(0);
+        let sockets: Vec<UdpSocket> = (0..FLOWS)
+            .map(|_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("a free port"))
+            .collect();
+        let payload = vec![0; len - HEADERS];
+        let slices: Vec<[IoSlice<'_>; 1]> = (0..BURST).map(|_| [IoSlice::new(&payload)]).collect();
+        let to: Vec<Option<SockaddrIn>> =
+            vec![Some(SocketAddrV4::new(Ipv4Addr::new(10, 9, 0, 2), 9).into()); BURST];
+        let mut headers = MultiHeaders::<SockaddrIn>::preallocate(BURST, None);
+        for socket in sockets.iter().cycle() {
+            if is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            let _ = sendmmsg(socket.as_raw_fd(), &mut headers, &slices, &to, [], MsgFlags::empty());
+        }
+    }
+}

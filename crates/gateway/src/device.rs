@@ -1,0 +1,217 @@
+//! The two devices: TAPs, or interfaces with packet sockets. Frames come in batches and go in batches.
+
+use core::fmt;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::frame::{ETHERNET_HEADER, Frame};
+use crate::sys::{self, Arrival, BATCH, Tap};
+use crate::words::Io;
+
+/// Why a device was not opened: one line.
+#[derive(Debug)]
+pub(crate) struct Refused(pub(crate) String);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What became of frames that were to be sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// Taken, from the front.
+    pub(crate) taken: usize,
+    /// The frame behind those was refused, and will be whenever it is tried.
+    pub(crate) refused: bool,
+    /// The device takes no more for now.
+    pub(crate) is_full: bool,
+}
+
+/// An open device.
+#[derive(Debug)]
+pub(crate) struct Device {
+    name: String,
+    /// It stays the same if the interface is renamed, and another one of the same name has another.
+    index: i32,
+    mtu: usize,
+    handle: Handle,
+}
+
+#[derive(Debug)]
+enum Handle {
+    Tap(Tap),
+    Packet(OwnedFd),
+}
+
+impl Device {
+    /// Opens the interface `name`. Nothing of it is changed that does not end with the process.
+    pub(crate) fn open(name: &str, io: Io) -> Result<Self, Refused> {
+        let refused = |why: &str| Refused(format!("{name}: {why}"));
+        let failed = |error: io::Error| match error.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => {
+                refused("not permitted: run as root, or with CAP_NET_RAW and CAP_NET_ADMIN")
+            }
+            Some(libc::EBUSY) => refused("another program is attached to this TAP"),
+            _ => refused(&error.to_string()),
+        };
+        let Ok(index) = sys::index(name) else {
+            return Err(refused(&format!("no such device; {}", there_are(io))));
+        };
+        let mtu = sys::mtu(name).map_err(failed)?;
+        let handle = match io {
+            Io::Tap if !sys::is_tap(name) => {
+                return Err(refused(&format!("not a TAP device; {}", there_are(io))));
+            }
+            Io::Packet if !sys::is_ethernet(name).map_err(failed)? => {
+                return Err(refused(&format!("not an Ethernet device; {}", there_are(io))));
+            }
+            Io::Tap => Handle::Tap(Tap::attach(name).map_err(failed)?),
+            Io::Packet => {
+                let merging = sys::merging(name);
+                if !merging.is_empty() {
+                    let off: Vec<String> =
+                        merging.iter().map(|word| format!("{word} off")).collect();
+                    return Err(refused(&format!(
+                        "it merges packets that it receives, which cannot be queued one by one; type: ethtool -K {name} {}",
+                        off.join(" ")
+                    )));
+                }
+                Handle::Packet(sys::packet_socket(index).map_err(failed)?)
+            }
+        };
+        Ok(Self { name: name.to_owned(), index, mtu, handle })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// Whether the interface is still there; `socket` is any, since there may be no room for one more.
+    pub(crate) fn exists(&self, socket: BorrowedFd<'_>) -> bool {
+        sys::exists(socket, self.index)
+    }
+
+    /// Frames that the kernel has thrown away before they could be read, since the last call.
+    pub(crate) fn overruns(&self) -> u32 {
+        match &self.handle {
+            Handle::Tap(_) => 0,
+            Handle::Packet(socket) => sys::overruns(socket.as_fd()),
+        }
+    }
+
+    /// Receives into `frames` from the front, and says how many and what became of each. None if nothing
+    /// is there, or the device is down.
+    pub(crate) fn receive(
+        &mut self,
+        frames: &mut [Frame],
+        arrivals: &mut [Arrival; BATCH],
+    ) -> io::Result<usize> {
+        match &mut self.handle {
+            Handle::Packet(socket) => match sys::receive(socket.as_fd(), frames, arrivals) {
+                // Packets merged in a way that the socket has no words for: one of them is gone.
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                    frames.iter_mut().take(1).for_each(|frame| frame.received(0));
+                    arrivals[0] = Arrival::Merged;
+                    Ok(1)
+                }
+                received => none_if_quiet(received),
+            },
+            Handle::Tap(tap) => {
+                for (at, frame) in frames.iter_mut().take(BATCH).enumerate() {
+                    let room = frame.room();
+                    let longest = room.len() - 1;
+                    match tap.file().read(room) {
+                        Ok(len) => {
+                            let is_whole = len <= longest;
+                            arrivals[at] = if is_whole { Arrival::Whole } else { Arrival::TooLong };
+                            frame.received(len.min(longest));
+                        }
+                        Err(error) if at == 0 => return none_if_quiet(Err(error)),
+                        Err(_) => return Ok(at),
+                    }
+                }
+                Ok(frames.len().min(BATCH))
+            }
+        }
+    }
+
+    /// Sends frames from the front.
+    pub(crate) fn send<'a>(&mut self, frames: impl Iterator<Item = &'a Frame>) -> Sent {
+        match &mut self.handle {
+            Handle::Packet(socket) => match sys::send(socket.as_fd(), frames) {
+                Ok(taken) => Sent { taken, ..Sent::default() },
+                Err(error) => unsent(0, &error),
+            },
+            Handle::Tap(tap) => {
+                let mut taken = 0;
+                for frame in frames {
+                    if let Err(error) = tap.file().write(frame.bytes()) {
+                        return unsent(taken, &error);
+                    }
+                    taken += 1;
+                }
+                Sent { taken, ..Sent::default() }
+            }
+        }
+    }
+}
+
+impl AsFd for Device {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match &self.handle {
+            Handle::Tap(tap) => tap.as_fd(),
+            Handle::Packet(socket) => socket.as_fd(),
+        }
+    }
+}
+
+/// Whether both names are of one device, which may have several.
+pub(crate) fn is_same(one: &str, other: &str) -> bool {
+    matches!((sys::index(one), sys::index(other)), (Ok(one), Ok(other)) if one == other)
+}
+
+/// The devices that are accepted.
+fn there_are(io: Io) -> String {
+    let is_accepted = |name: &String| match io {
+        Io::Tap => sys::is_tap(name),
+        Io::Packet => sys::is_ethernet(name).unwrap_or(false),
+    };
+    let names: Vec<String> = sys::devices().into_iter().filter(is_accepted).collect();
+    match (io, names.join(", ")) {
+        (Io::Tap, names) if names.is_empty() => {
+            "accepted with --io tap is what `ip tuntap add NAME mode tap` makes: there is none"
+                .into()
+        }
+        (Io::Tap, names) => format!("accepted with --io tap: {names}"),
+        (Io::Packet, names) if names.is_empty() => {
+            "accepted is an Ethernet device: there is none".into()
+        }
+        (Io::Packet, names) => format!("accepted: {names}"),
+    }
+}
+
+/// A device that has nothing or is down gives no frames; any other error is one.
+fn none_if_quiet(result: io::Result<usize>) -> io::Result<usize> {
+    match result {
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR | libc::ENETDOWN | libc::EIO) => Ok(0),
+            _ => Err(error),
+        },
+        received => received,
+    }
+}
+
+/// What an error of a send says about the frame behind those `taken`.
+fn unsent(taken: usize, error: &io::Error) -> Sent {
+    let is_full = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR));
+    Sent { taken, is_full, refused: !is_full }
+}
+
+/// The shortest frame that can be forwarded.
+pub(crate) const SHORTEST: usize = ETHERNET_HEADER;

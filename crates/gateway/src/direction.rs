@@ -1,0 +1,373 @@
+//! One direction: from a frame that was received to a frame that is sent, or the reason why not.
+//!
+//! After every call: received = turned away + rejected + dropped + undeliverable + sent + held, where held
+//! are the queued ones and those that wait for the device.
+
+use std::collections::VecDeque;
+
+use freeboard::flowhash::{HostKey, Labeller, Parsed, SipHash13, parse};
+use freeboard::sched_core::{Counters, DropReason, Ecn, Nanos, Packet, Scheduler as _};
+use freeboard::shaper::{Overhead, Shaped, Shaper};
+
+use crate::device::{Device, SHORTEST};
+use crate::frame::{Frame, Pool};
+use crate::names;
+use crate::queue::{Plan, Queue, Seen, Way, codel, isolation, limits};
+use crate::sys::{Arrival, BATCH};
+use crate::terms::{ByHost, Terms};
+use crate::watch::{Place, Watch, Watched};
+use crate::words::Order;
+
+/// What is remembered of a frame while it is held.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    arrived: Nanos,
+    /// The number of its arrival, over all frames.
+    serial: u64,
+    place: Place,
+    seen: Option<Seen>,
+}
+
+/// Frames that never came to the queue, and those that left it in vain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outside {
+    /// All that the device gave us.
+    pub(crate) received: u64,
+    /// Longer than the devices' MTU allows.
+    pub(crate) too_long: u64,
+    /// Several packets merged into one.
+    pub(crate) merged: u64,
+    /// Shorter than an Ethernet header.
+    pub(crate) too_short: u64,
+    /// No frame of the pool was free.
+    pub(crate) no_room: u64,
+    pub(crate) sent: u64,
+    pub(crate) sent_bytes: u64,
+    /// The other device refused them, or has gone.
+    pub(crate) undeliverable: u64,
+    /// Rejected and dropped by queues that there were before a change of the configuration.
+    pub(crate) lost_before: u64,
+    pub(crate) marked_before: u64,
+}
+
+/// A direction.
+#[derive(Debug)]
+pub(crate) struct Direction {
+    way: Way,
+    queue: Shaped<Box<dyn Queue>>,
+    plan: Plan,
+    labeller: Labeller<SipHash13>,
+    terms: ByHost,
+    held: Vec<Held>,
+    /// Left the queue, and wait until the device takes them.
+    leaving: VecDeque<Packet>,
+    /// The device takes nothing for now.
+    pub(crate) is_blocked: bool,
+    serials: u64,
+    outside: Outside,
+    watch: Option<Watch>,
+}
+
+impl Direction {
+    /// What is remembered of each frame, in bytes.
+    pub(crate) const BYTES_OF_SLOT: usize = size_of::<Held>();
+
+    pub(crate) fn new(
+        plan: Plan,
+        link: Overhead,
+        terms: ByHost,
+        secret: [u8; 16],
+        watched: Option<Watched>,
+    ) -> Result<Self, String> {
+        let line = Shaper::new(plan.rate).with_catch_up(plan.catch_up);
+        Ok(Self {
+            way: plan.way,
+            queue: Shaped::new(plan.build()?, line, link),
+            plan,
+            labeller: Labeller::new(SipHash13::new(secret)),
+            terms,
+            held: vec![Held::default(); plan.slots as usize],
+            leaving: VecDeque::with_capacity(BATCH),
+            is_blocked: false,
+            serials: 0,
+            outside: Outside::default(),
+            watch: watched.map(Watch::new),
+        })
+    }
+
+    pub(crate) fn way(&self) -> Way {
+        self.way
+    }
+
+    /// A frame was received into `spare`, which is a free one afterwards.
+    pub(crate) fn arrive(
+        &mut self,
+        now: Nanos,
+        arrival: Arrival,
+        spare: &mut Frame,
+        pool: &mut Pool,
+    ) {
+        self.outside.received += 1;
+        let turned_away = match arrival {
+            Arrival::TooLong => Some(&mut self.outside.too_long),
+            Arrival::Merged => Some(&mut self.outside.merged),
+            Arrival::Whole if spare.len() < SHORTEST => Some(&mut self.outside.too_short),
+            Arrival::Whole => None,
+        };
+        if let Some(count) = turned_away {
+            *count += 1;
+            return;
+        }
+        let len = spare.len() as u32;
+        let Some(handle) = pool.take_in(spare) else {
+            self.outside.no_room += 1;
+            return;
+        };
+        let parsed = parse::ethernet(pool.frame(handle).bytes());
+        let host = self.host(&parsed);
+        let labels = self.labeller.labels(&parsed);
+        let terms = if self.terms.is_empty() {
+            Terms::USUAL
+        } else {
+            let known = names::address(&host).and_then(|host| self.terms.get(&host).copied());
+            known.unwrap_or(Terms::USUAL)
+        };
+        let Terms { weight, cap } = terms;
+        let seen = Seen {
+            flow: labels.flow,
+            source: labels.src_host,
+            destination: labels.dst_host,
+            weight,
+            quantum: weight * self.plan.max_len,
+            cap,
+        };
+        let watch = self.watch.as_mut();
+        let place =
+            watch.map_or(Place::default(), |watch| watch.arrived(now, parsed.key, host, len));
+        let ecn = parsed.ip.map_or(Ecn::NotEct, |ip| Ecn::from_bits(ip.ecn()));
+        self.serials += 1;
+        self.held[handle as usize] =
+            Held { arrived: now, serial: self.serials, place, seen: Some(seen) };
+        self.offer(now, &seen, Packet { handle, len, ecn }, pool);
+    }
+
+    /// The host on the LAN side.
+    fn host(&self, parsed: &Parsed) -> HostKey {
+        match self.way {
+            Way::Up => parsed.outer_key().src_host(),
+            Way::Down => parsed.outer_key().dst_host(),
+        }
+    }
+
+    /// Into the queue; what gives way, or is rejected, goes back to the pool.
+    fn offer(&mut self, now: Nanos, seen: &Seen, packet: Packet, pool: &mut Pool) {
+        let Self { queue, held, watch, .. } = self;
+        let gone = &mut |packet: Packet, why| {
+            if let Some(watch) = watch.as_mut() {
+                watch.dropped(held[packet.handle as usize].place, packet.len, why);
+            }
+            pool.give_back(packet.handle);
+        };
+        if queue.inner().backlog().packets == 0 {
+            queue.line_mut().wake(now);
+        }
+        if let Err(rejected) = queue.inner_mut().offer(now, seen, packet, gone) {
+            gone(rejected.packet, DropReason::Rejected);
+        }
+    }
+
+    /// Sends what may leave at `now`; returns how many frames left.
+    pub(crate) fn forward(&mut self, now: Nanos, to: &mut Device, pool: &mut Pool) -> usize {
+        let mut left = 0;
+        while !self.is_blocked {
+            self.fill(now, pool);
+            if self.leaving.is_empty() {
+                break;
+            }
+            let sent = to.send(self.leaving.iter().map(|packet| pool.frame(packet.handle)));
+            for _ in 0..sent.taken {
+                let Some(packet) = self.leaving.pop_front() else { break };
+                let held = self.held[packet.handle as usize];
+                if let Some(watch) = &mut self.watch {
+                    watch.sent(held.place, packet.len, now.since(held.arrived));
+                }
+                self.outside.sent += 1;
+                self.outside.sent_bytes += u64::from(packet.len);
+                pool.give_back(packet.handle);
+                left += 1;
+            }
+            if sent.refused {
+                self.cannot_leave(pool);
+            }
+            self.is_blocked = sent.is_full;
+            if left >= 4 * BATCH {
+                break; // the other direction has a turn
+            }
+        }
+        left
+    }
+
+    /// Takes out of the queue what may leave, up to a batch.
+    fn fill(&mut self, now: Nanos, pool: &mut Pool) {
+        let Self { queue, held, watch, leaving, .. } = self;
+        while leaving.len() < BATCH {
+            let packet = queue.dequeue(now, &mut |packet: Packet, why| {
+                if let Some(watch) = watch.as_mut() {
+                    watch.dropped(held[packet.handle as usize].place, packet.len, why);
+                }
+                pool.give_back(packet.handle);
+            });
+            let Some(packet) = packet else { break };
+            if packet.ecn == Ecn::Ce {
+                crate::mark::congestion_experienced(pool.frame_mut(packet.handle).bytes_mut());
+            }
+            leaving.push_back(packet);
+        }
+    }
+
+    /// The device refused the frame that is next.
+    fn cannot_leave(&mut self, pool: &mut Pool) {
+        let Some(packet) = self.leaving.pop_front() else { return };
+        if let Some(watch) = &mut self.watch {
+            let place = self.held[packet.handle as usize].place;
+            watch.dropped(place, packet.len, DropReason::Rejected);
+        }
+        self.outside.undeliverable += 1;
+        pool.give_back(packet.handle);
+    }
+
+    /// When there is something to do without anything arriving.
+    pub(crate) fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        match (self.is_blocked, self.leaving.is_empty()) {
+            (true, _) => None,
+            (false, false) => Some(now),
+            (false, true) => self.queue.poll_at(now),
+        }
+    }
+
+    /// The queue for `plan`, if it cannot be the one that is there.
+    pub(crate) fn build_another(&self, plan: &Plan) -> Result<Option<Box<dyn Queue>>, String> {
+        let (old, new) = (self.plan.share, plan.share);
+        // Isolation is what a queue of deficit round robin can change by itself.
+        let is_same = new.order == old.order
+            && plan.slots == self.plan.slots
+            && (new.hosts == old.hosts || new.order == Order::Drr);
+        if is_same { Ok(None) } else { plan.build().map(Some) }
+    }
+
+    /// Another configuration, with everything that is queued; `another` is what
+    /// [`Self::build_another`] gave for the plan, and `pool` has frames enough.
+    ///
+    /// Where the queue itself has to be another, what it held is put into the new one in the order of
+    /// arrival.
+    pub(crate) fn change(
+        &mut self,
+        now: Nanos,
+        (plan, another): (Plan, Option<Box<dyn Queue>>),
+        link: Overhead,
+        terms: ByHost,
+        pool: &mut Pool,
+    ) {
+        if let Some(queue) = another {
+            self.move_into(now, queue, plan, pool);
+        } else {
+            let Self { queue, held, watch, .. } = self;
+            queue.inner_mut().set_isolation(isolation(plan.share.hosts, plan.way));
+            queue.set_limits(limits(plan.share.limit), &mut |packet: Packet, why| {
+                if let Some(watch) = watch.as_mut() {
+                    watch.dropped(held[packet.handle as usize].place, packet.len, why);
+                }
+                pool.give_back(packet.handle);
+            });
+        }
+        let line = self.queue.line().clone().with_catch_up(plan.catch_up);
+        *self.queue.line_mut() = line;
+        self.queue.set_rate(plan.rate);
+        self.queue.set_overhead(link);
+        self.queue.inner_mut().set_codel(codel(plan.rate, plan.max_len));
+        (self.plan, self.terms) = (plan, terms);
+    }
+
+    /// Moves what is queued into `queue`, which is empty.
+    fn move_into(&mut self, now: Nanos, queue: Box<dyn Queue>, plan: Plan, pool: &mut Pool) {
+        let mut moving = Vec::new();
+        self.queue.drain(&mut |packet: Packet, _| moving.push(packet));
+        let before = self.queue.counters();
+        // Those that move on were not lost.
+        self.outside.lost_before += lost(&before) - moving.len() as u64;
+        self.outside.marked_before += before.marked;
+        moving.sort_by_key(|packet| self.held[packet.handle as usize].serial);
+        let line = self.queue.line().clone();
+        self.queue = Shaped::new(queue, line, self.queue.overhead());
+        self.held.resize(plan.slots as usize, Held::default());
+        for packet in moving {
+            if let Some(seen) = self.held[packet.handle as usize].seen {
+                self.offer(now, &seen, packet, pool);
+            }
+        }
+    }
+
+    /// The device has gone for good: what waits for it goes nowhere.
+    pub(crate) fn give_up(&mut self, pool: &mut Pool) {
+        while !self.leaving.is_empty() {
+            self.cannot_leave(pool);
+        }
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.queue.counters()
+    }
+
+    pub(crate) fn outside(&self) -> Outside {
+        self.outside
+    }
+
+    /// Frames held: queued, and waiting for the device.
+    pub(crate) fn held(&self) -> u64 {
+        u64::from(self.queue.backlog().packets) + self.leaving.len() as u64
+    }
+
+    pub(crate) fn queued_bytes(&self) -> u64 {
+        self.queue.backlog().bytes.into()
+    }
+
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        self.watch.as_ref()
+    }
+
+    pub(crate) fn watch_mut(&mut self) -> Option<&mut Watch> {
+        self.watch.as_mut()
+    }
+
+    /// Rejected and dropped by the queue, in packets.
+    pub(crate) fn lost(&self) -> u64 {
+        lost(&self.queue.counters()) + self.outside.lost_before
+    }
+
+    /// Received less everything that is known to have become of a frame: zero.
+    pub(crate) fn unaccounted(&self) -> i64 {
+        let Outside { received, too_long, merged, too_short, no_room, sent, undeliverable, .. } =
+            self.outside;
+        let known = too_long
+            + merged
+            + too_short
+            + no_room
+            + self.lost()
+            + sent
+            + undeliverable
+            + self.held();
+        received.cast_signed() - known.cast_signed()
+    }
+}
+
+/// Packets that a queue did not deliver.
+fn lost(counters: &Counters) -> u64 {
+    counters.rejected.packets + counters.dropped_total().packets
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! Frames in a pool, and the frames that wait to be filled: received bytes never move.
+//!
+//! A handle of the queues is the number of a frame in the [`Pool`]. The kernel writes into frames that
+//! nobody has a handle of; one that is accepted changes places with a free one of the pool.
+
+/// Room before a frame, for a VLAN tag that the kernel has taken out.
+pub(crate) const HEADROOM: usize = 4;
+/// The bytes of an Ethernet header.
+pub(crate) const ETHERNET_HEADER: usize = 14;
+/// The tags that a frame may have beside what the MTU counts.
+const TAGS: usize = 2 * 4;
+/// What a frame may have beside what the MTU counts.
+pub(crate) const AROUND: usize = ETHERNET_HEADER + TAGS;
+/// The two addresses, behind which a tag is put.
+const ADDRESSES: usize = 12;
+
+/// What the kernel says of a checksum that it left to the network card: a `virtio_net_hdr`, zeros where
+/// nothing was left.
+pub(crate) type Offload = [u8; 10];
+
+/// The checksum is to be completed.
+const NEEDS_CHECKSUM: u8 = 1;
+
+/// An Ethernet frame in a buffer as long as the longest.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame {
+    buffer: Box<[u8]>,
+    start: usize,
+    len: usize,
+    offload: Offload,
+}
+
+impl Frame {
+    /// Room for a frame of at most `longest` bytes and, to notice a longer one, a byte more.
+    fn with_room(longest: usize) -> Self {
+        let buffer = vec![0; HEADROOM + longest + 1].into_boxed_slice();
+        Self { buffer, start: HEADROOM, len: 0, offload: Offload::default() }
+    }
+
+    /// Where the next frame is received.
+    pub(crate) fn room(&mut self) -> &mut [u8] {
+        &mut self.buffer[HEADROOM..]
+    }
+
+    /// `len` bytes were received into [`Self::room`].
+    pub(crate) fn received(&mut self, len: usize) {
+        (self.start, self.len, self.offload) = (HEADROOM, len, Offload::default());
+    }
+
+    /// Its checksum was left to the card.
+    pub(crate) fn set_offload(&mut self, offload: Offload) {
+        // Who sends it is told of the checksum only.
+        self.offload = if offload[0] & NEEDS_CHECKSUM == 0 { Offload::default() } else { offload };
+        self.offload[0] &= NEEDS_CHECKSUM;
+    }
+
+    /// Puts back a VLAN tag that the kernel has taken out. The checksum begins four bytes later then.
+    pub(crate) fn insert_tag(&mut self, protocol: u16, control: u16) {
+        if self.start < HEADROOM || self.len < ADDRESSES {
+            return;
+        }
+        self.buffer.copy_within(self.start..self.start + ADDRESSES, 0);
+        self.buffer[ADDRESSES..ADDRESSES + 2].copy_from_slice(&protocol.to_be_bytes());
+        self.buffer[ADDRESSES + 2..ADDRESSES + 4].copy_from_slice(&control.to_be_bytes());
+        (self.start, self.len) = (0, self.len + HEADROOM);
+        if self.offload[0] & NEEDS_CHECKSUM != 0 {
+            let begins = u16::from_ne_bytes([self.offload[6], self.offload[7]]);
+            let begins = begins.saturating_add(HEADROOM as u16);
+            self.offload[6..8].copy_from_slice(&begins.to_ne_bytes());
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.start + self.len]
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer[self.start..self.start + self.len]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn offload(&self) -> &Offload {
+        &self.offload
+    }
+}
+
+/// The frames of both directions, by handle.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    frames: Vec<Frame>,
+    free: Vec<u32>,
+    /// By handle, whether it is out of `free`.
+    is_taken: Vec<bool>,
+    longest: usize,
+}
+
+impl Pool {
+    /// `count` frames for devices of this MTU.
+    pub(crate) fn new(count: u32, mtu: usize) -> Self {
+        let longest = AROUND + mtu;
+        let frames = (0..count).map(|_| Frame::with_room(longest)).collect();
+        let (free, is_taken) = ((0..count).rev().collect(), vec![false; count as usize]);
+        Self { frames, free, is_taken, longest }
+    }
+
+    /// What a frame takes at most, with what the allocator adds to its buffer, in bytes.
+    pub(crate) const fn bytes_of_frame(mtu: usize) -> usize {
+        let buffer = (HEADROOM + AROUND + mtu + 1).next_multiple_of(16) + 16;
+        buffer + size_of::<Frame>() + size_of::<u32>() + size_of::<bool>()
+    }
+
+    /// The MTU that the frames are made for.
+    pub(crate) fn mtu(&self) -> usize {
+        self.longest - AROUND
+    }
+
+    /// More frames, up to `count`.
+    pub(crate) fn grow(&mut self, count: u32) {
+        for handle in self.count()..count {
+            self.frames.push(Frame::with_room(self.longest));
+            self.free.push(handle);
+            self.is_taken.push(false);
+        }
+    }
+
+    /// The longest frame, in bytes.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// How many frames there are; handles are below it.
+    pub(crate) fn count(&self) -> u32 {
+        self.frames.len() as u32
+    }
+
+    #[cfg(test)]
+    fn in_use(&self) -> usize {
+        self.frames.len() - self.free.len()
+    }
+
+    /// A frame to receive into, beside those of the pool.
+    pub(crate) fn spare(&self) -> Frame {
+        Frame::with_room(self.longest)
+    }
+
+    /// Gives the frame in `spare` a handle; `spare` is a free one of the pool then. `None` if none is
+    /// free.
+    pub(crate) fn take_in(&mut self, spare: &mut Frame) -> Option<u32> {
+        let handle = self.free.pop()?;
+        core::mem::swap(spare, &mut self.frames[handle as usize]);
+        self.is_taken[handle as usize] = true;
+        Some(handle)
+    }
+
+    /// `handle` is free again.
+    pub(crate) fn give_back(&mut self, handle: u32) {
+        let was_taken = core::mem::replace(&mut self.is_taken[handle as usize], false);
+        assert!(was_taken, "frame {handle} is given back once");
+        self.free.push(handle);
+    }
+
+    pub(crate) fn frame(&self, handle: u32) -> &Frame {
+        &self.frames[handle as usize]
+    }
+
+    pub(crate) fn frame_mut(&mut self, handle: u32) -> &mut Frame {
+        &mut self.frames[handle as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(pool: &Pool, bytes: &[u8]) -> Frame {
+        let mut frame = pool.spare();
+        frame.room()[..bytes.len()].copy_from_slice(bytes);
+        frame.received(bytes.len());
+        frame
+    }
+
+    #[test]
+    fn a_tag_stands_behind_the_addresses_and_moves_the_checksum() {
+        let pool = Pool::new(1, 100);
+        let bytes: Vec<u8> = (0..60).collect();
+        let mut frame = filled(&pool, &bytes);
+        let mut offload = Offload::default();
+        (offload[0], offload[6]) = (1, 34);
+        frame.set_offload(offload);
+        frame.insert_tag(0x8100, 0x2007);
+        let mut tagged = bytes[..12].to_vec();
+        tagged.extend([0x81, 0x00, 0x20, 0x07]);
+        tagged.extend(&bytes[12..]);
+        assert_eq!(frame.bytes(), tagged);
+        assert_eq!(u16::from_ne_bytes([frame.offload()[6], frame.offload()[7]]), 38);
+        // There is room for one, and a stub of a frame has no place for it.
+        frame.insert_tag(0x8100, 1);
+        assert_eq!(frame.bytes(), tagged);
+        let mut stub = filled(&pool, &bytes[..11]);
+        stub.insert_tag(0x8100, 1);
+        assert_eq!(stub.bytes(), &bytes[..11]);
+    }
+
+    #[test]
+    fn only_an_open_checksum_is_handed_on() {
+        let pool = Pool::new(1, 100);
+        let mut frame = filled(&pool, &[7; 60]);
+        frame.set_offload([2, 0, 9, 9, 9, 9, 9, 9, 9, 9]);
+        assert_eq!(frame.offload(), &Offload::default());
+        frame.set_offload([3, 0, 0, 0, 0, 0, 34, 0, 16, 0]);
+        assert_eq!(frame.offload()[0], 1);
+    }
+
+    #[test]
+    fn frames_change_places_and_handles_come_home() {
+        let mut pool = Pool::new(2, 100);
+        let mut spare = filled(&pool, b"first");
+        let first = pool.take_in(&mut spare).unwrap();
+        spare.received(0);
+        spare.room()[..6].copy_from_slice(b"second");
+        spare.received(6);
+        let second = pool.take_in(&mut spare).unwrap();
+        assert_eq!(pool.take_in(&mut spare), None);
+        assert_eq!(
+            (pool.frame(first).bytes(), pool.frame(second).bytes()),
+            (&b"first"[..], &b"second"[..])
+        );
+        pool.give_back(first);
+        assert_eq!(pool.in_use(), 1);
+        assert_eq!(pool.take_in(&mut spare), Some(first));
+        pool.grow(3);
+        assert_eq!(pool.take_in(&mut spare), Some(2));
+    }
+}

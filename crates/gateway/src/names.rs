@@ -1,0 +1,81 @@
+//! Flows and hosts as people write them.
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use freeboard::flowhash::{FlowKey, HostKey, Transport};
+
+/// `10.0.0.1:5000 > 192.0.2.1:443 tcp`
+pub(crate) fn flow(key: &FlowKey) -> String {
+    match *key {
+        FlowKey::V4 { src, dst, transport } => {
+            between(Ipv4Addr::from(src).into(), Ipv4Addr::from(dst).into(), transport)
+        }
+        FlowKey::V6 { src, dst, transport } => {
+            between(Ipv6Addr::from(src).into(), Ipv6Addr::from(dst).into(), transport)
+        }
+        FlowKey::Ethernet { src, dst, ethertype } => {
+            format!("{} > {} type {ethertype:04x}", mac(src), mac(dst))
+        }
+        FlowKey::Unknown => "unreadable".to_owned(),
+    }
+}
+
+fn between(src: IpAddr, dst: IpAddr, transport: Transport) -> String {
+    let Transport { protocol, src_port, dst_port } = transport;
+    let name = match protocol {
+        1 => "icmp".to_owned(),
+        6 => "tcp".to_owned(),
+        17 => "udp".to_owned(),
+        58 => "icmp6".to_owned(),
+        _ => format!("protocol {protocol}"),
+    };
+    if (src_port, dst_port) == (0, 0) {
+        return format!("{src} > {dst} {name}");
+    }
+    format!("{} > {} {name}", SocketAddr::new(src, src_port), SocketAddr::new(dst, dst_port))
+}
+
+/// An address.
+pub(crate) fn host(key: &HostKey) -> String {
+    match *key {
+        HostKey::V4(address) => Ipv4Addr::from(address).to_string(),
+        HostKey::V6(address) => Ipv6Addr::from(address).to_string(),
+        HostKey::Ethernet(address) => mac(address),
+        HostKey::Unknown => "unreadable".to_owned(),
+    }
+}
+
+/// The address of a host that has one.
+pub(crate) fn address(key: &HostKey) -> Option<IpAddr> {
+    match *key {
+        HostKey::V4(address) => Some(Ipv4Addr::from(address).into()),
+        HostKey::V6(address) => Some(Ipv6Addr::from(address).into()),
+        HostKey::Ethernet(_) | HostKey::Unknown => None,
+    }
+}
+
+fn mac(address: [u8; 6]) -> String {
+    address.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_written_as_people_write_them() {
+        let transport = Transport { protocol: 6, src_port: 5_000, dst_port: 443 };
+        let v4 = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport };
+        assert_eq!(flow(&v4), "10.0.0.1:5000 > 192.0.2.1:443 tcp");
+        assert_eq!(host(&v4.src_host()), "10.0.0.1");
+        let none = Transport { protocol: 47, src_port: 0, dst_port: 0 };
+        let v6 = FlowKey::V6 { src: [0; 16], dst: [1; 16], transport: none };
+        assert_eq!(flow(&v6), ":: > 101:101:101:101:101:101:101:101 protocol 47");
+        let arp = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 1], dst: [0xff; 6], ethertype: 0x806 };
+        assert_eq!(flow(&arp), "02:00:00:00:00:01 > ff:ff:ff:ff:ff:ff type 0806");
+        assert_eq!(
+            (address(&arp.src_host()), flow(&FlowKey::Unknown)),
+            (None, "unreadable".to_owned())
+        );
+    }
+}

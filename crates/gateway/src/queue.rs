@@ -1,0 +1,405 @@
+//! The queue of one direction: whatever the configuration asks for, behind one trait.
+
+mod users;
+
+use core::fmt;
+
+use freeboard::flowhash::{self, Line, Outcome};
+use freeboard::sched_core::{
+    Cap, CoDel, CoDelParams, CoDelState, DropSink, Fifo, FlowId, FlowScheduler, Limits,
+    LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue as Empty,
+    Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot,
+};
+use freeboard::shaper::Rate;
+use freeboard::{
+    Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, Releasing,
+    Storage,
+};
+
+use crate::config::Share;
+use crate::frame::AROUND;
+use crate::words::{Hosts, Limit, Order};
+use users::Users;
+
+/// Queues of a direction.
+const QUEUES: usize = 1_024;
+/// Hosts that can be told apart on either side.
+const HOSTS: usize = 256;
+/// Rounds of the calendar of `triple-isolate`.
+const ROUNDS: usize = 64;
+/// Frames that one direction may hold unless its limit is in packets.
+const FRAMES: u32 = 8_192;
+
+/// The longest frame that QFQ can order.
+const QFQ_MAX_LEN: u32 = Qfq::<[QfqFlow; 0]>::MAX_LEN;
+
+/// Tables on the heap.
+#[derive(Debug)]
+pub(crate) enum Vecs {}
+
+impl Storage for Vecs {
+    type Of<T: fmt::Debug + 'static> = Vec<T>;
+}
+
+impl Allocate for Vecs {
+    fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
+        vec![empty; len]
+    }
+}
+
+/// Which way frames go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// From the hosts to the line: they are the sources.
+    Up,
+    /// From the line to the hosts: they are the destinations.
+    Down,
+}
+
+impl Way {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}
+
+/// What a queue is told about a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    pub(crate) flow: u32,
+    pub(crate) source: u32,
+    pub(crate) destination: u32,
+    /// Of its host on the LAN side.
+    pub(crate) weight: u32,
+    /// The quantum that this weight gives the host.
+    pub(crate) quantum: u32,
+    /// Of the host too.
+    pub(crate) cap: Option<Cap>,
+}
+
+impl Labelled for Seen {
+    fn flow(&self) -> u32 {
+        self.flow
+    }
+
+    fn source(&self) -> u32 {
+        self.source
+    }
+
+    fn destination(&self) -> u32 {
+        self.destination
+    }
+
+    fn host_quantum(&self) -> Option<u32> {
+        Some(self.quantum)
+    }
+
+    fn host_cap(&self) -> Option<Cap> {
+        self.cap
+    }
+}
+
+/// A queue of a direction.
+pub(crate) trait Queue: Scheduler + fmt::Debug {
+    /// Enqueues a packet; as [`Scheduler::enqueue`].
+    fn offer(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected>;
+
+    /// Another setting of the AQM, if there is one.
+    fn set_codel(&mut self, params: CoDelParams);
+
+    /// What shares the line, from now on; without effect on a queue that is built for one isolation.
+    fn set_isolation(&mut self, _isolation: Isolation) {}
+}
+
+/// What a queue is built for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) share: Share,
+    pub(crate) way: Way,
+    /// Frames of the pool: handles are below it.
+    pub(crate) slots: u32,
+    /// The longest frame in bytes.
+    pub(crate) max_len: u32,
+    pub(crate) rate: Rate,
+    /// How late we may be without the line losing time.
+    pub(crate) catch_up: Nanos,
+}
+
+type Aqm = CoDel<Vec<CoDelState>>;
+type ByHash<O> = Hashed<O, Vec<Line>, Vec<Empty>, Vec<Slot>, Aqm>;
+
+/// Frames that a direction with this limit may hold.
+pub(crate) const fn frames(limit: Limit) -> u32 {
+    match limit {
+        Limit::Bytes(_) => FRAMES,
+        Limit::Packets(packets) => packets,
+    }
+}
+
+/// What a queue takes for each frame that it may hold, in bytes.
+pub(crate) const fn bytes_of_slot(hosts: Hosts) -> usize {
+    match hosts {
+        Hosts::UsersSqf => users::BYTES_OF_SLOT,
+        Hosts::By(_) | Hosts::Lan => size_of::<Slot>(),
+    }
+}
+
+/// The limits in force for a limit as it was written.
+pub(crate) const fn limits(limit: Limit) -> Limits {
+    match limit {
+        Limit::Bytes(bytes) => Limits { packets: FRAMES, bytes },
+        Limit::Packets(packets) => Limits::packets(packets),
+    }
+}
+
+/// CoDel for a line: a target of 5 ms, or of two of its longest packets where that is more.
+pub(crate) fn codel(rate: Rate, max_len: u32) -> CoDelParams {
+    let internet = CoDelParams::INTERNET;
+    let two = rate.time_of(2 * max_len);
+    let target = internet.target.max(two).min(internet.interval);
+    CoDelParams { target, mtu: max_len, ..internet }
+}
+
+/// The isolation by which this direction is shared.
+pub(crate) const fn isolation(hosts: Hosts, way: Way) -> Isolation {
+    match (hosts, way) {
+        (Hosts::By(isolation), _) => isolation,
+        (Hosts::Lan | Hosts::UsersSqf, Way::Up) => Isolation::DualSrcHost,
+        (Hosts::Lan | Hosts::UsersSqf, Way::Down) => Isolation::DualDstHost,
+    }
+}
+
+impl Plan {
+    /// An empty queue. One line says why not.
+    pub(crate) fn build(&self) -> Result<Box<dyn Queue>, String> {
+        let limits = limits(self.share.limit);
+        let slots = || vec![Slot::EMPTY; self.slots as usize];
+        let codel = |queues| self.aqm(queues);
+        Ok(match (self.share.order, self.share.hosts) {
+            (Order::Fifo, _) => Box::new(Fifo::tail_drop(slots(), limits)),
+            (Order::Sqf, Hosts::UsersSqf) => Box::new(Users::new(self, limits)?),
+            (Order::Sqf, hosts) => {
+                let order = ShortestQueue::new(vec![ShortestFlow::EMPTY; QUEUES]);
+                Box::new(Flows::new(order, |_| Some(()), self, isolation(hosts, self.way), limits)?)
+            }
+            (Order::Qfq, _) if self.max_len > QFQ_MAX_LEN => {
+                return Err(format!(
+                    "--queue qfq: the devices' MTU is {}; accepted with it are at most {}",
+                    self.max_len - AROUND as u32,
+                    QFQ_MAX_LEN - AROUND as u32
+                ));
+            }
+            (Order::Qfq, hosts) => {
+                let order =
+                    Qfq::new(vec![QfqFlow::EMPTY; QUEUES], self.max_len).map_err(one_line)?;
+                let order = LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; QUEUES]);
+                let max_len = self.max_len;
+                let weighted = move |weight| Some(QfqConfig { weight, max_len });
+                Box::new(Flows::new(order, weighted, self, isolation(hosts, self.way), limits)?)
+            }
+            (Order::Drr, hosts) => {
+                let memory =
+                    IsolatedMemory::<Vecs>::allocate(QUEUES, HOSTS, self.slots as usize, ROUNDS);
+                let config = IsolatedConfig::new(self.max_len, limits);
+                let config = config.isolated_by(isolation(hosts, self.way));
+                let queue = Isolated::with_aqm(memory.with_caps(), codel(QUEUES + HOSTS)?, config);
+                Box::new(queue.map_err(one_line)?)
+            }
+        })
+    }
+
+    fn aqm(&self, queues: usize) -> Result<Aqm, String> {
+        let params = codel(self.rate, self.max_len);
+        CoDel::new(vec![CoDelState::EMPTY; queues], params).map_err(one_line)
+    }
+}
+
+/// Words of an error of the library, which are one line.
+fn one_line(error: impl fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Queue for Fifo<Vec<Slot>> {
+    fn offer(
+        &mut self,
+        now: Nanos,
+        _seen: &Seen,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.enqueue(now, FlowId(0), packet, drops)
+    }
+
+    fn set_codel(&mut self, _params: CoDelParams) {}
+}
+
+impl Queue for Isolated<Vecs, Aqm, Vecs> {
+    fn offer(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.enqueue_labelled(now, seen, packet, drops).map(|_| ())
+    }
+
+    fn set_codel(&mut self, params: CoDelParams) {
+        let _in_range = self.aqm_mut().set_params(params);
+    }
+
+    fn set_isolation(&mut self, isolation: Isolation) {
+        Isolated::set_isolation(self, isolation);
+    }
+}
+
+/// Queues by hash of the flow or of a host, without a level above.
+struct Flows<O: FlowScheduler> {
+    queues: ByHash<O>,
+    isolation: Isolation,
+    /// What the order is told of a queue whose host has this weight.
+    config: Box<dyn Fn(u32) -> Option<O::Config>>,
+}
+
+impl<O: FlowScheduler> fmt::Debug for Flows<O> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flows").field("isolation", &self.isolation).finish_non_exhaustive()
+    }
+}
+
+impl<O: FlowScheduler> Flows<O> {
+    fn new(
+        mut order: O,
+        config: impl Fn(u32) -> Option<O::Config> + 'static,
+        plan: &Plan,
+        isolation: Isolation,
+        limits: Limits,
+    ) -> Result<Self, String> {
+        for flow in 0..QUEUES {
+            if let Some(config) = config(1) {
+                order.configure(FlowId(flow as u32), config, None).map_err(one_line)?;
+            }
+        }
+        let order = Releasing::new(order, table(QUEUES)?);
+        let queues = freeboard::sched_core::FlowQueues::with_parts(
+            order,
+            plan.aqm(QUEUES)?,
+            vec![Empty::EMPTY; QUEUES],
+            vec![Slot::EMPTY; plan.slots as usize],
+            [],
+            limits,
+        );
+        Ok(Self { queues: Hashed::over(queues), isolation, config: Box::new(config) })
+    }
+
+    fn label(&self, seen: &Seen) -> u32 {
+        match self.isolation {
+            Isolation::SrcHost => seen.source,
+            Isolation::DstHost => seen.destination,
+            Isolation::Hosts => seen.host_pair(),
+            _ => seen.flow,
+        }
+    }
+}
+
+/// A table of so many queues, a power of two.
+fn table(queues: usize) -> Result<flowhash::Table<Vec<Line>>, String> {
+    let lines = vec![Line::EMPTY; queues.div_ceil(8)];
+    flowhash::Table::new(lines, queues as u32, flowhash::DEFAULT_WAYS).map_err(one_line)
+}
+
+impl<O: FlowScheduler> Queue for Flows<O> {
+    fn offer(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let label = self.label(seen);
+        let outcome = self.queues.enqueue_hashed(now, label, packet, drops)?;
+        // Who had the queue before may have had another weight.
+        if outcome == Outcome::Claimed
+            && let Some(queue) = self.queues.queues().order().table().find(label)
+            && let Some(config) = (self.config)(seen.weight)
+        {
+            let _in_range = self.queues.configure_queue(queue, config);
+        }
+        Ok(())
+    }
+
+    fn set_codel(&mut self, params: CoDelParams) {
+        let _in_range = self.queues.aqm_mut().set_params(params);
+    }
+}
+
+/// The methods of a scheduler that has another inside, at `$inside`.
+macro_rules! passes_on {
+    ($inside:ident) => {
+        fn peek(&self, now: Nanos) -> Option<Packet> {
+            self.$inside.peek(now)
+        }
+
+        fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+            self.$inside.poll_at(now)
+        }
+
+        fn backlog(&self) -> freeboard::sched_core::Backlog {
+            self.$inside.backlog()
+        }
+
+        fn counters(&self) -> freeboard::sched_core::Counters {
+            self.$inside.counters()
+        }
+
+        fn flow_counters(&self, _flow: FlowId) -> Option<freeboard::sched_core::Counters> {
+            None
+        }
+
+        fn limits(&self) -> Limits {
+            self.$inside.limits()
+        }
+
+        fn recount(&self) -> Result<(), freeboard::sched_core::Imbalance> {
+            self.$inside.recount()
+        }
+    };
+}
+use passes_on;
+
+impl<O: FlowScheduler> Scheduler for Flows<O> {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.queues.enqueue(now, flow, packet, drops)
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.queues.dequeue(now, drops)
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.queues.set_limits(limits, drops);
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.queues.drain(drops);
+    }
+
+    passes_on!(queues);
+}
+
+#[cfg(test)]
+mod tests;

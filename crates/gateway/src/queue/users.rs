@@ -1,0 +1,207 @@
+//! Users by deficit round robin, and the flows of each by shortest queue first.
+
+use core::fmt;
+
+use freeboard::flowhash::{self, Line, Outcome, mix};
+use freeboard::sched_core::{
+    ClassState, Classes, CoDelParams, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues,
+    Limits, LongestFlow, Member, Nanos, Packet, Queue as Empty, RejectReason, Rejected, Scheduler,
+    ShortestFlow, ShortestQueue, Slot,
+};
+use freeboard::{Hashed, Releasing};
+
+use super::{ByHash, Plan, Queue, Seen, Way, one_line, passes_on, table};
+
+/// Users that can be told apart; more share.
+const USERS: u32 = 64;
+/// Queues of a user.
+const FLOWS: usize = 256;
+/// Bits of a number that name the flow; those above name the user.
+const FLOW_BITS: u32 = u32::BITS - USERS.trailing_zeros();
+/// What there is for each frame: a slot for each user, and whose it is.
+pub(super) const BYTES_OF_SLOT: usize = USERS as usize * size_of::<Slot>() + 1;
+/// The most packets: every user has slots for all.
+const MAX_SLOTS: u32 = 1 << 17;
+
+type Node = Classes<
+    Drr<Vec<DrrFlow>>,
+    ByHash<ShortestQueue<Vec<ShortestFlow>>>,
+    Vec<ByHash<ShortestQueue<Vec<ShortestFlow>>>>,
+    fn(FlowId) -> Option<Member>,
+    Vec<ClassState>,
+    Vec<LongestFlow>,
+>;
+
+/// A class for each user who holds packets, found by the label of his host.
+pub(super) struct Users {
+    node: Node,
+    /// A slot is claimed if and only if its user holds packets.
+    slots: flowhash::Table<Vec<Line>>,
+    /// Which user's a queued packet is, by handle.
+    user_of: Vec<u8>,
+    held: [u32; USERS as usize],
+    way: Way,
+}
+
+impl fmt::Debug for Users {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Users").field("held", &self.held).finish_non_exhaustive()
+    }
+}
+
+/// The user in the high bits. What is left of the hash names the flow; mixed, since tables decide by all
+/// bits.
+fn classify(flow: FlowId) -> Option<Member> {
+    let of_flow = flow.0 & ((1 << FLOW_BITS) - 1);
+    Some(Member { class: FlowId(flow.0 >> FLOW_BITS), flow: FlowId(mix(of_flow)) })
+}
+
+impl Users {
+    pub(super) fn new(plan: &Plan, limits: Limits) -> Result<Self, String> {
+        if plan.slots > MAX_SLOTS {
+            return Err(format!(
+                "--limit: with --hosts users+sqf at most {MAX_SLOTS} packets for both directions, bursts and earlier limits, there would be {}",
+                plan.slots
+            ));
+        }
+        let users = USERS as usize;
+        let mut order = Drr::new(vec![DrrFlow::EMPTY; users], plan.max_len).map_err(one_line)?;
+        order.add_all(plan.max_len).map_err(one_line)?;
+        let class = || {
+            let mut flows = ShortestQueue::new(vec![ShortestFlow::EMPTY; FLOWS]);
+            for flow in 0..FLOWS {
+                use freeboard::sched_core::FlowScheduler as _;
+                flows.configure(FlowId(flow as u32), (), None).map_err(one_line)?;
+            }
+            let order = Releasing::new(flows, table(FLOWS)?);
+            let (queues, slots) =
+                (vec![Empty::EMPTY; FLOWS], vec![Slot::EMPTY; plan.slots as usize]);
+            let aqm = plan.aqm(FLOWS)?;
+            let queues = FlowQueues::with_parts(order, aqm, queues, slots, [], Limits::NONE);
+            Ok(Hashed::over(queues))
+        };
+        let classes = (0..users).map(|_| class()).collect::<Result<Vec<_>, String>>()?;
+        let classify: fn(FlowId) -> Option<Member> = classify;
+        let node = Classes::new(order, classes, vec![ClassState::EMPTY; users], classify, limits);
+        Ok(Self {
+            node: node.dropping_from_longest(vec![LongestFlow::EMPTY; users]),
+            slots: table(users)?,
+            user_of: vec![0; plan.slots as usize],
+            held: [0; USERS as usize],
+            way: plan.way,
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn slots_in_use(&self) -> u32 {
+        self.slots.occupied()
+    }
+
+    /// Lets `act` work with the node, and counts what it drops.
+    fn counted<T>(
+        &mut self,
+        drops: &mut dyn DropSink,
+        act: impl FnOnce(&mut Node, &mut dyn DropSink) -> T,
+    ) -> T {
+        let Self { node, slots, user_of, held, .. } = self;
+        act(node, &mut |packet: Packet, why: DropReason| {
+            left(slots, held, user_of, packet.handle);
+            drops.dropped(packet, why);
+        })
+    }
+}
+
+/// A packet has left the queue, with the last of which its user has no slot any more.
+fn left(
+    slots: &mut flowhash::Table<Vec<Line>>,
+    held: &mut [u32; USERS as usize],
+    user_of: &[u8],
+    handle: u32,
+) {
+    let user = user_of[handle as usize];
+    let held = &mut held[user as usize];
+    *held -= 1;
+    if *held == 0 {
+        slots.release(user.into());
+    }
+}
+
+impl Queue for Users {
+    fn offer(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let host = match self.way {
+            Way::Up => seen.source,
+            Way::Down => seen.destination,
+        };
+        let at = packet.handle as usize;
+        if at >= self.user_of.len() {
+            let (handle, slots) = (packet.handle, self.user_of.len() as u32);
+            return Err(Rejected { packet, reason: RejectReason::UnknownHandle { handle, slots } });
+        }
+        let lookup = self.slots.lookup(host);
+        let user = lookup.queue;
+        // Counted before it is in: making room must not end its user's claim.
+        self.held[user as usize] += 1;
+        self.user_of[at] = user as u8;
+        debug_assert!(lookup.outcome != Outcome::Claimed || self.held[user as usize] == 1);
+        let flow = FlowId(user << FLOW_BITS | seen.flow >> (u32::BITS - FLOW_BITS));
+        let outcome = self.counted(drops, |node, drops| node.enqueue(now, flow, packet, drops));
+        if outcome.is_err() {
+            left(&mut self.slots, &mut self.held, &self.user_of, packet.handle);
+        }
+        outcome
+    }
+
+    fn set_codel(&mut self, params: CoDelParams) {
+        for user in 0..USERS {
+            let set = |class: &mut ByHash<_>, _: &mut dyn DropSink| {
+                let _in_range = class.aqm_mut().set_params(params);
+            };
+            let none = &mut |_: Packet, _: DropReason| {};
+            self.node.with_class(Nanos::ZERO, FlowId(user), none, set);
+        }
+    }
+}
+
+impl Scheduler for Users {
+    /// `flow` is a label, and its own host.
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let label = flow.0;
+        let seen = Seen {
+            flow: label,
+            source: label,
+            destination: label,
+            weight: 1,
+            quantum: 1,
+            cap: None,
+        };
+        self.offer(now, &seen, packet, drops)
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        let packet = self.counted(drops, |node, drops| node.dequeue(now, drops))?;
+        left(&mut self.slots, &mut self.held, &self.user_of, packet.handle);
+        Some(packet)
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.counted(drops, |node, drops| node.set_limits(limits, drops));
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.counted(drops, |node, drops| node.drain(drops));
+    }
+
+    passes_on!(node);
+}

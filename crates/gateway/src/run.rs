@@ -1,0 +1,485 @@
+//! The loop: one thread that sleeps until a frame, a timer, a signal or a question wakes it.
+
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+
+use freeboard::sched_core::Nanos;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+
+use crate::config::Config;
+use crate::device::{Device, is_same};
+use crate::direction::Direction;
+use crate::frame::{Frame, Pool};
+use crate::memory;
+use crate::options::Source;
+use crate::privileges::Runner;
+use crate::queue::{Plan, Way};
+use crate::report::{Report, metrics};
+use crate::say::say;
+use crate::serve::{Exhausted, Metrics, Stats};
+use crate::sys::{self, Arrival, BATCH};
+use crate::terms::by_host;
+use crate::watch::Watched;
+use crate::words::{Words as _, rate_word};
+
+/// Batches that one device may give before the other has a turn.
+const BATCHES_A_TURN: usize = 4;
+
+/// How long nobody is listened to when the system has no descriptor for one more.
+const DEAF: Nanos = Nanos(1_000_000_000);
+
+/// Why the gateway did not start, or did not go on.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was asked for cannot be: nothing was changed.
+    Refused(String),
+    /// Something happened on the way. Statistics have been printed.
+    Broken(String),
+}
+
+impl From<String> for Failure {
+    fn from(why: String) -> Self {
+        Self::Refused(why)
+    }
+}
+
+/// What woke the loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+enum Token {
+    Lan,
+    Wan,
+    Timer,
+    Signal,
+    Stats,
+    Metrics,
+    Links,
+}
+
+impl Token {
+    const ALL: [Self; 7] =
+        [Self::Lan, Self::Wan, Self::Timer, Self::Signal, Self::Stats, Self::Metrics, Self::Links];
+}
+
+/// Everything that is open.
+#[derive(Debug)]
+struct Gateway {
+    config: Config,
+    source: Source,
+    /// LAN and WAN; frames of the first go up.
+    devices: [Device; 2],
+    /// Up and down.
+    directions: [Direction; 2],
+    overruns: [u64; 2],
+    /// What to do about packets that are not cut up has been said.
+    is_merging_said: [bool; 2],
+    pool: Pool,
+    spares: Vec<Frame>,
+    stats: Option<Stats>,
+    metrics: Option<Metrics>,
+    /// Has something to say when any interface has changed or gone.
+    links: OwnedFd,
+    epoll: Epoll,
+    timer: TimerFd,
+    /// What the timer is set to.
+    armed: Option<Nanos>,
+    /// When those who wait for a descriptor are listened to again.
+    listen_at: Option<Nanos>,
+    signals: SignalFd,
+    started: Nanos,
+    next_report: Nanos,
+}
+
+/// The monotonic clock.
+fn clock() -> Nanos {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+    time.map_or(Nanos::ZERO, |time| {
+        let nanos = i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec());
+        Nanos(u64::try_from(nanos).unwrap_or(0))
+    })
+}
+
+/// Forwards until a signal or the loss of a device ends it.
+pub(crate) fn run(source: &Source) -> Result<(), Failure> {
+    // Whoever has changed the file may say so before it is open.
+    let hangup = SigSet::from_iter([Signal::SIGHUP]).thread_block();
+    hangup.map_err(|error| failed("signals", error))?;
+    let config = source.read()?;
+    let runner = Runner::named(&config.user)?;
+    let mut gateway = Gateway::open(config, source.clone())?;
+    runner.take_over()?;
+    let config = &gateway.config;
+    say(&format!(
+        "{} up {} to {}, down {}, {} {}",
+        config.lan,
+        rate_word(config.up),
+        config.wan,
+        rate_word(config.down),
+        config.share.order.word(),
+        config.share.hosts.word(),
+    ));
+    let ended = gateway.forward();
+    // Who started it may have gone, and with him the one who reads.
+    let _ = io::stdout().write_all(gateway.report(clock()).to_json().as_bytes());
+    ended.map_err(Failure::Broken)
+}
+
+/// What the queue of one direction is built for.
+fn plan(config: &Config, way: Way, slots: u32, max_len: u32) -> Plan {
+    let rate = match way {
+        Way::Up => config.up,
+        Way::Down => config.down,
+    };
+    Plan { share: config.share, way, slots, max_len, rate, catch_up: config.catch_up }
+}
+
+fn failed(what: &str, error: impl core::fmt::Display) -> String {
+    format!("{what}: {error}")
+}
+
+impl Gateway {
+    fn open(config: Config, source: Source) -> Result<Self, String> {
+        let open = |option: &str, name: &str| {
+            Device::open(name, config.io).map_err(|refused| format!("{option} {refused}"))
+        };
+        // Before the devices, so that no news of them is missed.
+        let links = sys::link_news().map_err(|error| failed("news of links", error))?;
+        if is_same(&config.lan, &config.wan) {
+            return Err(format!(
+                "--wan {:?}: is the device of --lan by another name; two are needed",
+                config.wan
+            ));
+        }
+        let devices = [open("--lan", &config.lan)?, open("--wan", &config.wan)?];
+        let mtu = devices.iter().map(Device::mtu).max().unwrap_or(0);
+        memory::check(config.share, mtu, 0)?;
+        let pool = Pool::new(memory::frames_for(config.share.limit), mtu);
+        let mut secret = [0; 16];
+        getrandom::fill(&mut secret).map_err(|error| failed("no random numbers", error))?;
+        let watched = match (&config.stats, &config.metrics) {
+            (Some(_), _) => Some(Watched::Each),
+            (None, Some(_)) => Some(Watched::All),
+            (None, None) => None,
+        };
+        let direction = |way| {
+            let plan = plan(&config, way, pool.count(), pool.longest() as u32);
+            Direction::new(plan, config.link, by_host(&config, plan.max_len), secret, watched)
+        };
+        let directions = [direction(Way::Up)?, direction(Way::Down)?];
+        let stats = config.stats.as_deref().map(Stats::listen).transpose()?;
+        let metrics = config.metrics.map(Metrics::listen).transpose()?;
+        let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+        signals.thread_block().map_err(|error| failed("signals", error))?;
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        let signals =
+            SignalFd::with_flags(&signals, flags).map_err(|error| failed("signals", error))?;
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags);
+        let timer = timer.map_err(|error| failed("timer", error))?;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
+        let epoll = epoll.map_err(|error| failed("epoll", error))?;
+        let spares = (0..BATCH).map(|_| pool.spare()).collect();
+        let started = clock();
+        let gateway = Self {
+            config,
+            source,
+            devices,
+            directions,
+            overruns: [0; 2],
+            is_merging_said: [false; 2],
+            pool,
+            spares,
+            stats,
+            metrics,
+            links,
+            epoll,
+            timer,
+            armed: None,
+            listen_at: None,
+            signals,
+            started,
+            next_report: Nanos::ZERO,
+        };
+        gateway.watch_all().map_err(|error| failed("epoll", error))?;
+        Ok(gateway)
+    }
+
+    fn watch_all(&self) -> nix::Result<()> {
+        let add = |fd: &dyn AsFd, token: Token, flags| {
+            self.epoll.add(fd.as_fd(), EpollEvent::new(flags, token as u64))
+        };
+        let readable = EpollFlags::EPOLLIN;
+        add(&self.devices[0], Token::Lan, readable)?;
+        add(&self.devices[1], Token::Wan, readable)?;
+        // Setting it anew takes back what it said.
+        add(&self.timer, Token::Timer, readable | EpollFlags::EPOLLET)?;
+        add(&self.signals, Token::Signal, readable)?;
+        add(&self.links, Token::Links, readable)?;
+        if let Some(stats) = &self.stats {
+            add(stats, Token::Stats, readable)?;
+        }
+        if let Some(metrics) = &self.metrics {
+            add(metrics, Token::Metrics, readable)?;
+        }
+        Ok(())
+    }
+
+    /// Until a signal says that it is enough. One line says why it ended otherwise.
+    fn forward(&mut self) -> Result<(), String> {
+        let mut events = [EpollEvent::empty(); 16];
+        loop {
+            let now = clock();
+            for at in 0..2 {
+                let was_blocked = self.directions[at].is_blocked;
+                self.directions[at].forward(now, &mut self.devices[1 - at], &mut self.pool);
+                if self.directions[at].is_blocked != was_blocked {
+                    self.watch_for_room(at).map_err(|error| failed("epoll", error))?;
+                }
+            }
+            self.report_if_due(now);
+            if self.listen_at.is_some_and(|at| at <= now) {
+                self.listen_at = None;
+                self.listen(EpollFlags::EPOLLIN).map_err(|error| failed("epoll", error))?;
+            }
+            let timeout = self.arm(now)?;
+            let woken = match self.epoll.wait(&mut events, timeout) {
+                Ok(woken) => woken,
+                Err(nix::errno::Errno::EINTR) => 0,
+                Err(error) => return Err(failed("epoll", error)),
+            };
+            for event in &events[..woken] {
+                let Some(&token) = Token::ALL.get(event.data() as usize) else { continue };
+                if self.woken(token, event.events())? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// A device of a direction that is blocked is watched for room too.
+    fn watch_for_room(&self, direction: usize) -> nix::Result<()> {
+        let device = 1 - direction;
+        let token = [Token::Lan, Token::Wan][device];
+        let mut flags = EpollFlags::EPOLLIN;
+        flags.set(EpollFlags::EPOLLOUT, self.directions[direction].is_blocked);
+        self.epoll.modify(&self.devices[device], &mut EpollEvent::new(flags, token as u64))
+    }
+
+    /// Sets the timer to what is due next; returns how long to wait for other things at most.
+    fn arm(&mut self, now: Nanos) -> Result<EpollTimeout, String> {
+        let report =
+            self.stats.as_ref().filter(|stats| stats.has_clients()).map(|_| self.next_report);
+        let due = self.directions.iter().filter_map(|direction| direction.poll_at(now));
+        let due = due.chain(report).chain(self.listen_at).min();
+        if due.is_some_and(|due| due <= now) {
+            return Ok(EpollTimeout::ZERO);
+        }
+        if due != self.armed {
+            let set = match due {
+                Some(Nanos(at)) => {
+                    let time = TimeSpec::from_duration(core::time::Duration::from_nanos(at));
+                    self.timer.set(Expiration::OneShot(time), TimerSetTimeFlags::TFD_TIMER_ABSTIME)
+                }
+                None => self.timer.unset(),
+            };
+            set.map_err(|error| failed("timer", error))?;
+            self.armed = due;
+        }
+        Ok(EpollTimeout::NONE)
+    }
+
+    /// Something happened; true if it is the end.
+    fn woken(&mut self, token: Token, flags: EpollFlags) -> Result<bool, String> {
+        match token {
+            Token::Lan | Token::Wan => self.device_woke(token as usize, flags)?,
+            Token::Timer => self.armed = None,
+            Token::Signal => return Ok(self.signalled()),
+            Token::Stats => {
+                if let Some(stats) = &mut self.stats {
+                    let accepted = stats.accept();
+                    self.next_report = Nanos::ZERO;
+                    self.deaf_if(accepted)?;
+                }
+            }
+            Token::Metrics => {
+                let accepted = self.answer_metrics();
+                self.deaf_if(accepted)?;
+            }
+            // What it says is looked up: a device that was down tells nobody else when it goes.
+            Token::Links => {
+                sys::forget(self.links.as_fd());
+                self.is_there(0)?;
+                self.is_there(1)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whom the listeners are woken by.
+    fn listen(&self, flags: EpollFlags) -> nix::Result<()> {
+        let set = |listener: &dyn AsFd, token: Token| {
+            self.epoll.modify(listener.as_fd(), &mut EpollEvent::new(flags, token as u64))
+        };
+        self.stats.iter().try_for_each(|stats| set(stats, Token::Stats))?;
+        self.metrics.iter().try_for_each(|metrics| set(metrics, Token::Metrics))
+    }
+
+    /// Listens to nobody for a while if there is no descriptor for who waits.
+    fn deaf_if(&mut self, accepted: Result<(), Exhausted>) -> Result<(), String> {
+        if accepted.is_ok() {
+            return Ok(());
+        }
+        self.listen_at = Some(clock().plus(DEAF));
+        self.listen(EpollFlags::empty()).map_err(|error| failed("epoll", error))
+    }
+
+    fn device_woke(&mut self, at: usize, flags: EpollFlags) -> Result<(), String> {
+        if flags.contains(EpollFlags::EPOLLOUT) {
+            self.directions[1 - at].is_blocked = false;
+            self.watch_for_room(1 - at).map_err(|error| failed("epoll", error))?;
+        }
+        let gone = self.receive(at);
+        self.say_if_merged(at);
+        let is_troubled =
+            gone.is_err() || flags.intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
+        if is_troubled {
+            self.is_there(at)?;
+        }
+        gone.map_err(|error| failed(self.devices[at].name(), error))
+    }
+
+    /// Says once of each device that what it hands over cannot be queued, and what to type.
+    fn say_if_merged(&mut self, at: usize) {
+        if self.is_merging_said[at] || self.directions[at].outside().merged == 0 {
+            return;
+        }
+        self.is_merging_said[at] = true;
+        let name = self.devices[at].name();
+        say(&format!(
+            "{name}: packets that are merged or not cut up are dropped; type at the end they come from: \
+             ethtool -K DEV tso off gso off, and here: ethtool -K {name} gro off"
+        ));
+    }
+
+    /// The end if the device is gone.
+    fn is_there(&mut self, at: usize) -> Result<(), String> {
+        if self.devices[at].exists(self.links.as_fd()) {
+            return Ok(());
+        }
+        self.directions[1 - at].give_up(&mut self.pool);
+        Err(format!("{}: the device is gone", self.devices[at].name()))
+    }
+
+    /// Takes in what device `at` has.
+    fn receive(&mut self, at: usize) -> io::Result<()> {
+        let Self { devices, directions, pool, spares, overruns, .. } = self;
+        let mut arrivals = [Arrival::Whole; BATCH];
+        for _ in 0..BATCHES_A_TURN {
+            let received = devices[at].receive(spares, &mut arrivals)?;
+            let now = clock();
+            for (spare, arrival) in spares.iter_mut().zip(arrivals).take(received) {
+                directions[at].arrive(now, arrival, spare, pool);
+            }
+            if received < BATCH {
+                return Ok(());
+            }
+        }
+        overruns[at] += u64::from(devices[at].overruns());
+        Ok(())
+    }
+
+    /// True if it is the end.
+    fn signalled(&mut self) -> bool {
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            if signal.ssi_signo.cast_signed() != Signal::SIGHUP as i32 {
+                return true;
+            }
+            self.configure_anew();
+        }
+        false
+    }
+
+    /// Reads the configuration again, and says what has changed.
+    fn configure_anew(&mut self) {
+        let Some(read) = self.source.read_again() else {
+            say("nothing to read again: there was no --config");
+            return;
+        };
+        let said = read.and_then(|new| {
+            let mut config = self.config.clone();
+            let said = config.take_over(new);
+            memory::check(config.share, self.pool.mtu(), self.pool.count())?;
+            let slots = self.pool.count().max(memory::frames_for(config.share.limit));
+            let max_len = self.pool.longest() as u32;
+            let now = clock();
+            let [up, down] = [Way::Up, Way::Down].map(|way| plan(&config, way, slots, max_len));
+            let built = [
+                (up, self.directions[0].build_another(&up)?),
+                (down, self.directions[1].build_another(&down)?),
+            ];
+            // Nothing fails from here on: until now nothing has changed.
+            self.pool.grow(slots);
+            for (direction, built) in self.directions.iter_mut().zip(built) {
+                let terms = by_host(&config, max_len);
+                direction.change(now, built, config.link, terms, &mut self.pool);
+            }
+            self.config = config;
+            self.next_report = Nanos::ZERO;
+            Ok(said)
+        });
+        match said {
+            Ok(said) if said.is_empty() => say("configuration read, nothing has changed"),
+            Ok(said) => said.iter().for_each(|line| say(line)),
+            Err(why) => say(&format!("configuration kept as it was: {why}")),
+        }
+    }
+
+    fn report(&mut self, now: Nanos) -> Report {
+        self.count_overruns();
+        let [up, down] = &self.directions;
+        Report::new(now.since(self.started), &[(up, self.overruns[0]), (down, self.overruns[1])])
+    }
+
+    fn count_overruns(&mut self) {
+        for (overruns, device) in self.overruns.iter_mut().zip(&self.devices) {
+            *overruns += u64::from(device.overruns());
+        }
+    }
+
+    /// Tells those who listen, if it is time.
+    fn report_if_due(&mut self, now: Nanos) {
+        let is_due = self.stats.as_ref().is_some_and(Stats::has_clients) && now >= self.next_report;
+        if !is_due {
+            return;
+        }
+        let line = self.report(now).to_json();
+        for direction in &mut self.directions {
+            if let Some(watch) = direction.watch_mut() {
+                watch.looked(now);
+            }
+        }
+        if let Some(stats) = &mut self.stats {
+            stats.tell(&line);
+        }
+        self.next_report = now.plus(Nanos::from_secs(self.config.stats_every));
+    }
+
+    fn answer_metrics(&mut self) -> Result<(), Exhausted> {
+        self.count_overruns();
+        let Self { metrics: Some(serving), directions, overruns, epoll, .. } = self else {
+            return Ok(());
+        };
+        let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
+        let accepted = serving.accept(|client| {
+            // Who cannot be watched is answered with the next one that can.
+            let _ = epoll.add(client, EpollEvent::new(flags, Token::Metrics as u64));
+        });
+        let [up, down] = directions;
+        serving.answer(|| metrics(&[(up, overruns[0]), (down, overruns[1])]));
+        accepted
+    }
+}

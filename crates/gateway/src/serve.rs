@@ -1,0 +1,378 @@
+//! Those who ask: statistics on a Unix socket, metrics over HTTP. Nobody who is slow holds up a packet.
+
+use core::net::SocketAddr;
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
+
+/// At most so many who ask at once, of each kind.
+const MOST: usize = 16;
+/// Who has so much unread is cut off.
+const UNREAD: usize = 1 << 20;
+/// The longest request.
+const REQUEST: usize = 8_192;
+
+/// A Unix socket on which every client is told each report.
+#[derive(Debug)]
+pub(crate) struct Stats {
+    listener: UnixListener,
+    path: PathBuf,
+    clients: Vec<Client<UnixStream>>,
+}
+
+#[derive(Debug)]
+struct Client<S> {
+    stream: S,
+    unsent: Vec<u8>,
+    request: Vec<u8>,
+    /// It says no more, and may still listen.
+    has_said_all: bool,
+}
+
+impl<S: Read + Write> Client<S> {
+    fn new(stream: S) -> Self {
+        Self { stream, unsent: Vec::new(), request: Vec::new(), has_said_all: false }
+    }
+
+    /// Sends what the client takes; false if it has gone.
+    fn send(&mut self) -> bool {
+        while !self.unsent.is_empty() {
+            match self.stream.write(&self.unsent) {
+                Ok(0) => return false,
+                Ok(sent) => drop(self.unsent.drain(..sent)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+        }
+        self.unsent.len() <= UNREAD
+    }
+
+    /// Reads what the client says; false if it has gone, or says too much.
+    fn receive(&mut self) -> bool {
+        let mut room = [0; 1_024];
+        loop {
+            match self.stream.read(&mut room) {
+                Ok(0) => {
+                    self.has_said_all = true;
+                    break;
+                }
+                Ok(read) => self.request.extend(&room[..read]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return false,
+            }
+            if self.request.len() > REQUEST {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Somebody waits for whom the system has no descriptor or no memory. He keeps waiting, and the listener
+/// says so again at once: it must not be listened to for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exhausted;
+
+/// Gives `take` who has come, so many at a time that frames do not wait for long.
+fn accept_from<T>(
+    mut accept: impl FnMut() -> io::Result<T>,
+    mut take: impl FnMut(T),
+) -> Result<(), Exhausted> {
+    for _ in 0..MOST {
+        match accept() {
+            Ok(come) => take(come),
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => return Ok(()),
+                // He has gone again.
+                io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                _ => return Err(Exhausted),
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Whether somebody listens at `path`, without waiting for an answer.
+fn knock(path: &Path) -> nix::Result<()> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(socket.as_raw_fd(), &UnixAddr::new(path)?)
+}
+
+impl Stats {
+    /// Listens at `path`; a socket that nobody listens at any more is replaced.
+    pub(crate) fn listen(path: &Path) -> Result<Self, String> {
+        let named = |why: &str| format!("--stats {}: {why}", path.display());
+        if let Ok(there) = std::fs::symlink_metadata(path) {
+            if !there.file_type().is_socket() {
+                return Err(named("there is a file that is no socket"));
+            }
+            match knock(path) {
+                Err(Errno::ECONNREFUSED) => {}
+                // Full of others who wait, or a socket of another kind.
+                Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => {
+                    return Err(named("somebody listens there"));
+                }
+                Err(error) => return Err(named(error.desc())),
+            }
+            std::fs::remove_file(path).map_err(|error| named(&error.to_string()))?;
+        }
+        let listener = UnixListener::bind(path).map_err(|error| named(&error.to_string()))?;
+        let open = std::fs::Permissions::from_mode(0o660);
+        std::fs::set_permissions(path, open).map_err(|error| named(&error.to_string()))?;
+        listener.set_nonblocking(true).map_err(|error| named(&error.to_string()))?;
+        Ok(Self { listener, path: path.to_owned(), clients: Vec::new() })
+    }
+
+    /// Takes in who has come.
+    pub(crate) fn accept(&mut self) -> Result<(), Exhausted> {
+        let Self { listener, clients, .. } = self;
+        accept_from(
+            || listener.accept(),
+            |(stream, _)| {
+                if clients.len() < MOST && stream.set_nonblocking(true).is_ok() {
+                    clients.push(Client::new(stream));
+                }
+            },
+        )
+    }
+
+    pub(crate) fn has_clients(&self) -> bool {
+        !self.clients.is_empty()
+    }
+
+    /// Tells everybody a line.
+    pub(crate) fn tell(&mut self, line: &str) {
+        self.clients.retain_mut(|client| {
+            client.unsent.extend(line.as_bytes());
+            client.receive() && client.send()
+        });
+    }
+}
+
+impl AsFd for Stats {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+impl Drop for Stats {
+    fn drop(&mut self) {
+        // Who runs it may not be allowed to any more; the next start replaces it.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// A listener that answers every HTTP request for `/metrics`.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    listener: TcpListener,
+    clients: Vec<Client<TcpStream>>,
+}
+
+impl Metrics {
+    pub(crate) fn listen(address: SocketAddr) -> Result<Self, String> {
+        let named = |error: io::Error| format!("--metrics {address}: {error}");
+        let listener = TcpListener::bind(address).map_err(named)?;
+        listener.set_nonblocking(true).map_err(named)?;
+        Ok(Self { listener, clients: Vec::new() })
+    }
+
+    /// Takes in who has come; `watch` gets the descriptor of each.
+    pub(crate) fn accept(&mut self, watch: impl Fn(BorrowedFd<'_>)) -> Result<(), Exhausted> {
+        let Self { listener, clients } = self;
+        accept_from(
+            || listener.accept(),
+            |(stream, _)| {
+                if stream.set_nonblocking(true).is_err() {
+                    return;
+                }
+                // Whoever has asked for nothing for longest makes room.
+                if clients.len() == MOST {
+                    clients.remove(0);
+                }
+                watch(stream.as_fd());
+                clients.push(Client::new(stream));
+            },
+        )
+    }
+
+    /// Answers whoever has asked.
+    pub(crate) fn answer(&mut self, text: impl Fn() -> String) {
+        self.clients.retain_mut(|client| {
+            let is_answered = !client.unsent.is_empty();
+            if !is_answered {
+                if !client.receive() {
+                    return false;
+                }
+                if !client.request.windows(4).any(|end| end == b"\r\n\r\n") {
+                    return !client.has_said_all;
+                }
+                client.unsent = response(&client.request, &text);
+            }
+            client.send() && !client.unsent.is_empty()
+        });
+    }
+}
+
+impl AsFd for Metrics {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.listener.as_fd()
+    }
+}
+
+/// The response to an HTTP request.
+fn response(request: &[u8], text: &impl Fn() -> String) -> Vec<u8> {
+    let line = request.split(|&byte| byte == b'\r').next().unwrap_or(&[]);
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split(' ');
+    let (status, body) = match (words.next(), words.next()) {
+        (Some("GET"), Some("/metrics")) => ("200 OK", text()),
+        (Some("GET"), Some("/")) => ("200 OK", "metrics are at /metrics\n".to_owned()),
+        (Some("GET"), _) => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", "accepted is GET\n".to_owned()),
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    (head + &body).into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{Backlog, bind, listen};
+    use std::io::{BufRead as _, BufReader};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixDatagram;
+
+    fn get(path: &str) -> String {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        String::from_utf8(response(request.as_bytes(), &|| "sent 1\n".to_owned())).unwrap()
+    }
+
+    #[test]
+    fn metrics_are_at_their_path_only() {
+        assert!(
+            get("/metrics").starts_with("HTTP/1.1 200 OK")
+                && get("/metrics").ends_with("\r\n\r\nsent 1\n")
+        );
+        assert!(get("/other").starts_with("HTTP/1.1 404"));
+        let post = response(b"POST /metrics HTTP/1.1\r\n\r\n", &String::new);
+        assert!(post.starts_with(b"HTTP/1.1 405"));
+    }
+
+    #[test]
+    fn a_request_in_two_parts_is_answered_once_and_one_without_end_is_not() {
+        let mut metrics = Metrics::listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = metrics.listener.local_addr().unwrap();
+        let mut asking = TcpStream::connect(address).unwrap();
+        asking.write_all(b"GET /metrics HT").unwrap();
+        metrics.accept(|_| ()).unwrap();
+        assert_eq!(metrics.clients.len(), 1);
+        metrics.answer(|| unreachable!("the request is not complete"));
+        asking.write_all(b"TP/1.1\r\n\r\n").unwrap();
+        while !metrics.clients.is_empty() {
+            metrics.answer(|| "sent 1\n".to_owned());
+        }
+        let mut answer = String::new();
+        asking.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("sent 1\n"), "{answer}");
+
+        // Who says no more may still listen; who says no more too early has gone.
+        let mut asking = TcpStream::connect(address).unwrap();
+        asking.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
+        asking.shutdown(Shutdown::Write).unwrap();
+        let early = TcpStream::connect(address).unwrap();
+        early.shutdown(Shutdown::Write).unwrap();
+        metrics.accept(|_| ()).unwrap();
+        while !metrics.clients.is_empty() {
+            metrics.answer(|| "sent 2\n".to_owned());
+        }
+        let mut answer = String::new();
+        asking.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with("sent 2\n"), "{answer}");
+
+        let mut endless = TcpStream::connect(address).unwrap();
+        metrics.accept(|_| ()).unwrap();
+        while !metrics.clients.is_empty() {
+            let _ = endless.write_all(&[b'x'; 1_000]);
+            metrics.answer(|| unreachable!("the request has no end"));
+        }
+    }
+
+    #[test]
+    fn who_has_gone_again_is_passed_over_and_a_lack_of_descriptors_is_said() {
+        let errors = |errors: &[i32]| {
+            let mut errors = errors.iter();
+            let mut taken = 0;
+            let accept = || match errors.next() {
+                Some(0) => Ok(()),
+                Some(&error) => Err(io::Error::from_raw_os_error(error)),
+                None => unreachable!("asked once too often"),
+            };
+            let outcome = accept_from(accept, |()| taken += 1);
+            (outcome, taken, errors.count())
+        };
+        assert_eq!(errors(&[0, libc::ECONNABORTED, 0, libc::EAGAIN]), (Ok(()), 2, 0));
+        for lack in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
+            assert_eq!(errors(&[0, lack]), (Err(Exhausted), 1, 0));
+        }
+        // Whoever comes with many others waits for the next turn.
+        assert_eq!(errors(&[0; MOST + 3]), (Ok(()), MOST, 3));
+    }
+
+    #[test]
+    fn every_client_is_told_and_who_has_gone_is_forgotten() {
+        let path = std::env::temp_dir().join(format!("freeboard-stats-{}", std::process::id()));
+        let mut stats = Stats::listen(&path).unwrap();
+        assert!(Stats::listen(&path).unwrap_err().contains("somebody listens there"));
+        let (one, two) = (UnixStream::connect(&path).unwrap(), UnixStream::connect(&path).unwrap());
+        // It listens, and has nothing to say.
+        two.shutdown(Shutdown::Write).unwrap();
+        stats.accept().unwrap();
+        stats.tell("{}\n");
+        for client in [&one, &two] {
+            let mut line = String::new();
+            BufReader::new(client).read_line(&mut line).unwrap();
+            assert_eq!(line, "{}\n");
+        }
+        drop(one);
+        stats.tell("{}\n");
+        stats.tell("{}\n");
+        assert_eq!(stats.clients.len(), 1);
+        // One that does not read is cut off.
+        let long = "x".repeat(UNREAD);
+        for _ in 0..4 {
+            stats.tell(&long);
+        }
+        assert!(!stats.has_clients());
+        drop(stats);
+        assert!(!path.exists());
+        // The socket of another program stays, of whatever kind; one that nobody has any more does not.
+        let other = UnixDatagram::bind(&path).unwrap();
+        assert!(Stats::listen(&path).unwrap_err().contains("somebody listens there"));
+        other.send_to(b"still there", &path).unwrap();
+        drop(other);
+        drop(Stats::listen(&path).unwrap());
+        let busy = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None).unwrap();
+        bind(busy.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        listen(&busy, Backlog::new(0).unwrap()).unwrap();
+        let _waits = UnixStream::connect(&path).unwrap();
+        assert!(Stats::listen(&path).unwrap_err().contains("somebody listens there"));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "").unwrap();
+        assert!(Stats::listen(&path).unwrap_err().contains("no socket"));
+        std::fs::remove_file(&path).unwrap();
+    }
+}

@@ -1,0 +1,314 @@
+//! The calls of the kernel that no well-kept crate has: packet sockets with offsets and tags, TAP devices,
+//! and what a network card does on its own. The only module with `unsafe` code.
+
+mod ethtool;
+mod tap;
+
+use core::ffi::c_int;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+// Of requests: their constants and the call do not have one type in every C library.
+use libc::Ioctl;
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, setsockopt,
+    socket, sockopt,
+};
+
+use crate::frame::{Frame, Offload};
+pub(crate) use ethtool::{is_tap, merging};
+pub(crate) use tap::Tap;
+
+/// Frames received or sent with one call.
+pub(crate) const BATCH: usize = 32;
+/// What the kernel holds for a packet socket, in bytes.
+const BURST: usize = 1 << 20;
+
+/// Reads an option's size for the kernel.
+const fn size_of<T>() -> libc::socklen_t {
+    core::mem::size_of::<T>() as libc::socklen_t
+}
+
+fn checked(result: c_int) -> io::Result<c_int> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// A request about the interface `name`, all else zero.
+fn request(name: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: an `ifreq` is integers, pointers and arrays of them: all zeros is one.
+    let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
+    let bytes = name.as_bytes();
+    if bytes.is_empty() || bytes.len() >= request.ifr_name.len() || bytes.contains(&0) {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
+    for (place, &byte) in request.ifr_name.iter_mut().zip(bytes) {
+        *place = byte as libc::c_char;
+    }
+    Ok(request)
+}
+
+/// A socket for questions about interfaces.
+fn question() -> io::Result<OwnedFd> {
+    Ok(socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?)
+}
+
+/// The number of the interface.
+pub(crate) fn index(name: &str) -> io::Result<c_int> {
+    let mut request = request(name)?;
+    let socket = question()?;
+    // SAFETY: the request outlives the call, which writes an integer into it.
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFINDEX as Ioctl, &mut request) })?;
+    // SAFETY: the call has filled the union with the number.
+    Ok(unsafe { request.ifr_ifru.ifru_ifindex })
+}
+
+/// The names of all interfaces, in the order of their numbers.
+pub(crate) fn devices() -> Vec<String> {
+    let Ok(all) = nix::net::if_::if_nameindex() else { return Vec::new() };
+    all.iter().map(|interface| interface.name().to_string_lossy().into_owned()).collect()
+}
+
+/// Whether the interface is an Ethernet: the loopback's frames have such a header, and lead nowhere.
+pub(crate) fn is_ethernet(name: &str) -> io::Result<bool> {
+    let mut request = request(name)?;
+    let socket = question()?;
+    // SAFETY: as in `index`.
+    checked(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR as Ioctl, &mut request)
+    })?;
+    // SAFETY: the call has filled the union with the address, its kind before it.
+    let kind = unsafe { request.ifr_ifru.ifru_hwaddr.sa_family };
+    Ok(kind == libc::ARPHRD_ETHER)
+}
+
+/// Whether there is an interface with this number. `socket` is any socket.
+pub(crate) fn exists(socket: BorrowedFd<'_>, index: c_int) -> bool {
+    // SAFETY: as in `request`.
+    let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
+    request.ifr_ifru.ifru_ifindex = index;
+    // SAFETY: the request outlives the call, which writes a name into it.
+    let named = checked(unsafe {
+        libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFNAME as Ioctl, &mut request)
+    });
+    // Any other error says nothing of the interface.
+    !named.is_err_and(|error| error.raw_os_error() == Some(libc::ENODEV))
+}
+
+/// A socket on which the kernel tells of every interface that changes, comes or goes.
+pub(crate) fn link_news() -> io::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
+    bind(socket.as_raw_fd(), &NetlinkAddr::new(0, libc::RTMGRP_LINK.cast_unsigned()))?;
+    Ok(socket)
+}
+
+/// Forgets what was told.
+pub(crate) fn forget(news: BorrowedFd<'_>) {
+    let mut room = [0; 4_096];
+    // ENOBUFS: there was more than the socket could hold.
+    while let Ok(_) | Err(Errno::ENOBUFS | Errno::EINTR) =
+        recv(news.as_raw_fd(), &mut room, MsgFlags::MSG_DONTWAIT)
+    {}
+}
+
+/// The MTU of the interface in bytes.
+pub(crate) fn mtu(name: &str) -> io::Result<usize> {
+    let mut request = request(name)?;
+    let socket = question()?;
+    // SAFETY: as in `index`.
+    checked(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as Ioctl, &mut request) })?;
+    // SAFETY: the call has filled the union with the MTU.
+    Ok(usize::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0))
+}
+
+/// Sets an option of packet sockets.
+fn set_packet_option<T>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io::Result<()> {
+    let (value, len) = (core::ptr::from_ref(value).cast(), size_of::<T>());
+    // SAFETY: `value` is `len` bytes and outlives the call.
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, value, len) };
+    checked(result).map(|_| ())
+}
+
+/// A packet socket on the interface with this number, in promiscuous mode, which ends with the socket.
+///
+/// It is bound when all is set: before, the frames of every interface would arrive.
+pub(crate) fn packet_socket(index: c_int) -> io::Result<OwnedFd> {
+    const IGNORE_OUTGOING: c_int = 23;
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
+    let fd = socket.as_fd();
+    set_packet_option(fd, IGNORE_OUTGOING, &1_i32)?;
+    set_packet_option(fd, libc::PACKET_AUXDATA, &1_i32)?;
+    set_packet_option(fd, libc::PACKET_VNET_HDR, &1_i32)?;
+    let membership = libc::packet_mreq {
+        mr_ifindex: index,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
+    // The queue is ours to keep: what the kernel holds for us is a burst, more than systems allow everybody.
+    if setsockopt(&socket, sockopt::RcvBufForce, &BURST).is_err() {
+        let _ = setsockopt(&socket, sockopt::RcvBuf, &BURST);
+    }
+    let address = libc::sockaddr_ll {
+        sll_family: libc::AF_PACKET as u16,
+        sll_protocol: (libc::ETH_P_ALL as u16).to_be(),
+        sll_ifindex: index,
+        sll_hatype: 0,
+        sll_pkttype: 0,
+        sll_halen: 0,
+        sll_addr: [0; 8],
+    };
+    let (at, len) = (core::ptr::from_ref(&address).cast(), size_of::<libc::sockaddr_ll>());
+    // SAFETY: the address is `len` bytes and outlives the call.
+    checked(unsafe { libc::bind(socket.as_raw_fd(), at, len) })?;
+    Ok(socket)
+}
+
+/// Frames that the kernel has thrown away because the socket was full, since the last call.
+pub(crate) fn overruns(socket: BorrowedFd<'_>) -> u32 {
+    let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut len = size_of::<libc::tpacket_stats>();
+    let at = core::ptr::from_mut(&mut stats).cast();
+    // SAFETY: `stats` is `len` bytes and outlives the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            at,
+            &mut len,
+        )
+    };
+    if result == 0 { stats.tp_drops } else { 0 }
+}
+
+/// What became of one frame that was received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    /// It is in its frame.
+    Whole,
+    /// It was longer than any frame.
+    TooLong,
+    /// Several packets that somebody has merged for a card, or not cut up yet.
+    Merged,
+}
+
+/// A control message of a packet socket, with its data.
+#[repr(C)]
+struct Control {
+    header: libc::cmsghdr,
+    data: libc::tpacket_auxdata,
+}
+
+/// Receives frames into `frames` from the front; `arrivals` says what became of each.
+pub(crate) fn receive(
+    socket: BorrowedFd<'_>,
+    frames: &mut [Frame],
+    arrivals: &mut [Arrival; BATCH],
+) -> io::Result<usize> {
+    let count = frames.len().min(BATCH);
+    let mut offloads = [Offload::default(); BATCH];
+    // SAFETY: `Control`, `iovec` and `mmsghdr` are integers and pointers: all zeros is one.
+    let mut controls: [Control; BATCH] = unsafe { core::mem::zeroed() };
+    // SAFETY: as above.
+    let mut vectors: [[libc::iovec; 2]; BATCH] = unsafe { core::mem::zeroed() };
+    // SAFETY: as above.
+    let mut messages: [libc::mmsghdr; BATCH] = unsafe { core::mem::zeroed() };
+    for (at, frame) in frames.iter_mut().take(count).enumerate() {
+        let room = frame.room();
+        let offload = &mut offloads[at];
+        vectors[at] = [
+            libc::iovec { iov_base: offload.as_mut_ptr().cast(), iov_len: offload.len() },
+            libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() },
+        ];
+        let message = &mut messages[at].msg_hdr;
+        message.msg_iov = vectors[at].as_mut_ptr();
+        message.msg_iovlen = 2;
+        message.msg_control = core::ptr::from_mut(&mut controls[at]).cast();
+        message.msg_controllen = core::mem::size_of::<Control>() as _;
+    }
+    // SAFETY: every message points to the vectors and the control of its own number, and they to arrays
+    // and frames that outlive the call and are not touched while it runs.
+    let received = checked(unsafe {
+        libc::recvmmsg(
+            socket.as_raw_fd(),
+            messages.as_mut_ptr(),
+            count as libc::c_uint,
+            libc::MSG_DONTWAIT as _,
+            core::ptr::null_mut(),
+        )
+    })? as usize;
+    for (at, frame) in frames.iter_mut().take(received).enumerate() {
+        let message = &messages[at];
+        let offload = offloads[at];
+        let len = (message.msg_len as usize).saturating_sub(offload.len());
+        let longest = frame.room().len() - 1;
+        frame.received(len.min(longest));
+        arrivals[at] = if offload[1] != 0 {
+            Arrival::Merged
+        } else if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 || len > longest {
+            Arrival::TooLong
+        } else {
+            frame.set_offload(offload);
+            if let Some((protocol, control)) = tag(&controls[at], &message.msg_hdr) {
+                frame.insert_tag(protocol, control);
+            }
+            Arrival::Whole
+        };
+    }
+    Ok(received)
+}
+
+/// The VLAN tag that the kernel has taken out of a frame: its protocol and what it says.
+fn tag(control: &Control, message: &libc::msghdr) -> Option<(u16, u16)> {
+    const VLAN_VALID: u32 = 1 << 4;
+    const PROTOCOL_VALID: u32 = 1 << 6;
+    let header = &control.header;
+    let is_ours = message.msg_controllen >= core::mem::size_of::<libc::cmsghdr>() as _
+        && header.cmsg_level == libc::SOL_PACKET
+        && header.cmsg_type == libc::PACKET_AUXDATA;
+    let data = &control.data;
+    if !is_ours || data.tp_status & VLAN_VALID == 0 {
+        return None;
+    }
+    let protocol = if data.tp_status & PROTOCOL_VALID == 0 { 0x8100 } else { data.tp_vlan_tpid };
+    Some((protocol, data.tp_vlan_tci))
+}
+
+/// Sends frames from the front; returns how many the kernel has taken.
+pub(crate) fn send<'a>(
+    socket: BorrowedFd<'_>,
+    frames: impl Iterator<Item = &'a Frame>,
+) -> io::Result<usize> {
+    // SAFETY: `iovec` and `mmsghdr` are integers and pointers: all zeros is one.
+    let mut vectors: [[libc::iovec; 2]; BATCH] = unsafe { core::mem::zeroed() };
+    // SAFETY: as above.
+    let mut messages: [libc::mmsghdr; BATCH] = unsafe { core::mem::zeroed() };
+    let mut count = 0;
+    for (at, frame) in frames.take(BATCH).enumerate() {
+        let (offload, bytes) = (frame.offload(), frame.bytes());
+        vectors[at] = [
+            libc::iovec { iov_base: offload.as_ptr().cast_mut().cast(), iov_len: offload.len() },
+            libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() },
+        ];
+        messages[at].msg_hdr.msg_iov = vectors[at].as_mut_ptr();
+        messages[at].msg_hdr.msg_iovlen = 2;
+        count = at + 1;
+    }
+    // SAFETY: every message points to the vectors of its own number, and they to frames that are borrowed
+    // until the call is over; sending does not write to them.
+    let sent = checked(unsafe {
+        libc::sendmmsg(
+            socket.as_raw_fd(),
+            messages.as_mut_ptr(),
+            count as libc::c_uint,
+            libc::MSG_DONTWAIT as _,
+        )
+    })?;
+    Ok(sent as usize)
+}

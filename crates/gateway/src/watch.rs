@@ -1,0 +1,304 @@
+//! Who sends how much, and how long it waits: by flow and by host, for those who look.
+
+use std::collections::HashMap;
+
+use freeboard::flowhash::{FlowKey, HostKey};
+use freeboard::sched_core::{DropReason, Nanos};
+
+use crate::histogram::Histogram;
+use crate::names;
+
+/// Flows watched at once; packets of more are counted with nobody.
+const FLOWS: usize = 1_024;
+/// Hosts watched at once.
+const HOSTS: usize = 256;
+/// How long one that is idle keeps its place from others, at most twice.
+const IDLE: Nanos = Nanos(1_000_000_000);
+
+/// Where a packet is counted; of nobody, where no place was free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    flow: Option<u16>,
+    host: Option<u16>,
+}
+
+/// What is counted of a flow or a host.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    pub(crate) name: String,
+    pub(crate) sent_bytes: u64,
+    pub(crate) sent_packets: u64,
+    pub(crate) queued_bytes: u64,
+    pub(crate) queued_packets: u64,
+    /// By reason, those of [`DropReason::ALL`], and behind them the rejected.
+    pub(crate) drops: [u64; DropReason::COUNT + 1],
+    /// Since the last look.
+    pub(crate) delays: Histogram,
+    /// Anything happened since idle ones were last looked for.
+    is_active: bool,
+}
+
+impl Tally {
+    fn new(name: String) -> Self {
+        Self {
+            name,
+            sent_bytes: 0,
+            sent_packets: 0,
+            queued_bytes: 0,
+            queued_packets: 0,
+            drops: [0; DropReason::COUNT + 1],
+            delays: Histogram::EMPTY,
+            is_active: true,
+        }
+    }
+}
+
+/// The place of a drop in [`Tally::drops`].
+fn reason_at(why: DropReason) -> usize {
+    DropReason::ALL.iter().position(|&reason| reason == why).unwrap_or(DropReason::COUNT)
+}
+
+/// Tallies by key, a fixed number of them. One that is idle gives its place back, at a look or when there is no
+/// place left, whether anybody looks or not.
+#[derive(Debug)]
+struct Tallies<K> {
+    places: HashMap<K, u16>,
+    tallies: Vec<Option<Tally>>,
+    free: Vec<u16>,
+    /// When idle ones were last looked for.
+    swept: Nanos,
+}
+
+impl<K: core::hash::Hash + Eq> Tallies<K> {
+    fn new(count: usize) -> Self {
+        let free = (0..count as u16).rev().collect();
+        let places = HashMap::with_capacity(count);
+        Self { places, tallies: vec![None; count], free, swept: Nanos::ZERO }
+    }
+
+    fn place(&mut self, now: Nanos, key: K, name: impl FnOnce() -> String) -> Option<u16> {
+        if let Some(&place) = self.places.get(&key) {
+            return Some(place);
+        }
+        if self.free.is_empty() && now.since(self.swept) >= IDLE {
+            self.sweep(now);
+        }
+        let place = self.free.pop()?;
+        self.tallies[usize::from(place)] = Some(Tally::new(name()));
+        self.places.insert(key, place);
+        Some(place)
+    }
+
+    fn at(&mut self, place: Option<u16>) -> Option<&mut Tally> {
+        let tally = self.tallies[usize::from(place?)].as_mut()?;
+        tally.is_active = true;
+        Some(tally)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Tally> {
+        self.tallies.iter().flatten()
+    }
+
+    /// A look is over.
+    fn looked(&mut self, now: Nanos) {
+        for tally in self.tallies.iter_mut().flatten() {
+            tally.delays = Histogram::EMPTY;
+        }
+        self.sweep(now);
+    }
+
+    /// Forgets those that have done nothing since the last time.
+    fn sweep(&mut self, now: Nanos) {
+        let Self { places, tallies, free, swept } = self;
+        *swept = now;
+        places.retain(|_, &mut place| {
+            let Some(tally) = &mut tallies[usize::from(place)] else { return false };
+            let stays = tally.is_active || tally.queued_packets > 0;
+            tally.is_active = false;
+            if !stays {
+                tallies[usize::from(place)] = None;
+                free.push(place);
+            }
+            stays
+        });
+    }
+}
+
+/// Who is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// All packets as one.
+    All,
+    /// Each flow and each host too.
+    Each,
+}
+
+/// The tallies of one direction.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// Without a place where nobody is watched singly.
+    flows: Tallies<FlowKey>,
+    hosts: Tallies<HostKey>,
+    /// Of all packets, since the start.
+    total: Histogram,
+    /// Of all packets, since the last look.
+    recent: Histogram,
+}
+
+impl Watch {
+    pub(crate) fn new(watched: Watched) -> Self {
+        let (flows, hosts) = if watched == Watched::Each { (FLOWS, HOSTS) } else { (0, 0) };
+        Self {
+            flows: Tallies::new(flows),
+            hosts: Tallies::new(hosts),
+            total: Histogram::EMPTY,
+            recent: Histogram::EMPTY,
+        }
+    }
+
+    /// A packet of this flow and this host on the LAN side comes in.
+    pub(crate) fn arrived(&mut self, now: Nanos, key: FlowKey, host: HostKey, bytes: u32) -> Place {
+        let flow = self.flows.place(now, key, || names::flow(&key));
+        let host = self.hosts.place(now, host, || names::host(&host));
+        for tally in [self.flows.at(flow), self.hosts.at(host)].into_iter().flatten() {
+            tally.queued_bytes += u64::from(bytes);
+            tally.queued_packets += 1;
+        }
+        Place { flow, host }
+    }
+
+    /// It leaves, after so long.
+    pub(crate) fn sent(&mut self, place: Place, bytes: u32, waited: Nanos) {
+        self.total.add(waited.0);
+        self.recent.add(waited.0);
+        for tally in [self.flows.at(place.flow), self.hosts.at(place.host)].into_iter().flatten() {
+            gone(tally, bytes);
+            tally.sent_bytes += u64::from(bytes);
+            tally.sent_packets += 1;
+            tally.delays.add(waited.0);
+        }
+    }
+
+    /// It does not leave.
+    pub(crate) fn dropped(&mut self, place: Place, bytes: u32, why: DropReason) {
+        for tally in [self.flows.at(place.flow), self.hosts.at(place.host)].into_iter().flatten() {
+            gone(tally, bytes);
+            tally.drops[reason_at(why)] += 1;
+        }
+    }
+
+    pub(crate) fn flows(&self) -> impl Iterator<Item = &Tally> {
+        self.flows.all()
+    }
+
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &Tally> {
+        self.hosts.all()
+    }
+
+    /// The delays since the start.
+    pub(crate) fn total(&self) -> &Histogram {
+        &self.total
+    }
+
+    /// The delays since the last look.
+    pub(crate) fn recent(&self) -> &Histogram {
+        &self.recent
+    }
+
+    /// Somebody has looked: what is recent begins anew.
+    pub(crate) fn looked(&mut self, now: Nanos) {
+        self.flows.looked(now);
+        self.hosts.looked(now);
+        self.recent = Histogram::EMPTY;
+    }
+}
+
+fn gone(tally: &mut Tally, bytes: u32) {
+    tally.queued_bytes = tally.queued_bytes.saturating_sub(bytes.into());
+    tally.queued_packets = tally.queued_packets.saturating_sub(1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use freeboard::flowhash::Transport;
+
+    fn key(port: u16) -> FlowKey {
+        let transport = Transport { protocol: 6, src_port: port, dst_port: 443 };
+        FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport }
+    }
+
+    #[test]
+    fn a_packet_is_counted_with_its_flow_and_its_host() {
+        let mut watch = Watch::new(Watched::Each);
+        let host = key(1).src_host();
+        let first = watch.arrived(Nanos(0), key(1), host, 100);
+        let second = watch.arrived(Nanos(0), key(2), host, 200);
+        watch.sent(first, 100, Nanos::from_millis(3));
+        let tally = |tallies: Vec<&Tally>, name: &str| {
+            let found = tallies.into_iter().find(|tally| tally.name.contains(name)).unwrap();
+            (found.sent_bytes, found.queued_bytes, found.drops.iter().sum::<u64>())
+        };
+        assert_eq!(tally(watch.flows().collect(), ":1 "), (100, 0, 0));
+        assert_eq!(tally(watch.hosts().collect(), "10.0.0.1"), (100, 200, 0));
+        watch.dropped(second, 200, DropReason::Rejected);
+        assert_eq!(tally(watch.flows().collect(), ":2 "), (0, 0, 1));
+        assert_eq!(watch.recent().count(), 1);
+        watch.looked(Nanos(0));
+        assert_eq!((watch.recent().count(), watch.total().count()), (0, 1));
+    }
+
+    #[test]
+    fn places_come_back_from_flows_that_are_idle_for_a_look() {
+        let mut watch = Watch::new(Watched::Each);
+        let places: Vec<Place> = (0..FLOWS as u16)
+            .map(|port| watch.arrived(Nanos(0), key(port), key(1).src_host(), 60))
+            .collect();
+        let late = watch.arrived(Nanos(0), key(60_000), key(1).src_host(), 60);
+        assert_eq!(late.flow, None);
+        // All but one leave, which is active; a look later they are idle.
+        for &place in places.iter().skip(1).chain([&late]) {
+            watch.sent(place, 60, Nanos(1));
+        }
+        watch.looked(Nanos(0));
+        assert_eq!(watch.flows().count(), FLOWS);
+        watch.looked(Nanos(0));
+        assert_eq!(watch.flows().map(|tally| tally.queued_packets).collect::<Vec<_>>(), [1]);
+        assert_eq!(
+            watch.hosts().map(|tally| tally.sent_packets).collect::<Vec<_>>(),
+            [FLOWS as u64]
+        );
+        assert!(watch.arrived(Nanos(0), key(60_000), key(1).src_host(), 60).flow.is_some());
+    }
+
+    /// Goal: with nobody who looks, flows that have ended do not keep their places for good, and nothing is
+    /// looked through more often than once a second.
+    #[test]
+    fn places_come_back_without_a_look() {
+        let mut watch = Watch::new(Watched::Each);
+        let at = |millis: u64, port: u16| (Nanos::from_millis(millis), key(port));
+        let mut pass = |(now, key): (Nanos, FlowKey)| {
+            let place = watch.arrived(now, key, key.src_host(), 60);
+            watch.sent(place, 60, Nanos(1));
+            place.flow.is_some()
+        };
+        for port in 0..FLOWS as u16 {
+            assert!(pass(at(5_000, port)));
+        }
+        // All are found active by the first search, and all but one idle by the second.
+        assert!(!pass(at(5_000, 60_000)));
+        assert!(!pass(at(5_999, 60_000)) && pass(at(5_999, 7)));
+        assert!(pass(at(6_000, 60_000)));
+        assert_eq!(watch.flows().count(), 2);
+        assert!(watch.flows().any(|tally| tally.name.contains(":7 ") && tally.sent_packets == 2));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_flows_that_nobody_can_see() {
+        let mut watch = Watch::new(Watched::All);
+        let place = watch.arrived(Nanos(0), key(1), key(1).src_host(), 60);
+        watch.sent(place, 60, Nanos(1));
+        assert_eq!((place, watch.flows().count(), watch.hosts().count()), (Place::default(), 0, 0));
+        assert_eq!(watch.total().count(), 1);
+    }
+}

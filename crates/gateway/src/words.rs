@@ -1,0 +1,206 @@
+//! The words of options: what each may be, and one line that says so of a word that is none.
+
+use freeboard::Isolation;
+use freeboard::sched_core::Limits;
+use freeboard::shaper::{Framing, Rate};
+
+/// How frames reach us.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Io {
+    /// As the other end of a TAP device.
+    Tap,
+    /// By a packet socket on an interface.
+    #[default]
+    Packet,
+}
+
+/// Who is next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// One queue, tail drop: for comparison.
+    Fifo,
+    /// Shortest queue first.
+    Sqf,
+    /// Deficit round robin, sparse flows first.
+    #[default]
+    Drr,
+    /// Quick fair queueing.
+    Qfq,
+}
+
+/// What shares the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hosts {
+    /// As CAKE has it; hosts are those that the packet names, in both directions.
+    By(Isolation),
+    /// The hosts on the LAN side, and then their flows: `dual-srchost` on the way up and `dual-dsthost` on
+    /// the way down.
+    Lan,
+    /// The hosts on the LAN side, and the flows of each by shortest queue first.
+    UsersSqf,
+}
+
+/// What a queue may hold, as it is written: bytes, or packets with a `p` behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    Bytes(u32),
+    Packets(u32),
+}
+
+/// The names of a type's values.
+pub(crate) trait Words: Sized + Copy + PartialEq + 'static {
+    const WORDS: &'static [(&'static str, Self)];
+
+    fn word(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, value)| *value == self).map_or("", |(word, _)| word)
+    }
+
+    fn parse(option: &str, word: &str) -> Result<Self, String> {
+        let found = Self::WORDS.iter().find(|(name, _)| *name == word);
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<&str> = Self::WORDS.iter().map(|(name, _)| *name).collect();
+            format!("{option} {word:?}: accepted are {}", names.join(", "))
+        })
+    }
+}
+
+impl Words for Io {
+    const WORDS: &'static [(&'static str, Self)] = &[("tap", Self::Tap), ("packet", Self::Packet)];
+}
+
+impl Words for Order {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("fifo", Self::Fifo), ("sqf", Self::Sqf), ("drr", Self::Drr), ("qfq", Self::Qfq)];
+}
+
+impl Words for Hosts {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("flows", Self::By(Isolation::Flows)),
+        ("srchost", Self::By(Isolation::SrcHost)),
+        ("dsthost", Self::By(Isolation::DstHost)),
+        ("hosts", Self::By(Isolation::Hosts)),
+        ("dual-srchost", Self::By(Isolation::DualSrcHost)),
+        ("dual-dsthost", Self::By(Isolation::DualDstHost)),
+        ("triple-isolate", Self::By(Isolation::TripleIsolate)),
+        ("lan", Self::Lan),
+        ("users+sqf", Self::UsersSqf),
+    ];
+}
+
+impl Words for Framing {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("atm", Self::Atm), ("ptm", Self::Ptm)];
+}
+
+/// A rate as tc writes it.
+pub(crate) fn rate(option: &str, word: &str) -> Result<Rate, String> {
+    word.parse().map_err(|why| format!("{option} {word:?}: {why}"))
+}
+
+/// A rate as it is written, for what the gateway says.
+pub(crate) fn rate_word(rate: Rate) -> String {
+    let Some(bits) = rate.as_bits_per_second() else { return "unlimited".to_owned() };
+    let unit = [("gbit", 1_000_000_000), ("mbit", 1_000_000), ("kbit", 1_000)];
+    let unit = unit.into_iter().find(|(_, of)| bits % of == 0 && bits >= *of);
+    unit.map_or_else(|| format!("{bits}bit"), |(name, of)| format!("{}{name}", bits / of))
+}
+
+impl Limit {
+    /// The most packets that one queue may hold.
+    pub(crate) const MAX_PACKETS: u32 = 500_000;
+    /// The least bytes: a few of the longest packets.
+    const MIN_BYTES: u32 = 10_000;
+
+    pub(crate) fn parse(option: &str, word: &str) -> Result<Self, String> {
+        let refused = || {
+            format!(
+                "{option} {word:?}: accepted are {} to {} bytes, or 1p to {}p packets",
+                Self::MIN_BYTES,
+                Limits::MAX_BYTES,
+                Self::MAX_PACKETS
+            )
+        };
+        let number = |word: &str| word.parse::<u32>().ok().filter(|_| !word.starts_with('+'));
+        let limit = match word.strip_suffix('p') {
+            Some(packets) => Self::Packets(number(packets).ok_or_else(refused)?),
+            None => Self::Bytes(number(word).ok_or_else(refused)?),
+        };
+        let in_range = match limit {
+            Self::Packets(packets) => (1..=Self::MAX_PACKETS).contains(&packets),
+            Self::Bytes(bytes) => (Self::MIN_BYTES..=Limits::MAX_BYTES).contains(&bytes),
+        };
+        if in_range { Ok(limit) } else { Err(refused()) }
+    }
+
+    pub(crate) fn word(self) -> String {
+        match self {
+            Self::Bytes(bytes) => format!("{bytes} bytes"),
+            Self::Packets(packets) => format!("{packets} packets"),
+        }
+    }
+}
+
+/// A whole number within a range.
+pub(crate) fn number(
+    option: &str,
+    word: &str,
+    range: core::ops::RangeInclusive<i64>,
+) -> Result<i64, String> {
+    let found = word.parse().ok().filter(|number| range.contains(number));
+    found.ok_or_else(|| {
+        format!("{option} {word:?}: accepted are {} to {}", range.start(), range.end())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_is_read_back_and_another_is_named_with_those_accepted() {
+        for (word, order) in Order::WORDS {
+            assert_eq!(Order::parse("--queue", word), Ok(*order));
+            assert_eq!(order.word(), *word);
+        }
+        assert_eq!(
+            Order::parse("--queue", "cake").unwrap_err(),
+            "--queue \"cake\": accepted are fifo, sqf, drr, qfq"
+        );
+        let hosts = Hosts::parse("--hosts", "Dual").unwrap_err();
+        assert!(hosts.contains("dual-srchost") && hosts.contains("users+sqf"), "{hosts}");
+    }
+
+    #[test]
+    fn a_rate_is_said_as_it_is_written() {
+        for word in ["10mbit", "512kbit", "1gbit", "unlimited", "1234567bit"] {
+            assert_eq!(rate_word(rate("--up", word).unwrap()), word);
+        }
+        for word in ["0", "fast", "500gbit", ""] {
+            let error = rate("--up", word).unwrap_err();
+            assert!(
+                error.starts_with(&format!("--up {word:?}: ")) && !error.contains('\n'),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn limits_are_bytes_or_packets() {
+        assert_eq!(Limit::parse("--limit", "1000p"), Ok(Limit::Packets(1_000)));
+        assert_eq!(Limit::parse("--limit", "300000"), Ok(Limit::Bytes(300_000)));
+        for word in ["", "p", "0p", "0", "9999", "500001p", "5000000000", "-1", "+9p", "1kb"] {
+            assert!(Limit::parse("--limit", word).unwrap_err().contains("1p to 500000p"), "{word}");
+        }
+    }
+
+    #[test]
+    fn numbers_outside_the_range_are_refused() {
+        assert_eq!(number("--mpu", "64", 0..=256), Ok(64));
+        for word in ["257", "-1", "x", "1.5"] {
+            assert_eq!(
+                number("--mpu", word, 0..=256).unwrap_err(),
+                format!("--mpu {word:?}: accepted are 0 to 256")
+            );
+        }
+    }
+}

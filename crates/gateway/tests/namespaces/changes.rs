@@ -1,0 +1,310 @@
+//! Links that go down, devices that go away, configurations that change: all under load.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::gateway::Gateway;
+use crate::raw::millis;
+use crate::topology::{HOSTS, Row, call};
+use crate::traffic::{BOTH, Bulk, Paced, Way};
+use crate::words::file;
+
+#[test]
+fn a_link_that_was_down_goes_on() {
+    let Some(row) = Row::new("updown") else { return };
+    let gateway = Gateway::start(&row.gw, "--up 10mbit --down 10mbit");
+    let bulk = BOTH.map(|way| Bulk::start(&row, HOSTS[0], way, 2));
+    // Of the gateway, one side and the other, and those at the other ends of the veth pairs.
+    for (inside, device) in [(&row.gw, "wan"), (&row.gw, "lan"), (&row.s, "s0"), (&row.c, "c0")] {
+        thread::sleep(millis(200));
+        inside.ip(&format!("link set {device} down"));
+        thread::sleep(millis(200));
+        inside.ip(&format!("link set {device} up"));
+        row.wait_for_carriers();
+        // The ends ask for each other's address again, once a second. Then a flow beside those of TCP loses
+        // nothing.
+        let tries = (1..=10).find(|_| {
+            let flows = BOTH.map(|way| Paced::start(&row, way, millis(10), &[500]));
+            thread::sleep(millis(300));
+            flows.map(Paced::stop).iter().all(|flow| flow.is_complete() && flow.sent > 10)
+        });
+        println!("{device} was down, complete at try {tries:?}");
+        assert!(tries.is_some(), "{device}");
+    }
+    let received = Bulk::received_in(&bulk, millis(1_000));
+    assert!(received.iter().all(|bytes| *bytes > 100_000), "TCP goes on: {received:?}");
+    gateway.end();
+}
+
+/// Goal: a device that is gone ends the gateway, with one line and statistics, loaded or idle, whichever
+/// side it is and whether it was up or down.
+/// Method: several times, since the device may still be listed when the news comes.
+#[test]
+fn a_device_that_is_deleted_ends_it_with_statistics() {
+    let Some(row) = Row::new("deleted") else { return };
+    for (device, peer, is_loaded, is_up) in [
+        ("wan", "s0", true, true),
+        ("lan", "c0", true, true),
+        ("wan", "s0", false, true),
+        ("lan", "c0", false, true),
+        ("wan", "s0", false, false),
+        ("lan", "c0", true, false),
+        ("wan", "s0", true, false),
+    ] {
+        let what = format!("{device}, loaded {is_loaded}, up {is_up}");
+        let gateway = Gateway::start(&row.gw, "--up 5mbit --down 5mbit");
+        let bulk = is_loaded.then(|| BOTH.map(|way| Bulk::start(&row, HOSTS[0], way, 4)));
+        thread::sleep(millis(if is_loaded { 300 } else { 50 }));
+        if !is_up {
+            row.gw.ip(&format!("link set {device} down"));
+            thread::sleep(millis(50));
+        }
+        row.gw.ip(&format!("link del {device}"));
+        println!("{what}");
+        let ended = gateway.ends();
+        drop(bulk);
+        assert_eq!(ended.status.code(), Some(1), "{what}");
+        assert_eq!(ended.said, [format!("freeboard-gateway: {device}: the device is gone")]);
+        let sent = ended.report["directions"][0]["sent"].as_u64().unwrap();
+        assert!(sent > 20 || !is_loaded, "{what}: {ended:?}");
+        row.connect(device, peer);
+        row.wait_for_carriers();
+    }
+}
+
+/// Goal: nothing is lost by a change of any kind, and it says what has changed.
+/// Method: UDP flows below the rate beside TCP flows, all through a list of changes; they arrive complete and
+/// in order.
+#[test]
+fn a_change_under_load_loses_nothing() {
+    let Some(row) = Row::new("changes") else { return };
+    // On a machine that stops for longer than CoDel forgives, the AQM may drop what came meanwhile.
+    crate::attempts("changes", || {
+        let file = file("changes", "up = \"10mbit\"\ndown = \"10mbit\"\n");
+        let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
+        let bulk = BOTH.map(|way| Bulk::start(&row, HOSTS[1], way, 4));
+        thread::sleep(millis(500));
+        let flows = BOTH.map(|way| Paced::start(&row, way, millis(4), &[200, 1_000]));
+        let rates = "up = \"20mbit\"\ndown = \"8mbit\"\n";
+        let weights = "[weights]\n\"10.9.0.1\" = 4\n";
+        for (text, expected) in [
+            (rates.to_owned(), &["up: 10mbit -> 20mbit", "down: 10mbit -> 8mbit"][..]),
+            (rates.to_owned(), &["configuration read, nothing has changed"]),
+            (format!("{rates}queue = \"qfq\""), &["queue: drr -> qfq", "hosts: lan -> flows"]),
+            (format!("{rates}queue = \"qfq\"\n{weights}"), &["weights: all alike -> 10.9.0.1=4"]),
+            (
+                format!("{rates}queue = \"drr\"\n{weights}"),
+                &["queue: qfq -> drr", "hosts: flows -> lan"],
+            ),
+            (
+                format!("{rates}hosts = \"triple-isolate\""),
+                &["hosts: lan -> triple-isolate", "weights: 10.9.0.1=4 -> all alike"],
+            ),
+            (
+                format!("{rates}hosts = \"flows\"\ncatch-up = 25"),
+                &["hosts: triple-isolate -> flows", "catch-up: 10 ms -> 25 ms"],
+            ),
+            (format!("{rates}queue = \"sqf\""), &["queue: drr -> sqf", "catch-up: 25 ms -> 10 ms"]),
+            (format!("{rates}hosts = \"users+sqf\""), &["hosts: flows -> users+sqf"]),
+            (
+                format!("{rates}limit = \"20000p\""),
+                &[
+                    "queue: sqf -> drr",
+                    "hosts: users+sqf -> lan",
+                    "limit: 4194304 bytes -> 20000 packets",
+                ],
+            ),
+            (format!("{rates}limit = \"500p\""), &["limit: 20000 packets -> 500 packets"]),
+            (
+                format!("{rates}framing = \"atm\"\noverhead = 32"),
+                &[
+                    "limit: 500 packets -> 4194304 bytes",
+                    "link: none overhead 0 mpu 0 -> atm overhead 32 mpu 0",
+                ],
+            ),
+            (
+                format!("{rates}stats-every = 7\nuser = \"daemon\""),
+                &[
+                    "link: atm overhead 32 mpu 0 -> none overhead 0 mpu 0",
+                    "stats-every: 1 -> 7",
+                    "user: another needs a restart, kept as it was",
+                ],
+            ),
+        ] {
+            file.write(&text);
+            let said = gateway.reads_again(expected.len());
+            let expected: Vec<String> =
+                expected.iter().map(|line| format!("freeboard-gateway: {line}")).collect();
+            assert_eq!(said, expected, "{text}");
+            thread::sleep(millis(120));
+        }
+        for (text, part) in [
+            (&format!("{rates}queue = \"cake\"")[..], "--queue \"cake\""),
+            ("up = ", "line 1"),
+            ("up = \"0\"\ndown = \"1mbit\"", "--up \"0\""),
+            ("down = \"1mbit\"", "--up is missing"),
+            // What cannot be built leaves the frames as many as they were.
+            (
+                &format!("{rates}limit = \"200000p\"\nhosts = \"users+sqf\""),
+                "at most 131072 packets",
+            ),
+        ] {
+            file.write(text);
+            let said = gateway.reads_again(1).remove(0);
+            let kept = "freeboard-gateway: configuration kept as it was: ";
+            assert!(said.starts_with(kept) && said.contains(part), "{said}");
+            thread::sleep(millis(60));
+        }
+        let mut is_complete = true;
+        for flow in flows {
+            let outcome = flow.stop();
+            let (arrived, sent) = (outcome.arrived.len(), outcome.sent);
+            println!("{arrived} of {sent} datagrams");
+            is_complete &= outcome.is_complete() && sent > 300;
+        }
+        let report = gateway.end();
+        drop(bulk);
+        let up = &report["directions"][0];
+        assert_eq!(
+            (up["rate"].as_str(), up["queue"].as_str()),
+            (Some("20mbit"), Some("drr")),
+            "{up}"
+        );
+        if is_complete { Ok(()) } else { Err("a flow is not complete".to_owned()) }
+    });
+}
+
+/// Goal: no frame waits for somebody to write a file.
+#[test]
+fn a_file_that_has_become_a_pipe_is_not_waited_for() {
+    let Some(row) = Row::new("pipe") else { return };
+    let file = file("pipe", "up = \"10mbit\"\ndown = \"10mbit\"");
+    let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
+    std::fs::remove_file(&file).unwrap();
+    call("mkfifo", &file.path()).unwrap();
+    let said = gateway.reads_again(1).remove(0);
+    assert!(said.contains("configuration kept as it was: --config "), "{said}");
+    assert!(said.ends_with(": accepted is a regular file now"), "{said}");
+    gateway.end();
+}
+
+/// Goal: a file that changes while the gateway starts is read again, and that ends nothing.
+/// Method: a pipe as the file, so that it waits for what is written.
+#[test]
+fn a_change_while_it_starts_is_waited_for() {
+    let Some(row) = Row::new("early") else { return };
+    let file = file("early", "");
+    std::fs::remove_file(&file).unwrap();
+    call("mkfifo", &file.path()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_freeboard-gateway"));
+    command.args(["--config", &file.path()]).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = row.gw.within(move || command.spawn().unwrap());
+    let mut writer = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+    let pid = Pid::from_raw(child.id().cast_signed());
+    kill(pid, Signal::SIGHUP).unwrap();
+    let text = "lan = \"lan\"\nwan = \"wan\"\nup = \"10mbit\"\ndown = \"10mbit\"\n";
+    let _ = writer.write_all(text.as_bytes());
+    drop(writer);
+    thread::sleep(millis(300));
+    kill(pid, Signal::SIGTERM).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(0), 2), "{said}");
+    assert!(said.ends_with(": accepted is a regular file now\n"), "{said}");
+}
+
+/// Goal: whoever reads what it says may go, and it goes on.
+#[test]
+fn it_goes_on_when_nobody_reads_what_it_says() {
+    let Some(row) = Row::new("unheard") else { return };
+    let file = file("unheard", "lan = \"lan\"\nwan = \"wan\"\nup = \"10mbit\"\ndown = \"10mbit\"");
+    let start = |words: &[&str]| {
+        let (reader, stderr) = UnixStream::pair().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_freeboard-gateway"));
+        command.args(words).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.stderr(OwnedFd::from(stderr));
+        (row.gw.within(move || command.spawn().unwrap()), reader)
+    };
+    let (child, reader) = start(&["--config", &file.path()]);
+    BufReader::new(reader).read_line(&mut String::new()).unwrap();
+    let pid = Pid::from_raw(child.id().cast_signed());
+    for signal in [Signal::SIGHUP, Signal::SIGTERM] {
+        let flow = Paced::start(&row, Way::Up, millis(5), &[500]);
+        thread::sleep(millis(200));
+        assert!(flow.stop().is_complete(), "before {signal}");
+        kill(pid, signal).unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["directions"][0]["unaccounted"].as_i64(), Some(0), "{report}");
+    let (mut refused, reader) = start(&["--speed"]);
+    drop(reader);
+    assert_eq!(refused.wait().unwrap().code(), Some(2));
+}
+
+/// Goal: it forwards on when what it says is not read and there is no room for more.
+/// Method: a pipe that is full from the start.
+#[test]
+fn it_goes_on_when_what_it_says_finds_no_room() {
+    let Some(row) = Row::new("full") else { return };
+    let file = file("full", "lan = \"lan\"\nwan = \"wan\"\nup = \"10mbit\"\ndown = \"10mbit\"");
+    let (reader, mut stderr) = std::io::pipe().unwrap();
+    stderr.write_all(&[b'.'; 65_536]).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_freeboard-gateway"));
+    command.args(["--config", &file.path()]).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(stderr);
+    let child = row.gw.within(move || command.spawn().unwrap());
+    let pid = Pid::from_raw(child.id().cast_signed());
+    for signal in [Signal::SIGHUP, Signal::SIGTERM] {
+        // The first datagrams may come before it is there.
+        let passes = || {
+            let flow = Paced::start(&row, Way::Up, millis(5), &[500]);
+            thread::sleep(millis(200));
+            flow.stop().is_complete()
+        };
+        assert!((0..10).any(|_| passes()), "before {signal}");
+        kill(pid, signal).unwrap();
+    }
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
+    drop(reader);
+}
+
+/// Goal: even if it is killed, devices are as they were.
+#[test]
+fn killed_it_leaves_the_devices_as_they_were() {
+    let Some(row) = Row::new("killed") else { return };
+    for tap in ["tap0", "tap1"] {
+        row.gw.ip(&format!("tuntap add dev {tap} mode tap"));
+    }
+    let before = row.gw.devices();
+    for words in ["--lan lan --wan wan", "--io tap --lan tap0 --wan tap1"] {
+        let gateway = Gateway::start_with(&row.gw, &format!("{words} --up 1mbit --down 1mbit"));
+        let while_it_runs = row.gw.devices();
+        // Killed, and waited for.
+        drop(gateway);
+        assert_eq!(row.gw.devices(), before, "{words}");
+        assert!(while_it_runs != before || words.contains("tap"));
+    }
+}
+
+#[test]
+fn without_a_file_there_is_nothing_to_read_again() {
+    let Some(row) = Row::new("nofile") else { return };
+    let gateway = Gateway::start(&row.gw, "--up 10mbit --down 10mbit");
+    assert_eq!(
+        gateway.reads_again(1),
+        ["freeboard-gateway: nothing to read again: there was no --config"]
+    );
+    gateway.signal(Signal::SIGINT);
+    let ended = gateway.ends();
+    assert!(ended.status.success(), "{ended:?}");
+}

@@ -1,0 +1,223 @@
+//! A million frames of every kind and length.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::thread;
+use std::time::Instant;
+
+use crate::gateway::{Gateway, dropped, drops};
+use crate::raw::{Raw, millis};
+use crate::topology::Row;
+
+/// Frames on their way at once, and their bytes: as much as the buffers between are sure to hold.
+const WINDOW: (u64, u64) = (200, 150_000);
+/// Flows of which the order is checked.
+const FLOWS: u64 = 16;
+
+/// Numbers from a seed (splitmix64).
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+/// Frame `number`, whose source address is its number, and the flow it belongs to, if its order counts.
+///
+/// Every length from 14 on comes in turn. The frames are IPv4 and IPv6 of a few flows, headers of IP that
+/// end too early or are random, ARP, and any other EtherType; behind no, one or two VLAN tags.
+fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
+    let mut random = Random(u64::from(number) << 20);
+    let len = 14 + number as usize % (mtu + 1);
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 1];
+    frame.extend(number.to_be_bytes());
+    let tags = if len < 60 { 0 } else { random.below(8).saturating_sub(5) };
+    for tag in 0..tags {
+        // With two the outer one is a service tag, unless the customer does as he likes.
+        let is_service = tags == 2 && tag == 0 && random.below(2) == 0;
+        frame.extend(if is_service { [0x88, 0xa8] } else { [0x81, 0] });
+        frame.extend((random.next() as u16).to_be_bytes());
+    }
+    let kind = random.below(8);
+    let ether_type = match kind {
+        0..=2 => 0x0800,
+        3 | 4 => 0x86dd,
+        5 => 0x0806,
+        _ => random.next() as u16,
+    };
+    // A tag that ends too early the kernel itself throws away.
+    let is_tag = matches!(ether_type, 0x8100 | 0x88a8);
+    let ether_type = if is_tag { 0x9000 } else { ether_type };
+    frame.extend(ether_type.to_be_bytes());
+    let start = frame.len();
+    while frame.len() < len {
+        frame.extend(random.next().to_be_bytes());
+    }
+    frame.truncate(len.max(start));
+    let mut flow = None;
+    let body = &mut frame[start..];
+    // Some headers stay random.
+    if kind == 0 && body.len() >= 28 {
+        let of = random.below(FLOWS);
+        body[..20].copy_from_slice(&[
+            0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 1, 0, of as u8, 10, 2, 0, 1,
+        ]);
+        body[2..4].copy_from_slice(&(len as u16 - 14).to_be_bytes());
+        body[20..24].copy_from_slice(&[0, of as u8, 0, 53]);
+        flow = Some(of);
+    } else if kind == 3 && body.len() >= 48 {
+        let of = random.below(FLOWS);
+        body[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, 0, 17, 64]);
+        body[4..6].copy_from_slice(&(len as u16 - 54).to_be_bytes());
+        body[8..40].fill(of as u8 + 1);
+        body[40..44].copy_from_slice(&[0, of as u8, 0, 53]);
+        flow = Some(FLOWS + of);
+    } else if kind == 1 {
+        // The beginning of a header, whatever comes then, or nothing.
+        if let Some(first) = body.first_mut() {
+            *first = 0x45;
+        }
+    }
+    // Behind a tag a flow is another one.
+    (frame, flow.filter(|_| tags == 0))
+}
+
+/// How many of so many frames came out, when what came out was as it went in, flows in order.
+fn sent_through(row: &Row, to: (&str, &str), count: u32, mtu: usize) -> u64 {
+    let (sending, mut receiving) = (Raw::open(&row.c, to.0), Raw::open(&row.s, to.1));
+    let (packets, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    let is_over = AtomicBool::new(false);
+    let sender = || {
+        let mut sent = (0, 0);
+        for number in 0..count {
+            let (frame, _) = frame(number, mtu);
+            let len = frame.len() as u64;
+            let mut since = Instant::now();
+            let mut last = 0;
+            loop {
+                let arrived = packets.load(Ordering::Relaxed);
+                let held = sent.1 - bytes.load(Ordering::Relaxed);
+                if sent.0 - arrived < WINDOW.0 && held + len <= WINDOW.1.max(len) {
+                    break;
+                }
+                if arrived != last {
+                    (since, last) = (Instant::now(), arrived);
+                }
+                assert!(since.elapsed() < millis(5_000), "{} of {} arrived", arrived, sent.0);
+                thread::yield_now();
+            }
+            // Two tags are more than the MTU allows for at its end.
+            if sending.send(&frame) {
+                sent = (sent.0 + 1, sent.1 + len);
+            }
+        }
+        sent.0
+    };
+    let receiver = || {
+        let mut newest = HashMap::new();
+        while packets.load(Ordering::Relaxed) < u64::from(count) {
+            let Some(found) = receiving.receive() else {
+                if is_over.load(Ordering::Relaxed) {
+                    return;
+                }
+                continue;
+            };
+            // A bridge speaks to its like.
+            if found[0] & 1 == 1 {
+                continue;
+            }
+            let number = u32::from_be_bytes(found[8..12].try_into().unwrap());
+            let (frame, flow) = frame(number, mtu);
+            assert!(found == frame, "frame {number}: {found:02x?} is not {frame:02x?}");
+            if let Some(before) = flow.and_then(|flow| newest.insert(flow, number)) {
+                assert!(before < number, "{before} came before {number}, flow {flow:?}");
+            }
+            bytes.fetch_add(found.len() as u64, Ordering::Relaxed);
+            packets.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let sent = thread::scope(|scope| {
+        let receiver = scope.spawn(receiver);
+        let sent = scope.spawn(sender).join();
+        is_over.store(true, Ordering::Relaxed);
+        receiver.join().unwrap();
+        sent.unwrap()
+    });
+    assert_eq!(packets.into_inner(), sent, "every frame has arrived, once");
+    sent
+}
+
+/// What it says must be what came through.
+fn all_through(row: &Row, words: &str, count: u32, mtu: usize) {
+    let begin = Instant::now();
+    let gateway = Gateway::start(&row.gw, words);
+    let sent = sent_through(row, ("c0", "s0"), count, mtu);
+    let report = gateway.end();
+    let up = &report["directions"][0];
+    println!("{words}: {sent} frames of at most {} bytes in {:.1?}", mtu + 14, begin.elapsed());
+    assert_eq!((up["received"].as_u64(), up["sent"].as_u64()), (Some(sent), Some(sent)));
+    assert!(drops(up).is_empty(), "{up}");
+    assert!(sent > u64::from(count) * 99 / 100);
+}
+
+#[test]
+fn a_million_frames_come_out_as_they_went_in() {
+    let Some(row) = Row::new("frames") else { return };
+    row.silence();
+    for queue in ["fifo", "sqf", "drr", "qfq"] {
+        let words = format!("--up 2gbit --down 2gbit --limit 300p --queue {queue}");
+        all_through(&row, &words, 250_000, 1_500);
+    }
+    row.set_mtu(9_000);
+    all_through(&row, "--up 4gbit --down 4gbit --limit 300p", 30_000, 9_000);
+}
+
+/// Goal: frames that cannot be sent on are counted as what they are.
+/// Method: the line's side takes 1,000 bytes less than the LAN's.
+#[test]
+fn frames_too_long_for_the_other_side_are_counted() {
+    let Some(row) = Row::new("toolong") else { return };
+    row.silence();
+    for (inside, device) in [(&row.gw, "wan"), (&row.s, "s0")] {
+        inside.ip(&format!("link set {device} mtu 500"));
+    }
+    let gateway = Gateway::start(&row.gw, "--up 1gbit --down 1gbit");
+    let sending = Raw::open(&row.c, "c0");
+    for number in 0..1_501 {
+        assert!(sending.send(&frame(number, 1_500).0));
+        // Long ones take room in the buffers between.
+        if number % 32 == 0 {
+            thread::sleep(millis(5));
+        }
+    }
+    thread::sleep(millis(100));
+    let report = gateway.end();
+    let up = &report["directions"][0];
+    let (sent, refused) = (up["sent"].as_i64().unwrap(), dropped(&report, 0, "device"));
+    assert_eq!((up["received"].as_i64(), sent + refused), (Some(1_501), 1_501), "{up}");
+    // Those with a tag may be four bytes longer.
+    assert!((501..=505).contains(&sent), "{up}");
+}
+
+#[test]
+fn as_many_frames_come_out_of_taps() {
+    let Some(row) = Row::new("tapframes") else { return };
+    row.silence();
+    row.bridge_to_tap("lan", "tap0");
+    row.bridge_to_tap("wan", "tap1");
+    let words = "--io tap --lan tap0 --wan tap1 --up 2gbit --down 2gbit --limit 300p";
+    let gateway = Gateway::start_with(&row.gw, words);
+    row.wait_for_carriers();
+    let sent = sent_through(&row, ("c0", "s0"), 50_000, 1_500);
+    let report = gateway.end();
+    assert!(report["directions"][0]["sent"].as_u64() >= Some(sent), "{report}");
+}

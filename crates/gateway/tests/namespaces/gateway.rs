@@ -1,0 +1,157 @@
+//! The gateway's process.
+
+use core::time::Duration;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::topology::Namespace;
+
+/// How long anything may take that should not take long.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// It comes before others on the machine: it is to be measured, not they. `by` is a program that starts it.
+fn command(by: &[&str], words: &str) -> Command {
+    let mut command = Command::new("nice");
+    command.args(["-n", "-20"]).args(by).arg(env!("CARGO_BIN_EXE_freeboard-gateway"));
+    command.args(words.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end, which comes by itself; where it does not, it is ended.
+pub(crate) fn run(inside: &Namespace, words: &str) -> Output {
+    let mut command = Command::new("timeout");
+    command.args([&PATIENCE.as_secs().to_string(), env!("CARGO_BIN_EXE_freeboard-gateway")]);
+    command.args(words.split_whitespace()).stdin(Stdio::null());
+    inside.within(move || command.output().unwrap())
+}
+
+/// A running gateway; killed with this.
+#[derive(Debug)]
+pub(crate) struct Gateway<'a> {
+    inside: &'a Namespace,
+    child: Child,
+    lines: Receiver<String>,
+    stdout: Option<JoinHandle<String>>,
+    before: Vec<String>,
+}
+
+/// What a gateway said at its end.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    /// The lines on stderr that nobody has read.
+    pub(crate) said: Vec<String>,
+    pub(crate) report: Value,
+}
+
+impl<'a> Gateway<'a> {
+    /// Starts between lan and wan.
+    pub(crate) fn start(inside: &'a Namespace, words: &str) -> Self {
+        Self::start_with(inside, &format!("--lan lan --wan wan {words}"))
+    }
+
+    /// Starts, and waits until it forwards.
+    pub(crate) fn start_with(inside: &'a Namespace, words: &str) -> Self {
+        Self::start_by(inside, &[], words)
+    }
+
+    /// Starts by another program.
+    pub(crate) fn start_by(inside: &'a Namespace, by: &[&str], words: &str) -> Self {
+        let before = inside.devices();
+        let mut command = command(by, words);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = inside.within(move || command.spawn().unwrap());
+        let (mut stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let stdout = thread::spawn(move || {
+            let mut text = String::new();
+            stdout.read_to_string(&mut text).unwrap();
+            text
+        });
+        let (said, lines) = channel();
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines() {
+                let _ = said.send(line.unwrap());
+            }
+        });
+        let gateway = Self { inside, child, lines, stdout: Some(stdout), before };
+        let first = gateway.says();
+        assert!(first.contains(" up ") && first.contains(" down "), "{first}");
+        gateway
+    }
+
+    /// The next line on stderr.
+    pub(crate) fn says(&self) -> String {
+        self.lines.recv_timeout(PATIENCE).unwrap()
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid().cast_signed()), signal).unwrap();
+    }
+
+    /// Reads the configuration again; what it says of that, `count` lines.
+    pub(crate) fn reads_again(&self, count: usize) -> Vec<String> {
+        self.signal(Signal::SIGHUP);
+        (0..count).map(|_| self.says()).collect()
+    }
+
+    /// The end that comes by itself, with everything accounted for.
+    pub(crate) fn ends(mut self) -> Ended {
+        let deadline = Instant::now() + PATIENCE;
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "the gateway does not end");
+            thread::sleep(Duration::from_millis(5));
+        };
+        let text = self.stdout.take().unwrap().join().unwrap();
+        let report: Value = serde_json::from_str(&text).unwrap();
+        for way in report["directions"].as_array().unwrap() {
+            let count = |what: &str| way[what].as_i64().unwrap();
+            let dropped: i64 = drops(way).iter().map(|(_, count)| *count).sum();
+            assert_eq!(count("unaccounted"), 0, "{way}");
+            assert_eq!(count("received"), count("sent") + count("queued") + dropped, "{way}");
+        }
+        let said = self.lines.iter().collect();
+        Ended { status, said, report }
+    }
+
+    /// Ends it as an administrator does, and looks at what is left behind.
+    pub(crate) fn end(self) -> Value {
+        let (inside, before) = (self.inside, self.before.clone());
+        self.signal(Signal::SIGTERM);
+        let ended = self.ends();
+        assert!(ended.status.success() && ended.said.is_empty(), "{ended:?}");
+        assert_eq!(inside.devices(), before, "the devices are as they were");
+        ended.report
+    }
+}
+
+impl Drop for Gateway<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The drops of a direction in a report, by reason.
+pub(crate) fn drops(way: &Value) -> Vec<(String, i64)> {
+    serde_json::from_value(way["drops"].clone()).unwrap()
+}
+
+/// The drops of direction `way`, 0 for up, for this reason.
+pub(crate) fn dropped(report: &Value, way: usize, why: &str) -> i64 {
+    let drops = drops(&report["directions"][way]);
+    drops.iter().find(|(reason, _)| reason == why).map_or(0, |(_, count)| *count)
+}

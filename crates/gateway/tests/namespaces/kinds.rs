@@ -1,0 +1,191 @@
+//! Kinds of traffic that are not plain IPv4 of plain length.
+
+use std::thread;
+
+use crate::gateway::{Gateway, dropped, run};
+use crate::raw::{Raw, millis};
+use crate::topology::{FAR, HOSTS, Row};
+use crate::traffic::{BOTH, Bulk, Paced, Way};
+
+const RATES: &str = "--up 20mbit --down 20mbit";
+
+/// A UDP flow of these lengths from one address to the other arrives.
+fn arrives(row: &Row, addresses: [&str; 2], lengths: &[usize]) {
+    for (from, to, address) in [(&row.c, &row.s, addresses[1]), (&row.s, &row.c, addresses[0])] {
+        // The ends have to find each other first, and their kernels keep only a few packets until then.
+        crate::attempts("a flow arrives", || {
+            let flow = Paced::between(from, to, address.parse().unwrap(), millis(10), lengths);
+            thread::sleep(millis(400));
+            let outcome = flow.stop();
+            let is_whole = outcome.sent > 10 && outcome.is_complete();
+            if is_whole { Ok(()) } else { Err(format!("to {address}: {outcome:?}")) }
+        });
+    }
+}
+
+/// TCP gets through, at nearly the rate.
+fn tcp_arrives(row: &Row, host: &str) {
+    for way in BOTH {
+        let bulk = [Bulk::start(row, host, way, 1)];
+        thread::sleep(millis(200));
+        let received = Bulk::received_in(&bulk, millis(500));
+        assert!(received[0] > 20_000_000 / 16 / 2, "{way:?}: {received:?}");
+    }
+}
+
+/// Goal: what was never spoken about gets through: ARP, without which there is no IPv4 here, IPv6 with its
+/// neighbour discovery, and frames with a VLAN tag, which cards take out and put in.
+#[test]
+fn arp_and_ipv6_and_tagged_frames_get_through() {
+    let Some(row) = Row::new("kinds") else { return };
+    let gateway = Gateway::start(&row.gw, RATES);
+    arrives(&row, [HOSTS[0], FAR], &[60, 576, 1_500]);
+    row.with_ipv6();
+    arrives(&row, ["fd00::1", "fd00::2"], &[80, 576, 1_500]);
+    // The kernel's own tags, where it has them; frames with tags are among the million too.
+    let ends = [(&row.c, "c0", "10.7.0.1"), (&row.s, "s0", "10.7.0.2")];
+    let has_tags = ends.iter().all(|(inside, device, address)| {
+        let vlan = format!("link add link {device} name tagged type vlan id 7");
+        let is_made = inside.try_ip(&vlan).is_ok();
+        if is_made {
+            inside.ip(&format!("addr add {address}/24 dev tagged"));
+            inside.ip("link set tagged up");
+        }
+        is_made
+    });
+    if has_tags {
+        arrives(&row, ["10.7.0.1", "10.7.0.2"], &[60, 576, 1_500]);
+        tcp_arrives(&row, "10.7.0.1");
+    } else {
+        println!("this kernel has no VLAN devices");
+    }
+    gateway.end();
+}
+
+#[test]
+fn jumbo_frames_get_through() {
+    let Some(row) = Row::new("jumbo") else { return };
+    row.set_mtu(9_000);
+    let gateway = Gateway::start(&row.gw, RATES);
+    arrives(&row, [HOSTS[0], FAR], &[60, 9_000, 4_000]);
+    tcp_arrives(&row, HOSTS[0]);
+    gateway.end();
+}
+
+/// The sum of the words of `bytes`, as IP adds them.
+fn sum(bytes: &[u8]) -> u16 {
+    let word = |pair: &[u8]| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| low.into());
+    let sum: u32 = bytes.chunks(2).map(word).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    ((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+/// Whether the checksum of TCP in this Ethernet frame is right; None if there is no TCP over IPv4.
+fn is_checksum_right(frame: &[u8]) -> Option<bool> {
+    let ip = frame.get(14..)?;
+    if frame[12..14] != [8, 0] || ip[9] != 6 {
+        return None;
+    }
+    let len = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
+    let segment = ip.get(20..len)?;
+    let pseudo = ip[12..20].iter().chain(&[0, 6]);
+    let length = (segment.len() as u16).to_be_bytes();
+    let bytes: Vec<u8> = pseudo.chain(&length).chain(segment).copied().collect();
+    Some(sum(&bytes) == 0xffff)
+}
+
+/// Goal: a checksum that the sender left to its card is completed by the card it leaves by.
+/// Method: the veth of the sender leaves it open; that of the gateway's line side has to complete it, since
+/// it does not pass it on. What is on the line is checked in full.
+#[test]
+fn open_checksums_are_closed_on_the_line() {
+    let Some(row) = Row::new("checksum") else { return };
+    row.c.ethtool("-K c0 tx on tso off");
+    row.gw.ethtool("-K wan tx off");
+    let gateway = Gateway::start(&row.gw, RATES);
+    let mut line = Raw::open(&row.s, "s0");
+    tcp_arrives(&row, HOSTS[0]);
+    let mut checked = 0;
+    while let Some(frame) = line.receive() {
+        if let Some(is_right) = is_checksum_right(&frame) {
+            assert!(is_right, "{frame:02x?}");
+            checked += 1;
+        }
+        if checked == 500 {
+            break;
+        }
+    }
+    assert_eq!(checked, 500);
+    gateway.end();
+}
+
+/// Goal: an open checksum is where it belongs behind tags, of which the kernel takes the first out, and
+/// behind IPv6.
+/// Method: UDP from a socket that leaves checksums open, to a line whose card has to close them.
+#[test]
+fn open_checksums_behind_tags_and_ipv6_are_closed() {
+    let Some(row) = Row::new("opentags") else { return };
+    row.silence();
+    row.gw.ethtool("-K wan tx off");
+    let gateway = Gateway::start(&row.gw, RATES);
+    let sending = Raw::open(&row.c, "c0").with_offloads();
+    let mut line = Raw::open(&row.s, "s0");
+    let udp = [&[0, 9, 0, 9, 0, 29, 0, 0][..], b"an odd number of them"].concat();
+    let v4 = [69, 0, 0, 49, 0, 1, 0, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2];
+    let v6 = [&[0x60, 0, 0, 0, 0, 29, 17, 64][..], &[0xfd; 32]].concat();
+    let (customer, service) = ([0x81, 0, 0, 7], [0x88, 0xa8, 0, 9]);
+    for tags in [&[][..], &customer, &service, &[service, customer].concat()] {
+        for (kind, ip, addresses) in [([8, 0], &v4[..], 12), ([0x86, 0xdd], &v6, 8)] {
+            let pseudo = sum(&[&ip[addresses..], &[0, 17, 0, 29]].concat());
+            let mut frame = [&[2; 12], tags, &kind, ip, &udp].concat();
+            let from = frame.len() - udp.len();
+            frame[from + 6..from + 8].copy_from_slice(&pseudo.to_be_bytes());
+            assert!(sending.send_open(&frame, from as u16, 6));
+            let mut found = line.receive().unwrap();
+            let closed = sum(&[&ip[addresses..], &[0, 17, 0, 29], &found[from..]].concat());
+            assert_eq!(closed, 0xffff, "{found:02x?}");
+            // All else is as it was sent.
+            found[from + 6..from + 8].copy_from_slice(&pseudo.to_be_bytes());
+            assert_eq!(found, frame);
+        }
+    }
+    gateway.end();
+}
+
+/// Goal: super-packets of a sender that leaves the cutting to its card are counted, it is said once what helps,
+/// and nothing else suffers.
+#[test]
+fn merged_packets_are_counted_and_others_live_on() {
+    let Some(row) = Row::new("merged") else { return };
+    row.c.ethtool("-K c0 tso on gso on");
+    let gateway = Gateway::start(&row.gw, RATES);
+    let probe = Paced::start(&row, Way::Up, millis(10), &[200]);
+    let bulk = Bulk::start(&row, HOSTS[0], Way::Up, 2);
+    thread::sleep(millis(1_000));
+    drop(bulk);
+    let outcome = probe.stop();
+    assert!(outcome.is_complete(), "{outcome:?}");
+    let said = gateway.says();
+    assert!(said.contains(" lan: ") && said.contains(": ethtool -K DEV tso off gso off"), "{said}");
+    let report = gateway.end();
+    assert!(dropped(&report, 0, "merged") > 0, "{report}");
+    assert_eq!(dropped(&report, 1, "merged"), 0, "{report}");
+}
+
+#[test]
+fn a_device_that_merges_is_refused_with_the_command_that_helps() {
+    let Some(row) = Row::new("gro") else { return };
+    for device in ["lan", "wan"] {
+        row.gw.ethtool(&format!("-K {device} gro on"));
+        let before = row.gw.devices();
+        let output = run(&row.gw, &format!("--lan lan --wan wan {RATES}"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(&format!("--{device} {device}: ")), "{said}");
+        let (_, command) = said.trim_end().split_once("ethtool ").unwrap();
+        assert_eq!(row.gw.devices(), before);
+        // The command is to be typed as it is said.
+        row.gw.ethtool(command);
+    }
+    Gateway::start(&row.gw, RATES).end();
+}

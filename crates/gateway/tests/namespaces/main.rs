@@ -1,0 +1,38 @@
+//! The gateway with the kernel of this machine: three network namespaces in a row, the gateway in the one in
+//! the middle, TCP, UDP and raw frames through it.
+//!
+//! It takes root, `ip`, `tc` with tbf, `ethtool` and `setpriv`. Elsewhere every test says `skipped: needs
+//! CAP_NET_ADMIN` and passes, unless the environment has `CI=true`: there a test that is skipped fails.
+//!
+//! What is measured is said in ratios and medians. A measurement may be tried three times, since other work
+//! on the machine takes time from a queue that nobody gives back; every attempt is printed.
+#![cfg(target_os = "linux")]
+
+mod caps;
+mod changes;
+mod delays;
+mod edges;
+mod frames;
+mod gateway;
+mod kinds;
+mod page;
+mod rates;
+mod raw;
+mod serving;
+mod tap;
+mod topology;
+mod traffic;
+mod words;
+
+/// Tries a measurement up to three times; `try_once` prints what it has measured.
+pub(crate) fn attempts(what: &str, mut try_once: impl FnMut() -> Result<(), String>) {
+    let mut failed = String::new();
+    for attempt in 1..=3 {
+        match try_once() {
+            Ok(()) => return,
+            Err(why) => failed += &format!("\n  attempt {attempt}: {why}"),
+        }
+        println!("{what}:{failed}");
+    }
+    panic!("{what}:{failed}");
+}

@@ -1,0 +1,200 @@
+//! Who runs it, what it says of itself, and what it costs when there is nothing to do.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::attempts;
+use crate::gateway::Gateway;
+use crate::raw::millis;
+use crate::topology::{HOSTS, Row};
+use crate::traffic::{BOTH, Bulk, Paced, Way};
+
+const RATES: &str = "--up 10mbit --down 10mbit";
+
+/// A line of `/proc/PID/status`.
+fn status(gateway: &Gateway<'_>, what: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(':'));
+    line.unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Ticks of CPU time, of the process and of the kernel for it.
+fn ticks(gateway: &Gateway<'_>) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{}/stat", gateway.pid())).unwrap();
+    // Behind the name, in parentheses, is the third of the fields.
+    let (_, fields) = text.rsplit_once(") ").unwrap();
+    let field =
+        |number: usize| -> u64 { fields.split(' ').nth(number - 3).unwrap().parse().unwrap() };
+    field(14) + field(15)
+}
+
+/// The numbers of this user, as the system has them.
+fn user(name: &str) -> [String; 2] {
+    let text = fs::read_to_string("/etc/passwd").unwrap();
+    let line = text.lines().find(|line| line.starts_with(&format!("{name}:"))).unwrap();
+    let fields: Vec<&str> = line.split(':').collect();
+    [fields[2], fields[3]].map(|number| [number; 4].join(" "))
+}
+
+/// Goal: nobody who finds a hole in the parsing of frames finds privileges behind it.
+/// Method: started by root as whom it is told, root too, and by somebody who is not root but has the
+/// capabilities that it takes.
+#[test]
+fn it_runs_as_whom_it_is_told_and_without_capabilities() {
+    let Some(row) = Row::new("user") else { return };
+    let able = [
+        "setpriv",
+        "--reuid=daemon",
+        "--regid=daemon",
+        "--clear-groups",
+        "--inh-caps=+net_raw",
+        "--ambient-caps=+net_raw",
+    ];
+    for (by, words, name) in [
+        (&[][..], "", "nobody"),
+        (&[], "--user daemon", "daemon"),
+        (&[], "--user root", "root"),
+        (&able, "", "daemon"),
+    ] {
+        let words = format!("--lan lan --wan wan {RATES} {words}");
+        let gateway = Gateway::start_by(&row.gw, by, &words);
+        let [uid, gid] = user(name);
+        assert_eq!((status(&gateway, "Uid"), status(&gateway, "Gid")), (uid, gid));
+        assert!(status(&gateway, "Groups").is_empty() || name == "root");
+        for kind in ["CapPrm", "CapEff", "CapInh", "CapAmb"] {
+            assert_eq!(status(&gateway, kind), "0000000000000000", "{kind} {by:?} {words}");
+        }
+        // It can do all it has to.
+        let flow = Paced::start(&row, Way::Up, millis(10), &[500]);
+        thread::sleep(millis(200));
+        assert!(flow.stop().is_complete());
+        gateway.end();
+    }
+}
+
+/// Goal: it sleeps when there is nothing to do: it is not woken once, so it takes no CPU time.
+/// Method: after traffic each way and a queue that has run empty; with somebody who asked for metrics.
+#[test]
+fn an_idle_gateway_sleeps() {
+    let Some(row) = Row::new("idle") else { return };
+    // What the kernel says by itself now and then is no idle time.
+    attempts("idle", || {
+        let gateway =
+            Gateway::start(&row.gw, &format!("{RATES} --metrics 127.0.0.1:9101 --framing atm"));
+        let bulk = BOTH.map(|way| Bulk::start(&row, HOSTS[0], way, 2));
+        thread::sleep(millis(300));
+        drop(bulk);
+        let _open = row.gw.within(|| TcpStream::connect("127.0.0.1:9101").unwrap());
+        thread::sleep(millis(1_000));
+        let cost = || {
+            let switches = ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"];
+            (ticks(&gateway), switches.map(|kind| status(&gateway, kind)))
+        };
+        let before = cost();
+        thread::sleep(millis(3_000));
+        let after = cost();
+        println!("before {before:?}, after {after:?}");
+        gateway.end();
+        if before == after { Ok(()) } else { Err(format!("{before:?} became {after:?}")) }
+    });
+}
+
+/// Goal: whoever takes all descriptors gets no more of the processor for it, frames pass on, no device is
+/// taken for gone, and who asks later is answered.
+/// Method: room for nine clients; 30 that ask for metrics and 30 for statistics. In a loop that does not
+/// sleep, 2 s would be 200 ticks.
+#[test]
+fn many_who_ask_do_not_keep_it_busy() {
+    let Some(row) = Row::new("many") else { return };
+    let path = std::env::temp_dir().join(format!("freeboard-{}-many", std::process::id()));
+    let words =
+        format!("--lan lan --wan wan {RATES} --stats {} --metrics 127.0.0.1:9101", path.display());
+    let few = ["sh", "-c", "ulimit -n 20; exec \"$@\"", "sh"];
+    let gateway = Gateway::start_by(&row.gw, &few, &words);
+    let connect = || row.gw.within(|| TcpStream::connect("127.0.0.1:9101").unwrap());
+    let asking: Vec<TcpStream> = (0..30).map(|_| connect()).collect();
+    let reading: Vec<UnixStream> = (0..30).map(|_| UnixStream::connect(&path).unwrap()).collect();
+    thread::sleep(millis(100));
+    let is_open =
+        |fd: u32| fs::symlink_metadata(format!("/proc/{}/fd/{fd}", gateway.pid())).is_ok();
+    assert!((0..20).all(is_open), "there is room for no more");
+    let (before, flows) =
+        (ticks(&gateway), BOTH.map(|way| Paced::start(&row, way, millis(5), &[500])));
+    row.gw.ip("link set wan alias known");
+    thread::sleep(millis(2_000));
+    let cost = ticks(&gateway) - before;
+    println!("{cost} ticks in 2 s");
+    assert!(cost < 60, "{cost}");
+    for flow in flows {
+        assert!(flow.stop().is_complete());
+    }
+    drop((asking, reading));
+    let mut later = connect();
+    later.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    later.set_read_timeout(Some(millis(20_000))).unwrap();
+    let mut answer = String::new();
+    later.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    gateway.end();
+    let _ = fs::remove_file(path);
+}
+
+#[test]
+fn it_says_what_it_does_to_those_who_ask() {
+    let Some(row) = Row::new("serving") else { return };
+    let path = std::env::temp_dir().join(format!("freeboard-{}-stats", std::process::id()));
+    let socket = path.display().to_string();
+    let words = format!("{RATES} --stats {socket} --metrics 127.0.0.1:9101");
+    let gateway = Gateway::start(&row.gw, &words);
+    let bulk = BOTH.map(|way| Bulk::start(&row, HOSTS[0], way, 2));
+    thread::sleep(millis(300));
+
+    let mut top = Command::new(env!("CARGO_BIN_EXE_freeboard-gateway"));
+    let mut top = top.args(["top", "--stats", &socket]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(UnixStream::connect(&path).unwrap()).lines();
+    let reports: Vec<Value> =
+        lines.by_ref().take(3).map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    let sent = |report: &Value| report["directions"][0]["sent_bytes"].as_u64().unwrap();
+    let seconds = |report: &Value| report["seconds"].as_f64().unwrap();
+    for pair in reports.windows(2) {
+        let bits = (sent(&pair[1]) - sent(&pair[0])) as f64 * 8.0;
+        let span = seconds(&pair[1]) - seconds(&pair[0]);
+        println!("{bits} bits in {span} s reported");
+        // A burst of the shaper more; the first report comes when somebody comes.
+        assert!(bits <= 10.1e6 * span + 1e5 && (bits >= 5e6 * span || span < 0.5), "{pair:?}");
+        for way in pair[1]["directions"].as_array().unwrap() {
+            assert_eq!(way["hosts_seen"][0]["name"].as_str(), Some(HOSTS[0]), "{way}");
+            assert!(way["flows_seen"].as_array().unwrap().len() >= 4, "{way}");
+            assert!(way["delay"]["p99_ms"].as_f64() > Some(0.0), "{way}");
+        }
+    }
+    // Nobody who does not read is waited for, and nobody who asks is kept waiting.
+    let mut asking = row.gw.within(|| TcpStream::connect("127.0.0.1:9101").unwrap());
+    asking.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    asking.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    for line in [
+        "freeboard_unaccounted_packets{direction=\"up\"} 0",
+        "freeboard_unaccounted_packets{direction=\"down\"} 0",
+        "# TYPE freeboard_delay_seconds histogram",
+    ] {
+        assert!(answer.lines().any(|found| found == line), "{line} in {answer}");
+    }
+    gateway.end();
+    drop(bulk);
+    assert!(lines.next().is_none_or(|line| line.is_ok()));
+    let mut text = String::new();
+    top.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert!(top.wait().unwrap().success(), "it ends with the gateway");
+    for part in ["\nup ", "\ndown ", "of 10mbit", HOSTS[0], " tcp"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    let _ = fs::remove_file(path);
+}

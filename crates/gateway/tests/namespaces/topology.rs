@@ -1,0 +1,209 @@
+//! Three namespaces in a row: `c` with the device c0, veth to lan in `gw`, which has wan, veth to s0 in `s`.
+
+use core::time::Duration;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use nix::sched::{CloneFlags, setns};
+use serde_json::Value;
+
+/// The hosts of the LAN.
+pub(crate) const HOSTS: [&str; 2] = ["10.9.0.1", "10.9.0.3"];
+/// The far end.
+pub(crate) const FAR: &str = "10.9.0.2";
+
+/// One test at a time: they measure.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// Runs a program of the system; what it said, or why it failed.
+pub(crate) fn call(program: &str, words: &str) -> Result<String, String> {
+    let output = Command::new(program).args(words.split_whitespace()).output();
+    let output = output.map_err(|error| format!("{program}: {error}"))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(format!("{program} {words}: {}", String::from_utf8_lossy(&output.stderr)))
+}
+
+pub(crate) fn ip(words: &str) {
+    call("ip", words).unwrap();
+}
+
+/// A network namespace, which is removed with this.
+#[derive(Debug)]
+pub(crate) struct Namespace(String);
+
+impl Namespace {
+    fn new(test: &str, part: &str) -> Result<Self, String> {
+        let name = format!("fb{}-{test}-{part}", std::process::id());
+        call("ip", &format!("netns add {name}"))?;
+        let made = Self(name);
+        made.ip("link set lo up");
+        made.set("ipv6/conf/all/disable_ipv6", "1");
+        made.set("ipv6/conf/default/disable_ipv6", "1");
+        Ok(made)
+    }
+
+    /// Runs `act` in a thread that is inside. Sockets and processes that it makes stay inside.
+    pub(crate) fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        let file = File::open(format!("/run/netns/{}", self.0)).unwrap();
+        let act = move || {
+            setns(file, CloneFlags::CLONE_NEWNET).unwrap();
+            act()
+        };
+        thread::scope(|scope| scope.spawn(act).join()).unwrap()
+    }
+
+    /// `ip` inside.
+    pub(crate) fn ip(&self, words: &str) {
+        self.try_ip(words).unwrap();
+    }
+
+    pub(crate) fn try_ip(&self, words: &str) -> Result<String, String> {
+        call("ip", &format!("-n {} {words}", self.0))
+    }
+
+    pub(crate) fn ethtool(&self, words: &str) {
+        let words = words.to_owned();
+        self.within(move || call("ethtool", &words)).unwrap();
+    }
+
+    /// Sets a variable of the kernel, by its path below `/proc/sys/net`.
+    pub(crate) fn set(&self, variable: &str, value: &str) {
+        self.try_set(variable, value).unwrap();
+    }
+
+    fn try_set(&self, variable: &str, value: &str) -> Result<(), String> {
+        let path = format!("/proc/sys/net/{variable}");
+        self.within(move || fs::write(&path, value).map_err(|error| format!("{path}: {error}")))
+    }
+
+    /// What must be after the gateway as before it: flags, MTU and promiscuity of every device.
+    pub(crate) fn devices(&self) -> Vec<String> {
+        let text = call("ip", &format!("-n {} -d -j link show", self.0)).unwrap();
+        let devices: Vec<Value> = serde_json::from_str(&text).unwrap();
+        let device = |device: &Value| {
+            // The carrier is nobody's setting.
+            let flags = device["flags"].as_array().unwrap().iter();
+            let flags: Vec<&Value> =
+                flags.filter(|flag| **flag != "NO-CARRIER" && **flag != "LOWER_UP").collect();
+            let [name, mtu, promiscuity] = ["ifname", "mtu", "promiscuity"].map(|of| &device[of]);
+            format!("{name} {flags:?} mtu {mtu} promiscuity {promiscuity}")
+        };
+        devices.iter().map(device).collect()
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        let _ = call("ip", &format!("netns del {}", self.0));
+    }
+}
+
+/// The row, and the right to be the only test that runs.
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) c: Namespace,
+    pub(crate) gw: Namespace,
+    pub(crate) s: Namespace,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Row {
+    /// None where there may be no namespaces: the test is skipped then.
+    pub(crate) fn new(test: &str) -> Option<Self> {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let c = match Namespace::new(test, "c") {
+            Ok(c) => c,
+            Err(why) => {
+                let is_ci = std::env::var_os("CI").is_some_and(|word| word == "true");
+                assert!(!is_ci, "with CI=true no test may be skipped: {why}");
+                // Past the capture of the test harness: a skip is to be seen.
+                let _ = writeln!(std::io::stderr(), "{test}: skipped: needs CAP_NET_ADMIN");
+                return None;
+            }
+        };
+        let [gw, s] = ["gw", "s"].map(|part| Namespace::new(test, part).unwrap());
+        let row = Self { c, gw, s, _alone: alone };
+        row.connect("lan", "c0");
+        row.connect("wan", "s0");
+        row.wait_for_carriers();
+        Some(row)
+    }
+
+    /// A device of the gateway, and its peer at that end of the row, which has the addresses of the end.
+    pub(crate) fn connect(&self, device: &str, peer: &str) {
+        let (end, index, addresses) = match device {
+            "lan" => (&self.c, 11, &HOSTS[..]),
+            _ => (&self.s, 12, &[FAR][..]),
+        };
+        // Of a pair with the same number twice the kernel notices the carrier up to a second later.
+        ip(&format!(
+            "link add {peer} index 101 netns {} type veth peer {device} index {index} netns {}",
+            end.0, self.gw.0
+        ));
+        for (inside, device) in [(end, peer), (&self.gw, device)] {
+            inside.ip(&format!("link set {device} up"));
+            // Nobody merges packets, nobody leaves it to others to cut them up.
+            inside.ethtool(&format!("-K {device} tso off gso off gro off"));
+        }
+        for address in addresses {
+            end.ip(&format!("addr add {address}/24 dev {peer}"));
+        }
+    }
+
+    /// Waits until the kernel has noticed that every device has its peer; before, it throws packets away.
+    pub(crate) fn wait_for_carriers(&self) {
+        let is_waiting = |inside: &Namespace| {
+            let text = call("ip", &format!("-n {} link show", inside.0)).unwrap();
+            text.contains("NO-CARRIER")
+        };
+        while [&self.c, &self.gw, &self.s].into_iter().any(is_waiting) {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Every device takes frames of this MTU.
+    pub(crate) fn set_mtu(&self, mtu: u32) {
+        for (inside, device) in
+            [(&self.c, "c0"), (&self.gw, "lan"), (&self.gw, "wan"), (&self.s, "s0")]
+        {
+            inside.ip(&format!("link set {device} mtu {mtu}"));
+        }
+    }
+
+    /// IPv6 on both ends: fd00::1 and fd00::2.
+    pub(crate) fn with_ipv6(&self) {
+        for (inside, device, address) in [(&self.c, "c0", "fd00::1"), (&self.s, "s0", "fd00::2")] {
+            inside.set(&format!("ipv6/conf/{device}/disable_ipv6"), "0");
+            inside.ip(&format!("addr add {address}/64 dev {device} nodad"));
+        }
+    }
+
+    /// Both ends say nothing of their own: no address, no ARP.
+    pub(crate) fn silence(&self) {
+        for (inside, device) in [(&self.c, "c0"), (&self.s, "s0")] {
+            inside.ip(&format!("addr flush dev {device}"));
+            inside.ip(&format!("link set {device} arp off"));
+        }
+    }
+
+    /// The device `ours` of `gw` becomes a port of a bridge, with a new TAP for the gateway beside it.
+    pub(crate) fn bridge_to_tap(&self, ours: &str, tap: &str) {
+        self.gw.ip(&format!("tuntap add dev {tap} mode tap"));
+        // Where the kernel has firewalls for bridges, they throw away what is no valid packet.
+        for kind in ["iptables", "ip6tables", "arptables"] {
+            let _ = self.gw.try_set(&format!("bridge/bridge-nf-call-{kind}"), "0");
+        }
+        self.gw.ip(&format!("link add name br-{ours} type bridge"));
+        for device in [ours, tap] {
+            self.gw.ip(&format!("link set {device} master br-{ours}"));
+        }
+        for device in [tap, &format!("br-{ours}")] {
+            self.gw.ip(&format!("link set {device} up"));
+        }
+    }
+}

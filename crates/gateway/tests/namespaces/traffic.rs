@@ -1,0 +1,245 @@
+//! Traffic of the kernel: bulk TCP, and UDP at a pace. A socket belongs to the namespace it was made in, so
+//! threads outside can use it.
+
+use core::net::{IpAddr, SocketAddr};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::io::{IoSliceMut, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Instant, SystemTime};
+
+use nix::cmsg_space;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::time::TimeSpec;
+
+use crate::topology::{FAR, Namespace, Row};
+
+/// A direction through the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Up,
+    Down,
+}
+
+pub(crate) const BOTH: [Way; 2] = [Way::Up, Way::Down];
+
+/// TCP flows between one host and the far end, all the same way, as fast as TCP can.
+#[derive(Debug)]
+pub(crate) struct Bulk {
+    received: Arc<AtomicU64>,
+    streams: Vec<TcpStream>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Bulk {
+    /// The host listens, so that its address is what the flows have.
+    pub(crate) fn start(row: &Row, host: &str, way: Way, flows: usize) -> Self {
+        let listener = row.c.within(|| TcpListener::bind((host, 0)).unwrap());
+        let address = listener.local_addr().unwrap();
+        let mut bulk = Self { received: Arc::default(), streams: vec![], threads: vec![] };
+        for _ in 0..flows {
+            let far = row.s.within(|| TcpStream::connect(address).unwrap());
+            let (near, _) = listener.accept().unwrap();
+            let (mut from, mut to) = if way == Way::Up { (near, far) } else { (far, near) };
+            bulk.streams.extend([from.try_clone().unwrap(), to.try_clone().unwrap()]);
+            let received = Arc::clone(&bulk.received);
+            bulk.threads.push(thread::spawn(move || {
+                let bytes = [0; 16_384];
+                while from.write_all(&bytes).is_ok() {}
+            }));
+            bulk.threads.push(thread::spawn(move || {
+                let mut room = [0; 65_536];
+                while let Ok(read @ 1..) = to.read(&mut room) {
+                    received.fetch_add(read as u64, Ordering::Relaxed);
+                }
+            }));
+        }
+        bulk
+    }
+
+    /// Bytes received so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    /// Bytes received in so long.
+    pub(crate) fn received_in(bulks: &[Self], span: Duration) -> Vec<u64> {
+        let all = || bulks.iter().map(Self::received).collect::<Vec<_>>();
+        let before = all();
+        thread::sleep(span);
+        all().iter().zip(before).map(|(after, before)| after - before).collect()
+    }
+}
+
+impl Drop for Bulk {
+    fn drop(&mut self) {
+        for stream in &self.streams {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A datagram that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub(crate) number: u32,
+    pub(crate) sent: Instant,
+    pub(crate) received: Instant,
+    /// Bytes of the IP packet.
+    pub(crate) bytes: usize,
+}
+
+impl Arrived {
+    pub(crate) fn delay(&self) -> Duration {
+        self.received.saturating_duration_since(self.sent)
+    }
+}
+
+/// UDP at a pace: datagrams with a number and the time they were sent at.
+#[derive(Debug)]
+pub(crate) struct Paced {
+    stop: Arc<AtomicBool>,
+    sender: Option<JoinHandle<u32>>,
+    receiver: Option<JoinHandle<Vec<Arrived>>>,
+}
+
+/// What became of such a flow.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) sent: u32,
+    pub(crate) arrived: Vec<Arrived>,
+}
+
+/// The bytes in front of what a datagram says.
+fn headers(address: &SocketAddr) -> usize {
+    if address.is_ipv4() { 28 } else { 48 }
+}
+
+/// The next datagram's length, and when the kernel received it: a thread may learn of it much later.
+fn receive(socket: &UdpSocket, room: &mut [u8]) -> Option<(usize, Instant)> {
+    let mut control = cmsg_space!(TimeSpec);
+    let mut vectors = [IoSliceMut::new(room)];
+    let (fd, flags) = (socket.as_raw_fd(), MsgFlags::empty());
+    let message = recvmsg::<()>(fd, &mut vectors, Some(&mut control), flags).ok()?;
+    let (now, time) = (Instant::now(), SystemTime::now());
+    let stamp = message.cmsgs().unwrap().find_map(|control| match control {
+        ControlMessageOwned::ScmTimestampns(stamp) => Some(Duration::from(stamp)),
+        _ => None,
+    })?;
+    let ago = time.duration_since(SystemTime::UNIX_EPOCH + stamp).unwrap_or_default();
+    Some((message.bytes, now - ago))
+}
+
+impl Paced {
+    /// From the first LAN host to the far end, or back.
+    pub(crate) fn start(row: &Row, way: Way, every: Duration, lengths: &[usize]) -> Self {
+        let (from, to, address) = match way {
+            Way::Up => (&row.c, &row.s, FAR),
+            Way::Down => (&row.s, &row.c, crate::topology::HOSTS[0]),
+        };
+        Self::between(from, to, address.parse().unwrap(), every, lengths)
+    }
+
+    /// Sends a packet of each of these lengths in turn, in bytes of IP.
+    pub(crate) fn between(
+        from: &Namespace,
+        to: &Namespace,
+        address: IpAddr,
+        every: Duration,
+        lengths: &[usize],
+    ) -> Self {
+        let receiving = to.within(move || UdpSocket::bind((address, 0)).unwrap());
+        setsockopt(&receiving, sockopt::RcvBufForce, &(8 << 20)).unwrap();
+        setsockopt(&receiving, sockopt::ReceiveTimestampns, &true).unwrap();
+        receiving.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        let target = receiving.local_addr().unwrap();
+        let any: SocketAddr =
+            if target.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
+        let sending = from.within(move || UdpSocket::bind(any).unwrap());
+        sending.connect(target).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (is_over, epoch, lengths) = (Arc::clone(&stop), Instant::now(), lengths.to_vec());
+        let over = Arc::clone(&stop);
+        let sender = thread::spawn(move || {
+            let mut datagram = [0; 65_536];
+            for number in 0_u32.. {
+                let due = epoch + every * number;
+                let wait = due.saturating_duration_since(Instant::now());
+                // Sleeping for less costs more than it says.
+                if wait > Duration::from_micros(200) {
+                    thread::sleep(wait);
+                }
+                if is_over.load(Ordering::Relaxed) {
+                    return number;
+                }
+                datagram[..4].copy_from_slice(&number.to_be_bytes());
+                let nanos = epoch.elapsed().as_nanos() as u64;
+                datagram[4..12].copy_from_slice(&nanos.to_be_bytes());
+                let len = lengths[number as usize % lengths.len()] - headers(&target);
+                // A link that is down refuses: as lost as any other.
+                let _ = sending.send(&datagram[..len]);
+            }
+            0
+        });
+        let receiver = thread::spawn(move || {
+            let mut arrived = Vec::new();
+            let mut room = [0; 65_536];
+            loop {
+                match receive(&receiving, &mut room) {
+                    Some((len, received)) => {
+                        let number = u32::from_be_bytes(room[..4].try_into().unwrap());
+                        let nanos = u64::from_be_bytes(room[4..12].try_into().unwrap());
+                        let sent = epoch + Duration::from_nanos(nanos);
+                        let bytes = len + headers(&target);
+                        arrived.push(Arrived { number, sent, received, bytes });
+                    }
+                    None if over.load(Ordering::Relaxed) => return arrived,
+                    None => {}
+                }
+            }
+        });
+        Self { stop, sender: Some(sender), receiver: Some(receiver) }
+    }
+
+    /// Stops sending, and waits for what is on the way.
+    pub(crate) fn stop(mut self) -> Outcome {
+        self.stop.store(true, Ordering::Relaxed);
+        let sent = self.sender.take().unwrap().join().unwrap();
+        let arrived = self.receiver.take().unwrap().join().unwrap();
+        Outcome { sent, arrived }
+    }
+}
+
+impl Drop for Paced {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Outcome {
+    /// Everything has arrived in the order it was sent in.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.arrived.len() == self.sent as usize
+            && (0..).zip(&self.arrived).all(|(number, arrived)| arrived.number == number)
+    }
+
+    /// The delays of what was sent in the part `from..to` of time, sorted.
+    pub(crate) fn delays(&self, from: Instant, to: Instant) -> Vec<Duration> {
+        let within = self.arrived.iter().filter(|arrived| (from..to).contains(&arrived.sent));
+        let mut delays: Vec<Duration> = within.map(Arrived::delay).collect();
+        delays.sort_unstable();
+        delays
+    }
+}
+
+/// The delay that `percent` of the sorted `delays` do not exceed.
+pub(crate) fn percentile(delays: &[Duration], percent: usize) -> Duration {
+    let at = (delays.len() * percent).div_ceil(100).max(1) - 1;
+    delays.get(at).copied().unwrap_or(Duration::MAX)
+}

@@ -1,0 +1,186 @@
+//! What the gateway refuses, and that nothing is touched then.
+
+use std::path::{Path, PathBuf};
+
+use crate::gateway::{Gateway, run};
+use crate::topology::Row;
+
+/// A file, removed with this.
+#[derive(Debug)]
+pub(crate) struct Written(PathBuf);
+
+/// A file for this test, with this in it. Everybody may read it.
+pub(crate) fn file(test: &str, text: &str) -> Written {
+    let name = format!("freeboard-{}-{test}.toml", std::process::id());
+    let written = Written(std::env::temp_dir().join(name));
+    written.write(text);
+    written
+}
+
+impl Written {
+    pub(crate) fn path(&self) -> String {
+        self.0.display().to_string()
+    }
+
+    pub(crate) fn write(&self, text: &str) {
+        std::fs::write(&self.0, text).unwrap();
+    }
+}
+
+impl AsRef<Path> for Written {
+    fn as_ref(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Goal: whatever is wrong is said in one line that names the word and what would be accepted, with exit code
+/// 2, before anything has changed.
+#[test]
+fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
+    let Some(row) = Row::new("words") else { return };
+    let file = file("words", "");
+    let line = "--lan lan --wan wan --up 1mbit --down 1mbit";
+    let before = row.gw.devices();
+    let refused = |words: &str, parts: &[&str]| {
+        let output = run(&row.gw, words);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{words}: {said}");
+        assert!(output.stdout.is_empty(), "{words}");
+        for part in parts {
+            assert!(said.contains(part), "{words}: no {part} in {said}");
+        }
+        assert_eq!(row.gw.devices(), before, "{words}");
+    };
+    refused("", &["--lan is missing"]);
+    refused("--lan lan --up 1mbit --down 1mbit", &["--wan is missing"]);
+    refused("--lan lan --wan wan --up 1mbit", &["--down is missing"]);
+    let nowhere = "--wan nowhere: no such device; accepted: lan, wan\n";
+    refused("--lan lan --wan nowhere --up 1mbit --down 1mbit", &[nowhere]);
+    refused("--lan lan --wan lan --up 1mbit --down 1mbit", &["--wan \"lan\""]);
+    refused(
+        "--lan lan --wan averylongdevicename --up 1mbit --down 1mbit",
+        &["averylongdevicename"],
+    );
+    for rate in ["0", "0mbit", "-5mbit", "500gbit", "fast", "1e9", "10mb/s", ""] {
+        let words = format!("--lan lan --wan wan --down 1mbit --up={rate}");
+        refused(&words, &["--up", rate]);
+    }
+    for (option, word, accepted) in [
+        ("--queue", "cake", "fifo, sqf, drr, qfq"),
+        ("--hosts", "all", "triple-isolate"),
+        ("--io", "dpdk", "tap, packet"),
+        ("--framing", "ethernet", "none, atm, ptm"),
+        ("--overhead", "300", "-64 to 256"),
+        ("--mpu", "-1", "0 to 256"),
+        ("--limit", "0", "1p to"),
+        ("--limit", "99999999p", "1p to"),
+        ("--stats-every", "0", "1 to 86400"),
+        ("--metrics", "9100", "ADDRESS:PORT"),
+        ("--user", "nosuchuser", "those of this system"),
+        ("--stats", "/nowhere/at/all", "/nowhere/at/all"),
+        ("--metrics", "192.0.2.77:9100", "192.0.2.77:9100"),
+        ("--metrics", "127.0.0.1:0", "ADDRESS:PORT"),
+    ] {
+        refused(&format!("{line} {option}={word}"), &[option, word, accepted]);
+    }
+    refused(&format!("{line} --speed 1"), &["--speed", "accepted are --lan, --wan"]);
+    refused(&format!("{line} --up 2mbit"), &["--up: given twice"]);
+    refused(&format!("{line} --stats="), &["--stats \"\": accepted is a path"]);
+    refused("top --stats /run/s --up 1mbit", &["--up: behind top accepted are --stats"]);
+    let accepted = "accepted is the socket of a running gateway";
+    refused("top --stats /nowhere/at/all", &["--stats /nowhere/at/all: ", accepted]);
+    refused(&format!("{line} --queue"), &["--queue"]);
+    refused(&format!("{line} faster"), &["faster"]);
+    refused(&format!("{line} --queue fifo --hosts srchost"), &["--hosts", "--queue fifo"]);
+    refused(&format!("{line} --queue qfq --hosts lan"), &["--hosts", "flows, srchost"]);
+    refused(&format!("{line} --config /nowhere.toml"), &["--config /nowhere.toml"]);
+    refused(&format!("{line} --config /"), &["--config /: "]);
+    for (text, parts) in [
+        ("queue = ", &["line 1"][..]),
+        ("\nspeed = 1", &["line 2", "speed"]),
+        ("queue = \"cake\"", &["cake", "fifo, sqf, drr, qfq"]),
+        ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", &["weights", "drr, qfq"]),
+        ("[weights]\nhome = 2", &["home", "an IP address"]),
+        ("[weights]\n\"10.0.0.1\" = 1001", &["10.0.0.1", "1 to 1000"]),
+        ("up = [1]", &["line 1 \"up = [1]\": accepted is a string or a whole number"]),
+        // It is one line even then.
+        ("stats = \"/no\\n/where\"", &["--stats /no\\n/where: "]),
+        ("limit = 1\n", &["--limit", "1p to"]),
+    ] {
+        file.write(text);
+        refused(&format!("{line} --config {}", file.path()), parts);
+    }
+    // A file that is none of text.
+    std::fs::write(&file, [0xff, 0xfe, 0]).unwrap();
+    refused(&format!("{line} --config {}", file.path()), &[&file.path()]);
+}
+
+/// Goal: a device that both sides are told of by different names is refused as one.
+#[test]
+fn a_device_by_another_name_is_the_same_device() {
+    let Some(row) = Row::new("altname") else { return };
+    row.gw.ip("tuntap add dev tap0 mode tap");
+    for (io, device) in [("packet", "wan"), ("tap", "tap0")] {
+        row.gw.ip(&format!("link property add dev {device} altname other-{device}"));
+        let before = row.gw.devices();
+        for (lan, wan) in [("", "other-"), ("other-", "")] {
+            let words = format!(
+                "--io {io} --lan {lan}{device} --wan {wan}{device} --up 1mbit --down 1mbit"
+            );
+            let output = run(&row.gw, &words);
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+            assert!(said.contains("is the device of --lan by another name"), "{said}");
+            assert_eq!(row.gw.devices(), before);
+        }
+    }
+}
+
+/// Goal: a device without Ethernet headers, such as that of a VPN, is not taken for one that has them.
+#[test]
+fn a_device_without_ethernet_headers_is_refused() {
+    let Some(row) = Row::new("notether") else { return };
+    row.gw.ip("tuntap add dev tun0 mode tun");
+    let output = run(&row.gw, "--lan lan --wan tun0 --up 1mbit --down 1mbit");
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+    assert!(said.ends_with("--wan tun0: not an Ethernet device; accepted: lan, wan\n"), "{said}");
+}
+
+/// Goal: what would take too much memory, and what an order cannot have, is refused before anything is
+/// changed, at the start and later.
+#[test]
+fn a_limit_that_takes_too_much_memory_is_refused() {
+    let Some(row) = Row::new("memory") else { return };
+    let line = "--lan lan --wan wan --up 1gbit --down 1gbit";
+    let refused = |words: &str, part: &str| {
+        let before = row.gw.devices();
+        let output = run(&row.gw, &format!("{line} {words}"));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert!(said.contains(part), "{said}");
+        assert_eq!(row.gw.devices(), before);
+    };
+    refused("--limit 1000000p", "accepted are 10000 to");
+    row.set_mtu(9_000);
+    refused("--limit 500000p", "--limit 500000 packets: takes 9");
+    let file = file("memory", "limit = \"1000p\"");
+    let gateway = Gateway::start_with(&row.gw, &format!("{line} --config {}", file.path()));
+    file.write("limit = \"500000p\"");
+    let said = gateway.reads_again(1).remove(0);
+    assert!(said.contains("kept as it was: --limit 500000 packets: takes 9"), "{said}");
+    gateway.end();
+    // The longest that a veth pair can have.
+    row.set_mtu(65_535);
+    let qfq = "--queue qfq: the devices' MTU is 65535; accepted with it are at most 65513";
+    refused("--queue qfq --limit 100p", qfq);
+    Gateway::start_with(&row.gw, &format!("{line} --limit 100p")).end();
+    row.set_mtu(65_513);
+    Gateway::start_with(&row.gw, &format!("{line} --queue qfq --limit 100p")).end();
+}
