@@ -301,7 +301,6 @@ impl Gateway {
             Token::Stats => {
                 if let Some(stats) = &mut self.stats {
                     let accepted = stats.accept();
-                    self.next_report = Nanos::ZERO;
                     self.deaf_if(accepted)?;
                 }
             }
@@ -450,10 +449,17 @@ impl Gateway {
         }
     }
 
-    /// Tells those who listen, if it is time.
+    /// Tells those who listen, if it is time. Who has come meanwhile is told how things stand, and that
+    /// changes nothing for the others: what is recent goes on.
     fn report_if_due(&mut self, now: Nanos) {
-        let is_due = self.stats.as_ref().is_some_and(Stats::has_clients) && now >= self.next_report;
-        if !is_due {
+        if !self.stats.as_ref().is_some_and(Stats::has_clients) {
+            return;
+        }
+        if now < self.next_report {
+            if self.stats.as_ref().is_some_and(Stats::has_newcomers) {
+                let line = self.report(now).to_json();
+                self.stats.iter_mut().for_each(|stats| stats.greet(&line));
+            }
             return;
         }
         let line = self.report(now).to_json();

@@ -33,11 +33,19 @@ struct Client<S> {
     request: Vec<u8>,
     /// It says no more, and may still listen.
     has_said_all: bool,
+    /// It has been sent a report.
+    is_told: bool,
 }
 
 impl<S: Read + Write> Client<S> {
     fn new(stream: S) -> Self {
-        Self { stream, unsent: Vec::new(), request: Vec::new(), has_said_all: false }
+        Self {
+            stream,
+            unsent: Vec::new(),
+            request: Vec::new(),
+            has_said_all: false,
+            is_told: false,
+        }
     }
 
     /// Sends what the client takes; false if it has gone.
@@ -151,7 +159,25 @@ impl Stats {
 
     /// Tells everybody a line.
     pub(crate) fn tell(&mut self, line: &str) {
+        self.tell_those(line, |_| true);
+    }
+
+    /// Whether somebody has not been told anything yet.
+    pub(crate) fn has_newcomers(&self) -> bool {
+        self.clients.iter().any(|client| !client.is_told)
+    }
+
+    /// Tells those a line who have not been told anything yet.
+    pub(crate) fn greet(&mut self, line: &str) {
+        self.tell_those(line, |client| !client.is_told);
+    }
+
+    fn tell_those(&mut self, line: &str, is_meant: impl Fn(&Client<UnixStream>) -> bool) {
         self.clients.retain_mut(|client| {
+            if !is_meant(client) {
+                return true;
+            }
+            client.is_told = true;
             client.unsent.extend(line.as_bytes());
             client.receive() && client.send()
         });
@@ -330,6 +356,32 @@ mod tests {
         }
         // Whoever comes with many others waits for the next turn.
         assert_eq!(errors(&[0; MOST + 3]), (Ok(()), MOST, 3));
+    }
+
+    /// What one who listens has been sent, at once.
+    fn heard(client: &UnixStream) -> String {
+        client.set_nonblocking(true).unwrap();
+        let mut text = Vec::new();
+        assert!(BufReader::new(client).read_to_end(&mut text).is_err(), "it is still open");
+        String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn who_comes_between_two_reports_is_greeted_alone() {
+        let name = format!("freeboard-greeted-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut stats = Stats::listen(&path).unwrap();
+        let first = UnixStream::connect(&path).unwrap();
+        stats.accept().unwrap();
+        assert!(stats.has_newcomers());
+        stats.tell("1\n");
+        assert!(!stats.has_newcomers());
+        let second = UnixStream::connect(&path).unwrap();
+        stats.accept().unwrap();
+        stats.greet("2\n");
+        stats.greet("3\n");
+        stats.tell("4\n");
+        assert_eq!([heard(&first), heard(&second)], ["1\n4\n", "2\n4\n"]);
     }
 
     #[test]

@@ -26,10 +26,13 @@ fn arrives(row: &Row, addresses: [&str; 2], lengths: &[usize]) {
 /// TCP gets through, at nearly the rate.
 fn tcp_arrives(row: &Row, host: &str) {
     for way in BOTH {
-        let bulk = [Bulk::start(row, host, way, 1)];
-        thread::sleep(millis(200));
-        let received = Bulk::received_in(&bulk, millis(500));
-        assert!(received[0] > 20_000_000 / 16 / 2, "{way:?}: {received:?}");
+        crate::attempts("TCP arrives", || {
+            let bulk = [Bulk::start(row, host, way, 1)];
+            thread::sleep(millis(200));
+            let received = Bulk::received_in(&bulk, millis(500));
+            let is_fast = received[0] > 20_000_000 / 16 / 2;
+            if is_fast { Ok(()) } else { Err(format!("{way:?}: {received:?}")) }
+        });
     }
 }
 

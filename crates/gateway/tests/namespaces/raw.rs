@@ -29,7 +29,7 @@ impl Raw {
     pub(crate) fn open(inside: &Namespace, device: &str) -> Self {
         let socket = inside.within(|| Self::bound(device));
         setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20)).unwrap();
-        let timeout = nix::sys::time::TimeVal::new(0, 200_000);
+        let timeout = nix::sys::time::TimeVal::new(1, 0);
         setsockopt(&socket, sockopt::ReceiveTimeout, &timeout).unwrap();
         Self { socket, control: vec![0; 256] }
     }
