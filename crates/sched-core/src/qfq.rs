@@ -68,6 +68,8 @@
 mod eligibility;
 mod group;
 mod guarantee;
+mod lingering;
+mod moves;
 #[cfg(test)]
 mod paths;
 mod plus;
@@ -82,9 +84,9 @@ use core::num::NonZeroU32;
 use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
 use crate::{FlowId, Imbalance};
-use eligibility::{Sets, bit};
+use eligibility::Sets;
 use group::{Group, MAX_DISTANCE, State};
-use virtual_time::{GROUPS, Virtual, Width, entered, group_of, inverse, share, weight_of};
+use virtual_time::{GROUPS, Virtual, Width, group_of, inverse, weight_of};
 use weights::Weights;
 
 pub use group::QfqFlow;
@@ -141,15 +143,6 @@ pub struct Qfq<N> {
 /// at most. As many groups as `V` enters slots of are looked at in vain until `V` is `L·m` past the `F` of
 /// their first; with more than this at once the lower ones wait. Who waits counts longer, which is safe.
 pub(crate) const LET_GO: u32 = 4;
-
-/// What `V` steps on by when the last flow has become idle: no stored `F` is as far ahead. A flow is
-/// served with `S < ⌊V⌋ + σ` and leaves otherwise with `S < ⌊V⌋ + 2σ` (Theorem 1), so its `F` is less
-/// than `V + 2σ ≤ V + 2^47`.
-const IDLE_STEP: u64 = 1 << 48;
-
-/// How far ahead of `V` the alarm is set while nobody waits: beyond every slot, and not behind `V` modulo
-/// 2^64.
-const FAR: u64 = 1 << 62;
 
 /// What becomes of a flow that was served.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -483,218 +476,6 @@ impl Core {
         self.next = self.first();
         self.retire(flows, flow);
         self.assert_order();
-    }
-
-    /// `P = V − L·m`: no flow that is backlogged has its `F` further back (Theorem 2). Whoever stops
-    /// counting with `F ≤ P` is behind `V` by no less than its part of the bound.
-    fn past(&self) -> Virtual {
-        #[cfg(test)]
-        if self.faults.forget_early {
-            return self.now;
-        }
-        self.now.minus(u64::from(self.max_len) * u64::from(self.weights.most_per_byte()))
-    }
-
-    /// `flow`, whose `F` is stored, is backlogged no more: it lingers until `P` has reached that.
-    #[inline(never)]
-    fn retire(&mut self, flows: &mut [QfqFlow], flow: u32) {
-        let past = self.past();
-        let Some(k) = flows.get_mut(flow as usize) else { return };
-        let lingers = k.start.is_after(past);
-        #[cfg(test)]
-        self.weights.discount(if lingers && self.faults.forget_at_once { k.share } else { 0 });
-        if !lingers {
-            k.state = State::Idle;
-            self.weights.discount(k.share);
-            return;
-        }
-        k.state = State::Lingering;
-        let i = u32::from(k.group);
-        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
-        let first = self.lingering & bit(i) == 0;
-        group.append_lingering(flows, flow, first);
-        if first {
-            self.lingering |= bit(i);
-            self.wait(i);
-        }
-    }
-
-    /// Takes a flow, whose record is `k`, off the list of those that linger.
-    fn unlist(&mut self, flows: &mut [QfqFlow], flow: u32, k: QfqFlow) {
-        let i = u32::from(k.group);
-        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
-        if group.unlink_lingering(flows, flow, k) {
-            self.lingering &= !bit(i);
-            self.due &= !bit(i);
-        }
-    }
-
-    /// The weights of lingering flows whose `F` `P` has reached count no more (§IV-B: lazily). The
-    /// highest groups come first: they are due least often.
-    fn let_go(&mut self, flows: &mut [QfqFlow]) {
-        let past = self.past();
-        let mut gone = 0_u64;
-        for _ in 0..LET_GO {
-            let Some(i) = self.due.checked_ilog2() else { break };
-            let Some(group) = self.groups.get(i as usize % GROUPS) else { break };
-            let flow = group.lingering.head;
-            let Some(k) = flows.get_mut(flow as usize) else { break };
-            step();
-            if k.start.is_after(past) {
-                self.due &= !bit(i);
-                continue;
-            }
-            k.state = State::Idle;
-            gone = gone.wrapping_add(k.share);
-            let k = *k;
-            self.unlist(flows, flow, k);
-        }
-        #[cfg(test)]
-        let gone = if self.faults.forget_at_once { 0 } else { gone };
-        self.weights.discount(gone);
-    }
-
-    /// Gives `flow`, which is not backlogged if `group` is another one, an inverse and a group. One that
-    /// lingers does so in its new group.
-    fn reweigh(&mut self, flows: &mut [QfqFlow], flow: u32, inverse: NonZeroU32, group: u8) {
-        let Some(k) = flows.get_mut(flow as usize) else { return };
-        step();
-        let (old, moves) = (*k, k.state == State::Lingering && k.group != group);
-        self.weights.exchange(
-            NonZeroU32::new(old.inverse),
-            Some(inverse),
-            old.state != State::Idle,
-        );
-        k.inverse = inverse.get();
-        k.share = share(inverse);
-        k.group = group;
-        if !moves {
-            return;
-        }
-        self.unlist(flows, flow, old);
-        let Some(list) = self.groups.get_mut(usize::from(group) % GROUPS) else { return };
-        list.append_lingering(flows, flow, self.lingering & bit(group.into()) == 0);
-        self.lingering |= bit(group.into());
-        self.wait(group.into());
-    }
-
-    /// Forgets `flow`, which is not backlogged.
-    fn forget(&mut self, flows: &mut [QfqFlow], flow: u32) {
-        let Some(&k) = flows.get(flow as usize) else { return };
-        if k.state == State::Lingering {
-            self.unlist(flows, flow, k);
-        }
-        self.weights.exchange(NonZeroU32::new(k.inverse), None, k.state != State::Idle);
-        if let Some(k) = flows.get_mut(flow as usize) {
-            *k = QfqFlow::EMPTY;
-        }
-    }
-
-    /// The front slot of group `i` has become empty: its `S` moves to its next slot, or it is idle,
-    /// and the groups it blocked may be ready (Fig. 4, lines 21-36).
-    #[inline(never)] // once in many packets: it would cost the others registers
-    fn regroup(&mut self, i: u32) {
-        let width = Width::of_group(i);
-        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
-        step();
-        let was_blocking = self.sets.ready & bit(i) != 0;
-        let old_finish = group.finish(width);
-        let is_backlogged = group.advance(width);
-        self.sets.remove(i);
-        // A group as early as the old F_i blocks what that blocked.
-        let blocker = self.sets.first_ready_above(i);
-        let later = blocker.is_none_or(|b| self.finish(b).is_after(old_finish));
-        if is_backlogged {
-            self.sort_in(i);
-        }
-        if was_blocking && later {
-            self.sets.unblock_below(i);
-        }
-    }
-
-    /// Puts group `i`, in no set, where it belongs (`compute_group_state()`, Fig. 5).
-    fn sort_in(&mut self, i: u32) {
-        let Some(group) = self.groups.get(i as usize % GROUPS) else { return };
-        step();
-        let eligible = !group.start.is_after(self.now);
-        let finish = group.finish(Width::of_group(i));
-        let blocker = self.sets.first_ready_above(i);
-        let blocked = blocker.is_some_and(|b| finish.is_after(self.finish(b)));
-        self.sets.insert(i, eligible, blocked);
-        if !eligible {
-            self.wait(i);
-        }
-    }
-
-    /// `F_i`.
-    fn finish(&self, i: u32) -> Virtual {
-        step();
-        let group = self.groups.get(i as usize % GROUPS);
-        group.map_or(Virtual(0), |group| group.finish(Width::of_group(i)))
-    }
-
-    /// `V` was `before`. If nothing is eligible it jumps to the smallest `S_i` (eq. 7); then the groups
-    /// whose slots it has entered are eligible (Fig. 4, lines 38-45), and their idle flows are due.
-    #[inline] // little is left to do for most packets
-    fn keep_eligible(&mut self, flows: &mut [QfqFlow], before: Virtual) {
-        if self.sets.first_ready().is_none() {
-            self.jump();
-        }
-        if self.is_awaited() {
-            self.enter_slots(flows, before);
-        }
-    }
-
-    /// Whether `V` may have entered a slot that somebody waits for, or somebody has waited long enough.
-    #[inline]
-    fn is_awaited(&self) -> bool {
-        !self.alarm.is_after(self.now)
-    }
-
-    /// Group `i` waits for the next slot of its width.
-    fn wait(&mut self, i: u32) {
-        let width = Width::of_group(i);
-        let next_slot = self.now.floor(width).plus(width.span());
-        if self.alarm.is_after(next_slot) {
-            self.alarm = next_slot;
-        }
-    }
-
-    /// `V` was `before`, and may have entered slots since.
-    #[inline(never)] // seldom
-    fn enter_slots(&mut self, flows: &mut [QfqFlow], before: Virtual) {
-        let entered = entered(before, self.now);
-        self.sets.make_eligible(entered);
-        self.due |= self.lingering & entered;
-        if self.due != 0 {
-            self.let_go(flows);
-        }
-        self.next = self.first();
-        // Groups that are due are looked at again in the next call; else the narrowest comes first.
-        self.alarm = self.now;
-        if self.due == 0 {
-            self.alarm = self.now.plus(FAR);
-            let waiting = self.sets.ineligible() | self.lingering;
-            if waiting != 0 {
-                self.wait(waiting.trailing_zeros());
-            }
-        }
-    }
-
-    /// Nothing is eligible: `V` goes on to where something is, or, with nothing backlogged, past
-    /// everything that is stored.
-    #[cold]
-    fn jump(&mut self) {
-        let Some(first) = self.sets.first_ineligible() else {
-            self.now = self.now.plus(IDLE_STEP);
-            return;
-        };
-        step();
-        if let Some(group) = self.groups.get(first as usize % GROUPS)
-            && group.start.is_after(self.now)
-        {
-            self.now = group.start;
-        }
     }
 }
 

@@ -1,0 +1,121 @@
+//! Flows that are idle and still count, until `V` is far enough past them (QFQ §IV-B: "lazily").
+
+use core::num::NonZeroU32;
+
+use super::eligibility::bit;
+use super::group::State;
+use super::virtual_time::{GROUPS, Virtual, share};
+use super::{Core, LET_GO, QfqFlow, step};
+
+impl Core {
+    /// `P = V − L·m`: no flow that is backlogged has its `F` further back (Theorem 2). Whoever stops
+    /// counting with `F ≤ P` is behind `V` by no less than its part of the bound.
+    fn past(&self) -> Virtual {
+        #[cfg(test)]
+        if self.faults.forget_early {
+            return self.now;
+        }
+        self.now.minus(u64::from(self.max_len) * u64::from(self.weights.most_per_byte()))
+    }
+
+    /// `flow`, whose `F` is stored, is backlogged no more: it lingers until `P` has reached that.
+    #[inline(never)]
+    pub(super) fn retire(&mut self, flows: &mut [QfqFlow], flow: u32) {
+        let past = self.past();
+        let Some(k) = flows.get_mut(flow as usize) else { return };
+        let lingers = k.start.is_after(past);
+        #[cfg(test)]
+        self.weights.discount(if lingers && self.faults.forget_at_once { k.share } else { 0 });
+        if !lingers {
+            k.state = State::Idle;
+            self.weights.discount(k.share);
+            return;
+        }
+        k.state = State::Lingering;
+        let i = u32::from(k.group);
+        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
+        let first = self.lingering & bit(i) == 0;
+        group.append_lingering(flows, flow, first);
+        if first {
+            self.lingering |= bit(i);
+            self.wait(i);
+        }
+    }
+
+    /// Takes a flow, whose record is `k`, off the list of those that linger.
+    pub(super) fn unlist(&mut self, flows: &mut [QfqFlow], flow: u32, k: QfqFlow) {
+        let i = u32::from(k.group);
+        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
+        if group.unlink_lingering(flows, flow, k) {
+            self.lingering &= !bit(i);
+            self.due &= !bit(i);
+        }
+    }
+
+    /// The weights of lingering flows whose `F` `P` has reached count no more (§IV-B: lazily). The
+    /// highest groups come first: they are due least often.
+    pub(super) fn let_go(&mut self, flows: &mut [QfqFlow]) {
+        let past = self.past();
+        let mut gone = 0_u64;
+        for _ in 0..LET_GO {
+            let Some(i) = self.due.checked_ilog2() else { break };
+            let Some(group) = self.groups.get(i as usize % GROUPS) else { break };
+            let flow = group.lingering.head;
+            let Some(k) = flows.get_mut(flow as usize) else { break };
+            step();
+            if k.start.is_after(past) {
+                self.due &= !bit(i);
+                continue;
+            }
+            k.state = State::Idle;
+            gone = gone.wrapping_add(k.share);
+            let k = *k;
+            self.unlist(flows, flow, k);
+        }
+        #[cfg(test)]
+        let gone = if self.faults.forget_at_once { 0 } else { gone };
+        self.weights.discount(gone);
+    }
+
+    /// Gives `flow`, which is not backlogged if `group` is another one, an inverse and a group. One that
+    /// lingers does so in its new group.
+    pub(super) fn reweigh(
+        &mut self,
+        flows: &mut [QfqFlow],
+        flow: u32,
+        inverse: NonZeroU32,
+        group: u8,
+    ) {
+        let Some(k) = flows.get_mut(flow as usize) else { return };
+        step();
+        let (old, moves) = (*k, k.state == State::Lingering && k.group != group);
+        self.weights.exchange(
+            NonZeroU32::new(old.inverse),
+            Some(inverse),
+            old.state != State::Idle,
+        );
+        k.inverse = inverse.get();
+        k.share = share(inverse);
+        k.group = group;
+        if !moves {
+            return;
+        }
+        self.unlist(flows, flow, old);
+        let Some(list) = self.groups.get_mut(usize::from(group) % GROUPS) else { return };
+        list.append_lingering(flows, flow, self.lingering & bit(group.into()) == 0);
+        self.lingering |= bit(group.into());
+        self.wait(group.into());
+    }
+
+    /// Forgets `flow`, which is not backlogged.
+    pub(super) fn forget(&mut self, flows: &mut [QfqFlow], flow: u32) {
+        let Some(&k) = flows.get(flow as usize) else { return };
+        if k.state == State::Lingering {
+            self.unlist(flows, flow, k);
+        }
+        self.weights.exchange(NonZeroU32::new(k.inverse), None, k.state != State::Idle);
+        if let Some(k) = flows.get_mut(flow as usize) {
+            *k = QfqFlow::EMPTY;
+        }
+    }
+}
