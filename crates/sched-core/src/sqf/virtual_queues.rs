@@ -12,6 +12,8 @@
 //! Cost: O(log queues) per packet; whether a flow gets a virtual queue is one look at a stack. Memory:
 //! 40 bytes a queue, 12 a label, 20 a packet. Source: SQF §2; the options are ours.
 
+mod labels;
+
 use super::{ShortestFlow, ShortestQueue, WaitingFlow};
 use crate::counters::{Counters, FlowRecord};
 use crate::flow_queues::FlowQueues;
@@ -21,6 +23,7 @@ use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
 use crate::{FlowId, Nanos, Packet};
+use labels::{Departures, Labels};
 
 /// Virtual queues of the deployed scheduler (SQF §2). The default queue comes on top.
 pub const VIRTUAL_QUEUES: usize = 128;
@@ -125,105 +128,6 @@ pub struct Sqf<N, Q, S, F, L, V, R, W = [WaitingFlow; 0]> {
     labels: Labels<F, L, V, R>,
     /// Whether the default queue takes the longest flow, and not the latest.
     takes_longest: bool,
-}
-
-/// Whose packet is where.
-#[derive(Clone, Debug)]
-struct Labels<F, L, V, R> {
-    flows: F,
-    /// `of[handle]`: stale unless the handle is queued.
-    of: L,
-    /// Its first `free_len` elements are the virtual queues that are empty, the one taken next last.
-    free: V,
-    free_len: u32,
-    records: R,
-    /// The queue behind the virtual queues.
-    default: u32,
-}
-
-impl<F: Table<SqfFlow>, L: Table<u32>, V: Table<u32>, R: Table<FlowRecord>> Labels<F, L, V, R> {
-    fn flow(&self, flow: FlowId) -> Option<&SqfFlow> {
-        self.flows.as_ref().get(flow.index()).filter(|entry| entry.is_added())
-    }
-
-    fn is_label(&self, handle: u32, flow: FlowId) -> bool {
-        self.of.as_ref().get(handle as usize) == Some(&flow.0)
-    }
-
-    /// Books `len` bytes more for `flow` and says into which queue; `None` if it was not added.
-    fn admit(&mut self, flow: FlowId, len: u32) -> Option<FlowId> {
-        let entry = self.flows.as_mut().get_mut(flow.index()).filter(|entry| entry.is_added())?;
-        if entry.held.packets == 0 {
-            entry.queue = self.default;
-            if let Some(top) = self.free_len.checked_sub(1)
-                && let Some(&queue) = self.free.as_ref().get(top as usize)
-            {
-                entry.queue = queue;
-                self.free_len = top;
-            }
-        }
-        // A length that will be rejected can wrap the bytes; `release` wraps them back.
-        entry.held.add(len);
-        Some(FlowId(entry.queue))
-    }
-
-    /// Books `len` bytes less for `flow`; an emptied virtual queue is free.
-    fn release(&mut self, flow: FlowId, len: u32) {
-        let Some(entry) = self.flows.as_mut().get_mut(flow.index()) else { return };
-        entry.held.sub(len);
-        if entry.held.packets == 0 && entry.queue != self.default {
-            let queue = entry.queue;
-            self.give_back(queue);
-        }
-    }
-
-    /// The virtual queue is empty.
-    fn give_back(&mut self, queue: u32) {
-        if let Some(place) = self.free.as_mut().get_mut(self.free_len as usize) {
-            *place = queue;
-        }
-        self.free_len = self.free_len.wrapping_add(1);
-    }
-
-    /// Whether `flow` is about to take a queue and finds no virtual one.
-    fn finds_none(&self, flow: FlowId) -> bool {
-        self.free_len == 0 && self.flow(flow).is_some_and(|entry| entry.held.packets == 0)
-    }
-
-    /// The packets of the flow to which the one with this handle belongs are in the default queue now.
-    fn moved(&mut self, handle: u32) {
-        if let Some(&label) = self.of.as_ref().get(handle as usize)
-            && let Some(entry) = self.flows.as_mut().get_mut(label as usize)
-        {
-            entry.queue = self.default;
-        }
-    }
-
-    /// A packet has left the engine.
-    fn left(&mut self, packet: Packet) -> FlowId {
-        let flow =
-            self.of.as_ref().get(packet.handle as usize).copied().map_or(FlowId(NONE), FlowId);
-        self.release(flow, packet.len);
-        flow
-    }
-}
-
-/// Sees every packet that the engine drops before the caller does.
-struct Departures<'a, F, L, V, R> {
-    labels: &'a mut Labels<F, L, V, R>,
-    drops: &'a mut dyn DropSink,
-}
-
-impl<F: Table<SqfFlow>, L: Table<u32>, V: Table<u32>, R: Table<FlowRecord>> DropSink
-    for Departures<'_, F, L, V, R>
-{
-    fn dropped(&mut self, packet: Packet, reason: DropReason) {
-        let flow = self.labels.left(packet);
-        if let Some(record) = self.labels.records.as_mut().get_mut(flow.index()) {
-            record.drop(packet.len, reason);
-        }
-        self.drops.dropped(packet, reason);
-    }
 }
 
 impl<N, Q, S, F, L, V, R> Sqf<N, Q, S, F, L, V, R>
