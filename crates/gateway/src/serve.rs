@@ -9,6 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
 /// At most so many who ask at once, of each kind.
@@ -108,6 +109,12 @@ fn accept_from<T>(
     Ok(())
 }
 
+/// Whether the other end neither says nor hears anything any more.
+fn has_gone(stream: &UnixStream) -> bool {
+    let mut end = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    poll(&mut end, PollTimeout::ZERO) == Ok(1)
+}
+
 /// Whether somebody listens at `path`, without waiting for an answer.
 fn knock(path: &Path) -> nix::Result<()> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -146,6 +153,10 @@ impl Stats {
         accept_from(
             || listener.accept(),
             |(stream, _)| {
+                // Who has gone would be missed at the next report only.
+                if clients.len() == MOST {
+                    clients.retain(|client| !has_gone(&client.stream));
+                }
                 if clients.len() < MOST && stream.set_nonblocking(true).is_ok() {
                     clients.push(Client::new(stream));
                 }
@@ -382,6 +393,30 @@ mod tests {
         stats.greet("3\n");
         stats.tell("4\n");
         assert_eq!([heard(&first), heard(&second)], ["1\n4\n", "2\n4\n"]);
+    }
+
+    /// Goal: until the next report, which may be a day away, those who have looked and gone keep nobody out.
+    #[test]
+    fn who_has_gone_makes_room_and_who_says_no_more_keeps_his_place() {
+        let path = std::env::temp_dir().join(format!("freeboard-left-{}", std::process::id()));
+        let mut stats = Stats::listen(&path).unwrap();
+        let silent = UnixStream::connect(&path).unwrap();
+        silent.shutdown(Shutdown::Write).unwrap();
+        for _ in 0..3 * MOST {
+            let passing = UnixStream::connect(&path).unwrap();
+            stats.accept().unwrap();
+            stats.greet("1\n");
+            assert_eq!(heard(&passing), "1\n");
+        }
+        let staying: Vec<UnixStream> =
+            (1..MOST).map(|_| UnixStream::connect(&path).unwrap()).collect();
+        stats.accept().unwrap();
+        let _one_too_many = UnixStream::connect(&path).unwrap();
+        stats.accept().unwrap();
+        assert_eq!(stats.clients.len(), MOST);
+        stats.tell("2\n");
+        assert_eq!(heard(&silent), "1\n2\n");
+        assert!(staying.iter().all(|client| heard(client) == "2\n"));
     }
 
     #[test]
