@@ -1,13 +1,9 @@
 //! What the kernel does at its edges: devices that take nothing, refuse frames, or hand over what cannot be
 //! named.
 
-use std::io::{BufRead as _, BufReader};
-use std::os::unix::net::UnixStream;
 use std::thread;
 
-use serde_json::Value;
-
-use crate::gateway::{Gateway, dropped};
+use crate::gateway::{Gateway, dropped, told};
 use crate::raw::{Raw, Tap, millis};
 use crate::topology::{Row, call};
 use crate::traffic::{Outcome, Paced, Way, percentile};
@@ -48,10 +44,7 @@ fn a_device_that_is_full_is_waited_for() {
         let gateway = Gateway::start(&row.gw, &words);
         let (up, down) = (too_much(&row), Paced::start(&row, Way::Down, millis(5), &[500]));
         thread::sleep(millis(500));
-        let mut line = String::new();
-        BufReader::new(UnixStream::connect(&path).unwrap()).read_line(&mut line).unwrap();
-        let report: Value = serde_json::from_str(&line).unwrap();
-        let queued = report["directions"][0]["queued"].as_u64();
+        let queued = told(&path)["directions"][0]["queued"].as_u64();
         // The limit of a queue of another length: what is queued moves.
         file.write("limit = \"5000p\"");
         let said = gateway.reads_again(1).remove(0);
@@ -83,8 +76,7 @@ fn frames_that_a_full_device_refuses_are_counted() {
         let report = gateway.end();
         let (arrived, refused) = (up.arrived.len() as i64, dropped(&report, 0, "device"));
         println!("{arrived} of {} datagrams, {refused} refused", up.sent);
-        assert!(refused > 100, "{report}");
-        if arrived + refused != i64::from(up.sent) {
+        if refused < 100 || arrived + refused != i64::from(up.sent) {
             return Err(format!("{report}"));
         }
         is_free(&down)

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
@@ -143,6 +145,13 @@ impl Drop for Gateway<'_> {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What who comes to the socket of `--stats` is told at once.
+pub(crate) fn told(socket: &Path) -> Value {
+    let mut line = String::new();
+    BufReader::new(UnixStream::connect(socket).unwrap()).read_line(&mut line).unwrap();
+    serde_json::from_str(&line).unwrap()
 }
 
 /// The drops of a direction in a report, by reason.

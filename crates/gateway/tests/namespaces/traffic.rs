@@ -2,7 +2,7 @@
 //! threads outside can use it.
 
 use core::net::{IpAddr, SocketAddr};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io::{IoSliceMut, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream, UdpSocket};
@@ -16,6 +16,10 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, socko
 use nix::sys::time::TimeSpec;
 
 use crate::topology::{FAR, Namespace, Row};
+
+/// How long nothing may arrive before what has not arrived is lost: a machine may stop for some hundred
+/// milliseconds.
+const QUIET: Duration = Duration::from_millis(1_000);
 
 /// A direction through the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +67,15 @@ impl Bulk {
     /// Bytes received so far.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
+    }
+
+    /// Waits until this has received so many bytes more; false if that takes very long.
+    pub(crate) fn receives(&self, bytes: u64) -> bool {
+        let (begin, wanted) = (Instant::now(), self.received() + bytes);
+        while self.received() < wanted && begin.elapsed() < Duration::from_secs(30) {
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.received() >= wanted
     }
 
     /// Bytes received in so long.
@@ -157,7 +170,7 @@ impl Paced {
         let receiving = to.within(move || UdpSocket::bind((address, 0)).unwrap());
         setsockopt(&receiving, sockopt::RcvBufForce, &(8 << 20)).unwrap();
         setsockopt(&receiving, sockopt::ReceiveTimestampns, &true).unwrap();
-        receiving.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
+        receiving.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         let target = receiving.local_addr().unwrap();
         let any: SocketAddr =
             if target.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
@@ -165,7 +178,9 @@ impl Paced {
         sending.connect(target).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let (is_over, epoch, lengths) = (Arc::clone(&stop), Instant::now(), lengths.to_vec());
-        let over = Arc::clone(&stop);
+        // All that was sent, once nothing more is.
+        let total = Arc::new(AtomicU32::new(u32::MAX));
+        let all = Arc::clone(&total);
         let sender = thread::spawn(move || {
             let mut datagram = [0; 65_536];
             for number in 0_u32.. {
@@ -176,6 +191,7 @@ impl Paced {
                     thread::sleep(wait);
                 }
                 if is_over.load(Ordering::Relaxed) {
+                    total.store(number, Ordering::Relaxed);
                     return number;
                 }
                 datagram[..4].copy_from_slice(&number.to_be_bytes());
@@ -190,6 +206,7 @@ impl Paced {
         let receiver = thread::spawn(move || {
             let mut arrived = Vec::new();
             let mut room = [0; 65_536];
+            let mut last = Instant::now();
             loop {
                 match receive(&receiving, &mut room) {
                     Some((len, received)) => {
@@ -198,9 +215,15 @@ impl Paced {
                         let sent = epoch + Duration::from_nanos(nanos);
                         let bytes = len + headers(&target);
                         arrived.push(Arrived { number, sent, received, bytes });
+                        last = Instant::now();
                     }
-                    None if over.load(Ordering::Relaxed) => return arrived,
-                    None => {}
+                    None => match all.load(Ordering::Relaxed) {
+                        u32::MAX => last = Instant::now(),
+                        // One that came twice was there by now too.
+                        total if arrived.len() >= total as usize => return arrived,
+                        _ if last.elapsed() > QUIET => return arrived,
+                        _ => {}
+                    },
                 }
             }
         });
