@@ -16,7 +16,7 @@ use crate::queue::{Plan, Queue, Seen, Way, codel, isolation, limits};
 use crate::sys::{Arrival, BATCH};
 use crate::terms::{ByHost, Terms};
 use crate::watch::{Place, Watch, Watched};
-use crate::words::Order;
+use crate::words::{Limit, Order};
 
 /// What is remembered of a frame while it is held.
 #[derive(Clone, Copy, Debug, Default)]
@@ -255,8 +255,19 @@ impl Direction {
         if is_same { Ok(None) } else { plan.build().map(Some) }
     }
 
+    /// Another limit. What it has no room for is dropped.
+    pub(crate) fn set_limit(&mut self, limit: Limit, pool: &mut Pool) {
+        let Self { queue, held, watch, .. } = self;
+        queue.set_limits(limits(limit), &mut |packet: Packet, why| {
+            if let Some(watch) = watch.as_mut() {
+                watch.dropped(held[packet.handle as usize].place, packet.len, why);
+            }
+            pool.give_back(packet.handle);
+        });
+    }
+
     /// Another configuration, with everything that is queued; `another` is what
-    /// [`Self::build_another`] gave for the plan, and `pool` has frames enough.
+    /// [`Self::build_another`] gave for the plan. Both directions have its limit, and `pool` the frames for it.
     ///
     /// Where the queue itself has to be another, what it held is put into the new one in the order of
     /// arrival.
@@ -271,14 +282,7 @@ impl Direction {
         if let Some(queue) = another {
             self.move_into(now, queue, plan, pool);
         } else {
-            let Self { queue, held, watch, .. } = self;
-            queue.inner_mut().set_isolation(isolation(plan.share.hosts, plan.way));
-            queue.set_limits(limits(plan.share.limit), &mut |packet: Packet, why| {
-                if let Some(watch) = watch.as_mut() {
-                    watch.dropped(held[packet.handle as usize].place, packet.len, why);
-                }
-                pool.give_back(packet.handle);
-            });
+            self.queue.inner_mut().set_isolation(isolation(plan.share.hosts, plan.way));
         }
         let line = self.queue.line().clone().with_catch_up(plan.catch_up);
         *self.queue.line_mut() = line;
@@ -292,6 +296,7 @@ impl Direction {
     fn move_into(&mut self, now: Nanos, queue: Box<dyn Queue>, plan: Plan, pool: &mut Pool) {
         let mut moving = Vec::new();
         self.queue.drain(&mut |packet: Packet, _| moving.push(packet));
+        self.renumber(&mut moving, plan.slots, pool);
         let before = self.queue.counters();
         // Those that move on were not lost.
         self.outside.lost_before += lost(&before) - moving.len() as u64;
@@ -299,12 +304,37 @@ impl Direction {
         moving.sort_by_key(|packet| self.held[packet.handle as usize].serial);
         let line = self.queue.line().clone();
         self.queue = Shaped::new(queue, line, self.queue.overhead());
-        self.held.resize(plan.slots as usize, Held::default());
         for packet in moving {
             if let Some(seen) = self.held[packet.handle as usize].seen {
                 self.offer(now, &seen, packet, pool);
             }
         }
+    }
+
+    /// Gives the frames of `moving` packets, and of those that are leaving, handles below `slots`. The limits of
+    /// both directions leave room for all of them; what would find none is dropped.
+    fn renumber(&mut self, moving: &mut Vec<Packet>, slots: u32, pool: &mut Pool) {
+        let Self { held, watch, leaving, outside, .. } = self;
+        held.resize(held.len().max(slots as usize), Held::default());
+        let mut stays = |packet: &mut Packet| {
+            let from = packet.handle as usize;
+            let Some(handle) = pool.renumber(packet.handle) else {
+                if let Some(watch) = watch.as_mut() {
+                    watch.dropped(held[from].place, packet.len, DropReason::Rejected);
+                }
+                pool.give_back(packet.handle);
+                return false;
+            };
+            held[handle as usize] = held[from];
+            packet.handle = handle;
+            true
+        };
+        let before = leaving.len();
+        leaving.retain_mut(&mut stays);
+        outside.undeliverable += (before - leaving.len()) as u64;
+        moving.retain_mut(stays);
+        held.truncate(slots as usize);
+        held.shrink_to_fit();
     }
 
     /// The device has gone for good: what waits for it goes nowhere.

@@ -94,6 +94,8 @@ pub(crate) struct Pool {
     free: Vec<u32>,
     /// By handle, whether it is out of `free`.
     is_taken: Vec<bool>,
+    /// Handles that are given out are below it.
+    wanted: u32,
     longest: usize,
 }
 
@@ -103,7 +105,7 @@ impl Pool {
         let longest = AROUND + mtu;
         let frames = (0..count).map(|_| Frame::with_room(longest)).collect();
         let (free, is_taken) = ((0..count).rev().collect(), vec![false; count as usize]);
-        Self { frames, free, is_taken, longest }
+        Self { frames, free, is_taken, wanted: count, longest }
     }
 
     /// What a frame takes at most, with what the allocator adds to its buffer, in bytes.
@@ -117,13 +119,41 @@ impl Pool {
         self.longest - AROUND
     }
 
-    /// More frames, up to `count`.
-    pub(crate) fn grow(&mut self, count: u32) {
+    /// `count` frames from now on. Those that are taken stay until [`Self::settle`], and handles from `count` on
+    /// are to be exchanged until then: see [`Self::renumber`].
+    pub(crate) fn resize(&mut self, count: u32) {
+        self.wanted = count;
+        self.free.retain(|&handle| handle < count);
         for handle in self.count()..count {
             self.frames.push(Frame::with_room(self.longest));
             self.free.push(handle);
             self.is_taken.push(false);
         }
+    }
+
+    /// Another handle of the frame that is `handle`, if it cannot stay the one it is. `None` if there is no
+    /// place for it.
+    pub(crate) fn renumber(&mut self, handle: u32) -> Option<u32> {
+        if handle < self.wanted {
+            return Some(handle);
+        }
+        let other = self.free.pop()?;
+        self.frames.swap(handle as usize, other as usize);
+        self.is_taken.swap(handle as usize, other as usize);
+        Some(other)
+    }
+
+    /// Every handle from the count on has been exchanged or given back: their frames are memory again. True if
+    /// there were any.
+    pub(crate) fn settle(&mut self) -> bool {
+        let count = self.wanted as usize;
+        let is_less = count < self.frames.len();
+        let is_taken = self.is_taken.iter().skip(count).any(|&is_taken| is_taken);
+        assert!(!is_taken, "no frame behind the last is held");
+        self.frames.truncate(count);
+        self.frames.shrink_to_fit();
+        self.is_taken.truncate(count);
+        is_less
     }
 
     /// The longest frame, in bytes.
@@ -137,7 +167,7 @@ impl Pool {
     }
 
     #[cfg(test)]
-    fn in_use(&self) -> usize {
+    pub(crate) fn in_use(&self) -> usize {
         self.frames.len() - self.free.len()
     }
 
@@ -159,7 +189,9 @@ impl Pool {
     pub(crate) fn give_back(&mut self, handle: u32) {
         let was_taken = core::mem::replace(&mut self.is_taken[handle as usize], false);
         assert!(was_taken, "frame {handle} is given back once");
-        self.free.push(handle);
+        if handle < self.wanted {
+            self.free.push(handle);
+        }
     }
 
     pub(crate) fn frame(&self, handle: u32) -> &Frame {
@@ -231,7 +263,35 @@ mod tests {
         pool.give_back(first);
         assert_eq!(pool.in_use(), 1);
         assert_eq!(pool.take_in(&mut spare), Some(first));
-        pool.grow(3);
+        pool.resize(3);
         assert_eq!(pool.take_in(&mut spare), Some(2));
+    }
+
+    /// Goal: fewer frames are those that are held, under handles that there are.
+    #[test]
+    fn frames_that_are_held_move_below_the_new_count() {
+        let mut pool = Pool::new(4, 100);
+        let mut spare = pool.spare();
+        let mut take = |pool: &mut Pool, bytes: &[u8]| {
+            spare.room()[..bytes.len()].copy_from_slice(bytes);
+            spare.received(bytes.len());
+            pool.take_in(&mut spare)
+        };
+        for bytes in [b"0", b"1", b"2", b"3"] {
+            take(&mut pool, bytes);
+        }
+        pool.give_back(1);
+        pool.resize(2);
+        // Of three that are held one has to go.
+        assert_eq!([0, 3, 2].map(|handle| pool.renumber(handle)), [Some(0), Some(1), None]);
+        pool.give_back(2);
+        let _ = pool.settle();
+        assert_eq!(
+            (pool.count(), pool.frame(0).bytes(), pool.frame(1).bytes()),
+            (2, &b"0"[..], &b"3"[..])
+        );
+        assert_eq!(take(&mut pool, b"4"), None);
+        pool.give_back(1);
+        assert_eq!(take(&mut pool, b"5"), Some(1));
     }
 }

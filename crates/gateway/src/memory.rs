@@ -16,28 +16,16 @@ pub(crate) const fn frames_for(limit: Limit) -> u32 {
     2 * (frames(limit) + BATCH as u32)
 }
 
-/// Refuses what this machine should not be asked for, where there are `frames` already. One line says how much
-/// there may be.
-pub(crate) fn check(share: Share, mtu: usize, frames: u32) -> Result<(), String> {
-    check_against(share, mtu, frames, of_machine().map_or(MOST, |all| MOST.min(all / 2)))
+/// Refuses what this machine should not be asked for. One line says how much there may be.
+pub(crate) fn check(share: Share, mtu: usize) -> Result<(), String> {
+    check_against(share, mtu, of_machine().map_or(MOST, |all| MOST.min(all / 2)))
 }
 
-fn check_against(share: Share, mtu: usize, frames: u32, most: u64) -> Result<(), String> {
+fn check_against(share: Share, mtu: usize, most: u64) -> Result<(), String> {
     let each = bytes_of_frame(share.hosts, mtu);
     let needed = u64::from(frames_for(share.limit)) * each;
     if needed <= most {
-        // Every queue has places for all that there are.
-        let needed = u64::from(frames) * each;
-        if needed <= most {
-            return Ok(());
-        }
-        return Err(format!(
-            "--hosts {}: takes {} MB with the {frames} frames of an earlier limit, and {} MB are the most here; \
-             accepted after a restart",
-            share.hosts.word(),
-            needed.div_ceil(1_000_000),
-            most / 1_000_000,
-        ));
+        return Ok(());
     }
     let packets = (most / each / 2).saturating_sub(BATCH as u64);
     Err(format!(
@@ -74,7 +62,7 @@ mod tests {
     fn what_is_accepted_of_a_refused_limit_is_accepted() {
         for mtu in [68, 1_500, 9_000, 65_535] {
             for most in [10_000_000, MOST] {
-                let check = |packets| check_against(share(Limit::Packets(packets)), mtu, 0, most);
+                let check = |packets| check_against(share(Limit::Packets(packets)), mtu, most);
                 let refused = check(20_000_000).unwrap_err();
                 let (_, range) = refused.rsplit_once("1p to ").unwrap();
                 let largest: u32 = range.strip_suffix('p').unwrap().parse().unwrap();
@@ -87,21 +75,10 @@ mod tests {
     #[test]
     fn the_range_of_the_option_fits_an_mtu_of_1500_and_the_default_any() {
         let most = Limit::Packets(Limit::MAX_PACKETS);
-        assert_eq!(check_against(share(most), 1_500, 0, MOST), Ok(()));
-        let refused = check_against(share(most), 9_000, 0, MOST).unwrap_err();
+        assert_eq!(check_against(share(most), 1_500, MOST), Ok(()));
+        let refused = check_against(share(most), 9_000, MOST).unwrap_err();
         assert!(refused.starts_with("--limit 500000 packets: takes 9"), "{refused}");
-        assert_eq!(check_against(share(Limit::Bytes(4 << 20)), 65_535, 0, MOST), Ok(()));
-    }
-
-    /// Goal: another queue is not too large because of frames that an earlier limit has left.
-    #[test]
-    fn frames_that_there_are_count() {
-        let users = Share { order: Order::Sqf, hosts: Hosts::UsersSqf, limit: Limit::Packets(1) };
-        let most = 1_000 * bytes_of_frame(users.hosts, 1_500);
-        assert_eq!(check_against(users, 1_500, 1_000, most), Ok(()));
-        let refused = check_against(users, 1_500, 1_001, most).unwrap_err();
-        assert!(refused.starts_with("--hosts users+sqf: takes "), "{refused}");
-        assert!(refused.contains(" with the 1001 frames of an earlier limit, "), "{refused}");
+        assert_eq!(check_against(share(Limit::Bytes(4 << 20)), 65_535, MOST), Ok(()));
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl Gateway {
         }
         let devices = [open("--lan", &config.lan)?, open("--wan", &config.wan)?];
         let mtu = devices.iter().map(Device::mtu).max().unwrap_or(0);
-        memory::check(config.share, mtu, 0)?;
+        memory::check(config.share, mtu)?;
         let pool = Pool::new(memory::frames_for(config.share.limit), mtu);
         let mut secret = [0; 16];
         getrandom::fill(&mut secret).map_err(|error| failed("no random numbers", error))?;
@@ -411,8 +411,8 @@ impl Gateway {
         let said = read.and_then(|new| {
             let mut config = self.config.clone();
             let said = config.take_over(new);
-            memory::check(config.share, self.pool.mtu(), self.pool.count())?;
-            let slots = self.pool.count().max(memory::frames_for(config.share.limit));
+            memory::check(config.share, self.pool.mtu())?;
+            let slots = memory::frames_for(config.share.limit);
             let max_len = self.pool.longest() as u32;
             let now = clock();
             let [up, down] = [Way::Up, Way::Down].map(|way| plan(&config, way, slots, max_len));
@@ -421,10 +421,16 @@ impl Gateway {
                 (down, self.directions[1].build_another(&down)?),
             ];
             // Nothing fails from here on: until now nothing has changed.
-            self.pool.grow(slots);
+            for direction in &mut self.directions {
+                direction.set_limit(config.share.limit, &mut self.pool);
+            }
+            self.pool.resize(slots);
             for (direction, built) in self.directions.iter_mut().zip(built) {
                 let terms = by_host(&config, max_len);
                 direction.change(now, built, config.link, terms, &mut self.pool);
+            }
+            if self.pool.settle() {
+                sys::give_back_memory();
             }
             self.config = config;
             self.next_report = Nanos::ZERO;

@@ -113,6 +113,15 @@ pub(crate) fn forget(news: BorrowedFd<'_>) {
     {}
 }
 
+/// Gives free memory back to the system, where the C library does not by itself.
+pub(crate) fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: the argument is a number, and memory in use stays as it is.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
 /// The MTU of the interface in bytes.
 pub(crate) fn mtu(name: &str) -> io::Result<usize> {
     let mut request = request(name)?;

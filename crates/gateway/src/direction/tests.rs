@@ -1,6 +1,8 @@
 use super::*;
 use crate::config::Share;
+use crate::memory::frames_for;
 use crate::words::{Hosts, Limit};
+use freeboard::Isolation;
 use freeboard::shaper::Rate;
 
 /// Goal: a frame that finds the pool empty is counted, and its buffer is there for the next one.
@@ -36,4 +38,95 @@ fn frames_without_a_place_in_the_pool_are_counted() {
     arrive(100, Arrival::TooLong, &mut direction);
     let (outside, held) = arrive(100, Arrival::Merged, &mut direction);
     assert_eq!((outside.too_long, outside.merged, outside.no_room, held), (1, 1, 4, 3));
+}
+
+/// Goal: whatever follows what, there are as many frames as the limit in force takes, what is held is as it
+/// came, under handles that there are, and nothing is unaccounted for.
+/// Method: a pool for both directions, full and with frames that wait for the device; limits that grow and
+/// shrink while the queue becomes another one or stays. Each frame says which one it is.
+#[test]
+fn limits_that_grow_and_shrink_keep_what_is_held() {
+    let share = |order, hosts, packets| Share { order, hosts, limit: Limit::Packets(packets) };
+    let flows = Hosts::By(Isolation::Flows);
+    let plan = |share: Share, way, max_len| {
+        let (slots, rate) = (frames_for(share.limit), Rate::UNLIMITED);
+        Plan { share, way, slots, max_len, rate, catch_up: Nanos::ZERO }
+    };
+    let first = share(Order::Drr, Hosts::Lan, 50);
+    let mut pool = Pool::new(frames_for(first.limit), 1_500);
+    let max_len = pool.longest() as u32;
+    let mut directions = [Way::Up, Way::Down].map(|way| {
+        let plan = plan(first, way, max_len);
+        let each = Some(Watched::Each);
+        Direction::new(plan, Overhead::RAW, ByHost::new(), [0; 16], each).unwrap()
+    });
+    let mut spare = pool.spare();
+    let (mut number, mut before) = (0_u32, 50);
+    for (order, hosts, packets) in [
+        (Order::Drr, Hosts::Lan, 400),
+        (Order::Drr, Hosts::Lan, 7),
+        (Order::Sqf, Hosts::UsersSqf, 300),
+        (Order::Qfq, flows, 20),
+        (Order::Fifo, flows, 200),
+        (Order::Sqf, flows, 1),
+        (Order::Drr, flows, 90),
+        (Order::Fifo, flows, 3),
+        (Order::Fifo, flows, 2),
+    ] {
+        for direction in &mut directions {
+            // More than there is room for, some of it waiting for the device.
+            for at in 0..500 {
+                spare.room()[..200].fill(2);
+                // UDP of some flows over IPv4, whose last bytes are the number.
+                spare.room()[12..24].copy_from_slice(&[8, 0, 69, 0, 0, 186, 0, 0, 0, 0, 64, 17]);
+                spare.room()[34] = at as u8 & 31;
+                spare.room()[196..200].copy_from_slice(&number.to_be_bytes());
+                spare.received(200);
+                number += 1;
+                direction.arrive(Nanos(number.into()), Arrival::Whole, &mut spare, &mut pool);
+                if at == 250 {
+                    direction.fill(Nanos(number.into()), &mut pool);
+                }
+            }
+            direction.fill(Nanos(number.into()), &mut pool);
+        }
+        let next = share(order, hosts, packets);
+        for direction in &mut directions {
+            direction.set_limit(next.limit, &mut pool);
+        }
+        pool.resize(frames_for(next.limit));
+        for direction in &mut directions {
+            let held = direction.held();
+            let plan = plan(next, direction.way(), max_len);
+            let another = direction.build_another(&plan).unwrap();
+            let (now, terms) = (Nanos(number.into()), ByHost::new());
+            direction.change(now, (plan, another), Overhead::RAW, terms, &mut pool);
+            // The limit has made room before.
+            assert_eq!((direction.unaccounted(), direction.held()), (0, held), "{next:?}");
+        }
+        let _ = pool.settle();
+        assert_eq!(pool.count(), frames_for(next.limit), "{next:?}");
+        let held: u64 = directions.iter().map(Direction::held).sum();
+        assert_eq!(pool.in_use() as u64, held, "{next:?}");
+        for direction in &mut directions {
+            assert!(direction.held() >= u64::from(packets.min(before)), "{next:?}");
+            // Half of it leaves: in vain, for there is no device.
+            for _ in 0..packets.div_ceil(2 * BATCH as u32) {
+                direction.fill(Nanos(number.into()), &mut pool);
+                for packet in &direction.leaving {
+                    let bytes = pool.frame(packet.handle).bytes();
+                    let said = u32::from_be_bytes(bytes[196..].try_into().unwrap());
+                    assert_eq!(u64::from(said), serial_of(direction, packet), "{next:?}");
+                }
+                direction.give_up(&mut pool);
+            }
+            assert_eq!(direction.unaccounted(), 0, "{next:?}");
+        }
+        before = packets;
+    }
+}
+
+/// The number in the frame of this packet.
+fn serial_of(direction: &Direction, packet: &Packet) -> u64 {
+    direction.held[packet.handle as usize].arrived.0 - 1
 }

@@ -60,7 +60,7 @@ impl Users {
     pub(super) fn new(plan: &Plan, limits: Limits) -> Result<Self, String> {
         if plan.slots > MAX_SLOTS {
             return Err(format!(
-                "--limit: with --hosts users+sqf at most {MAX_SLOTS} packets for both directions, bursts and earlier limits, there would be {}",
+                "--limit: with --hosts users+sqf at most {MAX_SLOTS} packets for both directions and bursts, there would be {}",
                 plan.slots
             ));
         }

@@ -186,6 +186,42 @@ fn a_change_under_load_loses_nothing() {
     });
 }
 
+/// Goal: what takes more room than frames were made for once is accepted when there are fewer again, and they
+/// give their memory back.
+#[test]
+fn a_lower_limit_makes_room_for_another_queue() {
+    let Some(row) = Row::new("lower") else { return };
+    let text = |more: &str| format!("up = \"10mbit\"\ndown = \"10mbit\"\n{more}");
+    let file = file("lower", &text("limit = \"200000p\""));
+    let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", gateway.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim_end_matches("kB").trim().parse::<u64>().unwrap()
+    };
+    let many = resident();
+    for (more, expected) in [
+        ("limit = \"1000p\"", &["limit: 200000 packets -> 1000 packets"][..]),
+        (
+            "hosts = \"users+sqf\"\nlimit = \"1000p\"",
+            &["queue: drr -> sqf", "hosts: lan -> users+sqf"],
+        ),
+    ] {
+        file.write(&text(more));
+        let said = gateway.reads_again(expected.len());
+        let expected: Vec<String> =
+            expected.iter().map(|line| format!("freeboard-gateway: {line}")).collect();
+        assert_eq!(said, expected);
+    }
+    let few = resident();
+    println!("{many} kB with the frames of 200,000 packets, {few} kB with those of 1,000");
+    assert!(few < many / 4, "{many} kB, then {few} kB");
+    let flow = Paced::start(&row, Way::Up, millis(5), &[500]);
+    thread::sleep(millis(200));
+    assert!(flow.stop().is_complete());
+    gateway.end();
+}
+
 /// Goal: no frame waits for somebody to write a file.
 #[test]
 fn a_file_that_has_become_a_pipe_is_not_waited_for() {
