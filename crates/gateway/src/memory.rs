@@ -3,7 +3,7 @@
 use crate::config::Share;
 use crate::direction::Direction;
 use crate::frame::Pool;
-use crate::queue::{bytes_of_slot, frames};
+use crate::queue::{bytes_of_slot, frames, max_slots};
 use crate::sys::BATCH;
 use crate::words::{Hosts, Limit, Words as _};
 
@@ -22,19 +22,23 @@ pub(crate) fn check(share: Share, mtu: usize) -> Result<(), String> {
 }
 
 fn check_against(share: Share, mtu: usize, most: u64) -> Result<(), String> {
-    let each = bytes_of_frame(share.hosts, mtu);
-    let needed = u64::from(frames_for(share.limit)) * each;
-    if needed <= most {
+    let (each, places) = (bytes_of_frame(share.hosts, mtu), u64::from(max_slots(share.hosts)));
+    let frames = u64::from(frames_for(share.limit));
+    let needed = frames * each;
+    if needed <= most && frames <= places {
         return Ok(());
     }
-    let packets = (most / each / 2).saturating_sub(BATCH as u64);
-    Err(format!(
-        "--limit {}: takes {} MB with an MTU of {mtu} and --hosts {}, and {} MB are the most here; accepted are 1p to {packets}p",
-        share.limit.word(),
-        needed.div_ceil(1_000_000),
-        share.hosts.word(),
-        most / 1_000_000,
-    ))
+    let packets = ((most / each).min(places) / 2).saturating_sub(BATCH as u64);
+    let (limit, hosts) = (share.limit.word(), share.hosts.word());
+    let why = if needed > most {
+        let [needed, most] = [needed.div_ceil(1_000_000), most / 1_000_000];
+        format!(
+            "takes {needed} MB with an MTU of {mtu} and --hosts {hosts}, and {most} MB are the most here"
+        )
+    } else {
+        format!("is more than --hosts {hosts} has places for")
+    };
+    Err(format!("--limit {limit}: {why}; accepted are 1p to {packets}p"))
 }
 
 /// A frame of the pool, and what each direction keeps by its number.
@@ -60,8 +64,12 @@ mod tests {
 
     #[test]
     fn what_is_accepted_of_a_refused_limit_is_accepted() {
-        for mtu in [68, 1_500, 9_000, 65_535] {
+        let orders = [(Order::Drr, Hosts::Lan), (Order::Sqf, Hosts::UsersSqf)];
+        for ((order, hosts), mtu) in
+            orders.into_iter().flat_map(|of| [68, 1_500, 9_000, 65_535].map(|mtu| (of, mtu)))
+        {
             for most in [10_000_000, MOST] {
+                let share = |limit| Share { order, hosts, limit };
                 let check = |packets| check_against(share(Limit::Packets(packets)), mtu, most);
                 let refused = check(20_000_000).unwrap_err();
                 let (_, range) = refused.rsplit_once("1p to ").unwrap();
@@ -79,6 +87,21 @@ mod tests {
         let refused = check_against(share(most), 9_000, MOST).unwrap_err();
         assert!(refused.starts_with("--limit 500000 packets: takes 9"), "{refused}");
         assert_eq!(check_against(share(Limit::Bytes(4 << 20)), 65_535, MOST), Ok(()));
+    }
+
+    /// Goal: what is accepted is said at once, whichever of the two reasons comes first.
+    #[test]
+    fn users_have_places_for_so_many() {
+        let users = |packets| {
+            let limit = Limit::Packets(packets);
+            check_against(Share { order: Order::Sqf, hosts: Hosts::UsersSqf, limit }, 1_500, MOST)
+        };
+        assert_eq!(users(65_504), Ok(()));
+        for (packets, why) in [(65_505, "is more than"), (500_000, "takes ")] {
+            let refused = users(packets).unwrap_err();
+            assert!(refused.starts_with(&format!("--limit {packets} packets: {why}")), "{refused}");
+            assert!(refused.ends_with("; accepted are 1p to 65504p"), "{refused}");
+        }
     }
 
     #[test]

@@ -152,6 +152,14 @@ pub(crate) const fn bytes_of_slot(hosts: Hosts) -> usize {
     }
 }
 
+/// The most frames of both directions that a queue has places for.
+pub(crate) const fn max_slots(hosts: Hosts) -> u32 {
+    match hosts {
+        Hosts::UsersSqf => users::MAX_SLOTS,
+        Hosts::By(_) | Hosts::Lan => u32::MAX,
+    }
+}
+
 /// The limits in force for a limit as it was written.
 pub(crate) const fn limits(limit: Limit) -> Limits {
     match limit {

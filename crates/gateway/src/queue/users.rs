@@ -20,8 +20,8 @@ const FLOWS: usize = 256;
 const FLOW_BITS: u32 = u32::BITS - USERS.trailing_zeros();
 /// What there is for each frame: a slot for each user, and whose it is.
 pub(super) const BYTES_OF_SLOT: usize = USERS as usize * size_of::<Slot>() + 1;
-/// The most packets: every user has slots for all.
-const MAX_SLOTS: u32 = 1 << 17;
+/// The most frames: every user has slots for all.
+pub(super) const MAX_SLOTS: u32 = 1 << 17;
 
 type Node = Classes<
     Drr<Vec<DrrFlow>>,
@@ -58,12 +58,6 @@ fn classify(flow: FlowId) -> Option<Member> {
 
 impl Users {
     pub(super) fn new(plan: &Plan, limits: Limits) -> Result<Self, String> {
-        if plan.slots > MAX_SLOTS {
-            return Err(format!(
-                "--limit: with --hosts users+sqf at most {MAX_SLOTS} packets for both directions and bursts, there would be {}",
-                plan.slots
-            ));
-        }
         let users = USERS as usize;
         let mut order = Drr::new(vec![DrrFlow::EMPTY; users], plan.max_len).map_err(one_line)?;
         order.add_all(plan.max_len).map_err(one_line)?;

@@ -158,7 +158,7 @@ fn a_change_under_load_loses_nothing() {
             // What cannot be built leaves the frames as many as they were.
             (
                 &format!("{rates}limit = \"200000p\"\nhosts = \"users+sqf\""),
-                "at most 131072 packets",
+                "has places for; accepted are 1p to 65504p",
             ),
         ] {
             file.write(text);
