@@ -1,5 +1,7 @@
 //! The loop: one thread that sleeps until a frame, a timer, a signal or a question wakes it.
 
+mod again;
+
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -400,47 +402,6 @@ impl Gateway {
             self.configure_anew();
         }
         false
-    }
-
-    /// Reads the configuration again, and says what has changed.
-    fn configure_anew(&mut self) {
-        let Some(read) = self.source.read_again() else {
-            say("nothing to read again: there was no --config");
-            return;
-        };
-        let said = read.and_then(|new| {
-            let mut config = self.config.clone();
-            let said = config.take_over(new);
-            memory::check(config.share, self.pool.mtu())?;
-            let slots = memory::frames_for(config.share.limit);
-            let max_len = self.pool.longest() as u32;
-            let now = clock();
-            let [up, down] = [Way::Up, Way::Down].map(|way| plan(&config, way, slots, max_len));
-            let built = [
-                (up, self.directions[0].build_another(&up)?),
-                (down, self.directions[1].build_another(&down)?),
-            ];
-            // Nothing fails from here on: until now nothing has changed.
-            for direction in &mut self.directions {
-                direction.set_limit(config.share.limit, &mut self.pool);
-            }
-            self.pool.resize(slots);
-            for (direction, built) in self.directions.iter_mut().zip(built) {
-                let terms = by_host(&config, max_len);
-                direction.change(now, built, config.link, terms, &mut self.pool);
-            }
-            if self.pool.settle() {
-                sys::give_back_memory();
-            }
-            self.config = config;
-            self.next_report = Nanos::ZERO;
-            Ok(said)
-        });
-        match said {
-            Ok(said) if said.is_empty() => say("configuration read, nothing has changed"),
-            Ok(said) => said.iter().for_each(|line| say(line)),
-            Err(why) => say(&format!("configuration kept as it was: {why}")),
-        }
     }
 
     fn report(&mut self, now: Nanos) -> Report {
