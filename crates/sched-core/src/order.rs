@@ -203,7 +203,9 @@ impl fmt::Display for ConfigError {
             Self::UnknownHost { host, hosts } => {
                 write!(f, "host {host} is not below the {hosts} hosts there is room for")
             }
-            Self::Backlogged { flow } => write!(f, "flow {} is backlogged", flow.0),
+            Self::Backlogged { flow } => {
+                write!(f, "flow {} is backlogged; accepted is one that is idle", flow.0)
+            }
             Self::LooksAhead => {
                 write!(f, "the order looks ahead, where lengths of packets to come are not known")
             }

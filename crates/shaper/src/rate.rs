@@ -242,6 +242,13 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_is_printed_with_its_unit() {
+        let rate = Rate::kilobits_per_second(1_500).unwrap();
+        let said = [Rate::STOPPED, rate, Rate::UNLIMITED].map(|rate| rate.to_string());
+        assert_eq!(said, ["stopped", "1500000 bit/s", "unlimited"]);
+    }
+
+    #[test]
     fn stopped_never_ends_and_unlimited_takes_no_time() {
         assert_eq!(Rate::STOPPED.time_of(0), Nanos::MAX);
         assert_eq!(Rate::UNLIMITED.time_of(u32::MAX), Nanos::ZERO);
