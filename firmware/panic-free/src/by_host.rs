@@ -23,8 +23,9 @@ fn in_rounds<const N: usize>() {
     bare::<_, N>(plain.sparse_first().with_hosts_of(black_box(Side::Source)), 0);
 
     let (nodes, lists) = (&mut [RoundsFlow::EMPTY; N][..], &mut [RoundList::EMPTY; 64][..]);
-    let (sources, destinations) = (&mut hosts.clone()[..], &mut hosts.clone()[..]);
-    let (nodes, sources, destinations) = black_box((nodes, sources, destinations));
+    let (mut sources, mut destinations) = (hosts, hosts);
+    let (nodes, sources, destinations) =
+        black_box((nodes, &mut sources[..], &mut destinations[..]));
     let made = Rounds::new(nodes, sources, destinations, black_box(lists), any());
     let Ok(mut in_slices) = made else { return };
     rounds(&mut in_slices);
@@ -46,8 +47,8 @@ fn longest_host<const N: usize>() {
     bare::<_, N>(outer.drop_from(black_box(DropFrom::Tail)), 0);
 
     let flows = &mut [HeldFlow::EMPTY; N][..];
-    let (ranks, classes) = (&mut ranks.clone()[..], &mut classes.clone()[..]);
-    let (flows, ranks, classes) = black_box((flows, ranks, classes));
+    let (mut ranks, mut classes) = (ranks, classes);
+    let (flows, ranks, classes) = black_box((flows, &mut ranks[..], &mut classes[..]));
     let Ok(mut outer) = LongestHostDrop::new(inner, flows, ranks, classes) else { return };
     order(&mut outer, 0);
 }
