@@ -3,7 +3,8 @@
 //! 10,000 trials for each order; `FREEBOARD_TRIALS` sets another number.
 
 use freeboard::sched_core::{
-    Aggregate, Drr, DrrFlow, PlusFlow, Qfq, QfqFlow, QfqPlus, Wf2q, Wf2qFlow,
+    Aggregate, Drr, DrrFlow, FlowId, FlowScheduler, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus,
+    Wf2q, Wf2qFlow,
 };
 use sim::guarantee::{
     Bound, Burst, Depth, FlowPlan, Outcome, Promising, Trial, Trials, Worst, counterexample, play,
@@ -55,6 +56,28 @@ fn qfq_plus_keeps_its_bounds() {
         .map(|(trial, number)| trial.with_classes(2 + number as usize % 7, number / 7 % 8));
     let worst = never_exceeded_in::<QfqPlus<Vec<PlusFlow>, Vec<Aggregate>, Vec<QfqFlow>>>(trials);
     assert!(worst.of(Bound::AnyInstant).ratio() > 0.6, "the trials are hard: {worst:?}");
+}
+
+/// Goal: each term of the bound of QFQ+ as it is documented. Method: four flows of weight 1 in aggregates of
+/// two, so `φ` is 1/4 and `φ'` 1/2, by hand for longest packets at which one term of the maximum is larger,
+/// and at which the other is.
+#[test]
+fn the_bound_of_qfq_plus_is_the_one_computed_by_hand() {
+    let promised = |longest, max_len| {
+        let (flows, aggregates) = ([PlusFlow::EMPTY; 4], [Aggregate::EMPTY; 2]);
+        let mut plus =
+            QfqPlus::new(flows, aggregates, [QfqFlow::EMPTY; 2], longest, 2).expect("in range");
+        for flow in (0..4).map(FlowId) {
+            plus.configure(flow, QfqConfig { weight: 1, max_len }, None).expect("in range");
+        }
+        let promise = plus.guarantee(FlowId(3)).expect("all are added");
+        assert_eq!((promise.share.link_of(1), promise.fairness), (4, u64::MAX));
+        promise.latency
+    };
+    // B = 2,000, s = 128: 384 + 1,000 + 50 and 256 + 1,500, and (298 + 100)/2 for the turns, of a quarter.
+    assert_eq!(promised(1_000, 100), 4 * (1_756 + 199));
+    // B = 200: 384 + 100 + 50 and 256 + 150.
+    assert_eq!(promised(100, 100), 4 * (534 + 199));
 }
 
 #[test]
