@@ -50,9 +50,9 @@ where
     A: Aqm,
     R: Table<FlowRecord>,
 {
-    /// An arrival that would cost more other packets than this is rejected itself. 256 packets of 256
-    /// bytes make room for the longest IP packet; an Ethernet frame of 1,514 bytes costs at most 24 of
-    /// 64.
+    /// An arrival for which so many other packets have given way without making room is rejected itself, and
+    /// they are gone. 256 packets of 256 bytes make room for the longest IP packet; an Ethernet frame of
+    /// 1,514 bytes costs at most 24 of 64.
     pub const MAX_VICTIMS: u32 = 256;
 
     /// Queues with an AQM, and with statistics for the first `records.len()` flows.

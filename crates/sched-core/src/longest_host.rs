@@ -14,8 +14,9 @@
 //!   holds more than half of what the longest holds.
 //! - With a limit of `B` bytes and `H` hosts that hold packets, a host that loses a packet to another's
 //!   overflow holds more than `B/H`: together they hold more than `B` then, and none more than it. A host
-//!   that keeps below `B/H − L` has not even a packet of its own, of at most `L` bytes, dropped. A limit
-//!   in packets promises nothing of the kind.
+//!   that keeps below `B/H − L` has not even a packet of its own, of at most `L` bytes, dropped, unless room for it
+//!   would cost more than [`MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) others, 256: it does not where no
+//!   packet is shorter than `L/256`. A limit in packets promises nothing of the kind.
 //!
 //! **Cost.** O(1) a call for the flows, and O(log hosts) for the hosts, mostly one or two steps, beside
 //! what the order costs. Memory: 16 bytes a flow and 140 a host.

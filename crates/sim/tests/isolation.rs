@@ -270,3 +270,28 @@ fn waits_shares_and_memory_are_as_promised_under_random_loads() {
     assert!(used.probes > 10_000 && used.overflows > 10_000 && used.long > 10_000, "{used:?}");
     assert!(used.wait > 0.5 && used.lag > 0.5, "the bounds are not even approached: {used:?}");
 }
+
+/// Goal: G4 holds where no packet is shorter than a 256th of the longest, and not where one is a byte shorter: an
+/// arrival costs at most 256 others. Method: host 0 fills the memory with such packets; then host 1, which
+/// holds nothing, sends the longest.
+#[test]
+fn a_host_below_its_share_makes_room_with_256_packets_of_others() {
+    for (longest, shortest) in [(1_536, 6), (16_384, 64), (65_535, 256)] {
+        for (len, gets_in) in [(shortest, true), (shortest - 1, false)] {
+            let memory = 4 * longest;
+            let short = (0..memory / len).map(|_| (0, 0, len));
+            let packets: Vec<_> = short.chain([(0, 1, longest)]).collect();
+            let trial =
+                Trial { hosts: 2, flows: 2, max_len: longest, quantum: longest, memory, packets };
+            let (mut queues, mut lost) = (trial.queues(), 0);
+            let mut outcome = Ok(());
+            for (handle, &(_, flow, len)) in (0_u32..).zip(&trial.packets) {
+                assert_eq!(outcome, Ok(()), "of the first host all fit");
+                let drops = &mut |_: Packet, _: DropReason| lost += 1;
+                outcome = queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, len), drops);
+            }
+            assert_eq!((outcome.is_ok(), lost), (gets_in, 256), "{longest} over {len}");
+            assert_eq!(queues.recount(), Ok(()));
+        }
+    }
+}
