@@ -445,55 +445,60 @@ fn a_closed_class_gives_way_like_any_other() {
     assert_eq!(link.recount(), Ok(()));
 }
 
+/// Says that it may send, and gives nothing when it is first asked, so many times.
+struct Miser(Fifo<Vec<Slot>>, u32);
+
+impl Scheduler for Miser {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.0.enqueue(now, flow, packet, drops)
+    }
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        let Some(left) = self.1.checked_sub(1) else { return self.0.dequeue(now, drops) };
+        self.1 = left;
+        None
+    }
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.0.peek(now)
+    }
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.0.poll_at(now)
+    }
+    fn backlog(&self) -> Backlog {
+        self.0.backlog()
+    }
+    fn counters(&self) -> Counters {
+        self.0.counters()
+    }
+    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
+        self.0.flow_counters(flow)
+    }
+    fn limits(&self) -> Limits {
+        self.0.limits()
+    }
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.0.set_limits(limits, drops);
+    }
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.0.drain(drops);
+    }
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.0.recount()
+    }
+}
+
 /// Goal: a class that says it may send and gives nothing does not shut out the others.
 /// Method: trait objects, one of which keeps every packet. The other class is empty after twice as many
 /// calls as it has packets; nothing is lost, and the packets that were kept come home by `drain`.
 #[test]
 fn a_class_that_keeps_its_packets_costs_the_others_every_second_call() {
-    struct Miser(Fifo<Vec<Slot>>);
-    impl Scheduler for Miser {
-        fn enqueue(
-            &mut self,
-            now: Nanos,
-            flow: FlowId,
-            packet: Packet,
-            drops: &mut dyn DropSink,
-        ) -> Result<(), Rejected> {
-            self.0.enqueue(now, flow, packet, drops)
-        }
-        fn dequeue(&mut self, _now: Nanos, _drops: &mut dyn DropSink) -> Option<Packet> {
-            None
-        }
-        fn peek(&self, now: Nanos) -> Option<Packet> {
-            self.0.peek(now)
-        }
-        fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-            self.0.poll_at(now)
-        }
-        fn backlog(&self) -> Backlog {
-            self.0.backlog()
-        }
-        fn counters(&self) -> Counters {
-            self.0.counters()
-        }
-        fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
-            self.0.flow_counters(flow)
-        }
-        fn limits(&self) -> Limits {
-            self.0.limits()
-        }
-        fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-            self.0.set_limits(limits, drops);
-        }
-        fn drain(&mut self, drops: &mut dyn DropSink) {
-            self.0.drain(drops);
-        }
-        fn recount(&self) -> Result<(), Imbalance> {
-            self.0.recount()
-        }
-    }
     let fifo = || Fifo::tail_drop(vec![Slot::EMPTY; 64], Limits::NONE);
-    let (mut miser, mut honest) = (Miser(fifo()), fifo());
+    let (mut miser, mut honest) = (Miser(fifo(), u32::MAX), fifo());
     let classes: [&mut dyn Scheduler; 2] = [&mut miser, &mut honest];
     let mut order = Drr::new([DrrFlow::EMPTY; 2], MAX_LEN).unwrap();
     order.add_all(MAX_LEN).unwrap();
@@ -509,6 +514,24 @@ fn a_class_that_keeps_its_packets_costs_the_others_every_second_call() {
     let mut home = 0;
     link.drain(&mut |_, _| home += 1);
     assert_eq!((home, link.backlog().packets), (30, 0));
+}
+
+/// Goal: a class that is set aside is asked again, at the end of time as well: there nothing is later than now.
+#[test]
+fn a_class_that_gave_nothing_once_is_asked_again_at_any_time() {
+    for now in [Nanos(0), Nanos(1), Nanos(u64::MAX - 1), Nanos::MAX] {
+        let fifo = Fifo::tail_drop(vec![Slot::EMPTY; 4], Limits::NONE);
+        let mut order = Drr::new([DrrFlow::EMPTY; 1], MAX_LEN).unwrap();
+        order.add_all(MAX_LEN).unwrap();
+        let (states, split) = ([ClassState::EMPTY; 1], LowBits::new(0).unwrap());
+        let mut link = Classes::new(order, [Miser(fifo, 1)], states, split, Limits::NONE);
+        let packet = Packet::new(0, 1_500);
+        link.enqueue(now, FlowId(0), packet, &mut no_drops).unwrap();
+        assert_eq!(link.dequeue(now, &mut no_drops), None);
+        assert_eq!(link.poll_at(now), Some(now), "{now:?}");
+        assert_eq!(link.dequeue(now, &mut no_drops), Some(packet), "{now:?}");
+        assert_eq!(link.recount(), Ok(()));
+    }
 }
 
 /// Goal: a class may drop while it is asked for a packet; order, books and handles agree at every step.

@@ -150,7 +150,8 @@ where
     pub(super) fn pass_over(&mut self, now: Nanos, class: FlowId, lost: u32) {
         let Some(scheduler) = self.class(class) else { return };
         let status = match Status::of(scheduler, scheduler.backlog(), now) {
-            Status::Open => Status::Closed(now),
+            // The end of time is never, and this class is to be asked again at once.
+            Status::Open => Status::Closed(now.min(Nanos(Nanos::MAX.0 - 1))),
             status => status,
         };
         self.settle_as(class, status, 0, lost);

@@ -320,7 +320,8 @@ impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
             self.call(class, None, drops, |scheduler, drops| scheduler.dequeue(now, drops));
         let status = self.status_now(class);
         let Some(packet) = packet else {
-            let aside = if status == Status::Open { Status::Closed(now) } else { status };
+            let at_once = Status::Closed(now.min(Nanos(u64::MAX - 1)));
+            let aside = if status == Status::Open { at_once } else { status };
             self.tell(class, aside, lost);
             return None;
         };
