@@ -95,6 +95,22 @@ pub type ClassState = RankedFlow<1>;
 /// assert_eq!(sent, [10, 30]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// A scheduler is a class of one node, which alone knows when it has packets: under two (CVE-2025-21700) the
+/// books of neither would be right. The compiler refuses it.
+///
+/// ```compile_fail,E0499
+/// # use sched_core::{
+/// #     ClassState, Classes, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos, Scheduler, Slot,
+/// # };
+/// # let order = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
+/// # let split = LowBits::new(0).unwrap();
+/// let mut fifo = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
+/// let states = [ClassState::EMPTY; 1];
+/// let one = Classes::new(order.clone(), [&mut fifo], states, split, Limits::NONE);
+/// let other = Classes::new(order, [&mut fifo], states, split, Limits::NONE);
+/// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Classes<O, S, C, R, W, B = [LongestFlow; 0]> {
     /// A class is backlogged here if and only if it is [`Status::Open`], with the bytes it holds.
