@@ -19,12 +19,16 @@ use super::{Loop, Pattern};
 pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
-/// of FULL over whole, and is what the name before it is with SMALL.
-pub(crate) const NAMES: [&str; 36] = [
+/// of FULL over whole, and is what the name before it is with SMALL; `_16_ways` has sets of sixteen, all
+/// others of eight.
+pub(crate) const NAMES: [&str; 39] = [
     "null",
     "lookup",
     "lookup_claim",
     "lookup_collision",
+    "lookup_16_ways",
+    "lookup_claim_16_ways",
+    "lookup_collision_16_ways",
     "fifo",
     "drr",
     "drr_sparse",
@@ -65,20 +69,22 @@ const MTU: u32 = 1_500;
 /// The scheduler called `name` with `flows` flows in the closed loop `pattern`, warmed up.
 pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subject> {
     let (name, whole) = name.strip_suffix("_burst").map_or((name, false), |single| (single, true));
+    let (name, ways) = name.strip_suffix("_16_ways").map_or((name, 8), |of_eight| (of_eight, 16));
+    let lookup_table = || hash_table(queues_for(flows).max(ways as usize), ways);
     let call = (pattern, flows, whole);
     let slots = table(4 * flows + flows.max(64), Slot::EMPTY);
     let queues = table(flows, Queue::EMPTY);
     Some(match name {
-        "null" => closed(Null::<NOTHING>::new(slots.len(), hash_table(8)), call, false),
+        "null" => closed(Null::<NOTHING>::new(slots.len(), hash_table(8, 8)), call, false),
         // Every flow has claimed its queue: hits alone.
         "lookup" => {
-            let table = hash_table(queues_for(flows));
+            let table = lookup_table();
             closed(Null::<LOOKUP>::new(slots.len(), table), call, true)
         }
         // Half of the queues are claimed; each packet is of a flow never seen before, which claims one of
         // the others (of 100,000 a few collide) and releases it.
         "lookup_claim" => {
-            let mut table = hash_table(queues_for(flows));
+            let mut table = lookup_table();
             for queue in (0..table.queues()).step_by(2) {
                 table.lookup(queue);
             }
@@ -86,7 +92,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         }
         // All queues are claimed; each packet is of a flow never seen before: collisions alone.
         "lookup_collision" => {
-            let mut table = hash_table(queues_for(flows));
+            let mut table = lookup_table();
             for queue in 0..table.queues() {
                 table.lookup(queue);
             }
@@ -315,13 +321,13 @@ fn queues_for(flows: usize) -> usize {
 }
 
 fn hashed<O: FlowScheduler>(order: O) -> Releasing<O, Box<[Line]>> {
-    let table = hash_table(order.flows() as usize);
+    let table = hash_table(order.flows() as usize, 8);
     Releasing::new(order, table)
 }
 
-fn hash_table(queues: usize) -> HashTable<Box<[Line]>> {
+fn hash_table(queues: usize, ways: u32) -> HashTable<Box<[Line]>> {
     let lines = table(queues.div_ceil(8), Line::EMPTY);
-    HashTable::new(lines, queues as u32, 8).expect("a power of two")
+    HashTable::new(lines, queues as u32, ways).expect("powers of two")
 }
 
 fn qfq(flows: usize, weight: impl Fn(u32) -> u32) -> Qfq<Box<[QfqFlow]>> {
