@@ -271,7 +271,9 @@ fn response(request: &[u8], text: &impl Fn() -> String) -> Vec<u8> {
     let line = request.split(|&byte| byte == b'\r').next().unwrap_or(&[]);
     let line = String::from_utf8_lossy(line);
     let mut words = line.split(' ');
-    let (status, body) = match (words.next(), words.next()) {
+    // What a question behind the path asks for is not ours.
+    let (method, path) = (words.next(), words.next().and_then(|path| path.split('?').next()));
+    let (status, body) = match (method, path) {
         (Some("GET"), Some("/metrics")) => ("200 OK", text()),
         (Some("GET"), Some("/")) => ("200 OK", "metrics are at /metrics\n".to_owned()),
         (Some("GET"), _) => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
@@ -304,7 +306,8 @@ mod tests {
             get("/metrics").starts_with("HTTP/1.1 200 OK")
                 && get("/metrics").ends_with("\r\n\r\nsent 1\n")
         );
-        assert!(get("/other").starts_with("HTTP/1.1 404"));
+        assert!(get("/metrics?name=sent").ends_with("\r\n\r\nsent 1\n"));
+        assert!(get("/other?/metrics").starts_with("HTTP/1.1 404"));
         let post = response(b"POST /metrics HTTP/1.1\r\n\r\n", &String::new);
         assert!(post.starts_with(b"HTTP/1.1 405"));
     }
