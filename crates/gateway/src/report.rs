@@ -19,7 +19,7 @@ pub(crate) struct Report {
 }
 
 /// The state of one direction. Packets and bytes are counted since the start, delays since the last report.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Way {
     pub(crate) name: String,
     pub(crate) rate: String,
@@ -44,7 +44,7 @@ pub(crate) struct Way {
 }
 
 /// A host or a flow.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Who {
     pub(crate) name: String,
     pub(crate) sent: u64,
