@@ -22,7 +22,6 @@ impl Gateway {
             memory::check(config.share, self.pool.mtu())?;
             let slots = memory::frames_for(config.share.limit);
             let max_len = self.pool.longest() as u32;
-            let now = clock();
             let [up, down] = [Way::Up, Way::Down].map(|way| plan(&config, way, slots, max_len));
             let built = [
                 (up, self.directions[0].build_another(&up)?),
@@ -33,6 +32,8 @@ impl Gateway {
                 direction.set_limit(config.share.limit, &mut self.pool);
             }
             self.pool.resize(slots);
+            // Frames take time to make, and what moves has not waited for that.
+            let now = clock();
             for (direction, built) in self.directions.iter_mut().zip(built) {
                 let terms = by_host(&config, max_len);
                 direction.change(now, built, config.link, terms, &mut self.pool);
