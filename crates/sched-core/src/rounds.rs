@@ -372,12 +372,12 @@ where
     fn end_turn(&mut self, flow: u32, debt: u32) {
         let Some(&node) = self.nodes.as_ref().get(flow as usize) else { return };
         self.round = node.turn;
-        // It is the first of its list.
-        if node.standing.place() == Place::New {
-            self.first_turns.pop(node.next);
+        // It is the first of its list, and whoever is behind it there is the next.
+        let was_last = if node.standing.place() == Place::New {
+            self.first_turns.pop(node.next)
         } else {
-            self.calendar.pop(node.turn, node.next);
-        }
+            self.calendar.pop(node.turn, node.next)
+        };
         let (source, destination) = (node.source, node.destination);
         let load =
             self.rounds_between(self.sources.load(source), self.destinations.load(destination));
@@ -387,7 +387,7 @@ where
             node.standing = Standing::new(Place::Turn, node.standing.quantum());
         }
         self.calendar.push(self.nodes.as_mut(), turn, flow);
-        self.front = self.first();
+        self.front = if was_last { self.first() } else { node.next };
     }
 
     /// `flow`, if it is listed, holds nothing any more, since it sent `sent` bytes or lost them.

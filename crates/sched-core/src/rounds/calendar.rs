@@ -28,13 +28,13 @@ impl RoundList {
         self.head == NONE
     }
 
-    /// Puts `flow`, on no list, at the tail.
+    /// Puts `flow`, on no list, at the tail. Tells whether it is the first.
     #[inline]
-    pub(super) fn push(&mut self, nodes: &mut [RoundsFlow], flow: u32) {
+    pub(super) fn push(&mut self, nodes: &mut [RoundsFlow], flow: u32) -> bool {
         let last = core::mem::replace(&mut self.tail, flow);
         if self.head == NONE {
             self.head = flow;
-            return;
+            return true;
         }
         if let Some(node) = nodes.get_mut(last as usize) {
             node.next = flow;
@@ -42,6 +42,7 @@ impl RoundList {
         if let Some(node) = nodes.get_mut(flow as usize) {
             node.prev = last;
         }
+        false
     }
 
     /// Takes out `flow`, which is on this list. Where it is the first or the last, only the list is
@@ -64,10 +65,12 @@ impl RoundList {
         }
     }
 
-    /// Takes out the first, behind which is `next` if it is not the last.
+    /// Takes out the first, behind which is `next` if it is not the last. Tells whether it is the last.
     #[inline]
-    pub(super) const fn pop(&mut self, next: u32) {
-        self.head = if self.head == self.tail { NONE } else { next };
+    pub(super) const fn pop(&mut self, next: u32) -> bool {
+        let is_last = self.head == self.tail;
+        self.head = if is_last { NONE } else { next };
+        is_last
     }
 
     /// Walks the list, checks its links, hands each flow to `check`, and returns how many there are.
@@ -164,7 +167,9 @@ impl<W: Table<RoundList>> Calendar<W> {
     pub(super) fn push(&mut self, nodes: &mut [RoundsFlow], round: u32, flow: u32) {
         let at = round & self.mask;
         let Some(list) = self.lists.as_mut().get_mut(at as usize) else { return };
-        list.push(nodes, flow);
+        if !list.push(nodes, flow) {
+            return;
+        }
         self.summary |= bit(word_of(at));
         if let Some(word) = self.words.get_mut(word_of(at) as usize) {
             *word |= bit(at);
@@ -182,15 +187,17 @@ impl<W: Table<RoundList>> Calendar<W> {
         }
     }
 
-    /// Takes out the first flow whose turn is in `round`, behind which is `next` if it is not the last.
+    /// Takes out the first flow whose turn is in `round`, behind which is `next` if it is not the last of that
+    /// round. Tells whether it is.
     #[inline]
-    pub(super) fn pop(&mut self, round: u32, next: u32) {
+    pub(super) fn pop(&mut self, round: u32, next: u32) -> bool {
         let at = round & self.mask;
-        let Some(list) = self.lists.as_mut().get_mut(at as usize) else { return };
-        list.pop(next);
-        if list.is_empty() {
+        let Some(list) = self.lists.as_mut().get_mut(at as usize) else { return true };
+        let is_last = list.pop(next);
+        if is_last {
             self.clear(at);
         }
+        is_last
     }
 
     fn clear(&mut self, at: u32) {
