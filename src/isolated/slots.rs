@@ -33,7 +33,7 @@ impl<L: Table<Line>, C: Table<u32>> HostSlots<L, C> {
     /// last one: a host keeps its slot as long as flows of its count there. Whether it was the last one there
     /// is found out only if the caller `asks`.
     pub(super) fn claim(&mut self, label: u32, before: Option<u32>, asks: bool) -> Claimed {
-        let remembered = asks && self.table.remembers(label);
+        let returns = self.table.returns();
         let lookup = match before {
             Some(before) => self.table.lookup_rotating(before, label),
             None => self.table.lookup(label),
@@ -42,7 +42,8 @@ impl<L: Table<Line>, C: Table<u32>> HostSlots<L, C> {
             *flows = flows.wrapping_add(1);
         }
         let is_new = lookup.outcome == Outcome::Claimed;
-        Claimed { slot: lookup.queue, is_new, is_back: is_new && remembered }
+        let is_back = asks && self.table.returns() != returns;
+        Claimed { slot: lookup.queue, is_new, is_back }
     }
 
     /// One flow fewer in `slot`, which is free with the last.

@@ -131,9 +131,9 @@ impl core::error::Error for TableError {}
 ///
 /// | a lookup that ends in | |
 /// |---|--:|
-/// | a hit, in the mean over flows that fill half of the queues: most live in their own way | 28 to 30 |
+/// | a hit, in the mean over flows that fill half of the queues: most live in their own way | 29 to 31 |
 /// | a collision | 37 |
-/// | a claim | 49 |
+/// | a claim | 48 |
 /// | and the release after it | 12 |
 ///
 /// Probability that a new flow collides in a table of 1,024 queues, P\[Bin(n, k / N) ≥ k\] for n
@@ -163,6 +163,8 @@ pub struct Table<S> {
     lines: S,
     shape: Shape,
     counts: Counts,
+    /// How many of them were of the flow that had the queue last.
+    returns: u64,
     /// How many of the claims counted have ended: the others are the lanes in use in `lines`.
     ended: u64,
     /// No line before this one has old claims; while this is a line of the table, a rotation is under way.
@@ -188,7 +190,8 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         if given < needed {
             return Err(TableError::Storage { lines: given, needed });
         }
-        let mut table = Self { lines, shape, counts: Counts::default(), ended: 0, swept: 0 };
+        let mut table =
+            Self { lines, shape, counts: Counts::default(), returns: 0, ended: 0, swept: 0 };
         // All of them, also those beyond the table: no queue there is in use, which nobody need ask again.
         table.lines.as_mut().fill(Line::EMPTY);
         table.clear();
@@ -218,10 +221,11 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         };
         // No other way has the tag then, and most flows live here.
         if line.has(lane, hash) {
-            return Self::come_back(line, &mut self.counts, lane, queue);
+            return Self::come_back(line, &mut self.counts, &mut self.returns, lane, queue);
         }
         if let Some(way) = line.lane_of(hash).filter(|way| self.shape.is_one_set(lane, *way)) {
-            return Self::come_back(line, &mut self.counts, way, queue & !(LANES - 1) | way);
+            let queue = queue & !(LANES - 1) | way;
+            return Self::come_back(line, &mut self.counts, &mut self.returns, way, queue);
         }
         let free = line.free_of(self.shape.set(lane));
         if free == 0 {
@@ -240,13 +244,20 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
 
     /// The answer to the flow that has claimed this lane of `line`, or was the last who did.
     #[inline]
-    fn come_back(line: &mut Line, counts: &mut Counts, lane: u32, queue: u32) -> Lookup {
+    fn come_back(
+        line: &mut Line,
+        counts: &mut Counts,
+        returns: &mut u64,
+        lane: u32,
+        queue: u32,
+    ) -> Lookup {
         if line.is(lane, USED) {
             counts.hits += 1;
             return Lookup { queue, outcome: Outcome::Hit };
         }
         line.set(lane, USED);
         counts.claims += 1;
+        *returns = returns.wrapping_add(1);
         Lookup { queue, outcome: Outcome::Claimed }
     }
 
@@ -283,7 +294,8 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         if let Some(line) = lines.get_mut(far.0)
             && let Some(way) = line.lane_of(hash)
         {
-            return Self::come_back(line, &mut self.counts, way, far.1 | way);
+            let queue = far.1 | way;
+            return Self::come_back(line, &mut self.counts, &mut self.returns, way, queue);
         }
         for (at, first) in [near, far] {
             let Some(line) = lines.get_mut(at) else { continue };
@@ -390,6 +402,14 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
+    }
+
+    /// How many of the [claims](Counts::claims) were of a flow that came back to its last queue, as
+    /// [`remembers`](Self::remembers) says before. A claim is one if and only if it changes this.
+    #[must_use]
+    #[inline]
+    pub fn returns(&self) -> u64 {
+        self.returns
     }
 
     /// Frees every queue, forgets every tag and ends a rotation; the counts stay. Cost: the whole table.

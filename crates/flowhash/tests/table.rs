@@ -112,3 +112,24 @@ fn refusals_name_the_value_and_the_range() {
         "storage of 1 lines: must be at least 2"
     );
 }
+
+/// Goal: a claim is a return if and only if the table remembered the flow. Method: 100,000 lookups of few hashes
+/// in a small table of each number of ways, and as many releases.
+#[test]
+fn a_claim_is_a_return_if_and_only_if_the_flow_was_remembered() {
+    for ways in [1, 2, 4, 8, 16] {
+        let mut table = Table::new([Line::EMPTY; 4], 32, ways).expect("32 queues");
+        let (mut returns, mut state) = (0, 1_u64);
+        for step in 0..100_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let hash = (state >> 32) as u32 % 256;
+            let remembered = table.remembers(hash);
+            let lookup = table.lookup(hash);
+            returns += u64::from(remembered && lookup.outcome == Outcome::Claimed);
+            assert_eq!(table.returns(), returns, "{ways} ways, step {step}");
+            table.release((state >> 45) as u32 % 32);
+        }
+        let claims = table.counts().claims;
+        assert!(returns > 1_000 && claims > returns + 1_000, "{ways} ways: {returns} of {claims}");
+    }
+}

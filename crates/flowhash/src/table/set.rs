@@ -15,8 +15,9 @@ pub(super) const OLD_SHARED: u8 = 1 << 3;
 /// All lanes as [`Shape::set`] has them: the lowest bit of each state, in the states of a line as one word.
 pub(super) const EACH: u64 = 0x0101_0101_0101_0101;
 /// What stands for the set of every lane with 16 ways: a bit that no state has. So this set seems to have a free
-/// lane always, and lookups that find none, and lookups of fewer ways, need not ask how many ways there are.
-pub(super) const ELSEWHERE: u64 = 1 << 7;
+/// lane always, and lookups that find none, and lookups of fewer ways, need not ask how many ways there are. The
+/// sign, which processors tell together with whether there is a free lane.
+pub(super) const ELSEWHERE: u64 = 1 << 63;
 
 /// Tags and occupancy of eight neighbouring queues: what a lookup reads, in one cache line.
 ///
