@@ -339,13 +339,6 @@ where
         self.nodes.as_ref().get(flow.index()).filter(|node| node.is_added())
     }
 
-    /// After how many rounds a flow has its next turn whose hosts have so many flows.
-    #[inline]
-    fn rounds_between(&self, source: u32, destination: u32) -> u32 {
-        // A calendar of two rounds or more has a horizon of at least 1.
-        source.max(destination).max(1).min(self.calendar.horizon())
-    }
-
     /// The flow to be served next.
     #[inline]
     fn first(&self) -> u32 {
@@ -370,24 +363,22 @@ where
     /// The turn of `flow`, which was selected, is over, overdrawn by `debt`.
     #[inline(never)]
     fn end_turn(&mut self, flow: u32, debt: u32) {
-        let Some(&node) = self.nodes.as_ref().get(flow as usize) else { return };
+        let Some(node) = self.nodes.as_mut().get_mut(flow as usize) else { return };
         self.round = node.turn;
         // It is the first of its list, and whoever is behind it there is the next.
+        let next = node.next;
         let was_last = if node.standing.place() == Place::New {
-            self.first_turns.pop(node.next)
+            self.first_turns.pop(next)
         } else {
-            self.calendar.pop(node.turn, node.next)
+            self.calendar.pop(node.turn, next)
         };
-        let (source, destination) = (node.source, node.destination);
-        let load =
-            self.rounds_between(self.sources.load(source), self.destinations.load(destination));
-        let turn = self.round.wrapping_add(load);
-        if let Some(node) = self.nodes.as_mut().get_mut(flow as usize) {
-            (node.charged, node.turn, node.due) = (debt, turn, turn);
-            node.standing = Standing::new(Place::Turn, node.standing.quantum());
-        }
+        let (source, destination) =
+            (self.sources.load(node.source), self.destinations.load(node.destination));
+        let turn = self.round.wrapping_add(self.calendar.rounds_between(source, destination));
+        (node.charged, node.turn, node.due) = (debt, turn, turn);
+        node.standing = Standing::new(Place::Turn, node.standing.quantum());
         self.calendar.push(self.nodes.as_mut(), turn, flow);
-        self.front = if was_last { self.first() } else { node.next };
+        self.front = if was_last { self.first() } else { next };
     }
 
     /// `flow`, if it is listed, holds nothing any more, since it sent `sent` bytes or lost them.
@@ -400,7 +391,7 @@ where
         self.unlist(&node, flow.0);
         let (source, destination) =
             (self.sources.leave(node.source), self.destinations.leave(node.destination));
-        let load = self.rounds_between(source, destination);
+        let load = self.calendar.rounds_between(source, destination);
         let quantum = node.standing.quantum();
         let (mut charged, mut due) = (node.charged, node.due);
         // A loss is no service: a turn that has not begun is as if it had never been due, and the rest of one
@@ -514,7 +505,7 @@ where
         } else {
             // Not before the turn it would have had, had it stayed: emptying a queue gains nothing.
             let ahead = node.due.wrapping_sub(self.round).cast_signed().max(0).cast_unsigned();
-            let ahead = ahead.max(self.rounds_between(source, destination));
+            let ahead = ahead.max(self.calendar.rounds_between(source, destination));
             (Place::Turn, self.round.wrapping_add(ahead.min(self.calendar.horizon())))
         };
         let quantum = node.standing.quantum();

@@ -187,6 +187,13 @@ impl<W: Table<RoundList>> Calendar<W> {
         }
     }
 
+    /// After how many rounds a flow has its next turn whose hosts have so many flows.
+    #[inline]
+    pub(super) fn rounds_between(&self, source: u32, destination: u32) -> u32 {
+        // A calendar of two rounds or more has a horizon of at least 1.
+        source.max(destination).max(1).min(self.horizon())
+    }
+
     /// Takes out the first flow whose turn is in `round`, behind which is `next` if it is not the last of that
     /// round. Tells whether it is.
     #[inline]
