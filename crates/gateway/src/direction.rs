@@ -148,6 +148,9 @@ impl Direction {
         self.serials += 1;
         self.held[handle as usize] =
             Held { arrived: now, serial: self.serials, place, seen: Some(seen) };
+        if self.queue.inner().backlog().packets == 0 {
+            self.queue.line_mut().wake(now);
+        }
         self.offer(now, &seen, Packet { handle, len, ecn }, pool);
     }
 
@@ -168,9 +171,6 @@ impl Direction {
             }
             pool.give_back(packet.handle);
         };
-        if queue.inner().backlog().packets == 0 {
-            queue.line_mut().wake(now);
-        }
         if let Err(rejected) = queue.inner_mut().offer(now, seen, packet, gone) {
             gone(rejected.packet, DropReason::Rejected);
         }
@@ -270,17 +270,16 @@ impl Direction {
     /// [`Self::build_another`] gave for the plan. Both directions have its limit, and `pool` the frames for it.
     ///
     /// Where the queue itself has to be another, what it held is put into the new one in the order of
-    /// arrival.
+    /// arrival, and is as old there as it was.
     pub(crate) fn change(
         &mut self,
-        now: Nanos,
         (plan, another): (Plan, Option<Box<dyn Queue>>),
         link: Overhead,
         terms: ByHost,
         pool: &mut Pool,
     ) {
         if let Some(queue) = another {
-            self.move_into(now, queue, plan, pool);
+            self.move_into(queue, plan, pool);
         } else {
             self.queue.inner_mut().set_isolation(isolation(plan.share.hosts, plan.way));
         }
@@ -293,7 +292,7 @@ impl Direction {
     }
 
     /// Moves what is queued into `queue`, which is empty.
-    fn move_into(&mut self, now: Nanos, queue: Box<dyn Queue>, plan: Plan, pool: &mut Pool) {
+    fn move_into(&mut self, queue: Box<dyn Queue>, plan: Plan, pool: &mut Pool) {
         let mut moving = Vec::new();
         self.queue.drain(&mut |packet: Packet, _| moving.push(packet));
         self.renumber(&mut moving, plan.slots, pool);
@@ -304,9 +303,11 @@ impl Direction {
         moving.sort_by_key(|packet| self.held[packet.handle as usize].serial);
         let line = self.queue.line().clone();
         self.queue = Shaped::new(queue, line, self.queue.overhead());
+        // They wait on, so the line does not become busy now, and they are as old as they were.
         for packet in moving {
-            if let Some(seen) = self.held[packet.handle as usize].seen {
-                self.offer(now, &seen, packet, pool);
+            let held = self.held[packet.handle as usize];
+            if let Some(seen) = held.seen {
+                self.offer(held.arrived, &seen, packet, pool);
             }
         }
     }

@@ -99,8 +99,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
             let held = direction.held();
             let plan = plan(next, direction.way(), max_len);
             let another = direction.build_another(&plan).unwrap();
-            let (now, terms) = (Nanos(number.into()), ByHost::new());
-            direction.change(now, (plan, another), Overhead::RAW, terms, &mut pool);
+            direction.change((plan, another), Overhead::RAW, ByHost::new(), &mut pool);
             // The limit has made room before.
             assert_eq!((direction.unaccounted(), direction.held()), (0, held), "{next:?}");
         }
@@ -124,6 +123,51 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
         }
         before = packets;
     }
+}
+
+/// Goal: what moves into another queue is as old there as it was: CoDel counts what it has waited for before,
+/// and the line makes up for the time it has lost meanwhile.
+/// Method: frames wait for a second and move. One CoDel interval after the first is seen to be late it drops,
+/// an interval earlier than if all had come when they moved. At 8 Mbit/s a second is more than all of them take.
+#[test]
+fn what_moves_into_another_queue_is_as_old_as_it_was() {
+    let after_a_second = |rate, catch_up| {
+        let mut pool = Pool::new(2_000, 1_500);
+        let max_len = pool.longest() as u32;
+        let plan = |packets| {
+            let limit = Limit::Packets(packets);
+            let share = Share { order: Order::Drr, hosts: Hosts::By(Isolation::Flows), limit };
+            Plan { share, way: Way::Up, slots: pool_slots(packets), max_len, rate, catch_up }
+        };
+        let each = Some(Watched::Each);
+        let mut direction =
+            Direction::new(plan(500), Overhead::RAW, ByHost::new(), [0; 16], each).unwrap();
+        let mut spare = pool.spare();
+        for at in 0..400 {
+            spare.room()[..200].fill(2);
+            spare.received(200);
+            direction.arrive(Nanos(at), Arrival::Whole, &mut spare, &mut pool);
+        }
+        let plan = plan(600);
+        let another = direction.build_another(&plan).unwrap();
+        assert!(another.is_some(), "it has to move");
+        direction.change((plan, another), Overhead::RAW, ByHost::new(), &mut pool);
+        let mut left = Vec::new();
+        for millis in [1_000, 1_090, 1_110] {
+            direction.fill(Nanos::from_millis(millis), &mut pool);
+            left.push(direction.leaving.len());
+            direction.give_up(&mut pool);
+        }
+        (left, direction.counters().dropped_for(DropReason::Aqm).packets)
+    };
+    assert_eq!(after_a_second(Rate::UNLIMITED, Nanos::ZERO), (vec![BATCH; 3], 1));
+    let rate = Rate::megabits_per_second(8).unwrap();
+    assert_eq!(after_a_second(rate, Nanos::from_secs(1)).0, [BATCH; 3]);
+}
+
+/// Handles enough, another number for each limit.
+fn pool_slots(packets: u32) -> u32 {
+    frames_for(Limit::Packets(packets))
 }
 
 /// The number in the frame of this packet.

@@ -2,7 +2,7 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::{Gateway, clock, plan};
+use super::{Gateway, plan};
 use crate::memory;
 use crate::queue::Way;
 use crate::say::say;
@@ -32,11 +32,9 @@ impl Gateway {
                 direction.set_limit(config.share.limit, &mut self.pool);
             }
             self.pool.resize(slots);
-            // Frames take time to make, and what moves has not waited for that.
-            let now = clock();
             for (direction, built) in self.directions.iter_mut().zip(built) {
                 let terms = by_host(&config, max_len);
-                direction.change(now, built, config.link, terms, &mut self.pool);
+                direction.change(built, config.link, terms, &mut self.pool);
             }
             if self.pool.settle() {
                 sys::give_back_memory();
