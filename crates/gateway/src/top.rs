@@ -12,7 +12,7 @@ use crate::run::Failure;
 
 /// Hosts, and flows, shown of each direction at most.
 const ROWS: usize = 8;
-/// Columns of a name at most, and those of what stands beside it.
+/// Columns for a name where there is room, and those of what stands beside it.
 const NAME: usize = 58;
 const BESIDE: usize = 53;
 /// Lines that are no hosts and no flows: the first, and of each direction an empty one, two of its own and two
@@ -63,17 +63,17 @@ pub(crate) fn run(socket: &Path) -> Result<(), Failure> {
 struct Room {
     /// Of each table.
     rows: usize,
-    /// Columns of a name.
+    /// Characters of a name at most.
     name: usize,
 }
 
 impl Room {
-    const WHOLE: Self = Self { rows: ROWS, name: NAME };
+    const WHOLE: Self = Self { rows: ROWS, name: usize::MAX };
 
     /// So that all of it is seen in so many lines, one of which the cursor has, and columns.
     fn within(lines: usize, columns: usize) -> Self {
         let rows = (lines.saturating_sub(1 + OTHERS) / 4).clamp(1, ROWS);
-        Self { rows, name: columns.saturating_sub(BESIDE).clamp(15, NAME) }
+        Self { rows, name: columns.saturating_sub(BESIDE).max(15) }
     }
 }
 
@@ -129,7 +129,7 @@ fn table(text: &mut String, what: &str, rows: &[Who], last: Option<&[Who]>, span
     };
     let mut rows: Vec<(&Who, u64)> = rows.iter().map(|row| (row, since(row))).collect();
     rows.sort_by_key(|(row, sent)| core::cmp::Reverse((*sent, row.queued_bytes)));
-    let (title, width) = (format!("{what} ({})", rows.len()), room.name);
+    let (title, width) = (format!("{what} ({})", rows.len()), room.name.min(NAME));
     let _ = writeln!(
         text,
         "  {title:<width$} {:>12} {:>9} {:>18}  dropped",
@@ -138,14 +138,25 @@ fn table(text: &mut String, what: &str, rows: &[Who], last: Option<&[Who]>, span
     for (row, sent) in rows.into_iter().take(room.rows) {
         let _ = writeln!(
             text,
-            "  {:<width$.width$} {:>12} {:>9} {:>18}  {}",
-            row.name,
+            "  {:<width$} {:>12} {:>9} {:>18}  {}",
+            shortened(&row.name, room.name),
             rate(sent, span),
             row.queued,
             delay(row.delay),
             drops(&row.drops)
         );
     }
+}
+
+/// A name in so many characters: of one that is longer the middle is left out, as both ends tell flows apart.
+fn shortened(name: &str, most: usize) -> String {
+    let count = name.chars().count();
+    if count <= most {
+        return name.to_owned();
+    }
+    let kept = most.saturating_sub(1);
+    let end = name.chars().skip(count - kept.div_ceil(2));
+    name.chars().take(kept / 2).chain(['…']).chain(end).collect()
 }
 
 /// Bytes in so many seconds as a rate.
@@ -197,6 +208,22 @@ mod tests {
         // A gateway that was started again counts from zero.
         assert!(view(&first, Some(&second), Room::WHOLE).contains("0 bit/s"));
     }
+
+    /// Goal: names are whole where there is room, in a pipe always, and where not, flows are told apart.
+    #[test]
+    fn names_are_whole_or_lack_their_middle() {
+        let host = "2001:db8:1111:2222:3333:4444:5555:6666";
+        let name = format!("[{host}]:50000 > [{host}]:443 tcp");
+        let mut report = report(1.0, 125_000);
+        report.directions[0].hosts_seen[0].name.clone_from(&name);
+        let seen = |room| view(&report, None, room).contains(&name);
+        assert!(seen(Room::WHOLE) && seen(Room::within(50, 200)) && !seen(Room::within(24, 79)));
+        let flow = "192.168.1.10:50000 > 142.250.180.14:443 tcp";
+        assert_eq!(shortened(flow, 26), "192.168.1.10…80.14:443 tcp");
+        assert_eq!(shortened(flow, flow.len()), flow);
+        assert_eq!((shortened("ab", 1), shortened("", 0)), ("…".to_owned(), String::new()));
+    }
+
     /// Goal: on a terminal of usual size both directions are seen, whoever sends.
     #[test]
     fn all_tables_fit_into_a_terminal() {
