@@ -124,11 +124,13 @@ impl Pool {
     pub(crate) fn resize(&mut self, count: u32) {
         self.wanted = count;
         self.free.retain(|&handle| handle < count);
-        for handle in self.count()..count {
+        let first = self.count();
+        for _ in first..count {
             self.frames.push(Frame::with_room(self.longest));
-            self.free.push(handle);
             self.is_taken.push(false);
         }
+        // The lowest of them is the next, so that few have to be exchanged when they are fewer again.
+        self.free.extend((first..count).rev());
     }
 
     /// Another handle of the frame that is `handle`, if it cannot stay the one it is. `None` if there is no
@@ -153,6 +155,8 @@ impl Pool {
         self.frames.truncate(count);
         self.frames.shrink_to_fit();
         self.is_taken.truncate(count);
+        self.is_taken.shrink_to_fit();
+        self.free.shrink_to(count);
         is_less
     }
 
