@@ -97,7 +97,21 @@ pub type ClassState = RankedFlow<1>;
 /// ```
 ///
 /// A scheduler is a class of one node, which alone knows when it has packets: under two (CVE-2025-21700) the
-/// books of neither would be right. The compiler refuses it.
+/// books of neither would be right. Whether it is owned or borrowed, the compiler refuses the second:
+///
+/// ```
+/// # use sched_core::{
+/// #     ClassState, Classes, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos, Scheduler, Slot,
+/// # };
+/// # let order = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
+/// # let split = LowBits::new(0).unwrap();
+/// # let states = [ClassState::EMPTY; 1];
+/// let mut first = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
+/// let mut second = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
+/// let one = Classes::new(order.clone(), [&mut first], states, split, Limits::NONE);
+/// let other = Classes::new(order, [&mut second], states, split, Limits::NONE);
+/// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));
+/// ```
 ///
 /// ```compile_fail,E0499
 /// # use sched_core::{
@@ -105,10 +119,10 @@ pub type ClassState = RankedFlow<1>;
 /// # };
 /// # let order = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
 /// # let split = LowBits::new(0).unwrap();
-/// let mut fifo = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
-/// let states = [ClassState::EMPTY; 1];
-/// let one = Classes::new(order.clone(), [&mut fifo], states, split, Limits::NONE);
-/// let other = Classes::new(order, [&mut fifo], states, split, Limits::NONE);
+/// # let states = [ClassState::EMPTY; 1];
+/// let mut first = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
+/// let one = Classes::new(order.clone(), [&mut first], states, split, Limits::NONE);
+/// let other = Classes::new(order, [&mut first], states, split, Limits::NONE);
 /// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));
 /// ```
 #[derive(Clone, Debug)]
