@@ -2,6 +2,8 @@
 //!
 //! Prints for each the nearest that it came, with the history; fails if one is exceeded.
 
+mod words;
+
 use core::time::Duration;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -10,15 +12,8 @@ use freeboard::sched_core::{Drr, DrrFlow, Qfq, QfqFlow, Wf2q, Wf2qFlow};
 use sim::guarantee::{Bound, Climb, Promising, climb};
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let numbers: Option<Vec<u64>> = words.iter().map(|word| word.parse().ok()).collect();
-    let (seconds, seed) = match numbers.as_deref() {
-        Some(&[seconds @ 1..=1_000_000]) => (seconds, 1),
-        Some(&[seconds @ 1..=1_000_000, seed]) => (seconds, seed),
-        _ => {
-            eprintln!("usage: search_bounds SECONDS (1..=1000000) [SEED]");
-            return ExitCode::from(2);
-        }
+    let Some((seconds, seed)) = words::seconds_and_seed("search_bounds") else {
+        return ExitCode::from(2);
     };
     let searches: [(&str, Search); 3] = [
         ("QFQ", search::<Qfq<Vec<QfqFlow>>>),

@@ -2,6 +2,8 @@
 //!
 //! Prints the most steps for a packet moved that were found beside the bound; fails if one is exceeded.
 
+mod words;
+
 use core::time::Duration;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -9,15 +11,8 @@ use std::time::Instant;
 use sim::cost::{Subject, climb};
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let numbers: Option<Vec<u64>> = words.iter().map(|word| word.parse().ok()).collect();
-    let (seconds, seed) = match numbers.as_deref() {
-        Some(&[seconds @ 1..=1_000_000]) => (seconds, 1),
-        Some(&[seconds @ 1..=1_000_000, seed]) => (seconds, seed),
-        _ => {
-            eprintln!("usage: search_cost SECONDS (1..=1000000) [SEED]");
-            return ExitCode::from(2);
-        }
+    let Some((seconds, seed)) = words::seconds_and_seed("search_cost") else {
+        return ExitCode::from(2);
     };
     let sizes = [16, 256, 4_096];
     let span = Duration::from_secs(seconds) / (Subject::ALL.len() * sizes.len()) as u32;
