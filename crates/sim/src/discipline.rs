@@ -12,9 +12,9 @@ use core::str::FromStr;
 
 use freeboard::flowhash::{self, FlowKey, Line, SipHash13};
 use freeboard::sched_core::{
-    Backlog, DropSink, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
-    LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, Rejected, Scheduler,
-    ShortestFlow, ShortestQueue, Slot, Table,
+    Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, DropSink, Drr, DrrFlow, Fifo,
+    FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq,
+    QfqConfig, QfqFlow, Queue, Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot, Table,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
@@ -104,12 +104,13 @@ impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Slot>> Bottleneck for Shaped<Fl
     }
 }
 
-impl<O, L, Q, S> Bottleneck for Shaped<Hashed<O, L, Q, S>>
+impl<O, L, Q, S, A> Bottleneck for Shaped<Hashed<O, L, Q, S, A>>
 where
     O: FlowScheduler,
     L: Table<Line>,
     Q: Table<Queue>,
     S: Table<Slot>,
+    A: Aqm,
 {
     fn line(&self) -> &Shaper {
         self.line()
@@ -193,6 +194,27 @@ impl Discipline {
     }
 }
 
+/// Deficit round robin as [`Discipline::Drr`], with CoDel in each queue.
+///
+/// # Errors
+/// Parameters that [`CoDel`] refuses.
+pub fn drr_with_codel(
+    params: CoDelParams,
+    line: Shaper,
+    link: Overhead,
+    limits: Limits,
+    max_len: u32,
+) -> Result<Box<dyn Bottleneck>, ConfigError> {
+    let max_len = max_len.clamp(1, Packet::MAX_LEN);
+    let mut drr = Drr::new(vec![DrrFlow::EMPTY; QUEUES as usize], max_len)?;
+    drr.add_all(max_len)?;
+    let codel = CoDel::new(vec![CoDelState::EMPTY; QUEUES as usize], params)?;
+    let order = Releasing::new(longest_dropped(drr), table());
+    let queues = vec![Queue::EMPTY; QUEUES as usize];
+    let queues = FlowQueues::with_parts(order, codel, queues, slots(limits), [], limits);
+    Ok(Box::new(Shaped::new(Hashed::over(queues), line, link)))
+}
+
 fn slots(limits: Limits) -> Vec<Slot> {
     vec![Slot::EMPTY; limits.packets as usize + 1]
 }
@@ -205,11 +227,14 @@ fn hashed<O: FlowScheduler>(
     order: O,
     limits: Limits,
 ) -> Hashed<O, Vec<Line>, Vec<Queue>, Vec<Slot>> {
-    let lines = vec![Line::EMPTY; QUEUES.div_ceil(8) as usize];
-    let table = flowhash::Table::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
-        .expect("a power of two, and eight queues a line");
     let queues = vec![Queue::EMPTY; QUEUES as usize];
-    Hashed::new(Releasing::new(order, table), queues, slots(limits), limits)
+    Hashed::new(Releasing::new(order, table()), queues, slots(limits), limits)
+}
+
+fn table() -> flowhash::Table<Vec<Line>> {
+    let lines = vec![Line::EMPTY; QUEUES.div_ceil(8) as usize];
+    flowhash::Table::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
+        .expect("a power of two, and eight queues a line")
 }
 
 impl fmt::Display for Discipline {

@@ -9,6 +9,7 @@ pub mod cake_fig1;
 pub mod cake_fig3;
 mod options;
 pub mod qfq_fig7;
+pub mod sparse;
 pub mod users_sqf;
 
 use core::fmt;
@@ -21,6 +22,7 @@ pub const ALL: &[Experiment] = &[
     cake_fig1::EXPERIMENT,
     cake_fig3::EXPERIMENT,
     users_sqf::EXPERIMENT,
+    sparse::EXPERIMENT,
     attacks::EXPERIMENT,
 ];
 

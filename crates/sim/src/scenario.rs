@@ -2,6 +2,7 @@
 
 pub mod attack;
 pub mod home_gateway;
+pub mod sparse;
 pub mod three_routers;
 pub mod two_sources;
 pub mod users;

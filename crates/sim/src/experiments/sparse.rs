@@ -1,0 +1,254 @@
+//! What a call waits for beside uploads of its own host and of others, behind each queue.
+//!
+//! The scenario is [`crate::scenario::sparse`]. Beside what is simulated stands what Linux's CAKE and
+//! FQ-CoDel gave with the TCP of a kernel; the sentences ask for no more than a tenth above CAKE.
+
+mod report;
+
+use std::thread;
+
+use freeboard::Isolation;
+use freeboard::sched_core::Nanos;
+
+use super::{Experiment, Report};
+use crate::measure::delay::Delays;
+use crate::measure::goodput::Loss;
+use crate::scenario::sparse::{self, Outcome, Queueing, Setup};
+
+/// What `sim reproduce sparse` runs.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "sparse",
+    about: "a call beside uploads: what sparse flows and hosts wait for behind each queue",
+    run,
+};
+
+const MEASURED: Nanos = Nanos::from_secs(30);
+
+/// Medians, 95th and 99th percentiles in milliseconds.
+type Quantiles = [f64; 3];
+
+/// Thousandths of all packets.
+const QUANTILES: [u32; 3] = [500, 950, 990];
+
+/// What stands beside the call.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    name: &'static str,
+    megabits: u32,
+    own: u8,
+    others: u8,
+    cake: Option<Quantiles>,
+    fq_codel: Option<Quantiles>,
+    /// What the call may wait behind a queue that is to protect it.
+    wanted: Wanted,
+}
+
+/// A limit of the three quantiles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wanted {
+    /// A tenth above these, which are CAKE's.
+    NearCake(Quantiles),
+    /// So many of the longest packets, for the 99th percentile.
+    Packets(u32),
+}
+
+const CAKE_12_HOSTS: Quantiles = [0.76, 2.02, 2.32];
+
+const fn load(name: &'static str, megabits: u32, own: u8, others: u8, wanted: Wanted) -> Load {
+    let cake = match wanted {
+        Wanted::NearCake(quantiles) => Some(quantiles),
+        Wanted::Packets(_) => None,
+    };
+    Load { name, megabits, own, others, cake, fq_codel: None, wanted }
+}
+
+impl Load {
+    const fn beside_fq_codel(self, quantiles: Quantiles) -> Self {
+        Self { fq_codel: Some(quantiles), ..self }
+    }
+
+    const fn without_cake(self) -> Self {
+        Self { cake: None, ..self }
+    }
+}
+
+const LOADS: [Load; 8] = [
+    load("4 uploads of its host", 10, 4, 0, Wanted::NearCake([0.68, 1.83, 2.27]))
+        .beside_fq_codel([0.56, 1.74, 2.29]),
+    load("24 uploads of its host", 10, 24, 0, Wanted::NearCake([1.07, 2.39, 5.42]))
+        .beside_fq_codel([1.82, 8.65, 9.28]),
+    load("4 uploads of its host", 1, 4, 0, Wanted::NearCake([6.2, 11.7, 13.9]))
+        .beside_fq_codel([9.4, 28.6, 29.9]),
+    load("8 uploads of its host", 1, 8, 0, Wanted::Packets(2)),
+    load("4 other hosts", 10, 0, 4, Wanted::NearCake([0.69, 1.87, 2.34])),
+    load("12 other hosts", 10, 0, 12, Wanted::NearCake(CAKE_12_HOSTS)),
+    // For 30 hosts CAKE was not measured; what a sparse host waits for is not to grow with the others.
+    load("30 other hosts", 10, 0, 30, Wanted::NearCake(CAKE_12_HOSTS)).without_cake(),
+    load("8 uploads of its host, 3 other hosts", 10, 8, 3, Wanted::Packets(2)),
+];
+
+/// A queue of the tables.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    name: &'static str,
+    queueing: Queueing,
+    /// Whether hosts are its flows or stand above them.
+    has_hosts: bool,
+    /// Whether it is to protect the call.
+    protects: bool,
+}
+
+const ROWS: [Row; 5] = [
+    Row { name: "FIFO", queueing: Queueing::Fifo, has_hosts: false, protects: false },
+    Row { name: "DRR over flows", queueing: Queueing::PlainDrr, has_hosts: false, protects: false },
+    Row {
+        name: "flows, sparse first",
+        queueing: Queueing::Isolated(Isolation::Flows),
+        has_hosts: false,
+        protects: true,
+    },
+    Row {
+        name: "dual-srchost (default)",
+        queueing: Queueing::Isolated(Isolation::DualSrcHost),
+        has_hosts: true,
+        protects: true,
+    },
+    Row {
+        name: "triple-isolate",
+        queueing: Queueing::Isolated(Isolation::TripleIsolate),
+        has_hosts: true,
+        protects: true,
+    },
+];
+
+/// All runs of one load behind one queue.
+#[derive(Clone, Debug)]
+struct Measured {
+    load: Load,
+    row: Row,
+    /// Of the packets of all runs.
+    added: Quantiles,
+    loss: Loss,
+    /// Mbit/s of all uploads, the mean of the runs.
+    goodput: f64,
+    /// The least and the most of an upload's bytes in any run, by the mean of those with as much to get.
+    evenness: [f64; 2],
+    balanced: bool,
+}
+
+impl Measured {
+    /// Whether the call waits no longer than is wanted.
+    fn is_near(&self) -> bool {
+        self.worst() <= 1.0
+    }
+
+    /// The largest part of what is wanted that a quantile is.
+    fn worst(&self) -> f64 {
+        match self.load.wanted {
+            Wanted::NearCake(cake) => {
+                let parts = self.added.iter().zip(cake).map(|(added, cake)| added / (1.1 * cake));
+                parts.fold(0.0, f64::max)
+            }
+            Wanted::Packets(packets) => {
+                self.added[2] / (f64::from(packets) * packet_millis(self.load.megabits))
+            }
+        }
+    }
+}
+
+/// How long the longest packet is on the line.
+fn packet_millis(megabits: u32) -> f64 {
+    f64::from((sparse::MTU + sparse::HEADER) * 8) / f64::from(megabits) / 1_000.0
+}
+
+fn run(seeds: u32) -> Report {
+    // Side by side: no run knows of another.
+    let measured: Vec<Measured> = thread::scope(|scope| {
+        let runs: Vec<_> = LOADS
+            .into_iter()
+            .flat_map(|load| ROWS.map(|row| (load, row)))
+            .map(|(load, row)| scope.spawn(move || measure(load, row, seeds)))
+            .collect();
+        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
+    });
+    report::report(&measured, seeds)
+}
+
+fn measure(load: Load, row: Row, seeds: u32) -> Measured {
+    let Load { megabits, own, others, .. } = load;
+    let one = |seed| {
+        let queueing = row.queueing;
+        let setup = Setup { queueing, megabits, own, others, measured: MEASURED, seed };
+        sparse::run(&setup).expect("lengths and parameters are within their ranges")
+    };
+    let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();
+    let added: Delays = outcomes.iter().flat_map(|run| run.added.samples().to_vec()).collect();
+    let quantile = |of| added.quantile(of).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6);
+    let loss = outcomes.iter().fold(Loss::default(), |sum, run| Loss {
+        sent: sum.sent + run.loss.sent,
+        lost: sum.lost + run.loss.lost,
+    });
+    let bits: u64 = outcomes.iter().flat_map(|run| &run.uploads).map(|bytes| bytes * 8).sum();
+    Measured {
+        load,
+        row,
+        added: QUANTILES.map(quantile),
+        loss,
+        goodput: bits as f64 / f64::from(seeds) / (MEASURED.0 as f64 / 1e3),
+        evenness: evenness(load, row, &outcomes),
+        balanced: outcomes.iter().all(|run| run.recount.is_ok()),
+    }
+}
+
+/// The least and the most that an upload had of its part: of the line if flows share it, of its host's if
+/// hosts do. Hosts with a call have as many parts as others.
+fn evenness(load: Load, row: Row, outcomes: &[Outcome]) -> [f64; 2] {
+    let hosts = f64::from(load.others) + if load.own > 0 { 1.0 } else { 0.0 };
+    let parts = outcomes.iter().flat_map(|run| {
+        let all: u64 = run.uploads.iter().sum();
+        let count = run.uploads.len() as f64;
+        run.uploads.iter().enumerate().map(move |(number, &bytes)| {
+            let own = number < usize::from(load.own);
+            let siblings = if own { f64::from(load.own) } else { 1.0 };
+            let part = if row.has_hosts { hosts * siblings } else { count };
+            bytes as f64 * part / all as f64
+        })
+    });
+    parts.fold([f64::INFINITY, 0.0], |[least, most], part| [least.min(part), most.max(part)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(load: Load, added: Quantiles) -> Measured {
+        let (loss, evenness) = (Loss::default(), [1.0; 2]);
+        Measured { load, row: ROWS[3], added, loss, goodput: 9.4, evenness, balanced: true }
+    }
+
+    #[test]
+    fn one_quantile_above_a_tenth_more_than_cake_is_too_long() {
+        let near = |added| measured(LOADS[0], added).is_near();
+        assert!(near([0.748, 2.0, 2.4]));
+        assert!(!near([0.749, 0.0, 0.0]));
+        assert!(!near([0.0, 2.02, 0.0]));
+        assert!(!near([0.0, 0.0, 2.5]));
+        // Two packets of 1,514 bytes at 1 Mbit/s are 24.2 ms.
+        assert!(measured(LOADS[3], [30.0, 30.0, 24.2]).is_near());
+        assert!(!measured(LOADS[3], [0.0, 0.0, 24.3]).is_near());
+    }
+
+    /// By hand: two hosts, one with two uploads, share equally.
+    #[test]
+    fn parts_are_those_of_hosts_where_there_are_any() {
+        let outcome = Outcome {
+            added: Delays::new(),
+            loss: Loss::default(),
+            uploads: vec![25, 25, 50],
+            recount: Ok(()),
+        };
+        let load = Load { own: 2, others: 1, ..LOADS[0] };
+        assert_eq!(evenness(load, ROWS[3], std::slice::from_ref(&outcome)), [1.0, 1.0]);
+        assert_eq!(evenness(load, ROWS[2], &[outcome]), [0.75, 1.5]);
+    }
+}

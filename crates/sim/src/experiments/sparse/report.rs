@@ -1,0 +1,141 @@
+//! The tables and the sentences of a call beside uploads.
+
+use super::{LOADS, MEASURED, Measured, Quantiles, ROWS, packet_millis};
+use crate::experiments::{Report, Sentence};
+use crate::figure::{Column, Table, fixed, percent};
+use crate::scenario::sparse::{HEADER, MTU, WARM_UP};
+
+/// Four uploads at 10 Mbit/s are to carry this, in Mbit/s.
+const GOODPUT: f64 = 9.35;
+/// What the uploads may lose by the call's going first, of what they have behind plain DRR.
+const COST: f64 = 0.02;
+
+pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
+    let text = format!("{}\n{}", heading(seeds), table(measured));
+    Report { text, pictures: Vec::new(), sentences: sentences(measured) }
+}
+
+fn heading(seeds: u32) -> String {
+    format!(
+        "\
+A call beside uploads: 160 bytes every 20 ms; TCP uploads without end (Reno), 50 ms there and back
+queues of the gateway, with CoDel in each; the FIFO holds 1,000 packets; packets of {MTU} bytes, {HEADER} more
+on the line; all go to one server; {} s after a warm-up of {} s, {seeds} seeds
+added: what a packet of the call waits, p50/p95/p99 in ms; even: the least and the most that an upload had
+of its part of the line, in any run
+CAKE and fq_codel: Linux, with a kernel's TCP, quoted; elsewhere they were not measured
+",
+        MEASURED.0 / 1_000_000_000,
+        WARM_UP.0 / 1_000_000_000
+    )
+}
+
+fn quantiles(quantiles: Quantiles) -> [String; 3] {
+    quantiles.map(|quantile| fixed(quantile, 2))
+}
+
+fn table(measured: &[Measured]) -> String {
+    let mut table = Table::new([
+        Column::Left("beside the call"),
+        Column::Right("Mbit/s"),
+        Column::Left("queue"),
+        Column::Right("p50"),
+        Column::Right("p95"),
+        Column::Right("p99"),
+        Column::Right("lost, %"),
+        Column::Right("goodput"),
+        Column::Right("even"),
+        Column::Right(""),
+    ]);
+    for (load, of) in LOADS.iter().zip(measured.chunks(ROWS.len())) {
+        let (mut name, mut rate) = (load.name, load.megabits.to_string());
+        for m in of {
+            let [p50, p95, p99] = quantiles(m.added);
+            let [least, most] = m.evenness.map(|part| fixed(part, 2));
+            let lost = percent(m.loss.ratio(), 2);
+            table.row([
+                &name,
+                &rate,
+                &m.row.name,
+                &p50,
+                &p95,
+                &p99,
+                &lost,
+                &fixed(m.goodput, 3),
+                &least,
+                &most,
+            ]);
+            (name, rate) = ("", String::new());
+        }
+        let quoted = [("CAKE", load.cake), ("fq_codel", load.fq_codel)];
+        for (queue, added) in quoted.into_iter().filter_map(|(name, of)| Some((name, of?))) {
+            let [p50, p95, p99] = quantiles(added);
+            table.row([&"", &"", &queue, &p50, &p95, &p99, &"", &"", &"", &""]);
+        }
+    }
+    table.to_string()
+}
+
+fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+    let protecting = || ROWS.into_iter().filter(|row| row.protects);
+    let of = |name: &'static str| measured.iter().filter(move |m| m.row.name == name);
+    let mut sentences = Vec::new();
+    for (at, load) in LOADS.iter().enumerate() {
+        for m in measured.chunks(ROWS.len()).nth(at).into_iter().flatten() {
+            if !m.row.protects || (load.others > 0 && !m.row.has_hosts) {
+                continue;
+            }
+            let [p50, p95, p99] = quantiles(m.added);
+            let (wanted, found) = match load.wanted {
+                super::Wanted::NearCake(cake) => {
+                    let [a, b, c] = quantiles(cake.map(|of| 1.1 * of));
+                    (format!("at most {a} / {b} / {c} ms"), format!("{p50} / {p95} / {p99} ms"))
+                }
+                super::Wanted::Packets(packets) => {
+                    let most = f64::from(packets) * packet_millis(load.megabits);
+                    (format!("p99 at most {packets} packets, {} ms", fixed(most, 1)), p99)
+                }
+            };
+            sentences.push(Sentence {
+                claim: format!(
+                    "{} at {} Mbit/s, {}: {wanted}",
+                    load.name, load.megabits, m.row.name
+                ),
+                measured: found,
+                holds: m.is_near(),
+            });
+        }
+    }
+    for row in protecting() {
+        let goodput = of(row.name).next().map_or(0.0, |m| m.goodput);
+        sentences.push(Sentence {
+            claim: format!("{}: four uploads at 10 Mbit/s carry at least {GOODPUT}", row.name),
+            measured: format!("{} Mbit/s", fixed(goodput, 3)),
+            holds: goodput >= GOODPUT,
+        });
+        let plain = of("DRR over flows").map(|m| m.goodput);
+        let parts = of(row.name).zip(plain).map(|(m, plain)| m.goodput / plain);
+        let least = parts.fold(f64::INFINITY, f64::min);
+        sentences.push(Sentence {
+            claim: format!(
+                "{}: uploads carry at least {} % of what they carry behind plain DRR",
+                row.name,
+                percent(1.0 - COST, 0)
+            ),
+            measured: format!("at least {} %", percent(least, 1)),
+            holds: least >= 1.0 - COST,
+        });
+    }
+    let lost = measured.iter().filter(|m| m.row.protects).map(|m| m.loss.lost).sum::<u64>();
+    sentences.push(Sentence {
+        claim: "no packet of the call is lost where sparse flows are first".to_owned(),
+        measured: format!("{lost} packets"),
+        holds: lost == 0,
+    });
+    sentences.push(Sentence {
+        claim: "every packet is accounted for in every run".to_owned(),
+        measured: format!("{} rows", measured.len()),
+        holds: measured.iter().all(|m| m.balanced),
+    });
+    sentences
+}
