@@ -24,7 +24,8 @@ hosts, at the rates given. Up is from lan to wan.
   --hosts WORD        flows, srchost, dsthost, hosts, dual-srchost, dual-dsthost, triple-isolate, users+sqf,
                       or lan: hosts on the lan side and then their flows [lan with drr, flows with others]
   --limit N           what each direction may hold: bytes, and at most 8192 packets then, or packets with a p
-                      behind them. Each takes memory: the MTU and about 300 bytes [4194304]
+                      behind them. Each takes memory: the MTU and about 300 bytes
+                      [4194304; with fifo 1000p, as many as a modem holds]
   --overhead N        bytes that the line adds to an IP packet, -64 to 256
   --mpu N             the least bytes of a packet on the line, 0 to 256
   --framing WORD      none, atm or ptm [none]
