@@ -1,9 +1,16 @@
 //! How fast the gateway forwards, and what that costs: `cargo bench -p gateway --bench throughput`, as root.
 //!
 //! Three namespaces in a row, veth pairs between them (for TAPs, one more bridge on either side). A thread sends UDP
-//! over 64 flows as fast as the kernel takes it; what arrives is counted by the last interface. CPU is that of the
-//! whole machine, sender included, and that of the gateway's process by itself. Beside the gateway: the kernel's
-//! bridge with tbf at a rate that never holds anything back.
+//! over 64 flows as fast as the kernel takes it; what arrives is counted by the last interface. Beside the gateway:
+//! the kernel's bridge with tbf at a rate that never holds anything back.
+//!
+//! The last interface swallows frames: they go to an address of Ethernet that it does not have, and the kernel drops
+//! them after counting them. That matters, because what the kernel does for a frame at the far end of a veth pair it
+//! does in the time of the process that sent it. `--to closed` sends to a UDP port where nothing listens instead,
+//! where each frame costs an ICMP message at the far end, and `--to open` to a socket that nothing reads.
+//!
+//! CPU is microseconds a frame: of the sender, of the gateway's process, and of the kernel's threads for deferred
+//! network work (`ksoftirqd`), which both leave work to.
 //!
 //! Words behind `--` choose rows by a part of their name; `--secs N` makes each row last N seconds.
 
@@ -36,33 +43,60 @@ mod linux {
     const FLOWS: u16 = 64;
     /// Datagrams of one call.
     const BURST: usize = 64;
+    /// Where they go to.
+    const PORT: u16 = 9;
     /// Ethernet, IPv4 and UDP headers.
     const HEADERS: usize = 42;
 
     pub(crate) fn main() {
         let mut words: Vec<String> =
             std::env::args().skip(1).filter(|word| word != "--bench").collect();
-        let mut secs = 3;
-        if let Some(at) = words.iter().position(|word| word == "--secs") {
+        let mut option = |name: &str| {
+            let at = words.iter().position(|word| word == name)?;
             words.remove(at);
-            secs = words.remove(at).parse().expect("--secs takes seconds");
-        }
+            (at < words.len()).then(|| words.remove(at))
+        };
+        let secs = option("--secs").map_or(3, |secs| secs.parse().expect("--secs takes seconds"));
+        let end = match option("--to").as_deref() {
+            None => End::Swallows,
+            Some("closed") => End::ClosedPort,
+            Some("open") => End::OpenSocket,
+            Some(_) => panic!("--to takes closed or open"),
+        };
         if !nix::unistd::geteuid().is_root() {
             println!("skipped: needs CAP_NET_ADMIN");
             return;
         }
         println!(
-            "{:<26} {:>6} {:>11} {:>9} {:>12} {:>14} {:>9}",
-            "what", "frame", "frames/s", "Gbit/s", "CPU s/Gbit", "process s/Gbit", "user part"
+            "{:<26} {:>6} {:>11} {:>9} {:>11} {:>12} {:>12} {:>9}",
+            "what",
+            "frame",
+            "frames/s",
+            "Gbit/s",
+            "sender, us",
+            "gateway, us",
+            "kernel's, us",
+            "user part"
         );
         for len in [64, 1_514] {
             for (name, how) in rows() {
                 let row = format!("{name} {len}");
                 if words.is_empty() || words.iter().any(|word| row.contains(word.as_str())) {
-                    measure(name, how, len, secs);
+                    measure((name, how), end, len, secs);
                 }
             }
         }
+    }
+
+    /// What becomes of frames at the far end.
+    #[derive(Clone, Copy, PartialEq)]
+    enum End {
+        /// They are for another device, and dropped.
+        Swallows,
+        /// Nothing listens at their port: the kernel answers with ICMP.
+        ClosedPort,
+        /// They fill a socket that nothing reads, and are dropped when it is full.
+        OpenSocket,
     }
 
     /// What stands in the middle.
@@ -97,7 +131,7 @@ mod linux {
     }
 
     impl Bed {
-        fn new() -> Self {
+        fn new(end: End) -> Self {
             let names = ["c", "g", "s"].map(|part| format!("fbt{}{part}", std::process::id()));
             let bed = Self { names };
             let [c, g, s] = &bed.names;
@@ -111,7 +145,19 @@ mod linux {
             for (name, device) in [(c, "c0"), (g, "lan"), (g, "wan"), (s, "s0")] {
                 ip(&format!("-n {name} link set {device} up"));
             }
+            if end == End::Swallows {
+                ip(&format!("-n {c} neigh replace 10.9.0.2 lladdr 02:00:00:00:00:99 dev c0"));
+            }
             bed
+        }
+
+        /// A socket at the far end, where the frames go to.
+        fn listen(&self) -> UdpSocket {
+            let listen = || {
+                self.enter(2);
+                UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT)).expect("the port is free")
+            };
+            thread::scope(|scope| scope.spawn(listen).join()).expect("it listens")
         }
 
         fn enter(&self, part: usize) {
@@ -183,61 +229,89 @@ mod linux {
         Some(child.expect("it starts"))
     }
 
-    /// Ticks of the machine that were not idle, and of a process: user and system.
-    fn busy() -> u64 {
-        let text = fs::read_to_string("/proc/stat").expect("proc is mounted");
-        let first = text.lines().next().unwrap_or("");
-        let ticks: Vec<u64> =
-            first.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
-        // Without idle, waiting, and what guests are counted twice for.
-        ticks
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| ![3, 4, 8, 9].contains(at))
-            .map(|(_, ticks)| ticks)
-            .sum()
+    /// The nanoseconds that a thread, or a process of one thread, has run.
+    fn nanos_of(task: u32) -> u64 {
+        let text = fs::read_to_string(format!("/proc/{task}/schedstat")).unwrap_or_default();
+        text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
     }
 
-    fn ticks_of(process: u32) -> (u64, u64) {
+    /// Ticks of a process: user and system.
+    fn ticks_of(process: u32) -> [u64; 2] {
         let text = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
         let behind_name = text.rsplit(')').next().unwrap_or("");
         let words: Vec<&str> = behind_name.split_whitespace().collect();
-        let tick = |at: usize| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(0);
-        (tick(11), tick(12))
+        [11, 12].map(|at| words.get(at).and_then(|word| word.parse().ok()).unwrap_or(0))
     }
 
-    fn measure(name: &str, how: Middle, len: usize, secs: u64) {
-        let bed = Bed::new();
+    /// The kernel's threads for deferred network work, by number.
+    fn kernel_threads() -> Vec<u32> {
+        let all = fs::read_dir("/proc").expect("proc is mounted");
+        let numbers = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let is_one = |task: &u32| {
+            fs::read_to_string(format!("/proc/{task}/comm"))
+                .is_ok_and(|name| name.starts_with("ksoftirqd/"))
+        };
+        numbers.filter(is_one).collect()
+    }
+
+    /// What has been counted so far.
+    struct Counts {
+        at: Instant,
+        arrived: (u64, u64),
+        sender: u64,
+        gateway: Option<(u64, [u64; 2])>,
+        kernel: u64,
+    }
+
+    impl Counts {
+        fn now(bed: &Bed, sender: u32, gateway: Option<u32>, kernel: &[u32]) -> Self {
+            Self {
+                at: Instant::now(),
+                arrived: bed.arrived(),
+                sender: nanos_of(sender),
+                gateway: gateway.map(|process| (nanos_of(process), ticks_of(process))),
+                kernel: kernel.iter().map(|&task| nanos_of(task)).sum(),
+            }
+        }
+    }
+
+    fn measure((name, how): (&str, Middle), end: End, len: usize, secs: u64) {
+        let bed = Bed::new(end);
         let mut child = middle(&bed, how);
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            scope.spawn(|| send(&bed, len, &is_over));
+            let _open = (end == End::OpenSocket).then(|| bed.listen());
+            let (told, sender) = std::sync::mpsc::channel();
+            let (bed, is_over) = (&bed, &is_over);
+            scope.spawn(move || {
+                let _ = told.send(nix::unistd::gettid().as_raw().cast_unsigned());
+                send(bed, len, is_over);
+            });
+            let sender = sender.recv().expect("the sender says its number");
             thread::sleep(Duration::from_secs(1));
-            let process = child.as_ref().map(Child::id);
-            let before = (bed.arrived(), busy(), process.map(ticks_of), Instant::now());
+            let (gateway, kernel) = (child.as_ref().map(Child::id), kernel_threads());
+            let before = Counts::now(bed, sender, gateway, &kernel);
             thread::sleep(Duration::from_secs(secs));
-            let after = (bed.arrived(), busy(), process.map(ticks_of), Instant::now());
+            let after = Counts::now(bed, sender, gateway, &kernel);
             is_over.store(true, Ordering::Relaxed);
-            let span = (after.3 - before.3).as_secs_f64();
-            let frames = (after.0.0 - before.0.0) as f64;
-            let gbits = (after.0.1 - before.0.1) as f64 * 8.0 / 1e9;
-            let cpu = (after.1 - before.1) as f64 / 100.0;
-            let (of_process, user) = match (before.2, after.2) {
-                (Some((user, system)), Some((user_after, system_after))) => {
-                    let (user, system) =
-                        ((user_after - user) as f64, (system_after - system) as f64);
-                    (
-                        format!("{:.2}", (user + system) / 100.0 / gbits),
-                        format!("{:.0} %", 100.0 * user / (user + system)),
-                    )
+            let span = (after.at - before.at).as_secs_f64();
+            let frames = (after.arrived.0 - before.arrived.0) as f64;
+            let gbits = (after.arrived.1 - before.arrived.1) as f64 * 8.0 / 1e9;
+            let each =
+                |before: u64, after: u64| format!("{:.2}", (after - before) as f64 / 1e3 / frames);
+            let (of_gateway, user) = match (before.gateway, after.gateway) {
+                (Some((before, ticks)), Some((after, ticks_after))) => {
+                    let [user, system] = [0, 1].map(|at| (ticks_after[at] - ticks[at]) as f64);
+                    (each(before, after), format!("{:.0} %", 100.0 * user / (user + system)))
                 }
                 _ => ("-".to_owned(), "-".to_owned()),
             };
             println!(
-                "{name:<26} {len:>6} {:>11.0} {:>9.3} {:>12.2} {of_process:>14} {user:>9}",
+                "{name:<26} {len:>6} {:>11.0} {:>9.3} {:>11} {of_gateway:>12} {:>12} {user:>9}",
                 frames / span,
                 gbits / span,
-                cpu / gbits,
+                each(before.sender, after.sender),
+                each(before.kernel, after.kernel),
             );
         });
         if let Some(child) = &mut child {
@@ -255,7 +329,7 @@ mod linux {
         let payload = vec![0; len - HEADERS];
         let slices: Vec<[IoSlice<'_>; 1]> = (0..BURST).map(|_| [IoSlice::new(&payload)]).collect();
         let to: Vec<Option<SockaddrIn>> =
-            vec![Some(SocketAddrV4::new(Ipv4Addr::new(10, 9, 0, 2), 9).into()); BURST];
+            vec![Some(SocketAddrV4::new(Ipv4Addr::new(10, 9, 0, 2), PORT).into()); BURST];
         let mut headers = MultiHeaders::<SockaddrIn>::preallocate(BURST, None);
         for socket in sockets.iter().cycle() {
             if is_over.load(Ordering::Relaxed) {
