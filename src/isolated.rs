@@ -30,9 +30,9 @@ mod slots;
 
 use flowhash::{Lookup, Outcome, Table as HashTable};
 use sched_core::{
-    Aqm, Backlog, Capped, Counters, DropSink, Drr, FlowId, FlowQueues, FlowScheduler, HeldFlow,
-    HostClasses, Hosts, Imbalance, Limits, LongestHost, LongestHostDrop, Nanos, NoAqm, Packet,
-    Queue, Rejected, Rounds, Scheduler, Slot,
+    Aqm, Backlog, CommittedRates, Counters, DropSink, Drr, FlowId, FlowQueues, FlowScheduler,
+    HeldFlow, HostClasses, Hosts, Imbalance, Limits, LongestHost, LongestHostDrop, Nanos, NoAqm,
+    Packet, Queue, Rejected, Rounds, Scheduler, Slot,
 };
 
 pub use claims::Claims;
@@ -96,12 +96,12 @@ impl Labelled for OwnHost {
 ///
 /// Two hosts share a slot, its share of the line and its spare queue, where a set of hosts is full.
 ///
-/// Hosts may have caps ([`Labelled::host_cap`]) where there is room for them, in the storage `K`: nowhere, unless
-/// [`IsolatedMemory::with_caps`] makes it.
+/// Hosts may have rates ([`Labelled::host_committed_rate`]) where there is room for them, in the storage `K`: nowhere, unless
+/// [`IsolatedMemory::with_rates`] makes it.
 ///
 /// Who claims a queue takes over what the AQM remembers of the last flow there, and a debt below one
 /// packet if that was of the same host; who claims the slot of a host, such a debt of the last host, and if
-/// he was that host himself, what is left in the bucket of his cap.
+/// he was that host himself, what is left in the bucket of his rate.
 ///
 /// Two hosts share the line, whatever they open:
 ///
@@ -180,8 +180,8 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
 
         let mut turns = Drr::new(memory.hosts, max_len)?;
         turns.add_all(host_quantum)?;
-        let borrowing = Drr::new(memory.borrowing, max_len)?;
-        let turns = Capped::new(turns, borrowing, memory.caps, memory.returns)?;
+        let borrowing = Drr::new(memory.excess, max_len)?;
+        let turns = CommittedRates::new(turns, borrowing, memory.committed, memory.returns)?;
         let mut levels = Hosts::new(turns, memory.flows, memory.rings, max_len)?.sparse_first();
         levels.add_all(quantum)?;
         let (of_sources, of_destinations) = (memory.source_loads, memory.destination_loads);
@@ -230,7 +230,7 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
 
     /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served
     /// by the new one. What is left of a turn is lost; queues and slots of hosts keep what they owed, less than a packet,
-    /// a slot whichever side it is of. Quanta of hosts are the default again, and their caps gone, until a
+    /// a slot whichever side it is of. Quanta of hosts are the default again, and their rates gone, until a
     /// host becomes backlogged anew. A flow whose queue is found by another label than before goes to a new queue: once,
     /// its packets may leave out of order. Cost: O(queues + hosts).
     pub fn set_isolation(&mut self, isolation: Isolation) {

@@ -1,7 +1,7 @@
 //! What a queue with hosts asks about a packet.
 
 use flowhash::{FlowHasher, FlowKey, Labeller, Labels, Nat, NoNat, Parsed};
-use sched_core::Cap;
+use sched_core::CommittedRate;
 
 /// A packet's flow and hosts as 32-bit labels, told when they are asked for.
 ///
@@ -62,13 +62,13 @@ pub trait Labelled {
         None
     }
 
-    /// The cap of the packet's host: beyond it the host is served while no other is within its own, or has
-    /// none ([`Capped`](sched_core::Capped)). Asked for as the quantum is; in the other modes, and without
-    /// [room](crate::IsolatedMemory::with_caps), it has no effect. A burst below the longest packet counts as
-    /// that. A host that comes back with the same cap, and whose slot nobody had meanwhile, has the bucket
-    /// that it left; any other, and one whose label has another key since, a full one. Hosts that share a slot share the cap of who came first.
+    /// The rate of the packet's host: beyond it the host is served while no other is within its own, or has
+    /// none ([`CommittedRates`](sched_core::CommittedRates)). Asked for as the quantum is; in the other modes, and without
+    /// [room](crate::IsolatedMemory::with_rates), it has no effect. A burst below the longest packet counts as
+    /// that. A host that comes back with the same rate, and whose slot nobody had meanwhile, has the bucket
+    /// that it left; any other, and one whose label has another key since, a full one. Hosts that share a slot share the rate of who came first.
     #[inline]
-    fn host_cap(&self) -> Option<Cap> {
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
         None
     }
 }
@@ -193,7 +193,7 @@ impl<H: FlowHasher, N: Nat> Labelled for ByLabeller<'_, H, N> {
 pub struct Rekeyed<B, A> {
     /// The labels under the key before.
     pub before: B,
-    /// The labels, the quantum and the cap, from now on.
+    /// The labels, the quantum and the rate, from now on.
     pub after: A,
 }
 
@@ -244,8 +244,8 @@ impl<B: Labelled, A: Labelled> Labelled for Rekeyed<B, A> {
     }
 
     #[inline]
-    fn host_cap(&self) -> Option<Cap> {
-        self.after.host_cap()
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        self.after.host_committed_rate()
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use freeboard::flowhash::{FlowHasher, Labeller, Labels, Outcome, TableError, mix, parse};
 use freeboard::sched_core::{
-    Cap, CapReturn, ConfigError, DropReason, FlowId, Limits, Nanos, NoAqm, Packet, RejectReason,
-    Scheduler,
+    CommittedRate, CommittedReturn, ConfigError, DropReason, FlowId, Limits, Nanos, NoAqm, Packet,
+    RejectReason, Scheduler,
 };
 use freeboard::{
     Allocate, ByLabeller, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation,
@@ -208,7 +208,7 @@ fn a_change_of_isolation_holds_for_what_is_queued() {
 struct Told {
     labels: Labels,
     quantum: Option<u32>,
-    cap: Option<Cap>,
+    rate: Option<CommittedRate>,
 }
 
 impl Labelled for Told {
@@ -228,8 +228,8 @@ impl Labelled for Told {
         self.quantum
     }
 
-    fn host_cap(&self) -> Option<Cap> {
-        self.cap
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        self.rate
     }
 }
 
@@ -237,7 +237,7 @@ impl Labelled for Told {
 fn weighted(labels: Labels) -> Told {
     // Out of range at either end counts as the nearest that is not.
     let quantum = if labels.src_host == mix(2) { 3 * MTU } else { 0 };
-    Told { labels, quantum: Some(quantum), cap: None }
+    Told { labels, quantum: Some(quantum), rate: None }
 }
 
 #[test]
@@ -254,17 +254,17 @@ fn hosts_have_weights() {
 
 /// Host 2, on both sides, may have a tenth of 12 Mbit/s, on which a packet takes a millisecond.
 fn with_cap(labels: Labels) -> Told {
-    let is_capped = labels.src_host == mix(3);
+    let has_rate = labels.src_host == mix(3);
     // Too small a burst counts as the longest packet.
-    let cap = is_capped.then(|| Cap::new(1_200_000, 1).expect("in range"));
-    Told { labels, quantum: None, cap }
+    let rate = has_rate.then(|| CommittedRate::new(1_200_000, 1).expect("in range"));
+    Told { labels, quantum: None, rate }
 }
 
-/// Room for caps in the same storage.
+/// Room for rates in the same storage.
 type WithRoom = Isolated<Vecs, NoAqm, Vecs>;
 
-fn with_caps(isolation: Isolation) -> WithRoom {
-    let memory = IsolatedMemory::allocate(64, 16, 4_096, 64).with_caps();
+fn with_rates(isolation: Isolation) -> WithRoom {
+    let memory = IsolatedMemory::allocate(64, 16, 4_096, 64).with_rates();
     let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
     Isolated::new(memory, config).expect("sizes are powers of two")
 }
@@ -293,12 +293,12 @@ fn send<K: Storage>(queue: &mut Isolated<Vecs, NoAqm, K>, from: u64, packets: u6
     sent.filter(|packet| packet.handle % 4 != 3).count()
 }
 
-/// Goal: a host has its cap beside another in the modes that have a level of its side, alone the whole line;
-/// in the others caps have no effect.
+/// Goal: a host has its rate beside another in the modes that have a level of its side, alone the whole line;
+/// in the others rates have no effect.
 #[test]
 fn hosts_have_caps() {
     for isolation in Isolation::ALL {
-        let mut queue = with_caps(isolation);
+        let mut queue = with_rates(isolation);
         fill(&mut queue, 0, 200);
         let of_host_2 = send(&mut queue, 0, 200);
         match isolation {
@@ -325,7 +325,7 @@ fn without_room_a_cap_has_no_effect() {
 /// Goal: the bucket is that of the host, whether it comes and goes or stays.
 #[test]
 fn a_host_that_comes_and_goes_has_no_more_than_its_cap() {
-    let mut queue = with_caps(Isolation::DualSrcHost);
+    let mut queue = with_rates(Isolation::DualSrcHost);
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     for handle in 0..1_000 {
         let labels = with_cap(labels(3, 1, 1));
@@ -346,18 +346,18 @@ fn a_host_that_comes_and_goes_has_no_more_than_its_cap() {
     assert!((50..=52).contains(&sent), "{sent}");
 }
 
-/// Of a host that may have a cap, one so slow that it is a burst once.
-fn slow(labels: Labels, is_capped: bool) -> Told {
-    let cap = is_capped.then(|| Cap::new(1_000, MTU).expect("in range"));
-    Told { labels, quantum: None, cap }
+/// Of a host that may have a rate, one so slow that it is a burst once.
+fn slow(labels: Labels, has_rate: bool) -> Told {
+    let rate = has_rate.then(|| CommittedRate::new(1_000, MTU).expect("in range"));
+    Told { labels, quantum: None, rate }
 }
 
-/// Goal: neither who comes into the slot of a host with a cap nor a host after another isolation has its cap.
+/// Goal: neither who comes into the slot of a host with a rate nor a host after another isolation has its rate.
 /// Method: eight slots in one set; host 8 gets the slot of host 0, whose bucket is empty.
 #[test]
 fn a_cap_is_not_left_to_the_next_host_nor_to_another_isolation() {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
-    let memory = IsolatedMemory::allocate(8, 8, 1_024, 64).with_caps();
+    let memory = IsolatedMemory::allocate(8, 8, 1_024, 64).with_rates();
     let mut queue = WithRoom::new(memory, IsolatedConfig::new(MTU, Limits::NONE)).unwrap();
     // Its burst, what overdraws it, and two that are borrowed.
     let put = |queue: &mut WithRoom, host, capped, handles: core::ops::Range<u32>| {
@@ -373,11 +373,11 @@ fn a_cap_is_not_left_to_the_next_host_nor_to_another_isolation() {
     };
     put(&mut queue, 0, true, 0..4);
     assert_eq!(get(&mut queue, 4), 4);
-    // The same host finds its bucket empty: nothing of it beside another that has no cap.
+    // The same host finds its bucket empty: nothing of it beside another that has no rate.
     put(&mut queue, 0, true, 0..4);
     put(&mut queue, 1, false, 100..110);
     assert_eq!((get(&mut queue, 10), get(&mut queue, 4)), (0, 4));
-    // The next in the slot has neither the cap nor the bucket; nor has one with the same cap the bucket.
+    // The next in the slot has neither the rate nor the bucket; nor has one with the same rate the bucket.
     put(&mut queue, 8, false, 0..10);
     put(&mut queue, 1, false, 100..110);
     assert_eq!((get(&mut queue, 10), get(&mut queue, 10)), (5, 5));
@@ -399,7 +399,7 @@ fn a_cap_is_not_left_to_the_next_host_nor_to_another_isolation() {
 #[test]
 fn a_bucket_is_not_left_to_who_shared_a_queue_of_others() {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
-    let memory = IsolatedMemory::allocate(8, 8, 1_024, 64).with_caps();
+    let memory = IsolatedMemory::allocate(8, 8, 1_024, 64).with_rates();
     let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(Isolation::DualDstHost);
     let mut queue = WithRoom::new(memory, config).unwrap();
     let put = |queue: &mut WithRoom, labels, capped, handles: core::ops::Range<u32>| {
@@ -640,7 +640,8 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     let expected = IsolatedError::Memory { what: "rings", given: 0, needed: 16 };
     assert_eq!(refused(short, config), expected);
     assert_eq!(expected.to_string(), "rings: 0 elements, at least 16 are needed");
-    let short = IsolatedMemory { returns: vec![CapReturn::EMPTY; 15], ..memory().with_caps() };
+    let short =
+        IsolatedMemory { returns: vec![CommittedReturn::EMPTY; 15], ..memory().with_rates() };
     let refused_caps = IsolatedError::Memory { what: "returns", given: 15, needed: 16 };
     assert_eq!(refused(short, config), refused_caps);
     let short = IsolatedMemory { spares: Vec::new(), ..memory() };

@@ -4,11 +4,12 @@ use core::fmt::Debug;
 
 use freeboard::flowhash::{Line, Table as HashTable};
 use freeboard::sched_core::{
-    Aggregate, Cap, CapReturn, Capped, CappedFlow, ClassState, Classes, CoDel, CoDelParams,
-    CoDelState, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, HeldFlow, HostClasses,
-    HostRing, HostedFlow, Hosts, Limits, LongestHost, LongestHostDrop, LongestQueueDrop, LowBits,
-    Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RankedFlow, RoundList, Rounds,
-    RoundsFlow, RoundsHost, Scheduler, ShortestQueue, Sides, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,
+    CommittedRates, CommittedReturn, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler,
+    HeldFlow, HostClasses, HostRing, HostedFlow, Hosts, Limits, LongestHost, LongestHostDrop,
+    LongestQueueDrop, LowBits, Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue,
+    RankedFlow, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestQueue, Sides, Slot,
+    Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::{Allocate, Hashed, IsolatedConfig, IsolatedMemory, Isolation, Releasing, Storage};
 
@@ -180,12 +181,12 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len(), 64);
             closed(freeboard::Isolated::new(memory, config).expect("powers of two"), call, true)
         }
-        // `isolated_dual` with room for caps, none set.
+        // `isolated_dual` with room for committed rates, none set.
         "isolated_uncapped" => {
             let config = IsolatedConfig::new(MTU, Limits::NONE);
             let count = queues_for(flows);
             let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len(), 64);
-            let queue = freeboard::Isolated::new(memory.with_caps(), config);
+            let queue = freeboard::Isolated::new(memory.with_rates(), config);
             closed(queue.expect("powers of two"), call, true)
         }
         "wf2q" => {
@@ -208,16 +209,19 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let node = Classes::new(order, leaves, states, split, Limits::NONE);
             closed(node, call, false)
         }
-        // Up to 32 hosts with room for caps: none set, or all to half of their share of the loop, in which a
+        // Up to 32 hosts with room for committed rates: none set, or all to half of their share of the loop, in which a
         // byte takes about 0.1 ns, so that half of what each sends is borrowed and each is moved at all times.
         "hosts_uncapped" | "hosts_capped" => {
             let hosts = flows.min(32);
-            let (caps, returns) = (table(hosts, CappedFlow::EMPTY), table(hosts, CapReturn::EMPTY));
-            let mut of_hosts = Capped::new(drr(hosts), drr(hosts), caps, returns).expect("alike");
+            let (rates, returns) =
+                (table(hosts, CommittedFlow::EMPTY), table(hosts, CommittedReturn::EMPTY));
+            let mut of_hosts =
+                CommittedRates::new(drr(hosts), drr(hosts), rates, returns).expect("alike");
             if name == "hosts_capped" {
-                let cap = Cap::new(39_000_000_000 / hosts as u64, 10 * MTU).expect("a rate");
+                let rate =
+                    CommittedRate::new(39_000_000_000 / hosts as u64, 10 * MTU).expect("a rate");
                 for host in (0..hosts as u32).map(FlowId) {
-                    of_hosts.set_cap(host, Some(cap)).expect("room for all hosts");
+                    of_hosts.set_rate(host, Some(rate)).expect("room for all hosts");
                 }
             }
             let order = above(of_hosts, hosts, flows);

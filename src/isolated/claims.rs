@@ -70,7 +70,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
         }
         let before = self.rotating.then_some(Before(labels));
         let before = before.as_ref();
-        let asks = self.shares().has_room_for_caps();
+        let asks = self.shares().has_room_for_rates();
         let source = self.sources.claim(labels.source(), before.map(Labelled::source), asks);
         let destination =
             self.destinations.claim(labels.destination(), before.map(Labelled::destination), asks);
@@ -90,7 +90,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
         if host.is_new {
             let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
             shares.set_host_quantum(host.slot, quantum);
-            shares.set_host_cap(host, labels.host_cap());
+            shares.set_host_committed_rate(host, labels.host_committed_rate());
         }
         queue
     }
@@ -124,7 +124,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
         };
         if host.is_new && !host.is_back {
             // The slot is known as his, and has the bucket of the host before: he would come back to that.
-            self.order.order_mut().set_host_cap(host, None);
+            self.order.order_mut().set_host_committed_rate(host, None);
         }
     }
 

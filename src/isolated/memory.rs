@@ -4,8 +4,8 @@ use core::fmt;
 
 use flowhash::Line;
 use sched_core::{
-    CapReturn, CappedFlow, DrrFlow, HeldFlow, HostClasses, HostRing, HostedFlow, LongestHost,
-    Queue, RoundList, RoundsFlow, RoundsHost, Slot, Table,
+    CommittedFlow, CommittedReturn, DrrFlow, HeldFlow, HostClasses, HostRing, HostedFlow,
+    LongestHost, Queue, RoundList, RoundsFlow, RoundsHost, Slot, Table,
 };
 
 use super::IsolatedError;
@@ -36,7 +36,7 @@ impl<'a> Storage for Slices<'a> {
     type Of<T: fmt::Debug + 'static> = &'a mut [T];
 }
 
-/// Tables of nothing: no room for the caps of hosts, where no host has one ([`IsolatedMemory`]).
+/// Tables of nothing: no room for the rates of hosts, where no host has one ([`IsolatedMemory`]).
 #[derive(Debug)]
 pub enum NoRoom {}
 
@@ -50,8 +50,8 @@ impl Storage for NoRoom {
 /// spare queue for each slot of a host stands behind those of the table. Memory: 16 bytes a packet, and for
 /// each queue and host what the fields say.
 ///
-/// Where the tables for caps lie is a choice of its own, `K`. With [`NoRoom`], which it is unless chosen,
-/// nothing of caps is left in the code; with room a packet costs more, whether a cap is set or not.
+/// Where the tables for rates lie is a choice of its own, `K`. With [`NoRoom`], which it is unless chosen,
+/// nothing of rates is left in the code; with room a packet costs more, whether a rate is set or not.
 #[derive(Debug)]
 pub struct IsolatedMemory<S: Storage, K: Storage = NoRoom> {
     /// `QUEUES / 8`: 8 bytes a queue.
@@ -66,12 +66,12 @@ pub struct IsolatedMemory<S: Storage, K: Storage = NoRoom> {
     pub rings: S::Of<HostRing>,
     /// `HOSTS`, for their turns: 24 bytes.
     pub hosts: S::Of<DrrFlow>,
-    /// `HOSTS`, or none where no host has a cap, for the turns of those beyond it: 24 bytes.
-    pub borrowing: K::Of<DrrFlow>,
-    /// `HOSTS`, or none where no host has a cap, for the caps: 40 bytes.
-    pub caps: K::Of<CappedFlow>,
-    /// `HOSTS`, or none where no host has a cap, for when they are back within it: 16 bytes.
-    pub returns: K::Of<CapReturn>,
+    /// `HOSTS`, or none where no host has a rate, for the turns of those beyond it: 24 bytes.
+    pub excess: K::Of<DrrFlow>,
+    /// `HOSTS`, or none where no host has a rate, for the rates: 40 bytes.
+    pub committed: K::Of<CommittedFlow>,
+    /// `HOSTS`, or none where no host has a rate, for when they are back within it: 16 bytes.
+    pub returns: K::Of<CommittedReturn>,
     /// `ALL`, for the flows of rounds: 32 bytes.
     pub turns: S::Of<RoundsFlow>,
     /// Two or more: flows of a host beyond this are not told apart in `triple-isolate`: 8 bytes.
@@ -106,7 +106,7 @@ pub trait Allocate: Storage {
 
 impl<S: Allocate> IsolatedMemory<S> {
     /// All tables for so many queues, hosts of either side, handles, and rounds of the calendar; spare
-    /// queues not counted, and without room for caps.
+    /// queues not counted, and without room for rates.
     #[must_use]
     pub fn allocate(queues: usize, hosts: usize, packets: usize, rounds: usize) -> Self {
         let all = queues.saturating_add(hosts);
@@ -117,8 +117,8 @@ impl<S: Allocate> IsolatedMemory<S> {
             flows: S::table(HostedFlow::EMPTY, all),
             rings: S::table(HostRing::EMPTY, hosts),
             hosts: S::table(DrrFlow::EMPTY, hosts),
-            borrowing: [],
-            caps: [],
+            excess: [],
+            committed: [],
             returns: [],
             turns: S::table(RoundsFlow::EMPTY, all),
             calendar: S::table(RoundList::EMPTY, rounds),
@@ -135,9 +135,9 @@ impl<S: Allocate> IsolatedMemory<S> {
         }
     }
 
-    /// The same with room for a cap of every host: 80 bytes a host.
+    /// The same with room for a rate of every host: 80 bytes a host.
     #[must_use]
-    pub fn with_caps(self) -> IsolatedMemory<S, S> {
+    pub fn with_rates(self) -> IsolatedMemory<S, S> {
         let hosts = self.hosts.as_ref().len();
         IsolatedMemory {
             lines: self.lines,
@@ -146,9 +146,9 @@ impl<S: Allocate> IsolatedMemory<S> {
             flows: self.flows,
             rings: self.rings,
             hosts: self.hosts,
-            borrowing: S::table(DrrFlow::EMPTY, hosts),
-            caps: S::table(CappedFlow::EMPTY, hosts),
-            returns: S::table(CapReturn::EMPTY, hosts),
+            excess: S::table(DrrFlow::EMPTY, hosts),
+            committed: S::table(CommittedFlow::EMPTY, hosts),
+            returns: S::table(CommittedReturn::EMPTY, hosts),
             turns: self.turns,
             calendar: self.calendar,
             source_loads: self.source_loads,
@@ -190,10 +190,13 @@ impl<S: Storage, K: Storage> IsolatedMemory<S, K> {
         at_least("destination_flows", self.destination_flows.as_ref().len(), hosts)?;
         at_least("spares", self.spares.as_ref().len(), hosts)?;
         // Caps for all hosts, or for none: which slot a host gets is a matter of its label.
-        let caps =
-            [self.borrowing.as_ref().len(), self.caps.as_ref().len(), self.returns.as_ref().len()];
-        if caps != [0; 3] {
-            for (what, given) in ["borrowing", "caps", "returns"].into_iter().zip(caps) {
+        let rates = [
+            self.excess.as_ref().len(),
+            self.committed.as_ref().len(),
+            self.returns.as_ref().len(),
+        ];
+        if rates != [0; 3] {
+            for (what, given) in ["excess", "committed", "returns"].into_iter().zip(rates) {
                 at_least(what, given, hosts)?;
             }
         }

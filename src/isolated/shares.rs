@@ -1,20 +1,20 @@
 //! The order of flows under each isolation.
 
 use sched_core::{
-    Cap, CapReturn, Capped, CappedFlow, ConfigError, Drr, DrrFlow, FlowId, FlowScheduler,
-    FlowState, HostRing, Hosted, HostedFlow, Hosts, Imbalance, Nanos, RoundList, Rounds,
-    RoundsFlow, RoundsHost,
+    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, Drr, DrrFlow,
+    FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow, Hosts, Imbalance, Nanos,
+    RoundList, Rounds, RoundsFlow, RoundsHost,
 };
 
 use super::Storage;
 use super::slots::Claimed;
 use crate::isolation::{Isolation, Level};
 
-/// Hosts by deficit round robin, in two classes: those within their caps, and those beyond.
-type Caps<S, K> = Capped<
+/// Hosts by deficit round robin, in two classes: those within their committed rate, and those beyond.
+type Caps<S, K> = CommittedRates<
     Drr<<S as Storage>::Of<DrrFlow>>,
-    <K as Storage>::Of<CappedFlow>,
-    <K as Storage>::Of<CapReturn>,
+    <K as Storage>::Of<CommittedFlow>,
+    <K as Storage>::Of<CommittedReturn>,
     Drr<<K as Storage>::Of<DrrFlow>>,
 >;
 
@@ -60,23 +60,23 @@ impl<S: Storage, K: Storage> Shares<S, K> {
         debug_assert_eq!(_in_range, Ok(()), "a quantum of {quantum} for host {host}");
     }
 
-    pub(super) fn has_room_for_caps(&self) -> bool {
+    pub(super) fn has_room_for_rates(&self) -> bool {
         self.levels.order().room() > 0
     }
 
-    /// The cap of a host that has just become backlogged, if there is room for it. Who was the last in its
-    /// slot has the bucket that it left there, if the cap is the same; everybody else has a full one.
-    pub(super) fn set_host_cap(&mut self, host: Claimed, cap: Option<Cap>) {
-        let (flow, caps) = (FlowId(host.slot), self.levels.order_mut());
-        if flow.0 >= caps.room() {
+    /// The rate of a host that has just become backlogged, if there is room for it. Who was the last in its
+    /// slot has the bucket that it left there, if the rate is the same; everybody else has a full one.
+    pub(super) fn set_host_committed_rate(&mut self, host: Claimed, rate: Option<CommittedRate>) {
+        let (flow, rates) = (FlowId(host.slot), self.levels.order_mut());
+        if flow.0 >= rates.room() {
             return;
         }
-        let cap = cap.map(|cap| cap.with_burst_of_at_least(self.max_len));
+        let rate = rate.map(|rate| rate.with_burst_of_at_least(self.max_len));
         if !host.is_back {
-            let _known = caps.set_cap(flow, None);
+            let _known = rates.set_rate(flow, None);
         }
-        let _in_range = caps.set_cap(flow, cap);
-        debug_assert_eq!(_in_range, Ok(()), "{cap:?} for host {flow:?}");
+        let _in_range = rates.set_rate(flow, rate);
+        debug_assert_eq!(_in_range, Ok(()), "{rate:?} for host {flow:?}");
     }
 
     pub(super) const fn isolation(&self) -> Isolation {
@@ -87,13 +87,13 @@ impl<S: Storage, K: Storage> Shares<S, K> {
         matches!(self.isolation, Isolation::TripleIsolate)
     }
 
-    /// Another isolation, while no flow is backlogged; all hosts have this quantum again, and no cap.
+    /// Another isolation, while no flow is backlogged; all hosts have this quantum again, and no rate.
     pub(super) fn set_isolation(&mut self, isolation: Isolation, host_quantum: u32) {
         self.isolation = isolation;
         for host in 0..Hosted::hosts(&self.levels) {
             self.set_host_quantum(host, host_quantum);
             let nobody = Claimed { slot: host, is_new: true, is_back: false };
-            self.set_host_cap(nobody, None);
+            self.set_host_committed_rate(nobody, None);
         }
     }
 

@@ -6,7 +6,7 @@ use core::fmt;
 
 use freeboard::flowhash::{self, Line, Outcome};
 use freeboard::sched_core::{
-    Cap, CoDel, CoDelParams, CoDelState, DropSink, Fifo, FlowId, FlowScheduler, Limits,
+    CoDel, CoDelParams, CoDelState, CommittedRate, DropSink, Fifo, FlowId, FlowScheduler, Limits,
     LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue as Empty,
     Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot,
 };
@@ -76,7 +76,7 @@ pub(crate) struct Seen {
     /// The quantum that this weight gives the host.
     pub(crate) quantum: u32,
     /// Of the host too.
-    pub(crate) cap: Option<Cap>,
+    pub(crate) cap: Option<CommittedRate>,
 }
 
 impl Labelled for Seen {
@@ -96,7 +96,7 @@ impl Labelled for Seen {
         Some(self.quantum)
     }
 
-    fn host_cap(&self) -> Option<Cap> {
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
         self.cap
     }
 }
@@ -218,7 +218,7 @@ impl Plan {
                     IsolatedMemory::<Vecs>::allocate(QUEUES, HOSTS, self.slots as usize, ROUNDS);
                 let config = IsolatedConfig::new(self.max_len, limits);
                 let config = config.isolated_by(isolation(hosts, self.way));
-                let queue = Isolated::with_aqm(memory.with_caps(), codel(QUEUES + HOSTS)?, config);
+                let queue = Isolated::with_aqm(memory.with_rates(), codel(QUEUES + HOSTS)?, config);
                 Box::new(queue.map_err(one_line)?)
             }
         })

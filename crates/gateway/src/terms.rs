@@ -3,7 +3,7 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use freeboard::sched_core::Cap;
+use freeboard::sched_core::CommittedRate;
 use freeboard::shaper::Rate;
 
 use crate::config::Config;
@@ -12,7 +12,7 @@ use crate::config::Config;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     pub(crate) weight: u32,
-    pub(crate) cap: Option<Cap>,
+    pub(crate) cap: Option<CommittedRate>,
 }
 
 impl Terms {
@@ -35,11 +35,11 @@ pub(crate) fn by_host(config: &Config, max_len: u32) -> ByHost {
 
 /// A cap of this rate that lets 20 ms of it pass at once, or two of the longest frames. None for an unlimited
 /// rate, which is no cap.
-fn cap(rate: Rate, max_len: u32) -> Option<Cap> {
+fn cap(rate: Rate, max_len: u32) -> Option<CommittedRate> {
     let bits = rate.as_bits_per_second()?;
     let burst = u32::try_from(bits / 8 / 50).unwrap_or(u32::MAX).max(2 * max_len);
     // Rates and caps have one range.
-    Cap::new(bits, burst).ok()
+    CommittedRate::new(bits, burst).ok()
 }
 
 #[cfg(test)]

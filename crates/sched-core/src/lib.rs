@@ -8,7 +8,7 @@
 //! 2. [`FlowQueues`] is the scheduler for every order of flows: [`Drr`], [`Qfq`], [`QfqPlus`], [`Wf2q`],
 //!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] around it, the flow that
 //!    holds most gives way. [`Rounds`] knows the hosts of its flows, [`Hosts`] puts hosts above flows, and with
-//!    [`LongestHostDrop`] the host that holds most gives way. [`Capped`] gives flows or hosts rate caps
+//!    [`LongestHostDrop`] the host that holds most gives way. [`CommittedRates`] gives flows or hosts committed rates
 //!    beyond which they borrow. [`Sqf`] puts labels over virtual queues and a
 //!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under an order.
 //! 3. An [`Aqm`] such as [`CoDel`] judges each packet that is about to leave.
@@ -78,8 +78,8 @@
 extern crate std;
 
 mod aqm;
-mod caps;
 mod classes;
+mod committed_rates;
 mod counters;
 mod drr;
 mod fifo;
@@ -105,8 +105,10 @@ mod wf2q;
 mod wfi;
 
 pub use aqm::{Aqm, CoDel, CoDelParams, CoDelState, Head, NoAqm, Verdict};
-pub use caps::{Cap, CapReturn, Capped, CappedFlow, RETURNS_A_CALL};
 pub use classes::{ClassState, Classes, Classify, LowBits, Member, OPENED_A_CALL};
+pub use committed_rates::{
+    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, RETURNS_A_CALL,
+};
 pub use counters::{Counters, FlowRecord, Volume};
 pub use drr::{Drr, DrrFlow};
 pub use fifo::Fifo;

@@ -6,12 +6,12 @@
 //! histories step by step, keeping what costs more.
 
 use freeboard::sched_core::{
-    Aggregate, Cap, CapReturn, Capped, CappedFlow, ClassState, Classes, CoDel, CoDelParams,
-    CoDelState, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, HeldFlow, HostClasses,
-    HostRing, HostedFlow, Hosts, Limits, LongestFlow, LongestHost, LongestHostDrop,
-    LongestQueueDrop, LowBits, Nanos, Packet, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue,
-    RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestFlow, ShortestQueue, Sides, Slot,
-    WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,
+    CommittedRates, CommittedReturn, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler,
+    HeldFlow, HostClasses, HostRing, HostedFlow, Hosts, Limits, LongestFlow, LongestHost,
+    LongestHostDrop, LongestQueueDrop, LowBits, Nanos, Packet, PlusFlow, Qfq, QfqConfig, QfqFlow,
+    QfqPlus, Queue, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestFlow,
+    ShortestQueue, Sides, Slot, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use sched_core::take_steps;
 
@@ -55,7 +55,7 @@ impl Subject {
         Self::new("WF2Q+", 12, 9, wf2q),
         Self::new("hosts, the longest gives way", 4, 2, hosts),
         Self::new("rounds of triple isolation", 2, 0, rounds),
-        Self::new("DRR with caps", 6, 6, capped),
+        Self::new("DRR with committed rates", 6, 6, capped),
         Self::new("classes, the longest gives way", 5, 2, classes),
     ];
 
@@ -320,11 +320,12 @@ fn rounds(flows: u32) -> Box<dyn Scheduler> {
 
 fn capped(flows: u32) -> Box<dyn Scheduler> {
     let room = flows as usize;
-    let (caps, returns) = (vec![CappedFlow::EMPTY; room], vec![CapReturn::EMPTY; room]);
-    let mut order = Capped::new(drr(flows), drr(flows), caps, returns).expect("both are alike");
+    let (rates, returns) = (vec![CommittedFlow::EMPTY; room], vec![CommittedReturn::EMPTY; room]);
+    let mut order =
+        CommittedRates::new(drr(flows), drr(flows), rates, returns).expect("both are alike");
     for flow in 0..flows {
-        let cap = Cap::new(100_000 << (flow % 8), MAX_LEN).expect("in range");
-        order.set_cap(FlowId(flow), Some(cap)).expect("room for all");
+        let rate = CommittedRate::new(100_000 << (flow % 8), MAX_LEN).expect("in range");
+        order.set_rate(FlowId(flow), Some(rate)).expect("room for all");
     }
     plain(order, flows)
 }

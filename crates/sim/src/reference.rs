@@ -8,8 +8,8 @@
 //! Beside the twins stand two ideals in exact arithmetic: [`Gps`], the fluid server that fair queueing
 //! approximates, and [`ExactWf2q`], the packet order that comes nearest to it.
 
-mod caps;
 mod classes;
+mod committed_rates;
 mod drr;
 mod fifo;
 mod gps;
@@ -23,8 +23,8 @@ mod rounds;
 mod sqf;
 mod wf2q;
 
-pub use caps::NaiveCapped;
 pub use classes::NaiveClasses;
+pub use committed_rates::NaiveCommittedRates;
 pub use drr::NaiveDrr;
 pub use fifo::NaiveFifo;
 pub use gps::{BigRational, Gps};

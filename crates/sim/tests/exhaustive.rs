@@ -434,11 +434,11 @@ fn every_short_history_of_hosts_with_drops_from_the_longest() {
 }
 
 /// 500 bytes take 4 ms at 1 Mbit/s.
-const fn cap(host: u32, mbit: u64, burst: u32) -> Operation {
-    Operation::Cap { host, cap: Some((mbit * 1_000_000, burst)) }
+const fn rate(host: u32, mbit: u64, burst: u32) -> Operation {
+    Operation::CommittedRate { host, rate: Some((mbit * 1_000_000, burst)) }
 }
 
-/// Flows 0 and 1 have caps to begin with; both are changed, and one is taken away.
+/// Flows 0 and 1 have committed rates to begin with; both are changed, and one is taken away.
 #[test]
 fn every_short_history_of_drr_with_caps_changed() {
     let letters = [
@@ -447,16 +447,16 @@ fn every_short_history_of_drr_with_caps_changed() {
         enqueue(2, 499),
         DEQUEUE,
         Operation::Forward { nanos: 2_000_000 },
-        cap(1, 2, 1_000),
-        Operation::Cap { host: 0, cap: None },
+        rate(1, 2, 1_000),
+        Operation::CommittedRate { host: 0, rate: None },
     ];
-    let sides = sides::hosts::capped_drr::<FLOWS, SLOTS>(500, false, LIMITS);
-    let prelude = [set(0, 1), set(1, 1), set(2, 1), cap(0, 1, 500), cap(1, 1, 500)];
+    let sides = sides::hosts::committed_drr::<FLOWS, SLOTS>(500, false, LIMITS);
+    let prelude = [set(0, 1), set(1, 1), set(2, 1), rate(0, 1, 500), rate(1, 1, 500)];
     let explored = explore(sides.0, sides.1, &prelude, &letters, 7);
     assert_eq!(explored.unwrap_or_else(|difference| panic!("{difference}")), 7_u64.pow(7));
 }
 
-/// Both hosts have caps, and are beyond them half of the time.
+/// Both hosts have committed rates, and are beyond them half of the time.
 #[test]
 fn every_short_history_of_hosts_with_caps_and_drops_from_the_longest() {
     let letters = [
@@ -469,10 +469,11 @@ fn every_short_history_of_hosts_with_caps_and_drops_from_the_longest() {
         Operation::SetLimits { packets: 3, bytes: 800 },
     ];
     let limits = Limits::packets(4);
-    let sides = sides::hosts::over_capped_drr::<FLOWS, SLOTS, 2>(500, true, DropFrom::Head, limits);
-    let caps = [cap(0, 1, 500), cap(1, 1, 1_000)];
+    let sides =
+        sides::hosts::over_committed_drr::<FLOWS, SLOTS, 2>(500, true, DropFrom::Head, limits);
+    let rates = [rate(0, 1, 500), rate(1, 1, 1_000)];
     let prelude: Vec<_> =
-        [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)].into_iter().chain(caps).collect();
+        [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)].into_iter().chain(rates).collect();
     let explored = explore(sides.0, sides.1, &prelude, &letters, 7);
     assert_eq!(explored.unwrap_or_else(|difference| panic!("{difference}")), 7_u64.pow(7));
 }

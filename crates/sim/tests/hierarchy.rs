@@ -96,7 +96,7 @@ fn agree<S: Contestant, T: Contestant>((mut subject, mut twin): (S, T), seed: u6
             // Not in these histories.
             Operation::Assign { .. }
             | Operation::ConfigureHost { .. }
-            | Operation::Cap { .. }
+            | Operation::CommittedRate { .. }
             | Operation::Count { .. } => {}
         }
         assert_eq!(lost[0], lost[1], "drops");

@@ -1,4 +1,4 @@
-//! The isolated queue does what its twin of maps does: every departure, every drop, every answer, with caps and
+//! The isolated queue does what its twin of maps does: every departure, every drop, every answer, with committed rates and
 //! without room for them.
 
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};

@@ -4,11 +4,11 @@ use freeboard::flowhash::{FlowHasher, Line, SipHash13, Table};
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
 use sched_core::{
-    Aggregate, Aqm, Cap, CapReturn, Capped, CappedFlow, ClassState, Classes, CoDel, CoDelParams,
-    CoDelState, DropFrom, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, HostRing,
-    HostedFlow, Hosts, Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos, NoAqm, Packet,
-    PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, ShortestFlow, ShortestQueue, Slot, Sqf,
-    SqfArrays, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, Aqm, ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow,
+    CommittedRate, CommittedRates, CommittedReturn, DropFrom, Drr, DrrFlow, Fifo, FlowId,
+    FlowQueues, FlowScheduler, HostRing, HostedFlow, Hosts, Limits, LongestFlow, LongestQueueDrop,
+    LowBits, Nanos, NoAqm, Packet, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, ShortestFlow,
+    ShortestQueue, Slot, Sqf, SqfArrays, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run, run_named};
@@ -51,7 +51,7 @@ pub const ALL: &[Run] = &[
     Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x27fc_ca6d_72d8_9b30 },
     Run { name: "qfq+, longest-queue drop", hash: qfq_plus, pinned: 0x75e8_93ff_85a2_6c45 },
     Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0x4229_c6b0_b8fa_d113 },
-    Run { name: "hosts with caps", hash: capped_hosts, pinned: 0x60b8_58b0_596f_e17f },
+    Run { name: "hosts with committed rates", hash: capped_hosts, pinned: 0x60b8_58b0_596f_e17f },
     Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0x9ac4_bccc_061e_36b6 },
     Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0xdb0a_fb09_26df_677b },
 ];
@@ -143,17 +143,17 @@ fn wf2q() -> u64 {
     })
 }
 
-/// Four hosts of four flows, three of them with caps: less than its share, a rate whose bytes take no whole
+/// Four hosts of four flows, three of them with committed rates: less than its share, a rate whose bytes take no whole
 /// number of nanoseconds, and more than there is.
 fn capped_hosts() -> u64 {
     const HOSTS: usize = QUEUES / 4;
     let Ok(mut turns) = Drr::new([DrrFlow::EMPTY; HOSTS], MAX_LEN) else { return 0 };
     let Ok(()) = turns.add_all(MAX_LEN) else { return 0 };
-    let (flows, returns) = ([CappedFlow::EMPTY; HOSTS], [CapReturn::EMPTY; HOSTS]);
-    let Ok(mut hosts) = Capped::new(turns, turns, flows, returns) else { return 0 };
+    let (flows, returns) = ([CommittedFlow::EMPTY; HOSTS], [CommittedReturn::EMPTY; HOSTS]);
+    let Ok(mut hosts) = CommittedRates::new(turns, turns, flows, returns) else { return 0 };
     for (host, rate) in (0..).zip([200_000, 999_983, 100_000_000]) {
-        let Ok(cap) = Cap::new(rate, 2 * MAX_LEN) else { return 0 };
-        let Ok(()) = hosts.set_cap(FlowId(host), Some(cap)) else { return 0 };
+        let Ok(rate) = CommittedRate::new(rate, 2 * MAX_LEN) else { return 0 };
+        let Ok(()) = hosts.set_rate(FlowId(host), Some(rate)) else { return 0 };
     }
     let (nodes, rings) = ([HostedFlow::EMPTY; QUEUES], [HostRing::EMPTY; HOSTS]);
     let Ok(order) = Hosts::new(hosts, nodes, rings, MAX_LEN) else { return 0 };

@@ -5,10 +5,10 @@ use core::hint::black_box;
 
 use freeboard::flowhash::{FlowKey, Labeller, Labels, Line, SipHash13, Table, parse};
 use freeboard::sched_core::{
-    Aqm, CapReturn, CappedFlow, DropFrom, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow, LongestHost, NoAqm,
-    Packet, Queue, RoundList, RoundsFlow, RoundsHost, ShortestFlow, ShortestQueue, Slot, Sqf,
-    SqfArrays, SqfFlow, SqfMemory, Table as Memory, WaitingFlow,
+    Aqm, CommittedFlow, CommittedReturn, DropFrom, DropReason, DropSink, Drr, DrrFlow, FlowId,
+    FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow,
+    LongestHost, NoAqm, Packet, Queue, RoundList, RoundsFlow, RoundsHost, ShortestFlow,
+    ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow, SqfMemory, Table as Memory, WaitingFlow,
 };
 use freeboard::{
     Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, NoRoom,
@@ -20,7 +20,7 @@ use crate::schedulers::{limits, now, scheduler, sink};
 use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static LABELLED: &[fn()] = sizes![sqf hashed isolated isolated_with_caps buffers];
+static LABELLED: &[fn()] = sizes![sqf hashed isolated isolated_with_rates buffers];
 
 const WAITING: WaitingFlow = WaitingFlow::EMPTY;
 
@@ -112,9 +112,9 @@ where
     );
 }
 
-/// The tables for `$n` queues, and those for caps.
+/// The tables for `$n` queues, and those for rates.
 macro_rules! memory {
-    ($n:expr, $room:ty, $borrowing:expr, $caps:expr, $returns:expr) => {
+    ($n:expr, $room:ty, $borrowing:expr, $rates:expr, $returns:expr) => {
         IsolatedMemory::<Slices<'_>, $room> {
             lines: &mut [Line::EMPTY; $n][..],
             queues: &mut [Queue::EMPTY; $n][..],
@@ -122,8 +122,8 @@ macro_rules! memory {
             flows: &mut [HostedFlow::EMPTY; $n][..],
             rings: &mut [HostRing::EMPTY; 64][..],
             hosts: &mut [DrrFlow::EMPTY; 64][..],
-            borrowing: $borrowing,
-            caps: $caps,
+            excess: $borrowing,
+            committed: $rates,
             returns: $returns,
             turns: &mut [RoundsFlow::EMPTY; $n][..],
             calendar: &mut [RoundList::EMPTY; $n][..],
@@ -145,13 +145,13 @@ fn isolated<const N: usize>() {
     by_config(memory!(N, NoRoom, [], [], []));
 }
 
-fn isolated_with_caps<const N: usize>() {
+fn isolated_with_rates<const N: usize>() {
     by_config(memory!(
         N,
         Slices<'_>,
         &mut [DrrFlow::EMPTY; 64][..],
-        &mut [CappedFlow::EMPTY; 64][..],
-        &mut [CapReturn::EMPTY; 64][..]
+        &mut [CommittedFlow::EMPTY; 64][..],
+        &mut [CommittedReturn::EMPTY; 64][..]
     ));
 }
 

@@ -3,10 +3,10 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    Aggregate, Cap, CapReturn, Capped, CappedFlow, CoDel, CoDelParams, CoDelState, DropFrom, Drr,
-    DrrFlow, FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow, Hosts, LongestFlow,
-    LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, ShortestFlow,
-    ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates,
+    CommittedReturn, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, HostRing, Hosted,
+    HostedFlow, Hosts, LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqConfig,
+    QfqFlow, QfqPlus, ShortestFlow, ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::schedulers::{bare, full};
@@ -112,7 +112,7 @@ fn houses<O: FlowScheduler, const N: usize>(
 /// Over an order with turns and over one with weights, and as the order of hosts.
 fn capped<const N: usize>() {
     let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
-    let Some(mut plain) = caps::<_, N>(drr) else { return };
+    let Some(mut plain) = committed_rates::<_, N>(drr) else { return };
     let Ok(mut hosts) = Hosts::new(plain, [HostedFlow::EMPTY; N], [HostRing::EMPTY; N], any())
     else {
         return;
@@ -120,22 +120,22 @@ fn capped<const N: usize>() {
     exercise!(plain, 0);
     exercise!(hosts, 0);
     let Ok(qfq) = Qfq::new([QfqFlow::EMPTY; N], any()) else { return };
-    let Some(mut weighted) = caps::<_, N>(qfq) else { return };
+    let Some(mut weighted) = committed_rates::<_, N>(qfq) else { return };
     order(&mut weighted, QfqConfig { weight: 0, max_len: 0 });
 }
 
-/// What only caps can do.
-fn caps<O: FlowScheduler + Clone, const N: usize>(
+/// What only rates can do.
+fn committed_rates<O: FlowScheduler + Clone, const N: usize>(
     order: O,
-) -> Option<Capped<O, [CappedFlow; N], [CapReturn; N]>> {
-    let (flows, returns) = ([CappedFlow::EMPTY; N], [CapReturn::EMPTY; N]);
-    let mut capped = Capped::new(order.clone(), order, flows, returns).ok()?;
-    let caps = black_box(&mut capped);
-    let cap = Cap::new(u64::from(any()), any()).ok()?.with_burst_of_at_least(any());
-    seen((cap.bits_per_second(), cap.burst()));
-    seen(caps.set_cap(FlowId(any()), black_box(Some(cap))));
-    seen((caps.cap(FlowId(any())), caps.is_beyond(FlowId(any())), caps.room()));
-    seen(caps.within().flows());
+) -> Option<CommittedRates<O, [CommittedFlow; N], [CommittedReturn; N]>> {
+    let (flows, returns) = ([CommittedFlow::EMPTY; N], [CommittedReturn::EMPTY; N]);
+    let mut capped = CommittedRates::new(order.clone(), order, flows, returns).ok()?;
+    let rates = black_box(&mut capped);
+    let rate = CommittedRate::new(u64::from(any()), any()).ok()?.with_burst_of_at_least(any());
+    seen((rate.bits_per_second(), rate.burst()));
+    seen(rates.set_rate(FlowId(any()), black_box(Some(rate))));
+    seen((rates.rate(FlowId(any())), rates.is_excess(FlowId(any())), rates.room()));
+    seen(rates.conforming().flows());
     Some(capped)
 }
 

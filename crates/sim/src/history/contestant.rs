@@ -1,11 +1,12 @@
 //! What a history can be played on.
 
 use freeboard::sched_core::{
-    Aqm, Cap, CapReturn, Capped, CappedFlow, ClassState, Classes, Classify, ConfigError, DropSink,
-    Drr, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing,
-    Hosted, HostedFlow, Hosts, LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop, Nanos,
-    Qfq, QfqConfig, QfqPlus, Queue, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler,
-    ShortestFlow, ShortestQueue, Sides, Slot, Sqf, SqfFlow, Table, WaitingFlow, Wf2q, Wf2qConfig,
+    Aqm, ClassState, Classes, Classify, CommittedFlow, CommittedRate, CommittedRates,
+    CommittedReturn, ConfigError, DropSink, Drr, Fifo, FlowId, FlowQueues, FlowRecord,
+    FlowScheduler, HeldFlow, HostClasses, HostRing, Hosted, HostedFlow, Hosts, LongestFlow,
+    LongestHost, LongestHostDrop, LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqPlus, Queue,
+    RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestFlow, ShortestQueue, Sides, Slot,
+    Sqf, SqfFlow, Table, WaitingFlow, Wf2q, Wf2qConfig,
 };
 use freeboard::shaper::Shaped;
 
@@ -86,9 +87,9 @@ pub struct HostBooks {
     pub backlogged: [u32; 2],
     /// What governs the host.
     pub setting: Option<[u32; 2]>,
-    /// The cap of the host.
-    pub cap: Option<Cap>,
-    /// Whether the host is backlogged beyond its cap.
+    /// The rate of the host.
+    pub rate: Option<CommittedRate>,
+    /// Whether the host is backlogged in excess of its committed rate.
     pub borrows: bool,
 }
 
@@ -122,8 +123,8 @@ pub trait Housing {
     ///
     /// # Errors
     /// Those of the order.
-    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
-        let _ = (host, cap);
+    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
+        let _ = (host, rate);
         Ok(())
     }
 
@@ -146,26 +147,26 @@ impl<N> Housing for Wf2q<N> {}
 impl<N, W> Housing for ShortestQueue<N, W> {}
 impl<O, N> Housing for LongestQueueDrop<O, N> {}
 
-/// Who can have a cap counts as a host.
-impl<O, C, W, B> Housing for Capped<O, C, W, B>
+/// Who can have a rate counts as a host.
+impl<O, C, W, B> Housing for CommittedRates<O, C, W, B>
 where
     O: FlowScheduler,
-    C: Table<CappedFlow>,
-    W: Table<CapReturn>,
+    C: Table<CommittedFlow>,
+    W: Table<CommittedReturn>,
     B: FlowScheduler<Config = O::Config>,
 {
     fn hosts(&self) -> u32 {
         self.room()
     }
 
-    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
-        self.set_cap(FlowId(host), cap)
+    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
+        self.set_rate(FlowId(host), rate)
     }
 
     fn books(&self, number: u32) -> HostBooks {
         let flow = FlowId(number);
-        let (cap, borrows) = (Capped::cap(self, flow), self.is_beyond(flow));
-        HostBooks { cap, borrows, ..HostBooks::default() }
+        let (rate, borrows) = (CommittedRates::rate(self, flow), self.is_excess(flow));
+        HostBooks { rate, borrows, ..HostBooks::default() }
     }
 }
 
@@ -197,8 +198,8 @@ where
         }
     }
 
-    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
-        self.order_mut().cap(host, cap)
+    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
+        self.order_mut().rate(host, rate)
     }
 }
 
@@ -250,8 +251,8 @@ where
         self.order_mut().configure_host(host, setting)
     }
 
-    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
-        self.order_mut().cap(host, cap)
+    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
+        self.order_mut().rate(host, rate)
     }
 
     fn count(&mut self, sides: Sides) {

@@ -4,7 +4,8 @@ use core::fmt::Debug;
 
 use freeboard::flowhash::{Labels, Outcome};
 use freeboard::sched_core::{
-    Backlog, Cap, Counters, DropReason, FlowId, Limits, Nanos, NoAqm, Packet, Rejected, Scheduler,
+    Backlog, CommittedRate, Counters, DropReason, FlowId, Limits, Nanos, NoAqm, Packet, Rejected,
+    Scheduler,
 };
 use freeboard::{
     Allocate, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, NoRoom, Storage,
@@ -17,13 +18,13 @@ use crate::reference::{NaiveIsolated, Sizes};
 const HANDLES: u32 = 48;
 const MAX_LEN: u32 = 1_500;
 
-/// A packet's labels under the key before and under the one in force, with the weight and the cap of its host.
+/// A packet's labels under the key before and under the one in force, with the weight and the rate of its host.
 #[derive(Clone, Copy, Debug)]
 struct Weighted {
     before: Labels,
     labels: Labels,
     host_quantum: Option<u32>,
-    host_cap: Option<Cap>,
+    host_committed_rate: Option<CommittedRate>,
 }
 
 impl Labelled for Weighted {
@@ -59,8 +60,8 @@ impl Labelled for Weighted {
         self.host_quantum
     }
 
-    fn host_cap(&self) -> Option<Cap> {
-        self.host_cap
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        self.host_committed_rate
     }
 }
 
@@ -97,7 +98,7 @@ const LENGTHS: [u32; 8] = [1, 60, 64, 500, 700, 1_000, 1_500, 1_500];
 const ODD_LENGTHS: [u32; 4] = [0, 1_501, 65_536, u32::MAX];
 const QUANTA: [Option<u32>; 8] =
     [None, None, None, None, Some(0), Some(3_000), Some(7_500), Some(u32::MAX)];
-/// Those with a level of hosts, which may have caps, as often as all others.
+/// Those with a level of hosts, which may have rates, as often as all others.
 const ISOLATIONS: [Isolation; 10] = [
     Isolation::DualSrcHost,
     Isolation::DualDstHost,
@@ -111,7 +112,7 @@ const ISOLATIONS: [Isolation; 10] = [
     Isolation::Hosts,
 ];
 /// In Mbit/s and bytes. The line has 8 Gbit/s, a byte a nanosecond.
-const CAPS: [Option<(u64, u32)>; 8] = [
+const RATES: [Option<(u64, u32)>; 8] = [
     None,
     None,
     None,
@@ -158,10 +159,16 @@ fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<Weighted> {
     let quantum = if hosts < 224 { flow / 32 } else { 0 };
     let labels =
         Labels { flow: (flow % 32).into(), src_host: source.into(), dst_host: destination.into() };
-    // Mostly that of the source: a host that comes back mostly has the cap it had.
-    let cap = pick(&CAPS, source.wrapping_add(hosts / 200));
-    let host_cap = cap.map(|(mbit, burst)| Cap::new(mbit * 1_000_000, burst).expect("in range"));
-    Some(Weighted { before: labels, labels, host_quantum: pick(&QUANTA, quantum), host_cap })
+    // Mostly that of the source: a host that comes back mostly has the rate it had.
+    let rate = pick(&RATES, source.wrapping_add(hosts / 200));
+    let host_committed_rate =
+        rate.map(|(mbit, burst)| CommittedRate::new(mbit * 1_000_000, burst).expect("in range"));
+    Some(Weighted {
+        before: labels,
+        labels,
+        host_quantum: pick(&QUANTA, quantum),
+        host_committed_rate,
+    })
 }
 
 fn limits(packets: u8, bytes: u8) -> Limits {
@@ -195,7 +202,7 @@ pub struct Seen {
     pub overflows: u64,
     /// Changes of isolation while spare queues held packets.
     pub changes: u64,
-    /// Hosts beyond their caps, after each step.
+    /// Hosts in excess of their committed rate, after each step.
     pub borrowing: u64,
     /// Packets accepted while queues or slots were claimed under the key before.
     pub rotating: u64,
@@ -223,7 +230,7 @@ fn same<A: PartialEq + Debug>(what: &str, subject: A, twin: A) -> Result<(), Str
 
 type Drops = [Vec<(Packet, DropReason)>; 2];
 
-/// As two bytes say: two to sixteen slots for hosts, eight or sixteen queues, with room for caps or without.
+/// As two bytes say: two to sixteen slots for hosts, eight or sixteen queues, with room for rates or without.
 fn sizes(shape: u8, start: u8) -> Sizes {
     let hosts = [2, 4, 8, 16][usize::from(shape % 4)];
     let ways = [1, 4, 8, 16][usize::from(shape / 4 % 4)].min(hosts);
@@ -236,7 +243,7 @@ fn sizes(shape: u8, start: u8) -> Sizes {
         max_len: MAX_LEN,
         quantum: [MAX_LEN, 3_500][usize::from(shape / 128)],
         host_quantum: [MAX_LEN, 2_500, 4_500][usize::from(start / 32 % 3)],
-        caps: start / 16 % 2 == 1,
+        rates: start / 16 % 2 == 1,
     }
 }
 
@@ -396,8 +403,8 @@ pub fn play_labelled(bytes: &[u8]) -> Result<Seen, String> {
     let mut rest = bytes.iter().copied();
     let (shape, start) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0));
     let sizes = sizes(shape, start);
-    if sizes.caps {
-        play(Both::<Vecs>::new(memory(sizes).with_caps(), sizes, start), rest)
+    if sizes.rates {
+        play(Both::<Vecs>::new(memory(sizes).with_rates(), sizes, start), rest)
     } else {
         play(Both::<NoRoom>::new(memory(sizes), sizes, start), rest)
     }

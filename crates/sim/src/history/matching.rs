@@ -1,7 +1,7 @@
 //! Two sides, one history.
 
 use freeboard::sched_core::{
-    Cap, ConfigError, DropReason, Ecn, FlowId, Limits, Nanos, Packet, Rejected,
+    CommittedRate, ConfigError, DropReason, Ecn, FlowId, Limits, Nanos, Packet, Rejected,
 };
 
 use super::ledger::Ledger;
@@ -138,10 +138,10 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
                 self.house("configure_host", |hosts| hosts.configure_host(host, setting))?;
                 return Ok(Some(FlowId(host)));
             }
-            Operation::Cap { host, cap } => {
-                // Most odd caps are none at all.
-                let cap = cap.and_then(|(rate, burst)| Cap::new(rate, burst).ok());
-                self.house("cap", |hosts| hosts.cap(host, cap))?;
+            Operation::CommittedRate { host, rate } => {
+                // Most odd rates are none at all.
+                let rate = rate.and_then(|(rate, burst)| CommittedRate::new(rate, burst).ok());
+                self.house("rate", |hosts| hosts.rate(host, rate))?;
                 return Ok(Some(FlowId(host)));
             }
             Operation::Count { sides } => self.house("count", |hosts| {

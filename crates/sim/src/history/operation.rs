@@ -85,11 +85,11 @@ pub enum Operation {
         setting: Setting,
     },
     /// Caps a host.
-    Cap {
+    CommittedRate {
         /// The host.
         host: u32,
-        /// Bits per second and burst in bytes; nothing takes the cap away, as what no cap can be does.
-        cap: Option<(u64, u32)>,
+        /// Bits per second and burst in bytes; nothing takes the rate away, as what no rate can be does.
+        rate: Option<(u64, u32)>,
     },
     /// Changes which sides count.
     Count {
@@ -199,8 +199,8 @@ impl Operation {
             }
             12..=14 => {
                 let (host, rate, burst) = (host(next()?), next()?, next()?);
-                let cap = (rate >= 48).then(|| (pick(&RATES, rate), pick(&BURSTS, burst)));
-                Self::Cap { host, cap }
+                let rate = (rate >= 48).then(|| (pick(&RATES, rate), pick(&BURSTS, burst)));
+                Self::CommittedRate { host, rate }
             }
             15 => Self::Count { sides: pick(&SIDES, next()?) },
             _ => {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use freeboard::sched_core::{Cap, ConfigError, FlowId, Nanos};
+use freeboard::sched_core::{CommittedRate, ConfigError, FlowId, Nanos};
 
 use super::drr::NaiveDrr;
 use super::order::{NaiveOrder, QueuesView, unknown};
@@ -93,8 +93,8 @@ impl<O: NaiveOrder> Housing for NaiveHosts<O> {
         self.order.configure(FlowId(host), setting, head_len)
     }
 
-    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
-        self.order.cap(host, cap)
+    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
+        self.order.rate(host, rate)
     }
 
     fn books(&self, number: u32) -> HostBooks {

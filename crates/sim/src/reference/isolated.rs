@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use freeboard::flowhash::{Line, Outcome, Rotating, Table};
 use freeboard::sched_core::{
-    Backlog, Cap, ConfigError, DropFrom, DropSink, FlowId, Limits, Nanos, Packet, Rejected,
-    Scheduler,
+    Backlog, CommittedRate, ConfigError, DropFrom, DropSink, FlowId, Limits, Nanos, Packet,
+    Rejected, Scheduler,
 };
 use freeboard::{Isolation, Labelled};
 
-use super::caps::NaiveCapped;
+use super::committed_rates::NaiveCommittedRates;
 use super::drr::NaiveDrr;
 use super::hosts::NaiveHosts;
 use super::longest_host::NaiveLongestHostDrop;
@@ -37,8 +37,8 @@ pub struct Sizes {
     pub quantum: u32,
     /// Quantum of a host in bytes, a multiple of 500.
     pub host_quantum: u32,
-    /// Whether there is room for caps of hosts.
-    pub caps: bool,
+    /// Whether there is room for rates of hosts.
+    pub rates: bool,
 }
 
 /// A quantum as twins are told it.
@@ -59,7 +59,7 @@ const fn level(isolation: Isolation) -> Option<usize> {
 #[derive(Clone, Debug)]
 struct NaiveShares {
     isolation: Isolation,
-    levels: NaiveHosts<NaiveCapped<NaiveDrr>>,
+    levels: NaiveHosts<NaiveCommittedRates<NaiveDrr>>,
     rounds: NaiveRounds,
 }
 
@@ -88,8 +88,8 @@ impl Housing for NaiveShares {
         self.levels.configure_host(host, setting)
     }
 
-    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
-        self.levels.cap(host, cap)
+    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
+        self.levels.rate(host, rate)
     }
 
     fn books(&self, number: u32) -> HostBooks {
@@ -183,7 +183,7 @@ impl NaiveIsolated {
         for host in (0..hosts).map(FlowId) {
             turns.configure(host, setting(sizes.host_quantum), None).expect(within);
         }
-        let turns = NaiveCapped::new(turns, hosts);
+        let turns = NaiveCommittedRates::new(turns, hosts);
         let levels = NaiveHosts::new(turns, hosts, all, max_len, true);
         let rounds = NaiveRounds::new(all, [hosts; 2], rounds, max_len, true);
         let mut shares = NaiveShares { isolation, levels, rounds };
@@ -259,9 +259,9 @@ impl NaiveIsolated {
             }
             if self.held.contains_key(&spare) {
                 // It joins others: its host has the slot, and has left it, with a bucket of its own.
-                let has_cap = self.sizes.caps && level(self.isolation).is_some();
-                if has_cap && found[side].outcome == Outcome::Claimed && !are_back[side] {
-                    self.queues.order_and_queues().0.cap(slots[side], None).expect("in range");
+                let has_rate = self.sizes.rates && level(self.isolation).is_some();
+                if has_rate && found[side].outcome == Outcome::Claimed && !are_back[side] {
+                    self.queues.order_and_queues().0.rate(slots[side], None).expect("in range");
                 }
                 return queue;
             }
@@ -277,14 +277,14 @@ impl NaiveIsolated {
             let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
             let quantum = quantum.clamp(self.sizes.max_len, 1 << 28);
             order.configure_host(slots[side], setting(quantum)).expect("in range");
-            if self.sizes.caps {
+            if self.sizes.rates {
                 // Another host than the last of the slot has a bucket of its own, a full one.
                 if !are_back[side] {
-                    order.cap(slots[side], None).expect("in range");
+                    order.rate(slots[side], None).expect("in range");
                 }
-                let cap = labels.host_cap();
-                let cap = cap.map(|cap| cap.with_burst_of_at_least(self.sizes.max_len));
-                order.cap(slots[side], cap).expect("in range");
+                let rate = labels.host_committed_rate();
+                let rate = rate.map(|rate| rate.with_burst_of_at_least(self.sizes.max_len));
+                order.rate(slots[side], rate).expect("in range");
             }
         }
         chosen
@@ -320,7 +320,7 @@ impl NaiveIsolated {
         order.begin_anew().isolation = isolation;
         for host in 0..self.sizes.hosts {
             order.configure_host(host, setting(self.sizes.host_quantum)).expect("as before");
-            order.cap(host, None).expect("as before");
+            order.rate(host, None).expect("as before");
         }
         for (&queue, &[source, destination]) in &self.held {
             order.assign(FlowId(queue), source, destination).expect("it was taken out");
@@ -377,7 +377,7 @@ impl NaiveIsolated {
         (count(0), count(1))
     }
 
-    /// How many hosts are backlogged and beyond their caps.
+    /// How many hosts are backlogged and in excess of their committed rate.
     #[must_use]
     pub fn borrowing_hosts(&self) -> usize {
         let order = self.queues.order();

@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use freeboard::sched_core::{Cap, ConfigError, DropFrom, FlowId, Nanos, Sides};
+use freeboard::sched_core::{CommittedRate, ConfigError, DropFrom, FlowId, Nanos, Sides};
 
 use super::order::{NaiveOrder, QueuesView, queued_bytes};
 use crate::history::{HostBooks, Housing, Setting};
@@ -71,8 +71,8 @@ impl<O: NaiveOrder> Housing for NaiveLongestHostDrop<O> {
         self.order.count(sides);
     }
 
-    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
-        self.order.cap(host, cap)
+    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
+        self.order.rate(host, rate)
     }
 
     fn books(&self, number: u32) -> HostBooks {

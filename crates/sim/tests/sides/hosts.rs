@@ -1,13 +1,14 @@
 //! Orders that know hosts beside their twins.
 
 use freeboard::sched_core::{
-    CapReturn, Capped, CappedFlow, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, HeldFlow,
-    HostClasses, HostRing, Hosted, HostedFlow, Hosts, Limits, LongestHost, LongestHostDrop, Qfq,
-    QfqConfig, QfqFlow, RoundList, Rounds, RoundsFlow, RoundsHost,
+    CommittedFlow, CommittedRates, CommittedReturn, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler,
+    HeldFlow, HostClasses, HostRing, Hosted, HostedFlow, Hosts, Limits, LongestHost,
+    LongestHostDrop, Qfq, QfqConfig, QfqFlow, RoundList, Rounds, RoundsFlow, RoundsHost,
 };
 use sim::history::{Contestant, Dial, Housing, Setting};
 use sim::reference::{
-    NaiveCapped, NaiveDrr, NaiveHosts, NaiveLongestHostDrop, NaiveOrder, NaiveQfq, NaiveRounds,
+    NaiveCommittedRates, NaiveDrr, NaiveHosts, NaiveLongestHostDrop, NaiveOrder, NaiveQfq,
+    NaiveRounds,
 };
 
 use super::{drr_order, engine, twin};
@@ -64,29 +65,29 @@ pub(crate) fn over_drr<const F: usize, const S: usize, const H: usize>(
     (engine::<_, F, S>(order, limits), twin::<_, F, S>(naive, limits))
 }
 
-/// `order` twice, with room for caps of all its flows or hosts, and its twin likewise.
-fn caps<O: FlowScheduler + Clone, N: NaiveOrder, const H: usize>(
+/// `order` twice, with room for committed rates of all its flows or hosts, and its twin likewise.
+fn committed_rates<O: FlowScheduler + Clone, N: NaiveOrder, const H: usize>(
     order: O,
     naive: N,
-) -> (Capped<O, [CappedFlow; H], [CapReturn; H]>, NaiveCapped<N>) {
-    let (flows, returns) = ([CappedFlow::EMPTY; H], [CapReturn::EMPTY; H]);
-    let order = Capped::new(order.clone(), order, flows, returns).unwrap();
-    (order, NaiveCapped::new(naive, H as u32))
+) -> (CommittedRates<O, [CommittedFlow; H], [CommittedReturn; H]>, NaiveCommittedRates<N>) {
+    let (flows, returns) = ([CommittedFlow::EMPTY; H], [CommittedReturn::EMPTY; H]);
+    let order = CommittedRates::new(order.clone(), order, flows, returns).unwrap();
+    (order, NaiveCommittedRates::new(naive, H as u32))
 }
 
-/// DRR under caps, whose flows count as hosts.
-pub(crate) fn capped_drr<const F: usize, const S: usize>(
+/// DRR under committed rates, whose flows count as hosts.
+pub(crate) fn committed_drr<const F: usize, const S: usize>(
     max_len: u32,
     sparse: bool,
     limits: Limits,
 ) -> (impl Contestant + Clone, impl Contestant + Clone) {
     let naive = NaiveDrr::new(F as u32, max_len, sparse);
-    let (order, naive) = caps::<_, _, F>(drr_order::<F>(max_len, sparse), naive);
+    let (order, naive) = committed_rates::<_, _, F>(drr_order::<F>(max_len, sparse), naive);
     (engine::<_, F, S>(order, limits), twin::<_, F, S>(naive, limits))
 }
 
-/// Hosts with caps under DRR, where the longest gives way.
-pub(crate) fn over_capped_drr<const F: usize, const S: usize, const H: usize>(
+/// Hosts with committed rates under DRR, where the longest gives way.
+pub(crate) fn over_committed_drr<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     sparse_hosts: bool,
     end: DropFrom,
@@ -95,13 +96,13 @@ pub(crate) fn over_capped_drr<const F: usize, const S: usize, const H: usize>(
     let mut order = drr_order::<H>(max_len, sparse_hosts);
     order.add_all(1_500).unwrap();
     let naive = with_hosts(NaiveDrr::new(H as u32, max_len, sparse_hosts), H, max_len);
-    let (order, naive) = caps::<_, _, H>(order, naive);
+    let (order, naive) = committed_rates::<_, _, H>(order, naive);
     let naive = NaiveHosts::new(naive, H as u32, F as u32, max_len, true);
     longest_host_drop::<_, _, F, S, H>(hosts::<_, F, H>(order, max_len, true), naive, end, limits)
 }
 
-/// Hosts with caps under QFQ.
-pub(crate) fn over_capped_qfq<const F: usize, const S: usize, const H: usize>(
+/// Hosts with committed rates under QFQ.
+pub(crate) fn over_committed_qfq<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     limits: Limits,
 ) -> (impl Contestant + Clone, impl Contestant + Clone) {
@@ -110,7 +111,7 @@ pub(crate) fn over_capped_qfq<const F: usize, const S: usize, const H: usize>(
         order.configure(host, QfqConfig { weight: 3, max_len }, None).unwrap();
     }
     let naive = with_hosts(NaiveQfq::new(H as u32, max_len), H, max_len);
-    let (order, naive) = caps::<_, _, H>(order, naive);
+    let (order, naive) = committed_rates::<_, _, H>(order, naive);
     let naive = NaiveHosts::new(naive, H as u32, F as u32, max_len, false);
     (
         engine::<_, F, S>(hosts::<_, F, H>(order, max_len, false), limits),

@@ -256,21 +256,21 @@ macro_rules! every_discipline {
             #[test]
             fn drr_with_caps() {
                 $play(5, 37, || {
-                    sides::hosts::capped_drr::<FLOWS, SLOTS>(MAX_LEN, false, Limits::NONE)
+                    sides::hosts::committed_drr::<FLOWS, SLOTS>(MAX_LEN, false, Limits::NONE)
                 });
             }
 
             #[test]
             fn drr_with_caps_and_sparse_flows_first() {
                 $play(5, 38, || {
-                    sides::hosts::capped_drr::<FLOWS, SLOTS>(MAX_LEN, true, Limits::NONE)
+                    sides::hosts::committed_drr::<FLOWS, SLOTS>(MAX_LEN, true, Limits::NONE)
                 });
             }
 
             #[test]
             fn hosts_with_caps_under_drr() {
                 $play(5, 39, || {
-                    sides::hosts::over_capped_drr::<FLOWS, SLOTS, HOSTS>(
+                    sides::hosts::over_committed_drr::<FLOWS, SLOTS, HOSTS>(
                         MAX_LEN,
                         false,
                         Head,
@@ -282,7 +282,7 @@ macro_rules! every_discipline {
             #[test]
             fn hosts_with_caps_under_drr_with_sparse_hosts_first() {
                 $play(5, 40, || {
-                    sides::hosts::over_capped_drr::<FLOWS, SLOTS, HOSTS>(
+                    sides::hosts::over_committed_drr::<FLOWS, SLOTS, HOSTS>(
                         MAX_LEN,
                         true,
                         Tail,
@@ -294,7 +294,7 @@ macro_rules! every_discipline {
             #[test]
             fn hosts_with_caps_under_qfq() {
                 $play(5, 41, || {
-                    sides::hosts::over_capped_qfq::<FLOWS, SLOTS, HOSTS>(MAX_LEN, Limits::NONE)
+                    sides::hosts::over_committed_qfq::<FLOWS, SLOTS, HOSTS>(MAX_LEN, Limits::NONE)
                 });
             }
 

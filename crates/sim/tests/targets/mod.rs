@@ -147,7 +147,7 @@ pub(crate) fn ops_wf2q(bytes: &[u8]) {
     }
 }
 
-/// Hosts under DRR or QFQ, with and without caps, sparse flows first and drops from the longest host,
+/// Hosts under DRR or QFQ, with and without committed rates, sparse flows first and drops from the longest host,
 /// against their twins.
 pub(crate) fn ops_hosts(bytes: &[u8]) {
     let history = History::of(bytes);
@@ -155,9 +155,9 @@ pub(crate) fn ops_hosts(bytes: &[u8]) {
     if history.bit(6) {
         let hosts = history.bit(5);
         if history.bit(4) {
-            history.agree(|| sides::hosts::over_capped_qfq::<F, S, H>(MAX_LEN, limits));
+            history.agree(|| sides::hosts::over_committed_qfq::<F, S, H>(MAX_LEN, limits));
         } else {
-            let sides = || sides::hosts::over_capped_drr::<F, S, H>(MAX_LEN, hosts, end, limits);
+            let sides = || sides::hosts::over_committed_drr::<F, S, H>(MAX_LEN, hosts, end, limits);
             history.agree(sides);
         }
     } else if history.bit(3) {

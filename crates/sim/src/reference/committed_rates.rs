@@ -1,57 +1,57 @@
-//! Rate caps with borrowing: every bucket filled at every look at the clock, every flow looked at.
+//! Rate rates with borrowing: every bucket filled at every look at the clock, every flow looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use freeboard::sched_core::{Cap, ConfigError, FlowId, Nanos, RETURNS_A_CALL};
+use freeboard::sched_core::{CommittedRate, ConfigError, FlowId, Nanos, RETURNS_A_CALL};
 
 use super::order::{NaiveOrder, QueuesView, in_range, unknown};
 use crate::history::{HostBooks, Housing, Setting};
 
-/// A cap and what its bucket lacks. Time is counted in 2⁻³² ns, in which a byte takes a whole number,
+/// A rate and what its bucket lacks. Time is counted in 2⁻³² ns, in which a byte takes a whole number,
 /// rounded up.
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
-    cap: Cap,
+    rate: CommittedRate,
     per_byte: i128,
     lacks: i128,
 }
 
 impl Bucket {
-    fn full(cap: Cap) -> Self {
-        let rate = i128::from(cap.bits_per_second());
+    fn full(rate: CommittedRate) -> Self {
+        let bits = i128::from(rate.bits_per_second());
         let byte = 8_000_000_000 << 32;
-        let per_byte = byte / rate + i128::from(byte % rate != 0);
-        Self { cap, per_byte, lacks: 0 }
+        let per_byte = byte / bits + i128::from(byte % bits != 0);
+        Self { rate, per_byte, lacks: 0 }
     }
 
     /// The nanoseconds until it lacks no more than it holds when full, both of them whole.
     fn wait(&self) -> i128 {
         let nano = 1 << 32;
         let lacks = self.lacks / nano + i128::from(self.lacks % nano != 0);
-        lacks - i128::from(self.cap.burst()) * self.per_byte / nano
+        lacks - i128::from(self.rate.burst()) * self.per_byte / nano
     }
 }
 
-/// The order `O` of those within their caps and of those beyond.
+/// The order `O` of those within their committed rate and of those beyond.
 #[derive(Clone, Debug)]
-pub struct NaiveCapped<O> {
-    within: O,
-    beyond: O,
+pub struct NaiveCommittedRates<O> {
+    conforming: O,
+    excess: O,
     buckets: BTreeMap<FlowId, Bucket>,
     backlogged: BTreeSet<FlowId>,
-    /// Of those backlogged, with the instant at which they are within their caps again.
+    /// Of those backlogged, with the instant at which they are within their committed rate again.
     borrowing: BTreeMap<FlowId, i128>,
     flows: u32,
     now: Nanos,
 }
 
-impl<O: NaiveOrder> NaiveCapped<O> {
-    /// Without caps, over `order` of `flows` flows, none of them backlogged.
+impl<O: NaiveOrder> NaiveCommittedRates<O> {
+    /// Without rates, over `order` of `flows` flows, none of them backlogged.
     #[must_use]
     pub fn new(order: O, flows: u32) -> Self {
         Self {
-            within: order.clone(),
-            beyond: order,
+            conforming: order.clone(),
+            excess: order,
             buckets: BTreeMap::new(),
             backlogged: BTreeSet::new(),
             borrowing: BTreeMap::new(),
@@ -60,20 +60,20 @@ impl<O: NaiveOrder> NaiveCapped<O> {
         }
     }
 
-    fn is_within(&self, flow: FlowId) -> bool {
+    fn is_conforming(&self, flow: FlowId) -> bool {
         self.buckets.get(&flow).is_none_or(|bucket| bucket.wait() <= 0)
     }
 
     fn borrow(&mut self, flow: FlowId) {
         let due = i128::from(self.now.0) + self.buckets[&flow].wait();
         self.borrowing.insert(flow, due);
-        self.beyond.backlogged(flow, 1);
+        self.excess.backlogged(flow, 1);
     }
 
     fn come_back(&mut self, flow: FlowId) {
         if self.borrowing.remove(&flow).is_some() {
-            self.beyond.lost(flow, None);
-            self.within.backlogged(flow, 1);
+            self.excess.lost(flow, None);
+            self.conforming.backlogged(flow, 1);
         }
     }
 
@@ -81,7 +81,7 @@ impl<O: NaiveOrder> NaiveCapped<O> {
         for _ in 0..RETURNS_A_CALL {
             let first = self.borrowing.iter().min_by_key(|&(&flow, &due)| (due, flow));
             let Some((&first, _)) = first else { return };
-            if !self.is_within(first) {
+            if !self.is_conforming(first) {
                 return;
             }
             self.come_back(first);
@@ -89,7 +89,7 @@ impl<O: NaiveOrder> NaiveCapped<O> {
     }
 
     fn order_of(&mut self, flow: FlowId) -> &mut O {
-        if self.borrowing.contains_key(&flow) { &mut self.beyond } else { &mut self.within }
+        if self.borrowing.contains_key(&flow) { &mut self.excess } else { &mut self.conforming }
     }
 
     fn empties(&mut self, flow: FlowId) {
@@ -98,27 +98,27 @@ impl<O: NaiveOrder> NaiveCapped<O> {
     }
 }
 
-/// Who has a cap counts as a host.
-impl<O: NaiveOrder> Housing for NaiveCapped<O> {
+/// Who has a rate counts as a host.
+impl<O: NaiveOrder> Housing for NaiveCommittedRates<O> {
     fn hosts(&self) -> u32 {
         self.flows
     }
 
-    fn cap(&mut self, host: u32, cap: Option<Cap>) -> Result<(), ConfigError> {
+    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
         let flow = FlowId(host);
         if host >= self.flows {
             return Err(unknown(flow, self.flows as usize));
         }
-        if let Some(cap) = cap {
-            let longest = self.within.max_len(flow).unwrap_or(self.within.common_max_len());
-            in_range("burst in bytes", cap.burst(), longest, u32::MAX)?;
+        if let Some(rate) = rate {
+            let longest = self.conforming.max_len(flow).unwrap_or(self.conforming.common_max_len());
+            in_range("burst in bytes", rate.burst(), longest, u32::MAX)?;
         }
-        if self.buckets.get(&flow).map(|bucket| bucket.cap) == cap {
+        if self.buckets.get(&flow).map(|bucket| bucket.rate) == rate {
             return Ok(());
         }
         self.buckets.remove(&flow);
-        if let Some(cap) = cap {
-            self.buckets.insert(flow, Bucket::full(cap));
+        if let Some(rate) = rate {
+            self.buckets.insert(flow, Bucket::full(rate));
         }
         self.come_back(flow);
         Ok(())
@@ -126,12 +126,12 @@ impl<O: NaiveOrder> Housing for NaiveCapped<O> {
 
     fn books(&self, number: u32) -> HostBooks {
         let flow = FlowId(number);
-        let cap = self.buckets.get(&flow).map(|bucket| bucket.cap);
-        HostBooks { cap, borrows: self.borrowing.contains_key(&flow), ..HostBooks::default() }
+        let rate = self.buckets.get(&flow).map(|bucket| bucket.rate);
+        HostBooks { rate, borrows: self.borrowing.contains_key(&flow), ..HostBooks::default() }
     }
 }
 
-impl<O: NaiveOrder> NaiveOrder for NaiveCapped<O> {
+impl<O: NaiveOrder> NaiveOrder for NaiveCommittedRates<O> {
     fn advance(&mut self, now: Nanos) {
         let elapsed = i128::from(now.since(self.now).0) << 32;
         self.now = self.now.max(now);
@@ -147,32 +147,32 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCapped<O> {
         head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
         let borrows = self.borrowing.contains_key(&flow);
-        self.within.configure(flow, setting, head_len.filter(|_| !borrows))?;
-        self.beyond.configure(flow, setting, head_len.filter(|_| borrows))
+        self.conforming.configure(flow, setting, head_len.filter(|_| !borrows))?;
+        self.excess.configure(flow, setting, head_len.filter(|_| borrows))
     }
 
     fn remove(&mut self, flow: FlowId) {
-        self.within.remove(flow);
-        self.beyond.remove(flow);
+        self.conforming.remove(flow);
+        self.excess.remove(flow);
         self.buckets.remove(&flow);
     }
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
-        self.within.setting(flow)
+        self.conforming.setting(flow)
     }
 
     fn max_len(&self, flow: FlowId) -> Option<u32> {
-        self.within.max_len(flow)
+        self.conforming.max_len(flow)
     }
 
     fn common_max_len(&self) -> u32 {
-        self.within.common_max_len()
+        self.conforming.common_max_len()
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
         self.backlogged.insert(flow);
-        if self.is_within(flow) {
-            self.within.backlogged(flow, head_len);
+        if self.is_conforming(flow) {
+            self.conforming.backlogged(flow, head_len);
         } else {
             self.borrow(flow);
         }
@@ -181,13 +181,13 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCapped<O> {
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         if self.borrowing.contains_key(&flow) {
-            self.beyond.served(flow, len, next_head);
+            self.excess.served(flow, len, next_head);
         } else {
             if let Some(bucket) = self.buckets.get_mut(&flow) {
                 bucket.lacks += i128::from(len) * bucket.per_byte;
             }
-            let stays = next_head.filter(|_| self.is_within(flow));
-            self.within.served(flow, len, stays);
+            let stays = next_head.filter(|_| self.is_conforming(flow));
+            self.conforming.served(flow, len, stays);
             if next_head.is_some() && stays.is_none() {
                 self.borrow(flow);
             }
@@ -207,6 +207,6 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCapped<O> {
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
         let somebody_within = self.backlogged.len() > self.borrowing.len();
-        if somebody_within { self.within.select(queues) } else { self.beyond.select(queues) }
+        if somebody_within { self.conforming.select(queues) } else { self.excess.select(queues) }
     }
 }

@@ -1,4 +1,4 @@
-//! A cap, and the bucket that keeps it.
+//! A rate, and the bucket that keeps it.
 
 use core::num::NonZeroU64;
 
@@ -12,15 +12,15 @@ const BIT_NANOS_PER_BYTE_SECOND: u128 = 8_000_000_000;
 /// after it sent less.
 ///
 /// ```
-/// use sched_core::{Cap, ConfigError};
+/// use sched_core::{CommittedRate, ConfigError};
 ///
-/// let cap = Cap::new(20_000_000, 30_000)?;
-/// assert_eq!((cap.bits_per_second(), cap.burst()), (20_000_000, 30_000));
-/// assert!(Cap::new(0, 30_000).is_err());
+/// let rate = CommittedRate::new(20_000_000, 30_000)?;
+/// assert_eq!((rate.bits_per_second(), rate.burst()), (20_000_000, 30_000));
+/// assert!(CommittedRate::new(0, 30_000).is_err());
 /// # Ok::<(), ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cap {
+pub struct CommittedRate {
     bits_per_second: u64,
     /// The time of a byte in 2⁻³² ns, rounded up: the rate that is kept is the one set or lower, by less
     /// than 12 in 10⁹, because a byte takes at least 0.02 ns, which are 85,899,345 of these.
@@ -28,7 +28,7 @@ pub struct Cap {
     burst: u32,
 }
 
-impl Cap {
+impl CommittedRate {
     /// The slowest rate that can be set, in bits per second.
     pub const MIN_BITS_PER_SECOND: u64 = 1_000;
     /// The fastest rate that can be set, in bits per second.
@@ -42,7 +42,7 @@ impl Cap {
     /// and `burst` is not 0.
     pub fn new(bits_per_second: u64, burst: u32) -> Result<Self, ConfigError> {
         let (min, max) = (Self::MIN_BITS_PER_SECOND, Self::MAX_BITS_PER_SECOND);
-        ConfigError::check_range("cap in bits per second", bits_per_second, min, max)?;
+        ConfigError::check_range("rate in bits per second", bits_per_second, min, max)?;
         ConfigError::check_range("burst in bytes", burst.into(), 1, u32::MAX.into())?;
         let rate = NonZeroU64::new(bits_per_second).unwrap_or(NonZeroU64::MAX);
         let per_byte = ceil(BIT_NANOS_PER_BYTE_SECOND << 32, rate);
@@ -79,10 +79,10 @@ impl Cap {
     }
 }
 
-/// What [`Capped`](super::Capped) knows of one flow: 40 bytes.
+/// What [`CommittedRates`](super::CommittedRates) knows of one flow: 40 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CappedFlow {
-    cap: Option<Cap>,
+pub struct CommittedFlow {
+    rate: Option<CommittedRate>,
     /// The bucket is full from this instant on, and what it lacks before is the time until then: whole
     /// nanoseconds here, 2⁻³² ns in `fraction`. At the end of time it stays as it is.
     full_at: u64,
@@ -91,23 +91,23 @@ pub struct CappedFlow {
     is_backlogged: bool,
 }
 
-impl CappedFlow {
-    /// An idle flow without a cap.
-    pub const EMPTY: Self = Self { cap: None, full_at: 0, fraction: 0, is_backlogged: false };
+impl CommittedFlow {
+    /// An idle flow without a rate.
+    pub const EMPTY: Self = Self { rate: None, full_at: 0, fraction: 0, is_backlogged: false };
 
     #[inline]
-    pub(super) const fn cap(&self) -> Option<Cap> {
-        self.cap
+    pub(super) const fn rate(&self) -> Option<CommittedRate> {
+        self.rate
     }
 
     #[inline]
-    pub(super) const fn is_capped(&self) -> bool {
-        self.cap.is_some()
+    pub(super) const fn has_rate(&self) -> bool {
+        self.rate.is_some()
     }
 
-    /// Another cap, or none, whose bucket is full at `now`.
-    pub(super) const fn set_cap(&mut self, cap: Option<Cap>, now: Nanos) {
-        self.cap = cap;
+    /// Another rate, or none, whose bucket is full at `now`.
+    pub(super) const fn set_rate(&mut self, rate: Option<CommittedRate>, now: Nanos) {
+        self.rate = rate;
         (self.full_at, self.fraction) = (now.0, 0);
     }
 
@@ -124,34 +124,34 @@ impl CappedFlow {
     /// It sends so many bytes at `now` on its own account.
     #[inline]
     pub(super) const fn charge(&mut self, now: Nanos, len: u32) {
-        let Some(cap) = self.cap else { return };
+        let Some(rate) = self.rate else { return };
         if self.full_at < now.0 {
             (self.full_at, self.fraction) = (now.0, 0);
         }
-        let (span, fraction) = cap.time_of(len, self.fraction);
+        let (span, fraction) = rate.time_of(len, self.fraction);
         (self.full_at, self.fraction) = (self.full_at.saturating_add(span), fraction);
     }
 
     /// From when on the bucket lacks no more than it holds when full; [`Nanos::MAX`] is never.
     #[inline]
     pub(super) const fn due(&self) -> Nanos {
-        let (Some(cap), true) = (self.cap, self.full_at < u64::MAX) else {
-            return Nanos(if self.cap.is_some() { u64::MAX } else { 0 });
+        let (Some(rate), true) = (self.rate, self.full_at < u64::MAX) else {
+            return Nanos(if self.rate.is_some() { u64::MAX } else { 0 });
         };
         // The instant is rounded up and the burst down: never early.
-        let (burst, _) = cap.time_of(cap.burst, 0);
+        let (burst, _) = rate.time_of(rate.burst, 0);
         Nanos(self.full_at.wrapping_add((self.fraction != 0) as u64).saturating_sub(burst))
     }
 
     /// Whether the flow has a credit, or none to keep.
     #[inline]
-    pub(super) const fn is_within(&self, now: Nanos) -> bool {
+    pub(super) const fn is_conforming(&self, now: Nanos) -> bool {
         let due = self.due();
         due.0 <= now.0 && due.0 < Nanos::MAX.0
     }
 }
 
-impl Default for CappedFlow {
+impl Default for CommittedFlow {
     fn default() -> Self {
         Self::EMPTY
     }
@@ -178,18 +178,18 @@ mod tests {
     #[test]
     fn only_what_is_in_range_is_a_cap() {
         for bits_per_second in RATES {
-            let cap = Cap::new(bits_per_second, 1).unwrap();
-            assert_eq!((cap.bits_per_second(), cap.burst()), (bits_per_second, 1));
-            assert_eq!(cap.with_burst_of_at_least(1_500).burst(), 1_500);
-            assert_eq!(cap.with_burst_of_at_least(0), cap);
+            let rate = CommittedRate::new(bits_per_second, 1).unwrap();
+            assert_eq!((rate.bits_per_second(), rate.burst()), (bits_per_second, 1));
+            assert_eq!(rate.with_burst_of_at_least(1_500).burst(), 1_500);
+            assert_eq!(rate.with_burst_of_at_least(0), rate);
         }
         for value in [0, 999, 400_000_000_001, u64::MAX] {
-            let what = "cap in bits per second";
+            let what = "rate in bits per second";
             let (min, max) = (1_000, 400_000_000_000);
             let refused = ConfigError::OutOfRange { what, value, min, max };
-            assert_eq!(Cap::new(value, 1_500), Err(refused));
+            assert_eq!(CommittedRate::new(value, 1_500), Err(refused));
         }
-        let refused = Cap::new(1_000, 0).unwrap_err().to_string();
+        let refused = CommittedRate::new(1_000, 0).unwrap_err().to_string();
         assert_eq!(refused, "burst in bytes 0 is outside 1..=4294967295");
     }
 
@@ -198,10 +198,10 @@ mod tests {
     #[test]
     fn the_time_of_bytes_is_that_of_the_rate_up_to_its_error() {
         for bits_per_second in RATES {
-            let cap = Cap::new(bits_per_second, 1).unwrap();
+            let rate = CommittedRate::new(bits_per_second, 1).unwrap();
             for bytes in [1, 64, 1_500, 1 << 20, u32::MAX] {
                 for fraction in [0, 1, u32::MAX] {
-                    let (nanos, left) = cap.time_of(bytes, fraction);
+                    let (nanos, left) = rate.time_of(bytes, fraction);
                     let units = (u128::from(nanos) << 32) + u128::from(left) - u128::from(fraction);
                     // In units of 2^-32 ns / rate.
                     let exact = (u128::from(bytes) * 8_000_000_000) << 32;
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn a_flow_takes_40_bytes() {
-        assert_eq!((size_of::<Cap>(), size_of::<CappedFlow>()), (24, 40));
+        assert_eq!((size_of::<CommittedRate>(), size_of::<CommittedFlow>()), (24, 40));
     }
 
     /// Goal: in any interval what is charged while there is credit is at most `rate·t + burst + L`.
@@ -231,15 +231,15 @@ mod tests {
             (seed >> 33) % bound
         };
         for bits_per_second in RATES {
-            let cap = Cap::new(bits_per_second, 3_000).unwrap();
-            let mut flow = CappedFlow::EMPTY;
-            flow.set_cap(Some(cap), Nanos(0));
+            let rate = CommittedRate::new(bits_per_second, 3_000).unwrap();
+            let mut flow = CommittedFlow::EMPTY;
+            flow.set_rate(Some(rate), Nanos(0));
             // Steps of up to the time of two packets.
             let step = 2 * 1_500 * 8_000_000_000 / bits_per_second + 2;
             let (mut now, mut sent) = (0, Vec::new());
             for _ in 0..400 {
                 now += random(step);
-                while flow.is_within(Nanos(now)) {
+                while flow.is_conforming(Nanos(now)) {
                     let len = 1 + random(1_500) as u32;
                     flow.charge(Nanos(now), len);
                     sent.push((now, u128::from(len)));
@@ -261,14 +261,14 @@ mod tests {
         }
     }
 
-    /// What a flow of this cap sends in packets of 64 bytes, at most so many each nanosecond, which is less than
+    /// What a flow of this rate sends in packets of 64 bytes, at most so many each nanosecond, which is less than
     /// the time of one.
-    fn sent_in_small_steps(cap: Cap, nanos: u64, each: u32) -> u128 {
-        let (mut flow, mut sent) = (CappedFlow::EMPTY, 0);
-        flow.set_cap(Some(cap), Nanos(0));
+    fn sent_in_small_steps(rate: CommittedRate, nanos: u64, each: u32) -> u128 {
+        let (mut flow, mut sent) = (CommittedFlow::EMPTY, 0);
+        flow.set_rate(Some(rate), Nanos(0));
         for now in (0..nanos).map(Nanos) {
             for _ in 0..each {
-                if flow.is_within(now) {
+                if flow.is_conforming(now) {
                     flow.charge(now, 64);
                     sent += 64;
                 }
@@ -286,10 +286,10 @@ mod tests {
         for bits_per_second in
             [4_000_000_000, 123_456_789_012, 350_000_000_000, 399_999_999_959, 400_000_000_000]
         {
-            let cap = Cap::new(bits_per_second, 1_500).unwrap();
+            let rate = CommittedRate::new(bits_per_second, 1_500).unwrap();
             let earned = u128::from(NANOS - 1) * u128::from(bits_per_second) / 8_000_000_000;
             for each in [1, 64] {
-                let sent = sent_in_small_steps(cap, NANOS, each);
+                let sent = sent_in_small_steps(rate, NANOS, each);
                 // The burst is sent too, and overdrawn; an instant is a nanosecond, in which 50 bytes come.
                 let expected = earned + 1_500 - 50..=earned + 1_500 + 64;
                 assert!(expected.contains(&sent), "{sent} of {expected:?} at {bits_per_second}");
@@ -301,8 +301,8 @@ mod tests {
     /// a packet of that does not overdraw it.
     #[test]
     fn a_bucket_that_is_full_lacks_no_part_of_a_nanosecond() {
-        let mut flow = CappedFlow::EMPTY;
-        flow.set_cap(Some(Cap::new(16_000_000_000, 1_500).unwrap()), Nanos(0));
+        let mut flow = CommittedFlow::EMPTY;
+        flow.set_rate(Some(CommittedRate::new(16_000_000_000, 1_500).unwrap()), Nanos(0));
         flow.charge(Nanos(0), 1);
         flow.charge(Nanos(10), 1_500);
         assert_eq!(flow.due(), Nanos(10));
@@ -312,13 +312,13 @@ mod tests {
 
     #[test]
     fn at_the_end_of_time_nobody_is_back() {
-        let mut flow = CappedFlow::EMPTY;
-        flow.set_cap(Some(Cap::new(1_000, 1_500).unwrap()), Nanos(u64::MAX - 5));
-        assert!(flow.is_within(Nanos(u64::MAX - 5)));
+        let mut flow = CommittedFlow::EMPTY;
+        flow.set_rate(Some(CommittedRate::new(1_000, 1_500).unwrap()), Nanos(u64::MAX - 5));
+        assert!(flow.is_conforming(Nanos(u64::MAX - 5)));
         flow.charge(Nanos(u64::MAX - 5), 1);
         assert_eq!(flow.due(), Nanos::MAX);
-        assert!(!flow.is_within(Nanos::MAX));
-        flow.set_cap(None, Nanos::MAX);
-        assert!(flow.is_within(Nanos::ZERO) && flow.is_within(Nanos::MAX));
+        assert!(!flow.is_conforming(Nanos::MAX));
+        flow.set_rate(None, Nanos::MAX);
+        assert!(flow.is_conforming(Nanos::ZERO) && flow.is_conforming(Nanos::MAX));
     }
 }

@@ -12,7 +12,7 @@ const L: u32 = 1_500;
 /// A link of 100 Mbit/s takes so many nanoseconds for a byte.
 const BYTE: u64 = 80;
 
-type Caps<O> = Capped<O, Vec<CappedFlow>, Vec<CapReturn>>;
+type Caps<O> = CommittedRates<O, Vec<CommittedFlow>, Vec<CommittedReturn>>;
 
 fn drr(quanta: &[u32]) -> Drr<Vec<DrrFlow>> {
     let mut drr = Drr::new(vec![DrrFlow::EMPTY; quanta.len()], L).unwrap();
@@ -24,12 +24,12 @@ fn drr(quanta: &[u32]) -> Drr<Vec<DrrFlow>> {
 
 fn capped<O: FlowScheduler + Clone>(order: O) -> Caps<O> {
     let flows = order.flows() as usize;
-    let (caps, returns) = (vec![CappedFlow::EMPTY; flows], vec![CapReturn::EMPTY; flows]);
-    Capped::new(order.clone(), order, caps, returns).unwrap()
+    let (rates, returns) = (vec![CommittedFlow::EMPTY; flows], vec![CommittedReturn::EMPTY; flows]);
+    CommittedRates::new(order.clone(), order, rates, returns).unwrap()
 }
 
-fn mbit(rate: u64, burst: u32) -> Option<Cap> {
-    Some(Cap::new(rate * 1_000_000, burst).unwrap())
+fn mbit(rate: u64, burst: u32) -> Option<CommittedRate> {
+    Some(CommittedRate::new(rate * 1_000_000, burst).unwrap())
 }
 
 /// A link of 100 Mbit/s that never pauses while packets wait.
@@ -94,13 +94,13 @@ fn near(kbit: u64, mbit: u64, percent: u64) {
     assert!((low..=high).contains(&kbit), "{kbit} kbit/s where {mbit} Mbit/s were expected");
 }
 
-/// Goal: beside greedy rivals a flow gets its cap, alone the whole line, and the rivals the rest.
-/// Method: caps of 1 to 30 Mbit/s beside a rival without a cap, then a pause of the rival.
+/// Goal: beside greedy rivals a flow gets its rate, alone the whole line, and the rivals the rest.
+/// Method: rates of 1 to 30 Mbit/s beside a rival without a rate, then a pause of the rival.
 #[test]
 fn a_capped_flow_gets_its_cap_beside_a_rival_and_alone_the_line() {
     for rate in [1, 5, 10, 30] {
         let mut line = Line::of(capped(drr(&[L, L])), 2);
-        line.link.order.set_cap(FlowId(0), mbit(rate, 30_000)).unwrap();
+        line.link.order.set_rate(FlowId(0), mbit(rate, 30_000)).unwrap();
         let random = &mut Random(rate);
         line.run(1_000, &[0, 1], random);
         near(line.kbit(0, 100), rate, 1);
@@ -111,18 +111,18 @@ fn a_capped_flow_gets_its_cap_beside_a_rival_and_alone_the_line() {
     }
 }
 
-/// Goal: while a flow without a cap is backlogged, no interval has more than `rate·t + burst + L` of one
-/// with a cap, whatever else happens.
+/// Goal: while a flow without a rate is backlogged, no interval has more than `rate·t + burst + L` of one
+/// with a rate, whatever else happens.
 /// Method: capped flows that come and go at random, and borrow while the rival pauses; every interval that
 /// lies between two pauses.
 #[test]
 fn no_interval_beside_a_rival_has_more_than_rate_burst_and_a_packet() {
     for seed in 1..=6 {
         let random = &mut Random(seed);
-        let caps = [(1_u64, 1_500_u32), (10, 6_000), (40, 20_000)];
+        let rates = [(1_u64, 1_500_u32), (10, 6_000), (40, 20_000)];
         let mut line = Line::of(capped(drr(&[L, 2 * L, L, 3 * L])), 4);
-        for (flow, (rate, burst)) in (1..).zip(caps) {
-            line.link.order.set_cap(FlowId(flow), mbit(rate, burst)).unwrap();
+        for (flow, (rate, burst)) in (1..).zip(rates) {
+            line.link.order.set_rate(FlowId(flow), mbit(rate, burst)).unwrap();
         }
         for _ in 0..8 {
             let since = line.sent.len();
@@ -132,7 +132,7 @@ fn no_interval_beside_a_rival_has_more_than_rate_burst_and_a_packet() {
                 line.run(5, &busy, random);
             }
             let stretch = &line.sent[since..];
-            for (flow, (rate, burst)) in (1..).zip(caps) {
+            for (flow, (rate, burst)) in (1..).zip(rates) {
                 let own: Vec<_> = stretch.iter().filter(|&&(_, of, _)| of == flow).collect();
                 for (first, &&(from, ..)) in own.iter().enumerate() {
                     let mut bytes = 0;
@@ -150,15 +150,15 @@ fn no_interval_beside_a_rival_has_more_than_rate_burst_and_a_packet() {
     }
 }
 
-/// Goal: caps bind by time, and weights share what is left, within and beyond.
-/// Method: a link of 100 Mbit/s, weights 1:2:3:3 and caps of 1 and 2 Mbit/s. Beside one without a cap that
-/// has 97, beside two they share it. Alone the capped ones have their caps and share 97 as 1:2, but for
+/// Goal: rates bind by time, and weights share what is left, within and beyond.
+/// Method: a link of 100 Mbit/s, weights 1:2:3:3 and rates of 1 and 2 Mbit/s. Beside one without a rate that
+/// has 97, beside two they share it. Alone the capped ones have their rates and share 97 as 1:2, but for
 /// what a flow loses of its turn when it is moved.
 #[test]
 fn weights_share_within_and_beyond() {
     let mut line = Line::of(capped(drr(&[L, 2 * L, 3 * L, 3 * L])), 4);
-    line.link.order.set_cap(FlowId(0), mbit(1, 15_000)).unwrap();
-    line.link.order.set_cap(FlowId(1), mbit(2, 15_000)).unwrap();
+    line.link.order.set_rate(FlowId(0), mbit(1, 15_000)).unwrap();
+    line.link.order.set_rate(FlowId(1), mbit(2, 15_000)).unwrap();
     let random = &mut Random(9);
     line.run(1_000, &[0, 1, 2], random);
     near(line.kbit(0, 200), 1, 1);
@@ -176,11 +176,11 @@ fn weights_share_within_and_beyond() {
     near(3 * line.kbit(1, start), 3 * 2 + 2 * 97, 2);
 }
 
-/// Goal: a cap above the share of a flow changes nothing but the order of packets.
+/// Goal: a rate above the share of a flow changes nothing but the order of packets.
 #[test]
 fn a_cap_above_the_share_does_not_bind() {
     let mut line = Line::of(capped(drr(&[L, L, L])), 3);
-    line.link.order.set_cap(FlowId(0), mbit(50, 30_000)).unwrap();
+    line.link.order.set_rate(FlowId(0), mbit(50, 30_000)).unwrap();
     line.run(1_000, &[0, 1, 2], &mut Random(3));
     for flow in 0..3 {
         near(3 * line.kbit(flow, 100), 100, 2);
@@ -192,31 +192,31 @@ fn a_cap_set_changed_and_taken_while_backlogged_binds_from_then_on() {
     let mut line = Line::of(capped(drr(&[L, L])), 2);
     let random = &mut Random(4);
     line.run(100, &[0, 1], random);
-    for (millis, cap, expected) in [
+    for (millis, rate, expected) in [
         (100, mbit(2, L), 2),
         (1_100, mbit(20, 6_000), 20),
         (2_100, None, 50),
         (3_100, mbit(5, L), 5),
     ] {
-        line.link.order.set_cap(FlowId(0), cap).unwrap();
-        assert_eq!(line.link.order.cap(FlowId(0)), cap);
+        line.link.order.set_rate(FlowId(0), rate).unwrap();
+        assert_eq!(line.link.order.rate(FlowId(0)), rate);
         line.run(1_000, &[0, 1], random);
         near(line.kbit(0, millis), expected, 4);
     }
-    // Beyond its cap, and let go: back at once.
-    while !line.link.order.is_beyond(FlowId(0)) {
+    // Beyond its rate, and let go: back at once.
+    while !line.link.order.is_excess(FlowId(0)) {
         line.run(1, &[0, 1], random);
     }
-    line.link.order.set_cap(FlowId(0), None).unwrap();
-    assert!(!line.link.order.is_beyond(FlowId(0)));
+    line.link.order.set_rate(FlowId(0), None).unwrap();
+    assert!(!line.link.order.is_excess(FlowId(0)));
     line.link.recount().unwrap();
 }
 
-/// Goal: a flow that empties and comes back has not more than its cap: the bucket outlives the backlog.
+/// Goal: a flow that empties and comes back has not more than its rate: the bucket outlives the backlog.
 #[test]
 fn who_comes_and_goes_has_no_more_than_the_cap() {
     let mut line = Line::of(capped(drr(&[L, L])), 2);
-    line.link.order.set_cap(FlowId(0), mbit(10, 3_000)).unwrap();
+    line.link.order.set_rate(FlowId(0), mbit(10, 3_000)).unwrap();
     let random = &mut Random(5);
     while line.now < 1_000_000_000 {
         if line.link.queues[0].is_empty() {
@@ -227,64 +227,65 @@ fn who_comes_and_goes_has_no_more_than_the_cap() {
     near(line.kbit(0, 100), 10, 1);
 }
 
-/// Goal: `caps`, made of `plain`, serves as it. Method: random loads with losses, removals and changes on both,
+/// Goal: `rates`, made of `plain`, serves as it. Method: random loads with losses, removals and changes on both,
 /// packet by packet.
-fn serves_as(plain: Drr<Vec<DrrFlow>>, caps: impl FlowScheduler<Config = u32>, seed: u64) {
-    let (mut plain, mut caps) = (Link::over(plain, 5), Link::over(caps, 5));
+fn serves_as(plain: Drr<Vec<DrrFlow>>, rates: impl FlowScheduler<Config = u32>, seed: u64) {
+    let (mut plain, mut rates) = (Link::over(plain, 5), Link::over(rates, 5));
     let random = &mut Random(seed);
     for operation in 0..4_000_u32 {
-        caps.order.advance(Nanos((operation * 100).into()));
+        rates.order.advance(Nanos((operation * 100).into()));
         let (flow, filling) = (random.below(5), operation >> 7 & 1 == 0);
         match random.below(32) {
             0 => {
                 plain.lose(flow, true);
-                caps.lose(flow, true);
+                rates.lose(flow, true);
             }
             1 => {
                 plain.remove(flow);
-                caps.remove(flow);
+                rates.remove(flow);
                 plain.order.configure(FlowId(flow), L, None).unwrap();
-                caps.order.configure(FlowId(flow), L, None).unwrap();
+                rates.order.configure(FlowId(flow), L, None).unwrap();
             }
             choice if (choice < 20) == filling => {
                 let len = 1 + random.below(L);
                 plain.enqueue(flow, len);
-                caps.enqueue(flow, len);
+                rates.enqueue(flow, len);
             }
-            _ => assert_eq!(plain.dequeue(), caps.dequeue(), "{operation} of {seed}"),
+            _ => assert_eq!(plain.dequeue(), rates.dequeue(), "{operation} of {seed}"),
         }
-        caps.recount().unwrap();
+        rates.recount().unwrap();
     }
 }
 
-/// Without caps, with caps that are never reached, and without room for any.
+/// Without rates, with rates that are never reached, and without room for any.
 #[test]
 fn without_caps_it_is_the_order_itself() {
     let plain = drr(&[L, 2 * L, L, 3 * L, L]);
-    let mut caps = capped(plain.clone());
+    let mut rates = capped(plain.clone());
     for seed in 1..=10 {
-        serves_as(plain.clone(), caps.clone(), seed);
+        serves_as(plain.clone(), rates.clone(), seed);
         serves_as(plain.clone(), without_room(plain.clone()), seed);
     }
-    let cap = Cap::new(Cap::MAX_BITS_PER_SECOND, u32::MAX).unwrap();
-    (0..5).for_each(|flow| caps.set_cap(FlowId(flow), Some(cap)).unwrap());
+    let rate = CommittedRate::new(CommittedRate::MAX_BITS_PER_SECOND, u32::MAX).unwrap();
+    (0..5).for_each(|flow| rates.set_rate(FlowId(flow), Some(rate)).unwrap());
     for seed in 1..=10 {
-        serves_as(plain.clone(), caps.clone(), seed);
+        serves_as(plain.clone(), rates.clone(), seed);
     }
 }
 
-type WithoutRoom<O> = Capped<O, [CappedFlow; 0], [CapReturn; 0], Drr<[DrrFlow; 0]>>;
+type WithoutRoom<O> =
+    CommittedRates<O, [CommittedFlow; 0], [CommittedReturn; 0], Drr<[DrrFlow; 0]>>;
 
 fn without_room<O: FlowScheduler<Config = u32>>(order: O) -> WithoutRoom<O> {
-    Capped::new(order, Drr::new([], L).unwrap(), [], []).unwrap()
+    CommittedRates::new(order, Drr::new([], L).unwrap(), [], []).unwrap()
 }
 
 #[test]
 fn without_room_a_cap_is_refused_and_what_is_not_selected_changes_nothing() {
     let mut order = without_room(drr(&[L, L]));
     let refused = ConfigError::UnknownFlow { flow: FlowId(0), flows: 0 };
-    assert_eq!(order.set_cap(FlowId(0), mbit(1, L)), Err(refused));
-    assert_eq!((order.room(), order.cap(FlowId(0)), order.is_beyond(FlowId(0))), (0, None, false));
+    assert_eq!(order.set_rate(FlowId(0), mbit(1, L)), Err(refused));
+    assert_eq!((order.room(), order.rate(FlowId(0)), order.is_excess(FlowId(0))), (0, None, false));
     order.backlogged(FlowId(0), L);
     order.advance(Nanos::from_secs(1));
     let before = order.clone();
@@ -296,7 +297,7 @@ fn without_room_a_cap_is_refused_and_what_is_not_selected_changes_nothing() {
     assert_eq!(order, before);
 }
 
-/// The order `order` under caps that are set and changed at any time, recounted after every operation.
+/// The order `order` under rates that are set and changed at any time, recounted after every operation.
 fn stays_whole<O: FlowScheduler + Clone>(order: O, seed: u64) {
     let flows = order.flows();
     let mut line = Line::of(capped(order), flows as usize);
@@ -306,10 +307,10 @@ fn stays_whole<O: FlowScheduler + Clone>(order: O, seed: u64) {
         match random.below(16) {
             0 => {
                 let burst = L + random.below(5_000);
-                let cap = (random.below(4) > 0).then_some(());
-                let cap = cap.and_then(|()| mbit(1 + u64::from(random.below(50)), burst));
+                let rate = (random.below(4) > 0).then_some(());
+                let rate = rate.and_then(|()| mbit(1 + u64::from(random.below(50)), burst));
                 line.link.order.advance(Nanos(line.now));
-                line.link.order.set_cap(FlowId(flow), cap).unwrap();
+                line.link.order.set_rate(FlowId(flow), rate).unwrap();
             }
             1 => line.link.lose(flow, true),
             2 => line.link.lose(flow, false),
@@ -342,12 +343,12 @@ fn every_backlogged_flow_is_in_one_of_the_two_whatever_the_order() {
     }
 }
 
-/// Flows 0, 1, … are beyond caps of 1 Mbit/s, with a packet of theirs sent each, and hold another; the last
-/// is without a cap.
+/// Flows 0, 1, … are beyond rates of 1 Mbit/s, with a packet of theirs sent each, and hold another; the last
+/// is without a rate.
 fn all_beyond(flows: u32) -> Link<Caps<Drr<Vec<DrrFlow>>>> {
     let mut link = Link::over(capped(drr(&vec![L; flows as usize + 1])), flows as usize + 1);
     for flow in 0..flows {
-        link.order.set_cap(FlowId(flow), mbit(1, L)).unwrap();
+        link.order.set_rate(FlowId(flow), mbit(1, L)).unwrap();
         link.enqueue(flow, L);
         link.enqueue(flow, L);
         link.enqueue(flow, L);
@@ -355,14 +356,14 @@ fn all_beyond(flows: u32) -> Link<Caps<Drr<Vec<DrrFlow>>>> {
     for _ in 0..2 * flows {
         link.dequeue();
     }
-    assert!((0..flows).all(|flow| link.order.is_beyond(FlowId(flow))));
+    assert!((0..flows).all(|flow| link.order.is_excess(FlowId(flow))));
     link.recount().unwrap();
     link
 }
 
 fn beyond(link: &Link<Caps<Drr<Vec<DrrFlow>>>>) -> Vec<u32> {
     let flows = 0..link.order.flows();
-    flows.filter(|&flow| link.order.is_beyond(FlowId(flow))).collect()
+    flows.filter(|&flow| link.order.is_excess(FlowId(flow))).collect()
 }
 
 #[test]
@@ -405,7 +406,7 @@ fn a_clock_that_steps_back_brings_nobody_back() {
 fn a_clock_that_comes_again_fills_no_bucket() {
     let mut link = Link::over(capped(drr(&[L, L])), 2);
     link.order.advance(Nanos::from_millis(100));
-    link.order.set_cap(FlowId(0), mbit(1, L)).unwrap();
+    link.order.set_rate(FlowId(0), mbit(1, L)).unwrap();
     for _ in 0..60 {
         link.enqueue(0, L);
         link.enqueue(1, L);
@@ -439,7 +440,7 @@ fn what_is_not_selected_or_not_there_changes_nothing() {
         link.order.grew(flow, 1_000);
         link.order.lost(flow, 1_000, None);
         link.order.remove(flow);
-        assert_eq!((link.order.cap(flow), link.order.is_beyond(flow)), (None, false));
+        assert_eq!((link.order.rate(flow), link.order.is_excess(flow)), (None, false));
     }
     link.order.backlogged(FlowId(2), 64);
     assert_eq!(link.order, before);
@@ -451,31 +452,32 @@ fn what_is_refused_changes_nothing() {
     let mut order = capped(drr(&[L, L]));
     let before = order.clone();
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
-    assert_eq!(order.set_cap(FlowId(2), None), Err(unknown));
+    assert_eq!(order.set_rate(FlowId(2), None), Err(unknown));
     let what = "burst in bytes";
     let refused = ConfigError::OutOfRange { what, value: 1_499, min: 1_500, max: u32::MAX.into() };
-    assert_eq!(order.set_cap(FlowId(1), mbit(1, 1_499)), Err(refused));
+    assert_eq!(order.set_rate(FlowId(1), mbit(1, 1_499)), Err(refused));
     assert!(order.configure(FlowId(0), L - 1, None).is_err());
     assert_eq!(order, before);
 
     let wf2q = Wf2q::new(vec![Wf2qFlow::EMPTY; 2], L).unwrap();
-    let none: [(Vec<CappedFlow>, Vec<CapReturn>); 1] = Default::default();
-    let [(caps, returns)] = none.clone();
-    let refused = Capped::new(wf2q.clone(), wf2q, caps, returns).unwrap_err();
+    let none: [(Vec<CommittedFlow>, Vec<CommittedReturn>); 1] = Default::default();
+    let [(rates, returns)] = none.clone();
+    let refused = CommittedRates::new(wf2q.clone(), wf2q, rates, returns).unwrap_err();
     assert_eq!(refused, ConfigError::LooksAhead);
-    let [(caps, returns)] = none.clone();
+    let [(rates, returns)] = none.clone();
     let shortest = ShortestQueue::new(vec![ShortestFlow::EMPTY; 2]);
-    let refused = Capped::new(shortest.clone(), shortest, caps, returns).unwrap_err();
+    let refused = CommittedRates::new(shortest.clone(), shortest, rates, returns).unwrap_err();
     assert_eq!(refused, ConfigError::CountsBytes);
-    let [(mut caps, mut returns)] = none;
-    caps.push(CappedFlow::EMPTY);
-    returns.push(CapReturn::EMPTY);
+    let [(mut rates, mut returns)] = none;
+    rates.push(CommittedFlow::EMPTY);
+    returns.push(CommittedReturn::EMPTY);
     let longer = Drr::new(vec![DrrFlow::EMPTY], 2 * L).unwrap();
-    let refused = Capped::new(drr(&[2 * L]), longer.clone(), caps.clone(), returns.clone());
+    let refused =
+        CommittedRates::new(drr(&[2 * L]), longer.clone(), rates.clone(), returns.clone());
     assert!(matches!(refused, Err(ConfigError::OutOfRange { value: 3_000, max: 1_500, .. })));
     // What the second order refuses is not set in the first either.
-    let mut odd = Capped::new(drr(&[2 * L]), drr(&[2 * L]), caps, returns).unwrap();
-    odd.beyond = longer;
+    let mut odd = CommittedRates::new(drr(&[2 * L]), drr(&[2 * L]), rates, returns).unwrap();
+    odd.excess = longer;
     assert!(odd.configure(FlowId(0), L, None).is_err());
     assert_eq!(odd.config(FlowId(0)), Some(2 * L));
     odd.remove(FlowId(0));
@@ -486,12 +488,12 @@ fn what_is_refused_changes_nothing() {
 #[test]
 fn room_for_fewer_caps_than_flows_is_room_for_those() {
     let order = drr(&[L; 4]);
-    let (caps, returns) = (vec![CappedFlow::EMPTY; 2], vec![CapReturn::EMPTY; 3]);
-    let order = Capped::new(order.clone(), drr(&[L; 2]), caps, returns).unwrap();
+    let (rates, returns) = (vec![CommittedFlow::EMPTY; 2], vec![CommittedReturn::EMPTY; 3]);
+    let order = CommittedRates::new(order.clone(), drr(&[L; 2]), rates, returns).unwrap();
     assert_eq!((order.flows(), order.room()), (4, 2));
     let mut line = Line::of(order, 4);
-    line.link.order.set_cap(FlowId(1), mbit(5, 15_000)).unwrap();
-    assert!(line.link.order.set_cap(FlowId(2), mbit(5, 15_000)).is_err());
+    line.link.order.set_rate(FlowId(1), mbit(5, 15_000)).unwrap();
+    assert!(line.link.order.set_rate(FlowId(2), mbit(5, 15_000)).is_err());
     line.link.order.configure(FlowId(3), 2 * L, None).unwrap();
     line.run(1_000, &[0, 1, 2, 3], &mut Random(8));
     near(line.kbit(1, 100), 5, 1);
@@ -500,10 +502,10 @@ fn room_for_fewer_caps_than_flows_is_room_for_those() {
     line.link.remove(3);
     line.link.remove(1);
     line.link.recount().unwrap();
-    assert_eq!(line.link.order.cap(FlowId(1)), None);
+    assert_eq!(line.link.order.rate(FlowId(1)), None);
 }
 
-/// Goal: hosts have caps whatever flows they open, and a host without a cap keeps its share.
+/// Goal: hosts have rates whatever flows they open, and a host without a rate keeps its share.
 #[test]
 fn a_host_with_a_cap_gets_it_with_however_many_flows() {
     let of_hosts = capped(drr(&[L, L, L]));
@@ -512,7 +514,7 @@ fn a_host_with_a_cap_gets_it_with_however_many_flows() {
     order.add_all(L).unwrap();
     order.assign(FlowId(18), 1).unwrap();
     order.assign(FlowId(19), 2).unwrap();
-    order.order_mut().set_cap(FlowId(0), mbit(20, 30_000)).unwrap();
+    order.order_mut().set_rate(FlowId(0), mbit(20, 30_000)).unwrap();
     let mut line = Line::of(order, 20);
     let everybody: Vec<u32> = (0..20).collect();
     line.run(1_000, &everybody, &mut Random(6));
@@ -532,13 +534,14 @@ fn upcoming_names_those_within_first() {
     assert!(ahead[1..found].iter().all(|flow| flow.0 < 2), "{ahead:?}");
 }
 
-/// A flow that is removed while it holds packets is idle when it is added again, with room for a cap or not,
+/// A flow that is removed while it holds packets is idle when it is added again, with room for a rate or not,
 /// whichever of the tables is the shorter.
 #[test]
 fn who_was_removed_begins_anew() {
-    for (caps, returns) in [(2, 2), (2, 1), (1, 2), (2, 0), (0, 0)] {
-        let (caps, returns) = (vec![CappedFlow::EMPTY; caps], vec![CapReturn::EMPTY; returns]);
-        let mut order = Capped::new(drr(&[L; 2]), drr(&[L; 2]), caps, returns).unwrap();
+    for (rates, returns) in [(2, 2), (2, 1), (1, 2), (2, 0), (0, 0)] {
+        let (rates, returns) =
+            (vec![CommittedFlow::EMPTY; rates], vec![CommittedReturn::EMPTY; returns]);
+        let mut order = CommittedRates::new(drr(&[L; 2]), drr(&[L; 2]), rates, returns).unwrap();
         let flow = FlowId(1);
         order.backlogged(flow, L);
         order.remove(flow);
