@@ -1,7 +1,7 @@
 //! What the gateway is told, by words and by a file, and checked before anything is opened.
 
 use core::net::{IpAddr, SocketAddr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -334,8 +334,12 @@ impl Config {
         changed("link", link_words(self.link), link_words(new.link));
         changed("catch-up", millis_word(self.catch_up), millis_word(new.catch_up));
         changed("stats-every", self.stats_every.to_string(), new.stats_every.to_string());
-        changed("weights", weight_words(&self.weights), weight_words(&new.weights));
-        changed("caps", cap_words(&self.caps), cap_words(&new.caps));
+        said.extend(changed_hosts("weights", &self.weights, &new.weights, |weight| {
+            weight.map_or("1".to_owned(), u32::to_string)
+        }));
+        said.extend(changed_hosts("caps", &self.caps, &new.caps, |cap| {
+            cap.map_or("none".to_owned(), |&rate| rate_word(rate))
+        }));
         let kept = [
             ("lan", self.lan == new.lan),
             ("wan", self.wan == new.wan),
@@ -370,16 +374,32 @@ fn host(table: &str, address: &str) -> Result<IpAddr, String> {
     address.parse().map_err(|_| format!("{table} {address:?}: accepted is an IP address"))
 }
 
-fn cap_words(caps: &BTreeMap<IpAddr, Rate>) -> String {
-    let words: Vec<String> =
-        caps.iter().map(|(host, rate)| format!("{host}={}", rate_word(*rate))).collect();
-    if words.is_empty() { "none".to_owned() } else { words.join(" ") }
-}
+/// The most hosts that are named in one line of changes.
+const NAMED: usize = 8;
 
-fn weight_words(weights: &BTreeMap<IpAddr, u32>) -> String {
-    let words: Vec<String> =
-        weights.iter().map(|(host, weight)| format!("{host}={weight}")).collect();
-    if words.is_empty() { "all alike".to_owned() } else { words.join(" ") }
+/// What has changed of hosts, in one line, if anything has: the first few of them by name. `word` says what a host
+/// has, and what one of which the table says nothing.
+fn changed_hosts<T: PartialEq>(
+    table: &str,
+    old: &BTreeMap<IpAddr, T>,
+    new: &BTreeMap<IpAddr, T>,
+    word: impl Fn(Option<&T>) -> String,
+) -> Option<String> {
+    let hosts: BTreeSet<&IpAddr> = old.keys().chain(new.keys()).collect();
+    let change = |host: &IpAddr| {
+        let (from, to) = (old.get(host), new.get(host));
+        (from != to).then(|| (from, to))
+    };
+    let mut changes = hosts.into_iter().filter_map(|host| Some((host, change(host)?)));
+    let named: Vec<String> = (&mut changes)
+        .take(NAMED)
+        .map(|(host, (from, to))| format!("{host} {} -> {}", word(from), word(to)))
+        .collect();
+    let more = match changes.count() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    (!named.is_empty()).then(|| format!("{table}: {}{more}", named.join(", ")))
 }
 
 #[cfg(test)]
@@ -484,6 +504,26 @@ mod tests {
         assert_eq!((rate_word(config.up), config.share.order), ("3mbit".to_owned(), Order::Sqf));
     }
 
+    /// Goal: a long table of which a little has changed makes a short line, and one of which all has changed too.
+    #[test]
+    fn of_hosts_is_said_what_has_changed() {
+        let table = |rate: &str| {
+            let caps =
+                (0..5_000).map(|at| format!("\"10.0.{}.{}\" = \"{rate}\"\n", at / 250, at % 250));
+            format!("[caps]\n{}", caps.collect::<String>())
+        };
+        let (slow, fast) = (table("1mbit"), table("2mbit"));
+        let mut config = with(&slow).unwrap();
+        assert!(config.take_over(with(&slow).unwrap()).is_empty());
+        let one = slow.replace("\"10.0.3.7\" = \"1mbit\"\n", "\"10.9.9.9\" = \"3mbit\"\n");
+        let said = config.take_over(with(&one).unwrap());
+        assert_eq!(said, ["caps: 10.0.3.7 1mbit -> none, 10.9.9.9 none -> 3mbit"]);
+        config.take_over(with(&slow).unwrap());
+        let said = config.take_over(with(&fast).unwrap());
+        assert!(said[0].starts_with("caps: 10.0.0.0 1mbit -> 2mbit, 10.0.0.1 "), "{said:?}");
+        assert!(said[0].ends_with(", and 4992 more") && said[0].len() < 400, "{said:?}");
+    }
+
     #[test]
     fn what_cannot_change_is_kept_and_said() {
         let mut config = with("").unwrap();
@@ -495,7 +535,7 @@ mod tests {
                 "up: 1mbit -> unlimited",
                 "queue: drr -> qfq",
                 "hosts: lan -> flows",
-                "weights: all alike -> 10.0.0.1=3",
+                "weights: 10.0.0.1 1 -> 3",
                 "lan: another needs a restart, kept as it was",
                 "io: another needs a restart, kept as it was",
             ]

@@ -69,11 +69,13 @@ fn main() -> ExitCode {
         }
         Err(why) => Err(Failure::Refused(why)),
     };
-    match done {
+    let code = match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Refused(why)) => fail(&why, 2),
         Err(Failure::Broken(why)) => fail(&why, 1),
-    }
+    };
+    say::finish();
+    code
 }
 
 #[cfg(target_os = "linux")]

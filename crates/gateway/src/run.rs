@@ -2,7 +2,7 @@
 
 mod again;
 
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use freeboard::sched_core::Nanos;
@@ -21,7 +21,7 @@ use crate::options::Source;
 use crate::privileges::Runner;
 use crate::queue::{Plan, Way};
 use crate::report::{Report, metrics};
-use crate::say::say;
+use crate::say::{print, say};
 use crate::serve::{Exhausted, Metrics, Stats};
 use crate::sys::{self, Arrival, BATCH};
 use crate::terms::by_host;
@@ -125,8 +125,7 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
         config.share.hosts.word(),
     ));
     let ended = gateway.forward();
-    // Who started it may have gone, and with him the one who reads.
-    let _ = io::stdout().write_all(gateway.report(clock()).to_json().as_bytes());
+    print(&gateway.report(clock()).to_json());
     ended.map_err(Failure::Broken)
 }
 

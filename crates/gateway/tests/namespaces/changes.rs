@@ -1,10 +1,12 @@
 //! Links that go down, devices that go away, configurations that change: all under load.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Instant;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -103,14 +105,14 @@ fn a_change_under_load_loses_nothing() {
             (rates.to_owned(), &["up: 10mbit -> 20mbit", "down: 10mbit -> 8mbit"][..]),
             (rates.to_owned(), &["configuration read, nothing has changed"]),
             (format!("{rates}queue = \"qfq\""), &["queue: drr -> qfq", "hosts: lan -> flows"]),
-            (format!("{rates}queue = \"qfq\"\n{weights}"), &["weights: all alike -> 10.9.0.1=4"]),
+            (format!("{rates}queue = \"qfq\"\n{weights}"), &["weights: 10.9.0.1 1 -> 4"]),
             (
                 format!("{rates}queue = \"drr\"\n{weights}"),
                 &["queue: qfq -> drr", "hosts: flows -> lan"],
             ),
             (
                 format!("{rates}hosts = \"triple-isolate\""),
-                &["hosts: lan -> triple-isolate", "weights: 10.9.0.1=4 -> all alike"],
+                &["hosts: lan -> triple-isolate", "weights: 10.9.0.1 4 -> 1"],
             ),
             (
                 format!("{rates}hosts = \"flows\"\ncatch-up = 25"),
@@ -318,6 +320,66 @@ fn it_goes_on_when_what_it_says_finds_no_room() {
     }
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
     drop(reader);
+}
+
+/// Goal: whatever a change makes it say, and whoever does not read it, it forwards on and ends when it is told to.
+/// Method: 5,000 caps that all change, which is much to say; standard error and standard output are pipes with room
+/// for one page and for none; clients of both sockets that never read.
+#[test]
+fn it_goes_on_when_a_long_change_finds_little_room() {
+    let Some(row) = Row::new("nearlyfull") else { return };
+    let table = |rate: &str| {
+        let cap = |at: u32| format!("\"10.8.{}.{}\" = \"{rate}\"\n", at / 250, at % 250);
+        let caps: String = (0..5_000).map(cap).collect();
+        format!("lan = \"lan\"\nwan = \"wan\"\nup = \"10mbit\"\ndown = \"10mbit\"\n[caps]\n{caps}")
+    };
+    let file = file("nearlyfull", &table("1mbit"));
+    let socket = std::env::temp_dir().join(format!("freeboard-{}-nearly", std::process::id()));
+    let (reader, mut stderr) = std::io::pipe().unwrap();
+    stderr.write_all(&[b'.'; 65_536 - 4_096]).unwrap();
+    let (out_reader, mut stdout) = std::io::pipe().unwrap();
+    stdout.write_all(&[b'.'; 65_536]).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_freeboard-gateway"));
+    command.args(["--config", &file.path(), "--metrics", "127.0.0.1:9101", "--stats"]).arg(&socket);
+    command.stdin(Stdio::null()).stdout(stdout).stderr(stderr);
+    let mut child = row.gw.within(move || command.spawn().unwrap());
+    let pid = Pid::from_raw(child.id().cast_signed());
+    // The first datagrams may come before it is there.
+    let passes = || {
+        let flow = Paced::start(&row, Way::Up, millis(5), &[500]);
+        thread::sleep(millis(200));
+        flow.stop().is_complete()
+    };
+    assert!((0..10).any(|_| passes()), "at the start");
+    let deaf: Vec<UnixStream> = (0..3).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    let asking: Vec<TcpStream> = (0..3)
+        .map(|_| {
+            let mut asking = row.gw.within(|| TcpStream::connect("127.0.0.1:9101").unwrap());
+            asking.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+            asking
+        })
+        .collect();
+    for rate in ["2mbit", "3mbit"] {
+        file.write(&table(rate));
+        kill(pid, Signal::SIGHUP).unwrap();
+        thread::sleep(millis(100));
+        assert!((0..3).any(|_| passes()), "after the change to {rate}");
+    }
+    kill(pid, Signal::SIGTERM).unwrap();
+    let deadline = Instant::now() + millis(10_000);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break Some(status);
+        }
+        if Instant::now() > deadline {
+            let _ = child.kill();
+            break None;
+        }
+        thread::sleep(millis(20));
+    };
+    drop((reader, out_reader, deaf, asking));
+    assert_eq!(status.and_then(|status| status.code()), Some(0), "it ends");
+    let _ = std::fs::remove_file(socket);
 }
 
 /// Goal: even if it is killed, devices are as they were.
