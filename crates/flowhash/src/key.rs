@@ -16,8 +16,12 @@
 //! | upper header cut short or malformed, too many extension headers | IP | where the walk stopped | 0, 0 |
 //! | any of the three lines above in IPv6 with a flow label | IP | as above | the flow label |
 //! | tunnel that is followed | inner IP | inner | inner |
-//! | no readable IP header in an Ethernet frame (ARP, LLDP, 802.3) | MAC | EtherType, or 0 for 802.3 | – |
+//! | no readable IP header in an Ethernet frame (ARP, LLDP, 802.3) | source MAC | – | – |
 //! | nothing readable | – | – | – |
+//!
+//! What has no readable IP header is a flow for each device that sends it, whatever it is and wherever it goes, and
+//! all of it is one host: an address of Ethernet is the sender's word, and a device that wrote another into each
+//! frame would be as many hosts as it likes.
 //!
 //! VLAN tags, the IPv6 flow label, the traffic class and the IPv4 identification are not part of
 //! it: they change inside a flow. Tunnels are one flow: inner headers are not read.
@@ -56,14 +60,11 @@ pub enum FlowKey {
         /// Protocol and ports.
         transport: Transport,
     },
-    /// An Ethernet frame without a readable IP header.
+    /// An Ethernet frame without a readable IP header. All frames of a device are one flow: one that sends many
+    /// EtherTypes to many addresses has no more flows than another.
     Ethernet {
         /// Source MAC address.
         src: [u8; 6],
-        /// Destination MAC address.
-        dst: [u8; 6],
-        /// EtherType after the VLAN tags; 0 for an 802.3 length field, which is not an identity.
-        ethertype: u16,
     },
     /// Bytes that carry no address. All of them are one flow.
     Unknown,
@@ -73,7 +74,7 @@ impl FlowKey {
     /// The key as the bytes that are hashed, in network order: source, destination, protocol,
     /// source port, destination port.
     ///
-    /// 13 bytes for IPv4, 37 for IPv6, 14 for Ethernet, none for `Unknown`. No two kinds of key,
+    /// 13 bytes for IPv4, 37 for IPv6, 6 for Ethernet, none for `Unknown`. No two kinds of key,
     /// host keys included, share a length (but for the empty one), and SipHash absorbs the length:
     /// no kind can imitate another, without a byte spent on saying so.
     #[inline]
@@ -92,12 +93,7 @@ impl FlowKey {
                 put(rest, transport.to_bytes());
                 Repr::V6(bytes)
             }
-            Self::Ethernet { src, dst, ethertype } => {
-                let mut bytes = [0; 14];
-                let rest = put(put(&mut bytes, src), dst);
-                put(rest, ethertype.to_be_bytes());
-                Repr::Ethernet(bytes)
-            }
+            Self::Ethernet { src } => Repr::Ethernet(src),
             Self::Unknown => Repr::Unknown,
         })
     }
@@ -122,8 +118,7 @@ impl FlowKey {
         match *self {
             Self::V4 { src, .. } => HostKey::V4(src),
             Self::V6 { src, .. } => HostKey::V6(src),
-            Self::Ethernet { src, .. } => HostKey::Ethernet(src),
-            Self::Unknown => HostKey::Unknown,
+            Self::Ethernet { .. } | Self::Unknown => HostKey::NotIp,
         }
     }
 
@@ -134,8 +129,7 @@ impl FlowKey {
         match *self {
             Self::V4 { dst, .. } => HostKey::V4(dst),
             Self::V6 { dst, .. } => HostKey::V6(dst),
-            Self::Ethernet { dst, .. } => HostKey::Ethernet(dst),
-            Self::Unknown => HostKey::Unknown,
+            Self::Ethernet { .. } | Self::Unknown => HostKey::NotIp,
         }
     }
 
@@ -144,7 +138,7 @@ impl FlowKey {
     /// With TCP, UDP, UDP-Lite, DCCP and SCTP an endpoint is address and port. Elsewhere only the
     /// addresses are ordered: what stands for the ports belongs to no side. Requests and replies of
     /// an echo (ICMP, ICMPv6) become one flow. The two directions of ESP have unrelated SPIs and
-    /// those of an IPv6 flow label unrelated labels: they stay two.
+    /// those of an IPv6 flow label unrelated labels: they stay two, as those without IP do.
     ///
     /// # Examples
     ///
@@ -171,10 +165,7 @@ impl FlowKey {
                 let ([src, dst], transport) = transport.undirected(src, dst);
                 Self::V6 { src, dst, transport }
             }
-            Self::Ethernet { src, dst, ethertype } => {
-                Self::Ethernet { src: src.min(dst), dst: src.max(dst), ethertype }
-            }
-            Self::Unknown => Self::Unknown,
+            Self::Ethernet { .. } | Self::Unknown => self,
         }
     }
 
@@ -243,7 +234,7 @@ pub struct KeyBytes(Repr);
 enum Repr {
     V4([u8; 13]),
     V6([u8; 37]),
-    Ethernet([u8; 14]),
+    Ethernet([u8; 6]),
     Unknown,
 }
 
@@ -278,22 +269,20 @@ pub enum HostKey {
     V4([u8; 4]),
     /// An IPv6 address, all 128 bits of it.
     V6([u8; 16]),
-    /// The MAC address of a frame without a readable IP header.
-    Ethernet([u8; 6]),
-    /// No address could be read.
-    Unknown,
+    /// No IP address could be read. All such packets are of one host: where several ports lead into one queue, the
+    /// port is a better label for it ([`Labels::from_parts`](crate::Labels::from_parts)).
+    NotIp,
 }
 
 impl HostKey {
-    /// The address in network order: 4, 16, 6 or 0 bytes.
+    /// The address in network order: 4, 16 or 0 bytes.
     #[inline]
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             Self::V4(address) => address,
             Self::V6(address) => address,
-            Self::Ethernet(address) => address,
-            Self::Unknown => &[],
+            Self::NotIp => &[],
         }
     }
 
@@ -304,8 +293,7 @@ impl HostKey {
         match self {
             Self::V4(address) => hasher.hash(address),
             Self::V6(address) => hasher.hash(address),
-            Self::Ethernet(address) => hasher.hash(address),
-            Self::Unknown => hasher.hash(&[]),
+            Self::NotIp => hasher.hash(&[]),
         }
     }
 }
@@ -336,10 +324,9 @@ mod tests {
     }
 
     #[test]
-    fn an_ethernet_key_is_its_fourteen_bytes_and_an_unknown_key_none() {
-        let (src, dst) = ([2, 0, 0, 0, 0, 7], [2, 0, 0, 0, 0, 9]);
-        let bytes = FlowKey::Ethernet { src, dst, ethertype: 0x0806 }.to_bytes();
-        assert_eq!(bytes.as_ref(), [2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 9, 8, 6].as_slice());
+    fn an_ethernet_key_is_its_six_bytes_and_an_unknown_key_none() {
+        let bytes = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 7] }.to_bytes();
+        assert_eq!(bytes.as_ref(), [2, 0, 0, 0, 0, 7].as_slice());
         assert_eq!(FlowKey::Unknown.to_bytes().as_ref(), [].as_slice());
     }
 
@@ -352,7 +339,7 @@ mod tests {
         for key in [
             FlowKey::V4 { src: [1; 4], dst: [2; 4], transport },
             FlowKey::V6 { src: [1; 16], dst: [2; 16], transport },
-            FlowKey::Ethernet { src: [1; 6], dst: [2; 6], ethertype: 3 },
+            FlowKey::Ethernet { src: [1; 6] },
             FlowKey::Unknown,
         ] {
             assert_eq!(key.label(&hasher), hasher.hash(key.to_bytes().as_ref()));
@@ -367,7 +354,6 @@ mod tests {
         let flows = [
             FlowKey::V4 { src: [0; 4], dst: [0; 4], transport: TRANSPORT },
             FlowKey::V6 { src: [0; 16], dst: [0; 16], transport: TRANSPORT },
-            FlowKey::Ethernet { src: [0; 6], dst: [0; 6], ethertype: 0 },
         ];
         let mut lengths = std::vec::Vec::new();
         for flow in flows {
@@ -375,8 +361,9 @@ mod tests {
             lengths.push(flow.src_host().as_bytes().len());
             assert_eq!(flow.src_host(), flow.dst_host());
         }
+        lengths.push(FlowKey::Ethernet { src: [0; 6] }.to_bytes().as_ref().len());
         lengths.sort_unstable();
-        assert_eq!(lengths, [4, 6, 13, 14, 16, 37]);
+        assert_eq!(lengths, [4, 6, 13, 16, 37]);
         assert!(FlowKey::Unknown.to_bytes().as_ref().is_empty());
         assert!(FlowKey::Unknown.dst_host().as_bytes().is_empty());
     }

@@ -163,7 +163,7 @@ pub enum Ending {
 /// let arp = [&arp[..], &[0x08, 0x06, 0, 1]].concat();
 /// let parsed = parse::ethernet(&arp);
 /// assert_eq!(parsed.ending, Ending::NotIp);
-/// let key = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 1], dst: [0xff; 6], ethertype: 0x0806 };
+/// let key = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 1] };
 /// assert_eq!(parsed.key, key);
 /// ```
 #[inline]
@@ -200,8 +200,8 @@ impl Parser {
             return link::without_ip(None, Ending::Truncated);
         };
         match u16::from_be_bytes([header[12], header[13]]) {
-            link::IPV4 => self.v4(rest, 14, Some((header, link::IPV4))),
-            link::IPV6 => self.v6(rest, 14, Some((header, link::IPV6))),
+            link::IPV4 => self.v4(rest, 14, Some(header)),
+            link::IPV6 => self.v6(rest, 14, Some(header)),
             other => self.tagged(header, other, rest),
         }
     }
@@ -210,11 +210,11 @@ impl Parser {
     #[inline(never)]
     fn tagged(&self, header: &[u8; 14], ethertype: u16, rest: &[u8]) -> Parsed {
         match link::payload(ethertype, rest, 14, self.tunnels) {
-            Ok(Payload { network, offset, ethertype }) => {
+            Ok(Payload { network, offset }) => {
                 let layer = ip::either(network, offset, self.flow_labels);
-                self.finish(layer, network, offset, Some((header, ethertype)))
+                self.finish(layer, network, offset, Some(header))
             }
-            Err((ethertype, ending)) => link::without_ip(Some((header, ethertype)), ending),
+            Err(ending) => link::without_ip(Some(header), ending),
         }
     }
 

@@ -66,26 +66,23 @@ fn a_datagram_over_ipv6_in_two_vlan_tags_is_read() {
 }
 
 #[test]
-fn frames_that_are_not_ip_are_flows_between_macs() {
-    let ethernet = |ethertype| FlowKey::Ethernet {
-        src: [2, 0, 0, 0, 0, 7],
-        dst: [2, 0, 0, 0, 0, 9],
-        ethertype,
-    };
-    for (field, ethertype) in
-        [(0x0806, 0x0806), (0x88cc, 0x88cc), (0x0600, 0x0600), (0xffff, 0xffff)]
-            .into_iter()
-            // 802.3 lengths are no identity.
-            .chain([(0x05ff, 0), (0x05dc, 0), (46, 0), (0, 0)])
-    {
+fn frames_that_are_not_ip_are_one_host_with_a_flow_for_each_device() {
+    let key = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 7] };
+    // EtherTypes, and lengths of 802.3.
+    for field in [0x0806, 0x88cc, 0x0600, 0xffff, 0x05ff, 0x05dc, 46, 0] {
         let parsed = parse::ethernet(&framed(field, &[0; 46]));
-        let expected =
-            Parsed { key: ethernet(ethertype), ip: None, inner: None, ending: Ending::NotIp };
+        let expected = Parsed { key, ip: None, inner: None, ending: Ending::NotIp };
         assert_eq!(parsed, expected, "{field:#06x}");
-        assert_eq!(parsed.key.src_host(), HostKey::Ethernet([2, 0, 0, 0, 0, 7]));
-        assert_eq!(parsed.key.dst_host(), HostKey::Ethernet([2, 0, 0, 0, 0, 9]));
     }
-    let zeros = FlowKey::Ethernet { src: [0; 6], dst: [0; 6], ethertype: 0 };
+    // Wherever it goes it is the same flow; from elsewhere it is another of the same host.
+    for at in 0..12 {
+        let mut frame = framed(0x0806, &[0; 46]);
+        frame[at] ^= 0x10;
+        let other = parse::ethernet(&frame).key;
+        assert_eq!(other == key, at < 6, "{other:?}");
+        assert_eq!((other.src_host(), other.dst_host()), (HostKey::NotIp, HostKey::NotIp));
+    }
+    let zeros = FlowKey::Ethernet { src: [0; 6] };
     let parsed = parse::ethernet(&[0; 60]);
     assert_eq!(parsed, Parsed { key: zeros, ip: None, inner: None, ending: Ending::NotIp });
 }
@@ -109,7 +106,7 @@ fn raw_packets_of_other_versions_are_one_flow() {
 fn a_version_that_contradicts_the_ethertype_is_malformed() {
     for (ethertype, packet) in [(0x0800, &UDP6[..]), (0x86dd, &TCP4[..])] {
         let parsed = parse::ethernet(&framed(ethertype, packet));
-        let key = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 7], dst: [2, 0, 0, 0, 0, 9], ethertype };
+        let key = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 7] };
         assert_eq!(parsed, Parsed { key, ip: None, inner: None, ending: Ending::Malformed });
     }
 }

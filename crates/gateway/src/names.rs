@@ -4,6 +4,9 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use freeboard::flowhash::{FlowKey, HostKey, Transport};
 
+/// The host of all frames without an IP address: ARP, and protocols that the gateway does not know.
+const NOT_IP: &str = "not IP";
+
 /// `10.0.0.1:5000 > 192.0.2.1:443 tcp`
 pub(crate) fn flow(key: &FlowKey) -> String {
     match *key {
@@ -13,10 +16,8 @@ pub(crate) fn flow(key: &FlowKey) -> String {
         FlowKey::V6 { src, dst, transport } => {
             between(Ipv6Addr::from(src).into(), Ipv6Addr::from(dst).into(), transport)
         }
-        FlowKey::Ethernet { src, dst, ethertype } => {
-            format!("{} > {} type {ethertype:04x}", mac(src), mac(dst))
-        }
-        FlowKey::Unknown => "unreadable".to_owned(),
+        FlowKey::Ethernet { src } => format!("{} {NOT_IP}", mac(src)),
+        FlowKey::Unknown => NOT_IP.to_owned(),
     }
 }
 
@@ -40,8 +41,7 @@ pub(crate) fn host(key: &HostKey) -> String {
     match *key {
         HostKey::V4(address) => Ipv4Addr::from(address).to_string(),
         HostKey::V6(address) => Ipv6Addr::from(address).to_string(),
-        HostKey::Ethernet(address) => mac(address),
-        HostKey::Unknown => "unreadable".to_owned(),
+        HostKey::NotIp => NOT_IP.to_owned(),
     }
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn address(key: &HostKey) -> Option<IpAddr> {
     match *key {
         HostKey::V4(address) => Some(Ipv4Addr::from(address).into()),
         HostKey::V6(address) => Some(Ipv6Addr::from(address).into()),
-        HostKey::Ethernet(_) | HostKey::Unknown => None,
+        HostKey::NotIp => None,
     }
 }
 
@@ -71,11 +71,8 @@ mod tests {
         let none = Transport { protocol: 47, src_port: 0, dst_port: 0 };
         let v6 = FlowKey::V6 { src: [0; 16], dst: [1; 16], transport: none };
         assert_eq!(flow(&v6), ":: > 101:101:101:101:101:101:101:101 protocol 47");
-        let arp = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 1], dst: [0xff; 6], ethertype: 0x806 };
-        assert_eq!(flow(&arp), "02:00:00:00:00:01 > ff:ff:ff:ff:ff:ff type 0806");
-        assert_eq!(
-            (address(&arp.src_host()), flow(&FlowKey::Unknown)),
-            (None, "unreadable".to_owned())
-        );
+        let arp = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 1] };
+        assert_eq!(flow(&arp), "02:00:00:00:00:01 not IP");
+        assert_eq!((host(&arp.src_host()), address(&arp.src_host())), ("not IP".to_owned(), None));
     }
 }

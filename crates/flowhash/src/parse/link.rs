@@ -9,11 +9,9 @@ pub(super) const IPV6: u16 = 0x86dd;
 const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 /// RFC 2516 §4; discovery is 0x8863.
 const PPPOE_SESSION: u16 = 0x8864;
-/// Smaller values of the EtherType field are lengths (802.3 §3.2.6).
-const FIRST_ETHERTYPE: u16 = 0x0600;
 
-/// An Ethernet header and the last EtherType read, which tags may have put elsewhere.
-pub(super) type Link<'a> = Option<(&'a [u8; 14], u16)>;
+/// An Ethernet header, if there is one.
+pub(super) type Link<'a> = Option<&'a [u8; 14]>;
 
 /// An IP packet's version by what announced it, and its bytes.
 #[derive(Clone, Copy)]
@@ -27,25 +25,22 @@ pub(super) struct Payload<'a> {
     pub(super) network: Network<'a>,
     /// Bytes before it.
     pub(super) offset: usize,
-    /// The EtherType that the frame's own key would have.
-    pub(super) ethertype: u16,
 }
 
-/// What follows an EtherType at `offset`, past the tags and PPPoE; else the last EtherType read and
-/// why it went no further.
+/// What follows an EtherType at `offset`, past the tags and PPPoE; else why it went no further.
 pub(super) fn payload(
     mut ethertype: u16,
     mut rest: &[u8],
     mut offset: usize,
     tunnels: Tunnels,
-) -> Result<Payload<'_>, (u16, Ending)> {
+) -> Result<Payload<'_>, Ending> {
     for _ in 0..MAX_VLAN_TAGS {
         if !VLAN_TAGS.contains(&ethertype) {
             break;
         }
         count_step();
         let Some((&[_, _, t0, t1], tagged)) = rest.split_first_chunk::<4>() else {
-            return Err((ethertype, Ending::Truncated));
+            return Err(Ending::Truncated);
         };
         (ethertype, rest, offset) = (u16::from_be_bytes([t0, t1]), tagged, offset + 4);
     }
@@ -55,12 +50,12 @@ pub(super) fn payload(
         PPPOE_SESSION if tunnels.contains(Tunnels::PPPOE) => {
             count_step();
             offset += 8;
-            pppoe(rest).map_err(|ending| (ethertype, ending))?
+            pppoe(rest)?
         }
-        tag if VLAN_TAGS.contains(&tag) => return Err((tag, Ending::TooManyHeaders)),
-        _ => return Err((ethertype, Ending::NotIp)),
+        tag if VLAN_TAGS.contains(&tag) => return Err(Ending::TooManyHeaders),
+        _ => return Err(Ending::NotIp),
     };
-    Ok(Payload { network, offset, ethertype })
+    Ok(Payload { network, offset })
 }
 
 /// The IP packet in a PPPoE session's frame (RFC 2516 §4, RFC 1332 §2, RFC 5072 §2).
@@ -91,13 +86,8 @@ fn pppoe(rest: &[u8]) -> Result<Network<'_>, Ending> {
 pub(super) fn without_ip(link: Link<'_>, ending: Ending) -> Parsed {
     let key = match link {
         None => FlowKey::Unknown,
-        Some((&[d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, ..], ethertype)) => {
-            FlowKey::Ethernet {
-                src: [s0, s1, s2, s3, s4, s5],
-                dst: [d0, d1, d2, d3, d4, d5],
-                // A length differs from frame to frame of one flow.
-                ethertype: if ethertype < FIRST_ETHERTYPE { 0 } else { ethertype },
-            }
+        Some(&[_, _, _, _, _, _, s0, s1, s2, s3, s4, s5, ..]) => {
+            FlowKey::Ethernet { src: [s0, s1, s2, s3, s4, s5] }
         }
     };
     Parsed { key, ip: None, inner: None, ending }

@@ -153,6 +153,6 @@ fn ethernet(rest: &[u8], offset: usize, tunnels: Tunnels) -> Found<'_> {
     let ethertype = u16::from_be_bytes([header[12], header[13]]);
     match link::payload(ethertype, rest, offset + 14, tunnels) {
         Ok(payload) => Ok((payload.network, payload.offset)),
-        Err((_, ending)) => Err(ending),
+        Err(ending) => Err(ending),
     }
 }

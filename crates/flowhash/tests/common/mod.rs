@@ -99,12 +99,12 @@ pub(crate) fn build(packet: &Packet) -> Built {
         for tag in tags {
             bytes.extend(tag.to_be_bytes());
             bytes.extend([0xa0, 0x64]);
-            no_key = FlowKey::Ethernet { src: *src, dst: *dst, ethertype: *tag };
+            no_key = FlowKey::Ethernet { src: *src };
             cuts.push((bytes.len() + 2, cut(no_key)));
         }
         let ethertype = if v6 { 0x86dd } else { 0x0800 };
         bytes.extend(u16::to_be_bytes(ethertype));
-        no_key = FlowKey::Ethernet { src: *src, dst: *dst, ethertype };
+        no_key = FlowKey::Ethernet { src: *src };
     }
     let offset = bytes.len();
     let answer = |transport, ending, upper_offset| Parsed {

@@ -56,31 +56,25 @@ pub(crate) fn read(parser: Parser, bytes: &[u8], framed: bool) -> Parsed {
     let Ok(macs) = cursor.take(12).and_then(|macs| cursor.clone().take(2).map(|_| macs)) else {
         return none(FlowKey::Unknown, Ending::Truncated);
     };
-    let mut last = 0;
-    let outer = ethertypes(parser, &mut cursor, &mut last)
-        .and_then(|version| packet(parser, cursor, version));
+    let outer = ethertypes(parser, &mut cursor).and_then(|version| packet(parser, cursor, version));
     outer.map_or_else(
-        |ending| {
-            let (dst, src) = (macs[..6].try_into().unwrap(), macs[6..].try_into().unwrap());
-            let ethertype = if last < 1536 { 0 } else { last };
-            none(FlowKey::Ethernet { src, dst, ethertype }, ending)
-        },
+        |ending| none(FlowKey::Ethernet { src: macs[6..].try_into().unwrap() }, ending),
         |outer| through(parser, outer),
     )
 }
 
-/// From an EtherType to the version of the IP packet behind it; `last` is the last EtherType.
-fn ethertypes(parser: Parser, cursor: &mut Cursor<'_>, last: &mut u16) -> Result<u8, Ending> {
-    *last = be16(cursor.take(2)?);
+/// From an EtherType to the version of the IP packet behind it.
+fn ethertypes(parser: Parser, cursor: &mut Cursor<'_>) -> Result<u8, Ending> {
+    let mut last = be16(cursor.take(2)?);
     let mut tags = 0;
-    while [0x8100, 0x88a8, 0x9100].contains(last) {
+    while [0x8100, 0x88a8, 0x9100].contains(&last) {
         if tags == MAX_VLAN_TAGS {
             return Err(Ending::TooManyHeaders);
         }
-        *last = be16(&cursor.take(4)?[2..]);
+        last = be16(&cursor.take(4)?[2..]);
         tags += 1;
     }
-    match *last {
+    match last {
         0x0800 => Ok(4),
         0x86dd => Ok(6),
         0x8864 if parser.tunnels.contains(Tunnels::PPPOE) => {
@@ -167,7 +161,7 @@ fn vxlan(parser: Parser, cursor: &mut Cursor<'_>) -> Result<u8, Ending> {
 
 fn inner_frame(parser: Parser, cursor: &mut Cursor<'_>) -> Result<u8, Ending> {
     cursor.take(12)?;
-    ethertypes(parser, cursor, &mut 0)
+    ethertypes(parser, cursor)
 }
 
 fn packet<'a>(parser: Parser, mut cursor: Cursor<'a>, version: u8) -> Result<Read<'a>, Ending> {

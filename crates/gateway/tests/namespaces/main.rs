@@ -12,6 +12,7 @@ mod caps;
 mod changes;
 mod delays;
 mod edges;
+mod floods;
 mod frames;
 mod gateway;
 mod kinds;

@@ -12,7 +12,7 @@ use crate::scenario::attack::{Attack, BYTE_NS, Contestant, Outcome, Setup, run, 
 /// What `sim reproduce attacks` runs.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "attacks",
-    about: "a victim host under fifteen attacks, behind FIFO, DRR, DRR++, SQF and Isolated",
+    about: "a victim host under sixteen attacks, behind FIFO, DRR, DRR++, SQF and Isolated",
     run: report,
 };
 
@@ -148,6 +148,7 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
     let robbed: u64 = honest().map(|cell| cell.sum(|outcome| outcome.robbed)).sum();
     let spoofed = of(Contestant::Isolated, Attack::Spoofed);
     let by_port = of(Contestant::Ports, Attack::Spoofed);
+    let arp = of(Contestant::Isolated, Attack::ArpFlood);
     let starved = of(Contestant::SparseFirst, Attack::ThousandFlows(1));
     let guarded = of(Contestant::Isolated, Attack::ThousandFlows(1));
     let sqf = of(Contestant::Sqf, Attack::FreshFlows(64));
@@ -194,6 +195,16 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
                 && spoofed.of_share() < 0.5
                 && by_port.keeps_wait()
                 && by_port.of_share() >= 0.98,
+        },
+        Sentence {
+            claim: "frames that are not IP are one host, whatever addresses of Ethernet they have".to_owned(),
+            measured: format!(
+                "bulk {} Mbit/s, {} of 100 and at most {} ms behind Isolated",
+                fixed(arp.least(Outcome::bulk_mbit), 2),
+                fixed(arp.least(|outcome| outcome.sparse_delivered.into()), 0),
+                ms(arp.wait_ms(1_000))
+            ),
+            holds: arp.keeps_wait() && arp.of_share() >= 0.98,
         },
         Sentence {
             claim: "a thousand flows of one host starve DRR++ and take half from Isolated, no more (J03)"

@@ -89,13 +89,7 @@ impl Display for Name {
             FlowKey::V6 { src, dst, transport } => {
                 ip(f, Ipv6Addr::from(src).into(), Ipv6Addr::from(dst).into(), transport)
             }
-            FlowKey::Ethernet { src, dst, ethertype } => {
-                match ethertype {
-                    0x0806 => f.write_str("arp")?,
-                    other => write!(f, "ether 0x{other:04x}")?,
-                }
-                write!(f, " {} > {}", mac(src), mac(dst))
-            }
+            FlowKey::Ethernet { src } => write!(f, "not ip {}", mac(src)),
             FlowKey::Unknown => f.write_str("unknown"),
         }
     }

@@ -33,6 +33,8 @@ pub enum Attack {
     SecretKey,
     /// Every packet has another source address and comes in by the same port (J06).
     Spoofed,
+    /// Every frame is a question of ARP from another address of Ethernet, read by the parser.
+    ArpFlood,
     /// One flow that says it understands marks, and does not, under CoDel (J07).
     FalseEct,
     /// One flow that says each of the 64 DSCPs in turn, EF among them, read by the parser (J08).
@@ -55,7 +57,7 @@ pub enum Attack {
 
 impl Attack {
     /// All of them, in the order of tables.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::None,
         Self::FreshFlows(64),
         Self::FreshFlows(ETHERNET),
@@ -64,6 +66,7 @@ impl Attack {
         Self::KnownKey,
         Self::SecretKey,
         Self::Spoofed,
+        Self::ArpFlood,
         Self::FalseEct,
         Self::EveryDscp,
         Self::ManyMedium,
@@ -85,6 +88,7 @@ impl Attack {
             Self::KnownKey => "J04 key known".to_owned(),
             Self::SecretKey => "J04 key secret".to_owned(),
             Self::Spoofed => "J06 a source a packet".to_owned(),
+            Self::ArpFlood => "ARP, a MAC a frame, 60 B".to_owned(),
             Self::FalseEct => "J07 ECT, deaf; CoDel".to_owned(),
             Self::EveryDscp => "J08 every DSCP in turn".to_owned(),
             Self::ManyMedium => "J09 200 medium queues".to_owned(),
@@ -153,6 +157,10 @@ impl Attack {
             Self::Spoofed => paced(HALF_MORE, move |n| {
                 let source = (random.bits() as u32).to_be_bytes();
                 ((labels(udp(source, n)), 1), ETHERNET)
+            }),
+            Self::ArpFlood => paced(HALF_MORE, move |_| {
+                let frame = arp_frame((random.bits() as u32).to_be_bytes());
+                ((labels(parse::ethernet(&frame).key), 1), frame.len() as u32)
             }),
             Self::FalseEct => {
                 let plain = paced(HALF_MORE, move |_| (one_host(0), ETHERNET));
@@ -252,6 +260,15 @@ fn marked_frame(n: u32) -> [u8; 64] {
     frame
 }
 
+/// A question of ARP, from the address of Ethernet that ends so, to all.
+fn arp_frame(device: [u8; 4]) -> [u8; 60] {
+    let mut frame = [0; 60];
+    frame[..8].copy_from_slice(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0]);
+    frame[8..12].copy_from_slice(&device);
+    frame[12..22].copy_from_slice(&[0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1]);
+    frame
+}
+
 /// In turn: a fragment that is not the first, of a packet of its own; a packet of a protocol that nobody
 /// knows; zeros.
 fn odd_frame(n: u32) -> [u8; 64] {
@@ -295,6 +312,17 @@ mod tests {
             let same = parse::ethernet(&odd_frame(n + 300));
             assert_eq!(parsed.key, same.key, "fragments of all packets are one flow: {n}");
         }
+    }
+
+    #[test]
+    fn a_flood_of_arp_is_a_flow_for_each_device_and_one_host() {
+        let keys = [[1, 2, 3, 4], [1, 2, 3, 5]].map(|device| {
+            let parsed = parse::ethernet(&arp_frame(device));
+            assert_eq!(parsed.ending, Ending::NotIp);
+            parsed.key
+        });
+        assert_ne!(keys[0], keys[1]);
+        assert_eq!(keys[0].src_host(), keys[1].src_host());
     }
 
     #[test]
