@@ -3,7 +3,7 @@
 //! The form of FQ-CoDel: a flow may overdraw its deficit and pays the debt back in later turns, so a
 //! turn never has to know the length of a packet before it is sent. With
 //! [sparse flows first](Drr::sparse_first), a flow that becomes backlogged is served before those that
-//! stand, once for each turn they all have had.
+//! stand, for one turn in each of their rounds: it may take that turn in pieces, and none waits for a round.
 //!
 //! **Promises.** A flow is on a list if and only if it is backlogged. In any interval two flows that stay backlogged are served in the ratio of their quanta, up to a
 //! constant: with quantum `Q` and longest packet `L` of a flow, `L̄ = L − 1`, `F` the sum of all quanta
@@ -22,7 +22,7 @@
 //! `docs/papers.md`, section DRR, has the derivation.
 //!
 //! A flow's packets may be dropped meanwhile, the last one too: only service changes what a flow owes, and
-//! whether it is sparse. Who loses the rest of a turn under way is as if that had been sent.
+//! whether it is sparse. A flow that loses its last packet in its turn is as one that has sent it.
 //!
 //! **Cost.** O(1) per call without a loop: a quantum is at least the longest packet, so a turn is always
 //! worth a byte, however much the last was overdrawn. Memory: 24 bytes a flow.
@@ -114,8 +114,11 @@ impl<N: Table<DrrFlow>> Drr<N> {
         Ok(Self { nodes, ring: Ring::EMPTY, note_at: 0, max_len, sparse_first: false })
     }
 
-    /// With sparse flows first (RFC 8290 §4.2): a flow that becomes backlogged has its first turn
-    /// before the standing flows, unless it used such a turn up since they last all had theirs.
+    /// With sparse flows first (RFC 8290 §4.2): a flow that becomes backlogged has its turn before the standing
+    /// flows, or what is left of it. When it is used up, the flow has no other before they have all had theirs.
+    ///
+    /// A flow that empties and returns as it likes gets at most `n + 2` quanta and a packet less a byte in any
+    /// interval in which a standing flow has `n` whole turns, and in the long run its share.
     #[must_use]
     pub fn sparse_first(mut self) -> Self {
         self.sparse_first = true;
@@ -138,15 +141,13 @@ impl<N: Table<DrrFlow>> Drr<N> {
     /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it.
     #[inline(never)]
     fn become_idle(&mut self, flow: FlowId, len: u32) {
-        let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
-        self.ring.leave(self.nodes.as_mut(), flow.0, len, self.max_len, drawn);
+        self.ring.leave(self.nodes.as_mut(), flow.0, len, self.max_len);
     }
 
     /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on it.
     #[inline(never)]
     fn lose_last(&mut self, flow: FlowId) {
-        let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
-        self.ring.lose(self.nodes.as_mut(), flow.0, self.max_len, drawn);
+        self.ring.lose(self.nodes.as_mut(), flow.0, self.max_len);
     }
 }
 

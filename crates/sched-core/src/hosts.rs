@@ -246,7 +246,7 @@ where
     #[inline(always)]
     fn become_idle(&mut self, host: u32, flow: FlowId, len: u32) -> Option<u32> {
         let host = self.hosts.as_mut().get_mut(host as usize)?;
-        host.ring.leave(self.nodes.as_mut(), flow.0, len, self.max_len, |_| ());
+        host.ring.leave(self.nodes.as_mut(), flow.0, len, self.max_len);
         host.flows = host.flows.wrapping_sub(1);
         host.next()
     }
@@ -262,7 +262,7 @@ where
     #[inline(never)]
     fn lose_last(&mut self, host: u32, flow: FlowId) -> Option<u32> {
         let host = self.hosts.as_mut().get_mut(host as usize)?;
-        host.ring.lose(self.nodes.as_mut(), flow.0, self.max_len, |_| ());
+        host.ring.lose(self.nodes.as_mut(), flow.0, self.max_len);
         host.flows = host.flows.wrapping_sub(1);
         host.next()
     }

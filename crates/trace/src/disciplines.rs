@@ -43,7 +43,7 @@ pub const ALL: &[Run] = &[
     Run {
         name: "drr, sparse first, longest-queue drop, codel",
         hash: fq_codel,
-        pinned: 0xe25b_6b59_f1b7_703b,
+        pinned: 0xf3b6_8d00_0197_67c3,
     },
     Run { name: "shortest queue", hash: shortest_queue, pinned: 0x2ff2_7d07_5101_a314 },
     Run { name: "sqf", hash: sqf, pinned: 0xd832_6719_369c_a27d },
@@ -51,9 +51,9 @@ pub const ALL: &[Run] = &[
     Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x27fc_ca6d_72d8_9b30 },
     Run { name: "qfq+, longest-queue drop", hash: qfq_plus, pinned: 0x75e8_93ff_85a2_6c45 },
     Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0x4229_c6b0_b8fa_d113 },
-    Run { name: "hosts with committed rates", hash: capped_hosts, pinned: 0x60b8_58b0_596f_e17f },
+    Run { name: "hosts with committed rates", hash: capped_hosts, pinned: 0x0332_d858_e80b_a4c7 },
     Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0x9ac4_bccc_061e_36b6 },
-    Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0xdb0a_fb09_26df_677b },
+    Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x6be5_35ae_42b9_767d },
 ];
 
 fn fifo_tail_drop() -> u64 {

@@ -3,6 +3,15 @@
 //!
 //! A [`Ring`] is the head only. The flows lie in a table of the caller's, which may hold the flows of
 //! other rings too: a flow is on one ring at most, and only the caller knows on which.
+//!
+//! **One turn a round, in pieces.** With sparse flows first, a flow that empties keeps its turn: what it was
+//! charged and a ticket, the last one drawn when the turn came on the new list or, on the old list, when the
+//! flow emptied. While a flow that was on the old list then is there still, the flow returns to the new list
+//! with the rest of the turn, or, if nothing of it is left, to the tail of the old list with its debt. After
+//! that it has a turn of its own again.
+//!
+//! **Invariant.** While a flow k stays backlogged, it ends a turn between the beginnings of any two turns of
+//! another flow in which that one is served. `docs/papers.md`, section DRR, has the proof and the bounds.
 
 use crate::order::ConfigError;
 use crate::queue::NONE;
@@ -15,7 +24,8 @@ pub(super) enum Place {
     Absent,
     /// Holds nothing.
     Idle,
-    /// Holds nothing, and is not sparse before the old list has gone round: its ticket says since when.
+    /// Holds nothing. The flow has had a turn, or begun one, and gets no other while the ticket at the front
+    /// of the old list is not later than its own.
     Spent,
     /// On the new list.
     New,
@@ -29,7 +39,7 @@ pub(super) enum Place {
 pub(super) struct Standing(u32);
 
 const PLACES: u32 = 0b0111;
-/// Set if and only if the flow has been served and its turn is not over.
+/// Set if and only if the flow has been served in its turn and something of that is left.
 const BEGUN: u32 = 0b1000;
 /// The low bits of a [`Standing`], which are no ticket's.
 pub(super) const TICKET_SHIFT: u32 = 4;
@@ -61,8 +71,8 @@ impl Standing {
         self.0 & !BEGUN == Self::new(Place::Old, ticket).0
     }
 
-    const fn begin(&mut self) {
-        self.0 |= BEGUN;
+    pub(super) const fn begun(self) -> Self {
+        Self(self.0 | BEGUN)
     }
 
     const fn has_begun(self) -> bool {
@@ -80,11 +90,11 @@ pub(crate) struct RingFlow {
     /// Bytes a turn: the order's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
     pub(super) quantum: u32,
     /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it begins those
-    /// by which the turns before were overdrawn. Below `MAX_QUANTUM`; before the turn begins below `max_len`,
-    /// and then only service has made it what it is.
+    /// by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the quantum in a turn that was
+    /// broken off; before the turn begins below `max_len`, and then only service has made it what it is.
     pub(super) charged: u32,
-    /// Where the flow is, and when it last joined the old list or was served and emptied on the new one:
-    /// a count of such events.
+    /// Where the flow is. On the old list the ticket is the one drawn there. Otherwise no flow that was on
+    /// the old list when the flow's turn began has a later one.
     pub(super) standing: Standing,
 }
 
@@ -131,10 +141,13 @@ impl RingFlow {
     }
 
     /// Adds the flow, or changes it. Of a turn under way what is sent already counts.
-    const fn set_quantum(&mut self, quantum: u32) {
+    fn set_quantum(&mut self, quantum: u32, max_len: u32) {
         self.quantum = quantum;
         if !self.is_added() {
             self.standing = Standing::new(Place::Idle, 0);
+        } else if !self.is_listed() && self.standing.has_begun() && self.charged >= quantum {
+            self.standing = Standing::new(Place::Spent, self.standing.ticket());
+            self.charged = debt(self.charged, quantum, max_len);
         }
     }
 
@@ -156,8 +169,14 @@ impl RingFlow {
         let has_quantum = (max_len..=Self::MAX_QUANTUM).contains(&self.quantum);
         Imbalance::check("a quantum in range", at, self.is_added().into(), has_quantum.into())?;
         let begun = self.standing.has_begun();
-        Imbalance::check("no turn without packets", at, 0, (begun && !listed).into())?;
-        let in_range = self.charged < if begun { Self::MAX_QUANTUM } else { max_len };
+        let may_have_begun = listed || self.place() == Place::Spent;
+        Imbalance::check("no turn of a new flow", at, 0, (begun && !may_have_begun).into())?;
+        let limit = match begun {
+            false => max_len,
+            true if listed => Self::MAX_QUANTUM,
+            true => self.quantum,
+        };
+        let in_range = self.charged < limit;
         Imbalance::check("bytes charged in range", at, 1, in_range.into())
     }
 }
@@ -179,7 +198,7 @@ pub(crate) fn add_all<F: OnRing>(
 ) -> Result<(), ConfigError> {
     RingFlow::check_quantum(quantum, max_len)?;
     for node in nodes {
-        node.on_ring_mut().set_quantum(quantum);
+        node.on_ring_mut().set_quantum(quantum, max_len);
     }
     Ok(())
 }
@@ -197,7 +216,7 @@ pub(crate) fn configure<F: OnRing>(
     RingFlow::check_quantum(quantum, max_len)?;
     let flows = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
     match nodes.get_mut(flow.index()) {
-        Some(node) if flow.0 < flows => node.on_ring_mut().set_quantum(quantum),
+        Some(node) if flow.0 < flows => node.on_ring_mut().set_quantum(quantum, max_len),
         _ => return Err(ConfigError::UnknownFlow { flow, flows }),
     }
     Ok(())
@@ -252,11 +271,10 @@ impl Ring {
         node(nodes, self.last_new).map_or(self.front, |last| last.next)
     }
 
-    /// Whether a flow that is about to become backlogged belongs on the new list.
-    fn may_be_new<F: OnRing>(&self, nodes: &[F], flow: &RingFlow) -> bool {
+    /// Whether every flow that was on the old list when `flow`, which holds nothing, began its last turn has
+    /// had one since, or is gone.
+    fn may_have_turn<F: OnRing>(&self, nodes: &[F], flow: &RingFlow) -> bool {
         match node(nodes, self.old_front(nodes)) {
-            // The old list has gone round once whatever was on it when the flow emptied has been
-            // appended anew since: its front then has a later ticket.
             Some(front) if front.place() == Place::Old && flow.place() == Place::Spent => {
                 is_later(front.standing.ticket(), flow.standing.ticket())
             }
@@ -270,7 +288,14 @@ impl Ring {
         self.ticket = self.ticket.wrapping_add(TICKET);
     }
 
-    /// Lists `flow`, if it is added and not listed: on the new list if it may be there and there is one.
+    /// The ticket that was drawn last: no flow on the old list has a later one.
+    #[inline]
+    const fn last_drawn(&self) -> u32 {
+        self.ticket.wrapping_sub(TICKET)
+    }
+
+    /// Lists `flow`, if it is added and not listed. With sparse flows first it comes to the new list with a
+    /// turn of its own, or with the rest of the one that it has begun; otherwise to the tail of the old list.
     /// Where it draws a ticket, `drawn` is told.
     #[inline]
     pub(crate) fn enter<F: OnRing>(
@@ -284,24 +309,32 @@ impl Ring {
         if !matches!(entering.place(), Place::Idle | Place::Spent) {
             return;
         }
-        let is_new = sparse_first && self.may_be_new(nodes, &entering);
-        let (ticket, first) = (self.ticket, self.last_new == NONE);
-        let place = if is_new {
+        // Credit does not outlive the round, nor debt what is left of a turn.
+        let (has_rest, first) = (entering.standing.has_begun(), self.last_new == NONE);
+        let debt = if has_rest { 0 } else { entering.charged };
+        let (standing, charged) = if sparse_first && self.may_have_turn(nodes, &entering) {
+            (Standing::new(Place::New, self.last_drawn()), debt)
+        } else if sparse_first && has_rest {
+            (Standing::new(Place::New, entering.standing.ticket()).begun(), entering.charged)
+        } else {
+            (Standing::new(Place::Old, self.ticket), debt)
+        };
+        let is_new = standing.place() == Place::New;
+        if is_new {
             let at = self.old_front(nodes);
             insert_before(nodes, at, flow);
             self.last_new = flow;
-            Place::New
         } else {
             self.draw();
             drawn(nodes);
             insert_before(nodes, self.front, flow);
-            Place::Old
-        };
+        }
         if self.front == NONE || (is_new && first) {
             self.front = flow;
         }
         if let Some(node) = node_mut(nodes, flow) {
-            node.standing = Standing::new(place, ticket);
+            node.standing = standing;
+            node.charged = charged;
         }
     }
 
@@ -320,10 +353,10 @@ impl Ring {
         let charged = node.charged.wrapping_add(len);
         if charged < node.quantum {
             node.charged = charged;
-            node.standing.begin();
+            node.standing = node.standing.begun();
             return;
         }
-        node.charged = charged.wrapping_sub(node.quantum).min(max_len.wrapping_sub(1));
+        node.charged = debt(charged, node.quantum, max_len);
         node.standing = Standing::new(Place::Old, self.ticket);
         self.front = node.next;
         self.draw();
@@ -333,55 +366,42 @@ impl Ring {
         }
     }
 
-    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it. Where it
-    /// draws a ticket, `drawn` is told.
-    ///
-    /// Debt is carried, credit is not: emptying a queue must neither wash a debt away nor let turns pile
-    /// up.
+    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it. It keeps
+    /// the rest of its turn, or what it owes: emptying a queue must neither wash a debt away nor let turns
+    /// pile up.
     #[inline]
-    pub(crate) fn leave<F: OnRing>(
-        &mut self,
-        nodes: &mut [F],
-        flow: u32,
-        len: u32,
-        max_len: u32,
-        drawn: impl FnOnce(&mut [F]),
-    ) {
+    pub(crate) fn leave<F: OnRing>(&mut self, nodes: &mut [F], flow: u32, len: u32, max_len: u32) {
+        let last_drawn = self.last_drawn();
         let Some(node) = node_mut(nodes, flow) else { return };
-        if !node.is_listed() {
-            return;
-        }
-        let debt = node.charged.wrapping_add(len).saturating_sub(node.quantum);
-        node.charged = debt.min(max_len.wrapping_sub(1));
-        if node.place() == Place::Old {
-            node.standing = Standing::new(Place::Idle, self.ticket);
+        let ticket = match node.place() {
+            Place::New => node.standing.ticket(),
+            Place::Old => last_drawn,
+            _ => return,
+        };
+        let (standing, charged) =
+            (Standing::new(Place::Spent, ticket), node.charged.wrapping_add(len));
+        if charged < node.quantum {
+            node.standing = standing.begun();
+            node.charged = charged;
         } else {
-            node.standing = Standing::new(Place::Spent, self.ticket);
-            self.draw();
-            drawn(nodes);
+            node.standing = standing;
+            node.charged = debt(charged, node.quantum, max_len);
         }
         self.unlist(nodes, flow);
     }
 
-    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on it. Where it
-    /// draws a ticket, `drawn` is told.
+    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on it.
     ///
-    /// A loss is no service. Who loses a turn that has not begun owes what it owed and is as sparse as it
-    /// was; who loses the rest of one is as if that had been sent.
-    pub(crate) fn lose<F: OnRing>(
-        &mut self,
-        nodes: &mut [F],
-        flow: u32,
-        max_len: u32,
-        drawn: impl FnOnce(&mut [F]),
-    ) {
+    /// A loss is no service. A flow that loses a turn that has not begun owes what it owed and is as sparse as
+    /// it was. In a turn that has begun a loss is as if the flow had been emptied by service.
+    pub(crate) fn lose<F: OnRing>(&mut self, nodes: &mut [F], flow: u32, max_len: u32) {
         let Some(node) = node_mut(nodes, flow) else { return };
         if node.standing.has_begun() {
-            return self.leave(nodes, flow, 0, max_len, drawn);
+            return self.leave(nodes, flow, 0, max_len);
         }
         node.standing = match node.place() {
-            Place::New => Standing::new(Place::Idle, self.ticket),
-            // It keeps its place on the old list, empty: who stands before it still goes before it.
+            Place::New => Standing::new(Place::Idle, 0),
+            // It keeps its place on the old list, empty: those that stand before it still go before it.
             Place::Old => Standing::new(Place::Spent, node.standing.ticket()),
             _ => return,
         };
@@ -447,6 +467,14 @@ impl Ring {
         Imbalance::check("the last new flow", 0, self.last_new.into(), last_new.into())?;
         Imbalance::check("flows on the ring", 0, listed as u64, found as u64)
     }
+}
+
+/// What a flow owes that was `charged` all of its turn: by how much that is overdrawn. More than a packet only
+/// if the quantum was lowered in the turn, and then that counts no further.
+#[inline]
+const fn debt(charged: u32, quantum: u32, max_len: u32) -> u32 {
+    let (debt, most) = (charged.saturating_sub(quantum), max_len.wrapping_sub(1));
+    if debt < most { debt } else { most }
 }
 
 /// Whether ticket `a` was drawn after ticket `b`.

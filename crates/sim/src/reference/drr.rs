@@ -1,5 +1,5 @@
-//! Deficit round robin as two lists of flows (RFC 8290 §4.2), where an emptied new flow really is
-//! moved to the end of the old list.
+//! Deficit round robin as two lists of flows (RFC 8290 §4.2), where a flow's turn really leaves a mark on
+//! the old list: while the mark is there behind a flow, that is the same turn.
 
 use std::collections::VecDeque;
 
@@ -16,16 +16,30 @@ struct Flow {
     quantum: u32,
     /// What it has been sent beyond the turns it has had, in bytes.
     debt: i64,
-    /// What it has been sent in the turn under way, if one is.
+    /// What it has been sent in the turn under way, if one is. It is under way while the flow holds nothing, too.
     sent: Option<i64>,
+}
+
+impl Flow {
+    /// The turn is over, used up or not.
+    fn end_turn(&mut self, max_len: u32) {
+        let overdraft = self.debt + self.sent.take().unwrap_or(0) - i64::from(self.quantum);
+        // More than a packet only if the quantum was lowered in the turn.
+        self.debt = overdraft.clamp(0, i64::from(max_len) - 1);
+    }
+
+    fn has_used_up(&self) -> bool {
+        self.sent.is_some_and(|sent| self.debt + sent >= self.quantum.into())
+    }
 }
 
 /// A place on the old list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Of(FlowId),
-    /// Kept for a flow that emptied on the new list, or that stood here and lost what it had: while a flow
-    /// stands before it, the flow it is kept for is not new.
+    /// The mark of a turn: that of a flow on the new list since the turn came there, that of a flow which
+    /// emptied on the old list since then, or the place of a flow that lost what it had before its turn. While
+    /// another flow stands before it, the flow has no other turn.
     KeptFor(FlowId),
 }
 
@@ -57,18 +71,34 @@ impl NaiveDrr {
         self.old.retain(|&place| place != Place::Of(flow));
     }
 
-    /// `flow` holds nothing any more, and its turn is over.
+    /// `flow` holds nothing any more, in a turn that has begun.
     fn finish(&mut self, flow: FlowId) {
-        if self.new.contains(&flow) {
-            self.old.push_back(Place::KeptFor(flow));
+        if !self.new.contains(&flow) {
+            self.mark(flow);
         }
         self.unlist(flow);
+        let max_len = self.max_len;
+        let state = self.flow_mut(flow);
+        if state.has_used_up() {
+            state.end_turn(max_len);
+        }
     }
 
-    fn may_be_new(&self, flow: FlowId) -> bool {
+    /// A mark for `flow` at the end of the old list, and nowhere else.
+    fn mark(&mut self, flow: FlowId) {
+        self.old.retain(|&place| place != Place::KeptFor(flow));
+        self.old.push_back(Place::KeptFor(flow));
+    }
+
+    /// Whether no other flow stands before the mark of `flow`.
+    fn has_gone_round(&self, flow: FlowId) -> bool {
         let kept = self.old.iter().position(|&place| place == Place::KeptFor(flow));
         let before = self.old.iter().take(kept.unwrap_or(0));
         before.filter(|place| matches!(place, Place::Of(_))).count() == 0
+    }
+
+    fn flow_mut(&mut self, flow: FlowId) -> &mut Flow {
+        self.flows[flow.index()].as_mut().expect("added")
     }
 }
 
@@ -85,7 +115,12 @@ impl NaiveOrder for NaiveDrr {
         let place = self.flows.get_mut(flow.index()).ok_or_else(|| unknown(flow, flows))?;
         let quantum = setting.quantum();
         in_range("quantum in bytes", quantum, self.max_len, MAX_QUANTUM)?;
-        place.get_or_insert(Flow { quantum, debt: 0, sent: None }).quantum = quantum;
+        let state = place.get_or_insert(Flow { quantum, debt: 0, sent: None });
+        state.quantum = quantum;
+        let is_listed = self.new.contains(&flow) || self.old.contains(&Place::Of(flow));
+        if !is_listed && state.has_used_up() {
+            state.end_turn(self.max_len);
+        }
         Ok(())
     }
 
@@ -110,45 +145,52 @@ impl NaiveOrder for NaiveDrr {
     }
 
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
-        let is_new = self.sparse_first && self.may_be_new(flow);
-        self.old.retain(|&place| place != Place::KeptFor(flow));
-        if is_new {
+        let (sparse_first, max_len) = (self.sparse_first, self.max_len);
+        let may_have_turn = self.has_gone_round(flow);
+        let state = self.flow_mut(flow);
+        let has_rest = state.sent.is_some();
+        if sparse_first && has_rest && !may_have_turn {
+            return self.new.push_back(flow);
+        }
+        if has_rest {
+            state.end_turn(max_len);
+        }
+        if sparse_first && may_have_turn {
+            self.mark(flow);
             self.new.push_back(flow);
         } else {
+            self.old.retain(|&place| place != Place::KeptFor(flow));
             self.old.push_back(Place::Of(flow));
         }
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let state = self.flows[flow.index()].as_mut().expect("added");
-        let sent = state.sent.unwrap_or(0) + i64::from(len);
-        let overdraft = state.debt + sent - i64::from(state.quantum);
-        let is_over = overdraft >= 0 || next_head.is_none();
-        if is_over {
-            // More than a packet only if the quantum was lowered in the turn.
-            state.debt = overdraft.clamp(0, i64::from(self.max_len) - 1);
-        }
-        state.sent = (!is_over).then_some(sent);
+        let max_len = self.max_len;
+        let state = self.flow_mut(flow);
+        state.sent = Some(state.sent.unwrap_or(0) + i64::from(len));
         if next_head.is_none() {
-            self.finish(flow);
-        } else if is_over {
+            return self.finish(flow);
+        }
+        if state.has_used_up() {
+            state.end_turn(max_len);
             self.unlist(flow);
+            self.old.retain(|&place| place != Place::KeptFor(flow));
             self.old.push_back(Place::Of(flow));
         }
     }
 
-    /// The rest of a turn that has begun counts as sent. One that has not is as if it had never been due.
+    /// The rest of a turn that has begun is kept. One that has not is as if it had never been due.
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
         if head.is_some() {
             return;
         }
-        let state = self.flows[flow.index()].as_mut().expect("added");
-        if let Some(sent) = state.sent.take() {
-            let overdraft = state.debt + sent - i64::from(state.quantum);
-            state.debt = overdraft.clamp(0, i64::from(self.max_len) - 1);
+        if self.flow_mut(flow).sent.is_some() {
             return self.finish(flow);
         }
-        self.new.retain(|&other| other != flow);
+        if self.new.contains(&flow) {
+            self.old.retain(|&place| place != Place::KeptFor(flow));
+            self.new.retain(|&other| other != flow);
+        }
         for place in &mut self.old {
             if *place == Place::Of(flow) {
                 *place = Place::KeptFor(flow);
