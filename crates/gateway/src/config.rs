@@ -10,6 +10,7 @@ use freeboard::Isolation;
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate};
 use serde::Deserialize;
+use toml::Spanned;
 
 use crate::frame::ETHERNET_HEADER;
 use crate::words::{Hosts, Io, Limit, Order, Words as _, number, rate, rate_word};
@@ -40,22 +41,68 @@ pub(crate) struct Written {
     /// By address, as it is written.
     #[serde(default)]
     pub(crate) caps: BTreeMap<String, Word>,
+    /// The file of those words that are from a file.
+    #[serde(skip)]
+    origin: Option<Origin>,
+}
+
+/// A value as it was written, and where.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Spanned<Bare>")]
+pub(crate) struct Word {
+    text: String,
+    /// Of a word in the file, where it begins there.
+    begin: Option<usize>,
 }
 
 /// A value: a string, or a number that stands without quotes.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Deserialize)]
 #[serde(untagged, expecting = "accepted is a string or a whole number")]
-pub(crate) enum Word {
+enum Bare {
     Text(String),
     Number(i64),
 }
 
+impl From<Spanned<Bare>> for Word {
+    fn from(word: Spanned<Bare>) -> Self {
+        let begin = Some(word.span().start);
+        let text = match word.into_inner() {
+            Bare::Text(text) => text,
+            Bare::Number(number) => number.to_string(),
+        };
+        Self { text, begin }
+    }
+}
+
 impl Word {
-    fn text(&self) -> String {
-        match self {
-            Self::Text(text) => text.clone(),
-            Self::Number(number) => number.to_string(),
-        }
+    /// A word of the command line.
+    pub(crate) fn said(text: String) -> Self {
+        Self { text, begin: None }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The file that words were read from.
+#[derive(Clone, Debug)]
+struct Origin {
+    path: PathBuf,
+    text: String,
+}
+
+impl Origin {
+    /// The number of the line in which the byte `at` is, from 1, and the line, of which a long one is cut.
+    fn line(&self, at: usize) -> (usize, String) {
+        let before = self.text.get(..at).unwrap_or("");
+        let line = before.matches('\n').count();
+        let written = self.text.lines().nth(line).unwrap_or("").trim();
+        (line + 1, written.chars().take(SHOWN).collect())
+    }
+
+    fn named(path: &Path, why: &str) -> String {
+        format!("--config {}: {why}", path.display())
     }
 }
 
@@ -87,6 +134,20 @@ pub(crate) struct Config {
     pub(crate) weights: BTreeMap<IpAddr, u32>,
     /// The caps of hosts on the LAN side, each way; the others have none.
     pub(crate) caps: BTreeMap<IpAddr, Rate>,
+    /// Where it was written.
+    pub(crate) places: Places,
+}
+
+/// Where options were written whose values the system may refuse: file and line, by option.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Places(BTreeMap<&'static str, String>);
+
+impl Places {
+    /// Puts the place of an option's value in front of what is wrong with it, if that place is a file.
+    pub(crate) fn of(&self, option: &str) -> impl Fn(String) -> String + use<> {
+        let place = self.0.get(option).cloned().unwrap_or_default();
+        move |why| format!("{place}{why}")
+    }
 }
 
 /// The heaviest host.
@@ -110,7 +171,7 @@ const DEFAULT_LIMIT_OF_FIFO: Limit = Limit::Packets(1_000);
 impl Written {
     /// Reads a file; one line says what is wrong with it.
     pub(crate) fn from_file(path: &Path) -> Result<Self, String> {
-        let named = |why: &str| format!("--config {}: {why}", path.display());
+        let named = |why: &str| Origin::named(path, why);
         let mut text = Vec::new();
         File::open(path)
             .and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut text))
@@ -119,14 +180,42 @@ impl Written {
             return Err(named(&format!("accepted are at most {LONGEST_FILE} bytes")));
         }
         let text = String::from_utf8(text).map_err(|_| named("accepted is UTF-8"))?;
-        toml::from_str(&text).map_err(|error| {
-            let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or("");
-            let line = before.matches('\n').count();
-            let written = text.lines().nth(line).unwrap_or("").trim();
-            let written: String = written.chars().take(SHOWN).collect();
-            let why = error.message().replace('\n', ", ");
-            named(&format!("line {} {written:?}: {why}", line + 1))
-        })
+        Self::from_text(path, text)
+    }
+
+    /// Reads the text of the file at `path`.
+    pub(crate) fn from_text(path: &Path, text: String) -> Result<Self, String> {
+        let read = toml::from_str::<Self>(&text);
+        let origin = Origin { path: path.to_owned(), text };
+        match read {
+            Ok(written) => Ok(Self { origin: Some(origin), ..written }),
+            Err(error) => {
+                let (number, line) = origin.line(error.span().map_or(0, |span| span.start));
+                let why = error.message().replace('\n', ", ");
+                Err(Origin::named(path, &format!("line {number} {line:?}: {why}")))
+            }
+        }
+    }
+
+    /// What stands in front of what is wrong with `word`: the file and the line, of a word in a file.
+    fn place(&self, word: Option<&Word>) -> String {
+        match (&self.origin, word.and_then(|word| word.begin)) {
+            (Some(origin), Some(begin)) => {
+                Origin::named(&origin.path, &format!("line {}: ", origin.line(begin).0))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The value of an option, if it is given; what is wrong with it begins with its place.
+    fn read<T>(
+        &self,
+        option: &str,
+        word: &Option<Word>,
+        parse: impl FnOnce(&str, &str) -> Result<T, String>,
+    ) -> Result<Option<T>, String> {
+        let Some(word) = word else { return Ok(None) };
+        parse(option, word.text()).map(Some).map_err(|why| self.place(Some(word)) + &why)
     }
 
     /// What `self` says, and where it says nothing, what `file` says.
@@ -152,71 +241,96 @@ impl Written {
             user: self.user.or(file.user),
             weights,
             caps,
+            // Those of `self` are words of the command line.
+            origin: file.origin,
         }
     }
 
     /// Checks everything, in the order of the help.
     pub(crate) fn check(&self) -> Result<Config, String> {
-        let needed = |option: &str, word: &Option<Word>, what: &str| {
-            let text = word.as_ref().map(Word::text).filter(|text| !text.is_empty());
-            text.ok_or_else(|| format!("{option} is missing: {what}"))
+        let needed = |option: &str, word: &Option<Word>, what: &str| match word {
+            Some(word) if !word.text().is_empty() => Ok(word.text().to_owned()),
+            _ => Err(format!("{option} is missing: {what}")),
         };
-        let given = |word: &Option<Word>| word.as_ref().map(Word::text);
         let lan = needed("--lan", &self.lan, "the device of the hosts")?;
         let wan = needed("--wan", &self.wan, "the device of the line")?;
         if lan == wan {
-            return Err(format!("--wan {wan:?}: is the device of --lan; two are needed"));
+            let place = self.place(self.wan.as_ref());
+            return Err(format!("{place}--wan {wan:?}: is the device of --lan; two are needed"));
         }
-        let rate_needed = "a rate such as 10mbit, or unlimited";
-        let up = rate("--up", &needed("--up", &self.up, rate_needed)?)?;
-        let down = rate("--down", &needed("--down", &self.down, rate_needed)?)?;
-        let io = given(&self.io).map_or(Ok(Io::default()), |word| Io::parse("--io", &word))?;
-        let (order, hosts) = self.order_and_hosts()?;
-        let limit = match given(&self.limit) {
-            Some(word) => Limit::parse("--limit", &word)?,
-            None if order == Order::Fifo => DEFAULT_LIMIT_OF_FIFO,
-            None => DEFAULT_LIMIT,
+        let needed_rate = |option: &str, word: &Option<Word>| {
+            needed(option, word, "a rate such as 10mbit, or unlimited")?;
+            self.read(option, word, rate).map(|rate| rate.unwrap_or(Rate::UNLIMITED))
         };
-        let every = given(&self.stats_every);
-        let every = every.map_or(Ok(1), |word| number("--stats-every", &word, 1..=86_400))?;
-        let catch_up = given(&self.catch_up);
-        let catch_up =
-            catch_up.map_or(Ok(DEFAULT_CATCH_UP), |word| number("--catch-up", &word, 0..=1_000))?;
-        let metrics = given(&self.metrics).map(|word| {
+        let up = needed_rate("--up", &self.up)?;
+        let down = needed_rate("--down", &self.down)?;
+        let io = self.read("--io", &self.io, Io::parse)?;
+        let (order, hosts) = self.order_and_hosts()?;
+        let limit = self.read("--limit", &self.limit, Limit::parse)?;
+        let limit = limit.unwrap_or(match order {
+            Order::Fifo => DEFAULT_LIMIT_OF_FIFO,
+            _ => DEFAULT_LIMIT,
+        });
+        let every = self.in_range("--stats-every", &self.stats_every, 1..=86_400)?;
+        let catch_up = self.in_range("--catch-up", &self.catch_up, 0..=1_000)?;
+        let metrics = self.read("--metrics", &self.metrics, |option, word| {
             // Nobody would know which port 0 has become.
             let address = word.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
             address.ok_or_else(|| {
-                format!("--metrics {word:?}: accepted is ADDRESS:PORT, such as 127.0.0.1:9100")
+                format!("{option} {word:?}: accepted is ADDRESS:PORT, such as 127.0.0.1:9100")
             })
-        });
-        let stats = given(&self.stats);
-        if stats.as_deref() == Some("") {
-            return Err("--stats \"\": accepted is a path for a socket".to_owned());
-        }
+        })?;
+        let stats = self.read("--stats", &self.stats, |option, word| match word {
+            "" => Err(format!("{option} \"\": accepted is a path for a socket")),
+            path => Ok(PathBuf::from(path)),
+        })?;
         Ok(Config {
             lan,
             wan,
-            io,
+            io: io.unwrap_or_default(),
             up,
             down,
             share: Share { order, hosts, limit },
             link: self.link()?,
-            catch_up: Nanos::from_millis(catch_up.unsigned_abs()),
-            stats: stats.map(PathBuf::from),
-            stats_every: every.unsigned_abs(),
-            metrics: metrics.transpose()?,
-            user: given(&self.user).unwrap_or_else(|| "nobody".to_owned()),
+            catch_up: Nanos::from_millis(catch_up.unwrap_or(DEFAULT_CATCH_UP).unsigned_abs()),
+            stats,
+            stats_every: every.unwrap_or(1).unsigned_abs(),
+            metrics,
+            user: self.user.as_ref().map_or("nobody", Word::text).to_owned(),
             weights: self.weights(order)?,
             caps: self.caps(hosts)?,
+            places: self.places(),
         })
+    }
+
+    /// The places of what the system may refuse later.
+    fn places(&self) -> Places {
+        let words = [
+            ("--lan", &self.lan),
+            ("--wan", &self.wan),
+            ("--limit", &self.limit),
+            ("--queue", &self.queue),
+            ("--stats", &self.stats),
+            ("--metrics", &self.metrics),
+            ("--user", &self.user),
+        ];
+        let place = |(option, word): (_, &Option<Word>)| (option, self.place(word.as_ref()));
+        Places(words.into_iter().map(place).collect())
+    }
+
+    fn in_range(
+        &self,
+        option: &str,
+        word: &Option<Word>,
+        range: core::ops::RangeInclusive<i64>,
+    ) -> Result<Option<i64>, String> {
+        self.read(option, word, |option, word| number(option, word, range))
     }
 
     /// The order, and what shares the line; some pairs make no sense.
     fn order_and_hosts(&self) -> Result<(Order, Hosts), String> {
-        let hosts = self.hosts.as_ref().map(|word| Hosts::parse("--hosts", &word.text()));
-        let hosts = hosts.transpose()?;
-        let order = self.queue.as_ref().map(|word| Order::parse("--queue", &word.text()));
-        let order = match order.transpose()? {
+        let hosts = self.read("--hosts", &self.hosts, Hosts::parse)?;
+        let order = match self.read("--queue", &self.queue, Order::parse)? {
             None if hosts == Some(Hosts::UsersSqf) => Order::Sqf,
             order => order.unwrap_or_default(),
         };
@@ -241,7 +355,8 @@ impl Written {
         };
         match hosts {
             Some(hosts) if !fits => Err(format!(
-                "--hosts {:?}: with --queue {} accepted are {accepted}",
+                "{}--hosts {:?}: with --queue {} accepted are {accepted}",
+                self.place(self.hosts.as_ref()),
                 hosts.word(),
                 order.word()
             )),
@@ -253,39 +368,39 @@ impl Written {
 
     /// What a packet is on the wire. Frames are counted as they are unless something is said of the link.
     fn link(&self) -> Result<Overhead, String> {
-        let in_range = |option: &str, word: &Option<Word>, range| {
-            word.as_ref().map(|word| number(option, &word.text(), range)).transpose()
-        };
         let least = Overhead::MIN_OVERHEAD.into();
-        let overhead =
-            in_range("--overhead", &self.overhead, least..=Overhead::MAX_OVERHEAD.into())?;
-        let mpu = in_range("--mpu", &self.mpu, 0..=Overhead::MAX_MPU.into())?;
-        let framing = self.framing.as_ref().map(|word| Framing::parse("--framing", &word.text()));
-        let framing = framing.transpose()?;
+        let most = Overhead::MAX_OVERHEAD.into();
+        let overhead = self.in_range("--overhead", &self.overhead, least..=most)?;
+        let mpu = self.in_range("--mpu", &self.mpu, 0..=Overhead::MAX_MPU.into())?;
+        let framing = self.read("--framing", &self.framing, Framing::parse)?;
         if overhead.is_none() && mpu.is_none() && framing.is_none() {
             return Ok(Overhead::RAW);
         }
         let overhead = i32::try_from(overhead.unwrap_or(0)).unwrap_or(0);
         let mpu = u32::try_from(mpu.unwrap_or(0)).unwrap_or(0);
         let link = Overhead::new(framing.unwrap_or(Framing::None), overhead, mpu);
-        let link = link.map_err(|error| format!("--overhead: {error}"))?;
+        let link = link.map_err(|error| {
+            format!("{}--overhead: {error}", self.place(self.overhead.as_ref()))
+        })?;
         Ok(link.for_frames(ETHERNET_HEADER as u8))
     }
 
     fn weights(&self, order: Order) -> Result<BTreeMap<IpAddr, u32>, String> {
         if !self.weights.is_empty() && !matches!(order, Order::Drr | Order::Qfq) {
             return Err(format!(
-                "weights: with --queue {} there are none; accepted are drr, qfq",
+                "{}weights: with --queue {} there are none; accepted are drr, qfq",
+                self.place(self.weights.values().next()),
                 order.word()
             ));
         }
         let mut weights = BTreeMap::new();
         for (address, word) in &self.weights {
-            let host = host("weights", address)?;
+            let placed = |why: String| self.place(Some(word)) + &why;
+            let host = host("weights", address).map_err(placed)?;
             let option = format!("weights {address}");
-            let weight = number(&option, &word.text(), 1..=MAX_WEIGHT.into())?;
+            let weight = number(&option, word.text(), 1..=MAX_WEIGHT.into()).map_err(placed)?;
             if weights.insert(host, u32::try_from(weight).unwrap_or(1)).is_some() {
-                return Err(format!("weights {address:?}: given twice; accepted is one"));
+                return Err(placed(format!("weights {address:?}: given twice; accepted is one")));
             }
         }
         Ok(weights)
@@ -295,21 +410,23 @@ impl Written {
     fn caps(&self, hosts: Hosts) -> Result<BTreeMap<IpAddr, Rate>, String> {
         if !self.caps.is_empty() && hosts != Hosts::Lan {
             return Err(format!(
-                "caps: with --hosts {} there are none; accepted are --queue drr and --hosts lan",
+                "{}caps: with --hosts {} there are none; accepted are --queue drr and --hosts lan",
+                self.place(self.caps.values().next()),
                 hosts.word()
             ));
         }
         let mut caps = BTreeMap::new();
         for (address, word) in &self.caps {
-            let host = host("caps", address)?;
-            let word = word.text();
+            let placed = |why: String| self.place(Some(word)) + &why;
+            let host = host("caps", address).map_err(placed)?;
             let option = format!("caps {address}");
-            let rate = rate(&option, &word)?;
+            let rate = rate(&option, word.text()).map_err(placed)?;
             if rate == Rate::UNLIMITED {
-                return Err(format!("{option} {word:?}: accepted is a rate such as 5mbit"));
+                let word = word.text();
+                return Err(placed(format!("{option} {word:?}: accepted is a rate such as 5mbit")));
             }
             if caps.insert(host, rate).is_some() {
-                return Err(format!("caps {address:?}: given twice; accepted is one"));
+                return Err(placed(format!("caps {address:?}: given twice; accepted is one")));
             }
         }
         Ok(caps)
@@ -353,10 +470,10 @@ impl Config {
                 said.push(format!("{what}: another needs a restart, kept as it was"));
             }
         }
-        let Self { up, down, share, link, catch_up, stats_every, weights, caps, .. } = new;
+        let Self { up, down, share, link, catch_up, stats_every, weights, caps, places, .. } = new;
         (self.up, self.down, self.share, self.link) = (up, down, share, link);
         (self.catch_up, self.stats_every) = (catch_up, stats_every);
-        (self.weights, self.caps) = (weights, caps);
+        (self.weights, self.caps, self.places) = (weights, caps, places);
         said
     }
 }
@@ -407,8 +524,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Config, String> {
-        let written: Written = toml::from_str(text).map_err(|error| error.message().to_owned())?;
-        written.check()
+        Written::from_text(Path::new("x.toml"), text.to_owned())?.check()
     }
 
     const LINE: &str = "lan = \"a\"\nwan = \"b\"\nup = \"1mbit\"\ndown = 16000000\n";
@@ -433,7 +549,8 @@ mod tests {
             let error = read(&without).unwrap_err();
             assert!(error.starts_with(&format!("--{option} is missing")), "{error}");
         }
-        assert!(read(&LINE.replace("\"b\"", "\"a\"")).unwrap_err().starts_with("--wan"));
+        let error = read(&LINE.replace("\"b\"", "\"a\"")).unwrap_err();
+        assert!(error.starts_with("--config x.toml: line 2: --wan"), "{error}");
     }
 
     #[test]
@@ -471,7 +588,30 @@ mod tests {
         ] {
             let error = with(more).unwrap_err();
             assert!(error.contains(part) && !error.contains('\n'), "{more}: {error}");
+            // The lines above it are four; of two options or hosts either may be named.
+            let line =
+                error.strip_prefix("--config x.toml: line ").unwrap_or_else(|| panic!("{error}"));
+            let line: usize = line.split([' ', ':']).next().unwrap().parse().unwrap();
+            assert!((5..=4 + more.lines().count()).contains(&line), "{more}: {error}");
         }
+    }
+
+    /// Goal: of a long file the line that is wrong is named, and of a word of the command line no line is.
+    #[test]
+    fn a_wrong_value_is_found_by_its_line() {
+        let hosts = (0..4_000).map(|at| format!("\"10.0.{}.{}\" = 2\n", at / 250, at % 250));
+        let text = format!("[weights]\n{}", hosts.collect::<String>());
+        assert_eq!(with(&text).unwrap().weights.len(), 4_000);
+        let error = with(&text.replace("\"10.0.8.0\" = 2", "\"10.0.8.0\" = 0")).unwrap_err();
+        let expected = "--config x.toml: line 2006: weights 10.0.8.0 \"0\": accepted are 1 to 1000";
+        assert_eq!(error, expected);
+        let file = Written::from_text(Path::new("x.toml"), LINE.to_owned()).unwrap();
+        let words = Written { up: Some(Word::said("fast".into())), ..Written::default() };
+        let error = words.over(file.clone()).check().unwrap_err();
+        assert!(error.starts_with("--up \"fast\": "), "{error}");
+        let config = file.check().unwrap();
+        assert_eq!(config.places.of("--wan")("gone".into()), "--config x.toml: line 2: gone");
+        assert_eq!(config.places.of("--limit")("gone".into()), "gone");
     }
 
     /// Goal: a FIFO without a limit waits as a modem does, 1.2 s at 10 Mbit/s, and not 3.4 s.
@@ -498,8 +638,9 @@ mod tests {
 
     #[test]
     fn words_win_over_the_file() {
-        let file: Written = toml::from_str(&format!("{LINE}queue = \"sqf\"")).unwrap();
-        let words = Written { up: Some(Word::Text("3mbit".into())), ..Written::default() };
+        let file =
+            Written::from_text(Path::new("x.toml"), format!("{LINE}queue = \"sqf\"")).unwrap();
+        let words = Written { up: Some(Word::said("3mbit".into())), ..Written::default() };
         let config = words.over(file).check().unwrap();
         assert_eq!((rate_word(config.up), config.share.order), ("3mbit".to_owned(), Order::Sqf));
     }

@@ -71,8 +71,9 @@ fn main() -> ExitCode {
     };
     let code = match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::Refused(why)) => fail(&why, 2),
         Err(Failure::Broken(why)) => fail(&why, 1),
+        Err(Failure::Refused(why)) => fail(&why, 2),
+        Err(Failure::Missing(why)) => fail(&why, 3),
     };
     say::finish();
     code

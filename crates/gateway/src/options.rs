@@ -38,8 +38,9 @@ hosts, at the rates given. Up is from lan to wan.
   --help              this text
   --version           which version it is
 
-SIGHUP reads the file again and says what has changed. SIGTERM and SIGINT print statistics as JSON and
-end. Weights and caps of hosts are told in the file, in a table [weights] of address = weight and a table
+SIGHUP reads the file again and says what has changed. SIGUSR1 prints statistics as JSON; SIGTERM and
+SIGINT do and end. Exit codes: 1 a device has gone, or something else on the way; 2 a word or the file is
+not accepted; 3 the system does not have what they name, or does not give it. Weights and caps of hosts are told in the file, in a table [weights] of address = weight and a table
 [caps] of address = RATE. Beyond its cap a host gets what the others leave.
 ";
 
@@ -145,15 +146,15 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request
         };
         let text = parser.value().map_err(one_line)?.into_string();
         let text = text.map_err(|text| format!("{option} {text:?}: accepted is UTF-8"))?;
-        if place.replace(Word::Text(text)).is_some() {
+        if place.replace(Word::said(text)).is_some() {
             return Err(twice(&option));
         }
         is_first = false;
     }
     if is_top {
         return match source.words.stats {
-            Some(Word::Text(socket)) if !socket.is_empty() => {
-                Ok(Request::Top(PathBuf::from(socket)))
+            Some(socket) if !socket.text().is_empty() => {
+                Ok(Request::Top(PathBuf::from(socket.text())))
             }
             _ => Err("top: --stats SOCKET is missing: the socket of a running gateway".to_owned()),
         };

@@ -31,16 +31,21 @@ use crate::words::{Words as _, rate_word};
 /// Batches that one device may give before the other has a turn.
 const BATCHES_A_TURN: usize = 4;
 
+/// What it is told by.
+const SIGNALS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1];
+
 /// How long nobody is listened to when the system has no descriptor for one more.
 const DEAF: Nanos = Nanos(1_000_000_000);
 
-/// Why the gateway did not start, or did not go on.
+/// Why the gateway did not start, or did not go on. Each has an exit code.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was asked for cannot be: nothing was changed.
-    Refused(String),
-    /// Something happened on the way. Statistics have been printed.
+    /// 1: something happened on the way. Statistics have been printed.
     Broken(String),
+    /// 2: the words or the file are not accepted, and will not be whenever it is tried. Nothing was changed.
+    Refused(String),
+    /// 3: the system does not have what they name, such as a device, or does not give it. Nothing was changed.
+    Missing(String),
 }
 
 impl From<String> for Failure {
@@ -107,13 +112,13 @@ fn clock() -> Nanos {
 
 /// Forwards until a signal or the loss of a device ends it.
 pub(crate) fn run(source: &Source) -> Result<(), Failure> {
-    // Whoever has changed the file may say so before it is open.
-    let hangup = SigSet::from_iter([Signal::SIGHUP]).thread_block();
-    hangup.map_err(|error| failed("signals", error))?;
+    // One that comes before all is open waits until then, and does not end the program.
+    let early = SigSet::from_iter([Signal::SIGHUP, Signal::SIGUSR1]).thread_block();
+    early.map_err(|error| missing("signals", error))?;
     let config = source.read()?;
-    let runner = Runner::named(&config.user)?;
+    let runner = Runner::named(&config.user).map_err(config.places.of("--user"))?;
     let mut gateway = Gateway::open(config, source.clone())?;
-    runner.take_over()?;
+    runner.take_over().map_err(Failure::Missing)?;
     let config = &gateway.config;
     say(&format!(
         "{} up {} to {}, down {}, {} {}",
@@ -142,25 +147,32 @@ fn failed(what: &str, error: impl core::fmt::Display) -> String {
     format!("{what}: {error}")
 }
 
+/// What the system did not give at the start.
+fn missing(what: &str, error: impl core::fmt::Display) -> Failure {
+    Failure::Missing(failed(what, error))
+}
+
 impl Gateway {
-    fn open(config: Config, source: Source) -> Result<Self, String> {
+    fn open(config: Config, source: Source) -> Result<Self, Failure> {
         let open = |option: &str, name: &str| {
-            Device::open(name, config.io).map_err(|refused| format!("{option} {refused}"))
+            let opened = Device::open(name, config.io);
+            let named = |refused| config.places.of(option)(format!("{option} {refused}"));
+            opened.map_err(|refused| Failure::Missing(named(refused)))
         };
         // Before the devices, so that no news of them is missed.
-        let links = sys::link_news().map_err(|error| failed("news of links", error))?;
+        let links = sys::link_news().map_err(|error| missing("news of links", error))?;
         if is_same(&config.lan, &config.wan) {
-            return Err(format!(
-                "--wan {:?}: is the device of --lan by another name; two are needed",
-                config.wan
-            ));
+            let wan = &config.wan;
+            let why =
+                format!("--wan {wan:?}: is the device of --lan by another name; two are needed");
+            return Err(Failure::Refused(config.places.of("--wan")(why)));
         }
         let devices = [open("--lan", &config.lan)?, open("--wan", &config.wan)?];
         let mtu = devices.iter().map(Device::mtu).max().unwrap_or(0);
-        memory::check(config.share, mtu)?;
+        memory::check(config.share, mtu).map_err(config.places.of("--limit"))?;
         let pool = Pool::new(memory::frames_for(config.share.limit), mtu);
         let mut secret = [0; 16];
-        getrandom::fill(&mut secret).map_err(|error| failed("no random numbers", error))?;
+        getrandom::fill(&mut secret).map_err(|error| missing("no random numbers", error))?;
         let watched = match (&config.stats, &config.metrics) {
             (Some(_), _) => Some(Watched::Each),
             (None, Some(_)) => Some(Watched::All),
@@ -168,21 +180,25 @@ impl Gateway {
         };
         let direction = |way| {
             let plan = plan(&config, way, pool.count(), pool.longest() as u32);
-            Direction::new(plan, config.link, by_host(&config, plan.max_len), secret, watched)
+            let terms = by_host(&config, plan.max_len);
+            Direction::new(plan, config.link, terms, secret, watched)
+                .map_err(config.places.of("--queue"))
         };
         let directions = [direction(Way::Up)?, direction(Way::Down)?];
-        let stats = config.stats.as_deref().map(Stats::listen).transpose()?;
-        let metrics = config.metrics.map(Metrics::listen).transpose()?;
-        let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
-        signals.thread_block().map_err(|error| failed("signals", error))?;
+        let stats = config.stats.as_deref().map(Stats::listen).transpose();
+        let stats = stats.map_err(config.places.of("--stats")).map_err(Failure::Missing)?;
+        let metrics = config.metrics.map(Metrics::listen).transpose();
+        let metrics = metrics.map_err(config.places.of("--metrics")).map_err(Failure::Missing)?;
+        let signals = SigSet::from_iter(SIGNALS);
+        signals.thread_block().map_err(|error| missing("signals", error))?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
         let signals =
-            SignalFd::with_flags(&signals, flags).map_err(|error| failed("signals", error))?;
+            SignalFd::with_flags(&signals, flags).map_err(|error| missing("signals", error))?;
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags);
-        let timer = timer.map_err(|error| failed("timer", error))?;
+        let timer = timer.map_err(|error| missing("timer", error))?;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
-        let epoll = epoll.map_err(|error| failed("epoll", error))?;
+        let epoll = epoll.map_err(|error| missing("epoll", error))?;
         let spares = (0..BATCH).map(|_| pool.spare()).collect();
         let started = clock();
         let gateway = Self {
@@ -205,7 +221,7 @@ impl Gateway {
             started,
             next_report: Nanos::ZERO,
         };
-        gateway.watch_all().map_err(|error| failed("epoll", error))?;
+        gateway.watch_all().map_err(|error| missing("epoll", error))?;
         Ok(gateway)
     }
 
@@ -395,10 +411,11 @@ impl Gateway {
     /// True if it is the end.
     fn signalled(&mut self) -> bool {
         while let Ok(Some(signal)) = self.signals.read_signal() {
-            if signal.ssi_signo.cast_signed() != Signal::SIGHUP as i32 {
-                return true;
+            match Signal::try_from(signal.ssi_signo.cast_signed()) {
+                Ok(Signal::SIGHUP) => self.configure_anew(),
+                Ok(Signal::SIGUSR1) => print(&self.report(clock()).to_json()),
+                _ => return true,
             }
-            self.configure_anew();
         }
         false
     }

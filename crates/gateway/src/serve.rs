@@ -274,17 +274,22 @@ fn response(request: &[u8], text: &impl Fn() -> String) -> Vec<u8> {
     // What a question behind the path asks for is not ours.
     let (method, path) = (words.next(), words.next().and_then(|path| path.split('?').next()));
     let (status, body) = match (method, path) {
-        (Some("GET"), Some("/metrics")) => ("200 OK", text()),
-        (Some("GET"), Some("/")) => ("200 OK", "metrics are at /metrics\n".to_owned()),
-        (Some("GET"), _) => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", "accepted is GET\n".to_owned()),
+        (Some("GET" | "HEAD"), Some("/metrics")) => ("200 OK", text()),
+        (Some("GET" | "HEAD"), Some("/")) => ("200 OK", "metrics are at /metrics\n".to_owned()),
+        (Some("GET" | "HEAD"), _) => ("404 Not Found", "metrics are at /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", "accepted are GET and HEAD\n".to_owned()),
     };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
+    // A response has to say so with this status.
+    let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+    let mut answer = format!(
+        "HTTP/1.1 {status}\r\n{allow}Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
          Connection: close\r\n\r\n",
         body.len()
     );
-    (head + &body).into_bytes()
+    if method != Some("HEAD") {
+        answer += &body;
+    }
+    answer.into_bytes()
 }
 
 #[cfg(test)]
@@ -309,7 +314,15 @@ mod tests {
         assert!(get("/metrics?name=sent").ends_with("\r\n\r\nsent 1\n"));
         assert!(get("/other?/metrics").starts_with("HTTP/1.1 404"));
         let post = response(b"POST /metrics HTTP/1.1\r\n\r\n", &String::new);
-        assert!(post.starts_with(b"HTTP/1.1 405"));
+        assert!(post.starts_with(b"HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\n"));
+        // The same words as for GET, and no body.
+        for path in ["/metrics", "/", "/other"] {
+            let request = format!("HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+            let head = response(request.as_bytes(), &|| "sent 1\n".to_owned());
+            let (expected, _) =
+                get(path).split_once("\r\n\r\n").map(|(a, b)| (a.to_owned(), b.len())).unwrap();
+            assert_eq!(String::from_utf8(head).unwrap(), expected + "\r\n\r\n");
+        }
     }
 
     #[test]

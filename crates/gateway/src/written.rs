@@ -53,7 +53,7 @@ fn unit() -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
 
 /// The keys that the unit may have, as `systemd.unit`, `.service` and `.exec` of systemd 252 have them.
 const KEYS: [(&str, &[&str]); 3] = [
-    ("Unit", &["Description", "Wants", "After", "StartLimitIntervalSec"]),
+    ("Unit", &["Description", "Wants", "After", "StartLimitIntervalSec", "StartLimitBurst"]),
     (
         "Service",
         &[
@@ -61,6 +61,7 @@ const KEYS: [(&str, &[&str]); 3] = [
             "ExecReload",
             "Restart",
             "RestartSec",
+            "RestartPreventExitStatus",
             "RuntimeDirectory",
             "Nice",
             "CPUSchedulingPolicy",
@@ -99,6 +100,12 @@ fn the_unit_starts_what_the_parser_accepts() {
     let directory = Path::new("/run").join(unit[&("Service", "RuntimeDirectory")].concat());
     assert_eq!(config.stats.as_deref().and_then(Path::parent), Some(&*directory));
     assert_eq!(unit[&("Service", "ExecReload")], ["+/bin/kill -HUP $MAINPID"]);
+    // What is not accepted is not tried again, and nothing is tried for ever: the limit is reached before its
+    // interval is over.
+    assert_eq!(unit[&("Service", "RestartPreventExitStatus")], ["2"]);
+    let number = |section, key| -> u64 { unit[&(section, key)][0].parse().unwrap() };
+    let burst = number("Unit", "StartLimitBurst");
+    assert!(burst * number("Service", "RestartSec") < number("Unit", "StartLimitIntervalSec") / 2);
 }
 
 /// systemd itself reads the unit, where it is installed; it has its program then.
@@ -158,7 +165,7 @@ fn the_init_script_starts_what_the_parser_accepts() {
     // Reloading: procd sends the signal when this file has changed.
     assert_eq!(params["file"], ["/etc/freeboard-gateway.toml"]);
     assert_eq!(params["reload_signal"], ["HUP"]);
-    assert_eq!(params["respawn"], ["3600", "2", "0"]);
+    assert_eq!(params["respawn"], ["3600", "2", "300"]);
     let others = ["command", "file", "reload_signal", "respawn", "stdout", "stderr"];
     assert!(params.keys().all(|name| others.contains(name)), "{params:?}");
 }

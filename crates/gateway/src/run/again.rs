@@ -19,13 +19,16 @@ impl Gateway {
         let said = read.and_then(|new| {
             let mut config = self.config.clone();
             let said = config.take_over(new);
-            memory::check(config.share, self.pool.mtu())?;
+            memory::check(config.share, self.pool.mtu()).map_err(config.places.of("--limit"))?;
             let slots = memory::frames_for(config.share.limit);
             let max_len = self.pool.longest() as u32;
             let [up, down] = [Way::Up, Way::Down].map(|way| plan(&config, way, slots, max_len));
             let built = [
-                (up, self.directions[0].build_another(&up)?),
-                (down, self.directions[1].build_another(&down)?),
+                (up, self.directions[0].build_another(&up).map_err(config.places.of("--queue"))?),
+                (
+                    down,
+                    self.directions[1].build_another(&down).map_err(config.places.of("--queue"))?,
+                ),
             ];
             // Nothing fails from here on: until now nothing has changed.
             for direction in &mut self.directions {

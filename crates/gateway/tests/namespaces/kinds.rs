@@ -183,7 +183,7 @@ fn a_device_that_merges_is_refused_with_the_command_that_helps() {
         let before = row.gw.devices();
         let output = run(&row.gw, &format!("--lan lan --wan wan {RATES}"));
         let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{said}");
         assert!(said.contains(&format!("--{device} {device}: ")), "{said}");
         let (_, command) = said.trim_end().split_once("ethtool ").unwrap();
         assert_eq!(row.gw.devices(), before);

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::thread;
 
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::attempts;
@@ -207,5 +208,36 @@ fn it_says_what_it_does_to_those_who_ask() {
     for part in ["\nup ", "\ndown ", "of 10mbit", HOSTS[0], " tcp"] {
         assert!(text.contains(part), "{part} in {text}");
     }
+    let _ = fs::remove_file(path);
+}
+
+/// Goal: SIGUSR1 prints a report and ends nothing, also where nothing is kept of flows.
+/// Method: twice, under load, with standard output in a file.
+#[test]
+fn a_signal_prints_a_report() {
+    let Some(row) = Row::new("usr1") else { return };
+    let path = std::env::temp_dir().join(format!("freeboard-{}-usr1", std::process::id()));
+    let by = ["sh", "-c", "out=$0; exec \"$@\" > \"$out\"", path.to_str().unwrap()];
+    let words = format!("--lan lan --wan wan {RATES}");
+    let gateway = Gateway::start_by(&row.gw, &by, &words);
+    let flow = Paced::start(&row, Way::Up, millis(5), &[500]);
+    for count in 1..=2 {
+        thread::sleep(millis(100));
+        gateway.signal(Signal::SIGUSR1);
+        let has_come = || fs::read_to_string(&path).unwrap().lines().count() == count;
+        assert!((0..100).any(|_| {
+            thread::sleep(millis(20));
+            has_come()
+        }));
+    }
+    assert!(flow.stop().is_complete());
+    gateway.signal(Signal::SIGTERM);
+    thread::sleep(millis(500));
+    let text = fs::read_to_string(&path).unwrap();
+    let reports: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let received = |report: &Value| report["directions"][0]["received"].as_u64().unwrap();
+    assert_eq!(reports.len(), 3, "{text}");
+    assert!(reports.windows(2).all(|pair| received(&pair[0]) < received(&pair[1])), "{text}");
     let _ = fs::remove_file(path);
 }

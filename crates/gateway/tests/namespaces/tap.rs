@@ -92,7 +92,7 @@ fn what_is_no_tap_is_refused() {
         let words = format!("--io tap --lan {lan} --wan tap1 --up 1mbit --down 1mbit");
         let output = run(&row.gw, &words);
         let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{said}");
         assert!(said.contains(part) && output.stdout.is_empty(), "{said}");
         assert_eq!(row.gw.devices(), before);
     }
@@ -100,7 +100,7 @@ fn what_is_no_tap_is_refused() {
     let first = Gateway::start_with(&row.gw, &format!("{WORDS} --up 1mbit --down 1mbit"));
     let second = run(&row.gw, &format!("{WORDS} --up 1mbit --down 1mbit"));
     let said = String::from_utf8(second.stderr).unwrap();
-    assert_eq!(second.status.code(), Some(2));
+    assert_eq!(second.status.code(), Some(3));
     assert_eq!(said, "freeboard-gateway: --lan tap0: another program is attached to this TAP\n");
     first.end();
 }
