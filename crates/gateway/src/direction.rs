@@ -48,6 +48,8 @@ pub(crate) struct Outside {
     /// Rejected and dropped by queues that there were before a change of the configuration.
     pub(crate) lost_before: u64,
     pub(crate) marked_before: u64,
+    /// The same of packets that came with a mark, but for those that the queue there is now was given.
+    pub(crate) came_marked_before: u64,
 }
 
 /// A direction.
@@ -310,6 +312,9 @@ impl Direction {
                 self.offer(held.arrived, &seen, packet, pool);
             }
         }
+        // Those that moved on are counted by the new queue.
+        let counted_again = self.queue.counters().came_marked;
+        self.outside.came_marked_before += before.came_marked.saturating_sub(counted_again);
     }
 
     /// Gives the frames of `moving` packets, and of those that are leaving, handles below `slots`. The limits of

@@ -30,7 +30,11 @@ pub(crate) struct Way {
     pub(crate) sent_bytes: u64,
     pub(crate) queued: u64,
     pub(crate) queued_bytes: u64,
+    /// Marked here: those that came with a mark are not in it.
     pub(crate) marked: u64,
+    /// Accepted with a mark that was set before.
+    #[serde(default)]
+    pub(crate) came_marked: u64,
     /// By reason, those that are not zero.
     pub(crate) drops: Vec<(String, u64)>,
     /// Received less all that is known: zero.
@@ -98,6 +102,7 @@ impl Way {
             queued: direction.held(),
             queued_bytes: direction.queued_bytes(),
             marked: direction.counters().marked + outside.marked_before,
+            came_marked: direction.counters().came_marked + outside.came_marked_before,
             drops: drops(direction).into_iter().filter(|(_, count)| *count > 0).collect(),
             unaccounted: direction.unaccounted(),
             overruns,
@@ -158,15 +163,21 @@ fn whos<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Vec<Who> {
 /// The metrics of both directions, in the text format of Prometheus 0.0.4.
 pub(crate) fn metrics(directions: &[(&Direction, u64)]) -> String {
     type Value = fn(&Direction, u64) -> u64;
-    let simple: [(&str, &str, &str, Value); 8] = [
+    let simple: [(&str, &str, &str, Value); 9] = [
         ("received_packets_total", "counter", "Frames received", |d, _| d.outside().received),
         ("sent_packets_total", "counter", "Frames sent", |d, _| d.outside().sent),
         ("sent_bytes_total", "counter", "Bytes sent", |d, _| d.outside().sent_bytes),
         (
             "marked_packets_total",
             "counter",
-            "Packets marked with congestion experienced",
+            "Packets marked with congestion experienced here",
             |d, _| d.counters().marked + d.outside().marked_before,
+        ),
+        (
+            "came_marked_packets_total",
+            "counter",
+            "Packets queued that came marked with congestion experienced",
+            |d, _| d.counters().came_marked + d.outside().came_marked_before,
         ),
         (
             "overrun_packets_total",

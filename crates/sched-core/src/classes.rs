@@ -27,6 +27,10 @@
 //! make up for lateness loses that time: give it some catch-up.
 //! If no class is open, the one that is due first is asked at once.
 //!
+//! **Handles.** Each class has slots of its own, so a handle that is queued in one class is accepted by another:
+//! [`RejectReason::HandleInUse`] is what a class says of itself. Books and order stay right, and the handle leaves
+//! once from each class. To look for it in all classes would cost O(classes) a packet.
+//!
 //! **Cost.** A call costs that of the order, that of the class, and O(1); while classes are closed, and
 //! where the longest class gives way, O(log classes). Depth adds: a packet passes each level once.
 //! Memory: 16 bytes a class, 32 if the longest gives way; and each class has slots of its own.
@@ -382,9 +386,13 @@ where
 
     /// Cost: O(classes), for the marks.
     fn counters(&self) -> Counters {
-        let classes = self.classes.as_ref().iter();
-        let marked = classes.fold(0, |sum, class| class.counters().marked.wrapping_add(sum));
-        Counters { marked, ..self.ledger.counters() }
+        let mut all = self.ledger.counters();
+        for class in self.classes.as_ref() {
+            let Counters { marked, came_marked, .. } = class.counters();
+            all.marked = all.marked.wrapping_add(marked);
+            all.came_marked = all.came_marked.wrapping_add(came_marked);
+        }
+        all
     }
 
     /// Those that its class has of it. A packet that the node rejected itself is not in them, and what

@@ -56,8 +56,10 @@ pub struct Counters {
     pub delivered: Volume,
     /// Accepted, then dropped, by reason in the order of [`DropReason::ALL`].
     pub dropped: [Volume; DropReason::COUNT],
-    /// Delivered with a congestion mark set here.
+    /// Delivered with a congestion mark that was set here: not those that came with one.
     pub marked: u64,
+    /// Accepted with a congestion mark that was set before, [`Ecn::Ce`](crate::Ecn::Ce).
+    pub came_marked: u64,
     /// The most that was ever queued after a call; packets and bytes each on its own.
     pub peak: Backlog,
 }
@@ -89,13 +91,14 @@ impl Counters {
     }
 }
 
-/// One flow's record, kept where the caller gives room for it: 128 bytes a flow.
+/// One flow's record, kept where the caller gives room for it: 136 bytes a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowRecord {
     pub(crate) accepted: Volume,
     pub(crate) rejected: Volume,
     pub(crate) dropped: [Volume; DropReason::COUNT],
     pub(crate) marked: u64,
+    pub(crate) came_marked: u64,
     pub(crate) peak: Backlog,
 }
 
@@ -106,6 +109,7 @@ impl FlowRecord {
         rejected: Volume::ZERO,
         dropped: [Volume::ZERO; DropReason::COUNT],
         marked: 0,
+        came_marked: 0,
         peak: Backlog { packets: 0, bytes: 0 },
     };
 
@@ -124,6 +128,11 @@ impl FlowRecord {
         self.marked = self.marked.wrapping_add(1);
     }
 
+    /// The packet accepted has come with a mark.
+    pub(crate) const fn mark_came(&mut self) {
+        self.came_marked = self.came_marked.wrapping_add(1);
+    }
+
     pub(crate) fn counters(&self, queued: Backlog) -> Counters {
         let counters = Counters {
             accepted: self.accepted,
@@ -131,6 +140,7 @@ impl FlowRecord {
             delivered: Volume::ZERO,
             dropped: self.dropped,
             marked: self.marked,
+            came_marked: self.came_marked,
             peak: self.peak,
         };
         counters.with_queued(queued)

@@ -9,7 +9,7 @@ use crate::queue::{Queue, Slot, is_acceptable, obstacle};
 use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
-use crate::{FlowId, Nanos, Packet};
+use crate::{Ecn, FlowId, Nanos, Packet};
 
 /// A FIFO of packets in the memory `S`. It takes packets of any flow and keeps no record of flows.
 #[derive(Clone, Debug)]
@@ -108,6 +108,9 @@ impl<S: Table<Slot>> Scheduler for Fifo<S> {
         }
         self.queue.append(self.slots.as_mut(), packet, now);
         self.ledger.accept(packet.len);
+        if packet.ecn == Ecn::Ce {
+            self.ledger.totals.mark_came();
+        }
         Ok(())
     }
 

@@ -181,6 +181,15 @@ where
         self.ledger.totals.rejected.add(packet.len);
     }
 
+    /// Books that the packet of `flow` that is accepted came with a mark.
+    #[cold]
+    fn count_marked_arrival(&mut self, flow: FlowId) {
+        self.ledger.totals.mark_came();
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.mark_came();
+        }
+    }
+
     /// Turns `packet` away, with the first reason that applies.
     #[cold]
     fn reject(&mut self, flow: FlowId, packet: Packet) -> Rejected {
@@ -238,6 +247,9 @@ where
         if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
             record.accept(packet.len, queue.backlog());
         }
+        if packet.ecn == Ecn::Ce {
+            self.count_marked_arrival(flow);
+        }
         if was_idle {
             self.order.backlogged(flow, packet.len);
         } else {
@@ -265,6 +277,9 @@ where
         let held = self.flow_backlog(flow);
         if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
             record.accept(packet.len, held);
+        }
+        if packet.ecn == Ecn::Ce {
+            self.count_marked_arrival(flow);
         }
         Ok(())
     }
@@ -402,7 +417,8 @@ where
         let mut packet = queue.pop_head(slots)?;
         self.order.served(flow, packet.len, queue.head_len(slots));
         self.ledger.deliver(packet.len);
-        if mark {
+        // A packet that came with a mark leaves as it came.
+        if mark && packet.ecn != Ecn::Ce {
             packet.ecn = Ecn::Ce;
             self.ledger.totals.mark();
             if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
@@ -553,6 +569,9 @@ where
         self.ledger.accept(len);
         if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
             record.accept(len, queue.backlog());
+        }
+        if packet.ecn == Ecn::Ce {
+            self.count_marked_arrival(flow);
         }
         tell_grown(&mut self.order, flow, len)
     }

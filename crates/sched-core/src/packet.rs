@@ -2,8 +2,10 @@
 //!
 //! The bytes stay in a buffer of the caller's, and the *handle* is the number of that buffer. It is
 //! also the index of the 16-byte [`Slot`](crate::Slot) that describes the packet while it is queued,
-//! so there is no free list, and a handle that is given in twice is noticed
-//! (`docs/decisions/0004-the-handle-is-the-buffer-number.md`).
+//! so there is no free list, and a handle that is given in while it is queued is noticed
+//! (`docs/decisions/0004-the-handle-is-the-buffer-number.md`): by the scheduler whose slot it is. Under
+//! [`Classes`](crate::Classes) each class has slots of its own. A handle that is queued in one class is accepted
+//! by another and leaves once from each, so the caller keeps the handles of classes apart.
 
 /// A flow, by number: the index of its queue, below the number of flows of the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,7 +61,8 @@ impl Ecn {
 /// A packet as it passes in and out of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
-    /// The caller's buffer number; unique among the packets queued, below the number of slots.
+    /// The caller's buffer number; unique among the packets queued, in all classes of a hierarchy, below the
+    /// number of slots.
     pub handle: u32,
     /// Bytes, `1..=`[`Packet::MAX_LEN`]: what fairness and the byte limit count. The framing of the
     /// link is the shaper's business.

@@ -91,7 +91,7 @@ pub enum RejectReason {
         /// Handles are numbered below this.
         slots: u32,
     },
-    /// A packet with this handle is queued already.
+    /// A packet with this handle is queued already, in the same class of a hierarchy.
     HandleInUse {
         /// The handle given.
         handle: u32,

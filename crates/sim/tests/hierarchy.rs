@@ -8,8 +8,8 @@ mod sides;
 use freeboard::sched_core::{
     Arrival, Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, Counters, DropFrom,
     DropReason, DropSink, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Guarantee,
-    Imbalance, Limits, LowBits, Metered, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, Rejected,
-    Scheduler, ShortestFlow, ShortestQueue, Slot, WfiFlow, WfiMeter,
+    Imbalance, Limits, LowBits, Metered, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue,
+    RejectReason, Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot, WfiFlow, WfiMeter,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use sides::hierarchy::node;
@@ -417,6 +417,30 @@ fn a_limited_class_has_its_rate_or_its_share() {
     let nearly_all = [line(11_900), catching_up(11_900)].map(of_the_limited_class);
     let a_tenth = [line(1_200), catching_up(1_200)].map(of_the_limited_class);
     assert_eq!((unlimited, nearly_all, a_tenth), (150, [75, 149], [25, 30]));
+}
+
+/// Goal: a handle that is queued is noticed by the class that has it and by no other; the books stay right, and
+/// it leaves once from each. Method: one handle twice into both classes.
+#[test]
+fn a_handle_that_is_queued_is_noticed_in_its_class_only() {
+    let fifo = || Fifo::tail_drop([Slot::EMPTY; 4], Limits::NONE);
+    let mut order = Drr::new([DrrFlow::EMPTY; 2], 1_500).unwrap();
+    order.add_all(1_500).unwrap();
+    let (states, split) = ([ClassState::EMPTY; 2], LowBits::new(0).unwrap());
+    let mut link = Classes::new(order, [fifo(), fifo()], states, split, Limits::NONE);
+    let packet = Packet::new(3, 1_500);
+    let reason = RejectReason::HandleInUse { handle: 3 };
+    for flow in [FlowId(0), FlowId(1)] {
+        assert_eq!(link.enqueue(Nanos(0), flow, packet, &mut no_drops), Ok(()));
+        let again = link.enqueue(Nanos(0), flow, packet, &mut no_drops);
+        assert_eq!(again, Err(Rejected { packet, reason }));
+        assert_eq!(link.recount(), Ok(()));
+    }
+    for left in [1, 0] {
+        assert_eq!(link.dequeue(Nanos(0), &mut no_drops), Some(packet));
+        assert_eq!((link.backlog().packets, link.recount()), (left, Ok(())));
+    }
+    assert_eq!(link.counters().rejected.packets, 2);
 }
 
 /// Goal: a class that fills the buffer behind a slow line does not shut out the others.

@@ -165,6 +165,57 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
     assert_eq!(after_a_second(rate, Nanos::from_secs(1)).0, [BATCH; 3]);
 }
 
+/// Goal: marks are counted where they are set, and packets that came with one apart from these; both stay when
+/// what is queued moves into another queue. Method: 40 frames of IPv4 that may be marked, 60 that came marked and
+/// 10 that cannot be marked wait for a second, so that CoDel acts on them; they move twice.
+#[test]
+fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
+    let mut pool = Pool::new(2_000, 1_500);
+    let max_len = pool.longest() as u32;
+    let plan = |packets| {
+        let limit = Limit::Packets(packets);
+        let share = Share { order: Order::Drr, hosts: Hosts::By(Isolation::Flows), limit };
+        let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
+        Plan { share, way: Way::Up, slots: pool_slots(packets), max_len, rate, catch_up }
+    };
+    let mut direction =
+        Direction::new(plan(500), Overhead::RAW, ByHost::new(), [0; 16], None).unwrap();
+    let mut spare = pool.spare();
+    for at in 0..110_u8 {
+        let class = [2, 3, 3, 2, 3, 2, 3, 3, 2, 3, 0][usize::from(at % 11)];
+        let mut frame = vec![2; 12];
+        frame.extend([8, 0, 0x45, class, 0, 186, 0, 0, 0, 0, 64, 17, 0, 0]);
+        frame.extend([10, 0, 0, 1, 192, 0, 2, 1, 0, 9, 0, 9, 0, 166, 0, 0]);
+        frame.resize(200, 0);
+        spare.room()[..200].copy_from_slice(&frame);
+        spare.received(200);
+        direction.arrive(Nanos(at.into()), Arrival::Whole, &mut spare, &mut pool);
+    }
+    let report = |direction: &Direction| {
+        let report = crate::report::Report::new(Nanos(0), &[(direction, 0)]);
+        (report.directions[0].marked, report.directions[0].came_marked)
+    };
+    assert_eq!(report(&direction), (0, 60));
+    let mut set_here = 0;
+    for (round, packets) in (1..).zip([600, 700, 800]) {
+        let plan = plan(packets);
+        let another = direction.build_another(&plan).unwrap();
+        assert!(another.is_some(), "it has to move");
+        direction.change((plan, another), Overhead::RAW, ByHost::new(), &mut pool);
+        assert_eq!(report(&direction), (set_here, 60));
+        for millis in 0..20 {
+            let now = Nanos::from_millis(1_000 * round + 30 * millis);
+            if let Some(packet) = direction.queue.dequeue(now, &mut |_, _| {}) {
+                let came = pool.frame(packet.handle).bytes()[15] & 3;
+                set_here += u64::from(packet.ecn == Ecn::Ce && came != 3);
+                pool.give_back(packet.handle);
+            }
+        }
+        assert_eq!(report(&direction), (set_here, 60));
+    }
+    assert!(set_here > 3, "{set_here}");
+}
+
 /// Handles enough, another number for each limit.
 fn pool_slots(packets: u32) -> u32 {
     frames_for(Limit::Packets(packets))

@@ -22,7 +22,7 @@ use crate::queue::{NONE, Queue, Slot};
 use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
-use crate::{FlowId, Nanos, Packet};
+use crate::{Ecn, FlowId, Nanos, Packet};
 use labels::{Departures, Labels};
 
 /// Virtual queues of the deployed scheduler (SQF §2). The default queue comes on top.
@@ -363,6 +363,9 @@ where
                 Ok(()) => {
                     let held = self.labels.flows.as_ref().get(flow.index()).map(|entry| entry.held);
                     record.accept(packet.len, held.unwrap_or_default());
+                    if packet.ecn == Ecn::Ce {
+                        record.mark_came();
+                    }
                 }
                 Err(_) => record.rejected.add(packet.len),
             }

@@ -73,6 +73,7 @@ impl Ledger {
         *place = Some(Queued { flow, packet, arrival: self.arrivals });
         self.free.retain(|&handle| handle != packet.handle);
         self.counted.accepted.add(packet.len);
+        self.counted.came_marked += u64::from(packet.ecn == Ecn::Ce);
         self.held.packets += 1;
         self.held.bytes += packet.len;
         Ok(())
@@ -118,13 +119,13 @@ impl Ledger {
     pub(super) fn audit(&self, counters: &Counters, backlog: Backlog) -> Result<(), String> {
         let held = Volume { packets: backlog.packets.into(), bytes: backlog.bytes.into() };
         let gone = counters.rejected.plus(counters.delivered).plus(counters.dropped_total());
-        let booked = Counters { peak: Backlog::default(), marked: 0, ..*counters };
-        let counted = Counters { marked: 0, ..self.counted };
+        let booked = Counters { peak: Backlog::default(), ..*counters };
+        let counted = self.counted;
         if gone.plus(held) != self.offered {
             Err(format!("offered {:?}, but the books say {counters:?}", self.offered))
         } else if backlog != self.held {
             Err(format!("{:?} is out, but the backlog says {backlog:?}", self.held))
-        } else if booked != counted || counters.marked < self.counted.marked {
+        } else if booked != counted {
             Err(format!("counted {counted:?}, booked {booked:?}"))
         } else {
             Ok(())

@@ -354,7 +354,8 @@ impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
 
     fn counters(&self) -> Counters {
         let marked = self.classes.iter().map(|class| class.counters().marked).sum();
-        Counters { marked, ..self.total }
+        let came_marked = self.classes.iter().map(|class| class.counters().came_marked).sum();
+        Counters { marked, came_marked, ..self.total }
     }
 
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {

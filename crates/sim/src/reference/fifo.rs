@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use freeboard::sched_core::{
-    Backlog, ConfigError, Counters, DropFrom, DropReason, DropSink, FlowId, Imbalance, Limits,
+    Backlog, ConfigError, Counters, DropFrom, DropReason, DropSink, Ecn, FlowId, Imbalance, Limits,
     Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 
@@ -97,6 +97,7 @@ impl Scheduler for NaiveFifo {
         }
         self.queue.push_back(Held { flow, packet });
         self.total.accepted.add(len);
+        self.total.came_marked += u64::from(packet.ecn == Ecn::Ce);
         let held = Scheduler::backlog(self);
         raise(&mut self.total.peak, held);
         Ok(())

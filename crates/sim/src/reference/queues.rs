@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use freeboard::sched_core::{
-    Backlog, ConfigError, Counters, DropFrom, DropReason, DropSink, FlowId, Imbalance, Limits,
+    Backlog, ConfigError, Counters, DropFrom, DropReason, DropSink, Ecn, FlowId, Imbalance, Limits,
     Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 
@@ -236,13 +236,16 @@ impl<O: NaiveOrder> NaiveQueues<O> {
         drops.dropped(held.packet, reason);
     }
 
-    fn accepted(&mut self, flow: FlowId, len: u32) {
+    fn accepted(&mut self, flow: FlowId, packet: Packet) {
         let held = Scheduler::backlog(self);
-        self.total.accepted.add(len);
+        let came_marked = u64::from(packet.ecn == Ecn::Ce);
+        self.total.accepted.add(packet.len);
+        self.total.came_marked += came_marked;
         raise(&mut self.total.peak, held);
         let held = self.flow_backlog(flow);
         if let Some(record) = self.records.get_mut(flow.index()) {
-            record.accepted.add(len);
+            record.accepted.add(packet.len);
+            record.came_marked += came_marked;
             raise(&mut record.peak, held);
         }
     }
@@ -291,7 +294,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
             self.drop(held, DropReason::Overflow, drops);
             victims += 1;
         }
-        self.accepted(flow, packet.len);
+        self.accepted(flow, packet);
         Ok(())
     }
 
