@@ -105,6 +105,12 @@ pub(crate) fn ceil(dividend: u128, divisor: NonZeroU64) -> u64 {
     u64::try_from(ceil_wide(dividend, divisor)).unwrap_or(u64::MAX)
 }
 
+/// `⌊dividend / divisor⌋`.
+#[expect(clippy::integer_division, reason = "by type never by zero; rounded down")]
+pub(crate) fn floor_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
+    dividend / NonZeroU128::from(divisor)
+}
+
 /// `⌈dividend / divisor⌉`.
 #[expect(clippy::integer_division, reason = "by type never by zero; rounded up")]
 pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
@@ -114,7 +120,8 @@ pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
     below.saturating_add(u128::from(!exact))
 }
 
-/// What an order promises to one flow, as long as nothing is configured and no packet of it dropped.
+/// What an order promises to one flow, as long as nothing is configured and no packet of it dropped. What holds
+/// after a change, and from when all of it does, the order says where it gives the guarantee.
 ///
 /// Of `W` bytes that the link sends while the flow is backlogged, at least `φW` less [`Self::b_wfi`] are
 /// the flow's. *Backlogged* is the view of the scheduler: until the dequeue that empties the queue. A

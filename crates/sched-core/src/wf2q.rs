@@ -13,17 +13,24 @@
 //! # The exact order
 //! Virtual times are integers of 128 bits, of which a byte of a flow of weight 1 is
 //! `U = 2^17 · 3^6 · 5^3 · 7 · 11 · 13 · 17`, a little below 2^48. A packet moves them by less than 2^65, so
-//! they would wrap after 2^63 packets: 292 years at one a nanosecond.
+//! they would wrap after 2^63 packets: 292 years at one a nanosecond. The first `V` is 2^96, so that no time
+//! is negative.
 //! * `inverse = ⌈U / weight⌉` for a flow; `inverse_sum = ⌊U / Σ weight⌋` over all flows added, idle ones
 //!   too.
 //! * A flow becomes backlogged with a packet of `len` bytes: `S = max(V, F)`, `F = S + len · inverse`. A
 //!   flow just added has `F = V`.
 //! * A flow is served `len` bytes: `V += len · inverse_sum`, `S = F`, and with a next packet
 //!   `F = S + next · inverse`.
-//! * Whenever its first packet becomes another one, or its weight changes, `F = S + len · inverse`. A
-//!   flow that loses its last packet without service has `F = S`.
+//! * Whenever its first packet becomes another one, `F = S + len · inverse`. A flow that loses its last
+//!   packet without service has `F = S`.
+//! * A new weight leaves what the flow is ahead or behind as it is, in bytes: its distance from `V`, that of
+//!   `S` or of the `F` of an idle flow, is multiplied by the new `inverse` over the old one, rounded
+//!   up. The `F` of an idle flow that `V` has passed stays.
+//! * A flow that is removed and is ahead, its `F` later than `V` without its packets, takes what it has had in
+//!   advance out of `V`: with the new `inverse_sum`, `V -= ⌈(F - V) · inverse_sum / inverse⌉`. No flow starts
+//!   before a `V` that was reached: when a flow becomes backlogged, `V` is the highest there has been.
 //! * Whenever no backlogged flow has `S ≤ V`, `V = min S`. Whenever no flow is backlogged at all,
-//!   `V = max(V, F)` over all `F` there have been: idle flows owe nothing to each other.
+//!   `V` is the latest of all `V` and `F` there have been: idle flows owe nothing to each other.
 //! * Next is, of the backlogged flows with `S ≤ V`, the one with the smallest `(F, S, number)`.
 //!
 //! # What is exact
@@ -44,6 +51,7 @@ mod tree;
 
 use core::num::NonZeroU64;
 
+use crate::guarantee::{ceil_wide, floor_wide};
 use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
 use crate::{FlowId, Imbalance};
 use tree::{NIL, Tree};
@@ -52,6 +60,8 @@ use tree::{NIL, Tree};
 const UNIT: u64 = (1 << 17) * 3_u64.pow(6) * 5_u64.pow(3) * 7 * 11 * 13 * 17;
 /// The longest packet there can be, in bytes. `MAX_LEN · UNIT` is below 2^64.
 const MAX_LEN: u32 = 65_535;
+/// The first `V`: what a flow is behind may be more than `V` has grown by.
+const BEGINNING: u128 = 1 << 96;
 
 /// What can be set for a flow of [`Wf2q`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +93,7 @@ pub struct Wf2qFlow {
     left: u32,
     right: u32,
     parent: u32,
-    /// Who finishes first in its subtree.
+    /// The flow of its subtree that finishes first.
     earliest: u32,
     max_len: u16,
     /// Of its subtree; zero if and only if the flow is idle.
@@ -112,6 +122,18 @@ impl Wf2qFlow {
     /// `len / φ`. More than [`MAX_LEN`], which no packet accepted has, counts as that.
     fn span(&self, len: u32) -> u128 {
         u128::from(u64::from(len.min(MAX_LEN)) * self.inverse)
+    }
+
+    /// `time`, as far from `now` in bytes of the flow with `inverse` as it is with its own; rounded up.
+    fn rescaled(&self, time: u128, now: u128, inverse: u64) -> u128 {
+        let Some(own) = NonZeroU64::new(self.inverse) else { return now };
+        // Distances are below 2^80 unless thousands of flows are removed while they are far ahead.
+        let scaled = |distance: u128| distance.saturating_mul(inverse.into());
+        if time > now {
+            now.wrapping_add(ceil_wide(scaled(time.wrapping_sub(now)), own))
+        } else {
+            now.wrapping_sub(floor_wide(scaled(now.wrapping_sub(time)), own))
+        }
     }
 
     /// When a packet of `len` bytes finishes that starts with the flow.
@@ -155,13 +177,15 @@ pub struct Wf2q<N> {
 struct Core {
     /// `V`.
     now: u128,
+    /// `V` was never later, unless it is now: what a flow removed took out of it is before this.
+    reached: u128,
     /// No `F` is later.
     horizon: u128,
     /// What a byte served adds to `V`; 0 while there are no flows.
     inverse_sum: u64,
     /// The flows that are backlogged.
     tree: Tree,
-    /// Whom to serve; [`NIL`] if and only if no flow is backlogged.
+    /// The flow to serve; [`NIL`] if and only if no flow is backlogged.
     next: u32,
     /// Of all flows added.
     weight_sum: u32,
@@ -184,8 +208,9 @@ impl<N: Table<Wf2qFlow>> Wf2q<N> {
         in_range("longest packet in bytes", max_len, Self::MAX_LEN)?;
         flows.as_mut().fill(Wf2qFlow::EMPTY);
         let core = Core {
-            now: 0,
-            horizon: 0,
+            now: BEGINNING,
+            reached: BEGINNING,
+            horizon: BEGINNING,
             inverse_sum: 0,
             tree: Tree::EMPTY,
             next: NIL,
@@ -218,7 +243,7 @@ impl Core {
         self.inverse_sum = inverse_sum(sum);
     }
 
-    /// Says who is next, after `V` or a flow has changed: eq. 3 where nothing is eligible.
+    /// Finds the next flow to serve, after `V` or a flow has changed: eq. 3 where nothing is eligible.
     fn settle(&mut self, flows: &[Wf2qFlow]) {
         self.next = self.tree.earliest_until(flows, self.now);
         if self.next != NIL {
@@ -229,7 +254,7 @@ impl Core {
                 self.now = first.start;
                 self.next = self.tree.earliest_until(flows, self.now);
             }
-            None => self.now = self.now.max(self.horizon),
+            None => self.now = self.now.max(self.reached).max(self.horizon),
         }
     }
 
@@ -238,7 +263,7 @@ impl Core {
         if k.weight == 0 || k.is_backlogged() {
             return;
         }
-        k.start = k.finish.max(self.now); // eq. 2
+        k.start = k.finish.max(self.now).max(self.reached); // eq. 2
         k.finish = k.finish_of(head_len);
         let (start, finish) = (k.start, k.finish);
         self.horizon = self.horizon.max(finish);
@@ -285,6 +310,63 @@ impl Core {
         self.settle(flows);
     }
 
+    /// Gives `flow` another weight, `sum` being that of all, and what it is ahead or behind in bytes stays.
+    fn reweigh(
+        &mut self,
+        flows: &mut [Wf2qFlow],
+        flow: u32,
+        weight: u32,
+        sum: u32,
+        head: Option<u32>,
+    ) {
+        let is_backlogged = flows.get(flow as usize).is_some_and(Wf2qFlow::is_backlogged);
+        if is_backlogged {
+            self.tree.remove(flows, flow);
+        }
+        let Some(k) = flows.get_mut(flow as usize) else { return };
+        let inverse = inverse(weight);
+        let rescaled = |time| k.rescaled(time, self.now, inverse);
+        let (start, finish) = (rescaled(k.start), rescaled(k.finish));
+        if is_backlogged {
+            (k.start, k.finish) = (start, finish);
+        } else if k.weight == 0 {
+            k.finish = self.now;
+        } else if k.finish > self.now {
+            k.finish = finish;
+        }
+        (k.weight, k.inverse) = (weight, inverse);
+        if let Some(len) = head.filter(|_| is_backlogged) {
+            k.finish = k.finish_of(len);
+        }
+        self.horizon = self.horizon.max(k.finish);
+        if is_backlogged {
+            self.tree.insert(flows, flow);
+        }
+        self.set_weight_sum(sum);
+        self.settle(flows);
+    }
+
+    /// Removes `flow`. The others are behind for what it has had in advance: left in `V`, that would never be made
+    /// up for, and each flow that comes and goes would put `V` further ahead of those that stay.
+    fn forget(&mut self, flows: &mut [Wf2qFlow], flow: u32) {
+        let Some(&k) = flows.get(flow as usize).filter(|k| k.weight != 0) else { return };
+        let finish = if k.is_backlogged() { k.start } else { k.finish };
+        if k.is_backlogged() {
+            self.tree.remove(flows, flow);
+        }
+        if let Some(k) = flows.get_mut(flow as usize) {
+            *k = Wf2qFlow::EMPTY;
+        }
+        self.set_weight_sum(self.weight_sum.wrapping_sub(k.weight));
+        if let Some(inverse) = NonZeroU64::new(k.inverse).filter(|_| !self.tree.is_empty()) {
+            let ahead = finish.saturating_sub(self.now);
+            let taken = ceil_wide(ahead.saturating_mul(self.inverse_sum.into()), inverse);
+            self.reached = self.reached.max(self.now);
+            self.now = self.now.saturating_sub(taken);
+        }
+        self.settle(flows);
+    }
+
     fn recount(
         &self,
         flows: &[Wf2qFlow],
@@ -304,7 +386,8 @@ impl Core {
             Imbalance::check("inverse weight", at, k.inverse, inverse(k.weight))?;
             holds("F = S + l / φ", at, k.finish == k.finish_of(head))?;
             holds("no F is beyond the horizon", at, k.finish <= self.horizon)?;
-            holds("S <= V + L / φ", at, k.start.saturating_sub(self.now) < 1 << 64)?;
+            // L / φ is below 2^64, and what flows removed took out of V comes on top.
+            holds("S <= V + 2^80", at, k.start.saturating_sub(self.now) < 1 << 80)?;
             let books = tree::books(flows, at);
             holds(
                 "a node knows height and first of its subtree",
@@ -342,8 +425,8 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
         u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// A backlogged flow keeps its start; when it finishes is told by the new weight. So nobody gains by
-    /// being configured again and again, and nobody loses.
+    /// What the flow has had in advance and what it is owed stay, in bytes. So no flow gains by being
+    /// configured again and again, and none loses.
     fn configure(
         &mut self,
         flow: FlowId,
@@ -361,26 +444,13 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
         // Both are at most 2^24.
         let sum = core.weight_sum.wrapping_sub(k.weight).wrapping_add(weight);
         in_range("sum of the weights", sum, Self::MAX_WEIGHT_SUM)?;
-        if k.weight == 0 {
-            k.finish = core.now;
-        }
-        k.weight = weight;
-        k.inverse = inverse(weight);
         k.max_len = u16::try_from(max_len).unwrap_or(u16::MAX);
-        core.set_weight_sum(sum);
-        if head_len.is_some() {
-            core.rehead(table, flow.0, head_len);
-        }
+        core.reweigh(table, flow.0, weight, sum, head_len);
         Ok(())
     }
 
     fn remove(&mut self, flow: FlowId) {
-        let (core, table) = (&mut self.core, self.flows.as_mut());
-        core.rehead(table, flow.0, None);
-        if let Some(k) = table.get_mut(flow.index()) {
-            core.set_weight_sum(core.weight_sum.wrapping_sub(k.weight));
-            *k = Wf2qFlow::EMPTY;
-        }
+        self.core.forget(self.flows.as_mut(), flow.0);
     }
 
     fn config(&self, flow: FlowId) -> Option<Wf2qConfig> {

@@ -1,6 +1,8 @@
 //! Tries to exceed the proven bounds: `search_bounds SECONDS [SEED]`, shared by all orders and bounds.
 //!
-//! Prints for each the nearest that it came, with the history; fails if one is exceeded.
+//! First flows that stay as they are, then flows that are re-configured, added and removed: over intervals that
+//! begin with the last change, where an order promises something for these, and from when all is said to hold
+//! again. Prints for each the nearest that it came, with the history; fails if one is exceeded.
 
 mod words;
 
@@ -8,36 +10,53 @@ use core::time::Duration;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use freeboard::sched_core::{Drr, DrrFlow, Qfq, QfqFlow, Wf2q, Wf2qFlow};
-use sim::guarantee::{Bound, Climb, Promising, climb};
+use freeboard::sched_core::{
+    Aggregate, Drr, DrrFlow, PlusFlow, Qfq, QfqFlow, QfqPlus, Wf2q, Wf2qFlow,
+};
+use sim::guarantee::{Bound, Changeable, Outcome, Promising, When, climb, climb_changing};
 
 fn main() -> ExitCode {
     let Some((seconds, seed)) = words::seconds_and_seed("search_bounds") else {
         return ExitCode::from(2);
     };
-    let searches: [(&str, Search); 3] = [
+    type Plus = QfqPlus<Vec<PlusFlow>, Vec<Aggregate>, Vec<QfqFlow>>;
+    use When::{AtOnce, Settled};
+    let searches: [(&str, Search); 9] = [
         ("QFQ", search::<Qfq<Vec<QfqFlow>>>),
+        ("QFQ+", search::<Plus>),
         ("WF2Q+", search::<Wf2q<Vec<Wf2qFlow>>>),
         ("DRR", search::<Drr<Vec<DrrFlow>>>),
+        ("QFQ, settled", |bound, seed, span| {
+            search_changing::<Qfq<Vec<QfqFlow>>>(Settled, bound, seed, span)
+        }),
+        ("QFQ+, settled", |bound, seed, span| search_changing::<Plus>(Settled, bound, seed, span)),
+        ("WF2Q+, at once", |bound, seed, span| {
+            search_changing::<Wf2q<Vec<Wf2qFlow>>>(AtOnce, bound, seed, span)
+        }),
+        ("WF2Q+, settled", |bound, seed, span| {
+            search_changing::<Wf2q<Vec<Wf2qFlow>>>(Settled, bound, seed, span)
+        }),
+        ("DRR, at once", |bound, seed, span| {
+            search_changing::<Drr<Vec<DrrFlow>>>(Settled, bound, seed, span)
+        }),
     ];
     let span = Duration::from_secs(seconds) / (searches.len() * Bound::ALL.len()) as u32;
     let mut kept = true;
     for (name, search) in searches {
         for bound in Bound::ALL {
             match search(bound, seed, span) {
-                Ok(found) => {
-                    let worst = found.outcome.of(bound);
+                Ok((outcome, history, trials)) => {
+                    let worst = outcome.of(bound);
                     kept &= worst.ratio() <= 1.0;
                     println!(
-                        "{name}, {}: {:.4}, {} of {} bytes, flows {:?}, after {} trials",
+                        "{name}, {}: {:.4}, {} of {} bytes, flows {:?}, after {trials} trials",
                         bound.name(),
                         worst.ratio(),
                         worst.measured,
                         worst.bound,
                         worst.flows,
-                        found.trials
                     );
-                    println!("{}", found.trial);
+                    println!("{history}");
                 }
                 Err(why) => {
                     kept = false;
@@ -49,9 +68,19 @@ fn main() -> ExitCode {
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-type Search = fn(Bound, u64, Duration) -> Result<Climb, String>;
+/// The worst that was found, the history that shows it, and how many were played.
+type Found = Result<(Outcome, String, u64), String>;
+type Search = fn(Bound, u64, Duration) -> Found;
 
-fn search<O: Promising>(bound: Bound, seed: u64, span: Duration) -> Result<Climb, String> {
+fn search<O: Promising>(bound: Bound, seed: u64, span: Duration) -> Found {
     let start = Instant::now();
-    climb::<O>(bound, seed, || start.elapsed() < span)
+    let found = climb::<O>(bound, seed, || start.elapsed() < span)?;
+    Ok((found.outcome, found.trial.to_string(), found.trials))
+}
+
+fn search_changing<O: Changeable>(when: When, bound: Bound, seed: u64, span: Duration) -> Found {
+    let start = Instant::now();
+    let (outcome, history, played) =
+        climb_changing::<O>(when, bound, seed, || start.elapsed() < span)?;
+    Ok((outcome, history.to_string(), played))
 }

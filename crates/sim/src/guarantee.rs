@@ -5,22 +5,27 @@
 //! packets back to back while anything is queued, arrivals at any byte of a packet on the wire. The
 //! meters of `sched-core` measure B-WFI, T-WFI and the relative fairness of every pair; an [`Outcome`]
 //! says how near each came to its bound. [`Trials`] draws trials at random, [`climb`] changes one step
-//! by step to come nearer. All arithmetic is exact but the last division.
+//! by step to come nearer. All arithmetic is exact but the last division. A [`Changing`] history also
+//! re-configures flows, adds and removes them.
 //!
 //! `docs/guarantees.md` has the bounds, their conventions, and what was reached.
 
+mod changing;
 mod draw;
+mod link;
 mod search;
 
-use std::collections::VecDeque;
 use std::fmt;
 
 use freeboard::sched_core::{
-    Aggregate, Arrival, Backlog, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, Guarantee,
-    Imbalance, PairMeter, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Wf2q, Wf2qConfig, Wf2qFlow,
-    WfiFlow, WfiMeter,
+    Aggregate, Drr, DrrFlow, FlowId, FlowScheduler, Guarantee, Imbalance, PlusFlow, Qfq, QfqConfig,
+    QfqFlow, QfqPlus, Wf2q, Wf2qConfig, Wf2qFlow,
 };
+use link::Link;
 
+pub use changing::{
+    Change, Changeable, Changing, Histories, Past, What, When, climb_changing, play_changing,
+};
 pub use draw::{Trials, counterexample};
 pub use search::{Climb, climb};
 
@@ -389,100 +394,5 @@ pub fn play<O: Promising>(trial: &Trial, depth: Depth) -> Result<Outcome, Imbala
         }
         now = end;
     }
-    Ok(link.outcome(trial))
-}
-
-/// An order, queues and meters.
-struct Link<O> {
-    order: O,
-    queues: Vec<VecDeque<(Arrival, u32)>>,
-    meter: WfiMeter<Vec<WfiFlow>>,
-    pairs: Vec<([u32; 2], PairMeter)>,
-    packets: u64,
-}
-
-impl<O: Promising> Link<O> {
-    fn new(trial: &Trial) -> Self {
-        let (order, count) = (O::of(trial), trial.flows.len());
-        let mut meter = WfiMeter::new(vec![WfiFlow::EMPTY; count]);
-        let flows = || (0..count as u32).map(|flow| (flow, order.promise(FlowId(flow)).share));
-        let mut pairs = Vec::new();
-        for (a, share_a) in flows() {
-            meter.add(FlowId(a), share_a).expect("there is room for all");
-            for (b, share_b) in flows().take(a as usize) {
-                let pair = PairMeter::new((FlowId(a), share_a), (FlowId(b), share_b));
-                pairs.push(([a, b], pair));
-            }
-        }
-        Self { order, queues: vec![VecDeque::new(); count], meter, pairs, packets: 0 }
-    }
-
-    fn arrive(&mut self, flow: FlowId, len: u32) {
-        let arrival = self.meter.arrived(flow, len);
-        let queue = &mut self.queues[flow.index()];
-        queue.push_back((arrival, len));
-        if queue.len() > 1 {
-            return self.order.grew(flow, len);
-        }
-        self.order.backlogged(flow, len);
-        for (_, pair) in &mut self.pairs {
-            pair.backlogged(flow);
-        }
-    }
-
-    fn dequeue(&mut self, flow: FlowId) -> u32 {
-        let queue = &mut self.queues[flow.index()];
-        let (arrival, len) = queue.pop_front().expect("a selected flow holds packets");
-        let next = queue.front().map(|packet| packet.1);
-        self.order.served(flow, len, next);
-        self.meter.dequeued(arrival, len);
-        for (_, pair) in &mut self.pairs {
-            pair.dequeued(flow, len);
-            if next.is_none() {
-                pair.emptied(flow);
-            }
-        }
-        self.packets += 1;
-        len
-    }
-
-    fn check(&self, wanted: bool) -> Result<(), Imbalance> {
-        if !wanted {
-            return Ok(());
-        }
-        self.order.recount(&|flow| {
-            let queue = &self.queues[flow.index()];
-            let bytes = queue.iter().map(|packet| packet.1).sum();
-            let backlog = Backlog { packets: queue.len() as u32, bytes };
-            FlowState { backlog, head_len: queue.front().map(|packet| packet.1) }
-        })?;
-        self.order.check_inside()
-    }
-
-    fn outcome(&self, trial: &Trial) -> Outcome {
-        let mut outcome = Outcome { packets: self.packets, ..Outcome::default() };
-        let promises: Vec<_> =
-            (0..trial.flows.len()).map(|flow| self.order.promise(FlowId(flow as u32))).collect();
-        for (number, promise) in (0..).zip(&promises) {
-            let Some(report) = self.meter.report(FlowId(number)) else { continue };
-            for (worst, compared) in outcome.worst.iter_mut().zip(report.against(promise)) {
-                let flows = [number; 2];
-                worst.take(Worst { flows, measured: compared.measured, bound: compared.bound });
-            }
-            let Some(watched) = self.order.watched(FlowId(number), trial) else { continue };
-            let against = |measured, bound| Worst { flows: [number; 2], measured, bound };
-            outcome.any_length.take(against(report.b_wfi, watched.one_length));
-            outcome.all_count.take(against(report.b_wfi, watched.all_count));
-            if trial.has_one_length(number as usize) {
-                outcome.one_length.take(against(report.b_wfi_at_completion, watched.one_length));
-            }
-        }
-        for (flows, pair) in &self.pairs {
-            let [a, b] = flows.map(|flow| promises[flow as usize].fairness);
-            let bound = a.saturating_add(b);
-            let worst = Worst { flows: *flows, measured: pair.measured(), bound };
-            outcome.worst[Bound::Fairness as usize].take(worst);
-        }
-        outcome
-    }
+    Ok(link.outcome(trial, (0, 0), 0))
 }

@@ -7,7 +7,8 @@ use freeboard::sched_core::{
     Wf2q, Wf2qFlow,
 };
 use sim::guarantee::{
-    Bound, Burst, Depth, FlowPlan, Outcome, Promising, Trial, Trials, Worst, counterexample, play,
+    Bound, Burst, Changeable, Changing, Depth, FlowPlan, Histories, Outcome, Promising, Trial,
+    Trials, Worst, counterexample, play, play_changing,
 };
 
 const TRIALS: u64 = 10_000;
@@ -120,6 +121,71 @@ fn drr_keeps_its_bounds() {
     let worst = never_exceeded::<Drr<Vec<DrrFlow>>>(2);
     let hard = |bound| worst.of(bound).ratio() > 0.9;
     assert!(Bound::ALL.into_iter().all(hard), "the trials are hard: {worst:?}");
+}
+
+/// Plays a quarter as many random histories in which flows are re-configured, added and removed and lose packets.
+/// Returns the worst over intervals that begin with the last change, and of those from when all bounds are said to
+/// hold again.
+fn never_exceeded_while_flows_change<O: Changeable>(
+    histories: impl Iterator<Item = Changing>,
+) -> [Outcome; 2] {
+    let mut worst = [Outcome::default(); 2];
+    for (number, history) in (0..TRIALS / 4).zip(histories) {
+        let depth = if number % 16 == 0 { Depth::Steps } else { Depth::Packets };
+        let outcomes = match play_changing::<O>(&history, depth) {
+            Ok(outcomes) => outcomes,
+            Err(imbalance) => panic!("history {number}: {imbalance}\n{history}"),
+        };
+        for (worst, outcome) in worst.iter_mut().zip(&outcomes) {
+            for bound in Bound::ALL {
+                let (found, name) = (outcome.of(bound), bound.name());
+                assert!(found.ratio() <= 1.0, "history {number}: {name} {found:?}\n{history}");
+            }
+            worst.merge(outcome);
+        }
+    }
+    for (when, worst) in ["at once", "settled"].into_iter().zip(&worst) {
+        Bound::ALL.into_iter().for_each(|bound| {
+            show(&format!("{when}, {}", bound.name()), worst.of(bound));
+        });
+    }
+    worst
+}
+
+/// Goal: what WF²Q+ says of re-configured flows, at once and from when its bounds hold as they are.
+#[test]
+fn wf2q_keeps_what_it_says_of_flows_that_change() {
+    let [at_once, settled] =
+        never_exceeded_while_flows_change::<Wf2q<Vec<Wf2qFlow>>>(Histories::new(5));
+    assert!(at_once.of(Bound::AnyInstant).ratio() > 0.7, "{at_once:?}");
+    assert!(settled.of(Bound::AnyInstant).ratio() > 0.9, "{settled:?}");
+}
+
+/// Goal: the bounds of QFQ hold again once no flow is backlogged.
+#[test]
+fn qfq_keeps_its_bounds_again_once_idle() {
+    let [_, settled] = never_exceeded_while_flows_change::<Qfq<Vec<QfqFlow>>>(Histories::new(6));
+    assert!(settled.of(Bound::AnyInstant).ratio() > 0.9, "{settled:?}");
+}
+
+/// Goal: so do those of QFQ+. Method: as without changes, flows in classes of two to eight.
+#[test]
+fn qfq_plus_keeps_its_bounds_again_once_idle() {
+    let histories = Histories::new(7).zip(0_u32..).map(|(mut history, number)| {
+        history.trial = history.trial.with_classes(2 + number as usize % 7, number / 7 % 8);
+        history
+    });
+    let [_, settled] = never_exceeded_while_flows_change::<
+        QfqPlus<Vec<PlusFlow>, Vec<Aggregate>, Vec<QfqFlow>>,
+    >(histories);
+    assert!(settled.of(Bound::AnyInstant).ratio() > 0.4, "{settled:?}");
+}
+
+/// Goal: the bounds of DRR hold at once.
+#[test]
+fn drr_keeps_its_bounds_while_flows_change() {
+    let [_, settled] = never_exceeded_while_flows_change::<Drr<Vec<DrrFlow>>>(Histories::new(8));
+    assert!(settled.of(Bound::AnyInstant).ratio() > 0.8, "{settled:?}");
 }
 
 /// `3φσ + 2φL` is quoted for QFQ and does not hold where packet lengths vary; the bound that is proven

@@ -13,6 +13,10 @@ impl<N: Table<QfqFlow>> Qfq<N> {
     /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: two
     /// divisions.
     ///
+    /// It holds while no flow is configured or removed. After that nothing is promised to any flow until no flow
+    /// is backlogged; from that instant on it holds again (`docs/guarantees.md`, *When flows and weights change*).
+    /// Where links stay busy and weights change, take [`Wf2q`](crate::Wf2q).
+    ///
     /// With `φ` the share of the flow among all flows added, `φ'` its share if only flows counted that
     /// make `V` run fastest (at most 1), `s` the width of its slots in bytes of its own, `L_k` its
     /// longest packet and `L` that of the scheduler:

@@ -108,6 +108,57 @@ fn a_flow_that_is_configured_again_and_again_keeps_its_share() {
     }
 }
 
+/// Goal: a new weight tells also when the next packet starts, not only when it finishes. Method: a flow of weight
+/// 1 has sent a packet, which is far ahead at its share, and has the weight of the other, once with more packets
+/// and once idle. At its old start it would wait for 98,298,000 bytes.
+#[test]
+fn a_flow_that_gets_a_larger_weight_waits_no_longer_than_is_promised() {
+    for stays in [true, false] {
+        let mut link = Link::new(&[1, 65_536], 1_500);
+        link.enqueue(0, 1_500);
+        for _ in 0..100 {
+            link.enqueue(1, 1_500);
+        }
+        if stays {
+            link.enqueue(0, 1_500);
+        }
+        while link.dequeue().is_some_and(|(flow, _)| flow == 1) {}
+        link.reweigh(0, 65_536).unwrap();
+        assert_eq!(link.recount(), Ok(()));
+        if !stays {
+            link.enqueue(0, 1_500);
+        }
+        let mut waited = 0;
+        while link.dequeue().is_some_and(|(flow, _)| flow == 1) {
+            waited += 1_500;
+        }
+        let promise = link.order.guarantee(FlowId(0)).unwrap();
+        assert_eq!((waited, promise.latency), (3_000, 6_000), "{stays}");
+    }
+}
+
+/// Goal: a flow that is removed leaves no time behind that others would have to make up for. Method: two flows
+/// stay, a third comes, sends a packet and is removed, a thousand times; then a fourth comes. Were `V` left as it
+/// is, that one would wait for hundreds of packets of the two.
+#[test]
+fn flows_that_come_and_go_put_no_flow_behind() {
+    let mut link = Link::new(&[1; 4], 1_500);
+    for _ in 0..4_000 {
+        link.enqueue(0, 1_500);
+        link.enqueue(1, 1_500);
+    }
+    for _ in 0..1_000 {
+        link.reweigh(2, 1).unwrap();
+        link.enqueue(2, 1_500);
+        while link.dequeue().is_some_and(|(flow, _)| flow != 2) {}
+        link.remove(2);
+        assert_eq!(link.recount(), Ok(()));
+    }
+    link.enqueue(3, 1_500);
+    let waited = (0..).take_while(|_| link.dequeue().is_some_and(|(flow, _)| flow != 3)).count();
+    assert!(waited <= 4, "{waited} packets");
+}
+
 /// Flow 0 has sent ten packets alone, and `F` of the last is 20; without the reset it would be served
 /// ten packets after flow 1.
 #[test]

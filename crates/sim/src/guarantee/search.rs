@@ -45,12 +45,7 @@ pub fn climb<O: Promising>(
     };
     while go_on() {
         let Some(mut trial) = starts.next() else { break };
-        trial.flows.truncate(MOST_FLOWS as usize);
-        trial.max_len = trial.max_len.max(SHORTEST_MAX_LEN);
-        for flow in &mut trial.flows {
-            flow.bursts.truncate(MOST_BURSTS);
-            flow.max_len = flow.max_len.max(SHORTEST_MAX_LEN);
-        }
+        fit(&mut trial);
         let mut outcome = evaluate(&trial, Depth::Steps)?;
         let mut in_vain = 0;
         while in_vain < PATIENCE && go_on() {
@@ -82,8 +77,18 @@ pub fn climb<O: Promising>(
     Ok(best)
 }
 
+/// Makes a trial small enough to be searched from.
+pub(super) fn fit(trial: &mut Trial) {
+    trial.flows.truncate(MOST_FLOWS as usize);
+    trial.max_len = trial.max_len.max(SHORTEST_MAX_LEN);
+    for flow in &mut trial.flows {
+        flow.bursts.truncate(MOST_BURSTS);
+        flow.max_len = flow.max_len.max(SHORTEST_MAX_LEN);
+    }
+}
+
 /// Changes one thing.
-fn change(trial: &mut Trial, random: &mut Stream) {
+pub(super) fn change(trial: &mut Trial, random: &mut Stream) {
     let count = trial.flows.len() as u64;
     let at = random.below(count) as usize;
     let longest = trial.max_len;
@@ -137,7 +142,7 @@ fn change(trial: &mut Trial, random: &mut Stream) {
 }
 
 /// A number near `value`, or twice or half of it, in `1..=most`.
-fn vary(random: &mut Stream, value: u32, most: u32) -> u32 {
+pub(super) fn vary(random: &mut Stream, value: u32, most: u32) -> u32 {
     let step = 1 + below(random, 4);
     let varied = match random.below(5) {
         0 => value.saturating_mul(2),

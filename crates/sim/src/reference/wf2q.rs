@@ -35,15 +35,26 @@ pub struct NaiveWf2q {
     flows: Vec<Option<Flow>>,
     /// V.
     virtual_time: u128,
+    /// The latest V there has been.
+    highest: u128,
     /// The latest finish there has been.
     latest: u128,
+}
+
+/// The first V.
+const BEGINNING: u128 = 1 << 96;
+
+/// `a/b`, rounded up, with the sign of `a`.
+fn divide_up(a: i128, b: i128) -> i128 {
+    a.div_euclid(b) + i128::from(a.rem_euclid(b) > 0)
 }
 
 impl NaiveWf2q {
     /// No flow added yet, of `flows` at most; no packet is longer than `max_len` bytes.
     #[must_use]
     pub fn new(flows: u32, max_len: u32) -> Self {
-        Self { max_len, flows: vec![None; flows as usize], virtual_time: 0, latest: 0 }
+        let (virtual_time, highest, latest) = (BEGINNING, BEGINNING, BEGINNING);
+        Self { max_len, flows: vec![None; flows as usize], virtual_time, highest, latest }
     }
 
     fn flow(&mut self, flow: FlowId) -> &mut Flow {
@@ -61,7 +72,23 @@ impl NaiveWf2q {
     fn jump(&mut self) {
         self.latest = self.flows.iter().flatten().map(|k| k.finish).fold(self.latest, u128::max);
         let earliest = self.backlogged_flows().map(|(_, flow)| flow.start).min();
-        self.virtual_time = self.virtual_time.max(earliest.unwrap_or(self.latest));
+        let idle = self.highest.max(self.latest);
+        self.virtual_time = self.virtual_time.max(earliest.unwrap_or(idle));
+        self.highest = self.highest.max(self.virtual_time);
+    }
+
+    /// What a byte served adds to V.
+    fn per_byte(&self) -> u128 {
+        let sum: u128 = self.flows.iter().flatten().map(|k| u128::from(k.weight)).sum();
+        UNIT / sum
+    }
+
+    /// The time that is as many bytes from V for a flow of the second weight as `time` is for one of
+    /// the first.
+    fn rescale(&self, time: u128, [old, new]: [u32; 2]) -> u128 {
+        let per_byte = |weight: u32| UNIT.div_ceil(weight.into()).cast_signed();
+        let ahead = time.cast_signed() - self.virtual_time.cast_signed();
+        self.virtual_time.strict_add_signed(divide_up(ahead * per_byte(new), per_byte(old)))
     }
 
     /// The first packet of a flow is one of `head` bytes, or there is none, without service.
@@ -96,24 +123,33 @@ impl NaiveOrder for NaiveWf2q {
                 max: MAX_WEIGHT.into(),
             });
         }
-        let (start, finish) = (0, self.virtual_time);
-        let state = self.flows[flow.index()].get_or_insert(Flow {
-            weight,
-            max_len,
-            start,
-            finish,
-            is_backlogged: false,
-        });
-        (state.weight, state.max_len) = (weight, max_len);
+        let now = self.virtual_time;
+        let state = match old.clone() {
+            None => Flow { weight, max_len, start: now, finish: now, is_backlogged: false },
+            Some(mut k) => {
+                let weights = [k.weight, weight];
+                if k.is_backlogged {
+                    k.start = self.rescale(k.start, weights);
+                } else if k.finish > now {
+                    k.finish = self.rescale(k.finish, weights);
+                }
+                Flow { weight, max_len, ..k }
+            }
+        };
+        self.flows[flow.index()] = Some(state);
         if head_len.is_some() {
             self.change_head(flow, head_len);
         }
+        self.jump();
         Ok(())
     }
 
     fn remove(&mut self, flow: FlowId) {
-        if let Some(place) = self.flows.get_mut(flow.index()) {
-            *place = None;
+        let Some(k) = self.flows.get_mut(flow.index()).and_then(Option::take) else { return };
+        let ahead_from = if k.is_backlogged { k.start } else { k.finish };
+        if self.backlogged_flows().next().is_some() && ahead_from > self.virtual_time {
+            let ahead = (ahead_from - self.virtual_time) * self.per_byte();
+            self.virtual_time -= ahead.div_ceil(UNIT.div_ceil(k.weight.into()));
         }
         self.jump();
     }
@@ -127,15 +163,15 @@ impl NaiveOrder for NaiveWf2q {
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        let now = self.virtual_time;
+        let highest = self.highest;
         let k = self.flow(flow);
-        k.start = k.finish.max(now); // eq. 2
+        k.start = k.finish.max(highest); // eq. 2, with the latest V
         self.change_head(flow, Some(head_len));
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let sum: u128 = self.flows.iter().flatten().map(|k| u128::from(k.weight)).sum();
-        self.virtual_time += u128::from(len) * (UNIT / sum);
+        self.virtual_time += u128::from(len) * self.per_byte();
+        self.highest = self.highest.max(self.virtual_time);
         let k = self.flow(flow);
         k.start = k.finish;
         self.change_head(flow, next_head);

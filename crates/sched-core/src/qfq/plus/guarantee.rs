@@ -12,6 +12,9 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
     /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: two
     /// divisions.
     ///
+    /// It holds while no flow is configured or removed, and again from when no flow is backlogged, as that of
+    /// [`Qfq`](crate::Qfq::guarantee).
+    ///
     /// With `φ` the share of the flow among all flows added, `φ'` as in [`Qfq`](crate::Qfq::guarantee), `s`
     /// the width of its slots in bytes of its own, `L_k` its longest packet, `n` the members of its
     /// aggregate, and `B` the longest budget, `M` longest packets of the scheduler:
