@@ -7,7 +7,7 @@
 //! | isolation | a queue for each | served by |
 //! |---|---|---|
 //! | `flows`, `srchost`, `dsthost`, `hosts` | flow, source, destination, pair of hosts | deficit round robin |
-//! | `dual-srchost`, `dual-dsthost` | flow | deficit round robin over hosts, and in each over its flows ([`Hosts`]) |
+//! | `dual-srchost`, `dual-dsthost` | flow | deficit round robin over hosts, sparse ones first, and in each over its flows, likewise ([`Hosts`]) |
 //! | `triple-isolate` | flow | a turn in every n-th round, n the load of the flow's hosts ([`Rounds`]) |
 //!
 //! With hosts as a level of their own, what a host gets and how long its packets wait does not depend on
@@ -101,7 +101,8 @@ impl Labelled for OwnHost {
 ///
 /// Who claims a queue takes over what the AQM remembers of the last flow there, and a debt below one
 /// packet if that was of the same host; who claims the slot of a host, such a debt of the last host, and if
-/// he was that host himself, what is left in the bucket of his rate.
+/// he was that host himself, what is left in the bucket of his rate. A turn that is used up passes on with a
+/// debt: the flow or host that claims the place may then wait for one round, once.
 ///
 /// Two hosts share the line, whatever they open:
 ///
@@ -178,9 +179,9 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
         let sources = HashTable::new(memory.source_lines, hosts, ways)?;
         let destinations = HashTable::new(memory.destination_lines, hosts, ways)?;
 
-        let mut turns = Drr::new(memory.hosts, max_len)?;
+        let mut turns = Drr::new(memory.hosts, max_len)?.sparse_first();
         turns.add_all(host_quantum)?;
-        let borrowing = Drr::new(memory.excess, max_len)?;
+        let borrowing = Drr::new(memory.excess, max_len)?.sparse_first();
         let turns = CommittedRates::new(turns, borrowing, memory.committed, memory.returns)?;
         let mut levels = Hosts::new(turns, memory.flows, memory.rings, max_len)?.sparse_first();
         levels.add_all(quantum)?;

@@ -24,8 +24,15 @@
 //! - *A flow's share of that*: what [`Hosts::guarantee_in_host`] says, composed with the promise to the
 //!   host by [`Guarantee::in_class`](crate::Guarantee::in_class).
 //!
-//! With sparse hosts first the first two are not promised: hosts that come and go overtake those that
-//! stand.
+//! Behind a `Drr` of hosts with [sparse hosts first](crate::Drr::sparse_first), hosts that come and go may be a turn
+//! ahead of those that stand, and no more:
+//!
+//! - *Wait.* A packet that finds its host idle, with something left of its turn or that turn's round over, starts
+//!   after at most `Q + L̄` bytes of each host that is new then, and a packet on the wire: hosts that stand
+//!   cost nothing. At worst that is the bound above. If the turn of its host is used up, or the host stands and
+//!   the flow is first in it, it starts after at most `(H − 1)(Q + L̄) + (H − 2)Q + L` bytes.
+//! - *Share.* With `2Q` in place of `Q`: at least `W/H − (1 − 1/H)(2Q + L̄) − ((H − 1)·L̄ + L)/H` of `W` bytes, and
+//!   `0.98·W/H` as soon as `W ≥ 50·((H − 1)(2Q + 2·L̄) + L)`.
 //!
 //! The share is promised whatever other hosts lose, their last packets too: as in [`Drr`](crate::Drr), only
 //! service changes what a host or a flow owes.

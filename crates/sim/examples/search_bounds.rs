@@ -13,7 +13,9 @@ use std::time::Instant;
 use freeboard::sched_core::{
     Aggregate, Drr, DrrFlow, PlusFlow, Qfq, QfqFlow, QfqPlus, Wf2q, Wf2qFlow,
 };
-use sim::guarantee::{Bound, Changeable, Outcome, Promising, When, climb, climb_changing};
+use sim::guarantee::{
+    Bound, Changeable, Outcome, Promising, SparseFirst, When, climb, climb_changing,
+};
 
 fn main() -> ExitCode {
     let Some((seconds, seed)) = words::seconds_and_seed("search_bounds") else {
@@ -21,11 +23,12 @@ fn main() -> ExitCode {
     };
     type Plus = QfqPlus<Vec<PlusFlow>, Vec<Aggregate>, Vec<QfqFlow>>;
     use When::{AtOnce, Settled};
-    let searches: [(&str, Search); 9] = [
+    let searches: [(&str, Search); 10] = [
         ("QFQ", search::<Qfq<Vec<QfqFlow>>>),
         ("QFQ+", search::<Plus>),
         ("WF2Q+", search::<Wf2q<Vec<Wf2qFlow>>>),
         ("DRR", search::<Drr<Vec<DrrFlow>>>),
+        ("DRR, sparse flows first", search::<SparseFirst>),
         ("QFQ, settled", |bound, seed, span| {
             search_changing::<Qfq<Vec<QfqFlow>>>(Settled, bound, seed, span)
         }),

@@ -14,6 +14,7 @@ mod changing;
 mod draw;
 mod link;
 mod search;
+mod sparse_first;
 
 use std::fmt;
 
@@ -28,6 +29,7 @@ pub use changing::{
 };
 pub use draw::{Trials, counterexample};
 pub use search::{Climb, climb};
+pub use sparse_first::SparseFirst;
 
 /// Packets of one flow that come at one instant; every other one is `first` long, the rest `second`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,8 @@ use crate::order::Table;
 use crate::{FlowId, Guarantee, Share};
 
 impl<N: Table<DrrFlow>> Drr<N> {
-    /// What is promised to `flow` as things are configured: `None` if it was not added, and with
-    /// [sparse flows first](Drr::sparse_first), where flows that come and go overtake those that
-    /// stand. Cost: O(flows), to add up the quanta.
+    /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: O(flows), to add
+    /// up the quanta.
     ///
     /// With `Q` the quantum of the flow, `F` the sum of all, `φ = Q/F`, `L` the longest packet, and
     /// `L̄ = L − 1` the most that a turn is overdrawn by:
@@ -16,14 +15,14 @@ impl<N: Table<DrrFlow>> Drr<N> {
     /// - B-WFI `≤ (1 − φ)(Q + L̄) + φ·(n − 1)·L̄ + φL` for `n` flows, the last term for the packet that is on
     ///   the wire when the flow becomes backlogged: it may be of a turn before those that count;
     /// - fairness `ω = F/2 + L̄/φ`.
+    ///
+    /// With [sparse flows first](Drr::sparse_first) flows that come and go may be a turn ahead of those that
+    /// stand: the first term is `(1 − φ)(2Q + L̄)`, and `ω = F + L̄/φ`.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
         let quantum = self.node(flow)?.quantum();
-        if self.sparse_first {
-            return None;
-        }
         let added = self.nodes.as_ref().iter().filter(|node| node.flow.is_added());
-        of_ring(quantum, added.map(|node| node.flow.quantum()), self.max_len)
+        of_ring(quantum, added.map(|node| node.flow.quantum()), self.max_len, self.sparse_first)
     }
 }
 
@@ -32,6 +31,7 @@ pub(crate) fn of_ring(
     quantum: u32,
     quanta: impl Iterator<Item = u32>,
     max_len: u32,
+    sparse_first: bool,
 ) -> Option<Guarantee> {
     let quantum = u64::from(quantum);
     let (flows, frame) = quanta.fold((0_u64, 0_u64), |(flows, frame), quantum| {
@@ -41,11 +41,12 @@ pub(crate) fn of_ring(
     let share = Share::new(quantum, frame).ok()?;
     let own = core::num::NonZeroU64::new(quantum)?;
     let overdraft = u64::from(max_len).saturating_sub(1);
-    // ⌈(F − Q)(Q + L̄)/Q⌉ + (n − 1)L̄ + L: products below 2^60 · 2^29.
-    let turns = u128::from(frame.saturating_sub(quantum)) * u128::from(quantum + overdraft);
+    let ahead = if sparse_first { 2 } else { 1 };
+    // ⌈(F − Q)(Q + L̄)/Q⌉ + (n − 1)L̄ + L, or with 2Q: products below 2^60 · 2^30.
+    let turns = u128::from(frame.saturating_sub(quantum)) * u128::from(ahead * quantum + overdraft);
     let overdrafts = others.saturating_mul(overdraft).saturating_add(max_len.into());
     let latency = ceil(turns, own).saturating_add(overdrafts);
-    let fairness = frame.div_ceil(2).saturating_add(share.link_of(overdraft));
+    let fairness = (ahead * frame).div_ceil(2).saturating_add(share.link_of(overdraft));
     Some(Guarantee { share, latency, fairness })
 }
 
@@ -72,6 +73,15 @@ mod tests {
         // 2,000 · 3,000/2,001 = 2,998.5; L̄/φ = 999 · 4,001/2,001 = 1,997.5.
         assert_eq!(promised(2), (4_001, 2_999 + 2_998, 2_001 + 1_998));
         assert_eq!((drr.guarantee(FlowId(3)), drr.guarantee(FlowId(4))), (None, None));
-        assert_eq!(drr.sparse_first().guarantee(FlowId(0)), None);
+        let drr = drr.sparse_first();
+        let promised = |flow| {
+            let promise = drr.guarantee(FlowId(flow)).unwrap();
+            (promise.share.denominator(), promise.latency, promise.fairness)
+        };
+        // 3,001 · 2.999 = 8,999.999; ω = 4,001 + 3,996.999.
+        assert_eq!(promised(0), (4_001, 9_000 + 2_998, 4_001 + 3_997));
+        // 2,000 · 5,001/2,001 = 4,998.5.
+        assert_eq!(promised(2), (4_001, 4_999 + 2_998, 4_001 + 1_998));
+        assert_eq!((drr.guarantee(FlowId(3)), drr.guarantee(FlowId(4))), (None, None));
     }
 }

@@ -365,7 +365,9 @@ fn a_host_promises_what_a_drr_of_its_flows_does() {
     let (flow, host) = (order.guarantee_in_host(FlowId(0)), order.order().guarantee(FlowId(0)));
     let whole = flow.unwrap().in_class(&host.unwrap()).unwrap();
     assert_eq!((whole.share.numerator(), whole.share.denominator()), (100 * 200, 350 * 600));
-    assert_eq!(order.sparse_first().guarantee_in_host(FlowId(0)), None);
+    let (order, alone) = (order.sparse_first(), alone.sparse_first());
+    assert_eq!(order.guarantee_in_host(FlowId(0)), alone.guarantee(FlowId(0)));
+    assert!(order.guarantee_in_host(FlowId(0)) != flow);
 }
 
 mod composed;

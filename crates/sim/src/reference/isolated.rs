@@ -179,7 +179,7 @@ impl NaiveIsolated {
     pub fn new(sizes: Sizes, isolation: Isolation, limits: Limits) -> Self {
         let Sizes { queues, hosts, ways, packets, rounds, max_len, .. } = sizes;
         let (all, within) = (queues + hosts, "sizes that are accepted");
-        let mut turns = NaiveDrr::new(hosts, max_len, false);
+        let mut turns = NaiveDrr::new(hosts, max_len, true);
         for host in (0..hosts).map(FlowId) {
             turns.configure(host, setting(sizes.host_quantum), None).expect(within);
         }
