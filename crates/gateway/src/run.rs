@@ -377,7 +377,7 @@ impl Gateway {
         let name = self.devices[at].name();
         say(&format!(
             "{name}: packets that are merged or not cut up are dropped; type at the end they come from: \
-             ethtool -K DEV tso off gso off, and here: ethtool -K {name} gro off"
+             ip link set DEV gso_max_segs 1, and here: ethtool -K {name} gro off"
         ));
     }
 
