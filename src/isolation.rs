@@ -65,7 +65,7 @@ impl Isolation {
 
     /// The label by which a packet finds its queue.
     #[inline]
-    pub(crate) fn queue_label(self, labels: &impl Labelled) -> u32 {
+    pub(crate) fn queue_label(self, labels: &(impl Labelled + ?Sized)) -> u32 {
         match self {
             Self::Flows | Self::DualSrcHost | Self::DualDstHost | Self::TripleIsolate => {
                 labels.flow()

@@ -250,9 +250,9 @@ impl<B: Labelled, A: Labelled> Labelled for Rekeyed<B, A> {
 }
 
 /// The labels of a packet under the key before.
-pub(crate) struct Before<'a, L>(pub(crate) &'a L);
+pub(crate) struct Before<'a, L: ?Sized>(pub(crate) &'a L);
 
-impl<L: Labelled> Labelled for Before<'_, L> {
+impl<L: Labelled + ?Sized> Labelled for Before<'_, L> {
     #[inline]
     fn flow(&self) -> u32 {
         self.0.flow_before()

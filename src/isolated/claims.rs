@@ -48,7 +48,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
     /// Finds the queue of a packet; if it is free, for this flow from now on, with its hosts. `label` is that
     /// by which it finds its queue.
     #[inline]
-    pub(super) fn claim(&mut self, label: u32, labels: &impl Labelled) -> Lookup {
+    pub(super) fn claim(&mut self, label: u32, labels: &(impl Labelled + ?Sized)) -> Lookup {
         let lookup = if self.rotating {
             self.lookup_rotating(label, labels)
         } else {
@@ -62,7 +62,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
 
     /// The queue for a packet whose flow has none yet: the one just claimed for it, or one of its host.
     #[inline(never)]
-    fn claim_rest(&mut self, lookup: Lookup, labels: &impl Labelled) -> u32 {
+    fn claim_rest(&mut self, lookup: Lookup, labels: &(impl Labelled + ?Sized)) -> u32 {
         let isolation = self.isolation();
         let is_spare = lookup.outcome == Outcome::Collision;
         if is_spare && isolation.spares_of() == Level::None {
@@ -282,6 +282,14 @@ impl<S: Storage, K: Storage> FlowScheduler for Claims<S, K> {
 
     fn looks_ahead(&self) -> bool {
         false
+    }
+
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        self.order.upcoming(ahead)
+    }
+
+    fn counts_bytes(&self) -> bool {
+        self.order.counts_bytes()
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -122,7 +122,11 @@ impl<S: Storage, K: Storage> Claims<S, K> {
     /// The lookup of a packet with this label while a table is in transition.
     #[cold]
     #[inline(never)]
-    pub(super) fn lookup_rotating(&mut self, label: u32, labels: &impl Labelled) -> Lookup {
+    pub(super) fn lookup_rotating(
+        &mut self,
+        label: u32,
+        labels: &(impl Labelled + ?Sized),
+    ) -> Lookup {
         let before = self.isolation().queue_label(&Before(labels));
         let lookup = self.queues.lookup_rotating(before, label);
         self.rotating = self.is_in_transition();

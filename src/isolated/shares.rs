@@ -1,9 +1,9 @@
 //! The order of flows under each isolation.
 
 use sched_core::{
-    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, Drr, DrrFlow,
-    FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow, Hosts, Imbalance, Nanos,
-    RoundList, Rounds, RoundsFlow, RoundsHost,
+    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, DropFrom, Drr,
+    DrrFlow, FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow, Hosts, Imbalance,
+    Nanos, RoundList, Rounds, RoundsFlow, RoundsHost,
 };
 
 use super::Storage;
@@ -200,6 +200,19 @@ impl<S: Storage, K: Storage> FlowScheduler for Shares<S, K> {
     }
 
     fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        if self.in_rounds() { self.rounds.upcoming(ahead) } else { self.levels.upcoming(ahead) }
+    }
+
+    /// [`LongestHostDrop`](sched_core::LongestHostDrop) above says which flow gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
+    }
+
+    fn counts_bytes(&self) -> bool {
         false
     }
 

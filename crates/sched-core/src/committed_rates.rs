@@ -49,7 +49,7 @@ mod rate;
 
 pub use rate::{CommittedFlow, CommittedRate};
 
-use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
+use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::tournament::{RankedFlow, Tournament};
 use crate::{FlowId, Imbalance, Nanos};
 
@@ -468,6 +468,11 @@ where
 
     fn counts_bytes(&self) -> bool {
         false
+    }
+
+    /// The arrival gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -33,9 +33,9 @@
 pub(crate) mod guarantee;
 pub(crate) mod ring;
 
-use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
+use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
-use crate::{FlowId, Imbalance, Packet};
+use crate::{FlowId, Imbalance, Nanos, Packet};
 use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
 
 /// What [`Drr`] knows of one flow: 24 bytes.
@@ -263,6 +263,15 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
 
     fn counts_bytes(&self) -> bool {
         false
+    }
+
+    /// It knows no time.
+    #[inline]
+    fn advance(&mut self, _now: Nanos) {}
+
+    /// The arrival gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

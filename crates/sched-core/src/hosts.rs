@@ -46,7 +46,7 @@
 mod guarantee;
 
 use crate::drr::ring::{self, OnRing, Ring, RingFlow};
-use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
+use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
 use crate::{Backlog, FlowId, Hosted, Imbalance, Nanos, Packet};
 
@@ -437,6 +437,11 @@ where
 
     fn counts_bytes(&self) -> bool {
         self.order.counts_bytes()
+    }
+
+    /// The arrival gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

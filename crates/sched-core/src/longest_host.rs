@@ -277,6 +277,11 @@ where
         self.order.looks_ahead()
     }
 
+    /// By them it knows what is longest.
+    fn counts_bytes(&self) -> bool {
+        true
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let mut backlogged = 0_u64;
         for (at, held) in (0_u32..).zip(self.flows.as_ref()) {

@@ -169,6 +169,11 @@ impl<O: FlowScheduler, N: Table<LongestFlow>> FlowScheduler for LongestQueueDrop
         self.order.looks_ahead()
     }
 
+    /// By them it knows what is longest.
+    fn counts_bytes(&self) -> bool {
+        true
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         for (at, entry) in (0..).zip(self.flows.as_ref()) {
             let past = entry.stamp() <= self.served;

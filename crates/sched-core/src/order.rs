@@ -30,7 +30,8 @@ pub enum DropFrom {
 /// A flow is *backlogged* from [`FlowScheduler::backlogged`] until a [`FlowScheduler::served`] or
 /// [`FlowScheduler::lost`] says that nothing is left of it. Calls that contradict this (an unknown
 /// flow, a flow that is not backlogged) change nothing. Object-safe; every call takes time that does
-/// not depend on what is queued.
+/// not depend on what is queued. No method has a default: an order around another that forgot to pass one
+/// on would compile, and lose what the inner one knows.
 pub trait FlowScheduler {
     /// What can be set for each flow.
     type Config: Copy + fmt::Debug;
@@ -43,8 +44,7 @@ pub trait FlowScheduler {
     /// nothing that [`FlowScheduler::select`] answers: who is next changes when packets come and go, so
     /// that a look ahead keeps its word. Any sequence of times is legal; a clock that steps back stands
     /// still. An order that knows no time, as most do not, takes no notice.
-    #[inline]
-    fn advance(&mut self, _now: Nanos) {}
+    fn advance(&mut self, now: Nanos);
 
     /// Adds `flow`, or changes it, idle or backlogged. `head_len` is the length of its first packet if
     /// it is backlogged.
@@ -68,12 +68,8 @@ pub trait FlowScheduler {
     fn max_len(&self, flow: FlowId) -> Option<u32>;
 
     /// A packet of up to so many bytes is accepted by every flow that was added, so that the table of
-    /// flows need not be read for an arrival to a flow that is backlogged. 0, as it is unless
-    /// implemented, says nothing.
-    #[inline]
-    fn common_max_len(&self) -> u32 {
-        0
-    }
+    /// flows need not be read for an arrival to a flow that is backlogged. 0 says nothing.
+    fn common_max_len(&self) -> u32;
 
     /// `flow` was idle and now holds one packet, of `head_len` bytes.
     fn backlogged(&mut self, flow: FlowId, head_len: u32);
@@ -87,11 +83,8 @@ pub trait FlowScheduler {
 
     /// Fills `ahead` from the front with flows that are likely to be served soon, the next first, and
     /// returns how many: a guess, for touching their memory before it is needed. It may be wrong, and
-    /// names nobody unless implemented. At most `ahead.len()` flows are looked at.
-    #[inline]
-    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
-        0
-    }
+    /// an order that would have to search names none. At most `ahead.len()` flows are looked at.
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize;
 
     /// `flow`, selected, has sent its first packet, of `len` bytes; `next_head` is the length of the
     /// one behind it, `None` if there is none and the flow is idle.
@@ -103,23 +96,17 @@ pub trait FlowScheduler {
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>);
 
     /// Who gives way when there is no room: `None` means the arrival.
-    fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        None
-    }
+    fn victim(&self) -> Option<(FlowId, DropFrom)>;
 
     /// Whether the order decides by the lengths of packets that have not been sent: `head_len`, `head`
     /// and `next_head`. If not, a hierarchy saves itself the look at a class's next packet and passes
     /// any length.
-    fn looks_ahead(&self) -> bool {
-        true
-    }
+    fn looks_ahead(&self) -> bool;
 
     /// Whether the order decides by how much a flow holds: by the lengths in `backlogged`, `grew` and `lost`.
     /// If not, whoever moves a flow from one order to another need not know what it holds, and passes any
     /// length.
-    fn counts_bytes(&self) -> bool {
-        true
-    }
+    fn counts_bytes(&self) -> bool;
 
     /// Compares the order's own books with `flows`, which tells the truth about a flow. For tests.
     ///

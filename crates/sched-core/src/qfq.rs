@@ -81,9 +81,9 @@ mod weights;
 
 use core::num::NonZeroU32;
 
-use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
+use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
-use crate::{FlowId, Imbalance};
+use crate::{FlowId, Imbalance, Nanos};
 use eligibility::Sets;
 use group::{Group, MAX_DISTANCE, State};
 use virtual_time::{GROUPS, Virtual, Width, group_of, inverse, weight_of};
@@ -585,6 +585,15 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
 
     fn counts_bytes(&self) -> bool {
         false
+    }
+
+    /// It knows no time.
+    #[inline]
+    fn advance(&mut self, _now: Nanos) {}
+
+    /// The arrival gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

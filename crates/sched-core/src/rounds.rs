@@ -40,9 +40,9 @@ pub use hosts::{RoundsHost, Side, Sides};
 
 use crate::drr::ring::RingFlow;
 use crate::hosted::Hosted;
-use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
+use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
-use crate::{FlowId, Imbalance, Packet};
+use crate::{FlowId, Imbalance, Nanos, Packet};
 use calendar::Calendar;
 use hosts::Hosts;
 
@@ -563,6 +563,25 @@ where
 
     fn counts_bytes(&self) -> bool {
         false
+    }
+
+    /// It knows no time.
+    #[inline]
+    fn advance(&mut self, _now: Nanos) {}
+
+    /// Those with a first turn, or with a turn in the round that is served.
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        let nodes = self.nodes.as_ref();
+        if !self.first_turns.is_empty() {
+            return self.first_turns.upcoming(nodes, ahead);
+        }
+        let Some(front) = nodes.get(self.front as usize) else { return 0 };
+        self.calendar.upcoming(nodes, front.turn, ahead)
+    }
+
+    /// The arrival gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -24,7 +24,7 @@ pub use virtual_queues::{Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::tournament::{RankedFlow, Tournament};
-use crate::{FlowId, Imbalance, Packet};
+use crate::{FlowId, Imbalance, Nanos, Packet};
 use floor::Floor;
 
 /// Room for one flow of [`ShortestQueue`]: 20 bytes.
@@ -262,6 +262,20 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
 
     fn looks_ahead(&self) -> bool {
         false
+    }
+
+    /// It knows no time.
+    #[inline]
+    fn advance(&mut self, _now: Nanos) {}
+
+    /// Names no flow.
+    #[inline]
+    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
+        0
+    }
+
+    fn counts_bytes(&self) -> bool {
+        true
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

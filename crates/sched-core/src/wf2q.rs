@@ -52,8 +52,8 @@ mod tree;
 use core::num::NonZeroU64;
 
 use crate::guarantee::{ceil_wide, floor_wide};
-use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
-use crate::{FlowId, Imbalance};
+use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::{FlowId, Imbalance, Nanos};
 use tree::{NIL, Tree};
 
 /// What a byte of a flow of weight 1 is, `U`: a number that many weights and sums of weights divide.
@@ -480,6 +480,35 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
 
     fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
         self.core.rehead(self.flows.as_mut(), flow.0, head);
+    }
+
+    /// It knows no time.
+    #[inline]
+    fn advance(&mut self, _now: Nanos) {}
+
+    /// Says nothing.
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        0
+    }
+
+    /// Names no flow.
+    #[inline]
+    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
+        0
+    }
+
+    /// The arrival gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
+    }
+
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+
+    fn counts_bytes(&self) -> bool {
+        true
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -62,6 +62,35 @@ impl FlowScheduler for Lowest {
         self.backlogged[flow.index()] = head.is_some();
     }
 
+    /// It knows no time.
+    #[inline]
+    fn advance(&mut self, _now: Nanos) {}
+
+    /// Says nothing.
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        0
+    }
+
+    /// Names no flow.
+    #[inline]
+    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
+        0
+    }
+
+    /// The arrival gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
+    }
+
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+
+    fn counts_bytes(&self) -> bool {
+        true
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         for at in 0..FLOWS {
             let counted = flows(FlowId(at)).backlog.packets > 0;

@@ -53,9 +53,9 @@ mod tests;
 use core::hint::select_unpredictable;
 
 use super::{Core, GROUPS, Qfq, QfqConfig, QfqFlow, Virtual, Width, in_range};
-use crate::order::{ConfigError, FlowScheduler, FlowState, Table};
+use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
-use crate::{FlowId, Imbalance};
+use crate::{FlowId, Imbalance, Nanos};
 
 /// What QFQ+ keeps of a flow: 16 bytes. Opaque; make tables of [`PlusFlow::EMPTY`].
 #[derive(Clone, Copy, Debug)]
@@ -515,6 +515,27 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
 
     fn counts_bytes(&self) -> bool {
         false
+    }
+
+    /// It knows no time.
+    #[inline]
+    fn advance(&mut self, _now: Nanos) {}
+
+    /// Says nothing.
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        0
+    }
+
+    /// Names no flow.
+    #[inline]
+    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
+        0
+    }
+
+    /// The arrival gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

@@ -1,9 +1,9 @@
 //! The turns to come: a list of flows for each round, and which rounds have any.
 
 use super::RoundsFlow;
-use crate::Imbalance;
 use crate::order::Table;
 use crate::queue::NONE;
+use crate::{FlowId, Imbalance};
 
 /// The flows whose turn is in one round, first come first served: 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,18 @@ impl RoundList {
     #[inline]
     pub(super) const fn is_empty(&self) -> bool {
         self.head == NONE
+    }
+
+    /// Fills `ahead` with the flows of this list, the first of them first; returns how many.
+    pub(super) fn upcoming(&self, nodes: &[RoundsFlow], ahead: &mut [FlowId]) -> usize {
+        let mut next = self.head;
+        for (found, place) in ahead.iter_mut().enumerate() {
+            let Some(node) = nodes.get(next as usize) else { return found };
+            *place = FlowId(next);
+            // Links that point out of the list are stale.
+            next = if next == self.tail { NONE } else { node.next };
+        }
+        ahead.len()
     }
 
     /// Puts `flow`, on no list, at the tail. Tells whether it is the first.
@@ -223,6 +235,12 @@ impl<W: Table<RoundList>> Calendar<W> {
             Some(list) if !list.is_empty() => list.head,
             _ => self.first_after(at),
         }
+    }
+
+    /// The flows whose turn is in `round`, as [`RoundList::upcoming`].
+    pub(super) fn upcoming(&self, nodes: &[RoundsFlow], round: u32, ahead: &mut [FlowId]) -> usize {
+        let list = self.lists.as_ref().get((round & self.mask) as usize);
+        list.map_or(0, |list| list.upcoming(nodes, ahead))
     }
 
     /// The first flow of the next list after `at`, going round, that is not empty: two words tell.

@@ -97,6 +97,28 @@ impl<O: FlowScheduler> FlowScheduler for Composed<O> {
         self.order.lost(FlowId(self.host_of[flow.index()]), len, left);
     }
 
+    fn advance(&mut self, _now: Nanos) {}
+
+    fn common_max_len(&self) -> u32 {
+        0
+    }
+
+    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
+        0
+    }
+
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
+    }
+
+    fn looks_ahead(&self) -> bool {
+        true
+    }
+
+    fn counts_bytes(&self) -> bool {
+        true
+    }
+
     fn recount(&self, _flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         Ok(())
     }
