@@ -348,6 +348,10 @@ where
         self.queues.set_limits(limits, drops);
     }
 
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.queues.evict(drops)
+    }
+
     fn drain(&mut self, drops: &mut dyn DropSink) {
         self.queues.drain(drops);
     }

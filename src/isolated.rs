@@ -77,8 +77,9 @@ impl Labelled for OwnHost {
 
 /// Queues found by label, under the [`Isolation`] chosen; with an AQM.
 ///
-/// As a [`Scheduler`], the number that names a flow is its label, and a flow that comes in that way is its
-/// own host; [`Isolated::enqueue_labelled`] knows hosts.
+/// **Take packets in by their labels**: [`Isolated::enqueue_labelled`], or
+/// [`LabelledScheduler`](crate::LabelledScheduler) where the queue stands behind a line. As a [`Scheduler`], the
+/// number that names a flow is its label, and a flow that comes in that way is its own host: hosts are not isolated.
 ///
 /// **A full set.** A flow that finds all ways of its set taken shares a queue with flows of its own host: the
 /// one of its own way, if that is of the same host, or else the *spare queue* that stands behind the table for
@@ -265,7 +266,7 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
     pub fn enqueue_labelled(
         &mut self,
         now: Nanos,
-        labels: &impl Labelled,
+        labels: &(impl Labelled + ?Sized),
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
@@ -282,7 +283,7 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
         &mut self,
         now: Nanos,
         label: u32,
-        labels: &impl Labelled,
+        labels: &(impl Labelled + ?Sized),
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
@@ -375,6 +376,10 @@ impl<S: Storage, A: Aqm, K: Storage> Scheduler for Isolated<S, A, K> {
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.queues.set_limits(limits, drops);
+    }
+
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.queues.evict(drops)
     }
 
     fn drain(&mut self, drops: &mut dyn DropSink) {

@@ -91,6 +91,10 @@ impl<const WORK: u8> Scheduler for Null<WORK> {
 
     fn set_limits(&mut self, _limits: Limits, _drops: &mut dyn DropSink) {}
 
+    fn evict(&mut self, _drops: &mut dyn DropSink) -> bool {
+        false
+    }
+
     fn drain(&mut self, _drops: &mut dyn DropSink) {
         self.packets.clear();
     }

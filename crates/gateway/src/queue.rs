@@ -402,6 +402,10 @@ impl<O: FlowScheduler> Scheduler for Flows<O> {
         self.queues.set_limits(limits, drops);
     }
 
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.queues.evict(drops)
+    }
+
     fn drain(&mut self, drops: &mut dyn DropSink) {
         self.queues.drain(drops);
     }

@@ -409,14 +409,12 @@ where
     /// The longest class gives way; without ranks the class that is served next.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.ledger.set_limits(limits);
-        while self.ledger.is_over() {
-            let longest = Longest::first(self.ranks.as_ref());
-            let next = || self.order.select().or_else(|| Opening::first(self.states.as_ref()));
-            let Some(victim) = longest.or_else(next) else { break };
-            if !self.shed(victim, DropReason::LimitLowered, drops) {
-                break; // a class that keeps what it is told to drop is broken; recount says so
-            }
-        }
+        while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
+    }
+
+    /// A packet of the longest class; without ranks, of the class that is served next.
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.give_way(DropReason::Overflow, drops)
     }
 
     /// In the order of the classes. Cost: O(packets + classes).

@@ -84,6 +84,19 @@ impl<S: Table<Slot>> Fifo<S> {
         self.ledger.make_ready(len)
     }
 
+    /// Drops the packet at the end where packets give way.
+    fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
+        let slots = self.slots.as_mut();
+        let packet = match self.full {
+            DropFrom::Head => self.queue.pop_head(slots),
+            DropFrom::Tail => self.queue.pop_tail(slots),
+        };
+        let Some(packet) = packet else { return false };
+        self.ledger.drop(packet.len, reason);
+        drops.dropped(packet, reason);
+        true
+    }
+
     fn drop_head(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let Some(packet) = self.queue.pop_head(self.slots.as_mut()) else { return false };
         self.ledger.drop(packet.len, reason);
@@ -149,16 +162,12 @@ impl<S: Table<Slot>> Scheduler for Fifo<S> {
     /// The newest give way with tail drop, the oldest with head drop.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.ledger.set_limits(limits);
-        while self.ledger.is_over() {
-            let slots = self.slots.as_mut();
-            let packet = match self.full {
-                DropFrom::Head => self.queue.pop_head(slots),
-                DropFrom::Tail => self.queue.pop_tail(slots),
-            };
-            let Some(packet) = packet else { break };
-            self.ledger.drop(packet.len, DropReason::LimitLowered);
-            drops.dropped(packet, DropReason::LimitLowered);
-        }
+        while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
+    }
+
+    /// The newest gives way with tail drop, the oldest with head drop.
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.give_way(DropReason::Overflow, drops)
     }
 
     fn drain(&mut self, drops: &mut dyn DropSink) {

@@ -340,6 +340,15 @@ where
         }
     }
 
+    /// Drops the order's victim, or the packet served next where it names none.
+    fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
+        let next = || self.order.select().map(|flow| (flow, DropFrom::Head));
+        let Some((victim, end)) = self.order.victim().or_else(next) else { return false };
+        let Some(packet) = self.take(victim, end) else { return false };
+        self.book_drop(victim, packet, reason, drops);
+        true
+    }
+
     fn book_drop(
         &mut self,
         flow: FlowId,
@@ -654,12 +663,12 @@ where
     /// Where the order names no victim, the packet served next gives way.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.ledger.set_limits(limits);
-        while self.ledger.is_over() {
-            let next = || self.order.select().map(|flow| (flow, DropFrom::Head));
-            let Some((victim, end)) = self.order.victim().or_else(next) else { break };
-            let Some(packet) = self.take(victim, end) else { break };
-            self.book_drop(victim, packet, DropReason::LimitLowered, drops);
-        }
+        while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
+    }
+
+    /// Where the order names no victim, the packet served next gives way.
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.give_way(DropReason::Overflow, drops)
     }
 
     fn drain(&mut self, drops: &mut dyn DropSink) {

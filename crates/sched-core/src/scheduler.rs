@@ -172,6 +172,27 @@ impl Limits {
         Self { bytes, ..Self::NONE }
     }
 
+    /// These limits, and no more packets than a pool of `buffers` has, less one for the packet that
+    /// arrives.
+    ///
+    /// **A queue must be full before its pool is empty.** Limits choose who gives way: the longest queue,
+    /// the longest host. A pool that is empty leaves nothing to receive the next packet in, and then
+    /// the device drops whatever arrives, of a light flow as of a heavy one. A limit in bytes alone does not
+    /// see it coming: 256 buffers of 200-byte packets are 51,200 bytes. Buffers that are elsewhere,
+    /// in the hands of a device for instance, are not `buffers` of this pool: subtract them. Where the pool
+    /// is shared with others, [`Scheduler::evict`] frees a buffer when one is wanted.
+    ///
+    /// ```
+    /// use sched_core::Limits;
+    ///
+    /// assert_eq!(Limits::bytes(150_000).within_pool(256), Limits { packets: 255, bytes: 150_000 });
+    /// ```
+    #[must_use]
+    pub const fn within_pool(self, buffers: u32) -> Self {
+        let most = buffers.saturating_sub(1);
+        Self { packets: if self.packets < most { self.packets } else { most }, ..self }
+    }
+
     pub(crate) const fn clamped(self) -> Self {
         let bytes = if self.bytes < Self::MAX_BYTES { self.bytes } else { Self::MAX_BYTES };
         Self { bytes, ..self }
@@ -257,6 +278,16 @@ pub trait Scheduler {
     /// Changes the limits. What exceeds them is dropped at once, in the order and with the victims
     /// that an overflow would choose; the rest stays as it is. Cost: O(packets dropped).
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink);
+
+    /// Drops one packet, so that its buffer is free: the one that gives way to an arrival that finds no
+    /// room, with [`DropReason::Overflow`]. Returns false if nothing is queued.
+    ///
+    /// For a caller whose pool of buffers is empty before the limits bind. Without a free buffer nothing
+    /// can arrive, the drop policy is never asked, and the device drops instead, whatever the flow. A limit
+    /// that the pool cannot outrun ([`Limits::within_pool`]) makes this call unnecessary. Where arrivals
+    /// themselves are rejected for want of room, the packet gives way that a lower limit would drop. Cost: that of
+    /// one packet in [`Scheduler::set_limits`].
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool;
 
     /// Gives every packet back to `drops`; the configuration stays. Cost: O(packets).
     fn drain(&mut self, drops: &mut dyn DropSink);
@@ -344,6 +375,10 @@ where
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         (**self).set_limits(limits, drops);
+    }
+
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        (**self).evict(drops)
     }
 
     fn drain(&mut self, drops: &mut dyn DropSink) {

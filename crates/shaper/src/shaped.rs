@@ -164,6 +164,11 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         self.inner.set_limits(limits, drops);
     }
 
+    /// What gives way is not charged.
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.inner.evict(drops)
+    }
+
     /// Gives every packet back; the line stays as it is.
     fn drain(&mut self, drops: &mut dyn DropSink) {
         self.inner.drain(drops);

@@ -86,6 +86,7 @@ fn agree<S: Contestant, T: Contestant>((mut subject, mut twin): (S, T), seed: u6
                 subject.set_limits(Limits { packets, bytes }, here);
                 twin.set_limits(Limits { packets, bytes }, there);
             }
+            Operation::Evict => assert_eq!(subject.evict(here), twin.evict(there)),
             Operation::Drain => {
                 subject.drain(here);
                 twin.drain(there);
@@ -507,6 +508,9 @@ impl Scheduler for Miser {
     }
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.0.set_limits(limits, drops);
+    }
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.0.evict(drops)
     }
     fn drain(&mut self, drops: &mut dyn DropSink) {
         self.0.drain(drops);

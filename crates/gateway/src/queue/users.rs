@@ -193,6 +193,10 @@ impl Scheduler for Users {
         self.counted(drops, |node, drops| node.set_limits(limits, drops));
     }
 
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.counted(drops, |node, drops| node.evict(drops))
+    }
+
     fn drain(&mut self, drops: &mut dyn DropSink) {
         self.counted(drops, |node, drops| node.drain(drops));
     }

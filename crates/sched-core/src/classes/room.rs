@@ -1,7 +1,7 @@
 //! What has room: an arrival is offered to its class, rejected, or the longest class gives way.
 
 use super::tally::Tally;
-use super::turns::Status;
+use super::turns::{Opening, Status};
 use super::{ClassState, Classes, Classify, Member};
 use crate::lqd::LongestFlow;
 use crate::order::{FlowScheduler, Table};
@@ -59,6 +59,14 @@ where
             scheduler.set_limits(limits, drops);
         });
         self.ledger.backlog().packets < before
+    }
+
+    /// Makes the class that is to give way drop a packet of its choice; false if none does. A class that
+    /// keeps what it is told to drop is broken: recount says so.
+    pub(super) fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
+        let longest = Longest::first(self.ranks.as_ref());
+        let next = || self.order.select().or_else(|| Opening::first(self.states.as_ref()));
+        longest.or_else(next).is_some_and(|victim| self.shed(victim, reason, drops))
     }
 
     #[cold]

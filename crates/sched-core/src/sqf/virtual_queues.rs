@@ -411,6 +411,10 @@ where
         self.engine.set_limits(limits, &mut Departures { labels: &mut self.labels, drops });
     }
 
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.engine.evict(&mut Departures { labels: &mut self.labels, drops })
+    }
+
     fn drain(&mut self, drops: &mut dyn DropSink) {
         self.engine.drain(&mut Departures { labels: &mut self.labels, drops });
     }

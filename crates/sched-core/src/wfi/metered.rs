@@ -173,6 +173,11 @@ impl<S: Scheduler, N: Table<WfiFlow>, P: Table<Arrival>> Scheduler for Metered<S
         inner.set_limits(limits, &mut watched);
     }
 
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        let (inner, mut watched) = self.watched(drops);
+        inner.evict(&mut watched)
+    }
+
     fn drain(&mut self, drops: &mut dyn DropSink) {
         let (inner, mut watched) = self.watched(drops);
         inner.drain(&mut watched);

@@ -89,6 +89,7 @@ enum Step {
     SetLimits(Limits),
     Rotate,
     FinishRotation,
+    Evict,
     Drain,
     Wait(Nanos),
     Back(Nanos),
@@ -141,7 +142,8 @@ impl Step {
             233..=245 => Self::SetLimits(limits(next()?, next()?)),
             246..=248 => Self::Rotate,
             249 => Self::FinishRotation,
-            250..=251 => Self::Drain,
+            250 => Self::Drain,
+            251 => Self::Evict,
             252..=253 => Self::SetLimits(Limits::NONE),
             254 => Self::Wait(Nanos(1 << (next()? % 20))),
             255 => Self::Back(Nanos(1 << (next()? % 20))),
@@ -344,6 +346,7 @@ impl<K: Storage> Both<K> {
                 let left = self.subject.finish_rotation();
                 same("left of the key before", left, self.twin.finish_rotation())?;
             }
+            Step::Evict => same("evicted", self.subject.evict(ours), self.twin.evict(theirs))?,
             Step::Drain => {
                 self.subject.drain(ours);
                 self.twin.drain(theirs);

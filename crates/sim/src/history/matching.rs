@@ -124,6 +124,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
                 });
                 self.twin.set_limits(limits, &mut |packet, reason| twin.push((packet, reason)));
             }
+            Operation::Evict => self.evict()?,
             Operation::Drain => {
                 let [subject, twin] = &mut self.dropped;
                 self.subject.drain(&mut |packet, reason| subject.push((packet, reason)));
@@ -152,6 +153,18 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
             Operation::Back { nanos } => self.now = self.now.saturating_sub(nanos),
         }
         Ok(None)
+    }
+
+    fn evict(&mut self) -> Result<(), String> {
+        let before = self.subject.backlog().packets;
+        let [subject, twin] = &mut self.dropped;
+        let evicted = self.subject.evict(&mut |packet, reason| subject.push((packet, reason)));
+        let expected = self.twin.evict(&mut |packet, reason| twin.push((packet, reason)));
+        same("evicted", evicted, expected)?;
+        same("evicted and something was queued", evicted, before > 0)?;
+        same("packets evicted", self.dropped[0].len(), usize::from(evicted))?;
+        let left = self.subject.backlog().packets;
+        same("queued after an eviction", left, before - u32::from(evicted))
     }
 
     /// Does something to what both know of hosts.

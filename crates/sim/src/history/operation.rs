@@ -66,6 +66,8 @@ pub enum Operation {
         /// In bytes.
         bytes: u32,
     },
+    /// Drops one packet for its buffer.
+    Evict,
     /// Drops everything.
     Drain,
     /// Gives a flow its hosts, whatever it holds.
@@ -179,8 +181,12 @@ impl Operation {
                 let bytes = if bytes < 96 { u32::MAX } else { pick(&BYTES, bytes) };
                 Self::SetLimits { packets, bytes }
             }
-            251 if next()? < 64 => Self::Drain,
-            251..=253 => Self::Forward { nanos: 1 << (next()? % 40) },
+            251 => match next()? {
+                0..64 => Self::Drain,
+                64..192 => Self::Evict,
+                _ => Self::Forward { nanos: 1 << (next()? % 40) },
+            },
+            252..=253 => Self::Forward { nanos: 1 << (next()? % 40) },
             254.. => Self::Back { nanos: 1 << (next()? % 40) },
         };
         Some(operation)

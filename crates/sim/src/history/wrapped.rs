@@ -93,6 +93,10 @@ impl<S: Scheduler> Scheduler for Shifted<S> {
         self.inner.set_limits(limits, drops);
     }
 
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.inner.evict(drops)
+    }
+
     fn drain(&mut self, drops: &mut dyn DropSink) {
         self.inner.drain(drops);
     }
@@ -172,6 +176,12 @@ impl<S: Scheduler> Scheduler for Peeked<S> {
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.inner.set_limits(limits, drops);
         self.look(Nanos(0));
+    }
+
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        let evicted = self.inner.evict(drops);
+        self.look(Nanos(0));
+        evicted
     }
 
     fn drain(&mut self, drops: &mut dyn DropSink) {

@@ -191,6 +191,19 @@ impl<O: NaiveOrder, T: Contestant> NaiveClasses<O, T> {
         }
     }
 
+    /// The class that loses a packet when there is no room: the longest, or without ranks the one that is
+    /// next, or that opens first.
+    fn gives_way(&self) -> Option<FlowId> {
+        let opens_first = || {
+            let closed = (0..).zip(&self.status).filter_map(|(at, &status)| match status {
+                Status::Closed(until) => Some((until, FlowId(at))),
+                _ => None,
+            });
+            closed.min().map(|(_, class)| class)
+        };
+        self.longest().or_else(|| self.select()).or_else(opens_first)
+    }
+
     /// Makes a class drop a packet of its choice.
     fn shed(&mut self, class: FlowId, reason: DropReason, drops: &mut dyn DropSink) {
         let ((), lost) = self.call(class, Some(reason), drops, |scheduler, drops| {
@@ -370,16 +383,15 @@ impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.limits = clamped(limits);
         while self.is_over() {
-            let opens_first = || {
-                let closed = (0..).zip(&self.status).filter_map(|(at, &status)| match status {
-                    Status::Closed(until) => Some((until, FlowId(at))),
-                    _ => None,
-                });
-                closed.min().map(|(_, class)| class)
-            };
-            let victim = self.longest().or_else(|| self.select()).or_else(opens_first);
-            self.shed(victim.expect("packets are queued"), DropReason::LimitLowered, drops);
+            let victim = self.gives_way().expect("packets are queued");
+            self.shed(victim, DropReason::LimitLowered, drops);
         }
+    }
+
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        let Some(victim) = self.gives_way() else { return false };
+        self.shed(victim, DropReason::Overflow, drops);
+        true
     }
 
     fn drain(&mut self, drops: &mut dyn DropSink) {

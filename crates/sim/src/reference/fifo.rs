@@ -140,6 +140,10 @@ impl Scheduler for NaiveFifo {
         }
     }
 
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.drop(self.end, DropReason::Overflow, drops)
+    }
+
     fn drain(&mut self, drops: &mut dyn DropSink) {
         while self.drop(DropFrom::Head, DropReason::Drained, drops) {}
     }

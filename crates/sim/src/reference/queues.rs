@@ -349,6 +349,15 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
         }
     }
 
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        // An overflow of the queues as they are; where it would be the arrival's, of what is next.
+        let next = self.order.select(&self.queues).map(|queue| (queue, DropFrom::Head));
+        let Some((queue, end)) = self.order.victim(&self.queues).or(next) else { return false };
+        let held = self.take_from(queue, end).expect("a victim holds packets");
+        self.drop(held, DropReason::Overflow, drops);
+        true
+    }
+
     fn drain(&mut self, drops: &mut dyn DropSink) {
         while let Some(queue) = self.order.select(&self.queues) {
             while let Some(held) = self.take(queue, 0) {

@@ -1,0 +1,87 @@
+//! A pool of buffers and the queue in front of it: the queue has to be full first.
+
+use freeboard::flowhash::{Line, Table};
+use freeboard::sched_core::{
+    DropReason, Drr, DrrFlow, FlowId, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue,
+    Scheduler, Slot,
+};
+use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+use freeboard::{Hashed, Releasing};
+
+/// The buffers of README's example.
+const BUFFERS: u32 = 256;
+
+/// The queue of README's example, with these limits.
+fn uplink(limits: Limits) -> impl Scheduler {
+    let mut drr = Drr::new([DrrFlow::EMPTY; 64], 1_514).unwrap().sparse_first();
+    drr.add_all(1_514).unwrap();
+    let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 64]);
+    let order = Releasing::new(order, Table::new([Line::EMPTY; 8], 64, 8).unwrap());
+    let slots = [Slot::EMPTY; BUFFERS as usize];
+    let queues = Hashed::new(order, [Queue::EMPTY; 64], slots, limits);
+    let line = Shaper::new(Rate::megabits_per_second(1).unwrap());
+    Shaped::new(queues, line, Overhead::PPPOE_LLCSNAP)
+}
+
+/// How many of 4,000 packets of a light flow get through beside a flood, all of 200 bytes.
+///
+/// The light flow sends one every 5 ms, less than half of the line; the flood one every 20 µs. Every
+/// packet needs a buffer to be received in; where none is free, it is lost, unless the caller `evicts`.
+fn light_packets_of_4000(limits: Limits, evicts: bool) -> u32 {
+    let mut uplink = uplink(limits);
+    let mut free: Vec<u32> = (0..BUFFERS).collect();
+    let mut is_light = [false; BUFFERS as usize];
+    let mut through = 0;
+    for step in 0..4_000 * 250 {
+        let now = Nanos::from_micros(step * 20);
+        let mut home = Vec::new();
+        while let Some(packet) = uplink.dequeue(now, &mut |packet: Packet, _| home.push(packet)) {
+            through += u32::from(is_light[packet.handle as usize]);
+            home.push(packet);
+        }
+        for flow in [2 * u32::from(step % 250 != 125) + 1, 3] {
+            // Now and then the light flow is first, now and then the flood.
+            free.extend(home.drain(..).map(|packet| packet.handle));
+            if free.is_empty() && evicts {
+                let sink = &mut |packet: Packet, why| {
+                    assert_eq!(why, DropReason::Overflow);
+                    home.push(packet);
+                };
+                assert!(uplink.evict(sink));
+                free.extend(home.drain(..).map(|packet| packet.handle));
+            }
+            let Some(handle) = free.pop() else { continue };
+            is_light[handle as usize] = flow == 1;
+            let packet = Packet::new(handle, 200);
+            let outcome = uplink
+                .enqueue(now, FlowId(flow), packet, &mut |packet: Packet, _| home.push(packet));
+            free.extend(outcome.err().map(|rejected| rejected.packet.handle));
+        }
+        free.extend(home.drain(..).map(|packet| packet.handle));
+    }
+    assert_eq!(uplink.recount(), Ok(()));
+    through
+}
+
+/// Goal: a light flow loses nothing to a flood, whatever the packets' length.
+/// Method: README's sizes and packets of 200 bytes, of which 256 buffers hold 51 kB and the limit 150. With the
+/// limit in bytes alone the pool is empty before it binds, and the device takes what comes first.
+#[test]
+fn a_light_flow_gets_its_packets_whatever_the_length() {
+    let in_bytes = Limits::bytes(150_000);
+    let without = light_packets_of_4000(in_bytes, false);
+    assert!(without < 400, "{without}: the pool does not run empty, and this shows nothing");
+    let within = light_packets_of_4000(in_bytes.within_pool(BUFFERS), false);
+    assert!(within >= 3_990, "{within} of 4,000 within the pool");
+    let evicting = light_packets_of_4000(in_bytes, true);
+    assert!(evicting >= 3_990, "{evicting} of 4,000 with evictions");
+}
+
+#[test]
+fn a_pool_of_one_buffer_queues_nothing() {
+    assert_eq!(Limits::NONE.within_pool(256), Limits::packets(255));
+    assert_eq!(Limits::packets(12).within_pool(256), Limits::packets(12));
+    for buffers in [0, 1] {
+        assert_eq!(Limits::bytes(9_000).within_pool(buffers), Limits { packets: 0, bytes: 9_000 });
+    }
+}
