@@ -150,9 +150,6 @@ impl Direction {
         self.serials += 1;
         self.held[handle as usize] =
             Held { arrived: now, serial: self.serials, place, seen: Some(seen) };
-        if self.queue.inner().backlog().packets == 0 {
-            self.queue.line_mut().wake(now);
-        }
         self.offer(now, &seen, Packet { handle, len, ecn }, pool);
     }
 
@@ -173,7 +170,7 @@ impl Direction {
             }
             pool.give_back(packet.handle);
         };
-        if let Err(rejected) = queue.inner_mut().offer(now, seen, packet, gone) {
+        if let Err(rejected) = queue.arrival(now).offer(now, seen, packet, gone) {
             gone(rejected.packet, DropReason::Rejected);
         }
     }
@@ -275,6 +272,7 @@ impl Direction {
     /// arrival, and is as old there as it was.
     pub(crate) fn change(
         &mut self,
+        now: Nanos,
         (plan, another): (Plan, Option<Box<dyn Queue>>),
         link: Overhead,
         terms: ByHost,
@@ -287,7 +285,7 @@ impl Direction {
         }
         let line = self.queue.line().clone().with_catch_up(plan.catch_up);
         *self.queue.line_mut() = line;
-        self.queue.set_rate(plan.rate);
+        self.queue.set_rate(now, plan.rate);
         self.queue.set_overhead(link);
         self.queue.inner_mut().set_codel(codel(plan.rate, plan.max_len));
         (self.plan, self.terms) = (plan, terms);

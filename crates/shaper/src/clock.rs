@@ -4,26 +4,40 @@
 //! Algorithm 1); a packet may leave when real time has caught up. Nothing is saved while the line
 //! is idle, so there is no burst to configure and none after a pause.
 //!
-//! Promises, for any sequence of times:
+//! Promises, for any sequence of times and any history of rates:
 //! - A packet never leaves early: the line is open from the first whole nanosecond at or after
 //!   the exact instant. If packets leave when [`Shaper::due`] says, the fraction of a nanosecond
 //!   lost there is made up at the next, and no error adds up, ever.
-//! - In any span `t` the bytes charged, less one packet, take at most `t` + 1 ns +
-//!   [`catch_up`](Shaper::catch_up) at the highest rate set in it.
+//! - In any span the bytes charged, less one packet, are at most the integral of the rate over the
+//!   span, and what the rate at its beginning carries in 1 ns + [`catch_up`](Shaper::catch_up). While the rate is [`Rate::UNLIMITED`] the integral is without
+//!   a bound.
 //! - A clock that steps back buys nothing and costs nothing: the line opens at the instant it
 //!   always would have. One that reads [`Nanos::MAX`] is at the end of time: what would leave
 //!   after it never does.
 //!
+//! **Proof of the integral bound.** Let D be what is still owed, in bits: a packet adds its bits,
+//! and D falls with time at the rate. A line is open if and only if D ≤ 0 at that nanosecond.
+//! Where D < 0 the line is late, by −D / rate; each charge and each change of the rate first
+//! forgets lateness beyond `catch_up` (below one nanosecond is none), which raises D. A change of
+//! the rate leaves D as it is and has no remainder: an instant counts in 1/rate of a nanosecond,
+//! in which D is an integer. Over a span (a, b] with charges C, integral R and lateness F forgotten,
+//! D(b) = D(a) + C − R + F. The last packet left at D ≤ 0, so just after it D(b) is at most that
+//! packet; D(a) is at least −(1 ns + `catch_up`) times the rate at a. Hence C less one packet is at
+//! most R and that allowance. What is lost, F, is zero for a caller that comes when [`Shaper::due`]
+//! says, but for one case: a cut of the rate in the very nanosecond in which the line opens forgets the
+//! part of it that a nanosecond of the new rate cannot hold.
+//!
 //! We depart from the paper's line 9, which moves the clock *back* to the present when a packet
 //! arrives at an empty queue: sparse packets would then leave as fast as they come. Here, as in
-//! deployed shapers, the clock only moves forward.
+//! deployed shapers, the clock only moves forward while the rate stays.
 //!
-//! Cost: constant; three multiplications a packet, no division, no loop.
+//! Cost: constant; three multiplications a packet, no division, no loop. A change of the rate divides
+//! once, 128 bits by 64.
 
 use sched_core::Nanos;
 
 use crate::Rate;
-use crate::rate::{LONGEST, Tick};
+use crate::rate::{Tick, Work};
 
 /// When the next packet may leave a line of a given [`Rate`].
 ///
@@ -46,26 +60,31 @@ pub struct Shaper {
     /// The instant from which the next packet may leave. Its fraction counts in units of the
     /// present rate and is zero unless that rate is a finite one.
     next: Tick,
-    /// Bytes charged since the line was last open, and the instant from which they are paid:
-    /// what a raise of the rate prices anew.
-    owed: u32,
-    owed_from: Nanos,
+    /// What a stopped line owes; nothing at any other rate, where `next` says it.
+    owed: Work,
+    /// The latest instant at which a packet left or the rate changed: a reading before it is of a
+    /// clock that stepped back. Never after `next` and `catch_up`, so that one wrong reading is
+    /// soon forgotten.
+    since: Nanos,
     catch_up: Nanos,
+    /// Whether the caller chose `catch_up`.
+    is_chosen: bool,
     /// Lateness reaches back to here: before it there was nothing to send. [`Nanos::MAX`] until
     /// something was.
     backlog_since: Nanos,
 }
 
 impl Shaper {
-    /// A line of this rate on which nothing has been sent.
+    /// A line of this rate on which nothing has been sent. It does not catch up.
     #[must_use]
     pub const fn new(rate: Rate) -> Self {
         Self {
             rate,
             next: Tick::ZERO,
-            owed: 0,
-            owed_from: Nanos::ZERO,
+            owed: Work::NONE,
+            since: Nanos::ZERO,
             catch_up: Nanos::ZERO,
+            is_chosen: false,
             backlog_since: Nanos::MAX,
         }
     }
@@ -80,7 +99,12 @@ impl Shaper {
     /// [`wake`](Self::wake) is called when a packet arrives at an empty queue.
     #[must_use]
     pub const fn with_catch_up(self, span: Nanos) -> Self {
-        Self { catch_up: span, ..self }
+        Self { catch_up: span, is_chosen: true, ..self }
+    }
+
+    /// The same line, with this catch-up unless [`with_catch_up`](Self::with_catch_up) chose one.
+    pub(crate) const fn or_catch_up(self, span: Nanos) -> Self {
+        if self.is_chosen { self } else { Self { catch_up: span, ..self } }
     }
 
     /// The rate that the next packet is charged at.
@@ -118,26 +142,36 @@ impl Shaper {
     /// A packet of `wire_len` bytes leaves at `now`.
     ///
     /// Charging a closed line is legal and puts it off further: a caller may charge packets that
-    /// it has dropped or sent past the shaper. On a stopped or unlimited line it has no effect.
-    /// A `wire_len` above 2³¹ counts as 2³¹.
+    /// it has dropped or sent past the shaper. On an unlimited line it has no effect. A `wire_len`
+    /// above 2³¹ counts as 2³¹.
     #[inline]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
-        let Some(limited) = self.rate.limited() else { return };
+        let Some(limited) = self.rate.limited() else { return self.owe(wire_len) };
         let due = self.next.ceil();
-        let wire_len = wire_len.min(LONGEST);
-        if now < due {
-            self.owed = self.owed.saturating_add(wire_len);
-        } else {
+        if now >= due {
             // Less than a nanosecond late is not late: the exact instant stays.
             self.backlog_since = self.backlog_since.min(now);
-            let earliest = now.since(self.catch_up).max(self.backlog_since);
+            let earliest = self.earliest(now);
             if earliest > due {
                 self.next = Tick::at(earliest);
             }
-            self.owed = wire_len;
-            self.owed_from = self.next.ceil();
+            self.since = self.since.max(now);
         }
-        self.next = limited.after(self.next, wire_len);
+        self.next = limited.after_packet(self.next, wire_len);
+    }
+
+    /// The rest of [`Self::charge`], at a rate that is not finite.
+    #[cold]
+    fn owe(&mut self, wire_len: u32) {
+        if !self.rate.is_unlimited() {
+            self.owed = self.owed.plus(wire_len);
+        }
+    }
+
+    /// The earliest instant for which a packet may count that leaves at `now`.
+    #[inline]
+    fn earliest(&self, now: Nanos) -> Nanos {
+        now.since(self.catch_up).max(self.backlog_since.min(now))
     }
 
     /// A packet arrives at `now` and finds the queue empty: time before it was idle, not late.
@@ -149,27 +183,63 @@ impl Shaper {
         self.backlog_since = now;
     }
 
-    /// Changes the rate from the next packet on.
+    /// Changes the rate at `now`.
     ///
-    /// After a cut the packet on the line keeps the end it had. After a raise it is charged as if
-    /// it had left at the new rate, so that a line that was slow opens in at most one packet's
-    /// time at the new rate; without this a packet sent at 1 kbit/s would block its line for 12 s
-    /// whatever the rate is set to. The fraction of a nanosecond that the old rate left is rounded
-    /// up. What was charged to a closed line stays as it is if it is more than 2³¹ bytes. Setting the
-    /// rate that is in force changes nothing.
-    pub fn set_rate(&mut self, rate: Rate) {
+    /// Up to `now` the packets on the line are paid at the old rate, and what they still owe is paid
+    /// at the new one, to the last bit: a line at 1 kbit/s that is raised opens soon, and a packet that
+    /// left at 400 Gbit/s a nanosecond before a cut delays the next one by the rest of its bits. The same
+    /// holds for lateness that may be caught up; lateness beyond that is forgotten. A stopped line
+    /// keeps what it owes until it has a rate again; an unlimited one owes nothing. A line whose
+    /// next packet would leave after the end of time stays closed.
+    ///
+    /// `now` before the last packet left, or before the last change, counts as that instant. Setting the
+    /// rate that is in force changes nothing. Cost: a division of 128 bits.
+    pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         if rate == self.rate {
             return;
         }
+        let now = now.max(self.since);
+        let (due, work) = (self.next.ceil(), self.work_at(now));
         self.rate = rate;
-        let mut next = self.next.ceil();
-        // More than that cannot be priced exactly: it keeps its end.
-        if let Some(limited) = rate.limited()
-            && self.owed <= LONGEST
-        {
-            next = next.min(limited.after(Tick::at(self.owed_from), self.owed).ceil());
+        if due == Nanos::MAX && !rate.is_unlimited() {
+            self.next = Tick::at(due);
+            return;
         }
-        self.next = Tick::at(next);
+        self.owed = Work::NONE;
+        match (rate.limited(), work) {
+            (Some(limited), Some(work)) => self.be_due(limited.after(now, work), now),
+            (_, work) => {
+                // In whole nanoseconds, and open: what is owed is kept apart, or is no more.
+                self.next = Tick::at(due.min(now));
+                self.backlog_since = self.backlog_since.max(now);
+                if !rate.is_unlimited() {
+                    self.owed = work.unwrap_or(Work::NONE).or_none();
+                }
+            }
+        }
+        self.since = now.min(self.next.ceil().plus(self.catch_up));
+    }
+
+    /// What is owed at `now`, or less than nothing for lateness that may be caught up; `None` on a line
+    /// that owes nothing and has nothing to catch up.
+    fn work_at(&self, now: Nanos) -> Option<Work> {
+        match self.rate.limited() {
+            Some(limited) => {
+                let is_in_time = self.earliest(now) <= self.next.ceil();
+                is_in_time.then(|| limited.work_between(now, self.next))
+            }
+            None => (self.owed != Work::NONE).then_some(self.owed),
+        }
+    }
+
+    /// The next packet may leave from `next` on, as it turns out at `now`.
+    fn be_due(&mut self, next: Tick, now: Nanos) {
+        let (before, floor) = (self.next.ceil(), now.since(self.catch_up));
+        self.next = if next.ceil() < floor { Tick::at(floor) } else { next };
+        if self.backlog_since <= before && before <= now {
+            // Late, and busy all the while: lateness reaches as far back as it now counts.
+            self.backlog_since = self.backlog_since.min(self.next.ceil());
+        }
     }
 
     /// Forgets every packet charged, as on a new line; rate and settings stay.
@@ -177,7 +247,8 @@ impl Shaper {
     /// For a caller whose clock was replaced by one that reads less: without it the line stays
     /// closed until the new clock reaches the instant that the old one had set.
     pub fn reset(&mut self) {
-        *self = Self::new(self.rate).with_catch_up(self.catch_up);
+        let Self { rate, catch_up, is_chosen, .. } = *self;
+        *self = Self { catch_up, is_chosen, ..Self::new(rate) };
     }
 }
 
@@ -277,13 +348,13 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_leaves_the_packet_on_the_line_and_governs_the_next() {
+    fn a_cut_governs_what_is_left_of_the_packet_on_the_line() {
         let mut line = line(8_000);
         line.charge(Nanos(0), 10);
-        line.set_rate(Rate::bits_per_second(4_000).unwrap());
-        assert_eq!(line.due(), Nanos(10_000_000));
+        line.set_rate(Nanos(2_000_000), Rate::bits_per_second(4_000).unwrap());
+        assert_eq!(line.due(), Nanos(18_000_000));
         line.charge(line.due(), 1);
-        assert_eq!(line.due(), Nanos(12_000_000));
+        assert_eq!(line.due(), Nanos(20_000_000));
     }
 
     #[test]
@@ -293,39 +364,75 @@ mod tests {
             for _ in 0..packets {
                 line.charge(Nanos(0), 1 << 20);
             }
-            let due = line.due();
-            line.set_rate(Rate::bits_per_second(9_900_000_000).unwrap());
-            assert_eq!(line.due(), due, "{packets} MiB");
+            let before = line.due();
+            line.set_rate(Nanos(5), Rate::bits_per_second(9_900_000_000).unwrap());
+            let left: u64 = (packets << 20) * 8 - 50; // bits
+            assert_eq!(line.due(), Nanos(5 + (left * 10).div_ceil(99)), "{packets} MiB");
+            assert!(line.due() > before);
         }
     }
 
     #[test]
-    fn a_raise_frees_the_line_of_a_slow_packet() {
+    fn a_raise_frees_the_line_of_a_slow_packet_and_forgives_no_bit_of_it() {
         let start = Nanos::from_secs(9);
         for (from, to) in [(1_000, 1_000_000_000), (1_000, 1_001)] {
             let mut line = line(from);
             line.charge(start, 1_000);
             line.charge(start, 500);
             let fast = Rate::bits_per_second(to).unwrap();
-            line.set_rate(fast);
-            assert_eq!(line.due(), start.plus(fast.time_of(1_500)));
+            line.set_rate(start.plus(Nanos::from_secs(4)), fast);
+            assert_eq!(line.due(), start.plus(Nanos::from_secs(4)).plus(fast.time_of(1_000)));
             assert_eq!(line.rate(), fast);
         }
         let mut line = line(1_000);
         line.charge(start, 1_500);
-        line.set_rate(Rate::UNLIMITED);
+        line.set_rate(start, Rate::UNLIMITED);
         assert!(line.is_open(start));
+        line.set_rate(start, Rate::bits_per_second(1_000).unwrap());
+        assert!(line.is_open(start), "without a limit everything is paid at once");
     }
 
     #[test]
-    fn stopping_and_starting_again_forgives_nothing() {
-        let mut line = line(1_000_000_007);
+    fn stopping_and_starting_again_forgives_nothing_and_no_time_passes_between() {
+        let rate = Rate::bits_per_second(1_000_000_007).unwrap();
+        let mut line = Shaper::new(rate);
         line.charge(Nanos(77), 1_500);
         let due = line.due();
-        line.set_rate(Rate::STOPPED);
-        line.set_rate(Rate::STOPPED);
-        line.set_rate(Rate::bits_per_second(1_000_000_007).unwrap());
-        assert_eq!(line.due(), due);
+        line.set_rate(Nanos(1_077), Rate::STOPPED);
+        line.set_rate(Nanos(2_000), Rate::STOPPED);
+        line.set_rate(Nanos(3_077), rate);
+        assert_eq!(line.due(), due.plus(Nanos(2_000)));
+        line.set_rate(Nanos(3_077), Rate::STOPPED);
+        line.charge(Nanos(3_077), 125);
+        line.set_rate(Nanos(3_077), rate);
+        assert_eq!(line.due(), due.plus(Nanos(3_000)), "charged while stopped: 1 µs more");
+    }
+
+    #[test]
+    fn a_change_keeps_an_open_line_open_whatever_the_clock_reads() {
+        for catch_up in [Nanos::ZERO, Nanos(1_000_000)] {
+            let mut line = line(8_000).with_catch_up(catch_up);
+            for (rate, now) in [(8_000, 5), (16_000, u64::MAX), (8_000, 0), (1_000, 1 << 60)] {
+                line.set_rate(Nanos(now), Rate::bits_per_second(rate).unwrap());
+                assert!(line.is_open(Nanos(9)), "{rate} at {now}: {:?}", line.due());
+            }
+        }
+    }
+
+    #[test]
+    fn lateness_keeps_its_bits_over_a_change_up_to_the_catch_up() {
+        let late = |from, to| {
+            let mut line = line(from).with_catch_up(Nanos(1_000_000));
+            line.charge(Nanos(0), 1_000);
+            let due = line.due();
+            line.set_rate(due.plus(Nanos(500_000)), Rate::bits_per_second(to).unwrap());
+            line.charge(due.plus(Nanos(500_000)), 1_000);
+            let whole = Rate::bits_per_second(to).unwrap().time_of(1_000);
+            due.plus(Nanos(500_000)).plus(whole).since(line.due())
+        };
+        assert_eq!(late(8_000_000, 16_000_000), Nanos(250_000), "500 bytes at twice the rate");
+        assert_eq!(late(8_000_000, 5_000_000), Nanos(800_000));
+        assert_eq!(late(8_000_000, 1_000_000), Nanos(1_000_000), "no more than the catch-up");
     }
 
     #[test]
@@ -333,7 +440,7 @@ mod tests {
         let mut line = line(7_000_003);
         line.charge(Nanos(77), 1_499);
         let before = line.clone();
-        line.set_rate(line.rate());
+        line.set_rate(Nanos(78), line.rate());
         assert_eq!(line, before);
     }
 }

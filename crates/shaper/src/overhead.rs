@@ -138,14 +138,15 @@ impl Overhead {
     }
 
     /// Bytes on the wire for a packet of `len` bytes. Monotone in `len`; saturates at both ends,
-    /// so that no negative overhead wraps a short packet into a long one.
+    /// so that no negative overhead wraps a short packet into a long one. Never 0: before framing a
+    /// packet counts one byte at least, so that no packet passes a shaper for nothing.
     #[must_use]
     #[inline]
     pub const fn wire_len(self, len: u32) -> u32 {
         // −64 − 255 ≤ the sum ≤ 256.
         let net = len.saturating_add_signed(self.overhead as i32 - self.header as i32);
         let padded = if net < self.mpu as u32 { self.mpu as u32 } else { net };
-        self.framing.wire_len(padded)
+        self.framing.wire_len(if padded == 0 { 1 } else { padded })
     }
 
     /// How the link packs packets.
@@ -232,7 +233,8 @@ mod tests {
                     let mut previous = 0;
                     for len in 0..=300 {
                         let wire = link.wire_len(len);
-                        let net = (i64::from(len) + i64::from(overhead)).max(i64::from(mpu));
+                        let net = i64::from(len) + i64::from(overhead);
+                        let net = net.max(i64::from(mpu)).max(1);
                         let exact = match framing {
                             Framing::None => net,
                             Framing::Atm => (net + 47) / 48 * 53,

@@ -8,7 +8,7 @@
 //! Cost: two multiplications and one correction step a packet; the one division is at construction.
 
 use core::fmt;
-use core::num::NonZeroU64;
+use core::num::{NonZeroU64, NonZeroU128};
 
 use sched_core::Nanos;
 
@@ -102,7 +102,7 @@ impl Rate {
     pub const fn time_of(self, wire_len: u32) -> Nanos {
         match self.0 {
             Kind::Stopped => Nanos::MAX,
-            Kind::Limited(limited) => limited.after(Tick::ZERO, wire_len).ceil(),
+            Kind::Limited(limited) => limited.after_packet(Tick::ZERO, wire_len).ceil(),
             Kind::Unlimited => Nanos::ZERO,
         }
     }
@@ -179,6 +179,26 @@ impl Tick {
     }
 }
 
+/// Bits to be sent, in units of 10⁻⁹ bit: what a line at 1 bit/s carries in a nanosecond. Less than
+/// nothing where a line is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work(i128);
+
+impl Work {
+    pub(crate) const NONE: Self = Self(0);
+
+    /// With a packet more; one longer than [`LONGEST`] counts as that.
+    pub(crate) fn plus(self, wire_len: u32) -> Self {
+        let packet = u64::from(wire_len.min(LONGEST)).wrapping_mul(BIT_NANOS_PER_BYTE_SECOND);
+        Self(self.0.saturating_add(packet.into()))
+    }
+
+    /// This, if there is any; lateness is nothing to be sent.
+    pub(crate) fn or_none(self) -> Self {
+        Self(self.0.max(0))
+    }
+}
+
 impl Limited {
     #[allow(clippy::integer_division, reason = "at construction only; the divisor is non-zero")]
     const fn new(bps: NonZeroU64) -> Self {
@@ -187,7 +207,7 @@ impl Limited {
 
     /// The instant `wire_len` bytes after `start`, exactly; saturates at the end of time.
     #[inline]
-    pub(crate) const fn after(self, start: Tick, wire_len: u32) -> Tick {
+    pub(crate) const fn after_packet(self, start: Tick, wire_len: u32) -> Tick {
         let len = if wire_len < LONGEST { wire_len } else { LONGEST };
         let units = len as u64 * BIT_NANOS_PER_BYTE_SECOND + start.fraction;
         // With d = bps and m = ⌊(2⁶⁴−1)/d⌋: 2⁶⁴ − d·m ≤ d, so units/d − units·m/2⁶⁴ ≤ units/2⁶⁴
@@ -201,6 +221,39 @@ impl Limited {
         match start.ns.checked_add(whole) {
             Some(ns) => Tick { ns, fraction },
             None => Tick::at(Nanos::MAX),
+        }
+    }
+}
+
+/// Work, exactly: a change of the rate loses no part of it.
+impl Limited {
+    /// What this rate sends between `now` and `end`: less than nothing if `end` is before.
+    pub(crate) fn work_between(self, now: Nanos, end: Tick) -> Work {
+        // Below 2⁶⁴ · 4·10¹¹ < 2¹⁰³, either way.
+        let whole = i128::from(end.ns).wrapping_sub(now.0.into());
+        let units = whole.wrapping_mul(self.bps.get().into()).wrapping_add(end.fraction.into());
+        Work(units)
+    }
+
+    /// The instant at which `work` is done that begins at `now`, or before it for lateness; saturates at
+    /// both ends of time.
+    #[allow(clippy::integer_division, reason = "at a change of the rate only, by what is not zero")]
+    pub(crate) fn after(self, now: Nanos, work: Work) -> Tick {
+        let bps = NonZeroU128::from(self.bps);
+        let size = work.0.unsigned_abs();
+        let whole = size / bps;
+        let rest = size.wrapping_sub(whole.wrapping_mul(bps.get()));
+        let is_late = work.0 < 0;
+        let fraction = if is_late && rest > 0 { bps.get().wrapping_sub(rest) } else { rest };
+        let ns = if is_late {
+            u128::from(now.0).checked_sub(whole.saturating_add((rest > 0).into()))
+        } else {
+            u128::from(now.0).checked_add(whole)
+        };
+        match (ns.map(u64::try_from), u64::try_from(fraction)) {
+            (Some(Ok(ns)), Ok(fraction)) => Tick { ns, fraction },
+            (None, _) => Tick::ZERO,
+            _ => Tick::at(Nanos::MAX),
         }
     }
 }
@@ -273,7 +326,7 @@ mod tests {
             for len in [0, 1, 63, 64, 1_500, 65_535, 1 << 20, LONGEST - 1, LONGEST] {
                 for fraction in [0, 1, bps / 2, bps - 1] {
                     let units = u128::from(len) * 8_000_000_000 + u128::from(fraction);
-                    let tick = limited.after(Tick { ns: 5, fraction }, len);
+                    let tick = limited.after_packet(Tick { ns: 5, fraction }, len);
                     assert_eq!(u128::from(tick.ns), 5 + units / u128::from(bps), "{bps} {len}");
                     assert_eq!(u128::from(tick.fraction), units % u128::from(bps), "{bps} {len}");
                 }
@@ -291,7 +344,7 @@ mod tests {
     #[test]
     fn time_ends_and_does_not_wrap() {
         let limited = Rate::bits_per_second(1_000).unwrap().limited().unwrap();
-        let end = limited.after(Tick { ns: u64::MAX - 3, fraction: 0 }, 1);
+        let end = limited.after_packet(Tick { ns: u64::MAX - 3, fraction: 0 }, 1);
         assert_eq!(end, Tick::at(Nanos::MAX));
     }
 }

@@ -7,6 +7,21 @@
 //!
 //! Packets that the scheduler drops are not charged: they never reach the line.
 //!
+//! **Late callers.** A device is asked by a timer or an interrupt, and comes late. [`Shaped`] makes up
+//! to [`Shaped::CATCH_UP`] of that good, 10 ms, unless its line was given another span with
+//! [`Shaper::with_catch_up`]; [`Nanos::ZERO`] makes it exact. What was late may then follow at once: a
+//! burst of the bytes that the rate carries in 10 ms, beside one packet: 12.5 kB at 10 Mbit/s, 1.25 MB at
+//! 1 Gbit/s. It is no burst after idle time, and none for a caller that comes when
+//! [`poll_at`](Scheduler::poll_at) says. Without it, packets of 1,250 bytes at 5,000 kbit/s and a timer
+//! of 1 ms that begins anew after each look gave 3,440 kbit/s.
+//!
+//! **The rule of idle time** stands here and nowhere else: a packet that finds the queue empty tells the
+//! line that time before was idle, not late. Every way in keeps it: [`Scheduler::enqueue`], bursts,
+//! [`Shaped::arrival`] for queues that are told more than a flow, and [`Shaped::inner_mut`].
+//!
+//! A burst out is its packets one by one, each charged: it touches no memory ahead, as a burst of the
+//! scheduler's own may, unless the line is unlimited.
+//!
 //! Cost: a comparison, the wire length and a charge on top of the scheduler's own.
 
 use sched_core::{
@@ -50,9 +65,15 @@ pub struct Shaped<S: ?Sized> {
 }
 
 impl<S> Shaped<S> {
-    /// `inner` in front of `line`; `link` says what a packet is on the wire.
+    /// The lateness of its caller that a line makes good, unless it was given another span with
+    /// [`Shaper::with_catch_up`]: 10 ms. The burst that this allows is what the rate carries in it, beside
+    /// one packet.
+    pub const CATCH_UP: Nanos = Nanos::from_millis(10);
+
+    /// `inner` in front of `line`; `link` says what a packet is on the wire. The line catches up
+    /// [`Shaped::CATCH_UP`], or what it was given.
     pub const fn new(inner: S, line: Shaper, link: Overhead) -> Self {
-        Self { line, link, inner }
+        Self { line: line.or_catch_up(Self::CATCH_UP), link, inner }
     }
 
     /// The scheduler, with everything that is queued.
@@ -65,12 +86,6 @@ impl<S: ?Sized> Shaped<S> {
     /// The scheduler inside.
     pub const fn inner(&self) -> &S {
         &self.inner
-    }
-
-    /// The scheduler inside, to add flows or change weights. A packet dequeued here leaves without
-    /// being charged.
-    pub const fn inner_mut(&mut self) -> &mut S {
-        &mut self.inner
     }
 
     /// The line: its rate, and when it is free.
@@ -88,10 +103,10 @@ impl<S: ?Sized> Shaped<S> {
         self.link
     }
 
-    /// Changes the rate from the next packet on: see [`Shaper::set_rate`]. What
+    /// Changes the rate at `now`, for what is still owed too: see [`Shaper::set_rate`]. What
     /// [`poll_at`](Scheduler::poll_at) said before may be too late afterwards.
-    pub fn set_rate(&mut self, rate: Rate) {
-        self.line.set_rate(rate);
+    pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
+        self.line.set_rate(now, rate);
     }
 
     /// Changes what a packet is on the wire, from the next that leaves on, queued ones included.
@@ -101,6 +116,27 @@ impl<S: ?Sized> Shaped<S> {
 }
 
 impl<S: Scheduler + ?Sized> Shaped<S> {
+    /// The scheduler inside, for a packet that arrives at `now`: the way in for queues that are told more
+    /// of a packet than its flow.
+    ///
+    /// If nothing is queued the line is told that time before `now` was idle, as
+    /// [`enqueue`](Scheduler::enqueue) tells it. That is so whether or not a packet is then accepted.
+    #[inline]
+    pub fn arrival(&mut self, now: Nanos) -> &mut S {
+        self.wake_if_idle(now);
+        &mut self.inner
+    }
+
+    /// The scheduler inside, to add flows or change weights.
+    ///
+    /// A packet dequeued here leaves without being charged. A packet that is enqueued here into an empty
+    /// queue comes at an instant that the line is not told: it counts as the instant at which the packet
+    /// leaves, so that idle time is no lateness; [`arrival`](Self::arrival) says when.
+    pub fn inner_mut(&mut self) -> &mut S {
+        self.wake_if_idle(Nanos::MAX);
+        &mut self.inner
+    }
+
     fn wake_if_idle(&mut self, now: Nanos) {
         if self.inner.backlog().packets == 0 {
             self.line.wake(now);
@@ -184,6 +220,19 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         self.inner.enqueue_burst(now, burst, drops)
     }
 
+    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
+        if self.line.rate() == Rate::UNLIMITED {
+            return self.inner.dequeue_burst(now, out, drops);
+        }
+        let mut filled = 0;
+        for place in out {
+            let Some(packet) = self.dequeue(now, drops) else { break };
+            *place = packet;
+            filled += 1;
+        }
+        filled
+    }
+
     fn recount(&self) -> Result<(), Imbalance> {
         self.inner.recount()
     }
@@ -200,10 +249,10 @@ mod tests {
         panic!("{packet:?} dropped: {}", reason.name());
     }
 
-    /// 1 µs a byte.
+    /// 1 µs a byte, without catching up.
     fn shaped() -> Shaped<Fifo<[Slot; 256]>> {
         let fifo = Fifo::tail_drop([Slot::EMPTY; 256], Limits::NONE);
-        let line = Shaper::new(Rate::megabits_per_second(8).unwrap());
+        let line = Shaper::new(Rate::megabits_per_second(8).unwrap()).with_catch_up(Nanos::ZERO);
         Shaped::new(fifo, line, Overhead::RAW)
     }
 
@@ -264,7 +313,7 @@ mod tests {
 
     #[test]
     fn behind_two_lines_the_slower_says_when() {
-        let slow = Shaper::new(Rate::megabits_per_second(4).unwrap());
+        let slow = Shaper::new(Rate::megabits_per_second(4).unwrap()).with_catch_up(Nanos::ZERO);
         for (inner, outer) in [(shaped().line, slow.clone()), (slow, shaped().line)] {
             let inner = Shaped::new(shaped().inner, inner, Overhead::RAW);
             let mut both = Shaped::new(inner, outer, Overhead::RAW);
@@ -279,13 +328,13 @@ mod tests {
     #[test]
     fn a_stopped_line_holds_packets_until_it_is_given_a_rate() {
         let mut shaped = shaped();
-        shaped.set_rate(Rate::STOPPED);
+        shaped.set_rate(Nanos::ZERO, Rate::STOPPED);
         fill(&mut shaped, 2);
         assert_eq!(shaped.dequeue(Nanos::MAX, &mut no_drops), None);
         assert_eq!(shaped.peek(Nanos(9)), None);
         assert_eq!(shaped.poll_at(Nanos(9)), None);
         assert_eq!(shaped.backlog().packets, 2);
-        shaped.set_rate(Rate::UNLIMITED);
+        shaped.set_rate(Nanos(9), Rate::UNLIMITED);
         assert_eq!(shaped.poll_at(Nanos(9)), Some(Nanos(9)));
         let mut out = [Packet::new(0, 0); 4];
         assert_eq!(shaped.dequeue_burst(Nanos(9), &mut out, &mut no_drops), 2);
@@ -318,6 +367,98 @@ mod tests {
         shaped.enqueue(idle, FlowId(0), Packet::new(2, 100), &mut no_drops).unwrap();
         assert!(shaped.dequeue(idle, &mut no_drops).is_some());
         assert_eq!(shaped.line().due(), idle.plus(Nanos(100_000)));
+    }
+
+    /// What leaves in ten seconds for a caller whose timer has a grain of 1 ms, in bytes: after each look
+    /// it sleeps until the line is due, and wakes up to 1 ms later.
+    fn with_a_slack_of_a_millisecond(line: Shaper) -> u32 {
+        let fifo = Fifo::tail_drop([Slot::EMPTY; 256], Limits::NONE);
+        let mut shaped = Shaped::new(fifo, line, Overhead::RAW);
+        let (mut now, mut sent) = (Nanos::ZERO, 0);
+        for handle in 0..8 {
+            shaped.enqueue(now, FlowId(0), Packet::new(handle, 1_250), &mut no_drops).unwrap();
+        }
+        while now < Nanos::from_secs(10) {
+            while let Some(packet) = shaped.dequeue(now, &mut no_drops) {
+                sent += packet.len;
+                // One for one, so that the queue is never empty.
+                shaped.enqueue(now, FlowId(0), packet, &mut no_drops).unwrap();
+            }
+            let due = shaped.poll_at(now).expect("packets are queued");
+            now = due.plus(Nanos(906_000));
+        }
+        sent
+    }
+
+    /// Goal: a timer with a grain of 1 ms costs no rate unless the caller wants it exact.
+    /// Method: 5,000 kbit/s in packets of 1,250 bytes, 2 ms each, to a caller that comes 0.906 ms late each
+    /// time. Exact, a packet takes 2.906 ms: 3,441 kbit/s. By default it is the rate, to a packet and 10 ms.
+    #[test]
+    fn a_timer_with_slack_costs_no_rate_by_default() {
+        let line = || Shaper::new(Rate::kilobits_per_second(5_000).unwrap());
+        let exact = with_a_slack_of_a_millisecond(line().with_catch_up(Nanos::ZERO));
+        assert!((3_430..3_450).contains(&(exact / 1_250)), "{exact} bytes in 10 s");
+        let by_default = with_a_slack_of_a_millisecond(line());
+        let most = 6_250_000 + 1_250 + 6_250;
+        assert!((6_250_000 - 1_250..=most).contains(&by_default), "{by_default} bytes in 10 s");
+    }
+
+    /// Goal: the burst that the default allows is what is said.
+    /// Method: a caller that comes 10 ms late, and one that comes a second late, find packets for 10 ms and
+    /// one more; one that finds an idle queue finds one.
+    #[test]
+    fn the_burst_of_the_default_is_ten_milliseconds_and_a_packet() {
+        let line = Shaper::new(Rate::megabits_per_second(8).unwrap());
+        for (late, burst) in [(9_950_000, 100), (10_000_000, 101), (1_000_000_000, 101)] {
+            let mut shaped = Shaped::new(shaped().inner, line.clone(), Overhead::RAW);
+            assert_eq!(shaped.line().catch_up(), Nanos::from_millis(10));
+            fill(&mut shaped, 250);
+            assert!(shaped.dequeue(Nanos(0), &mut no_drops).is_some());
+            let mut out = [Packet::new(0, 0); 250];
+            let due = shaped.line().due();
+            let left = shaped.dequeue_burst(due.plus(Nanos(late)), &mut out, &mut no_drops);
+            assert_eq!(left, burst, "{late} ns late");
+        }
+    }
+
+    /// Goal: no way in makes idle time lateness.
+    /// Method: after a second without packets 20 of them come at once, each way; one leaves. They left as a
+    /// burst of 13 where `inner_mut` went past the rule.
+    #[test]
+    fn no_way_in_makes_a_burst_of_idle_time() {
+        type Way = fn(&mut Shaped<Fifo<[Slot; 256]>>, Nanos, Packet);
+        let ways: [Way; 4] = [
+            |shaped, now, packet| {
+                shaped.enqueue(now, FlowId(0), packet, &mut no_drops).unwrap();
+            },
+            |shaped, now, packet| {
+                shaped.enqueue_burst(now, &[(FlowId(0), packet)], &mut no_drops);
+            },
+            |shaped, now, packet| {
+                shaped.arrival(now).enqueue(now, FlowId(0), packet, &mut no_drops).unwrap();
+            },
+            |shaped, now, packet| {
+                shaped.inner_mut().enqueue(now, FlowId(0), packet, &mut no_drops).unwrap();
+            },
+        ];
+        for (number, way) in ways.into_iter().enumerate() {
+            let line = Shaper::new(Rate::megabits_per_second(8).unwrap());
+            let mut shaped = Shaped::new(shaped().inner, line, Overhead::RAW);
+            for second in 1..4 {
+                let now = Nanos::from_secs(second);
+                for handle in 0..20 {
+                    way(&mut shaped, now, Packet::new(handle, 800));
+                }
+                let mut out = [Packet::new(0, 0); 20];
+                let left = shaped.dequeue_burst(now, &mut out, &mut no_drops);
+                assert_eq!(left, 1, "way {number}, second {second}");
+                let mut now = now;
+                while let Some(at) = shaped.poll_at(now) {
+                    now = at;
+                    assert!(shaped.dequeue(now, &mut no_drops).is_some());
+                }
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,9 @@ use proptest::prelude::*;
 use sched_core::Nanos;
 use shaper::{Rate, Shaper};
 
+/// More than the longest catch-up of a history.
+const BEGIN: u64 = 1 << 20;
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4_096, failure_persistence: None, ..Default::default() })]
 
@@ -20,10 +23,10 @@ proptest! {
 
     /// Goal: only differences of times matter.
     /// Method: a history that stays far from both ends of time is run again with all times shifted;
-    /// its departures shift with it.
+    /// its departures shift with it. It begins later than lateness can reach back.
     #[test]
     fn shifting_all_times_shifts_the_departures(
-        steps in vec((0_u8..14, 0_u64..1 << 32, 0_u32..2_000), 0..200),
+        steps in vec((0_u8..16, 0_u64..1 << 32, 0_u32..2_000), 0..200),
         bps in 1_000_000_u64..400_000_000_000,
         catch_up in prop_oneof![Just(0_u64), 0_u64..1_000_000],
     ) {
@@ -42,14 +45,18 @@ proptest! {
                     11 => line.wake(Nanos(now)),
                     12 => now = now.saturating_sub(step >> 20).max(offset),
                     13 => line.charge(Nanos(now), len),
+                    14 => {
+                        let bps = 1_000_000 << (step % 18);
+                        line.set_rate(Nanos(now), Rate::bits_per_second(bps).unwrap());
+                    }
                     _ => {}
                 }
             }
             left
         };
-        let expected = run(0);
+        let expected = run(BEGIN);
         for offset in [1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 53, (1 << 63) - 1] {
-            prop_assert_eq!(&run(offset), &expected, "shifted by {}", offset);
+            prop_assert_eq!(&run(BEGIN + offset), &expected, "shifted by {}", offset);
         }
     }
 
@@ -86,6 +93,157 @@ proptest! {
                 line.charge(Nanos(now), len);
                 sent += i128::from(len);
             }
+        }
+    }
+
+    /// Goal: in any span the line carries at most the integral of its rate and one packet.
+    /// Method: a hungry caller polls at arbitrary times, sends whenever it may, and changes the rate
+    /// as it likes, to stopped and unlimited too. Between the departures i and j, with R the integral
+    /// of the rate, sent(i..j) · 8·10⁹ ≤ R(t_j) − R(t_i) + rate(t_i) · (1 + catch-up), for every pair
+    /// at once: compare each with the least of what the earlier allow. While a clock steps back no time
+    /// passes; what leaves while there is no limit bounds nothing.
+    #[test]
+    fn no_span_carries_more_than_the_integral_of_the_rate_and_one_packet(
+        steps in vec((0_u8..13, any::<u64>(), 0_u32..70_000), 1..300),
+        first in 1_000_u64..=400_000_000_000,
+        catch_up in prop_oneof![Just(0_u64), 0_u64..1_000_000],
+        woken in any::<bool>(),
+    ) {
+        let rate = Rate::bits_per_second(first).unwrap();
+        let mut line = Shaper::new(rate).with_catch_up(Nanos(catch_up));
+        let (mut now, mut sent, mut integral) = (0_u64, 0_i128, 0_i128);
+        let mut most_ahead = i128::MAX;
+        for (what, step, len) in steps {
+            let before = now;
+            match what {
+                0..=3 => now = now.max(line.due().0).min(u64::MAX - 1),
+                4 | 9 => now = now.saturating_add(step >> (44 + len % 20)),
+                5 => now = now.saturating_sub(step >> (34 + len % 30)),
+                6 if woken => line.wake(Nanos(now)),
+                6..=8 => now = now.saturating_add(step >> (30 + len % 34)),
+                _ => {}
+            }
+            let bps = i128::from(line.rate().as_bits_per_second().unwrap_or(0));
+            integral += bps * i128::from(now.saturating_sub(before));
+            if what >= 8 {
+                line.set_rate(Nanos(now), any_rate(step));
+            }
+            if line.rate() == Rate::UNLIMITED {
+                most_ahead = i128::MAX;
+            } else if line.is_open(Nanos(now)) {
+                let bps = i128::from(line.rate().as_bits_per_second().unwrap_or(0));
+                let ahead = sent * 8_000_000_000 - integral;
+                prop_assert!(ahead <= most_ahead, "{ahead} > {most_ahead}");
+                most_ahead = most_ahead.min(ahead + bps * (1 + i128::from(catch_up)));
+                line.charge(Nanos(now), len);
+                sent += i128::from(len);
+            }
+        }
+    }
+
+    /// Goal: over any history of rates a line that is used as it says is never ahead of the integral
+    /// of its rate by more than one packet, nor behind it by more than a nanosecond, and nothing adds up.
+    /// Method: a packet leaves whenever one is due; rates change at any instant while one is on the line,
+    /// to stopped too. At each departure all that left before is paid, in whole bits, and a nanosecond earlier it is not.
+    #[test]
+    fn any_history_of_rates_ends_on_the_exact_nanosecond(
+        steps in vec((0_u32..70_000, vec((any::<u64>(), any::<u64>()), 0..4)), 1..300),
+    ) {
+        let mut line = Shaper::new(Rate::bits_per_second(1_000_000_007).unwrap());
+        let (mut now, mut sent, mut integral) = (0_u64, 0_i128, 0_i128);
+        line.charge(Nanos(now), 1_500);
+        sent += 1_500;
+        for (len, changes) in steps {
+            for (when, to) in changes {
+                if line.is_open(Nanos(now)) {
+                    continue;
+                }
+                // Within the time that the packet on the line still takes, or a second of a stop.
+                let left = if line.due() == Nanos::MAX { 1_000_000_000 } else { line.due().0 - now };
+                let step = when % left;
+                integral += i128::from(line.rate().as_bits_per_second().unwrap()) * i128::from(step);
+                now += step;
+                line.set_rate(Nanos(now), if to % 5 == 0 { Rate::STOPPED } else { some_rate(to) });
+            }
+            if line.rate() == Rate::STOPPED {
+                line.set_rate(Nanos(now), some_rate(len.into()));
+            }
+            let bps = i128::from(line.rate().as_bits_per_second().unwrap());
+            let due = line.due().0;
+            prop_assert!(due >= now && due < u64::MAX);
+            integral += bps * i128::from(due - now);
+            now = due;
+            let owed = sent * 8_000_000_000;
+            prop_assert!(integral >= owed, "early by {} of 10⁻⁹ bit", owed - integral);
+            prop_assert!(integral - owed < bps, "late by {} of 10⁻⁹ bit", integral - owed);
+            line.charge(Nanos(now), len);
+            sent += i128::from(len);
+        }
+    }
+}
+
+/// A finite rate, its magnitude spread evenly over the range.
+fn some_rate(seed: u64) -> Rate {
+    let bps = (1_000 + (seed >> 8) % 1_000) << (seed % 30);
+    Rate::bits_per_second(bps.min(400_000_000_000)).unwrap()
+}
+
+/// One of those, stopped, or unlimited.
+fn any_rate(seed: u64) -> Rate {
+    match seed % 8 {
+        0 => Rate::STOPPED,
+        1 if seed % 32 == 1 => Rate::UNLIMITED,
+        _ => some_rate(seed >> 3),
+    }
+}
+
+/// Goal: changing the rate often forgives nothing.
+/// Method: the rate is 1 kbit/s and 1.5 Mbit/s, a millisecond each in turn, for two seconds; a packet of
+/// 1,500 bytes leaves whenever one may. The rate's integral is 187,625 bytes.
+#[test]
+fn a_rate_that_is_raised_again_and_again_carries_its_integral() {
+    let [low, high] = [1, 1_500].map(|kbps| Rate::kilobits_per_second(kbps).unwrap());
+    let (mut line, mut sent) = (Shaper::new(low), 0);
+    for step in 0..2_000_000 {
+        let now = Nanos(step * 1_000);
+        if step % 1_000 == 0 {
+            line.set_rate(now, if step % 2_000 == 0 { low } else { high });
+        }
+        if line.is_open(now) {
+            line.charge(now, 1_500);
+            sent += 1_500;
+        }
+    }
+    let integral = 187_625;
+    assert!(sent > integral - 1_500 && sent <= integral + 1_500, "{sent} bytes of {integral}");
+}
+
+/// Goal: one wrong reading of the clock at a change does no lasting harm.
+/// Method: a line at 1 Mbit/s is told of a change at an instant far ahead; the next packet, and every
+/// one after, leave within a packet's time of when they would have.
+#[test]
+fn one_wrong_reading_at_a_change_is_soon_forgotten() {
+    let rate = |mbps| Rate::megabits_per_second(mbps).unwrap();
+    for catch_up in [0, 10_000_000] {
+        for wrong in [Nanos::ZERO, Nanos::from_secs(100), Nanos::MAX] {
+            let mut line = Shaper::new(rate(1)).with_catch_up(Nanos(catch_up));
+            let start = Nanos::from_secs(5);
+            line.charge(start, 1_500);
+            line.set_rate(wrong, rate(2));
+            line.set_rate(start.plus(Nanos::from_millis(1)), rate(3));
+            assert!(
+                line.due() <= start.plus(Nanos::from_millis(12)),
+                "{wrong:?}: {:?}",
+                line.due()
+            );
+            let next = start.plus(Nanos::from_millis(12));
+            line.charge(next, 1_500);
+            line.set_rate(next, rate(1));
+            let due = next.plus(Nanos::from_millis(12));
+            assert!(line.due() <= due, "{wrong:?}: {:?}", line.due());
+            line.charge(due, 1_500);
+            line.set_rate(due, rate(12));
+            assert!(line.due() <= due.plus(Nanos::from_millis(1)), "{wrong:?}: {:?}", line.due());
         }
     }
 }

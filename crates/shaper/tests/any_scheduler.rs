@@ -36,7 +36,7 @@ proptest! {
                 }
                 4 => now = now.plus(Nanos(argument >> (20 + argument % 40))),
                 5 => now = Nanos(now.since(Nanos(argument >> (20 + argument % 40))).0),
-                6 => shaped.set_rate(rate(argument)),
+                6 => shaped.set_rate(now, rate(argument)),
                 7 => {
                     let framing = [Framing::None, Framing::Atm, Framing::Ptm, Framing::PtmPaper];
                     let overhead = (argument % 321) as i32 - 64;

@@ -66,9 +66,10 @@ fn shaped<S: Scheduler>(queue: &mut Shaped<S>) {
     one_of!(queue;
         queue.inner().backlog();
         queue.inner_mut().peek(now());
+        queue.arrival(now()).peek(now());
         queue.line().due();
         queue.line_mut().wake(now());
-        queue.set_rate(black_box(Rate::STOPPED));
+        queue.set_rate(now(), black_box(Rate::STOPPED));
         queue.set_overhead(black_box(Overhead::RAW));
         queue.overhead();
     );

@@ -27,7 +27,7 @@ fn line(line: &mut Shaper) {
         line.is_open(now());
         line.charge(now(), any());
         line.wake(now());
-        line.set_rate(black_box(Rate::UNLIMITED));
+        line.set_rate(now(), black_box(Rate::UNLIMITED));
         line.reset();
     );
 }

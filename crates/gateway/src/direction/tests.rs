@@ -99,7 +99,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
             let held = direction.held();
             let plan = plan(next, direction.way(), max_len);
             let another = direction.build_another(&plan).unwrap();
-            direction.change((plan, another), Overhead::RAW, ByHost::new(), &mut pool);
+            direction.change(Nanos(0), (plan, another), Overhead::RAW, ByHost::new(), &mut pool);
             // The limit has made room before.
             assert_eq!((direction.unaccounted(), direction.held()), (0, held), "{next:?}");
         }
@@ -151,7 +151,7 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
         let plan = plan(600);
         let another = direction.build_another(&plan).unwrap();
         assert!(another.is_some(), "it has to move");
-        direction.change((plan, another), Overhead::RAW, ByHost::new(), &mut pool);
+        direction.change(Nanos(0), (plan, another), Overhead::RAW, ByHost::new(), &mut pool);
         let mut left = Vec::new();
         for millis in [1_000, 1_090, 1_110] {
             direction.fill(Nanos::from_millis(millis), &mut pool);

@@ -2,7 +2,7 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::{Gateway, plan};
+use super::{Gateway, clock, plan};
 use crate::memory;
 use crate::queue::Way;
 use crate::say::say;
@@ -37,7 +37,7 @@ impl Gateway {
             self.pool.resize(slots);
             for (direction, built) in self.directions.iter_mut().zip(built) {
                 let terms = by_host(&config, max_len);
-                direction.change(built, config.link, terms, &mut self.pool);
+                direction.change(clock(), built, config.link, terms, &mut self.pool);
             }
             if self.pool.settle() {
                 sys::give_back_memory();

@@ -1,86 +1,124 @@
-//! The virtual clock written from its definition in rational arithmetic, and a lock-step
-//! comparison of the two over any history. Slow, and knows no reciprocal, no carry, no saturation.
+//! The virtual clock written from its definition, as a debt that time pays, and a lock-step
+//! comparison of the two over any history. Slow, and knows no reciprocal, no fraction, no carry.
 
 use sched_core::Nanos;
 use shaper::{Rate, Shaper};
 
-/// The clock as a fraction: `next / bps` is the instant from which the next packet may leave.
+/// The debt of a line in units of 10⁻⁹ bit, as it was at one instant: a packet adds to it, each
+/// nanosecond takes the rate from it. Below zero it is lateness that may be caught up.
 ///
-/// Room: instants below 2⁶⁵ ns (the end of time and one packet) × 4·10¹¹ < 2¹⁰⁴.
+/// Room: times below 2⁶⁵ ns (the end of time and one packet) × 4·10¹¹ < 2¹⁰⁴.
 struct Twin {
     rate: Rate,
-    next: u128,
-    /// What was charged since the line was last open, and from when, in whole nanoseconds.
-    owed: u128,
-    owed_from: u128,
-    catch_up: u128,
-    backlog_since: Option<u128>,
+    debt: i128,
+    /// When it was that; at rates that are not finite, when the line was paid up.
+    at: i128,
+    /// The latest departure or change.
+    since: i128,
+    catch_up: i128,
+    /// After the end of time: never yet.
+    backlog_since: i128,
 }
 
-const END: u128 = u64::MAX as u128;
+const END: i128 = u64::MAX as i128;
 
 impl Twin {
     fn new(rate: Rate, catch_up: u64) -> Self {
         let catch_up = catch_up.into();
-        Self { rate, next: 0, owed: 0, owed_from: 0, catch_up, backlog_since: None }
+        Self { rate, debt: 0, at: 0, since: 0, catch_up, backlog_since: END }
     }
 
-    /// `None` when stopped or unlimited; then `next` counts in nanoseconds.
-    fn bps(&self) -> Option<u128> {
-        self.rate.as_bits_per_second().filter(|&bps| bps > 0).map(u128::from)
+    /// `None` when stopped or unlimited.
+    fn bps(&self) -> Option<i128> {
+        self.rate.as_bits_per_second().filter(|&bps| bps > 0).map(i128::from)
+    }
+
+    /// The first whole nanosecond without debt.
+    fn paid_at(&self) -> i128 {
+        let up = |debt: i128, bps: i128| -((-debt).div_euclid(bps));
+        self.bps().map_or(self.at, |bps| self.at + up(self.debt, bps))
     }
 
     /// Never is the end of time.
-    fn due(&self) -> u128 {
+    fn due(&self) -> i128 {
         match self.bps() {
-            Some(bps) => self.next.div_ceil(bps).min(END),
+            Some(_) => self.paid_at(),
             None if self.rate == Rate::UNLIMITED => 0,
             None => END,
         }
     }
 
-    fn is_open(&self, now: u128) -> bool {
+    fn is_open(&self, now: i128) -> bool {
         self.due() <= now && self.due() < END
     }
 
-    fn charge(&mut self, now: u128, len: u32) {
-        let Some(bps) = self.bps() else { return };
-        // Paid up; at the end of time everything is.
-        if self.due() <= now {
-            let since = self.backlog_since.map_or(now, |since| since.min(now));
-            self.backlog_since = Some(since);
-            let start = now.saturating_sub(self.catch_up).max(since);
-            // One nanosecond late, not a part of one.
-            if start > self.next.div_ceil(bps) {
-                self.next = start * bps;
-            }
-            (self.owed, self.owed_from) = (0, self.next.div_ceil(bps));
-        }
-        self.owed += u128::from(len.min(1 << 31));
-        self.next += u128::from(len.min(1 << 31)) * 8_000_000_000;
-        if self.next / bps > END {
-            self.next = END * bps;
-        }
+    /// Time before this is not made up at `now`.
+    fn earliest(&self, now: i128) -> i128 {
+        (now - self.catch_up).max(self.backlog_since.min(now)).max(0)
     }
 
-    fn wake(&mut self, now: u128) {
-        self.backlog_since = Some(now);
+    /// No debt at `at`.
+    fn clear(&mut self, at: i128) {
+        (self.debt, self.at) = (0, at);
     }
 
-    fn set_rate(&mut self, rate: Rate) {
-        if rate == self.rate {
+    fn charge(&mut self, now: i128, len: u32) {
+        if self.rate == Rate::UNLIMITED {
             return;
         }
-        let end = self.next.div_ceil(self.bps().unwrap_or(1)).min(END);
-        self.rate = rate;
-        self.next = match self.bps() {
-            Some(bps) if self.owed > 1 << 31 => end * bps,
-            Some(bps) => {
-                let owed = self.owed * 8_000_000_000;
-                end.min(self.owed_from + owed.div_ceil(bps)) * bps
+        if self.bps().is_some() && self.paid_at() <= now {
+            self.backlog_since = self.backlog_since.min(now);
+            // One nanosecond late, not a part of one.
+            if self.earliest(now) > self.paid_at() {
+                self.clear(self.earliest(now));
             }
-            None => end,
+            self.since = self.since.max(now);
+        }
+        self.debt += i128::from(len.min(1 << 31)) * 8_000_000_000;
+        self.stay_within_time();
+    }
+
+    fn stay_within_time(&mut self) {
+        if self.bps().is_some() && self.paid_at() >= END {
+            self.clear(END);
+        }
+    }
+
+    fn wake(&mut self, now: i128) {
+        self.backlog_since = now;
+    }
+
+    fn set_rate(&mut self, now: i128, rate: Rate) {
+        let paid_at = self.paid_at();
+        if rate == self.rate || paid_at == END && rate != Rate::UNLIMITED {
+            self.rate = rate;
+            return;
+        }
+        let now = now.max(self.since);
+        let debt = match self.bps() {
+            Some(bps) if self.earliest(now) <= paid_at => Some(self.debt - (now - self.at) * bps),
+            None if self.debt > 0 => Some(self.debt),
+            _ => None,
         };
+        self.rate = rate;
+        if let (Some(_), Some(debt)) = (self.bps(), debt) {
+            (self.debt, self.at) = (debt, now);
+            let floor = (now - self.catch_up).max(0);
+            if self.paid_at() < floor {
+                self.clear(floor);
+            }
+            if self.backlog_since <= paid_at && paid_at <= now {
+                self.backlog_since = self.backlog_since.min(self.paid_at());
+            }
+            self.stay_within_time();
+        } else {
+            self.clear(paid_at.min(now));
+            self.backlog_since = self.backlog_since.max(now);
+            if rate == Rate::STOPPED {
+                self.debt = debt.unwrap_or(0).max(0);
+            }
+        }
+        self.since = now.min(self.paid_at() + self.catch_up);
     }
 }
 
@@ -128,15 +166,15 @@ pub(crate) fn compare(history: &[u8]) -> usize {
             }
             14 => {
                 let rate = some_rate(number(2));
-                shaper.set_rate(rate);
-                twin.set_rate(rate);
+                shaper.set_rate(Nanos(now), rate);
+                twin.set_rate(now.into(), rate);
             }
             _ => {
-                shaper.set_rate(shaper.rate());
-                twin.set_rate(twin.rate);
+                shaper.set_rate(Nanos(now), shaper.rate());
+                twin.set_rate(now.into(), twin.rate);
             }
         }
-        assert_eq!(u128::from(shaper.due().0), twin.due(), "after {operation} at {now}");
+        assert_eq!(i128::from(shaper.due().0), twin.due(), "after {operation} at {now}");
         assert_eq!(shaper.is_open(Nanos(now)), twin.is_open(now.into()), "at {now}");
         assert_eq!(shaper.rate(), twin.rate);
     }
