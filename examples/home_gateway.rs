@@ -45,6 +45,9 @@ fn printed(text: &str) -> ExitCode {
 
 /// Runs every discipline, writes the files, and returns what is to be printed.
 fn results(options: &Options) -> Result<String, String> {
+    // Asked first: the runs take a minute, and a chart that cannot be written is no chart.
+    let asked = fs::OpenOptions::new().append(true).create(true).open(&options.svg);
+    asked.map_err(named(&options.svg))?;
     let outcomes: Result<Vec<Outcome>, String> =
         options.disciplines.iter().map(|&discipline| outcome(options, discipline)).collect();
     let outcomes = outcomes?;

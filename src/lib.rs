@@ -21,6 +21,7 @@ mod hashed;
 mod isolated;
 mod isolation;
 mod labelled;
+mod labelled_scheduler;
 
 pub use buffers::Buffers;
 pub use hashed::{Hashed, Releasing};
@@ -30,4 +31,5 @@ pub use isolated::{
 };
 pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled::{ByLabeller, Labelled, OnDemand, Rekeyed};
+pub use labelled_scheduler::LabelledScheduler;
 pub use {flowhash, sched_core, shaper};

@@ -5,10 +5,12 @@ use core::fmt::Debug;
 use freeboard::flowhash::{self, FlowKey, SipHash13};
 use freeboard::sched_core::{
     Aqm, CoDel, CoDelParams, CoDelState, ConfigError, DropSink, Limits, Nanos, Packet, Rejected,
-    Scheduler as _,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
-use freeboard::{Allocate, Isolated, IsolatedConfig, IsolatedMemory, Isolation, OnDemand, Storage};
+use freeboard::{
+    Allocate, Isolated, IsolatedConfig, IsolatedMemory, Isolation, LabelledScheduler as _,
+    OnDemand, Storage,
+};
 
 use super::{Bottleneck, QUEUES};
 
@@ -61,12 +63,7 @@ impl<A: Aqm> Bottleneck for Shaped<Isolated<Boxed, A>> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        // As every enqueue behind a line does: what it has not sent while there was nothing is lost.
-        if self.backlog().packets == 0 {
-            self.line_mut().wake(now);
-        }
-        let labels = OnDemand { key, hasher };
-        self.inner_mut().enqueue_labelled(now, &labels, packet, drops).map(|_| ())
+        self.enqueue_labelled(now, &OnDemand { key, hasher }, packet, drops)
     }
 }
 

@@ -1,0 +1,138 @@
+//! One way in for queues that are told a packet's labels.
+
+use flowhash::Line;
+use sched_core::{
+    Aqm, DropSink, Fifo, FlowId, FlowRecord, FlowScheduler, Nanos, Packet, Queue, Rejected,
+    Scheduler, Slot, Table,
+};
+use shaper::Shaped;
+
+use crate::{Hashed, Isolated, Labelled, Storage};
+
+/// A scheduler that takes packets by their labels: flow and hosts.
+///
+/// It is the way into whatever was assembled: a FIFO, queues found by hash, isolated queues, each behind a
+/// [`Shaped`] line or not. A line is told that time before a packet found the queue empty was idle, as
+/// [`Shaped`] says, and isolated queues know hosts.
+///
+/// **A bare label knows no hosts.** [`Isolated`] is a [`Scheduler`] as well, whose [`Scheduler::enqueue`]
+/// takes a label for the flow and makes each flow a host of its own, also behind a [`Shaped`] line: what a
+/// host gets then grows with the flows that it opens. Ask for this trait where hosts are to be isolated,
+/// and a call that names a flow only does not compile:
+///
+/// ```compile_fail
+/// use freeboard::LabelledScheduler;
+/// use freeboard::sched_core::{FlowId, Nanos, Packet};
+///
+/// fn offer(queue: &mut impl LabelledScheduler, packet: Packet) {
+///     let drops = &mut |_: Packet, _| {};
+///     let _ = queue.enqueue_labelled(Nanos(0), &FlowId(7), packet, drops);
+/// }
+/// ```
+///
+/// ```
+/// use freeboard::LabelledScheduler;
+/// use freeboard::flowhash::Labels;
+/// use freeboard::sched_core::{Fifo, Limits, Nanos, Packet, Scheduler, Slot};
+/// use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+///
+/// let fifo = Fifo::tail_drop([Slot::EMPTY; 64], Limits::packets(60));
+/// let line = Shaper::new(Rate::megabits_per_second(1)?);
+/// let mut uplink = Shaped::new(fifo, line, Overhead::ETHERNET);
+///
+/// let drops = &mut |packet: Packet, _why| println!("buffer {} is free again", packet.handle);
+/// let labels = Labels { flow: 7, src_host: 1, dst_host: 2 };
+/// uplink.enqueue_labelled(Nanos(0), &labels, Packet::new(3, 1_500), drops)?;
+/// assert!(uplink.dequeue(Nanos(0), drops).is_some());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait LabelledScheduler: Scheduler {
+    /// Takes `packet`, which has these labels, at instant `now`; as [`Scheduler::enqueue`].
+    ///
+    /// # Errors
+    /// As [`Scheduler::enqueue`].
+    fn enqueue_labelled(
+        &mut self,
+        now: Nanos,
+        labels: &dyn Labelled,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected>;
+}
+
+/// The line is told of time that was idle; then the scheduler inside takes the packet.
+impl<S: LabelledScheduler + ?Sized> LabelledScheduler for Shaped<S> {
+    fn enqueue_labelled(
+        &mut self,
+        now: Nanos,
+        labels: &dyn Labelled,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.arrival(now).enqueue_labelled(now, labels, packet, drops)
+    }
+}
+
+/// By flow and hosts, as the isolation asks.
+impl<S: Storage, A: Aqm, K: Storage> LabelledScheduler for Isolated<S, A, K> {
+    fn enqueue_labelled(
+        &mut self,
+        now: Nanos,
+        labels: &dyn Labelled,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        Isolated::enqueue_labelled(self, now, labels, packet, drops).map(|_| ())
+    }
+}
+
+/// By flow; while a new key takes over, under both.
+impl<O, L, Q, S, A, R> LabelledScheduler for Hashed<O, L, Q, S, A, R>
+where
+    O: FlowScheduler,
+    L: Table<Line>,
+    Q: Table<Queue>,
+    S: Table<Slot>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+{
+    fn enqueue_labelled(
+        &mut self,
+        now: Nanos,
+        labels: &dyn Labelled,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        if self.is_rotating() {
+            let (before, flow) = (labels.flow_before(), labels.flow());
+            return self.enqueue_rehashed(now, before, flow, packet, drops).map(|_| ());
+        }
+        self.enqueue_hashed(now, labels.flow(), packet, drops).map(|_| ())
+    }
+}
+
+/// A FIFO looks at no label.
+impl<S: Table<Slot>> LabelledScheduler for Fifo<S> {
+    fn enqueue_labelled(
+        &mut self,
+        now: Nanos,
+        _labels: &dyn Labelled,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.enqueue(now, FlowId(0), packet, drops)
+    }
+}
+
+/// A reference is the way in to what it refers to.
+impl<S: LabelledScheduler + ?Sized> LabelledScheduler for &mut S {
+    fn enqueue_labelled(
+        &mut self,
+        now: Nanos,
+        labels: &dyn Labelled,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        (**self).enqueue_labelled(now, labels, packet, drops)
+    }
+}

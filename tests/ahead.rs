@@ -1,0 +1,182 @@
+//! What assembled queues know of the flows that are next: bursts touch their memory first.
+
+use freeboard::sched_core::{Drr, DrrFlow, FlowId, FlowScheduler, Limits, Nanos, Packet, Queue};
+use freeboard::sched_core::{LongestFlow, LongestQueueDrop, Scheduler, Slot};
+use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+use freeboard::{
+    Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled,
+    LabelledScheduler, Releasing, Storage,
+};
+
+#[derive(Debug)]
+enum Vecs {}
+
+impl Storage for Vecs {
+    type Of<T: core::fmt::Debug + 'static> = Vec<T>;
+}
+
+impl Allocate for Vecs {
+    fn table<T: Clone + core::fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
+        vec![empty; len]
+    }
+}
+
+/// One of `flows` flows of each of eight hosts.
+#[derive(Clone, Copy)]
+struct Of {
+    flow: u32,
+    host: u32,
+}
+
+impl Labelled for Of {
+    fn flow(&self) -> u32 {
+        freeboard::flowhash::mix(self.host << 16 | self.flow)
+    }
+
+    fn source(&self) -> u32 {
+        freeboard::flowhash::mix(self.host)
+    }
+
+    fn destination(&self) -> u32 {
+        freeboard::flowhash::mix(!self.flow)
+    }
+}
+
+const LEN: u32 = 1_500;
+
+fn none(packet: Packet, why: freeboard::sched_core::DropReason) {
+    panic!("{packet:?} dropped: {why:?}");
+}
+
+/// Isolated queues with five packets of a whole quantum in each of 64 flows.
+fn isolated(isolation: Isolation) -> Isolated<Vecs> {
+    let memory = IsolatedMemory::<Vecs>::allocate(128, 16, 1 << 15, 64);
+    let config = IsolatedConfig::new(LEN, Limits::NONE).isolated_by(isolation);
+    let mut queue = Isolated::new(memory, config).unwrap();
+    for handle in 0..320 {
+        let of = Of { flow: handle / 8 % 8, host: handle % 8 };
+        queue.enqueue_labelled(Nanos(0), &of, Packet::new(handle, LEN), &mut none).unwrap();
+    }
+    queue
+}
+
+/// Goal: the order of isolated queues passes on which flows are next, under every isolation.
+/// Method: what it names is what the next calls serve, one packet each: a flow whose queue has become
+/// shorter by it. Its order named nothing at all.
+#[test]
+fn isolated_queues_know_which_flows_are_next() {
+    use Isolation::{DstHost, DualDstHost, DualSrcHost, Flows, Hosts, SrcHost, TripleIsolate};
+    for isolation in [Flows, SrcHost, DstHost, Hosts, DualSrcHost, DualDstHost, TripleIsolate] {
+        let mut queue = isolated(isolation);
+        let mut right = 0;
+        for _ in 0..12 {
+            let mut ahead = [FlowId(u32::MAX); 16];
+            let found = queue.queues().order().upcoming(&mut ahead);
+            assert!(found >= 1, "{isolation:?}");
+            for &flow in &ahead[..found] {
+                let before = queue.queues().flow_backlog(flow).packets;
+                queue.dequeue(Nanos(0), &mut none).expect("packets are queued");
+                right += before - queue.queues().flow_backlog(flow).packets;
+            }
+        }
+        assert!(right >= 12, "{isolation:?}: {right} foretold");
+    }
+}
+
+/// Goal: what is touched first changes nothing, behind isolation either.
+/// Method: with as many slots as make touching worth it, bursts are the packets one by one.
+#[test]
+fn bursts_of_isolated_queues_are_their_packets_one_by_one() {
+    for isolation in [Isolation::DualSrcHost, Isolation::TripleIsolate] {
+        let (mut bursts, mut single) = (isolated(isolation), isolated(isolation));
+        let mut out = [Packet::new(0, 0); 33];
+        loop {
+            let filled = bursts.dequeue_burst(Nanos(0), &mut out, &mut none);
+            for &packet in &out[..filled] {
+                assert_eq!(single.dequeue(Nanos(0), &mut none), Some(packet));
+            }
+            if filled < out.len() {
+                break;
+            }
+        }
+        assert_eq!(single.backlog().packets, 0);
+    }
+}
+
+/// Goal: hosts stay isolated behind a line, and idle time buys no burst, by the way in for labels.
+/// Method: host 1 has one flow and host 0 nine. By labels host 1 gets half of the line; by a bare label,
+/// where each flow is its own host, a tenth: that is what the way in for labels is for. Before, an idle second.
+#[test]
+fn behind_a_line_labels_isolate_hosts_and_bare_labels_do_not() {
+    let served = |by_labels: bool| {
+        let memory = IsolatedMemory::<Vecs>::allocate(64, 16, 256, 64);
+        let config = IsolatedConfig::new(LEN, Limits::packets(256));
+        let queue = Isolated::new(memory, config).unwrap();
+        let line = Shaper::new(Rate::megabits_per_second(12).unwrap());
+        let mut uplink = Shaped::new(queue, line, Overhead::RAW);
+        let mut now = Nanos::from_secs(1);
+        for handle in 0..200 {
+            let of = Of { flow: handle % 10, host: u32::from(handle % 10 == 0) };
+            let packet = Packet::new(handle, LEN);
+            if by_labels {
+                uplink.enqueue_labelled(now, &of, packet, &mut none).unwrap();
+            } else {
+                uplink.enqueue(now, FlowId(of.flow()), packet, &mut none).unwrap();
+            }
+        }
+        let mut out = [Packet::new(0, 0); 20];
+        assert_eq!(uplink.dequeue_burst(now, &mut out, &mut none), 1, "no burst of idle time");
+        let mut of_host_1 = u32::from(out[0].handle % 10 == 0);
+        for _ in 1..20 {
+            now = uplink.poll_at(now).unwrap();
+            let packet = uplink.dequeue(now, &mut none).unwrap();
+            of_host_1 += u32::from(packet.handle % 10 == 0);
+        }
+        of_host_1
+    };
+    assert_eq!((served(true), served(false)), (10, 2));
+}
+
+/// Goal: whatever takes labels takes them behind a line and behind a reference too.
+#[test]
+fn every_queue_has_one_way_in_for_labels() {
+    let line = || Shaper::new(Rate::megabits_per_second(12).unwrap());
+    let fifo = || freeboard::sched_core::Fifo::tail_drop([Slot::EMPTY; 8], Limits::NONE);
+    let hashed = || {
+        let mut drr = Drr::new([DrrFlow::EMPTY; 16], LEN).unwrap();
+        drr.add_all(LEN).unwrap();
+        let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 16]);
+        let lines = [freeboard::flowhash::Line::EMPTY; 2];
+        let table = freeboard::flowhash::Table::new(lines, 16, 8).unwrap();
+        let order = Releasing::new(order, table);
+        Hashed::new(order, [Queue::EMPTY; 16], [Slot::EMPTY; 8], Limits::NONE)
+    };
+    let isolated = || {
+        let memory = IsolatedMemory::<Vecs>::allocate(64, 16, 8, 64);
+        Isolated::new(memory, IsolatedConfig::new(LEN, Limits::NONE)).unwrap()
+    };
+    let mut queues: [Box<dyn LabelledScheduler>; 6] = [
+        Box::new(fifo()),
+        Box::new(hashed()),
+        Box::new(isolated()),
+        Box::new(Shaped::new(fifo(), line(), Overhead::RAW)),
+        Box::new(Shaped::new(hashed(), line(), Overhead::RAW)),
+        Box::new(Shaped::new(isolated(), line(), Overhead::RAW)),
+    ];
+    for queue in &mut queues {
+        let mut queue: &mut dyn LabelledScheduler = &mut **queue;
+        let of = Of { flow: 3, host: 2 };
+        for handle in 0..2 {
+            let packet = Packet::new(handle, LEN);
+            LabelledScheduler::enqueue_labelled(&mut queue, Nanos(5), &of, packet, &mut none)
+                .unwrap();
+        }
+        assert_eq!(queue.backlog().packets, 2);
+        assert_eq!(queue.dequeue(Nanos(5), &mut none), Some(Packet::new(0, LEN)));
+        let mut evicted = 0;
+        assert!(queue.evict(&mut |_, _| evicted += 1));
+        assert!(!queue.evict(&mut none));
+        assert_eq!((evicted, queue.backlog().packets), (1, 0));
+        assert_eq!(queue.recount(), Ok(()));
+    }
+}
