@@ -303,7 +303,7 @@ impl Direction {
         moving.sort_by_key(|packet| self.held[packet.handle as usize].serial);
         let line = self.queue.line().clone();
         self.queue = Shaped::new(queue, line, self.queue.overhead());
-        // They wait on, so the line does not become busy now, and they are as old as they were.
+        // They wait on: the line is busy since the oldest of them came, and they are as old as they were.
         for packet in moving {
             let held = self.held[packet.handle as usize];
             if let Some(seen) = held.seen {

@@ -75,6 +75,32 @@ fn holds_small_limits<S: Contestant, T: Contestant>(_: u64, seed: u64, sides: im
 
 every_discipline!(small_limits_hold, super::holds_small_limits);
 
+/// Goal: a packet can be had out of every queue for its buffer, whatever state it is in, and the one that the
+/// twin gives; from an empty queue none.
+/// Method: random histories, and after each packets are evicted until nothing is left, and once more.
+fn gives_a_packet_for_its_buffer<S, T>(_: u64, seed: u64, sides: impl Fn() -> (S, T))
+where
+    S: Contestant,
+    T: Contestant,
+{
+    let mut evicted = 0;
+    for seed in seed..seed + 30 {
+        let (subject, twin) = sides();
+        let mut both = Match::new(subject, twin);
+        for operation in Operations::of(&both.subject, seed).take(200) {
+            both.step(operation, false).unwrap();
+        }
+        for left in (0..=both.subject.backlog().packets).rev() {
+            assert_eq!(both.subject.backlog().packets, left);
+            both.step(Operation::Evict, true).unwrap();
+            evicted += u32::from(left > 0);
+        }
+    }
+    assert!(evicted > 30, "{evicted}");
+}
+
+every_discipline!(a_buffer_can_be_had, super::gives_a_packet_for_its_buffer);
+
 /// Packets of flow 0, of one byte each, fill the limit in bytes, and then `flow` sends one that is as long
 /// as all of them. Returns how many gave way and how many were rejected.
 fn victims_of_one_arrival<S, T>(sides: (S, T), flow: u32, queued: u32) -> (u64, u64)

@@ -22,8 +22,10 @@ fn no_drops(packet: Packet, reason: DropReason) {
     panic!("{packet:?} dropped: {}", reason.name());
 }
 
+/// A line that makes up for no lateness unless a test says so.
 fn line(kilobits: u64) -> Shaper {
-    Shaper::new(Rate::bits_per_second(kilobits * 1_000).unwrap())
+    let rate = Rate::bits_per_second(kilobits * 1_000).unwrap();
+    Shaper::new(rate).with_catch_up(Nanos::ZERO)
 }
 
 /// A FIFO behind a line, and its twin.

@@ -12,7 +12,7 @@ use freeboard::sched_core::{
 };
 use freeboard::{
     Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, NoRoom,
-    OnDemand, Rekeyed, Releasing, Slices, Storage,
+    LabelledScheduler, OnDemand, Rekeyed, Releasing, Slices, Storage,
 };
 
 use crate::orders::order;
@@ -182,6 +182,7 @@ fn by_labels<S: Storage, K: Storage>(isolated: &mut Isolated<S, NoAqm, K>) {
         isolated.enqueue_labelled(now(), &labels, packet, sink!());
         isolated.enqueue_labelled(now(), &on_demand, packet, sink!());
         isolated.enqueue_labelled(now(), &rekeyed, packet, sink!());
+        LabelledScheduler::enqueue_labelled(isolated, now(), &labels, packet, sink!());
         isolated.rotate();
         (isolated.is_rotating(), isolated.old_claims(), isolated.finish_rotation());
         isolated.set_isolation(*black_box(&Isolation::Flows));

@@ -50,11 +50,12 @@ pub(crate) fn scheduler(scheduler: &mut impl Scheduler) {
         scheduler.poll_at(now());
         scheduler.enqueue_burst(now(), black_box(&[(flow, packet); 4][..]), sink!());
         scheduler.dequeue_burst(now(), black_box(&mut [packet; 4][..]), sink!());
-        (scheduler.backlog(), scheduler.limits());
+        (scheduler.backlog(), scheduler.limits().within_pool(any()));
         (scheduler.counters().offered(), scheduler.counters().dropped_total());
         scheduler.counters().dropped_for(black_box(DropReason::Aqm));
         scheduler.flow_counters(flow);
         scheduler.set_limits(limits(), sink!());
+        scheduler.evict(sink!());
         scheduler.recount();
         scheduler.drain(sink!());
     );
