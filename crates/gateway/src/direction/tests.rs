@@ -201,7 +201,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
         let plan = plan(packets);
         let another = direction.build_another(&plan).unwrap();
         assert!(another.is_some(), "it has to move");
-        direction.change((plan, another), Overhead::RAW, ByHost::new(), &mut pool);
+        direction.change(Nanos(0), (plan, another), Overhead::RAW, ByHost::new(), &mut pool);
         assert_eq!(report(&direction), (set_here, 60));
         for millis in 0..20 {
             let now = Nanos::from_millis(1_000 * round + 30 * millis);
