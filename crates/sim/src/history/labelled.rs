@@ -89,7 +89,6 @@ enum Step {
     SetLimits(Limits),
     Rotate,
     FinishRotation,
-    Evict,
     Drain,
     Wait(Nanos),
     Back(Nanos),
@@ -142,8 +141,7 @@ impl Step {
             233..=245 => Self::SetLimits(limits(next()?, next()?)),
             246..=248 => Self::Rotate,
             249 => Self::FinishRotation,
-            250 => Self::Drain,
-            251 => Self::Evict,
+            250..=251 => Self::Drain,
             252..=253 => Self::SetLimits(Limits::NONE),
             254 => Self::Wait(Nanos(1 << (next()? % 20))),
             255 => Self::Back(Nanos(1 << (next()? % 20))),
@@ -346,7 +344,6 @@ impl<K: Storage> Both<K> {
                 let left = self.subject.finish_rotation();
                 same("left of the key before", left, self.twin.finish_rotation())?;
             }
-            Step::Evict => same("evicted", self.subject.evict(ours), self.twin.evict(theirs))?,
             Step::Drain => {
                 self.subject.drain(ours);
                 self.twin.drain(theirs);

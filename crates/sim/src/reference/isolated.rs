@@ -409,13 +409,6 @@ impl NaiveIsolated {
         self.let_go();
     }
 
-    /// As [`Scheduler::evict`].
-    pub fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
-        let evicted = self.queues.evict(drops);
-        self.let_go();
-        evicted
-    }
-
     /// As [`Scheduler::drain`].
     pub fn drain(&mut self, drops: &mut dyn DropSink) {
         self.queues.drain(drops);
