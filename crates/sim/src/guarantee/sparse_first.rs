@@ -1,7 +1,8 @@
 //! DRR with sparse flows first, as something that promises.
 
 use freeboard::sched_core::{
-    ConfigError, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, Guarantee, Imbalance,
+    ConfigError, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, Guarantee, Imbalance,
+    Nanos,
 };
 
 use super::{Promising, Trial};
@@ -67,6 +68,22 @@ impl FlowScheduler for SparseFirst {
 
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
         self.0.lost(flow, len, head);
+    }
+
+    fn advance(&mut self, now: Nanos) {
+        self.0.advance(now);
+    }
+
+    fn common_max_len(&self) -> u32 {
+        self.0.common_max_len()
+    }
+
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        self.0.upcoming(ahead)
+    }
+
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        self.0.victim()
     }
 
     fn looks_ahead(&self) -> bool {
