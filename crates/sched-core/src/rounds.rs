@@ -14,9 +14,11 @@
 //!   send the same; where both do, the shares are those of CAKE's triple isolation (CAKE §III, Fig. 3).
 //! - A turn that is placed keeps its place: a load that changes counts from the next turn.
 //! - A flow is on a list if and only if it is backlogged.
-//! - As in [`Drr`](crate::Drr), only service changes what a flow owes and from when on it is sparse again; who
-//!   loses the rest of a turn under way is as if that had been sent.
-//! - With [sparse flows first](Rounds::sparse_first), at most one flow of a host overtakes in a round.
+//! - As in [`Drr`](crate::Drr), only service changes what a flow owes and from when on it may have another turn;
+//!   to lose the last packet in a turn is as if it had been sent.
+//! - With [sparse flows first](Rounds::sparse_first), at most one flow of a host begins a turn early in a round. A flow has one turn in as many rounds as its load, in pieces if it empties: in an interval
+//!   in which a flow of the same load stays backlogged and has `n` turns, it sends at most `(n + 2)·Q + L − 1`
+//!   bytes, and without sparse flows first `(n + 1)·Q + L − 1` (`docs/guarantees.md`).
 //!
 //! Not promised: the load is at most the length of the calendar less one; flows of hosts with more of
 //! them share as if they were that many, so that such a host has more than one host's share. With
@@ -57,13 +59,13 @@ enum Place {
     Turn,
 }
 
-/// A quantum in bytes, with a [`Place`] in the two highest bits and below them whether a turn has begun, so
-/// that a flow is half a cache line.
+/// A quantum in bytes, with a [`Place`] in the two highest bits and below them whether a turn has begun and is
+/// not used up, so that a flow is half a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Standing(u32);
 
 const PLACE_SHIFT: u32 = 30;
-/// Set if and only if the flow has been served and its turn is not over.
+/// Set if and only if the flow has been served in its turn and something of that is left.
 const BEGUN: u32 = 1 << 29;
 
 impl Standing {
@@ -86,8 +88,8 @@ impl Standing {
         self.0 & (BEGUN - 1)
     }
 
-    const fn begin(&mut self) {
-        self.0 |= BEGUN;
+    const fn begun(self) -> Self {
+        Self(self.0 | BEGUN)
     }
 
     const fn has_begun(self) -> bool {
@@ -108,16 +110,17 @@ pub struct RoundsFlow {
     prev: u32,
     standing: Standing,
     /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it begins those
-    /// by which the turns before were overdrawn. Below `MAX_QUANTUM`; before the turn begins below `max_len`,
-    /// and then only service has made it what it is.
+    /// by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the quantum in a turn that was
+    /// broken off; before the turn begins below `max_len`, and then only service has made it what it is.
     charged: u32,
     /// Hosts in whose tables the flow counts while it is listed.
     source: u32,
     destination: u32,
-    /// The round of the flow's turn; of a first turn, the one in which it joined. Stale unless listed.
+    /// The round of the flow's turn; of a first turn and of the rest of a turn, the one in which it joined.
+    /// Stale unless listed.
     turn: u32,
-    /// From which round on the flow is sparse: when its next turn is, or would be had it not emptied, as of
-    /// its last turn.
+    /// From which round on the flow may have another turn: when its next one is, or would be had it not
+    /// emptied, as of the beginning of its last. Later than the round if and only if that turn may go on.
     due: u32,
 }
 
@@ -245,8 +248,10 @@ where
     }
 
     /// With sparse flows first: a flow that becomes backlogged has its turn before those that stand, if its
-    /// own turn would have come by now and no other flow of its hosts has had such a first turn in this
-    /// round.
+    /// own turn would have come by now. Flows of a host have such early turns in different rounds: a flow whose
+    /// host has had one in this round has it in the round behind the latest of these, if that is before the turn
+    /// that the load gives. A flow that emptied before its turn was used up has the rest of it before those that stand, until
+    /// its next turn is due.
     #[must_use]
     pub fn sparse_first(mut self) -> Self {
         self.sparse_first = true;
@@ -269,7 +274,7 @@ where
     pub fn add_all(&mut self, quantum: u32) -> Result<(), ConfigError> {
         RingFlow::check_quantum(quantum, self.max_len)?;
         for node in self.nodes.as_mut() {
-            set_quantum(node, quantum, self.round);
+            set_quantum(node, quantum, self.max_len, self.round);
         }
         Ok(())
     }
@@ -296,7 +301,7 @@ where
             return Err(ConfigError::Backlogged { flow });
         }
         if (node.source, node.destination) != (source, destination) {
-            let standing = node.standing;
+            let standing = Standing::new(Place::Idle, node.standing.quantum());
             let due = self.round;
             *node = RoundsFlow { standing, source, destination, due, ..RoundsFlow::EMPTY };
         }
@@ -374,7 +379,8 @@ where
         };
         let (source, destination) =
             (self.sources.load(node.source), self.destinations.load(node.destination));
-        let turn = self.round.wrapping_add(self.calendar.rounds_between(source, destination));
+        // The rest of a turn counts as from its beginning, when the flow came to be due.
+        let turn = self.calendar.next_turn(self.round, node.due, source, destination);
         (node.charged, node.turn, node.due) = (debt, turn, turn);
         node.standing = Standing::new(Place::Turn, node.standing.quantum());
         self.calendar.push(self.nodes.as_mut(), turn, flow);
@@ -391,30 +397,34 @@ where
         self.unlist(&node, flow.0);
         let (source, destination) =
             (self.sources.leave(node.source), self.destinations.leave(node.destination));
-        let load = self.calendar.rounds_between(source, destination);
         let quantum = node.standing.quantum();
-        let (mut charged, mut due) = (node.charged, node.due);
-        // A loss is no service: a turn that has not begun is as if it had never been due, and the rest of one
-        // that has, as if it had been sent.
+        let (mut standing, mut charged, mut due) =
+            (Standing::new(Place::Idle, quantum), node.charged, node.due);
+        // A loss is no service: a turn that has not begun is as if it had never been due, and one that has, as
+        // if the flow had been emptied by service. Then it keeps the rest, or what it owes.
         if sent.is_some() || node.standing.has_begun() {
             self.round = node.turn;
-            due = self.round.wrapping_add(load);
-            let debt = charged.wrapping_add(sent.unwrap_or(0)).saturating_sub(quantum);
-            charged = debt.min(self.max_len.wrapping_sub(1));
+            due = self.calendar.next_turn(self.round, due, source, destination);
+            charged = charged.wrapping_add(sent.unwrap_or(0));
+            if charged < quantum {
+                standing = standing.begun();
+            } else {
+                charged = debt(charged, quantum, self.max_len);
+            }
         }
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
-            node.standing = Standing::new(Place::Idle, quantum);
+            node.standing = standing;
             (node.charged, node.due) = (charged, due);
         }
         self.front = self.first();
     }
 
-    /// Whether `node`, about to become backlogged, has a first turn.
-    fn may_begin(&self, node: &RoundsFlow) -> bool {
-        self.sparse_first
-            && is_not_later(node.due, self.round)
-            && self.sources.may_begin(node.source, self.round)
-            && self.destinations.may_begin(node.destination, self.round)
+    /// After how many rounds the hosts of `node` may begin a turn before it would come by their load.
+    fn until_hosts_may_begin(&self, node: &RoundsFlow) -> u32 {
+        let source = self.sources.until_may_begin(node.source, self.round);
+        let ahead = source.max(self.destinations.until_may_begin(node.destination, self.round));
+        // Hosts begin such turns no further ahead: what is said to be further is 2^31 rounds ago.
+        if ahead > self.calendar.horizon() { 0 } else { ahead }
     }
 
     /// Walks the lists and checks that they hold the listed flows, each where it belongs.
@@ -461,9 +471,9 @@ where
         _head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
         RingFlow::check_quantum(quantum, self.max_len)?;
-        let (flows, round) = (self.flows(), self.round);
+        let (flows, max_len, round) = (self.flows(), self.max_len, self.round);
         match self.nodes.as_mut().get_mut(flow.index()) {
-            Some(node) if flow.0 < flows => set_quantum(node, quantum, round),
+            Some(node) if flow.0 < flows => set_quantum(node, quantum, max_len, round),
             _ => return Err(ConfigError::UnknownFlow { flow, flows }),
         }
         Ok(())
@@ -495,25 +505,36 @@ where
         if node.is_listed() {
             return;
         }
-        let first_turn = self.may_begin(&node);
+        // Credit does not outlive the turn, nor debt what is left of one.
+        let (is_due, has_rest) = (is_not_later(node.due, self.round), node.standing.has_begun());
+        let goes_on = self.sparse_first && has_rest && !is_due;
+        let ahead = self.until_hosts_may_begin(&node);
         let (source, destination) =
             (self.sources.join(node.source), self.destinations.join(node.destination));
-        let (place, turn) = if first_turn {
-            self.sources.begin(node.source, self.round);
-            self.destinations.begin(node.destination, self.round);
-            (Place::New, self.round)
-        } else {
-            // Not before the turn it would have had, had it stayed: emptying a queue gains nothing.
-            let ahead = node.due.wrapping_sub(self.round).cast_signed().max(0).cast_unsigned();
-            let ahead = ahead.max(self.calendar.rounds_between(source, destination));
-            (Place::Turn, self.round.wrapping_add(ahead.min(self.calendar.horizon())))
-        };
+        // The turn it would have had, had it stayed: emptying a queue neither gains nor loses one.
+        let by_load = self.calendar.next_turn(self.round, node.due, source, destination);
+        let early = self.round.wrapping_add(ahead);
+        let begins = self.sparse_first && is_due && (ahead == 0 || !is_not_later(by_load, early));
+        if begins {
+            self.sources.begin(node.source, early);
+            self.destinations.begin(node.destination, early);
+        }
         let quantum = node.standing.quantum();
+        let (standing, turn) = if goes_on {
+            (Standing::new(Place::New, quantum).begun(), self.round)
+        } else if begins && ahead == 0 {
+            (Standing::new(Place::New, quantum), self.round)
+        } else {
+            (Standing::new(Place::Turn, quantum), if begins { early } else { by_load })
+        };
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
             node.turn = turn;
-            node.standing = Standing::new(place, quantum);
+            node.standing = standing;
+            if has_rest && !goes_on {
+                node.charged = 0;
+            }
         }
-        if first_turn {
+        if standing.place() == Place::New {
             self.first_turns.push(self.nodes.as_mut(), flow.0);
         } else {
             self.calendar.push(self.nodes.as_mut(), turn, flow.0);
@@ -543,11 +564,11 @@ where
         let (charged, quantum) = (node.charged.wrapping_add(len), node.standing.quantum());
         if charged < quantum {
             node.charged = charged;
-            node.standing.begin();
+            node.standing = node.standing.begun();
             self.round = node.turn;
             return;
         }
-        self.end_turn(flow.0, charged.wrapping_sub(quantum).min(self.max_len.wrapping_sub(1)));
+        self.end_turn(flow.0, debt(charged, quantum, self.max_len));
     }
 
     #[inline]
@@ -594,10 +615,12 @@ where
             let in_range = (self.max_len..=Self::MAX_QUANTUM).contains(&quantum);
             let expected = node.is_added() || listed;
             Imbalance::check("a quantum in range", at, expected.into(), in_range.into())?;
-            let begun = node.standing.has_begun();
-            Imbalance::check("no turn without packets", at, 0, (begun && !listed).into())?;
-            let in_range = node.charged < if begun { Self::MAX_QUANTUM } else { self.max_len };
-            Imbalance::check("bytes charged in range", at, 1, in_range.into())?;
+            let limit = match node.standing.has_begun() {
+                false => self.max_len,
+                true if listed => Self::MAX_QUANTUM,
+                true => quantum,
+            };
+            Imbalance::check("bytes charged in range", at, 1, (node.charged < limit).into())?;
         }
         let listed = nodes.iter().filter(|node| node.is_listed());
         let sources = listed.clone().map(|node| node.source);
@@ -644,11 +667,22 @@ where
     }
 }
 
-fn set_quantum(node: &mut RoundsFlow, quantum: u32, round: u32) {
+fn set_quantum(node: &mut RoundsFlow, quantum: u32, max_len: u32, round: u32) {
     if !node.is_added() {
         node.due = round;
     }
     node.standing = node.standing.with_quantum(quantum);
+    if !node.is_listed() && node.standing.has_begun() && node.charged >= quantum {
+        node.standing = Standing::new(Place::Idle, quantum);
+        node.charged = debt(node.charged, quantum, max_len);
+    }
+}
+
+/// What a flow owes that was `charged` all of its turn: by how much that is overdrawn. More than a packet only
+/// if the quantum was lowered in the turn, and then that counts no further.
+const fn debt(charged: u32, quantum: u32, max_len: u32) -> u32 {
+    let (debt, most) = (charged.saturating_sub(quantum), max_len.wrapping_sub(1));
+    if debt < most { debt } else { most }
 }
 
 /// Whether round `a` is `b` or before it.

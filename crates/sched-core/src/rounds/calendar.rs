@@ -1,6 +1,6 @@
 //! The turns to come: a list of flows for each round, and which rounds have any.
 
-use super::RoundsFlow;
+use super::{RoundsFlow, is_not_later};
 use crate::order::Table;
 use crate::queue::NONE;
 use crate::{FlowId, Imbalance};
@@ -201,9 +201,21 @@ impl<W: Table<RoundList>> Calendar<W> {
 
     /// After how many rounds a flow has its next turn whose hosts have so many flows.
     #[inline]
-    pub(super) fn rounds_between(&self, source: u32, destination: u32) -> u32 {
+    fn rounds_between(&self, source: u32, destination: u32) -> u32 {
         // A calendar of two rounds or more has a horizon of at least 1.
         source.max(destination).max(1).min(self.horizon())
+    }
+
+    /// The round of the next turn of a flow whose hosts have so many: when it is `due`, or if that is not after
+    /// `round`, as many rounds after it as they have flows.
+    #[inline]
+    pub(super) fn next_turn(&self, round: u32, due: u32, source: u32, destination: u32) -> u32 {
+        let ahead = if is_not_later(due, round) {
+            self.rounds_between(source, destination)
+        } else {
+            due.wrapping_sub(round).min(self.horizon())
+        };
+        round.wrapping_add(ahead)
     }
 
     /// Takes out the first flow whose turn is in `round`, behind which is `next` if it is not the last of that

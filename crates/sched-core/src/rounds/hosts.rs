@@ -47,13 +47,13 @@ pub enum Side {
 pub struct RoundsHost {
     /// How many of its flows are backlogged.
     flows: u32,
-    /// The round in which a flow of it last became backlogged with a first turn.
-    first_turn: u32,
+    /// The latest round in which a flow of it has an early turn, or had one.
+    early_turn: u32,
 }
 
 impl RoundsHost {
     /// A host without backlogged flows.
-    pub const EMPTY: Self = Self { flows: 0, first_turn: u32::MAX };
+    pub const EMPTY: Self = Self { flows: 0, early_turn: u32::MAX };
 }
 
 impl Default for RoundsHost {
@@ -127,17 +127,20 @@ impl<H: Table<RoundsHost>> Hosts<H> {
         before & self.counting
     }
 
-    /// Whether `host` may begin a first turn in `round`: always, if this side does not count.
-    pub(super) fn may_begin(&self, host: u32, round: u32) -> bool {
-        self.counting == 0 || self.host(host).is_none_or(|host| host.first_turn != round)
+    /// After how many rounds behind `round` the next early turn of `host` may be: none, if this side does not count.
+    pub(super) fn until_may_begin(&self, host: u32, round: u32) -> u32 {
+        let Some(host) = self.host(host) else { return 0 };
+        let ahead = host.early_turn.wrapping_sub(round).cast_signed();
+        // Beyond 2^30 rounds one less or more does not count.
+        (ahead.saturating_add(1).max(0).cast_unsigned()) & self.counting
     }
 
-    /// `host` has begun a first turn in `round`.
+    /// `host` has an early turn in `round`.
     pub(super) fn begin(&mut self, host: u32, round: u32) {
         if self.counting != 0
             && let Some(host) = self.hosts.as_mut().get_mut(host as usize)
         {
-            host.first_turn = round;
+            host.early_turn = round;
         }
     }
 

@@ -243,11 +243,13 @@ fn a_loss_leaves_debt_and_due_as_they_were() {
     assert_eq!(get(&mut link, 1), "a");
     assert_eq!(state(&link), (60, 2), "10 owed, and 50 sent");
     lose(&mut link);
-    assert_eq!(state(&link), (0, 3), "the turn counts as used up: a has another in round 3");
+    assert_eq!(state(&link), (60, 3), "the turn may go on until the next one is due");
     put(&mut link, "aaa", 70);
+    // Where nothing is served out of turn, what was left of the turn is gone, and no debt.
+    assert_eq!(state(&link), (0, 3));
     assert_eq!((get(&mut link, 2).as_str(), state(&link)), ("aa", (40, 4)));
     lose(&mut link);
-    assert_eq!(state(&link), (40, 4), "served since it came, and not sparse before round 4");
+    assert_eq!(state(&link), (40, 4), "served since it came: no other turn before round 4");
 }
 
 fn sparse(hosts: &[(u32, u32)]) -> Link<InVec> {
@@ -264,14 +266,168 @@ fn a_sparse_flow_goes_first_and_then_takes_turns() {
     assert_eq!(get(&mut link, 8), "bcababaa");
 }
 
-/// Goal: a host has one first turn a round, whatever it opens. Method: a stands; b and c are of one host,
+/// Goal: a flow that empties keeps its turn. Method: a and c stand; b sends packets of 20 bytes one at a time,
+/// five to a quantum. The sixth waits for the next turn, which begins a new one.
+#[test]
+fn a_flow_that_empties_before_its_turn_is_used_up_goes_on_before_the_others() {
+    let mut link = sparse(&[(0, 0), (1, 1), (2, 2)]);
+    put(&mut link, "aaaaaaaacccccccc", 100);
+    assert_eq!(get(&mut link, 2), "ac");
+    for _ in 0..5 {
+        put(&mut link, "b", 20);
+        assert_eq!(get(&mut link, 1), "b");
+    }
+    put(&mut link, "b", 20);
+    assert_eq!(get(&mut link, 3), "acb");
+    // That was the first piece of the turn in round 1. The rest of it is gone when round 2 begins.
+    for _ in 0..2 {
+        put(&mut link, "b", 20);
+        assert_eq!(get(&mut link, 1), "b");
+    }
+    assert_eq!(get(&mut link, 1), "a", "round 2 has begun");
+    let mut trace = String::new();
+    for _ in 0..6 {
+        put(&mut link, "b", 20);
+        trace += &get(&mut link, 1);
+    }
+    assert_eq!(trace, "bbbbbc", "a whole turn, and the sixth in round 3");
+}
+
+/// Goal: a flow of a host with many does not wait for all of them each time. Method: a to f of one host stand, of
+/// load 7 with g; g sends 25 bytes after every packet of another, a quarter of its turn. Before it kept its
+/// turn, three of four packets waited for the others.
+#[test]
+fn a_sparse_flow_beside_many_of_its_host_does_not_wait() {
+    let mut link = sparse(&[(0, 0); 7]);
+    put(&mut link, &"abcdef".repeat(20), 100);
+    assert_eq!(get(&mut link, 12).len(), 12);
+    for packet in 0..16 {
+        put(&mut link, "g", 25);
+        assert_eq!(get(&mut link, 1), "g", "packet {packet}");
+        let others = get(&mut link, 2);
+        assert!(!others.contains('g'), "packet {packet}: {others}");
+    }
+}
+
+/// Goal: pieces of a turn are charged to it: with debt, none is left. Method: b sends 99 of 100 bytes, empties,
+/// and sends 99 more with the byte that is left.
+#[test]
+fn a_flow_that_leaves_a_byte_of_its_turn_owes_what_it_sends_with_it() {
+    let mut link = sparse(&[(0, 0), (1, 1)]);
+    put(&mut link, &"a".repeat(40), 100);
+    assert_eq!(get(&mut link, 1), "a");
+    let mut sent = 0;
+    for _ in 0..30 {
+        if link.queues[1].is_empty() {
+            put(&mut link, "b", 99);
+        }
+        sent += u32::from(get(&mut link, 1) == "b");
+    }
+    // One a round, and one ahead.
+    assert!((15..=16).contains(&sent), "{sent} of 30");
+}
+
+/// Goal: no interval gives a flow that keeps emptying and returning more than `(n + 2)·Q + L − 1` bytes while
+/// another has `n` whole turns, nor in the long run more than the other; without sparse flows first it is
+/// `n + 1`. Method: a stands. The others come back after pauses and in sizes drawn at random, all of load 1;
+/// every interval of each history.
+#[test]
+fn what_keeps_returning_gets_two_turns_more_than_what_stays() {
+    for (sparse_first, more) in [(true, 2), (false, 1)] {
+        let (mut nearest, mut gain) = (0.0_f64, 0.0_f64);
+        for seed in 1..=400 {
+            let (ratio, long) = returning(sparse_first, more, seed);
+            (nearest, gain) = (nearest.max(ratio), gain.max(long));
+        }
+        assert!(nearest > 0.9, "the bound is not loose: {nearest}");
+        // Two turns more of a history of at least forty.
+        assert!(gain <= 1.0 + 3.0 / 40.0, "{gain}");
+        std::println!(
+            "sparse first {sparse_first}: {nearest:.3} of the bound, long-run gain {gain:.3}"
+        );
+    }
+}
+
+/// A history in which flow 0 stands; how near another came to the bound, and what it had in all by what
+/// flow 0 had.
+fn returning(sparse_first: bool, more: u64, seed: u64) -> (f64, f64) {
+    let mut random = Random(seed);
+    let flows = 2 + random.below(4);
+    let hosts: Vec<(u32, u32)> = (0..flows).map(|flow| (flow, flow)).collect();
+    let mut order = rounds(&hosts, 8);
+    order.sparse_first = sparse_first;
+    let quantum = u64::from(MAX_LEN + random.below(3) * 50);
+    order.add_all(quantum as u32).unwrap();
+    let mut link = Link::over(order, flows as usize);
+    let lens: Vec<u32> = (0..flows).map(|_| [100, 99, 51, 20][random.below(4) as usize]).collect();
+    let often: Vec<u32> = (0..flows).map(|_| 1 + random.below(4)).collect();
+    // For each packet: its flow, its length, whether a turn of flow 0 ended with it, and whether flow 0 is in one
+    // behind it.
+    let mut sent: Vec<(u32, u64, bool, bool)> = Vec::new();
+    let mut ends = 0;
+    while ends < 45 {
+        while link.queues[0].len() < 2 {
+            link.enqueue(0, lens[0]);
+        }
+        for flow in 1..flows {
+            if link.queues[flow as usize].is_empty() && random.below(often[flow as usize]) == 0 {
+                for _ in 0..=random.below(2) {
+                    link.enqueue(flow, lens[flow as usize]);
+                }
+            }
+        }
+        let (flow, len) = link.dequeue().unwrap();
+        let begun = link.order.nodes[0].standing.has_begun();
+        let ended = flow == 0 && !begun;
+        ends += u32::from(ended);
+        sent.push((flow, len.into(), ended, begun));
+    }
+    let mut nearest = 0.0_f64;
+    for other in 1..flows {
+        for from in 0..sent.len() {
+            let (mut bytes, mut turns) = (0, 0_u64);
+            // The end of a turn that had begun before is not that of a whole one.
+            let mut whole = from == 0 || !sent[from - 1].3;
+            for &(flow, len, ended, _) in &sent[from..] {
+                bytes += if flow == other { len } else { 0 };
+                if ended {
+                    turns += u64::from(whole);
+                    whole = true;
+                }
+                let bound = (turns + more) * quantum + u64::from(MAX_LEN) - 1;
+                assert!(bytes <= bound, "seed {seed}: {bytes} of {bound} with {turns} turns");
+                nearest = nearest.max(bytes as f64 / bound as f64);
+            }
+        }
+    }
+    let total =
+        |of: u32| sent.iter().filter(|packet| packet.0 == of).map(|packet| packet.1).sum::<u64>();
+    let most = (1..flows).map(total).max().unwrap();
+    (nearest, most as f64 / total(0) as f64)
+}
+
+/// Goal: a sparse flow beside many does not wait for all of them because another of its host was early in the
+/// same round. Method: a to f of one host stand, of load 8 with g and h, which come together. Before, h waited for
+/// its place by load, which is behind all of them.
+#[test]
+fn the_next_early_turn_of_a_host_is_in_the_next_round() {
+    let mut link = sparse(&[(0, 0); 8]);
+    put(&mut link, &"abcdef".repeat(20), 100);
+    assert_eq!(get(&mut link, 12).len(), 12);
+    put(&mut link, "gh", 25);
+    let served = get(&mut link, 4);
+    let at = |flow| served.find(flow);
+    assert_eq!((at('g'), at('h').is_some()), (Some(0), true), "{served}");
+}
+
+/// Goal: a host has one early turn a round, whatever it opens. Method: a stands; b and c are of one host,
 /// and d of one that shares no more than c's destination.
 #[test]
-fn a_host_has_one_first_turn_a_round() {
+fn a_host_has_one_early_turn_a_round() {
     let hosts = [(0, 0), (1, 1), (1, 2), (2, 2)];
     for (mode, expected) in [
-        (Sides::Both, "bdaca"),   // c is not new: b was. d is: c had no first turn.
-        (Sides::Source, "bdaca"), // likewise.
+        (Sides::Both, "bacda"), // b goes first; c is early in round 1, and d behind it in 2.
+        (Sides::Source, "bdaca"), // d shares nothing with c.
         (Sides::Destination, "bcada"),
         (Sides::Neither, "bcdaa"),
     ] {
@@ -428,7 +584,8 @@ fn the_work_of_a_call_does_not_grow() {
         most
     };
     let counts = [most(1, 1), most(1_000, 1), most(1_000, 32), most(1_000, 1_000)];
-    assert_eq!(counts, [9; 4]);
+    // Flows that share no host, or all of them, look at fewer.
+    assert_eq!(counts, [10, 12, 12, 10]);
 }
 
 type Counted =

@@ -17,12 +17,27 @@ struct Flow {
     quantum: Option<u32>,
     /// What it has been sent beyond the turns it has had, in bytes.
     debt: i64,
-    /// What it has been sent in the turn under way, if one is.
+    /// What it has been sent in the turn under way, if one is: it has begun and is not used up. It may be
+    /// broken off by an empty queue.
     sent: Option<i64>,
-    /// The round in which its next turn is due; `None` if it was never served, which is long past.
+    /// The round in which its next turn is due, as of the beginning of its last; `None` if it was never served,
+    /// which is long past.
     due: Option<u64>,
     /// Source and destination.
     hosts: [u32; 2],
+}
+
+impl Flow {
+    /// Ends the turn under way if it is used up: what it sent too much is debt.
+    fn close(&mut self, max_len: u32) {
+        let (Some(sent), Some(quantum)) = (self.sent, self.quantum) else { return };
+        let overdraft = self.debt + sent - i64::from(quantum);
+        if overdraft >= 0 {
+            // More than a packet only if the quantum was lowered in the turn.
+            self.debt = overdraft.min(i64::from(max_len) - 1);
+            self.sent = None;
+        }
+    }
 }
 
 /// Rounds counted without end, in a map of those in which somebody has a turn.
@@ -37,8 +52,8 @@ pub struct NaiveRounds {
     round: u64,
     new: VecDeque<FlowId>,
     lists: BTreeMap<u64, VecDeque<FlowId>>,
-    /// For each side, the hosts and the round in which one of their flows had its first turn last.
-    first_turns: [Vec<Option<u64>>; 2],
+    /// For each side, the hosts and the latest round in which one of their flows has an early turn, or had one.
+    early_turns: [Vec<Option<u64>>; 2],
 }
 
 impl NaiveRounds {
@@ -61,7 +76,7 @@ impl NaiveRounds {
             round: 0,
             new: VecDeque::new(),
             lists: BTreeMap::new(),
-            first_turns: [sources, destinations].map(|hosts| vec![None; hosts as usize]),
+            early_turns: [sources, destinations].map(|hosts| vec![None; hosts as usize]),
         }
     }
 
@@ -106,15 +121,19 @@ impl NaiveRounds {
         self.lists.retain(|_, list| !list.is_empty());
     }
 
-    /// The turn of `flow` is over, in this round; it is on no list then. Returns the round of the next one.
+    /// When the turn behind that under way is: as many rounds after this one as the load says, or if that under
+    /// way is the rest of an earlier one, when that one said.
+    fn next_turn(&self, flow: FlowId) -> u64 {
+        let to_come = self.flows[flow.index()].due.filter(|&due| due > self.round);
+        to_come.unwrap_or_else(|| self.round + self.load(flow)).min(self.round + self.wheel - 1)
+    }
+
+    /// The turn of `flow` is over or broken off, in this round; it is on no list then. Returns the round of the
+    /// next one.
     fn finish(&mut self, flow: FlowId) -> u64 {
-        let next_turn = self.round + self.load(flow);
-        let state = &mut self.flows[flow.index()];
-        let quantum = i64::from(state.quantum.expect("added"));
-        let overdraft = state.debt + state.sent.take().unwrap_or(0) - quantum;
-        // More than a packet only if the quantum was lowered in the turn.
-        state.debt = overdraft.clamp(0, i64::from(self.max_len) - 1);
-        state.due = Some(next_turn);
+        let next_turn = self.next_turn(flow);
+        self.flows[flow.index()].due = Some(next_turn);
+        self.flows[flow.index()].close(self.max_len);
         self.unlist(flow);
         next_turn
     }
@@ -124,14 +143,14 @@ impl NaiveRounds {
     }
 
     fn is_known(&self, side: usize, host: u32) -> Result<(), ConfigError> {
-        let hosts = u32::try_from(self.first_turns[side].len()).expect("as constructed");
+        let hosts = u32::try_from(self.early_turns[side].len()).expect("as constructed");
         if host < hosts { Ok(()) } else { Err(ConfigError::UnknownHost { host, hosts }) }
     }
 }
 
 impl Housing for NaiveRounds {
     fn hosts(&self) -> u32 {
-        let [sources, destinations] = [0, 1].map(|side| self.first_turns[side].len());
+        let [sources, destinations] = [0, 1].map(|side| self.early_turns[side].len());
         u32::try_from(sources.max(destinations)).expect("as constructed")
     }
 
@@ -175,11 +194,15 @@ impl NaiveOrder for NaiveRounds {
         setting: Setting,
         _head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
-        let flows = self.flows.len();
+        let (flows, max_len) = (self.flows.len(), self.max_len);
+        let is_listed = self.listed().any(|listed| listed == flow);
         let state = self.flows.get_mut(flow.index()).ok_or_else(|| unknown(flow, flows))?;
         let quantum = setting.quantum();
         in_range("quantum in bytes", quantum, self.max_len, MAX_QUANTUM)?;
         state.quantum = Some(quantum);
+        if !is_listed {
+            state.close(max_len);
+        }
         Ok(())
     }
 
@@ -198,25 +221,40 @@ impl NaiveOrder for NaiveRounds {
         self.setting(flow).map(|_| self.max_len)
     }
 
+    /// A turn that was broken off goes on before those that stand, until the next one is due. Then a new one
+    /// begins early, in the first round behind those in which hosts of the flow have such turns, if that is this
+    /// one or before the round that the load says. All others wait for that.
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
         let round = self.round;
-        let Flow { due, hosts, .. } = self.flows[flow.index()];
+        let Flow { due, sent, hosts, .. } = self.flows[flow.index()];
         let is_due = due.is_none_or(|due| due <= round);
+        if self.sparse_first && sent.is_some() && !is_due {
+            self.new.push_back(flow);
+            return;
+        }
+        if sent.is_some() {
+            // What is left of a turn is not added to the next; nor is it a debt.
+            (self.flows[flow.index()].sent, self.flows[flow.index()].debt) = (None, 0);
+        }
+        // Where it is put does not count, that it is put somewhere does.
+        self.enlist(flow, round);
+        let by_load = self.next_turn(flow);
+        self.unlist(flow);
         let counting = self.counting();
-        let first_turns = &mut self.first_turns;
-        let had_one = |side: usize| first_turns[side][hosts[side] as usize] == Some(round);
-        if self.sparse_first && is_due && !counting.iter().copied().any(had_one) {
-            for &side in counting {
-                first_turns[side][hosts[side] as usize] = Some(round);
-            }
+        let taken =
+            counting.iter().filter_map(|&side| self.early_turns[side][hosts[side] as usize]);
+        let early = taken.map(|taken| taken + 1).fold(round, u64::max);
+        if !(self.sparse_first && is_due && (early == round || early < by_load)) {
+            self.enlist(flow, by_load);
+            return;
+        }
+        for &side in counting {
+            self.early_turns[side][hosts[side] as usize] = Some(early);
+        }
+        if early == round {
             self.new.push_back(flow);
         } else {
-            // Where it is put does not count, that it is put somewhere does.
-            self.enlist(flow, round);
-            let load = self.load(flow);
-            self.unlist(flow);
-            let turn = due.unwrap_or(0).max(round + load).min(round + self.wheel - 1);
-            self.enlist(flow, turn);
+            self.enlist(flow, early);
         }
     }
 
@@ -234,7 +272,8 @@ impl NaiveOrder for NaiveRounds {
         }
     }
 
-    /// The rest of a turn that has begun counts as sent. One that has not is as if it had never been due.
+    /// In a turn that has begun, it is as if the queue had been emptied by service. One that has not is as if
+    /// it had never been due.
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
         if head.is_some() {
             return;
