@@ -130,7 +130,7 @@ fn behind_a_line_labels_isolate_hosts_and_bare_labels_do_not() {
         for _ in 1..20 {
             now = uplink.poll_at(now).unwrap();
             let packet = uplink.dequeue(now, &mut none).unwrap();
-            of_host_1 += u32::from(packet.handle % 10 == 0);
+            of_host_1 += u32::from(packet.handle.is_multiple_of(10));
         }
         of_host_1
     };

@@ -505,7 +505,7 @@ fn changed_hosts<T: PartialEq>(
     let hosts: BTreeSet<&IpAddr> = old.keys().chain(new.keys()).collect();
     let change = |host: &IpAddr| {
         let (from, to) = (old.get(host), new.get(host));
-        (from != to).then(|| (from, to))
+        (from != to).then_some((from, to))
     };
     let mut changes = hosts.into_iter().filter_map(|host| Some((host, change(host)?)));
     let named: Vec<String> = (&mut changes)

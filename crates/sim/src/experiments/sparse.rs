@@ -248,7 +248,7 @@ mod tests {
             recount: Ok(()),
         };
         let load = Load { own: 2, others: 1, ..LOADS[0] };
-        assert_eq!(evenness(load, ROWS[3], std::slice::from_ref(&outcome)), [1.0, 1.0]);
+        assert_eq!(evenness(load, ROWS[3], core::slice::from_ref(&outcome)), [1.0, 1.0]);
         assert_eq!(evenness(load, ROWS[2], &[outcome]), [0.75, 1.5]);
     }
 }

@@ -106,13 +106,16 @@ fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Random) -> (u32, bool)) 
     (bytes, most)
 }
 
+/// The length of the next packet, and whether the flow waits with it until it holds nothing.
+type NextPacket = fn(&mut Random) -> (u32, bool);
+
 /// Goal: a flow that empties and returns as it likes gets at most k + 2 quanta and a packet less a byte in any k
 /// turns of a flow that stands, and in the long run no more than its share. Method: flow 1 sends whatever
 /// gained most where a flow that emptied on the old list was new at once: a packet whenever it holds none,
 /// one byte less than the quantum, all of it, or at random; beside one flow or four, with quanta of 100 to 250.
 #[test]
 fn a_flow_that_keeps_returning_has_a_turn_a_round() {
-    let ways: [(&str, fn(&mut Random) -> (u32, bool)); 5] = [
+    let ways: [(&str, NextPacket); 5] = [
         ("a quantum", |_| (100, true)),
         ("a byte less", |_| (99, true)),
         ("short ones", |random| (1 + random.below(20), true)),
