@@ -1,0 +1,314 @@
+//! A page of text for so many columns and lines: numbers and names are whole, however few there are.
+//!
+//! What is short of room is lines: each of the four tables shows as many of those who send most as there are lines for.
+//! A name that has no room beside its numbers has lines of its own.
+
+use core::fmt;
+
+use super::Reports;
+use crate::report::{Delay, Way, Who};
+
+/// How a line is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Title,
+    /// The gateway is gone.
+    Alarm,
+    /// What is said of a direction.
+    Way,
+    /// The titles of a table.
+    Head,
+    Row,
+}
+
+/// The lines of a page.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) lines: Vec<(Kind, String)>,
+}
+
+/// Pages of fewer columns are made for so many.
+const NARROWEST: usize = 56;
+/// A name that has room beside the numbers: an address of IPv4.
+const SHORT_NAME: usize = 15;
+
+/// A table: titles, and rows of as many cells; the first is a name.
+struct Table {
+    titles: Vec<String>,
+    rows: Vec<Vec<String>>,
+    /// Rows shown.
+    shown: usize,
+}
+
+impl Page {
+    /// Of the last report, with rates since the one before; `lost` is what is said of a gateway that is gone.
+    pub(super) fn new(reports: &Reports, lost: Option<&str>, size: (usize, usize)) -> Self {
+        let (columns, height) = (size.0.max(NARROWEST), size.1);
+        let mut page = Self { lines: Vec::new() };
+        let up = reports.last.as_ref().map(|last| format!(", up for {}", span(last.seconds)));
+        page.wrap(Kind::Title, &format!("freeboard-gateway{}", up.unwrap_or_default()), columns);
+        if let Some(lost) = lost {
+            page.wrap(Kind::Alarm, lost, columns);
+        }
+        let Some(last) = &reports.last else { return page };
+        let mut parts: Vec<(Self, [Table; 2])> = Vec::new();
+        for way in &last.directions {
+            let before = reports.before.as_ref();
+            let same = |other: &&Way| other.name == way.name;
+            let before_way = before.and_then(|before| before.directions.iter().find(same));
+            let seconds = last.seconds - before.map_or(0.0, |before| before.seconds);
+            let mut head = Self { lines: Vec::new() };
+            for text in [line_of(way, before_way, seconds), state_of(way)] {
+                head.wrap(Kind::Way, &text, columns);
+            }
+            let before_hosts = before_way.map(|way| &way.hosts_seen[..]);
+            let before_flows = before_way.map(|way| &way.flows_seen[..]);
+            let tables = [
+                Table::new("host", &way.hosts_seen, before_hosts, seconds, columns),
+                Table::new("flow", &way.flows_seen, before_flows, seconds, columns),
+            ];
+            parts.push((head, tables));
+        }
+        page.share_lines(&mut parts, columns, height);
+        // An empty line above each direction, where nothing has to go for it.
+        let used: usize = parts.iter().map(|part| lines_of(part, columns)).sum();
+        let is_loose = page.lines.len() + used + parts.len() <= height;
+        for (head, tables) in parts {
+            if is_loose {
+                page.lines.push((Kind::Row, String::new()));
+            }
+            page.lines.extend(head.lines);
+            for table in tables.iter().filter(|table| table.shown > 0) {
+                table.write(&mut page.lines, columns);
+            }
+        }
+        page.lines.truncate(height);
+        page
+    }
+
+    /// Gives the tables rows in turn until all lines have one.
+    fn share_lines(&self, parts: &mut [(Self, [Table; 2])], columns: usize, height: usize) {
+        let fixed: usize = parts.iter().map(|(head, _)| head.lines.len()).sum();
+        let mut left = height.saturating_sub(self.lines.len() + fixed);
+        loop {
+            let mut is_given = false;
+            for table in parts.iter_mut().flat_map(|(_, tables)| tables) {
+                let Some(row) = table.rows.get(table.shown) else { continue };
+                let title = usize::from(table.shown == 0);
+                let needed = table.lines_of_row(row, columns) + title;
+                if needed <= left {
+                    left -= needed;
+                    table.shown += 1;
+                    is_given = true;
+                }
+            }
+            if !is_given {
+                return;
+            }
+        }
+    }
+
+    fn wrap(&mut self, kind: Kind, text: &str, columns: usize) {
+        self.lines.extend(wrapped(text, columns, 6).into_iter().map(|line| (kind, line)));
+    }
+}
+
+impl fmt::Display for Page {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.lines.iter().try_for_each(|(_, line)| writeln!(f, "{}", line.trim_end()))
+    }
+}
+
+/// The lines that a direction has so far.
+fn lines_of((head, tables): &(Page, [Table; 2]), columns: usize) -> usize {
+    let of_table = |table: &Table| {
+        let rows = table.rows.iter().take(table.shown);
+        let rows: usize = rows.map(|row| table.lines_of_row(row, columns)).sum();
+        rows + usize::from(table.shown > 0)
+    };
+    head.lines.len() + tables.iter().map(of_table).sum::<usize>()
+}
+
+impl Table {
+    /// With a column for each reason of drops that there is, if there is room for all and for a short name beside
+    /// them, or else with one for all drops.
+    fn new(what: &str, rows: &[Who], before: Option<&[Who]>, seconds: f64, columns: usize) -> Self {
+        let since = |row: &Who| {
+            let before = before.and_then(|rows| rows.iter().find(|other| other.name == row.name));
+            row.sent_bytes - before.map_or(0, |before| before.sent_bytes.min(row.sent_bytes))
+        };
+        let mut rows: Vec<(&Who, u64)> = rows.iter().map(|row| (row, since(row))).collect();
+        rows.sort_by_key(|(row, sent)| core::cmp::Reverse((*sent, row.queued_bytes)));
+        let mut reasons: Vec<&str> = Vec::new();
+        for (why, _) in rows.iter().flat_map(|(row, _)| &row.drops) {
+            if !reasons.contains(&why.as_str()) {
+                reasons.push(why);
+            }
+        }
+        let title = format!("{what} ({})", rows.len());
+        let with = |drops: &[&str], count: &dyn Fn(&Who, &str) -> u64| {
+            let mut titles = vec![title.clone()];
+            titles.extend(["Mbit/s", "queued", "p50 ms", "p99 ms"].map(str::to_owned));
+            titles.extend(drops.iter().map(|why| (*why).to_owned()));
+            let cells = |(row, sent): &(&Who, u64)| {
+                let [p50, p99] = [row.delay.p50_ms, row.delay.p99_ms].map(millis);
+                let mut cells =
+                    vec![row.name.clone(), mbits(*sent, seconds), row.queued.to_string(), p50, p99];
+                cells.extend(drops.iter().map(|why| count(row, why).to_string()));
+                cells
+            };
+            Self { titles, rows: rows.iter().map(cells).collect(), shown: 0 }
+        };
+        let by_reason = with(&reasons, &|row, why| {
+            row.drops.iter().find(|(reason, _)| reason == why).map_or(0, |(_, count)| *count)
+        });
+        if by_reason.beside() + SHORT_NAME <= columns {
+            return by_reason;
+        }
+        with(&["dropped"], &|row, _| row.drops.iter().map(|(_, count)| count).sum())
+    }
+
+    /// Columns of all cells but the name; each has two spaces before it.
+    fn widths(&self) -> Vec<usize> {
+        let width = |at: usize| {
+            let cells = self.rows.iter().map(|row| row[at].len());
+            cells.chain([self.titles[at].len()]).max().unwrap_or(0)
+        };
+        (1..self.titles.len()).map(width).collect()
+    }
+
+    /// Columns of what is no name.
+    fn beside(&self) -> usize {
+        2 + self.widths().iter().map(|width| width + 2).sum::<usize>()
+    }
+
+    /// Columns of the name: as many as the longest, or as there are.
+    fn room(&self, columns: usize) -> usize {
+        let names = self.rows.iter().map(|row| row[0].chars().count());
+        let longest = names.chain([self.titles[0].len()]).max().unwrap_or(0);
+        longest.min(columns.saturating_sub(self.beside()))
+    }
+
+    fn lines_of_row(&self, row: &[String], columns: usize) -> usize {
+        if row[0].chars().count() <= self.room(columns) {
+            1
+        } else {
+            wrapped(&row[0], columns - 2, 2).len() + 1
+        }
+    }
+
+    fn write(&self, lines: &mut Vec<(Kind, String)>, columns: usize) {
+        let (room, widths) = (self.room(columns), self.widths());
+        let line = |cells: &[String], name: &str| {
+            let mut line = format!("  {name:<room$}");
+            for (cell, width) in cells[1..].iter().zip(&widths) {
+                line += &format!("  {cell:>width$}");
+            }
+            line
+        };
+        lines.push((Kind::Head, line(&self.titles, &self.titles[0])));
+        for row in self.rows.iter().take(self.shown) {
+            if row[0].chars().count() <= room {
+                lines.push((Kind::Row, line(row, &row[0])));
+            } else {
+                let name = wrapped(&row[0], columns - 2, 2).into_iter();
+                lines.extend(name.map(|part| (Kind::Row, format!("  {part}"))));
+                lines.push((Kind::Row, line(row, "")));
+            }
+        }
+    }
+}
+
+/// Text in lines of so many columns, broken at spaces where that can be; lines from the second on begin with so many
+/// spaces.
+fn wrapped(text: &str, columns: usize, indent: usize) -> Vec<String> {
+    let words = text.trim_start();
+    let mut lines = vec![" ".repeat(text.len() - words.len())];
+    for word in words.split(' ') {
+        let mut word: Vec<char> = word.chars().collect();
+        loop {
+            let line = lines.last_mut().expect("there is one");
+            let used = line.chars().count();
+            let is_begin = line.trim().is_empty();
+            let space = usize::from(!is_begin);
+            if used + space + word.len() <= columns {
+                line.push_str(&" ".repeat(space));
+                line.extend(&word);
+                break;
+            }
+            if is_begin {
+                // Longer than a line is.
+                line.extend(word.drain(..columns - used));
+            }
+            lines.push(" ".repeat(indent));
+        }
+    }
+    lines
+}
+
+/// How fast a direction is, and what it is.
+fn line_of(way: &Way, before: Option<&Way>, seconds: f64) -> String {
+    let sent = way.sent_bytes - before.map_or(0, |before| before.sent_bytes.min(way.sent_bytes));
+    let Way { name, rate, queue, hosts, queued, queued_bytes, .. } = way;
+    format!(
+        "{name:<5} {} Mbit/s of {rate}, {queue} {hosts}; {queued} packets, {queued_bytes} bytes queued",
+        mbits(sent, seconds)
+    )
+}
+
+/// What has become of its packets.
+fn state_of(way: &Way) -> String {
+    let Delay { p50_ms, p99_ms } = way.delay;
+    let mut text = format!(
+        "      p50 {} ms, p99 {} ms; marked {}",
+        millis(p50_ms),
+        millis(p99_ms),
+        way.marked
+    );
+    let mut drops: Vec<String> =
+        way.drops.iter().map(|(why, count)| format!("{why} {count}")).collect();
+    if way.overruns > 0 {
+        drops.push(format!("overruns {}", way.overruns));
+    }
+    text += "; dropped: ";
+    text += &if drops.is_empty() { "none".to_owned() } else { drops.join(", ") };
+    if way.unaccounted != 0 {
+        text += &format!("; unaccounted {}", way.unaccounted);
+    }
+    text
+}
+
+/// Bytes in so many seconds, in Mbit/s with three digits or more.
+fn mbits(bytes: u64, seconds: f64) -> String {
+    let mbits = if seconds > 0.0 { bytes as f64 * 8.0 / seconds / 1e6 } else { 0.0 };
+    digits(mbits, 3)
+}
+
+fn millis(value: Option<f64>) -> String {
+    value.map_or("-".to_owned(), |millis| digits(millis, 2))
+}
+
+/// As many decimals as three digits leave, and `most` at most.
+fn digits(value: f64, most: usize) -> String {
+    let decimals = match value {
+        ..9.9995 => most,
+        ..99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// Days, hours, minutes and seconds, the two longest of them.
+fn span(seconds: f64) -> String {
+    let all = seconds as u64;
+    let [days, hours, minutes, seconds] = [all / 86_400, all / 3_600 % 24, all / 60 % 60, all % 60];
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {seconds} s"),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+pub(in crate::top) mod tests;

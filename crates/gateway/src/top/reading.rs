@@ -1,0 +1,68 @@
+//! Reports from the socket of a gateway.
+
+use std::io::{self, BufRead, BufReader, Read as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use crate::report::Report;
+
+/// The longest line that a gateway writes is a tenth of this.
+const LONGEST: u64 = 1 << 20;
+
+/// A gateway that is listened to.
+#[derive(Debug)]
+pub(super) struct Reading<R = BufReader<UnixStream>> {
+    from: R,
+}
+
+impl Reading {
+    pub(super) fn connect(socket: &Path) -> io::Result<Self> {
+        Ok(Self { from: BufReader::new(UnixStream::connect(socket)?) })
+    }
+}
+
+impl<R: BufRead> Reading<R> {
+    /// The next report; none when the gateway has ended. One line says what is wrong with what came.
+    pub(super) fn next(&mut self) -> Result<Option<Report>, String> {
+        let mut line = Vec::new();
+        match self.from.by_ref().take(LONGEST).read_until(b'\n', &mut line) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        }
+        match line.last() {
+            Some(b'\n') => {
+                let report = serde_json::from_slice(&line);
+                report.map(Some).map_err(|error| format!("that is no report: {error}"))
+            }
+            _ if line.len() as u64 == LONGEST => {
+                Err(format!("that is no report: a line of more than {LONGEST} bytes"))
+            }
+            // Its end, in the middle of a line or not.
+            _ => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: whatever is at the other end, a line takes no more memory than the longest may.
+    #[test]
+    fn a_line_without_an_end_is_given_up() {
+        let mut endless = Reading { from: BufReader::new(io::repeat(b'x')) };
+        let error = endless.next().unwrap_err();
+        assert_eq!(error, "that is no report: a line of more than 1048576 bytes");
+    }
+
+    #[test]
+    fn what_is_no_report_is_said_and_the_end_is_one() {
+        let next = |text: &str| Reading { from: text.as_bytes() }.next();
+        assert!(matches!(next(""), Ok(None)));
+        assert!(matches!(next("{\"seconds\":1"), Ok(None)));
+        assert!(next("{\"seconds\":1}\n").unwrap_err().contains("missing field"));
+        let report = next("{\"seconds\":1.0,\"directions\":[]}\n").unwrap().unwrap();
+        assert!(report.directions.is_empty());
+    }
+}

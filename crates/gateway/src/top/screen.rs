@@ -1,0 +1,197 @@
+//! The page on a terminal: keys, another size, and a gateway that comes and goes.
+
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::thread;
+use std::time::Instant;
+
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use ratatui::buffer::Buffer;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::layout::Rect;
+use ratatui::style::{Modifier, Style};
+use ratatui::widgets::Widget;
+
+use super::page::{Kind, Page};
+use super::{Reading, Reports};
+use crate::report::Report;
+
+/// How long a key, or a report, may wait.
+const TICK: Duration = Duration::from_millis(50);
+/// How often a gateway that is gone is looked for.
+const AGAIN: Duration = Duration::from_millis(500);
+/// The line at the bottom.
+const KEYS: &str = "q: quit";
+
+/// What has happened at the socket.
+#[derive(Debug)]
+enum News {
+    Report(Box<Report>),
+    /// The gateway has ended.
+    Gone,
+    /// What came is no report.
+    Wrong(String),
+}
+
+/// What is shown.
+#[derive(Debug, Default)]
+struct State {
+    reports: Reports,
+    /// Since when there is no gateway.
+    gone: Option<Instant>,
+}
+
+impl State {
+    fn take(&mut self, news: News) -> Result<(), String> {
+        match news {
+            News::Report(report) => {
+                // Rates are not those of the time in which it was gone.
+                if self.gone.take().is_some() {
+                    self.reports = Reports::default();
+                }
+                self.reports.add(*report);
+            }
+            News::Gone => self.gone = self.gone.or_else(|| Some(Instant::now())),
+            News::Wrong(why) => return Err(why),
+        }
+        Ok(())
+    }
+
+    fn lost(&self, socket: &Path) -> Option<String> {
+        let seconds = self.gone?.elapsed().as_secs();
+        Some(format!(
+            "no gateway at {} for {seconds} s: waiting for it to be started again; below is what it said last",
+            socket.display()
+        ))
+    }
+}
+
+/// Everything that is seen of the state.
+struct View<'a> {
+    state: &'a State,
+    socket: &'a Path,
+}
+
+impl Widget for View<'_> {
+    fn render(self, area: Rect, buffer: &mut Buffer) {
+        let (columns, lines) = (usize::from(area.width), usize::from(area.height));
+        let lost = self.state.lost(self.socket);
+        let page =
+            Page::new(&self.state.reports, lost.as_deref(), (columns, lines.saturating_sub(1)));
+        for ((kind, text), y) in page.lines.iter().zip(area.top()..area.bottom()) {
+            buffer.set_stringn(area.left(), y, text, columns, style(*kind));
+        }
+        if let Some(last) = area.bottom().checked_sub(1).filter(|_| lines > 0) {
+            buffer.set_stringn(
+                area.left(),
+                last,
+                KEYS,
+                columns,
+                Style::new().add_modifier(Modifier::DIM),
+            );
+        }
+    }
+}
+
+fn style(kind: Kind) -> Style {
+    let modifier = match kind {
+        Kind::Title | Kind::Way => Modifier::BOLD,
+        Kind::Alarm => Modifier::REVERSED,
+        Kind::Head => Modifier::UNDERLINED,
+        Kind::Row => Modifier::empty(),
+    };
+    Style::new().add_modifier(modifier)
+}
+
+/// Shows reports until `q`, or a signal. The terminal is as it was afterwards.
+pub(super) fn run(reading: Reading, socket: &Path) -> Result<(), String> {
+    // Before there is another thread, so that none is ended by them with the terminal as it is.
+    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+    signals.thread_block().map_err(|error| format!("signals: {error}"))?;
+    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+    let signals =
+        SignalFd::with_flags(&signals, flags).map_err(|error| format!("signals: {error}"))?;
+    let news = listen(reading, socket.to_owned());
+    let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
+    let mut state = State::default();
+    let done = loop {
+        let view = View { state: &state, socket };
+        if let Err(error) = terminal.draw(|frame| frame.render_widget(view, frame.area())) {
+            break Err(format!("the terminal: {error}"));
+        }
+        match wait(&news, &signals, &mut state) {
+            Ok(true) => {}
+            Ok(false) => break Ok(()),
+            Err(why) => break Err(why),
+        }
+    };
+    ratatui::restore();
+    done
+}
+
+/// Until there is something to show; false if that is enough.
+fn wait(news: &Receiver<News>, signals: &SignalFd, state: &mut State) -> Result<bool, String> {
+    let begin = Instant::now();
+    loop {
+        if event::poll(TICK).map_err(|error| format!("the terminal: {error}"))? {
+            match event::read().map_err(|error| format!("the terminal: {error}"))? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+                    match key.code {
+                        KeyCode::Char('q' | 'Q') | KeyCode::Esc => return Ok(false),
+                        KeyCode::Char('c') if is_control => return Ok(false),
+                        _ => {}
+                    }
+                }
+                Event::Resize(..) => return Ok(true),
+                _ => {}
+            }
+        }
+        if !matches!(signals.read_signal(), Ok(None)) {
+            return Ok(false);
+        }
+        match news.try_recv() {
+            Ok(news) => {
+                state.take(news)?;
+                return Ok(true);
+            }
+            Err(TryRecvError::Disconnected) => return Ok(false),
+            Err(TryRecvError::Empty) => {}
+        }
+        // How long it has been gone is said anew each second.
+        if state.gone.is_some() && begin.elapsed() >= Duration::from_secs(1) {
+            return Ok(true);
+        }
+    }
+}
+
+/// Reads in a thread of its own, from one gateway after the other.
+fn listen(mut reading: Reading, socket: PathBuf) -> Receiver<News> {
+    let (tell, news) = channel();
+    thread::spawn(move || {
+        loop {
+            let next = match reading.next() {
+                Ok(Some(report)) => News::Report(Box::new(report)),
+                Ok(None) => News::Gone,
+                Err(why) => News::Wrong(why),
+            };
+            let is_gone = matches!(next, News::Gone);
+            if tell.send(next).is_err() {
+                return;
+            }
+            while is_gone {
+                thread::sleep(AGAIN);
+                if let Ok(another) = Reading::connect(&socket) {
+                    reading = another;
+                    break;
+                }
+            }
+        }
+    });
+    news
+}
+
+#[cfg(test)]
+mod tests;
