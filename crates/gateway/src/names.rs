@@ -30,10 +30,26 @@ fn between(src: IpAddr, dst: IpAddr, transport: Transport) -> String {
         58 => "icmp6".to_owned(),
         _ => format!("protocol {protocol}"),
     };
-    if (src_port, dst_port) == (0, 0) {
-        return format!("{src} > {dst} {name}");
+    let between = format!("{src} > {dst} {name}");
+    match (protocol, src_port, dst_port) {
+        (_, 0, 0) => between,
+        _ if transport.has_ports() => {
+            format!(
+                "{} > {} {name}",
+                SocketAddr::new(src, src_port),
+                SocketAddr::new(dst, dst_port)
+            )
+        }
+        // What stands in for ports is none: of ICMP the identifier of an echo, type and code.
+        (1 | 58, id, kind) => {
+            let code =
+                if kind & 0xff == 0 { String::new() } else { format!(" code {}", kind & 0xff) };
+            let id = if id == 0 { String::new() } else { format!(" id {id}") };
+            format!("{between} type {}{code}{id}", kind >> 8)
+        }
+        // A number that names the flow: of ESP, of IPv6.
+        (_, high, low) => format!("{between} {high:04x}{low:04x}"),
     }
-    format!("{} > {} {name}", SocketAddr::new(src, src_port), SocketAddr::new(dst, dst_port))
 }
 
 /// An address.
@@ -71,6 +87,12 @@ mod tests {
         let none = Transport { protocol: 47, src_port: 0, dst_port: 0 };
         let v6 = FlowKey::V6 { src: [0; 16], dst: [1; 16], transport: none };
         assert_eq!(flow(&v6), ":: > 101:101:101:101:101:101:101:101 protocol 47");
+        let echo = Transport { protocol: 1, src_port: 77, dst_port: 8 << 8 };
+        let echo = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport: echo };
+        assert_eq!(flow(&echo), "10.0.0.1 > 192.0.2.1 icmp type 8 id 77");
+        let advertised = Transport { protocol: 58, src_port: 0, dst_port: 134 << 8 };
+        let advertised = FlowKey::V6 { src: [0; 16], dst: [1; 16], transport: advertised };
+        assert_eq!(flow(&advertised), ":: > 101:101:101:101:101:101:101:101 icmp6 type 134");
         let arp = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 1] };
         assert_eq!(flow(&arp), "02:00:00:00:00:01 not IP");
         assert_eq!((host(&arp.src_host()), address(&arp.src_host())), ("not IP".to_owned(), None));
