@@ -26,6 +26,7 @@ pub(crate) struct Written {
     pub(crate) io: Option<Word>,
     pub(crate) queue: Option<Word>,
     pub(crate) hosts: Option<Word>,
+    pub(crate) max_hosts: Option<Word>,
     pub(crate) limit: Option<Word>,
     pub(crate) overhead: Option<Word>,
     pub(crate) mpu: Option<Word>,
@@ -111,6 +112,8 @@ impl Origin {
 pub(crate) struct Share {
     pub(crate) order: Order,
     pub(crate) hosts: Hosts,
+    /// Hosts that are told apart at once, where they are told apart and not a fixed number.
+    pub(crate) max_hosts: u32,
     pub(crate) limit: Limit,
 }
 
@@ -152,6 +155,11 @@ impl Places {
 
 /// The heaviest host.
 pub(crate) const MAX_WEIGHT: u32 = 1_000;
+
+/// Hosts that are told apart, if nothing is said.
+pub(crate) const DEFAULT_MAX_HOSTS: u32 = 2_048;
+/// The most hosts that can be asked for.
+const MOST_HOSTS: u32 = 16_384;
 
 /// How late a timer may be, in milliseconds, without the line losing time, if nothing is said: what a busy
 /// home router keeps a process waiting.
@@ -230,6 +238,7 @@ impl Written {
             io: self.io.or(file.io),
             queue: self.queue.or(file.queue),
             hosts: self.hosts.or(file.hosts),
+            max_hosts: self.max_hosts.or(file.max_hosts),
             limit: self.limit.or(file.limit),
             overhead: self.overhead.or(file.overhead),
             mpu: self.mpu.or(file.mpu),
@@ -290,7 +299,7 @@ impl Written {
             io: io.unwrap_or_default(),
             up,
             down,
-            share: Share { order, hosts, limit },
+            share: Share { order, hosts, max_hosts: self.max_hosts(order, hosts)?, limit },
             link: self.link()?,
             catch_up: Nanos::from_millis(catch_up.unwrap_or(DEFAULT_CATCH_UP).unsigned_abs()),
             stats,
@@ -364,6 +373,22 @@ impl Written {
             None if order == Order::Drr => Ok((order, Hosts::Lan)),
             None => Ok((order, Hosts::By(Isolation::Flows))),
         }
+    }
+
+    /// How many hosts are told apart; a word where that is not asked is refused.
+    fn max_hosts(&self, order: Order, hosts: Hosts) -> Result<u32, String> {
+        let why = match (order, hosts) {
+            (Order::Fifo, _) => "--queue fifo tells no hosts apart",
+            (_, Hosts::UsersSqf) => "--hosts users+sqf tells 64 hosts apart, and more share",
+            _ => {
+                let hosts = self.in_range("--max-hosts", &self.max_hosts, 1..=MOST_HOSTS.into())?;
+                let hosts = hosts.and_then(|hosts| u32::try_from(hosts).ok());
+                return Ok(hosts.unwrap_or(DEFAULT_MAX_HOSTS));
+            }
+        };
+        let refused =
+            |option: &str, word: &str| Err(format!("{option} {word:?}: {why}; accepted is none"));
+        Ok(self.read("--max-hosts", &self.max_hosts, refused)?.unwrap_or(DEFAULT_MAX_HOSTS))
     }
 
     /// What a packet is on the wire. Frames are counted as they are unless something is said of the link.
@@ -447,6 +472,7 @@ impl Config {
         changed("down", rate_word(self.down), rate_word(new.down));
         changed("queue", self.share.order.word().into(), new.share.order.word().into());
         changed("hosts", self.share.hosts.word().into(), new.share.hosts.word().into());
+        changed("max-hosts", self.share.max_hosts.to_string(), new.share.max_hosts.to_string());
         changed("limit", self.share.limit.word(), new.share.limit.word());
         changed("link", link_words(self.link), link_words(new.link));
         changed("catch-up", millis_word(self.catch_up), millis_word(new.catch_up));
@@ -571,6 +597,9 @@ mod tests {
             ("[caps]\n\"10.0.0.1\" = \"unlimited\"", "accepted is a rate such as 5mbit"),
             ("hosts = \"flows\"\n[caps]\n\"10.0.0.1\" = 5000", "caps: with --hosts flows"),
             ("queue = \"qfq\"\n[caps]\n\"10.0.0.1\" = 5000", "accepted are --queue drr"),
+            ("max-hosts = 16385", "--max-hosts \"16385\": accepted are 1 to 16384"),
+            ("max-hosts = 9\nqueue = \"fifo\"", "--max-hosts \"9\": --queue fifo tells no hosts"),
+            ("max-hosts = 9\nhosts = \"users+sqf\"", "users+sqf tells 64 hosts apart"),
             ("overhead = 300", "--overhead \"300\": accepted are -64 to 256"),
             ("mpu = -1", "--mpu \"-1\": accepted are 0 to 256"),
             ("catch-up = 1001", "--catch-up \"1001\": accepted are 0 to 1000"),

@@ -93,7 +93,7 @@ impl Direction {
             is_blocked: false,
             serials: 0,
             outside: Outside::default(),
-            watch: watched.map(Watch::new),
+            watch: watched.map(|watched| Watch::new(watched, plan.share.max_hosts)),
         })
     }
 
@@ -250,6 +250,7 @@ impl Direction {
         // Isolation is what a queue of deficit round robin can change by itself.
         let is_same = new.order == old.order
             && plan.slots == self.plan.slots
+            && new.max_hosts == old.max_hosts
             && (new.hosts == old.hosts || new.order == Order::Drr);
         if is_same { Ok(None) } else { plan.build().map(Some) }
     }
@@ -288,6 +289,9 @@ impl Direction {
         self.queue.set_rate(now, plan.rate);
         self.queue.set_overhead(link);
         self.queue.inner_mut().set_codel(codel(plan.rate, plan.max_len));
+        if let Some(watch) = &mut self.watch {
+            watch.set_hosts(plan.share.max_hosts);
+        }
         (self.plan, self.terms) = (plan, terms);
     }
 

@@ -3,7 +3,7 @@
 use crate::config::Share;
 use crate::direction::Direction;
 use crate::frame::Pool;
-use crate::queue::{bytes_of_slot, frames, max_slots};
+use crate::queue::{bytes_of_slot, bytes_of_tables, frames, max_slots};
 use crate::sys::BATCH;
 use crate::words::{Hosts, Limit, Words as _};
 
@@ -23,12 +23,16 @@ pub(crate) fn check(share: Share, mtu: usize) -> Result<(), String> {
 
 fn check_against(share: Share, mtu: usize, most: u64) -> Result<(), String> {
     let (each, places) = (bytes_of_frame(share.hosts, mtu), u64::from(max_slots(share.hosts)));
-    let frames = u64::from(frames_for(share.limit));
-    let needed = frames * each;
+    let (frames, tables) = (u64::from(frames_for(share.limit)), tables(&share));
+    if tables > most / 2 {
+        return Err(too_many_hosts(share, most));
+    }
+    let needed = frames * each + tables;
     if needed <= most && frames <= places {
         return Ok(());
     }
-    let packets = ((most / each).min(places) / 2).saturating_sub(BATCH as u64);
+    let packets =
+        ((most.saturating_sub(tables) / each).min(places) / 2).saturating_sub(BATCH as u64);
     let (limit, hosts) = (share.limit.word(), share.hosts.word());
     let why = if needed > most {
         let [needed, most] = [needed.div_ceil(1_000_000), most / 1_000_000];
@@ -39,6 +43,29 @@ fn check_against(share: Share, mtu: usize, most: u64) -> Result<(), String> {
         format!("is more than --hosts {hosts} has places for")
     };
     Err(format!("--limit {limit}: {why}; accepted are 1p to {packets}p"))
+}
+
+/// Queues and hosts may take half of what there may be.
+fn too_many_hosts(share: Share, most: u64) -> String {
+    let mut fits = share.max_hosts;
+    while fits > 1 && tables(&Share { max_hosts: fits, ..share }) > most / 2 {
+        fits /= 2;
+    }
+    let [needed, most] = [tables(&share).div_ceil(1_000_000), most / 2_000_000];
+    let hosts = share.max_hosts;
+    format!(
+        "--max-hosts {hosts}: takes {needed} MB, and {most} MB are the most here; accepted are 1 to {fits}"
+    )
+}
+
+/// What frames and queues of both directions take at most, in bytes.
+pub(crate) fn of_all(share: &Share, mtu: usize) -> u64 {
+    u64::from(frames_for(share.limit)) * bytes_of_frame(share.hosts, mtu) + tables(share)
+}
+
+/// The tables of both directions.
+fn tables(share: &Share) -> u64 {
+    2 * bytes_of_tables(share) as u64
 }
 
 /// A frame of the pool, and what each direction keeps by its number.
@@ -56,10 +83,11 @@ fn of_machine() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::DEFAULT_MAX_HOSTS;
     use crate::words::Order;
 
     fn share(limit: Limit) -> Share {
-        Share { order: Order::Drr, hosts: Hosts::Lan, limit }
+        Share { order: Order::Drr, hosts: Hosts::Lan, max_hosts: DEFAULT_MAX_HOSTS, limit }
     }
 
     #[test]
@@ -68,8 +96,9 @@ mod tests {
         for ((order, hosts), mtu) in
             orders.into_iter().flat_map(|of| [68, 1_500, 9_000, 65_535].map(|mtu| (of, mtu)))
         {
-            for most in [10_000_000, MOST] {
-                let share = |limit| Share { order, hosts, limit };
+            for most in [20_000_000, MOST] {
+                let max_hosts = DEFAULT_MAX_HOSTS;
+                let share = |limit| Share { order, hosts, max_hosts, limit };
                 let check = |packets| check_against(share(Limit::Packets(packets)), mtu, most);
                 let refused = check(20_000_000).unwrap_err();
                 let (_, range) = refused.rsplit_once("1p to ").unwrap();
@@ -89,12 +118,25 @@ mod tests {
         assert_eq!(check_against(share(Limit::Bytes(4 << 20)), 65_535, MOST), Ok(()));
     }
 
+    #[test]
+    fn hosts_have_half_of_the_memory() {
+        let hosts = |max_hosts, most| {
+            check_against(Share { max_hosts, ..share(Limit::Packets(100)) }, 1_500, most)
+        };
+        assert_eq!(hosts(16_384, MOST), Ok(()));
+        let refused = hosts(16_384, 20_000_000).unwrap_err();
+        assert!(refused.starts_with("--max-hosts 16384: takes 38 MB"), "{refused}");
+        assert!(refused.ends_with("10 MB are the most here; accepted are 1 to 4096"), "{refused}");
+        assert_eq!(hosts(2_048, 20_000_000), Ok(()));
+    }
+
     /// Goal: what is accepted is said at once, whichever of the two reasons comes first.
     #[test]
     fn users_have_places_for_so_many() {
         let users = |packets| {
-            let limit = Limit::Packets(packets);
-            check_against(Share { order: Order::Sqf, hosts: Hosts::UsersSqf, limit }, 1_500, MOST)
+            let share = share(Limit::Packets(packets));
+            let share = Share { order: Order::Sqf, hosts: Hosts::UsersSqf, ..share };
+            check_against(share, 1_500, MOST)
         };
         assert_eq!(users(65_504), Ok(()));
         for (packets, why) in [(65_505, "is more than"), (500_000, "takes ")] {

@@ -23,6 +23,8 @@ hosts, at the rates given. Up is from lan to wan.
   --queue WORD        fifo, sqf, drr or qfq [drr]
   --hosts WORD        flows, srchost, dsthost, hosts, dual-srchost, dual-dsthost, triple-isolate, users+sqf,
                       or lan: hosts on the lan side and then their flows [lan with drr, flows with others]
+  --max-hosts N       hosts told apart at once, 1 to 16384; beyond them, two and more share one share. Queues grow
+                      with it: 1.2 kB a host and direction [2048]
   --limit N           what each direction may hold: bytes, and at most 8192 packets then, or packets with a p
                       behind them. Each takes memory: the MTU and about 300 bytes
                       [4194304; with fifo 1000p, as many as a modem holds]
@@ -131,6 +133,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request
             Arg::Long("io") => &mut words.io,
             Arg::Long("queue") => &mut words.queue,
             Arg::Long("hosts") => &mut words.hosts,
+            Arg::Long("max-hosts") => &mut words.max_hosts,
             Arg::Long("limit") => &mut words.limit,
             Arg::Long("overhead") => &mut words.overhead,
             Arg::Long("mpu") => &mut words.mpu,
@@ -198,7 +201,7 @@ mod tests {
     #[test]
     fn every_option_reaches_the_configuration() {
         let config = config(
-            "--lan a --wan b --up 1mbit --down 2mbit --io tap --queue qfq --hosts srchost --limit 9p --overhead 8 \
+            "--lan a --wan b --up 1mbit --down 2mbit --io tap --queue qfq --hosts srchost --max-hosts 77 --limit 9p --overhead 8 \
              --mpu 64 --framing ptm --catch-up 3 \
              --stats s --stats-every 5 --metrics 127.0.0.1:9100 --user u",
         );
@@ -207,6 +210,7 @@ mod tests {
             "Tap",
             "Qfq",
             "SrcHost",
+            "max_hosts: 77",
             "Packets(9)",
             "overhead: 8",
             "mpu: 64",

@@ -1,5 +1,6 @@
 //! The queue of one direction: whatever the configuration asks for, behind one trait.
 
+mod size;
 mod users;
 
 use core::fmt;
@@ -19,12 +20,10 @@ use freeboard::{
 use crate::config::Share;
 use crate::frame::AROUND;
 use crate::words::{Hosts, Limit, Order};
+pub(crate) use size::bytes_of_tables;
+use size::{host_slots, queues};
 use users::Users;
 
-/// Queues of a direction.
-const QUEUES: usize = 1_024;
-/// Hosts that can be told apart on either side.
-const HOSTS: usize = 256;
 /// Rounds of the calendar of `triple-isolate`.
 const ROUNDS: usize = 64;
 /// Frames that one direction may hold unless its limit is in packets.
@@ -190,12 +189,12 @@ impl Plan {
     pub(crate) fn build(&self) -> Result<Box<dyn Queue>, String> {
         let limits = limits(self.share.limit);
         let slots = || vec![Slot::EMPTY; self.slots as usize];
-        let codel = |queues| self.aqm(queues);
+        let (queues, host_slots) = (queues(&self.share), host_slots(&self.share));
         Ok(match (self.share.order, self.share.hosts) {
             (Order::Fifo, _) => Box::new(Fifo::tail_drop(slots(), limits)),
             (Order::Sqf, Hosts::UsersSqf) => Box::new(Users::new(self, limits)?),
             (Order::Sqf, hosts) => {
-                let order = ShortestQueue::new(vec![ShortestFlow::EMPTY; QUEUES]);
+                let order = ShortestQueue::new(vec![ShortestFlow::EMPTY; queues]);
                 Box::new(Flows::new(order, |_| Some(()), self, isolation(hosts, self.way), limits)?)
             }
             (Order::Qfq, _) if self.max_len > QFQ_MAX_LEN => {
@@ -207,18 +206,23 @@ impl Plan {
             }
             (Order::Qfq, hosts) => {
                 let order =
-                    Qfq::new(vec![QfqFlow::EMPTY; QUEUES], self.max_len).map_err(one_line)?;
-                let order = LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; QUEUES]);
+                    Qfq::new(vec![QfqFlow::EMPTY; queues], self.max_len).map_err(one_line)?;
+                let order = LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; queues]);
                 let max_len = self.max_len;
                 let weighted = move |weight| Some(QfqConfig { weight, max_len });
                 Box::new(Flows::new(order, weighted, self, isolation(hosts, self.way), limits)?)
             }
             (Order::Drr, hosts) => {
-                let memory =
-                    IsolatedMemory::<Vecs>::allocate(QUEUES, HOSTS, self.slots as usize, ROUNDS);
+                let memory = IsolatedMemory::<Vecs>::allocate(
+                    queues,
+                    host_slots,
+                    self.slots as usize,
+                    ROUNDS,
+                );
                 let config = IsolatedConfig::new(self.max_len, limits);
                 let config = config.isolated_by(isolation(hosts, self.way));
-                let queue = Isolated::with_aqm(memory.with_rates(), codel(QUEUES + HOSTS)?, config);
+                let queue =
+                    Isolated::with_aqm(memory.with_rates(), self.aqm(queues + host_slots)?, config);
                 Box::new(queue.map_err(one_line)?)
             }
         })
@@ -291,16 +295,17 @@ impl<O: FlowScheduler> Flows<O> {
         isolation: Isolation,
         limits: Limits,
     ) -> Result<Self, String> {
-        for flow in 0..QUEUES {
+        let count = queues(&plan.share);
+        for flow in 0..count {
             if let Some(config) = config(1) {
                 order.configure(FlowId(flow as u32), config, None).map_err(one_line)?;
             }
         }
-        let order = Releasing::new(order, table(QUEUES)?);
+        let order = Releasing::new(order, table(count)?);
         let queues = freeboard::sched_core::FlowQueues::with_parts(
             order,
-            plan.aqm(QUEUES)?,
-            vec![Empty::EMPTY; QUEUES],
+            plan.aqm(count)?,
+            vec![Empty::EMPTY; count],
             vec![Slot::EMPTY; plan.slots as usize],
             [],
             limits,
@@ -413,5 +418,7 @@ impl<O: FlowScheduler> Scheduler for Flows<O> {
     passes_on!(queues);
 }
 
+#[cfg(test)]
+mod many;
 #[cfg(test)]
 mod tests;

@@ -121,13 +121,14 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
     runner.take_over().map_err(Failure::Missing)?;
     let config = &gateway.config;
     say(&format!(
-        "{} up {} to {}, down {}, {} {}",
+        "{} up {} to {}, down {}, {} {}; frames and queues take at most {} MB",
         config.lan,
         rate_word(config.up),
         config.wan,
         rate_word(config.down),
         config.share.order.word(),
         config.share.hosts.word(),
+        memory::of_all(&config.share, gateway.pool.mtu()).div_ceil(1_000_000),
     ));
     let ended = gateway.forward();
     print(&gateway.report(clock()).to_json());

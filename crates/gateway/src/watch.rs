@@ -10,8 +10,6 @@ use crate::names;
 
 /// Flows watched at once; packets of more are counted with nobody.
 const FLOWS: usize = 1_024;
-/// Hosts watched at once.
-const HOSTS: usize = 256;
 /// How long one that is idle keeps its place from others, at most twice.
 const IDLE: Nanos = Nanos(1_000_000_000);
 
@@ -63,40 +61,55 @@ fn reason_at(why: DropReason) -> usize {
 #[derive(Debug)]
 struct Tallies<K> {
     places: HashMap<K, u16>,
-    tallies: Vec<Option<Tally>>,
+    /// As many as there have been at once.
+    tallies: Vec<Option<Box<Tally>>>,
     free: Vec<u16>,
+    /// How many there may be at once.
+    most: usize,
     /// When idle ones were last looked for.
     swept: Nanos,
 }
 
 impl<K: core::hash::Hash + Eq> Tallies<K> {
-    fn new(count: usize) -> Self {
-        let free = (0..count as u16).rev().collect();
-        let places = HashMap::with_capacity(count);
-        Self { places, tallies: vec![None; count], free, swept: Nanos::ZERO }
+    fn new(most: usize) -> Self {
+        let (places, tallies, free) = (HashMap::new(), Vec::new(), Vec::new());
+        Self { places, tallies, free, most, swept: Nanos::ZERO }
+    }
+
+    /// A place for one more.
+    fn vacant(&mut self) -> Option<u16> {
+        if self.places.len() >= self.most {
+            return None;
+        }
+        if self.free.is_empty() {
+            let place = u16::try_from(self.tallies.len()).ok()?;
+            self.tallies.push(None);
+            return Some(place);
+        }
+        self.free.pop()
     }
 
     fn place(&mut self, now: Nanos, key: K, name: impl FnOnce() -> String) -> Option<u16> {
         if let Some(&place) = self.places.get(&key) {
             return Some(place);
         }
-        if self.free.is_empty() && now.since(self.swept) >= IDLE {
+        if self.places.len() >= self.most && now.since(self.swept) >= IDLE {
             self.sweep(now);
         }
-        let place = self.free.pop()?;
-        self.tallies[usize::from(place)] = Some(Tally::new(name()));
+        let place = self.vacant()?;
+        self.tallies[usize::from(place)] = Some(Box::new(Tally::new(name())));
         self.places.insert(key, place);
         Some(place)
     }
 
     fn at(&mut self, place: Option<u16>) -> Option<&mut Tally> {
-        let tally = self.tallies[usize::from(place?)].as_mut()?;
+        let tally = self.tallies[usize::from(place?)].as_deref_mut()?;
         tally.is_active = true;
         Some(tally)
     }
 
     fn all(&self) -> impl Iterator<Item = &Tally> {
-        self.tallies.iter().flatten()
+        self.tallies.iter().flatten().map(Box::as_ref)
     }
 
     /// A look is over.
@@ -109,7 +122,7 @@ impl<K: core::hash::Hash + Eq> Tallies<K> {
 
     /// Forgets those that have done nothing since the last time.
     fn sweep(&mut self, now: Nanos) {
-        let Self { places, tallies, free, swept } = self;
+        let Self { places, tallies, free, swept, .. } = self;
         *swept = now;
         places.retain(|_, &mut place| {
             let Some(tally) = &mut tallies[usize::from(place)] else { return false };
@@ -146,13 +159,23 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub(crate) fn new(watched: Watched) -> Self {
-        let (flows, hosts) = if watched == Watched::Each { (FLOWS, HOSTS) } else { (0, 0) };
+    /// So many hosts are watched at once.
+    pub(crate) fn new(watched: Watched, hosts: u32) -> Self {
+        let each = watched == Watched::Each;
+        let (flows, hosts) = if each { (FLOWS, hosts as usize) } else { (0, 0) };
         Self {
             flows: Tallies::new(flows),
             hosts: Tallies::new(hosts),
             total: Histogram::EMPTY,
             recent: Histogram::EMPTY,
+        }
+    }
+
+    /// So many hosts are watched from now on, if any is watched singly. Those that are more stay as long as they do
+    /// something.
+    pub(crate) fn set_hosts(&mut self, hosts: u32) {
+        if self.hosts.most > 0 {
+            self.hosts.most = hosts as usize;
         }
     }
 
@@ -230,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_packet_is_counted_with_its_flow_and_its_host() {
-        let mut watch = Watch::new(Watched::Each);
+        let mut watch = Watch::new(Watched::Each, 256);
         let host = key(1).src_host();
         let first = watch.arrived(Nanos(0), key(1), host, 100);
         let second = watch.arrived(Nanos(0), key(2), host, 200);
@@ -250,7 +273,7 @@ mod tests {
 
     #[test]
     fn places_come_back_from_flows_that_are_idle_for_a_look() {
-        let mut watch = Watch::new(Watched::Each);
+        let mut watch = Watch::new(Watched::Each, 256);
         let places: Vec<Place> = (0..FLOWS as u16)
             .map(|port| watch.arrived(Nanos(0), key(port), key(1).src_host(), 60))
             .collect();
@@ -275,7 +298,7 @@ mod tests {
     /// looked through more often than once a second.
     #[test]
     fn places_come_back_without_a_look() {
-        let mut watch = Watch::new(Watched::Each);
+        let mut watch = Watch::new(Watched::Each, 256);
         let at = |millis: u64, port: u16| (Nanos::from_millis(millis), key(port));
         let mut pass = |(now, key): (Nanos, FlowKey)| {
             let place = watch.arrived(now, key, key.src_host(), 60);
@@ -295,7 +318,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_flows_that_nobody_can_see() {
-        let mut watch = Watch::new(Watched::All);
+        let mut watch = Watch::new(Watched::All, 256);
         let place = watch.arrived(Nanos(0), key(1), key(1).src_host(), 60);
         watch.sent(place, 60, Nanos(1));
         assert_eq!((place, watch.flows().count(), watch.hosts().count()), (Place::default(), 0, 0));

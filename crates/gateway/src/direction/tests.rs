@@ -5,13 +5,17 @@ use crate::words::{Hosts, Limit};
 use freeboard::Isolation;
 use freeboard::shaper::Rate;
 
+fn share(order: Order, hosts: Hosts, limit: Limit) -> Share {
+    Share { order, hosts, max_hosts: 256, limit }
+}
+
 /// Goal: a frame that finds the pool empty is counted, and its buffer is there for the next one.
 /// Method: a pool of fewer frames than the queue may hold, which no configuration makes.
 #[test]
 fn frames_without_a_place_in_the_pool_are_counted() {
     let mut pool = Pool::new(3, 1_500);
     let plan = Plan {
-        share: Share { order: Order::Fifo, hosts: Hosts::Lan, limit: Limit::Packets(10) },
+        share: share(Order::Fifo, Hosts::Lan, Limit::Packets(10)),
         way: Way::Up,
         slots: 10,
         max_len: pool.longest() as u32,
@@ -46,7 +50,7 @@ fn frames_without_a_place_in_the_pool_are_counted() {
 /// shrink while the queue becomes another one or stays. Each frame says which one it is.
 #[test]
 fn limits_that_grow_and_shrink_keep_what_is_held() {
-    let share = |order, hosts, packets| Share { order, hosts, limit: Limit::Packets(packets) };
+    let share = |order, hosts, packets| share(order, hosts, Limit::Packets(packets));
     let flows = Hosts::By(Isolation::Flows);
     let plan = |share: Share, way, max_len| {
         let (slots, rate) = (frames_for(share.limit), Rate::UNLIMITED);
@@ -136,7 +140,7 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
         let max_len = pool.longest() as u32;
         let plan = |packets| {
             let limit = Limit::Packets(packets);
-            let share = Share { order: Order::Drr, hosts: Hosts::By(Isolation::Flows), limit };
+            let share = share(Order::Drr, Hosts::By(Isolation::Flows), limit);
             Plan { share, way: Way::Up, slots: pool_slots(packets), max_len, rate, catch_up }
         };
         let each = Some(Watched::Each);
@@ -174,7 +178,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     let max_len = pool.longest() as u32;
     let plan = |packets| {
         let limit = Limit::Packets(packets);
-        let share = Share { order: Order::Drr, hosts: Hosts::By(Isolation::Flows), limit };
+        let share = share(Order::Drr, Hosts::By(Isolation::Flows), limit);
         let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
         Plan { share, way: Way::Up, slots: pool_slots(packets), max_len, rate, catch_up }
     };

@@ -1,7 +1,7 @@
 use super::*;
 
 fn plan(order: Order, hosts: Hosts, way: Way) -> Plan {
-    let share = Share { order, hosts, limit: Limit::Packets(200) };
+    let share = Share { order, hosts, max_hosts: 256, limit: Limit::Packets(200) };
     let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
     Plan { share, way, slots: 400, max_len: 1_514, rate, catch_up }
 }

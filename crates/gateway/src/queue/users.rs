@@ -18,6 +18,8 @@ const USERS: u32 = 64;
 const FLOWS: usize = 256;
 /// Bits of a number that name the flow; those above name the user.
 const FLOW_BITS: u32 = u32::BITS - USERS.trailing_zeros();
+/// Of all users.
+pub(super) const QUEUES: usize = USERS as usize * FLOWS;
 /// What there is for each frame: a slot for each user, and whose it is.
 pub(super) const BYTES_OF_SLOT: usize = USERS as usize * size_of::<Slot>() + 1;
 /// The most frames: every user has slots for all.

@@ -1,0 +1,102 @@
+//! How many queues there are and slots of hosts, and what they take.
+
+use core::cell::Cell;
+use core::fmt;
+
+use freeboard::flowhash::Line;
+use freeboard::sched_core::{CoDelState, LongestFlow, QfqFlow, Queue as Empty, ShortestFlow};
+use freeboard::{Allocate, IsolatedMemory, Storage};
+
+use super::{ROUNDS, users};
+use crate::config::Share;
+use crate::words::{Hosts, Order};
+
+/// Queues for each host that is told apart.
+const QUEUES_OF_HOST: u32 = 4;
+/// The fewest queues.
+const FEWEST_QUEUES: u32 = 1_024;
+/// Slots for each host that is told apart: in sets that are half full at most, few hosts find theirs full.
+const SLOTS_OF_HOST: u32 = 2;
+/// The fewest slots of hosts.
+const FEWEST_SLOTS: u32 = 256;
+
+/// Queues of a direction, a power of two.
+pub(super) fn queues(share: &Share) -> usize {
+    (QUEUES_OF_HOST * share.max_hosts).max(FEWEST_QUEUES).next_power_of_two() as usize
+}
+
+/// Slots of hosts on either side, a power of two.
+pub(super) fn host_slots(share: &Share) -> usize {
+    (SLOTS_OF_HOST * share.max_hosts).max(FEWEST_SLOTS).next_power_of_two() as usize
+}
+
+/// What the tables of one direction take, but for those that grow with its frames, in bytes.
+pub(crate) fn bytes_of_tables(share: &Share) -> usize {
+    let (queues, hosts) = (queues(share), host_slots(share));
+    let in_line = size_of::<Line>() / 8;
+    let of_queue = in_line + size_of::<Empty>() + size_of::<CoDelState>();
+    match (share.order, share.hosts) {
+        (Order::Fifo, _) => 0,
+        (_, Hosts::UsersSqf) => users::QUEUES * (of_queue + size_of::<ShortestFlow>()),
+        (Order::Sqf, _) => queues * (of_queue + size_of::<ShortestFlow>()),
+        (Order::Qfq, _) => queues * (of_queue + size_of::<QfqFlow>() + size_of::<LongestFlow>()),
+        (Order::Drr, _) => {
+            BYTES.set(0);
+            let _tables =
+                IsolatedMemory::<Counted>::allocate(queues, hosts, 0, ROUNDS).with_rates();
+            BYTES.get() + (queues + hosts) * size_of::<CoDelState>()
+        }
+    }
+}
+
+thread_local! {
+    /// What the tables that were asked for since it was last set would take.
+    static BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Tables that are counted and not made.
+#[derive(Debug)]
+enum Counted {}
+
+impl Storage for Counted {
+    type Of<T: fmt::Debug + 'static> = [T; 0];
+}
+
+impl Allocate for Counted {
+    fn table<T: Clone + fmt::Debug + 'static>(_empty: T, len: usize) -> [T; 0] {
+        BYTES.set(BYTES.get() + len * size_of::<T>());
+        []
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::DEFAULT_MAX_HOSTS;
+    use crate::words::Limit;
+
+    fn share(order: Order, max_hosts: u32) -> Share {
+        Share { order, hosts: Hosts::Lan, max_hosts, limit: Limit::Packets(1) }
+    }
+
+    #[test]
+    fn queues_and_slots_grow_with_the_hosts_and_memory_with_them() {
+        let small = share(Order::Drr, 1);
+        assert_eq!((queues(&small), host_slots(&small)), (1_024, 256));
+        let usual = share(Order::Drr, DEFAULT_MAX_HOSTS);
+        assert_eq!((queues(&usual), host_slots(&usual)), (8_192, 4_096));
+        for order in [Order::Drr, Order::Sqf, Order::Qfq] {
+            let bytes = [256, 2_048, 16_384].map(|hosts| bytes_of_tables(&share(order, hosts)));
+            assert!(bytes[1] == 8 * bytes[0] || order == Order::Drr, "{order:?} {bytes:?}");
+            assert!(bytes[2] > 7 * bytes[1], "{order:?} {bytes:?}");
+        }
+        assert_eq!(bytes_of_tables(&share(Order::Fifo, 9)), 0);
+    }
+
+    /// Goal: the help and the page say what a host takes.
+    #[test]
+    fn what_a_host_takes_is_what_the_help_says() {
+        let each = bytes_of_tables(&share(Order::Drr, 16_384)) / 16_384;
+        assert!((1_100..1_200).contains(&each), "{each}");
+    }
+}
