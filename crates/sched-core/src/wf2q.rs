@@ -347,7 +347,7 @@ impl Core {
     }
 
     /// Removes `flow`. The others are behind for what it has had in advance: left in `V`, that would never be made
-    /// up for, and each flow that comes and goes would put `V` further ahead of those that stay.
+    /// up for while all of them stay backlogged.
     fn forget(&mut self, flows: &mut [Wf2qFlow], flow: u32) {
         let Some(&k) = flows.get(flow as usize).filter(|k| k.weight != 0) else { return };
         let finish = if k.is_backlogged() { k.start } else { k.finish };
