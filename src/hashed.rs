@@ -114,6 +114,11 @@ impl<O: FlowScheduler, L: Table<Line>> FlowScheduler for Releasing<O, L> {
         self.order.victim()
     }
 
+    #[inline]
+    fn gives_up(&self, flow: FlowId) -> bool {
+        self.order.gives_up(flow)
+    }
+
     fn looks_ahead(&self) -> bool {
         self.order.looks_ahead()
     }

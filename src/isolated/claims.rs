@@ -280,6 +280,11 @@ impl<S: Storage, K: Storage> FlowScheduler for Claims<S, K> {
         self.order.victim()
     }
 
+    #[inline]
+    fn gives_up(&self, flow: FlowId) -> bool {
+        self.order.gives_up(flow)
+    }
+
     fn looks_ahead(&self) -> bool {
         false
     }

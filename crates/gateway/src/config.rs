@@ -28,6 +28,7 @@ pub(crate) struct Written {
     pub(crate) hosts: Option<Word>,
     pub(crate) max_hosts: Option<Word>,
     pub(crate) limit: Option<Word>,
+    pub(crate) flush_unserved: Option<Word>,
     pub(crate) overhead: Option<Word>,
     pub(crate) mpu: Option<Word>,
     pub(crate) framing: Option<Word>,
@@ -115,6 +116,8 @@ pub(crate) struct Share {
     /// Hosts that are told apart at once, where they are told apart and not a fixed number.
     pub(crate) max_hosts: u32,
     pub(crate) limit: Limit,
+    /// With SQF: a queue that has to make room and was not served for so long is dropped whole.
+    pub(crate) flush_unserved: Option<Nanos>,
 }
 
 /// All that was told, in range and without contradictions.
@@ -164,6 +167,9 @@ const MOST_HOSTS: u32 = 16_384;
 /// How late a timer may be, in milliseconds, without the line losing time, if nothing is said: what a busy
 /// home router keeps a process waiting.
 const DEFAULT_CATCH_UP: i64 = 10;
+
+/// The longest time without service, in milliseconds, that can be asked for.
+const LONGEST_UNSERVED: i64 = 60_000;
 
 /// The longest configuration file, in bytes: some ten thousand weights, read in a few milliseconds while
 /// frames wait.
@@ -240,6 +246,7 @@ impl Written {
             hosts: self.hosts.or(file.hosts),
             max_hosts: self.max_hosts.or(file.max_hosts),
             limit: self.limit.or(file.limit),
+            flush_unserved: self.flush_unserved.or(file.flush_unserved),
             overhead: self.overhead.or(file.overhead),
             mpu: self.mpu.or(file.mpu),
             framing: self.framing.or(file.framing),
@@ -280,6 +287,7 @@ impl Written {
             Order::Fifo => DEFAULT_LIMIT_OF_FIFO,
             _ => DEFAULT_LIMIT,
         });
+        let flush_unserved = self.flush_unserved(order)?;
         let every = self.in_range("--stats-every", &self.stats_every, 1..=86_400)?;
         let catch_up = self.in_range("--catch-up", &self.catch_up, 0..=1_000)?;
         let metrics = self.read("--metrics", &self.metrics, |option, word| {
@@ -299,7 +307,13 @@ impl Written {
             io: io.unwrap_or_default(),
             up,
             down,
-            share: Share { order, hosts, max_hosts: self.max_hosts(order, hosts)?, limit },
+            share: Share {
+                order,
+                hosts,
+                max_hosts: self.max_hosts(order, hosts)?,
+                limit,
+                flush_unserved,
+            },
             link: self.link()?,
             catch_up: Nanos::from_millis(catch_up.unwrap_or(DEFAULT_CATCH_UP).unsigned_abs()),
             stats,
@@ -391,6 +405,24 @@ impl Written {
         Ok(self.read("--max-hosts", &self.max_hosts, refused)?.unwrap_or(DEFAULT_MAX_HOSTS))
     }
 
+    /// The time without service after which a queue of SQF that has to make room is dropped whole, if any.
+    fn flush_unserved(&self, order: Order) -> Result<Option<Nanos>, String> {
+        if order != Order::Sqf
+            && let Some(word) = &self.flush_unserved
+        {
+            return Err(format!(
+                "{}--flush-unserved {:?}: with --queue {} there is none; accepted is sqf",
+                self.place(Some(word)),
+                word.text(),
+                order.word()
+            ));
+        }
+        let millis =
+            self.in_range("--flush-unserved", &self.flush_unserved, 0..=LONGEST_UNSERVED)?;
+        let millis = millis.filter(|&millis| millis > 0);
+        Ok(millis.map(|millis| Nanos::from_millis(millis.unsigned_abs())))
+    }
+
     /// What a packet is on the wire. Frames are counted as they are unless something is said of the link.
     fn link(&self) -> Result<Overhead, String> {
         let least = Overhead::MIN_OVERHEAD.into();
@@ -474,6 +506,8 @@ impl Config {
         changed("hosts", self.share.hosts.word().into(), new.share.hosts.word().into());
         changed("max-hosts", self.share.max_hosts.to_string(), new.share.max_hosts.to_string());
         changed("limit", self.share.limit.word(), new.share.limit.word());
+        let flush = |share: Share| share.flush_unserved.map_or("off".to_owned(), millis_word);
+        changed("flush-unserved", flush(self.share), flush(new.share));
         changed("link", link_words(self.link), link_words(new.link));
         changed("catch-up", millis_word(self.catch_up), millis_word(new.catch_up));
         changed("stats-every", self.stats_every.to_string(), new.stats_every.to_string());
@@ -602,6 +636,14 @@ mod tests {
             ("max-hosts = 9\nhosts = \"users+sqf\"", "users+sqf tells 64 hosts apart"),
             ("overhead = 300", "--overhead \"300\": accepted are -64 to 256"),
             ("mpu = -1", "--mpu \"-1\": accepted are 0 to 256"),
+            (
+                "flush-unserved = 500",
+                "--flush-unserved \"500\": with --queue drr there is none; accepted is sqf",
+            ),
+            (
+                "queue = \"sqf\"\nflush-unserved = 60001",
+                "--flush-unserved \"60001\": accepted are 0 to 60000",
+            ),
             ("catch-up = 1001", "--catch-up \"1001\": accepted are 0 to 1000"),
             ("framing = \"frames\"", "accepted are none, atm, ptm"),
             (
@@ -656,6 +698,16 @@ mod tests {
     fn users_with_sqf_inside_need_no_second_word() {
         let share = with("hosts = \"users+sqf\"").unwrap().share;
         assert_eq!((share.order, share.hosts), (Order::Sqf, Hosts::UsersSqf));
+    }
+
+    #[test]
+    fn a_queue_of_sqf_may_be_dropped_whole() {
+        let flush = |more: &str| with(more).unwrap().share.flush_unserved;
+        assert_eq!(flush("queue = \"sqf\""), None);
+        assert_eq!(flush("queue = \"sqf\"\nflush-unserved = 0"), None);
+        let half = Some(Nanos::from_millis(500));
+        assert_eq!(flush("queue = \"sqf\"\nflush-unserved = 500"), half);
+        assert_eq!(flush("hosts = \"users+sqf\"\nflush-unserved = \"500\""), half);
     }
 
     #[test]

@@ -87,7 +87,13 @@ mod tests {
     use crate::words::Order;
 
     fn share(limit: Limit) -> Share {
-        Share { order: Order::Drr, hosts: Hosts::Lan, max_hosts: DEFAULT_MAX_HOSTS, limit }
+        Share {
+            order: Order::Drr,
+            hosts: Hosts::Lan,
+            max_hosts: DEFAULT_MAX_HOSTS,
+            limit,
+            flush_unserved: None,
+        }
     }
 
     #[test]
@@ -98,7 +104,7 @@ mod tests {
         {
             for most in [20_000_000, MOST] {
                 let max_hosts = DEFAULT_MAX_HOSTS;
-                let share = |limit| Share { order, hosts, max_hosts, limit };
+                let share = |limit| Share { order, hosts, max_hosts, limit, flush_unserved: None };
                 let check = |packets| check_against(share(Limit::Packets(packets)), mtu, most);
                 let refused = check(20_000_000).unwrap_err();
                 let (_, range) = refused.rsplit_once("1p to ").unwrap();

@@ -28,6 +28,8 @@ hosts, at the rates given. Up is from lan to wan.
   --limit N           what each direction may hold: bytes, and at most 8192 packets then, or packets with a p
                       behind them. Each takes memory: the MTU and about 300 bytes
                       [4194304; with fifo 1000p, as many as a modem holds]
+  --flush-unserved MS with sqf: a queue that has to make room and was not served for so long is dropped
+                      whole, 0 to 60000; 0 is never [0]
   --overhead N        bytes that the line adds to an IP packet, -64 to 256
   --mpu N             the least bytes of a packet on the line, 0 to 256
   --framing WORD      none, atm or ptm [none]
@@ -135,6 +137,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request
             Arg::Long("hosts") => &mut words.hosts,
             Arg::Long("max-hosts") => &mut words.max_hosts,
             Arg::Long("limit") => &mut words.limit,
+            Arg::Long("flush-unserved") => &mut words.flush_unserved,
             Arg::Long("overhead") => &mut words.overhead,
             Arg::Long("mpu") => &mut words.mpu,
             Arg::Long("framing") => &mut words.framing,
@@ -222,6 +225,13 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
+    }
+
+    #[test]
+    fn the_option_of_sqf_reaches_the_configuration() {
+        let line = "--lan a --wan b --up 1mbit --down 1mbit --queue sqf --flush-unserved 300";
+        let share = config(line).unwrap().share;
+        assert_eq!(share.flush_unserved, Some(freeboard::sched_core::Nanos::from_millis(300)));
     }
 
     #[test]

@@ -7,9 +7,9 @@ use core::fmt;
 
 use freeboard::flowhash::{self, Line, Outcome};
 use freeboard::sched_core::{
-    CoDel, CoDelParams, CoDelState, CommittedRate, DropSink, Fifo, FlowId, FlowScheduler, Limits,
-    LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue as Empty,
-    Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot,
+    CoDel, CoDelParams, CoDelState, CommittedRate, DropSink, Fifo, FloorShare, FlowId,
+    FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow,
+    Queue as Empty, Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot, WaitingFlow,
 };
 use freeboard::shaper::Rate;
 use freeboard::{
@@ -133,6 +133,7 @@ pub(crate) struct Plan {
 }
 
 type Aqm = CoDel<Vec<CoDelState>>;
+type Shortest = ShortestQueue<Vec<ShortestFlow>, Vec<WaitingFlow>>;
 type ByHash<O> = Hashed<O, Vec<Line>, Vec<Empty>, Vec<Slot>, Aqm>;
 
 /// Frames that a direction with this limit may hold.
@@ -194,7 +195,7 @@ impl Plan {
             (Order::Fifo, _) => Box::new(Fifo::tail_drop(slots(), limits)),
             (Order::Sqf, Hosts::UsersSqf) => Box::new(Users::new(self, limits)?),
             (Order::Sqf, hosts) => {
-                let order = ShortestQueue::new(vec![ShortestFlow::EMPTY; queues]);
+                let order = self.shortest(queues)?;
                 Box::new(Flows::new(order, |_| Some(()), self, isolation(hosts, self.way), limits)?)
             }
             (Order::Qfq, _) if self.max_len > QFQ_MAX_LEN => {
@@ -226,6 +227,17 @@ impl Plan {
                 Box::new(queue.map_err(one_line)?)
             }
         })
+    }
+
+    /// Shortest queue first with what it has here: a floor, so that no flow starves.
+    fn shortest(&self, queues: usize) -> Result<Shortest, String> {
+        let order = ShortestQueue::new(vec![ShortestFlow::EMPTY; queues]);
+        let waiting = vec![WaitingFlow::EMPTY; queues];
+        let order = order.service_floor(FloorShare::EIGHTH, waiting).map_err(one_line)?;
+        match self.share.flush_unserved {
+            Some(after) => order.flush_unserved(after).map_err(one_line),
+            None => Ok(order),
+        }
     }
 
     fn aqm(&self, queues: usize) -> Result<Aqm, String> {

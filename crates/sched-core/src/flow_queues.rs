@@ -10,7 +10,7 @@ mod touch;
 use crate::aqm::{Aqm, Head, NoAqm, Verdict};
 use crate::counters::{Counters, FlowRecord, Ledger};
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
-use crate::queue::{Queue, Slot, is_acceptable, obstacle};
+use crate::queue::{NONE, Queue, Slot, is_acceptable, obstacle};
 use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
@@ -50,8 +50,8 @@ where
     A: Aqm,
     R: Table<FlowRecord>,
 {
-    /// An arrival for which so many other packets have given way without making room is rejected itself, and
-    /// they are gone. 256 packets of 256 bytes make room for the longest IP packet; an Ethernet frame of
+    /// One arrival costs at most so many other packets. If that many have given way without making room, the
+    /// arrival is rejected itself, and they are gone. 256 packets of 256 bytes make room for the longest IP packet; an Ethernet frame of
     /// 1,514 bytes costs at most 24 of 64.
     pub const MAX_VICTIMS: u32 = 256;
 
@@ -285,24 +285,36 @@ where
     }
 
     /// Drops from the order's victims until the limits hold, or rejects the arrival: because it is
-    /// itself the packet that has to go, or because it would cost too many others.
+    /// itself the packet that has to go, or because it would cost too many others. A victim that the
+    /// order gives up loses all but the arrival, or what is left of [`Self::MAX_VICTIMS`].
     fn make_room(
         &mut self,
         flow: FlowId,
         arrival: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
+        let mut given_up = None;
         for _ in 0..Self::MAX_VICTIMS {
             crate::steps::step();
-            if !self.ledger.is_over() {
-                return Ok(());
-            }
-            let Some((victim, end)) = self.order.victim() else { break };
+            let (victim, end, reason) =
+                match given_up.filter(|&flow| self.holds_older_than(flow, arrival)) {
+                    Some(flow) => (flow, DropFrom::Head, DropReason::Unserved),
+                    None if !self.ledger.is_over() => return Ok(()),
+                    None => {
+                        let Some((victim, end)) = self.order.victim() else { break };
+                        if self.order.gives_up(victim) && self.holds_older_than(victim, arrival) {
+                            given_up = Some(victim);
+                            (victim, DropFrom::Head, DropReason::Unserved)
+                        } else {
+                            (victim, end, DropReason::Overflow)
+                        }
+                    }
+                };
             let Some(packet) = self.take(victim, end) else { break };
             if packet.handle == arrival.handle {
                 return Err(self.turn_away(flow, arrival));
             }
-            self.book_drop(victim, packet, DropReason::Overflow, drops);
+            self.book_drop(victim, packet, reason, drops);
         }
         if !self.ledger.is_over() {
             return Ok(());
@@ -310,6 +322,11 @@ where
         let _taken = self.take(flow, DropFrom::Tail);
         debug_assert_eq!(_taken.map(|packet| packet.handle), Some(arrival.handle));
         Err(self.turn_away(flow, arrival))
+    }
+
+    /// Whether `flow` holds packets that came before `arrival`, the latest of all.
+    fn holds_older_than(&self, flow: FlowId, arrival: Packet) -> bool {
+        self.after(flow, NONE).is_some_and(|head| head != arrival.handle)
     }
 
     /// Undoes the acceptance of an arrival that has been taken out of its queue again.

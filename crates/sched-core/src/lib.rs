@@ -127,7 +127,8 @@ pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
 pub use sqf::{
-    ShortestFlow, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES, WaitingFlow,
+    FloorShare, ShortestFlow, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES,
+    WaitingFlow,
 };
 #[cfg(feature = "steps")]
 pub use steps::take_steps;

@@ -98,6 +98,16 @@ pub trait FlowScheduler {
     /// Who gives way when there is no room: `None` means the arrival.
     fn victim(&self) -> Option<(FlowId, DropFrom)>;
 
+    /// Whether `flow`, which [`FlowScheduler::victim`] has just named because an arrival needs room, is to
+    /// lose all that it holds, and not only what there is no room for.
+    /// [`FlowQueues`](crate::FlowQueues) then drops its queue from the head, with
+    /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, and as many packets as one call may
+    /// drop. A limit that is lowered does not ask.
+    #[inline]
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
     /// Whether the order decides by the lengths of packets that have not been sent: `head_len`, `head`
     /// and `next_head`. If not, a hierarchy saves itself the look at a class's next packet and passes
     /// any length.

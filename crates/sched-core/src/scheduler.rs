@@ -26,16 +26,25 @@ pub enum DropReason {
     FlowRemoved,
     /// The scheduler was emptied by [`Scheduler::drain`].
     Drained,
+    /// Room was needed, and the queue that had to make it had not been served for so long that all it held
+    /// was dropped ([`ShortestQueue::flush_unserved`](crate::ShortestQueue::flush_unserved)).
+    Unserved,
     /// Never accepted: an element of a burst that [`Scheduler::enqueue`] would have rejected.
     Rejected,
 }
 
 impl DropReason {
     /// How many reasons count as drops after acceptance (all but [`DropReason::Rejected`]).
-    pub const COUNT: usize = 5;
+    pub const COUNT: usize = 6;
     /// The reasons that count as drops after acceptance, in the order of [`crate::Counters::dropped`].
-    pub const ALL: [Self; Self::COUNT] =
-        [Self::Overflow, Self::Aqm, Self::LimitLowered, Self::FlowRemoved, Self::Drained];
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Overflow,
+        Self::Aqm,
+        Self::LimitLowered,
+        Self::FlowRemoved,
+        Self::Drained,
+        Self::Unserved,
+    ];
 
     /// Two or three words for tables.
     #[must_use]
@@ -46,6 +55,7 @@ impl DropReason {
             Self::LimitLowered => "limit lowered",
             Self::FlowRemoved => "flow removed",
             Self::Drained => "drained",
+            Self::Unserved => "unserved",
             Self::Rejected => "rejected",
         }
     }

@@ -1,25 +1,33 @@
 //! Shortest queue first: the flow that holds the fewest bytes is served.
 //!
 //! Smooth flows (voice, acknowledgements, requests) hold little and so come first, without being
-//! identified; a flow that sends below its share waits for at most one packet of another. On overflow
+//! identified; a flow that sends well below its share waits for at most one packet of another. On overflow
 //! the flow that holds the most bytes gives way (longest-queue drop), so that those flows lose nothing
-//! either. What is promised is that preference and nothing more: the longest queue may starve, and who
-//! splits his traffic over many flows is preferred (`docs/papers.md`, SQF).
+//! either.
 //!
-//! Against starvation there is a [service floor](ShortestQueue::service_floor), off unless asked for: every
-//! k-th packet is that of the flow that has waited longest.
+//! **What is promised.** Flows well below their share are protected; a stream above its share is preferred
+//! while its queue is the shortest. That is all. A queue that stays longest may starve, and a sender that
+//! splits its traffic over many flows is preferred (`docs/papers.md`, SQF). The second half has two stable
+//! states: once some bulk flow holds less than the stream, the stream piles up, is dropped from and not
+//! served, and since it does not slow down while bulk flows do, it may lose everything for good. Two options
+//! answer that, each off unless asked for:
+//!
+//! - a [service floor](ShortestQueue::service_floor): a part of the bytes, by default one of eight, is that
+//!   of the flow that has waited longest. No flow starves, and the preferred have that much less.
+//! - a [flush](ShortestQueue::flush_unserved): when the flow that has to give way has not been served for a
+//!   time, it loses its whole queue. It then holds least, and is preferred again.
 //!
 //! [`ShortestQueue`] is the order, one queue a flow; [`Sqf`] is the scheduler of the paper, with a fixed
 //! number of virtual queues and a default queue.
 //!
 //! Cost: O(log flows) per call, whatever is queued. Memory: 20 bytes a flow, 36 with its
-//! [`Queue`](crate::Queue), 8 more with a floor. Source: SQF §2; SQF-VBR §III-B, Algorithm 1; the floor
-//! is ours.
+//! [`Queue`](crate::Queue), 16 more with an option. Source: SQF §2; SQF-VBR §III-B, Algorithm 1; the
+//! options are ours.
 
 mod floor;
 mod virtual_queues;
 
-pub use floor::WaitingFlow;
+pub use floor::{FloorShare, WaitingFlow};
 pub use virtual_queues::{Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
@@ -34,21 +42,30 @@ type Shortest = Tournament<0, false>;
 type Longest = Tournament<1, true>;
 
 /// The stamp of a flow that was not added. No service has this number: at one service a nanosecond
-/// the count takes 584 years.
+/// the count takes 292 years.
 const ABSENT: u64 = u64::MAX;
 
+/// Services are numbered above this; a stamp below is the number of an arrival.
+const NO_SERVICE: u64 = 1 << 63;
+
 /// The order of SQF with longest-queue drop, over the flows in the memory `N`; `W` is the memory of the
-/// [service floor](Self::service_floor), if there is one.
+/// [service floor](Self::service_floor) and of [flushes](Self::flush_unserved), if there is any.
 ///
-/// Served is the flow with the fewest bytes; gives way the flow with the most. Ties go to the flow
-/// served least recently (never served comes first), then to the lowest number: equal queues alternate.
+/// The flow with the fewest bytes is served; the flow with the most gives way. Ties go to the flow
+/// served least recently: equal queues alternate. A flow never served comes before one that was; of those
+/// never served the one that became backlogged first comes first. So numbers decide nothing. Of three
+/// flows that each send half of what the line carries, two have the line and one starves all the same,
+/// under any such rule: it is longer than both after the first packets, and only a floor serves it.
 #[derive(Clone, Debug)]
 pub struct ShortestQueue<N, W = [WaitingFlow; 0]> {
     /// Of more than zero bytes if and only if backlogged; `stamp` is [`ABSENT`] if and only if not
-    /// added.
+    /// added, above [`NO_SERVICE`] the number of the last service, and below, while the flow is backlogged,
+    /// of the call that made it so.
     flows: N,
-    /// Services so far; the number of the latest is the newest stamp.
+    /// The number of the latest service: the newest stamp.
     served: u64,
+    /// Flows that became backlogged without ever having been served.
+    arrived: u64,
     drop_from: DropFrom,
     /// In its line are the backlogged flows.
     floor: Floor<W>,
@@ -65,61 +82,96 @@ impl<N: Table<ShortestFlow>> ShortestQueue<N> {
         }
         Shortest::play_all(flows.as_mut());
         Longest::play_all(flows.as_mut());
-        Self { flows, served: 0, drop_from: DropFrom::Head, floor: Floor::OFF }
+        let (served, arrived) = (NO_SERVICE, 0);
+        Self { flows, served, arrived, drop_from: DropFrom::Head, floor: Floor::OFF }
     }
 }
 
 impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
-    /// The same order with a floor under the service of each flow: one packet of `every`, the last, is
-    /// that of the backlogged flow served least recently, where becoming backlogged counts as service.
-    /// `waiting` has room for every flow, 8 bytes each. Cost: O(flows), here; O(1) per call.
+    /// The same order with a floor under the service of each flow: whenever the floor has been sent less
+    /// than `share` of all bytes, the next packet is that of the backlogged flow served least recently, where
+    /// becoming backlogged counts as service; but not before [`FloorShare::after`] bytes have been sent since that
+    /// flow became backlogged or was last served as the shortest. `waiting` has room for every flow, 16 bytes
+    /// each; without it the order is as before. Cost: O(flows), here; O(1) per call. Source: ours.
     ///
-    /// **The bound.** Of the F flows that are backlogged when a flow is served, or when it becomes
-    /// backlogged, itself included, it is served again within the next `every · F` packets, its own
-    /// the last of them at the latest, whatever arrives meanwhile. For it joins a line of F at the end,
-    /// nobody gets ahead of it there, and one packet of `every` takes the front away. So a backlogged
-    /// flow gets one of `every · F` packets at least, where plain SQF lets the longest queue starve.
+    /// **The bound.** Let `share` be one of `k` bytes after `D`, and `L` the longest packet. A flow that is
+    /// served, or becomes backlogged, with `F` flows backlogged, itself included, sends its next packet after
+    /// less than `D + (k·F + 1)·L` bytes, whatever arrives meanwhile: it joins a line of `F` at the end, no flow
+    /// gets ahead of it there, and of `k` bytes one takes from the front. So a backlogged flow has a least
+    /// service, where plain SQF lets the longest queue starve. The floor is sent at most one of `k` bytes in any
+    /// interval, to within one longest packet.
     ///
-    /// **The price.** Two packets of the floor are never next to each other: what used to wait for at
-    /// most one packet of another flow waits for at most two.
+    /// **The price.** What used to wait for at most `L` bytes of another flow waits for less than
+    /// `(2 + 1/(k − 1))·L`: behind the packet on the wire, packets of the floor, together less than
+    /// `L + L/(k − 1)`. And the flows with the shortest queues have `(k − 1)/k` of the line. The derivation is
+    /// in `docs/guarantees.md`.
     ///
     /// Flows that are backlogged now stand in line by their number.
     ///
     /// ```
-    /// use sched_core::{FlowId, FlowScheduler, ShortestFlow, ShortestQueue, WaitingFlow};
+    /// use sched_core::{FloorShare, FlowId, FlowScheduler, ShortestFlow, ShortestQueue, WaitingFlow};
     ///
     /// let order = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
-    /// let mut order = order.service_floor(4, [WaitingFlow::EMPTY; 2])?;
+    /// let share = FloorShare::EIGHTH.after(0);
+    /// let mut order = order.service_floor(share, [WaitingFlow::EMPTY; 2])?;
     /// let (call, bulk) = (FlowId(0), FlowId(1));
     /// for (flow, bytes) in [(call, 200), (bulk, 60_000)] {
     ///     order.configure(flow, (), None)?;
     ///     order.backlogged(flow, bytes);
     /// }
     /// // The call's queue is always the shorter one, and never empty.
-    /// let mut turns = [0; 2];
-    /// for _ in 0..40 {
+    /// let mut sent = [0; 2];
+    /// for _ in 0..720 {
     ///     let flow = order.select().expect("both are backlogged");
-    ///     turns[flow.index()] += 1;
-    ///     order.served(flow, 100, Some(100));
-    ///     order.grew(flow, 100);
+    ///     let len = [200, 1_000][flow.index()];
+    ///     sent[flow.index()] += len;
+    ///     order.served(flow, len, Some(len));
+    ///     order.grew(flow, len);
     /// }
-    /// assert_eq!(turns, [30, 10]);
+    /// assert_eq!(sent, [140_000, 20_000]);
     /// # Ok::<(), sched_core::ConfigError>(())
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if `every` is below 2, or if there is not room for every flow.
+    /// [`ConfigError::OutOfRange`] if there is not room for every flow.
     pub fn service_floor<V: Table<WaitingFlow>>(
         self,
-        every: u32,
+        share: FloorShare,
         waiting: V,
     ) -> Result<ShortestQueue<N, V>, ConfigError> {
-        let mut floor = Floor::new(every, waiting, self.flows())?;
-        let Self { flows, served, drop_from, .. } = self;
+        let floor = Floor::new(share, waiting, self.flows())?;
+        let mut floor = floor.of_patience_of(&self.floor);
+        let Self { flows, served, arrived, drop_from, .. } = self;
         for (at, _) in (0..).zip(flows.as_ref()).filter(|(_, entry)| entry.is_backlogged()) {
             floor.join(FlowId(at));
         }
-        Ok(ShortestQueue { flows, served, drop_from, floor })
+        Ok(ShortestQueue { flows, served, arrived, drop_from, floor })
+    }
+
+    /// The same order, in which a flow that has to give way for an arrival and has not been served for
+    /// `after`, or not since it became backlogged as long ago, loses all it holds; what the floor serves is not counted:
+    /// [`FlowScheduler::gives_up`]. It needs the memory of a [floor](Self::service_floor), whose share may be
+    /// [`FloorShare::NONE`]. Times are told by [`FlowScheduler::advance`] and counted in 2^20 ns, `after` is
+    /// rounded up. Cost: O(1). Source: ours.
+    ///
+    /// **What for.** A stream above its share that does not slow down loses its preference when some bulk flow
+    /// holds less than it does. From then on it is the longest, is dropped from and not served, and the bulk
+    /// flows, which slow down, stay shorter: that may last for good. Empty, it is the shortest again.
+    ///
+    /// **The price.** All that waited is lost at once, up to
+    /// [`FlowQueues::MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) packets a call. A bulk flow that is starved for
+    /// as long loses its queue in the same way, and what it learns of loss is a timeout. A flow above its share
+    /// gets what it takes, for longer: what it displaces has no bound but a service floor.
+    ///
+    /// `docs/papers.md` has figures, measured with 0.5 s.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] if there is not room for every flow, or unless `after` is in 1 ns to 1 h.
+    pub fn flush_unserved(self, after: Nanos) -> Result<Self, ConfigError> {
+        let flows = self.flows();
+        let mut floor = self.floor;
+        floor.set_patience(after, flows)?;
+        Ok(Self { floor, ..self })
     }
 
     /// Which packet of the longest queue gives way.
@@ -160,6 +212,11 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
 
     fn flows(&self) -> u32 {
         u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.floor.advance(now);
     }
 
     fn configure(
@@ -213,6 +270,10 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
         if entry.stamp() == ABSENT || entry.is_backlogged() {
             return;
         }
+        if entry.stamp() < NO_SERVICE {
+            self.arrived = self.arrived.wrapping_add(1);
+            entry.set_stamp(self.arrived);
+        }
         entry.set_bytes(head_len);
         Shortest::gained(flows, flow);
         Longest::gained(flows, flow);
@@ -239,11 +300,7 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
         entry.set_stamp(stamp);
         self.served = stamp;
         self.shrunk(flow, next_head.is_none());
-        self.floor.count();
-        self.floor.leave(flow);
-        if next_head.is_some() {
-            self.floor.join(flow);
-        }
+        self.floor.served(flow, len, next_head.is_some());
     }
 
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
@@ -258,6 +315,11 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
 
     fn victim(&self) -> Option<(FlowId, DropFrom)> {
         Some((Longest::first(self.flows.as_ref())?, self.drop_from))
+    }
+
+    fn gives_up(&self, flow: FlowId) -> bool {
+        let entry = self.flows.as_ref().get(flow.index());
+        entry.is_some_and(ShortestFlow::is_backlogged) && self.floor.is_neglected(flow)
     }
 
     fn looks_ahead(&self) -> bool {
@@ -283,7 +345,8 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
             let absent = entry.stamp() == ABSENT;
             let backlogged = entry.is_backlogged();
             Imbalance::check("a backlogged flow was added", at, 0, (absent && backlogged).into())?;
-            let past = absent || entry.stamp() <= self.served;
+            let latest = if entry.stamp() < NO_SERVICE { self.arrived } else { self.served };
+            let past = absent || entry.stamp() <= latest;
             Imbalance::check("stamps lie in the past", at, 1, past.into())?;
         }
         let backlogged = self.flows.as_ref().iter().filter(|entry| entry.is_backlogged()).count();

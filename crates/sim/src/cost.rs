@@ -7,11 +7,11 @@
 
 use freeboard::sched_core::{
     Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,
-    CommittedRates, CommittedReturn, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler,
-    HeldFlow, HostClasses, HostRing, HostedFlow, Hosts, Limits, LongestFlow, LongestHost,
-    LongestHostDrop, LongestQueueDrop, LowBits, Nanos, Packet, PlusFlow, Qfq, QfqConfig, QfqFlow,
-    QfqPlus, Queue, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestFlow,
-    ShortestQueue, Sides, Slot, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
+    CommittedRates, CommittedReturn, Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues,
+    FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow, Hosts, Limits, LongestFlow,
+    LongestHost, LongestHostDrop, LongestQueueDrop, LowBits, Nanos, Packet, PlusFlow, Qfq,
+    QfqConfig, QfqFlow, QfqPlus, Queue, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler,
+    ShortestFlow, ShortestQueue, Sides, Slot, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use sched_core::take_steps;
 
@@ -251,7 +251,8 @@ fn shortest(flows: u32) -> ShortestQueue<Vec<ShortestFlow>> {
 
 fn floored(flows: u32) -> Box<dyn Scheduler> {
     let waiting = vec![WaitingFlow::EMPTY; flows as usize];
-    added(shortest(flows).service_floor(3, waiting).expect("a floor"), (), flows)
+    let order = shortest(flows).service_floor(FloorShare::EIGHTH, waiting).expect("a floor");
+    added(order.flush_unserved(Nanos::from_millis(1)).expect("a time"), (), flows)
 }
 
 /// Weights of all sizes, by flow.

@@ -13,8 +13,9 @@ use core::str::FromStr;
 use freeboard::flowhash::{self, FlowKey, Line, SipHash13};
 use freeboard::sched_core::{
     Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, DropSink, Drr, DrrFlow, Fifo,
-    FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq,
-    QfqConfig, QfqFlow, Queue, Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot, Table,
+    FloorShare, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos,
+    Packet, Qfq, QfqConfig, QfqFlow, Queue, Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot,
+    Table, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
@@ -30,11 +31,21 @@ pub enum Discipline {
     Fifo,
     /// Deficit round robin with a quantum of the longest packet.
     Drr,
-    /// Shortest queue first.
+    /// Shortest queue first, as its paper has it.
     Sqf,
+    /// Shortest queue first, where one of eight bytes is that of the queue that has waited longest.
+    SqfFloor,
+    /// Shortest queue first, where a queue that gives way and was not served for [`UNSERVED`] is dropped
+    /// whole.
+    SqfFlush,
+    /// Shortest queue first with both options.
+    SqfFloorFlush,
     /// Quick fair queueing with equal weights.
     Qfq,
 }
+
+/// What a queue that is dropped whole was not served for.
+pub const UNSERVED: Nanos = Nanos::from_millis(500);
 
 /// Queues of the table of flows: as many as CAKE and FQ-CoDel have.
 pub const QUEUES: u32 = 1_024;
@@ -126,15 +137,43 @@ where
 }
 
 impl Discipline {
-    /// All of them, in the order of tables.
-    pub const ALL: [Self; 4] = [Self::Fifo, Self::Drr, Self::Sqf, Self::Qfq];
+    /// Those that are compared, in the order of tables.
+    pub const ALL: [Self; 5] = [Self::Fifo, Self::Drr, Self::Sqf, Self::SqfFloor, Self::Qfq];
+
+    /// All that have a name.
+    pub const NAMED: [Self; 7] = [
+        Self::Fifo,
+        Self::Drr,
+        Self::Sqf,
+        Self::SqfFloor,
+        Self::SqfFlush,
+        Self::SqfFloorFlush,
+        Self::Qfq,
+    ];
+
+    /// Whether this is shortest queue first, with which options ever: a floor, and flushes.
+    const fn options_of_sqf(self) -> Option<(FloorShare, Option<Nanos>)> {
+        match self {
+            Self::Fifo | Self::Drr | Self::Qfq => None,
+            Self::Sqf => Some((FloorShare::NONE, None)),
+            Self::SqfFloor => Some((FloorShare::EIGHTH, None)),
+            Self::SqfFlush => Some((FloorShare::NONE, Some(UNSERVED))),
+            Self::SqfFloorFlush => Some((FloorShare::EIGHTH, Some(UNSERVED))),
+        }
+    }
+
+    /// Whether it drops queues whole.
+    #[must_use]
+    pub const fn flushes(self) -> bool {
+        matches!(self.options_of_sqf(), Some((_, Some(_))))
+    }
 
     /// The longest packet it can have, in bytes.
     #[must_use]
     pub const fn longest(self) -> u32 {
         match self {
-            Self::Fifo | Self::Drr | Self::Sqf => Packet::MAX_LEN,
             Self::Qfq => Qfq::<Vec<QfqFlow>>::MAX_LEN,
+            _ => Packet::MAX_LEN,
         }
     }
 
@@ -145,6 +184,9 @@ impl Discipline {
             Self::Fifo => "fifo",
             Self::Drr => "drr",
             Self::Sqf => "sqf",
+            Self::SqfFloor => "sqf+floor",
+            Self::SqfFlush => "sqf+flush",
+            Self::SqfFloorFlush => "sqf+floor+flush",
             Self::Qfq => "qfq",
         }
     }
@@ -175,8 +217,14 @@ impl Discipline {
                 drr.add_all(max_len).expect(within);
                 Box::new(Shaped::new(hashed(longest_dropped(drr), limits), line, link))
             }
-            Self::Sqf => {
-                let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
+            Self::Sqf | Self::SqfFloor | Self::SqfFlush | Self::SqfFloorFlush => {
+                let (share, flush) = self.options_of_sqf().expect("one of SQF");
+                let sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
+                let waiting = vec![WaitingFlow::EMPTY; flows];
+                let mut sqf = sqf.service_floor(share, waiting).expect(within);
+                if let Some(after) = flush {
+                    sqf = sqf.flush_unserved(after).expect(within);
+                }
                 for flow in 0..QUEUES {
                     sqf.configure(FlowId(flow), (), None).expect(within);
                 }
@@ -252,7 +300,7 @@ pub struct UnknownDiscipline {
 
 impl fmt::Display for UnknownDiscipline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = Discipline::ALL.map(Discipline::name).join(", ");
+        let names = Discipline::NAMED.map(Discipline::name).join(", ");
         write!(f, "{:?} is not a scheduler; accepted: {names}", self.word)
     }
 }
@@ -263,7 +311,7 @@ impl FromStr for Discipline {
     type Err = UnknownDiscipline;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|discipline| discipline.name() == word);
+        let found = Self::NAMED.into_iter().find(|discipline| discipline.name() == word);
         found.ok_or_else(|| UnknownDiscipline { word: word.to_owned() })
     }
 }
@@ -276,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_name_is_read_as_it_is_written() {
-        for discipline in Discipline::ALL {
+        for discipline in Discipline::NAMED {
             assert_eq!(discipline.to_string().parse(), Ok(discipline));
         }
         let error = "sfq".parse::<Discipline>().unwrap_err();
@@ -286,7 +334,7 @@ mod tests {
     /// Goal: the wiring is what the name says. Method: flow 0 sends four packets of 1,000 bytes, flow
     /// 1 two of 100, into room for five. A FIFO rejects the last arrival and keeps the order; the
     /// others drop the first packet of flow 0. DRR then gives flow 0 its turn of 1,500 bytes, two
-    /// packets; SQF sends flow 1 first; QFQ rounds starts down to 2,048 bytes, so that flow 0 sends its
+    /// packets; SQF sends flow 1 first, with a floor too until more has been sent; QFQ rounds starts down to 2,048 bytes, so that flow 0 sends its
     /// third packet (start 2,000) before flow 1.
     #[test]
     fn each_discipline_serves_and_drops_in_its_own_order() {
@@ -294,6 +342,9 @@ mod tests {
             (Discipline::Fifo, (5, DropReason::Rejected), vec![0, 1, 2, 3, 4]),
             (Discipline::Drr, (0, DropReason::Overflow), vec![1, 2, 4, 5, 3]),
             (Discipline::Sqf, (0, DropReason::Overflow), vec![4, 5, 1, 2, 3]),
+            (Discipline::SqfFloor, (0, DropReason::Overflow), vec![4, 5, 1, 2, 3]),
+            (Discipline::SqfFlush, (0, DropReason::Overflow), vec![4, 5, 1, 2, 3]),
+            (Discipline::SqfFloorFlush, (0, DropReason::Overflow), vec![4, 5, 1, 2, 3]),
             (Discipline::Qfq, (0, DropReason::Overflow), vec![1, 2, 3, 4, 5]),
         ] {
             let line = Shaper::new(Rate::UNLIMITED);

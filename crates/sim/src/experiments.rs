@@ -10,6 +10,7 @@ pub mod cake_fig3;
 mod options;
 pub mod qfq_fig7;
 pub mod sparse;
+pub mod sqf_vbr;
 pub mod users_sqf;
 
 use core::fmt;
@@ -22,6 +23,7 @@ pub const ALL: &[Experiment] = &[
     cake_fig1::EXPERIMENT,
     cake_fig3::EXPERIMENT,
     users_sqf::EXPERIMENT,
+    sqf_vbr::EXPERIMENT,
     sparse::EXPERIMENT,
     attacks::EXPERIMENT,
 ];

@@ -117,7 +117,7 @@ fn reproduce(options: &Options) -> Result<(), Failure> {
 }
 
 fn help() -> Result<(), Failure> {
-    let names = Discipline::ALL.map(Discipline::name).join(", ");
+    let names = Discipline::NAMED.map(Discipline::name).join(", ");
     write_out(&USAGE.replace("NAMES", &names))
 }
 

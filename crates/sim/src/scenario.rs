@@ -1,6 +1,7 @@
 //! Whole experiments: who sends what to whom over which line, and what is to be measured.
 
 pub mod attack;
+pub mod downloads;
 pub mod home_gateway;
 pub mod sparse;
 pub mod three_routers;

@@ -7,7 +7,7 @@
 
 mod sides;
 
-use freeboard::sched_core::{DropFrom, Limits, Sides};
+use freeboard::sched_core::{DropFrom, Limits, Nanos, Sides};
 use sim::history::{Contestant, Operation, Setting, explore};
 use sim::reference::{Exercised, Rule};
 
@@ -180,7 +180,23 @@ fn every_short_history_of_sqf_with_a_service_floor() {
         set(1, 1),
     ];
     let limits = Limits::packets(4);
-    play(sides::sqf_with_floor::<FLOWS, SLOTS>(DropFrom::Head, 2, limits), &letters);
+    play(sides::sqf_with_floor::<FLOWS, SLOTS>(DropFrom::Head, 1, limits), &letters);
+}
+
+/// Two ticks without service, and a flow that has to give way loses its queue.
+#[test]
+fn every_short_history_of_sqf_that_flushes() {
+    let letters = [
+        enqueue(0, 100),
+        enqueue(1, 300),
+        enqueue(2, 200),
+        DEQUEUE,
+        Operation::Forward { nanos: 1 << 20 },
+        Operation::Back { nanos: 1 << 20 },
+        Operation::Remove { flow: 1 },
+    ];
+    let after = Nanos(2 << 20);
+    play(sides::sqf_flushing::<FLOWS, SLOTS>(DropFrom::Tail, after, Limits::packets(4)), &letters);
 }
 
 /// Three labels and one virtual queue, which the longest flow leaves to the latest.

@@ -68,6 +68,37 @@ fn the_video_is_whole_behind_sqf_and_cut_to_its_share_behind_fair_queues() {
     }
 }
 
+/// Goal: a floor serves every upload and takes nothing from calls and pages. Method: the least upload has the
+/// part of the floor that its bound gives it among the flows that may be backlogged at once, eight uploads, two
+/// calls, the video and six connections of the browser: a packet of 1,500 in `D + (k·F + 1)·L` bytes.
+#[test]
+fn a_floor_serves_every_upload_and_leaves_calls_and_pages_as_they_are() {
+    let (plain, floor) = (of(Discipline::Sqf), of(Discipline::SqfFloor));
+    assert_eq!(floor.call_loss().lost, 0);
+    assert!(milliseconds(floor, 990) < 60, "{} ms", milliseconds(floor, 990));
+    assert!(floor.worst_mos().unwrap() >= 4.3);
+    for kind in 0..2 {
+        let median = |outcome: &Outcome| outcome.pages[kind].median().unwrap().0;
+        assert!(median(floor) * 10 <= median(plain) * 11);
+    }
+    let bound = 65_536 + (8 * 17 + 1) * 1_500;
+    let least = *floor.uploads.iter().min().unwrap();
+    // Headers and what is sent again are in the bound, and not in goodput.
+    assert!(least * bound >= 1_000_000 * 1_500 * 9 / 10, "{least} bit/s");
+}
+
+/// Goal: a video that has lost its preference gets it back. Method: the seeds 1 and 2, with which a floor alone
+/// loses it 87 and 94 %.
+#[test]
+fn flushes_give_the_video_its_preference_back() {
+    for seed in [1, 2] {
+        let setup = Setup { seed, ..Setup::default() };
+        let lost = |discipline| run(&setup, discipline, &mut ()).video.loss().ratio();
+        let (without, with) = (lost(Discipline::SqfFloor), lost(Discipline::SqfFloorFlush));
+        assert!(without > 0.8 && with < 0.05, "seed {seed}: {without} without, {with} with");
+    }
+}
+
 /// SQF-VBR Table I has Jain's index at 0.90 and above for downloads behind SQF; shares of single flows
 /// drift for as long as a retransmission timeout, so 0.85 is asked for.
 #[test]

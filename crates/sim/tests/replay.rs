@@ -218,7 +218,7 @@ fn a_refused_word_is_named_in_one_line_with_what_is_accepted() {
     }
     let (code, why) = refusal(&["replay", "x", "--scheduler", "sfq"]);
     assert_eq!(code, Some(2));
-    let names = Discipline::ALL.map(Discipline::name).join(", ");
+    let names = Discipline::NAMED.map(Discipline::name).join(", ");
     assert_eq!(why, format!("sim: \"sfq\" is not a scheduler; accepted: {names}\n"));
 }
 

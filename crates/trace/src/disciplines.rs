@@ -45,7 +45,7 @@ pub const ALL: &[Run] = &[
         hash: fq_codel,
         pinned: 0x1104_0e8c_b637_7c60,
     },
-    Run { name: "shortest queue", hash: shortest_queue, pinned: 0x2ff2_7d07_5101_a314 },
+    Run { name: "shortest queue", hash: shortest_queue, pinned: 0x8dce_17f2_518c_8162 },
     Run { name: "sqf", hash: sqf, pinned: 0xd832_6719_369c_a27d },
     Run { name: "qfq", hash: qfq, pinned: 0x61c4_0389_2c5b_7692 },
     Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x27fc_ca6d_72d8_9b30 },

@@ -127,6 +127,7 @@ impl Hash {
             DropReason::FlowRemoved => 0x13,
             DropReason::Drained => 0x14,
             DropReason::Rejected => 0x15,
+            DropReason::Unserved => 0x16,
         });
     }
 
@@ -154,7 +155,10 @@ impl Hash {
 
     fn counters(&mut self, counters: &Counters) {
         let volumes = [counters.accepted, counters.rejected, counters.delivered];
-        for Volume { packets, bytes } in volumes.into_iter().chain(counters.dropped) {
+        // A trace without an option is the same as before there was the option.
+        let dropped = DropReason::ALL.into_iter().zip(counters.dropped);
+        let told = dropped.filter(|&(why, of)| why != DropReason::Unserved || of != Volume::ZERO);
+        for Volume { packets, bytes } in volumes.into_iter().chain(told.map(|(_, of)| of)) {
             self.double(packets);
             self.double(bytes);
         }

@@ -5,10 +5,7 @@ use core::hint::black_box;
 
 use freeboard::flowhash::{FlowKey, Labeller, Labels, Line, SipHash13, Table, parse};
 use freeboard::sched_core::{
-    Aqm, CommittedFlow, CommittedReturn, DropFrom, DropReason, DropSink, Drr, DrrFlow, FlowId,
-    FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow,
-    LongestHost, NoAqm, Packet, Queue, RoundList, RoundsFlow, RoundsHost, ShortestFlow,
-    ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow, SqfMemory, Table as Memory, WaitingFlow,
+    Aqm, CommittedFlow, CommittedReturn, DropFrom, DropReason, DropSink, Drr, DrrFlow, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow, LongestHost, Nanos, NoAqm, Packet, Queue, RoundList, RoundsFlow, RoundsHost, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow, SqfMemory, Table as Memory, WaitingFlow,
 };
 use freeboard::{
     Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, NoRoom,
@@ -33,7 +30,9 @@ fn sqf<const N: usize>() {
         by_label(&mut sqf);
     }
     if let Ok(sqf) = Sqf::new(SqfArrays::<N, 64, 129>::EMPTY, from, limits())
-        && let Ok(mut sqf) = sqf.default_takes_longest().service_floor(any(), [WAITING; 129])
+        && let Ok(share) = FloorShare::one_of_2_to(any())
+        && let Ok(sqf) = sqf.default_takes_longest().service_floor(share, [WAITING; 129])
+        && let Ok(mut sqf) = sqf.flush_unserved(Nanos(any().into()))
     {
         by_label(&mut sqf);
     }

@@ -3,10 +3,7 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    Aggregate, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates,
-    CommittedReturn, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, HostRing, Hosted,
-    HostedFlow, Hosts, LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqConfig,
-    QfqFlow, QfqPlus, ShortestFlow, ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, DropFrom, Drr, DrrFlow, FloorShare, FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow, Hosts, LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, ShortestFlow, ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::schedulers::{bare, full};
@@ -38,7 +35,9 @@ fn shortest_queue<const N: usize>() {
     let from = black_box(DropFrom::Head);
     exercise!(ShortestQueue::new([ShortestFlow::EMPTY; N]).drop_from(from), ());
     let plain = ShortestQueue::new([ShortestFlow::EMPTY; N]);
-    let Ok(mut floored) = plain.service_floor(any(), [WaitingFlow::EMPTY; N]) else { return };
+    let Ok(share) = FloorShare::one_of_2_to(any()) else { return };
+    let Ok(floored) = plain.service_floor(share, [WaitingFlow::EMPTY; N]) else { return };
+    let Ok(mut floored) = floored.flush_unserved(Nanos(any().into())) else { return };
     order(&mut floored, ());
     bare::<_, N>(floored, ());
 }

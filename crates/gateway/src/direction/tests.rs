@@ -6,7 +6,7 @@ use freeboard::Isolation;
 use freeboard::shaper::Rate;
 
 fn share(order: Order, hosts: Hosts, limit: Limit) -> Share {
-    Share { order, hosts, max_hosts: 256, limit }
+    Share { order, hosts, max_hosts: 256, limit, flush_unserved: None }
 }
 
 /// Goal: a frame that finds the pool empty is counted, and its buffer is there for the next one.

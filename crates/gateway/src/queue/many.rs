@@ -42,8 +42,13 @@ impl Calm {
 type Coming = BinaryHeap<Reverse<(Nanos, u32)>>;
 
 fn play(max_hosts: u32, mbits: u64) -> Calm {
-    let share =
-        Share { order: Order::Drr, hosts: Hosts::Lan, max_hosts, limit: Limit::Bytes(4 << 20) };
+    let share = Share {
+        order: Order::Drr,
+        hosts: Hosts::Lan,
+        max_hosts,
+        limit: Limit::Bytes(4 << 20),
+        flush_unserved: None,
+    };
     let rate = Rate::megabits_per_second(mbits).unwrap();
     let slots = frames(share.limit) + 1;
     let catch_up = Nanos::ZERO;

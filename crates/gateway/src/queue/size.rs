@@ -76,7 +76,13 @@ mod tests {
     use crate::words::Limit;
 
     fn share(order: Order, max_hosts: u32) -> Share {
-        Share { order, hosts: Hosts::Lan, max_hosts, limit: Limit::Packets(1) }
+        Share {
+            order,
+            hosts: Hosts::Lan,
+            max_hosts,
+            limit: Limit::Packets(1),
+            flush_unserved: None,
+        }
     }
 
     #[test]

@@ -6,11 +6,11 @@ use freeboard::flowhash::{self, Line, Outcome, mix};
 use freeboard::sched_core::{
     ClassState, Classes, CoDelParams, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues,
     Limits, LongestFlow, Member, Nanos, Packet, Queue as Empty, RejectReason, Rejected, Scheduler,
-    ShortestFlow, ShortestQueue, Slot,
+    Slot,
 };
 use freeboard::{Hashed, Releasing};
 
-use super::{ByHash, Plan, Queue, Seen, Way, one_line, passes_on, table};
+use super::{ByHash, Plan, Queue, Seen, Shortest, Way, one_line, passes_on, table};
 
 /// Users that can be told apart; more share.
 const USERS: u32 = 64;
@@ -27,8 +27,8 @@ pub(super) const MAX_SLOTS: u32 = 1 << 17;
 
 type Node = Classes<
     Drr<Vec<DrrFlow>>,
-    ByHash<ShortestQueue<Vec<ShortestFlow>>>,
-    Vec<ByHash<ShortestQueue<Vec<ShortestFlow>>>>,
+    ByHash<Shortest>,
+    Vec<ByHash<Shortest>>,
     fn(FlowId) -> Option<Member>,
     Vec<ClassState>,
     Vec<LongestFlow>,
@@ -64,7 +64,7 @@ impl Users {
         let mut order = Drr::new(vec![DrrFlow::EMPTY; users], plan.max_len).map_err(one_line)?;
         order.add_all(plan.max_len).map_err(one_line)?;
         let class = || {
-            let mut flows = ShortestQueue::new(vec![ShortestFlow::EMPTY; FLOWS]);
+            let mut flows = plan.shortest(FLOWS)?;
             for flow in 0..FLOWS {
                 use freeboard::sched_core::FlowScheduler as _;
                 flows.configure(FlowId(flow as u32), (), None).map_err(one_line)?;

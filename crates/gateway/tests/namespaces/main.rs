@@ -20,6 +20,7 @@ mod page;
 mod rates;
 mod raw;
 mod serving;
+mod starving;
 mod tap;
 mod topology;
 mod traffic;

@@ -2,6 +2,7 @@ use super::*;
 use crate::{
     DropReason, FlowQueues, Limits, Nanos, Queue, RejectReason, Rejected, Scheduler, Slot,
 };
+use std::vec;
 use std::vec::Vec;
 
 const FLOWS: usize = 4;
@@ -46,8 +47,8 @@ fn bytes_decide_and_not_packets() {
     assert_eq!(order, [1, 2, 3, 4, 5, 0]);
 }
 
-/// Three flows that are refilled as soon as they are served: whoever was served least recently is
-/// next, so that none captures the link.
+/// Three flows that are refilled as soon as they are served: the one served least recently is next, in the
+/// order in which they came to begin with, so that none captures the link.
 #[test]
 fn equal_queues_take_turns() {
     let mut queues = queues(DropFrom::Head, Limits::NONE);
@@ -59,11 +60,11 @@ fn equal_queues_take_turns() {
         fill(&mut queues, handle, &[(flow.0, 500)]);
         flows.push(flow.0);
     }
-    assert_eq!(flows, [0, 1, 2, 0, 1, 2, 0]);
+    assert_eq!(flows, [2, 1, 0, 2, 1, 0, 2]);
 }
 
 /// Flow 1 holds 500 bytes, flow 0 400, and flow 2 sends 400 more into room for 1,000. Flow 1 is
-/// the longest; then all three hold 400, nobody was served, so the lowest number gives way; then
+/// the longest; then all three hold 400 and none was served, so the one that came first gives way; then
 /// flow 1 before flow 2.
 #[test]
 fn the_longest_queue_makes_room_until_the_arrival_fits() {
@@ -148,4 +149,167 @@ fn calls_that_contradict_the_books_change_nothing() {
 #[test]
 fn a_flow_is_36_bytes_with_its_queue() {
     assert_eq!(size_of::<ShortestFlow>() + size_of::<Queue>(), 36);
+}
+
+/// How much of each of three flows was sent that all send half of what the line carries, in this order, into
+/// room for 30 packets: 3,000 packets of 1,000 bytes in all.
+fn three_alike(order: impl FlowScheduler<Config = ()>, arrivals: [u32; 3]) -> [u32; 3] {
+    let (queues, slots) = ([Queue::EMPTY; FLOWS], [Slot::EMPTY; 40]);
+    let mut queues = FlowQueues::new(order, queues, slots, Limits::packets(30));
+    let mut free: Vec<u32> = (0..40).collect();
+    let mut of = [0; 40];
+    let mut sent = [0; 3];
+    for flow in 0..3 {
+        queues.configure(FlowId(flow), ()).unwrap();
+    }
+    for turn in 0..1_500_u64 {
+        for flow in arrivals {
+            let handle = free.pop().expect("ten more than fit");
+            of[handle as usize] = flow;
+            let sink = &mut |packet: Packet, _| free.push(packet.handle);
+            let now = Nanos::from_millis(turn);
+            if queues.enqueue(now, FlowId(flow), Packet::new(handle, 1_000), sink).is_err() {
+                free.push(handle);
+            }
+        }
+        for _ in 0..2 {
+            let packet = queues.dequeue(Nanos::from_millis(turn), &mut |_, _| ()).unwrap();
+            free.push(packet.handle);
+            sent[of[packet.handle as usize] as usize] += 1;
+        }
+    }
+    assert_eq!(queues.recount(), Ok(()));
+    sent
+}
+
+/// Goal: numbers decide nothing, and which of three equal flows starves is a matter of arrival; one starves
+/// under any rule for ties; with a floor none does. Method: three flows that each send half of what the line
+/// carries, in every order.
+#[test]
+fn of_three_equal_flows_one_starves_by_arrival_and_with_a_floor_none_does() {
+    let plain = || ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]);
+    let floored =
+        || plain().service_floor(FloorShare::EIGHTH, [WaitingFlow::EMPTY; FLOWS]).unwrap();
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    for order in orders {
+        let by_arrival = |sent: [u32; 3]| order.map(|flow| sent[flow as usize]);
+        assert_eq!(by_arrival(three_alike(plain(), order)), STARVED, "{order:?}");
+        let sent = by_arrival(three_alike(floored(), order));
+        // A packet in `D + (k·F + 1)·L` bytes for each.
+        let least = 3_000_000 / (FloorShare::AFTER + (8 * 3 + 1) * 1_000);
+        assert!(sent.iter().all(|&sent| sent >= least), "{order:?}: {sent:?}");
+    }
+}
+
+/// What three equal flows get without a floor, in the order of arrival.
+const STARVED: [u32; 3] = [1_500, 1_500, 0];
+
+/// Two flows of which the second has the longer queue, in room for `room` packets; the first is kept shorter
+/// and served, and the second is first on the line again after `gap`.
+fn neglected(after: Nanos, gap: Nanos, room: u32) -> (Vec<(u32, DropReason)>, Option<u32>) {
+    let order = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]);
+    let order = order.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; FLOWS]).unwrap();
+    let order = order.flush_unserved(after).unwrap();
+    let (queues, slots) = ([Queue::EMPTY; FLOWS], [Slot::EMPTY; 400]);
+    let mut queues = FlowQueues::new(order, queues, slots, Limits::packets(room));
+    for flow in 0..2 {
+        queues.configure(FlowId(flow), ()).unwrap();
+    }
+    let mut dropped = Vec::new();
+    let mut sink = |packet: Packet, why| dropped.push((packet.handle, why));
+    let begin = Nanos::from_secs(1_700_000_000);
+    queues.enqueue(begin, FlowId(0), Packet::new(399, 100), &mut sink).unwrap();
+    for handle in 0..room - 1 {
+        queues.enqueue(begin, FlowId(1), Packet::new(handle, 100), &mut sink).unwrap();
+    }
+    let late = begin.plus(gap);
+    queues.enqueue(late, FlowId(1), Packet::new(398, 100), &mut sink).unwrap();
+    assert_eq!(queues.recount(), Ok(()));
+    let next = queues.peek(late).map(|packet| packet.handle);
+    (dropped, next)
+}
+
+/// Goal: the queue that gives way is dropped whole if it was not served for the time, and else only as
+/// far as room is needed; the arrival itself stays. Method: both sides of the time; more packets than one call
+/// may drop.
+#[test]
+fn a_queue_that_gives_way_and_was_not_served_is_dropped_whole() {
+    let tick = 1 << 20;
+    let short = neglected(Nanos(5 * tick), Nanos(4 * tick), 10);
+    assert_eq!(short, (vec![(0, DropReason::Overflow)], Some(399)));
+    let (dropped, next) = neglected(Nanos(5 * tick), Nanos(6 * tick), 10);
+    let whole: Vec<_> = (0..9).map(|handle| (handle, DropReason::Unserved)).collect();
+    assert_eq!((dropped, next), (whole, Some(399)));
+    let (dropped, _) = neglected(Nanos(1), Nanos(1 << 21), 300);
+    assert_eq!(dropped.len(), 256);
+    assert!(dropped.iter().all(|&(_, why)| why == DropReason::Unserved));
+}
+
+/// Goal: a flow is not given up for time that has not passed. Method: a clock that steps back by an hour, and
+/// one that jumps ahead and back while the flow is served between.
+#[test]
+fn a_wrong_reading_of_the_clock_costs_at_most_what_waited_then() {
+    let order = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    let order = order.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; 2]).unwrap();
+    let mut order = order.flush_unserved(Nanos::from_millis(500)).unwrap();
+    let flow = FlowId(0);
+    order.configure(flow, (), None).unwrap();
+    order.advance(Nanos::from_secs(7_200));
+    order.backlogged(flow, 100);
+    order.grew(flow, 100);
+    order.advance(Nanos::from_secs(3_600));
+    assert!(!order.gives_up(flow), "back by an hour is no time");
+    order.advance(Nanos::from_secs(3_600).plus(Nanos::from_millis(400)));
+    assert!(!order.gives_up(flow));
+    order.advance(Nanos(u64::MAX - (1 << 40)));
+    order.served(flow, 100, Some(100));
+    assert!(!order.gives_up(flow));
+    order.advance(Nanos::from_secs(3_601));
+    order.advance(Nanos::from_secs(3_601).plus(Nanos::from_millis(400)));
+    assert!(!order.gives_up(flow), "400 ms after it was served");
+    order.advance(Nanos::from_secs(3_601).plus(Nanos::from_millis(502)));
+    assert!(order.gives_up(flow));
+    order.served(flow, 100, None);
+    assert!(!order.gives_up(FlowId(1)) && !order.gives_up(FlowId(9)), "they hold nothing");
+}
+
+#[test]
+fn a_time_without_service_is_more_than_none_and_at_most_an_hour() {
+    let plain = || ShortestQueue::new([ShortestFlow::EMPTY; 3]);
+    let line = || plain().service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; 3]).unwrap();
+    let refused = |after| line().flush_unserved(after).map(|_| ()).err();
+    let hour = Nanos::from_secs(3_600);
+    let error = |value| {
+        let what = "nanoseconds without service";
+        Some(ConfigError::OutOfRange { what, value, min: 1, max: hour.0 })
+    };
+    assert_eq!((refused(Nanos(0)), refused(Nanos(hour.0 + 1))), (error(0), error(hour.0 + 1)));
+    assert_eq!((refused(Nanos(1)), refused(hour)), (None, None));
+    let (what, max) = ("line of waiting flows", u64::MAX);
+    let error = ConfigError::OutOfRange { what, value: 0, min: 3, max };
+    assert_eq!(plain().flush_unserved(hour).map(|_| ()), Err(error));
+}
+
+/// Goal: a floor does not keep a queue from being given up. Method: the floor serves the longer of two queues
+/// every other packet for longer than the time.
+#[test]
+fn what_the_floor_serves_is_still_given_up() {
+    let order = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    let share = FloorShare::one_of_2_to(1).unwrap().after(0);
+    let order = order.service_floor(share, [WaitingFlow::EMPTY; 2]).unwrap();
+    let mut order = order.flush_unserved(Nanos::from_millis(10)).unwrap();
+    for (flow, bytes) in [(FlowId(0), 200), (FlowId(1), 5_000)] {
+        order.configure(flow, (), None).unwrap();
+        order.backlogged(flow, bytes);
+    }
+    let mut served = [0; 2];
+    for turn in 1..=30 {
+        order.advance(Nanos::from_millis(turn));
+        let flow = order.select().unwrap();
+        served[flow.index()] += 1;
+        order.served(flow, 100, Some(100));
+        order.grew(flow, 100);
+    }
+    assert!(served[1] >= 10, "{served:?}");
+    assert!(order.gives_up(FlowId(1)) && !order.gives_up(FlowId(0)));
 }

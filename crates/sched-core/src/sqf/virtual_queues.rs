@@ -14,7 +14,7 @@
 
 mod labels;
 
-use super::{ShortestFlow, ShortestQueue, WaitingFlow};
+use super::{FloorShare, ShortestFlow, ShortestQueue, WaitingFlow};
 use crate::counters::{Counters, FlowRecord};
 use crate::flow_queues::FlowQueues;
 use crate::order::{ConfigError, DropFrom, FlowScheduler, Table};
@@ -186,21 +186,34 @@ where
     W: Table<WaitingFlow>,
 {
     /// The same scheduler with [a floor under the service](ShortestQueue::service_floor) of each queue, the
-    /// default queue included: one packet of `every` is that of the queue that has waited longest.
+    /// default queue included: `share` of all bytes is that of the queue that has waited longest.
     /// `waiting` has room for every queue. The bound is of queues: in the default queue a packet has those
     /// ahead of it to wait for too.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if `every` is below 2, or if there is not room for every queue.
+    /// [`ConfigError::OutOfRange`] if there is not room for every queue.
     #[expect(clippy::type_complexity, reason = "the memory is named part by part, as everywhere")]
     pub fn service_floor<X: Table<WaitingFlow>>(
         self,
-        every: u32,
+        share: FloorShare,
         waiting: X,
     ) -> Result<Sqf<N, Q, S, F, L, V, R, X>, ConfigError> {
         let Self { engine, labels, takes_longest } = self;
-        let engine = engine.with_order(|order| order.service_floor(every, waiting))?;
+        let engine = engine.with_order(|order| order.service_floor(share, waiting))?;
         Ok(Sqf { engine, labels, takes_longest })
+    }
+
+    /// The same scheduler, in which a queue that has to give way for an arrival and has not been served for
+    /// `after` loses all it holds: [`ShortestQueue::flush_unserved`]. The default queue too, and with it the
+    /// packets of all flows that are there.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] without the memory of a [floor](Self::service_floor), whose share may be
+    /// [`FloorShare::NONE`], or unless `after` is in 1 ns to 1 h.
+    pub fn flush_unserved(self, after: Nanos) -> Result<Self, ConfigError> {
+        let Self { engine, labels, takes_longest } = self;
+        let engine = engine.with_order(|order| order.flush_unserved(after))?;
+        Ok(Self { engine, labels, takes_longest })
     }
 
     /// The same scheduler, in which a new flow always gets a virtual queue: if none is free, that of the
@@ -342,6 +355,8 @@ where
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         if self.takes_longest {
+            // What moves begins to wait now, and not when the engine was last told the time.
+            self.engine.order_mut().advance(now);
             self.make_way(flow, packet);
         }
         // Booked before the engine makes room, so that a flow whose older packets give way to its own

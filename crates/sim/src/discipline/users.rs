@@ -2,9 +2,9 @@
 
 use freeboard::flowhash;
 use freeboard::sched_core::{
-    ClassState, Classes, ConfigError, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler,
-    Guarantee, Limits, LongestFlow, LongestQueueDrop, LowBits, Qfq, QfqConfig, QfqFlow, Queue,
-    Scheduler, ShortestFlow, ShortestQueue, Slot, WaitingFlow,
+    ClassState, Classes, ConfigError, Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues,
+    FlowScheduler, Guarantee, Limits, LongestFlow, LongestQueueDrop, LowBits, Qfq, QfqConfig,
+    QfqFlow, Queue, Scheduler, ShortestFlow, ShortestQueue, Slot, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
@@ -30,8 +30,8 @@ pub enum UserFlows {
     Drr,
     /// Shortest queue first.
     Sqf,
-    /// Shortest queue first, where one packet of so many goes to the queue that has waited longest.
-    SqfWithFloor(u32),
+    /// Shortest queue first, where this part of the bytes goes to the queue that has waited longest.
+    SqfWithFloor(FloorShare),
 }
 
 /// Bits of a flow's number that tell the flows of one user apart; those above are the user.
@@ -76,7 +76,7 @@ impl PerUser {
     /// Handles are numbered up to `limits.packets`, inclusively.
     ///
     /// # Errors
-    /// [`ConfigError`] if a discipline does not accept packets of `max_len` bytes, or such a floor.
+    /// [`ConfigError`] if a discipline does not accept packets of `max_len` bytes.
     pub fn behind(
         self,
         inside: UserFlows,
@@ -124,8 +124,8 @@ impl UserFlows {
                 added(order, max_len, slots, limits)?
             }
             Self::Sqf => added(sqf, (), slots, limits)?,
-            Self::SqfWithFloor(every) => {
-                let sqf = sqf.service_floor(every, vec![WaitingFlow::EMPTY; room])?;
+            Self::SqfWithFloor(share) => {
+                let sqf = sqf.service_floor(share, vec![WaitingFlow::EMPTY; room])?;
                 added(sqf, (), slots, limits)?
             }
         })

@@ -9,7 +9,7 @@ mod report;
 
 use std::thread;
 
-use freeboard::sched_core::Nanos;
+use freeboard::sched_core::{FloorShare, Nanos};
 
 use super::{Experiment, Report};
 use crate::discipline::{PerUser, UserFlows};
@@ -34,7 +34,7 @@ struct Row {
     inside: UserFlows,
 }
 
-/// One packet of so many is the floor's.
+/// One byte of so many is the floor's.
 const FLOOR: u32 = 8;
 
 const ROWS: [Row; 8] = [
@@ -44,7 +44,7 @@ const ROWS: [Row; 8] = [
     Row {
         name: "SQF over flows with floor",
         above: PerUser::Flows,
-        inside: UserFlows::SqfWithFloor(FLOOR),
+        inside: UserFlows::SqfWithFloor(FloorShare::EIGHTH),
     },
     Row { name: "DRR over users, DRR inside", above: PerUser::Drr, inside: UserFlows::Drr },
     Row { name: "DRR over users, SQF inside", above: PerUser::Drr, inside: UserFlows::Sqf },
@@ -52,7 +52,7 @@ const ROWS: [Row; 8] = [
     Row {
         name: "DRR over users, SQF with floor",
         above: PerUser::Drr,
-        inside: UserFlows::SqfWithFloor(FLOOR),
+        inside: UserFlows::SqfWithFloor(FloorShare::EIGHTH),
     },
 ];
 
@@ -68,15 +68,15 @@ impl Row {
         matches!(self.inside, UserFlows::Sqf | UserFlows::SqfWithFloor(_))
     }
 
-    /// The most that a packet of the call takes end to end: what its user may be behind his share, and the
-    /// packet of his that is on the wire, then its own bits; with a floor one packet more. `None` where
-    /// nothing bounds it.
+    /// The most that a packet of the call takes end to end: what its user may be behind the share, and the
+    /// packet of that user that is on the wire, then its own bits; with a floor its packets in a row, less than
+    /// `L + L/(k − 1)`. `None` where nothing bounds it.
     fn bound(self) -> Option<Nanos> {
         if !self.prefers_short() {
             return None;
         }
         let others = match self.inside {
-            UserFlows::SqfWithFloor(_) => 2 * u64::from(MTU),
+            UserFlows::SqfWithFloor(_) => u64::from(2 * MTU + (MTU - 1) / (FLOOR - 1)),
             _ => MTU.into(),
         };
         let (latency, others) = match self.above.guarantee(USERS, MTU) {
@@ -177,7 +177,7 @@ mod tests {
 
     /// By hand, in bytes of the line: DRR over two users with quanta of 1,500 is behind by 2,999 + 1,499 +
     /// 1,500 at most; a packet of 1,500 at half the line is 3,000; the packet itself 200. SQF over all flows
-    /// waits for one packet.
+    /// waits for one packet; with a floor of an eighth for another and 1,499 / 7.
     #[test]
     fn the_bound_is_that_of_the_levels() {
         let bound = |name: &str| {
@@ -187,8 +187,8 @@ mod tests {
         assert_eq!(bound("FIFO"), None);
         assert_eq!(bound("DRR over users, DRR inside"), None);
         assert_eq!(bound("SQF over flows"), Some(1_700));
-        assert_eq!(bound("SQF over flows with floor"), Some(3_200));
+        assert_eq!(bound("SQF over flows with floor"), Some(3_414));
         assert_eq!(bound("DRR over users, SQF inside"), Some(5_998 + 3_000 + 200));
-        assert_eq!(bound("DRR over users, SQF with floor"), Some(5_998 + 6_000 + 200));
+        assert_eq!(bound("DRR over users, SQF with floor"), Some(5_998 + 6_428 + 200));
     }
 }

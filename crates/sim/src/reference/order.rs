@@ -70,9 +70,14 @@ pub trait NaiveOrder: Clone + Housing {
     /// Whom to serve next.
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId>;
 
-    /// Who gives way for an arrival.
+    /// Which flow gives way for an arrival.
     fn victim(&self, _queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
         None
+    }
+
+    /// Whether the flow that gives way for an arrival loses all it holds.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
     }
 }
 

@@ -287,6 +287,20 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
             } else {
                 (queue, DropFrom::Tail)
             };
+            if victims < MAX_VICTIMS && self.order.gives_up(next.0) {
+                let before = victims;
+                while victims < MAX_VICTIMS
+                    && let Some(first) = self.queues[next.0.index()].front()
+                    && first.packet.handle != packet.handle
+                {
+                    let held = self.take(next.0, 0).expect("the first");
+                    self.drop(held, DropReason::Unserved, drops);
+                    victims += 1;
+                }
+                if victims > before {
+                    continue;
+                }
+            }
             let held = self.take_from(next.0, next.1).expect("a victim holds packets");
             if held.packet.handle == packet.handle {
                 return Err(self.reject(flow, packet, full));

@@ -24,22 +24,24 @@ impl Services {
     fn last(&self, flow: FlowId) -> u64 {
         self.last.get(&flow).copied().unwrap_or(0)
     }
+}
 
-    /// The queue with the most bytes; of equals the one served least recently, then the lowest.
-    fn longest(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        backlogged(queues)
-            .min_by_key(|&flow| (Reverse(queued_bytes(queues, flow)), self.last(flow), flow))
-    }
+/// The queue with the most bytes; of equals the one that `rank` puts first.
+fn longest<R: Ord>(queues: QueuesView<'_>, rank: impl Fn(FlowId) -> R) -> Option<FlowId> {
+    backlogged(queues).min_by_key(|&flow| (Reverse(queued_bytes(queues, flow)), rank(flow)))
+}
 
-    /// The queue with the fewest bytes, ties alike.
-    fn shortest(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        backlogged(queues).min_by_key(|&flow| (queued_bytes(queues, flow), self.last(flow), flow))
-    }
+/// The queue with the fewest bytes, ties alike.
+fn shortest<R: Ord>(queues: QueuesView<'_>, rank: impl Fn(FlowId) -> R) -> Option<FlowId> {
+    backlogged(queues).min_by_key(|&flow| (queued_bytes(queues, flow), rank(flow)))
 }
 
 fn backlogged(queues: QueuesView<'_>) -> impl Iterator<Item = FlowId> {
     (0..).map(FlowId).zip(queues).filter(|(_, queue)| !queue.is_empty()).map(|(flow, _)| flow)
 }
+
+/// Time is counted in whole units of so many nanoseconds where a queue is dropped for it.
+const TICK: u64 = 1 << 20;
 
 /// Shortest queue first, with drops from the longest queue.
 #[derive(Clone, Debug)]
@@ -47,11 +49,26 @@ pub struct NaiveShortestQueue {
     flows: Vec<bool>,
     services: Services,
     end: DropFrom,
-    /// Every so many packets the one who has waited longest is served instead.
-    floor: Option<u64>,
+    /// One of so many bytes is that of the flow that has waited longest, if so many bytes have been sent since it
+    /// became backlogged or was served as the shortest.
+    floor: Option<(i64, u64)>,
+    sent: u64,
+    /// What the floor may have more, in its share of what was sent: what it cannot use for want of such a flow
+    /// lapses, but for that of the packet sent last.
+    owed: i64,
+    /// By flow, the bytes that had been sent when it became backlogged or was served as the shortest, and the
+    /// time of it.
+    from: BTreeMap<FlowId, (u64, u64)>,
+    /// Whether the next packet is the floor's.
+    is_for_floor: bool,
     /// By flow, the event with which it began to wait: its last service, or that it became backlogged.
     waits_since: BTreeMap<FlowId, u64>,
     events: u64,
+    /// A flow that has not been served for so long, but by the floor, loses all.
+    patience: Option<Nanos>,
+    /// The latest reading of the clock, and the sum of its steps forward.
+    reading: Nanos,
+    time: u64,
 }
 
 impl NaiveShortestQueue {
@@ -63,20 +80,50 @@ impl NaiveShortestQueue {
             services: Services::default(),
             end,
             floor: None,
+            sent: 0,
+            owed: 0,
+            from: BTreeMap::new(),
+            is_for_floor: false,
             waits_since: BTreeMap::new(),
             events: 0,
+            patience: None,
+            reading: Nanos::ZERO,
+            time: 0,
         }
     }
 
-    /// The same, where the last of `every` packets goes to the flow that has waited longest.
+    /// The same, where one of `part` bytes goes to the flow that has waited longest, once `after` bytes have been
+    /// sent since it became backlogged or was served as the shortest.
     #[must_use]
-    pub fn with_service_floor(self, every: u32) -> Self {
-        Self { floor: Some(every.into()), ..self }
+    pub fn with_service_floor(self, part: i64, after: u64) -> Self {
+        Self { floor: Some((part, after)), ..self }
+    }
+
+    /// The same, where a flow that gives way and was not served for `after` loses all it holds.
+    #[must_use]
+    pub fn flushing(self, after: Nanos) -> Self {
+        Self { patience: Some(after), ..self }
     }
 
     fn waits_anew(&mut self, flow: FlowId) {
         self.events += 1;
         self.waits_since.insert(flow, self.events);
+    }
+
+    /// The flow that has waited longest, if the next packet is its.
+    fn owed_to(&self, queues: QueuesView<'_>) -> Option<FlowId> {
+        let (_, after) = self.floor.filter(|_| self.owed > 0)?;
+        let first = backlogged(queues).min_by_key(|flow| self.waits_since[flow])?;
+        (self.sent - self.from[&first].0 >= after).then_some(first)
+    }
+
+    /// Flows never served come first, in the order in which they became backlogged; then those served, the
+    /// one served least recently first.
+    fn rank(&self, flow: FlowId) -> (u64, u64) {
+        match self.services.last(flow) {
+            0 => (0, self.waits_since[&flow]),
+            service => (1, service),
+        }
     }
 }
 
@@ -110,27 +157,49 @@ impl NaiveOrder for NaiveShortestQueue {
     }
 
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
+        self.from.insert(flow, (self.sent, self.time));
         self.waits_anew(flow);
     }
 
-    fn served(&mut self, flow: FlowId, _len: u32, _next_head: Option<u32>) {
+    fn advance(&mut self, now: Nanos) {
+        self.time = self.time.wrapping_add(now.0.saturating_sub(self.reading.0));
+        self.reading = now;
+    }
+
+    fn served(&mut self, flow: FlowId, len: u32, _next_head: Option<u32>) {
+        self.sent += u64::from(len);
+        let (part, _) = self.floor.unwrap_or_default();
+        let len = i64::from(len);
+        if core::mem::take(&mut self.is_for_floor) {
+            self.owed += len - part * len;
+        } else {
+            self.owed = len.min(self.owed + len);
+            self.from.insert(flow, (self.sent, self.time));
+        }
         self.services.served(flow);
         self.waits_anew(flow);
     }
 
     fn lost(&mut self, _flow: FlowId, _head: Option<u32>) {}
 
+    fn settle(&mut self, queues: QueuesView<'_>) {
+        self.is_for_floor = self.owed_to(queues).is_some();
+    }
+
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        match self.floor {
-            Some(every) if (self.services.count + 1).is_multiple_of(every) => {
-                backlogged(queues).min_by_key(|flow| self.waits_since[flow])
-            }
-            _ => self.services.shortest(queues),
-        }
+        self.owed_to(queues).or_else(|| shortest(queues, |flow| self.rank(flow)))
     }
 
     fn victim(&self, queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
-        Some((self.services.longest(queues)?, self.end))
+        Some((longest(queues, |flow| self.rank(flow))?, self.end))
+    }
+
+    fn gives_up(&self, flow: FlowId) -> bool {
+        self.patience.is_some_and(|after| {
+            let (_, since) = self.from[&flow];
+            let waited = (self.time / TICK).wrapping_sub(since / TICK);
+            waited as u32 as u64 >= after.0.div_ceil(TICK)
+        })
     }
 }
 
@@ -198,6 +267,7 @@ impl<O: NaiveOrder> NaiveOrder for NaiveLongestQueueDrop<O> {
     }
 
     fn victim(&self, queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
-        Some((self.services.longest(queues)?, self.end))
+        let rank = |flow| (self.services.last(flow), flow);
+        Some((longest(queues, rank)?, self.end))
     }
 }

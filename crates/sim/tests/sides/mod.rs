@@ -5,9 +5,9 @@ pub(crate) mod hierarchy;
 pub(crate) mod hosts;
 
 use freeboard::sched_core::{
-    Aggregate, DropFrom, Drr, DrrFlow, Fifo, FlowQueues, FlowRecord, FlowScheduler, Limits,
-    LongestFlow, LongestQueueDrop, NoAqm, PlusFlow, Qfq, QfqFlow, QfqPlus, Queue, ShortestFlow,
-    ShortestQueue, Slot, Sqf, SqfFlow, SqfMemory, WaitingFlow, Wf2q, Wf2qFlow,
+    Aggregate, DropFrom, Drr, DrrFlow, Fifo, FloorShare, FlowQueues, FlowRecord, FlowScheduler,
+    Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqFlow, QfqPlus, Queue,
+    ShortestFlow, ShortestQueue, Slot, Sqf, SqfFlow, SqfMemory, WaitingFlow, Wf2q, Wf2qFlow,
 };
 use sim::reference::{
     Exercised, NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQfq, NaiveQfqPlus, NaiveQueues,
@@ -235,7 +235,7 @@ macro_rules! every_discipline {
 
             #[test]
             fn sqf_with_a_service_floor() {
-                $play(6, 33, || sides::sqf_with_floor::<FLOWS, SLOTS>(Head, 3, Limits::NONE));
+                $play(6, 33, || sides::sqf_with_floor::<FLOWS, SLOTS>(Head, 2, Limits::NONE));
             }
 
             #[test]
@@ -250,7 +250,23 @@ macro_rules! every_discipline {
 
             #[test]
             fn sqf_with_both_options() {
-                $play(6, 36, || sides::repaired::<FLOWS, SLOTS, 4>(Head, 2, Limits::NONE));
+                $play(6, 36, || {
+                    sides::repaired::<FLOWS, SLOTS, 4>(Head, 1, sides::MILLISECOND, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn sqf_that_flushes_what_is_not_served() {
+                $play(6, 38, || {
+                    sides::sqf_flushing::<FLOWS, SLOTS>(Head, sides::MILLISECOND, Limits::NONE)
+                });
+            }
+
+            #[test]
+            fn sqf_that_flushes_and_else_drops_from_the_tail() {
+                $play(6, 39, || {
+                    sides::sqf_flushing::<FLOWS, SLOTS>(Tail, sides::MILLISECOND, Limits::NONE)
+                });
             }
 
             #[test]
@@ -330,6 +346,10 @@ pub(crate) use every_discipline;
 
 /// The longest packet of the disciplines that have one.
 pub(crate) const MAX_LEN: u32 = 1_500;
+/// The bytes that are sent before a flow is one for the floor: few, so that short histories get there.
+const AFTER: u32 = 200;
+/// What a flow that is flushed was not served for.
+pub(crate) const MILLISECOND: Nanos = Nanos::from_millis(1);
 
 type Engine<O, const F: usize, const S: usize> =
     FlowQueues<O, [Queue; F], [Slot; S], NoAqm, [FlowRecord; F]>;
@@ -406,15 +426,30 @@ pub(crate) fn sqf<const F: usize, const S: usize>(
 
 type Floored<const F: usize> = ShortestQueue<[ShortestFlow; F], [WaitingFlow; F]>;
 
-/// Every so many packets the flow that has waited longest is served.
+/// One of `2^exponent` bytes is that of the flow that has waited longest.
 pub(crate) fn sqf_with_floor<const F: usize, const S: usize>(
     end: DropFrom,
-    every: u32,
+    exponent: u32,
     limits: Limits,
 ) -> (Engine<Floored<F>, F, S>, NaiveQueues<NaiveShortestQueue>) {
     let order = ShortestQueue::new([ShortestFlow::EMPTY; F]).drop_from(end);
-    let order = order.service_floor(every, [WaitingFlow::EMPTY; F]).unwrap();
-    let naive = NaiveShortestQueue::new(F as u32, end).with_service_floor(every);
+    let share = FloorShare::one_of_2_to(exponent).unwrap().after(AFTER);
+    let order = order.service_floor(share, [WaitingFlow::EMPTY; F]).unwrap();
+    let naive =
+        NaiveShortestQueue::new(F as u32, end).with_service_floor(1 << exponent, AFTER.into());
+    (engine(order, limits), twin::<_, F, S>(naive, limits))
+}
+
+/// A flow that gives way and has not been served for `after` loses all it holds.
+pub(crate) fn sqf_flushing<const F: usize, const S: usize>(
+    end: DropFrom,
+    after: Nanos,
+    limits: Limits,
+) -> (Engine<Floored<F>, F, S>, NaiveQueues<NaiveShortestQueue>) {
+    let order = ShortestQueue::new([ShortestFlow::EMPTY; F]).drop_from(end);
+    let order = order.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; F]).unwrap();
+    let order = order.flush_unserved(after).unwrap();
+    let naive = NaiveShortestQueue::new(F as u32, end).flushing(after);
     (engine(order, limits), twin::<_, F, S>(naive, limits))
 }
 
@@ -464,16 +499,20 @@ pub(crate) fn takes_longest<const F: usize, const S: usize, const Q: usize>(
     (sqf.default_takes_longest(), naive.default_takes_longest())
 }
 
-/// As [`takes_longest`], and every so many packets the queue that has waited longest is served.
+/// As [`takes_longest`], with a floor of one of `2^exponent` bytes and with flushes.
 pub(crate) fn repaired<const F: usize, const S: usize, const Q: usize>(
     end: DropFrom,
-    every: u32,
+    exponent: u32,
+    after: Nanos,
     limits: Limits,
 ) -> (VirtualQueues<F, S, Q, Q>, NaiveQueues<NaiveShortestQueue>) {
     let (sqf, _) = takes_longest::<F, S, Q>(end, limits);
-    let order = NaiveShortestQueue::new(Q as u32, end).with_service_floor(every);
-    let naive = virtual_twin::<F, S, Q>(order, limits).default_takes_longest();
-    (sqf.service_floor(every, [WaitingFlow::EMPTY; Q]).unwrap(), naive)
+    let order =
+        NaiveShortestQueue::new(Q as u32, end).with_service_floor(1 << exponent, AFTER.into());
+    let naive = virtual_twin::<F, S, Q>(order.flushing(after), limits).default_takes_longest();
+    let share = FloorShare::one_of_2_to(exponent).unwrap().after(AFTER);
+    let sqf = sqf.service_floor(share, [WaitingFlow::EMPTY; Q]).unwrap();
+    (sqf.flush_unserved(after).unwrap(), naive)
 }
 
 pub(crate) fn qfq<const F: usize, const S: usize>(

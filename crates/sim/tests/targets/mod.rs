@@ -109,7 +109,9 @@ pub(crate) fn ops_sqf(bytes: &[u8]) {
         (false, false) => history.agree(|| sides::sqf::<F, S>(end, limits)),
         (true, false) => history.agree(|| sides::virtual_queues::<F, S, 4>(end, limits)),
         (false, true) => history.agree(|| sides::sqf_with_floor::<F, S>(end, 3, limits)),
-        (true, true) => history.agree(|| sides::repaired::<F, S, 4>(end, 3, limits)),
+        (true, true) => {
+            history.agree(|| sides::repaired::<F, S, 4>(end, 3, sides::MILLISECOND, limits))
+        }
     }
 }
 

@@ -301,10 +301,10 @@ fn the_longest_flow_makes_way_for_a_new_one() {
 #[test]
 fn the_default_queue_never_makes_way() {
     let mut sqf = small(DropFrom::Head, Limits::NONE).default_takes_longest();
-    fill(&mut sqf, 0, &[(0, 900), (1, 100), (2, 10), (2, 90)]);
+    fill(&mut sqf, 0, &[(0, 900), (1, 100), (2, 10), (2, 80)]);
     assert_eq!(places(&sqf), [Some(2), Some(1), Some(0), None, None]);
     assert_eq!(next(&mut sqf), Some(2));
-    fill(&mut sqf, 4, &[(2, 10), (3, 30)]);
+    fill(&mut sqf, 4, &[(2, 20), (3, 30)]);
     // Both held 100 bytes; virtual queue 0 was served, queue 1 was not.
     assert_eq!(places(&sqf), [Some(2), Some(2), Some(0), Some(1), None]);
     assert_eq!(sqf.flow_backlog(FlowId(1)), Backlog { packets: 1, bytes: 100 });
@@ -389,7 +389,8 @@ fn a_call_that_starts_among_too_many_uploads_waits_for_one_packet() {
     let room = || SqfArrays::<141, 1_500>::EMPTY;
     let plain = || Sqf::new(room(), DropFrom::Head, Limits::NONE).unwrap();
     let floor = |sqf: Sqf<_, _, _, _, _, _, _>| {
-        sqf.service_floor(7, [WaitingFlow::EMPTY; VIRTUAL_QUEUES + 1]).unwrap()
+        sqf.service_floor(FloorShare::EIGHTH.after(0), [WaitingFlow::EMPTY; VIRTUAL_QUEUES + 1])
+            .unwrap()
     };
     assert_eq!(waits(plain()), None, "not within a thousand packets");
     assert_eq!(waits(plain().default_takes_longest()), Some(0));

@@ -1,12 +1,12 @@
 //! The tables, the picture and the sentences of SQF inside users.
 
-use freeboard::sched_core::Nanos;
+use freeboard::sched_core::{FloorShare, Nanos};
 
 use super::{BULK_OF_B, FLOOR, Measured, Row, Stream};
 use crate::discipline::UserFlows;
 use crate::experiments::{Picture, Report, Sentence};
 use crate::figure::{Chart, Column, Mark, Table, fixed, millis, percent};
-use crate::scenario::users::{BULK_OF_A, DELAY};
+use crate::scenario::users::{BULK_OF_A, DELAY, MTU};
 
 /// Users are to have a half each, to this part of the line.
 const FAIR: f64 = 0.03;
@@ -30,7 +30,7 @@ SQF inside users: two users on a line of 10 Mbit/s and 10 ms, buffer 600,000 byt
 A: four TCP transfers, a video of 2 Mbit/s that does not slow down, a call (G.711)
 B: one TCP transfer, or the same traffic split over eight
 What is sent from second 5 to 35 counts; delays are end to end, 10 ms of them on the line
-The floor gives one packet of {FLOOR} to the queue that has waited longest
+The floor gives one byte of {FLOOR} to the queue that has waited longest
 {seeds} seeds; shares and rates: mean over the runs and half of its 95 % confidence interval
 "
     )
@@ -120,7 +120,8 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     };
     let [least_of_b, most_of_b] = of_b("SQF over flows");
     let [floor, _] = of_b("SQF over flows with floor");
-    let promised = 1.0 / f64::from(FLOOR * FLOWS);
+    // One packet before `D + (k·F + 1)·L` bytes: docs/guarantees.md.
+    let promised = f64::from(MTU) / f64::from(FloorShare::AFTER + (FLOOR * FLOWS + 1) * MTU);
     let bounds = bounded(measured);
     let within = |(_, most, bound): &(Row, Nanos, Nanos)| most <= bound;
     let nearest = bounds.iter().map(|(row, most, bound)| {
@@ -172,8 +173,8 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         Sentence {
             claim: format!(
                 "SQF over flows leaves the users' shares to chance: B's one transfer has less than 1 % of \
-                 the line in one run, more than half in another; a floor gives it its one packet of \
-                 {FLOOR}·{FLOWS} at least, {} % of the line",
+                 the line in one run, more than half in another; a floor gives it one packet \
+                 of its bound at least, {} % of the line",
                 percent(promised, 1)
             ),
             measured: format!(

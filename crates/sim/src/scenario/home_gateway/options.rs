@@ -41,14 +41,15 @@ impl Options {
     /// What `--help` prints.
     #[must_use]
     pub fn help() -> String {
-        let names = Discipline::ALL.map(Discipline::name).join(", ");
+        let [all, names] = [Discipline::ALL.as_slice(), &Discipline::NAMED]
+            .map(|some| some.iter().map(|one| one.name()).collect::<Vec<_>>().join(", "));
         format!(
             "\
 usage: home_gateway [--seconds N] [--seed N] [--uplink RATE] [--link WORDS] [--scheduler NAME]
                     [--svg FILE] [--pcap FILE]
 
 Eight uploads fill the uplink of a home while web pages load, two people are on the phone and one
-sends video. The uplink's queue is {names} in turn; one table compares them.
+sends video. The uplink's queue is {all} in turn; one table compares them.
 
   --seconds N       simulated time that is measured, {} to {} [300]
   --seed N          chooses everything that is random [1]

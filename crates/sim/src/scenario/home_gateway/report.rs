@@ -36,17 +36,30 @@ pub fn heading(setup: &Setup) -> String {
 /// Columns of the table: what is measured, and one for each discipline.
 const COLUMNS: usize = 1 + Discipline::ALL.len();
 
+/// The discipline of each column: those of [`Discipline::ALL`], but in the place of plain SQF, if that was not
+/// run, one with other options that was.
+fn compared(outcomes: &[Outcome]) -> [Discipline; Discipline::ALL.len()] {
+    let ran = |discipline| outcomes.iter().any(|outcome| outcome.discipline == discipline);
+    Discipline::ALL.map(|column| match column {
+        Discipline::Sqf if !ran(column) => {
+            let others = [Discipline::SqfFlush, Discipline::SqfFloorFlush];
+            others.into_iter().find(|&other| ran(other)).unwrap_or(column)
+        }
+        _ => column,
+    })
+}
+
 /// What was measured, a column for each of `outcomes` in the order of [`Discipline::ALL`]; the
 /// columns of disciplines that were not run are blank.
 #[must_use]
 pub fn table(outcomes: &[Outcome]) -> String {
     let mut columns = [Column::Left("uplink queue"); COLUMNS];
-    for (column, discipline) in columns.iter_mut().skip(1).zip(Discipline::ALL) {
+    for (column, discipline) in columns.iter_mut().skip(1).zip(compared(outcomes)) {
         *column = Column::Right(discipline.name());
     }
     let mut table = Table::new(columns);
     let mut row = |name: &str, cell: &dyn Fn(&Outcome) -> String| {
-        let cells = Discipline::ALL.map(|discipline| {
+        let cells = compared(outcomes).map(|discipline| {
             let outcome = outcomes.iter().find(|outcome| outcome.discipline == discipline);
             outcome.map(cell).unwrap_or_default()
         });
@@ -87,6 +100,9 @@ pub fn table(outcomes: &[Outcome]) -> String {
     row("packets offered to the uplink", &|outcome| outcome.uplink.entered.to_string());
     row("  not accepted: full", &|outcome| outcome.uplink.rejected.to_string());
     row("  dropped: overflow", &|outcome| dropped(outcome, DropReason::Overflow));
+    if outcomes.iter().any(|outcome| outcome.discipline.flushes()) {
+        row("  dropped: unserved", &|outcome| dropped(outcome, DropReason::Unserved));
+    }
     table.to_string()
 }
 
