@@ -212,6 +212,11 @@ impl<S: Storage, K: Storage> FlowScheduler for Shares<S, K> {
         None
     }
 
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
     fn counts_bytes(&self) -> bool {
         false
     }

@@ -475,6 +475,11 @@ where
         None
     }
 
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let returns = self.returns.as_ref();
         for (at, state) in (0_u32..).zip(self.flows.as_ref()) {

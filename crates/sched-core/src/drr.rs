@@ -274,6 +274,11 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         None
     }
 
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let nodes = self.nodes.as_ref();
         for (at, node) in (0..).zip(nodes) {

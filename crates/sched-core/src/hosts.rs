@@ -444,6 +444,11 @@ where
         None
     }
 
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let (nodes, mut listed) = (self.nodes.as_ref(), 0_u64);
         for (at, node) in (0..).zip(nodes) {

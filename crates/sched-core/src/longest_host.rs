@@ -273,6 +273,10 @@ where
         Some((FlowId(flow), self.drop_from))
     }
 
+    fn gives_up(&self, flow: FlowId) -> bool {
+        self.order.gives_up(flow)
+    }
+
     fn looks_ahead(&self) -> bool {
         self.order.looks_ahead()
     }

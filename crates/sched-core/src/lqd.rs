@@ -165,6 +165,10 @@ impl<O: FlowScheduler, N: Table<LongestFlow>> FlowScheduler for LongestQueueDrop
         Some((Longest::first(self.flows.as_ref())?, self.drop_from))
     }
 
+    fn gives_up(&self, flow: FlowId) -> bool {
+        self.order.gives_up(flow)
+    }
+
     fn looks_ahead(&self) -> bool {
         self.order.looks_ahead()
     }

@@ -103,10 +103,7 @@ pub trait FlowScheduler {
     /// [`FlowQueues`](crate::FlowQueues) then drops its queue from the head, with
     /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, and as many packets as one call may
     /// drop. A limit that is lowered does not ask.
-    #[inline]
-    fn gives_up(&self, _flow: FlowId) -> bool {
-        false
-    }
+    fn gives_up(&self, flow: FlowId) -> bool;
 
     /// Whether the order decides by the lengths of packets that have not been sent: `head_len`, `head`
     /// and `next_head`. If not, a hierarchy saves itself the look at a class's next packet and passes

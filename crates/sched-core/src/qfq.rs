@@ -596,6 +596,11 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         None
     }
 
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let group = |_, k: &QfqFlow| group_of(self.core.effective_len(k.max_len.into()), k.inverse);
         self.core.recount(self.flows.as_ref(), flows, &group)

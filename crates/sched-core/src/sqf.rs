@@ -326,10 +326,6 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
         false
     }
 
-    /// It knows no time.
-    #[inline]
-    fn advance(&mut self, _now: Nanos) {}
-
     /// Names no flow.
     #[inline]
     fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {

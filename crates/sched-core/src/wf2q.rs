@@ -503,6 +503,11 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
         None
     }
 
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
     fn looks_ahead(&self) -> bool {
         true
     }

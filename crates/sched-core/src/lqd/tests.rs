@@ -83,6 +83,11 @@ impl FlowScheduler for Lowest {
         None
     }
 
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
     fn looks_ahead(&self) -> bool {
         true
     }

@@ -538,6 +538,11 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
         None
     }
 
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         self.recount_all(flows)
     }

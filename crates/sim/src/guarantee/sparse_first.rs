@@ -86,6 +86,10 @@ impl FlowScheduler for SparseFirst {
         self.0.victim()
     }
 
+    fn gives_up(&self, flow: FlowId) -> bool {
+        self.0.gives_up(flow)
+    }
+
     fn looks_ahead(&self) -> bool {
         self.0.looks_ahead()
     }

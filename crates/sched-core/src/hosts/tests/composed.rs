@@ -111,6 +111,11 @@ impl<O: FlowScheduler> FlowScheduler for Composed<O> {
         None
     }
 
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
     fn looks_ahead(&self) -> bool {
         true
     }
