@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::frame::{ETHERNET_HEADER, Frame};
+use crate::offloads::stop_merging;
 use crate::sys::{self, Arrival, BATCH, Tap};
 use crate::words::Io;
 
@@ -23,8 +24,8 @@ impl fmt::Display for Refused {
 pub(crate) struct Sent {
     /// Taken, from the front.
     pub(crate) taken: usize,
-    /// The frame behind those was refused, and will be whenever it is tried.
-    pub(crate) refused: bool,
+    /// The frame behind those was refused with this error, and will be whenever it is tried.
+    pub(crate) refused: Option<i32>,
     /// The device takes no more for now.
     pub(crate) is_full: bool,
 }
@@ -71,11 +72,9 @@ impl Device {
             Io::Packet => {
                 let merging = sys::merging(name);
                 if !merging.is_empty() {
-                    let off: Vec<String> =
-                        merging.iter().map(|word| format!("{word} off")).collect();
                     return Err(refused(&format!(
-                        "it merges packets that it receives, which cannot be queued one by one; type: ethtool -K {name} {}",
-                        off.join(" ")
+                        "it merges packets that it receives, which cannot be queued one by one; type: {}",
+                        stop_merging(name, &merging)
                     )));
                 }
                 Handle::Packet(sys::packet_socket(index).map_err(failed)?)
@@ -90,6 +89,15 @@ impl Device {
 
     pub(crate) fn mtu(&self) -> usize {
         self.mtu
+    }
+
+    /// Another MTU than it had when it was opened.
+    pub(crate) fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu;
+    }
+
+    pub(crate) fn index(&self) -> i32 {
+        self.index
     }
 
     /// Whether the interface is still there; `socket` is any, since there may be no room for one more.
@@ -117,7 +125,7 @@ impl Device {
                 // Packets merged in a way that the socket has no words for: one of them is gone.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     frames.iter_mut().take(1).for_each(|frame| frame.received(0));
-                    arrivals[0] = Arrival::Merged;
+                    arrivals[0] = Arrival::Merged(0);
                     Ok(1)
                 }
                 received => none_if_quiet(received),
@@ -210,7 +218,8 @@ fn none_if_quiet(result: io::Result<usize>) -> io::Result<usize> {
 /// What an error of a send says about the frame behind those `taken`.
 fn unsent(taken: usize, error: &io::Error) -> Sent {
     let is_full = matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR));
-    Sent { taken, is_full, refused: !is_full }
+    let refused = (!is_full).then(|| error.raw_os_error().unwrap_or(0));
+    Sent { taken, is_full, refused }
 }
 
 /// The shortest frame that can be forwarded.

@@ -35,8 +35,9 @@ pub(crate) struct Outside {
     pub(crate) received: u64,
     /// Longer than the devices' MTU allows.
     pub(crate) too_long: u64,
-    /// Several packets merged into one.
+    /// Several packets merged into one, and the bytes of those whose length is known.
     pub(crate) merged: u64,
+    pub(crate) merged_bytes: u64,
     /// Shorter than an Ethernet header.
     pub(crate) too_short: u64,
     /// No frame of the pool was free.
@@ -67,6 +68,8 @@ pub(crate) struct Direction {
     pub(crate) is_blocked: bool,
     serials: u64,
     outside: Outside,
+    /// The error of the last frame that the device refused.
+    refused_with: Option<i32>,
     watch: Option<Watch>,
 }
 
@@ -93,6 +96,7 @@ impl Direction {
             is_blocked: false,
             serials: 0,
             outside: Outside::default(),
+            refused_with: None,
             watch: watched.map(|watched| Watch::new(watched, plan.share.max_hosts)),
         })
     }
@@ -112,7 +116,10 @@ impl Direction {
         self.outside.received += 1;
         let turned_away = match arrival {
             Arrival::TooLong => Some(&mut self.outside.too_long),
-            Arrival::Merged => Some(&mut self.outside.merged),
+            Arrival::Merged(bytes) => {
+                self.outside.merged_bytes += u64::from(bytes);
+                Some(&mut self.outside.merged)
+            }
             Arrival::Whole if spare.len() < SHORTEST => Some(&mut self.outside.too_short),
             Arrival::Whole => None,
         };
@@ -195,7 +202,8 @@ impl Direction {
                 pool.give_back(packet.handle);
                 left += 1;
             }
-            if sent.refused {
+            if sent.refused.is_some() {
+                self.refused_with = sent.refused;
                 self.cannot_leave(pool);
             }
             self.is_blocked = sent.is_full;
@@ -358,6 +366,11 @@ impl Direction {
 
     pub(crate) fn outside(&self) -> Outside {
         self.outside
+    }
+
+    /// The error of the last frame that the device refused, if it refused any.
+    pub(crate) fn refused_with(&self) -> Option<i32> {
+        self.refused_with
     }
 
     /// Frames held: queued, and waiting for the device.

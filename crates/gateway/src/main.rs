@@ -2,6 +2,8 @@
 //! `docs/gateway.md` says how to put it in front of a line.
 
 #[cfg(target_os = "linux")]
+mod accounts;
+#[cfg(target_os = "linux")]
 mod config;
 #[cfg(target_os = "linux")]
 mod device;
@@ -17,6 +19,8 @@ mod mark;
 mod memory;
 #[cfg(target_os = "linux")]
 mod names;
+#[cfg(target_os = "linux")]
+mod offloads;
 #[cfg(target_os = "linux")]
 mod options;
 #[cfg(target_os = "linux")]

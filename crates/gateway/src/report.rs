@@ -5,16 +5,69 @@ use core::fmt::Write as _;
 use freeboard::sched_core::{DropReason, Nanos};
 use serde::{Deserialize, Serialize};
 
+use crate::accounts::Account;
 use crate::direction::Direction;
 use crate::histogram::Histogram;
 use crate::watch::Tally;
 use crate::words::{Words as _, rate_word};
 
+/// Of the format of reports, which `docs/statistics.md` describes.
+const VERSION: u32 = 1;
+
+/// What has become of changes of the configuration.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Reloads {
+    pub(crate) accepted: u64,
+    pub(crate) refused: u64,
+    /// None before the first.
+    pub(crate) is_last_accepted: Option<bool>,
+    /// When the configuration in force was read, in seconds of Unix time.
+    #[serde(skip)]
+    read_at: u64,
+}
+
+impl Default for Reloads {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Reloads {
+    /// None yet: the configuration in force is that of the start, which is now.
+    pub(crate) fn new() -> Self {
+        Self { accepted: 0, refused: 0, is_last_accepted: None, read_at: unix_time() }
+    }
+
+    /// Counts one.
+    pub(crate) fn count(&mut self, is_accepted: bool) {
+        self.is_last_accepted = Some(is_accepted);
+        if is_accepted {
+            self.accepted += 1;
+            self.read_at = unix_time();
+        } else {
+            self.refused += 1;
+        }
+    }
+}
+
+fn unix_time() -> u64 {
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed();
+    since.map_or(0, |since| since.as_secs())
+}
+
 /// The state of both directions at one instant.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Report {
+    /// Of this format.
+    #[serde(default)]
+    pub(crate) version: u32,
+    /// The version of the program.
+    #[serde(default)]
+    pub(crate) program: String,
     /// Seconds since the gateway was started.
     pub(crate) seconds: f64,
+    #[serde(default)]
+    pub(crate) reloads: Reloads,
     pub(crate) directions: Vec<Way>,
 }
 
@@ -23,6 +76,8 @@ pub(crate) struct Report {
 pub(crate) struct Way {
     pub(crate) name: String,
     pub(crate) rate: String,
+    #[serde(default)]
+    pub(crate) rate_bits_per_second: Option<u64>,
     pub(crate) queue: String,
     pub(crate) hosts: String,
     pub(crate) received: u64,
@@ -37,6 +92,9 @@ pub(crate) struct Way {
     pub(crate) came_marked: u64,
     /// By reason, those that are not zero.
     pub(crate) drops: Vec<(String, u64)>,
+    /// Of frames that were dropped as merged.
+    #[serde(default)]
+    pub(crate) merged_bytes: u64,
     /// Received less all that is known: zero.
     pub(crate) unaccounted: i64,
     /// Thrown away by the kernel before they were received.
@@ -74,11 +132,21 @@ impl Delay {
 }
 
 impl Report {
-    pub(crate) fn new(since_start: Nanos, directions: &[(&Direction, u64)]) -> Self {
+    pub(crate) fn new(
+        since_start: Nanos,
+        reloads: &Reloads,
+        directions: &[(&Direction, u64)],
+    ) -> Self {
         let seconds = since_start.0 as f64 / 1e9;
         let directions =
             directions.iter().map(|&(direction, overruns)| Way::new(direction, overruns)).collect();
-        Self { seconds, directions }
+        Self {
+            version: VERSION,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            seconds,
+            reloads: reloads.clone(),
+            directions,
+        }
     }
 
     /// A line.
@@ -94,6 +162,7 @@ impl Way {
         Self {
             name: direction.way().name().to_owned(),
             rate: rate_word(plan.rate),
+            rate_bits_per_second: plan.rate.as_bits_per_second(),
             queue: plan.share.order.word().to_owned(),
             hosts: plan.share.hosts.word().to_owned(),
             received: outside.received,
@@ -104,6 +173,7 @@ impl Way {
             marked: direction.counters().marked + outside.marked_before,
             came_marked: direction.counters().came_marked + outside.came_marked_before,
             drops: drops(direction).into_iter().filter(|(_, count)| *count > 0).collect(),
+            merged_bytes: outside.merged_bytes,
             unaccounted: direction.unaccounted(),
             overruns,
             delay: watch.map_or(Delay::default(), |watch| Delay::of(watch.recent())),
@@ -160,10 +230,85 @@ fn whos<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Vec<Who> {
     all.into_iter().take(LISTED).map(who).collect()
 }
 
+/// A metric in the text format of Prometheus: what it is, and its values behind their labels.
+fn metric(
+    text: &mut String,
+    (name, kind, help): (&str, &str, &str),
+    values: impl IntoIterator<Item = (String, f64)>,
+) {
+    let _ = writeln!(text, "# HELP freeboard_{name} {help}.\n# TYPE freeboard_{name} {kind}");
+    for (labels, value) in values {
+        // As a word of the format: counts below 2^53 are written as they are.
+        let value = if value == f64::INFINITY { "+Inf".to_owned() } else { value.to_string() };
+        let _ = writeln!(text, "freeboard_{name}{labels} {value}");
+    }
+}
+
+/// The metrics of the program itself.
+fn of_program(text: &mut String, up_for: Nanos, reloads: &Reloads) {
+    let labels = format!(
+        "{{version=\"{}\",format=\"{VERSION}\",arch=\"{}\"}}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH
+    );
+    let about = ("build_info", "gauge", "Version of the program and of its JSON; always 1");
+    metric(text, about, [(labels, 1.0)]);
+    let about = ("uptime_seconds", "gauge", "Time since the start");
+    metric(text, about, [(String::new(), up_for.0 as f64 / 1e9)]);
+    let about = ("config_reloads_total", "counter", "Times the configuration was read again");
+    let counts = [("accepted", reloads.accepted), ("refused", reloads.refused)];
+    let count = |(result, count)| (format!("{{result=\"{result}\"}}"), count as f64);
+    metric(text, about, counts.map(count));
+    let about = (
+        "config_last_reload_successful",
+        "gauge",
+        "Whether the configuration was accepted when it was last read",
+    );
+    let is_good = reloads.is_last_accepted != Some(false);
+    metric(text, about, [(String::new(), f64::from(u8::from(is_good)))]);
+    let about = (
+        "config_last_success_timestamp_seconds",
+        "gauge",
+        "When the configuration in force was read",
+    );
+    metric(text, about, [(String::new(), reloads.read_at as f64)]);
+}
+
+/// The metrics of hosts on the LAN side.
+fn of_hosts(text: &mut String, directions: &[(&Direction, u64)]) {
+    type Value = fn(&Account) -> u64;
+    let all: [(&str, &str, &str, Value); 4] = [
+        ("host_sent_packets_total", "counter", "Frames sent, by host", |a| a.sent_packets),
+        ("host_sent_bytes_total", "counter", "Bytes sent, by host", |a| a.sent_bytes),
+        (
+            "host_dropped_packets_total",
+            "counter",
+            "Frames that came to the queue and were not sent, by host",
+            |a| a.dropped_packets,
+        ),
+        ("host_queued_bytes", "gauge", "Bytes queued, by host", |a| a.queued_bytes),
+    ];
+    for (name, kind, help, value) in all {
+        let hosts = directions.iter().flat_map(|(direction, _)| {
+            let way = direction.way().name();
+            let accounts = direction.watch().map_or(&[][..], |watch| watch.accounts());
+            accounts.iter().map(move |account| {
+                let labels = format!("{{direction=\"{way}\",host=\"{}\"}}", account.name);
+                (labels, value(account) as f64)
+            })
+        });
+        metric(text, (name, kind, help), hosts);
+    }
+}
+
 /// The metrics of both directions, in the text format of Prometheus 0.0.4.
-pub(crate) fn metrics(directions: &[(&Direction, u64)]) -> String {
+pub(crate) fn metrics(
+    up_for: Nanos,
+    reloads: &Reloads,
+    directions: &[(&Direction, u64)],
+) -> String {
     type Value = fn(&Direction, u64) -> u64;
-    let simple: [(&str, &str, &str, Value); 9] = [
+    let simple: [(&str, &str, &str, Value); 10] = [
         ("received_packets_total", "counter", "Frames received", |d, _| d.outside().received),
         ("sent_packets_total", "counter", "Frames sent", |d, _| d.outside().sent),
         ("sent_bytes_total", "counter", "Bytes sent", |d, _| d.outside().sent_bytes),
@@ -185,6 +330,9 @@ pub(crate) fn metrics(directions: &[(&Direction, u64)]) -> String {
             "Frames lost in the kernel before they were received",
             |_, o| o,
         ),
+        ("merged_bytes_total", "counter", "Bytes of frames dropped as merged", |d, _| {
+            d.outside().merged_bytes
+        }),
         ("queued_packets", "gauge", "Frames held", |d, _| d.held()),
         ("queued_bytes", "gauge", "Bytes queued", |d, _| d.queued_bytes()),
         ("unaccounted_packets", "gauge", "Frames of which nothing is known: zero", |d, _| {
@@ -192,13 +340,21 @@ pub(crate) fn metrics(directions: &[(&Direction, u64)]) -> String {
         }),
     ];
     let mut text = String::new();
+    of_program(&mut text, up_for, reloads);
+    let labels = |direction: &Direction| format!("{{direction=\"{}\"}}", direction.way().name());
+    let rates = directions.iter().map(|(direction, _)| {
+        let bits = direction.plan().rate.as_bits_per_second();
+        (labels(direction), bits.map_or(f64::INFINITY, |bits| bits as f64 / 8.0))
+    });
+    let about = ("rate_bytes_per_second", "gauge", "The configured rate");
+    metric(&mut text, about, rates);
     for (name, kind, help, value) in simple {
-        let _ = writeln!(text, "# HELP freeboard_{name} {help}.\n# TYPE freeboard_{name} {kind}");
-        for &(direction, overruns) in directions {
-            let (way, value) = (direction.way().name(), value(direction, overruns));
-            let _ = writeln!(text, "freeboard_{name}{{direction=\"{way}\"}} {value}");
-        }
+        let value = |&(direction, overruns): &(&Direction, u64)| {
+            (labels(direction), value(direction, overruns) as f64)
+        };
+        metric(&mut text, (name, kind, help), directions.iter().map(value));
     }
+    of_hosts(&mut text, directions);
     let name = "freeboard_dropped_packets_total";
     let _ = writeln!(
         text,
@@ -226,4 +382,127 @@ pub(crate) fn metrics(directions: &[(&Direction, u64)]) -> String {
         let _ = writeln!(text, "{name}_count{{direction=\"{way}\"}} {count}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Written;
+    use crate::queue::Way as Side;
+    use crate::terms::by_host;
+    use crate::watch::Watched;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    const PAGE: &str = include_str!("../../../docs/statistics.md");
+
+    /// Both directions, with a host that has sent and lost a packet.
+    fn directions(rate: &str) -> [Direction; 2] {
+        let text = format!("lan = \"a\"\nwan = \"b\"\nup = \"{rate}\"\ndown = \"8mbit\"");
+        let config = Written::from_text(Path::new("x"), text).unwrap().check().unwrap();
+        [Side::Up, Side::Down].map(|way| {
+            let plan = crate::run::plan(&config, way, 64, 1_522);
+            let terms = by_host(&config, plan.max_len);
+            let watched = Some(Watched::Each);
+            let mut direction = Direction::new(plan, config.link, terms, [0; 16], watched).unwrap();
+            let key = freeboard::flowhash::FlowKey::Unknown;
+            let watch = direction.watch_mut().unwrap();
+            let place = watch.arrived(Nanos(0), key, key.src_host(), 100);
+            watch.sent(place, 100, Nanos(5));
+            let place = watch.arrived(Nanos(0), key, key.src_host(), 60);
+            watch.dropped(place, 60, DropReason::Rejected);
+            direction
+        })
+    }
+
+    /// The code between backticks in the tables and the text of the page.
+    fn on_page() -> BTreeSet<&'static str> {
+        PAGE.split('`').skip(1).step_by(2).collect()
+    }
+
+    fn keys(value: &serde_json::Value, found: &mut BTreeSet<String>) {
+        match value {
+            serde_json::Value::Object(fields) => {
+                for (name, value) in fields {
+                    found.insert(name.clone());
+                    keys(value, found);
+                }
+            }
+            serde_json::Value::Array(values) => values.iter().for_each(|value| keys(value, found)),
+            _ => {}
+        }
+    }
+
+    /// Goal: the page names every field, every reason and every metric, and none that does not exist.
+    #[test]
+    fn the_page_names_what_there_is() {
+        let [up, down] = directions("8mbit");
+        let directions = [(&up, 0), (&down, 0)];
+        let report = Report::new(Nanos::from_secs(3), &Reloads::new(), &directions);
+        let mut fields = BTreeSet::new();
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(json["version"], 1);
+        keys(&json, &mut fields);
+        let page = on_page();
+        for field in &fields {
+            assert!(page.contains(field.as_str()), "{field} is not on the page");
+        }
+        for (reason, _) in drops(&up)
+            .iter()
+            .filter(|(reason, _)| DropReason::ALL.iter().all(|of_queue| of_queue.name() != reason))
+        {
+            assert!(page.contains(reason.as_str()), "{reason} is not on the page");
+        }
+        let text = metrics(Nanos::from_secs(3), &Reloads::new(), &directions);
+        let named: BTreeSet<&str> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+            .collect();
+        let written: BTreeSet<&str> =
+            page.into_iter().filter(|word| word.starts_with("freeboard_")).collect();
+        assert_eq!(named, written);
+    }
+
+    /// Goal: the text is one that a collector reads: each metric once, counters with their ending, every value behind
+    /// its type.
+    #[test]
+    fn metrics_are_well_formed() {
+        let [up, down] = directions("unlimited");
+        let mut reloads = Reloads::new();
+        (reloads.count(true), reloads.count(false));
+        let text = metrics(Nanos::from_millis(1_500), &reloads, &[(&up, 3), (&down, 0)]);
+        let mut kinds = std::collections::BTreeMap::new();
+        for line in text.lines() {
+            if let Some(about) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = about.split_once(' ').unwrap();
+                assert!(kinds.insert(name, kind).is_none(), "{name} twice");
+                assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+            } else if !line.starts_with("# HELP ") {
+                let name = line.split(['{', ' ']).next().unwrap();
+                let of = ["_bucket", "_sum", "_count"]
+                    .into_iter()
+                    .find_map(|end| name.strip_suffix(end));
+                assert!(
+                    kinds.contains_key(name) || of.is_some_and(|of| kinds[of] == "histogram"),
+                    "{line}"
+                );
+                let value = line.rsplit_once(' ').unwrap().1;
+                assert!(value.parse::<f64>().is_ok_and(|value| value >= 0.0), "{line}");
+            }
+        }
+        for line in [
+            "freeboard_rate_bytes_per_second{direction=\"up\"} +Inf",
+            "freeboard_rate_bytes_per_second{direction=\"down\"} 1000000",
+            "freeboard_uptime_seconds 1.5",
+            "freeboard_config_reloads_total{result=\"accepted\"} 1",
+            "freeboard_config_reloads_total{result=\"refused\"} 1",
+            "freeboard_config_last_reload_successful 0",
+            "freeboard_overrun_packets_total{direction=\"up\"} 3",
+            "freeboard_host_sent_bytes_total{direction=\"up\",host=\"not IP\"} 100",
+            "freeboard_host_dropped_packets_total{direction=\"down\",host=\"not IP\"} 1",
+            "freeboard_host_queued_bytes{direction=\"up\",host=\"other\"} 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The loop: one thread that sleeps until a frame, a timer, a signal or a question wakes it.
 
 mod again;
+mod trouble;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,13 +21,14 @@ use crate::memory;
 use crate::options::Source;
 use crate::privileges::Runner;
 use crate::queue::{Plan, Way};
-use crate::report::{Report, metrics};
+use crate::report::{Reloads, Report, metrics};
 use crate::say::{print, say};
 use crate::serve::{Exhausted, Metrics, Stats};
 use crate::sys::{self, Arrival, BATCH};
 use crate::terms::by_host;
 use crate::watch::Watched;
 use crate::words::{Words as _, rate_word};
+use trouble::Said;
 
 /// Batches that one device may give before the other has a turn.
 const BATCHES_A_TURN: usize = 4;
@@ -82,8 +84,11 @@ struct Gateway {
     /// Up and down.
     directions: [Direction; 2],
     overruns: [u64; 2],
-    /// What to do about packets that are not cut up has been said.
-    is_merging_said: [bool; 2],
+    said: [Said; 2],
+    /// When the devices were last looked at, and when they are to be.
+    looked_at: Nanos,
+    look_at: Option<Nanos>,
+    reloads: Reloads,
     pool: Pool,
     spares: Vec<Frame>,
     stats: Option<Stats>,
@@ -118,6 +123,7 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
     let config = source.read()?;
     let runner = Runner::named(&config.user).map_err(config.places.of("--user"))?;
     let mut gateway = Gateway::open(config, source.clone())?;
+    gateway.look_first();
     runner.take_over().map_err(Failure::Missing)?;
     let config = &gateway.config;
     say(&format!(
@@ -130,13 +136,14 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
         config.share.hosts.word(),
         memory::of_all(&config.share, gateway.pool.mtu()).div_ceil(1_000_000),
     ));
+    gateway.say_first();
     let ended = gateway.forward();
     print(&gateway.report(clock()).to_json());
     ended.map_err(Failure::Broken)
 }
 
 /// What the queue of one direction is built for.
-fn plan(config: &Config, way: Way, slots: u32, max_len: u32) -> Plan {
+pub(crate) fn plan(config: &Config, way: Way, slots: u32, max_len: u32) -> Plan {
     let rate = match way {
         Way::Up => config.up,
         Way::Down => config.down,
@@ -208,7 +215,10 @@ impl Gateway {
             devices,
             directions,
             overruns: [0; 2],
-            is_merging_said: [false; 2],
+            said: [Said::default(), Said::default()],
+            looked_at: Nanos::ZERO,
+            look_at: None,
+            reloads: Reloads::new(),
             pool,
             spares,
             stats,
@@ -258,6 +268,8 @@ impl Gateway {
                     self.watch_for_room(at).map_err(|error| failed("epoll", error))?;
                 }
             }
+            self.say_troubles(now);
+            self.look_if_due(now);
             self.report_if_due(now);
             if self.listen_at.is_some_and(|at| at <= now) {
                 self.listen_at = None;
@@ -292,7 +304,7 @@ impl Gateway {
         let report =
             self.stats.as_ref().filter(|stats| stats.has_clients()).map(|_| self.next_report);
         let due = self.directions.iter().filter_map(|direction| direction.poll_at(now));
-        let due = due.chain(report).chain(self.listen_at).min();
+        let due = due.chain(report).chain(self.listen_at).chain(self.troubles_at()).min();
         if due.is_some_and(|due| due <= now) {
             return Ok(EpollTimeout::ZERO);
         }
@@ -331,6 +343,7 @@ impl Gateway {
                 sys::forget(self.links.as_fd());
                 self.is_there(0)?;
                 self.is_there(1)?;
+                self.look_soon(clock());
             }
         }
         Ok(false)
@@ -360,26 +373,12 @@ impl Gateway {
             self.watch_for_room(1 - at).map_err(|error| failed("epoll", error))?;
         }
         let gone = self.receive(at);
-        self.say_if_merged(at);
         let is_troubled =
             gone.is_err() || flags.intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP);
         if is_troubled {
             self.is_there(at)?;
         }
         gone.map_err(|error| failed(self.devices[at].name(), error))
-    }
-
-    /// Says once of each device that what it hands over cannot be queued, and what to type.
-    fn say_if_merged(&mut self, at: usize) {
-        if self.is_merging_said[at] || self.directions[at].outside().merged == 0 {
-            return;
-        }
-        self.is_merging_said[at] = true;
-        let name = self.devices[at].name();
-        say(&format!(
-            "{name}: packets that are merged or not cut up are dropped; type at the end they come from: \
-             ip link set DEV gso_max_segs 1, and here: ethtool -K {name} gro off"
-        ));
     }
 
     /// The end if the device is gone.
@@ -424,7 +423,8 @@ impl Gateway {
     fn report(&mut self, now: Nanos) -> Report {
         self.count_overruns();
         let [up, down] = &self.directions;
-        Report::new(now.since(self.started), &[(up, self.overruns[0]), (down, self.overruns[1])])
+        let directions = [(up, self.overruns[0]), (down, self.overruns[1])];
+        Report::new(now.since(self.started), &self.reloads, &directions)
     }
 
     fn count_overruns(&mut self) {
@@ -460,7 +460,8 @@ impl Gateway {
 
     fn answer_metrics(&mut self) -> Result<(), Exhausted> {
         self.count_overruns();
-        let Self { metrics: Some(serving), directions, overruns, epoll, .. } = self else {
+        let up_for = clock().since(self.started);
+        let Self { metrics: Some(serving), directions, overruns, epoll, reloads, .. } = self else {
             return Ok(());
         };
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
@@ -469,7 +470,7 @@ impl Gateway {
             let _ = epoll.add(client, EpollEvent::new(flags, Token::Metrics as u64));
         });
         let [up, down] = directions;
-        serving.answer(|| metrics(&[(up, overruns[0]), (down, overruns[1])]));
+        serving.answer(|| metrics(up_for, reloads, &[(up, overruns[0]), (down, overruns[1])]));
         accepted
     }
 }

@@ -2,6 +2,7 @@
 //! and what a network card does on its own. The only module with `unsafe` code.
 
 mod ethtool;
+mod links;
 mod tap;
 
 use core::ffi::c_int;
@@ -19,6 +20,7 @@ use nix::sys::socket::{
 
 use crate::frame::{Frame, Offload};
 pub(crate) use ethtool::{is_tap, merging};
+pub(crate) use links::{Link, link, links};
 pub(crate) use tap::Tap;
 
 /// Frames received or sent with one call.
@@ -203,8 +205,8 @@ pub(crate) enum Arrival {
     Whole,
     /// It was longer than any frame.
     TooLong,
-    /// Several packets that somebody has merged for a card, or not cut up yet.
-    Merged,
+    /// Several packets that somebody has merged for a card, or not cut up yet: so many bytes.
+    Merged(u32),
 }
 
 /// A control message of a packet socket, with its data.
@@ -248,7 +250,8 @@ pub(crate) fn receive(
             socket.as_raw_fd(),
             messages.as_mut_ptr(),
             count as libc::c_uint,
-            libc::MSG_DONTWAIT as _,
+            // The length is that of the whole frame, also where there is no room for it.
+            (libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _,
             core::ptr::null_mut(),
         )
     })? as usize;
@@ -259,7 +262,7 @@ pub(crate) fn receive(
         let longest = frame.room().len() - 1;
         frame.received(len.min(longest));
         arrivals[at] = if offload[1] != 0 {
-            Arrival::Merged
+            Arrival::Merged(len as u32)
         } else if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 || len > longest {
             Arrival::TooLong
         } else {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use freeboard::flowhash::{FlowKey, HostKey};
 use freeboard::sched_core::{DropReason, Nanos};
 
+use crate::accounts::{Account, Accounts};
 use crate::histogram::Histogram;
 use crate::names;
 
@@ -18,6 +19,8 @@ const IDLE: Nanos = Nanos(1_000_000_000);
 pub(crate) struct Place {
     flow: Option<u16>,
     host: Option<u16>,
+    /// The account of its host, which is that of several where there are many.
+    account: u16,
 }
 
 /// What is counted of a flow or a host.
@@ -152,6 +155,8 @@ pub(crate) struct Watch {
     /// Without a place where nobody is watched singly.
     flows: Tallies<FlowKey>,
     hosts: Tallies<HostKey>,
+    /// Of hosts, since the start.
+    accounts: Accounts,
     /// Of all packets, since the start.
     total: Histogram,
     /// Of all packets, since the last look.
@@ -166,6 +171,7 @@ impl Watch {
         Self {
             flows: Tallies::new(flows),
             hosts: Tallies::new(hosts),
+            accounts: Accounts::new(),
             total: Histogram::EMPTY,
             recent: Histogram::EMPTY,
         }
@@ -181,19 +187,21 @@ impl Watch {
 
     /// A packet of this flow and this host on the LAN side comes in.
     pub(crate) fn arrived(&mut self, now: Nanos, key: FlowKey, host: HostKey, bytes: u32) -> Place {
+        let account = self.accounts.arrived(now, host, bytes);
         let flow = self.flows.place(now, key, || names::flow(&key));
         let host = self.hosts.place(now, host, || names::host(&host));
         for tally in [self.flows.at(flow), self.hosts.at(host)].into_iter().flatten() {
             tally.queued_bytes += u64::from(bytes);
             tally.queued_packets += 1;
         }
-        Place { flow, host }
+        Place { flow, host, account }
     }
 
     /// It leaves, after so long.
     pub(crate) fn sent(&mut self, place: Place, bytes: u32, waited: Nanos) {
         self.total.add(waited.0);
         self.recent.add(waited.0);
+        self.accounts.left(place.account, bytes, true);
         for tally in [self.flows.at(place.flow), self.hosts.at(place.host)].into_iter().flatten() {
             gone(tally, bytes);
             tally.sent_bytes += u64::from(bytes);
@@ -204,6 +212,7 @@ impl Watch {
 
     /// It does not leave.
     pub(crate) fn dropped(&mut self, place: Place, bytes: u32, why: DropReason) {
+        self.accounts.left(place.account, bytes, false);
         for tally in [self.flows.at(place.flow), self.hosts.at(place.host)].into_iter().flatten() {
             gone(tally, bytes);
             tally.drops[reason_at(why)] += 1;
@@ -216,6 +225,11 @@ impl Watch {
 
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &Tally> {
         self.hosts.all()
+    }
+
+    /// The accounts of hosts since the start, those without a name first.
+    pub(crate) fn accounts(&self) -> &[Account] {
+        self.accounts.all()
     }
 
     /// The delays since the start.
@@ -321,7 +335,9 @@ mod tests {
         let mut watch = Watch::new(Watched::All, 256);
         let place = watch.arrived(Nanos(0), key(1), key(1).src_host(), 60);
         watch.sent(place, 60, Nanos(1));
-        assert_eq!((place, watch.flows().count(), watch.hosts().count()), (Place::default(), 0, 0));
+        assert_eq!((place.flow, place.host), (None, None));
+        assert_eq!((watch.flows().count(), watch.hosts().count()), (0, 0));
+        assert_eq!(watch.accounts()[usize::from(place.account)].sent_bytes, 60);
         assert_eq!(watch.total().count(), 1);
     }
 }

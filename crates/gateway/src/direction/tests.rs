@@ -40,7 +40,7 @@ fn frames_without_a_place_in_the_pool_are_counted() {
     let (outside, held) = arrive(13, Arrival::Whole, &mut direction);
     assert_eq!((outside.too_short, outside.no_room, held), (1, 4, 3));
     arrive(100, Arrival::TooLong, &mut direction);
-    let (outside, held) = arrive(100, Arrival::Merged, &mut direction);
+    let (outside, held) = arrive(100, Arrival::Merged(64_000), &mut direction);
     assert_eq!((outside.too_long, outside.merged, outside.no_room, held), (1, 1, 4, 3));
 }
 
@@ -196,7 +196,8 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
         direction.arrive(Nanos(at.into()), Arrival::Whole, &mut spare, &mut pool);
     }
     let report = |direction: &Direction| {
-        let report = crate::report::Report::new(Nanos(0), &[(direction, 0)]);
+        let report =
+            crate::report::Report::new(Nanos(0), &crate::report::Reloads::new(), &[(direction, 0)]);
         (report.directions[0].marked, report.directions[0].came_marked)
     };
     assert_eq!(report(&direction), (0, 60));

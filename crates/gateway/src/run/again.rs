@@ -46,6 +46,7 @@ impl Gateway {
             self.next_report = Nanos::ZERO;
             Ok(said)
         });
+        self.reloads.count(said.is_ok());
         match said {
             Ok(said) if said.is_empty() => say("configuration read, nothing has changed"),
             Ok(said) => said.iter().for_each(|line| say(line)),

@@ -69,6 +69,10 @@ pub(crate) fn merging(name: &str) -> Vec<&'static str> {
     if ask(GET_FLAGS) & FLAG_LRO != 0 {
         words.push("lro");
     }
+    let by_card = "rx-gro-hw";
+    if active(name).is_some_and(|active| active.iter().any(|name| name == by_card)) {
+        words.push(by_card);
+    }
     words
 }
 

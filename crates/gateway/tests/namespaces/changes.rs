@@ -78,7 +78,8 @@ fn a_device_that_is_deleted_ends_it_with_statistics() {
         let ended = gateway.ends();
         drop(bulk);
         assert_eq!(ended.status.code(), Some(1), "{what}");
-        assert_eq!(ended.said, [format!("freeboard-gateway: {device}: the device is gone")]);
+        let gone = format!("freeboard-gateway: {device}: the device is gone");
+        assert_eq!(ended.said_of_the_end(), [&gone]);
         let sent = ended.report["directions"][0]["sent"].as_u64().unwrap();
         assert!(sent > 20 || !is_loaded, "{what}: {ended:?}");
         row.connect(device, peer);

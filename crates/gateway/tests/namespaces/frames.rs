@@ -193,6 +193,8 @@ fn frames_too_long_for_the_other_side_are_counted() {
     let path = std::env::temp_dir().join(format!("freeboard-{}-toolong", std::process::id()));
     let words = format!("--up 1gbit --down 1gbit --stats {}", path.display());
     let gateway = Gateway::start(&row.gw, &words);
+    let said = gateway.says();
+    assert!(said.contains(" wan has an MTU of 500 and lan of 1500: "), "{said}");
     let sending = Raw::open(&row.c, "c0");
     for number in 0..1_501 {
         assert!(sending.send(&frame(number, 1_500).0));

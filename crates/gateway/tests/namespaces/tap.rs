@@ -76,7 +76,7 @@ fn a_tap_that_is_deleted_ends_it_with_statistics() {
     let ended = gateway.ends();
     drop(bulk);
     assert_eq!(ended.status.code(), Some(1));
-    assert_eq!(ended.said, ["freeboard-gateway: tap1: the device is gone"]);
+    assert_eq!(ended.said_of_the_end(), ["freeboard-gateway: tap1: the device is gone"]);
     assert!(ended.report["directions"][0]["sent"].as_u64() > Some(100), "{ended:?}");
 }
 

@@ -147,8 +147,9 @@ impl Row {
         ));
         for (inside, device) in [(end, peer), (&self.gw, device)] {
             inside.ip(&format!("link set {device} up"));
-            // Nobody merges packets, nobody leaves it to others to cut them up.
-            inside.ethtool(&format!("-K {device} tso off gso off gro off"));
+            // No device merges packets, and none leaves it to others to cut them up.
+            inside.ethtool(&format!("-K {device} gro off"));
+            inside.ip(&format!("link set {device} gso_max_segs 1"));
         }
         for address in addresses {
             end.ip(&format!("addr add {address}/24 dev {peer}"));

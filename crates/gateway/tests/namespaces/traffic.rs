@@ -266,3 +266,34 @@ pub(crate) fn percentile(delays: &[Duration], percent: usize) -> Duration {
     let at = (delays.len() * percent).div_ceil(100).max(1) - 1;
     delays.get(at).copied().unwrap_or(Duration::MAX)
 }
+
+/// Sends `calls` times ten datagrams of 1,200 bytes, handed to the kernel as one to be cut up; how many arrive.
+pub(crate) fn uncut_datagrams(
+    from: &Namespace,
+    to: &Namespace,
+    address: IpAddr,
+    calls: u32,
+) -> u32 {
+    let receiving = to.within(|| UdpSocket::bind((address, 0)).unwrap());
+    let any: IpAddr = if address.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
+    let sending = from.within(|| UdpSocket::bind((any, 0)).unwrap());
+    setsockopt(&sending, sockopt::UdpGsoSegment, &1_200).unwrap();
+    sending.connect(receiving.local_addr().unwrap()).unwrap();
+    receiving.set_read_timeout(Some(QUIET)).unwrap();
+    let sender = thread::spawn(move || {
+        // The address is found out by one that is not counted: the kernel keeps only a few until then.
+        let _ = sending.send(b"who is there");
+        thread::sleep(Duration::from_millis(200));
+        for _ in 0..calls {
+            let _ = sending.send(&[7; 12_000]);
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let mut room = [0; 2_000];
+    let mut arrived = 0;
+    while let Ok(len) = receiving.recv(&mut room) {
+        arrived += u32::from(len == 1_200);
+    }
+    sender.join().unwrap();
+    arrived
+}

@@ -1,0 +1,157 @@
+//! What hosts have sent since the start, for metrics: a bounded number of names, and the rest as one.
+//!
+//! A collector keeps a series for every name it has ever seen. So a host keeps its name for long when it is idle, and
+//! another one gets the place only then: names grow by at most [`MOST`] in [`KEPT`], whatever addresses are forged.
+
+use std::collections::HashMap;
+
+use freeboard::flowhash::HostKey;
+use freeboard::sched_core::Nanos;
+
+use crate::names;
+
+/// Hosts with a name at one time, in each direction.
+pub(crate) const MOST: usize = 256;
+/// How long an idle host keeps its place from others.
+const KEPT: Nanos = Nanos(600_000_000_000);
+/// The least time between two searches for a host that has been idle for so long.
+const SEARCH: Nanos = Nanos(1_000_000_000);
+/// The name of those without one.
+const OTHERS: &str = "other";
+
+/// What is counted of a host.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) name: String,
+    pub(crate) sent_packets: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) dropped_packets: u64,
+    pub(crate) queued_packets: u64,
+    pub(crate) queued_bytes: u64,
+    used: Nanos,
+}
+
+/// The accounts of one direction. The first is that of all hosts without a name.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    places: HashMap<HostKey, u16>,
+    accounts: Vec<Account>,
+    searched: Nanos,
+}
+
+impl Accounts {
+    pub(crate) fn new() -> Self {
+        let others = Account { name: OTHERS.to_owned(), ..Account::default() };
+        Self { places: HashMap::new(), accounts: vec![others], searched: Nanos::ZERO }
+    }
+
+    pub(crate) fn all(&self) -> &[Account] {
+        &self.accounts
+    }
+
+    /// A packet of this host comes in: the place of its account.
+    pub(crate) fn arrived(&mut self, now: Nanos, host: HostKey, bytes: u32) -> u16 {
+        let place = self.place(now, host);
+        if let Some(account) = self.accounts.get_mut(usize::from(place)) {
+            account.used = now;
+            account.queued_packets += 1;
+            account.queued_bytes += u64::from(bytes);
+        }
+        place
+    }
+
+    /// It leaves, or is dropped.
+    pub(crate) fn left(&mut self, place: u16, bytes: u32, is_sent: bool) {
+        let Some(account) = self.accounts.get_mut(usize::from(place)) else { return };
+        account.queued_packets = account.queued_packets.saturating_sub(1);
+        account.queued_bytes = account.queued_bytes.saturating_sub(bytes.into());
+        if is_sent {
+            account.sent_packets += 1;
+            account.sent_bytes += u64::from(bytes);
+        } else {
+            account.dropped_packets += 1;
+        }
+    }
+
+    fn place(&mut self, now: Nanos, host: HostKey) -> u16 {
+        if let Some(&place) = self.places.get(&host) {
+            return place;
+        }
+        let place = if self.accounts.len() <= MOST {
+            self.accounts.push(Account::default());
+            self.accounts.len() as u16 - 1
+        } else {
+            self.freed(now)
+        };
+        if let Some(account) = self.accounts.get_mut(usize::from(place)).filter(|_| place > 0) {
+            *account = Account { name: names::host(&host), ..Account::default() };
+            self.places.insert(host, place);
+        }
+        place
+    }
+
+    /// The place of the host that has been idle longest, if that is long enough; that of all others if not.
+    fn freed(&mut self, now: Nanos) -> u16 {
+        if now.since(self.searched) < SEARCH {
+            return 0;
+        }
+        self.searched = now;
+        let idle = |(_, account): &(usize, &Account)| {
+            account.queued_packets == 0 && now.since(account.used) >= KEPT
+        };
+        let named = self.accounts.iter().enumerate().skip(1).filter(idle);
+        let Some((place, _)) = named.min_by_key(|(_, account)| account.used) else { return 0 };
+        self.places.retain(|_, of| usize::from(*of) != place);
+        place as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(number: u32) -> HostKey {
+        HostKey::V4(number.to_be_bytes())
+    }
+
+    /// Goal: however many addresses there are, names are few, nothing goes uncounted, and a name is given to another
+    /// host only when its own has been idle for long.
+    #[test]
+    fn hosts_without_a_place_are_counted_as_one() {
+        let mut accounts = Accounts::new();
+        let pass = |accounts: &mut Accounts, now: Nanos, number: u32| {
+            let place = accounts.arrived(now, host(number), 100);
+            accounts.left(place, 100, true);
+            place
+        };
+        let second = |seconds: u64| Nanos::from_secs(seconds);
+        for number in 0..10_000 {
+            pass(&mut accounts, second(1), number);
+        }
+        assert_eq!(accounts.all().len(), MOST + 1);
+        let sent = |accounts: &Accounts| {
+            accounts.all().iter().map(|account| account.sent_packets).sum::<u64>()
+        };
+        assert_eq!(
+            (sent(&accounts), accounts.all()[0].sent_packets),
+            (10_000, 10_000 - MOST as u64)
+        );
+        // One goes on, one holds a packet; the others are idle for ten minutes.
+        let holding = accounts.arrived(second(1), host(8), 100);
+        assert_eq!(pass(&mut accounts, second(600), 20_000), 0);
+        pass(&mut accounts, second(600), 7);
+        let place = pass(&mut accounts, second(602), 20_000);
+        assert!(place > 0 && place != holding, "{place}");
+        assert_eq!(pass(&mut accounts, second(602), 20_000), place);
+        assert_eq!(accounts.all()[usize::from(place)].sent_packets, 2);
+        // At most one a second, and never the two.
+        for seconds in 603..2_000 {
+            pass(&mut accounts, second(seconds), 7);
+            pass(&mut accounts, second(seconds), 30_000 + seconds as u32);
+        }
+        let names: Vec<&str> = accounts.all().iter().map(|account| &*account.name).collect();
+        assert!(names.contains(&"0.0.0.7") && names.contains(&"0.0.0.8"), "{names:?}");
+        assert_eq!(accounts.all().len(), MOST + 1);
+        assert_eq!(accounts.places.len(), MOST);
+    }
+}

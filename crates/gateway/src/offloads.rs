@@ -1,0 +1,88 @@
+//! What a device may hand over as one frame that is several packets: asked before the first frame comes, and said
+//! with the command that helps.
+
+use core::ffi::c_int;
+
+use crate::sys::{Link, link, links, merging};
+
+/// What may be wrong with what `index` hands over, a line each with the command to type; nothing if it hands over
+/// single packets.
+///
+/// With `is_start` a line says too what cannot be known. Other namespaces can be asked with CAP_NET_ADMIN only,
+/// which the gateway has at its start.
+pub(crate) fn concerns(index: c_int, is_start: bool) -> Vec<String> {
+    let all = links().unwrap_or_default();
+    let mut search = Search { all: &all, is_start, seen: Vec::new(), lines: Vec::new() };
+    search.look(index);
+    search.lines
+}
+
+struct Search<'a> {
+    all: &'a [Link],
+    is_start: bool,
+    seen: Vec<c_int>,
+    lines: Vec<String>,
+}
+
+impl Search<'_> {
+    /// Looks at an interface, and at those that its frames come from.
+    fn look(&mut self, index: c_int) {
+        if self.seen.contains(&index) {
+            return;
+        }
+        self.seen.push(index);
+        let all = self.all;
+        let Some(of) = all.iter().find(|link| link.index == index) else { return };
+        let name = &of.name;
+        let merging = merging(name);
+        if !merging.is_empty() {
+            self.lines.push(format!(
+                "{name} merges packets that it receives, which are dropped then; type: {}",
+                stop_merging(name, &merging)
+            ));
+        }
+        match &*of.kind {
+            "veth" => self.pair(of),
+            "tun" if of.has_headers => self.lines.push(format!(
+                "{name}: the program at its other end, such as a virtual machine, may hand over packets that are not \
+                 cut up, which are dropped then; type in that machine: ip link set DEV gso_max_segs 1"
+            )),
+            "bridge" | "bond" | "team" => {
+                for port in all.iter().filter(|link| link.master == Some(index)) {
+                    self.look(port.index);
+                }
+            }
+            "vlan" | "macvlan" | "macvtap" | "ipvlan" if of.namespace.is_none() => {
+                of.other.into_iter().for_each(|below| self.look(below));
+            }
+            _ => {}
+        }
+    }
+
+    /// The other end of a pair hands over what its kernel does not cut up.
+    fn pair(&mut self, of: &Link) {
+        let name = &of.name;
+        let other = of.other.map(|index| link(index, of.namespace));
+        match other {
+            Some(Ok(other)) if other.gso_max_segs > 1 => {
+                let far = &other.name;
+                let at = if of.namespace.is_some() { " in its namespace" } else { "" };
+                self.lines.push(format!(
+                    "{name}: {far}, the other end of the pair, hands over packets that are not cut up, which are dropped \
+                     then; type{at}: ip link set {far} gso_max_segs 1"
+                ));
+            }
+            Some(Err(_)) if self.is_start => self.lines.push(format!(
+                "{name}: the other end of the pair is in another namespace and cannot be asked; unless it was done, type \
+                 there: ip link set DEV gso_max_segs 1"
+            )),
+            _ => {}
+        }
+    }
+}
+
+/// The command that stops a device from merging what it receives, by the words of `ethtool -K` for how it does.
+pub(crate) fn stop_merging(name: &str, merging: &[&str]) -> String {
+    let off: Vec<String> = merging.iter().map(|word| format!("{word} off")).collect();
+    format!("ethtool -K {name} {}", off.join(" "))
+}

@@ -1,0 +1,177 @@
+//! What is said of devices: frames that cannot be queued or sent, and what a change of a device means.
+
+use std::os::fd::AsFd as _;
+
+use freeboard::sched_core::Nanos;
+
+use super::Gateway;
+use crate::frame::ETHERNET_HEADER;
+use crate::offloads::{concerns, stop_merging};
+use crate::say::say;
+use crate::sys;
+use crate::words::Io;
+
+/// The least time between two lines about packets that are merged.
+const AGAIN: Nanos = Nanos(10_000_000_000);
+/// The least time between two looks at the devices.
+const LOOK: Nanos = Nanos(1_000_000_000);
+
+/// What has been said of one device.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// Packets and bytes merged, and frames received, when that was last said.
+    merged: u64,
+    merged_bytes: u64,
+    received: u64,
+    /// When it was last said, and when it may be again.
+    merged_at: Nanos,
+    again_at: Nanos,
+    too_long: bool,
+    /// Errors with which it refused frames.
+    refused: Vec<i32>,
+    concerns: Vec<String>,
+}
+
+impl Gateway {
+    /// Asks what the devices may hand over, with the privileges of the start.
+    pub(super) fn look_first(&mut self) {
+        for at in 0..2 {
+            if self.config.io == Io::Packet {
+                self.said[at].concerns = concerns(self.devices[at].index(), true);
+            }
+        }
+    }
+
+    /// Says what was found at the start.
+    pub(super) fn say_first(&mut self) {
+        self.said.iter().flat_map(|said| &said.concerns).for_each(|line| say(line));
+        self.say_if_unequal();
+    }
+
+    /// A device has changed, or another that is not ours: it is looked at, at most once a second.
+    pub(super) fn look_soon(&mut self, now: Nanos) {
+        self.look_at.get_or_insert(now.max(self.looked_at.plus(LOOK)));
+    }
+
+    /// Looks at the devices if that is due, and says what is new.
+    pub(super) fn look_if_due(&mut self, now: Nanos) {
+        if self.look_at.is_none_or(|at| at > now) {
+            return;
+        }
+        (self.look_at, self.looked_at) = (None, now);
+        let mut is_other = false;
+        for at in 0..2 {
+            let index = self.devices[at].index();
+            let Ok(link) = sys::link(index, None) else { continue };
+            let (before, most) = (self.devices[at].mtu(), self.pool.mtu());
+            if link.mtu != before {
+                is_other = true;
+                self.devices[at].set_mtu(link.mtu);
+                let what = if link.mtu > most {
+                    format!(
+                        "; longer frames than {most} bytes behind the header are dropped as too long until a restart"
+                    )
+                } else {
+                    String::new()
+                };
+                say(&format!("{}: its MTU is {} now, and was {before}{what}", link.name, link.mtu));
+            }
+            if self.config.io == Io::Packet {
+                let found = concerns(index, false);
+                let known = &self.said[at].concerns;
+                found.iter().filter(|line| !known.contains(line)).for_each(|line| say(line));
+                self.said[at].concerns = found;
+            }
+        }
+        if is_other {
+            self.say_if_unequal();
+        }
+    }
+
+    /// Says which frames the device with the lower MTU refuses.
+    fn say_if_unequal(&self) {
+        let [lan, wan] = &self.devices;
+        let (low, high) = if lan.mtu() < wan.mtu() { (lan, wan) } else { (wan, lan) };
+        if low.mtu() == high.mtu() {
+            return;
+        }
+        let (name, mtu, other, most) = (low.name(), low.mtu(), high.name(), high.mtu());
+        say(&format!(
+            "{name} has an MTU of {mtu} and {other} of {most}: {name} refuses frames longer than {} bytes, which are \
+             counted as device; type: ip link set {other} mtu {mtu}",
+            mtu + ETHERNET_HEADER
+        ));
+    }
+
+    /// Says what has become of frames since the last time, if anything is to be said.
+    pub(super) fn say_troubles(&mut self, now: Nanos) {
+        for at in 0..2 {
+            self.say_if_merged(at, now);
+            let outside = self.directions[at].outside();
+            let said = &mut self.said[at];
+            if outside.too_long > 0 && !said.too_long {
+                said.too_long = true;
+                say(&format!(
+                    "{}: a frame longer than its MTU of {} allowed at the start was dropped, and others will be, counted \
+                     as too long; frames with two tags take an MTU that is 4 more, and a raised MTU takes a restart",
+                    self.devices[at].name(),
+                    self.pool.mtu()
+                ));
+            }
+            let to = 1 - at;
+            let Some(error) = self.directions[at].refused_with() else { continue };
+            // One that has gone is not down; that it is gone is said soon.
+            if !self.said[to].refused.contains(&error)
+                && self.devices[to].exists(self.links.as_fd())
+            {
+                self.said[to].refused.push(error);
+                let (name, mtu) = (self.devices[to].name(), self.devices[to].mtu());
+                let why = match error {
+                    libc::EMSGSIZE => format!("they are longer than its MTU of {mtu}"),
+                    libc::ENOBUFS => {
+                        "its own queue is full; ask less of it, with a lower rate".to_owned()
+                    }
+                    libc::ENETDOWN | libc::ENXIO | libc::EIO => {
+                        format!("it is down; type: ip link set {name} up")
+                    }
+                    _ => std::io::Error::from_raw_os_error(error).to_string(),
+                };
+                say(&format!("{name}: refuses frames, which are counted as device: {why}"));
+            }
+        }
+    }
+
+    /// When there is something to say that nothing else wakes the loop for.
+    pub(super) fn troubles_at(&self) -> Option<Nanos> {
+        let waits = |at: &usize| self.directions[*at].outside().merged > self.said[*at].merged;
+        let again = [0, 1].into_iter().filter(waits).map(|at| self.said[at].again_at).min();
+        again.into_iter().chain(self.look_at).min()
+    }
+
+    /// Says what was lost because it was merged, at once and then again every 10 s as long as more is.
+    fn say_if_merged(&mut self, at: usize, now: Nanos) {
+        let outside = self.directions[at].outside();
+        let said = &mut self.said[at];
+        let count = outside.merged - said.merged;
+        if count == 0 || now < said.again_at {
+            return;
+        }
+        let bytes = outside.merged_bytes - said.merged_bytes;
+        let received = (outside.received - said.received).max(1);
+        let span = now.since(said.merged_at.max(self.started)).0.div_ceil(1_000_000_000);
+        let percent = (100 * count).div_ceil(received);
+        (said.merged, said.merged_bytes) = (outside.merged, outside.merged_bytes);
+        (said.received, said.merged_at, said.again_at) = (outside.received, now, now.plus(AGAIN));
+        let name = self.devices[at].name();
+        let merging = sys::merging(name);
+        let here = if merging.is_empty() {
+            String::new()
+        } else {
+            format!(", and here: {}", stop_merging(name, &merging))
+        };
+        say(&format!(
+            "{name}: dropped {count} of {received} frames within {span} s, {percent} %, {bytes} bytes, since each of them is \
+             several packets that are merged or not cut up; type where they come from: ip link set DEV gso_max_segs 1{here}"
+        ));
+    }
+}
