@@ -469,7 +469,8 @@ mod tests {
     fn metrics_are_well_formed() {
         let [up, down] = directions("unlimited");
         let mut reloads = Reloads::new();
-        (reloads.count(true), reloads.count(false));
+        reloads.count(true);
+        reloads.count(false);
         let text = metrics(Nanos::from_millis(1_500), &reloads, &[(&up, 3), (&down, 0)]);
         let mut kinds = std::collections::BTreeMap::new();
         for line in text.lines() {

@@ -181,16 +181,22 @@ fn listen(mut reading: Reading, socket: PathBuf) -> Receiver<News> {
             if tell.send(next).is_err() {
                 return;
             }
-            while is_gone {
-                thread::sleep(AGAIN);
-                if let Ok(another) = Reading::connect(&socket) {
-                    reading = another;
-                    break;
-                }
+            if is_gone {
+                reading = connect_again(&socket);
             }
         }
     });
     news
+}
+
+/// Waits for another gateway at `socket`, for as long as it takes.
+fn connect_again(socket: &Path) -> Reading {
+    loop {
+        thread::sleep(AGAIN);
+        if let Ok(another) = Reading::connect(socket) {
+            return another;
+        }
+    }
 }
 
 #[cfg(test)]
