@@ -154,7 +154,7 @@ fn write_all(to: &impl AsFd, mut bytes: &[u8]) {
         match write(to, bytes) {
             Ok(written) => bytes = bytes.get(written..).unwrap_or(&[]),
             Err(Errno::EINTR) => {}
-            // Whoever started the program may have made its output one that does not wait.
+            // The parent process may have set the output to non-blocking: wait until there is room.
             Err(Errno::EAGAIN) => {
                 let _ = poll(&mut [PollFd::new(to.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE);
             }

@@ -72,7 +72,7 @@ pub const RETURNS_A_CALL: u32 = 2;
 /// There may be room for rates of fewer flows than the orders have, or of none: the others have no rate,
 /// and need no memory here. The second order may be of another type, `B`, as where its tables are
 /// elsewhere. Where `C` is an array of length 0, nothing of this is left in the code but the first order.
-/// Who gives way is not asked of `O`: put [`LongestQueueDrop`](crate::LongestQueueDrop) around it.
+/// `O` is not asked for a victim: put [`LongestQueueDrop`](crate::LongestQueueDrop) around it.
 ///
 /// ```
 /// use sched_core::{
@@ -309,7 +309,8 @@ where
     }
 }
 
-/// Whether `flow` is backlogged and in excess of its committed rate. Who has none is not looked up.
+/// Whether `flow` is backlogged and in excess of its committed rate. A flow without a committed rate is
+/// not looked up.
 #[inline]
 fn is_excess(state: &CommittedFlow, returns: &[CommittedReturn], flow: FlowId) -> bool {
     state.has_rate() && returns.get(flow.index()).is_some_and(CommittedReturn::is_backlogged)

@@ -147,7 +147,7 @@ impl<N> Housing for Wf2q<N> {}
 impl<N, W> Housing for ShortestQueue<N, W> {}
 impl<O, N> Housing for LongestQueueDrop<O, N> {}
 
-/// Who can have a rate counts as a host.
+/// A flow in the table of committed rates counts as a host.
 impl<O, C, W, B> Housing for CommittedRates<O, C, W, B>
 where
     O: FlowScheduler,

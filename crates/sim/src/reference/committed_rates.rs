@@ -98,7 +98,7 @@ impl<O: NaiveOrder> NaiveCommittedRates<O> {
     }
 }
 
-/// Who has a rate counts as a host.
+/// A flow that can have a committed rate counts as a host.
 impl<O: NaiveOrder> Housing for NaiveCommittedRates<O> {
     fn hosts(&self) -> u32 {
         self.flows
