@@ -236,8 +236,7 @@ impl Direction {
     fn cannot_leave(&mut self, pool: &mut Pool) {
         let Some(packet) = self.leaving.pop_front() else { return };
         if let Some(watch) = &mut self.watch {
-            let place = self.held[packet.handle as usize].place;
-            watch.dropped(place, packet.len, DropReason::Rejected);
+            watch.refused(self.held[packet.handle as usize].place, packet.len);
         }
         self.outside.undeliverable += 1;
         pool.give_back(packet.handle);

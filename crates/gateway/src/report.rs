@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::accounts::Account;
 use crate::direction::Direction;
 use crate::histogram::Histogram;
-use crate::watch::Tally;
+use crate::watch::{DEVICE, Tally, reasons};
 use crate::words::{Words as _, rate_word};
 
 /// Of the format of reports, which `docs/statistics.md` describes.
@@ -198,7 +198,7 @@ fn drops(direction: &Direction) -> Vec<(String, u64)> {
         ("merged", outside.merged),
         ("too short", outside.too_short),
         ("no frame free", outside.no_room),
-        ("device", outside.undeliverable),
+        (DEVICE, outside.undeliverable),
     ] {
         drops.push((name.to_owned(), count));
     }
@@ -211,16 +211,13 @@ const LISTED: usize = 64;
 fn whos<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Vec<Who> {
     let mut all: Vec<&Tally> = tallies.collect();
     all.sort_by_key(|tally| core::cmp::Reverse((tally.queued_bytes, tally.sent_bytes)));
-    let names =
-        DropReason::ALL.map(DropReason::name).into_iter().chain([DropReason::Rejected.name()]);
     let who = |tally: &Tally| Who {
         name: tally.name.clone(),
         sent: tally.sent_packets,
         sent_bytes: tally.sent_bytes,
         queued: tally.queued_packets,
         queued_bytes: tally.queued_bytes,
-        drops: names
-            .clone()
+        drops: reasons()
             .zip(tally.drops)
             .filter(|(_, count)| *count > 0)
             .map(|(name, count)| (name.to_owned(), count))

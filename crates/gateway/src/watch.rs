@@ -31,8 +31,8 @@ pub(crate) struct Tally {
     pub(crate) sent_packets: u64,
     pub(crate) queued_bytes: u64,
     pub(crate) queued_packets: u64,
-    /// By reason, those of [`DropReason::ALL`], and behind them the rejected.
-    pub(crate) drops: [u64; DropReason::COUNT + 1],
+    /// By reason, as [`reasons`] names them.
+    pub(crate) drops: [u64; REASONS],
     /// Since the last look.
     pub(crate) delays: Histogram,
     /// Anything happened since idle ones were last looked for.
@@ -47,11 +47,24 @@ impl Tally {
             sent_packets: 0,
             queued_bytes: 0,
             queued_packets: 0,
-            drops: [0; DropReason::COUNT + 1],
+            drops: [0; REASONS],
             delays: Histogram::EMPTY,
             is_active: true,
         }
     }
+}
+
+/// Those of [`DropReason::ALL`], frames that the queue rejected, and frames that the device refused.
+const REASONS: usize = DropReason::COUNT + 2;
+/// The place of frames that the device refused in [`Tally::drops`].
+const OF_DEVICE: usize = DropReason::COUNT + 1;
+/// The reason of frames that the device refused.
+pub(crate) const DEVICE: &str = "device";
+
+/// The names of the reasons in [`Tally::drops`].
+pub(crate) fn reasons() -> impl Iterator<Item = &'static str> + Clone {
+    let of_queue = DropReason::ALL.map(DropReason::name).into_iter();
+    of_queue.chain([DropReason::Rejected.name(), DEVICE])
 }
 
 /// The place of a drop in [`Tally::drops`].
@@ -212,10 +225,19 @@ impl Watch {
 
     /// It does not leave.
     pub(crate) fn dropped(&mut self, place: Place, bytes: u32, why: DropReason) {
+        self.lost(place, bytes, reason_at(why));
+    }
+
+    /// It left the queue, and the device refused it.
+    pub(crate) fn refused(&mut self, place: Place, bytes: u32) {
+        self.lost(place, bytes, OF_DEVICE);
+    }
+
+    fn lost(&mut self, place: Place, bytes: u32, reason: usize) {
         self.accounts.left(place.account, bytes, false);
         for tally in [self.flows.at(place.flow), self.hosts.at(place.host)].into_iter().flatten() {
             gone(tally, bytes);
-            tally.drops[reason_at(why)] += 1;
+            tally.drops[reason] += 1;
         }
     }
 

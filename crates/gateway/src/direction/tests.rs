@@ -221,6 +221,38 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     assert!(set_here > 3, "{set_here}");
 }
 
+/// Goal: a frame that the device refused is counted with that reason, of its flow and host as of the direction.
+/// Method: a frame that waits for a device that is gone.
+#[test]
+fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
+    let mut pool = Pool::new(600, 1_500);
+    let limit = Limit::Packets(500);
+    let plan = Plan {
+        share: share(Order::Drr, Hosts::By(Isolation::Flows), limit),
+        way: Way::Up,
+        slots: frames_for(limit),
+        max_len: pool.longest() as u32,
+        rate: Rate::UNLIMITED,
+        catch_up: Nanos::ZERO,
+    };
+    let each = Some(Watched::Each);
+    let mut direction = Direction::new(plan, Overhead::RAW, ByHost::new(), [0; 16], each).unwrap();
+    let mut spare = pool.spare();
+    spare.received(60);
+    direction.arrive(Nanos(0), Arrival::Whole, &mut spare, &mut pool);
+    direction.fill(Nanos(0), &mut pool);
+    direction.give_up(&mut pool);
+    let reloads = crate::report::Reloads::new();
+    let report = crate::report::Report::new(Nanos(0), &reloads, &[(&direction, 0)]);
+    let way = &report.directions[0];
+    let expected = [("device".to_owned(), 1)];
+    assert_eq!(way.drops, expected);
+    assert_eq!(
+        (&way.hosts_seen[0].drops[..], &way.flows_seen[0].drops[..]),
+        (&expected[..], &expected[..])
+    );
+}
+
 /// Handles enough, another number for each limit.
 fn pool_slots(packets: u32) -> u32 {
     frames_for(Limit::Packets(packets))
