@@ -92,6 +92,7 @@ impl Twin {
         let paid_at = self.paid_at();
         if rate == self.rate || paid_at == END && rate != Rate::UNLIMITED {
             self.rate = rate;
+            self.stay_within_time();
             return;
         }
         let now = now.max(self.since);
