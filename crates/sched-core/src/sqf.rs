@@ -125,8 +125,8 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
     ///     let flow = order.select().expect("both are backlogged");
     ///     let len = [200, 1_000][flow.index()];
     ///     sent[flow.index()] += len;
-    ///     order.served(flow, len, Some(len));
     ///     order.grew(flow, len);
+    ///     order.served(flow, len, Some(len));
     /// }
     /// assert_eq!(sent, [140_000, 20_000]);
     /// # Ok::<(), sched_core::ConfigError>(())

@@ -105,7 +105,8 @@ pub(super) struct Floor<W> {
     arrears: i32,
     /// Bytes sent, modulo 2^32; not counted without a floor.
     sent: u32,
-    /// The latest time told.
+    /// The latest time told; [`Nanos::MAX`] before the first, so that the first counts as no time and a shift
+    /// of all times changes nothing.
     now: Nanos,
     /// Time that has passed: the sum of all steps forward of the clock.
     elapsed: u64,
@@ -126,7 +127,7 @@ impl<W: Table<WaitingFlow>> Floor<W> {
             share,
             arrears: 0,
             sent: 0,
-            now: Nanos::ZERO,
+            now: Nanos::MAX,
             elapsed: 0,
             patience: 0,
         };
@@ -301,7 +302,7 @@ impl Floor<[WaitingFlow; 0]> {
         share: FloorShare::NONE,
         arrears: 0,
         sent: 0,
-        now: Nanos::ZERO,
+        now: Nanos::MAX,
         elapsed: 0,
         patience: 0,
     };

@@ -66,8 +66,8 @@ pub struct NaiveShortestQueue {
     events: u64,
     /// A flow that has not been served for so long, but by the floor, loses all.
     patience: Option<Nanos>,
-    /// The latest reading of the clock, and the sum of its steps forward.
-    reading: Nanos,
+    /// The latest reading of the clock, if there was one, and the sum of its steps forward.
+    reading: Option<Nanos>,
     time: u64,
 }
 
@@ -87,7 +87,7 @@ impl NaiveShortestQueue {
             waits_since: BTreeMap::new(),
             events: 0,
             patience: None,
-            reading: Nanos::ZERO,
+            reading: None,
             time: 0,
         }
     }
@@ -162,8 +162,8 @@ impl NaiveOrder for NaiveShortestQueue {
     }
 
     fn advance(&mut self, now: Nanos) {
-        self.time = self.time.wrapping_add(now.0.saturating_sub(self.reading.0));
-        self.reading = now;
+        let before = self.reading.replace(now).unwrap_or(now);
+        self.time = self.time.wrapping_add(now.0.saturating_sub(before.0));
     }
 
     fn served(&mut self, flow: FlowId, len: u32, _next_head: Option<u32>) {
