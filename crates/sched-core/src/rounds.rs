@@ -370,7 +370,7 @@ where
     fn end_turn(&mut self, flow: u32, debt: u32) {
         let Some(node) = self.nodes.as_mut().get_mut(flow as usize) else { return };
         self.round = node.turn;
-        // It is the first of its list, and whoever is behind it there is the next.
+        // The flow is the first of its list, and the flow behind it there is the next.
         let next = node.next;
         let was_last = if node.standing.place() == Place::New {
             self.first_turns.pop(next)
@@ -419,12 +419,23 @@ where
         self.front = self.first();
     }
 
-    /// After how many rounds the hosts of `node` may begin a turn before it would come by their load.
-    fn until_hosts_may_begin(&self, node: &RoundsFlow) -> u32 {
+    /// The round of a turn that `node`, which has become backlogged, begins before the one `by_load`, if it may
+    /// begin one: its last turn is over, and its hosts begin no other early turn in that round. Books it.
+    fn early_turn(&mut self, node: &RoundsFlow, by_load: u32) -> Option<u32> {
+        if !self.sparse_first || !is_not_later(node.due, self.round) {
+            return None;
+        }
         let source = self.sources.until_may_begin(node.source, self.round);
         let ahead = source.max(self.destinations.until_may_begin(node.destination, self.round));
         // Hosts begin such turns no further ahead: what is said to be further is 2^31 rounds ago.
-        if ahead > self.calendar.horizon() { 0 } else { ahead }
+        let ahead = if ahead > self.calendar.horizon() { 0 } else { ahead };
+        let early = self.round.wrapping_add(ahead);
+        if is_not_later(by_load, early) {
+            return None;
+        }
+        self.sources.begin(node.source, early);
+        self.destinations.begin(node.destination, early);
+        Some(early)
     }
 
     /// Walks the lists and checks that they hold the listed flows, each where it belongs.
@@ -434,7 +445,7 @@ where
         let first_turns = self.first_turns.recount(nodes, &|flow, node| {
             let is_new = node.standing.place() == Place::New;
             Imbalance::check("a first turn", flow, 1, is_new.into())?;
-            // So that whoever is served tells the round, first turn or not.
+            // So that the flow that is served tells the round, first turn or not.
             Imbalance::check("the round of a first turn", flow, node.turn.into(), self.round.into())
         })?;
         let turns = self.calendar.recount(nodes, self.round, &|flow, node, ahead| {
@@ -505,41 +516,34 @@ where
         if node.is_listed() {
             return;
         }
-        // Credit does not outlive the turn, nor debt what is left of one.
-        let (is_due, has_rest) = (is_not_later(node.due, self.round), node.standing.has_begun());
-        let goes_on = self.sparse_first && has_rest && !is_due;
-        let ahead = self.until_hosts_may_begin(&node);
         let (source, destination) =
             (self.sources.join(node.source), self.destinations.join(node.destination));
-        // The turn it would have had, had it stayed: emptying a queue neither gains nor loses one.
-        let by_load = self.calendar.next_turn(self.round, node.due, source, destination);
-        let early = self.round.wrapping_add(ahead);
-        let begins = self.sparse_first && is_due && (ahead == 0 || !is_not_later(by_load, early));
-        if begins {
-            self.sources.begin(node.source, early);
-            self.destinations.begin(node.destination, early);
-        }
-        let quantum = node.standing.quantum();
-        let (standing, turn) = if goes_on {
-            (Standing::new(Place::New, quantum).begun(), self.round)
-        } else if begins && ahead == 0 {
-            (Standing::new(Place::New, quantum), self.round)
+        let has_rest = node.standing.has_begun();
+        let goes_on = self.sparse_first && has_rest && !is_not_later(node.due, self.round);
+        let turn = if goes_on {
+            self.round
         } else {
-            (Standing::new(Place::Turn, quantum), if begins { early } else { by_load })
+            // The turn that the flow would have, had it not emptied: to empty gains no turn and loses none.
+            let by_load = self.calendar.next_turn(self.round, node.due, source, destination);
+            self.early_turn(&node, by_load).unwrap_or(by_load)
         };
+        let place = if turn == self.round { Place::New } else { Place::Turn };
+        let standing = Standing::new(place, node.standing.quantum());
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
             node.turn = turn;
-            node.standing = standing;
+            node.standing = if goes_on { standing.begun() } else { standing };
+            // Credit does not outlive the turn, nor debt what is left of one.
             if has_rest && !goes_on {
                 node.charged = 0;
             }
         }
-        if standing.place() == Place::New {
+        if place == Place::New {
             self.first_turns.push(self.nodes.as_mut(), flow.0);
+            self.front = self.first_turns.head();
         } else {
             self.calendar.push(self.nodes.as_mut(), turn, flow.0);
+            self.front = self.first();
         }
-        self.front = self.first();
     }
 
     #[inline]

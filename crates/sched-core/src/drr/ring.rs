@@ -140,6 +140,13 @@ impl RingFlow {
         self.quantum
     }
 
+    /// What the flow, which holds nothing, owes of its turns before: credit does not outlive the round, nor debt
+    /// what is left of a turn.
+    #[inline]
+    const fn owed(&self) -> u32 {
+        if self.standing.has_begun() { 0 } else { self.charged }
+    }
+
     /// Adds the flow, or changes it. Of a turn under way what is sent already counts.
     fn set_quantum(&mut self, quantum: u32, max_len: u32) {
         self.quantum = quantum;
@@ -250,7 +257,7 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Nobody is listed.
+    /// No flow is listed.
     pub(crate) const EMPTY: Self = Self { front: NONE, last_new: NONE, ticket: 0 };
 
     /// The flow served next, [`NONE`] if none is listed.
@@ -271,13 +278,26 @@ impl Ring {
         node(nodes, self.last_new).map_or(self.front, |last| last.next)
     }
 
-    /// Whether every flow that was on the old list when `flow`, which holds nothing, began its last turn has
-    /// had one since, or is gone.
-    fn may_have_turn<F: OnRing>(&self, nodes: &[F], flow: &RingFlow) -> bool {
+    /// The turn with which `entering`, which holds nothing yet, comes to the new list, if there is one, and what
+    /// is charged to it: a turn of its own, or the rest of the one that it has begun.
+    #[inline]
+    fn early_turn<F: OnRing>(&self, nodes: &[F], entering: &RingFlow) -> Option<(Standing, u32)> {
+        let ticket = entering.standing.ticket();
+        if entering.place() == Place::Idle || self.has_passed(nodes, ticket) {
+            Some((Standing::new(Place::New, self.last_drawn()), entering.owed()))
+        } else if entering.standing.has_begun() {
+            Some((Standing::new(Place::New, ticket).begun(), entering.charged))
+        } else {
+            None
+        }
+    }
+
+    /// Whether every flow that was on the old list when `ticket` was the last one drawn has had a turn since, or
+    /// is gone.
+    #[inline]
+    fn has_passed<F: OnRing>(&self, nodes: &[F], ticket: u32) -> bool {
         match node(nodes, self.old_front(nodes)) {
-            Some(front) if front.place() == Place::Old && flow.place() == Place::Spent => {
-                is_later(front.standing.ticket(), flow.standing.ticket())
-            }
+            Some(front) if front.place() == Place::Old => is_later(front.standing.ticket(), ticket),
             _ => true,
         }
     }
@@ -309,32 +329,26 @@ impl Ring {
         if !matches!(entering.place(), Place::Idle | Place::Spent) {
             return;
         }
-        // Credit does not outlive the round, nor debt what is left of a turn.
-        let (has_rest, first) = (entering.standing.has_begun(), self.last_new == NONE);
-        let debt = if has_rest { 0 } else { entering.charged };
-        let (standing, charged) = if sparse_first && self.may_have_turn(nodes, &entering) {
-            (Standing::new(Place::New, self.last_drawn()), debt)
-        } else if sparse_first && has_rest {
-            (Standing::new(Place::New, entering.standing.ticket()).begun(), entering.charged)
-        } else {
-            (Standing::new(Place::Old, self.ticket), debt)
-        };
-        let is_new = standing.place() == Place::New;
-        if is_new {
-            let at = self.old_front(nodes);
-            insert_before(nodes, at, flow);
+        let early = if sparse_first { self.early_turn(nodes, &entering) } else { None };
+        let (standing, charged) = if let Some(turn) = early {
+            insert_before(nodes, self.old_front(nodes), flow);
+            if self.last_new == NONE {
+                self.front = flow;
+            }
             self.last_new = flow;
+            turn
         } else {
+            let turn = (Standing::new(Place::Old, self.ticket), entering.owed());
             self.draw();
             drawn(nodes);
             insert_before(nodes, self.front, flow);
-        }
-        if self.front == NONE || (is_new && first) {
+            turn
+        };
+        if self.front == NONE {
             self.front = flow;
         }
         if let Some(node) = node_mut(nodes, flow) {
-            node.standing = standing;
-            node.charged = charged;
+            (node.standing, node.charged) = (standing, charged);
         }
     }
 
@@ -401,7 +415,7 @@ impl Ring {
         }
         node.standing = match node.place() {
             Place::New => Standing::new(Place::Idle, 0),
-            // It keeps its place on the old list, empty: those that stand before it still go before it.
+            // The flow keeps its ticket: the flows before it on the old list still go before it.
             Place::Old => Standing::new(Place::Spent, node.standing.ticket()),
             _ => return,
         };
@@ -412,7 +426,7 @@ impl Ring {
     pub(crate) fn unlist<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) {
         let Some(&RingFlow { next, prev, .. }) = node(nodes, flow) else { return };
         if flow == self.last_new {
-            // The new ones stand at the front: before the last of them is another, or nobody.
+            // The new list is at the front of the ring: the flow before its last one is on it too, if any is.
             self.last_new = if flow == self.front { NONE } else { prev };
         }
         if flow == self.front {

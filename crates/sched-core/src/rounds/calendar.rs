@@ -15,7 +15,7 @@ pub struct RoundList {
 }
 
 impl RoundList {
-    /// Nobody's turn.
+    /// No flow's turn.
     pub const EMPTY: Self = Self { head: NONE, tail: NONE };
 
     #[inline]
