@@ -29,10 +29,8 @@ pub struct Head {
     /// How long the packet was queued, to 1.024 µs: the difference of two instants in whole ticks of
     /// 1,024 ns. Zero if the clock stepped back, by up to an hour, or after more than 9 minutes.
     pub sojourn: Nanos,
-    /// Bytes in its queue, its own included.
-    pub queued_bytes: u32,
-    /// Packets in its queue, itself included; never 0.
-    pub queued_packets: u32,
+    /// Bytes queued behind the packet; 0 if and only if it is the last of its queue.
+    pub bytes_behind: u32,
 }
 
 /// An AQM: parameters, and a state for each queue.

@@ -556,7 +556,7 @@ fn deliver(
 
 /// What an AQM knows of the packet in `slot`, first of a queue that holds `held`.
 fn head_of(now: Nanos, slot: &Slot, held: Backlog) -> Head {
-    Head { now, sojourn: slot.sojourn(now), queued_bytes: held.bytes, queued_packets: held.packets }
+    Head { now, sojourn: slot.sojourn(now), bytes_behind: held.bytes.wrapping_sub(slot.len()) }
 }
 
 impl<O, Q, S, A, R> Scheduler for FlowQueues<O, Q, S, A, R>

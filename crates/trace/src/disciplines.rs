@@ -43,7 +43,7 @@ pub const ALL: &[Run] = &[
     Run {
         name: "drr, sparse first, longest-queue drop, codel",
         hash: fq_codel,
-        pinned: 0x1104_0e8c_b637_7c60,
+        pinned: 0x9c7c_9e38_1928_372d,
     },
     Run { name: "shortest queue", hash: shortest_queue, pinned: 0x8dce_17f2_518c_8162 },
     Run { name: "sqf", hash: sqf, pinned: 0xd832_6719_369c_a27d },

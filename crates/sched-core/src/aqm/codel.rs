@@ -6,7 +6,7 @@
 //! (`interval / √n`), until a packet has waited for less.
 //!
 //! **Promises.** No signal before the queue has stood for an interval; none for the last packet of a
-//! queue, nor while no more than one `mtu` is queued. What a queue was like before it emptied is
+//! queue, nor for one with no more than one `mtu` behind it. What a queue was like before it emptied is
 //! not held against it. Same parameters and times, same verdicts on every target: no floats.
 //!
 //! **Cost.** O(1): two comparisons for a packet below the target, some 30 instructions for a signal.
@@ -28,7 +28,7 @@ pub struct CoDelParams {
     /// How long a queue may stand above the target: about the longest usual round-trip time
     /// (RFC 8289 §4.2). 1,024 ns to 2^33 − 1 ns (8.6 s).
     pub interval: Nanos,
-    /// No signal while this many bytes or fewer are queued: the longest usual packet, `1..=`
+    /// No signal for a packet with this many bytes or fewer behind it: the longest usual packet, `1..=`
     /// [`Packet::MAX_LEN`] bytes.
     pub mtu: u32,
 }
@@ -152,11 +152,9 @@ impl CoDelParams {
     /// Judges a packet about to leave if its queue does not stand above the target.
     #[inline]
     const fn passes(&self, state: &mut CoDelState, head: Head) -> bool {
-        // The last packet ends the standing of a queue whatever its length: the queue is about to be
-        // empty, and the next packet, much later perhaps, must not meet an old deadline.
-        let passes = head.sojourn.0 < self.target.0
-            || head.queued_bytes <= self.mtu
-            || head.queued_packets <= 1;
+        // Behind the last packet are no bytes: it ends the standing of a queue whatever its length. The
+        // queue is about to be empty, and the next packet, much later perhaps, must not meet an old deadline.
+        let passes = head.sojourn.0 < self.target.0 || head.bytes_behind <= self.mtu;
         if passes {
             state.phase = BELOW;
         }
