@@ -408,8 +408,8 @@ fn returning(sparse_first: bool, more: u64, seed: u64) -> (f64, f64) {
 }
 
 /// Goal: a sparse flow beside many does not wait for all of them because another of its host was early in the
-/// same round. Method: a to f of one host stand, of load 8 with g and h, which come together. Before, h waited for
-/// its place by load, which is behind all of them.
+/// same round. Method: a to f of one host stand, of load 8 with g and h, which come together. The place of h by its
+/// load is behind all of them.
 #[test]
 fn the_next_early_turn_of_a_host_is_in_the_next_round() {
     let mut link = sparse(&[(0, 0); 8]);
@@ -586,7 +586,7 @@ fn the_work_of_a_call_does_not_grow() {
     };
     let counts = [most(1, 1), most(1_000, 1), most(1_000, 32), most(1_000, 1_000)];
     // Flows that share no host, or all of them, look at fewer.
-    assert_eq!(counts, [10, 12, 12, 10]);
+    assert_eq!(counts, [9, 12, 12, 9]);
 }
 
 type Counted =
