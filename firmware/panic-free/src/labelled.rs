@@ -5,11 +5,14 @@ use core::hint::black_box;
 
 use freeboard::flowhash::{FlowKey, Labeller, Labels, Line, SipHash13, Table, parse};
 use freeboard::sched_core::{
-    Aqm, CommittedFlow, CommittedReturn, DropFrom, DropReason, DropSink, Drr, DrrFlow, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow, LongestHost, Nanos, NoAqm, Packet, Queue, RoundList, RoundsFlow, RoundsHost, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow, SqfMemory, Table as Memory, WaitingFlow,
+    Aqm, CommittedFlow, CommittedReturn, DropFrom, DropReason, DropSink, Drr, DrrFlow, FloorShare,
+    FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow,
+    LongestHost, Nanos, NoAqm, Packet, Queue, RoundList, RoundsFlow, RoundsHost, ShortestFlow,
+    ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow, SqfMemory, Table as Memory, WaitingFlow,
 };
 use freeboard::{
-    Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, NoRoom,
-    LabelledScheduler, OnDemand, Rekeyed, Releasing, Slices, Storage,
+    Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
+    LabelledScheduler, NoRoom, OnDemand, Rekeyed, Releasing, Slices, Storage,
 };
 
 use crate::orders::order;

@@ -3,7 +3,11 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    Aggregate, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, DropFrom, Drr, DrrFlow, FloorShare, FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow, Hosts, LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, ShortestFlow, ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates,
+    CommittedReturn, DropFrom, Drr, DrrFlow, FloorShare, FlowId, FlowScheduler, FlowState,
+    HostRing, Hosted, HostedFlow, Hosts, LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow,
+    Qfq, QfqConfig, QfqFlow, QfqPlus, ShortestFlow, ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig,
+    Wf2qFlow,
 };
 
 use crate::schedulers::{bare, full};

@@ -1,0 +1,49 @@
+//! One end of a transfer without end, or of a stream.
+
+use freeboard::sched_core::Nanos;
+
+use super::{BulkReceiver, BulkSender, Media};
+use crate::host::Host;
+use crate::network::{Application, Network, NodeId};
+use crate::scenario::home_gateway::MediaStream;
+
+/// What runs on a host of a scenario that has transfers and streams only.
+#[derive(Debug)]
+pub enum BulkOrMedia {
+    /// Sends a transfer.
+    Sender(BulkSender),
+    /// Receives a transfer.
+    Receiver(BulkReceiver),
+    /// Is one end of a stream.
+    Media(Media),
+}
+
+impl Application for BulkOrMedia {
+    fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos> {
+        match self {
+            Self::Sender(app) => app.act(now, host),
+            Self::Receiver(app) => app.act(now, host),
+            Self::Media(app) => app.act(now, host),
+        }
+    }
+}
+
+impl Network<BulkOrMedia> {
+    /// Bits per second that reached the receiver `id`; 0 for a host that receives no transfer.
+    pub(crate) fn goodput(&self, id: NodeId) -> u64 {
+        match self.application(id) {
+            BulkOrMedia::Receiver(receiver) => receiver.goodput().bits_per_second(),
+            _ => 0,
+        }
+    }
+
+    /// The stream between two hosts, from `since` on; empty if one of them is no end of a stream.
+    pub(crate) fn stream(&self, (from, to): (NodeId, NodeId), since: Nanos) -> MediaStream {
+        match (self.application(from), self.application(to)) {
+            (BulkOrMedia::Media(from), BulkOrMedia::Media(to)) => {
+                MediaStream::between(from, to, since)
+            }
+            _ => MediaStream::default(),
+        }
+    }
+}
