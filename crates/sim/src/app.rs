@@ -4,9 +4,11 @@
 //! of open-loop traffic ([`crate::source`]). Everything is measured where it is received.
 
 mod bulk;
+mod bulk_or_media;
 mod media;
 mod web;
 
 pub use bulk::{BulkReceiver, BulkSender};
+pub use bulk_or_media::BulkOrMedia;
 pub use media::{Media, Packetised};
 pub use web::{Browser, Load, Page, WebServer};

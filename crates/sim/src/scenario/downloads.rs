@@ -17,12 +17,12 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use freeboard::sched_core::{Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 
-use crate::app::{BulkReceiver, BulkSender, Media, Packetised};
+use crate::app::{BulkOrMedia, BulkReceiver, BulkSender, Media, Packetised};
 use crate::discipline::Discipline;
 use crate::host::{Buffers, Host};
 use crate::link::Link;
 use crate::measure::goodput::Goodput;
-use crate::network::{Application, Network, NodeId, Side};
+use crate::network::{Network, NodeId, Side};
 use crate::rng::Streams;
 use crate::scenario::home_gateway::MediaStream;
 use crate::source::Cbr;
@@ -72,22 +72,6 @@ pub struct Outcome {
     pub recount: Result<(), Imbalance>,
 }
 
-enum App {
-    Sender(BulkSender),
-    Receiver(BulkReceiver),
-    Media(Media),
-}
-
-impl Application for App {
-    fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos> {
-        match self {
-            Self::Sender(app) => app.act(now, host),
-            Self::Receiver(app) => app.act(now, host),
-            Self::Media(app) => app.act(now, host),
-        }
-    }
-}
-
 /// Runs the scenario once.
 #[must_use]
 pub fn run(setup: &Setup) -> Outcome {
@@ -103,24 +87,10 @@ pub fn run(setup: &Setup) -> Outcome {
     let mut network = site.network;
     // A second for what is on the way: the buffer is empty in 60 ms.
     network.run_until(setup.duration.plus(Nanos::from_secs(1)), &mut |_, _| ());
-    let goodput = |&id: &NodeId| match network.application(id) {
-        App::Receiver(receiver) => receiver.goodput().bits_per_second(),
-        _ => 0,
-    };
-    let stream = |(from, to): (NodeId, NodeId)| {
-        let (App::Media(from), App::Media(to)) =
-            (network.application(from), network.application(to))
-        else {
-            return MediaStream::default();
-        };
-        let delays = to.delays().iter().copied().chain(core::iter::repeat(None));
-        let packets = from.sent().iter().copied().zip(delays);
-        MediaStream { packets: packets.filter(|&(sent, _)| sent >= WARM_UP).collect() }
-    };
     Outcome {
-        video: stream(video),
-        sound: stream(sound),
-        downloads: receivers.iter().map(goodput).collect(),
+        video: network.stream(video, WARM_UP),
+        sound: network.stream(sound, WARM_UP),
+        downloads: receivers.into_iter().map(|id| network.goodput(id)).collect(),
         recount: network.recount(),
     }
 }
@@ -136,7 +106,7 @@ const fn address(side: Side, host: u8) -> Ipv4Addr {
 /// A network under construction.
 struct Site {
     streams: Streams,
-    network: Network<App>,
+    network: Network<BulkOrMedia>,
 }
 
 impl Site {
@@ -160,7 +130,7 @@ impl Site {
         Nanos(self.streams.stream(name).below(span.0))
     }
 
-    fn add(&mut self, side: Side, host: u8, app: App) -> NodeId {
+    fn add(&mut self, side: Side, host: u8, app: BulkOrMedia) -> NodeId {
         let address = address(side, host);
         let seed = self.streams.stream(&format!("host {address}")).bits();
         self.network.add(side, Host::new(address, seed), app)
@@ -171,9 +141,9 @@ impl Site {
         let host = 1 + number;
         let to = SocketAddrV4::new(address(Side::Internet, host), PORT);
         let start = self.phase(&format!("download {number}"), Nanos::from_secs(1));
-        self.add(Side::Home, host, App::Sender(BulkSender::new(to, start, WINDOW)));
+        self.add(Side::Home, host, BulkOrMedia::Sender(BulkSender::new(to, start, WINDOW)));
         let receiver = BulkReceiver::new(PORT, WINDOW, Goodput::over(WARM_UP, end));
-        self.add(Side::Internet, host, App::Receiver(receiver))
+        self.add(Side::Internet, host, BulkOrMedia::Receiver(receiver))
     }
 
     /// Returns sender and receiver.
@@ -182,8 +152,8 @@ impl Site {
         let sent = Packetised { source, payload_type: 33, until };
         let from = Media::new(PORT, end(Side::Internet), Some(sent));
         let to = Media::new(PORT, end(Side::Home), None);
-        let from = self.add(Side::Home, host, App::Media(from));
-        (from, self.add(Side::Internet, host, App::Media(to)))
+        let from = self.add(Side::Home, host, BulkOrMedia::Media(from));
+        (from, self.add(Side::Internet, host, BulkOrMedia::Media(to)))
     }
 }
 

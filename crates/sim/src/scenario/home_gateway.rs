@@ -210,6 +210,14 @@ pub struct MediaStream {
 }
 
 impl MediaStream {
+    /// What `from` sent to `to` at `since` or later.
+    pub(crate) fn between(from: &Media, to: &Media, since: Nanos) -> Self {
+        // A packet behind the last one that arrived is lost.
+        let delays = to.delays().iter().copied().chain(core::iter::repeat(None));
+        let packets = from.sent().iter().copied().zip(delays);
+        Self { packets: packets.filter(|&(sent, _)| sent >= since).collect() }
+    }
+
     /// The delays of those that arrived.
     #[must_use]
     pub fn delays(&self) -> Delays {
@@ -289,7 +297,7 @@ struct Path {
 /// The network, and where in it to look.
 struct Gateway {
     network: Network<App>,
-    /// Who receives the uploads.
+    /// The receivers of the uploads.
     storage: Vec<NodeId>,
     calls: Vec<Path>,
     video: Path,
@@ -348,9 +356,7 @@ impl Gateway {
     fn stream(&self, path: Path) -> MediaStream {
         let ends = (self.network.application(path.from), self.network.application(path.to));
         let (App::Media(from), App::Media(to)) = ends else { return MediaStream::default() };
-        let delays = to.delays().iter().copied().chain(core::iter::repeat(None));
-        let packets = from.sent().iter().copied().zip(delays);
-        MediaStream { packets: packets.filter(|&(sent, _)| sent >= Setup::WARM_UP).collect() }
+        MediaStream::between(from, to, Setup::WARM_UP)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Users who share one line, with one queue after another in front of it.
+//! Users that share one line, with one queue after another in front of it.
 //!
 //! | | |
 //! |---|---|
@@ -9,7 +9,7 @@
 //!
 //! All transfers are TCP connections with windows of 64 KiB. The video is 1,000 bytes of picture every 4 ms,
 //! 1,040 with headers, and does not slow down: more than a sixth of user A's half of the line, which fair
-//! queueing among his six flows has for it, and less than his half.
+//! queueing among the six flows of A has for it, and less than that half.
 //!
 //! Each flow has a host at either end. The number of its user is in the third byte of both addresses and
 //! that of the flow in the fourth; this is how queues tell them apart, without a hash.
@@ -19,12 +19,12 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 use freeboard::sched_core::{ConfigError, FlowId, Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 
-use crate::app::{BulkReceiver, BulkSender, Media, Packetised};
+use crate::app::{BulkOrMedia, BulkReceiver, BulkSender, Media, Packetised};
 use crate::discipline::{Discipline, PerUser, UserFlows};
 use crate::host::{Buffers, Host};
 use crate::link::Link;
 use crate::measure::goodput::Goodput;
-use crate::network::{Application, Network, NodeId, Side};
+use crate::network::{Network, NodeId, Side};
 use crate::rng::Streams;
 use crate::scenario::home_gateway::MediaStream;
 use crate::source::Cbr;
@@ -94,22 +94,6 @@ impl Outcome {
     }
 }
 
-enum App {
-    Sender(BulkSender),
-    Receiver(BulkReceiver),
-    Media(Media),
-}
-
-impl Application for App {
-    fn act(&mut self, now: Nanos, host: &mut Host) -> Option<Nanos> {
-        match self {
-            Self::Sender(app) => app.act(now, host),
-            Self::Receiver(app) => app.act(now, host),
-            Self::Media(app) => app.act(now, host),
-        }
-    }
-}
-
 /// Runs the scenario once.
 ///
 /// # Errors
@@ -132,25 +116,11 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
             *bytes += packet.len() as u64;
         }
     });
-    let goodput = |&id: &NodeId| match network.application(id) {
-        App::Receiver(receiver) => receiver.goodput().bits_per_second(),
-        _ => 0,
-    };
-    let stream = |(from, to): (NodeId, NodeId)| {
-        let (App::Media(from), App::Media(to)) =
-            (network.application(from), network.application(to))
-        else {
-            return MediaStream::default();
-        };
-        let delays = to.delays().iter().copied().chain(core::iter::repeat(None));
-        let packets = from.sent().iter().copied().zip(delays);
-        MediaStream { packets: packets.filter(|&(sent, _)| sent >= WARM_UP).collect() }
-    };
     Ok(Outcome {
         carried,
-        video: stream(video),
-        call: stream(call),
-        bulk_of_a: receivers.iter().take(bulk_of_a).map(goodput).sum(),
+        video: network.stream(video, WARM_UP),
+        call: network.stream(call, WARM_UP),
+        bulk_of_a: receivers.into_iter().take(bulk_of_a).map(|id| network.goodput(id)).sum(),
         recount: network.recount(),
     })
 }
@@ -171,7 +141,7 @@ fn address(side: Side, user: u32, flow: u32) -> Ipv4Addr {
 /// A network under construction.
 struct Site {
     streams: Streams,
-    network: Network<App>,
+    network: Network<BulkOrMedia>,
 }
 
 impl Site {
@@ -189,29 +159,29 @@ impl Site {
         Nanos(self.streams.stream(name).below(span.0))
     }
 
-    fn add(&mut self, side: Side, user: u32, flow: u32, app: App) -> NodeId {
+    fn add(&mut self, side: Side, user: u32, flow: u32, app: BulkOrMedia) -> NodeId {
         let address = address(side, user, flow);
         let seed = self.streams.stream(&format!("host {address}")).bits();
         self.network.add(side, Host::new(address, seed), app)
     }
 
-    /// Returns who receives.
+    /// Returns the receiver.
     fn add_bulk(&mut self, user: u32, flow: u32) -> NodeId {
         let to = SocketAddrV4::new(address(Side::Internet, user, flow), PORT);
         let start = self.phase(&format!("transfer {user}.{flow}"), Nanos::from_secs(1));
-        self.add(Side::Home, user, flow, App::Sender(BulkSender::new(to, start, BUFFERS)));
+        self.add(Side::Home, user, flow, BulkOrMedia::Sender(BulkSender::new(to, start, BUFFERS)));
         let receiver = BulkReceiver::new(PORT, BUFFERS, Goodput::over(WARM_UP, DURATION));
-        self.add(Side::Internet, user, flow, App::Receiver(receiver))
+        self.add(Side::Internet, user, flow, BulkOrMedia::Receiver(receiver))
     }
 
-    /// A stream of user A; returns who sends and who receives.
+    /// A stream of user A; returns sender and receiver.
     fn add_media(&mut self, flow: u32, source: Cbr, payload_type: u8) -> (NodeId, NodeId) {
         let end = |side| SocketAddrV4::new(address(side, 0, flow), PORT);
         let sent = Packetised { source, payload_type, until: DURATION };
         let from = Media::new(PORT, end(Side::Internet), Some(sent));
         let to = Media::new(PORT, end(Side::Home), None);
-        let from = self.add(Side::Home, 0, flow, App::Media(from));
-        (from, self.add(Side::Internet, 0, flow, App::Media(to)))
+        let from = self.add(Side::Home, 0, flow, BulkOrMedia::Media(from));
+        (from, self.add(Side::Internet, 0, flow, BulkOrMedia::Media(to)))
     }
 }
 
