@@ -298,38 +298,41 @@ fn every_short_history_of_qfq_with_packets_longer_than_declared() {
     play_rules(sides, &prelude, &letters, &exercised, &rules);
 }
 
+/// Flow 0 gets another weight, backlogged and idle, and is removed.
+const CHANGED_AND_REMOVED: [Operation; 7] = [
+    enqueue(0, 500),
+    enqueue(0, 1),
+    enqueue(1, 500),
+    enqueue(2, 40),
+    DEQUEUE,
+    set(0, 100),
+    Operation::Remove { flow: 0 },
+];
+
+/// Arrivals of three flows, and a limit that some of them do not fit into.
+const WITH_LIMITS: [Operation; 7] = [
+    enqueue(0, 500),
+    enqueue(1, 499),
+    enqueue(1, 20),
+    enqueue(2, 300),
+    enqueue(2, 1),
+    DEQUEUE,
+    Operation::SetLimits { packets: 3, bytes: 600 },
+];
+
 /// Flow 0 moves between the groups of weight 1 and 100; what is removed is added again only by that.
 #[test]
 fn every_short_history_of_qfq_with_flows_changed_and_removed() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(0, 1),
-        enqueue(1, 500),
-        enqueue(2, 40),
-        DEQUEUE,
-        set(0, 100),
-        Operation::Remove { flow: 0 },
-    ];
-    play(sides::qfq::<FLOWS, SLOTS>(500, Limits::packets(6)), &letters);
+    play(sides::qfq::<FLOWS, SLOTS>(500, Limits::packets(6)), &CHANGED_AND_REMOVED);
 }
 
 /// Weights 1, 30 and 1,000, so that each flow has a group of its own, and back-shifts happen.
 #[test]
 fn every_short_history_of_qfq_with_drops_from_the_longest() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 499),
-        enqueue(1, 20),
-        enqueue(2, 300),
-        enqueue(2, 1),
-        DEQUEUE,
-        Operation::SetLimits { packets: 3, bytes: 600 },
-    ];
     let sides = sides::qfq_lqd::<FLOWS, SLOTS>(500, DropFrom::Head, Limits::packets(4));
-    play_after(sides, &[set(0, 1), set(1, 30), set(2, 1_000)], &letters);
+    play_after(sides, &[set(0, 1), set(1, 30), set(2, 1_000)], &WITH_LIMITS);
 }
 
-/// Flow 0 changes its weight while it is backlogged and while it is idle.
 /// Two of the three flows share an aggregate; the one that changes its class joins them or leaves.
 #[test]
 fn every_short_history_of_qfq_plus_with_flows_changed_and_removed() {
@@ -363,31 +366,13 @@ fn every_short_history_of_qfq_plus_with_drops_from_the_longest() {
 
 #[test]
 fn every_short_history_of_wf2q_with_flows_changed_and_removed() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(0, 1),
-        enqueue(1, 500),
-        enqueue(2, 40),
-        DEQUEUE,
-        set(0, 100),
-        Operation::Remove { flow: 0 },
-    ];
-    play(sides::wf2q::<FLOWS, SLOTS>(500, Limits::packets(6)), &letters);
+    play(sides::wf2q::<FLOWS, SLOTS>(500, Limits::packets(6)), &CHANGED_AND_REMOVED);
 }
 
 #[test]
 fn every_short_history_of_wf2q_with_drops_from_the_longest() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 499),
-        enqueue(1, 20),
-        enqueue(2, 300),
-        enqueue(2, 1),
-        DEQUEUE,
-        Operation::SetLimits { packets: 3, bytes: 600 },
-    ];
     let sides = sides::wf2q_lqd::<FLOWS, SLOTS>(500, DropFrom::Head, Limits::packets(4));
-    play_after(sides, &[set(0, 1), set(1, 3), set(2, 20)], &letters);
+    play_after(sides, &[set(0, 1), set(1, 3), set(2, 20)], &WITH_LIMITS);
 }
 
 /// Adds three flows of weight 1, flow 2 in a host of its own, then plays every string of seven letters.

@@ -11,9 +11,14 @@ use freeboard::sched_core::{
 
 use super::draw::below;
 use super::link::Link;
-use super::search::{change as change_trial, fit, vary};
+use super::search::{MOST_PACKETS, change as change_trial, fit, vary};
 use super::{Bound, Depth, Outcome, Promising, Trial, Trials};
 use crate::rng::{Stream, Streams};
+
+/// More changes make a history hard to read.
+const MOST_CHANGES: u64 = 12;
+/// Variations in vain after which the search starts from another random history.
+const PATIENCE: u32 = 600;
 
 /// What is done to a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,13 +78,17 @@ pub trait Changeable: Promising {
     /// Adds `flow` of `trial` with `weight`, or gives it that.
     fn set(&mut self, trial: &Trial, flow: FlowId, weight: u32, head: Option<u32>);
 
-    /// By how many bytes of the link, and of the flow itself, `latency` is more until then; `None` if nothing is
-    /// promised.
-    fn more(past: &Past) -> Option<(u64, u64)>;
+    /// By how many bytes of the link, and of the flow itself, `latency` is more until the bounds hold as they are.
+    /// `None`, as it is unless implemented, if no bound is promised until then.
+    fn more(_: &Past) -> Option<(u64, u64)> {
+        None
+    }
 
-    /// After how many bytes of the link from the last change on the bounds hold as they are. `None`: when no
-    /// flow is backlogged.
-    fn settles(past: &Past) -> Option<u64>;
+    /// After how many bytes of the link from the last change on the bounds hold as they are. `None`, as it is
+    /// unless implemented: once no flow is backlogged.
+    fn settles(_: &Past) -> Option<u64> {
+        None
+    }
 }
 
 /// What was done since no flow was backlogged.
@@ -155,20 +164,23 @@ impl Changeable for Wf2q<Vec<Wf2qFlow>> {
     }
 }
 
+/// Gives `flow` of `trial` this weight in an order of the kind of QFQ.
+fn set_weight(
+    order: &mut impl FlowScheduler<Config = QfqConfig>,
+    trial: &Trial,
+    flow: FlowId,
+    weight: u32,
+    head: Option<u32>,
+) {
+    let max_len = trial.flows[flow.index()].max_len;
+    order.configure(flow, QfqConfig { weight, max_len }, head).expect("in range");
+}
+
 impl Changeable for Qfq<Vec<QfqFlow>> {
     const LOSSES_COUNT: bool = false;
 
     fn set(&mut self, trial: &Trial, flow: FlowId, weight: u32, head: Option<u32>) {
-        let max_len = trial.flows[flow.index()].max_len;
-        self.configure(flow, QfqConfig { weight, max_len }, head).expect("in range");
-    }
-
-    fn more(_: &Past) -> Option<(u64, u64)> {
-        None
-    }
-
-    fn settles(_: &Past) -> Option<u64> {
-        None
+        set_weight(self, trial, flow, weight, head);
     }
 }
 
@@ -176,16 +188,7 @@ impl Changeable for QfqPlus<Vec<PlusFlow>, Vec<Aggregate>, Vec<QfqFlow>> {
     const LOSSES_COUNT: bool = false;
 
     fn set(&mut self, trial: &Trial, flow: FlowId, weight: u32, head: Option<u32>) {
-        let max_len = trial.flows[flow.index()].max_len;
-        self.configure(flow, QfqConfig { weight, max_len }, head).expect("in range");
-    }
-
-    fn more(_: &Past) -> Option<(u64, u64)> {
-        None
-    }
-
-    fn settles(_: &Past) -> Option<u64> {
-        None
+        set_weight(self, trial, flow, weight, head);
     }
 }
 
@@ -389,7 +392,7 @@ fn changes(trial: &Trial, random: &mut Stream) -> Vec<Change> {
         0 => {
             let (flow, weights) = (below(random, flows), [weight(random), weight(random)]);
             let (first, step) = (random.below(span), 1 + random.below(trial.max_len.into()));
-            let count = 1 + random.below(12);
+            let count = 1 + random.below(MOST_CHANGES);
             let to = |turn: u64| Change {
                 at: first + turn * step,
                 flow,
@@ -436,12 +439,12 @@ pub fn climb_changing<O: Changeable>(
         history.changes.retain(|change| change.flow < flows);
         let mut outcome = play(&history)?;
         let mut in_vain = 0;
-        while in_vain < 600 && go_on() {
+        while in_vain < PATIENCE && go_on() {
             let mut next = history.clone();
             for _ in 0..=random.below(3) {
                 vary_history(&mut next, &mut random);
             }
-            if next.trial.packets() > 1_500 {
+            if next.trial.packets() > MOST_PACKETS {
                 continue;
             }
             played += 1;
@@ -471,7 +474,7 @@ fn vary_history(history: &mut Changing, random: &mut Stream) {
     }
     let flows = trial.flows.len() as u32;
     let count = changes.len() as u64;
-    if count == 0 || (count < 12 && random.chance(1, 6)) {
+    if count == 0 || (count < MOST_CHANGES && random.chance(1, 6)) {
         let base = changes.last().map_or(0, |change| change.at);
         let at = base + random.below(2 * u64::from(trial.max_len));
         let what = if random.chance(1, 6) { What::Remove } else { What::Weigh(weight(random)) };

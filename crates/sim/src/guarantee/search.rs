@@ -5,7 +5,7 @@ use super::{Bound, Burst, Depth, Outcome, Promising, Trial, Trials, play};
 use crate::rng::{Stream, Streams};
 
 /// More packets make a trial slow, more flows and bursts make it hard to read.
-const MOST_PACKETS: u64 = 1_500;
+pub(super) const MOST_PACKETS: u64 = 1_500;
 const MOST_FLOWS: u64 = 6;
 const MOST_BURSTS: usize = 6;
 /// Bounds are rounded up to bytes: below this that alone would look like a measure near its bound.
