@@ -1,7 +1,8 @@
 //! What hosts have sent since the start, for metrics: a bounded number of names, and the rest as one.
 //!
-//! A collector keeps a series for every name it has ever seen. So a host keeps its name for long when it is idle, and
-//! another one gets the place only then: names grow by at most [`MOST`] in [`KEPT`], whatever addresses are forged.
+//! A collector keeps a series for every name that it has seen. So a host keeps its name until it has been idle for
+//! [`KEPT`], and only then another host gets its place: there are at most [`MOST`] new names in that time, whatever
+//! addresses are forged.
 
 use std::collections::HashMap;
 
@@ -16,7 +17,7 @@ pub(crate) const MOST: usize = 256;
 const KEPT: Nanos = Nanos(600_000_000_000);
 /// The least time between two searches for a host that has been idle for so long.
 const SEARCH: Nanos = Nanos(1_000_000_000);
-/// The name of those without one.
+/// The name of all hosts that have none of their own.
 const OTHERS: &str = "other";
 
 /// What is counted of a host.
@@ -60,7 +61,7 @@ impl Accounts {
         place
     }
 
-    /// It leaves, or is dropped.
+    /// A packet leaves, or is dropped.
     pub(crate) fn left(&mut self, place: u16, bytes: u32, is_sent: bool) {
         let Some(account) = self.accounts.get_mut(usize::from(place)) else { return };
         account.queued_packets = account.queued_packets.saturating_sub(1);

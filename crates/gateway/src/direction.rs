@@ -49,7 +49,8 @@ pub(crate) struct Outside {
     /// Rejected and dropped by queues that there were before a change of the configuration.
     pub(crate) lost_before: u64,
     pub(crate) marked_before: u64,
-    /// The same of packets that came with a mark, but for those that the queue there is now was given.
+    /// Packets that came with a mark and were counted by queues before a change. Those that were moved into the
+    /// present queue are counted there, and not here.
     pub(crate) came_marked_before: u64,
 }
 

@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         Ok(Request::Run(source)) => run::run(&source),
         Ok(Request::Top(socket)) => top::run(&socket),
         Ok(Request::Help) => {
-            // Whoever reads has seen enough: `… --help | head`.
+            // The reader has seen enough: `… --help | head`.
             let _ = stdout().write_all(USAGE.as_bytes());
             Ok(())
         }

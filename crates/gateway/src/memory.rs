@@ -45,7 +45,7 @@ fn check_against(share: Share, mtu: usize, most: u64) -> Result<(), String> {
     Err(format!("--limit {limit}: {why}; accepted are 1p to {packets}p"))
 }
 
-/// Queues and hosts may take half of what there may be.
+/// The refusal where the tables of queues and hosts take more than half of the memory.
 fn too_many_hosts(share: Share, most: u64) -> String {
     let mut fits = share.max_hosts;
     while fits > 1 && tables(&Share { max_hosts: fits, ..share }) > most / 2 {

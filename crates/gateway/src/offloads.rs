@@ -8,7 +8,7 @@ use crate::sys::{Link, link, links, merging};
 /// What may be wrong with what `index` hands over, a line each with the command to type; nothing if it hands over
 /// single packets.
 ///
-/// With `is_start` a line says too what cannot be known. Other namespaces can be asked with CAP_NET_ADMIN only,
+/// With `is_start` a line names also what cannot be asked. Other namespaces can be asked with CAP_NET_ADMIN only,
 /// which the gateway has at its start.
 pub(crate) fn concerns(index: c_int, is_start: bool) -> Vec<String> {
     let all = links().unwrap_or_default();
@@ -81,7 +81,8 @@ impl Search<'_> {
     }
 }
 
-/// The command that stops a device from merging what it receives, by the words of `ethtool -K` for how it does.
+/// The command that stops a device from merging the packets that it receives; `merging` are its offloads by the
+/// words of `ethtool -K`.
 pub(crate) fn stop_merging(name: &str, merging: &[&str]) -> String {
     let off: Vec<String> = merging.iter().map(|word| format!("{word} off")).collect();
     format!("ethtool -K {name} {}", off.join(" "))

@@ -43,8 +43,9 @@ hosts, at the rates given. Up is from lan to wan.
   --version           which version it is
 
 SIGHUP reads the file again and says what has changed. SIGUSR1 prints statistics as JSON; SIGTERM and
-SIGINT do and end. Exit codes: 1 a device has gone, or something else on the way; 2 a word or the file is
-not accepted; 3 the system does not have what they name, or does not give it. Weights and caps of hosts are told in the file, in a table [weights] of address = weight and a table
+SIGINT do so and end. Exit codes: 1 a device is gone, or something else failed while forwarding; 2 a word or
+the file is not accepted; 3 the system does not have what they name, or does not give it. Weights and caps of
+hosts are told in the file, in a table [weights] of address = weight and a table
 [caps] of address = RATE. Beyond its cap a host gets what the others leave.
 ";
 
@@ -204,8 +205,8 @@ mod tests {
     #[test]
     fn every_option_reaches_the_configuration() {
         let config = config(
-            "--lan a --wan b --up 1mbit --down 2mbit --io tap --queue qfq --hosts srchost --max-hosts 77 --limit 9p --overhead 8 \
-             --mpu 64 --framing ptm --catch-up 3 \
+            "--lan a --wan b --up 1mbit --down 2mbit --io tap --queue qfq --hosts srchost --max-hosts 77 --limit 9p \
+             --overhead 8 --mpu 64 --framing ptm --catch-up 3 \
              --stats s --stats-every 5 --metrics 127.0.0.1:9100 --user u",
         );
         let text = format!("{:?}", config.unwrap());

@@ -229,7 +229,7 @@ impl Plan {
         })
     }
 
-    /// Shortest queue first with what it has here: a floor, so that no flow starves.
+    /// Shortest queue first as the gateway has it: with a floor, so that no flow starves.
     fn shortest(&self, queues: usize) -> Result<Shortest, String> {
         let order = ShortestQueue::new(vec![ShortestFlow::EMPTY; queues]);
         let waiting = vec![WaitingFlow::EMPTY; queues];
@@ -351,7 +351,7 @@ impl<O: FlowScheduler> Queue for Flows<O> {
     ) -> Result<(), Rejected> {
         let label = self.label(seen);
         let outcome = self.queues.enqueue_hashed(now, label, packet, drops)?;
-        // Who had the queue before may have had another weight.
+        // The flow that had the queue before may have had another weight.
         if outcome == Outcome::Claimed
             && let Some(queue) = self.queues.queues().order().table().find(label)
             && let Some(config) = (self.config)(seen.weight)

@@ -101,13 +101,13 @@ pub(crate) struct Way {
     pub(crate) overruns: u64,
     pub(crate) delay: Delay,
     /// Those that hold or send most first.
-    pub(crate) hosts_seen: Vec<Who>,
-    pub(crate) flows_seen: Vec<Who>,
+    pub(crate) hosts_seen: Vec<HostOrFlow>,
+    pub(crate) flows_seen: Vec<HostOrFlow>,
 }
 
 /// A host or a flow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Who {
+pub(crate) struct HostOrFlow {
     pub(crate) name: String,
     pub(crate) sent: u64,
     pub(crate) sent_bytes: u64,
@@ -177,8 +177,8 @@ impl Way {
             unaccounted: direction.unaccounted(),
             overruns,
             delay: watch.map_or(Delay::default(), |watch| Delay::of(watch.recent())),
-            hosts_seen: watch.map_or(Vec::new(), |watch| whos(watch.hosts())),
-            flows_seen: watch.map_or(Vec::new(), |watch| whos(watch.flows())),
+            hosts_seen: watch.map_or(Vec::new(), |watch| hosts_or_flows(watch.hosts())),
+            flows_seen: watch.map_or(Vec::new(), |watch| hosts_or_flows(watch.flows())),
         }
     }
 }
@@ -208,10 +208,10 @@ fn drops(direction: &Direction) -> Vec<(String, u64)> {
 /// The most that are listed.
 const LISTED: usize = 64;
 
-fn whos<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Vec<Who> {
+fn hosts_or_flows<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Vec<HostOrFlow> {
     let mut all: Vec<&Tally> = tallies.collect();
     all.sort_by_key(|tally| core::cmp::Reverse((tally.queued_bytes, tally.sent_bytes)));
-    let who = |tally: &Tally| Who {
+    let shown = |tally: &Tally| HostOrFlow {
         name: tally.name.clone(),
         sent: tally.sent_packets,
         sent_bytes: tally.sent_bytes,
@@ -224,7 +224,7 @@ fn whos<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Vec<Who> {
             .collect(),
         delay: Delay::of(&tally.delays),
     };
-    all.into_iter().take(LISTED).map(who).collect()
+    all.into_iter().take(LISTED).map(shown).collect()
 }
 
 /// A metric in the text format of Prometheus: what it is, and its values behind their labels.

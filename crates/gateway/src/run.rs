@@ -33,10 +33,10 @@ use trouble::Said;
 /// Batches that one device may give before the other has a turn.
 const BATCHES_A_TURN: usize = 4;
 
-/// What it is told by.
+/// The signals that the gateway handles.
 const SIGNALS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1];
 
-/// How long nobody is listened to when the system has no descriptor for one more.
+/// How long no client is accepted when the system has no descriptor for one more.
 const DEAF: Nanos = Nanos(1_000_000_000);
 
 /// Why the gateway did not start, or did not go on. Each has an exit code.
@@ -44,9 +44,9 @@ const DEAF: Nanos = Nanos(1_000_000_000);
 pub(crate) enum Failure {
     /// 1: something happened on the way. Statistics have been printed.
     Broken(String),
-    /// 2: the words or the file are not accepted, and will not be whenever it is tried. Nothing was changed.
+    /// 2: the words or the file are not accepted, whenever they are tried. Nothing was changed.
     Refused(String),
-    /// 3: the system does not have what they name, such as a device, or does not give it. Nothing was changed.
+    /// 3: the system does not have what the words name, such as a device, or does not give it. Nothing was changed.
     Missing(String),
 }
 
@@ -117,7 +117,7 @@ fn clock() -> Nanos {
 
 /// Forwards until a signal or the loss of a device ends it.
 pub(crate) fn run(source: &Source) -> Result<(), Failure> {
-    // One that comes before all is open waits until then, and does not end the program.
+    // A signal that comes before all is open waits until then, and does not end the program.
     let early = SigSet::from_iter([Signal::SIGHUP, Signal::SIGUSR1]).thread_block();
     early.map_err(|error| missing("signals", error))?;
     let config = source.read()?;
@@ -338,7 +338,7 @@ impl Gateway {
                 let accepted = self.answer_metrics();
                 self.deaf_if(accepted)?;
             }
-            // What it says is looked up: a device that was down tells nobody else when it goes.
+            // What it says is looked up: a device that was down tells nothing else when it goes.
             Token::Links => {
                 sys::forget(self.links.as_fd());
                 self.is_there(0)?;
@@ -358,7 +358,7 @@ impl Gateway {
         self.metrics.iter().try_for_each(|metrics| set(metrics, Token::Metrics))
     }
 
-    /// Listens to nobody for a while if there is no descriptor for who waits.
+    /// Accepts no client for a while if there is no descriptor for those that wait.
     fn deaf_if(&mut self, accepted: Result<(), Exhausted>) -> Result<(), String> {
         if accepted.is_ok() {
             return Ok(());
@@ -433,8 +433,8 @@ impl Gateway {
         }
     }
 
-    /// Tells those who listen, if it is time. Who has come meanwhile is told how things stand, and that
-    /// changes nothing for the others: what is recent goes on.
+    /// Tells the clients that listen, if it is time. A client that has come meanwhile is told how things stand, and
+    /// that changes nothing for the others: recent counts go on.
     fn report_if_due(&mut self, now: Nanos) {
         if !self.stats.as_ref().is_some_and(Stats::has_clients) {
             return;
@@ -466,7 +466,7 @@ impl Gateway {
         };
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
         let accepted = serving.accept(|client| {
-            // Who cannot be watched is answered with the next one that can.
+            // A client that cannot be watched is answered with the next one that can.
             let _ = epoll.add(client, EpollEvent::new(flags, Token::Metrics as u64));
         });
         let [up, down] = directions;

@@ -86,11 +86,11 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Not begun to be written yet.
+    /// Bytes that wait to be written.
     waiting: Vec<u8>,
-    /// Something else is being written.
+    /// Other bytes are being written.
     is_writing: bool,
-    /// There is no thread to write anything.
+    /// The thread could not be started.
     is_dead: bool,
 }
 
@@ -148,7 +148,7 @@ impl Outlet {
     }
 }
 
-/// Writes all bytes, however long that takes. What has no reader any more is written by nothing.
+/// Writes all bytes, however long that takes. Where the reader is gone the rest is dropped.
 fn write_all(to: &impl AsFd, mut bytes: &[u8]) {
     while !bytes.is_empty() {
         match write(to, bytes) {
@@ -177,8 +177,8 @@ mod tests {
         );
     }
 
-    /// Goal: a reader that does not read keeps the writer's thread waiting, and no other; what it reads later are
-    /// whole texts in their order, and those behind the first that found no room are missing.
+    /// Goal: a reader that does not read keeps the writer's thread waiting, and no other. Later it reads whole texts in
+    /// their order; only texts that found no room are missing.
     #[test]
     fn a_pipe_that_is_not_read_keeps_one_thread_waiting() {
         let (mut reader, writer) = pipe().unwrap();

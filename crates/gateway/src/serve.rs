@@ -1,4 +1,4 @@
-//! Those who ask: statistics on a Unix socket, metrics over HTTP. Nobody who is slow holds up a packet.
+//! Clients: statistics on a Unix socket, metrics over HTTP. No packet waits for a slow client.
 
 use core::net::SocketAddr;
 use std::io::{self, Read, Write};
@@ -12,9 +12,9 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket};
 
-/// At most so many who ask at once, of each kind.
+/// The most clients at one time, of each kind.
 const MOST: usize = 16;
-/// Who has so much unread is cut off.
+/// A client that has this many bytes unread is cut off.
 const UNREAD: usize = 1 << 20;
 /// The longest request.
 const REQUEST: usize = 8_192;
@@ -85,12 +85,12 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// Somebody waits for whom the system has no descriptor or no memory. He keeps waiting, and the listener
-/// says so again at once: it must not be listened to for a while.
+/// A client waits for which the system has no descriptor or no memory. The client keeps waiting, and the listener
+/// says so again at once: no client may be accepted for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exhausted;
 
-/// Gives `take` who has come, so many at a time that frames do not wait for long.
+/// Gives `take` the clients that have come, so few at a time that frames do not wait for long.
 fn accept_from<T>(
     mut accept: impl FnMut() -> io::Result<T>,
     mut take: impl FnMut(T),
@@ -115,7 +115,7 @@ fn has_gone(stream: &UnixStream) -> bool {
     poll(&mut end, PollTimeout::ZERO) == Ok(1)
 }
 
-/// Whether somebody listens at `path`, without waiting for an answer.
+/// Whether a program listens at `path`, without waiting for an answer.
 fn knock(path: &Path) -> nix::Result<()> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -123,7 +123,7 @@ fn knock(path: &Path) -> nix::Result<()> {
 }
 
 impl Stats {
-    /// Listens at `path`; a socket that nobody listens at any more is replaced.
+    /// Listens at `path`; a socket at which no program listens is replaced.
     pub(crate) fn listen(path: &Path) -> Result<Self, String> {
         let named = |why: &str| format!("--stats {}: {why}", path.display());
         if let Ok(there) = std::fs::symlink_metadata(path) {
@@ -153,7 +153,7 @@ impl Stats {
         accept_from(
             || listener.accept(),
             |(stream, _)| {
-                // Who has gone would be missed at the next report only.
+                // A client that is gone would be missed at the next report only.
                 if clients.len() == MOST {
                     clients.retain(|client| !has_gone(&client.stream));
                 }
@@ -168,12 +168,12 @@ impl Stats {
         !self.clients.is_empty()
     }
 
-    /// Tells everybody a line.
+    /// Tells all clients a line.
     pub(crate) fn tell(&mut self, line: &str) {
         self.tell_those(line, |_| true);
     }
 
-    /// Whether somebody has not been told anything yet.
+    /// Whether a client has not been told anything yet.
     pub(crate) fn has_newcomers(&self) -> bool {
         self.clients.iter().any(|client| !client.is_told)
     }
@@ -203,7 +203,7 @@ impl AsFd for Stats {
 
 impl Drop for Stats {
     fn drop(&mut self) {
-        // Who runs it may not be allowed to any more; the next start replaces it.
+        // The user that runs the gateway may not be allowed to; the next start replaces it.
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -232,7 +232,7 @@ impl Metrics {
                 if stream.set_nonblocking(true).is_err() {
                     return;
                 }
-                // Whoever has asked for nothing for longest makes room.
+                // The client that has asked for nothing for longest makes room.
                 if clients.len() == MOST {
                     clients.remove(0);
                 }
@@ -242,7 +242,7 @@ impl Metrics {
         )
     }
 
-    /// Answers whoever has asked.
+    /// Answers the clients that have asked.
     pub(crate) fn answer(&mut self, text: impl Fn() -> String) {
         self.clients.retain_mut(|client| {
             let is_answered = !client.unsent.is_empty();
@@ -342,7 +342,7 @@ mod tests {
         asking.read_to_string(&mut answer).unwrap();
         assert!(answer.ends_with("sent 1\n"), "{answer}");
 
-        // Who says no more may still listen; who says no more too early has gone.
+        // A client that says no more may still listen; one that says no more too early is gone.
         let mut asking = TcpStream::connect(address).unwrap();
         asking.write_all(b"GET /metrics HTTP/1.0\r\n\r\n").unwrap();
         asking.shutdown(Shutdown::Write).unwrap();
@@ -381,7 +381,7 @@ mod tests {
         for lack in [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM] {
             assert_eq!(errors(&[0, lack]), (Err(Exhausted), 1, 0));
         }
-        // Whoever comes with many others waits for the next turn.
+        // A client that comes with many others waits for the next turn.
         assert_eq!(errors(&[0; MOST + 3]), (Ok(()), MOST, 3));
     }
 
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!([heard(&first), heard(&second)], ["1\n4\n", "2\n4\n"]);
     }
 
-    /// Goal: until the next report, which may be a day away, those who have looked and gone keep nobody out.
+    /// Goal: until the next report, which may be a day away, clients that have looked and are gone keep no other out.
     #[test]
     fn who_has_gone_makes_room_and_who_says_no_more_keeps_his_place() {
         let path = std::env::temp_dir().join(format!("freeboard-left-{}", std::process::id()));
@@ -462,7 +462,7 @@ mod tests {
         assert!(!stats.has_clients());
         drop(stats);
         assert!(!path.exists());
-        // The socket of another program stays, of whatever kind; one that nobody has any more does not.
+        // The socket of another program stays, of whatever kind; one that no program has does not.
         let other = UnixDatagram::bind(&path).unwrap();
         assert!(Stats::listen(&path).unwrap_err().contains("somebody listens there"));
         other.send_to(b"still there", &path).unwrap();

@@ -161,7 +161,7 @@ pub(crate) fn packet_socket(index: c_int) -> io::Result<OwnedFd> {
         mr_address: [0; 8],
     };
     set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &membership)?;
-    // The queue is ours to keep: what the kernel holds for us is a burst, more than systems allow everybody.
+    // The queue is ours to keep: what the kernel holds for us is a burst, more than systems allow every user.
     if setsockopt(&socket, sockopt::RcvBufForce, &BURST).is_err() {
         let _ = setsockopt(&socket, sockopt::RcvBuf, &BURST);
     }
@@ -205,7 +205,7 @@ pub(crate) enum Arrival {
     Whole,
     /// It was longer than any frame.
     TooLong,
-    /// Several packets that somebody has merged for a card, or not cut up yet: so many bytes.
+    /// Several packets in one, merged by a card or not cut up yet: its bytes, 0 if they are not known.
     Merged(u32),
 }
 

@@ -1,4 +1,4 @@
-//! Who sends how much, and how long it waits: by flow and by host, for those who look.
+//! How much each flow and host sends, and how long its packets wait, while clients look.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use crate::accounts::{Account, Accounts};
 use crate::histogram::Histogram;
 use crate::names;
 
-/// Flows watched at once; packets of more are counted with nobody.
+/// Flows watched at once; packets of further flows are counted with none.
 const FLOWS: usize = 1_024;
 /// How long one that is idle keeps its place from others, at most twice.
 const IDLE: Nanos = Nanos(1_000_000_000);
 
-/// Where a packet is counted; of nobody, where no place was free.
+/// Where a packet is counted; with no flow or host where no place was free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     flow: Option<u16>,
@@ -153,7 +153,7 @@ impl<K: core::hash::Hash + Eq> Tallies<K> {
     }
 }
 
-/// Who is watched.
+/// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
     /// All packets as one.
@@ -165,7 +165,7 @@ pub(crate) enum Watched {
 /// The tallies of one direction.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    /// Without a place where nobody is watched singly.
+    /// Without a place where none is watched singly.
     flows: Tallies<FlowKey>,
     hosts: Tallies<HostKey>,
     /// Of hosts, since the start.
@@ -177,7 +177,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// So many hosts are watched at once.
+    /// Watches `hosts` hosts at once.
     pub(crate) fn new(watched: Watched, hosts: u32) -> Self {
         let each = watched == Watched::Each;
         let (flows, hosts) = if each { (FLOWS, hosts as usize) } else { (0, 0) };
@@ -190,8 +190,8 @@ impl Watch {
         }
     }
 
-    /// So many hosts are watched from now on, if any is watched singly. Those that are more stay as long as they do
-    /// something.
+    /// Watches `hosts` hosts at once from now on, if any is watched singly. Hosts beyond that number stay as long as
+    /// they are active.
     pub(crate) fn set_hosts(&mut self, hosts: u32) {
         if self.hosts.most > 0 {
             self.hosts.most = hosts as usize;
@@ -264,7 +264,7 @@ impl Watch {
         &self.recent
     }
 
-    /// Somebody has looked: what is recent begins anew.
+    /// A client has looked: recent counts begin anew.
     pub(crate) fn looked(&mut self, now: Nanos) {
         self.flows.looked(now);
         self.hosts.looked(now);
@@ -330,7 +330,7 @@ mod tests {
         assert!(watch.arrived(Nanos(0), key(60_000), key(1).src_host(), 60).flow.is_some());
     }
 
-    /// Goal: with nobody who looks, flows that have ended do not keep their places for good, and nothing is
+    /// Goal: while no client looks, flows that have ended do not keep their places for good, and nothing is
     /// looked through more often than once a second.
     #[test]
     fn places_come_back_without_a_look() {

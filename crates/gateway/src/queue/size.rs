@@ -1,4 +1,4 @@
-//! How many queues there are and slots of hosts, and what they take.
+//! How many queues and slots of hosts there are, and how much memory they take.
 
 use core::cell::Cell;
 use core::fmt;

@@ -126,7 +126,7 @@ fn weights_are_those_of_the_hosts() {
     assert!((38..=42).contains(&share), "{share}");
 }
 
-/// Goal: beyond its cap a host has only what others leave, and that is the whole line where nobody sends, in
+/// Goal: beyond its cap a host has only what others leave, and that is the whole line where no other sends, in
 /// the direction's own sense of its host.
 /// Method: one that may send 1 Mbit/s against one without a cap, both backlogged at 8 Mbit/s for a second;
 /// then it alone. What the AQM drops comes again.

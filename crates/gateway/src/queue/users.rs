@@ -34,7 +34,7 @@ type Node = Classes<
     Vec<LongestFlow>,
 >;
 
-/// A class for each user who holds packets, found by the label of his host.
+/// A class for each user that holds packets, found by the label of the user's host.
 pub(super) struct Users {
     node: Node,
     /// A slot is claimed if and only if its user holds packets.

@@ -19,15 +19,15 @@ const LOOK: Nanos = Nanos(1_000_000_000);
 /// What has been said of one device.
 #[derive(Debug, Default)]
 pub(super) struct Said {
-    /// Packets and bytes merged, and frames received, when that was last said.
+    /// Packets and bytes merged, and frames received, when merged packets were last said.
     merged: u64,
     merged_bytes: u64,
     received: u64,
-    /// When it was last said, and when it may be again.
+    /// When merged packets were last said, and when they may be said again.
     merged_at: Nanos,
     again_at: Nanos,
     too_long: bool,
-    /// Errors with which it refused frames.
+    /// Errors with which the device refused frames.
     refused: Vec<i32>,
     concerns: Vec<String>,
 }
@@ -120,7 +120,7 @@ impl Gateway {
             }
             let to = 1 - at;
             let Some(error) = self.directions[at].refused_with() else { continue };
-            // One that has gone is not down; that it is gone is said soon.
+            // A device that is gone is not down; another line says soon that it is gone.
             if !self.said[to].refused.contains(&error)
                 && self.devices[to].exists(self.links.as_fd())
             {
@@ -141,14 +141,14 @@ impl Gateway {
         }
     }
 
-    /// When there is something to say that nothing else wakes the loop for.
+    /// When the loop has to wake because a line is due or the devices are to be looked at.
     pub(super) fn troubles_at(&self) -> Option<Nanos> {
         let waits = |at: &usize| self.directions[*at].outside().merged > self.said[*at].merged;
         let again = [0, 1].into_iter().filter(waits).map(|at| self.said[at].again_at).min();
         again.into_iter().chain(self.look_at).min()
     }
 
-    /// Says what was lost because it was merged, at once and then again every 10 s as long as more is.
+    /// Says how many frames were lost because they were merged: at once, and then every 10 s as long as more are.
     fn say_if_merged(&mut self, at: usize, now: Nanos) {
         let outside = self.directions[at].outside();
         let said = &mut self.said[at];

@@ -17,16 +17,15 @@ pub(crate) struct Link {
     /// Such as `veth` or `bridge`; empty where the kernel has no word for it, as for network cards.
     pub(crate) kind: String,
     pub(crate) mtu: usize,
-    pub(crate) is_up: bool,
     /// The most packets that it is handed as one to be sent.
     pub(crate) gso_max_segs: u32,
-    /// The one below it, or at the other end of the pair.
+    /// The interface below, or at the other end of the pair.
     pub(crate) other: Option<c_int>,
     /// The number of the namespace that `other` is in, if that is another.
     pub(crate) namespace: Option<c_int>,
     /// The bridge or the like that it is a port of.
     pub(crate) master: Option<c_int>,
-    /// Of a TAP: its program says what is not cut up.
+    /// Of a TAP: its program may hand over packets that are not cut up.
     pub(crate) has_headers: bool,
 }
 
@@ -136,11 +135,7 @@ fn read(body: &[u8]) -> Option<Link> {
     const INFO_DATA: u16 = 2;
     const TUN_VNET_HDR: u16 = 5;
     let about = body.get(..ABOUT)?;
-    let mut link = Link {
-        index: number(about.get(4..)?).cast_signed(),
-        is_up: number(about.get(8..)?) & libc::IFF_UP.cast_unsigned() != 0,
-        ..Link::default()
-    };
+    let mut link = Link { index: number(about.get(4..)?).cast_signed(), ..Link::default() };
     for (kind, value) in attributes(body.get(ABOUT..)?) {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),

@@ -1,12 +1,12 @@
-//! A page of text for so many columns and lines: numbers and names are whole, however few there are.
+//! A page of text for a number of columns and lines: numbers and names are whole, however narrow the page is.
 //!
-//! What is short of room is lines: each of the four tables shows as many of those who send most as there are lines for.
-//! A name that has no room beside its numbers has lines of its own.
+//! Where lines are few, each of the four tables shows as many of the hosts or flows that send most as there are lines
+//! for. A name that has no room beside its numbers has lines of its own.
 
 use core::fmt;
 
 use super::Reports;
-use crate::report::{Delay, Way, Who};
+use crate::report::{Delay, HostOrFlow, Way};
 
 /// How a line is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub(super) struct Page {
     pub(super) lines: Vec<(Kind, String)>,
 }
 
-/// Pages of fewer columns are made for so many.
+/// A page for fewer columns is made for this many.
 const NARROWEST: usize = 56;
 /// A name that has room beside the numbers: an address of IPv4.
 const SHORT_NAME: usize = 15;
@@ -132,12 +132,18 @@ fn lines_of((head, tables): &(Page, [Table; 2]), columns: usize) -> usize {
 impl Table {
     /// With a column for each reason of drops that there is, if there is room for all and for a short name beside
     /// them, or else with one for all drops.
-    fn new(what: &str, rows: &[Who], before: Option<&[Who]>, seconds: f64, columns: usize) -> Self {
-        let since = |row: &Who| {
+    fn new(
+        what: &str,
+        rows: &[HostOrFlow],
+        before: Option<&[HostOrFlow]>,
+        seconds: f64,
+        columns: usize,
+    ) -> Self {
+        let since = |row: &HostOrFlow| {
             let before = before.and_then(|rows| rows.iter().find(|other| other.name == row.name));
             row.sent_bytes - before.map_or(0, |before| before.sent_bytes.min(row.sent_bytes))
         };
-        let mut rows: Vec<(&Who, u64)> = rows.iter().map(|row| (row, since(row))).collect();
+        let mut rows: Vec<(&HostOrFlow, u64)> = rows.iter().map(|row| (row, since(row))).collect();
         rows.sort_by_key(|(row, sent)| core::cmp::Reverse((*sent, row.queued_bytes)));
         let mut reasons: Vec<&str> = Vec::new();
         for (why, _) in rows.iter().flat_map(|(row, _)| &row.drops) {
@@ -146,11 +152,11 @@ impl Table {
             }
         }
         let title = format!("{what} ({})", rows.len());
-        let with = |drops: &[&str], count: &dyn Fn(&Who, &str) -> u64| {
+        let with = |drops: &[&str], count: &dyn Fn(&HostOrFlow, &str) -> u64| {
             let mut titles = vec![title.clone()];
             titles.extend(["Mbit/s", "queued", "p50 ms", "p99 ms"].map(str::to_owned));
             titles.extend(drops.iter().map(|why| (*why).to_owned()));
-            let cells = |(row, sent): &(&Who, u64)| {
+            let cells = |(row, sent): &(&HostOrFlow, u64)| {
                 let [p50, p99] = [row.delay.p50_ms, row.delay.p99_ms].map(millis);
                 let mut cells =
                     vec![row.name.clone(), mbits(*sent, seconds), row.queued.to_string(), p50, p99];

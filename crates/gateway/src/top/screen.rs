@@ -107,7 +107,7 @@ fn style(kind: Kind) -> Style {
 
 /// Shows reports until `q`, or a signal. The terminal is as it was afterwards.
 pub(super) fn run(reading: Reading, socket: &Path) -> Result<(), String> {
-    // Before there is another thread, so that none is ended by them with the terminal as it is.
+    // Blocked before another thread starts, so that no signal ends the program while the terminal is in raw mode.
     let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
     signals.thread_block().map_err(|error| format!("signals: {error}"))?;
     let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;

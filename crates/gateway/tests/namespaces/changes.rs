@@ -225,7 +225,7 @@ fn a_lower_limit_makes_room_for_another_queue() {
     gateway.end();
 }
 
-/// Goal: no frame waits for somebody to write a file.
+/// Goal: no frame waits until a file is written.
 #[test]
 fn a_file_that_has_become_a_pipe_is_not_waited_for() {
     let Some(row) = Row::new("pipe") else { return };
@@ -266,7 +266,7 @@ fn a_change_while_it_starts_is_waited_for() {
     assert_eq!((said.next(), child.wait().unwrap().code()), (None, Some(0)));
 }
 
-/// Goal: whoever reads what it says may go, and it goes on.
+/// Goal: the reader of its lines may go, and it goes on.
 #[test]
 fn it_goes_on_when_nobody_reads_what_it_says() {
     let Some(row) = Row::new("unheard") else { return };
@@ -323,7 +323,8 @@ fn it_goes_on_when_what_it_says_finds_no_room() {
     drop(reader);
 }
 
-/// Goal: whatever a change makes it say, and whoever does not read it, it forwards on and ends when it is told to.
+/// Goal: however many lines a change makes the gateway print, and whether they are read or not, it forwards on and ends
+/// when it is told to.
 /// Method: 5,000 caps that all change, which is much to say; standard error and standard output are pipes with room
 /// for two pages and for none; clients of both sockets that never read.
 #[test]

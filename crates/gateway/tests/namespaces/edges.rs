@@ -83,7 +83,7 @@ fn frames_that_a_full_device_refuses_are_counted() {
     });
 }
 
-/// Frame `number`, which is of nobody's protocol.
+/// Frame `number`, which is of no protocol.
 fn plain(number: u16) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x90, 0];
     frame.extend(number.to_be_bytes());

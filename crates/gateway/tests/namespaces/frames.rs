@@ -42,7 +42,7 @@ fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
     frame.extend(number.to_be_bytes());
     let tags = if len < 60 { 0 } else { random.below(8).saturating_sub(5) };
     for tag in 0..tags {
-        // With two the outer one is a service tag, unless the customer does as he likes.
+        // With two the outer one is a service tag, unless the customer does otherwise.
         let is_service = tags == 2 && tag == 0 && random.below(2) == 0;
         frame.extend(if is_service { [0x88, 0xa8] } else { [0x81, 0] });
         frame.extend((random.next() as u16).to_be_bytes());

@@ -48,7 +48,7 @@ pub(crate) struct Gateway<'a> {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
-    /// The lines on stderr that nobody has read.
+    /// The lines on stderr that were not read.
     pub(crate) said: Vec<String>,
     pub(crate) report: Value,
 }

@@ -192,7 +192,7 @@ fn merged_packets_are_counted_and_others_live_on() {
     assert_eq!(dropped(&report, 1, "merged"), 0, "{report}");
 }
 
-/// Goal: what is cut by the last device of the sender arrives as single packets, whatever the protocol, with the one
+/// Goal: packets that the last device of the sender cuts up arrive as single packets, whatever the protocol, with the one
 /// command of the page and every offload left on: TCP, UDP that a program hands over by the dozen as QUIC does, IPv4
 /// and IPv6. Without it the same datagrams are dropped.
 #[test]

@@ -5,7 +5,7 @@
 //! CAP_NET_ADMIN` and passes, unless the environment has `CI=true`: there a test that is skipped fails.
 //!
 //! What is measured is said in ratios and medians. A measurement may be tried three times, since other work
-//! on the machine takes time from a queue that nobody gives back; every attempt is printed.
+//! on the machine takes time from a queue that never comes back; every attempt is printed.
 #![cfg(target_os = "linux")]
 
 mod caps;

@@ -30,7 +30,7 @@ fn mac(row: &Row, device: &str) -> String {
     devices[0]["address"].as_str().unwrap().to_owned()
 }
 
-/// Goal: whoever follows the page has a router whose hosts pass the gateway both ways, and nowhere else.
+/// Goal: an operator who follows the page has a router whose hosts pass the gateway both ways, and nowhere else.
 /// Method: a router that forwards, with the laxest check of sources, where the kernel answers for any of its
 /// addresses at any device; hosts that ask anew for the router's address, several times.
 #[test]

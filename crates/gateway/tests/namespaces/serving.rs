@@ -1,4 +1,4 @@
-//! Who runs it, what it says of itself, and what it costs when there is nothing to do.
+//! The user that runs it, what it says of itself, and what it costs when there is nothing to do.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -43,8 +43,8 @@ fn user(name: &str) -> [String; 2] {
     [fields[2], fields[3]].map(|number| [number; 4].join(" "))
 }
 
-/// Goal: nobody who finds a hole in the parsing of frames finds privileges behind it.
-/// Method: started by root as whom it is told, root too, and by somebody who is not root but has the
+/// Goal: behind a hole in the parsing of frames there are no privileges.
+/// Method: started by root as the user it is told, root too, and by a user that is not root but has the
 /// capabilities that it takes.
 #[test]
 fn it_runs_as_whom_it_is_told_and_without_capabilities() {
@@ -88,7 +88,7 @@ fn it_runs_as_whom_it_is_told_and_without_capabilities() {
 }
 
 /// Goal: it sleeps when there is nothing to do: it is not woken once, so it takes no CPU time.
-/// Method: after traffic each way and a queue that has run empty; with somebody who asked for metrics.
+/// Method: after traffic each way and a queue that has run empty; with a client that asked for metrics.
 #[test]
 fn an_idle_gateway_sleeps() {
     let Some(row) = Row::new("idle") else { return };
@@ -114,7 +114,7 @@ fn an_idle_gateway_sleeps() {
     });
 }
 
-/// Goal: whoever takes all descriptors gets no more of the processor for it, frames pass on, no device is
+/// Goal: a client that takes all descriptors gets no more of the processor for it, frames pass on, no device is
 /// taken for gone, and who asks later is answered.
 /// Method: room for nine clients; 30 that ask for metrics and 30 for statistics. In a loop that does not
 /// sleep, 2 s would be 200 ticks.
@@ -174,7 +174,7 @@ fn it_says_what_it_does_to_those_who_ask() {
     let reports: Vec<Value> = (0..4)
         .map(|_| {
             let report = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
-            // Who comes meanwhile is told at once, and changes nothing for those who listen.
+            // A client that comes meanwhile is told at once, and changes nothing for those that listen.
             assert!(listen().next().unwrap().unwrap().starts_with("{\"version\":1,"));
             report
         })
@@ -185,7 +185,7 @@ fn it_says_what_it_does_to_those_who_ask() {
         let bits = (sent(&pair[1]) - sent(&pair[0])) as f64 * 8.0;
         let span = seconds(&pair[1]) - seconds(&pair[0]);
         println!("{bits} bits in {span} s reported");
-        // A burst of the shaper more; the first report comes when somebody comes.
+        // A burst of the shaper more; the first report comes when a client comes.
         assert!(bits <= 10.1e6 * span + 1e5, "{pair:?}");
         assert!(at == 0 || span > 0.999 && bits > 1e6, "{pair:?}");
         for way in pair[1]["directions"].as_array().unwrap() {
@@ -194,7 +194,7 @@ fn it_says_what_it_does_to_those_who_ask() {
             assert!(way["delay"]["p99_ms"].as_f64() > Some(0.0), "{way}");
         }
     }
-    // Nobody who does not read is waited for, and nobody who asks is kept waiting.
+    // The gateway waits for no client that does not read, and keeps none waiting that asks.
     let mut asking = row.gw.within(|| TcpStream::connect("127.0.0.1:9101").unwrap());
     asking.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     let mut answer = String::new();

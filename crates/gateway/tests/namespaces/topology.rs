@@ -86,7 +86,7 @@ impl Namespace {
         let text = call("ip", &format!("-n {} -d -j link show", self.0)).unwrap();
         let devices: Vec<Value> = serde_json::from_str(&text).unwrap();
         let device = |device: &Value| {
-            // The carrier is nobody's setting.
+            // The carrier is no setting.
             let flags = device["flags"].as_array().unwrap().iter();
             let flags: Vec<&Value> =
                 flags.filter(|flag| **flag != "NO-CARRIER" && **flag != "LOWER_UP").collect();

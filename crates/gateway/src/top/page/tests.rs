@@ -1,7 +1,7 @@
 use super::*;
 use crate::report::Report;
 
-pub(in crate::top) fn who(name: &str, sent_bytes: u64) -> Who {
+pub(in crate::top) fn host_or_flow(name: &str, sent_bytes: u64) -> HostOrFlow {
     let json = format!(
         r#"{{"name":"{name}","sent":5,"sent_bytes":{sent_bytes},"queued":8192,"queued_bytes":6000,
         "drops":[["aqm",1234567],["overflow",89]],"delay":{{"p50_ms":1.5,"p99_ms":12345.678}}}}"#
@@ -18,9 +18,13 @@ pub(in crate::top) fn report(seconds: f64, sent_bytes: u64, count: usize) -> Rep
         "delay":{{"p50_ms":1.5,"p99_ms":null}},"hosts_seen":[],"flows_seen":[]}}"#
     );
     let mut up: Way = serde_json::from_str(&json).unwrap();
-    up.hosts_seen = (0..count).map(|host| who(&format!("10.0.0.{host}"), sent_bytes)).collect();
+    up.hosts_seen =
+        (0..count).map(|host| host_or_flow(&format!("10.0.0.{host}"), sent_bytes)).collect();
     let flow = |port| {
-        who(&format!("192.168.100.100:{} > 142.250.180.140:443 tcp", 50_000 + port), sent_bytes)
+        host_or_flow(
+            &format!("192.168.100.100:{} > 142.250.180.140:443 tcp", 50_000 + port),
+            sent_bytes,
+        )
     };
     up.flows_seen = (0..count).map(flow).collect();
     let down = Way { name: "down".to_owned(), ..up.clone() };
