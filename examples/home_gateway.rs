@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes to standard output. That nobody reads to the end (`… | head`) is no failure.
+/// Writes to standard output. That it is not read to the end (`… | head`) is no failure.
 fn printed(text: &str) -> ExitCode {
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,

@@ -24,8 +24,9 @@ pub struct Releasing<O, L> {
 }
 
 impl<O: FlowScheduler, L: Table<Line>> Releasing<O, L> {
-    /// `order`, in which no flow is backlogged, over the queues of `table`, none of them claimed. Queues that `order` has no flow for reject their packets:
-    /// add all [`Table::queues`](flowhash::Table::queues) of them.
+    /// `order`, in which no flow is backlogged, over the queues of `table`, none of them claimed. Queues that
+    /// `order` has no flow for reject their packets: add all [`Table::queues`](flowhash::Table::queues) of
+    /// them.
     pub fn new(order: O, table: HashTable<L>) -> Self {
         Self { order, table }
     }
@@ -285,7 +286,7 @@ where
         match self.queues.enqueue(now, queue, packet, drops) {
             Ok(()) => Ok(lookup.outcome),
             Err(rejected) => {
-                // A packet that never entered cannot leave: nobody else would release the claim.
+                // A packet that never entered cannot leave: nothing else would release the claim.
                 if self.queues.flow_backlog(queue).packets == 0 {
                     self.queues.order_mut().table.release(lookup.queue);
                 }

@@ -7,17 +7,18 @@
 //! | isolation | a queue for each | served by |
 //! |---|---|---|
 //! | `flows`, `srchost`, `dsthost`, `hosts` | flow, source, destination, pair of hosts | deficit round robin |
-//! | `dual-srchost`, `dual-dsthost` | flow | deficit round robin over hosts, sparse ones first, and in each over its flows, likewise ([`Hosts`]) |
+//! | `dual-srchost`, `dual-dsthost` | flow | deficit round robin over hosts and in each over flows, sparse ones first ([`Hosts`]) |
 //! | `triple-isolate` | flow | a turn in every n-th round, n the load of the flow's hosts ([`Rounds`]) |
 //!
 //! With hosts as a level of their own, what a host gets and how long its packets wait does not depend on
 //! how many flows the others open, nor on whether its flows find a queue: [`Isolated`] says where one goes
-//! whose set of the table is full. `SECURITY.md` has the bounds and where they end. `triple-isolate` gives CAKE's shares and no bounds. A host is what its label says: whoever can
-//! put any source address into a packet is many hosts, unless the label is one that he cannot choose, the
-//! port or the subscriber that the packet came from.
+//! whose set of the table is full. `SECURITY.md` has the bounds and where they end.
+//! `triple-isolate` gives CAKE's shares and no bounds. A host is what its label says: a sender that can put any
+//! source address into a packet is many hosts, unless the label is one that the sender cannot choose, the port
+//! or the subscriber that the packet came from.
 //!
-//! **Cost.** A packet of a flow that is backlogged costs a lookup, the order, and the books of who holds
-//! the most: O(log hosts). A flow that becomes backlogged, and each packet of a flow that found its set
+//! **Cost.** A packet of a flow that is backlogged costs a lookup, the order, and the books of which host
+//! holds the most: O(log hosts). A flow that becomes backlogged, and each packet of a flow that found its set
 //! full, costs two more hashes and lookups, of its hosts.
 //! Memory: see [`IsolatedMemory`].
 
@@ -93,17 +94,17 @@ impl Labelled for OwnHost {
 ///
 /// What waits in a spare queue when hosts of the one side take the place of those of the other stays there,
 /// served as what claimed it. Until it is sent, flows of another host that finds its spare queue so taken
-/// share the queue of their own way, whoever's it is.
+/// share the queue of their own way, whichever flow has it.
 ///
 /// Two hosts share a slot, its share of the line and its spare queue, where a set of hosts is full.
 ///
-/// Hosts may have rates ([`Labelled::host_committed_rate`]) where there is room for them, in the storage `K`: nowhere, unless
-/// [`IsolatedMemory::with_rates`] makes it.
+/// Hosts may have committed rates ([`Labelled::host_committed_rate`]) where there is room for them, in the storage
+/// `K`: [`IsolatedMemory::with_rates`] makes it.
 ///
-/// Who claims a queue takes over what the AQM remembers of the last flow there, and a debt below one
-/// packet if that was of the same host; who claims the slot of a host, such a debt of the last host, and if
-/// he was that host himself, what is left in the bucket of his rate. A turn that is used up passes on with a
-/// debt: the flow or host that claims the place may then wait for one round, once.
+/// A flow that claims a queue takes over what the AQM remembers of the last flow there, and a debt below one
+/// packet if that flow was of the same host. A host that claims a slot takes over such a debt of the last host,
+/// and if it was that host itself, what is left in the bucket of its rate. A turn that is used up passes on with
+/// a debt: the flow or host that claims the place may then wait for one round, once.
 ///
 /// Two hosts share the line, whatever they open:
 ///
@@ -230,11 +231,11 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
         (claims.sources.occupied(), claims.destinations.occupied())
     }
 
-    /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served
-    /// by the new one. What is left of a turn is lost; queues and slots of hosts keep what they owed, less than a packet,
-    /// a slot whichever side it is of. Quanta of hosts are the default again, and their rates gone, until a
-    /// host becomes backlogged anew. A flow whose queue is found by another label than before goes to a new queue: once,
-    /// its packets may leave out of order. Cost: O(queues + hosts).
+    /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served by
+    /// the new one. What is left of a turn is lost; queues and slots of hosts keep what they owed, less than a
+    /// packet, a slot whichever side it is of. Quanta of hosts are the default again, and their rates gone,
+    /// until a host becomes backlogged anew. A flow whose queue is found by another label than before goes to a
+    /// new queue: once, its packets may leave out of order. Cost: O(queues + hosts).
     pub fn set_isolation(&mut self, isolation: Isolation) {
         if isolation == self.isolation() {
             return;
@@ -316,7 +317,7 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
     ) -> Result<(), Rejected> {
         let queue = FlowId(lookup.queue);
         let result = self.queues.enqueue(now, queue, packet, drops);
-        // A packet that never entered cannot leave: nobody else would give the queue back.
+        // A packet that never entered cannot leave: nothing else would give the queue back.
         if result.is_err() && self.queues.flow_backlog(queue).packets == 0 {
             self.queues.order_mut().let_go(queue);
         }

@@ -10,7 +10,7 @@ use crate::labelled::Labelled;
 /// The modes and their names are those of CAKE (§III-A, §III-B).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Isolation {
-    /// A queue for each flow; hosts do not count. Who opens many flows has many shares.
+    /// A queue for each flow; hosts do not count. A host that opens many flows has many shares.
     Flows,
     /// A queue for each source host.
     SrcHost,
@@ -88,7 +88,7 @@ impl Isolation {
     /// queues are not shared by hosts, it shares whatever queue the table names.
     pub(crate) const fn spares_of(self) -> Level {
         match self {
-            // Who gives way there goes by source hosts.
+            // Which flow gives way there goes by source hosts.
             Self::TripleIsolate => Level::Source,
             _ => self.level(),
         }

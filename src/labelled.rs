@@ -63,10 +63,11 @@ pub trait Labelled {
     }
 
     /// The rate of the packet's host: beyond it the host is served while no other is within its own, or has
-    /// none ([`CommittedRates`](sched_core::CommittedRates)). Asked for as the quantum is; in the other modes, and without
-    /// [room](crate::IsolatedMemory::with_rates), it has no effect. A burst below the longest packet counts as
-    /// that. A host that comes back with the same rate, and whose slot nobody had meanwhile, has the bucket
-    /// that it left; any other, and one whose label has another key since, a full one. Hosts that share a slot share the rate of who came first.
+    /// none ([`CommittedRates`](sched_core::CommittedRates)). Asked for as the quantum is; in the other modes, and
+    /// without [room](crate::IsolatedMemory::with_rates), it has no effect. A burst below the longest packet counts as
+    /// that. A host that comes back with the same rate, and whose slot no other had meanwhile, has the bucket
+    /// that it left; any other, and one whose label has another key since, a full one. Hosts that share a slot share
+    /// the rate of the host that came first.
     #[inline]
     fn host_committed_rate(&self) -> Option<CommittedRate> {
         None
@@ -93,7 +94,7 @@ impl Labelled for Labels {
 /// A key whose labels are hashed when they are asked for: one hash for most packets.
 ///
 /// Hosts are those of the key. Behind a parser that follows tunnels they are inner addresses, which the
-/// sender writes as he likes: [`ByLabeller`] knows whose hosts count.
+/// sender writes as it likes: [`ByLabeller`] knows whose hosts count.
 #[derive(Clone, Copy, Debug)]
 pub struct OnDemand<'a, H> {
     /// What the packet is.

@@ -11,9 +11,9 @@ use crate::{Hashed, Isolated, Labelled, Storage};
 
 /// A scheduler that takes packets by their labels: flow and hosts.
 ///
-/// It is the way into whatever was assembled: a FIFO, queues found by hash, isolated queues, each behind a
-/// [`Shaped`] line or not. A line is told that time before a packet found the queue empty was idle, as
-/// [`Shaped`] says, and isolated queues know hosts.
+/// It is the way into a FIFO, into queues found by hash and into isolated queues, each behind a [`Shaped`] line or
+/// not. When a packet finds the queue empty, a line is told that the time until then was idle, as [`Shaped`]
+/// says. Isolated queues are told the hosts.
 ///
 /// **A bare label knows no hosts.** [`Isolated`] is a [`Scheduler`] as well, whose [`Scheduler::enqueue`]
 /// takes a label for the flow and makes each flow a host of its own, also behind a [`Shaped`] line: what a

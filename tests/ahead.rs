@@ -62,8 +62,8 @@ fn isolated(isolation: Isolation) -> Isolated<Vecs> {
 
 /// Goal: the order of isolated queues passes on which flows are next, under every isolation.
 /// Method: what it names is what the next calls serve, one packet each: a flow whose queue has become
-/// shorter by it. In a first turn of hosts nothing is named, because their packets have just come; after it, at
-/// least a quarter of what is served was foretold. Its order named nothing at all.
+/// shorter by it. In a first turn of hosts nothing is named, because their packets have just come; after it at
+/// least a quarter of the packets served was foretold.
 #[test]
 fn isolated_queues_know_which_flows_are_next() {
     use Isolation::{DstHost, DualDstHost, DualSrcHost, Flows, Hosts, SrcHost, TripleIsolate};
@@ -105,8 +105,8 @@ fn bursts_of_isolated_queues_are_their_packets_one_by_one() {
 }
 
 /// Goal: hosts stay isolated behind a line, and idle time buys no burst, by the way in for labels.
-/// Method: host 1 has one flow and host 0 nine. By labels host 1 gets half of the line; by a bare label,
-/// where each flow is its own host, a tenth: that is what the way in for labels is for. Before, an idle second.
+/// Method: after an idle second host 1 has one flow and host 0 nine. By labels host 1 gets half of the line; by a
+/// bare label, where each flow is its own host, a tenth.
 #[test]
 fn behind_a_line_labels_isolate_hosts_and_bare_labels_do_not() {
     let served = |by_labels: bool| {

@@ -454,7 +454,7 @@ fn the_host_that_holds_most_gives_way() {
     assert_eq!(sent.iter().filter(|&&handle| handle >= 90).count(), 10, "{sent:?}");
 }
 
-/// Eight queues in one set, and eight slots for hosts in one set: whoever has low bits `i` is in slot `i`.
+/// Eight queues in one set, and eight slots for hosts in one set: a label with low bits `i` is in slot `i`.
 fn one_set(isolation: Isolation, limits: Limits) -> Isolated<Vecs> {
     let memory = IsolatedMemory::allocate(8, 8, 1_024, 64);
     let config = IsolatedConfig::new(MTU, limits).isolated_by(isolation);
@@ -531,7 +531,7 @@ fn flows_of_one_host_share_the_ways_of_their_set() {
     }
 }
 
-/// Without a share for hosts a flow shares the queue of its own way, whoever's it is.
+/// Without a share for hosts a flow shares the queue of its own way, whichever flow has it.
 #[test]
 fn without_a_level_of_hosts_a_full_set_is_shared() {
     for isolation in [Isolation::Flows, Isolation::SrcHost, Isolation::DstHost] {
@@ -547,7 +547,7 @@ fn without_a_level_of_hosts_a_full_set_is_shared() {
     }
 }
 
-/// Goal: what waits in a spare queue of a source when destinations take turns is joined by nobody but its own,
+/// Goal: what waits in a spare queue of a source when destinations take turns is joined by its own only,
 /// and comes out. Method: the spare queue of slot 1 is that of source 1 and goes to destination 2; then it is
 /// destinations 1 and 2 whose flows find their set full, and then sources again.
 #[test]

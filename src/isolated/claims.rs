@@ -99,7 +99,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
     /// is of the same host, or else the spare queue of its host.
     ///
     /// What was claimed under an isolation of the other side can be another host's. `shared` it is then, until
-    /// the spare queue has sent what it holds: nobody but its host joins it meanwhile.
+    /// the spare queue has sent what it holds: only its host joins it meanwhile.
     fn among_its_own(&self, shared: u32, hosts: (u32, u32)) -> u32 {
         let side = |(source, destination)| match self.isolation().spares_of() {
             Level::Destination => destination,
@@ -123,7 +123,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
             Level::Destination => destination,
         };
         if host.is_new && !host.is_back {
-            // The slot is known as his, and has the bucket of the host before: he would come back to that.
+            // The slot is known as this host's, and has the bucket of the host before: it would come back to that.
             self.order.order_mut().set_host_committed_rate(host, None);
         }
     }

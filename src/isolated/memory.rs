@@ -28,7 +28,7 @@ pub trait Storage {
     type Of<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
 }
 
-/// Tables in slices that somebody else keeps: parts of a `static`, or of one allocation.
+/// Tables in slices that the caller keeps: parts of a `static`, or of one allocation.
 #[derive(Debug)]
 pub struct Slices<'a>(core::marker::PhantomData<&'a mut ()>);
 

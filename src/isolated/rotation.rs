@@ -60,9 +60,9 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
 
     /// Whether flows or hosts may have claims under the key before.
     ///
-    /// Turns false by itself, some packets after the last of them has been given back: each packet looks at a part of the
-    /// table of flows, and each flow that becomes backlogged at one of those of hosts. A host that never has
-    /// nothing queued prolongs it: [`finish_rotation`](Self::finish_rotation) is the bound.
+    /// Turns false by itself, some packets after the last of them has been given back: each packet looks at a
+    /// part of the table of flows, and each flow that becomes backlogged at one of those of hosts. A host that
+    /// never has nothing queued prolongs it: [`finish_rotation`](Self::finish_rotation) is the bound.
     #[must_use]
     pub fn is_rotating(&self) -> bool {
         self.queues.order().rotating

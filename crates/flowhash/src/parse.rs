@@ -3,7 +3,7 @@
 //! Every sequence of bytes of any length has exactly one answer, and reading stops after at most
 //! [`MAX_HEADERS`] headers, whatever the packet claims. A packet that lies about itself is not an
 //! error here: it gets a key like every other, so that it has a queue and its sender a share, and
-//! [`Ending`] says where the walk stopped. Refusing it is the business of whoever forwards it.
+//! [`Ending`] says where the walk stopped. Refusing it is the business of the program that forwards it.
 //!
 //! [`ethernet`] and [`ip`] read the outermost IP header, also behind VLAN tags and PPPoE. A
 //! [`Parser`] also reads what tunnels carry, as far as its [`Tunnels`] say:

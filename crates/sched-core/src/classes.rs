@@ -28,8 +28,8 @@
 //! If no class is open, the one that is due first is asked at once.
 //!
 //! **Handles.** Each class has slots of its own, so a handle that is queued in one class is accepted by another:
-//! [`RejectReason::HandleInUse`] is what a class says of itself. Books and order stay right, and the handle leaves
-//! once from each class. To look for it in all classes would cost O(classes) a packet.
+//! each class gives [`RejectReason::HandleInUse`] for its own slots only. Books and order stay right, and the
+//! handle leaves once from each class. To look for it in all classes would cost O(classes) a packet.
 //!
 //! **Cost.** A call costs that of the order, that of the class, and O(1); while classes are closed, and
 //! where the longest class gives way, O(log classes). Depth adds: a packet passes each level once.
@@ -136,7 +136,7 @@ pub struct Classes<O, S, C, R, W, B = [LongestFlow; 0]> {
     classes: C,
     classify: R,
     states: W,
-    /// What each class holds; of those beyond it nobody keeps the length.
+    /// What each class holds; of those beyond it the length is not kept.
     ranks: B,
     ledger: Ledger,
     /// The time that was told last.

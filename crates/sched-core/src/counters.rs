@@ -52,7 +52,7 @@ pub struct Counters {
     pub accepted: Volume,
     /// Offered and handed back. For a flow: only what named an existing flow.
     pub rejected: Volume,
-    /// Given to whoever called `dequeue`.
+    /// Given to the caller of `dequeue`.
     pub delivered: Volume,
     /// Accepted, then dropped, by reason in the order of [`DropReason::ALL`].
     pub dropped: [Volume; DropReason::COUNT],

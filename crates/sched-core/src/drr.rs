@@ -5,9 +5,9 @@
 //! [sparse flows first](Drr::sparse_first), a flow that becomes backlogged is served before those that
 //! stand, for one turn in each of their rounds: it may take that turn in pieces, and none waits for a round.
 //!
-//! **Promises.** A flow is on a list if and only if it is backlogged. In any interval two flows that stay backlogged are served in the ratio of their quanta, up to a
-//! constant: with quantum `Q` and longest packet `L` of a flow, `L̄ = L − 1`, `F` the sum of all quanta
-//! and `φ = Q/F`, the plain order keeps
+//! **Promises.** A flow is on a list if and only if it is backlogged. In any interval two flows that stay
+//! backlogged are served in the ratio of their quanta, up to a constant: with quantum `Q` and longest packet
+//! `L` of a flow, `L̄ = L − 1`, `F` the sum of all quanta and `φ = Q/F`, the plain order keeps
 //!
 //! - relative fairness: `|W_a/φ_a − W_b/φ_b| ≤ F·(1 + L̄_a/Q_a + L̄_b/Q_b)` bytes;
 //! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·(Σ L̄_j + L)` over the others, so it grows with the number
@@ -17,12 +17,12 @@
 //! The last `L` is for a packet that is on the wire when the flow becomes backlogged; service charged
 //! at the dequeue needs none. [`Drr::guarantee`] gives the bounds of a flow in bytes.
 //!
-//! They follow from the accounting of visits: in `n` turns of k everybody else has at most `n + 1`, and
+//! They follow from the accounting of visits: in `n` turns of k every other flow has at most `n + 1`, and
 //! what a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most `L̄`.
 //! `docs/papers.md`, section DRR, has the derivation.
 //!
 //! A flow's packets may be dropped meanwhile, the last one too: only service changes what a flow owes, and
-//! whether it is sparse. A flow that loses its last packet in its turn is as one that has sent it.
+//! whether it is sparse. A flow that loses its last packet in its turn is like a flow that has sent it.
 //!
 //! **Cost.** O(1) per call without a loop: a quantum is at least the longest packet, so a turn is always
 //! worth a byte, however much the last was overdrawn. Memory: 24 bytes a flow.
@@ -43,7 +43,7 @@ use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
 pub struct DrrFlow {
     flow: RingFlow,
     /// Not of this flow: the one that drew the latest ticket whose turn it was to be noted here. A
-    /// guess at who follows whom on the old list that is no chain of loads; may be out of date.
+    /// guess at the order of flows on the old list that is no chain of loads; may be out of date.
     noted: u32,
 }
 

@@ -1,6 +1,6 @@
 //! First in, first out: the baseline every other scheduler is measured against.
 //!
-//! One queue for all flows. It isolates nobody: whoever sends most holds most of the buffer and of
+//! One queue for all flows. It isolates no flow: the flow that sends most holds most of the buffer and of
 //! the link. Cost: O(1) per operation. Memory: 16 bytes a packet.
 
 use crate::counters::{Counters, Ledger};

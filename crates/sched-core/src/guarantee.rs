@@ -120,8 +120,8 @@ pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
     below.saturating_add(u128::from(!exact))
 }
 
-/// What an order promises to one flow, as long as nothing is configured and no packet of it dropped. What holds
-/// after a change, and from when all of it does, the order says where it gives the guarantee.
+/// What an order promises to one flow, as long as nothing is configured and no packet of the flow is dropped. The
+/// method of the order that gives the guarantee says what holds after a change, and from when all of it holds again.
 ///
 /// Of `W` bytes that the link sends while the flow is backlogged, at least `φW` less [`Self::b_wfi`] are
 /// the flow's. *Backlogged* is the view of the scheduler: until the dequeue that empties the queue. A

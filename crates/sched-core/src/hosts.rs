@@ -13,7 +13,7 @@
 //! - *Wait of a sparse flow.* A packet that finds its host idle starts after at most
 //!   `(H − 1)(Q + L̄) + L` bytes of others, `((H − 1)(Q + L) + L)/C`, whatever flows the others open. The
 //!   host goes to the tail. A turn sends at most `Q + L̄` bytes, because it begins with at most `Q` and is
-//!   over with the packet that uses it up; each other host has at most one before, because whoever
+//!   over with the packet that uses it up; each other host has at most one before, because a host that
 //!   empties and comes back stands behind; and a packet may be on the wire. So it is for a packet that
 //!   finds its host backlogged, if its flow is served [first in the host](Hosts::sparse_first): not
 //!   spent, and no other flow of the host is new.
@@ -24,15 +24,16 @@
 //! - *A flow's share of that*: what [`Hosts::guarantee_in_host`] says, composed with the promise to the
 //!   host by [`Guarantee::in_class`](crate::Guarantee::in_class).
 //!
-//! Behind a `Drr` of hosts with [sparse hosts first](crate::Drr::sparse_first), hosts that come and go may be a turn
-//! ahead of those that stand, and no more:
+//! Behind a `Drr` of hosts with [sparse hosts first](crate::Drr::sparse_first), hosts that come and go may be a
+//! turn ahead of those that stand, and no more:
 //!
-//! - *Wait.* A packet that finds its host idle, with something left of its turn or that turn's round over, starts
-//!   after at most `Q + L̄` bytes of each host that is new then, and a packet on the wire: hosts that stand
-//!   cost nothing. At worst that is the bound above. If the turn of its host is used up, or the host stands and
-//!   the flow is first in it, it starts after at most `(H − 1)(Q + L̄) + (H − 2)Q + L` bytes.
-//! - *Share.* With `2Q` in place of `Q`: at least `W/H − (1 − 1/H)(2Q + L̄) − ((H − 1)·L̄ + L)/H` of `W` bytes, and
-//!   `0.98·W/H` as soon as `W ≥ 50·((H − 1)(2Q + 2·L̄) + L)`.
+//! - *Wait.* Take a packet that finds its host idle, where the host has something left of its turn, or the round
+//!   of that turn is over. It starts after at most `Q + L̄` bytes of each host that is new then, and a packet on
+//!   the wire; hosts that stand cost nothing. At worst that is the bound above. If the turn of the host is used
+//!   up, or the host stands and the flow is first in it, the packet starts after at most
+//!   `(H − 1)(Q + L̄) + (H − 2)Q + L` bytes.
+//! - *Share.* With `2Q` in place of `Q`: at least `W/H − (1 − 1/H)(2Q + L̄) − ((H − 1)·L̄ + L)/H` of `W` bytes,
+//!   and `0.98·W/H` as soon as `W ≥ 50·((H − 1)(2Q + 2·L̄) + L)`.
 //!
 //! The share is promised whatever other hosts lose, their last packets too: as in [`Drr`](crate::Drr), only
 //! service changes what a host or a flow owes.
@@ -324,7 +325,7 @@ where
         ring::configure(self.nodes.as_mut(), flow, quantum, self.max_len)
     }
 
-    /// A backlogged flow is to the order of hosts a loss of 0 bytes: nobody knows how many they were.
+    /// A backlogged flow is to the order of hosts a loss of 0 bytes: their number is not known.
     fn remove(&mut self, flow: FlowId) {
         let Some(&HostedFlow { flow: node, host }) = self.nodes.as_ref().get(flow.index()) else {
             return;

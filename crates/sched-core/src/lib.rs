@@ -1,4 +1,4 @@
-//! Who is next, and who is dropped.
+//! Which packet is next, and which is dropped.
 //!
 //! A packet is the number of the caller's buffer and a length; its bytes are never read. In the order
 //! a packet meets them:

@@ -281,7 +281,7 @@ where
         self.order.looks_ahead()
     }
 
-    /// By them it knows what is longest.
+    /// They tell it which flow or host is longest.
     fn counts_bytes(&self) -> bool {
         true
     }

@@ -173,7 +173,7 @@ impl<O: FlowScheduler, N: Table<LongestFlow>> FlowScheduler for LongestQueueDrop
         self.order.looks_ahead()
     }
 
-    /// By them it knows what is longest.
+    /// They tell it which flow or host is longest.
     fn counts_bytes(&self) -> bool {
         true
     }

@@ -1,7 +1,7 @@
 //! The inner scheduler: the order of flows, without packets.
 //!
 //! A [`FlowScheduler`] is told when flows become backlogged, grow, are served and shrink, and answers
-//! whom to serve next. It holds no packets and asks no questions, so that hierarchies, proofs, oracles
+//! which flow to serve next. It holds no packets and asks no questions, so that hierarchies, proofs, oracles
 //! and users with queues of their own can use the order alone. [`FlowQueues`](crate::FlowQueues) puts
 //! queues under one.
 
@@ -95,14 +95,14 @@ pub trait FlowScheduler {
     /// hierarchy may have lost several packets of so many bytes together.
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>);
 
-    /// Who gives way when there is no room: `None` means the arrival.
+    /// The flow that gives way when there is no room, and at which end: `None` means the arrival.
     fn victim(&self) -> Option<(FlowId, DropFrom)>;
 
     /// Whether `flow`, which [`FlowScheduler::victim`] has just named because an arrival needs room, is to
     /// lose all that it holds, and not only what there is no room for.
     /// [`FlowQueues`](crate::FlowQueues) then drops its queue from the head, with
-    /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, and as many packets as one call may
-    /// drop. A limit that is lowered does not ask.
+    /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, as far as one call may
+    /// drop packets. It is not asked when a limit is lowered.
     fn gives_up(&self, flow: FlowId) -> bool;
 
     /// Whether the order decides by the lengths of packets that have not been sent: `head_len`, `head`
@@ -111,7 +111,7 @@ pub trait FlowScheduler {
     fn looks_ahead(&self) -> bool;
 
     /// Whether the order decides by how much a flow holds: by the lengths in `backlogged`, `grew` and `lost`.
-    /// If not, whoever moves a flow from one order to another need not know what it holds, and passes any
+    /// If not, an order that moves a flow from one order to another need not know what it holds, and passes any
     /// length.
     fn counts_bytes(&self) -> bool;
 

@@ -2,10 +2,10 @@
 //!
 //! The bytes stay in a buffer of the caller's, and the *handle* is the number of that buffer. It is
 //! also the index of the 16-byte [`Slot`](crate::Slot) that describes the packet while it is queued,
-//! so there is no free list, and a handle that is given in while it is queued is noticed
-//! (`docs/decisions/0004-the-handle-is-the-buffer-number.md`): by the scheduler whose slot it is. Under
-//! [`Classes`](crate::Classes) each class has slots of its own. A handle that is queued in one class is accepted
-//! by another and leaves once from each, so the caller keeps the handles of classes apart.
+//! so there is no free list, and the scheduler whose slot it is notices a handle that is given in while it is
+//! queued (`docs/decisions/0004-the-handle-is-the-buffer-number.md`). Under [`Classes`](crate::Classes) each
+//! class has slots of its own. A handle that is queued in one class is accepted by another and leaves once from
+//! each, so the caller keeps the handles of classes apart.
 
 /// A flow, by number: the index of its queue, below the number of flows of the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

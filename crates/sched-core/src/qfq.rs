@@ -12,15 +12,15 @@
 //!
 //! Cost per call: O(1), no loop over flows or groups, no division: at most 8 flows, slots and groups are
 //! looked at for an enqueue and 20 for a dequeue. Configuring a flow divides. Memory: 32 bytes a flow and
-//! 9.2 KB. Whoever keeps the contract of [`FlowScheduler`]
-//! keeps the invariants that [`FlowScheduler::recount`] checks; whoever does not loses only the
+//! 9.2 KB. A caller that keeps the contract of [`FlowScheduler`]
+//! keeps the invariants that [`FlowScheduler::recount`] checks; one that does not loses only the
 //! guarantees.
 //!
 //! # Whose weights count
 //! `V` runs at the rate of the link over the sum of the weights that *count* (QFQ §IV-B). A flow counts
 //! from when it becomes backlogged. One that has become idle *lingers*: it counts until `V` is a longest
 //! packet past its `F`, and a little longer, because only [`LET_GO`] of those that linger are looked at in
-//! a call. Were its weight to leave sooner, `V` would outrun the others, and whoever comes and goes would
+//! a call. Were its weight to leave sooner, `V` would outrun the others, and a flow that comes and goes would
 //! take more than its share from those who stay; were it never to leave, `V` would crawl behind a backlog
 //! of few flows among many, and late starters would be ahead of it.
 //!
@@ -141,7 +141,7 @@ pub struct Qfq<N> {
 
 /// How many lingering flows one service or departure looks at, at most. A service makes one flow linger
 /// at most. As many groups as `V` enters slots of are looked at in vain until `V` is `L·m` past the `F` of
-/// their first; with more than this at once the lower ones wait. Who waits counts longer, which is safe.
+/// their first; with more than this at once the lower ones wait. A flow that waits counts longer, which is safe.
 pub(crate) const LET_GO: u32 = 4;
 
 /// What becomes of a flow that was served.

@@ -185,10 +185,10 @@ impl Limits {
     /// These limits, and no more packets than a pool of `buffers` has, less one for the packet that
     /// arrives.
     ///
-    /// **A queue must be full before its pool is empty.** Limits choose who gives way: the longest queue,
-    /// the longest host. A pool that is empty leaves nothing to receive the next packet in, and then
+    /// **A queue must be full before its pool is empty.** Limits choose which packet gives way: one of the longest
+    /// queue, of the longest host. A pool that is empty leaves nothing to receive the next packet in, and then
     /// the device drops whatever arrives, of a light flow as of a heavy one. A limit in bytes alone does not
-    /// see it coming: 256 buffers of 200-byte packets are 51,200 bytes. Buffers that are elsewhere,
+    /// prevent that: 256 buffers of 200-byte packets are 51,200 bytes. Buffers that are elsewhere,
     /// in the hands of a device for instance, are not `buffers` of this pool: subtract them. Where the pool
     /// is shared with others, [`Scheduler::evict`] frees a buffer when one is wanted.
     ///
@@ -294,9 +294,9 @@ pub trait Scheduler {
     ///
     /// For a caller whose pool of buffers is empty before the limits bind. Without a free buffer nothing
     /// can arrive, the drop policy is never asked, and the device drops instead, whatever the flow. A limit
-    /// that the pool cannot outrun ([`Limits::within_pool`]) makes this call unnecessary. Where arrivals
-    /// themselves are rejected for want of room, the packet gives way that a lower limit would drop. Cost: that of
-    /// one packet in [`Scheduler::set_limits`].
+    /// within the pool ([`Limits::within_pool`]) makes this call unnecessary. Where an arrival itself is rejected for
+    /// want of room, the packet gives way that a lower limit would drop. Cost: that of one packet in
+    /// [`Scheduler::set_limits`].
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool;
 
     /// Gives every packet back to `drops`; the configuration stays. Cost: O(packets).

@@ -26,9 +26,10 @@
 //! * A new weight leaves what the flow is ahead or behind as it is, in bytes: its distance from `V`, that of
 //!   `S` or of the `F` of an idle flow, is multiplied by the new `inverse` over the old one, rounded
 //!   up. The `F` of an idle flow that `V` has passed stays.
-//! * A flow that is removed and is ahead, its `F` later than `V` without its packets, takes what it has had in
-//!   advance out of `V`: with the new `inverse_sum`, `V -= ⌈(F - V) · inverse_sum / inverse⌉`. No flow starts
-//!   before a `V` that was reached: when a flow becomes backlogged, `V` is the highest there has been.
+//! * A flow that is removed while it is ahead, its `F` later than `V` without its packets, takes the bytes that it
+//!   has had in advance out of `V`: with the new `inverse_sum`, `V -= ⌈(F - V) · inverse_sum / inverse⌉`. No flow
+//!   starts before a `V` that was reached: in `S = max(V, F)` of a flow that becomes backlogged, `V` is the
+//!   highest there has been.
 //! * Whenever no backlogged flow has `S ≤ V`, `V = min S`. Whenever no flow is backlogged at all,
 //!   `V` is the latest of all `V` and `F` there have been: idle flows owe nothing to each other.
 //! * Next is, of the backlogged flows with `S ≤ V`, the one with the smallest `(F, S, number)`.
@@ -177,7 +178,7 @@ pub struct Wf2q<N> {
 struct Core {
     /// `V`.
     now: u128,
-    /// `V` was never later, unless it is now: what a flow removed took out of it is before this.
+    /// The latest `V` at a removal: later than `V` while the bytes that the flow took out are not made up.
     reached: u128,
     /// No `F` is later.
     horizon: u128,
@@ -425,7 +426,7 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
         u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
     }
 
-    /// What the flow has had in advance and what it is owed stay, in bytes. So no flow gains by being
+    /// The bytes that the flow has had in advance, or that it is owed, stay as they are. So no flow gains by being
     /// configured again and again, and none loses.
     fn configure(
         &mut self,

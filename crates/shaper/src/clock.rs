@@ -9,8 +9,8 @@
 //!   the exact instant. If packets leave when [`Shaper::due`] says, the fraction of a nanosecond
 //!   lost there is made up at the next, and no error adds up, ever.
 //! - In any span the bytes charged, less one packet, are at most the integral of the rate over the
-//!   span, and what the rate at its beginning carries in 1 ns + [`catch_up`](Shaper::catch_up). While the rate is [`Rate::UNLIMITED`] the integral is without
-//!   a bound.
+//!   span, and the bytes that the rate at its beginning carries in 1 ns +
+//!   [`catch_up`](Shaper::catch_up). While the rate is [`Rate::UNLIMITED`] the integral has no bound.
 //! - A clock that steps back buys nothing and costs nothing: the line opens at the instant it
 //!   always would have. One that reads [`Nanos::MAX`] is at the end of time: what would leave
 //!   after it never does.
@@ -23,7 +23,7 @@
 //! in which D is an integer. Over a span (a, b] with charges C, integral R and lateness F forgotten,
 //! D(b) = D(a) + C − R + F. The last packet left at D ≤ 0, so just after it D(b) is at most that
 //! packet; D(a) is at least −(1 ns + `catch_up`) times the rate at a. Hence C less one packet is at
-//! most R and that allowance. What is lost, F, is zero for a caller that comes when [`Shaper::due`]
+//! most R and that allowance. F is lost time; it is zero for a caller that comes when [`Shaper::due`]
 //! says, but for one case: a cut of the rate in the very nanosecond in which the line opens forgets the
 //! part of it that a nanosecond of the new rate cannot hold.
 //!

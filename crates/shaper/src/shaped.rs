@@ -7,13 +7,13 @@
 //!
 //! Packets that the scheduler drops are not charged: they never reach the line.
 //!
-//! **Late callers.** A device is asked by a timer or an interrupt, and comes late. [`Shaped`] makes up
-//! to [`Shaped::CATCH_UP`] of that good, 10 ms, unless its line was given another span with
-//! [`Shaper::with_catch_up`]; [`Nanos::ZERO`] makes it exact. What was late may then follow at once: a
+//! **Late callers.** A caller that a timer or an interrupt wakes comes late. [`Shaped`] makes up for up to
+//! [`Shaped::CATCH_UP`] of that, 10 ms, unless its line was given another span with
+//! [`Shaper::with_catch_up`]; [`Nanos::ZERO`] makes it exact. Packets that were late may then follow at once: a
 //! burst of the bytes that the rate carries in 10 ms, beside one packet: 12.5 kB at 10 Mbit/s, 1.25 MB at
-//! 1 Gbit/s. It is no burst after idle time, and none for a caller that comes when
-//! [`poll_at`](Scheduler::poll_at) says. Without it, packets of 1,250 bytes at 5,000 kbit/s and a timer
-//! of 1 ms that begins anew after each look gave 3,440 kbit/s.
+//! 1 Gbit/s. There is no burst after idle time, and none for a caller that comes when
+//! [`poll_at`](Scheduler::poll_at) says. Without catching up, packets of 1,250 bytes at 5,000 kbit/s and a timer
+//! of 1 ms that begins anew after each look give 3,440 kbit/s.
 //!
 //! **The rule of idle time** stands here and nowhere else: a packet that finds the queue empty tells the
 //! line that time before was idle, not late. Every way in keeps it: [`Scheduler::enqueue`], bursts,
@@ -422,8 +422,8 @@ mod tests {
     }
 
     /// Goal: no way in makes idle time lateness.
-    /// Method: after a second without packets 20 of them come at once, each way; one leaves. They left as a
-    /// burst of 13 where `inner_mut` went past the rule.
+    /// Method: after a second without packets 20 of them come at once, each way; one leaves. Where `inner_mut` goes
+    /// past the rule they leave as a burst of 13.
     #[test]
     fn no_way_in_makes_a_burst_of_idle_time() {
         type Way = fn(&mut Shaped<Fifo<[Slot; 256]>>, Nanos, Packet);

@@ -144,7 +144,8 @@ proptest! {
     /// Goal: over any history of rates a line that is used as it says is never ahead of the integral
     /// of its rate by more than one packet, nor behind it by more than a nanosecond, and nothing adds up.
     /// Method: a packet leaves whenever one is due; rates change at any instant while one is on the line,
-    /// to stopped too. At each departure all that left before is paid, in whole bits, and a nanosecond earlier it is not.
+    /// to stopped too. At each departure all packets that left earlier are paid, in whole bits, and a nanosecond
+    /// earlier they are not.
     #[test]
     fn any_history_of_rates_ends_on_the_exact_nanosecond(
         steps in vec((0_u32..70_000, vec((any::<u64>(), any::<u64>()), 0..4)), 1..300),

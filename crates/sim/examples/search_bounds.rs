@@ -1,8 +1,8 @@
 //! Tries to exceed the proven bounds: `search_bounds SECONDS [SEED]`, shared by all orders and bounds.
 //!
-//! First flows that stay as they are, then flows that are re-configured, added and removed: over intervals that
-//! begin with the last change, where an order promises something for these, and from when all is said to hold
-//! again. Prints for each the nearest that it came, with the history; fails if one is exceeded.
+//! First flows stay as they are. Then flows are re-configured, added and removed: what is measured begins with
+//! the last change, where an order promises a bound for that, or when all bounds are said to hold again. Prints
+//! for each the nearest that it came, with the history; fails if one is exceeded.
 
 mod words;
 

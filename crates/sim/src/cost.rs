@@ -1,9 +1,9 @@
 //! What one call costs at most, in turns of loops, and a search for the call that costs most.
 //!
-//! Every loop that a packet can cause counts its turns; what stands outside loops is a constant. A call is charged
-//! for each packet that it moves: the one that it is about (twice, if it is rejected), and those it drops. So the bound of a discipline is
-//! one number for a given number of flows: steps for one packet moved. [`climb`] changes random
-//! histories step by step, keeping what costs more.
+//! Every loop that a packet can cause counts its turns; what stands outside loops is a constant. A call is
+//! charged for each packet that it moves: the one that it is about (twice, if it is rejected), and those it
+//! drops. So the bound of a discipline is one number for a given number of flows: steps for one packet moved.
+//! [`climb`] changes random histories step by step, keeping what costs more.
 
 use freeboard::sched_core::{
     Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,

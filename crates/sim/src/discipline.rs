@@ -44,7 +44,7 @@ pub enum Discipline {
     Qfq,
 }
 
-/// What a queue that is dropped whole was not served for.
+/// How long a queue was not served that is dropped whole.
 pub const UNSERVED: Nanos = Nanos::from_millis(500);
 
 /// Queues of the table of flows: as many as CAKE and FQ-CoDel have.
@@ -151,7 +151,7 @@ impl Discipline {
         Self::Qfq,
     ];
 
-    /// Whether this is shortest queue first, with which options ever: a floor, and flushes.
+    /// The options of shortest queue first, its floor and its flushes; `None` for every other discipline.
     const fn options_of_sqf(self) -> Option<(FloorShare, Option<Nanos>)> {
         match self {
             Self::Fifo | Self::Drr | Self::Qfq => None,
@@ -334,8 +334,8 @@ mod tests {
     /// Goal: the wiring is what the name says. Method: flow 0 sends four packets of 1,000 bytes, flow
     /// 1 two of 100, into room for five. A FIFO rejects the last arrival and keeps the order; the
     /// others drop the first packet of flow 0. DRR then gives flow 0 its turn of 1,500 bytes, two
-    /// packets; SQF sends flow 1 first, with a floor too until more has been sent; QFQ rounds starts down to 2,048 bytes, so that flow 0 sends its
-    /// third packet (start 2,000) before flow 1.
+    /// packets; SQF sends flow 1 first, also with a floor, which needs more bytes sent; QFQ rounds starts down to
+    /// 2,048 bytes, so that flow 0 sends its third packet (start 2,000) before flow 1.
     #[test]
     fn each_discipline_serves_and_drops_in_its_own_order() {
         for (discipline, gone, order) in [

@@ -45,7 +45,7 @@ enum Failure {
 fn main() -> ExitCode {
     match run(env::args_os().skip(1)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads has seen enough: `sim … | head`.
+        // The reader has seen enough: `sim … | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }

@@ -123,9 +123,9 @@ fn drr_keeps_its_bounds() {
     assert!(Bound::ALL.into_iter().all(hard), "the trials are hard: {worst:?}");
 }
 
-/// Plays a quarter as many random histories in which flows are re-configured, added and removed and lose packets.
-/// Returns the worst over intervals that begin with the last change, and of those from when all bounds are said to
-/// hold again.
+/// Plays a quarter as many random histories, in which flows are re-configured, added and removed and lose packets.
+/// Returns the worst over intervals that begin with the last change, and over those that begin when all bounds are
+/// said to hold again.
 fn never_exceeded_while_flows_change<O: Changeable>(
     histories: impl Iterator<Item = Changing>,
 ) -> [Outcome; 2] {
@@ -168,7 +168,8 @@ fn qfq_keeps_its_bounds_again_once_idle() {
     assert!(settled.of(Bound::AnyInstant).ratio() > 0.9, "{settled:?}");
 }
 
-/// Goal: so do those of QFQ+. Method: as without changes, flows in classes of two to eight.
+/// Goal: the bounds of QFQ+ hold again once no flow is backlogged. Method: as without changes, flows in classes of
+/// two to eight.
 #[test]
 fn qfq_plus_keeps_its_bounds_again_once_idle() {
     let histories = Histories::new(7).zip(0_u32..).map(|(mut history, number)| {

@@ -320,7 +320,7 @@ fn shares<S: Scheduler>(link: &mut S, flows: &[FlowId], packets: u32) -> [u64; 2
     bytes
 }
 
-/// Goal: a user has his share whatever number of flows another has.
+/// Goal: a user has its share whatever number of flows another has.
 /// Method: user 0 with one flow and weight 1, user 1 with a hundred flows and weight 2, all backlogged.
 #[test]
 fn a_user_with_one_flow_has_his_share_beside_one_with_a_hundred() {
@@ -348,9 +348,9 @@ fn a_user_with_one_flow_has_his_share_beside_one_with_a_hundred() {
     }
 }
 
-/// Goal: SQF in the class of a user keeps his calls ahead of his own transfer, and only of that.
+/// Goal: SQF in the class of a user keeps the user's calls ahead of the user's own transfer, and only of that.
 /// Method: two users of equal weight, each with a transfer; of the first, now and then, a small packet.
-/// The next packet of that user is the small one, and the other user keeps his half.
+/// The next packet of that user is the small one, and the other user keeps its half.
 #[test]
 fn shortest_queue_first_inside_a_user_prefers_among_his_own_flows() {
     let user = || {

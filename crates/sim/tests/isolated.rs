@@ -1,5 +1,5 @@
-//! The isolated queue does what its twin of maps does: every departure, every drop, every answer, with committed rates and
-//! without room for them.
+//! The isolated queue does what its twin of maps does: every departure, every drop, every answer, with committed
+//! rates and without room for them.
 
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use sim::history::{Seen, play_labelled};

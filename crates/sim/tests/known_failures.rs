@@ -320,7 +320,7 @@ fn a_quantum_is_at_least_a_packet_and_at_most_2_to_the_28() {
 }
 
 /// sch_qfq, 2013: `V` ran as if the weights were the most that there may be, not those of the flows: who came
-/// back was served long before all others. Goal: whoever comes, goes, and has another weight, a flow that stays
+/// back was served long before all others. Goal: whichever flows come, go, and have another weight, a flow that stays
 /// lags behind its share as far as is promised in the weights before or after, and a packet of its own. Method:
 /// two flows that are always backlogged, and 62 that are not and change at all times; every interval between changes.
 #[test]
@@ -388,8 +388,8 @@ fn weights_that_come_and_go_leave_no_trace_in_virtual_time() {
 
 /// sch_cake, 2026: where the rate follows measurements, a throttle of its changes let the last one wait.
 /// Goal: however often it changes, the line has the rate that was set last: nothing that it waits for takes
-/// longer than at that from the change on, and the next packet as long as at that. Method: a change every 10 µs for a second, at
-/// all magnitudes, and a clock that steps by up to a second either way.
+/// longer than at that from the change on, and the next packet as long as at that. Method: a change every 10 µs
+/// for a second, at all magnitudes, and a clock that steps by up to a second either way.
 #[test]
 fn of_a_hundred_thousand_rates_in_a_second_the_last_holds() {
     let mut random = trace::Xorshift::new(1);
@@ -536,7 +536,7 @@ fn may_move_to_another_thread<S: Contestant + Send, T>(_: u64, _: u64, sides: im
 
 every_discipline!(threads, super::may_move_to_another_thread);
 
-/// DPDK 7b3c4f3517, 03b7fd7e54: queues and packets that nobody gave back when a scheduler was torn down.
+/// DPDK 7b3c4f3517, 03b7fd7e54: queues and packets that were not given back when a scheduler was torn down.
 fn gives_everything_back_each_time<S: Contestant, T>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
     for cycle in 0..2_000 {
         let mut subject = with_flows(sides().0);

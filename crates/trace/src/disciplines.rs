@@ -143,8 +143,8 @@ fn wf2q() -> u64 {
     })
 }
 
-/// Four hosts of four flows, three of them with committed rates: less than its share, a rate whose bytes take no whole
-/// number of nanoseconds, and more than there is.
+/// Four hosts of four flows, three of them with committed rates: less than its share, a rate whose bytes take no
+/// whole number of nanoseconds, and more than there is.
 fn capped_hosts() -> u64 {
     const HOSTS: usize = QUEUES / 4;
     let Ok(mut turns) = Drr::new([DrrFlow::EMPTY; HOSTS], MAX_LEN) else { return 0 };
@@ -171,7 +171,7 @@ fn capped_hosts() -> u64 {
     })
 }
 
-/// Four users of four flows, the longest of whom gives way; one of them behind a line of his own.
+/// Four users of four flows, the longest of which gives way; one of them behind a line of its own.
 fn hierarchy() -> u64 {
     const USERS: usize = QUEUES / 4;
     let Ok(order) = Drr::new([DrrFlow::EMPTY; USERS], MAX_LEN) else { return 0 };

@@ -192,9 +192,9 @@ fn merged_packets_are_counted_and_others_live_on() {
     assert_eq!(dropped(&report, 1, "merged"), 0, "{report}");
 }
 
-/// Goal: packets that the last device of the sender cuts up arrive as single packets, whatever the protocol, with the one
-/// command of the page and every offload left on: TCP, UDP that a program hands over by the dozen as QUIC does, IPv4
-/// and IPv6. Without it the same datagrams are dropped.
+/// Goal: packets that the last device of the sender cuts up arrive as single packets, whatever the protocol,
+/// with the one command of the page and every offload left on: TCP, UDP that a program hands over by the dozen
+/// as QUIC does, IPv4 and IPv6. Without it the same datagrams are dropped.
 #[test]
 fn one_command_is_enough_for_every_protocol() {
     let Some(row) = Row::new("uncut") else { return };

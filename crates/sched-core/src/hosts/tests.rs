@@ -232,7 +232,7 @@ fn a_removed_flow_takes_its_host_with_it_if_it_was_the_last() {
     assert_eq!(line.get(2), "b.");
 }
 
-/// Goal: a new flow overtakes flows of its own host, and nobody else's.
+/// Goal: a new flow overtakes flows of its own host, and of no other.
 #[test]
 fn sparse_flows_are_first_in_their_host() {
     let mut line = Line::of(2, &[0, 0, 1]).sparse_first();

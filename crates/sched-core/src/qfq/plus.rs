@@ -13,8 +13,8 @@
 //!
 //! Cost per call: O(1), no loop but over the at most eight members of an aggregate, and that only for a
 //! flow that leaves without service; no division; configuring a flow divides. Memory: 16 bytes a flow,
-//! 48 an aggregate, and 9.6 KB. Whoever keeps the contract of [`FlowScheduler`] keeps the invariants
-//! that [`FlowScheduler::recount`] checks; whoever does not loses only the guarantees.
+//! 48 an aggregate, and 9.6 KB. A caller that keeps the contract of [`FlowScheduler`] keeps the invariants
+//! that [`FlowScheduler::recount`] checks; one that does not loses only the guarantees.
 //!
 //! # The aggregate in service
 //! stays first of the front slot of its group, with the start it had when it was selected. So for
@@ -87,7 +87,7 @@ impl Default for PlusFlow {
 /// The backlogged members of an aggregate: each points to the next, the last to the first.
 #[derive(Clone, Copy, Debug)]
 struct Ring {
-    /// The one whose turn it is; [`NONE`] if nobody is backlogged.
+    /// The one whose turn it is; [`NONE`] if none is backlogged.
     first: u32,
     /// [`NONE`] as `first`.
     last: u32,

@@ -225,7 +225,7 @@ where
     /// among many calls the one that has just sent is the longest, and goes to the bulk.
     ///
     /// An arrival that is rejected for its label, length or handle, or because it does not fit into an
-    /// empty buffer, moves nobody. One that is rejected because it would itself have to give way has
+    /// empty buffer, moves no flow. One that is rejected because it would itself have to give way has
     /// done what it has done: who gave way stays dropped, who was moved stays moved.
     ///
     /// Cost: O(log queues) for such an arrival, however much is moved; others pay nothing.
@@ -355,7 +355,7 @@ where
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         if self.takes_longest {
-            // What moves begins to wait now, and not when the engine was last told the time.
+            // A flow that moves begins to wait at `now`, and not when the engine was last told the time.
             self.engine.order_mut().advance(now);
             self.make_way(flow, packet);
         }

@@ -11,7 +11,7 @@ use crate::{
 /// of each packet by its handle and has room for every handle. Flows beyond the table of the meter are
 /// served and not measured.
 ///
-/// Nobody here sees the wire: a packet that comes while another is sent is measured as if it had come
+/// The meter does not see the wire: a packet that comes while another is sent is measured as if it had come
 /// at the worst instant of that ([`wfi`](crate::WfiMeter)). A dequeue that gives nothing says that
 /// everything has been sent. Cost: O(1) a packet.
 ///

@@ -162,7 +162,7 @@ fn added<O: FlowScheduler + 'static>(
     Ok(Box::new(queues))
 }
 
-/// `order` over users, each with queues of his own.
+/// `order` over users, each with queues of its own.
 fn over<O: FlowScheduler + 'static>(
     order: O,
     inside: UserFlows,

@@ -1,4 +1,4 @@
-//! What a call waits for beside uploads of its own host and of others, behind each queue.
+//! What a call waits for beside uploads of its own host and of others, behind FIFO, DRR and the isolated queue.
 //!
 //! The scenario is [`crate::scenario::sparse`]. Beside what is simulated stands what Linux's CAKE and
 //! FQ-CoDel gave with the TCP of a kernel; the sentences ask for no more than a tenth above CAKE.
@@ -82,7 +82,7 @@ const LOADS: [Load; 8] = [
     load("8 uploads of its host", 1, 8, 0, Wanted::Packets(2)),
     load("4 other hosts", 10, 0, 4, Wanted::NearCake([0.69, 1.87, 2.34])),
     load("12 other hosts", 10, 0, 12, Wanted::NearCake(CAKE_12_HOSTS)),
-    // For 30 hosts CAKE was not measured; what a sparse host waits for is not to grow with the others.
+    // For 30 hosts CAKE was not measured: the wait of a sparse host must not grow with the number of others.
     load("30 other hosts", 10, 0, 30, Wanted::NearCake(CAKE_12_HOSTS)).without_cake(),
     load("8 uploads of its host, 3 other hosts", 10, 8, 3, Wanted::Packets(2)),
 ];

@@ -26,7 +26,7 @@ impl<S> Shifted<S> {
     }
 }
 
-/// Somebody looks, again and again: peeks and polls before and after every operation, at other times
+/// A caller looks, again and again: peeks and polls before and after every operation, at other times
 /// too.
 #[derive(Clone, Debug)]
 pub struct Peeked<S> {

@@ -290,7 +290,7 @@ impl NaiveIsolated {
         chosen
     }
 
-    /// Whoever holds nothing has no queue and no slot any more.
+    /// A flow or host that holds nothing has no queue and no slot.
     fn let_go(&mut self) {
         let queues = self.queues.order_and_queues().1;
         self.held.retain(|&queue, _| !queues[queue as usize].is_empty());
@@ -335,7 +335,7 @@ impl NaiveIsolated {
     /// The same.
     ///
     /// # Panics
-    /// If a table refuses although nobody has an old claim.
+    /// If a table refuses although no flow or host has an old claim.
     pub fn rotate(&mut self) -> Result<(), Rotating> {
         let queues = self.old_claims();
         if queues > 0 {

@@ -1,4 +1,4 @@
-//! Who is next, by looking at everything.
+//! Which flow is next, by looking at everything.
 
 use std::collections::VecDeque;
 
@@ -67,7 +67,7 @@ pub trait NaiveOrder: Clone + Housing {
     /// The queues are now as they are, for a packet that came or left; what it was told is told.
     fn settle(&mut self, _queues: QueuesView<'_>) {}
 
-    /// Whom to serve next.
+    /// Which flow to serve next.
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId>;
 
     /// Which flow gives way for an arrival.

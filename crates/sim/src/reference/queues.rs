@@ -23,10 +23,10 @@ enum Placement {
         taken: BTreeMap<FlowId, FlowId>,
         /// The one to take next is last.
         free: Vec<FlowId>,
-        /// Who may send, with the setting it was given.
+        /// Which flows may send, with the setting of each.
         added: BTreeMap<FlowId, Setting>,
         flows: u32,
-        /// Who finds none free gets that of the longest, which moves to the default queue.
+        /// A flow that finds none free gets that of the longest, which moves to the default queue.
         longest_moves: bool,
     },
 }

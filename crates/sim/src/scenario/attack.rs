@@ -1,11 +1,11 @@
-//! A host under attack: packets at a bottleneck, nobody listens.
+//! A host under attack: packets at a bottleneck, no host reacts.
 //!
 //! A victim host has two flows on a link of 100 Mbit/s: one that always has packets waiting and sends as
 //! fast as the link is, and a sparse one of a packet of 200 bytes every ten milliseconds, each at a
 //! random instant of its ten. Beside it attackers send what [`Attack`] says. Every packet has the flow
 //! and host labels that a keyed hash gives its header, and comes in by a port. What is measured is what the
 //! victim gets behind each [`Contestant`]: how fast, how late, how much is lost, and whether it lost a
-//! packet to somebody else's overflow while it held less than its share of the memory.
+//! packet to another host's overflow while it held less than its share of the memory.
 //!
 //! Nothing reacts: a transport protocol would only give way, so these are the worst that senders can do
 //! and not what they would.
@@ -43,7 +43,7 @@ pub struct Setup {
     pub from: Nanos,
     /// Sparse packets that come from then on, one in ten milliseconds. All else is measured as long.
     pub sparse: u32,
-    /// How long everybody goes on sending afterwards, so that late packets can arrive.
+    /// How long all hosts go on sending afterwards, so that late packets can arrive.
     pub after: Nanos,
 }
 

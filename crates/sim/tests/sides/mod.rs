@@ -346,9 +346,9 @@ pub(crate) use every_discipline;
 
 /// The longest packet of the disciplines that have one.
 pub(crate) const MAX_LEN: u32 = 1_500;
-/// The bytes that are sent before a flow is one for the floor: few, so that short histories get there.
+/// The bytes that are sent before the floor serves a flow: few, so that short histories get there.
 const AFTER: u32 = 200;
-/// What a flow that is flushed was not served for.
+/// How long a flow was not served that is flushed.
 pub(crate) const MILLISECOND: Nanos = Nanos::from_millis(1);
 
 type Engine<O, const F: usize, const S: usize> =

@@ -110,9 +110,9 @@ fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Random) -> (u32, bool)) 
 type NextPacket = fn(&mut Random) -> (u32, bool);
 
 /// Goal: a flow that empties and returns as it likes gets at most k + 2 quanta and a packet less a byte in any k
-/// turns of a flow that stands, and in the long run no more than its share. Method: flow 1 sends whatever
-/// gained most where a flow that emptied on the old list was new at once: a packet whenever it holds none,
-/// one byte less than the quantum, all of it, or at random; beside one flow or four, with quanta of 100 to 250.
+/// turns of a flow that stands, and in the long run no more than its share. Method: flow 1 sends in the ways that
+/// gain most where a flow that empties on the old list is new at once: a packet whenever it holds none, of a
+/// quantum, of a byte less, or at random; beside one flow or four, with quanta of 100 to 250.
 #[test]
 fn a_flow_that_keeps_returning_has_a_turn_a_round() {
     let ways: [(&str, NextPacket); 5] = [
@@ -133,7 +133,7 @@ fn a_flow_that_keeps_returning_has_a_turn_a_round() {
             assert!(share < 1.001, "{way}, {quanta:?}: {share}");
         }
     }
-    // What it was before: a turn as a new flow and one on the old list, in every round.
+    // A turn as a new flow and one on the old list in every round would be twice that.
     let (bytes, _) = beside(&[100, 100], 20_000, ways[0].1);
     assert_eq!(bytes, 2_000_000, "its share, and all of it");
 }

@@ -44,7 +44,7 @@ fn a_packet_of_an_idle_host_waits_for_one_turn_of_each_other_host() {
                     break;
                 }
                 waited += len;
-                // Whoever floods goes on.
+                // The hosts that flood go on.
                 link.enqueue(random.below(victim), 1 + random.below(100));
             }
             assert!(waited <= bound, "{waited} of {bound}");
@@ -155,10 +155,10 @@ fn a_sparse_host_waits_for_no_host_that_stands() {
     }
 }
 
-/// Goal: with sparse hosts first a host that empties and returns as it likes has a turn a round, and what it gains
-/// beyond is two quanta and a packet less a byte, once. Method: host 1 sends through whichever of its ten flows,
+/// Goal: with sparse hosts first a host that empties and returns as it likes has a turn a round, and gains two quanta
+/// and a packet less a byte besides, once. Method: host 1 sends through any of its ten flows,
 /// and loses a packet now and then, beside host 0, which stands and whose packets are a turn each, and two more
-/// that come and go. Before, a packet of a quantum whenever it held none brought it twice its share.
+/// that come and go. Without the rule a packet of a quantum whenever it holds none brings it twice its share.
 #[test]
 fn a_host_that_keeps_returning_has_a_turn_a_round() {
     for way in 0..4 {

@@ -92,12 +92,15 @@ fn the_floor_is_an_eighth_of_the_bytes_and_goes_round_those_that_starve() {
     assert!((7 * uploads).abs_diff(voice) < 8 * 1_500, "{voice} {uploads}");
 }
 
-/// Goal: a backlogged flow that was last served, or became backlogged, with F flows backlogged is served
-/// again before `k·F·L` bytes have been sent, whatever arrives, is dropped, removed or added meanwhile; the
-/// bound is nearly reached; the floor has its part of the bytes of any interval, to within a packet; and
-/// packets of the floor in a row are less than `L + L/(k − 1)`; and where it waits for `D` bytes, `D + L` later.
-/// Method: 400,000 random operations for each of four sizes, without `D` and with one, in which few flows are kept short and get most of the service; what is due to each flow is
-/// booked when it begins to wait. The account of the floor is kept anew from what is sent.
+/// Goal, whatever arrives, is dropped, removed or added meanwhile:
+/// - a backlogged flow that was last served, or became backlogged, with F flows backlogged is served again before
+///   `k·F·L` bytes have been sent, and with a wait of `D` bytes before `D + L` more; that is nearly reached;
+/// - the floor has its part of the bytes of any interval, to within a packet;
+/// - packets of the floor in a row are less than `L + L/(k − 1)`.
+///
+/// Method: 400,000 random operations for each of four sizes, with `D` of 0 and of 5,000, in which few flows are kept
+/// short and get most of the service. The service that is due to each flow is booked when it begins to wait. The
+/// account of the floor is kept anew from the bytes that are sent.
 #[test]
 fn no_flow_waits_for_more_bytes_than_the_bound() {
     let sizes = [(1, 1), (2, 1), (5, 2), (16, 3)];

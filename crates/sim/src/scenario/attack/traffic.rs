@@ -1,4 +1,4 @@
-//! Who sends what: the victim, and each of the attacks.
+//! The packets of the victim, and of each of the attacks.
 
 use core::num::NonZeroU64;
 
@@ -269,8 +269,8 @@ fn arp_frame(device: [u8; 4]) -> [u8; 60] {
     frame
 }
 
-/// In turn: a fragment that is not the first, of a packet of its own; a packet of a protocol that nobody
-/// knows; zeros.
+/// In turn: a fragment that is not the first, of a packet of its own; a packet of an unknown
+/// protocol; zeros.
 fn odd_frame(n: u32) -> [u8; 64] {
     let mut frame = [0; 64];
     if n % 3 == 2 {
