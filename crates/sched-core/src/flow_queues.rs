@@ -50,9 +50,9 @@ where
     A: Aqm,
     R: Table<FlowRecord>,
 {
-    /// One arrival costs at most so many other packets. If that many have given way without making room, the
-    /// arrival is rejected itself, and they are gone. 256 packets of 256 bytes make room for the longest IP packet; an Ethernet frame of
-    /// 1,514 bytes costs at most 24 of 64.
+    /// The most packets that give way to one arrival. Where that many have given way without making room, the
+    /// arrival is rejected itself, and they are gone. 256 packets of 256 bytes make room for the longest IP
+    /// packet; an Ethernet frame of 1,514 bytes costs at most 24 of 64.
     pub const MAX_VICTIMS: u32 = 256;
 
     /// Queues with an AQM, and with statistics for the first `records.len()` flows.
@@ -286,7 +286,7 @@ where
 
     /// Drops from the order's victims until the limits hold, or rejects the arrival: because it is
     /// itself the packet that has to go, or because it would cost too many others. A victim that the
-    /// order gives up loses all but the arrival, or what is left of [`Self::MAX_VICTIMS`].
+    /// order gives up loses all packets but the arrival, as far as [`Self::MAX_VICTIMS`] allows.
     fn make_room(
         &mut self,
         flow: FlowId,

@@ -7,13 +7,13 @@
 //!
 //! **What is promised.** Flows well below their share are protected; a stream above its share is preferred
 //! while its queue is the shortest. That is all. A queue that stays longest may starve, and a sender that
-//! splits its traffic over many flows is preferred (`docs/papers.md`, SQF). The second half has two stable
-//! states: once some bulk flow holds less than the stream, the stream piles up, is dropped from and not
-//! served, and since it does not slow down while bulk flows do, it may lose everything for good. Two options
-//! answer that, each off unless asked for:
+//! splits its traffic over many flows is preferred (`docs/papers.md`, SQF). For a stream above its share
+//! there are two stable states. Once some bulk flow holds less than the stream, the stream piles up:
+//! packets are dropped from its queue and none is served. Bulk flows then slow down and the stream does not,
+//! so it may lose everything for good. Two options answer that, each off unless asked for:
 //!
 //! - a [service floor](ShortestQueue::service_floor): a part of the bytes, by default one of eight, is that
-//!   of the flow that has waited longest. No flow starves, and the preferred have that much less.
+//!   of the flow that has waited longest. No flow starves, and preferred flows have that much less.
 //! - a [flush](ShortestQueue::flush_unserved): when the flow that has to give way has not been served for a
 //!   time, it loses its whole queue. It then holds least, and is preferred again.
 //!
@@ -92,17 +92,17 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
     /// than `share` of all bytes, the next packet is that of the backlogged flow served least recently, where
     /// becoming backlogged counts as service; but not before [`FloorShare::after`] bytes have been sent since that
     /// flow became backlogged or was last served as the shortest. `waiting` has room for every flow, 16 bytes
-    /// each; without it the order is as before. Cost: O(flows), here; O(1) per call. Source: ours.
+    /// each. Cost: O(flows), here; O(1) per call. Source: ours.
     ///
     /// **The bound.** Let `share` be one of `k` bytes after `D`, and `L` the longest packet. A flow that is
     /// served, or becomes backlogged, with `F` flows backlogged, itself included, sends its next packet after
     /// less than `D + (k·F + 1)·L` bytes, whatever arrives meanwhile: it joins a line of `F` at the end, no flow
-    /// gets ahead of it there, and of `k` bytes one takes from the front. So a backlogged flow has a least
+    /// gets ahead of it there, and one of `k` bytes is that of the front. So a backlogged flow has a least
     /// service, where plain SQF lets the longest queue starve. The floor is sent at most one of `k` bytes in any
     /// interval, to within one longest packet.
     ///
-    /// **The price.** What used to wait for at most `L` bytes of another flow waits for less than
-    /// `(2 + 1/(k − 1))·L`: behind the packet on the wire, packets of the floor, together less than
+    /// **The price.** A packet that waits for at most `L` bytes of another flow without a floor waits for less than
+    /// `(2 + 1/(k − 1))·L` bytes with one: behind the packet on the wire, packets of the floor, together less than
     /// `L + L/(k − 1)`. And the flows with the shortest queues have `(k − 1)/k` of the line. The derivation is
     /// in `docs/guarantees.md`.
     ///
@@ -148,20 +148,21 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
         Ok(ShortestQueue { flows, served, arrived, drop_from, floor })
     }
 
-    /// The same order, in which a flow that has to give way for an arrival and has not been served for
-    /// `after`, or not since it became backlogged as long ago, loses all it holds; what the floor serves is not counted:
-    /// [`FlowScheduler::gives_up`]. It needs the memory of a [floor](Self::service_floor), whose share may be
+    /// The same order, in which a flow that has to give way for an arrival loses all it holds
+    /// ([`FlowScheduler::gives_up`]) if it has been backlogged for `after` and was not served in that time. Service
+    /// by the floor does not count. It needs the memory of a [floor](Self::service_floor), whose share may be
     /// [`FloorShare::NONE`]. Times are told by [`FlowScheduler::advance`] and counted in 2^20 ns, `after` is
     /// rounded up. Cost: O(1). Source: ours.
     ///
     /// **What for.** A stream above its share that does not slow down loses its preference when some bulk flow
-    /// holds less than it does. From then on it is the longest, is dropped from and not served, and the bulk
-    /// flows, which slow down, stay shorter: that may last for good. Empty, it is the shortest again.
+    /// holds less than the stream. From then on the stream's queue is the longest: packets are dropped from it and
+    /// none is served. Bulk flows slow down and stay shorter, so that may last for good. A queue that was dropped
+    /// whole is the shortest again.
     ///
     /// **The price.** All that waited is lost at once, up to
     /// [`FlowQueues::MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) packets a call. A bulk flow that is starved for
-    /// as long loses its queue in the same way, and what it learns of loss is a timeout. A flow above its share
-    /// gets what it takes, for longer: what it displaces has no bound but a service floor.
+    /// as long loses its queue in the same way, and learns of the loss by a timeout. A flow above its share takes
+    /// its part of the line for longer: only a service floor bounds how much it takes from others.
     ///
     /// `docs/papers.md` has figures, measured with 0.5 s.
     ///

@@ -33,8 +33,8 @@ impl Default for WaitingFlow {
     }
 }
 
-/// What the [service floor](super::ShortestQueue::service_floor) has: one of 2^n bytes, or none; and for
-/// which flows.
+/// The part of the bytes that is the [service floor's](super::ShortestQueue::service_floor), one of 2^n or none, and
+/// after how many bytes a flow may have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FloorShare {
     /// The n, at most [`Self::MAX_EXPONENT`]; 0 for no floor.
@@ -50,8 +50,8 @@ impl FloorShare {
     pub const EIGHTH: Self = Self { exponent: 3, after: Self::AFTER };
     /// One of 1,024 bytes is the least.
     pub const MAX_EXPONENT: u32 = 10;
-    /// What [`Self::after`] is unless set. Where bulk flows start, all queues are short, and one packet more
-    /// before a stream's may cost it its preference for good; there the shortest queue goes round by itself.
+    /// What [`Self::after`] is unless set. Where bulk flows start, all queues are short: another packet ahead of a
+    /// stream's may cost the stream its preference for good, and no flow starves, since each is the shortest in turn.
     pub const AFTER: u32 = 1 << 16;
 
     /// One of `2^exponent` bytes.
@@ -68,7 +68,7 @@ impl FloorShare {
         }
     }
 
-    /// The same share, for a flow from the moment when `bytes` bytes have been sent since it became backlogged or was
+    /// The same share, which a flow may have once `bytes` bytes have been sent since it became backlogged or was
     /// last served as the shortest. 0 is from the beginning.
     #[must_use]
     pub const fn after(self, bytes: u32) -> Self {
@@ -100,8 +100,8 @@ pub(super) struct Floor<W> {
     back: u32,
     share: FloorShare,
     /// Bytes sent, less `2^exponent` for each byte of the floor: above 0 if and only if the floor is behind
-    /// its share. What it cannot use expires: at most one packet above 0, and less than `2^exponent` packets
-    /// below.
+    /// its share. The part that the floor cannot use lapses, so this is at most one packet above 0, and less than
+    /// `2^exponent` packets below.
     arrears: i32,
     /// Bytes sent, modulo 2^32; not counted without a floor.
     sent: u32,
@@ -199,7 +199,7 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         }
         self.leave(flow);
         if stays {
-            // The floor's service is none that the flow won: it goes on waiting for one.
+            // Service by the floor does not count: the flow goes on waiting for service as the shortest.
             let (from, since) = if is_of_floor { (from, since) } else { (self.sent, self.ticks()) };
             self.join_from(flow, from, since);
         }
