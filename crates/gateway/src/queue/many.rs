@@ -1,4 +1,4 @@
-//! A thousand busy hosts and a few that speak: what the number of hosts that are told apart is worth.
+//! A thousand busy hosts and a few that send little: what the number of hosts that are told apart is worth.
 
 use std::collections::BinaryHeap;
 
@@ -114,7 +114,8 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
     calm
 }
 
-/// Goal: a thousand busy hosts harm none that sends little, if they are told apart; the page shows the figures.
+/// Goal: a thousand busy hosts do no harm to a host that sends little, if all are told apart; the page shows the
+/// figures.
 /// Method: simulation of this very queue on a line that always has something to send: virtual time, no frames.
 #[test]
 fn a_thousand_busy_hosts_are_told_apart() {
