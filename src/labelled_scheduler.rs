@@ -20,7 +20,7 @@ use crate::{Hashed, Isolated, Labelled, Storage};
 /// host gets then grows with the flows that it opens. Ask for this trait where hosts are to be isolated,
 /// and a call that names a flow only does not compile:
 ///
-/// ```compile_fail
+/// ```compile_fail,E0277
 /// use freeboard::LabelledScheduler;
 /// use freeboard::sched_core::{FlowId, Nanos, Packet};
 ///

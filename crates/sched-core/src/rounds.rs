@@ -4,7 +4,7 @@
 //! CAKE divides the quantum of a flow by the load of its hosts, and visits a flow again and again until
 //! the small quanta suffice for a packet. Here the quantum stays whole and the turns become rare: a flow
 //! whose more loaded host has n backlogged flows has its next turn n rounds later. A calendar of rounds
-//! finds it; nobody is visited in vain.
+//! finds it; no flow is visited in vain.
 //!
 //! **Promises.** The *load* of a flow is the number of backlogged flows, itself included, of its source
 //! host or of its destination host, whichever [counts](Sides) and is more, and at least 1.
@@ -16,9 +16,10 @@
 //! - A flow is on a list if and only if it is backlogged.
 //! - As in [`Drr`](crate::Drr), only service changes what a flow owes and from when on it may have another turn;
 //!   to lose the last packet in a turn is as if it had been sent.
-//! - With [sparse flows first](Rounds::sparse_first), at most one flow of a host begins a turn early in a round. A flow has one turn in as many rounds as its load, in pieces if it empties: in an interval
-//!   in which a flow of the same load stays backlogged and has `n` turns, it sends at most `(n + 2)·Q + L − 1`
-//!   bytes, and without sparse flows first `(n + 1)·Q + L − 1` (`docs/guarantees.md`).
+//! - With [sparse flows first](Rounds::sparse_first), at most one flow of a host begins a turn early in a
+//!   round. A flow has one turn in as many rounds as its load, in pieces if it empties: in an interval in which
+//!   another flow of the same load stays backlogged and has `n` turns, the flow sends at most
+//!   `(n + 2)·Q + L − 1` bytes, and without sparse flows first `(n + 1)·Q + L − 1` (`docs/guarantees.md`).
 //!
 //! Not promised: the load is at most the length of the calendar less one; flows of hosts with more of
 //! them share as if they were that many, so that such a host has more than one host's share. With
@@ -40,7 +41,7 @@ mod hosts;
 pub use calendar::RoundList;
 pub use hosts::{RoundsHost, Side, Sides};
 
-use crate::drr::ring::RingFlow;
+use crate::drr::ring::{RingFlow, debt};
 use crate::hosted::Hosted;
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::queue::NONE;
@@ -250,8 +251,8 @@ where
     /// With sparse flows first: a flow that becomes backlogged has its turn before those that stand, if its
     /// own turn would have come by now. Flows of a host have such early turns in different rounds: a flow whose
     /// host has had one in this round has it in the round behind the latest of these, if that is before the turn
-    /// that the load gives. A flow that emptied before its turn was used up has the rest of it before those that stand, until
-    /// its next turn is due.
+    /// that the load gives. A flow that emptied before its turn was used up has the rest of it before those that
+    /// stand, until its next turn is due.
     #[must_use]
     pub fn sparse_first(mut self) -> Self {
         self.sparse_first = true;
@@ -685,13 +686,6 @@ fn set_quantum(node: &mut RoundsFlow, quantum: u32, max_len: u32, round: u32) {
         node.standing = Standing::new(Place::Idle, quantum);
         node.charged = debt(node.charged, quantum, max_len);
     }
-}
-
-/// What a flow owes that was `charged` all of its turn: by how much that is overdrawn. More than a packet only
-/// if the quantum was lowered in the turn, and then that counts no further.
-const fn debt(charged: u32, quantum: u32, max_len: u32) -> u32 {
-    let (debt, most) = (charged.saturating_sub(quantum), max_len.wrapping_sub(1));
-    if debt < most { debt } else { most }
 }
 
 /// Whether round `a` is `b` or before it.

@@ -486,7 +486,7 @@ impl Ring {
 /// What a flow owes that was `charged` all of its turn: by how much that is overdrawn. More than a packet only
 /// if the quantum was lowered in the turn, and then that counts no further.
 #[inline]
-const fn debt(charged: u32, quantum: u32, max_len: u32) -> u32 {
+pub(crate) const fn debt(charged: u32, quantum: u32, max_len: u32) -> u32 {
     let (debt, most) = (charged.saturating_sub(quantum), max_len.wrapping_sub(1));
     if debt < most { debt } else { most }
 }

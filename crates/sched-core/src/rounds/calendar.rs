@@ -199,14 +199,14 @@ impl<W: Table<RoundList>> Calendar<W> {
         }
     }
 
-    /// After how many rounds a flow has its next turn whose hosts have so many flows.
+    /// After how many rounds a flow has its next turn whose source and destination have that many flows.
     #[inline]
     fn rounds_between(&self, source: u32, destination: u32) -> u32 {
         // A calendar of two rounds or more has a horizon of at least 1.
         source.max(destination).max(1).min(self.horizon())
     }
 
-    /// The round of the next turn of a flow whose hosts have so many: when it is `due`, or if that is not after
+    /// The round of the next turn of a flow whose source and destination have that many: when it is `due`, or if that is not after
     /// `round`, as many rounds after it as they have flows.
     #[inline]
     pub(super) fn next_turn(&self, round: u32, due: u32, source: u32, destination: u32) -> u32 {

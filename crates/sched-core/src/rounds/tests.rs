@@ -57,7 +57,7 @@ fn put(link: &mut Link<InVec>, letters: &str, len: u32) {
     }
 }
 
-/// Who is served next, so many times; `.` for nobody.
+/// The flows that are served next, `count` of them; `.` where no flow is.
 fn get(link: &mut Link<InVec>, count: usize) -> String {
     let next = |_| {
         let served = link.dequeue();
@@ -294,8 +294,8 @@ fn a_flow_that_empties_before_its_turn_is_used_up_goes_on_before_the_others() {
 }
 
 /// Goal: a flow of a host with many does not wait for all of them each time. Method: a to f of one host stand, of
-/// load 7 with g; g sends 25 bytes after every packet of another, a quarter of its turn. Before it kept its
-/// turn, three of four packets waited for the others.
+/// load 7 with g; g sends 25 bytes after every packet of another, a quarter of its turn. Were
+/// its turn not kept, three of four packets would wait for the others.
 #[test]
 fn a_sparse_flow_beside_many_of_its_host_does_not_wait() {
     let mut link = sparse(&[(0, 0); 7]);
@@ -473,7 +473,7 @@ fn every_count_is_right_after_every_operation() {
     }
 }
 
-/// A random history; returns who was served.
+/// A random history; returns the flows that were served.
 fn history(order: InVec, seed: u64, operations: u32) -> Vec<(u32, u32)> {
     let mut random = Random(seed);
     let mut link = Link::over(order, 12);

@@ -40,7 +40,7 @@ impl Flow {
     }
 }
 
-/// Rounds counted without end, in a map of those in which somebody has a turn.
+/// Rounds counted without end, in a map of those in which a flow has a turn.
 #[derive(Clone, Debug)]
 pub struct NaiveRounds {
     max_len: u32,
