@@ -2,12 +2,13 @@
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 use std::time::Instant;
 
 use nix::sys::signal::{SigSet, Signal};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::Rect;
@@ -22,6 +23,8 @@ use crate::report::Report;
 const TICK: Duration = Duration::from_millis(50);
 /// How often a gateway that is gone is looked for.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How long a page has to end by itself after a signal.
+const GRACE: Duration = Duration::from_millis(500);
 /// The line at the bottom.
 const KEYS: &str = "q: quit";
 
@@ -107,12 +110,7 @@ fn style(kind: Kind) -> Style {
 
 /// Shows reports until `q`, or a signal. The terminal is as it was afterwards.
 pub(super) fn run(reading: Reading, socket: &Path) -> Result<(), String> {
-    // Blocked before another thread starts, so that no signal ends the program while the terminal is in raw mode.
-    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
-    signals.thread_block().map_err(|error| format!("signals: {error}"))?;
-    let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-    let signals =
-        SignalFd::with_flags(&signals, flags).map_err(|error| format!("signals: {error}"))?;
+    let signalled = watch_signals()?;
     let news = listen(reading, socket.to_owned());
     let mut terminal = ratatui::try_init().map_err(|error| format!("the terminal: {error}"))?;
     let mut state = State::default();
@@ -121,7 +119,7 @@ pub(super) fn run(reading: Reading, socket: &Path) -> Result<(), String> {
         if let Err(error) = terminal.draw(|frame| frame.render_widget(view, frame.area())) {
             break Err(format!("the terminal: {error}"));
         }
-        match wait(&news, &signals, &mut state) {
+        match wait(&news, &signalled, &mut state) {
             Ok(true) => {}
             Ok(false) => break Ok(()),
             Err(why) => break Err(why),
@@ -131,8 +129,28 @@ pub(super) fn run(reading: Reading, socket: &Path) -> Result<(), String> {
     done
 }
 
+/// What is returned is set by a signal. The page ends when it next looks. It never does where the terminal is gone,
+/// since the library reads the end of its input again and again: the program ends all the same.
+fn watch_signals() -> Result<Arc<AtomicBool>, String> {
+    // Blocked before another thread starts, so that no signal ends the program while the terminal is in raw mode.
+    let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+    signals.thread_block().map_err(|error| format!("signals: {error}"))?;
+    let signalled = Arc::new(AtomicBool::new(false));
+    let tell = Arc::clone(&signalled);
+    thread::spawn(move || {
+        if signals.wait().is_ok() {
+            tell.store(true, Ordering::Relaxed);
+            thread::sleep(GRACE);
+            // Where the terminal is gone there is none to restore, and none to say so to.
+            let _ = ratatui::try_restore();
+            std::process::exit(0);
+        }
+    });
+    Ok(signalled)
+}
+
 /// Until there is something to show; false if that is enough.
-fn wait(news: &Receiver<News>, signals: &SignalFd, state: &mut State) -> Result<bool, String> {
+fn wait(news: &Receiver<News>, signalled: &AtomicBool, state: &mut State) -> Result<bool, String> {
     let begin = Instant::now();
     loop {
         if event::poll(TICK).map_err(|error| format!("the terminal: {error}"))? {
@@ -149,7 +167,7 @@ fn wait(news: &Receiver<News>, signals: &SignalFd, state: &mut State) -> Result<
                 _ => {}
             }
         }
-        if !matches!(signals.read_signal(), Ok(None)) {
+        if signalled.load(Ordering::Relaxed) {
             return Ok(false);
         }
         match news.try_recv() {
@@ -167,9 +185,10 @@ fn wait(news: &Receiver<News>, signals: &SignalFd, state: &mut State) -> Result<
     }
 }
 
-/// Reads in a thread of its own, from one gateway after the other.
+/// Reads in a thread of its own, from one gateway after the other; no further than a report ahead of what is
+/// shown.
 fn listen(mut reading: Reading, socket: PathBuf) -> Receiver<News> {
-    let (tell, news) = channel();
+    let (tell, news) = sync_channel(1);
     thread::spawn(move || {
         loop {
             let next = match reading.next() {

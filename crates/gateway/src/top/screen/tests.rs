@@ -1,3 +1,5 @@
+use std::io::Write as _;
+use std::os::unix::net::UnixListener;
 use std::path::Path;
 
 use ratatui::Terminal;
@@ -58,4 +60,29 @@ fn a_gateway_that_is_gone_is_said_until_there_is_one() {
     assert!(text(&terminal).contains("up    1.000 Mbit/s"), "{}", text(&terminal));
     let wrong = state.take(News::Wrong("that is no report".to_owned()));
     assert_eq!(wrong, Err("that is no report".to_owned()));
+}
+
+/// Goal: reports that come faster than they are shown take no memory. Method: a socket that writes reports without
+/// end until a write has waited, and gives up after 64 MiB.
+#[test]
+fn a_flood_of_reports_waits_at_the_socket() {
+    let folder = std::env::temp_dir().join(format!("freeboard-top-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("flood.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let writer = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        stream.set_write_timeout(Some(Duration::from_millis(500))).unwrap();
+        let line = b"{\"seconds\":1.0,\"directions\":[]}\n".repeat(1 << 11);
+        let mut written = 0;
+        while written < 64 << 20 && stream.write_all(&line).is_ok() {
+            written += line.len();
+        }
+        written
+    });
+    let news = listen(Reading::connect(&path).unwrap(), path);
+    let written = writer.join().unwrap();
+    assert!(written < 64 << 20, "{written} bytes");
+    assert!(matches!(news.recv().unwrap(), News::Report(_)));
+    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -1,0 +1,97 @@
+//! `freeboard-gateway top` on a terminal: keys, signals, and a terminal that goes away.
+#![cfg(target_os = "linux")]
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::pty::{Winsize, openpty};
+
+/// The program on a terminal whose other end is the test.
+struct Top {
+    child: Child,
+    terminal: File,
+    folder: PathBuf,
+}
+
+impl Top {
+    /// Shows the reports of a socket that says one each 50 ms.
+    fn start(name: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("freeboard-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let socket = folder.join("sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            while stream.write_all(b"{\"seconds\":1.0,\"directions\":[]}\n").is_ok() {
+                thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let pair = openpty(Some(&size), None).unwrap();
+        let end = || pair.slave.try_clone().unwrap();
+        // A session of its own, whose terminal this is, as a shell's or that of a connection.
+        let child = Command::new("setsid")
+            .arg("--ctty")
+            .arg(env!("CARGO_BIN_EXE_freeboard-gateway"))
+            .args(["top", "--stats"])
+            .arg(socket)
+            .stdin(end())
+            .stdout(end())
+            .stderr(end())
+            .spawn()
+            .unwrap();
+        let terminal = File::from(pair.master);
+        let mut top = Self { child, terminal, folder };
+        top.reads("q: quit");
+        top
+    }
+
+    /// Reads what is drawn until `text` is in it.
+    fn reads(&mut self, text: &str) {
+        let (mut seen, mut part) = (Vec::new(), [0; 4_096]);
+        while !String::from_utf8_lossy(&seen).contains(text) {
+            let count = self.terminal.read(&mut part).unwrap();
+            seen.extend_from_slice(&part[..count]);
+        }
+    }
+
+    fn ends(mut child: Child, folder: PathBuf) -> ExitStatus {
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if begin.elapsed() > Duration::from_secs(20) {
+                child.kill().unwrap();
+                panic!("it goes on");
+            }
+            thread::sleep(Duration::from_millis(20));
+        };
+        std::fs::remove_dir_all(folder).unwrap();
+        status
+    }
+}
+
+#[test]
+fn the_key_q_ends_it() {
+    let mut top = Top::start("key");
+    top.terminal.write_all(b"q").unwrap();
+    // What is drawn has to be read, or the terminal takes no more.
+    let mut terminal = top.terminal;
+    thread::spawn(move || while terminal.read(&mut [0; 4_096]).is_ok_and(|count| count > 0) {});
+    assert_eq!(Top::ends(top.child, top.folder).code(), Some(0));
+}
+
+/// Goal: a terminal that goes away leaves no program behind that reads its end for ever. Method: the test closes its
+/// end, as a terminal emulator does; the kernel then sends a signal to the session.
+#[test]
+fn it_ends_when_the_terminal_is_gone() {
+    let top = Top::start("hangup");
+    drop(top.terminal);
+    Top::ends(top.child, top.folder);
+}
