@@ -33,7 +33,11 @@ impl Top {
         });
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(Some(&size), None).unwrap();
-        let end = || pair.slave.try_clone().unwrap();
+        // Copies, which the program does not inherit: its terminal is gone when the test closes the one end.
+        let terminal = File::from(pair.master.try_clone().unwrap());
+        let slave = pair.slave.try_clone().unwrap();
+        drop(pair);
+        let end = || slave.try_clone().unwrap();
         // A session of its own, whose terminal this is, as a shell's or that of a connection.
         let child = Command::new("setsid")
             .arg("--ctty")
@@ -45,7 +49,6 @@ impl Top {
             .stderr(end())
             .spawn()
             .unwrap();
-        let terminal = File::from(pair.master);
         let mut top = Self { child, terminal, folder };
         top.reads("q: quit");
         top

@@ -125,7 +125,8 @@ pub(super) fn run(reading: Reading, socket: &Path) -> Result<(), String> {
             Err(why) => break Err(why),
         }
     };
-    ratatui::restore();
+    // A terminal that is gone cannot be restored, and takes no message that says so.
+    let _ = ratatui::try_restore();
     done
 }
 
@@ -141,7 +142,6 @@ fn watch_signals() -> Result<Arc<AtomicBool>, String> {
         if signals.wait().is_ok() {
             tell.store(true, Ordering::Relaxed);
             thread::sleep(GRACE);
-            // Where the terminal is gone there is none to restore, and none to say so to.
             let _ = ratatui::try_restore();
             std::process::exit(0);
         }
