@@ -1,13 +1,14 @@
 //! `freeboard-gateway top` on a terminal: keys, signals, and a terminal that goes away.
 #![cfg(target_os = "linux")]
 
+use core::time::Duration;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::pty::{Winsize, openpty};
 
