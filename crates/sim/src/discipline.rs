@@ -21,7 +21,7 @@ use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
 
 pub use isolated::{Drops, isolated};
-pub use users::{PerUser, UserFlows};
+pub use users::{PerUser, UserFlows, users_sqf_with_codel};
 pub use weighted::{Weighted, WeightedFlow};
 
 /// A discipline.
@@ -242,6 +242,26 @@ impl Discipline {
     }
 }
 
+/// Shortest queue first with this floor, and CoDel in each queue.
+///
+/// # Errors
+/// Parameters that [`CoDel`] refuses.
+pub fn sqf_with_codel(
+    floor: FloorShare,
+    params: CoDelParams,
+    line: Shaper,
+    link: Overhead,
+    limits: Limits,
+) -> Result<Box<dyn Bottleneck>, ConfigError> {
+    let queues = QUEUES as usize;
+    let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; queues])
+        .service_floor(floor, vec![WaitingFlow::EMPTY; queues])?;
+    for flow in 0..QUEUES {
+        sqf.configure(FlowId(flow), (), None)?;
+    }
+    Ok(Box::new(Shaped::new(hashed_with_codel(sqf, params, limits)?, line, link)))
+}
+
 /// Deficit round robin as [`Discipline::Drr`], with CoDel in each queue.
 ///
 /// # Errors
@@ -256,11 +276,7 @@ pub fn drr_with_codel(
     let max_len = max_len.clamp(1, Packet::MAX_LEN);
     let mut drr = Drr::new(vec![DrrFlow::EMPTY; QUEUES as usize], max_len)?;
     drr.add_all(max_len)?;
-    let codel = CoDel::new(vec![CoDelState::EMPTY; QUEUES as usize], params)?;
-    let order = Releasing::new(longest_dropped(drr), table());
-    let queues = vec![Queue::EMPTY; QUEUES as usize];
-    let queues = FlowQueues::with_parts(order, codel, queues, slots(limits), [], limits);
-    Ok(Box::new(Shaped::new(Hashed::over(queues), line, link)))
+    Ok(Box::new(Shaped::new(hashed_with_codel(longest_dropped(drr), params, limits)?, line, link)))
 }
 
 fn slots(limits: Limits) -> Vec<Slot> {
@@ -277,6 +293,20 @@ fn hashed<O: FlowScheduler>(
 ) -> Hashed<O, Vec<Line>, Vec<Queue>, Vec<Slot>> {
     let queues = vec![Queue::EMPTY; QUEUES as usize];
     Hashed::new(Releasing::new(order, table()), queues, slots(limits), limits)
+}
+
+/// Flows by hash, with CoDel in each queue.
+type WithCoDel<O> = Hashed<O, Vec<Line>, Vec<Queue>, Vec<Slot>, CoDel<Vec<CoDelState>>>;
+
+fn hashed_with_codel<O: FlowScheduler>(
+    order: O,
+    params: CoDelParams,
+    limits: Limits,
+) -> Result<WithCoDel<O>, ConfigError> {
+    let codel = CoDel::new(vec![CoDelState::EMPTY; QUEUES as usize], params)?;
+    let queues = vec![Queue::EMPTY; QUEUES as usize];
+    let order = Releasing::new(order, table());
+    Ok(Hashed::over(FlowQueues::with_parts(order, codel, queues, slots(limits), [], limits)))
 }
 
 fn table() -> flowhash::Table<Vec<Line>> {

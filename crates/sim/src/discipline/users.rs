@@ -2,9 +2,10 @@
 
 use freeboard::flowhash;
 use freeboard::sched_core::{
-    ClassState, Classes, ConfigError, Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues,
-    FlowScheduler, Guarantee, Limits, LongestFlow, LongestQueueDrop, LowBits, Qfq, QfqConfig,
-    QfqFlow, Queue, Scheduler, ShortestFlow, ShortestQueue, Slot, WaitingFlow,
+    ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Drr, DrrFlow, Fifo,
+    FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee, Limits, LongestFlow,
+    LongestQueueDrop, LowBits, Qfq, QfqConfig, QfqFlow, Queue, Scheduler, ShortestFlow,
+    ShortestQueue, Slot, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
@@ -132,6 +133,42 @@ impl UserFlows {
     }
 }
 
+/// Deficit round robin over users, and the flows of each by shortest queue first with this floor and CoDel
+/// in each queue, in front of `line`. Flows are numbered by [`PerUser::flow`].
+///
+/// Handles are numbered up to `limits.packets`, inclusively.
+///
+/// # Errors
+/// [`ConfigError`] if a discipline does not accept packets of `max_len` bytes, or [`CoDel`] refuses `params`.
+pub fn users_sqf_with_codel(
+    floor: FloorShare,
+    params: CoDelParams,
+    users: u32,
+    max_len: u32,
+    line: Shaper,
+    link: Overhead,
+    limits: Limits,
+) -> Result<Box<dyn Bottleneck>, ConfigError> {
+    let room = PerUser::FLOWS as usize;
+    let flows = || -> Result<Any, ConfigError> {
+        let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; room])
+            .service_floor(floor, vec![WaitingFlow::EMPTY; room])?;
+        for flow in (0..PerUser::FLOWS).map(FlowId) {
+            sqf.configure(flow, (), None)?;
+        }
+        let codel = CoDel::new(vec![CoDelState::EMPTY; room], params)?;
+        let (queues, slots) = (vec![Queue::EMPTY; room], vec![Slot::EMPTY; slots(limits)]);
+        Ok(Box::new(FlowQueues::with_parts(sqf, codel, queues, slots, [], Limits::NONE)))
+    };
+    let queue = classes(drr(users, max_len)?, flows, users, limits)?;
+    Ok(Box::new(Shaped::new(queue, line, link)))
+}
+
+/// Every user may hold all that the limit allows, and the arrival that overflows it.
+const fn slots(limits: Limits) -> usize {
+    limits.packets as usize + 1
+}
+
 fn drr(flows: u32, max_len: u32) -> Result<Drr<Vec<DrrFlow>>, ConfigError> {
     let mut order = Drr::new(vec![DrrFlow::EMPTY; flows as usize], max_len)?;
     order.add_all(max_len)?;
@@ -170,8 +207,17 @@ fn over<O: FlowScheduler + 'static>(
     max_len: u32,
     limits: Limits,
 ) -> Result<Any, ConfigError> {
-    let slots = limits.packets as usize + 1;
-    let queues = || inside.queues(PerUser::FLOWS, max_len, slots, Limits::NONE);
+    let queues = || inside.queues(PerUser::FLOWS, max_len, slots(limits), Limits::NONE);
+    classes(order, queues, users, limits)
+}
+
+/// `order` over users, each with what `queues` makes.
+fn classes<O: FlowScheduler + 'static>(
+    order: O,
+    queues: impl Fn() -> Result<Any, ConfigError>,
+    users: u32,
+    limits: Limits,
+) -> Result<Any, ConfigError> {
     let classes: Vec<Any> = (0..users).map(|_| queues()).collect::<Result<_, _>>()?;
     let states = vec![ClassState::EMPTY; users as usize];
     let node = Classes::new(order, classes, states, LowBits::new(FLOW_BITS)?, limits);

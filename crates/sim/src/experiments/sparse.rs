@@ -1,9 +1,11 @@
-//! What a call waits for beside uploads of its own host and of others, behind FIFO, DRR and the isolated queue.
+//! What a call waits for beside uploads of its own host and of others, behind FIFO, DRR, the isolated queue and
+//! shortest queue first.
 //!
 //! The scenario is [`crate::scenario::sparse`]. Beside what is simulated stands what Linux's CAKE and
 //! FQ-CoDel gave with the TCP of a kernel; the sentences ask for no more than a tenth above CAKE.
 
 mod report;
+mod shortest;
 
 use std::thread;
 
@@ -37,6 +39,7 @@ struct Load {
     megabits: u32,
     own: u8,
     others: u8,
+    round_trip: Nanos,
     cake: Option<Quantiles>,
     fq_codel: Option<Quantiles>,
     /// What the call may wait behind a queue that is to protect it.
@@ -59,12 +62,17 @@ const fn load(name: &'static str, megabits: u32, own: u8, others: u8, wanted: Wa
         Wanted::NearCake(quantiles) => Some(quantiles),
         Wanted::Packets(_) => None,
     };
-    Load { name, megabits, own, others, cake, fq_codel: None, wanted }
+    let round_trip = sparse::ROUND_TRIP;
+    Load { name, megabits, own, others, round_trip, cake, fq_codel: None, wanted }
 }
 
 impl Load {
     const fn beside_fq_codel(self, quantiles: Quantiles) -> Self {
         Self { fq_codel: Some(quantiles), ..self }
+    }
+
+    const fn over(self, round_trip: Nanos) -> Self {
+        Self { round_trip, ..self }
     }
 
     const fn without_cake(self) -> Self {
@@ -163,22 +171,24 @@ fn packet_millis(megabits: u32) -> f64 {
 
 fn run(seeds: u32) -> Report {
     // Side by side: no run knows of another.
-    let measured: Vec<Measured> = thread::scope(|scope| {
-        let runs: Vec<_> = LOADS
-            .into_iter()
-            .flat_map(|load| ROWS.map(|row| (load, row)))
-            .map(|(load, row)| scope.spawn(move || measure(load, row, seeds)))
-            .collect();
-        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
-    });
-    report::report(&measured, seeds)
+    thread::scope(|scope| {
+        let begin = |loads: &[Load], rows: &[Row]| -> Vec<_> {
+            let cells = loads.iter().flat_map(|&load| rows.iter().map(move |&row| (load, row)));
+            cells.map(|(load, row)| scope.spawn(move || measure(load, row, seeds))).collect()
+        };
+        let (isolated, shortest) = (begin(&LOADS, &ROWS), begin(&shortest::LOADS, &shortest::ROWS));
+        let [isolated, shortest] = [isolated, shortest].map(|runs| {
+            runs.into_iter().map(|run| run.join().expect("a run ends")).collect::<Vec<_>>()
+        });
+        report::report(&isolated, &shortest, seeds)
+    })
 }
 
 fn measure(load: Load, row: Row, seeds: u32) -> Measured {
-    let Load { megabits, own, others, .. } = load;
+    let Load { megabits, own, others, round_trip, .. } = load;
     let one = |seed| {
         let queueing = row.queueing;
-        let setup = Setup { queueing, megabits, own, others, measured: MEASURED, seed };
+        let setup = Setup { queueing, megabits, own, others, round_trip, measured: MEASURED, seed };
         sparse::run(&setup).expect("lengths and parameters are within their ranges")
     };
     let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();

@@ -1,7 +1,7 @@
 //! A call beside uploads: what a sparse flow waits for.
 //!
 //! ```text
-//! call, uploads of its host, other hosts with an upload each ─▶ 10 or 1 Mbit/s, 50 ms there and back
+//! call, uploads of its host, other hosts with an upload each ─▶ 10 or 1 Mbit/s, 50 or 1 ms there and back
 //! ```
 //!
 //! The call is 160 bytes every 20 ms (G.711), packets of 200 bytes with their headers. Uploads are TCP
@@ -15,11 +15,16 @@
 use core::net::{Ipv4Addr, SocketAddrV4};
 
 use freeboard::Isolation;
-use freeboard::sched_core::{CoDelParams, ConfigError, Imbalance, Limits, Nanos};
+use freeboard::sched_core::{
+    CoDelParams, ConfigError, FloorShare, FlowId, Imbalance, Limits, Nanos,
+};
 use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
 
 use crate::app::{BulkReceiver, BulkSender, Media, Packetised};
-use crate::discipline::{Bottleneck, Discipline, Drops, drr_with_codel, isolated};
+use crate::discipline::{
+    Bottleneck, Discipline, Drops, PerUser, drr_with_codel, isolated, sqf_with_codel,
+    users_sqf_with_codel,
+};
 use crate::host::{Buffers, Host};
 use crate::link::Link;
 use crate::measure::delay::Delays;
@@ -37,6 +42,11 @@ pub enum Queueing {
     PlainDrr,
     /// Deficit round robin with sparse flows first, over what this isolates.
     Isolated(Isolation),
+    /// Shortest queue first over flows, with this floor.
+    Sqf(FloorShare),
+    /// Deficit round robin over hosts, and shortest queue first with this floor over the flows of each. A
+    /// host has at most [`PerUser::FLOWS`] flows.
+    UsersSqf(FloorShare),
 }
 
 /// What may be varied.
@@ -50,6 +60,8 @@ pub struct Setup {
     pub own: u8,
     /// Other hosts, with an upload each.
     pub others: u8,
+    /// There and back, without what is queued: [`ROUND_TRIP`] unless a scenario is about another.
+    pub round_trip: Nanos,
     /// How long is measured.
     pub measured: Nanos,
     /// What all random draws come from.
@@ -78,8 +90,8 @@ pub const CALL: u32 = 200;
 /// What the line adds to a packet.
 pub const HEADER: u32 = 14;
 
-/// One way.
-const DELAY: Nanos = Nanos::from_millis(25);
+/// Of a long way.
+pub const ROUND_TRIP: Nanos = Nanos::from_millis(50);
 const BACK: u64 = 100;
 const LIMITS: Limits = Limits { packets: 8_192, bytes: 4 << 20 };
 const FIFO_LIMITS: Limits = Limits { packets: 1_000, bytes: u32::MAX };
@@ -155,7 +167,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     }
 
     // What a packet of the call takes on an idle line.
-    let alone = DELAY.plus(rate.time_of(CALL + HEADER));
+    let alone = one_way(setup).plus(rate.time_of(CALL + HEADER));
     let (from, to) = (network.application(caller), network.application(server));
     let sent = from.call.as_ref().map_or(&[][..], Media::sent);
     let delays = to.call.as_ref().map_or(&[][..], Media::delays);
@@ -180,6 +192,10 @@ fn is_complete(network: &Network<App>, caller: NodeId, server: NodeId) -> bool {
     sent == seen
 }
 
+const fn one_way(setup: &Setup) -> Nanos {
+    Nanos(setup.round_trip.0 / 2)
+}
+
 fn megabits(rate: u64) -> Rate {
     Rate::megabits_per_second(rate).expect("a rate that lines have")
 }
@@ -189,13 +205,16 @@ fn network(setup: &Setup, rate: Rate, streams: &Streams) -> Result<Network<App>,
     let mut key = || (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
     let overhead = Overhead::new(Framing::None, HEADER.cast_signed(), 0).expect("in range");
     let back = Discipline::Fifo.behind(Shaper::new(megabits(BACK)), overhead, LIMITS, MTU);
-    let (queue, limits) = queue(setup.queueing, rate, overhead)?;
-    let up = Link::new(queue, limits.packets + 1, key(), DELAY);
-    Ok(Network::new(up, Link::new(back, LIMITS.packets + 1, key(), DELAY)))
+    let (queue, limits) = queue(setup, rate, overhead)?;
+    let mut up = Link::new(queue, limits.packets + 1, key(), one_way(setup));
+    if matches!(setup.queueing, Queueing::UsersSqf(_)) {
+        up = up.naming(flow_of);
+    }
+    Ok(Network::new(up, Link::new(back, LIMITS.packets + 1, key(), one_way(setup))))
 }
 
 fn queue(
-    queueing: Queueing,
+    setup: &Setup,
     rate: Rate,
     overhead: Overhead,
 ) -> Result<(Box<dyn Bottleneck>, Limits), ConfigError> {
@@ -203,14 +222,32 @@ fn queue(
     let internet = CoDelParams::INTERNET;
     let target = internet.target.max(rate.time_of(2 * (MTU + HEADER))).min(internet.interval);
     let codel = CoDelParams { target, mtu: MTU, ..internet };
-    Ok(match queueing {
+    Ok(match setup.queueing {
         Queueing::Fifo => (Discipline::Fifo.behind(line, overhead, FIFO_LIMITS, MTU), FIFO_LIMITS),
         Queueing::PlainDrr => (drr_with_codel(codel, line, overhead, LIMITS, MTU)?, LIMITS),
         Queueing::Isolated(isolation) => {
             let drops = Drops::CoDel(codel);
             (isolated(isolation, drops, line, overhead, LIMITS, MTU)?, LIMITS)
         }
+        Queueing::Sqf(floor) => (sqf_with_codel(floor, codel, line, overhead, LIMITS)?, LIMITS),
+        Queueing::UsersSqf(floor) => {
+            let hosts = 1 + u32::from(setup.others);
+            (users_sqf_with_codel(floor, codel, hosts, MTU, line, overhead, LIMITS)?, LIMITS)
+        }
     })
+}
+
+/// The flow of a packet on its way up, by its source address and its destination port.
+fn flow_of(packet: &[u8]) -> FlowId {
+    let (host, port) = match packet {
+        [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, host, _, _, _, _, _, _, high, low, ..] => {
+            (u32::from(*host), u16::from_be_bytes([*high, *low]))
+        }
+        _ => (1, CALL_PORT),
+    };
+    // The call is flow 0, and the uploads of a host follow in their order.
+    let flow = u32::from(port.saturating_sub(FIRST_PORT - 1));
+    PerUser::flow(host - 1, flow % PerUser::FLOWS)
 }
 
 fn add(
@@ -239,9 +276,16 @@ mod tests {
     /// Goal: what is called added is what others cause. Method: a call without uploads.
     #[test]
     fn a_call_alone_waits_for_nothing() {
-        for queueing in [Queueing::Fifo, Queueing::Isolated(Isolation::DualSrcHost)] {
+        for queueing in [
+            Queueing::Fifo,
+            Queueing::Isolated(Isolation::DualSrcHost),
+            Queueing::Sqf(FloorShare::EIGHTH),
+            Queueing::UsersSqf(FloorShare::EIGHTH),
+        ] {
             let measured = Nanos::from_secs(1);
-            let setup = Setup { queueing, megabits: 1, own: 0, others: 0, measured, seed: 1 };
+            let round_trip = ROUND_TRIP;
+            let (own, others) = (0, 0);
+            let setup = Setup { queueing, megabits: 1, own, others, round_trip, measured, seed: 1 };
             let outcome = run(&setup).unwrap();
             assert_eq!(outcome.loss, Loss { sent: 50, lost: 0 });
             // Rounding of the line's times, and the microseconds of the hosts' clocks.
@@ -255,7 +299,8 @@ mod tests {
         let run = |seed| {
             let queueing = Queueing::Isolated(Isolation::TripleIsolate);
             let measured = Nanos::from_secs(2);
-            run(&Setup { queueing, megabits: 10, own: 2, others: 2, measured, seed }).unwrap()
+            let (own, others, round_trip) = (2, 2, ROUND_TRIP);
+            run(&Setup { queueing, megabits: 10, own, others, round_trip, measured, seed }).unwrap()
         };
         let first = run(1);
         assert_eq!(first, run(1));

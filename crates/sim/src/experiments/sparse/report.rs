@@ -1,6 +1,6 @@
 //! The tables and the sentences of a call beside uploads.
 
-use super::{LOADS, MEASURED, Measured, Quantiles, ROWS, packet_millis};
+use super::{LOADS, Load, MEASURED, Measured, Quantiles, ROWS, packet_millis, shortest};
 use crate::experiments::{Report, Sentence};
 use crate::figure::{Column, Table, fixed, percent};
 use crate::scenario::sparse::{HEADER, MTU, WARM_UP};
@@ -10,9 +10,19 @@ const GOODPUT: f64 = 9.35;
 /// What the uploads may lose by the call's going first, of what they have behind plain DRR.
 const COST: f64 = 0.02;
 
-pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
-    let text = format!("{}\n{}", heading(seeds), table(measured));
-    Report { text, pictures: Vec::new(), sentences: sentences(measured) }
+/// Of the rows of [`ROWS`], and of those of [`shortest::ROWS`].
+pub(super) fn report(isolated: &[Measured], shortest: &[Measured], seeds: u32) -> Report {
+    let tables = [table(&LOADS, isolated), table(&shortest::LOADS, shortest)];
+    let text = format!("{}\n{}\n{}\n{}", heading(seeds), tables[0], shortest::HEADING, tables[1]);
+    let mut sentences = sentences(isolated);
+    sentences.extend(shortest::sentences(shortest));
+    let all = || isolated.iter().chain(shortest);
+    sentences.push(Sentence {
+        claim: "every packet is accounted for in every run".to_owned(),
+        measured: format!("{} rows", all().count()),
+        holds: all().all(|m| m.balanced),
+    });
+    Report { text, pictures: Vec::new(), sentences }
 }
 
 fn heading(seeds: u32) -> String {
@@ -30,11 +40,12 @@ CAKE and fq_codel: Linux, with a kernel's TCP, quoted; elsewhere they were not m
     )
 }
 
-fn quantiles(quantiles: Quantiles) -> [String; 3] {
+pub(super) fn quantiles(quantiles: Quantiles) -> [String; 3] {
     quantiles.map(|quantile| fixed(quantile, 2))
 }
 
-fn table(measured: &[Measured]) -> String {
+/// `measured` has as many rows of each load, in their order.
+fn table(loads: &[Load], measured: &[Measured]) -> String {
     let mut table = Table::new([
         Column::Left("beside the call"),
         Column::Right("Mbit/s"),
@@ -47,7 +58,7 @@ fn table(measured: &[Measured]) -> String {
         Column::Right("even"),
         Column::Right(""),
     ]);
-    for (load, of) in LOADS.iter().zip(measured.chunks(ROWS.len())) {
+    for (load, of) in loads.iter().zip(measured.chunks(measured.len() / loads.len())) {
         let (mut name, mut rate) = (load.name, load.megabits.to_string());
         for m in of {
             let [p50, p95, p99] = quantiles(m.added);
@@ -131,11 +142,6 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         claim: "no packet of the call is lost where sparse flows are first".to_owned(),
         measured: format!("{lost} packets"),
         holds: lost == 0,
-    });
-    sentences.push(Sentence {
-        claim: "every packet is accounted for in every run".to_owned(),
-        measured: format!("{} rows", measured.len()),
-        holds: measured.iter().all(|m| m.balanced),
     });
     sentences
 }

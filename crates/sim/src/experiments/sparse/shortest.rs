@@ -1,0 +1,86 @@
+//! What shortest queue first leaves the uploads beside the call, with a floor and without.
+//!
+//! The longest queue is served last: with a short round trip one upload has the line and the others nothing. The
+//! floor gives an eighth of the bytes to the queue that has waited longest, so each upload has its part of that.
+
+use freeboard::sched_core::{FloorShare, Nanos};
+
+use super::report::quantiles;
+use super::{Load, Measured, Row, Wanted, load, packet_millis};
+use crate::experiments::Sentence;
+use crate::figure::fixed;
+use crate::scenario::sparse::Queueing;
+
+/// Above the table.
+pub(super) const HEADING: &str = "\
+The same call behind shortest queue first, with CoDel in each queue: without a floor, as in the paper, and with
+one byte of 8 for the queue that has waited longest, as in the gateway; users+sqf has DRR over hosts above;
+50 ms there and back, or 1 ms where it is said
+";
+
+/// What the call may wait at 10 Mbit/s: a packet of the floor beside the one on the line.
+const WANTED: Wanted = Wanted::Packets(2);
+
+pub(super) const LOADS: [Load; 3] = [
+    load("4 uploads of its host, 1 ms", 10, 4, 0, WANTED).over(Nanos::from_millis(1)),
+    load("4 uploads of its host", 10, 4, 0, WANTED),
+    load("4 of its host, 3 other hosts, 1 ms", 10, 4, 3, WANTED).over(Nanos::from_millis(1)),
+];
+
+const SQF: &str = "sqf without a floor";
+const SQF_FLOOR: &str = "sqf (gateway)";
+const USERS: &str = "users+sqf, no floor";
+const USERS_FLOOR: &str = "users+sqf (gateway)";
+
+pub(super) const ROWS: [Row; 4] = [
+    row(SQF, Queueing::Sqf(FloorShare::NONE)),
+    row(SQF_FLOOR, Queueing::Sqf(FloorShare::EIGHTH)),
+    row(USERS, Queueing::UsersSqf(FloorShare::NONE)),
+    row(USERS_FLOOR, Queueing::UsersSqf(FloorShare::EIGHTH)),
+];
+
+const fn row(name: &'static str, queueing: Queueing) -> Row {
+    Row { name, queueing, has_hosts: matches!(queueing, Queueing::UsersSqf(_)), protects: false }
+}
+
+/// What an upload has of its part at least: a floor of an eighth alone, shared by all that have a part of the rest.
+const FLOOR: f64 = 0.125;
+
+pub(super) fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+    let of = |name: &'static str| measured.iter().filter(move |m| m.row.name == name);
+    let least = |name| of(name).map(|m| m.evenness[0]).fold(f64::INFINITY, f64::min);
+    let mut sentences = Vec::new();
+    for (name, has_floor) in [(SQF, false), (USERS, false), (SQF_FLOOR, true), (USERS_FLOOR, true)]
+    {
+        let found = least(name);
+        sentences.push(Sentence {
+            claim: if has_floor {
+                format!("{name}: every upload has at least {FLOOR} of its part in every run")
+            } else {
+                format!("{name}: an upload starves, with less than {FLOOR} of its part in some run")
+            },
+            measured: fixed(found, 3),
+            holds: (found >= FLOOR) == has_floor,
+        });
+    }
+    for m in of(SQF_FLOOR) {
+        let [p50, p95, p99] = quantiles(m.added);
+        let Wanted::Packets(packets) = m.load.wanted else { continue };
+        let most = fixed(f64::from(packets) * packet_millis(m.load.megabits), 1);
+        sentences.push(Sentence {
+            claim: format!(
+                "{}, {SQF_FLOOR}: p99 at most {packets} packets, {most} ms",
+                m.load.name
+            ),
+            measured: format!("{p50} / {p95} / {p99} ms"),
+            holds: m.is_near(),
+        });
+    }
+    let lost = measured.iter().map(|m| m.loss.lost).sum::<u64>();
+    sentences.push(Sentence {
+        claim: "no packet of the call is lost behind shortest queue first".to_owned(),
+        measured: format!("{lost} packets"),
+        holds: lost == 0,
+    });
+    sentences
+}
