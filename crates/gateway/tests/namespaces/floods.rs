@@ -18,6 +18,10 @@ const LONG: usize = 1_400;
 /// How many of them come in 10 ms: twice what the line carries.
 const TOGETHER: u32 = 9;
 
+/// Frames without IP of another device that a flood of forged addresses may cost, of 100: 24 were seen, and what
+/// else runs on the machine has some part in it.
+const MOST_LOST: usize = 50;
+
 /// A frame without IP from the device whose address ends so.
 fn frame(device: u32, kind: [u8; 2], len: usize) -> Vec<u8> {
     let mut frame = vec![0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0];
@@ -28,8 +32,8 @@ fn frame(device: u32, kind: [u8; 2], len: usize) -> Vec<u8> {
 }
 
 /// Goal: a device that floods the gateway with ARP, from as many addresses of Ethernet as it likes, delays a probe
-/// of IP by a few frames at most and costs none of its packets; one that has a single address does no more to
-/// other devices' frames without IP.
+/// of IP by a few frames at most and costs none of its packets. A flood from one address costs other devices none
+/// of their frames without IP, and a flood from forged addresses no more than half of them.
 /// Method: twice the line's rate of ARP up, each frame from its own address, or all from one.
 #[test]
 fn a_flood_without_ip_is_one_host() {
@@ -75,8 +79,9 @@ fn a_flood_without_ip_is_one_host() {
             if !outcome.is_complete() || p50 > millis(8) || p99 > Duration::from_millis(40) {
                 return Err(format!("forges {forges}: the probe is harmed"));
             }
-            if !forges && others < 100 {
-                return Err(format!("{others} of 100 frames of another device"));
+            let wanted = if forges { 100 - MOST_LOST } else { 100 };
+            if others < wanted {
+                return Err(format!("forges {forges}: {others} of 100 frames of another device"));
             }
         }
         Ok(())
