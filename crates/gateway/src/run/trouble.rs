@@ -159,7 +159,7 @@ impl Gateway {
         let bytes = outside.merged_bytes - said.merged_bytes;
         let received = (outside.received - said.received).max(1);
         let span = now.since(said.merged_at.max(self.started)).0.div_ceil(1_000_000_000);
-        let percent = (100 * count).div_ceil(received);
+        let share = share(count, received);
         (said.merged, said.merged_bytes) = (outside.merged, outside.merged_bytes);
         (said.received, said.merged_at, said.again_at) = (outside.received, now, now.plus(AGAIN));
         let name = self.devices[at].name();
@@ -170,8 +170,29 @@ impl Gateway {
             format!(", and here: {}", stop_merging(name, &merging))
         };
         say(&format!(
-            "{name}: dropped {count} of {received} frames within {span} s, {percent} %, {bytes} bytes, since each of them is \
+            "{name}: dropped {count} of {received} frames within {span} s, {share}, {bytes} bytes, since each of them is \
              several packets that are merged or not cut up; type where they come from: ip link set DEV gso_max_segs 1{here}"
         ));
+    }
+}
+
+/// The part that `count` is of `all`, which is not 0, in percent: rounded down to a tenth, so that a part is never
+/// said to be all, and never said to be 0 if there is any.
+fn share(count: u64, all: u64) -> String {
+    match count.saturating_mul(1_000) / all {
+        0 if count > 0 => "less than 0.1 %".to_owned(),
+        tenths => format!("{}.{} %", tenths / 10, tenths % 10),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn a_share_is_said_to_a_tenth_of_a_percent() {
+        let said = [(0, 9), (1, 250_000), (1, 250), (3, 1_000), (9_999, 10_000), (7, 7)]
+            .map(|(count, all)| share(count, all));
+        assert_eq!(said, ["0.0 %", "less than 0.1 %", "0.4 %", "0.3 %", "99.9 %", "100.0 %"]);
     }
 }

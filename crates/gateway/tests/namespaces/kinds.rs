@@ -273,17 +273,26 @@ fn mtus_that_do_not_fit_are_said() {
 #[test]
 fn a_device_that_merges_is_refused_with_the_command_that_helps() {
     let Some(row) = Row::new("gro") else { return };
-    for device in ["lan", "wan"] {
-        row.gw.ethtool(&format!("-K {device} gro on"));
+    let refused = |option: &str, device: &str, words: &str| {
         let before = row.gw.devices();
-        let output = run(&row.gw, &format!("--lan lan --wan wan {RATES}"));
+        let output = run(&row.gw, &format!("{words} {RATES}"));
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{said}");
-        assert!(said.contains(&format!("--{device} {device}: ")), "{said}");
+        assert!(said.contains(&format!("{option} {device}: ")), "{said}");
         let (_, command) = said.trim_end().split_once("ethtool ").unwrap();
+        assert!(command.starts_with(&format!("-K {device} gro off")), "{said}");
         assert_eq!(row.gw.devices(), before);
         // The command is to be typed as it is said.
         row.gw.ethtool(command);
+    };
+    for device in ["lan", "wan"] {
+        row.gw.ethtool(&format!("-K {device} gro on"));
+        refused(&format!("--{device}"), device, "--lan lan --wan wan");
     }
+    // A bridge has a flag of its own, whatever its ports have, and a new bridge has it on.
+    row.gw.ip("link add name br0 type bridge");
+    row.gw.ip("link set lan master br0");
+    refused("--lan", "br0", "--lan br0 --wan wan");
+    row.gw.ip("link del br0");
     Gateway::start(&row.gw, RATES).end();
 }
