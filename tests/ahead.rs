@@ -61,9 +61,9 @@ fn isolated(isolation: Isolation) -> Isolated<Vecs> {
 }
 
 /// Goal: the order of isolated queues passes on which flows are next, under every isolation.
-/// Method: what it names is what the next calls serve, one packet each: a flow whose queue has become
-/// shorter by it. In a first turn of hosts nothing is named, because their packets have just come; after it at
-/// least a quarter of the packets served was foretold.
+/// Method: the next calls serve the flows that it names, one packet each, so the queue of each is one packet
+/// shorter. In the first turn of hosts no flow is named, because the packets of the hosts have just come; over the
+/// whole run at least a quarter of the packets served belong to flows that were named.
 #[test]
 fn isolated_queues_know_which_flows_are_next() {
     use Isolation::{DstHost, DualDstHost, DualSrcHost, Flows, Hosts, SrcHost, TripleIsolate};

@@ -352,7 +352,7 @@ fn slow(labels: Labels, has_rate: bool) -> Told {
     Told { labels, quantum: None, rate }
 }
 
-/// Goal: neither who comes into the slot of a host with a rate nor a host after another isolation has its rate.
+/// Goal: neither a host that comes into the slot of a host with a rate nor a host after another isolation has its rate.
 /// Method: eight slots in one set; host 8 gets the slot of host 0, whose bucket is empty.
 #[test]
 fn a_cap_is_not_left_to_the_next_host_nor_to_another_isolation() {
@@ -393,7 +393,7 @@ fn a_cap_is_not_left_to_the_next_host_nor_to_another_isolation() {
     assert_eq!(get(&mut queue, 10), 5);
 }
 
-/// Goal: nor has it who came into the slot without a queue of its own. Method: all ways of a set are taken, and
+/// Goal: nor has it a host that came into the slot without a queue of its own. Method: all ways of a set are taken, and
 /// the spare queue of source 3 is that of destination 3, from before; so source 11, in the slot that source 3
 /// has left with an empty bucket, shares a queue of others and has counted nowhere when it comes back.
 #[test]
@@ -471,7 +471,7 @@ fn spare<K: Storage>(queue: &Isolated<Vecs, NoAqm, K>, slot: u32) -> u32 {
     queue.queues().flow_backlog(FlowId(8 + slot)).packets
 }
 
-/// Goal: who fills a set takes nothing from another host whose flow would go there (J01, J05). Method: host 0
+/// Goal: a host that fills a set takes nothing from another host whose flow would go there (J01, J05). Method: host 0
 /// has a flow with twenty packets in each way; then a sparse flow of host 1 comes by, and then a busy one.
 #[test]
 fn a_full_set_joins_no_hosts() {

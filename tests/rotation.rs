@@ -1,4 +1,4 @@
-//! A new key for the labels while packets are queued: nobody is reordered, hosts keep their slots.
+//! A new key for the labels while packets are queued: no flow is reordered, hosts keep their slots.
 
 use core::fmt::Debug;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! The controller of QFQ Fig. 8: it decides who gets a packet next and when the scheduler is drained.
+//! The controller of QFQ Fig. 8: it decides which flow gets a packet next and when the scheduler is drained.
 //!
 //! Arrivals and departures alternate in bursts: fed until `high` packets are queued, drained until `low`
 //! are (hysteresis), and so on. The flow that is believed to hold least is fed first, ties in the order in
@@ -152,7 +152,7 @@ impl Controller {
             if flow < self.heads {
                 break;
             }
-            // Nobody: where the controller does not follow backlogs, flows leave lists unseen.
+            // A list without flows: where the controller does not follow backlogs, flows leave lists unseen.
             self.listed &= self.listed - 1;
         }
         if flow >= self.heads {

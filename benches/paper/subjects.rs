@@ -146,7 +146,7 @@ impl Subject for Nothing {
         NONE
     }
 
-    /// Read where the others read it, but always 0: the packets of one chain are nobody's in particular.
+    /// Read where the others read it, but always 0: the packets of one chain belong to no flow.
     #[inline(always)]
     fn held(&self, flow: u32) -> u32 {
         self.unmoved[flow as usize][2]

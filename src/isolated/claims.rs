@@ -1,4 +1,4 @@
-//! The tables of flows and hosts around the order: who has which queue and which slot.
+//! The tables of flows and hosts around the order: which flow has which queue, and which host which slot.
 
 use flowhash::{Line, Lookup, Outcome, Table as HashTable};
 use sched_core::{ConfigError, DropFrom, FlowId, FlowScheduler, FlowState, Imbalance, Nanos};
@@ -139,7 +139,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
         self.spares.as_mut().get_mut(slot as usize)
     }
 
-    /// `queue` holds nothing: who had it has it no more, nor its part of the slots of its hosts. Twice is
+    /// `queue` holds nothing: the flow that had it has it no more, nor its part of the slots of its hosts. Twice is
     /// once.
     pub(super) fn let_go(&mut self, queue: FlowId) {
         if !self.queues.release(queue.0) && !self.spare_mut(queue.0).is_some_and(core::mem::take) {

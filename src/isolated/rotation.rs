@@ -12,8 +12,8 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
     ///
     /// Until [`is_rotating`](Self::is_rotating) is false, give packets both labels ([`Rekeyed`]); then drop the
     /// old key. A flow stays in the queue that holds its packets, and a host in the slot in which its flows
-    /// count; whoever has nothing queued begins under the new key. So no flow is reordered, but those that may
-    /// be without a transition as well: a flow that found its set full, when it comes to another queue.
+    /// count; a flow or host that has nothing queued begins under the new key. So no flow is reordered, but those
+    /// that may be without a transition as well: a flow that found its set full, when it comes to another queue.
     ///
     /// A packet whose labels are given under the new key only goes where that sends it. Cost: the tables; during
     /// the transition, a second hash and lookup a packet, and two more for a flow that becomes backlogged.

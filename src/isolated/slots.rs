@@ -7,7 +7,7 @@ use sched_core::{Imbalance, Table};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claimed {
     pub(super) slot: u32,
-    /// Nobody had the slot before: what is kept for it is the last host's.
+    /// Its host did not have the slot before: what is kept for the slot is the last host's.
     pub(super) is_new: bool,
     /// The last host was this one, as far as that was asked.
     pub(super) is_back: bool,

@@ -1,9 +1,9 @@
 //! The keyed hash, and why its key is secret.
 //!
-//! Queues are few and flows are many, so some flows share a queue. Whoever can compute the hash
-//! chooses who shares: a flood whose every flow lands in the set of one victim takes the victim's
+//! Queues are few and flows are many, so some flows share a queue. A sender that can compute the
+//! hash chooses the flows that share: a flood whose every flow lands in the set of one victim takes the victim's
 //! queue, and no scheduler behind it can tell. With a keyed pseudo-random function an attacker
-//! who does not know the key does no better than throwing flows at random, and pays for the whole
+//! that does not know the key does no better than throwing flows at random, and pays for the whole
 //! table to meet one victim (`SipHash`, Aumasson and Bernstein 2012). Hence:
 //!
 //! - the key comes from the caller's random source, one per queueing instance, and no type here

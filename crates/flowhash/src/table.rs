@@ -192,7 +192,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         }
         let mut table =
             Self { lines, shape, counts: Counts::default(), returns: 0, ended: 0, swept: 0 };
-        // All of them, also those beyond the table: no queue there is in use, which nobody need ask again.
+        // All of them, also those beyond the table: no queue there is in use, which is never asked again.
         table.lines.as_mut().fill(Line::EMPTY);
         table.clear();
         Ok(table)
@@ -242,7 +242,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         Lookup { queue: queue & !(LANES - 1) | way, outcome: Outcome::Claimed }
     }
 
-    /// The answer to the flow that has claimed this lane of `line`, or was the last who did.
+    /// The answer to the flow that has claimed this lane of `line`, or was the last that did.
     #[inline]
     fn come_back(
         line: &mut Line,
@@ -321,7 +321,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     }
 
     /// Whether a queue of the flow's set, in use or free, was claimed with this hash last: the next lookup
-    /// comes back to it. A queue that nobody has claimed yet counts as claimed with its own number.
+    /// comes back to it. A queue that no flow has claimed yet counts as claimed with its own number.
     #[must_use]
     #[inline]
     pub fn remembers(&self, hash: u32) -> bool {

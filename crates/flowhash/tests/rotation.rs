@@ -238,7 +238,7 @@ fn a_transition_can_be_cut_short() {
     table.rotate().unwrap();
     assert_eq!(table.finish_rotation(), 1);
     assert!(!table.is_rotating());
-    // The queue stays claimed until it is released, and nobody's.
+    // The queue stays claimed until it is released, and of no flow.
     let after = table.lookup_rotating(hash(1, 1), hash(1, 2));
     assert_eq!((after.outcome, table.occupied()), (Outcome::Claimed, 2));
     assert_ne!(after.queue, before);

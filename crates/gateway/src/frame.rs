@@ -1,7 +1,7 @@
 //! Frames in a pool, and the frames that wait to be filled: received bytes never move.
 //!
-//! A handle of the queues is the number of a frame in the [`Pool`]. The kernel writes into frames that
-//! nobody has a handle of; one that is accepted changes places with a free one of the pool.
+//! A handle of the queues is the number of a frame in the [`Pool`]. The kernel writes into frames
+//! without a handle; one that is accepted changes places with a free one of the pool.
 
 /// Room before a frame, for a VLAN tag that the kernel has taken out.
 pub(crate) const HEADROOM: usize = 4;
@@ -49,7 +49,7 @@ impl Frame {
 
     /// Its checksum was left to the card.
     pub(crate) fn set_offload(&mut self, offload: Offload) {
-        // Who sends it is told of the checksum only.
+        // The sender is told of the checksum only.
         self.offload = if offload[0] & NEEDS_CHECKSUM == 0 { Offload::default() } else { offload };
         self.offload[0] &= NEEDS_CHECKSUM;
     }

@@ -1,11 +1,11 @@
-//! Root opens the devices; somebody who may do nothing else forwards the frames.
+//! Root opens the devices; a user that may do nothing else forwards the frames.
 
 use core::fmt;
 
 use nix::unistd::{Gid, Uid, User, geteuid, setgroups, setresgid, setresuid};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-/// Who is to run the gateway once the devices are open; nobody else if root did not start it.
+/// The user that runs the gateway once the devices are open; `nobody` is asked for only if root started it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Runner(Option<(Uid, Gid)>);
 
@@ -32,7 +32,7 @@ impl Runner {
                 .and_then(|()| setresuid(uid, uid, uid));
             dropped.map_err(cannot)?;
         }
-        // Who started it may have had some without being root, and root has them by the name of root.
+        // The user that started it may have had some without being root, and root has them by the name of root.
         let none = CapabilitySet::empty();
         let none = CapabilitySets { effective: none, permitted: none, inheritable: none };
         set_capabilities(None, none).map_err(cannot)

@@ -349,7 +349,7 @@ impl Gateway {
         Ok(false)
     }
 
-    /// Whom the listeners are woken by.
+    /// Sets the events that wake the listeners.
     fn listen(&self, flags: EpollFlags) -> nix::Result<()> {
         let set = |listener: &dyn AsFd, token: Token| {
             self.epoll.modify(listener.as_fd(), &mut EpollEvent::new(flags, token as u64))

@@ -100,7 +100,7 @@ fn accept_from<T>(
             Ok(come) => take(come),
             Err(error) => match error.kind() {
                 io::ErrorKind::WouldBlock => return Ok(()),
-                // He has gone again.
+                // The client has gone again.
                 io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
                 _ => return Err(Exhausted),
             },
@@ -147,7 +147,7 @@ impl Stats {
         Ok(Self { listener, path: path.to_owned(), clients: Vec::new() })
     }
 
-    /// Takes in who has come.
+    /// Takes in the clients that have come.
     pub(crate) fn accept(&mut self) -> Result<(), Exhausted> {
         let Self { listener, clients, .. } = self;
         accept_from(
@@ -223,7 +223,7 @@ impl Metrics {
         Ok(Self { listener, clients: Vec::new() })
     }
 
-    /// Takes in who has come; `watch` gets the descriptor of each.
+    /// Takes in the clients that have come; `watch` gets the descriptor of each.
     pub(crate) fn accept(&mut self, watch: impl Fn(BorrowedFd<'_>)) -> Result<(), Exhausted> {
         let Self { listener, clients } = self;
         accept_from(
@@ -385,7 +385,7 @@ mod tests {
         assert_eq!(errors(&[0; MOST + 3]), (Ok(()), MOST, 3));
     }
 
-    /// What one who listens has been sent, at once.
+    /// What a client that listens has been sent, at once.
     fn heard(client: &UnixStream) -> String {
         client.set_nonblocking(true).unwrap();
         let mut text = Vec::new();

@@ -14,7 +14,7 @@ pub(crate) enum Io {
     Packet,
 }
 
-/// Who is next.
+/// Which flow is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Order {
     /// One queue, tail drop: for comparison.

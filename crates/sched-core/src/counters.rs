@@ -2,7 +2,7 @@
 //!
 //! One truth per fact: what was delivered is not counted but is what was accepted less what was
 //! dropped and what is queued, so the accounting identity cannot be broken by a missed increment;
-//! that every handle comes out once is checked from outside, by who gave it in.
+//! that every handle comes out once is checked from outside, by the caller that gave it in.
 
 use crate::{Backlog, DropReason, Limits};
 

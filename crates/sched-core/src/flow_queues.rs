@@ -1,7 +1,7 @@
 //! Queues under an order of flows: where scheduling and dropping meet.
 //!
-//! [`FlowQueues`] keeps one queue per flow, asks a [`FlowScheduler`] whom to serve and whom to drop
-//! from, asks an [`Aqm`] about each packet that is about to leave, and keeps the books. It is a
+//! [`FlowQueues`] keeps one queue per flow, asks a [`FlowScheduler`] which flow to serve and from which to
+//! drop, asks an [`Aqm`] about each packet that is about to leave, and keeps the books. It is a
 //! [`Scheduler`] for every order and every AQM. Cost: O(1) beside what the order costs; memory: 16
 //! bytes a packet and 16 a flow beside what the order and the AQM need.
 

@@ -78,7 +78,7 @@ pub trait FlowScheduler {
     /// hierarchy, several of so many bytes together.
     fn grew(&mut self, flow: FlowId, len: u32);
 
-    /// Whom to serve next: `Some` if and only if a flow is backlogged.
+    /// The flow to serve next: `Some` if and only if a flow is backlogged.
     fn select(&self) -> Option<FlowId>;
 
     /// Fills `ahead` from the front with flows that are likely to be served soon, the next first, and

@@ -155,7 +155,7 @@ enum After {
     Idle,
 }
 
-/// Whom to serve next: kept, as most packets change nothing about it.
+/// The flow to serve next: kept, as most packets change nothing about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Next {
     /// The first flow of the front slot of the lowest group of `ER`; [`NONE`] while `ER` is empty.
@@ -334,7 +334,7 @@ impl Core {
         if too_late { latest } else { start }
     }
 
-    /// Whom to serve next, by the sets.
+    /// The flow to serve next, by the sets.
     fn first(&self) -> Next {
         let first = self.sets.first_ready();
         let found =

@@ -14,7 +14,7 @@ pub struct Slot {
     /// The packet behind this one; [`NONE`] at the tail.
     next: u32,
     /// The packet before this one, as of when this one was appended: at the head of a queue it is
-    /// stale, and nobody reads it there.
+    /// stale, and is not read there.
     prev: u32,
     /// Length in the low 30 bits, ECN above. Zero if and only if nothing with this handle is queued:
     /// no packet has length 0.

@@ -1,7 +1,7 @@
 //! Which flow holds the fewest bytes, and which the most.
 //!
 //! A tournament: flows play in pairs, winners play winners, and each inner node of the binary tree
-//! remembers who won there (Knuth, TAOCP vol. 3, §5.4.1, a tree of winners). Idle flows lose against
+//! remembers the winner there (Knuth, TAOCP vol. 3, §5.4.1, a tree of winners). Idle flows lose against
 //! backlogged ones. Ties go to the flow served least recently, then to the lowest number, whether the
 //! shortest or the longest queue is sought. Exact: the key is the byte count itself.
 //!
@@ -21,7 +21,7 @@ pub struct RankedFlow<const TREES: usize> {
     bytes: u32,
     /// When the flow was served last, low half first: 64 bits without padding to eight bytes.
     stamp: [u32; 2],
-    /// Who won at the inner node with this index. Belongs to the tree, not to the flow.
+    /// The winner at the inner node with this index. Belongs to the tree, not to the flow.
     winners: [u32; TREES],
 }
 
@@ -69,7 +69,7 @@ struct Player {
 /// of a table of [`RankedFlow`]s that every call is given.
 ///
 /// Of `n` flows, flow `f` stands at the leaf `n + f`, and the parent of a node is half its number; the
-/// inner nodes are `1..n`. Whoever changes a key says at once whether the flow gained or lost by it.
+/// inner nodes are `1..n`. The caller that changes a key says at once whether the flow gained or lost by it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tournament<const AT: usize, const LONGEST: bool>;
 
@@ -96,7 +96,7 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
         flows.get(winner as usize).is_some_and(RankedFlow::is_backlogged).then_some(FlowId(winner))
     }
 
-    /// The backlogged flow that wins if `other` does not play: the best of those whom `other` meets on
+    /// The backlogged flow that wins if `other` does not play: the best of those that `other` meets on
     /// its way to the root. At most 32 steps: the node halves.
     pub(crate) fn first_beside<const T: usize>(
         flows: &[RankedFlow<T>],
@@ -153,7 +153,7 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
         }
     }
 
-    /// Who won at `node`; at a leaf, the flow that stands there.
+    /// The winner at `node`; at a leaf, the flow that stands there.
     #[inline]
     fn winner<const T: usize>(flows: &[RankedFlow<T>], node: usize) -> u32 {
         match flows.get(node) {

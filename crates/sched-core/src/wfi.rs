@@ -19,8 +19,8 @@
 //! empty until the dequeue that empties it. A packet that comes while the last one is on the wire
 //! begins a new backlog. The bounds hold in this view only.
 //!
-//! **Where on the wire?** A packet may come while another is being sent. Whoever knows how much of that
-//! is gone says so ([`WfiMeter::transmitted`]), and the measure is exact. Whoever does not gets the
+//! **Where on the wire?** A packet may come while another is being sent. A caller that knows how much of
+//! that is gone says so ([`WfiMeter::transmitted`]), and the measure is exact. A caller that does not gets the
 //! largest that it can have been, which the bounds cover: their proofs take whatever is left on the
 //! wire for the worst (`docs/guarantees.md`).
 //!
@@ -307,7 +307,7 @@ impl WfiFlow {
 
 impl OnWire {
     /// What a packet of `flow` that comes now finds: how much of the packet on the wire is gone, and how
-    /// much of its own flow's is not. Where nobody said, what makes for the longest delay.
+    /// much of its own flow's is not. Where no caller said, what makes for the longest delay.
     fn seen_by(self, flow: FlowId) -> (u32, u32) {
         if self.flow == flow {
             let gone = self.gone.unwrap_or(self.len);

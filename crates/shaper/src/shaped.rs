@@ -422,8 +422,8 @@ mod tests {
     }
 
     /// Goal: no way in makes idle time lateness.
-    /// Method: after a second without packets 20 of them come at once, each way; one leaves. Where `inner_mut` goes
-    /// past the rule they leave as a burst of 13.
+    /// Method: after a second without packets 20 of them come at once, each way; one leaves. An arrival that did not
+    /// begin a busy period would let a burst of 13 leave.
     #[test]
     fn no_way_in_makes_a_burst_of_idle_time() {
         type Way = fn(&mut Shaped<Fifo<[Slot; 256]>>, Nanos, Packet);

@@ -66,7 +66,7 @@ impl<E> EventQueue<E> {
     }
 
     /// Schedules `event` for `due`. An instant that has passed counts as the present one, so time
-    /// never runs backwards for the one who pops.
+    /// never runs backwards for the caller that pops.
     pub fn schedule(&mut self, due: Nanos, event: E) {
         let due = due.max(self.now);
         self.heap.push(Reverse(Entry { due, number: self.scheduled, event }));

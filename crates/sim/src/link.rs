@@ -17,7 +17,7 @@ use crate::discipline::Bottleneck;
 
 pub use pool::Pool;
 
-/// One direction of a line, for packets that are bytes or, where nobody reads them, something shorter.
+/// One direction of a line, for packets that are bytes or, where no host reads them, something shorter.
 pub struct Link<P = Vec<u8>> {
     queue: Box<dyn Bottleneck>,
     pool: Pool<P>,

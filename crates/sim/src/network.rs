@@ -167,7 +167,7 @@ impl<A: Application> Network<A> {
         let left = self.up.link.books().left + self.down.link.books().left;
         let seen = self.on_the_way + self.arrived + self.strays;
         Imbalance::check("packets that left", 0, left, seen)?;
-        Imbalance::check("packets to nobody", 0, 0, self.strays)
+        Imbalance::check("packets to no host", 0, 0, self.strays)
     }
 
     fn line(&mut self, direction: Direction) -> &mut Line {
@@ -263,7 +263,7 @@ mod tests {
     const HOME: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
     const INTERNET: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 1);
 
-    /// 1 Mbit/s up, 12 Mbit/s down, 20 ms each way, nobody else.
+    /// 1 Mbit/s up, 12 Mbit/s down, 20 ms each way, without hosts.
     fn idle<A: Application>() -> Network<A> {
         let link = |mbps| {
             let line = Shaper::new(Rate::megabits_per_second(mbps).unwrap());
@@ -341,6 +341,6 @@ mod tests {
         let voice = Packetised { source: Cbr::g711(Nanos::ZERO), payload_type: 0, until: Nanos(1) };
         network.add(Side::Home, Host::new(HOME, 1), Media::new(9, nowhere, Some(voice)));
         network.run_until(Nanos::from_secs(1), &mut |_, _| ());
-        assert_eq!(network.recount().unwrap_err().what, "packets to nobody");
+        assert_eq!(network.recount().unwrap_err().what, "packets to no host");
     }
 }

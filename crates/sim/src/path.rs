@@ -4,7 +4,7 @@
 //! source ─▶ link ─▶ link ─▶ … ─▶ link ─▶ arrived
 //! ```
 //!
-//! Each flow has a source, which listens to nobody, and a path: the links it crosses, in order. Any
+//! Each flow has a source, which takes no feedback, and a path: the links it crosses, in order. Any
 //! number of paths may share a link; it is a [`Link`] with a scheduler, a rate and a propagation
 //! delay. A packet reaches the next link with its last bit (store and forward). Packets have a length
 //! and no content.

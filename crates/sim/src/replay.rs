@@ -40,7 +40,7 @@ pub struct Setup {
 /// What became of one flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// Who it is.
+    /// The flow.
     pub key: FlowKey,
     /// What it sent.
     pub offered: Volume,
@@ -99,7 +99,7 @@ struct Gateway {
     flows: Vec<Flow>,
     /// Where a key stands in `flows`. Never iterated: its order is not that of any seed.
     index: HashMap<FlowKey, usize>,
-    /// `waiting[handle]` is who waits under this handle; `free` are the handles of nobody.
+    /// `waiting[handle]` is what waits under this handle; `free` are the handles without a packet.
     waiting: Vec<Waiting>,
     free: Vec<u32>,
 }
@@ -175,7 +175,7 @@ impl Gateway {
         }
     }
 
-    /// The handle is nobody's again.
+    /// The handle is free again.
     fn settle(&mut self, handle: u32) -> Waiting {
         self.free.push(handle);
         self.waiting[handle as usize]

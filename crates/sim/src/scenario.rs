@@ -1,4 +1,4 @@
-//! Whole experiments: who sends what to whom over which line, and what is to be measured.
+//! Whole experiments: which host sends what to which over which line, and what is to be measured.
 
 pub mod attack;
 pub mod downloads;

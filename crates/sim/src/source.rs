@@ -1,7 +1,7 @@
-//! Open-loop sources: they send by the clock and listen to nobody.
+//! Open-loop sources: they send by the clock and take no feedback.
 //!
 //! Each is an endless iterator over [`Sent`], in order of time. Sizes are payload bytes; what the
-//! headers add is known to whoever wraps the payload into a packet.
+//! headers add is known where the payload becomes a packet.
 
 use core::num::NonZeroU64;
 

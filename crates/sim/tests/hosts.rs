@@ -217,7 +217,7 @@ fn share_beside_one_who_loses_his_last_packet(queues: &mut dyn Contestant) -> f6
     sent[0] as f64 / (sent[0] + sent[1]) as f64
 }
 
-/// Goal: who owes a turn still owes it after losing a packet, and not more: two hosts, or two flows of one
+/// Goal: a debtor of a turn still owes it after losing a packet, and not more: two hosts, or two flows of one
 /// host, share alike whatever one of them loses.
 #[test]
 fn debts_outlive_a_loss() {

@@ -123,7 +123,7 @@ fn packets(list: &[(u64, usize, u32)]) -> Vec<Arrival> {
     list.iter().map(|&(at, flow, len)| Arrival { at, flow, len }).collect()
 }
 
-/// Computed by hand: who is alone has the whole link; who is not, his part of it.
+/// Computed by hand: a flow that is alone has the whole link; one that is not, its part of it.
 #[test]
 fn the_fluid_server_serves_in_the_ratio_of_the_weights_of_those_who_are_there() {
     // Two halves.
@@ -365,7 +365,7 @@ fn rounding_moves_a_flow_by_two_packets_and_a_few_millionths_of_its_service() {
 }
 
 /// Where flows come and go, only the reserved rate is promised, not the fluid server's: of what idle flows
-/// leave over, the fluid server gives each his part at every instant, WF²Q+ in its own time.
+/// leave over, the fluid server gives each its part at every instant, WF²Q+ in its own time.
 ///
 /// Flow 2 is alone, so at time 0 `V` jumps to 32, where its second packet starts. Flow 1 comes at 1 with
 /// `S = 32`, `F = 34 2/3`, and its second packet has to wait for the second one of flow 2, which is

@@ -524,7 +524,7 @@ fn any_clock_is_legal() {
 }
 
 /// CVE-2025-38083, CVE-2025-38107 and more: counters that two threads changed without a lock. Here a
-/// scheduler has one owner, who may hand it to another thread.
+/// scheduler has one owner, which may hand it to another thread.
 fn may_move_to_another_thread<S: Contestant + Send, T>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
     let mut subject = with_flows(sides().0);
     subject.enqueue(NOW, FlowId(1), Packet::new(3, 1_000), &mut no_drop).unwrap();

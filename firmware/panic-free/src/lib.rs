@@ -29,7 +29,7 @@ fn panic(_info: &core::panic::PanicInfo) -> ! {
     __panic_reached__()
 }
 
-/// An index that nobody checks.
+/// An index without a check.
 #[cfg(feature = "positive-control")]
 #[unsafe(no_mangle)]
 extern "C" fn positive_control(index: usize) -> u8 {

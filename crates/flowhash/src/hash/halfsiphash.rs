@@ -9,7 +9,7 @@ pub type HalfSipHash13 = HalfSipHash<1, 3>;
 /// HalfSipHash with `C` compression and `D` finalisation rounds, 64-bit secret, 32-bit output.
 ///
 /// Its key of 64 bits is short for a message authenticator and enough for a table whose outputs
-/// nobody sees. Source: the reference implementation of `SipHash` (Aumasson, `halfsiphash.c`),
+/// stay inside. Source: the reference implementation of `SipHash` (Aumasson, `halfsiphash.c`),
 /// whose vectors for `C = 2`, `D = 4` check this code.
 ///
 /// Cost: `⌊n / 4⌋ + 1` times `C` rounds, then `D` rounds, for `n` bytes.

@@ -56,8 +56,8 @@ pub enum Direction {
 /// Whose hosts a packet in a tunnel counts for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TunnelHosts {
-    /// The ends of the outermost tunnel. An inner address is the sender's word: with it he is as
-    /// many hosts as he likes.
+    /// The ends of the outermost tunnel. An inner address is the sender's word: with it the sender is
+    /// as many hosts as it likes.
     #[default]
     Outer,
     /// The inner addresses: where the tunnels' ends are the operator's own and check them.
@@ -67,8 +67,8 @@ pub enum TunnelHosts {
 /// Makes labels of parsed packets: the hash and the rules that go with it, in one place.
 ///
 /// The flow of a packet whose tunnel was followed is its inner key and the tunnel's ends, so that
-/// no inner header imitates a flow outside: whoever wants to share another's queue by equal
-/// addresses has to send from them. All packets with equal [`Parsed::key`] and
+/// no inner header imitates a flow outside: a sender that wants to share another's queue by
+/// equal addresses has to send from them. All packets with equal [`Parsed::key`] and
 /// [`Parsed::outer_key`] have equal labels, and so one queue.
 ///
 /// Cost: a hash for the flow and one for each host, and with [`TunnelHosts::Inner`] two more for a
@@ -158,7 +158,7 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     }
 
     /// The flow of [`labels`](Self::labels) alone: one hash, and the two of the ends for a packet in a
-    /// tunnel. Who keeps a flow's hosts beside its queue needs no more for most packets.
+    /// tunnel. A caller that keeps a flow's hosts beside its queue needs no more for most packets.
     #[inline]
     #[must_use]
     pub fn flow(&self, parsed: &Parsed) -> u32 {

@@ -34,10 +34,10 @@ pub struct Line {
 }
 
 impl Line {
-    /// Eight queues nobody has claimed.
+    /// Eight queues that no flow has claimed.
     pub const EMPTY: Self = Self { tags: [0; LANES as usize], states: [0; LANES as usize] };
 
-    /// Eight queues nobody has claimed, the first of them with this number.
+    /// Eight queues that no flow has claimed, the first of them with this number.
     ///
     /// Each has its own number for a tag: the one hash that takes it for its former queue would
     /// get it as its own way anyhow, and tags differ from the first lookup on.

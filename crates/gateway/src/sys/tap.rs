@@ -46,13 +46,13 @@ impl Tap {
             // SAFETY: the request outlives the call.
             match checked(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request) }) {
                 Ok(_) => break,
-                // A device made for several queues is refused to who asks for one.
+                // A device made for several queues is refused to a program that asks for one.
                 Err(error) if flags == 0 && error.raw_os_error() == Some(libc::EINVAL) => {}
                 Err(error) => return Err(error),
             }
         }
         nonblocking(file.as_fd())?;
-        // Whoever was attached before may have said that it can take packets that are not cut up.
+        // The program that was attached before may have said that it can take packets that are not cut up.
         let before = offloads(name);
         let tap = Self { file, offloads: before.filter(|&bits| bits != 0) };
         if before != Some(0) {

@@ -11,7 +11,7 @@ use crate::topology::{HOSTS, Row};
 use crate::traffic::{BOTH, Bulk};
 use crate::words::file;
 
-/// Goal: a host with a cap has no more while another wants the rest, and the whole line when nobody does.
+/// Goal: a host with a cap has no more while another wants the rest, and the whole line when no other does.
 /// Method: a host with a cap of 2 Mbit/s and one without, at 10 Mbit/s, each way; then the one with the cap
 /// alone; and the cap is taken back while it sends.
 #[test]

@@ -159,7 +159,7 @@ impl Drop for Gateway<'_> {
     }
 }
 
-/// What who comes to the socket of `--stats` is told at once.
+/// What a client of the socket of `--stats` is told at once.
 pub(crate) fn told(socket: &Path) -> Value {
     let mut line = String::new();
     BufReader::new(UnixStream::connect(socket).unwrap()).read_line(&mut line).unwrap();

@@ -64,7 +64,7 @@ fn the_recipe_for_a_router_leaves_no_way_past_the_gateway() {
     row.wait_for_carriers();
     for _ in 0..5 {
         row.c.ip("neigh flush all");
-        // Nobody listens there, and says so.
+        // No program listens there, and the kernel there says so.
         row.c.within(|| TcpStream::connect("203.0.113.2:9").unwrap_err());
         let found = row.c.try_ip("neigh show 192.168.1.1").unwrap();
         assert!(found.contains(&mac(&row, "inside")), "{found}");

@@ -201,7 +201,7 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
     type State = CoDelState;
 
     /// A full-size Ethernet frame lasts 12 ms at 1 Mbit/s. The law at a count of 65,535 and an interval
-    /// of 100 ms has 31 signals due in that time: whoever drains at that rate or faster never meets
+    /// of 100 ms has 31 signals due in that time: a caller that drains at that rate or faster never meets
     /// this bound, and after a pause one call stays short. What is still due comes with the next call.
     const MAX_DROPS: u32 = 32;
 

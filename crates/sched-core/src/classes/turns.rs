@@ -1,4 +1,4 @@
-//! Who may send: classes are idle, open or closed, and the order holds the open ones.
+//! Which class may send: classes are idle, open or closed, and the order holds the open ones.
 
 use super::{ClassState, Classes, Classify};
 use crate::lqd::LongestFlow;
@@ -105,7 +105,7 @@ where
     /// The length that `class`, open, is taken to send next.
     pub(super) fn next_len(&self, class: FlowId) -> u32 {
         let Some(scheduler) = self.class(class) else { return 0 };
-        // Nobody will look at the length: not worth a look at the packet.
+        // The order does not look at the length: not worth a look at the packet.
         let next = if self.order.looks_ahead() { scheduler.peek(self.now) } else { None };
         next.map_or(scheduler.backlog().bytes, |packet| packet.len)
     }
@@ -157,7 +157,7 @@ where
         self.settle_as(class, status, 0, lost);
     }
 
-    /// Who is asked next, if anybody may send.
+    /// The class that is asked next, if any may send.
     #[inline]
     pub(super) fn next_class(&self, now: Nanos) -> Option<FlowId> {
         self.order.select().or_else(|| self.first_due(now))

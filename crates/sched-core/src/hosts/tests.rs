@@ -228,7 +228,7 @@ fn a_removed_flow_takes_its_host_with_it_if_it_was_the_last() {
     line.0.remove(2);
     line.0.remove(2);
     line.0.recount().unwrap();
-    assert_eq!(line.0.order.host_of(FlowId(2)), Some(0), "nobody has assigned it");
+    assert_eq!(line.0.order.host_of(FlowId(2)), Some(0), "no call has assigned it");
     assert_eq!(line.get(2), "b.");
 }
 

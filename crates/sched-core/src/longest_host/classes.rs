@@ -40,7 +40,7 @@ impl Default for HeldFlow {
 pub struct HostClasses {
     /// Bit `c` is set if and only if somebody is in class `c`.
     used: u32,
-    /// Who has been in each class longest; stale unless used.
+    /// The one that has been in each class longest; stale unless used.
     heads: [u32; CLASSES],
 }
 

@@ -14,7 +14,7 @@
 //!
 //! Slot 31 is the spare one for the step back. The second case takes Theorem 2, which holds while flows
 //! and weights stay: a flow that is removed and added, or changed, while others are backlogged can take
-//! more than its share. Then `d` is cut to 30, which moves a start back and delays nobody.
+//! more than its share. Then `d` is cut to 30, which moves a start back and delays no flow.
 //!
 //! # Flows that linger
 //! Idle flows whose weight still counts are on one list a group, in the order they became idle. They come
@@ -78,7 +78,7 @@ impl Default for QfqFlow {
     }
 }
 
-/// The ends of a list of flows; stale while nobody is on it, which the owner knows.
+/// The ends of a list of flows; stale while no flow is on it, which the owner knows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ends {
     pub(super) head: u32,
@@ -88,7 +88,7 @@ pub(super) struct Ends {
 impl Ends {
     const EMPTY: Self = Self { head: 0, tail: 0 };
 
-    /// Appends `flow`; `first` says that nobody else is here.
+    /// Appends `flow`; `first` says that no other is here.
     fn append(&mut self, flows: &mut [QfqFlow], flow: u32, first: bool) {
         if first {
             self.head = flow;
@@ -104,7 +104,7 @@ impl Ends {
         self.tail = flow;
     }
 
-    /// Takes out `flow`, whose record is `k`, wherever it is; returns whether nobody is left.
+    /// Takes out `flow`, whose record is `k`, wherever it is; returns whether none is left.
     fn unlink(&mut self, flows: &mut [QfqFlow], flow: u32, k: QfqFlow) -> bool {
         let (first, last) = (self.head == flow, self.tail == flow);
         if first && last {

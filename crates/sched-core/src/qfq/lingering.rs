@@ -8,7 +8,7 @@ use super::virtual_time::{GROUPS, Virtual, share};
 use super::{Core, LET_GO, QfqFlow, step};
 
 impl Core {
-    /// `P = V − L·m`: no flow that is backlogged has its `F` further back (Theorem 2). Whoever stops
+    /// `P = V − L·m`: no flow that is backlogged has its `F` further back (Theorem 2). A flow that stops
     /// counting with `F ≤ P` is behind `V` by no less than its part of the bound.
     fn past(&self) -> Virtual {
         #[cfg(test)]

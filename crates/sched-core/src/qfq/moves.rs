@@ -10,7 +10,7 @@ use super::{Core, QfqFlow, step};
 /// than `V + 2σ ≤ V + 2^47`.
 const IDLE_STEP: u64 = 1 << 48;
 
-/// How far ahead of `V` the alarm is set while nobody waits: beyond every slot, and not behind `V` modulo
+/// How far ahead of `V` the alarm is set while no flow waits: beyond every slot, and not behind `V` modulo
 /// 2^64.
 const FAR: u64 = 1 << 62;
 

@@ -48,7 +48,7 @@ const JUMPS: usize = 15;
 const SAME: u32 = 10;
 /// Where flows of different weights come and go with packets that do not fill a slot: where in a slot a
 /// flow starts decides how many of its five packets stay in it, and that differs, as `S=V` and `S=F` do.
-/// And for who blocks whom, which follows from how far `V` is.
+/// And for which group blocks which, which follows from how far `V` is.
 const ALIKE: u32 = 60;
 
 /// Flows, load, sizes, weights, and dummynet's fractions in thousandths.

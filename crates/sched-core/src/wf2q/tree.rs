@@ -141,7 +141,7 @@ impl Tree {
         }
     }
 
-    /// Rotates where the children of `at` differ by two; returns who stands there then, whose own
+    /// Rotates where the children of `at` differ by two; returns the flow that stands there then, whose own
     /// height and earliest are left to the caller.
     #[inline(never)] // rare
     fn balance(&mut self, flows: &mut [Wf2qFlow], at: u32) -> u32 {
@@ -232,7 +232,7 @@ fn leftmost(flows: &[Wf2qFlow], mut at: u32) -> u32 {
     }
 }
 
-/// Who finishes first: of equal finishes, who starts first, then who has the lower number.
+/// The flow that finishes first: of equal finishes the one that starts first, then the one of the lower number.
 pub(super) fn earlier(flows: &[Wf2qFlow], a: u32, b: u32) -> u32 {
     let (Some(first), Some(second)) = (flows.get(a as usize), flows.get(b as usize)) else {
         return if a == NIL { b } else { a };

@@ -132,7 +132,7 @@ impl Record {
 
 type Waiting = (Arrival, Arrival, u32, usize, i128);
 
-/// A server of no sense at all: serves whom it likes, rests when it likes, loses what it likes.
+/// A server of no sense at all: serves the flow it likes, rests when it likes, loses what it likes.
 struct Chaos {
     meter: WfiMeter<[WfiFlow; FLOWS]>,
     /// Not told where the wire is.
@@ -251,7 +251,7 @@ impl Chaos {
 }
 
 /// Goal: the meter's few instants are enough, whatever the scheduler.
-/// Method: servers that serve whom they like; each definition evaluated over all pairs of instants, byte
+/// Method: servers that serve any flow they like; each definition evaluated over all pairs of instants, byte
 /// by byte, against the meter's exact values. A meter that is not told of the wire measures no less. What
 /// two flows ran ahead and fell behind covers their fairness, but where packets are lost.
 #[test]

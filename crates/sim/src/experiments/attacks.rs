@@ -86,7 +86,7 @@ fn heading(seeds: u32) -> String {
         "\
 A victim host under attack at a link of 100 Mbit/s with memory for 100 ms
 the victim sends 100 Mbit/s in packets of 1,514 bytes in one flow, and in another a packet of 200 bytes
-every 10 ms; attackers send 150 Mbit/s together, or 100 where their flows are to run empty; nobody reacts
+every 10 ms; attackers send 150 Mbit/s together, or 100 where their flows are to run empty; no sender reacts
 1,024 queues in sets of eight, in Isolated slots for 256 hosts; quanta of the longest packet, 1,514 bytes, J11 65,535
 {seeds} seeds of a second each: the least bulk, the fewest sparse packets delivered; the wait of those
 delivered until their first bit is sent; lost packets of the victim in a second, and robbed: those of
@@ -229,7 +229,8 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
             holds: gamed.sum(|outcome| outcome.robbed) > 0,
         },
         Sentence {
-            claim: "who knows the key makes the sparse flow of a DRR wait longer than who guesses (J04)"
+            claim: "an attacker that knows the key makes the sparse flow of a DRR wait longer than one that \
+                    guesses (J04)"
                 .to_owned(),
             measured: format!(
                 "{} ms and {} of 100 delivered, {} ms and {} with a guess",

@@ -1,7 +1,7 @@
 //! SQF inside users: fair queueing between users and shortest queue first among the flows of each.
 //!
-//! What SQF-VBR leaves to future work. SQF alone prefers whoever splits
-//! his traffic, fair queueing alone cuts down a video that asks for more than an equal part of its user's
+//! What SQF-VBR leaves to future work. SQF alone prefers the user that
+//! splits its traffic, fair queueing alone cuts down a video that asks for more than an equal part of its user's
 //! share; one above the other does neither. The scenario is [`crate::scenario::users`], the bound is derived
 //! in `docs/guarantees.md`.
 
@@ -22,7 +22,7 @@ use crate::scenario::users::{self, DELAY, MTU, Outcome, RATE, Setup, USERS, VOIC
 /// What `sim reproduce users-sqf` runs.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "users-sqf",
-    about: "SQF inside users: a user's video beside his own transfers, and users beside each other",
+    about: "SQF inside users: a user's video beside its own transfers, and users beside each other",
     run,
 };
 

@@ -18,7 +18,7 @@ const WEIGHTS: [&[u32]; 4] = [
 ];
 
 /// An endless random history of so many flows of which each holds few packets, and often none: in spells
-/// one flow or two are always backlogged, or nobody. Flows are added, changed and removed while they
+/// one flow or two are always backlogged, or none. Flows are added, changed and removed while they
 /// hold packets, while they are idle, and while others are.
 #[derive(Clone, Debug)]
 pub struct Coming {

@@ -259,7 +259,7 @@ impl ExactWf2q {
         self.virtual_time = self.virtual_time.max(to.unwrap_or(0));
     }
 
-    /// Whom to serve next: of those with `S ≤ V`, the smallest `(F, S, number)`.
+    /// The flow to serve next: of those with `S ≤ V`, the smallest `(F, S, number)`.
     #[must_use]
     pub fn select(&self) -> Option<usize> {
         let flows = self.flows.iter().enumerate().filter(|(_, flow)| flow.2);

@@ -162,7 +162,7 @@ struct Held {
 struct Books {
     held: Vec<Held>,
     free: Vec<u32>,
-    /// Bytes by port; who holds none is not in it.
+    /// Bytes by port; a port that holds none is not in it.
     by_port: BTreeMap<u32, u64>,
     max_len: u32,
     window: (Nanos, Nanos),

@@ -392,7 +392,7 @@ impl<'a> Site<'a> {
         Nanos(self.streams.stream(name).below(span.0))
     }
 
-    /// Returns who receives.
+    /// Returns the receiver.
     fn add_upload(&mut self, number: u8) -> NodeId {
         let host = 10 + number;
         let to = SocketAddrV4::new(address(Side::Internet, host), UPLOAD_PORT);

@@ -531,6 +531,6 @@ fn at_first_sight_a_packet_is_judged_as_at_second() {
     assert_eq!(seen, [300, 3 * 300]);
     assert!(
         codel(1_514).passes(FlowId(4), standing(0, 6 * MS)),
-        "beyond the states nobody is judged"
+        "beyond the states no flow is judged"
     );
 }

@@ -133,7 +133,7 @@ fn a_flow_that_keeps_returning_has_a_turn_a_round() {
             assert!(share < 1.001, "{way}, {quanta:?}: {share}");
         }
     }
-    // A turn as a new flow and one on the old list in every round would be twice that.
+    // A flow with a turn on each list, in every round, would have twice that.
     let (bytes, _) = beside(&[100, 100], 20_000, ways[0].1);
     assert_eq!(bytes, 2_000_000, "its share, and all of it");
 }

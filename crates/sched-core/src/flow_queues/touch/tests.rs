@@ -139,7 +139,7 @@ fn drr_knows_who_is_next() {
 #[test]
 fn qfq_knows_who_is_next() {
     let mut order = Qfq::new(vec![QfqFlow::EMPTY; FLOWS], 1_500).unwrap();
-    assert_eq!(order.upcoming(&mut [FlowId(0); AHEAD]), 0, "nobody is backlogged");
+    assert_eq!(order.upcoming(&mut [FlowId(0); AHEAD]), 0, "no flow is backlogged");
     for flow in 0..FLOWS as u32 {
         order.configure(FlowId(flow), QfqConfig { weight: 3, max_len: 1_500 }, None).unwrap();
     }

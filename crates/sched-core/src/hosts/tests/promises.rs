@@ -155,10 +155,10 @@ fn a_sparse_host_waits_for_no_host_that_stands() {
     }
 }
 
-/// Goal: with sparse hosts first a host that empties and returns as it likes has a turn a round, and gains two quanta
-/// and a packet less a byte besides, once. Method: host 1 sends through any of its ten flows,
-/// and loses a packet now and then, beside host 0, which stands and whose packets are a turn each, and two more
-/// that come and go. Without the rule a packet of a quantum whenever it holds none brings it twice its share.
+/// Goal: with sparse hosts first, a host that keeps emptying and returning has one turn a round. Beyond that it gains
+/// at most two quanta and a packet less one byte, once. Method: host 1 sends through any of its ten flows, and loses
+/// a packet now and then. Host 0 stands, and each of its packets is a turn; two more hosts come and go. A host that
+/// had a turn on each list would get twice its share by sending a packet of a quantum whenever it holds none.
 #[test]
 fn a_host_that_keeps_returning_has_a_turn_a_round() {
     for way in 0..4 {

@@ -116,7 +116,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         let service = &self.service;
         let Some(node) = self.nodes.as_ref().get(service.aggregate as usize) else {
             holds("nothing is in service: nothing is backlogged", 0, self.core.sets.ready == 0)?;
-            return holds("nobody is next then", 0, service.ring.first == NONE);
+            return holds("no flow is next then", 0, service.ring.first == NONE);
         };
         let at = service.aggregate;
         holds("in service is one that is backlogged", at, node.state == State::Backlogged)?;

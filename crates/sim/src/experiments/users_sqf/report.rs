@@ -132,7 +132,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         Sentence {
             claim: format!(
                 "with SQF inside users, without a floor, A's video loses at most {} % in any run beside \
-                 his own transfers; his call loses nothing, with a floor or without",
+                 its own transfers; its call loses nothing, with a floor or without",
                 percent(PROTECTED, 1)
             ),
             measured: format!("at most {} % and {} %", percent(video, 3), percent(call, 3)),
@@ -208,7 +208,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
 fn picture(measured: &[Measured], seeds: u32) -> String {
     let panel = |bulk_of_b: u32, words: &str| {
         let chart =
-            Chart::new(&format!("A's video beside his own transfers, and {words} of user B"))
+            Chart::new(&format!("A's video beside its own transfers, and {words} of user B"))
                 .subtitle(&format!(
                     "part of all packets sent that arrive within so long, {seeds} seeds"
                 ))

@@ -13,7 +13,7 @@ use freeboard::{
 use super::{Arrival, Attack, MEMORY};
 use crate::discipline::QUEUES;
 
-/// Who serves the victim.
+/// The queue that serves the victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Contestant {
     /// One queue, tail drop.

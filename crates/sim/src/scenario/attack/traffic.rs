@@ -81,7 +81,7 @@ impl Attack {
     #[must_use]
     pub fn name(self) -> String {
         match self {
-            Self::None => "nobody".to_owned(),
+            Self::None => "no attack".to_owned(),
             Self::FreshFlows(len) => format!("J01 J02 a flow a packet, {len} B"),
             Self::ThousandFlows(1) => "J03 J05 1,000 flows".to_owned(),
             Self::ThousandFlows(hosts) => format!("J03 J05 {hosts} hosts, 1,000 flows"),
