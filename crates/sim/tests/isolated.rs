@@ -39,13 +39,15 @@ fn long_histories_meet_full_sets_and_changes() {
         }
         all.in_spares += seen.in_spares;
         all.overflows += seen.overflows;
+        all.evicted += seen.evicted;
         all.changes += seen.changes;
         all.borrowing += seen.borrowing;
         all.rotating += seen.rotating;
     }
     println!("{all:?}");
-    let Seen { outcomes, in_spares, overflows, changes, borrowing, rotating } = all;
+    let Seen { outcomes, in_spares, overflows, evicted, changes, borrowing, rotating } = all;
     assert!(outcomes.iter().all(|&count| count > 100 * trials), "{all:?}");
+    assert!(evicted > 20 * trials, "{all:?}");
     assert!(in_spares > 100 * trials && overflows > 50 * trials && changes > 5 * trials, "{all:?}");
     assert!(borrowing > 80 * trials && rotating > 100 * trials, "{all:?}");
 }

@@ -87,6 +87,7 @@ enum Step {
     Dequeue,
     SetIsolation(Isolation),
     SetLimits(Limits),
+    Evict,
     Rotate,
     FinishRotation,
     Drain,
@@ -138,7 +139,8 @@ impl Step {
                 Self::EnqueueAs { of, len, handle: u32::from(handle) % (HANDLES + 2) }
             }
             230..=232 => Self::SetIsolation(pick(&ISOLATIONS, next()?)),
-            233..=245 => Self::SetLimits(limits(next()?, next()?)),
+            233..=242 => Self::SetLimits(limits(next()?, next()?)),
+            243..=245 => Self::Evict,
             246..=248 => Self::Rotate,
             249 => Self::FinishRotation,
             250..=251 => Self::Drain,
@@ -200,6 +202,8 @@ pub struct Seen {
     pub in_spares: u64,
     /// Packets dropped by others.
     pub overflows: u64,
+    /// Packets that made a buffer free.
+    pub evicted: u64,
     /// Changes of isolation while spare queues held packets.
     pub changes: u64,
     /// Hosts in excess of their committed rate, after each step.
@@ -334,6 +338,11 @@ impl<K: Storage> Both<K> {
             Step::SetLimits(limits) => {
                 self.subject.set_limits(limits, ours);
                 self.twin.set_limits(limits, theirs);
+            }
+            Step::Evict => {
+                let found = self.subject.evict(ours);
+                same("a victim", found, self.twin.evict(theirs))?;
+                self.seen.evicted += u64::from(found);
             }
             Step::Rotate => {
                 let begun = self.subject.rotate();

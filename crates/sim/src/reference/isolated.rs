@@ -343,7 +343,7 @@ impl NaiveIsolated {
         }
         let [sources, destinations] = &mut self.hosts;
         for table in [&mut self.flows, sources, destinations] {
-            table.rotate().expect("nobody has an old claim");
+            table.rotate().expect("no flow or host has an old claim");
         }
         Ok(())
     }
@@ -407,6 +407,13 @@ impl NaiveIsolated {
     pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.queues.set_limits(limits, drops);
         self.let_go();
+    }
+
+    /// As [`Scheduler::evict`].
+    pub fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        let found = self.queues.evict(drops);
+        self.let_go();
+        found
     }
 
     /// As [`Scheduler::drain`].
