@@ -5,7 +5,7 @@ use core::fmt;
 use nix::unistd::{Gid, Uid, User, geteuid, setgroups, setresgid, setresuid};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-/// The user that runs the gateway once the devices are open; `nobody` is asked for only if root started it.
+/// The user that the gateway becomes once the devices are open; none if the one that started it stays.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Runner(Option<(Uid, Gid)>);
 

@@ -53,7 +53,7 @@ pub struct Buffers {
 struct Listener {
     port: u16,
     buffers: Buffers,
-    /// Connections nobody has accepted yet.
+    /// Connections that no application has accepted yet.
     begun: VecDeque<Tcp>,
 }
 

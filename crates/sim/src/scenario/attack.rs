@@ -197,7 +197,7 @@ impl Books {
 
     fn leave(&mut self, packet: Packet) -> Held {
         let held = self.held[packet.handle as usize];
-        let bytes = self.by_port.get_mut(&held.port).expect("whoever came has an entry");
+        let bytes = self.by_port.get_mut(&held.port).expect("a port that came has an entry");
         *bytes -= u64::from(packet.len);
         if *bytes == 0 {
             self.by_port.remove(&held.port);
