@@ -93,6 +93,27 @@ impl<O: FlowScheduler, L: Table<Line>> FlowScheduler for Releasing<O, L> {
         self.order.select()
     }
 
+    fn waits(&self) -> bool {
+        self.order.waits()
+    }
+
+    fn waiting(&self) -> Option<FlowId> {
+        self.order.waiting()
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        self.order.opens_at(now)
+    }
+
+    fn open(&mut self) {
+        self.order.open();
+    }
+
+    #[inline]
+    fn pace(&self, flow: FlowId) -> Nanos {
+        self.order.pace(flow)
+    }
+
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         self.order.upcoming(ahead)
     }

@@ -31,10 +31,12 @@ mod slots;
 
 use flowhash::{Lookup, Outcome, Table as HashTable};
 use sched_core::{
-    Aqm, Backlog, CommittedRates, Counters, DropSink, Drr, FlowId, FlowQueues, FlowScheduler,
-    HeldFlow, HostClasses, Hosts, Imbalance, Limits, LongestHost, LongestHostDrop, Nanos, NoAqm,
-    Packet, Queue, Rejected, Rounds, Scheduler, Slot,
+    Aqm, Backlog, Ceilings, CommittedRates, Counters, DropSink, Drr, FlowId, FlowQueues,
+    FlowScheduler, HeldFlow, HostClasses, Hosts, Imbalance, Limits, LongestHost, LongestHostDrop,
+    Nanos, NoAqm, Packet, Queue, Rejected, Rounds, Scheduler, Slot,
 };
+
+use shaper::Overhead;
 
 pub use claims::Claims;
 pub use config::{IsolatedConfig, IsolatedError};
@@ -98,8 +100,10 @@ impl Labelled for OwnHost {
 ///
 /// Two hosts share a slot, its share of the line and its spare queue, where a set of hosts is full.
 ///
-/// Hosts may have committed rates ([`Labelled::host_committed_rate`]) where there is room for them, in the storage
-/// `K`: [`IsolatedMemory::with_rates`] makes it.
+/// Hosts may have committed rates and ceilings ([`Labelled::host_committed_rate`], [`Labelled::host_ceiling`])
+/// where there is room for them, in the storage `K`: nowhere, unless [`IsolatedMemory::with_rates`] makes it.
+/// While all hosts that hold packets are above their ceilings, [`Scheduler::dequeue`] gives none, and
+/// [`Scheduler::poll_at`] says when the first may send.
 ///
 /// A flow that claims a queue takes over what the AQM remembers of the last flow there, and a debt below one
 /// packet if that flow was of the same host. A host that claims a slot takes over such a debt of the last host,
@@ -183,8 +187,11 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
 
         let mut turns = Drr::new(memory.hosts, max_len)?.sparse_first();
         turns.add_all(host_quantum)?;
-        let borrowing = Drr::new(memory.excess, max_len)?.sparse_first();
-        let turns = CommittedRates::new(turns, borrowing, memory.committed, memory.returns)?;
+        let excess = Drr::new(memory.excess, max_len)?.sparse_first();
+        let raw = Overhead::RAW;
+        let (rates, returns) = (memory.committed, memory.returns);
+        let turns = CommittedRates::on_link(turns, excess, rates, returns, raw)?;
+        let turns = Ceilings::on_link(turns, memory.ceilings, memory.waiting, raw)?;
         let mut levels = Hosts::new(turns, memory.flows, memory.rings, max_len)?.sparse_first();
         levels.add_all(quantum)?;
         let (of_sources, of_destinations) = (memory.source_loads, memory.destination_loads);
@@ -231,11 +238,30 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
         (claims.sources.occupied(), claims.destinations.occupied())
     }
 
+    /// What packets are on the wire, for the rates and ceilings of hosts, from the next packet on that
+    /// leaves: the overhead of the line that the queue stands before. Packets count as they are booked until
+    /// it is said. Cost: O(hosts).
+    pub fn set_overhead(&mut self, link: Overhead) {
+        self.queues.order_mut().order.order_mut().set_link(link);
+    }
+
+    /// Another quantum, committed rate and ceiling for the host of a packet with these `labels`, at once, also
+    /// if the host stays backlogged; returns whether it is backlogged. Of a host that is not, labels are asked
+    /// when it comes back. The host is the one of the side that the isolation has a level for; in other
+    /// modes nothing changes. What the buckets lack they lack after the change. A host that stands
+    /// under the key before a [rotation](Self::rotate) is not found. Cost: a lookup.
+    pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
+        let claims = self.queues.order_mut();
+        claims.advance(now);
+        claims.update_host(labels)
+    }
+
     /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served by
     /// the new one. What is left of a turn is lost; queues and slots of hosts keep what they owed, less than a
-    /// packet, a slot whichever side it is of. Quanta of hosts are the default again, and their rates gone,
-    /// until a host becomes backlogged anew. A flow whose queue is found by another label than before goes to a
-    /// new queue: once, its packets may leave out of order. Cost: O(queues + hosts).
+    /// packet, a slot whichever side it is of. Quanta of hosts are the default again, and their rates and ceilings
+    /// gone, until a host becomes backlogged anew or is [updated](Self::update_host). A flow whose queue is found by
+    /// another label than before goes to a new queue: once, its packets may leave out of order. Cost: O(queues +
+    /// hosts).
     pub fn set_isolation(&mut self, isolation: Isolation) {
         if isolation == self.isolation() {
             return;

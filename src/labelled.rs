@@ -1,7 +1,7 @@
 //! What a queue with hosts asks about a packet.
 
 use flowhash::{FlowHasher, FlowKey, Labeller, Labels, Nat, NoNat, Parsed};
-use sched_core::CommittedRate;
+use sched_core::{Ceiling, CommittedRate};
 
 /// A packet's flow and hosts as 32-bit labels, told when they are asked for.
 ///
@@ -62,14 +62,21 @@ pub trait Labelled {
         None
     }
 
-    /// The rate of the packet's host: beyond it the host is served while no other is within its own, or has
-    /// none ([`CommittedRates`](sched_core::CommittedRates)). Asked for as the quantum is; in the other modes, and
-    /// without [room](crate::IsolatedMemory::with_rates), it has no effect. A burst below the longest packet counts as
-    /// that. A host that comes back with the same rate, and whose slot no other had meanwhile, has the bucket
-    /// that it left; any other, and one whose label has another key since, a full one. Hosts that share a slot share
-    /// the rate of the host that came first.
+    /// The committed rate of the packet's host: above it the host is served while no other conforms to its own
+    /// or has none ([`CommittedRates`](sched_core::CommittedRates)). Asked for as the quantum is; in the
+    /// other modes, and without [room](crate::IsolatedMemory::with_rates), it has no effect. A burst below the
+    /// longest packet counts as that. A host that comes back to a slot that no other had meanwhile has the
+    /// bucket that it left; any other, and one whose label has another key since, a full one. Hosts that
+    /// share a slot share the rate of the first.
     #[inline]
     fn host_committed_rate(&self) -> Option<CommittedRate> {
+        None
+    }
+
+    /// The ceiling of the packet's host: above it the host is not served, even if the line is idle
+    /// ([`Ceilings`](sched_core::Ceilings)). Everything else as for [`Labelled::host_committed_rate`].
+    #[inline]
+    fn host_ceiling(&self) -> Option<Ceiling> {
         None
     }
 }
@@ -194,7 +201,7 @@ impl<H: FlowHasher, N: Nat> Labelled for ByLabeller<'_, H, N> {
 pub struct Rekeyed<B, A> {
     /// The labels under the key before.
     pub before: B,
-    /// The labels, the quantum and the rate, from now on.
+    /// The labels, the quantum, the rate and the ceiling, from now on.
     pub after: A,
 }
 
@@ -247,6 +254,11 @@ impl<B: Labelled, A: Labelled> Labelled for Rekeyed<B, A> {
     #[inline]
     fn host_committed_rate(&self) -> Option<CommittedRate> {
         self.after.host_committed_rate()
+    }
+
+    #[inline]
+    fn host_ceiling(&self) -> Option<Ceiling> {
+        self.after.host_ceiling()
     }
 }
 

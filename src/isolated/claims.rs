@@ -90,7 +90,8 @@ impl<S: Storage, K: Storage> Claims<S, K> {
         if host.is_new {
             let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
             shares.set_host_quantum(host.slot, quantum);
-            shares.set_host_committed_rate(host, labels.host_committed_rate());
+            let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
+            shares.set_host_rates(host.slot, host.is_back, rate, ceiling);
         }
         queue
     }
@@ -112,6 +113,21 @@ impl<S: Storage, K: Storage> Claims<S, K> {
         if !is_own(shared) && (is_free || is_own(spare)) { spare } else { shared }
     }
 
+    /// What `labels` say of their host from now on, if it is backlogged; returns whether it is.
+    pub(super) fn update_host(&mut self, labels: &impl Labelled) -> bool {
+        let (slots, label) = match self.isolation().level() {
+            Level::None => return false,
+            Level::Source => (&self.sources, labels.source()),
+            Level::Destination => (&self.destinations, labels.destination()),
+        };
+        let Some(slot) = slots.table.find(label) else { return false };
+        let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
+        let shares = self.order.order_mut();
+        shares.set_host_quantum(slot, quantum);
+        shares.set_host_rates(slot, true, labels.host_committed_rate(), labels.host_ceiling());
+        true
+    }
+
     /// The slots claimed for a packet that joins a queue which holds packets: its flow counts already.
     #[inline(never)]
     fn leave(&mut self, source: Claimed, destination: Claimed) {
@@ -123,8 +139,9 @@ impl<S: Storage, K: Storage> Claims<S, K> {
             Level::Destination => destination,
         };
         if host.is_new && !host.is_back {
-            // The slot is known as this host's, and has the bucket of the host before: it would come back to that.
-            self.order.order_mut().set_host_committed_rate(host, None);
+            // The table knows the slot as this host's, and it has the buckets of the host before, which this
+            // host would come back to.
+            self.order.order_mut().set_host_rates(host.slot, false, None, None);
         }
     }
 
@@ -256,6 +273,27 @@ impl<S: Storage, K: Storage> FlowScheduler for Claims<S, K> {
     #[inline]
     fn select(&self) -> Option<FlowId> {
         self.order.select()
+    }
+
+    fn waits(&self) -> bool {
+        self.order.waits()
+    }
+
+    fn waiting(&self) -> Option<FlowId> {
+        self.order.waiting()
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        self.order.opens_at(now)
+    }
+
+    fn open(&mut self) {
+        self.order.open();
+    }
+
+    #[inline]
+    fn pace(&self, flow: FlowId) -> Nanos {
+        self.order.pace(flow)
     }
 
     #[inline]

@@ -4,8 +4,8 @@ use core::fmt;
 
 use flowhash::Line;
 use sched_core::{
-    CommittedFlow, CommittedReturn, DrrFlow, HeldFlow, HostClasses, HostRing, HostedFlow,
-    LongestHost, Queue, RoundList, RoundsFlow, RoundsHost, Slot, Table,
+    CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, DrrFlow, HeldFlow, HostClasses,
+    HostRing, HostedFlow, LongestHost, Queue, RoundList, RoundsFlow, RoundsHost, Slot, Table,
 };
 
 use super::IsolatedError;
@@ -66,12 +66,16 @@ pub struct IsolatedMemory<S: Storage, K: Storage = NoRoom> {
     pub rings: S::Of<HostRing>,
     /// `HOSTS`, for their turns: 24 bytes.
     pub hosts: S::Of<DrrFlow>,
-    /// `HOSTS`, or none where no host has a rate, for the turns of those beyond it: 24 bytes.
+    /// `HOSTS`, or none where no host has a rate, for the turns of those in excess: 24 bytes.
     pub excess: K::Of<DrrFlow>,
-    /// `HOSTS`, or none where no host has a rate, for the rates: 40 bytes.
+    /// `HOSTS`, or none where no host has a rate, for the rates: 48 bytes.
     pub committed: K::Of<CommittedFlow>,
-    /// `HOSTS`, or none where no host has a rate, for when they are back within it: 16 bytes.
+    /// `HOSTS`, or none where no host has a rate, for when those in excess conform again: 16 bytes.
     pub returns: K::Of<CommittedReturn>,
+    /// `HOSTS`, or none where no host has a rate, for the ceilings: 48 bytes.
+    pub ceilings: K::Of<CeilingFlow>,
+    /// `HOSTS`, or none where no host has a rate, for when those that wait may send: 16 bytes.
+    pub waiting: K::Of<CeilingReturn>,
     /// `ALL`, for the flows of rounds: 32 bytes.
     pub turns: S::Of<RoundsFlow>,
     /// Two or more: flows of a host beyond this are not told apart in `triple-isolate`: 8 bytes.
@@ -120,6 +124,8 @@ impl<S: Allocate> IsolatedMemory<S> {
             excess: [],
             committed: [],
             returns: [],
+            ceilings: [],
+            waiting: [],
             turns: S::table(RoundsFlow::EMPTY, all),
             calendar: S::table(RoundList::EMPTY, rounds),
             source_loads: S::table(RoundsHost::EMPTY, hosts),
@@ -135,7 +141,7 @@ impl<S: Allocate> IsolatedMemory<S> {
         }
     }
 
-    /// The same with room for a rate of every host: 80 bytes a host.
+    /// The same with room for a committed rate and a ceiling of every host: 152 bytes a host.
     #[must_use]
     pub fn with_rates(self) -> IsolatedMemory<S, S> {
         let hosts = self.hosts.as_ref().len();
@@ -149,6 +155,8 @@ impl<S: Allocate> IsolatedMemory<S> {
             excess: S::table(DrrFlow::EMPTY, hosts),
             committed: S::table(CommittedFlow::EMPTY, hosts),
             returns: S::table(CommittedReturn::EMPTY, hosts),
+            ceilings: S::table(CeilingFlow::EMPTY, hosts),
+            waiting: S::table(CeilingReturn::EMPTY, hosts),
             turns: self.turns,
             calendar: self.calendar,
             source_loads: self.source_loads,
@@ -189,14 +197,16 @@ impl<S: Storage, K: Storage> IsolatedMemory<S, K> {
         at_least("source_flows", self.source_flows.as_ref().len(), hosts)?;
         at_least("destination_flows", self.destination_flows.as_ref().len(), hosts)?;
         at_least("spares", self.spares.as_ref().len(), hosts)?;
-        // Caps for all hosts, or for none: which slot a host gets is a matter of its label.
+        // Rates for all hosts, or for none: which slot a host gets is a matter of its label.
         let rates = [
-            self.excess.as_ref().len(),
-            self.committed.as_ref().len(),
-            self.returns.as_ref().len(),
+            ("excess", self.excess.as_ref().len()),
+            ("committed", self.committed.as_ref().len()),
+            ("returns", self.returns.as_ref().len()),
+            ("ceilings", self.ceilings.as_ref().len()),
+            ("waiting", self.waiting.as_ref().len()),
         ];
-        if rates != [0; 3] {
-            for (what, given) in ["excess", "committed", "returns"].into_iter().zip(rates) {
+        if rates.iter().any(|(_, given)| *given > 0) {
+            for (what, given) in rates {
                 at_least(what, given, hosts)?;
             }
         }

@@ -1,26 +1,37 @@
 //! The order of flows under each isolation.
 
 use sched_core::{
-    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, DropFrom, Drr,
-    DrrFlow, FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow, Hosts, Imbalance,
-    Nanos, RoundList, Rounds, RoundsFlow, RoundsHost,
+    Ceiling, CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRate, CommittedRates,
+    CommittedReturn, ConfigError, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState,
+    HostRing, Hosted, HostedFlow, Hosts, Imbalance, Nanos, RoundList, Rounds, RoundsFlow,
+    RoundsHost,
 };
 
+use shaper::Overhead;
+
 use super::Storage;
-use super::slots::Claimed;
 use crate::isolation::{Isolation, Level};
 
-/// Hosts by deficit round robin, in two classes: those within their committed rate, and those beyond.
-type Caps<S, K> = CommittedRates<
+/// Hosts by deficit round robin, those that conform to their rates before those in excess.
+type Rates<S, K> = CommittedRates<
     Drr<<S as Storage>::Of<DrrFlow>>,
     <K as Storage>::Of<CommittedFlow>,
     <K as Storage>::Of<CommittedReturn>,
     Drr<<K as Storage>::Of<DrrFlow>>,
+    Overhead,
+>;
+
+/// Hosts below their ceilings.
+type Turned<S, K> = Ceilings<
+    Rates<S, K>,
+    <K as Storage>::Of<CeilingFlow>,
+    <K as Storage>::Of<CeilingReturn>,
+    Overhead,
 >;
 
 /// Hosts by deficit round robin, and the flows of each likewise.
 pub(super) type Levels<S, K> =
-    Hosts<Caps<S, K>, <S as Storage>::Of<HostedFlow>, <S as Storage>::Of<HostRing>>;
+    Hosts<Turned<S, K>, <S as Storage>::Of<HostedFlow>, <S as Storage>::Of<HostRing>>;
 
 /// Flows by deficit round robin, thinned out by the loads of their hosts.
 pub(super) type Turns<S> = Rounds<
@@ -39,6 +50,8 @@ pub(super) struct Shares<S: Storage, K: Storage> {
     rounds: Turns<S>,
     /// The longest packet, which is the least quantum.
     max_len: u32,
+    /// What packets are on the wire, for rates and ceilings.
+    link: Overhead,
 }
 
 impl<S: Storage, K: Storage> Shares<S, K> {
@@ -48,7 +61,7 @@ impl<S: Storage, K: Storage> Shares<S, K> {
         rounds: Turns<S>,
         max_len: u32,
     ) -> Self {
-        Self { isolation, levels, rounds, max_len }
+        Self { isolation, levels, rounds, max_len, link: Overhead::RAW }
     }
 
     /// Sets the quantum of a host's level, or the nearest that is in range.
@@ -64,19 +77,39 @@ impl<S: Storage, K: Storage> Shares<S, K> {
         self.levels.order().room() > 0
     }
 
-    /// The rate of a host that has just become backlogged, if there is room for it. Who was the last in its
-    /// slot has the bucket that it left there, if the rate is the same; everybody else has a full one.
-    pub(super) fn set_host_committed_rate(&mut self, host: Claimed, rate: Option<CommittedRate>) {
-        let (flow, rates) = (FlowId(host.slot), self.levels.order_mut());
-        if flow.0 >= rates.room() {
+    /// What packets are on the wire, from now on.
+    pub(super) fn set_link(&mut self, link: Overhead) {
+        self.link = link;
+        let ceilings = self.levels.order_mut();
+        ceilings.set_link(link);
+        ceilings.order_mut().set_link(link);
+    }
+
+    /// The rate and the ceiling of the host in `slot`, if there is room for them. `is_back` says that
+    /// the host was the last one there: it has the buckets that it left. Another has full ones.
+    pub(super) fn set_host_rates(
+        &mut self,
+        slot: u32,
+        is_back: bool,
+        rate: Option<CommittedRate>,
+        ceiling: Option<Ceiling>,
+    ) {
+        let (flow, ceilings) = (FlowId(slot), self.levels.order_mut());
+        if flow.0 >= ceilings.room() {
             return;
         }
-        let rate = rate.map(|rate| rate.with_burst_of_at_least(self.max_len));
-        if !host.is_back {
-            let _known = rates.set_rate(flow, None);
+        let longest = self.link.wire_len(self.max_len).max(1);
+        let rate = rate.map(|rate| rate.with_burst_of_at_least(longest));
+        let ceiling = ceiling.map(|ceiling| ceiling.with_burst_of_at_least(longest));
+        if !is_back {
+            let _known = ceilings.set_ceiling(flow, None);
+            let _known = ceilings.order_mut().set_rate(flow, None);
         }
-        let _in_range = rates.set_rate(flow, rate);
+        // The rate first: a host that comes back below its ceiling is looked at once.
+        let _in_range = ceilings.order_mut().set_rate(flow, rate);
         debug_assert_eq!(_in_range, Ok(()), "{rate:?} for host {flow:?}");
+        let _in_range = ceilings.set_ceiling(flow, ceiling);
+        debug_assert_eq!(_in_range, Ok(()), "{ceiling:?} for host {flow:?}");
     }
 
     pub(super) const fn isolation(&self) -> Isolation {
@@ -87,13 +120,12 @@ impl<S: Storage, K: Storage> Shares<S, K> {
         matches!(self.isolation, Isolation::TripleIsolate)
     }
 
-    /// Another isolation, while no flow is backlogged; all hosts have this quantum again, and no rate.
+    /// Another isolation, while no flow is backlogged; all hosts have this quantum again, no rate and no ceiling.
     pub(super) fn set_isolation(&mut self, isolation: Isolation, host_quantum: u32) {
         self.isolation = isolation;
         for host in 0..Hosted::hosts(&self.levels) {
             self.set_host_quantum(host, host_quantum);
-            let nobody = Claimed { slot: host, is_new: true, is_back: false };
-            self.set_host_committed_rate(nobody, None);
+            self.set_host_rates(host, false, None, None);
         }
     }
 
@@ -180,6 +212,29 @@ impl<S: Storage, K: Storage> FlowScheduler for Shares<S, K> {
     #[inline]
     fn select(&self) -> Option<FlowId> {
         if self.in_rounds() { self.rounds.select() } else { self.levels.select() }
+    }
+
+    fn waits(&self) -> bool {
+        self.levels.waits()
+    }
+
+    /// No flow waits in rounds.
+    fn waiting(&self) -> Option<FlowId> {
+        if self.in_rounds() { None } else { self.levels.waiting() }
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        if self.in_rounds() { None } else { self.levels.opens_at(now) }
+    }
+
+    fn open(&mut self) {
+        self.levels.open();
+    }
+
+    /// Nothing in rounds.
+    #[inline]
+    fn pace(&self, flow: FlowId) -> Nanos {
+        if self.in_rounds() { Nanos::ZERO } else { self.levels.pace(flow) }
     }
 
     #[inline]

@@ -31,6 +31,10 @@
 //! each class gives [`RejectReason::HandleInUse`] for its own slots only. Books and order stay right, and the
 //! handle leaves once from each class. To look for it in all classes would cost O(classes) a packet.
 //!
+//! An order with [ceilings](crate::Ceilings) is right here for classes that may always send. A class that closes
+//! as well is looked at by the order when it opens: a `dequeue` then may give nothing where
+//! [`Scheduler::peek`] named a packet, and [`Scheduler::poll_at`] says anew when.
+//!
 //! **Cost.** A call costs that of the order, that of the class, and O(1); while classes are closed, and
 //! where the longest class gives way, O(log classes). Depth adds: a packet passes each level once.
 //! Memory: 16 bytes a class, 32 if the longest gives way; and each class has slots of its own.
@@ -333,9 +337,15 @@ where
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.now = now;
         self.order.advance(now);
+        if self.order.select().is_none() {
+            self.order.open();
+        }
         let class = self.next_class(now)?;
         if self.status(class) != Status::Open {
             self.settle(class, 0, 0);
+            if self.order.select() != Some(class) {
+                return None; // above its ceiling in the order
+            }
         }
         let scheduler = self.classes.as_mut().get_mut(class.index())?;
         let mut tally = Tally::new(&mut self.ledger, drops, None);
@@ -366,18 +376,23 @@ where
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {
-        self.class(self.next_class(now)?)?.peek(now)
+        let waiting = || self.order.waiting().filter(|_| self.order.opens_at(now) == Some(now));
+        let class = self.order.select().or_else(waiting).or_else(|| self.next_class(now))?;
+        self.class(class)?.peek(now)
     }
 
-    /// The instant at which the first class opens, if none is open.
+    /// The instant at which the first class opens, if none is open, or comes below its ceiling in the order.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         if self.order.select().is_some() {
             return Some(now);
         }
-        match self.status(Opening::first(self.states.as_ref())?) {
-            Status::Closed(until) if until < Nanos::MAX => Some(until.max(now)),
+        let closed = Opening::first(self.states.as_ref()).map(|class| self.status(class));
+        let opens = match closed {
+            Some(Status::Closed(until)) if until < Nanos::MAX => Some(until.max(now)),
             _ => None,
-        }
+        };
+        let returns = self.order.opens_at(now);
+        returns.into_iter().chain(opens).min()
     }
 
     fn backlog(&self) -> Backlog {

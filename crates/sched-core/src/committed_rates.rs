@@ -8,10 +8,17 @@
 //!
 //! A committed rate is no ceiling: alone on the link a flow has all of it.
 //!
-//! A rate has a bucket of at most `burst` bytes. Time fills it, and it is full when the rate is set. What a
-//! flow sends while it conforms is taken out of the bucket. A flow conforms while its bucket is not
-//! overdrawn, whatever the length of its next packet, which may overdraw it. **Borrowing is free**: nothing
-//! is taken out for what a flow sends in excess. A flow without a rate always conforms.
+//! A rate has a bucket of at most `burst` bytes on the wire. Time fills it, and it is full when the rate is
+//! first set. What a flow sends while it conforms is taken out of the bucket. A flow conforms while its
+//! bucket is not overdrawn, whatever the length of its next packet, which may overdraw it. A flow without a
+//! rate always conforms.
+//!
+//! **Borrowing is charged**: what a flow sends in excess is taken out of the bucket too, until it is
+//! overdrawn by a burst. So beside busy rivals a flow gets its rate and not what it borrows in their
+//! pauses on top; and when the rivals come back, a flow that borrowed conforms again after at most `b/r`. A rate may be set with [free
+//! borrowing](CommittedRate::with_free_borrowing): nothing is taken out in excess, so that a flow has its
+//! rate whatever it borrowed. Charged is the default because a rate then means what an operator reads: a TCP
+//! beside flows under an AQM got 1.14 times its rate with free borrowing.
 //!
 //! **Promises.** A backlogged flow is in exactly one of the two orders. `r` is the rate of a flow, `b` its
 //! burst, `L` the longest packet.
@@ -33,12 +40,14 @@
 //! Flows in excess share by weight up to a turn each time one of them is moved: it then loses what is
 //! left of its turn.
 //!
-//! **Time.** From [`FlowScheduler::advance`]; a clock that steps back stands still. Without it nothing
-//! fills a bucket again. In the last span before [`Nanos::MAX`] no flow comes back.
+//! **Time.** From [`FlowScheduler::advance`]: the time for which the clock has gone on. A reading that was there
+//! before is no time, so that a clock which runs to and fro fills no bucket. A step back of more than a second
+//! says that the reading before it was wrong: time goes on from there at once, and that reading has filled the
+//! buckets, no more. Without `advance` nothing fills a bucket again.
 //!
 //! **Cost.** O(1) beside the orders for a flow without a rate; O(log flows) where a flow is moved, at most
-//! three moves a call. Two multiplications for a conforming packet, three to see whether it was the
-//! last; no division. Memory: 56 bytes a flow and a second order.
+//! three moves a call. Two multiplications for a packet, three to see whether the flow conforms still; no
+//! division. Memory: 64 bytes a flow and a second order.
 //!
 //! **Source.** Conforming and excess: Heinanen & Guerin, RFC 2697. A token bucket that may be overdrawn, as
 //! turns are in [`Drr`](crate::Drr). Guaranteed and borrowed bandwidth: Floyd & Jacobson, *Link-sharing and
@@ -50,24 +59,27 @@ mod rate;
 pub use rate::{CommittedFlow, CommittedRate};
 
 use crate::order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::token_bucket::{AsBooked, Elapsed, WireLength};
 use crate::tournament::{RankedFlow, Tournament};
 use crate::{FlowId, Imbalance, Nanos};
 
 /// When a flow in excess conforms again, for [`CommittedRates`]: 16 bytes.
 pub type CommittedReturn = RankedFlow<1>;
 
-/// Among the flows in excess of their committed rate the one that is back first: the stamp says when. The key is 1 if
-/// and only if the flow is beyond, the one truth about it.
+/// Among the flows in excess the one that conforms again first: the stamp says when. The key is 1 if and only
+/// if the flow is in excess, the one truth about it.
 type Returning = Tournament<0, false>;
 
 /// What an order is told of the packets of a flow that is moved: it neither looks ahead nor counts bytes.
 const ANY_LEN: u32 = 1;
 
-/// At most so many flows are moved back within their committed rate in a call. More than one, because a call sets at
-/// most one in excess of its committed rate: whoever is due gets back.
+/// The most flows that a call moves back to those that conform, or to those below their
+/// [ceilings](crate::Ceilings). More than one, because a call moves at most one the other way: a flow that is
+/// due gets back.
 pub const RETURNS_A_CALL: u32 = 2;
 
-/// The order `O`, twice, with rates in the memory `C` and the times of return in `W`.
+/// The order `O`, twice, with rates in the memory `C` and the times of return in `W`, on a link where packets
+/// are as long as `L` says.
 ///
 /// There may be room for rates of fewer flows than the orders have, or of none: the others have no rate,
 /// and need no memory here. The second order may be of another type, `B`, as where its tables are
@@ -102,15 +114,15 @@ pub const RETURNS_A_CALL: u32 = 2;
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CommittedRates<O, C, W, B = O> {
-    /// Flows within their committed rate, or without.
+pub struct CommittedRates<O, C, W, B = O, L = AsBooked> {
+    /// Flows that conform, or have no rate.
     conforming: O,
-    /// Flows beyond.
     excess: B,
     flows: C,
     returns: W,
-    /// The latest time that was told; not kept where there is no room for rates.
-    now: Nanos,
+    link: L,
+    /// Not kept where there is no room for rates.
+    clock: Elapsed,
 }
 
 impl<O, C, W, B> CommittedRates<O, C, W, B>
@@ -120,28 +132,51 @@ where
     W: Table<CommittedReturn>,
     B: FlowScheduler<Config = O::Config>,
 {
+    /// Committed rates over two orders that were made alike, in which no flow is backlogged; of as many flows
+    /// as `excess`, `flows` and `returns` all have room for. No flow has a rate yet, and packets are as long
+    /// as they are booked. What is set for the flows in `conforming` is set in `excess` too. Cost: O(flows).
+    ///
+    /// # Errors
+    /// [`ConfigError::LooksAhead`] and [`ConfigError::CountsBytes`] if one of the orders does: of a flow that
+    /// is moved neither the length of the next packet nor what it holds is known. [`ConfigError::Waits`] if
+    /// one of them has [ceilings](crate::Ceilings), which belong around this. What `excess` refuses of the
+    /// settings of `conforming`; and [`ConfigError::OutOfRange`] if a flow then has not the same longest
+    /// packet in both.
+    pub fn new(conforming: O, excess: B, flows: C, returns: W) -> Result<Self, ConfigError> {
+        Self::on_link(conforming, excess, flows, returns, AsBooked)
+    }
+}
+
+impl<O, C, W, B, L> CommittedRates<O, C, W, B, L>
+where
+    O: FlowScheduler,
+    C: Table<CommittedFlow>,
+    W: Table<CommittedReturn>,
+    B: FlowScheduler<Config = O::Config>,
+    L: WireLength,
+{
     /// Whether a flow can have a rate at all: not where the table of rates takes no memory. The compiler knows.
     const HAS_ROOM: bool = size_of::<C>() > 0;
 
-    /// Caps over two orders that were made alike, in which no flow is backlogged; of as many flows as
-    /// `beyond`, `flows` and `returns` all have room for. No flow has a rate yet. What is set for the flows
-    /// in `within` is set in `beyond` too. Cost: O(flows).
+    /// As [`CommittedRates::new`], where packets are as long as `link` says.
     ///
     /// # Errors
-    /// [`ConfigError::LooksAhead`] and [`ConfigError::CountsBytes`] if one of the orders does: of a flow that is
-    /// moved neither the length of the next packet nor what it holds is known. What `beyond` refuses of the settings of `within`; and
-    /// [`ConfigError::OutOfRange`] if a flow then has not the same longest packet in both.
-    pub fn new(
+    /// As [`CommittedRates::new`].
+    pub fn on_link(
         conforming: O,
         mut excess: B,
         mut flows: C,
         mut returns: W,
+        link: L,
     ) -> Result<Self, ConfigError> {
         if conforming.looks_ahead() || excess.looks_ahead() {
             return Err(ConfigError::LooksAhead);
         }
         if conforming.counts_bytes() || excess.counts_bytes() {
             return Err(ConfigError::CountsBytes);
+        }
+        if conforming.waits() || excess.waits() {
+            return Err(ConfigError::Waits);
         }
         flows.as_mut().fill(CommittedFlow::EMPTY);
         returns.as_mut().fill(CommittedReturn::EMPTY);
@@ -156,20 +191,25 @@ where
             let longest = |max_len: Option<u32>| u64::from(max_len.unwrap_or(0));
             let (value, accepted) =
                 (longest(excess.max_len(flow)), longest(conforming.max_len(flow)));
-            let what = "longest packet in bytes of a flow in excess of its committed rate";
+            let what = "longest packet in bytes of a flow in excess";
             ConfigError::check_range(what, value, accepted, accepted)?;
         }
-        Ok(Self { conforming, excess, flows, returns, now: Nanos::ZERO })
+        Ok(Self { conforming, excess, flows, returns, link, clock: Elapsed::START })
     }
 
-    /// Caps `flow`, idle or backlogged, or with `None` lets it have what it gets. With the rate that it has
-    /// already nothing changes; with another its bucket is full. So who changes a rate back and forth gives
-    /// bursts away.
+    /// What packets are on the wire, from the next on that leaves.
+    pub fn set_link(&mut self, link: L) {
+        self.link = link;
+    }
+
+    /// Gives `flow`, idle or backlogged, a rate, or with `None` none. It acts at once. What the bucket lacks,
+    /// in bytes, it lacks after the change, up to twice the new burst: to change a rate back and forth
+    /// gives nothing away. The rate that a flow has already changes nothing; the first one has a full bucket.
     ///
     /// # Errors
     /// [`ConfigError::UnknownFlow`] if there is no room for a rate of this flow, and
-    /// [`ConfigError::OutOfRange`] if the burst is below the longest packet of the flow, or, if it was
-    /// not added, of all flows; nothing has changed then.
+    /// [`ConfigError::OutOfRange`] if the burst is below the longest packet of the flow on the wire, or, if
+    /// the flow was not added, of all flows; nothing has changed then.
     pub fn set_rate(
         &mut self,
         flow: FlowId,
@@ -178,8 +218,8 @@ where
         if !self.has_room_for(flow) {
             return Err(ConfigError::UnknownFlow { flow, flows: self.room() });
         }
+        let (longest, now) = (self.longest(flow), self.clock.now());
         if let Some(rate) = rate {
-            let longest = self.conforming.max_len(flow).unwrap_or(self.conforming.common_max_len());
             let (burst, most) = (rate.burst().into(), u32::MAX.into());
             ConfigError::check_range("burst in bytes", burst, longest.into(), most)?;
         }
@@ -188,9 +228,14 @@ where
             return Ok(());
         }
         let was_excess = is_excess(state, self.returns.as_ref(), flow);
-        state.set_rate(rate, self.now);
+        state.set_rate(rate, now);
+        let (is_backlogged, conforms) = (state.is_backlogged(), state.is_conforming(now));
         if was_excess {
             self.come_back(flow);
+        }
+        if is_backlogged && !conforms {
+            self.conforming.lost(flow, ANY_LEN, None);
+            self.become_excess(flow);
         }
         Ok(())
     }
@@ -201,7 +246,7 @@ where
         self.flows.as_ref().get(flow.index()).and_then(CommittedFlow::rate)
     }
 
-    /// Whether `flow` is backlogged and in excess of its committed rate.
+    /// Whether `flow` is backlogged and in excess.
     #[must_use]
     #[inline]
     pub fn is_excess(&self, flow: FlowId) -> bool {
@@ -209,7 +254,7 @@ where
         state.is_some_and(|state| is_excess(state, self.returns.as_ref(), flow))
     }
 
-    /// The order of the flows that are within their committed rate, or have none.
+    /// The order of the flows that conform, or have no rate.
     #[must_use]
     pub const fn conforming(&self) -> &O {
         &self.conforming
@@ -229,7 +274,14 @@ where
         flow.0 < self.room()
     }
 
-    /// `flow`, backlogged and in neither order, is in excess of its committed rate until it is due.
+    /// The most bytes on the wire that a packet of `flow` takes.
+    #[inline]
+    fn longest(&self, flow: FlowId) -> u32 {
+        let longest = self.conforming.max_len(flow).unwrap_or(self.conforming.common_max_len());
+        self.link.wire_len(longest).max(1)
+    }
+
+    /// `flow`, backlogged and in neither order, is in excess until it is due.
     #[inline(never)]
     fn become_excess(&mut self, flow: FlowId) {
         let returns = self.returns.as_mut();
@@ -239,12 +291,12 @@ where
             return;
         };
         place.set_bytes(1);
-        place.set_stamp(state.due().0);
+        place.set_stamp(state.due());
         Returning::gained(returns, flow);
         self.excess.backlogged(flow, ANY_LEN);
     }
 
-    /// `flow`, in excess of its committed rate, is within.
+    /// `flow`, in excess, conforms again.
     #[inline(never)]
     fn come_back(&mut self, flow: FlowId) {
         self.leave_excess(flow);
@@ -252,7 +304,7 @@ where
         self.conforming.backlogged(flow, ANY_LEN);
     }
 
-    /// `flow` is in excess of its committed rate no more.
+    /// `flow` is in excess no more.
     fn leave_excess(&mut self, flow: FlowId) {
         let returns = self.returns.as_mut();
         let Some(place) = returns.get_mut(flow.index()) else { return };
@@ -266,18 +318,23 @@ where
         if self.select() != Some(flow) {
             return;
         }
+        let now = self.clock.now();
+        let wire_len = self.link.wire_len(len).max(1);
         let Some(state) = self.flows.as_mut().get_mut(flow.index()) else { return };
         if next_head.is_none() {
             state.set_backlogged(false);
         }
         if is_excess(state, self.returns.as_ref(), flow) {
+            state.charge_excess(now, wire_len);
             self.excess.served(flow, len, next_head);
             if next_head.is_none() {
                 self.leave_excess(flow);
+            } else {
+                self.put_off(flow);
             }
         } else {
-            state.charge(self.now, len);
-            if next_head.is_none() || state.is_conforming(self.now) {
+            state.charge(now, wire_len);
+            if next_head.is_none() || state.is_conforming(now) {
                 self.conforming.served(flow, len, next_head);
             } else {
                 self.conforming.served(flow, len, None);
@@ -287,7 +344,19 @@ where
         self.recall();
     }
 
-    /// Moves back whose time has come.
+    /// `flow`, in excess, has been charged, and is due when that is paid.
+    fn put_off(&mut self, flow: FlowId) {
+        let returns = self.returns.as_mut();
+        if let (Some(state), Some(place)) =
+            (self.flows.as_ref().get(flow.index()), returns.get_mut(flow.index()))
+            && place.stamp() != state.due()
+        {
+            place.set_stamp(state.due());
+            Returning::lost(returns, flow);
+        }
+    }
+
+    /// Moves flows back whose time has come.
     #[inline]
     fn recall(&mut self) {
         if Self::HAS_ROOM && self.excess.select().is_some() {
@@ -301,7 +370,7 @@ where
             crate::steps::step();
             let Some(first) = Returning::first(self.returns.as_ref()) else { return };
             let state = self.flows.as_ref().get(first.index());
-            if !state.is_some_and(|state| state.is_conforming(self.now)) {
+            if !state.is_some_and(|state| state.is_conforming(self.clock.now())) {
                 return;
             }
             self.come_back(first);
@@ -309,19 +378,19 @@ where
     }
 }
 
-/// Whether `flow` is backlogged and in excess of its committed rate. A flow without a committed rate is
-/// not looked up.
+/// Whether `flow` is backlogged and in excess. Of a flow without a rate that is not looked up.
 #[inline]
 fn is_excess(state: &CommittedFlow, returns: &[CommittedReturn], flow: FlowId) -> bool {
     state.has_rate() && returns.get(flow.index()).is_some_and(CommittedReturn::is_backlogged)
 }
 
-impl<O, C, W, B> FlowScheduler for CommittedRates<O, C, W, B>
+impl<O, C, W, B, L> FlowScheduler for CommittedRates<O, C, W, B, L>
 where
     O: FlowScheduler,
     C: Table<CommittedFlow>,
     W: Table<CommittedReturn>,
     B: FlowScheduler<Config = O::Config>,
+    L: WireLength,
 {
     type Config = O::Config;
 
@@ -333,7 +402,7 @@ where
     fn advance(&mut self, now: Nanos) {
         self.conforming.advance(now);
         if Self::HAS_ROOM {
-            self.now = self.now.max(now);
+            self.clock.advance(now);
             self.excess.advance(now);
         }
     }
@@ -394,7 +463,7 @@ where
             Some(state) if state.is_backlogged() => return,
             Some(state) => {
                 state.set_backlogged(true);
-                if state.is_conforming(self.now) {
+                if state.is_conforming(self.clock.now()) {
                     self.conforming.backlogged(flow, head_len);
                 } else {
                     self.become_excess(flow);
@@ -471,6 +540,34 @@ where
         false
     }
 
+    /// A backlogged flow is always selected: none waits.
+    #[inline]
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn waiting(&self) -> Option<FlowId> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn open(&mut self) {}
+
+    /// No flow has a ceiling.
+    #[inline]
+    fn pace(&self, _flow: FlowId) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// The arrival gives way.
     fn victim(&self) -> Option<(FlowId, DropFrom)> {
         None
@@ -489,15 +586,10 @@ where
             Imbalance::check("backlogged", at, state.is_backlogged().into(), is_backlogged.into())?;
             let key = returns.get(flow.index()).map_or(0, |place| place.bytes().into());
             let is_excess = self.is_excess(flow);
-            Imbalance::check(
-                "in excess of a committed rate that exists",
-                at,
-                key,
-                is_excess.into(),
-            )?;
+            Imbalance::check("in excess of a rate that exists", at, key, is_excess.into())?;
             if is_excess {
                 let booked = returns.get(flow.index()).map_or(0, CommittedReturn::stamp);
-                Imbalance::check("the time of return", at, booked, state.due().0)?;
+                Imbalance::check("the time of return", at, booked, state.due())?;
             }
         }
         Returning::recount(returns, &|flow| {

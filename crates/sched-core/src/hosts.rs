@@ -390,6 +390,36 @@ where
         (front != NONE).then_some(FlowId(front))
     }
 
+    fn waits(&self) -> bool {
+        self.order.waits()
+    }
+
+    /// Of the host that may be served first.
+    fn waiting(&self) -> Option<FlowId> {
+        let host = self.order.waiting()?;
+        let front = self.hosts.as_ref().get(host.index())?.ring.front();
+        (front != NONE).then_some(FlowId(front))
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        self.order.opens_at(now)
+    }
+
+    fn open(&mut self) {
+        self.order.open();
+    }
+
+    /// A round of the flows of its host.
+    #[inline]
+    fn pace(&self, flow: FlowId) -> Nanos {
+        if !self.order.waits() {
+            return Nanos::ZERO;
+        }
+        let Some(host) = self.host_of(flow) else { return Nanos::ZERO };
+        let flows = self.hosts.as_ref().get(host as usize).map_or(0, |host| host.flows);
+        Nanos(self.order.pace(FlowId(host)).0.saturating_mul(flows.into()))
+    }
+
     /// The first flow of each host that is likely to be next.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         let hosts = self.order.upcoming(ahead);

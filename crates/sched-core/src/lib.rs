@@ -78,6 +78,7 @@
 extern crate std;
 
 mod aqm;
+mod ceilings;
 mod classes;
 mod committed_rates;
 mod counters;
@@ -100,11 +101,13 @@ mod scheduler;
 mod sqf;
 mod steps;
 mod time;
+mod token_bucket;
 mod tournament;
 mod wf2q;
 mod wfi;
 
 pub use aqm::{Aqm, CoDel, CoDelParams, CoDelState, Head, NoAqm, Verdict};
+pub use ceilings::{Ceiling, CeilingFlow, CeilingReturn, Ceilings};
 pub use classes::{ClassState, Classes, Classify, LowBits, Member, OPENED_A_CALL};
 pub use committed_rates::{
     CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, RETURNS_A_CALL,
@@ -112,7 +115,7 @@ pub use committed_rates::{
 pub use counters::{Counters, FlowRecord, Volume};
 pub use drr::{Drr, DrrFlow};
 pub use fifo::Fifo;
-pub use flow_queues::FlowQueues;
+pub use flow_queues::{FlowQueues, PACED_ROUNDS};
 pub use guarantee::{Guarantee, Share};
 pub use hosted::Hosted;
 pub use hosts::{HostRing, HostedFlow, Hosts};
@@ -133,6 +136,7 @@ pub use sqf::{
 #[cfg(feature = "steps")]
 pub use steps::take_steps;
 pub use time::Nanos;
+pub use token_bucket::{AsBooked, WireLength};
 pub use tournament::RankedFlow;
 pub use wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};
 pub use wfi::{Arrival, Compared, Metered, PairMeter, WfiFlow, WfiMeter, WfiReport};

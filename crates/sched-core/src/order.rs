@@ -78,8 +78,29 @@ pub trait FlowScheduler {
     /// hierarchy, several of so many bytes together.
     fn grew(&mut self, flow: FlowId, len: u32);
 
-    /// The flow to serve next: `Some` if and only if a flow is backlogged.
+    /// The flow to serve next: `Some` if and only if a flow is backlogged; of an order that
+    /// [waits](FlowScheduler::waits), one that need not wait.
     fn select(&self) -> Option<FlowId>;
+
+    /// Whether flows may have to wait although the link is idle, as above a [ceiling](crate::Ceilings).
+    /// Then `select` may name none while flows are backlogged.
+    fn waits(&self) -> bool;
+
+    /// If `select` names none although flows are backlogged: the flow that may be served first.
+    fn waiting(&self) -> Option<FlowId>;
+
+    /// If `select` names none although flows are backlogged: the instant from which
+    /// [`FlowScheduler::waiting`] may be served, not before `now`; `None` if the clock ends before.
+    fn opens_at(&self, now: Nanos) -> Option<Nanos>;
+
+    /// If `select` names none, and [`FlowScheduler::waiting`] may be served at the time that was told last:
+    /// from here on `select` names it.
+    fn open(&mut self);
+
+    /// How long a round takes of the flows that share the [ceiling](crate::Ceilings) of `flow`, with one of the
+    /// longest packets each; zero without a ceiling. Flows that wait so do not stand: an AQM is told of
+    /// [`PACED_ROUNDS`](crate::PACED_ROUNDS) of these less.
+    fn pace(&self, flow: FlowId) -> Nanos;
 
     /// Fills `ahead` from the front with flows that are likely to be served soon, the next first, and
     /// returns how many: a guess, for touching their memory before it is needed. It may be wrong, and
@@ -159,6 +180,8 @@ pub enum ConfigError {
     LooksAhead,
     /// An order that [counts bytes](FlowScheduler::counts_bytes) where what a flow holds is not known.
     CountsBytes,
+    /// An order that [waits](FlowScheduler::waits) where a flow is to be served whenever one is backlogged.
+    Waits,
     /// A value is outside its range.
     OutOfRange {
         /// What the value is, with its unit.
@@ -205,6 +228,12 @@ impl fmt::Display for ConfigError {
             }
             Self::CountsBytes => {
                 write!(f, "the order counts bytes, where what a flow holds is not known")
+            }
+            Self::Waits => {
+                write!(
+                    f,
+                    "the order has ceilings, where it is to name a flow whenever one is backlogged"
+                )
             }
             Self::OutOfRange { what, value, min, max } => {
                 write!(f, "{what} {value} is outside {min}..={max}")

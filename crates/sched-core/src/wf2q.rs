@@ -517,6 +517,34 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
         true
     }
 
+    /// A backlogged flow is always selected: none waits.
+    #[inline]
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn waiting(&self) -> Option<FlowId> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn open(&mut self) {}
+
+    /// No flow has a ceiling.
+    #[inline]
+    fn pace(&self, _flow: FlowId) -> Nanos {
+        Nanos::ZERO
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         self.core.recount(self.flows.as_ref(), flows)
     }

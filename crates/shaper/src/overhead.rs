@@ -69,6 +69,14 @@ pub struct Overhead {
     header: u8,
 }
 
+/// So that rates and ceilings of hosts count what the line does.
+impl sched_core::WireLength for Overhead {
+    #[inline]
+    fn wire_len(&self, len: u32) -> u32 {
+        Self::wire_len(*self, len)
+    }
+}
+
 impl Overhead {
     /// The smallest overhead, in bytes; below zero where lengths contain what the link removes.
     pub const MIN_OVERHEAD: i32 = -64;

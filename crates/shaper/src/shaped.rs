@@ -160,7 +160,11 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         if !self.line.is_open(now) {
             return None;
         }
-        let packet = self.inner.dequeue(now, drops)?;
+        let Some(packet) = self.inner.dequeue(now, drops) else {
+            // Time in which nothing may leave, above a ceiling, is idle, not late.
+            self.line.wake(now);
+            return None;
+        };
         self.line.charge(now, self.link.wire_len(packet.len));
         Some(packet)
     }

@@ -6,12 +6,13 @@
 //! [`climb`] changes random histories step by step, keeping what costs more.
 
 use freeboard::sched_core::{
-    Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,
-    CommittedRates, CommittedReturn, Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues,
-    FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow, Hosts, Limits, LongestFlow,
-    LongestHost, LongestHostDrop, LongestQueueDrop, LowBits, Nanos, Packet, PlusFlow, Qfq,
-    QfqConfig, QfqFlow, QfqPlus, Queue, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler,
-    ShortestFlow, ShortestQueue, Sides, Slot, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, CoDel,
+    CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, Drr,
+    DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, HeldFlow, HostClasses, HostRing,
+    HostedFlow, Hosts, Limits, LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop,
+    LowBits, Nanos, Packet, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RoundList, Rounds,
+    RoundsFlow, RoundsHost, Scheduler, ShortestFlow, ShortestQueue, Sides, Slot, WaitingFlow, Wf2q,
+    Wf2qConfig, Wf2qFlow,
 };
 use sched_core::take_steps;
 
@@ -42,7 +43,7 @@ pub struct Subject {
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::new("FIFO, head drop", 3, 0, fifo),
         Self::new("DRR", 2, 0, |n| plain(drr(n), n)),
         Self::new("DRR, CoDel", 2, 0, codel),
@@ -55,7 +56,8 @@ impl Subject {
         Self::new("WF2Q+", 12, 9, wf2q),
         Self::new("hosts, the longest gives way", 4, 2, hosts),
         Self::new("rounds of triple isolation", 2, 0, rounds),
-        Self::new("DRR with committed rates", 6, 6, capped),
+        Self::new("DRR with committed rates", 6, 6, committed),
+        Self::new("DRR with ceilings", 4, 3, ceilings),
         Self::new("classes, the longest gives way", 5, 2, classes),
     ];
 
@@ -319,7 +321,19 @@ fn rounds(flows: u32) -> Box<dyn Scheduler> {
     plain(order, flows)
 }
 
-fn capped(flows: u32) -> Box<dyn Scheduler> {
+fn ceilings(flows: u32) -> Box<dyn Scheduler> {
+    let room = flows as usize;
+    let (ceilings, returns) = (vec![CeilingFlow::EMPTY; room], vec![CeilingReturn::EMPTY; room]);
+    let mut order =
+        Ceilings::new(drr(flows), ceilings, returns).expect("it neither looks nor counts");
+    for flow in 0..flows {
+        let ceiling = Ceiling::new(100_000 << (flow % 8), MAX_LEN).expect("in range");
+        order.set_ceiling(FlowId(flow), Some(ceiling)).expect("room for all");
+    }
+    plain(order, flows)
+}
+
+fn committed(flows: u32) -> Box<dyn Scheduler> {
     let room = flows as usize;
     let (rates, returns) = (vec![CommittedFlow::EMPTY; room], vec![CommittedReturn::EMPTY; room]);
     let mut order =

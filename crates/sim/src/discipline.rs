@@ -13,9 +13,9 @@ use core::str::FromStr;
 use freeboard::flowhash::{self, FlowKey, Line, SipHash13};
 use freeboard::sched_core::{
     Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, DropSink, Drr, DrrFlow, Fifo,
-    FloorShare, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos,
-    Packet, Qfq, QfqConfig, QfqFlow, Queue, Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot,
-    Table, WaitingFlow,
+    FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits, LongestFlow,
+    LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, Rejected, Scheduler,
+    ShortestFlow, ShortestQueue, Slot, Table, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
@@ -97,7 +97,14 @@ impl<S: Table<Slot>> Bottleneck for Shaped<Fifo<S>> {
     }
 }
 
-impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Slot>> Bottleneck for Shaped<FlowQueues<O, Q, S>> {
+impl<O, Q, S, A, R> Bottleneck for Shaped<FlowQueues<O, Q, S, A, R>>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Slot>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+{
     fn line(&self) -> &Shaper {
         self.line()
     }

@@ -8,6 +8,7 @@
 //! Beside the twins stand two ideals in exact arithmetic: [`Gps`], the fluid server that fair queueing
 //! approximates, and [`ExactWf2q`], the packet order that comes nearest to it.
 
+mod ceilings;
 mod classes;
 mod committed_rates;
 mod drr;
@@ -21,8 +22,10 @@ mod qfq;
 mod queues;
 mod rounds;
 mod sqf;
+mod token_bucket;
 mod wf2q;
 
+pub use ceilings::NaiveCeilings;
 pub use classes::NaiveClasses;
 pub use committed_rates::NaiveCommittedRates;
 pub use drr::NaiveDrr;

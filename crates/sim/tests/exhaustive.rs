@@ -436,7 +436,7 @@ fn every_short_history_of_hosts_with_drops_from_the_longest() {
 
 /// 500 bytes take 4 ms at 1 Mbit/s.
 const fn rate(host: u32, mbit: u64, burst: u32) -> Operation {
-    Operation::CommittedRate { host, rate: Some((mbit * 1_000_000, burst)) }
+    Operation::CommittedRate { host, rate: Some((mbit * 1_000_000, burst)), free: false }
 }
 
 /// Flows 0 and 1 have committed rates to begin with; both are changed, and one is taken away.
@@ -449,10 +449,54 @@ fn every_short_history_of_drr_with_caps_changed() {
         DEQUEUE,
         Operation::Forward { nanos: 2_000_000 },
         rate(1, 2, 1_000),
-        Operation::CommittedRate { host: 0, rate: None },
+        Operation::CommittedRate { host: 0, rate: None, free: false },
     ];
     let sides = sides::hosts::committed_drr::<FLOWS, SLOTS>(500, false, LIMITS);
     let prelude = [set(0, 1), set(1, 1), set(2, 1), rate(0, 1, 500), rate(1, 1, 500)];
+    let explored = explore(sides.0, sides.1, &prelude, &letters, 7);
+    assert_eq!(explored.unwrap_or_else(|difference| panic!("{difference}")), 7_u64.pow(7));
+}
+
+const fn ceiling(host: u32, mbit: u64, burst: u32) -> Operation {
+    Operation::Ceiling { host, ceiling: Some((mbit * 1_000_000, burst)) }
+}
+
+/// Flows 0 and 1 have ceilings to begin with; both are changed, and one is taken away.
+#[test]
+fn every_short_history_of_drr_with_ceilings_changed() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(1, 300),
+        enqueue(2, 499),
+        DEQUEUE,
+        Operation::Forward { nanos: 2_000_000 },
+        ceiling(1, 2, 1_000),
+        Operation::Ceiling { host: 0, ceiling: None },
+    ];
+    let sides = sides::hosts::committed_drr::<FLOWS, SLOTS>(500, false, LIMITS);
+    let prelude = [set(0, 1), set(1, 1), set(2, 1), ceiling(0, 1, 500), ceiling(1, 1, 500)];
+    let explored = explore(sides.0, sides.1, &prelude, &letters, 7);
+    assert_eq!(explored.unwrap_or_else(|difference| panic!("{difference}")), 7_u64.pow(7));
+}
+
+/// Host 0 has a rate and a ceiling, host 1 a ceiling.
+#[test]
+fn every_short_history_of_hosts_with_ceilings_and_drops_from_the_longest() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(1, 100),
+        enqueue(2, 400),
+        DEQUEUE,
+        Operation::Forward { nanos: 3_000_000 },
+        assign(1, 1, 0),
+        Operation::SetLimits { packets: 3, bytes: 800 },
+    ];
+    let limits = Limits::packets(4);
+    let sides =
+        sides::hosts::over_committed_drr::<FLOWS, SLOTS, 2>(500, true, DropFrom::Head, limits);
+    let rates = [rate(0, 1, 500), ceiling(0, 2, 500), ceiling(1, 1, 1_000)];
+    let prelude: Vec<_> =
+        [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)].into_iter().chain(rates).collect();
     let explored = explore(sides.0, sides.1, &prelude, &letters, 7);
     assert_eq!(explored.unwrap_or_else(|difference| panic!("{difference}")), 7_u64.pow(7));
 }

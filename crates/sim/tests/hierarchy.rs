@@ -100,6 +100,7 @@ fn agree<S: Contestant, T: Contestant>((mut subject, mut twin): (S, T), seed: u6
             Operation::Assign { .. }
             | Operation::ConfigureHost { .. }
             | Operation::CommittedRate { .. }
+            | Operation::Ceiling { .. }
             | Operation::Count { .. } => {}
         }
         assert_eq!(lost[0], lost[1], "drops");

@@ -42,12 +42,15 @@ fn long_histories_meet_full_sets_and_changes() {
         all.evicted += seen.evicted;
         all.changes += seen.changes;
         all.borrowing += seen.borrowing;
+        all.waiting += seen.waiting;
         all.rotating += seen.rotating;
     }
     println!("{all:?}");
-    let Seen { outcomes, in_spares, overflows, evicted, changes, borrowing, rotating } = all;
+    let Seen { outcomes, in_spares, overflows, evicted, changes, borrowing, waiting, rotating } =
+        all;
     assert!(outcomes.iter().all(|&count| count > 100 * trials), "{all:?}");
     assert!(evicted > 20 * trials, "{all:?}");
     assert!(in_spares > 100 * trials && overflows > 50 * trials && changes > 5 * trials, "{all:?}");
-    assert!(borrowing > 80 * trials && rotating > 100 * trials, "{all:?}");
+    assert!(borrowing > 80 * trials && waiting > 20 * trials, "{all:?}");
+    assert!(rotating > 100 * trials, "{all:?}");
 }

@@ -4,11 +4,12 @@ use freeboard::flowhash::{FlowHasher, Line, SipHash13, Table};
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
 use sched_core::{
-    Aggregate, Aqm, ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow,
-    CommittedRate, CommittedRates, CommittedReturn, DropFrom, Drr, DrrFlow, Fifo, FlowId,
-    FlowQueues, FlowScheduler, HostRing, HostedFlow, Hosts, Limits, LongestFlow, LongestQueueDrop,
-    LowBits, Nanos, NoAqm, Packet, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, ShortestFlow,
-    ShortestQueue, Slot, Sqf, SqfArrays, Wf2q, Wf2qConfig, Wf2qFlow,
+    Aggregate, Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, CoDel,
+    CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn,
+    DropFrom, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, HostRing, HostedFlow, Hosts,
+    Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos, NoAqm, Packet, PlusFlow, Qfq, QfqConfig,
+    QfqFlow, QfqPlus, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, Wf2q, Wf2qConfig,
+    Wf2qFlow,
 };
 
 use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run, run_named};
@@ -51,7 +52,12 @@ pub const ALL: &[Run] = &[
     Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x27fc_ca6d_72d8_9b30 },
     Run { name: "qfq+, longest-queue drop", hash: qfq_plus, pinned: 0x75e8_93ff_85a2_6c45 },
     Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0x1f07_6439_0321_a79a },
-    Run { name: "hosts with committed rates", hash: capped_hosts, pinned: 0x0332_d858_e80b_a4c7 },
+    Run {
+        name: "hosts with committed rates",
+        hash: hosts_with_rates,
+        pinned: 0xb3d3_136a_268a_ba00,
+    },
+    Run { name: "hosts below ceilings", hash: hosts_below_ceilings, pinned: 0xf4b6_2b63_9ba8_d1e9 },
     Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0x9ac4_bccc_061e_36b6 },
     Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x6be5_35ae_42b9_767d },
 ];
@@ -145,7 +151,7 @@ fn wf2q() -> u64 {
 
 /// Four hosts of four flows, three of them with committed rates: less than its share, a rate whose bytes take no
 /// whole number of nanoseconds, and more than there is.
-fn capped_hosts() -> u64 {
+fn hosts_with_rates() -> u64 {
     const HOSTS: usize = QUEUES / 4;
     let Ok(mut turns) = Drr::new([DrrFlow::EMPTY; HOSTS], MAX_LEN) else { return 0 };
     let Ok(()) = turns.add_all(MAX_LEN) else { return 0 };
@@ -155,6 +161,32 @@ fn capped_hosts() -> u64 {
         let Ok(rate) = CommittedRate::new(rate, 2 * MAX_LEN) else { return 0 };
         let Ok(()) = hosts.set_rate(FlowId(host), Some(rate)) else { return 0 };
     }
+    with_flows_moved(hosts)
+}
+
+/// Four hosts of four flows: with a ceiling below its rate, with one above it, with one alone, and with neither.
+fn hosts_below_ceilings() -> u64 {
+    const HOSTS: usize = QUEUES / 4;
+    let Ok(mut turns) = Drr::new([DrrFlow::EMPTY; HOSTS], MAX_LEN) else { return 0 };
+    let Ok(()) = turns.add_all(MAX_LEN) else { return 0 };
+    let (flows, returns) = ([CommittedFlow::EMPTY; HOSTS], [CommittedReturn::EMPTY; HOSTS]);
+    let Ok(rates) = CommittedRates::new(turns, turns, flows, returns) else { return 0 };
+    let (flows, returns) = ([CeilingFlow::EMPTY; HOSTS], [CeilingReturn::EMPTY; HOSTS]);
+    let Ok(mut hosts) = Ceilings::new(rates, flows, returns) else { return 0 };
+    for (host, rate) in (0..).zip([200_000, 999_983]) {
+        let Ok(rate) = CommittedRate::new(rate, 2 * MAX_LEN) else { return 0 };
+        let Ok(()) = hosts.order_mut().set_rate(FlowId(host), Some(rate)) else { return 0 };
+    }
+    for (host, rate) in (0..).zip([100_000, 5_000_011, 1_000_000_000]) {
+        let Ok(ceiling) = Ceiling::new(rate, 2 * MAX_LEN) else { return 0 };
+        let Ok(()) = hosts.set_ceiling(FlowId(host), Some(ceiling)) else { return 0 };
+    }
+    with_flows_moved(hosts)
+}
+
+/// A run over `hosts`, whose flows are moved, changed and removed.
+fn with_flows_moved<O: FlowScheduler<Config = u32>>(hosts: O) -> u64 {
+    const HOSTS: usize = QUEUES / 4;
     let (nodes, rings) = ([HostedFlow::EMPTY; QUEUES], [HostRing::EMPTY; HOSTS]);
     let Ok(order) = Hosts::new(hosts, nodes, rings, MAX_LEN) else { return 0 };
     let (queues, slots) = ([Queue::EMPTY; QUEUES], [Slot::EMPTY; SLOTS]);

@@ -5,10 +5,11 @@ use core::hint::black_box;
 
 use freeboard::flowhash::{FlowKey, Labeller, Labels, Line, SipHash13, Table, parse};
 use freeboard::sched_core::{
-    Aqm, CommittedFlow, CommittedReturn, DropFrom, DropReason, DropSink, Drr, DrrFlow, FloorShare,
-    FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, HostedFlow,
-    LongestHost, Nanos, NoAqm, Packet, Queue, RoundList, RoundsFlow, RoundsHost, ShortestFlow,
-    ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow, SqfMemory, Table as Memory, WaitingFlow,
+    Aqm, CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, DropFrom, DropReason,
+    DropSink, Drr, DrrFlow, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow,
+    HostClasses, HostRing, HostedFlow, LongestHost, Nanos, NoAqm, Packet, Queue, RoundList,
+    RoundsFlow, RoundsHost, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow, SqfMemory,
+    Table as Memory, WaitingFlow,
 };
 use freeboard::{
     Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
@@ -116,7 +117,7 @@ where
 
 /// The tables for `$n` queues, and those for rates.
 macro_rules! memory {
-    ($n:expr, $room:ty, $borrowing:expr, $rates:expr, $returns:expr) => {
+    ($n:expr, $room:ty, $excess:expr, $rates:expr, $returns:expr, $ceilings:expr, $waiting:expr) => {
         IsolatedMemory::<Slices<'_>, $room> {
             lines: &mut [Line::EMPTY; $n][..],
             queues: &mut [Queue::EMPTY; $n][..],
@@ -124,9 +125,11 @@ macro_rules! memory {
             flows: &mut [HostedFlow::EMPTY; $n][..],
             rings: &mut [HostRing::EMPTY; 64][..],
             hosts: &mut [DrrFlow::EMPTY; 64][..],
-            excess: $borrowing,
+            excess: $excess,
             committed: $rates,
             returns: $returns,
+            ceilings: $ceilings,
+            waiting: $waiting,
             turns: &mut [RoundsFlow::EMPTY; $n][..],
             calendar: &mut [RoundList::EMPTY; $n][..],
             source_loads: &mut [RoundsHost::EMPTY; 64][..],
@@ -144,7 +147,7 @@ macro_rules! memory {
 }
 
 fn isolated<const N: usize>() {
-    by_config(memory!(N, NoRoom, [], [], []));
+    by_config(memory!(N, NoRoom, [], [], [], [], []));
 }
 
 fn isolated_with_rates<const N: usize>() {
@@ -153,7 +156,9 @@ fn isolated_with_rates<const N: usize>() {
         Slices<'_>,
         &mut [DrrFlow::EMPTY; 64][..],
         &mut [CommittedFlow::EMPTY; 64][..],
-        &mut [CommittedReturn::EMPTY; 64][..]
+        &mut [CommittedReturn::EMPTY; 64][..],
+        &mut [CeilingFlow::EMPTY; 64][..],
+        &mut [CeilingReturn::EMPTY; 64][..]
     ));
 }
 

@@ -3,11 +3,11 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    Aggregate, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates,
-    CommittedReturn, DropFrom, Drr, DrrFlow, FloorShare, FlowId, FlowScheduler, FlowState,
-    HostRing, Hosted, HostedFlow, Hosts, LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow,
-    Qfq, QfqConfig, QfqFlow, QfqPlus, ShortestFlow, ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig,
-    Wf2qFlow,
+    Aggregate, AsBooked, Ceiling, CeilingFlow, CeilingReturn, Ceilings, CoDel, CoDelParams,
+    CoDelState, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, DropFrom, Drr,
+    DrrFlow, FloorShare, FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow, Hosts,
+    LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus,
+    ShortestFlow, ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::schedulers::{bare, full};
@@ -15,7 +15,7 @@ use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
 static ORDERS: &[fn()] =
-    sizes![drr shortest_queue qfq qfq_plus wf2q longest_queue_drop hosts capped];
+    sizes![drr shortest_queue qfq qfq_plus wf2q longest_queue_drop hosts rated below_ceilings];
 #[unsafe(no_mangle)]
 static IN_SLICES: fn() = in_slices;
 
@@ -113,7 +113,7 @@ fn houses<O: FlowScheduler, const N: usize>(
 }
 
 /// Over an order with turns and over one with weights, and as the order of hosts.
-fn capped<const N: usize>() {
+fn rated<const N: usize>() {
     let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
     let Some(mut plain) = committed_rates::<_, N>(drr) else { return };
     let Ok(mut hosts) = Hosts::new(plain, [HostedFlow::EMPTY; N], [HostRing::EMPTY; N], any())
@@ -132,14 +132,38 @@ fn committed_rates<O: FlowScheduler + Clone, const N: usize>(
     order: O,
 ) -> Option<CommittedRates<O, [CommittedFlow; N], [CommittedReturn; N]>> {
     let (flows, returns) = ([CommittedFlow::EMPTY; N], [CommittedReturn::EMPTY; N]);
-    let mut capped = CommittedRates::new(order.clone(), order, flows, returns).ok()?;
-    let rates = black_box(&mut capped);
+    let mut made = CommittedRates::new(order.clone(), order, flows, returns).ok()?;
+    let rates = black_box(&mut made);
     let rate = CommittedRate::new(u64::from(any()), any()).ok()?.with_burst_of_at_least(any());
-    seen((rate.bits_per_second(), rate.burst()));
+    let rate = if any() == 0 { rate } else { rate.with_free_borrowing() };
+    seen((rate.bits_per_second(), rate.burst(), rate.borrows_free()));
     seen(rates.set_rate(FlowId(any()), black_box(Some(rate))));
     seen((rates.rate(FlowId(any())), rates.is_excess(FlowId(any())), rates.room()));
     seen(rates.conforming().flows());
-    Some(capped)
+    Some(made)
+}
+
+/// Over committed rates, and under hosts.
+fn below_ceilings<const N: usize>() {
+    let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
+    let Some(rates) = committed_rates::<_, N>(drr) else { return };
+    let (flows, returns) = ([CeilingFlow::EMPTY; N], [CeilingReturn::EMPTY; N]);
+    let Ok(mut made) = Ceilings::new(rates, flows, returns) else { return };
+    let ceilings = black_box(&mut made);
+    let Ok(ceiling) = Ceiling::new(u64::from(any()), any()) else { return };
+    let ceiling = ceiling.with_burst_of_at_least(any());
+    seen((ceiling.bits_per_second(), ceiling.burst()));
+    seen(ceilings.set_ceiling(FlowId(any()), black_box(Some(ceiling))));
+    seen((ceilings.ceiling(FlowId(any())), ceilings.is_waiting(FlowId(any())), ceilings.room()));
+    ceilings.set_link(AsBooked);
+    seen((ceilings.order().flows(), ceilings.order_mut().flows()));
+    let mut plain = made;
+    let Ok(mut hosts) = Hosts::new(plain, [HostedFlow::EMPTY; N], [HostRing::EMPTY; N], any())
+    else {
+        return;
+    };
+    exercise!(plain, 0);
+    exercise!(hosts, 0);
 }
 
 /// Every order in memory whose size the compiler does not know, with CoDel.

@@ -65,7 +65,10 @@ where
     /// keeps what it is told to drop is broken: recount says so.
     pub(super) fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let longest = Longest::first(self.ranks.as_ref());
-        let next = || self.order.select().or_else(|| Opening::first(self.states.as_ref()));
+        let next = || {
+            let first = self.order.select().or_else(|| self.order.waiting());
+            first.or_else(|| Opening::first(self.states.as_ref()))
+        };
         longest.or_else(next).is_some_and(|victim| self.shed(victim, reason, drops))
     }
 

@@ -1,12 +1,7 @@
-//! A rate, and the bucket that keeps it.
+//! A committed rate, and the bucket that keeps it.
 
-use core::num::NonZeroU64;
-
-use crate::guarantee::ceil;
-use crate::{ConfigError, Nanos};
-
-/// Bits in a byte × nanoseconds in a second.
-const BIT_NANOS_PER_BYTE_SECOND: u128 = 8_000_000_000;
+use crate::ConfigError;
+use crate::token_bucket::{Bucket, MAX_BITS_PER_SECOND, MIN_BITS_PER_SECOND, TokenRate};
 
 /// How much of the link is a flow's without borrowing: a rate, and the burst that it may send at once
 /// after it sent less.
@@ -21,39 +16,43 @@ const BIT_NANOS_PER_BYTE_SECOND: u128 = 8_000_000_000;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommittedRate {
-    bits_per_second: u64,
-    /// The time of a byte in 2⁻³² ns, rounded up: the rate that is kept is the one set or lower, by less
-    /// than 12 in 10⁹, because a byte takes at least 0.02 ns, which are 85,899,345 of these.
-    per_byte: NonZeroU64,
+    rate: TokenRate,
     burst: u32,
+    borrows_free: bool,
 }
 
 impl CommittedRate {
     /// The slowest rate that can be set, in bits per second.
-    pub const MIN_BITS_PER_SECOND: u64 = 1_000;
+    pub const MIN_BITS_PER_SECOND: u64 = MIN_BITS_PER_SECOND;
     /// The fastest rate that can be set, in bits per second.
-    pub const MAX_BITS_PER_SECOND: u64 = 400_000_000_000;
+    pub const MAX_BITS_PER_SECOND: u64 = MAX_BITS_PER_SECOND;
 
-    /// So many bits per second, and a burst of so many bytes. The one division is here.
+    /// `bits_per_second` on the wire, and a burst of `burst` bytes; what is borrowed is charged. The one
+    /// division is here.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless `bits_per_second` is in
     /// [`MIN_BITS_PER_SECOND`](Self::MIN_BITS_PER_SECOND)`..=`[`MAX_BITS_PER_SECOND`](Self::MAX_BITS_PER_SECOND)
     /// and `burst` is not 0.
     pub fn new(bits_per_second: u64, burst: u32) -> Result<Self, ConfigError> {
-        let (min, max) = (Self::MIN_BITS_PER_SECOND, Self::MAX_BITS_PER_SECOND);
-        ConfigError::check_range("rate in bits per second", bits_per_second, min, max)?;
+        let rate = TokenRate::new("committed rate in bits per second", bits_per_second)?;
         ConfigError::check_range("burst in bytes", burst.into(), 1, u32::MAX.into())?;
-        let rate = NonZeroU64::new(bits_per_second).unwrap_or(NonZeroU64::MAX);
-        let per_byte = ceil(BIT_NANOS_PER_BYTE_SECOND << 32, rate);
-        let per_byte = NonZeroU64::new(per_byte).unwrap_or(NonZeroU64::MIN);
-        Ok(Self { bits_per_second, per_byte, burst })
+        Ok(Self { rate, burst, borrows_free: false })
+    }
+
+    /// The same rate, of which nothing is taken for what a flow sends in excess.
+    ///
+    /// The flow then has its rate on top of what it borrowed. Beside rivals that pause now and then,
+    /// such as TCP under an AQM, it gets more than its rate.
+    #[must_use]
+    pub const fn with_free_borrowing(self) -> Self {
+        Self { borrows_free: true, ..self }
     }
 
     /// The rate.
     #[must_use]
     pub const fn bits_per_second(&self) -> u64 {
-        self.bits_per_second
+        self.rate.bits_per_second()
     }
 
     /// The burst in bytes.
@@ -62,38 +61,43 @@ impl CommittedRate {
         self.burst
     }
 
-    /// The same rate, with a burst of at least so many bytes.
+    /// Whether nothing is taken for what a flow sends in excess.
+    #[must_use]
+    pub const fn borrows_free(&self) -> bool {
+        self.borrows_free
+    }
+
+    /// The same rate, with a burst of at least `bytes` bytes.
     #[must_use]
     pub fn with_burst_of_at_least(self, bytes: u32) -> Self {
         Self { burst: self.burst.max(bytes), ..self }
     }
 
-    /// The time of so many bytes at the rate, after so many 2⁻³² ns: nanoseconds, and 2⁻³² ns beyond
-    /// them. A byte takes at most 8·10⁶ ns, so that 2³² bytes take less than 2⁵⁵ ns.
+    /// What the bucket may lack of a flow that conforms, in nanoseconds; rounded down.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
-    const fn time_of(&self, bytes: u32, fraction: u32) -> (u64, u32) {
-        let (bytes, per_byte) = (bytes as u64, self.per_byte.get());
-        let low = bytes.wrapping_mul(per_byte & u32::MAX as u64).wrapping_add(fraction as u64);
-        (bytes.wrapping_mul(per_byte >> 32).wrapping_add(low >> 32), low as u32)
+    const fn allowed(&self) -> u64 {
+        self.rate.time_of(self.burst, 0).0
+    }
+
+    /// The most that a bucket lacks for what was borrowed, in nanoseconds: it is overdrawn by a burst.
+    #[inline]
+    const fn most(&self) -> u64 {
+        self.allowed().wrapping_mul(2)
     }
 }
 
-/// What [`CommittedRates`](super::CommittedRates) knows of one flow: 40 bytes.
+/// What [`CommittedRates`](super::CommittedRates) knows of one flow: 48 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommittedFlow {
     rate: Option<CommittedRate>,
-    /// The bucket is full from this instant on, and what it lacks before is the time until then: whole
-    /// nanoseconds here, 2⁻³² ns in `fraction`. At the end of time it stays as it is.
-    full_at: u64,
-    fraction: u32,
+    bucket: Bucket,
     /// Whether it is in one of the orders.
     is_backlogged: bool,
 }
 
 impl CommittedFlow {
     /// An idle flow without a rate.
-    pub const EMPTY: Self = Self { rate: None, full_at: 0, fraction: 0, is_backlogged: false };
+    pub const EMPTY: Self = Self { rate: None, bucket: Bucket::full(0), is_backlogged: false };
 
     #[inline]
     pub(super) const fn rate(&self) -> Option<CommittedRate> {
@@ -105,10 +109,15 @@ impl CommittedFlow {
         self.rate.is_some()
     }
 
-    /// Another rate, or none, whose bucket is full at `now`.
-    pub(super) const fn set_rate(&mut self, rate: Option<CommittedRate>, now: Nanos) {
+    /// Another rate, or none, at `now`.
+    pub(super) fn set_rate(&mut self, rate: Option<CommittedRate>, now: u64) {
+        self.bucket = match (self.rate, rate) {
+            (Some(before), Some(after)) => {
+                self.bucket.at_rate(now, &before.rate, &after.rate, after.most())
+            }
+            _ => Bucket::full(now),
+        };
         self.rate = rate;
-        (self.full_at, self.fraction) = (now.0, 0);
     }
 
     #[inline]
@@ -121,33 +130,39 @@ impl CommittedFlow {
         self.is_backlogged = is_backlogged;
     }
 
-    /// It sends so many bytes at `now` on its own account.
+    /// It sends `wire_len` bytes at `now` while it conforms.
     #[inline]
-    pub(super) const fn charge(&mut self, now: Nanos, len: u32) {
+    pub(super) const fn charge(&mut self, now: u64, wire_len: u32) {
         let Some(rate) = self.rate else { return };
-        if self.full_at < now.0 {
-            (self.full_at, self.fraction) = (now.0, 0);
+        self.bucket.take(now, &rate.rate, wire_len);
+    }
+
+    /// It sends `wire_len` bytes at `now` in excess.
+    #[inline]
+    pub(super) const fn charge_excess(&mut self, now: u64, wire_len: u32) {
+        let Some(rate) = self.rate else { return };
+        if !rate.borrows_free {
+            self.bucket.take(now, &rate.rate, wire_len);
+            self.bucket.clamp(now, rate.most());
         }
-        let (span, fraction) = rate.time_of(len, self.fraction);
-        (self.full_at, self.fraction) = (self.full_at.saturating_add(span), fraction);
     }
 
-    /// From when on the bucket lacks no more than it holds when full; [`Nanos::MAX`] is never.
+    /// From when on the flow conforms.
     #[inline]
-    pub(super) const fn due(&self) -> Nanos {
-        let (Some(rate), true) = (self.rate, self.full_at < u64::MAX) else {
-            return Nanos(if self.rate.is_some() { u64::MAX } else { 0 });
-        };
-        // The instant is rounded up and the burst down: never early.
-        let (burst, _) = rate.time_of(rate.burst, 0);
-        Nanos(self.full_at.wrapping_add((self.fraction != 0) as u64).saturating_sub(burst))
+    pub(super) const fn due(&self) -> u64 {
+        match self.rate {
+            Some(rate) => self.bucket.due(rate.allowed()),
+            None => 0,
+        }
     }
 
-    /// Whether the flow has a credit, or none to keep.
+    /// Whether the bucket is not overdrawn, or there is none.
     #[inline]
-    pub(super) const fn is_conforming(&self, now: Nanos) -> bool {
-        let due = self.due();
-        due.0 <= now.0 && due.0 < Nanos::MAX.0
+    pub(super) const fn is_conforming(&self, now: u64) -> bool {
+        match self.rate {
+            Some(rate) => self.bucket.lacks_at_most(now, rate.allowed()),
+            None => true,
+        }
     }
 }
 
@@ -184,7 +199,7 @@ mod tests {
             assert_eq!(rate.with_burst_of_at_least(0), rate);
         }
         for value in [0, 999, 400_000_000_001, u64::MAX] {
-            let what = "rate in bits per second";
+            let what = "committed rate in bits per second";
             let (min, max) = (1_000, 400_000_000_000);
             let refused = ConfigError::OutOfRange { what, value, min, max };
             assert_eq!(CommittedRate::new(value, 1_500), Err(refused));
@@ -201,7 +216,7 @@ mod tests {
             let rate = CommittedRate::new(bits_per_second, 1).unwrap();
             for bytes in [1, 64, 1_500, 1 << 20, u32::MAX] {
                 for fraction in [0, 1, u32::MAX] {
-                    let (nanos, left) = rate.time_of(bytes, fraction);
+                    let (nanos, left) = rate.rate.time_of(bytes, fraction);
                     let units = (u128::from(nanos) << 32) + u128::from(left) - u128::from(fraction);
                     // In units of 2^-32 ns / rate.
                     let exact = (u128::from(bytes) * 8_000_000_000) << 32;
@@ -215,8 +230,8 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_takes_40_bytes() {
-        assert_eq!((size_of::<CommittedRate>(), size_of::<CommittedFlow>()), (24, 40));
+    fn a_flow_takes_48_bytes() {
+        assert_eq!((size_of::<CommittedRate>(), size_of::<CommittedFlow>()), (24, 48));
     }
 
     /// Goal: in any interval what is charged while there is credit is at most `rate·t + burst + L`.
@@ -233,15 +248,15 @@ mod tests {
         for bits_per_second in RATES {
             let rate = CommittedRate::new(bits_per_second, 3_000).unwrap();
             let mut flow = CommittedFlow::EMPTY;
-            flow.set_rate(Some(rate), Nanos(0));
+            flow.set_rate(Some(rate), 0);
             // Steps of up to the time of two packets.
             let step = 2 * 1_500 * 8_000_000_000 / bits_per_second + 2;
             let (mut now, mut sent) = (0, Vec::new());
             for _ in 0..400 {
                 now += random(step);
-                while flow.is_conforming(Nanos(now)) {
+                while flow.is_conforming(now) {
                     let len = 1 + random(1_500) as u32;
-                    flow.charge(Nanos(now), len);
+                    flow.charge(now, len);
                     sent.push((now, u128::from(len)));
                 }
             }
@@ -265,8 +280,8 @@ mod tests {
     /// the time of one.
     fn sent_in_small_steps(rate: CommittedRate, nanos: u64, each: u32) -> u128 {
         let (mut flow, mut sent) = (CommittedFlow::EMPTY, 0);
-        flow.set_rate(Some(rate), Nanos(0));
-        for now in (0..nanos).map(Nanos) {
+        flow.set_rate(Some(rate), 0);
+        for now in 0..nanos {
             for _ in 0..each {
                 if flow.is_conforming(now) {
                     flow.charge(now, 64);
@@ -302,23 +317,50 @@ mod tests {
     #[test]
     fn a_bucket_that_is_full_lacks_no_part_of_a_nanosecond() {
         let mut flow = CommittedFlow::EMPTY;
-        flow.set_rate(Some(CommittedRate::new(16_000_000_000, 1_500).unwrap()), Nanos(0));
-        flow.charge(Nanos(0), 1);
-        flow.charge(Nanos(10), 1_500);
-        assert_eq!(flow.due(), Nanos(10));
-        flow.charge(Nanos(10), 1);
-        assert_eq!(flow.due(), Nanos(11));
+        flow.set_rate(Some(CommittedRate::new(16_000_000_000, 1_500).unwrap()), 0);
+        flow.charge(0, 1);
+        flow.charge(10, 1_500);
+        assert_eq!(flow.due(), 10);
+        flow.charge(10, 1);
+        assert_eq!(flow.due(), 11);
     }
 
+    /// Goal: what is borrowed is charged, up to a burst below an empty bucket; free, it is not.
     #[test]
-    fn at_the_end_of_time_nobody_is_back() {
+    fn what_is_borrowed_overdraws_the_bucket_by_a_burst_at_most() {
+        // A byte takes a microsecond.
+        let rate = CommittedRate::new(8_000_000, 3_000).unwrap();
+        for (rate, due) in [(rate, 3_000_000), (rate.with_free_borrowing(), 0)] {
+            let mut flow = CommittedFlow::EMPTY;
+            flow.set_rate(Some(rate), 0);
+            flow.charge(0, 3_000);
+            assert!(flow.is_conforming(0));
+            for _ in 0..100 {
+                flow.charge_excess(0, 1_400);
+            }
+            assert_eq!(flow.due(), due);
+        }
+    }
+
+    /// Goal: a change gives nothing away: what the bucket lacks in bytes it lacks after it, up to what the new
+    /// one can lack.
+    #[test]
+    fn another_rate_finds_the_bucket_as_it_was() {
+        let rate = |mbit: u64, burst| CommittedRate::new(mbit * 1_000_000, burst).unwrap();
         let mut flow = CommittedFlow::EMPTY;
-        flow.set_rate(Some(CommittedRate::new(1_000, 1_500).unwrap()), Nanos(u64::MAX - 5));
-        assert!(flow.is_conforming(Nanos(u64::MAX - 5)));
-        flow.charge(Nanos(u64::MAX - 5), 1);
-        assert_eq!(flow.due(), Nanos::MAX);
-        assert!(!flow.is_conforming(Nanos::MAX));
-        flow.set_rate(None, Nanos::MAX);
-        assert!(flow.is_conforming(Nanos::ZERO) && flow.is_conforming(Nanos::MAX));
+        flow.set_rate(Some(rate(8, 3_000)), 0);
+        flow.charge(0, 4_000);
+        // It is overdrawn by 1,000 bytes, at each rate.
+        assert_eq!(flow.due(), 1_000_000);
+        flow.set_rate(Some(rate(16, 3_000)), 0);
+        assert_eq!(flow.due(), 500_000);
+        flow.set_rate(Some(rate(8, 3_000)), 0);
+        assert_eq!(flow.due(), 1_000_000);
+        // No bucket is overdrawn by more than a burst.
+        flow.charge(0, 1_000);
+        flow.set_rate(Some(rate(8, 1_500)), 0);
+        assert_eq!(flow.due(), 1_500_000);
+        flow.set_rate(None, 0);
+        assert!(flow.is_conforming(0));
     }
 }

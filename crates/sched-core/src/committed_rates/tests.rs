@@ -12,7 +12,7 @@ const L: u32 = 1_500;
 /// A link of 100 Mbit/s takes so many nanoseconds for a byte.
 const BYTE: u64 = 80;
 
-type Caps<O> = CommittedRates<O, Vec<CommittedFlow>, Vec<CommittedReturn>>;
+type Rates<O> = CommittedRates<O, Vec<CommittedFlow>, Vec<CommittedReturn>>;
 
 fn drr(quanta: &[u32]) -> Drr<Vec<DrrFlow>> {
     let mut drr = Drr::new(vec![DrrFlow::EMPTY; quanta.len()], L).unwrap();
@@ -22,7 +22,7 @@ fn drr(quanta: &[u32]) -> Drr<Vec<DrrFlow>> {
     drr
 }
 
-fn capped<O: FlowScheduler + Clone>(order: O) -> Caps<O> {
+fn committed<O: FlowScheduler + Clone>(order: O) -> Rates<O> {
     let flows = order.flows() as usize;
     let (rates, returns) = (vec![CommittedFlow::EMPTY; flows], vec![CommittedReturn::EMPTY; flows]);
     CommittedRates::new(order.clone(), order, rates, returns).unwrap()
@@ -99,7 +99,7 @@ fn near(kbit: u64, mbit: u64, percent: u64) {
 #[test]
 fn a_capped_flow_gets_its_cap_beside_a_rival_and_alone_the_line() {
     for rate in [1, 5, 10, 30] {
-        let mut line = Line::of(capped(drr(&[L, L])), 2);
+        let mut line = Line::of(committed(drr(&[L, L])), 2);
         line.link.order.set_rate(FlowId(0), mbit(rate, 30_000)).unwrap();
         let random = &mut Random(rate);
         line.run(1_000, &[0, 1], random);
@@ -120,7 +120,7 @@ fn no_interval_beside_a_rival_has_more_than_rate_burst_and_a_packet() {
     for seed in 1..=6 {
         let random = &mut Random(seed);
         let rates = [(1_u64, 1_500_u32), (10, 6_000), (40, 20_000)];
-        let mut line = Line::of(capped(drr(&[L, 2 * L, L, 3 * L])), 4);
+        let mut line = Line::of(committed(drr(&[L, 2 * L, L, 3 * L])), 4);
         for (flow, (rate, burst)) in (1..).zip(rates) {
             line.link.order.set_rate(FlowId(flow), mbit(rate, burst)).unwrap();
         }
@@ -156,7 +156,7 @@ fn no_interval_beside_a_rival_has_more_than_rate_burst_and_a_packet() {
 /// what a flow loses of its turn when it is moved.
 #[test]
 fn weights_share_within_and_beyond() {
-    let mut line = Line::of(capped(drr(&[L, 2 * L, 3 * L, 3 * L])), 4);
+    let mut line = Line::of(committed(drr(&[L, 2 * L, 3 * L, 3 * L])), 4);
     line.link.order.set_rate(FlowId(0), mbit(1, 15_000)).unwrap();
     line.link.order.set_rate(FlowId(1), mbit(2, 15_000)).unwrap();
     let random = &mut Random(9);
@@ -179,7 +179,7 @@ fn weights_share_within_and_beyond() {
 /// Goal: a rate above the share of a flow changes nothing but the order of packets.
 #[test]
 fn a_cap_above_the_share_does_not_bind() {
-    let mut line = Line::of(capped(drr(&[L, L, L])), 3);
+    let mut line = Line::of(committed(drr(&[L, L, L])), 3);
     line.link.order.set_rate(FlowId(0), mbit(50, 30_000)).unwrap();
     line.run(1_000, &[0, 1, 2], &mut Random(3));
     for flow in 0..3 {
@@ -189,7 +189,7 @@ fn a_cap_above_the_share_does_not_bind() {
 
 #[test]
 fn a_cap_set_changed_and_taken_while_backlogged_binds_from_then_on() {
-    let mut line = Line::of(capped(drr(&[L, L])), 2);
+    let mut line = Line::of(committed(drr(&[L, L])), 2);
     let random = &mut Random(4);
     line.run(100, &[0, 1], random);
     for (millis, rate, expected) in [
@@ -214,8 +214,8 @@ fn a_cap_set_changed_and_taken_while_backlogged_binds_from_then_on() {
 
 /// Goal: a flow that empties and comes back has not more than its rate: the bucket outlives the backlog.
 #[test]
-fn who_comes_and_goes_has_no_more_than_the_cap() {
-    let mut line = Line::of(capped(drr(&[L, L])), 2);
+fn a_flow_that_comes_and_goes_has_no_more_than_its_rate() {
+    let mut line = Line::of(committed(drr(&[L, L])), 2);
     line.link.order.set_rate(FlowId(0), mbit(10, 3_000)).unwrap();
     let random = &mut Random(5);
     while line.now < 1_000_000_000 {
@@ -261,7 +261,7 @@ fn serves_as(plain: Drr<Vec<DrrFlow>>, rates: impl FlowScheduler<Config = u32>, 
 #[test]
 fn without_caps_it_is_the_order_itself() {
     let plain = drr(&[L, 2 * L, L, 3 * L, L]);
-    let mut rates = capped(plain.clone());
+    let mut rates = committed(plain.clone());
     for seed in 1..=10 {
         serves_as(plain.clone(), rates.clone(), seed);
         serves_as(plain.clone(), without_room(plain.clone()), seed);
@@ -300,7 +300,7 @@ fn without_room_a_cap_is_refused_and_what_is_not_selected_changes_nothing() {
 /// The order `order` under rates that are set and changed at any time, recounted after every operation.
 fn stays_whole<O: FlowScheduler + Clone>(order: O, seed: u64) {
     let flows = order.flows();
-    let mut line = Line::of(capped(order), flows as usize);
+    let mut line = Line::of(committed(order), flows as usize);
     let random = &mut Random(seed);
     for _ in 0..2_000 {
         let flow = random.below(flows);
@@ -339,14 +339,14 @@ fn every_backlogged_flow_is_in_one_of_the_two_whatever_the_order() {
             qfq.configure(flow, config, None).unwrap();
         }
         stays_whole(qfq, seed);
-        stays_whole(capped(drr(&[L; 4])), seed);
+        stays_whole(committed(drr(&[L; 4])), seed);
     }
 }
 
 /// Flows 0, 1, … are beyond rates of 1 Mbit/s, with a packet of theirs sent each, and hold another; the last
 /// is without a rate.
-fn all_beyond(flows: u32) -> Link<Caps<Drr<Vec<DrrFlow>>>> {
-    let mut link = Link::over(capped(drr(&vec![L; flows as usize + 1])), flows as usize + 1);
+fn all_beyond(flows: u32) -> Link<Rates<Drr<Vec<DrrFlow>>>> {
+    let mut link = Link::over(committed(drr(&vec![L; flows as usize + 1])), flows as usize + 1);
     for flow in 0..flows {
         link.order.set_rate(FlowId(flow), mbit(1, L)).unwrap();
         link.enqueue(flow, L);
@@ -361,7 +361,7 @@ fn all_beyond(flows: u32) -> Link<Caps<Drr<Vec<DrrFlow>>>> {
     link
 }
 
-fn beyond(link: &Link<Caps<Drr<Vec<DrrFlow>>>>) -> Vec<u32> {
+fn beyond(link: &Link<Rates<Drr<Vec<DrrFlow>>>>) -> Vec<u32> {
     let flows = 0..link.order.flows();
     flows.filter(|&flow| link.order.is_excess(FlowId(flow))).collect()
 }
@@ -404,7 +404,7 @@ fn a_clock_that_steps_back_brings_nobody_back() {
 /// sent anything, and then to and fro; beside a rival, so that nothing is borrowed.
 #[test]
 fn a_clock_that_comes_again_fills_no_bucket() {
-    let mut link = Link::over(capped(drr(&[L, L])), 2);
+    let mut link = Link::over(committed(drr(&[L, L])), 2);
     link.order.advance(Nanos::from_millis(100));
     link.order.set_rate(FlowId(0), mbit(1, L)).unwrap();
     for _ in 0..60 {
@@ -424,6 +424,69 @@ fn a_clock_that_comes_again_fills_no_bucket() {
         let of_flow_0 = (0..4).filter(|_| link.dequeue() == Some((0, L)));
         assert_eq!(of_flow_0.count(), sent, "at {millis}");
     }
+}
+
+/// Goal: one reading of the clock at its end costs nothing: a flow has its rate beside a rival, as before.
+/// A high-water mark would leave it 0.0012 of 5 Mbit/s.
+#[test]
+fn after_a_reading_at_the_end_of_time_a_flow_has_its_rate() {
+    for far in [Nanos::MAX, Nanos(u64::MAX - 1), Nanos(1 << 63)] {
+        let mut line = Line::of(committed(drr(&[L, L])), 2);
+        line.link.order.set_rate(FlowId(0), mbit(5, 15_000)).unwrap();
+        let random = &mut Random(2);
+        line.run(200, &[0, 1], random);
+        line.link.order.advance(far);
+        for _ in 0..3 {
+            line.link.dequeue();
+        }
+        line.run(1_000, &[0, 1], random);
+        near(line.kbit(0, 300), 5, 1);
+        near(line.kbit(1, 300), 95, 1);
+    }
+}
+
+/// Goal: with rivals that pause, a flow gets its rate and no more where borrowing is charged, and what it
+/// borrows on top where it is free. Method: a rival that sends 2 ms of every 2.3.
+#[test]
+fn beside_a_rival_that_pauses_a_charged_flow_has_its_rate() {
+    let kbit = |rate: Option<CommittedRate>| {
+        let mut line = Line::of(committed(drr(&[L, L])), 2);
+        line.link.order.set_rate(FlowId(0), rate).unwrap();
+        let random = &mut Random(3);
+        for _ in 0..600 {
+            line.run(2, &[0, 1], random);
+            line.stop(1);
+            for _ in 0..3 {
+                line.put(0, L);
+            }
+            for _ in 0..3 {
+                line.link.order.advance(Nanos(line.now));
+                let (flow, len) = line.link.dequeue().unwrap();
+                line.sent.push((line.now, flow, len));
+                line.now += u64::from(len) * BYTE;
+            }
+        }
+        line.kbit(0, 100)
+    };
+    let rate = mbit(20, 60_000);
+    // In each 2.36 ms three packets are borrowed, 15 Mbit/s.
+    let charged = kbit(rate);
+    assert!((19_600..=21_000).contains(&charged), "{charged}");
+    let free = kbit(rate.map(CommittedRate::with_free_borrowing));
+    assert!(free > 30_000, "{free}");
+}
+
+/// Goal: a flow that has borrowed for long gets its rate soon after the rival is back.
+#[test]
+fn what_was_borrowed_is_soon_paid() {
+    let mut line = Line::of(committed(drr(&[L, L])), 2);
+    line.link.order.set_rate(FlowId(0), mbit(10, 30_000)).unwrap();
+    let random = &mut Random(5);
+    line.run(1_000, &[0], random);
+    near(line.kbit(0, 0), 100, 1);
+    // A burst of 30,000 bytes takes 24 ms.
+    line.run(200, &[0, 1], random);
+    near(line.kbit(0, 1_026), 10, 4);
 }
 
 #[test]
@@ -449,7 +512,7 @@ fn what_is_not_selected_or_not_there_changes_nothing() {
 
 #[test]
 fn what_is_refused_changes_nothing() {
-    let mut order = capped(drr(&[L, L]));
+    let mut order = committed(drr(&[L, L]));
     let before = order.clone();
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
     assert_eq!(order.set_rate(FlowId(2), None), Err(unknown));
@@ -508,7 +571,7 @@ fn room_for_fewer_caps_than_flows_is_room_for_those() {
 /// Goal: hosts have rates whatever flows they open, and a host without a rate keeps its share.
 #[test]
 fn a_host_with_a_cap_gets_it_with_however_many_flows() {
-    let of_hosts = capped(drr(&[L, L, L]));
+    let of_hosts = committed(drr(&[L, L, L]));
     let (nodes, rings) = (vec![HostedFlow::EMPTY; 20], vec![HostRing::EMPTY; 3]);
     let mut order = Hosts::new(of_hosts, nodes, rings, L).unwrap().sparse_first();
     order.add_all(L).unwrap();

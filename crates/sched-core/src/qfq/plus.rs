@@ -517,6 +517,34 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
         false
     }
 
+    /// A backlogged flow is always selected: none waits.
+    #[inline]
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn waiting(&self) -> Option<FlowId> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn open(&mut self) {}
+
+    /// No flow has a ceiling.
+    #[inline]
+    fn pace(&self, _flow: FlowId) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// It knows no time.
     #[inline]
     fn advance(&mut self, _now: Nanos) {}

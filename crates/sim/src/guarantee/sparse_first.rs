@@ -98,6 +98,27 @@ impl FlowScheduler for SparseFirst {
         self.0.counts_bytes()
     }
 
+    fn waits(&self) -> bool {
+        self.0.waits()
+    }
+
+    fn waiting(&self) -> Option<FlowId> {
+        self.0.waiting()
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        self.0.opens_at(now)
+    }
+
+    fn open(&mut self) {
+        self.0.open();
+    }
+
+    #[inline]
+    fn pace(&self, flow: FlowId) -> Nanos {
+        self.0.pace(flow)
+    }
+
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         self.0.recount(flows)
     }

@@ -1,12 +1,12 @@
 //! What a history can be played on.
 
 use freeboard::sched_core::{
-    Aqm, ClassState, Classes, Classify, CommittedFlow, CommittedRate, CommittedRates,
-    CommittedReturn, ConfigError, DropSink, Drr, Fifo, FlowId, FlowQueues, FlowRecord,
-    FlowScheduler, HeldFlow, HostClasses, HostRing, Hosted, HostedFlow, Hosts, LongestFlow,
-    LongestHost, LongestHostDrop, LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqPlus, Queue,
-    RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestFlow, ShortestQueue, Sides, Slot,
-    Sqf, SqfFlow, Table, WaitingFlow, Wf2q, Wf2qConfig,
+    Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, Classify,
+    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, DropSink, Drr,
+    Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, Hosted,
+    HostedFlow, Hosts, LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop, Nanos, Qfq,
+    QfqConfig, QfqPlus, Queue, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestFlow,
+    ShortestQueue, Sides, Slot, Sqf, SqfFlow, Table, WaitingFlow, Wf2q, Wf2qConfig,
 };
 use freeboard::shaper::Shaped;
 
@@ -91,6 +91,10 @@ pub struct HostBooks {
     pub rate: Option<CommittedRate>,
     /// Whether the host is backlogged in excess of its committed rate.
     pub borrows: bool,
+    /// The ceiling of the host.
+    pub ceiling: Option<Ceiling>,
+    /// Whether the host is backlogged and waits because of it.
+    pub waits: bool,
 }
 
 /// What an order of flows may know of hosts above them. Unless it says otherwise it takes everything
@@ -119,12 +123,21 @@ pub trait Housing {
         Ok(())
     }
 
-    /// Caps `host`, or lets it have what it gets.
+    /// Gives `host` a committed rate, or none.
     ///
     /// # Errors
     /// Those of the order.
     fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
         let _ = (host, rate);
+        Ok(())
+    }
+
+    /// Gives `host` a ceiling, or none.
+    ///
+    /// # Errors
+    /// Those of the order.
+    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
+        let _ = (host, ceiling);
         Ok(())
     }
 
@@ -147,7 +160,7 @@ impl<N> Housing for Wf2q<N> {}
 impl<N, W> Housing for ShortestQueue<N, W> {}
 impl<O, N> Housing for LongestQueueDrop<O, N> {}
 
-/// A flow in the table of committed rates counts as a host.
+/// A flow that can have a rate counts as a host.
 impl<O, C, W, B> Housing for CommittedRates<O, C, W, B>
 where
     O: FlowScheduler,
@@ -167,6 +180,32 @@ where
         let flow = FlowId(number);
         let (rate, borrows) = (CommittedRates::rate(self, flow), self.is_excess(flow));
         HostBooks { rate, borrows, ..HostBooks::default() }
+    }
+}
+
+/// A flow that can have a ceiling counts as a host.
+impl<O, C, W> Housing for Ceilings<O, C, W>
+where
+    O: FlowScheduler + Housing,
+    C: Table<CeilingFlow>,
+    W: Table<CeilingReturn>,
+{
+    fn hosts(&self) -> u32 {
+        self.room()
+    }
+
+    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
+        self.order_mut().rate(host, rate)
+    }
+
+    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
+        self.set_ceiling(FlowId(host), ceiling)
+    }
+
+    fn books(&self, number: u32) -> HostBooks {
+        let flow = FlowId(number);
+        let (ceiling, waits) = (Ceilings::ceiling(self, flow), self.is_waiting(flow));
+        HostBooks { ceiling, waits, ..self.order().books(number) }
     }
 }
 
@@ -200,6 +239,10 @@ where
 
     fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
         self.order_mut().rate(host, rate)
+    }
+
+    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
+        self.order_mut().ceiling(host, ceiling)
     }
 }
 
@@ -253,6 +296,10 @@ where
 
     fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
         self.order_mut().rate(host, rate)
+    }
+
+    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
+        self.order_mut().ceiling(host, ceiling)
     }
 
     fn count(&mut self, sides: Sides) {

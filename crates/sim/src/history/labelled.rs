@@ -4,8 +4,8 @@ use core::fmt::Debug;
 
 use freeboard::flowhash::{Labels, Outcome};
 use freeboard::sched_core::{
-    Backlog, CommittedRate, Counters, DropReason, FlowId, Limits, Nanos, NoAqm, Packet, Rejected,
-    Scheduler,
+    Backlog, Ceiling, CommittedRate, Counters, DropReason, FlowId, Limits, Nanos, NoAqm, Packet,
+    Rejected, Scheduler,
 };
 use freeboard::{
     Allocate, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, NoRoom, Storage,
@@ -18,13 +18,14 @@ use crate::reference::{NaiveIsolated, Sizes};
 const HANDLES: u32 = 48;
 const MAX_LEN: u32 = 1_500;
 
-/// A packet's labels under the key before and under the one in force, with the weight and the rate of its host.
+/// A packet's labels under the key before and under the one in force, with the weight, the rate and the ceiling of its host.
 #[derive(Clone, Copy, Debug)]
 struct Weighted {
     before: Labels,
     labels: Labels,
     host_quantum: Option<u32>,
     host_committed_rate: Option<CommittedRate>,
+    host_ceiling: Option<Ceiling>,
 }
 
 impl Labelled for Weighted {
@@ -63,6 +64,10 @@ impl Labelled for Weighted {
     fn host_committed_rate(&self) -> Option<CommittedRate> {
         self.host_committed_rate
     }
+
+    fn host_ceiling(&self) -> Option<Ceiling> {
+        self.host_ceiling
+    }
 }
 
 impl Weighted {
@@ -85,6 +90,7 @@ enum Step {
     Enqueue { of: Weighted, len: u32 },
     EnqueueAs { of: Weighted, len: u32, handle: u32 },
     Dequeue,
+    Update(Weighted),
     SetIsolation(Isolation),
     SetLimits(Limits),
     Evict,
@@ -123,6 +129,8 @@ const RATES: [Option<(u64, u32)>; 8] = [
     Some((2_999, 1_700)),
     Some((399_999, 20_000)),
 ];
+const CEILINGS: [Option<(u64, u32)>; 8] =
+    [None, Some((800, 3_000)), None, None, Some((1_500, 9_000)), None, Some((2_999, 1)), None];
 const PACKETS: [u32; 8] = [u32::MAX, HANDLES, 40, 24, 12, 6, 2, 0];
 const BYTES: [u32; 8] = [u32::MAX, 40_000, 20_000, 9_000, 6_000, 3_000, 1_500, 99];
 
@@ -143,7 +151,8 @@ impl Step {
             243..=245 => Self::Evict,
             246..=248 => Self::Rotate,
             249 => Self::FinishRotation,
-            250..=251 => Self::Drain,
+            250 => Self::Drain,
+            251 => Self::Update(labels(next)?),
             252..=253 => Self::SetLimits(Limits::NONE),
             254 => Self::Wait(Nanos(1 << (next()? % 20))),
             255 => Self::Back(Nanos(1 << (next()? % 20))),
@@ -161,15 +170,20 @@ fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<Weighted> {
     let quantum = if hosts < 224 { flow / 32 } else { 0 };
     let labels =
         Labels { flow: (flow % 32).into(), src_host: source.into(), dst_host: destination.into() };
-    // Mostly that of the source: a host that comes back mostly has the rate it had.
-    let rate = pick(&RATES, source.wrapping_add(hosts / 200));
-    let host_committed_rate =
-        rate.map(|(mbit, burst)| CommittedRate::new(mbit * 1_000_000, burst).expect("in range"));
+    // Mostly those of the source: a host that comes back mostly has the rates it had.
+    let of_host = source.wrapping_add(hosts / 200);
+    let bits = |mbit: u64| mbit * 1_000_000;
+    let rate = pick(&RATES, of_host);
+    let rate = rate.map(|(mbit, burst)| CommittedRate::new(bits(mbit), burst).expect("in range"));
+    let rate = rate.map(|rate| if hosts % 4 == 3 { rate.with_free_borrowing() } else { rate });
+    let ceiling = pick(&CEILINGS, of_host);
+    let ceiling = ceiling.map(|(mbit, burst)| Ceiling::new(bits(mbit), burst).expect("in range"));
     Some(Weighted {
         before: labels,
         labels,
         host_quantum: pick(&QUANTA, quantum),
-        host_committed_rate,
+        host_committed_rate: rate,
+        host_ceiling: ceiling,
     })
 }
 
@@ -208,6 +222,8 @@ pub struct Seen {
     pub changes: u64,
     /// Hosts in excess of their committed rate, after each step.
     pub borrowing: u64,
+    /// Hosts that wait below their ceilings, after each step.
+    pub waiting: u64,
     /// Packets accepted while queues or slots were claimed under the key before.
     pub rotating: u64,
 }
@@ -330,6 +346,11 @@ impl<K: Storage> Both<K> {
                     self.home(packet)?;
                 }
             }
+            Step::Update(of) => {
+                let of = of.under(self.key);
+                let known = self.subject.update_host(now, &of);
+                same("a host updated", known, self.twin.update_host(now, &of))?;
+            }
             Step::SetIsolation(isolation) => {
                 self.seen.changes += u64::from(self.in_spares() > 0);
                 self.subject.set_isolation(isolation);
@@ -387,6 +408,7 @@ impl<K: Storage> Both<K> {
         same::<Counters>("counters", subject.counters(), twin.counters())?;
         same("limits", subject.limits(), twin.limits())?;
         same("next", subject.peek(self.now), twin.peek(self.now))?;
+        same("poll_at", subject.poll_at(self.now), twin.poll_at(self.now))?;
         same("isolation", subject.isolation(), self.twin.isolation())?;
         same("old claims", subject.old_claims(), self.twin.old_claims())?;
         same("hosts", subject.backlogged_hosts(), self.twin.backlogged_hosts())?;
@@ -398,7 +420,9 @@ impl<K: Storage> Both<K> {
         same("handles out", subject.backlog().packets as usize, held)?;
         subject.recount().map_err(|imbalance| imbalance.to_string())?;
         self.seen.in_spares += self.in_spares();
-        self.seen.borrowing += self.twin.borrowing_hosts() as u64;
+        let (borrowing, waiting) = self.twin.borrowing_and_waiting_hosts();
+        self.seen.borrowing += borrowing as u64;
+        self.seen.waiting += waiting as u64;
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! Two sides, one history.
 
 use freeboard::sched_core::{
-    CommittedRate, ConfigError, DropReason, Ecn, FlowId, Limits, Nanos, Packet, Rejected,
+    Ceiling, CommittedRate, ConfigError, DropReason, Ecn, FlowId, Limits, Nanos, Packet, Rejected,
 };
 
 use super::ledger::Ledger;
@@ -20,6 +20,9 @@ pub struct Match<S, T> {
     /// The one that knows.
     pub twin: T,
     now: u64,
+    /// Whether the sides were told the time since it last stepped back. Until then no instant to come can be
+    /// promised: whether a clock that is far behind was wrong before is known when it is told.
+    is_told: bool,
     ledger: Ledger,
     /// The flows that a thorough comparison looks at.
     watched: &'static [u32],
@@ -46,7 +49,15 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     #[must_use]
     pub fn with_slots(subject: S, twin: T, slots: u32) -> Self {
         let ledger = Ledger::new(slots);
-        Self { subject, twin, now: 0, ledger, watched: &EVERY_FLOW, dropped: Default::default() }
+        Self {
+            subject,
+            twin,
+            now: 0,
+            is_told: true,
+            ledger,
+            watched: &EVERY_FLOW,
+            dropped: Default::default(),
+        }
     }
 
     /// Thorough comparisons look at these flows only.
@@ -63,6 +74,15 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     pub fn step(&mut self, operation: Operation, thorough: bool) -> Result<(), String> {
         self.dropped.iter_mut().for_each(Vec::clear);
         let touched = self.play(operation)?;
+        match operation {
+            Operation::Back { .. } => self.is_told = false,
+            Operation::Enqueue { .. }
+            | Operation::EnqueueAs { .. }
+            | Operation::EnqueueBurst { .. }
+            | Operation::Dequeue
+            | Operation::DequeueBurst { .. } => self.is_told = true,
+            _ => {}
+        }
         self.compare_drops()?;
         self.compare_books()?;
         match touched {
@@ -139,10 +159,16 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
                 self.house("configure_host", |hosts| hosts.configure_host(host, setting))?;
                 return Ok(Some(FlowId(host)));
             }
-            Operation::CommittedRate { host, rate } => {
+            Operation::CommittedRate { host, rate, free } => {
                 // Most odd rates are none at all.
                 let rate = rate.and_then(|(rate, burst)| CommittedRate::new(rate, burst).ok());
+                let rate = rate.map(|rate| if free { rate.with_free_borrowing() } else { rate });
                 self.house("rate", |hosts| hosts.rate(host, rate))?;
+                return Ok(Some(FlowId(host)));
+            }
+            Operation::Ceiling { host, ceiling } => {
+                let ceiling = ceiling.and_then(|(rate, burst)| Ceiling::new(rate, burst).ok());
+                self.house("ceiling", |hosts| hosts.ceiling(host, ceiling))?;
                 return Ok(Some(FlowId(host)));
             }
             Operation::Count { sides } => self.house("count", |hosts| {
@@ -276,10 +302,17 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         self.ledger.audit(&counters, backlog)?;
         let peeked = self.subject.peek(now);
         same("peek", peeked, self.twin.peek(now))?;
-        same("peek and backlog", peeked.is_some(), backlog.packets > 0)?;
         let poll_at = self.subject.poll_at(now);
         same("poll_at", poll_at, self.twin.poll_at(now))?;
-        same("poll_at and backlog", poll_at, (backlog.packets > 0).then_some(now))?;
+        same("poll_at and peek", poll_at == Some(now), peeked.is_some())?;
+        // The clock of a history stays far from its end.
+        same("poll_at and backlog", poll_at.is_some(), backlog.packets > 0)?;
+        same("a poll in the past", poll_at.is_some_and(|at| at < now), false)?;
+        if let Some(at) = poll_at.filter(|at| *at > now && self.is_told) {
+            same("peek before poll_at", self.subject.peek(Nanos(at.0 - 1)), None)?;
+            same("peek at poll_at", self.subject.peek(at), self.twin.peek(at))?;
+            same("a packet at poll_at", self.subject.peek(at).is_some(), true)?;
+        }
         same("packets above the limit", backlog.packets > limits.packets, false)?;
         same("bytes above the limit", backlog.bytes > limits.bytes, false)
     }

@@ -86,12 +86,21 @@ pub enum Operation {
         /// What is set.
         setting: Setting,
     },
-    /// Caps a host.
+    /// Gives a host a committed rate.
     CommittedRate {
         /// The host.
         host: u32,
         /// Bits per second and burst in bytes; nothing takes the rate away, as what no rate can be does.
         rate: Option<(u64, u32)>,
+        /// Whether borrowing is free.
+        free: bool,
+    },
+    /// Gives a host a ceiling.
+    Ceiling {
+        /// The host.
+        host: u32,
+        /// Bits per second and burst in bytes; nothing takes the ceiling away, as what none can be does.
+        ceiling: Option<(u64, u32)>,
     },
     /// Changes which sides count.
     Count {
@@ -199,10 +208,16 @@ impl Operation {
             10..=11 => {
                 Self::ConfigureHost { host: host(next()?), setting: setting(next()?, next()?) }
             }
-            12..=14 => {
+            12..=13 => {
                 let (host, rate, burst) = (host(next()?), next()?, next()?);
+                let free = burst / 8 % 4 == 0;
                 let rate = (rate >= 48).then(|| (pick(&RATES, rate), pick(&BURSTS, burst)));
-                Self::CommittedRate { host, rate }
+                Self::CommittedRate { host, rate, free }
+            }
+            14 => {
+                let (host, rate, burst) = (host(next()?), next()?, next()?);
+                let ceiling = (rate >= 48).then(|| (pick(&RATES, rate), pick(&BURSTS, burst)));
+                Self::Ceiling { host, ceiling }
             }
             15 => Self::Count { sides: pick(&SIDES, next()?) },
             _ => {
@@ -367,7 +382,7 @@ mod tests {
         let with_hosts = operations_with_hosts(&bytes);
         let kinds: std::collections::HashSet<_> =
             with_hosts.map(|operation| core::mem::discriminant(&operation)).collect();
-        assert_eq!(kinds.len(), 15);
+        assert_eq!(kinds.len(), 16);
         let arrivals = all.iter().filter(|o| matches!(o, Operation::Enqueue { .. })).count();
         assert!((40..50).contains(&(100 * arrivals / all.len())), "{arrivals} of {}", all.len());
     }

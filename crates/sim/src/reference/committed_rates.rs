@@ -1,48 +1,24 @@
-//! Rate rates with borrowing: every bucket filled at every look at the clock, every flow looked at.
+//! Committed rates: every bucket filled at every look at the clock, every flow looked at.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::sched_core::{CommittedRate, ConfigError, FlowId, Nanos, RETURNS_A_CALL};
 
 use super::order::{NaiveOrder, QueuesView, in_range, unknown};
+use super::token_bucket::{Bucket, Forward};
 use crate::history::{HostBooks, Housing, Setting};
 
-/// A rate and what its bucket lacks. Time is counted in 2⁻³² ns, in which a byte takes a whole number,
-/// rounded up.
-#[derive(Clone, Copy, Debug)]
-struct Bucket {
-    rate: CommittedRate,
-    per_byte: i128,
-    lacks: i128,
-}
-
-impl Bucket {
-    fn full(rate: CommittedRate) -> Self {
-        let bits = i128::from(rate.bits_per_second());
-        let byte = 8_000_000_000 << 32;
-        let per_byte = byte / bits + i128::from(byte % bits != 0);
-        Self { rate, per_byte, lacks: 0 }
-    }
-
-    /// The nanoseconds until it lacks no more than it holds when full, both of them whole.
-    fn wait(&self) -> i128 {
-        let nano = 1 << 32;
-        let lacks = self.lacks / nano + i128::from(self.lacks % nano != 0);
-        lacks - i128::from(self.rate.burst()) * self.per_byte / nano
-    }
-}
-
-/// The order `O` of those within their committed rate and of those beyond.
+/// The order `O` of the flows that conform and of those in excess.
 #[derive(Clone, Debug)]
 pub struct NaiveCommittedRates<O> {
     conforming: O,
     excess: O,
-    buckets: BTreeMap<FlowId, Bucket>,
+    buckets: BTreeMap<FlowId, (CommittedRate, Bucket)>,
     backlogged: BTreeSet<FlowId>,
-    /// Of those backlogged, with the instant at which they are within their committed rate again.
+    /// Of those backlogged, with the time at which they conform again.
     borrowing: BTreeMap<FlowId, i128>,
     flows: u32,
-    now: Nanos,
+    clock: Forward,
 }
 
 impl<O: NaiveOrder> NaiveCommittedRates<O> {
@@ -56,17 +32,23 @@ impl<O: NaiveOrder> NaiveCommittedRates<O> {
             backlogged: BTreeSet::new(),
             borrowing: BTreeMap::new(),
             flows,
-            now: Nanos(0),
+            clock: Forward::default(),
         }
     }
 
+    /// The time until `flow` conforms; not above zero if it does.
+    fn wait(&self, flow: FlowId) -> i128 {
+        self.buckets
+            .get(&flow)
+            .map_or(0, |(rate, bucket)| bucket.wait(bucket.time_of(rate.burst())))
+    }
+
     fn is_conforming(&self, flow: FlowId) -> bool {
-        self.buckets.get(&flow).is_none_or(|bucket| bucket.wait() <= 0)
+        self.wait(flow) <= 0
     }
 
     fn borrow(&mut self, flow: FlowId) {
-        let due = i128::from(self.now.0) + self.buckets[&flow].wait();
-        self.borrowing.insert(flow, due);
+        self.borrowing.insert(flow, self.clock.sum + self.wait(flow));
         self.excess.backlogged(flow, 1);
     }
 
@@ -98,7 +80,7 @@ impl<O: NaiveOrder> NaiveCommittedRates<O> {
     }
 }
 
-/// A flow that can have a committed rate counts as a host.
+/// A flow with a rate counts as a host.
 impl<O: NaiveOrder> Housing for NaiveCommittedRates<O> {
     fn hosts(&self) -> u32 {
         self.flows
@@ -113,30 +95,39 @@ impl<O: NaiveOrder> Housing for NaiveCommittedRates<O> {
             let longest = self.conforming.max_len(flow).unwrap_or(self.conforming.common_max_len());
             in_range("burst in bytes", rate.burst(), longest, u32::MAX)?;
         }
-        if self.buckets.get(&flow).map(|bucket| bucket.rate) == rate {
+        let before = self.buckets.get(&flow).copied();
+        if before.map(|(rate, _)| rate) == rate {
             return Ok(());
         }
         self.buckets.remove(&flow);
         if let Some(rate) = rate {
-            self.buckets.insert(flow, Bucket::full(rate));
+            let mut bucket = Bucket::full(rate.bits_per_second(), rate.burst());
+            if let Some((_, before)) = before {
+                bucket = bucket.lacking_as(&before);
+                bucket.clamp(2 * bucket.time_of(rate.burst()));
+            }
+            self.buckets.insert(flow, (rate, bucket));
         }
         self.come_back(flow);
+        if self.backlogged.contains(&flow) && !self.is_conforming(flow) {
+            self.conforming.lost(flow, None);
+            self.borrow(flow);
+        }
         Ok(())
     }
 
     fn books(&self, number: u32) -> HostBooks {
         let flow = FlowId(number);
-        let rate = self.buckets.get(&flow).map(|bucket| bucket.rate);
+        let rate = self.buckets.get(&flow).map(|(rate, _)| *rate);
         HostBooks { rate, borrows: self.borrowing.contains_key(&flow), ..HostBooks::default() }
     }
 }
 
 impl<O: NaiveOrder> NaiveOrder for NaiveCommittedRates<O> {
     fn advance(&mut self, now: Nanos) {
-        let elapsed = i128::from(now.since(self.now).0) << 32;
-        self.now = self.now.max(now);
-        for bucket in self.buckets.values_mut() {
-            bucket.lacks = (bucket.lacks - elapsed).max(0);
+        let step = self.clock.advance(now);
+        for (_, bucket) in self.buckets.values_mut() {
+            bucket.pass(step);
         }
     }
 
@@ -180,12 +171,19 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCommittedRates<O> {
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        if self.borrowing.contains_key(&flow) {
-            self.excess.served(flow, len, next_head);
-        } else {
-            if let Some(bucket) = self.buckets.get_mut(&flow) {
-                bucket.lacks += i128::from(len) * bucket.per_byte;
+        let borrows = self.borrowing.contains_key(&flow);
+        if let Some((rate, bucket)) = self.buckets.get_mut(&flow)
+            && !(borrows && rate.borrows_free())
+        {
+            bucket.take(len);
+            if borrows {
+                bucket.clamp(2 * bucket.time_of(rate.burst()));
             }
+        }
+        if borrows {
+            self.excess.served(flow, len, next_head);
+            self.borrowing.insert(flow, self.clock.sum + self.wait(flow));
+        } else {
             let stays = next_head.filter(|_| self.is_conforming(flow));
             self.conforming.served(flow, len, stays);
             if next_head.is_some() && stays.is_none() {
@@ -206,7 +204,7 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCommittedRates<O> {
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        let somebody_within = self.backlogged.len() > self.borrowing.len();
-        if somebody_within { self.conforming.select(queues) } else { self.excess.select(queues) }
+        let conforming = self.backlogged.len() > self.borrowing.len();
+        if conforming { self.conforming.select(queues) } else { self.excess.select(queues) }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use freeboard::sched_core::{CommittedRate, ConfigError, FlowId, Nanos};
+use freeboard::sched_core::{Ceiling, CommittedRate, ConfigError, FlowId, Nanos};
 
 use super::drr::NaiveDrr;
 use super::order::{NaiveOrder, QueuesView, unknown};
@@ -97,6 +97,10 @@ impl<O: NaiveOrder> Housing for NaiveHosts<O> {
         self.order.rate(host, rate)
     }
 
+    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
+        self.order.ceiling(host, ceiling)
+    }
+
     fn books(&self, number: u32) -> HostBooks {
         let flow = FlowId(number);
         let backlogged = self.houses.get(&number).map_or(0, |house| house.backlogged.len());
@@ -177,5 +181,18 @@ impl<O: NaiveOrder> NaiveOrder for NaiveHosts<O> {
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
         let host = self.order.select(&[])?;
         self.houses[&host.0].ring.select(queues)
+    }
+
+    fn waiting(&self, queues: QueuesView<'_>) -> Option<FlowId> {
+        let host = self.order.waiting(&[])?;
+        self.houses[&host.0].ring.select(queues)
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        self.order.opens_at(now)
+    }
+
+    fn open(&mut self) {
+        self.order.open();
     }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use freeboard::flowhash::{Line, Outcome, Rotating, Table};
 use freeboard::sched_core::{
-    Backlog, CommittedRate, ConfigError, DropFrom, DropSink, FlowId, Limits, Nanos, Packet,
-    Rejected, Scheduler,
+    Backlog, Ceiling, CommittedRate, ConfigError, DropFrom, DropSink, FlowId, Limits, Nanos,
+    Packet, Rejected, Scheduler,
 };
 use freeboard::{Isolation, Labelled};
 
+use super::ceilings::NaiveCeilings;
 use super::committed_rates::NaiveCommittedRates;
 use super::drr::NaiveDrr;
 use super::hosts::NaiveHosts;
@@ -59,7 +60,7 @@ const fn level(isolation: Isolation) -> Option<usize> {
 #[derive(Clone, Debug)]
 struct NaiveShares {
     isolation: Isolation,
-    levels: NaiveHosts<NaiveCommittedRates<NaiveDrr>>,
+    levels: NaiveHosts<NaiveCeilings<NaiveCommittedRates<NaiveDrr>>>,
     rounds: NaiveRounds,
 }
 
@@ -90,6 +91,10 @@ impl Housing for NaiveShares {
 
     fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
         self.levels.rate(host, rate)
+    }
+
+    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
+        self.levels.ceiling(host, ceiling)
     }
 
     fn books(&self, number: u32) -> HostBooks {
@@ -152,6 +157,18 @@ impl NaiveOrder for NaiveShares {
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
         if self.is_in_rounds() { self.rounds.select(queues) } else { self.levels.select(queues) }
     }
+
+    fn waiting(&self, queues: QueuesView<'_>) -> Option<FlowId> {
+        if self.is_in_rounds() { None } else { self.levels.waiting(queues) }
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        self.levels.opens_at(now)
+    }
+
+    fn open(&mut self) {
+        self.levels.open();
+    }
 }
 
 /// What [`Isolated`](freeboard::Isolated) should do, without an AQM.
@@ -183,7 +200,7 @@ impl NaiveIsolated {
         for host in (0..hosts).map(FlowId) {
             turns.configure(host, setting(sizes.host_quantum), None).expect(within);
         }
-        let turns = NaiveCommittedRates::new(turns, hosts);
+        let turns = NaiveCeilings::new(NaiveCommittedRates::new(turns, hosts), hosts);
         let levels = NaiveHosts::new(turns, hosts, all, max_len, true);
         let rounds = NaiveRounds::new(all, [hosts; 2], rounds, max_len, true);
         let mut shares = NaiveShares { isolation, levels, rounds };
@@ -261,7 +278,7 @@ impl NaiveIsolated {
                 // It joins others: its host has the slot, and has left it, with a bucket of its own.
                 let has_rate = self.sizes.rates && level(self.isolation).is_some();
                 if has_rate && found[side].outcome == Outcome::Claimed && !are_back[side] {
-                    self.queues.order_and_queues().0.rate(slots[side], None).expect("in range");
+                    self.set_rates(slots[side], false, None, None);
                 }
                 return queue;
             }
@@ -274,20 +291,51 @@ impl NaiveIsolated {
         if let Some(side) = level(self.isolation)
             && found[side].outcome == Outcome::Claimed
         {
-            let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
-            let quantum = quantum.clamp(self.sizes.max_len, 1 << 28);
-            order.configure_host(slots[side], setting(quantum)).expect("in range");
-            if self.sizes.rates {
-                // Another host than the last of the slot has a bucket of its own, a full one.
-                if !are_back[side] {
-                    order.rate(slots[side], None).expect("in range");
-                }
-                let rate = labels.host_committed_rate();
-                let rate = rate.map(|rate| rate.with_burst_of_at_least(self.sizes.max_len));
-                order.rate(slots[side], rate).expect("in range");
-            }
+            self.tell(slots[side], are_back[side], labels);
         }
         chosen
+    }
+
+    /// What `labels` say of the host in `slot`, from now on.
+    fn tell(&mut self, slot: u32, is_back: bool, labels: &impl Labelled) {
+        let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
+        let quantum = quantum.clamp(self.sizes.max_len, 1 << 28);
+        let order = self.queues.order_and_queues().0;
+        order.configure_host(slot, setting(quantum)).expect("in range");
+        if self.sizes.rates {
+            self.set_rates(slot, is_back, labels.host_committed_rate(), labels.host_ceiling());
+        }
+    }
+
+    /// Another host than the last of the slot has buckets of its own, full ones.
+    fn set_rates(
+        &mut self,
+        slot: u32,
+        is_back: bool,
+        rate: Option<CommittedRate>,
+        ceiling: Option<Ceiling>,
+    ) {
+        let (longest, within) = (self.sizes.max_len, "in range");
+        let order = self.queues.order_and_queues().0;
+        if !is_back {
+            order.rate(slot, None).expect(within);
+            order.ceiling(slot, None).expect(within);
+        }
+        let rate = rate.map(|rate| rate.with_burst_of_at_least(longest));
+        order.rate(slot, rate).expect(within);
+        let ceiling = ceiling.map(|ceiling| ceiling.with_burst_of_at_least(longest));
+        order.ceiling(slot, ceiling).expect(within);
+    }
+
+    /// As [`Isolated::update_host`](freeboard::Isolated::update_host).
+    pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
+        self.queues.order_and_queues().0.advance(now);
+        let Some(side) = level(self.isolation) else { return false };
+        let found = self.hosts[side].find([labels.source(), labels.destination()][side]);
+        if let Some(slot) = found {
+            self.tell(slot, true, labels);
+        }
+        found.is_some()
     }
 
     /// A flow or host that holds nothing has no queue and no slot.
@@ -321,6 +369,7 @@ impl NaiveIsolated {
         for host in 0..self.sizes.hosts {
             order.configure_host(host, setting(self.sizes.host_quantum)).expect("as before");
             order.rate(host, None).expect("as before");
+            order.ceiling(host, None).expect("as before");
         }
         for (&queue, &[source, destination]) in &self.held {
             order.assign(FlowId(queue), source, destination).expect("it was taken out");
@@ -377,11 +426,14 @@ impl NaiveIsolated {
         (count(0), count(1))
     }
 
-    /// How many hosts are backlogged and in excess of their committed rate.
+    /// How many hosts are backlogged and in excess of their rates, and how many wait below their ceilings.
     #[must_use]
-    pub fn borrowing_hosts(&self) -> usize {
+    pub fn borrowing_and_waiting_hosts(&self) -> (usize, usize) {
         let order = self.queues.order();
-        (0..self.sizes.hosts).filter(|&host| order.books(host).borrows).count()
+        let count = |what: fn(HostBooks) -> bool| {
+            (0..self.sizes.hosts).filter(|&host| what(order.books(host))).count()
+        };
+        (count(|books| books.borrows), count(|books| books.waits))
     }
 
     /// What the queue of this number holds, spare ones behind those of the table.

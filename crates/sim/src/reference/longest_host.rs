@@ -3,7 +3,7 @@
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use freeboard::sched_core::{CommittedRate, ConfigError, DropFrom, FlowId, Nanos, Sides};
+use freeboard::sched_core::{Ceiling, CommittedRate, ConfigError, DropFrom, FlowId, Nanos, Sides};
 
 use super::order::{NaiveOrder, QueuesView, queued_bytes};
 use crate::history::{HostBooks, Housing, Setting};
@@ -75,6 +75,10 @@ impl<O: NaiveOrder> Housing for NaiveLongestHostDrop<O> {
         self.order.rate(host, rate)
     }
 
+    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
+        self.order.ceiling(host, ceiling)
+    }
+
     fn books(&self, number: u32) -> HostBooks {
         self.order.books(number)
     }
@@ -135,6 +139,18 @@ impl<O: NaiveOrder> NaiveOrder for NaiveLongestHostDrop<O> {
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
         self.order.select(queues)
+    }
+
+    fn waiting(&self, queues: QueuesView<'_>) -> Option<FlowId> {
+        self.order.waiting(queues)
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        self.order.opens_at(now)
+    }
+
+    fn open(&mut self) {
+        self.order.open();
     }
 
     fn victim(&self, queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {

@@ -67,8 +67,21 @@ pub trait NaiveOrder: Clone + Housing {
     /// The queues are now as they are, for a packet that came or left; what it was told is told.
     fn settle(&mut self, _queues: QueuesView<'_>) {}
 
-    /// Which flow to serve next.
+    /// The flow to serve next.
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId>;
+
+    /// If none is selected although flows are backlogged: the first that may be served.
+    fn waiting(&self, _queues: QueuesView<'_>) -> Option<FlowId> {
+        None
+    }
+
+    /// When that may be served.
+    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// If none is selected: lets the first that may be served be selected.
+    fn open(&mut self) {}
 
     /// Which flow gives way for an arrival.
     fn victim(&self, _queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {

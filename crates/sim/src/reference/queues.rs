@@ -44,6 +44,11 @@ pub struct NaiveQueues<O> {
 }
 
 impl<O: NaiveOrder> NaiveQueues<O> {
+    /// The queue that is served next, now or later.
+    fn first(&self) -> Option<FlowId> {
+        self.order.select(&self.queues).or_else(|| self.order.waiting(&self.queues))
+    }
+
     /// A queue for each of `flows` flows, room for `slots` packets, statistics for `records` flows.
     #[must_use]
     pub fn new(order: O, flows: u32, slots: u32, records: u32, limits: Limits) -> Self {
@@ -314,6 +319,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
 
     fn dequeue(&mut self, now: Nanos, _drops: &mut dyn DropSink) -> Option<Packet> {
         self.order.advance(now);
+        self.order.open();
         let queue = self.order.select(&self.queues)?;
         let held = self.queues[queue.index()].pop_front().expect("who is selected holds packets");
         self.order.served(queue, held.packet.len, self.head_len(queue));
@@ -326,13 +332,15 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
         Some(held.packet)
     }
 
-    fn peek(&self, _now: Nanos) -> Option<Packet> {
-        let queue = self.order.select(&self.queues)?;
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        let due = || self.first().filter(|_| self.order.opens_at(now) == Some(now));
+        let queue = self.order.select(&self.queues).or_else(due)?;
         self.queues[queue.index()].front().map(|held| held.packet)
     }
 
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-        self.everything().next().map(|_| now)
+        self.everything().next()?;
+        if self.order.select(&self.queues).is_some() { Some(now) } else { self.order.opens_at(now) }
     }
 
     fn backlog(&self) -> Backlog {
@@ -356,7 +364,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
         while self.is_over() {
             let (queue, end) = match self.order.victim(&self.queues) {
                 Some(victim) => victim,
-                None => (self.order.select(&self.queues).expect("backlogged"), DropFrom::Head),
+                None => (self.first().expect("backlogged"), DropFrom::Head),
             };
             let held = self.take_from(queue, end).expect("a victim holds packets");
             self.drop(held, DropReason::LimitLowered, drops);
@@ -365,7 +373,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
 
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
         // An overflow of the queues as they are; where it would be the arrival's, of what is next.
-        let next = self.order.select(&self.queues).map(|queue| (queue, DropFrom::Head));
+        let next = self.first().map(|queue| (queue, DropFrom::Head));
         let Some((queue, end)) = self.order.victim(&self.queues).or(next) else { return false };
         let held = self.take_from(queue, end).expect("a victim holds packets");
         self.drop(held, DropReason::Overflow, drops);
@@ -373,7 +381,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
     }
 
     fn drain(&mut self, drops: &mut dyn DropSink) {
-        while let Some(queue) = self.order.select(&self.queues) {
+        while let Some(queue) = self.first() {
             while let Some(held) = self.take(queue, 0) {
                 self.drop(held, DropReason::Drained, drops);
             }

@@ -1,14 +1,15 @@
 //! Orders that know hosts beside their twins.
 
 use freeboard::sched_core::{
-    CommittedFlow, CommittedRates, CommittedReturn, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler,
-    HeldFlow, HostClasses, HostRing, Hosted, HostedFlow, Hosts, Limits, LongestHost,
-    LongestHostDrop, Qfq, QfqConfig, QfqFlow, RoundList, Rounds, RoundsFlow, RoundsHost,
+    CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRates, CommittedReturn, DropFrom,
+    Drr, DrrFlow, FlowId, FlowScheduler, HeldFlow, HostClasses, HostRing, Hosted, HostedFlow,
+    Hosts, Limits, LongestHost, LongestHostDrop, Qfq, QfqConfig, QfqFlow, RoundList, Rounds,
+    RoundsFlow, RoundsHost,
 };
 use sim::history::{Contestant, Dial, Housing, Setting};
 use sim::reference::{
-    NaiveCommittedRates, NaiveDrr, NaiveHosts, NaiveLongestHostDrop, NaiveOrder, NaiveQfq,
-    NaiveRounds,
+    NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveHosts, NaiveLongestHostDrop, NaiveOrder,
+    NaiveQfq, NaiveRounds,
 };
 
 use super::{drr_order, engine, twin};
@@ -65,28 +66,37 @@ pub(crate) fn over_drr<const F: usize, const S: usize, const H: usize>(
     (engine::<_, F, S>(order, limits), twin::<_, F, S>(naive, limits))
 }
 
-/// `order` twice, with room for committed rates of all its flows or hosts, and its twin likewise.
-fn committed_rates<O: FlowScheduler + Clone, N: NaiveOrder, const H: usize>(
+/// `order` twice, with room for a committed rate and a ceiling of all its flows or hosts.
+type Rated<O, const H: usize> = Ceilings<
+    CommittedRates<O, [CommittedFlow; H], [CommittedReturn; H]>,
+    [CeilingFlow; H],
+    [CeilingReturn; H],
+>;
+
+/// `order` with rates and ceilings, and its twin likewise.
+fn rated<O: FlowScheduler + Clone, N: NaiveOrder, const H: usize>(
     order: O,
     naive: N,
-) -> (CommittedRates<O, [CommittedFlow; H], [CommittedReturn; H]>, NaiveCommittedRates<N>) {
+) -> (Rated<O, H>, NaiveCeilings<NaiveCommittedRates<N>>) {
     let (flows, returns) = ([CommittedFlow::EMPTY; H], [CommittedReturn::EMPTY; H]);
     let order = CommittedRates::new(order.clone(), order, flows, returns).unwrap();
-    (order, NaiveCommittedRates::new(naive, H as u32))
+    let (flows, returns) = ([CeilingFlow::EMPTY; H], [CeilingReturn::EMPTY; H]);
+    let order = Ceilings::new(order, flows, returns).unwrap();
+    (order, NaiveCeilings::new(NaiveCommittedRates::new(naive, H as u32), H as u32))
 }
 
-/// DRR under committed rates, whose flows count as hosts.
+/// DRR under committed rates and ceilings, whose flows count as hosts.
 pub(crate) fn committed_drr<const F: usize, const S: usize>(
     max_len: u32,
     sparse: bool,
     limits: Limits,
 ) -> (impl Contestant + Clone, impl Contestant + Clone) {
     let naive = NaiveDrr::new(F as u32, max_len, sparse);
-    let (order, naive) = committed_rates::<_, _, F>(drr_order::<F>(max_len, sparse), naive);
+    let (order, naive) = rated::<_, _, F>(drr_order::<F>(max_len, sparse), naive);
     (engine::<_, F, S>(order, limits), twin::<_, F, S>(naive, limits))
 }
 
-/// Hosts with committed rates under DRR, where the longest gives way.
+/// Hosts with committed rates and ceilings under DRR, where the longest gives way.
 pub(crate) fn over_committed_drr<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     sparse_hosts: bool,
@@ -96,12 +106,12 @@ pub(crate) fn over_committed_drr<const F: usize, const S: usize, const H: usize>
     let mut order = drr_order::<H>(max_len, sparse_hosts);
     order.add_all(1_500).unwrap();
     let naive = with_hosts(NaiveDrr::new(H as u32, max_len, sparse_hosts), H, max_len);
-    let (order, naive) = committed_rates::<_, _, H>(order, naive);
+    let (order, naive) = rated::<_, _, H>(order, naive);
     let naive = NaiveHosts::new(naive, H as u32, F as u32, max_len, true);
     longest_host_drop::<_, _, F, S, H>(hosts::<_, F, H>(order, max_len, true), naive, end, limits)
 }
 
-/// Hosts with committed rates under QFQ.
+/// Hosts with committed rates and ceilings under QFQ.
 pub(crate) fn over_committed_qfq<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     limits: Limits,
@@ -111,7 +121,7 @@ pub(crate) fn over_committed_qfq<const F: usize, const S: usize, const H: usize>
         order.configure(host, QfqConfig { weight: 3, max_len }, None).unwrap();
     }
     let naive = with_hosts(NaiveQfq::new(H as u32, max_len), H, max_len);
-    let (order, naive) = committed_rates::<_, _, H>(order, naive);
+    let (order, naive) = rated::<_, _, H>(order, naive);
     let naive = NaiveHosts::new(naive, H as u32, F as u32, max_len, false);
     (
         engine::<_, F, S>(hosts::<_, F, H>(order, max_len, false), limits),

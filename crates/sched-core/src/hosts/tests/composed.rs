@@ -124,6 +124,34 @@ impl<O: FlowScheduler> FlowScheduler for Composed<O> {
         true
     }
 
+    /// A backlogged flow is always selected: none waits.
+    #[inline]
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn waiting(&self) -> Option<FlowId> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn open(&mut self) {}
+
+    /// No flow has a ceiling.
+    #[inline]
+    fn pace(&self, _flow: FlowId) -> Nanos {
+        Nanos::ZERO
+    }
+
     fn recount(&self, _flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         Ok(())
     }
