@@ -42,6 +42,12 @@ pub(crate) struct Written {
     pub(crate) weights: BTreeMap<String, Word>,
     /// By address, as it is written.
     #[serde(default)]
+    pub(crate) rates: BTreeMap<String, Word>,
+    /// By address, as it is written.
+    #[serde(default)]
+    pub(crate) ceils: BTreeMap<String, Word>,
+    /// The old word for `rates`.
+    #[serde(default)]
     pub(crate) caps: BTreeMap<String, Word>,
     /// The file of those words that are from a file.
     #[serde(skip)]
@@ -138,8 +144,12 @@ pub(crate) struct Config {
     pub(crate) user: String,
     /// The weights of hosts on the LAN side; the others have 1.
     pub(crate) weights: BTreeMap<IpAddr, u32>,
-    /// The caps of hosts on the LAN side, each way; the others have none.
-    pub(crate) caps: BTreeMap<IpAddr, Rate>,
+    /// The committed rates of hosts on the LAN side, each way; the others have none.
+    pub(crate) rates: BTreeMap<IpAddr, Rate>,
+    /// The ceilings of hosts on the LAN side, each way; the others have none.
+    pub(crate) ceils: BTreeMap<IpAddr, Rate>,
+    /// What is written with a word that will not be accepted for long.
+    pub(crate) hints: Vec<&'static str>,
     /// Where it was written.
     pub(crate) places: Places,
 }
@@ -155,6 +165,10 @@ impl Places {
         move |why| format!("{place}{why}")
     }
 }
+
+/// What is said of `[caps]`.
+const CAPS_ARE_RATES: &str =
+    "caps: accepted for this release, the word is rates; a limit on an idle line is one of ceils";
 
 /// The heaviest host.
 pub(crate) const MAX_WEIGHT: u32 = 1_000;
@@ -235,6 +249,8 @@ impl Written {
     /// What `self` says, and where it says nothing, what `file` says.
     pub(crate) fn over(self, file: Self) -> Self {
         let weights = if self.weights.is_empty() { file.weights } else { self.weights };
+        let rates = if self.rates.is_empty() { file.rates } else { self.rates };
+        let ceils = if self.ceils.is_empty() { file.ceils } else { self.ceils };
         let caps = if self.caps.is_empty() { file.caps } else { self.caps };
         Self {
             lan: self.lan.or(file.lan),
@@ -256,6 +272,8 @@ impl Written {
             metrics: self.metrics.or(file.metrics),
             user: self.user.or(file.user),
             weights,
+            rates,
+            ceils,
             caps,
             // Those of `self` are words of the command line.
             origin: file.origin,
@@ -321,7 +339,9 @@ impl Written {
             metrics,
             user: self.user.as_ref().map_or("nobody", Word::text).to_owned(),
             weights: self.weights(order)?,
-            caps: self.caps(hosts)?,
+            rates: self.rates(hosts)?,
+            ceils: self.ceils(hosts)?,
+            hints: if self.caps.is_empty() { Vec::new() } else { vec![CAPS_ARE_RATES] },
             places: self.places(),
         })
     }
@@ -463,30 +483,66 @@ impl Written {
         Ok(weights)
     }
 
-    /// Those of hosts as a level of their own, which have one host on the LAN side.
-    fn caps(&self, hosts: Hosts) -> Result<BTreeMap<IpAddr, Rate>, String> {
-        if !self.caps.is_empty() && hosts != Hosts::Lan {
+    fn rates(&self, hosts: Hosts) -> Result<BTreeMap<IpAddr, Rate>, String> {
+        match (self.rates.is_empty(), self.caps.values().next()) {
+            (false, caps @ Some(_)) => {
+                Err(self.place(caps)
+                    + "caps: the word is rates, and both are given; accepted is one")
+            }
+            (true, Some(_)) => self.of_hosts("caps", &self.caps, hosts),
+            _ => self.of_hosts("rates", &self.rates, hosts),
+        }
+    }
+
+    fn ceils(&self, hosts: Hosts) -> Result<BTreeMap<IpAddr, Rate>, String> {
+        let (rates, ceils) = (self.rates(hosts)?, self.of_hosts("ceils", &self.ceils, hosts)?);
+        for (address, word) in &self.ceils {
+            let placed = |why: String| self.place(Some(word)) + &why;
+            let host = host("ceils", address).map_err(placed)?;
+            let (rate, ceil) = (rates.get(&host), ceils.get(&host));
+            let bits = |rate: &Rate| rate.as_bits_per_second();
+            if let (Some(rate), Some(ceil)) = (rate, ceil)
+                && bits(rate) > bits(ceil)
+            {
+                return Err(placed(format!(
+                    "ceils {address} {:?}: accepted is its rate, {}, or more",
+                    word.text(),
+                    rate_word(*rate)
+                )));
+            }
+        }
+        Ok(ceils)
+    }
+
+    /// The rates of a table of hosts as a level of their own, which have one host on the LAN side.
+    fn of_hosts(
+        &self,
+        table: &str,
+        written: &BTreeMap<String, Word>,
+        hosts: Hosts,
+    ) -> Result<BTreeMap<IpAddr, Rate>, String> {
+        if !written.is_empty() && hosts != Hosts::Lan {
             return Err(format!(
-                "{}caps: with --hosts {} there are none; accepted are --queue drr and --hosts lan",
-                self.place(self.caps.values().next()),
+                "{}{table}: with --hosts {} there are none; accepted are --queue drr and --hosts lan",
+                self.place(written.values().next()),
                 hosts.word()
             ));
         }
-        let mut caps = BTreeMap::new();
-        for (address, word) in &self.caps {
+        let mut rates = BTreeMap::new();
+        for (address, word) in written {
             let placed = |why: String| self.place(Some(word)) + &why;
-            let host = host("caps", address).map_err(placed)?;
-            let option = format!("caps {address}");
+            let host = host(table, address).map_err(placed)?;
+            let option = format!("{table} {address}");
             let rate = rate(&option, word.text()).map_err(placed)?;
             if rate == Rate::UNLIMITED {
                 let word = word.text();
                 return Err(placed(format!("{option} {word:?}: accepted is a rate such as 5mbit")));
             }
-            if caps.insert(host, rate).is_some() {
-                return Err(placed(format!("caps {address:?}: given twice; accepted is one")));
+            if rates.insert(host, rate).is_some() {
+                return Err(placed(format!("{table} {address:?}: given twice; accepted is one")));
             }
         }
-        Ok(caps)
+        Ok(rates)
     }
 }
 
@@ -514,9 +570,10 @@ impl Config {
         said.extend(changed_hosts("weights", &self.weights, &new.weights, |weight| {
             weight.map_or("1".to_owned(), u32::to_string)
         }));
-        said.extend(changed_hosts("caps", &self.caps, &new.caps, |cap| {
-            cap.map_or("none".to_owned(), |&rate| rate_word(rate))
-        }));
+        let word = |rate: Option<&Rate>| rate.map_or("none".to_owned(), |&rate| rate_word(rate));
+        said.extend(changed_hosts("rates", &self.rates, &new.rates, word));
+        said.extend(changed_hosts("ceils", &self.ceils, &new.ceils, word));
+        said.extend(new.hints.iter().map(|&hint| hint.to_owned()));
         let kept = [
             ("lan", self.lan == new.lan),
             ("wan", self.wan == new.wan),
@@ -530,10 +587,24 @@ impl Config {
                 said.push(format!("{what}: another needs a restart, kept as it was"));
             }
         }
-        let Self { up, down, share, link, catch_up, stats_every, weights, caps, places, .. } = new;
+        let Self {
+            up,
+            down,
+            share,
+            link,
+            catch_up,
+            stats_every,
+            weights,
+            rates,
+            ceils,
+            hints,
+            places,
+            ..
+        } = new;
         (self.up, self.down, self.share, self.link) = (up, down, share, link);
         (self.catch_up, self.stats_every) = (catch_up, stats_every);
-        (self.weights, self.caps, self.places) = (weights, caps, places);
+        (self.weights, self.rates, self.ceils) = (weights, rates, ceils);
+        (self.hints, self.places) = (hints, places);
         said
     }
 }
@@ -625,12 +696,24 @@ mod tests {
             ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", "accepted are drr, qfq"),
             ("[weights]\n\"home\" = 2", "weights \"home\": accepted is an IP address"),
             ("[weights]\n\"10.0.0.1\" = 0", "weights 10.0.0.1 \"0\": accepted are 1 to 1000"),
-            ("[caps]\n\"home\" = \"1mbit\"", "caps \"home\": accepted is an IP address"),
+            ("[rates]\n\"home\" = \"1mbit\"", "rates \"home\": accepted is an IP address"),
+            ("[rates]\n\"10.0.0.1\" = \"fast\"", "rates 10.0.0.1 \"fast\": "),
+            ("[rates]\n\"::1\" = 5000\n\"0::1\" = 5000", "given twice; accepted is one"),
+            ("[rates]\n\"10.0.0.1\" = \"unlimited\"", "accepted is a rate such as 5mbit"),
+            ("[ceils]\n\"home\" = \"1mbit\"", "ceils \"home\": accepted is an IP address"),
+            ("[ceils]\n\"10.0.0.1\" = \"unlimited\"", "accepted is a rate such as 5mbit"),
+            ("hosts = \"flows\"\n[ceils]\n\"10.0.0.1\" = 5000", "ceils: with --hosts flows"),
+            (
+                "[rates]\n\"::1\" = \"2mbit\"\n[ceils]\n\"0::1\" = \"1mbit\"",
+                "ceils 0::1 \"1mbit\": accepted is its rate, 2mbit, or more",
+            ),
+            (
+                "[rates]\n\"::1\" = 5000\n[caps]\n\"::2\" = 5000",
+                "caps: the word is rates, and both are given",
+            ),
             ("[caps]\n\"10.0.0.1\" = \"fast\"", "caps 10.0.0.1 \"fast\": "),
-            ("[caps]\n\"::1\" = 5000\n\"0::1\" = 5000", "given twice; accepted is one"),
-            ("[caps]\n\"10.0.0.1\" = \"unlimited\"", "accepted is a rate such as 5mbit"),
-            ("hosts = \"flows\"\n[caps]\n\"10.0.0.1\" = 5000", "caps: with --hosts flows"),
-            ("queue = \"qfq\"\n[caps]\n\"10.0.0.1\" = 5000", "accepted are --queue drr"),
+            ("hosts = \"flows\"\n[rates]\n\"10.0.0.1\" = 5000", "rates: with --hosts flows"),
+            ("queue = \"qfq\"\n[rates]\n\"10.0.0.1\" = 5000", "accepted are --queue drr"),
             ("max-hosts = 16385", "--max-hosts \"16385\": accepted are 1 to 16384"),
             ("max-hosts = 9\nqueue = \"fifo\"", "--max-hosts \"9\": --queue fifo tells no hosts"),
             ("max-hosts = 9\nhosts = \"users+sqf\"", "users+sqf tells 64 hosts apart"),
@@ -694,6 +777,19 @@ mod tests {
         assert_eq!(limit("queue = \"sqf\""), Limit::Bytes(4 << 20));
     }
 
+    /// Goal: the old word for rates is accepted, with a hint each time the file is read.
+    #[test]
+    fn caps_are_rates() {
+        let config = with("[caps]\n\"10.0.0.1\" = \"2mbit\"").unwrap();
+        let rates = with("[rates]\n\"10.0.0.1\" = \"2mbit\"").unwrap();
+        assert_eq!(config.rates, rates.rates);
+        assert_eq!((config.hints.len(), rates.hints.len()), (1, 0));
+        assert!(config.hints[0].contains("the word is rates"));
+        let said = with("").unwrap().take_over(config);
+        assert_eq!(said.len(), 2);
+        assert!(said[0] == "rates: 10.0.0.1 none -> 2mbit" && said[1].starts_with("caps: "));
+    }
+
     #[test]
     fn users_with_sqf_inside_need_no_second_word() {
         let share = with("hosts = \"users+sqf\"").unwrap().share;
@@ -730,19 +826,19 @@ mod tests {
     #[test]
     fn of_hosts_is_said_what_has_changed() {
         let table = |rate: &str| {
-            let caps =
+            let rates =
                 (0..5_000).map(|at| format!("\"10.0.{}.{}\" = \"{rate}\"\n", at / 250, at % 250));
-            format!("[caps]\n{}", caps.collect::<String>())
+            format!("[rates]\n{}", rates.collect::<String>())
         };
         let (slow, fast) = (table("1mbit"), table("2mbit"));
         let mut config = with(&slow).unwrap();
         assert!(config.take_over(with(&slow).unwrap()).is_empty());
         let one = slow.replace("\"10.0.3.7\" = \"1mbit\"\n", "\"10.9.9.9\" = \"3mbit\"\n");
         let said = config.take_over(with(&one).unwrap());
-        assert_eq!(said, ["caps: 10.0.3.7 1mbit -> none, 10.9.9.9 none -> 3mbit"]);
+        assert_eq!(said, ["rates: 10.0.3.7 1mbit -> none, 10.9.9.9 none -> 3mbit"]);
         config.take_over(with(&slow).unwrap());
         let said = config.take_over(with(&fast).unwrap());
-        assert!(said[0].starts_with("caps: 10.0.0.0 1mbit -> 2mbit, 10.0.0.1 "), "{said:?}");
+        assert!(said[0].starts_with("rates: 10.0.0.0 1mbit -> 2mbit, 10.0.0.1 "), "{said:?}");
         assert!(said[0].ends_with(", and 4992 more") && said[0].len() < 400, "{said:?}");
     }
 

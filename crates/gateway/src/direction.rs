@@ -3,9 +3,10 @@
 //! After every call: received = turned away + rejected + dropped + undeliverable + sent + held, where held
 //! are the queued ones and those that wait for the device.
 
-use std::collections::VecDeque;
+use core::net::IpAddr;
+use std::collections::{BTreeSet, VecDeque};
 
-use freeboard::flowhash::{HostKey, Labeller, Parsed, SipHash13, parse};
+use freeboard::flowhash::{HostKey, Labeller, Labels, Parsed, SipHash13, parse};
 use freeboard::sched_core::{Counters, DropReason, Ecn, Nanos, Packet, Scheduler as _};
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
@@ -61,6 +62,8 @@ pub(crate) struct Direction {
     queue: Shaped<Box<dyn Queue>>,
     plan: Plan,
     labeller: Labeller<SipHash13>,
+    /// That of the labeller.
+    hasher: SipHash13,
     terms: ByHost,
     held: Vec<Held>,
     /// Left the queue, and wait until the device takes them.
@@ -86,11 +89,14 @@ impl Direction {
         watched: Option<Watched>,
     ) -> Result<Self, String> {
         let line = Shaper::new(plan.rate).with_catch_up(plan.catch_up);
+        let mut queue = plan.build()?;
+        queue.set_link(link);
         Ok(Self {
             way: plan.way,
-            queue: Shaped::new(plan.build()?, line, link),
+            queue: Shaped::new(queue, line, link),
             plan,
             labeller: Labeller::new(SipHash13::new(secret)),
+            hasher: SipHash13::new(secret),
             terms,
             held: vec![Held::default(); plan.slots as usize],
             leaving: VecDeque::with_capacity(BATCH),
@@ -142,15 +148,7 @@ impl Direction {
             let known = names::address(&host).and_then(|host| self.terms.get(&host).copied());
             known.unwrap_or(Terms::USUAL)
         };
-        let Terms { weight, cap } = terms;
-        let seen = Seen {
-            flow: labels.flow,
-            source: labels.src_host,
-            destination: labels.dst_host,
-            weight,
-            quantum: weight * self.plan.max_len,
-            cap,
-        };
+        let seen = Self::seen(&self.plan, labels, terms);
         let watch = self.watch.as_mut();
         let place =
             watch.map_or(Place::default(), |watch| watch.arrived(now, parsed.key, host, len));
@@ -159,6 +157,31 @@ impl Direction {
         self.held[handle as usize] =
             Held { arrived: now, serial: self.serials, place, seen: Some(seen) };
         self.offer(now, &seen, Packet { handle, len, ecn }, pool);
+    }
+
+    /// What a queue is told of a packet with these labels, whose host has these terms.
+    fn seen(plan: &Plan, labels: Labels, terms: Terms) -> Seen {
+        let Labels { flow, src_host: source, dst_host: destination } = labels;
+        let Terms { weight, rate, ceiling } = terms;
+        let quantum = weight * plan.max_len;
+        Seen { flow, source, destination, weight, quantum, rate, ceiling }
+    }
+
+    /// Tells the queue the terms in force of hosts that have others than the usual ones, or had: a host that
+    /// stays backlogged has them at once.
+    fn update_hosts(&mut self, now: Nanos, before: &ByHost) {
+        let hosts: BTreeSet<&IpAddr> = before.keys().chain(self.terms.keys()).collect();
+        for host in hosts {
+            let key = match *host {
+                IpAddr::V4(address) => HostKey::V4(address.octets()),
+                IpAddr::V6(address) => HostKey::V6(address.octets()),
+            };
+            let label = key.label(&self.hasher);
+            let labels = Labels { flow: 0, src_host: label, dst_host: label };
+            let terms = self.terms.get(host).copied().unwrap_or(Terms::USUAL);
+            let seen = Self::seen(&self.plan, labels, terms);
+            self.queue.inner_mut().update_host(now, &seen);
+        }
     }
 
     /// The host on the LAN side.
@@ -300,7 +323,10 @@ impl Direction {
         if let Some(watch) = &mut self.watch {
             watch.set_hosts(plan.share.max_hosts);
         }
-        (self.plan, self.terms) = (plan, terms);
+        self.queue.inner_mut().set_link(link);
+        self.plan = plan;
+        let before = core::mem::replace(&mut self.terms, terms);
+        self.update_hosts(now, &before);
     }
 
     /// Moves what is queued into `queue`, which is empty.

@@ -44,9 +44,9 @@ hosts, at the rates given. Up is from lan to wan.
 
 SIGHUP reads the file again and says what has changed. SIGUSR1 prints statistics as JSON; SIGTERM and
 SIGINT do so and end. Exit codes: 1 a device is gone, or something else failed while forwarding; 2 a word or
-the file is not accepted; 3 the system does not have what they name, or does not give it. Weights and caps of
-hosts are told in the file, in a table [weights] of address = weight and a table
-[caps] of address = RATE. Beyond its cap a host gets what the others leave.
+the file is not accepted; 3 the system does not have what they name, or does not give it. What single
+hosts get is told in the file, in tables of address = value: [weights], [rates] and [ceils]. Above its rate a
+host gets what the others leave, above its ceil nothing.
 ";
 
 /// What is asked for.

@@ -7,11 +7,11 @@ use core::fmt;
 
 use freeboard::flowhash::{self, Line, Outcome};
 use freeboard::sched_core::{
-    CoDel, CoDelParams, CoDelState, CommittedRate, DropSink, Fifo, FloorShare, FlowId,
+    Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, DropSink, Fifo, FloorShare, FlowId,
     FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow,
     Queue as Empty, Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot, WaitingFlow,
 };
-use freeboard::shaper::Rate;
+use freeboard::shaper::{Overhead, Rate};
 use freeboard::{
     Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, Releasing,
     Storage,
@@ -75,7 +75,9 @@ pub(crate) struct Seen {
     /// The quantum that this weight gives the host.
     pub(crate) quantum: u32,
     /// Of the host too.
-    pub(crate) cap: Option<CommittedRate>,
+    pub(crate) rate: Option<CommittedRate>,
+    /// Of the host too.
+    pub(crate) ceiling: Option<Ceiling>,
 }
 
 impl Labelled for Seen {
@@ -96,7 +98,11 @@ impl Labelled for Seen {
     }
 
     fn host_committed_rate(&self) -> Option<CommittedRate> {
-        self.cap
+        self.rate
+    }
+
+    fn host_ceiling(&self) -> Option<Ceiling> {
+        self.ceiling
     }
 }
 
@@ -113,6 +119,13 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
 
     /// Another setting of the AQM, if there is one.
     fn set_codel(&mut self, params: CoDelParams);
+
+    /// What packets are on the wire, for the rates and ceilings of hosts; without effect on a queue that has
+    /// none.
+    fn set_link(&mut self, _link: Overhead) {}
+
+    /// What `seen` says of its host, from now on; without effect on a queue that has no level of hosts.
+    fn update_host(&mut self, _now: Nanos, _seen: &Seen) {}
 
     /// What shares the line, from now on; without effect on a queue that is built for one isolation.
     fn set_isolation(&mut self, _isolation: Isolation) {}
@@ -278,6 +291,14 @@ impl Queue for Isolated<Vecs, Aqm, Vecs> {
 
     fn set_codel(&mut self, params: CoDelParams) {
         let _in_range = self.aqm_mut().set_params(params);
+    }
+
+    fn set_link(&mut self, link: Overhead) {
+        self.set_overhead(link);
+    }
+
+    fn update_host(&mut self, now: Nanos, seen: &Seen) {
+        let _is_backlogged = Isolated::update_host(self, now, seen);
     }
 
     fn set_isolation(&mut self, isolation: Isolation) {

@@ -137,6 +137,7 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
         memory::of_all(&config.share, gateway.pool.mtu()).div_ceil(1_000_000),
     ));
     gateway.say_first();
+    gateway.config.hints.iter().for_each(|hint| say(hint));
     let ended = gateway.forward();
     print(&gateway.report(clock()).to_json());
     ended.map_err(Failure::Broken)

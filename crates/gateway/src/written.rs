@@ -177,7 +177,7 @@ fn the_example_of_a_configuration_says_what_its_comments_say() {
     // What is commented out is as good.
     let written: Written = toml::from_str(&EXAMPLE.replace("# \"192", "\"192")).unwrap();
     let config = written.check().unwrap();
-    assert_eq!((config.weights.len(), config.caps.len()), (1, 1));
+    assert_eq!((config.weights.len(), config.rates.len(), config.ceils.len()), (1, 1, 1));
 }
 
 const PAGES: [&str; 2] =

@@ -101,7 +101,8 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
             destination: label(u32::MAX),
             weight: 1,
             quantum: LONG + 8,
-            cap: None,
+            rate: None,
+            ceiling: None,
         };
         let handle = free.pop().unwrap();
         held[handle as usize] = (now, host);

@@ -20,7 +20,8 @@ fn seen(host: u32, flow: u32, way: Way) -> Seen {
         destination,
         weight: 1,
         quantum: 1_514,
-        cap: None,
+        rate: None,
+        ceiling: None,
     }
 }
 
@@ -134,10 +135,10 @@ fn weights_are_those_of_the_hosts() {
 fn a_cap_is_that_of_the_host_on_the_lan_side() {
     for way in [Way::Up, Way::Down] {
         let mut queue = plan(Order::Drr, Hosts::Lan, way).build().unwrap();
-        let cap = Some(CommittedRate::new(1_000_000, 3_000).unwrap());
+        let rate = Some(CommittedRate::new(1_000_000, 3_000).unwrap());
         let offer = |queue: &mut Box<dyn Queue>, now, handle| {
             let host = handle % 2;
-            let of = Seen { cap: cap.filter(|_| host == 0), ..seen(host, 0, way) };
+            let of = Seen { rate: rate.filter(|_| host == 0), ..seen(host, 0, way) };
             let drops = &mut |packet: Packet, why| panic!("{packet:?} {why:?}");
             queue.offer(now, &of, Packet::new(handle, 1_000), drops).unwrap();
         };

@@ -180,7 +180,8 @@ impl Scheduler for Users {
             destination: label,
             weight: 1,
             quantum: 1,
-            cap: None,
+            rate: None,
+            ceiling: None,
         };
         self.offer(now, &seen, packet, drops)
     }

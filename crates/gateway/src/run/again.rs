@@ -35,9 +35,10 @@ impl Gateway {
                 direction.set_limit(config.share.limit, &mut self.pool);
             }
             self.pool.resize(slots);
+            let now = clock();
             for (direction, built) in self.directions.iter_mut().zip(built) {
                 let terms = by_host(&config, max_len);
-                direction.change(clock(), built, config.link, terms, &mut self.pool);
+                direction.change(now, built, config.link, terms, &mut self.pool);
             }
             if self.pool.settle() {
                 sys::give_back_memory();

@@ -325,15 +325,17 @@ fn it_goes_on_when_what_it_says_finds_no_room() {
 
 /// Goal: however many lines a change makes the gateway print, and whether they are read or not, it forwards on and ends
 /// when it is told to.
-/// Method: 5,000 caps that all change, which is much to say; standard error and standard output are pipes with room
+/// Method: 5,000 rates that all change, which is much to say; standard error and standard output are pipes with room
 /// for two pages and for none; clients of both sockets that never read.
 #[test]
 fn it_goes_on_when_a_long_change_finds_little_room() {
     let Some(row) = Row::new("nearlyfull") else { return };
     let table = |rate: &str| {
         let cap = |at: u32| format!("\"10.8.{}.{}\" = \"{rate}\"\n", at / 250, at % 250);
-        let caps: String = (0..5_000).map(cap).collect();
-        format!("lan = \"lan\"\nwan = \"wan\"\nup = \"10mbit\"\ndown = \"10mbit\"\n[caps]\n{caps}")
+        let rates: String = (0..5_000).map(cap).collect();
+        format!(
+            "lan = \"lan\"\nwan = \"wan\"\nup = \"10mbit\"\ndown = \"10mbit\"\n[rates]\n{rates}"
+        )
     };
     let file = file("nearlyfull", &table("1mbit"));
     let socket = std::env::temp_dir().join(format!("freeboard-{}-nearly", std::process::id()));

@@ -8,13 +8,13 @@
 //! on the machine takes time from a queue that never comes back; every attempt is printed.
 #![cfg(target_os = "linux")]
 
-mod caps;
 mod changes;
 mod delays;
 mod edges;
 mod floods;
 mod frames;
 mod gateway;
+mod host_rates;
 mod kinds;
 mod page;
 mod rates;
