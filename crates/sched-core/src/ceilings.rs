@@ -280,7 +280,7 @@ where
         if flow.0 >= self.room() {
             return Err(ConfigError::UnknownFlow { flow, flows: self.room() });
         }
-        let (longest, now) = (self.longest(flow), self.clock.now());
+        let longest = self.longest(flow);
         if let Some(ceiling) = ceiling {
             let (burst, most) = (ceiling.burst.into(), u32::MAX.into());
             ConfigError::check_range("burst in bytes", burst, longest.into(), most)?;
@@ -292,12 +292,12 @@ where
         state.bucket = match (state.ceiling, ceiling) {
             (Some(before), Some(after)) => {
                 let (most, _) = after.rate.time_of(after.burst, 0);
-                state.bucket.at_rate(now, &before.rate, &after.rate, most)
+                state.bucket.at_rate(&mut self.clock, &before.rate, &after.rate, most)
             }
-            _ => Bucket::full(now),
+            _ => Bucket::full(self.clock.now()),
         };
         state.ceiling = ceiling;
-        let (place, is_open) = (state.place, state.is_open(now, longest));
+        let (place, is_open) = (state.place, state.is_open(self.clock.now(), longest));
         if place == Place::Waiting {
             self.come_back(flow);
         }
@@ -420,16 +420,16 @@ where
         if self.order.select() != Some(flow) {
             return;
         }
-        let (longest, now) = (self.longest(flow), self.clock.now());
+        let longest = self.longest(flow);
         let wire_len = self.link.wire_len(len).max(1);
         let Some(state) = self.flows.as_mut().get_mut(flow.index()) else { return };
         if let Some(ceiling) = state.ceiling {
-            state.bucket.take(now, &ceiling.rate, wire_len);
+            state.bucket.take(&mut self.clock, &ceiling.rate, wire_len);
         }
         if next_head.is_none() {
             state.place = Place::Idle;
             self.order.served(flow, len, None);
-        } else if state.is_open(now, longest) {
+        } else if state.is_open(self.clock.now(), longest) {
             self.order.served(flow, len, next_head);
         } else {
             self.order.served(flow, len, None);

@@ -218,7 +218,7 @@ where
         if !self.has_room_for(flow) {
             return Err(ConfigError::UnknownFlow { flow, flows: self.room() });
         }
-        let (longest, now) = (self.longest(flow), self.clock.now());
+        let longest = self.longest(flow);
         if let Some(rate) = rate {
             let (burst, most) = (rate.burst().into(), u32::MAX.into());
             ConfigError::check_range("burst in bytes", burst, longest.into(), most)?;
@@ -228,8 +228,9 @@ where
             return Ok(());
         }
         let was_excess = is_excess(state, self.returns.as_ref(), flow);
-        state.set_rate(rate, now);
-        let (is_backlogged, conforms) = (state.is_backlogged(), state.is_conforming(now));
+        state.set_rate(rate, &mut self.clock);
+        let conforms = state.is_conforming(self.clock.now());
+        let is_backlogged = state.is_backlogged();
         if was_excess {
             self.come_back(flow);
         }
@@ -318,14 +319,13 @@ where
         if self.select() != Some(flow) {
             return;
         }
-        let now = self.clock.now();
         let wire_len = self.link.wire_len(len).max(1);
         let Some(state) = self.flows.as_mut().get_mut(flow.index()) else { return };
         if next_head.is_none() {
             state.set_backlogged(false);
         }
         if is_excess(state, self.returns.as_ref(), flow) {
-            state.charge_excess(now, wire_len);
+            state.charge_excess(&mut self.clock, wire_len);
             self.excess.served(flow, len, next_head);
             if next_head.is_none() {
                 self.leave_excess(flow);
@@ -333,8 +333,8 @@ where
                 self.put_off(flow);
             }
         } else {
-            state.charge(now, wire_len);
-            if next_head.is_none() || state.is_conforming(now) {
+            state.charge(&mut self.clock, wire_len);
+            if next_head.is_none() || state.is_conforming(self.clock.now()) {
                 self.conforming.served(flow, len, next_head);
             } else {
                 self.conforming.served(flow, len, None);

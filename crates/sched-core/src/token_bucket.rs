@@ -54,7 +54,7 @@ impl TokenRate {
 
 /// What a bucket lacks: it is full from an instant on, and what it lacks before is the time until then.
 ///
-/// Instants are those of an [`Elapsed`], which go round at 2⁶⁴: an instant more than 2⁶³ ahead has passed.
+/// Instants are those of an [`Elapsed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bucket {
     /// Whole nanoseconds here, 2⁻³² ns in `fraction`.
@@ -70,50 +70,54 @@ impl Bucket {
     /// What it lacks at `now`: nanoseconds, and 2⁻³² ns beyond them.
     #[inline]
     pub(crate) const fn lacks(&self, now: u64) -> (u64, u32) {
-        let ahead = self.full_at.wrapping_sub(now);
-        if ahead >> 63 == 0 { (ahead, self.fraction) } else { (0, 0) }
+        match self.full_at.checked_sub(now) {
+            Some(ahead) => (ahead, self.fraction),
+            None => (0, 0),
+        }
     }
 
-    /// Takes the time of `bytes` bytes out at `now`.
+    /// Takes the time of `bytes` bytes out, now.
     #[inline]
-    pub(crate) const fn take(&mut self, now: u64, rate: &TokenRate, bytes: u32) {
-        let (lacks, fraction) = self.lacks(now);
+    pub(crate) const fn take(&mut self, clock: &mut Elapsed, rate: &TokenRate, bytes: u32) {
+        let (lacks, fraction) = self.lacks(clock.now);
         let (span, fraction) = rate.time_of(bytes, fraction);
-        self.full_at = now.wrapping_add(lacks).wrapping_add(span);
+        self.full_at = clock.now.saturating_add(lacks).saturating_add(span);
         self.fraction = fraction;
+        clock.look_ahead(self.full_at.saturating_add(1));
     }
 
     /// The instant from which the bucket lacks at most `allowed` ns. Rounded up: never early.
     #[inline]
     pub(crate) const fn due(&self, allowed: u64) -> u64 {
-        self.full_at.wrapping_add((self.fraction != 0) as u64).wrapping_sub(allowed)
+        self.full_at.saturating_add((self.fraction != 0) as u64).saturating_sub(allowed)
     }
 
     /// Whether the bucket lacks at most `allowed` ns at `now`.
     #[inline]
     pub(crate) const fn lacks_at_most(&self, now: u64, allowed: u64) -> bool {
         let (lacks, fraction) = self.lacks(now);
-        lacks.wrapping_add((fraction != 0) as u64) <= allowed
+        lacks.saturating_add((fraction != 0) as u64) <= allowed
     }
 
     /// Lacks at most `most` ns at `now`.
     #[inline]
     pub(crate) const fn clamp(&mut self, now: u64, most: u64) {
         if !self.lacks_at_most(now, most) {
-            *self = Self::full(now.wrapping_add(most));
+            *self = Self::full(now.saturating_add(most));
         }
     }
 
-    /// The bucket of another rate, which lacks as many bytes, rounded up, but no more than the time `most`.
+    /// The bucket of another rate, which lacks as many bytes now, rounded up, but no more than the time `most`.
     pub(crate) fn at_rate(
         &self,
-        now: u64,
+        clock: &mut Elapsed,
         before: &TokenRate,
         after: &TokenRate,
         most: u64,
     ) -> Self {
+        let now = clock.now;
         let mut bucket = Self::full(now);
-        bucket.take(now, after, before.bytes_in(self.lacks(now)));
+        bucket.take(clock, after, before.bytes_in(self.lacks(now)));
         bucket.clamp(now, most);
         bucket
     }
@@ -121,26 +125,38 @@ impl Bucket {
 
 /// A clock that only goes on: the time for which the clock that it is told has gone on.
 ///
-/// A step back of up to [`A_STEP_BACK`](Elapsed::A_STEP_BACK) is no time, nor is the way forward to where that
-/// clock was before. A longer step back says that the reading before it was wrong: time goes on with the next.
+/// - A step back of up to [`A_STEP_BACK`](Elapsed::A_STEP_BACK) is no time, nor is the way forward to where that
+///   clock was before.
+/// - A longer step back says that the reading before it was wrong: time goes on with the next.
+/// - The clock stops where every bucket is full. So it goes no further than the time of all bytes that were
+///   taken out, which is far from its end however wrong the readings are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elapsed {
     /// The latest reading, since a step back that was too long for a clock that is right.
     mark: Nanos,
     now: u64,
+    /// From here on all buckets are full. No bucket that takes from this clock is full later.
+    all_full_at: u64,
 }
 
 impl Elapsed {
-    /// Longer than any bucket takes to fill, overdrawn by as much as it holds. A longer step does no more.
-    const LONGEST_STEP: u64 = 1 << 56;
     /// Clocks of different processors are apart by less.
     const A_STEP_BACK: u64 = 1_000_000_000;
+    /// More than any bucket takes to fill: no instant that counts is before 0.
+    const FIRST: u64 = 1 << 60;
 
-    pub(crate) const START: Self = Self { mark: Nanos::ZERO, now: 0 };
+    pub(crate) const START: Self =
+        Self { mark: Nanos::ZERO, now: Self::FIRST, all_full_at: Self::FIRST };
+
+    /// A clock that has reached `now`.
+    #[cfg(test)]
+    pub(crate) const fn reading(now: u64) -> Self {
+        Self { mark: Nanos(now), now, all_full_at: now }
+    }
 
     #[inline]
     pub(crate) fn advance(&mut self, now: Nanos) {
-        *self = Self { mark: self.mark_at(now), now: self.at(now) };
+        (self.mark, self.now) = (self.mark_at(now), self.at(now));
     }
 
     /// The instant that was reached.
@@ -149,10 +165,18 @@ impl Elapsed {
         self.now
     }
 
+    /// A bucket is not full before `instant`.
+    #[inline]
+    const fn look_ahead(&mut self, instant: u64) {
+        if self.all_full_at < instant {
+            self.all_full_at = instant;
+        }
+    }
+
     /// The instant that `now` would be.
     #[inline]
     fn at(&self, now: Nanos) -> u64 {
-        self.now.wrapping_add(now.since(self.mark).0.min(Self::LONGEST_STEP))
+        self.now.saturating_add(now.since(self.mark).0).min(self.all_full_at)
     }
 
     /// What the mark would be at `now`.
@@ -161,14 +185,13 @@ impl Elapsed {
         if self.mark.since(now).0 > Self::A_STEP_BACK { now } else { self.mark.max(now) }
     }
 
-    /// When it is `instant` by the clock that is told, which reads `now`; not before `now`, and `None` if
-    /// that clock ends before.
+    /// When it is `instant`, at which a bucket is full at the latest, by the clock that is told, which reads
+    /// `now`; not before `now`, and `None` if that clock ends before.
     pub(crate) fn clock_at(&self, instant: u64, now: Nanos) -> Option<Nanos> {
-        let ahead = instant.wrapping_sub(self.at(now));
-        if ahead == 0 || ahead >> 63 != 0 {
-            return Some(now);
+        match instant.saturating_sub(self.at(now)) {
+            0 => Some(now),
+            ahead => self.mark_at(now).0.checked_add(ahead).map(Nanos),
         }
-        self.mark_at(now).0.checked_add(ahead).map(Nanos)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A committed rate, and the bucket that keeps it.
 
 use crate::ConfigError;
-use crate::token_bucket::{Bucket, MAX_BITS_PER_SECOND, MIN_BITS_PER_SECOND, TokenRate};
+use crate::token_bucket::{Bucket, Elapsed, MAX_BITS_PER_SECOND, MIN_BITS_PER_SECOND, TokenRate};
 
 /// How much of the link is a flow's without borrowing: a rate, and the burst that it may send at once
 /// after it sent less.
@@ -109,13 +109,13 @@ impl CommittedFlow {
         self.rate.is_some()
     }
 
-    /// Another rate, or none, at `now`.
-    pub(super) fn set_rate(&mut self, rate: Option<CommittedRate>, now: u64) {
+    /// Another rate, or none, from now on.
+    pub(super) fn set_rate(&mut self, rate: Option<CommittedRate>, clock: &mut Elapsed) {
         self.bucket = match (self.rate, rate) {
             (Some(before), Some(after)) => {
-                self.bucket.at_rate(now, &before.rate, &after.rate, after.most())
+                self.bucket.at_rate(clock, &before.rate, &after.rate, after.most())
             }
-            _ => Bucket::full(now),
+            _ => Bucket::full(clock.now()),
         };
         self.rate = rate;
     }
@@ -130,20 +130,20 @@ impl CommittedFlow {
         self.is_backlogged = is_backlogged;
     }
 
-    /// It sends `wire_len` bytes at `now` while it conforms.
+    /// It sends `wire_len` bytes now, while it conforms.
     #[inline]
-    pub(super) const fn charge(&mut self, now: u64, wire_len: u32) {
+    pub(super) const fn charge(&mut self, clock: &mut Elapsed, wire_len: u32) {
         let Some(rate) = self.rate else { return };
-        self.bucket.take(now, &rate.rate, wire_len);
+        self.bucket.take(clock, &rate.rate, wire_len);
     }
 
-    /// It sends `wire_len` bytes at `now` in excess.
+    /// It sends `wire_len` bytes now, in excess.
     #[inline]
-    pub(super) const fn charge_excess(&mut self, now: u64, wire_len: u32) {
+    pub(super) const fn charge_excess(&mut self, clock: &mut Elapsed, wire_len: u32) {
         let Some(rate) = self.rate else { return };
         if !rate.borrows_free {
-            self.bucket.take(now, &rate.rate, wire_len);
-            self.bucket.clamp(now, rate.most());
+            self.bucket.take(clock, &rate.rate, wire_len);
+            self.bucket.clamp(clock.now(), rate.most());
         }
     }
 
@@ -248,7 +248,7 @@ mod tests {
         for bits_per_second in RATES {
             let rate = CommittedRate::new(bits_per_second, 3_000).unwrap();
             let mut flow = CommittedFlow::EMPTY;
-            flow.set_rate(Some(rate), 0);
+            flow.set_rate(Some(rate), &mut Elapsed::reading(0));
             // Steps of up to the time of two packets.
             let step = 2 * 1_500 * 8_000_000_000 / bits_per_second + 2;
             let (mut now, mut sent) = (0, Vec::new());
@@ -256,7 +256,7 @@ mod tests {
                 now += random(step);
                 while flow.is_conforming(now) {
                     let len = 1 + random(1_500) as u32;
-                    flow.charge(now, len);
+                    flow.charge(&mut Elapsed::reading(now), len);
                     sent.push((now, u128::from(len)));
                 }
             }
@@ -280,11 +280,11 @@ mod tests {
     /// the time of one.
     fn sent_in_small_steps(rate: CommittedRate, nanos: u64, each: u32) -> u128 {
         let (mut flow, mut sent) = (CommittedFlow::EMPTY, 0);
-        flow.set_rate(Some(rate), 0);
+        flow.set_rate(Some(rate), &mut Elapsed::reading(0));
         for now in 0..nanos {
             for _ in 0..each {
                 if flow.is_conforming(now) {
-                    flow.charge(now, 64);
+                    flow.charge(&mut Elapsed::reading(now), 64);
                     sent += 64;
                 }
             }
@@ -317,11 +317,14 @@ mod tests {
     #[test]
     fn a_bucket_that_is_full_lacks_no_part_of_a_nanosecond() {
         let mut flow = CommittedFlow::EMPTY;
-        flow.set_rate(Some(CommittedRate::new(16_000_000_000, 1_500).unwrap()), 0);
-        flow.charge(0, 1);
-        flow.charge(10, 1_500);
+        flow.set_rate(
+            Some(CommittedRate::new(16_000_000_000, 1_500).unwrap()),
+            &mut Elapsed::reading(0),
+        );
+        flow.charge(&mut Elapsed::reading(0), 1);
+        flow.charge(&mut Elapsed::reading(10), 1_500);
         assert_eq!(flow.due(), 10);
-        flow.charge(10, 1);
+        flow.charge(&mut Elapsed::reading(10), 1);
         assert_eq!(flow.due(), 11);
     }
 
@@ -332,11 +335,11 @@ mod tests {
         let rate = CommittedRate::new(8_000_000, 3_000).unwrap();
         for (rate, due) in [(rate, 3_000_000), (rate.with_free_borrowing(), 0)] {
             let mut flow = CommittedFlow::EMPTY;
-            flow.set_rate(Some(rate), 0);
-            flow.charge(0, 3_000);
+            flow.set_rate(Some(rate), &mut Elapsed::reading(0));
+            flow.charge(&mut Elapsed::reading(0), 3_000);
             assert!(flow.is_conforming(0));
             for _ in 0..100 {
-                flow.charge_excess(0, 1_400);
+                flow.charge_excess(&mut Elapsed::reading(0), 1_400);
             }
             assert_eq!(flow.due(), due);
         }
@@ -348,19 +351,19 @@ mod tests {
     fn another_rate_finds_the_bucket_as_it_was() {
         let rate = |mbit: u64, burst| CommittedRate::new(mbit * 1_000_000, burst).unwrap();
         let mut flow = CommittedFlow::EMPTY;
-        flow.set_rate(Some(rate(8, 3_000)), 0);
-        flow.charge(0, 4_000);
+        flow.set_rate(Some(rate(8, 3_000)), &mut Elapsed::reading(0));
+        flow.charge(&mut Elapsed::reading(0), 4_000);
         // It is overdrawn by 1,000 bytes, at each rate.
         assert_eq!(flow.due(), 1_000_000);
-        flow.set_rate(Some(rate(16, 3_000)), 0);
+        flow.set_rate(Some(rate(16, 3_000)), &mut Elapsed::reading(0));
         assert_eq!(flow.due(), 500_000);
-        flow.set_rate(Some(rate(8, 3_000)), 0);
+        flow.set_rate(Some(rate(8, 3_000)), &mut Elapsed::reading(0));
         assert_eq!(flow.due(), 1_000_000);
         // No bucket is overdrawn by more than a burst.
-        flow.charge(0, 1_000);
-        flow.set_rate(Some(rate(8, 1_500)), 0);
+        flow.charge(&mut Elapsed::reading(0), 1_000);
+        flow.set_rate(Some(rate(8, 1_500)), &mut Elapsed::reading(0));
         assert_eq!(flow.due(), 1_500_000);
-        flow.set_rate(None, 0);
+        flow.set_rate(None, &mut Elapsed::reading(0));
         assert!(flow.is_conforming(0));
     }
 }

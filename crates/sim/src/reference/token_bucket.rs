@@ -3,10 +3,13 @@
 use freeboard::sched_core::Nanos;
 
 /// What a bucket lacks. Time is counted in 2⁻³² ns, in which a byte takes a whole number, rounded up.
+///
+/// A full bucket lacks nothing. It remembers since when, because the flow that is due longest returns first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     per_byte: i128,
     burst: u32,
+    /// Below zero: for how long it has been full.
     lacks: i128,
 }
 
@@ -27,11 +30,11 @@ impl Bucket {
     }
 
     pub(super) fn pass(&mut self, nanos: u64) {
-        self.lacks = (self.lacks - (i128::from(nanos) << 32)).max(0);
+        self.lacks -= i128::from(nanos) << 32;
     }
 
     pub(super) fn take(&mut self, bytes: u32) {
-        self.lacks += i128::from(bytes) * self.per_byte;
+        self.lacks = self.lacks.max(0) + i128::from(bytes) * self.per_byte;
     }
 
     /// It lacks at most `nanos` ns.
@@ -46,7 +49,7 @@ impl Bucket {
 
     /// Lacks as many bytes as `before` did, rounded up.
     pub(super) fn lacking_as(mut self, before: &Self) -> Self {
-        let bytes = (before.lacks + before.per_byte - 1) / before.per_byte;
+        let bytes = (before.lacks.max(0) + before.per_byte - 1) / before.per_byte;
         self.lacks = bytes.min(u32::MAX.into()) * self.per_byte;
         self
     }
