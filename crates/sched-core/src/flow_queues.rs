@@ -462,12 +462,13 @@ where
         Some(packet)
     }
 
-    /// The flow to serve where none is selected: all that are backlogged wait, or none is.
+    /// [`Scheduler::dequeue`] where no flow is selected: all that are backlogged wait, or none is.
     #[cold]
     #[inline(never)]
-    fn opened(&mut self) -> Option<FlowId> {
+    fn dequeue_opened(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.order.open();
-        self.order.select()
+        let flow = self.order.select()?;
+        self.deliver_policed(now, flow, drops)
     }
 
     /// `head` without what the packet waited for a ceiling.
@@ -634,9 +635,8 @@ where
     #[inline]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.order.advance(now);
-        let flow = match self.order.select() {
-            Some(flow) => flow,
-            None => self.opened()?,
+        let Some(flow) = self.order.select() else {
+            return if self.order.waits() { self.dequeue_opened(now, drops) } else { None };
         };
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let slots = self.slots.as_mut();
