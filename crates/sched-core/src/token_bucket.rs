@@ -129,7 +129,8 @@ impl Bucket {
 ///   clock was before.
 /// - A longer step back says that the reading before it was wrong: time goes on with the next.
 /// - The clock stops where every bucket is full. So it goes no further than the time of all bytes that were
-///   taken out, which is far from its end however wrong the readings are.
+///   taken out, which is far from its end however wrong the readings are. Flows that are due may return in another
+///   order than that in which they became due while it stood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elapsed {
     /// The latest reading, since a step back that was too long for a clock that is right.
@@ -156,7 +157,11 @@ impl Elapsed {
 
     #[inline]
     pub(crate) fn advance(&mut self, now: Nanos) {
-        (self.mark, self.now) = (self.mark_at(now), self.at(now));
+        if now >= self.mark {
+            (self.mark, self.now) = (now, self.at(now));
+        } else {
+            self.mark = self.mark_at(now);
+        }
     }
 
     /// The instant that was reached.

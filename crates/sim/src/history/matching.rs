@@ -74,15 +74,6 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     pub fn step(&mut self, operation: Operation, thorough: bool) -> Result<(), String> {
         self.dropped.iter_mut().for_each(Vec::clear);
         let touched = self.play(operation)?;
-        match operation {
-            Operation::Back { .. } => self.is_told = false,
-            Operation::Enqueue { .. }
-            | Operation::EnqueueAs { .. }
-            | Operation::EnqueueBurst { .. }
-            | Operation::Dequeue
-            | Operation::DequeueBurst { .. } => self.is_told = true,
-            _ => {}
-        }
         self.compare_drops()?;
         self.compare_books()?;
         match touched {
@@ -176,7 +167,10 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
                 Ok(())
             })?,
             Operation::Forward { nanos } => self.now = self.now.saturating_add(nanos),
-            Operation::Back { nanos } => self.now = self.now.saturating_sub(nanos),
+            Operation::Back { nanos } => {
+                self.now = self.now.saturating_sub(nanos);
+                self.is_told = false;
+            }
         }
         Ok(None)
     }
@@ -210,6 +204,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         if self.ledger.is_queued(handle) && !self.subject.notices_used_handles() {
             return Ok(());
         }
+        self.is_told = true;
         let (now, flow, packet) = (Nanos(self.now), FlowId(flow), packet(handle, len));
         let [subject, twin] = &mut self.dropped;
         let outcome = self.subject.enqueue(now, flow, packet, &mut |packet, reason| {
@@ -226,6 +221,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         let flows = (0..).map(|turn| FlowId(flow.wrapping_add(turn & 1)));
         let burst: Vec<(FlowId, Packet)> =
             flows.zip(handles.into_iter().map(|handle| packet(handle, len))).collect();
+        self.is_told |= !burst.is_empty();
         let now = Nanos(self.now);
         let [subject, twin] = &mut self.dropped;
         let accepted = self.subject.enqueue_burst(now, &burst, &mut |packet, reason| {
@@ -259,6 +255,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     fn dequeue(&mut self) -> Result<(), String> {
         let now = Nanos(self.now);
         let promised = self.subject.peek(now);
+        self.is_told = true;
         let [subject, twin] = &mut self.dropped;
         let packet =
             self.subject.dequeue(now, &mut |packet, reason| subject.push((packet, reason)));
@@ -273,6 +270,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         let untouched = Packet::new(u32::MAX, u32::MAX);
         let (mut out, mut expected) = ([untouched; 8], [untouched; 8]);
         let places = usize::from(packets).min(out.len());
+        self.is_told |= places > 0;
         let [subject, twin] = &mut self.dropped;
         let filled = self.subject.dequeue_burst(now, &mut out[..places], &mut |packet, reason| {
             subject.push((packet, reason));

@@ -99,6 +99,7 @@ impl<O: NaiveOrder> Housing for NaiveCeilings<O> {
             let mut bucket = Bucket::full(ceiling.bits_per_second(), ceiling.burst());
             if let Some((_, before)) = before {
                 bucket = bucket.lacking_as(&before);
+                self.clock.look_ahead(&bucket);
                 bucket.clamp(bucket.time_of(ceiling.burst()));
             }
             self.buckets.insert(flow, (ceiling, bucket));
@@ -167,6 +168,7 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCeilings<O> {
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         if let Some((_, bucket)) = self.buckets.get_mut(&flow) {
             bucket.take(len);
+            self.clock.look_ahead(bucket);
         }
         let stays = next_head.filter(|_| self.wait(flow) <= 0);
         self.order.served(flow, len, stays);

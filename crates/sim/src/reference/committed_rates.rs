@@ -104,6 +104,7 @@ impl<O: NaiveOrder> Housing for NaiveCommittedRates<O> {
             let mut bucket = Bucket::full(rate.bits_per_second(), rate.burst());
             if let Some((_, before)) = before {
                 bucket = bucket.lacking_as(&before);
+                self.clock.look_ahead(&bucket);
                 bucket.clamp(2 * bucket.time_of(rate.burst()));
             }
             self.buckets.insert(flow, (rate, bucket));
@@ -176,6 +177,7 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCommittedRates<O> {
             && !(borrows && rate.borrows_free())
         {
             bucket.take(len);
+            self.clock.look_ahead(bucket);
             if borrows {
                 bucket.clamp(2 * bucket.time_of(rate.burst()));
             }

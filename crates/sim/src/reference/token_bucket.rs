@@ -29,8 +29,8 @@ impl Bucket {
         self.burst
     }
 
-    pub(super) fn pass(&mut self, nanos: u64) {
-        self.lacks -= i128::from(nanos) << 32;
+    pub(super) fn pass(&mut self, nanos: i128) {
+        self.lacks -= nanos << 32;
     }
 
     pub(super) fn take(&mut self, bytes: u32) {
@@ -56,25 +56,32 @@ impl Bucket {
 }
 
 /// The time for which a clock has gone on: a reading that was there before is no time, but after a step back of
-/// more than a second the readings before it were wrong.
+/// more than a second the readings before it were wrong. It stops where every bucket is full.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Forward {
     latest: Nanos,
     pub(super) sum: i128,
+    /// Every bucket is full from here on, and from the nanosecond before.
+    all_full: i128,
 }
 
 impl Forward {
     /// The clock says `now`; returns how far it went on.
-    pub(super) fn advance(&mut self, now: Nanos) -> u64 {
+    pub(super) fn advance(&mut self, now: Nanos) -> i128 {
         let step = self.step(now);
         self.latest = if self.is_wrong(now) { now } else { self.latest.max(now) };
-        self.sum += i128::from(step);
+        self.sum += step;
         step
     }
 
+    /// Something was taken out of `bucket`.
+    pub(super) fn look_ahead(&mut self, bucket: &Bucket) {
+        self.all_full = self.all_full.max(self.sum + (bucket.lacks >> 32) + 1);
+    }
+
     /// How far it would go on.
-    pub(super) fn step(&self, now: Nanos) -> u64 {
-        now.0.saturating_sub(self.latest.0)
+    fn step(&self, now: Nanos) -> i128 {
+        i128::from(now.0.saturating_sub(self.latest.0)).min(self.all_full - self.sum)
     }
 
     /// Whether the clock, which says `now`, was wrong before.
@@ -84,7 +91,7 @@ impl Forward {
 
     /// What the clock says when it has gone on for `wait` from `now`; `None` if it ends before.
     pub(super) fn after(&self, wait: i128, now: Nanos) -> Option<Nanos> {
-        let rest = wait - i128::from(self.step(now));
+        let rest = wait - self.step(now);
         let from = if rest <= 0 || self.is_wrong(now) { now } else { self.latest.max(now) };
         u64::try_from(i128::from(from.0) + rest.max(0)).ok().map(Nanos)
     }
