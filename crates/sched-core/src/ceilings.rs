@@ -34,7 +34,7 @@
 //! ([`PACED_ROUNDS`](crate::PACED_ROUNDS)) are not held against them.
 //!
 //! **Cost.** O(1) beside the order for a flow without a ceiling; O(log flows) where a flow waits or returns,
-//! at most three times a call: at most `3·⌈log2 flows⌉ + 4` steps. Three multiplications a packet of a flow
+//! at most four times a call: at most `4·⌈log2 flows⌉ + 4` steps. Three multiplications a packet of a flow
 //! with a ceiling, no division. Memory: 64 bytes a flow.
 //!
 //! **Source.** A token bucket, and a tree of winners for the first that returns (as in

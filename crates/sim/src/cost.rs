@@ -57,7 +57,7 @@ impl Subject {
         Self::new("hosts, the longest gives way", 4, 2, hosts),
         Self::new("rounds of triple isolation", 2, 0, rounds),
         Self::new("DRR with committed rates", 6, 6, committed),
-        Self::new("DRR with ceilings", 4, 3, ceilings),
+        Self::new("DRR with ceilings", 4, 4, ceilings),
         Self::new("classes, the longest gives way", 5, 2, classes),
     ];
 
