@@ -170,7 +170,7 @@ impl Shaper {
 
     /// The earliest instant for which a packet may count that leaves at `now`.
     #[inline]
-    fn earliest(&self, now: Nanos) -> Nanos {
+    pub(crate) fn earliest(&self, now: Nanos) -> Nanos {
         now.since(self.catch_up).max(self.backlog_since.min(now))
     }
 

@@ -15,14 +15,15 @@
 //! [`poll_at`](Scheduler::poll_at) says. Without catching up, packets of 1,250 bytes at 5,000 kbit/s and a timer
 //! of 1 ms that begins anew after each look give 3,440 kbit/s.
 //!
-//! **The rule of idle time** stands here and nowhere else: a packet that finds the queue empty tells the
-//! line that time before was idle, not late. Every way in keeps it: [`Scheduler::enqueue`], bursts,
-//! [`Shaped::arrival`] for queues that are told more than a flow, and [`Shaped::inner_mut`].
+//! **The rule of idle time** stands here and nowhere else: time in which the queue is empty, or holds packets of
+//! which none may leave (above a [ceiling](sched_core::Ceilings), or behind a line of its own), is idle, not late. Every way in and out keeps it:
+//! [`Scheduler::enqueue`], bursts, [`Shaped::arrival`] for queues that are told more than a flow,
+//! [`Scheduler::dequeue`] and [`Shaped::inner_mut`].
 //!
 //! A burst out is its packets one by one, each charged: it touches no memory ahead, as a burst of the
 //! scheduler's own may, unless the line is unlimited.
 //!
-//! Cost: a comparison, the wire length and a charge on top of the scheduler's own.
+//! Cost: a comparison, the wire length, a charge and a [`poll_at`](Scheduler::poll_at) on top of the scheduler's own.
 
 use sched_core::{
     Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
@@ -119,27 +120,36 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
     /// The scheduler inside, for a packet that arrives at `now`: the way in for queues that are told more
     /// of a packet than its flow.
     ///
-    /// If nothing is queued the line is told that time before `now` was idle, as
+    /// If nothing is queued that may leave, the line is told that time before `now` was idle, as
     /// [`enqueue`](Scheduler::enqueue) tells it. That is so whether or not a packet is then accepted.
     #[inline]
     pub fn arrival(&mut self, now: Nanos) -> &mut S {
-        self.wake_if_idle(now);
+        self.forget_idle_time(now);
         &mut self.inner
     }
 
     /// The scheduler inside, to add flows or change weights.
     ///
     /// A packet dequeued here leaves without being charged. A packet that is enqueued here into an empty
-    /// queue comes at an instant that the line is not told: it counts as the instant at which the packet
-    /// leaves, so that idle time is no lateness; [`arrival`](Self::arrival) says when.
+    /// queue, or that may leave because of what is changed here, comes at an instant that the line is not told: it
+    /// counts as the instant at which the packet leaves, so that idle time is no lateness;
+    /// [`arrival`](Self::arrival) says when.
     pub fn inner_mut(&mut self) -> &mut S {
-        self.wake_if_idle(Nanos::MAX);
+        let due = self.line.due();
+        if self.inner.poll_at(due) != Some(due) {
+            self.line.wake(Nanos::MAX);
+        }
         &mut self.inner
     }
 
-    fn wake_if_idle(&mut self, now: Nanos) {
-        if self.inner.backlog().packets == 0 {
-            self.line.wake(now);
+    /// Tells the line that time up to `now` was idle in which the scheduler inside had nothing that may leave.
+    #[inline]
+    fn forget_idle_time(&mut self, now: Nanos) {
+        let late_since = self.line.earliest(now);
+        match self.inner.poll_at(late_since) {
+            Some(ready) if ready <= late_since => {}
+            Some(ready) => self.line.wake(ready.min(now)),
+            None => self.line.wake(now),
         }
     }
 }
@@ -152,7 +162,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        self.wake_if_idle(now);
+        self.forget_idle_time(now);
         self.inner.enqueue(now, flow, packet, drops)
     }
 
@@ -160,11 +170,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         if !self.line.is_open(now) {
             return None;
         }
-        let Some(packet) = self.inner.dequeue(now, drops) else {
-            // Time in which nothing may leave, above a ceiling, is idle, not late.
-            self.line.wake(now);
-            return None;
-        };
+        self.forget_idle_time(now);
+        let packet = self.inner.dequeue(now, drops)?;
         self.line.charge(now, self.link.wire_len(packet.len));
         Some(packet)
     }
@@ -220,7 +227,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         burst: &[(FlowId, Packet)],
         drops: &mut dyn DropSink,
     ) -> usize {
-        self.wake_if_idle(now);
+        self.forget_idle_time(now);
         self.inner.enqueue_burst(now, burst, drops)
     }
 
