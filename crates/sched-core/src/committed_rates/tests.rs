@@ -111,6 +111,20 @@ fn a_capped_flow_gets_its_cap_beside_a_rival_and_alone_the_line() {
     }
 }
 
+/// Goal: a rate takes nothing from a flow without one, which always conforms: a rate above the share of a flow by weight
+/// is not reached beside it. Where the rival has a rate as well, both are. Method: 80 of 100 Mbit/s, at equal weights.
+#[test]
+fn a_rate_above_its_share_is_reached_where_the_others_have_rates() {
+    for (of_rival, expected) in [(None, [50, 50]), (mbit(20, 30_000), [80, 20])] {
+        let mut line = Line::of(committed(drr(&[L, L])), 2);
+        line.link.order.set_rate(FlowId(0), mbit(80, 30_000)).unwrap();
+        line.link.order.set_rate(FlowId(1), of_rival).unwrap();
+        line.run(1_000, &[0, 1], &mut Random(1));
+        near(line.kbit(0, 100), expected[0], 1);
+        near(line.kbit(1, 100), expected[1], 1);
+    }
+}
+
 /// Goal: while a flow without a rate is backlogged, no interval has more than `rate·t + burst + L` of one
 /// with a rate, whatever else happens.
 /// Method: capped flows that come and go at random, and borrow while the rival pauses; every interval that
