@@ -441,6 +441,40 @@ fn a_host_has_one_early_turn_a_round() {
     }
 }
 
+/// Goal: what is not limited: the rests of turns that flows of one host have begun. Each is kept until the next turn of
+/// its flow is due, as many rounds later as the host has flows, and flows that return together go on with their
+/// rests together; but once, and then not again before their next turns. Method: a stands; n flows of another host
+/// send a short packet each, and return when the last of them was served.
+#[test]
+fn rests_of_one_host_go_on_together_once() {
+    for flows in [5_u32, 10, 20] {
+        let hosts: Vec<_> =
+            (0..=flows).map(|flow| (u32::from(flow > 0), u32::from(flow > 0))).collect();
+        let mut link = Link::over(rounds(&hosts, 64).sparse_first(), hosts.len());
+        let arrive =
+            |link: &mut Link<InVec>, len| (1..=flows).for_each(|flow| link.enqueue(flow, len));
+        (0..400).for_each(|_| link.enqueue(0, 100));
+        // How many bytes of the others go before the next packet of a.
+        let before_a = |link: &mut Link<InVec>| {
+            let others = core::iter::from_fn(|| link.dequeue()).take_while(|&(flow, _)| flow != 0);
+            others.map(|(_, len)| len).sum::<u32>()
+        };
+        arrive(&mut link, 20);
+        while (1..=flows).any(|flow| !link.queues[flow as usize].is_empty()) {
+            assert!(before_a(&mut link) <= 2 * 20, "one early turn a round, and one by load");
+        }
+        arrive(&mut link, 79);
+        assert_eq!(before_a(&mut link), 79 * flows, "the rests of all");
+        arrive(&mut link, 79);
+        for round in 0..flows {
+            assert!(
+                before_a(&mut link) <= 2 * 79,
+                "{round}: one early turn a round, and one by load"
+            );
+        }
+    }
+}
+
 /// Goal: a flow that is always fresh cannot starve those that stand: its host has one such turn a round.
 #[test]
 fn a_flow_that_keeps_emptying_does_not_starve_the_standing_ones() {
