@@ -1,11 +1,11 @@
 //! Rates and ceilings of hosts.
 
+use core::fmt::Debug;
 use core::time::Duration;
 use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
-use crate::attempts;
 use crate::gateway::{Gateway, told};
 use crate::raw::millis;
 use crate::topology::{HOSTS, Row};
@@ -21,78 +21,92 @@ const LINE: &str = "up = \"10mbit\"\ndown = \"10mbit\"\n";
 #[test]
 fn a_host_has_its_rate_and_what_others_leave() {
     let Some(row) = Row::new("hostrates") else { return };
-    attempts("rates", || {
-        let file = file("hostrates", &format!("{LINE}[caps]\n\"{}\" = \"2mbit\"\n", HOSTS[0]));
-        let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
-        let hint = gateway.says();
-        assert!(hint.starts_with("freeboard-gateway: caps: accepted for this release"), "{hint}");
-        let mut wrong = String::new();
-        for way in BOTH {
-            let bulks = HOSTS.map(|host| Bulk::start(&row, host, way, 4));
-            thread::sleep(millis(1_000));
-            let both = megabits(&bulks, 3);
-            let [rated, other] = bulks;
-            drop(other);
-            // TCP remembers for a while how little it had.
-            let rated = [rated];
-            let alone = (0..8).map(|_| megabits(&rated, 1)[0]).find(|alone| *alone > 8.0);
-            println!("{way:?}, Mbit/s: {both:.2?}, alone {alone:.2?}");
-            if !(1.4..=2.3).contains(&both[0]) || both[1] < 6.5 || alone.is_none() {
-                wrong += &format!("{way:?}: {both:.2?}, alone {alone:.2?}; ");
-            }
-        }
-        file.write(LINE);
-        let said = gateway.reads_again(1);
-        assert_eq!(said, [format!("freeboard-gateway: rates: {} 2mbit -> none", HOSTS[0])]);
-        gateway.end();
-        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
-    });
+    let file = file("hostrates", &format!("{LINE}[caps]\n\"{}\" = \"2mbit\"\n", HOSTS[0]));
+    let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
+    let hint = gateway.says();
+    assert!(hint.starts_with("freeboard-gateway: caps: accepted for this release"), "{hint}");
+    for way in BOTH {
+        let bulks = HOSTS.map(|host| Bulk::start(&row, host, way, 4));
+        thread::sleep(millis(1_000));
+        one_second_of_20(&format!("{way:?}, with a rate and without, Mbit/s"), || {
+            let both = megabits(&bulks, 1);
+            let right = (1.4..=2.3).contains(&both[0]) && both[1] >= 6.5;
+            (both, right)
+        });
+        let [rated, other] = bulks;
+        drop(other);
+        let rated = [rated];
+        one_second_of_20(&format!("{way:?}, alone, Mbit/s"), || {
+            let alone = megabits(&rated, 1)[0];
+            (alone, alone > 8.0)
+        });
+    }
+    file.write(LINE);
+    let said = gateway.reads_again(1);
+    assert_eq!(said, [format!("freeboard-gateway: rates: {} 2mbit -> none", HOSTS[0])]);
+    gateway.end();
 }
 
 /// Goal: a host has its ceiling on an idle line and no more, whatever it opens; a new one counts at once, while the
 /// host stays backlogged; and another host has the rest.
 /// Method: ceilings of 5, 2 and 8 Mbit/s one after another at 10 Mbit/s, over flows that never end, each way. What
 /// leaves the gateway counts, as a ceiling does: a receiver is handed at once what waited for a lost segment.
+/// No second is above the ceiling; one of the first 20 has all of it.
 #[test]
 fn a_host_has_its_ceiling_on_an_idle_line() {
     let Some(row) = Row::new("ceilings") else { return };
     let socket = std::env::temp_dir().join(format!("freeboard-{}-ceilings", std::process::id()));
-    attempts("ceilings", || {
-        let table = |rate: &str| format!("{LINE}[ceils]\n\"{}\" = \"{rate}\"\n", HOSTS[0]);
-        let mut wrong = String::new();
-        for (way, flows) in [(Way::Up, 1), (Way::Up, 4), (Way::Down, 1), (Way::Down, 4)] {
-            let file = file("ceilings", &table("5mbit"));
-            let words = format!("--config {} --stats {}", file.path(), socket.display());
-            let gateway = Gateway::start(&row.gw, &words);
-            let mut bulks = vec![Bulk::start(&row, HOSTS[0], way, flows)];
-            thread::sleep(millis(1_000));
-            for (rate, word) in [(5.0, "5mbit"), (2.0, "2mbit"), (8.0, "8mbit")] {
-                if rate != 5.0 {
-                    file.write(&table(word));
-                    gateway.reads_again(1);
-                }
-                // TCP that had little finds more room within half a second.
-                thread::sleep(millis(500));
-                let of_ceiling = sent_megabits(&socket, way, 4) / rate;
-                println!("{way:?}, {flows} flows, {word}: {of_ceiling:.3} of the ceiling");
-                if !(0.98..=1.01).contains(&of_ceiling) {
-                    wrong += &format!("{way:?}, {flows} flows, {word}: {of_ceiling:.3}; ");
-                }
+    let table = |rate: &str| format!("{LINE}[ceils]\n\"{}\" = \"{rate}\"\n", HOSTS[0]);
+    for (way, flows) in [(Way::Up, 1), (Way::Up, 4), (Way::Down, 1), (Way::Down, 4)] {
+        let file = file("ceilings", &table("5mbit"));
+        let words = format!("--config {} --stats {}", file.path(), socket.display());
+        let gateway = Gateway::start(&row.gw, &words);
+        let mut bulks = vec![Bulk::start(&row, HOSTS[0], way, flows)];
+        thread::sleep(millis(1_000));
+        for (rate, word) in [(5.0, "5mbit"), (2.0, "2mbit"), (8.0, "8mbit")] {
+            if rate != 5.0 {
+                file.write(&table(word));
+                gateway.reads_again(1);
             }
-            file.write(&table("2mbit"));
-            gateway.reads_again(1);
-            bulks.push(Bulk::start(&row, HOSTS[1], way, 4));
-            thread::sleep(millis(1_000));
-            let both = megabits(&bulks, 3);
-            println!("{way:?}, {flows} flows beside another host: {both:.2?}");
-            if !(1.6..=2.1).contains(&both[0]) || both[1] < 7.0 {
-                wrong += &format!("{way:?}, beside another: {both:.2?}; ");
-            }
-            drop(bulks);
-            gateway.end();
+            thread::sleep(millis(500));
+            let what = format!("{way:?}, {flows} flows, {word}, of the ceiling");
+            one_second_of_20(&what, || {
+                let of_ceiling = sent_megabits(&socket, way, 1) / rate;
+                // A second is read to 10 ms, and holds a packet more or less.
+                assert!(of_ceiling <= 1.02, "{what}: {of_ceiling:.3}");
+                (of_ceiling, of_ceiling >= 0.98)
+            });
         }
-        if wrong.is_empty() { Ok(()) } else { Err(wrong) }
-    });
+        file.write(&table("2mbit"));
+        gateway.reads_again(1);
+        bulks.push(Bulk::start(&row, HOSTS[1], way, 4));
+        thread::sleep(millis(1_000));
+        one_second_of_20(
+            &format!("{way:?}, {flows} flows, 2mbit, beside another host, Mbit/s"),
+            || {
+                let both = megabits(&bulks, 1);
+                let right = (1.6..=2.1).contains(&both[0]) && both[1] >= 7.0;
+                (both, right)
+            },
+        );
+        drop(bulks);
+        gateway.end();
+    }
+}
+
+/// Measures a second at a time until one is right, 20 at most: TCP that had little takes seconds to find more, and
+/// other work on the machine takes time from a queue that never comes back.
+fn one_second_of_20<T: Debug>(what: &str, mut measure: impl FnMut() -> (T, bool)) {
+    let mut wrong = Vec::new();
+    for _ in 0..20 {
+        let (found, right) = measure();
+        if right {
+            println!("{what}: {found:.3?} after {wrong:.3?}");
+            return;
+        }
+        wrong.push(found);
+    }
+    panic!("{what}: no second was right: {wrong:.3?}");
 }
 
 /// What the gateway sends in `seconds` seconds, in Mbit/s of frames.

@@ -44,6 +44,9 @@ impl Namespace {
         made.ip("link set lo up");
         made.set("ipv6/conf/all/disable_ipv6", "1");
         made.set("ipv6/conf/default/disable_ipv6", "1");
+        // The same TCP on every machine, and one that asks for more whenever it may: BBR takes drops for a policer
+        // and then keeps to a rate for seconds, also behind one that has been raised.
+        made.set("ipv4/tcp_congestion_control", "reno");
         Ok(made)
     }
 
