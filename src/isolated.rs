@@ -86,8 +86,8 @@ impl Labelled for OwnHost {
 ///
 /// **A full set.** A flow that finds all ways of its set taken shares a queue with flows of its own host: the
 /// one of its own way, if that is of the same host, or else the *spare queue* that stands behind the table for
-/// each slot of a host. Its host is the destination in `dual-dsthost` and the source in `dual-srchost` and
-/// `triple-isolate`. There the spare queue counts at the destination of the packet that claimed it. In the
+/// each slot of a host. Its host is the destination in `dual-dsthost`, the source in `dual-srchost`, and the one of
+/// [`IsolatedConfig::local_side`] in `triple-isolate`. There the spare queue counts at the destination of the packet that claimed it. In the
 /// other four modes hosts have no share of their own, and the flow shares the queue of its own way.
 ///
 /// A flow that shares a queue may be reordered when it comes to another: when a way of its set is freed, or its
@@ -177,7 +177,8 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
         config: IsolatedConfig,
     ) -> Result<Self, IsolatedError> {
         memory.check()?;
-        let IsolatedConfig { isolation, max_len, quantum, host_quantum, ways, limits } = config;
+        let IsolatedConfig { isolation, local_side, max_len, quantum, host_quantum, ways, limits } =
+            config;
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let hosts = count(memory.hosts.as_ref().len());
         let queues = count(memory.queues.as_ref().len()).saturating_sub(hosts);
@@ -197,10 +198,11 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
         let (of_sources, of_destinations) = (memory.source_loads, memory.destination_loads);
         let mut rounds =
             Rounds::new(memory.turns, of_sources, of_destinations, memory.calendar, max_len)?
-                .sparse_first();
+                .sparse_first()
+                .with_hosts_of(local_side);
         rounds.add_all(quantum)?;
 
-        let shares = Shares::new(isolation, levels, rounds, max_len);
+        let shares = Shares::new(isolation, local_side, levels, rounds, max_len);
         let mut spares = memory.spares;
         spares.as_mut().fill(false);
         let claims = Claims {

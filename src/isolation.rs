@@ -3,6 +3,8 @@
 use core::fmt;
 use core::str::FromStr;
 
+use sched_core::Side;
+
 use crate::labelled::Labelled;
 
 /// What shares the line: flows, hosts, or hosts and then their flows.
@@ -24,7 +26,8 @@ pub enum Isolation {
     /// The line is shared by destination hosts, the share of a host by its flows.
     DualDstHost,
     /// A flow's share is divided by the flows of its source host or of its destination host, whichever
-    /// has more.
+    /// has more. Who gives way, and who is early, goes by the hosts of one side:
+    /// [`IsolatedConfig::local_side`](crate::IsolatedConfig::local_side).
     TripleIsolate,
 }
 
@@ -84,12 +87,13 @@ impl Isolation {
         }
     }
 
-    /// Whose spare queue a flow goes to that finds its set full: that of its host on this side. Where the
-    /// queues are not shared by hosts, it shares whatever queue the table names.
-    pub(crate) const fn spares_of(self) -> Level {
-        match self {
-            // Which flow gives way there goes by source hosts.
-            Self::TripleIsolate => Level::Source,
+    /// Whose spare queue a flow goes to that finds its set full: that of its host on this side, or on the side
+    /// `local` if the isolation says none. Where the queues are not shared by hosts, it shares whatever queue the
+    /// table names.
+    pub(crate) const fn spares_of(self, local: Side) -> Level {
+        match (self, local) {
+            (Self::TripleIsolate, Side::Source) => Level::Source,
+            (Self::TripleIsolate, Side::Destination) => Level::Destination,
             _ => self.level(),
         }
     }

@@ -65,7 +65,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
     fn claim_rest(&mut self, lookup: Lookup, labels: &(impl Labelled + ?Sized)) -> u32 {
         let isolation = self.isolation();
         let is_spare = lookup.outcome == Outcome::Collision;
-        if is_spare && isolation.spares_of() == Level::None {
+        if is_spare && self.shares().spares_of() == Level::None {
             return lookup.queue;
         }
         let before = self.rotating.then_some(Before(labels));
@@ -102,7 +102,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
     /// What was claimed under an isolation of the other side can be another host's. `shared` it is then, until
     /// the spare queue has sent what it holds: only its host joins it meanwhile.
     fn among_its_own(&self, shared: u32, hosts: (u32, u32)) -> u32 {
-        let side = |(source, destination)| match self.isolation().spares_of() {
+        let side = |(source, destination)| match self.shares().spares_of() {
             Level::Destination => destination,
             _ => source,
         };

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use flowhash::TableError;
-use sched_core::{ConfigError, Limits};
+use sched_core::{ConfigError, Limits, Side};
 
 use crate::isolation::Isolation;
 
@@ -22,10 +22,15 @@ pub struct IsolatedConfig {
     pub ways: u32,
     /// What the queue may hold.
     pub limits: Limits,
+    /// Where the hosts are that are to be isolated from each other in
+    /// [`Isolation::TripleIsolate`], in which the hosts of both sides count for shares: who gives way, whose spare
+    /// queue a flow goes to, and how many turns may begin early, go by the hosts of this side. The source on the way
+    /// up, the destination on the way down. Other isolations name their side themselves.
+    pub local_side: Side,
 }
 
 impl IsolatedConfig {
-    /// Source hosts and then flows, quanta of the longest packet, sets of eight ways.
+    /// Source hosts and then flows, quanta of the longest packet, sets of eight ways; the source is the local side.
     #[must_use]
     pub const fn new(max_len: u32, limits: Limits) -> Self {
         Self {
@@ -35,6 +40,7 @@ impl IsolatedConfig {
             host_quantum: max_len,
             ways: flowhash::DEFAULT_WAYS,
             limits,
+            local_side: Side::Source,
         }
     }
 
@@ -42,6 +48,12 @@ impl IsolatedConfig {
     #[must_use]
     pub const fn isolated_by(self, isolation: Isolation) -> Self {
         Self { isolation, ..self }
+    }
+
+    /// The same with another [`local_side`](Self::local_side).
+    #[must_use]
+    pub const fn with_local_side(self, local_side: Side) -> Self {
+        Self { local_side, ..self }
     }
 }
 

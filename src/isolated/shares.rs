@@ -4,7 +4,7 @@ use sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRate, CommittedRates,
     CommittedReturn, ConfigError, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState,
     HostRing, Hosted, HostedFlow, Hosts, Imbalance, Nanos, RoundList, Rounds, RoundsFlow,
-    RoundsHost,
+    RoundsHost, Side,
 };
 
 use shaper::Overhead;
@@ -45,6 +45,8 @@ pub(super) type Turns<S> = Rounds<
 #[derive(Debug)]
 pub(super) struct Shares<S: Storage, K: Storage> {
     isolation: Isolation,
+    /// Whose hosts count for what goes by one side, where the isolation says none.
+    local: Side,
     levels: Levels<S, K>,
     /// Knows the hosts of every flow, whatever the isolation.
     rounds: Turns<S>,
@@ -57,11 +59,12 @@ pub(super) struct Shares<S: Storage, K: Storage> {
 impl<S: Storage, K: Storage> Shares<S, K> {
     pub(super) const fn new(
         isolation: Isolation,
+        local: Side,
         levels: Levels<S, K>,
         rounds: Turns<S>,
         max_len: u32,
     ) -> Self {
-        Self { isolation, levels, rounds, max_len, link: Overhead::RAW }
+        Self { isolation, local, levels, rounds, max_len, link: Overhead::RAW }
     }
 
     /// Sets the quantum of a host's level, or the nearest that is in range.
@@ -114,6 +117,11 @@ impl<S: Storage, K: Storage> Shares<S, K> {
 
     pub(super) const fn isolation(&self) -> Isolation {
         self.isolation
+    }
+
+    /// Whose spare queue a flow goes to that finds its set full.
+    pub(super) const fn spares_of(&self) -> Level {
+        self.isolation.spares_of(self.local)
     }
 
     pub(super) const fn in_rounds(&self) -> bool {

@@ -9,7 +9,7 @@ use freeboard::flowhash::{self, Line, Outcome};
 use freeboard::sched_core::{
     Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, DropSink, Fifo, FloorShare, FlowId,
     FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow,
-    Queue as Empty, Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot, WaitingFlow,
+    Queue as Empty, Rejected, Scheduler, ShortestFlow, ShortestQueue, Side, Slot, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate};
 use freeboard::{
@@ -198,6 +198,14 @@ pub(crate) const fn isolation(hosts: Hosts, way: Way) -> Isolation {
     }
 }
 
+/// The side of the hosts of the LAN.
+const fn lan_side(way: Way) -> Side {
+    match way {
+        Way::Up => Side::Source,
+        Way::Down => Side::Destination,
+    }
+}
+
 impl Plan {
     /// An empty queue. One line says why not.
     pub(crate) fn build(&self) -> Result<Box<dyn Queue>, String> {
@@ -235,6 +243,7 @@ impl Plan {
                 );
                 let config = IsolatedConfig::new(self.max_len, limits);
                 let config = config.isolated_by(isolation(hosts, self.way));
+                let config = config.with_local_side(lan_side(self.way));
                 let queue =
                     Isolated::with_aqm(memory.with_rates(), self.aqm(queues + host_slots)?, config);
                 Box::new(queue.map_err(one_line)?)

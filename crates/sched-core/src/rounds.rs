@@ -16,15 +16,16 @@
 //! - A flow is on a list if and only if it is backlogged.
 //! - As in [`Drr`](crate::Drr), only service changes what a flow owes and from when on it may have another turn;
 //!   to lose the last packet in a turn is as if it had been sent.
-//! - With [sparse flows first](Rounds::sparse_first), at most one flow of a host begins a turn early in a
-//!   round. A flow has one turn in as many rounds as its load, in pieces if it empties: in an interval in which
+//! - With [sparse flows first](Rounds::sparse_first), at most `m + 15` flows of a host begin a turn early in `m`
+//!   rounds: one a round, and 15 saved up ([`Rounds::SAVED_UP`]). Where both sides count, that is a host of the
+//!   side of [`Rounds::with_hosts_of`]. A flow has one turn in as many rounds as its load, in pieces if it empties: in an interval in which
 //!   another flow of the same load stays backlogged and has `n` turns, the flow sends at most
 //!   `(n + 2)·Q + L − 1` bytes, and without sparse flows first `(n + 1)·Q + L − 1` (`docs/guarantees.md`).
 //!
 //! Not promised: the load is at most the length of the calendar less one; flows of hosts with more of
 //! them share as if they were that many, so that such a host has more than one host's share. With
-//! sparse flows first, a host that always has a fresh flow ready has up to a turn a round beside those of
-//! its standing flows. Rounds are counted in 32 bits: a flow or host idle for 2^31 rounds may once count as not
+//! sparse flows first, a host of the limited side that always has a fresh flow ready has up to a turn a round beside
+//! those of its standing flows. Rounds are counted in 32 bits: a flow or host idle for 2^31 rounds may once count as not
 //! yet due, and then waits for at most one length of the calendar.
 //!
 //! **Cost.** O(1) per call without a loop: two counters of hosts, and two words of bits for the next round
@@ -211,6 +212,12 @@ where
     /// The largest quantum, in bytes.
     pub const MAX_QUANTUM: u32 = RingFlow::MAX_QUANTUM;
 
+    /// How many early turns a host has saved up at most.
+    ///
+    /// So many packets of a host may go at once before the flows that stand. Fewer delay the sparse flows of a host whose
+    /// other flows empty often: `docs/sparse.md`.
+    pub const SAVED_UP: u32 = hosts::SAVED_UP;
+
     /// The longest calendar, in rounds.
     pub const MAX_ROUNDS: u32 = Calendar::<W>::MOST;
 
@@ -249,9 +256,9 @@ where
     }
 
     /// With sparse flows first: a flow that becomes backlogged has its turn before those that stand, if its
-    /// own turn would have come by now. Flows of a host have such early turns in different rounds: a flow whose
-    /// host has had one in this round has it in the round behind the latest of these, if that is before the turn
-    /// that the load gives. A flow that emptied before its turn was used up has the rest of it before those that
+    /// own turn would have come by now. A host has one such early turn for each round, and up to
+    /// [`SAVED_UP`](Self::SAVED_UP) of them from rounds in which it had none. A flow whose host has used them up has
+    /// its early turn in the first round that has one left, if that is before the turn that the load gives. A flow that emptied before its turn was used up has the rest of it before those that
     /// stand, until its next turn is due.
     #[must_use]
     pub fn sparse_first(mut self) -> Self {
@@ -259,8 +266,9 @@ where
         self
     }
 
-    /// Which side's hosts [`Hosted`] names: those of the source unless set. To be set before a flow is
-    /// backlogged.
+    /// The side whose hosts [`Hosted`] names, and whose early turns are limited where both sides count: those of
+    /// the source unless set. The other side has no limit then: all flows to one server are of one host
+    /// there. To be set before a flow is backlogged.
     #[must_use]
     pub fn with_hosts_of(mut self, side: Side) -> Self {
         self.hosts_of = side;
@@ -421,22 +429,39 @@ where
     }
 
     /// The round of a turn that `node`, which has become backlogged, begins before the one `by_load`, if it may
-    /// begin one: its last turn is over, and its hosts begin no other early turn in that round. Books it.
+    /// begin one: its last turn is over, and its host has one left. Books it.
     fn early_turn(&mut self, node: &RoundsFlow, by_load: u32) -> Option<u32> {
         if !self.sparse_first || !is_not_later(node.due, self.round) {
             return None;
         }
-        let source = self.sources.until_may_begin(node.source, self.round);
-        let ahead = source.max(self.destinations.until_may_begin(node.destination, self.round));
-        // Hosts begin such turns no further ahead: what is said to be further is 2^31 rounds ago.
-        let ahead = if ahead > self.calendar.horizon() { 0 } else { ahead };
-        let early = self.round.wrapping_add(ahead);
+        let horizon = self.calendar.horizon();
+        let left = match self.limited_side() {
+            None => self.round,
+            Some(Side::Source) => self.sources.early_turn_left(node.source, self.round, horizon),
+            Some(Side::Destination) => {
+                self.destinations.early_turn_left(node.destination, self.round, horizon)
+            }
+        };
+        let early = if is_not_later(left, self.round) { self.round } else { left };
         if is_not_later(by_load, early) {
             return None;
         }
-        self.sources.begin(node.source, early);
-        self.destinations.begin(node.destination, early);
+        match self.limited_side() {
+            None => {}
+            Some(Side::Source) => self.sources.use_early_turn(node.source, left),
+            Some(Side::Destination) => self.destinations.use_early_turn(node.destination, left),
+        }
         Some(early)
+    }
+
+    /// The side whose hosts have a limit of early turns.
+    const fn limited_side(&self) -> Option<Side> {
+        match self.mode {
+            Sides::Neither => None,
+            Sides::Source => Some(Side::Source),
+            Sides::Destination => Some(Side::Destination),
+            Sides::Both => Some(self.hosts_of),
+        }
     }
 
     /// Walks the lists and checks that they hold the listed flows, each where it belongs.

@@ -7,7 +7,7 @@
 
 mod sides;
 
-use freeboard::sched_core::{DropFrom, Limits, Nanos, Sides};
+use freeboard::sched_core::{DropFrom, Limits, Nanos, Side, Sides};
 use sim::history::{Contestant, Operation, Setting, explore};
 use sim::reference::{Exercised, Rule};
 
@@ -534,7 +534,10 @@ fn every_short_history_of_rounds_with_flows_assigned_and_removed() {
         set(0, 2),
         Operation::Remove { flow: 0 },
     ];
-    play_hosts(sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 4, false, LIMITS), &letters);
+    play_hosts(
+        sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 4, Side::Source, false, LIMITS),
+        &letters,
+    );
 }
 
 #[test]
@@ -548,7 +551,10 @@ fn every_short_history_of_rounds_with_sparse_flows_first_and_modes_changed() {
         count(Sides::Destination),
         count(Sides::Source),
     ];
-    play_hosts(sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 4, true, LIMITS), &letters);
+    play_hosts(
+        sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 4, Side::Source, true, LIMITS),
+        &letters,
+    );
 }
 
 #[test]
@@ -562,5 +568,8 @@ fn every_short_history_of_rounds_on_the_smallest_wheel() {
         count(Sides::Both),
         Operation::SetLimits { packets: 2, bytes: u32::MAX },
     ];
-    play_hosts(sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 2, true, LIMITS), &letters);
+    play_hosts(
+        sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 2, Side::Destination, true, LIMITS),
+        &letters,
+    );
 }

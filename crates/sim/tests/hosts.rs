@@ -2,7 +2,7 @@
 
 mod sides;
 
-use freeboard::sched_core::{DropFrom, DropReason, FlowId, Limits, Nanos, Packet, Sides};
+use freeboard::sched_core::{DropFrom, DropReason, FlowId, Limits, Nanos, Packet, Side, Sides};
 use sides::{HOSTS, MAX_LEN, hosts};
 use sim::history::{Contestant, Match, Operation, Setting, check};
 use trace::Xorshift;
@@ -61,7 +61,13 @@ fn rounds_give_the_shares_of_cake_fig_3() {
     ];
     for sparse_first in [false, true] {
         for (sides, expected) in modes {
-            let both = hosts::rounds::<8, 16, HOSTS>(MAX_LEN, 16, sparse_first, Limits::NONE);
+            let both = hosts::rounds::<8, 16, HOSTS>(
+                MAX_LEN,
+                16,
+                Side::Source,
+                sparse_first,
+                Limits::NONE,
+            );
             let played = |queues: &mut dyn Contestant| {
                 add(queues, &flows);
                 queues.housing_mut().unwrap().count(sides);
@@ -75,7 +81,7 @@ fn rounds_give_the_shares_of_cake_fig_3() {
 /// Method: the mode goes through all four and back while everybody is backlogged.
 #[test]
 fn a_change_of_mode_changes_the_shares_of_those_who_are_backlogged() {
-    let both = hosts::rounds::<8, 16, HOSTS>(MAX_LEN, 16, true, Limits::NONE);
+    let both = hosts::rounds::<8, 16, HOSTS>(MAX_LEN, 16, Side::Destination, true, Limits::NONE);
     hosts::each(both, |queues| {
         add(queues, &[[0, 0], [0, 1], [0, 2], [1, 0]]);
         let by_source = [1.0 / 6.0, 1.0 / 6.0, 1.0 / 6.0, 0.5];
@@ -233,7 +239,7 @@ fn debts_outlive_a_loss() {
             fair(queues);
         });
     }
-    let both = hosts::rounds_lhd::<2, 32, HOSTS>(MAX_LEN, 8, DropFrom::Tail, limits);
+    let both = hosts::rounds_lhd::<2, 32, HOSTS>(MAX_LEN, 8, Side::Source, DropFrom::Tail, limits);
     hosts::each(both, |queues| {
         add(queues, &[[0, 0], [1, 1]]);
         fair(queues);
@@ -256,8 +262,13 @@ fn debts_outlive_a_loss() {
 fn rounds_agree_with_their_twin_when_hosts_have_hundreds_of_flows() {
     const FLOWS: u32 = 200;
     for (seed, wheel) in [(1, 64), (2, 128), (3, 4_096)] {
-        let sides =
-            hosts::rounds::<{ FLOWS as usize }, 256, HOSTS>(MAX_LEN, wheel, true, Limits::NONE);
+        let sides = hosts::rounds::<{ FLOWS as usize }, 256, HOSTS>(
+            MAX_LEN,
+            wheel,
+            Side::Source,
+            true,
+            Limits::NONE,
+        );
         let mut both = Match::with_slots(sides.0, sides.1, 256).watching(&[0, 1, 2, 3, 150]);
         let mut random = Xorshift::new(seed);
         for flow in 0..FLOWS {
@@ -299,6 +310,6 @@ fn removal_forgets_the_host_of_a_flow_that_was_never_added() {
         [Operation::Assign { flow: 0, source: 1, destination: 1 }, Operation::Remove { flow: 0 }];
     let hosts = || hosts::over_drr::<2, 32, HOSTS>(MAX_LEN, false, false, Limits::NONE);
     check(hosts, &history).unwrap_or_else(|difference| panic!("{difference}"));
-    let rounds = || hosts::rounds::<2, 32, HOSTS>(MAX_LEN, 16, false, Limits::NONE);
+    let rounds = || hosts::rounds::<2, 32, HOSTS>(MAX_LEN, 16, Side::Source, false, Limits::NONE);
     check(rounds, &history).unwrap_or_else(|difference| panic!("{difference}"));
 }

@@ -4,6 +4,9 @@ use crate::Imbalance;
 use crate::order::{ConfigError, Table};
 use crate::queue::NONE;
 
+/// How many rounds back an early turn may be used.
+pub(super) const SAVED_UP: u32 = 15;
+
 /// Which hosts of a flow thin out its turns: those with which it shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sides {
@@ -47,13 +50,13 @@ pub enum Side {
 pub struct RoundsHost {
     /// How many of its flows are backlogged.
     flows: u32,
-    /// The latest round in which a flow of it has an early turn, or had one.
+    /// The latest round whose early turn it has used.
     early_turn: u32,
 }
 
 impl RoundsHost {
-    /// A host without backlogged flows.
-    pub const EMPTY: Self = Self { flows: 0, early_turn: u32::MAX };
+    /// A host without backlogged flows that has saved up all it may at the beginning.
+    pub const EMPTY: Self = Self { flows: 0, early_turn: u32::MAX.wrapping_sub(SAVED_UP) };
 }
 
 impl Default for RoundsHost {
@@ -127,19 +130,20 @@ impl<H: Table<RoundsHost>> Hosts<H> {
         before & self.counting
     }
 
-    /// After how many rounds behind `round` the next early turn of `host` may be: none, if this side does not count.
-    pub(super) fn until_may_begin(&self, host: u32, round: u32) -> u32 {
-        let Some(host) = self.host(host) else { return 0 };
-        let ahead = host.early_turn.wrapping_sub(round).cast_signed();
-        // Beyond 2^30 rounds one less or more does not count.
-        (ahead.saturating_add(1).max(0).cast_unsigned()) & self.counting
+    /// The first round whose early turn `host` has not used, of those it may still use in `round`. Rounds more
+    /// than `horizon` ahead are 2^31 rounds ago.
+    pub(super) fn early_turn_left(&self, host: u32, round: u32, horizon: u32) -> u32 {
+        let oldest = round.wrapping_sub(SAVED_UP);
+        let Some(host) = self.host(host) else { return round };
+        let next = host.early_turn.wrapping_add(1);
+        // As seen from the oldest: what is before it is far ahead.
+        let ahead = next.wrapping_sub(oldest);
+        if ahead > horizon.wrapping_add(SAVED_UP) { oldest } else { next }
     }
 
-    /// `host` has an early turn in `round`.
-    pub(super) fn begin(&mut self, host: u32, round: u32) {
-        if self.counting != 0
-            && let Some(host) = self.hosts.as_mut().get_mut(host as usize)
-        {
+    /// `host` has used the early turn of `round`.
+    pub(super) fn use_early_turn(&mut self, host: u32, round: u32) {
+        if let Some(host) = self.hosts.as_mut().get_mut(host as usize) {
             host.early_turn = round;
         }
     }

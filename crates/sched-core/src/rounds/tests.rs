@@ -1,3 +1,4 @@
+use super::hosts::SAVED_UP;
 use super::*;
 use crate::link::{Link, Random};
 use core::cell::Cell;
@@ -47,6 +48,15 @@ fn rounds(hosts: &[(u32, u32)], calendar: usize) -> InVec {
         rounds.assign(FlowId(flow), source, destination).unwrap();
     }
     rounds
+}
+
+/// Takes from all hosts the early turns that they have saved up.
+fn spend(order: &mut InVec) {
+    let before = order.round.wrapping_sub(1);
+    for host in 0..8 {
+        order.sources.use_early_turn(host, before);
+        order.destinations.use_early_turn(host, before);
+    }
 }
 
 /// Gives one packet of `len` bytes to each flow named: `a` is flow 0.
@@ -294,7 +304,7 @@ fn a_flow_that_empties_before_its_turn_is_used_up_goes_on_before_the_others() {
 }
 
 /// Goal: a flow of a host with many does not wait for all of them each time. Method: a to f of one host stand, of
-/// load 7 with g; g sends 25 bytes after every packet of another, a quarter of its turn. Were
+/// load 7 with g; g sends 25 bytes after every three packets of others, a quarter of its turn. Were
 /// its turn not kept, three of four packets would wait for the others.
 #[test]
 fn a_sparse_flow_beside_many_of_its_host_does_not_wait() {
@@ -304,7 +314,7 @@ fn a_sparse_flow_beside_many_of_its_host_does_not_wait() {
     for packet in 0..16 {
         put(&mut link, "g", 25);
         assert_eq!(get(&mut link, 1), "g", "packet {packet}");
-        let others = get(&mut link, 2);
+        let others = get(&mut link, 3);
         assert!(!others.contains('g'), "packet {packet}: {others}");
     }
 }
@@ -421,24 +431,53 @@ fn the_next_early_turn_of_a_host_is_in_the_next_round() {
     assert_eq!((at('g'), at('h').is_some()), (Some(0), true), "{served}");
 }
 
-/// Goal: a host has one early turn a round, whatever it opens. Method: a stands; b and c are of one host,
-/// and d of one that shares no more than c's destination.
+/// Goal: a host that has used up its early turns has one a round, whatever it opens; where both sides count, that is a
+/// host of the side that is set. Method: a stands; b and c are of one host, and d of one that shares no more than c's
+/// destination.
 #[test]
 fn a_host_has_one_early_turn_a_round() {
     let hosts = [(0, 0), (1, 1), (1, 2), (2, 2)];
-    for (mode, expected) in [
-        (Sides::Both, "bacda"), // b goes first; c is early in round 1, and d behind it in 2.
-        (Sides::Source, "bdaca"), // d shares nothing with c.
-        (Sides::Destination, "bcada"),
-        (Sides::Neither, "bcdaa"),
+    for (mode, local, expected) in [
+        (Sides::Both, Side::Source, "bdaca"), // b goes first, and c in round 1; d shares no source with c.
+        (Sides::Both, Side::Destination, "bcada"), // d shares its destination with c.
+        (Sides::Source, Side::Destination, "bdaca"),
+        (Sides::Destination, Side::Source, "bcada"),
+        (Sides::Neither, Side::Source, "bcdaa"),
     ] {
         let mut link = sparse(&hosts);
+        link.order = link.order.with_hosts_of(local);
         link.order.set_mode(mode);
         put(&mut link, "aaa", 100);
         assert_eq!(get(&mut link, 1), "a");
+        spend(&mut link.order);
         put(&mut link, "bcd", 100);
-        assert_eq!(get(&mut link, 5), expected, "{mode:?}");
+        assert_eq!(get(&mut link, 5), expected, "{mode:?}, {local:?}");
     }
+}
+
+/// Goal: a host has an early turn for the round and one for each before it in which it had none, 15 at most. Method: a
+/// stands; some rounds after the other host has used up its early turns, 40 of its flows come together.
+#[test]
+fn a_host_saves_up_fifteen_early_turns() {
+    let hosts: Vec<_> = (0..=40).map(|flow| (u32::from(flow > 0), u32::from(flow > 0))).collect();
+    for (rounds, early) in [(0, 1), (1, 2), (5, 6), (14, 15), (15, 16), (16, 16), (90, 16)] {
+        let mut link = Link::over(self::rounds(&hosts, 64).sparse_first(), hosts.len());
+        (0..200).for_each(|_| link.enqueue(0, 100));
+        assert_eq!(link.dequeue(), Some((0, 100)));
+        spend(&mut link.order);
+        // One packet a round.
+        (0..rounds).for_each(|_| assert_eq!(link.dequeue(), Some((0, 100))));
+        (1..=40).for_each(|flow| link.enqueue(flow, 100));
+        link.recount().unwrap();
+        let others = core::iter::from_fn(|| link.dequeue()).take_while(|&(flow, _)| flow != 0);
+        assert_eq!(others.count(), early, "after {rounds} rounds");
+        // The others in the rounds that follow, one in each.
+        for round in 0..20 {
+            let others = core::iter::from_fn(|| link.dequeue()).take_while(|&(flow, _)| flow != 0);
+            assert!(others.count() <= 2, "{round}: one early turn, and one by load");
+        }
+    }
+    assert_eq!(InVec::SAVED_UP, 15);
 }
 
 /// Goal: what is not limited: the rests of turns that flows of one host have begun. Each is kept until the next turn of
@@ -451,6 +490,7 @@ fn rests_of_one_host_go_on_together_once() {
         let hosts: Vec<_> =
             (0..=flows).map(|flow| (u32::from(flow > 0), u32::from(flow > 0))).collect();
         let mut link = Link::over(rounds(&hosts, 64).sparse_first(), hosts.len());
+        spend(&mut link.order);
         let arrive =
             |link: &mut Link<InVec>, len| (1..=flows).for_each(|flow| link.enqueue(flow, len));
         (0..400).for_each(|_| link.enqueue(0, 100));
@@ -574,8 +614,8 @@ fn the_number_of_the_round_may_wrap() {
             }
             // 0 has not begun in any round.
             for host in 0..8 {
-                order.sources.begin(host, round.wrapping_sub(1));
-                order.destinations.begin(host, round.wrapping_sub(1));
+                order.sources.use_early_turn(host, round.wrapping_sub(1 + SAVED_UP));
+                order.destinations.use_early_turn(host, round.wrapping_sub(1 + SAVED_UP));
             }
             order
         };
@@ -620,7 +660,7 @@ fn the_work_of_a_call_does_not_grow() {
     };
     let counts = [most(1, 1), most(1_000, 1), most(1_000, 32), most(1_000, 1_000)];
     // Flows that share no host, or all of them, look at fewer.
-    assert_eq!(counts, [9, 12, 12, 9]);
+    assert_eq!(counts, [9, 10, 10, 9]);
 }
 
 type Counted =
@@ -748,6 +788,7 @@ fn hosts_are_those_of_the_side_that_is_set() {
 #[test]
 fn a_recount_sees_damage() {
     let mut link = sparse(&[(0, 0), (0, 1), (1, 1), (1, 0), (2, 2)]);
+    spend(&mut link.order);
     put(&mut link, "aaabbbcccddd", 100);
     assert_eq!(get(&mut link, 3).len(), 3);
     put(&mut link, "e", 100);

@@ -5,7 +5,7 @@ use core::fmt::Debug;
 use freeboard::flowhash::{Labels, Outcome};
 use freeboard::sched_core::{
     Backlog, Ceiling, CommittedRate, Counters, DropReason, FlowId, Limits, Nanos, NoAqm, Packet,
-    Rejected, Scheduler,
+    Rejected, Scheduler, Side,
 };
 use freeboard::{
     Allocate, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, NoRoom, Storage,
@@ -264,6 +264,7 @@ fn sizes(shape: u8, start: u8) -> Sizes {
         quantum: [MAX_LEN, 3_500][usize::from(shape / 128)],
         host_quantum: [MAX_LEN, 2_500, 4_500][usize::from(start / 32 % 3)],
         rates: start / 16 % 2 == 1,
+        local_side: [Side::Source, Side::Destination][(shape ^ start).count_ones() as usize % 2],
     }
 }
 
@@ -286,6 +287,7 @@ impl<K: Storage> Both<K> {
             host_quantum: sizes.host_quantum,
             ways: sizes.ways,
             limits,
+            local_side: sizes.local_side,
         };
         Self {
             subject: Isolated::new(memory, config).expect("powers of two"),

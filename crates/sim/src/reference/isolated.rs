@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use freeboard::flowhash::{Line, Outcome, Rotating, Table};
 use freeboard::sched_core::{
     Backlog, Ceiling, CommittedRate, ConfigError, DropFrom, DropSink, FlowId, Limits, Nanos,
-    Packet, Rejected, Scheduler,
+    Packet, Rejected, Scheduler, Side,
 };
 use freeboard::{Isolation, Labelled};
 
@@ -40,6 +40,8 @@ pub struct Sizes {
     pub host_quantum: u32,
     /// Whether there is room for rates of hosts.
     pub rates: bool,
+    /// Whose hosts count for what goes by one side in [`Isolation::TripleIsolate`].
+    pub local_side: Side,
 }
 
 /// A quantum as twins are told it.
@@ -60,6 +62,7 @@ const fn level(isolation: Isolation) -> Option<usize> {
 #[derive(Clone, Debug)]
 struct NaiveShares {
     isolation: Isolation,
+    local_side: Side,
     levels: NaiveHosts<NaiveCeilings<NaiveCommittedRates<NaiveDrr>>>,
     rounds: NaiveRounds,
 }
@@ -67,10 +70,6 @@ struct NaiveShares {
 impl NaiveShares {
     fn is_in_rounds(&self) -> bool {
         self.isolation == Isolation::TripleIsolate
-    }
-
-    fn serving(&self) -> &dyn Housing {
-        if self.is_in_rounds() { &self.rounds } else { &self.levels }
     }
 }
 
@@ -97,8 +96,13 @@ impl Housing for NaiveShares {
         self.levels.ceiling(host, ceiling)
     }
 
+    /// The host of a flow is the one that counts where one side does.
     fn books(&self, number: u32) -> HostBooks {
-        self.serving().books(number)
+        if !self.is_in_rounds() {
+            return self.levels.books(number);
+        }
+        let books = self.rounds.books(number);
+        HostBooks { of_flow: [books.of_flow[self.local_side as usize], None], ..books }
     }
 }
 
@@ -202,8 +206,10 @@ impl NaiveIsolated {
         }
         let turns = NaiveCeilings::new(NaiveCommittedRates::new(turns, hosts), hosts);
         let levels = NaiveHosts::new(turns, hosts, all, max_len, true);
-        let rounds = NaiveRounds::new(all, [hosts; 2], rounds, max_len, true);
-        let mut shares = NaiveShares { isolation, levels, rounds };
+        let rounds = NaiveRounds::new(all, [hosts; 2], rounds, max_len, true)
+            .with_hosts_of(sizes.local_side);
+        let local_side = sizes.local_side;
+        let mut shares = NaiveShares { isolation, local_side, levels, rounds };
         for flow in (0..all).map(FlowId) {
             shares.configure(flow, setting(sizes.quantum), None).expect(within);
         }
@@ -211,6 +217,7 @@ impl NaiveIsolated {
             Table::new(vec![Line::EMPTY; slots.div_ceil(8) as usize], slots, ways).expect(within)
         };
         let order = NaiveLongestHostDrop::new(shares, DropFrom::Head);
+
         Self {
             sizes,
             isolation,
@@ -253,7 +260,7 @@ impl NaiveIsolated {
     /// The queue for a flow that has none and was named `queue`, free or, in a full set, another's.
     fn place(&mut self, queue: u32, is_full: bool, labels: &impl Labelled) -> u32 {
         let sharing = match self.isolation {
-            Isolation::TripleIsolate => Some(0),
+            Isolation::TripleIsolate => Some(self.sizes.local_side as usize),
             other => level(other),
         };
         if is_full && sharing.is_none() {

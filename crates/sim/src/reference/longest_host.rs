@@ -3,7 +3,9 @@
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use freeboard::sched_core::{Ceiling, CommittedRate, ConfigError, DropFrom, FlowId, Nanos, Sides};
+use freeboard::sched_core::{
+    Ceiling, CommittedRate, ConfigError, DropFrom, FlowId, Nanos, Side, Sides,
+};
 
 use super::order::{NaiveOrder, QueuesView, queued_bytes};
 use crate::history::{HostBooks, Housing, Setting};
@@ -21,6 +23,8 @@ struct Class {
 pub struct NaiveLongestHostDrop<O> {
     order: O,
     end: DropFrom,
+    /// Which of the two hosts of a flow counts: that of the source unless said.
+    local: Side,
     classes: BTreeMap<FlowId, Class>,
     changes: u64,
 }
@@ -29,7 +33,13 @@ impl<O: NaiveOrder> NaiveLongestHostDrop<O> {
     /// Packets give way at `end` of the queue.
     #[must_use]
     pub fn new(order: O, end: DropFrom) -> Self {
-        Self { order, end, classes: BTreeMap::new(), changes: 0 }
+        Self { order, end, local: Side::Source, classes: BTreeMap::new(), changes: 0 }
+    }
+
+    /// Hosts are those of this side, where flows have one on each.
+    #[must_use]
+    pub fn with_hosts_of(self, local: Side) -> Self {
+        Self { local, ..self }
     }
 
     /// The order of flows, none of which holds anything: who comes to a class from now on is the first there.
@@ -39,7 +49,8 @@ impl<O: NaiveOrder> NaiveLongestHostDrop<O> {
     }
 
     fn host_of(&self, flow: FlowId) -> u32 {
-        self.order.books(flow.0).of_flow[0].expect("a flow that holds packets has a host")
+        self.order.books(flow.0).of_flow[self.local as usize]
+            .expect("a flow that holds packets has a host")
     }
 
     /// The bytes of each host that holds packets.

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use freeboard::sched_core::{ConfigError, FlowId, Sides};
+use freeboard::sched_core::{ConfigError, FlowId, Side, Sides};
 
 use super::order::{NaiveOrder, QueuesView, in_range, unknown};
 use crate::history::{HostBooks, Housing, Setting};
@@ -40,6 +40,9 @@ impl Flow {
     }
 }
 
+/// How many rounds back the early turn of a round may be used.
+const SAVED_UP: i64 = 15;
+
 /// Rounds counted without end, in a map of those in which a flow has a turn.
 #[derive(Clone, Debug)]
 pub struct NaiveRounds {
@@ -52,8 +55,11 @@ pub struct NaiveRounds {
     round: u64,
     new: VecDeque<FlowId>,
     lists: BTreeMap<u64, VecDeque<FlowId>>,
-    /// For each side, the hosts and the latest round in which one of their flows has an early turn, or had one.
-    early_turns: [Vec<Option<u64>>; 2],
+    /// For each side, the hosts and the latest round whose early turn they have used; rounds before the first have
+    /// one as well.
+    early_turns: [Vec<Option<i64>>; 2],
+    /// The side whose early turns are limited where both count.
+    local: Side,
 }
 
 impl NaiveRounds {
@@ -77,7 +83,14 @@ impl NaiveRounds {
             new: VecDeque::new(),
             lists: BTreeMap::new(),
             early_turns: [sources, destinations].map(|hosts| vec![None; hosts as usize]),
+            local: Side::Source,
         }
+    }
+
+    /// Where both sides count, early turns are limited for the hosts of this one.
+    #[must_use]
+    pub fn with_hosts_of(self, local: Side) -> Self {
+        Self { local, ..self }
     }
 
     fn listed(&self) -> impl Iterator<Item = FlowId> {
@@ -222,8 +235,8 @@ impl NaiveOrder for NaiveRounds {
     }
 
     /// A turn that was broken off goes on before those that stand, until the next one is due. Then a new one
-    /// begins early, in the first round behind those in which hosts of the flow have such turns, if that is this
-    /// one or before the round that the load says. All others wait for that.
+    /// begins early, if its host has an early turn left from the last rounds or in one before that which the load says.
+    /// All others wait for that.
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
         let round = self.round;
         let Flow { due, sent, hosts, .. } = self.flows[flow.index()];
@@ -240,16 +253,23 @@ impl NaiveOrder for NaiveRounds {
         self.enlist(flow, round);
         let by_load = self.next_turn(flow);
         self.unlist(flow);
-        let counting = self.counting();
-        let taken =
-            counting.iter().filter_map(|&side| self.early_turns[side][hosts[side] as usize]);
-        let early = taken.map(|taken| taken + 1).fold(round, u64::max);
+        let limited = match self.sides {
+            Sides::Both => Some(self.local as usize),
+            _ => self.counting().first().copied(),
+        };
+        let now = i64::try_from(round).expect("few rounds");
+        // The early turn that is used: that of the first round, not too long ago, whose turn is left.
+        let left = limited.map(|side| {
+            let used = self.early_turns[side][hosts[side] as usize];
+            used.map_or(now - SAVED_UP, |used| (used + 1).max(now - SAVED_UP))
+        });
+        let early = left.map_or(round, |left| round.max(u64::try_from(left).unwrap_or(0)));
         if !(self.sparse_first && is_due && (early == round || early < by_load)) {
             self.enlist(flow, by_load);
             return;
         }
-        for &side in counting {
-            self.early_turns[side][hosts[side] as usize] = Some(early);
+        if let Some(side) = limited {
+            self.early_turns[side][hosts[side] as usize] = left;
         }
         if early == round {
             self.new.push_back(flow);

@@ -4,7 +4,7 @@ use freeboard::sched_core::{
     CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRates, CommittedReturn, DropFrom,
     Drr, DrrFlow, FlowId, FlowScheduler, HeldFlow, HostClasses, HostRing, Hosted, HostedFlow,
     Hosts, Limits, LongestHost, LongestHostDrop, Qfq, QfqConfig, QfqFlow, RoundList, Rounds,
-    RoundsFlow, RoundsHost,
+    RoundsFlow, RoundsHost, Side,
 };
 use sim::history::{Contestant, Dial, Housing, Setting};
 use sim::reference::{
@@ -156,9 +156,24 @@ where
     O: FlowScheduler<Config: Dial> + Hosted + Housing + Clone,
     N: NaiveOrder,
 {
+    longest_host_drop_of::<_, _, F, S, H>(order, naive, Side::Source, end, limits)
+}
+
+/// The same, where a host is one of the side `local`.
+fn longest_host_drop_of<O, N, const F: usize, const S: usize, const H: usize>(
+    order: O,
+    naive: N,
+    local: Side,
+    end: DropFrom,
+    limits: Limits,
+) -> (impl Contestant + Clone, impl Contestant + Clone)
+where
+    O: FlowScheduler<Config: Dial> + Hosted + Housing + Clone,
+    N: NaiveOrder,
+{
     let (flows, classes) = ([HeldFlow::EMPTY; F], [HostClasses::EMPTY; H]);
     let order = LongestHostDrop::new(order, flows, [LongestHost::EMPTY; H], classes).unwrap();
-    let naive = NaiveLongestHostDrop::new(naive, end);
+    let naive = NaiveLongestHostDrop::new(naive, end).with_hosts_of(local);
     (engine::<_, F, S>(order.drop_from(end), limits), twin::<_, F, S>(naive, limits))
 }
 
@@ -173,15 +188,16 @@ pub(crate) fn over_drr_lhd<const F: usize, const S: usize, const H: usize>(
     longest_host_drop::<_, _, F, S, H>(order, naive, end, limits)
 }
 
-/// Rounds in which both sides count, where the longest source gives way.
+/// Rounds in which both sides count, where the longest host of the side `local` gives way.
 pub(crate) fn rounds_lhd<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     wheel: u32,
+    local: Side,
     end: DropFrom,
     limits: Limits,
 ) -> (impl Contestant + Clone, impl Contestant + Clone) {
-    let (order, naive) = rounds_sides::<F, H>(max_len, wheel, true);
-    longest_host_drop::<_, _, F, S, H>(order, naive, end, limits)
+    let (order, naive) = rounds_sides::<F, H>(max_len, wheel, local, true);
+    longest_host_drop_of::<_, _, F, S, H>(order, naive, local, end, limits)
 }
 
 type Calendar<const F: usize, const H: usize> =
@@ -190,22 +206,25 @@ type Calendar<const F: usize, const H: usize> =
 fn rounds_sides<const F: usize, const H: usize>(
     max_len: u32,
     wheel: u32,
+    local: Side,
     sparse: bool,
 ) -> (Calendar<F, H>, NaiveRounds) {
     let hosts = [RoundsHost::EMPTY; H];
     let calendar = vec![RoundList::EMPTY; wheel as usize];
     let order = Rounds::new([RoundsFlow::EMPTY; F], hosts, hosts, calendar, max_len).unwrap();
     let order = if sparse { order.sparse_first() } else { order };
-    (order, NaiveRounds::new(F as u32, [H as u32; 2], wheel, max_len, sparse))
+    let naive = NaiveRounds::new(F as u32, [H as u32; 2], wheel, max_len, sparse);
+    (order.with_hosts_of(local), naive.with_hosts_of(local))
 }
 
-/// Rounds between `H` hosts and `H`, of which both sides count.
+/// Rounds between `H` hosts and `H`, of which both sides count; early turns are limited on the side `local`.
 pub(crate) fn rounds<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     wheel: u32,
+    local: Side,
     sparse: bool,
     limits: Limits,
 ) -> (impl Contestant + Clone, impl Contestant + Clone) {
-    let (order, naive) = rounds_sides::<F, H>(max_len, wheel, sparse);
+    let (order, naive) = rounds_sides::<F, H>(max_len, wheel, local, sparse);
     (engine::<_, F, S>(order, limits), twin::<_, F, S>(naive, limits))
 }

@@ -24,7 +24,7 @@ pub(crate) const SLOTS: usize = sim::history::SLOTS as usize;
 macro_rules! every_discipline {
     ($what:ident, $play:path) => {
         mod $what {
-            use freeboard::sched_core::{DropFrom::*, Limits};
+            use freeboard::sched_core::{DropFrom::*, Limits, Side::*};
             use $crate::sides::{self, FLOWS, HOSTS, MAX_LEN, SLOTS};
 
             #[test]
@@ -177,35 +177,78 @@ macro_rules! every_discipline {
             #[test]
             fn rounds() {
                 $play(4, 26, || {
-                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(MAX_LEN, 16, false, Limits::NONE)
+                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        16,
+                        Source,
+                        false,
+                        Limits::NONE,
+                    )
                 });
             }
 
             #[test]
             fn rounds_with_sparse_flows_first() {
                 $play(4, 27, || {
-                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(MAX_LEN, 16, true, Limits::NONE)
+                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        16,
+                        Source,
+                        true,
+                        Limits::NONE,
+                    )
                 });
             }
 
             #[test]
             fn rounds_on_the_smallest_wheel() {
                 $play(4, 28, || {
-                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(MAX_LEN, 2, true, Limits::NONE)
+                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        2,
+                        Source,
+                        true,
+                        Limits::NONE,
+                    )
                 });
             }
 
             #[test]
             fn rounds_on_a_wheel_with_room_for_less_than_the_load() {
                 $play(4, 29, || {
-                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(MAX_LEN, 4, true, Limits::NONE)
+                    sides::hosts::rounds::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        4,
+                        Destination,
+                        true,
+                        Limits::NONE,
+                    )
                 });
             }
 
             #[test]
             fn rounds_with_tail_drop_from_the_longest_source() {
                 $play(3, 32, || {
-                    sides::hosts::rounds_lhd::<FLOWS, SLOTS, HOSTS>(MAX_LEN, 16, Tail, Limits::NONE)
+                    sides::hosts::rounds_lhd::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        16,
+                        Source,
+                        Tail,
+                        Limits::NONE,
+                    )
+                });
+            }
+
+            #[test]
+            fn rounds_with_tail_drop_from_the_longest_destination() {
+                $play(3, 39, || {
+                    sides::hosts::rounds_lhd::<FLOWS, SLOTS, HOSTS>(
+                        MAX_LEN,
+                        16,
+                        Destination,
+                        Tail,
+                        Limits::NONE,
+                    )
                 });
             }
 

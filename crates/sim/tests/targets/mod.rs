@@ -13,7 +13,7 @@ pub(crate) use freeboard::flowhash;
 use freeboard::flowhash::parse;
 use freeboard::flowhash::parse::MAX_TUNNELS;
 use freeboard::flowhash::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels};
-use freeboard::sched_core::{DropFrom, Limits};
+use freeboard::sched_core::{DropFrom, Limits, Side};
 use sides::MAX_LEN;
 use sim::capture::{Packet, Reader, Resolution, Writer};
 use sim::history::{
@@ -178,7 +178,8 @@ pub(crate) fn ops_rounds(bytes: &[u8]) {
     let history = History::of(bytes);
     let (limits, sparse) = (history.limits(), history.bit(2));
     let rounds = [2, 4, 16, 128][usize::from(history.variant >> 3 & 3)];
-    history.agree(|| sides::hosts::rounds::<F, S, H>(MAX_LEN, rounds, sparse, limits));
+    let local = if history.bit(5) { Side::Destination } else { Side::Source };
+    history.agree(|| sides::hosts::rounds::<F, S, H>(MAX_LEN, rounds, local, sparse, limits));
 }
 
 /// The isolated queue by labels, under changing isolations, against its twin of maps.
