@@ -4,7 +4,7 @@
 //! It takes root, `ip`, `tc` with tbf, `ethtool` and `setpriv`. Elsewhere every test says `skipped: needs
 //! CAP_NET_ADMIN` and passes, unless the environment has `CI=true`: there a test that is skipped fails.
 //!
-//! What is measured is said in ratios and medians. A measurement may be tried three times, since other work
+//! What is measured is said in ratios and medians. A measurement may be tried five times, since other work
 //! on the machine takes time from a queue that never comes back; every attempt is printed.
 #![cfg(target_os = "linux")]
 
@@ -26,10 +26,10 @@ mod topology;
 mod traffic;
 mod words;
 
-/// Tries a measurement up to three times; `try_once` prints what it has measured.
+/// Tries a measurement up to five times; `try_once` prints what it has measured.
 pub(crate) fn attempts(what: &str, mut try_once: impl FnMut() -> Result<(), String>) {
     let mut failed = String::new();
-    for attempt in 1..=3 {
+    for attempt in 1..=5 {
         match try_once() {
             Ok(()) => return,
             Err(why) => failed += &format!("\n  attempt {attempt}: {why}"),
