@@ -248,3 +248,29 @@ fn a_queue_that_was_not_served_is_dropped_whole_if_asked_for() {
         assert_eq!(overflow(Some(Nanos::from_secs(2))), [DropReason::Overflow], "{hosts:?}");
     }
 }
+
+/// Goal: in `triple-isolate` hosts of the LAN are kept apart either way, and not those on the other side. Method: one
+/// host of the LAN has one packet from each of 400 others, a second one 20 from a single other; 200 have room.
+#[test]
+fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
+    let hosts = Hosts::By(Isolation::TripleIsolate);
+    for way in [Way::Up, Way::Down] {
+        let plan = Plan { slots: 500, ..plan(Order::Drr, hosts, way) };
+        let mut queue = plan.build().unwrap();
+        let mut lost = Vec::new();
+        for handle in 0..420 {
+            let light = handle % 21 == 20;
+            let (near, far) = if light { (2, 1_000) } else { (1, 2_000 + handle) };
+            let (near, far) = (flowhash::mix(near), flowhash::mix(far));
+            let mut seen = Seen { flow: near ^ far, ..seen(0, 0, way) };
+            (seen.source, seen.destination) = match way {
+                Way::Up => (near, far),
+                Way::Down => (far, near),
+            };
+            let drops = &mut |packet: Packet, _| lost.push(packet.handle);
+            let _full = queue.offer(Nanos(0), &seen, Packet::new(handle, 1_514), drops);
+        }
+        assert_eq!(lost.len(), 220, "{way:?}");
+        assert!(lost.iter().all(|handle| handle % 21 != 20), "{way:?}: {lost:?}");
+    }
+}
