@@ -87,8 +87,9 @@ impl Labelled for OwnHost {
 /// **A full set.** A flow that finds all ways of its set taken shares a queue with flows of its own host: the
 /// one of its own way, if that is of the same host, or else the *spare queue* that stands behind the table for
 /// each slot of a host. Its host is the destination in `dual-dsthost`, the source in `dual-srchost`, and the one of
-/// [`IsolatedConfig::local_side`] in `triple-isolate`. There the spare queue counts at the destination of the packet that claimed it. In the
-/// other four modes hosts have no share of their own, and the flow shares the queue of its own way.
+/// [`IsolatedConfig::local_side`] in `triple-isolate`. There the spare queue counts on the other side too, at the host
+/// of the packet that claimed it. In the other four modes hosts have no share of their own, and the flow shares the
+/// queue of its own way.
 ///
 /// A flow that shares a queue may be reordered when it comes to another: when a way of its set is freed, or its
 /// own way passes to its host, or its host, which found its set full as well, comes to another slot. A flow

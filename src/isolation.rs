@@ -26,7 +26,7 @@ pub enum Isolation {
     /// The line is shared by destination hosts, the share of a host by its flows.
     DualDstHost,
     /// A flow's share is divided by the flows of its source host or of its destination host, whichever
-    /// has more. Who gives way, and who is early, goes by the hosts of one side:
+    /// has more. The hosts of one side decide which flow gives way and how many turns begin early:
     /// [`IsolatedConfig::local_side`](crate::IsolatedConfig::local_side).
     TripleIsolate,
 }

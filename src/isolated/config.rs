@@ -22,10 +22,10 @@ pub struct IsolatedConfig {
     pub ways: u32,
     /// What the queue may hold.
     pub limits: Limits,
-    /// Where the hosts are that are to be isolated from each other in
-    /// [`Isolation::TripleIsolate`], in which the hosts of both sides count for shares: who gives way, whose spare
-    /// queue a flow goes to, and how many turns may begin early, go by the hosts of this side. The source on the way
-    /// up, the destination on the way down. Other isolations name their side themselves.
+    /// The side whose hosts are to be isolated from each other in [`Isolation::TripleIsolate`]: the source on the way
+    /// up, the destination on the way down. The hosts of both sides count for shares there. The hosts of this side
+    /// alone decide which flow gives way, to which spare queue a flow goes, and how many turns begin early. The
+    /// other isolations name their side themselves.
     pub local_side: Side,
 }
 

@@ -45,7 +45,7 @@ pub(super) type Turns<S> = Rounds<
 #[derive(Debug)]
 pub(super) struct Shares<S: Storage, K: Storage> {
     isolation: Isolation,
-    /// Whose hosts count for what goes by one side, where the isolation says none.
+    /// The side that decides what goes by one side, where the isolation names none.
     local: Side,
     levels: Levels<S, K>,
     /// Knows the hosts of every flow, whatever the isolation.

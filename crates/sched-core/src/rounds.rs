@@ -16,10 +16,11 @@
 //! - A flow is on a list if and only if it is backlogged.
 //! - As in [`Drr`](crate::Drr), only service changes what a flow owes and from when on it may have another turn;
 //!   to lose the last packet in a turn is as if it had been sent.
-//! - With [sparse flows first](Rounds::sparse_first), at most `m + 15` flows of a host begin a turn early in `m`
-//!   rounds: one a round, and 15 saved up ([`Rounds::SAVED_UP`]). Where both sides count, that is a host of the
-//!   side of [`Rounds::with_hosts_of`]. A flow has one turn in as many rounds as its load, in pieces if it empties: in an interval in which
-//!   another flow of the same load stays backlogged and has `n` turns, the flow sends at most
+//! - With [sparse flows first](Rounds::sparse_first), at most `m + 15` flows of a host of the limited side begin a
+//!   turn early in `m` rounds: one a round, and 15 saved up ([`Rounds::SAVED_UP`]). The limited side is the one
+//!   that counts, and where both do, the one of [`Rounds::with_hosts_of`].
+//! - A flow has one turn in as many rounds as its load, with sparse flows first in pieces if it empties. In an
+//!   interval in which another flow of the same load stays backlogged and has `n` turns, the flow sends at most
 //!   `(n + 2)·Q + L − 1` bytes, and without sparse flows first `(n + 1)·Q + L − 1` (`docs/guarantees.md`).
 //!
 //! Not promised: the load is at most the length of the calendar less one; flows of hosts with more of
@@ -258,8 +259,9 @@ where
     /// With sparse flows first: a flow that becomes backlogged has its turn before those that stand, if its
     /// own turn would have come by now. A host has one such early turn for each round, and up to
     /// [`SAVED_UP`](Self::SAVED_UP) of them from rounds in which it had none. A flow whose host has used them up has
-    /// its early turn in the first round that has one left, if that is before the turn that the load gives. A flow that emptied before its turn was used up has the rest of it before those that
-    /// stand, until its next turn is due.
+    /// its early turn in the first round that has one left, if that is before the turn that the load gives. A flow
+    /// that emptied before its turn was used up has the rest of it before those that stand, until its next turn is
+    /// due.
     #[must_use]
     pub fn sparse_first(mut self) -> Self {
         self.sparse_first = true;

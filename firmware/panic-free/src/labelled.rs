@@ -8,8 +8,8 @@ use freeboard::sched_core::{
     Aqm, CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, DropFrom, DropReason,
     DropSink, Drr, DrrFlow, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow,
     HostClasses, HostRing, HostedFlow, LongestHost, Nanos, NoAqm, Packet, Queue, RoundList,
-    RoundsFlow, RoundsHost, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, SqfFlow, SqfMemory,
-    Table as Memory, WaitingFlow,
+    RoundsFlow, RoundsHost, ShortestFlow, ShortestQueue, Side, Slot, Sqf, SqfArrays, SqfFlow,
+    SqfMemory, Table as Memory, WaitingFlow,
 };
 use freeboard::{
     Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
@@ -168,6 +168,7 @@ fn by_config<K: Storage>(memory: IsolatedMemory<Slices<'_>, K>) {
         quantum: any(),
         host_quantum: any(),
         ways: any(),
+        local_side: *black_box(&Side::Destination),
         ..IsolatedConfig::new(any(), limits()).isolated_by(isolation)
     };
     if let Ok(mut isolated) = Isolated::new(black_box(memory), config) {

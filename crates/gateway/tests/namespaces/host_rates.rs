@@ -72,8 +72,8 @@ fn a_host_has_its_ceiling_on_an_idle_line() {
             let what = format!("{way:?}, {flows} flows, {word}, of the ceiling");
             one_second_of_20(&what, || {
                 let of_ceiling = sent_megabits(&socket, way, 1) / rate;
-                // A second is read to 10 ms, and holds a packet more or less.
-                assert!(of_ceiling <= 1.02, "{what}: {of_ceiling:.3}");
+                // The burst is 20 ms, a second is read to 10 ms, and it holds a packet more or less.
+                assert!(of_ceiling <= 1.04, "{what}: {of_ceiling:.3}");
                 (of_ceiling, of_ceiling >= 0.98)
             });
         }

@@ -40,7 +40,7 @@ pub struct Sizes {
     pub host_quantum: u32,
     /// Whether there is room for rates of hosts.
     pub rates: bool,
-    /// Whose hosts count for what goes by one side in [`Isolation::TripleIsolate`].
+    /// The side that decides what goes by one side in [`Isolation::TripleIsolate`].
     pub local_side: Side,
 }
 
@@ -217,7 +217,6 @@ impl NaiveIsolated {
             Table::new(vec![Line::EMPTY; slots.div_ceil(8) as usize], slots, ways).expect(within)
         };
         let order = NaiveLongestHostDrop::new(shares, DropFrom::Head);
-
         Self {
             sizes,
             isolation,
