@@ -78,65 +78,51 @@
 extern crate std;
 
 mod aqm;
-mod ceilings;
-mod classes;
-mod committed_rates;
-mod counters;
-mod drr;
-mod fifo;
-mod flow_queues;
-mod guarantee;
-mod hosted;
+mod bounds;
+mod disciplines;
+mod drops;
+mod flow_scheduler;
+mod hierarchy;
 mod hosts;
 #[cfg(test)]
 mod link;
-mod longest_host;
-mod lqd;
-mod order;
 mod packet;
-mod qfq;
-mod queue;
-mod rounds;
+mod queues;
 mod scheduler;
-mod sqf;
 mod steps;
 mod time;
-mod token_bucket;
-mod tournament;
-mod wf2q;
-mod wfi;
 
 pub use aqm::{Aqm, CoDel, CoDelParams, CoDelState, Head, NoAqm, Verdict};
-pub use ceilings::{Ceiling, CeilingFlow, CeilingReturn, Ceilings};
-pub use classes::{ClassState, Classes, Classify, LowBits, Member, OPENED_A_CALL};
-pub use committed_rates::{
-    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, RETURNS_A_CALL,
-};
-pub use counters::{Counters, FlowRecord, Volume};
-pub use drr::{Drr, DrrFlow};
-pub use fifo::Fifo;
-pub use flow_queues::{FlowQueues, PACED_ROUNDS};
-pub use guarantee::{Guarantee, Share};
-pub use hosted::Hosted;
-pub use hosts::{HostRing, HostedFlow, Hosts};
-pub use longest_host::{HeldFlow, HostClasses, LongestHost, LongestHostDrop};
-pub use lqd::{LongestFlow, LongestQueueDrop};
-pub use order::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
-pub use packet::{Ecn, FlowId, Packet};
-pub use qfq::{Aggregate, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus};
-pub use queue::{Queue, Slot};
-pub use rounds::{RoundList, Rounds, RoundsFlow, RoundsHost, Side, Sides};
-pub use scheduler::{
-    Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
-};
-pub use sqf::{
+pub use bounds::guarantee::{Guarantee, Share};
+pub use bounds::wfi::{Arrival, Compared, Metered, PairMeter, WfiFlow, WfiMeter, WfiReport};
+pub use disciplines::drr::{Drr, DrrFlow};
+pub use disciplines::qfq::{Aggregate, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus};
+pub use disciplines::sqf::{
     FloorShare, ShortestFlow, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES,
     WaitingFlow,
+};
+pub use disciplines::tournament::RankedFlow;
+pub use disciplines::wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};
+pub use drops::longest_host::{HeldFlow, HostClasses, LongestHost, LongestHostDrop};
+pub use drops::longest_queue::{LongestFlow, LongestQueueDrop};
+pub use flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+pub use hierarchy::classes::{ClassState, Classes, Classify, LowBits, Member, OPENED_A_CALL};
+pub use hosts::ceilings::{Ceiling, CeilingFlow, CeilingReturn, Ceilings};
+pub use hosts::committed_rates::{
+    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, RETURNS_A_CALL,
+};
+pub use hosts::host_drr::{HostRing, HostedFlow, Hosts};
+pub use hosts::hosted::Hosted;
+pub use hosts::load_drr::{RoundList, Rounds, RoundsFlow, RoundsHost, Side, Sides};
+pub use hosts::token_bucket::{AsBooked, WireLength};
+pub use packet::{Ecn, FlowId, Packet};
+pub use queues::counters::{Counters, FlowRecord, Volume};
+pub use queues::fifo::Fifo;
+pub use queues::flow_queues::{FlowQueues, PACED_ROUNDS};
+pub use queues::queue::{Queue, Slot};
+pub use scheduler::{
+    Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
 #[cfg(feature = "steps")]
 pub use steps::take_steps;
 pub use time::Nanos;
-pub use token_bucket::{AsBooked, WireLength};
-pub use tournament::RankedFlow;
-pub use wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};
-pub use wfi::{Arrival, Compared, Metered, PairMeter, WfiFlow, WfiMeter, WfiReport};

@@ -16,7 +16,7 @@
 
 use super::control_law::{MAX_INTERVAL, spacing};
 use super::{Aqm, Head, Verdict};
-use crate::order::{ConfigError, Table};
+use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos, Packet};
 
 /// What is set for a [`CoDel`], one setting for all queues.

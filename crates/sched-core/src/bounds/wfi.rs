@@ -1,0 +1,325 @@
+//! The WFI meter: is every flow served as promised?
+//!
+//! The *worst-case fair index* says by how much a flow may fall behind its share `φ` while it has
+//! packets. With `W` the bytes that the link sends in an interval and `W_k` those of flow k, over all
+//! intervals in which k stays backlogged:
+//!
+//! - B-WFI is the largest `φW − W_k`, in bytes of the flow: over intervals that end at any instant, and
+//!   over those that end when a packet of k is completely sent (Bennett & Zhang 1996);
+//! - T-WFI is the largest delay of a packet beyond what a link of its own of rate `φR` would have
+//!   needed for all that the flow had when it came, in bytes of link time;
+//! - the relative fairness of two flows is the largest `|W_a/φ_a − W_b/φ_b|`, in bytes of the link, over
+//!   intervals in which both stay backlogged, service being charged at the dequeue.
+//!
+//! [`WfiMeter`] measures the first two for every flow of any scheduler, [`PairMeter`] the third for a
+//! pair, [`Metered`] is a scheduler that tells the meter by itself. A [`Guarantee`] is what the
+//! measurements are compared with.
+//!
+//! **When is a flow backlogged?** In the view of the scheduler: from the arrival that finds its queue
+//! empty until the dequeue that empties it. A packet that comes while the last one is on the wire
+//! begins a new backlog. The bounds hold in this view only.
+//!
+//! **Where on the wire?** A packet may come while another is being sent. A caller that knows how much of
+//! that is gone says so ([`WfiMeter::transmitted`]), and the measure is exact. A caller that does not gets the
+//! largest that it can have been, which the bounds cover: their proofs take whatever is left on the
+//! wire for the worst (`docs/guarantees.md`).
+//!
+//! **Cost.** O(1) an event, no division; reports divide. Memory: 144 bytes a flow and 16 a packet.
+//!
+//! **Method.** `c = φW − W_k`, times the denominator of `φ`, falls only while k sends. So it is
+//! smallest where a backlog begins and where packets of k end, and largest where they start: those
+//! instants are enough. **Overflow**: `|c| < 2^125` for 2^63 bytes ([`Share::MAX_DENOMINATOR`]), so
+//! differences fit `i128`.
+
+mod metered;
+mod pair;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use crate::bounds::guarantee::Share;
+use crate::flow_scheduler::{ConfigError, Table};
+use crate::{FlowId, Guarantee};
+
+pub use metered::Metered;
+pub use pair::PairMeter;
+pub use report::{Compared, WfiReport};
+
+/// What [`WfiMeter`] keeps of a flow. Opaque; make tables of [`WfiFlow::EMPTY`].
+#[derive(Clone, Copy, Debug)]
+pub struct WfiFlow {
+    /// `None`: not measured.
+    share: Option<Share>,
+    /// Bytes dequeued, those on the wire included.
+    served: u64,
+    /// Packets dequeued.
+    sent: u64,
+    /// Bytes not dequeued yet. `0` if and only if the flow is idle.
+    queued: u64,
+    /// The shortest packet dequeued; `u32::MAX` if none was.
+    shortest: u32,
+    /// The smallest `c` of this backlog: where it began and where packets of the flow ended.
+    low: i128,
+    /// The largest `c` of this backlog, service charged at the dequeue.
+    high: i128,
+    /// The largest `c − low`: B-WFI.
+    lag: i128,
+    /// The largest `c − low` at ends of own packets.
+    lag_at_completion: i128,
+    /// The largest `high − c`, service charged at the dequeue.
+    lead: i128,
+    /// The largest delay of a packet, times the numerator of the share: T-WFI.
+    delay: i128,
+}
+
+impl WfiFlow {
+    /// A flow that is not measured.
+    pub const EMPTY: Self = Self {
+        share: None,
+        served: 0,
+        sent: 0,
+        queued: 0,
+        shortest: u32::MAX,
+        low: 0,
+        high: 0,
+        lag: 0,
+        lag_at_completion: 0,
+        lead: 0,
+        delay: 0,
+    };
+}
+
+impl Default for WfiFlow {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// What the meter has to know of a packet when it is dequeued: 16 bytes, kept with the packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Bytes that the link had sent.
+    link: u64,
+    /// Bytes of its flow, itself and the rest on the wire included; saturating.
+    backlog: u32,
+    flow: FlowId,
+}
+
+impl Arrival {
+    /// No packet: for tables.
+    pub const EMPTY: Self = Self { link: 0, backlog: 0, flow: FlowId(u32::MAX) };
+
+    /// The flow of the packet.
+    #[must_use]
+    pub const fn flow(&self) -> FlowId {
+        self.flow
+    }
+}
+
+impl Default for Arrival {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// The packet that the link sends.
+#[derive(Clone, Copy, Debug)]
+struct OnWire {
+    flow: FlowId,
+    len: u32,
+    /// How much of it is gone, if somebody said so.
+    gone: Option<u32>,
+}
+
+/// Measures B-WFI and T-WFI of the flows in the memory `N`, of whatever scheduler.
+///
+/// Tell it of every packet: [`WfiMeter::arrived`], [`WfiMeter::dequeued`] and [`WfiMeter::lost`].
+///
+/// ```
+/// use sched_core::{Drr, DrrFlow, FlowId, FlowScheduler, WfiFlow, WfiMeter};
+///
+/// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+/// drr.add_all(1_500)?;
+/// let mut meter = WfiMeter::new([WfiFlow::EMPTY; 2]);
+/// for flow in [FlowId(0), FlowId(1)] {
+///     meter.add(flow, drr.guarantee(flow).expect("just added").share)?;
+/// }
+/// // Both hold two packets. Those of flow 0 are full, those of flow 1 short.
+/// let mut queues = [vec![], vec![]];
+/// for (flow, len) in [(0, 1_500), (0, 1_500), (1, 500), (1, 500)] {
+///     let arrival = meter.arrived(FlowId(flow), len);
+///     queues[flow as usize].push((arrival, len));
+///     if queues[flow as usize].len() == 1 {
+///         drr.backlogged(FlowId(flow), len);
+///     }
+/// }
+/// while let Some(flow) = drr.select() {
+///     let queue = &mut queues[flow.index()];
+///     let (arrival, len) = queue.remove(0);
+///     drr.served(flow, len, queue.first().map(|next| next.1));
+///     meter.dequeued(arrival, len);
+/// }
+/// let report = meter.report(FlowId(1)).expect("just added");
+/// assert_eq!(report.b_wfi, 750, "half of the first packet of flow 0, before anything of its own");
+/// let guarantee = drr.guarantee(FlowId(1)).expect("just added");
+/// assert!(report.against(&guarantee).iter().all(|compared| compared.holds()));
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct WfiMeter<N> {
+    flows: N,
+    /// Bytes of the packets before the one on the wire.
+    completed: u64,
+    wire: OnWire,
+}
+
+impl<N: Table<WfiFlow>> WfiMeter<N> {
+    /// A meter for `flows.len()` flows, none of which is measured. Cost: O(flows).
+    #[must_use]
+    pub fn new(mut flows: N) -> Self {
+        flows.as_mut().fill(WfiFlow::EMPTY);
+        let wire = OnWire { flow: FlowId(u32::MAX), len: 0, gone: None };
+        Self { flows, completed: 0, wire }
+    }
+
+    /// Measures `flow` against `share`, from this instant on: what was measured is forgotten, what is
+    /// queued is kept.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownFlow`]; nothing has changed then.
+    pub fn add(&mut self, flow: FlowId, share: Share) -> Result<(), ConfigError> {
+        let flows = u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX);
+        let Some(k) = self.flows.as_mut().get_mut(flow.index()) else {
+            return Err(ConfigError::UnknownFlow { flow, flows });
+        };
+        let WfiFlow { served, queued, .. } = *k;
+        *k = WfiFlow { share: Some(share), served, queued, ..WfiFlow::EMPTY };
+        k.begin(flow, share, self.completed, self.wire);
+        Ok(())
+    }
+
+    /// Measures `flow` no more, and forgets what it holds. Twice is once.
+    pub fn remove(&mut self, flow: FlowId) {
+        if let Some(k) = self.flows.as_mut().get_mut(flow.index()) {
+            *k = WfiFlow::EMPTY;
+        }
+    }
+
+    /// A packet of `len` bytes has come into the queue of `flow`. What it returns is to be kept with the
+    /// packet and handed to [`WfiMeter::dequeued`].
+    pub fn arrived(&mut self, flow: FlowId, len: u32) -> Arrival {
+        let (completed, wire) = (self.completed, self.wire);
+        let (link, rest) = wire.seen_by(flow);
+        let mut arrival = Arrival { link: completed.wrapping_add(link.into()), backlog: 0, flow };
+        let Some(k) = self.flows.as_mut().get_mut(flow.index()) else { return arrival };
+        let was_idle = k.queued == 0;
+        k.queued = k.queued.wrapping_add(len.into());
+        let backlog = k.queued.wrapping_add(rest.into());
+        arrival.backlog = u32::try_from(backlog).unwrap_or(u32::MAX);
+        if let Some(share) = k.share
+            && was_idle
+        {
+            k.begin(flow, share, completed, wire);
+        }
+        arrival
+    }
+
+    /// The packet of `arrival`, `len` bytes long, has been dequeued; the packet before it is completely
+    /// sent.
+    pub fn dequeued(&mut self, arrival: Arrival, len: u32) {
+        let flow = arrival.flow;
+        self.completed = self.completed.wrapping_add(self.wire.len.into());
+        self.wire = OnWire { flow, len, gone: None };
+        let start = self.completed;
+        let Some(k) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        let before = k.served;
+        k.served = before.wrapping_add(len.into());
+        k.queued = k.queued.saturating_sub(len.into());
+        let Some(share) = k.share else { return };
+        k.sent = k.sent.wrapping_add(1);
+        k.shortest = k.shortest.min(len);
+        let end = start.wrapping_add(len.into());
+        let (at_start, at_end) = (excess(share, start, before), excess(share, end, k.served));
+        k.lag = k.lag.max(at_start.wrapping_sub(k.low));
+        k.lag_at_completion = k.lag_at_completion.max(at_end.wrapping_sub(k.low));
+        k.low = k.low.min(at_end);
+        k.high = k.high.max(at_start);
+        k.lead = k.lead.max(k.high.wrapping_sub(at_end));
+        // R(t_c − t_a) − Q/φ, times the numerator.
+        let span = end.wrapping_sub(arrival.link);
+        k.delay = k.delay.max(excess(share, span, arrival.backlog.into()));
+    }
+
+    /// A packet of `len` bytes of `flow` has left its queue without service.
+    pub fn lost(&mut self, flow: FlowId, len: u32) {
+        let (completed, wire) = (self.completed, self.wire);
+        let Some(k) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        let standing = k.standing(completed, wire);
+        k.queued = k.queued.saturating_sub(len.into());
+        if k.queued == 0 {
+            // The end of a backlog is an instant in it; no packet starts there that would say so.
+            k.lag = k.lag.max(standing);
+        }
+    }
+
+    /// Of the packet on the wire `bytes` are gone, all of it if that is more than it has.
+    pub fn transmitted(&mut self, bytes: u32) {
+        self.wire.gone = Some(bytes.min(self.wire.len).max(self.wire.gone.unwrap_or(0)));
+    }
+
+    /// What was measured of `flow`, a backlog that still lasts included; `None` if it is not measured.
+    #[must_use]
+    pub fn report(&self, flow: FlowId) -> Option<WfiReport> {
+        let k = self.flows.as_ref().get(flow.index())?;
+        let share = k.share?;
+        let lag = k.lag.max(k.standing(self.completed, self.wire));
+        Some(WfiReport {
+            share,
+            packets: k.sent,
+            shortest: k.shortest,
+            b_wfi: share.own_bytes(lag),
+            b_wfi_at_completion: share.own_bytes(k.lag_at_completion),
+            t_wfi: share.link_bytes(k.delay),
+            lag: share.link_bytes(lag),
+            lead: share.link_bytes(k.lead),
+        })
+    }
+}
+
+impl WfiFlow {
+    /// A backlog begins, while the link sends what `wire` says.
+    fn begin(&mut self, flow: FlowId, share: Share, completed: u64, wire: OnWire) {
+        // While another sends, c rises: it is lowest now. While this flow's own last packet is sent
+        // it falls, and is lowest at its end.
+        let link = if wire.flow == flow { wire.len } else { wire.gone.unwrap_or(0) };
+        self.low = excess(share, completed.wrapping_add(link.into()), self.served);
+        self.high = self.low; // until its first packet starts, where c is highest
+    }
+
+    /// `c − low` at this instant, 0 if the flow is idle; less while a packet of its own is on the wire,
+    /// whose start has been recorded.
+    fn standing(&self, completed: u64, wire: OnWire) -> i128 {
+        let Some(share) = self.share.filter(|_| self.queued > 0) else { return 0 };
+        let gone = wire.gone.unwrap_or(wire.len);
+        excess(share, completed.wrapping_add(gone.into()), self.served).wrapping_sub(self.low)
+    }
+}
+
+impl OnWire {
+    /// What a packet of `flow` that comes now finds: how much of the packet on the wire is gone, and how
+    /// much of its own flow's is not. Where no caller said, what makes for the longest delay.
+    fn seen_by(self, flow: FlowId) -> (u32, u32) {
+        if self.flow == flow {
+            let gone = self.gone.unwrap_or(self.len);
+            (gone, self.len.saturating_sub(gone))
+        } else {
+            (self.gone.unwrap_or(0), 0)
+        }
+    }
+}
+
+/// `c = φ·link − own`, times the denominator of `φ`.
+fn excess(share: Share, link: u64, own: u64) -> i128 {
+    let part = i128::from(share.numerator()).wrapping_mul(link.into());
+    part.wrapping_sub(i128::from(share.denominator()).wrapping_mul(own.into()))
+}

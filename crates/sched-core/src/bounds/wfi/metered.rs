@@ -1,0 +1,189 @@
+//! A scheduler that is measured while it works.
+
+use super::{Arrival, WfiFlow, WfiMeter};
+use crate::flow_scheduler::Table;
+use crate::{
+    Backlog, Counters, DropReason, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected,
+    Scheduler,
+};
+
+/// The scheduler `S` with a [`WfiMeter`] of its flows in the memory `N`; `P` remembers the [`Arrival`]
+/// of each packet by its handle and has room for every handle. Flows beyond the table of the meter are
+/// served and not measured.
+///
+/// The meter does not see the wire: a packet that comes while another is sent is measured as if it had come
+/// at the worst instant of that ([`wfi`](crate::WfiMeter)). A dequeue that gives nothing says that
+/// everything has been sent. Cost: O(1) a packet.
+///
+/// ```
+/// use sched_core::{
+///     Arrival, Drr, DrrFlow, FlowId, FlowQueues, Limits, Metered, Nanos, Packet, Queue, Scheduler,
+///     Slot, WfiFlow, WfiMeter,
+/// };
+/// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+/// drr.add_all(1_500)?;
+/// let queues = FlowQueues::new(drr, [Queue::EMPTY; 2], [Slot::EMPTY; 8], Limits::NONE);
+/// let meter = WfiMeter::new([WfiFlow::EMPTY; 2]);
+/// let mut metered = Metered::new(queues, meter, [Arrival::EMPTY; 8]);
+/// for flow in [FlowId(0), FlowId(1)] {
+///     let guarantee = metered.inner().order().guarantee(flow).expect("was added");
+///     metered.meter_mut().add(flow, guarantee.share)?;
+/// }
+/// let drops = &mut |_: Packet, _| unreachable!("nothing is dropped");
+/// for handle in 0..8 {
+///     metered.enqueue(Nanos(0), FlowId(handle % 2), Packet::new(handle, 1_500), drops)?;
+/// }
+/// while metered.dequeue(Nanos(0), drops).is_some() {}
+/// for flow in [FlowId(0), FlowId(1)] {
+///     let guarantee = metered.inner().order().guarantee(flow).expect("was added");
+///     let report = metered.meter().report(flow).expect("was added");
+///     assert!(report.against(&guarantee).iter().all(|compared| compared.holds()));
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Metered<S, N, P> {
+    inner: S,
+    meter: WfiMeter<N>,
+    arrivals: P,
+}
+
+impl<S, N: Table<WfiFlow>, P: Table<Arrival>> Metered<S, N, P> {
+    /// Measures `inner`, which is empty, with `meter`, which has seen no packet.
+    #[must_use]
+    pub fn new(inner: S, meter: WfiMeter<N>, mut arrivals: P) -> Self {
+        arrivals.as_mut().fill(Arrival::EMPTY);
+        Self { inner, meter, arrivals }
+    }
+
+    /// The scheduler.
+    #[must_use]
+    pub const fn inner(&self) -> &S {
+        &self.inner
+    }
+
+    /// Changes the scheduler in a way of its own, such as adding or removing flows. Packets that this
+    /// drops have to go to the sink that `change` is given.
+    pub fn change<T>(
+        &mut self,
+        drops: &mut dyn DropSink,
+        change: impl FnOnce(&mut S, &mut dyn DropSink) -> T,
+    ) -> T {
+        let (inner, mut watched) = self.watched(drops);
+        change(inner, &mut watched)
+    }
+
+    /// The scheduler, and a sink that tells the meter.
+    fn watched<'a>(&'a mut self, drops: &'a mut dyn DropSink) -> (&'a mut S, Watched<'a, N>) {
+        let Self { inner, meter, arrivals } = self;
+        (inner, Watched { meter, arrivals: (*arrivals).as_ref(), drops })
+    }
+
+    /// The meter.
+    #[must_use]
+    pub const fn meter(&self) -> &WfiMeter<N> {
+        &self.meter
+    }
+
+    /// The meter, to say which flows are measured and how much of a packet is sent. Telling it of
+    /// packets is this scheduler's business.
+    pub const fn meter_mut(&mut self) -> &mut WfiMeter<N> {
+        &mut self.meter
+    }
+}
+
+/// Tells the meter of drops on their way to the caller's sink.
+struct Watched<'a, N> {
+    meter: &'a mut WfiMeter<N>,
+    arrivals: &'a [Arrival],
+    drops: &'a mut dyn DropSink,
+}
+
+impl<N: Table<WfiFlow>> DropSink for Watched<'_, N> {
+    fn dropped(&mut self, packet: Packet, reason: DropReason) {
+        if let Some(arrival) = self.arrivals.get(packet.handle as usize) {
+            self.meter.lost(arrival.flow(), packet.len);
+        }
+        self.drops.dropped(packet, reason);
+    }
+}
+
+impl<S: Scheduler, N: Table<WfiFlow>, P: Table<Arrival>> Scheduler for Metered<S, N, P> {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        // Before anything that gives way for it, as the order of flows hears of it.
+        let arrival = self.meter.arrived(flow, packet.len);
+        let (inner, mut watched) = self.watched(drops);
+        let outcome = inner.enqueue(now, flow, packet, &mut watched);
+        match outcome {
+            Ok(()) => {
+                if let Some(place) = self.arrivals.as_mut().get_mut(packet.handle as usize) {
+                    *place = arrival;
+                }
+            }
+            Err(_) => self.meter.lost(flow, packet.len),
+        }
+        outcome
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        let (inner, mut watched) = self.watched(drops);
+        let next = inner.dequeue(now, &mut watched);
+        match next {
+            Some(packet) => {
+                let arrival = self.arrivals.as_ref().get(packet.handle as usize);
+                self.meter.dequeued(arrival.copied().unwrap_or_default(), packet.len);
+            }
+            None => self.meter.transmitted(u32::MAX),
+        }
+        next
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.inner.peek(now)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.inner.poll_at(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.inner.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+
+    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
+        self.inner.flow_counters(flow)
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        let (inner, mut watched) = self.watched(drops);
+        inner.set_limits(limits, &mut watched);
+    }
+
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        let (inner, mut watched) = self.watched(drops);
+        inner.evict(&mut watched)
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        let (inner, mut watched) = self.watched(drops);
+        inner.drain(&mut watched);
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.inner.recount()
+    }
+}

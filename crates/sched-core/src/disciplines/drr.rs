@@ -1,0 +1,337 @@
+//! Deficit round robin: flows take turns, and each turn is worth a quantum of bytes.
+//!
+//! The form of FQ-CoDel: a flow may overdraw its deficit and pays the debt back in later turns, so a
+//! turn never has to know the length of a packet before it is sent. With
+//! [sparse flows first](Drr::sparse_first), a flow that becomes backlogged is served before those that
+//! stand, for one turn in each of their rounds: it may take that turn in pieces, and none waits for a round.
+//!
+//! **Promises.** A flow is on a list if and only if it is backlogged. In any interval two flows that stay
+//! backlogged are served in the ratio of their quanta, up to a constant: with quantum `Q` and longest packet
+//! `L` of a flow, `L̄ = L − 1`, `F` the sum of all quanta and `φ = Q/F`, the plain order keeps
+//!
+//! - relative fairness: `|W_a/φ_a − W_b/φ_b| ≤ F·(1 + L̄_a/Q_a + L̄_b/Q_b)` bytes;
+//! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·(Σ L̄_j + L)` over the others, so it grows with the number
+//!   of flows, which is the price of O(1);
+//! - latency of flow k at rate `R`: `((F − Q)(1 + L̄/Q) + Σ L̄_j + L)/R`.
+//!
+//! The last `L` is for a packet that is on the wire when the flow becomes backlogged; service charged
+//! at the dequeue needs none. [`Drr::guarantee`] gives the bounds of a flow in bytes.
+//!
+//! They follow from the accounting of visits: in `n` turns of k every other flow has at most `n + 1`, and
+//! what a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most `L̄`.
+//! `docs/papers.md`, section DRR, has the derivation.
+//!
+//! A flow's packets may be dropped meanwhile, the last one too: only service changes what a flow owes, and
+//! whether it is sparse. A flow that loses its last packet in its turn is like a flow that has sent it.
+//!
+//! **Cost.** O(1) per call without a loop: a quantum is at least the longest packet, so a turn is always
+//! worth a byte, however much the last was overdrawn. Memory: 24 bytes a flow.
+//!
+//! **Source.** Shreedhar & Varghese, *Efficient fair queuing using deficit round robin*, 1996; RFC 8290
+//! §4 for debt and the two lists. Where and why this departs from them: `docs/papers.md`.
+
+pub(crate) mod guarantee;
+pub(crate) mod ring;
+
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::queues::queue::NONE;
+use crate::{FlowId, Imbalance, Nanos, Packet};
+use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
+
+/// What [`Drr`] knows of one flow: 24 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrrFlow {
+    flow: RingFlow,
+    /// Not of this flow: the one that drew the latest ticket whose turn it was to be noted here. A
+    /// guess at the order of flows on the old list that is no chain of loads; may be out of date.
+    noted: u32,
+}
+
+impl DrrFlow {
+    /// A flow that was not added.
+    pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, noted: NONE };
+}
+
+impl OnRing for DrrFlow {
+    #[inline]
+    fn on_ring(&self) -> &RingFlow {
+        &self.flow
+    }
+
+    #[inline]
+    fn on_ring_mut(&mut self) -> &mut RingFlow {
+        &mut self.flow
+    }
+}
+
+impl Default for DrrFlow {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// Deficit round robin over the flows in the memory `N`.
+///
+/// [`FlowScheduler::Config`] is the quantum in bytes: how much a flow may send in its turn. Bandwidth
+/// is shared in the ratio of the quanta.
+///
+/// ```
+/// use sched_core::{Drr, DrrFlow, FlowId, FlowScheduler};
+///
+/// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+/// drr.add_all(1_500)?;
+/// drr.backlogged(FlowId(0), 1_000);
+/// drr.backlogged(FlowId(1), 1_000);
+/// drr.served(FlowId(0), 1_000, Some(1_000));
+/// assert_eq!(drr.select(), Some(FlowId(0)), "500 bytes of the turn are left");
+/// drr.served(FlowId(0), 1_000, Some(1_000));
+/// assert_eq!(drr.select(), Some(FlowId(1)), "flow 0 is 500 bytes in debt");
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drr<N> {
+    nodes: N,
+    ring: Ring,
+    /// Where the next ticket is noted; the length of `nodes` stands for 0.
+    note_at: u32,
+    max_len: u32,
+    sparse_first: bool,
+}
+
+impl<N: Table<DrrFlow>> Drr<N> {
+    /// The largest quantum, in bytes. With it what is charged to a turn stays below 2^29.
+    pub const MAX_QUANTUM: u32 = RingFlow::MAX_QUANTUM;
+
+    /// An order of `nodes.len()` flows, none added, for packets of at most `max_len` bytes.
+    /// Cost: O(flows).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`].
+    pub fn new(mut nodes: N, max_len: u32) -> Result<Self, ConfigError> {
+        let most = Packet::MAX_LEN.into();
+        ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
+        nodes.as_mut().fill(DrrFlow::EMPTY);
+        Ok(Self { nodes, ring: Ring::EMPTY, note_at: 0, max_len, sparse_first: false })
+    }
+
+    /// With sparse flows first (RFC 8290 §4.2): a flow that becomes backlogged has its turn before the standing
+    /// flows, or what is left of it. When it is used up, the flow has no other before they have all had theirs.
+    ///
+    /// A flow that empties and returns as it likes gets at most `n + 2` quanta and a packet less a byte in any
+    /// interval in which a standing flow has `n` whole turns, and in the long run its share.
+    #[must_use]
+    pub fn sparse_first(mut self) -> Self {
+        self.sparse_first = true;
+        self
+    }
+
+    /// Adds every flow there is room for, or changes it, with the same quantum in bytes.
+    /// Cost: O(flows).
+    ///
+    /// # Errors
+    /// As [`FlowScheduler::configure`]; nothing has changed then.
+    pub fn add_all(&mut self, quantum: u32) -> Result<(), ConfigError> {
+        ring::add_all(self.nodes.as_mut(), quantum, self.max_len)
+    }
+
+    fn node(&self, flow: FlowId) -> Option<&RingFlow> {
+        self.nodes.as_ref().get(flow.index()).map(OnRing::on_ring).filter(|flow| flow.is_added())
+    }
+
+    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it.
+    #[inline(never)]
+    fn become_idle(&mut self, flow: FlowId, len: u32) {
+        self.ring.leave(self.nodes.as_mut(), flow.0, len, self.max_len);
+    }
+
+    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on it.
+    #[inline(never)]
+    fn lose_last(&mut self, flow: FlowId) {
+        self.ring.lose(self.nodes.as_mut(), flow.0, self.max_len);
+    }
+}
+
+impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
+    /// The quantum in bytes, from the longest packet to [`Drr::MAX_QUANTUM`].
+    type Config = u32;
+
+    fn flows(&self) -> u32 {
+        u32::try_from(self.nodes.as_ref().len()).unwrap_or(u32::MAX)
+    }
+
+    /// Of a backlogged flow the new quantum counts at once, for a turn under way as well.
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        quantum: u32,
+        _head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        ring::configure(self.nodes.as_mut(), flow, quantum, self.max_len)
+    }
+
+    fn remove(&mut self, flow: FlowId) {
+        let Some(node) = self.node(flow) else { return };
+        if node.is_listed() {
+            self.ring.unlist(self.nodes.as_mut(), flow.0);
+        }
+        if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
+            *node = DrrFlow::EMPTY;
+        }
+    }
+
+    fn config(&self, flow: FlowId) -> Option<u32> {
+        self.node(flow).map(|node| node.quantum)
+    }
+
+    #[inline]
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        self.node(flow).map(|_| self.max_len)
+    }
+
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        self.max_len
+    }
+
+    fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
+        let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
+        self.ring.enter(self.nodes.as_mut(), flow.0, self.sparse_first, drawn);
+    }
+
+    /// The old list as it was noted, without what has left it since. Flows of the new list are not
+    /// named: their packets have just come.
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        let nodes = self.nodes.as_ref();
+        let Some(front) = nodes.get(self.ring.old_front(nodes) as usize) else { return 0 };
+        let (place, mut expected) = (front.flow.place(), front.flow.standing.ticket());
+        let age = (self.ring.ticket.wrapping_sub(expected) >> TICKET_SHIFT) as usize;
+        if place != Place::Old || age > nodes.len() {
+            return 0; // not noted, or no longer
+        }
+        let mut at = (self.note_at as usize).wrapping_sub(age);
+        if at >= nodes.len() {
+            at = at.wrapping_add(nodes.len());
+        }
+        let mut found = 0;
+        for _ in 0..ahead.len().min(age) {
+            let Some(&DrrFlow { noted, .. }) = nodes.get(at) else { break };
+            let is_there = |node: &DrrFlow| node.flow.standing.is_old_since(expected);
+            if nodes.get(noted as usize).is_some_and(is_there)
+                && let Some(place) = ahead.get_mut(found)
+            {
+                *place = FlowId(noted);
+                found = found.wrapping_add(1);
+            }
+            expected = expected.wrapping_add(TICKET);
+            at = if at.wrapping_add(1) < nodes.len() { at.wrapping_add(1) } else { 0 };
+        }
+        found
+    }
+
+    #[inline]
+    fn grew(&mut self, _flow: FlowId, _len: u32) {}
+
+    #[inline]
+    fn select(&self) -> Option<FlowId> {
+        let front = self.ring.front();
+        (front != NONE).then_some(FlowId(front))
+    }
+
+    /// Of a flow that was not selected it changes nothing.
+    #[inline]
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        if flow.0 != self.ring.front() {
+            return;
+        }
+        if next_head.is_none() {
+            return self.become_idle(flow, len);
+        }
+        let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
+        self.ring.charge(self.nodes.as_mut(), len, self.max_len, drawn);
+    }
+
+    #[inline]
+    fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
+        if head.is_none() {
+            self.lose_last(flow);
+        }
+    }
+
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    fn counts_bytes(&self) -> bool {
+        false
+    }
+
+    /// A backlogged flow is always selected: none waits.
+    #[inline]
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn waiting(&self) -> Option<FlowId> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn open(&mut self) {}
+
+    /// No flow has a ceiling.
+    #[inline]
+    fn pace(&self, _flow: FlowId) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// It knows no time.
+    #[inline]
+    fn advance(&mut self, _now: Nanos) {}
+
+    /// The arrival gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
+    }
+
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
+    fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        let nodes = self.nodes.as_ref();
+        for (at, node) in (0..).zip(nodes) {
+            let is_backlogged = flows(FlowId(at)).backlog.packets > 0;
+            node.flow.recount(at, is_backlogged, self.max_len)?;
+        }
+        if !self.sparse_first {
+            Imbalance::check("no new list", 0, 0, self.ring.has_new().into())?;
+        }
+        let listed = nodes.iter().filter(|node| node.flow.is_listed()).count();
+        self.ring.recount(nodes, listed)
+    }
+}
+
+/// `flow` has drawn a ticket, which is noted at `note_at`.
+#[inline]
+fn note(nodes: &mut [DrrFlow], note_at: &mut u32, flow: u32) {
+    if let Some(node) = nodes.get_mut(*note_at as usize) {
+        node.noted = flow;
+        *note_at = note_at.wrapping_add(1);
+    } else if let Some(node) = nodes.first_mut() {
+        node.noted = flow;
+        *note_at = 1;
+    }
+}
+
+#[cfg(test)]
+mod tests;

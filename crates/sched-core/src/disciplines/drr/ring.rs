@@ -1,0 +1,513 @@
+//! Flows that take turns on one ring: what [`Drr`](super::Drr) has one of, and
+//! [`Hosts`](crate::Hosts) one for each host.
+//!
+//! A [`Ring`] is the head only. The flows lie in a table of the caller's, which may hold the flows of
+//! other rings too: a flow is on one ring at most, and only the caller knows on which.
+//!
+//! **One turn a round, in pieces.** With sparse flows first, a flow that empties keeps its turn: what it was
+//! charged and a ticket, the last one drawn when the turn came on the new list or, on the old list, when the
+//! flow emptied. While a flow that was on the old list then is there still, the flow returns to the new list
+//! with the rest of the turn, or, if nothing of it is left, to the tail of the old list with its debt. After
+//! that it has a turn of its own again.
+//!
+//! **Invariant.** While a flow k stays backlogged, it ends a turn between the beginnings of any two turns of
+//! another flow in which that one is served. `docs/papers.md`, section DRR, has the proof and the bounds.
+
+use crate::flow_scheduler::ConfigError;
+use crate::queues::queue::NONE;
+use crate::{FlowId, Imbalance};
+
+/// Where a flow is. The one truth about membership: links mean nothing unless this says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Not added.
+    Absent,
+    /// Holds nothing.
+    Idle,
+    /// Holds nothing. The flow has had a turn, or begun one, and gets no other while the ticket at the front
+    /// of the old list is not later than its own.
+    Spent,
+    /// On the new list.
+    New,
+    /// On the old list.
+    Old,
+}
+
+/// A [`Place`] in the low three bits, whether a turn has begun in the next, and a ticket above, so that they
+/// change with one store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing(u32);
+
+const PLACES: u32 = 0b0111;
+/// Set if and only if the flow has been served in its turn and something of that is left.
+const BEGUN: u32 = 0b1000;
+/// The low bits of a [`Standing`], which are no ticket's.
+pub(super) const TICKET_SHIFT: u32 = 4;
+/// What one ticket has more than the last.
+pub(super) const TICKET: u32 = 1 << TICKET_SHIFT;
+
+impl Standing {
+    /// Of a flow whose turn has not begun.
+    pub(super) const fn new(place: Place, ticket: u32) -> Self {
+        Self(ticket | place as u32)
+    }
+
+    pub(super) const fn place(self) -> Place {
+        match self.0 & PLACES {
+            0 => Place::Absent,
+            1 => Place::Idle,
+            2 => Place::Spent,
+            3 => Place::New,
+            _ => Place::Old,
+        }
+    }
+
+    pub(super) const fn ticket(self) -> u32 {
+        self.0 & !(TICKET - 1)
+    }
+
+    /// Whether the flow is on the old list, with this ticket.
+    pub(super) const fn is_old_since(self, ticket: u32) -> bool {
+        self.0 & !BEGUN == Self::new(Place::Old, ticket).0
+    }
+
+    pub(super) const fn begun(self) -> Self {
+        Self(self.0 | BEGUN)
+    }
+
+    const fn has_begun(self) -> bool {
+        self.0 & BEGUN != 0
+    }
+}
+
+/// What a ring knows of one flow: 20 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RingFlow {
+    /// The flow behind this one on its list, which is a ring; stale unless listed.
+    pub(super) next: u32,
+    /// The flow before this one; stale unless listed.
+    pub(super) prev: u32,
+    /// Bytes a turn: the order's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
+    pub(super) quantum: u32,
+    /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it begins those
+    /// by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the quantum in a turn that was
+    /// broken off; before the turn begins below `max_len`, and then only service has made it what it is.
+    pub(super) charged: u32,
+    /// Where the flow is. On the old list the ticket is the one drawn there. Otherwise no flow that was on
+    /// the old list when the flow's turn began has a later one.
+    pub(super) standing: Standing,
+}
+
+impl RingFlow {
+    /// The largest quantum, in bytes. With it what is charged stays below 2^29.
+    pub(crate) const MAX_QUANTUM: u32 = 1 << 28;
+
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] unless `quantum` is in `max_len..=`[`RingFlow::MAX_QUANTUM`]: a turn is worth
+    /// the longest packet, so that it is never worth nothing.
+    pub(crate) fn check_quantum(quantum: u32, max_len: u32) -> Result<(), ConfigError> {
+        let (min, max) = (max_len.into(), Self::MAX_QUANTUM.into());
+        ConfigError::check_range("quantum in bytes", quantum.into(), min, max)
+    }
+
+    /// A flow that was not added.
+    pub(crate) const EMPTY: Self = Self {
+        next: NONE,
+        prev: NONE,
+        quantum: 0,
+        charged: 0,
+        standing: Standing::new(Place::Absent, 0),
+    };
+
+    #[inline]
+    pub(super) const fn place(&self) -> Place {
+        self.standing.place()
+    }
+
+    #[inline]
+    pub(crate) const fn is_listed(&self) -> bool {
+        matches!(self.place(), Place::New | Place::Old)
+    }
+
+    #[inline]
+    pub(crate) const fn is_added(&self) -> bool {
+        !matches!(self.place(), Place::Absent)
+    }
+
+    /// Bytes a turn; 0 if not added.
+    #[inline]
+    pub(crate) const fn quantum(&self) -> u32 {
+        self.quantum
+    }
+
+    /// What the flow, which holds nothing, owes of its turns before: credit does not outlive the round, nor debt
+    /// what is left of a turn.
+    #[inline]
+    const fn owed(&self) -> u32 {
+        if self.standing.has_begun() { 0 } else { self.charged }
+    }
+
+    /// Adds the flow, or changes it. Of a turn under way what is sent already counts.
+    fn set_quantum(&mut self, quantum: u32, max_len: u32) {
+        self.quantum = quantum;
+        if !self.is_added() {
+            self.standing = Standing::new(Place::Idle, 0);
+        } else if !self.is_listed() && self.standing.has_begun() && self.charged >= quantum {
+            self.standing = Standing::new(Place::Spent, self.standing.ticket());
+            self.charged = debt(self.charged, quantum, max_len);
+        }
+    }
+
+    /// The same flow as if it had just been added, or not added if it was not. For one that is idle.
+    pub(crate) const fn renewed(&self) -> Self {
+        let place = if self.is_added() { Place::Idle } else { Place::Absent };
+        Self { quantum: self.quantum, standing: Standing::new(place, 0), ..Self::EMPTY }
+    }
+
+    /// What is wrong with flow `at`, if anything is.
+    pub(crate) fn recount(
+        &self,
+        at: u32,
+        is_backlogged: bool,
+        max_len: u32,
+    ) -> Result<(), Imbalance> {
+        let listed = self.is_listed();
+        Imbalance::check("listed and backlogged", at, listed.into(), is_backlogged.into())?;
+        let has_quantum = (max_len..=Self::MAX_QUANTUM).contains(&self.quantum);
+        Imbalance::check("a quantum in range", at, self.is_added().into(), has_quantum.into())?;
+        let begun = self.standing.has_begun();
+        let may_have_begun = listed || self.place() == Place::Spent;
+        Imbalance::check("no turn of a new flow", at, 0, (begun && !may_have_begun).into())?;
+        let limit = match begun {
+            false => max_len,
+            true if listed => Self::MAX_QUANTUM,
+            true => self.quantum,
+        };
+        let in_range = self.charged < limit;
+        Imbalance::check("bytes charged in range", at, 1, in_range.into())
+    }
+}
+
+/// What a table has an element of for each flow: a [`RingFlow`], and what its owner keeps beside it.
+pub(crate) trait OnRing {
+    fn on_ring(&self) -> &RingFlow;
+    fn on_ring_mut(&mut self) -> &mut RingFlow;
+}
+
+/// Adds every flow of `nodes`, or changes it, with the same quantum.
+///
+/// # Errors
+/// As [`RingFlow::check_quantum`]; nothing has changed then.
+pub(crate) fn add_all<F: OnRing>(
+    nodes: &mut [F],
+    quantum: u32,
+    max_len: u32,
+) -> Result<(), ConfigError> {
+    RingFlow::check_quantum(quantum, max_len)?;
+    for node in nodes {
+        node.on_ring_mut().set_quantum(quantum, max_len);
+    }
+    Ok(())
+}
+
+/// Adds `flow`, or changes it.
+///
+/// # Errors
+/// As [`RingFlow::check_quantum`], and [`ConfigError::UnknownFlow`]; nothing has changed then.
+pub(crate) fn configure<F: OnRing>(
+    nodes: &mut [F],
+    flow: FlowId,
+    quantum: u32,
+    max_len: u32,
+) -> Result<(), ConfigError> {
+    RingFlow::check_quantum(quantum, max_len)?;
+    let flows = u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+    match nodes.get_mut(flow.index()) {
+        Some(node) if flow.0 < flows => node.on_ring_mut().set_quantum(quantum, max_len),
+        _ => return Err(ConfigError::UnknownFlow { flow, flows }),
+    }
+    Ok(())
+}
+
+/// The element `flow` of `nodes`.
+#[inline]
+fn node<F: OnRing>(nodes: &[F], flow: u32) -> Option<&RingFlow> {
+    nodes.get(flow as usize).map(F::on_ring)
+}
+
+#[inline]
+fn node_mut<F: OnRing>(nodes: &mut [F], flow: u32) -> Option<&mut RingFlow> {
+    nodes.get_mut(flow as usize).map(F::on_ring_mut)
+}
+
+/// The head of a ring, which is the new list and behind it the old one.
+///
+/// A flow whose turn is over goes to the tail of the old list, from whichever list: on a ring that is
+/// one step of the front, without touching a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ring {
+    /// The flow served next. [`NONE`] if and only if none is listed.
+    pub(super) front: u32,
+    /// The last flow of the new list; [`NONE`] if and only if that is empty.
+    pub(super) last_new: u32,
+    /// The next ticket, a multiple of [`TICKET`]. Wraps: two tickets compare by the sign of their
+    /// difference, which is right unless 2^27 turns lie between them; a flow idle for that long may once
+    /// count as not sparse.
+    pub(super) ticket: u32,
+}
+
+impl Ring {
+    /// No flow is listed.
+    pub(crate) const EMPTY: Self = Self { front: NONE, last_new: NONE, ticket: 0 };
+
+    /// The flow served next, [`NONE`] if none is listed.
+    #[inline]
+    pub(crate) const fn front(&self) -> u32 {
+        self.front
+    }
+
+    /// Whether a flow is on the new list.
+    pub(crate) const fn has_new(&self) -> bool {
+        self.last_new != NONE
+    }
+
+    /// The flow served next of those at [`Place::Old`], as far as the ring says: with none there, one at
+    /// [`Place::New`], or [`NONE`].
+    #[inline]
+    pub(super) fn old_front<F: OnRing>(&self, nodes: &[F]) -> u32 {
+        node(nodes, self.last_new).map_or(self.front, |last| last.next)
+    }
+
+    /// The turn with which `entering`, which holds nothing yet, comes to the new list, if there is one, and what
+    /// is charged to it: a turn of its own, or the rest of the one that it has begun.
+    #[inline]
+    fn early_turn<F: OnRing>(&self, nodes: &[F], entering: &RingFlow) -> Option<(Standing, u32)> {
+        let ticket = entering.standing.ticket();
+        if entering.place() == Place::Idle || self.has_passed(nodes, ticket) {
+            Some((Standing::new(Place::New, self.last_drawn()), entering.owed()))
+        } else if entering.standing.has_begun() {
+            Some((Standing::new(Place::New, ticket).begun(), entering.charged))
+        } else {
+            None
+        }
+    }
+
+    /// Whether every flow that was on the old list when `ticket` was the last one drawn has had a turn since, or
+    /// is gone.
+    #[inline]
+    fn has_passed<F: OnRing>(&self, nodes: &[F], ticket: u32) -> bool {
+        match node(nodes, self.old_front(nodes)) {
+            Some(front) if front.place() == Place::Old => is_later(front.standing.ticket(), ticket),
+            _ => true,
+        }
+    }
+
+    /// The next ticket is another.
+    #[inline]
+    const fn draw(&mut self) {
+        self.ticket = self.ticket.wrapping_add(TICKET);
+    }
+
+    /// The ticket that was drawn last: no flow on the old list has a later one.
+    #[inline]
+    const fn last_drawn(&self) -> u32 {
+        self.ticket.wrapping_sub(TICKET)
+    }
+
+    /// Lists `flow`, if it is added and not listed. With sparse flows first it comes to the new list with a
+    /// turn of its own, or with the rest of the one that it has begun; otherwise to the tail of the old list.
+    /// Where it draws a ticket, `drawn` is told.
+    #[inline]
+    pub(crate) fn enter<F: OnRing>(
+        &mut self,
+        nodes: &mut [F],
+        flow: u32,
+        sparse_first: bool,
+        drawn: impl FnOnce(&mut [F]),
+    ) {
+        let Some(&entering) = node(nodes, flow) else { return };
+        if !matches!(entering.place(), Place::Idle | Place::Spent) {
+            return;
+        }
+        let early = if sparse_first { self.early_turn(nodes, &entering) } else { None };
+        let (standing, charged) = if let Some(turn) = early {
+            insert_before(nodes, self.old_front(nodes), flow);
+            if self.last_new == NONE {
+                self.front = flow;
+            }
+            self.last_new = flow;
+            turn
+        } else {
+            let turn = (Standing::new(Place::Old, self.ticket), entering.owed());
+            self.draw();
+            drawn(nodes);
+            insert_before(nodes, self.front, flow);
+            turn
+        };
+        if self.front == NONE {
+            self.front = flow;
+        }
+        if let Some(node) = node_mut(nodes, flow) {
+            (node.standing, node.charged) = (standing, charged);
+        }
+    }
+
+    /// The front has sent `len` bytes and has more. If its turn is over it draws a ticket, and `drawn` is
+    /// told. No length, however wrong, makes a debt of more than `max_len` less a byte.
+    #[inline]
+    pub(crate) fn charge<F: OnRing>(
+        &mut self,
+        nodes: &mut [F],
+        len: u32,
+        max_len: u32,
+        drawn: impl FnOnce(&mut [F]),
+    ) {
+        let front = self.front;
+        let Some(node) = node_mut(nodes, front) else { return };
+        let charged = node.charged.wrapping_add(len);
+        if charged < node.quantum {
+            node.charged = charged;
+            node.standing = node.standing.begun();
+            return;
+        }
+        node.charged = debt(charged, node.quantum, max_len);
+        node.standing = Standing::new(Place::Old, self.ticket);
+        self.front = node.next;
+        self.draw();
+        drawn(nodes);
+        if front == self.last_new {
+            self.last_new = NONE;
+        }
+    }
+
+    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it. It keeps
+    /// the rest of its turn, or what it owes: emptying a queue must neither wash a debt away nor let turns
+    /// pile up.
+    #[inline]
+    pub(crate) fn leave<F: OnRing>(&mut self, nodes: &mut [F], flow: u32, len: u32, max_len: u32) {
+        let last_drawn = self.last_drawn();
+        let Some(node) = node_mut(nodes, flow) else { return };
+        let ticket = match node.place() {
+            Place::New => node.standing.ticket(),
+            Place::Old => last_drawn,
+            _ => return,
+        };
+        let (standing, charged) =
+            (Standing::new(Place::Spent, ticket), node.charged.wrapping_add(len));
+        if charged < node.quantum {
+            node.standing = standing.begun();
+            node.charged = charged;
+        } else {
+            node.standing = standing;
+            node.charged = debt(charged, node.quantum, max_len);
+        }
+        self.unlist(nodes, flow);
+    }
+
+    /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on it.
+    ///
+    /// A loss is no service. A flow that loses a turn that has not begun owes what it owed and is as sparse as
+    /// it was. In a turn that has begun a loss is as if the flow had been emptied by service.
+    pub(crate) fn lose<F: OnRing>(&mut self, nodes: &mut [F], flow: u32, max_len: u32) {
+        let Some(node) = node_mut(nodes, flow) else { return };
+        if node.standing.has_begun() {
+            return self.leave(nodes, flow, 0, max_len);
+        }
+        node.standing = match node.place() {
+            Place::New => Standing::new(Place::Idle, 0),
+            // The flow keeps its ticket: the flows before it on the old list still go before it.
+            Place::Old => Standing::new(Place::Spent, node.standing.ticket()),
+            _ => return,
+        };
+        self.unlist(nodes, flow);
+    }
+
+    /// Takes `flow`, which is listed, off the ring; what it says of itself stays.
+    pub(crate) fn unlist<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) {
+        let Some(&RingFlow { next, prev, .. }) = node(nodes, flow) else { return };
+        if flow == self.last_new {
+            // The new list is at the front of the ring: the flow before its last one is on it too, if any is.
+            self.last_new = if flow == self.front { NONE } else { prev };
+        }
+        if flow == self.front {
+            self.front = if next == flow { NONE } else { next };
+        }
+        if let Some(before) = node_mut(nodes, prev) {
+            before.next = next;
+        }
+        if let Some(behind) = node_mut(nodes, next) {
+            behind.prev = prev;
+        }
+    }
+
+    /// The flows on the ring from the front on, and no more than `most + 1`, however damaged it is.
+    pub(crate) fn walk<'a, F: OnRing>(
+        &self,
+        nodes: &'a [F],
+        most: usize,
+    ) -> impl Iterator<Item = (u32, &'a F)> + use<'a, F> {
+        let front = self.front;
+        let at = |flow: u32| nodes.get(flow as usize).map(|node| (flow, node));
+        let behind = move |&(_, node): &(u32, &F)| {
+            let next = node.on_ring().next;
+            if next == front { None } else { at(next) }
+        };
+        core::iter::successors(at(front), behind).take(most.saturating_add(1))
+    }
+
+    /// Walks the ring and checks that it holds `listed` listed flows, each once, the new ones first.
+    pub(crate) fn recount<F: OnRing>(&self, nodes: &[F], listed: usize) -> Result<(), Imbalance> {
+        let (mut found, mut last) = (0_usize, None::<(u32, RingFlow)>);
+        let mut last_new = NONE;
+        for (here, flow) in self.walk(nodes, listed) {
+            let flow = *flow.on_ring();
+            Imbalance::check("a flow on the ring is listed", here, 1, flow.is_listed().into())?;
+            let next = node(nodes, flow.next).copied().unwrap_or(RingFlow::EMPTY);
+            Imbalance::check("links point both ways", here, here.into(), next.prev.into())?;
+            if flow.place() == Place::New {
+                last_new = here;
+            }
+            if let Some((before, last)) = last
+                && last.place() == Place::Old
+            {
+                let is_old = flow.place() == Place::Old;
+                Imbalance::check("old flows stand last", before, 1, is_old.into())?;
+                let in_order = is_later(flow.standing.ticket(), last.standing.ticket());
+                Imbalance::check("tickets of old flows ascend", before, 1, in_order.into())?;
+            }
+            last = Some((here, flow));
+            found = found.wrapping_add(1);
+        }
+        Imbalance::check("the last new flow", 0, self.last_new.into(), last_new.into())?;
+        Imbalance::check("flows on the ring", 0, listed as u64, found as u64)
+    }
+}
+
+/// What a flow owes that was `charged` all of its turn: by how much that is overdrawn. More than a packet only
+/// if the quantum was lowered in the turn, and then that counts no further.
+#[inline]
+pub(crate) const fn debt(charged: u32, quantum: u32, max_len: u32) -> u32 {
+    let (debt, most) = (charged.saturating_sub(quantum), max_len.wrapping_sub(1));
+    if debt < most { debt } else { most }
+}
+
+/// Whether ticket `a` was drawn after ticket `b`.
+const fn is_later(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() > 0
+}
+
+/// Puts `flow`, on no ring, before `at`, or on a ring of its own.
+#[inline]
+fn insert_before<F: OnRing>(nodes: &mut [F], at: u32, flow: u32) {
+    let (next, prev) = match node_mut(nodes, at) {
+        Some(behind) => (at, core::mem::replace(&mut behind.prev, flow)),
+        None => (flow, flow),
+    };
+    if let Some(node) = node_mut(nodes, flow) {
+        node.next = next;
+        node.prev = prev;
+    }
+    if let Some(before) = node_mut(nodes, prev) {
+        before.next = flow;
+    }
+}

@@ -1,0 +1,577 @@
+//! QFQ+: QFQ over aggregates of equal flows, deficit round robin within each.
+//!
+//! Flows of one *class*, with the same weight and the same longest packet, share *aggregates* of at most
+//! `M` members. QFQ orders the aggregates, not the flows: the one it selects is *in service* until it
+//! has sent its *budget*, the longest packets of its members together, or has nothing left; only then
+//! is it charged and sorted anew. Within an aggregate the backlogged members take turns. So groups,
+//! slots and sets are touched once in about `2M` packets of mean length, and a flow that comes or goes
+//! leaves them alone as long as its aggregate stays backlogged. After the QFQ+ of Valente, *Providing
+//! near-optimal fair-queueing guarantees at round-robin amortized cost* (`QFQ+` in `docs/papers.md`).
+//!
+//! It pays where many flows are alike. A flow that is the only one of its class is an aggregate of its
+//! own, and is then served as by QFQ, but at a higher cost.
+//!
+//! Cost per call: O(1), no loop but over the at most eight members of an aggregate, and that only for a
+//! flow that leaves without service; no division; configuring a flow divides. Memory: 16 bytes a flow,
+//! 48 an aggregate, and 9.6 KB. A caller that keeps the contract of [`FlowScheduler`] keeps the invariants
+//! that [`FlowScheduler::recount`] checks; one that does not loses only the guarantees.
+//!
+//! # The aggregate in service
+//! stays first of the front slot of its group, with the start it had when it was selected. So for
+//! whatever arrives its service is one packet on the wire, of at most the longest budget, and what holds
+//! for QFQ holds for the aggregates with that in place of the longest packet. `V` runs with every
+//! packet; the sets of groups hear of it when an aggregate becomes backlogged or leaves and when the
+//! service ends.
+//!
+//! # The exact order
+//! As that of QFQ (`qfq.rs`), with aggregates in place of flows, except:
+//! * A flow that is configured joins the aggregate of its class that is *open* if that has room, else a
+//!   new one, which is open from then on. There are 64 places for open aggregates; a class has that of the
+//!   top six bits of `(inverse XOR (max_len rotated left by 16)) · 0x9E3779B9 mod 2^32`. An aggregate that
+//!   a member leaves, unless it was the last, is open too. A flow that is configured as it was stays.
+//! * `inverse = ⌊⌊2^30 / weight⌋ / n⌋` for an aggregate with `n` members; its group is the one a member
+//!   alone would have, and `L` is `M` times the longest packet of the scheduler, there and in `⌈L/28⌉`.
+//! * An aggregate is backlogged if a member is. Its backlogged members are on a ring; the first is
+//!   served. One that becomes backlogged goes to the tail of the ring.
+//! * A flow may send `max_len` bytes a turn. After a packet with which it has used them up it gets as many
+//!   anew, and if it is still backlogged goes to the tail. So a turn can be overdrawn by less than a
+//!   packet, and is shorter by as much the next time, also if the flow was idle meanwhile. What is left
+//!   of a turn when a flow has nothing left is forgotten; if that was by a loss, who was first of its ring
+//!   has given up its turn, with which it owes nothing, and any other owes what it owed.
+//! * With no aggregate in service, next is the first flow of the one that QFQ selects; its service begins
+//!   when that packet is sent. It may send `n · max_len` bytes. It ends after a packet that leaves
+//!   less than `max_len` of them, or leaves no member backlogged, or when the last backlogged member
+//!   leaves. Then the aggregate is charged what it has sent, at most `n · max_len` for the members it has
+//!   then. A packet is charged at most as `max_len` bytes to its flow and to its aggregate.
+
+mod guarantee;
+mod members;
+mod recount;
+#[cfg(test)]
+mod tests;
+
+use core::hint::select_unpredictable;
+
+use super::{Core, GROUPS, Qfq, QfqConfig, QfqFlow, Virtual, Width, in_range};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::queues::queue::NONE;
+use crate::{FlowId, Imbalance, Nanos};
+
+/// What QFQ+ keeps of a flow: 16 bytes. Opaque; make tables of [`PlusFlow::EMPTY`].
+#[derive(Clone, Copy, Debug)]
+pub struct PlusFlow {
+    /// The member behind this one on the ring of its aggregate; stale unless backlogged.
+    next: u32,
+    /// [`NONE`] if and only if the flow was not added.
+    aggregate: u32,
+    /// Bytes it may still send in its turn, or in its next one: `1..=max_len`.
+    deficit: u32,
+    /// Zero if and only if the flow was not added.
+    max_len: u16,
+    /// Whether it is on the ring.
+    backlogged: bool,
+}
+
+impl PlusFlow {
+    /// A flow that was not added.
+    pub const EMPTY: Self =
+        Self { next: 0, aggregate: NONE, deficit: 0, max_len: 0, backlogged: false };
+}
+
+impl Default for PlusFlow {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// The backlogged members of an aggregate: each points to the next, the last to the first.
+#[derive(Clone, Copy, Debug)]
+struct Ring {
+    /// The one whose turn it is; [`NONE`] if none is backlogged.
+    first: u32,
+    /// [`NONE`] as `first`.
+    last: u32,
+}
+
+impl Ring {
+    const EMPTY: Self = Self { first: NONE, last: NONE };
+}
+
+/// What QFQ+ keeps of an aggregate beside what QFQ keeps of it: 16 bytes. Opaque; make tables of
+/// [`Aggregate::EMPTY`].
+#[derive(Clone, Copy, Debug)]
+pub struct Aggregate {
+    /// Stale while in service. Of an aggregate without members, `first` is the next of those.
+    ring: Ring,
+    /// `⌊2^30 / weight⌋` of a member.
+    inverse: u32,
+    /// How many flows, idle ones too.
+    members: u8,
+}
+
+impl Aggregate {
+    /// An aggregate without members.
+    pub const EMPTY: Self = Self { ring: Ring::EMPTY, inverse: 0, members: 0 };
+}
+
+impl Default for Aggregate {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// The aggregate in service. Until its first packet is sent, which is when it is less of its budget that
+/// is left, that is only the one that QFQ selects.
+#[derive(Clone, Copy, Debug)]
+struct Service {
+    /// [`NONE`] if and only if nothing is backlogged.
+    aggregate: u32,
+    ring: Ring,
+    /// The longest packet of its members.
+    max_len: u32,
+    /// What it may send in this service, and what is left of that: at least `max_len` while it lasts.
+    budget: u32,
+    left: u32,
+    /// `V` when the sets last heard of it.
+    told: Virtual,
+}
+
+impl Service {
+    const NONE: Self = Self {
+        aggregate: NONE,
+        ring: Ring::EMPTY,
+        max_len: 0,
+        budget: 0,
+        left: 0,
+        told: Virtual(0),
+    };
+}
+
+/// Places for open aggregates. A class that loses its place to another only makes more aggregates than
+/// it needs.
+const OPEN: usize = 64;
+
+/// The order of QFQ+, over flows in the memory `N` and aggregates in the memories `A` and `Q`.
+///
+/// ```
+/// use sched_core::{Aggregate, FlowId, FlowScheduler, PlusFlow, QfqConfig, QfqFlow, QfqPlus};
+/// // As many aggregates as flows: enough even if no two are alike.
+/// let (flows, aggregates) = ([PlusFlow::EMPTY; 16], [Aggregate::EMPTY; 16]);
+/// let mut plus = QfqPlus::new(flows, aggregates, [QfqFlow::EMPTY; 16], 1_500, 8)?;
+/// for flow in (0..16).map(FlowId) {
+///     let weight = if flow.0 < 8 { 1 } else { 3 };
+///     plus.configure(flow, QfqConfig { weight, max_len: 1_500 }, None)?;
+///     plus.backlogged(flow, 1_500);
+/// }
+/// let mut packets = [0; 16];
+/// for _ in 0..3_200 {
+///     let flow = plus.select().expect("all stay backlogged");
+///     packets[flow.index()] += 1;
+///     plus.served(flow, 1_500, Some(1_500));
+/// }
+/// assert_eq!((packets[0], packets[15]), (100, 300));
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct QfqPlus<N, A, Q> {
+    flows: N,
+    aggregates: A,
+    /// The aggregates as QFQ sees them; `max_len` is that of one member.
+    nodes: Q,
+    core: Core,
+    service: Service,
+    /// The aggregates that joining flows try first.
+    open: [u32; OPEN],
+    /// The first aggregate without members.
+    free: u32,
+    /// `M`.
+    most_members: u8,
+    max_len: u32,
+    /// Of all flows added.
+    weight_sum: u32,
+}
+
+impl Core {
+    /// Charges the aggregate `at`, first of its group, what it has sent since `V` was `before`; it has
+    /// `more` if members of it are backlogged.
+    fn charge(&mut self, nodes: &mut [QfqFlow], at: u32, sent: u32, more: bool, before: Virtual) {
+        let Some(k) = nodes.get_mut(at as usize) else { return };
+        let width = Width::of_group(k.group.into());
+        let Some(group) = self.groups.get(usize::from(k.group) % GROUPS) else { return };
+        k.start = k.start.plus(u64::from(sent) * u64::from(k.inverse));
+        if !more || k.start.since(group.start) >= width.span() {
+            self.move_on(nodes, at, more);
+        }
+        self.keep_eligible(nodes, before);
+        self.next = self.first();
+        if !more {
+            self.retire(nodes, at);
+        }
+        self.assert_order();
+    }
+}
+
+impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q> {
+    /// The most members an aggregate can have.
+    pub const MAX_MEMBERS: u32 = 8;
+    /// The longest packet that a QFQ+ can be made for, in bytes.
+    pub const MAX_LEN: u32 = Qfq::<[QfqFlow; 0]>::MAX_LEN;
+    /// The largest sum of the weights of all flows.
+    pub const MAX_WEIGHT_SUM: u32 = Qfq::<[QfqFlow; 0]>::MAX_WEIGHT_SUM;
+
+    /// A QFQ+ without flows, for packets of at most `max_len` bytes and with at most `most_members`
+    /// flows in an aggregate. There is room for `flows.len()` flows in as many aggregates as
+    /// `aggregates` and `nodes` both have room for; as many as flows are always enough.
+    ///
+    /// Flows whose own longest packet is below `most_members · max_len / 28` are sorted as if it were
+    /// that. Cost: O(flows + aggregates).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] if `max_len` is outside `1..=`[`QfqPlus::MAX_LEN`] or `most_members`
+    /// outside `1..=`[`QfqPlus::MAX_MEMBERS`].
+    pub fn new(
+        mut flows: N,
+        mut aggregates: A,
+        mut nodes: Q,
+        max_len: u32,
+        most_members: u32,
+    ) -> Result<Self, ConfigError> {
+        in_range("longest packet in bytes", max_len, Self::MAX_LEN)?;
+        in_range("members of an aggregate", most_members, Self::MAX_MEMBERS)?;
+        flows.as_mut().fill(PlusFlow::EMPTY);
+        nodes.as_mut().fill(QfqFlow::EMPTY);
+        aggregates.as_mut().fill(Aggregate::EMPTY);
+        let mut free = NONE;
+        for ((at, aggregate), _) in (0..).zip(aggregates.as_mut()).zip(nodes.as_ref()) {
+            aggregate.ring.first = free;
+            free = at;
+        }
+        let most = u8::try_from(most_members).unwrap_or(1);
+        Ok(Self {
+            flows,
+            aggregates,
+            nodes,
+            core: Core::new(max_len.wrapping_mul(most_members)),
+            service: Service::NONE,
+            open: [NONE; OPEN],
+            free,
+            most_members: most,
+            max_len,
+            weight_sum: 0,
+        })
+    }
+
+    /// Tells the sets how far `V` has come since they last heard. If it has, an aggregate is in service,
+    /// which is eligible: `V` does not jump.
+    fn tell(&mut self) {
+        let now = self.core.now;
+        if now != self.service.told {
+            self.core.keep_eligible(self.nodes.as_mut(), self.service.told);
+            self.service.told = now;
+        }
+    }
+
+    /// Ends the service: charges the aggregate, sorts it anew if members of it are backlogged, and selects.
+    #[inline(never)]
+    fn end(&mut self) {
+        let Service { aggregate: at, ring, budget, left, told, .. } = self.service;
+        let nodes = self.nodes.as_mut();
+        if let Some(aggregate) = self.aggregates.as_mut().get_mut(at as usize)
+            && let Some(node) = nodes.get(at as usize)
+        {
+            aggregate.ring = ring;
+            let most = u32::from(aggregate.members).wrapping_mul(node.max_len.into());
+            let sent = budget.wrapping_sub(left).min(most);
+            self.core.charge(nodes, at, sent, ring.first != NONE, told);
+        }
+        self.select_next();
+    }
+
+    /// Puts the aggregate that QFQ selects in service.
+    #[inline(always)]
+    fn select_next(&mut self) {
+        let told = self.core.now;
+        self.service = Service { told, ..Service::NONE };
+        let Some(at) = self.core.select() else { return };
+        let Some(aggregate) = self.aggregates.as_ref().get(at as usize) else { return };
+        let max_len = self.nodes.as_ref().get(at as usize).map_or(0, |node| node.max_len.into());
+        let budget = u32::from(aggregate.members).wrapping_mul(max_len);
+        let ring = aggregate.ring;
+        self.service = Service { aggregate: at, ring, max_len, budget, left: budget, told };
+    }
+
+    /// Something has changed: unless the service has begun, another aggregate may be the one to serve.
+    fn reselect(&mut self) {
+        let Service { aggregate: at, ring, budget, left, .. } = self.service;
+        if left != budget {
+            return;
+        }
+        if let Some(aggregate) = self.aggregates.as_mut().get_mut(at as usize) {
+            aggregate.ring = ring;
+        }
+        self.select_next();
+    }
+
+    /// `flow`, in service, has nothing left since it sent a packet charged so much.
+    #[inline(never)]
+    fn emptied(&mut self, flow: u32, charged: u32) {
+        let flows = self.flows.as_mut();
+        let Some(k) = flows.get_mut(flow as usize) else { return };
+        let service = &mut self.service;
+        k.deficit = service.max_len.wrapping_sub(charged.saturating_sub(k.deficit));
+        k.backlogged = false;
+        let next = k.next;
+        if service.ring.last == flow {
+            service.ring = Ring::EMPTY;
+            return self.end();
+        }
+        service.ring.first = next;
+        if let Some(last) = flows.get_mut(service.ring.last as usize) {
+            last.next = next;
+        }
+        if service.left < service.max_len {
+            self.end();
+        }
+    }
+
+    /// Puts `flow`, idle, on the ring of its aggregate.
+    #[inline(never)] // seldom while queues stand, and then it would cost every enqueue registers
+    fn list(&mut self, flow: u32) {
+        let flows = self.flows.as_mut();
+        let Some(k) = flows.get_mut(flow as usize) else { return };
+        if k.backlogged {
+            return;
+        }
+        let at = k.aggregate;
+        let Some(aggregate) = self.aggregates.as_mut().get_mut(at as usize) else { return };
+        let in_service = at == self.service.aggregate;
+        let ring = if in_service { &mut self.service.ring } else { &mut aggregate.ring };
+        k.backlogged = true;
+        if ring.first == NONE {
+            *ring = Ring { first: flow, last: flow };
+            k.next = flow;
+            return self.activate(at);
+        }
+        k.next = ring.first;
+        if let Some(last) = flows.get_mut(ring.last as usize) {
+            last.next = flow;
+        }
+        ring.last = flow;
+    }
+
+    /// The aggregate `at`, not in service, has become backlogged.
+    #[inline(never)]
+    fn activate(&mut self, at: u32) {
+        self.tell();
+        self.core.enter(self.nodes.as_mut(), at);
+        self.reselect();
+    }
+
+    /// Takes `flow` off the ring of its aggregate, without service, if it is on it.
+    fn unlist(&mut self, flow: u32) {
+        let flows = self.flows.as_mut();
+        let Some(k) = flows.get_mut(flow as usize) else { return };
+        if !k.backlogged {
+            return;
+        }
+        k.backlogged = false;
+        let (at, next) = (k.aggregate, k.next);
+        let Some(aggregate) = self.aggregates.as_mut().get_mut(at as usize) else { return };
+        let in_service = at == self.service.aggregate;
+        let ring = if in_service { &mut self.service.ring } else { &mut aggregate.ring };
+        if ring.first == flow {
+            // Perhaps in the middle of its turn, which is over; it is behind the others if it comes back.
+            k.deficit = k.max_len.into();
+        }
+        if next == flow {
+            *ring = Ring::EMPTY;
+            if in_service {
+                return self.end();
+            }
+            self.tell();
+            self.core.leave(self.nodes.as_mut(), at);
+            return self.reselect();
+        }
+        let mut before = ring.last;
+        for _ in 0..Self::MAX_MEMBERS {
+            let Some(k) = flows.get_mut(before as usize) else { return };
+            if k.next == flow {
+                k.next = next;
+                break;
+            }
+            before = k.next;
+        }
+        if ring.first == flow {
+            ring.first = next;
+        }
+        if ring.last == flow {
+            ring.last = before;
+        }
+    }
+}
+
+impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
+    for QfqPlus<N, A, Q>
+{
+    type Config = QfqConfig;
+
+    fn flows(&self) -> u32 {
+        u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
+    }
+
+    /// A flow that is configured as it was keeps its place. One that changes its class leaves its
+    /// aggregate as if it were removed, and, if it is backlogged, joins the other one at the tail: what
+    /// it was owed is forgotten. Packets that are queued already may be longer than a lowered
+    /// `max_len`; each is charged as one of `max_len`.
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        config: QfqConfig,
+        _head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        let flows = self.flows();
+        let Some(&k) = self.flows.as_ref().get(flow.index()) else {
+            return Err(ConfigError::UnknownFlow { flow, flows });
+        };
+        let class = self.check(flow, config)?;
+        if self.class_of(flow) == Some(class) {
+            return Ok(());
+        }
+        self.unlist(flow.0);
+        self.quit(flow.0);
+        self.join(flow.0, class);
+        if k.backlogged {
+            self.list(flow.0);
+        }
+        self.reselect();
+        Ok(())
+    }
+
+    fn remove(&mut self, flow: FlowId) {
+        self.unlist(flow.0);
+        self.quit(flow.0);
+        self.reselect();
+    }
+
+    fn config(&self, flow: FlowId) -> Option<QfqConfig> {
+        self.class_of(flow).map(members::Class::config)
+    }
+
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        let k = self.flows.as_ref().get(flow.index())?;
+        (k.max_len != 0).then_some(k.max_len.into())
+    }
+
+    fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
+        self.list(flow.0);
+    }
+
+    /// Does nothing: who is next does not depend on the lengths of what waits.
+    #[inline]
+    fn grew(&mut self, _flow: FlowId, _len: u32) {}
+
+    #[inline]
+    fn select(&self) -> Option<FlowId> {
+        let first = self.service.ring.first;
+        (first != NONE).then_some(FlowId(first))
+    }
+
+    /// Of a flow that was not selected it changes nothing.
+    #[inline]
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        let service = &mut self.service;
+        if service.ring.first != flow.0 {
+            return;
+        }
+        let Some(k) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        let core = &mut self.core;
+        core.now = core.now.plus(u64::from(len) * u64::from(core.weights.per_byte()));
+        let max_len = service.max_len;
+        let charged = len.min(max_len);
+        service.left = service.left.wrapping_sub(charged);
+        if next_head.is_none() {
+            return self.emptied(flow.0, charged);
+        }
+        // Whether a packet ends a turn is as good as random.
+        let ends = charged >= k.deficit;
+        let turn = select_unpredictable(ends, max_len, 0);
+        k.deficit = k.deficit.wrapping_sub(charged).wrapping_add(turn);
+        service.ring.first = select_unpredictable(ends, k.next, flow.0);
+        service.ring.last = select_unpredictable(ends, flow.0, service.ring.last);
+        if service.left < max_len {
+            self.end();
+        }
+    }
+
+    fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
+        if head.is_none() {
+            self.unlist(flow.0);
+        }
+    }
+
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    fn counts_bytes(&self) -> bool {
+        false
+    }
+
+    /// A backlogged flow is always selected: none waits.
+    #[inline]
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn waiting(&self) -> Option<FlowId> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn open(&mut self) {}
+
+    /// No flow has a ceiling.
+    #[inline]
+    fn pace(&self, _flow: FlowId) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// It knows no time.
+    #[inline]
+    fn advance(&mut self, _now: Nanos) {}
+
+    /// Says nothing.
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        0
+    }
+
+    /// Names no flow.
+    #[inline]
+    fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
+        0
+    }
+
+    /// The arrival gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
+    }
+
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
+    fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        self.recount_all(flows)
+    }
+}

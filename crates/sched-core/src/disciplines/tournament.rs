@@ -1,0 +1,347 @@
+//! Which flow holds the fewest bytes, and which the most.
+//!
+//! A tournament: flows play in pairs, winners play winners, and each inner node of the binary tree
+//! remembers the winner there (Knuth, TAOCP vol. 3, §5.4.1, a tree of winners). Idle flows lose against
+//! backlogged ones. Ties go to the flow served least recently, then to the lowest number, whether the
+//! shortest or the longest queue is sought. Exact: the key is the byte count itself.
+//!
+//! Cost: at most one node a level, log2 of the flows there is room for. A flow that got worse matters
+//! only up to where it had won, one that got better only up to where it still loses, so most changes
+//! end one or two levels up. Memory: 12 bytes a flow for the key, which all trees of an order share,
+//! and 4 for each tree.
+
+use crate::flow_scheduler::FlowState;
+use crate::{FlowId, Imbalance};
+
+/// A flow's backlog as the order books it, and its part of `TREES` tournaments: 12 + 4 · `TREES`
+/// bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RankedFlow<const TREES: usize> {
+    /// Zero if and only if the flow is idle.
+    bytes: u32,
+    /// When the flow was served last, low half first: 64 bits without padding to eight bytes.
+    stamp: [u32; 2],
+    /// The winner at the inner node with this index. Belongs to the tree, not to the flow.
+    winners: [u32; TREES],
+}
+
+impl<const TREES: usize> RankedFlow<TREES> {
+    /// An idle flow, never served.
+    pub const EMPTY: Self = Self { bytes: 0, stamp: [0; 2], winners: [0; TREES] };
+
+    pub(crate) const fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    pub(crate) const fn is_backlogged(&self) -> bool {
+        self.bytes != 0
+    }
+
+    pub(crate) const fn set_bytes(&mut self, bytes: u32) {
+        self.bytes = bytes;
+    }
+
+    pub(crate) const fn stamp(&self) -> u64 {
+        let [low, high] = self.stamp;
+        (high as u64) << 32 | low as u64
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    pub(crate) const fn set_stamp(&mut self, stamp: u64) {
+        self.stamp = [stamp as u32, (stamp >> 32) as u32];
+    }
+}
+
+impl<const TREES: usize> Default for RankedFlow<TREES> {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// A flow in a match. The lower rank wins; an idle flow has the highest there is.
+#[derive(Clone, Copy)]
+struct Player {
+    rank: u32,
+    flow: u32,
+}
+
+/// The tournament for the shortest queue, or for the longest (`LONGEST`); its winners are the `AT`-th
+/// of a table of [`RankedFlow`]s that every call is given.
+///
+/// Of `n` flows, flow `f` stands at the leaf `n + f`, and the parent of a node is half its number; the
+/// inner nodes are `1..n`. The caller that changes a key says at once whether the flow gained or lost by it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tournament<const AT: usize, const LONGEST: bool>;
+
+impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
+    /// Lets all flows play. O(flows).
+    pub(crate) fn play_all<const T: usize>(flows: &mut [RankedFlow<T>]) {
+        for node in (1..flows.len()).rev() {
+            let (left, right) = (Self::winner(flows, 2 * node), Self::winner(flows, 2 * node + 1));
+            let winner = Self::match_of(flows, left, right);
+            Self::set_winner(flows, node, winner);
+        }
+    }
+
+    fn match_of<const T: usize>(flows: &[RankedFlow<T>], left: u32, right: u32) -> u32 {
+        let right_wins = Self::beats(flows, Self::player(flows, right), Self::player(flows, left));
+        if right_wins { right } else { left }
+    }
+
+    /// The backlogged flow that wins: shortest or longest.
+    #[inline]
+    pub(crate) fn first<const T: usize>(flows: &[RankedFlow<T>]) -> Option<FlowId> {
+        // A single flow is its own root: node 1 is then its leaf.
+        let winner = Self::winner(flows, 1);
+        flows.get(winner as usize).is_some_and(RankedFlow::is_backlogged).then_some(FlowId(winner))
+    }
+
+    /// The backlogged flow that wins if `other` does not play: the best of those that `other` meets on
+    /// its way to the root. At most 32 steps: the node halves.
+    pub(crate) fn first_beside<const T: usize>(
+        flows: &[RankedFlow<T>],
+        other: FlowId,
+    ) -> Option<FlowId> {
+        let mut best = Player { rank: u32::MAX, flow: u32::MAX };
+        let mut node = flows.len().wrapping_add(other.index());
+        while node > 1 {
+            crate::steps::step();
+            let rival = Self::player(flows, Self::winner(flows, node ^ 1));
+            if Self::beats(flows, rival, best) {
+                best = rival;
+            }
+            node >>= 1;
+        }
+        flows
+            .get(best.flow as usize)
+            .is_some_and(RankedFlow::is_backlogged)
+            .then_some(FlowId(best.flow))
+    }
+
+    /// `flow` ranks higher than it did: it may win further up. At most 32 steps: the node halves.
+    #[inline]
+    pub(crate) fn gained<const T: usize>(flows: &mut [RankedFlow<T>], flow: FlowId) {
+        let player = Self::player(flows, flow.0);
+        let mut node = flows.len().wrapping_add(flow.index()) >> 1;
+        while node != 0 {
+            crate::steps::step();
+            let winner = Self::winner(flows, node);
+            if winner != flow.0 {
+                if !Self::beats(flows, player, Self::player(flows, winner)) {
+                    break;
+                }
+                Self::set_winner(flows, node, flow.0);
+            }
+            node >>= 1;
+        }
+    }
+
+    /// `flow` ranks lower than it did: where it had won, the match is played again. At most 32 steps:
+    /// the node halves.
+    #[inline]
+    pub(crate) fn lost<const T: usize>(flows: &mut [RankedFlow<T>], flow: FlowId) {
+        let mut winner = Self::player(flows, flow.0);
+        let mut node = flows.len().wrapping_add(flow.index());
+        while node > 1 && Self::winner(flows, node >> 1) == flow.0 {
+            crate::steps::step();
+            let rival = Self::player(flows, Self::winner(flows, node ^ 1));
+            if Self::beats(flows, rival, winner) {
+                winner = rival;
+            }
+            node >>= 1;
+            Self::set_winner(flows, node, winner.flow);
+        }
+    }
+
+    /// The winner at `node`; at a leaf, the flow that stands there.
+    #[inline]
+    fn winner<const T: usize>(flows: &[RankedFlow<T>], node: usize) -> u32 {
+        match flows.get(node) {
+            Some(inner) => inner.winners.get(AT).copied().unwrap_or(0),
+            #[expect(clippy::cast_possible_truncation, reason = "flows are numbered by `u32`")]
+            None => node.wrapping_sub(flows.len()) as u32,
+        }
+    }
+
+    #[inline]
+    fn set_winner<const T: usize>(flows: &mut [RankedFlow<T>], node: usize, winner: u32) {
+        if let Some(place) = flows.get_mut(node).and_then(|inner| inner.winners.get_mut(AT)) {
+            *place = winner;
+        }
+    }
+
+    #[inline]
+    fn player<const T: usize>(flows: &[RankedFlow<T>], flow: u32) -> Player {
+        let bytes = flows.get(flow as usize).map_or(0, RankedFlow::bytes);
+        // Among the shortest, nothing wraps to the largest number.
+        let rank = if LONGEST { !bytes } else { bytes.wrapping_sub(1) };
+        Player { rank, flow }
+    }
+
+    /// Whether `a` wins against `b`. A total order: no two flows have the same number.
+    #[inline]
+    fn beats<const T: usize>(flows: &[RankedFlow<T>], a: Player, b: Player) -> bool {
+        if a.rank != b.rank {
+            return a.rank < b.rank;
+        }
+        // Stamps of idle flows may change without a match: they must not decide one.
+        if a.rank == u32::MAX {
+            return a.flow < b.flow;
+        }
+        let stamp = |player: Player| flows.get(player.flow as usize).map(RankedFlow::stamp);
+        (stamp(a), a.flow) < (stamp(b), b.flow)
+    }
+
+    /// Compares the keys with the truth about the flows, and every match with its players. O(flows).
+    pub(crate) fn recount<const T: usize>(
+        flows: &[RankedFlow<T>],
+        truth: &dyn Fn(FlowId) -> FlowState,
+    ) -> Result<(), Imbalance> {
+        for (at, entry) in (0_u32..).zip(flows) {
+            let state = truth(FlowId(at)).backlog;
+            Imbalance::check("bytes of a flow", at, entry.bytes.into(), state.bytes.into())?;
+        }
+        for (at, node) in (1_u32..).zip(1..flows.len()) {
+            let (left, right) = (Self::winner(flows, 2 * node), Self::winner(flows, 2 * node + 1));
+            let winner = Self::match_of(flows, left, right);
+            let booked = Self::winner(flows, node);
+            Imbalance::check("the winner of a match", at, booked.into(), winner.into())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Backlog;
+    use std::vec::Vec;
+
+    type Shortest = Tournament<0, false>;
+    type Longest = Tournament<1, true>;
+
+    struct Both {
+        flows: Vec<RankedFlow<2>>,
+    }
+
+    impl Both {
+        fn new(flows: usize) -> Self {
+            let mut flows = std::vec![RankedFlow::EMPTY; flows];
+            Shortest::play_all(&mut flows);
+            Longest::play_all(&mut flows);
+            Self { flows }
+        }
+
+        /// The answers of the two tournaments.
+        fn ends(&self) -> (Option<u32>, Option<u32>) {
+            let (shortest, longest) = (Shortest::first(&self.flows), Longest::first(&self.flows));
+            (shortest.map(|flow| flow.0), longest.map(|flow| flow.0))
+        }
+
+        /// The same by definition.
+        fn scanned(&self) -> (Option<u32>, Option<u32>) {
+            let ranked = || (0_u32..).zip(&self.flows).filter(|(_, flow)| flow.is_backlogged());
+            let shortest = ranked().min_by_key(|(at, flow)| (flow.bytes, flow.stamp(), *at));
+            let longest = ranked().min_by_key(|(at, flow)| (!flow.bytes, flow.stamp(), *at));
+            (shortest.map(|(at, _)| at), longest.map(|(at, _)| at))
+        }
+
+        /// The longest queue without `other`, both ways.
+        fn longest_beside(&self, other: u32) -> [Option<u32>; 2] {
+            let ranked = (0_u32..).zip(&self.flows);
+            let others = ranked.filter(|(at, flow)| *at != other && flow.is_backlogged());
+            let scanned = others.min_by_key(|(at, flow)| (!flow.bytes, flow.stamp(), *at));
+            let first = Longest::first_beside(&self.flows, FlowId(other));
+            [first.map(|flow| flow.0), scanned.map(|(at, _)| at)]
+        }
+
+        fn set(&mut self, flow: u32, bytes: u32, stamp: Option<u64>) {
+            let entry = &mut self.flows[flow as usize];
+            let before = entry.bytes;
+            if bytes == before {
+                return;
+            }
+            entry.bytes = bytes;
+            if let Some(stamp) = stamp {
+                entry.set_stamp(stamp);
+            }
+            let flow = FlowId(flow);
+            if bytes.wrapping_sub(1) < before.wrapping_sub(1) {
+                Shortest::gained(&mut self.flows, flow);
+            } else {
+                Shortest::lost(&mut self.flows, flow);
+            }
+            if bytes > before {
+                Longest::gained(&mut self.flows, flow);
+            } else {
+                Longest::lost(&mut self.flows, flow);
+            }
+        }
+
+        fn recount(&self) -> Result<(), Imbalance> {
+            let truth = |flow: FlowId| {
+                let bytes = self.flows[flow.index()].bytes;
+                FlowState { backlog: Backlog { packets: bytes, bytes }, head_len: None }
+            };
+            Shortest::recount(&self.flows, &truth)?;
+            Longest::recount(&self.flows, &truth)
+        }
+    }
+
+    fn splitmix(state: &mut u64) -> u64 {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Goal: after every change both tournaments name what a scan over all flows names.
+    /// Method: 200,000 random arrivals, departures and services for each of seven sizes, powers of two
+    /// and not, with byte counts from a range so small that most matches are ties, or from all 32 bits.
+    #[test]
+    fn both_ends_equal_a_full_scan_after_every_change() {
+        for (flows, range) in [(1, 4), (2, 3), (3, 4), (7, 5), (64, 6), (85, 1 << 32), (257, 8)] {
+            let (mut both, mut seed, mut clock) = (Both::new(flows), flows as u64, 0);
+            for step in 0..200_000 {
+                let random = splitmix(&mut seed);
+                let flow = (random >> 32) as u32 % flows as u32;
+                let bytes = (splitmix(&mut seed) % range) as u32;
+                match random % 8 {
+                    0..4 => both.set(flow, bytes, None),
+                    4..6 => both.set(flow, 0, None),
+                    // A service: fewer bytes and the newest stamp.
+                    _ => {
+                        clock += 1;
+                        let left = both.flows[flow as usize].bytes.saturating_sub(1);
+                        both.set(flow, left, Some(clock));
+                    }
+                }
+                assert_eq!(both.ends(), both.scanned(), "{flows} flows, step {step}");
+                let [beside, scanned] = both.longest_beside(flow);
+                assert_eq!(beside, scanned, "{flows} flows, step {step}, beside {flow}");
+                if step % 1_000 == 0 {
+                    assert_eq!(both.recount(), Ok(()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_match_with_the_wrong_winner_is_noticed() {
+        let mut both = Both::new(6);
+        for flow in 0..6 {
+            both.set(flow, 100 + flow, None);
+        }
+        assert_eq!(both.recount(), Ok(()));
+        // Flow 5 plays against flow 4 at node 5.
+        both.flows[5].bytes = 1;
+        let broken = Imbalance { what: "the winner of a match", at: 5, booked: 4, counted: 5 };
+        assert_eq!(both.recount(), Err(broken));
+    }
+
+    #[test]
+    fn two_trees_and_their_key_take_20_bytes_and_one_takes_16() {
+        assert_eq!((size_of::<RankedFlow<2>>(), size_of::<RankedFlow<1>>()), (20, 16));
+    }
+}

@@ -1,0 +1,4 @@
+//! Which packet gives way where there is no room.
+
+pub(crate) mod longest_host;
+pub(crate) mod longest_queue;

@@ -1,0 +1,354 @@
+//! Longest-queue drop by host: the host that holds the most bytes gives way, whatever flows it opens.
+//!
+//! As [`LongestQueueDrop`](crate::LongestQueueDrop) protects a flow from longer ones,
+//! [`LongestHostDrop`] protects a host from those that hold more, so that a thousand short queues of
+//! one host do not push out the longer one of another.
+//!
+//! **Promises.**
+//!
+//! - The victim is of the host that holds the most bytes, exactly. Ties go to the lowest number; where the
+//!   number of hosts there is room for, `n`, is no power of two, counting begins at host `2^⌈log2 n⌉ − n`
+//!   and goes round.
+//! - Of that host's flows it is one of the highest power of two: with `b` bytes a flow is in class
+//!   `⌊log2 b⌋`, and of the flows in the highest class that which has been there longest gives way. So it
+//!   holds more than half of what the longest holds.
+//! - With a limit of `B` bytes and `H` hosts that hold packets, a host that loses a packet to another's
+//!   overflow holds more than `B/H`: together they hold more than `B` then, and none more than it. A host
+//!   that keeps below `B/H − L` has not even a packet of its own, of at most `L` bytes, dropped, unless room for it
+//!   would cost more than [`MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) others, 256: it does not where no
+//!   packet is shorter than `L/256`. A limit in packets promises nothing of the kind.
+//!
+//! **Cost.** O(1) a call for the flows, and O(log hosts) for the hosts, mostly one or two steps, beside
+//! what the order costs. Memory: 16 bytes a flow and 140 a host.
+//!
+//! **Source.** The discipline by flow is that of SQF §2; hosts before flows follow the isolation of
+//! CAKE §III. Classes of powers of two in place of the longest flow are of this library: exact is the
+//! level that isolates.
+
+mod classes;
+mod most;
+
+pub use classes::{HeldFlow, HostClasses};
+pub use most::LongestHost;
+
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::hosts::hosted::Hosted;
+use crate::{Backlog, FlowId, Imbalance, Nanos};
+
+/// The order `O`, with a flow of the host that holds the most bytes as the victim; books of flows in the
+/// memory `F`, of hosts in `H` and `C`.
+///
+/// A flow counts for the host that `O` names when it becomes backlogged. A victim that `O` would name is
+/// not asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LongestHostDrop<O, F, H, C> {
+    order: O,
+    /// Of more than zero bytes if and only if backlogged in `order`; whether a flow was added only
+    /// `order` knows.
+    flows: F,
+    /// What each host's flows hold together.
+    hosts: H,
+    /// Each backlogged flow is on the list of its class, of its host.
+    classes: C,
+    drop_from: DropFrom,
+}
+
+impl<O, F, H, C> LongestHostDrop<O, F, H, C>
+where
+    O: FlowScheduler + Hosted,
+    F: Table<HeldFlow>,
+    H: Table<LongestHost>,
+    C: Table<HostClasses>,
+{
+    /// Longest-queue drop by host over `order`, in which no flow is backlogged; for as many flows as both
+    /// have room for. Packets give way at the head. Cost: O(flows + hosts).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] if `hosts` or `classes` are fewer than the hosts of `order`.
+    pub fn new(order: O, mut flows: F, mut hosts: H, mut classes: C) -> Result<Self, ConfigError> {
+        let (min, max) = (order.hosts().into(), u32::MAX.into());
+        let (ranks, lists) = (hosts.as_ref().len() as u64, classes.as_ref().len() as u64);
+        ConfigError::check_range("room for hosts", ranks, min, max)?;
+        ConfigError::check_range("room for classes of hosts", lists, min, max)?;
+        flows.as_mut().fill(HeldFlow::EMPTY);
+        LongestHost::clear(hosts.as_mut());
+        classes.as_mut().fill(HostClasses::EMPTY);
+        Ok(Self { order, flows, hosts, classes, drop_from: DropFrom::Head })
+    }
+
+    /// Which packet of the victim gives way.
+    #[must_use]
+    pub fn drop_from(self, drop_from: DropFrom) -> Self {
+        Self { drop_from, ..self }
+    }
+
+    /// The order of flows.
+    #[must_use]
+    pub const fn order(&self) -> &O {
+        &self.order
+    }
+
+    /// The order of flows, for what is its own: the hosts of idle flows, the mode. Telling it of packets
+    /// is the business of this: an order that is told elsewhere no longer agrees with these books.
+    pub const fn order_mut(&mut self) -> &mut O {
+        &mut self.order
+    }
+
+    /// What the flows of `host` hold together, in bytes; 0 if there is no such host.
+    #[must_use]
+    pub fn bytes_of(&self, host: u32) -> u32 {
+        LongestHost::bytes(self.hosts.as_ref(), host)
+    }
+
+    fn has_room_for(&self, flow: FlowId) -> bool {
+        flow.index() < self.flows.as_ref().len()
+    }
+
+    /// What `flow` holds, 0 if it is idle.
+    fn held(&self, flow: FlowId) -> u32 {
+        self.flows.as_ref().get(flow.index()).map_or(0, |held| held.bytes)
+    }
+
+    /// `flow` holds `len` bytes more, if it is backlogged. Not in line, as the next: with registers of their
+    /// own both are cheaper.
+    #[inline(never)]
+    fn grow(&mut self, flow: FlowId, len: u32) {
+        let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        let (before, host) = (held.bytes, held.host);
+        let after = before.wrapping_add(len);
+        if after <= len {
+            return; // it held nothing, or more than there can be
+        }
+        held.bytes = after;
+        if changes_class(before, after) {
+            return self.grow_and_reclass(flow, host, before, len);
+        }
+        LongestHost::raise(self.hosts.as_mut(), host, len);
+    }
+
+    /// `flow` holds `len` bytes less, if it is backlogged with as many.
+    #[inline(never)]
+    fn shrink(&mut self, flow: FlowId, len: u32) {
+        let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        let (before, host) = (held.bytes, held.host);
+        if len > before {
+            return;
+        }
+        let after = before.wrapping_sub(len);
+        held.bytes = after;
+        if changes_class(before, after) {
+            return self.shrink_and_reclass(flow, host, before, len);
+        }
+        LongestHost::lower(self.hosts.as_mut(), host, len);
+    }
+
+    #[inline(never)]
+    fn grow_and_reclass(&mut self, flow: FlowId, host: u32, before: u32, len: u32) {
+        LongestHost::raise(self.hosts.as_mut(), host, len);
+        self.reclass(flow, before);
+    }
+
+    #[inline(never)]
+    fn shrink_and_reclass(&mut self, flow: FlowId, host: u32, before: u32, len: u32) {
+        LongestHost::lower(self.hosts.as_mut(), host, len);
+        self.reclass(flow, before);
+    }
+
+    /// Moves `flow`, which held so many bytes `before`, to the class for what it holds.
+    #[inline(always)]
+    fn reclass(&mut self, flow: FlowId, before: u32) {
+        let flows = self.flows.as_mut();
+        if let Some(&held) = flows.get(flow.index())
+            && let Some(classes) = self.classes.as_mut().get_mut(held.host as usize)
+        {
+            classes.reclass(flows, flow.0, before, held);
+        }
+    }
+
+    /// What the lists of `host` hold, each flow checked against them.
+    fn recount_host(&self, host: u32, classes: &HostClasses) -> Result<Backlog, Imbalance> {
+        let mut held = Backlog::default();
+        let flows = self.flows.as_ref();
+        classes.recount(flows, host, &mut |flow, found| {
+            Imbalance::check("the host of a flow", flow, found.host.into(), host.into())?;
+            let named = self.order.host_of(FlowId(flow)).map_or(u64::MAX, u64::from);
+            Imbalance::check("the host that the order names", flow, host.into(), named)?;
+            held.packets = held.packets.wrapping_add(1);
+            held.bytes = held.bytes.wrapping_add(found.bytes);
+            Ok(())
+        })?;
+        Ok(held)
+    }
+}
+
+impl<O, F, H, C> FlowScheduler for LongestHostDrop<O, F, H, C>
+where
+    O: FlowScheduler + Hosted,
+    F: Table<HeldFlow>,
+    H: Table<LongestHost>,
+    C: Table<HostClasses>,
+{
+    type Config = O::Config;
+
+    fn flows(&self) -> u32 {
+        let flows = u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX);
+        self.order.flows().min(flows)
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.order.advance(now);
+    }
+
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        config: O::Config,
+        head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        if !self.has_room_for(flow) {
+            return Err(ConfigError::UnknownFlow { flow, flows: self.flows() });
+        }
+        self.order.configure(flow, config, head_len)
+    }
+
+    fn remove(&mut self, flow: FlowId) {
+        self.order.remove(flow);
+        self.shrink(flow, self.held(flow));
+    }
+
+    fn config(&self, flow: FlowId) -> Option<O::Config> {
+        self.order.config(flow).filter(|_| self.has_room_for(flow))
+    }
+
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        self.order.max_len(flow).filter(|_| self.has_room_for(flow))
+    }
+
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        self.order.common_max_len()
+    }
+
+    fn backlogged(&mut self, flow: FlowId, head_len: u32) {
+        if self.max_len(flow).is_none() || self.held(flow) != 0 {
+            return;
+        }
+        let Some(host) = self.order.host_of(flow) else { return };
+        self.order.backlogged(flow, head_len);
+        let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        *held = HeldFlow::of(host, head_len);
+        self.grow_and_reclass(flow, host, 0, head_len);
+    }
+
+    #[inline]
+    fn grew(&mut self, flow: FlowId, len: u32) {
+        self.order.grew(flow, len);
+        self.grow(flow, len);
+    }
+
+    #[inline]
+    fn select(&self) -> Option<FlowId> {
+        self.order.select()
+    }
+
+    fn waits(&self) -> bool {
+        self.order.waits()
+    }
+
+    fn waiting(&self) -> Option<FlowId> {
+        self.order.waiting()
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        self.order.opens_at(now)
+    }
+
+    fn open(&mut self) {
+        self.order.open();
+    }
+
+    #[inline]
+    fn pace(&self, flow: FlowId) -> Nanos {
+        self.order.pace(flow)
+    }
+
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        self.order.upcoming(ahead)
+    }
+
+    #[inline]
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        self.order.served(flow, len, next_head);
+        self.shrink(flow, if next_head.is_some() { len } else { self.held(flow) });
+    }
+
+    fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
+        self.order.lost(flow, len, head);
+        self.shrink(flow, if head.is_some() { len } else { self.held(flow) });
+    }
+
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        let host = LongestHost::first(self.hosts.as_ref())?;
+        let flow = self.classes.as_ref().get(host as usize)?.first_of_highest()?;
+        Some((FlowId(flow), self.drop_from))
+    }
+
+    fn gives_up(&self, flow: FlowId) -> bool {
+        self.order.gives_up(flow)
+    }
+
+    fn looks_ahead(&self) -> bool {
+        self.order.looks_ahead()
+    }
+
+    /// They tell it which flow or host is longest.
+    fn counts_bytes(&self) -> bool {
+        true
+    }
+
+    fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        let mut backlogged = 0_u64;
+        for (at, held) in (0_u32..).zip(self.flows.as_ref()) {
+            let counted = flows(FlowId(at)).backlog.bytes;
+            Imbalance::check("bytes of a flow", at, held.bytes.into(), counted.into())?;
+            backlogged = backlogged.wrapping_add(u64::from(held.bytes != 0));
+        }
+        let mut listed = 0_u64;
+        for (at, classes) in (0_u32..).zip(self.classes.as_ref()) {
+            listed = listed.wrapping_add(self.recount_host(at, classes)?.packets.into());
+        }
+        Imbalance::check("flows in a class", 0, backlogged, listed)?;
+        LongestHost::recount(self.hosts.as_ref(), &|host| {
+            let classes = self.classes.as_ref().get(host as usize);
+            let backlog = classes.and_then(|classes| self.recount_host(host, classes).ok());
+            backlog.unwrap_or_default().bytes
+        })?;
+        self.order.recount(flows)
+    }
+}
+
+/// Whether a flow that holds so many bytes after is in another class than before: two numbers have the same
+/// highest bit if and only if they share more than they differ in.
+#[inline]
+const fn changes_class(before: u32, after: u32) -> bool {
+    before ^ after > before & after
+}
+
+impl<O: Hosted, F, H, C> Hosted for LongestHostDrop<O, F, H, C> {
+    #[inline]
+    fn host_of(&self, flow: FlowId) -> Option<u32> {
+        self.order.host_of(flow)
+    }
+
+    fn hosts(&self) -> u32 {
+        self.order.hosts()
+    }
+
+    fn flows_of(&self, host: u32) -> u32 {
+        self.order.flows_of(host)
+    }
+}
+
+#[cfg(test)]
+mod tests;

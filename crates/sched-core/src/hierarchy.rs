@@ -1,0 +1,3 @@
+//! Schedulers under a flow scheduler.
+
+pub(crate) mod classes;

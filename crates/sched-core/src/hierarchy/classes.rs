@@ -1,0 +1,445 @@
+//! Schedulers under an order: a hierarchy.
+//!
+//! [`Classes`] is to schedulers what [`FlowQueues`](crate::FlowQueues) is to queues: an order decides
+//! which class is served, and the class, any [`Scheduler`], which of its packets. It is a `Scheduler`
+//! itself, so classes nest: users above flows, operators above users.
+//!
+//! **Promises.** A class is served as a flow of that order is, whatever its own scheduler does and
+//! however many flows it has. For a flow that stays backlogged, below classes that may always send, the
+//! guarantees of the levels add up: if `α_0` is its B-WFI in its class, `α_1` that of the class in the
+//! node above, and so on, and `ψ_0`, `ψ_1`, … are the shares on the way up, then with `φ = ψ_0·ψ_1·…`
+//!
+//! > `φ·W − W_flow ≤ α_0 + ψ_0·α_1 + ψ_0·ψ_1·α_2 + …`
+//!
+//! `docs/papers.md`, section Hierarchy, has the derivation.
+//!
+//! **Which orders.** What a class sends next may change with every arrival. So an order is right here
+//! if it charges a class what it has sent when it has sent it: [`Qfq`](crate::Qfq), [`Drr`](crate::Drr)
+//! and [`ShortestQueue`](crate::ShortestQueue). One that
+//! [looks ahead](FlowScheduler::looks_ahead) is told the length that the class would send next, after
+//! each departure; it is exact only while an arrival does not change that.
+//!
+//! **Closed classes.** To the order a class is backlogged while [`Scheduler::poll_at`] says that it may
+//! send. A class with packets of which none may leave yet, behind a shaper, is *closed*: its siblings
+//! are served, and it is put back once it is due, at the end of an `enqueue` or `dequeue`, at most
+//! [`OPENED_A_CALL`] of them a call. So the packet of a class that is due
+//! may have to wait for one packet of a sibling more. A shaper that does not
+//! make up for lateness loses that time: give it some catch-up.
+//! If no class is open, the one that is due first is asked at once.
+//!
+//! **Handles.** Each class has slots of its own, so a handle that is queued in one class is accepted by another:
+//! each class gives [`RejectReason::HandleInUse`] for its own slots only. Books and order stay right, and the
+//! handle leaves once from each class. To look for it in all classes would cost O(classes) a packet.
+//!
+//! An order with [ceilings](crate::Ceilings) is right here for classes that may always send. A class that closes
+//! as well is looked at by the order when it opens: a `dequeue` then may give nothing where
+//! [`Scheduler::peek`] named a packet, and [`Scheduler::poll_at`] says anew when.
+//!
+//! **Cost.** A call costs that of the order, that of the class, and O(1); while classes are closed, and
+//! where the longest class gives way, O(log classes). Depth adds: a packet passes each level once.
+//! Memory: 16 bytes a class, 32 if the longest gives way; and each class has slots of its own.
+
+mod classify;
+mod recount;
+mod room;
+mod tally;
+mod turns;
+
+use core::marker::PhantomData;
+
+use crate::disciplines::tournament::RankedFlow;
+use crate::drops::longest_queue::LongestFlow;
+use crate::flow_scheduler::{ConfigError, FlowScheduler, Table};
+use crate::queues::counters::{Counters, Ledger};
+use crate::scheduler::{
+    Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
+};
+use crate::{FlowId, Nanos, Packet};
+use room::Longest;
+use tally::Tally;
+use turns::{Opening, Status};
+
+pub use classify::{Classify, LowBits, Member};
+pub use turns::OPENED_A_CALL;
+
+/// What a node remembers of a class: 16 bytes.
+pub type ClassState = RankedFlow<1>;
+
+/// Classes of the type `S` in the memory `C`, under the order `O`; `R` says to which class a flow
+/// belongs. The node's own memory is `W`, and `B` where the longest class gives way.
+///
+/// `S` may be any scheduler, a reference to one, or a box: `&mut dyn Scheduler` and
+/// `Box<dyn Scheduler>` are schedulers.
+///
+/// Two users share by weight 1 to 3, and the flows of each by deficit round robin:
+///
+/// ```
+/// use sched_core::{
+///     ClassState, Classes, Drr, DrrFlow, FlowId, FlowQueues, Limits, LowBits, Nanos, Packet, Qfq,
+///     QfqConfig, QfqFlow, Queue, Scheduler, Slot,
+/// };
+///
+/// let mut flows = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;
+/// flows.add_all(1_500)?;
+/// let user = FlowQueues::new(flows, [Queue::EMPTY; 4], [Slot::EMPTY; 64], Limits::NONE);
+/// let users = Qfq::new([QfqFlow::EMPTY; 2], 1_500)?;
+/// let states = [ClassState::EMPTY; 2];
+/// let mut link = Classes::new(users, [user.clone(), user], states, LowBits::new(2)?, Limits::NONE);
+/// for (user, weight) in [(FlowId(0), 1), (FlowId(1), 3)] {
+///     link.configure(user, QfqConfig { weight, max_len: 1_500 })?;
+/// }
+///
+/// // Flow 2 of user 0; flows 1 and 3 of user 1.
+/// let drops = &mut |_: Packet, _| unreachable!("there is room");
+/// for handle in 0..60 {
+///     let flow = [0b0_10, 0b1_01, 0b1_11][handle as usize % 3];
+///     link.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
+/// }
+/// let mut sent = [0; 2];
+/// for _ in 0..40 {
+///     let packet = link.dequeue(Nanos(0), drops).expect("60 packets are queued");
+///     sent[usize::from(packet.handle % 3 != 0)] += 1;
+/// }
+/// assert_eq!(sent, [10, 30]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A scheduler is a class of one node, which alone knows when it has packets: under two (CVE-2025-21700) the
+/// books of neither would be right. Whether it is owned or borrowed, the compiler refuses the second:
+///
+/// ```
+/// # use sched_core::{
+/// #     ClassState, Classes, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos, Scheduler, Slot,
+/// # };
+/// # let order = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
+/// # let split = LowBits::new(0).unwrap();
+/// # let states = [ClassState::EMPTY; 1];
+/// let mut first = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
+/// let mut second = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
+/// let one = Classes::new(order.clone(), [&mut first], states, split, Limits::NONE);
+/// let other = Classes::new(order, [&mut second], states, split, Limits::NONE);
+/// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));
+/// ```
+///
+/// ```compile_fail,E0499
+/// # use sched_core::{
+/// #     ClassState, Classes, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos, Scheduler, Slot,
+/// # };
+/// # let order = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
+/// # let split = LowBits::new(0).unwrap();
+/// # let states = [ClassState::EMPTY; 1];
+/// let mut first = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
+/// let one = Classes::new(order.clone(), [&mut first], states, split, Limits::NONE);
+/// let other = Classes::new(order, [&mut first], states, split, Limits::NONE);
+/// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Classes<O, S, C, R, W, B = [LongestFlow; 0]> {
+    /// A class is backlogged here if and only if it is [`Status::Open`], with the bytes it holds.
+    order: O,
+    classes: C,
+    classify: R,
+    states: W,
+    /// What each class holds; of those beyond it the length is not kept.
+    ranks: B,
+    ledger: Ledger,
+    /// The time that was told last.
+    now: Nanos,
+    /// Packets delivered: the stamp of the class that was served last.
+    served: u64,
+    of: PhantomData<fn() -> S>,
+}
+
+impl<O, S, C, R, W> Classes<O, S, C, R, W>
+where
+    O: FlowScheduler,
+    S: Scheduler,
+    C: Table<S>,
+    R: Classify,
+    W: Table<ClassState>,
+{
+    /// A node of empty `classes` under `order`, in which no class is backlogged. An arrival that does
+    /// not fit into `limits`, which count all classes together, is rejected.
+    ///
+    /// There are as many classes as `order`, `classes` and `states` all have room for. Cost:
+    /// O(classes).
+    #[must_use]
+    pub fn new(order: O, classes: C, mut states: W, classify: R, limits: Limits) -> Self {
+        states.as_mut().fill(ClassState::EMPTY);
+        Opening::play_all(states.as_mut());
+        let ledger = Ledger::new(limits);
+        let (now, served, of) = (Nanos::ZERO, 0, PhantomData);
+        Self { order, classes, classify, states, ranks: [], ledger, now, served, of }
+    }
+
+    /// The same node, with room made for an arrival: the class that holds the most bytes gives way,
+    /// and which of its packets is its own affair. `ranks` has room for every class; those beyond it
+    /// never give way. A victim that the order would name is not asked for. Cost: O(classes).
+    ///
+    /// The arrival itself does not count: if its own class holds the most, that class has to make room
+    /// in itself, or to reject it.
+    #[must_use]
+    pub fn dropping_from_longest<B: Table<LongestFlow>>(
+        self,
+        mut ranks: B,
+    ) -> Classes<O, S, C, R, W, B> {
+        ranks.as_mut().fill(LongestFlow::EMPTY);
+        Longest::play_all(ranks.as_mut());
+        let Self { order, classes, classify, states, ledger, now, served, of, .. } = self;
+        Classes { order, classes, classify, states, ranks, ledger, now, served, of }
+    }
+}
+
+impl<O, S, C, R, W, B> Classes<O, S, C, R, W, B>
+where
+    O: FlowScheduler,
+    S: Scheduler,
+    C: Table<S>,
+    R: Classify,
+    W: Table<ClassState>,
+    B: Table<LongestFlow>,
+{
+    /// The order of classes.
+    #[must_use]
+    pub const fn order(&self) -> &O {
+        &self.order
+    }
+
+    /// What says to which class a flow belongs.
+    #[must_use]
+    pub const fn classifier(&self) -> &R {
+        &self.classify
+    }
+
+    /// The scheduler of `class`.
+    #[must_use]
+    pub fn class(&self, class: FlowId) -> Option<&S> {
+        self.classes.as_ref().get(class.index())
+    }
+
+    /// Lets `change` do something to the scheduler of `class` at `now`: add a flow or remove it, set a
+    /// rate or a limit. Packets that it drops must go to the sink it is given, and it may neither
+    /// enqueue nor dequeue: the node's books would not have it, and [`Scheduler::recount`] would say
+    /// so. `None` if there is no such class.
+    pub fn with_class<T>(
+        &mut self,
+        now: Nanos,
+        class: FlowId,
+        drops: &mut dyn DropSink,
+        change: impl FnOnce(&mut S, &mut dyn DropSink) -> T,
+    ) -> Option<T> {
+        self.class(class)?;
+        self.now = now;
+        self.order.advance(now);
+        self.touch(class, drops, None, change)
+    }
+
+    /// Adds `class` to the order, or changes it, idle or backlogged; its packets stay.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; nothing has changed then.
+    pub fn configure(&mut self, class: FlowId, config: O::Config) -> Result<(), ConfigError> {
+        let flows = self.count();
+        if class.0 >= flows {
+            return Err(ConfigError::UnknownFlow { flow: class, flows });
+        }
+        let head_len = (self.status(class) == Status::Open).then(|| self.next_len(class));
+        self.order.configure(class, config, head_len)
+    }
+
+    /// What is set for `class`; `None` if it was not added.
+    #[must_use]
+    pub fn config(&self, class: FlowId) -> Option<O::Config> {
+        self.order.config(class).filter(|_| class.0 < self.count())
+    }
+
+    /// Removes `class` from the order; its packets go to `drops`, its scheduler stays, empty. Twice is
+    /// once. Cost: O(its packets).
+    pub fn remove_class(&mut self, class: FlowId, drops: &mut dyn DropSink) {
+        let removed = Some(DropReason::FlowRemoved);
+        self.touch(class, drops, removed, |scheduler, drops| scheduler.drain(drops));
+        self.order.remove(class);
+        self.set_status(class, Status::Idle);
+    }
+
+    /// Classes are numbered below this.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        let tables = self.classes.as_ref().len().min(self.states.as_ref().len());
+        self.order.flows().min(u32::try_from(tables).unwrap_or(u32::MAX))
+    }
+
+    /// Lets `change` do something to the scheduler of `class`; what it drops is booked, with `reason` if
+    /// there is one.
+    fn touch<T>(
+        &mut self,
+        class: FlowId,
+        drops: &mut dyn DropSink,
+        reason: Option<DropReason>,
+        change: impl FnOnce(&mut S, &mut dyn DropSink) -> T,
+    ) -> Option<T> {
+        let scheduler = self.classes.as_mut().get_mut(class.index())?;
+        let mut tally = Tally::new(&mut self.ledger, drops, reason);
+        let result = change(scheduler, &mut tally);
+        let lost = tally.lost;
+        self.settle(class, 0, lost);
+        Some(result)
+    }
+}
+
+impl<O, S, C, R, W, B> Scheduler for Classes<O, S, C, R, W, B>
+where
+    O: FlowScheduler,
+    S: Scheduler,
+    C: Table<S>,
+    R: Classify,
+    W: Table<ClassState>,
+    B: Table<LongestFlow>,
+{
+    /// A rejection by a class is handed on as it is; but an unknown flow is called by the number it has
+    /// here.
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let outcome = match self.classify.classify(flow) {
+            None => Err(self.unknown(flow, packet)),
+            Some(member) => {
+                self.now = now;
+                self.order.advance(now);
+                let max = self.max_len(member.class).unwrap_or(0);
+                // Zero wraps to the largest number.
+                if packet.len.wrapping_sub(1) < max && self.ledger.has_room(packet.len) {
+                    self.offer(now, member, packet, drops)
+                } else {
+                    self.offer_crowded(now, member, packet, drops)
+                }
+            }
+        };
+        if let Err(Rejected { packet, reason }) = outcome {
+            let reason = match reason {
+                RejectReason::UnknownFlow { .. } => {
+                    RejectReason::UnknownFlow { flow, flows: self.classify.flows(self.count()) }
+                }
+                _ => reason,
+            };
+            return Err(Rejected { packet, reason });
+        }
+        self.open_due(now);
+        Ok(())
+    }
+
+    /// `None` although a class is open only if that class, untouched since it said so, has closed: the
+    /// clock has stepped back. It is set aside then, and the next call asks another.
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.now = now;
+        self.order.advance(now);
+        if self.order.select().is_none() {
+            self.order.open();
+        }
+        let class = self.next_class(now)?;
+        if self.status(class) != Status::Open {
+            self.settle(class, 0, 0);
+            if self.order.select() != Some(class) {
+                return None; // above its ceiling in the order
+            }
+        }
+        let scheduler = self.classes.as_mut().get_mut(class.index())?;
+        let mut tally = Tally::new(&mut self.ledger, drops, None);
+        let packet = scheduler.dequeue(now, &mut tally);
+        let lost = tally.lost;
+        let Some(packet) = packet else {
+            self.pass_over(now, class, lost);
+            return None;
+        };
+        let held = scheduler.backlog();
+        let status = Status::of(scheduler, held, now);
+        self.ledger.deliver(packet.len);
+        if lost != 0 {
+            self.order.lost(class, lost, Some(packet.len));
+        }
+        let next = (status == Status::Open).then(|| self.next_len(class));
+        self.order.served(class, packet.len, next);
+        if status != Status::Open {
+            self.set_status(class, status);
+        }
+        self.served = self.served.wrapping_add(1);
+        if let Some(rank) = self.ranks.as_mut().get_mut(class.index()) {
+            rank.set_stamp(self.served);
+            self.rank(class, held.bytes);
+        }
+        self.open_due(now);
+        Some(packet)
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        let waiting = || self.order.waiting().filter(|_| self.order.opens_at(now) == Some(now));
+        let class = self.order.select().or_else(waiting).or_else(|| self.next_class(now))?;
+        self.class(class)?.peek(now)
+    }
+
+    /// The instant at which the first class opens, if none is open, or comes below its ceiling in the order.
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        if self.order.select().is_some() {
+            return Some(now);
+        }
+        let closed = Opening::first(self.states.as_ref()).map(|class| self.status(class));
+        let opens = match closed {
+            Some(Status::Closed(until)) if until < Nanos::MAX => Some(until.max(now)),
+            _ => None,
+        };
+        let returns = self.order.opens_at(now);
+        returns.into_iter().chain(opens).min()
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.ledger.backlog()
+    }
+
+    /// Cost: O(classes), for the marks.
+    fn counters(&self) -> Counters {
+        let mut all = self.ledger.counters();
+        for class in self.classes.as_ref() {
+            let Counters { marked, came_marked, .. } = class.counters();
+            all.marked = all.marked.wrapping_add(marked);
+            all.came_marked = all.came_marked.wrapping_add(came_marked);
+        }
+        all
+    }
+
+    /// Those that its class has of it. A packet that the node rejected itself is not in them, and what
+    /// the node made the class drop is there for a lowered limit.
+    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
+        let Member { class, flow } = self.classify.classify(flow)?;
+        self.class(class)?.flow_counters(flow)
+    }
+
+    fn limits(&self) -> Limits {
+        self.ledger.limits()
+    }
+
+    /// The longest class gives way; without ranks the class that is served next.
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.ledger.set_limits(limits);
+        while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
+    }
+
+    /// A packet of the longest class; without ranks, of the class that is served next.
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.give_way(DropReason::Overflow, drops)
+    }
+
+    /// In the order of the classes. Cost: O(packets + classes).
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        for class in (0..self.count()).map(FlowId) {
+            self.touch(class, drops, None, |scheduler, drops| scheduler.drain(drops));
+        }
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.recount_all()
+    }
+}

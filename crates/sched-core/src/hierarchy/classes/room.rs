@@ -1,0 +1,186 @@
+//! What has room: an arrival is offered to its class, rejected, or the longest class gives way.
+
+use super::tally::Tally;
+use super::turns::{Opening, Status};
+use super::{ClassState, Classes, Classify, Member};
+use crate::disciplines::tournament::Tournament;
+use crate::drops::longest_queue::LongestFlow;
+use crate::flow_scheduler::{FlowScheduler, Table};
+use crate::scheduler::{DropReason, DropSink, Limits, RejectReason, Rejected, Scheduler};
+use crate::{FlowId, Nanos, Packet};
+
+/// The class that holds the most bytes, open or closed.
+pub(super) type Longest = Tournament<0, true>;
+
+impl<O, S, C, R, W, B> Classes<O, S, C, R, W, B>
+where
+    O: FlowScheduler,
+    S: Scheduler,
+    C: Table<S>,
+    R: Classify,
+    W: Table<ClassState>,
+    B: Table<LongestFlow>,
+{
+    /// An arrival that would cost other classes more packets than this is rejected.
+    pub const MAX_VICTIMS: u32 = 256;
+
+    #[inline]
+    pub(super) fn max_len(&self, class: FlowId) -> Option<u32> {
+        self.states.as_ref().get(class.index())?;
+        Some(self.order.max_len(class)?.min(Packet::MAX_LEN))
+    }
+
+    /// Books that `class` holds so many bytes.
+    #[inline]
+    pub(super) fn rank(&mut self, class: FlowId, bytes: u32) {
+        let ranks = self.ranks.as_mut();
+        let Some(rank) = ranks.get_mut(class.index()) else { return };
+        let before = rank.bytes();
+        rank.set_bytes(bytes);
+        if bytes > before {
+            Longest::gained(ranks, class);
+        } else {
+            Longest::lost(ranks, class);
+        }
+    }
+
+    /// Makes `class` drop one packet, of its choice: its limit is one packet less for a moment.
+    pub(super) fn shed(
+        &mut self,
+        class: FlowId,
+        reason: DropReason,
+        drops: &mut dyn DropSink,
+    ) -> bool {
+        let before = self.ledger.backlog().packets;
+        self.touch(class, drops, Some(reason), |scheduler, drops| {
+            let limits = scheduler.limits();
+            let packets = scheduler.backlog().packets.saturating_sub(1);
+            scheduler.set_limits(Limits { packets, ..limits }, drops);
+            scheduler.set_limits(limits, drops);
+        });
+        self.ledger.backlog().packets < before
+    }
+
+    /// Makes the class that is to give way drop a packet of its choice; false if none does. A class that
+    /// keeps what it is told to drop is broken: recount says so.
+    pub(super) fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
+        let longest = Longest::first(self.ranks.as_ref());
+        let next = || {
+            let first = self.order.select().or_else(|| self.order.waiting());
+            first.or_else(|| Opening::first(self.states.as_ref()))
+        };
+        longest.or_else(next).is_some_and(|victim| self.shed(victim, reason, drops))
+    }
+
+    #[cold]
+    pub(super) fn reject(&mut self, packet: Packet, reason: RejectReason) -> Rejected {
+        self.ledger.totals.rejected.add(packet.len);
+        Rejected { packet, reason }
+    }
+
+    /// Offers `packet`, for which the node has room, to `class`, as flow `flow` of that class.
+    #[inline]
+    pub(super) fn offer(
+        &mut self,
+        now: Nanos,
+        Member { class, flow }: Member,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let Some(scheduler) = self.classes.as_mut().get_mut(class.index()) else {
+            return Err(self.unknown(class, packet));
+        };
+        let mut tally = Tally::new(&mut self.ledger, drops, None);
+        let outcome = scheduler.enqueue(now, flow, packet, &mut tally);
+        let lost = tally.lost;
+        if let Err(rejected) = outcome {
+            if lost != 0 {
+                self.settle(class, 0, lost);
+            }
+            return Err(self.reject(rejected.packet, rejected.reason));
+        }
+        self.ledger.accept(packet.len);
+        self.ledger.note_peak();
+        if lost == 0 && self.status(class) == Status::Open {
+            self.order.grew(class, packet.len);
+            let held = self.class(class).map(Scheduler::backlog).unwrap_or_default();
+            self.rank(class, held.bytes);
+        } else {
+            self.settle(class, packet.len, lost);
+        }
+        Ok(())
+    }
+
+    /// The numbers are those of the class: [`Scheduler::enqueue`] puts the caller's in their place.
+    pub(super) fn unknown(&mut self, class: FlowId, packet: Packet) -> Rejected {
+        let reason = RejectReason::UnknownFlow { flow: class, flows: self.count() };
+        self.reject(packet, reason)
+    }
+
+    /// The rest of [`Scheduler::enqueue`], where the packet does not simply fit.
+    #[cold]
+    pub(super) fn offer_crowded(
+        &mut self,
+        now: Nanos,
+        member: Member,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let Some(max) = self.max_len(member.class).filter(|_| member.class.0 < self.count()) else {
+            return Err(self.unknown(member.class, packet));
+        };
+        let len = packet.len;
+        if len == 0 || len > max {
+            return Err(self.reject(packet, RejectReason::Length { len, max }));
+        }
+        if self.ledger.could_fit(len) {
+            for _ in 0..Self::MAX_VICTIMS {
+                crate::steps::step();
+                if self.ledger.has_room(len) {
+                    break;
+                }
+                let Some(victim) = Longest::first(self.ranks.as_ref()) else { break };
+                if victim == member.class {
+                    return self.offer_within(now, member, packet, drops);
+                }
+                if !self.shed(victim, DropReason::Overflow, drops) {
+                    break;
+                }
+            }
+        }
+        if self.ledger.has_room(len) {
+            return self.offer(now, member, packet, drops);
+        }
+        Err(self.reject(packet, RejectReason::Full { limits: self.ledger.limits() }))
+    }
+
+    /// Offers `packet`, for which the node has no room, to its class, which may for the moment hold no
+    /// more than it does and what room the node has left.
+    pub(super) fn offer_within(
+        &mut self,
+        now: Nanos,
+        member: Member,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let (limits, held) = (self.ledger.limits(), self.ledger.backlog());
+        let Some(scheduler) = self.classes.as_mut().get_mut(member.class.index()) else {
+            return Err(self.unknown(member.class, packet));
+        };
+        let (own, holds) = (scheduler.limits(), scheduler.backlog());
+        // What the class holds is part of what the node holds, which is within the limits: no overflow.
+        let packets = holds.packets.wrapping_add(limits.packets.saturating_sub(held.packets));
+        let bytes = holds.bytes.wrapping_add(limits.bytes.saturating_sub(held.bytes));
+        let within = Limits { packets: own.packets.min(packets), bytes: own.bytes.min(bytes) };
+        // Nothing is dropped by this: the class holds no more than it may.
+        scheduler.set_limits(within, drops);
+        let outcome = self.offer(now, member, packet, drops);
+        if let Some(scheduler) = self.classes.as_mut().get_mut(member.class.index()) {
+            scheduler.set_limits(own, drops);
+        }
+        outcome.map_err(|Rejected { packet, reason }| match reason {
+            RejectReason::Full { .. } => Rejected { packet, reason: RejectReason::Full { limits } },
+            _ => Rejected { packet, reason },
+        })
+    }
+}

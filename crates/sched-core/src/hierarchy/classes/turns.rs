@@ -1,0 +1,165 @@
+//! Which class may send: classes are idle, open or closed, and the order holds the open ones.
+
+use super::{ClassState, Classes, Classify};
+use crate::disciplines::tournament::Tournament;
+use crate::drops::longest_queue::LongestFlow;
+use crate::flow_scheduler::{FlowScheduler, Table};
+use crate::scheduler::{Backlog, Scheduler};
+use crate::{FlowId, Nanos};
+
+/// Among the closed classes the one that opens first. Of a [`ClassState`] the key says whether the class
+/// is closed, and the stamp when it opens; of the others the stamp is [`IDLE`] or [`OPEN`].
+pub(super) type Opening = Tournament<0, false>;
+
+const IDLE: u64 = 0;
+const OPEN: u64 = 1;
+
+/// What a class can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// It holds nothing.
+    Idle,
+    /// It may send: it is backlogged in the order.
+    Open,
+    /// It holds packets and may not send before this instant.
+    Closed(Nanos),
+}
+
+impl Status {
+    /// What `class` says of itself.
+    #[inline]
+    pub(super) fn of<S: Scheduler>(class: &S, held: Backlog, now: Nanos) -> Self {
+        if held.packets == 0 {
+            return Self::Idle;
+        }
+        match class.poll_at(now) {
+            Some(at) if at <= now => Self::Open,
+            at => Self::Closed(at.unwrap_or(Nanos::MAX)),
+        }
+    }
+}
+
+/// At most so many closed classes are put back in a call. More than one, because a call closes at
+/// most one: whatever is due gets its turn.
+pub const OPENED_A_CALL: u32 = 2;
+
+impl<O, S, C, R, W, B> Classes<O, S, C, R, W, B>
+where
+    O: FlowScheduler,
+    S: Scheduler,
+    C: Table<S>,
+    R: Classify,
+    W: Table<ClassState>,
+    B: Table<LongestFlow>,
+{
+    #[inline]
+    pub(super) fn status(&self, class: FlowId) -> Status {
+        match self.states.as_ref().get(class.index()) {
+            Some(state) if state.is_backlogged() => Status::Closed(Nanos(state.stamp())),
+            Some(state) if state.stamp() == OPEN => Status::Open,
+            _ => Status::Idle,
+        }
+    }
+
+    pub(super) fn set_status(&mut self, class: FlowId, status: Status) {
+        let before = self.status(class);
+        let states = self.states.as_mut();
+        let Some(state) = states.get_mut(class.index()) else { return };
+        let (key, stamp) = match status {
+            Status::Idle => (0, IDLE),
+            Status::Open => (0, OPEN),
+            Status::Closed(until) => (1, until.0),
+        };
+        state.set_bytes(key);
+        state.set_stamp(stamp);
+        match (before, status) {
+            (Status::Closed(before), Status::Closed(until)) if before < until => {
+                Opening::lost(states, class);
+            }
+            (_, Status::Closed(_)) => Opening::gained(states, class),
+            (Status::Closed(_), _) => Opening::lost(states, class),
+            _ => {}
+        }
+    }
+
+    /// The closed class that is due, the one due longest.
+    #[inline]
+    pub(super) fn first_due(&self, now: Nanos) -> Option<FlowId> {
+        let class = Opening::first(self.states.as_ref())?;
+        match self.status(class) {
+            Status::Closed(until) if until <= now && until < Nanos::MAX => Some(class),
+            _ => None,
+        }
+    }
+
+    /// Puts closed classes that are due back into the order.
+    #[inline]
+    pub(super) fn open_due(&mut self, now: Nanos) {
+        for _ in 0..OPENED_A_CALL {
+            crate::steps::step();
+            let Some(class) = self.first_due(now) else { return };
+            self.settle(class, 0, 0);
+        }
+    }
+
+    /// The length that `class`, open, is taken to send next.
+    pub(super) fn next_len(&self, class: FlowId) -> u32 {
+        let Some(scheduler) = self.class(class) else { return 0 };
+        // The order does not look at the length: not worth a look at the packet.
+        let next = if self.order.looks_ahead() { scheduler.peek(self.now) } else { None };
+        next.map_or(scheduler.backlog().bytes, |packet| packet.len)
+    }
+
+    /// Brings order and class together after a call in which `arrived` bytes came to `class` and
+    /// `lost` bytes were dropped there; either may be 0.
+    pub(super) fn settle(&mut self, class: FlowId, arrived: u32, lost: u32) {
+        let Some(scheduler) = self.class(class) else { return };
+        let status = Status::of(scheduler, scheduler.backlog(), self.now);
+        self.settle_as(class, status, arrived, lost);
+    }
+
+    pub(super) fn settle_as(&mut self, class: FlowId, status: Status, arrived: u32, lost: u32) {
+        let Some(held) = self.class(class).map(Scheduler::backlog) else { return };
+        let before = self.status(class);
+        if before == Status::Open {
+            // Arrivals come first: a class whose only packet gave way to a new one stays in its place.
+            if arrived != 0 {
+                self.order.grew(class, arrived);
+            }
+            if status != Status::Open {
+                self.order.lost(class, lost, None);
+            } else if lost != 0 {
+                let next = self.next_len(class);
+                self.order.lost(class, lost, Some(next));
+            }
+        } else if status == Status::Open {
+            let next = self.next_len(class);
+            self.order.backlogged(class, next);
+            if held.bytes > next {
+                self.order.grew(class, held.bytes.wrapping_sub(next));
+            }
+        }
+        if status != before {
+            self.set_status(class, status);
+        }
+        self.rank(class, held.bytes);
+    }
+
+    /// `class`, selected, has given nothing. It is set aside, so that it cannot hold up the others.
+    #[cold]
+    pub(super) fn pass_over(&mut self, now: Nanos, class: FlowId, lost: u32) {
+        let Some(scheduler) = self.class(class) else { return };
+        let status = match Status::of(scheduler, scheduler.backlog(), now) {
+            // The end of time is never, and this class is to be asked again at once.
+            Status::Open => Status::Closed(now.min(Nanos(Nanos::MAX.0 - 1))),
+            status => status,
+        };
+        self.settle_as(class, status, 0, lost);
+    }
+
+    /// The class that is asked next, if any may send.
+    #[inline]
+    pub(super) fn next_class(&self, now: Nanos) -> Option<FlowId> {
+        self.order.select().or_else(|| self.first_due(now))
+    }
+}

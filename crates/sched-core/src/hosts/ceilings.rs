@@ -1,0 +1,650 @@
+//! Ceilings: what flows have of the link at most, even if it is idle otherwise.
+//!
+//! [`Ceilings`] wraps an order. A flow above its [`Ceiling`] is taken out of the order, as if it were idle,
+//! and comes back when its time has come: it *waits*. All other flows are served meanwhile, as the order
+//! has it. If all backlogged flows wait, [`select`](FlowScheduler::select) names none, and
+//! [`waiting`](FlowScheduler::waiting) says which flow is first, [`opens_at`](FlowScheduler::opens_at) when. So a queue over such an order may
+//! hold packets and send nothing. Put under [`Hosts`](crate::Hosts), the flows here are hosts; around
+//! [`CommittedRates`](crate::CommittedRates), a host has a rate and a ceiling (`rate` and `ceil` of HTB).
+//!
+//! **Promises.** `r` is the rate of a ceiling, `b` its burst, `L` the longest packet on the wire.
+//!
+//! - *Ceiling.* In any interval of length `t` a flow is sent at most `r·t + b` bytes on the wire. A bucket of
+//!   `b` bytes is filled by time at `r`. A packet may leave while the bucket holds at least `L`, and takes
+//!   its length on the wire out. So the bucket is never overdrawn.
+//! - *Rate.* A flow that is backlogged and alone has `r`, up to 12 in 10⁹, if it is asked for no later than
+//!   the time of `b − L` bytes after it may be served.
+//! - *Never stuck.* If a flow is backlogged, `select` or `waiting` names one; and the first of those that wait
+//!   may be served at the instant that `opens_at` says, not before.
+//! - *Return.* A flow that is due is put back by the calls that follow, [`RETURNS_A_CALL`] of them a call,
+//!   the one that is due longest first. A call is a departure, an arrival to an idle flow, or
+//!   [`open`](FlowScheduler::open). A call makes at most one flow wait, so flows that are due do not pile up.
+//! - *Others.* To the order, a flow that waits has emptied, and one that returns comes anew: it stands at
+//!   the tail, its debt is kept and its credit is not. For a flow without a ceiling, bounds that hold while
+//!   flows come and go hold as if those that wait were idle.
+//!
+//! **Drops.** A flow that waits holds its packets and counts as before for what gives way: with longest-host
+//! drop ([`LongestHostDrop`](crate::LongestHostDrop)) a host that sends faster than its ceiling becomes the
+//! longest, and loses its own packets.
+//!
+//! **Time.** From [`FlowScheduler::advance`], as in [`CommittedRates`](crate::CommittedRates). Without it nothing
+//! fills a bucket again.
+//!
+//! **AQM.** Flows below a ceiling see a line of that rate. Two rounds of them
+//! ([`PACED_ROUNDS`](crate::PACED_ROUNDS)) are not held against them.
+//!
+//! **Cost.** O(1) beside the order for a flow without a ceiling; O(log flows) where a flow waits or returns,
+//! at most four times a call: at most `4·⌈log2 flows⌉ + 4` steps. Three multiplications a packet of a flow
+//! with a ceiling, no division. Memory: 64 bytes a flow.
+//!
+//! **Source.** A token bucket, and a tree of winners for the first that returns (as in
+//! [`Classes`](crate::Classes) for closed classes).
+
+use crate::disciplines::tournament::{RankedFlow, Tournament};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::hosts::committed_rates::RETURNS_A_CALL;
+use crate::hosts::token_bucket::{
+    AsBooked, Bucket, Elapsed, MAX_BITS_PER_SECOND, MIN_BITS_PER_SECOND, TokenRate, WireLength,
+};
+use crate::{FlowId, Imbalance, Nanos};
+
+/// When a flow that waits may be served, for [`Ceilings`]: 16 bytes.
+pub type CeilingReturn = RankedFlow<1>;
+
+/// Among the flows that wait the one that may be served first: the stamp says when. The key is 1 if and only
+/// if the flow waits.
+type Returning = Tournament<0, false>;
+
+/// What the order is told of the packets of a flow that waits or returns: it neither looks ahead nor counts
+/// bytes.
+const ANY_LEN: u32 = 1;
+
+/// How much of the link a flow has at most: a rate, and the burst that it may send at once after it sent
+/// less.
+///
+/// ```
+/// use sched_core::{Ceiling, ConfigError};
+///
+/// let ceiling = Ceiling::new(20_000_000, 30_000)?;
+/// assert_eq!((ceiling.bits_per_second(), ceiling.burst()), (20_000_000, 30_000));
+/// assert!(Ceiling::new(0, 30_000).is_err());
+/// # Ok::<(), ConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ceiling {
+    rate: TokenRate,
+    burst: u32,
+}
+
+impl Ceiling {
+    /// The slowest rate that can be set, in bits per second.
+    pub const MIN_BITS_PER_SECOND: u64 = MIN_BITS_PER_SECOND;
+    /// The fastest rate that can be set, in bits per second.
+    pub const MAX_BITS_PER_SECOND: u64 = MAX_BITS_PER_SECOND;
+
+    /// At most `bits_per_second` on the wire, and `burst` bytes at once. The one division is here.
+    ///
+    /// A burst of the longest packet paces packets exactly, and every delay of the caller is lost. A caller
+    /// that comes up to `t` late needs `t` times the rate more.
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] unless `bits_per_second` is in
+    /// [`MIN_BITS_PER_SECOND`](Self::MIN_BITS_PER_SECOND)`..=`[`MAX_BITS_PER_SECOND`](Self::MAX_BITS_PER_SECOND)
+    /// and `burst` is not 0.
+    pub fn new(bits_per_second: u64, burst: u32) -> Result<Self, ConfigError> {
+        let rate = TokenRate::new("ceiling in bits per second", bits_per_second)?;
+        ConfigError::check_range("burst in bytes", burst.into(), 1, u32::MAX.into())?;
+        Ok(Self { rate, burst })
+    }
+
+    /// The rate.
+    #[must_use]
+    pub const fn bits_per_second(&self) -> u64 {
+        self.rate.bits_per_second()
+    }
+
+    /// The burst in bytes.
+    #[must_use]
+    pub const fn burst(&self) -> u32 {
+        self.burst
+    }
+
+    /// The same rate, with a burst of at least `bytes` bytes.
+    #[must_use]
+    pub fn with_burst_of_at_least(self, bytes: u32) -> Self {
+        Self { burst: self.burst.max(bytes), ..self }
+    }
+
+    /// What the bucket may lack before a packet, if none takes more than `longest` bytes, in nanoseconds;
+    /// rounded down.
+    #[inline]
+    const fn allowed(&self, longest: u32) -> u64 {
+        self.rate.time_of(self.burst.saturating_sub(longest), 0).0
+    }
+}
+
+/// Where a flow with packets is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Nowhere: it holds none.
+    Idle,
+    /// In the order.
+    Served,
+    /// Among those that wait.
+    Waiting,
+}
+
+/// What [`Ceilings`] knows of one flow: 48 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CeilingFlow {
+    ceiling: Option<Ceiling>,
+    bucket: Bucket,
+    place: Place,
+}
+
+impl CeilingFlow {
+    /// An idle flow without a ceiling.
+    pub const EMPTY: Self = Self { ceiling: None, bucket: Bucket::full(0), place: Place::Idle };
+
+    /// Whether a packet may leave at `now`, if none takes more than `longest` bytes.
+    #[inline]
+    fn is_open(&self, now: u64, longest: u32) -> bool {
+        self.ceiling.is_none_or(|ceiling| self.bucket.lacks_at_most(now, ceiling.allowed(longest)))
+    }
+
+    /// From when on it is open.
+    #[inline]
+    fn due(&self, longest: u32) -> u64 {
+        self.bucket.due(self.ceiling.map_or(0, |ceiling| ceiling.allowed(longest)))
+    }
+}
+
+impl Default for CeilingFlow {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// The order `O`, with ceilings in the memory `C` and the times of return in `W`, on a link where packets are
+/// as long as `L` says.
+///
+/// There may be room for ceilings of fewer flows than the order has, or of none: the others have none. Where
+/// `C` is an array of length 0, nothing of this is left in the code but the order.
+/// Which flow gives way is not asked of `O`: put [`LongestQueueDrop`](crate::LongestQueueDrop) around it.
+///
+/// ```
+/// use sched_core::{
+///     Ceiling, CeilingFlow, CeilingReturn, Ceilings, Drr, DrrFlow, FlowId, FlowQueues, FlowScheduler,
+///     Limits, Nanos, Packet, Queue, Scheduler, Slot,
+/// };
+///
+/// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+/// drr.add_all(1_500)?;
+/// let (ceilings, returns) = ([CeilingFlow::EMPTY; 2], [CeilingReturn::EMPTY; 2]);
+/// let mut order = Ceilings::new(drr, ceilings, returns)?;
+/// order.set_ceiling(FlowId(0), Some(Ceiling::new(1_000_000, 1_500)?))?;
+///
+/// let mut queue = FlowQueues::new(order, [Queue::EMPTY; 2], [Slot::EMPTY; 8], Limits::NONE);
+/// let drops = &mut |_, _| unreachable!("there is room");
+/// for handle in 0..2 {
+///     queue.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 1_500), drops)?;
+/// }
+/// assert!(queue.dequeue(Nanos(0), drops).is_some());
+/// // 1,500 bytes take 12 ms at 1 Mbit/s, though the link is idle.
+/// assert_eq!(queue.dequeue(Nanos(0), drops), None);
+/// assert_eq!(queue.poll_at(Nanos(0)), Some(Nanos::from_millis(12)));
+/// assert!(queue.dequeue(Nanos::from_millis(12), drops).is_some());
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ceilings<O, C, W, L = AsBooked> {
+    order: O,
+    flows: C,
+    returns: W,
+    /// How many flows wait.
+    waiting: u32,
+    link: L,
+    clock: Elapsed,
+}
+
+impl<O, C, W> Ceilings<O, C, W>
+where
+    O: FlowScheduler,
+    C: Table<CeilingFlow>,
+    W: Table<CeilingReturn>,
+{
+    /// Ceilings over `order`, in which no flow is backlogged; of as many flows as `flows` and `returns` both
+    /// have room for. No flow has a ceiling yet, and packets are as long as they are booked. Cost: O(flows).
+    ///
+    /// # Errors
+    /// [`ConfigError::LooksAhead`] and [`ConfigError::CountsBytes`] if the order does: of a flow that returns
+    /// neither the length of the next packet nor what it holds is known. [`ConfigError::Waits`] if it has
+    /// ceilings itself.
+    pub fn new(order: O, flows: C, returns: W) -> Result<Self, ConfigError> {
+        Self::on_link(order, flows, returns, AsBooked)
+    }
+}
+
+impl<O, C, W, L> Ceilings<O, C, W, L>
+where
+    O: FlowScheduler,
+    C: Table<CeilingFlow>,
+    W: Table<CeilingReturn>,
+    L: WireLength,
+{
+    /// Whether a flow can have a ceiling at all: not where the table takes no memory. The compiler knows.
+    const HAS_ROOM: bool = size_of::<C>() > 0;
+
+    /// As [`Ceilings::new`], where packets are as long as `link` says.
+    ///
+    /// # Errors
+    /// As [`Ceilings::new`].
+    pub fn on_link(order: O, mut flows: C, mut returns: W, link: L) -> Result<Self, ConfigError> {
+        if order.looks_ahead() {
+            return Err(ConfigError::LooksAhead);
+        }
+        if order.counts_bytes() {
+            return Err(ConfigError::CountsBytes);
+        }
+        if order.waits() {
+            return Err(ConfigError::Waits);
+        }
+        flows.as_mut().fill(CeilingFlow::EMPTY);
+        returns.as_mut().fill(CeilingReturn::EMPTY);
+        Returning::play_all(returns.as_mut());
+        Ok(Self { order, flows, returns, waiting: 0, link, clock: Elapsed::START })
+    }
+
+    /// What packets are on the wire, from the next on that leaves. A burst below the longest packet then
+    /// counts as that. Cost: O(flows).
+    pub fn set_link(&mut self, link: L) {
+        self.link = link;
+        for flow in (0..self.room()).map(FlowId) {
+            self.wait_anew(flow);
+        }
+    }
+
+    /// Gives `flow`, idle or backlogged, a ceiling, or with `None` none. It acts at once. What the
+    /// bucket lacks, in bytes, it lacks after the change, up to the new burst. The ceiling that a flow has
+    /// already changes nothing; the first one has a full bucket.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownFlow`] if there is no room for a ceiling of this flow, and
+    /// [`ConfigError::OutOfRange`] if the burst is below the longest packet of the flow on the wire, or, if
+    /// the flow was not added, of all flows; nothing has changed then.
+    pub fn set_ceiling(
+        &mut self,
+        flow: FlowId,
+        ceiling: Option<Ceiling>,
+    ) -> Result<(), ConfigError> {
+        if flow.0 >= self.room() {
+            return Err(ConfigError::UnknownFlow { flow, flows: self.room() });
+        }
+        let longest = self.longest(flow);
+        if let Some(ceiling) = ceiling {
+            let (burst, most) = (ceiling.burst.into(), u32::MAX.into());
+            ConfigError::check_range("burst in bytes", burst, longest.into(), most)?;
+        }
+        let Some(state) = self.flows.as_mut().get_mut(flow.index()) else { return Ok(()) };
+        if state.ceiling == ceiling {
+            return Ok(());
+        }
+        state.bucket = match (state.ceiling, ceiling) {
+            (Some(before), Some(after)) => {
+                let (most, _) = after.rate.time_of(after.burst, 0);
+                state.bucket.at_rate(&mut self.clock, &before.rate, &after.rate, most)
+            }
+            _ => Bucket::full(self.clock.now()),
+        };
+        state.ceiling = ceiling;
+        let (place, is_open) = (state.place, state.is_open(self.clock.now(), longest));
+        if place == Place::Waiting {
+            self.come_back(flow);
+        }
+        if place != Place::Idle && !is_open {
+            self.order.lost(flow, ANY_LEN, None);
+            self.wait(flow);
+        }
+        Ok(())
+    }
+
+    /// The ceiling of `flow`, if it has one.
+    #[must_use]
+    pub fn ceiling(&self, flow: FlowId) -> Option<Ceiling> {
+        self.flows.as_ref().get(flow.index()).and_then(|state| state.ceiling)
+    }
+
+    /// Whether `flow` is backlogged and waits because of its ceiling.
+    #[must_use]
+    pub fn is_waiting(&self, flow: FlowId) -> bool {
+        let state = self.flows.as_ref().get(flow.index());
+        state.is_some_and(|state| state.place == Place::Waiting)
+    }
+
+    /// The order of the flows that do not wait.
+    #[must_use]
+    pub const fn order(&self) -> &O {
+        &self.order
+    }
+
+    /// The order, for what is its own: committed rates. Telling it of packets is the business of [`Ceilings`].
+    pub const fn order_mut(&mut self) -> &mut O {
+        &mut self.order
+    }
+
+    /// Flows that can have a ceiling are numbered below this.
+    #[must_use]
+    pub fn room(&self) -> u32 {
+        if !Self::HAS_ROOM {
+            return 0;
+        }
+        let tables = self.flows.as_ref().len().min(self.returns.as_ref().len());
+        self.order.flows().min(u32::try_from(tables).unwrap_or(u32::MAX))
+    }
+
+    /// The most bytes on the wire that a packet of `flow` takes.
+    #[inline]
+    fn longest(&self, flow: FlowId) -> u32 {
+        let longest = self.order.max_len(flow).unwrap_or(self.order.common_max_len());
+        self.link.wire_len(longest).max(1)
+    }
+
+    /// `flow`, backlogged and not in the order, waits until it is due.
+    #[inline(never)]
+    fn wait(&mut self, flow: FlowId) {
+        let longest = self.longest(flow);
+        let returns = self.returns.as_mut();
+        let (Some(state), Some(place)) =
+            (self.flows.as_mut().get_mut(flow.index()), returns.get_mut(flow.index()))
+        else {
+            return;
+        };
+        state.place = Place::Waiting;
+        self.waiting = self.waiting.wrapping_add(1);
+        place.set_bytes(1);
+        place.set_stamp(state.due(longest));
+        Returning::gained(returns, flow);
+    }
+
+    /// `flow`, if it waits, does so for as long as its longest packet asks for now.
+    fn wait_anew(&mut self, flow: FlowId) {
+        if self.is_waiting(flow) {
+            self.leave(flow, Place::Served);
+            self.wait(flow);
+        }
+    }
+
+    /// `flow` waits no more; `place` is where it is.
+    fn leave(&mut self, flow: FlowId, place: Place) {
+        if let Some(state) = self.flows.as_mut().get_mut(flow.index()) {
+            state.place = place;
+        }
+        self.waiting = self.waiting.wrapping_sub(1);
+        let returns = self.returns.as_mut();
+        let Some(entry) = returns.get_mut(flow.index()) else { return };
+        entry.set_bytes(0);
+        Returning::lost(returns, flow);
+    }
+
+    /// `flow`, which waits, is in the order again.
+    fn come_back(&mut self, flow: FlowId) {
+        self.leave(flow, Place::Served);
+        self.order.backlogged(flow, ANY_LEN);
+    }
+
+    /// Puts flows back whose time has come.
+    #[inline]
+    fn recall(&mut self) {
+        if Self::HAS_ROOM && self.waiting > 0 {
+            self.recall_due(RETURNS_A_CALL);
+        }
+    }
+
+    #[inline(never)]
+    fn recall_due(&mut self, most: u32) {
+        for _ in 0..most {
+            crate::steps::step();
+            let Some(first) = Returning::first(self.returns.as_ref()) else { return };
+            let longest = self.longest(first);
+            let state = self.flows.as_ref().get(first.index());
+            if !state.is_some_and(|state| state.is_open(self.clock.now(), longest)) {
+                return;
+            }
+            self.come_back(first);
+        }
+    }
+
+    /// The rest of [`FlowScheduler::served`], of a flow with a ceiling.
+    #[inline(never)]
+    fn served_below_ceiling(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        if self.order.select() != Some(flow) {
+            return;
+        }
+        let longest = self.longest(flow);
+        let wire_len = self.link.wire_len(len).max(1);
+        let Some(state) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        if let Some(ceiling) = state.ceiling {
+            state.bucket.take(&mut self.clock, &ceiling.rate, wire_len);
+        }
+        if next_head.is_none() {
+            state.place = Place::Idle;
+            self.order.served(flow, len, None);
+        } else if state.is_open(self.clock.now(), longest) {
+            self.order.served(flow, len, next_head);
+        } else {
+            self.order.served(flow, len, None);
+            self.wait(flow);
+        }
+        self.recall();
+    }
+}
+
+impl<O, C, W, L> FlowScheduler for Ceilings<O, C, W, L>
+where
+    O: FlowScheduler,
+    C: Table<CeilingFlow>,
+    W: Table<CeilingReturn>,
+    L: WireLength,
+{
+    type Config = O::Config;
+
+    fn flows(&self) -> u32 {
+        self.order.flows()
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos) {
+        self.order.advance(now);
+        if Self::HAS_ROOM {
+            self.clock.advance(now);
+        }
+    }
+
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        config: O::Config,
+        head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        let head_len = head_len.filter(|_| !self.is_waiting(flow));
+        self.order.configure(flow, config, head_len)?;
+        self.wait_anew(flow);
+        Ok(())
+    }
+
+    /// Its ceiling is forgotten too.
+    fn remove(&mut self, flow: FlowId) {
+        self.order.remove(flow);
+        if self.is_waiting(flow) {
+            self.leave(flow, Place::Idle);
+        }
+        if let Some(state) = self.flows.as_mut().get_mut(flow.index()) {
+            *state = CeilingFlow::EMPTY;
+        }
+    }
+
+    fn config(&self, flow: FlowId) -> Option<O::Config> {
+        self.order.config(flow)
+    }
+
+    #[inline]
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        self.order.max_len(flow)
+    }
+
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        self.order.common_max_len()
+    }
+
+    fn backlogged(&mut self, flow: FlowId, head_len: u32) {
+        if !Self::HAS_ROOM {
+            return self.order.backlogged(flow, head_len);
+        }
+        if self.order.max_len(flow).is_none() {
+            return;
+        }
+        let longest = self.longest(flow);
+        match self.flows.as_mut().get_mut(flow.index()) {
+            Some(state) if state.place != Place::Idle => return,
+            Some(state) if !state.is_open(self.clock.now(), longest) => self.wait(flow),
+            Some(state) => {
+                state.place = Place::Served;
+                self.order.backlogged(flow, head_len);
+            }
+            None => self.order.backlogged(flow, head_len),
+        }
+        self.recall();
+    }
+
+    /// To the order a flow that waits is idle, and it changes nothing.
+    #[inline]
+    fn grew(&mut self, flow: FlowId, len: u32) {
+        self.order.grew(flow, len);
+    }
+
+    #[inline]
+    fn select(&self) -> Option<FlowId> {
+        self.order.select()
+    }
+
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        self.order.upcoming(ahead)
+    }
+
+    /// Of a flow that was not selected it changes nothing.
+    #[inline]
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        if Self::HAS_ROOM
+            && let Some(state) = self.flows.as_mut().get_mut(flow.index())
+        {
+            if state.ceiling.is_some() {
+                return self.served_below_ceiling(flow, len, next_head);
+            }
+            if next_head.is_none() && self.order.select() == Some(flow) {
+                state.place = Place::Idle;
+            }
+        }
+        self.order.served(flow, len, next_head);
+        self.recall();
+    }
+
+    fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
+        if self.is_waiting(flow) {
+            if head.is_none() {
+                self.leave(flow, Place::Idle);
+            }
+            return;
+        }
+        self.order.lost(flow, len, head);
+        if head.is_none()
+            && let Some(state) = self.flows.as_mut().get_mut(flow.index())
+        {
+            state.place = Place::Idle;
+        }
+    }
+
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
+    }
+
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    fn counts_bytes(&self) -> bool {
+        false
+    }
+
+    fn waits(&self) -> bool {
+        Self::HAS_ROOM
+    }
+
+    fn waiting(&self) -> Option<FlowId> {
+        if !Self::HAS_ROOM || self.order.select().is_some() {
+            return None;
+        }
+        Returning::first(self.returns.as_ref())
+    }
+
+    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
+        let first = self.waiting()?;
+        let stamp = self.returns.as_ref().get(first.index())?.stamp();
+        self.clock.clock_at(stamp, now)
+    }
+
+    /// One flow, so that it is the one that was foreseen.
+    fn open(&mut self) {
+        if Self::HAS_ROOM && self.order.select().is_none() {
+            self.recall_due(1);
+        }
+    }
+
+    /// The time of the longest packet at the ceiling.
+    #[inline]
+    fn pace(&self, flow: FlowId) -> Nanos {
+        if !Self::HAS_ROOM {
+            return Nanos::ZERO;
+        }
+        let ceiling = self.ceiling(flow);
+        ceiling.map_or(Nanos::ZERO, |ceiling| Nanos(ceiling.rate.time_of(self.longest(flow), 0).0))
+    }
+
+    fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        let (returns, mut waiting) = (self.returns.as_ref(), 0_u64);
+        for (at, state) in (0_u32..).zip(self.flows.as_ref()) {
+            let flow = FlowId(at);
+            let is_backlogged = flows(flow).backlog.packets > 0;
+            let booked = (state.place != Place::Idle).into();
+            Imbalance::check("backlogged below a ceiling", at, booked, is_backlogged.into())?;
+            let is_waiting = state.place == Place::Waiting;
+            let key = returns.get(flow.index()).map_or(0, |entry| entry.bytes().into());
+            Imbalance::check("a flow that waits", at, key, is_waiting.into())?;
+            waiting = waiting.wrapping_add(is_waiting.into());
+            if is_waiting {
+                let booked = returns.get(flow.index()).map_or(0, CeilingReturn::stamp);
+                let due = state.due(self.longest(flow));
+                Imbalance::check("the time of return", at, booked, due)?;
+            }
+            let has_ceiling = state.ceiling.is_some();
+            let without = is_waiting && !has_ceiling;
+            Imbalance::check("waits without a ceiling", at, 0, without.into())?;
+        }
+        Imbalance::check("flows that wait", 0, self.waiting.into(), waiting)?;
+        Returning::recount(returns, &|flow| {
+            let key = returns.get(flow.index()).map_or(0, CeilingReturn::bytes);
+            FlowState { backlog: crate::Backlog { packets: key, bytes: key }, head_len: None }
+        })?;
+        self.order.recount(&|flow| {
+            if self.is_waiting(flow) { FlowState::default() } else { flows(flow) }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,752 @@
+//! Deficit round robin in which a flow has a turn every n-th round, n being the flows it shares a host
+//! with: CAKE's host isolation without its visits.
+//!
+//! CAKE divides the quantum of a flow by the load of its hosts, and visits a flow again and again until
+//! the small quanta suffice for a packet. Here the quantum stays whole and the turns become rare: a flow
+//! whose more loaded host has n backlogged flows has its next turn n rounds later. A calendar of rounds
+//! finds it; no flow is visited in vain.
+//!
+//! **Promises.** The *load* of a flow is the number of backlogged flows, itself included, of its source
+//! host or of its destination host, whichever [counts](Sides) and is more, and at least 1.
+//!
+//! - While loads stay as they are, a backlogged flow of load n sends `Q/n` bytes a round, up to the `Q` and
+//!   the longest packet of a turn under way. Where one side counts, all its backlogged hosts therefore
+//!   send the same; where both do, the shares are those of CAKE's triple isolation (CAKE §III, Fig. 3).
+//! - A turn that is placed keeps its place: a load that changes counts from the next turn.
+//! - A flow is on a list if and only if it is backlogged.
+//! - As in [`Drr`](crate::Drr), only service changes what a flow owes and from when on it may have another turn;
+//!   to lose the last packet in a turn is as if it had been sent.
+//! - With [sparse flows first](Rounds::sparse_first), at most `m + 15` flows of a host of the limited side begin a
+//!   turn early in `m` rounds: one a round, and 15 saved up ([`Rounds::SAVED_UP`]). The limited side is the one
+//!   that counts, and where both do, the one of [`Rounds::with_hosts_of`].
+//! - A flow has one turn in as many rounds as its load, with sparse flows first in pieces if it empties. In an
+//!   interval in which another flow of the same load stays backlogged and has `n` turns, the flow sends at most
+//!   `(n + 2)·Q + L − 1` bytes, and without sparse flows first `(n + 1)·Q + L − 1` (`docs/guarantees.md`).
+//!
+//! Not promised: the load is at most the length of the calendar less one; flows of hosts with more of
+//! them share as if they were that many, so that such a host has more than one host's share. With
+//! sparse flows first, a host of the limited side that always has a fresh flow ready has up to a turn a round beside
+//! those of its standing flows. Rounds are counted in 32 bits: a flow or host idle for 2^31 rounds may once count as not
+//! yet due, and then waits for at most one length of the calendar.
+//!
+//! **Cost.** O(1) per call without a loop: two counters of hosts, and two words of bits for the next round
+//! that has turns. Memory: 32 bytes a flow, 8 a host of either side and 8 a round of the calendar, and half
+//! a kilobyte.
+//!
+//! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, 2018, §III-A and Algorithm 2 (a
+//! load counts all active flows; the quantum is divided by it); Shreedhar & Varghese 1996 and RFC 8290 §4
+//! for the rest, as in [`Drr`](crate::Drr). Where and why this departs from them: `docs/papers.md`.
+
+mod calendar;
+mod hosts;
+
+pub use calendar::RoundList;
+pub use hosts::{RoundsHost, Side, Sides};
+
+use crate::disciplines::drr::ring::{RingFlow, debt};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::hosts::hosted::Hosted;
+use crate::queues::queue::NONE;
+use crate::{FlowId, Imbalance, Nanos, Packet};
+use calendar::Calendar;
+use hosts::Hosts;
+
+/// Where a flow that was added is. The one truth about membership: links mean nothing unless this says so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Holds nothing.
+    Idle,
+    /// On the list of first turns.
+    New,
+    /// On the list of its round.
+    Turn,
+}
+
+/// A quantum in bytes, with a [`Place`] in the two highest bits and below them whether a turn has begun and is
+/// not used up, so that a flow is half a cache line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Standing(u32);
+
+const PLACE_SHIFT: u32 = 30;
+/// Set if and only if the flow has been served in its turn and something of that is left.
+const BEGUN: u32 = 1 << 29;
+
+impl Standing {
+    const ABSENT: Self = Self(0);
+
+    const fn new(place: Place, quantum: u32) -> Self {
+        Self((place as u32) << PLACE_SHIFT | quantum)
+    }
+
+    const fn place(self) -> Place {
+        match self.0 >> PLACE_SHIFT {
+            0 => Place::Idle,
+            1 => Place::New,
+            _ => Place::Turn,
+        }
+    }
+
+    /// Zero if and only if the flow was not added.
+    const fn quantum(self) -> u32 {
+        self.0 & (BEGUN - 1)
+    }
+
+    const fn begun(self) -> Self {
+        Self(self.0 | BEGUN)
+    }
+
+    const fn has_begun(self) -> bool {
+        self.0 & BEGUN != 0
+    }
+
+    const fn with_quantum(self, quantum: u32) -> Self {
+        Self(self.0 & !(BEGUN - 1) | quantum)
+    }
+}
+
+/// What [`Rounds`] knows of one flow: 32 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundsFlow {
+    /// The flow behind this one on its list; stale for the last, and unless listed.
+    next: u32,
+    /// The flow before this one; stale for the first, and unless listed.
+    prev: u32,
+    standing: Standing,
+    /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it begins those
+    /// by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the quantum in a turn that was
+    /// broken off; before the turn begins below `max_len`, and then only service has made it what it is.
+    charged: u32,
+    /// Hosts in whose tables the flow counts while it is listed.
+    source: u32,
+    destination: u32,
+    /// The round of the flow's turn; of a first turn and of the rest of a turn, the one in which it joined.
+    /// Stale unless listed.
+    turn: u32,
+    /// From which round on the flow may have another turn: when its next one is, or would be had it not
+    /// emptied, as of the beginning of its last. Later than the round if and only if that turn may go on.
+    due: u32,
+}
+
+impl RoundsFlow {
+    /// A flow that was not added.
+    pub const EMPTY: Self = Self {
+        next: NONE,
+        prev: NONE,
+        standing: Standing::ABSENT,
+        charged: 0,
+        source: 0,
+        destination: 0,
+        turn: 0,
+        due: 0,
+    };
+
+    const fn is_added(&self) -> bool {
+        self.standing.quantum() != 0
+    }
+
+    const fn is_listed(&self) -> bool {
+        !matches!(self.standing.place(), Place::Idle)
+    }
+}
+
+impl Default for RoundsFlow {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// Deficit round robin over the flows in the memory `N`, thinned out by the hosts in `S` (sources) and
+/// `D` (destinations), with a calendar of rounds in `W`.
+///
+/// [`FlowScheduler::Config`] is the quantum in bytes: how much a flow may send in its turn. Every flow
+/// belongs to host 0 of either side until it is [assigned](Rounds::assign).
+///
+/// ```
+/// use sched_core::{FlowId, FlowScheduler, RoundList, Rounds, RoundsFlow, RoundsHost};
+///
+/// let hosts = [RoundsHost::EMPTY; 2];
+/// let mut rounds = Rounds::new([RoundsFlow::EMPTY; 3], hosts, hosts, [RoundList::EMPTY; 8], 1_500)?;
+/// rounds.add_all(1_500)?;
+/// // Flows 0 and 1 are of source host 0, flow 2 of host 1; they go to the same destination...
+/// rounds.assign(FlowId(2), 1, 0)?;
+/// // ... which does not count.
+/// rounds.set_mode(sched_core::Sides::Source);
+/// for flow in 0..3 {
+///     rounds.backlogged(FlowId(flow), 1_500);
+/// }
+/// let mut sent = [0; 3];
+/// for _ in 0..400 {
+///     let flow = rounds.select().unwrap();
+///     rounds.served(flow, 1_500, Some(1_500));
+///     sent[flow.0 as usize] += 1;
+/// }
+/// assert_eq!(sent, [100, 100, 200]);
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounds<N, S, D, W> {
+    nodes: N,
+    sources: Hosts<S>,
+    destinations: Hosts<D>,
+    /// The turns of `round` and of those after it, up to the calendar's horizon.
+    calendar: Calendar<W>,
+    /// The first turns, before all others.
+    first_turns: RoundList,
+    /// The round of the latest service that was not of a first turn. Wraps: rounds compare by the sign of
+    /// their difference.
+    round: u32,
+    /// The flow to be served next, as the lists have it; [`NONE`] if and only if none is listed.
+    front: u32,
+    max_len: u32,
+    mode: Sides,
+    hosts_of: Side,
+    sparse_first: bool,
+}
+
+impl<N, S, D, W> Rounds<N, S, D, W>
+where
+    N: Table<RoundsFlow>,
+    S: Table<RoundsHost>,
+    D: Table<RoundsHost>,
+    W: Table<RoundList>,
+{
+    /// The largest quantum, in bytes.
+    pub const MAX_QUANTUM: u32 = RingFlow::MAX_QUANTUM;
+
+    /// How many early turns a host has saved up at most.
+    ///
+    /// So many packets of a host may go at once before the flows that stand. Fewer delay the sparse flows of a host whose
+    /// other flows empty often: `docs/sparse.md`.
+    pub const SAVED_UP: u32 = hosts::SAVED_UP;
+
+    /// The longest calendar, in rounds.
+    pub const MAX_ROUNDS: u32 = Calendar::<W>::MOST;
+
+    /// An order of `nodes.len()` flows, none added, for packets of at most `max_len` bytes; both sides
+    /// count. The calendar is as long as the largest power of two that `rounds` has room for; if that is
+    /// more than the flows of any host, shares are exact. Cost: O(flows + hosts + rounds).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], each side has room
+    /// for a host, and `rounds.len()` is in `2..=`[`Self::MAX_ROUNDS`].
+    pub fn new(
+        mut nodes: N,
+        sources: S,
+        destinations: D,
+        rounds: W,
+        max_len: u32,
+    ) -> Result<Self, ConfigError> {
+        let most = Packet::MAX_LEN.into();
+        ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
+        let length = rounds.as_ref().len() as u64;
+        ConfigError::check_range("rounds of the calendar", length, 2, Self::MAX_ROUNDS.into())?;
+        nodes.as_mut().fill(RoundsFlow::EMPTY);
+        Ok(Self {
+            nodes,
+            sources: Hosts::new(sources, "source hosts")?,
+            destinations: Hosts::new(destinations, "destination hosts")?,
+            calendar: Calendar::new(rounds),
+            first_turns: RoundList::EMPTY,
+            round: 0,
+            front: NONE,
+            max_len,
+            mode: Sides::Both,
+            hosts_of: Side::Source,
+            sparse_first: false,
+        })
+    }
+
+    /// With sparse flows first: a flow that becomes backlogged has its turn before those that stand, if its
+    /// own turn would have come by now. A host has one such early turn for each round, and up to
+    /// [`SAVED_UP`](Self::SAVED_UP) of them from rounds in which it had none. A flow whose host has used them up has
+    /// its early turn in the first round that has one left, if that is before the turn that the load gives. A flow
+    /// that emptied before its turn was used up has the rest of it before those that stand, until its next turn is
+    /// due.
+    #[must_use]
+    pub fn sparse_first(mut self) -> Self {
+        self.sparse_first = true;
+        self
+    }
+
+    /// The side whose hosts [`Hosted`] names, and whose early turns are limited where both sides count: those of
+    /// the source unless set. The other side has no limit then: all flows to one server are of one host
+    /// there. To be set before a flow is backlogged.
+    #[must_use]
+    pub fn with_hosts_of(mut self, side: Side) -> Self {
+        self.hosts_of = side;
+        self
+    }
+
+    /// Adds every flow there is room for, or changes it, with the same quantum in bytes.
+    /// Cost: O(flows).
+    ///
+    /// # Errors
+    /// As [`FlowScheduler::configure`]; nothing has changed then.
+    pub fn add_all(&mut self, quantum: u32) -> Result<(), ConfigError> {
+        RingFlow::check_quantum(quantum, self.max_len)?;
+        for node in self.nodes.as_mut() {
+            set_quantum(node, quantum, self.max_len, self.round);
+        }
+        Ok(())
+    }
+
+    /// Makes `flow` one of the hosts `source` and `destination`. A flow that changes its host is as if it
+    /// had just been added, debt forgotten; the same hosts again change nothing. Removal forgets them.
+    ///
+    /// # Errors
+    /// [`ConfigError::UnknownFlow`] and [`ConfigError::UnknownHost`] if there is no room for them,
+    /// [`ConfigError::Backlogged`] if the flow holds packets; nothing has changed then.
+    pub fn assign(
+        &mut self,
+        flow: FlowId,
+        source: u32,
+        destination: u32,
+    ) -> Result<(), ConfigError> {
+        let flows = self.flows();
+        let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else {
+            return Err(ConfigError::UnknownFlow { flow, flows });
+        };
+        self.sources.check(source)?;
+        self.destinations.check(destination)?;
+        if node.is_listed() {
+            return Err(ConfigError::Backlogged { flow });
+        }
+        if (node.source, node.destination) != (source, destination) {
+            let standing = Standing::new(Place::Idle, node.standing.quantum());
+            let due = self.round;
+            *node = RoundsFlow { standing, source, destination, due, ..RoundsFlow::EMPTY };
+        }
+        Ok(())
+    }
+
+    /// The source and destination host of `flow`; `None` if there is no room for it.
+    #[must_use]
+    pub fn assigned(&self, flow: FlowId) -> Option<(u32, u32)> {
+        let node = self.nodes.as_ref().get(flow.index())?;
+        Some((node.source, node.destination))
+    }
+
+    /// Which sides count from now on. Turns that are placed keep their places.
+    pub fn set_mode(&mut self, mode: Sides) {
+        self.mode = mode;
+        self.sources.set_counting(mode.has_source());
+        self.destinations.set_counting(mode.has_destination());
+    }
+
+    /// Which sides count.
+    #[must_use]
+    pub const fn mode(&self) -> Sides {
+        self.mode
+    }
+
+    /// How many flows of a source host are backlogged; 0 if there is no such host.
+    #[must_use]
+    pub fn flows_of_source(&self, host: u32) -> u32 {
+        self.sources.flows_of(host)
+    }
+
+    /// How many flows of a destination host are backlogged; 0 if there is no such host.
+    #[must_use]
+    pub fn flows_of_destination(&self, host: u32) -> u32 {
+        self.destinations.flows_of(host)
+    }
+
+    fn node(&self, flow: FlowId) -> Option<&RoundsFlow> {
+        self.nodes.as_ref().get(flow.index()).filter(|node| node.is_added())
+    }
+
+    /// The flow to be served next.
+    #[inline]
+    fn first(&self) -> u32 {
+        if self.first_turns.is_empty() {
+            self.calendar.first_from(self.round)
+        } else {
+            self.first_turns.head()
+        }
+    }
+
+    /// Takes `flow`, which is listed, off its list.
+    #[inline]
+    fn unlist(&mut self, node: &RoundsFlow, flow: u32) {
+        let nodes = self.nodes.as_mut();
+        if node.standing.place() == Place::New {
+            self.first_turns.unlink(nodes, flow);
+        } else {
+            self.calendar.unlink(nodes, node.turn, flow);
+        }
+    }
+
+    /// The turn of `flow`, which was selected, is over, overdrawn by `debt`.
+    #[inline(never)]
+    fn end_turn(&mut self, flow: u32, debt: u32) {
+        let Some(node) = self.nodes.as_mut().get_mut(flow as usize) else { return };
+        self.round = node.turn;
+        // The flow is the first of its list, and the flow behind it there is the next.
+        let next = node.next;
+        let was_last = if node.standing.place() == Place::New {
+            self.first_turns.pop(next)
+        } else {
+            self.calendar.pop(node.turn, next)
+        };
+        let (source, destination) =
+            (self.sources.load(node.source), self.destinations.load(node.destination));
+        // The rest of a turn counts as from its beginning, when the flow came to be due.
+        let turn = self.calendar.next_turn(self.round, node.due, source, destination);
+        (node.charged, node.turn, node.due) = (debt, turn, turn);
+        node.standing = Standing::new(Place::Turn, node.standing.quantum());
+        self.calendar.push(self.nodes.as_mut(), turn, flow);
+        self.front = if was_last { self.first() } else { next };
+    }
+
+    /// `flow`, if it is listed, holds nothing any more, since it sent `sent` bytes or lost them.
+    #[inline(never)]
+    fn become_idle(&mut self, flow: FlowId, sent: Option<u32>) {
+        let Some(&node) = self.nodes.as_ref().get(flow.index()) else { return };
+        if !node.is_listed() {
+            return;
+        }
+        self.unlist(&node, flow.0);
+        let (source, destination) =
+            (self.sources.leave(node.source), self.destinations.leave(node.destination));
+        let quantum = node.standing.quantum();
+        let (mut standing, mut charged, mut due) =
+            (Standing::new(Place::Idle, quantum), node.charged, node.due);
+        // A loss is no service: a turn that has not begun is as if it had never been due, and one that has, as
+        // if the flow had been emptied by service. Then it keeps the rest, or what it owes.
+        if sent.is_some() || node.standing.has_begun() {
+            self.round = node.turn;
+            due = self.calendar.next_turn(self.round, due, source, destination);
+            charged = charged.wrapping_add(sent.unwrap_or(0));
+            if charged < quantum {
+                standing = standing.begun();
+            } else {
+                charged = debt(charged, quantum, self.max_len);
+            }
+        }
+        if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
+            node.standing = standing;
+            (node.charged, node.due) = (charged, due);
+        }
+        self.front = self.first();
+    }
+
+    /// The round of a turn that `node`, which has become backlogged, begins before the one `by_load`, if it may
+    /// begin one: its last turn is over, and its host has one left. Books it.
+    fn early_turn(&mut self, node: &RoundsFlow, by_load: u32) -> Option<u32> {
+        if !self.sparse_first || !is_not_later(node.due, self.round) {
+            return None;
+        }
+        let horizon = self.calendar.horizon();
+        let left = match self.limited_side() {
+            None => self.round,
+            Some(Side::Source) => self.sources.early_turn_left(node.source, self.round, horizon),
+            Some(Side::Destination) => {
+                self.destinations.early_turn_left(node.destination, self.round, horizon)
+            }
+        };
+        let early = if is_not_later(left, self.round) { self.round } else { left };
+        if is_not_later(by_load, early) {
+            return None;
+        }
+        match self.limited_side() {
+            None => {}
+            Some(Side::Source) => self.sources.use_early_turn(node.source, left),
+            Some(Side::Destination) => self.destinations.use_early_turn(node.destination, left),
+        }
+        Some(early)
+    }
+
+    /// The side whose hosts have a limit of early turns.
+    const fn limited_side(&self) -> Option<Side> {
+        match self.mode {
+            Sides::Neither => None,
+            Sides::Source => Some(Side::Source),
+            Sides::Destination => Some(Side::Destination),
+            Sides::Both => Some(self.hosts_of),
+        }
+    }
+
+    /// Walks the lists and checks that they hold the listed flows, each where it belongs.
+    fn recount_lists(&self) -> Result<(), Imbalance> {
+        let nodes = self.nodes.as_ref();
+        let listed = nodes.iter().filter(|node| node.is_listed()).count();
+        let first_turns = self.first_turns.recount(nodes, &|flow, node| {
+            let is_new = node.standing.place() == Place::New;
+            Imbalance::check("a first turn", flow, 1, is_new.into())?;
+            // So that the flow that is served tells the round, first turn or not.
+            Imbalance::check("the round of a first turn", flow, node.turn.into(), self.round.into())
+        })?;
+        let turns = self.calendar.recount(nodes, self.round, &|flow, node, ahead| {
+            let is_turn = node.standing.place() == Place::Turn;
+            Imbalance::check("a turn", flow, 1, is_turn.into())?;
+            let booked = node.turn.wrapping_sub(self.round);
+            Imbalance::check("rounds until a turn", flow, booked.into(), ahead.into())
+        })?;
+        let found = first_turns.wrapping_add(turns);
+        Imbalance::check("listed flows", 0, listed as u64, found as u64)?;
+        Imbalance::check("the flow served next", 0, self.front.into(), self.first().into())
+    }
+}
+
+impl<N, S, D, W> FlowScheduler for Rounds<N, S, D, W>
+where
+    N: Table<RoundsFlow>,
+    S: Table<RoundsHost>,
+    D: Table<RoundsHost>,
+    W: Table<RoundList>,
+{
+    /// The quantum in bytes, from the longest packet to [`Rounds::MAX_QUANTUM`].
+    type Config = u32;
+
+    fn flows(&self) -> u32 {
+        u32::try_from(self.nodes.as_ref().len()).unwrap_or(u32::MAX)
+    }
+
+    /// Of a backlogged flow the new quantum counts at once, for a turn under way as well.
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        quantum: u32,
+        _head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        RingFlow::check_quantum(quantum, self.max_len)?;
+        let (flows, max_len, round) = (self.flows(), self.max_len, self.round);
+        match self.nodes.as_mut().get_mut(flow.index()) {
+            Some(node) if flow.0 < flows => set_quantum(node, quantum, max_len, round),
+            _ => return Err(ConfigError::UnknownFlow { flow, flows }),
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, flow: FlowId) {
+        self.become_idle(flow, None);
+        if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
+            *node = RoundsFlow::EMPTY;
+        }
+    }
+
+    fn config(&self, flow: FlowId) -> Option<u32> {
+        self.node(flow).map(|node| node.standing.quantum())
+    }
+
+    #[inline]
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        self.node(flow).map(|_| self.max_len)
+    }
+
+    #[inline]
+    fn common_max_len(&self) -> u32 {
+        self.max_len
+    }
+
+    fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
+        let Some(&node) = self.node(flow) else { return };
+        if node.is_listed() {
+            return;
+        }
+        let (source, destination) =
+            (self.sources.join(node.source), self.destinations.join(node.destination));
+        let has_rest = node.standing.has_begun();
+        let goes_on = self.sparse_first && has_rest && !is_not_later(node.due, self.round);
+        let turn = if goes_on {
+            self.round
+        } else {
+            // The turn that the flow would have, had it not emptied: to empty gains no turn and loses none.
+            let by_load = self.calendar.next_turn(self.round, node.due, source, destination);
+            self.early_turn(&node, by_load).unwrap_or(by_load)
+        };
+        let place = if turn == self.round { Place::New } else { Place::Turn };
+        let standing = Standing::new(place, node.standing.quantum());
+        if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
+            node.turn = turn;
+            node.standing = if goes_on { standing.begun() } else { standing };
+            // Credit does not outlive the turn, nor debt what is left of one.
+            if has_rest && !goes_on {
+                node.charged = 0;
+            }
+        }
+        if place == Place::New {
+            self.first_turns.push(self.nodes.as_mut(), flow.0);
+            self.front = self.first_turns.head();
+        } else {
+            self.calendar.push(self.nodes.as_mut(), turn, flow.0);
+            self.front = self.first();
+        }
+    }
+
+    #[inline]
+    fn grew(&mut self, _flow: FlowId, _len: u32) {}
+
+    #[inline]
+    fn select(&self) -> Option<FlowId> {
+        (self.front != NONE).then_some(FlowId(self.front))
+    }
+
+    /// Of a flow that was not selected it changes nothing. No length, however wrong, makes a debt of
+    /// more than the longest packet less a byte.
+    #[inline]
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        if flow.0 != self.front {
+            return;
+        }
+        if next_head.is_none() {
+            return self.become_idle(flow, Some(len));
+        }
+        let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
+        let (charged, quantum) = (node.charged.wrapping_add(len), node.standing.quantum());
+        if charged < quantum {
+            node.charged = charged;
+            node.standing = node.standing.begun();
+            self.round = node.turn;
+            return;
+        }
+        self.end_turn(flow.0, debt(charged, quantum, self.max_len));
+    }
+
+    #[inline]
+    fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
+        if head.is_none() {
+            self.become_idle(flow, None);
+        }
+    }
+
+    fn looks_ahead(&self) -> bool {
+        false
+    }
+
+    fn counts_bytes(&self) -> bool {
+        false
+    }
+
+    /// A backlogged flow is always selected: none waits.
+    #[inline]
+    fn waits(&self) -> bool {
+        false
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn waiting(&self) -> Option<FlowId> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn opens_at(&self, _now: Nanos) -> Option<Nanos> {
+        None
+    }
+
+    /// No flow waits.
+    #[inline]
+    fn open(&mut self) {}
+
+    /// No flow has a ceiling.
+    #[inline]
+    fn pace(&self, _flow: FlowId) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// It knows no time.
+    #[inline]
+    fn advance(&mut self, _now: Nanos) {}
+
+    /// Those with a first turn, or with a turn in the round that is served.
+    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
+        let nodes = self.nodes.as_ref();
+        if !self.first_turns.is_empty() {
+            return self.first_turns.upcoming(nodes, ahead);
+        }
+        let Some(front) = nodes.get(self.front as usize) else { return 0 };
+        self.calendar.upcoming(nodes, front.turn, ahead)
+    }
+
+    /// The arrival gives way.
+    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        None
+    }
+
+    /// No queue is given up whole.
+    fn gives_up(&self, _flow: FlowId) -> bool {
+        false
+    }
+
+    fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        let nodes = self.nodes.as_ref();
+        for (at, node) in (0..).zip(nodes) {
+            let backlogged = flows(FlowId(at)).backlog.packets > 0;
+            let listed = node.is_listed();
+            Imbalance::check("listed and backlogged", at, listed.into(), backlogged.into())?;
+            let quantum = node.standing.quantum();
+            let in_range = (self.max_len..=Self::MAX_QUANTUM).contains(&quantum);
+            let expected = node.is_added() || listed;
+            Imbalance::check("a quantum in range", at, expected.into(), in_range.into())?;
+            let limit = match node.standing.has_begun() {
+                false => self.max_len,
+                true if listed => Self::MAX_QUANTUM,
+                true => quantum,
+            };
+            Imbalance::check("bytes charged in range", at, 1, (node.charged < limit).into())?;
+        }
+        let listed = nodes.iter().filter(|node| node.is_listed());
+        let sources = listed.clone().map(|node| node.source);
+        self.sources.recount("flows of a source host", sources)?;
+        let destinations = listed.map(|node| node.destination);
+        self.destinations.recount("flows of a destination host", destinations)?;
+        if !self.sparse_first {
+            let none = self.first_turns.is_empty();
+            Imbalance::check("no first turns", 0, 1, none.into())?;
+        }
+        self.recount_lists()
+    }
+}
+
+/// The hosts of one side: [`Rounds::with_hosts_of`].
+impl<N, S, D, W> Hosted for Rounds<N, S, D, W>
+where
+    N: Table<RoundsFlow>,
+    S: Table<RoundsHost>,
+    D: Table<RoundsHost>,
+    W: Table<RoundList>,
+{
+    #[inline]
+    fn host_of(&self, flow: FlowId) -> Option<u32> {
+        let node = self.nodes.as_ref().get(flow.index())?;
+        Some(match self.hosts_of {
+            Side::Source => node.source,
+            Side::Destination => node.destination,
+        })
+    }
+
+    fn hosts(&self) -> u32 {
+        match self.hosts_of {
+            Side::Source => self.sources.count(),
+            Side::Destination => self.destinations.count(),
+        }
+    }
+
+    fn flows_of(&self, host: u32) -> u32 {
+        match self.hosts_of {
+            Side::Source => self.sources.flows_of(host),
+            Side::Destination => self.destinations.flows_of(host),
+        }
+    }
+}
+
+fn set_quantum(node: &mut RoundsFlow, quantum: u32, max_len: u32, round: u32) {
+    if !node.is_added() {
+        node.due = round;
+    }
+    node.standing = node.standing.with_quantum(quantum);
+    if !node.is_listed() && node.standing.has_begun() && node.charged >= quantum {
+        node.standing = Standing::new(Place::Idle, quantum);
+        node.charged = debt(node.charged, quantum, max_len);
+    }
+}
+
+/// Whether round `a` is `b` or before it.
+const fn is_not_later(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b).cast_signed() <= 0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! Queues of packets: one, several by number, and what is counted of them.
+
+pub(crate) mod counters;
+pub(crate) mod fifo;
+pub(crate) mod flow_queues;
+pub(crate) mod queue;

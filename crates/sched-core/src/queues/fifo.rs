@@ -1,0 +1,225 @@
+//! First in, first out: the baseline every other scheduler is measured against.
+//!
+//! One queue for all flows. It isolates no flow: the flow that sends most holds most of the buffer and of
+//! the link. Cost: O(1) per operation. Memory: 16 bytes a packet.
+
+use crate::flow_scheduler::{DropFrom, Table};
+use crate::queues::counters::{Counters, Ledger};
+use crate::queues::queue::{Queue, Slot, is_acceptable, obstacle};
+use crate::scheduler::{
+    Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
+};
+use crate::{Ecn, FlowId, Nanos, Packet};
+
+/// A FIFO of packets in the memory `S`. It takes packets of any flow and keeps no record of flows.
+#[derive(Clone, Debug)]
+pub struct Fifo<S> {
+    queue: Queue,
+    /// `slots[handle]`.
+    slots: S,
+    ledger: Ledger,
+    full: DropFrom,
+}
+
+impl<S: Table<Slot>> Fifo<S> {
+    /// Rejecting the arrival when full: what most network devices do.
+    #[must_use]
+    pub fn tail_drop(slots: S, limits: Limits) -> Self {
+        Self::new(slots, limits, DropFrom::Tail)
+    }
+
+    /// Dropping the oldest packets when full, until the arrival fits: fresh packets matter more, and
+    /// senders learn of congestion a queue's length sooner.
+    #[must_use]
+    pub fn head_drop(slots: S, limits: Limits) -> Self {
+        Self::new(slots, limits, DropFrom::Head)
+    }
+
+    fn new(mut slots: S, limits: Limits, full: DropFrom) -> Self {
+        slots.as_mut().fill(Slot::EMPTY);
+        Self { queue: Queue::EMPTY, slots, ledger: Ledger::new(limits), full }
+    }
+
+    /// With head drop, an arrival that would cost more packets than this is rejected itself.
+    pub const MAX_VICTIMS: u32 = 256;
+
+    /// Turns `packet` away, with the first reason that applies.
+    #[cold]
+    fn reject(&mut self, packet: Packet) -> Rejected {
+        self.ledger.totals.rejected.add(packet.len);
+        let reason = obstacle(packet, Packet::MAX_LEN, self.slots.as_ref())
+            .unwrap_or(RejectReason::Full { limits: self.ledger.limits() });
+        Rejected { packet, reason }
+    }
+
+    /// Whether dropping up to [`Self::MAX_VICTIMS`] of the oldest packets makes room for `len` bytes.
+    fn room_can_be_made(&self, len: u32) -> bool {
+        if self.full == DropFrom::Tail || !self.ledger.could_fit(len) {
+            return false;
+        }
+        let (slots, limits) = (self.slots.as_ref(), self.ledger.limits());
+        let (mut held, mut here) = (self.ledger.backlog(), self.queue.head());
+        for _ in 0..Self::MAX_VICTIMS {
+            crate::steps::step();
+            let Some(slot) = slots.get(here as usize) else { break };
+            held.packets = held.packets.wrapping_sub(1);
+            held.bytes = held.bytes.wrapping_sub(slot.len());
+            if held.packets < limits.packets && held.bytes <= limits.bytes.wrapping_sub(len) {
+                return true;
+            }
+            here = slot.next();
+        }
+        false
+    }
+
+    /// Drops the oldest until `len` bytes fit; nothing, if that does not suffice.
+    #[cold]
+    fn make_room(&mut self, len: u32, drops: &mut dyn DropSink) -> bool {
+        if !self.room_can_be_made(len) {
+            return false;
+        }
+        while !self.ledger.has_room(len) && self.drop_head(DropReason::Overflow, drops) {
+            crate::steps::step();
+        }
+        self.ledger.make_ready(len)
+    }
+
+    /// Drops the packet at the end where packets give way.
+    fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
+        let slots = self.slots.as_mut();
+        let packet = match self.full {
+            DropFrom::Head => self.queue.pop_head(slots),
+            DropFrom::Tail => self.queue.pop_tail(slots),
+        };
+        let Some(packet) = packet else { return false };
+        self.ledger.drop(packet.len, reason);
+        drops.dropped(packet, reason);
+        true
+    }
+
+    fn drop_head(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
+        let Some(packet) = self.queue.pop_head(self.slots.as_mut()) else { return false };
+        self.ledger.drop(packet.len, reason);
+        drops.dropped(packet, reason);
+        true
+    }
+}
+
+impl<S: Table<Slot>> Scheduler for Fifo<S> {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        _flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        if !is_acceptable(packet, self.slots.as_ref()) {
+            return Err(self.reject(packet));
+        }
+        if !self.ledger.make_ready(packet.len) && !self.make_room(packet.len, drops) {
+            return Err(self.reject(packet));
+        }
+        self.queue.append(self.slots.as_mut(), packet, now);
+        self.ledger.accept(packet.len);
+        if packet.ecn == Ecn::Ce {
+            self.ledger.totals.mark_came();
+        }
+        Ok(())
+    }
+
+    fn dequeue(&mut self, _now: Nanos, _drops: &mut dyn DropSink) -> Option<Packet> {
+        let packet = self.queue.pop_head(self.slots.as_mut())?;
+        self.ledger.deliver(packet.len);
+        Some(packet)
+    }
+
+    fn peek(&self, _now: Nanos) -> Option<Packet> {
+        let handle = self.queue.head();
+        self.slots.as_ref().get(handle as usize).map(|slot| slot.packet(handle))
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        (!self.queue.is_empty()).then_some(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.ledger.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.ledger.counters()
+    }
+
+    /// Always `None`: a FIFO does not know flows.
+    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
+        None
+    }
+
+    fn limits(&self) -> Limits {
+        self.ledger.limits()
+    }
+
+    /// The newest give way with tail drop, the oldest with head drop.
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.ledger.set_limits(limits);
+        while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
+    }
+
+    /// The newest gives way with tail drop, the oldest with head drop.
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.give_way(DropReason::Overflow, drops)
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        while self.drop_head(DropReason::Drained, drops) {}
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        let slots = self.slots.as_ref();
+        let packets = self.queue.recount(0, slots)?;
+        let used = slots.iter().filter(|slot| slot.is_used()).count();
+        Imbalance::check("slots in use", 0, used as u64, packets.into())?;
+        let (held, queued) = (self.ledger.backlog(), self.queue.backlog());
+        Imbalance::check("packets queued", 0, held.packets.into(), queued.packets.into())?;
+        Imbalance::check("bytes queued", 0, held.bytes.into(), queued.bytes.into())?;
+        Imbalance::check("limits hold", 0, 0, self.ledger.is_over().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn a_limit_of_nothing_rejects_everything() {
+        for limits in [Limits::packets(0), Limits::bytes(0)] {
+            let mut fifo = Fifo::head_drop([Slot::EMPTY; 4], limits);
+            for handle in 0..4 {
+                let packet = Packet::new(handle, 100);
+                let rejected = fifo
+                    .enqueue(Nanos(0), FlowId(0), packet, &mut |_, _| panic!("nothing to drop"))
+                    .unwrap_err();
+                assert_eq!(rejected, Rejected { packet, reason: RejectReason::Full { limits } });
+            }
+            assert_eq!(fifo.counters().rejected.packets, 4);
+            assert_eq!(fifo.recount(), Ok(()));
+        }
+    }
+
+    #[test]
+    fn head_drop_makes_room_with_the_oldest_and_only_if_that_suffices() {
+        let mut fifo = Fifo::head_drop([Slot::EMPTY; 8], Limits::bytes(1_000));
+        let mut dropped = Vec::new();
+        for handle in 0..4 {
+            let sink = &mut |packet: Packet, _| dropped.push(packet.handle);
+            assert!(fifo.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 250), sink).is_ok());
+        }
+        let sink = &mut |packet: Packet, _| dropped.push(packet.handle);
+        assert!(fifo.enqueue(Nanos(0), FlowId(0), Packet::new(4, 1_001), sink).is_err());
+        assert!(fifo.enqueue(Nanos(0), FlowId(0), Packet::new(5, 251), sink).is_ok());
+        assert_eq!(dropped, [0, 1]);
+        assert_eq!(fifo.backlog(), Backlog { packets: 3, bytes: 751 });
+        assert_eq!(fifo.recount(), Ok(()));
+    }
+}

@@ -1,0 +1,765 @@
+//! Queues under an order of flows: where scheduling and dropping meet.
+//!
+//! [`FlowQueues`] keeps one queue per flow, asks a [`FlowScheduler`] which flow to serve and from which to
+//! drop, asks an [`Aqm`] about each packet that is about to leave, and keeps the books. It is a
+//! [`Scheduler`] for every order and every AQM. Cost: O(1) beside what the order costs; memory: 16
+//! bytes a packet and 16 a flow beside what the order and the AQM need.
+
+mod touch;
+
+use crate::aqm::{Aqm, Head, NoAqm, Verdict};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::queues::counters::{Counters, FlowRecord, Ledger};
+use crate::queues::queue::{NONE, Queue, Slot, is_acceptable, obstacle};
+use crate::scheduler::{
+    Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
+};
+use crate::{Ecn, FlowId, Nanos, Packet};
+use touch::CHUNK;
+
+/// What an AQM does not hold against a packet that waited for a [ceiling](crate::Ceilings): the time of this
+/// many rounds of the flows that share the ceiling, a packet each.
+///
+/// These flows see a line of that rate, and an AQM that is set for the real line takes their wait for a queue
+/// that stands. With room for two packets each, four TCP flows use a ceiling of 1 Mbit/s up; without it
+/// they have 0.82 of it (`crates/sim/tests/host_rates.rs`).
+pub const PACED_ROUNDS: u64 = 2;
+
+/// An order of flows `O` over queues in the memory `Q`, of packets in the memory `S`, with the AQM
+/// `A`; statistics of single flows in the memory `R`, for as many flows as it has room for.
+#[derive(Clone, Debug)]
+pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0]> {
+    order: O,
+    aqm: A,
+    /// `queues[flow]`: backlogged in `order` if and only if not empty.
+    queues: Q,
+    /// `slots[handle]`.
+    slots: S,
+    records: R,
+    ledger: Ledger,
+}
+
+impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Slot>> FlowQueues<O, Q, S> {
+    /// Queues without an AQM and without statistics of single flows.
+    ///
+    /// There are as many flows as `order` and `queues` both have room for, and as many handles as
+    /// `slots` is long; in `order` no flow is backlogged. Cost: O(flows + slots).
+    #[must_use]
+    pub fn new(order: O, queues: Q, slots: S, limits: Limits) -> Self {
+        Self::with_parts(order, NoAqm, queues, slots, [], limits)
+    }
+}
+
+impl<O, Q, S, A, R> FlowQueues<O, Q, S, A, R>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Slot>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+{
+    /// The most packets that give way to one arrival. Where that many have given way without making room, the
+    /// arrival is rejected itself, and they are gone. 256 packets of 256 bytes make room for the longest IP
+    /// packet; an Ethernet frame of 1,514 bytes costs at most 24 of 64.
+    pub const MAX_VICTIMS: u32 = 256;
+
+    /// Queues with an AQM, and with statistics for the first `records.len()` flows.
+    ///
+    /// There are as many flows as `order` and `queues` both have room for, and as many handles as
+    /// `slots` is long; in `order` no flow is backlogged. An AQM acts on standing queues: with room
+    /// for only a packet or two for each active flow, overflow comes first and it never acts.
+    /// Cost: O(flows + slots).
+    #[must_use]
+    pub fn with_parts(
+        order: O,
+        aqm: A,
+        mut queues: Q,
+        mut slots: S,
+        mut records: R,
+        limits: Limits,
+    ) -> Self {
+        queues.as_mut().fill(Queue::EMPTY);
+        slots.as_mut().fill(Slot::EMPTY);
+        records.as_mut().fill(FlowRecord::EMPTY);
+        Self { order, aqm, queues, slots, records, ledger: Ledger::new(limits) }
+    }
+
+    /// The order of flows.
+    #[must_use]
+    pub const fn order(&self) -> &O {
+        &self.order
+    }
+
+    /// The order of flows, for what is its own: a table, the rate of a class.
+    ///
+    /// Telling it of packets or flows is the engine's business: an order that is told twice no longer
+    /// agrees with the queues, and [`Scheduler::recount`] says so.
+    pub const fn order_mut(&mut self) -> &mut O {
+        &mut self.order
+    }
+
+    /// The AQM.
+    #[must_use]
+    pub const fn aqm(&self) -> &A {
+        &self.aqm
+    }
+
+    /// The AQM, to be configured; judging packets is the engine's business.
+    pub const fn aqm_mut(&mut self) -> &mut A {
+        &mut self.aqm
+    }
+
+    /// What `flow` holds; nothing if there is no such flow.
+    #[must_use]
+    pub fn flow_backlog(&self, flow: FlowId) -> Backlog {
+        self.queues.as_ref().get(flow.index()).map(Queue::backlog).unwrap_or_default()
+    }
+
+    /// Adds `flow`, or changes it, idle or backlogged; its packets stay.
+    ///
+    /// # Errors
+    /// [`ConfigError`]; nothing has changed then.
+    pub fn configure(&mut self, flow: FlowId, config: O::Config) -> Result<(), ConfigError> {
+        let Some(queue) = self.queues.as_ref().get(flow.index()) else {
+            return Err(ConfigError::UnknownFlow { flow, flows: self.flows() });
+        };
+        let head_len = queue.head_len(self.slots.as_ref());
+        self.order.configure(flow, config, head_len)
+    }
+
+    /// Removes `flow`; its packets go to `drops`. Twice is once. Cost: O(its packets).
+    pub fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
+        self.drop_all(flow, DropReason::FlowRemoved, drops);
+        self.order.remove(flow);
+        self.aqm.forget(flow);
+    }
+
+    /// What is set for `flow`; `None` if it was not added.
+    #[must_use]
+    pub fn config(&self, flow: FlowId) -> Option<O::Config> {
+        self.order.config(flow)
+    }
+
+    fn flows(&self) -> u32 {
+        let queues = u32::try_from(self.queues.as_ref().len()).unwrap_or(u32::MAX);
+        self.order.flows().min(queues)
+    }
+
+    /// The same queues under the order that `make` makes of theirs, which knows of the same flows the same.
+    pub(crate) fn with_order<P, E>(
+        self,
+        make: impl FnOnce(O) -> Result<P, E>,
+    ) -> Result<FlowQueues<P, Q, S, A, R>, E> {
+        let Self { order, aqm, queues, slots, records, ledger } = self;
+        Ok(FlowQueues { order: make(order)?, aqm, queues, slots, records, ledger })
+    }
+
+    /// Whether `packet` could be accepted, by a flow that takes any length, if nothing else were queued.
+    pub(crate) fn could_accept(&self, packet: Packet) -> bool {
+        is_acceptable(packet, self.slots.as_ref()) && self.ledger.could_fit(packet.len)
+    }
+
+    /// Puts what `from` holds behind what `to` holds, O(1). Statistics of single flows stay as they are.
+    pub(crate) fn append_all(&mut self, from: FlowId, to: FlowId) {
+        let (queues, slots) = (self.queues.as_mut(), self.slots.as_mut());
+        if queues.get(to.index()).is_none() {
+            return;
+        }
+        let Some(moved) = queues.get_mut(from.index()).map(core::mem::take) else { return };
+        let Some(head_len) = moved.head_len(slots) else { return };
+        let bytes = moved.backlog().bytes;
+        let Some(queue) = queues.get_mut(to.index()) else { return };
+        let was_idle = queue.is_empty();
+        queue.append_all(slots, moved);
+        self.order.lost(from, bytes, None);
+        self.aqm.emptied(from);
+        let grown = if was_idle {
+            self.order.backlogged(to, head_len);
+            bytes.wrapping_sub(head_len)
+        } else {
+            bytes
+        };
+        if grown > 0 {
+            self.order.grew(to, grown);
+        }
+    }
+
+    /// Books a packet that was not accepted before its queue was known.
+    pub(crate) const fn count_rejected(&mut self, packet: Packet) {
+        self.ledger.totals.rejected.add(packet.len);
+    }
+
+    /// Books that the packet of `flow` that is accepted came with a mark.
+    #[cold]
+    fn count_marked_arrival(&mut self, flow: FlowId) {
+        self.ledger.totals.mark_came();
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.mark_came();
+        }
+    }
+
+    /// Turns `packet` away, with the first reason that applies.
+    #[cold]
+    fn reject(&mut self, flow: FlowId, packet: Packet) -> Rejected {
+        self.ledger.totals.rejected.add(packet.len);
+        let limits = self.ledger.limits();
+        let known = self.queues.as_ref().get(flow.index()).and(self.order.max_len(flow));
+        let Some(max) = known else {
+            let reason = RejectReason::UnknownFlow { flow, flows: self.flows() };
+            return Rejected { packet, reason };
+        };
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.rejected.add(packet.len);
+        }
+        let max = max.min(Packet::MAX_LEN);
+        let reason = obstacle(packet, max, self.slots.as_ref());
+        Rejected { packet, reason: reason.unwrap_or(RejectReason::Full { limits }) }
+    }
+
+    /// Appends `packet`, accepts it and tells the order; `None` if there is no queue for it.
+    fn admit(&mut self, now: Nanos, flow: FlowId, packet: Packet) -> Option<()> {
+        let slots = self.slots.as_mut();
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let was_idle = queue.is_empty();
+        queue.append(slots, packet, now);
+        self.ledger.accept(packet.len);
+        if was_idle {
+            self.order.backlogged(flow, packet.len);
+        } else {
+            self.order.grew(flow, packet.len);
+        }
+        Some(())
+    }
+
+    /// The rest of [`Scheduler::enqueue`]: to a flow that holds nothing, or does not exist; where more is
+    /// queued than ever before; where the packet does not simply fit.
+    #[inline(never)]
+    fn enqueue_rest(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let slots = self.slots.as_mut();
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
+            return Err(self.reject(flow, packet));
+        };
+        let acceptable = is_acceptable(packet, slots) && takes(&self.order, flow, packet.len);
+        if !acceptable || !self.ledger.make_ready(packet.len) {
+            return self.enqueue_crowded(now, flow, packet, acceptable, drops);
+        }
+        let was_idle = queue.is_empty();
+        queue.append(slots, packet, now);
+        self.ledger.accept(packet.len);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.accept(packet.len, queue.backlog());
+        }
+        if packet.ecn == Ecn::Ce {
+            self.count_marked_arrival(flow);
+        }
+        if was_idle {
+            self.order.backlogged(flow, packet.len);
+        } else {
+            self.order.grew(flow, packet.len);
+        }
+        Ok(())
+    }
+
+    /// The rest of [`Scheduler::enqueue`], where the packet does not simply fit.
+    #[cold]
+    fn enqueue_crowded(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        acceptable: bool,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let can_make_room = self.ledger.could_fit(packet.len) && self.order.victim().is_some();
+        if !acceptable || !can_make_room || self.admit(now, flow, packet).is_none() {
+            return Err(self.reject(flow, packet));
+        }
+        self.make_room(flow, packet, drops)?;
+        self.ledger.note_peak();
+        let held = self.flow_backlog(flow);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.accept(packet.len, held);
+        }
+        if packet.ecn == Ecn::Ce {
+            self.count_marked_arrival(flow);
+        }
+        Ok(())
+    }
+
+    /// Drops from the order's victims until the limits hold, or rejects the arrival: because it is
+    /// itself the packet that has to go, or because it would cost too many others. A victim that the
+    /// order gives up loses all packets but the arrival, as far as [`Self::MAX_VICTIMS`] allows.
+    fn make_room(
+        &mut self,
+        flow: FlowId,
+        arrival: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let mut given_up = None;
+        for _ in 0..Self::MAX_VICTIMS {
+            crate::steps::step();
+            let (victim, end, reason) =
+                match given_up.filter(|&flow| self.holds_older_than(flow, arrival)) {
+                    Some(flow) => (flow, DropFrom::Head, DropReason::Unserved),
+                    None if !self.ledger.is_over() => return Ok(()),
+                    None => {
+                        let Some((victim, end)) = self.order.victim() else { break };
+                        if self.order.gives_up(victim) && self.holds_older_than(victim, arrival) {
+                            given_up = Some(victim);
+                            (victim, DropFrom::Head, DropReason::Unserved)
+                        } else {
+                            (victim, end, DropReason::Overflow)
+                        }
+                    }
+                };
+            let Some(packet) = self.take(victim, end) else { break };
+            if packet.handle == arrival.handle {
+                return Err(self.turn_away(flow, arrival));
+            }
+            self.book_drop(victim, packet, reason, drops);
+        }
+        if !self.ledger.is_over() {
+            return Ok(());
+        }
+        let _taken = self.take(flow, DropFrom::Tail);
+        debug_assert_eq!(_taken.map(|packet| packet.handle), Some(arrival.handle));
+        Err(self.turn_away(flow, arrival))
+    }
+
+    /// Whether `flow` holds packets that came before `arrival`, the latest of all.
+    fn holds_older_than(&self, flow: FlowId, arrival: Packet) -> bool {
+        self.after(flow, NONE).is_some_and(|head| head != arrival.handle)
+    }
+
+    /// Undoes the acceptance of an arrival that has been taken out of its queue again.
+    fn turn_away(&mut self, flow: FlowId, arrival: Packet) -> Rejected {
+        self.ledger.unaccept(arrival.len);
+        self.reject(flow, arrival)
+    }
+
+    /// Takes a packet out of the queue of `flow` and tells the order that it is lost.
+    fn take(&mut self, flow: FlowId, end: DropFrom) -> Option<Packet> {
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let slots = self.slots.as_mut();
+        let packet = match end {
+            DropFrom::Head => queue.pop_head(slots)?,
+            DropFrom::Tail => queue.pop_tail(slots)?,
+        };
+        let head = queue.head_len(slots);
+        self.tell_lost(flow, packet, head);
+        Some(packet)
+    }
+
+    /// Tells order and AQM that `packet` left the queue of `flow` without service; `head` is the length
+    /// of the first packet that is left.
+    fn tell_lost(&mut self, flow: FlowId, packet: Packet, head: Option<u32>) {
+        self.order.lost(flow, packet.len, head);
+        if head.is_none() {
+            self.aqm.emptied(flow);
+        }
+    }
+
+    /// Drops the order's victim, or the packet served next where it names none.
+    fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
+        let next = || self.first().map(|flow| (flow, DropFrom::Head));
+        let Some((victim, end)) = self.order.victim().or_else(next) else { return false };
+        let Some(packet) = self.take(victim, end) else { return false };
+        self.book_drop(victim, packet, reason, drops);
+        true
+    }
+
+    fn book_drop(
+        &mut self,
+        flow: FlowId,
+        packet: Packet,
+        reason: DropReason,
+        drops: &mut dyn DropSink,
+    ) {
+        self.ledger.drop(packet.len, reason);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.drop(packet.len, reason);
+        }
+        drops.dropped(packet, reason);
+    }
+
+    /// The handle of the packet behind `before` in the queue of `flow`, the oldest if that is
+    /// [`NONE`](crate::queues::queue::NONE).
+    pub(crate) fn after(&self, flow: FlowId, before: u32) -> Option<u32> {
+        self.queues.as_ref().get(flow.index())?.after(self.slots.as_ref(), before)
+    }
+
+    /// The length of the packet with this handle, 0 if it is not queued.
+    pub(crate) fn len_of(&self, handle: u32) -> u32 {
+        self.slots.as_ref().get(handle as usize).map_or(0, Slot::len)
+    }
+
+    /// Drops the packet behind `before`, which is in the queue of `flow`, or the oldest.
+    pub(crate) fn drop_after(
+        &mut self,
+        flow: FlowId,
+        before: u32,
+        reason: DropReason,
+        drops: &mut dyn DropSink,
+    ) {
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else { return };
+        let slots = self.slots.as_mut();
+        let Some(packet) = queue.take_after(slots, before) else { return };
+        let head = queue.head_len(slots);
+        self.tell_lost(flow, packet, head);
+        self.book_drop(flow, packet, reason, drops);
+    }
+
+    /// Drops what `flow` holds; it stays. Cost: O(its packets).
+    pub(crate) fn drop_all(&mut self, flow: FlowId, reason: DropReason, drops: &mut dyn DropSink) {
+        while let Some(packet) = self.take(flow, DropFrom::Head) {
+            self.book_drop(flow, packet, reason, drops);
+        }
+    }
+
+    /// The rest of [`Scheduler::dequeue`], where the AQM wants to see the packet.
+    #[inline(never)]
+    fn deliver_policed(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        drops: &mut dyn DropSink,
+    ) -> Option<Packet> {
+        if self.police(now, flow) == Verdict::Signal {
+            return self.deliver_signalled(now, flow, drops);
+        }
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        deliver(&mut self.order, &mut self.ledger, queue, self.slots.as_mut(), flow)
+    }
+
+    /// The rest of [`Scheduler::dequeue`], where the AQM has spoken.
+    #[cold]
+    fn deliver_signalled(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        drops: &mut dyn DropSink,
+    ) -> Option<Packet> {
+        let mark = self.signal(now, flow, drops);
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let slots = self.slots.as_mut();
+        let mut packet = queue.pop_head(slots)?;
+        self.order.served(flow, packet.len, queue.head_len(slots));
+        self.ledger.deliver(packet.len);
+        // A packet that came with a mark leaves as it came.
+        if mark && packet.ecn != Ecn::Ce {
+            packet.ecn = Ecn::Ce;
+            self.ledger.totals.mark();
+            if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+                record.mark();
+            }
+        }
+        Some(packet)
+    }
+
+    /// [`Scheduler::dequeue`] where no flow is selected: all that are backlogged wait, or none is.
+    #[cold]
+    #[inline(never)]
+    fn dequeue_opened(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.order.open();
+        let flow = self.order.select()?;
+        self.deliver_policed(now, flow, drops)
+    }
+
+    /// `head` without what the packet waited for a ceiling.
+    #[inline]
+    fn unpaced(&self, flow: FlowId, head: Head) -> Head {
+        let waited = self.order.pace(flow).0.saturating_mul(PACED_ROUNDS);
+        Head { sojourn: Nanos(head.sojourn.0.saturating_sub(waited)), ..head }
+    }
+
+    /// The flow that is served next, now or later.
+    fn first(&self) -> Option<FlowId> {
+        self.order.select().or_else(|| self.order.waiting())
+    }
+
+    /// What the AQM says of the packet at the head of the queue of `flow`.
+    fn police(&mut self, now: Nanos, flow: FlowId) -> Verdict {
+        let Some(queue) = self.queues.as_ref().get(flow.index()) else { return Verdict::Pass };
+        let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else {
+            return Verdict::Pass;
+        };
+        let head = self.unpaced(flow, head_of(now, slot, queue.backlog()));
+        self.aqm.police(flow, head)
+    }
+
+    /// Tells the sender of the packet at the head of the queue of `flow`: marks it, or drops it and as
+    /// many behind it as the AQM says, but never the last packet and at most [`Aqm::MAX_DROPS`].
+    /// Returns whether the packet that is at the head then is to be marked.
+    fn signal(&mut self, now: Nanos, flow: FlowId, drops: &mut dyn DropSink) -> bool {
+        let mut dropped = 0;
+        loop {
+            crate::steps::step();
+            let Some(queue) = self.queues.as_ref().get(flow.index()) else { return false };
+            let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else { return false };
+            if slot.packet(queue.head()).ecn.is_capable() {
+                return true;
+            }
+            if queue.backlog().packets == 1 || dropped == A::MAX_DROPS {
+                return false;
+            }
+            let Some(packet) = self.take(flow, DropFrom::Head) else { return false };
+            self.book_drop(flow, packet, DropReason::Aqm, drops);
+            dropped += 1;
+            if self.police(now, flow) == Verdict::Pass {
+                return false;
+            }
+        }
+    }
+
+    /// What [`Self::signal`] would leave at the head of the queue of `flow`, and whether marked.
+    fn foresee(&self, now: Nanos, flow: FlowId) -> Option<Packet> {
+        let queue = self.queues.as_ref().get(flow.index())?;
+        let slots = self.slots.as_ref();
+        let mut here = queue.head();
+        let mut slot = slots.get(here as usize)?;
+        let Some(mut state) = self.aqm.state(flow) else { return Some(slot.packet(here)) };
+        let mut held = queue.backlog();
+        for dropped in 0..=A::MAX_DROPS {
+            let packet = slot.packet(here);
+            let head = self.unpaced(flow, head_of(now, slot, held));
+            if self.aqm.judge(&mut state, head) == Verdict::Pass {
+                break;
+            }
+            if packet.ecn.is_capable() {
+                return Some(Packet { ecn: Ecn::Ce, ..packet });
+            }
+            if held.packets == 1 || dropped == A::MAX_DROPS {
+                break;
+            }
+            held.packets = held.packets.wrapping_sub(1);
+            held.bytes = held.bytes.wrapping_sub(packet.len);
+            here = slot.next();
+            slot = slots.get(here as usize)?;
+        }
+        Some(slot.packet(here))
+    }
+}
+
+/// Whether `order` takes a packet of `len` bytes into the queue of `flow`.
+#[inline]
+fn takes(order: &impl FlowScheduler, flow: FlowId, len: u32) -> bool {
+    order.max_len(flow).is_some_and(|max| len <= max)
+}
+
+/// Tells the order of a packet that was accepted.
+#[inline(always)]
+fn tell_grown(order: &mut impl FlowScheduler, flow: FlowId, len: u32) -> Result<(), Rejected> {
+    // Known before, so that nothing has to outlive what the order calls.
+    let accepted = Ok(());
+    order.grew(flow, len);
+    accepted
+}
+
+/// Takes the first packet out of `queue`, which is that of `flow`, and books it as delivered.
+#[inline(always)]
+fn deliver(
+    order: &mut impl FlowScheduler,
+    ledger: &mut Ledger,
+    queue: &mut Queue,
+    slots: &mut [Slot],
+    flow: FlowId,
+) -> Option<Packet> {
+    let packet = queue.take_head(slots)?;
+    ledger.deliver(packet.len);
+    // Last, so that nothing has to outlive what the order calls; and apart, so that whether anything
+    // is left is asked once.
+    let delivered = Some(packet);
+    if let Some(next_head) = queue.head_len(slots) {
+        order.served(flow, packet.len, Some(next_head));
+    } else {
+        queue.close();
+        order.served(flow, packet.len, None);
+    }
+    delivered
+}
+
+/// What an AQM knows of the packet in `slot`, first of a queue that holds `held`.
+fn head_of(now: Nanos, slot: &Slot, held: Backlog) -> Head {
+    Head { now, sojourn: slot.sojourn(now), bytes_behind: held.bytes.wrapping_sub(slot.len()) }
+}
+
+impl<O, Q, S, A, R> Scheduler for FlowQueues<O, Q, S, A, R>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Slot>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+{
+    #[inline(always)]
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.order.advance(now);
+        // In line is what joins a queue that stands; the rest is in functions of their own.
+        let (slots, len) = (self.slots.as_mut(), packet.len);
+        let queue = self.queues.as_mut().get_mut(flow.index());
+        let standing = queue.and_then(|queue| queue.tail_among(slots).map(|tail| (queue, tail)));
+        let Some((queue, tail)) = standing else {
+            return self.enqueue_rest(now, flow, packet, drops);
+        };
+        // A backlogged flow was added.
+        if !is_acceptable(packet, slots)
+            || !self.ledger.has_ready_place()
+            || (len > self.order.common_max_len() && !takes(&self.order, flow, len))
+            || !self.ledger.has_ready_bytes(len)
+        {
+            return self.enqueue_rest(now, flow, packet, drops);
+        }
+        queue.append_behind(tail, slots, packet, now);
+        self.ledger.accept(len);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.accept(len, queue.backlog());
+        }
+        if packet.ecn == Ecn::Ce {
+            self.count_marked_arrival(flow);
+        }
+        tell_grown(&mut self.order, flow, len)
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.order.advance(now);
+        let Some(flow) = self.order.select() else {
+            return if self.order.waits() { self.dequeue_opened(now, drops) } else { None };
+        };
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let slots = self.slots.as_mut();
+        let head = head_of(now, slots.get(queue.head() as usize)?, queue.backlog());
+        if !self.aqm.passes(flow, head) {
+            return self.deliver_policed(now, flow, drops);
+        }
+        deliver(&mut self.order, &mut self.ledger, queue, slots, flow)
+    }
+
+    fn enqueue_burst(
+        &mut self,
+        now: Nanos,
+        burst: &[(FlowId, Packet)],
+        drops: &mut dyn DropSink,
+    ) -> usize {
+        let mut accepted = 0;
+        for chunk in burst.chunks(CHUNK) {
+            if self.is_worth_touching() {
+                self.touch_arrivals(chunk);
+            }
+            for &(flow, packet) in chunk {
+                match self.enqueue(now, flow, packet, drops) {
+                    Ok(()) => accepted += 1,
+                    Err(rejected) => drops.dropped(rejected.packet, DropReason::Rejected),
+                }
+            }
+        }
+        accepted
+    }
+
+    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
+        let mut filled = 0;
+        for chunk in out.chunks_mut(CHUNK) {
+            if self.is_worth_touching() {
+                self.touch_departures();
+            }
+            for place in chunk {
+                let Some(packet) = self.dequeue(now, drops) else { return filled };
+                *place = packet;
+                filled += 1;
+            }
+        }
+        filled
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        let due = || self.order.waiting().filter(|_| self.order.opens_at(now) == Some(now));
+        self.foresee(now, self.order.select().or_else(due)?)
+    }
+
+    /// Later than `now` if all backlogged flows wait because of their ceilings.
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        if self.ledger.backlog().packets == 0 {
+            return None;
+        }
+        if self.order.select().is_some() { Some(now) } else { self.order.opens_at(now) }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.ledger.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.ledger.counters()
+    }
+
+    /// Recorded for the first `R` flows; kept while a flow is removed and added again.
+    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
+        let record = self.records.as_ref().get(flow.index())?;
+        Some(record.counters(self.flow_backlog(flow)))
+    }
+
+    fn limits(&self) -> Limits {
+        self.ledger.limits()
+    }
+
+    /// Where the order names no victim, the packet served next gives way.
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.ledger.set_limits(limits);
+        while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
+    }
+
+    /// Where the order names no victim, the packet served next gives way.
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.give_way(DropReason::Overflow, drops)
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        while let Some(flow) = self.first() {
+            let before = self.flow_backlog(flow);
+            self.drop_all(flow, DropReason::Drained, drops);
+            if before.packets == 0 {
+                break; // an order that selects an idle flow is broken; recount says so
+            }
+        }
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        let (queues, slots) = (self.queues.as_ref(), self.slots.as_ref());
+        let (mut packets, mut bytes) = (0_u64, 0_u64);
+        for (at, queue) in (0..).zip(queues) {
+            packets += u64::from(queue.recount(at, slots)?);
+            bytes += u64::from(queue.backlog().bytes);
+            let known = self.order.max_len(FlowId(at)).is_some();
+            Imbalance::check(
+                "a flow that holds packets exists",
+                at,
+                1,
+                (known || queue.is_empty()).into(),
+            )?;
+        }
+        let used = slots.iter().filter(|slot| slot.is_used()).count();
+        Imbalance::check("slots in use", 0, used as u64, packets)?;
+        let held = self.ledger.backlog();
+        Imbalance::check("packets queued", 0, held.packets.into(), packets)?;
+        Imbalance::check("bytes queued", 0, held.bytes.into(), bytes)?;
+        Imbalance::check("limits hold", 0, 0, self.ledger.is_over().into())?;
+        let selects = self.first().is_some();
+        Imbalance::check("backlog and selection", 0, (packets > 0).into(), selects.into())?;
+        self.order.recount(&|flow| {
+            let queue = queues.get(flow.index()).copied().unwrap_or_default();
+            FlowState { backlog: queue.backlog(), head_len: queue.head_len(slots) }
+        })
+    }
+}
