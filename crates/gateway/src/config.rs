@@ -1,5 +1,10 @@
 //! What the gateway is told, by words and by a file, and checked before anything is opened.
 
+pub(crate) mod keywords;
+pub(crate) mod memory;
+pub(crate) mod options;
+pub(crate) mod per_host;
+
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -12,8 +17,8 @@ use freeboard::shaper::{Framing, Overhead, Rate};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::frame::ETHERNET_HEADER;
-use crate::words::{Hosts, Io, Limit, Order, Words as _, number, rate, rate_word};
+use crate::config::keywords::{Hosts, Io, Limit, Order, Words as _, number, rate, rate_word};
+use crate::io::frame::ETHERNET_HEADER;
 
 /// Options as they were written: in the file, or as words. Each may be absent.
 #[derive(Clone, Debug, Default, Deserialize)]

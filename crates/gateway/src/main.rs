@@ -2,52 +2,19 @@
 //! `docs/gateway.md` says how to put it in front of a line.
 
 #[cfg(target_os = "linux")]
-mod accounts;
-#[cfg(target_os = "linux")]
 mod config;
+#[cfg(all(test, target_os = "linux"))]
+mod documents;
 #[cfg(target_os = "linux")]
-mod device;
+mod forward;
 #[cfg(target_os = "linux")]
-mod direction;
+mod io;
 #[cfg(target_os = "linux")]
-mod frame;
+mod log;
 #[cfg(target_os = "linux")]
-mod histogram;
-#[cfg(target_os = "linux")]
-mod mark;
-#[cfg(target_os = "linux")]
-mod memory;
-#[cfg(target_os = "linux")]
-mod names;
-#[cfg(target_os = "linux")]
-mod offloads;
-#[cfg(target_os = "linux")]
-mod options;
-#[cfg(target_os = "linux")]
-mod privileges;
-#[cfg(target_os = "linux")]
-mod queue;
-#[cfg(target_os = "linux")]
-mod report;
-#[cfg(target_os = "linux")]
-mod run;
-#[cfg(target_os = "linux")]
-mod say;
-#[cfg(target_os = "linux")]
-mod serve;
-#[cfg(target_os = "linux")]
-#[allow(unsafe_code)]
-mod sys;
-#[cfg(target_os = "linux")]
-mod terms;
+mod stats;
 #[cfg(target_os = "linux")]
 mod top;
-#[cfg(target_os = "linux")]
-mod watch;
-#[cfg(target_os = "linux")]
-mod words;
-#[cfg(all(test, target_os = "linux"))]
-mod written;
 
 use std::process::ExitCode;
 
@@ -55,11 +22,11 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     use std::io::{Write as _, stdout};
 
-    use options::{Request, USAGE};
-    use run::Failure;
+    use config::options::{Request, USAGE};
+    use forward::run::Failure;
 
-    let done = match options::parse(std::env::args_os().skip(1)) {
-        Ok(Request::Run(source)) => run::run(&source),
+    let done = match config::options::parse(std::env::args_os().skip(1)) {
+        Ok(Request::Run(source)) => forward::run::run(&source),
         Ok(Request::Top(socket)) => top::run(&socket),
         Ok(Request::Help) => {
             // The reader has seen enough: `… --help | head`.
@@ -79,13 +46,13 @@ fn main() -> ExitCode {
         Err(Failure::Refused(why)) => fail(&why, 2),
         Err(Failure::Missing(why)) => fail(&why, 3),
     };
-    say::finish();
+    log::finish();
     code
 }
 
 #[cfg(target_os = "linux")]
 fn fail(why: &str, code: u8) -> ExitCode {
-    say::say(why);
+    log::say(why);
     ExitCode::from(code)
 }
 

@@ -9,8 +9,8 @@ mod screen;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
 
-use crate::report::Report;
-use crate::run::Failure;
+use crate::forward::run::Failure;
+use crate::stats::report::Report;
 use page::Page;
 use reading::Reading;
 

@@ -6,7 +6,7 @@
 use core::fmt;
 
 use super::Reports;
-use crate::report::{Delay, HostOrFlow, Way};
+use crate::stats::report::{Delay, HostOrFlow, Way};
 
 /// How a line is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

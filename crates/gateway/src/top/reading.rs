@@ -4,7 +4,7 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use crate::report::Report;
+use crate::stats::report::Report;
 
 /// The longest line that a gateway writes is a tenth of this.
 const LONGEST: u64 = 1 << 20;

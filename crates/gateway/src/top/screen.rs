@@ -17,7 +17,7 @@ use ratatui::widgets::Widget;
 
 use super::page::{Kind, Page};
 use super::{Reading, Reports};
-use crate::report::Report;
+use crate::stats::report::Report;
 
 /// How long a key, or a report, may wait.
 const TICK: Duration = Duration::from_millis(50);

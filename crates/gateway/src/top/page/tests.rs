@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::Report;
+use crate::stats::report::Report;
 
 pub(in crate::top) fn host_or_flow(name: &str, sent_bytes: u64) -> HostOrFlow {
     let json = format!(

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use freeboard::flowhash::{FlowKey, HostKey};
 use freeboard::sched_core::{DropReason, Nanos};
 
-use crate::accounts::{Account, Accounts};
-use crate::histogram::Histogram;
-use crate::names;
+use crate::stats::accounts::{Account, Accounts};
+use crate::stats::display;
+use crate::stats::histogram::Histogram;
 
 /// Flows watched at once; packets of further flows are counted with none.
 const FLOWS: usize = 1_024;
@@ -201,8 +201,8 @@ impl Watch {
     /// A packet of this flow and this host on the LAN side comes in.
     pub(crate) fn arrived(&mut self, now: Nanos, key: FlowKey, host: HostKey, bytes: u32) -> Place {
         let account = self.accounts.arrived(now, host, bytes);
-        let flow = self.flows.place(now, key, || names::flow(&key));
-        let host = self.hosts.place(now, host, || names::host(&host));
+        let flow = self.flows.place(now, key, || display::flow(&key));
+        let host = self.hosts.place(now, host, || display::host(&host));
         for tally in [self.flows.at(flow), self.hosts.at(host)].into_iter().flatten() {
             tally.queued_bytes += u64::from(bytes);
             tally.queued_packets += 1;

@@ -3,7 +3,7 @@
 
 use core::ffi::c_int;
 
-use crate::sys::{Link, link, links, merging};
+use crate::io::sys::{Link, link, links, merging};
 
 /// What may be wrong with what `index` hands over, a line each with the command to type; nothing if it hands over
 /// single packets.

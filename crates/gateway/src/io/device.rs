@@ -4,10 +4,10 @@ use core::fmt;
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::frame::{ETHERNET_HEADER, Frame};
-use crate::offloads::stop_merging;
-use crate::sys::{self, Arrival, BATCH, Tap};
-use crate::words::Io;
+use crate::config::keywords::Io;
+use crate::io::frame::{ETHERNET_HEADER, Frame};
+use crate::io::offloads::stop_merging;
+use crate::io::sys::{self, Arrival, BATCH, Tap};
 
 /// Why a device was not opened: one line.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::os::fd::AsFd as _;
 use freeboard::sched_core::Nanos;
 
 use super::Gateway;
-use crate::frame::ETHERNET_HEADER;
-use crate::offloads::{concerns, stop_merging};
-use crate::say::say;
-use crate::sys;
-use crate::words::Io;
+use crate::config::keywords::Io;
+use crate::io::frame::ETHERNET_HEADER;
+use crate::io::offloads::{concerns, stop_merging};
+use crate::io::sys;
+use crate::log::say;
 
 /// The least time between two lines about packets that are merged.
 const AGAIN: Nanos = Nanos(10_000_000_000);

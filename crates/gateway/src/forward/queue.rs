@@ -18,8 +18,8 @@ use freeboard::{
 };
 
 use crate::config::Share;
-use crate::frame::AROUND;
-use crate::words::{Hosts, Limit, Order};
+use crate::config::keywords::{Hosts, Limit, Order};
+use crate::io::frame::AROUND;
 pub(crate) use size::bytes_of_tables;
 use size::{host_slots, queues};
 use users::Users;

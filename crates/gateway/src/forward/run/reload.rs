@@ -3,11 +3,11 @@
 use freeboard::sched_core::Nanos;
 
 use super::{Gateway, clock, plan};
-use crate::memory;
-use crate::queue::Way;
-use crate::say::say;
-use crate::sys;
-use crate::terms::by_host;
+use crate::config::memory;
+use crate::config::per_host::by_host;
+use crate::forward::queue::Way;
+use crate::io::sys;
+use crate::log::say;
 
 impl Gateway {
     /// Reads the configuration again, and says what has changed.

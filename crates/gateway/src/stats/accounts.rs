@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use freeboard::flowhash::HostKey;
 use freeboard::sched_core::Nanos;
 
-use crate::names;
+use crate::stats::display;
 
 /// Hosts with a name at one time, in each direction.
 pub(crate) const MOST: usize = 256;
@@ -85,7 +85,7 @@ impl Accounts {
             self.freed(now)
         };
         if let Some(account) = self.accounts.get_mut(usize::from(place)).filter(|_| place > 0) {
-            *account = Account { name: names::host(&host), ..Account::default() };
+            *account = Account { name: display::host(&host), ..Account::default() };
             self.places.insert(host, place);
         }
         place

@@ -1,11 +1,11 @@
 //! What the frames of a configuration and their places in the queues take, and the most that is accepted.
 
 use crate::config::Share;
-use crate::direction::Direction;
-use crate::frame::Pool;
-use crate::queue::{bytes_of_slot, bytes_of_tables, frames, max_slots};
-use crate::sys::BATCH;
-use crate::words::{Hosts, Limit, Words as _};
+use crate::config::keywords::{Hosts, Limit, Words as _};
+use crate::forward::direction::Direction;
+use crate::forward::queue::{bytes_of_slot, bytes_of_tables, frames, max_slots};
+use crate::io::frame::Pool;
+use crate::io::sys::BATCH;
 
 /// The most that both directions may take, in bytes; on a machine with less than twice that, half of what
 /// it has.
@@ -84,7 +84,7 @@ fn of_machine() -> Option<u64> {
 mod tests {
     use super::*;
     use crate::config::DEFAULT_MAX_HOSTS;
-    use crate::words::Order;
+    use crate::config::keywords::Order;
 
     fn share(limit: Limit) -> Share {
         Share {

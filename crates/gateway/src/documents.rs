@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::config::options::{Request, Source, parse};
 use crate::config::{Config, Written};
-use crate::options::{Request, Source, parse};
 
 const UNIT: &str = include_str!("../dist/freeboard-gateway.service");
 const EXAMPLE: &str = include_str!("../dist/freeboard-gateway.toml");

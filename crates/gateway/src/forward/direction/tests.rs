@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::Share;
-use crate::memory::frames_for;
-use crate::words::{Hosts, Limit};
+use crate::config::keywords::{Hosts, Limit};
+use crate::config::memory::frames_for;
 use freeboard::Isolation;
 use freeboard::shaper::Rate;
 
@@ -196,8 +196,11 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
         direction.arrive(Nanos(at.into()), Arrival::Whole, &mut spare, &mut pool);
     }
     let report = |direction: &Direction| {
-        let report =
-            crate::report::Report::new(Nanos(0), &crate::report::Reloads::new(), &[(direction, 0)]);
+        let report = crate::stats::report::Report::new(
+            Nanos(0),
+            &crate::stats::report::Reloads::new(),
+            &[(direction, 0)],
+        );
         (report.directions[0].marked, report.directions[0].came_marked)
     };
     assert_eq!(report(&direction), (0, 60));
@@ -242,8 +245,8 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     direction.arrive(Nanos(0), Arrival::Whole, &mut spare, &mut pool);
     direction.fill(Nanos(0), &mut pool);
     direction.give_up(&mut pool);
-    let reloads = crate::report::Reloads::new();
-    let report = crate::report::Report::new(Nanos(0), &reloads, &[(&direction, 0)]);
+    let reloads = crate::stats::report::Reloads::new();
+    let report = crate::stats::report::Report::new(Nanos(0), &reloads, &[(&direction, 0)]);
     let way = &report.directions[0];
     let expected = [("device".to_owned(), 1)];
     assert_eq!(way.drops, expected);

@@ -10,14 +10,14 @@ use freeboard::flowhash::{HostKey, Labeller, Labels, Parsed, SipHash13, parse};
 use freeboard::sched_core::{Counters, DropReason, Ecn, Nanos, Packet, Scheduler as _};
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
-use crate::device::{Device, SHORTEST};
-use crate::frame::{Frame, Pool};
-use crate::names;
-use crate::queue::{Plan, Queue, Seen, Way, codel, isolation, limits};
-use crate::sys::{Arrival, BATCH};
-use crate::terms::{ByHost, Terms};
-use crate::watch::{Place, Watch, Watched};
-use crate::words::{Limit, Order};
+use crate::config::keywords::{Limit, Order};
+use crate::config::per_host::{ByHost, Terms};
+use crate::forward::queue::{Plan, Queue, Seen, Way, codel, isolation, limits};
+use crate::io::device::{Device, SHORTEST};
+use crate::io::frame::{Frame, Pool};
+use crate::io::sys::{Arrival, BATCH};
+use crate::stats::display;
+use crate::stats::flow_stats::{Place, Watch, Watched};
 
 /// What is remembered of a frame while it is held.
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,7 +145,7 @@ impl Direction {
         let terms = if self.terms.is_empty() {
             Terms::USUAL
         } else {
-            let known = names::address(&host).and_then(|host| self.terms.get(&host).copied());
+            let known = display::address(&host).and_then(|host| self.terms.get(&host).copied());
             known.unwrap_or(Terms::USUAL)
         };
         let seen = Self::seen(&self.plan, labels, terms);
@@ -250,7 +250,9 @@ impl Direction {
             });
             let Some(packet) = packet else { break };
             if packet.ecn == Ecn::Ce {
-                crate::mark::congestion_experienced(pool.frame_mut(packet.handle).bytes_mut());
+                crate::forward::mark::congestion_experienced(
+                    pool.frame_mut(packet.handle).bytes_mut(),
+                );
             }
             leaving.push_back(packet);
         }

@@ -1,6 +1,6 @@
 //! The loop: one thread that sleeps until a frame, a timer, a signal or a question wakes it.
 
-mod again;
+mod reload;
 mod trouble;
 
 use std::io;
@@ -14,20 +14,20 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 use crate::config::Config;
-use crate::device::{Device, is_same};
-use crate::direction::Direction;
-use crate::frame::{Frame, Pool};
-use crate::memory;
-use crate::options::Source;
-use crate::privileges::Runner;
-use crate::queue::{Plan, Way};
-use crate::report::{Reloads, Report, metrics};
-use crate::say::{print, say};
-use crate::serve::{Exhausted, Metrics, Stats};
-use crate::sys::{self, Arrival, BATCH};
-use crate::terms::by_host;
-use crate::watch::Watched;
-use crate::words::{Words as _, rate_word};
+use crate::config::keywords::{Words as _, rate_word};
+use crate::config::memory;
+use crate::config::options::Source;
+use crate::config::per_host::by_host;
+use crate::forward::direction::Direction;
+use crate::forward::queue::{Plan, Way};
+use crate::io::device::{Device, is_same};
+use crate::io::frame::{Frame, Pool};
+use crate::io::privileges::Runner;
+use crate::io::sys::{self, Arrival, BATCH};
+use crate::log::{print, say};
+use crate::stats::flow_stats::Watched;
+use crate::stats::report::{Reloads, Report, metrics};
+use crate::stats::serve::{Exhausted, Metrics, Stats};
 use trouble::Said;
 
 /// Batches that one device may give before the other has a turn.

@@ -9,7 +9,7 @@ use freeboard::{Allocate, IsolatedMemory, Storage};
 
 use super::{ROUNDS, users};
 use crate::config::Share;
-use crate::words::{Hosts, Order};
+use crate::config::keywords::{Hosts, Order};
 
 /// Queues for each host that is told apart.
 const QUEUES_OF_HOST: u32 = 4;
@@ -73,7 +73,7 @@ impl Allocate for Counted {
 mod tests {
     use super::*;
     use crate::config::DEFAULT_MAX_HOSTS;
-    use crate::words::Limit;
+    use crate::config::keywords::Limit;
 
     fn share(order: Order, max_hosts: u32) -> Share {
         Share {

@@ -18,7 +18,7 @@ use nix::sys::socket::{
     socket, sockopt,
 };
 
-use crate::frame::{Frame, Offload};
+use crate::io::frame::{Frame, Offload};
 pub(crate) use ethtool::{is_tap, merging};
 pub(crate) use links::{Link, link, links};
 pub(crate) use tap::Tap;

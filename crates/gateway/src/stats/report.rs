@@ -5,11 +5,11 @@ use core::fmt::Write as _;
 use freeboard::sched_core::{DropReason, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::accounts::Account;
-use crate::direction::Direction;
-use crate::histogram::Histogram;
-use crate::watch::{DEVICE, Tally, reasons};
-use crate::words::{Words as _, rate_word};
+use crate::config::keywords::{Words as _, rate_word};
+use crate::forward::direction::Direction;
+use crate::stats::accounts::Account;
+use crate::stats::flow_stats::{DEVICE, Tally, reasons};
+use crate::stats::histogram::Histogram;
 
 /// Of the format of reports, which `docs/statistics.md` describes.
 const VERSION: u32 = 1;
@@ -385,20 +385,20 @@ pub(crate) fn metrics(
 mod tests {
     use super::*;
     use crate::config::Written;
-    use crate::queue::Way as Side;
-    use crate::terms::by_host;
-    use crate::watch::Watched;
+    use crate::config::per_host::by_host;
+    use crate::forward::queue::Way as Side;
+    use crate::stats::flow_stats::Watched;
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    const PAGE: &str = include_str!("../../../docs/statistics.md");
+    const PAGE: &str = include_str!("../../../../docs/statistics.md");
 
     /// Both directions, with a host that has sent and lost a packet.
     fn directions(rate: &str) -> [Direction; 2] {
         let text = format!("lan = \"a\"\nwan = \"b\"\nup = \"{rate}\"\ndown = \"8mbit\"");
         let config = Written::from_text(Path::new("x"), text).unwrap().check().unwrap();
         [Side::Up, Side::Down].map(|way| {
-            let plan = crate::run::plan(&config, way, 64, 1_522);
+            let plan = crate::forward::run::plan(&config, way, 64, 1_522);
             let terms = by_host(&config, plan.max_len);
             let watched = Some(Watched::Each);
             let mut direction = Direction::new(plan, config.link, terms, [0; 16], watched).unwrap();

@@ -1,0 +1,6 @@
+//! From a frame that was received to a frame that is sent: the loop, the directions and their queues.
+
+pub(crate) mod direction;
+pub(crate) mod mark;
+pub(crate) mod queue;
+pub(crate) mod run;

@@ -1,0 +1,8 @@
+//! Devices, frames and the calls of the kernel.
+
+pub(crate) mod device;
+pub(crate) mod frame;
+pub(crate) mod offloads;
+pub(crate) mod privileges;
+#[allow(unsafe_code)]
+pub(crate) mod sys;

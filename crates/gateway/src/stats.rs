@@ -1,0 +1,8 @@
+//! What is counted, and how it is told.
+
+pub(crate) mod accounts;
+pub(crate) mod display;
+pub(crate) mod flow_stats;
+pub(crate) mod histogram;
+pub(crate) mod report;
+pub(crate) mod serve;
