@@ -12,11 +12,11 @@ use freeboard::sched_core::{
     RejectReason, Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot, WfiFlow, WfiMeter,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+use golden::Xorshift;
 use sides::hierarchy::node;
 use sides::{MAX_LEN, SLOTS};
 use sim::history::{Contestant, Operation, Operations, Setting};
 use sim::reference::{NaiveClasses, NaiveDrr, NaiveFifo, NaiveQfq, NaiveShortestQueue};
-use trace::Xorshift;
 
 fn no_drops(packet: Packet, reason: DropReason) {
     panic!("{packet:?} dropped: {}", reason.name());

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use freeboard::sched_core::{FlowId, FlowScheduler, Wf2q, Wf2qConfig, Wf2qFlow};
+use golden::Xorshift;
 use sim::reference::{BigRational, ExactWf2q, Gps};
-use trace::Xorshift;
 
 /// A packet that comes to `flow` at `at`, in bytes of the link.
 #[derive(Clone, Copy, Debug)]

@@ -11,8 +11,8 @@ use cortex_m_semihosting::{debug, hio};
 
 #[entry]
 fn main() -> ! {
-    let status = match hio::hstdout().map(|mut out| trace::report(&mut out)) {
-        Ok(Ok(trace::Outcome::AsPinned)) => debug::EXIT_SUCCESS,
+    let status = match hio::hstdout().map(|mut out| golden::report(&mut out)) {
+        Ok(Ok(golden::Outcome::AsPinned)) => debug::EXIT_SUCCESS,
         _ => debug::EXIT_FAILURE,
     };
     loop {

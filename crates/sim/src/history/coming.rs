@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use trace::Xorshift;
+use golden::Xorshift;
 
 use super::Setting;
 use super::operation::{Operation, pick};

@@ -1,7 +1,7 @@
 //! The language of histories.
 
 use freeboard::sched_core::Sides;
-use trace::Xorshift;
+use golden::Xorshift;
 
 use super::{Contestant, Setting};
 

@@ -6,7 +6,7 @@
 #[test]
 fn every_run_gives_its_pinned_hash() {
     let mut wrong = Vec::new();
-    for run in trace::ALL {
+    for run in golden::ALL {
         let hash = (run.hash)();
         if hash != run.pinned {
             wrong.push(format!("{}: {hash:#018x}, pinned {:#018x}", run.name, run.pinned));
@@ -18,7 +18,7 @@ fn every_run_gives_its_pinned_hash() {
 #[test]
 fn the_generator_stays_below_its_bound_and_never_sticks() {
     for seed in [0, 1, 0x9e37_79b9_7f4a_7c15, u64::MAX] {
-        let mut random = trace::Xorshift::new(seed);
+        let mut random = golden::Xorshift::new(seed);
         let mut seen = [0_u32; 10];
         for _ in 0..10_000 {
             seen[random.below(10) as usize] += 1;

@@ -4,10 +4,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let mut lines = String::new();
-    let outcome = trace::report(&mut lines);
+    let outcome = golden::report(&mut lines);
     print!("{lines}");
     match outcome {
-        Ok(trace::Outcome::AsPinned) => ExitCode::SUCCESS,
+        Ok(golden::Outcome::AsPinned) => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     }
 }
