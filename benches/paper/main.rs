@@ -25,7 +25,7 @@ mod traffic;
 use core::fmt::Display;
 use std::process::ExitCode;
 
-use sim::figure::{Chart, Mark};
+use sim::plot::{Chart, Mark};
 use subjects::{Calls, Name};
 use table::{FLOWS, Row, measure, quick, started};
 use traffic::{Load, Pool, Sizes, Traffic, Weights};

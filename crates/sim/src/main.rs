@@ -11,8 +11,8 @@ use std::process::ExitCode;
 use sim::capture::Reader;
 use sim::discipline::Discipline;
 use sim::experiments::{self, Options};
-use sim::figure::decimal;
 use sim::notation;
+use sim::plot::decimal;
 use sim::replay::{Report, Setup, replay};
 
 const USAGE: &str = "\

@@ -6,7 +6,7 @@
 use std::thread;
 
 use super::{Experiment, Report, Sentence};
-use crate::figure::{Column, Table, fixed, percent};
+use crate::plot::{Column, Table, fixed, percent};
 use crate::scenario::attack::{Attack, BYTE_NS, Contestant, Outcome, Setup, run, wait_bound};
 
 /// What `sim reproduce attacks` runs.

@@ -9,7 +9,7 @@ use std::thread;
 use freeboard::flowhash::{FlowHasher, FlowKey, Line, Outcome, SipHash13, Table, Transport};
 
 use super::{Experiment, Picture, Report, Sentence};
-use crate::figure::{self, Chart, Column, Mark, fixed};
+use crate::plot::{self, Chart, Column, Mark, fixed};
 use crate::rng::{Stream, Streams};
 
 /// What `sim reproduce cake-fig1` runs.
@@ -196,7 +196,7 @@ labels by SipHash-1-3 under a new random key for each table; flows of 16 hosts t
 }
 
 fn probabilities(rows: &[Row]) -> String {
-    let mut table = figure::Table::new([
+    let mut table = plot::Table::new([
         Column::Right("flows"),
         Column::Right("plain"),
         Column::Right("chance"),
@@ -224,7 +224,7 @@ fn probabilities(rows: &[Row]) -> String {
 
 /// The golden file's rows beside ours.
 fn shared(rows: &[Row]) -> String {
-    let mut table = figure::Table::new([
+    let mut table = plot::Table::new([
         Column::Right("flows without a queue of their own, of"),
         Column::Right("plain"),
         Column::Right("Linux fq_codel"),

@@ -9,9 +9,9 @@ use freeboard::Isolation;
 use freeboard::sched_core::{CoDelParams, Nanos};
 
 use super::{Experiment, Picture, Report, Sentence};
-use crate::figure::{self, Chart, Column, Mark, fixed, percent};
 use crate::measure::estimate::mean;
 use crate::measure::goodput::jain;
+use crate::plot::{self, Chart, Column, Mark, fixed, percent};
 use crate::scenario::two_sources::{self, Drops, ENDS, FLOWS, Outcome, Setup};
 
 /// What `sim reproduce cake-fig3` runs.
@@ -243,7 +243,7 @@ Linux 6.1: CUBIC, sch_cake with the same isolation and its own AQM, 3 seeds; fq_
 }
 
 fn table(measured: &[Measured]) -> String {
-    let mut table = figure::Table::new([
+    let mut table = plot::Table::new([
         Column::Left("isolation"),
         Column::Left("shares"),
         Column::Right("a>A"),

@@ -10,8 +10,8 @@ use freeboard::sched_core::Nanos;
 
 use super::{Experiment, Report, Sentence};
 use crate::discipline::Discipline;
-use crate::figure::{Column, Table, fixed, percent};
 use crate::measure::goodput::jain;
+use crate::plot::{Column, Table, fixed, percent};
 use crate::scenario::downloads::{self, Outcome, Setup};
 
 /// What `sim reproduce sqf-vbr` runs.

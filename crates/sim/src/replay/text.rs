@@ -7,8 +7,8 @@ use freeboard::flowhash::{FlowKey, Transport};
 use freeboard::sched_core::{DropReason, Volume};
 
 use super::{Flow, Report};
-use crate::figure::{Column, Table, millis, percent};
 use crate::measure::delay::Delays;
+use crate::plot::{Column, Table, millis, percent};
 
 impl Report {
     /// The `shown` flows that sent most bytes, all others as one, and the total: packets, loss,

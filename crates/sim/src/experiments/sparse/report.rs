@@ -2,7 +2,7 @@
 
 use super::{LOADS, Load, MEASURED, Measured, Quantiles, ROWS, packet_millis, shortest};
 use crate::experiments::{Report, Sentence};
-use crate::figure::{Column, Table, fixed, percent};
+use crate::plot::{Column, Table, fixed, percent};
 use crate::scenario::sparse::{HEADER, MTU, WARM_UP};
 
 /// Four uploads at 10 Mbit/s are to carry this, in Mbit/s.

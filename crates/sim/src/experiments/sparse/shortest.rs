@@ -8,7 +8,7 @@ use freeboard::sched_core::{FloorShare, Nanos};
 use super::report::quantiles;
 use super::{Load, Measured, Row, Wanted, load, packet_millis};
 use crate::experiments::Sentence;
-use crate::figure::fixed;
+use crate::plot::fixed;
 use crate::scenario::sparse::Queueing;
 
 /// Above the table.

@@ -9,8 +9,8 @@ use freeboard::shaper::{Overhead, Rate};
 
 use super::{BUFFER_BYTES, DELAY, DOWNLINK, Outcome, PAGES, Setup};
 use crate::discipline::Discipline;
-use crate::figure::{Chart, Column, Mark, Table, decimal, fixed, millis, percent};
 use crate::measure::goodput::jain;
+use crate::plot::{Chart, Column, Mark, Table, decimal, fixed, millis, percent};
 
 /// What was run, in the lines above the table.
 #[must_use]

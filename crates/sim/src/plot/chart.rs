@@ -41,7 +41,7 @@ pub enum Mark {
 /// first, lowest, highest and last remain.
 ///
 /// ```
-/// use sim::figure::{Chart, Mark};
+/// use sim::plot::{Chart, Mark};
 /// let svg = Chart::new("Delay of a call")
 ///     .x("time (s)")
 ///     .y("delay (ms)")

@@ -17,7 +17,7 @@ pub enum Column {
 /// A table of `N` columns.
 ///
 /// ```
-/// use sim::figure::{Column::{Left, Right}, Table};
+/// use sim::plot::{Column::{Left, Right}, Table};
 /// let mut table = Table::new([Left("queue"), Right("p99 ms")]);
 /// table.row([&"fifo", &"431.20"]);
 /// table.row([&"sqf", &"9.75"]);
