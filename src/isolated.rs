@@ -22,12 +22,12 @@
 //! full, costs two more hashes and lookups, of its hosts.
 //! Memory: see [`IsolatedMemory`].
 
-mod claims;
 mod config;
+mod directory;
+mod host_table;
 mod memory;
-mod rotation;
-mod shares;
-mod slots;
+mod order;
+mod rekey;
 
 use flowhash::{Lookup, Outcome, Table as HashTable};
 use sched_core::{
@@ -38,16 +38,16 @@ use sched_core::{
 
 use shaper::Overhead;
 
-pub use claims::Claims;
 pub use config::{IsolatedConfig, IsolatedError};
+pub use directory::Claims;
 pub use memory::{Allocate, IsolatedMemory, NoRoom, Slices, Storage};
 
-pub(crate) use rotation::recount_old;
+pub(crate) use rekey::recount_old;
 
 use crate::isolation::Isolation;
 use crate::labelled::Labelled;
-use shares::Shares;
-use slots::HostSlots;
+use host_table::HostSlots;
+use order::Shares;
 
 /// The order that says who gives way, over the order of the isolation.
 type Victims<S, K> = LongestHostDrop<

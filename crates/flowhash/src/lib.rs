@@ -79,16 +79,16 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod flow_table;
 pub mod hash;
 pub mod key;
 pub mod labels;
 pub mod parse;
-pub mod table;
 
+pub use flow_table::{
+    Counts, DEFAULT_WAYS, Line, Lookup, MAX_QUEUES, Outcome, Rotating, Table, TableError,
+};
 pub use hash::{FlowHasher, HalfSipHash, HalfSipHash13, SipHash13, Toeplitz, mix};
 pub use key::{FlowKey, HostKey, KeyBytes, Transport};
 pub use labels::{Direction, Labeller, Labels, Nat, NoNat, TunnelHosts, label_batch};
 pub use parse::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels};
-pub use table::{
-    Counts, DEFAULT_WAYS, Line, Lookup, MAX_QUEUES, Outcome, Rotating, Table, TableError,
-};

@@ -6,24 +6,24 @@
 //! something wrong are noticed where the contract says what is right. A difference comes with the
 //! shortest history that shows it ([`check`]).
 
-mod coming;
+mod churn;
 mod contestant;
 mod exhaustive;
+mod indifference;
 mod labelled;
 mod ledger;
-mod matching;
+mod lockstep;
 mod operation;
 mod shortest;
-mod wrapped;
 
-pub use coming::Coming;
+pub use churn::Coming;
 pub use contestant::{Contestant, Dial, HostBooks, Housing, Setting};
 pub use exhaustive::explore;
+pub use indifference::{Peeked, Shifted};
 pub use labelled::{Seen, play_labelled};
-pub use matching::Match;
+pub use lockstep::Match;
 pub use operation::{
     FLOWS, HOSTS, Operation, Operations, SLOTS, operations, operations_for, operations_with_hosts,
     prelude,
 };
 pub use shortest::{Difference, check, soak, soak_on};
-pub use wrapped::{Peeked, Shifted};

@@ -26,10 +26,10 @@
 //! level that isolates.
 
 mod classes;
-mod most;
+mod max_tree;
 
 pub use classes::{HeldFlow, HostClasses};
-pub use most::LongestHost;
+pub use max_tree::LongestHost;
 
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::hosts::hosted::Hosted;

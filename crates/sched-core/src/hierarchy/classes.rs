@@ -40,10 +40,10 @@
 //! Memory: 16 bytes a class, 32 if the longest gives way; and each class has slots of its own.
 
 mod classify;
+mod open_classes;
 mod recount;
 mod room;
 mod tally;
-mod turns;
 
 use core::marker::PhantomData;
 
@@ -55,12 +55,12 @@ use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
 use crate::{FlowId, Nanos, Packet};
+use open_classes::{Opening, Status};
 use room::Longest;
 use tally::Tally;
-use turns::{Opening, Status};
 
 pub use classify::{Classify, LowBits, Member};
-pub use turns::OPENED_A_CALL;
+pub use open_classes::OPENED_A_CALL;
 
 /// What a node remembers of a class: 16 bytes.
 pub type ClassState = RankedFlow<1>;

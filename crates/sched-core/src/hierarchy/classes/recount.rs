@@ -1,7 +1,7 @@
 //! Whether the books of a node are right.
 
+use super::open_classes::{Opening, Status};
 use super::room::Longest;
-use super::turns::{Opening, Status};
 use super::{ClassState, Classes, Classify};
 use crate::FlowId;
 use crate::drops::longest_queue::LongestFlow;

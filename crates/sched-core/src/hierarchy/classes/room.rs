@@ -1,7 +1,7 @@
 //! What has room: an arrival is offered to its class, rejected, or the longest class gives way.
 
+use super::open_classes::{Opening, Status};
 use super::tally::Tally;
-use super::turns::{Opening, Status};
 use super::{ClassState, Classes, Classify, Member};
 use crate::disciplines::tournament::Tournament;
 use crate::drops::longest_queue::LongestFlow;

@@ -3,7 +3,7 @@
 use flowhash::{Line, Lookup, Rotating, Table as HashTable};
 use sched_core::{Aqm, Imbalance, Table};
 
-use super::claims::Claims;
+use super::directory::Claims;
 use super::{Isolated, Storage};
 use crate::labelled::{Before, Labelled};
 

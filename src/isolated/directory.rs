@@ -3,8 +3,8 @@
 use flowhash::{Line, Lookup, Outcome, Table as HashTable};
 use sched_core::{ConfigError, DropFrom, FlowId, FlowScheduler, FlowState, Imbalance, Nanos};
 
-use super::shares::Shares;
-use super::slots::{Claimed, HostSlots};
+use super::host_table::{Claimed, HostSlots};
+use super::order::Shares;
 use super::{NoRoom, Storage, Victims};
 use crate::isolation::{Isolation, Level};
 use crate::labelled::{Before, Labelled};
