@@ -11,10 +11,10 @@ use sched_core::{DropReason, DropSink, Packet};
 ///
 /// ```
 /// use freeboard::Buffers;
-/// use freeboard::sched_core::{Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Slot};
+/// use freeboard::sched_core::{Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Descriptor};
 ///
 /// let mut buffers = Buffers::<4, 1_514>::new();
-/// let mut fifo = Fifo::head_drop([Slot::EMPTY; 4], Limits::packets(1));
+/// let mut fifo = Fifo::head_drop([Descriptor::EMPTY; 4], Limits::packets(1));
 /// for frame in [[1; 60], [2; 60]] {
 ///     let handle = buffers.store(&frame).expect("a free buffer");
 ///     // The second frame pushes the first one out, back into `buffers`.

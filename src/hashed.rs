@@ -1,16 +1,16 @@
 //! Flows by hash: any order of flows over the queues of a set-associative table.
 //!
-//! [`Hashed`] looks a packet's hash up in a [`flowhash::Table`], queues the packet where the table
+//! [`Hashed`] looks a packet's hash up in a [`flowhash::FlowTable`], queues the packet where the table
 //! says, and gives the queue back to the table in the moment it empties, however it empties. With
 //! `Drr` inside this is the set-associative-hashed DRR of CAKE (§III-B) without its host level.
 //! Cost: that of the inner scheduler and one lookup a packet.
 
 use crate::isolated::recount_old;
-use flowhash::{Line, Lookup, Outcome, Rotating, Table as HashTable};
+use flowhash::{FlowTable, Lookup, Outcome, Rotating, TagLine};
 use sched_core::{
-    Aqm, Backlog, ConfigError, Counters, DropFrom, DropSink, FlowId, FlowQueues, FlowRecord,
-    FlowScheduler, FlowState, Imbalance, Limits, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler,
-    Slot, Table,
+    Aqm, Backlog, ConfigError, Counters, Descriptor, DropFrom, DropSink, FlowId, FlowQueues,
+    FlowRecord, FlowScheduler, FlowState, Imbalance, Limits, Nanos, NoAqm, Packet, Queue, Rejected,
+    Scheduler, Table,
 };
 
 /// An order of flows that tells a hash table when a flow goes idle.
@@ -20,19 +20,19 @@ use sched_core::{
 pub struct Releasing<O, L> {
     order: O,
     /// A queue is claimed here if and only if its flow is backlogged in `order`.
-    table: HashTable<L>,
+    table: FlowTable<L>,
 }
 
-impl<O: FlowScheduler, L: Table<Line>> Releasing<O, L> {
+impl<O: FlowScheduler, L: Table<TagLine>> Releasing<O, L> {
     /// `order`, in which no flow is backlogged, over the queues of `table`, none of them claimed. Queues that
-    /// `order` has no flow for reject their packets: add all [`Table::queues`](flowhash::Table::queues) of
+    /// `order` has no flow for reject their packets: add all [`Table::queues`](flowhash::FlowTable::queues) of
     /// them.
-    pub fn new(order: O, table: HashTable<L>) -> Self {
+    pub fn new(order: O, table: FlowTable<L>) -> Self {
         Self { order, table }
     }
 
     /// The table.
-    pub const fn table(&self) -> &HashTable<L> {
+    pub const fn table(&self) -> &FlowTable<L> {
         &self.table
     }
 
@@ -42,7 +42,7 @@ impl<O: FlowScheduler, L: Table<Line>> Releasing<O, L> {
     }
 }
 
-impl<O: FlowScheduler, L: Table<Line>> FlowScheduler for Releasing<O, L> {
+impl<O: FlowScheduler, L: Table<TagLine>> FlowScheduler for Releasing<O, L> {
     type Config = O::Config;
 
     fn flows(&self) -> u32 {
@@ -168,20 +168,20 @@ impl<O: FlowScheduler, L: Table<Line>> FlowScheduler for Releasing<O, L> {
 /// As a [`Scheduler`], the number that names a flow is its 32-bit hash:
 /// [`Labels::flow`](flowhash::Labels) or what a network card computed. Flows that meet in a full set
 /// share a queue; a flow that came to share one may be reordered once, when a way of its set is freed
-/// (see [`flowhash::Table`]). A flow that claims a queue takes over what its order and AQM remember of
+/// (see [`flowhash::FlowTable`]). A flow that claims a queue takes over what its order and AQM remember of
 /// the last flow there: a debt below one packet with DRR, the last signalling rate with CoDel.
 ///
 /// ```
-/// use freeboard::flowhash::{Line, Table};
-/// use freeboard::sched_core::{Drr, DrrFlow, FlowId, Limits, Nanos, Packet, Queue, Scheduler, Slot};
+/// use freeboard::flowhash::{TagLine, FlowTable};
+/// use freeboard::sched_core::{Drr, DrrFlow, FlowId, Limits, Nanos, Packet, Queue, Scheduler, Descriptor};
 /// use freeboard::{Hashed, Releasing};
 ///
 /// let mut order = Drr::new([DrrFlow::EMPTY; 64], 1_514)?;
 /// order.add_all(1_514)?;
-/// let table = Table::new([Line::EMPTY; 8], 64, 8)?;
+/// let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
 /// let order = Releasing::new(order, table);
 /// let mut queues =
-///     Hashed::new(order, [Queue::EMPTY; 64], [Slot::EMPTY; 256], Limits::packets(256));
+///     Hashed::new(order, [Queue::EMPTY; 64], [Descriptor::EMPTY; 256], Limits::packets(256));
 ///
 /// let drops = &mut |packet: Packet, _why| println!("buffer {} is free again", packet.handle);
 /// queues.enqueue(Nanos(0), FlowId(0xfeed_f00d), Packet::new(7, 1_000), drops)?;
@@ -196,9 +196,9 @@ pub struct Hashed<O, L, Q, S, A = NoAqm, R = [FlowRecord; 0]> {
 impl<O, L, Q, S> Hashed<O, L, Q, S>
 where
     O: FlowScheduler,
-    L: Table<Line>,
+    L: Table<TagLine>,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
 {
     /// Hashed queues without an AQM and without statistics of single queues; see
     /// [`FlowQueues::new`].
@@ -210,9 +210,9 @@ where
 impl<O, L, Q, S, A, R> Hashed<O, L, Q, S, A, R>
 where
     O: FlowScheduler,
-    L: Table<Line>,
+    L: Table<TagLine>,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
 {
@@ -258,7 +258,7 @@ where
     ///
     /// Until [`is_rotating`](Self::is_rotating) is false, enqueue by both hashes
     /// ([`enqueue_rehashed`](Self::enqueue_rehashed)); then drop the old key. Flows whose packets are queued
-    /// stay where they are, so that none is reordered; see [`rotate`](flowhash::Table::rotate). Cost: the table.
+    /// stay where they are, so that none is reordered; see [`rotate`](flowhash::FlowTable::rotate). Cost: the table.
     ///
     /// # Errors
     /// [`Rotating`], and nothing has changed, if claims are left of an earlier rotation.
@@ -266,7 +266,7 @@ where
         self.queues.order_mut().table.rotate()
     }
 
-    /// Whether flows may have claims under the key before; see [`is_rotating`](flowhash::Table::is_rotating).
+    /// Whether flows may have claims under the key before; see [`is_rotating`](flowhash::FlowTable::is_rotating).
     #[must_use]
     pub fn is_rotating(&self) -> bool {
         self.queues.order().table.is_rotating()
@@ -320,9 +320,9 @@ where
 impl<O, L, Q, S, A, R> Scheduler for Hashed<O, L, Q, S, A, R>
 where
     O: FlowScheduler,
-    L: Table<Line>,
+    L: Table<TagLine>,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
 {

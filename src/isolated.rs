@@ -7,8 +7,8 @@
 //! | isolation | a queue for each | served by |
 //! |---|---|---|
 //! | `flows`, `srchost`, `dsthost`, `hosts` | flow, source, destination, pair of hosts | deficit round robin |
-//! | `dual-srchost`, `dual-dsthost` | flow | deficit round robin over hosts and in each over flows, sparse ones first ([`Hosts`]) |
-//! | `triple-isolate` | flow | a turn in every n-th round, n the load of the flow's hosts ([`Rounds`]) |
+//! | `dual-srchost`, `dual-dsthost` | flow | deficit round robin over hosts and in each over flows, sparse ones first ([`HostDrr`]) |
+//! | `triple-isolate` | flow | a turn in every n-th round, n the load of the flow's hosts ([`LoadDrr`]) |
 //!
 //! With hosts as a level of their own, what a host gets and how long its packets wait does not depend on
 //! how many flows the others open, nor on whether its flows find a queue: [`Isolated`] says where one goes
@@ -29,11 +29,11 @@ mod memory;
 mod order;
 mod rekey;
 
-use flowhash::{Lookup, Outcome, Table as HashTable};
+use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
-    Aqm, Backlog, Ceilings, CommittedRates, Counters, DropSink, Drr, FlowId, FlowQueues,
-    FlowScheduler, HeldFlow, HostClasses, Hosts, Imbalance, Limits, LongestHost, LongestHostDrop,
-    Nanos, NoAqm, Packet, Queue, Rejected, Rounds, Scheduler, Slot,
+    Aqm, Backlog, Ceilings, CommittedRates, Counters, Descriptor, DropSink, Drr, FlowId,
+    FlowQueues, FlowScheduler, HeldFlow, HostClasses, HostDrr, Imbalance, Limits, LoadDrr,
+    LongestHost, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler,
 };
 
 use shaper::Overhead;
@@ -59,7 +59,7 @@ type Victims<S, K> = LongestHostDrop<
 
 /// The queues of an [`Isolated`] by number, under the order with its tables.
 pub type IsolatedQueues<S, A = NoAqm, K = NoRoom> =
-    FlowQueues<Claims<S, K>, <S as Storage>::Of<Queue>, <S as Storage>::Of<Slot>, A>;
+    FlowQueues<Claims<S, K>, <S as Storage>::Of<Queue>, <S as Storage>::Of<Descriptor>, A>;
 
 /// A packet of which only the flow is known: its own host.
 struct OwnHost(u32);
@@ -183,9 +183,9 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let hosts = count(memory.hosts.as_ref().len());
         let queues = count(memory.queues.as_ref().len()).saturating_sub(hosts);
-        let queues = HashTable::new(memory.lines, queues, ways)?;
-        let sources = HashTable::new(memory.source_lines, hosts, ways)?;
-        let destinations = HashTable::new(memory.destination_lines, hosts, ways)?;
+        let queues = FlowTable::new(memory.lines, queues, ways)?;
+        let sources = FlowTable::new(memory.source_lines, hosts, ways)?;
+        let destinations = FlowTable::new(memory.destination_lines, hosts, ways)?;
 
         let mut turns = Drr::new(memory.hosts, max_len)?.sparse_first();
         turns.add_all(host_quantum)?;
@@ -194,11 +194,11 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
         let (rates, returns) = (memory.committed, memory.returns);
         let turns = CommittedRates::on_link(turns, excess, rates, returns, raw)?;
         let turns = Ceilings::on_link(turns, memory.ceilings, memory.waiting, raw)?;
-        let mut levels = Hosts::new(turns, memory.flows, memory.rings, max_len)?.sparse_first();
+        let mut levels = HostDrr::new(turns, memory.flows, memory.rings, max_len)?.sparse_first();
         levels.add_all(quantum)?;
         let (of_sources, of_destinations) = (memory.source_loads, memory.destination_loads);
         let mut rounds =
-            Rounds::new(memory.turns, of_sources, of_destinations, memory.calendar, max_len)?
+            LoadDrr::new(memory.turns, of_sources, of_destinations, memory.calendar, max_len)?
                 .sparse_first()
                 .with_hosts_of(local_side);
         rounds.add_all(quantum)?;

@@ -1,9 +1,9 @@
 //! One way in for queues that are told a packet's labels.
 
-use flowhash::Line;
+use flowhash::TagLine;
 use sched_core::{
-    Aqm, DropSink, Fifo, FlowId, FlowRecord, FlowScheduler, Nanos, Packet, Queue, Rejected,
-    Scheduler, Slot, Table,
+    Aqm, Descriptor, DropSink, Fifo, FlowId, FlowRecord, FlowScheduler, Nanos, Packet, Queue,
+    Rejected, Scheduler, Table,
 };
 use shaper::Shaped;
 
@@ -33,10 +33,10 @@ use crate::{Hashed, Isolated, Labelled, Storage};
 /// ```
 /// use freeboard::LabelledScheduler;
 /// use freeboard::flowhash::Labels;
-/// use freeboard::sched_core::{Fifo, Limits, Nanos, Packet, Scheduler, Slot};
+/// use freeboard::sched_core::{Fifo, Limits, Nanos, Packet, Scheduler, Descriptor};
 /// use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 ///
-/// let fifo = Fifo::tail_drop([Slot::EMPTY; 64], Limits::packets(60));
+/// let fifo = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::packets(60));
 /// let line = Shaper::new(Rate::megabits_per_second(1)?);
 /// let mut uplink = Shaped::new(fifo, line, Overhead::ETHERNET);
 ///
@@ -90,9 +90,9 @@ impl<S: Storage, A: Aqm, K: Storage> LabelledScheduler for Isolated<S, A, K> {
 impl<O, L, Q, S, A, R> LabelledScheduler for Hashed<O, L, Q, S, A, R>
 where
     O: FlowScheduler,
-    L: Table<Line>,
+    L: Table<TagLine>,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
 {
@@ -112,7 +112,7 @@ where
 }
 
 /// A FIFO looks at no label.
-impl<S: Table<Slot>> LabelledScheduler for Fifo<S> {
+impl<S: Table<Descriptor>> LabelledScheduler for Fifo<S> {
     fn enqueue_labelled(
         &mut self,
         now: Nanos,

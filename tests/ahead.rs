@@ -1,7 +1,7 @@
 //! What assembled queues know of the flows that are next: bursts touch their memory first.
 
+use freeboard::sched_core::{Descriptor, LongestFlow, LongestQueueDrop, Scheduler};
 use freeboard::sched_core::{Drr, DrrFlow, FlowId, FlowScheduler, Limits, Nanos, Packet, Queue};
-use freeboard::sched_core::{LongestFlow, LongestQueueDrop, Scheduler, Slot};
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
     Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled,
@@ -142,15 +142,15 @@ fn behind_a_line_labels_isolate_hosts_and_bare_labels_do_not() {
 #[test]
 fn every_queue_has_one_way_in_for_labels() {
     let line = || Shaper::new(Rate::megabits_per_second(12).unwrap());
-    let fifo = || freeboard::sched_core::Fifo::tail_drop([Slot::EMPTY; 8], Limits::NONE);
+    let fifo = || freeboard::sched_core::Fifo::tail_drop([Descriptor::EMPTY; 8], Limits::NONE);
     let hashed = || {
         let mut drr = Drr::new([DrrFlow::EMPTY; 16], LEN).unwrap();
         drr.add_all(LEN).unwrap();
         let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 16]);
-        let lines = [freeboard::flowhash::Line::EMPTY; 2];
-        let table = freeboard::flowhash::Table::new(lines, 16, 8).unwrap();
+        let lines = [freeboard::flowhash::TagLine::EMPTY; 2];
+        let table = freeboard::flowhash::FlowTable::new(lines, 16, 8).unwrap();
         let order = Releasing::new(order, table);
-        Hashed::new(order, [Queue::EMPTY; 16], [Slot::EMPTY; 8], Limits::NONE)
+        Hashed::new(order, [Queue::EMPTY; 16], [Descriptor::EMPTY; 8], Limits::NONE)
     };
     let isolated = || {
         let memory = IsolatedMemory::<Vecs>::allocate(64, 16, 8, 64);

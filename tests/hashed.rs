@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use freeboard::flowhash::{Line, Outcome, Table as HashTable};
+use freeboard::flowhash::{FlowTable, Outcome, TagLine};
 use freeboard::sched_core::{
-    Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, Limits, LongestFlow, LongestQueueDrop, Nanos,
-    NoAqm, Packet, Queue, RejectReason, Scheduler, Slot,
+    Descriptor, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, Limits, LongestFlow,
+    LongestQueueDrop, Nanos, NoAqm, Packet, Queue, RejectReason, Scheduler,
 };
 use freeboard::{Hashed, Releasing};
 
@@ -17,14 +17,15 @@ type Order = LongestQueueDrop<Drr<[DrrFlow; QUEUES]>, [LongestFlow; QUEUES]>;
 
 fn hashed(
     limits: Limits,
-) -> Hashed<Order, [Line; 4], [Queue; QUEUES], [Slot; SLOTS], NoAqm, [FlowRecord; QUEUES]> {
+) -> Hashed<Order, [TagLine; 4], [Queue; QUEUES], [Descriptor; SLOTS], NoAqm, [FlowRecord; QUEUES]>
+{
     let mut drr = Drr::new([DrrFlow::EMPTY; QUEUES], 1_500).expect("an MTU");
     drr.add_all(1_500).expect("a quantum");
     let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; QUEUES]);
-    let table = HashTable::new([Line::EMPTY; 4], QUEUES as u32, 8).expect("four lines");
+    let table = FlowTable::new([TagLine::EMPTY; 4], QUEUES as u32, 8).expect("four lines");
     let order = Releasing::new(order, table);
     let (queues, slots, records) =
-        ([Queue::EMPTY; QUEUES], [Slot::EMPTY; SLOTS], [FlowRecord::EMPTY; QUEUES]);
+        ([Queue::EMPTY; QUEUES], [Descriptor::EMPTY; SLOTS], [FlowRecord::EMPTY; QUEUES]);
     Hashed::over(FlowQueues::with_parts(order, NoAqm, queues, slots, records, limits))
 }
 

@@ -1,9 +1,9 @@
 //! A pool of buffers and the queue in front of it: the queue has to be full first.
 
-use freeboard::flowhash::{Line, Table};
+use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
-    DropReason, Drr, DrrFlow, FlowId, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue,
-    Scheduler, Slot,
+    Descriptor, DropReason, Drr, DrrFlow, FlowId, Limits, LongestFlow, LongestQueueDrop, Nanos,
+    Packet, Queue, Scheduler,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
@@ -16,8 +16,8 @@ fn uplink(limits: Limits) -> impl Scheduler {
     let mut drr = Drr::new([DrrFlow::EMPTY; 64], 1_514).unwrap().sparse_first();
     drr.add_all(1_514).unwrap();
     let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 64]);
-    let order = Releasing::new(order, Table::new([Line::EMPTY; 8], 64, 8).unwrap());
-    let slots = [Slot::EMPTY; BUFFERS as usize];
+    let order = Releasing::new(order, FlowTable::new([TagLine::EMPTY; 8], 64, 8).unwrap());
+    let slots = [Descriptor::EMPTY; BUFFERS as usize];
     let queues = Hashed::new(order, [Queue::EMPTY; 64], slots, limits);
     let line = Shaper::new(Rate::megabits_per_second(1).unwrap());
     Shaped::new(queues, line, Overhead::PPPOE_LLCSNAP)

@@ -3,9 +3,9 @@
 use core::fmt::Debug;
 use std::collections::{BTreeMap, BTreeSet};
 
-use freeboard::flowhash::{FlowHasher, Labels, Line, Outcome, Rotating, SipHash13, Table};
+use freeboard::flowhash::{FlowHasher, FlowTable, Labels, Outcome, Rotating, SipHash13, TagLine};
 use freeboard::sched_core::{
-    DropSink, Drr, DrrFlow, Limits, Nanos, Packet, Queue, Rejected, Scheduler, Slot,
+    Descriptor, DropSink, Drr, DrrFlow, Limits, Nanos, Packet, Queue, Rejected, Scheduler,
 };
 use freeboard::{
     Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Rekeyed, Releasing,
@@ -75,7 +75,7 @@ impl Rotates for Isolated<Vecs> {
     }
 }
 
-type ByHash = Hashed<Drr<Vec<DrrFlow>>, Vec<Line>, Vec<Queue>, Vec<Slot>>;
+type ByHash = Hashed<Drr<Vec<DrrFlow>>, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>>;
 
 impl Rotates for ByHash {
     fn offer(
@@ -109,9 +109,10 @@ fn isolated(isolation: Isolation) -> Isolated<Vecs> {
 fn hashed() -> ByHash {
     let mut drr = Drr::new(vec![DrrFlow::EMPTY; QUEUES], LEN).expect("a length");
     drr.add_all(LEN).expect("a quantum");
-    let table = Table::new(vec![Line::EMPTY; QUEUES / 8], QUEUES as u32, 8).expect("eight lines");
+    let table =
+        FlowTable::new(vec![TagLine::EMPTY; QUEUES / 8], QUEUES as u32, 8).expect("eight lines");
     let order = Releasing::new(drr, table);
-    Hashed::new(order, vec![Queue::EMPTY; QUEUES], vec![Slot::EMPTY; SLOTS], Limits::NONE)
+    Hashed::new(order, vec![Queue::EMPTY; QUEUES], vec![Descriptor::EMPTY; SLOTS], Limits::NONE)
 }
 
 /// What became of a run.

@@ -4,8 +4,8 @@ use core::fmt;
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, Nanos, Packet, Qfq, QfqConfig,
-    QfqFlow, Queue, Scheduler, Slot, Wf2q, Wf2qConfig, Wf2qFlow,
+    Descriptor, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, Nanos, Packet, Qfq,
+    QfqConfig, QfqFlow, Queue, Scheduler, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::controller::{Controller, NONE, Passed, Subject};
@@ -71,7 +71,7 @@ pub(crate) type Run = Box<dyn FnMut(u64) -> Passed>;
 /// since the beginning. NONE is always inlined.
 pub(crate) fn run(name: Name, calls: Calls, traffic: &Traffic) -> Run {
     let (flows, packets) = (traffic.flows as usize, traffic.packets().len());
-    let slots = || table(packets, Slot::EMPTY);
+    let slots = || table(packets, Descriptor::EMPTY);
     let queues = || table(flows, Queue::EMPTY);
     match name {
         Name::None => under(Nothing { unmoved: table(flows, [0; 4]) }, traffic),
@@ -155,7 +155,7 @@ impl Subject for Nothing {
 
 /// A FIFO; it knows no flows either.
 struct OneQueue {
-    fifo: Fifo<Box<[Slot]>>,
+    fifo: Fifo<Box<[Descriptor]>>,
     unmoved: Box<[[u32; 4]]>,
     now: Nanos,
 }
@@ -179,7 +179,7 @@ impl Subject for OneQueue {
 
 /// A queue for each flow.
 struct Queues<O> {
-    queues: FlowQueues<O, Box<[Queue]>, Box<[Slot]>>,
+    queues: FlowQueues<O, Box<[Queue]>, Box<[Descriptor]>>,
     now: Nanos,
 }
 

@@ -2,7 +2,7 @@
 
 use core::hint::black_box;
 
-use freeboard::flowhash::{Line, Table};
+use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
     Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
 };
@@ -20,12 +20,12 @@ pub(crate) const STRANGER_RELEASED: u8 = 3;
 #[derive(Debug)]
 pub(crate) struct Null<const WORK: u8> {
     packets: Vec<Packet>,
-    table: Table<Box<[Line]>>,
+    table: FlowTable<Box<[TagLine]>>,
     stranger: u32,
 }
 
 impl<const WORK: u8> Null<WORK> {
-    pub(crate) fn new(packets: usize, table: Table<Box<[Line]>>) -> Self {
+    pub(crate) fn new(packets: usize, table: FlowTable<Box<[TagLine]>>) -> Self {
         Self { packets: Vec::with_capacity(packets), table, stranger: 0 }
     }
 }

@@ -2,14 +2,14 @@
 
 use core::fmt::Debug;
 
-use freeboard::flowhash::{Line, Table as HashTable};
+use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
     Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,
-    CommittedRates, CommittedReturn, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler,
-    HeldFlow, HostClasses, HostRing, HostedFlow, Hosts, Limits, LongestHost, LongestHostDrop,
-    LongestQueueDrop, LowBits, Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue,
-    RankedFlow, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestQueue, Sides, Slot,
-    Wf2q, Wf2qConfig, Wf2qFlow,
+    CommittedRates, CommittedReturn, Descriptor, Drr, DrrFlow, Fifo, FlowId, FlowQueues,
+    FlowScheduler, HeldFlow, HostClasses, HostDrr, HostDrrFlow, HostRing, Limits, LoadDrr,
+    LoadDrrFlow, LoadDrrHost, LongestHost, LongestHostDrop, LongestQueueDrop, LowBits, Nanos,
+    PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RankedFlow, RoundList, Scheduler,
+    ShortestQueue, Sides, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::{Allocate, Hashed, IsolatedConfig, IsolatedMemory, Isolation, Releasing, Storage};
 
@@ -73,7 +73,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
     let (name, ways) = name.strip_suffix("_16_ways").map_or((name, 8), |of_eight| (of_eight, 16));
     let lookup_table = || hash_table(queues_for(flows).max(ways as usize), ways);
     let call = (pattern, flows, whole);
-    let slots = table(4 * flows + flows.max(64), Slot::EMPTY);
+    let slots = table(4 * flows + flows.max(64), Descriptor::EMPTY);
     let queues = table(flows, Queue::EMPTY);
     Some(match name {
         "null" => closed(Null::<NOTHING>::new(slots.len(), hash_table(8, 8)), call, false),
@@ -272,15 +272,15 @@ fn drr(flows: usize) -> Drr<Box<[DrrFlow]>> {
     drr
 }
 
-type ByHost = Rounds<Box<[RoundsFlow]>, Box<[RoundsHost]>, Box<[RoundsHost]>, Box<[RoundList]>>;
+type ByHost = LoadDrr<Box<[LoadDrrFlow]>, Box<[LoadDrrHost]>, Box<[LoadDrrHost]>, Box<[RoundList]>>;
 
 /// Flows that go from host to host, of as many on each side, in a calendar that is long enough if it may be.
 fn rounds(flows: usize, hosts: usize) -> ByHost {
-    let nodes = table(flows, RoundsFlow::EMPTY);
-    let side = || table(hosts, RoundsHost::EMPTY);
+    let nodes = table(flows, LoadDrrFlow::EMPTY);
+    let side = || table(hosts, LoadDrrHost::EMPTY);
     let calendar = (flows + 1).next_power_of_two().min(ByHost::MAX_ROUNDS as usize);
     let calendar = table(calendar, RoundList::EMPTY);
-    let mut rounds = Rounds::new(nodes, side(), side(), calendar, MTU).expect("an MTU");
+    let mut rounds = LoadDrr::new(nodes, side(), side(), calendar, MTU).expect("an MTU");
     rounds.add_all(MTU).expect("a quantum of one MTU");
     for flow in 0..flows {
         let (source, destination) = (flow % hosts, flow / hosts % hosts);
@@ -290,7 +290,7 @@ fn rounds(flows: usize, hosts: usize) -> ByHost {
     rounds
 }
 
-type Above<O> = Hosts<O, Box<[HostedFlow]>, Box<[HostRing]>>;
+type Above<O> = HostDrr<O, Box<[HostDrrFlow]>, Box<[HostRing]>>;
 
 /// Tables in boxes.
 #[derive(Debug)]
@@ -312,8 +312,8 @@ fn isolated(hosts: usize, flows: usize) -> Above<Drr<Box<[DrrFlow]>>> {
 
 /// Flow by flow one host after the other.
 fn above<O: FlowScheduler>(of_hosts: O, hosts: usize, flows: usize) -> Above<O> {
-    let (nodes, rings) = (table(flows, HostedFlow::EMPTY), table(hosts, HostRing::EMPTY));
-    let mut order = Hosts::new(of_hosts, nodes, rings, MTU).expect("an MTU");
+    let (nodes, rings) = (table(flows, HostDrrFlow::EMPTY), table(hosts, HostRing::EMPTY));
+    let mut order = HostDrr::new(of_hosts, nodes, rings, MTU).expect("an MTU");
     order.add_all(MTU).expect("a quantum of one MTU");
     for flow in 0..flows {
         order.assign(FlowId(flow as u32), (flow % hosts) as u32).expect("an idle flow");
@@ -326,14 +326,14 @@ fn queues_for(flows: usize) -> usize {
     (2 * flows).next_power_of_two().max(8)
 }
 
-fn hashed<O: FlowScheduler>(order: O) -> Releasing<O, Box<[Line]>> {
+fn hashed<O: FlowScheduler>(order: O) -> Releasing<O, Box<[TagLine]>> {
     let table = hash_table(order.flows() as usize, 8);
     Releasing::new(order, table)
 }
 
-fn hash_table(queues: usize, ways: u32) -> HashTable<Box<[Line]>> {
-    let lines = table(queues.div_ceil(8), Line::EMPTY);
-    HashTable::new(lines, queues as u32, ways).expect("powers of two")
+fn hash_table(queues: usize, ways: u32) -> FlowTable<Box<[TagLine]>> {
+    let lines = table(queues.div_ceil(8), TagLine::EMPTY);
+    FlowTable::new(lines, queues as u32, ways).expect("powers of two")
 }
 
 fn qfq(flows: usize, weight: impl Fn(u32) -> u32) -> Qfq<Box<[QfqFlow]>> {

@@ -1,6 +1,6 @@
 //! The tables of flows and hosts around the order: which flow has which queue, and which host which slot.
 
-use flowhash::{Line, Lookup, Outcome, Table as HashTable};
+use flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use sched_core::{ConfigError, DropFrom, FlowId, FlowScheduler, FlowState, Imbalance, Nanos};
 
 use super::host_table::{Claimed, HostSlots};
@@ -15,15 +15,15 @@ use crate::labelled::{Before, Labelled};
 pub struct Claims<S: Storage, K: Storage = NoRoom> {
     pub(super) order: Victims<S, K>,
     /// A queue is claimed if and only if it holds packets.
-    pub(super) queues: HashTable<S::Of<Line>>,
+    pub(super) queues: FlowTable<S::Of<TagLine>>,
     /// Whether the spare queue of a host's slot is claimed, as those of the table are: that of slot `s` has
     /// the number `queues.queues() + s`. While it is, `s` is the slot of its source or of its destination.
     pub(super) spares: S::Of<bool>,
-    pub(super) sources: HostSlots<S::Of<Line>, S::Of<u32>>,
-    pub(super) destinations: HostSlots<S::Of<Line>, S::Of<u32>>,
+    pub(super) sources: HostSlots<S::Of<TagLine>, S::Of<u32>>,
+    pub(super) destinations: HostSlots<S::Of<TagLine>, S::Of<u32>>,
     /// What a host has that is given no other quantum.
     pub(super) host_quantum: u32,
-    /// Set while a table is [in transition](flowhash::Table::is_rotating) to a new key.
+    /// Set while a table is [in transition](flowhash::FlowTable::is_rotating) to a new key.
     pub(super) rotating: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Which hosts are backlogged, and in which slot each of them is.
 
-use flowhash::{Line, Outcome, Table as HashTable};
+use flowhash::{FlowTable, Outcome, TagLine};
 use sched_core::{Imbalance, Table};
 
 /// The slot of a host.
@@ -16,14 +16,14 @@ pub(super) struct Claimed {
 /// Slots of hosts by label. A slot is claimed if and only if a backlogged flow counts there.
 #[derive(Clone, Debug)]
 pub(super) struct HostSlots<L, C> {
-    pub(super) table: HashTable<L>,
+    pub(super) table: FlowTable<L>,
     /// Backlogged flows of each slot.
     flows: C,
 }
 
-impl<L: Table<Line>, C: Table<u32>> HostSlots<L, C> {
+impl<L: Table<TagLine>, C: Table<u32>> HostSlots<L, C> {
     /// `flows` is as long as `table` has slots.
-    pub(super) fn new(table: HashTable<L>, mut flows: C) -> Self {
+    pub(super) fn new(table: FlowTable<L>, mut flows: C) -> Self {
         flows.as_mut().fill(0);
         Self { table, flows }
     }

@@ -2,10 +2,11 @@
 
 use core::fmt;
 
-use flowhash::Line;
+use flowhash::TagLine;
 use sched_core::{
-    CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, DrrFlow, HeldFlow, HostClasses,
-    HostRing, HostedFlow, LongestHost, Queue, RoundList, RoundsFlow, RoundsHost, Slot, Table,
+    CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, Descriptor, DrrFlow, HeldFlow,
+    HostClasses, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, LongestHost, Queue, RoundList,
+    Table,
 };
 
 use super::IsolatedError;
@@ -55,13 +56,13 @@ impl Storage for NoRoom {
 #[derive(Debug)]
 pub struct IsolatedMemory<S: Storage, K: Storage = NoRoom> {
     /// `QUEUES / 8`: 8 bytes a queue.
-    pub lines: S::Of<Line>,
+    pub lines: S::Of<TagLine>,
     /// `ALL`: 16 bytes.
     pub queues: S::Of<Queue>,
     /// One for each handle: 16 bytes.
-    pub slots: S::Of<Slot>,
+    pub slots: S::Of<Descriptor>,
     /// `ALL`, for the flows of hosts: 24 bytes.
-    pub flows: S::Of<HostedFlow>,
+    pub flows: S::Of<HostDrrFlow>,
     /// `HOSTS`, for the rings of their flows: 16 bytes.
     pub rings: S::Of<HostRing>,
     /// `HOSTS`, for their turns: 24 bytes.
@@ -77,17 +78,17 @@ pub struct IsolatedMemory<S: Storage, K: Storage = NoRoom> {
     /// `HOSTS`, or none where no host has a rate, for when those that wait may send: 16 bytes.
     pub waiting: K::Of<CeilingReturn>,
     /// `ALL`, for the flows of rounds: 32 bytes.
-    pub turns: S::Of<RoundsFlow>,
+    pub turns: S::Of<LoadDrrFlow>,
     /// Two or more: flows of a host beyond this are not told apart in `triple-isolate`: 8 bytes.
     pub calendar: S::Of<RoundList>,
     /// `HOSTS`, for the loads of sources: 8 bytes.
-    pub source_loads: S::Of<RoundsHost>,
+    pub source_loads: S::Of<LoadDrrHost>,
     /// `HOSTS`, for the loads of destinations: 8 bytes.
-    pub destination_loads: S::Of<RoundsHost>,
+    pub destination_loads: S::Of<LoadDrrHost>,
     /// `HOSTS / 8`: 8 bytes a host.
-    pub source_lines: S::Of<Line>,
+    pub source_lines: S::Of<TagLine>,
     /// `HOSTS / 8`: 8 bytes a host.
-    pub destination_lines: S::Of<Line>,
+    pub destination_lines: S::Of<TagLine>,
     /// `HOSTS`: 4 bytes.
     pub source_flows: S::Of<u32>,
     /// `HOSTS`: 4 bytes.
@@ -115,10 +116,10 @@ impl<S: Allocate> IsolatedMemory<S> {
     pub fn allocate(queues: usize, hosts: usize, packets: usize, rounds: usize) -> Self {
         let all = queues.saturating_add(hosts);
         Self {
-            lines: S::table(Line::EMPTY, lines(queues)),
+            lines: S::table(TagLine::EMPTY, lines(queues)),
             queues: S::table(Queue::EMPTY, all),
-            slots: S::table(Slot::EMPTY, packets),
-            flows: S::table(HostedFlow::EMPTY, all),
+            slots: S::table(Descriptor::EMPTY, packets),
+            flows: S::table(HostDrrFlow::EMPTY, all),
             rings: S::table(HostRing::EMPTY, hosts),
             hosts: S::table(DrrFlow::EMPTY, hosts),
             excess: [],
@@ -126,12 +127,12 @@ impl<S: Allocate> IsolatedMemory<S> {
             returns: [],
             ceilings: [],
             waiting: [],
-            turns: S::table(RoundsFlow::EMPTY, all),
+            turns: S::table(LoadDrrFlow::EMPTY, all),
             calendar: S::table(RoundList::EMPTY, rounds),
-            source_loads: S::table(RoundsHost::EMPTY, hosts),
-            destination_loads: S::table(RoundsHost::EMPTY, hosts),
-            source_lines: S::table(Line::EMPTY, lines(hosts)),
-            destination_lines: S::table(Line::EMPTY, lines(hosts)),
+            source_loads: S::table(LoadDrrHost::EMPTY, hosts),
+            destination_loads: S::table(LoadDrrHost::EMPTY, hosts),
+            source_lines: S::table(TagLine::EMPTY, lines(hosts)),
+            destination_lines: S::table(TagLine::EMPTY, lines(hosts)),
             source_flows: S::table(0, hosts),
             destination_flows: S::table(0, hosts),
             spares: S::table(false, hosts),
@@ -173,7 +174,7 @@ impl<S: Allocate> IsolatedMemory<S> {
     }
 }
 
-/// Lines for so many queues of a [`flowhash::Table`].
+/// Lines for so many queues of a [`flowhash::FlowTable`].
 const fn lines(queues: usize) -> usize {
     queues.div_ceil(8)
 }

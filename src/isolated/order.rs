@@ -3,8 +3,8 @@
 use sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRate, CommittedRates,
     CommittedReturn, ConfigError, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState,
-    HostRing, Hosted, HostedFlow, Hosts, Imbalance, Nanos, RoundList, Rounds, RoundsFlow,
-    RoundsHost, Side,
+    HostDrr, HostDrrFlow, HostRing, Hosted, Imbalance, LoadDrr, LoadDrrFlow, LoadDrrHost, Nanos,
+    RoundList, Side,
 };
 
 use shaper::Overhead;
@@ -31,13 +31,13 @@ type Turned<S, K> = Ceilings<
 
 /// Hosts by deficit round robin, and the flows of each likewise.
 pub(super) type Levels<S, K> =
-    Hosts<Turned<S, K>, <S as Storage>::Of<HostedFlow>, <S as Storage>::Of<HostRing>>;
+    HostDrr<Turned<S, K>, <S as Storage>::Of<HostDrrFlow>, <S as Storage>::Of<HostRing>>;
 
 /// Flows by deficit round robin, thinned out by the loads of their hosts.
-pub(super) type Turns<S> = Rounds<
-    <S as Storage>::Of<RoundsFlow>,
-    <S as Storage>::Of<RoundsHost>,
-    <S as Storage>::Of<RoundsHost>,
+pub(super) type Turns<S> = LoadDrr<
+    <S as Storage>::Of<LoadDrrFlow>,
+    <S as Storage>::Of<LoadDrrHost>,
+    <S as Storage>::Of<LoadDrrHost>,
     <S as Storage>::Of<RoundList>,
 >;
 

@@ -1,6 +1,6 @@
 //! A new key for the labels, while packets are queued.
 
-use flowhash::{Line, Lookup, Rotating, Table as HashTable};
+use flowhash::{FlowTable, Lookup, Rotating, TagLine};
 use sched_core::{Aqm, Imbalance, Table};
 
 use super::directory::Claims;
@@ -143,7 +143,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
     }
 }
 
-pub(crate) fn recount_old<L: Table<Line>>(table: &HashTable<L>) -> Result<(), Imbalance> {
+pub(crate) fn recount_old<L: Table<TagLine>>(table: &FlowTable<L>) -> Result<(), Imbalance> {
     let mut old = 0_u64;
     for queue in (0..table.queues()).filter(|&queue| table.is_old(queue)) {
         Imbalance::check("an old claim is one", queue, 1, table.is_used(queue).into())?;

@@ -2,7 +2,7 @@
 //!
 //! A hash points at one queue, its *own way*; the queues around it form a *set*, and a flow may
 //! live in any queue of its set. With 8 ways and as many queues as flows this divides collisions
-//! by little, with half as many flows by eight, with a quarter by two hundred ([`Table`] has the
+//! by little, with half as many flows by eight, with a quarter by two hundred ([`FlowTable`] has the
 //! figures). Idea: CAKE §III-B; there the newcomer of a full set takes over the tag, here
 //! it does not (below).
 //!
@@ -10,7 +10,7 @@
 //!
 //! The table knows which hash lives in which queue; only the scheduler knows whether that queue
 //! holds packets. The rule that joins them: **a queue is in use from the lookup that claims it to
-//! the [`release`](Table::release) after it has emptied.** Release is idempotent, so the caller
+//! the [`release`](FlowTable::release) after it has emptied.** Release is idempotent, so the caller
 //! needs no memory of what it did: after any operation that may have left the queue empty (the
 //! last packet left, was dropped, was refused on arrival), `if empty { table.release(queue) }`.
 //!
@@ -30,8 +30,8 @@
 //! # A new key
 //!
 //! Under another key a flow has another label and another set, and would overtake the packets it has
-//! queued. [`rotate`](Table::rotate) begins a transition in which the caller gives both labels
-//! ([`lookup_rotating`](Table::lookup_rotating)): who holds packets under the old one stays, all
+//! queued. [`rotate`](FlowTable::rotate) begins a transition in which the caller gives both labels
+//! ([`lookup_rotating`](FlowTable::lookup_rotating)): who holds packets under the old one stays, all
 //! others are looked up by the new one. Without a transition none of this costs anything.
 
 mod rotation;
@@ -42,7 +42,7 @@ use core::fmt;
 use set::{EACH, ELSEWHERE, LANES, SHARED, Shape, USED, first_from, index, place};
 
 pub use rotation::Rotating;
-pub use set::Line;
+pub use set::TagLine;
 
 /// The most queues a table maps to.
 pub const MAX_QUEUES: u32 = 1 << 20;
@@ -53,7 +53,7 @@ pub const DEFAULT_WAYS: u32 = 8;
 /// The answer of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    /// The queue to use, below [`Table::queues`].
+    /// The queue to use, below [`FlowTable::queues`].
     pub queue: u32,
     /// How the flow came by it.
     pub outcome: Outcome,
@@ -124,7 +124,7 @@ impl core::error::Error for TableError {}
 
 /// Maps 32-bit hashes to queues, in sets of 1 to 16 ways, in storage of the caller's.
 ///
-/// `S` is an array, a `&mut` slice or a box of [`Line`]s: whatever gives the same slice each time.
+/// `S` is an array, a `&mut` slice or a box of [`TagLine`]s: whatever gives the same slice each time.
 ///
 /// Cost in instructions, 8 ways, from 32 to 65,536 flows alike (x86-64, callgrind, less the caller's loop without
 /// the lookup; 5 of a hit and 8 of the others are the call and what makes the hash and takes the answer):
@@ -147,9 +147,9 @@ impl core::error::Error for TableError {}
 /// # Examples
 ///
 /// ```
-/// use flowhash::{Line, Outcome, Table};
+/// use flowhash::{TagLine, Outcome, FlowTable};
 ///
-/// let mut table = Table::new([Line::EMPTY; 2], 16, 8)?;
+/// let mut table = FlowTable::new([TagLine::EMPTY; 2], 16, 8)?;
 /// let first = table.lookup(0xfeed_f00d);
 /// assert_eq!(first.outcome, Outcome::Claimed);
 /// assert_eq!(table.lookup(0xfeed_f00d).outcome, Outcome::Hit);
@@ -159,7 +159,7 @@ impl core::error::Error for TableError {}
 /// # Ok::<(), flowhash::TableError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Table<S> {
+pub struct FlowTable<S> {
     lines: S,
     shape: Shape,
     counts: Counts,
@@ -171,7 +171,7 @@ pub struct Table<S> {
     swept: u32,
 }
 
-impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
+impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
     /// An empty table of `queues` queues in sets of `ways`; whatever `lines` held is cleared.
     ///
     /// Uses the first `queues / 8` lines, rounded up. Cost: all lines.
@@ -193,7 +193,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
         let mut table =
             Self { lines, shape, counts: Counts::default(), returns: 0, ended: 0, swept: 0 };
         // All of them, also those beyond the table: no queue there is in use, which is never asked again.
-        table.lines.as_mut().fill(Line::EMPTY);
+        table.lines.as_mut().fill(TagLine::EMPTY);
         table.clear();
         Ok(table)
     }
@@ -245,7 +245,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// The answer to the flow that has claimed this lane of `line`, or was the last that did.
     #[inline]
     fn come_back(
-        line: &mut Line,
+        line: &mut TagLine,
         counts: &mut Counts,
         returns: &mut u64,
         lane: u32,
@@ -416,7 +416,7 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     pub fn clear(&mut self) {
         let queues = 0..=self.shape.queue_mask;
         for (line, first) in self.lines.as_mut().iter_mut().zip(queues.step_by(index(LANES))) {
-            *line = Line::unclaimed(first);
+            *line = TagLine::unclaimed(first);
         }
         self.ended = self.counts.claims;
         self.swept = self.used_lines();

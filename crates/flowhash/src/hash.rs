@@ -10,13 +10,13 @@
 //!   has a default key;
 //! - neither keys nor hashes belong in logs, statistics or replies: `Debug` shows no key;
 //! - a new key may be taken at any time. Flows then get new labels; through
-//!   [`Table::rotate`](crate::Table::rotate) each stays with the packets it has queued.
+//!   [`FlowTable::rotate`](crate::FlowTable::rotate) each stays with the packets it has queued.
 //!
 //! The result has 32 bits because tags have: among 2^20 active flows of one table a flow shares
 //! set and tag with another with a probability below 2^20 / 2^32 = 1 / 4,096; then the two share a
 //! queue, which is what a full set does as well.
 //!
-//! A network card's hash needs no type: hand the number to [`Table::lookup`](crate::Table::lookup) or
+//! A network card's hash needs no type: hand the number to [`FlowTable::lookup`](crate::FlowTable::lookup) or
 //! to [`Labels::from_parts`](crate::Labels::from_parts), through [`mix`] where the card has spent its
 //! low bits on choosing a receive queue. [`Toeplitz`] computes the same number.
 

@@ -10,7 +10,7 @@
 //! 2. A [`FlowHasher`] with a secret key turns it into [`Labels`]: [`SipHash13`] by default,
 //!    [`HalfSipHash13`] on 32-bit microcontrollers, or a network card's number. A [`Labeller`] does
 //!    it where tunnels are followed, addresses are translated or both directions are one flow.
-//! 3. A [`Table`] maps the flow's label to one of the caller's queues, apart from other flows as
+//! 3. A [`FlowTable`] maps the flow's label to one of the caller's queues, apart from other flows as
 //!    far as there are queues, and takes the queue back when it has emptied.
 //!
 //! The crate needs no operating system, allocates nothing, has no panicking path, knows nothing
@@ -21,7 +21,7 @@
 //! Two packets of one flow meet in one queue; when the queue is empty, it is free again:
 //!
 //! ```
-//! use flowhash::{Ending, Labels, Line, Outcome, SipHash13, Table, parse};
+//! use flowhash::{Ending, Labels, TagLine, Outcome, SipHash13, FlowTable, parse};
 //!
 //! // UDP from 10.0.0.1 port 5004 to 192.0.2.1 port 5006, without payload.
 //! let packet = [
@@ -29,7 +29,7 @@
 //!     0x13, 0x8c, 0x13, 0x8e, 0, 8, 0, 0,
 //! ];
 //! let hasher = SipHash13::new([42; 16]); // in earnest: from the machine's random source
-//! let mut table = Table::new([Line::EMPTY; 128], 1024, 8)?;
+//! let mut table = FlowTable::new([TagLine::EMPTY; 128], 1024, 8)?;
 //! let mut queues = vec![Vec::new(); 1024];
 //!
 //! let parsed = parse::ip(&packet);
@@ -86,7 +86,7 @@ pub mod labels;
 pub mod parse;
 
 pub use flow_table::{
-    Counts, DEFAULT_WAYS, Line, Lookup, MAX_QUEUES, Outcome, Rotating, Table, TableError,
+    Counts, DEFAULT_WAYS, FlowTable, Lookup, MAX_QUEUES, Outcome, Rotating, TableError, TagLine,
 };
 pub use hash::{FlowHasher, HalfSipHash, HalfSipHash13, SipHash13, Toeplitz, mix};
 pub use key::{FlowKey, HostKey, KeyBytes, Transport};

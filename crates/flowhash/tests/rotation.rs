@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use flowhash::{FlowHasher, Line, Outcome, SipHash13, Table};
+use flowhash::{FlowHasher, FlowTable, Outcome, SipHash13, TagLine};
 
 /// A packet: its flow, which one of the flow's it is, and how the flow came by the queue.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ struct Sent {
 #[derive(Debug, Default)]
 struct Found {
     delivered: u64,
-    /// Packets overtaken as the documentation of `Table` allows: left in a shared queue when their
+    /// Packets overtaken as the documentation of `FlowTable` allows: left in a shared queue when their
     /// flow got one of its own, under the same key.
     left_behind: u64,
     /// Packets overtaken in any other way.
@@ -32,7 +32,7 @@ struct Found {
 
 /// Queues filled through a table and served at random; keys that change.
 struct Link {
-    table: Table<Box<[Line]>>,
+    table: FlowTable<Box<[TagLine]>>,
     queues: Vec<VecDeque<Sent>>,
     /// Whether a queue has not been empty since the last rotation.
     since_before: Vec<bool>,
@@ -55,9 +55,9 @@ fn hash(flow: u64, key: u64) -> u32 {
 
 impl Link {
     fn new(queues: u32, ways: u32) -> Self {
-        let lines = vec![Line::EMPTY; queues.div_ceil(8) as usize].into_boxed_slice();
+        let lines = vec![TagLine::EMPTY; queues.div_ceil(8) as usize].into_boxed_slice();
         Self {
-            table: Table::new(lines, queues, ways).unwrap(),
+            table: FlowTable::new(lines, queues, ways).unwrap(),
             queues: vec![VecDeque::new(); queues as usize],
             since_before: vec![false; queues as usize],
             shared: vec![false; queues as usize],
@@ -204,7 +204,7 @@ fn to_forget_the_old_key_at_once_reorders() {
 
 #[test]
 fn a_transition_ends_with_the_last_old_claim() {
-    let mut table = Table::new([Line::EMPTY; 4], 32, 8).unwrap();
+    let mut table = FlowTable::new([TagLine::EMPTY; 4], 32, 8).unwrap();
     assert!(!table.is_rotating());
     let (a, b) = (table.lookup(hash(1, 1)).queue, table.lookup(hash(2, 1)).queue);
     table.rotate().unwrap();
@@ -233,7 +233,7 @@ fn a_transition_ends_with_the_last_old_claim() {
 
 #[test]
 fn a_transition_can_be_cut_short() {
-    let mut table = Table::new([Line::EMPTY; 4], 32, 8).unwrap();
+    let mut table = FlowTable::new([TagLine::EMPTY; 4], 32, 8).unwrap();
     let before = table.lookup(hash(1, 1)).queue;
     table.rotate().unwrap();
     assert_eq!(table.finish_rotation(), 1);

@@ -1,6 +1,8 @@
 //! How often flows collide, with the keyed hashes on keys as attackers and households make them.
 
-use flowhash::{FlowHasher, FlowKey, HalfSipHash13, Line, Outcome, SipHash13, Table, Transport};
+use flowhash::{
+    FlowHasher, FlowKey, FlowTable, HalfSipHash13, Outcome, SipHash13, TagLine, Transport,
+};
 
 /// The `i`-th flow of a run: one host pair, ports counting up.
 fn flow(i: u32) -> FlowKey {
@@ -16,7 +18,7 @@ fn flow(i: u32) -> FlowKey {
 fn collision_probability<H: FlowHasher>(new: impl Fn(u64) -> H, n: u32, ways: u32) -> f64 {
     const RUNS: u64 = 4_000;
     const PROBES: u32 = 64;
-    let mut table = Table::new([Line::EMPTY; 128], 1024, ways).unwrap();
+    let mut table = FlowTable::new([TagLine::EMPTY; 128], 1024, ways).unwrap();
     let mut collisions = 0;
     for run in 0..RUNS {
         let hasher = new(run);
@@ -98,7 +100,7 @@ fn random_filling_shuts_the_set_of_a_victim_as_often_as_chance() {
         (500, 1, 0.39),
         (1_000, 1, 0.62),
     ] {
-        let mut table = Table::new([Line::EMPTY; 128], 1_024, ways).unwrap();
+        let mut table = FlowTable::new([TagLine::EMPTY; 128], 1_024, ways).unwrap();
         let mut shut = 0_u32;
         for run in 0..TABLES {
             let run = run + u64::from(n * 100 + ways) * TABLES;

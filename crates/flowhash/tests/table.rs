@@ -1,10 +1,10 @@
 //! The set-associative table: what each rule means in a single case, and its refusals.
 
-use flowhash::{Counts, Line, Lookup, MAX_QUEUES, Outcome, Table, TableError};
+use flowhash::{Counts, FlowTable, Lookup, MAX_QUEUES, Outcome, TableError, TagLine};
 
 #[test]
 fn a_full_set_shares_the_own_way_and_leaves_its_claimant_alone() {
-    let mut table = Table::new([Line::EMPTY; 1], 8, 8).unwrap();
+    let mut table = FlowTable::new([TagLine::EMPTY; 1], 8, 8).unwrap();
     // All of these have way 3 as their own and fill the set from there, cyclically.
     for (step, queue) in [3, 4, 5, 6, 7, 0, 1, 2].into_iter().enumerate() {
         let expected = Lookup { queue, outcome: Outcome::Claimed };
@@ -23,7 +23,7 @@ fn a_full_set_shares_the_own_way_and_leaves_its_claimant_alone() {
 
 #[test]
 fn a_flow_that_returns_finds_its_former_queue_unless_another_took_it() {
-    let mut table = Table::new([Line::EMPTY; 1], 8, 8).unwrap();
+    let mut table = FlowTable::new([TagLine::EMPTY; 1], 8, 8).unwrap();
     let [a, b, c] = [8 + 1, 16 + 1, 24 + 2];
     assert_eq!(table.lookup(a).queue, 1);
     assert_eq!(table.lookup(b).queue, 2);
@@ -37,7 +37,7 @@ fn a_flow_that_returns_finds_its_former_queue_unless_another_took_it() {
 
 #[test]
 fn clearing_forgets_flows_and_keeps_counts() {
-    let mut table = Table::new([Line::EMPTY; 2], 16, 16).unwrap();
+    let mut table = FlowTable::new([TagLine::EMPTY; 2], 16, 16).unwrap();
     let before = table.lookup(77);
     table.clear();
     assert_eq!((table.occupied(), table.find(77)), (0, None));
@@ -48,10 +48,10 @@ fn clearing_forgets_flows_and_keeps_counts() {
 
 #[test]
 fn every_legal_shape_is_accepted_and_every_other_refused() {
-    let mut storage = vec![Line::EMPTY; 32];
+    let mut storage = vec![TagLine::EMPTY; 32];
     for ways in 0..=33 {
         for queues in 0..=257_u32 {
-            let made = Table::new(storage.as_mut_slice(), queues, ways);
+            let made = FlowTable::new(storage.as_mut_slice(), queues, ways);
             let found = made.map(|table| (table.queues(), table.ways(), table.occupied()));
             let expected = if ![1, 2, 4, 8, 16].contains(&ways) {
                 Err(TableError::Ways { ways })
@@ -67,32 +67,32 @@ fn every_legal_shape_is_accepted_and_every_other_refused() {
 
 #[test]
 fn storage_is_counted_in_lines_of_eight_queues_and_cleared() {
-    let mut storage = vec![Line::EMPTY; MAX_QUEUES as usize / 8];
-    let mut table = Table::new(&mut storage[..], MAX_QUEUES, 8).unwrap();
+    let mut storage = vec![TagLine::EMPTY; MAX_QUEUES as usize / 8];
+    let mut table = FlowTable::new(&mut storage[..], MAX_QUEUES, 8).unwrap();
     assert_eq!(table.lookup(u32::MAX).queue, MAX_QUEUES - 1);
     for (lines, queues) in [(0, 1), (0, 8), (1, 16), (127, 1024), (131_071, MAX_QUEUES)] {
         let needed = queues.div_ceil(8) as usize;
         assert_eq!(
-            Table::new(&mut storage[..lines], queues, 1).map(|_| ()),
+            FlowTable::new(&mut storage[..lines], queues, 1).map(|_| ()),
             Err(TableError::Storage { lines, needed })
         );
-        let table = Table::new(&mut storage[..needed], queues, 1).unwrap();
+        let table = FlowTable::new(&mut storage[..needed], queues, 1).unwrap();
         assert!((0..queues).all(|queue| !table.is_used(queue)));
     }
     assert_eq!(
-        Table::new(&mut storage[..], MAX_QUEUES * 2, 8).map(|_| ()),
+        FlowTable::new(&mut storage[..], MAX_QUEUES * 2, 8).map(|_| ()),
         Err(TableError::Queues { queues: MAX_QUEUES * 2, ways: 8 })
     );
-    assert_eq!(size_of::<Line>(), 64);
+    assert_eq!(size_of::<TagLine>(), 64);
 }
 
 #[test]
 fn what_lies_beyond_the_table_in_its_storage_is_none_of_its_queues() {
-    let mut storage = [Line::EMPTY; 4];
-    let mut large = Table::new(&mut storage[..], 32, 8).unwrap();
+    let mut storage = [TagLine::EMPTY; 4];
+    let mut large = FlowTable::new(&mut storage[..], 32, 8).unwrap();
     assert!((0..32).all(|hash| large.lookup(hash).outcome == Outcome::Claimed));
     for queues in [1_u32, 4, 8, 16] {
-        let mut small = Table::new(&mut storage[..], queues, 1).unwrap();
+        let mut small = FlowTable::new(&mut storage[..], queues, 1).unwrap();
         assert_eq!(small.lookup(0).outcome, Outcome::Claimed);
         assert!((queues..=40).all(|queue| !small.is_used(queue) && !small.release(queue)));
         assert_eq!(small.occupied(), 1);
@@ -118,7 +118,7 @@ fn refusals_name_the_value_and_the_range() {
 #[test]
 fn a_claim_is_a_return_if_and_only_if_the_flow_was_remembered() {
     for ways in [1, 2, 4, 8, 16] {
-        let mut table = Table::new([Line::EMPTY; 4], 32, ways).expect("32 queues");
+        let mut table = FlowTable::new([TagLine::EMPTY; 4], 32, ways).expect("32 queues");
         let (mut returns, mut state) = (0, 1_u64);
         for step in 0..100_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use flowhash::{Counts, Line, Lookup, MAX_QUEUES, Outcome, Table};
+use flowhash::{Counts, FlowTable, Lookup, MAX_QUEUES, Outcome, TagLine};
 
 /// What is known of a queue.
 #[derive(Clone, Copy, Default)]
@@ -126,7 +126,7 @@ fn splitmix(state: &mut u64) -> u64 {
 
 /// A table, its model, and the flows that use both.
 struct Pair {
-    table: Table<Box<[Line]>>,
+    table: FlowTable<Box<[TagLine]>>,
     model: Model,
     flows: u32,
     /// Hashes are below this: with few of them, flows and keys share tags.
@@ -137,8 +137,8 @@ struct Pair {
 
 impl Pair {
     fn new(queues: u32, ways: u32, flows: u32, hashes: u64) -> Self {
-        let lines = vec![Line::EMPTY; queues.div_ceil(8) as usize].into_boxed_slice();
-        let table = Table::new(lines, queues, ways).unwrap();
+        let lines = vec![TagLine::EMPTY; queues.div_ceil(8) as usize].into_boxed_slice();
+        let table = FlowTable::new(lines, queues, ways).unwrap();
         Self { table, model: Model::new(queues, ways), flows, hashes, key: 1 }
     }
 

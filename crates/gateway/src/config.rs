@@ -17,7 +17,7 @@ use freeboard::shaper::{Framing, Overhead, Rate};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::keywords::{Hosts, Io, Limit, Order, Words as _, number, rate, rate_word};
+use crate::config::keywords::{HostMode, Io, Limit, Order, Words as _, number, rate, rate_word};
 use crate::io::frame::ETHERNET_HEADER;
 
 /// Options as they were written: in the file, or as words. Each may be absent.
@@ -123,8 +123,8 @@ impl Origin {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) order: Order,
-    pub(crate) hosts: Hosts,
-    /// Hosts that are told apart at once, where they are told apart and not a fixed number.
+    pub(crate) hosts: HostMode,
+    /// HostMode that are told apart at once, where they are told apart and not a fixed number.
     pub(crate) max_hosts: u32,
     pub(crate) limit: Limit,
     /// With SQF: a queue that has to make room and was not served for so long is dropped whole.
@@ -178,7 +178,7 @@ const CAPS_ARE_RATES: &str =
 /// The heaviest host.
 pub(crate) const MAX_WEIGHT: u32 = 1_000;
 
-/// Hosts that are told apart, if nothing is said.
+/// HostMode that are told apart, if nothing is said.
 pub(crate) const DEFAULT_MAX_HOSTS: u32 = 2_048;
 /// The most hosts that can be asked for.
 const MOST_HOSTS: u32 = 16_384;
@@ -376,10 +376,10 @@ impl Written {
     }
 
     /// The order, and what shares the line; some pairs make no sense.
-    fn order_and_hosts(&self) -> Result<(Order, Hosts), String> {
-        let hosts = self.read("--hosts", &self.hosts, Hosts::parse)?;
+    fn order_and_hosts(&self) -> Result<(Order, HostMode), String> {
+        let hosts = self.read("--hosts", &self.hosts, HostMode::parse)?;
         let order = match self.read("--queue", &self.queue, Order::parse)? {
-            None if hosts == Some(Hosts::UsersSqf) => Order::Sqf,
+            None if hosts == Some(HostMode::UsersSqf) => Order::Sqf,
             order => order.unwrap_or_default(),
         };
         let accepted = match order {
@@ -392,9 +392,9 @@ impl Written {
         };
         let fits = match hosts {
             None => true,
-            Some(Hosts::UsersSqf) => order == Order::Sqf,
-            Some(Hosts::Lan) => order == Order::Drr,
-            Some(Hosts::By(isolation)) => match isolation {
+            Some(HostMode::UsersSqf) => order == Order::Sqf,
+            Some(HostMode::Lan) => order == Order::Drr,
+            Some(HostMode::By(isolation)) => match isolation {
                 Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate => {
                     order == Order::Drr
                 }
@@ -409,16 +409,16 @@ impl Written {
                 order.word()
             )),
             Some(hosts) => Ok((order, hosts)),
-            None if order == Order::Drr => Ok((order, Hosts::Lan)),
-            None => Ok((order, Hosts::By(Isolation::Flows))),
+            None if order == Order::Drr => Ok((order, HostMode::Lan)),
+            None => Ok((order, HostMode::By(Isolation::Flows))),
         }
     }
 
     /// How many hosts are told apart; a word where that is not asked is refused.
-    fn max_hosts(&self, order: Order, hosts: Hosts) -> Result<u32, String> {
+    fn max_hosts(&self, order: Order, hosts: HostMode) -> Result<u32, String> {
         let why = match (order, hosts) {
             (Order::Fifo, _) => "--queue fifo tells no hosts apart",
-            (_, Hosts::UsersSqf) => "--hosts users+sqf tells 64 hosts apart, and more share",
+            (_, HostMode::UsersSqf) => "--hosts users+sqf tells 64 hosts apart, and more share",
             _ => {
                 let hosts = self.in_range("--max-hosts", &self.max_hosts, 1..=MOST_HOSTS.into())?;
                 let hosts = hosts.and_then(|hosts| u32::try_from(hosts).ok());
@@ -488,7 +488,7 @@ impl Written {
         Ok(weights)
     }
 
-    fn rates(&self, hosts: Hosts) -> Result<BTreeMap<IpAddr, Rate>, String> {
+    fn rates(&self, hosts: HostMode) -> Result<BTreeMap<IpAddr, Rate>, String> {
         match (self.rates.is_empty(), self.caps.values().next()) {
             (false, caps @ Some(_)) => {
                 Err(self.place(caps)
@@ -499,7 +499,7 @@ impl Written {
         }
     }
 
-    fn ceils(&self, hosts: Hosts) -> Result<BTreeMap<IpAddr, Rate>, String> {
+    fn ceils(&self, hosts: HostMode) -> Result<BTreeMap<IpAddr, Rate>, String> {
         let (rates, ceils) = (self.rates(hosts)?, self.of_hosts("ceils", &self.ceils, hosts)?);
         for (address, word) in &self.ceils {
             let placed = |why: String| self.place(Some(word)) + &why;
@@ -524,9 +524,9 @@ impl Written {
         &self,
         table: &str,
         written: &BTreeMap<String, Word>,
-        hosts: Hosts,
+        hosts: HostMode,
     ) -> Result<BTreeMap<IpAddr, Rate>, String> {
-        if !written.is_empty() && hosts != Hosts::Lan {
+        if !written.is_empty() && hosts != HostMode::Lan {
             return Err(format!(
                 "{}{table}: with --hosts {} there are none; accepted are --queue drr and --hosts lan",
                 self.place(written.values().next()),
@@ -674,7 +674,7 @@ mod tests {
         let config = with("").unwrap();
         assert_eq!(config.up, Rate::megabits_per_second(1).unwrap());
         assert_eq!(config.down, Rate::megabits_per_second(16).unwrap());
-        assert_eq!((config.share.order, config.share.hosts), (Order::Drr, Hosts::Lan));
+        assert_eq!((config.share.order, config.share.hosts), (Order::Drr, HostMode::Lan));
         assert_eq!(config.link, Overhead::RAW);
         for option in ["lan", "wan", "up", "down"] {
             let without: String = LINE
@@ -798,7 +798,7 @@ mod tests {
     #[test]
     fn users_with_sqf_inside_need_no_second_word() {
         let share = with("hosts = \"users+sqf\"").unwrap().share;
-        assert_eq!((share.order, share.hosts), (Order::Sqf, Hosts::UsersSqf));
+        assert_eq!((share.order, share.hosts), (Order::Sqf, HostMode::UsersSqf));
     }
 
     #[test]

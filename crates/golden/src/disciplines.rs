@@ -1,15 +1,15 @@
 //! The runs: each discipline with small static memory, and the hash it must give.
 
-use freeboard::flowhash::{FlowHasher, Line, SipHash13, Table};
+use freeboard::flowhash::{FlowHasher, FlowTable, SipHash13, TagLine};
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
 use sched_core::{
     Aggregate, Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, CoDel,
     CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn,
-    DropFrom, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, HostRing, HostedFlow, Hosts,
-    Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos, NoAqm, Packet, PlusFlow, Qfq, QfqConfig,
-    QfqFlow, QfqPlus, Queue, ShortestFlow, ShortestQueue, Slot, Sqf, SqfArrays, Wf2q, Wf2qConfig,
-    Wf2qFlow,
+    Descriptor, DropFrom, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, HostDrr,
+    HostDrrFlow, HostRing, Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos, NoAqm, Packet,
+    PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, ShortestFlow, ShortestQueue, Sqf, SqfArrays,
+    Wf2q, Wf2qConfig, Wf2qFlow,
 };
 
 use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run, run_named};
@@ -63,12 +63,12 @@ pub const ALL: &[Run] = &[
 ];
 
 fn fifo_tail_drop() -> u64 {
-    let mut fifo = Fifo::tail_drop([Slot::EMPTY; SLOTS], Limits::NONE);
+    let mut fifo = Fifo::tail_drop([Descriptor::EMPTY; SLOTS], Limits::NONE);
     run(&mut fifo, OPERATIONS, 1, |_, _, _, _| {})
 }
 
 fn fifo_head_drop() -> u64 {
-    let mut fifo = Fifo::head_drop([Slot::EMPTY; SLOTS], Limits::NONE);
+    let mut fifo = Fifo::head_drop([Descriptor::EMPTY; SLOTS], Limits::NONE);
     run(&mut fifo, OPERATIONS, 2, |_, _, _, _| {})
 }
 
@@ -187,9 +187,9 @@ fn hosts_below_ceilings() -> u64 {
 /// A run over `hosts`, whose flows are moved, changed and removed.
 fn with_flows_moved<O: FlowScheduler<Config = u32>>(hosts: O) -> u64 {
     const HOSTS: usize = QUEUES / 4;
-    let (nodes, rings) = ([HostedFlow::EMPTY; QUEUES], [HostRing::EMPTY; HOSTS]);
-    let Ok(order) = Hosts::new(hosts, nodes, rings, MAX_LEN) else { return 0 };
-    let (queues, slots) = ([Queue::EMPTY; QUEUES], [Slot::EMPTY; SLOTS]);
+    let (nodes, rings) = ([HostDrrFlow::EMPTY; QUEUES], [HostRing::EMPTY; HOSTS]);
+    let Ok(order) = HostDrr::new(hosts, nodes, rings, MAX_LEN) else { return 0 };
+    let (queues, slots) = ([Queue::EMPTY; QUEUES], [Descriptor::EMPTY; SLOTS]);
     let mut queues = FlowQueues::new(order.sparse_first(), queues, slots, Limits::NONE);
     run(&mut queues, OPERATIONS, 12, |queues, flow: FlowId, random, hash: &mut Hash| {
         if removes(random) {
@@ -211,7 +211,7 @@ fn hierarchy() -> u64 {
     let Ok(slow) = Rate::kilobits_per_second(400) else { return 0 };
     let users = core::array::from_fn::<_, USERS, _>(|user| {
         let order = ShortestQueue::new([ShortestFlow::EMPTY; QUEUES / USERS]);
-        let (queues, slots) = ([Queue::EMPTY; QUEUES / USERS], [Slot::EMPTY; SLOTS]);
+        let (queues, slots) = ([Queue::EMPTY; QUEUES / USERS], [Descriptor::EMPTY; SLOTS]);
         let rate = if user == 1 { slow } else { Rate::UNLIMITED };
         let queues = FlowQueues::new(order, queues, slots, Limits::NONE);
         Shaped::new(queues, exact(rate), Overhead::RAW)
@@ -242,8 +242,8 @@ fn hashed_drr() -> u64 {
     let Ok(mut order) = Drr::new([DrrFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
     let Ok(()) = order.add_all(MAX_LEN) else { return 0 };
     let order = LongestQueueDrop::new(order.sparse_first(), [LongestFlow::EMPTY; QUEUES]);
-    let Ok(table) = Table::new([Line::EMPTY; QUEUES / 8], FLOWS, 8) else { return 0 };
-    let (queues, slots) = ([Queue::EMPTY; QUEUES], [Slot::EMPTY; SLOTS]);
+    let Ok(table) = FlowTable::new([TagLine::EMPTY; QUEUES / 8], FLOWS, 8) else { return 0 };
+    let (queues, slots) = ([Queue::EMPTY; QUEUES], [Descriptor::EMPTY; SLOTS]);
     let hashed = Hashed::new(Releasing::new(order, table), queues, slots, Limits::NONE);
     // Less than is offered, 450 bytes in a millisecond on average, so that queues stand.
     let Ok(rate) = Rate::megabits_per_second(2) else { return 0 };
@@ -269,7 +269,7 @@ fn queues<O: FlowScheduler, A: Aqm>(
     seed: u64,
     config: impl Fn(u32) -> O::Config,
 ) -> u64 {
-    let (queues, slots) = ([Queue::EMPTY; QUEUES], [Slot::EMPTY; SLOTS]);
+    let (queues, slots) = ([Queue::EMPTY; QUEUES], [Descriptor::EMPTY; SLOTS]);
     let mut queues = FlowQueues::with_parts(order, aqm, queues, slots, [], Limits::NONE);
     run(&mut queues, OPERATIONS, seed, |queues, flow: FlowId, random, hash: &mut Hash| {
         if removes(random) {

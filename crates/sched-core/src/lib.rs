@@ -7,7 +7,7 @@
 //!    [`Rejected`]. Whatever has to give way for it goes to the [`DropSink`].
 //! 2. [`FlowQueues`] is the scheduler for every order of flows: [`Drr`], [`Qfq`], [`QfqPlus`], [`Wf2q`],
 //!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] around it, the flow that
-//!    holds most gives way. [`Rounds`] knows the hosts of its flows, [`Hosts`] puts hosts above flows, and with
+//!    holds most gives way. [`LoadDrr`] knows the hosts of its flows, [`HostDrr`] puts hosts above flows, and with
 //!    [`LongestHostDrop`] the host that holds most gives way. [`CommittedRates`] gives flows or hosts committed rates
 //!    beyond which they borrow. [`Sqf`] puts labels over virtual queues and a
 //!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under an order.
@@ -24,14 +24,14 @@
 //! ```
 //! use sched_core::{
 //!     Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue,
-//!     Scheduler, Slot,
+//!     Scheduler, Descriptor,
 //! };
 //!
 //! let mut drr = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;
 //! drr.add_all(1_500)?;
 //! let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 4]);
 //! let limits = Limits::packets(3);
-//! let mut queues = FlowQueues::new(order, [Queue::EMPTY; 4], [Slot::EMPTY; 8], limits);
+//! let mut queues = FlowQueues::new(order, [Queue::EMPTY; 4], [Descriptor::EMPTY; 8], limits);
 //!
 //! // Flow 0 fills the buffer; flow 1 gets in all the same, at the expense of flow 0.
 //! let mut dropped = Vec::new();
@@ -111,15 +111,15 @@ pub use hosts::ceilings::{Ceiling, CeilingFlow, CeilingReturn, Ceilings};
 pub use hosts::committed_rates::{
     CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, RETURNS_A_CALL,
 };
-pub use hosts::host_drr::{HostRing, HostedFlow, Hosts};
+pub use hosts::host_drr::{HostDrr, HostDrrFlow, HostRing};
 pub use hosts::hosted::Hosted;
-pub use hosts::load_drr::{RoundList, Rounds, RoundsFlow, RoundsHost, Side, Sides};
+pub use hosts::load_drr::{LoadDrr, LoadDrrFlow, LoadDrrHost, RoundList, Side, Sides};
 pub use hosts::token_bucket::{AsBooked, WireLength};
 pub use packet::{Ecn, FlowId, Packet};
 pub use queues::counters::{Counters, FlowRecord, Volume};
 pub use queues::fifo::Fifo;
 pub use queues::flow_queues::{FlowQueues, PACED_ROUNDS};
-pub use queues::queue::{Queue, Slot};
+pub use queues::queue::{Descriptor, Queue};
 pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };

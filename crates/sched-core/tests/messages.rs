@@ -1,15 +1,15 @@
 //! What is said of errors: the value that was given, and what is accepted instead.
 
 use sched_core::{
-    ConfigError, Drr, DrrFlow, FlowId, FlowQueues, Imbalance, Limits, Nanos, Packet, Queue,
-    Scheduler as _, Slot,
+    ConfigError, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Imbalance, Limits, Nanos, Packet,
+    Queue, Scheduler as _,
 };
 
 #[test]
 fn a_rejection_names_the_packet_what_was_wrong_and_what_is_accepted() {
     let drr = Drr::new([DrrFlow::EMPTY; 4], 1_500).unwrap();
     let limits = Limits { packets: 2, bytes: 3_000 };
-    let mut queues = FlowQueues::new(drr, [Queue::EMPTY; 4], [Slot::EMPTY; 8], limits);
+    let mut queues = FlowQueues::new(drr, [Queue::EMPTY; 4], [Descriptor::EMPTY; 8], limits);
     queues.configure(FlowId(0), 1_500).unwrap();
     let before = queues.clone();
     let mut said = |flow, handle, len| {
@@ -51,8 +51,12 @@ fn a_refused_setting_names_the_value_and_what_is_accepted() {
     assert_eq!(said(too_long), range);
     let unknown = drr.add_all(1_499).unwrap_err();
     assert!(said(unknown).contains("1499 is outside 1500..="), "{unknown}");
-    let mut queues =
-        FlowQueues::new(drr, [Queue::EMPTY; 4], [Slot::EMPTY; 8], Limits { packets: 1, bytes: 1 });
+    let mut queues = FlowQueues::new(
+        drr,
+        [Queue::EMPTY; 4],
+        [Descriptor::EMPTY; 8],
+        Limits { packets: 1, bytes: 1 },
+    );
     let unknown = queues.configure(FlowId(4), 1_500).unwrap_err();
     assert_eq!(said(unknown), "flow 4 is not below the 4 flows there is room for");
     let backlogged = said(ConfigError::Backlogged { flow: FlowId(3) });

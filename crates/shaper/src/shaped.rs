@@ -37,10 +37,10 @@ use crate::{Overhead, Rate, Shaper};
 /// is open, and [`poll_at`](Scheduler::poll_at) says when it will be.
 ///
 /// ```
-/// use sched_core::{Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Slot};
+/// use sched_core::{Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Descriptor};
 /// use shaper::{Overhead, Rate, Shaped, Shaper};
 ///
-/// let fifo = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
+/// let fifo = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::NONE);
 /// let line = Shaper::new(Rate::megabits_per_second(1)?);
 /// let mut uplink = Shaped::new(fifo, line, Overhead::ETHERNET);
 ///
@@ -253,7 +253,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
 mod tests {
     use super::*;
     use crate::Framing;
-    use sched_core::{DropReason, Fifo, Slot};
+    use sched_core::{Descriptor, DropReason, Fifo};
     use std::boxed::Box;
 
     fn no_drops(packet: Packet, reason: DropReason) {
@@ -261,8 +261,8 @@ mod tests {
     }
 
     /// 1 µs a byte, without catching up.
-    fn shaped() -> Shaped<Fifo<[Slot; 256]>> {
-        let fifo = Fifo::tail_drop([Slot::EMPTY; 256], Limits::NONE);
+    fn shaped() -> Shaped<Fifo<[Descriptor; 256]>> {
+        let fifo = Fifo::tail_drop([Descriptor::EMPTY; 256], Limits::NONE);
         let line = Shaper::new(Rate::megabits_per_second(8).unwrap()).with_catch_up(Nanos::ZERO);
         Shaped::new(fifo, line, Overhead::RAW)
     }
@@ -383,7 +383,7 @@ mod tests {
     /// What leaves in ten seconds for a caller whose timer has a grain of 1 ms, in bytes: after each look
     /// it sleeps until the line is due, and wakes up to 1 ms later.
     fn with_a_slack_of_a_millisecond(line: Shaper) -> u32 {
-        let fifo = Fifo::tail_drop([Slot::EMPTY; 256], Limits::NONE);
+        let fifo = Fifo::tail_drop([Descriptor::EMPTY; 256], Limits::NONE);
         let mut shaped = Shaped::new(fifo, line, Overhead::RAW);
         let (mut now, mut sent) = (Nanos::ZERO, 0);
         for handle in 0..8 {
@@ -437,7 +437,7 @@ mod tests {
     /// begin a busy period would let a burst of 13 leave.
     #[test]
     fn no_way_in_makes_a_burst_of_idle_time() {
-        type Way = fn(&mut Shaped<Fifo<[Slot; 256]>>, Nanos, Packet);
+        type Way = fn(&mut Shaped<Fifo<[Descriptor; 256]>>, Nanos, Packet);
         let ways: [Way; 4] = [
             |shaped, now, packet| {
                 shaped.enqueue(now, FlowId(0), packet, &mut no_drops).unwrap();

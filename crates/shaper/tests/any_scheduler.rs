@@ -2,7 +2,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sched_core::{DropReason, Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Slot};
+use sched_core::{Descriptor, DropReason, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
 use shaper::{Framing, Overhead, Rate, Shaped, Shaper};
 
 fn ignore(_: Packet, _: DropReason) {}
@@ -21,7 +21,7 @@ proptest! {
     ) {
         let rate = |seed: u64| Rate::bits_per_second(1_000 << (seed % 28)).unwrap();
         let line = Shaper::new(rate(10)).with_catch_up(Nanos(catch_up));
-        let fifo = Fifo::tail_drop([Slot::EMPTY; 8], Limits::NONE);
+        let fifo = Fifo::tail_drop([Descriptor::EMPTY; 8], Limits::NONE);
         let mut shaped = Shaped::new(fifo, line, Overhead::RAW);
         let mut mirror = std::collections::VecDeque::new();
         let mut now = Nanos::from_secs(1);

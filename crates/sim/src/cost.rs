@@ -7,12 +7,12 @@
 
 use freeboard::sched_core::{
     Aggregate, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, CoDel,
-    CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, Drr,
-    DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, HeldFlow, HostClasses, HostRing,
-    HostedFlow, Hosts, Limits, LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop,
-    LowBits, Nanos, Packet, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RoundList, Rounds,
-    RoundsFlow, RoundsHost, Scheduler, ShortestFlow, ShortestQueue, Sides, Slot, WaitingFlow, Wf2q,
-    Wf2qConfig, Wf2qFlow,
+    CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn,
+    Descriptor, Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, HeldFlow,
+    HostClasses, HostDrr, HostDrrFlow, HostRing, Limits, LoadDrr, LoadDrrFlow, LoadDrrHost,
+    LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop, LowBits, Nanos, Packet, PlusFlow,
+    Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RoundList, Scheduler, ShortestFlow, ShortestQueue,
+    Sides, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use sched_core::take_steps;
 
@@ -204,8 +204,8 @@ fn queues(flows: u32) -> Vec<Queue> {
     vec![Queue::EMPTY; flows as usize]
 }
 
-fn slots() -> Vec<Slot> {
-    vec![Slot::EMPTY; PACKETS as usize]
+fn slots() -> Vec<Descriptor> {
+    vec![Descriptor::EMPTY; PACKETS as usize]
 }
 
 /// Full soon: an arrival may cost many packets then.
@@ -295,8 +295,8 @@ fn wf2q(flows: u32) -> Box<dyn Scheduler> {
 fn hosts(flows: u32) -> Box<dyn Scheduler> {
     let hosts = flows / FLOWS_PER_HOST;
     let room = hosts as usize;
-    let nodes = vec![HostedFlow::EMPTY; flows as usize];
-    let order = Hosts::new(drr(hosts), nodes, vec![HostRing::EMPTY; room], MAX_LEN);
+    let nodes = vec![HostDrrFlow::EMPTY; flows as usize];
+    let order = HostDrr::new(drr(hosts), nodes, vec![HostRing::EMPTY; room], MAX_LEN);
     let mut order = order.expect("a length").sparse_first();
     order.add_all(MAX_LEN).expect("a quantum");
     for flow in 0..flows {
@@ -309,9 +309,9 @@ fn hosts(flows: u32) -> Box<dyn Scheduler> {
 
 fn rounds(flows: u32) -> Box<dyn Scheduler> {
     let hosts = flows / FLOWS_PER_HOST;
-    let sides = || vec![RoundsHost::EMPTY; hosts as usize];
-    let nodes = vec![RoundsFlow::EMPTY; flows as usize];
-    let order = Rounds::new(nodes, sides(), sides(), vec![RoundList::EMPTY; 64], MAX_LEN);
+    let sides = || vec![LoadDrrHost::EMPTY; hosts as usize];
+    let nodes = vec![LoadDrrFlow::EMPTY; flows as usize];
+    let order = LoadDrr::new(nodes, sides(), sides(), vec![RoundList::EMPTY; 64], MAX_LEN);
     let mut order = order.expect("a length").sparse_first();
     order.add_all(MAX_LEN).expect("a quantum");
     order.set_mode(Sides::Both);

@@ -10,12 +10,12 @@ mod weighted;
 use core::fmt;
 use core::str::FromStr;
 
-use freeboard::flowhash::{self, FlowKey, Line, SipHash13};
+use freeboard::flowhash::{self, FlowKey, SipHash13, TagLine};
 use freeboard::sched_core::{
-    Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, DropSink, Drr, DrrFlow, Fifo,
-    FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits, LongestFlow,
+    Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropSink, Drr, DrrFlow,
+    Fifo, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits, LongestFlow,
     LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, Rejected, Scheduler,
-    ShortestFlow, ShortestQueue, Slot, Table, WaitingFlow,
+    ShortestFlow, ShortestQueue, Table, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
@@ -83,7 +83,7 @@ pub trait Bottleneck: Scheduler {
     }
 }
 
-impl<S: Table<Slot>> Bottleneck for Shaped<Fifo<S>> {
+impl<S: Table<Descriptor>> Bottleneck for Shaped<Fifo<S>> {
     fn line(&self) -> &Shaper {
         self.line()
     }
@@ -101,7 +101,7 @@ impl<O, Q, S, A, R> Bottleneck for Shaped<FlowQueues<O, Q, S, A, R>>
 where
     O: FlowScheduler,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
 {
@@ -125,9 +125,9 @@ where
 impl<O, L, Q, S, A> Bottleneck for Shaped<Hashed<O, L, Q, S, A>>
 where
     O: FlowScheduler,
-    L: Table<Line>,
+    L: Table<TagLine>,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     A: Aqm,
 {
     fn line(&self) -> &Shaper {
@@ -286,8 +286,8 @@ pub fn drr_with_codel(
     Ok(Box::new(Shaped::new(hashed_with_codel(longest_dropped(drr), params, limits)?, line, link)))
 }
 
-fn slots(limits: Limits) -> Vec<Slot> {
-    vec![Slot::EMPTY; limits.packets as usize + 1]
+fn slots(limits: Limits) -> Vec<Descriptor> {
+    vec![Descriptor::EMPTY; limits.packets as usize + 1]
 }
 
 fn longest_dropped<O: FlowScheduler>(order: O) -> LongestQueueDrop<O, Vec<LongestFlow>> {
@@ -297,13 +297,13 @@ fn longest_dropped<O: FlowScheduler>(order: O) -> LongestQueueDrop<O, Vec<Longes
 fn hashed<O: FlowScheduler>(
     order: O,
     limits: Limits,
-) -> Hashed<O, Vec<Line>, Vec<Queue>, Vec<Slot>> {
+) -> Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>> {
     let queues = vec![Queue::EMPTY; QUEUES as usize];
     Hashed::new(Releasing::new(order, table()), queues, slots(limits), limits)
 }
 
 /// Flows by hash, with CoDel in each queue.
-type WithCoDel<O> = Hashed<O, Vec<Line>, Vec<Queue>, Vec<Slot>, CoDel<Vec<CoDelState>>>;
+type WithCoDel<O> = Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>, CoDel<Vec<CoDelState>>>;
 
 fn hashed_with_codel<O: FlowScheduler>(
     order: O,
@@ -316,9 +316,9 @@ fn hashed_with_codel<O: FlowScheduler>(
     Ok(Hashed::over(FlowQueues::with_parts(order, codel, queues, slots(limits), [], limits)))
 }
 
-fn table() -> flowhash::Table<Vec<Line>> {
-    let lines = vec![Line::EMPTY; QUEUES.div_ceil(8) as usize];
-    flowhash::Table::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
+fn table() -> flowhash::FlowTable<Vec<TagLine>> {
+    let lines = vec![TagLine::EMPTY; QUEUES.div_ceil(8) as usize];
+    flowhash::FlowTable::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
         .expect("a power of two, and eight queues a line")
 }
 

@@ -225,11 +225,11 @@ impl<P> fmt::Debug for Link<P> {
 mod tests {
     use super::*;
     use crate::discipline::{Weighted, WeightedFlow};
-    use freeboard::sched_core::{Fifo, Limits, Slot};
+    use freeboard::sched_core::{Descriptor, Fifo, Limits};
     use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
     fn link(limits: Limits) -> Link {
-        let fifo = Fifo::head_drop([Slot::EMPTY; 4], limits);
+        let fifo = Fifo::head_drop([Descriptor::EMPTY; 4], limits);
         let line = Shaper::new(Rate::megabits_per_second(1).unwrap());
         let queue = Box::new(Shaped::new(fifo, line, Overhead::PPPOE_LLCSNAP));
         Link::new(queue, 4, [0; 16], Nanos::from_millis(20))

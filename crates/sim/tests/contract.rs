@@ -6,9 +6,10 @@
 mod sides;
 
 use freeboard::sched_core::{
-    Aggregate, Aqm, CoDel, CoDelParams, CoDelState, DropFrom, DropReason, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, Head, Limits, LongestFlow, LongestQueueDrop, Nanos, PlusFlow, Qfq,
-    QfqFlow, QfqPlus, Queue, Scheduler, ShortestFlow, ShortestQueue, Slot, Verdict, Wf2q, Wf2qFlow,
+    Aggregate, Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropFrom, DropReason, FlowId,
+    FlowQueues, FlowRecord, FlowScheduler, Head, Limits, LongestFlow, LongestQueueDrop, Nanos,
+    PlusFlow, Qfq, QfqFlow, QfqPlus, Queue, Scheduler, ShortestFlow, ShortestQueue, Verdict, Wf2q,
+    Wf2qFlow,
 };
 use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
 use sim::history::{
@@ -179,7 +180,7 @@ where
             order.clone(),
             aqm.clone(),
             [Queue::EMPTY; FLOWS],
-            [Slot::EMPTY; SLOTS],
+            [Descriptor::EMPTY; SLOTS],
             [FlowRecord::EMPTY; FLOWS],
             Limits::NONE,
         )

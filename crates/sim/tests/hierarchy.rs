@@ -6,10 +6,10 @@
 mod sides;
 
 use freeboard::sched_core::{
-    Arrival, Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, Counters, DropFrom,
-    DropReason, DropSink, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Guarantee,
-    Imbalance, Limits, LowBits, Metered, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue,
-    RejectReason, Rejected, Scheduler, ShortestFlow, ShortestQueue, Slot, WfiFlow, WfiMeter,
+    Arrival, Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, Counters, Descriptor,
+    DropFrom, DropReason, DropSink, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler,
+    Guarantee, Imbalance, Limits, LowBits, Metered, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue,
+    RejectReason, Rejected, Scheduler, ShortestFlow, ShortestQueue, WfiFlow, WfiMeter,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use golden::Xorshift;
@@ -29,7 +29,7 @@ fn line(kilobits: u64) -> Shaper {
 }
 
 /// A FIFO behind a line, and its twin.
-fn capped(line: &Shaper) -> (Shaped<Fifo<[Slot; SLOTS]>>, Shaped<NaiveFifo>) {
+fn capped(line: &Shaper) -> (Shaped<Fifo<[Descriptor; SLOTS]>>, Shaped<NaiveFifo>) {
     let fifo = sides::fifo::<SLOTS>(DropFrom::Head, Limits::NONE);
     let link = Overhead::ETHERNET;
     (Shaped::new(fifo.0, line.clone(), link), Shaped::new(fifo.1, line.clone(), link))
@@ -169,7 +169,7 @@ const PLENTY: usize = 256;
 /// Classes of a node, and flows of a class, where guarantees are measured: numbered by two bits each.
 const WIDTH: u32 = 4;
 
-type Leaf<O> = FlowQueues<O, Vec<Queue>, Vec<Slot>>;
+type Leaf<O> = FlowQueues<O, Vec<Queue>, Vec<Descriptor>>;
 type Level<O, S> = Classes<O, S, Vec<S>, LowBits, Vec<ClassState>>;
 
 /// A scheduler, and what it promises each of its flows by number.
@@ -207,7 +207,7 @@ impl Draw for Drr<Vec<DrrFlow>> {
 fn leaf<O: Draw>(random: &mut Xorshift) -> Promising<Leaf<O>> {
     let (order, promised) = O::draw(random);
     let queues = vec![Queue::EMPTY; WIDTH as usize];
-    (FlowQueues::new(order, queues, vec![Slot::EMPTY; PLENTY], Limits::NONE), promised)
+    (FlowQueues::new(order, queues, vec![Descriptor::EMPTY; PLENTY], Limits::NONE), promised)
 }
 
 /// A node of the order `O` over [`WIDTH`] classes, and what it promises to each flow of each.
@@ -329,7 +329,7 @@ fn a_user_with_one_flow_has_his_share_beside_one_with_a_hundred() {
         let mut flows = Drr::new(vec![DrrFlow::EMPTY; 128], MAX_LEN).unwrap();
         flows.add_all(MAX_LEN).unwrap();
         let queues = vec![Queue::EMPTY; 128];
-        FlowQueues::new(flows, queues, vec![Slot::EMPTY; PLENTY], Limits::NONE)
+        FlowQueues::new(flows, queues, vec![Descriptor::EMPTY; PLENTY], Limits::NONE)
     };
     let order = Qfq::new([QfqFlow::EMPTY; 2], MAX_LEN).unwrap();
     let mut link = node(order, [user(), user()], 7, false, Limits::NONE);
@@ -359,7 +359,7 @@ fn shortest_queue_first_inside_a_user_prefers_among_his_own_flows() {
         for flow in 0..2 {
             order.configure(FlowId(flow), (), None).unwrap();
         }
-        FlowQueues::new(order, [Queue::EMPTY; 2], vec![Slot::EMPTY; 1_024], Limits::NONE)
+        FlowQueues::new(order, [Queue::EMPTY; 2], vec![Descriptor::EMPTY; 1_024], Limits::NONE)
     };
     let order = Qfq::new([QfqFlow::EMPTY; 2], MAX_LEN).unwrap();
     let mut link = node(order, [user(), user()], 1, false, Limits::NONE);
@@ -397,7 +397,7 @@ fn shortest_queue_first_inside_a_user_prefers_among_his_own_flows() {
 /// line of its own. Returns how many of 300 packets are of the first.
 fn of_the_limited_class(line: Shaper) -> usize {
     let class = |line| {
-        let fifo = Fifo::tail_drop(vec![Slot::EMPTY; 1_024], Limits::NONE);
+        let fifo = Fifo::tail_drop(vec![Descriptor::EMPTY; 1_024], Limits::NONE);
         Shaped::new(fifo, line, Overhead::RAW)
     };
     let mut order = Drr::new([DrrFlow::EMPTY; 2], MAX_LEN).unwrap();
@@ -427,7 +427,7 @@ fn a_limited_class_has_its_rate_or_its_share() {
 /// it leaves once from each. Method: one handle twice into both classes.
 #[test]
 fn a_handle_that_is_queued_is_noticed_in_its_class_only() {
-    let fifo = || Fifo::tail_drop([Slot::EMPTY; 4], Limits::NONE);
+    let fifo = || Fifo::tail_drop([Descriptor::EMPTY; 4], Limits::NONE);
     let mut order = Drr::new([DrrFlow::EMPTY; 2], 1_500).unwrap();
     order.add_all(1_500).unwrap();
     let (states, split) = ([ClassState::EMPTY; 2], LowBits::new(0).unwrap());
@@ -474,7 +474,7 @@ fn a_closed_class_gives_way_like_any_other() {
 }
 
 /// Says that it may send, and gives nothing when it is first asked, so many times.
-struct Miser(Fifo<Vec<Slot>>, u32);
+struct Miser(Fifo<Vec<Descriptor>>, u32);
 
 impl Scheduler for Miser {
     fn enqueue(
@@ -528,7 +528,7 @@ impl Scheduler for Miser {
 /// calls as it has packets; nothing is lost, and the packets that were kept come home by `drain`.
 #[test]
 fn a_class_that_keeps_its_packets_costs_the_others_every_second_call() {
-    let fifo = || Fifo::tail_drop(vec![Slot::EMPTY; 64], Limits::NONE);
+    let fifo = || Fifo::tail_drop(vec![Descriptor::EMPTY; 64], Limits::NONE);
     let (mut miser, mut honest) = (Miser(fifo(), u32::MAX), fifo());
     let classes: [&mut dyn Scheduler; 2] = [&mut miser, &mut honest];
     let mut order = Drr::new([DrrFlow::EMPTY; 2], MAX_LEN).unwrap();
@@ -551,7 +551,7 @@ fn a_class_that_keeps_its_packets_costs_the_others_every_second_call() {
 #[test]
 fn a_class_that_gave_nothing_once_is_asked_again_at_any_time() {
     for now in [Nanos(0), Nanos(1), Nanos(u64::MAX - 1), Nanos::MAX] {
-        let fifo = Fifo::tail_drop(vec![Slot::EMPTY; 4], Limits::NONE);
+        let fifo = Fifo::tail_drop(vec![Descriptor::EMPTY; 4], Limits::NONE);
         let mut order = Drr::new([DrrFlow::EMPTY; 1], MAX_LEN).unwrap();
         order.add_all(MAX_LEN).unwrap();
         let (states, split) = ([ClassState::EMPTY; 1], LowBits::new(0).unwrap());
@@ -575,7 +575,7 @@ fn an_aqm_in_a_class_keeps_the_books_of_the_node() {
             let codel = CoDel::new([CoDelState::EMPTY; 2], params).unwrap();
             let mut drr = Drr::new([DrrFlow::EMPTY; 2], MAX_LEN).unwrap();
             drr.add_all(MAX_LEN).unwrap();
-            let (queues, slots) = ([Queue::EMPTY; 2], [Slot::EMPTY; SLOTS]);
+            let (queues, slots) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; SLOTS]);
             FlowQueues::with_parts(drr, codel, queues, slots, [], Limits::NONE)
         };
         let mut link = node(order, [class(), class()], 1, true, Limits::packets(12));

@@ -4,9 +4,9 @@ use core::net::{Ipv4Addr, SocketAddrV4};
 
 use freeboard::sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CoDel, CoDelParams, CoDelState, CommittedFlow,
-    CommittedRate, CommittedRates, CommittedReturn, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord,
-    HeldFlow, HostClasses, HostRing, HostedFlow, Hosts, Limits, LongestHost, LongestHostDrop,
-    Nanos, NoAqm, Packet, Queue, Scheduler, Slot,
+    CommittedRate, CommittedRates, CommittedReturn, Descriptor, Drr, DrrFlow, FlowId, FlowQueues,
+    FlowRecord, HeldFlow, HostClasses, HostDrr, HostDrrFlow, HostRing, Limits, LongestHost,
+    LongestHostDrop, Nanos, NoAqm, Packet, Queue, Scheduler,
 };
 use freeboard::shaper::{Framing, Overhead, Rate, Shaped, Shaper};
 use freeboard::{Allocate, Isolated, IsolatedConfig, IsolatedMemory, Labelled, Storage};
@@ -30,12 +30,13 @@ const END: Nanos = Nanos::from_secs(35);
 
 type Turns = CommittedRates<Drr<Vec<DrrFlow>>, Vec<CommittedFlow>, Vec<CommittedReturn>>;
 type Order = LongestHostDrop<
-    Hosts<Ceilings<Turns, Vec<CeilingFlow>, Vec<CeilingReturn>>, Vec<HostedFlow>, Vec<HostRing>>,
+    HostDrr<Ceilings<Turns, Vec<CeilingFlow>, Vec<CeilingReturn>>, Vec<HostDrrFlow>, Vec<HostRing>>,
     Vec<HeldFlow>,
     Vec<LongestHost>,
     Vec<HostClasses>,
 >;
-type Queues = FlowQueues<Order, Vec<Queue>, Vec<Slot>, CoDel<Vec<CoDelState>>, [FlowRecord; 0]>;
+type Queues =
+    FlowQueues<Order, Vec<Queue>, Vec<Descriptor>, CoDel<Vec<CoDelState>>, [FlowRecord; 0]>;
 
 enum App {
     Sender(BulkSender),
@@ -66,8 +67,8 @@ fn queues(rate: Option<CommittedRate>, ceiling: Option<Ceiling>) -> Queues {
     let tables = (vec![CeilingFlow::EMPTY; HOSTS], vec![CeilingReturn::EMPTY; HOSTS]);
     let mut turns = Ceilings::new(turns, tables.0, tables.1).unwrap();
     turns.set_ceiling(FlowId(0), ceiling).unwrap();
-    let (nodes, rings) = (vec![HostedFlow::EMPTY; flows], vec![HostRing::EMPTY; HOSTS]);
-    let mut hosts = Hosts::new(turns, nodes, rings, MTU).unwrap().sparse_first();
+    let (nodes, rings) = (vec![HostDrrFlow::EMPTY; flows], vec![HostRing::EMPTY; HOSTS]);
+    let mut hosts = HostDrr::new(turns, nodes, rings, MTU).unwrap().sparse_first();
     hosts.add_all(MTU).unwrap();
     for flow in 0..flows as u32 {
         hosts.assign(FlowId(flow), flow / FLOWS).unwrap();
@@ -75,7 +76,7 @@ fn queues(rate: Option<CommittedRate>, ceiling: Option<Ceiling>) -> Queues {
     let (held, longest) = (vec![HeldFlow::EMPTY; flows], vec![LongestHost::EMPTY; HOSTS]);
     let order = LongestHostDrop::new(hosts, held, longest, vec![HostClasses::EMPTY; HOSTS]);
     let codel = CoDel::new(vec![CoDelState::EMPTY; flows], CoDelParams::INTERNET).unwrap();
-    let slots = vec![Slot::EMPTY; LIMITS.packets as usize + 1];
+    let slots = vec![Descriptor::EMPTY; LIMITS.packets as usize + 1];
     let queues = vec![Queue::EMPTY; flows];
     FlowQueues::with_parts(order.unwrap(), codel, queues, slots, [], LIMITS)
 }

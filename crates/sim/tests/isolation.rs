@@ -2,8 +2,8 @@
 //! hosts, flows, lengths and instants.
 
 use freeboard::sched_core::{
-    DropReason, Drr, DrrFlow, FlowId, FlowQueues, HeldFlow, HostClasses, HostRing, HostedFlow,
-    Hosts, Limits, LongestHost, LongestHostDrop, Nanos, Packet, Queue, Scheduler, Slot,
+    Descriptor, DropReason, Drr, DrrFlow, FlowId, FlowQueues, HeldFlow, HostClasses, HostDrr,
+    HostDrrFlow, HostRing, Limits, LongestHost, LongestHostDrop, Nanos, Packet, Queue, Scheduler,
 };
 use sim::rng::{Stream, Streams};
 use sim::scenario::attack::{Attack, Contestant, Setup, run, wait_bound};
@@ -68,13 +68,13 @@ fn a_run_is_a_function_of_its_seed() {
 
 type Queues = FlowQueues<
     LongestHostDrop<
-        Hosts<Drr<Vec<DrrFlow>>, Vec<HostedFlow>, Vec<HostRing>>,
+        HostDrr<Drr<Vec<DrrFlow>>, Vec<HostDrrFlow>, Vec<HostRing>>,
         Vec<HeldFlow>,
         Vec<LongestHost>,
         Vec<HostClasses>,
     >,
     Vec<Queue>,
-    Vec<Slot>,
+    Vec<Descriptor>,
 >;
 
 /// A random load on a link of a byte a nanosecond.
@@ -130,8 +130,8 @@ impl Trial {
         if self.sparse_hosts {
             of_hosts = of_hosts.sparse_first();
         }
-        let (nodes, rings) = (vec![HostedFlow::EMPTY; flows], vec![HostRing::EMPTY; hosts]);
-        let mut order = Hosts::new(of_hosts, nodes, rings, self.max_len).unwrap().sparse_first();
+        let (nodes, rings) = (vec![HostDrrFlow::EMPTY; flows], vec![HostRing::EMPTY; hosts]);
+        let mut order = HostDrr::new(of_hosts, nodes, rings, self.max_len).unwrap().sparse_first();
         order.add_all(self.max_len).unwrap();
         for flow in 0..self.flows {
             order.assign(FlowId(flow), flow % self.hosts).unwrap();
@@ -139,7 +139,7 @@ impl Trial {
         let held = vec![HeldFlow::EMPTY; flows];
         let (longest, classes) = (vec![LongestHost::EMPTY; hosts], vec![HostClasses::EMPTY; hosts]);
         let order = LongestHostDrop::new(order, held, longest, classes).unwrap();
-        let slots = vec![Slot::EMPTY; self.packets.len()];
+        let slots = vec![Descriptor::EMPTY; self.packets.len()];
         FlowQueues::new(order, vec![Queue::EMPTY; flows], slots, Limits::bytes(self.memory))
     }
 }

@@ -5,9 +5,9 @@
 mod sides;
 
 use freeboard::sched_core::{
-    CoDel, CoDelParams, CoDelState, ConfigError, Drr, DrrFlow, FlowId, FlowQueues, FlowScheduler,
-    Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue,
-    RejectReason, Scheduler, Slot,
+    CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, Drr, DrrFlow, FlowId, FlowQueues,
+    FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow,
+    Queue, RejectReason, Scheduler,
 };
 use shaper::{Overhead, Rate, Shaped, Shaper};
 use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
@@ -263,7 +263,7 @@ fn qfq_has_a_group_for_every_setting_it_accepts() {
         let Ok(order) = order else { continue };
         for max_len in lengths {
             for weight in weights {
-                let (order, slots) = (order.clone(), [Slot::EMPTY; 4]);
+                let (order, slots) = (order.clone(), [Descriptor::EMPTY; 4]);
                 let mut queues = FlowQueues::new(order, [Queue::EMPTY; 2], slots, Limits::NONE);
                 let smallest = QfqConfig { weight: 1, max_len: 1 };
                 queues.configure(FlowId(1), smallest).unwrap();
@@ -300,7 +300,8 @@ fn a_quantum_is_at_least_a_packet_and_at_most_2_to_the_28() {
     let what = "quantum in bytes";
     for quantum in [0, 1, 1_499, 1_500, 1 << 28, (1 << 28) + 1, (1 << 31) - 1, 1 << 31, u32::MAX] {
         let order = Drr::new([DrrFlow::EMPTY; 2], 1_500).unwrap();
-        let mut queues = FlowQueues::new(order, [Queue::EMPTY; 2], [Slot::EMPTY; 4], Limits::NONE);
+        let mut queues =
+            FlowQueues::new(order, [Queue::EMPTY; 2], [Descriptor::EMPTY; 4], Limits::NONE);
         let outcome = queues.configure(FlowId(0), quantum);
         if !(1_500..=1 << 28).contains(&quantum) {
             let (value, min, max) = (quantum.into(), 1_500, 1 << 28);
@@ -428,7 +429,7 @@ fn an_aqm_needs_room_for_more_than_a_packet_of_each_flow() {
         order.add_all(1_500).unwrap();
         let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; COUNT]);
         let codel = CoDel::new([CoDelState::EMPTY; COUNT], CoDelParams::INTERNET).unwrap();
-        let (queues, slots) = ([Queue::EMPTY; COUNT], vec![Slot::EMPTY; limit as usize + 1]);
+        let (queues, slots) = ([Queue::EMPTY; COUNT], vec![Descriptor::EMPTY; limit as usize + 1]);
         let mut queues =
             FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(limit));
         let mut free: Vec<u32> = (0..=limit).collect();
@@ -470,7 +471,7 @@ fn any_clock_is_legal() {
         order.add_all(1_500).unwrap();
         let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; 4]);
         let codel = CoDel::new([CoDelState::EMPTY; 4], params).unwrap();
-        let (queues, slots) = ([Queue::EMPTY; 4], [Slot::EMPTY; 32]);
+        let (queues, slots) = ([Queue::EMPTY; 4], [Descriptor::EMPTY; 32]);
         let inner = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(24));
         let line = Shaper::new(Rate::megabits_per_second(100).unwrap());
         let mut shaped = Shaped::new(inner, line, Overhead::ETHERNET);

@@ -3,8 +3,8 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    DropFrom, FlowId, HeldFlow, HostClasses, Hosted, LongestHost, LongestHostDrop, RoundList,
-    Rounds, RoundsFlow, RoundsHost, Side, Sides, Table,
+    DropFrom, FlowId, HeldFlow, HostClasses, Hosted, LoadDrr, LoadDrrFlow, LoadDrrHost,
+    LongestHost, LongestHostDrop, RoundList, Side, Sides, Table,
 };
 
 use crate::orders::order;
@@ -15,18 +15,18 @@ use crate::{any, one_of, seen, sizes};
 static BY_HOST: &[fn()] = sizes![in_rounds longest_host];
 
 fn in_rounds<const N: usize>() {
-    let hosts = [RoundsHost::EMPTY; 4];
-    let made = Rounds::new([RoundsFlow::EMPTY; N], hosts, hosts, [RoundList::EMPTY; 64], any());
+    let hosts = [LoadDrrHost::EMPTY; 4];
+    let made = LoadDrr::new([LoadDrrFlow::EMPTY; N], hosts, hosts, [RoundList::EMPTY; 64], any());
     let Ok(mut plain) = made else { return };
     rounds(&mut plain);
     order(&mut plain, 0);
     bare::<_, N>(plain.sparse_first().with_hosts_of(black_box(Side::Source)), 0);
 
-    let (nodes, lists) = (&mut [RoundsFlow::EMPTY; N][..], &mut [RoundList::EMPTY; 64][..]);
+    let (nodes, lists) = (&mut [LoadDrrFlow::EMPTY; N][..], &mut [RoundList::EMPTY; 64][..]);
     let (mut sources, mut destinations) = (hosts, hosts);
     let (nodes, sources, destinations) =
         black_box((nodes, &mut sources[..], &mut destinations[..]));
-    let made = Rounds::new(nodes, sources, destinations, black_box(lists), any());
+    let made = LoadDrr::new(nodes, sources, destinations, black_box(lists), any());
     let Ok(mut in_slices) = made else { return };
     rounds(&mut in_slices);
     order(&mut in_slices, 0);
@@ -34,8 +34,8 @@ fn in_rounds<const N: usize>() {
 
 /// Over rounds: with tables of a known size, and with all in slices.
 fn longest_host<const N: usize>() {
-    let hosts = [RoundsHost::EMPTY; 4];
-    let made = Rounds::new([RoundsFlow::EMPTY; N], hosts, hosts, [RoundList::EMPTY; 64], any());
+    let hosts = [LoadDrrHost::EMPTY; 4];
+    let made = LoadDrr::new([LoadDrrFlow::EMPTY; N], hosts, hosts, [RoundList::EMPTY; 64], any());
     let Ok(inner) = made else { return };
     let (ranks, classes) = ([LongestHost::EMPTY; 4], [HostClasses::EMPTY; 4]);
     let made = LongestHostDrop::new(inner, [HeldFlow::EMPTY; N], ranks, classes);
@@ -54,11 +54,11 @@ fn longest_host<const N: usize>() {
 }
 
 /// What rounds offer beside what an order does.
-fn rounds<N, S, D, W>(rounds: &mut Rounds<N, S, D, W>)
+fn rounds<N, S, D, W>(rounds: &mut LoadDrr<N, S, D, W>)
 where
-    N: Table<RoundsFlow>,
-    S: Table<RoundsHost>,
-    D: Table<RoundsHost>,
+    N: Table<LoadDrrFlow>,
+    S: Table<LoadDrrHost>,
+    D: Table<LoadDrrHost>,
     W: Table<RoundList>,
 {
     hosted(rounds);

@@ -3,8 +3,9 @@
 use core::hint::black_box;
 
 use freeboard::flowhash::{
-    Direction, FlowHasher, FlowKey, FlowLabels, HalfSipHash, HalfSipHash13, Labeller, Labels, Line,
-    Nat, Parser, SipHash13, Table, Toeplitz, TunnelHosts, Tunnels, label_batch, mix, parse,
+    Direction, FlowHasher, FlowKey, FlowLabels, FlowTable, HalfSipHash, HalfSipHash13, Labeller,
+    Labels, Nat, Parser, SipHash13, TagLine, Toeplitz, TunnelHosts, Tunnels, label_batch, mix,
+    parse,
 };
 
 use crate::{any, one_of, seen, sizes};
@@ -17,16 +18,17 @@ static PARSER: fn() = parser;
 fn table<const N: usize>() {
     for ways in [1, 4, 8, 16, any()] {
         let queues = any();
-        if let Ok(mut table) = Table::new([Line::EMPTY; N], queues, ways) {
+        if let Ok(mut table) = FlowTable::new([TagLine::EMPTY; N], queues, ways) {
             operations(&mut table);
         }
-        if let Ok(mut table) = Table::new(black_box(&mut [Line::EMPTY; N][..]), queues, ways) {
+        if let Ok(mut table) = FlowTable::new(black_box(&mut [TagLine::EMPTY; N][..]), queues, ways)
+        {
             operations(&mut table);
         }
     }
 }
 
-fn operations<S: AsRef<[Line]> + AsMut<[Line]>>(table: &mut Table<S>) {
+fn operations<S: AsRef<[TagLine]> + AsMut<[TagLine]>>(table: &mut FlowTable<S>) {
     one_of!(table;
         table.lookup(any());
         table.find(any());

@@ -3,8 +3,9 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    ClassState, Classes, Classify, DropReason, Fifo, FlowId, FlowScheduler, LongestFlow, LowBits,
-    Member, Packet, Qfq, QfqFlow, Scheduler, ShortestFlow, ShortestQueue, Slot, Table,
+    ClassState, Classes, Classify, Descriptor, DropReason, Fifo, FlowId, FlowScheduler,
+    LongestFlow, LowBits, Member, Packet, Qfq, QfqFlow, Scheduler, ShortestFlow, ShortestQueue,
+    Table,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
@@ -16,7 +17,7 @@ static HIERARCHY: &[fn()] = sizes![classes];
 
 fn classes<const N: usize>() {
     let Ok(split) = LowBits::new(any()) else { return };
-    let fifo = || Fifo::head_drop([Slot::EMPTY; 4], limits());
+    let fifo = || Fifo::head_drop([Descriptor::EMPTY; 4], limits());
     let states = || [ClassState::EMPTY; N];
     let shaped = || Shaped::new(fifo(), Shaper::new(Rate::STOPPED), Overhead::RAW);
     let shortest = || ShortestQueue::new([ShortestFlow::EMPTY; N]);

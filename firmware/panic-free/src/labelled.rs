@@ -3,12 +3,12 @@
 
 use core::hint::black_box;
 
-use freeboard::flowhash::{FlowKey, Labeller, Labels, Line, SipHash13, Table, parse};
+use freeboard::flowhash::{FlowKey, FlowTable, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
-    Aqm, CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, DropFrom, DropReason,
-    DropSink, Drr, DrrFlow, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow,
-    HostClasses, HostRing, HostedFlow, LongestHost, Nanos, NoAqm, Packet, Queue, RoundList,
-    RoundsFlow, RoundsHost, ShortestFlow, ShortestQueue, Side, Slot, Sqf, SqfArrays, SqfFlow,
+    Aqm, CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, Descriptor, DropFrom,
+    DropReason, DropSink, Drr, DrrFlow, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler,
+    HeldFlow, HostClasses, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, LongestHost, Nanos,
+    NoAqm, Packet, Queue, RoundList, ShortestFlow, ShortestQueue, Side, Sqf, SqfArrays, SqfFlow,
     SqfMemory, Table as Memory, WaitingFlow,
 };
 use freeboard::{
@@ -43,7 +43,7 @@ fn sqf<const N: usize>() {
     let memory = SqfMemory {
         order: &mut [ShortestFlow::EMPTY; N][..],
         queues: &mut [Queue::EMPTY; N][..],
-        slots: &mut [Slot::EMPTY; N][..],
+        slots: &mut [Descriptor::EMPTY; N][..],
         flows: &mut [SqfFlow::EMPTY; N][..],
         labels: &mut [0; N][..],
         free: &mut [0; N][..],
@@ -59,7 +59,7 @@ fn by_label<N, Q, S, F, L, V, R, W>(sqf: &mut Sqf<N, Q, S, F, L, V, R, W>)
 where
     N: Memory<ShortestFlow>,
     Q: Memory<Queue>,
-    S: Memory<Slot>,
+    S: Memory<Descriptor>,
     F: Memory<SqfFlow>,
     L: Memory<u32>,
     V: Memory<u32>,
@@ -76,15 +76,16 @@ where
 }
 
 fn hashed<const N: usize>() {
-    let lines = [Line::EMPTY; N];
-    let (Ok(table), Ok(wide)) = (Table::new(lines, any(), any()), Table::new(lines, any(), 16))
+    let lines = [TagLine::EMPTY; N];
+    let (Ok(table), Ok(wide)) =
+        (FlowTable::new(lines, any(), any()), FlowTable::new(lines, any(), 16))
     else {
         return;
     };
     let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
     let shortest = || ShortestQueue::new([ShortestFlow::EMPTY; N]);
     order(&mut Releasing::new(shortest(), wide.clone()), ());
-    let (queues, slots) = ([Queue::EMPTY; N], [Slot::EMPTY; N]);
+    let (queues, slots) = ([Queue::EMPTY; N], [Descriptor::EMPTY; N]);
     by_hash(&mut Hashed::new(Releasing::new(drr, table), queues, slots, limits()), 0);
     let records = &mut [FlowRecord::EMPTY; N][..];
     let order = Releasing::new(shortest(), wide);
@@ -96,9 +97,9 @@ fn hashed<const N: usize>() {
 fn by_hash<O, L, Q, S, A, R>(hashed: &mut Hashed<O, L, Q, S, A, R>, config: O::Config)
 where
     O: FlowScheduler,
-    L: Memory<Line>,
+    L: Memory<TagLine>,
     Q: Memory<Queue>,
-    S: Memory<Slot>,
+    S: Memory<Descriptor>,
     A: Aqm,
     R: Memory<FlowRecord>,
 {
@@ -119,10 +120,10 @@ where
 macro_rules! memory {
     ($n:expr, $room:ty, $excess:expr, $rates:expr, $returns:expr, $ceilings:expr, $waiting:expr) => {
         IsolatedMemory::<Slices<'_>, $room> {
-            lines: &mut [Line::EMPTY; $n][..],
+            lines: &mut [TagLine::EMPTY; $n][..],
             queues: &mut [Queue::EMPTY; $n][..],
-            slots: &mut [Slot::EMPTY; $n][..],
-            flows: &mut [HostedFlow::EMPTY; $n][..],
+            slots: &mut [Descriptor::EMPTY; $n][..],
+            flows: &mut [HostDrrFlow::EMPTY; $n][..],
             rings: &mut [HostRing::EMPTY; 64][..],
             hosts: &mut [DrrFlow::EMPTY; 64][..],
             excess: $excess,
@@ -130,12 +131,12 @@ macro_rules! memory {
             returns: $returns,
             ceilings: $ceilings,
             waiting: $waiting,
-            turns: &mut [RoundsFlow::EMPTY; $n][..],
+            turns: &mut [LoadDrrFlow::EMPTY; $n][..],
             calendar: &mut [RoundList::EMPTY; $n][..],
-            source_loads: &mut [RoundsHost::EMPTY; 64][..],
-            destination_loads: &mut [RoundsHost::EMPTY; 64][..],
-            source_lines: &mut [Line::EMPTY; 64][..],
-            destination_lines: &mut [Line::EMPTY; 64][..],
+            source_loads: &mut [LoadDrrHost::EMPTY; 64][..],
+            destination_loads: &mut [LoadDrrHost::EMPTY; 64][..],
+            source_lines: &mut [TagLine::EMPTY; 64][..],
+            destination_lines: &mut [TagLine::EMPTY; 64][..],
             source_flows: &mut [0; 64][..],
             destination_flows: &mut [0; 64][..],
             spares: &mut [false; 64][..],

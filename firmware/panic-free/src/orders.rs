@@ -5,7 +5,7 @@ use core::hint::black_box;
 use freeboard::sched_core::{
     Aggregate, AsBooked, Ceiling, CeilingFlow, CeilingReturn, Ceilings, CoDel, CoDelParams,
     CoDelState, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, DropFrom, Drr,
-    DrrFlow, FloorShare, FlowId, FlowScheduler, FlowState, HostRing, Hosted, HostedFlow, Hosts,
+    DrrFlow, FloorShare, FlowId, FlowScheduler, FlowState, HostDrr, HostDrrFlow, HostRing, Hosted,
     LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus,
     ShortestFlow, ShortestQueue, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
 };
@@ -85,21 +85,21 @@ fn longest_queue_drop<const N: usize>() {
 
 /// Over an order of hosts with turns and over one with weights.
 fn hosts<const N: usize>() {
-    let (nodes, rings) = ([HostedFlow::EMPTY; N], [HostRing::EMPTY; N]);
+    let (nodes, rings) = ([HostDrrFlow::EMPTY; N], [HostRing::EMPTY; N]);
     let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
-    let Ok(mut plain) = Hosts::new(drr, nodes, rings, any()) else { return };
+    let Ok(mut plain) = HostDrr::new(drr, nodes, rings, any()) else { return };
     houses(&mut plain, 0);
     exercise!(plain, 0);
     exercise!(plain.sparse_first(), 0);
     let Ok(qfq) = Qfq::new([QfqFlow::EMPTY; N], any()) else { return };
-    let Ok(mut weighted) = Hosts::new(qfq, nodes, rings, any()) else { return };
+    let Ok(mut weighted) = HostDrr::new(qfq, nodes, rings, any()) else { return };
     houses(&mut weighted, QfqConfig { weight: 0, max_len: 0 });
     exercise!(weighted.clone(), 0);
 }
 
 /// What only an order of hosts can do.
 fn houses<O: FlowScheduler, const N: usize>(
-    hosts: &mut Hosts<O, [HostedFlow; N], [HostRing; N]>,
+    hosts: &mut HostDrr<O, [HostDrrFlow; N], [HostRing; N]>,
     config: O::Config,
 ) {
     let hosts = black_box(hosts);
@@ -116,7 +116,7 @@ fn houses<O: FlowScheduler, const N: usize>(
 fn rated<const N: usize>() {
     let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
     let Some(mut plain) = committed_rates::<_, N>(drr) else { return };
-    let Ok(mut hosts) = Hosts::new(plain, [HostedFlow::EMPTY; N], [HostRing::EMPTY; N], any())
+    let Ok(mut hosts) = HostDrr::new(plain, [HostDrrFlow::EMPTY; N], [HostRing::EMPTY; N], any())
     else {
         return;
     };
@@ -158,7 +158,7 @@ fn below_ceilings<const N: usize>() {
     ceilings.set_link(AsBooked);
     seen((ceilings.order().flows(), ceilings.order_mut().flows()));
     let mut plain = made;
-    let Ok(mut hosts) = Hosts::new(plain, [HostedFlow::EMPTY; N], [HostRing::EMPTY; N], any())
+    let Ok(mut hosts) = HostDrr::new(plain, [HostDrrFlow::EMPTY; N], [HostRing::EMPTY; N], any())
     else {
         return;
     };

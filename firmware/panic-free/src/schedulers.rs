@@ -3,8 +3,8 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    Aqm, DropReason, Ecn, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits, Nanos,
-    Packet, Queue, Scheduler, Slot, Table,
+    Aqm, Descriptor, DropReason, Ecn, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits,
+    Nanos, Packet, Queue, Scheduler, Table,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
@@ -14,9 +14,9 @@ use crate::{any, one_of, sizes};
 static FIFOS: &[fn()] = sizes![fifo];
 
 fn fifo<const N: usize>() {
-    scheduler(&mut Fifo::tail_drop([Slot::EMPTY; N], limits()));
-    scheduler(&mut Fifo::head_drop([Slot::EMPTY; N], limits()));
-    let slots = &mut [Slot::EMPTY; N][..];
+    scheduler(&mut Fifo::tail_drop([Descriptor::EMPTY; N], limits()));
+    scheduler(&mut Fifo::head_drop([Descriptor::EMPTY; N], limits()));
+    let slots = &mut [Descriptor::EMPTY; N][..];
     let fifo = Fifo::head_drop(black_box(slots), limits());
     shaped(&mut Shaped::new(fifo, Shaper::new(Rate::STOPPED), Overhead::RAW));
 }
@@ -81,7 +81,7 @@ fn flow_queues<O, Q, S, A, R>(queues: &mut FlowQueues<O, Q, S, A, R>, config: O:
 where
     O: FlowScheduler,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
 {
@@ -99,14 +99,14 @@ where
 
 /// Queues of `N` packets under an order, without an AQM.
 pub(crate) fn bare<O: FlowScheduler, const N: usize>(order: O, config: O::Config) {
-    let (queues, slots) = ([Queue::EMPTY; N], [Slot::EMPTY; N]);
+    let (queues, slots) = ([Queue::EMPTY; N], [Descriptor::EMPTY; N]);
     flow_queues(&mut FlowQueues::new(order, queues, slots, limits()), config);
 }
 
 /// Queues in memory whose size the compiler does not know, with everything, behind a line.
 pub(crate) fn full<O: FlowScheduler, A: Aqm>(order: O, aqm: A, config: O::Config) {
     let queues = &mut [Queue::EMPTY; 2][..];
-    let slots = &mut [Slot::EMPTY; 2][..];
+    let slots = &mut [Descriptor::EMPTY; 2][..];
     let records = &mut [FlowRecord::EMPTY; 2][..];
     let (queues, slots, records) = black_box((queues, slots, records));
     let mut queues = FlowQueues::with_parts(order, aqm, queues, slots, records, limits());

@@ -3,8 +3,8 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    Arrival, DropReason, Fifo, FlowId, Guarantee, Metered, Packet, PairMeter, Scheduler, Share,
-    Slot, WfiFlow, WfiMeter,
+    Arrival, Descriptor, DropReason, Fifo, FlowId, Guarantee, Metered, Packet, PairMeter,
+    Scheduler, Share, WfiFlow, WfiMeter,
 };
 
 use crate::schedulers::{limits, scheduler, sink};
@@ -64,7 +64,7 @@ fn exercise<const N: usize>(meter: &mut WfiMeter<[WfiFlow; N]>) {
 }
 
 fn metered<const N: usize>() {
-    let fifo = Fifo::tail_drop([Slot::EMPTY; N], limits());
+    let fifo = Fifo::tail_drop([Descriptor::EMPTY; N], limits());
     let meter = WfiMeter::new([WfiFlow::EMPTY; N]);
     let mut metered = Metered::new(fifo, meter, [Arrival::EMPTY; N]);
     scheduler(&mut metered);

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::set::{LANES, OLD, OLD_SHARED, index};
-use super::{Line, Lookup, Outcome, Table};
+use super::{FlowTable, Lookup, Outcome, TagLine};
 
 /// A refused rotation: flows still hold their queues by labels of the key before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl fmt::Display for Rotating {
 
 impl core::error::Error for Rotating {}
 
-impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
+impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
     /// Begins the transition to another key: from here on the claims are *old*.
     ///
     /// Until [`is_rotating`](Self::is_rotating) is false, hash each packet under both keys and call
@@ -37,10 +37,10 @@ impl<S: AsRef<[Line]> + AsMut<[Line]>> Table<S> {
     /// # Examples
     ///
     /// ```
-    /// use flowhash::{FlowHasher, Line, Outcome, SipHash13, Table};
+    /// use flowhash::{FlowHasher, TagLine, Outcome, SipHash13, FlowTable};
     ///
     /// let (old, new) = (SipHash13::new([1; 16]), SipHash13::new([2; 16]));
-    /// let mut table = Table::new([Line::EMPTY; 8], 64, 8)?;
+    /// let mut table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
     /// let queue = table.lookup(old.hash(b"flow")).queue;
     ///
     /// table.rotate()?;

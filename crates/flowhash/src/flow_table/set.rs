@@ -21,19 +21,19 @@ pub(super) const ELSEWHERE: u64 = 1 << 63;
 
 /// Tags and occupancy of eight neighbouring queues: what a lookup reads, in one cache line.
 ///
-/// The storage of a [`Table`](super::Table) is made of these: 8 bytes a queue.
+/// The storage of a [`FlowTable`](super::FlowTable) is made of these: 8 bytes a queue.
 ///
 /// A set of 1, 2, 4 or 8 ways lies within a line. A set of 16 ways is two neighbouring lines.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
+pub struct TagLine {
     /// The hash of the flow that claimed the lane, or last did; no two lanes of a set have the same.
     tags: [u32; LANES as usize],
     /// The bits above of each lane.
     states: [u8; LANES as usize],
 }
 
-impl Line {
+impl TagLine {
     /// Eight queues that no flow has claimed.
     pub const EMPTY: Self = Self { tags: [0; LANES as usize], states: [0; LANES as usize] };
 
@@ -141,7 +141,7 @@ impl Line {
     }
 }
 
-impl Default for Line {
+impl Default for TagLine {
     fn default() -> Self {
         Self::EMPTY
     }

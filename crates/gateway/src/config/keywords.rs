@@ -30,7 +30,7 @@ pub(crate) enum Order {
 
 /// What shares the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hosts {
+pub(crate) enum HostMode {
     /// As CAKE has it; hosts are those that the packet names, in both directions.
     By(Isolation),
     /// The hosts on the LAN side, and then their flows: `dual-srchost` on the way up and `dual-dsthost` on
@@ -73,7 +73,7 @@ impl Words for Order {
         &[("fifo", Self::Fifo), ("sqf", Self::Sqf), ("drr", Self::Drr), ("qfq", Self::Qfq)];
 }
 
-impl Words for Hosts {
+impl Words for HostMode {
     const WORDS: &'static [(&'static str, Self)] = &[
         ("flows", Self::By(Isolation::Flows)),
         ("srchost", Self::By(Isolation::SrcHost)),
@@ -166,7 +166,7 @@ mod tests {
             Order::parse("--queue", "cake").unwrap_err(),
             "--queue \"cake\": accepted are fifo, sqf, drr, qfq"
         );
-        let hosts = Hosts::parse("--hosts", "Dual").unwrap_err();
+        let hosts = HostMode::parse("--hosts", "Dual").unwrap_err();
         assert!(hosts.contains("dual-srchost") && hosts.contains("users+sqf"), "{hosts}");
     }
 

@@ -1,7 +1,7 @@
 //! What the frames of a configuration and their places in the queues take, and the most that is accepted.
 
 use crate::config::Share;
-use crate::config::keywords::{Hosts, Limit, Words as _};
+use crate::config::keywords::{HostMode, Limit, Words as _};
 use crate::forward::direction::Direction;
 use crate::forward::queue::{bytes_of_slot, bytes_of_tables, frames, max_slots};
 use crate::io::frame::Pool;
@@ -69,7 +69,7 @@ fn tables(share: &Share) -> u64 {
 }
 
 /// A frame of the pool, and what each direction keeps by its number.
-fn bytes_of_frame(hosts: Hosts, mtu: usize) -> u64 {
+fn bytes_of_frame(hosts: HostMode, mtu: usize) -> u64 {
     (Pool::bytes_of_frame(mtu) + 2 * (Direction::BYTES_OF_SLOT + bytes_of_slot(hosts))) as u64
 }
 
@@ -89,7 +89,7 @@ mod tests {
     fn share(limit: Limit) -> Share {
         Share {
             order: Order::Drr,
-            hosts: Hosts::Lan,
+            hosts: HostMode::Lan,
             max_hosts: DEFAULT_MAX_HOSTS,
             limit,
             flush_unserved: None,
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn what_is_accepted_of_a_refused_limit_is_accepted() {
-        let orders = [(Order::Drr, Hosts::Lan), (Order::Sqf, Hosts::UsersSqf)];
+        let orders = [(Order::Drr, HostMode::Lan), (Order::Sqf, HostMode::UsersSqf)];
         for ((order, hosts), mtu) in
             orders.into_iter().flat_map(|of| [68, 1_500, 9_000, 65_535].map(|mtu| (of, mtu)))
         {
@@ -141,7 +141,7 @@ mod tests {
     fn users_have_places_for_so_many() {
         let users = |packets| {
             let share = share(Limit::Packets(packets));
-            let share = Share { order: Order::Sqf, hosts: Hosts::UsersSqf, ..share };
+            let share = Share { order: Order::Sqf, hosts: HostMode::UsersSqf, ..share };
             check_against(share, 1_500, MOST)
         };
         assert_eq!(users(65_504), Ok(()));
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn users_have_places_for_every_frame_each() {
         let with = |hosts| bytes_of_frame(hosts, 1_500);
-        assert!(with(Hosts::UsersSqf) > with(Hosts::Lan) + 64 * 16 * 2 - 64);
+        assert!(with(HostMode::UsersSqf) > with(HostMode::Lan) + 64 * 16 * 2 - 64);
     }
 
     #[test]

@@ -5,11 +5,11 @@ mod users;
 
 use core::fmt;
 
-use freeboard::flowhash::{self, Line, Outcome};
+use freeboard::flowhash::{self, Outcome, TagLine};
 use freeboard::sched_core::{
-    Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, DropSink, Fifo, FloorShare, FlowId,
-    FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow,
-    Queue as Empty, Rejected, Scheduler, ShortestFlow, ShortestQueue, Side, Slot, WaitingFlow,
+    Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, Descriptor, DropSink, Fifo, FloorShare,
+    FlowId, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig,
+    QfqFlow, Queue as Empty, Rejected, Scheduler, ShortestFlow, ShortestQueue, Side, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate};
 use freeboard::{
@@ -18,7 +18,7 @@ use freeboard::{
 };
 
 use crate::config::Share;
-use crate::config::keywords::{Hosts, Limit, Order};
+use crate::config::keywords::{HostMode, Limit, Order};
 use crate::io::frame::AROUND;
 pub(crate) use size::bytes_of_tables;
 use size::{host_slots, queues};
@@ -147,7 +147,7 @@ pub(crate) struct Plan {
 
 type Aqm = CoDel<Vec<CoDelState>>;
 type Shortest = ShortestQueue<Vec<ShortestFlow>, Vec<WaitingFlow>>;
-type ByHash<O> = Hashed<O, Vec<Line>, Vec<Empty>, Vec<Slot>, Aqm>;
+type ByHash<O> = Hashed<O, Vec<TagLine>, Vec<Empty>, Vec<Descriptor>, Aqm>;
 
 /// Frames that a direction with this limit may hold.
 pub(crate) const fn frames(limit: Limit) -> u32 {
@@ -158,18 +158,18 @@ pub(crate) const fn frames(limit: Limit) -> u32 {
 }
 
 /// What a queue takes for each frame that it may hold, in bytes.
-pub(crate) const fn bytes_of_slot(hosts: Hosts) -> usize {
+pub(crate) const fn bytes_of_slot(hosts: HostMode) -> usize {
     match hosts {
-        Hosts::UsersSqf => users::BYTES_OF_SLOT,
-        Hosts::By(_) | Hosts::Lan => size_of::<Slot>(),
+        HostMode::UsersSqf => users::BYTES_OF_SLOT,
+        HostMode::By(_) | HostMode::Lan => size_of::<Descriptor>(),
     }
 }
 
 /// The most frames of both directions that a queue has places for.
-pub(crate) const fn max_slots(hosts: Hosts) -> u32 {
+pub(crate) const fn max_slots(hosts: HostMode) -> u32 {
     match hosts {
-        Hosts::UsersSqf => users::MAX_SLOTS,
-        Hosts::By(_) | Hosts::Lan => u32::MAX,
+        HostMode::UsersSqf => users::MAX_SLOTS,
+        HostMode::By(_) | HostMode::Lan => u32::MAX,
     }
 }
 
@@ -190,11 +190,11 @@ pub(crate) fn codel(rate: Rate, max_len: u32) -> CoDelParams {
 }
 
 /// The isolation by which this direction is shared.
-pub(crate) const fn isolation(hosts: Hosts, way: Way) -> Isolation {
+pub(crate) const fn isolation(hosts: HostMode, way: Way) -> Isolation {
     match (hosts, way) {
-        (Hosts::By(isolation), _) => isolation,
-        (Hosts::Lan | Hosts::UsersSqf, Way::Up) => Isolation::DualSrcHost,
-        (Hosts::Lan | Hosts::UsersSqf, Way::Down) => Isolation::DualDstHost,
+        (HostMode::By(isolation), _) => isolation,
+        (HostMode::Lan | HostMode::UsersSqf, Way::Up) => Isolation::DualSrcHost,
+        (HostMode::Lan | HostMode::UsersSqf, Way::Down) => Isolation::DualDstHost,
     }
 }
 
@@ -210,11 +210,11 @@ impl Plan {
     /// An empty queue. One line says why not.
     pub(crate) fn build(&self) -> Result<Box<dyn Queue>, String> {
         let limits = limits(self.share.limit);
-        let slots = || vec![Slot::EMPTY; self.slots as usize];
+        let slots = || vec![Descriptor::EMPTY; self.slots as usize];
         let (queues, host_slots) = (queues(&self.share), host_slots(&self.share));
         Ok(match (self.share.order, self.share.hosts) {
             (Order::Fifo, _) => Box::new(Fifo::tail_drop(slots(), limits)),
-            (Order::Sqf, Hosts::UsersSqf) => Box::new(Users::new(self, limits)?),
+            (Order::Sqf, HostMode::UsersSqf) => Box::new(Users::new(self, limits)?),
             (Order::Sqf, hosts) => {
                 let order = self.shortest(queues)?;
                 Box::new(Flows::new(order, |_| Some(()), self, isolation(hosts, self.way), limits)?)
@@ -273,7 +273,7 @@ fn one_line(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-impl Queue for Fifo<Vec<Slot>> {
+impl Queue for Fifo<Vec<Descriptor>> {
     fn offer(
         &mut self,
         now: Nanos,
@@ -348,7 +348,7 @@ impl<O: FlowScheduler> Flows<O> {
             order,
             plan.aqm(count)?,
             vec![Empty::EMPTY; count],
-            vec![Slot::EMPTY; plan.slots as usize],
+            vec![Descriptor::EMPTY; plan.slots as usize],
             [],
             limits,
         );
@@ -366,9 +366,9 @@ impl<O: FlowScheduler> Flows<O> {
 }
 
 /// A table of so many queues, a power of two.
-fn table(queues: usize) -> Result<flowhash::Table<Vec<Line>>, String> {
-    let lines = vec![Line::EMPTY; queues.div_ceil(8)];
-    flowhash::Table::new(lines, queues as u32, flowhash::DEFAULT_WAYS).map_err(one_line)
+fn table(queues: usize) -> Result<flowhash::FlowTable<Vec<TagLine>>, String> {
+    let lines = vec![TagLine::EMPTY; queues.div_ceil(8)];
+    flowhash::FlowTable::new(lines, queues as u32, flowhash::DEFAULT_WAYS).map_err(one_line)
 }
 
 impl<O: FlowScheduler> Queue for Flows<O> {

@@ -90,13 +90,13 @@ impl Default for CoDelState {
 ///
 /// ```
 /// use sched_core::{
-///     CoDel, CoDelParams, CoDelState, Drr, DrrFlow, FlowQueues, Limits, Queue, Slot,
+///     CoDel, CoDelParams, CoDelState, Drr, DrrFlow, FlowQueues, Limits, Queue, Descriptor,
 /// };
 ///
 /// let mut order = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
 /// order.add_all(1_514)?;
 /// let codel = CoDel::new([CoDelState::EMPTY; 16], CoDelParams::INTERNET)?;
-/// let (queues, slots) = ([Queue::EMPTY; 16], [Slot::EMPTY; 64]);
+/// let (queues, slots) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
 /// let fq_codel = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::NONE);
 /// # let _ = fq_codel;
 /// # Ok::<(), sched_core::ConfigError>(())

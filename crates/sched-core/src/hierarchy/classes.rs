@@ -76,12 +76,12 @@ pub type ClassState = RankedFlow<1>;
 /// ```
 /// use sched_core::{
 ///     ClassState, Classes, Drr, DrrFlow, FlowId, FlowQueues, Limits, LowBits, Nanos, Packet, Qfq,
-///     QfqConfig, QfqFlow, Queue, Scheduler, Slot,
+///     QfqConfig, QfqFlow, Queue, Scheduler, Descriptor,
 /// };
 ///
 /// let mut flows = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;
 /// flows.add_all(1_500)?;
-/// let user = FlowQueues::new(flows, [Queue::EMPTY; 4], [Slot::EMPTY; 64], Limits::NONE);
+/// let user = FlowQueues::new(flows, [Queue::EMPTY; 4], [Descriptor::EMPTY; 64], Limits::NONE);
 /// let users = Qfq::new([QfqFlow::EMPTY; 2], 1_500)?;
 /// let states = [ClassState::EMPTY; 2];
 /// let mut link = Classes::new(users, [user.clone(), user], states, LowBits::new(2)?, Limits::NONE);
@@ -109,13 +109,13 @@ pub type ClassState = RankedFlow<1>;
 ///
 /// ```
 /// # use sched_core::{
-/// #     ClassState, Classes, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos, Scheduler, Slot,
+/// #     ClassState, Classes, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos, Scheduler, Descriptor,
 /// # };
 /// # let order = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
 /// # let split = LowBits::new(0).unwrap();
 /// # let states = [ClassState::EMPTY; 1];
-/// let mut first = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
-/// let mut second = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
+/// let mut first = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::NONE);
+/// let mut second = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::NONE);
 /// let one = Classes::new(order.clone(), [&mut first], states, split, Limits::NONE);
 /// let other = Classes::new(order, [&mut second], states, split, Limits::NONE);
 /// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));
@@ -123,12 +123,12 @@ pub type ClassState = RankedFlow<1>;
 ///
 /// ```compile_fail,E0499
 /// # use sched_core::{
-/// #     ClassState, Classes, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos, Scheduler, Slot,
+/// #     ClassState, Classes, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos, Scheduler, Descriptor,
 /// # };
 /// # let order = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
 /// # let split = LowBits::new(0).unwrap();
 /// # let states = [ClassState::EMPTY; 1];
-/// let mut first = Fifo::tail_drop([Slot::EMPTY; 64], Limits::NONE);
+/// let mut first = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::NONE);
 /// let one = Classes::new(order.clone(), [&mut first], states, split, Limits::NONE);
 /// let other = Classes::new(order, [&mut first], states, split, Limits::NONE);
 /// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));

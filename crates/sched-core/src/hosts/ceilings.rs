@@ -4,7 +4,7 @@
 //! and comes back when its time has come: it *waits*. All other flows are served meanwhile, as the order
 //! has it. If all backlogged flows wait, [`select`](FlowScheduler::select) names none, and
 //! [`waiting`](FlowScheduler::waiting) says which flow is first, [`opens_at`](FlowScheduler::opens_at) when. So a queue over such an order may
-//! hold packets and send nothing. Put under [`Hosts`](crate::Hosts), the flows here are hosts; around
+//! hold packets and send nothing. Put under [`HostDrr`](crate::Hosts), the flows here are hosts; around
 //! [`CommittedRates`](crate::CommittedRates), a host has a rate and a ceiling (`rate` and `ceil` of HTB).
 //!
 //! **Promises.** `r` is the rate of a ceiling, `b` its burst, `L` the longest packet on the wire.
@@ -175,7 +175,7 @@ impl Default for CeilingFlow {
 /// ```
 /// use sched_core::{
 ///     Ceiling, CeilingFlow, CeilingReturn, Ceilings, Drr, DrrFlow, FlowId, FlowQueues, FlowScheduler,
-///     Limits, Nanos, Packet, Queue, Scheduler, Slot,
+///     Limits, Nanos, Packet, Queue, Scheduler, Descriptor,
 /// };
 ///
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
@@ -184,7 +184,7 @@ impl Default for CeilingFlow {
 /// let mut order = Ceilings::new(drr, ceilings, returns)?;
 /// order.set_ceiling(FlowId(0), Some(Ceiling::new(1_000_000, 1_500)?))?;
 ///
-/// let mut queue = FlowQueues::new(order, [Queue::EMPTY; 2], [Slot::EMPTY; 8], Limits::NONE);
+/// let mut queue = FlowQueues::new(order, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::NONE);
 /// let drops = &mut |_, _| unreachable!("there is room");
 /// for handle in 0..2 {
 ///     queue.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 1_500), drops)?;

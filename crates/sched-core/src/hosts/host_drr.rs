@@ -1,6 +1,6 @@
 //! Hosts above flows: an order of hosts, and inside each host deficit round robin over its flows.
 //!
-//! Two levels that are real: [`Hosts`] asks an order of hosts `O` whose turn it is, and a ring of that
+//! Two levels that are real: [`HostDrr`] asks an order of hosts `O` whose turn it is, and a ring of that
 //! host which of its flows. What a host gets does not depend on how many flows it opens, nor on how many
 //! anybody else opens. Hosts take turns as the flows of `O` do, flows inside a host as those of
 //! [`Drr`](crate::Drr) do, rule for rule.
@@ -15,13 +15,13 @@
 //!   host goes to the tail. A turn sends at most `Q + L̄` bytes, because it begins with at most `Q` and is
 //!   over with the packet that uses it up; each other host has at most one before, because a host that
 //!   empties and comes back stands behind; and a packet may be on the wire. So it is for a packet that
-//!   finds its host backlogged, if its flow is served [first in the host](Hosts::sparse_first): not
+//!   finds its host backlogged, if its flow is served [first in the host](HostDrr::sparse_first): not
 //!   spent, and no other flow of the host is new.
 //! - *Share.* While a host is backlogged it is sent at least `W/H − (1 − 1/H)(Q + L̄) − ((H − 1)·L̄ + L)/H`
 //!   of `W` bytes, the bound of [`Drr`](crate::Drr). That is at least `0.98·W/H` as soon as
 //!   `W ≥ 50·((H − 1)(Q + 2·L̄) + L)`; over any interval as short as a round, no order that sends whole
 //!   quanta can promise as much.
-//! - *A flow's share of that*: what [`Hosts::guarantee_in_host`] says, composed with the promise to the
+//! - *A flow's share of that*: what [`HostDrr::guarantee_in_host`] says, composed with the promise to the
 //!   host by [`Guarantee::in_class`](crate::Guarantee::in_class).
 //!
 //! Behind a `Drr` of hosts with [sparse hosts first](crate::Drr::sparse_first), hosts that come and go may be a
@@ -51,26 +51,26 @@ use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Tab
 use crate::queues::queue::NONE;
 use crate::{Backlog, FlowId, Hosted, Imbalance, Nanos, Packet};
 
-/// What [`Hosts`] knows of one flow: 24 bytes.
+/// What [`HostDrr`] knows of one flow: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostedFlow {
+pub struct HostDrrFlow {
     flow: RingFlow,
     /// Below the number of hosts.
     host: u32,
 }
 
-impl HostedFlow {
+impl HostDrrFlow {
     /// A flow that was not added, of host 0.
     pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, host: 0 };
 }
 
-impl Default for HostedFlow {
+impl Default for HostDrrFlow {
     fn default() -> Self {
         Self::EMPTY
     }
 }
 
-impl OnRing for HostedFlow {
+impl OnRing for HostDrrFlow {
     #[inline]
     fn on_ring(&self) -> &RingFlow {
         &self.flow
@@ -82,7 +82,7 @@ impl OnRing for HostedFlow {
     }
 }
 
-/// The ring of one host in [`Hosts`]: 16 bytes.
+/// The ring of one host in [`HostDrr`]: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostRing {
     ring: Ring,
@@ -112,14 +112,14 @@ impl Default for HostRing {
 /// under an order `O` of the hosts.
 ///
 /// [`FlowScheduler::Config`] is the quantum of a flow inside its host in bytes; what is set for hosts is
-/// the business of `O`. A flow is of host 0 until it is [assigned](Hosts::assign) to another.
+/// the business of `O`. A flow is of host 0 until it is [assigned](HostDrr::assign) to another.
 ///
 /// ```
-/// use sched_core::{Drr, DrrFlow, FlowId, FlowScheduler, HostRing, HostedFlow, Hosts};
+/// use sched_core::{Drr, DrrFlow, FlowId, FlowScheduler, HostRing, HostDrrFlow, HostDrr};
 ///
 /// let mut of_hosts = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// of_hosts.add_all(1_500)?;
-/// let mut order = Hosts::new(of_hosts, [HostedFlow::EMPTY; 4], [HostRing::EMPTY; 2], 1_500)?;
+/// let mut order = HostDrr::new(of_hosts, [HostDrrFlow::EMPTY; 4], [HostRing::EMPTY; 2], 1_500)?;
 /// order.add_all(1_500)?;
 /// order.assign(FlowId(3), 1)?;
 ///
@@ -135,7 +135,7 @@ impl Default for HostRing {
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hosts<O, N, G> {
+pub struct HostDrr<O, N, G> {
     order: O,
     nodes: N,
     /// `hosts[host]`: holds a flow if and only if `host` is backlogged in `order`.
@@ -144,10 +144,10 @@ pub struct Hosts<O, N, G> {
     sparse_first: bool,
 }
 
-impl<O, N, G> Hosts<O, N, G>
+impl<O, N, G> HostDrr<O, N, G>
 where
     O: FlowScheduler,
-    N: Table<HostedFlow>,
+    N: Table<HostDrrFlow>,
     G: Table<HostRing>,
 {
     /// The largest quantum of a flow, in bytes.
@@ -166,7 +166,7 @@ where
         if order.looks_ahead() {
             return Err(ConfigError::LooksAhead);
         }
-        nodes.as_mut().fill(HostedFlow::EMPTY);
+        nodes.as_mut().fill(HostDrrFlow::EMPTY);
         hosts.as_mut().fill(HostRing::EMPTY);
         Ok(Self { order, nodes, hosts, max_len, sparse_first: false })
     }
@@ -208,7 +208,7 @@ where
             return Err(ConfigError::Backlogged { flow });
         }
         if node.host != host {
-            *node = HostedFlow { flow: node.flow.renewed(), host };
+            *node = HostDrrFlow { flow: node.flow.renewed(), host };
         }
         Ok(())
     }
@@ -239,13 +239,13 @@ where
     }
 
     /// The order of hosts, for what is its own. Telling it of packets or hosts is the business of
-    /// [`Hosts`]: an order that is told twice no longer agrees with the rings, and
+    /// [`HostDrr`]: an order that is told twice no longer agrees with the rings, and
     /// [`FlowScheduler::recount`] says so.
     pub const fn order_mut(&mut self) -> &mut O {
         &mut self.order
     }
 
-    fn node(&self, flow: FlowId) -> Option<&HostedFlow> {
+    fn node(&self, flow: FlowId) -> Option<&HostDrrFlow> {
         self.nodes.as_ref().get(flow.index()).filter(|node| node.flow.is_added())
     }
 
@@ -266,7 +266,7 @@ where
         self.order.served(host, len, left);
     }
 
-    /// As [`Hosts::become_idle`], of a flow that lost what it had.
+    /// As [`HostDrr::become_idle`], of a flow that lost what it had.
     #[inline(never)]
     fn lose_last(&mut self, host: u32, flow: FlowId) -> Option<u32> {
         let host = self.hosts.as_mut().get_mut(host as usize)?;
@@ -276,10 +276,10 @@ where
     }
 }
 
-impl<O, N, G> Hosted for Hosts<O, N, G>
+impl<O, N, G> Hosted for HostDrr<O, N, G>
 where
     O: FlowScheduler,
-    N: Table<HostedFlow>,
+    N: Table<HostDrrFlow>,
     G: Table<HostRing>,
 {
     fn host_of(&self, flow: FlowId) -> Option<u32> {
@@ -296,14 +296,14 @@ where
     }
 }
 
-impl<O, N, G> FlowScheduler for Hosts<O, N, G>
+impl<O, N, G> FlowScheduler for HostDrr<O, N, G>
 where
     O: FlowScheduler,
-    N: Table<HostedFlow>,
+    N: Table<HostDrrFlow>,
     G: Table<HostRing>,
 {
     /// The quantum of a flow inside its host in bytes, from the longest packet to
-    /// [`Hosts::MAX_QUANTUM`].
+    /// [`HostDrr::MAX_QUANTUM`].
     type Config = u32;
 
     fn flows(&self) -> u32 {
@@ -327,7 +327,7 @@ where
 
     /// A backlogged flow is to the order of hosts a loss of 0 bytes: their number is not known.
     fn remove(&mut self, flow: FlowId) {
-        let Some(&HostedFlow { flow: node, host }) = self.nodes.as_ref().get(flow.index()) else {
+        let Some(&HostDrrFlow { flow: node, host }) = self.nodes.as_ref().get(flow.index()) else {
             return;
         };
         if node.is_listed() {
@@ -335,7 +335,7 @@ where
             self.order.lost(FlowId(host), 0, left);
         }
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
-            *node = HostedFlow::EMPTY;
+            *node = HostDrrFlow::EMPTY;
         }
     }
 
@@ -356,7 +356,7 @@ where
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        let Some(&HostedFlow { flow: node, host }) = self.node(flow) else { return };
+        let Some(&HostDrrFlow { flow: node, host }) = self.node(flow) else { return };
         let ring = self.hosts.as_mut().get_mut(host as usize);
         let Some(ring) = ring.filter(|_| self.order.max_len(FlowId(host)).is_some()) else {
             return;
@@ -454,7 +454,7 @@ where
     }
 
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
-        let Some(&HostedFlow { flow: node, host }) = self.node(flow) else { return };
+        let Some(&HostDrrFlow { flow: node, host }) = self.node(flow) else { return };
         if !node.is_listed() {
             return;
         }
@@ -505,10 +505,10 @@ where
     }
 }
 
-impl<O, N, G> Hosts<O, N, G>
+impl<O, N, G> HostDrr<O, N, G>
 where
     O: FlowScheduler,
-    N: Table<HostedFlow>,
+    N: Table<HostDrrFlow>,
     G: Table<HostRing>,
 {
     /// What the flows of `host` hold together.

@@ -16,9 +16,9 @@
 //! - A flow is on a list if and only if it is backlogged.
 //! - As in [`Drr`](crate::Drr), only service changes what a flow owes and from when on it may have another turn;
 //!   to lose the last packet in a turn is as if it had been sent.
-//! - With [sparse flows first](Rounds::sparse_first), at most `m + 15` flows of a host of the limited side begin a
-//!   turn early in `m` rounds: one a round, and 15 saved up ([`Rounds::SAVED_UP`]). The limited side is the one
-//!   that counts, and where both do, the one of [`Rounds::with_hosts_of`].
+//! - With [sparse flows first](LoadDrr::sparse_first), at most `m + 15` flows of a host of the limited side begin a
+//!   turn early in `m` rounds: one a round, and 15 saved up ([`LoadDrr::SAVED_UP`]). The limited side is the one
+//!   that counts, and where both do, the one of [`LoadDrr::with_hosts_of`].
 //! - A flow has one turn in as many rounds as its load, with sparse flows first in pieces if it empties. In an
 //!   interval in which another flow of the same load stays backlogged and has `n` turns, the flow sends at most
 //!   `(n + 2)·Q + L − 1` bytes, and without sparse flows first `(n + 1)·Q + L − 1` (`docs/guarantees.md`).
@@ -41,7 +41,7 @@ mod calendar;
 mod hosts;
 
 pub use calendar::RoundList;
-pub use hosts::{RoundsHost, Side, Sides};
+pub use hosts::{LoadDrrHost, Side, Sides};
 
 use crate::disciplines::drr::ring::{RingFlow, debt};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
@@ -49,7 +49,7 @@ use crate::hosts::hosted::Hosted;
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance, Nanos, Packet};
 use calendar::Calendar;
-use hosts::Hosts;
+use hosts::Loads;
 
 /// Where a flow that was added is. The one truth about membership: links mean nothing unless this says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,9 +104,9 @@ impl Standing {
     }
 }
 
-/// What [`Rounds`] knows of one flow: 32 bytes.
+/// What [`LoadDrr`] knows of one flow: 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RoundsFlow {
+pub struct LoadDrrFlow {
     /// The flow behind this one on its list; stale for the last, and unless listed.
     next: u32,
     /// The flow before this one; stale for the first, and unless listed.
@@ -127,7 +127,7 @@ pub struct RoundsFlow {
     due: u32,
 }
 
-impl RoundsFlow {
+impl LoadDrrFlow {
     /// A flow that was not added.
     pub const EMPTY: Self = Self {
         next: NONE,
@@ -149,7 +149,7 @@ impl RoundsFlow {
     }
 }
 
-impl Default for RoundsFlow {
+impl Default for LoadDrrFlow {
     fn default() -> Self {
         Self::EMPTY
     }
@@ -159,13 +159,13 @@ impl Default for RoundsFlow {
 /// `D` (destinations), with a calendar of rounds in `W`.
 ///
 /// [`FlowScheduler::Config`] is the quantum in bytes: how much a flow may send in its turn. Every flow
-/// belongs to host 0 of either side until it is [assigned](Rounds::assign).
+/// belongs to host 0 of either side until it is [assigned](LoadDrr::assign).
 ///
 /// ```
-/// use sched_core::{FlowId, FlowScheduler, RoundList, Rounds, RoundsFlow, RoundsHost};
+/// use sched_core::{FlowId, FlowScheduler, RoundList, LoadDrr, LoadDrrFlow, LoadDrrHost};
 ///
-/// let hosts = [RoundsHost::EMPTY; 2];
-/// let mut rounds = Rounds::new([RoundsFlow::EMPTY; 3], hosts, hosts, [RoundList::EMPTY; 8], 1_500)?;
+/// let hosts = [LoadDrrHost::EMPTY; 2];
+/// let mut rounds = LoadDrr::new([LoadDrrFlow::EMPTY; 3], hosts, hosts, [RoundList::EMPTY; 8], 1_500)?;
 /// rounds.add_all(1_500)?;
 /// // Flows 0 and 1 are of source host 0, flow 2 of host 1; they go to the same destination...
 /// rounds.assign(FlowId(2), 1, 0)?;
@@ -184,10 +184,10 @@ impl Default for RoundsFlow {
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rounds<N, S, D, W> {
+pub struct LoadDrr<N, S, D, W> {
     nodes: N,
-    sources: Hosts<S>,
-    destinations: Hosts<D>,
+    sources: Loads<S>,
+    destinations: Loads<D>,
     /// The turns of `round` and of those after it, up to the calendar's horizon.
     calendar: Calendar<W>,
     /// The first turns, before all others.
@@ -203,11 +203,11 @@ pub struct Rounds<N, S, D, W> {
     sparse_first: bool,
 }
 
-impl<N, S, D, W> Rounds<N, S, D, W>
+impl<N, S, D, W> LoadDrr<N, S, D, W>
 where
-    N: Table<RoundsFlow>,
-    S: Table<RoundsHost>,
-    D: Table<RoundsHost>,
+    N: Table<LoadDrrFlow>,
+    S: Table<LoadDrrHost>,
+    D: Table<LoadDrrHost>,
     W: Table<RoundList>,
 {
     /// The largest quantum, in bytes.
@@ -240,11 +240,11 @@ where
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
         let length = rounds.as_ref().len() as u64;
         ConfigError::check_range("rounds of the calendar", length, 2, Self::MAX_ROUNDS.into())?;
-        nodes.as_mut().fill(RoundsFlow::EMPTY);
+        nodes.as_mut().fill(LoadDrrFlow::EMPTY);
         Ok(Self {
             nodes,
-            sources: Hosts::new(sources, "source hosts")?,
-            destinations: Hosts::new(destinations, "destination hosts")?,
+            sources: Loads::new(sources, "source hosts")?,
+            destinations: Loads::new(destinations, "destination hosts")?,
             calendar: Calendar::new(rounds),
             first_turns: RoundList::EMPTY,
             round: 0,
@@ -314,7 +314,7 @@ where
         if (node.source, node.destination) != (source, destination) {
             let standing = Standing::new(Place::Idle, node.standing.quantum());
             let due = self.round;
-            *node = RoundsFlow { standing, source, destination, due, ..RoundsFlow::EMPTY };
+            *node = LoadDrrFlow { standing, source, destination, due, ..LoadDrrFlow::EMPTY };
         }
         Ok(())
     }
@@ -351,7 +351,7 @@ where
         self.destinations.flows_of(host)
     }
 
-    fn node(&self, flow: FlowId) -> Option<&RoundsFlow> {
+    fn node(&self, flow: FlowId) -> Option<&LoadDrrFlow> {
         self.nodes.as_ref().get(flow.index()).filter(|node| node.is_added())
     }
 
@@ -367,7 +367,7 @@ where
 
     /// Takes `flow`, which is listed, off its list.
     #[inline]
-    fn unlist(&mut self, node: &RoundsFlow, flow: u32) {
+    fn unlist(&mut self, node: &LoadDrrFlow, flow: u32) {
         let nodes = self.nodes.as_mut();
         if node.standing.place() == Place::New {
             self.first_turns.unlink(nodes, flow);
@@ -432,7 +432,7 @@ where
 
     /// The round of a turn that `node`, which has become backlogged, begins before the one `by_load`, if it may
     /// begin one: its last turn is over, and its host has one left. Books it.
-    fn early_turn(&mut self, node: &RoundsFlow, by_load: u32) -> Option<u32> {
+    fn early_turn(&mut self, node: &LoadDrrFlow, by_load: u32) -> Option<u32> {
         if !self.sparse_first || !is_not_later(node.due, self.round) {
             return None;
         }
@@ -488,14 +488,14 @@ where
     }
 }
 
-impl<N, S, D, W> FlowScheduler for Rounds<N, S, D, W>
+impl<N, S, D, W> FlowScheduler for LoadDrr<N, S, D, W>
 where
-    N: Table<RoundsFlow>,
-    S: Table<RoundsHost>,
-    D: Table<RoundsHost>,
+    N: Table<LoadDrrFlow>,
+    S: Table<LoadDrrHost>,
+    D: Table<LoadDrrHost>,
     W: Table<RoundList>,
 {
-    /// The quantum in bytes, from the longest packet to [`Rounds::MAX_QUANTUM`].
+    /// The quantum in bytes, from the longest packet to [`LoadDrr::MAX_QUANTUM`].
     type Config = u32;
 
     fn flows(&self) -> u32 {
@@ -521,7 +521,7 @@ where
     fn remove(&mut self, flow: FlowId) {
         self.become_idle(flow, None);
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
-            *node = RoundsFlow::EMPTY;
+            *node = LoadDrrFlow::EMPTY;
         }
     }
 
@@ -700,12 +700,12 @@ where
     }
 }
 
-/// The hosts of one side: [`Rounds::with_hosts_of`].
-impl<N, S, D, W> Hosted for Rounds<N, S, D, W>
+/// The hosts of one side: [`LoadDrr::with_hosts_of`].
+impl<N, S, D, W> Hosted for LoadDrr<N, S, D, W>
 where
-    N: Table<RoundsFlow>,
-    S: Table<RoundsHost>,
-    D: Table<RoundsHost>,
+    N: Table<LoadDrrFlow>,
+    S: Table<LoadDrrHost>,
+    D: Table<LoadDrrHost>,
     W: Table<RoundList>,
 {
     #[inline]
@@ -732,7 +732,7 @@ where
     }
 }
 
-fn set_quantum(node: &mut RoundsFlow, quantum: u32, max_len: u32, round: u32) {
+fn set_quantum(node: &mut LoadDrrFlow, quantum: u32, max_len: u32, round: u32) {
     if !node.is_added() {
         node.due = round;
     }

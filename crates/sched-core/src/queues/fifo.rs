@@ -5,7 +5,7 @@
 
 use crate::flow_scheduler::{DropFrom, Table};
 use crate::queues::counters::{Counters, Ledger};
-use crate::queues::queue::{Queue, Slot, is_acceptable, obstacle};
+use crate::queues::queue::{Descriptor, Queue, is_acceptable, obstacle};
 use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
@@ -21,7 +21,7 @@ pub struct Fifo<S> {
     full: DropFrom,
 }
 
-impl<S: Table<Slot>> Fifo<S> {
+impl<S: Table<Descriptor>> Fifo<S> {
     /// Rejecting the arrival when full: what most network devices do.
     #[must_use]
     pub fn tail_drop(slots: S, limits: Limits) -> Self {
@@ -36,7 +36,7 @@ impl<S: Table<Slot>> Fifo<S> {
     }
 
     fn new(mut slots: S, limits: Limits, full: DropFrom) -> Self {
-        slots.as_mut().fill(Slot::EMPTY);
+        slots.as_mut().fill(Descriptor::EMPTY);
         Self { queue: Queue::EMPTY, slots, ledger: Ledger::new(limits), full }
     }
 
@@ -105,7 +105,7 @@ impl<S: Table<Slot>> Fifo<S> {
     }
 }
 
-impl<S: Table<Slot>> Scheduler for Fifo<S> {
+impl<S: Table<Descriptor>> Scheduler for Fifo<S> {
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn a_limit_of_nothing_rejects_everything() {
         for limits in [Limits::packets(0), Limits::bytes(0)] {
-            let mut fifo = Fifo::head_drop([Slot::EMPTY; 4], limits);
+            let mut fifo = Fifo::head_drop([Descriptor::EMPTY; 4], limits);
             for handle in 0..4 {
                 let packet = Packet::new(handle, 100);
                 let rejected = fifo
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn head_drop_makes_room_with_the_oldest_and_only_if_that_suffices() {
-        let mut fifo = Fifo::head_drop([Slot::EMPTY; 8], Limits::bytes(1_000));
+        let mut fifo = Fifo::head_drop([Descriptor::EMPTY; 8], Limits::bytes(1_000));
         let mut dropped = Vec::new();
         for handle in 0..4 {
             let sink = &mut |packet: Packet, _| dropped.push(packet.handle);

@@ -10,7 +10,7 @@ mod touch;
 use crate::aqm::{Aqm, Head, NoAqm, Verdict};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::queues::counters::{Counters, FlowRecord, Ledger};
-use crate::queues::queue::{NONE, Queue, Slot, is_acceptable, obstacle};
+use crate::queues::queue::{Descriptor, NONE, Queue, is_acceptable, obstacle};
 use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
@@ -39,7 +39,7 @@ pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0]> {
     ledger: Ledger,
 }
 
-impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Slot>> FlowQueues<O, Q, S> {
+impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, Q, S> {
     /// Queues without an AQM and without statistics of single flows.
     ///
     /// There are as many flows as `order` and `queues` both have room for, and as many handles as
@@ -54,7 +54,7 @@ impl<O, Q, S, A, R> FlowQueues<O, Q, S, A, R>
 where
     O: FlowScheduler,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
 {
@@ -79,7 +79,7 @@ where
         limits: Limits,
     ) -> Self {
         queues.as_mut().fill(Queue::EMPTY);
-        slots.as_mut().fill(Slot::EMPTY);
+        slots.as_mut().fill(Descriptor::EMPTY);
         records.as_mut().fill(FlowRecord::EMPTY);
         Self { order, aqm, queues, slots, records, ledger: Ledger::new(limits) }
     }
@@ -396,7 +396,7 @@ where
 
     /// The length of the packet with this handle, 0 if it is not queued.
     pub(crate) fn len_of(&self, handle: u32) -> u32 {
-        self.slots.as_ref().get(handle as usize).map_or(0, Slot::len)
+        self.slots.as_ref().get(handle as usize).map_or(0, Descriptor::len)
     }
 
     /// Drops the packet behind `before`, which is in the queue of `flow`, or the oldest.
@@ -567,7 +567,7 @@ fn deliver(
     order: &mut impl FlowScheduler,
     ledger: &mut Ledger,
     queue: &mut Queue,
-    slots: &mut [Slot],
+    slots: &mut [Descriptor],
     flow: FlowId,
 ) -> Option<Packet> {
     let packet = queue.take_head(slots)?;
@@ -585,7 +585,7 @@ fn deliver(
 }
 
 /// What an AQM knows of the packet in `slot`, first of a queue that holds `held`.
-fn head_of(now: Nanos, slot: &Slot, held: Backlog) -> Head {
+fn head_of(now: Nanos, slot: &Descriptor, held: Backlog) -> Head {
     Head { now, sojourn: slot.sojourn(now), bytes_behind: held.bytes.wrapping_sub(slot.len()) }
 }
 
@@ -593,7 +593,7 @@ impl<O, Q, S, A, R> Scheduler for FlowQueues<O, Q, S, A, R>
 where
     O: FlowScheduler,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
 {

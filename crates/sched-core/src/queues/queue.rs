@@ -1,6 +1,6 @@
 //! One queue: a chain of slots, oldest first.
 //!
-//! All packets of a scheduler lie in one table of [`Slot`]s, 16 bytes each, indexed by handle; a
+//! All packets of a scheduler lie in one table of [`Descriptor`]s, 16 bytes each, indexed by handle; a
 //! queue is the two ends of a chain through it and what the chain holds. Every operation is O(1).
 
 use crate::{Backlog, Ecn, Imbalance, Nanos, Packet, RejectReason};
@@ -10,7 +10,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 
 /// Room for one queued packet, at the index that is its handle.
 #[derive(Clone, Copy, Debug)]
-pub struct Slot {
+pub struct Descriptor {
     /// The packet behind this one; [`NONE`] at the tail.
     next: u32,
     /// The packet before this one, as of when this one was appended: at the head of a queue it is
@@ -26,7 +26,7 @@ pub struct Slot {
 const ECN_SHIFT: u32 = 30;
 const LEN_MASK: u32 = (1 << ECN_SHIFT) - 1;
 
-impl Slot {
+impl Descriptor {
     /// No packet.
     pub const EMPTY: Self = Self { next: NONE, prev: NONE, len_ecn: 0, arrival: 0 };
 
@@ -57,14 +57,14 @@ impl Slot {
 
 /// Whether the slot of `packet` is free and its length one of a packet: the quick form of [`obstacle`].
 #[inline]
-pub(crate) fn is_acceptable(packet: Packet, slots: &[Slot]) -> bool {
+pub(crate) fn is_acceptable(packet: Packet, slots: &[Descriptor]) -> bool {
     // Zero wraps to the largest number.
     packet.len.wrapping_sub(1) < Packet::MAX_LEN
         && slots.get(packet.handle as usize).is_some_and(|slot| !slot.is_used())
 }
 
 /// Why [`is_acceptable`] says no.
-pub(crate) fn obstacle(packet: Packet, max: u32, slots: &[Slot]) -> Option<RejectReason> {
+pub(crate) fn obstacle(packet: Packet, max: u32, slots: &[Descriptor]) -> Option<RejectReason> {
     let Packet { handle, len, .. } = packet;
     if len == 0 || len > max {
         return Some(RejectReason::Length { len, max });
@@ -79,7 +79,7 @@ pub(crate) fn obstacle(packet: Packet, max: u32, slots: &[Slot]) -> Option<Rejec
     }
 }
 
-impl Default for Slot {
+impl Default for Descriptor {
     fn default() -> Self {
         Self::EMPTY
     }
@@ -118,7 +118,7 @@ impl Queue {
     /// The handle of the newest packet, if there is one: asked in the way that [`Self::append_behind`] asks,
     /// so that both are one comparison.
     #[inline]
-    pub(crate) fn tail_among(&self, slots: &[Slot]) -> Option<u32> {
+    pub(crate) fn tail_among(&self, slots: &[Descriptor]) -> Option<u32> {
         slots.get(self.tail as usize).map(|_| self.tail)
     }
 
@@ -138,13 +138,13 @@ impl Queue {
 
     /// The length of the oldest packet.
     #[inline]
-    pub(crate) fn head_len(&self, slots: &[Slot]) -> Option<u32> {
-        slots.get(self.head as usize).map(Slot::len)
+    pub(crate) fn head_len(&self, slots: &[Descriptor]) -> Option<u32> {
+        slots.get(self.head as usize).map(Descriptor::len)
     }
 
     /// Appends `packet`, whose slot the caller has found free and whose length is not zero.
     #[inline]
-    pub(crate) fn append(&mut self, slots: &mut [Slot], packet: Packet, now: Nanos) {
+    pub(crate) fn append(&mut self, slots: &mut [Descriptor], packet: Packet, now: Nanos) {
         self.append_behind(self.tail, slots, packet, now);
     }
 
@@ -153,7 +153,7 @@ impl Queue {
     pub(crate) fn append_behind(
         &mut self,
         tail: u32,
-        slots: &mut [Slot],
+        slots: &mut [Descriptor],
         packet: Packet,
         now: Nanos,
     ) {
@@ -164,14 +164,19 @@ impl Queue {
         if let Some(slot) = slots.get_mut(packet.handle as usize) {
             debug_assert!(!slot.is_used(), "the caller checked the handle");
             let ecn = u32::from(packet.ecn.bits()) << ECN_SHIFT;
-            *slot = Slot { next: NONE, prev: tail, len_ecn: packet.len | ecn, arrival: ticks(now) };
+            *slot = Descriptor {
+                next: NONE,
+                prev: tail,
+                len_ecn: packet.len | ecn,
+                arrival: ticks(now),
+            };
         }
         self.tail = packet.handle;
         self.held.add(packet.len);
     }
 
     /// Appends the packets of `other`, in their order: O(1), however many.
-    pub(crate) fn append_all(&mut self, slots: &mut [Slot], other: Self) {
+    pub(crate) fn append_all(&mut self, slots: &mut [Descriptor], other: Self) {
         let Some(first) = slots.get_mut(other.head as usize) else { return };
         first.prev = self.tail;
         match slots.get_mut(self.tail as usize) {
@@ -185,7 +190,7 @@ impl Queue {
 
     /// Takes out the oldest packet.
     #[inline]
-    pub(crate) fn pop_head(&mut self, slots: &mut [Slot]) -> Option<Packet> {
+    pub(crate) fn pop_head(&mut self, slots: &mut [Descriptor]) -> Option<Packet> {
         let packet = self.take_head(slots)?;
         if self.head_len(slots).is_none() {
             self.close();
@@ -195,7 +200,7 @@ impl Queue {
 
     /// Takes out the oldest packet; to be followed by [`Self::close`] if it was the last one.
     #[inline]
-    pub(crate) fn take_head(&mut self, slots: &mut [Slot]) -> Option<Packet> {
+    pub(crate) fn take_head(&mut self, slots: &mut [Descriptor]) -> Option<Packet> {
         let handle = self.head;
         let slot = slots.get_mut(handle as usize)?;
         let packet = slot.packet(handle);
@@ -211,7 +216,7 @@ impl Queue {
     }
 
     /// Takes out the newest packet.
-    pub(crate) fn pop_tail(&mut self, slots: &mut [Slot]) -> Option<Packet> {
+    pub(crate) fn pop_tail(&mut self, slots: &mut [Descriptor]) -> Option<Packet> {
         if self.is_empty() {
             return None;
         }
@@ -231,14 +236,14 @@ impl Queue {
     }
 
     /// The handle of the packet behind `before`, or of the oldest if `before` is [`NONE`].
-    pub(crate) fn after(&self, slots: &[Slot], before: u32) -> Option<u32> {
+    pub(crate) fn after(&self, slots: &[Descriptor], before: u32) -> Option<u32> {
         let handle = if before == NONE { self.head } else { slots.get(before as usize)?.next };
         (handle != NONE).then_some(handle)
     }
 
     /// Takes out the packet behind `before`, which is in this queue, or the oldest if `before` is
     /// [`NONE`].
-    pub(crate) fn take_after(&mut self, slots: &mut [Slot], before: u32) -> Option<Packet> {
+    pub(crate) fn take_after(&mut self, slots: &mut [Descriptor], before: u32) -> Option<Packet> {
         if before == NONE {
             return self.pop_head(slots);
         }
@@ -258,7 +263,7 @@ impl Queue {
     }
 
     /// Counts the chain and compares; returns the packets found. O(packets).
-    pub(crate) fn recount(&self, at: u32, slots: &[Slot]) -> Result<u32, Imbalance> {
+    pub(crate) fn recount(&self, at: u32, slots: &[Descriptor]) -> Result<u32, Imbalance> {
         let (mut packets, mut bytes, mut last) = (0_u32, 0_u32, NONE);
         let mut here = self.head;
         while let Some(slot) = slots.get(here as usize) {
@@ -297,7 +302,7 @@ mod tests {
     #[test]
     fn agrees_with_a_deque_on_every_short_history() {
         for history in 0..3_u32.pow(9) {
-            let (mut slots, mut queue) = ([Slot::EMPTY; 9], Queue::EMPTY);
+            let (mut slots, mut queue) = ([Descriptor::EMPTY; 9], Queue::EMPTY);
             let mut model = VecDeque::new();
             let mut rest = history;
             for step in 0..9 {
@@ -325,7 +330,7 @@ mod tests {
     #[test]
     fn any_packets_can_be_taken_out_of_the_middle() {
         for chosen in 0..1_u32 << 6 {
-            let (mut slots, mut queue) = ([Slot::EMPTY; 6], Queue::EMPTY);
+            let (mut slots, mut queue) = ([Descriptor::EMPTY; 6], Queue::EMPTY);
             for handle in 0..6 {
                 queue.append(&mut slots, Packet::new(handle, 64 + handle), Nanos(0));
             }
@@ -353,7 +358,7 @@ mod tests {
     #[test]
     fn a_chain_can_be_put_behind_another() {
         for (front, back) in (0..4).flat_map(|front| (0..4).map(move |back| (front, back))) {
-            let (mut slots, mut queues) = ([Slot::EMPTY; 6], [Queue::EMPTY; 2]);
+            let (mut slots, mut queues) = ([Descriptor::EMPTY; 6], [Queue::EMPTY; 2]);
             for handle in 0..front + back {
                 let queue = &mut queues[usize::from(handle >= front)];
                 queue.append(&mut slots, Packet::new(handle, 64 + handle), Nanos(0));
@@ -374,7 +379,7 @@ mod tests {
     #[test]
     fn sojourn_is_exact_to_a_tick_at_every_epoch_and_never_negative() {
         for epoch in [0, 1 << 31, u64::from(u32::MAX) << TICK_SHIFT, 1 << 53, u64::MAX >> 1] {
-            let (mut slots, mut queue) = ([Slot::EMPTY; 1], Queue::EMPTY);
+            let (mut slots, mut queue) = ([Descriptor::EMPTY; 1], Queue::EMPTY);
             queue.append(&mut slots, Packet::new(0, 1), Nanos(epoch));
             for ms in [0, 1, 5, 100, 60_000] {
                 let sojourn = slots[0].sojourn(Nanos(epoch).plus(Nanos::from_millis(ms)));
@@ -389,6 +394,6 @@ mod tests {
 
     #[test]
     fn a_descriptor_is_sixteen_bytes_and_so_is_a_queue() {
-        assert_eq!((size_of::<Slot>(), size_of::<Queue>()), (16, 16));
+        assert_eq!((size_of::<Descriptor>(), size_of::<Queue>()), (16, 16));
     }
 }

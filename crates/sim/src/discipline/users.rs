@@ -2,10 +2,10 @@
 
 use freeboard::flowhash;
 use freeboard::sched_core::{
-    ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Drr, DrrFlow, Fifo,
-    FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee, Limits, LongestFlow,
+    ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, Drr, DrrFlow,
+    Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee, Limits, LongestFlow,
     LongestQueueDrop, LowBits, Qfq, QfqConfig, QfqFlow, Queue, Scheduler, ShortestFlow,
-    ShortestQueue, Slot, WaitingFlow,
+    ShortestQueue, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
@@ -118,7 +118,7 @@ impl UserFlows {
         let room = flows as usize;
         let sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; room]);
         Ok(match self {
-            Self::Fifo => Box::new(Fifo::tail_drop(vec![Slot::EMPTY; slots], limits)),
+            Self::Fifo => Box::new(Fifo::tail_drop(vec![Descriptor::EMPTY; slots], limits)),
             Self::Drr => {
                 let order = drr(flows, max_len)?;
                 let order = LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; room]);
@@ -157,7 +157,7 @@ pub fn users_sqf_with_codel(
             sqf.configure(flow, (), None)?;
         }
         let codel = CoDel::new(vec![CoDelState::EMPTY; room], params)?;
-        let (queues, slots) = (vec![Queue::EMPTY; room], vec![Slot::EMPTY; slots(limits)]);
+        let (queues, slots) = (vec![Queue::EMPTY; room], vec![Descriptor::EMPTY; slots(limits)]);
         Ok(Box::new(FlowQueues::with_parts(sqf, codel, queues, slots, [], Limits::NONE)))
     };
     let queue = classes(drr(users, max_len)?, flows, users, limits)?;
@@ -192,7 +192,7 @@ fn added<O: FlowScheduler + 'static>(
 ) -> Result<Any, ConfigError> {
     let flows = order.flows();
     let queues = vec![Queue::EMPTY; flows as usize];
-    let mut queues = FlowQueues::new(order, queues, vec![Slot::EMPTY; slots], limits);
+    let mut queues = FlowQueues::new(order, queues, vec![Descriptor::EMPTY; slots], limits);
     for flow in (0..flows).map(FlowId) {
         queues.configure(flow, config)?;
     }

@@ -6,7 +6,7 @@
 
 use std::thread;
 
-use freeboard::flowhash::{FlowHasher, FlowKey, Line, Outcome, SipHash13, Table, Transport};
+use freeboard::flowhash::{FlowHasher, FlowKey, FlowTable, Outcome, SipHash13, TagLine, Transport};
 
 use super::{Experiment, Picture, Report, Sentence};
 use crate::plot::{self, Chart, Column, Mark, fixed};
@@ -124,8 +124,8 @@ fn flow(random: &mut Stream) -> FlowKey {
 /// The cells of all loads for tables of so many ways.
 fn fill(ways: u32, seed: u64) -> Vec<Cell> {
     let mut random = Streams::new(seed).stream(&format!("{ways} ways"));
-    let lines = vec![Line::EMPTY; QUEUES as usize / 8];
-    let mut table = Table::new(lines, QUEUES, ways).expect("1,024 queues in sets of 1 to 16");
+    let lines = vec![TagLine::EMPTY; QUEUES as usize / 8];
+    let mut table = FlowTable::new(lines, QUEUES, ways).expect("1,024 queues in sets of 1 to 16");
     let loads = loads();
     let mut cells = vec![Cell::default(); loads.len()];
     for _ in 0..TABLES {

@@ -2,11 +2,12 @@
 
 use freeboard::sched_core::{
     Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, Classify,
-    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, DropSink, Drr,
-    Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostRing, Hosted,
-    HostedFlow, Hosts, LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop, Nanos, Qfq,
-    QfqConfig, QfqPlus, Queue, RoundList, Rounds, RoundsFlow, RoundsHost, Scheduler, ShortestFlow,
-    ShortestQueue, Sides, Slot, Sqf, SqfFlow, Table, WaitingFlow, Wf2q, Wf2qConfig,
+    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, Descriptor,
+    DropSink, Drr, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses,
+    HostDrr, HostDrrFlow, HostRing, Hosted, LoadDrr, LoadDrrFlow, LoadDrrHost, LongestFlow,
+    LongestHost, LongestHostDrop, LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqPlus, Queue,
+    RoundList, Scheduler, ShortestFlow, ShortestQueue, Sides, Sqf, SqfFlow, Table, WaitingFlow,
+    Wf2q, Wf2qConfig,
 };
 use freeboard::shaper::Shaped;
 
@@ -209,11 +210,11 @@ where
     }
 }
 
-impl<O, N, G> Housing for Hosts<O, N, G>
+impl<O, N, G> Housing for HostDrr<O, N, G>
 where
     O: FlowScheduler + Housing,
     O::Config: Dial,
-    N: Table<HostedFlow>,
+    N: Table<HostDrrFlow>,
     G: Table<HostRing>,
 {
     fn hosts(&self) -> u32 {
@@ -246,11 +247,11 @@ where
     }
 }
 
-impl<N, S, D, W> Housing for Rounds<N, S, D, W>
+impl<N, S, D, W> Housing for LoadDrr<N, S, D, W>
 where
-    N: Table<RoundsFlow>,
-    S: Table<RoundsHost>,
-    D: Table<RoundsHost>,
+    N: Table<LoadDrrFlow>,
+    S: Table<LoadDrrHost>,
+    D: Table<LoadDrrHost>,
     W: Table<RoundList>,
 {
     fn hosts(&self) -> u32 {
@@ -441,7 +442,7 @@ where
     O: FlowScheduler + Housing,
     O::Config: Dial,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
 {
@@ -471,7 +472,7 @@ impl<N, Q, S, F, L, V, R, W> Contestant for Sqf<N, Q, S, F, L, V, R, W>
 where
     N: Table<ShortestFlow>,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     F: Table<SqfFlow>,
     L: Table<u32>,
     V: Table<u32>,
@@ -492,7 +493,7 @@ where
 }
 
 /// A FIFO knows no flows: there is nothing to set and nothing to remove.
-impl<S: Table<Slot>> Contestant for Fifo<S> {
+impl<S: Table<Descriptor>> Contestant for Fifo<S> {
     fn configure(&mut self, _flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use freeboard::flowhash::{Line, Outcome, Rotating, Table};
+use freeboard::flowhash::{FlowTable, Outcome, Rotating, TagLine};
 use freeboard::sched_core::{
     Backlog, Ceiling, CommittedRate, ConfigError, DropFrom, DropSink, FlowId, Limits, Nanos,
     Packet, Rejected, Scheduler, Side,
@@ -12,11 +12,11 @@ use freeboard::{Isolation, Labelled};
 use super::ceilings::NaiveCeilings;
 use super::committed_rates::NaiveCommittedRates;
 use super::drr::NaiveDrr;
-use super::hosts::NaiveHosts;
+use super::host_drr::NaiveHostDrr;
+use super::load_drr::NaiveLoadDrr;
 use super::longest_host::NaiveLongestHostDrop;
 use super::order::{NaiveOrder, QueuesView};
 use super::queues::NaiveQueues;
-use super::rounds::NaiveRounds;
 use crate::history::{HostBooks, Housing, Setting};
 
 /// How many there are of what, and what they are given.
@@ -63,8 +63,8 @@ const fn level(isolation: Isolation) -> Option<usize> {
 struct NaiveShares {
     isolation: Isolation,
     local_side: Side,
-    levels: NaiveHosts<NaiveCeilings<NaiveCommittedRates<NaiveDrr>>>,
-    rounds: NaiveRounds,
+    levels: NaiveHostDrr<NaiveCeilings<NaiveCommittedRates<NaiveDrr>>>,
+    rounds: NaiveLoadDrr,
 }
 
 impl NaiveShares {
@@ -184,9 +184,9 @@ pub struct NaiveIsolated {
     sizes: Sizes,
     isolation: Isolation,
     queues: NaiveQueues<NaiveLongestHostDrop<NaiveShares>>,
-    flows: Table<Vec<Line>>,
+    flows: FlowTable<Vec<TagLine>>,
     /// Of sources and of destinations.
-    hosts: [Table<Vec<Line>>; 2],
+    hosts: [FlowTable<Vec<TagLine>>; 2],
     /// The queues that hold packets, each with the slots of its source and of its destination.
     held: BTreeMap<u32, [u32; 2]>,
 }
@@ -205,8 +205,8 @@ impl NaiveIsolated {
             turns.configure(host, setting(sizes.host_quantum), None).expect(within);
         }
         let turns = NaiveCeilings::new(NaiveCommittedRates::new(turns, hosts), hosts);
-        let levels = NaiveHosts::new(turns, hosts, all, max_len, true);
-        let rounds = NaiveRounds::new(all, [hosts; 2], rounds, max_len, true)
+        let levels = NaiveHostDrr::new(turns, hosts, all, max_len, true);
+        let rounds = NaiveLoadDrr::new(all, [hosts; 2], rounds, max_len, true)
             .with_hosts_of(sizes.local_side);
         let local_side = sizes.local_side;
         let mut shares = NaiveShares { isolation, local_side, levels, rounds };
@@ -214,7 +214,8 @@ impl NaiveIsolated {
             shares.configure(flow, setting(sizes.quantum), None).expect(within);
         }
         let table = |slots: u32| {
-            Table::new(vec![Line::EMPTY; slots.div_ceil(8) as usize], slots, ways).expect(within)
+            FlowTable::new(vec![TagLine::EMPTY; slots.div_ceil(8) as usize], slots, ways)
+                .expect(within)
         };
         let order = NaiveLongestHostDrop::new(shares, DropFrom::Head);
         Self {
@@ -407,13 +408,13 @@ impl NaiveIsolated {
     #[must_use]
     pub fn old_claims(&self) -> u32 {
         let [sources, destinations] = &self.hosts;
-        [&self.flows, sources, destinations].map(Table::old_claims).iter().sum()
+        [&self.flows, sources, destinations].map(FlowTable::old_claims).iter().sum()
     }
 
     /// As [`Isolated::finish_rotation`](freeboard::Isolated::finish_rotation).
     pub fn finish_rotation(&mut self) -> u32 {
         let [sources, destinations] = &mut self.hosts;
-        [&mut self.flows, sources, destinations].map(Table::finish_rotation).iter().sum()
+        [&mut self.flows, sources, destinations].map(FlowTable::finish_rotation).iter().sum()
     }
 
     /// What shares the line.

@@ -2,14 +2,14 @@
 
 use freeboard::sched_core::{
     CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRates, CommittedReturn, DropFrom,
-    Drr, DrrFlow, FlowId, FlowScheduler, HeldFlow, HostClasses, HostRing, Hosted, HostedFlow,
-    Hosts, Limits, LongestHost, LongestHostDrop, Qfq, QfqConfig, QfqFlow, RoundList, Rounds,
-    RoundsFlow, RoundsHost, Side,
+    Drr, DrrFlow, FlowId, FlowScheduler, HeldFlow, HostClasses, HostDrr, HostDrrFlow, HostRing,
+    Hosted, Limits, LoadDrr, LoadDrrFlow, LoadDrrHost, LongestHost, LongestHostDrop, Qfq,
+    QfqConfig, QfqFlow, RoundList, Side,
 };
 use sim::history::{Contestant, Dial, Housing, Setting};
 use sim::reference::{
-    NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveHosts, NaiveLongestHostDrop, NaiveOrder,
-    NaiveQfq, NaiveRounds,
+    NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveHostDrr, NaiveLoadDrr, NaiveLongestHostDrop,
+    NaiveOrder, NaiveQfq,
 };
 
 use super::{drr_order, engine, twin};
@@ -32,15 +32,16 @@ fn with_hosts<O: NaiveOrder>(mut order: O, hosts: usize, max_len: u32) -> O {
 }
 
 type OverDrr<const F: usize, const H: usize> =
-    Hosts<Drr<[DrrFlow; H]>, [HostedFlow; F], [HostRing; H]>;
+    HostDrr<Drr<[DrrFlow; H]>, [HostDrrFlow; F], [HostRing; H]>;
 
 /// `F` flows of `H` hosts under `order`, whose hosts are added already.
 fn hosts<O: FlowScheduler, const F: usize, const H: usize>(
     order: O,
     max_len: u32,
     sparse: bool,
-) -> Hosts<O, [HostedFlow; F], [HostRing; H]> {
-    let hosts = Hosts::new(order, [HostedFlow::EMPTY; F], [HostRing::EMPTY; H], max_len).unwrap();
+) -> HostDrr<O, [HostDrrFlow; F], [HostRing; H]> {
+    let hosts =
+        HostDrr::new(order, [HostDrrFlow::EMPTY; F], [HostRing::EMPTY; H], max_len).unwrap();
     if sparse { hosts.sparse_first() } else { hosts }
 }
 
@@ -48,11 +49,11 @@ fn drr_sides<const F: usize, const H: usize>(
     max_len: u32,
     sparse: bool,
     sparse_hosts: bool,
-) -> (OverDrr<F, H>, NaiveHosts<NaiveDrr>) {
+) -> (OverDrr<F, H>, NaiveHostDrr<NaiveDrr>) {
     let mut order = drr_order::<H>(max_len, sparse_hosts);
     order.add_all(1_500).unwrap();
     let naive = with_hosts(NaiveDrr::new(H as u32, max_len, sparse_hosts), H, max_len);
-    (hosts(order, max_len, sparse), NaiveHosts::new(naive, H as u32, F as u32, max_len, sparse))
+    (hosts(order, max_len, sparse), NaiveHostDrr::new(naive, H as u32, F as u32, max_len, sparse))
 }
 
 /// Hosts under DRR; inside each and among them, sparse ones may go first.
@@ -107,7 +108,7 @@ pub(crate) fn over_committed_drr<const F: usize, const S: usize, const H: usize>
     order.add_all(1_500).unwrap();
     let naive = with_hosts(NaiveDrr::new(H as u32, max_len, sparse_hosts), H, max_len);
     let (order, naive) = rated::<_, _, H>(order, naive);
-    let naive = NaiveHosts::new(naive, H as u32, F as u32, max_len, true);
+    let naive = NaiveHostDrr::new(naive, H as u32, F as u32, max_len, true);
     longest_host_drop::<_, _, F, S, H>(hosts::<_, F, H>(order, max_len, true), naive, end, limits)
 }
 
@@ -122,7 +123,7 @@ pub(crate) fn over_committed_qfq<const F: usize, const S: usize, const H: usize>
     }
     let naive = with_hosts(NaiveQfq::new(H as u32, max_len), H, max_len);
     let (order, naive) = rated::<_, _, H>(order, naive);
-    let naive = NaiveHosts::new(naive, H as u32, F as u32, max_len, false);
+    let naive = NaiveHostDrr::new(naive, H as u32, F as u32, max_len, false);
     (
         engine::<_, F, S>(hosts::<_, F, H>(order, max_len, false), limits),
         twin::<_, F, S>(naive, limits),
@@ -141,7 +142,7 @@ pub(crate) fn over_qfq<const F: usize, const S: usize, const H: usize>(
     }
     let order = hosts::<_, F, H>(order, max_len, sparse);
     let naive = with_hosts(NaiveQfq::new(H as u32, max_len), H, max_len);
-    let naive = NaiveHosts::new(naive, H as u32, F as u32, max_len, sparse);
+    let naive = NaiveHostDrr::new(naive, H as u32, F as u32, max_len, sparse);
     (engine::<_, F, S>(order, limits), twin::<_, F, S>(naive, limits))
 }
 
@@ -201,19 +202,19 @@ pub(crate) fn rounds_lhd<const F: usize, const S: usize, const H: usize>(
 }
 
 type Calendar<const F: usize, const H: usize> =
-    Rounds<[RoundsFlow; F], [RoundsHost; H], [RoundsHost; H], Vec<RoundList>>;
+    LoadDrr<[LoadDrrFlow; F], [LoadDrrHost; H], [LoadDrrHost; H], Vec<RoundList>>;
 
 fn rounds_sides<const F: usize, const H: usize>(
     max_len: u32,
     wheel: u32,
     local: Side,
     sparse: bool,
-) -> (Calendar<F, H>, NaiveRounds) {
-    let hosts = [RoundsHost::EMPTY; H];
+) -> (Calendar<F, H>, NaiveLoadDrr) {
+    let hosts = [LoadDrrHost::EMPTY; H];
     let calendar = vec![RoundList::EMPTY; wheel as usize];
-    let order = Rounds::new([RoundsFlow::EMPTY; F], hosts, hosts, calendar, max_len).unwrap();
+    let order = LoadDrr::new([LoadDrrFlow::EMPTY; F], hosts, hosts, calendar, max_len).unwrap();
     let order = if sparse { order.sparse_first() } else { order };
-    let naive = NaiveRounds::new(F as u32, [H as u32; 2], wheel, max_len, sparse);
+    let naive = NaiveLoadDrr::new(F as u32, [H as u32; 2], wheel, max_len, sparse);
     (order.with_hosts_of(local), naive.with_hosts_of(local))
 }
 

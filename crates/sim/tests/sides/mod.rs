@@ -5,9 +5,10 @@ pub(crate) mod hierarchy;
 pub(crate) mod hosts;
 
 use freeboard::sched_core::{
-    Aggregate, DropFrom, Drr, DrrFlow, Fifo, FloorShare, FlowQueues, FlowRecord, FlowScheduler,
-    Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqFlow, QfqPlus, Queue,
-    ShortestFlow, ShortestQueue, Slot, Sqf, SqfFlow, SqfMemory, WaitingFlow, Wf2q, Wf2qFlow,
+    Aggregate, Descriptor, DropFrom, Drr, DrrFlow, Fifo, FloorShare, FlowQueues, FlowRecord,
+    FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqFlow,
+    QfqPlus, Queue, ShortestFlow, ShortestQueue, Sqf, SqfFlow, SqfMemory, WaitingFlow, Wf2q,
+    Wf2qFlow,
 };
 use sim::reference::{
     Exercised, NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQfq, NaiveQfqPlus, NaiveQueues,
@@ -395,7 +396,7 @@ const AFTER: u32 = 200;
 pub(crate) const MILLISECOND: Nanos = Nanos::from_millis(1);
 
 type Engine<O, const F: usize, const S: usize> =
-    FlowQueues<O, [Queue; F], [Slot; S], NoAqm, [FlowRecord; F]>;
+    FlowQueues<O, [Queue; F], [Descriptor; S], NoAqm, [FlowRecord; F]>;
 
 /// `order` over `F` queues and `S` slots, with a record for each flow.
 pub(crate) fn engine<O: FlowScheduler, const F: usize, const S: usize>(
@@ -406,7 +407,7 @@ pub(crate) fn engine<O: FlowScheduler, const F: usize, const S: usize>(
         order,
         NoAqm,
         [Queue::EMPTY; F],
-        [Slot::EMPTY; S],
+        [Descriptor::EMPTY; S],
         [FlowRecord::EMPTY; F],
         limits,
     )
@@ -419,8 +420,11 @@ fn twin<O: sim::reference::NaiveOrder, const F: usize, const S: usize>(
     NaiveQueues::new(order, F as u32, S as u32, F as u32, limits)
 }
 
-pub(crate) fn fifo<const S: usize>(end: DropFrom, limits: Limits) -> (Fifo<[Slot; S]>, NaiveFifo) {
-    let slots = [Slot::EMPTY; S];
+pub(crate) fn fifo<const S: usize>(
+    end: DropFrom,
+    limits: Limits,
+) -> (Fifo<[Descriptor; S]>, NaiveFifo) {
+    let slots = [Descriptor::EMPTY; S];
     let fifo = match end {
         DropFrom::Tail => Fifo::tail_drop(slots, limits),
         DropFrom::Head => Fifo::head_drop(slots, limits),
@@ -499,7 +503,7 @@ pub(crate) fn sqf_flushing<const F: usize, const S: usize>(
 type VirtualQueues<const F: usize, const S: usize, const Q: usize, const W: usize = 0> = Sqf<
     [ShortestFlow; Q],
     [Queue; Q],
-    [Slot; S],
+    [Descriptor; S],
     [SqfFlow; F],
     [u32; S],
     [u32; Q],
@@ -515,7 +519,7 @@ pub(crate) fn virtual_queues<const F: usize, const S: usize, const Q: usize>(
     let memory = SqfMemory {
         order: [ShortestFlow::EMPTY; Q],
         queues: [Queue::EMPTY; Q],
-        slots: [Slot::EMPTY; S],
+        slots: [Descriptor::EMPTY; S],
         flows: [SqfFlow::EMPTY; F],
         labels: [0; S],
         free: [0; Q],

@@ -1,11 +1,11 @@
 use super::*;
 use crate::config::Share;
-use crate::config::keywords::{Hosts, Limit};
+use crate::config::keywords::{HostMode, Limit};
 use crate::config::memory::frames_for;
 use freeboard::Isolation;
 use freeboard::shaper::Rate;
 
-fn share(order: Order, hosts: Hosts, limit: Limit) -> Share {
+fn share(order: Order, hosts: HostMode, limit: Limit) -> Share {
     Share { order, hosts, max_hosts: 256, limit, flush_unserved: None }
 }
 
@@ -15,7 +15,7 @@ fn share(order: Order, hosts: Hosts, limit: Limit) -> Share {
 fn frames_without_a_place_in_the_pool_are_counted() {
     let mut pool = Pool::new(3, 1_500);
     let plan = Plan {
-        share: share(Order::Fifo, Hosts::Lan, Limit::Packets(10)),
+        share: share(Order::Fifo, HostMode::Lan, Limit::Packets(10)),
         way: Way::Up,
         slots: 10,
         max_len: pool.longest() as u32,
@@ -51,12 +51,12 @@ fn frames_without_a_place_in_the_pool_are_counted() {
 #[test]
 fn limits_that_grow_and_shrink_keep_what_is_held() {
     let share = |order, hosts, packets| share(order, hosts, Limit::Packets(packets));
-    let flows = Hosts::By(Isolation::Flows);
+    let flows = HostMode::By(Isolation::Flows);
     let plan = |share: Share, way, max_len| {
         let (slots, rate) = (frames_for(share.limit), Rate::UNLIMITED);
         Plan { share, way, slots, max_len, rate, catch_up: Nanos::ZERO }
     };
-    let first = share(Order::Drr, Hosts::Lan, 50);
+    let first = share(Order::Drr, HostMode::Lan, 50);
     let mut pool = Pool::new(frames_for(first.limit), 1_500);
     let max_len = pool.longest() as u32;
     let mut directions = [Way::Up, Way::Down].map(|way| {
@@ -67,9 +67,9 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
     let mut spare = pool.spare();
     let (mut number, mut before) = (0_u32, 50);
     for (order, hosts, packets) in [
-        (Order::Drr, Hosts::Lan, 400),
-        (Order::Drr, Hosts::Lan, 7),
-        (Order::Sqf, Hosts::UsersSqf, 300),
+        (Order::Drr, HostMode::Lan, 400),
+        (Order::Drr, HostMode::Lan, 7),
+        (Order::Sqf, HostMode::UsersSqf, 300),
         (Order::Qfq, flows, 20),
         (Order::Fifo, flows, 200),
         (Order::Sqf, flows, 1),
@@ -140,7 +140,7 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
         let max_len = pool.longest() as u32;
         let plan = |packets| {
             let limit = Limit::Packets(packets);
-            let share = share(Order::Drr, Hosts::By(Isolation::Flows), limit);
+            let share = share(Order::Drr, HostMode::By(Isolation::Flows), limit);
             Plan { share, way: Way::Up, slots: pool_slots(packets), max_len, rate, catch_up }
         };
         let each = Some(Watched::Each);
@@ -178,7 +178,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     let max_len = pool.longest() as u32;
     let plan = |packets| {
         let limit = Limit::Packets(packets);
-        let share = share(Order::Drr, Hosts::By(Isolation::Flows), limit);
+        let share = share(Order::Drr, HostMode::By(Isolation::Flows), limit);
         let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
         Plan { share, way: Way::Up, slots: pool_slots(packets), max_len, rate, catch_up }
     };
@@ -231,7 +231,7 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     let mut pool = Pool::new(600, 1_500);
     let limit = Limit::Packets(500);
     let plan = Plan {
-        share: share(Order::Drr, Hosts::By(Isolation::Flows), limit),
+        share: share(Order::Drr, HostMode::By(Isolation::Flows), limit),
         way: Way::Up,
         slots: frames_for(limit),
         max_len: pool.longest() as u32,

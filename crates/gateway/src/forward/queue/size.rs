@@ -3,13 +3,13 @@
 use core::cell::Cell;
 use core::fmt;
 
-use freeboard::flowhash::Line;
+use freeboard::flowhash::TagLine;
 use freeboard::sched_core::{CoDelState, LongestFlow, QfqFlow, Queue as Empty, ShortestFlow};
 use freeboard::{Allocate, IsolatedMemory, Storage};
 
 use super::{ROUNDS, users};
 use crate::config::Share;
-use crate::config::keywords::{Hosts, Order};
+use crate::config::keywords::{HostMode, Order};
 
 /// Queues for each host that is told apart.
 const QUEUES_OF_HOST: u32 = 4;
@@ -33,11 +33,11 @@ pub(super) fn host_slots(share: &Share) -> usize {
 /// What the tables of one direction take, but for those that grow with its frames, in bytes.
 pub(crate) fn bytes_of_tables(share: &Share) -> usize {
     let (queues, hosts) = (queues(share), host_slots(share));
-    let in_line = size_of::<Line>() / 8;
+    let in_line = size_of::<TagLine>() / 8;
     let of_queue = in_line + size_of::<Empty>() + size_of::<CoDelState>();
     match (share.order, share.hosts) {
         (Order::Fifo, _) => 0,
-        (_, Hosts::UsersSqf) => users::QUEUES * (of_queue + size_of::<ShortestFlow>()),
+        (_, HostMode::UsersSqf) => users::QUEUES * (of_queue + size_of::<ShortestFlow>()),
         (Order::Sqf, _) => queues * (of_queue + size_of::<ShortestFlow>()),
         (Order::Qfq, _) => queues * (of_queue + size_of::<QfqFlow>() + size_of::<LongestFlow>()),
         (Order::Drr, _) => {
@@ -78,7 +78,7 @@ mod tests {
     fn share(order: Order, max_hosts: u32) -> Share {
         Share {
             order,
-            hosts: Hosts::Lan,
+            hosts: HostMode::Lan,
             max_hosts,
             limit: Limit::Packets(1),
             flush_unserved: None,

@@ -1,7 +1,7 @@
 use super::*;
 use freeboard::sched_core::DropReason;
 
-fn plan(order: Order, hosts: Hosts, way: Way) -> Plan {
+fn plan(order: Order, hosts: HostMode, way: Way) -> Plan {
     let share =
         Share { order, hosts, max_hosts: 256, limit: Limit::Packets(200), flush_unserved: None };
     let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
@@ -25,14 +25,14 @@ fn seen(host: u32, flow: u32, way: Way) -> Seen {
     }
 }
 
-fn every() -> Vec<(Order, Hosts)> {
-    let by = Isolation::ALL.into_iter().map(Hosts::By);
-    let mut all: Vec<(Order, Hosts)> = by.map(|hosts| (Order::Drr, hosts)).collect();
+fn every() -> Vec<(Order, HostMode)> {
+    let by = Isolation::ALL.into_iter().map(HostMode::By);
+    let mut all: Vec<(Order, HostMode)> = by.map(|hosts| (Order::Drr, hosts)).collect();
     for isolation in [Isolation::Flows, Isolation::SrcHost, Isolation::DstHost, Isolation::Hosts] {
-        all.extend([(Order::Sqf, Hosts::By(isolation)), (Order::Qfq, Hosts::By(isolation))]);
+        all.extend([(Order::Sqf, HostMode::By(isolation)), (Order::Qfq, HostMode::By(isolation))]);
     }
-    all.extend([(Order::Drr, Hosts::Lan), (Order::Sqf, Hosts::UsersSqf)]);
-    all.push((Order::Fifo, Hosts::By(Isolation::Flows)));
+    all.extend([(Order::Drr, HostMode::Lan), (Order::Sqf, HostMode::UsersSqf)]);
+    all.push((Order::Fifo, HostMode::By(Isolation::Flows)));
     all
 }
 
@@ -85,7 +85,7 @@ fn every_queue_gives_back_every_handle_once() {
 /// backlogged.
 fn share_of_one_flow(
     order: Order,
-    hosts: Hosts,
+    hosts: HostMode,
     way: Way,
     weights: [u32; 2],
     sent: usize,
@@ -104,26 +104,27 @@ fn share_of_one_flow(
 
 #[test]
 fn hosts_on_the_lan_side_share_the_line_in_both_directions() {
-    let flows = Hosts::By(Isolation::Flows);
+    let flows = HostMode::By(Isolation::Flows);
     for way in [Way::Up, Way::Down] {
         let share = |order, hosts| share_of_one_flow(order, hosts, way, [1, 1], 90);
         assert_eq!(share(Order::Drr, flows), 10);
         assert!((9..=11).contains(&share(Order::Qfq, flows)));
-        assert!((44..=46).contains(&share(Order::Drr, Hosts::Lan)));
-        assert!((44..=46).contains(&share(Order::Sqf, Hosts::UsersSqf)));
+        assert!((44..=46).contains(&share(Order::Drr, HostMode::Lan)));
+        assert!((44..=46).contains(&share(Order::Sqf, HostMode::UsersSqf)));
     }
     // CAKE's words mean source and destination as the packet has them.
-    let by_source = Hosts::By(Isolation::DualSrcHost);
+    let by_source = HostMode::By(Isolation::DualSrcHost);
     assert!((44..=46).contains(&share_of_one_flow(Order::Drr, by_source, Way::Up, [1, 1], 90)));
     assert_eq!(share_of_one_flow(Order::Drr, by_source, Way::Down, [1, 1], 90), 10);
 }
 
 #[test]
 fn weights_are_those_of_the_hosts() {
-    let share = share_of_one_flow(Order::Drr, Hosts::Lan, Way::Up, [3, 1], 80);
+    let share = share_of_one_flow(Order::Drr, HostMode::Lan, Way::Up, [3, 1], 80);
     assert!((58..=62).contains(&share), "{share}");
     // Eight flows of weight 1 against one of 8: half.
-    let share = share_of_one_flow(Order::Qfq, Hosts::By(Isolation::Flows), Way::Down, [8, 1], 80);
+    let share =
+        share_of_one_flow(Order::Qfq, HostMode::By(Isolation::Flows), Way::Down, [8, 1], 80);
     assert!((38..=42).contains(&share), "{share}");
 }
 
@@ -134,7 +135,7 @@ fn weights_are_those_of_the_hosts() {
 #[test]
 fn a_cap_is_that_of_the_host_on_the_lan_side() {
     for way in [Way::Up, Way::Down] {
-        let mut queue = plan(Order::Drr, Hosts::Lan, way).build().unwrap();
+        let mut queue = plan(Order::Drr, HostMode::Lan, way).build().unwrap();
         let rate = Some(CommittedRate::new(1_000_000, 3_000).unwrap());
         let offer = |queue: &mut Box<dyn Queue>, now, handle| {
             let host = handle % 2;
@@ -167,7 +168,7 @@ fn a_cap_is_that_of_the_host_on_the_lan_side() {
 #[test]
 fn a_user_without_packets_gives_his_slot_back() {
     let mut queue =
-        Users::new(&plan(Order::Sqf, Hosts::UsersSqf, Way::Up), Limits::packets(200)).unwrap();
+        Users::new(&plan(Order::Sqf, HostMode::UsersSqf, Way::Up), Limits::packets(200)).unwrap();
     let drops = &mut |_: Packet, _| ();
     for host in 0..500 {
         queue
@@ -190,7 +191,7 @@ fn the_target_follows_the_line() {
 }
 
 /// A queue of SQF for 21 packets: 20 of 1,000 bytes of a host's bulk flow.
-fn with_bulk(hosts: Hosts, flush_unserved: Option<Nanos>) -> Box<dyn Queue> {
+fn with_bulk(hosts: HostMode, flush_unserved: Option<Nanos>) -> Box<dyn Queue> {
     let mut plan = plan(Order::Sqf, hosts, Way::Up);
     plan.share.flush_unserved = flush_unserved;
     plan.share.limit = Limit::Packets(21);
@@ -202,7 +203,7 @@ fn with_bulk(hosts: Hosts, flush_unserved: Option<Nanos>) -> Box<dyn Queue> {
     queue
 }
 
-const BY_SQF: [Hosts; 2] = [Hosts::By(Isolation::Flows), Hosts::UsersSqf];
+const BY_SQF: [HostMode; 2] = [HostMode::By(Isolation::Flows), HostMode::UsersSqf];
 
 /// Goal: what is offered as SQF starves no flow, whatever is preferred. Method: a flow of the same host that
 /// always has a packet of 200 bytes, and so the shortest queue; bulk that was sent comes again.

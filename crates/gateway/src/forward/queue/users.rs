@@ -2,11 +2,11 @@
 
 use core::fmt;
 
-use freeboard::flowhash::{self, Line, Outcome, mix};
+use freeboard::flowhash::{self, Outcome, TagLine, mix};
 use freeboard::sched_core::{
-    ClassState, Classes, CoDelParams, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues,
-    Limits, LongestFlow, Member, Nanos, Packet, Queue as Empty, RejectReason, Rejected, Scheduler,
-    Slot,
+    ClassState, Classes, CoDelParams, Descriptor, DropReason, DropSink, Drr, DrrFlow, FlowId,
+    FlowQueues, Limits, LongestFlow, Member, Nanos, Packet, Queue as Empty, RejectReason, Rejected,
+    Scheduler,
 };
 use freeboard::{Hashed, Releasing};
 
@@ -21,7 +21,7 @@ const FLOW_BITS: u32 = u32::BITS - USERS.trailing_zeros();
 /// Of all users.
 pub(super) const QUEUES: usize = USERS as usize * FLOWS;
 /// What there is for each frame: a slot for each user, and whose it is.
-pub(super) const BYTES_OF_SLOT: usize = USERS as usize * size_of::<Slot>() + 1;
+pub(super) const BYTES_OF_SLOT: usize = USERS as usize * size_of::<Descriptor>() + 1;
 /// The most frames: every user has slots for all.
 pub(super) const MAX_SLOTS: u32 = 1 << 17;
 
@@ -38,7 +38,7 @@ type Node = Classes<
 pub(super) struct Users {
     node: Node,
     /// A slot is claimed if and only if its user holds packets.
-    slots: flowhash::Table<Vec<Line>>,
+    slots: flowhash::FlowTable<Vec<TagLine>>,
     /// Which user's a queued packet is, by handle.
     user_of: Vec<u8>,
     held: [u32; USERS as usize],
@@ -71,7 +71,7 @@ impl Users {
             }
             let order = Releasing::new(flows, table(FLOWS)?);
             let (queues, slots) =
-                (vec![Empty::EMPTY; FLOWS], vec![Slot::EMPTY; plan.slots as usize]);
+                (vec![Empty::EMPTY; FLOWS], vec![Descriptor::EMPTY; plan.slots as usize]);
             let aqm = plan.aqm(FLOWS)?;
             let queues = FlowQueues::with_parts(order, aqm, queues, slots, [], Limits::NONE);
             Ok(Hashed::over(queues))
@@ -109,7 +109,7 @@ impl Users {
 
 /// A packet has left the queue, with the last of which its user has no slot any more.
 fn left(
-    slots: &mut flowhash::Table<Vec<Line>>,
+    slots: &mut flowhash::FlowTable<Vec<TagLine>>,
     held: &mut [u32; USERS as usize],
     user_of: &[u8],
     handle: u32,

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    DropReason, Drr, DrrFlow, Ecn, FlowQueues, FlowScheduler, Limits, Queue, Scheduler, Slot,
+    Descriptor, DropReason, Drr, DrrFlow, Ecn, FlowQueues, FlowScheduler, Limits, Queue, Scheduler,
 };
 use std::vec::Vec;
 
@@ -224,12 +224,12 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
     assert!(compared > 500_000 && drops > 20_000, "{compared} {drops}");
 }
 
-type Line = FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], Vec<Slot>, CoDel<[CoDelState; 4]>>;
+type Line = FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], Vec<Descriptor>, CoDel<[CoDelState; 4]>>;
 
 fn line(slots: usize, mtu: u32) -> Line {
     let mut order = Drr::new([DrrFlow::EMPTY; 4], 10_000).unwrap().sparse_first();
     order.add_all(10_000).unwrap();
-    let slots = std::vec![Slot::EMPTY; slots];
+    let slots = std::vec![Descriptor::EMPTY; slots];
     FlowQueues::with_parts(order, codel(mtu), [Queue::EMPTY; 4], slots, [], Limits::NONE)
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    DropFrom, Drr, DrrFlow, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop,
-    Nanos, Packet, Queue, Scheduler, Slot,
+    Descriptor, DropFrom, Drr, DrrFlow, FlowQueues, FlowScheduler, Limits, LongestFlow,
+    LongestQueueDrop, Nanos, Packet, Queue, Scheduler,
 };
 use std::collections::VecDeque;
 use std::vec;
@@ -356,7 +356,7 @@ fn a_metered_scheduler_keeps_the_books_of_the_one_inside() {
     let drr = Drr::new([DrrFlow::EMPTY; FLOWS], 1_500).unwrap();
     let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; FLOWS]);
     let limits = Limits { packets: 6, bytes: 5_000 };
-    let queues = FlowQueues::new(order, [Queue::EMPTY; FLOWS], [Slot::EMPTY; 8], limits);
+    let queues = FlowQueues::new(order, [Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 8], limits);
     let meter = WfiMeter::new([WfiFlow::EMPTY; FLOWS]);
     let mut metered = Metered::new(queues, meter, [Arrival::EMPTY; 8]);
     let share = Share::new(1, 3).unwrap();

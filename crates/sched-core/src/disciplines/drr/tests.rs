@@ -1,21 +1,21 @@
 use super::ring::Standing;
 use super::*;
 use crate::link::Link;
-use crate::{DropReason, FlowQueues, Limits, Nanos, Queue, Scheduler, Slot};
+use crate::{Descriptor, DropReason, FlowQueues, Limits, Nanos, Queue, Scheduler};
 use std::vec::Vec;
 
 const NOW: Nanos = Nanos::ZERO;
 
 /// Four flows under queues, with a letter for each flow and the handles counted up.
 struct Line {
-    queues: FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], [Slot; 256]>,
+    queues: FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], [Descriptor; 256]>,
     sent: u32,
     flow_of: Vec<u32>,
 }
 
 impl Line {
     fn of(order: Drr<[DrrFlow; 4]>) -> Self {
-        let slots = [Slot::EMPTY; 256];
+        let slots = [Descriptor::EMPTY; 256];
         let queues = FlowQueues::new(order, [Queue::EMPTY; 4], slots, Limits::NONE);
         Self { queues, sent: 0, flow_of: Vec::new() }
     }

@@ -1,16 +1,16 @@
 use super::*;
 use crate::{
-    DropReason, FlowQueues, Limits, Nanos, Queue, RejectReason, Rejected, Scheduler, Slot,
+    Descriptor, DropReason, FlowQueues, Limits, Nanos, Queue, RejectReason, Rejected, Scheduler,
 };
 use std::vec;
 use std::vec::Vec;
 
 const FLOWS: usize = 4;
-type Queues = FlowQueues<ShortestQueue<[ShortestFlow; FLOWS]>, [Queue; FLOWS], [Slot; 16]>;
+type Queues = FlowQueues<ShortestQueue<[ShortestFlow; FLOWS]>, [Queue; FLOWS], [Descriptor; 16]>;
 
 fn queues(drop_from: DropFrom, limits: Limits) -> Queues {
     let order = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]).drop_from(drop_from);
-    let mut queues = FlowQueues::new(order, [Queue::EMPTY; FLOWS], [Slot::EMPTY; 16], limits);
+    let mut queues = FlowQueues::new(order, [Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 16], limits);
     for flow in 0..FLOWS as u32 {
         queues.configure(FlowId(flow), ()).unwrap();
     }
@@ -154,7 +154,7 @@ fn a_flow_is_36_bytes_with_its_queue() {
 /// How much of each of three flows was sent that all send half of what the line carries, in this order, into
 /// room for 30 packets: 3,000 packets of 1,000 bytes in all.
 fn three_alike(order: impl FlowScheduler<Config = ()>, arrivals: [u32; 3]) -> [u32; 3] {
-    let (queues, slots) = ([Queue::EMPTY; FLOWS], [Slot::EMPTY; 40]);
+    let (queues, slots) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 40]);
     let mut queues = FlowQueues::new(order, queues, slots, Limits::packets(30));
     let mut free: Vec<u32> = (0..40).collect();
     let mut of = [0; 40];
@@ -210,7 +210,7 @@ fn neglected(after: Nanos, gap: Nanos, room: u32) -> (Vec<(u32, DropReason)>, Op
     let order = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]);
     let order = order.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; FLOWS]).unwrap();
     let order = order.flush_unserved(after).unwrap();
-    let (queues, slots) = ([Queue::EMPTY; FLOWS], [Slot::EMPTY; 400]);
+    let (queues, slots) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 400]);
     let mut queues = FlowQueues::new(order, queues, slots, Limits::packets(room));
     for flow in 0..2 {
         queues.configure(FlowId(flow), ()).unwrap();

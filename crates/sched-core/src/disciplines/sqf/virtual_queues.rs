@@ -18,7 +18,7 @@ use super::{FloorShare, ShortestFlow, ShortestQueue, WaitingFlow};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, Table};
 use crate::queues::counters::{Counters, FlowRecord};
 use crate::queues::flow_queues::FlowQueues;
-use crate::queues::queue::{NONE, Queue, Slot};
+use crate::queues::queue::{Descriptor, NONE, Queue};
 use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
@@ -80,7 +80,7 @@ pub type SqfArrays<
 > = SqfMemory<
     [ShortestFlow; QUEUES],
     [Queue; QUEUES],
-    [Slot; PACKETS],
+    [Descriptor; PACKETS],
     [SqfFlow; FLOWS],
     [u32; PACKETS],
     [u32; QUEUES],
@@ -94,7 +94,7 @@ impl<const FLOWS: usize, const PACKETS: usize, const QUEUES: usize>
     pub const EMPTY: Self = Self {
         order: [ShortestFlow::EMPTY; QUEUES],
         queues: [Queue::EMPTY; QUEUES],
-        slots: [Slot::EMPTY; PACKETS],
+        slots: [Descriptor::EMPTY; PACKETS],
         flows: [SqfFlow::EMPTY; FLOWS],
         labels: [0; PACKETS],
         free: [0; QUEUES],
@@ -134,7 +134,7 @@ impl<N, Q, S, F, L, V, R> Sqf<N, Q, S, F, L, V, R>
 where
     N: Table<ShortestFlow>,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     F: Table<SqfFlow>,
     L: Table<u32>,
     V: Table<u32>,
@@ -178,7 +178,7 @@ impl<N, Q, S, F, L, V, R, W> Sqf<N, Q, S, F, L, V, R, W>
 where
     N: Table<ShortestFlow>,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     F: Table<SqfFlow>,
     L: Table<u32>,
     V: Table<u32>,
@@ -340,7 +340,7 @@ impl<N, Q, S, F, L, V, R, W> Scheduler for Sqf<N, Q, S, F, L, V, R, W>
 where
     N: Table<ShortestFlow>,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     F: Table<SqfFlow>,
     L: Table<u32>,
     V: Table<u32>,

@@ -1,23 +1,23 @@
 use super::*;
 use crate::link::Random;
 use crate::{
-    DropReason, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue, RoundList,
-    Rounds, RoundsFlow, RoundsHost, Scheduler, Sides, Slot,
+    Descriptor, DropReason, FlowQueues, Limits, LoadDrr, LoadDrrFlow, LoadDrrHost, LongestFlow,
+    LongestQueueDrop, Nanos, Packet, Queue, RoundList, Scheduler, Sides,
 };
 use std::vec;
 use std::vec::Vec;
 
 const NOW: Nanos = Nanos(0);
 
-type ByRounds = Rounds<Vec<RoundsFlow>, Vec<RoundsHost>, Vec<RoundsHost>, Vec<RoundList>>;
+type ByRounds = LoadDrr<Vec<LoadDrrFlow>, Vec<LoadDrrHost>, Vec<LoadDrrHost>, Vec<RoundList>>;
 type ByHost = LongestHostDrop<ByRounds, Vec<HeldFlow>, Vec<LongestHost>, Vec<HostClasses>>;
 
 /// Flows of the source hosts named.
 fn rounds(hosts: &[u32], max_len: u32) -> ByRounds {
-    let side = || vec![RoundsHost::EMPTY; 4];
-    let nodes = vec![RoundsFlow::EMPTY; hosts.len()];
+    let side = || vec![LoadDrrHost::EMPTY; 4];
+    let nodes = vec![LoadDrrFlow::EMPTY; hosts.len()];
     let mut rounds =
-        Rounds::new(nodes, side(), side(), vec![RoundList::EMPTY; 8], max_len).unwrap();
+        LoadDrr::new(nodes, side(), side(), vec![RoundList::EMPTY; 8], max_len).unwrap();
     rounds.set_mode(Sides::Source);
     rounds.add_all(max_len).unwrap();
     for (flow, &host) in (0..).zip(hosts) {
@@ -182,7 +182,7 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
     let hosts = [0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3];
     let limits = Limits { packets: u32::MAX, bytes: LIMIT };
     let queues = vec![Queue::EMPTY; hosts.len()];
-    let slots = vec![Slot::EMPTY; 4_096];
+    let slots = vec![Descriptor::EMPTY; 4_096];
     let mut queues = FlowQueues::new(by_host(&hosts, 1_500), queues, slots, limits);
     let (mut random, mut free): (_, Vec<u32>) = (Random(5), (0..4_096).collect());
     let (mut packets, mut held) = (vec![(0, 0); 4_096], [0_u32; 4]);
@@ -236,7 +236,7 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
 fn many_short_queues_do_not_push_out_a_longer_one() {
     fn victim(order: impl FlowScheduler) -> u32 {
         let limits = Limits { packets: u32::MAX, bytes: 33 };
-        let (queues, slots) = (vec![Queue::EMPTY; 32], vec![Slot::EMPTY; 64]);
+        let (queues, slots) = (vec![Queue::EMPTY; 32], vec![Descriptor::EMPTY; 64]);
         let mut queues = FlowQueues::new(order, queues, slots, limits);
         let mut dropped = Vec::new();
         for (handle, flow) in (0..).zip([0, 0, 0].into_iter().chain(1..32)) {

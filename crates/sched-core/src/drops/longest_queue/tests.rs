@@ -1,5 +1,5 @@
 use super::*;
-use crate::{FlowQueues, Limits, Nanos, Packet, Queue, Scheduler, Slot};
+use crate::{Descriptor, FlowQueues, Limits, Nanos, Packet, Queue, Scheduler};
 use std::vec::Vec;
 
 const FLOWS: u32 = 5;
@@ -146,7 +146,7 @@ fn order() -> LongestQueueDrop<Lowest, [LongestFlow; FLOWS as usize]> {
 #[test]
 fn the_victim_is_the_longest_queue_whatever_happened() {
     let limits = Limits { packets: 24, bytes: 4_000 };
-    let mut queues = FlowQueues::new(order(), [Queue::EMPTY; 5], [Slot::EMPTY; 64], limits);
+    let mut queues = FlowQueues::new(order(), [Queue::EMPTY; 5], [Descriptor::EMPTY; 64], limits);
     let (mut stamps, mut clock, mut seed) = ([0_u64; FLOWS as usize], 0, 7_u32);
     let mut free: Vec<u32> = (0..64).collect();
     for step in 0..100_000 {

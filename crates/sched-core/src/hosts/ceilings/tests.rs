@@ -2,9 +2,9 @@ use super::*;
 use crate::link::{Link, Random};
 use crate::{
     ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,
-    CommittedRates, CommittedReturn, Drr, DrrFlow, Fifo, FlowQueues, HeldFlow, HostClasses,
-    HostRing, HostedFlow, Hosts, Limits, LongestHost, LongestHostDrop, LowBits, Packet, Queue,
-    Scheduler, ShortestFlow, ShortestQueue, Slot, Wf2q, Wf2qFlow,
+    CommittedRates, CommittedReturn, Descriptor, Drr, DrrFlow, Fifo, FlowQueues, HeldFlow,
+    HostClasses, HostDrr, HostDrrFlow, HostRing, Limits, LongestHost, LongestHostDrop, LowBits,
+    Packet, Queue, Scheduler, ShortestFlow, ShortestQueue, Wf2q, Wf2qFlow,
 };
 use std::vec;
 use std::vec::Vec;
@@ -250,8 +250,8 @@ fn bytes_are_counted_as_they_are_on_the_wire() {
 fn a_host_has_its_rate_beside_others_and_its_ceiling_alone() {
     let rates = (vec![CommittedFlow::EMPTY; 3], vec![CommittedReturn::EMPTY; 3]);
     let turns = CommittedRates::new(drr(&[L; 3]), drr(&[L; 3]), rates.0, rates.1).unwrap();
-    let (nodes, rings) = (vec![HostedFlow::EMPTY; 20], vec![HostRing::EMPTY; 3]);
-    let mut order = Hosts::new(under(turns), nodes, rings, L).unwrap().sparse_first();
+    let (nodes, rings) = (vec![HostDrrFlow::EMPTY; 20], vec![HostRing::EMPTY; 3]);
+    let mut order = HostDrr::new(under(turns), nodes, rings, L).unwrap().sparse_first();
     order.add_all(L).unwrap();
     order.assign(FlowId(18), 1).unwrap();
     order.assign(FlowId(19), 2).unwrap();
@@ -277,14 +277,14 @@ fn a_host_has_its_rate_beside_others_and_its_ceiling_alone() {
 /// Goal: a host above its ceiling loses its own packets, and no other's, when room is short.
 #[test]
 fn a_host_that_waits_gives_way_itself() {
-    let (nodes, rings) = (vec![HostedFlow::EMPTY; 2], vec![HostRing::EMPTY; 2]);
-    let mut order = Hosts::new(under(drr(&[L; 2])), nodes, rings, L).unwrap();
+    let (nodes, rings) = (vec![HostDrrFlow::EMPTY; 2], vec![HostRing::EMPTY; 2]);
+    let mut order = HostDrr::new(under(drr(&[L; 2])), nodes, rings, L).unwrap();
     order.add_all(L).unwrap();
     order.assign(FlowId(1), 1).unwrap();
     order.order_mut().set_ceiling(FlowId(0), mbit(1, L)).unwrap();
     let (held, longest) = (vec![HeldFlow::EMPTY; 2], vec![LongestHost::EMPTY; 2]);
     let order = LongestHostDrop::new(order, held, longest, vec![HostClasses::EMPTY; 2]).unwrap();
-    let (queues, slots) = (vec![Queue::EMPTY; 2], vec![Slot::EMPTY; 64]);
+    let (queues, slots) = (vec![Queue::EMPTY; 2], vec![Descriptor::EMPTY; 64]);
     let mut queue = FlowQueues::new(order, queues, slots, Limits::bytes(20 * L));
     let (mut lost, mut out) = ([0; 2], [0; 2]);
     let mut free = [0, 1].map(|parity| (0..32).map(|at| 2 * at + parity).collect::<Vec<u32>>());
@@ -411,7 +411,7 @@ fn an_order_that_cannot_be_left_and_entered_is_refused() {
 fn classes_may_have_ceilings() {
     let mut order = under(drr(&[L, L]));
     order.set_ceiling(FlowId(0), mbit(8, L)).unwrap();
-    let class = || Fifo::tail_drop(vec![Slot::EMPTY; 16], Limits::NONE);
+    let class = || Fifo::tail_drop(vec![Descriptor::EMPTY; 16], Limits::NONE);
     let classes = vec![class(), class()];
     let states = vec![ClassState::EMPTY; 2];
     let split = LowBits::new(0).unwrap();
@@ -448,7 +448,7 @@ fn what_a_flow_waits_below_a_ceiling_is_not_held_against_it() {
         let mut order = under(drr(&[L]));
         order.set_ceiling(FlowId(0), mbit(1, L)).unwrap();
         let codel = CoDel::new([CoDelState::EMPTY; 1], CoDelParams::INTERNET).unwrap();
-        let (queues, slots) = ([Queue::EMPTY; 1], [Slot::EMPTY; 8]);
+        let (queues, slots) = ([Queue::EMPTY; 1], [Descriptor::EMPTY; 8]);
         let mut queue = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::NONE);
         let (mut now, mut free, mut sent) = (Nanos(0), (0..8).collect::<Vec<_>>(), 0);
         while now < Nanos::from_secs(3) {

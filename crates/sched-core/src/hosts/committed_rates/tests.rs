@@ -1,7 +1,7 @@
 use super::*;
 use crate::link::{Link, Random};
 use crate::{
-    Drr, DrrFlow, HostRing, HostedFlow, Hosts, Qfq, QfqConfig, QfqFlow, ShortestFlow,
+    Drr, DrrFlow, HostDrr, HostDrrFlow, HostRing, Qfq, QfqConfig, QfqFlow, ShortestFlow,
     ShortestQueue, Wf2q, Wf2qFlow,
 };
 use std::vec;
@@ -586,8 +586,8 @@ fn room_for_fewer_caps_than_flows_is_room_for_those() {
 #[test]
 fn a_host_with_a_cap_gets_it_with_however_many_flows() {
     let of_hosts = committed(drr(&[L, L, L]));
-    let (nodes, rings) = (vec![HostedFlow::EMPTY; 20], vec![HostRing::EMPTY; 3]);
-    let mut order = Hosts::new(of_hosts, nodes, rings, L).unwrap().sparse_first();
+    let (nodes, rings) = (vec![HostDrrFlow::EMPTY; 20], vec![HostRing::EMPTY; 3]);
+    let mut order = HostDrr::new(of_hosts, nodes, rings, L).unwrap().sparse_first();
     order.add_all(L).unwrap();
     order.assign(FlowId(18), 1).unwrap();
     order.assign(FlowId(19), 2).unwrap();

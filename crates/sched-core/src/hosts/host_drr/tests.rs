@@ -6,7 +6,7 @@ use std::string::String;
 use std::vec;
 use std::vec::Vec;
 
-type OverDrr = Hosts<Drr<Vec<DrrFlow>>, Vec<HostedFlow>, Vec<HostRing>>;
+type OverDrr = HostDrr<Drr<Vec<DrrFlow>>, Vec<HostDrrFlow>, Vec<HostRing>>;
 
 fn drr(flows: usize, quantum: u32) -> Drr<Vec<DrrFlow>> {
     let mut drr = Drr::new(vec![DrrFlow::EMPTY; flows], 100).unwrap();
@@ -15,10 +15,10 @@ fn drr(flows: usize, quantum: u32) -> Drr<Vec<DrrFlow>> {
 }
 
 /// Packets of up to 100 bytes, every flow with a quantum of 100 bytes; `of[flow]` is its host.
-fn over<O: FlowScheduler>(order: O, of: &[u32]) -> Hosts<O, Vec<HostedFlow>, Vec<HostRing>> {
+fn over<O: FlowScheduler>(order: O, of: &[u32]) -> HostDrr<O, Vec<HostDrrFlow>, Vec<HostRing>> {
     let hosts = order.flows() as usize;
-    let (nodes, rings) = (vec![HostedFlow::EMPTY; of.len()], vec![HostRing::EMPTY; hosts]);
-    let mut order = Hosts::new(order, nodes, rings, 100).unwrap();
+    let (nodes, rings) = (vec![HostDrrFlow::EMPTY; of.len()], vec![HostRing::EMPTY; hosts]);
+    let mut order = HostDrr::new(order, nodes, rings, 100).unwrap();
     order.add_all(100).unwrap();
     for (flow, &host) in (0..).zip(of) {
         order.assign(FlowId(flow), host).unwrap();
@@ -142,11 +142,11 @@ fn a_backlogged_flow_keeps_its_host() {
 #[test]
 fn what_is_out_of_range_is_refused_and_changes_nothing() {
     for len in [0, Packet::MAX_LEN + 1] {
-        let refused = Hosts::new(drr(1, 100), [HostedFlow::EMPTY; 1], [HostRing::EMPTY; 1], len);
+        let refused = HostDrr::new(drr(1, 100), [HostDrrFlow::EMPTY; 1], [HostRing::EMPTY; 1], len);
         assert!(matches!(refused, Err(ConfigError::OutOfRange { min: 1, .. })));
     }
     let wf2q = Wf2q::new([Wf2qFlow::EMPTY; 2], 100).unwrap();
-    let refused = Hosts::new(wf2q, [HostedFlow::EMPTY; 2], [HostRing::EMPTY; 2], 100);
+    let refused = HostDrr::new(wf2q, [HostDrrFlow::EMPTY; 2], [HostRing::EMPTY; 2], 100);
     assert_eq!(refused.map(drop), Err(ConfigError::LooksAhead));
 
     let mut line = Line::of(2, &[0, 1]);
@@ -178,8 +178,8 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
 #[test]
 fn a_flow_of_a_host_that_was_not_added_takes_no_packets() {
     let of_hosts = Drr::new([DrrFlow::EMPTY; 3], 60).unwrap();
-    let (nodes, rings) = ([HostedFlow::EMPTY; 2], [HostRing::EMPTY; 2]);
-    let mut order = Hosts::new(of_hosts, nodes, rings, 100).unwrap();
+    let (nodes, rings) = ([HostDrrFlow::EMPTY; 2], [HostRing::EMPTY; 2]);
+    let mut order = HostDrr::new(of_hosts, nodes, rings, 100).unwrap();
     order.add_all(100).unwrap();
     order.assign(FlowId(1), 1).unwrap();
     order.configure_host(1, 100).unwrap();
@@ -347,7 +347,7 @@ fn a_recount_sees_damage() {
 
 #[test]
 fn a_flow_is_twenty_four_bytes_and_a_host_sixteen() {
-    assert_eq!((size_of::<HostedFlow>(), size_of::<HostRing>()), (24, 16));
+    assert_eq!((size_of::<HostDrrFlow>(), size_of::<HostRing>()), (24, 16));
 }
 
 /// Goal: the promise inside a host is that of a `Drr` of its flows, and composes with the host's.

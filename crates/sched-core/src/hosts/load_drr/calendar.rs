@@ -1,6 +1,6 @@
 //! The turns to come: a list of flows for each round, and which rounds have any.
 
-use super::{RoundsFlow, is_not_later};
+use super::{LoadDrrFlow, is_not_later};
 use crate::flow_scheduler::Table;
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance};
@@ -29,7 +29,7 @@ impl RoundList {
     }
 
     /// Fills `ahead` with the flows of this list, the first of them first; returns how many.
-    pub(super) fn upcoming(&self, nodes: &[RoundsFlow], ahead: &mut [FlowId]) -> usize {
+    pub(super) fn upcoming(&self, nodes: &[LoadDrrFlow], ahead: &mut [FlowId]) -> usize {
         let mut next = self.head;
         for (found, place) in ahead.iter_mut().enumerate() {
             let Some(node) = nodes.get(next as usize) else { return found };
@@ -42,7 +42,7 @@ impl RoundList {
 
     /// Puts `flow`, on no list, at the tail. Tells whether it is the first.
     #[inline]
-    pub(super) fn push(&mut self, nodes: &mut [RoundsFlow], flow: u32) -> bool {
+    pub(super) fn push(&mut self, nodes: &mut [LoadDrrFlow], flow: u32) -> bool {
         let last = core::mem::replace(&mut self.tail, flow);
         if self.head == NONE {
             self.head = flow;
@@ -60,8 +60,8 @@ impl RoundList {
     /// Takes out `flow`, which is on this list. Where it is the first or the last, only the list is
     /// written: the links that point out of a list are stale.
     #[inline]
-    pub(super) fn unlink(&mut self, nodes: &mut [RoundsFlow], flow: u32) {
-        let Some(&RoundsFlow { next, prev, .. }) = nodes.get(flow as usize) else { return };
+    pub(super) fn unlink(&mut self, nodes: &mut [LoadDrrFlow], flow: u32) {
+        let Some(&LoadDrrFlow { next, prev, .. }) = nodes.get(flow as usize) else { return };
         match (flow == self.head, flow == self.tail) {
             (true, true) => self.head = NONE,
             (true, false) => self.head = next,
@@ -88,8 +88,8 @@ impl RoundList {
     /// Walks the list, checks its links, hands each flow to `check`, and returns how many there are.
     pub(super) fn recount(
         &self,
-        nodes: &[RoundsFlow],
-        check: &dyn Fn(u32, &RoundsFlow) -> Result<(), Imbalance>,
+        nodes: &[LoadDrrFlow],
+        check: &dyn Fn(u32, &LoadDrrFlow) -> Result<(), Imbalance>,
     ) -> Result<usize, Imbalance> {
         let (mut found, mut here, mut last) = (0_usize, self.head, NONE);
         while let Some(node) = nodes.get(here as usize) {
@@ -176,7 +176,7 @@ impl<W: Table<RoundList>> Calendar<W> {
 
     /// Puts `flow`, on no list, behind the others whose turn is in `round`.
     #[inline]
-    pub(super) fn push(&mut self, nodes: &mut [RoundsFlow], round: u32, flow: u32) {
+    pub(super) fn push(&mut self, nodes: &mut [LoadDrrFlow], round: u32, flow: u32) {
         let at = round & self.mask;
         let Some(list) = self.lists.as_mut().get_mut(at as usize) else { return };
         if !list.push(nodes, flow) {
@@ -190,7 +190,7 @@ impl<W: Table<RoundList>> Calendar<W> {
 
     /// Takes out `flow`, whose turn is in `round`.
     #[inline]
-    pub(super) fn unlink(&mut self, nodes: &mut [RoundsFlow], round: u32, flow: u32) {
+    pub(super) fn unlink(&mut self, nodes: &mut [LoadDrrFlow], round: u32, flow: u32) {
         let at = round & self.mask;
         let Some(list) = self.lists.as_mut().get_mut(at as usize) else { return };
         list.unlink(nodes, flow);
@@ -250,7 +250,12 @@ impl<W: Table<RoundList>> Calendar<W> {
     }
 
     /// The flows whose turn is in `round`, as [`RoundList::upcoming`].
-    pub(super) fn upcoming(&self, nodes: &[RoundsFlow], round: u32, ahead: &mut [FlowId]) -> usize {
+    pub(super) fn upcoming(
+        &self,
+        nodes: &[LoadDrrFlow],
+        round: u32,
+        ahead: &mut [FlowId],
+    ) -> usize {
         let list = self.lists.as_ref().get((round & self.mask) as usize);
         list.map_or(0, |list| list.upcoming(nodes, ahead))
     }
@@ -276,9 +281,9 @@ impl<W: Table<RoundList>> Calendar<W> {
     /// `round` to `check`, and returns how many flows there are.
     pub(super) fn recount(
         &self,
-        nodes: &[RoundsFlow],
+        nodes: &[LoadDrrFlow],
         round: u32,
-        check: &dyn Fn(u32, &RoundsFlow, u32) -> Result<(), Imbalance>,
+        check: &dyn Fn(u32, &LoadDrrFlow, u32) -> Result<(), Imbalance>,
     ) -> Result<usize, Imbalance> {
         let mut found = 0_usize;
         for (at, list) in (0_u32..).zip(self.lists.as_ref()) {
@@ -312,7 +317,7 @@ mod tests {
         let mut random = crate::link::Random(42);
         for lists in (1..=12).map(|bits| 1_u32 << bits) {
             for often in [1, 3, 17, 300, 5_000] {
-                let mut nodes = vec![RoundsFlow::EMPTY; lists as usize];
+                let mut nodes = vec![LoadDrrFlow::EMPTY; lists as usize];
                 let mut calendar = Calendar::new(vec![RoundList::EMPTY; lists as usize]);
                 let turns: Vec<bool> = (0..lists).map(|_| random.below(often) == 0).collect();
                 for at in (0..lists).filter(|&at| turns[at as usize]) {
@@ -339,7 +344,7 @@ mod tests {
     #[test]
     fn a_list_agrees_with_a_deque_on_every_short_history() {
         for history in 0..3_u32.pow(6) {
-            let (mut nodes, mut list) = ([RoundsFlow::EMPTY; 3], RoundList::EMPTY);
+            let (mut nodes, mut list) = ([LoadDrrFlow::EMPTY; 3], RoundList::EMPTY);
             let (mut model, mut rest) = (Vec::new(), history);
             for _ in 0..6 {
                 let flow = rest % 3;

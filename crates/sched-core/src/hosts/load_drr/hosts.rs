@@ -45,21 +45,21 @@ pub enum Side {
     Destination,
 }
 
-/// What [`Rounds`](super::Rounds) knows of one host: 8 bytes.
+/// What [`LoadDrr`](super::Rounds) knows of one host: 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RoundsHost {
+pub struct LoadDrrHost {
     /// How many of its flows are backlogged.
     flows: u32,
     /// The latest round whose early turn it has used.
     early_turn: u32,
 }
 
-impl RoundsHost {
+impl LoadDrrHost {
     /// A host without backlogged flows that has saved up all it may at the beginning.
     pub const EMPTY: Self = Self { flows: 0, early_turn: u32::MAX.wrapping_sub(SAVED_UP) };
 }
 
-impl Default for RoundsHost {
+impl Default for LoadDrrHost {
     fn default() -> Self {
         Self::EMPTY
     }
@@ -67,18 +67,18 @@ impl Default for RoundsHost {
 
 /// The hosts of one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Hosts<H> {
+pub(super) struct Loads<H> {
     hosts: H,
     /// All bits if this side counts, else none.
     counting: u32,
 }
 
-impl<H: Table<RoundsHost>> Hosts<H> {
+impl<H: Table<LoadDrrHost>> Loads<H> {
     /// Hosts that count, without backlogged flows.
     pub(super) fn new(mut hosts: H, what: &'static str) -> Result<Self, ConfigError> {
         let count = hosts.as_ref().len() as u64;
         ConfigError::check_range(what, count, 1, u32::MAX.into())?;
-        hosts.as_mut().fill(RoundsHost::EMPTY);
+        hosts.as_mut().fill(LoadDrrHost::EMPTY);
         Ok(Self { hosts, counting: u32::MAX })
     }
 
@@ -100,7 +100,7 @@ impl<H: Table<RoundsHost>> Hosts<H> {
         if host < hosts { Ok(()) } else { Err(ConfigError::UnknownHost { host, hosts }) }
     }
 
-    fn host(&self, host: u32) -> Option<&RoundsHost> {
+    fn host(&self, host: u32) -> Option<&LoadDrrHost> {
         self.hosts.as_ref().get(host as usize)
     }
 

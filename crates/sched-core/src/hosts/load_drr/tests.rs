@@ -33,16 +33,16 @@ impl<T> AsMut<[T]> for Counting<T> {
     }
 }
 
-type InVec = Rounds<Vec<RoundsFlow>, Vec<RoundsHost>, Vec<RoundsHost>, Vec<RoundList>>;
+type InVec = LoadDrr<Vec<LoadDrrFlow>, Vec<LoadDrrHost>, Vec<LoadDrrHost>, Vec<RoundList>>;
 
 const MAX_LEN: u32 = 100;
 
 /// Flows of the source and destination hosts named, with a quantum of `MAX_LEN`.
 fn rounds(hosts: &[(u32, u32)], calendar: usize) -> InVec {
-    let sides = || vec![RoundsHost::EMPTY; 8];
-    let nodes = vec![RoundsFlow::EMPTY; hosts.len()];
+    let sides = || vec![LoadDrrHost::EMPTY; 8];
+    let nodes = vec![LoadDrrFlow::EMPTY; hosts.len()];
     let lists = vec![RoundList::EMPTY; calendar];
-    let mut rounds = Rounds::new(nodes, sides(), sides(), lists, MAX_LEN).unwrap();
+    let mut rounds = LoadDrr::new(nodes, sides(), sides(), lists, MAX_LEN).unwrap();
     rounds.add_all(MAX_LEN).unwrap();
     for (flow, &(source, destination)) in (0..).zip(hosts) {
         rounds.assign(FlowId(flow), source, destination).unwrap();
@@ -633,10 +633,10 @@ fn the_number_of_the_round_may_wrap() {
 #[test]
 fn the_work_of_a_call_does_not_grow() {
     let most = |flows: u32, hosts: u32| {
-        let nodes = Counting::of(flows as usize, RoundsFlow::EMPTY);
-        let sides = || Counting::of(hosts as usize, RoundsHost::EMPTY);
+        let nodes = Counting::of(flows as usize, LoadDrrFlow::EMPTY);
+        let sides = || Counting::of(hosts as usize, LoadDrrHost::EMPTY);
         let lists = Counting::of(2_048, RoundList::EMPTY);
-        let order = Rounds::new(nodes, sides(), sides(), lists, MAX_LEN);
+        let order = LoadDrr::new(nodes, sides(), sides(), lists, MAX_LEN);
         let mut order = order.unwrap().sparse_first();
         order.add_all(MAX_LEN).unwrap();
         for flow in 0..flows {
@@ -663,8 +663,12 @@ fn the_work_of_a_call_does_not_grow() {
     assert_eq!(counts, [9, 10, 10, 9]);
 }
 
-type Counted =
-    Rounds<Counting<RoundsFlow>, Counting<RoundsHost>, Counting<RoundsHost>, Counting<RoundList>>;
+type Counted = LoadDrr<
+    Counting<LoadDrrFlow>,
+    Counting<LoadDrrHost>,
+    Counting<LoadDrrHost>,
+    Counting<RoundList>,
+>;
 
 fn looks(order: &Counted) -> [&Cell<u32>; 4] {
     [
@@ -678,10 +682,10 @@ fn looks(order: &Counted) -> [&Cell<u32>; 4] {
 #[test]
 fn what_is_out_of_range_is_refused_and_changes_nothing() {
     let with = |sources, destinations, lists, max_len| {
-        let side = |hosts| vec![RoundsHost::EMPTY; hosts];
-        let nodes = vec![RoundsFlow::EMPTY; 2];
+        let side = |hosts| vec![LoadDrrHost::EMPTY; hosts];
+        let nodes = vec![LoadDrrFlow::EMPTY; 2];
         let lists = vec![RoundList::EMPTY; lists];
-        Rounds::new(nodes, side(sources), side(destinations), lists, max_len).map(|_| ())
+        LoadDrr::new(nodes, side(sources), side(destinations), lists, max_len).map(|_| ())
     };
     let refused = |what, value, min, max| Err(ConfigError::OutOfRange { what, value, min, max });
     assert_eq!(with(1, 1, 2, 1), Ok(()));
@@ -825,7 +829,7 @@ fn a_recount_sees_damage() {
 
 #[test]
 fn a_flow_is_32_bytes_and_a_host_and_a_round_are_8() {
-    let sizes = (size_of::<RoundsFlow>(), size_of::<RoundsHost>(), size_of::<RoundList>());
+    let sizes = (size_of::<LoadDrrFlow>(), size_of::<LoadDrrHost>(), size_of::<RoundList>());
     assert_eq!(sizes, (32, 8, 8));
     assert_eq!(format!("{:?}", Sides::default()), "Both");
 }

@@ -12,7 +12,7 @@ use super::FlowQueues;
 use crate::aqm::Aqm;
 use crate::flow_scheduler::{FlowScheduler, Table};
 use crate::queues::counters::FlowRecord;
-use crate::queues::queue::{NONE, Queue, Slot};
+use crate::queues::queue::{Descriptor, NONE, Queue};
 use crate::{FlowId, Packet};
 
 /// Bursts are worked on in chunks of so many packets: two loads each, in a loop of 9 instructions, are
@@ -33,7 +33,7 @@ impl<O, Q, S, A, R> FlowQueues<O, Q, S, A, R>
 where
     O: FlowScheduler,
     Q: Table<Queue>,
-    S: Table<Slot>,
+    S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
 {
@@ -48,11 +48,11 @@ where
         let mut touched = 0;
         for &(flow, packet) in burst {
             touched |= queues.get(flow.index()).map_or(0, Queue::tail);
-            touched |= slots.get(packet.handle as usize).map_or(0, Slot::next);
+            touched |= slots.get(packet.handle as usize).map_or(0, Descriptor::next);
         }
         for &(flow, _) in burst {
             let tail = queues.get(flow.index()).map_or(NONE, Queue::tail);
-            touched |= slots.get(tail as usize).map_or(0, Slot::next);
+            touched |= slots.get(tail as usize).map_or(0, Descriptor::next);
         }
         black_box(touched);
     }
@@ -69,7 +69,7 @@ where
         }
         for _ in 0..2 {
             for handle in handles.iter_mut().take(found) {
-                *handle = slots.get(*handle as usize).map_or(NONE, Slot::next);
+                *handle = slots.get(*handle as usize).map_or(NONE, Descriptor::next);
             }
         }
         black_box(handles);

@@ -1,10 +1,10 @@
 //! What stands side by side under attack.
 
-use freeboard::flowhash::{self, Line};
+use freeboard::flowhash::{self, TagLine};
 use freeboard::sched_core::{
-    Aqm, CoDel, CoDelParams, CoDelState, DropSink, Drr, DrrFlow, FlowId, FlowQueues, FlowScheduler,
-    Imbalance, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue, Rejected,
-    Scheduler, ShortestFlow, ShortestQueue, Slot,
+    Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropSink, Drr, DrrFlow, FlowId, FlowQueues,
+    FlowScheduler, Imbalance, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue,
+    Rejected, Scheduler, ShortestFlow, ShortestQueue,
 };
 use freeboard::{
     Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Labelled, Releasing, Storage,
@@ -79,7 +79,7 @@ impl Contestant {
         };
         match self {
             Self::Fifo => {
-                let (queue, slots) = (vec![Queue::EMPTY; 1], vec![Slot::EMPTY; slots]);
+                let (queue, slots) = (vec![Queue::EMPTY; 1], vec![Descriptor::EMPTY; slots]);
                 Box::new(One(FlowQueues::with_parts(drr(1), aqm, queue, slots, [], limits)))
             }
             Self::Drr => Box::new(hashed(longest(drr(flows)), aqm, slots, limits)),
@@ -99,7 +99,7 @@ impl Contestant {
     }
 }
 
-type ByHash<O, A> = Hashed<O, Vec<Line>, Vec<Queue>, Vec<Slot>, A>;
+type ByHash<O, A> = Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>, A>;
 
 fn hashed<O: FlowScheduler, A: Aqm>(
     order: O,
@@ -107,10 +107,10 @@ fn hashed<O: FlowScheduler, A: Aqm>(
     slots: usize,
     limits: Limits,
 ) -> ByHash<O, A> {
-    let lines = vec![Line::EMPTY; QUEUES.div_ceil(8) as usize];
-    let table = flowhash::Table::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
+    let lines = vec![TagLine::EMPTY; QUEUES.div_ceil(8) as usize];
+    let table = flowhash::FlowTable::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
         .expect("a power of two, and eight queues a line");
-    let (queues, slots) = (vec![Queue::EMPTY; QUEUES as usize], vec![Slot::EMPTY; slots]);
+    let (queues, slots) = (vec![Queue::EMPTY; QUEUES as usize], vec![Descriptor::EMPTY; slots]);
     let order = Releasing::new(order, table);
     Hashed::over(FlowQueues::with_parts(order, aqm, queues, slots, [], limits))
 }
@@ -133,7 +133,7 @@ pub(super) trait Attacked {
 }
 
 /// Everything in one queue.
-struct One<A>(FlowQueues<Drr<Vec<DrrFlow>>, Vec<Queue>, Vec<Slot>, A>);
+struct One<A>(FlowQueues<Drr<Vec<DrrFlow>>, Vec<Queue>, Vec<Descriptor>, A>);
 
 impl<A: Aqm> Attacked for One<A> {
     fn enqueue(

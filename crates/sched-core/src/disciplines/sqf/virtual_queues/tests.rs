@@ -6,7 +6,7 @@ use std::vec::Vec;
 type Small = Sqf<
     [ShortestFlow; 3],
     [Queue; 3],
-    [Slot; 16],
+    [Descriptor; 16],
     [SqfFlow; 5],
     [u32; 16],
     [u32; 3],
@@ -377,7 +377,7 @@ fn a_call_that_starts_among_too_many_uploads_waits_for_one_packet() {
     type Busy<W> = Sqf<
         [ShortestFlow; VIRTUAL_QUEUES + 1],
         [Queue; VIRTUAL_QUEUES + 1],
-        [Slot; 1_500],
+        [Descriptor; 1_500],
         [SqfFlow; 141],
         [u32; 1_500],
         [u32; VIRTUAL_QUEUES + 1],

@@ -1,4 +1,4 @@
-//! [`Hosts`] against what it stands for: an order of hosts and one [`Drr`] per host, told the same.
+//! [`HostDrr`] against what it stands for: an order of hosts and one [`Drr`] per host, told the same.
 
 use super::*;
 
@@ -168,9 +168,9 @@ fn compare<O: FlowScheduler + Clone>(
     seed: u64,
     set: fn(&mut Random) -> O::Config,
 ) {
-    let none = vec![HostedFlow::EMPTY; FLOWS as usize];
+    let none = vec![HostDrrFlow::EMPTY; FLOWS as usize];
     let rings = vec![HostRing::EMPTY; HOSTS as usize];
-    let mut ours = Hosts::new(order.clone(), none, rings, 100).unwrap();
+    let mut ours = HostDrr::new(order.clone(), none, rings, 100).unwrap();
     let mut inside = drr(FLOWS as usize, 100);
     if sparse_first {
         (ours, inside) = (ours.sparse_first(), inside.sparse_first());

@@ -68,7 +68,7 @@ fn agree(burst: &mut impl Scheduler, single: &mut impl Scheduler, steps: usize) 
 fn under<O: FlowScheduler>(order: O, limit: u32) -> impl Scheduler {
     let params = CoDelParams { target: Nanos(2_000_000), ..CoDelParams::INTERNET };
     let codel = CoDel::new(vec![CoDelState::EMPTY; FLOWS], params).unwrap();
-    let (queues, slots) = (vec![Queue::EMPTY; FLOWS], vec![Slot::EMPTY; SLOTS]);
+    let (queues, slots) = (vec![Queue::EMPTY; FLOWS], vec![Descriptor::EMPTY; SLOTS]);
     FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(limit))
 }
 

@@ -45,7 +45,7 @@ const SAVED_UP: i64 = 15;
 
 /// Rounds counted without end, in a map of those in which a flow has a turn.
 #[derive(Clone, Debug)]
-pub struct NaiveRounds {
+pub struct NaiveLoadDrr {
     max_len: u32,
     /// How many rounds there are places for.
     wheel: u64,
@@ -62,7 +62,7 @@ pub struct NaiveRounds {
     local: Side,
 }
 
-impl NaiveRounds {
+impl NaiveLoadDrr {
     /// No flow added yet, of `flows` at most, between `sources` and `destinations`, of which both sides
     /// count; no packet is longer than `max_len` bytes. A turn is at most `wheel − 1` rounds ahead.
     #[must_use]
@@ -161,7 +161,7 @@ impl NaiveRounds {
     }
 }
 
-impl Housing for NaiveRounds {
+impl Housing for NaiveLoadDrr {
     fn hosts(&self) -> u32 {
         let [sources, destinations] = [0, 1].map(|side| self.early_turns[side].len());
         u32::try_from(sources.max(destinations)).expect("as constructed")
@@ -200,7 +200,7 @@ impl Housing for NaiveRounds {
     }
 }
 
-impl NaiveOrder for NaiveRounds {
+impl NaiveOrder for NaiveLoadDrr {
     fn configure(
         &mut self,
         flow: FlowId,

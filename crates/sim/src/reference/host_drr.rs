@@ -18,7 +18,7 @@ struct House {
 
 /// The order `O` of hosts over one [`NaiveDrr`] per host.
 #[derive(Clone, Debug)]
-pub struct NaiveHosts<O> {
+pub struct NaiveHostDrr<O> {
     order: O,
     houses: BTreeMap<u32, House>,
     /// The host of each flow that is not of host 0.
@@ -28,7 +28,7 @@ pub struct NaiveHosts<O> {
     flows: u32,
 }
 
-impl<O: NaiveOrder> NaiveHosts<O> {
+impl<O: NaiveOrder> NaiveHostDrr<O> {
     /// No flow added yet, of `flows` at most, in `hosts` hosts under `order`; no packet is longer than
     /// `max_len` bytes. Every host has sparse flows first, or none has.
     #[must_use]
@@ -58,7 +58,7 @@ impl<O: NaiveOrder> NaiveHosts<O> {
     }
 }
 
-impl<O: NaiveOrder> Housing for NaiveHosts<O> {
+impl<O: NaiveOrder> Housing for NaiveHostDrr<O> {
     fn hosts(&self) -> u32 {
         u32::try_from(self.houses.len()).expect("as constructed")
     }
@@ -113,7 +113,7 @@ impl<O: NaiveOrder> Housing for NaiveHosts<O> {
     }
 }
 
-impl<O: NaiveOrder> NaiveOrder for NaiveHosts<O> {
+impl<O: NaiveOrder> NaiveOrder for NaiveHostDrr<O> {
     fn advance(&mut self, now: Nanos) {
         self.order.advance(now);
     }
