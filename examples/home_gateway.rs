@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::{env, fs};
 
 use freeboard::sched_core::Nanos;
-use sim::capture::{Link, Resolution, Writer};
+use sim::capture::{LinkType, Resolution, Writer};
 use sim::discipline::Discipline;
 use sim::scenario::home_gateway::{Observer, Options, Outcome, chart, heading, run, table};
 
@@ -61,7 +61,7 @@ fn outcome(options: &Options, discipline: Discipline) -> Result<Outcome, String>
     let capture = match &file {
         Some(path) => {
             let file = BufWriter::new(File::create(path).map_err(named(path))?);
-            Some(Writer::new(file, Link::RawIp, Resolution::Nanos).map_err(named(path))?)
+            Some(Writer::new(file, LinkType::RawIp, Resolution::Nanos).map_err(named(path))?)
         }
         None => None,
     };

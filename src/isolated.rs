@@ -47,11 +47,11 @@ pub(crate) use rekey::recount_old;
 use crate::isolation::Isolation;
 use crate::labelled::Labelled;
 use host_table::HostSlots;
-use order::Shares;
+use order::IsolationOrder;
 
 /// The order that says who gives way, over the order of the isolation.
 type Victims<S, K> = LongestHostDrop<
-    Shares<S, K>,
+    IsolationOrder<S, K>,
     <S as Storage>::Of<HeldFlow>,
     <S as Storage>::Of<LongestHost>,
     <S as Storage>::Of<HostClasses>,
@@ -203,7 +203,7 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
                 .with_hosts_of(local_side);
         rounds.add_all(quantum)?;
 
-        let shares = Shares::new(isolation, local_side, levels, rounds, max_len);
+        let shares = IsolationOrder::new(isolation, local_side, levels, rounds, max_len);
         let mut spares = memory.spares;
         spares.as_mut().fill(false);
         let claims = Claims {

@@ -4,7 +4,7 @@ use flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use sched_core::{ConfigError, DropFrom, FlowId, FlowScheduler, FlowState, Imbalance, Nanos};
 
 use super::host_table::{Claimed, HostSlots};
-use super::order::Shares;
+use super::order::IsolationOrder;
 use super::{NoRoom, Storage, Victims};
 use crate::isolation::{Isolation, Level};
 use crate::labelled::{Before, Labelled};
@@ -28,7 +28,7 @@ pub struct Claims<S: Storage, K: Storage = NoRoom> {
 }
 
 impl<S: Storage, K: Storage> Claims<S, K> {
-    pub(super) fn shares(&self) -> &Shares<S, K> {
+    pub(super) fn shares(&self) -> &IsolationOrder<S, K> {
         self.order.order()
     }
 
@@ -56,13 +56,13 @@ impl<S: Storage, K: Storage> Claims<S, K> {
         };
         match lookup.outcome {
             Outcome::Hit => lookup,
-            outcome => Lookup { queue: self.claim_rest(lookup, labels), outcome },
+            outcome => Lookup { queue: self.claim_slow(lookup, labels), outcome },
         }
     }
 
     /// The queue for a packet whose flow has none yet: the one just claimed for it, or one of its host.
     #[inline(never)]
-    fn claim_rest(&mut self, lookup: Lookup, labels: &(impl Labelled + ?Sized)) -> u32 {
+    fn claim_slow(&mut self, lookup: Lookup, labels: &(impl Labelled + ?Sized)) -> u32 {
         let isolation = self.isolation();
         let is_spare = lookup.outcome == Outcome::Collision;
         if is_spare && self.shares().spares_of() == Level::None {

@@ -43,7 +43,7 @@ pub(super) type Turns<S> = LoadDrr<
 
 /// Two levels of deficit round robin, or rounds: whichever the isolation asks for. The other is idle.
 #[derive(Debug)]
-pub(super) struct Shares<S: Storage, K: Storage> {
+pub(super) struct IsolationOrder<S: Storage, K: Storage> {
     isolation: Isolation,
     /// The side that decides what goes by one side, where the isolation names none.
     local: Side,
@@ -56,7 +56,7 @@ pub(super) struct Shares<S: Storage, K: Storage> {
     link: Overhead,
 }
 
-impl<S: Storage, K: Storage> Shares<S, K> {
+impl<S: Storage, K: Storage> IsolationOrder<S, K> {
     pub(super) const fn new(
         isolation: Isolation,
         local: Side,
@@ -157,7 +157,7 @@ impl<S: Storage, K: Storage> Shares<S, K> {
     }
 }
 
-impl<S: Storage, K: Storage> FlowScheduler for Shares<S, K> {
+impl<S: Storage, K: Storage> FlowScheduler for IsolationOrder<S, K> {
     /// The quantum in bytes.
     type Config = u32;
 
@@ -293,7 +293,7 @@ impl<S: Storage, K: Storage> FlowScheduler for Shares<S, K> {
     }
 }
 
-impl<S: Storage, K: Storage> Hosted for Shares<S, K> {
+impl<S: Storage, K: Storage> Hosted for IsolationOrder<S, K> {
     fn host_of(&self, flow: FlowId) -> Option<u32> {
         if self.in_rounds() { self.rounds.host_of(flow) } else { self.levels.host_of(flow) }
     }

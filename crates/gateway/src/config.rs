@@ -121,10 +121,10 @@ impl Origin {
 
 /// One direction's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct Sharing {
     pub(crate) order: Order,
     pub(crate) hosts: HostMode,
-    /// HostMode that are told apart at once, where they are told apart and not a fixed number.
+    /// Hosts that are told apart at once, where they are told apart and not a fixed number.
     pub(crate) max_hosts: u32,
     pub(crate) limit: Limit,
     /// With SQF: a queue that has to make room and was not served for so long is dropped whole.
@@ -139,7 +139,7 @@ pub(crate) struct Config {
     pub(crate) io: Io,
     pub(crate) up: Rate,
     pub(crate) down: Rate,
-    pub(crate) share: Share,
+    pub(crate) share: Sharing,
     pub(crate) link: Overhead,
     /// How late a timer may be without the line losing time.
     pub(crate) catch_up: Nanos,
@@ -178,7 +178,7 @@ const CAPS_ARE_RATES: &str =
 /// The heaviest host.
 pub(crate) const MAX_WEIGHT: u32 = 1_000;
 
-/// HostMode that are told apart, if nothing is said.
+/// Hosts that are told apart, if nothing is said.
 pub(crate) const DEFAULT_MAX_HOSTS: u32 = 2_048;
 /// The most hosts that can be asked for.
 const MOST_HOSTS: u32 = 16_384;
@@ -330,7 +330,7 @@ impl Written {
             io: io.unwrap_or_default(),
             up,
             down,
-            share: Share {
+            share: Sharing {
                 order,
                 hosts,
                 max_hosts: self.max_hosts(order, hosts)?,
@@ -567,7 +567,7 @@ impl Config {
         changed("hosts", self.share.hosts.word().into(), new.share.hosts.word().into());
         changed("max-hosts", self.share.max_hosts.to_string(), new.share.max_hosts.to_string());
         changed("limit", self.share.limit.word(), new.share.limit.word());
-        let flush = |share: Share| share.flush_unserved.map_or("off".to_owned(), millis_word);
+        let flush = |share: Sharing| share.flush_unserved.map_or("off".to_owned(), millis_word);
         changed("flush-unserved", flush(self.share), flush(new.share));
         changed("link", link_words(self.link), link_words(new.link));
         changed("catch-up", millis_word(self.catch_up), millis_word(new.catch_up));

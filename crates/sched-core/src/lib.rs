@@ -23,8 +23,8 @@
 //!
 //! ```
 //! use sched_core::{
-//!     Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue,
-//!     Scheduler, Descriptor,
+//!     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop,
+//!     Nanos, Packet, Queue, Scheduler,
 //! };
 //!
 //! let mut drr = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;

@@ -25,14 +25,14 @@ const MAX_CAPTURED: u32 = 262_144;
 
 /// What the first byte of a packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Link {
+pub enum LinkType {
     /// An Ethernet header.
     Ethernet,
     /// An IPv4 or IPv6 header; the version field says which.
     RawIp,
 }
 
-impl Link {
+impl LinkType {
     const ACCEPTED: &str = "1 (Ethernet) and 12, 14, 101, 228, 229 (raw IP)";
 
     /// The link of a LINKTYPE_ number. 12 and 14 are what some BSDs write for 101.
@@ -61,7 +61,7 @@ pub struct Packet<'a> {
     /// nanoseconds. A pcapng simple packet carries no time and has that of the packet before it.
     pub at: Nanos,
     /// What its first byte belongs to.
-    pub link: Link,
+    pub link: LinkType,
     /// The bytes captured, from the link header on.
     pub bytes: &'a [u8],
     /// How long it was on the wire; at least as long as what was captured.
@@ -131,11 +131,11 @@ impl core::error::Error for CaptureError {}
 /// An iterator over results; after the first error it is at its end.
 ///
 /// ```
-/// use sim::capture::{Link, Reader, Resolution, Writer};
+/// use sim::capture::{LinkType, Reader, Resolution, Writer};
 /// use freeboard::sched_core::Nanos;
 ///
 /// let mut file = Vec::new();
-/// let mut writer = Writer::new(&mut file, Link::RawIp, Resolution::Nanos)?;
+/// let mut writer = Writer::new(&mut file, LinkType::RawIp, Resolution::Nanos)?;
 /// writer.write(Nanos(1_000_000_007), &[0x45, 0, 0, 20], 1_500)?;
 ///
 /// let packet = Reader::new(&file)?.next().unwrap()?;

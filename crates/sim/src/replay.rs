@@ -19,7 +19,7 @@ use freeboard::flowhash::{self, FlowKey, Labels, SipHash13, parse};
 use freeboard::sched_core::{Counters, Ecn, FlowId, Limits, Nanos, Packet, Volume};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 
-use crate::capture::{self, Link};
+use crate::capture::{self, LinkType};
 use crate::discipline::{Bottleneck, Discipline};
 use crate::measure::delay::Delays;
 use crate::rng::Streams;
@@ -135,8 +135,8 @@ impl Gateway {
     fn arrive(&mut self, packet: &capture::Packet<'_>) {
         self.now = self.now.max(packet.at);
         let parsed = match packet.link {
-            Link::Ethernet => parse::ethernet(packet.bytes),
-            Link::RawIp => parse::ip(packet.bytes),
+            LinkType::Ethernet => parse::ethernet(packet.bytes),
+            LinkType::RawIp => parse::ip(packet.bytes),
         };
         let flow = *self.index.entry(parsed.key).or_insert_with(|| {
             let (offered, delivered, delays) = (Volume::ZERO, Volume::ZERO, Delays::new());

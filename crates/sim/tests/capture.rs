@@ -3,7 +3,7 @@
 
 use freeboard::sched_core::Nanos;
 use pcap_parser::{Block, parse_block_le, parse_pcap_frame, parse_pcap_header};
-use sim::capture::{CaptureError, Link, Packet, Problem, Reader, Resolution, Writer};
+use sim::capture::{CaptureError, LinkType, Packet, Problem, Reader, Resolution, Writer};
 
 const PCAP: &[u8] = include_bytes!("data/kernel.pcap");
 const PCAPNG: &[u8] = include_bytes!("data/kernel.pcapng");
@@ -23,7 +23,7 @@ fn error(file: &[u8]) -> CaptureError {
 fn the_kernels_packets_are_all_there() {
     let packets = read(PCAP).unwrap();
     let kinds = packets.iter().map(|packet| {
-        assert_eq!(packet.link, Link::Ethernet);
+        assert_eq!(packet.link, LinkType::Ethernet);
         match (&packet.bytes[12..14], packet.bytes[23], packet.bytes[20]) {
             ([0x08, 0x06], ..) => "arp",
             ([0x08, 0x00], 6, _) => "tcp and ip",
@@ -107,7 +107,7 @@ const SAMPLES: [(u64, &[u8], u32); 4] = [
     (4_294_967_295_999_999_999, b"e", u32::MAX),
 ];
 
-fn written(link: Link, resolution: Resolution) -> Vec<u8> {
+fn written(link: LinkType, resolution: Resolution) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), link, resolution).unwrap();
     for (at, bytes, original_len) in SAMPLES {
         writer.write(Nanos(at), bytes, original_len).unwrap();
@@ -117,7 +117,7 @@ fn written(link: Link, resolution: Resolution) -> Vec<u8> {
 
 #[test]
 fn what_was_written_is_read() {
-    for link in [Link::Ethernet, Link::RawIp] {
+    for link in [LinkType::Ethernet, LinkType::RawIp] {
         for (resolution, unit) in [(Resolution::Nanos, 1), (Resolution::Micros, 1_000)] {
             let file = written(link, resolution);
             let packets = read(&file).unwrap();
@@ -134,7 +134,7 @@ fn what_was_written_is_read() {
 /// length, which is the writer's own.
 #[test]
 fn the_kernels_file_written_again_is_the_same_file() {
-    let mut writer = Writer::new(Vec::new(), Link::Ethernet, Resolution::Nanos).unwrap();
+    let mut writer = Writer::new(Vec::new(), LinkType::Ethernet, Resolution::Nanos).unwrap();
     for packet in read(PCAP).unwrap() {
         writer.write(packet.at, packet.bytes, packet.original_len).unwrap();
     }
@@ -144,7 +144,7 @@ fn the_kernels_file_written_again_is_the_same_file() {
 
 #[test]
 fn the_writer_refuses_what_the_format_cannot_hold() {
-    let mut writer = Writer::new(Vec::new(), Link::RawIp, Resolution::Nanos).unwrap();
+    let mut writer = Writer::new(Vec::new(), LinkType::RawIp, Resolution::Nanos).unwrap();
     assert!(writer.write(Nanos::from_secs(1 << 32), b"", 0).is_err());
     assert!(writer.write(Nanos::ZERO, &[0; 262_145], 0).is_err());
     assert!(writer.write(Nanos::ZERO, &[0; 262_144], 0).is_ok());
@@ -205,7 +205,7 @@ fn pcap_is_read_in_both_byte_orders_and_both_resolutions() {
             let header = words(big, &[magic, halves(big, 2, 4), 0, 0, 65_535, 0x4400_0001]);
             let file = [header, words(big, &[7, 5, 3, 60]), b"abc".to_vec()].concat();
             let packets = read(&file).unwrap();
-            let (link, bytes) = (Link::Ethernet, &b"abc"[..]);
+            let (link, bytes) = (LinkType::Ethernet, &b"abc"[..]);
             assert_eq!(
                 packets,
                 [Packet { offset: 24, at: Nanos(at), link, bytes, original_len: 60 }]
@@ -258,8 +258,8 @@ fn interfaces_belong_to_their_section() {
     let second = [section(false), interface(false, 101, 0, &[]), enhanced(false, 0, 9)];
     let file = [first.concat(), second.concat()].concat();
     assert_eq!(times(&file), [8, 8_000, 9_000]);
-    let links: Vec<Link> = read(&file).unwrap().iter().map(|packet| packet.link).collect();
-    assert_eq!(links, [Link::RawIp, Link::Ethernet, Link::RawIp]);
+    let links: Vec<LinkType> = read(&file).unwrap().iter().map(|packet| packet.link).collect();
+    assert_eq!(links, [LinkType::RawIp, LinkType::Ethernet, LinkType::RawIp]);
 
     let forgotten = [file.clone(), enhanced(false, 1, 9)].concat();
     let CaptureError { offset, problem } = error(&forgotten);
@@ -295,7 +295,7 @@ fn a_file_cut_anywhere_has_an_error_at_the_record_that_was_cut() {
         check_cuts(&pcapng, &[0, 28, 56, 92, 128]);
     }
     for resolution in [Resolution::Micros, Resolution::Nanos] {
-        let pcap = written(Link::RawIp, resolution);
+        let pcap = written(LinkType::RawIp, resolution);
         check_cuts(&pcap, &[0, 24, 40, 59, 79, 96]);
     }
 }

@@ -6,7 +6,7 @@ use freeboard::sched_core::{
     HostDrrFlow, HostRing, Limits, LongestHost, LongestHostDrop, Nanos, Packet, Queue, Scheduler,
 };
 use sim::rng::{Stream, Streams};
-use sim::scenario::attack::{Attack, Contestant, Setup, run, wait_bound};
+use sim::scenario::attack::{Attack, Candidate, Setup, run, wait_bound};
 
 fn short(seed: u64) -> Setup {
     Setup {
@@ -22,13 +22,13 @@ fn short(seed: u64) -> Setup {
 /// seeds that are not in it.
 #[test]
 fn hosts_keep_their_promises_under_every_attack() {
-    for contestant in [Contestant::Isolated, Contestant::Ports] {
+    for candidate in [Candidate::Isolated, Candidate::Ports] {
         for attack in Attack::ALL {
-            if contestant == Contestant::Isolated && !attack.is_honest() {
+            if candidate == Candidate::Isolated && !attack.is_honest() {
                 continue;
             }
-            let outcome = run(contestant, attack, &short(1_001));
-            let (hosts, named) = (attack.hosts(), format!("{}: {attack:?}", contestant.name()));
+            let outcome = run(candidate, attack, &short(1_001));
+            let (hosts, named) = (attack.hosts(), format!("{}: {attack:?}", candidate.name()));
             assert_eq!(outcome.sparse_sent, 20, "{named}");
             let bound = wait_bound(hosts, attack.max_len());
             assert!(outcome.waits_at_most(bound), "{named}: {:?}", outcome.waits.summary());
@@ -45,14 +45,14 @@ fn hosts_keep_their_promises_under_every_attack() {
 #[test]
 fn whoever_does_not_promise_it_does_not_keep_it() {
     let bound = wait_bound(2, 1_514);
-    for (contestant, attack) in [
-        (Contestant::Drr, Attack::ThousandFlows(1)),
-        (Contestant::SparseFirst, Attack::ThousandFlows(1)),
-        (Contestant::Sqf, Attack::FreshFlows(64)),
-        (Contestant::Isolated, Attack::Spoofed),
+    for (candidate, attack) in [
+        (Candidate::Drr, Attack::ThousandFlows(1)),
+        (Candidate::SparseFirst, Attack::ThousandFlows(1)),
+        (Candidate::Sqf, Attack::FreshFlows(64)),
+        (Candidate::Isolated, Attack::Spoofed),
     ] {
-        let outcome = run(contestant, attack, &short(1_001));
-        let named = format!("{}: {attack:?}", contestant.name());
+        let outcome = run(candidate, attack, &short(1_001));
+        let named = format!("{}: {attack:?}", candidate.name());
         assert!(!outcome.waits_at_most(bound), "{named}");
         assert!(outcome.victim_mbit() < 10.0, "{named}: {}", outcome.victim_mbit());
         assert!(outcome.robbed > 0, "{named}");
@@ -61,7 +61,7 @@ fn whoever_does_not_promise_it_does_not_keep_it() {
 
 #[test]
 fn a_run_is_a_function_of_its_seed() {
-    let of = |seed| run(Contestant::Drr, Attack::KnownKey, &short(seed));
+    let of = |seed| run(Candidate::Drr, Attack::KnownKey, &short(seed));
     assert_eq!(of(7), of(7));
     assert_ne!(of(7), of(8));
 }

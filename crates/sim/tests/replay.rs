@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 
 use freeboard::flowhash::{FlowKey, parse};
 use freeboard::sched_core::{Nanos, Volume};
-use sim::capture::{Link, Packet, Reader};
+use sim::capture::{LinkType, Packet, Reader};
 use sim::discipline::Discipline;
 use sim::notation;
 use sim::replay::{Report, Setup, replay};
@@ -122,7 +122,7 @@ fn raw_ip_is_the_same_traffic_without_its_frames() {
         .into_iter()
         .filter(|packet| packet.bytes[12..14] != [0x08, 0x06])
         .map(|packet| Packet {
-            link: Link::RawIp,
+            link: LinkType::RawIp,
             bytes: &packet.bytes[14..],
             original_len: packet.original_len - 14,
             ..packet
@@ -152,8 +152,13 @@ fn a_clock_that_steps_back_and_an_empty_capture_are_replayed() {
 /// third arrives, which therefore finds room.
 #[test]
 fn at_equal_times_departures_come_before_arrivals() {
-    let packet =
-        |at| Packet { offset: 0, at: Nanos(at), link: Link::RawIp, bytes: &[], original_len: 100 };
+    let packet = |at| Packet {
+        offset: 0,
+        at: Nanos(at),
+        link: LinkType::RawIp,
+        bytes: &[],
+        original_len: 100,
+    };
     for discipline in Discipline::ALL {
         let lost = |third| {
             let packets = [packet(0), packet(1), packet(third)];

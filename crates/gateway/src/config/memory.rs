@@ -1,6 +1,6 @@
 //! What the frames of a configuration and their places in the queues take, and the most that is accepted.
 
-use crate::config::Share;
+use crate::config::Sharing;
 use crate::config::keywords::{HostMode, Limit, Words as _};
 use crate::forward::direction::Direction;
 use crate::forward::queue::{bytes_of_slot, bytes_of_tables, frames, max_slots};
@@ -17,11 +17,11 @@ pub(crate) const fn frames_for(limit: Limit) -> u32 {
 }
 
 /// Refuses what this machine should not be asked for. One line says how much there may be.
-pub(crate) fn check(share: Share, mtu: usize) -> Result<(), String> {
+pub(crate) fn check(share: Sharing, mtu: usize) -> Result<(), String> {
     check_against(share, mtu, of_machine().map_or(MOST, |all| MOST.min(all / 2)))
 }
 
-fn check_against(share: Share, mtu: usize, most: u64) -> Result<(), String> {
+fn check_against(share: Sharing, mtu: usize, most: u64) -> Result<(), String> {
     let (each, places) = (bytes_of_frame(share.hosts, mtu), u64::from(max_slots(share.hosts)));
     let (frames, tables) = (u64::from(frames_for(share.limit)), tables(&share));
     if tables > most / 2 {
@@ -46,9 +46,9 @@ fn check_against(share: Share, mtu: usize, most: u64) -> Result<(), String> {
 }
 
 /// The refusal where the tables of queues and hosts take more than half of the memory.
-fn too_many_hosts(share: Share, most: u64) -> String {
+fn too_many_hosts(share: Sharing, most: u64) -> String {
     let mut fits = share.max_hosts;
-    while fits > 1 && tables(&Share { max_hosts: fits, ..share }) > most / 2 {
+    while fits > 1 && tables(&Sharing { max_hosts: fits, ..share }) > most / 2 {
         fits /= 2;
     }
     let [needed, most] = [tables(&share).div_ceil(1_000_000), most / 2_000_000];
@@ -59,12 +59,12 @@ fn too_many_hosts(share: Share, most: u64) -> String {
 }
 
 /// What frames and queues of both directions take at most, in bytes.
-pub(crate) fn of_all(share: &Share, mtu: usize) -> u64 {
+pub(crate) fn of_all(share: &Sharing, mtu: usize) -> u64 {
     u64::from(frames_for(share.limit)) * bytes_of_frame(share.hosts, mtu) + tables(share)
 }
 
 /// The tables of both directions.
-fn tables(share: &Share) -> u64 {
+fn tables(share: &Sharing) -> u64 {
     2 * bytes_of_tables(share) as u64
 }
 
@@ -86,8 +86,8 @@ mod tests {
     use crate::config::DEFAULT_MAX_HOSTS;
     use crate::config::keywords::Order;
 
-    fn share(limit: Limit) -> Share {
-        Share {
+    fn share(limit: Limit) -> Sharing {
+        Sharing {
             order: Order::Drr,
             hosts: HostMode::Lan,
             max_hosts: DEFAULT_MAX_HOSTS,
@@ -104,7 +104,8 @@ mod tests {
         {
             for most in [20_000_000, MOST] {
                 let max_hosts = DEFAULT_MAX_HOSTS;
-                let share = |limit| Share { order, hosts, max_hosts, limit, flush_unserved: None };
+                let share =
+                    |limit| Sharing { order, hosts, max_hosts, limit, flush_unserved: None };
                 let check = |packets| check_against(share(Limit::Packets(packets)), mtu, most);
                 let refused = check(20_000_000).unwrap_err();
                 let (_, range) = refused.rsplit_once("1p to ").unwrap();
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn hosts_have_half_of_the_memory() {
         let hosts = |max_hosts, most| {
-            check_against(Share { max_hosts, ..share(Limit::Packets(100)) }, 1_500, most)
+            check_against(Sharing { max_hosts, ..share(Limit::Packets(100)) }, 1_500, most)
         };
         assert_eq!(hosts(16_384, MOST), Ok(()));
         let refused = hosts(16_384, 20_000_000).unwrap_err();
@@ -141,7 +142,7 @@ mod tests {
     fn users_have_places_for_so_many() {
         let users = |packets| {
             let share = share(Limit::Packets(packets));
-            let share = Share { order: Order::Sqf, hosts: HostMode::UsersSqf, ..share };
+            let share = Sharing { order: Order::Sqf, hosts: HostMode::UsersSqf, ..share };
             check_against(share, 1_500, MOST)
         };
         assert_eq!(users(65_504), Ok(()));

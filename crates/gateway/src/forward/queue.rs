@@ -17,7 +17,7 @@ use freeboard::{
     Storage,
 };
 
-use crate::config::Share;
+use crate::config::Sharing;
 use crate::config::keywords::{HostMode, Limit, Order};
 use crate::io::frame::AROUND;
 pub(crate) use size::bytes_of_tables;
@@ -134,7 +134,7 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
 /// What a queue is built for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    pub(crate) share: Share,
+    pub(crate) share: Sharing,
     pub(crate) way: Way,
     /// Frames of the pool: handles are below it.
     pub(crate) slots: u32,

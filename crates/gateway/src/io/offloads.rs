@@ -3,7 +3,7 @@
 
 use core::ffi::c_int;
 
-use crate::io::sys::{Link, link, links, merging};
+use crate::io::sys::{Interface, link, links, merging};
 
 /// What may be wrong with what `index` hands over, a line each with the command to type; nothing if it hands over
 /// single packets.
@@ -18,7 +18,7 @@ pub(crate) fn concerns(index: c_int, is_start: bool) -> Vec<String> {
 }
 
 struct Search<'a> {
-    all: &'a [Link],
+    all: &'a [Interface],
     is_start: bool,
     seen: Vec<c_int>,
     lines: Vec<String>,
@@ -60,7 +60,7 @@ impl Search<'_> {
     }
 
     /// The other end of a pair hands over what its kernel does not cut up.
-    fn pair(&mut self, of: &Link) {
+    fn pair(&mut self, of: &Interface) {
         let name = &of.name;
         let other = of.other.map(|index| link(index, of.namespace));
         match other {

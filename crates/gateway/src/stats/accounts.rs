@@ -11,7 +11,7 @@ use freeboard::sched_core::Nanos;
 
 use crate::stats::display;
 
-/// HostMode with a name at one time, in each direction.
+/// Hosts with a name at one time, in each direction.
 pub(crate) const MOST: usize = 256;
 /// How long an idle host keeps its place from others.
 const KEPT: Nanos = Nanos(600_000_000_000);

@@ -190,7 +190,7 @@ impl Watch {
         }
     }
 
-    /// Watches `hosts` hosts at once from now on, if any is watched singly. HostMode beyond that number stay as long as
+    /// Watches `hosts` hosts at once from now on, if any is watched singly. Hosts beyond that number stay as long as
     /// they are active.
     pub(crate) fn set_hosts(&mut self, hosts: u32) {
         if self.hosts.most > 0 {

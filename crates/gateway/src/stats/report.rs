@@ -68,12 +68,12 @@ pub(crate) struct Report {
     pub(crate) seconds: f64,
     #[serde(default)]
     pub(crate) reloads: Reloads,
-    pub(crate) directions: Vec<Way>,
+    pub(crate) directions: Vec<DirectionReport>,
 }
 
 /// The state of one direction. Packets and bytes are counted since the start, delays since the last report.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Way {
+pub(crate) struct DirectionReport {
     pub(crate) name: String,
     pub(crate) rate: String,
     #[serde(default)]
@@ -138,8 +138,10 @@ impl Report {
         directions: &[(&Direction, u64)],
     ) -> Self {
         let seconds = since_start.0 as f64 / 1e9;
-        let directions =
-            directions.iter().map(|&(direction, overruns)| Way::new(direction, overruns)).collect();
+        let directions = directions
+            .iter()
+            .map(|&(direction, overruns)| DirectionReport::new(direction, overruns))
+            .collect();
         Self {
             version: VERSION,
             program: env!("CARGO_PKG_VERSION").to_owned(),
@@ -155,7 +157,7 @@ impl Report {
     }
 }
 
-impl Way {
+impl DirectionReport {
     fn new(direction: &Direction, overruns: u64) -> Self {
         let (plan, outside) = (direction.plan(), direction.outside());
         let watch = direction.watch();
@@ -386,7 +388,7 @@ mod tests {
     use super::*;
     use crate::config::Written;
     use crate::config::per_host::by_host;
-    use crate::forward::queue::Way as Side;
+    use crate::forward::queue::Way;
     use crate::stats::flow_stats::Watched;
     use std::collections::BTreeSet;
     use std::path::Path;
@@ -397,7 +399,7 @@ mod tests {
     fn directions(rate: &str) -> [Direction; 2] {
         let text = format!("lan = \"a\"\nwan = \"b\"\nup = \"{rate}\"\ndown = \"8mbit\"");
         let config = Written::from_text(Path::new("x"), text).unwrap().check().unwrap();
-        [Side::Up, Side::Down].map(|way| {
+        [Way::Up, Way::Down].map(|way| {
             let plan = crate::forward::run::plan(&config, way, 64, 1_522);
             let terms = by_host(&config, plan.max_len);
             let watched = Some(Watched::Each);

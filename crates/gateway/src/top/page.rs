@@ -6,7 +6,7 @@
 use core::fmt;
 
 use super::Reports;
-use crate::stats::report::{Delay, HostOrFlow, Way};
+use crate::stats::report::{Delay, DirectionReport, HostOrFlow};
 
 /// How a line is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Page {
         let mut parts: Vec<(Self, [Table; 2])> = Vec::new();
         for way in &last.directions {
             let before = reports.before.as_ref();
-            let same = |other: &&Way| other.name == way.name;
+            let same = |other: &&DirectionReport| other.name == way.name;
             let before_way = before.and_then(|before| before.directions.iter().find(same));
             let seconds = last.seconds - before.map_or(0.0, |before| before.seconds);
             let mut head = Self { lines: Vec::new() };
@@ -253,9 +253,9 @@ fn wrapped(text: &str, columns: usize, indent: usize) -> Vec<String> {
 }
 
 /// How fast a direction is, and what it is.
-fn line_of(way: &Way, before: Option<&Way>, seconds: f64) -> String {
+fn line_of(way: &DirectionReport, before: Option<&DirectionReport>, seconds: f64) -> String {
     let sent = way.sent_bytes - before.map_or(0, |before| before.sent_bytes.min(way.sent_bytes));
-    let Way { name, rate, queue, hosts, queued, queued_bytes, .. } = way;
+    let DirectionReport { name, rate, queue, hosts, queued, queued_bytes, .. } = way;
     format!(
         "{name:<5} {} Mbit/s of {rate}, {queue} {hosts}; {queued} packets, {queued_bytes} bytes queued",
         mbits(sent, seconds)
@@ -263,7 +263,7 @@ fn line_of(way: &Way, before: Option<&Way>, seconds: f64) -> String {
 }
 
 /// What has become of its packets.
-fn state_of(way: &Way) -> String {
+fn state_of(way: &DirectionReport) -> String {
     let Delay { p50_ms, p99_ms } = way.delay;
     let mut text = format!(
         "      p50 {} ms, p99 {} ms; marked {}",

@@ -90,7 +90,7 @@ impl Default for CoDelState {
 ///
 /// ```
 /// use sched_core::{
-///     CoDel, CoDelParams, CoDelState, Drr, DrrFlow, FlowQueues, Limits, Queue, Descriptor,
+///     CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue,
 /// };
 ///
 /// let mut order = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();

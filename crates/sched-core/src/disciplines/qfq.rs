@@ -394,7 +394,7 @@ impl Core {
 
         // A flow that stays leaves its group in ER: but for line 19, nothing is left to do for it.
         if after != After::Stays || self.is_awaited() {
-            self.serve_on(flows, flow, before, after);
+            self.serve_changing(flows, flow, before, after);
         }
         self.assert_order();
     }
@@ -402,20 +402,20 @@ impl Core {
     /// The rest of [`Self::serve`], where more changes than `V` and the start of `flow`. What it calls
     /// is called last, so that a flow that moves on behind others, as most do, needs no stack.
     #[inline(never)] // so that a flow that stays pays nothing for it
-    fn serve_on(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual, after: After) {
+    fn serve_changing(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual, after: After) {
         if after == After::MovesOn && self.move_behind(flows, flow) {
             // Others are left in the front slot: the group is in ER as before.
             if self.is_awaited() {
                 self.enter_slots(flows, before);
             }
         } else {
-            self.serve_rest(flows, flow, before, after);
+            self.serve_slow(flows, flow, before, after);
         }
     }
 
-    /// The rest of [`Self::serve_on`], where the group may change as well.
+    /// The rest of [`Self::serve_changing`], where the group may change as well.
     #[inline(never)]
-    fn serve_rest(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual, after: After) {
+    fn serve_slow(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual, after: After) {
         if after != After::Stays {
             self.move_on(flows, flow, after == After::MovesOn);
         }

@@ -75,8 +75,8 @@ pub type ClassState = RankedFlow<1>;
 ///
 /// ```
 /// use sched_core::{
-///     ClassState, Classes, Drr, DrrFlow, FlowId, FlowQueues, Limits, LowBits, Nanos, Packet, Qfq,
-///     QfqConfig, QfqFlow, Queue, Scheduler, Descriptor,
+///     ClassState, Classes, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LowBits,
+///     Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, Scheduler,
 /// };
 ///
 /// let mut flows = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;
@@ -109,7 +109,8 @@ pub type ClassState = RankedFlow<1>;
 ///
 /// ```
 /// # use sched_core::{
-/// #     ClassState, Classes, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos, Scheduler, Descriptor,
+/// #     ClassState, Classes, Descriptor, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos,
+/// #     Scheduler,
 /// # };
 /// # let order = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
 /// # let split = LowBits::new(0).unwrap();
@@ -123,7 +124,8 @@ pub type ClassState = RankedFlow<1>;
 ///
 /// ```compile_fail,E0499
 /// # use sched_core::{
-/// #     ClassState, Classes, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos, Scheduler, Descriptor,
+/// #     ClassState, Classes, Descriptor, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos,
+/// #     Scheduler,
 /// # };
 /// # let order = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
 /// # let split = LowBits::new(0).unwrap();

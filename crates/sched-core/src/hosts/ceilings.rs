@@ -174,8 +174,8 @@ impl Default for CeilingFlow {
 ///
 /// ```
 /// use sched_core::{
-///     Ceiling, CeilingFlow, CeilingReturn, Ceilings, Drr, DrrFlow, FlowId, FlowQueues, FlowScheduler,
-///     Limits, Nanos, Packet, Queue, Scheduler, Descriptor,
+///     Ceiling, CeilingFlow, CeilingReturn, Ceilings, Descriptor, Drr, DrrFlow, FlowId,
+///     FlowQueues, FlowScheduler, Limits, Nanos, Packet, Queue, Scheduler,
 /// };
 ///
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;

@@ -234,7 +234,7 @@ where
     /// The rest of [`Scheduler::enqueue`]: to a flow that holds nothing, or does not exist; where more is
     /// queued than ever before; where the packet does not simply fit.
     #[inline(never)]
-    fn enqueue_rest(
+    fn enqueue_to_idle_or_full(
         &mut self,
         now: Nanos,
         flow: FlowId,
@@ -611,7 +611,7 @@ where
         let queue = self.queues.as_mut().get_mut(flow.index());
         let standing = queue.and_then(|queue| queue.tail_among(slots).map(|tail| (queue, tail)));
         let Some((queue, tail)) = standing else {
-            return self.enqueue_rest(now, flow, packet, drops);
+            return self.enqueue_to_idle_or_full(now, flow, packet, drops);
         };
         // A backlogged flow was added.
         if !is_acceptable(packet, slots)
@@ -619,7 +619,7 @@ where
             || (len > self.order.common_max_len() && !takes(&self.order, flow, len))
             || !self.ledger.has_ready_bytes(len)
         {
-            return self.enqueue_rest(now, flow, packet, drops);
+            return self.enqueue_to_idle_or_full(now, flow, packet, drops);
         }
         queue.append_behind(tail, slots, packet, now);
         self.ledger.accept(len);

@@ -3,7 +3,9 @@
 use freeboard::sched_core::Nanos;
 
 use super::fields::{Fields, Order};
-use super::{CaptureError, Link, MAX_CAPTURED, Packet, Problem, Resolution, invalid, truncated};
+use super::{
+    CaptureError, LinkType, MAX_CAPTURED, Packet, Problem, Resolution, invalid, truncated,
+};
 
 const HEADER: usize = 24;
 const RECORD: usize = 16;
@@ -15,7 +17,7 @@ pub(super) struct Records<'a> {
     offset: usize,
     order: Order,
     resolution: Resolution,
-    link: Link,
+    link: LinkType,
 }
 
 impl<'a> Records<'a> {
@@ -33,8 +35,8 @@ impl<'a> Records<'a> {
         if version != 2 {
             return Err(invalid(0, "major version", version.into(), "2"));
         }
-        let link = Link::from_number(link)
-            .ok_or_else(|| invalid(0, "link type", link.into(), Link::ACCEPTED))?;
+        let link = LinkType::from_number(link)
+            .ok_or_else(|| invalid(0, "link type", link.into(), LinkType::ACCEPTED))?;
         Ok(Self { file, offset: HEADER, order, resolution, link })
     }
 

@@ -7,7 +7,7 @@
 use freeboard::sched_core::Nanos;
 
 use super::fields::{Fields, Order};
-use super::{CaptureError, Link, MAX_CAPTURED, Packet, invalid, truncated};
+use super::{CaptureError, LinkType, MAX_CAPTURED, Packet, invalid, truncated};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
@@ -202,8 +202,8 @@ impl<'a> Blocks<'a> {
         original_len: u32,
     ) -> Result<Packet<'a>, CaptureError> {
         let number = interface.link_number;
-        let link = Link::from_number(number)
-            .ok_or_else(|| invalid(offset, "link type", number.into(), Link::ACCEPTED))?;
+        let link = LinkType::from_number(number)
+            .ok_or_else(|| invalid(offset, "link type", number.into(), LinkType::ACCEPTED))?;
         if original_len < captured {
             let accepted = "the captured length and above";
             return Err(invalid(offset, "original length", original_len.into(), accepted));

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Write};
 
 use freeboard::sched_core::Nanos;
 
-use super::{Link, MAX_CAPTURED};
+use super::{LinkType, MAX_CAPTURED};
 
 /// The unit of a file's times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     /// What `out` reports.
-    pub fn new(mut out: W, link: Link, resolution: Resolution) -> io::Result<Self> {
+    pub fn new(mut out: W, link: LinkType, resolution: Resolution) -> io::Result<Self> {
         let magic: u32 = match resolution {
             Resolution::Micros => 0xa1b2_c3d4,
             Resolution::Nanos => 0xa1b2_3c4d,

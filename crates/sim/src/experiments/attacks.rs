@@ -7,7 +7,7 @@ use std::thread;
 
 use super::{Experiment, Report, Sentence};
 use crate::plot::{Column, Table, fixed, percent};
-use crate::scenario::attack::{Attack, BYTE_NS, Contestant, Outcome, Setup, run, wait_bound};
+use crate::scenario::attack::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
 
 /// What `sim reproduce attacks` runs.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -19,11 +19,11 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// The link, in Mbit/s.
 const LINE: f64 = 8e3 / BYTE_NS as f64;
 
-/// One attack against one contestant, with every seed.
+/// One attack against one candidate, with every seed.
 #[derive(Clone, Debug)]
 struct Cell {
     attack: Attack,
-    contestant: Contestant,
+    candidate: Candidate,
     outcomes: Vec<Outcome>,
 }
 
@@ -63,9 +63,9 @@ impl Cell {
 fn report(seeds: u32) -> Report {
     // Side by side: no run knows of another.
     let cells: Vec<Cell> = thread::scope(|scope| {
-        let runs: Vec<_> = Contestant::ALL
-            .map(|contestant| {
-                scope.spawn(move || Attack::ALL.map(|attack| play(contestant, attack, seeds)))
+        let runs: Vec<_> = Candidate::ALL
+            .map(|candidate| {
+                scope.spawn(move || Attack::ALL.map(|attack| play(candidate, attack, seeds)))
             })
             .into_iter()
             .collect();
@@ -75,10 +75,10 @@ fn report(seeds: u32) -> Report {
     Report { text, pictures: Vec::new(), sentences: sentences(&cells) }
 }
 
-fn play(contestant: Contestant, attack: Attack, seeds: u32) -> Cell {
+fn play(candidate: Candidate, attack: Attack, seeds: u32) -> Cell {
     let seeds = 1..=u64::from(seeds);
-    let outcomes = seeds.map(|seed| run(contestant, attack, &Setup::new(seed))).collect();
-    Cell { attack, contestant, outcomes }
+    let outcomes = seeds.map(|seed| run(candidate, attack, &Setup::new(seed))).collect();
+    Cell { attack, candidate, outcomes }
 }
 
 fn heading(seeds: u32) -> String {
@@ -113,49 +113,49 @@ fn tables(cells: &[Cell]) -> String {
     .join("\n")
 }
 
-/// A line for each attack, a column for each contestant.
+/// A line for each attack, a column for each candidate.
 fn table(what: &'static str, cells: &[Cell], of: impl Fn(&Cell) -> String) -> String {
-    let names = Contestant::ALL.map(|contestant| Column::Right(contestant.name()));
+    let names = Candidate::ALL.map(|candidate| Column::Right(candidate.name()));
     let [a, b, c, d, e, f] = names;
     let mut table = Table::new([Column::Left(what), a, b, c, d, e, f, Column::Right("G1, ms")]);
     for attack in Attack::ALL {
-        let found = |contestant| {
-            cells.iter().find(|cell| (cell.attack, cell.contestant) == (attack, contestant))
+        let found = |candidate| {
+            cells.iter().find(|cell| (cell.attack, cell.candidate) == (attack, candidate))
         };
-        let [a, b, c, d, e, f] = Contestant::ALL.map(|c| found(c).map_or_else(String::new, &of));
-        let bound = found(Contestant::Isolated).map_or(f64::NAN, Cell::bound_ms);
+        let [a, b, c, d, e, f] = Candidate::ALL.map(|c| found(c).map_or_else(String::new, &of));
+        let bound = found(Candidate::Isolated).map_or(f64::NAN, Cell::bound_ms);
         table.row([&attack.name(), &a, &b, &c, &d, &e, &f, &fixed(bound, 2)]);
     }
     table.to_string()
 }
 
 fn sentences(cells: &[Cell]) -> Vec<Sentence> {
-    let of = |contestant: Contestant, attack: Attack| {
-        let found = cells.iter().find(|c| (c.contestant, c.attack) == (contestant, attack));
-        found.expect("every attack is played against every contestant")
+    let of = |candidate: Candidate, attack: Attack| {
+        let found = cells.iter().find(|c| (c.candidate, c.attack) == (candidate, attack));
+        found.expect("every attack is played against every candidate")
     };
     let honest = || {
-        cells.iter().filter(|cell| cell.contestant == Contestant::Ports).chain(
-            cells.iter().filter(|c| c.contestant == Contestant::Isolated && c.attack.is_honest()),
+        cells.iter().filter(|cell| cell.candidate == Candidate::Ports).chain(
+            cells.iter().filter(|c| c.candidate == Candidate::Isolated && c.attack.is_honest()),
         )
     };
-    let named = |cell: &Cell| format!("{}, {}", cell.attack.name(), cell.contestant.name());
+    let named = |cell: &Cell| format!("{}, {}", cell.attack.name(), cell.candidate.name());
     let wait = honest().max_by(|a, b| use_of(a).total_cmp(&use_of(b))).expect("some are honest");
     let share = honest()
         .filter(|cell| cell.attack != Attack::None)
         .min_by(|a, b| a.of_share().total_cmp(&b.of_share()))
         .expect("some attack");
     let robbed: u64 = honest().map(|cell| cell.sum(|outcome| outcome.robbed)).sum();
-    let spoofed = of(Contestant::Isolated, Attack::Spoofed);
-    let by_port = of(Contestant::Ports, Attack::Spoofed);
-    let arp = of(Contestant::Isolated, Attack::ArpFlood);
-    let starved = of(Contestant::SparseFirst, Attack::ThousandFlows(1));
-    let guarded = of(Contestant::Isolated, Attack::ThousandFlows(1));
-    let sqf = of(Contestant::Sqf, Attack::FreshFlows(64));
-    let gamed = of(Contestant::Drr, Attack::ManyMedium);
-    let known = of(Contestant::Drr, Attack::KnownKey);
-    let secret = of(Contestant::Drr, Attack::SecretKey);
-    let bursts = of(Contestant::Isolated, Attack::TimedBursts);
+    let spoofed = of(Candidate::Isolated, Attack::Spoofed);
+    let by_port = of(Candidate::Ports, Attack::Spoofed);
+    let arp = of(Candidate::Isolated, Attack::ArpFlood);
+    let starved = of(Candidate::SparseFirst, Attack::ThousandFlows(1));
+    let guarded = of(Candidate::Isolated, Attack::ThousandFlows(1));
+    let sqf = of(Candidate::Sqf, Attack::FreshFlows(64));
+    let gamed = of(Candidate::Drr, Attack::ManyMedium);
+    let known = of(Candidate::Drr, Attack::KnownKey);
+    let secret = of(Candidate::Drr, Attack::SecretKey);
+    let bursts = of(Candidate::Isolated, Attack::TimedBursts);
     let ms = |value: Option<f64>| value.map_or("none delivered".to_owned(), |ms| fixed(ms, 3));
     vec![
         Sentence {

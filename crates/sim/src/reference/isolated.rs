@@ -60,20 +60,20 @@ const fn level(isolation: Isolation) -> Option<usize> {
 
 /// Both orders of the isolated queue. One of them has all flows.
 #[derive(Clone, Debug)]
-struct NaiveShares {
+struct NaiveIsolationOrder {
     isolation: Isolation,
     local_side: Side,
     levels: NaiveHostDrr<NaiveCeilings<NaiveCommittedRates<NaiveDrr>>>,
     rounds: NaiveLoadDrr,
 }
 
-impl NaiveShares {
+impl NaiveIsolationOrder {
     fn is_in_rounds(&self) -> bool {
         self.isolation == Isolation::TripleIsolate
     }
 }
 
-impl Housing for NaiveShares {
+impl Housing for NaiveIsolationOrder {
     fn hosts(&self) -> u32 {
         self.levels.hosts()
     }
@@ -106,7 +106,7 @@ impl Housing for NaiveShares {
     }
 }
 
-impl NaiveOrder for NaiveShares {
+impl NaiveOrder for NaiveIsolationOrder {
     fn advance(&mut self, now: Nanos) {
         self.levels.advance(now);
     }
@@ -183,7 +183,7 @@ impl NaiveOrder for NaiveShares {
 pub struct NaiveIsolated {
     sizes: Sizes,
     isolation: Isolation,
-    queues: NaiveQueues<NaiveLongestHostDrop<NaiveShares>>,
+    queues: NaiveQueues<NaiveLongestHostDrop<NaiveIsolationOrder>>,
     flows: FlowTable<Vec<TagLine>>,
     /// Of sources and of destinations.
     hosts: [FlowTable<Vec<TagLine>>; 2],
@@ -209,7 +209,7 @@ impl NaiveIsolated {
         let rounds = NaiveLoadDrr::new(all, [hosts; 2], rounds, max_len, true)
             .with_hosts_of(sizes.local_side);
         let local_side = sizes.local_side;
-        let mut shares = NaiveShares { isolation, local_side, levels, rounds };
+        let mut shares = NaiveIsolationOrder { isolation, local_side, levels, rounds };
         for flow in (0..all).map(FlowId) {
             shares.configure(flow, setting(sizes.quantum), None).expect(within);
         }

@@ -4,13 +4,13 @@
 //! fast as the link is, and a sparse one of a packet of 200 bytes every ten milliseconds, each at a
 //! random instant of its ten. Beside it attackers send what [`Attack`] says. Every packet has the flow
 //! and host labels that a keyed hash gives its header, and comes in by a port. What is measured is what the
-//! victim gets behind each [`Contestant`]: how fast, how late, how much is lost, and whether it lost a
+//! victim gets behind each [`Candidate`]: how fast, how late, how much is lost, and whether it lost a
 //! packet to another host's overflow while it held less than its share of the memory.
 //!
 //! Nothing reacts: a transport protocol would only give way, so these are the worst that senders can do
 //! and not what they would.
 
-mod contestant;
+mod candidate;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use freeboard::sched_core::{DropReason, Ecn, Nanos, Packet, RejectReason};
 use crate::measure::delay::Delays;
 use crate::rng::Streams;
 
-pub use contestant::Contestant;
+pub use candidate::Candidate;
 pub use traffic::Attack;
 
 /// Nanoseconds a byte takes: 100 Mbit/s.
@@ -247,15 +247,15 @@ impl Books {
     }
 }
 
-/// Plays `attack` against `contestant`.
+/// Plays `attack` against `candidate`.
 ///
 /// # Panics
-/// If the contestant's books are wrong at the end, or it refuses a packet for another reason than that it
+/// If the candidate's books are wrong at the end, or it refuses a packet for another reason than that it
 /// is full.
 #[must_use]
-pub fn run(contestant: Contestant, attack: Attack, setup: &Setup) -> Outcome {
+pub fn run(candidate: Candidate, attack: Attack, setup: &Setup) -> Outcome {
     let max_len = attack.max_len();
-    let mut queue = contestant.build(attack);
+    let mut queue = candidate.build(attack);
     let mut books = Books::new(setup, max_len);
     let mut coming = Coming::new(attack, setup);
     let end = setup.to().plus(setup.after);

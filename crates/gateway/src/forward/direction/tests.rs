@@ -1,12 +1,12 @@
 use super::*;
-use crate::config::Share;
+use crate::config::Sharing;
 use crate::config::keywords::{HostMode, Limit};
 use crate::config::memory::frames_for;
 use freeboard::Isolation;
 use freeboard::shaper::Rate;
 
-fn share(order: Order, hosts: HostMode, limit: Limit) -> Share {
-    Share { order, hosts, max_hosts: 256, limit, flush_unserved: None }
+fn share(order: Order, hosts: HostMode, limit: Limit) -> Sharing {
+    Sharing { order, hosts, max_hosts: 256, limit, flush_unserved: None }
 }
 
 /// Goal: a frame that finds the pool empty is counted, and its buffer is there for the next one.
@@ -52,7 +52,7 @@ fn frames_without_a_place_in_the_pool_are_counted() {
 fn limits_that_grow_and_shrink_keep_what_is_held() {
     let share = |order, hosts, packets| share(order, hosts, Limit::Packets(packets));
     let flows = HostMode::By(Isolation::Flows);
-    let plan = |share: Share, way, max_len| {
+    let plan = |share: Sharing, way, max_len| {
         let (slots, rate) = (frames_for(share.limit), Rate::UNLIMITED);
         Plan { share, way, slots, max_len, rate, catch_up: Nanos::ZERO }
     };

@@ -9,10 +9,10 @@ use freeboard::flowhash::{HostKey, SipHash13};
 use super::*;
 use crate::config::DEFAULT_MAX_HOSTS;
 
-/// HostMode that send as much as they get, and what they send together by the line's rate: in hundredths.
+/// Hosts that send as much as they get, and what they send together by the line's rate: in hundredths.
 const BUSY: u32 = 1_000;
 const LOAD: u64 = 150;
-/// HostMode that send a packet of 200 bytes every 20 ms.
+/// Hosts that send a packet of 200 bytes every 20 ms.
 const CALM: u32 = 20;
 const EVERY: Nanos = Nanos(20_000_000);
 /// How long it is measured, after as long again.
@@ -42,7 +42,7 @@ impl Calm {
 type Coming = BinaryHeap<Reverse<(Nanos, u32)>>;
 
 fn play(max_hosts: u32, mbits: u64) -> Calm {
-    let share = Share {
+    let share = Sharing {
         order: Order::Drr,
         hosts: HostMode::Lan,
         max_hosts,

@@ -8,7 +8,7 @@ use freeboard::sched_core::{CoDelState, LongestFlow, QfqFlow, Queue as Empty, Sh
 use freeboard::{Allocate, IsolatedMemory, Storage};
 
 use super::{ROUNDS, users};
-use crate::config::Share;
+use crate::config::Sharing;
 use crate::config::keywords::{HostMode, Order};
 
 /// Queues for each host that is told apart.
@@ -21,17 +21,17 @@ const SLOTS_OF_HOST: u32 = 2;
 const FEWEST_SLOTS: u32 = 256;
 
 /// Queues of a direction, a power of two.
-pub(super) fn queues(share: &Share) -> usize {
+pub(super) fn queues(share: &Sharing) -> usize {
     (QUEUES_OF_HOST * share.max_hosts).max(FEWEST_QUEUES).next_power_of_two() as usize
 }
 
 /// Slots of hosts on either side, a power of two.
-pub(super) fn host_slots(share: &Share) -> usize {
+pub(super) fn host_slots(share: &Sharing) -> usize {
     (SLOTS_OF_HOST * share.max_hosts).max(FEWEST_SLOTS).next_power_of_two() as usize
 }
 
 /// What the tables of one direction take, but for those that grow with its frames, in bytes.
-pub(crate) fn bytes_of_tables(share: &Share) -> usize {
+pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
     let (queues, hosts) = (queues(share), host_slots(share));
     let in_line = size_of::<TagLine>() / 8;
     let of_queue = in_line + size_of::<Empty>() + size_of::<CoDelState>();
@@ -75,8 +75,8 @@ mod tests {
     use crate::config::DEFAULT_MAX_HOSTS;
     use crate::config::keywords::Limit;
 
-    fn share(order: Order, max_hosts: u32) -> Share {
-        Share {
+    fn share(order: Order, max_hosts: u32) -> Sharing {
+        Sharing {
             order,
             hosts: HostMode::Lan,
             max_hosts,

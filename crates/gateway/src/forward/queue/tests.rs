@@ -3,7 +3,7 @@ use freeboard::sched_core::DropReason;
 
 fn plan(order: Order, hosts: HostMode, way: Way) -> Plan {
     let share =
-        Share { order, hosts, max_hosts: 256, limit: Limit::Packets(200), flush_unserved: None };
+        Sharing { order, hosts, max_hosts: 256, limit: Limit::Packets(200), flush_unserved: None };
     let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
     Plan { share, way, slots: 400, max_len: 1_514, rate, catch_up }
 }

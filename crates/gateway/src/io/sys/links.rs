@@ -11,7 +11,7 @@ use nix::sys::socket::{
 
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Link {
+pub(crate) struct Interface {
     pub(crate) index: c_int,
     pub(crate) name: String,
     /// Such as `veth` or `bridge`; empty where the kernel has no word for it, as for network cards.
@@ -42,17 +42,17 @@ fn attribute(kind: u16, value: u32) -> [u8; 8] {
 }
 
 /// All interfaces of this namespace.
-pub(crate) fn links() -> io::Result<Vec<Link>> {
+pub(crate) fn links() -> io::Result<Vec<Interface>> {
     ask((libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16, 0, None)
 }
 
 /// One interface, of another namespace if a number is given for it; that takes CAP_NET_ADMIN.
-pub(crate) fn link(index: c_int, namespace: Option<c_int>) -> io::Result<Link> {
+pub(crate) fn link(index: c_int, namespace: Option<c_int>) -> io::Result<Interface> {
     let found = ask(libc::NLM_F_REQUEST as u16, index, namespace)?;
     found.into_iter().next().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }
 
-fn ask(flags: u16, index: c_int, namespace: Option<c_int>) -> io::Result<Vec<Link>> {
+fn ask(flags: u16, index: c_int, namespace: Option<c_int>) -> io::Result<Vec<Interface>> {
     const TARGET_NETNSID: u16 = 46;
     const SKIP_STATISTICS: u32 = 1 << 3;
     let mut attributes = attribute(libc::IFLA_EXT_MASK, SKIP_STATISTICS).to_vec();
@@ -128,14 +128,15 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// What a message says of an interface.
-fn read(body: &[u8]) -> Option<Link> {
+fn read(body: &[u8]) -> Option<Interface> {
     const LINK_NETNSID: u16 = 37;
     const GSO_MAX_SEGS: u16 = 40;
     const INFO_KIND: u16 = 1;
     const INFO_DATA: u16 = 2;
     const TUN_VNET_HDR: u16 = 5;
     let about = body.get(..ABOUT)?;
-    let mut link = Link { index: number(about.get(4..)?).cast_signed(), ..Link::default() };
+    let mut link =
+        Interface { index: number(about.get(4..)?).cast_signed(), ..Interface::default() };
     for (kind, value) in attributes(body.get(ABOUT..)?) {
         match kind {
             libc::IFLA_IFNAME => link.name = text(value),

@@ -17,7 +17,7 @@ pub(in crate::top) fn report(seconds: f64, sent_bytes: u64, count: usize) -> Rep
         "drops":[["aqm",2],["no frame free",3]],"unaccounted":0,"overruns":7,
         "delay":{{"p50_ms":1.5,"p99_ms":null}},"hosts_seen":[],"flows_seen":[]}}"#
     );
-    let mut up: Way = serde_json::from_str(&json).unwrap();
+    let mut up: DirectionReport = serde_json::from_str(&json).unwrap();
     up.hosts_seen =
         (0..count).map(|host| host_or_flow(&format!("10.0.0.{host}"), sent_bytes)).collect();
     let flow = |port| {
@@ -27,7 +27,7 @@ pub(in crate::top) fn report(seconds: f64, sent_bytes: u64, count: usize) -> Rep
         )
     };
     up.flows_seen = (0..count).map(flow).collect();
-    let down = Way { name: "down".to_owned(), ..up.clone() };
+    let down = DirectionReport { name: "down".to_owned(), ..up.clone() };
     let json = format!(r#"{{"seconds":{seconds},"directions":[]}}"#);
     let mut report: Report = serde_json::from_str(&json).unwrap();
     report.directions = vec![up, down];

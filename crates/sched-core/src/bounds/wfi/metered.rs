@@ -17,8 +17,8 @@ use crate::{
 ///
 /// ```
 /// use sched_core::{
-///     Arrival, Drr, DrrFlow, FlowId, FlowQueues, Limits, Metered, Nanos, Packet, Queue, Scheduler,
-///     Descriptor, WfiFlow, WfiMeter,
+///     Arrival, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, Metered, Nanos, Packet,
+///     Queue, Scheduler, WfiFlow, WfiMeter,
 /// };
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// drr.add_all(1_500)?;

@@ -15,7 +15,7 @@ use crate::discipline::QUEUES;
 
 /// The queue that serves the victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Contestant {
+pub enum Candidate {
     /// One queue, tail drop.
     Fifo,
     /// Deficit round robin over hashed flows, the longest gives way.
@@ -31,7 +31,7 @@ pub enum Contestant {
     Ports,
 }
 
-impl Contestant {
+impl Candidate {
     /// All of them, in the order of tables.
     pub const ALL: [Self; 6] =
         [Self::Fifo, Self::Drr, Self::SparseFirst, Self::Sqf, Self::Isolated, Self::Ports];
