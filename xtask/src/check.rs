@@ -16,7 +16,15 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
     // A feature that no other build may have: it counts.
     succeed(
         "steps of a call",
-        cargo(".").args(["test", "--package", "sim", "--features", "steps", "--test", "cost"]),
+        cargo(".").args([
+            "test",
+            "--package",
+            "conformance",
+            "--features",
+            "steps",
+            "--test",
+            "worst_call",
+        ]),
     )?;
     succeed(
         "documentation",

@@ -1,17 +1,25 @@
-//! Searches that try to exceed what is proven: the bounds of every order (`sim::guarantee`), and what a call may
-//! cost (`sim::cost`).
+//! Searches that try to exceed what is proven: the bounds of every order (`conformance::bounds`), and what a call may
+//! cost (`conformance::worst_call`).
 
 use crate::run::{cargo, succeed};
 
 pub(crate) fn bounds(words: &[&str]) -> Result<(), String> {
     let mut search = cargo(".");
-    search.args(["run", "--quiet", "--release", "--package", "sim", "--example", "search_bounds"]);
+    search.args([
+        "run",
+        "--quiet",
+        "--release",
+        "--package",
+        "conformance",
+        "--example",
+        "search_bounds",
+    ]);
     succeed("search for a history that exceeds a bound", search.arg("--").args(words))
 }
 
 pub(crate) fn cost(words: &[&str]) -> Result<(), String> {
     let mut search = cargo(".");
-    search.args(["run", "--quiet", "--release", "--package", "sim", "--features", "steps"]);
+    search.args(["run", "--quiet", "--release", "--package", "conformance", "--features", "steps"]);
     search.args(["--example", "search_cost", "--"]);
     succeed("search for the call that does most", search.args(words))
 }

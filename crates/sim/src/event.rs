@@ -119,7 +119,7 @@ impl<E> Default for EventQueue<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Streams;
+    use conformance::rng::Streams;
 
     /// Goal: order by time, ties by insertion, whatever the interleaving of pushes and pops.
     /// Method: a stable sort by time of a plain vector is the oracle; eight instants for 2,000

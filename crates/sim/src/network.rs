@@ -255,8 +255,8 @@ mod tests {
 
     use crate::app::{Browser, Media, Packetised, Page, WebServer};
     use crate::discipline::Discipline;
-    use crate::rng::Streams;
     use crate::source::Cbr;
+    use conformance::rng::Streams;
     use freeboard::sched_core::Limits;
     use freeboard::shaper::{Overhead, Rate, Shaper};
 

@@ -22,7 +22,7 @@ use freeboard::shaper::{Overhead, Rate, Shaper};
 use crate::capture::{self, LinkType};
 use crate::discipline::{Bottleneck, Discipline};
 use crate::measure::delay::Delays;
-use crate::rng::Streams;
+use conformance::rng::Streams;
 
 /// What the packets meet.
 #[derive(Clone, Copy, Debug)]

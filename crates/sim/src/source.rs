@@ -7,7 +7,7 @@ use core::num::NonZeroU64;
 
 use freeboard::sched_core::Nanos;
 
-use crate::rng::{ParetoShape, Stream};
+use conformance::rng::{ParetoShape, Stream};
 
 /// One payload and the instant its source hands it over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +193,7 @@ impl Iterator for OnOffSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Streams;
+    use conformance::rng::Streams;
 
     const KBIT_100: NonZeroU64 = NonZeroU64::new(100_000).unwrap();
 

@@ -2,13 +2,13 @@
 //!
 //! 10,000 trials for each order; `FREEBOARD_TRIALS` sets another number.
 
+use conformance::bounds::{
+    Bound, Burst, Changeable, Changing, Depth, FlowPlan, Histories, Outcome, Promising,
+    SparseFirst, Trial, Trials, Worst, counterexample, play, play_changing,
+};
 use freeboard::sched_core::{
     Aggregate, Drr, DrrFlow, FlowId, FlowScheduler, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus,
     Wf2q, Wf2qFlow,
-};
-use sim::guarantee::{
-    Bound, Burst, Changeable, Changing, Depth, FlowPlan, Histories, Outcome, Promising,
-    SparseFirst, Trial, Trials, Worst, counterexample, play, play_changing,
 };
 
 const TRIALS: u64 = 10_000;

@@ -2,6 +2,7 @@
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
+use conformance::rng::Streams;
 use freeboard::sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CoDel, CoDelParams, CoDelState, CommittedFlow,
     CommittedRate, CommittedRates, CommittedReturn, Descriptor, Drr, DrrFlow, FlowId, FlowQueues,
@@ -17,7 +18,6 @@ use sim::host::{Buffers, Host};
 use sim::link::Link;
 use sim::measure::goodput::Goodput;
 use sim::network::{Application, Network, Side};
-use sim::rng::Streams;
 
 const HOSTS: usize = 2;
 /// Flows of each host.

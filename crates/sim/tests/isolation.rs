@@ -1,11 +1,11 @@
 //! Hosts above flows keep what `docs/isolation.md` promises: under the attacks, and under random loads of
 //! hosts, flows, lengths and instants.
 
+use conformance::rng::{Stream, Streams};
 use freeboard::sched_core::{
     Descriptor, DropReason, Drr, DrrFlow, FlowId, FlowQueues, HeldFlow, HostClasses, HostDrr,
     HostDrrFlow, HostRing, Limits, LongestHost, LongestHostDrop, Nanos, Packet, Queue, Scheduler,
 };
-use sim::rng::{Stream, Streams};
 use sim::scenario::attack::{Attack, Candidate, Setup, run, wait_bound};
 
 fn short(seed: u64) -> Setup {

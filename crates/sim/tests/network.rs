@@ -2,6 +2,7 @@
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
+use conformance::rng::Streams;
 use freeboard::sched_core::{Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use sim::app::{Browser, Media, Packetised, Page, WebServer};
@@ -9,7 +10,6 @@ use sim::discipline::Discipline;
 use sim::host::Host;
 use sim::link::Link;
 use sim::network::{Application, Network, Side};
-use sim::rng::Streams;
 use sim::source::Cbr;
 
 const HOME: Ipv4Addr = Ipv4Addr::new(192, 168, 1, 2);

@@ -12,7 +12,7 @@ use freeboard::sched_core::Nanos;
 
 use crate::host::{Buffers, Host, Tcp};
 use crate::network::Application;
-use crate::rng::Stream;
+use conformance::rng::Stream;
 
 /// Bytes of a request: a URL, cookies and what the browser says of itself.
 const REQUEST: usize = 400;

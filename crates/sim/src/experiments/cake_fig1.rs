@@ -10,7 +10,7 @@ use freeboard::flowhash::{FlowHasher, FlowKey, FlowTable, Outcome, SipHash13, Ta
 
 use super::{Experiment, Picture, Report, Sentence};
 use crate::plot::{self, Chart, Column, Mark, fixed};
-use crate::rng::{Stream, Streams};
+use conformance::rng::{Stream, Streams};
 
 /// What `sim reproduce cake-fig1` runs.
 pub const EXPERIMENT: Experiment = Experiment {

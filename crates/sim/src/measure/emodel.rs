@@ -169,7 +169,7 @@ mod tests {
     /// The best of a thousand fixed depths is never better than `Best`, and one is as good.
     #[test]
     fn the_best_buffer_is_the_best_of_all_fixed_ones() {
-        let mut stream = crate::rng::Streams::new(5).stream("calls");
+        let mut stream = conformance::rng::Streams::new(5).stream("calls");
         for _ in 0..50 {
             let packets: Vec<Option<Nanos>> = (0..100)
                 .map(|_| (!stream.chance(1, 50)).then(|| Nanos::from_millis(stream.below(1_000))))

@@ -42,7 +42,7 @@ const STUDENT: [f64; 30] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Streams;
+    use conformance::rng::Streams;
 
     /// By hand: mean 4, variance (9 + 1 + 4 + 4) / 3 = 6, standard error √(6/4), 3 degrees of freedom.
     #[test]

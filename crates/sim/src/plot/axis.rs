@@ -199,7 +199,7 @@ mod tests {
     /// Whatever the values, there are few ticks and every value lies between the ends.
     #[test]
     fn any_values_have_an_axis() {
-        let mut stream = crate::rng::Streams::new(1).stream("axis");
+        let mut stream = conformance::rng::Streams::new(1).stream("axis");
         for _ in 0..10_000 {
             let mut value = || f64::from_bits(stream.bits());
             let values = [value(), value()];

@@ -19,7 +19,7 @@ use freeboard::flowhash::{Labels, SipHash13};
 use freeboard::sched_core::{DropReason, Ecn, Nanos, Packet, RejectReason};
 
 use crate::measure::delay::Delays;
-use crate::rng::Streams;
+use conformance::rng::Streams;
 
 pub use candidate::Candidate;
 pub use traffic::Attack;

@@ -59,8 +59,8 @@ use crate::measure::delay::Delays;
 use crate::measure::emodel::{Call, Codec, JitterBuffer};
 use crate::measure::goodput::{Goodput, Loss};
 use crate::network::{Application, Network, NodeId, Side};
-use crate::rng::Streams;
 use crate::source::Cbr;
+use conformance::rng::Streams;
 
 pub use options::Options;
 pub use report::{chart, heading, table};

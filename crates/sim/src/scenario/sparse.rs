@@ -30,8 +30,8 @@ use crate::link::Link;
 use crate::measure::delay::Delays;
 use crate::measure::goodput::{Goodput, Loss};
 use crate::network::{Application, Network, NodeId, Side};
-use crate::rng::Streams;
 use crate::source::Cbr;
+use conformance::rng::Streams;
 
 /// What stands in front of the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,8 +43,8 @@ use crate::link::Link;
 use crate::measure::delay::Delays;
 use crate::measure::goodput::Loss;
 use crate::path::{LinkId, Parcel, Paths, Watch};
-use crate::rng::{ParetoShape, Streams};
 use crate::source::{Cbr, OnOff, Periods};
+use conformance::rng::{ParetoShape, Streams};
 use lag::Meter;
 
 /// What may be varied.

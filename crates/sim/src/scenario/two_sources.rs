@@ -30,7 +30,7 @@ use crate::host::{Buffers, Host};
 use crate::link::{Books, Link};
 use crate::measure::goodput::Goodput;
 use crate::network::{Application, Network, NodeId, Side};
-use crate::rng::Streams;
+use conformance::rng::Streams;
 
 pub use crate::discipline::Drops;
 

@@ -25,9 +25,9 @@ use crate::host::{Buffers, Host};
 use crate::link::Link;
 use crate::measure::goodput::Goodput;
 use crate::network::{Network, NodeId, Side};
-use crate::rng::Streams;
 use crate::scenario::home_gateway::MediaStream;
 use crate::source::Cbr;
+use conformance::rng::Streams;
 
 /// What may be varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use freeboard::sched_core::{Ecn, Nanos};
 
 use super::{Arrival, BYTE_NS, ETHERNET, SPARSE, SPARSE_EVERY, Whose};
 use crate::discipline::QUEUES;
-use crate::rng::Stream;
 use crate::source::Cbr;
+use conformance::rng::Stream;
 
 type Arrivals = Box<dyn Iterator<Item = Arrival>>;
 
@@ -298,7 +298,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::rng::Streams;
+    use conformance::rng::Streams;
     use freeboard::flowhash::Ending;
 
     /// Goal: the odd headers are what they are called, and each kind has one defined flow or one for each

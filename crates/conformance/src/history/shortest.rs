@@ -133,7 +133,7 @@ fn shortest<S: Contestant, T: Contestant>(
 mod tests {
     use super::*;
     use crate::history::SLOTS;
-    use crate::reference::NaiveFifo;
+    use crate::twin::NaiveFifo;
     use freeboard::sched_core::{DropFrom, Limits};
 
     /// Goal: a difference is found and told by the shortest history.

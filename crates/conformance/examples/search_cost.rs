@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use sim::cost::{Subject, climb};
+use conformance::worst_call::{Subject, climb};
 
 fn main() -> ExitCode {
     let Some((seconds, seed)) = words::seconds_and_seed("search_cost") else {

@@ -6,9 +6,9 @@
 
 mod sides;
 
+use conformance::history::{Contestant, check, operations_for, prelude, soak};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use sides::every_discipline;
-use sim::history::{Contestant, check, operations_for, prelude, soak};
 
 /// Operations of a discipline where nothing else is asked for.
 const OPERATIONS: u64 = 10_000_000;

@@ -2,10 +2,10 @@
 
 mod sides;
 
+use conformance::history::{Coming, Operation, Setting, check, soak_on};
+use conformance::twin::{Exercised, Rule};
 use freeboard::sched_core::{DropFrom, Limits};
 use sides::MAX_LEN;
-use sim::history::{Coming, Operation, Setting, check, soak_on};
-use sim::reference::{Exercised, Rule};
 
 const FLOWS: usize = 24;
 const SLOTS: usize = 32;

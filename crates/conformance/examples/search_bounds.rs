@@ -10,11 +10,11 @@ use core::time::Duration;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use conformance::bounds::{
+    Bound, Changeable, Outcome, Promising, SparseFirst, When, climb, climb_changing,
+};
 use freeboard::sched_core::{
     Aggregate, Drr, DrrFlow, PlusFlow, Qfq, QfqFlow, QfqPlus, Wf2q, Wf2qFlow,
-};
-use sim::guarantee::{
-    Bound, Changeable, Outcome, Promising, SparseFirst, When, climb, climb_changing,
 };
 
 fn main() -> ExitCode {

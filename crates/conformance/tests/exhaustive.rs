@@ -7,9 +7,9 @@
 
 mod sides;
 
+use conformance::history::{Contestant, Operation, Setting, explore};
+use conformance::twin::{Exercised, Rule};
 use freeboard::sched_core::{DropFrom, Limits, Nanos, Side, Sides};
-use sim::history::{Contestant, Operation, Setting, explore};
-use sim::reference::{Exercised, Rule};
 
 const FLOWS: usize = 3;
 /// Of the flows, of what comes before, and of the letters.

@@ -193,7 +193,7 @@ impl NaiveOrder for NaiveWf2q {
 /// a byte of the link are whole numbers.
 ///
 /// ```
-/// use sim::reference::ExactWf2q;
+/// use conformance::twin::ExactWf2q;
 /// let mut order = ExactWf2q::new(&[1, 2]).expect("small weights");
 /// order.backlogged(0, 300);
 /// order.backlogged(1, 300);

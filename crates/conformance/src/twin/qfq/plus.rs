@@ -7,7 +7,7 @@ use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::{Flow, LENGTH_RATIO, MAX_WEIGHT, MAX_WEIGHT_SUM, NaiveQfq, ONE, slot};
 use crate::history::{Housing, Setting};
-use crate::reference::order::{NaiveOrder, QueuesView, in_range, unknown};
+use crate::twin::order::{NaiveOrder, QueuesView, in_range, unknown};
 
 /// Places for open aggregates.
 const OPEN: usize = 64;

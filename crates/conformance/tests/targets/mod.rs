@@ -9,6 +9,9 @@ mod sides;
 #[path = "../../../shaper/tests/twin/mod.rs"]
 mod twin;
 
+use conformance::history::{
+    Contestant, FLOWS, HOSTS, Operation, SLOTS, Setting, check, operations_for, play_labelled,
+};
 pub(crate) use freeboard::flowhash;
 use freeboard::flowhash::parse;
 use freeboard::flowhash::parse::MAX_TUNNELS;
@@ -16,9 +19,6 @@ use freeboard::flowhash::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels
 use freeboard::sched_core::{DropFrom, Limits, Side};
 use sides::MAX_LEN;
 use sim::capture::{Packet, Reader, Resolution, Writer};
-use sim::history::{
-    Contestant, FLOWS, HOSTS, Operation, SLOTS, Setting, check, operations_for, play_labelled,
-};
 
 /// A target: the name of its folder in `fuzz/corpus` and what it does.
 pub(crate) type Target = (&'static str, fn(&[u8]));

@@ -5,6 +5,9 @@
 
 mod sides;
 
+use conformance::history::{
+    Contestant, Dial, Housing, Match, Operation, Operations, Peeked, Setting, Shifted, soak,
+};
 use freeboard::sched_core::{
     Aggregate, Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropFrom, DropReason, FlowId,
     FlowQueues, FlowRecord, FlowScheduler, Head, Limits, LongestFlow, LongestQueueDrop, Nanos,
@@ -12,9 +15,6 @@ use freeboard::sched_core::{
     Wf2qFlow,
 };
 use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
-use sim::history::{
-    Contestant, Dial, Housing, Match, Operation, Operations, Peeked, Setting, Shifted, soak,
-};
 
 const OPERATIONS: u64 = 20_000;
 const LENGTH: usize = 5_000;

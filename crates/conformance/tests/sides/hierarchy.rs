@@ -1,11 +1,11 @@
 //! Hierarchies of eight flows beside their twins.
 
+use conformance::history::Contestant;
+use conformance::twin::{NaiveClasses, NaiveDrr, NaiveQfq, NaiveShortestQueue};
 use freeboard::sched_core::{
     ClassState, Classes, DropFrom, FlowScheduler, Limits, LongestFlow, LowBits, Qfq, QfqFlow,
     Scheduler, ShortestFlow, ShortestQueue,
 };
-use sim::history::Contestant;
-use sim::reference::{NaiveClasses, NaiveDrr, NaiveQfq, NaiveShortestQueue};
 
 use super::{MAX_LEN, SLOTS};
 

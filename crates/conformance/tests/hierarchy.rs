@@ -5,6 +5,8 @@
 
 mod sides;
 
+use conformance::history::{Contestant, Operation, Operations, Setting};
+use conformance::twin::{NaiveClasses, NaiveDrr, NaiveFifo, NaiveQfq, NaiveShortestQueue};
 use freeboard::sched_core::{
     Arrival, Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, Counters, Descriptor,
     DropFrom, DropReason, DropSink, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler,
@@ -15,8 +17,6 @@ use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use golden::Xorshift;
 use sides::hierarchy::node;
 use sides::{MAX_LEN, SLOTS};
-use sim::history::{Contestant, Operation, Operations, Setting};
-use sim::reference::{NaiveClasses, NaiveDrr, NaiveFifo, NaiveQfq, NaiveShortestQueue};
 
 fn no_drops(packet: Packet, reason: DropReason) {
     panic!("{packet:?} dropped: {}", reason.name());

@@ -4,6 +4,7 @@
 
 mod sides;
 
+use conformance::history::{Contestant, Match, Operations, Setting};
 use freeboard::sched_core::{
     CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, Drr, DrrFlow, FlowId, FlowQueues,
     FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow,
@@ -11,7 +12,6 @@ use freeboard::sched_core::{
 };
 use shaper::{Overhead, Rate, Shaped, Shaper};
 use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
-use sim::history::{Contestant, Match, Operations, Setting};
 
 const NOW: Nanos = Nanos::ZERO;
 const ODD: [u32; 2] = [u32::MAX - 1, u32::MAX];

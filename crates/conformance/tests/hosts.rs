@@ -2,10 +2,10 @@
 
 mod sides;
 
+use conformance::history::{Contestant, Match, Operation, Setting, check};
 use freeboard::sched_core::{DropFrom, DropReason, FlowId, Limits, Nanos, Packet, Side, Sides};
 use golden::Xorshift;
 use sides::{HOSTS, MAX_LEN, hosts};
-use sim::history::{Contestant, Match, Operation, Setting, check};
 
 /// Adds flows with a quantum of 1,500 bytes, each with its hosts.
 fn add(queues: &mut dyn Contestant, flows: &[[u32; 2]]) {

@@ -1,15 +1,15 @@
 //! Orders that know hosts beside their twins.
 
+use conformance::history::{Contestant, Dial, Housing, Setting};
+use conformance::twin::{
+    NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveHostDrr, NaiveLoadDrr, NaiveLongestHostDrop,
+    NaiveOrder, NaiveQfq,
+};
 use freeboard::sched_core::{
     CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRates, CommittedReturn, DropFrom,
     Drr, DrrFlow, FlowId, FlowScheduler, HeldFlow, HostClasses, HostDrr, HostDrrFlow, HostRing,
     Hosted, Limits, LoadDrr, LoadDrrFlow, LoadDrrHost, LongestHost, LongestHostDrop, Qfq,
     QfqConfig, QfqFlow, RoundList, Side,
-};
-use sim::history::{Contestant, Dial, Housing, Setting};
-use sim::reference::{
-    NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveHostDrr, NaiveLoadDrr, NaiveLongestHostDrop,
-    NaiveOrder, NaiveQfq,
 };
 
 use super::{drr_order, engine, twin};

@@ -4,20 +4,20 @@
 pub(crate) mod hierarchy;
 pub(crate) mod hosts;
 
+use conformance::twin::{
+    Exercised, NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQfq, NaiveQfqPlus, NaiveQueues,
+    NaiveShortestQueue, NaiveWf2q,
+};
 use freeboard::sched_core::{
     Aggregate, Descriptor, DropFrom, Drr, DrrFlow, Fifo, FloorShare, FlowQueues, FlowRecord,
     FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, PlusFlow, Qfq, QfqFlow,
     QfqPlus, Queue, ShortestFlow, ShortestQueue, Sqf, SqfFlow, SqfMemory, WaitingFlow, Wf2q,
     Wf2qFlow,
 };
-use sim::reference::{
-    Exercised, NaiveDrr, NaiveFifo, NaiveLongestQueueDrop, NaiveQfq, NaiveQfqPlus, NaiveQueues,
-    NaiveShortestQueue, NaiveWf2q,
-};
 
-pub(crate) const FLOWS: usize = sim::history::FLOWS as usize;
-pub(crate) const HOSTS: usize = sim::history::HOSTS as usize;
-pub(crate) const SLOTS: usize = sim::history::SLOTS as usize;
+pub(crate) const FLOWS: usize = conformance::history::FLOWS as usize;
+pub(crate) const HOSTS: usize = conformance::history::HOSTS as usize;
+pub(crate) const SLOTS: usize = conformance::history::SLOTS as usize;
 
 /// A module of tests: `$play(variants, seed, sides)` for every variant of every discipline, where
 /// `variants` says how many the discipline has and `sides` makes it and its twin.
@@ -413,7 +413,7 @@ pub(crate) fn engine<O: FlowScheduler, const F: usize, const S: usize>(
     )
 }
 
-fn twin<O: sim::reference::NaiveOrder, const F: usize, const S: usize>(
+fn twin<O: conformance::twin::NaiveOrder, const F: usize, const S: usize>(
     order: O,
     limits: Limits,
 ) -> NaiveQueues<O> {

@@ -12,7 +12,7 @@ use freeboard::{
 };
 
 use super::operation::pick;
-use crate::reference::{NaiveIsolated, Sizes};
+use crate::twin::{NaiveIsolated, Sizes};
 
 /// Handles of a history are numbered below this.
 const HANDLES: u32 = 48;

@@ -1,6 +1,6 @@
 //! No call costs more than is stated, in turns of loops: `cargo xtask search-cost` looks for longer.
 
-use sim::cost::{Subject, climb};
+use conformance::worst_call::{Subject, climb};
 
 /// Goal: what a call costs is bounded, and grows with the flows as stated: not at all, or by a constant for each
 /// doubling.

@@ -1,0 +1,14 @@
+//! Is it right? What judges the disciplines, without a network: no hosts, no TCP.
+//!
+//! - [`twin`]: each discipline's naive twin, written from its definition
+//! - [`history`]: one language of operations, and a match of two sides that must agree
+//! - [`bounds`]: histories made to exceed the proven bounds, and meters that tell
+//! - `worst_call`: the most that a call does, in turns of loops, with the feature `steps`
+//! - [`rng`]: one seed, one named stream for each source of randomness
+
+pub mod bounds;
+pub mod history;
+pub mod rng;
+pub mod twin;
+#[cfg(feature = "steps")]
+pub mod worst_call;
