@@ -4,7 +4,7 @@
 //! cargo run --release --example home_gateway -- --help
 //! ```
 //!
-//! The scenario is `sim::scenario::home_gateway`; this program runs it and writes what comes out.
+//! The scenario is `sim::experiments::home_gateway`; this program runs it and writes what comes out.
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal as _, Write as _};
@@ -15,7 +15,7 @@ use std::{env, fs};
 use freeboard::sched_core::Nanos;
 use sim::capture::{LinkType, Resolution, Writer};
 use sim::discipline::Discipline;
-use sim::scenario::home_gateway::{Observer, Options, Outcome, chart, heading, run, table};
+use sim::experiments::home_gateway::{Observer, Options, Outcome, chart, heading, run, table};
 
 fn main() -> ExitCode {
     let options = match Options::parse(env::args_os().skip(1)) {

@@ -1,12 +1,13 @@
 //! The figures of the papers, made again: what `sim reproduce` runs.
 //!
-//! An experiment is a file here: it runs a scenario, prints a table, draws a picture, and judges the
-//! sentences that must hold of them. To add one, write its file with a constant [`Experiment`], name
+//! An experiment is a module here, with a folder: it runs its `scenario`, prints a table, draws a picture, and
+//! judges the sentences that must hold of them. To add one, write its module with a constant [`Experiment`], name
 //! the module below, and put the constant into [`ALL`].
 
 pub mod attacks;
 pub mod cake_fig1;
 pub mod cake_fig3;
+pub mod home_gateway;
 mod options;
 pub mod qfq_fig7;
 pub mod sparse;

@@ -16,8 +16,7 @@
 //! - [`network`]: hosts on both sides of a line, and the loop that moves time
 //! - [`path`]: sources without hosts over links one after another, and the same loop
 //! - [`replay`]: a capture through hash, scheduler and shaper
-//! - [`scenario`]: whole experiments
-//! - [`experiments`]: the figures of the papers, made again: `sim reproduce`
+//! - [`experiments`]: whole experiments, and the figures of the papers, made again: `sim reproduce`
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and what a caller hears
 //! - [`plot`]: a table as text, for the diff; a chart as SVG, for the eye
 //! - [`notation`]: how rates are written on a command line
@@ -35,5 +34,4 @@ pub mod notation;
 pub mod path;
 pub mod plot;
 pub mod replay;
-pub mod scenario;
 pub mod source;

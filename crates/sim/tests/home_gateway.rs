@@ -4,8 +4,8 @@
 use std::sync::OnceLock;
 
 use sim::discipline::Discipline;
+use sim::experiments::home_gateway::{Outcome, PageLoads, Setup, chart, heading, run, table};
 use sim::measure::goodput::jain;
-use sim::scenario::home_gateway::{Outcome, PageLoads, Setup, chart, heading, run, table};
 
 /// One run of the default setup, shared by the tests of this file.
 fn outcomes() -> &'static [Outcome] {

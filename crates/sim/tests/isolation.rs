@@ -6,7 +6,7 @@ use freeboard::sched_core::{
     Descriptor, DropReason, Drr, DrrFlow, FlowId, FlowQueues, HeldFlow, HostClasses, HostDrr,
     HostDrrFlow, HostRing, Limits, LongestHost, LongestHostDrop, Nanos, Packet, Queue, Scheduler,
 };
-use sim::scenario::attack::{Attack, Candidate, Setup, run, wait_bound};
+use sim::experiments::attacks::scenario::{Attack, Candidate, Setup, run, wait_bound};
 
 fn short(seed: u64) -> Setup {
     Setup {

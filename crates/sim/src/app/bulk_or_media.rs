@@ -3,9 +3,9 @@
 use freeboard::sched_core::Nanos;
 
 use super::{BulkReceiver, BulkSender, Media};
+use crate::experiments::home_gateway::MediaStream;
 use crate::host::Host;
 use crate::network::{Application, Network, NodeId};
-use crate::scenario::home_gateway::MediaStream;
 
 /// What runs on a host of a scenario that has transfers and streams only.
 #[derive(Debug)]

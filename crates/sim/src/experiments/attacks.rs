@@ -1,13 +1,15 @@
 //! A victim host under attack, side by side behind every discipline: what isolation is worth.
 //!
-//! The scenario and what is assumed is [`crate::scenario::attack`]; what must hold is derived in
+//! The scenario and what is assumed is [`crate::experiments::attacks::scenario`]; what must hold is derived in
 //! `docs/isolation.md`.
+
+pub mod scenario;
 
 use std::thread;
 
 use super::{Experiment, Report, Sentence};
 use crate::plot::{Column, Table, fixed, percent};
-use crate::scenario::attack::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
+use scenario::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
 
 /// What `sim reproduce attacks` runs.
 pub const EXPERIMENT: Experiment = Experiment {

@@ -1,7 +1,9 @@
 //! CAKE Fig. 3: shares of six TCP flows of two hosts to four, under every isolation.
 //!
-//! The scenario is [`crate::scenario::two_sources`]. Beside what the rule of each isolation gives stand
+//! The scenario is [`crate::experiments::cake_fig3::scenario`]. Beside what the rule of each isolation gives stand
 //! the shares that Linux 6.1 gave, with another TCP and CAKE's own AQM.
+
+pub mod scenario;
 
 use std::thread;
 
@@ -12,7 +14,7 @@ use super::{Experiment, Picture, Report, Sentence};
 use crate::measure::estimate::mean;
 use crate::measure::goodput::jain;
 use crate::plot::{self, Chart, Column, Mark, fixed, percent};
-use crate::scenario::two_sources::{self, Drops, ENDS, FLOWS, Outcome, Setup};
+use scenario::{Drops, ENDS, FLOWS, Outcome, Setup};
 
 /// What `sim reproduce cake-fig3` runs.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -219,7 +221,7 @@ fn measure(mode: Mode, drops: Drops, seeds: u32) -> Measured {
     let seeds = if mode.shares_queues() { seeds * SEEDS_OF_SHARED_QUEUES } else { seeds };
     let one = |seed| {
         let setup = Setup { isolation: mode.0, drops, measured: MEASURED, seed };
-        two_sources::run(&setup).expect("the parameters of CoDel are within their ranges")
+        scenario::run(&setup).expect("the parameters of CoDel are within their ranges")
     };
     Measured { mode, drops, outcomes: (1..=u64::from(seeds)).map(one).collect() }
 }

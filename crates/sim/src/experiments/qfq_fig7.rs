@@ -1,11 +1,12 @@
 //! QFQ Fig. 7 and Table II: delays of flows with reserved rates across three routers.
 //!
 //! The scenario, and what it assumes where the paper is silent, is
-//! [`crate::scenario::three_routers`]. The figures of the paper's Table II are not
+//! [`crate::experiments::qfq_fig7::scenario`]. The figures of the paper's Table II are not
 //! in the text we have; what is compared is its shape, as the text states it, and the figures of a
 //! second model of the scenario.
 
 mod report;
+pub mod scenario;
 
 use std::thread;
 
@@ -16,7 +17,7 @@ use crate::discipline::Weighted;
 use crate::measure::delay::Delays;
 use crate::measure::estimate::Estimate;
 use crate::measure::goodput::Loss;
-use crate::scenario::three_routers::{self, Crossing, OBSERVED, Outcome, Setup, Starts};
+use scenario::{Crossing, OBSERVED, Outcome, Setup, Starts};
 
 /// What `sim reproduce qfq-fig7` runs.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -101,7 +102,7 @@ fn run(seeds: u32) -> Report {
 fn measure(row: Row, seeds: u32) -> Measured {
     let one = |seed| {
         let setup = Setup { seed, ..row.setup };
-        three_routers::run(&setup).expect("weights, lengths and quanta are within their ranges")
+        scenario::run(&setup).expect("weights, lengths and quanta are within their ranges")
     };
     let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();
     let bound = |flow: usize| {

@@ -1,10 +1,11 @@
 //! What a call waits for beside uploads of its own host and of others, behind FIFO, DRR, the isolated queue and
 //! shortest queue first.
 //!
-//! The scenario is [`crate::scenario::sparse`]. Beside what is simulated stands what Linux's CAKE and
+//! The scenario is [`crate::experiments::sparse::scenario`]. Beside what is simulated stands what Linux's CAKE and
 //! FQ-CoDel gave with the TCP of a kernel; the sentences ask for no more than a tenth above CAKE.
 
 mod report;
+pub mod scenario;
 mod shortest;
 
 use std::thread;
@@ -15,7 +16,7 @@ use freeboard::sched_core::Nanos;
 use super::{Experiment, Report};
 use crate::measure::delay::Delays;
 use crate::measure::goodput::Loss;
-use crate::scenario::sparse::{self, Outcome, Queueing, Setup};
+use scenario::{Outcome, Queueing, Setup};
 
 /// What `sim reproduce sparse` runs.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -62,7 +63,7 @@ const fn load(name: &'static str, megabits: u32, own: u8, others: u8, wanted: Wa
         Wanted::NearCake(quantiles) => Some(quantiles),
         Wanted::Packets(_) => None,
     };
-    let round_trip = sparse::ROUND_TRIP;
+    let round_trip = scenario::ROUND_TRIP;
     Load { name, megabits, own, others, round_trip, cake, fq_codel: None, wanted }
 }
 
@@ -166,7 +167,7 @@ impl Measured {
 
 /// How long the longest packet is on the line.
 fn packet_millis(megabits: u32) -> f64 {
-    f64::from((sparse::MTU + sparse::HEADER) * 8) / f64::from(megabits) / 1_000.0
+    f64::from((scenario::MTU + scenario::HEADER) * 8) / f64::from(megabits) / 1_000.0
 }
 
 fn run(seeds: u32) -> Report {
@@ -189,7 +190,7 @@ fn measure(load: Load, row: Row, seeds: u32) -> Measured {
     let one = |seed| {
         let queueing = row.queueing;
         let setup = Setup { queueing, megabits, own, others, round_trip, measured: MEASURED, seed };
-        sparse::run(&setup).expect("lengths and parameters are within their ranges")
+        scenario::run(&setup).expect("lengths and parameters are within their ranges")
     };
     let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();
     let added: Delays = outcomes.iter().flat_map(|run| run.added.samples().to_vec()).collect();

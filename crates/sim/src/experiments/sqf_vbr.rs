@@ -2,7 +2,9 @@
 //!
 //! The paper's Fig. 6 says that the video loses next to nothing behind SQF. Here it is so in some runs, and in
 //! others the video loses most of itself for good: two stable states. The scenario is
-//! [`crate::scenario::downloads`].
+//! [`crate::experiments::sqf_vbr::scenario`].
+
+pub mod scenario;
 
 use std::thread;
 
@@ -12,7 +14,7 @@ use super::{Experiment, Report, Sentence};
 use crate::discipline::Discipline;
 use crate::measure::goodput::jain;
 use crate::plot::{Column, Table, fixed, percent};
-use crate::scenario::downloads::{self, Outcome, Setup};
+use scenario::{Outcome, Setup};
 
 /// What `sim reproduce sqf-vbr` runs.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -79,7 +81,7 @@ fn run(seeds: u32) -> Report {
 fn measure(queue: Discipline, round_trip: Nanos, downloads: u8, seeds: u32) -> Row {
     let one = |seed| {
         let discipline = queue;
-        downloads::run(&Setup { discipline, downloads, round_trip, duration: DURATION, seed })
+        scenario::run(&Setup { discipline, downloads, round_trip, duration: DURATION, seed })
     };
     Row { queue, round_trip, downloads, runs: (1..=u64::from(seeds)).map(one).collect() }
 }

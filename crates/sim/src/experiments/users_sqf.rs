@@ -2,10 +2,11 @@
 //!
 //! What SQF-VBR leaves to future work. SQF alone prefers the user that
 //! splits its traffic, fair queueing alone cuts down a video that asks for more than an equal part of its user's
-//! share; one above the other does neither. The scenario is [`crate::scenario::users`], the bound is derived
+//! share; one above the other does neither. The scenario is [`crate::experiments::users_sqf::scenario`], the bound is derived
 //! in `docs/guarantees.md`.
 
 mod report;
+pub mod scenario;
 
 use std::thread;
 
@@ -13,11 +14,11 @@ use freeboard::sched_core::{FloorShare, Nanos};
 
 use super::{Experiment, Report};
 use crate::discipline::{PerUser, UserFlows};
+use crate::experiments::home_gateway::MediaStream;
 use crate::measure::delay::Delays;
 use crate::measure::estimate::Estimate;
 use crate::measure::goodput::Loss;
-use crate::scenario::home_gateway::MediaStream;
-use crate::scenario::users::{self, DELAY, MTU, Outcome, RATE, Setup, USERS, VOICE};
+use scenario::{DELAY, MTU, Outcome, RATE, Setup, USERS, VOICE};
 
 /// What `sim reproduce users-sqf` runs.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -149,7 +150,7 @@ fn measure(row: Row, bulk_of_b: u32, seeds: u32) -> Measured {
     let Row { above, inside, .. } = row;
     let one = |seed| {
         let setup = Setup { above, inside, bulk_of_b, seed };
-        users::run(&setup).expect("lengths and the floor are within their ranges")
+        scenario::run(&setup).expect("lengths and the floor are within their ranges")
     };
     let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();
     let each = |of: &dyn Fn(&Outcome) -> f64| {

@@ -1,10 +1,10 @@
 //! The tables, the picture and the sentences of QFQ Fig. 7.
 
+use super::scenario::PROPAGATION;
 use super::{Flow, Measured};
 use crate::experiments::{Picture, Report, Sentence};
 use crate::measure::estimate::Estimate;
 use crate::plot::{Chart, Column, Mark, Table, fixed, percent};
-use crate::scenario::three_routers::PROPAGATION;
 
 /// An empty 22 ms of way, two packets of 200 bytes at 10 Mbit/s and two at 100: what F1 takes alone.
 const BASE_MS: f64 = 22.352;

@@ -1,9 +1,9 @@
 //! The tables and the sentences of a call beside uploads.
 
+use super::scenario::{HEADER, MTU, WARM_UP};
 use super::{LOADS, Load, MEASURED, Measured, Quantiles, ROWS, packet_millis, shortest};
 use crate::experiments::{Report, Sentence};
 use crate::plot::{Column, Table, fixed, percent};
-use crate::scenario::sparse::{HEADER, MTU, WARM_UP};
 
 /// Four uploads at 10 Mbit/s are to carry this, in Mbit/s.
 const GOODPUT: f64 = 9.35;

@@ -6,10 +6,10 @@
 use freeboard::sched_core::{FloorShare, Nanos};
 
 use super::report::quantiles;
+use super::scenario::Queueing;
 use super::{Load, Measured, Row, Wanted, load, packet_millis};
 use crate::experiments::Sentence;
 use crate::plot::fixed;
-use crate::scenario::sparse::Queueing;
 
 /// Above the table.
 pub(super) const HEADING: &str = "\

@@ -2,11 +2,11 @@
 
 use freeboard::sched_core::{FloorShare, Nanos};
 
+use super::scenario::{BULK_OF_A, DELAY, MTU};
 use super::{BULK_OF_B, FLOOR, Measured, Row, Stream};
 use crate::discipline::UserFlows;
 use crate::experiments::{Picture, Report, Sentence};
 use crate::plot::{Chart, Column, Mark, Table, fixed, millis, percent};
-use crate::scenario::users::{BULK_OF_A, DELAY, MTU};
 
 /// Users are to have a half each, to this part of the line.
 const FAIR: f64 = 0.03;

@@ -19,11 +19,11 @@ use freeboard::shaper::{Overhead, Rate, Shaper};
 
 use crate::app::{BulkOrMedia, BulkReceiver, BulkSender, Media, Packetised};
 use crate::discipline::Discipline;
+use crate::experiments::home_gateway::MediaStream;
 use crate::host::{Buffers, Host};
 use crate::link::Link;
 use crate::measure::goodput::Goodput;
 use crate::network::{Network, NodeId, Side};
-use crate::scenario::home_gateway::MediaStream;
 use crate::source::Cbr;
 use conformance::rng::Streams;
 

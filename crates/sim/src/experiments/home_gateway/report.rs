@@ -168,7 +168,7 @@ fn rate(rate: Rate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::home_gateway::{MediaStream, PageLoads};
+    use crate::experiments::home_gateway::{MediaStream, PageLoads};
 
     /// Every page took `seconds`; of a call two packets were sent, 1.2 and 1.9 s after the start.
     fn outcome(discipline: Discipline, seconds: u64, delays: [Option<Nanos>; 2]) -> Outcome {
