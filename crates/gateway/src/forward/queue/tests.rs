@@ -254,7 +254,7 @@ fn a_queue_that_was_not_served_is_dropped_whole_if_asked_for() {
 /// host of the LAN has one packet from each of 400 others, a second one 20 from a single other; 200 have room.
 #[test]
 fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
-    let hosts = Hosts::By(Isolation::TripleIsolate);
+    let hosts = HostMode::By(Isolation::TripleIsolate);
     for way in [Way::Up, Way::Down] {
         let plan = Plan { slots: 500, ..plan(Order::Drr, hosts, way) };
         let mut queue = plan.build().unwrap();
