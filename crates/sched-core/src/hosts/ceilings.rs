@@ -4,7 +4,7 @@
 //! and comes back when its time has come: it *waits*. All other flows are served meanwhile, as the order
 //! has it. If all backlogged flows wait, [`select`](FlowScheduler::select) names none, and
 //! [`waiting`](FlowScheduler::waiting) says which flow is first, [`opens_at`](FlowScheduler::opens_at) when. So a queue over such an order may
-//! hold packets and send nothing. Put under [`HostDrr`](crate::Hosts), the flows here are hosts; around
+//! hold packets and send nothing. Put under [`HostDrr`](crate::HostDrr), the flows here are hosts; around
 //! [`CommittedRates`](crate::CommittedRates), a host has a rate and a ceiling (`rate` and `ceil` of HTB).
 //!
 //! **Promises.** `r` is the rate of a ceiling, `b` its burst, `L` the longest packet on the wire.

@@ -4,7 +4,7 @@
 //! covers what it sends, and is served in the first order. Above its rate it is in *excess*, and is served in
 //! the second order, while no conforming flow is backlogged: it borrows what is left. So the link never
 //! idles while packets wait. In both orders flows share by weight, as they are configured. Put under
-//! [`HostDrr`](crate::Hosts), the flows here are hosts.
+//! [`HostDrr`](crate::HostDrr), the flows here are hosts.
 //!
 //! A committed rate is no ceiling: alone on the link a flow has all of it.
 //!

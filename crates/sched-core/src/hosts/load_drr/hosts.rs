@@ -45,7 +45,7 @@ pub enum Side {
     Destination,
 }
 
-/// What [`LoadDrr`](super::Rounds) knows of one host: 8 bytes.
+/// What [`LoadDrr`](super::LoadDrr) knows of one host: 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadDrrHost {
     /// How many of its flows are backlogged.
