@@ -108,6 +108,10 @@ impl Twin {
             if self.paid_at() < floor {
                 self.clear(floor);
             }
+            // No instant is before time began, not by a part of a nanosecond either.
+            if self.bps().is_some_and(|bps| self.at * bps + self.debt < 0) {
+                self.clear(0);
+            }
             if self.backlog_since <= paid_at && paid_at <= now {
                 self.backlog_since = self.backlog_since.min(self.paid_at());
             }
