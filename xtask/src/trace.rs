@@ -9,7 +9,7 @@ const TARGET: &str = "thumbv7em-none-eabihf";
 
 pub(crate) fn run() -> Result<(), String> {
     let mut host = cargo(".");
-    host.args(["run", "--quiet", "--release", "--package", "trace"]);
+    host.args(["run", "--quiet", "--release", "--package", "golden"]);
     let here = output("trace on this machine", &mut host)?;
     let folder = root().join("target/trace");
     let mut build = cargo(FOLDER);
