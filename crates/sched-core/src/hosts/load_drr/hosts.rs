@@ -130,8 +130,8 @@ impl<H: Table<LoadDrrHost>> Loads<H> {
         before & self.counting
     }
 
-    /// The first round whose early turn `host` has not used, of those it may still use in `round`. Rounds more
-    /// than `horizon` ahead are 2^31 rounds ago.
+    /// The first round whose early turn `host` has not used, of those it may still use in `round`. No early turn
+    /// lies further than `horizon` ahead: a round that seems to is one of the past.
     pub(super) fn early_turn_left(&self, host: u32, round: u32, horizon: u32) -> u32 {
         let oldest = round.wrapping_sub(SAVED_UP);
         let Some(host) = self.host(host) else { return round };
