@@ -51,7 +51,7 @@ fn show(what: &str, worst: Worst) {
 /// Method: random trials, their flows in classes of two to eight; the longest packet says how many may
 /// share an aggregate, one to eight.
 #[test]
-fn qfq_plus_keeps_its_bounds() {
+fn qfq_plus_keeps_its_wfi_bounds() {
     let trials = Trials::new(3)
         .zip(0_u32..)
         .map(|(trial, number)| trial.with_classes(2 + number as usize % 7, number / 7 % 8));
@@ -82,7 +82,7 @@ fn the_bound_of_qfq_plus_is_the_one_computed_by_hand() {
 }
 
 #[test]
-fn qfq_keeps_its_bounds() {
+fn qfq_keeps_its_wfi_bounds() {
     let worst = never_exceeded::<Qfq<Vec<QfqFlow>>>(1);
     show("3φσ + 2φL, one length, at completion", worst.one_length);
     show("3φσ + 2φL", worst.any_length);
@@ -94,7 +94,7 @@ fn qfq_keeps_its_bounds() {
 /// Goal: with many flows of all kinds eq. 17, the cap of `V` and the idle weights meet. Method: the flows
 /// of seven random trials at one link, 35 on average.
 #[test]
-fn qfq_keeps_its_bounds_in_a_crowd() {
+fn qfq_keeps_its_wfi_bounds_in_a_crowd() {
     let mut trials = Trials::new(4);
     let crowds = core::iter::from_fn(|| {
         let mut crowd = trials.next()?;
@@ -108,7 +108,7 @@ fn qfq_keeps_its_bounds_in_a_crowd() {
 }
 
 #[test]
-fn wf2q_keeps_its_bounds() {
+fn wf2q_keeps_its_wfi_bounds() {
     let worst = never_exceeded::<Wf2q<Vec<Wf2qFlow>>>(3);
     show("L_k + φ(L − L_k), one length, at completion", worst.one_length);
     assert!(worst.one_length.ratio() > 1.99, "V grows by whole packets: {worst:?}");
@@ -117,7 +117,7 @@ fn wf2q_keeps_its_bounds() {
 }
 
 #[test]
-fn drr_keeps_its_bounds() {
+fn drr_keeps_its_wfi_bounds() {
     let worst = never_exceeded::<Drr<Vec<DrrFlow>>>(2);
     let hard = |bound| worst.of(bound).ratio() > 0.9;
     assert!(Bound::ALL.into_iter().all(hard), "the trials are hard: {worst:?}");
@@ -163,7 +163,7 @@ fn wf2q_keeps_what_it_says_of_flows_that_change() {
 
 /// Goal: the bounds of QFQ hold again once no flow is backlogged.
 #[test]
-fn qfq_keeps_its_bounds_again_once_idle() {
+fn qfq_keeps_its_wfi_bounds_again_once_idle() {
     let [_, settled] = never_exceeded_while_flows_change::<Qfq<Vec<QfqFlow>>>(Histories::new(6));
     assert!(settled.of(Bound::AnyInstant).ratio() > 0.9, "{settled:?}");
 }
@@ -171,7 +171,7 @@ fn qfq_keeps_its_bounds_again_once_idle() {
 /// Goal: the bounds of QFQ+ hold again once no flow is backlogged. Method: as without changes, flows in classes of
 /// two to eight.
 #[test]
-fn qfq_plus_keeps_its_bounds_again_once_idle() {
+fn qfq_plus_keeps_its_wfi_bounds_again_once_idle() {
     let histories = Histories::new(7).zip(0_u32..).map(|(mut history, number)| {
         history.trial = history.trial.with_classes(2 + number as usize % 7, number / 7 % 8);
         history
@@ -184,14 +184,14 @@ fn qfq_plus_keeps_its_bounds_again_once_idle() {
 
 /// Goal: the bounds of DRR hold at once.
 #[test]
-fn drr_keeps_its_bounds_while_flows_change() {
+fn drr_keeps_its_wfi_bounds_while_flows_change() {
     let [_, settled] = never_exceeded_while_flows_change::<Drr<Vec<DrrFlow>>>(Histories::new(8));
     assert!(settled.of(Bound::AnyInstant).ratio() > 0.8, "{settled:?}");
 }
 
 /// Goal: with sparse flows first, flows that come and go are no more than a turn ahead besides.
 #[test]
-fn drr_with_sparse_flows_first_keeps_its_bounds() {
+fn drr_with_sparse_flows_first_keeps_its_wfi_bounds() {
     let worst = never_exceeded::<SparseFirst>(5);
     // Flows that gain the second quantum and their victim are rare by chance; the search comes nearer.
     let hard = |bound, ratio| worst.of(bound).ratio() > ratio;
