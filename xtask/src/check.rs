@@ -1,11 +1,12 @@
 //! Everything a change must pass.
 
 use crate::run::{BARE_METAL, NO_STD, cargo, succeed};
-use crate::{panic_free, trace};
+use crate::{documents, panic_free, trace};
 
 /// Where `tests` have been run already, they need not be run again.
 pub(crate) fn run(tests: bool) -> Result<(), String> {
     succeed("format", cargo(".").args(["fmt", "--all", "--check"]))?;
+    documents::run()?;
     succeed(
         "clippy",
         cargo(".").args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo xtask check          everything a change must pass
 //! cargo xtask check --without-tests   all of it but the tests, for CI, which has run them
+//! cargo xtask documents      every link leads somewhere, and the words that are to be avoided are
 //! cargo xtask panic-free     no panic can be reached on the bare-metal targets
 //! cargo xtask trace          a Cortex-M4 and this machine produce the same traces
 //! cargo xtask instructions   instructions per packet, counted by callgrind, as TSV
@@ -13,6 +14,7 @@
 //! ```
 
 mod check;
+mod documents;
 mod fuzz;
 mod instructions;
 mod panic_free;
@@ -23,7 +25,7 @@ mod trace;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask check [--without-tests] | panic-free | trace | instructions | paper | \
+const USAGE: &str = "usage: cargo xtask check [--without-tests] | documents | panic-free | trace | instructions | paper | \
     fuzz SECONDS (1..=86400) | search-bounds SECONDS (1..=1000000) [SEED] | search-cost SECONDS (1..=1000000) [SEED]";
 
 fn main() -> ExitCode {
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     let outcome = match words[..] {
         ["check"] => check::run(true),
         ["check", "--without-tests"] => check::run(false),
+        ["documents"] => documents::run(),
         ["panic-free"] => panic_free::run(),
         ["trace"] => trace::run(),
         ["instructions"] => instructions::run(),

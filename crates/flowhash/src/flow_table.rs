@@ -6,7 +6,7 @@
 //! figures). Idea: CAKE §III-B; there the newcomer of a full set takes over the tag, here
 //! it does not (below).
 //!
-//! # Who owns what
+//! # When a queue is in use
 //!
 //! The table knows which hash lives in which queue; only the scheduler knows whether that queue
 //! holds packets. The rule that joins them: **a queue is in use from the lookup that claims it to
@@ -31,8 +31,9 @@
 //!
 //! Under another key a flow has another label and another set, and would overtake the packets it has
 //! queued. [`rotate`](FlowTable::rotate) begins a transition in which the caller gives both labels
-//! ([`lookup_rotating`](FlowTable::lookup_rotating)): who holds packets under the old one stays, all
-//! others are looked up by the new one. Without a transition none of this costs anything.
+//! ([`lookup_rotating`](FlowTable::lookup_rotating)): a flow that holds packets under the
+//! old key stays in its queue, every other flow is looked up by the new key. Without a transition none of this
+//! costs anything.
 
 mod rotation;
 mod set;

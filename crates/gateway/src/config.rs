@@ -314,7 +314,7 @@ impl Written {
         let every = self.in_range("--stats-every", &self.stats_every, 1..=86_400)?;
         let catch_up = self.in_range("--catch-up", &self.catch_up, 0..=1_000)?;
         let metrics = self.read("--metrics", &self.metrics, |option, word| {
-            // Nobody would know which port 0 has become.
+            // For port 0 the system would choose a port that is written nowhere.
             let address = word.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
             address.ok_or_else(|| {
                 format!("{option} {word:?}: accepted is ADDRESS:PORT, such as 127.0.0.1:9100")

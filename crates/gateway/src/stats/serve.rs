@@ -134,7 +134,7 @@ impl Stats {
                 Err(Errno::ECONNREFUSED) => {}
                 // Full of others who wait, or a socket of another kind.
                 Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => {
-                    return Err(named("somebody listens there"));
+                    return Err(named("a program listens there"));
                 }
                 Err(error) => return Err(named(error.desc())),
             }
@@ -439,7 +439,7 @@ mod tests {
     fn every_client_is_told_and_who_has_gone_is_forgotten() {
         let path = std::env::temp_dir().join(format!("freeboard-stats-{}", std::process::id()));
         let mut stats = Stats::listen(&path).unwrap();
-        assert!(Stats::listen(&path).unwrap_err().contains("somebody listens there"));
+        assert!(Stats::listen(&path).unwrap_err().contains("a program listens there"));
         let (one, two) = (UnixStream::connect(&path).unwrap(), UnixStream::connect(&path).unwrap());
         // It listens, and has nothing to say.
         two.shutdown(Shutdown::Write).unwrap();
@@ -464,7 +464,7 @@ mod tests {
         assert!(!path.exists());
         // The socket of another program stays, of whatever kind; one that no program has does not.
         let other = UnixDatagram::bind(&path).unwrap();
-        assert!(Stats::listen(&path).unwrap_err().contains("somebody listens there"));
+        assert!(Stats::listen(&path).unwrap_err().contains("a program listens there"));
         other.send_to(b"still there", &path).unwrap();
         drop(other);
         drop(Stats::listen(&path).unwrap());
@@ -472,7 +472,7 @@ mod tests {
         bind(busy.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
         listen(&busy, Backlog::new(0).unwrap()).unwrap();
         let _waits = UnixStream::connect(&path).unwrap();
-        assert!(Stats::listen(&path).unwrap_err().contains("somebody listens there"));
+        assert!(Stats::listen(&path).unwrap_err().contains("a program listens there"));
         std::fs::remove_file(&path).unwrap();
         std::fs::write(&path, "").unwrap();
         assert!(Stats::listen(&path).unwrap_err().contains("no socket"));

@@ -127,7 +127,7 @@ impl Default for Arrival {
 struct OnWire {
     flow: FlowId,
     len: u32,
-    /// How much of it is gone, if somebody said so.
+    /// How many of its bytes are gone, if the caller has said so.
     gone: Option<u32>,
 }
 

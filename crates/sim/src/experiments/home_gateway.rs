@@ -1,8 +1,8 @@
 //! The saturated uplink of a home gateway, with one queue after another.
 //!
-//! The experiment of SQF §3 (`docs/papers.md` names the sources): uploads fill the uplink while
-//! somebody surfs, two people are on the phone and one sends video. Everything else (hosts, traffic,
-//! seeds, downlink) is the same for every queue under test.
+//! The experiment of SQF §3 (`docs/papers.md` names the sources): uploads fill the uplink
+//! beside a browser, two calls and a video. Everything else (hosts, traffic, seeds, downlink) is the
+//! same for every queue under test.
 //!
 //! | | |
 //! |---|---|

@@ -70,7 +70,7 @@ impl Core {
         }
     }
 
-    /// Whether `V` may have entered a slot that somebody waits for, or somebody has waited long enough.
+    /// Whether `V` may have entered a slot that a group waits for, or a group has waited long enough.
     #[inline]
     pub(super) fn is_awaited(&self) -> bool {
         !self.alarm.is_after(self.now)

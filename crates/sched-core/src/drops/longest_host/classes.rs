@@ -38,9 +38,9 @@ impl Default for HeldFlow {
 /// 132 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostClasses {
-    /// Bit `c` is set if and only if somebody is in class `c`.
+    /// Bit `c` is set if and only if a flow is in class `c`.
     used: u32,
-    /// The one that has been in each class longest; stale unless used.
+    /// The flow that has been in each class longest; stale unless the class is used.
     heads: [u32; CLASSES],
 }
 

@@ -388,9 +388,9 @@ fn two_that_are_due_come_back_in_a_call_the_first_due_first() {
     link.order.advance(Nanos::from_millis(11));
     assert_eq!((link.dequeue(), beyond(&link)), (Some((5, 64)), vec![0, 1, 2, 3, 4]));
     link.order.advance(Nanos::from_secs(1));
-    assert_eq!(beyond(&link), [0, 1, 2, 3, 4], "time alone moves nobody");
+    assert_eq!(beyond(&link), [0, 1, 2, 3, 4], "time alone moves no flow");
     assert_eq!((link.dequeue(), beyond(&link)), (Some((5, 64)), vec![2, 3, 4]));
-    // An arrival to a flow that holds packets moves nobody, one to an idle flow does.
+    // An arrival to a flow that holds packets moves no flow, an arrival to an idle flow does.
     link.enqueue(5, 64);
     assert_eq!(beyond(&link), [2, 3, 4]);
     while link.queues[5].pop_back().is_some() {}

@@ -120,7 +120,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         };
         let at = service.aggregate;
         holds("in service is one that is backlogged", at, node.state == State::Backlogged)?;
-        holds("somebody is next", at, service.ring.first != NONE)?;
+        holds("a member is next", at, service.ring.first != NONE)?;
         let max_len = node.max_len.into();
         Imbalance::check("longest packet in service", at, service.max_len.into(), max_len)?;
         let in_range = (service.max_len..=service.budget).contains(&service.left);

@@ -15,6 +15,8 @@ type Arrivals = Box<dyn Iterator<Item = Arrival>>;
 const VICTIM: [u8; 4] = [192, 0, 2, 1];
 const SERVER: [u8; 4] = [198, 51, 100, 1];
 const SPARSE_PORT: u16 = 5_060;
+/// A key that is not the one in use.
+const GUESSED_KEY: u128 = 0x6120_6775_6573_7320_6f66_2068_6973_2e2e;
 
 /// What the attackers do. Where nothing else is said it is one host, and it sends one and a half times what
 /// the link carries.
@@ -150,8 +152,7 @@ impl Attack {
                 paced(HALF_MORE, move |n| ((labels(found[n as usize % found.len()]), 1), ETHERNET))
             }
             Self::SecretKey => {
-                // Found for a key that is not the one in use.
-                let found = colliding(SipHash13::new(*b"a guess of his.."));
+                let found = colliding(SipHash13::new(GUESSED_KEY.to_be_bytes()));
                 paced(HALF_MORE, move |n| ((labels(found[n as usize % found.len()]), 1), ETHERNET))
             }
             Self::Spoofed => paced(HALF_MORE, move |n| {

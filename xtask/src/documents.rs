@@ -1,0 +1,208 @@
+//! The documents: every link leads somewhere, and two searches for words find nothing.
+
+use std::path::{Component, Path, PathBuf};
+use std::process::Command;
+
+use crate::run::{output, root};
+
+/// Words for people, as beginning and end, so that the search does not find itself. A flow, a host and a caller are
+/// named by their nouns.
+const PEOPLE: [(&str, &str); 6] =
+    [("h", "e"), ("h", "im"), ("h", "is"), ("who", "ever"), ("no", "body"), ("some", "body")];
+
+/// Sentences about flows, hosts and callers do not begin with these.
+const OPENINGS: [(&str, &str); 3] = [("W", "ho"), ("W", "hoever"), ("N", "obody")];
+
+/// Quotes round the name of the system user, which is one of the words.
+const SYSTEM_USER: [[char; 2]; 3] = [['`', '`'], ['"', '"'], ['[', ']']];
+
+/// Dated records stay as they were written.
+const RECORDS: &str = "benches/record/";
+
+pub(crate) fn run() -> Result<(), String> {
+    eprintln!("xtask: words and links of the documents");
+    let files = tracked()?;
+    let mut faults = Vec::new();
+    for file in &files {
+        let Ok(text) = std::fs::read_to_string(root().join(file)) else { continue };
+        if !file.starts_with(RECORDS) {
+            words(file, &text, &mut faults);
+            mentions(file, &text, &mut faults);
+        }
+        if Path::new(file).extension().is_some_and(|extension| extension == "md") {
+            links(file, &text, &mut faults);
+        }
+    }
+    if faults.is_empty() {
+        return Ok(());
+    }
+    Err(format!("documents: {} faults\n{}", faults.len(), faults.join("\n")))
+}
+
+/// The files of the repository, new ones that are not ignored included.
+fn tracked() -> Result<Vec<String>, String> {
+    let mut git = Command::new("git");
+    git.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(root());
+    Ok(output("git ls-files", &mut git)?.lines().map(str::to_owned).collect())
+}
+
+/// The two searches for words.
+fn words(file: &str, text: &str, faults: &mut Vec<String>) {
+    for (at, line) in (1..).zip(text.lines()) {
+        let mut line = line.to_owned();
+        for [open, close] in SYSTEM_USER {
+            line = line.replace(&format!("{open}no{}{close}", "body"), "");
+        }
+        for word in line.split(|c: char| !c.is_alphanumeric() && c != '_') {
+            let is = |(begin, end): &(&str, &str)| word.strip_prefix(begin) == Some(end);
+            let lower = word.to_lowercase();
+            let person = |(begin, end): &(&str, &str)| lower.strip_prefix(begin) == Some(end);
+            if PEOPLE.iter().any(person) || OPENINGS.iter().any(is) {
+                faults
+                    .push(format!("{file}:{at}: '{word}': name the flow, the host or the caller"));
+            }
+        }
+    }
+}
+
+/// Every page and picture below `docs` that any file speaks of exists.
+fn mentions(file: &str, text: &str, faults: &mut Vec<String>) {
+    for (at, line) in (1..).zip(text.lines()) {
+        for part in line.split(|c: char| !c.is_alphanumeric() && !"/._-".contains(c)) {
+            let Some(from) = part.find("docs/") else { continue };
+            let path = part[from..].trim_end_matches('.');
+            if (path.ends_with(".md") || path.ends_with(".svg")) && !root().join(path).exists() {
+                faults.push(format!("{file}:{at}: {path} does not exist"));
+            }
+        }
+    }
+}
+
+/// Every relative link and anchor of a page leads somewhere.
+fn links(file: &str, text: &str, faults: &mut Vec<String>) {
+    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+    for (at, line) in prose(text) {
+        for target in
+            line.match_indices("](").filter_map(|(from, _)| line[from + 2..].split(')').next())
+        {
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let path =
+                if path.is_empty() { PathBuf::from(file) } else { plain(&folder.join(path)) };
+            let Ok(_) = std::fs::metadata(root().join(&path)) else {
+                faults.push(format!("{file}:{at}: {target}: there is no {}", path.display()));
+                continue;
+            };
+            if !anchor.is_empty() {
+                let page = std::fs::read_to_string(root().join(&path)).unwrap_or_default();
+                if !anchors(&page).iter().any(|found| found == anchor) {
+                    faults.push(format!(
+                        "{file}:{at}: {target}: {} has no such heading",
+                        path.display()
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// The lines of a page that are neither code nor output, with their numbers, code spans taken out.
+fn prose(text: &str) -> Vec<(usize, String)> {
+    let mut fenced = false;
+    let mut lines = Vec::new();
+    for (at, line) in (1..).zip(text.lines()) {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        } else if !fenced {
+            lines.push((at, line.split('`').step_by(2).collect::<Vec<_>>().join("`")));
+        }
+    }
+    lines
+}
+
+/// The anchors that a page's headings get: lower case, spaces as hyphens, punctuation left out.
+fn anchors(page: &str) -> Vec<String> {
+    let mut fenced = false;
+    let mut anchors: Vec<String> = Vec::new();
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            fenced = !fenced;
+        }
+        let heading = line.trim_start_matches('#');
+        if fenced || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let slug: String = heading
+            .trim()
+            .chars()
+            .filter(|c| c.is_alphanumeric() || "-_ ".contains(*c))
+            .map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() })
+            .collect();
+        anchors.push(slug);
+    }
+    anchors
+}
+
+/// `a/b/../c` as `a/c`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => {
+                plain.pop();
+            }
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words_of(text: &str) -> usize {
+        let mut faults = Vec::new();
+        words("page.md", text, &mut faults);
+        faults.len()
+    }
+
+    #[test]
+    fn words_for_people_are_found_and_the_system_user_is_not() {
+        for (begin, end) in PEOPLE.into_iter().chain(OPENINGS) {
+            assert_eq!(words_of(&format!("The flow, {begin}{end} said.")), 1);
+        }
+        assert_eq!(
+            words_of(&format!(
+                "It runs as `no{0}`, `user = \"no{0}\"`; the cache, this, hers.",
+                "body"
+            )),
+            0
+        );
+    }
+
+    #[test]
+    fn links_to_missing_pages_and_headings_are_found() {
+        let mut faults = Vec::new();
+        links(
+            "README.md",
+            "[a](ARCHITECTURE.md) [b](nowhere.md) [c](#no-such) `[d](e.md)`",
+            &mut faults,
+        );
+        assert_eq!(faults.len(), 2, "{faults:?}");
+        assert!(faults[0].contains("nowhere.md") && faults[1].contains("#no-such"), "{faults:?}");
+        let page = "nowhere.md";
+        let text = format!("see `docs/{page}` and docs/decisions/0001-time-is-an-argument.md.");
+        mentions("README.md", &text, &mut faults);
+        assert_eq!(faults.len(), 3, "{faults:?}");
+    }
+
+    #[test]
+    fn a_heading_gives_its_anchor() {
+        let page = "# WF2Q+, as here\n```sh\n# no heading\n```\n## Early turns\n";
+        assert_eq!(anchors(page), ["wf2q-as-here", "early-turns"]);
+    }
+}
