@@ -206,7 +206,7 @@ fn no_packet_leaves_wfq_more_than_one_packet_after_the_fluid_server() {
 /// Method: more is queued at time 0 than is sent until the end; at the end of every packet.
 ///
 /// Ahead: a packet starts at `S ≤ V`, the bytes sent, of which `φV` are the flow's in the fluid; it may
-/// then be ahead by `(1 − φ)l`. Late: `docs/papers.md`, with nothing on the wire at time 0.
+/// then be ahead by `(1 − φ)l`. Late: `docs/disciplines/wf2q.md`, with nothing on the wire at time 0.
 #[test]
 fn wf2q_plus_stays_beside_the_fluid_server_while_all_flows_are_backlogged() {
     let (mut latest, mut furthest) = (0.0_f64, 0.0_f64);
@@ -278,7 +278,7 @@ fn exact_weights(random: &mut Xorshift) -> Vec<u32> {
 
 /// Goal: with such weights the library's order is the exact one, packet for packet; and each packet leaves
 /// at most two packets of the link after it would at the reserved rate alone, and within T-WFI of its
-/// arrival (`docs/papers.md`, WF2Q+). Method: on and off; all in whole numbers, times the weight.
+/// arrival (`docs/disciplines/wf2q.md`). Method: on and off; all in whole numbers, times the weight.
 #[test]
 fn wf2q_plus_is_exact_and_keeps_its_delays_whatever_comes() {
     let (mut latest, mut slowest) = (0.0_f64, 0.0_f64);

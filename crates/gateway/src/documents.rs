@@ -181,7 +181,7 @@ fn the_example_of_a_configuration_says_what_its_comments_say() {
 }
 
 const PAGES: [&str; 2] =
-    [include_str!("../../../docs/gateway.md"), include_str!("../../../README.md")];
+    [include_str!("../../../docs/guide/gateway.md"), include_str!("../../../README.md")];
 
 /// The code of all pages with its language: blocks, a line continued in the next as one, and what stands
 /// between backticks in text, which has none.

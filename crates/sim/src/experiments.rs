@@ -32,7 +32,7 @@ pub const ALL: &[Experiment] = &[
 /// A figure or table that can be made again.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
-    /// Its name on the command line: the paper's key in `docs/papers.md`, and the figure.
+    /// Its name on the command line: the paper's key in `docs/disciplines`, and the figure.
     pub name: &'static str,
     /// What it shows, in one line.
     pub about: &'static str,

@@ -1,4 +1,4 @@
-//! The claim of SQF §3 (`docs/papers.md`), on the scenario of `examples/home_gateway.rs`: shortest
+//! The claim of SQF §3 (`docs/disciplines/sqf.md`), on the scenario of `examples/home_gateway.rs`: shortest
 //! queue first makes a home with a full uplink usable.
 
 use std::sync::OnceLock;

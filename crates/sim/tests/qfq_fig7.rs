@@ -30,16 +30,16 @@ fn every_sentence_holds() {
 }
 
 /// Goal: a change of any discipline, source or link shows here as a difference to look at, and the
-/// documents show what the command prints. Method: `docs/papers.md` has its tables to the last digit,
+/// documents show what the command prints. Method: `docs/disciplines/qfq.md` has its tables to the last digit,
 /// `docs/qfq-fig7.svg` is its picture.
 #[test]
 fn the_documents_show_the_tables_and_the_picture() {
     let text = String::from_utf8_lossy(&run().stdout);
-    let papers = include_str!("../../../docs/papers.md");
+    let page = include_str!("../../../docs/disciplines/qfq.md");
     for line in text.lines().filter(|line| !line.contains("qfq-fig7.svg")) {
         assert!(
-            papers.contains(line),
-            "docs/papers.md lacks: {line}
+            page.contains(line),
+            "docs/disciplines/qfq.md lacks: {line}
 of\n{text}"
         );
     }

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 /// Goal: a change of any order, transport or link shows here as a difference to look at. Method: three seeds,
-/// those of the documented table; `docs/sparse.md` has the tables and the sentences to the last digit, and
+/// those of the documented table; `docs/disciplines/sparse.md` has the tables and the sentences to the last digit, and
 /// says why some of them fail.
 #[test]
 fn the_document_shows_the_tables_and_which_sentences_fail() {
@@ -15,8 +15,8 @@ fn the_document_shows_the_tables_and_which_sentences_fail() {
     assert_eq!((verdicts("holds  "), verdicts("FAILS  ")), (27, 9), "{text}");
     let of_triple = |line: &&str| line.starts_with("FAILS  ") && line.contains("triple-isolate");
     assert_eq!(text.lines().filter(of_triple).count(), 2, "{text}");
-    let document = include_str!("../../../docs/sparse.md");
+    let document = include_str!("../../../docs/disciplines/sparse.md");
     for line in text.lines() {
-        assert!(document.contains(line), "docs/sparse.md lacks: {line}\nof\n{text}");
+        assert!(document.contains(line), "docs/disciplines/sparse.md lacks: {line}\nof\n{text}");
     }
 }

@@ -31,13 +31,13 @@ fn every_sentence_holds() {
 }
 
 /// Goal: a change of any order, transport or link shows here as a difference to look at. Method:
-/// `docs/papers.md` has the tables to the last digit, `docs/users-sqf.svg` is the picture.
+/// `docs/disciplines/sqf.md` has the tables to the last digit, `docs/users-sqf.svg` is the picture.
 #[test]
 fn the_documents_show_the_tables_and_the_picture() {
     let text = String::from_utf8_lossy(&run().stdout);
-    let papers = include_str!("../../../docs/papers.md");
+    let page = include_str!("../../../docs/disciplines/sqf.md");
     for line in text.lines().filter(|line| !line.contains("users-sqf.svg")) {
-        assert!(papers.contains(line), "docs/papers.md lacks: {line}\nof\n{text}");
+        assert!(page.contains(line), "docs/disciplines/sqf.md lacks: {line}\nof\n{text}");
     }
     let svg = std::fs::read_to_string(folder().join("users-sqf.svg")).unwrap();
     assert!(svg == include_str!("../../../docs/users-sqf.svg"));

@@ -1,5 +1,5 @@
 //! Quick fair queueing without slots or sets: the time stamps of the paper (QFQ §III, eqs 2–7 and 17) with
-//! the departures of the library (`docs/papers.md`), and a scan over all flows. Written from the
+//! the departures of the library (`docs/disciplines/qfq.md`), and a scan over all flows. Written from the
 //! section "The exact order" at the head of `sched-core`'s `qfq.rs`.
 
 mod plus;
@@ -282,7 +282,7 @@ impl NaiveQfq {
     /// The inverse of the sum of the weights of `flows`, of which there is one at least.
     ///
     /// Of inverses rounded up and then down, so that the shares never add up to more than 1
-    /// (docs/papers.md, QFQ).
+    /// (docs/disciplines/qfq.md).
     fn inverse_sum_of<'a>(flows: impl Iterator<Item = &'a Flow>) -> u64 {
         let one = u128::from(ONE) * u128::from(ONE);
         let sum: u128 = flows.map(|flow| one.div_ceil(u128::from(flow.inverse))).sum();

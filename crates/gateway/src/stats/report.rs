@@ -11,7 +11,7 @@ use crate::stats::accounts::Account;
 use crate::stats::flow_stats::{DEVICE, Tally, reasons};
 use crate::stats::histogram::Histogram;
 
-/// Of the format of reports, which `docs/statistics.md` describes.
+/// Of the format of reports, which `docs/guide/statistics.md` describes.
 const VERSION: u32 = 1;
 
 /// What has become of changes of the configuration.
@@ -393,7 +393,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::path::Path;
 
-    const PAGE: &str = include_str!("../../../../docs/statistics.md");
+    const PAGE: &str = include_str!("../../../../docs/guide/statistics.md");
 
     /// Both directions, with a host that has sent and lost a packet.
     fn directions(rate: &str) -> [Direction; 2] {

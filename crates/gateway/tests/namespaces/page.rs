@@ -1,4 +1,4 @@
-//! The recipe of `docs/gateway.md` for a router, as it is written there.
+//! The recipe of `docs/guide/gateway.md` for a router, as it is written there.
 
 use std::net::TcpStream;
 use std::thread;
@@ -11,7 +11,7 @@ use crate::raw::millis;
 use crate::topology::Row;
 use crate::traffic::{BOTH, Bulk};
 
-const PAGE: &str = include_str!("../../../../docs/gateway.md");
+const PAGE: &str = include_str!("../../../../docs/guide/gateway.md");
 const HOST: &str = "192.168.1.10";
 /// What the page says.
 const RATES: [u64; 2] = [9_500_000, 45_000_000];

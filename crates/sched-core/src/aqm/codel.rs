@@ -12,7 +12,7 @@
 //! **Cost.** O(1): two comparisons for a packet below the target, some 30 instructions for a signal.
 //! Memory: 24 bytes a flow, read and written for each packet delivered.
 //!
-//! **Source.** RFC 8289, in particular §5; where this departs from it: `docs/papers.md`, CoDel.
+//! **Source.** RFC 8289, in particular §5; where this departs from it: `docs/disciplines/codel.md`.
 
 use super::control_law::{MAX_INTERVAL, spacing};
 use super::{Aqm, Head, Verdict};

@@ -19,7 +19,7 @@
 //!
 //! They follow from the accounting of visits: in `n` turns of k every other flow has at most `n + 1`, and
 //! what a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most `L̄`.
-//! `docs/papers.md`, section DRR, has the derivation.
+//! `docs/disciplines/drr.md` has the derivation.
 //!
 //! A flow's packets may be dropped meanwhile, the last one too: only service changes what a flow owes, and
 //! whether it is sparse. A flow that loses its last packet in its turn is like a flow that has sent it.
@@ -28,7 +28,7 @@
 //! worth a byte, however much the last was overdrawn. Memory: 24 bytes a flow.
 //!
 //! **Source.** Shreedhar & Varghese, *Efficient fair queuing using deficit round robin*, 1996; RFC 8290
-//! §4 for debt and the two lists. Where and why this departs from them: `docs/papers.md`.
+//! §4 for debt and the two lists. Where and why this departs from them: `docs/disciplines/drr.md`.
 
 pub(crate) mod guarantee;
 pub(crate) mod ring;

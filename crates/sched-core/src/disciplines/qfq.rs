@@ -4,7 +4,7 @@
 //! within a few of its own packets, whatever the others do and however many they are: the bounds of
 //! WF²Q+ but for small factors, at a cost that does not grow with the number of flows. Checconi, Rizzo
 //! and Valente, *QFQ: Efficient Packet Scheduling With Tight Guarantees*, IEEE/ACM ToN 2013 (`QFQ` in
-//! `docs/papers.md`, where the departures from it are listed with their reasons).
+//! `docs/disciplines/qfq.md`, where the departures from it are listed with their reasons).
 //!
 //! Flows are sorted by virtual time, rounded: into 32 *groups* by the virtual length `L/φ` of their
 //! longest packet, in a group into slots by their rounded start, and the groups into four sets of one

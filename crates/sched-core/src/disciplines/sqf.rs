@@ -7,7 +7,7 @@
 //!
 //! **What is promised.** Flows well below their share are protected; a stream above its share is preferred
 //! while its queue is the shortest. That is all. A queue that stays longest may starve, and a sender that
-//! splits its traffic over many flows is preferred (`docs/papers.md`, SQF). For a stream above its share
+//! splits its traffic over many flows is preferred (`docs/disciplines/sqf.md`). For a stream above its share
 //! there are two stable states. Once some bulk flow holds less than the stream, the stream piles up:
 //! packets are dropped from its queue and none is served. Bulk flows then slow down and the stream does not,
 //! so it may lose everything for good. Two options answer that, each off unless asked for:
@@ -164,7 +164,7 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
     /// as long loses its queue in the same way, and learns of the loss by a timeout. A flow above its share takes
     /// its part of the line for longer: only a service floor bounds how much it takes from others.
     ///
-    /// `docs/papers.md` has figures, measured with 0.5 s.
+    /// `docs/disciplines/sqf.md` has figures, measured with 0.5 s.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] if there is not room for every flow, or unless `after` is in 1 ns to 1 h.

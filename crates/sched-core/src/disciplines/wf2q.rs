@@ -4,7 +4,7 @@
 //! one packet of its own and its share of two of another's. Served is, of the flows that the ideal
 //! system would have begun to serve, the one that it would finish first. Bennett and Zhang,
 //! *Hierarchical packet fair queueing algorithms*, 1996 and 1997; in the form of QFQ §III, eqs 1–3
-//! (`WF2Q+` in `docs/papers.md`, with choices and bounds).
+//! (`docs/disciplines/wf2q.md`, with choices and bounds).
 //!
 //! Cost per call: O(log flows), whatever is queued and however far virtual time moves; a division where
 //! a flow is configured or removed. Memory: 64 bytes a flow, one cache line. For many flows [`Qfq`]

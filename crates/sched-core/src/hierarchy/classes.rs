@@ -11,7 +11,7 @@
 //!
 //! > `φ·W − W_flow ≤ α_0 + ψ_0·α_1 + ψ_0·ψ_1·α_2 + …`
 //!
-//! `docs/papers.md`, section Hierarchy, has the derivation.
+//! `docs/disciplines/hosts.md`, section *Hierarchy*, has the derivation.
 //!
 //! **Which orders.** What a class sends next may change with every arrival. So an order is right here
 //! if it charges a class what it has sent when it has sent it: [`Qfq`](crate::Qfq), [`Drr`](crate::Drr)

@@ -41,7 +41,7 @@
 //! **Cost.** O(1) beside the order of hosts, without a loop over flows or hosts. Memory: 24 bytes a flow,
 //! 16 a host beside what `O` needs.
 //!
-//! **Source.** Two levels of a hierarchy (`docs/papers.md`, section Hierarchy), of [`Drr`](crate::Drr); host isolation is
+//! **Source.** Two levels of a hierarchy (`docs/disciplines/hosts.md`, section *Hierarchy*), of [`Drr`](crate::Drr); host isolation is
 //! what CAKE §III-B asks for, by other means.
 
 mod guarantee;

@@ -35,7 +35,7 @@
 //!
 //! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, 2018, §III-A and Algorithm 2 (a
 //! load counts all active flows; the quantum is divided by it); Shreedhar & Varghese 1996 and RFC 8290 §4
-//! for the rest, as in [`Drr`](crate::Drr). Where and why this departs from them: `docs/papers.md`.
+//! for the rest, as in [`Drr`](crate::Drr). Where and why this departs from them: `docs/disciplines/hosts.md`.
 
 mod calendar;
 mod hosts;
@@ -216,7 +216,7 @@ where
     /// How many early turns a host has saved up at most.
     ///
     /// So many packets of a host may go at once before the flows that stand. Fewer delay the sparse flows of a host whose
-    /// other flows empty often: `docs/sparse.md`.
+    /// other flows empty often: `docs/disciplines/sparse.md`.
     pub const SAVED_UP: u32 = hosts::SAVED_UP;
 
     /// The longest calendar, in rounds.

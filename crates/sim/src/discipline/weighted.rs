@@ -63,7 +63,7 @@ impl Weighted {
 
     /// The T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time: how much
     /// later than a line of its own would have sent all that it had, one of its packets can be sent
-    /// (`docs/papers.md`). `None` for a FIFO, which promises nothing, and where
+    /// (`docs/disciplines/qfq.md`). `None` for a FIFO, which promises nothing, and where
     /// [`Weighted::behind`] would fail.
     #[must_use]
     pub fn t_wfi(self, flows: &[WeightedFlow], flow: FlowId, len: u32) -> Option<u64> {

@@ -1,6 +1,6 @@
 //! The saturated uplink of a home gateway, with one queue after another.
 //!
-//! The experiment of SQF §3 (`docs/papers.md` names the sources): uploads fill the uplink
+//! The experiment of SQF §3 (`docs/disciplines/sqf.md` names the sources): uploads fill the uplink
 //! beside a browser, two calls and a video. Everything else (hosts, traffic, seeds, downlink) is the
 //! same for every queue under test.
 //!
@@ -32,7 +32,7 @@
 //! 1,250, and nearly everything from second 1,260 to 20,000, the end; over the whole of these 20,000
 //! seconds seeds 1 to 4 lose 94, 55, 93 and 60 %. Where a queue that has to give way and was not served for half a
 //! second is dropped whole, they lose 0.86, 0.94, 0.90 and 0.82 %. That SQF and longest-queue drop have
-//! two stable states is no matter of this TCP: `docs/papers.md`, SQF.
+//! two stable states is no matter of this TCP: `docs/disciplines/sqf.md`.
 //!
 //! Buffer and congestion control were chosen with this in view, among some fifteen combinations of
 //! buffer (50 to 200 packets), Reno or CUBIC, window and delayed acknowledgements, on seeds 1 to 24:

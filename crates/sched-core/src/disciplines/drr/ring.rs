@@ -11,7 +11,7 @@
 //! that it has a turn of its own again.
 //!
 //! **Invariant.** While a flow k stays backlogged, it ends a turn between the beginnings of any two turns of
-//! another flow in which that one is served. `docs/papers.md`, section DRR, has the proof and the bounds.
+//! another flow in which that one is served. `docs/disciplines/drr.md` has the proof and the bounds.
 
 use crate::flow_scheduler::ConfigError;
 use crate::queues::queue::NONE;

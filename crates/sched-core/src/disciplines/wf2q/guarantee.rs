@@ -19,7 +19,7 @@ impl<N: Table<Wf2qFlow>> Wf2q<N> {
     /// lowered counts once no packet that is longer is left.
     ///
     /// With `φ` the share of the flow, `L_k` its longest packet and `L` that of the scheduler
-    /// (`docs/papers.md`, WF2Q+):
+    /// (`docs/disciplines/wf2q.md`):
     ///
     /// - B-WFI `≤ max((2 − φ)L_k + φL, L_k + 2φL)`,
     /// - fairness `ω = (2 − φ)L_k/φ + L`.
