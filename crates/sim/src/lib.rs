@@ -13,7 +13,7 @@
 //! - [`host`]: TCP/IP hosts, with smoltcp inside
 //! - [`discipline`]: the schedulers by name, behind a line
 //! - [`link`]: buffers, hash, queue, rate and delay of one direction of a line
-//! - [`network`]: hosts on both sides of a line, and the loop that moves time
+//! - [`network`]: hosts on both sides of a line, over the one loop that moves time (`lines`)
 //! - [`path`]: sources without hosts over links one after another, and the same loop
 //! - [`replay`]: a capture through hash, scheduler and shaper
 //! - [`experiments`]: whole experiments, and the figures of the papers, made again: `sim reproduce`
@@ -27,6 +27,7 @@ pub mod discipline;
 pub mod event;
 pub mod experiments;
 pub mod host;
+mod lines;
 pub mod link;
 pub mod measure;
 pub mod network;

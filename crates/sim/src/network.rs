@@ -1,4 +1,4 @@
-//! Hosts on both sides of one access line, and the loop that moves simulated time.
+//! Hosts on both sides of one access line.
 //!
 //! ```text
 //! home hosts ─▶ uplink:   buffers, queue under test, shaper ─▶ delay ─▶ hosts on the Internet
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 
 use freeboard::sched_core::{Imbalance, Nanos};
 
-use crate::event::EventQueue;
 use crate::host::Host;
+use crate::lines::{self, Lines, LinkId};
 use crate::link::Link;
 
 /// What runs on a host.
@@ -48,33 +48,21 @@ struct Node<A> {
     due: Option<Nanos>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Up,
-    Down,
-}
-
 #[derive(Debug)]
 enum Event {
     Timer(NodeId),
-    LineFree(Direction),
     Arrival(NodeId, Vec<u8>),
 }
 
-/// A link and the instant of the one event that counts for it.
-#[derive(Debug)]
-struct Line {
-    link: Link,
-    due: Option<Nanos>,
-}
+const UP: LinkId = LinkId(0);
+const DOWN: LinkId = LinkId(1);
 
 /// Hosts, applications `A`, and the line between them.
 pub struct Network<A> {
     nodes: Vec<Node<A>>,
     routes: BTreeMap<Ipv4Addr, NodeId>,
-    up: Line,
-    down: Line,
-    events: EventQueue<Event>,
+    /// The uplink and the downlink.
+    lines: Lines<Vec<u8>, Event>,
     /// Packets on the lines, which have left one end and not reached the other.
     on_the_way: u64,
     /// Packets that have reached a host.
@@ -90,12 +78,13 @@ impl<A: Application> Network<A> {
     /// A network without hosts.
     #[must_use]
     pub fn new(up: Link, down: Link) -> Self {
+        let mut lines = Lines::new();
+        lines.add(up);
+        lines.add(down);
         Self {
             nodes: Vec::new(),
             routes: BTreeMap::new(),
-            up: Line { link: up, due: None },
-            down: Line { link: down, due: None },
-            events: EventQueue::new(),
+            lines,
             on_the_way: 0,
             arrived: 0,
             strays: 0,
@@ -105,10 +94,10 @@ impl<A: Application> Network<A> {
     /// Adds a host, whose application acts for the first time when the network runs next.
     pub fn add(&mut self, side: Side, host: Host, application: A) -> NodeId {
         let id = NodeId(self.nodes.len());
-        let now = self.events.now();
+        let now = self.lines.now();
         self.routes.insert(host.address(), id);
         self.nodes.push(Node { host, application, side, due: Some(now) });
-        self.events.schedule(now, Event::Timer(id));
+        self.lines.schedule(now, Event::Timer(id));
         id
     }
 
@@ -120,34 +109,28 @@ impl<A: Application> Network<A> {
 
     /// The uplink.
     #[must_use]
-    pub const fn uplink(&self) -> &Link {
-        &self.up.link
+    pub fn uplink(&self) -> &Link {
+        self.lines.link(UP)
     }
 
     /// The downlink.
     #[must_use]
-    pub const fn downlink(&self) -> &Link {
-        &self.down.link
+    pub fn downlink(&self) -> &Link {
+        self.lines.link(DOWN)
     }
 
     /// Lets everything happen that is due at `end` or before.
     pub fn run_until(&mut self, end: Nanos, tap: Tap<'_>) {
-        while let Some((now, event)) = self.events.pop_until(end) {
+        while let Some((now, event)) = self.lines.next_until(end) {
             match event {
-                Event::Timer(id) => {
+                lines::Event::LineFree(line) => self.serve(now, line, tap),
+                lines::Event::Own(Event::Timer(id)) => {
                     if self.nodes[id.0].due == Some(now) {
                         self.nodes[id.0].due = None;
                         self.wake(now, id, tap);
                     }
                 }
-                Event::LineFree(direction) => {
-                    let line = self.line(direction);
-                    if line.due == Some(now) {
-                        line.due = None;
-                        self.serve(now, direction, tap);
-                    }
-                }
-                Event::Arrival(id, packet) => {
+                lines::Event::Own(Event::Arrival(id, packet)) => {
                     self.on_the_way -= 1;
                     self.arrived += 1;
                     self.nodes[id.0].host.receive(packet);
@@ -162,19 +145,14 @@ impl<A: Application> Network<A> {
     /// # Errors
     /// The first [`Imbalance`] found.
     pub fn recount(&self) -> Result<(), Imbalance> {
-        self.up.link.recount()?;
-        self.down.link.recount()?;
-        let left = self.up.link.books().left + self.down.link.books().left;
+        let mut left = 0;
+        for link in self.lines.links() {
+            link.recount()?;
+            left += link.books().left;
+        }
         let seen = self.on_the_way + self.arrived + self.strays;
         Imbalance::check("packets that left", 0, left, seen)?;
         Imbalance::check("packets to no host", 0, 0, self.strays)
-    }
-
-    fn line(&mut self, direction: Direction) -> &mut Line {
-        match direction {
-            Direction::Up => &mut self.up,
-            Direction::Down => &mut self.down,
-        }
     }
 
     /// Polls a host, lets its application act, and sends what both have made.
@@ -191,43 +169,34 @@ impl<A: Application> Network<A> {
             && node.due != Some(at)
         {
             node.due = Some(at);
-            self.events.schedule(at, Event::Timer(id));
+            self.lines.schedule(at, Event::Timer(id));
         } else if next.is_none() {
             node.due = None;
         }
-        let (packets, direction) = match node.side {
-            Side::Home => (node.host.take_sent(), Direction::Up),
-            Side::Internet => (node.host.take_sent(), Direction::Down),
+        let (packets, line) = match node.side {
+            Side::Home => (node.host.take_sent(), UP),
+            Side::Internet => (node.host.take_sent(), DOWN),
         };
         for packet in packets {
-            self.line(direction).link.enter(now, packet);
-            self.serve(now, direction, tap);
+            self.lines.link_mut(line).enter(now, packet);
+            self.serve(now, line, tap);
         }
     }
 
-    /// Sends what may leave a queue at `now` and makes sure that the rest is sent later.
-    fn serve(&mut self, now: Nanos, direction: Direction, tap: Tap<'_>) {
-        while let Some(sent) = self.line(direction).link.leave(now) {
-            if direction == Direction::Up {
-                tap(now, &sent.packet);
+    /// Sends what may leave a queue at `now`, to the hosts that the packets are addressed to.
+    fn serve(&mut self, now: Nanos, line: LinkId, tap: Tap<'_>) {
+        let Self { lines, routes, on_the_way, strays, .. } = self;
+        lines.serve(now, line, |_, packet| {
+            if line == UP {
+                tap(now, &packet);
             }
-            match destination(&sent.packet).and_then(|to| self.routes.get(&to)) {
-                Some(&id) => {
-                    self.on_the_way += 1;
-                    self.events.schedule(sent.arrives, Event::Arrival(id, sent.packet));
-                }
-                None => self.strays += 1,
-            }
-        }
-        let line = self.line(direction);
-        let next = line.link.poll_at(now);
-        if next == line.due {
-            return;
-        }
-        line.due = next;
-        if let Some(at) = next {
-            self.events.schedule(at, Event::LineFree(direction));
-        }
+            let Some(&id) = destination(&packet).and_then(|to| routes.get(&to)) else {
+                *strays += 1;
+                return None;
+            };
+            *on_the_way += 1;
+            Some(Event::Arrival(id, packet))
+        });
     }
 }
 
@@ -235,9 +204,9 @@ impl<A> fmt::Debug for Network<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Network")
             .field("hosts", &self.nodes.len())
-            .field("now", &self.events.now())
-            .field("up", &self.up.link)
-            .field("down", &self.down.link)
+            .field("now", &self.lines.now())
+            .field("up", self.lines.link(UP))
+            .field("down", self.lines.link(DOWN))
             .finish_non_exhaustive()
     }
 }

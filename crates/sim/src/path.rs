@@ -1,4 +1,4 @@
-//! Open-loop flows over links one after another, and the loop that moves simulated time.
+//! Open-loop flows over links one after another.
 //!
 //! ```text
 //! source ─▶ link ─▶ link ─▶ … ─▶ link ─▶ arrived
@@ -13,13 +13,11 @@ use core::fmt;
 
 use freeboard::sched_core::{FlowId, Imbalance, Nanos};
 
-use crate::event::EventQueue;
+use crate::lines::{self, Lines};
 use crate::link::Link;
 use crate::source::Sent;
 
-/// One link, in the order in which they were added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LinkId(usize);
+pub use crate::lines::LinkId;
 
 /// A packet under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,16 +53,9 @@ struct Flow {
     sent: u64,
 }
 
-/// A link and the instant of the one event that counts for it.
-struct Line {
-    link: Link<Parcel>,
-    due: Option<Nanos>,
-}
-
 enum Event {
-    /// A source sends so many bytes.
+    /// A source sends a packet of this length in bytes.
     Send(FlowId, u32),
-    LineFree(LinkId),
     /// A packet is at the far end of a link.
     Reach(Parcel),
 }
@@ -72,9 +63,8 @@ enum Event {
 /// Links, the flows that cross them, and time.
 #[derive(Default)]
 pub struct Paths {
-    links: Vec<Line>,
+    lines: Lines<Parcel, Event>,
     flows: Vec<Flow>,
-    events: EventQueue<Event>,
     /// Packets on the lines, which have left one end and not reached the other.
     on_the_way: u64,
     /// Packets that have reached the end of their paths.
@@ -90,8 +80,7 @@ impl Paths {
 
     /// Adds a link.
     pub fn add_link(&mut self, link: Link<Parcel>) -> LinkId {
-        self.links.push(Line { link, due: None });
-        LinkId(self.links.len() - 1)
+        self.lines.add(link)
     }
 
     /// Adds a flow: what `source` sends, payload for packet, along `path`. Flows are numbered from 0
@@ -104,7 +93,10 @@ impl Paths {
         source: impl Iterator<Item = Sent> + 'static,
         path: &[LinkId],
     ) -> FlowId {
-        assert!(path.iter().all(|link| link.0 < self.links.len()), "the links are this network's");
+        assert!(
+            path.iter().all(|link| link.0 < self.lines.links().len()),
+            "the links are this network's"
+        );
         let id = FlowId(u32::try_from(self.flows.len()).expect("fewer flows than numbers"));
         let source = Box::new(source);
         self.flows.push(Flow { source, path: path.to_vec(), sent: 0 });
@@ -115,7 +107,7 @@ impl Paths {
     /// A link.
     #[must_use]
     pub fn link(&self, id: LinkId) -> &Link<Parcel> {
-        &self.links[id.0].link
+        self.lines.link(id)
     }
 
     /// Packets that a flow has sent.
@@ -126,23 +118,17 @@ impl Paths {
 
     /// Lets everything happen that is due at `end` or before.
     pub fn run_until(&mut self, end: Nanos, watch: &mut dyn Watch) {
-        while let Some((now, event)) = self.events.pop_until(end) {
+        while let Some((now, event)) = self.lines.next_until(end) {
             match event {
-                Event::Send(id, len) => {
+                lines::Event::LineFree(id) => self.serve(now, id, watch),
+                lines::Event::Own(Event::Send(id, len)) => {
                     let flow = &mut self.flows[id.index()];
                     let parcel = Parcel { flow: id, number: flow.sent, len, sent: now, hop: 0 };
                     flow.sent += 1;
                     self.schedule_next(id);
                     self.forward(now, parcel, watch);
                 }
-                Event::LineFree(id) => {
-                    let line = &mut self.links[id.0];
-                    if line.due == Some(now) {
-                        line.due = None;
-                        self.serve(now, id, watch);
-                    }
-                }
-                Event::Reach(mut parcel) => {
+                lines::Event::Own(Event::Reach(mut parcel)) => {
                     self.on_the_way -= 1;
                     parcel.hop += 1;
                     self.forward(now, parcel, watch);
@@ -158,10 +144,10 @@ impl Paths {
     /// The first [`Imbalance`] found.
     pub fn recount(&self) -> Result<(), Imbalance> {
         let mut elsewhere = self.on_the_way + self.arrived;
-        for line in &self.links {
-            line.link.recount()?;
-            let queued = line.link.queue().backlog().packets;
-            elsewhere += line.link.books().lost() + u64::from(queued);
+        for link in self.lines.links() {
+            link.recount()?;
+            let queued = link.queue().backlog().packets;
+            elsewhere += link.books().lost() + u64::from(queued);
         }
         let sent = self.flows.iter().map(|flow| flow.sent).sum();
         Imbalance::check("packets that were sent", 0, sent, elsewhere)
@@ -169,7 +155,7 @@ impl Paths {
 
     fn schedule_next(&mut self, id: FlowId) {
         if let Some(Sent { at, payload }) = self.flows[id.index()].source.next() {
-            self.events.schedule(at, Event::Send(id, payload));
+            self.lines.schedule(at, Event::Send(id, payload));
         }
     }
 
@@ -180,37 +166,29 @@ impl Paths {
             watch.arrives(now, &parcel);
             return;
         };
-        if self.links[id.0].link.enter_as(now, parcel.flow, parcel.len, parcel) {
+        if self.lines.link_mut(id).enter_as(now, parcel.flow, parcel.len, parcel) {
             watch.enters(now, id, &parcel);
         }
         self.serve(now, id, watch);
     }
 
-    /// Sends what may leave a queue at `now` and makes sure that the rest is sent later.
+    /// Sends what may leave a queue at `now`.
     fn serve(&mut self, now: Nanos, id: LinkId, watch: &mut dyn Watch) {
-        let line = &mut self.links[id.0];
-        while let Some(sent) = line.link.leave(now) {
-            watch.leaves(now, id, sent.arrives.since(line.link.delay()), &sent.packet);
-            self.on_the_way += 1;
-            self.events.schedule(sent.arrives, Event::Reach(sent.packet));
-        }
-        let next = line.link.poll_at(now);
-        if next == line.due {
-            return;
-        }
-        line.due = next;
-        if let Some(at) = next {
-            self.events.schedule(at, Event::LineFree(id));
-        }
+        let Self { lines, on_the_way, .. } = self;
+        lines.serve(now, id, |last_bit, parcel| {
+            watch.leaves(now, id, last_bit, &parcel);
+            *on_the_way += 1;
+            Some(Event::Reach(parcel))
+        });
     }
 }
 
 impl fmt::Debug for Paths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Paths")
-            .field("links", &self.links.len())
+            .field("links", &self.lines.links().len())
             .field("flows", &self.flows.len())
-            .field("now", &self.events.now())
+            .field("now", &self.lines.now())
             .finish_non_exhaustive()
     }
 }

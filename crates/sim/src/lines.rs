@@ -1,0 +1,118 @@
+//! Links, and the one loop that moves simulated time over them.
+//!
+//! What stands at the ends of the links (hosts, sources) belongs to the caller, with events of its own.
+
+use freeboard::sched_core::Nanos;
+
+use crate::event::EventQueue;
+use crate::link::Link;
+
+/// One link, in the order in which they were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkId(pub(crate) usize);
+
+/// A link and the instant of the one event that counts for it.
+#[derive(Debug)]
+struct Line<P> {
+    link: Link<P>,
+    due: Option<Nanos>,
+}
+
+/// What happens next.
+#[derive(Debug)]
+pub(crate) enum Event<E> {
+    /// The queue of a link may send.
+    LineFree(LinkId),
+    /// An event of the caller.
+    Own(E),
+}
+
+/// Links for packets `P`, the events of their queues and those of the caller, `E`; and time.
+#[derive(Debug)]
+pub(crate) struct Lines<P, E> {
+    lines: Vec<Line<P>>,
+    events: EventQueue<Event<E>>,
+}
+
+impl<P, E> Lines<P, E> {
+    /// No link, at time zero.
+    pub(crate) const fn new() -> Self {
+        Self { lines: Vec::new(), events: EventQueue::new() }
+    }
+
+    /// Adds a link.
+    pub(crate) fn add(&mut self, link: Link<P>) -> LinkId {
+        self.lines.push(Line { link, due: None });
+        LinkId(self.lines.len() - 1)
+    }
+
+    pub(crate) fn link(&self, id: LinkId) -> &Link<P> {
+        &self.lines[id.0].link
+    }
+
+    pub(crate) fn link_mut(&mut self, id: LinkId) -> &mut Link<P> {
+        &mut self.lines[id.0].link
+    }
+
+    /// All links.
+    pub(crate) fn links(&self) -> impl ExactSizeIterator<Item = &Link<P>> {
+        self.lines.iter().map(|line| &line.link)
+    }
+
+    /// The instant that was reached.
+    pub(crate) const fn now(&self) -> Nanos {
+        self.events.now()
+    }
+
+    /// An event of the caller, `at` an instant.
+    pub(crate) fn schedule(&mut self, at: Nanos, event: E) {
+        self.events.schedule(at, Event::Own(event));
+    }
+
+    /// Takes the next event that counts, if it is due at `end` or before.
+    pub(crate) fn next_until(&mut self, end: Nanos) -> Option<(Nanos, Event<E>)> {
+        loop {
+            let (now, event) = self.events.pop_until(end)?;
+            if let Event::LineFree(id) = event {
+                let line = &mut self.lines[id.0];
+                if line.due != Some(now) {
+                    continue;
+                }
+                line.due = None;
+            }
+            return Some((now, event));
+        }
+    }
+
+    /// Sends what may leave the queue of a link at `now` and makes sure that the rest is sent later. `sent` is
+    /// told of each packet, with the instant at which its last bit is on the line, and says which event is to
+    /// come at the far end.
+    pub(crate) fn serve(
+        &mut self,
+        now: Nanos,
+        id: LinkId,
+        mut sent: impl FnMut(Nanos, P) -> Option<E>,
+    ) {
+        let line = &mut self.lines[id.0];
+        while let Some(leaving) = line.link.leave(now) {
+            let last_bit = leaving.arrives.since(line.link.delay());
+            if let Some(event) = sent(last_bit, leaving.packet) {
+                self.events.schedule(leaving.arrives, Event::Own(event));
+            }
+        }
+        let next = line.link.poll_at(now);
+        if next == line.due {
+            return;
+        }
+        line.due = next;
+        if let Some(at) = next {
+            self.events.schedule(at, Event::LineFree(id));
+        }
+    }
+}
+
+impl<P, E> Default for Lines<P, E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
