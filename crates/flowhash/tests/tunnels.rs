@@ -1,8 +1,6 @@
 //! Tunnels: packets written down from the RFCs, cut at every byte, against the naive twin.
 
-mod twin;
-
-extern crate flowhash; // the twin names it by its place: elsewhere it is part of `freeboard`
+use conformance::twin::parser as twin;
 use flowhash::parse::{self, MAX_TUNNELS};
 use flowhash::{Ending, FlowKey, FlowLabels, Inner, Ip, Parsed, Parser, Transport, Tunnels};
 use proptest::prelude::*;

@@ -1,6 +1,6 @@
 //! What the clock promises for any times, checked on random histories.
 
-mod twin;
+use conformance::twin::shaper_clock as twin;
 
 use proptest::collection::vec;
 use proptest::prelude::*;

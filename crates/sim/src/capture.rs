@@ -14,10 +14,12 @@ use core::fmt;
 use freeboard::sched_core::Nanos;
 
 mod fields;
+mod fuzz;
 mod pcap;
 mod pcapng;
 mod write;
 
+pub use fuzz::check_reading;
 pub use write::{Resolution, Writer};
 
 /// The largest record that is taken for real: libpcap's own limit on the snapshot length.

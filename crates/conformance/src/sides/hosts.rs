@@ -1,7 +1,7 @@
 //! Orders that know hosts beside their twins.
 
-use conformance::history::{Contestant, Dial, Housing, Setting};
-use conformance::twin::{
+use crate::history::{Contestant, Dial, Housing, Setting};
+use crate::twin::{
     NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveHostDrr, NaiveLoadDrr, NaiveLongestHostDrop,
     NaiveOrder, NaiveQfq,
 };
@@ -15,7 +15,7 @@ use freeboard::sched_core::{
 use super::{drr_order, engine, twin};
 
 /// Plays the same on both sides.
-pub(crate) fn each<A: Contestant, B: Contestant>(
+pub fn each<A: Contestant, B: Contestant>(
     (mut subject, mut twin): (A, B),
     play: impl Fn(&mut dyn Contestant),
 ) {
@@ -57,7 +57,7 @@ fn drr_sides<const F: usize, const H: usize>(
 }
 
 /// Hosts under DRR; inside each and among them, sparse ones may go first.
-pub(crate) fn over_drr<const F: usize, const S: usize, const H: usize>(
+pub fn over_drr<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     sparse: bool,
     sparse_hosts: bool,
@@ -87,7 +87,7 @@ fn rated<O: FlowScheduler + Clone, N: NaiveOrder, const H: usize>(
 }
 
 /// DRR under committed rates and ceilings, whose flows count as hosts.
-pub(crate) fn committed_drr<const F: usize, const S: usize>(
+pub fn committed_drr<const F: usize, const S: usize>(
     max_len: u32,
     sparse: bool,
     limits: Limits,
@@ -98,7 +98,7 @@ pub(crate) fn committed_drr<const F: usize, const S: usize>(
 }
 
 /// Hosts with committed rates and ceilings under DRR, where the longest gives way.
-pub(crate) fn over_committed_drr<const F: usize, const S: usize, const H: usize>(
+pub fn over_committed_drr<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     sparse_hosts: bool,
     end: DropFrom,
@@ -113,7 +113,7 @@ pub(crate) fn over_committed_drr<const F: usize, const S: usize, const H: usize>
 }
 
 /// Hosts with committed rates and ceilings under QFQ.
-pub(crate) fn over_committed_qfq<const F: usize, const S: usize, const H: usize>(
+pub fn over_committed_qfq<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     limits: Limits,
 ) -> (impl Contestant + Clone, impl Contestant + Clone) {
@@ -131,7 +131,7 @@ pub(crate) fn over_committed_qfq<const F: usize, const S: usize, const H: usize>
 }
 
 /// Hosts under QFQ.
-pub(crate) fn over_qfq<const F: usize, const S: usize, const H: usize>(
+pub fn over_qfq<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     sparse: bool,
     limits: Limits,
@@ -179,7 +179,7 @@ where
 }
 
 /// Hosts under DRR, where the longest gives way.
-pub(crate) fn over_drr_lhd<const F: usize, const S: usize, const H: usize>(
+pub fn over_drr_lhd<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     sparse: bool,
     end: DropFrom,
@@ -190,7 +190,7 @@ pub(crate) fn over_drr_lhd<const F: usize, const S: usize, const H: usize>(
 }
 
 /// Rounds in which both sides count, where the longest host of the side `local` gives way.
-pub(crate) fn rounds_lhd<const F: usize, const S: usize, const H: usize>(
+pub fn rounds_lhd<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     wheel: u32,
     local: Side,
@@ -219,7 +219,7 @@ fn rounds_sides<const F: usize, const H: usize>(
 }
 
 /// Rounds between `H` hosts and `H`, of which both sides count; early turns are limited on the side `local`.
-pub(crate) fn rounds<const F: usize, const S: usize, const H: usize>(
+pub fn rounds<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     wheel: u32,
     local: Side,

@@ -1,30 +1,20 @@
 //! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that return or
-//! panic.
-#![allow(dead_code, reason = "a fuzz target is one of these")]
-
-#[path = "../../../flowhash/tests/twin/mod.rs"]
-mod headers;
-#[path = "../sides/mod.rs"]
-mod sides;
-#[path = "../../../shaper/tests/twin/mod.rs"]
-mod twin;
-
-use conformance::history::{
+//! panic. That of captures is `sim::capture::check_reading`.
+use crate::history::{
     Contestant, FLOWS, HOSTS, Operation, SLOTS, Setting, check, operations_for, play_labelled,
 };
-pub(crate) use freeboard::flowhash;
+use crate::sides::{self, MAX_LEN};
+use crate::twin::{parser, shaper_clock as clock};
 use freeboard::flowhash::parse;
 use freeboard::flowhash::parse::MAX_TUNNELS;
 use freeboard::flowhash::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels};
 use freeboard::sched_core::{DropFrom, Limits, Side};
-use sides::MAX_LEN;
-use sim::capture::{Packet, Reader, Resolution, Writer};
 
 /// A target: the name of its folder in `fuzz/corpus` and what it does.
-pub(crate) type Target = (&'static str, fn(&[u8]));
+pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub(crate) const ALL: [Target; 12] = [
+pub const ALL: [Target; 11] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
@@ -36,7 +26,6 @@ pub(crate) const ALL: [Target; 12] = [
     ("isolated", isolated),
     ("parse", parse),
     ("shaper_clock", shaper_clock),
-    ("capture", capture),
 ];
 
 const F: usize = FLOWS as usize;
@@ -84,13 +73,13 @@ impl<'a> History<'a> {
 }
 
 /// FIFO with head drop and tail drop against its twin.
-pub(crate) fn ops_fifo(bytes: &[u8]) {
+pub fn ops_fifo(bytes: &[u8]) {
     let history = History::of(bytes);
     history.agree(|| sides::fifo::<S>(history.end(), history.limits()));
 }
 
 /// DRR, plain and with sparse flows first, with and without longest-queue drop, against its twin.
-pub(crate) fn ops_drr(bytes: &[u8]) {
+pub fn ops_drr(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits, sparse_first) = (history.end(), history.limits(), history.bit(2));
     if history.bit(3) {
@@ -102,7 +91,7 @@ pub(crate) fn ops_drr(bytes: &[u8]) {
 
 /// SQF with longest-queue drop at either end, with a queue for each flow or with three virtual queues
 /// and the default queue, with both repairs or without, against its twin.
-pub(crate) fn ops_sqf(bytes: &[u8]) {
+pub fn ops_sqf(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());
     match (history.bit(2), history.bit(3)) {
@@ -116,7 +105,7 @@ pub(crate) fn ops_sqf(bytes: &[u8]) {
 }
 
 /// QFQ, with and without longest-queue drop, against its twin.
-pub(crate) fn ops_qfq(bytes: &[u8]) {
+pub fn ops_qfq(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());
     if history.bit(2) {
@@ -127,7 +116,7 @@ pub(crate) fn ops_qfq(bytes: &[u8]) {
 }
 
 /// QFQ+, with and without longest-queue drop, with one to eight flows in an aggregate, against its twin.
-pub(crate) fn ops_qfq_plus(bytes: &[u8]) {
+pub fn ops_qfq_plus(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());
     let members = 1 + u32::from(history.variant >> 3 & 7);
@@ -139,7 +128,7 @@ pub(crate) fn ops_qfq_plus(bytes: &[u8]) {
 }
 
 /// WF²Q+, with and without longest-queue drop, against its twin.
-pub(crate) fn ops_wf2q(bytes: &[u8]) {
+pub fn ops_wf2q(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits) = (history.end(), history.limits());
     if history.bit(2) {
@@ -151,7 +140,7 @@ pub(crate) fn ops_wf2q(bytes: &[u8]) {
 
 /// Hosts under DRR or QFQ, with and without committed rates, sparse flows first and drops from the longest host,
 /// against their twins.
-pub(crate) fn ops_hosts(bytes: &[u8]) {
+pub fn ops_hosts(bytes: &[u8]) {
     let history = History::of(bytes);
     let (end, limits, sparse) = (history.end(), history.limits(), history.bit(2));
     if history.bit(6) {
@@ -174,7 +163,7 @@ pub(crate) fn ops_hosts(bytes: &[u8]) {
 }
 
 /// Rounds on calendars of four lengths, with and without sparse flows first, against their twin.
-pub(crate) fn ops_rounds(bytes: &[u8]) {
+pub fn ops_rounds(bytes: &[u8]) {
     let history = History::of(bytes);
     let (limits, sparse) = (history.limits(), history.bit(2));
     let rounds = [2, 4, 16, 128][usize::from(history.variant >> 3 & 3)];
@@ -183,7 +172,7 @@ pub(crate) fn ops_rounds(bytes: &[u8]) {
 }
 
 /// The isolated queue by labels, under changing isolations, against its twin of maps.
-pub(crate) fn isolated(bytes: &[u8]) {
+pub fn isolated(bytes: &[u8]) {
     if let Err(difference) = play_labelled(bytes) {
         panic!("{difference}");
     }
@@ -192,7 +181,7 @@ pub(crate) fn isolated(bytes: &[u8]) {
 /// With each option the parser answers whatever it is given as its twin does; a prefix has the same
 /// answer or says that it is cut; an IP packet has the same answer without what stands before it; what
 /// follows the packets changes nothing.
-pub(crate) fn parse(bytes: &[u8]) {
+pub fn parse(bytes: &[u8]) {
     let longer = [bytes, &[0x99; 40]].concat();
     for tunnels in [Tunnels::PPPOE, Tunnels::VISIBLE, Tunnels::ALL, Tunnels::NONE] {
         for flow_labels in [FlowLabels::WithoutPorts, FlowLabels::Always, FlowLabels::Ignored] {
@@ -200,7 +189,7 @@ pub(crate) fn parse(bytes: &[u8]) {
             for framed in [true, false] {
                 let read = |bytes| if framed { parser.ethernet(bytes) } else { parser.ip(bytes) };
                 let whole = read(bytes);
-                assert_eq!(whole, headers::read(parser, bytes, framed), "{parser:?}");
+                assert_eq!(whole, parser::read(parser, bytes, framed), "{parser:?}");
                 // Extension headers can be longer, 8 · 2,048 bytes, but then they are so by one
                 // long one.
                 for cut in 0..bytes.len().min(256) {
@@ -251,62 +240,6 @@ fn consistent(parser: Parser, bytes: &[u8], whole: Parsed) {
 }
 
 /// The shaper's clock against its definition.
-pub(crate) fn shaper_clock(bytes: &[u8]) {
-    twin::compare(bytes);
-}
-
-/// A capture is read to its end or to an error inside it; what is read lies in the file and in order;
-/// a cut file gives the same packets up to the cut; what is read and can be written reads the same.
-pub(crate) fn capture(bytes: &[u8]) {
-    let whole = read(bytes);
-    for (packet, next) in whole.iter().zip(&whole[1.min(whole.len())..]) {
-        assert!(packet.offset + packet.bytes.len() < next.offset, "{packet:?}, then {next:?}");
-    }
-    for packet in &whole {
-        let end = packet.bytes.as_ptr_range().end;
-        assert!(bytes.as_ptr_range().contains(&packet.bytes.as_ptr()) || packet.bytes.is_empty());
-        assert!(end <= bytes.as_ptr_range().end, "beyond the file");
-        assert!(packet.original_len as usize >= packet.bytes.len());
-    }
-    for cut in [bytes.len() / 3, bytes.len() / 2, bytes.len().saturating_sub(1)] {
-        let part = read(&bytes[..cut]);
-        assert!(whole.starts_with(&part), "cut at {cut}");
-    }
-
-    let mut file = Vec::new();
-    let Some(link) = whole.first().map(|packet| packet.link) else { return };
-    let mut writer = Writer::new(&mut file, link, Resolution::Nanos).expect("memory takes all");
-    let written: Vec<_> = whole
-        .iter()
-        .filter(|packet| writer.write(packet.at, packet.bytes, packet.original_len).is_ok())
-        .collect();
-    let again = read(&file);
-    assert_eq!(again.len(), written.len());
-    for (packet, again) in written.into_iter().zip(again) {
-        assert_eq!(
-            Packet { offset: 0, link, ..*packet },
-            Packet { offset: 0, ..again },
-            "written and read"
-        );
-    }
-}
-
-/// The packets before the end or the error.
-fn read(file: &[u8]) -> Vec<Packet<'_>> {
-    let mut packets = Vec::new();
-    let mut reader = match Reader::new(file) {
-        Ok(reader) => reader,
-        Err(error) => {
-            assert_eq!(error.offset, 0, "{error}");
-            return packets;
-        }
-    };
-    for packet in &mut reader {
-        match packet {
-            Ok(packet) => packets.push(packet),
-            Err(error) => assert!(error.offset <= file.len(), "{error}"),
-        }
-    }
-    assert!(reader.next().is_none(), "after its end");
-    packets
+pub fn shaper_clock(bytes: &[u8]) {
+    clock::compare(bytes);
 }

@@ -3,18 +3,17 @@
 //! The ledger of a [`Match`] watches the handles and the books in each of these; here the twin is the
 //! scheduler itself, treated in a way that must not make a difference.
 
-mod sides;
-
+use crate::every_discipline::every_discipline;
 use conformance::history::{
     Contestant, Dial, Housing, Match, Operation, Operations, Peeked, Setting, Shifted, soak,
 };
+use conformance::sides::{self, FLOWS, MAX_LEN, SLOTS};
 use freeboard::sched_core::{
     Aggregate, Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropFrom, DropReason, FlowId,
     FlowQueues, FlowRecord, FlowScheduler, Head, Limits, LongestFlow, LongestQueueDrop, Nanos,
     PlusFlow, Qfq, QfqFlow, QfqPlus, Queue, Scheduler, ShortestFlow, ShortestQueue, Verdict, Wf2q,
     Wf2qFlow,
 };
-use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
 
 const OPERATIONS: u64 = 20_000;
 const LENGTH: usize = 5_000;

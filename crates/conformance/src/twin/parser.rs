@@ -1,8 +1,10 @@
 //! The parser a second time, naive: a value for each header, taken off the front of the bytes, and
 //! recursion through tunnels. Written from the RFCs and the tables of the documentation.
 
-use super::flowhash::parse::{MAX_EXTENSION_HEADERS, MAX_TUNNELS, MAX_VLAN_TAGS};
-use super::flowhash::{Ending, FlowKey, FlowLabels, Inner, Ip, Parsed, Parser, Transport, Tunnels};
+use freeboard::flowhash::parse::{MAX_EXTENSION_HEADERS, MAX_TUNNELS, MAX_VLAN_TAGS};
+use freeboard::flowhash::{
+    Ending, FlowKey, FlowLabels, Inner, Ip, Parsed, Parser, Transport, Tunnels,
+};
 
 /// What is left of a frame: bytes may be taken from the front.
 #[derive(Clone, Copy)]
@@ -40,7 +42,7 @@ struct Read<'a> {
 }
 
 /// Reads a frame, or a raw packet.
-pub(crate) fn read(parser: Parser, bytes: &[u8], framed: bool) -> Parsed {
+pub fn read(parser: Parser, bytes: &[u8], framed: bool) -> Parsed {
     let mut cursor = Cursor { bytes, at: 0 };
     let none = |key, ending| Parsed { key, ip: None, inner: None, ending };
     if !framed {

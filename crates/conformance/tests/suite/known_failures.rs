@@ -2,16 +2,15 @@
 //!
 //! Each test names the failure: mostly an entry of the CVE list, whose description is all that is used.
 
-mod sides;
-
+use crate::every_discipline::every_discipline;
 use conformance::history::{Contestant, Match, Operations, Setting};
+use conformance::sides::{self, FLOWS, MAX_LEN, SLOTS};
 use freeboard::sched_core::{
     CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, Drr, DrrFlow, FlowId, FlowQueues,
     FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow,
     Queue, RejectReason, Scheduler,
 };
 use shaper::{Overhead, Rate, Shaped, Shaper};
-use sides::{FLOWS, MAX_LEN, SLOTS, every_discipline};
 
 const NOW: Nanos = Nanos::ZERO;
 const ODD: [u32; 2] = [u32::MAX - 1, u32::MAX];

@@ -3,9 +3,9 @@
 //! That packets leave, drop and are counted as in a naive hierarchy is tested with the disciplines, in
 //! `contract.rs` and `differential.rs`; here the same is done with closed classes.
 
-mod sides;
-
 use conformance::history::{Contestant, Operation, Operations, Setting};
+use conformance::sides::hierarchy::node;
+use conformance::sides::{self, MAX_LEN, SLOTS};
 use conformance::twin::{NaiveClasses, NaiveDrr, NaiveFifo, NaiveQfq, NaiveShortestQueue};
 use freeboard::sched_core::{
     Arrival, Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, Counters, Descriptor,
@@ -15,8 +15,6 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use golden::Xorshift;
-use sides::hierarchy::node;
-use sides::{MAX_LEN, SLOTS};
 
 fn no_drops(packet: Packet, reason: DropReason) {
     panic!("{packet:?} dropped: {}", reason.name());

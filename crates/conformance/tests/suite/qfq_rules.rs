@@ -1,11 +1,9 @@
 //! Quick fair queueing against its twin where its rarer rules apply.
 
-mod sides;
-
 use conformance::history::{Coming, Operation, Setting, check, soak_on};
+use conformance::sides::{self, MAX_LEN};
 use conformance::twin::{Exercised, Rule};
 use freeboard::sched_core::{DropFrom, Limits};
-use sides::MAX_LEN;
 
 const FLOWS: usize = 24;
 const SLOTS: usize = 32;

@@ -1,8 +1,8 @@
 //! The virtual clock written from its definition, as a debt that time pays, and a lock-step
 //! comparison of the two over any history. Slow, and knows no reciprocal, no fraction, no carry.
 
-use sched_core::Nanos;
-use shaper::{Rate, Shaper};
+use freeboard::sched_core::Nanos;
+use freeboard::shaper::{Rate, Shaper};
 
 /// The debt of a line in units of 10⁻⁹ bit, as it was at one instant: a packet adds to it, each
 /// nanosecond takes the rate from it. Below zero it is lateness that may be caught up.
@@ -133,7 +133,7 @@ impl Twin {
 /// The first bytes choose rate and catch-up. Then each operation is one byte that says what to do
 /// and the bytes of its argument; what is missing at the end reads as zero. Times reach every
 /// `u64`, backwards too.
-pub(crate) fn compare(history: &[u8]) -> usize {
+pub fn compare(history: &[u8]) -> usize {
     let mut bytes = history.iter().copied();
     let mut number = |width: u32| {
         (0..width).fold(0_u64, |sum, _| sum << 8 | u64::from(bytes.next().unwrap_or(0)))

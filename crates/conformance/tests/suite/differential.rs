@@ -4,11 +4,9 @@
 //! Every discipline is given 10^7 operations, shared by its variants. `FREEBOARD_OPERATIONS` sets
 //! another number; a variant then takes all of them.
 
-mod sides;
-
+use crate::every_discipline::every_discipline;
 use conformance::history::{Contestant, check, operations_for, prelude, soak};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use sides::every_discipline;
 
 /// Operations of a discipline where nothing else is asked for.
 const OPERATIONS: u64 = 10_000_000;

@@ -5,9 +5,8 @@
 //! happens before), and compares everything after every letter. The letters of each are what its discipline
 //! can go wrong on.
 
-mod sides;
-
 use conformance::history::{Contestant, Operation, Setting, explore};
+use conformance::sides;
 use conformance::twin::{Exercised, Rule};
 use freeboard::sched_core::{DropFrom, Limits, Nanos, Side, Sides};
 

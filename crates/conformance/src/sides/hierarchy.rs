@@ -1,7 +1,7 @@
 //! Hierarchies of eight flows beside their twins.
 
-use conformance::history::Contestant;
-use conformance::twin::{NaiveClasses, NaiveDrr, NaiveQfq, NaiveShortestQueue};
+use crate::history::Contestant;
+use crate::twin::{NaiveClasses, NaiveDrr, NaiveQfq, NaiveShortestQueue};
 use freeboard::sched_core::{
     ClassState, Classes, DropFrom, FlowScheduler, Limits, LongestFlow, LowBits, Qfq, QfqFlow,
     Scheduler, ShortestFlow, ShortestQueue,
@@ -12,11 +12,12 @@ use super::{MAX_LEN, SLOTS};
 /// Classes of four of the hierarchies, each with two flows.
 const CLASSES: usize = 4;
 
-pub(crate) type Node<O, S, const N: usize> =
+/// Classes `S` under the order `O`.
+pub type Node<O, S, const N: usize> =
     Classes<O, S, [S; N], LowBits, [ClassState; N], Vec<LongestFlow>>;
 
 /// `N` classes of `2^bits` flows; the longest gives way if `drops_from_longest`.
-pub(crate) fn node<O, S, const N: usize>(
+pub fn node<O, S, const N: usize>(
     order: O,
     classes: [S; N],
     bits: u32,
@@ -40,7 +41,8 @@ fn qfq_order<const N: usize>() -> Qfq<[QfqFlow; N]> {
     Qfq::new([QfqFlow::EMPTY; N], MAX_LEN).unwrap()
 }
 
-pub(crate) fn qfq_over_fifos(limits: Limits) -> (impl Contestant, impl Contestant) {
+/// Four FIFO classes under QFQ.
+pub fn qfq_over_fifos(limits: Limits) -> (impl Contestant, impl Contestant) {
     let fifo = || super::fifo::<SLOTS>(DropFrom::Head, Limits::packets(20));
     let order = qfq_order::<CLASSES>();
     let naive = NaiveQfq::new(CLASSES as u32, MAX_LEN);
@@ -50,7 +52,8 @@ pub(crate) fn qfq_over_fifos(limits: Limits) -> (impl Contestant, impl Contestan
     )
 }
 
-pub(crate) fn drr_over_qfq(limits: Limits) -> (impl Contestant, impl Contestant) {
+/// QFQ classes under deficit round robin.
+pub fn drr_over_qfq(limits: Limits) -> (impl Contestant, impl Contestant) {
     let leaf = || super::qfq::<2, SLOTS>(MAX_LEN, Limits::packets(20));
     let order = super::drr_order::<CLASSES>(MAX_LEN, false);
     let naive = NaiveDrr::new(CLASSES as u32, MAX_LEN, false);
@@ -60,7 +63,8 @@ pub(crate) fn drr_over_qfq(limits: Limits) -> (impl Contestant, impl Contestant)
     )
 }
 
-pub(crate) fn sqf_over_drr(limits: Limits) -> (impl Contestant, impl Contestant) {
+/// Classes of deficit round robin under shortest queue first.
+pub fn sqf_over_drr(limits: Limits) -> (impl Contestant, impl Contestant) {
     let leaf = || super::drr::<2, SLOTS>(MAX_LEN, false, Limits::NONE);
     let order = ShortestQueue::new([ShortestFlow::EMPTY; CLASSES]);
     let naive = NaiveShortestQueue::new(CLASSES as u32, DropFrom::Head);
@@ -69,7 +73,7 @@ pub(crate) fn sqf_over_drr(limits: Limits) -> (impl Contestant, impl Contestant)
 }
 
 /// A FIFO, DRR, QFQ and SQF that drop from their longest queue, as trait objects.
-pub(crate) fn drr_over_everything(limits: Limits) -> (impl Contestant, impl Contestant) {
+pub fn drr_over_everything(limits: Limits) -> (impl Contestant, impl Contestant) {
     let fifo = super::fifo::<SLOTS>(DropFrom::Tail, Limits::NONE);
     let drr = super::drr_lqd::<2, SLOTS>(MAX_LEN, true, DropFrom::Tail, Limits::packets(10));
     let qfq = super::qfq_lqd::<2, SLOTS>(MAX_LEN, DropFrom::Head, Limits::bytes(8_000));
@@ -84,7 +88,7 @@ pub(crate) fn drr_over_everything(limits: Limits) -> (impl Contestant, impl Cont
 }
 
 /// Two classes of two classes of two flows.
-pub(crate) fn three_levels(limits: Limits) -> (impl Contestant, impl Contestant) {
+pub fn three_levels(limits: Limits) -> (impl Contestant, impl Contestant) {
     let leaf = || super::sqf::<2, SLOTS>(DropFrom::Head, Limits::packets(12));
     let middle = || {
         let order = super::drr_order::<2>(MAX_LEN, false);

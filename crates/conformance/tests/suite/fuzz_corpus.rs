@@ -1,7 +1,5 @@
 //! What the fuzzer has found worth keeping is replayed wherever tests run.
 
-mod targets;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +20,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
 /// the file.
 #[test]
 fn every_file_of_the_corpus_passes() {
-    for (name, target) in targets::ALL {
+    for (name, target) in conformance::targets::ALL {
         let folder = fuzz().join("corpus").join(name);
         let files = names(&folder);
         assert!(files.len() > 10, "{name} has {} files", files.len());
@@ -36,7 +34,7 @@ fn every_file_of_the_corpus_passes() {
 #[test]
 fn targets_programs_and_corpora_have_the_same_names() {
     let targets: BTreeSet<String> =
-        targets::ALL.iter().map(|(name, _)| (*name).to_owned()).collect();
+        conformance::targets::ALL.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(names(&fuzz().join("fuzz_targets")), targets);
     assert_eq!(names(&fuzz().join("corpus")), targets);
 }

@@ -1,0 +1,13 @@
+//! All tests in one binary, so that what every file uses is built once.
+
+mod contract;
+mod differential;
+mod every_discipline;
+mod exhaustive;
+mod fuzz_corpus;
+mod hierarchy;
+mod hosts;
+mod ideal;
+mod isolated;
+mod known_failures;
+mod qfq_rules;
