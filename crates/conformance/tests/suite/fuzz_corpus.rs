@@ -4,6 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The targets of this crate, and the one of the reader of captures, which is `sim`'s.
+fn targets() -> impl Iterator<Item = (&'static str, fn(&[u8]))> {
+    conformance::targets::ALL.into_iter().chain([("capture", sim::capture::check_reading as _)])
+}
+
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
@@ -20,7 +25,7 @@ fn names(folder: &Path) -> BTreeSet<String> {
 /// the file.
 #[test]
 fn every_file_of_the_corpus_passes() {
-    for (name, target) in conformance::targets::ALL {
+    for (name, target) in targets() {
         let folder = fuzz().join("corpus").join(name);
         let files = names(&folder);
         assert!(files.len() > 10, "{name} has {} files", files.len());
@@ -33,8 +38,7 @@ fn every_file_of_the_corpus_passes() {
 
 #[test]
 fn targets_programs_and_corpora_have_the_same_names() {
-    let targets: BTreeSet<String> =
-        conformance::targets::ALL.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let targets: BTreeSet<String> = targets().map(|(name, _)| name.to_owned()).collect();
     assert_eq!(names(&fuzz().join("fuzz_targets")), targets);
     assert_eq!(names(&fuzz().join("corpus")), targets);
 }
