@@ -4,7 +4,6 @@
 //! an array of frames and a stack of free numbers, without an allocator. It takes back what a scheduler
 //! drops, and notices a buffer that is given back twice. Cost: O(1) per operation.
 
-use heapless::Vec;
 use sched_core::{DropReason, DropSink, Packet};
 
 /// `COUNT` buffers of `LEN` bytes each.
@@ -29,8 +28,10 @@ use sched_core::{DropReason, DropSink, Packet};
 #[derive(Debug)]
 pub struct Buffers<const COUNT: usize, const LEN: usize> {
     frames: [Frame<LEN>; COUNT],
-    /// Numbers that were taken and given back, each once.
-    returned: Vec<u32, COUNT>,
+    /// Numbers that were taken and given back, each once: the first `returned_len`, as a stack.
+    returned: [u32; COUNT],
+    /// At most `COUNT`.
+    returned_len: usize,
     /// Numbers from here on were never taken.
     untouched: u32,
 }
@@ -48,13 +49,13 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
     pub const fn new() -> Self {
         const { assert!(COUNT <= u32::MAX as usize, "buffers are numbered by u32") };
         let frame = Frame { bytes: [0; LEN], len: None };
-        Self { frames: [frame; COUNT], returned: Vec::new(), untouched: 0 }
+        Self { frames: [frame; COUNT], returned: [0; COUNT], returned_len: 0, untouched: 0 }
     }
 
     /// How many buffers are free.
     #[must_use]
     pub fn free(&self) -> usize {
-        COUNT.saturating_sub(self.untouched as usize).saturating_add(self.returned.len())
+        COUNT.saturating_sub(self.untouched as usize).saturating_add(self.returned_len)
     }
 
     /// Copies `frame` into a free buffer and returns its number; `None` if no buffer is free or the
@@ -73,7 +74,14 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
         if len > LEN {
             return None;
         }
-        let handle = self.returned.pop().unwrap_or(self.untouched);
+        let top = self.returned_len.wrapping_sub(1);
+        let handle = match self.returned.get(top) {
+            Some(&handle) if self.returned_len > 0 => {
+                self.returned_len = top;
+                handle
+            }
+            _ => self.untouched,
+        };
         let frame = self.frames.get_mut(handle as usize)?;
         if handle == self.untouched {
             self.untouched = handle.wrapping_add(1);
@@ -99,8 +107,54 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
     /// Frees buffer `handle`; `false`, and nothing changes, if that is free or does not exist.
     pub fn give_back(&mut self, handle: u32) -> bool {
         let Some(frame) = self.frames.get_mut(handle as usize) else { return false };
+        if frame.len.take().is_none() {
+            return false;
+        }
         // No number is returned twice, so the stack never holds more than `COUNT`.
-        frame.len.take().is_some() && self.returned.push(handle).is_ok()
+        let Some(place) = self.returned.get_mut(self.returned_len) else { return false };
+        *place = handle;
+        self.returned_len = self.returned_len.wrapping_add(1);
+        true
+    }
+
+    /// Copies the oldest frame of a ring between an interrupt and the main loop into a free buffer, and
+    /// returns the buffer's number. `None` if the ring is empty or no buffer is free; then the frame
+    /// stays in the ring.
+    ///
+    /// The interrupt puts frames into the ring, the main loop takes them out, and neither waits for the
+    /// other or switches interrupts off. A ring of `n` places holds `n - 1` frames; when the main loop
+    /// falls behind, the ring fills up and the interrupt has to drop. Cost: O(1), and one copy of the
+    /// frame.
+    ///
+    /// ```
+    /// use freeboard::Buffers;
+    /// use heapless::{Vec, spsc::Queue};
+    ///
+    /// const LEN: usize = 1_514;
+    /// // In a firmware both are statics: see `Queue::split_const`.
+    /// let mut ring = Queue::<Vec<u8, LEN>, 9>::new();
+    /// let mut buffers = Buffers::<32, LEN>::new();
+    /// let (mut interrupt, mut main_loop) = ring.split();
+    ///
+    /// // The receive interrupt: `enqueue` hands the frame back if the ring is full.
+    /// let received: &[u8] = &[1; 60];
+    /// if let Ok(frame) = Vec::from_slice(received) {
+    ///     let _dropped = interrupt.enqueue(frame).is_err();
+    /// }
+    ///
+    /// // The main loop: every frame that has come in, for as long as there are buffers.
+    /// while let Some(handle) = buffers.store_received(&mut main_loop) {
+    ///     assert_eq!(buffers.frame(handle), Some(received));
+    /// }
+    /// ```
+    #[cfg(feature = "heapless")]
+    pub fn store_received(
+        &mut self,
+        received: &mut heapless::spsc::Consumer<'_, heapless::Vec<u8, LEN>>,
+    ) -> Option<u32> {
+        let handle = self.store(received.peek()?)?;
+        drop(received.dequeue());
+        Some(handle)
     }
 }
 

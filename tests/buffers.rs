@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use freeboard::Buffers;
+use freeboard::sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
 
 /// Goal: numbers are unique among the taken, frames come back as stored, nothing is freed twice.
 /// Method: 100,000 random stores and returns, also of numbers that are free or do not exist, against a
@@ -38,4 +39,69 @@ fn buffers_agree_with_a_map() {
 fn buffers_fit_into_a_static() {
     static BUFFERS: Buffers<2, 64> = Buffers::new();
     assert_eq!((BUFFERS.free(), BUFFERS.frame(0)), (2, None));
+}
+
+/// Goal: memory of a scheduler may be a `heapless::Vec`, whose length, not its capacity, is that of the table.
+#[test]
+fn a_heapless_vec_is_memory_for_a_scheduler() {
+    let mut memory = heapless::Vec::<Descriptor, 8>::new();
+    memory.resize(3, Descriptor::EMPTY).unwrap();
+    let mut buffers = Buffers::<8, 64>::new();
+    let mut fifo = Fifo::tail_drop(memory, Limits::packets(8));
+    for length in 60..64 {
+        let handle = buffers.store(&vec![1; length]).unwrap();
+        let packet = Packet::new(handle, length as u32);
+        let taken = fifo.enqueue(Nanos(0), FlowId(0), packet, &mut buffers);
+        assert_eq!(taken.is_ok(), handle < 3, "{taken:?}");
+        assert!(taken.is_ok() || buffers.give_back(handle));
+    }
+    assert_eq!((fifo.backlog().packets, buffers.free()), (3, 5));
+    for length in 60..63 {
+        let packet = fifo.dequeue(Nanos(0), &mut buffers).unwrap();
+        assert_eq!(buffers.frame(packet.handle).map(<[u8]>::len), Some(length));
+    }
+}
+
+/// Goal: no frame between an interrupt and the main loop is lost or changed, none overtakes another, and one for which
+/// there is no buffer stays in the ring. Method: an interrupt is a thread that sends 20,000 numbered frames
+/// and tries again while the ring is full; the main loop holds its buffers for a while.
+#[cfg(feature = "heapless")]
+#[test]
+fn frames_of_an_interrupt_arrive_whole_and_in_order() {
+    use heapless::spsc::Queue;
+    const FRAMES: u32 = 20_000;
+    let mut ring = Queue::<heapless::Vec<u8, 64>, 4>::new();
+    let (mut interrupt, mut received) = ring.split();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for number in 0..FRAMES {
+                let bytes = [number.to_le_bytes(); 8].concat();
+                let mut frame = heapless::Vec::from_slice(&bytes).unwrap();
+                while let Err(refused) = interrupt.enqueue(frame) {
+                    frame = refused;
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let mut buffers = Buffers::<3, 64>::new();
+        let mut held = std::collections::VecDeque::new();
+        let mut expected = 0;
+        while expected < FRAMES {
+            while let Some(handle) = buffers.store_received(&mut received) {
+                held.push_back(handle);
+            }
+            if held.len() == 3 && received.peek().is_some() {
+                assert_eq!(buffers.store_received(&mut received), None);
+            }
+            if let Some(handle) = held.pop_front() {
+                let bytes = [expected.to_le_bytes(); 8].concat();
+                assert_eq!(buffers.frame(handle), Some(&bytes[..]));
+                assert!(buffers.give_back(handle));
+                expected += 1;
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        assert!(received.peek().is_none());
+    });
 }

@@ -27,6 +27,15 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
             "worst_call",
         ]),
     )?;
+    // Features that are off by default.
+    for [package, feature] in [["freeboard", "heapless"]] {
+        let mut tests = cargo(".");
+        tests.args(["test", "--package", package, "--features", feature, "--test", "buffers"]);
+        succeed(&format!("{package} with {feature}"), &mut tests)?;
+        let mut tests = cargo(".");
+        tests.args(["test", "--package", package, "--features", feature, "--doc", "Buffers"]);
+        succeed(&format!("examples of {package} with {feature}"), &mut tests)?;
+    }
     succeed(
         "documentation",
         cargo(".").args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
