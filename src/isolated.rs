@@ -39,7 +39,7 @@ use sched_core::{
 use shaper::Overhead;
 
 pub use config::{IsolatedConfig, IsolatedError};
-pub use directory::Claims;
+use directory::Claims;
 pub use memory::{Allocate, IsolatedMemory, NoRoom, Slices, Storage};
 
 pub(crate) use rekey::recount_old;

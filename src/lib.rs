@@ -1,4 +1,4 @@
-#![doc = include_str!("../README.md")]
+#![doc = include_str!("README.md")]
 #![no_std]
 #![deny(
     clippy::indexing_slicing,
@@ -26,10 +26,15 @@ mod labelled_scheduler;
 pub use buffers::Buffers;
 pub use hashed::{Hashed, Releasing};
 pub use isolated::{
-    Allocate, Claims, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, IsolatedQueues,
-    NoRoom, Slices, Storage,
+    Allocate, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, IsolatedQueues, NoRoom,
+    Slices, Storage,
 };
 pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled::{ByLabeller, Labelled, OnDemand, Rekeyed};
 pub use labelled_scheduler::LabelledScheduler;
 pub use {flowhash, sched_core, shaper};
+
+/// The examples of the repository's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -7,8 +7,8 @@ use freeboard::sched_core::{
     Aggregate, ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,
     CommittedRates, CommittedReturn, Descriptor, Drr, DrrFlow, Fifo, FlowId, FlowQueues,
     FlowScheduler, HeldFlow, HostClasses, HostDrr, HostDrrFlow, HostRing, Limits, LoadDrr,
-    LoadDrrFlow, LoadDrrHost, LongestHost, LongestHostDrop, LongestQueueDrop, LowBits, Nanos,
-    PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RankedFlow, RoundList, Scheduler,
+    LoadDrrFlow, LoadDrrHost, LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop, LowBits,
+    Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RoundList, Scheduler, ShortestFlow,
     ShortestQueue, Sides, Wf2q, Wf2qConfig, Wf2qFlow,
 };
 use freeboard::{Allocate, Hashed, IsolatedConfig, IsolatedMemory, Isolation, Releasing, Storage};
@@ -106,11 +106,11 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         "drr_lqd" => {
-            let order = LongestQueueDrop::new(drr(flows), table(flows, RankedFlow::EMPTY));
+            let order = LongestQueueDrop::new(drr(flows), table(flows, LongestFlow::EMPTY));
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         "sqf_lqd" => {
-            let mut order = ShortestQueue::new(table(flows, RankedFlow::EMPTY));
+            let mut order = ShortestQueue::new(table(flows, ShortestFlow::EMPTY));
             add_all(&mut order, flows, ());
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }

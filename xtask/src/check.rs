@@ -1,7 +1,7 @@
 //! Everything a change must pass.
 
 use crate::run::{BARE_METAL, NO_STD, cargo, succeed};
-use crate::{documents, panic_free, trace};
+use crate::{documents, panic_free, publish, trace};
 
 /// Where `tests` have been run already, they need not be run again.
 pub(crate) fn run(tests: bool) -> Result<(), String> {
@@ -48,6 +48,7 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
         }
         succeed(&format!("build for {target}"), &mut build)?;
     }
+    publish::run()?;
     panic_free::run()?;
     trace::run()?;
     eprintln!("xtask: all checks passed");

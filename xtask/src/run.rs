@@ -8,7 +8,7 @@ pub(crate) const BARE_METAL: [&str; 3] =
     ["thumbv7em-none-eabihf", "thumbv6m-none-eabi", "riscv32imac-unknown-none-elf"];
 
 /// The crates that run without an operating system.
-pub(crate) const NO_STD: [&str; 4] = ["sched-core", "flowhash", "shaper", "freeboard"];
+pub(crate) const NO_STD: [&str; 4] = ["sched-core", "flowhash", "freeboard-shaper", "freeboard"];
 
 /// The root of the repository.
 pub(crate) fn root() -> PathBuf {
@@ -17,11 +17,16 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// A `cargo` of the pinned toolchain, in `folder` below the root.
+pub(crate) fn cargo(folder: &str) -> Command {
+    started_from(folder, "cargo")
+}
+
+/// `program`, in `folder` below the root.
 ///
 /// The variables that cargo sets for its children are taken away: a build in another workspace must
 /// not see this one's.
-pub(crate) fn cargo(folder: &str) -> Command {
-    let mut command = Command::new("cargo");
+pub(crate) fn started_from(folder: &str, program: &str) -> Command {
+    let mut command = Command::new(program);
     command.current_dir(root().join(folder));
     for (name, _) in std::env::vars() {
         if name.starts_with("CARGO_PKG") || name == "CARGO" || name == "CARGO_MANIFEST_DIR" {

@@ -101,12 +101,11 @@ pub use disciplines::sqf::{
     FloorShare, ShortestFlow, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES,
     WaitingFlow,
 };
-pub use disciplines::tournament::RankedFlow;
 pub use disciplines::wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};
 pub use drops::longest_host::{HeldFlow, HostClasses, LongestHost, LongestHostDrop};
 pub use drops::longest_queue::{LongestFlow, LongestQueueDrop};
 pub use flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
-pub use hierarchy::classes::{ClassState, Classes, Classify, LowBits, Member, OPENED_A_CALL};
+pub use hierarchy::classes::{ClassState, Classes, Classify, LowBits, Member};
 pub use hosts::ceilings::{Ceiling, CeilingFlow, CeilingReturn, Ceilings};
 pub use hosts::committed_rates::{
     CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, RETURNS_A_CALL,
@@ -126,3 +125,8 @@ pub use scheduler::{
 #[cfg(feature = "steps")]
 pub use steps::take_steps;
 pub use time::Nanos;
+
+/// The examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -68,3 +68,8 @@ pub use notation::UnknownRate;
 pub use overhead::{Framing, Overhead, OverheadError};
 pub use rate::{Rate, RateError};
 pub use shaped::Shaped;
+
+/// The examples of the package's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

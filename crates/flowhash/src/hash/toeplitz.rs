@@ -70,7 +70,8 @@ impl<const N: usize> Toeplitz<N> {
                 hash ^ (u32::from_be_bytes([w0, w1, w2, w3]) & 0_u32.wrapping_sub(is_set))
             })
         };
-        input.zip(self.key.array_windows::<5>()).fold(0, add)
+        let windows = self.key.windows(5).filter_map(<[u8]>::first_chunk::<5>);
+        input.zip(windows).fold(0, add)
     }
 
     /// The hash of source and destination address: what a card computes for a fragment, and for

@@ -21,8 +21,7 @@
 //!
 //! **Closed classes.** To the order a class is backlogged while [`Scheduler::poll_at`] says that it may
 //! send. A class with packets of which none may leave yet, behind a shaper, is *closed*: its siblings
-//! are served, and it is put back once it is due, at the end of an `enqueue` or `dequeue`, at most
-//! [`OPENED_A_CALL`] of them a call. So the packet of a class that is due
+//! are served, and it is put back once it is due, at the end of an `enqueue` or `dequeue`, at most two of them a call. So the packet of a class that is due
 //! may have to wait for one packet of a sibling more. A shaper that does not
 //! make up for lateness loses that time: give it some catch-up.
 //! If no class is open, the one that is due first is asked at once.
@@ -60,7 +59,6 @@ use room::Longest;
 use tally::Tally;
 
 pub use classify::{Classify, LowBits, Member};
-pub use open_classes::OPENED_A_CALL;
 
 /// What a node remembers of a class: 16 bytes.
 pub type ClassState = RankedFlow<1>;

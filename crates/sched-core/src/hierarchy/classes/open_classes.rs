@@ -39,9 +39,9 @@ impl Status {
     }
 }
 
-/// At most so many closed classes are put back in a call. More than one, because a call closes at
-/// most one: whatever is due gets its turn.
-pub const OPENED_A_CALL: u32 = 2;
+/// The most closed classes that a call puts back. More than one, because a call closes at most one: every
+/// class that is due gets its turn.
+const OPENED_A_CALL: u32 = 2;
 
 impl<O, S, C, R, W, B> Classes<O, S, C, R, W, B>
 where

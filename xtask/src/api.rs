@@ -1,0 +1,82 @@
+//! The public items of the library crates against a recorded baseline.
+//!
+//! One file a crate in `docs/api`, as `cargo public-api` lists them. A change of the public interface is a
+//! change of these files, which a reviewer sees: `cargo xtask api --renew` writes them anew.
+
+use std::path::PathBuf;
+
+use crate::publish::{rustup, skip};
+use crate::run::{output, root};
+
+/// Each library crate with the features that its baseline has.
+const CRATES: [(&str, &str); 4] = [
+    ("sched-core", "defmt"),
+    ("flowhash", "defmt"),
+    ("freeboard-shaper", "defmt"),
+    ("freeboard", "defmt"),
+];
+
+const INSTALL: &str =
+    "rustup toolchain install nightly --profile minimal && cargo install --locked cargo-public-api";
+
+/// Compares, or with `renew` writes, the baseline.
+pub(crate) fn run(renew: bool) -> Result<(), String> {
+    let step = "public items against docs/api";
+    let tool = rustup("nightly", "cargo").args(["public-api", "--version"]).output();
+    if !tool.is_ok_and(|run| run.status.success()) {
+        return skip(step, INSTALL);
+    }
+    eprintln!("xtask: {step}");
+    let mut changed = Vec::new();
+    for (package, features) in CRATES {
+        let now = items(package, features)?;
+        let file = baseline(package);
+        if renew {
+            std::fs::write(&file, &now).map_err(|error| format!("{}: {error}", file.display()))?;
+            continue;
+        }
+        let before = std::fs::read_to_string(&file)
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        changed.extend(differences(&before, &now).map(|line| format!("{package}: {line}")));
+    }
+    if changed.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{step}: {} lines differ\n{}\nIf this is meant: `cargo xtask api --renew`, and a line in CHANGELOG.md",
+        changed.len(),
+        changed.join("\n")
+    ))
+}
+
+fn baseline(package: &str) -> PathBuf {
+    root().join("docs/api").join(format!("{package}.txt"))
+}
+
+/// The public items of a crate, one a line, without those of blanket, automatic and derived traits.
+fn items(package: &str, features: &str) -> Result<String, String> {
+    let mut list = rustup("nightly", "cargo");
+    list.args(["public-api", "-sss", "--color", "never", "--package", package]);
+    list.args(["--features", features]);
+    output(&format!("public items of {package}"), &mut list)
+}
+
+/// What only one of the two lists has: `-` was there before, `+` is new. Both are sorted alike.
+fn differences<'a>(before: &'a str, now: &'a str) -> impl Iterator<Item = String> + 'a {
+    let gone = before.lines().filter(|line| !now.lines().any(|other| other == *line));
+    let new = now.lines().filter(|line| !before.lines().any(|other| other == *line));
+    gone.map(|line| format!("- {line}")).chain(new.map(|line| format!("+ {line}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::differences;
+
+    #[test]
+    fn removed_and_added_items_are_found() {
+        let before = "pub fn a()\npub fn b()\n";
+        assert_eq!(differences(before, before).count(), 0);
+        let found: Vec<String> = differences(before, "pub fn b()\npub fn c()\n").collect();
+        assert_eq!(found, ["- pub fn a()", "+ pub fn c()"]);
+    }
+}

@@ -1,0 +1,134 @@
+//! The page of every main type has an example.
+
+use std::path::Path;
+
+use crate::run::root;
+
+/// The types a user begins with, by the folder of their crate's sources.
+const MAIN: [(&str, &[&str]); 4] = [
+    (
+        "crates/sched-core/src",
+        &[
+            "Nanos",
+            "Packet",
+            "Limits",
+            "Fifo",
+            "FlowQueues",
+            "Drr",
+            "Qfq",
+            "QfqPlus",
+            "Wf2q",
+            "ShortestQueue",
+            "Sqf",
+            "HostDrr",
+            "LoadDrr",
+            "CommittedRates",
+            "Ceilings",
+            "Classes",
+            "LongestQueueDrop",
+            "LongestHostDrop",
+            "CoDel",
+            "Guarantee",
+            "WfiMeter",
+            "Metered",
+        ],
+    ),
+    (
+        "crates/flowhash/src",
+        &[
+            "Parser",
+            "Parsed",
+            "FlowKey",
+            "SipHash13",
+            "HalfSipHash",
+            "Toeplitz",
+            "Labels",
+            "Labeller",
+            "FlowTable",
+        ],
+    ),
+    ("crates/shaper/src", &["Rate", "Overhead", "Shaper", "Shaped"]),
+    ("src", &["Hashed", "Isolated", "Isolation", "Buffers"]),
+];
+
+/// Searches the documentation of every main type.
+pub(crate) fn run() -> Result<(), String> {
+    eprintln!("xtask: examples of the main types");
+    let mut missing = Vec::new();
+    for (folder, names) in MAIN {
+        let mut sources = Vec::new();
+        read(&root().join(folder), &mut sources)?;
+        for name in names {
+            match sources.iter().find_map(|source| documentation(source, name)) {
+                None => missing.push(format!("{name}: not found in {folder}")),
+                Some(text) if !has_example(&text) => missing.push(format!("{name}: no example")),
+                Some(_) => {}
+            }
+        }
+    }
+    if missing.is_empty() { Ok(()) } else { Err(missing.join("\n")) }
+}
+
+/// The Rust sources in `folder` and below.
+fn read(folder: &Path, sources: &mut Vec<String>) -> Result<(), String> {
+    let error = |error| format!("{}: {error}", folder.display());
+    for entry in std::fs::read_dir(folder).map_err(error)? {
+        let path = entry.map_err(error)?.path();
+        if path.is_dir() {
+            read(&path, sources)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push(std::fs::read_to_string(&path).map_err(error)?);
+        }
+    }
+    Ok(())
+}
+
+/// The lines of documentation above the public type `name`, if it is declared here.
+fn documentation(source: &str, name: &str) -> Option<Vec<String>> {
+    let lines: Vec<&str> = source.lines().collect();
+    let declared = lines.iter().position(|line| {
+        ["pub struct ", "pub enum "].iter().any(|start| {
+            let rest = line.strip_prefix(start).and_then(|rest| rest.strip_prefix(name));
+            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+        })
+    })?;
+    let above = lines.get(..declared)?;
+    let begin = above
+        .iter()
+        .rposition(|line| !["///", "#[", ")]", "    "].iter().any(|start| line.starts_with(start)));
+    let documented = above.get(begin.map_or(0, |at| at + 1)..)?;
+    let text = documented.iter().filter_map(|line| line.strip_prefix("///"));
+    Some(text.map(|line| line.trim().to_owned()).collect())
+}
+
+/// Whether a block of code is among the lines that the tests compile.
+fn has_example(documentation: &[String]) -> bool {
+    documentation.iter().any(|line| line == "```" || line == "```rust")
+        && documentation.iter().filter(|line| line.starts_with("```")).count()
+            > 2 * documentation.iter().filter(|line| *line == "```text").count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{documentation, has_example};
+
+    /// Whether the type `T` of this source has an example.
+    fn example(source: &str) -> Option<bool> {
+        documentation(source, "T").map(|lines| has_example(&lines))
+    }
+
+    #[test]
+    fn a_type_without_example_is_found() {
+        let with = "/// A type.\n///\n/// ```\n/// let a = 1;\n/// ```\n#[derive(Debug)]\npub struct T<A> {\n}\n";
+        assert_eq!(example(with), Some(true));
+        let drawing = with.replacen("/// ```\n", "/// ```text\n", 1);
+        assert_eq!(example(&drawing), Some(false));
+        assert_eq!(example("/// A type.\npub enum T {\n}\n"), Some(false));
+        let other =
+            format!("{with}\n/// Another.\npub struct Type;\n\n/// This one.\npub struct T;\n");
+        assert_eq!(example(&other), Some(true), "the first declaration counts");
+        assert_eq!(example("/// Another.\npub struct Type;\n"), None);
+        let not_its_own = "/// ```\n/// ```\npub struct A;\n\n/// No example.\npub struct T;\n";
+        assert_eq!(example(not_its_own), Some(false));
+    }
+}

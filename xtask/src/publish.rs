@@ -1,0 +1,74 @@
+//! Whether the library crates can be published: their packages, and the oldest compiler they promise.
+
+use std::process::Command;
+
+use crate::run::{BARE_METAL, NO_STD, cargo, output, started_from, succeed};
+
+/// The compiler that `rust-version` of the library crates names.
+const OLDEST: &str = "1.88";
+
+/// All of it.
+pub(crate) fn run() -> Result<(), String> {
+    defmt()?;
+    oldest_compiler()?;
+    packages()
+}
+
+/// Builds every library crate as a user gets it, from its package.
+///
+/// A change under way is packaged as well. What is left out of a package by mistake fails the build.
+pub(crate) fn packages() -> Result<(), String> {
+    let mut package = cargo(".");
+    package.arg("package");
+    for name in NO_STD {
+        package.args(["--package", name]);
+    }
+    let mut publish = cargo(".");
+    publish.args(["publish", "--workspace", "--dry-run"]);
+    let changes = output("git", started_from(".", "git").args(["status", "--porcelain"]))?;
+    if !changes.is_empty() {
+        eprintln!("xtask: the tree has changes that are not committed: --allow-dirty");
+        package.arg("--allow-dirty");
+        publish.arg("--allow-dirty");
+    }
+    succeed("packages of the library crates", &mut package)?;
+    succeed("publication, dry run", &mut publish)
+}
+
+/// Compiles the library crates, all features included, with the oldest compiler they promise.
+pub(crate) fn oldest_compiler() -> Result<(), String> {
+    let step = format!("library crates with Rust {OLDEST}");
+    if !rustup(OLDEST, "rustc").arg("--version").output().is_ok_and(|run| run.status.success()) {
+        return skip(&step, &format!("rustup toolchain install {OLDEST} --profile minimal"));
+    }
+    let mut check = rustup(OLDEST, "cargo");
+    check.args(["check", "--locked", "--lib", "--target-dir", "target/oldest", "--features"]);
+    check.arg("freeboard/defmt");
+    for name in NO_STD {
+        check.args(["--package", name]);
+    }
+    succeed(&step, &mut check)
+}
+
+/// Compiles `freeboard` with its types told to `defmt`, on a target that has it.
+pub(crate) fn defmt() -> Result<(), String> {
+    let mut check = cargo(".");
+    check.args(["check", "--lib", "--package", "freeboard", "--features", "defmt"]);
+    succeed("defmt", check.args(["--target", BARE_METAL[0]]))
+}
+
+/// `program` of another toolchain.
+fn rustup(toolchain: &str, program: &str) -> Command {
+    let mut command = started_from(".", "rustup");
+    command.args(["run", toolchain, program]);
+    command
+}
+
+/// What a check does whose tool is missing: it says so, and with `CI` set it fails.
+pub(crate) fn skip(step: &str, install: &str) -> Result<(), String> {
+    if std::env::var_os("CI").is_some() {
+        return Err(format!("{step}: needs `{install}`"));
+    }
+    eprintln!("xtask: {step}: SKIPPED, needs `{install}`");
+    Ok(())
+}
