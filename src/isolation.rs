@@ -11,6 +11,7 @@ use crate::labelled::Labelled;
 ///
 /// The modes and their names are those of CAKE (§III-A, §III-B).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Isolation {
     /// A queue for each flow; hosts do not count. A host that opens many flows has many shares.
     Flows,
@@ -107,6 +108,7 @@ impl fmt::Display for Isolation {
 
 /// A word that names no [`Isolation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct UnknownIsolation;
 
 impl fmt::Display for UnknownIsolation {

@@ -118,10 +118,8 @@ fn the_books_hold_under_collisions_and_changes() {
     const HANDLES: u32 = 128;
     for seed in 1..=6 {
         let memory = IsolatedMemory::<Vecs>::allocate(16, 4, HANDLES as usize, 8);
-        let config = IsolatedConfig {
-            ways: 4,
-            ..IsolatedConfig::new(MTU, Limits { packets: 60, bytes: 40_000 })
-        };
+        let mut config = IsolatedConfig::new(MTU, Limits { packets: 60, bytes: 40_000 });
+        config.ways = 4;
         let mut queue = Isolated::new(memory, config).expect("sizes are powers of two");
         let mut random = Random(0x9e37_79b9 + seed);
         let (mut inside, mut free) = (BTreeSet::new(), Vec::from_iter(0..HANDLES));
@@ -636,7 +634,12 @@ fn what_is_out_of_range_is_refused_with_the_range() {
         built.expect_err(&format!("{config:?}"))
     }
 
-    let ways = refused(memory(), IsolatedConfig { ways: 3, ..config });
+    let changed = |change: fn(&mut IsolatedConfig)| {
+        let mut config = config;
+        change(&mut config);
+        config
+    };
+    let ways = refused(memory(), changed(|config| config.ways = 3));
     assert_eq!(ways, IsolatedError::Table(TableError::Ways { ways: 3 }));
     let queues = refused(IsolatedMemory::allocate(48, 16, 64, 64), config);
     assert_eq!(queues, IsolatedError::Table(TableError::Queues { queues: 48, ways: 8 }));
@@ -664,7 +667,9 @@ fn what_is_out_of_range_is_refused_with_the_range() {
         IsolatedError::Table(TableError::Queues { queues: 0, ways: 8 })
     );
     for (quantum, host_quantum) in [(MTU - 1, MTU), (MTU, MTU - 1), (0, MTU), (MTU, u32::MAX)] {
-        let error = refused(memory(), IsolatedConfig { quantum, host_quantum, ..config });
+        let mut config = config;
+        (config.quantum, config.host_quantum) = (quantum, host_quantum);
+        let error = refused(memory(), config);
         let in_range =
             |value| matches!(value, IsolatedError::Config(ConfigError::OutOfRange { .. }));
         assert!(in_range(error), "{error}");
@@ -674,7 +679,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
         assert!(matches!(error, IsolatedError::Config(_)), "{rounds} rounds: {error}");
     }
     assert!(matches!(
-        refused(memory(), IsolatedConfig { max_len: 0, ..config }),
+        refused(memory(), changed(|config| config.max_len = 0)),
         IsolatedError::Config(_)
     ));
 }

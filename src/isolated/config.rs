@@ -9,6 +9,8 @@ use crate::isolation::Isolation;
 
 /// What an [`Isolated`](crate::Isolated) queue is told at construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct IsolatedConfig {
     /// What shares the line.
     pub isolation: Isolation,
@@ -59,6 +61,8 @@ impl IsolatedConfig {
 
 /// A refused construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum IsolatedError {
     /// A length, a quantum or the calendar is out of range.
     Config(ConfigError),

@@ -53,6 +53,7 @@ pub const DEFAULT_WAYS: u32 = 8;
 
 /// The answer of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Lookup {
     /// The queue to use, below [`FlowTable::queues`].
     pub queue: u32,
@@ -62,6 +63,7 @@ pub struct Lookup {
 
 /// How a flow came by its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Outcome {
     /// The flow had claimed the queue before.
     Hit,
@@ -74,6 +76,7 @@ pub enum Outcome {
 
 /// How often lookups ended in each outcome since construction. Their sum is the number of lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Counts {
     /// Lookups that ended in [`Outcome::Hit`].
     pub hits: u64,
@@ -85,6 +88,8 @@ pub struct Counts {
 
 /// A refused construction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum TableError {
     /// The number of ways is not 1, 2, 4, 8 or 16.
     Ways {

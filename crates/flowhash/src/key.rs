@@ -30,6 +30,7 @@ use crate::FlowHasher;
 
 /// What the transport layer adds to two addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Transport {
     /// The IP protocol number of the upper-layer header.
     pub protocol: u8,
@@ -41,6 +42,7 @@ pub struct Transport {
 
 /// The identity of a flow. Directed: a reply has another key than the packet it answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum FlowKey {
     /// An IPv4 packet.
     V4 {
@@ -264,6 +266,7 @@ impl AsRef<[u8]> for KeyBytes {
 
 /// The identity of a host: one address, the same key on whichever side of a packet it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum HostKey {
     /// An IPv4 address.
     V4([u8; 4]),

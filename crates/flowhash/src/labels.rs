@@ -30,6 +30,7 @@ use crate::{FlowHasher, FlowKey, mix};
 /// assert_eq!(one.host_pair(), other.host_pair());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Labels {
     /// The flow: all of the key.
     pub flow: u32,

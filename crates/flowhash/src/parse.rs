@@ -62,6 +62,7 @@ pub const MAX_HEADERS: usize = LINK + 2 * (NETWORK + 1) + MAX_TUNNELS * (1 + LIN
 
 /// What the bytes of one packet say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Parsed {
     /// The identity of the packet's flow, of the innermost header that was read; always defined
     /// ([`key`](crate::key) has the table).
@@ -76,6 +77,7 @@ pub struct Parsed {
 
 /// What was found by following tunnels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Inner {
     /// The header that [`Parsed::key`] and [`Parsed::ending`] are about.
     pub ip: Ip,
@@ -102,6 +104,7 @@ impl Parsed {
 
 /// What the network layer says beside the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ip {
     /// Bytes before the IP header.
     pub offset: usize,
@@ -131,6 +134,8 @@ impl Ip {
 
 /// Where the walk through the headers stopped, and so how much the key says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum Ending {
     /// At ports or at what stands in for them: the key is complete.
     Ports,

@@ -128,6 +128,8 @@ impl Hash {
             DropReason::Drained => 0x14,
             DropReason::Rejected => 0x15,
             DropReason::Unserved => 0x16,
+            // A reason added later: no pinned run has one.
+            _ => 0x17,
         });
     }
 

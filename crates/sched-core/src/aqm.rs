@@ -14,6 +14,7 @@ use crate::{FlowId, Nanos};
 
 /// What is to become of a packet about to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Verdict {
     /// Deliver it.
     Pass,
@@ -23,6 +24,7 @@ pub enum Verdict {
 
 /// What an AQM knows of a packet and its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Head {
     /// Now.
     pub now: Nanos,

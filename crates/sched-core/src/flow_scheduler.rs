@@ -17,6 +17,7 @@ impl<T, M: AsRef<[T]> + AsMut<[T]>> Table<T> for M {}
 
 /// Which packet of a flow gives way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum DropFrom {
     /// The oldest: a sender that reacts to loss learns of it soonest.
     #[default]
@@ -145,6 +146,7 @@ pub trait FlowScheduler {
 
 /// The truth about a flow, as its queue tells it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct FlowState {
     /// What it holds.
     pub backlog: Backlog,
@@ -155,6 +157,7 @@ pub struct FlowState {
 /// A configuration that is not accepted; nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum ConfigError {
     /// The flow's number is not below the number of flows.
     UnknownFlow {

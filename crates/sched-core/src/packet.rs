@@ -9,6 +9,7 @@
 
 /// A flow, by number: the index of its queue, below the number of flows of the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct FlowId(pub u32);
 
 impl FlowId {
@@ -21,6 +22,7 @@ impl FlowId {
 
 /// The two ECN bits of the IP header (RFC 3168 §5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Ecn {
     /// `00`: the sender does not understand marks; congestion is told by a drop.
     #[default]
@@ -60,6 +62,7 @@ impl Ecn {
 
 /// A packet as it passes in and out of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Packet {
     /// The caller's buffer number; unique among the packets queued, in all classes of a hierarchy, below the
     /// number of slots.

@@ -15,6 +15,8 @@ use crate::{FlowId, Nanos, Packet};
 
 /// Why an accepted packet left without being delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum DropReason {
     /// Room was needed for an arrival: longest-queue drop, or head drop of a FIFO.
     Overflow,
@@ -79,6 +81,7 @@ impl<F: FnMut(Packet, DropReason)> DropSink for F {
 /// Why a packet was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum RejectReason {
     /// There is no such flow: it was never added, or has been removed.
     UnknownFlow {
@@ -139,6 +142,7 @@ impl fmt::Display for RejectReason {
 /// arrival itself to be a victim, others may have given way before it, and to the order of flows it was
 /// a packet that came and was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rejected {
     /// The packet, the caller's again.
     pub packet: Packet,
@@ -156,6 +160,7 @@ impl core::error::Error for Rejected {}
 
 /// What may be queued at once. Both hold after every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Limits {
     /// Packets. 0 rejects everything.
     pub packets: u32,
@@ -211,6 +216,7 @@ impl Limits {
 
 /// Packets and bytes held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Backlog {
     /// Packets.
     pub packets: u32,
@@ -415,6 +421,7 @@ where
 
 /// A place where the books and the queues disagree: always a bug of this library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Imbalance {
     /// The identity that is broken.
     pub what: &'static str,

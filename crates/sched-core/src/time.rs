@@ -3,11 +3,26 @@
 //! No code below the simulator reads a clock (`docs/decisions/0001-time-is-an-argument.md`). Any
 //! sequence of values is legal input: a clock that steps back counts as one that stood still.
 
+use core::time::Duration;
+
 /// Nanoseconds, as an instant since an epoch of the caller's choice or as a span between two.
 ///
 /// A `u64` of nanoseconds reaches 584 years. All arithmetic saturates, so that no time, however
 /// absurd, can wrap into a near one.
+///
+/// Spans come from and go to [`core::time::Duration`]. From a `Duration` the conversion saturates: 2^64 nanoseconds
+/// and more are [`Nanos::MAX`]. Into a `Duration` it is exact.
+///
+/// ```
+/// use core::time::Duration;
+/// use sched_core::Nanos;
+///
+/// assert_eq!(Nanos::from(Duration::from_millis(5)), Nanos(5_000_000));
+/// assert_eq!(Duration::from(Nanos::from_secs(2)), Duration::from_secs(2));
+/// assert_eq!(Nanos::from(Duration::MAX), Nanos::MAX);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Nanos(pub u64);
 
 impl Nanos {
@@ -47,9 +62,49 @@ impl Nanos {
     }
 }
 
+/// Saturating: a span of 2^64 nanoseconds (584 years) and more is [`Nanos::MAX`].
+impl From<Duration> for Nanos {
+    fn from(span: Duration) -> Self {
+        let seconds = Self::from_secs(span.as_secs());
+        seconds.plus(Self(span.subsec_nanos().into()))
+    }
+}
+
+/// Exact: every number of nanoseconds has its [`Duration`].
+impl From<Nanos> for Duration {
+    fn from(span: Nanos) -> Self {
+        Self::from_nanos(span.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_becomes_the_nearest_span() {
+        let longest = Duration::from_nanos(u64::MAX);
+        let just_too_long = longest + Duration::from_nanos(1);
+        for (span, nanos) in [
+            (Duration::ZERO, Nanos::ZERO),
+            (Duration::from_nanos(1), Nanos(1)),
+            (Duration::new(3, 999_999_999), Nanos(3_999_999_999)),
+            (longest - Duration::from_nanos(1), Nanos(u64::MAX - 1)),
+            (longest, Nanos::MAX),
+            (just_too_long, Nanos::MAX),
+            (Duration::MAX, Nanos::MAX),
+        ] {
+            assert_eq!(Nanos::from(span), nanos, "{span:?}");
+        }
+    }
+
+    #[test]
+    fn a_span_survives_the_way_through_a_duration() {
+        for nanos in [0, 1, 999_999_999, 1_000_000_000, u64::MAX - 1, u64::MAX] {
+            assert_eq!(Duration::from(Nanos(nanos)).as_nanos(), nanos.into());
+            assert_eq!(Nanos::from(Duration::from(Nanos(nanos))), Nanos(nanos));
+        }
+    }
 
     #[test]
     fn a_clock_that_steps_back_stands_still() {

@@ -99,6 +99,8 @@ impl Overhead {
 
 /// A word that does not describe a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum KeywordError<'a> {
     /// No such word.
     Unknown(&'a str),

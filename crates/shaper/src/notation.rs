@@ -7,6 +7,7 @@ use crate::Rate;
 
 /// A word that is not a rate, or not one that a line can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct UnknownRate;
 
 impl fmt::Display for UnknownRate {

@@ -12,6 +12,8 @@ use core::fmt;
 
 /// How the link packs a packet into its units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum Framing {
     /// As it is: Ethernet, DOCSIS, radio.
     #[default]
@@ -60,6 +62,7 @@ impl Framing {
 /// # Ok::<(), shaper::OverheadError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Overhead {
     framing: Framing,
     /// `MIN_OVERHEAD..=MAX_OVERHEAD`.
@@ -184,6 +187,8 @@ impl Overhead {
 
 /// A figure that no link here can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub enum OverheadError {
     /// The overhead is outside [`Overhead::MIN_OVERHEAD`]`..=`[`Overhead::MAX_OVERHEAD`].
     Overhead(i32),

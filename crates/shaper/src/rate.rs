@@ -120,6 +120,17 @@ impl Rate {
     }
 }
 
+#[cfg(feature = "defmt")]
+impl defmt::Format for Rate {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        match self.0 {
+            Kind::Stopped => defmt::write!(f, "stopped"),
+            Kind::Limited(limited) => defmt::write!(f, "{=u64} bit/s", limited.bps.get()),
+            Kind::Unlimited => defmt::write!(f, "unlimited"),
+        }
+    }
+}
+
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -132,6 +143,7 @@ impl fmt::Display for Rate {
 
 /// A rate that no line here can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RateError {
     /// What was asked for, in bits per second; `u64::MAX` if it did not fit.
     pub bits_per_second: u64,

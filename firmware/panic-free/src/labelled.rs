@@ -165,13 +165,12 @@ fn isolated_with_rates<const N: usize>() {
 
 fn by_config<K: Storage>(memory: IsolatedMemory<Slices<'_>, K>) {
     let isolation = *black_box(&Isolation::TripleIsolate);
-    let config = IsolatedConfig {
-        quantum: any(),
-        host_quantum: any(),
-        ways: any(),
-        local_side: *black_box(&Side::Destination),
-        ..IsolatedConfig::new(any(), limits()).isolated_by(isolation)
-    };
+    let mut config = IsolatedConfig::new(any(), limits())
+        .isolated_by(isolation)
+        .with_local_side(*black_box(&Side::Destination));
+    config.quantum = any();
+    config.host_quantum = any();
+    config.ways = any();
     if let Ok(mut isolated) = Isolated::new(black_box(memory), config) {
         by_labels(&mut isolated);
     }

@@ -280,15 +280,12 @@ impl<K: Storage> Both<K> {
         let isolation = pick(&ISOLATIONS, start % 16);
         let limits =
             [Limits::NONE, Limits { packets: 20, bytes: 12_000 }][usize::from(start / 128)];
-        let config = IsolatedConfig {
-            isolation,
-            max_len: MAX_LEN,
-            quantum: sizes.quantum,
-            host_quantum: sizes.host_quantum,
-            ways: sizes.ways,
-            limits,
-            local_side: sizes.local_side,
-        };
+        let mut config = IsolatedConfig::new(MAX_LEN, limits)
+            .isolated_by(isolation)
+            .with_local_side(sizes.local_side);
+        config.quantum = sizes.quantum;
+        config.host_quantum = sizes.host_quantum;
+        config.ways = sizes.ways;
         Self {
             subject: Isolated::new(memory, config).expect("powers of two"),
             twin: NaiveIsolated::new(sizes, isolation, limits),

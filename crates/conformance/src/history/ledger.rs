@@ -119,7 +119,8 @@ impl Ledger {
     pub(super) fn audit(&self, counters: &Counters, backlog: Backlog) -> Result<(), String> {
         let held = Volume { packets: backlog.packets.into(), bytes: backlog.bytes.into() };
         let gone = counters.rejected.plus(counters.delivered).plus(counters.dropped_total());
-        let booked = Counters { peak: Backlog::default(), ..*counters };
+        let mut booked = *counters;
+        booked.peak = Backlog::default();
         let counted = self.counted;
         if gone.plus(held) != self.offered {
             Err(format!("offered {:?}, but the books say {counters:?}", self.offered))

@@ -368,7 +368,10 @@ impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
     fn counters(&self) -> Counters {
         let marked = self.classes.iter().map(|class| class.counters().marked).sum();
         let came_marked = self.classes.iter().map(|class| class.counters().came_marked).sum();
-        Counters { marked, came_marked, ..self.total }
+        let mut counters = self.total;
+        counters.marked = marked;
+        counters.came_marked = came_marked;
+        counters
     }
 
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {

@@ -7,6 +7,7 @@ use super::{FlowTable, Lookup, Outcome, TagLine};
 
 /// A refused rotation: flows still hold their queues by labels of the key before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rotating {
     /// How many queues.
     pub queues: u32,

@@ -44,6 +44,7 @@ impl Nat for NoNat {
 
 /// Whether the two directions of a connection are one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Direction {
     /// Two: what a scheduler of one direction of a link wants.
     #[default]
@@ -55,6 +56,7 @@ pub enum Direction {
 
 /// Whose hosts a packet in a tunnel counts for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum TunnelHosts {
     /// The ends of the outermost tunnel. An inner address is the sender's word: with it the sender is
     /// as many hosts as it likes.

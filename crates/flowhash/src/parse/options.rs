@@ -105,6 +105,7 @@ impl Default for Tunnels {
 /// As an identity the 20 bits fill the place of the ports: the upper four the source port, the
 /// others the destination port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum FlowLabels {
     /// For nothing.
     Ignored,

@@ -21,6 +21,7 @@ use crate::{FlowId, Nanos, Packet};
 
 /// What is set for a [`CoDel`], one setting for all queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct CoDelParams {
     /// The sojourn time that is acceptable for good. 1,024 ns, the resolution of sojourn times, to
     /// `interval`; 5 to 10 % of that is a good value (RFC 8289 §4.3).

@@ -11,6 +11,7 @@ use crate::ConfigError;
 
 /// The part of the link that a flow is to have: a ratio in `(0, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Share {
     /// At most the denominator.
     pub(crate) numerator: NonZeroU64,
@@ -128,6 +129,7 @@ pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
 /// packet that comes while the last one is still on the wire begins a new backlog. Service is what is on
 /// the wire, byte by byte, for B-WFI and T-WFI; for [`Self::fairness`] it is charged at the dequeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Guarantee {
     /// `φ`: the share of the link.
     pub share: Share,

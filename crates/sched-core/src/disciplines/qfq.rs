@@ -100,6 +100,7 @@ use tests::count_step as step;
 
 /// What can be set for a flow of [`Qfq`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct QfqConfig {
     /// Its share of the link is `weight` over the sum of the weights of the flows that are backlogged
     /// or were a moment ago; `1..=`[`QfqConfig::MAX_WEIGHT`]. Up to 2^15 it is exact; above it is rounded up to

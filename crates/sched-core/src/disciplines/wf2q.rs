@@ -66,6 +66,7 @@ const BEGINNING: u128 = 1 << 96;
 
 /// What can be set for a flow of [`Wf2q`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Wf2qConfig {
     /// Its share of the link is `weight` over the sum of the weights of all flows added, idle ones
     /// included; `1..=`[`Wf2qConfig::MAX_WEIGHT`].

@@ -71,6 +71,7 @@ const ANY_LEN: u32 = 1;
 /// # Ok::<(), ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ceiling {
     rate: TokenRate,
     burst: u32,

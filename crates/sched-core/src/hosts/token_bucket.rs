@@ -15,6 +15,7 @@ pub(crate) const MAX_BITS_PER_SECOND: u64 = 400_000_000_000;
 
 /// How fast a bucket fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(crate) struct TokenRate {
     bits_per_second: u64,
     /// The time of a byte in 2⁻³² ns, rounded up: the rate that is kept is the one set or lower, by less

@@ -9,6 +9,7 @@ use crate::{Backlog, DropReason, Limits};
 /// Packets and bytes counted since construction. 2^64 of neither is ever reached: at 400 Gbit/s the
 /// bytes last eleven years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Volume {
     /// Packets.
     pub packets: u64,
@@ -47,6 +48,8 @@ impl Volume {
 
 /// The counters of a scheduler or of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct Counters {
     /// Offered and queued, whatever became of it later.
     pub accepted: Volume,

@@ -5,6 +5,7 @@ use crate::bounds::guarantee::Share;
 
 /// What a [`WfiMeter`](crate::WfiMeter) has measured of a flow; fractions of bytes are rounded up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct WfiReport {
     /// The share it was measured against.
     pub share: Share,
@@ -27,6 +28,7 @@ pub struct WfiReport {
 
 /// A measurement and its bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Compared {
     /// What it is.
     pub what: &'static str,

@@ -17,6 +17,7 @@ use crate::hosts::token_bucket::{
 /// # Ok::<(), ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct CommittedRate {
     rate: TokenRate,
     burst: u32,

@@ -9,6 +9,7 @@ pub(super) const SAVED_UP: u32 = 15;
 
 /// Which hosts of a flow thin out its turns: those with which it shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Sides {
     /// No host: every flow has a turn in every round.
     Neither,
@@ -37,6 +38,7 @@ impl Sides {
 
 /// One side of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Side {
     /// Where it comes from.
     #[default]
