@@ -49,7 +49,7 @@ use crate::labelled::Labelled;
 use host_table::HostSlots;
 use order::IsolationOrder;
 
-/// The order that says who gives way, over the order of the isolation.
+/// The policy that says which flow gives way, over the flow scheduler of the isolation.
 type Victims<S, K> = LongestHostDrop<
     IsolationOrder<S, K>,
     <S as Storage>::Of<HeldFlow>,

@@ -267,7 +267,7 @@ fn with_rates(isolation: Isolation) -> WithRoom {
     Isolated::new(memory, config).expect("sizes are powers of two")
 }
 
-/// Three flows of host 2 and one of host 1, with a packet of each of so many rounds.
+/// Three flows of host 2 and one of host 1, with a packet of each in every round.
 fn fill<K: Storage>(queue: &mut Isolated<Vecs, NoAqm, K>, now: u64, rounds: u32) {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     for handle in 0..4 * rounds {

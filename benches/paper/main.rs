@@ -13,7 +13,7 @@
 //!
 //! Each list may be `all`. Any of the first five makes a table of all combinations, of FULL, all numbers of
 //! flows, 1500, equal and sequential where it is not given. `count` only runs, for callgrind: two runs
-//! differ by the instructions of so many cycles (`cargo xtask paper`).
+//! differ by the instructions of as many cycles (`cargo xtask paper`).
 
 mod controller;
 mod peer;
@@ -185,7 +185,7 @@ fn number(word: &str, max: u32) -> Result<u32, String> {
     }
 }
 
-/// Runs so many cycles after two to warm up, and says how many pairs have passed since the beginning.
+/// Runs `cycles` cycles after two to warm up, and says how many pairs have passed since the beginning.
 fn count(what: &[&str]) -> Result<(), String> {
     let [name, calls, load, flows, sizes, weights, cycles] = what else {
         return Err("count SCHEDULER CALLS LOAD FLOWS SIZES WEIGHTS CYCLES".into());

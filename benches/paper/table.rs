@@ -18,7 +18,7 @@ pub(crate) struct Row {
     pub(crate) gross: [f64; Name::SCHEDULERS.len()],
 }
 
-/// From so many flows on packets of mixed lengths lie anywhere in memory.
+/// From this number of flows on, packets of mixed lengths lie anywhere in memory.
 const SCATTERED: u32 = 32_768;
 
 impl Row {

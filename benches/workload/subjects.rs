@@ -16,7 +16,7 @@ use freeboard::{Allocate, Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rel
 use super::null::{LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
 use super::{Loop, Pattern};
 
-/// A closed loop around a scheduler: runs at least so many pairs, returns how many.
+/// A closed loop around a scheduler: runs at least as many pairs as asked, returns how many.
 pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts

@@ -180,7 +180,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
         self.let_go(flow);
     }
 
-    /// Takes `flow`, which holds so many bytes, out of the order; it keeps its queue and its hosts.
+    /// Takes `flow`, which holds `bytes`, out of the flow scheduler; the flow keeps its queue and its hosts.
     pub(super) fn take_out(&mut self, flow: FlowId, bytes: u32) {
         self.order.lost(flow, bytes, None);
     }

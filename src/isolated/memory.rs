@@ -95,9 +95,9 @@ pub struct IsolatedMemory<S: Storage, K: Storage = NoRoom> {
     pub destination_flows: S::Of<u32>,
     /// `HOSTS`, for which spare queues are claimed: 1 byte.
     pub spares: S::Of<bool>,
-    /// `ALL`, for who gives way: 16 bytes.
+    /// `ALL`, for the choice of the flow that gives way: 16 bytes.
     pub held: S::Of<HeldFlow>,
-    /// `HOSTS`, for who gives way: 8 bytes.
+    /// `HOSTS`, for the choice of the host that gives way: 8 bytes.
     pub longest: S::Of<LongestHost>,
     /// `HOSTS`, for which of their flows gives way: 132 bytes.
     pub classes: S::Of<HostClasses>,
@@ -110,7 +110,7 @@ pub trait Allocate: Storage {
 }
 
 impl<S: Allocate> IsolatedMemory<S> {
-    /// All tables for so many queues, hosts of either side, handles, and rounds of the calendar; spare
+    /// All tables for these numbers of queues, hosts of either side, handles, and rounds of the calendar; spare
     /// queues not counted, and without room for rates.
     #[must_use]
     pub fn allocate(queues: usize, hosts: usize, packets: usize, rounds: usize) -> Self {
@@ -174,7 +174,7 @@ impl<S: Allocate> IsolatedMemory<S> {
     }
 }
 
-/// Lines for so many queues of a [`flowhash::FlowTable`].
+/// Lines for `queues` queues of a [`flowhash::FlowTable`].
 const fn lines(queues: usize) -> usize {
     queues.div_ceil(8)
 }

@@ -1,7 +1,7 @@
 //! What every discipline should do, written from its definition with deques, maps and scans.
 //!
 //! A twin is slow, obvious, and shares no code with the discipline it judges: [`NaiveQueues`] keeps the
-//! packets and the books, a [`NaiveOrder`] says who is next and who gives way. Where the discipline
+//! packets and the books, a [`NaiveOrder`] says which flow is next and which gives way. Where the discipline
 //! keeps a count, a list or a set, its twin looks at everything there is. [`history`](crate::history)
 //! does the same to both and compares what comes out.
 //!

@@ -34,9 +34,9 @@ const FLOWS_PER_HOST: u32 = 4;
 pub struct Subject {
     /// Its name.
     pub name: &'static str,
-    /// An empty one for so many flows, a power of two from 16 on.
+    /// An empty one for a number of flows, a power of two from 16 on.
     build: fn(u32) -> Box<dyn Scheduler>,
-    /// Steps for a packet moved: so many, and so many for each doubling of the flows.
+    /// Steps for a packet moved: a constant, and a number for each doubling of the flows.
     constant: u64,
     per_doubling: u64,
 }
@@ -70,7 +70,7 @@ impl Subject {
         Self { name, build, constant, per_doubling }
     }
 
-    /// Steps for each packet that a call moves, with so many flows.
+    /// Steps for each packet that a call moves, with `flows` flows.
     #[must_use]
     pub const fn bound(&self, flows: u32) -> u64 {
         self.constant + self.per_doubling * flows.ilog2() as u64
@@ -89,7 +89,7 @@ pub enum Call {
     },
     /// Of the next packet.
     Dequeue,
-    /// None: time goes on by so many nanoseconds.
+    /// None: time goes on by this number of nanoseconds.
     Wait(u64),
 }
 
@@ -117,7 +117,7 @@ pub struct Climb {
     pub played: u64,
 }
 
-/// Plays `history` on an empty `subject` for so many flows.
+/// Plays `history` on an empty `subject` for `flows` flows.
 #[must_use]
 pub fn play(subject: &Subject, flows: u32, history: &[Call]) -> Worst {
     let mut queue = (subject.build)(flows);

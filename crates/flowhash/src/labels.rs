@@ -11,7 +11,7 @@ use crate::{FlowHasher, FlowKey, mix};
 /// One packet's flow and hosts as keyed hashes, from one parse.
 ///
 /// A scheduler needs no more than these and never reads a packet. Three hashes cost three times
-/// one: who keeps a flow's hosts beside its queue takes [`FlowKey::label`] for every packet, and
+/// one: a caller that keeps a flow's hosts beside its queue takes [`FlowKey::label`] for every packet, and
 /// the labels of [`FlowKey::src_host`] and [`FlowKey::dst_host`] only when the table claims.
 ///
 /// # Examples

@@ -21,7 +21,7 @@
 //! | MPLS, PPPoE discovery, Geneve, GTP-U, L2TP, Teredo | outer: not seen | – |
 //!
 //! Where both headers are known, [`Parsed::ip`] is the outermost one. Its DSCP and ECN count, and
-//! only it may be marked: routers see no other, and who takes the tunnel apart carries a mark
+//! only it may be marked: routers see no other, and the tunnel's end carries a mark
 //! inward (RFC 6040 §4.2). [`Parsed::inner`] says where the header is that the key was read from.
 //!
 //! Nothing is validated that the key does not need: no checksum, no option. Address translation is

@@ -79,8 +79,8 @@ impl Link {
         };
         self.during = if rotating { self.during + 1 } else { 0 };
         self.found.longest = self.found.longest.max(self.during);
-        // Under the old key: the queue was the flow's before, or the flow may have been among those
-        // who shared it.
+        // Under the old key: the queue was the flow's before, or the flow may have been among
+        // the flows that shared it.
         let queue = lookup.queue as usize;
         let by_old = rotating
             && match lookup.outcome {

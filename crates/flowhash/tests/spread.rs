@@ -85,7 +85,7 @@ fn collisions_are_as_rare_as_the_formula_says() {
     }
 }
 
-/// Goal: an attacker who fills the table at random, knowing no key, shuts a victim's set as rarely as
+/// Goal: an attacker that fills the table at random, knowing no key, shuts a victim's set as rarely as
 /// chance does: P(full) within 3 σ of the formula.
 /// Method: 10,000 tables for each row, a key of its own and one victim for each, so that the trials are
 /// independent and σ² = p(1 − p)/10,000.

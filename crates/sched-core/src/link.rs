@@ -78,7 +78,7 @@ impl<O: FlowScheduler<Config = QfqConfig>> Link<O> {
     }
 }
 
-/// A random load of so many operations: lengths, arrivals, losses; with `churn` also flows that come, go
+/// A random load of `operations` operations: lengths, arrivals, losses; with `churn` also flows that come, go
 /// and change.
 pub(crate) struct Load<'a> {
     pub(crate) operations: u32,

@@ -1,6 +1,6 @@
 //! Any scheduler behind a line of a given rate.
 //!
-//! The scheduler inside decides *who* is next and knows nothing of rates; the [`Shaper`] decides
+//! The scheduler inside decides *which* packet is next and knows nothing of rates; the [`Shaper`] decides
 //! *when* and knows nothing of flows. A packet is charged its length on the wire when it leaves,
 //! with the [`Overhead`] in force then. The scheduler's own books count the length that was given
 //! at enqueue, so that no change of the link can unbalance them.

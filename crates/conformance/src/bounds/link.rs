@@ -138,8 +138,8 @@ impl<O: Promising> Link<O> {
         })
     }
 
-    /// How near the measures since the last restart came to what is promised, but for a latency that is
-    /// more by so many bytes of the link and of the flow itself, and a fairness by so many of the link.
+    /// How near the measures since the last restart came to the promise, if its latency is longer by `latency`
+    /// (bytes of the link, bytes of the flow itself) and its fairness by `fairness` bytes of the link.
     pub(super) fn outcome(&self, trial: &Trial, latency: (u64, u64), fairness: u64) -> Outcome {
         let (of_link, own) = latency;
         let mut outcome = Outcome { packets: self.packets, ..Outcome::default() };

@@ -17,7 +17,7 @@ const WEIGHTS: [&[u32]; 4] = [
     &[1, 1, 1, 1, 1, 2, 2, 3, 60_000],
 ];
 
-/// An endless random history of so many flows of which each holds few packets, and often none: in spells
+/// An endless random history of `flows` flows, of which each holds few packets, and often none: in spells
 /// one flow or two are always backlogged, or none. Flows are added, changed and removed while they
 /// hold packets, while they are idle, and while others are.
 #[derive(Clone, Debug)]

@@ -45,7 +45,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         Self::with_slots(subject, twin, SLOTS)
     }
 
-    /// Two sides with so many handles, at time 0.
+    /// Two sides with `handles` handles, at time 0.
     #[must_use]
     pub fn with_slots(subject: S, twin: T, slots: u32) -> Self {
         let ledger = Ledger::new(slots);

@@ -42,7 +42,7 @@ pub enum Operation {
     },
     /// Takes the packet that is next.
     Dequeue,
-    /// Takes so many packets.
+    /// Takes this number of packets.
     DequeueBurst {
         /// How many.
         packets: u8,
@@ -109,12 +109,12 @@ pub enum Operation {
     },
     /// The clock goes on.
     Forward {
-        /// So many nanoseconds.
+        /// In nanoseconds.
         nanos: u64,
     },
     /// The clock steps back, not below zero.
     Back {
-        /// So many nanoseconds.
+        /// In nanoseconds.
         nanos: u64,
     },
 }

@@ -5,7 +5,7 @@ use core::fmt;
 use super::operation::{Operation, Operations};
 use super::{Contestant, Match};
 
-/// In long histories every so many operations are looked at thoroughly.
+/// In long histories the state is looked at thoroughly once in this number of operations.
 const THOROUGH_EVERY: usize = 64;
 
 /// A history on which two sides differ, short enough to become a test.
@@ -44,7 +44,7 @@ pub fn check<S: Contestant, T: Contestant>(
     }
 }
 
-/// Plays so many random operations, in histories of at most `length`, each from a seed of its own; about
+/// Plays `operations` random operations, in histories of at most `length`, each from a seed of its own; about
 /// hosts too, where there are some.
 ///
 /// # Errors

@@ -25,7 +25,7 @@ pub struct NaiveFifo {
 }
 
 impl NaiveFifo {
-    /// Room for `slots` packets; who gives way when the limits are reached is at `end`.
+    /// Room for `slots` packets; the packet that gives way when the limits are reached is at `end`.
     #[must_use]
     pub fn new(end: DropFrom, slots: u32, limits: Limits) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The isolated queue as maps: who has which queue and which slots, and behind that the naive orders.
+//! The isolated queue as maps: which flow has which queue and which slots, and behind them the naive flow schedulers.
 
 use std::collections::BTreeMap;
 
@@ -178,7 +178,7 @@ impl NaiveOrder for NaiveIsolationOrder {
 /// What [`Isolated`](freeboard::Isolated) should do, without an AQM.
 ///
 /// It asks the same tables which way of its set a label has, because these have a twin of their own
-/// (`flowhash`); who holds a queue or a slot, and when that is over, it counts anew each time.
+/// (`flowhash`); which flow holds a queue or a slot, and for how long, the twin counts anew each time.
 #[derive(Clone, Debug)]
 pub struct NaiveIsolated {
     sizes: Sizes,

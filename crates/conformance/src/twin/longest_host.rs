@@ -1,4 +1,4 @@
-//! The victim by host: who holds the most, by adding up all queues.
+//! The victim by host: the host that holds the most, by adding up all queues.
 
 use core::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ impl<O: NaiveOrder> NaiveLongestHostDrop<O> {
         Self { local, ..self }
     }
 
-    /// The order of flows, none of which holds anything: who comes to a class from now on is the first there.
+    /// The order of flows, none of which holds anything: the flow that comes to a class from now on is the first there.
     pub(super) fn begin_anew(&mut self) -> &mut O {
         self.classes.clear();
         &mut self.order

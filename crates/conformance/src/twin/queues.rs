@@ -321,7 +321,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
         self.order.advance(now);
         self.order.open();
         let queue = self.order.select(&self.queues)?;
-        let held = self.queues[queue.index()].pop_front().expect("who is selected holds packets");
+        let held = self.queues[queue.index()].pop_front().expect("a selected flow holds packets");
         self.order.served(queue, held.packet.len, self.head_len(queue));
         self.order.settle(&self.queues);
         self.release(held.flow);

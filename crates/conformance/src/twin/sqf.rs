@@ -40,7 +40,7 @@ fn backlogged(queues: QueuesView<'_>) -> impl Iterator<Item = FlowId> {
     (0..).map(FlowId).zip(queues).filter(|(_, queue)| !queue.is_empty()).map(|(flow, _)| flow)
 }
 
-/// Time is counted in whole units of so many nanoseconds where a queue is dropped for it.
+/// Nanoseconds in a unit of the time after which a queue is dropped.
 const TICK: u64 = 1 << 20;
 
 /// Shortest queue first, with drops from the longest queue.
@@ -49,7 +49,7 @@ pub struct NaiveShortestQueue {
     flows: Vec<bool>,
     services: Services,
     end: DropFrom,
-    /// One of so many bytes is that of the flow that has waited longest, if so many bytes have been sent since it
+    /// `(k, d)`: one of `k` bytes is that of the flow that has waited longest, if `d` bytes have been sent since it
     /// became backlogged or was served as the shortest.
     floor: Option<(i64, u64)>,
     sent: u64,

@@ -471,7 +471,7 @@ fn a_closed_class_gives_way_like_any_other() {
     assert_eq!(link.recount(), Ok(()));
 }
 
-/// Says that it may send, and gives nothing when it is first asked, so many times.
+/// Says that it may send, and gives nothing the first times it is asked.
 struct Miser(Fifo<Vec<Descriptor>>, u32);
 
 impl Scheduler for Miser {

@@ -14,7 +14,7 @@ fn operations() -> u64 {
         .map_or(OPERATIONS, |count| count.parse().expect("FREEBOARD_OPERATIONS is a number"))
 }
 
-/// Goal: every rule of "The exact order" decides who is next, many times.
+/// Goal: every rule of "The exact order" decides which flow is next, many times.
 /// Method: the twin counts how often it applies each. `FREEBOARD_OPERATIONS` sets another number.
 #[test]
 fn agrees_with_its_twin_while_flows_come_and_go_and_every_rule_applies() {

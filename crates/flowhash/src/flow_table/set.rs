@@ -160,7 +160,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// So many queues in sets of so many ways, if there may be so many ways.
+    /// `queues` queues in sets of `ways` ways; `None` if sets cannot have as many.
     pub(super) fn new(queues: u32, ways: u32) -> Option<Self> {
         let sets = match ways {
             1 | 2 | 4 | 8 => {

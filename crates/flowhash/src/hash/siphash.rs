@@ -39,7 +39,7 @@ impl SipHash13 {
         }
     }
 
-    /// The whole 64-bit output, for those who need more than a label.
+    /// The whole 64-bit output, for callers that need more than a label.
     #[inline(always)]
     #[must_use]
     pub fn hash_u64(&self, bytes: &[u8]) -> u64 {

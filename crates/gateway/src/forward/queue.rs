@@ -365,7 +365,7 @@ impl<O: FlowScheduler> Flows<O> {
     }
 }
 
-/// A table of so many queues, a power of two.
+/// A table of `queues` queues, a power of two.
 fn table(queues: usize) -> Result<flowhash::FlowTable<Vec<TagLine>>, String> {
     let lines = vec![TagLine::EMPTY; queues.div_ceil(8)];
     flowhash::FlowTable::new(lines, queues as u32, flowhash::DEFAULT_WAYS).map_err(one_line)

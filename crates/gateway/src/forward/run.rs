@@ -99,7 +99,7 @@ struct Gateway {
     timer: TimerFd,
     /// What the timer is set to.
     armed: Option<Nanos>,
-    /// When those who wait for a descriptor are listened to again.
+    /// When clients are accepted again, after the process had no descriptor left for one.
     listen_at: Option<Nanos>,
     signals: SignalFd,
     started: Nanos,

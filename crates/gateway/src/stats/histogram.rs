@@ -18,7 +18,7 @@ pub(crate) struct Histogram {
 impl Histogram {
     pub(crate) const EMPTY: Self = Self { buckets: [0; BUCKETS], count: 0, sum: 0 };
 
-    /// Counts a delay of so many nanoseconds.
+    /// Counts a delay of `nanos` nanoseconds.
     pub(crate) fn add(&mut self, nanos: u64) {
         let at = bucket(nanos);
         self.buckets[at] += 1;

@@ -1,4 +1,4 @@
-//! What the gateway says of itself: as JSON to those who ask and at the end, as metrics for Prometheus.
+//! What the gateway says of itself: as JSON to each client and at the end, as metrics for Prometheus.
 
 use core::fmt::Write as _;
 

@@ -132,7 +132,7 @@ impl Stats {
             }
             match knock(path) {
                 Err(Errno::ECONNREFUSED) => {}
-                // Full of others who wait, or a socket of another kind.
+                // Full of clients that wait, or a socket of another kind.
                 Ok(()) | Err(Errno::EAGAIN | Errno::EPROTOTYPE) => {
                     return Err(named("a program listens there"));
                 }
@@ -178,7 +178,7 @@ impl Stats {
         self.clients.iter().any(|client| !client.is_told)
     }
 
-    /// Tells those a line who have not been told anything yet.
+    /// Sends a line to the clients that have had none yet.
     pub(crate) fn greet(&mut self, line: &str) {
         self.tell_those(line, |client| !client.is_told);
     }

@@ -225,7 +225,7 @@ impl Table {
     }
 }
 
-/// Text in lines of so many columns, broken at spaces where that can be; lines from the second on begin with so many
+/// Text in lines of `columns` columns, broken at spaces where possible; lines from the second on begin with `indent`
 /// spaces.
 fn wrapped(text: &str, columns: usize, indent: usize) -> Vec<String> {
     let words = text.trim_start();
@@ -284,7 +284,7 @@ fn state_of(way: &DirectionReport) -> String {
     text
 }
 
-/// Bytes in so many seconds, in Mbit/s with three digits or more.
+/// `bytes` in `seconds`, in Mbit/s with three digits or more.
 fn mbits(bytes: u64, seconds: f64) -> String {
     let mbits = if seconds > 0.0 { bytes as f64 * 8.0 / seconds / 1e6 } else { 0.0 };
     digits(mbits, 3)

@@ -9,7 +9,7 @@ use crate::topology::{Row, call};
 use crate::traffic::{Outcome, Paced, Way, percentile};
 use crate::words::file;
 
-/// `wan` gets rid of so little, and holds so much of the rest.
+/// `wan` sends 8 Mbit/s at most, and holds `limit` bytes of the rest.
 fn slow_down(row: &Row, limit: u32) {
     let words = format!("qdisc add dev wan root tbf rate 8mbit burst 10000 limit {limit}");
     row.gw.within(|| call("tc", &words)).unwrap();

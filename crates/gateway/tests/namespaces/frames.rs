@@ -91,7 +91,7 @@ fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
     (frame, flow.filter(|_| tags == 0))
 }
 
-/// How many of so many frames came out, when what came out was as it went in, flows in order.
+/// How many of the frames came out, each as it went in, and those of a flow in order.
 fn sent_through(row: &Row, to: (&str, &str), count: u32, mtu: usize) -> u64 {
     let (sending, mut receiving) = (Raw::open(&row.c, to.0), Raw::open(&row.s, to.1));
     let (packets, bytes) = (AtomicU64::new(0), AtomicU64::new(0));

@@ -1,4 +1,4 @@
-//! The rate, and who gets how much of it.
+//! The rate, and what hosts get of it.
 
 use core::time::Duration;
 use std::thread;
@@ -12,8 +12,8 @@ use crate::traffic::{Arrived, BOTH, Bulk, Paced, Way};
 /// Parts of the time that is measured.
 const PARTS: u32 = 10;
 
-/// The rate from `from` to `to` over `bps`, less one, in percent, if a packet of so many bytes of IP takes
-/// `wire` bytes.
+/// The rate from `from` to `to` over `bps`, less one, in percent, if a packet of `n` bytes of IP takes
+/// `wire(n)` bytes.
 ///
 /// A datagram may come late, whenever the machine does something else, but it never comes early. So the
 /// earliest of each part of the time says how far the line has got: what is found is how much it fell
@@ -95,7 +95,7 @@ fn a_saturated_line_has_its_rate() {
     }
 }
 
-/// The part of the first host, in percent, up or down; each host has so many TCP flows.
+/// The part of the first host, in percent, up or down; each host has as many TCP flows as its entry says.
 fn share_of_first(row: &Row, words: &str, way: Way, flows: [usize; 2]) -> f64 {
     let gateway = Gateway::start(&row.gw, &format!("--up 20mbit --down 20mbit {words}"));
     let bulk = [0, 1].map(|at| Bulk::start(row, HOSTS[at], way, flows[at]));

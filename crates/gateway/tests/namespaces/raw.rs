@@ -73,7 +73,7 @@ impl Raw {
         self
     }
 
-    /// Sends a frame whose checksum, `at` so many bytes behind `from`, is of all from there, and not made yet.
+    /// Sends a frame whose checksum is not made yet: it covers all bytes from `from` on, and stands `at` bytes behind `from`.
     pub(crate) fn send_open(&self, frame: &[u8], from: u16, at: u16) -> bool {
         let numbers = [0, 0, from, at].map(u16::to_ne_bytes);
         self.send(&[&[1, 0], numbers.as_flattened(), frame].concat())

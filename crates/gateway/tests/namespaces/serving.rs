@@ -115,7 +115,7 @@ fn an_idle_gateway_sleeps() {
 }
 
 /// Goal: a client that takes all descriptors gets no more of the processor for it, frames pass on, no device is
-/// taken for gone, and who asks later is answered.
+/// taken for gone, and a client that asks later is answered.
 /// Method: room for nine clients; 30 that ask for metrics and 30 for statistics. In a loop that does not
 /// sleep, 2 s would be 200 ticks.
 #[test]

@@ -69,7 +69,7 @@ impl Bulk {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Waits until this has received so many bytes more; false if that takes very long.
+    /// Waits until this has received `bytes` more; false if that takes very long.
     pub(crate) fn receives(&self, bytes: u64) -> bool {
         let (begin, wanted) = (Instant::now(), self.received() + bytes);
         while self.received() < wanted && begin.elapsed() < Duration::from_secs(30) {

@@ -21,7 +21,7 @@
 //! from when it becomes backlogged. One that has become idle *lingers*: it counts until `V` is a longest
 //! packet past its `F`, and a little longer, because only [`LET_GO`] of those that linger are looked at in
 //! a call. Were its weight to leave sooner, `V` would outrun the others, and a flow that comes and goes would
-//! take more than its share from those who stay; were it never to leave, `V` would crawl behind a backlog
+//! take more than its share from the flows that stay; were it never to leave, `V` would crawl behind a backlog
 //! of few flows among many, and late starters would be ahead of it.
 //!
 //! `V` never runs faster than if the heaviest flow of all were alone, to a power of two. So one packet

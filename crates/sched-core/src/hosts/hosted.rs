@@ -1,6 +1,6 @@
 //! Which flows belong to one host.
 //!
-//! An order that knows hosts says so through [`Hosted`], and whatever decides by hosts around it — who
+//! A flow scheduler that knows hosts says so through [`Hosted`], and whatever decides by hosts around it — which one
 //! gives way, which slots of hosts can be used again — need not keep them a second time.
 
 use crate::FlowId;

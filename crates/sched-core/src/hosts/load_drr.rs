@@ -215,7 +215,7 @@ where
 
     /// How many early turns a host has saved up at most.
     ///
-    /// So many packets of a host may go at once before the flows that stand. Fewer delay the sparse flows of a host whose
+    /// Early turns that a host may save up: as many of its flows may go at once before the flows that stand. Fewer delay the sparse flows of a host whose
     /// other flows empty often: `docs/disciplines/sparse.md`.
     pub const SAVED_UP: u32 = hosts::SAVED_UP;
 

@@ -71,7 +71,7 @@ impl PerUser {
         flow.0 >> FLOW_BITS
     }
 
-    /// An empty queue for so many users in front of `line`. The longest queue of the user who holds most
+    /// An empty queue for `users` users in front of `line`. The longest queue of the user that holds most
     /// makes room, or the longest of all; a FIFO rejects.
     ///
     /// Handles are numbered up to `limits.packets`, inclusively.
@@ -107,7 +107,7 @@ impl PerUser {
 }
 
 impl UserFlows {
-    /// Queues for flows 0, 1, … below `flows`, with so many slots.
+    /// Queues for flows 0, 1, … below `flows`, with `slots` slots.
     fn queues(
         self,
         flows: u32,

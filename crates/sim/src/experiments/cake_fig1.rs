@@ -121,7 +121,7 @@ fn flow(random: &mut Stream) -> FlowKey {
     }
 }
 
-/// The cells of all loads for tables of so many ways.
+/// The cells of all loads for tables with sets of `ways`.
 fn fill(ways: u32, seed: u64) -> Vec<Cell> {
     let mut random = Streams::new(seed).stream(&format!("{ways} ways"));
     let lines = vec![TagLine::EMPTY; QUEUES as usize / 8];

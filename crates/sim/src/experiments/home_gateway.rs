@@ -101,7 +101,7 @@ const UPLINK: Rate = megabits(1);
 const DOWNLINK: Rate = megabits(12);
 const DELAY: Nanos = Nanos::from_millis(20);
 const BUFFER_BYTES: u32 = 300_000;
-/// So many packets that the byte limit always comes first: none here is shorter than 40 bytes.
+/// A limit in packets that is never reached before the one in bytes: no packet here is shorter than 40 bytes.
 const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
 /// One more than fit: the arrival that overflows the limit has a buffer too.
 const BUFFERS: u32 = LIMITS.packets + 1;
@@ -241,7 +241,7 @@ impl MediaStream {
 
 /// Sees a run while it happens.
 pub trait Observer {
-    /// So much of the simulated time is over, of so much.
+    /// How much of the simulated time is over, and how much there is in all.
     fn progress(&mut self, _now: Nanos, _end: Nanos) {}
     /// A packet leaves the uplink's queue.
     fn departure(&mut self, _now: Nanos, _packet: &[u8]) {}

@@ -52,7 +52,7 @@ struct Load {
 enum Wanted {
     /// A tenth above these, which are CAKE's.
     NearCake(Quantiles),
-    /// So many of the longest packets, for the 99th percentile.
+    /// Limit of the 99th percentile, in the longest packets.
     Packets(u32),
 }
 

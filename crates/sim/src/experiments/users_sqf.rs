@@ -35,7 +35,7 @@ struct Row {
     inside: UserFlows,
 }
 
-/// One byte of so many is the floor's.
+/// `k`: one of `k` bytes is the floor's.
 const FLOOR: u32 = 8;
 
 const ROWS: [Row; 8] = [
@@ -89,7 +89,7 @@ impl Row {
     }
 }
 
-/// What the runs of one row showed with so many transfers of user B.
+/// What the runs of one row showed, with a number of transfers of user B.
 #[derive(Clone, Debug)]
 struct Measured {
     row: Row,

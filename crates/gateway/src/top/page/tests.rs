@@ -9,7 +9,7 @@ pub(in crate::top) fn host_or_flow(name: &str, sent_bytes: u64) -> HostOrFlow {
     serde_json::from_str(&json).unwrap()
 }
 
-/// Two directions with so many hosts and flows each.
+/// Two directions with `count` hosts and `count` flows each.
 pub(in crate::top) fn report(seconds: f64, sent_bytes: u64, count: usize) -> Report {
     let json = format!(
         r#"{{"name":"up","rate":"10mbit","queue":"drr","hosts":"lan","received":9,"sent":5,

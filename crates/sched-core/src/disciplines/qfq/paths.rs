@@ -247,7 +247,7 @@ fn watch(traffic: &Traffic) -> Watched {
 /// here), and it steps so far with each packet that it nearly always enters another of the narrowest
 /// slots. When all is idle `V` passes every stamp, so in SMALL flows start at `V` and not at their `F`. How
 /// many groups `V` has not reached follows from both. Slots are first come, first served, which changes
-/// who is next and no fraction.
+/// which flow is next, and no fraction.
 #[test]
 fn the_workloads_of_the_paper_take_the_paths_of_the_papers_own_harness() {
     println!("flows\tload\tsizes\tweights\twhose\t{}", COLUMNS.join("\t"));

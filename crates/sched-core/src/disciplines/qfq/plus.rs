@@ -36,7 +36,7 @@
 //! * A flow may send `max_len` bytes a turn. After a packet with which it has used them up it gets as many
 //!   anew, and if it is still backlogged goes to the tail. So a turn can be overdrawn by less than a
 //!   packet, and is shorter by as much the next time, also if the flow was idle meanwhile. What is left
-//!   of a turn when a flow has nothing left is forgotten; if that was by a loss, who was first of its ring
+//!   of a turn when a flow has nothing left is forgotten; if that was by a loss, a flow that was first of its ring
 //!   has given up its turn, with which it owes nothing, and any other owes what it owed.
 //! * With no aggregate in service, next is the first flow of the one that QFQ selects; its service begins
 //!   when that packet is sent. It may send `n · max_len` bytes. It ends after a packet that leaves
@@ -312,7 +312,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         self.select_next();
     }
 
-    /// `flow`, in service, has nothing left since it sent a packet charged so much.
+    /// `flow`, in service, has nothing left after a packet that was charged `len`.
     #[inline(never)]
     fn emptied(&mut self, flow: u32, charged: u32) {
         let flows = self.flows.as_mut();
@@ -466,7 +466,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
         self.list(flow.0);
     }
 
-    /// Does nothing: who is next does not depend on the lengths of what waits.
+    /// Does nothing: which flow is next does not depend on the lengths of waiting packets.
     #[inline]
     fn grew(&mut self, _flow: FlowId, _len: u32) {}
 

@@ -73,7 +73,7 @@ impl Core {
             lingering += self.recount_lingering(i, table)?;
         }
         Imbalance::check("flows that linger", 0, lingering, in_state(State::Lingering))?;
-        holds("who is next is known", 0, self.next == self.first())?;
+        holds("the flow that is next is known", 0, self.next == self.first())?;
         self.recount_alarm()?;
         let is_open = self.sets.ready != 0;
         holds("a group is eligible and ready iff a flow is backlogged", 0, is_open == (listed > 0))
@@ -161,7 +161,7 @@ impl Core {
             let next_slot = self.now.floor(width).plus(width.span());
             holds("the alarm is not late", i, !self.alarm.is_after(next_slot))?;
         }
-        holds("the alarm is set for who is due", 0, self.due == 0 || self.is_awaited())
+        holds("the alarm is set if a flow is due", 0, self.due == 0 || self.is_awaited())
     }
 
     /// Returns how many flows linger in group `i`.

@@ -500,7 +500,7 @@ fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind()
 
 /// Goal: what goes wrong if the weights of idle flows never leave the sum. Method: one flow with ten
 /// times the weight of a hundred others together, and a crowd that was added and never sends. `V` then
-/// crawls behind the crowd: everyone who may start at 0 is served before the heavy one goes on.
+/// crawls behind the crowd: every flow that may start at 0 is served before the heavy flow goes on.
 #[test]
 fn idle_weights_that_never_leave_make_a_heavy_flow_wait_for_everybody() {
     let mut flows = vec![(1_000, 1_024)];
@@ -540,7 +540,7 @@ fn virtual_time_does_not_run_ahead_of_a_heavy_flow_that_is_idle() {
 
 /// Goal: nothing is owed from one busy period to the next. Method: after any load, once nothing is
 /// queued, every stored finish is behind `V`, and once as many packets as there are flows have been
-/// sent only those who send count.
+/// sent only the flows that send count.
 #[test]
 fn when_the_last_flow_becomes_idle_nothing_is_owed() {
     let flows = [(1, 1_500), (2, 64), (300, 1_500), (5, 9_000), (65_536, 200), (2, 1_500)];
@@ -580,7 +580,7 @@ pub(super) fn count_step() {
     STEPS.set(STEPS.get() + 1);
 }
 
-/// Goal: the work of a call is constant: it looks at no more than so many flows, slots and groups.
+/// Goal: the work of a call is constant: the numbers of flows, slots and groups that it looks at are bounded.
 /// Method: random loads with everything a caller can do, from 2 to 2,000 flows; the most steps of any
 /// call of each kind.
 #[test]

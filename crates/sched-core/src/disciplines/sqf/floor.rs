@@ -110,7 +110,7 @@ pub(super) struct Floor<W> {
     now: Nanos,
     /// Time that has passed: the sum of all steps forward of the clock.
     elapsed: u64,
-    /// A flow that has waited for so many ticks has waited too long; 0 if no wait is too long.
+    /// The longest wait in ticks after which a flow is not too late; 0 if no wait is too long.
     patience: u32,
 }
 

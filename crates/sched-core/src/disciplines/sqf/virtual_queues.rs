@@ -226,7 +226,7 @@ where
     ///
     /// An arrival that is rejected for its label, length or handle, or because it does not fit into an
     /// empty buffer, moves no flow. One that is rejected because it would itself have to give way has
-    /// done what it has done: who gave way stays dropped, who was moved stays moved.
+    /// done what it has done: a packet that gave way stays dropped, a flow that was moved stays moved.
     ///
     /// Cost: O(log queues) for such an arrival, however much is moved; others pay nothing.
     #[must_use]

@@ -20,7 +20,7 @@ pub trait Classify {
     /// The class of `flow` and its number there; `None` if it belongs to none.
     fn classify(&self, flow: FlowId) -> Option<Member>;
 
-    /// The flows of so many classes are numbered below this: what an error says.
+    /// The flows of all classes are numbered below this bound, which the error names.
     fn flows(&self, classes: u32) -> u32 {
         let _any = classes;
         u32::MAX

@@ -30,7 +30,7 @@ where
         Some(self.order.max_len(class)?.min(Packet::MAX_LEN))
     }
 
-    /// Books that `class` holds so many bytes.
+    /// Books that `class` holds `bytes`.
     #[inline]
     pub(super) fn rank(&mut self, class: FlowId, bytes: u32) {
         let ranks = self.ranks.as_mut();

@@ -11,7 +11,7 @@ use std::vec::Vec;
 
 /// The longest packet.
 const L: u32 = 1_500;
-/// A link of 100 Mbit/s takes so many nanoseconds for a byte.
+/// Nanoseconds that a link of 100 Mbit/s takes for a byte.
 const BYTE: u64 = 80;
 
 type Under<O> = Ceilings<O, Vec<CeilingFlow>, Vec<CeilingReturn>>;
@@ -107,7 +107,7 @@ impl<O: FlowScheduler> Line<O> {
     }
 }
 
-/// Whether `kbit` is `mbit` up to so many percent.
+/// `kbit` is within `percent` of `mbit`.
 #[track_caller]
 fn near(kbit: u64, mbit: u64, percent: u64) {
     let (low, high) = (mbit * 10 * (100 - percent), mbit * 10 * (100 + percent));

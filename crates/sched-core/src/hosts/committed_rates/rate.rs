@@ -279,8 +279,8 @@ mod tests {
         }
     }
 
-    /// What a flow of this rate sends in packets of 64 bytes, at most so many each nanosecond, which is less than
-    /// the time of one.
+    /// What a flow of this rate sends in `nanos` nanoseconds in packets of 64 bytes, at most `each` in a
+    /// nanosecond, which is less than a packet lasts.
     fn sent_in_small_steps(rate: CommittedRate, nanos: u64, each: u32) -> u128 {
         let (mut flow, mut sent) = (CommittedFlow::EMPTY, 0);
         flow.set_rate(Some(rate), &mut Elapsed::reading(0));

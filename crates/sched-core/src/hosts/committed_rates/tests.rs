@@ -9,7 +9,7 @@ use std::vec::Vec;
 
 /// The longest packet.
 const L: u32 = 1_500;
-/// A link of 100 Mbit/s takes so many nanoseconds for a byte.
+/// Nanoseconds that a link of 100 Mbit/s takes for a byte.
 const BYTE: u64 = 80;
 
 type Rates<O> = CommittedRates<O, Vec<CommittedFlow>, Vec<CommittedReturn>>;
@@ -36,7 +36,7 @@ fn mbit(rate: u64, burst: u32) -> Option<CommittedRate> {
 struct Line<O> {
     link: Link<O>,
     now: u64,
-    /// What was sent: when it began, by whom, how long it was.
+    /// A packet that was sent: when it began, its flow, its length.
     sent: Vec<(u64, u32, u32)>,
 }
 
@@ -50,7 +50,7 @@ impl<O: FlowScheduler> Line<O> {
         self.link.enqueue(flow, len);
     }
 
-    /// Sends for so many milliseconds; who is `greedy` always holds a few packets of random lengths.
+    /// Sends for `millis` milliseconds; a `greedy` flow always holds a few packets of random lengths.
     fn run(&mut self, millis: u64, greedy: &[u32], random: &mut Random) {
         let end = self.now + millis * 1_000_000;
         while self.now < end {
@@ -87,7 +87,7 @@ impl<O: FlowScheduler> Line<O> {
     }
 }
 
-/// Whether `kbit` is `mbit` up to so many percent.
+/// `kbit` is within `percent` of `mbit`.
 #[track_caller]
 fn near(kbit: u64, mbit: u64, percent: u64) {
     let (low, high) = (mbit * 10 * (100 - percent), mbit * 10 * (100 + percent));

@@ -77,7 +77,7 @@ fn get(link: &mut Link<InVec>, count: usize) -> String {
     (0..count).map(next).collect()
 }
 
-/// What each flow sends in bytes, of so many packets of these lengths, all flows being backlogged.
+/// The bytes that each flow sends, of `packets` packets of these lengths, while all flows are backlogged.
 fn sent(mut order: InVec, packets: u32, len: &mut dyn FnMut() -> u32) -> Vec<u64> {
     let mut sent = vec![0_u64; order.flows() as usize];
     for flow in 0..order.flows() {

@@ -4,7 +4,7 @@
 //! a ─▶ A, a ─▶ B, a ─▶ C twice, b ─▶ C, b ─▶ D     10 Mbit/s, 50 ms there and back
 //! ```
 //!
-//! The scenario of CAKE §IV-B: who shares the line, flows, the hosts they come from, those they go to,
+//! The scenario of CAKE §IV-B: what shares the line, flows, source hosts, destination hosts
 //! or both, is read from their goodputs. Packets are real, and the queue learns of flows and hosts from
 //! their bytes alone. All flows of a host are sockets of one stack.
 //!
@@ -63,7 +63,7 @@ const RATE: Rate = match Rate::megabits_per_second(10) {
 /// One way.
 const DELAY: Nanos = Nanos::from_millis(25);
 const BUFFER_BYTES: u32 = 300_000;
-/// So many packets that the byte limit always comes first: none here is shorter than 40 bytes.
+/// A limit in packets that is never reached before the one in bytes: no packet here is shorter than 40 bytes.
 const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
 /// One more than fit: the arrival that overflows the limit has a buffer too.
 const BUFFERS: u32 = LIMITS.packets + 1;

@@ -60,7 +60,7 @@ pub const WARM_UP: Nanos = Nanos::from_secs(5);
 pub const DURATION: Nanos = Nanos::from_secs(35);
 
 const BUFFER_BYTES: u32 = 600_000;
-/// So many packets that the byte limit always comes first: none here is shorter than 40 bytes.
+/// A limit in packets that is never reached before the one in bytes: no packet here is shorter than 40 bytes.
 const LIMITS: Limits = Limits { packets: BUFFER_BYTES / 40, bytes: BUFFER_BYTES };
 const BUFFERS: Buffers = Buffers { send: 1 << 16, receive: 65_535 };
 const PORT: u16 = 5_004;

@@ -81,7 +81,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         }
     }
 
-    /// Gives the aggregate `at` so many members, not zero, and the weight of so many.
+    /// Gives the aggregate `at` `members` members, not zero, and the weight of them all.
     #[expect(clippy::integer_division, reason = "by type never by zero; not per packet")]
     fn resize(&mut self, at: u32, members: u8) {
         let Some(aggregate) = self.aggregates.as_mut().get_mut(at as usize) else { return };

@@ -1,4 +1,4 @@
-//! The invariants of QFQ+: those of QFQ over the aggregates, and who is in which. For tests.
+//! The invariants of QFQ+: those of QFQ over the aggregates, and which flow is a member of which. For tests.
 
 use core::num::NonZeroU32;
 
@@ -99,7 +99,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         let (mut here, mut found) = (ring.first, 0);
         while let Some(k) = self.flows.as_ref().get(here as usize) {
             Imbalance::check("aggregate on the ring", here, at.into(), k.aggregate.into())?;
-            holds("who is on the ring is backlogged", here, k.backlogged)?;
+            holds("a flow on the ring is backlogged", here, k.backlogged)?;
             found += 1;
             if here == ring.last {
                 Imbalance::check("the ring closes", at, ring.first.into(), k.next.into())?;
@@ -131,7 +131,12 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         }
         let group = self.core.groups.get(usize::from(node.group));
         let first = group.map_or(NONE, |group| group.first(Width::of_group(node.group.into())));
-        Imbalance::check("who is in service is first of its group", at, at.into(), first.into())
+        Imbalance::check(
+            "the aggregate in service is first of its group",
+            at,
+            at.into(),
+            first.into(),
+        )
     }
 
     /// The ring of the aggregate `at`; `None` without members.

@@ -24,7 +24,7 @@ const GUESSED_KEY: u128 = 0x6120_6775_6573_7320_6f66_2068_6973_2e2e;
 pub enum Attack {
     /// Nothing.
     None,
-    /// Every packet, of so many bytes, is the first of a flow (J01, J02).
+    /// Every packet, of this length in bytes, is the first of a flow (J01, J02).
     FreshFlows(u32),
     /// A thousand flows in turn, all of this many hosts, packets of 1,514 bytes (J03, J05: they fill the
     /// sets of the table at random).
@@ -223,7 +223,7 @@ fn udp(src: [u8; 4], flow: u32) -> FlowKey {
     FlowKey::V4 { src, dst: [198, 51, 100, third], transport }
 }
 
-/// Packet after packet at so many hundredths of the link's rate, each of a flow and a host, a port and a length
+/// Packet after packet at `hundredths` of the link's rate, each of a flow and a host, a port and a length
 /// that its number decides.
 fn paced(
     hundredths: u64,
