@@ -1,4 +1,4 @@
-//! Flows by hash: any order of flows over the queues of a set-associative table.
+//! Flows by hash: any flow scheduler over the queues of a set-associative table.
 //!
 //! [`Hashed`] looks a packet's hash up in a [`flowhash::FlowTable`], queues the packet where the table
 //! says, and gives the queue back to the table in the moment it empties, however it empties. With
@@ -13,9 +13,9 @@ use sched_core::{
     Scheduler, Table,
 };
 
-/// An order of flows that tells a hash table when a flow goes idle.
+/// A flow scheduler that tells a hash table when a flow goes idle.
 ///
-/// The order's flow `q` is the table's queue `q`.
+/// The flow scheduler's flow `q` is the table's queue `q`.
 #[derive(Debug)]
 pub struct Releasing<O, L> {
     order: O,
@@ -36,7 +36,7 @@ impl<O: FlowScheduler, L: Table<TagLine>> Releasing<O, L> {
         &self.table
     }
 
-    /// The order inside.
+    /// The flow scheduler inside.
     pub const fn order(&self) -> &O {
         &self.order
     }
@@ -163,12 +163,12 @@ impl<O: FlowScheduler, L: Table<TagLine>> FlowScheduler for Releasing<O, L> {
     }
 }
 
-/// Queues under an order of flows, reached by hash.
+/// Queues under a flow scheduler, reached by hash.
 ///
 /// As a [`Scheduler`], the number that names a flow is its 32-bit hash:
 /// [`Labels::flow`](flowhash::Labels) or what a network card computed. Flows that meet in a full set
 /// share a queue; a flow that came to share one may be reordered once, when a way of its set is freed
-/// (see [`flowhash::FlowTable`]). A flow that claims a queue takes over what its order and AQM remember of
+/// (see [`flowhash::FlowTable`]). A flow that claims a queue takes over what its flow scheduler and AQM remember of
 /// the last flow there: a debt below one packet with DRR, the last signalling rate with CoDel.
 ///
 /// ```
@@ -231,7 +231,7 @@ where
         self.queues.aqm_mut()
     }
 
-    /// Sets what the order calls a flow's configuration for one queue of the table.
+    /// Sets what the flow scheduler calls a flow's configuration for one queue of the table.
     ///
     /// # Errors
     /// [`ConfigError`]; nothing has changed then.

@@ -17,7 +17,7 @@
 //! source address into a packet is many hosts, unless the label is one that the sender cannot choose, the port
 //! or the subscriber that the packet came from.
 //!
-//! **Cost.** A packet of a flow that is backlogged costs a lookup, the order, and the books of which host
+//! **Cost.** A packet of a flow that is backlogged costs a lookup, the flow scheduler, and the books of which host
 //! holds the most: O(log hosts). A flow that becomes backlogged, and each packet of a flow that found its set
 //! full, costs two more hashes and lookups, of its hosts.
 //! Memory: see [`IsolatedMemory`].
@@ -57,7 +57,7 @@ type Victims<S, K> = LongestHostDrop<
     <S as Storage>::Of<HostClasses>,
 >;
 
-/// The queues of an [`Isolated`] by number, under the order with its tables.
+/// The queues of an [`Isolated`] by number, under the flow scheduler with its tables.
 pub type IsolatedQueues<S, A = NoAqm, K = NoRoom> =
     FlowQueues<Claims<S, K>, <S as Storage>::Of<Queue>, <S as Storage>::Of<Descriptor>, A>;
 

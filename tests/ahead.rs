@@ -60,7 +60,7 @@ fn isolated(isolation: Isolation) -> Isolated<Vecs> {
     queue
 }
 
-/// Goal: the order of isolated queues passes on which flows are next, under every isolation.
+/// Goal: the flow scheduler of isolated queues passes on which flows are next, under every isolation.
 /// Method: the next calls serve the flows that it names, one packet each, so the queue of each is one packet
 /// shorter. In the first turn of hosts no flow is named, because the packets of the hosts have just come; over the
 /// whole run at least a quarter of the packets served belong to flows that were named.

@@ -7,7 +7,7 @@
 //! Everything allocates before the first packet.
 //!
 //! It is the same for every scheduler, the empty one included, and it knows the flow of each packet: no
-//! flow is looked up. It stands apart from the bench so that tests can run it over an order of flows.
+//! flow is looked up. It stands apart from the bench so that tests can run it over a flow scheduler of flows.
 
 use std::boxed::Box;
 use std::vec::Vec;

@@ -1,4 +1,4 @@
-//! What the controller drives: nothing, a FIFO, and queues under an order of flows.
+//! What the controller drives: nothing, a FIFO, and queues under a flow scheduler of flows.
 
 use core::fmt;
 use core::hint::black_box;

@@ -1,4 +1,4 @@
-//! The tables of flows and hosts around the order: which flow has which queue, and which host which slot.
+//! The tables of flows and hosts around the flow scheduler: which flow has which queue, and which host which slot.
 
 use flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use sched_core::{ConfigError, DropFrom, FlowId, FlowScheduler, FlowState, Imbalance, Nanos};
@@ -9,7 +9,7 @@ use super::{NoRoom, Storage, Victims};
 use crate::isolation::{Isolation, Level};
 use crate::labelled::{Before, Labelled};
 
-/// The order of an [`Isolated`](super::Isolated) queue, with its tables: gives queues and slots of hosts
+/// The flow scheduler of an [`Isolated`](super::Isolated) queue, with its tables: gives queues and slots of hosts
 /// back in the moment they are idle.
 #[derive(Debug)]
 pub struct Claims<S: Storage, K: Storage = NoRoom> {
@@ -206,7 +206,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
         Ok(())
     }
 
-    /// The flows that count in a slot, as the order has them, one by one.
+    /// The flows that count in a slot, as the flow scheduler has them, one by one.
     fn recount_hosts(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let of = |host: &dyn Fn((u32, u32)) -> u32, slot: u32| {
             let backlogged = |flow: &u32| flows(FlowId(*flow)).backlog.packets > 0;

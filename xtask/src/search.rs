@@ -1,4 +1,4 @@
-//! Searches that try to exceed what is proven: the bounds of every order (`conformance::bounds`), and what a call may
+//! Searches that try to exceed what is proven: the bounds of every flow scheduler (`conformance::bounds`), and what a call may
 //! cost (`conformance::worst_call`).
 
 use crate::run::{cargo, succeed};

@@ -1,7 +1,7 @@
-//! Tries to exceed the proven bounds: `search_bounds SECONDS [SEED]`, shared by all orders and bounds.
+//! Tries to exceed the proven bounds: `search_bounds SECONDS [SEED]`, shared by all flow schedulers and bounds.
 //!
 //! First flows stay as they are. Then flows are re-configured, added and removed: what is measured begins with
-//! the last change, where an order promises a bound for that, or when all bounds are said to hold again. Prints
+//! the last change, where a flow scheduler promises a bound for that, or when all bounds are said to hold again. Prints
 //! for each the nearest that it came, with the history; fails if one is exceeded.
 
 mod words;

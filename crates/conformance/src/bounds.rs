@@ -1,7 +1,7 @@
 //! Are the proven bounds ever exceeded? A link of constant rate, flows with known shares, and a history
 //! of arrivals made to hurt.
 //!
-//! A [`Trial`] is played on an order of flows through its public interface only: a byte a unit of time,
+//! A [`Trial`] is played on a flow scheduler of flows through its public interface only: a byte a unit of time,
 //! packets back to back while anything is queued, arrivals at any byte of a packet on the wire. The
 //! meters of `sched-core` measure B-WFI, T-WFI and the relative fairness of every pair; an [`Outcome`]
 //! says how near each came to its bound. [`Trials`] draws trials at random, [`climb`] changes one step
@@ -127,9 +127,9 @@ impl fmt::Display for Trial {
     }
 }
 
-/// An order of flows that promises something.
+/// A flow scheduler of flows that promises something.
 pub trait Promising: FlowScheduler + Sized {
-    /// The order with all flows of `trial` added.
+    /// The flow scheduler with all flows of `trial` added.
     fn of(trial: &Trial) -> Self;
 
     /// What it promises to `flow`.
@@ -155,7 +155,7 @@ pub struct Watched {
     /// What is quoted for flows of one packet length, where their packets end. QFQ keeps it for those and
     /// not for all; WF²Q+, whose `V` grows by whole packets, does not keep it.
     pub one_length: u64,
-    /// What could be promised if every flow counted all the time; an order that does not may exceed it.
+    /// What could be promised if every flow counted all the time; a flow scheduler that does not may exceed it.
     pub all_count: u64,
 }
 
@@ -357,16 +357,16 @@ impl Outcome {
 pub enum Depth {
     /// Nothing: for the search.
     Bounds,
-    /// The books and the inner state of the order, after every packet.
+    /// The books and the inner state of the flow scheduler, after every packet.
     Packets,
     /// The same after every arrival as well.
     Steps,
 }
 
-/// Sends all that `trial` has through the order `O`.
+/// Sends all that `trial` has through the flow scheduler `O`.
 ///
 /// # Errors
-/// The first [`Imbalance`] of the order's own invariants. Bounds that are exceeded are no error here:
+/// The first [`Imbalance`] of the flow scheduler's own invariants. Bounds that are exceeded are no error here:
 /// [`Worst::ratio`] says so.
 pub fn play<O: Promising>(trial: &Trial, depth: Depth) -> Result<Outcome, Imbalance> {
     let mut link = Link::<O>::new(trial);

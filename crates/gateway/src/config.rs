@@ -375,7 +375,7 @@ impl Written {
         self.read(option, word, |option, word| number(option, word, range))
     }
 
-    /// The order, and what shares the line; some pairs make no sense.
+    /// The flow scheduler, and what shares the line; some pairs make no sense.
     fn order_and_hosts(&self) -> Result<(Order, HostMode), String> {
         let hosts = self.read("--hosts", &self.hosts, HostMode::parse)?;
         let order = match self.read("--queue", &self.queue, Order::parse)? {

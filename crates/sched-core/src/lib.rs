@@ -1,20 +1,20 @@
 //! Which packet is next, and which is dropped.
 //!
-//! A packet is the number of the caller's buffer and a length; its bytes are never read. In the order
+//! A packet is the number of the caller's buffer and a length; its bytes are never read. In the flow scheduler
 //! a packet meets them:
 //!
 //! 1. [`Scheduler::enqueue`] takes a [`Packet`] into the queue of its flow, or hands it back in
 //!    [`Rejected`]. Whatever has to give way for it goes to the [`DropSink`].
-//! 2. [`FlowQueues`] is the scheduler for every order of flows: [`Drr`], [`Qfq`], [`QfqPlus`], [`Wf2q`],
+//! 2. [`FlowQueues`] is the scheduler for every flow scheduler: [`Drr`], [`Qfq`], [`QfqPlus`], [`Wf2q`],
 //!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] around it, the flow that
 //!    holds most gives way. [`LoadDrr`] knows the hosts of its flows, [`HostDrr`] puts hosts above flows, and with
 //!    [`LongestHostDrop`] the host that holds most gives way. [`CommittedRates`] gives flows or hosts committed rates
 //!    beyond which they borrow. [`Sqf`] puts labels over virtual queues and a
-//!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under an order.
+//!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow scheduler.
 //! 3. An [`Aqm`] such as [`CoDel`] judges each packet that is about to leave.
 //! 4. [`Scheduler::dequeue`] gives it back, marked if the AQM said so.
 //!
-//! A [`Guarantee`] says in bytes what an order promises a flow; a [`WfiMeter`], or [`Metered`] around a
+//! A [`Guarantee`] says in bytes what a flow scheduler promises a flow; a [`WfiMeter`], or [`Metered`] around a
 //! whole scheduler, measures whether it is kept.
 //!
 //! Memory is the caller's ([`Table`]), time is an argument ([`Nanos`]), and [`Scheduler::recount`] checks

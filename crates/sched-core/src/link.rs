@@ -1,11 +1,11 @@
-//! For the tests of orders: an order with queues of lengths, and random numbers.
+//! For the tests of orders: a flow scheduler with queues of lengths, and random numbers.
 
 use crate::{Backlog, ConfigError, FlowId, FlowScheduler, FlowState, Imbalance, QfqConfig};
 use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
-/// An order with queues of lengths.
+/// A flow scheduler with queues of lengths.
 pub(crate) struct Link<O> {
     pub(crate) order: O,
     pub(crate) queues: Vec<VecDeque<u32>>,

@@ -1,6 +1,6 @@
 //! The proven bounds, against random and adversarial arrivals.
 //!
-//! 10,000 trials for each order; `FREEBOARD_TRIALS` sets another number.
+//! 10,000 trials for each flow scheduler; `FREEBOARD_TRIALS` sets another number.
 
 use conformance::bounds::{
     Bound, Burst, Changeable, Changing, Depth, FlowPlan, Histories, Outcome, Promising,

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-/// Goal: a change of any order, transport or link shows here as a difference to look at. Method: three seeds,
+/// Goal: a change of any flow scheduler, transport or link shows here as a difference to look at. Method: three seeds,
 /// those of the documented table; `docs/disciplines/sparse.md` has the tables and the sentences to the last digit, and
 /// says why some of them fail.
 #[test]

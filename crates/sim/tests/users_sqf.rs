@@ -30,7 +30,7 @@ fn every_sentence_holds() {
     assert_eq!(run().status.code(), Some(0));
 }
 
-/// Goal: a change of any order, transport or link shows here as a difference to look at. Method:
+/// Goal: a change of any flow scheduler, transport or link shows here as a difference to look at. Method:
 /// `docs/disciplines/sqf.md` has the tables to the last digit, `docs/users-sqf.svg` is the picture.
 #[test]
 fn the_documents_show_the_tables_and_the_picture() {

@@ -1,4 +1,4 @@
-//! Orders that know hosts.
+//! Flow schedulers that know hosts.
 
 use core::hint::black_box;
 
@@ -53,7 +53,7 @@ fn longest_host<const N: usize>() {
     order(&mut outer, 0);
 }
 
-/// What rounds offer beside what an order does.
+/// What rounds offer beside what a flow scheduler does.
 fn rounds<N, S, D, W>(rounds: &mut LoadDrr<N, S, D, W>)
 where
     N: Table<LoadDrrFlow>,

@@ -1,4 +1,4 @@
-//! Schedulers under an order.
+//! Schedulers under a flow scheduler.
 
 use core::hint::black_box;
 

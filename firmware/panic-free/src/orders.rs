@@ -19,7 +19,7 @@ static ORDERS: &[fn()] =
 #[unsafe(no_mangle)]
 static IN_SLICES: fn() = in_slices;
 
-/// An order by itself and under queues of `N` packets.
+/// A flow scheduler by itself and under queues of `N` packets.
 macro_rules! exercise {
     ($make:expr, $config:expr) => {
         order(&mut $make, $config);
@@ -74,7 +74,7 @@ fn wf2q<const N: usize>() {
     exercise!(LongestQueueDrop::new(wf2q.clone(), [LongestFlow::EMPTY; N]), config);
 }
 
-/// Over an order that names no victims and over one that does.
+/// Over a flow scheduler that names no victims and over one that does.
 fn longest_queue_drop<const N: usize>() {
     let from = black_box(DropFrom::Head);
     let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
@@ -83,7 +83,7 @@ fn longest_queue_drop<const N: usize>() {
     exercise!(LongestQueueDrop::new(shortest(), [LongestFlow::EMPTY; N]), ());
 }
 
-/// Over an order of hosts with turns and over one with weights.
+/// Over a flow scheduler of hosts with turns and over one with weights.
 fn hosts<const N: usize>() {
     let (nodes, rings) = ([HostDrrFlow::EMPTY; N], [HostRing::EMPTY; N]);
     let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
@@ -97,7 +97,7 @@ fn hosts<const N: usize>() {
     exercise!(weighted.clone(), 0);
 }
 
-/// What only an order of hosts can do.
+/// What only a flow scheduler of hosts can do.
 fn houses<O: FlowScheduler, const N: usize>(
     hosts: &mut HostDrr<O, [HostDrrFlow; N], [HostRing; N]>,
     config: O::Config,
@@ -112,7 +112,7 @@ fn houses<O: FlowScheduler, const N: usize>(
     seen((hosts.order().flows(), hosts.order_mut().flows()));
 }
 
-/// Over an order with turns and over one with weights, and as the order of hosts.
+/// Over a flow scheduler with turns and over one with weights, and as the flow scheduler of hosts.
 fn rated<const N: usize>() {
     let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
     let Some(mut plain) = committed_rates::<_, N>(drr) else { return };

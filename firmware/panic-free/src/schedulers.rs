@@ -76,7 +76,7 @@ fn shaped<S: Scheduler>(queue: &mut Shaped<S>) {
     );
 }
 
-/// What queues under an order offer beside what a scheduler does.
+/// What queues under a flow scheduler offer beside what a scheduler does.
 fn flow_queues<O, Q, S, A, R>(queues: &mut FlowQueues<O, Q, S, A, R>, config: O::Config)
 where
     O: FlowScheduler,
@@ -97,7 +97,7 @@ where
     );
 }
 
-/// Queues of `N` packets under an order, without an AQM.
+/// Queues of `N` packets under a flow scheduler, without an AQM.
 pub(crate) fn bare<O: FlowScheduler, const N: usize>(order: O, config: O::Config) {
     let (queues, slots) = ([Queue::EMPTY; N], [Descriptor::EMPTY; N]);
     flow_queues(&mut FlowQueues::new(order, queues, slots, limits()), config);

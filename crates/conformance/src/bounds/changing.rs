@@ -70,7 +70,7 @@ pub enum When {
     Settled,
 }
 
-/// An order whose flows change, and what it says of that.
+/// A flow scheduler whose flows change, and what it says of that.
 pub trait Changeable: Promising {
     /// Whether a first packet that is dropped counts as a change for other flows.
     const LOSSES_COUNT: bool;
@@ -164,7 +164,7 @@ impl Changeable for Wf2q<Vec<Wf2qFlow>> {
     }
 }
 
-/// Gives `flow` of `trial` this weight in an order of the kind of QFQ.
+/// Gives `flow` of `trial` this weight in a flow scheduler of the kind of QFQ.
 fn set_weight(
     order: &mut impl FlowScheduler<Config = QfqConfig>,
     trial: &Trial,
@@ -299,11 +299,11 @@ impl<O: Changeable> Player<'_, O> {
     }
 }
 
-/// Plays `history` on the order `O`: how near it came to what is promised [`When::AtOnce`] and when
+/// Plays `history` on the flow scheduler `O`: how near it came to what is promised [`When::AtOnce`] and when
 /// [`When::Settled`].
 ///
 /// # Errors
-/// The first [`Imbalance`] of the books of the order.
+/// The first [`Imbalance`] of the books of the flow scheduler.
 pub fn play_changing<O: Changeable>(
     history: &Changing,
     depth: Depth,

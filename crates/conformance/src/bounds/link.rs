@@ -1,4 +1,4 @@
-//! A link that sends what an order says, and meters that watch it.
+//! A link that sends what a flow scheduler says, and meters that watch it.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use freeboard::sched_core::{
 
 use super::{Bound, Outcome, Promising, Trial, Worst};
 
-/// An order, queues and meters.
+/// A flow scheduler, queues and meters.
 pub(super) struct Link<O> {
     pub(super) order: O,
     queues: Vec<VecDeque<(Arrival, u32)>>,

@@ -11,7 +11,7 @@ use super::{Promising, Trial};
 #[derive(Clone, Debug)]
 pub struct SparseFirst(Drr<Vec<DrrFlow>>);
 
-/// The quanta of the plain order.
+/// The quanta of the plain scheduler.
 impl Promising for SparseFirst {
     fn of(trial: &Trial) -> Self {
         Self(<Drr<Vec<DrrFlow>> as Promising>::of(trial).sparse_first())

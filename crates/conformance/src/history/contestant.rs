@@ -98,7 +98,7 @@ pub struct HostBooks {
     pub waits: bool,
 }
 
-/// What an order of flows may know of hosts above them. Unless it says otherwise it takes everything
+/// What a flow scheduler of flows may know of hosts above them. Unless it says otherwise it takes everything
 /// and knows nothing.
 pub trait Housing {
     /// Hosts are numbered below this, on either side; 0 if it knows none.
@@ -109,7 +109,7 @@ pub trait Housing {
     /// Gives `flow` its hosts.
     ///
     /// # Errors
-    /// Those of the order.
+    /// Those of the flow scheduler.
     fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
         let _ = (flow, source, destination);
         Ok(())
@@ -118,7 +118,7 @@ pub trait Housing {
     /// Changes `host`.
     ///
     /// # Errors
-    /// Those of the order.
+    /// Those of the flow scheduler.
     fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
         let _ = (host, setting);
         Ok(())
@@ -127,7 +127,7 @@ pub trait Housing {
     /// Gives `host` a committed rate, or none.
     ///
     /// # Errors
-    /// Those of the order.
+    /// Those of the flow scheduler.
     fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
         let _ = (host, rate);
         Ok(())
@@ -136,7 +136,7 @@ pub trait Housing {
     /// Gives `host` a ceiling, or none.
     ///
     /// # Errors
-    /// Those of the order.
+    /// Those of the flow scheduler.
     fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
         let _ = (host, ceiling);
         Ok(())

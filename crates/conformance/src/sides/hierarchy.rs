@@ -12,7 +12,7 @@ use super::{MAX_LEN, SLOTS};
 /// Classes of four of the hierarchies, each with two flows.
 const CLASSES: usize = 4;
 
-/// Classes `S` under the order `O`.
+/// Classes `S` under the flow scheduler `O`.
 pub type Node<O, S, const N: usize> =
     Classes<O, S, [S; N], LowBits, [ClassState; N], Vec<LongestFlow>>;
 

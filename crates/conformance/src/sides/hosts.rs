@@ -1,4 +1,4 @@
-//! Orders that know hosts beside their twins.
+//! Flow schedulers that know hosts beside their twins.
 
 use crate::history::{Contestant, Dial, Housing, Setting};
 use crate::twin::{

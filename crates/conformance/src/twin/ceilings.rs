@@ -8,7 +8,7 @@ use super::order::{NaiveOrder, QueuesView, in_range, unknown};
 use super::token_bucket::{Bucket, Forward};
 use crate::history::{HostBooks, Housing, Setting};
 
-/// The order `O` of the flows that need not wait.
+/// The flow scheduler `O` of the flows that need not wait.
 #[derive(Clone, Debug)]
 pub struct NaiveCeilings<O> {
     order: O,

@@ -24,7 +24,7 @@ enum Status {
     Closed(Nanos),
 }
 
-/// Classes under an order. A flow's number is its class times a power of two, and its number there.
+/// Classes under a flow scheduler. A flow's number is its class times a power of two, and its number there.
 #[derive(Clone, Debug)]
 pub struct NaiveClasses<O, T> {
     order: O,
@@ -80,7 +80,7 @@ impl<O: NaiveOrder, T: Contestant> NaiveClasses<O, T> {
         self.count() * self.flows_a_class
     }
 
-    /// What the order may see: the packets of open classes.
+    /// What the flow scheduler may see: the packets of open classes.
     fn open(&self) -> Vec<VecDeque<Held>> {
         let classes = self.held.iter().zip(&self.status);
         let seen = classes.map(|(held, &status)| match status {
@@ -166,7 +166,7 @@ impl<O: NaiveOrder, T: Contestant> NaiveClasses<O, T> {
         self.classes[class.index()].peek(self.now).map_or(1, |packet| packet.len)
     }
 
-    /// Tells the order what has become of a class that lost packets, got one, or opened.
+    /// Tells the flow scheduler what has become of a class that lost packets, got one, or opened.
     fn tell(&mut self, class: FlowId, status: Status, lost: usize) {
         let before = core::mem::replace(&mut self.status[class.index()], status);
         match (before, status) {
@@ -342,7 +342,7 @@ impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
         self.total.delivered.add(packet.len);
         self.status[class.index()] = status;
         let next = (status == Status::Open).then(|| self.next_len(class));
-        // What the class sends first may have changed since the order was told.
+        // What the class sends first may have changed since the flow scheduler was told.
         self.order.lost(class, Some(packet.len));
         self.order.served(class, packet.len, next);
         self.served[class.index()] = self.total.delivered.packets;

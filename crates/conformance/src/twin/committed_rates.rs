@@ -8,7 +8,7 @@ use super::order::{NaiveOrder, QueuesView, in_range, unknown};
 use super::token_bucket::{Bucket, Forward};
 use crate::history::{HostBooks, Housing, Setting};
 
-/// The order `O` of the flows that conform and of those in excess.
+/// The flow scheduler `O` of the flows that conform and of those in excess.
 #[derive(Clone, Debug)]
 pub struct NaiveCommittedRates<O> {
     conforming: O,

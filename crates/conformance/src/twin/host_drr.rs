@@ -1,4 +1,4 @@
-//! Hosts above flows: an order of hosts, and a deficit round robin of each host's own.
+//! Hosts above flows: a flow scheduler of hosts, and a deficit round robin of each host's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ struct House {
     backlogged: BTreeSet<FlowId>,
 }
 
-/// The order `O` of hosts over one [`NaiveDrr`] per host.
+/// The flow scheduler `O` of hosts over one [`NaiveDrr`] per host.
 #[derive(Clone, Debug)]
 pub struct NaiveHostDrr<O> {
     order: O,

@@ -58,7 +58,7 @@ const fn level(isolation: Isolation) -> Option<usize> {
     }
 }
 
-/// Both orders of the isolated queue. One of them has all flows.
+/// Both flow schedulers of the isolated queue. One of them has all flows.
 #[derive(Clone, Debug)]
 struct NaiveIsolationOrder {
     isolation: Isolation,

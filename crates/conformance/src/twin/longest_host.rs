@@ -17,7 +17,7 @@ struct Class {
     since: u64,
 }
 
-/// An order that knows hosts, with drops from the host that holds the most: there from a flow of the
+/// A flow scheduler that knows hosts, with drops from the host that holds the most: there from a flow of the
 /// highest class of bytes, which are the powers of two, the one that has been in it longest.
 #[derive(Clone, Debug)]
 pub struct NaiveLongestHostDrop<O> {
@@ -42,7 +42,7 @@ impl<O: NaiveOrder> NaiveLongestHostDrop<O> {
         Self { local, ..self }
     }
 
-    /// The order of flows, none of which holds anything: the flow that comes to a class from now on is the first there.
+    /// The flow scheduler of flows, none of which holds anything: the flow that comes to a class from now on is the first there.
     pub(super) fn begin_anew(&mut self) -> &mut O {
         self.classes.clear();
         &mut self.order

@@ -15,7 +15,7 @@ pub struct Held {
     pub packet: Packet,
 }
 
-/// All queues, by the number the order knows them by.
+/// All queues, by the number the flow scheduler knows them by.
 pub type QueuesView<'a> = &'a [VecDeque<Held>];
 
 /// The bytes of one queue, counted.
@@ -24,7 +24,7 @@ pub fn queued_bytes(queues: QueuesView<'_>, flow: FlowId) -> u64 {
     queues[flow.index()].iter().map(|held| u64::from(held.packet.len)).sum()
 }
 
-/// An order of flows. It is told what happens as
+/// A flow scheduler of flows. It is told what happens as
 /// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) is, and may look at the queues to decide.
 pub trait NaiveOrder: Clone + Housing {
     /// It is `now`, in what follows.

@@ -31,7 +31,7 @@ const IDLE_STEP: u64 = 1 << 48;
 /// No start is further than this many slots behind the front of its group.
 const MOST_SLOTS_BEHIND: u64 = 30;
 
-/// The rules of the order, to be counted.
+/// The rules of the flow scheduler, to be counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// The heaviest flow of all governs `inverse_sum`.

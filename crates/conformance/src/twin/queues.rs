@@ -31,7 +31,7 @@ enum Placement {
     },
 }
 
-/// Queues under an order. The books are sums over events, and what is queued is counted each time.
+/// Queues under a flow scheduler. The books are sums over events, and what is queued is counted each time.
 #[derive(Clone, Debug)]
 pub struct NaiveQueues<O> {
     order: O,
@@ -64,7 +64,7 @@ impl<O: NaiveOrder> NaiveQueues<O> {
     }
 
     /// `flows` flows over `virtual_queues` virtual queues and the default queue behind them; `order`
-    /// is an order of queues.
+    /// is a flow scheduler of queues.
     #[must_use]
     pub fn with_virtual_queues(
         mut order: O,
@@ -99,7 +99,7 @@ impl<O: NaiveOrder> NaiveQueues<O> {
         self
     }
 
-    /// The order, for what is its own, and what all queues hold.
+    /// The flow scheduler, for what is its own, and what all queues hold.
     pub(super) const fn order(&self) -> &O {
         &self.order
     }

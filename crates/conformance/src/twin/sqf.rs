@@ -203,7 +203,7 @@ impl NaiveOrder for NaiveShortestQueue {
     }
 }
 
-/// Any order, with drops from the longest queue.
+/// Any flow scheduler, with drops from the longest queue.
 #[derive(Clone, Debug)]
 pub struct NaiveLongestQueueDrop<O> {
     order: O,
@@ -219,7 +219,7 @@ impl<O> NaiveLongestQueueDrop<O> {
     }
 }
 
-/// The hosts of an order are changed in it, not through this.
+/// The hosts of a flow scheduler are changed in it, not through this.
 impl<O> Housing for NaiveLongestQueueDrop<O> {}
 
 impl<O: NaiveOrder> NaiveOrder for NaiveLongestQueueDrop<O> {

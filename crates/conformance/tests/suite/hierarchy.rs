@@ -173,7 +173,7 @@ type Level<O, S> = Classes<O, S, Vec<S>, LowBits, Vec<ClassState>>;
 /// A scheduler, and what it promises each of its flows by number.
 type Promising<S> = (S, Vec<Guarantee>);
 
-/// An order of [`WIDTH`] flows with random weights and longest packets, and what it promises them.
+/// A flow scheduler of [`WIDTH`] flows with random weights and longest packets, and what it promises them.
 trait Draw: FlowScheduler + Sized {
     fn draw(random: &mut Xorshift) -> Promising<Self>;
 }
@@ -208,7 +208,7 @@ fn leaf<O: Draw>(random: &mut Xorshift) -> Promising<Leaf<O>> {
     (FlowQueues::new(order, queues, vec![Descriptor::EMPTY; PLENTY], Limits::NONE), promised)
 }
 
-/// A node of the order `O` over [`WIDTH`] classes, and what it promises to each flow of each.
+/// A node of the flow scheduler `O` over [`WIDTH`] classes, and what it promises to each flow of each.
 fn level<O: Draw, S: Scheduler>(
     random: &mut Xorshift,
     class: impl Fn(&mut Xorshift) -> Promising<S>,

@@ -319,7 +319,7 @@ impl Queue for Isolated<Vecs, Aqm, Vecs> {
 struct Flows<O: FlowScheduler> {
     queues: ByHash<O>,
     isolation: Isolation,
-    /// What the order is told of a queue whose host has this weight.
+    /// What the flow scheduler is told of a queue whose host has this weight.
     config: Box<dyn Fn(u32) -> Option<O::Config>>,
 }
 

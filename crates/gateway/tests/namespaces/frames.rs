@@ -11,7 +11,7 @@ use crate::topology::Row;
 
 /// Frames on their way at once, and their bytes: as much as the buffers between are sure to hold.
 const WINDOW: (u64, u64) = (200, 150_000);
-/// Flows of which the order is checked.
+/// Flows of which the flow scheduler is checked.
 const FLOWS: u64 = 16;
 
 /// Numbers from a seed (splitmix64).

@@ -169,7 +169,7 @@ fn a_device_without_ethernet_headers_is_refused() {
     assert!(said.ends_with("--wan tun0: not an Ethernet device; accepted: lan, wan\n"), "{said}");
 }
 
-/// Goal: what would take too much memory, and what an order cannot have, is refused before anything is
+/// Goal: what would take too much memory, and what a flow scheduler cannot have, is refused before anything is
 /// changed, at the start and later.
 #[test]
 fn a_limit_that_takes_too_much_memory_is_refused() {

@@ -1,4 +1,4 @@
-//! What an order of flows promises, in numbers: the bounds that a [`WfiMeter`](crate::WfiMeter)
+//! What a flow scheduler of flows promises, in numbers: the bounds that a [`WfiMeter`](crate::WfiMeter)
 //! measures against.
 //!
 //! Everything is in bytes. Where time is meant it is *link time*: the bytes that the link sends in it,
@@ -121,8 +121,8 @@ pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
     below.saturating_add(u128::from(!exact))
 }
 
-/// What an order promises to one flow, as long as nothing is configured and no packet of the flow is dropped. The
-/// method of the order that gives the guarantee says what holds after a change, and from when all of it holds again.
+/// What a flow scheduler promises to one flow, as long as nothing is configured and no packet of the flow is dropped. The
+/// method of the flow scheduler that gives the guarantee says what holds after a change, and from when all of it holds again.
 ///
 /// Of `W` bytes that the link sends while the flow is backlogged, at least `φW` less [`Self::b_wfi`] are
 /// the flow's. *Backlogged* is the view of the scheduler: until the dequeue that empties the queue. A

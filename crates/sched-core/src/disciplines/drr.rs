@@ -7,7 +7,7 @@
 //!
 //! **Promises.** A flow is on a list if and only if it is backlogged. In any interval two flows that stay
 //! backlogged are served in the ratio of their quanta, up to a constant: with quantum `Q` and longest packet
-//! `L` of a flow, `L̄ = L − 1`, `F` the sum of all quanta and `φ = Q/F`, the plain order keeps
+//! `L` of a flow, `L̄ = L − 1`, `F` the sum of all quanta and `φ = Q/F`, the plain scheduler keeps
 //!
 //! - relative fairness: `|W_a/φ_a − W_b/φ_b| ≤ F·(1 + L̄_a/Q_a + L̄_b/Q_b)` bytes;
 //! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·(Σ L̄_j + L)` over the others, so it grows with the number
@@ -43,7 +43,7 @@ use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
 pub struct DrrFlow {
     flow: RingFlow,
     /// Not of this flow: the one that drew the latest ticket whose turn it was to be noted here. A
-    /// guess at the order of flows on the old list that is no chain of loads; may be out of date.
+    /// guess at the flow scheduler of flows on the old list that is no chain of loads; may be out of date.
     noted: u32,
 }
 
@@ -102,7 +102,7 @@ impl<N: Table<DrrFlow>> Drr<N> {
     /// The largest quantum, in bytes. With it what is charged to a turn stays below 2^29.
     pub const MAX_QUANTUM: u32 = RingFlow::MAX_QUANTUM;
 
-    /// An order of `nodes.len()` flows, none added, for packets of at most `max_len` bytes.
+    /// A flow scheduler of `nodes.len()` flows, none added, for packets of at most `max_len` bytes.
     /// Cost: O(flows).
     ///
     /// # Errors

@@ -116,7 +116,7 @@ impl QfqConfig {
     pub const MAX_WEIGHT: u32 = 1 << 16;
 }
 
-/// The order of Quick Fair Queueing, over flows in the memory `N`.
+/// The flow scheduler of Quick Fair Queueing, over flows in the memory `N`.
 ///
 /// ```
 /// use sched_core::{FlowId, FlowScheduler, Qfq, QfqConfig, QfqFlow};

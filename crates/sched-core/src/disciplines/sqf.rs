@@ -17,7 +17,7 @@
 //! - a [flush](ShortestQueue::flush_unserved): when the flow that has to give way has not been served for a
 //!   time, it loses its whole queue. It then holds least, and is preferred again.
 //!
-//! [`ShortestQueue`] is the order, one queue a flow; [`Sqf`] is the scheduler of the paper, with a fixed
+//! [`ShortestQueue`] is the flow scheduler, one queue a flow; [`Sqf`] is the scheduler of the paper, with a fixed
 //! number of virtual queues and a default queue.
 //!
 //! Cost: O(log flows) per call, whatever is queued. Memory: 20 bytes a flow, 36 with its
@@ -48,7 +48,7 @@ const ABSENT: u64 = u64::MAX;
 /// Services are numbered above this; a stamp below is the number of an arrival.
 const NO_SERVICE: u64 = 1 << 63;
 
-/// The order of SQF with longest-queue drop, over the flows in the memory `N`; `W` is the memory of the
+/// The flow scheduler of SQF with longest-queue drop, over the flows in the memory `N`; `W` is the memory of the
 /// [service floor](Self::service_floor) and of [flushes](Self::flush_unserved), if there is any.
 ///
 /// The flow with the fewest bytes is served; the flow with the most gives way. Ties go to the flow
@@ -72,7 +72,7 @@ pub struct ShortestQueue<N, W = [WaitingFlow; 0]> {
 }
 
 impl<N: Table<ShortestFlow>> ShortestQueue<N> {
-    /// An order of as many flows as `flows` is long, none of them added; packets give way at the head.
+    /// A flow scheduler of as many flows as `flows` is long, none of them added; packets give way at the head.
     /// Cost: O(flows).
     #[must_use]
     pub fn new(mut flows: N) -> Self {
@@ -88,7 +88,7 @@ impl<N: Table<ShortestFlow>> ShortestQueue<N> {
 }
 
 impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
-    /// The same order with a floor under the service of each flow: whenever the floor has been sent less
+    /// This flow scheduler with a floor under the service of each flow: whenever the floor has been sent less
     /// than `share` of all bytes, the next packet is that of the backlogged flow served least recently, where
     /// becoming backlogged counts as service; but not before [`FloorShare::after`] bytes have been sent since that
     /// flow became backlogged or was last served as the shortest. `waiting` has room for every flow, 16 bytes
@@ -148,7 +148,7 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
         Ok(ShortestQueue { flows, served, arrived, drop_from, floor })
     }
 
-    /// The same order, in which a flow that has to give way for an arrival loses all it holds
+    /// This flow scheduler, in which a flow that has to give way for an arrival loses all it holds
     /// ([`FlowScheduler::gives_up`]) if it has been backlogged for `after` and was not served in that time. Service
     /// by the floor does not count. It needs the memory of a [floor](Self::service_floor), whose share may be
     /// [`FloorShare::NONE`]. Times are told by [`FlowScheduler::advance`] and counted in 2^20 ns, `after` is

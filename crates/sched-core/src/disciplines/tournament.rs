@@ -7,13 +7,13 @@
 //!
 //! Cost: at most one node a level, log2 of the flows there is room for. A flow that got worse matters
 //! only up to where it had won, one that got better only up to where it still loses, so most changes
-//! end one or two levels up. Memory: 12 bytes a flow for the key, which all trees of an order share,
+//! end one or two levels up. Memory: 12 bytes a flow for the key, which all trees of a flow scheduler share,
 //! and 4 for each tree.
 
 use crate::flow_scheduler::FlowState;
 use crate::{FlowId, Imbalance};
 
-/// A flow's backlog as the order books it, and its part of `TREES` tournaments: 12 + 4 · `TREES`
+/// A flow's backlog as the flow scheduler books it, and its part of `TREES` tournaments: 12 + 4 · `TREES`
 /// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankedFlow<const TREES: usize> {

@@ -150,7 +150,7 @@ impl Default for Wf2qFlow {
     }
 }
 
-/// The order of WF²Q+, over flows in the memory `N`.
+/// The flow scheduler of WF²Q+, over flows in the memory `N`.
 ///
 /// ```
 /// use sched_core::{FlowId, FlowScheduler, Wf2q, Wf2qConfig, Wf2qFlow};

@@ -1,10 +1,10 @@
-//! Schedulers under an order: a hierarchy.
+//! Schedulers under a flow scheduler: a hierarchy.
 //!
-//! [`Classes`] is to schedulers what [`FlowQueues`](crate::FlowQueues) is to queues: an order decides
+//! [`Classes`] is to schedulers what [`FlowQueues`](crate::FlowQueues) is to queues: a flow scheduler decides
 //! which class is served, and the class, any [`Scheduler`], which of its packets. It is a `Scheduler`
 //! itself, so classes nest: users above flows, operators above users.
 //!
-//! **Promises.** A class is served as a flow of that order is, whatever its own scheduler does and
+//! **Promises.** A class is served as a flow of that flow scheduler is, whatever its own scheduler does and
 //! however many flows it has. For a flow that stays backlogged, below classes that may always send, the
 //! guarantees of the levels add up: if `α_0` is its B-WFI in its class, `α_1` that of the class in the
 //! node above, and so on, and `ψ_0`, `ψ_1`, … are the shares on the way up, then with `φ = ψ_0·ψ_1·…`
@@ -13,13 +13,13 @@
 //!
 //! `docs/disciplines/hosts.md`, section *Hierarchy*, has the derivation.
 //!
-//! **Which orders.** What a class sends next may change with every arrival. So an order is right here
+//! **Which orders.** What a class sends next may change with every arrival. So a flow scheduler is right here
 //! if it charges a class what it has sent when it has sent it: [`Qfq`](crate::Qfq), [`Drr`](crate::Drr)
 //! and [`ShortestQueue`](crate::ShortestQueue). One that
 //! [looks ahead](FlowScheduler::looks_ahead) is told the length that the class would send next, after
 //! each departure; it is exact only while an arrival does not change that.
 //!
-//! **Closed classes.** To the order a class is backlogged while [`Scheduler::poll_at`] says that it may
+//! **Closed classes.** To the flow scheduler a class is backlogged while [`Scheduler::poll_at`] says that it may
 //! send. A class with packets of which none may leave yet, behind a shaper, is *closed*: its siblings
 //! are served, and it is put back once it is due, at the end of an `enqueue` or `dequeue`, at most two of them a call. So the packet of a class that is due
 //! may have to wait for one packet of a sibling more. A shaper that does not
@@ -27,14 +27,14 @@
 //! If no class is open, the one that is due first is asked at once.
 //!
 //! **Handles.** Each class has slots of its own, so a handle that is queued in one class is accepted by another:
-//! each class gives [`RejectReason::HandleInUse`] for its own slots only. Books and order stay right, and the
+//! each class gives [`RejectReason::HandleInUse`] for its own slots only. Books and flow scheduler stay right, and the
 //! handle leaves once from each class. To look for it in all classes would cost O(classes) a packet.
 //!
-//! An order with [ceilings](crate::Ceilings) is right here for classes that may always send. A class that closes
-//! as well is looked at by the order when it opens: a `dequeue` then may give nothing where
+//! A flow scheduler with [ceilings](crate::Ceilings) is right here for classes that may always send. A class that closes
+//! as well is looked at by the flow scheduler when it opens: a `dequeue` then may give nothing where
 //! [`Scheduler::peek`] named a packet, and [`Scheduler::poll_at`] says anew when.
 //!
-//! **Cost.** A call costs that of the order, that of the class, and O(1); while classes are closed, and
+//! **Cost.** A call costs that of the flow scheduler, that of the class, and O(1); while classes are closed, and
 //! where the longest class gives way, O(log classes). Depth adds: a packet passes each level once.
 //! Memory: 16 bytes a class, 32 if the longest gives way; and each class has slots of its own.
 
@@ -63,7 +63,7 @@ pub use classify::{Classify, LowBits, Member};
 /// What a node remembers of a class: 16 bytes.
 pub type ClassState = RankedFlow<1>;
 
-/// Classes of the type `S` in the memory `C`, under the order `O`; `R` says to which class a flow
+/// Classes of the type `S` in the memory `C`, under the flow scheduler `O`; `R` says to which class a flow
 /// belongs. The node's own memory is `W`, and `B` where the longest class gives way.
 ///
 /// `S` may be any scheduler, a reference to one, or a box: `&mut dyn Scheduler` and
@@ -174,7 +174,7 @@ where
 
     /// The same node, with room made for an arrival: the class that holds the most bytes gives way,
     /// and which of its packets is its own affair. `ranks` has room for every class; those beyond it
-    /// never give way. A victim that the order would name is not asked for. Cost: O(classes).
+    /// never give way. A victim that the flow scheduler would name is not asked for. Cost: O(classes).
     ///
     /// The arrival itself does not count: if its own class holds the most, that class has to make room
     /// in itself, or to reject it.
@@ -199,7 +199,7 @@ where
     W: Table<ClassState>,
     B: Table<LongestFlow>,
 {
-    /// The order of classes.
+    /// The flow scheduler of classes.
     #[must_use]
     pub const fn order(&self) -> &O {
         &self.order
@@ -234,7 +234,7 @@ where
         self.touch(class, drops, None, change)
     }
 
-    /// Adds `class` to the order, or changes it, idle or backlogged; its packets stay.
+    /// Adds `class` to the flow scheduler, or changes it, idle or backlogged; its packets stay.
     ///
     /// # Errors
     /// [`ConfigError`]; nothing has changed then.
@@ -253,7 +253,7 @@ where
         self.order.config(class).filter(|_| class.0 < self.count())
     }
 
-    /// Removes `class` from the order; its packets go to `drops`, its scheduler stays, empty. Twice is
+    /// Removes `class` from the flow scheduler; its packets go to `drops`, its scheduler stays, empty. Twice is
     /// once. Cost: O(its packets).
     pub fn remove_class(&mut self, class: FlowId, drops: &mut dyn DropSink) {
         let removed = Some(DropReason::FlowRemoved);
@@ -344,7 +344,7 @@ where
         if self.status(class) != Status::Open {
             self.settle(class, 0, 0);
             if self.order.select() != Some(class) {
-                return None; // above its ceiling in the order
+                return None; // above its ceiling in the flow scheduler
             }
         }
         let scheduler = self.classes.as_mut().get_mut(class.index())?;
@@ -381,7 +381,7 @@ where
         self.class(class)?.peek(now)
     }
 
-    /// The instant at which the first class opens, if none is open, or comes below its ceiling in the order.
+    /// The instant at which the first class opens, if none is open, or comes below its ceiling in the flow scheduler.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         if self.order.select().is_some() {
             return Some(now);

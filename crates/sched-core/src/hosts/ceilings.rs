@@ -1,9 +1,9 @@
 //! Ceilings: what flows have of the link at most, even if it is idle otherwise.
 //!
-//! [`Ceilings`] wraps an order. A flow above its [`Ceiling`] is taken out of the order, as if it were idle,
-//! and comes back when its time has come: it *waits*. All other flows are served meanwhile, as the order
+//! [`Ceilings`] wraps a flow scheduler. A flow above its [`Ceiling`] is taken out of the flow scheduler, as if it were idle,
+//! and comes back when its time has come: it *waits*. All other flows are served meanwhile, as the flow scheduler
 //! has it. If all backlogged flows wait, [`select`](FlowScheduler::select) names none, and
-//! [`waiting`](FlowScheduler::waiting) says which flow is first, [`opens_at`](FlowScheduler::opens_at) when. So a queue over such an order may
+//! [`waiting`](FlowScheduler::waiting) says which flow is first, [`opens_at`](FlowScheduler::opens_at) when. So a queue over such a flow scheduler may
 //! hold packets and send nothing. Put under [`HostDrr`](crate::HostDrr), the flows here are hosts; around
 //! [`CommittedRates`](crate::CommittedRates), a host has a rate and a ceiling (`rate` and `ceil` of HTB).
 //!
@@ -19,7 +19,7 @@
 //! - *Return.* A flow that is due is put back by the calls that follow, [`RETURNS_A_CALL`] of them a call,
 //!   the one that is due longest first. A call is a departure, an arrival to an idle flow, or
 //!   [`open`](FlowScheduler::open). A call makes at most one flow wait, so flows that are due do not pile up.
-//! - *Others.* To the order, a flow that waits has emptied, and one that returns comes anew: it stands at
+//! - *Others.* To the flow scheduler, a flow that waits has emptied, and one that returns comes anew: it stands at
 //!   the tail, its debt is kept and its credit is not. For a flow without a ceiling, bounds that hold while
 //!   flows come and go hold as if those that wait were idle.
 //!
@@ -33,7 +33,7 @@
 //! **AQM.** Flows below a ceiling see a line of that rate. Two rounds of them
 //! ([`PACED_ROUNDS`](crate::PACED_ROUNDS)) are not held against them.
 //!
-//! **Cost.** O(1) beside the order for a flow without a ceiling; O(log flows) where a flow waits or returns,
+//! **Cost.** O(1) beside the flow scheduler for a flow without a ceiling; O(log flows) where a flow waits or returns,
 //! at most four times a call: at most `4·⌈log2 flows⌉ + 4` steps. Three multiplications a packet of a flow
 //! with a ceiling, no division. Memory: 64 bytes a flow.
 //!
@@ -55,7 +55,7 @@ pub type CeilingReturn = RankedFlow<1>;
 /// if the flow waits.
 type Returning = Tournament<0, false>;
 
-/// What the order is told of the packets of a flow that waits or returns: it neither looks ahead nor counts
+/// What the flow scheduler is told of the packets of a flow that waits or returns: it neither looks ahead nor counts
 /// bytes.
 const ANY_LEN: u32 = 1;
 
@@ -129,7 +129,7 @@ impl Ceiling {
 enum Place {
     /// Nowhere: it holds none.
     Idle,
-    /// In the order.
+    /// In the flow scheduler.
     Served,
     /// Among those that wait.
     Waiting,
@@ -166,11 +166,11 @@ impl Default for CeilingFlow {
     }
 }
 
-/// The order `O`, with ceilings in the memory `C` and the times of return in `W`, on a link where packets are
+/// The flow scheduler `O`, with ceilings in the memory `C` and the times of return in `W`, on a link where packets are
 /// as long as `L` says.
 ///
-/// There may be room for ceilings of fewer flows than the order has, or of none: the others have none. Where
-/// `C` is an array of length 0, nothing of this is left in the code but the order.
+/// There may be room for ceilings of fewer flows than the flow scheduler has, or of none: the others have none. Where
+/// `C` is an array of length 0, nothing of this is left in the code but the flow scheduler.
 /// Which flow gives way is not asked of `O`: put [`LongestQueueDrop`](crate::LongestQueueDrop) around it.
 ///
 /// ```
@@ -218,7 +218,7 @@ where
     /// have room for. No flow has a ceiling yet, and packets are as long as they are booked. Cost: O(flows).
     ///
     /// # Errors
-    /// [`ConfigError::LooksAhead`] and [`ConfigError::CountsBytes`] if the order does: of a flow that returns
+    /// [`ConfigError::LooksAhead`] and [`ConfigError::CountsBytes`] if the flow scheduler does: of a flow that returns
     /// neither the length of the next packet nor what it holds is known. [`ConfigError::Waits`] if it has
     /// ceilings itself.
     pub fn new(order: O, flows: C, returns: W) -> Result<Self, ConfigError> {
@@ -322,13 +322,13 @@ where
         state.is_some_and(|state| state.place == Place::Waiting)
     }
 
-    /// The order of the flows that do not wait.
+    /// The flow scheduler of the flows that do not wait.
     #[must_use]
     pub const fn order(&self) -> &O {
         &self.order
     }
 
-    /// The order, for what is its own: committed rates. Telling it of packets is the business of [`Ceilings`].
+    /// The flow scheduler, for what is its own: committed rates. Telling it of packets is the business of [`Ceilings`].
     pub const fn order_mut(&mut self) -> &mut O {
         &mut self.order
     }
@@ -350,7 +350,7 @@ where
         self.link.wire_len(longest).max(1)
     }
 
-    /// `flow`, backlogged and not in the order, waits until it is due.
+    /// `flow`, backlogged and not in the flow scheduler, waits until it is due.
     #[inline(never)]
     fn wait(&mut self, flow: FlowId) {
         let longest = self.longest(flow);
@@ -387,7 +387,7 @@ where
         Returning::lost(returns, flow);
     }
 
-    /// `flow`, which waits, is in the order again.
+    /// `flow`, which waits, is in the flow scheduler again.
     fn come_back(&mut self, flow: FlowId) {
         self.leave(flow, Place::Served);
         self.order.backlogged(flow, ANY_LEN);
@@ -518,7 +518,7 @@ where
         self.recall();
     }
 
-    /// To the order a flow that waits is idle, and it changes nothing.
+    /// To the flow scheduler a flow that waits is idle, and it changes nothing.
     #[inline]
     fn grew(&mut self, flow: FlowId, len: u32) {
         self.order.grew(flow, len);

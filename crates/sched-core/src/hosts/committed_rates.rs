@@ -1,9 +1,9 @@
-//! Committed rates: what flows have of the link without borrowing. Any order, twice.
+//! Committed rates: what flows have of the link without borrowing. Any flow scheduler, twice.
 //!
-//! [`CommittedRates`] keeps two orders of the same flows. A flow is *conforming* while its [`CommittedRate`]
-//! covers what it sends, and is served in the first order. Above its rate it is in *excess*, and is served in
-//! the second order, while no conforming flow is backlogged: it borrows what is left. So the link never
-//! idles while packets wait. In both orders flows share by weight, as they are configured. Put under
+//! [`CommittedRates`] keeps two flow schedulers of the same flows. A flow is *conforming* while its [`CommittedRate`]
+//! covers what it sends, and is served by the first flow scheduler. Above its rate it is in *excess*, and is served in
+//! the second flow scheduler, while no conforming flow is backlogged: it borrows what is left. So the link never
+//! idles while packets wait. In both flow schedulers flows share by weight, as they are configured. Put under
 //! [`HostDrr`](crate::HostDrr), the flows here are hosts.
 //!
 //! A committed rate is no ceiling: alone on the link a flow has all of it.
@@ -20,7 +20,7 @@
 //! rate whatever it borrowed. Charged is the default because a rate then means what an operator reads: a TCP
 //! beside flows under an AQM got 1.14 times its rate with free borrowing.
 //!
-//! **Promises.** A backlogged flow is in exactly one of the two orders. `r` is the rate of a flow, `b` its
+//! **Promises.** A backlogged flow is in exactly one of the two flow schedulers. `r` is the rate of a flow, `b` its
 //! burst, `L` the longest packet.
 //!
 //! - *Rate.* In any interval of length `t` a flow is sent at most `r·t + b + L` while it conforms. That is all
@@ -45,9 +45,9 @@
 //! says that the reading before it was wrong: time goes on from there at once, and that reading has filled the
 //! buckets, no more. Without `advance` nothing fills a bucket again.
 //!
-//! **Cost.** O(1) beside the orders for a flow without a rate; O(log flows) where a flow is moved, at most
+//! **Cost.** O(1) beside the flow schedulers for a flow without a rate; O(log flows) where a flow is moved, at most
 //! three moves a call. Two multiplications for a packet, three to see whether the flow conforms still; no
-//! division. Memory: 64 bytes a flow and a second order.
+//! division. Memory: 64 bytes a flow and a second flow scheduler.
 //!
 //! **Source.** Conforming and excess: Heinanen & Guerin, RFC 2697. A token bucket that may be overdrawn, as
 //! turns are in [`Drr`](crate::Drr). Guaranteed and borrowed bandwidth: Floyd & Jacobson, *Link-sharing and
@@ -70,7 +70,7 @@ pub type CommittedReturn = RankedFlow<1>;
 /// if the flow is in excess, the one truth about it.
 type Returning = Tournament<0, false>;
 
-/// What an order is told of the packets of a flow that is moved: it neither looks ahead nor counts bytes.
+/// What a flow scheduler is told of the packets of a flow that is moved: it neither looks ahead nor counts bytes.
 const ANY_LEN: u32 = 1;
 
 /// The most flows that a call moves back to those that conform, or to those below their
@@ -78,12 +78,12 @@ const ANY_LEN: u32 = 1;
 /// due gets back.
 pub const RETURNS_A_CALL: u32 = 2;
 
-/// The order `O`, twice, with rates in the memory `C` and the times of return in `W`, on a link where packets
+/// The flow scheduler `O`, twice, with rates in the memory `C` and the times of return in `W`, on a link where packets
 /// are as long as `L` says.
 ///
-/// There may be room for rates of fewer flows than the orders have, or of none: the others have no rate,
-/// and need no memory here. The second order may be of another type, `B`, as where its tables are
-/// elsewhere. Where `C` is an array of length 0, nothing of this is left in the code but the first order.
+/// There may be room for rates of fewer flows than the flow schedulers have, or of none: the others have no rate,
+/// and need no memory here. The second flow scheduler may be of another type, `B`, as where its tables are
+/// elsewhere. Where `C` is an array of length 0, nothing of this is left in the code but the first flow scheduler.
 /// `O` is not asked for a victim: put [`LongestQueueDrop`](crate::LongestQueueDrop) around it.
 ///
 /// ```
@@ -132,12 +132,12 @@ where
     W: Table<CommittedReturn>,
     B: FlowScheduler<Config = O::Config>,
 {
-    /// Committed rates over two orders that were made alike, in which no flow is backlogged; of as many flows
+    /// Committed rates over two flow schedulers that were made alike, in which no flow is backlogged; of as many flows
     /// as `excess`, `flows` and `returns` all have room for. No flow has a rate yet, and packets are as long
     /// as they are booked. What is set for the flows in `conforming` is set in `excess` too. Cost: O(flows).
     ///
     /// # Errors
-    /// [`ConfigError::LooksAhead`] and [`ConfigError::CountsBytes`] if one of the orders does: of a flow that
+    /// [`ConfigError::LooksAhead`] and [`ConfigError::CountsBytes`] if one of the flow schedulers does: of a flow that
     /// is moved neither the length of the next packet nor what it holds is known. [`ConfigError::Waits`] if
     /// one of them has [ceilings](crate::Ceilings), which belong around this. What `excess` refuses of the
     /// settings of `conforming`; and [`ConfigError::OutOfRange`] if a flow then has not the same longest
@@ -255,7 +255,7 @@ where
         state.is_some_and(|state| is_excess(state, self.returns.as_ref(), flow))
     }
 
-    /// The order of the flows that conform, or have no rate.
+    /// The flow scheduler of the flows that conform, or have no rate.
     #[must_use]
     pub const fn conforming(&self) -> &O {
         &self.conforming
@@ -282,7 +282,7 @@ where
         self.link.wire_len(longest).max(1)
     }
 
-    /// `flow`, backlogged and in neither order, is in excess until it is due.
+    /// `flow`, backlogged and in neither flow scheduler, is in excess until it is due.
     #[inline(never)]
     fn become_excess(&mut self, flow: FlowId) {
         let returns = self.returns.as_mut();
@@ -421,7 +421,7 @@ where
             return Ok(());
         }
         let Err(refused) = self.excess.configure(flow, config, of_excess) else { return Ok(()) };
-        // Orders made alike accept alike: this is for those that are not.
+        // Flow schedulers made alike accept alike: this is for those that are not.
         match before {
             Some(before) => self.conforming.configure(flow, before, of_conforming)?,
             None => self.conforming.remove(flow),
@@ -596,7 +596,7 @@ where
             let key = returns.get(flow.index()).map_or(0, CommittedReturn::bytes);
             FlowState { backlog: crate::Backlog { packets: key, bytes: key }, head_len: None }
         })?;
-        // Each order is told of its own flows only: so each flow is in one, and in no other.
+        // Each flow scheduler is told of its own flows only: so each flow is in one, and in no other.
         let in_order = |excess: bool| {
             move |flow: FlowId| {
                 if self.is_excess(flow) == excess { flows(flow) } else { FlowState::default() }

@@ -1,6 +1,6 @@
-//! Hosts above flows: an order of hosts, and inside each host deficit round robin over its flows.
+//! Hosts above flows: a flow scheduler of hosts, and inside each host deficit round robin over its flows.
 //!
-//! Two levels that are real: [`HostDrr`] asks an order of hosts `O` whose turn it is, and a ring of that
+//! Two levels that are real: [`HostDrr`] asks a flow scheduler of hosts `O` whose turn it is, and a ring of that
 //! host which of its flows. What a host gets does not depend on how many flows it opens, nor on how many
 //! anybody else opens. Hosts take turns as the flows of `O` do, flows inside a host as those of
 //! [`Drr`](crate::Drr) do, rule for rule.
@@ -19,7 +19,7 @@
 //!   spent, and no other flow of the host is new.
 //! - *Share.* While a host is backlogged it is sent at least `W/H − (1 − 1/H)(Q + L̄) − ((H − 1)·L̄ + L)/H`
 //!   of `W` bytes, the bound of [`Drr`](crate::Drr). That is at least `0.98·W/H` as soon as
-//!   `W ≥ 50·((H − 1)(Q + 2·L̄) + L)`; over any interval as short as a round, no order that sends whole
+//!   `W ≥ 50·((H − 1)(Q + 2·L̄) + L)`; over any interval as short as a round, no flow scheduler that sends whole
 //!   quanta can promise as much.
 //! - *A flow's share of that*: what [`HostDrr::guarantee_in_host`] says, composed with the promise to the
 //!   host by [`Guarantee::in_class`](crate::Guarantee::in_class).
@@ -38,7 +38,7 @@
 //! The share is promised whatever other hosts lose, their last packets too: as in [`Drr`](crate::Drr), only
 //! service changes what a host or a flow owes.
 //!
-//! **Cost.** O(1) beside the order of hosts, without a loop over flows or hosts. Memory: 24 bytes a flow,
+//! **Cost.** O(1) beside the flow scheduler of hosts, without a loop over flows or hosts. Memory: 24 bytes a flow,
 //! 16 a host beside what `O` needs.
 //!
 //! **Source.** Two levels of a hierarchy (`docs/disciplines/hosts.md`, section *Hierarchy*), of [`Drr`](crate::Drr); host isolation is
@@ -94,8 +94,8 @@ impl HostRing {
     /// A host without backlogged flows.
     pub const EMPTY: Self = Self { ring: Ring::EMPTY, flows: 0 };
 
-    /// Something to tell an order of hosts of the length of a packet to come, if there is one: any
-    /// length will do, because the order does not look ahead.
+    /// Something to tell a flow scheduler of hosts of the length of a packet to come, if there is one: any
+    /// length will do, because the flow scheduler does not look ahead.
     #[inline]
     fn next(&self) -> Option<u32> {
         (self.ring.front() != NONE).then_some(1)
@@ -109,7 +109,7 @@ impl Default for HostRing {
 }
 
 /// Deficit round robin over the flows of each host, flows in the memory `N` and hosts in the memory `G`,
-/// under an order `O` of the hosts.
+/// under a flow scheduler `O` of the hosts.
 ///
 /// [`FlowScheduler::Config`] is the quantum of a flow inside its host in bytes; what is set for hosts is
 /// the business of `O`. A flow is of host 0 until it is [assigned](HostDrr::assign) to another.
@@ -153,7 +153,7 @@ where
     /// The largest quantum of a flow, in bytes.
     pub const MAX_QUANTUM: u32 = RingFlow::MAX_QUANTUM;
 
-    /// An order of `nodes.len()` flows, none added and all of host 0, for packets of at most `max_len`
+    /// A flow scheduler of `nodes.len()` flows, none added and all of host 0, for packets of at most `max_len`
     /// bytes; of as many hosts as `order`, in which none is backlogged, and `hosts` have room for. A host
     /// that was not added to `order` takes no packets. Cost: O(flows + hosts).
     ///
@@ -213,10 +213,10 @@ where
         Ok(())
     }
 
-    /// Adds `host` to the order of hosts, or changes it, idle or backlogged.
+    /// Adds `host` to the flow scheduler of hosts, or changes it, idle or backlogged.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownHost`] if there is no room for it, and what the order of hosts refuses;
+    /// [`ConfigError::UnknownHost`] if there is no room for it, and what the flow scheduler of hosts refuses;
     /// nothing has changed then.
     pub fn configure_host(&mut self, host: u32, config: O::Config) -> Result<(), ConfigError> {
         let hosts = self.hosts();
@@ -232,14 +232,14 @@ where
         self.order.config(FlowId(host)).filter(|_| host < self.hosts())
     }
 
-    /// The order of hosts, in which a host is the flow of the same number.
+    /// The flow scheduler of hosts, in which a host is the flow of the same number.
     #[must_use]
     pub const fn order(&self) -> &O {
         &self.order
     }
 
-    /// The order of hosts, for what is its own. Telling it of packets or hosts is the business of
-    /// [`HostDrr`]: an order that is told twice no longer agrees with the rings, and
+    /// The flow scheduler of hosts, for what is its own. Telling it of packets or hosts is the business of
+    /// [`HostDrr`]: a flow scheduler that is told twice no longer agrees with the rings, and
     /// [`FlowScheduler::recount`] says so.
     pub const fn order_mut(&mut self) -> &mut O {
         &mut self.order
@@ -250,7 +250,7 @@ where
     }
 
     /// Takes `flow`, which is on the ring of `host` and has nothing left since it sent `len` bytes, off
-    /// it; returns what to tell the order of what the host has left.
+    /// it; returns what to tell the flow scheduler of what the host has left.
     #[inline(always)]
     fn become_idle(&mut self, host: u32, flow: FlowId, len: u32) -> Option<u32> {
         let host = self.hosts.as_mut().get_mut(host as usize)?;
@@ -325,7 +325,7 @@ where
         ring::configure(self.nodes.as_mut(), flow, quantum, self.max_len)
     }
 
-    /// A backlogged flow is to the order of hosts a loss of 0 bytes: their number is not known.
+    /// A backlogged flow is to the flow scheduler of hosts a loss of 0 bytes: their number is not known.
     fn remove(&mut self, flow: FlowId) {
         let Some(&HostDrrFlow { flow: node, host }) = self.nodes.as_ref().get(flow.index()) else {
             return;

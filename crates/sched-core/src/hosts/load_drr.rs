@@ -222,7 +222,7 @@ where
     /// The longest calendar, in rounds.
     pub const MAX_ROUNDS: u32 = Calendar::<W>::MOST;
 
-    /// An order of `nodes.len()` flows, none added, for packets of at most `max_len` bytes; both sides
+    /// A flow scheduler of `nodes.len()` flows, none added, for packets of at most `max_len` bytes; both sides
     /// count. The calendar is as long as the largest power of two that `rounds` has room for; if that is
     /// more than the flows of any host, shares are exact. Cost: O(flows + hosts + rounds).
     ///

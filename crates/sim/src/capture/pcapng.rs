@@ -77,7 +77,7 @@ impl<'a> Blocks<'a> {
     }
 
     pub(super) fn new(file: &'a [u8]) -> Self {
-        // The first block is a section header and sets the order.
+        // The first block is a section header and sets the byte order.
         let order = Order::Little;
         Self { file, offset: 0, order, interfaces: Vec::new(), last: Nanos::ZERO }
     }

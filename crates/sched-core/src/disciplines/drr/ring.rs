@@ -87,7 +87,7 @@ pub(crate) struct RingFlow {
     pub(super) next: u32,
     /// The flow before this one; stale unless listed.
     pub(super) prev: u32,
-    /// Bytes a turn: the order's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
+    /// Bytes a turn: the flow scheduler's `max_len..=MAX_QUANTUM`, zero if and only if `Absent`.
     pub(super) quantum: u32,
     /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it begins those
     /// by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the quantum in a turn that was

@@ -1,6 +1,6 @@
 //! Which paths of QFQ the workloads of the paper's harness take, beside those that dummynet's takes.
 //!
-//! The order is watched from outside: what a call did is told from the state before and after it, so
+//! The flow scheduler is watched from outside: what a call did is told from the state before and after it, so
 //! that nothing is counted in the code that users run.
 
 use std::collections::VecDeque;
@@ -86,7 +86,7 @@ const PEER: [Row; 14] = [
         [16, 14, 1, 0, 16, 0, 0, 823, 168, 8, 0, 177, 0, 0, 984, 0, 486]),
 ];
 
-/// An order with queues of packets, and what it is seen to do.
+/// A flow scheduler with queues of packets, and what it is seen to do.
 struct Watched {
     qfq: Qfq<Vec<QfqFlow>>,
     /// The handles and lengths of the packets of each flow.

@@ -151,7 +151,7 @@ impl Service {
 /// it needs.
 const OPEN: usize = 64;
 
-/// The order of QFQ+, over flows in the memory `N` and aggregates in the memories `A` and `Q`.
+/// The flow scheduler of QFQ+, over flows in the memory `N` and aggregates in the memories `A` and `Q`.
 ///
 /// ```
 /// use sched_core::{Aggregate, FlowId, FlowScheduler, PlusFlow, QfqConfig, QfqFlow, QfqPlus};

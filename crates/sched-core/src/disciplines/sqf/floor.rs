@@ -293,7 +293,7 @@ impl<W: Table<WaitingFlow>> Floor<W> {
     }
 }
 
-/// No line: the order without a floor and without flushes.
+/// No line: the flow scheduler without a floor and without flushes.
 impl Floor<[WaitingFlow; 0]> {
     pub(super) const OFF: Self = Self {
         waiting: [],

@@ -6,7 +6,7 @@ use crate::flow_scheduler::ConfigError;
 /// A flow as a node of the hierarchy knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
-    /// The class, which is a flow of the node's order.
+    /// The class, which is a flow of the node's flow scheduler.
     pub class: FlowId,
     /// The number of the flow in that class.
     pub flow: FlowId,

@@ -1,4 +1,4 @@
-//! Which class may send: classes are idle, open or closed, and the order holds the open ones.
+//! Which class may send: classes are idle, open or closed, and the flow scheduler holds the open ones.
 
 use super::{ClassState, Classes, Classify};
 use crate::disciplines::tournament::Tournament;
@@ -19,7 +19,7 @@ const OPEN: u64 = 1;
 pub(super) enum Status {
     /// It holds nothing.
     Idle,
-    /// It may send: it is backlogged in the order.
+    /// It may send: it is backlogged in the flow scheduler.
     Open,
     /// It holds packets and may not send before this instant.
     Closed(Nanos),
@@ -92,7 +92,7 @@ where
         }
     }
 
-    /// Puts closed classes that are due back into the order.
+    /// Puts closed classes that are due back into the flow scheduler.
     #[inline]
     pub(super) fn open_due(&mut self, now: Nanos) {
         for _ in 0..OPENED_A_CALL {
@@ -105,12 +105,12 @@ where
     /// The length that `class`, open, is taken to send next.
     pub(super) fn next_len(&self, class: FlowId) -> u32 {
         let Some(scheduler) = self.class(class) else { return 0 };
-        // The order does not look at the length: not worth a look at the packet.
+        // The flow scheduler does not look at the length: not worth a look at the packet.
         let next = if self.order.looks_ahead() { scheduler.peek(self.now) } else { None };
         next.map_or(scheduler.backlog().bytes, |packet| packet.len)
     }
 
-    /// Brings order and class together after a call in which `arrived` bytes came to `class` and
+    /// Brings flow scheduler and class together after a call in which `arrived` bytes came to `class` and
     /// `lost` bytes were dropped there; either may be 0.
     pub(super) fn settle(&mut self, class: FlowId, arrived: u32, lost: u32) {
         let Some(scheduler) = self.class(class) else { return };

@@ -34,7 +34,7 @@ fn mbit(rate: u64, burst: u32) -> Option<Ceiling> {
     Some(Ceiling::new(rate * 1_000_000, burst).unwrap())
 }
 
-/// A link of 100 Mbit/s that sends whenever the order lets it.
+/// A link of 100 Mbit/s that sends whenever the flow scheduler lets it.
 struct Line<O> {
     link: Link<O>,
     now: u64,

@@ -94,7 +94,7 @@ impl CommittedRate {
 pub struct CommittedFlow {
     rate: Option<CommittedRate>,
     bucket: Bucket,
-    /// Whether it is in one of the orders.
+    /// Whether it is in one of the flow schedulers.
     is_backlogged: bool,
 }
 

@@ -311,7 +311,7 @@ fn without_room_a_cap_is_refused_and_what_is_not_selected_changes_nothing() {
     assert_eq!(order, before);
 }
 
-/// The order `order` under rates that are set and changed at any time, recounted after every operation.
+/// The flow scheduler `order` under rates that are set and changed at any time, recounted after every operation.
 fn stays_whole<O: FlowScheduler + Clone>(order: O, seed: u64) {
     let flows = order.flows();
     let mut line = Line::of(committed(order), flows as usize);
@@ -552,7 +552,7 @@ fn what_is_refused_changes_nothing() {
     let refused =
         CommittedRates::new(drr(&[2 * L]), longer.clone(), rates.clone(), returns.clone());
     assert!(matches!(refused, Err(ConfigError::OutOfRange { value: 3_000, max: 1_500, .. })));
-    // What the second order refuses is not set in the first either.
+    // What the second flow scheduler refuses is not set in the first either.
     let mut odd = CommittedRates::new(drr(&[2 * L]), drr(&[2 * L]), rates, returns).unwrap();
     odd.excess = longer;
     assert!(odd.configure(FlowId(0), L, None).is_err());

@@ -15,7 +15,7 @@ where
     /// assigned: that of a [`Drr`](crate::Drr) over the flows of the host, idle ones included, with
     /// [sparse flows first](HostDrr::sparse_first) or without. `None` if it was not added. Cost: O(flows).
     ///
-    /// What the host is promised the order of hosts says; [`Guarantee::in_class`] composes the two.
+    /// What the host is promised the flow scheduler of hosts says; [`Guarantee::in_class`] composes the two.
     #[must_use]
     pub fn guarantee_in_host(&self, flow: FlowId) -> Option<Guarantee> {
         let node = self.node(flow)?;

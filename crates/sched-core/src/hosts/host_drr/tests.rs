@@ -174,7 +174,7 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
     assert_eq!(*order, before);
 }
 
-/// Hosts that are not in the order of hosts: too few rings, or not added.
+/// Hosts that are not in the flow scheduler of hosts: too few rings, or not added.
 #[test]
 fn a_flow_of_a_host_that_was_not_added_takes_no_packets() {
     let of_hosts = Drr::new([DrrFlow::EMPTY; 3], 60).unwrap();
@@ -274,7 +274,7 @@ fn a_flood_of_one_host_leaves_the_others_their_turns() {
     }
 }
 
-/// Goal: hosts over hosts are an order too. Method: two subscribers, the first with two hosts of which
+/// Goal: hosts over hosts are a flow scheduler too. Method: two subscribers, the first with two hosts of which
 /// one has two flows; turns of 100 bytes everywhere.
 #[test]
 fn levels_nest() {
@@ -288,7 +288,7 @@ fn levels_nest() {
     link.recount().unwrap();
 }
 
-/// Goal: the order of hosts hears of every byte, once. Method: longest-queue drop over it counts them,
+/// Goal: the flow scheduler of hosts hears of every byte, once. Method: longest-queue drop over it counts them,
 /// and its recount compares them with what the flows of each host hold.
 #[test]
 fn the_order_of_hosts_is_told_of_every_byte() {

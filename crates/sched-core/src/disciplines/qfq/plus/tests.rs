@@ -19,7 +19,7 @@ fn classes(random: &mut Random, longest: u32) -> Vec<(u32, u32)> {
     (0..count).map(class).collect()
 }
 
-/// Goal: with one member an aggregate is its flow, and the order that of QFQ to the packet. Method: the
+/// Goal: with one member an aggregate is its flow, and the order of packets that of QFQ. Method: the
 /// same random load on both; what is compared is every flow served.
 #[test]
 fn with_aggregates_of_one_flow_it_is_qfq() {

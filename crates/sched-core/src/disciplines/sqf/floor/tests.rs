@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 type Order = ShortestQueue<Vec<ShortestFlow>, Vec<WaitingFlow>>;
 
-/// An order of `flows` flows, all added.
+/// A flow scheduler of `flows` flows, all added.
 fn plain(flows: usize) -> ShortestQueue<Vec<ShortestFlow>> {
     let mut order = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
     for flow in 0..flows as u32 {

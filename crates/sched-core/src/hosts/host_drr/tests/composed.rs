@@ -1,8 +1,8 @@
-//! [`HostDrr`] against what it stands for: an order of hosts and one [`Drr`] per host, told the same.
+//! [`HostDrr`] against what it stands for: a flow scheduler of hosts and one [`Drr`] per host, told the same.
 
 use super::*;
 
-/// The order `O` of hosts, and the flows of each in a [`Drr`] of their own.
+/// The flow scheduler `O` of hosts, and the flows of each in a [`Drr`] of their own.
 struct Composed<O> {
     order: O,
     inside: Vec<Drr<Vec<DrrFlow>>>,
