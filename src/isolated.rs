@@ -1,8 +1,8 @@
 //! Queues for flows, isolated from each other and hosts from hosts: one option chooses how.
 //!
-//! [`Isolated`] finds the queue of a packet in a set-associative table of flows, and the slots of its hosts
-//! in tables of hosts, serves by the [`Isolation`] chosen, and makes room at the host that holds the most.
-//! All of CAKE's modes are here, and none has a loop over flows or hosts:
+//! [`Isolated`] finds the queue of a packet in a set-associative table of flows, and the slots of its hosts in tables
+//! of hosts. It serves by the [`Isolation`] chosen, and makes room at the host that holds the most. All of CAKE's
+//! modes are here, and none has a loop over flows or hosts:
 //!
 //! | isolation | a queue for each | served by |
 //! |---|---|---|
@@ -10,12 +10,13 @@
 //! | `dual-srchost`, `dual-dsthost` | flow | deficit round robin over hosts and in each over flows, sparse ones first ([`HostDrr`]) |
 //! | `triple-isolate` | flow | a turn in every n-th round, n the load of the flow's hosts ([`LoadDrr`]) |
 //!
-//! With hosts as a level of their own, what a host gets and how long its packets wait does not depend on
-//! how many flows the others open, nor on whether its flows find a queue: [`Isolated`] says where one goes
-//! whose set of the table is full. `SECURITY.md` has the bounds and where they end.
-//! `triple-isolate` gives CAKE's shares and no bounds. A host is what its label says: a sender that can put any
-//! source address into a packet is many hosts, unless the label is one that the sender cannot choose, the port
-//! or the subscriber that the packet came from.
+//! Where hosts are a level of their own, the share of a host and the wait of its packets depend neither on how many
+//! flows the others open, nor on whether its own flows find a queue. [`Isolated`] says which queue a flow gets if
+//! its set of the table is full. `SECURITY.md` has the bounds and where they end. `triple-isolate` gives CAKE's
+//! shares and no bounds.
+//!
+//! A host is what its label says. A sender that can put any source address into a packet is many hosts, unless the
+//! label is one that the sender cannot choose: the port or the subscriber that the packet came from.
 //!
 //! **Cost.** A packet of a flow that is backlogged costs a lookup, the flow scheduler, and the books of which host
 //! holds the most: O(log hosts). A flow that becomes backlogged, and each packet of a flow that found its set
@@ -84,20 +85,26 @@ impl Labelled for OwnHost {
 /// [`LabelledScheduler`](crate::LabelledScheduler) where the queue stands behind a line. As a [`Scheduler`], the
 /// number that names a flow is its label, and a flow that comes in that way is its own host: hosts are not isolated.
 ///
-/// **A full set.** A flow that finds all ways of its set taken shares a queue with flows of its own host: the
-/// one of its own way, if that is of the same host, or else the *spare queue* that stands behind the table for
-/// each slot of a host. Its host is the destination in `dual-dsthost`, the source in `dual-srchost`, and the one of
-/// [`IsolatedConfig::local_side`] in `triple-isolate`. There the spare queue counts on the other side too, at the host
-/// of the packet that claimed it. In the other four modes hosts have no share of their own, and the flow shares the
-/// queue of its own way.
+/// **A full set.** A flow that finds all ways of its set taken shares a queue with flows of its own host: the queue of
+/// its own way, if that queue is of the same host, or else the *spare queue* that stands behind the table for each
+/// slot of a host. The host is
 ///
-/// A flow that shares a queue may be reordered when it comes to another: when a way of its set is freed, or its
-/// own way passes to its host, or its host, which found its set full as well, comes to another slot. A flow
-/// that has a queue keeps it as long as packets of it are there.
+/// - the source in `dual-srchost`, and the destination in `dual-dsthost`;
+/// - the host of [`IsolatedConfig::local_side`] in `triple-isolate`, where the spare queue counts on the other side too,
+///   at the host of the packet that claimed it.
 ///
-/// What waits in a spare queue when hosts of the one side take the place of those of the other stays there,
-/// served as what claimed it. Until it is sent, flows of another host that finds its spare queue so taken
-/// share the queue of their own way, whichever flow has it.
+/// In the other four modes hosts have no share of their own, and the flow shares the queue of its own way.
+///
+/// A flow that has a queue keeps it while the queue holds packets of the flow. A flow that shares a queue may be
+/// reordered once, when it comes to another queue:
+///
+/// - a way of its set is freed;
+/// - its own way passes to its host;
+/// - its host had found its set of slots full as well, and comes to another slot.
+///
+/// When hosts of one side take the place of hosts of the other, packets in a spare queue stay there, and are served
+/// under the host that claimed the queue. Until they are sent, the flows of a host whose spare queue is taken in this
+/// way share the queue of their own way, whichever flow has it.
 ///
 /// Two hosts share a slot, its share of the line and its spare queue, where a set of hosts is full.
 ///

@@ -19,9 +19,9 @@
 //! | no readable IP header in an Ethernet frame (ARP, LLDP, 802.3) | source MAC | – | – |
 //! | nothing readable | – | – | – |
 //!
-//! What has no readable IP header is a flow for each device that sends it, whatever it is and wherever it goes, and
-//! all of it is one host: an address of Ethernet is the sender's word, and a device that wrote another into each
-//! frame would be as many hosts as it likes.
+//! Frames without a readable IP header are a flow for each device that sends them, whatever they carry and wherever they
+//! go. All such frames are of one host. An address of Ethernet is the sender's word: if it made a host, a device that
+//! writes another address into each frame would be as many hosts as it likes.
 //!
 //! VLAN tags, the IPv6 flow label, the traffic class and the IPv4 identification are not part of
 //! it: they change inside a flow. Tunnels are one flow: inner headers are not read.

@@ -2,8 +2,8 @@
 //!
 //! Every sequence of bytes of any length has exactly one answer, and reading stops after at most
 //! [`MAX_HEADERS`] headers, whatever the packet claims. A packet that lies about itself is not an
-//! error here: it gets a key like every other, so that it has a queue and its sender a share, and
-//! [`Ending`] says where the walk stopped. Refusing it is the business of the program that forwards it.
+//! error here. It gets a key like every other packet, so that it has a queue and its sender a share, and [`Ending`]
+//! says where the walk stopped. To refuse such a packet is the business of the program that forwards it.
 //!
 //! [`ethernet`] and [`ip`] read the outermost IP header, also behind VLAN tags and PPPoE. A
 //! [`Parser`] also reads what tunnels carry, as far as its [`Tunnels`] say:

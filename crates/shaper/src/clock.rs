@@ -23,9 +23,9 @@
 //! in which D is an integer. Over a span (a, b] with charges C, integral R and lateness F forgotten,
 //! D(b) = D(a) + C − R + F. The last packet left at D ≤ 0, so just after it D(b) is at most that
 //! packet; D(a) is at least −(1 ns + `catch_up`) times the rate at a. Hence C less one packet is at
-//! most R and that allowance. F is lost time; it is zero for a caller that comes when [`Shaper::due`]
-//! says, but for one case: a cut of the rate in the very nanosecond in which the line opens forgets the
-//! part of it that a nanosecond of the new rate cannot hold.
+//! most R and that allowance. F is lost time. For a caller that comes when [`Shaper::due`] says, F is zero but for
+//! one case: a cut of the rate in the very nanosecond in which the line opens forgets the part of that nanosecond
+//! that a nanosecond of the new rate cannot hold.
 //!
 //! We depart from the paper's line 9, which moves the clock *back* to the present when a packet
 //! arrives at an empty queue: sparse packets would then leave as fast as they come. Here, as in
@@ -185,10 +185,10 @@ impl Shaper {
 
     /// Changes the rate at `now`.
     ///
-    /// Up to `now` the packets on the line are paid at the old rate, and what they still owe is paid
-    /// at the new one, to the last bit: a line at 1 kbit/s that is raised opens soon, and a packet that
-    /// left at 400 Gbit/s a nanosecond before a cut delays the next one by the rest of its bits. The same
-    /// holds for lateness that may be caught up; lateness beyond that is forgotten. A stopped line
+    /// Packets on the line are paid at the old rate up to `now`, and the bits left then at the new rate, to the last
+    /// bit. So a line at 1 kbit/s that is raised opens soon, and a packet that left at 400 Gbit/s a nanosecond before
+    /// a cut delays the next packet by the rest of its bits. Lateness that may be caught up is converted in the same
+    /// way; lateness beyond [`catch_up`](Self::catch_up) is forgotten. A stopped line
     /// keeps what it owes until it has a rate again; an unlimited one owes nothing. A line whose
     /// next packet would leave after the end of time stays closed.
     ///

@@ -15,8 +15,9 @@
 //! [`poll_at`](Scheduler::poll_at) says. Without catching up, packets of 1,250 bytes at 5,000 kbit/s and a timer
 //! of 1 ms that begins anew after each look give 3,440 kbit/s.
 //!
-//! **The rule of idle time** stands here and nowhere else: time in which the queue is empty, or holds packets of
-//! which none may leave (above a [ceiling](sched_core::Ceilings), or behind a line of its own), is idle, not late. Every way in and out keeps it:
+//! **The rule of idle time** stands here and nowhere else. Time is idle, and not late, while the queue is empty, and
+//! while none of its packets may leave: above a [ceiling](sched_core::Ceilings), or behind a line of their own. Every
+//! way in and out keeps the rule:
 //! [`Scheduler::enqueue`], bursts, [`Shaped::arrival`] for queues that are told more than a flow,
 //! [`Scheduler::dequeue`] and [`Shaped::inner_mut`].
 //!
@@ -130,10 +131,9 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
 
     /// The scheduler inside, to add flows or change weights.
     ///
-    /// A packet dequeued here leaves without being charged. A packet that is enqueued here into an empty
-    /// queue, or that may leave because of what is changed here, comes at an instant that the line is not told: it
-    /// counts as the instant at which the packet leaves, so that idle time is no lateness;
-    /// [`arrival`](Self::arrival) says when.
+    /// A packet dequeued here leaves without being charged. The line is not told when a packet is enqueued here into
+    /// an empty queue, nor when a change made here lets a packet leave. Such a packet counts as having come at the
+    /// instant at which it leaves, so that idle time is no lateness. [`arrival`](Self::arrival) tells the line.
     pub fn inner_mut(&mut self) -> &mut S {
         let due = self.line.due();
         if self.inner.poll_at(due) != Some(due) {

@@ -68,9 +68,9 @@ pub enum TunnelHosts {
 
 /// Makes labels of parsed packets: the hash and the rules that go with it, in one place.
 ///
-/// The flow of a packet whose tunnel was followed is its inner key and the tunnel's ends, so that
-/// no inner header imitates a flow outside: a sender that wants to share another's queue by
-/// equal addresses has to send from them. All packets with equal [`Parsed::key`] and
+/// Where a tunnel was followed, the flow of the packet is its inner key and the tunnel's ends. So no inner header
+/// imitates a flow outside: to share another sender's queue by equal addresses, a sender has to send from these
+/// addresses. All packets with equal [`Parsed::key`] and
 /// [`Parsed::outer_key`] have equal labels, and so one queue.
 ///
 /// Cost: a hash for the flow and one for each host, and with [`TunnelHosts::Inner`] two more for a

@@ -47,7 +47,7 @@ enum Handle {
 }
 
 impl Device {
-    /// Opens the interface `name`. Nothing of it is changed that does not end with the process.
+    /// Opens the interface `name`. Every change that is made to the device ends with the process.
     pub(crate) fn open(name: &str, io: Io) -> Result<Self, Refused> {
         let refused = |why: &str| Refused(format!("{name}: {why}"));
         let failed = |error: io::Error| match error.raw_os_error() {

@@ -5,7 +5,7 @@ use core::fmt;
 use nix::unistd::{Gid, Uid, User, geteuid, setgroups, setresgid, setresuid};
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 
-/// The user that the gateway becomes once the devices are open; none if the one that started it stays.
+/// The user that the gateway becomes once the devices are open; none if it stays the user that started it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Runner(Option<(Uid, Gid)>);
 

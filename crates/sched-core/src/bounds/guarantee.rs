@@ -143,8 +143,8 @@ pub struct Guarantee {
 }
 
 impl Guarantee {
-    /// What a flow is promised by the link, that is promised this by its class, and its class `class` by
-    /// the node above: in a [hierarchy](crate::Classes), level by level from the flow up.
+    /// What the link promises a flow in a [hierarchy](crate::Classes). `self` is what the class promises the flow, and
+    /// `class` what the node above promises the class. Composed level by level, from the flow up.
     ///
     /// B-WFI adds up, that of the class weighed by the share in it: `α + ψ·α_class`, which in bytes of
     /// the link is `latency/ψ_class + latency_class`. `fairness` is between flows of the same class;
@@ -175,9 +175,9 @@ impl Guarantee {
         self.share.own_bytes(self.scaled_latency() - self.scaled_others_share(len))
     }
 
-    /// T-WFI of a packet of `len` bytes in bytes of link time, rounded up: how much later it is
-    /// completely sent, at most, than a link of its own of rate `φR` would have sent all that the flow
-    /// had when the packet came, itself included, the rest of a packet on the wire too.
+    /// T-WFI of a packet of `len` bytes in bytes of link time, rounded up: how much later, at most, the packet is
+    /// completely sent than by a link of rate `φR` for this flow alone. That link sends all that the flow had when the
+    /// packet came: the packet itself, those before it, and the rest of a packet on the wire.
     ///
     /// It follows from B-WFI: until the packet starts the flow is backlogged, so the link sends at
     /// most `(work ahead)/φ + latency`; then the packet takes `len`, where the link of its own takes

@@ -1,13 +1,13 @@
 //! Deficit round robin: flows take turns, and each turn is worth a quantum of bytes.
 //!
 //! The form of FQ-CoDel: a flow may overdraw its deficit and pays the debt back in later turns, so a
-//! turn never has to know the length of a packet before it is sent. With
-//! [sparse flows first](Drr::sparse_first), a flow that becomes backlogged is served before those that
-//! stand, for one turn in each of their rounds: it may take that turn in pieces, and none waits for a round.
+//! turn never has to know the length of a packet before it is sent. With [sparse flows first](Drr::sparse_first), a
+//! flow that becomes backlogged is served before the flows that stand, for one turn in each of their rounds. The flow
+//! may take its turn in pieces, and no piece waits for a round.
 //!
 //! **Promises.** A flow is on a list if and only if it is backlogged. In any interval two flows that stay
-//! backlogged are served in the ratio of their quanta, up to a constant: with quantum `Q` and longest packet
-//! `L` of a flow, `L̄ = L − 1`, `F` the sum of all quanta and `φ = Q/F`, the plain scheduler keeps
+//! backlogged are served in the ratio of their quanta, up to a constant. `Q` is the quantum and `L` the longest packet
+//! of a flow, `L̄ = L − 1`, `F` the sum of all quanta and `φ = Q/F`. The plain scheduler keeps
 //!
 //! - relative fairness: `|W_a/φ_a − W_b/φ_b| ≤ F·(1 + L̄_a/Q_a + L̄_b/Q_b)` bytes;
 //! - B-WFI of flow k: `≤ (1 − φ)(Q + L̄) + φ·(Σ L̄_j + L)` over the others, so it grows with the number

@@ -1,14 +1,14 @@
 //! Quick Fair Queueing: weighted fair queueing in constant time.
 //!
-//! Each backlogged flow gets at least its share `φ = weight / sum of weights` of what is sent, to
-//! within a few of its own packets, whatever the others do and however many they are: the bounds of
-//! WF²Q+ but for small factors, at a cost that does not grow with the number of flows. Checconi, Rizzo
+//! Each backlogged flow gets at least its share `φ = weight / sum of weights` of what is sent, to within a few of its
+//! own packets, whatever the other flows do and however many they are. These are the bounds of WF²Q+ but for small
+//! factors, at a cost that does not grow with the number of flows. Checconi, Rizzo
 //! and Valente, *QFQ: Efficient Packet Scheduling With Tight Guarantees*, IEEE/ACM ToN 2013 (`QFQ` in
 //! `docs/disciplines/qfq.md`, where the departures from it are listed with their reasons).
 //!
 //! Flows are sorted by virtual time, rounded: into 32 *groups* by the virtual length `L/φ` of their
 //! longest packet, in a group into slots by their rounded start, and the groups into four sets of one
-//! word each. What is next is then found, and what changes is moved, with single-word operations.
+//! word each. The next flow is found, and flows and groups are moved, with operations on single words.
 //!
 //! Cost per call: O(1), no loop over flows or groups, no division: at most 8 flows, slots and groups are
 //! looked at for an enqueue and 20 for a dequeue. Configuring a flow divides. Memory: 32 bytes a flow and

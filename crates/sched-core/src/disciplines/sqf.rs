@@ -54,8 +54,8 @@ const NO_SERVICE: u64 = 1 << 63;
 /// The flow with the fewest bytes is served; the flow with the most gives way. Ties go to the flow
 /// served least recently: equal queues alternate. A flow never served comes before one that was; of those
 /// never served the one that became backlogged first comes first. So numbers decide nothing. Of three
-/// flows that each send half of what the line carries, two have the line and one starves all the same,
-/// under any such rule: it is longer than both after the first packets, and only a floor serves it.
+/// flows that each send half of what the line carries, two have the line and the third starves, under any rule for
+/// ties: the third queue is the longest after the first packets, and only a floor serves it.
 #[derive(Clone, Debug)]
 pub struct ShortestQueue<N, W = [WaitingFlow; 0]> {
     /// Of more than zero bytes if and only if backlogged; `stamp` is [`ABSENT`] if and only if not

@@ -1,8 +1,8 @@
 //! Worst-case fair weighted fair queueing (WF²Q+): the exact order that QFQ approximates.
 //!
 //! Each backlogged flow gets its share `φ = weight / sum of weights` of what is sent, to within about
-//! one packet of its own and its share of two of another's. Served is, of the flows that the ideal
-//! system would have begun to serve, the one that it would finish first. Bennett and Zhang,
+//! one packet of its own and its share of two packets of another flow. Of the flows that the ideal system would have
+//! begun to serve, the flow that it would finish first is served. Bennett and Zhang,
 //! *Hierarchical packet fair queueing algorithms*, 1996 and 1997; in the form of QFQ §III, eqs 1–3
 //! (`docs/disciplines/wf2q.md`, with choices and bounds).
 //!

@@ -2,7 +2,7 @@
 //!
 //! [`Ceilings`] wraps a flow scheduler. A flow above its [`Ceiling`] is taken out of the flow scheduler, as if it were idle,
 //! and comes back when its time has come: it *waits*. All other flows are served meanwhile, as the flow scheduler
-//! has it. If all backlogged flows wait, [`select`](FlowScheduler::select) names none, and
+//! says. If all backlogged flows wait, [`select`](FlowScheduler::select) names none, and
 //! [`waiting`](FlowScheduler::waiting) says which flow is first, [`opens_at`](FlowScheduler::opens_at) when. So a queue over such a flow scheduler may
 //! hold packets and send nothing. Put under [`HostDrr`](crate::HostDrr), the flows here are hosts; around
 //! [`CommittedRates`](crate::CommittedRates), a host has a rate and a ceiling (`rate` and `ceil` of HTB).

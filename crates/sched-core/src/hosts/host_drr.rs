@@ -12,11 +12,11 @@
 //!
 //! - *Wait of a sparse flow.* A packet that finds its host idle starts after at most
 //!   `(H − 1)(Q + L̄) + L` bytes of others, `((H − 1)(Q + L) + L)/C`, whatever flows the others open. The
-//!   host goes to the tail. A turn sends at most `Q + L̄` bytes, because it begins with at most `Q` and is
-//!   over with the packet that uses it up; each other host has at most one before, because a host that
-//!   empties and comes back stands behind; and a packet may be on the wire. So it is for a packet that
-//!   finds its host backlogged, if its flow is served [first in the host](HostDrr::sparse_first): not
-//!   spent, and no other flow of the host is new.
+//!   host goes to the tail. A turn sends at most `Q + L̄` bytes: it begins with at most `Q`, and is over with the packet
+//!   that uses it up. Each other host has at most one turn before: a host that empties and comes back stands behind.
+//!   And a packet may be on the wire. A packet that finds its host backlogged has the same bound, if its flow is
+//!   served [first in the host](HostDrr::sparse_first): the flow's turn is not used up, and no other flow of the host
+//!   is new.
 //! - *Share.* While a host is backlogged it is sent at least `W/H − (1 − 1/H)(Q + L̄) − ((H − 1)·L̄ + L)/H`
 //!   of `W` bytes, the bound of [`Drr`](crate::Drr). That is at least `0.98·W/H` as soon as
 //!   `W ≥ 50·((H − 1)(Q + 2·L̄) + L)`; over any interval as short as a round, no flow scheduler that sends whole

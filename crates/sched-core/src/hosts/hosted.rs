@@ -1,7 +1,7 @@
 //! Which flows belong to one host.
 //!
-//! A flow scheduler that knows hosts says so through [`Hosted`], and whatever decides by hosts around it — which one
-//! gives way, which slots of hosts can be used again — need not keep them a second time.
+//! A flow scheduler that knows hosts says so through [`Hosted`]. Types around it that decide by hosts need not keep them
+//! a second time: which host gives way, which slots of hosts can be used again.
 
 use crate::FlowId;
 

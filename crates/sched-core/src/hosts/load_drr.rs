@@ -15,7 +15,7 @@
 //! - A turn that is placed keeps its place: a load that changes counts from the next turn.
 //! - A flow is on a list if and only if it is backlogged.
 //! - As in [`Drr`](crate::Drr), only service changes what a flow owes and from when on it may have another turn;
-//!   to lose the last packet in a turn is as if it had been sent.
+//!   a flow that loses its last packet in a turn is like a flow that has sent it.
 //! - With [sparse flows first](LoadDrr::sparse_first), at most `m + 15` flows of a host of the limited side begin a
 //!   turn early in `m` rounds: one a round, and 15 saved up ([`LoadDrr::SAVED_UP`]). The limited side is the one
 //!   that counts, and where both do, the one of [`LoadDrr::with_hosts_of`].
@@ -23,11 +23,14 @@
 //!   interval in which another flow of the same load stays backlogged and has `n` turns, the flow sends at most
 //!   `(n + 2)·Q + L − 1` bytes, and without sparse flows first `(n + 1)·Q + L − 1` (`docs/guarantees.md`).
 //!
-//! Not promised: the load is at most the length of the calendar less one; flows of hosts with more of
-//! them share as if they were that many, so that such a host has more than one host's share. With
-//! sparse flows first, a host of the limited side that always has a fresh flow ready has up to a turn a round beside
-//! those of its standing flows. Rounds are counted in 32 bits: a flow or host idle for 2^31 rounds may once count as not
-//! yet due, and then waits for at most one length of the calendar.
+//! **Not promised.**
+//!
+//! - The load is at most the length of the calendar less one. A host with more flows than that has more than one host's
+//!   share: its flows share as if they were only as many.
+//! - With sparse flows first, a host of the limited side that always has a fresh flow ready has up to a turn a round
+//!   beside the turns of its standing flows.
+//! - Rounds are counted in 32 bits. A flow or host that was idle for 2^31 rounds may once count as not yet due, and
+//!   then waits for at most one length of the calendar.
 //!
 //! **Cost.** O(1) per call without a loop: two counters of hosts, and two words of bits for the next round
 //! that has turns. Memory: 32 bytes a flow, 8 a host of either side and 8 a round of the calendar, and half
