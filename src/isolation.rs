@@ -10,6 +10,15 @@ use crate::labelled::Labelled;
 /// What shares the line: flows, hosts, or hosts and then their flows.
 ///
 /// The modes and their names are those of CAKE (§III-A, §III-B).
+///
+/// ```
+/// use freeboard::Isolation;
+///
+/// let isolation: Isolation = "dual-srchost".parse()?;
+/// assert_eq!(isolation, Isolation::default());
+/// assert_eq!(isolation.name(), "dual-srchost");
+/// # Ok::<(), freeboard::UnknownIsolation>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Isolation {

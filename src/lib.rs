@@ -1,4 +1,74 @@
-#![doc = include_str!("README.md")]
+//! Router-grade packet scheduling as a library: hosts share the line, flows share what a host has, sparse flows
+//! pass the bulk transfers, and the queue stands here instead of in the modem.
+//!
+//! ```text
+//!    what is this packet?        which one is next?             when may it leave?
+//!  ┌─ flowhash ──────────────┐ ┌─ sched_core ────────────────┐ ┌─ shaper ─────────┐
+//!  │ bytes ─▶ key ─▶ labels ─┼─┼▶ queue ─▶ scheduler ─▶ AQM ─┼─┼▶ framing ─▶ rate ┼─▶ link
+//!  └─────────────────────────┘ └───┬──────────────────────┬──┘ └──────────────────┘
+//!                                  ▼ no room              ▼ congestion
+//!                         the longest queue gives     a drop, or a mark
+//!                         way, of the host that       (ECN)
+//!                         holds most
+//! ```
+//!
+//! # Where to begin
+//!
+//! | type | what it is |
+//! |---|---|
+//! | [`Isolated`] | queues that keep hosts apart from each other, in all modes of CAKE ([`Isolation`]) |
+//! | [`Hashed`] | any flow scheduler of [`sched_core`], with its flows found by hash |
+//! | [`Shaped`](shaper::Shaped) | a rate ([`Rate`](shaper::Rate)) and a framing ([`Overhead`](shaper::Overhead)) in front of any of them |
+//! | [`LabelledScheduler`] | how a packet is offered with its [`Labels`](flowhash::Labels) |
+//! | [`Scheduler`](sched_core::Scheduler) | how packets are taken out, and what every queue here keeps to |
+//! | [`Buffers`] | numbered buffers for frames |
+//!
+//! The crates by themselves: [`flowhash`] (what is this packet?), [`sched_core`] (which packet is next, which one gives
+//! way?), [`shaper`] (when may it leave?).
+//!
+//! # Example
+//!
+//! Time is an argument, a packet is the number of the caller's buffer and a length, and a packet that has to be dropped goes
+//! back to its owner:
+//!
+//! ```
+//! use freeboard::Hashed;
+//! use freeboard::sched_core::{
+//!     Descriptor, Drr, DrrFlow, FlowId, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue, Scheduler,
+//! };
+//! use freeboard::{Releasing, flowhash::{FlowTable, TagLine}};
+//! use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+//!
+//! let mut drr = Drr::new([DrrFlow::EMPTY; 64], 1_514)?.sparse_first();
+//! drr.add_all(1_514)?;
+//! let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 64]);
+//! let order = Releasing::new(order, FlowTable::new([TagLine::EMPTY; 8], 64, 8)?);
+//! let limits = Limits::bytes(150_000).within_pool(256);
+//! let queues = Hashed::new(order, [Queue::EMPTY; 64], [Descriptor::EMPTY; 256], limits);
+//! let line = Shaper::new(Rate::megabits_per_second(1)?);
+//! let mut uplink = Shaped::new(queues, line, Overhead::PPPOE_LLCSNAP);
+//!
+//! let free = &mut |packet: Packet, why| println!("buffer {} is free again: {why:?}", packet.handle);
+//! uplink.enqueue(Nanos(0), FlowId(42), Packet::new(3, 60), free)?; // 42: the label of its flow
+//! while let Some(packet) = uplink.dequeue(Nanos(0), free) {
+//!     println!("send buffer {}", packet.handle);
+//! }
+//! println!("call again at {:?}", uplink.poll_at(Nanos(0)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What it promises
+//!
+//! No operating system, no unsafe code, no clock, no panic that could be reached in a release build, and no allocation after
+//! construction. Work in a call does not grow with the number of flows or of queued packets. Where a queue of flows
+//! makes a promise in bytes, its type returns it as a [`Guarantee`](sched_core::Guarantee).
+//!
+//! # Features
+//!
+//! All of them are off by default.
+//!
+//! - `defmt`: `defmt::Format` for the types that a firmware logs.
+//! - `heapless`: `Buffers::store_received`: frames from a ring between an interrupt and the main loop.
 #![no_std]
 #![deny(
     clippy::indexing_slicing,
@@ -34,7 +104,8 @@ pub use labelled::{ByLabeller, Labelled, OnDemand, Rekeyed};
 pub use labelled_scheduler::LabelledScheduler;
 pub use {flowhash, sched_core, shaper};
 
-/// The examples of the repository's README.
+/// The examples of the READMEs: of the repository, and of the package.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("README.md")]
 struct Readme;

@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use crate::publish::{rustup, skip};
 use crate::run::{output, root};
 
-/// Each library crate with the features that its baseline has.
-const CRATES: [(&str, &str); 4] = [
-    ("sched-core", "defmt"),
-    ("flowhash", "defmt"),
-    ("freeboard-shaper", "defmt"),
-    ("freeboard", "defmt"),
+/// Each library crate with the features that its baseline has: all but `steps`, which is for the project.
+const CRATES: [(&str, &[&str]); 4] = [
+    ("sched-core", &["--features", "defmt"]),
+    ("flowhash", &["--all-features"]),
+    ("freeboard-shaper", &["--all-features"]),
+    ("freeboard", &["--all-features"]),
 ];
 
 const INSTALL: &str =
@@ -54,10 +54,10 @@ fn baseline(package: &str) -> PathBuf {
 }
 
 /// The public items of a crate, one a line, without those of blanket, automatic and derived traits.
-fn items(package: &str, features: &str) -> Result<String, String> {
+fn items(package: &str, features: &[&str]) -> Result<String, String> {
     let mut list = rustup("nightly", "cargo");
     list.args(["public-api", "-sss", "--color", "never", "--package", package]);
-    list.args(["--features", features]);
+    list.args(features);
     output(&format!("public items of {package}"), &mut list)
 }
 

@@ -1,12 +1,13 @@
 //! Everything a change must pass.
 
 use crate::run::{BARE_METAL, NO_STD, cargo, succeed};
-use crate::{documents, panic_free, publish, trace};
+use crate::{api, documents, examples, panic_free, publish, trace};
 
 /// Where `tests` have been run already, they need not be run again.
 pub(crate) fn run(tests: bool) -> Result<(), String> {
     succeed("format", cargo(".").args(["fmt", "--all", "--check"]))?;
     documents::run()?;
+    examples::run()?;
     succeed(
         "clippy",
         cargo(".").args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
@@ -49,6 +50,7 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
         succeed(&format!("build for {target}"), &mut build)?;
     }
     publish::run()?;
+    api::run(false)?;
     panic_free::run()?;
     trace::run()?;
     eprintln!("xtask: all checks passed");

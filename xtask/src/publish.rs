@@ -42,8 +42,7 @@ pub(crate) fn oldest_compiler() -> Result<(), String> {
         return skip(&step, &format!("rustup toolchain install {OLDEST} --profile minimal"));
     }
     let mut check = rustup(OLDEST, "cargo");
-    check.args(["check", "--locked", "--lib", "--target-dir", "target/oldest", "--features"]);
-    check.arg("freeboard/defmt");
+    check.args(["check", "--locked", "--lib", "--all-features", "--target-dir", "target/oldest"]);
     for name in NO_STD {
         check.args(["--package", name]);
     }
@@ -58,7 +57,7 @@ pub(crate) fn defmt() -> Result<(), String> {
 }
 
 /// `program` of another toolchain.
-fn rustup(toolchain: &str, program: &str) -> Command {
+pub(crate) fn rustup(toolchain: &str, program: &str) -> Command {
     let mut command = started_from(".", "rustup");
     command.args(["run", toolchain, program]);
     command

@@ -41,6 +41,16 @@ pub struct Transport {
 }
 
 /// The identity of a flow. Directed: a reply has another key than the packet it answers.
+///
+/// ```
+/// use flowhash::{FlowKey, SipHash13, Transport};
+///
+/// let transport = Transport { protocol: 17, src_port: 5004, dst_port: 5006 };
+/// let key = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport };
+/// let hasher = SipHash13::new([42; 16]); // in earnest: from the machine's random source
+/// assert_eq!(key.transport(), Some(transport));
+/// assert_ne!(key.label(&hasher), FlowKey::Unknown.label(&hasher));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum FlowKey {

@@ -61,6 +61,21 @@ const NETWORK: usize = 1 + MAX_EXTENSION_HEADERS;
 pub const MAX_HEADERS: usize = LINK + 2 * (NETWORK + 1) + MAX_TUNNELS * (1 + LINK + NETWORK + 1);
 
 /// What the bytes of one packet say.
+///
+/// ```
+/// use flowhash::{Ending, FlowKey, parse};
+///
+/// // UDP from 10.0.0.1 port 5004 to 192.0.2.1 port 5006, without payload.
+/// let parsed = parse::ip(&[
+///     0x45, 0xb8, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1, //
+///     0x13, 0x8c, 0x13, 0x8e, 0, 8, 0, 0,
+/// ]);
+/// assert!(matches!(parsed.key, FlowKey::V4 { src: [10, 0, 0, 1], .. }));
+/// assert_eq!((parsed.ending, parsed.inner), (Ending::Ports, None));
+///
+/// // Bytes that are no packet have a key too.
+/// assert_eq!(parse::ip(b"?").key, FlowKey::Unknown);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Parsed {

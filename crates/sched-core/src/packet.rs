@@ -61,6 +61,14 @@ impl Ecn {
 }
 
 /// A packet as it passes in and out of a scheduler.
+///
+/// ```
+/// use sched_core::{Ecn, Packet};
+///
+/// // What is in buffer 7: 1,500 bytes whose sender understands marks.
+/// let packet = Packet { ecn: Ecn::Ect0, ..Packet::new(7, 1_500) };
+/// assert!(packet.ecn.is_capable());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Packet {

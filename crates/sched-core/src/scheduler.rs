@@ -159,6 +159,14 @@ impl fmt::Display for Rejected {
 impl core::error::Error for Rejected {}
 
 /// What may be queued at once. Both hold after every call.
+///
+/// ```
+/// use sched_core::Limits;
+///
+/// // 150,000 bytes, and never more packets than 255: one buffer of 256 stays free for the next arrival.
+/// let limits = Limits::bytes(150_000).within_pool(256);
+/// assert_eq!((limits.packets, limits.bytes), (255, 150_000));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Limits {

@@ -128,6 +128,18 @@ pub(crate) fn ceil_wide(dividend: u128, divisor: NonZeroU64) -> u128 {
 /// the flow's. *Backlogged* is the view of the scheduler: until the dequeue that empties the queue. A
 /// packet that comes while the last one is still on the wire begins a new backlog. Service is what is on
 /// the wire, byte by byte, for B-WFI and T-WFI; for [`Self::fairness`] it is charged at the dequeue.
+///
+/// ```
+/// use sched_core::{Drr, DrrFlow, FlowId};
+///
+/// let mut drr = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;
+/// drr.add_all(1_500)?;
+/// let promise = drr.guarantee(FlowId(0)).expect("the flow was added");
+/// assert_eq!((promise.share.numerator(), promise.share.denominator()), (1_500, 6_000));
+/// // A turn of each other flow, of its quantum and an overdraft, may come first.
+/// assert!(promise.latency >= 3 * 1_500);
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Guarantee {

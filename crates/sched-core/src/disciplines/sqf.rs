@@ -56,6 +56,18 @@ const NO_SERVICE: u64 = 1 << 63;
 /// never served the one that became backlogged first comes first. So numbers decide nothing. Of three
 /// flows that each send half of what the line carries, two have the line and the third starves, under any rule for
 /// ties: the third queue is the longest after the first packets, and only a floor serves it.
+///
+/// ```
+/// use sched_core::{FlowId, FlowScheduler, ShortestFlow, ShortestQueue};
+///
+/// let mut order = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+/// order.configure(FlowId(0), (), None)?;
+/// order.configure(FlowId(1), (), None)?;
+/// order.backlogged(FlowId(0), 1_500);
+/// order.backlogged(FlowId(1), 60);
+/// assert_eq!(order.select(), Some(FlowId(1))); // 60 bytes before 1,500
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ShortestQueue<N, W = [WaitingFlow; 0]> {
     /// Of more than zero bytes if and only if backlogged; `stamp` is [`ABSENT`] if and only if not

@@ -40,6 +40,33 @@ use crate::{Backlog, FlowId, Imbalance, Nanos};
 ///
 /// A flow counts for the host that `O` names when it becomes backlogged. A victim that `O` would name is
 /// not asked for.
+///
+/// ```
+/// use sched_core::{
+///     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, HeldFlow, HostClasses, HostDrr, HostDrrFlow, HostRing, Limits,
+///     LongestHost, LongestHostDrop, Nanos, Packet, Queue, Scheduler,
+/// };
+///
+/// // Flows 0 to 2 are of host 0, flow 3 is of host 1.
+/// let mut of_hosts = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+/// of_hosts.add_all(1_500)?;
+/// let mut order = HostDrr::new(of_hosts, [HostDrrFlow::EMPTY; 4], [HostRing::EMPTY; 2], 1_500)?;
+/// order.add_all(1_500)?;
+/// order.assign(FlowId(3), 1)?;
+/// let (hosts, classes) = ([LongestHost::EMPTY; 2], [HostClasses::EMPTY; 2]);
+/// let order = LongestHostDrop::new(order, [HeldFlow::EMPTY; 4], hosts, classes)?;
+/// let packets = [Descriptor::EMPTY; 8];
+/// let mut queues = FlowQueues::new(order, [Queue::EMPTY; 4], packets, Limits::packets(5));
+///
+/// let mut dropped = Vec::new();
+/// for (handle, flow) in [3, 3, 0, 1, 2, 3].into_iter().enumerate() {
+///     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
+///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle as u32, 1_000), drops)?;
+/// }
+/// // Flow 3 has the longest queue, but each host holds 3,000 bytes with the arrival: ties go to host 0.
+/// assert_eq!(dropped, [2]);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongestHostDrop<O, F, H, C> {
     order: O,

@@ -19,6 +19,27 @@ type Longest = Tournament<0, true>;
 ///
 /// Ties go to the flow served least recently (never served comes first), then to the lowest number.
 /// A victim that `O` would name is not asked for.
+///
+/// ```
+/// use sched_core::{
+///     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue,
+///     Scheduler,
+/// };
+///
+/// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+/// drr.add_all(1_500)?;
+/// let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 2]);
+/// let packets = [Descriptor::EMPTY; 8];
+/// let mut queues = FlowQueues::new(order, [Queue::EMPTY; 2], packets, Limits::packets(2));
+///
+/// let mut dropped = Vec::new();
+/// for (flow, handle) in [(0, 0), (0, 1), (1, 2)] {
+///     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
+///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
+/// }
+/// assert_eq!(dropped, [0]); // of flow 0, which held more
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct LongestQueueDrop<O, N> {
     order: O,

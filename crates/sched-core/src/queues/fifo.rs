@@ -12,6 +12,21 @@ use crate::scheduler::{
 use crate::{Ecn, FlowId, Nanos, Packet};
 
 /// A FIFO of packets in the memory `S`. It takes packets of any flow and keeps no record of flows.
+///
+/// ```
+/// use sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
+///
+/// let mut fifo = Fifo::head_drop([Descriptor::EMPTY; 4], Limits::packets(2));
+/// let mut dropped = Vec::new();
+/// for handle in 0..3 {
+///     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
+///     fifo.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 1_500), drops)?;
+/// }
+/// assert_eq!(dropped, [0]); // the oldest gave way
+/// let drops = &mut |_: Packet, _why| ();
+/// assert_eq!(fifo.dequeue(Nanos(0), drops).map(|packet| packet.handle), Some(1));
+/// # Ok::<(), sched_core::Rejected>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Fifo<S> {
     queue: Queue,

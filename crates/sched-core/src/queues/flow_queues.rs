@@ -27,6 +27,28 @@ pub const PACED_ROUNDS: u64 = 2;
 
 /// An order of flows `O` over queues in the memory `Q`, of packets in the memory `S`, with the AQM
 /// `A`; statistics of single flows in the memory `R`, for as many flows as it has room for.
+///
+/// ```
+/// use sched_core::{
+///     CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, Limits, Nanos,
+///     Packet, Queue, Scheduler,
+/// };
+///
+/// // Two flows, eight packets, CoDel in each queue, and statistics of both flows.
+/// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+/// drr.add_all(1_500)?;
+/// let codel = CoDel::new([CoDelState::EMPTY; 2], CoDelParams::INTERNET)?;
+/// let (queues, packets) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; 8]);
+/// let records = [FlowRecord::EMPTY; 2];
+/// let mut queues = FlowQueues::with_parts(drr, codel, queues, packets, records, Limits::packets(8));
+///
+/// let drops = &mut |_: Packet, _why| ();
+/// queues.enqueue(Nanos(0), FlowId(1), Packet::new(5, 1_500), drops)?;
+/// assert_eq!(queues.dequeue(Nanos(0), drops).map(|packet| packet.handle), Some(5));
+/// let of_flow = queues.flow_counters(FlowId(1)).expect("there is a record of it");
+/// assert_eq!((of_flow.delivered.packets, queues.counters().delivered.bytes), (1, 1_500));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0]> {
     order: O,
