@@ -7,54 +7,108 @@ pub(crate) mod per_host;
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
+use clap::builder::ValueParserFactory;
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser, ValueParser};
 use freeboard::Isolation;
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::keywords::{HostMode, Io, Limit, Order, Words as _, number, rate, rate_word};
+use crate::config::keywords::{HostMode, Io, Limit, Order, Words, number, rate, rate_word};
 use crate::io::frame::ETHERNET_HEADER;
 
-/// Options as they were written: in the file, or as words. Each may be absent.
-#[derive(Clone, Debug, Default, Deserialize)]
+/// Options as they were written: in the file, or as words. Each may be absent. The comment of an option is
+/// what the help says of it.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[group(skip)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct Written {
+    /// The device on the side of the hosts.
+    #[arg(long, value_name = "DEV", help_heading = "Devices and rates")]
     pub(crate) lan: Option<Word>,
+    /// The device on the side of the line.
+    #[arg(long, value_name = "DEV", help_heading = "Devices and rates")]
     pub(crate) wan: Option<Word>,
+    /// 10mbit, 512kbit, 1gbit, unlimited, or bits per second.
+    #[arg(long, value_name = "RATE", help_heading = "Devices and rates")]
     pub(crate) up: Option<Word>,
+    /// The same for the way back.
+    #[arg(long, value_name = "RATE", help_heading = "Devices and rates")]
     pub(crate) down: Option<Word>,
+    /// Sockets on existing interfaces, or TAP devices to attach to [default: packet].
+    #[arg(long, value_name = "WORD", help_heading = "Devices and rates", value_parser = one_of::<Io>())]
     pub(crate) io: Option<Word>,
+    /// Which flow is next [default: drr].
+    #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<Order>())]
     pub(crate) queue: Option<Word>,
+    /// What has equal shares. With lan these are the hosts on the lan side and then their flows
+    /// [default: lan with drr, flows with others].
+    #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<HostMode>())]
     pub(crate) hosts: Option<Word>,
+    /// Hosts told apart at once, 1 to 16384; beyond them, two and more share one share. Queues grow
+    /// with it: 1.2 kB a host and direction [default: 2048].
+    #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) max_hosts: Option<Word>,
+    /// What each direction may hold: bytes, and at most 8192 packets then, or packets with a p behind
+    /// them. Each takes memory: the MTU and about 300 bytes [default: 4194304; with fifo 1000p, as
+    /// many as a modem holds].
+    #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) limit: Option<Word>,
+    /// With sqf: a queue that has to make room and was not served for this many milliseconds is dropped
+    /// whole, 0 to 60000; 0 is never [default: 0].
+    #[arg(long, value_name = "MS", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) flush_unserved: Option<Word>,
+    /// Bytes that the line adds to an IP packet, -64 to 256.
+    #[arg(long, value_name = "N", help_heading = "The line", allow_negative_numbers = true)]
     pub(crate) overhead: Option<Word>,
+    /// The least bytes of a packet on the line, 0 to 256.
+    #[arg(long, value_name = "N", help_heading = "The line", allow_negative_numbers = true)]
     pub(crate) mpu: Option<Word>,
+    /// Cells of ATM, or the 64b/65b encoding of PTM [default: none].
+    #[arg(long, value_name = "WORD", help_heading = "The line", value_parser = one_of::<Framing>())]
     pub(crate) framing: Option<Word>,
+    /// How late a timer may be, in milliseconds, without the line losing time, 0 to 1000
+    /// [default: 10].
+    #[arg(long, value_name = "MS", help_heading = "The line", allow_negative_numbers = true)]
     pub(crate) catch_up: Option<Word>,
+    /// A Unix socket on which statistics are given, a line of JSON each time.
+    #[arg(long, value_name = "SOCKET", help_heading = "Statistics")]
     pub(crate) stats: Option<Word>,
+    /// How often, in seconds, 1 to 86400 [default: 1].
+    #[arg(long, value_name = "SECS", help_heading = "Statistics", allow_negative_numbers = true)]
     pub(crate) stats_every: Option<Word>,
+    /// An address, such as 127.0.0.1:9100, that answers HTTP with metrics for Prometheus.
+    #[arg(long, value_name = "ADDR", help_heading = "Statistics")]
     pub(crate) metrics: Option<Word>,
+    /// The user whose rights the gateway keeps once the devices are open, if root started it
+    /// [default: "nobody"].
+    #[arg(long, value_name = "NAME", help_heading = "Running")]
     pub(crate) user: Option<Word>,
     /// By address, as it is written.
+    #[arg(skip)]
     #[serde(default)]
     pub(crate) weights: BTreeMap<String, Word>,
     /// By address, as it is written.
+    #[arg(skip)]
     #[serde(default)]
     pub(crate) rates: BTreeMap<String, Word>,
     /// By address, as it is written.
+    #[arg(skip)]
     #[serde(default)]
     pub(crate) ceils: BTreeMap<String, Word>,
     /// The old word for `rates`.
+    #[arg(skip)]
     #[serde(default)]
     pub(crate) caps: BTreeMap<String, Word>,
     /// The file of those words that are from a file.
+    #[arg(skip)]
     #[serde(skip)]
     origin: Option<Origin>,
 }
@@ -87,9 +141,24 @@ impl From<Spanned<Bare>> for Word {
     }
 }
 
+/// Any UTF-8; what else is asked of a word is asked of those in the file too.
+impl ValueParserFactory for Word {
+    type Parser = ValueParser;
+
+    fn value_parser() -> ValueParser {
+        let utf8 = |word: OsString| word.into_string().map_err(|_| "accepted is UTF-8");
+        ValueParser::new(OsStringValueParser::new().try_map(utf8).map(Word::said))
+    }
+}
+
+/// One of the words of a type, which a shell can complete.
+fn one_of<T: Words>() -> impl TypedValueParser<Value = Word> {
+    PossibleValuesParser::new(T::WORDS.iter().map(|(word, _)| *word)).map(Word::said)
+}
+
 impl Word {
     /// A word of the command line.
-    pub(crate) fn said(text: String) -> Self {
+    fn said(text: String) -> Self {
         Self { text, begin: None }
     }
 

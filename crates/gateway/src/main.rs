@@ -22,20 +22,15 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     use std::io::{Write as _, stdout};
 
-    use config::options::{Request, USAGE};
+    use config::options::Request;
     use forward::run::Failure;
 
     let done = match config::options::parse(std::env::args_os().skip(1)) {
         Ok(Request::Run(source)) => forward::run::run(&source),
         Ok(Request::Top(socket)) => top::run(&socket),
-        Ok(Request::Help) => {
+        Ok(Request::Say(text)) => {
             // The reader has seen enough: `… --help | head`.
-            let _ = stdout().write_all(USAGE.as_bytes());
-            Ok(())
-        }
-        Ok(Request::Version) => {
-            let version = concat!("freeboard-gateway ", env!("CARGO_PKG_VERSION"), "\n");
-            let _ = stdout().write_all(version.as_bytes());
+            let _ = stdout().write_all(text.as_bytes());
             Ok(())
         }
         Err(why) => Err(Failure::Refused(why)),

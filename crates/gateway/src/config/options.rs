@@ -3,59 +3,79 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use lexopt::{Arg, Parser};
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
 
-use crate::config::{Config, Word, Written};
+use crate::config::{Config, Written};
 
-/// What `--help` says.
-pub(crate) const USAGE: &str = "\
-usage: freeboard-gateway --lan DEV --wan DEV --up RATE --down RATE [options]
-       freeboard-gateway top --stats SOCKET
+/// The words behind the program's name.
+///
+/// Values of options are kept as they are written: what they may be is checked for words and file alike.
+#[derive(Debug, Parser)]
+#[command(
+    name = "freeboard-gateway",
+    version,
+    about = ABOUT,
+    after_help = AFTER,
+    override_usage = "freeboard-gateway --lan DEV --wan DEV --up RATE --down RATE [OPTIONS]\n       \
+                      freeboard-gateway top --stats SOCKET\n       \
+                      freeboard-gateway completions SHELL",
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    max_term_width = 80
+)]
+struct Line {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    words: Written,
+    /// The same options without dashes, as TOML; words win. Read again on SIGHUP.
+    #[arg(long, value_name = "FILE", help_heading = "Running")]
+    config: Option<PathBuf>,
+}
 
-Forwards Ethernet frames between two devices, each direction through a queue that isolates flows and
-hosts, at the rates given. Up is from lan to wan.
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Shows what a running gateway does, live.
+    #[command(override_usage = "freeboard-gateway top --stats SOCKET", max_term_width = 80)]
+    Top {
+        /// The socket that the gateway was given by its own --stats.
+        #[arg(long, value_name = "SOCKET")]
+        stats: PathBuf,
+    },
+    /// Prints what a shell needs to complete the options.
+    #[command(override_usage = "freeboard-gateway completions SHELL", max_term_width = 80)]
+    Completions {
+        /// The shell.
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+}
 
-  --lan DEV           the device on the side of the hosts
-  --wan DEV           the device on the side of the line
-  --up RATE           10mbit, 512kbit, 1gbit, unlimited, or bits per second
-  --down RATE         the same for the way back
-  --io WORD           packet: sockets on existing interfaces; tap: attach to TAP devices [packet]
-  --queue WORD        fifo, sqf, drr or qfq [drr]
-  --hosts WORD        flows, srchost, dsthost, hosts, dual-srchost, dual-dsthost, triple-isolate, users+sqf,
-                      or lan: hosts on the lan side and then their flows [lan with drr, flows with others]
-  --max-hosts N       hosts told apart at once, 1 to 16384; beyond them, two and more share one share. Queues grow
-                      with it: 1.2 kB a host and direction [2048]
-  --limit N           what each direction may hold: bytes, and at most 8192 packets then, or packets with a p
-                      behind them. Each takes memory: the MTU and about 300 bytes
-                      [4194304; with fifo 1000p, as many as a modem holds]
-  --flush-unserved MS with sqf: a queue that has to make room and was not served for so long is dropped
-                      whole, 0 to 60000; 0 is never [0]
-  --overhead N        bytes that the line adds to an IP packet, -64 to 256
-  --mpu N             the least bytes of a packet on the line, 0 to 256
-  --framing WORD      none, atm or ptm [none]
-  --catch-up MS       how late a timer may be without the line losing time, 0 to 1000 [10]
-  --config FILE       the same options without dashes, as TOML; words win. Read again on SIGHUP
-  --stats SOCKET      a Unix socket on which statistics are given, a line of JSON each time
-  --stats-every SECS  how often [1]
-  --metrics ADDR      an address, such as 127.0.0.1:9100, that answers HTTP with metrics for Prometheus
-  --user NAME         who runs it once the devices are open, if root started it [nobody]
-  --help              this text
-  --version           which version it is
+const ABOUT: &str = "\
+Forwards Ethernet frames between two devices, each direction through a queue
+that isolates flows and hosts, at the rates given. Up is from lan to wan.";
 
-SIGHUP reads the file again and says what has changed. SIGUSR1 prints statistics as JSON; SIGTERM and
-SIGINT do so and end. Exit codes: 1 a device is gone, or something else failed while forwarding; 2 a word or
-the file is not accepted; 3 the system does not have what they name, or does not give it. What single
-hosts get is told in the file, in tables of address = value: [weights], [rates] and [ceils]. Above its rate a
-host gets what the others leave, above its ceil nothing.
-";
+const AFTER: &str = "\
+What single hosts get is told in the file, in tables of address = value:
+[weights], [rates] and [ceils]. Above its rate a host gets what the others
+leave, above its ceil nothing.
+
+SIGHUP reads the file again and says what has changed. SIGUSR1 prints statistics
+as JSON; SIGTERM and SIGINT do so and end.
+
+Exit codes: 1 a device is gone, or something else failed while forwarding; 2 a
+word or the file is not accepted; 3 the system does not have what they name, or
+does not give it.";
 
 /// What is asked for.
 #[derive(Debug)]
 pub(crate) enum Request {
     Run(Box<Source>),
     Top(PathBuf),
-    Help,
-    Version,
+    /// To print this text: the help, the version, or what completes words in a shell.
+    Say(String),
 }
 
 /// Where the configuration comes from, to be read again.
@@ -91,100 +111,35 @@ impl Source {
 
 /// Reads the words behind the program's name.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
-    let mut parser = Parser::from_args(words);
-    let mut source = Source::default();
-    let mut is_top = false;
-    let mut is_first = true;
-    while let Some(word) = parser.next().map_err(one_line)? {
-        let words = &mut source.words;
-        let option = match &word {
-            Arg::Long(name) => format!("--{name}"),
-            Arg::Short(name) => format!("-{name}"),
-            Arg::Value(value) => format!("{value:?}"),
-        };
-        if is_top && !TOP.contains(&option.as_str()) {
-            return Err(format!("{option}: behind top accepted are {}", TOP.join(", ")));
+    let words = [OsString::from("freeboard-gateway")].into_iter().chain(words);
+    let line = match Line::try_parse_from(words) {
+        Ok(line) => line,
+        Err(asked)
+            if matches!(asked.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
+        {
+            return Ok(Request::Say(asked.to_string()));
         }
-        let place = match word {
-            Arg::Value(value) if is_first && value == "top" => {
-                (is_top, is_first) = (true, false);
-                continue;
-            }
-            Arg::Value(_) => {
-                return Err(format!(
-                    "{option}: accepted are {}, and top as first word",
-                    accepted()
-                ));
-            }
-            Arg::Long("help") | Arg::Short('h') => return Ok(Request::Help),
-            Arg::Long("version") | Arg::Short('V') => return Ok(Request::Version),
-            Arg::Long("config") => {
-                let file = PathBuf::from(parser.value().map_err(one_line)?);
-                if file.as_os_str().is_empty() {
-                    return Err("--config \"\": accepted is the path of a file".to_owned());
-                }
-                if source.file.replace(file).is_some() {
-                    return Err(twice(&option));
-                }
-                is_first = false;
-                continue;
-            }
-            Arg::Long("lan") => &mut words.lan,
-            Arg::Long("wan") => &mut words.wan,
-            Arg::Long("up") => &mut words.up,
-            Arg::Long("down") => &mut words.down,
-            Arg::Long("io") => &mut words.io,
-            Arg::Long("queue") => &mut words.queue,
-            Arg::Long("hosts") => &mut words.hosts,
-            Arg::Long("max-hosts") => &mut words.max_hosts,
-            Arg::Long("limit") => &mut words.limit,
-            Arg::Long("flush-unserved") => &mut words.flush_unserved,
-            Arg::Long("overhead") => &mut words.overhead,
-            Arg::Long("mpu") => &mut words.mpu,
-            Arg::Long("framing") => &mut words.framing,
-            Arg::Long("catch-up") => &mut words.catch_up,
-            Arg::Long("stats") => &mut words.stats,
-            Arg::Long("stats-every") => &mut words.stats_every,
-            Arg::Long("metrics") => &mut words.metrics,
-            Arg::Long("user") => &mut words.user,
-            Arg::Long(_) | Arg::Short(_) => {
-                return Err(format!("{option}: no such option; accepted are {}", accepted()));
-            }
-        };
-        let text = parser.value().map_err(one_line)?.into_string();
-        let text = text.map_err(|text| format!("{option} {text:?}: accepted is UTF-8"))?;
-        if place.replace(Word::said(text)).is_some() {
-            return Err(twice(&option));
+        Err(error) => return Err(one_line(&error.to_string())),
+    };
+    Ok(match line.command {
+        Some(Command::Top { stats }) => Request::Top(stats),
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Line::command(), "freeboard-gateway", &mut script);
+            Request::Say(String::from_utf8_lossy(&script).into_owned())
         }
-        is_first = false;
-    }
-    if is_top {
-        return match source.words.stats {
-            Some(socket) if !socket.text().is_empty() => {
-                Ok(Request::Top(PathBuf::from(socket.text())))
-            }
-            _ => Err("top: --stats SOCKET is missing: the socket of a running gateway".to_owned()),
-        };
-    }
-    Ok(Request::Run(Box::new(source)))
+        None => Request::Run(Box::new(Source { words: line.words, file: line.config })),
+    })
 }
 
-/// What `top` knows.
-const TOP: [&str; 5] = ["--stats", "--help", "--version", "-h", "-V"];
-
-/// The options of the help.
-fn accepted() -> String {
-    let options = USAGE.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
-    let options: Vec<&str> = options.filter(|word| word.starts_with("--")).collect();
-    options.join(", ")
-}
-
-fn twice(option: &str) -> String {
-    format!("{option}: given twice; accepted is one")
-}
-
-fn one_line(error: lexopt::Error) -> String {
-    error.to_string().replace('\n', " ")
+/// What clap says of a word, without the usage, as one line: a log has a line for each message.
+fn one_line(said: &str) -> String {
+    let said = said.trim().trim_start_matches("error: ");
+    let paragraphs = said.split("\n\n").filter(|paragraph| !paragraph.starts_with("Usage:"));
+    let lines = paragraphs
+        .map(|paragraph| paragraph.lines().map(str::trim).collect::<Vec<_>>().join(" "))
+        .collect::<Vec<_>>();
+    lines.join("; ").replace("For more information, try '--help'.", "see --help")
 }
 
 #[cfg(test)]
@@ -238,35 +193,71 @@ mod tests {
     #[test]
     fn other_words_are_named() {
         for (line, part) in [
-            ("--speed 1", "--speed: no such option; accepted are --lan, --wan, --up"),
-            ("-x", "-x: no such option; accepted are --lan"),
-            ("bottom", "\"bottom\": accepted are --lan, --wan"),
-            ("--lan a top", "\"top\": accepted are --lan"),
-            ("--lan", "--lan"),
-            ("--up 1mbit --up 2mbit", "--up: given twice"),
-            ("--config a --config b", "--config: given twice"),
-            ("--config=", "--config \"\": accepted is"),
-            ("top --stats s --up 1mbit", "--up: behind top accepted are --stats"),
-            ("top --stats s --speed 1", "--speed: behind top accepted are --stats"),
-            ("top --stats s more", "\"more\": behind top accepted are --stats"),
-            ("top --stats s --stats t", "--stats: given twice"),
-            ("top --stats=", "--stats SOCKET is missing"),
-            ("top", "--stats SOCKET is missing"),
-            ("--lan a --wan b --up 1mbit --down 1mbit --queue cake", "--queue \"cake\""),
+            ("--speed 1", "unexpected argument '--speed' found; see --help"),
+            ("--ovrhead 1", "'--ovrhead' found; tip: a similar argument exists: '--overhead'; see"),
+            ("-x", "unexpected argument '-x' found"),
+            ("bottom", "unrecognized subcommand 'bottom'"),
+            ("tap", "tip: a similar subcommand exists: 'top'"),
+            ("--lan a top", "the subcommand 'top' cannot be used with '--lan <DEV>'"),
+            ("--lan", "a value is required for '--lan <DEV>'"),
+            ("--up 1mbit --up 2mbit", "'--up <RATE>' cannot be used multiple times"),
+            ("--config a --config b", "'--config <FILE>' cannot be used multiple times"),
+            ("--config=", "a value is required for '--config <FILE>'"),
+            ("top --stats s --up 1mbit", "unexpected argument '--up' found"),
+            ("top --stats s --speed 1", "unexpected argument '--speed' found"),
+            ("top --stats s more", "unexpected argument 'more' found"),
+            ("top --stats s --stats t", "'--stats <SOCKET>' cannot be used multiple times"),
+            ("top --stats=", "a value is required for '--stats <SOCKET>'"),
+            ("top", "required arguments were not provided: --stats <SOCKET>"),
+            ("--queue cake", "'cake' for '--queue <WORD>' [possible values: fifo, sqf, drr, qfq]"),
+            ("--queue drx", "tip: a similar value exists: 'drr'"),
+            ("completions shell", "[possible values: bash, elvish, fish, powershell, zsh]"),
+            ("--overhead -65 --lan a --wan b --up 1mbit --down 1mbit", "-64 to 256"),
         ] {
             let error = config(line).unwrap_err();
             assert!(error.contains(part) && !error.contains('\n'), "{line}: {error}");
         }
         assert!(matches!(words("top --stats s"), Ok(Request::Top(_))));
-        assert!(matches!(words("--help"), Ok(Request::Help)));
-        assert!(matches!(words("top --help"), Ok(Request::Help)));
-        let listed = accepted();
         use std::os::unix::ffi::OsStringExt as _;
         let error = parse([OsString::from("--lan"), OsString::from_vec(vec![b'a', 0xff])]);
-        assert_eq!(error.unwrap_err(), "--lan \"a\\xFF\": accepted is UTF-8");
-        for option in ["--lan", "--stats-every", "--metrics", "--user", "--config", "--help"] {
-            assert!(listed.split(", ").any(|one| one == option), "{option} in {listed}");
+        let error = error.unwrap_err();
+        assert!(error.contains("for '--lan <DEV>': accepted is UTF-8"), "{error}");
+    }
+
+    fn said(line: &str) -> String {
+        match words(line) {
+            Ok(Request::Say(text)) => text,
+            other => panic!("{line}: {other:?}"),
         }
+    }
+
+    /// Goal: the help names everything, and fits a terminal of 80 columns.
+    #[test]
+    fn the_help_is_as_wide_as_a_terminal() {
+        for (line, named) in [
+            ("--help", &["--lan", "--queue", "[possible values: fifo", "--config", "SIGHUP"][..]),
+            ("-h", &["--stats-every", "top", "completions"]),
+            ("top --help", &["--stats <SOCKET>"]),
+            ("completions --help", &["bash"]),
+        ] {
+            let text = said(line);
+            for line in text.lines() {
+                assert!(line.chars().count() <= 80, "{line}");
+            }
+            assert!(named.iter().all(|part| text.contains(part)), "{text}");
+        }
+        assert_eq!(said("-V"), concat!("freeboard-gateway ", env!("CARGO_PKG_VERSION"), "\n"));
+    }
+
+    #[test]
+    fn every_shell_is_told_the_options_and_their_values() {
+        for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+            let script = said(&format!("completions {shell}"));
+            for part in ["flush-unserved", "top", "completions"] {
+                assert!(script.contains(part), "{shell}: {part}");
+            }
+        }
+        assert!(said("completions bash").contains("fifo sqf drr qfq"));
     }
 
     #[test]
