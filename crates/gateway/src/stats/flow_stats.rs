@@ -48,7 +48,7 @@ impl Tally {
             queued_bytes: 0,
             queued_packets: 0,
             drops: [0; REASONS],
-            delays: Histogram::EMPTY,
+            delays: Histogram::new(),
             is_active: true,
         }
     }
@@ -131,7 +131,7 @@ impl<K: core::hash::Hash + Eq> Tallies<K> {
     /// A look is over.
     fn looked(&mut self, now: Nanos) {
         for tally in self.tallies.iter_mut().flatten() {
-            tally.delays = Histogram::EMPTY;
+            tally.delays.clear();
         }
         self.sweep(now);
     }
@@ -185,8 +185,8 @@ impl Watch {
             flows: Tallies::new(flows),
             hosts: Tallies::new(hosts),
             accounts: Accounts::new(),
-            total: Histogram::EMPTY,
-            recent: Histogram::EMPTY,
+            total: Histogram::new(),
+            recent: Histogram::new(),
         }
     }
 
@@ -268,7 +268,7 @@ impl Watch {
     pub(crate) fn looked(&mut self, now: Nanos) {
         self.flows.looked(now);
         self.hosts.looked(now);
-        self.recent = Histogram::EMPTY;
+        self.recent.clear();
     }
 }
 
