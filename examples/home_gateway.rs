@@ -6,26 +6,21 @@
 //!
 //! The scenario is `sim::experiments::home_gateway`; this program runs it and writes what comes out.
 
+use std::fs;
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal as _, Write as _};
+use std::io::{self, BufWriter, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
-use std::{env, fs};
 
+use clap::Parser as _;
 use freeboard::sched_core::Nanos;
 use sim::capture::{LinkType, Resolution, Writer};
 use sim::discipline::Discipline;
 use sim::experiments::home_gateway::{Observer, Options, Outcome, chart, heading, run, table};
+use sim::progress::Progress;
 
 fn main() -> ExitCode {
-    let options = match Options::parse(env::args_os().skip(1)) {
-        Ok(Some(options)) => options,
-        Ok(None) => return printed(&Options::help()),
-        Err(why) => {
-            eprintln!("home_gateway: {why}");
-            return ExitCode::from(2);
-        }
-    };
+    let options = Options::parse();
     match results(&options) {
         Ok(text) => printed(&text),
         Err(why) => {
@@ -48,15 +43,26 @@ fn results(options: &Options) -> Result<String, String> {
     // Asked first: the runs take a minute, and a chart that cannot be written is no chart.
     let asked = fs::OpenOptions::new().append(true).create(true).open(&options.svg);
     asked.map_err(named(&options.svg))?;
-    let outcomes: Result<Vec<Outcome>, String> =
-        options.disciplines.iter().map(|&discipline| outcome(options, discipline)).collect();
-    let outcomes = outcomes?;
-    fs::write(&options.svg, chart(&options.setup, &outcomes)).map_err(named(&options.svg))?;
+    let (setup, disciplines) = (options.setup(), options.disciplines());
+    let progress = Progress::new("home_gateway");
+    progress.expect(STEPS * disciplines.len() as u64);
+    let mut outcomes = Vec::new();
+    for (number, &discipline) in (0..).zip(&disciplines) {
+        outcomes.push(outcome(options, discipline, &progress, number * STEPS)?);
+    }
+    progress.clear();
+    fs::write(&options.svg, chart(&setup, &outcomes)).map_err(named(&options.svg))?;
     eprintln!("delays of the calls: {}", options.svg.display());
-    Ok(format!("{}\n{}", heading(&options.setup), table(&outcomes)))
+    Ok(format!("{}\n{}", heading(&setup), table(&outcomes)))
 }
 
-fn outcome(options: &Options, discipline: Discipline) -> Result<Outcome, String> {
+/// Runs one discipline; `before` steps were done for others.
+fn outcome(
+    options: &Options,
+    discipline: Discipline,
+    progress: &Progress,
+    before: u64,
+) -> Result<Outcome, String> {
     let file = options.pcap_of(discipline);
     let capture = match &file {
         Some(path) => {
@@ -65,9 +71,8 @@ fn outcome(options: &Options, discipline: Discipline) -> Result<Outcome, String>
         }
         None => None,
     };
-    let mut spectator = Spectator { discipline, capture, failure: None, percent: 0 };
-    let outcome = run(&options.setup, discipline, &mut spectator);
-    eprintln!("{}{discipline}: done", if io::stderr().is_terminal() { "\r" } else { "" });
+    let mut spectator = Spectator { progress, before, capture, failure: None };
+    let outcome = run(&options.setup(), discipline, &mut spectator);
     let written = match (spectator.failure, spectator.capture) {
         (Some(failure), _) => Err(failure),
         (None, Some(capture)) => capture.finish().map(drop),
@@ -86,21 +91,21 @@ fn named(path: &Path) -> impl Fn(io::Error) -> String {
 }
 
 /// Shows the progress and writes the capture of one run.
-struct Spectator {
-    discipline: Discipline,
+struct Spectator<'a> {
+    progress: &'a Progress,
+    /// Steps before this run.
+    before: u64,
     capture: Option<Writer<BufWriter<File>>>,
     /// The first error of the capture; nothing is written after it.
     failure: Option<io::Error>,
-    percent: u64,
 }
 
-impl Observer for Spectator {
+/// The steps of a run, for its progress.
+const STEPS: u64 = 1_000;
+
+impl Observer for Spectator<'_> {
     fn progress(&mut self, now: Nanos, end: Nanos) {
-        let percent = now.0 / (end.0 / 100).max(1);
-        if percent != self.percent && io::stderr().is_terminal() {
-            eprint!("\r{}: {percent:3} %", self.discipline);
-        }
-        self.percent = percent;
+        self.progress.set(self.before + now.0 / (end.0 / STEPS).max(1));
     }
 
     fn departure(&mut self, now: Nanos, packet: &[u8]) {

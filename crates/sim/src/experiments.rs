@@ -16,7 +16,9 @@ pub mod users_sqf;
 
 use core::fmt;
 
-pub use options::{Options, Request};
+use crate::progress::Progress;
+
+pub use options::Options;
 
 /// All experiments, in the order in which they are listed and run.
 pub const ALL: &[Experiment] = &[
@@ -36,8 +38,8 @@ pub struct Experiment {
     pub name: &'static str,
     /// What it shows, in one line.
     pub about: &'static str,
-    /// Runs it with the seeds 1, 2, … up to this one.
-    pub run: fn(seeds: u32) -> Report,
+    /// Runs it with the seeds 1, 2, … up to this one, and shows how many runs are done.
+    pub run: fn(seeds: u32, progress: &Progress) -> Report,
 }
 
 /// What an experiment has shown. A function of the seeds: the same seeds give the same bytes.

@@ -19,7 +19,8 @@
 //! - [`experiments`]: whole experiments, and the figures of the papers, made again: `sim reproduce`
 //! - [`measure`]: delay, loss, jitter, goodput, fairness, and what a caller hears
 //! - [`plot`]: a table as text, for the diff; a chart as SVG, for the eye
-//! - [`notation`]: how rates are written on a command line
+//! - [`notation`]: how rates and numbers are written on a command line
+//! - [`progress`]: how far a long run is, and how long it still takes
 
 pub mod app;
 pub mod capture;
@@ -34,5 +35,6 @@ pub mod network;
 pub mod notation;
 pub mod path;
 pub mod plot;
+pub mod progress;
 pub mod replay;
 pub mod source;

@@ -1,41 +1,101 @@
 //! `sim`: experiments from the command line. `sim replay` runs a capture through a scheduler, `sim
 //! reproduce` makes figures of the papers again.
 
-use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use clap_complete::Shell;
+
+use freeboard::shaper::Rate;
 use sim::capture::Reader;
 use sim::discipline::Discipline;
-use sim::experiments::{self, Options};
-use sim::notation;
+use sim::experiments::Options;
+use sim::notation::{self, within};
 use sim::plot::decimal;
+use sim::progress::Progress;
 use sim::replay::{Report, Setup, replay};
 
-const USAGE: &str = "\
-usage: sim replay FILE.pcap --rate RATE --scheduler NAME [--limit PACKETS] [--flows COUNT] [--seed N]
+/// Experiments with queues.
+#[derive(Parser)]
+#[command(name = "sim", version, max_term_width = 80, disable_help_subcommand = true)]
+struct Line {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
 
-Runs the packets of a capture (pcap or pcapng, Ethernet or raw IP) through hash, scheduler and
-shaper at their recorded times; prints loss, share and delay of each flow.
+#[derive(Subcommand)]
+enum Command {
+    Replay(Request),
+    Reproduce(Options),
+    /// Prints what a shell needs to complete the options.
+    Completions {
+        /// The shell.
+        #[arg(value_name = "SHELL")]
+        shell: Shell,
+    },
+}
 
-  --rate RATE       the line: 10mbit, 512kbit, 1gbit, or bits per second
-  --scheduler NAME  NAMES
-  --limit PACKETS   the most that wait at once, 1 to 1000000 [256]
-  --flows COUNT     flows shown on lines of their own, those that sent most [20]
-  --seed N          chooses the secret key of the hash [1]
+/// Runs the packets of a capture through hash, scheduler and shaper.
+///
+/// The packets arrive at their recorded times. Prints loss, share and delay of each flow.
+#[derive(Args)]
+struct Request {
+    /// A capture: pcap or pcapng, Ethernet or raw IP.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The line: 10mbit, 512kbit, 1gbit, or bits per second.
+    #[arg(long, value_name = "RATE", value_parser = notation::rate)]
+    rate: Rate,
+    /// What stands before the line.
+    #[arg(long, value_name = "NAME", value_parser = discipline())]
+    scheduler: Discipline,
+    /// The most packets that wait at once, 1 to 1000000.
+    #[arg(
+        long,
+        value_name = "PACKETS",
+        default_value = "256",
+        allow_negative_numbers = true,
+        value_parser = within(1..=1_000_000)
+    )]
+    limit: u64,
+    /// Flows shown on lines of their own: those that sent most.
+    #[arg(
+        long,
+        value_name = "COUNT",
+        default_value = "20",
+        allow_negative_numbers = true,
+        value_parser = within(0..=u32::MAX.into())
+    )]
+    flows: u64,
+    /// Chooses the secret key of the hash.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        allow_negative_numbers = true,
+        value_parser = within(0..=u64::MAX)
+    )]
+    seed: u64,
+}
 
-usage: sim reproduce [NAME...] [--seeds COUNT] [--out FOLDER] [--list]
+fn discipline() -> impl TypedValueParser<Value = Discipline> {
+    let names = Discipline::NAMED.map(Discipline::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Discipline>())
+}
 
-Makes figures of the papers again and says whether what must hold of them does; see sim reproduce
---help.
-";
+impl Request {
+    fn setup(&self) -> Setup {
+        let limit = u32::try_from(self.limit).unwrap_or(u32::MAX);
+        Setup { rate: self.rate, discipline: self.scheduler, limit, seed: self.seed }
+    }
+}
 
-/// Refused words exit with 2, as a shell's own commands do; files that cannot be read with 1.
+/// What ends the program with 1; a word that is refused ends it with 2, as in a shell's own commands.
 enum Failure {
-    Usage(String),
     File(String),
     Output(io::Error),
     /// A sentence that must hold does not; it has been printed.
@@ -43,46 +103,40 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    match run(env::args_os().skip(1)) {
+    match run(Line::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough: `sim … | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             ExitCode::SUCCESS
         }
-        Err(Failure::Output(error)) => fail(&error.to_string(), 1),
-        Err(Failure::File(why) | Failure::Sentence(why)) => fail(&why, 1),
-        Err(Failure::Usage(why)) => fail(&why, 2),
+        Err(Failure::Output(error)) => fail(&error.to_string()),
+        Err(Failure::File(why) | Failure::Sentence(why)) => fail(&why),
     }
 }
 
-fn fail(why: &str, code: u8) -> ExitCode {
+fn fail(why: &str) -> ExitCode {
     eprintln!("sim: {why}");
-    ExitCode::from(code)
+    ExitCode::FAILURE
 }
 
-fn run(mut words: impl Iterator<Item = OsString>) -> Result<(), Failure> {
-    match words.next().as_deref().map(|word| word.to_string_lossy()).as_deref() {
-        Some("replay") => {
-            let Some(request) = Request::parse(words).map_err(Failure::Usage)? else {
-                return help();
-            };
+fn run(line: Line) -> Result<(), Failure> {
+    match line.command {
+        Some(Command::Replay(request)) => {
             let named = |why: String| Failure::File(format!("{}: {why}", request.file.display()));
             let file = fs::read(&request.file).map_err(|error| named(error.to_string()))?;
             let packets = Reader::new(&file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
             let packets = packets.map_err(|error| named(error.to_string()))?;
-            let report = replay(&packets, request.setup);
+            let report = replay(&packets, request.setup());
             print(&request, &report).map_err(Failure::Output)
         }
-        Some("reproduce") => match Options::parse(words).map_err(Failure::Usage)? {
-            experiments::Request::Run(options) => reproduce(&options),
-            experiments::Request::Help => write_out(&Options::help()),
-            experiments::Request::List => write_out(&Options::list()),
-        },
-        Some("--help" | "-h") | None => help(),
-        Some(word) => {
-            let why = format!("{word:?} is not a command; accepted: replay, reproduce");
-            Err(Failure::Usage(why))
+        Some(Command::Reproduce(options)) if options.list => write_out(&Options::list()),
+        Some(Command::Reproduce(options)) => reproduce(&options),
+        Some(Command::Completions { shell }) => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Line::command(), "sim", &mut script);
+            write_out(&String::from_utf8_lossy(&script))
         }
+        None => write_out(&Line::command().render_help().to_string()),
     }
 }
 
@@ -97,8 +151,10 @@ fn reproduce(options: &Options) -> Result<(), Failure> {
     // Before anything that takes time.
     fs::create_dir_all(&options.out).map_err(|error| named(&options.out, &error))?;
     let mut failed = Vec::new();
-    for (index, experiment) in options.experiments.iter().enumerate() {
-        let report = (experiment.run)(options.seeds);
+    for (index, experiment) in options.experiments().into_iter().enumerate() {
+        let progress = Progress::new(experiment.name);
+        let report = (experiment.run)(options.seeds(), &progress);
+        progress.clear();
         let gap = if index == 0 { "" } else { "\n" };
         write_out(&format!("{gap}{report}"))?;
         for picture in &report.pictures {
@@ -116,70 +172,9 @@ fn reproduce(options: &Options) -> Result<(), Failure> {
     Err(Failure::Sentence(format!("a sentence does not hold: {}", failed.join(", "))))
 }
 
-fn help() -> Result<(), Failure> {
-    let names = Discipline::NAMED.map(Discipline::name).join(", ");
-    write_out(&USAGE.replace("NAMES", &names))
-}
-
-struct Request {
-    file: OsString,
-    setup: Setup,
-    flows: usize,
-}
-
-impl Request {
-    /// `None` if help was asked for.
-    fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Option<Self>, String> {
-        let (mut file, mut rate, mut discipline) = (None, None, None);
-        let (mut limit, mut flows, mut seed) = (256, 20, 1);
-        while let Some(word) = words.next() {
-            let text = word.to_string_lossy().into_owned();
-            let (name, joined) = match text.split_once('=') {
-                Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
-                _ => (text.as_str(), None),
-            };
-            let mut value = || {
-                let next = || words.next().map(|word| word.to_string_lossy().into_owned());
-                joined.clone().or_else(next).ok_or_else(|| format!("{name} needs a value"))
-            };
-            match name {
-                "--help" | "-h" => return Ok(None),
-                "--rate" => rate = Some(notation::rate(&value()?).map_err(|e| e.to_string())?),
-                "--scheduler" => {
-                    discipline = Some(value()?.parse::<Discipline>().map_err(|e| e.to_string())?);
-                }
-                "--limit" => limit = number(name, &value()?, 1, 1_000_000)? as u32,
-                "--flows" => flows = number(name, &value()?, 0, u32::MAX.into())? as usize,
-                "--seed" => seed = number(name, &value()?, 0, u64::MAX)?,
-                _ if name.starts_with('-') => {
-                    return Err(format!(
-                        "{text:?} is not an option; accepted: --rate, --scheduler, --limit, \
-                         --flows, --seed, --help"
-                    ));
-                }
-                _ if file.is_none() => file = Some(word),
-                _ => return Err(format!("{text:?} is one file too many; accepted: one capture")),
-            }
-        }
-        let missing = |what: &str| format!("{what} is missing; see sim replay --help");
-        let setup = Setup {
-            rate: rate.ok_or_else(|| missing("--rate"))?,
-            discipline: discipline.ok_or_else(|| missing("--scheduler"))?,
-            limit,
-            seed,
-        };
-        Ok(Some(Self { file: file.ok_or_else(|| missing("the capture file"))?, setup, flows }))
-    }
-}
-
-fn number(name: &str, word: &str, min: u64, max: u64) -> Result<u64, String> {
-    let number = word.parse().ok().filter(|number| (min..=max).contains(number));
-    number.ok_or_else(|| format!("{name} {word:?} is refused; accepted: {min} to {max}"))
-}
-
 fn print(request: &Request, report: &Report) -> io::Result<()> {
     const MILLISECOND: core::num::NonZeroU64 = core::num::NonZeroU64::new(1_000_000).unwrap();
-    let Setup { discipline, rate, limit, .. } = request.setup;
+    let Setup { discipline, rate, limit, .. } = request.setup();
     let offered = report.counters.offered();
     let collisions =
         report.lookups.map_or("–".to_owned(), |lookups| lookups.collisions.to_string());
@@ -195,5 +190,5 @@ fn print(request: &Request, report: &Report) -> io::Result<()> {
         collisions
     )?;
     writeln!(out)?;
-    write!(out, "{}", report.table(request.flows))
+    write!(out, "{}", report.table(usize::try_from(request.flows).unwrap_or(usize::MAX)))
 }

@@ -1,6 +1,7 @@
 //! How rates are written on a command line: as tc writes them.
 
 use core::fmt;
+use core::ops::RangeInclusive;
 
 use freeboard::shaper::Rate;
 
@@ -31,6 +32,19 @@ impl core::error::Error for RateNotationError {}
 pub fn rate(word: &str) -> Result<Rate, RateNotationError> {
     let limited = word.parse().ok().filter(|&rate| rate != Rate::UNLIMITED);
     limited.ok_or_else(|| RateNotationError { word: word.to_owned() })
+}
+
+/// What reads a whole number within `accepted` on a command line.
+///
+/// # Errors
+/// Of any other word it says what is accepted.
+pub fn within(
+    accepted: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<u64, String> + Clone + Send + Sync + 'static {
+    move |word| {
+        let number = word.parse().ok().filter(|number| accepted.contains(number));
+        number.ok_or_else(|| format!("accepted: {} to {}", accepted.start(), accepted.end()))
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::thread;
 
 use super::{Experiment, Report, Sentence};
 use crate::plot::{Column, Table, fixed, percent};
+use crate::progress::Progress;
 use scenario::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
 
 /// What `sim reproduce attacks` runs.
@@ -62,12 +63,16 @@ impl Cell {
     }
 }
 
-fn report(seeds: u32) -> Report {
+fn report(seeds: u32, progress: &Progress) -> Report {
+    let cells = Candidate::ALL.len() * Attack::ALL.len();
+    progress.expect(cells as u64 * u64::from(seeds));
     // Side by side: no run knows of another.
     let cells: Vec<Cell> = thread::scope(|scope| {
         let runs: Vec<_> = Candidate::ALL
             .map(|candidate| {
-                scope.spawn(move || Attack::ALL.map(|attack| play(candidate, attack, seeds)))
+                scope.spawn(move || {
+                    Attack::ALL.map(|attack| play(candidate, attack, seeds, progress))
+                })
             })
             .into_iter()
             .collect();
@@ -77,9 +82,14 @@ fn report(seeds: u32) -> Report {
     Report { text, pictures: Vec::new(), sentences: sentences(&cells) }
 }
 
-fn play(candidate: Candidate, attack: Attack, seeds: u32) -> Cell {
+fn play(candidate: Candidate, attack: Attack, seeds: u32, progress: &Progress) -> Cell {
     let seeds = 1..=u64::from(seeds);
-    let outcomes = seeds.map(|seed| run(candidate, attack, &Setup::new(seed))).collect();
+    let one = |seed| {
+        let outcome = run(candidate, attack, &Setup::new(seed));
+        progress.done();
+        outcome
+    };
+    let outcomes = seeds.map(one).collect();
     Cell { attack, candidate, outcomes }
 }
 

@@ -10,6 +10,7 @@ use freeboard::flowhash::{FlowHasher, FlowKey, FlowTable, Outcome, SipHash13, Ta
 
 use super::{Experiment, Picture, Report, Sentence};
 use crate::plot::{self, Chart, Column, Mark, fixed};
+use crate::progress::Progress;
 use conformance::rng::{Stream, Streams};
 
 /// What `sim reproduce cake-fig1` runs.
@@ -163,12 +164,19 @@ struct Row {
     cells: [Cell; WAYS.len()],
 }
 
-fn run(seeds: u32) -> Report {
+fn run(seeds: u32, progress: &Progress) -> Report {
+    progress.expect(WAYS.len() as u64 * u64::from(seeds));
     // Side by side: no run knows of another.
     let ways = WAYS.map(|ways| {
         thread::scope(|scope| {
-            let runs: Vec<_> =
-                (1..=u64::from(seeds)).map(|seed| scope.spawn(move || fill(ways, seed))).collect();
+            let one = |seed| {
+                scope.spawn(move || {
+                    let cells = fill(ways, seed);
+                    progress.done();
+                    cells
+                })
+            };
+            let runs: Vec<_> = (1..=u64::from(seeds)).map(one).collect();
             let all = runs.into_iter().map(|run| run.join().expect("a run ends"));
             let added = all.reduce(|sum, cells| {
                 sum.into_iter().zip(cells).map(|(sum, cell)| sum.add(cell)).collect()

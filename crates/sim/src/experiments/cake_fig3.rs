@@ -14,6 +14,7 @@ use super::{Experiment, Picture, Report, Sentence};
 use crate::measure::estimate::mean;
 use crate::measure::goodput::jain;
 use crate::plot::{self, Chart, Column, Mark, fixed, percent};
+use crate::progress::Progress;
 use scenario::{Drops, ENDS, FLOWS, Outcome, Setup};
 
 /// What `sim reproduce cake-fig3` runs.
@@ -102,6 +103,11 @@ impl Mode {
 
     fn shares_queues(self) -> bool {
         (0..FLOWS).any(|flow| (0..flow).any(|other| self.queue(other) == self.queue(flow)))
+    }
+
+    /// How many seeds this mode has where others have `seeds`.
+    fn seeds(self, seeds: u32) -> u32 {
+        if self.shares_queues() { seeds * SEEDS_OF_SHARED_QUEUES } else { seeds }
     }
 
     /// How packets are dropped in the runs of this mode.
@@ -202,13 +208,16 @@ impl Measured {
     }
 }
 
-fn run(seeds: u32) -> Report {
+fn run(seeds: u32, progress: &Progress) -> Report {
     let variants =
         Mode::all().flat_map(|mode| mode.drops().iter().map(move |&drops| (mode, drops)));
+    let variants: Vec<_> = variants.collect();
+    progress.expect(variants.iter().map(|(mode, _)| u64::from(mode.seeds(seeds))).sum());
     // Side by side: no run knows of another.
     let measured: Vec<Measured> = thread::scope(|scope| {
         let runs: Vec<_> = variants
-            .map(|(mode, drops)| scope.spawn(move || measure(mode, drops, seeds)))
+            .into_iter()
+            .map(|(mode, drops)| scope.spawn(move || measure(mode, drops, seeds, progress)))
             .collect();
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
     });
@@ -217,13 +226,14 @@ fn run(seeds: u32) -> Report {
     Report { text, pictures: vec![picture], sentences: sentences(&measured) }
 }
 
-fn measure(mode: Mode, drops: Drops, seeds: u32) -> Measured {
-    let seeds = if mode.shares_queues() { seeds * SEEDS_OF_SHARED_QUEUES } else { seeds };
+fn measure(mode: Mode, drops: Drops, seeds: u32, progress: &Progress) -> Measured {
     let one = |seed| {
         let setup = Setup { isolation: mode.0, drops, measured: MEASURED, seed };
-        scenario::run(&setup).expect("the parameters of CoDel are within their ranges")
+        let outcome = scenario::run(&setup);
+        progress.done();
+        outcome.expect("the parameters of CoDel are within their ranges")
     };
-    Measured { mode, drops, outcomes: (1..=u64::from(seeds)).map(one).collect() }
+    Measured { mode, drops, outcomes: (1..=u64::from(mode.seeds(seeds))).map(one).collect() }
 }
 
 fn heading(seeds: u32) -> String {

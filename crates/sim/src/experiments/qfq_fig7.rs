@@ -17,6 +17,7 @@ use crate::discipline::Weighted;
 use crate::measure::delay::Delays;
 use crate::measure::estimate::Estimate;
 use crate::measure::goodput::Loss;
+use crate::progress::Progress;
 use scenario::{Crossing, OBSERVED, Outcome, Setup, Starts};
 
 /// What `sim reproduce qfq-fig7` runs.
@@ -89,20 +90,26 @@ struct Flow {
     loss: Loss,
 }
 
-fn run(seeds: u32) -> Report {
+fn run(seeds: u32, progress: &Progress) -> Report {
+    let rows = rows();
+    progress.expect(rows.len() as u64 * u64::from(seeds));
     // Side by side: no run knows of another.
     let measured: Vec<Measured> = thread::scope(|scope| {
-        let runs: Vec<_> =
-            rows().into_iter().map(|row| scope.spawn(move || measure(row, seeds))).collect();
+        let runs: Vec<_> = rows
+            .into_iter()
+            .map(|row| scope.spawn(move || measure(row, seeds, progress)))
+            .collect();
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
     });
     report::report(&measured, seeds)
 }
 
-fn measure(row: Row, seeds: u32) -> Measured {
+fn measure(row: Row, seeds: u32, progress: &Progress) -> Measured {
     let one = |seed| {
         let setup = Setup { seed, ..row.setup };
-        scenario::run(&setup).expect("weights, lengths and quanta are within their ranges")
+        let outcome = scenario::run(&setup);
+        progress.done();
+        outcome.expect("weights, lengths and quanta are within their ranges")
     };
     let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();
     let bound = |flow: usize| {

@@ -16,6 +16,7 @@ use freeboard::sched_core::Nanos;
 use super::{Experiment, Report};
 use crate::measure::delay::Delays;
 use crate::measure::goodput::Loss;
+use crate::progress::Progress;
 use scenario::{Outcome, Queueing, Setup};
 
 /// What `sim reproduce sparse` runs.
@@ -170,12 +171,16 @@ fn packet_millis(megabits: u32) -> f64 {
     f64::from((scenario::MTU + scenario::HEADER) * 8) / f64::from(megabits) / 1_000.0
 }
 
-fn run(seeds: u32) -> Report {
+fn run(seeds: u32, progress: &Progress) -> Report {
+    let cells = LOADS.len() * ROWS.len() + shortest::LOADS.len() * shortest::ROWS.len();
+    progress.expect(cells as u64 * u64::from(seeds));
     // Side by side: no run knows of another.
     thread::scope(|scope| {
         let begin = |loads: &[Load], rows: &[Row]| -> Vec<_> {
             let cells = loads.iter().flat_map(|&load| rows.iter().map(move |&row| (load, row)));
-            cells.map(|(load, row)| scope.spawn(move || measure(load, row, seeds))).collect()
+            cells
+                .map(|(load, row)| scope.spawn(move || measure(load, row, seeds, progress)))
+                .collect()
         };
         let (isolated, shortest) = (begin(&LOADS, &ROWS), begin(&shortest::LOADS, &shortest::ROWS));
         let [isolated, shortest] = [isolated, shortest].map(|runs| {
@@ -185,12 +190,14 @@ fn run(seeds: u32) -> Report {
     })
 }
 
-fn measure(load: Load, row: Row, seeds: u32) -> Measured {
+fn measure(load: Load, row: Row, seeds: u32, progress: &Progress) -> Measured {
     let Load { megabits, own, others, round_trip, .. } = load;
     let one = |seed| {
         let queueing = row.queueing;
         let setup = Setup { queueing, megabits, own, others, round_trip, measured: MEASURED, seed };
-        scenario::run(&setup).expect("lengths and parameters are within their ranges")
+        let outcome = scenario::run(&setup);
+        progress.done();
+        outcome.expect("lengths and parameters are within their ranges")
     };
     let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();
     let added: Delays = outcomes.iter().flat_map(|run| run.added.samples().to_vec()).collect();

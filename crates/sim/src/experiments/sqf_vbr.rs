@@ -14,6 +14,7 @@ use super::{Experiment, Report, Sentence};
 use crate::discipline::Discipline;
 use crate::measure::goodput::jain;
 use crate::plot::{Column, Table, fixed, percent};
+use crate::progress::Progress;
 use scenario::{Outcome, Setup};
 
 /// What `sim reproduce sqf-vbr` runs.
@@ -60,17 +61,18 @@ fn spread(values: impl Iterator<Item = f64>) -> [f64; 3] {
     [least, mean, values.iter().copied().fold(0.0, f64::max)]
 }
 
-fn run(seeds: u32) -> Report {
+fn run(seeds: u32, progress: &Progress) -> Report {
     let mut cells = Vec::new();
     for round_trip in ROUND_TRIPS {
         for downloads in DOWNLOADS {
             cells.extend(QUEUES.map(|queue| (queue, round_trip, downloads)));
         }
     }
+    progress.expect(cells.len() as u64 * u64::from(seeds));
     // Side by side: no run knows of another.
     let rows: Vec<Row> = thread::scope(|scope| {
         let row = |(queue, round_trip, downloads)| {
-            scope.spawn(move || measure(queue, round_trip, downloads, seeds))
+            scope.spawn(move || measure(queue, round_trip, downloads, seeds, progress))
         };
         let runs: Vec<_> = cells.into_iter().map(row).collect();
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
@@ -78,10 +80,19 @@ fn run(seeds: u32) -> Report {
     Report { text: text(&rows, seeds), pictures: Vec::new(), sentences: sentences(&rows) }
 }
 
-fn measure(queue: Discipline, round_trip: Nanos, downloads: u8, seeds: u32) -> Row {
+fn measure(
+    queue: Discipline,
+    round_trip: Nanos,
+    downloads: u8,
+    seeds: u32,
+    progress: &Progress,
+) -> Row {
     let one = |seed| {
         let discipline = queue;
-        scenario::run(&Setup { discipline, downloads, round_trip, duration: DURATION, seed })
+        let setup = Setup { discipline, downloads, round_trip, duration: DURATION, seed };
+        let outcome = scenario::run(&setup);
+        progress.done();
+        outcome
     };
     Row { queue, round_trip, downloads, runs: (1..=u64::from(seeds)).map(one).collect() }
 }

@@ -18,6 +18,7 @@ use crate::experiments::home_gateway::MediaStream;
 use crate::measure::delay::Delays;
 use crate::measure::estimate::Estimate;
 use crate::measure::goodput::Loss;
+use crate::progress::Progress;
 use scenario::{DELAY, MTU, Outcome, RATE, Setup, USERS, VOICE};
 
 /// What `sim reproduce users-sqf` runs.
@@ -133,24 +134,27 @@ impl Stream {
     }
 }
 
-fn run(seeds: u32) -> Report {
+fn run(seeds: u32, progress: &Progress) -> Report {
+    progress.expect((ROWS.len() * BULK_OF_B.len()) as u64 * u64::from(seeds));
     // Side by side: no run knows of another.
     let measured: Vec<Measured> = thread::scope(|scope| {
         let runs: Vec<_> = ROWS
             .into_iter()
             .flat_map(|row| BULK_OF_B.map(|bulk_of_b| (row, bulk_of_b)))
-            .map(|(row, bulk_of_b)| scope.spawn(move || measure(row, bulk_of_b, seeds)))
+            .map(|(row, bulk_of_b)| scope.spawn(move || measure(row, bulk_of_b, seeds, progress)))
             .collect();
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
     });
     report::report(&measured, seeds)
 }
 
-fn measure(row: Row, bulk_of_b: u32, seeds: u32) -> Measured {
+fn measure(row: Row, bulk_of_b: u32, seeds: u32, progress: &Progress) -> Measured {
     let Row { above, inside, .. } = row;
     let one = |seed| {
         let setup = Setup { above, inside, bulk_of_b, seed };
-        scenario::run(&setup).expect("lengths and the floor are within their ranges")
+        let outcome = scenario::run(&setup);
+        progress.done();
+        outcome.expect("lengths and the floor are within their ranges")
     };
     let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();
     let each = |of: &dyn Fn(&Outcome) -> f64| {

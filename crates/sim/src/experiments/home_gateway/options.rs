@@ -1,120 +1,85 @@
 //! What may be asked for on the command line.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use clap::Parser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use freeboard::sched_core::Nanos;
-use freeboard::shaper::Overhead;
+use freeboard::shaper::{Overhead, Rate};
 
 use super::Setup;
 use crate::discipline::Discipline;
-use crate::notation;
+use crate::notation::{self, within};
 
-/// A run of the scenario and where its results go.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Eight uploads fill the uplink of a home while web pages load.
+///
+/// Beside them two people are on the phone and one sends video. The uplink has one queue after another; one
+/// table compares them.
+#[derive(Clone, Debug, Parser, PartialEq, Eq)]
+#[command(name = "home_gateway", max_term_width = 80)]
 pub struct Options {
-    /// The scenario.
-    pub setup: Setup,
-    /// The uplink's queue, in turn.
-    pub disciplines: Vec<Discipline>,
-    /// Where the departures of the uplink go; see [`Options::pcap_of`].
-    pub pcap: Option<PathBuf>,
-    /// Where the chart goes.
+    /// Simulated time that is measured, 10 to 100000 seconds.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "300",
+        allow_negative_numbers = true,
+        value_parser = within(10..=100_000)
+    )]
+    seconds: u64,
+    /// Chooses everything that is random.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        allow_negative_numbers = true,
+        value_parser = within(0..=u64::MAX)
+    )]
+    seed: u64,
+    /// The uplink: 1mbit, 512kbit, or bits per second.
+    #[arg(long, value_name = "RATE", default_value = "1mbit", value_parser = notation::rate)]
+    uplink: Rate,
+    /// What the link adds to a packet, as in "pppoe-llcsnap" or "overhead 44 atm".
+    #[arg(long, value_name = "WORDS", default_value = "raw", value_parser = framing)]
+    link: Overhead,
+    /// This queue only; without it fifo, drr, sqf, sqf with its repairs, and qfq.
+    #[arg(long, value_name = "NAME", value_parser = discipline())]
+    scheduler: Option<Discipline>,
+    /// Where the delays of the calls are drawn.
+    #[arg(long, value_name = "FILE", default_value = "home_gateway.svg")]
     pub svg: PathBuf,
+    /// Where the packets go that leave the uplink's queue; with several queues the name of each is put
+    /// before the extension: FILE-sqf.pcap.
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
 }
 
-impl Default for Options {
-    /// All disciplines, no capture, the chart in the current directory.
-    fn default() -> Self {
-        Self {
-            setup: Setup::default(),
-            disciplines: Discipline::ALL.to_vec(),
-            pcap: None,
-            svg: PathBuf::from("home_gateway.svg"),
-        }
-    }
+/// The lengths of IP packets contain no header below them.
+fn framing(words: &str) -> Result<Overhead, String> {
+    Overhead::from_keywords(words, 0).map_err(|error| error.to_string())
 }
 
-const SECONDS: core::ops::RangeInclusive<u64> = 10..=100_000;
+fn discipline() -> impl TypedValueParser<Value = Discipline> {
+    let names = Discipline::NAMED.map(Discipline::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Discipline>())
+}
 
 impl Options {
-    /// What `--help` prints.
+    /// The scenario.
     #[must_use]
-    pub fn help() -> String {
-        let [all, names] = [Discipline::ALL.as_slice(), &Discipline::NAMED]
-            .map(|some| some.iter().map(|one| one.name()).collect::<Vec<_>>().join(", "));
-        format!(
-            "\
-usage: home_gateway [--seconds N] [--seed N] [--uplink RATE] [--link WORDS] [--scheduler NAME]
-                    [--svg FILE] [--pcap FILE]
-
-Eight uploads fill the uplink of a home while web pages load, two people are on the phone and one
-sends video. The uplink's queue is {all} in turn; one table compares them.
-
-  --seconds N       simulated time that is measured, {} to {} [300]
-  --seed N          chooses everything that is random [1]
-  --uplink RATE     the uplink: 1mbit, 512kbit, or bits per second [1mbit]
-  --link WORDS      what the link adds to a packet, as in \"pppoe-llcsnap\" or \"overhead 44 atm\" [raw]
-  --scheduler NAME  this queue only: {names} [all]
-  --svg FILE        where the delays of the calls are drawn [home_gateway.svg]
-  --pcap FILE       write the packets that leave the uplink's queue; with several queues the name
-                    of each is put before the extension: FILE-sqf.pcap
-",
-            SECONDS.start(),
-            SECONDS.end(),
-        )
+    pub fn setup(&self) -> Setup {
+        Setup {
+            duration: Nanos::from_secs(self.seconds),
+            seed: self.seed,
+            uplink: self.uplink,
+            framing: self.link,
+        }
     }
 
-    /// Reads the words behind the program's name; `None` if help was asked for.
-    ///
-    /// # Errors
-    /// One line that names the word and says what is accepted.
-    pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Option<Self>, String> {
-        let mut options = Self::default();
-        let mut words = words.into_iter();
-        while let Some(word) = words.next() {
-            let text = word.to_string_lossy().into_owned();
-            let (name, joined) = match text.split_once('=') {
-                Some((name, value)) if name.starts_with("--") => (name, Some(value.into())),
-                _ => (text.as_str(), None),
-            };
-            let mut value = || {
-                let next = joined.clone().or_else(|| words.next());
-                next.ok_or_else(|| format!("{name} needs a value; see --help"))
-            };
-            let named = |why: &dyn core::fmt::Display| format!("{name}: {why}");
-            match name {
-                "--help" | "-h" => return Ok(None),
-                "--seconds" => {
-                    let seconds = number(name, &value()?, SECONDS)?;
-                    options.setup.duration = Nanos::from_secs(seconds);
-                }
-                "--seed" => options.setup.seed = number(name, &value()?, 0..=u64::MAX)?,
-                "--uplink" => {
-                    let rate = notation::rate(&value()?.to_string_lossy());
-                    options.setup.uplink = rate.map_err(|error| named(&error))?;
-                }
-                "--link" => {
-                    let words = value()?.to_string_lossy().into_owned();
-                    // The lengths of IP packets contain no header below them.
-                    let framing = Overhead::from_keywords(&words, 0);
-                    options.setup.framing = framing.map_err(|error| named(&error))?;
-                }
-                "--scheduler" => {
-                    let discipline = value()?.to_string_lossy().parse::<Discipline>();
-                    options.disciplines = vec![discipline.map_err(|error| named(&error))?];
-                }
-                "--svg" => options.svg = value()?.into(),
-                "--pcap" => options.pcap = Some(value()?.into()),
-                _ => {
-                    return Err(format!(
-                        "{text:?} is not an option; accepted: --seconds, --seed, --uplink, \
-                         --link, --scheduler, --svg, --pcap, --help"
-                    ));
-                }
-            }
-        }
-        Ok(Some(options))
+    /// The uplink's queue, in turn.
+    #[must_use]
+    pub fn disciplines(&self) -> Vec<Discipline> {
+        self.scheduler.map_or_else(|| Discipline::ALL.to_vec(), |only| vec![only])
     }
 
     /// The capture of one of the disciplines: the file that was named if there is only one, else a
@@ -122,7 +87,7 @@ sends video. The uplink's queue is {all} in turn; one table compares them.
     #[must_use]
     pub fn pcap_of(&self, discipline: Discipline) -> Option<PathBuf> {
         let file = self.pcap.as_deref()?;
-        if self.disciplines.len() == 1 {
+        if self.scheduler.is_some() {
             return Some(file.to_owned());
         }
         let mut name = file.file_stem().unwrap_or_default().to_owned();
@@ -132,30 +97,21 @@ sends video. The uplink's queue is {all} in turn; one table compares them.
     }
 }
 
-fn number(
-    name: &str,
-    word: &OsString,
-    accepted: core::ops::RangeInclusive<u64>,
-) -> Result<u64, String> {
-    let (first, last) = (*accepted.start(), *accepted.end());
-    let parsed = word.to_str().and_then(|word| word.parse().ok());
-    parsed
-        .filter(|number| accepted.contains(number))
-        .ok_or_else(|| format!("{name}: {word:?} is not a whole number from {first} to {last}"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(words: &str) -> Result<Option<Options>, String> {
-        Options::parse(words.split_whitespace().map(OsString::from))
+    fn parse(words: &str) -> Result<Options, String> {
+        let words = ["home_gateway"].into_iter().chain(words.split_whitespace());
+        Options::try_parse_from(words).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn no_words_are_the_defaults_and_help_wins() {
-        assert_eq!(parse(""), Ok(Some(Options::default())));
-        assert_eq!(parse("--seed 3 --help"), Ok(None));
+    fn no_words_are_the_defaults() {
+        let options = parse("").unwrap();
+        assert_eq!(options.setup(), Setup::default());
+        assert_eq!(options.disciplines(), Discipline::ALL);
+        assert_eq!((options.pcap, options.svg), (None, "home_gateway.svg".into()));
     }
 
     #[test]
@@ -166,41 +122,49 @@ mod tests {
         let joined = parse(
             "--seconds=60 --seed=7 --uplink=512kbit --scheduler=sqf --pcap=a.pcap --svg=b.svg --link=pppoe-llcsnap",
         );
-        let options = apart.clone().unwrap().unwrap();
+        let options = apart.clone().unwrap();
         assert_eq!(apart, joined);
-        assert_eq!(options.setup.duration, Nanos::from_secs(60));
-        assert_eq!(options.setup.uplink.as_bits_per_second(), Some(512_000));
-        assert_eq!(options.setup.framing, Overhead::PPPOE_LLCSNAP);
-        assert_eq!((options.setup.seed, options.disciplines), (7, vec![Discipline::Sqf]));
+        let setup = options.setup();
+        assert_eq!(setup.duration, Nanos::from_secs(60));
+        assert_eq!(setup.uplink.as_bits_per_second(), Some(512_000));
+        assert_eq!(setup.framing, Overhead::PPPOE_LLCSNAP);
+        assert_eq!((setup.seed, options.disciplines()), (7, vec![Discipline::Sqf]));
         assert_eq!((options.pcap, options.svg), (Some("a.pcap".into()), "b.svg".into()));
     }
 
     #[test]
-    fn a_bad_word_is_named_in_one_line_with_what_is_accepted() {
+    fn a_bad_word_is_named_with_what_is_accepted() {
         for (words, parts) in [
             ("--uplink 1mb", ["--uplink", "\"1mb\"", "from 1kbit to 400gbit"]),
-            ("--seconds 9", ["--seconds", "\"9\"", "from 10 to 100000"]),
-            ("--seed -1", ["--seed", "\"-1\"", "from 0 to"]),
-            ("--scheduler sfq", ["--scheduler", "\"sfq\"", "accepted: fifo, drr, sqf"]),
+            ("--seconds 9", ["--seconds", "'9'", "accepted: 10 to 100000"]),
+            ("--seed -1", ["--seed", "'-1'", "accepted: 0 to"]),
+            ("--scheduler sfq", ["--scheduler", "'sfq'", "[possible values: fifo, drr, sqf"]),
             ("--link adsl", ["--link", "`adsl`", "pppoe-llcsnap"]),
-            ("--speed", ["\"--speed\"", "is not an option", "--seconds"]),
-            ("now", ["\"now\"", "is not an option", "--seconds"]),
-            ("--pcap", ["--pcap", "needs a value", "--help"]),
+            ("--sed 3", ["'--sed'", "a similar argument exists", "'--seed'"]),
+            ("now", ["unexpected", "'now'", "--help"]),
+            ("--pcap", ["--pcap", "a value is required", "--help"]),
         ] {
             let error = parse(words).unwrap_err();
             assert!(parts.iter().all(|part| error.contains(part)), "{words}: {error}");
-            assert!(!error.contains('\n'), "{error}");
         }
+    }
+
+    /// Goal: the help fits a terminal of 80 columns.
+    #[test]
+    fn the_help_is_as_wide_as_a_terminal() {
+        let help = parse("-h").unwrap_err() + &parse("--help").unwrap_err();
+        assert!(help.contains("--scheduler <NAME>"), "{help}");
+        assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
     }
 
     #[test]
     fn captures_of_several_queues_have_names_of_their_own() {
-        let several = parse("--pcap out/up.cap").unwrap().unwrap();
+        let several = parse("--pcap out/up.cap").unwrap();
         assert_eq!(several.pcap_of(Discipline::Sqf), Some("out/up-sqf.cap".into()));
-        let one = parse("--pcap out/up --scheduler drr").unwrap().unwrap();
+        let one = parse("--pcap out/up --scheduler drr").unwrap();
         assert_eq!(one.pcap_of(Discipline::Drr), Some("out/up".into()));
-        let plain = parse("--pcap up").unwrap().unwrap();
+        let plain = parse("--pcap up").unwrap();
         assert_eq!(plain.pcap_of(Discipline::Fifo), Some("up-fifo.pcap".into()));
-        assert_eq!(parse("").unwrap().unwrap().pcap_of(Discipline::Fifo), None);
+        assert_eq!(parse("").unwrap().pcap_of(Discipline::Fifo), None);
     }
 }
