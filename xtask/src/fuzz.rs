@@ -1,6 +1,9 @@
 //! Every fuzz target for a while, on nightly.
 
+use core::time::Duration;
 use std::process::Command;
+
+use indicatif::HumanDuration;
 
 use crate::run::{output, root, succeed};
 
@@ -18,7 +21,8 @@ pub(crate) fn run(seconds: u32) -> Result<(), String> {
         command
     };
     let targets = output("fuzz targets", fuzz().arg("list"))?;
-    for target in targets.lines() {
+    let count = targets.lines().count() as u64;
+    for (done, target) in (0..).zip(targets.lines()) {
         // libFuzzer writes to the first folder only: the corpus in the tree is chosen by hand.
         let found = root().join("fuzz/target/corpus").join(target);
         std::fs::create_dir_all(&found).map_err(|error| format!("{}: {error}", found.display()))?;
@@ -30,7 +34,9 @@ pub(crate) fn run(seconds: u32) -> Result<(), String> {
             .arg("--")
             .arg(format!("-max_total_time={seconds}"))
             .args(["-max_len=4096", "-print_final_stats=1", "-verbosity=0"]);
-        succeed(&format!("fuzz {target} for {seconds} s"), &mut command)?;
+        let left = Duration::from_secs((count - done) * u64::from(seconds));
+        let step = format!("fuzz {target} for {seconds} s ({} left)", HumanDuration(left));
+        succeed(&step, &mut command)?;
     }
     Ok(())
 }

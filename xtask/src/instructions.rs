@@ -18,6 +18,7 @@ pub(crate) fn run() -> Result<(), String> {
     let names = output("names of the schedulers", &mut Command::new(&bench))?;
     let names: Vec<&str> =
         names.split("schedulers: ").nth(1).unwrap_or_default().split_whitespace().collect();
+    let progress = progress((2 * FLOWS.len() * names.len()) as u64);
     println!("scheduler\tworkload\tflows\tgross\tnet");
     for pattern in ["FULL", "SMALL"] {
         let mut nets = vec![Vec::new(); names.len()];
@@ -35,7 +36,10 @@ pub(crate) fn run() -> Result<(), String> {
                     _ => {}
                 }
                 let net = gross - if name.ends_with("_burst") { floor_burst } else { floor };
-                println!("{name}\t{pattern}\t{flows}\t{gross:.1}\t{net:.1}");
+                progress.inc(1);
+                progress.suspend(|| {
+                    println!("{name}\t{pattern}\t{flows}\t{gross:.1}\t{net:.1}");
+                });
                 if flows >= 64 {
                     nets.push(net);
                 }
@@ -48,7 +52,16 @@ pub(crate) fn run() -> Result<(), String> {
             println!("# {name}\t{pattern}\t{:.3}", most / least);
         }
     }
+    progress.finish_and_clear();
     Ok(())
+}
+
+/// How far `steps` steps are and how long they still take, on standard error if that is a terminal.
+pub(crate) fn progress(steps: u64) -> indicatif::ProgressBar {
+    let style = "{bar:30} {pos} of {len}, {eta} left";
+    let style = indicatif::ProgressStyle::with_template(style);
+    let bar = indicatif::ProgressBar::new(steps);
+    style.map_or_else(|_| indicatif::ProgressBar::hidden(), |style| bar.with_style(style))
 }
 
 pub(crate) fn need_valgrind() -> Result<(), String> {

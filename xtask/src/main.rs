@@ -1,20 +1,6 @@
 //! The project's own commands.
 //!
-//! ```text
-//! cargo xtask check          everything a change must pass
-//! cargo xtask check --without-tests   all of it but the tests, for CI, which has run them
-//! cargo xtask documents      every link leads somewhere, and the words that are to be avoided are
-//! cargo xtask panic-free     no panic can be reached on the bare-metal targets
-//! cargo xtask trace          a Cortex-M4 and this machine produce the same traces
-//! cargo xtask instructions   instructions per packet, counted by callgrind, as TSV
-//! cargo xtask paper          the same in the environment of QFQ Fig. 8
-//! cargo xtask api [--renew]  the public items against the baseline in docs/api; needs nightly and cargo-public-api
-//! cargo xtask examples       the page of every main type has an example
-//! cargo xtask publish        packages, the oldest compiler, `defmt`: what `check` does before a release
-//! cargo xtask fuzz SECONDS   every fuzz target for so long; needs nightly and cargo-fuzz
-//! cargo xtask search-bounds SECONDS [SEED]   tries to exceed the proven bounds
-//! cargo xtask search-cost SECONDS [SEED]     looks for the call that does most
-//! ```
+//! `cargo xtask --help` names them.
 
 mod api;
 mod check;
@@ -31,31 +17,86 @@ mod trace;
 
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: cargo xtask check [--without-tests] | documents | publish | api [--renew] | examples | panic-free | trace | instructions | paper | \
-    fuzz SECONDS (1..=86400) | search-bounds SECONDS (1..=1000000) [SEED] | search-cost SECONDS (1..=1000000) [SEED]";
+use clap::{Parser, Subcommand};
+
+/// The project's own commands.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 80)]
+struct Line {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything a change must pass.
+    Check {
+        /// All of it but the tests, for CI, which has run them.
+        #[arg(long)]
+        without_tests: bool,
+    },
+    /// Every link leads somewhere, and the words that are to be avoided are.
+    Documents,
+    /// No panic can be reached on the bare-metal targets.
+    PanicFree,
+    /// A Cortex-M4 and this machine produce the same traces.
+    Trace,
+    /// Instructions per packet, counted by callgrind, as TSV.
+    Instructions,
+    /// Instructions per packet in the environment of QFQ Fig. 8.
+    Paper,
+    /// The public items against the baseline in docs/api; needs nightly and cargo-public-api.
+    Api {
+        /// Writes the baseline anew.
+        #[arg(long)]
+        renew: bool,
+    },
+    /// The page of every main type has an example.
+    Examples,
+    /// Packages, the oldest compiler, `defmt`: what `check` does before a release.
+    Publish,
+    /// Every fuzz target for a while; needs nightly and cargo-fuzz.
+    Fuzz {
+        /// How long each target runs, in seconds, 1 to 86400.
+        #[arg(value_parser = clap::value_parser!(u32).range(1..=86_400))]
+        seconds: u32,
+    },
+    /// Tries to exceed the proven bounds.
+    SearchBounds(Search),
+    /// Looks for the call that does most.
+    SearchCost(Search),
+}
+
+#[derive(clap::Args)]
+struct Search {
+    /// How long all of it runs, in seconds, 1 to 1000000.
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    seconds: u32,
+    /// Chooses what is tried.
+    seed: Option<u64>,
+}
+
+impl Search {
+    fn words(&self) -> Vec<String> {
+        let seed = self.seed.map(|seed| seed.to_string());
+        [self.seconds.to_string()].into_iter().chain(seed).collect()
+    }
+}
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let outcome = match words[..] {
-        ["check"] => check::run(true),
-        ["check", "--without-tests"] => check::run(false),
-        ["documents"] => documents::run(),
-        ["panic-free"] => panic_free::run(),
-        ["trace"] => trace::run(),
-        ["instructions"] => instructions::run(),
-        ["paper"] => paper::run(),
-        ["publish"] => publish::run(),
-        ["api"] => api::run(false),
-        ["api", "--renew"] => api::run(true),
-        ["examples"] => examples::run(),
-        ["search-bounds", ref rest @ ..] => search::bounds(rest),
-        ["search-cost", ref rest @ ..] => search::cost(rest),
-        ["fuzz", seconds] => match seconds.parse() {
-            Ok(seconds @ 1..=86_400) => fuzz::run(seconds),
-            _ => Err(format!("'{seconds}' is not a number of seconds\n{USAGE}")),
-        },
-        _ => Err(format!("'{}' is not a command\n{USAGE}", words.join(" "))),
+    let outcome = match Line::parse().command {
+        Command::Check { without_tests } => check::run(!without_tests),
+        Command::Documents => documents::run(),
+        Command::PanicFree => panic_free::run(),
+        Command::Trace => trace::run(),
+        Command::Instructions => instructions::run(),
+        Command::Paper => paper::run(),
+        Command::Api { renew } => api::run(renew),
+        Command::Examples => examples::run(),
+        Command::Publish => publish::run(),
+        Command::Fuzz { seconds } => fuzz::run(seconds),
+        Command::SearchBounds(search) => search::bounds(&search.words()),
+        Command::SearchCost(search) => search::cost(&search.words()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,7 +3,7 @@
 //! The bench `paper` at 512 flows, each load, with equal and mixed weights and lengths; the last columns
 //! are the net cost of QFQ in dummynet, in the paper's own harness, and ours over it.
 
-use crate::instructions::{build, count, need_valgrind, per_pair};
+use crate::instructions::{build, count, need_valgrind, per_pair, progress};
 
 const FLOWS: &str = "512";
 
@@ -24,6 +24,7 @@ const PEER: [(&str, &str, [f64; 3]); 4] = [
 pub(crate) fn run() -> Result<(), String> {
     need_valgrind()?;
     let bench = build("paper")?;
+    let progress = progress((PEER.len() * LOADS.len() * 2 * SCHEDULERS.len()) as u64);
     print!("weights\tsizes\tload\tcalls\tNONE");
     for name in SCHEDULERS {
         print!("\t{name}\tnet {name}");
@@ -40,16 +41,18 @@ pub(crate) fn run() -> Result<(), String> {
             };
             let floor = gross("NONE", "free")?;
             for calls in ["opaque", "free"] {
-                print!("{weights}\t{sizes}\t{load}\t{calls}\t{floor:.1}");
+                let mut row = format!("{weights}\t{sizes}\t{load}\t{calls}\t{floor:.1}");
                 let mut net = 0.0;
                 for name in SCHEDULERS {
                     let gross = gross(name, calls)?;
                     net = if name == "QFQ" { gross - floor } else { net };
-                    print!("\t{gross:.1}\t{:.1}", gross - floor);
+                    row += &format!("\t{gross:.1}\t{:.1}", gross - floor);
+                    progress.inc(1);
                 }
-                println!("\t{theirs:.1}\t{:.2}", net / theirs);
+                progress.suspend(|| println!("{row}\t{theirs:.1}\t{:.2}", net / theirs));
             }
         }
     }
+    progress.finish_and_clear();
     Ok(())
 }

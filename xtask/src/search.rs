@@ -3,7 +3,7 @@
 
 use crate::run::{cargo, succeed};
 
-pub(crate) fn bounds(words: &[&str]) -> Result<(), String> {
+pub(crate) fn bounds(words: &[String]) -> Result<(), String> {
     let mut search = cargo(".");
     search.args([
         "run",
@@ -17,7 +17,7 @@ pub(crate) fn bounds(words: &[&str]) -> Result<(), String> {
     succeed("search for a history that exceeds a bound", search.arg("--").args(words))
 }
 
-pub(crate) fn cost(words: &[&str]) -> Result<(), String> {
+pub(crate) fn cost(words: &[String]) -> Result<(), String> {
     let mut search = cargo(".");
     search.args(["run", "--quiet", "--release", "--package", "conformance", "--features", "steps"]);
     search.args(["--example", "search_cost", "--"]);
