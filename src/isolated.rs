@@ -113,10 +113,13 @@ impl Labelled for OwnHost {
 /// While all hosts that hold packets are above their ceilings, [`Scheduler::dequeue`] gives none, and
 /// [`Scheduler::poll_at`] says when the first may send.
 ///
-/// A flow that claims a queue takes over what the AQM remembers of the last flow there, and a debt below one
-/// packet if that flow was of the same host. A host that claims a slot takes over such a debt of the last host,
-/// and if it was that host itself, what is left in the bucket of its rate. A turn that is used up passes on with
-/// a debt: the flow or host that claims the place may then wait for one round, once.
+/// **What a reused entry inherits.**
+///
+/// - A queue: its previous flow's AQM state, and that flow's debt, under one packet, if both flows have the same host.
+/// - A host entry: the previous host's debt, under one packet; and what is left in the bucket of its rate, if the
+///   previous host was the same.
+///
+/// A turn that is used up is inherited with the debt: the flow or host may then wait for one round, once.
 ///
 /// Two hosts share the line, whatever they open:
 ///

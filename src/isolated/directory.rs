@@ -70,10 +70,14 @@ impl<S: Storage, K: Storage> Claims<S, K> {
         }
         let before = self.rotating.then_some(Before(labels));
         let before = before.as_ref();
-        let asks = self.shares().has_room_for_rates();
-        let source = self.sources.claim(labels.source(), before.map(Labelled::source), asks);
-        let destination =
-            self.destinations.claim(labels.destination(), before.map(Labelled::destination), asks);
+        let check_return = self.shares().has_room_for_rates();
+        let source =
+            self.sources.claim(labels.source(), before.map(Labelled::source), check_return);
+        let destination = self.destinations.claim(
+            labels.destination(),
+            before.map(Labelled::destination),
+            check_return,
+        );
         let hosts = (source.slot, destination.slot);
         let queue = if is_spare { self.among_its_own(lookup.queue, hosts) } else { lookup.queue };
         if is_spare && !self.claim_spare(queue) {

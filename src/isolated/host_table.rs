@@ -28,11 +28,11 @@ impl<L: Table<TagLine>, C: Table<u32>> HostSlots<L, C> {
         Self { table, flows }
     }
 
-    /// The slot of the host with this label, for one flow more. Where all ways of its set belong to
-    /// others, it shares the slot of one of them. While a new key takes over, `before` is the label under the
-    /// last one: a host keeps its slot as long as flows of its count there. Whether it was the last one there
-    /// is found out only if the caller `asks`.
-    pub(super) fn claim(&mut self, label: u32, before: Option<u32>, asks: bool) -> Claimed {
+    /// The slot of the host with this label, for one flow more. A host whose set is full shares the slot of
+    /// another host. While a new key takes over, `before` is the host's label under the previous key: a host
+    /// keeps its slot as long as flows of the host count there. With `check_return`, also reports whether this
+    /// host held the slot last.
+    pub(super) fn claim(&mut self, label: u32, before: Option<u32>, check_return: bool) -> Claimed {
         let returns = self.table.returns();
         let lookup = match before {
             Some(before) => self.table.lookup_rotating(before, label),
@@ -42,7 +42,7 @@ impl<L: Table<TagLine>, C: Table<u32>> HostSlots<L, C> {
             *flows = flows.wrapping_add(1);
         }
         let is_new = lookup.outcome == Outcome::Claimed;
-        let is_back = asks && self.table.returns() != returns;
+        let is_back = check_return && self.table.returns() != returns;
         Claimed { slot: lookup.queue, is_new, is_back }
     }
 

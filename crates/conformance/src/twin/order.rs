@@ -27,7 +27,7 @@ pub fn queued_bytes(queues: QueuesView<'_>, flow: FlowId) -> u64 {
 /// A flow scheduler of flows. It is told what happens as
 /// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) is, and may look at the queues to decide.
 pub trait NaiveOrder: Clone + Housing {
-    /// It is `now`, in what follows.
+    /// Tells the scheduler the time. Called first in every enqueue and dequeue; must not change what `select` returns.
     fn advance(&mut self, _now: Nanos) {}
 
     /// Adds or changes `flow`; `head_len` is its first packet's length if it is backlogged.

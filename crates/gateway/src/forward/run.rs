@@ -36,8 +36,8 @@ const BATCHES_A_TURN: usize = 4;
 /// The signals that the gateway handles.
 const SIGNALS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1];
 
-/// How long no client is accepted when the system has no descriptor for one more.
-const DEAF: Nanos = Nanos(1_000_000_000);
+/// Pause accepting clients for this long after `EMFILE` or `ENFILE`.
+const ACCEPT_BACKOFF: Nanos = Nanos(1_000_000_000);
 
 /// Why the gateway did not start, or did not go on. Each has an exit code.
 #[derive(Debug)]
@@ -364,7 +364,7 @@ impl Gateway {
         if accepted.is_ok() {
             return Ok(());
         }
-        self.listen_at = Some(clock().plus(DEAF));
+        self.listen_at = Some(clock().plus(ACCEPT_BACKOFF));
         self.listen(EpollFlags::empty()).map_err(|error| failed("epoll", error))
     }
 

@@ -115,7 +115,8 @@ impl<N: Table<DrrFlow>> Drr<N> {
     }
 
     /// With sparse flows first (RFC 8290 §4.2): a flow that becomes backlogged has its turn before the standing
-    /// flows, or what is left of it. When it is used up, the flow has no other before they have all had theirs.
+    /// flows, or the rest of its turn. A flow whose turn is used up has no other turn before all standing flows have
+    /// had theirs.
     ///
     /// A flow that empties and returns as it likes gets at most `n + 2` quanta and a packet less a byte in any
     /// interval in which a standing flow has `n` whole turns, and in the long run its share.

@@ -20,13 +20,16 @@
 //! `V` runs at the rate of the link over the sum of the weights that *count* (QFQ §IV-B). A flow counts
 //! from when it becomes backlogged. One that has become idle *lingers*: it counts until `V` is a longest
 //! packet past its `F`, and a little longer, because only [`LET_GO`] of those that linger are looked at in
-//! a call. Were its weight to leave sooner, `V` would outrun the others, and a flow that comes and goes would
-//! take more than its share from the flows that stay; were it never to leave, `V` would crawl behind a backlog
-//! of few flows among many, and late starters would be ahead of it.
+//! a call.
+//!
+//! - If its weight left sooner, `V` would outrun the other flows, and a flow that comes and goes would take more than
+//!   its share from the flows that stay.
+//! - If its weight never left, `V` would crawl behind a backlog of few flows among many, and flows that start late
+//!   would be ahead of `V`.
 //!
 //! `V` never runs faster than if the heaviest flow of all were alone, to a power of two. So one packet
-//! takes it no further from any flow than `L/φ` of that flow would, and a flow that is shifted back with
-//! `V` (eq. 17) can claim no more than that.
+//! takes `V` no further from any flow than `L/φ` of this flow, and a flow that is shifted back with `V` (eq. 17)
+//! can claim no more than `L/φ`.
 //!
 //! # The exact order
 //! Virtual times are integers modulo 2^64, compared by signed difference. `L` is the scheduler's

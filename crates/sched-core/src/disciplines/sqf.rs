@@ -70,9 +70,11 @@ const NO_SERVICE: u64 = 1 << 63;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ShortestQueue<N, W = [WaitingFlow; 0]> {
-    /// Of more than zero bytes if and only if backlogged; `stamp` is [`ABSENT`] if and only if not
-    /// added, above [`NO_SERVICE`] the number of the last service, and below, while the flow is backlogged,
-    /// of the call that made it so.
+    /// A flow holds more than zero bytes if and only if it is backlogged. Its `stamp` is
+    ///
+    /// - [`ABSENT`] if and only if the flow is not added;
+    /// - above [`NO_SERVICE`], the number of its last service;
+    /// - below, while the flow is backlogged, the number of the call that made it backlogged.
     flows: N,
     /// The number of the latest service: the newest stamp.
     served: u64,
@@ -100,22 +102,24 @@ impl<N: Table<ShortestFlow>> ShortestQueue<N> {
 }
 
 impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
-    /// This flow scheduler with a floor under the service of each flow: whenever the floor has been sent less
-    /// than `share` of all bytes, the next packet is that of the backlogged flow served least recently, where
-    /// becoming backlogged counts as service; but not before [`FloorShare::after`] bytes have been sent since that
-    /// flow became backlogged or was last served as the shortest. `waiting` has room for every flow, 16 bytes
-    /// each. Cost: O(flows), here; O(1) per call. Source: ours.
+    /// This flow scheduler with a floor under the service of each flow. The next packet is that of the backlogged
+    /// flow served least recently, where becoming backlogged counts as service, if
+    ///
+    /// - the floor has been sent less than `share` of all bytes, and
+    /// - [`FloorShare::after`] bytes have been sent since the flow became backlogged or was last served as the shortest.
+    ///
+    /// `waiting` has room for every flow, 16 bytes each. Cost: O(flows), here; O(1) per call. Source: ours.
     ///
     /// **The bound.** Let `share` be one of `k` bytes after `D`, and `L` the longest packet. A flow that is
     /// served, or becomes backlogged, with `F` flows backlogged, itself included, sends its next packet after
-    /// less than `D + (k·F + 1)·L` bytes, whatever arrives meanwhile: it joins a line of `F` at the end, no flow
-    /// gets ahead of it there, and one of `k` bytes is that of the front. So a backlogged flow has a least
+    /// less than `D + (k·F + 1)·L` bytes, whatever arrives meanwhile. The flow joins a waiting line of `F` at its end,
+    /// no flow gets ahead there, and one of `k` bytes is that of the front. So a backlogged flow has a least
     /// service, where plain SQF lets the longest queue starve. The floor is sent at most one of `k` bytes in any
     /// interval, to within one longest packet.
     ///
     /// **The price.** A packet that waits for at most `L` bytes of another flow without a floor waits for less than
-    /// `(2 + 1/(k − 1))·L` bytes with one: behind the packet on the wire, packets of the floor, together less than
-    /// `L + L/(k − 1)`. And the flows with the shortest queues have `(k − 1)/k` of the line. The derivation is
+    /// `(2 + 1/(k − 1))·L` bytes with a floor: for the packet on the wire, and for packets of the floor, together less
+    /// than `L + L/(k − 1)`. And the flows with the shortest queues have `(k − 1)/k` of the line. The derivation is
     /// in `docs/guarantees.md`.
     ///
     /// Flows that are backlogged now stand in line by their number.

@@ -23,9 +23,8 @@
 //!   `F = S + next · inverse`.
 //! * Whenever its first packet becomes another one, `F = S + len · inverse`. A flow that loses its last
 //!   packet without service has `F = S`.
-//! * A new weight leaves what the flow is ahead or behind as it is, in bytes: its distance from `V`, that of
-//!   `S` or of the `F` of an idle flow, is multiplied by the new `inverse` over the old one, rounded
-//!   up. The `F` of an idle flow that `V` has passed stays.
+//! * A new weight changes no lead and no lag in bytes: the distance of `S` from `V`, or of `F` if the flow is idle, is
+//!   multiplied by the new `inverse` over the old one, rounded up. The `F` of an idle flow that `V` has passed stays.
 //! * A flow that is removed while it is ahead, its `F` later than `V` without its packets, takes the bytes that it
 //!   has had in advance out of `V`: with the new `inverse_sum`, `V -= ⌈(F - V) · inverse_sum / inverse⌉`. No flow
 //!   starts before a `V` that was reached: in `S = max(V, F)` of a flow that becomes backlogged, `V` is the
@@ -39,9 +38,9 @@
 //! because both are rounded to that side: `Σ 1/inverse^k ≤ Σ weight / U`. Each is below
 //! `weight / Σ weight` by at most 2^-23 of itself: `inverse_sum` is at least `U / 2^24 - 1 > 1.2 · 10^7`, and
 //! `inverse` more than that. Where the weights and their sum divide `U`, as powers of two and round
-//! decimal numbers do, the shares are those asked for. Elsewhere what would be a tie between a start and
-//! `V` is none, and the flow is eligible one packet later; while all flows are backlogged, none is ever
-//! further than `2L_k + φL + 2^-22 φW` bytes from what it has in exact arithmetic, of `W` bytes sent.
+//! decimal numbers do, the shares are those asked for. For other weights, a start that equals `V` in exact arithmetic may be later
+//! than `V` here, and the flow is then eligible one packet later. While all flows are backlogged, no flow is ever further
+//! than `2L_k + φL + 2^-22 φW` bytes from its service in exact arithmetic, of `W` bytes sent.
 //!
 //! [`Qfq`]: crate::Qfq
 

@@ -6,8 +6,8 @@
 //!
 //! **Promises.** A class is served as a flow of that flow scheduler is, whatever its own scheduler does and
 //! however many flows it has. For a flow that stays backlogged, below classes that may always send, the
-//! guarantees of the levels add up: if `α_0` is its B-WFI in its class, `α_1` that of the class in the
-//! node above, and so on, and `ψ_0`, `ψ_1`, … are the shares on the way up, then with `φ = ψ_0·ψ_1·…`
+//! guarantees of the levels add up. `α_0` is the B-WFI of the flow in its class, `α_1` the B-WFI of the class in the
+//! node above, and so on; `ψ_0`, `ψ_1`, … are the shares on the way up, and `φ = ψ_0·ψ_1·…`:
 //!
 //! > `φ·W − W_flow ≤ α_0 + ψ_0·α_1 + ψ_0·ψ_1·α_2 + …`
 //!
@@ -20,11 +20,11 @@
 //! each departure; it is exact only while an arrival does not change that.
 //!
 //! **Closed classes.** To the flow scheduler a class is backlogged while [`Scheduler::poll_at`] says that it may
-//! send. A class with packets of which none may leave yet, behind a shaper, is *closed*: its siblings
-//! are served, and it is put back once it is due, at the end of an `enqueue` or `dequeue`, at most two of them a call. So the packet of a class that is due
-//! may have to wait for one packet of a sibling more. A shaper that does not
-//! make up for lateness loses that time: give it some catch-up.
-//! If no class is open, the one that is due first is asked at once.
+//! send. A class behind a shaper, with packets of which none may leave yet, is *closed*: its siblings are served. Once
+//! the class is due, it is put back at the end of an `enqueue` or `dequeue`, at most two classes a call. So the packet
+//! of a class that is due may have to wait for one packet of a sibling more. A shaper that does not make up for
+//! lateness loses the time of this packet: give it some catch-up. If no class is open, the class that is due first is
+//! asked at once.
 //!
 //! **Handles.** Each class has slots of its own, so a handle that is queued in one class is accepted by another:
 //! each class gives [`RejectReason::HandleInUse`] for its own slots only. Books and flow scheduler stay right, and the

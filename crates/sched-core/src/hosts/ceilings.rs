@@ -265,14 +265,16 @@ where
         }
     }
 
-    /// Gives `flow`, idle or backlogged, a ceiling, or with `None` none. It acts at once. What the
-    /// bucket lacks, in bytes, it lacks after the change, up to the new burst. The ceiling that a flow has
-    /// already changes nothing; the first one has a full bucket.
+    /// Gives `flow`, idle or backlogged, a ceiling, or with `None` none. The change acts at once. The bytes that the
+    /// bucket lacks, it lacks after the change too, up to the new burst. To set the ceiling that a flow has already
+    /// changes nothing; the first ceiling has a full bucket.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownFlow`] if there is no room for a ceiling of this flow, and
-    /// [`ConfigError::OutOfRange`] if the burst is below the longest packet of the flow on the wire, or, if
-    /// the flow was not added, of all flows; nothing has changed then.
+    /// Nothing has changed then.
+    ///
+    /// - [`ConfigError::UnknownFlow`] if there is no room for a ceiling of this flow.
+    /// - [`ConfigError::OutOfRange`] if the burst is below the longest packet on the wire: of this flow, or of all flows
+    ///   if this flow was not added.
     pub fn set_ceiling(
         &mut self,
         flow: FlowId,

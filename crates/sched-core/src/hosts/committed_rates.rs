@@ -207,9 +207,11 @@ where
     /// gives nothing away. The rate that a flow has already changes nothing; the first one has a full bucket.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownFlow`] if there is no room for a rate of this flow, and
-    /// [`ConfigError::OutOfRange`] if the burst is below the longest packet of the flow on the wire, or, if
-    /// the flow was not added, of all flows; nothing has changed then.
+    /// Nothing has changed then.
+    ///
+    /// - [`ConfigError::UnknownFlow`] if there is no room for a rate of this flow.
+    /// - [`ConfigError::OutOfRange`] if the burst is below the longest packet on the wire: of this flow, or of all flows
+    ///   if this flow was not added.
     pub fn set_rate(
         &mut self,
         flow: FlowId,

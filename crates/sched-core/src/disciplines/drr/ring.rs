@@ -4,11 +4,15 @@
 //! A [`Ring`] is the head only. The flows lie in a table of the caller's, which may hold the flows of
 //! other rings too: a flow is on one ring at most, and only the caller knows on which.
 //!
-//! **One turn a round, in pieces.** With sparse flows first, a flow that empties keeps its turn: what it was
-//! charged and a ticket, the last one drawn when the turn came on the new list or, on the old list, when the
-//! flow emptied. While a flow that was on the old list then is there still, the flow returns to the new list
-//! with the rest of the turn, or, if nothing of it is left, to the tail of the old list with its debt. After
-//! that it has a turn of its own again.
+//! **One turn a round, in pieces.** With sparse flows first, a flow that empties keeps its turn: the bytes it was
+//! charged, and a ticket. The ticket is the last one drawn when the turn came on the new list, or, for a turn on the
+//! old list, when the flow emptied. The round of the turn lasts while a flow that was on the old list at that
+//! instant has not left it. A flow that returns within the round
+//!
+//! - goes to the new list, if something of its turn is left;
+//! - goes to the tail of the old list with its debt, if not.
+//!
+//! After the round a flow that returns has a whole turn again.
 //!
 //! **Invariant.** While a flow k stays backlogged, it ends a turn between the beginnings of any two turns of
 //! another flow in which that one is served. `docs/disciplines/drr.md` has the proof and the bounds.

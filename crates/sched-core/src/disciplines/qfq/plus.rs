@@ -35,9 +35,9 @@
 //!   served. One that becomes backlogged goes to the tail of the ring.
 //! * A flow may send `max_len` bytes a turn. After a packet with which it has used them up it gets as many
 //!   anew, and if it is still backlogged goes to the tail. So a turn can be overdrawn by less than a
-//!   packet, and is shorter by as much the next time, also if the flow was idle meanwhile. What is left
-//!   of a turn when a flow has nothing left is forgotten; if that was by a loss, a flow that was first of its ring
-//!   has given up its turn, with which it owes nothing, and any other owes what it owed.
+//!   packet, and is shorter by as much the next time, also if the flow was idle meanwhile. A flow
+//!   that has nothing left forgets the rest of its turn. If it lost its last packet and was first of its ring, it has
+//!   given up its turn and owes nothing; anywhere else on the ring it owes what it owed.
 //! * With no aggregate in service, next is the first flow of the one that QFQ selects; its service begins
 //!   when that packet is sent. It may send `n · max_len` bytes. It ends after a packet that leaves
 //!   less than `max_len` of them, or leaves no member backlogged, or when the last backlogged member

@@ -216,17 +216,18 @@ where
         Ok(Self { engine, labels, takes_longest })
     }
 
-    /// The same scheduler, in which a new flow always gets a virtual queue: if none is free, that of the
-    /// flow whose virtual queue holds the most bytes (ties as for drops), whose packets move behind those
-    /// in the default queue. That flow stays there until its last packet has left; its order is kept.
+    /// This scheduler, in which a new flow always gets a virtual queue. If none is free, the new flow gets the virtual
+    /// queue that holds the most bytes (ties as for drops). The packets of the flow that had this queue move behind the
+    /// packets in the default queue, in their order. That flow stays in the default queue until its last packet has
+    /// left.
     ///
-    /// So a call that starts while more flows are busy than there are virtual queues has the shortest
-    /// queue, and waits for the packet on the wire. What is longest cannot be told from a crowd:
-    /// among many calls the one that has just sent is the longest, and goes to the bulk.
+    /// So a call that starts while more flows are busy than there are virtual queues has the shortest queue, and waits
+    /// for the packet on the wire. It does not help in a crowd of calls: the call that has just sent holds the most, and
+    /// goes to the default queue with the bulk.
     ///
     /// An arrival that is rejected for its label, length or handle, or because it does not fit into an
-    /// empty buffer, moves no flow. One that is rejected because it would itself have to give way has
-    /// done what it has done: a packet that gave way stays dropped, a flow that was moved stays moved.
+    /// empty buffer, moves no flow. An arrival that is rejected because it would itself have to give way undoes
+    /// nothing: a packet that gave way stays dropped, a flow that was moved stays moved.
     ///
     /// Cost: O(log queues) for such an arrival, however much is moved; others pay nothing.
     #[must_use]

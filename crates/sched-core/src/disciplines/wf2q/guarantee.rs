@@ -11,12 +11,15 @@ impl<N: Table<Wf2qFlow>> Wf2q<N> {
     /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: three
     /// divisions.
     ///
-    /// It holds while nothing is configured or removed and no first packet of any flow dropped. Over intervals
-    /// that begin after such a change, `latency` is more by at most the longest packet of any flow and, for each
-    /// change since no flow was backlogged, two longest packets `L_c` of its flow, or `L_c + L_c/φ` if that was
-    /// removed; fairness is not promised. All bounds hold again as they are once no flow is backlogged, or after
-    /// the bytes of the link that `docs/guarantees.md`, *When flows and weights change*, gives. A `max_len` that is
-    /// lowered counts once no packet that is longer is left.
+    /// It holds while nothing is configured or removed and no first packet of any flow is dropped. Over intervals that
+    /// begin after such a change, fairness is not promised, and `latency` is longer by at most
+    ///
+    /// - the longest packet of any flow, and
+    /// - for each change since no flow was backlogged, two longest packets `L_c` of the flow that was changed, or
+    ///   `L_c + L_c/φ` if the flow was removed.
+    ///
+    /// All bounds hold again once no flow is backlogged, or after the bytes of the link that `docs/guarantees.md`,
+    /// *When flows and weights change*, gives. A `max_len` that is lowered counts once no longer packet is left.
     ///
     /// With `φ` the share of the flow, `L_k` its longest packet and `L` that of the scheduler
     /// (`docs/disciplines/wf2q.md`):
