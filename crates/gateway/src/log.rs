@@ -1,8 +1,9 @@
 //! What is said to people: lines on standard error, and reports on standard output. No frame waits for a reader.
 //!
-//! A pipe that is not read, a stopped terminal and a slow disk make a write wait, and a poll before the write does
-//! not help: a pipe with room for one page takes a part of a longer line and waits with the rest. So each output
-//! has a thread that writes, and a bounded buffer in front of it. What finds no room there is left out as a whole.
+//! A pipe that is not read, a stopped terminal and a slow disk make a write wait. A poll before the write does not
+//! help: a pipe with room for one page takes a part of a longer line, and waits with the rest. So each output has a
+//! thread that writes, and a bounded buffer in front of the thread. A line that finds no room in the buffer is left out
+//! as a whole.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;

@@ -255,9 +255,9 @@ impl Host {
 
     /// A socket for the connection that `packet` wants to open, and the index of its listener.
     ///
-    /// A listening socket exists only while the packet that it is for is read: smoltcp gives a SYN to
-    /// the first socket that would take it, and a SYN repeated because the line is slow must reach
-    /// the connection it has opened already, not open another.
+    /// A listening socket exists only while the packet that opens the connection is read. smoltcp gives a SYN to the
+    /// first socket that would take it, and a SYN that is repeated because the line is slow must reach the connection
+    /// that the first one opened.
     fn open_for(&mut self, packet: &[u8]) -> Option<(usize, Tcp)> {
         let ip = Ipv4Packet::new_checked(packet).ok()?;
         let from = ip.src_addr();

@@ -23,12 +23,12 @@
 //!
 //! Flows well below their share are protected; a stream above its share is preferred while its queue is the
 //! shortest. So SQF promises the video nothing. SQF-VBR's condition is that its backlog stays below B/(n+1), for
-//! uploads that fill the buffer evenly. An upload that has met a retransmission timeout (with this
-//! TCP, any that lost several packets of one window) has the shortest queue of all until its window
-//! has grown again: the line is its own, the video piles up, and once among the longest it is the
-//! victim of the drops. The uploads slow down and it does not, so it may stay there to the end.
+//! uploads that fill the buffer evenly. An upload that has met a retransmission timeout (with this TCP, any upload that
+//! lost several packets of one window) has the shortest queue of all until its window has grown again. Meanwhile the
+//! upload has the line, and the video piles up. Once the video's queue is among the longest, packets are dropped from
+//! it. The uploads slow down and the video does not, so its queue may stay the longest to the end.
 //!
-//! Sooner or later that happens. With seed 1, the default, nothing of the video is lost before second
+//! This happens sooner or later. With seed 1, the default, nothing of the video is lost before second
 //! 1,250, and nearly everything from second 1,260 to 20,000, the end; over the whole of these 20,000
 //! seconds seeds 1 to 4 lose 94, 55, 93 and 60 %. Where a queue that has to give way and was not served for half a
 //! second is dropped whole, they lose 0.86, 0.94, 0.90 and 0.82 %. That SQF and longest-queue drop have

@@ -70,9 +70,12 @@ impl Row {
         matches!(self.inside, UserFlows::Sqf | UserFlows::SqfWithFloor(_))
     }
 
-    /// The most that a packet of the call takes end to end: what its user may be behind the share, and the
-    /// packet of that user that is on the wire, then its own bits; with a floor its packets in a row, less than
-    /// `L + L/(k − 1)`. `None` where nothing bounds it.
+    /// The longest time of a packet of the call, end to end; `None` where nothing bounds it. The sum of
+    ///
+    /// - what the user of the call may be behind its share;
+    /// - a packet of this user on the wire;
+    /// - with a floor, packets of the floor in a row, less than `L + L/(k − 1)` bytes;
+    /// - the bits of the packet itself.
     fn bound(self) -> Option<Nanos> {
         if !self.prefers_short() {
             return None;

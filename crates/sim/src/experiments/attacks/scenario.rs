@@ -1,11 +1,12 @@
 //! A host under attack: packets at a bottleneck, no host reacts.
 //!
-//! A victim host has two flows on a link of 100 Mbit/s: one that always has packets waiting and sends as
-//! fast as the link is, and a sparse one of a packet of 200 bytes every ten milliseconds, each at a
-//! random instant of its ten. Beside it attackers send what [`Attack`] says. Every packet has the flow
-//! and host labels that a keyed hash gives its header, and comes in by a port. What is measured is what the
-//! victim gets behind each [`Candidate`]: how fast, how late, how much is lost, and whether it lost a
-//! packet to another host's overflow while it held less than its share of the memory.
+//! A victim host has two flows on a link of 100 Mbit/s. The bulk flow always has packets waiting, and sends as fast
+//! as the link is. The sparse flow sends a packet of 200 bytes in every ten milliseconds, at a random instant.
+//! Beside the victim, attackers send what [`Attack`] says. Every packet has the flow and host labels that a keyed hash
+//! gives its header, and comes in by a port. Measured, behind each [`Candidate`], are
+//!
+//! - how fast the victim's bulk flow is, how late its packets are, and how many are lost;
+//! - whether the victim lost a packet to another host's overflow while it held less than its share of the memory.
 //!
 //! Nothing reacts: a transport protocol would only give way, so these are the worst that senders can do
 //! and not what they would.

@@ -14,9 +14,9 @@
 //! are no limit.
 //!
 //! A scheduler divides the line among queues that hold packets. A TCP that halves a window of no more than
-//! what the line holds leaves its queue empty for a while, and the others take what it leaves: so where
-//! [`Drops::CoDel`] keeps queues much shorter than a round trip, the shares speak of TCP as well. So they
-//! do, in any case, where several flows share a queue.
+//! what the line holds leaves its queue empty for a while, and the other flows take what it leaves. So the shares speak
+//! of TCP as well where [`Drops::CoDel`] keeps queues much shorter than a round trip, and where several flows share a
+//! queue.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 

@@ -8,8 +8,8 @@
 //! | user B | one transfer without end, or as many as [`Setup`] says |
 //!
 //! All transfers are TCP connections with windows of 64 KiB. The video is 1,000 bytes of picture every 4 ms,
-//! 1,040 with headers, and does not slow down: more than a sixth of user A's half of the line, which fair
-//! queueing among the six flows of A has for it, and less than that half.
+//! 1,040 with headers, and does not slow down. Its rate is more than a sixth of user A's half of the line, which is its
+//! share by fair queueing among the six flows of A, and less than that half.
 //!
 //! Each flow has a host at either end. The number of its user is in the third byte of both addresses and
 //! that of the flow in the fourth; this is how queues tell them apart, without a hash.
