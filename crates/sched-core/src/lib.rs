@@ -123,6 +123,7 @@ pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
 };
 #[cfg(feature = "steps")]
+#[doc(hidden)]
 pub use steps::take_steps;
 pub use time::Nanos;
 
