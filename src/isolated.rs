@@ -29,6 +29,7 @@ mod host_table;
 mod memory;
 mod order;
 mod rekey;
+mod static_tables;
 
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
@@ -41,26 +42,33 @@ use shaper::Overhead;
 
 pub use config::{IsolatedConfig, IsolatedError};
 use directory::Claims;
-pub use memory::{Allocate, IsolatedMemory, NoRoom, Slices, Storage};
+pub use memory::IsolatedMemory;
+pub use static_tables::{StaticRates, StaticTables, StaticTriple};
 
 pub(crate) use rekey::recount_old;
 
 use crate::isolation::Isolation;
 use crate::labelled::Labelled;
+use crate::storage::{NoRoom, Storage};
 use host_table::HostSlots;
 use order::IsolationOrder;
 
 /// The policy that says which flow gives way, over the flow scheduler of the isolation.
-type Victims<S, K> = LongestHostDrop<
-    IsolationOrder<S, K>,
+type Victims<S, K, T> = LongestHostDrop<
+    IsolationOrder<S, K, T>,
     <S as Storage>::Of<HeldFlow>,
     <S as Storage>::Of<LongestHost>,
     <S as Storage>::Of<HostClasses>,
 >;
 
 /// The queues of an [`Isolated`] by number, under the flow scheduler with its tables.
-pub type IsolatedQueues<S, A = NoAqm, K = NoRoom> =
-    FlowQueues<Claims<S, K>, <S as Storage>::Of<Queue>, <S as Storage>::Of<Descriptor>, A>;
+pub type IsolatedQueues<S, A = NoAqm, K = NoRoom, T = NoRoom> =
+    FlowQueues<Claims<S, K, T>, <S as Storage>::Of<Queue>, <S as Storage>::Of<Descriptor>, A>;
+
+/// Whether `isolation` needs tables that are not there.
+const fn isolation_lacks_room(isolation: Isolation, has_triple: bool) -> bool {
+    matches!(isolation, Isolation::TripleIsolate) && !has_triple
+}
 
 /// A packet of which only the flow is known: its own host.
 struct OwnHost(u32);
@@ -113,6 +121,9 @@ impl Labelled for OwnHost {
 /// While all hosts that hold packets are above their ceilings, [`Scheduler::dequeue`] gives none, and
 /// [`Scheduler::poll_at`] says when the first may send.
 ///
+/// `triple-isolate` needs tables of its own, in the storage `T`: [`IsolatedMemory::with_triple`]. Without them it
+/// is refused, at construction and by [`Isolated::set_isolation`].
+///
 /// **What a reused entry inherits.**
 ///
 /// - A queue: its previous flow's AQM state, and that flow's debt, under one packet, if both flows have the same host.
@@ -126,18 +137,7 @@ impl Labelled for OwnHost {
 /// ```
 /// use freeboard::flowhash::mix;
 /// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler};
-/// use freeboard::{Allocate, Isolated, IsolatedConfig, IsolatedMemory, Labelled, Storage};
-///
-/// #[derive(Debug)]
-/// enum Vecs {}
-/// impl Storage for Vecs {
-///     type Of<T: core::fmt::Debug + 'static> = Vec<T>;
-/// }
-/// impl Allocate for Vecs {
-///     fn table<T: Clone + core::fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-///         vec![empty; len]
-///     }
-/// }
+/// use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled, Storage};
 ///
 /// struct Tagged { flow: u32, host: u32 }
 /// impl Labelled for Tagged {
@@ -146,7 +146,7 @@ impl Labelled for OwnHost {
 ///     fn destination(&self) -> u32 { 0 }
 /// }
 ///
-/// let memory = IsolatedMemory::<Vecs>::allocate(64, 16, 256, 64);
+/// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 256);
 /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
 /// let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
 /// for handle in 0..200 {
@@ -159,78 +159,86 @@ impl Labelled for OwnHost {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Isolated<S: Storage, A = NoAqm, K: Storage = NoRoom> {
-    queues: IsolatedQueues<S, A, K>,
+pub struct Isolated<S: Storage, A = NoAqm, K: Storage = NoRoom, T: Storage = NoRoom> {
+    queues: IsolatedQueues<S, A, K, T>,
 }
 
-impl<S: Storage, K: Storage> Isolated<S, NoAqm, K> {
+impl<S: Storage, K: Storage, T: Storage> Isolated<S, NoAqm, K, T> {
     /// Queues without an AQM. Cost: O(memory).
     ///
     /// # Errors
     /// [`IsolatedError`], with what was given and what is accepted.
     pub fn new(
-        memory: IsolatedMemory<S, K>,
+        memory: IsolatedMemory<S, K, T>,
         config: IsolatedConfig,
     ) -> Result<Self, IsolatedError> {
         Self::with_aqm(memory, NoAqm, config)
     }
 }
 
-impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
+impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// Queues with an AQM, which has room for as many flows as `queues` is long: spare ones behind those of
     /// the table. Cost: O(memory).
     ///
     /// # Errors
     /// [`IsolatedError`], with what was given and what is accepted.
     pub fn with_aqm(
-        memory: IsolatedMemory<S, K>,
+        memory: IsolatedMemory<S, K, T>,
         aqm: A,
         config: IsolatedConfig,
     ) -> Result<Self, IsolatedError> {
         memory.check()?;
+        if isolation_lacks_room(config.isolation, memory.has_triple()) {
+            return Err(IsolatedError::NoTriple);
+        }
         let IsolatedConfig { isolation, local_side, max_len, quantum, host_quantum, ways, limits } =
             config;
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        let hosts = count(memory.hosts.as_ref().len());
-        let queues = count(memory.queues.as_ref().len()).saturating_sub(hosts);
-        let queues = FlowTable::new(memory.lines, queues, ways)?;
-        let sources = FlowTable::new(memory.source_lines, hosts, ways)?;
-        let destinations = FlowTable::new(memory.destination_lines, hosts, ways)?;
+        let IsolatedMemory { packets, flows, hosts, rates, triple } = memory;
+        let slots = count(hosts.turns.as_ref().len());
+        let queues = count(flows.queues.as_ref().len()).saturating_sub(slots);
+        let queues = FlowTable::new(flows.lines, queues, ways)?;
+        let sources = FlowTable::new(hosts.sources.lines, slots, ways)?;
+        let destinations = FlowTable::new(hosts.destinations.lines, slots, ways)?;
 
-        let mut turns = Drr::new(memory.hosts, max_len)?.sparse_first();
+        let mut turns = Drr::new(hosts.turns, max_len)?.sparse_first();
         turns.add_all(host_quantum)?;
-        let excess = Drr::new(memory.excess, max_len)?.sparse_first();
+        let excess = Drr::new(rates.excess, max_len)?.sparse_first();
         let raw = Overhead::RAW;
-        let (rates, returns) = (memory.committed, memory.returns);
-        let turns = CommittedRates::on_link(turns, excess, rates, returns, raw)?;
-        let turns = Ceilings::on_link(turns, memory.ceilings, memory.waiting, raw)?;
-        let mut levels = HostDrr::new(turns, memory.flows, memory.rings, max_len)?.sparse_first();
+        let turns = CommittedRates::on_link(turns, excess, rates.committed, rates.returns, raw)?;
+        let turns = Ceilings::on_link(turns, rates.ceilings, rates.waiting, raw)?;
+        let mut levels = HostDrr::new(turns, flows.turns, hosts.rings, max_len)?.sparse_first();
         levels.add_all(quantum)?;
-        let (of_sources, of_destinations) = (memory.source_loads, memory.destination_loads);
-        let mut rounds =
-            LoadDrr::new(memory.turns, of_sources, of_destinations, memory.calendar, max_len)?
-                .sparse_first()
-                .with_hosts_of(local_side);
+        let mut rounds = LoadDrr::new(
+            triple.flows,
+            triple.sources,
+            triple.destinations,
+            triple.rounds,
+            max_len,
+        )?
+        .sparse_first()
+        .with_hosts_of(local_side);
         rounds.add_all(quantum)?;
 
-        let shares = IsolationOrder::new(isolation, local_side, levels, rounds, max_len);
-        let mut spares = memory.spares;
+        let shares =
+            IsolationOrder::new(isolation, local_side, levels, flows.hosts, rounds, max_len);
+        let mut spares = hosts.spares;
         spares.as_mut().fill(false);
         let claims = Claims {
-            order: Victims::new(shares, memory.held, memory.longest, memory.classes)?,
+            order: Victims::new(shares, flows.held, hosts.longest, hosts.classes)?,
             queues,
             spares,
-            sources: HostSlots::new(sources, memory.source_flows),
-            destinations: HostSlots::new(destinations, memory.destination_flows),
+            sources: HostSlots::new(sources, hosts.sources.flows),
+            destinations: HostSlots::new(destinations, hosts.destinations.flows),
             host_quantum,
             rotating: false,
         };
-        let queues = FlowQueues::with_parts(claims, aqm, memory.queues, memory.slots, [], limits);
+        let queues = FlowQueues::with_parts(claims, aqm, flows.queues, packets, [], limits);
         Ok(Self { queues })
     }
 
     /// The queues by number, and the tables.
-    pub const fn queues(&self) -> &IsolatedQueues<S, A, K> {
+    pub const fn queues(&self) -> &IsolatedQueues<S, A, K, T> {
         &self.queues
     }
 
@@ -275,18 +283,25 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
     /// gone, until a host becomes backlogged anew or is [updated](Self::update_host). A flow whose queue is found by
     /// another label than before goes to a new queue: once, its packets may leave out of order. Cost: O(queues +
     /// hosts).
-    pub fn set_isolation(&mut self, isolation: Isolation) {
+    ///
+    /// # Errors
+    /// [`IsolatedError::NoTriple`], and nothing has changed, for `triple-isolate` without its tables.
+    pub fn set_isolation(&mut self, isolation: Isolation) -> Result<(), IsolatedError> {
         if isolation == self.isolation() {
-            return;
+            return Ok(());
+        }
+        if isolation_lacks_room(isolation, self.queues.order().shares().has_triple()) {
+            return Err(IsolatedError::NoTriple);
         }
         self.each_backlogged(Claims::take_out);
         let claims = self.queues.order_mut();
         let host_quantum = claims.host_quantum;
         claims.order.order_mut().set_isolation(isolation, host_quantum);
         self.each_backlogged(Claims::put_back);
+        Ok(())
     }
 
-    fn each_backlogged(&mut self, change: fn(&mut Claims<S, K>, FlowId, u32)) {
+    fn each_backlogged(&mut self, change: fn(&mut Claims<S, K, T>, FlowId, u32)) {
         for queue in 0..self.queues.order().flows() {
             let held = self.queues.flow_backlog(FlowId(queue));
             if held.packets > 0 {
@@ -364,7 +379,7 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
     }
 }
 
-impl<S: Storage, A: Aqm, K: Storage> Scheduler for Isolated<S, A, K> {
+impl<S: Storage, A: Aqm, K: Storage, T: Storage> Scheduler for Isolated<S, A, K, T> {
     /// `flow` is the packet's label; the flow is its own host.
     fn enqueue(
         &mut self,

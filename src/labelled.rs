@@ -135,21 +135,10 @@ impl<H: FlowHasher> Labelled for OnDemand<'_, H> {
 /// ```
 /// use freeboard::flowhash::{Labeller, Parser, SipHash13};
 /// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler};
-/// use freeboard::{Allocate, ByLabeller, Isolated, IsolatedConfig, IsolatedMemory, Storage};
-///
-/// #[derive(Debug)]
-/// enum Vecs {}
-/// impl Storage for Vecs {
-///     type Of<T: core::fmt::Debug + 'static> = Vec<T>;
-/// }
-/// impl Allocate for Vecs {
-///     fn table<T: Clone + core::fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-///         vec![empty; len]
-///     }
-/// }
+/// use freeboard::{ByLabeller, Heap, Isolated, IsolatedConfig, IsolatedMemory};
 ///
 /// let (parser, labeller) = (Parser::default(), Labeller::new(SipHash13::new([42; 16])));
-/// let memory = IsolatedMemory::<Vecs>::allocate(64, 16, 256, 64);
+/// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 256);
 /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_514, Limits::packets(256)))?;
 /// let drops = &mut |packet: Packet, _why| println!("buffer {} is free again", packet.handle);
 ///

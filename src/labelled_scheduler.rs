@@ -74,7 +74,7 @@ impl<S: LabelledScheduler + ?Sized> LabelledScheduler for Shaped<S> {
 }
 
 /// By flow and hosts, as the isolation asks.
-impl<S: Storage, A: Aqm, K: Storage> LabelledScheduler for Isolated<S, A, K> {
+impl<S: Storage, A: Aqm, K: Storage, T: Storage> LabelledScheduler for Isolated<S, A, K, T> {
     fn enqueue_labelled(
         &mut self,
         now: Nanos,

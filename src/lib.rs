@@ -67,6 +67,7 @@
 //!
 //! All of them are off by default.
 //!
+//! - `alloc`: `Heap`, tables on the heap.
 //! - `defmt`: `defmt::Format` for the types that a firmware logs.
 //! - `heapless`: `Buffers::store_received`: frames from a ring between an interrupt and the main loop.
 #![no_std]
@@ -86,22 +87,29 @@
     clippy::float_arithmetic
 )]
 
+#[cfg(feature = "alloc")]
+extern crate alloc;
+
 mod buffers;
 mod hashed;
 mod isolated;
 mod isolation;
 mod labelled;
 mod labelled_scheduler;
+mod storage;
 
 pub use buffers::Buffers;
 pub use hashed::{Hashed, Releasing};
 pub use isolated::{
-    Allocate, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, IsolatedQueues, NoRoom,
-    Slices, Storage,
+    Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, IsolatedQueues, StaticRates,
+    StaticTables, StaticTriple,
 };
 pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled::{ByLabeller, Labelled, OnDemand, Rekeyed};
 pub use labelled_scheduler::LabelledScheduler;
+#[cfg(feature = "alloc")]
+pub use storage::Heap;
+pub use storage::{Allocate, NoRoom, Slices, Storage};
 pub use {flowhash, sched_core, shaper};
 
 /// The examples of the READMEs: of the repository, and of the package.

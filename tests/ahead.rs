@@ -1,25 +1,14 @@
 //! What assembled queues know of the flows that are next: bursts touch their memory first.
 
 use freeboard::sched_core::{Descriptor, LongestFlow, LongestQueueDrop, Scheduler};
-use freeboard::sched_core::{Drr, DrrFlow, FlowId, FlowScheduler, Limits, Nanos, Packet, Queue};
+use freeboard::sched_core::{
+    Drr, DrrFlow, FlowId, FlowScheduler, Limits, Nanos, NoAqm, Packet, Queue,
+};
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled,
-    LabelledScheduler, Releasing, Storage,
+    Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, LabelledScheduler,
+    NoRoom, Releasing,
 };
-
-#[derive(Debug)]
-enum Vecs {}
-
-impl Storage for Vecs {
-    type Of<T: core::fmt::Debug + 'static> = Vec<T>;
-}
-
-impl Allocate for Vecs {
-    fn table<T: Clone + core::fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-        vec![empty; len]
-    }
-}
 
 /// One of `flows` flows of each of eight hosts.
 #[derive(Clone, Copy)]
@@ -49,8 +38,8 @@ fn none(packet: Packet, why: freeboard::sched_core::DropReason) {
 }
 
 /// Isolated queues with five packets of a whole quantum in each of 64 flows.
-fn isolated(isolation: Isolation) -> Isolated<Vecs> {
-    let memory = IsolatedMemory::<Vecs>::allocate(128, 16, 1 << 15, 64);
+fn isolated(isolation: Isolation) -> Isolated<Heap, NoAqm, NoRoom, Heap> {
+    let memory = IsolatedMemory::<Heap>::allocate(128, 16, 1 << 15).with_triple(64);
     let config = IsolatedConfig::new(LEN, Limits::NONE).isolated_by(isolation);
     let mut queue = Isolated::new(memory, config).unwrap();
     for handle in 0..320 {
@@ -110,7 +99,7 @@ fn bursts_of_isolated_queues_are_their_packets_one_by_one() {
 #[test]
 fn behind_a_line_labels_isolate_hosts_and_bare_labels_do_not() {
     let served = |by_labels: bool| {
-        let memory = IsolatedMemory::<Vecs>::allocate(64, 16, 256, 64);
+        let memory = IsolatedMemory::<Heap>::allocate(64, 16, 256).with_triple(64);
         let config = IsolatedConfig::new(LEN, Limits::packets(256));
         let queue = Isolated::new(memory, config).unwrap();
         let line = Shaper::new(Rate::megabits_per_second(12).unwrap());
@@ -153,7 +142,7 @@ fn every_queue_has_one_way_in_for_labels() {
         Hashed::new(order, [Queue::EMPTY; 16], [Descriptor::EMPTY; 8], Limits::NONE)
     };
     let isolated = || {
-        let memory = IsolatedMemory::<Vecs>::allocate(64, 16, 8, 64);
+        let memory = IsolatedMemory::<Heap>::allocate(64, 16, 8).with_triple(64);
         Isolated::new(memory, IsolatedConfig::new(LEN, Limits::NONE)).unwrap()
     };
     let mut queues: [Box<dyn LabelledScheduler>; 6] = [

@@ -1,31 +1,17 @@
 //! The isolated queue: CAKE's shares in every mode, and books that hold whatever collides or changes.
 
 use core::cell::Cell;
-use core::fmt::Debug;
 use std::collections::BTreeSet;
 
 use freeboard::flowhash::{FlowHasher, Labeller, Labels, Outcome, TableError, mix, parse};
 use freeboard::sched_core::{
-    CommittedRate, CommittedReturn, ConfigError, DropReason, FlowId, Limits, Nanos, NoAqm, Packet,
-    RejectReason, Scheduler, Side,
+    CommittedRate, ConfigError, DropReason, FlowId, Limits, Nanos, NoAqm, Packet, RejectReason,
+    Scheduler, Side,
 };
 use freeboard::{
-    Allocate, ByLabeller, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation,
-    Labelled, OnDemand, Storage,
+    ByLabeller, Heap, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, Labelled,
+    NoRoom, OnDemand, StaticRates, StaticTables, StaticTriple, Storage,
 };
-
-#[derive(Debug)]
-enum Vecs {}
-
-impl Storage for Vecs {
-    type Of<T: Debug + 'static> = Vec<T>;
-}
-
-impl Allocate for Vecs {
-    fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-        vec![empty; len]
-    }
-}
 
 const MTU: u32 = 1_500;
 
@@ -33,8 +19,8 @@ fn labels(flow: u32, source: u32, destination: u32) -> Labels {
     Labels { flow: mix(flow + 1), src_host: mix(source + 1), dst_host: mix(destination + 1) }
 }
 
-fn queue(isolation: Isolation, limits: Limits) -> Isolated<Vecs> {
-    let memory = IsolatedMemory::allocate(64, 16, 4_096, 64);
+fn queue(isolation: Isolation, limits: Limits) -> Isolated<Heap, NoAqm, NoRoom, Heap> {
+    let memory = IsolatedMemory::allocate(64, 16, 4_096).with_triple(64);
     let config = IsolatedConfig::new(MTU, limits).isolated_by(isolation);
     Isolated::new(memory, config).expect("sizes are powers of two")
 }
@@ -48,7 +34,7 @@ fn shares(isolation: Isolation) -> [f64; 6] {
     let mut queue = queue(isolation, Limits::NONE);
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     let mut sent = [0_u32; 6];
-    let mut put = |queue: &mut Isolated<Vecs>, handle: u32| {
+    let mut put = |queue: &mut Isolated<Heap, NoAqm, NoRoom, Heap>, handle: u32| {
         let flow = handle % 6;
         let (source, destination) = FIG_3[flow as usize];
         let packet = Packet::new(handle, MTU);
@@ -117,7 +103,7 @@ impl Random {
 fn the_books_hold_under_collisions_and_changes() {
     const HANDLES: u32 = 128;
     for seed in 1..=6 {
-        let memory = IsolatedMemory::<Vecs>::allocate(16, 4, HANDLES as usize, 8);
+        let memory = IsolatedMemory::<Heap>::allocate(16, 4, HANDLES as usize).with_triple(8);
         let mut config = IsolatedConfig::new(MTU, Limits { packets: 60, bytes: 40_000 });
         config.ways = 4;
         let mut queue = Isolated::new(memory, config).expect("sizes are powers of two");
@@ -128,7 +114,7 @@ fn the_books_hold_under_collisions_and_changes() {
             let mut gone = Vec::new();
             let drops = &mut |packet: Packet, _| gone.push(packet.handle);
             match random.below(100) {
-                0 => queue.set_isolation(Isolation::ALL[random.below(7) as usize]),
+                0 => queue.set_isolation(Isolation::ALL[random.below(7) as usize]).expect("room"),
                 1 => {
                     let packets = random.below(60) + 1;
                     queue.set_limits(Limits { packets, bytes: 40_000 }, drops);
@@ -187,16 +173,16 @@ fn a_change_of_isolation_holds_for_what_is_queued() {
         let labels = labels(flow, u32::from(flow == 7), 0);
         queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), drops).unwrap();
     }
-    let of_host_1 = |queue: &mut Isolated<Vecs>| {
+    let of_host_1 = |queue: &mut Isolated<Heap, NoAqm, NoRoom, Heap>| {
         let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
         let sent = (0..32).filter_map(|_| queue.dequeue(Nanos(0), drops));
         sent.filter(|packet| packet.handle % 8 == 7).count()
     };
     assert_eq!(of_host_1(&mut queue), 4, "one flow of eight");
-    queue.set_isolation(Isolation::DualSrcHost);
+    queue.set_isolation(Isolation::DualSrcHost).expect("there is room");
     assert_eq!(queue.backlogged_hosts(), (2, 1));
     assert_eq!(of_host_1(&mut queue), 16, "one host of two");
-    queue.set_isolation(Isolation::TripleIsolate);
+    queue.set_isolation(Isolation::TripleIsolate).expect("there is room");
     let triple = of_host_1(&mut queue);
     assert!((3..=5).contains(&triple), "{triple}: all eight flows go to one destination");
     queue.recount().expect("the books are right");
@@ -259,16 +245,16 @@ fn with_cap(labels: Labels) -> Told {
 }
 
 /// Room for rates in the same storage.
-type WithRoom = Isolated<Vecs, NoAqm, Vecs>;
+type WithRoom = Isolated<Heap, NoAqm, Heap, Heap>;
 
 fn with_rates(isolation: Isolation) -> WithRoom {
-    let memory = IsolatedMemory::allocate(64, 16, 4_096, 64).with_rates();
+    let memory = IsolatedMemory::allocate(64, 16, 4_096).with_rates().with_triple(64);
     let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
     Isolated::new(memory, config).expect("sizes are powers of two")
 }
 
 /// Three flows of host 2 and one of host 1, with a packet of each in every round.
-fn fill<K: Storage>(queue: &mut Isolated<Vecs, NoAqm, K>, now: u64, rounds: u32) {
+fn fill<K: Storage>(queue: &mut Isolated<Heap, NoAqm, K, Heap>, now: u64, rounds: u32) {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     for handle in 0..4 * rounds {
         let host = if handle % 4 == 3 { 1 } else { 2 };
@@ -279,7 +265,7 @@ fn fill<K: Storage>(queue: &mut Isolated<Vecs, NoAqm, K>, now: u64, rounds: u32)
 }
 
 /// Sends a packet a millisecond; returns how many were of host 2, by their handles.
-fn send<K: Storage>(queue: &mut Isolated<Vecs, NoAqm, K>, from: u64, packets: u64) -> usize {
+fn send<K: Storage>(queue: &mut Isolated<Heap, NoAqm, K, Heap>, from: u64, packets: u64) -> usize {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     let sent = (from..from + packets).map(|millis| {
         let next = queue.peek(Nanos::from_millis(millis));
@@ -359,7 +345,7 @@ fn slow(labels: Labels, has_rate: bool) -> Told {
 #[test]
 fn a_cap_is_not_left_to_the_next_host_nor_to_another_isolation() {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
-    let memory = IsolatedMemory::allocate(8, 8, 1_024, 64).with_rates();
+    let memory = IsolatedMemory::allocate(8, 8, 1_024).with_rates().with_triple(64);
     let mut queue = WithRoom::new(memory, IsolatedConfig::new(MTU, Limits::NONE)).unwrap();
     // Its burst, what overdraws it, and two that are borrowed.
     let put = |queue: &mut WithRoom, host, capped, handles: core::ops::Range<u32>| {
@@ -389,8 +375,8 @@ fn a_cap_is_not_left_to_the_next_host_nor_to_another_isolation() {
     // Another isolation and back, while the hosts hold packets.
     put(&mut queue, 16, true, 0..10);
     put(&mut queue, 1, false, 100..110);
-    queue.set_isolation(Isolation::Flows);
-    queue.set_isolation(Isolation::DualSrcHost);
+    queue.set_isolation(Isolation::Flows).expect("there is room");
+    queue.set_isolation(Isolation::DualSrcHost).expect("there is room");
     assert_eq!(queue.recount(), Ok(()));
     assert_eq!(get(&mut queue, 10), 5);
 }
@@ -401,7 +387,7 @@ fn a_cap_is_not_left_to_the_next_host_nor_to_another_isolation() {
 #[test]
 fn a_bucket_is_not_left_to_who_shared_a_queue_of_others() {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
-    let memory = IsolatedMemory::allocate(8, 8, 1_024, 64).with_rates();
+    let memory = IsolatedMemory::allocate(8, 8, 1_024).with_rates().with_triple(64);
     let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(Isolation::DualDstHost);
     let mut queue = WithRoom::new(memory, config).unwrap();
     let put = |queue: &mut WithRoom, labels, capped, handles: core::ops::Range<u32>| {
@@ -423,7 +409,7 @@ fn a_bucket_is_not_left_to_who_shared_a_queue_of_others() {
     put(&mut queue, labels(7, 1, 1), false, 900..901);
     put(&mut queue, labels(8, 2, 3), false, 800..900);
     assert_eq!(spare(&queue, 3), 100);
-    queue.set_isolation(Isolation::DualSrcHost);
+    queue.set_isolation(Isolation::DualSrcHost).expect("there is room");
     get_until(&mut queue, 900);
     // Source 3 empties its bucket from the way that is free now.
     put(&mut queue, labels(7, 3, 1), true, 901..903);
@@ -457,8 +443,8 @@ fn the_host_that_holds_most_gives_way() {
 }
 
 /// Eight queues in one set, and eight slots for hosts in one set: a label with low bits `i` is in slot `i`.
-fn one_set(isolation: Isolation, limits: Limits) -> Isolated<Vecs> {
-    let memory = IsolatedMemory::allocate(8, 8, 1_024, 64);
+fn one_set(isolation: Isolation, limits: Limits) -> Isolated<Heap, NoAqm, NoRoom, Heap> {
+    let memory = IsolatedMemory::allocate(8, 8, 1_024).with_triple(64);
     let config = IsolatedConfig::new(MTU, limits).isolated_by(isolation);
     Isolated::new(memory, config).expect("sizes are powers of two")
 }
@@ -469,7 +455,7 @@ const fn of(flow: u32, host: u32) -> Labels {
 }
 
 /// What the spare queue of a slot holds, in packets.
-fn spare<K: Storage>(queue: &Isolated<Vecs, NoAqm, K>, slot: u32) -> u32 {
+fn spare<K: Storage>(queue: &Isolated<Heap, NoAqm, K, Heap>, slot: u32) -> u32 {
     queue.queues().flow_backlog(FlowId(8 + slot)).packets
 }
 
@@ -559,7 +545,7 @@ fn a_spare_queue_outlives_a_change_of_sides() {
     let mut queue = one_set(Isolation::DualSrcHost, Limits::NONE);
     let none = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     let mut handles = 0..;
-    let mut put = |queue: &mut Isolated<Vecs>, flow, src_host, dst_host| {
+    let mut put = |queue: &mut Isolated<Heap, NoAqm, NoRoom, Heap>, flow, src_host, dst_host| {
         let labels = Labels { flow, src_host, dst_host };
         let packet = Packet::new(handles.next().expect("endless"), MTU);
         let came = queue.enqueue_labelled(Nanos(0), &labels, packet, none).expect("there is room");
@@ -571,7 +557,7 @@ fn a_spare_queue_outlives_a_change_of_sides() {
     }
     assert_eq!(put(&mut queue, 8, 1, 2), (Outcome::Collision, [0, 1, 0, 0]));
 
-    queue.set_isolation(Isolation::DualDstHost);
+    queue.set_isolation(Isolation::DualDstHost).expect("there is room");
     queue.recount().expect("the books are right");
     // Destination 1 finds its spare queue taken by another; destination 2 has one of its own.
     assert_eq!(put(&mut queue, 9, 3, 1), (Outcome::Collision, [0, 1, 0, 0]));
@@ -580,7 +566,7 @@ fn a_spare_queue_outlives_a_change_of_sides() {
     assert_eq!(put(&mut queue, 11, 2, 2), (Outcome::Collision, [0, 1, 2, 0]));
     assert_eq!(queue.backlogged_hosts(), (3, 2), "sources 0, 1, 3 and destinations 0, 2");
 
-    queue.set_isolation(Isolation::TripleIsolate);
+    queue.set_isolation(Isolation::TripleIsolate).expect("there is room");
     queue.recount().expect("the books are right");
     // To sources the queue of slot 2 is source 3's, and that of slot 1 its own again.
     assert_eq!(put(&mut queue, 12, 2, 4), (Outcome::Collision, [0, 1, 2, 0]));
@@ -625,9 +611,9 @@ fn who_comes_to_a_spare_queue_has_its_weight() {
 #[test]
 fn what_is_out_of_range_is_refused_with_the_range() {
     let config = IsolatedConfig::new(MTU, Limits::NONE);
-    let memory = || IsolatedMemory::<Vecs>::allocate(64, 16, 64, 64);
-    fn refused<K: Storage>(
-        memory: IsolatedMemory<Vecs, K>,
+    let memory = || IsolatedMemory::<Heap>::allocate(64, 16, 64).with_triple(64);
+    fn refused<T: Storage>(
+        memory: IsolatedMemory<Heap, NoRoom, T>,
         config: IsolatedConfig,
     ) -> IsolatedError {
         let built = Isolated::new(memory, config).map(|_| ());
@@ -641,31 +627,10 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     };
     let ways = refused(memory(), changed(|config| config.ways = 3));
     assert_eq!(ways, IsolatedError::Table(TableError::Ways { ways: 3 }));
-    let queues = refused(IsolatedMemory::allocate(48, 16, 64, 64), config);
+    let queues = refused(IsolatedMemory::allocate(48, 16, 64).with_triple(64), config);
     assert_eq!(queues, IsolatedError::Table(TableError::Queues { queues: 48, ways: 8 }));
-    let hosts = refused(IsolatedMemory::allocate(64, 4, 64, 64), config);
+    let hosts = refused(IsolatedMemory::allocate(64, 4, 64).with_triple(64), config);
     assert_eq!(hosts, IsolatedError::Table(TableError::Queues { queues: 4, ways: 8 }));
-    let short = IsolatedMemory { rings: Vec::new(), ..memory() };
-    let expected = IsolatedError::Memory { what: "rings", given: 0, needed: 16 };
-    assert_eq!(refused(short, config), expected);
-    assert_eq!(expected.to_string(), "rings: 0 elements, at least 16 are needed");
-    let short =
-        IsolatedMemory { returns: vec![CommittedReturn::EMPTY; 15], ..memory().with_rates() };
-    let refused_caps = IsolatedError::Memory { what: "returns", given: 15, needed: 16 };
-    assert_eq!(refused(short, config), refused_caps);
-    let short = IsolatedMemory { spares: Vec::new(), ..memory() };
-    let expected = IsolatedError::Memory { what: "spares", given: 0, needed: 16 };
-    assert_eq!(refused(short, config), expected);
-    let mut short = memory();
-    short.turns.truncate(64);
-    let expected = IsolatedError::Memory { what: "turns", given: 64, needed: 80 };
-    assert_eq!(refused(short, config), expected);
-    let mut short = memory();
-    short.queues.truncate(15);
-    assert_eq!(
-        refused(short, config),
-        IsolatedError::Table(TableError::Queues { queues: 0, ways: 8 })
-    );
     for (quantum, host_quantum) in [(MTU - 1, MTU), (MTU, MTU - 1), (0, MTU), (MTU, u32::MAX)] {
         let mut config = config;
         (config.quantum, config.host_quantum) = (quantum, host_quantum);
@@ -675,13 +640,92 @@ fn what_is_out_of_range_is_refused_with_the_range() {
         assert!(in_range(error), "{error}");
     }
     for rounds in [0, 1] {
-        let error = refused(IsolatedMemory::allocate(64, 16, 64, rounds), config);
+        let error = refused(IsolatedMemory::allocate(64, 16, 64).with_triple(rounds), config);
         assert!(matches!(error, IsolatedError::Config(_)), "{rounds} rounds: {error}");
     }
     assert!(matches!(
         refused(memory(), changed(|config| config.max_len = 0)),
         IsolatedError::Config(_)
     ));
+}
+
+/// Goal: without its tables `triple-isolate` is refused, and nothing changes. Method: at construction, and of a queue
+/// that holds packets; every other isolation is accepted without them, and with them `triple-isolate` is.
+#[test]
+fn triple_isolate_is_refused_without_its_tables() {
+    let config = IsolatedConfig::new(MTU, Limits::NONE);
+    let memory = || IsolatedMemory::<Heap>::allocate(64, 16, 64);
+    let refused = Isolated::new(memory(), config.isolated_by(Isolation::TripleIsolate));
+    assert_eq!(refused.map(|_| ()), Err(IsolatedError::NoTriple));
+    assert!(IsolatedError::NoTriple.to_string().starts_with("triple-isolate: its tables"));
+
+    let mut queue = Isolated::new(memory(), config).expect("powers of two");
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    for (handle, isolation) in (0..).zip(Isolation::ALL) {
+        let packet = Packet::new(handle, 100);
+        queue.enqueue_labelled(Nanos(0), &labels(1, 2, 3), packet, drops).unwrap();
+        let before = queue.isolation();
+        let expected = match isolation {
+            Isolation::TripleIsolate => Err(IsolatedError::NoTriple),
+            _ => Ok(()),
+        };
+        assert_eq!(queue.set_isolation(isolation), expected);
+        assert_eq!(queue.isolation(), if expected.is_ok() { isolation } else { before });
+        queue.recount().expect("the books are right");
+    }
+    let sent = (0..9).filter_map(|_| queue.dequeue(Nanos(0), drops));
+    assert!(sent.map(|packet| packet.handle).eq(0..7));
+}
+
+/// Goal: the tables of arrays are those that are allocated. Method: the same packets in and out of both, in every
+/// isolation; and tables for fewer groups than there are hosts are refused.
+#[test]
+fn tables_in_arrays_are_as_good_as_those_on_the_heap() {
+    for isolation in Isolation::ALL {
+        let config = IsolatedConfig::new(MTU, Limits::packets(48)).isolated_by(isolation);
+        let allocated = IsolatedMemory::<Heap>::allocate(64, 16, 64).with_rates().with_triple(8);
+        let mut on_heap = Isolated::new(allocated, config).expect("powers of two");
+        let mut tables = StaticTables::<64, 2>::new();
+        let (mut rates, mut triple) = (StaticRates::<2>::new(), StaticTriple::<2, 8>::new());
+        let memory = tables.memory().with_rates_in(&mut rates).with_triple_in(&mut triple);
+        let mut in_arrays = Isolated::new(memory, config).expect("one number says all");
+        let mut free: Vec<u32> = (0..64).collect();
+        let mut random = Random(7);
+        for step in 0..4_000 {
+            let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+            let drops = &mut |packet: Packet, _| ours.push(packet);
+            let others = &mut |packet: Packet, _| theirs.push(packet);
+            if random.below(5) < 3
+                && let Some(handle) = free.pop()
+            {
+                let labels = labels(random.below(90), random.below(20), random.below(9));
+                let packet = Packet::new(handle, 1 + random.below(MTU));
+                let accepted = on_heap.enqueue_labelled(Nanos(step), &labels, packet, drops);
+                let same = in_arrays.enqueue_labelled(Nanos(step), &labels, packet, others);
+                assert_eq!(accepted, same);
+                free.extend(accepted.err().map(|rejected| rejected.packet.handle));
+            } else {
+                let sent = on_heap.dequeue(Nanos(step), drops);
+                assert_eq!(sent, in_arrays.dequeue(Nanos(step), others));
+                free.extend(sent.map(|packet| packet.handle));
+            }
+            assert_eq!(ours, theirs);
+            free.extend(ours.iter().map(|packet| packet.handle));
+        }
+        in_arrays.recount().expect("the books are right");
+        assert_eq!(on_heap.counters(), in_arrays.counters());
+        assert!(on_heap.counters().dropped_total().packets > 100, "{isolation}");
+    }
+
+    let (mut tables, mut few) = (StaticTables::<64, 2>::new(), StaticRates::<1>::new());
+    let config = IsolatedConfig::new(MTU, Limits::NONE);
+    let refused = Isolated::new(tables.memory().with_rates_in(&mut few), config).map(|_| ());
+    let expected = IsolatedError::Memory { what: "excess", given: 8, needed: 16 };
+    assert_eq!(refused, Err(expected));
+    let mut few = StaticTriple::<1, 8>::new();
+    let refused = Isolated::new(tables.memory().with_triple_in(&mut few), config).map(|_| ());
+    let what = "turns in triple-isolate";
+    assert_eq!(refused, Err(IsolatedError::Memory { what, given: 40, needed: 80 }));
 }
 
 #[test]
@@ -745,13 +789,13 @@ fn hosts_are_hashed_when_a_flow_becomes_backlogged() {
 fn a_sender_has_the_turns_of_the_local_hosts_it_sends_to() {
     for isolation in [Isolation::DualDstHost, Isolation::TripleIsolate] {
         for others in [1, 3, 11] {
-            let memory = IsolatedMemory::<Vecs>::allocate(64, 16, 4_096, 64);
+            let memory = IsolatedMemory::<Heap>::allocate(64, 16, 4_096).with_triple(64);
             let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
             let mut queue =
                 Isolated::new(memory, config.with_local_side(Side::Destination)).unwrap();
             let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
             let (mut at, mut standing) = (0, 0);
-            let mut put = |queue: &mut Isolated<Vecs>, host: u32| {
+            let mut put = |queue: &mut Isolated<Heap, NoAqm, NoRoom, Heap>, host: u32| {
                 // The handle says whose it is.
                 let handle = at * 16 % 4_096 + host;
                 let flow = if host == 0 { 0 } else { handle };

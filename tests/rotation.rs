@@ -1,29 +1,14 @@
 //! A new key for the labels while packets are queued: no flow is reordered, hosts keep their slots.
 
-use core::fmt::Debug;
 use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::flowhash::{FlowHasher, FlowTable, Labels, Outcome, Rotating, SipHash13, TagLine};
 use freeboard::sched_core::{
-    Descriptor, DropSink, Drr, DrrFlow, Limits, Nanos, Packet, Queue, Rejected, Scheduler,
+    Descriptor, DropSink, Drr, DrrFlow, Limits, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler,
 };
 use freeboard::{
-    Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Rekeyed, Releasing,
-    Storage,
+    Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, NoRoom, Rekeyed, Releasing,
 };
-
-#[derive(Debug)]
-enum Vecs {}
-
-impl Storage for Vecs {
-    type Of<T: Debug + 'static> = Vec<T>;
-}
-
-impl Allocate for Vecs {
-    fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-        vec![empty; len]
-    }
-}
 
 const NOW: Nanos = Nanos::ZERO;
 const QUEUES: usize = 64;
@@ -52,7 +37,7 @@ trait Rotates: Scheduler {
     fn hosts(&self) -> u32;
 }
 
-impl Rotates for Isolated<Vecs> {
+impl Rotates for Isolated<Heap, NoAqm, NoRoom, Heap> {
     fn offer(
         &mut self,
         of: &Rekeyed<Labels, Labels>,
@@ -100,8 +85,8 @@ impl Rotates for ByHash {
     }
 }
 
-fn isolated(isolation: Isolation) -> Isolated<Vecs> {
-    let memory = IsolatedMemory::allocate(QUEUES, HOSTS, SLOTS, 64);
+fn isolated(isolation: Isolation) -> Isolated<Heap, NoAqm, NoRoom, Heap> {
+    let memory = IsolatedMemory::allocate(QUEUES, HOSTS, SLOTS).with_triple(64);
     let config = IsolatedConfig::new(LEN, Limits::NONE).isolated_by(isolation);
     Isolated::new(memory, config).expect("sizes are powers of two")
 }
@@ -288,7 +273,7 @@ fn a_new_key_alone_reorders_flows_and_splits_hosts() {
 fn a_host_keeps_its_slot_until_the_rotation_is_ended() {
     let mut queue = isolated(Isolation::DualSrcHost);
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
-    let mut open = |queue: &mut Isolated<Vecs>, key: u8, flow: u32| {
+    let mut open = |queue: &mut Isolated<Heap, NoAqm, NoRoom, Heap>, key: u8, flow: u32| {
         let of = Rekeyed { before: labels(key - 1, flow, 7), after: labels(key, flow, 7) };
         queue.enqueue_labelled(NOW, &of, Packet::new(flow, LEN), drops).expect("there is room");
     };

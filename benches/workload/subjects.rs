@@ -171,21 +171,25 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             closed(FlowQueues::new(order, queues, slots, Limits::NONE), call, false)
         }
         // The whole isolated queue by hash, each flow the only one of its hosts.
-        "isolated_dual" | "isolated_triple" => {
-            let isolation = match name {
-                "isolated_dual" => Isolation::DualSrcHost,
-                _ => Isolation::TripleIsolate,
-            };
+        "isolated_dual" => {
+            let config = IsolatedConfig::new(MTU, Limits::NONE);
+            let count = queues_for(flows);
+            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len());
+            closed(freeboard::Isolated::new(memory, config).expect("powers of two"), call, true)
+        }
+        "isolated_triple" => {
+            let isolation = Isolation::TripleIsolate;
             let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
             let count = queues_for(flows);
-            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len(), 64);
-            closed(freeboard::Isolated::new(memory, config).expect("powers of two"), call, true)
+            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len());
+            let queue = freeboard::Isolated::new(memory.with_triple(64), config);
+            closed(queue.expect("powers of two"), call, true)
         }
         // `isolated_dual` with room for committed rates, none set.
         "isolated_uncapped" => {
             let config = IsolatedConfig::new(MTU, Limits::NONE);
             let count = queues_for(flows);
-            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len(), 64);
+            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len());
             let queue = freeboard::Isolated::new(memory.with_rates(), config);
             closed(queue.expect("powers of two"), call, true)
         }

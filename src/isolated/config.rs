@@ -68,9 +68,12 @@ pub enum IsolatedError {
     Config(ConfigError),
     /// The ways, the number of queues or hosts, or lines that are too few.
     Table(TableError),
+    /// [`Isolation::TripleIsolate`] without its tables: [`IsolatedMemory::with_triple`](super::IsolatedMemory::with_triple)
+    /// makes them.
+    NoTriple,
     /// A table is shorter than the queues or hosts ask for.
     Memory {
-        /// The field of [`IsolatedMemory`](super::IsolatedMemory).
+        /// What is in the table.
         what: &'static str,
         /// Its length.
         given: usize,
@@ -96,6 +99,10 @@ impl fmt::Display for IsolatedError {
         match self {
             Self::Config(error) => error.fmt(f),
             Self::Table(error) => error.fmt(f),
+            Self::NoTriple => write!(
+                f,
+                "triple-isolate: its tables are missing; accepted without them is every other isolation"
+            ),
             Self::Memory { what, given, needed } => {
                 write!(f, "{what}: {given} elements, at least {needed} are needed")
             }

@@ -3,17 +3,18 @@
 use flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use sched_core::{ConfigError, DropFrom, FlowId, FlowScheduler, FlowState, Imbalance, Nanos};
 
+use super::Victims;
 use super::host_table::{Claimed, HostSlots};
 use super::order::IsolationOrder;
-use super::{NoRoom, Storage, Victims};
 use crate::isolation::{Isolation, Level};
 use crate::labelled::{Before, Labelled};
+use crate::storage::{NoRoom, Storage};
 
 /// The flow scheduler of an [`Isolated`](super::Isolated) queue, with its tables: gives queues and slots of hosts
 /// back in the moment they are idle.
 #[derive(Debug)]
-pub struct Claims<S: Storage, K: Storage = NoRoom> {
-    pub(super) order: Victims<S, K>,
+pub struct Claims<S: Storage, K: Storage = NoRoom, T: Storage = NoRoom> {
+    pub(super) order: Victims<S, K, T>,
     /// A queue is claimed if and only if it holds packets.
     pub(super) queues: FlowTable<S::Of<TagLine>>,
     /// Whether the spare queue of a host's slot is claimed, as those of the table are: that of slot `s` has
@@ -27,8 +28,8 @@ pub struct Claims<S: Storage, K: Storage = NoRoom> {
     pub(super) rotating: bool,
 }
 
-impl<S: Storage, K: Storage> Claims<S, K> {
-    pub(super) fn shares(&self) -> &IsolationOrder<S, K> {
+impl<S: Storage, K: Storage, T: Storage> Claims<S, K, T> {
+    pub(super) fn shares(&self) -> &IsolationOrder<S, K, T> {
         self.order.order()
     }
 
@@ -223,7 +224,7 @@ impl<S: Storage, K: Storage> Claims<S, K> {
     }
 }
 
-impl<S: Storage, K: Storage> FlowScheduler for Claims<S, K> {
+impl<S: Storage, K: Storage, T: Storage> FlowScheduler for Claims<S, K, T> {
     /// The quantum of a queue inside its host in bytes.
     type Config = u32;
 

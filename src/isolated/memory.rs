@@ -1,177 +1,104 @@
-//! The tables of an isolated queue, and where they lie.
-
-use core::fmt;
+//! The tables of an isolated queue, by owner: packets, flows, hosts, their rates, and `triple-isolate`.
 
 use flowhash::TagLine;
 use sched_core::{
     CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, Descriptor, DrrFlow, HeldFlow,
     HostClasses, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, LongestHost, Queue, RoundList,
-    Table,
 };
 
 use super::IsolatedError;
-
-/// Where tables lie: one choice for all of them.
-///
-/// ```
-/// use freeboard::Storage;
-/// use freeboard::sched_core::Table;
-///
-/// #[derive(Debug)]
-/// enum Vecs {}
-///
-/// impl Storage for Vecs {
-///     type Of<T: core::fmt::Debug + 'static> = Vec<T>;
-/// }
-/// ```
-pub trait Storage {
-    /// A table of `T`.
-    type Of<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
-}
-
-/// Tables in slices that the caller keeps: parts of a `static`, or of one allocation.
-#[derive(Debug)]
-pub struct Slices<'a>(core::marker::PhantomData<&'a mut ()>);
-
-impl<'a> Storage for Slices<'a> {
-    type Of<T: fmt::Debug + 'static> = &'a mut [T];
-}
-
-/// Tables of nothing: no room for the rates of hosts, where no host has one ([`IsolatedMemory`]).
-#[derive(Debug)]
-pub enum NoRoom {}
-
-impl Storage for NoRoom {
-    type Of<T: fmt::Debug + 'static> = [T; 0];
-}
+use super::order::FlowHosts;
+use crate::storage::{Allocate, NoRoom, Storage};
 
 /// The tables of an [`Isolated`](crate::Isolated) queue; what they contain does not matter.
 ///
-/// `QUEUES` and `HOSTS` are powers of two; a line is eight queues of a table. `ALL` is `QUEUES + HOSTS`: a
-/// spare queue for each slot of a host stands behind those of the table. Memory: 16 bytes a packet, and for
-/// each queue and host what the fields say.
+/// There are queues, and behind them a spare queue for each slot of a host. Queues and slots of hosts are powers
+/// of two. Memory: 16 bytes a packet, 72 a queue, spare ones included, and 221 for each slot of a host, which
+/// stands for one host of either side.
 ///
-/// Where the tables for rates lie is a choice of its own, `K`. With [`NoRoom`], which it is unless chosen,
-/// nothing of rates is left in the code; with room a packet costs more, whether a rate is set or not.
+/// Two groups of tables are there only if they are wanted:
+///
+/// - `K`: the rates of hosts, 152 bytes a slot ([`with_rates`](Self::with_rates)). A packet costs more
+///   with them, whether a rate is set or not.
+/// - `T`: `triple-isolate`, 32 bytes a queue, 16 a slot and 8 a round ([`with_triple`](Self::with_triple)). Without them
+///   the mode is refused.
+///
+/// With [`NoRoom`], which both are unless chosen, nothing of them is left in the code.
 #[derive(Debug)]
-pub struct IsolatedMemory<S: Storage, K: Storage = NoRoom> {
-    /// `QUEUES / 8`: 8 bytes a queue.
-    pub lines: S::Of<TagLine>,
-    /// `ALL`: 16 bytes.
-    pub queues: S::Of<Queue>,
-    /// One for each handle: 16 bytes.
-    pub slots: S::Of<Descriptor>,
-    /// `ALL`, for the flows of hosts: 24 bytes.
-    pub flows: S::Of<HostDrrFlow>,
-    /// `HOSTS`, for the rings of their flows: 16 bytes.
-    pub rings: S::Of<HostRing>,
-    /// `HOSTS`, for their turns: 24 bytes.
-    pub hosts: S::Of<DrrFlow>,
-    /// `HOSTS`, or none where no host has a rate, for the turns of those in excess: 24 bytes.
-    pub excess: K::Of<DrrFlow>,
-    /// `HOSTS`, or none where no host has a rate, for the rates: 48 bytes.
-    pub committed: K::Of<CommittedFlow>,
-    /// `HOSTS`, or none where no host has a rate, for when those in excess conform again: 16 bytes.
-    pub returns: K::Of<CommittedReturn>,
-    /// `HOSTS`, or none where no host has a rate, for the ceilings: 48 bytes.
-    pub ceilings: K::Of<CeilingFlow>,
-    /// `HOSTS`, or none where no host has a rate, for when those that wait may send: 16 bytes.
-    pub waiting: K::Of<CeilingReturn>,
-    /// `ALL`, for the flows of rounds: 32 bytes.
-    pub turns: S::Of<LoadDrrFlow>,
-    /// Two or more: flows of a host beyond this are not told apart in `triple-isolate`: 8 bytes.
-    pub calendar: S::Of<RoundList>,
-    /// `HOSTS`, for the loads of sources: 8 bytes.
-    pub source_loads: S::Of<LoadDrrHost>,
-    /// `HOSTS`, for the loads of destinations: 8 bytes.
-    pub destination_loads: S::Of<LoadDrrHost>,
-    /// `HOSTS / 8`: 8 bytes a host.
-    pub source_lines: S::Of<TagLine>,
-    /// `HOSTS / 8`: 8 bytes a host.
-    pub destination_lines: S::Of<TagLine>,
-    /// `HOSTS`: 4 bytes.
-    pub source_flows: S::Of<u32>,
-    /// `HOSTS`: 4 bytes.
-    pub destination_flows: S::Of<u32>,
-    /// `HOSTS`, for which spare queues are claimed: 1 byte.
-    pub spares: S::Of<bool>,
-    /// `ALL`, for the choice of the flow that gives way: 16 bytes.
-    pub held: S::Of<HeldFlow>,
-    /// `HOSTS`, for the choice of the host that gives way: 8 bytes.
-    pub longest: S::Of<LongestHost>,
-    /// `HOSTS`, for which of their flows gives way: 132 bytes.
-    pub classes: S::Of<HostClasses>,
+pub struct IsolatedMemory<S: Storage, K: Storage = NoRoom, T: Storage = NoRoom> {
+    /// One for each handle.
+    pub(super) packets: S::Of<Descriptor>,
+    pub(super) flows: FlowTables<S>,
+    pub(super) hosts: HostTables<S>,
+    pub(super) rates: RateTables<K>,
+    pub(super) triple: TripleTables<T>,
 }
 
-/// Storage that makes its tables.
-pub trait Allocate: Storage {
-    /// A table of `len` times `empty`.
-    fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Of<T>;
+/// What belongs to a flow: as long as there are queues, spare ones included, but for the lines.
+#[derive(Debug)]
+pub(super) struct FlowTables<S: Storage> {
+    /// One for eight queues; none for spare ones.
+    pub(super) lines: S::Of<TagLine>,
+    pub(super) queues: S::Of<Queue>,
+    pub(super) turns: S::Of<HostDrrFlow>,
+    pub(super) hosts: S::Of<FlowHosts>,
+    /// For the flow that gives way.
+    pub(super) held: S::Of<HeldFlow>,
 }
 
-impl<S: Allocate> IsolatedMemory<S> {
-    /// All tables for these numbers of queues, hosts of either side, handles, and rounds of the calendar; spare
-    /// queues not counted, and without room for rates.
-    #[must_use]
-    pub fn allocate(queues: usize, hosts: usize, packets: usize, rounds: usize) -> Self {
-        let all = queues.saturating_add(hosts);
-        Self {
-            lines: S::table(TagLine::EMPTY, lines(queues)),
-            queues: S::table(Queue::EMPTY, all),
-            slots: S::table(Descriptor::EMPTY, packets),
-            flows: S::table(HostDrrFlow::EMPTY, all),
-            rings: S::table(HostRing::EMPTY, hosts),
-            hosts: S::table(DrrFlow::EMPTY, hosts),
-            excess: [],
-            committed: [],
-            returns: [],
-            ceilings: [],
-            waiting: [],
-            turns: S::table(LoadDrrFlow::EMPTY, all),
-            calendar: S::table(RoundList::EMPTY, rounds),
-            source_loads: S::table(LoadDrrHost::EMPTY, hosts),
-            destination_loads: S::table(LoadDrrHost::EMPTY, hosts),
-            source_lines: S::table(TagLine::EMPTY, lines(hosts)),
-            destination_lines: S::table(TagLine::EMPTY, lines(hosts)),
-            source_flows: S::table(0, hosts),
-            destination_flows: S::table(0, hosts),
-            spares: S::table(false, hosts),
-            held: S::table(HeldFlow::EMPTY, all),
-            longest: S::table(LongestHost::EMPTY, hosts),
-            classes: S::table(HostClasses::EMPTY, hosts),
-        }
-    }
+/// What belongs to a host: as long as there are slots, but for the lines.
+#[derive(Debug)]
+pub(super) struct HostTables<S: Storage> {
+    pub(super) turns: S::Of<DrrFlow>,
+    /// For the turns of the flows of each.
+    pub(super) rings: S::Of<HostRing>,
+    pub(super) sources: SideTables<S>,
+    pub(super) destinations: SideTables<S>,
+    /// Which spare queues are claimed.
+    pub(super) spares: S::Of<bool>,
+    /// For the host that gives way.
+    pub(super) longest: S::Of<LongestHost>,
+    /// For the flow of a host that gives way.
+    pub(super) classes: S::Of<HostClasses>,
+}
 
-    /// The same with room for a committed rate and a ceiling of every host: 152 bytes a host.
-    #[must_use]
-    pub fn with_rates(self) -> IsolatedMemory<S, S> {
-        let hosts = self.hosts.as_ref().len();
-        IsolatedMemory {
-            lines: self.lines,
-            queues: self.queues,
-            slots: self.slots,
-            flows: self.flows,
-            rings: self.rings,
-            hosts: self.hosts,
-            excess: S::table(DrrFlow::EMPTY, hosts),
-            committed: S::table(CommittedFlow::EMPTY, hosts),
-            returns: S::table(CommittedReturn::EMPTY, hosts),
-            ceilings: S::table(CeilingFlow::EMPTY, hosts),
-            waiting: S::table(CeilingReturn::EMPTY, hosts),
-            turns: self.turns,
-            calendar: self.calendar,
-            source_loads: self.source_loads,
-            destination_loads: self.destination_loads,
-            source_lines: self.source_lines,
-            destination_lines: self.destination_lines,
-            source_flows: self.source_flows,
-            destination_flows: self.destination_flows,
-            spares: self.spares,
-            held: self.held,
-            longest: self.longest,
-            classes: self.classes,
-        }
-    }
+/// What belongs to a host of one side.
+#[derive(Debug)]
+pub(super) struct SideTables<S: Storage> {
+    /// One for eight slots.
+    pub(super) lines: S::Of<TagLine>,
+    /// Backlogged flows.
+    pub(super) flows: S::Of<u32>,
+}
+
+/// Rates of hosts: as long as there are slots, or empty.
+#[derive(Debug)]
+pub(super) struct RateTables<K: Storage> {
+    /// Turns of hosts in excess.
+    pub(super) excess: K::Of<DrrFlow>,
+    pub(super) committed: K::Of<CommittedFlow>,
+    /// When hosts in excess conform again.
+    pub(super) returns: K::Of<CommittedReturn>,
+    pub(super) ceilings: K::Of<CeilingFlow>,
+    /// When hosts above their ceilings may send.
+    pub(super) waiting: K::Of<CeilingReturn>,
+}
+
+/// `triple-isolate`: as long as there are queues and slots, or empty.
+#[derive(Debug)]
+pub(super) struct TripleTables<T: Storage> {
+    pub(super) flows: T::Of<LoadDrrFlow>,
+    pub(super) sources: T::Of<LoadDrrHost>,
+    pub(super) destinations: T::Of<LoadDrrHost>,
+    pub(super) rounds: T::Of<RoundList>,
+}
+
+impl RateTables<NoRoom> {
+    const NONE: Self = Self { excess: [], committed: [], returns: [], ceilings: [], waiting: [] };
+}
+
+impl TripleTables<NoRoom> {
+    const NONE: Self = Self { flows: [], sources: [], destinations: [], rounds: [] };
 }
 
 /// Lines for `queues` queues of a [`flowhash::FlowTable`].
@@ -179,39 +106,212 @@ const fn lines(queues: usize) -> usize {
     queues.div_ceil(8)
 }
 
+impl<S: Allocate> IsolatedMemory<S> {
+    /// Tables for `queues` queues, spare ones not counted, for `hosts` slots of hosts, and for packets whose
+    /// handles are below `packets`.
+    #[must_use]
+    pub fn allocate(queues: usize, hosts: usize, packets: usize) -> Self {
+        let all = queues.saturating_add(hosts);
+        let side = || SideTables {
+            lines: S::table(TagLine::EMPTY, lines(hosts)),
+            flows: S::table(0, hosts),
+        };
+        let flows = FlowTables {
+            lines: S::table(TagLine::EMPTY, lines(queues)),
+            queues: S::table(Queue::EMPTY, all),
+            turns: S::table(HostDrrFlow::EMPTY, all),
+            hosts: S::table(FlowHosts::NONE, all),
+            held: S::table(HeldFlow::EMPTY, all),
+        };
+        let hosts = HostTables {
+            turns: S::table(DrrFlow::EMPTY, hosts),
+            rings: S::table(HostRing::EMPTY, hosts),
+            sources: side(),
+            destinations: side(),
+            spares: S::table(false, hosts),
+            longest: S::table(LongestHost::EMPTY, hosts),
+            classes: S::table(HostClasses::EMPTY, hosts),
+        };
+        Self::of(S::table(Descriptor::EMPTY, packets), flows, hosts)
+    }
+}
+
+impl<S: Storage> IsolatedMemory<S> {
+    /// Without room for rates, and without `triple-isolate`.
+    pub(super) const fn of(
+        packets: S::Of<Descriptor>,
+        flows: FlowTables<S>,
+        hosts: HostTables<S>,
+    ) -> Self {
+        Self { packets, flows, hosts, rates: RateTables::NONE, triple: TripleTables::NONE }
+    }
+}
+
+impl<S: Storage, T: Storage> IsolatedMemory<S, NoRoom, T> {
+    /// The same with room for a committed rate and a ceiling of every host: 152 bytes a slot.
+    #[must_use]
+    pub fn with_rates(self) -> IsolatedMemory<S, S, T>
+    where
+        S: Allocate,
+    {
+        let hosts = self.hosts.turns.as_ref().len();
+        self.with_rate_tables(RateTables {
+            excess: S::table(DrrFlow::EMPTY, hosts),
+            committed: S::table(CommittedFlow::EMPTY, hosts),
+            returns: S::table(CommittedReturn::EMPTY, hosts),
+            ceilings: S::table(CeilingFlow::EMPTY, hosts),
+            waiting: S::table(CeilingReturn::EMPTY, hosts),
+        })
+    }
+
+    pub(super) fn with_rate_tables<K: Storage>(
+        self,
+        rates: RateTables<K>,
+    ) -> IsolatedMemory<S, K, T> {
+        let Self { packets, flows, hosts, rates: _, triple } = self;
+        IsolatedMemory { packets, flows, hosts, rates, triple }
+    }
+}
+
 impl<S: Storage, K: Storage> IsolatedMemory<S, K> {
+    /// The same with room for `triple-isolate`: 32 bytes a queue, 16 a slot of hosts, 8 a round. `rounds` is two or
+    /// more: flows of a host beyond it are not told apart in that mode.
+    #[must_use]
+    pub fn with_triple(self, rounds: usize) -> IsolatedMemory<S, K, S>
+    where
+        S: Allocate,
+    {
+        let (queues, hosts) = (self.flows.queues.as_ref().len(), self.hosts.turns.as_ref().len());
+        self.with_triple_tables(TripleTables {
+            flows: S::table(LoadDrrFlow::EMPTY, queues),
+            sources: S::table(LoadDrrHost::EMPTY, hosts),
+            destinations: S::table(LoadDrrHost::EMPTY, hosts),
+            rounds: S::table(RoundList::EMPTY, rounds),
+        })
+    }
+
+    pub(super) fn with_triple_tables<T: Storage>(
+        self,
+        triple: TripleTables<T>,
+    ) -> IsolatedMemory<S, K, T> {
+        let Self { packets, flows, hosts, rates, triple: _ } = self;
+        IsolatedMemory { packets, flows, hosts, rates, triple }
+    }
+}
+
+impl<S: Storage, K: Storage, T: Storage> IsolatedMemory<S, K, T> {
     /// Whether every table is as long as the queues or hosts ask for; lines are measured by their tables.
     pub(super) fn check(&self) -> Result<(), IsolatedError> {
-        let (queues, hosts) = (self.queues.as_ref().len(), self.hosts.as_ref().len());
-        let at_least = |what, given, needed| {
-            if given < needed {
-                return Err(IsolatedError::Memory { what, given, needed });
+        let (flows, hosts) = (&self.flows, &self.hosts);
+        let (queues, slots) = (flows.queues.as_ref().len(), hosts.turns.as_ref().len());
+        let at_least = |needed: usize| {
+            move |&(what, given): &(&'static str, usize)| {
+                if given < needed {
+                    return Err(IsolatedError::Memory { what, given, needed });
+                }
+                Ok(())
             }
-            Ok(())
         };
-        at_least("flows", self.flows.as_ref().len(), queues)?;
-        at_least("turns", self.turns.as_ref().len(), queues)?;
-        at_least("held", self.held.as_ref().len(), queues)?;
-        at_least("rings", self.rings.as_ref().len(), hosts)?;
-        at_least("source_loads", self.source_loads.as_ref().len(), hosts)?;
-        at_least("destination_loads", self.destination_loads.as_ref().len(), hosts)?;
-        at_least("source_flows", self.source_flows.as_ref().len(), hosts)?;
-        at_least("destination_flows", self.destination_flows.as_ref().len(), hosts)?;
-        at_least("spares", self.spares.as_ref().len(), hosts)?;
-        // Rates for all hosts, or for none: which slot a host gets is a matter of its label.
+        let of_flows = [
+            ("turns of flows", flows.turns.as_ref().len()),
+            ("hosts of flows", flows.hosts.as_ref().len()),
+            ("bytes of flows", flows.held.as_ref().len()),
+        ];
+        let of_hosts = [
+            ("rings", hosts.rings.as_ref().len()),
+            ("flows of sources", hosts.sources.flows.as_ref().len()),
+            ("flows of destinations", hosts.destinations.flows.as_ref().len()),
+            ("spares", hosts.spares.as_ref().len()),
+            ("bytes of hosts", hosts.longest.as_ref().len()),
+            ("classes", hosts.classes.as_ref().len()),
+        ];
+        of_flows.iter().try_for_each(at_least(queues))?;
+        of_hosts.iter().try_for_each(at_least(slots))?;
+        // For all hosts and flows, or for none: which slot a host gets is a matter of its label.
         let rates = [
-            ("excess", self.excess.as_ref().len()),
-            ("committed", self.committed.as_ref().len()),
-            ("returns", self.returns.as_ref().len()),
-            ("ceilings", self.ceilings.as_ref().len()),
-            ("waiting", self.waiting.as_ref().len()),
+            ("excess", self.rates.excess.as_ref().len()),
+            ("committed", self.rates.committed.as_ref().len()),
+            ("returns", self.rates.returns.as_ref().len()),
+            ("ceilings", self.rates.ceilings.as_ref().len()),
+            ("waiting", self.rates.waiting.as_ref().len()),
         ];
         if rates.iter().any(|(_, given)| *given > 0) {
-            for (what, given) in rates {
-                at_least(what, given, hosts)?;
-            }
+            rates.iter().try_for_each(at_least(slots))?;
         }
-        at_least("longest", self.longest.as_ref().len(), hosts)?;
-        at_least("classes", self.classes.as_ref().len(), hosts)
+        let loads = [
+            ("loads of sources", self.triple.sources.as_ref().len()),
+            ("loads of destinations", self.triple.destinations.as_ref().len()),
+        ];
+        let turns = ("turns in triple-isolate", self.triple.flows.as_ref().len());
+        if self.has_triple() {
+            at_least(queues)(&turns)?;
+            loads.iter().try_for_each(at_least(slots))?;
+        }
+        Ok(())
     }
+
+    /// Whether there is any table of `triple-isolate`.
+    pub(super) fn has_triple(&self) -> bool {
+        !self.triple.flows.as_ref().is_empty() || !self.triple.rounds.as_ref().is_empty()
+    }
+}
+
+#[cfg(all(test, feature = "alloc"))]
+mod tests {
+    use super::*;
+    use crate::{Heap, Isolated, IsolatedConfig, Isolation};
+    use sched_core::Limits;
+
+    type Memory = IsolatedMemory<Heap, Heap, Heap>;
+
+    /// Goal: no table may be shorter than its flows or hosts ask for. Method: each table in turn lacks its last
+    /// element; the error names it.
+    #[test]
+    fn a_table_that_is_too_short_is_named() {
+        let cut: [(&str, usize, fn(&mut Memory)); 17] = [
+            ("turns of flows", 80, |memory| drop(memory.flows.turns.pop())),
+            ("hosts of flows", 80, |memory| drop(memory.flows.hosts.pop())),
+            ("bytes of flows", 80, |memory| drop(memory.flows.held.pop())),
+            ("rings", 16, |memory| drop(memory.hosts.rings.pop())),
+            ("flows of sources", 16, |memory| drop(memory.hosts.sources.flows.pop())),
+            ("flows of destinations", 16, |memory| drop(memory.hosts.destinations.flows.pop())),
+            ("spares", 16, |memory| drop(memory.hosts.spares.pop())),
+            ("bytes of hosts", 16, |memory| drop(memory.hosts.longest.pop())),
+            ("classes", 16, |memory| drop(memory.hosts.classes.pop())),
+            ("excess", 16, |memory| drop(memory.rates.excess.pop())),
+            ("committed", 16, |memory| drop(memory.rates.committed.pop())),
+            ("returns", 16, |memory| drop(memory.rates.returns.pop())),
+            ("ceilings", 16, |memory| drop(memory.rates.ceilings.pop())),
+            ("waiting", 16, |memory| drop(memory.rates.waiting.pop())),
+            ("turns in triple-isolate", 80, |memory| drop(memory.triple.flows.pop())),
+            ("loads of sources", 16, |memory| drop(memory.triple.sources.pop())),
+            ("loads of destinations", 16, |memory| drop(memory.triple.destinations.pop())),
+        ];
+        for (what, needed, cut) in cut {
+            let mut memory = Memory::with_all();
+            cut(&mut memory);
+            let given = needed - 1;
+            assert_eq!(built(memory), Err(IsolatedError::Memory { what, given, needed }));
+        }
+        assert_eq!(built(Memory::with_all()), Ok(()));
+    }
+
+    impl Memory {
+        fn with_all() -> Self {
+            IsolatedMemory::<Heap>::allocate(64, 16, 64).with_rates().with_triple(64)
+        }
+    }
+
+    fn built(memory: Memory) -> Result<(), IsolatedError> {
+        let config = IsolatedConfig::new(1_500, Limits::NONE);
+        Isolated::new(memory, config.isolated_by(Isolation::TripleIsolate)).map(|_| ())
+    }
+
+    #[test]
+    fn an_error_says_what_is_needed() {
+        let error = IsolatedError::Memory { what: "rings", given: 0, needed: 16 };
+        assert_eq!(error.to_string(), "rings: 0 elements, at least 16 are needed");
+    }
+
+    use alloc::string::ToString;
 }

@@ -9,8 +9,8 @@ use sched_core::{
 
 use shaper::Overhead;
 
-use super::Storage;
 use crate::isolation::{Isolation, Level};
+use crate::storage::Storage;
 
 /// Hosts by deficit round robin, those that conform to their rates before those in excess.
 type Rates<S, K> = CommittedRates<
@@ -41,30 +41,54 @@ pub(super) type Turns<S> = LoadDrr<
     <S as Storage>::Of<RoundList>,
 >;
 
+/// The slots of a flow's hosts, those of the last time that it became backlogged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FlowHosts {
+    source: u32,
+    destination: u32,
+}
+
+impl FlowHosts {
+    /// A flow that has not been backlogged.
+    pub(super) const NONE: Self = Self { source: 0, destination: 0 };
+}
+
 /// Two levels of deficit round robin, or rounds: whichever the isolation asks for. The other is idle.
 #[derive(Debug)]
-pub(super) struct IsolationOrder<S: Storage, K: Storage> {
+pub(super) struct IsolationOrder<S: Storage, K: Storage, T: Storage> {
     isolation: Isolation,
     /// The side that decides what goes by one side, where the isolation names none.
     local: Side,
     levels: Levels<S, K>,
-    /// Knows the hosts of every flow, whatever the isolation.
-    rounds: Turns<S>,
+    /// The hosts of every flow, whatever the isolation.
+    hosts: S::Of<FlowHosts>,
+    /// Without flows, unless there is room for `triple-isolate`.
+    rounds: Turns<T>,
     /// The longest packet, which is the least quantum.
     max_len: u32,
     /// What packets are on the wire, for rates and ceilings.
     link: Overhead,
 }
 
-impl<S: Storage, K: Storage> IsolationOrder<S, K> {
-    pub(super) const fn new(
+impl<S: Storage, K: Storage, T: Storage> IsolationOrder<S, K, T> {
+    pub(super) fn new(
         isolation: Isolation,
         local: Side,
         levels: Levels<S, K>,
-        rounds: Turns<S>,
+        mut hosts: S::Of<FlowHosts>,
+        rounds: Turns<T>,
         max_len: u32,
     ) -> Self {
-        Self { isolation, local, levels, rounds, max_len, link: Overhead::RAW }
+        hosts.as_mut().fill(FlowHosts::NONE);
+        Self { isolation, local, levels, hosts, rounds, max_len, link: Overhead::RAW }
+    }
+
+    /// Whether the storage may hold tables of `triple-isolate`: nothing of the mode is compiled if not.
+    const MAY_HAVE_TRIPLE: bool = size_of::<T::Of<LoadDrrFlow>>() > 0;
+
+    /// Whether there is room for `triple-isolate`.
+    pub(super) fn has_triple(&self) -> bool {
+        Self::MAY_HAVE_TRIPLE && self.rounds.flows() > 0
     }
 
     /// Sets the quantum of a host's level, or the nearest that is in range.
@@ -124,8 +148,9 @@ impl<S: Storage, K: Storage> IsolationOrder<S, K> {
         self.isolation.spares_of(self.local)
     }
 
+    /// Only where there is room for it.
     pub(super) const fn in_rounds(&self) -> bool {
-        matches!(self.isolation, Isolation::TripleIsolate)
+        Self::MAY_HAVE_TRIPLE && matches!(self.isolation, Isolation::TripleIsolate)
     }
 
     /// Another isolation, while no flow is backlogged; all hosts have this quantum again, no rate and no ceiling.
@@ -139,9 +164,14 @@ impl<S: Storage, K: Storage> IsolationOrder<S, K> {
 
     /// Makes `flow`, which is idle, one of these hosts.
     pub(super) fn assign(&mut self, flow: FlowId, source: u32, destination: u32) {
-        // Refused for hosts or flows without room: the tables have been measured at construction.
-        let _known = self.rounds.assign(flow, source, destination);
-        debug_assert_eq!(_known, Ok(()), "the tables have room for flow {flow:?} and its hosts");
+        if let Some(hosts) = self.hosts.as_mut().get_mut(flow.index()) {
+            *hosts = FlowHosts { source, destination };
+        }
+        if self.has_triple() {
+            // Refused for hosts or flows without room: the tables have been measured at construction.
+            let _known = self.rounds.assign(flow, source, destination);
+            debug_assert_eq!(_known, Ok(()), "the tables have room for {flow:?} and its hosts");
+        }
         let host = match self.isolation.level() {
             Level::None => 0,
             Level::Source => source,
@@ -153,16 +183,17 @@ impl<S: Storage, K: Storage> IsolationOrder<S, K> {
 
     /// The slots of the source and destination host of `flow`.
     pub(super) fn assigned(&self, flow: FlowId) -> Option<(u32, u32)> {
-        self.rounds.assigned(flow)
+        let hosts = self.hosts.as_ref().get(flow.index())?;
+        Some((hosts.source, hosts.destination))
     }
 }
 
-impl<S: Storage, K: Storage> FlowScheduler for IsolationOrder<S, K> {
+impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationOrder<S, K, T> {
     /// The quantum in bytes.
     type Config = u32;
 
     fn flows(&self) -> u32 {
-        self.levels.flows().min(self.rounds.flows())
+        self.levels.flows().min(u32::try_from(self.hosts.as_ref().len()).unwrap_or(u32::MAX))
     }
 
     /// Rounds know no time.
@@ -177,8 +208,11 @@ impl<S: Storage, K: Storage> FlowScheduler for IsolationOrder<S, K> {
         quantum: u32,
         head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
-        // Both have the same flows and the same range.
         self.levels.configure(flow, quantum, head_len)?;
+        if !self.has_triple() {
+            return Ok(());
+        }
+        // Both have the same flows and the same range.
         self.rounds.configure(flow, quantum, head_len)
     }
 
@@ -293,7 +327,7 @@ impl<S: Storage, K: Storage> FlowScheduler for IsolationOrder<S, K> {
     }
 }
 
-impl<S: Storage, K: Storage> Hosted for IsolationOrder<S, K> {
+impl<S: Storage, K: Storage, T: Storage> Hosted for IsolationOrder<S, K, T> {
     fn host_of(&self, flow: FlowId) -> Option<u32> {
         if self.in_rounds() { self.rounds.host_of(flow) } else { self.levels.host_of(flow) }
     }

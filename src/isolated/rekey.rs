@@ -3,11 +3,12 @@
 use flowhash::{FlowTable, Lookup, Rotating, TagLine};
 use sched_core::{Aqm, Imbalance, Table};
 
+use super::Isolated;
 use super::directory::Claims;
-use super::{Isolated, Storage};
 use crate::labelled::{Before, Labelled};
+use crate::storage::Storage;
 
-impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
+impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// Begins the transition to labels under another key, for flows and hosts.
     ///
     /// Until [`is_rotating`](Self::is_rotating) is false, give packets both labels ([`Rekeyed`]); then drop the
@@ -24,19 +25,9 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
     /// ```
     /// use freeboard::flowhash::{FlowKey, SipHash13, Transport};
     /// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler};
-    /// use freeboard::{Allocate, Isolated, IsolatedConfig, IsolatedMemory, OnDemand, Rekeyed, Storage};
+    /// use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, OnDemand, Rekeyed, Storage};
     ///
-    /// # #[derive(Debug)]
-    /// # enum Vecs {}
-    /// # impl Storage for Vecs {
-    /// #     type Of<T: core::fmt::Debug + 'static> = Vec<T>;
-    /// # }
-    /// # impl Allocate for Vecs {
-    /// #     fn table<T: Clone + core::fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-    /// #         vec![empty; len]
-    /// #     }
-    /// # }
-    /// let memory = IsolatedMemory::<Vecs>::allocate(64, 16, 256, 64);
+    /// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 256);
     /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
     /// let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     /// let transport = Transport { protocol: 6, src_port: 5_000, dst_port: 443 };
@@ -84,7 +75,7 @@ impl<S: Storage, A: Aqm, K: Storage> Isolated<S, A, K> {
     }
 }
 
-impl<S: Storage, K: Storage> Claims<S, K> {
+impl<S: Storage, K: Storage, T: Storage> Claims<S, K, T> {
     fn rotate(&mut self) -> Result<(), Rotating> {
         let queues = self.old_claims();
         if queues > 0 {

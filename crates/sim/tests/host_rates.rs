@@ -10,7 +10,7 @@ use freeboard::sched_core::{
     LongestHostDrop, Nanos, NoAqm, Packet, Queue, Scheduler,
 };
 use freeboard::shaper::{Framing, Overhead, Rate, Shaped, Shaper};
-use freeboard::{Allocate, Isolated, IsolatedConfig, IsolatedMemory, Labelled, Storage};
+use freeboard::{Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled};
 use proptest::prelude::*;
 use sim::app::{BulkReceiver, BulkSender};
 use sim::discipline::Discipline;
@@ -170,19 +170,6 @@ fn beside_another_a_host_has_its_rate_and_less_than_its_ceiling() {
     assert!(both[0] <= 2.002 && both[0] >= 0.98 && both[1] > 46.0, "{both:?}");
 }
 
-#[derive(Debug)]
-enum Vecs {}
-
-impl Storage for Vecs {
-    type Of<T: core::fmt::Debug + 'static> = Vec<T>;
-}
-
-impl Allocate for Vecs {
-    fn table<T: Clone + core::fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-        vec![empty; len]
-    }
-}
-
 /// A packet of one of four flows of one of three hosts.
 #[derive(Clone, Copy, Debug)]
 struct Of {
@@ -209,10 +196,10 @@ impl Labelled for Of {
     }
 }
 
-type Limited = Isolated<Vecs, NoAqm, Vecs>;
+type Limited = Isolated<Heap, NoAqm, Heap>;
 
 fn limited(link: Overhead) -> Limited {
-    let memory = IsolatedMemory::<Vecs>::allocate(16, 8, 256, 16).with_rates();
+    let memory = IsolatedMemory::<Heap>::allocate(16, 8, 256).with_rates();
     let mut queue = Isolated::new(memory, IsolatedConfig::new(MTU, Limits::packets(200))).unwrap();
     queue.set_overhead(link);
     queue

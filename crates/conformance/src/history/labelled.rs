@@ -8,7 +8,7 @@ use freeboard::sched_core::{
     Rejected, Scheduler, Side,
 };
 use freeboard::{
-    Allocate, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, NoRoom, Storage,
+    Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, NoRoom, Storage,
 };
 
 use super::operation::pick;
@@ -194,19 +194,6 @@ fn limits(packets: u8, bytes: u8) -> Limits {
     Limits { packets, bytes }
 }
 
-#[derive(Debug)]
-enum Vecs {}
-
-impl Storage for Vecs {
-    type Of<T: Debug + 'static> = Vec<T>;
-}
-
-impl Allocate for Vecs {
-    fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-        vec![empty; len]
-    }
-}
-
 /// What happened while histories were played: a test that never collides tests nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
@@ -230,7 +217,7 @@ pub struct Seen {
 
 /// The isolated queue and its twin.
 struct Both<K: Storage> {
-    subject: Isolated<Vecs, NoAqm, K>,
+    subject: Isolated<Heap, NoAqm, K, Heap>,
     twin: NaiveIsolated,
     sizes: Sizes,
     now: Nanos,
@@ -268,15 +255,15 @@ fn sizes(shape: u8, start: u8) -> Sizes {
     }
 }
 
-fn memory(sizes: Sizes) -> IsolatedMemory<Vecs> {
+fn memory(sizes: Sizes) -> IsolatedMemory<Heap, NoRoom, Heap> {
     let Sizes { queues, hosts, packets, rounds, .. } = sizes;
     let [queues, hosts, packets, rounds] =
         [queues, hosts, packets, rounds].map(|count| count as usize);
-    IsolatedMemory::allocate(queues, hosts, packets, rounds)
+    IsolatedMemory::allocate(queues, hosts, packets).with_triple(rounds)
 }
 
 impl<K: Storage> Both<K> {
-    fn new(memory: IsolatedMemory<Vecs, K>, sizes: Sizes, start: u8) -> Self {
+    fn new(memory: IsolatedMemory<Heap, K, Heap>, sizes: Sizes, start: u8) -> Self {
         let isolation = pick(&ISOLATIONS, start % 16);
         let limits =
             [Limits::NONE, Limits { packets: 20, bytes: 12_000 }][usize::from(start / 128)];
@@ -352,7 +339,7 @@ impl<K: Storage> Both<K> {
             }
             Step::SetIsolation(isolation) => {
                 self.seen.changes += u64::from(self.in_spares() > 0);
-                self.subject.set_isolation(isolation);
+                self.subject.set_isolation(isolation).map_err(|error| error.to_string())?;
                 self.twin.set_isolation(isolation);
             }
             Step::SetLimits(limits) => {
@@ -436,7 +423,7 @@ pub fn play_labelled(bytes: &[u8]) -> Result<Seen, String> {
     let (shape, start) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0));
     let sizes = sizes(shape, start);
     if sizes.rates {
-        play(Both::<Vecs>::new(memory(sizes).with_rates(), sizes, start), rest)
+        play(Both::<Heap>::new(memory(sizes).with_rates(), sizes, start), rest)
     } else {
         play(Both::<NoRoom>::new(memory(sizes), sizes, start), rest)
     }

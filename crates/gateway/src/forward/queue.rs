@@ -13,8 +13,7 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate};
 use freeboard::{
-    Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, Releasing,
-    Storage,
+    Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, Releasing,
 };
 
 use crate::config::Sharing;
@@ -31,20 +30,6 @@ const FRAMES: u32 = 8_192;
 
 /// The longest frame that QFQ can order.
 const QFQ_MAX_LEN: u32 = Qfq::<[QfqFlow; 0]>::MAX_LEN;
-
-/// Tables on the heap.
-#[derive(Debug)]
-pub(crate) enum Vecs {}
-
-impl Storage for Vecs {
-    type Of<T: fmt::Debug + 'static> = Vec<T>;
-}
-
-impl Allocate for Vecs {
-    fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-        vec![empty; len]
-    }
-}
 
 /// Which way frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,17 +220,13 @@ impl Plan {
                 Box::new(Flows::new(order, weighted, self, isolation(hosts, self.way), limits)?)
             }
             (Order::Drr, hosts) => {
-                let memory = IsolatedMemory::<Vecs>::allocate(
-                    queues,
-                    host_slots,
-                    self.slots as usize,
-                    ROUNDS,
-                );
+                let memory =
+                    IsolatedMemory::<Heap>::allocate(queues, host_slots, self.slots as usize);
+                let memory = memory.with_rates().with_triple(ROUNDS);
                 let config = IsolatedConfig::new(self.max_len, limits);
                 let config = config.isolated_by(isolation(hosts, self.way));
                 let config = config.with_local_side(lan_side(self.way));
-                let queue =
-                    Isolated::with_aqm(memory.with_rates(), self.aqm(queues + host_slots)?, config);
+                let queue = Isolated::with_aqm(memory, self.aqm(queues + host_slots)?, config);
                 Box::new(queue.map_err(one_line)?)
             }
         })
@@ -287,7 +268,7 @@ impl Queue for Fifo<Vec<Descriptor>> {
     fn set_codel(&mut self, _params: CoDelParams) {}
 }
 
-impl Queue for Isolated<Vecs, Aqm, Vecs> {
+impl Queue for Isolated<Heap, Aqm, Heap, Heap> {
     fn offer(
         &mut self,
         now: Nanos,
@@ -311,7 +292,7 @@ impl Queue for Isolated<Vecs, Aqm, Vecs> {
     }
 
     fn set_isolation(&mut self, isolation: Isolation) {
-        Isolated::set_isolation(self, isolation);
+        let _has_tables = Isolated::set_isolation(self, isolation);
     }
 }
 

@@ -231,7 +231,8 @@ where
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], each side has room
-    /// for a host, and `rounds.len()` is in `2..=`[`Self::MAX_ROUNDS`].
+    /// for a host, and `rounds.len()` is in `2..=`[`Self::MAX_ROUNDS`]. Without room for a flow, hosts and rounds may
+    /// be none as well.
     pub fn new(
         mut nodes: N,
         sources: S,
@@ -242,12 +243,14 @@ where
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
         let length = rounds.as_ref().len() as u64;
-        ConfigError::check_range("rounds of the calendar", length, 2, Self::MAX_ROUNDS.into())?;
+        let (fewest_hosts, fewest_rounds) = if nodes.as_ref().is_empty() { (0, 0) } else { (1, 2) };
+        let most = Self::MAX_ROUNDS.into();
+        ConfigError::check_range("rounds of the calendar", length, fewest_rounds, most)?;
         nodes.as_mut().fill(LoadDrrFlow::EMPTY);
         Ok(Self {
             nodes,
-            sources: Loads::new(sources, "source hosts")?,
-            destinations: Loads::new(destinations, "destination hosts")?,
+            sources: Loads::new(sources, "source hosts", fewest_hosts)?,
+            destinations: Loads::new(destinations, "destination hosts", fewest_hosts)?,
             calendar: Calendar::new(rounds),
             first_turns: RoundList::EMPTY,
             round: 0,

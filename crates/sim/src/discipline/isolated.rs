@@ -8,8 +8,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{
-    Allocate, Isolated, IsolatedConfig, IsolatedMemory, Isolation, LabelledScheduler as _,
-    OnDemand, Storage,
+    Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, LabelledScheduler as _, NoRoom,
+    OnDemand,
 };
 
 use super::{Bottleneck, QUEUES};
@@ -28,21 +28,7 @@ pub enum Drops {
     CoDel(CoDelParams),
 }
 
-/// Tables on the heap.
-#[derive(Debug)]
-enum Boxed {}
-
-impl Storage for Boxed {
-    type Of<T: Debug + 'static> = Box<[T]>;
-}
-
-impl Allocate for Boxed {
-    fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
-        vec![empty; len].into()
-    }
-}
-
-impl<A: Aqm> Bottleneck for Shaped<Isolated<Boxed, A>> {
+impl<A: Aqm> Bottleneck for Shaped<Isolated<Heap, A, NoRoom, Heap>> {
     fn line(&self) -> &Shaper {
         self.line()
     }
@@ -86,7 +72,8 @@ pub fn isolated(
     let config = IsolatedConfig::new(max_len.clamp(1, Packet::MAX_LEN), limits);
     let config = config.isolated_by(isolation);
     let packets = limits.packets as usize + 1;
-    let memory = IsolatedMemory::<Boxed>::allocate(QUEUES as usize, HOSTS, packets, ROUNDS);
+    let memory = IsolatedMemory::<Heap>::allocate(QUEUES as usize, HOSTS, packets);
+    let memory = memory.with_triple(ROUNDS);
     let within = "queues and hosts are powers of two and the length was clamped";
     Ok(match drops {
         Drops::Longest => {

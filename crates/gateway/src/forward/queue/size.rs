@@ -42,8 +42,9 @@ pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
         (Order::Qfq, _) => queues * (of_queue + size_of::<QfqFlow>() + size_of::<LongestFlow>()),
         (Order::Drr, _) => {
             BYTES.set(0);
-            let _tables =
-                IsolatedMemory::<Counted>::allocate(queues, hosts, 0, ROUNDS).with_rates();
+            let _tables = IsolatedMemory::<Counted>::allocate(queues, hosts, 0)
+                .with_rates()
+                .with_triple(ROUNDS);
             BYTES.get() + (queues + hosts) * size_of::<CoDelState>()
         }
     }

@@ -76,10 +76,10 @@ pub(super) struct Loads<H> {
 }
 
 impl<H: Table<LoadDrrHost>> Loads<H> {
-    /// Hosts that count, without backlogged flows.
-    pub(super) fn new(mut hosts: H, what: &'static str) -> Result<Self, ConfigError> {
+    /// Hosts that count, without backlogged flows; `fewest` or more.
+    pub(super) fn new(mut hosts: H, what: &'static str, fewest: u64) -> Result<Self, ConfigError> {
         let count = hosts.as_ref().len() as u64;
-        ConfigError::check_range(what, count, 1, u32::MAX.into())?;
+        ConfigError::check_range(what, count, fewest, u32::MAX.into())?;
         hosts.as_mut().fill(LoadDrrHost::EMPTY);
         Ok(Self { hosts, counting: u32::MAX })
     }

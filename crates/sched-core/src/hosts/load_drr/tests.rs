@@ -696,6 +696,9 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
     }
     assert_eq!(with(0, 1, 2, 1), refused("source hosts", 0, 1, u32::MAX.into()));
     assert_eq!(with(1, 0, 2, 1), refused("destination hosts", 0, 1, u32::MAX.into()));
+    let nothing = LoadDrr::new([], [], [], [], 1).expect("without flows nothing else is needed");
+    assert_eq!((nothing.flows(), nothing.select()), (0, None));
+    assert_eq!(nothing.recount(&|_| FlowState::default()), Ok(()));
     for len in [0, Packet::MAX_LEN + 1] {
         let error = refused("longest packet in bytes", len.into(), 1, Packet::MAX_LEN.into());
         assert_eq!(with(1, 1, 2, len), error);

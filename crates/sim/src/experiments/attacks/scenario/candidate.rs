@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     Rejected, Scheduler, ShortestFlow, ShortestQueue,
 };
 use freeboard::{
-    Allocate, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Labelled, Releasing, Storage,
+    Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled, NoRoom, Releasing,
 };
 
 use super::{Arrival, Attack, MEMORY};
@@ -74,7 +74,8 @@ impl Candidate {
         };
         let longest = |drr| LongestQueueDrop::new(drr, vec![LongestFlow::EMPTY; flows]);
         let isolated = |aqm| {
-            let memory = IsolatedMemory::<Vecs>::allocate(flows, HOSTS as usize, slots, ROUNDS);
+            let memory = IsolatedMemory::<Heap>::allocate(flows, HOSTS as usize, slots);
+            let memory = memory.with_triple(ROUNDS);
             Isolated::with_aqm(memory, aqm, IsolatedConfig::new(max_len, limits)).expect(within)
         };
         match self {
@@ -189,20 +190,7 @@ const HOSTS: u32 = 256;
 const ROUNDS: usize = 64;
 
 /// Tables in vectors.
-#[derive(Debug)]
-enum Vecs {}
-
-impl Storage for Vecs {
-    type Of<T: core::fmt::Debug + 'static> = Vec<T>;
-}
-
-impl Allocate for Vecs {
-    fn table<T: Clone + core::fmt::Debug + 'static>(empty: T, len: usize) -> Vec<T> {
-        vec![empty; len]
-    }
-}
-
-impl<A: Aqm> Attacked for Isolated<Vecs, A> {
+impl<A: Aqm> Attacked for Isolated<Heap, A, NoRoom, Heap> {
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -244,7 +232,7 @@ impl Labelled for Port<'_> {
 }
 
 /// The isolated queue by port.
-struct ByPort<A>(Isolated<Vecs, A>);
+struct ByPort<A>(Isolated<Heap, A, NoRoom, Heap>);
 
 impl<A: Aqm> Attacked for ByPort<A> {
     fn enqueue(

@@ -1,0 +1,67 @@
+//! Where the tables of a queue lie.
+
+use core::fmt;
+
+use sched_core::Table;
+
+/// Where tables lie: one choice for all of them.
+///
+/// - [`Heap`]: allocated, with the feature `alloc`.
+/// - [`Slices`]: in slices that the caller keeps.
+/// - [`NoRoom`]: nowhere, for what is not wanted.
+///
+/// Another allocator is an implementation of this trait and of [`Allocate`]:
+///
+/// ```
+/// use freeboard::Storage;
+///
+/// #[derive(Debug)]
+/// enum Boxes {}
+///
+/// impl Storage for Boxes {
+///     type Of<T: core::fmt::Debug + 'static> = Box<[T]>;
+/// }
+/// ```
+pub trait Storage {
+    /// A table of `T`.
+    type Of<T: fmt::Debug + 'static>: Table<T> + fmt::Debug;
+}
+
+/// Storage that makes its tables.
+pub trait Allocate: Storage {
+    /// A table of `len` times `empty`.
+    fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> Self::Of<T>;
+}
+
+/// Tables in slices that the caller keeps: parts of a `static`, or of one allocation.
+#[derive(Debug)]
+pub struct Slices<'a>(core::marker::PhantomData<&'a mut ()>);
+
+impl<'a> Storage for Slices<'a> {
+    type Of<T: fmt::Debug + 'static> = &'a mut [T];
+}
+
+/// Tables of nothing: no room for the rates of hosts, where no host has one ([`IsolatedMemory`](crate::IsolatedMemory)).
+#[derive(Debug)]
+pub enum NoRoom {}
+
+impl Storage for NoRoom {
+    type Of<T: fmt::Debug + 'static> = [T; 0];
+}
+
+/// Tables on the heap, each allocated once.
+#[cfg(feature = "alloc")]
+#[derive(Debug)]
+pub enum Heap {}
+
+#[cfg(feature = "alloc")]
+impl Storage for Heap {
+    type Of<T: fmt::Debug + 'static> = alloc::vec::Vec<T>;
+}
+
+#[cfg(feature = "alloc")]
+impl Allocate for Heap {
+    fn table<T: Clone + fmt::Debug + 'static>(empty: T, len: usize) -> alloc::vec::Vec<T> {
+        alloc::vec![empty; len]
+    }
+}
