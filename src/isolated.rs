@@ -43,6 +43,7 @@ use shaper::Overhead;
 pub use config::{IsolatedConfig, IsolatedError};
 use directory::Claims;
 pub use memory::IsolatedMemory;
+pub(crate) use static_tables::ALL;
 pub use static_tables::{StaticRates, StaticTables, StaticTriple};
 
 pub(crate) use rekey::recount_old;

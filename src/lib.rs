@@ -96,6 +96,7 @@ mod isolated;
 mod isolation;
 mod labelled;
 mod labelled_scheduler;
+mod smart_queue;
 mod storage;
 
 pub use buffers::Buffers;
@@ -107,6 +108,13 @@ pub use isolated::{
 pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled::{ByLabeller, Labelled, OnDemand, Rekeyed};
 pub use labelled_scheduler::LabelledScheduler;
+pub use smart_queue::{
+    BufferState, Descriptors, Device, Frames, LinkLayer, PushError, Rtt, SmartQueue,
+    SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames, UnknownRtt,
+    mark_congestion,
+};
+#[cfg(feature = "alloc")]
+pub use smart_queue::{DescriptorQueue, FrameQueue};
 #[cfg(feature = "alloc")]
 pub use storage::Heap;
 pub use storage::{Allocate, NoRoom, Slices, Storage};

@@ -674,7 +674,8 @@ fn triple_isolate_is_refused_without_its_tables() {
         queue.recount().expect("the books are right");
     }
     let sent = (0..9).filter_map(|_| queue.dequeue(Nanos(0), drops));
-    assert!(sent.map(|packet| packet.handle).eq(0..7));
+    // In which order, is a matter of the queues that the isolations chose.
+    assert!(sent.map(|packet| packet.handle).collect::<BTreeSet<_>>().into_iter().eq(0..7));
 }
 
 /// Goal: the tables of arrays are those that are allocated. Method: the same packets in and out of both, in every

@@ -190,6 +190,20 @@ impl<S: Storage, K: Storage> IsolatedMemory<S, K> {
         })
     }
 
+    /// The same with a place for the tables of `triple-isolate`, which are not there.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn with_empty_triple(self) -> IsolatedMemory<S, K, S>
+    where
+        S: Allocate,
+    {
+        self.with_triple_tables(TripleTables {
+            flows: S::table(LoadDrrFlow::EMPTY, 0),
+            sources: S::table(LoadDrrHost::EMPTY, 0),
+            destinations: S::table(LoadDrrHost::EMPTY, 0),
+            rounds: S::table(RoundList::EMPTY, 0),
+        })
+    }
+
     pub(super) fn with_triple_tables<T: Storage>(
         self,
         triple: TripleTables<T>,
@@ -200,6 +214,12 @@ impl<S: Storage, K: Storage> IsolatedMemory<S, K> {
 }
 
 impl<S: Storage, K: Storage, T: Storage> IsolatedMemory<S, K, T> {
+    /// How many queues there are, spare ones included: as many states an AQM needs.
+    #[must_use]
+    pub fn queues(&self) -> usize {
+        self.flows.queues.as_ref().len()
+    }
+
     /// Whether every table is as long as the queues or hosts ask for; lines are measured by their tables.
     pub(super) fn check(&self) -> Result<(), IsolatedError> {
         let (flows, hosts) = (&self.flows, &self.hosts);
@@ -269,23 +289,23 @@ mod tests {
     #[test]
     fn a_table_that_is_too_short_is_named() {
         let cut: [(&str, usize, fn(&mut Memory)); 17] = [
-            ("turns of flows", 80, |memory| drop(memory.flows.turns.pop())),
-            ("hosts of flows", 80, |memory| drop(memory.flows.hosts.pop())),
-            ("bytes of flows", 80, |memory| drop(memory.flows.held.pop())),
-            ("rings", 16, |memory| drop(memory.hosts.rings.pop())),
-            ("flows of sources", 16, |memory| drop(memory.hosts.sources.flows.pop())),
-            ("flows of destinations", 16, |memory| drop(memory.hosts.destinations.flows.pop())),
-            ("spares", 16, |memory| drop(memory.hosts.spares.pop())),
-            ("bytes of hosts", 16, |memory| drop(memory.hosts.longest.pop())),
-            ("classes", 16, |memory| drop(memory.hosts.classes.pop())),
-            ("excess", 16, |memory| drop(memory.rates.excess.pop())),
-            ("committed", 16, |memory| drop(memory.rates.committed.pop())),
-            ("returns", 16, |memory| drop(memory.rates.returns.pop())),
-            ("ceilings", 16, |memory| drop(memory.rates.ceilings.pop())),
-            ("waiting", 16, |memory| drop(memory.rates.waiting.pop())),
-            ("turns in triple-isolate", 80, |memory| drop(memory.triple.flows.pop())),
-            ("loads of sources", 16, |memory| drop(memory.triple.sources.pop())),
-            ("loads of destinations", 16, |memory| drop(memory.triple.destinations.pop())),
+            ("turns of flows", 80, |memory| shorten(&mut memory.flows.turns)),
+            ("hosts of flows", 80, |memory| shorten(&mut memory.flows.hosts)),
+            ("bytes of flows", 80, |memory| shorten(&mut memory.flows.held)),
+            ("rings", 16, |memory| shorten(&mut memory.hosts.rings)),
+            ("flows of sources", 16, |memory| shorten(&mut memory.hosts.sources.flows)),
+            ("flows of destinations", 16, |memory| shorten(&mut memory.hosts.destinations.flows)),
+            ("spares", 16, |memory| shorten(&mut memory.hosts.spares)),
+            ("bytes of hosts", 16, |memory| shorten(&mut memory.hosts.longest)),
+            ("classes", 16, |memory| shorten(&mut memory.hosts.classes)),
+            ("excess", 16, |memory| shorten(&mut memory.rates.excess)),
+            ("committed", 16, |memory| shorten(&mut memory.rates.committed)),
+            ("returns", 16, |memory| shorten(&mut memory.rates.returns)),
+            ("ceilings", 16, |memory| shorten(&mut memory.rates.ceilings)),
+            ("waiting", 16, |memory| shorten(&mut memory.rates.waiting)),
+            ("turns in triple-isolate", 80, |memory| shorten(&mut memory.triple.flows)),
+            ("loads of sources", 16, |memory| shorten(&mut memory.triple.sources)),
+            ("loads of destinations", 16, |memory| shorten(&mut memory.triple.destinations)),
         ];
         for (what, needed, cut) in cut {
             let mut memory = Memory::with_all();
@@ -294,6 +314,10 @@ mod tests {
             assert_eq!(built(memory), Err(IsolatedError::Memory { what, given, needed }));
         }
         assert_eq!(built(Memory::with_all()), Ok(()));
+    }
+
+    fn shorten<E>(table: &mut alloc::vec::Vec<E>) {
+        table.truncate(table.len() - 1);
     }
 
     impl Memory {
@@ -309,9 +333,9 @@ mod tests {
 
     #[test]
     fn an_error_says_what_is_needed() {
+        use alloc::string::ToString;
+
         let error = IsolatedError::Memory { what: "rings", given: 0, needed: 16 };
         assert_eq!(error.to_string(), "rings: 0 elements, at least 16 are needed");
     }
-
-    use alloc::string::ToString;
 }

@@ -1,7 +1,7 @@
 //! Everything a change must pass.
 
 use crate::run::{BARE_METAL, NO_STD, cargo, succeed};
-use crate::{api, documents, examples, panic_free, publish, trace};
+use crate::{api, documents, examples, panic_free, publish, smart_queue, trace};
 
 /// Where `tests` have been run already, they need not be run again.
 pub(crate) fn run(tests: bool) -> Result<(), String> {
@@ -53,6 +53,7 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
     api::run(false)?;
     panic_free::run()?;
     trace::run()?;
+    smart_queue::run()?;
     eprintln!("xtask: all checks passed");
     Ok(())
 }

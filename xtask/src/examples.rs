@@ -48,7 +48,20 @@ const MAIN: [(&str, &[&str]); 4] = [
         ],
     ),
     ("crates/shaper/src", &["Rate", "Overhead", "Shaper", "Shaped"]),
-    ("src", &["Hashed", "Isolated", "Isolation", "Buffers"]),
+    (
+        "src",
+        &[
+            "SmartQueue",
+            "SmartQueueBuilder",
+            "StaticFrames",
+            "StaticTables",
+            "Rtt",
+            "Hashed",
+            "Isolated",
+            "Isolation",
+            "Buffers",
+        ],
+    ),
 ];
 
 /// Searches the documentation of every main type.

@@ -4,6 +4,7 @@
 
 mod api;
 mod check;
+mod cortex_m;
 mod documents;
 mod examples;
 mod fuzz;
@@ -13,6 +14,7 @@ mod paper;
 mod publish;
 mod run;
 mod search;
+mod smart_queue;
 mod trace;
 
 use std::process::ExitCode;
@@ -39,6 +41,8 @@ enum Command {
     Documents,
     /// No panic can be reached on the bare-metal targets.
     PanicFree,
+    /// The queue of fifteen lines runs on a Cortex-M4.
+    SmartQueue,
     /// A Cortex-M4 and this machine produce the same traces.
     Trace,
     /// Instructions per packet, counted by callgrind, as TSV.
@@ -88,6 +92,7 @@ fn main() -> ExitCode {
         Command::Check { without_tests } => check::run(!without_tests),
         Command::Documents => documents::run(),
         Command::PanicFree => panic_free::run(),
+        Command::SmartQueue => smart_queue::run(),
         Command::Trace => trace::run(),
         Command::Instructions => instructions::run(),
         Command::Paper => paper::run(),

@@ -13,7 +13,8 @@ use freeboard::sched_core::{
 };
 use freeboard::{
     Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
-    LabelledScheduler, NoRoom, OnDemand, Rekeyed, Releasing, Slices, Storage,
+    LabelledScheduler, OnDemand, Rekeyed, Releasing, Slices, StaticRates, StaticTables,
+    StaticTriple, Storage,
 };
 
 use crate::orders::order;
@@ -116,54 +117,20 @@ where
     );
 }
 
-/// The tables for `$n` queues, and those for rates.
-macro_rules! memory {
-    ($n:expr, $room:ty, $excess:expr, $rates:expr, $returns:expr, $ceilings:expr, $waiting:expr) => {
-        IsolatedMemory::<Slices<'_>, $room> {
-            lines: &mut [TagLine::EMPTY; $n][..],
-            queues: &mut [Queue::EMPTY; $n][..],
-            slots: &mut [Descriptor::EMPTY; $n][..],
-            flows: &mut [HostDrrFlow::EMPTY; $n][..],
-            rings: &mut [HostRing::EMPTY; 64][..],
-            hosts: &mut [DrrFlow::EMPTY; 64][..],
-            excess: $excess,
-            committed: $rates,
-            returns: $returns,
-            ceilings: $ceilings,
-            waiting: $waiting,
-            turns: &mut [LoadDrrFlow::EMPTY; $n][..],
-            calendar: &mut [RoundList::EMPTY; $n][..],
-            source_loads: &mut [LoadDrrHost::EMPTY; 64][..],
-            destination_loads: &mut [LoadDrrHost::EMPTY; 64][..],
-            source_lines: &mut [TagLine::EMPTY; 64][..],
-            destination_lines: &mut [TagLine::EMPTY; 64][..],
-            source_flows: &mut [0; 64][..],
-            destination_flows: &mut [0; 64][..],
-            spares: &mut [false; 64][..],
-            held: &mut [HeldFlow::EMPTY; $n][..],
-            longest: &mut [LongestHost::EMPTY; 64][..],
-            classes: &mut [HostClasses::EMPTY; 64][..],
-        }
-    };
-}
-
 fn isolated<const N: usize>() {
-    by_config(memory!(N, NoRoom, [], [], [], [], []));
+    by_config(StaticTables::<N, 8>::new().memory());
+    let (mut tables, mut triple) = (StaticTables::<N, 8>::new(), StaticTriple::<8, N>::new());
+    by_config(tables.memory().with_triple_in(&mut triple));
 }
 
 fn isolated_with_rates<const N: usize>() {
-    by_config(memory!(
-        N,
-        Slices<'_>,
-        &mut [DrrFlow::EMPTY; 64][..],
-        &mut [CommittedFlow::EMPTY; 64][..],
-        &mut [CommittedReturn::EMPTY; 64][..],
-        &mut [CeilingFlow::EMPTY; 64][..],
-        &mut [CeilingReturn::EMPTY; 64][..]
-    ));
+    let (mut tables, mut rates) = (StaticTables::<N, 8>::new(), StaticRates::<8>::new());
+    by_config(tables.memory().with_rates_in(&mut rates));
+    let mut triple = StaticTriple::<8, N>::new();
+    by_config(tables.memory().with_rates_in(&mut rates).with_triple_in(&mut triple));
 }
 
-fn by_config<K: Storage>(memory: IsolatedMemory<Slices<'_>, K>) {
+fn by_config<K: Storage, T: Storage>(memory: IsolatedMemory<Slices<'_>, K, T>) {
     let isolation = *black_box(&Isolation::TripleIsolate);
     let mut config = IsolatedConfig::new(any(), limits())
         .isolated_by(isolation)
@@ -177,7 +144,7 @@ fn by_config<K: Storage>(memory: IsolatedMemory<Slices<'_>, K>) {
 }
 
 /// What `Isolated` offers.
-fn by_labels<S: Storage, K: Storage>(isolated: &mut Isolated<S, NoAqm, K>) {
+fn by_labels<S: Storage, K: Storage, T: Storage>(isolated: &mut Isolated<S, NoAqm, K, T>) {
     scheduler(isolated);
     let packet = Packet::new(any(), any());
     let hasher = SipHash13::new([black_box(0); 16]);

@@ -18,6 +18,7 @@ mod labelled;
 mod orders;
 mod schedulers;
 mod shaper;
+mod smart_queue;
 mod wfi;
 
 unsafe extern "C" {

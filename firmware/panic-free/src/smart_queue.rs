@@ -1,0 +1,92 @@
+//! The assembled queue, with frames and by descriptor.
+
+use core::hint::black_box;
+
+use freeboard::flowhash::{Labels, parse};
+use freeboard::sched_core::{CoDelState, Packet};
+use freeboard::shaper::{Overhead, Rate};
+use freeboard::{
+    Descriptors, Device, Frames, Isolation, Rtt, Slices, SmartQueue, SmartQueueBuilder,
+    StaticFrames, StaticRates, StaticTables, StaticTriple, Storage, mark_congestion,
+};
+
+use crate::schedulers::{limits, now, scheduler, sink};
+use crate::{any, one_of, seen, sizes};
+
+#[unsafe(no_mangle)]
+static SMART_QUEUES: &[fn()] = sizes![frames descriptors];
+
+/// Settings that the compiler does not know.
+fn builder() -> SmartQueueBuilder {
+    let rate = Rate::bits_per_second(any().into()).unwrap_or(Rate::UNLIMITED);
+    let builder = if any() > 0 { SmartQueue::upload(rate) } else { SmartQueue::download(rate) };
+    let builder = builder.isolation(*black_box(&Isolation::Flows)).limits(limits());
+    let builder = builder.rtt(*black_box(&Rtt::LAN)).overhead(*black_box(&Overhead::DOCSIS));
+    let builder = builder.max_len(any());
+    if any() > 0 { builder.raw_ip() } else { builder }
+}
+
+fn frames<const N: usize>() {
+    let mut memory = StaticFrames::<N, 64, 2>::new();
+    if let Ok(mut queue) = builder().frames_in(black_box(&mut memory), black_box([0; 16])) {
+        with_frames(&mut queue);
+        common(&mut queue);
+    }
+}
+
+fn with_frames<S: Storage, K: Storage, T: Storage>(queue: &mut SmartQueue<S, Frames<S>, K, T>) {
+    let bytes = black_box(&[0; 80][..]);
+    let mut other = [0; 80];
+    one_of!(queue;
+        queue.push(now(), bytes);
+        seen(queue.pop(now()).map(<[u8]>::len));
+        queue.clear();
+        queue.recount();
+        queue.buffers();
+        parse::ethernet(bytes).ip.map(|ip| mark_congestion(black_box(&mut other), &ip));
+    );
+}
+
+fn descriptors<const N: usize>() {
+    let mut tables = StaticTables::<N, 8>::new();
+    let mut codel = [CoDelState::EMPTY; 320];
+    if let Ok(mut queue) = builder().descriptors_in(tables.memory(), &mut codel[..]) {
+        by_descriptor(&mut queue);
+        common(&mut queue);
+    }
+    let (mut rates, mut triple) = (StaticRates::<8>::new(), StaticTriple::<8, N>::new());
+    let memory = tables.memory().with_rates_in(&mut rates).with_triple_in(&mut triple);
+    if let Ok(mut queue) = builder().descriptors_in::<Slices<'_>, _, _>(memory, &mut codel[..]) {
+        by_descriptor(&mut queue);
+        common(&mut queue);
+    }
+}
+
+fn by_descriptor<S: Storage, K: Storage, T: Storage>(queue: &mut SmartQueue<S, Descriptors, K, T>) {
+    scheduler(queue);
+    let labels = Labels { flow: any(), src_host: any(), dst_host: any() };
+    let packet = Packet::new(any(), any());
+    one_of!(queue;
+        queue.enqueue(now(), &labels, packet, sink!());
+        queue.dequeue(now(), sink!());
+        queue.set_limits(limits(), sink!());
+        queue.update_host(now(), &labels);
+        queue.isolated().isolation();
+    );
+}
+
+/// What both levels offer.
+fn common<S: Storage, P, K: Storage, T: Storage>(queue: &mut SmartQueue<S, P, K, T>) {
+    one_of!(queue;
+        queue.poll_at(now());
+        queue.set_rate(now(), *black_box(&Rate::STOPPED));
+        queue.set_rtt(*black_box(&Rtt::METRO));
+        queue.set_overhead(*black_box(&Overhead::RAW));
+        queue.set_isolation(*black_box(&Isolation::DualDstHost));
+        queue.set_device(black_box(Device::Takes(any())));
+        (queue.add_room(any()), queue.device());
+        (queue.backlog(), queue.counters(), queue.limits());
+        (queue.line().due(), queue.overhead(), queue.rtt(), queue.isolation());
+        queue.backlogged_hosts();
+    );
+}

@@ -1,0 +1,75 @@
+//! A board with a clock and a network card that two hosts send to: one from nine ports, without pause, the other a frame
+//! of 100 bytes every 40 ms. Prints what was sent of each and ends after four seconds of its clock.
+
+use core::fmt::Write as _;
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use cortex_m_semihosting::{debug, hio};
+use freeboard::PushError;
+use freeboard::sched_core::Nanos;
+
+/// The clock moves by 1 ms each time that the program looks for a frame.
+static MILLIS: AtomicU32 = AtomicU32::new(0);
+/// Frames of each host that came, were refused, and were sent, and the bytes that were sent.
+static CAME: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+static REFUSED: AtomicU32 = AtomicU32::new(0);
+static SENT: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+static BYTES: AtomicU32 = AtomicU32::new(0);
+
+/// The end of the run.
+const END: u32 = 4_000;
+
+/// What the generator of random numbers gives.
+pub fn random_key() -> [u8; 16] {
+    *b"random as can be"
+}
+
+pub fn now() -> Nanos {
+    Nanos::from_millis(MILLIS.load(Relaxed).into())
+}
+
+/// Hands each frame that has come to `take`.
+pub fn receive(mut take: impl FnMut(&[u8]) -> Result<(), PushError>) {
+    let millis = MILLIS.load(Relaxed) + 1;
+    MILLIS.store(millis, Relaxed);
+    if millis == END {
+        report();
+    }
+    let mut put = |host: u8, port: u8, len: usize| {
+        let mut frame = [0; 1_000];
+        frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+        frame[26..38].copy_from_slice(&[10, 0, 0, host, 192, 0, 2, 1, 0x13, port, 1, 0xbb]);
+        CAME[usize::from(host)].fetch_add(1, Relaxed);
+        if take(&frame[..len]).is_err() {
+            REFUSED.fetch_add(1, Relaxed);
+        }
+    };
+    put(0, (millis % 9) as u8, 1_000);
+    if millis % 40 == 0 {
+        put(1, 0, 100);
+    }
+}
+
+pub fn send(frame: &[u8]) {
+    SENT[usize::from(frame[29])].fetch_add(1, Relaxed);
+    BYTES.fetch_add(frame.len() as u32, Relaxed);
+}
+
+fn report() -> ! {
+    let of = |counts: &[AtomicU32; 2]| [0, 1].map(|host: usize| counts[host].load(Relaxed));
+    let ([heavy, light], [heavy_sent, light_sent]) = (of(&CAME), of(&SENT));
+    let (refused, bits) = (REFUSED.load(Relaxed), BYTES.load(Relaxed) * 8 / (END / 1_000));
+    let status = match hio::hstdout() {
+        Ok(mut out) => {
+            let _written = writeln!(
+                out,
+                "heavy {heavy_sent} of {heavy}, light {light_sent} of {light}, refused {refused}, {bits} bit/s"
+            );
+            debug::EXIT_SUCCESS
+        }
+        Err(()) => debug::EXIT_FAILURE,
+    };
+    loop {
+        debug::exit(status);
+    }
+}

@@ -1,0 +1,357 @@
+//! The queue that most users want: isolated flows and hosts, an AQM, a rate and buffers, assembled.
+
+mod builder;
+mod device;
+mod ecn;
+mod frames;
+#[cfg(feature = "alloc")]
+mod heap;
+mod outlet;
+mod pool;
+mod rtt;
+mod static_frames;
+
+use sched_core::{
+    Backlog, Counters, DropReason, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected,
+    Scheduler,
+};
+use shaper::{Overhead, Rate, Shaper};
+
+pub use builder::{SmartQueueBuilder, SmartQueueError};
+pub use device::Device;
+pub use ecn::mark_congestion;
+pub use frames::{Frames, LinkLayer, PushError};
+#[cfg(feature = "alloc")]
+pub use heap::{DescriptorQueue, FrameQueue};
+pub use pool::BufferState;
+pub use rtt::{Rtt, UnknownRtt};
+pub use static_frames::{StaticFrameQueue, StaticFrames};
+
+use crate::isolated::{Isolated, IsolatedError};
+use crate::isolation::Isolation;
+use crate::labelled::Labelled;
+use crate::labelled_scheduler::LabelledScheduler;
+use crate::storage::{NoRoom, Storage};
+use builder::{Sizes, limits_for};
+use outlet::Outlet;
+
+/// Isolated flows and hosts, sparse flows first, CoDel, a rate, back-pressure, and buffers if wanted.
+///
+/// The rate is all that must be said ([`upload`](SmartQueue::upload), [`download`](SmartQueue::download)); what
+/// [`SmartQueueBuilder`] fills in:
+///
+/// - **Isolation**: hosts of the local side share the line, the flows of a host its share: `dual-srchost` on the way
+///   up, `dual-dsthost` on the way down.
+/// - **AQM**: CoDel for round-trip times of 100 ms ([`Rtt::INTERNET`]), its target raised on slow lines
+///   ([`Rtt::codel`]).
+/// - **Limits**: what the rate carries in four round-trip times, and no more frames than there are buffers.
+/// - **Overhead**: none; [`SmartQueueBuilder::link`] takes the words of the link, `"pppoe-ptm"` for one.
+///
+/// There are two levels, and a queue is of one of them, the parameter `P`:
+///
+/// | level | `P` | in | out | the bytes |
+/// |---|---|---|---|---|
+/// | with frames | [`Frames`] | [`push`](SmartQueue::push) | [`pop`](SmartQueue::pop) | are copied into buffers of the queue |
+/// | by descriptor | [`Descriptors`] | [`enqueue`](SmartQueue::enqueue) | [`dequeue`](SmartQueue::dequeue) | stay with the caller |
+///
+/// With frames, the queue reads the headers, finds flow and hosts by a keyed hash, and writes the mark of
+/// congestion into IPv4 and IPv6 headers. When no buffer is free the host that holds the most gives way, not the
+/// arrival.
+///
+/// ```
+/// use freeboard::SmartQueue;
+/// use freeboard::sched_core::Nanos;
+/// use freeboard::shaper::Rate;
+///
+/// fn main() -> Result<(), Box<dyn std::error::Error>> {
+///     let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames(rand::random())?;
+///     queue.push(Nanos(0), &[0; 1_000])?;
+///     while let Some(frame) = queue.pop(Nanos(0)) {
+///         println!("{} bytes leave now", frame.len());
+///     }
+///     Ok(())
+/// }
+/// ```
+///
+/// **Time.** The caller passes it in, and [`poll_at`](SmartQueue::poll_at) says when to come again. A clock that
+/// steps back stands still.
+///
+/// **Back-pressure.** [`set_device`](SmartQueue::set_device) says what the device behind takes, with a rate or
+/// [without one](Rate::UNLIMITED). Packets wait here meanwhile, each flow in its own queue, and their waiting counts
+/// for the AQM. A line makes good the time that a device was busy as it does for a caller that is late, up to 10 ms
+/// ([`Shaped`](shaper::Shaped)).
+///
+/// **Memory.** On the heap ([`SmartQueueBuilder::frames`]), in a `static` ([`StaticFrames`]), or in tables of
+/// the caller's ([`SmartQueueBuilder::descriptors_in`]). Nothing is allocated after construction.
+///
+/// **Cost.** By descriptor, that of [`Isolated`] behind a [`Shaped`](shaper::Shaped) line. With frames, a copy, a
+/// parse and a hash on the way in.
+#[derive(Debug)]
+pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Storage = NoRoom> {
+    outlet: Outlet<S, K, T>,
+    rtt: Rtt,
+    /// The limits that the rate follows; `None` where the caller has set them.
+    sizes: Option<Sizes>,
+    packets: P,
+}
+
+/// By descriptor: the bytes of packets stay in buffers of the caller's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Descriptors;
+
+impl SmartQueue<NoRoom> {
+    /// A queue for the way from the local hosts to the line: they are the sources.
+    #[must_use]
+    pub const fn upload(rate: Rate) -> SmartQueueBuilder {
+        SmartQueueBuilder::new(rate, Isolation::DualSrcHost, sched_core::Side::Source)
+    }
+
+    /// A queue for the way from the line to the local hosts: they are the destinations.
+    #[must_use]
+    pub const fn download(rate: Rate) -> SmartQueueBuilder {
+        SmartQueueBuilder::new(rate, Isolation::DualDstHost, sched_core::Side::Destination)
+    }
+}
+
+impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
+    /// When to come again: at `now` if a packet may leave, later if the line is busy until then.
+    ///
+    /// `None` if nothing is queued, if the line is [stopped](Rate::STOPPED), or while the device has no room for
+    /// what is next: then after the next arrival, rate or [device](Self::set_device).
+    #[must_use]
+    pub fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.outlet.poll_at(now)
+    }
+
+    /// Another rate from `now` on, for what is still owed too ([`Shaper::set_rate`]). The target of the AQM goes with
+    /// it, and the limit in bytes is raised, unless the caller has set limits; it is not lowered, so that nothing is
+    /// dropped.
+    pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
+        self.outlet.line.set_rate(now, rate);
+        self.set_aqm();
+        if let Some(sizes) = self.sizes {
+            let (wanted, in_force) = (limits_for(rate, self.rtt, sizes), self.limits());
+            let limits = Limits { bytes: wanted.bytes.max(in_force.bytes), ..in_force };
+            self.outlet.line.set_limits(limits, &mut |_: Packet, _: DropReason| {});
+        }
+    }
+
+    /// Another round-trip time, for the AQM.
+    pub fn set_rtt(&mut self, rtt: Rtt) {
+        self.rtt = rtt;
+        self.set_aqm();
+    }
+
+    /// The AQM for the rate and the round-trip time in force.
+    fn set_aqm(&mut self) {
+        let rate = self.outlet.line.line().rate();
+        let codel = self.rtt.codel(rate, self.outlet.max_len);
+        let _in_range = self.outlet.line.inner_mut().aqm_mut().set_params(codel);
+        debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
+    }
+
+    /// What a packet is on the wire, from the next that leaves on.
+    pub fn set_overhead(&mut self, link: Overhead) {
+        self.outlet.line.set_overhead(link);
+        self.outlet.line.inner_mut().set_overhead(link);
+    }
+
+    /// What shares the line, from now on: [`Isolated::set_isolation`].
+    ///
+    /// # Errors
+    /// [`IsolatedError::NoTriple`], and nothing has changed, for `triple-isolate` without its tables.
+    pub fn set_isolation(&mut self, isolation: Isolation) -> Result<(), IsolatedError> {
+        self.outlet.line.inner_mut().set_isolation(isolation)
+    }
+
+    /// What the device behind the queue takes, from now on: back-pressure, beside the rate. See [`Device`].
+    pub const fn set_device(&mut self, device: Device) {
+        self.outlet.device = device;
+    }
+
+    /// The device has sent, and has room for `bytes` more. Without effect while it is [`Device::Ready`].
+    pub const fn add_room(&mut self, bytes: u32) {
+        self.outlet.device = self.outlet.device.with_more(bytes);
+    }
+
+    /// What the device takes, less what it was given since that was said.
+    #[must_use]
+    pub const fn device(&self) -> Device {
+        self.outlet.device
+    }
+
+    /// What is queued.
+    #[must_use]
+    pub fn backlog(&self) -> Backlog {
+        self.outlet.line.backlog()
+    }
+
+    /// What has happened since construction.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.outlet.line.counters()
+    }
+
+    /// The limits in force.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.outlet.line.limits()
+    }
+
+    /// The line: its rate, and when it is free.
+    pub const fn line(&self) -> &Shaper {
+        self.outlet.line.line()
+    }
+
+    /// What a packet is on the wire.
+    pub const fn overhead(&self) -> Overhead {
+        self.outlet.line.overhead()
+    }
+
+    /// The round-trip time that the AQM is set for.
+    #[must_use]
+    pub const fn rtt(&self) -> Rtt {
+        self.rtt
+    }
+
+    /// What shares the line.
+    #[must_use]
+    pub fn isolation(&self) -> Isolation {
+        self.outlet.line.inner().isolation()
+    }
+
+    /// How many source hosts, and how many destination hosts, have packets queued.
+    #[must_use]
+    pub fn backlogged_hosts(&self) -> (u32, u32) {
+        self.outlet.line.inner().backlogged_hosts()
+    }
+}
+
+/// By descriptor. The method [`enqueue`](Self::enqueue) isolates hosts; that of [`Scheduler`], which knows a label
+/// for the flow only, makes each flow its own host.
+impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
+    /// Takes `packet`, which has these labels, at instant `now`. Packets that had to give way go to `drops`.
+    ///
+    /// # Errors
+    /// [`Rejected`] hands the packet back.
+    #[inline]
+    pub fn enqueue(
+        &mut self,
+        now: Nanos,
+        labels: &(impl Labelled + ?Sized),
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.outlet.line.arrival(now).enqueue_labelled(now, labels, packet, drops).map(|_| ())
+    }
+
+    /// The packet that leaves next, if one may leave at `now`. Where the AQM has marked it its ECN bits say so, and the
+    /// caller rewrites the header ([`mark_congestion`]). Packets that the AQM drops go to `drops`.
+    #[inline]
+    pub fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.outlet.dequeue(now, drops)
+    }
+
+    /// Other limits from now on, which no rate changes any more. What exceeds them is dropped.
+    pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.sizes = None;
+        self.outlet.line.set_limits(limits, drops);
+    }
+
+    /// Another quantum, committed rate and ceiling for the host of a packet with these `labels`, at once:
+    /// [`Isolated::update_host`].
+    pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
+        self.outlet.line.inner_mut().update_host(now, labels)
+    }
+
+    /// The isolated queues, to look at.
+    #[must_use]
+    pub const fn isolated(
+        &self,
+    ) -> &Isolated<S, sched_core::CoDel<S::Of<sched_core::CoDelState>>, K, T> {
+        self.outlet.line.inner()
+    }
+}
+
+impl<S: Storage, K: Storage, T: Storage> Scheduler for SmartQueue<S, Descriptors, K, T> {
+    /// `flow` is the packet's label; the flow is its own host.
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.outlet.line.enqueue(now, flow, packet, drops)
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.outlet.dequeue(now, drops)
+    }
+
+    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
+        self.outlet.dequeue_burst(now, out, drops)
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.outlet.peek(now)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.outlet.poll_at(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.outlet.line.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.outlet.line.counters()
+    }
+
+    /// None: statistics of single flows are not kept.
+    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
+        None
+    }
+
+    fn limits(&self) -> Limits {
+        self.outlet.line.limits()
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        SmartQueue::set_limits(self, limits, drops);
+    }
+
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.outlet.line.evict(drops)
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.outlet.line.drain(drops);
+    }
+
+    fn enqueue_burst(
+        &mut self,
+        now: Nanos,
+        burst: &[(FlowId, Packet)],
+        drops: &mut dyn DropSink,
+    ) -> usize {
+        self.outlet.line.enqueue_burst(now, burst, drops)
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.outlet.line.recount()
+    }
+}
+
+impl<S: Storage, K: Storage, T: Storage> LabelledScheduler for SmartQueue<S, Descriptors, K, T> {
+    fn enqueue_labelled(
+        &mut self,
+        now: Nanos,
+        labels: &dyn Labelled,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        SmartQueue::enqueue(self, now, labels, packet, drops)
+    }
+}

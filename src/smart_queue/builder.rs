@@ -1,0 +1,276 @@
+//! What a smart queue is told at construction, and what it fills in.
+
+use core::fmt;
+
+use sched_core::{CoDel, CoDelState, ConfigError, Limits, Packet, Side};
+use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
+
+use super::frames::LinkLayer;
+use super::outlet::{Line, Outlet};
+use super::{Descriptors, Device, Rtt, SmartQueue};
+use crate::isolated::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory};
+use crate::isolation::Isolation;
+use crate::storage::Storage;
+
+/// Settings of a [`SmartQueue`], each with a default but the rate. The last call makes the queue:
+///
+/// | | with frames | by descriptor |
+/// |---|---|---|
+/// | on the heap (feature `alloc`) | `frames` | `descriptors` |
+/// | in memory of the caller's | [`frames_in`](Self::frames_in) | [`descriptors_in`](Self::descriptors_in) |
+///
+/// ```
+/// use freeboard::shaper::Rate;
+/// use freeboard::{Isolation, Rtt, SmartQueue};
+///
+/// let key = [42; 16]; // 16 random bytes
+/// let builder = SmartQueue::upload(Rate::megabits_per_second(10)?).rtt(Rtt::REGIONAL);
+/// let queue = builder.link("pppoe-ptm ether-vlan")?.frames(key)?;
+/// assert_eq!(queue.isolation(), Isolation::DualSrcHost);
+/// assert_eq!(queue.overhead().wire_len(1_514), 1_558);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct SmartQueueBuilder {
+    pub(super) rate: Rate,
+    pub(super) isolation: Isolation,
+    pub(super) local_side: Side,
+    pub(super) rtt: Rtt,
+    /// For Ethernet frames and for IP packets.
+    link: (Overhead, Overhead),
+    pub(super) layer: LinkLayer,
+    pub(super) max_len: Option<u32>,
+    pub(super) limits: Option<Limits>,
+    pub(super) buffers: Option<u32>,
+    pub(super) queues: usize,
+    pub(super) hosts: usize,
+}
+
+/// What limits are derived from, beside rate and round-trip time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    pub(super) max_len: u32,
+    /// The most packets.
+    pub(super) packets: u32,
+}
+
+/// Round-trip times that a queue may hold: one for a sender that fills the line, and three for others.
+const ROUND_TRIPS: u128 = 4;
+/// The fewest packets of the longest length that a queue may hold.
+const FEWEST: u32 = 32;
+/// The most bytes that a queue holds unless the caller sets limits: 16 MiB.
+const MOST_BYTES: u32 = 1 << 24;
+/// Buffers, unless the caller says how many: at least and at most.
+const BUFFERS: (u32, u32) = (256, 8_192);
+
+/// What the rate carries in four round-trip times, 32 of the longest packets at least and 16 MiB at most.
+#[expect(clippy::integer_division, reason = "by a constant, when a rate is set")]
+pub(super) fn limits_for(rate: Rate, rtt: Rtt, sizes: Sizes) -> Limits {
+    let carried = match rate.as_bits_per_second() {
+        Some(bits) => {
+            let bits = u128::from(bits).saturating_mul(rtt.span().0.into());
+            bits.saturating_mul(ROUND_TRIPS) / 8_000_000_000
+        }
+        None => u128::MAX,
+    };
+    let fewest = sizes.max_len.saturating_mul(FEWEST);
+    let bytes = u32::try_from(carried).unwrap_or(MOST_BYTES).min(MOST_BYTES).max(fewest);
+    Limits { packets: sizes.packets, bytes }
+}
+
+impl SmartQueueBuilder {
+    /// The longest Ethernet frame unless another is set: one of 1,500 bytes with a VLAN tag.
+    pub const MAX_FRAME: u32 = 1_518;
+    /// The longest IP packet unless another is set.
+    pub const MAX_PACKET: u32 = 1_500;
+
+    pub(super) const fn new(rate: Rate, isolation: Isolation, local_side: Side) -> Self {
+        Self {
+            rate,
+            isolation,
+            local_side,
+            rtt: Rtt::INTERNET,
+            link: (Overhead::RAW, Overhead::RAW),
+            layer: LinkLayer::Ethernet,
+            max_len: None,
+            limits: None,
+            buffers: None,
+            queues: 1_024,
+            hosts: 256,
+        }
+    }
+
+    /// Another isolation. `triple-isolate` needs tables of its own: on the heap they are made if it is named here.
+    #[must_use]
+    pub const fn isolation(self, isolation: Isolation) -> Self {
+        Self { isolation, ..self }
+    }
+
+    /// The round-trip time of the usual flow, which sets the AQM.
+    #[must_use]
+    pub const fn rtt(self, rtt: Rtt) -> Self {
+        Self { rtt, ..self }
+    }
+
+    /// The link in its words: `"docsis"`, `"pppoe-ptm ether-vlan"`, `"overhead 44 mpu 96 atm"`
+    /// ([`Overhead::from_keywords`]).
+    ///
+    /// # Errors
+    /// [`KeywordError`] names the word.
+    pub fn link(self, words: &str) -> Result<Self, KeywordError<'_>> {
+        let of_frames = Overhead::from_keywords(words, 14)?;
+        let of_packets = Overhead::from_keywords(words, 0)?;
+        Ok(Self { link: (of_frames, of_packets), ..self })
+    }
+
+    /// What a packet is on the wire; the length that is given includes whatever header the packets have.
+    #[must_use]
+    pub const fn overhead(self, link: Overhead) -> Self {
+        Self { link: (link, link), ..self }
+    }
+
+    /// Packets begin with the IP header, as on a TUN device, and not with an Ethernet header.
+    #[must_use]
+    pub const fn raw_ip(self) -> Self {
+        Self { layer: LinkLayer::RawIp, ..self }
+    }
+
+    /// The longest packet in bytes, with the header that it begins with: up to [`Packet::MAX_LEN`].
+    /// [`MAX_FRAME`](Self::MAX_FRAME) unless set, or [`MAX_PACKET`](Self::MAX_PACKET) for packets that begin with IP; in
+    /// [`StaticFrames`](super::StaticFrames) the length of a buffer.
+    #[must_use]
+    pub const fn max_len(self, bytes: u32) -> Self {
+        Self { max_len: Some(bytes), ..self }
+    }
+
+    /// What the queue may hold. Unless set it is what the rate carries in four round-trip times, 32 of the longest
+    /// packets at least and 16 MiB at most, and follows the rate upwards; in memory of the caller's it is
+    /// what the buffers or descriptors hold.
+    #[must_use]
+    pub const fn limits(self, limits: Limits) -> Self {
+        Self { limits: Some(limits), ..self }
+    }
+
+    /// How many frames, or descriptors, there is room for on the heap. Unless set it is what the limit in bytes
+    /// asks for, 256 at least and 8,192 at most.
+    #[must_use]
+    pub const fn buffers(self, count: u32) -> Self {
+        Self { buffers: Some(count), ..self }
+    }
+
+    /// How many queues and hosts of either side are told apart on the heap, powers of two from 8 on: 1,024 and 256 unless
+    /// set. Half of the hosts are found without sharing a slot.
+    #[must_use]
+    pub const fn tables(self, queues: usize, hosts: usize) -> Self {
+        Self { queues, hosts, ..self }
+    }
+
+    /// A queue by descriptor over tables of the caller's. `codel` is as long as there are queues, spare ones included;
+    /// handles are below the packets of `memory`. Limits are those that were set, or none but the descriptors.
+    ///
+    /// # Errors
+    /// [`SmartQueueError`], with what was given and what is accepted.
+    pub fn descriptors_in<S: Storage, K: Storage, T: Storage>(
+        self,
+        memory: IsolatedMemory<S, K, T>,
+        codel: S::Of<CoDelState>,
+    ) -> Result<SmartQueue<S, Descriptors, K, T>, SmartQueueError> {
+        let (limits, sizes) = (self.limits.unwrap_or(Limits::NONE), None);
+        self.build(memory, codel, limits, sizes, self.longest(), Descriptors)
+    }
+
+    /// The longest packet in bytes.
+    pub(super) const fn longest(&self) -> u32 {
+        match (self.max_len, self.layer) {
+            (Some(bytes), _) => bytes,
+            (None, LinkLayer::Ethernet) => Self::MAX_FRAME,
+            (None, LinkLayer::RawIp) => Self::MAX_PACKET,
+        }
+    }
+
+    /// How many buffers, or descriptors, to allocate, and what they may hold together.
+    #[cfg(feature = "alloc")]
+    #[expect(clippy::integer_division, reason = "by what is not zero, at construction")]
+    pub(super) fn sized(&self) -> Result<(u32, Limits, Option<Sizes>), SmartQueueError> {
+        let max_len = self.longest();
+        let in_range = (1..=Packet::MAX_LEN).contains(&max_len);
+        if !in_range {
+            let (what, value) = ("longest packet in bytes", max_len.into());
+            let (min, max) = (1, Packet::MAX_LEN.into());
+            return Err(ConfigError::OutOfRange { what, value, min, max }.into());
+        }
+        let sizes = |packets| Sizes { max_len, packets };
+        let wanted = limits_for(self.rate, self.rtt, sizes(u32::MAX)).bytes;
+        let (fewest, most) = BUFFERS;
+        let count = self.buffers.unwrap_or((wanted / max_len).max(fewest).min(most));
+        let sizes = sizes(count);
+        Ok(match self.limits {
+            Some(limits) => (count, limits, None),
+            None => (count, limits_for(self.rate, self.rtt, sizes), Some(sizes)),
+        })
+    }
+
+    pub(super) fn build<S: Storage, P, K: Storage, T: Storage>(
+        self,
+        memory: IsolatedMemory<S, K, T>,
+        codel: S::Of<CoDelState>,
+        limits: Limits,
+        sizes: Option<Sizes>,
+        max_len: u32,
+        packets: P,
+    ) -> Result<SmartQueue<S, P, K, T>, SmartQueueError> {
+        let Self { rate, isolation, local_side, rtt, .. } = self;
+        let queues = memory.queues();
+        let (given, needed) = (codel.as_ref().len(), queues);
+        if given < needed {
+            return Err(IsolatedError::Memory { what: "codel", given, needed }.into());
+        }
+        let config = IsolatedConfig::new(max_len, limits);
+        let config = config.isolated_by(isolation).with_local_side(local_side);
+        let link = match self.layer {
+            LinkLayer::Ethernet => self.link.0,
+            LinkLayer::RawIp => self.link.1,
+        };
+        // Before the AQM, so that a length out of range is named as such.
+        let aqm = CoDel::new(codel, rtt.codel(rate, max_len.clamp(1, Packet::MAX_LEN)))?;
+        let mut queues = Isolated::with_aqm(memory, aqm, config)?;
+        queues.set_overhead(link);
+        let line: Line<S, K, T> = Shaped::new(queues, Shaper::new(rate), link);
+        let outlet = Outlet { line, device: Device::Ready, max_len };
+        Ok(SmartQueue { outlet, rtt, sizes, packets })
+    }
+}
+
+/// A refused construction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum SmartQueueError {
+    /// The tables, the isolation or the longest packet.
+    Isolated(IsolatedError),
+    /// No buffers: one is needed at least.
+    NoBuffers,
+}
+
+impl From<IsolatedError> for SmartQueueError {
+    fn from(error: IsolatedError) -> Self {
+        Self::Isolated(error)
+    }
+}
+
+impl From<ConfigError> for SmartQueueError {
+    fn from(error: ConfigError) -> Self {
+        Self::Isolated(error.into())
+    }
+}
+
+impl fmt::Display for SmartQueueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Isolated(error) => error.fmt(f),
+            Self::NoBuffers => write!(f, "0 buffers; accepted are 1 or more"),
+        }
+    }
+}
+
+impl core::error::Error for SmartQueueError {}

@@ -1,0 +1,73 @@
+//! What may leave when: the line and the device behind it.
+
+use sched_core::{CoDel, CoDelState, DropSink, Nanos, Packet, Scheduler};
+use shaper::{Rate, Shaped};
+
+use super::device::Device;
+use crate::isolated::Isolated;
+use crate::storage::Storage;
+
+/// Isolated queues with CoDel behind a line.
+pub(super) type Line<S, K, T> = Shaped<Isolated<S, CoDel<<S as Storage>::Of<CoDelState>>, K, T>>;
+
+/// A line and the device that it ends at.
+#[derive(Debug)]
+pub(super) struct Outlet<S: Storage, K: Storage, T: Storage> {
+    pub(super) line: Line<S, K, T>,
+    pub(super) device: Device,
+    /// The longest packet in bytes: it fits wherever there is room for as much.
+    pub(super) max_len: u32,
+}
+
+impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
+    /// Whether the packet that leaves next at `now` fits into the device, if there is one.
+    #[inline]
+    fn fits(&self, now: Nanos) -> bool {
+        let room = self.device.room();
+        room >= self.max_len || self.next_fits(now, room)
+    }
+
+    #[cold]
+    fn next_fits(&self, now: Nanos, room: u32) -> bool {
+        room > 0 && self.line.peek(now).is_some_and(|packet| packet.len <= room)
+    }
+
+    #[inline]
+    pub(super) fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        if !self.fits(now) {
+            return None;
+        }
+        let packet = self.line.dequeue(now, drops)?;
+        self.device = self.device.took(packet.len);
+        Some(packet)
+    }
+
+    pub(super) fn dequeue_burst(
+        &mut self,
+        now: Nanos,
+        out: &mut [Packet],
+        drops: &mut dyn DropSink,
+    ) -> usize {
+        if self.device == Device::Ready && self.line.line().rate() == Rate::UNLIMITED {
+            return self.line.dequeue_burst(now, out, drops);
+        }
+        let mut filled = 0_usize;
+        for place in out {
+            let Some(packet) = self.dequeue(now, drops) else { break };
+            *place = packet;
+            filled = filled.saturating_add(1);
+        }
+        filled
+    }
+
+    pub(super) fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.line.peek(now).filter(|packet| packet.len <= self.device.room())
+    }
+
+    /// `None` also while the device has no room for what is next.
+    pub(super) fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        let at = self.line.poll_at(now)?;
+        let is_held = if at > now { self.device.room() == 0 } else { !self.fits(now) };
+        (!is_held).then_some(at)
+    }
+}

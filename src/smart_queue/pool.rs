@@ -1,0 +1,125 @@
+//! The buffers behind the handles of a smart queue.
+
+use core::fmt;
+
+use sched_core::{DropReason, DropSink, Packet};
+
+use crate::storage::Storage;
+
+/// A buffer without its bytes: 8 bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferState {
+    /// Bytes of the frame; 0 if and only if the buffer is free.
+    len: u32,
+    /// The next free buffer, while this one is free.
+    next: u32,
+}
+
+impl BufferState {
+    /// A buffer without a frame.
+    pub const EMPTY: Self = Self { len: 0, next: NONE };
+}
+
+/// No buffer.
+const NONE: u32 = u32::MAX;
+
+/// Buffers of one length, and which of them are free.
+pub(super) struct Pool<S: Storage> {
+    /// Those of buffer `n` begin at `n * buffer_len`.
+    bytes: S::Of<u8>,
+    states: S::Of<BufferState>,
+    buffer_len: usize,
+    /// The first free buffer.
+    free: u32,
+    in_use: u32,
+}
+
+impl<S: Storage> fmt::Debug for Pool<S> {
+    /// Without the bytes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, len) = (self.count(), self.buffer_len);
+        f.debug_struct("Pool").field("buffers", &count).field("len", &len).finish_non_exhaustive()
+    }
+}
+
+impl<S: Storage> Pool<S> {
+    /// All buffers free. Cost: O(buffers).
+    pub(super) fn new(bytes: S::Of<u8>, mut states: S::Of<BufferState>, buffer_len: usize) -> Self {
+        for (next, state) in (1..NONE).zip(states.as_mut().iter_mut()) {
+            *state = BufferState { len: 0, next };
+        }
+        Self { bytes, states, buffer_len, free: 0, in_use: 0 }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.states.as_ref().len()).unwrap_or(NONE)
+    }
+
+    pub(super) const fn in_use(&self) -> u32 {
+        self.in_use
+    }
+
+    pub(super) const fn buffer_len(&self) -> usize {
+        self.buffer_len
+    }
+
+    /// Copies `frame` into a free buffer; `None` if there is none, or if the frame is empty or longer than a
+    /// buffer.
+    pub(super) fn store(&mut self, frame: &[u8]) -> Option<u32> {
+        let handle = self.free;
+        let len = u32::try_from(frame.len()).ok().filter(|&len| len > 0)?;
+        let bytes = part(self.bytes.as_mut(), handle, self.buffer_len)?;
+        let state = self.states.as_mut().get_mut(handle as usize)?;
+        let place = bytes.get_mut(..frame.len())?;
+        for (to, &from) in place.iter_mut().zip(frame) {
+            *to = from;
+        }
+        self.free = state.next;
+        state.len = len;
+        self.in_use = self.in_use.wrapping_add(1);
+        Some(handle)
+    }
+
+    /// The frame in buffer `handle`; empty if there is none.
+    pub(super) fn frame(&self, handle: u32) -> &[u8] {
+        let len = self.states.as_ref().get(handle as usize).map_or(0, |state| state.len);
+        let start = (handle as usize).saturating_mul(self.buffer_len);
+        let end = start.saturating_add(len as usize);
+        self.bytes.as_ref().get(start..end).unwrap_or_default()
+    }
+
+    /// As [`frame`](Self::frame), to be changed.
+    pub(super) fn frame_mut(&mut self, handle: u32) -> &mut [u8] {
+        let len = self.states.as_ref().get(handle as usize).map_or(0, |state| state.len);
+        let bytes = part(self.bytes.as_mut(), handle, self.buffer_len);
+        bytes.and_then(|bytes| bytes.get_mut(..len as usize)).unwrap_or_default()
+    }
+
+    /// Frees buffer `handle`, if it is in use.
+    pub(super) fn give_back(&mut self, handle: u32) {
+        let Some(state) = self.states.as_mut().get_mut(handle as usize) else { return };
+        if state.len > 0 {
+            *state = BufferState { len: 0, next: self.free };
+            self.free = handle;
+            self.in_use = self.in_use.wrapping_sub(1);
+        }
+    }
+
+    /// Buffers in use, counted one by one. Cost: O(buffers).
+    pub(super) fn recounted(&self) -> u64 {
+        self.states.as_ref().iter().filter(|state| state.len > 0).count() as u64
+    }
+}
+
+/// The bytes of buffer `handle`.
+fn part(bytes: &mut [u8], handle: u32, len: usize) -> Option<&mut [u8]> {
+    let start = (handle as usize).checked_mul(len)?;
+    bytes.get_mut(start..start.checked_add(len)?)
+}
+
+/// What a queue drops is free.
+impl<S: Storage> DropSink for Pool<S> {
+    fn dropped(&mut self, packet: Packet, _reason: DropReason) {
+        self.give_back(packet.handle);
+    }
+}

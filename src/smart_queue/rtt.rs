@@ -1,0 +1,142 @@
+//! How far away the other ends are, in words.
+
+use core::fmt;
+use core::str::FromStr;
+
+use sched_core::{CoDelParams, ConfigError, Nanos};
+use shaper::Rate;
+
+/// The round-trip time of the usual flow: it sets the AQM.
+///
+/// A queue may stand for one round-trip time, since a sender cannot answer sooner, and 5 % of it is the delay that is
+/// acceptable for good (RFC 8289 §4.2, §4.3). The words and their figures are those of CAKE:
+///
+/// | word | round-trip time | target |
+/// |---|---|---|
+/// | `datacentre` | 100 µs | 5 µs |
+/// | `lan` | 1 ms | 50 µs |
+/// | `metro` | 10 ms | 0.5 ms |
+/// | `regional` | 30 ms | 1.5 ms |
+/// | `internet` | 100 ms | 5 ms |
+/// | `oceanic` | 300 ms | 15 ms |
+/// | `satellite` | 1 s | 50 ms |
+///
+/// ```
+/// use freeboard::Rtt;
+/// use freeboard::sched_core::Nanos;
+///
+/// let rtt: Rtt = "regional".parse()?;
+/// assert_eq!(rtt, Rtt::REGIONAL);
+/// assert_eq!((rtt.span(), rtt.target()), (Nanos::from_millis(30), Nanos::from_micros(1_500)));
+/// # Ok::<(), freeboard::UnknownRtt>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Rtt(Nanos);
+
+impl Rtt {
+    /// 100 µs.
+    pub const DATACENTRE: Self = Self(Nanos::from_micros(100));
+    /// 1 ms.
+    pub const LAN: Self = Self(Nanos::from_millis(1));
+    /// 10 ms.
+    pub const METRO: Self = Self(Nanos::from_millis(10));
+    /// 30 ms.
+    pub const REGIONAL: Self = Self(Nanos::from_millis(30));
+    /// 100 ms.
+    pub const INTERNET: Self = Self(Nanos::from_millis(100));
+    /// 300 ms.
+    pub const OCEANIC: Self = Self(Nanos::from_millis(300));
+    /// 1 s.
+    pub const SATELLITE: Self = Self(Nanos::from_secs(1));
+
+    /// The presets with their words, the nearest first.
+    pub const PRESETS: [(&'static str, Self); 7] = [
+        ("datacentre", Self::DATACENTRE),
+        ("lan", Self::LAN),
+        ("metro", Self::METRO),
+        ("regional", Self::REGIONAL),
+        ("internet", Self::INTERNET),
+        ("oceanic", Self::OCEANIC),
+        ("satellite", Self::SATELLITE),
+    ];
+
+    /// The shortest: its target is 1,024 ns, the resolution of sojourn times.
+    const SHORTEST: u64 = 20 * 1_024;
+    /// The longest interval of [`CoDelParams`].
+    const LONGEST: u64 = (1 << 33) - 1;
+
+    /// A round-trip time of `span`: 20,480 ns to 2^33 − 1 ns (8.6 s).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] outside of that.
+    pub const fn new(span: Nanos) -> Result<Self, ConfigError> {
+        if span.0 < Self::SHORTEST || span.0 > Self::LONGEST {
+            let (what, value) = ("round-trip time in ns", span.0);
+            let (min, max) = (Self::SHORTEST, Self::LONGEST);
+            return Err(ConfigError::OutOfRange { what, value, min, max });
+        }
+        Ok(Self(span))
+    }
+
+    /// The round-trip time.
+    #[must_use]
+    pub const fn span(self) -> Nanos {
+        self.0
+    }
+
+    /// The delay that is acceptable for good: 5 % of the round-trip time.
+    #[must_use]
+    #[expect(clippy::integer_division, reason = "by a constant, at construction")]
+    pub const fn target(self) -> Nanos {
+        Nanos(self.0.0 / 20)
+    }
+
+    /// CoDel for a line of this rate: a target of 5 %, or the time of two of its longest packets where that is more,
+    /// and never more than the round-trip time.
+    ///
+    /// On a slow line a packet that came in behind one other has waited for longer than 5 %: at 1 Mbit/s two frames take
+    /// 24 ms. A target below that would signal where there is no queue (RFC 8289 §4.3).
+    #[must_use]
+    pub fn codel(self, rate: Rate, max_len: u32) -> CoDelParams {
+        let two = rate.time_of(max_len.saturating_mul(2));
+        CoDelParams {
+            target: self.target().max(two).min(self.span()),
+            interval: self.span(),
+            mtu: max_len,
+        }
+    }
+}
+
+impl Default for Rtt {
+    /// [`Rtt::INTERNET`].
+    fn default() -> Self {
+        Self::INTERNET
+    }
+}
+
+/// A word that names no [`Rtt`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct UnknownRtt;
+
+impl fmt::Display for UnknownRtt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a round-trip time must be one of")?;
+        Rtt::PRESETS.iter().try_for_each(|(word, _)| write!(f, " {word}"))
+    }
+}
+
+impl core::error::Error for UnknownRtt {}
+
+impl FromStr for Rtt {
+    type Err = UnknownRtt;
+
+    fn from_str(word: &str) -> Result<Self, UnknownRtt> {
+        Self::PRESETS
+            .into_iter()
+            .find(|(name, _)| *name == word)
+            .map(|(_, rtt)| rtt)
+            .ok_or(UnknownRtt)
+    }
+}

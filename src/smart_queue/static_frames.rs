@@ -1,0 +1,87 @@
+//! The memory of a smart queue with frames in arrays: for a `static`, without an allocator.
+
+use sched_core::{CoDelState, Limits, Packet};
+
+use super::pool::Pool;
+use super::{BufferState, Frames, SmartQueue, SmartQueueBuilder, SmartQueueError};
+use crate::isolated::{ALL, StaticTables};
+use crate::storage::Slices;
+
+/// A [`SmartQueue`] with frames in [`StaticFrames`].
+pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
+
+/// The memory of a [`SmartQueue`] with frames: `FRAMES` buffers of `LEN` bytes each, and tables of `GROUPS` groups of
+/// 32 queues and 8 hosts of either side each ([`StaticTables`]).
+///
+/// Memory: `FRAMES` times `LEN + 24` bytes, and about 5.6 kB a group. No buffers, buffers longer than
+/// [`Packet::MAX_LEN`], and groups that are no power of two do not compile.
+///
+/// ```
+/// use freeboard::shaper::Rate;
+/// use freeboard::sched_core::Nanos;
+/// use freeboard::{SmartQueue, StaticFrames};
+///
+/// // In firmware it is a `static`: `new` is const.
+/// let mut memory = StaticFrames::<32, 1_514, 1>::new();
+/// let rate = Rate::kilobits_per_second(500)?;
+/// let mut queue = SmartQueue::upload(rate).frames_in(&mut memory, [42; 16])?;
+/// queue.push(Nanos(0), &[0; 60])?;
+/// assert_eq!(queue.pop(Nanos(0)), Some(&[0; 60][..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct StaticFrames<const FRAMES: usize, const LEN: usize, const GROUPS: usize> {
+    tables: StaticTables<FRAMES, GROUPS>,
+    codel: [[CoDelState; ALL]; GROUPS],
+    bytes: [[u8; LEN]; FRAMES],
+    states: [BufferState; FRAMES],
+}
+
+impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize> StaticFrames<FRAMES, LEN, GROUPS> {
+    /// Empty buffers and tables.
+    #[must_use]
+    pub const fn new() -> Self {
+        const {
+            assert!(FRAMES > 0, "a smart queue has a buffer at least");
+            assert!(LEN > 0 && LEN <= Packet::MAX_LEN as usize, "a buffer has 1 byte to 1 MiB");
+        }
+        Self {
+            tables: StaticTables::new(),
+            codel: [[CoDelState::EMPTY; ALL]; GROUPS],
+            bytes: [[0; LEN]; FRAMES],
+            states: [BufferState::EMPTY; FRAMES],
+        }
+    }
+}
+
+impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize> Default
+    for StaticFrames<FRAMES, LEN, GROUPS>
+{
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SmartQueueBuilder {
+    /// A queue with frames in memory of the caller's, a `static` for one. `key` is 16 random bytes, drawn anew at
+    /// each start and told no one: a sender that knows them can build flows that share the queue of another's.
+    ///
+    /// The longest frame is `LEN`, and [`max_len`](Self::max_len) is not asked. Limits are those that were set, or
+    /// none but the buffers.
+    ///
+    /// # Errors
+    /// [`SmartQueueError`]: `triple-isolate`, whose tables are not there.
+    pub fn frames_in<const FRAMES: usize, const LEN: usize, const GROUPS: usize>(
+        self,
+        memory: &mut StaticFrames<FRAMES, LEN, GROUPS>,
+        key: [u8; 16],
+    ) -> Result<StaticFrameQueue<'_>, SmartQueueError> {
+        let StaticFrames { tables, codel, bytes, states } = memory;
+        let states: &mut [BufferState] = states;
+        let pool = Pool::new(bytes.as_flattened_mut(), states, LEN);
+        let frames = Frames::new(pool, self.layer, key);
+        let limits = self.limits.unwrap_or(Limits::NONE);
+        let max_len = u32::try_from(LEN).unwrap_or(Packet::MAX_LEN);
+        self.build(tables.memory(), codel.as_flattened_mut(), limits, None, max_len, frames)
+    }
+}

@@ -1,0 +1,679 @@
+//! The smart queue: what comes out went in, every frame is accounted for once, marks are right, and rate, device and
+//! buffers bind.
+
+use std::collections::BTreeMap;
+
+use freeboard::flowhash::{Labels, mix};
+use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, RejectReason, Scheduler};
+use freeboard::shaper::{Rate, RateError};
+use freeboard::{
+    DescriptorQueue, Device, FrameQueue, Heap, IsolatedError, IsolatedMemory, Isolation,
+    LabelledScheduler, LinkLayer, PushError, Rtt, SmartQueue, SmartQueueError, StaticFrames,
+};
+use proptest::prelude::*;
+
+const KEY: [u8; 16] = *b"sixteen of these";
+
+fn mbit(rate: u64) -> Rate {
+    Rate::megabits_per_second(rate).expect("in range")
+}
+
+/// What a frame is to look like.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    host: u8,
+    port: u8,
+    /// ECN bits of the IP header.
+    ecn: u8,
+    v6: bool,
+    tags: u8,
+    /// Bytes after the UDP header.
+    payload: u16,
+}
+
+/// A frame of UDP over IP over Ethernet; `number` is the first four bytes of its payload.
+fn frame(shape: Shape, number: u32) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    for _ in 0..shape.tags {
+        frame.extend([0x81, 0, 0, 7]);
+    }
+    let udp = shape.payload.max(4) + 8;
+    if shape.v6 {
+        frame.extend([0x86, 0xdd, 0x60, shape.ecn << 4 | 0x05, 1, 2]);
+        frame.extend(udp.to_be_bytes());
+        frame.extend([17, 64]);
+        frame.extend([0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, shape.host]);
+        frame.extend([0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    } else {
+        frame.extend([8, 0]);
+        let at = frame.len();
+        frame.extend([0x45, 0xb8 | shape.ecn]);
+        frame.extend((udp + 20).to_be_bytes());
+        frame.extend(number.to_be_bytes()[2..].iter());
+        frame.extend([0, 0, 64, 17, 0, 0, 10, 0, 0, shape.host, 192, 0, 2, 1]);
+        let sum = checksum(&frame[at..at + 20]);
+        frame[at + 10..at + 12].copy_from_slice(&sum.to_be_bytes());
+    }
+    frame.extend([0x13, shape.port, 1, 0xbb]);
+    frame.extend(udp.to_be_bytes());
+    frame.extend([0, 0]);
+    frame.extend(number.to_be_bytes());
+    frame.resize(frame.len() + usize::from(udp) - 12, 0x5a);
+    frame
+}
+
+/// The internet checksum (RFC 1071) of a header whose field is counted as it stands.
+fn checksum(header: &[u8]) -> u16 {
+    let words = header.chunks(2).map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]])));
+    let sum: u64 = words.sum();
+    // No header is all zeros: a sum of zero is written as all ones.
+    !((((sum - 1) % 0xffff) + 1) as u16)
+}
+
+/// Where the IP header of `frame` begins.
+fn ip_at(shape: Shape) -> usize {
+    14 + 4 * usize::from(shape.tags)
+}
+
+/// `frame` as it is with congestion experienced: bits set, checksum computed anew over the whole header.
+fn marked(shape: Shape, number: u32) -> Vec<u8> {
+    frame(Shape { ecn: 3, ..shape }, number)
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Push(Shape),
+    /// Bytes that are no frame.
+    PushBytes(u8, u16),
+    Pop,
+    PopAll,
+    SetRate(Rate),
+    SetRtt(Rtt),
+    SetDevice(Device),
+    AddRoom(u16),
+    SetIsolation(Isolation),
+    Wait(u32),
+    Back(u32),
+    Clear,
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    (0..4_u8, 0..3_u8, 0..4_u8, any::<bool>(), 0..3_u8, 4..1_400_u16).prop_map(
+        |(host, port, ecn, v6, tags, payload)| Shape { host, port, ecn, v6, tags, payload },
+    )
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let rates = prop_oneof![
+        (1..200_u64).prop_map(mbit),
+        Just(Rate::UNLIMITED),
+        Just(Rate::STOPPED),
+        Just(Rate::kilobits_per_second(64).expect("in range")),
+    ];
+    let devices = prop_oneof![
+        2 => Just(Device::Ready),
+        1 => Just(Device::Busy),
+        3 => (0..6_000_u32).prop_map(Device::Takes),
+    ];
+    prop_oneof![
+        24 => shapes().prop_map(Step::Push),
+        2 => (any::<u8>(), 0..2_000_u16).prop_map(|(byte, len)| Step::PushBytes(byte, len)),
+        12 => Just(Step::Pop),
+        1 => Just(Step::PopAll),
+        2 => rates.prop_map(Step::SetRate),
+        1 => (0..7_usize).prop_map(|at| Step::SetRtt(Rtt::PRESETS[at].1)),
+        3 => devices.prop_map(Step::SetDevice),
+        3 => (0..3_000_u16).prop_map(Step::AddRoom),
+        1 => (0..7_usize).prop_map(|at| Step::SetIsolation(Isolation::ALL[at])),
+        8 => (0..3_000_000_u32).prop_map(Step::Wait),
+        1 => (0..90_000_000_u32).prop_map(Step::Back),
+        1 => Just(Step::Clear),
+    ]
+}
+
+/// The naive twin: every frame that is inside, by its number, and sums.
+#[derive(Default)]
+struct Twin {
+    inside: BTreeMap<u32, (Shape, Vec<u8>)>,
+    next: u32,
+    pushed: u64,
+    refused: u64,
+    popped: u64,
+    popped_bytes: u64,
+    /// What the device may still take; `None` without bound.
+    room: Option<u64>,
+    marked: u64,
+}
+
+impl Twin {
+    /// A frame came out: it is one that went in, but for a mark.
+    fn popped(&mut self, bytes: &[u8]) {
+        self.popped += 1;
+        self.popped_bytes += bytes.len() as u64;
+        if let Some(room) = &mut self.room {
+            *room = room.checked_sub(bytes.len() as u64).expect("a frame that fits");
+        }
+        let found = self.inside.iter().find(|(number, (shape, frame))| {
+            frame == bytes || (frame.len() == bytes.len() && marked(*shape, **number) == bytes)
+        });
+        let (&number, (shape, frame)) = found.expect("a frame that was pushed");
+        if frame != bytes {
+            assert_ne!(shape.ecn, 0, "not capable of marks");
+            self.marked += 1;
+        }
+        self.inside.remove(&number);
+    }
+}
+
+const FRAMES: usize = 12;
+const LEN: usize = 1_514;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    /// Goal: whatever is called in whatever order, the frames that come out are those that went in, byte for byte but
+    /// for marks of congestion; each leaves once or is counted as dropped once; the device gets no more than it takes;
+    /// and `poll_at` says whether a frame leaves now. Method: random histories against a twin that holds the frames in
+    /// a map; the books are recounted after every call.
+    #[test]
+    fn frames_come_out_as_they_went_in_and_each_is_accounted_for_once(
+        history in proptest::collection::vec(steps(), 1..250),
+        start in 0..2_u8,
+    ) {
+        let mut memory = StaticFrames::<FRAMES, LEN, 1>::new();
+        let builder = SmartQueue::upload(mbit(5)).rtt(Rtt::LAN);
+        let builder = if start == 0 { builder } else { builder.limits(Limits::bytes(6_000)) };
+        let mut queue = builder.frames_in(&mut memory, KEY).expect("a queue");
+        let mut twin = Twin::default();
+        let mut now = Nanos::from_secs(100);
+        for step in history {
+            match step {
+                Step::Push(shape) => {
+                    let number = twin.next;
+                    twin.next += 1;
+                    let bytes = frame(shape, number);
+                    twin.pushed += 1;
+                    match queue.push(now, &bytes) {
+                        Ok(()) => drop(twin.inside.insert(number, (shape, bytes))),
+                        Err(PushError::Rejected(RejectReason::Full { .. })) if start == 1 => {
+                            twin.refused += 1;
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                Step::PushBytes(byte, len) => {
+                    let bytes = vec![byte; len.into()];
+                    twin.pushed += 1;
+                    let shape = Shape { host: 0, port: 0, ecn: 0, v6: false, tags: 0, payload: 0 };
+                    match queue.push(now, &bytes) {
+                        Ok(()) => {
+                            // Equal bytes are as good as each other.
+                            let number = twin.next;
+                            twin.next += 1;
+                            twin.inside.insert(number, (shape, bytes));
+                        }
+                        Err(PushError::Length { len, max }) => {
+                            assert!(len == bytes.len() && max == LEN && (len == 0 || len > LEN));
+                            twin.refused += 1;
+                        }
+                        Err(error) => {
+                            assert!(start == 1, "{error}");
+                            twin.refused += 1;
+                        }
+                    }
+                }
+                Step::Pop => {
+                    let polled = queue.poll_at(now);
+                    let popped = queue.pop(now).map(<[u8]>::to_vec);
+                    assert_eq!(polled == Some(now), popped.is_some(), "{polled:?}");
+                    popped.iter().for_each(|bytes| twin.popped(bytes));
+                }
+                Step::PopAll => {
+                    while let Some(bytes) = queue.pop(now) {
+                        twin.popped(bytes);
+                    }
+                }
+                Step::SetRate(rate) => queue.set_rate(now, rate),
+                Step::SetRtt(rtt) => queue.set_rtt(rtt),
+                Step::SetDevice(device) => {
+                    queue.set_device(device);
+                    twin.room = match device {
+                        Device::Ready => None,
+                        Device::Busy => Some(0),
+                        Device::Takes(bytes) => Some(bytes.into()),
+                    };
+                }
+                Step::AddRoom(bytes) => {
+                    queue.add_room(bytes.into());
+                    if let Some(room) = &mut twin.room {
+                        *room += u64::from(bytes);
+                    }
+                }
+                Step::SetIsolation(isolation) => {
+                    let done = queue.set_isolation(isolation);
+                    assert_eq!(done.is_err(), isolation == Isolation::TripleIsolate);
+                }
+                Step::Wait(span) => now = now.plus(Nanos(span.into())),
+                Step::Back(span) => now = Nanos(now.0.saturating_sub(span.into())),
+                Step::Clear => queue.clear(),
+            }
+            queue.recount().expect("the books are right");
+            let (counters, backlog) = (queue.counters(), queue.backlog());
+            assert_eq!(counters.offered().packets, twin.pushed);
+            assert_eq!(counters.rejected.packets, twin.refused);
+            assert_eq!((counters.delivered.packets, counters.delivered.bytes), (twin.popped, twin.popped_bytes));
+            let dropped = counters.dropped_total().packets;
+            assert_eq!(twin.inside.len() as u64, u64::from(backlog.packets) + dropped);
+            assert_eq!(counters.marked, twin.marked);
+            let room = twin.room.map_or(u64::from(u32::MAX), |room| room);
+            let left = match queue.device() {
+                Device::Ready => u32::MAX.into(),
+                Device::Busy => 0,
+                Device::Takes(bytes) => bytes.into(),
+            };
+            assert_eq!(left, room);
+        }
+        queue.set_device(Device::Ready);
+        twin.room = None;
+        queue.set_rate(now, Rate::UNLIMITED);
+        while let Some(bytes) = queue.pop(now) {
+            twin.popped(bytes);
+        }
+        assert_eq!(queue.backlog().packets, 0);
+        assert_eq!(queue.pop(now), None);
+        queue.recount().expect("the books are right");
+    }
+}
+
+/// Goal: a mark is written into every header that can carry it, with a right checksum, and nothing else changes.
+/// Method: a standing queue of both versions behind no tag, one and two; what the AQM marks is compared with a frame
+/// that is built with the mark, whose checksum is computed anew.
+#[test]
+fn a_mark_is_in_the_header_and_the_checksum_is_right() {
+    for (v6, tags, ecn) in [false, true]
+        .into_iter()
+        .flat_map(|v6| (0..3).flat_map(move |tags| [1, 2].map(|ecn| (v6, tags, ecn))))
+    {
+        let shape = Shape { host: 1, port: 1, ecn, v6, tags, payload: 1_000 };
+        let mut queue = SmartQueue::upload(Rate::UNLIMITED).frames(KEY).expect("a queue");
+        for number in 0..60 {
+            queue.push(Nanos(0), &frame(shape, number)).expect("there is room");
+        }
+        let mut marks = 0;
+        for number in 0..60 {
+            let now = Nanos::from_millis(50 + 20 * u64::from(number));
+            let bytes = queue.pop(now).expect("no packet that is capable of marks is dropped");
+            if bytes != frame(shape, number) {
+                assert_eq!(bytes, marked(shape, number), "{v6} {tags} {ecn}");
+                if !v6 {
+                    let at = ip_at(shape);
+                    assert_eq!(checksum(&bytes[at..at + 20]), 0, "the sum over a right header");
+                }
+                marks += 1;
+            }
+        }
+        assert!(marks > 3, "{marks} marks");
+        assert_eq!(queue.counters().marked, marks);
+    }
+}
+
+/// Goal: without the capability a packet is dropped instead, and one that came marked leaves as it came.
+#[test]
+fn what_cannot_be_marked_is_dropped_and_what_is_marked_stays() {
+    for (ecn, drops) in [(0, true), (3, false)] {
+        let shape = Shape { host: 1, port: 1, ecn, v6: false, tags: 0, payload: 1_000 };
+        let mut queue = SmartQueue::upload(Rate::UNLIMITED).frames(KEY).expect("a queue");
+        for number in 0..60 {
+            queue.push(Nanos(0), &frame(shape, number)).expect("there is room");
+        }
+        let mut last = None;
+        for turn in 0..60_u64 {
+            let Some(bytes) = queue.pop(Nanos::from_millis(50 + 20 * turn)) else { break };
+            let at = bytes.len() - 1_000;
+            let number = u32::from_be_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+            assert!(last < Some(number), "in order");
+            assert_eq!(bytes, frame(shape, number));
+            last = Some(number);
+        }
+        assert_eq!(queue.counters().dropped_for(DropReason::Aqm).packets > 3, drops);
+        assert_eq!(queue.counters().marked, 0);
+        queue.recount().expect("the books are right");
+    }
+}
+
+fn udp(host: u8, port: u8, payload: u16) -> Shape {
+    Shape { host, port, ecn: 0, v6: false, tags: 0, payload }
+}
+
+/// The last byte of the source address of an untagged IPv4 frame.
+fn host_of(frame: &[u8]) -> u8 {
+    frame[14 + 15]
+}
+
+/// Goal: when every buffer is taken the host that holds the most gives way, whatever it opens, and no arrival is
+/// refused. Method: one host fills all buffers from many ports; another then sends one frame a turn.
+#[test]
+fn when_no_buffer_is_free_the_host_that_holds_the_most_gives_way() {
+    let mut memory = StaticFrames::<16, 1_514, 2>::new();
+    let rate = Rate::kilobits_per_second(500).expect("in range");
+    let mut queue = SmartQueue::upload(rate).frames_in(&mut memory, KEY).expect("a queue");
+    let now = Nanos::from_secs(1);
+    for port in 0..200 {
+        queue.push(now, &frame(udp(1, port, 1_400), 0)).expect("the oldest of its own give way");
+    }
+    assert_eq!((queue.backlog().packets, queue.counters().rejected.packets), (16, 0));
+    for number in 0..3 {
+        queue.push(now, &frame(udp(2, 9, 100), number)).expect("the other host gives way");
+    }
+    let dropped = queue.counters().dropped_for(DropReason::Overflow).packets;
+    assert_eq!(dropped, 200 - 16 + 3);
+    queue.set_rate(now, Rate::UNLIMITED);
+    let mut sent = [0; 3];
+    while let Some(frame) = queue.pop(now) {
+        sent[usize::from(host_of(frame))] += 1;
+    }
+    assert_eq!(sent, [0, 13, 3], "all of the light host");
+    queue.recount().expect("the books are right");
+}
+
+/// Goal: a single buffer works: the frame that the caller was given is free when the caller comes again.
+#[test]
+fn one_buffer_is_enough() {
+    let mut memory = StaticFrames::<1, 64, 1>::new();
+    let mut queue =
+        SmartQueue::upload(Rate::UNLIMITED).frames_in(&mut memory, KEY).expect("a queue");
+    for byte in 0..100 {
+        let now = Nanos(byte.into());
+        queue.push(now, &[byte; 60]).expect("the last one was given back");
+        queue.recount().expect("the books are right");
+        assert_eq!(queue.pop(now), Some(&[byte; 60][..]));
+        queue.recount().expect("the books are right");
+    }
+    queue.push(Nanos(0), &[1; 60]).expect("a free buffer");
+    queue.push(Nanos(0), &[2; 60]).expect("the first gives way");
+    assert_eq!(queue.pop(Nanos(0)), Some(&[2; 60][..]));
+    assert_eq!(queue.pop(Nanos(0)), None);
+}
+
+/// Goal: what cannot be queued is refused with the reason and counted, whatever it contains; what is no IP is
+/// queued. Method: lengths around the buffer's, headers cut at every byte, and bytes that mean nothing.
+#[test]
+fn malformed_frames_are_queued_or_refused_by_name() {
+    let mut memory = StaticFrames::<8, 256, 1>::new();
+    let mut queue =
+        SmartQueue::upload(Rate::UNLIMITED).frames_in(&mut memory, KEY).expect("a queue");
+    for len in [0, 257, 1 << 20] {
+        let refused = queue.push(Nanos(0), &vec![0x45; len]);
+        assert_eq!(refused, Err(PushError::Length { len, max: 256 }));
+    }
+    assert_eq!(queue.counters().rejected.packets, 3);
+    assert_eq!(queue.counters().rejected.bytes, 257 + (1 << 20));
+    let text = PushError::Length { len: 257, max: 256 }.to_string();
+    assert_eq!(text, "frame of 257 bytes; accepted are 1..=256");
+    for v6 in [false, true] {
+        let whole = frame(Shape { v6, tags: 2, ..udp(1, 1, 60) }, 7);
+        for len in 1..whole.len() {
+            queue.push(Nanos(0), &whole[..len]).expect("every length up to the buffer's");
+            assert_eq!(queue.pop(Nanos(0)), Some(&whole[..len]));
+        }
+    }
+    for byte in 0..=255 {
+        queue.push(Nanos(0), &[byte; 256]).expect("every content");
+        assert_eq!(queue.pop(Nanos(0)), Some(&[byte; 256][..]));
+    }
+    queue.recount().expect("the books are right");
+}
+
+/// Goal: on a TUN device there is no Ethernet header. Method: two hosts as packets; both are told apart, and a mark is
+/// where it belongs.
+#[test]
+fn packets_that_begin_with_ip_are_read_as_such() {
+    let builder = SmartQueue::upload(Rate::UNLIMITED).raw_ip();
+    let mut queue = builder.frames(KEY).expect("a queue");
+    let packet = |host, number| frame(Shape { ecn: 2, ..udp(host, 1, 900) }, number)[14..].to_vec();
+    for number in 0..60 {
+        queue.push(Nanos(0), &packet(1, number)).expect("there is room");
+    }
+    queue.push(Nanos(0), &packet(2, 0)).expect("there is room");
+    assert_eq!(queue.backlogged_hosts(), (2, 1));
+    let mut marks = 0;
+    for turn in 0..61_u64 {
+        let bytes = queue.pop(Nanos::from_millis(50 + 20 * turn)).expect("a packet").to_vec();
+        assert_eq!(checksum(&bytes[..20]), 0);
+        marks += u64::from(bytes[1] & 3 == 3);
+    }
+    assert!(marks > 3 && queue.counters().marked == marks);
+    assert_eq!(queue.buffers().1, 1_500);
+}
+
+/// Goal: on the way up hosts are sources, on the way down destinations. Method: one host opens nine flows, another one;
+/// of 20 frames each has ten.
+#[test]
+fn hosts_of_the_local_side_share_the_line() {
+    let swap = |mut frame: Vec<u8>| {
+        let (source, destination) = (frame[26..30].to_vec(), frame[30..34].to_vec());
+        frame[26..30].copy_from_slice(&destination);
+        frame[30..34].copy_from_slice(&source);
+        frame
+    };
+    for up in [true, false] {
+        let builder = match up {
+            true => SmartQueue::upload(Rate::UNLIMITED),
+            false => SmartQueue::download(Rate::UNLIMITED),
+        };
+        let mut queue = builder.frames(KEY).expect("a queue");
+        for number in 0..200 {
+            let host = if number % 10 == 0 { 2 } else { 1 };
+            let bytes = frame(udp(host, (number % 10) as u8, 1_400), number);
+            let bytes = if up { bytes } else { swap(bytes) };
+            queue.push(Nanos(0), &bytes).expect("there is room");
+        }
+        let at = if up { 29 } else { 33 };
+        let of_2 = (0..20).filter(|_| queue.pop(Nanos(0)).expect("a frame")[at] == 2).count();
+        assert_eq!(of_2, 10, "up: {up}");
+    }
+}
+
+/// Goal: the presets are those of CAKE, and a slow line raises the target. Method: the table of figures, and CoDel's own
+/// check of each on lines of every speed.
+#[test]
+fn round_trip_times_set_the_aqm() {
+    let micros = [
+        ("datacentre", 100, 5),
+        ("lan", 1_000, 50),
+        ("metro", 10_000, 500),
+        ("regional", 30_000, 1_500),
+        ("internet", 100_000, 5_000),
+        ("oceanic", 300_000, 15_000),
+        ("satellite", 1_000_000, 50_000),
+    ];
+    for (word, span, target) in micros {
+        let rtt: Rtt = word.parse().expect("a preset");
+        assert_eq!(
+            (rtt.span(), rtt.target()),
+            (Nanos::from_micros(span), Nanos::from_micros(target))
+        );
+        let fast = rtt.codel(Rate::UNLIMITED, 1_514);
+        assert_eq!((fast.target, fast.interval, fast.mtu), (rtt.target(), rtt.span(), 1_514));
+        for rate in [Rate::STOPPED, mbit(1), mbit(1_000), Rate::UNLIMITED] {
+            let mut queue = SmartQueue::upload(rate).rtt(rtt).descriptors().expect("in range");
+            assert_eq!(queue.rtt(), rtt);
+            queue.set_rtt(Rtt::LAN);
+            queue.set_rate(Nanos(0), Rate::STOPPED);
+        }
+    }
+    let slow = Rtt::INTERNET.codel(mbit(1), 1_514);
+    assert_eq!(slow.target, Nanos::from_micros(24_224), "two frames of 12,112 µs");
+    assert_eq!(Rtt::INTERNET.codel(Rate::STOPPED, 1_514).target, Rtt::INTERNET.span());
+    assert_eq!(Rtt::default(), Rtt::INTERNET);
+    let error = "mars".parse::<Rtt>().expect_err("no preset");
+    assert!(error.to_string().ends_with("regional internet oceanic satellite"));
+    assert!(Rtt::new(Nanos(20_479)).is_err() && Rtt::new(Nanos(1 << 33)).is_err());
+    assert!(Rtt::new(Nanos(20_480)).is_ok() && Rtt::new(Nanos((1 << 33) - 1)).is_ok());
+}
+
+/// Goal: a rate spaces frames out, and `poll_at` says when. Method: frames of 1,250 bytes at 10 Mbit/s are one millisecond
+/// apart, also when the clock steps back; nothing leaves in between.
+#[test]
+fn a_rate_spaces_frames_out_whatever_the_clock_does() {
+    let mut queue: FrameQueue = SmartQueue::upload(mbit(10)).frames(KEY).expect("a queue");
+    let start = Nanos::from_secs(7);
+    for number in 0..10 {
+        queue.push(start, &frame(udp(1, 1, 1_208), number)).expect("there is room");
+    }
+    for turn in 0..10 {
+        let due = start.plus(Nanos::from_millis(turn));
+        assert_eq!(queue.poll_at(start), Some(due));
+        for back in [Nanos(0), start, Nanos(due.0 - 1)] {
+            assert!(turn == 0 || queue.pop(back).is_none());
+        }
+        assert_eq!(queue.pop(due).map(<[u8]>::len), Some(1_250));
+    }
+    assert_eq!(queue.poll_at(start), None);
+}
+
+/// Goal: the device is a second way to be slowed down, beside a rate or without one. Method: it takes nothing, some
+/// bytes, and everything; what leaves is no more than it takes, the rest waits and is not lost.
+#[test]
+fn a_device_takes_no_more_than_it_says() {
+    for rate in [Rate::UNLIMITED, mbit(1_000)] {
+        let mut queue = SmartQueue::upload(rate).frames(KEY).expect("a queue");
+        queue.set_device(Device::Busy);
+        for number in 0..20 {
+            queue.push(Nanos(0), &frame(udp(1, 1, 958), number)).expect("there is room");
+        }
+        let late = Nanos::from_secs(1);
+        assert_eq!((queue.poll_at(late), queue.pop(late)), (None, None));
+        queue.set_device(Device::Takes(2_999));
+        let mut sent = 0;
+        let mut now = late;
+        while let Some(at) = queue.poll_at(now) {
+            now = at;
+            sent += queue.pop(now).map_or(0, <[u8]>::len);
+        }
+        assert_eq!((sent, queue.device()), (2_000, Device::Takes(999)));
+        assert_eq!(queue.pop(now.plus(late)), None, "a frame of 1,000 bytes does not fit");
+        queue.add_room(1);
+        assert_eq!(queue.pop(now.plus(late)).map(<[u8]>::len), Some(1_000));
+        assert_eq!(queue.device(), Device::Takes(0));
+        queue.set_device(Device::Ready);
+        queue.set_rate(now, Rate::UNLIMITED);
+        let left = core::iter::from_fn(|| queue.pop(now).map(<[u8]>::len)).count();
+        let dropped = queue.counters().dropped_total().packets as usize;
+        assert_eq!(
+            left + dropped,
+            17,
+            "what waited for the device, less what the AQM dropped of it"
+        );
+        queue.recount().expect("the books are right");
+    }
+}
+
+fn labels(flow: u32, host: u32) -> Labels {
+    Labels { flow: mix(flow + 1), src_host: mix(host + 1), dst_host: mix(0) }
+}
+
+/// Goal: by descriptor, hosts are isolated both ways in, books hold, and limits follow the rate upwards only. Method: two
+/// hosts, one with nine flows; each has half of the line.
+#[test]
+fn by_descriptor_hosts_share_the_line_and_limits_follow_the_rate() {
+    let mut queue: DescriptorQueue =
+        SmartQueue::upload(mbit(10)).buffers(400).descriptors().expect("a queue");
+    // 10 Mbit/s carries 500,000 bytes in four times 100 ms.
+    assert_eq!(queue.limits(), Limits { packets: 400, bytes: 500_000 });
+    queue.set_rate(Nanos(0), mbit(20));
+    assert_eq!(queue.limits().bytes, 1_000_000);
+    queue.set_rate(Nanos(0), mbit(1));
+    assert_eq!(queue.limits().bytes, 1_000_000, "nothing is dropped for a rate");
+    queue.set_rate(Nanos(0), Rate::UNLIMITED);
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    for handle in 0..200 {
+        let of = labels(handle % 10, u32::from(handle % 10 == 0));
+        let packet = Packet::new(handle, 1_500);
+        if handle % 2 == 0 {
+            queue.enqueue(Nanos(0), &of, packet, drops).expect("there is room");
+        } else {
+            queue.enqueue_labelled(Nanos(0), &of, packet, drops).expect("there is room");
+        }
+    }
+    assert_eq!(queue.backlogged_hosts(), (2, 1));
+    let mut out = [Packet::new(0, 0); 20];
+    assert_eq!(queue.dequeue_burst(Nanos(0), &mut out, drops), 20);
+    assert_eq!(out.iter().filter(|packet| packet.handle % 10 == 0).count(), 10);
+    assert_eq!(queue.peek(Nanos(0)), queue.dequeue(Nanos(0), drops));
+    queue.set_device(Device::Takes(1_499));
+    assert_eq!((queue.peek(Nanos(0)), queue.dequeue(Nanos(0), drops)), (None, None));
+    assert_eq!(queue.dequeue_burst(Nanos(0), &mut out, drops), 0);
+    queue.recount().expect("the books are right");
+}
+
+#[test]
+fn what_is_out_of_range_is_refused_with_the_range() {
+    let builder = SmartQueue::upload(mbit(10));
+    let text = |error: SmartQueueError| error.to_string();
+    let none = builder.buffers(0).frames(KEY).expect_err("no buffers");
+    assert_eq!(none, SmartQueueError::NoBuffers);
+    assert_eq!(text(none), "0 buffers; accepted are 1 or more");
+    for len in [0, (1 << 20) + 1] {
+        let error = text(builder.max_len(len).frames(KEY).expect_err("no such length"));
+        assert!(error.starts_with("longest packet in bytes"), "{error}");
+    }
+    let odd = text(builder.tables(48, 8).descriptors().expect_err("no power of two"));
+    assert!(odd.contains("48"), "{odd}");
+    assert!(builder.link("pppoe-ptn").is_err());
+
+    let memory = IsolatedMemory::<Heap>::allocate(64, 16, 64);
+    let short = builder.descriptors_in(memory, Vec::new()).map(|_| ());
+    let expected = IsolatedError::Memory { what: "codel", given: 0, needed: 80 };
+    assert_eq!(short, Err(SmartQueueError::Isolated(expected)));
+
+    let triple = builder.isolation(Isolation::TripleIsolate);
+    let mut memory = StaticFrames::<4, 64, 1>::new();
+    let refused = triple.frames_in(&mut memory, KEY).map(|_| ());
+    assert_eq!(refused, Err(SmartQueueError::Isolated(IsolatedError::NoTriple)));
+    let mut queue = triple.frames(KEY).expect("the heap makes its tables");
+    assert_eq!(queue.isolation(), Isolation::TripleIsolate);
+    queue.set_isolation(Isolation::Flows).expect("needs no tables");
+    queue.set_isolation(Isolation::TripleIsolate).expect("they are there");
+    assert_eq!(LinkLayer::default(), LinkLayer::Ethernet);
+}
+
+/// Goal: the words of the link reach the line, for frames and for packets. Method: VDSL with a tag, whose figures the
+/// shaper's documents give.
+#[test]
+fn the_words_of_the_link_reach_the_line() -> Result<(), RateError> {
+    let builder = SmartQueue::upload(Rate::megabits_per_second(10)?);
+    let builder = builder.link("pppoe-ptm ether-vlan").expect("known words");
+    let queue = builder.frames(KEY).expect("a queue");
+    assert_eq!(queue.overhead().wire_len(1_514), 1_558);
+    let queue = builder.raw_ip().frames(KEY).expect("a queue");
+    assert_eq!(queue.overhead().wire_len(1_500), 1_558);
+    Ok(())
+}
+
+/// Lines as rustfmt writes them, without imports, comments and what is blank.
+fn lines(program: &str) -> usize {
+    let counts = |line: &&str| {
+        let line = line.trim();
+        !(line.is_empty() || line.starts_with("//") || line.starts_with("use "))
+    };
+    program.lines().filter(counts).count()
+}
+
+/// Goal: a newcomer gets a queue in eight lines on a PC, and in fifteen with static memory on a Cortex-M.
+/// Method: the programs that are run elsewhere are counted.
+#[test]
+fn eight_lines_on_a_pc_and_fifteen_on_a_cortex_m() {
+    let program = include_str!("../examples/smart_queue.rs");
+    assert_eq!(lines(program), 8);
+    let (_, program) = program.split_once("\n\n").expect("its document first");
+    let documents = include_str!("../src/smart_queue.rs");
+    let documents: String = documents
+        .lines()
+        .filter_map(|line| line.strip_prefix("///"))
+        .flat_map(|line| [line.strip_prefix(' ').unwrap_or(line), "\n"])
+        .collect();
+    assert!(documents.contains(program), "the example on the page of SmartQueue is this program");
+    assert_eq!(lines(include_str!("../firmware/smart-queue/src/main.rs")), 15);
+}

@@ -1,0 +1,41 @@
+//! The queue of fifteen lines runs on a Cortex-M4.
+
+use crate::cortex_m::cortex_m;
+
+/// What the program prints: of 3,999 frames of a host that sends 8 Mbit/s and 99 of one that sends 20 kbit/s through
+/// 500 kbit/s, all of the light host and as many of the heavy one as fill the line.
+const EXPECTED: &str = "heavy 239 of 3999, light 99 of 99, refused 0, 497800 bit/s";
+
+pub(crate) fn run() -> Result<(), String> {
+    let Some(printed) = cortex_m("firmware/smart-queue", "smart-queue-firmware")? else {
+        eprintln!("xtask: the smart queue not run: qemu-system-arm is missing");
+        return Ok(());
+    };
+    if printed.trim() != EXPECTED {
+        return Err(format!(
+            "the smart queue on a Cortex-M4 printed\n{printed}expected\n{EXPECTED}"
+        ));
+    }
+    eprintln!("xtask: {EXPECTED}, on a Cortex-M4");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use crate::cortex_m::TARGET;
+
+    /// Goal: the program of fifteen lines does what its documents say, where this machine can build it.
+    #[test]
+    fn the_queue_of_fifteen_lines_runs_on_a_cortex_m() {
+        let mut asks = Command::new("rustc");
+        let asks = asks.args(["--print", "target-libdir", "--target", TARGET]).output();
+        let folder = asks.map(|printed| String::from_utf8_lossy(&printed.stdout).trim().to_owned());
+        if folder.is_ok_and(|folder| std::path::Path::new(&folder).is_dir()) {
+            super::run().unwrap();
+        } else {
+            eprintln!("not run: no standard library for {TARGET}");
+        }
+    }
+}
