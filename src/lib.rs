@@ -16,6 +16,7 @@
 //!
 //! | type | what it is |
 //! |---|---|
+//! | [`SmartQueue`] | the assembled queue that most callers want, built by [`SmartQueueBuilder`] |
 //! | [`Isolated`] | queues that keep hosts apart from each other, in all modes of CAKE ([`Isolation`]) |
 //! | [`Hashed`] | any flow scheduler of [`sched_core`], with its flows found by hash |
 //! | [`Shaped`](shaper::Shaped) | a rate ([`Rate`](shaper::Rate)) and a framing ([`Overhead`](shaper::Overhead)) in front of any of them |

@@ -36,6 +36,7 @@ pub enum LinkLayer {
 /// A frame that was not queued. It is counted among [`Counters::rejected`](sched_core::Counters::rejected).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum PushError {
     /// The frame is empty, or longer than a buffer.
     Length {
