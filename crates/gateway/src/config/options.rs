@@ -17,6 +17,8 @@ use crate::config::{Config, Written};
     name = "freeboard-gateway",
     version,
     about = ABOUT,
+    // The comment above is not for users.
+    long_about = None,
     after_help = AFTER,
     override_usage = "freeboard-gateway --lan DEV --wan DEV --up RATE --down RATE [OPTIONS]\n       \
                       freeboard-gateway top --stats SOCKET\n       \
@@ -241,6 +243,7 @@ mod tests {
             ("completions --help", &["bash"]),
         ] {
             let text = said(line);
+            assert!(!text.contains("the program's name"), "a comment on the code in {text}");
             for line in text.lines() {
                 assert!(line.chars().count() <= 80, "{line}");
             }
