@@ -237,7 +237,7 @@ mod tests {
     #[test]
     fn the_help_is_as_wide_as_a_terminal() {
         for (line, named) in [
-            ("--help", &["--lan", "--queue", "[possible values: fifo", "--config", "SIGHUP"][..]),
+            ("--help", &["--lan", "--queue", "users+sqf", "--config", "SIGHUP"][..]),
             ("-h", &["--stats-every", "top", "completions"]),
             ("top --help", &["--stats <SOCKET>"]),
             ("completions --help", &["bash"]),
