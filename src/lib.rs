@@ -121,8 +121,9 @@ pub use storage::Heap;
 pub use storage::{Allocate, NoRoom, Slices, Storage};
 pub use {flowhash, sched_core, shaper};
 
-/// The examples of the READMEs: of the repository, and of the package.
+/// The examples of the READMEs, of the repository and of the package, and of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../docs/guide/library.md")]
 #[doc = include_str!("README.md")]
 struct Readme;

@@ -8,10 +8,10 @@ use freeboard::sched_core::{
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, Releasing};
 
-/// The buffers of README's example.
+/// The buffers of the example in `docs/guide/library.md`.
 const BUFFERS: u32 = 256;
 
-/// The queue of README's example, with these limits.
+/// The queue of that example, with these limits.
 fn uplink(limits: Limits) -> impl Scheduler {
     let mut drr = Drr::new([DrrFlow::EMPTY; 64], 1_514).unwrap().sparse_first();
     drr.add_all(1_514).unwrap();
@@ -64,7 +64,7 @@ fn light_packets_of_4000(limits: Limits, evicts: bool) -> u32 {
 }
 
 /// Goal: a light flow loses nothing to a flood, whatever the packets' length.
-/// Method: README's sizes and packets of 200 bytes, of which 256 buffers hold 51 kB and the limit 150. With the
+/// Method: the example's sizes and packets of 200 bytes, of which 256 buffers hold 51 kB and the limit 150. With the
 /// limit in bytes alone the pool is empty before it binds, and the device takes what comes first.
 #[test]
 fn a_light_flow_gets_its_packets_whatever_the_length() {
