@@ -11,7 +11,10 @@ use freeboard::sched_core::{
     Nanos, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RoundList, Scheduler, ShortestFlow,
     ShortestQueue, Sides, Wf2q, Wf2qConfig, Wf2qFlow,
 };
-use freeboard::{Allocate, Hashed, IsolatedConfig, IsolatedMemory, Isolation, Releasing, Storage};
+use freeboard::shaper::Rate;
+use freeboard::{
+    Allocate, Hashed, IsolatedConfig, IsolatedMemory, Isolation, Releasing, SmartQueue, Storage,
+};
 
 use super::null::{LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
 use super::{Loop, Pattern};
@@ -22,7 +25,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// What [`subject`] knows. `hashed_` names flows by hash, the others by number; `_burst` hands the bursts
 /// of FULL over whole, and is what the name before it is with SMALL; `_16_ways` has sets of sixteen, all
 /// others of eight.
-pub(crate) const NAMES: [&str; 39] = [
+pub(crate) const NAMES: [&str; 40] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -55,6 +58,7 @@ pub(crate) const NAMES: [&str; 39] = [
     "isolated_dual",
     "isolated_triple",
     "isolated_uncapped",
+    "smart_queue",
     "wf2q",
     "hashed_drr",
     "fq_codel",
@@ -192,6 +196,14 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len());
             let queue = freeboard::Isolated::new(memory.with_rates(), config);
             closed(queue.expect("powers of two"), call, true)
+        }
+        // `isolated_dual` with CoDel, behind an unlimited line and a device that is ready.
+        "smart_queue" => {
+            let count = queues_for(flows);
+            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots.len());
+            let codel = table(memory.queues(), CoDelState::EMPTY);
+            let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(MTU);
+            closed(builder.descriptors_in(memory, codel).expect("powers of two"), call, true)
         }
         "wf2q" => {
             let order = Wf2q::new(table(flows, Wf2qFlow::EMPTY), MTU);

@@ -9,6 +9,7 @@
 mod churn;
 mod contestant;
 mod exhaustive;
+mod frames;
 mod indifference;
 mod labelled;
 mod ledger;
@@ -19,6 +20,7 @@ mod shortest;
 pub use churn::Coming;
 pub use contestant::{Contestant, Dial, HostBooks, Housing, Setting};
 pub use exhaustive::explore;
+pub use frames::play_frames;
 pub use indifference::{Peeked, Shifted};
 pub use labelled::{Seen, play_labelled};
 pub use lockstep::Match;

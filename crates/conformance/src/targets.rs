@@ -1,7 +1,8 @@
 //! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that return or
 //! panic. That of captures is `sim::capture::check_reading`.
 use crate::history::{
-    Contestant, FLOWS, HOSTS, Operation, SLOTS, Setting, check, operations_for, play_labelled,
+    Contestant, FLOWS, HOSTS, Operation, SLOTS, Setting, check, operations_for, play_frames,
+    play_labelled,
 };
 use crate::sides::{self, MAX_LEN};
 use crate::twin::{parser, shaper_clock as clock};
@@ -14,7 +15,7 @@ use freeboard::sched_core::{DropFrom, Limits, Side};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 11] = [
+pub const ALL: [Target; 12] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
@@ -26,6 +27,7 @@ pub const ALL: [Target; 11] = [
     ("isolated", isolated),
     ("parse", parse),
     ("shaper_clock", shaper_clock),
+    ("smart_queue", smart_queue),
 ];
 
 const F: usize = FLOWS as usize;
@@ -242,4 +244,10 @@ fn consistent(parser: Parser, bytes: &[u8], whole: Parsed) {
 /// The shaper's clock against its definition.
 pub fn shaper_clock(bytes: &[u8]) {
     clock::compare(bytes);
+}
+
+/// A smart queue with frames of any bytes, under changing rates, devices and isolations, beside a list of the
+/// frames.
+pub fn smart_queue(bytes: &[u8]) {
+    play_frames(bytes);
 }
