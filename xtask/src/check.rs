@@ -13,7 +13,12 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
         cargo(".").args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     )?;
     if tests {
-        succeed("tests and doc tests", cargo(".").args(["test", "--workspace"]))?;
+        succeed(
+            "tests and doc tests, all of them and in full",
+            cargo(".")
+                .args(["test", "--workspace", "--", "--include-ignored"])
+                .env("FREEBOARD_TESTS", "full"),
+        )?;
     }
     // A feature that no other build may have: it counts.
     succeed(

@@ -6,9 +6,11 @@
 //! - [`targets`]: what the fuzzer runs
 //! - [`bounds`]: histories made to exceed the proven bounds, and meters that tell
 //! - `worst_call`: the most that a call does, in turns of loops, with the feature `steps`
+//! - [`effort`]: how much a test tries
 //! - [`rng`]: one seed, one named stream for each source of randomness
 
 pub mod bounds;
+pub mod effort;
 pub mod history;
 pub mod rng;
 pub mod sides;

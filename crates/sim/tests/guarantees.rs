@@ -1,26 +1,31 @@
 //! The proven bounds, against random and adversarial arrivals.
 //!
-//! 10,000 trials for each flow scheduler; `FREEBOARD_TRIALS` sets another number.
+//! 2,000 trials for each flow scheduler, 10,000 with `FREEBOARD_TESTS=full`; `FREEBOARD_TRIALS` sets another
+//! number.
 
 use conformance::bounds::{
     Bound, Burst, Changeable, Changing, Depth, FlowPlan, Histories, Outcome, Promising,
     SparseFirst, Trial, Trials, Worst, counterexample, play, play_changing,
 };
+use conformance::effort::effort;
 use freeboard::sched_core::{
     Aggregate, Drr, DrrFlow, FlowId, FlowScheduler, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus,
     Wf2q, Wf2qFlow,
 };
 
-const TRIALS: u64 = 10_000;
-
 /// Plays random trials and returns the worst of each bound, none of which is exceeded.
+/// Histories of each order.
+fn trials() -> u64 {
+    effort(2_000, 10_000)
+}
+
 fn never_exceeded<O: Promising>(seed: u64) -> Outcome {
     never_exceeded_in::<O>(Trials::new(seed))
 }
 
 fn never_exceeded_in<O: Promising>(trials: impl Iterator<Item = Trial>) -> Outcome {
     let count = std::env::var("FREEBOARD_TRIALS")
-        .map_or(TRIALS, |count| count.parse().expect("FREEBOARD_TRIALS is a number"));
+        .map_or(trials(), |count| count.parse().expect("FREEBOARD_TRIALS is a number"));
     let mut worst = Outcome::default();
     for (number, trial) in (0..count).zip(trials) {
         // Checks after each arrival cost as much as all the rest.
@@ -130,7 +135,7 @@ fn never_exceeded_while_flows_change<O: Changeable>(
     histories: impl Iterator<Item = Changing>,
 ) -> [Outcome; 2] {
     let mut worst = [Outcome::default(); 2];
-    for (number, history) in (0..TRIALS / 4).zip(histories) {
+    for (number, history) in (0..trials() / 4).zip(histories) {
         let depth = if number % 16 == 0 { Depth::Steps } else { Depth::Packets };
         let outcomes = match play_changing::<O>(&history, depth) {
             Ok(outcomes) => outcomes,

@@ -22,6 +22,7 @@ fn run() -> &'static Output {
 }
 
 #[test]
+#[ignore = "half a minute: `cargo xtask check` runs it"]
 fn every_sentence_holds() {
     let text = String::from_utf8_lossy(&run().stdout);
     let verdicts = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
@@ -33,6 +34,7 @@ fn every_sentence_holds() {
 /// documents show what the command prints. Method: `docs/disciplines/qfq.md` has its tables to the last digit,
 /// `docs/qfq-fig7.svg` is its picture.
 #[test]
+#[ignore = "half a minute: `cargo xtask check` runs it"]
 fn the_documents_show_the_tables_and_the_picture() {
     let text = String::from_utf8_lossy(&run().stdout);
     let page = include_str!("../../../docs/disciplines/qfq.md");
@@ -48,6 +50,7 @@ of\n{text}"
 }
 
 #[test]
+#[ignore = "half a minute: `cargo xtask check` runs it"]
 fn the_picture_is_written_where_it_is_told_and_nothing_else_is() {
     let _ = run();
     let files = std::fs::read_dir(folder()).unwrap().map(|file| file.unwrap().file_name());

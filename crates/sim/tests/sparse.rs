@@ -7,6 +7,7 @@ use std::process::Command;
 /// those of the documented table; `docs/disciplines/sparse.md` has the tables and the sentences to the last digit, and
 /// says why some of them fail.
 #[test]
+#[ignore = "20 seconds: `cargo xtask check` runs it"]
 fn the_document_shows_the_tables_and_which_sentences_fail() {
     let words = ["reproduce", "sparse", "--seeds", "3", "--out", env!("CARGO_TARGET_TMPDIR")];
     let output = Command::new(env!("CARGO_BIN_EXE_sim")).args(words).output().unwrap();

@@ -4,6 +4,7 @@
 //! scheduler itself, treated in a way that must not make a difference.
 
 use crate::every_discipline::every_discipline;
+use conformance::effort::effort;
 use conformance::history::{
     Contestant, Dial, Housing, Match, Operation, Operations, Peeked, Setting, Shifted, soak,
 };
@@ -15,15 +16,19 @@ use freeboard::sched_core::{
     Wf2qFlow,
 };
 
-const OPERATIONS: u64 = 20_000;
 const LENGTH: usize = 5_000;
+
+/// Of one history or of several, which begin anew after [`LENGTH`].
+fn operations() -> u64 {
+    effort(5_000, 20_000)
+}
 
 /// Instants at which counters of 31, 32, 53 and 63 bits wrap, all whole ticks of a descriptor but one.
 const SHIFTS: [u64; 5] = [1, 1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
 
 fn is_not_disturbed_by_peeks<S: Contestant, T>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
     let sides = || (sides().0, Peeked::new(sides().0));
-    soak(sides, seed, OPERATIONS, LENGTH).unwrap_or_else(|difference| panic!("{difference}"));
+    soak(sides, seed, operations(), LENGTH).unwrap_or_else(|difference| panic!("{difference}"));
 }
 
 every_discipline!(peeks_change_nothing, super::is_not_disturbed_by_peeks);
@@ -31,7 +36,7 @@ every_discipline!(peeks_change_nothing, super::is_not_disturbed_by_peeks);
 fn does_not_depend_on_the_epoch<S: Contestant, T>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
     for by in SHIFTS {
         let sides = || (sides().0, Shifted::new(sides().0, by));
-        soak(sides, seed, OPERATIONS, LENGTH).unwrap_or_else(|difference| panic!("{difference}"));
+        soak(sides, seed, operations(), LENGTH).unwrap_or_else(|difference| panic!("{difference}"));
     }
 }
 
@@ -41,7 +46,7 @@ every_discipline!(the_epoch_changes_nothing, super::does_not_depend_on_the_epoch
 fn does_twice_as_once<S: Contestant, T: Contestant>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
     let (subject, twin) = sides();
     let mut both = Match::new(subject, twin);
-    for operation in Operations::of(&both.subject, seed).take(10_000) {
+    for operation in Operations::of(&both.subject, seed).take(effort(2_000, 10_000)) {
         let again = match operation {
             Operation::Remove { .. } | Operation::Drain | Operation::SetLimits { .. } => 2,
             _ => 1,

@@ -1,22 +1,21 @@
 //! Long random histories of every discipline against its twin: the exact sequence of packets, the exact
 //! victims, the exact books.
 //!
-//! Every discipline is given 10^7 operations, shared by its variants. `FREEBOARD_OPERATIONS` sets
-//! another number; a variant then takes all of them.
+//! With `FREEBOARD_TESTS=full` every discipline is given 10^7 operations, shared by its variants; without,
+//! a fortieth. `FREEBOARD_OPERATIONS` sets another number; a variant then takes all of them.
 
 use crate::every_discipline::every_discipline;
+use conformance::effort::effort;
 use conformance::history::{Contestant, check, operations_for, prelude, soak};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-/// Operations of a discipline where nothing else is asked for.
-const OPERATIONS: u64 = 10_000_000;
 /// Long enough for clocks, stamps and virtual times to go far, short enough to replay.
 const LENGTH: usize = 100_000;
 
 fn play<S: Contestant, T: Contestant>(variants: u64, seed: u64, sides: impl Fn() -> (S, T)) {
-    let operations = std::env::var("FREEBOARD_OPERATIONS").map_or(OPERATIONS / variants, |count| {
-        count.parse().expect("FREEBOARD_OPERATIONS is a number")
-    });
+    let shared = effort(250_000, 10_000_000) / variants;
+    let operations = std::env::var("FREEBOARD_OPERATIONS")
+        .map_or(shared, |count| count.parse().expect("FREEBOARD_OPERATIONS is a number"));
     if let Err(difference) = soak(sides, seed, operations, LENGTH) {
         panic!("{difference}");
     }
@@ -27,7 +26,7 @@ every_discipline!(agrees_with_its_twin, super::play);
 /// Goal: other distributions than that of `soak`, and the path of the fuzzer.
 /// Method: byte strings by proptest, each decoded to a history and compared thoroughly at each step.
 fn play_bytes<S: Contestant, T: Contestant>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
-    let config = Config { cases: 128, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: effort(16, 128), failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(
         config,
         proptest::test_runner::TestRng::deterministic_rng(

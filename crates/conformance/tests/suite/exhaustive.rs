@@ -1,10 +1,12 @@
 //! All short histories of small schedulers, against their twins: small scope in place of proof.
 //!
-//! Each test plays every string of eight letters out of seven, 5,764,801 of them (out of six, 1,679,616,
-//! for the FIFOs; strings of seven letters, 823,543, where there are hosts; of six, 117,649, where something
-//! happens before), and compares everything after every letter. The letters of each are what its discipline
-//! can go wrong on.
+//! With `FREEBOARD_TESTS=full` each test plays every string of eight letters out of seven, 5,764,801 of them
+//! (out of six, 1,679,616, for the FIFOs; strings of seven letters, 823,543, where there are hosts; of six,
+//! 117,649, where something happens before), and compares everything after every letter. Without, strings are
+//! two letters shorter, or one where a test counts the rules that were applied. The letters of each are what
+//! its discipline can go wrong on.
 
+use conformance::effort::effort;
 use conformance::history::{Contestant, Operation, Setting, explore};
 use conformance::sides;
 use conformance::twin::{Exercised, Rule};
@@ -13,7 +15,6 @@ use freeboard::sched_core::{DropFrom, Limits, Nanos, Side, Sides};
 const FLOWS: usize = 3;
 /// Of the flows, of what comes before, and of the letters.
 const SLOTS: usize = 12;
-const DEPTH: usize = 8;
 const LIMITS: Limits = Limits { packets: 6, bytes: u32::MAX };
 
 const fn enqueue(flow: u32, len: u32) -> Operation {
@@ -43,15 +44,28 @@ where
     play_after((subject, twin), &[set(0, 1), set(1, 1), set(2, 1)], alphabet);
 }
 
+/// Plays every string of `depth` letters after `prelude`.
+fn play_all<S, T>(
+    (subject, twin): (S, T),
+    prelude: &[Operation],
+    alphabet: &[Operation],
+    depth: usize,
+) where
+    S: Contestant + Clone,
+    T: Contestant + Clone,
+{
+    match explore(subject, twin, prelude, alphabet, depth) {
+        Ok(histories) => assert_eq!(histories, (alphabet.len() as u64).pow(depth as u32)),
+        Err(difference) => panic!("{difference}"),
+    }
+}
+
 fn play_after<S, T>((subject, twin): (S, T), prelude: &[Operation], alphabet: &[Operation])
 where
     S: Contestant + Clone,
     T: Contestant + Clone,
 {
-    match explore(subject, twin, prelude, alphabet, DEPTH) {
-        Ok(histories) => assert_eq!(histories, (alphabet.len() as u64).pow(8)),
-        Err(difference) => panic!("{difference}"),
-    }
+    play_all((subject, twin), prelude, alphabet, effort(6, 8));
 }
 
 #[test]
@@ -214,7 +228,7 @@ fn every_short_history_of_sqf_whose_default_queue_takes_the_longest() {
     play(sides::takes_longest::<FLOWS, SLOTS, 2>(DropFrom::Tail, limits), &letters);
 }
 
-/// Plays every string of six letters after `prelude`; every one of `rules` must have been applied.
+/// Plays every string of letters after `prelude`; every one of `rules` must have been applied.
 fn play_rules<S, T>(
     (subject, twin): (S, T),
     prelude: &[Operation],
@@ -225,10 +239,7 @@ fn play_rules<S, T>(
     S: Contestant + Clone,
     T: Contestant + Clone,
 {
-    match explore(subject, twin, prelude, alphabet, 6) {
-        Ok(histories) => assert_eq!(histories, (alphabet.len() as u64).pow(6)),
-        Err(difference) => panic!("{difference}"),
-    }
+    play_all((subject, twin), prelude, alphabet, effort(5, 6));
     for &rule in rules {
         assert!(exercised.count(rule) > 0, "{rule:?}");
     }
@@ -374,17 +385,14 @@ fn every_short_history_of_wf2q_with_drops_from_the_longest() {
     play_after(sides, &[set(0, 1), set(1, 3), set(2, 20)], &WITH_LIMITS);
 }
 
-/// Adds three flows of weight 1, flow 2 in a host of its own, then plays every string of seven letters.
+/// Adds three flows of weight 1, flow 2 in a host of its own, then plays every string of letters.
 fn play_hosts<S, T>(sides: (S, T), alphabet: &[Operation])
 where
     S: Contestant + Clone,
     T: Contestant + Clone,
 {
     let prelude = [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)];
-    match explore(sides.0, sides.1, &prelude, alphabet, 7) {
-        Ok(histories) => assert_eq!(histories, (alphabet.len() as u64).pow(7)),
-        Err(difference) => panic!("{difference}"),
-    }
+    play_all(sides, &prelude, alphabet, effort(5, 7));
 }
 
 /// Flow 0 moves between the hosts while they hold packets and while they do not.
@@ -452,8 +460,7 @@ fn every_short_history_of_drr_with_caps_changed() {
     ];
     let sides = sides::hosts::committed_drr::<FLOWS, SLOTS>(500, false, LIMITS);
     let prelude = [set(0, 1), set(1, 1), set(2, 1), rate(0, 1, 500), rate(1, 1, 500)];
-    let explored = explore(sides.0, sides.1, &prelude, &letters, 7);
-    assert_eq!(explored.unwrap_or_else(|difference| panic!("{difference}")), 7_u64.pow(7));
+    play_all(sides, &prelude, &letters, effort(5, 7));
 }
 
 const fn ceiling(host: u32, mbit: u64, burst: u32) -> Operation {
@@ -474,8 +481,7 @@ fn every_short_history_of_drr_with_ceilings_changed() {
     ];
     let sides = sides::hosts::committed_drr::<FLOWS, SLOTS>(500, false, LIMITS);
     let prelude = [set(0, 1), set(1, 1), set(2, 1), ceiling(0, 1, 500), ceiling(1, 1, 500)];
-    let explored = explore(sides.0, sides.1, &prelude, &letters, 7);
-    assert_eq!(explored.unwrap_or_else(|difference| panic!("{difference}")), 7_u64.pow(7));
+    play_all(sides, &prelude, &letters, effort(5, 7));
 }
 
 /// Host 0 has a rate and a ceiling, host 1 a ceiling.
@@ -496,8 +502,7 @@ fn every_short_history_of_hosts_with_ceilings_and_drops_from_the_longest() {
     let rates = [rate(0, 1, 500), ceiling(0, 2, 500), ceiling(1, 1, 1_000)];
     let prelude: Vec<_> =
         [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)].into_iter().chain(rates).collect();
-    let explored = explore(sides.0, sides.1, &prelude, &letters, 7);
-    assert_eq!(explored.unwrap_or_else(|difference| panic!("{difference}")), 7_u64.pow(7));
+    play_all(sides, &prelude, &letters, effort(5, 7));
 }
 
 /// Both hosts have committed rates, and are beyond them half of the time.
@@ -518,8 +523,7 @@ fn every_short_history_of_hosts_with_caps_and_drops_from_the_longest() {
     let rates = [rate(0, 1, 500), rate(1, 1, 1_000)];
     let prelude: Vec<_> =
         [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)].into_iter().chain(rates).collect();
-    let explored = explore(sides.0, sides.1, &prelude, &letters, 7);
-    assert_eq!(explored.unwrap_or_else(|difference| panic!("{difference}")), 7_u64.pow(7));
+    play_all(sides, &prelude, &letters, effort(5, 7));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Quick fair queueing against its twin where its rarer rules apply.
 
+use conformance::effort::effort;
 use conformance::history::{Coming, Operation, Setting, check, soak_on};
 use conformance::sides::{self, MAX_LEN};
 use conformance::twin::{Exercised, Rule};
@@ -7,11 +8,11 @@ use freeboard::sched_core::{DropFrom, Limits};
 
 const FLOWS: usize = 24;
 const SLOTS: usize = 32;
-const OPERATIONS: u64 = 4_000_000;
 
 fn operations() -> u64 {
-    std::env::var("FREEBOARD_OPERATIONS")
-        .map_or(OPERATIONS, |count| count.parse().expect("FREEBOARD_OPERATIONS is a number"))
+    std::env::var("FREEBOARD_OPERATIONS").map_or(effort(400_000, 4_000_000), |count| {
+        count.parse().expect("FREEBOARD_OPERATIONS is a number")
+    })
 }
 
 /// Goal: every rule of "The exact order" decides which flow is next, many times.

@@ -19,6 +19,7 @@ use crate::traffic::{BOTH, Bulk, Paced, Way};
 use crate::words::file;
 
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_link_that_was_down_goes_on() {
     let Some(row) = Row::new("updown") else { return };
     let gateway = Gateway::start(&row.gw, "--up 10mbit --down 10mbit");
@@ -51,6 +52,7 @@ fn a_link_that_was_down_goes_on() {
 /// side it is and whether it was up or down.
 /// Method: several times, since the device may still be listed when the news comes.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_device_that_is_deleted_ends_it_with_statistics() {
     let Some(row) = Row::new("deleted") else { return };
     for (device, peer, is_loaded, is_up) in [
@@ -91,6 +93,7 @@ fn a_device_that_is_deleted_ends_it_with_statistics() {
 /// Method: UDP flows below the rate beside TCP flows, all through a list of changes; they arrive complete and
 /// in order.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_change_under_load_loses_nothing() {
     let Some(row) = Row::new("changes") else { return };
     // On a machine that stops for longer than CoDel forgives, the AQM may drop what came meanwhile.
@@ -227,6 +230,7 @@ fn a_lower_limit_makes_room_for_another_queue() {
 
 /// Goal: no frame waits until a file is written.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_file_that_has_become_a_pipe_is_not_waited_for() {
     let Some(row) = Row::new("pipe") else { return };
     let file = file("pipe", "up = \"10mbit\"\ndown = \"10mbit\"");
@@ -242,6 +246,7 @@ fn a_file_that_has_become_a_pipe_is_not_waited_for() {
 /// Goal: a file that changes while the gateway starts is read again, and that ends nothing.
 /// Method: a pipe as the file, so that it waits for what is written.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_change_while_it_starts_is_waited_for() {
     let Some(row) = Row::new("early") else { return };
     let file = file("early", "");
@@ -268,6 +273,7 @@ fn a_change_while_it_starts_is_waited_for() {
 
 /// Goal: the reader of its lines may go, and it goes on.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn it_goes_on_when_nobody_reads_what_it_says() {
     let Some(row) = Row::new("unheard") else { return };
     let file = file("unheard", "lan = \"lan\"\nwan = \"wan\"\nup = \"10mbit\"\ndown = \"10mbit\"");
@@ -299,6 +305,7 @@ fn it_goes_on_when_nobody_reads_what_it_says() {
 /// Goal: it forwards on when what it says is not read and there is no room for more.
 /// Method: a pipe that is full from the start.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn it_goes_on_when_what_it_says_finds_no_room() {
     let Some(row) = Row::new("full") else { return };
     let file = file("full", "lan = \"lan\"\nwan = \"wan\"\nup = \"10mbit\"\ndown = \"10mbit\"");
@@ -328,6 +335,7 @@ fn it_goes_on_when_what_it_says_finds_no_room() {
 /// Method: 5,000 rates that all change, which is much to say; standard error and standard output are pipes with room
 /// for two pages and for none; clients of both sockets that never read.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn it_goes_on_when_a_long_change_finds_little_room() {
     let Some(row) = Row::new("nearlyfull") else { return };
     let table = |rate: &str| {
@@ -389,6 +397,7 @@ fn it_goes_on_when_a_long_change_finds_little_room() {
 
 /// Goal: even if it is killed, devices are as they were.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn killed_it_leaves_the_devices_as_they_were() {
     let Some(row) = Row::new("killed") else { return };
     for tap in ["tap0", "tap1"] {
@@ -406,6 +415,7 @@ fn killed_it_leaves_the_devices_as_they_were() {
 }
 
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn without_a_file_there_is_nothing_to_read_again() {
     let Some(row) = Row::new("nofile") else { return };
     let gateway = Gateway::start(&row.gw, "--up 10mbit --down 10mbit");

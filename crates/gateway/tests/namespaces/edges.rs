@@ -33,6 +33,7 @@ fn is_free(down: &Outcome) -> Result<(), String> {
 /// does, even if the queue becomes another one meanwhile. The other direction does not notice.
 /// Method: the kernel sends 8 Mbit/s and holds what one socket may have unsent; four times as much comes.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_device_that_is_full_is_waited_for() {
     let Some(row) = Row::new("full") else { return };
     slow_down(&row, 10_000_000);
@@ -102,6 +103,7 @@ fn numbers(raw: &mut Raw) -> Vec<u16> {
 
 /// Goal: at a TAP whose program never reads, the gateway goes on, and what that program sends arrives.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_program_that_never_reads_its_tap_holds_nothing_up() {
     let Some(row) = Row::new("unread") else { return };
     row.silence();
@@ -174,6 +176,7 @@ fn offloads(row: &Row, device: &str) -> Vec<String> {
 /// Goal: a TAP hands over whole packets while we read it, and afterwards what it handed over before.
 /// Method: programs before us that could take nothing, checksums, and more and more uncut; one says nothing.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_tap_keeps_what_its_program_said_before() {
     let Some(row) = Row::new("offload") else { return };
     let words = "--io tap --lan tap0 --wan tap1 --up 1gbit --down 1gbit";

@@ -36,6 +36,7 @@ fn frame(device: u32, kind: [u8; 2], len: usize) -> Vec<u8> {
 /// of their frames without IP, and a flood from forged addresses no more than half of them.
 /// Method: twice the line's rate of ARP up, each frame from its own address, or all from one.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_flood_without_ip_is_one_host() {
     let Some(row) = Row::new("floods") else { return };
     crate::attempts("floods", || {

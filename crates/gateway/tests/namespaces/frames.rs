@@ -170,6 +170,7 @@ fn all_through(row: &Row, words: &str, count: u32, mtu: usize) {
 }
 
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_million_frames_come_out_as_they_went_in() {
     let Some(row) = Row::new("frames") else { return };
     row.silence();
@@ -219,6 +220,7 @@ fn frames_too_long_for_the_other_side_are_counted() {
 }
 
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn as_many_frames_come_out_of_taps() {
     let Some(row) = Row::new("tapframes") else { return };
     row.silence();

@@ -18,6 +18,7 @@ const LINE: &str = "up = \"10mbit\"\ndown = \"10mbit\"\n";
 /// Method: a host with a rate of 2 Mbit/s and one without, at 10 Mbit/s, each way; then the one with the rate
 /// alone; and the rate is taken back while it sends.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_host_has_its_rate_and_what_others_leave() {
     let Some(row) = Row::new("hostrates") else { return };
     let file = file("hostrates", &format!("{LINE}[caps]\n\"{}\" = \"2mbit\"\n", HOSTS[0]));
@@ -48,6 +49,7 @@ fn a_host_has_its_rate_and_what_others_leave() {
 /// leaves the gateway counts, as a ceiling does: a receiver is handed at once what waited for a lost segment.
 /// No second is above the ceiling and its burst; the median of five in a row, of the first 20, has all of it.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_host_has_its_ceiling_on_an_idle_line() {
     let Some(row) = Row::new("ceilings") else { return };
     let socket = std::env::temp_dir().join(format!("freeboard-{}-ceilings", std::process::id()));

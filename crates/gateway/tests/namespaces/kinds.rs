@@ -101,6 +101,7 @@ fn is_checksum_right(frame: &[u8]) -> Option<bool> {
 /// Method: the veth of the sender leaves it open; that of the gateway's line side has to complete it, since
 /// it does not pass it on. What is on the line is checked in full.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn open_checksums_are_closed_on_the_line() {
     let Some(row) = Row::new("checksum") else { return };
     row.c.ethtool("-K c0 tx on tso off");
@@ -126,6 +127,7 @@ fn open_checksums_are_closed_on_the_line() {
 /// behind IPv6.
 /// Method: UDP from a socket that leaves checksums open, to a line whose card has to close them.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn open_checksums_behind_tags_and_ipv6_are_closed() {
     let Some(row) = Row::new("opentags") else { return };
     row.silence();
@@ -158,6 +160,7 @@ fn open_checksums_behind_tags_and_ipv6_are_closed() {
 /// Goal: super-packets of a sender that leaves the cutting to its card are counted, it is said what helps, at the
 /// start and then again and again with the loss, and nothing else suffers. The command that is said helps.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn merged_packets_are_counted_and_others_live_on() {
     let Some(row) = Row::new("merged") else { return };
     row.c.ip("link set c0 gso_max_segs 65535");
@@ -196,6 +199,7 @@ fn merged_packets_are_counted_and_others_live_on() {
 /// with the one command of the page and every offload left on: TCP, UDP that a program hands over by the dozen
 /// as QUIC does, IPv4 and IPv6. Without it the same datagrams are dropped.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn one_command_is_enough_for_every_protocol() {
     let Some(row) = Row::new("uncut") else { return };
     row.with_ipv6();
@@ -214,6 +218,7 @@ fn one_command_is_enough_for_every_protocol() {
 
 /// Goal: a device that begins to merge while frames pass is reported with the command that helps, before a loss.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_device_that_begins_to_merge_is_reported() {
     let Some(row) = Row::new("later") else { return };
     let gateway = Gateway::start(&row.gw, RATES);
@@ -228,6 +233,7 @@ fn a_device_that_begins_to_merge_is_reported() {
 
 /// Goal: unequal and changed MTUs, and frames that are lost by them, are said once each.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn mtus_that_do_not_fit_are_said() {
     let Some(row) = Row::new("mtu") else { return };
     row.gw.ip("link set wan mtu 1400");

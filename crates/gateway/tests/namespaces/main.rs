@@ -4,6 +4,8 @@
 //! It takes root, `ip`, `tc` with tbf, `ethtool` and `setpriv`. Elsewhere every test says `skipped: needs
 //! CAP_NET_ADMIN` and passes, unless the environment has `CI=true`: there a test that is skipped fails.
 //!
+//! Tests that take more than a few seconds are ignored unless `cargo xtask check` runs them.
+//!
 //! What is measured is said in ratios and medians. A measurement may be tried five times, since other work
 //! on the machine takes time from a queue that never comes back; every attempt is printed.
 #![cfg(target_os = "linux")]

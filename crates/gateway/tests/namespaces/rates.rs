@@ -80,6 +80,7 @@ fn keeps_its_rate(
 /// Method: 1.4 times the rate, of three lengths; time that a busy machine takes from the gateway is made up,
 /// so that nothing but the rate is measured.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_saturated_line_has_its_rate() {
     let Some(row) = Row::new("rate") else { return };
     let frame = |ip: usize| ip + 14;
@@ -122,6 +123,7 @@ fn shares(
 }
 
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn hosts_have_half_whatever_their_flows() {
     let Some(row) = Row::new("hosts") else { return };
     shares("hosts on, 1 and 8 flows", &row, "", [1, 8], 47.0..=53.0);
@@ -129,6 +131,7 @@ fn hosts_have_half_whatever_their_flows() {
 }
 
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn weights_are_honoured() {
     let Some(row) = Row::new("weights") else { return };
     let file = crate::words::file("weights", "[weights]\n\"10.9.0.1\" = 3\n");

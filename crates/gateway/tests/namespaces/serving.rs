@@ -47,6 +47,7 @@ fn user(name: &str) -> [String; 2] {
 /// Method: started by root as the user it is told, root too, and by a user that is not root but has the
 /// capabilities that it takes.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn it_runs_as_whom_it_is_told_and_without_capabilities() {
     let Some(row) = Row::new("user") else { return };
     let able = [
@@ -90,6 +91,7 @@ fn it_runs_as_whom_it_is_told_and_without_capabilities() {
 /// Goal: it sleeps when there is nothing to do: it is not woken once, so it takes no CPU time.
 /// Method: after traffic each way and a queue that has run empty; with a client that asked for metrics.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn an_idle_gateway_sleeps() {
     let Some(row) = Row::new("idle") else { return };
     // What the kernel says by itself now and then is no idle time.
@@ -119,6 +121,7 @@ fn an_idle_gateway_sleeps() {
 /// Method: room for nine clients; 30 that ask for metrics and 30 for statistics. In a loop that does not
 /// sleep, 2 s would be 200 ticks.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn many_who_ask_do_not_keep_it_busy() {
     let Some(row) = Row::new("many") else { return };
     let path = std::env::temp_dir().join(format!("freeboard-{}-many", std::process::id()));
@@ -222,6 +225,7 @@ fn it_says_what_it_does_to_those_who_ask() {
 /// Goal: SIGUSR1 prints a report and ends nothing, also where nothing is kept of flows.
 /// Method: twice, under load, with standard output in a file.
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_signal_prints_a_report() {
     let Some(row) = Row::new("usr1") else { return };
     let path = std::env::temp_dir().join(format!("freeboard-{}-usr1", std::process::id()));

@@ -19,6 +19,7 @@ fn row(test: &str) -> Option<Row> {
 }
 
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn taps_carry_tcp_and_a_sparse_flow_that_does_not_wait() {
     let Some(row) = row("tap") else { return };
     attempts("tap", || {
@@ -64,6 +65,7 @@ fn a_tap_that_was_down_goes_on() {
 }
 
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn a_tap_that_is_deleted_ends_it_with_statistics() {
     let Some(row) = row("tapgone") else { return };
     let gateway = Gateway::start_with(&row.gw, &format!("{WORDS} --up 5mbit --down 5mbit"));
@@ -81,6 +83,7 @@ fn a_tap_that_is_deleted_ends_it_with_statistics() {
 }
 
 #[test]
+#[ignore = "long: `cargo xtask check` runs it"]
 fn what_is_no_tap_is_refused() {
     let Some(row) = row("notap") else { return };
     let before = row.gw.devices();
