@@ -15,7 +15,7 @@ use freeboard::sched_core::{
 
 /// Plays random trials and returns the worst of each bound, none of which is exceeded.
 /// Histories of each order.
-fn trials() -> u64 {
+fn how_many() -> u64 {
     effort(2_000, 10_000)
 }
 
@@ -25,7 +25,7 @@ fn never_exceeded<O: Promising>(seed: u64) -> Outcome {
 
 fn never_exceeded_in<O: Promising>(trials: impl Iterator<Item = Trial>) -> Outcome {
     let count = std::env::var("FREEBOARD_TRIALS")
-        .map_or(trials(), |count| count.parse().expect("FREEBOARD_TRIALS is a number"));
+        .map_or(how_many(), |count| count.parse().expect("FREEBOARD_TRIALS is a number"));
     let mut worst = Outcome::default();
     for (number, trial) in (0..count).zip(trials) {
         // Checks after each arrival cost as much as all the rest.
@@ -48,6 +48,12 @@ fn never_exceeded_in<O: Promising>(trials: impl Iterator<Item = Trial>) -> Outco
     worst
 }
 
+/// How near to a bound the worst of the trials must come; half as near where fewer are played. A bound that
+/// no trial comes near is not tested.
+fn near(ratio: f64) -> f64 {
+    effort(ratio / 2.0, ratio)
+}
+
 fn show(what: &str, worst: Worst) {
     println!("{what}: {:.4} {worst:?}", worst.ratio());
 }
@@ -61,7 +67,7 @@ fn qfq_plus_keeps_its_wfi_bounds() {
         .zip(0_u32..)
         .map(|(trial, number)| trial.with_classes(2 + number as usize % 7, number / 7 % 8));
     let worst = never_exceeded_in::<QfqPlus<Vec<PlusFlow>, Vec<Aggregate>, Vec<QfqFlow>>>(trials);
-    assert!(worst.of(Bound::AnyInstant).ratio() > 0.6, "the trials are hard: {worst:?}");
+    assert!(worst.of(Bound::AnyInstant).ratio() > near(0.6), "the trials are hard: {worst:?}");
 }
 
 /// Goal: each term of the bound of QFQ+ as it is documented. Method: four flows of weight 1 in aggregates of
@@ -116,15 +122,15 @@ fn qfq_keeps_its_wfi_bounds_in_a_crowd() {
 fn wf2q_keeps_its_wfi_bounds() {
     let worst = never_exceeded::<Wf2q<Vec<Wf2qFlow>>>(3);
     show("L_k + φ(L − L_k), one length, at completion", worst.one_length);
-    assert!(worst.one_length.ratio() > 1.99, "V grows by whole packets: {worst:?}");
-    let hard = |bound| worst.of(bound).ratio() > 0.9;
+    assert!(worst.one_length.ratio() > near(1.99), "V grows by whole packets: {worst:?}");
+    let hard = |bound| worst.of(bound).ratio() > near(0.9);
     assert!(Bound::ALL.into_iter().all(hard), "the trials are hard: {worst:?}");
 }
 
 #[test]
 fn drr_keeps_its_wfi_bounds() {
     let worst = never_exceeded::<Drr<Vec<DrrFlow>>>(2);
-    let hard = |bound| worst.of(bound).ratio() > 0.9;
+    let hard = |bound| worst.of(bound).ratio() > near(0.9);
     assert!(Bound::ALL.into_iter().all(hard), "the trials are hard: {worst:?}");
 }
 
@@ -135,7 +141,7 @@ fn never_exceeded_while_flows_change<O: Changeable>(
     histories: impl Iterator<Item = Changing>,
 ) -> [Outcome; 2] {
     let mut worst = [Outcome::default(); 2];
-    for (number, history) in (0..trials() / 4).zip(histories) {
+    for (number, history) in (0..how_many() / 4).zip(histories) {
         let depth = if number % 16 == 0 { Depth::Steps } else { Depth::Packets };
         let outcomes = match play_changing::<O>(&history, depth) {
             Ok(outcomes) => outcomes,
@@ -162,15 +168,15 @@ fn never_exceeded_while_flows_change<O: Changeable>(
 fn wf2q_keeps_what_it_says_of_flows_that_change() {
     let [at_once, settled] =
         never_exceeded_while_flows_change::<Wf2q<Vec<Wf2qFlow>>>(Histories::new(5));
-    assert!(at_once.of(Bound::AnyInstant).ratio() > 0.7, "{at_once:?}");
-    assert!(settled.of(Bound::AnyInstant).ratio() > 0.9, "{settled:?}");
+    assert!(at_once.of(Bound::AnyInstant).ratio() > near(0.7), "{at_once:?}");
+    assert!(settled.of(Bound::AnyInstant).ratio() > near(0.9), "{settled:?}");
 }
 
 /// Goal: the bounds of QFQ hold again once no flow is backlogged.
 #[test]
 fn qfq_keeps_its_wfi_bounds_again_once_idle() {
     let [_, settled] = never_exceeded_while_flows_change::<Qfq<Vec<QfqFlow>>>(Histories::new(6));
-    assert!(settled.of(Bound::AnyInstant).ratio() > 0.9, "{settled:?}");
+    assert!(settled.of(Bound::AnyInstant).ratio() > near(0.9), "{settled:?}");
 }
 
 /// Goal: the bounds of QFQ+ hold again once no flow is backlogged. Method: as without changes, flows in classes of
@@ -184,14 +190,14 @@ fn qfq_plus_keeps_its_wfi_bounds_again_once_idle() {
     let [_, settled] = never_exceeded_while_flows_change::<
         QfqPlus<Vec<PlusFlow>, Vec<Aggregate>, Vec<QfqFlow>>,
     >(histories);
-    assert!(settled.of(Bound::AnyInstant).ratio() > 0.4, "{settled:?}");
+    assert!(settled.of(Bound::AnyInstant).ratio() > near(0.4), "{settled:?}");
 }
 
 /// Goal: the bounds of DRR hold at once.
 #[test]
 fn drr_keeps_its_wfi_bounds_while_flows_change() {
     let [_, settled] = never_exceeded_while_flows_change::<Drr<Vec<DrrFlow>>>(Histories::new(8));
-    assert!(settled.of(Bound::AnyInstant).ratio() > 0.8, "{settled:?}");
+    assert!(settled.of(Bound::AnyInstant).ratio() > near(0.8), "{settled:?}");
 }
 
 /// Goal: with sparse flows first, flows that come and go are no more than a turn ahead besides.
@@ -199,7 +205,7 @@ fn drr_keeps_its_wfi_bounds_while_flows_change() {
 fn drr_with_sparse_flows_first_keeps_its_wfi_bounds() {
     let worst = never_exceeded::<SparseFirst>(5);
     // Flows that gain the second quantum and their victim are rare by chance; the search comes nearer.
-    let hard = |bound, ratio| worst.of(bound).ratio() > ratio;
+    let hard = |bound, ratio| worst.of(bound).ratio() > near(ratio);
     assert!(hard(Bound::AnyInstant, 0.65) && hard(Bound::Fairness, 0.85), "hard: {worst:?}");
 }
 
