@@ -63,9 +63,11 @@ pub(crate) fn rustup(toolchain: &str, program: &str) -> Command {
     command
 }
 
-/// What a check does whose tool is missing: it says so, and with `CI` set it fails.
+/// What a check does whose tool is missing: it says so, and with `CI` set it fails, unless `FREEBOARD_SKIP=allowed`
+/// says that the tool could not be fetched.
 pub(crate) fn skip(step: &str, install: &str) -> Result<(), String> {
-    if std::env::var_os("CI").is_some() {
+    let allowed = std::env::var_os("FREEBOARD_SKIP").is_some_and(|word| word == "allowed");
+    if std::env::var_os("CI").is_some() && !allowed {
         return Err(format!("{step}: needs `{install}`"));
     }
     eprintln!("xtask: {step}: SKIPPED, needs `{install}`");
