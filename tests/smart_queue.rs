@@ -505,12 +505,42 @@ fn round_trip_times_set_the_aqm() {
     }
     let slow = Rtt::INTERNET.codel(mbit(1), 1_514);
     assert_eq!(slow.target, Nanos::from_micros(24_224), "two frames of 12,112 µs");
-    assert_eq!(Rtt::INTERNET.codel(Rate::STOPPED, 1_514).target, Rtt::INTERNET.span());
+    assert_eq!(slow.interval, Nanos::from_micros(119_224), "with what was added to the target");
+    let near = Rtt::LAN.codel(mbit(1), 1_514);
+    assert_eq!((near.target, near.interval), (slow.target, Nanos::from_micros(48_448)));
+    let stopped = Rtt::INTERNET.codel(Rate::STOPPED, 1_514);
+    assert_eq!((stopped.target, stopped.interval), (Nanos((1 << 32) - 1), Nanos((1 << 33) - 2)));
     assert_eq!(Rtt::default(), Rtt::INTERNET);
     let error = "mars".parse::<Rtt>().expect_err("no preset");
     assert!(error.to_string().ends_with("regional internet oceanic satellite"));
     assert!(Rtt::new(Nanos(20_479)).is_err() && Rtt::new(Nanos(1 << 33)).is_err());
     assert!(Rtt::new(Nanos(20_480)).is_ok() && Rtt::new(Nanos((1 << 33) - 1)).is_ok());
+}
+
+/// Goal: on a line that is slow for its round-trip time, the AQM lets a queue of four packets stand, or signals it now
+/// and then: a target below the time of a packet would drop whatever is behind the second. Method: a sender that keeps
+/// four packets queued for ten seconds, with each preset and at four rates; at most one drop for five packets sent.
+#[test]
+fn a_line_that_is_slow_for_its_round_trip_time_loses_few_packets() {
+    let bytes = frame(udp(1, 1, 1_472), 0);
+    for (word, rtt) in Rtt::PRESETS {
+        for kilobits in [256, 1_000, 5_000, 20_000] {
+            let rate = Rate::kilobits_per_second(kilobits).expect("in range");
+            let mut queue = SmartQueue::upload(rate).rtt(rtt).frames(KEY).expect("a queue");
+            let mut now = Nanos::from_secs(1);
+            while now < Nanos::from_secs(11) {
+                while queue.backlog().packets < 4 {
+                    queue.push(now, &bytes).expect("there is room");
+                }
+                assert!(queue.pop(now).is_some());
+                now = queue.poll_at(now).expect("packets are queued");
+            }
+            let counters = queue.counters();
+            let lost = counters.dropped_for(DropReason::Aqm).packets;
+            let sent = counters.delivered.packets;
+            assert!(5 * lost <= sent, "{word}, {kilobits} kbit/s: {lost} lost, {sent} sent");
+        }
+    }
 }
 
 /// Goal: a rate spaces frames out, and `poll_at` says when. Method: frames of 1,250 bytes at 10 Mbit/s are one millisecond

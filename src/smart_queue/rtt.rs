@@ -92,19 +92,19 @@ impl Rtt {
         Nanos(self.0.0 / 20)
     }
 
-    /// CoDel for a line of this rate: a target of 5 %, or the time of two of its longest packets where that is more,
-    /// and never more than the round-trip time.
+    /// CoDel for a line of this rate: a target of 5 %, or the time of two of its longest packets where that is more;
+    /// and an interval of the round-trip time and what was added to the target, and of two targets at least.
     ///
     /// On a slow line a packet that came in behind one other has waited for longer than 5 %: at 1 Mbit/s two frames take
-    /// 24 ms. A target below that would signal where there is no queue (RFC 8289 §4.3).
+    /// 24 ms. A target below that would signal where there is no queue (RFC 8289 §4.3). The interval grows with it, as
+    /// CAKE's does: a sender cannot answer before its packets have left the line. The longest are 4.3 s and 8.6 s.
     #[must_use]
     pub fn codel(self, rate: Rate, max_len: u32) -> CoDelParams {
         let two = rate.time_of(max_len.saturating_mul(2));
-        CoDelParams {
-            target: self.target().max(two).min(self.span()),
-            interval: self.span(),
-            mtu: max_len,
-        }
+        let target = self.target().max(two).min(Nanos(Self::LONGEST >> 1));
+        let later = self.span().plus(target.since(self.target()));
+        let interval = later.max(target.plus(target)).min(Nanos(Self::LONGEST));
+        CoDelParams { target, interval, mtu: max_len }
     }
 }
 
