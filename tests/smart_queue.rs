@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use freeboard::flowhash::{Labels, mix};
+use freeboard::flowhash::{Labels, mix, parse};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, RejectReason, Scheduler};
 use freeboard::shaper::{Rate, RateError};
 use freeboard::{
     DescriptorQueue, Device, FrameQueue, Heap, IsolatedError, IsolatedMemory, Isolation,
     LabelledScheduler, LinkLayer, PushError, Rtt, SmartQueue, SmartQueueError, StaticFrames,
+    mark_congestion,
 };
 use proptest::prelude::*;
 
@@ -540,6 +541,19 @@ fn a_line_that_is_slow_for_its_round_trip_time_loses_few_packets() {
             let sent = counters.delivered.packets;
             assert!(5 * lost <= sent, "{word}, {kilobits} kbit/s: {lost} lost, {sent} sent");
         }
+    }
+}
+
+/// Goal: a mark is put into the header of a sender that understands it, and of no other (RFC 3168 §5).
+#[test]
+fn a_header_without_the_capability_is_not_marked() {
+    for (v6, ecn) in [false, true].into_iter().flat_map(|v6| (0..4).map(move |ecn| (v6, ecn))) {
+        let shape = Shape { ecn, v6, ..udp(1, 1, 100) };
+        let mut bytes = frame(shape, 7);
+        let ip = parse::ethernet(&bytes).ip.expect("an IP header");
+        assert_eq!(mark_congestion(&mut bytes, &ip), ecn != 0, "{shape:?}");
+        let expected = if ecn == 0 { frame(shape, 7) } else { marked(shape, 7) };
+        assert_eq!(bytes, expected, "{shape:?}");
     }
 }
 

@@ -7,7 +7,8 @@ use sched_core::Ecn;
 /// it is set now. Cost: O(1).
 ///
 /// In IPv4 the checksum of the header goes with it (RFC 1624, eqn. 3): one that was wrong stays wrong by as much.
-/// Bytes that are no such header stay as they are.
+/// A header whose sender does not understand marks ([`Ecn::NotEct`]) stays as it is, and so do bytes that are no such
+/// header.
 ///
 /// ```
 /// use freeboard::flowhash::parse;
@@ -22,8 +23,10 @@ pub fn mark_congestion(frame: &mut [u8], ip: &Ip) -> bool {
     let ce = Ecn::Ce.bits();
     match header {
         [first, class, _, _, _, _, _, _, _, _, high, low, ..] if *first >> 4 == 4 => {
-            if *class & ce == ce {
-                return true;
+            match Ecn::from_bits(*class) {
+                Ecn::NotEct => return false,
+                Ecn::Ce => return true,
+                Ecn::Ect0 | Ecn::Ect1 => {}
             }
             let old = u16::from_be_bytes([*first, *class]);
             *class |= ce;
@@ -34,8 +37,11 @@ pub fn mark_congestion(frame: &mut [u8], ip: &Ip) -> bool {
         }
         // The class lies across two bytes, the ECN bits in the second.
         [first, second, ..] if *first >> 4 == 6 => {
-            *second |= ce << 4;
-            true
+            let is_capable = Ecn::from_bits(*second >> 4).is_capable();
+            if is_capable {
+                *second |= ce << 4;
+            }
+            is_capable
         }
         _ => false,
     }
