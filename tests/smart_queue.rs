@@ -378,6 +378,27 @@ fn when_no_buffer_is_free_the_host_that_holds_the_most_gives_way() {
     queue.recount().expect("the books are right");
 }
 
+/// Goal: what SECURITY.md says of short frames: the host that holds the most bytes gives way, so a flood of short frames
+/// takes most of the buffers, and another host keeps as many bytes as the flood holds. Method: the flood comes in 20 frames
+/// for each long frame.
+#[test]
+fn a_flood_of_short_frames_leaves_another_host_as_many_bytes() {
+    let mut memory = StaticFrames::<256, 1_518, 2>::new();
+    let mut queue = SmartQueue::upload(mbit(10)).frames_in(&mut memory, KEY).expect("a queue");
+    for number in 0..60 {
+        queue.push(Nanos(0), &frame(udp(2, 1, 1_472), number)).expect("the longest gives way");
+        for port in 0..20 {
+            queue.push(Nanos(0), &frame(udp(1, port, 18), number)).expect("the longest gives way");
+        }
+    }
+    queue.set_rate(Nanos(0), Rate::UNLIMITED);
+    let mut held = [0; 3];
+    while let Some(frame) = queue.pop(Nanos(0)) {
+        held[usize::from(host_of(frame))] += 1;
+    }
+    assert_eq!(held, [0, 247, 9]);
+}
+
 /// Goal: a single buffer works: the frame that the caller was given is free when the caller comes again.
 #[test]
 fn one_buffer_is_enough() {
@@ -555,6 +576,24 @@ fn a_header_without_the_capability_is_not_marked() {
         let expected = if ecn == 0 { frame(shape, 7) } else { marked(shape, 7) };
         assert_eq!(bytes, expected, "{shape:?}");
     }
+}
+
+/// Goal: a frame that the limits can never take is refused before another gives way for its buffer. Method: all buffers
+/// are taken, and the limit in bytes is below the length of the arrival.
+#[test]
+fn a_frame_that_never_fits_costs_no_other_its_buffer() {
+    let mut memory = StaticFrames::<4, 1_514, 1>::new();
+    let limits = Limits::bytes(1_000);
+    let builder = SmartQueue::upload(mbit(1)).limits(limits);
+    let mut queue = builder.frames_in(&mut memory, KEY).expect("a queue");
+    for number in 0..4 {
+        queue.push(Nanos(0), &frame(udp(1, 1, 20), number)).expect("a free buffer");
+    }
+    let refused = queue.push(Nanos(0), &frame(udp(2, 1, 1_400), 4));
+    assert_eq!(refused, Err(PushError::Rejected(RejectReason::Full { limits })));
+    assert_eq!((queue.backlog().packets, queue.counters().dropped_total().packets), (4, 0));
+    assert_eq!(queue.counters().rejected.packets, 1);
+    queue.recount().expect("the books are right");
 }
 
 /// Goal: a rate spaces frames out, and `poll_at` says when. Method: frames of 1,250 bytes at 10 Mbit/s are one millisecond

@@ -112,6 +112,12 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Frames<S>, K, T> {
         let handle = match self.packets.pool.store(frame) {
             Some(handle) => Some(handle),
             None => {
+                let limits = self.outlet.line.limits();
+                // A frame that an empty queue would refuse takes the buffer of no other.
+                if length(frame.len()) > limits.bytes {
+                    let _counted = self.turn_away(now, frame.len());
+                    return Err(PushError::Rejected(RejectReason::Full { limits }));
+                }
                 self.outlet.line.evict(&mut self.packets.pool);
                 self.packets.pool.store(frame)
             }
