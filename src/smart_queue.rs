@@ -125,21 +125,28 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
 
     /// Another rate from `now` on, for what is still owed too ([`Shaper::set_rate`]). The target of the AQM goes with
     /// it, and the limit in bytes is raised, unless the caller has set limits; it is not lowered, so that nothing is
-    /// dropped.
+    /// dropped. Buffers are as many as at construction: a rate that is to grow tenfold later wants
+    /// [`SmartQueueBuilder::buffers`].
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.outlet.line.set_rate(now, rate);
+        self.follow();
+    }
+
+    /// Another round-trip time, for the AQM; the limit in bytes is raised as for a [rate](Self::set_rate).
+    pub fn set_rtt(&mut self, rtt: Rtt) {
+        self.rtt = rtt;
+        self.follow();
+    }
+
+    /// AQM and limits for the rate and the round-trip time in force.
+    fn follow(&mut self) {
         self.set_aqm();
         if let Some(sizes) = self.sizes {
+            let rate = self.outlet.line.line().rate();
             let (wanted, in_force) = (limits_for(rate, self.rtt, sizes), self.limits());
             let limits = Limits { bytes: wanted.bytes.max(in_force.bytes), ..in_force };
             self.outlet.line.set_limits(limits, &mut |_: Packet, _: DropReason| {});
         }
-    }
-
-    /// Another round-trip time, for the AQM.
-    pub fn set_rtt(&mut self, rtt: Rtt) {
-        self.rtt = rtt;
-        self.set_aqm();
     }
 
     /// The AQM for the rate and the round-trip time in force.

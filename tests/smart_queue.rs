@@ -669,6 +669,15 @@ fn by_descriptor_hosts_share_the_line_and_limits_follow_the_rate() {
     assert_eq!(queue.limits().bytes, 1_000_000);
     queue.set_rate(Nanos(0), mbit(1));
     assert_eq!(queue.limits().bytes, 1_000_000, "nothing is dropped for a rate");
+    queue.set_rtt(Rtt::OCEANIC);
+    assert_eq!(queue.limits().bytes, 1_000_000, "1 Mbit/s carries less in four times 300 ms");
+    queue.set_rtt(Rtt::SATELLITE);
+    queue.set_rate(Nanos(0), mbit(10));
+    queue.set_rtt(Rtt::LAN);
+    assert_eq!(queue.limits(), Limits { packets: 400, bytes: 5_000_000 });
+    let mut near = SmartQueue::upload(mbit(10)).rtt(Rtt::LAN).descriptors().expect("a queue");
+    near.set_rtt(Rtt::INTERNET);
+    assert_eq!(near.limits().bytes, 500_000, "a round-trip time raises limits as well");
     queue.set_rate(Nanos(0), Rate::UNLIMITED);
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     for handle in 0..200 {
@@ -698,6 +707,12 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     let none = builder.buffers(0).frames(KEY).expect_err("no buffers");
     assert_eq!(none, SmartQueueError::NoBuffers);
     assert_eq!(text(none), "0 buffers; accepted are 1 or more");
+    let none = builder.buffers(0).descriptors().expect_err("no descriptors");
+    assert_eq!(none, SmartQueueError::NoBuffers);
+    for (queues, hosts) in [(usize::MAX, 8), (8, usize::MAX), (1 << 21, 8), (8, 4), (0, 8)] {
+        let error = text(builder.tables(queues, hosts).frames(KEY).expect_err("no such table"));
+        assert!(error.ends_with("must be a power of two from 8 to 1048576"), "{error}");
+    }
     for len in [0, (1 << 20) + 1] {
         let error = text(builder.max_len(len).frames(KEY).expect_err("no such length"));
         assert!(error.starts_with("longest packet in bytes"), "{error}");

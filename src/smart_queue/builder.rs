@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+#[cfg(feature = "alloc")]
+use flowhash::{DEFAULT_WAYS, MAX_QUEUES, TableError};
 use sched_core::{CoDel, CoDelState, ConfigError, Limits, Packet, Side};
 use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
 
@@ -158,8 +160,8 @@ impl SmartQueueBuilder {
         Self { buffers: Some(count), ..self }
     }
 
-    /// How many queues and hosts of either side are told apart on the heap, powers of two from 8 on: 1,024 and 256 unless
-    /// set. Half of the hosts are found without sharing a slot.
+    /// How many queues and hosts of either side are told apart on the heap, powers of two from 8 to 2^20: 1,024 and 256
+    /// unless set. Half of the hosts are found without sharing a slot.
     #[must_use]
     pub const fn tables(self, queues: usize, hosts: usize) -> Self {
         Self { queues, hosts, ..self }
@@ -199,10 +201,20 @@ impl SmartQueueBuilder {
             let (min, max) = (1, Packet::MAX_LEN.into());
             return Err(ConfigError::OutOfRange { what, value, min, max }.into());
         }
+        // Before anything is allocated.
+        for size in [self.queues, self.hosts] {
+            let (queues, ways) = (u32::try_from(size).unwrap_or(u32::MAX), DEFAULT_WAYS);
+            if !queues.is_power_of_two() || !(ways..=MAX_QUEUES).contains(&queues) {
+                return Err(IsolatedError::Table(TableError::Queues { queues, ways }).into());
+            }
+        }
         let sizes = |packets| Sizes { max_len, packets };
         let wanted = limits_for(self.rate, self.rtt, sizes(u32::MAX)).bytes;
         let (fewest, most) = BUFFERS;
         let count = self.buffers.unwrap_or((wanted / max_len).max(fewest).min(most));
+        if count == 0 {
+            return Err(SmartQueueError::NoBuffers);
+        }
         let sizes = sizes(count);
         Ok(match self.limits {
             Some(limits) => (count, limits, None),
@@ -248,7 +260,7 @@ impl SmartQueueBuilder {
 pub enum SmartQueueError {
     /// The tables, the isolation or the longest packet.
     Isolated(IsolatedError),
-    /// No buffers: one is needed at least.
+    /// No buffers, or no descriptors: one is needed at least.
     NoBuffers,
 }
 

@@ -18,16 +18,13 @@ pub type DescriptorQueue = SmartQueue<Heap, Descriptors, NoRoom, Heap>;
 const ROUNDS: usize = 64;
 
 impl SmartQueueBuilder {
-    /// A queue with frames, on the heap. `key` is 16 random bytes, drawn anew at each start and told no one: who knows
-    /// them can build flows that share the queue of another's.
+    /// A queue with frames, on the heap. `key` is 16 random bytes, drawn anew at each start and told no one: a
+    /// sender that knows them can build flows that share the queue of another's.
     ///
     /// # Errors
     /// [`SmartQueueError`], with what was given and what is accepted.
     pub fn frames(self, key: [u8; 16]) -> Result<FrameQueue, SmartQueueError> {
         let (count, limits, sizes) = self.sized()?;
-        if count == 0 {
-            return Err(SmartQueueError::NoBuffers);
-        }
         let (count, len) = (count as usize, self.longest() as usize);
         let bytes = Heap::table(0_u8, count.saturating_mul(len));
         let pool = Pool::new(bytes, Heap::table(BufferState::EMPTY, count), len);
