@@ -157,6 +157,13 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
     }
 
+    /// Forgets what the line still carries: the next packet may leave at once. For a clock that was replaced by one
+    /// that reads less, or that ran ahead for a moment in which a packet left; otherwise the line stays closed until
+    /// the clock is there again.
+    pub fn reset_line(&mut self) {
+        self.outlet.line.line_mut().reset();
+    }
+
     /// What a packet is on the wire, from the next that leaves on.
     pub fn set_overhead(&mut self, link: Overhead) {
         self.outlet.line.set_overhead(link);

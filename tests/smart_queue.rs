@@ -596,6 +596,23 @@ fn a_frame_that_never_fits_costs_no_other_its_buffer() {
     queue.recount().expect("the books are right");
 }
 
+/// Goal: a clock that ran ahead for one reading does not close the line for good. Method: a frame leaves an hour ahead;
+/// after a reset the next leaves at the right time, and the one after it is spaced out.
+#[test]
+fn a_line_that_was_reset_is_open() {
+    let mut queue = SmartQueue::upload(mbit(10)).frames(KEY).expect("a queue");
+    let (now, ahead) = (Nanos::from_secs(1), Nanos::from_secs(3_601));
+    for number in 0..3 {
+        queue.push(now, &frame(udp(1, 1, 1_208), number)).expect("there is room");
+    }
+    assert!(queue.pop(ahead).is_some());
+    assert!(queue.poll_at(now) > Some(Nanos::from_secs(3_600)));
+    queue.reset_line();
+    assert_eq!(queue.poll_at(now), Some(now));
+    assert!(queue.pop(now).is_some());
+    assert_eq!(queue.poll_at(now), Some(now.plus(Nanos::from_millis(1))));
+}
+
 /// Goal: a rate spaces frames out, and `poll_at` says when. Method: frames of 1,250 bytes at 10 Mbit/s are one millisecond
 /// apart, also when the clock steps back; nothing leaves in between.
 #[test]

@@ -86,6 +86,7 @@ fn common<S: Storage, P, K: Storage, T: Storage>(queue: &mut SmartQueue<S, P, K,
         queue.set_device(black_box(Device::Takes(any())));
         (queue.add_room(any()), queue.device());
         (queue.backlog(), queue.counters(), queue.limits());
+        queue.reset_line();
         (queue.line().due(), queue.overhead(), queue.rtt(), queue.isolation());
         queue.backlogged_hosts();
     );
