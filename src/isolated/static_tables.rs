@@ -17,7 +17,7 @@ pub(crate) const QUEUES: usize = 4 * HOSTS;
 /// Queues in a group, the spare one of each slot included.
 pub(crate) const ALL: usize = QUEUES + HOSTS;
 /// Lines of queues in a group.
-const LINES: usize = QUEUES / 8;
+const LINES: usize = QUEUES >> 3;
 
 /// The tables of an [`Isolated`](crate::Isolated) queue in arrays: `PACKETS` handles, and `GROUPS` groups of 32 queues
 /// and 8 slots of hosts each.

@@ -53,7 +53,5 @@ fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     // Three words carry twice at most.
     let folded = (sum & 0xffff).wrapping_add(sum >> 16);
     let folded = (folded & 0xffff).wrapping_add(folded >> 16);
-    #[expect(clippy::cast_possible_truncation, reason = "folded to 16 bits")]
-    let folded = folded as u16;
-    !folded
+    !(folded as u16)
 }
