@@ -43,8 +43,11 @@ pub struct SmartQueueBuilder {
     pub(super) layer: LinkLayer,
     pub(super) max_len: Option<u32>,
     pub(super) limits: Option<Limits>,
+    #[cfg(feature = "alloc")]
     pub(super) buffers: Option<u32>,
+    #[cfg(feature = "alloc")]
     pub(super) queues: usize,
+    #[cfg(feature = "alloc")]
     pub(super) hosts: usize,
 }
 
@@ -63,6 +66,7 @@ const FEWEST: u32 = 32;
 /// The most bytes that a queue holds unless the caller sets limits: 16 MiB.
 const MOST_BYTES: u32 = 1 << 24;
 /// Buffers, unless the caller says how many: at least and at most.
+#[cfg(feature = "alloc")]
 const BUFFERS: (u32, u32) = (256, 8_192);
 
 /// What the rate carries in four round-trip times, 32 of the longest packets at least and 16 MiB at most.
@@ -96,8 +100,11 @@ impl SmartQueueBuilder {
             layer: LinkLayer::Ethernet,
             max_len: None,
             limits: None,
+            #[cfg(feature = "alloc")]
             buffers: None,
+            #[cfg(feature = "alloc")]
             queues: 1_024,
+            #[cfg(feature = "alloc")]
             hosts: 256,
         }
     }
@@ -155,6 +162,7 @@ impl SmartQueueBuilder {
 
     /// How many frames, or descriptors, there is room for on the heap. Unless set it is what the limit in bytes
     /// asks for, 256 at least and 8,192 at most.
+    #[cfg(feature = "alloc")]
     #[must_use]
     pub const fn buffers(self, count: u32) -> Self {
         Self { buffers: Some(count), ..self }
@@ -162,6 +170,7 @@ impl SmartQueueBuilder {
 
     /// How many queues and hosts of either side are told apart on the heap, powers of two from 8 to 2^20: 1,024 and 256
     /// unless set. Half of the hosts are found without sharing a slot.
+    #[cfg(feature = "alloc")]
     #[must_use]
     pub const fn tables(self, queues: usize, hosts: usize) -> Self {
         Self { queues, hosts, ..self }

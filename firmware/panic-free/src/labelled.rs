@@ -5,11 +5,9 @@ use core::hint::black_box;
 
 use freeboard::flowhash::{FlowKey, FlowTable, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
-    Aqm, CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, Descriptor, DropFrom,
-    DropReason, DropSink, Drr, DrrFlow, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler,
-    HeldFlow, HostClasses, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, LongestHost, Nanos,
-    NoAqm, Packet, Queue, RoundList, ShortestFlow, ShortestQueue, Side, Sqf, SqfArrays, SqfFlow,
-    SqfMemory, Table as Memory, WaitingFlow,
+    Aqm, Descriptor, DropFrom, DropReason, DropSink, Drr, DrrFlow, FloorShare, FlowId, FlowQueues,
+    FlowRecord, FlowScheduler, Nanos, NoAqm, Packet, Queue, ShortestFlow, ShortestQueue, Side, Sqf,
+    SqfArrays, SqfFlow, SqfMemory, Table as Memory, WaitingFlow,
 };
 use freeboard::{
     Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation,

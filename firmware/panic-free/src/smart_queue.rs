@@ -3,7 +3,7 @@
 use core::hint::black_box;
 
 use freeboard::flowhash::{Labels, parse};
-use freeboard::sched_core::{CoDelState, Packet};
+use freeboard::sched_core::{CoDelState, DropReason, Packet};
 use freeboard::shaper::{Overhead, Rate};
 use freeboard::{
     Descriptors, Device, Frames, Isolation, Rtt, Slices, SmartQueue, SmartQueueBuilder,
