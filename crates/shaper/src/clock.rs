@@ -143,19 +143,22 @@ impl Shaper {
     ///
     /// Charging a closed line is legal and puts it off further: a caller may charge packets that
     /// it has dropped or sent past the shaper. On an unlimited line it has no effect. A `wire_len`
-    /// above 2³¹ counts as 2³¹.
+    /// above 2³¹ counts as 2³¹. On an open line, `now` before the last packet left, or before the last change of
+    /// the rate, counts as that instant.
     #[inline]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
         let Some(limited) = self.rate.limited() else { return self.owe(wire_len) };
         let due = self.next.ceil();
         if now >= due {
+            // A clock that stepped back stands: time before the last change is not time at this rate.
+            let now = now.max(self.since);
             // Less than a nanosecond late is not late: the exact instant stays.
             self.backlog_since = self.backlog_since.min(now);
             let earliest = self.earliest(now);
             if earliest > due {
                 self.next = Tick::at(earliest);
             }
-            self.since = self.since.max(now);
+            self.since = now;
         }
         self.next = limited.after_packet(self.next, wire_len);
     }

@@ -219,9 +219,25 @@ fn a_rate_that_is_raised_again_and_again_carries_its_integral() {
     assert!(sent > integral - 1_500 && sent <= integral + 1_500, "{sent} bytes of {integral}");
 }
 
+/// Goal: a clock that steps back across a stop earns nothing at the rate after the stop.
+/// Method: a line that may catch up is stopped at 12 µs. The clock steps back by 2 µs, the line gets a fast rate,
+/// and a packet leaves. The time before 12 µs is not time at that rate.
+#[test]
+fn a_clock_that_steps_back_across_a_stop_earns_nothing() {
+    let rate = |mbps| Rate::megabits_per_second(mbps).unwrap();
+    let mut line = Shaper::new(rate(8_000)).with_catch_up(Nanos(100_000));
+    line.charge(Nanos(8_000), 0);
+    line.set_rate(Nanos(12_000), Rate::STOPPED);
+    line.set_rate(Nanos(10_000), rate(8_000));
+    assert!(line.is_open(Nanos(10_000)));
+    // A byte a nanosecond, counted from the stop.
+    line.charge(Nanos(10_000), 1_000);
+    assert_eq!(line.due(), Nanos(13_000));
+}
+
 /// Goal: one wrong reading of the clock at a change does no lasting harm.
 /// Method: a line at 1 Mbit/s is told of a change at an instant far ahead; the next packet, and every
-/// one after, leave within a packet's time of when they would have.
+/// one after, leave within a packet's time and the catch-up of when they would have.
 #[test]
 fn one_wrong_reading_at_a_change_is_soon_forgotten() {
     let rate = |mbps| Rate::megabits_per_second(mbps).unwrap();
@@ -240,7 +256,7 @@ fn one_wrong_reading_at_a_change_is_soon_forgotten() {
             let next = start.plus(Nanos::from_millis(12));
             line.charge(next, 1_500);
             line.set_rate(next, rate(1));
-            let due = next.plus(Nanos::from_millis(12));
+            let due = next.plus(Nanos::from_millis(12)).plus(Nanos(catch_up));
             assert!(line.due() <= due, "{wrong:?}: {:?}", line.due());
             line.charge(due, 1_500);
             line.set_rate(due, rate(12));

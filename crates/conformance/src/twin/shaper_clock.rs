@@ -67,12 +67,14 @@ impl Twin {
             return;
         }
         if self.bps().is_some() && self.paid_at() <= now {
+            // Before the last packet or change, the clock has stepped back: it stands.
+            let now = now.max(self.since);
             self.backlog_since = self.backlog_since.min(now);
             // One nanosecond late, not a part of one.
             if self.earliest(now) > self.paid_at() {
                 self.clear(self.earliest(now));
             }
-            self.since = self.since.max(now);
+            self.since = now;
         }
         self.debt += i128::from(len.min(1 << 31)) * 8_000_000_000;
         self.stay_within_time();
