@@ -1,0 +1,71 @@
+//! A smoltcp device with a smart queue in front of it: two TCP uploads of smoltcp through an uplink of 2 Mbit/s, and a
+//! call of a second host, whose frames are forwarded through the same device. Simulated time; nothing sleeps.
+//!
+//! ```text
+//! cargo run --release --example smoltcp_shaped_device
+//! ```
+//!
+//! What to copy is `shaped_device.rs`. Rates and lengths are those of Ethernet frames. A call's frame waits from the
+//! instant at which it is forwarded until the line has sent it.
+
+mod scenario;
+mod shaped_device;
+#[cfg(test)]
+mod test;
+mod wire;
+
+use core::error::Error;
+
+use freeboard::shaper::Rate;
+use freeboard::{FrameQueue, SmartQueue, SmartQueueError};
+use scenario::{Outcome, run};
+use shaped_device::ShapedDevice;
+use wire::Wire;
+
+/// The uplink in bits per second.
+const UPLINK: u64 = 2_000_000;
+/// Places in the ring of the device: of a modem that holds far too much, and of a network card that holds little.
+const LARGE: usize = 64;
+const SMALL: usize = 2;
+/// A key for the hash of flows. A real device draws 16 random bytes at each start.
+const KEY: [u8; 16] = *b"not for real use";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("{:32} uploads' shares  call: arrived  median ms   max ms  refused", "");
+    print("ring of 64 frames, no queue", &without_queue());
+    print("ring of 64, queue of 2 Mbit/s", &by_rate()?);
+    print("ring of 2, queue without a rate", &by_back_pressure()?);
+    Ok(())
+}
+
+/// The device alone: what does not fit is refused.
+fn without_queue() -> Outcome {
+    run(Wire::new(LARGE, UPLINK))
+}
+
+/// The queue has the rate of the line, so that the ring stays empty.
+fn by_rate() -> Result<Outcome, Box<dyn Error>> {
+    let rate = Rate::bits_per_second(UPLINK)?;
+    Ok(run(ShapedDevice::new(Wire::new(LARGE, UPLINK), queue(rate)?)))
+}
+
+/// The queue knows no rate: the device says when its ring is full.
+fn by_back_pressure() -> Result<Outcome, Box<dyn Error>> {
+    Ok(run(ShapedDevice::new(Wire::new(SMALL, UPLINK), queue(Rate::UNLIMITED)?)))
+}
+
+fn queue(rate: Rate) -> Result<FrameQueue, SmartQueueError> {
+    SmartQueue::upload(rate).frames(KEY)
+}
+
+fn print(what: &str, outcome: &Outcome) {
+    let [first, second] = outcome.shares();
+    println!(
+        "{what:32} {first:5.1} % {second:5.1} % {:9} of {:3} {:10.1} {:8.1} {:8}",
+        outcome.waits.len(),
+        outcome.calls,
+        outcome.wait(50),
+        outcome.wait(100),
+        outcome.refused,
+    );
+}
