@@ -288,7 +288,8 @@ mod tests {
     /// element; the error names it.
     #[test]
     fn a_table_that_is_too_short_is_named() {
-        let cut: [(&str, usize, fn(&mut Memory)); 17] = [
+        type Cut = fn(&mut Memory);
+        let cut: [(&str, usize, Cut); 17] = [
             ("turns of flows", 80, |memory| shorten(&mut memory.flows.turns)),
             ("hosts of flows", 80, |memory| shorten(&mut memory.flows.hosts)),
             ("bytes of flows", 80, |memory| shorten(&mut memory.flows.held)),
