@@ -63,8 +63,8 @@ pub struct Shaper {
     /// What a stopped line owes; nothing at any other rate, where `next` says it.
     owed: Work,
     /// The latest instant at which a packet left or the rate changed: a reading before it is of a
-    /// clock that stepped back. Never after `next` and `catch_up`, so that one wrong reading is
-    /// soon forgotten.
+    /// clock that stepped back. A change later than `next` and `catch_up` counts as `next`, so that one wrong
+    /// reading is soon forgotten.
     since: Nanos,
     catch_up: Nanos,
     /// Whether the caller chose `catch_up`.
@@ -220,7 +220,8 @@ impl Shaper {
                 }
             }
         }
-        self.since = now.min(self.next.ceil().plus(self.catch_up));
+        let due = self.next.ceil();
+        self.since = if now <= due.plus(self.catch_up) { now } else { due };
     }
 
     /// What is owed at `now`, or less than nothing for lateness that may be caught up; `None` on a line

@@ -125,7 +125,8 @@ impl Twin {
                 self.debt = debt.unwrap_or(0).max(0);
             }
         }
-        self.since = now.min(self.paid_at() + self.catch_up);
+        let paid_at = self.paid_at();
+        self.since = if now - paid_at <= self.catch_up { now } else { paid_at };
     }
 }
 
