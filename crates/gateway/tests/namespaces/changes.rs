@@ -12,6 +12,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
+use conformance::measurement::attempts;
+
 use crate::gateway::Gateway;
 use crate::raw::millis;
 use crate::topology::{HOSTS, Row, call};
@@ -97,7 +99,7 @@ fn a_device_that_is_deleted_ends_it_with_statistics() {
 fn a_change_under_load_loses_nothing() {
     let Some(row) = Row::new("changes") else { return };
     // On a machine that stops for longer than CoDel forgives, the AQM may drop what came meanwhile.
-    crate::attempts("changes", || {
+    attempts("changes", || {
         let file = file("changes", "up = \"10mbit\"\ndown = \"10mbit\"\n");
         let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
         let bulk = BOTH.map(|way| Bulk::start(&row, HOSTS[1], way, 4));

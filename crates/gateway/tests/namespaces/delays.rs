@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use freeboard::sched_core::{FlowId, FlowScheduler as _, Qfq, QfqConfig, QfqFlow};
 
-use crate::attempts;
 use crate::gateway::Gateway;
 use crate::topology::{HOSTS, Row};
 use crate::traffic::{BOTH, Bulk, Paced, Way, percentile};
+use conformance::measurement::attempts;
 
 const RATE: u64 = 10_000_000;
 const BULK_FLOWS: usize = 8;

@@ -3,6 +3,8 @@
 
 use std::thread;
 
+use conformance::measurement::attempts;
+
 use crate::gateway::{Gateway, dropped, told};
 use crate::raw::{Raw, Tap, millis};
 use crate::topology::{Row, call};
@@ -37,7 +39,7 @@ fn is_free(down: &Outcome) -> Result<(), String> {
 fn a_device_that_is_full_is_waited_for() {
     let Some(row) = Row::new("full") else { return };
     slow_down(&row, 10_000_000);
-    crate::attempts("full", || {
+    attempts("full", || {
         let path = std::env::temp_dir().join(format!("freeboard-{}-full", std::process::id()));
         let file = file("full", "limit = \"4000p\"");
         let words = "--up 1gbit --down 20mbit --queue fifo";
@@ -69,7 +71,7 @@ fn a_device_that_is_full_is_waited_for() {
 fn frames_that_a_full_device_refuses_are_counted() {
     let Some(row) = Row::new("refuse") else { return };
     slow_down(&row, 5_000);
-    crate::attempts("refuse", || {
+    attempts("refuse", || {
         let gateway = Gateway::start(&row.gw, "--up 1gbit --down 20mbit");
         let (up, down) = (too_much(&row), Paced::start(&row, Way::Down, millis(5), &[500]));
         thread::sleep(millis(500));

@@ -5,6 +5,8 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
+use conformance::measurement::attempts;
+
 use crate::gateway::Gateway;
 use crate::raw::{Raw, millis};
 use crate::topology::Row;
@@ -39,7 +41,7 @@ fn frame(device: u32, kind: [u8; 2], len: usize) -> Vec<u8> {
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_flood_without_ip_is_one_host() {
     let Some(row) = Row::new("floods") else { return };
-    crate::attempts("floods", || {
+    attempts("floods", || {
         for forges in [true, false] {
             let gateway = Gateway::start(&row.gw, "--up 5mbit --down 5mbit");
             row.wait_for_carriers();

@@ -5,6 +5,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Instant;
 
+use conformance::measurement::settles;
+
 use crate::gateway::{Gateway, told};
 use crate::raw::millis;
 use crate::topology::{HOSTS, Row};
@@ -30,12 +32,12 @@ fn a_host_has_its_rate_and_what_others_leave() {
         thread::sleep(millis(1_000));
         let what = format!("{way:?}, with a rate and without, Mbit/s");
         let right = |both: &[f64]| (1.4..=2.3).contains(&both[0]) && both[1] >= 6.5;
-        within_20_seconds(&what, || megabits(&bulks, 1), right);
+        settles(&what, || megabits(&bulks, 1), right);
         let [rated, other] = bulks;
         drop(other);
         let rated = [rated];
         let what = format!("{way:?}, alone, Mbit/s");
-        within_20_seconds(&what, || megabits(&rated, 1), |alone| alone[0] > 8.0);
+        settles(&what, || megabits(&rated, 1), |alone| alone[0] > 8.0);
     }
     file.write(LINE);
     let said = gateway.reads_again(1);
@@ -47,7 +49,8 @@ fn a_host_has_its_rate_and_what_others_leave() {
 /// host stays backlogged; and another host has the rest.
 /// Method: ceilings of 5, 2 and 8 Mbit/s one after another at 10 Mbit/s, over flows that never end, each way. What
 /// leaves the gateway counts, as a ceiling does: a receiver is handed at once what waited for a lost segment.
-/// No second is above the ceiling and its burst; the median of five in a row, of the first 20, has all of it.
+/// No second is above the ceiling and its burst; the median of five in a row has all of it, for TCP that had little
+/// takes seconds to find more.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_host_has_its_ceiling_on_an_idle_line() {
@@ -73,7 +76,7 @@ fn a_host_has_its_ceiling_on_an_idle_line() {
                 assert!(of_ceiling <= 1.04, "{what}: {of_ceiling:.3}");
                 vec![of_ceiling]
             };
-            within_20_seconds(&what, measure, |of_ceiling| (0.98..=1.01).contains(&of_ceiling[0]));
+            settles(&what, measure, |of_ceiling| (0.98..=1.01).contains(&of_ceiling[0]));
         }
         file.write(&table("2mbit"));
         gateway.reads_again(1);
@@ -81,37 +84,10 @@ fn a_host_has_its_ceiling_on_an_idle_line() {
         thread::sleep(millis(1_000));
         let what = format!("{way:?}, {flows} flows, 2mbit, beside another host, Mbit/s");
         let right = |both: &[f64]| (1.6..=2.1).contains(&both[0]) && both[1] >= 7.0;
-        within_20_seconds(&what, || megabits(&bulks, 1), right);
+        settles(&what, || megabits(&bulks, 1), right);
         drop(bulks);
         gateway.end();
     }
-}
-
-/// Measures a second at a time until the medians of five seconds in a row are right, for 20 seconds at most: TCP that
-/// had little takes seconds to find more, and other work on the machine takes time from a queue that never comes
-/// back.
-fn within_20_seconds(
-    what: &str,
-    mut measure: impl FnMut() -> Vec<f64>,
-    right: impl Fn(&[f64]) -> bool,
-) {
-    let mut seconds = Vec::new();
-    for _ in 0..20 {
-        seconds.push(measure());
-        let Some(last) = seconds.last_chunk::<5>() else { continue };
-        let medians: Vec<f64> = (0..last[0].len())
-            .map(|column| {
-                let mut found = last.each_ref().map(|second| second[column]);
-                found.sort_by(f64::total_cmp);
-                found[2]
-            })
-            .collect();
-        if right(&medians) {
-            println!("{what}: {medians:.3?} of {seconds:.3?}");
-            return;
-        }
-    }
-    panic!("{what}: no five seconds were right: {seconds:.3?}");
 }
 
 /// What the gateway sends in `seconds` seconds, in Mbit/s of frames.

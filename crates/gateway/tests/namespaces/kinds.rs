@@ -2,6 +2,8 @@
 
 use std::thread;
 
+use conformance::measurement::attempts;
+
 use crate::gateway::{Gateway, dropped, run};
 use crate::raw::{Raw, millis};
 use crate::topology::{FAR, HOSTS, Row};
@@ -13,7 +15,7 @@ const RATES: &str = "--up 20mbit --down 20mbit";
 fn arrives(row: &Row, addresses: [&str; 2], lengths: &[usize]) {
     for (from, to, address) in [(&row.c, &row.s, addresses[1]), (&row.s, &row.c, addresses[0])] {
         // The ends have to find each other first, and their kernels keep only a few packets until then.
-        crate::attempts("a flow arrives", || {
+        attempts("a flow arrives", || {
             let flow = Paced::between(from, to, address.parse().unwrap(), millis(10), lengths);
             thread::sleep(millis(400));
             let outcome = flow.stop();
@@ -26,7 +28,7 @@ fn arrives(row: &Row, addresses: [&str; 2], lengths: &[usize]) {
 /// TCP gets through, at nearly the rate.
 fn tcp_arrives(row: &Row, host: &str) {
     for way in BOTH {
-        crate::attempts("TCP arrives", || {
+        attempts("TCP arrives", || {
             let bulk = [Bulk::start(row, host, way, 1)];
             thread::sleep(millis(200));
             let received = Bulk::received_in(&bulk, millis(500));

@@ -7,7 +7,8 @@
 //! Tests that take more than a few seconds are ignored unless `cargo xtask check` runs them.
 //!
 //! What is measured is said in ratios and medians. A measurement may be tried five times, since other work
-//! on the machine takes time from a queue that never comes back; every attempt is printed.
+//! on the machine takes time from a queue that never comes back; every attempt is printed. An attempt during which
+//! the host of a virtual machine took its processors does not count (`conformance::measurement`).
 #![cfg(target_os = "linux")]
 
 mod changes;
@@ -27,16 +28,3 @@ mod tap;
 mod topology;
 mod traffic;
 mod words;
-
-/// Tries a measurement up to five times; `try_once` prints what it has measured.
-pub(crate) fn attempts(what: &str, mut try_once: impl FnMut() -> Result<(), String>) {
-    let mut failed = String::new();
-    for attempt in 1..=5 {
-        match try_once() {
-            Ok(()) => return,
-            Err(why) => failed += &format!("\n  attempt {attempt}: {why}"),
-        }
-        println!("{what}:{failed}");
-    }
-    panic!("{what}:{failed}");
-}

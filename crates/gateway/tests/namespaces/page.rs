@@ -6,6 +6,8 @@ use std::time::Instant;
 
 use serde_json::Value;
 
+use conformance::measurement::attempts;
+
 use crate::gateway::Gateway;
 use crate::raw::millis;
 use crate::topology::Row;
@@ -70,7 +72,7 @@ fn the_recipe_for_a_router_leaves_no_way_past_the_gateway() {
         let found = row.c.try_ip("neigh show 192.168.1.1").unwrap();
         assert!(found.contains(&mac(&row, "inside")), "{found}");
     }
-    crate::attempts("router", || {
+    attempts("router", || {
         for (way, rate) in BOTH.into_iter().zip(RATES) {
             let bulk = [Bulk::start(&row, HOST, way, 4)];
             thread::sleep(millis(500));

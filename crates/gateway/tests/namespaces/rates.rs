@@ -4,10 +4,10 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-use crate::attempts;
 use crate::gateway::Gateway;
 use crate::topology::{HOSTS, Row};
 use crate::traffic::{Arrived, BOTH, Bulk, Paced, Way};
+use conformance::measurement::attempts;
 
 /// Parts of the time that is measured.
 const PARTS: u32 = 10;

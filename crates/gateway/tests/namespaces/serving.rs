@@ -10,11 +10,11 @@ use std::thread;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-use crate::attempts;
 use crate::gateway::Gateway;
 use crate::raw::millis;
 use crate::topology::{HOSTS, Row};
 use crate::traffic::{BOTH, Bulk, Paced, Way};
+use conformance::measurement::attempts;
 
 const RATES: &str = "--up 10mbit --down 10mbit";
 

@@ -3,10 +3,10 @@
 use core::time::Duration;
 use std::thread;
 
-use crate::attempts;
 use crate::gateway::Gateway;
 use crate::topology::{HOSTS, Row};
 use crate::traffic::{Bulk, Way};
+use conformance::measurement::attempts;
 
 const FLOWS: usize = 4;
 

@@ -2,12 +2,12 @@
 
 use std::thread;
 
-use crate::attempts;
 use crate::delays;
 use crate::gateway::{Gateway, run};
 use crate::raw::millis;
 use crate::topology::{HOSTS, Row};
 use crate::traffic::{BOTH, Bulk, Paced};
+use conformance::measurement::attempts;
 
 const WORDS: &str = "--io tap --lan tap0 --wan tap1";
 

@@ -1,0 +1,210 @@
+//! Measurements of time on a machine that others share.
+//!
+//! The host of a virtual machine may take its processors for tens of milliseconds, again and again. A queue that
+//! is served there loses that time: its rate sinks and its delays rise, and a test cannot tell that from a
+//! fault. Linux counts the time that was taken (`steal` in `/proc/stat`), so these measurements are judged by it:
+//!
+//! - A measurement that is right is accepted, however much time was taken.
+//! - A measurement that is wrong counts if the host took little time meanwhile. [`ATTEMPTS`] of them fail the test.
+//! - A measurement that is wrong while the host took more is tried again. After [`PATIENCE`] of such attempts the
+//!   test says on stderr that it was not judged, and goes on.
+
+use std::io::Write as _;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// Wrong measurements that fail a test.
+pub const ATTEMPTS: usize = 5;
+
+/// The share of the processors' time that the host may take before a wrong measurement does not count.
+pub const MOST_TAKEN: f64 = 0.05;
+
+/// How long one program repeats measurements that do not count, all its tests together.
+pub const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What is left of the patience of this program.
+static LEFT: Mutex<Duration> = Mutex::new(PATIENCE);
+
+/// Takes a measurement until it is right: see the module's rules. `try_once` prints what it has measured.
+///
+/// # Panics
+///
+/// If [`ATTEMPTS`] measurements that count are wrong.
+pub fn attempts(what: &str, try_once: impl FnMut() -> Result<(), String>) {
+    if let Err(failed) = tried(what, try_once) {
+        panic!("{failed}");
+    }
+}
+
+/// As [`attempts`], for a test that has to clean up before it fails.
+///
+/// # Errors
+///
+/// What was wrong, if [`ATTEMPTS`] measurements that count are.
+pub fn tried(what: &str, try_once: impl FnMut() -> Result<(), String>) -> Result<(), String> {
+    conclude(what, judge(ATTEMPTS, taken_while(try_once), repeat))
+}
+
+/// Takes readings until the medians of five in a row are `right`. A reading is one number for each of the things
+/// measured; readings count as measurements do, and 20 that count are the most.
+///
+/// # Panics
+///
+/// If 20 readings that count came and no five in a row were right.
+pub fn settles(what: &str, mut read: impl FnMut() -> Vec<f64>, right: impl Fn(&[f64]) -> bool) {
+    let mut readings: Vec<Vec<f64>> = Vec::new();
+    let mut try_once = || {
+        readings.push(read());
+        let Some(last) = readings.last_chunk::<5>() else {
+            return Err(format!("{:.3?}", readings.last()));
+        };
+        let medians: Vec<f64> = (0..last[0].len())
+            .map(|column| {
+                let mut found = last.each_ref().map(|reading| reading[column]);
+                found.sort_by(f64::total_cmp);
+                found[2]
+            })
+            .collect();
+        if right(&medians) {
+            println!("{what}: {medians:.3?} of {readings:.3?}");
+            return Ok(());
+        }
+        Err(format!("{:.3?}", last[4]))
+    };
+    if let Err(failed) = conclude(what, judge(20, taken_while(&mut try_once), repeat)) {
+        panic!("{failed}");
+    }
+}
+
+/// What came of a measurement.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    Right,
+    Wrong(String),
+    NotJudged(String),
+}
+
+/// Repeats `attempt`, which says what was wrong and the share of time that the host took, until one is right,
+/// until `most` wrong ones count, or until `may_repeat` says no to one that does not.
+fn judge(
+    most: usize,
+    mut attempt: impl FnMut() -> (Result<(), String>, f64, Duration),
+    mut may_repeat: impl FnMut(Duration) -> bool,
+) -> Verdict {
+    let (mut counted, mut failed) = (0, String::new());
+    loop {
+        let (outcome, taken, time) = attempt();
+        let Err(why) = outcome else { return Verdict::Right };
+        failed += &format!("\n  {why} (the host took {:.0} % of the time)", taken * 100.0);
+        if taken <= MOST_TAKEN {
+            counted += 1;
+            if counted == most {
+                return Verdict::Wrong(failed);
+            }
+        } else if !may_repeat(time) {
+            return Verdict::NotJudged(failed);
+        }
+    }
+}
+
+/// Spends time of the patience of this program, while there is some.
+fn repeat(time: Duration) -> bool {
+    let mut left = LEFT.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    *left = left.saturating_sub(time);
+    !left.is_zero()
+}
+
+fn conclude(what: &str, verdict: Verdict) -> Result<(), String> {
+    match verdict {
+        Verdict::Right => Ok(()),
+        Verdict::Wrong(failed) => Err(format!("{what}:{failed}")),
+        Verdict::NotJudged(failed) => {
+            // Past what catches the output of tests: it is to be seen that nothing was judged.
+            let _ =
+                writeln!(std::io::stderr(), "{what}: NOT JUDGED, the host took the time:{failed}");
+            Ok(())
+        }
+    }
+}
+
+/// `try_once`, with the share of the processors' time that the host took meanwhile, and how long it ran.
+fn taken_while<T>(mut try_once: impl FnMut() -> T) -> impl FnMut() -> (T, f64, Duration) {
+    move || {
+        let (begin, before) = (Instant::now(), taken());
+        let outcome = try_once();
+        let time = begin.elapsed();
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        let whole = time.as_secs_f64() * processors as f64;
+        (outcome, (taken() - before) / whole, time)
+    }
+}
+
+/// Seconds of all processors that the host has taken since the machine started; zero where nothing tells.
+fn taken() -> f64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    taken_of(&stat).unwrap_or(0) as f64 / TICKS_A_SECOND
+}
+
+/// What Linux counts in, on every architecture it runs on here (`USER_HZ`).
+const TICKS_A_SECOND: f64 = 100.0;
+
+/// The eighth number of the first line: `cpu  user nice system idle iowait irq softirq steal …`.
+fn taken_of(stat: &str) -> Option<u64> {
+    stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace().nth(7)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// The verdict over attempts that are wrong while the host takes these shares of the time, and then right.
+    fn verdict(taken: &[f64], repeats: usize) -> Verdict {
+        let mut taken = taken.iter();
+        let attempt = || match taken.next() {
+            Some(&share) => (Err("wrong".into()), share, SECOND),
+            None => (Ok(()), 0.0, SECOND),
+        };
+        let mut left = repeats;
+        judge(ATTEMPTS, attempt, |time| {
+            assert_eq!(time, SECOND);
+            left = left.saturating_sub(1);
+            left > 0
+        })
+    }
+
+    #[test]
+    fn wrong_measurements_on_a_quiet_machine_fail() {
+        assert!(matches!(verdict(&[0.0; 5], 9), Verdict::Wrong(_)));
+        assert!(matches!(verdict(&[MOST_TAKEN; 5], 9), Verdict::Wrong(_)));
+        assert_eq!(verdict(&[0.0; 4], 9), Verdict::Right);
+    }
+
+    #[test]
+    fn a_measurement_that_the_host_disturbed_is_tried_again_while_there_is_patience() {
+        assert_eq!(verdict(&[0.2; 8], 9), Verdict::Right);
+        assert!(matches!(verdict(&[0.2; 9], 9), Verdict::NotJudged(_)));
+        assert!(matches!(
+            verdict(&[0.2, 0.0, 0.2, 0.0, 0.0, 0.2, 0.0, 0.2, 0.0], 9),
+            Verdict::Wrong(_)
+        ));
+    }
+
+    #[test]
+    fn readings_settle_by_the_medians_of_five() {
+        let mut readings = [9.0, 1.0, 5.0, 2.0, 2.0, 2.0, 7.0].into_iter();
+        settles("medians", || vec![readings.next().unwrap()], |medians| medians[0] == 2.0);
+        // 9 1 5 2 2 has the median 2.
+        assert_eq!(readings.len(), 2);
+    }
+
+    #[test]
+    fn the_time_taken_is_the_eighth_number() {
+        let stat =
+            "cpu  8283916 513616 460741 2708086 15455 0 35719 554533 0 0\ncpu0 1 2 3 4 5 6 7 8 9\n";
+        assert_eq!(taken_of(stat), Some(554_533));
+        assert_eq!(taken_of("cpu  1 2 3"), None);
+        assert_eq!(taken_of(""), None);
+    }
+}
