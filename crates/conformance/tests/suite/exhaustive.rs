@@ -484,9 +484,8 @@ fn every_short_history_of_drr_with_ceilings_changed() {
     play_all(sides, &prelude, &letters, effort(5, 7));
 }
 
-/// Host 0 has a rate and a ceiling, host 1 a ceiling.
-#[test]
-fn every_short_history_of_hosts_with_ceilings_and_drops_from_the_longest() {
+/// Hosts that have these rates or ceilings to begin with, where the longest host gives way.
+fn play_limited_hosts(limits: &[Operation]) {
     let letters = [
         enqueue(0, 500),
         enqueue(1, 100),
@@ -496,34 +495,24 @@ fn every_short_history_of_hosts_with_ceilings_and_drops_from_the_longest() {
         assign(1, 1, 0),
         Operation::SetLimits { packets: 3, bytes: 800 },
     ];
-    let limits = Limits::packets(4);
+    let packets = Limits::packets(4);
     let sides =
-        sides::hosts::over_committed_drr::<FLOWS, SLOTS, 2>(500, true, DropFrom::Head, limits);
-    let rates = [rate(0, 1, 500), ceiling(0, 2, 500), ceiling(1, 1, 1_000)];
-    let prelude: Vec<_> =
-        [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)].into_iter().chain(rates).collect();
+        sides::hosts::over_committed_drr::<FLOWS, SLOTS, 2>(500, true, DropFrom::Head, packets);
+    let hosts = [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)];
+    let prelude = [&hosts[..], limits].concat();
     play_all(sides, &prelude, &letters, effort(5, 7));
+}
+
+/// Host 0 has a rate and a ceiling, host 1 a ceiling.
+#[test]
+fn every_short_history_of_hosts_with_ceilings_and_drops_from_the_longest() {
+    play_limited_hosts(&[rate(0, 1, 500), ceiling(0, 2, 500), ceiling(1, 1, 1_000)]);
 }
 
 /// Both hosts have committed rates, and are beyond them half of the time.
 #[test]
 fn every_short_history_of_hosts_with_caps_and_drops_from_the_longest() {
-    let letters = [
-        enqueue(0, 500),
-        enqueue(1, 100),
-        enqueue(2, 400),
-        DEQUEUE,
-        Operation::Forward { nanos: 3_000_000 },
-        assign(1, 1, 0),
-        Operation::SetLimits { packets: 3, bytes: 800 },
-    ];
-    let limits = Limits::packets(4);
-    let sides =
-        sides::hosts::over_committed_drr::<FLOWS, SLOTS, 2>(500, true, DropFrom::Head, limits);
-    let rates = [rate(0, 1, 500), rate(1, 1, 1_000)];
-    let prelude: Vec<_> =
-        [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)].into_iter().chain(rates).collect();
-    play_all(sides, &prelude, &letters, effort(5, 7));
+    play_limited_hosts(&[rate(0, 1, 500), rate(1, 1, 1_000)]);
 }
 
 #[test]
