@@ -24,7 +24,7 @@ pub(crate) fn run(renew: bool) -> Result<(), String> {
     let step = "public items against docs/api";
     let tool = rustup("nightly", "cargo").args(["public-api", "--version"]).output();
     if !tool.is_ok_and(|run| run.status.success()) {
-        return skip(step, INSTALL);
+        return skip(step, "cargo-public-api", INSTALL);
     }
     eprintln!("xtask: {step}");
     let mut changed = Vec::new();
