@@ -1,48 +1,75 @@
 //! Everything a change must pass.
 
+use crate::progress::{Step, one_after_another};
 use crate::run::{BARE_METAL, NO_STD, cargo, succeed};
 use crate::{api, documents, examples, panic_free, publish, smart_queue, trace};
 
 /// Where `tests` have been run already, they need not be run again.
 pub(crate) fn run(tests: bool) -> Result<(), String> {
-    succeed("format", cargo(".").args(["fmt", "--all", "--check"]))?;
-    documents::run()?;
-    examples::run()?;
-    succeed(
-        "clippy",
-        cargo(".").args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    )?;
+    let mut steps: Vec<Step> = vec![
+        ("format", Box::new(|| cargo_does("format", &["fmt", "--all", "--check"]))),
+        ("words and links of the documents", Box::new(documents::run)),
+        ("examples of the main types", Box::new(examples::run)),
+        ("clippy", Box::new(clippy)),
+    ];
     if tests {
-        succeed(
-            "tests and doc tests, all of them and in full",
-            cargo(".")
-                .args(["test", "--workspace", "--", "--include-ignored"])
-                .env("FREEBOARD_TESTS", "full"),
-        )?;
+        steps.push(("tests and doc tests, all of them and in full", Box::new(tests_in_full)));
     }
-    // A feature that no other build may have: it counts.
-    succeed(
-        "steps of a call",
-        cargo(".").args([
-            "test",
-            "--package",
-            "conformance",
-            "--features",
-            "steps",
-            "--test",
-            "worst_call",
-        ]),
-    )?;
-    // A feature that is off by default.
+    let rest: [Step; 10] = [
+        ("steps of a call", Box::new(steps_of_a_call)),
+        ("tests with heapless", Box::new(with_heapless)),
+        ("documentation", Box::new(documentation)),
+        ("builds for bare metal", Box::new(bare_metal)),
+        ("the types with defmt", Box::new(publish::defmt)),
+        ("the oldest compiler", Box::new(publish::oldest_compiler)),
+        ("packages", Box::new(publish::packages)),
+        ("public items", Box::new(|| api::run(false))),
+        ("no reachable panic", Box::new(panic_free::run)),
+        ("traces and queue of a Cortex-M4", Box::new(|| trace::run().and(smart_queue::run()))),
+    ];
+    steps.extend(rest);
+    one_after_another(&steps)?;
+    eprintln!("xtask: all checks passed");
+    Ok(())
+}
+
+fn cargo_does(step: &str, words: &[&str]) -> Result<(), String> {
+    succeed(step, cargo(".").args(words))
+}
+
+fn clippy() -> Result<(), String> {
+    cargo_does("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])
+}
+
+fn tests_in_full() -> Result<(), String> {
+    let mut tests = cargo(".");
+    tests.args(["test", "--workspace", "--", "--include-ignored"]).env("FREEBOARD_TESTS", "full");
+    succeed("tests", &mut tests)
+}
+
+/// With a feature that no other build may have: it counts.
+fn steps_of_a_call() -> Result<(), String> {
+    let words = ["test", "--package", "conformance", "--features", "steps", "--test", "worst_call"];
+    cargo_does("worst calls", &words)
+}
+
+/// With a feature that is off by default.
+fn with_heapless() -> Result<(), String> {
     for what in [["--test", "buffers"], ["--doc", "Buffers"]] {
         let mut tests = cargo(".");
         tests.args(["test", "--package", "freeboard", "--features", "heapless"]).args(what);
         succeed(&format!("freeboard with heapless: {}", what[1]), &mut tests)?;
     }
-    succeed(
-        "documentation",
-        cargo(".").args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings"),
-    )?;
+    Ok(())
+}
+
+fn documentation() -> Result<(), String> {
+    let mut doc = cargo(".");
+    doc.args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+    succeed("cargo doc", &mut doc)
+}
+
+fn bare_metal() -> Result<(), String> {
     for target in BARE_METAL {
         let mut build = cargo(".");
         build.args(["build", "--release", "--target", target]);
@@ -51,11 +78,5 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
         }
         succeed(&format!("build for {target}"), &mut build)?;
     }
-    publish::run()?;
-    api::run(false)?;
-    panic_free::run()?;
-    trace::run()?;
-    smart_queue::run()?;
-    eprintln!("xtask: all checks passed");
     Ok(())
 }

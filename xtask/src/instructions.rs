@@ -8,6 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::progress::progress;
 use crate::run::{cargo, has, output, root};
 
 const FLOWS: [usize; 5] = [1, 32, 64, 1_024, 4_096];
@@ -54,14 +55,6 @@ pub(crate) fn run() -> Result<(), String> {
     }
     progress.finish_and_clear();
     Ok(())
-}
-
-/// How far `steps` steps are and how long they still take, on standard error if that is a terminal.
-pub(crate) fn progress(steps: u64) -> indicatif::ProgressBar {
-    let style = "{bar:30} {pos} of {len}, {eta} left";
-    let style = indicatif::ProgressStyle::with_template(style);
-    let bar = indicatif::ProgressBar::new(steps);
-    style.map_or_else(|_| indicatif::ProgressBar::hidden(), |style| bar.with_style(style))
 }
 
 pub(crate) fn need_valgrind() -> Result<(), String> {

@@ -11,6 +11,7 @@ mod fuzz;
 mod instructions;
 mod panic_free;
 mod paper;
+mod progress;
 mod publish;
 mod run;
 mod search;
@@ -100,8 +101,8 @@ fn main() -> ExitCode {
         Command::Examples => examples::run(),
         Command::Publish => publish::run(),
         Command::Fuzz { seconds } => fuzz::run(seconds),
-        Command::SearchBounds(search) => search::bounds(&search.words()),
-        Command::SearchCost(search) => search::cost(&search.words()),
+        Command::SearchBounds(search) => search::bounds(search.seconds, &search.words()),
+        Command::SearchCost(search) => search::cost(search.seconds, &search.words()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,12 +7,14 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::progress::progress;
 use crate::run::{BARE_METAL, cargo, output, root};
 
 const FOLDER: &str = "firmware/panic-free";
 const SYMBOL: &str = "__panic_reached__";
 
 pub(crate) fn run() -> Result<(), String> {
+    let progress = progress(3 * BARE_METAL.len() as u64);
     for target in BARE_METAL {
         for level in ["s", "3"] {
             let reached = references(target, level, false)?;
@@ -22,12 +24,15 @@ pub(crate) fn run() -> Result<(), String> {
                      build {FOLDER} with the library's functions removed one by one to find which"
                 ));
             }
-            eprintln!("xtask: panic-free on {target} at opt-level {level}");
+            progress.suspend(|| eprintln!("xtask: panic-free on {target} at opt-level {level}"));
+            progress.inc(1);
         }
         if references(target, "3", true)? == 0 {
             return Err(format!("{target}: the positive control was not found"));
         }
+        progress.inc(1);
     }
+    progress.finish_and_clear();
     Ok(())
 }
 

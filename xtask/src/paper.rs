@@ -3,7 +3,8 @@
 //! The bench `paper` at 512 flows, each load, with equal and mixed weights and lengths; the last columns
 //! are the net cost of QFQ in dummynet, in the paper's own harness, and ours over it.
 
-use crate::instructions::{build, count, need_valgrind, per_pair, progress};
+use crate::instructions::{build, count, need_valgrind, per_pair};
+use crate::progress::progress;
 
 const FLOWS: &str = "512";
 
