@@ -216,10 +216,8 @@ fn consistent(parser: Parser, bytes: &[u8], whole: Parsed) {
         assert_eq!(whole.inner, None, "an inner header without an outer one");
         return;
     };
-    let moved = |ip: Ip| Ip {
-        offset: ip.offset - outer.offset,
-        upper_offset: ip.upper_offset - outer.offset,
-        ..ip
+    let moved = |ip: Ip| {
+        Ip::new(ip.offset - outer.offset, ip.traffic_class, ip.upper_offset - outer.offset)
     };
     let innermost = whole.inner.map_or(outer, |inner| inner.ip);
     assert!(innermost.offset + 20 <= bytes.len(), "an IP header in {} bytes", bytes.len());
@@ -231,9 +229,9 @@ fn consistent(parser: Parser, bytes: &[u8], whole: Parsed) {
         assert!((1..=MAX_TUNNELS).contains(&usize::from(depth)), "{depth} tunnels");
         assert!(outer.offset < outer.upper_offset && outer.upper_offset <= ip.offset, "{whole:?}");
     }
-    let inner = whole.inner.map(|inner| Inner { ip: moved(inner.ip), ..inner });
+    let inner = whole.inner.map(|inner| Inner::new(moved(inner.ip), inner.outer, inner.depth));
     if parser.ip(&bytes[outer.offset..]).ending == whole.ending {
-        let expected = Parsed { ip: Some(moved(outer)), inner, ..whole };
+        let expected = Parsed::new(whole.key, Some(moved(outer)), inner, whole.ending);
         assert_eq!(parser.ip(&bytes[outer.offset..]), expected);
     } else {
         // PPPoE says how long its packet is, and cut it.

@@ -78,6 +78,7 @@ pub const MAX_HEADERS: usize = LINK + 2 * (NETWORK + 1) + MAX_TUNNELS * (1 + LIN
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct Parsed {
     /// The identity of the packet's flow, of the innermost header that was read; always defined
     /// ([`key`](crate::key) has the table).
@@ -93,6 +94,7 @@ pub struct Parsed {
 /// What was found by following tunnels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct Inner {
     /// The header that [`Parsed::key`] and [`Parsed::ending`] are about.
     pub ip: Ip,
@@ -102,7 +104,22 @@ pub struct Inner {
     pub depth: u8,
 }
 
+impl Inner {
+    /// What was found behind `depth` tunnels, for code that makes an answer by itself: a parser of other protocols,
+    /// or a test.
+    #[must_use]
+    pub const fn new(ip: Ip, outer: FlowKey, depth: u8) -> Self {
+        Self { ip, outer, depth }
+    }
+}
+
 impl Parsed {
+    /// An answer with these parts, for code that makes one by itself: a parser of other protocols, or a test.
+    #[must_use]
+    pub const fn new(key: FlowKey, ip: Option<Ip>, inner: Option<Inner>, ending: Ending) -> Self {
+        Self { key, ip, inner, ending }
+    }
+
     /// The key of the outermost header: [`key`](Self::key) unless a tunnel was followed.
     ///
     /// Its addresses are those that routers on the way have seen and may have checked. What stands
@@ -120,6 +137,7 @@ impl Parsed {
 /// What the network layer says beside the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
 pub struct Ip {
     /// Bytes before the IP header.
     pub offset: usize,
@@ -132,6 +150,12 @@ pub struct Ip {
 }
 
 impl Ip {
+    /// An IP header `offset` bytes into the packet, for code that makes an answer by itself.
+    #[must_use]
+    pub const fn new(offset: usize, traffic_class: u8, upper_offset: usize) -> Self {
+        Self { offset, traffic_class, upper_offset }
+    }
+
     /// The differentiated services code point, 0 to 63.
     #[inline]
     #[must_use]

@@ -41,13 +41,13 @@ fn tcp4(protocol: u8, src_port: u16, dst_port: u16) -> FlowKey {
 #[test]
 fn a_tcp_segment_over_ipv4_is_read() {
     let parsed = parse::ip(&TCP4);
-    let ip = Ip { offset: 0, traffic_class: 0xba, upper_offset: 20 };
+    let ip = Ip::new(0, 0xba, 20);
     let key = tcp4(6, 51000, 443);
-    assert_eq!(parsed, Parsed { key, ip: Some(ip), inner: None, ending: Ending::Ports });
+    assert_eq!(parsed, Parsed::new(key, Some(ip), None, Ending::Ports));
     assert_eq!((ip.dscp(), ip.ecn()), (46, 2));
-    let ip = Ip { offset: 14, traffic_class: 0xba, upper_offset: 34 };
+    let ip = Ip::new(14, 0xba, 34);
     let parsed = parse::ethernet(&framed(0x0800, &TCP4));
-    assert_eq!(parsed, Parsed { key, ip: Some(ip), inner: None, ending: Ending::Ports });
+    assert_eq!(parsed, Parsed::new(key, Some(ip), None, Ending::Ports));
 }
 
 #[test]
@@ -58,10 +58,10 @@ fn a_datagram_over_ipv6_in_two_vlan_tags_is_read() {
     (src[15], dst[15]) = (1, 2);
     let transport = Transport { protocol: 17, src_port: 5353, dst_port: 53 };
     let frame = framed(0x88a8, &[&[0, 5, 0x81, 0, 0, 7, 0x86, 0xdd][..], &UDP6].concat());
-    let ip = Ip { offset: 22, traffic_class: 0x2b, upper_offset: 62 };
+    let ip = Ip::new(22, 0x2b, 62);
     let key = FlowKey::V6 { src, dst, transport };
     let parsed = parse::ethernet(&frame);
-    assert_eq!(parsed, Parsed { key, ip: Some(ip), inner: None, ending: Ending::Ports });
+    assert_eq!(parsed, Parsed::new(key, Some(ip), None, Ending::Ports));
     assert_eq!((ip.dscp(), ip.ecn()), (10, 3));
 }
 
@@ -71,7 +71,7 @@ fn frames_that_are_not_ip_are_one_host_with_a_flow_for_each_device() {
     // EtherTypes, and lengths of 802.3.
     for field in [0x0806, 0x88cc, 0x0600, 0xffff, 0x05ff, 0x05dc, 46, 0] {
         let parsed = parse::ethernet(&framed(field, &[0; 46]));
-        let expected = Parsed { key, ip: None, inner: None, ending: Ending::NotIp };
+        let expected = Parsed::new(key, None, None, Ending::NotIp);
         assert_eq!(parsed, expected, "{field:#06x}");
     }
     // Wherever it goes it is the same flow; from elsewhere it is another of the same host.
@@ -84,7 +84,7 @@ fn frames_that_are_not_ip_are_one_host_with_a_flow_for_each_device() {
     }
     let zeros = FlowKey::Ethernet { src: [0; 6] };
     let parsed = parse::ethernet(&[0; 60]);
-    assert_eq!(parsed, Parsed { key: zeros, ip: None, inner: None, ending: Ending::NotIp });
+    assert_eq!(parsed, Parsed::new(zeros, None, None, Ending::NotIp));
 }
 
 #[test]
@@ -94,8 +94,7 @@ fn raw_packets_of_other_versions_are_one_flow() {
         match first >> 4 {
             4 | 6 => assert!(parsed.ip.is_some()),
             _ => {
-                let expected =
-                    Parsed { key: FlowKey::Unknown, ip: None, inner: None, ending: Ending::NotIp };
+                let expected = Parsed::new(FlowKey::Unknown, None, None, Ending::NotIp);
                 assert_eq!(parsed, expected);
             }
         }
@@ -107,7 +106,7 @@ fn a_version_that_contradicts_the_ethertype_is_malformed() {
     for (ethertype, packet) in [(0x0800, &UDP6[..]), (0x86dd, &TCP4[..])] {
         let parsed = parse::ethernet(&framed(ethertype, packet));
         let key = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 7] };
-        assert_eq!(parsed, Parsed { key, ip: None, inner: None, ending: Ending::Malformed });
+        assert_eq!(parsed, Parsed::new(key, None, None, Ending::Malformed));
     }
 }
 
@@ -135,12 +134,8 @@ fn ipv4_lengths_are_believed_as_far_as_they_agree() {
                 Ending::Ports => tcp4(6, read(header), read(header + 2)),
                 _ => tcp4(6, 0, 0),
             };
-            let ip = Some(Ip { offset: 0, traffic_class: 0xba, upper_offset });
-            assert_eq!(
-                parsed,
-                Parsed { key, ip, inner: None, ending },
-                "{words} words, {total} bytes"
-            );
+            let ip = Some(Ip::new(0, 0xba, upper_offset));
+            assert_eq!(parsed, Parsed::new(key, ip, None, ending), "{words} words, {total} bytes");
         }
     }
 }

@@ -279,11 +279,11 @@ fn pppoe_is_a_link() {
         (with(&[(19, 1)]), Ending::Malformed),
         (with(&[(19, 21)]), Ending::Truncated),
     ] {
-        assert_eq!(parse::ethernet(&bytes), Parsed { key, ip: None, inner: None, ending });
+        assert_eq!(parse::ethernet(&bytes), Parsed::new(key, None, None, ending));
         agree(&bytes);
     }
     let off = Parser { tunnels: Tunnels::NONE, ..Parser::OUTER };
-    let unread = Parsed { key, ip: None, inner: None, ending: Ending::NotIp };
+    let unread = Parsed::new(key, None, None, Ending::NotIp);
     assert_eq!(off.ethernet(&pppoe(0x21, &INNER4)), unread);
 }
 

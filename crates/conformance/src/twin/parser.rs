@@ -44,7 +44,7 @@ struct Read<'a> {
 /// Reads a frame, or a raw packet.
 pub fn read(parser: Parser, bytes: &[u8], framed: bool) -> Parsed {
     let mut cursor = Cursor { bytes, at: 0 };
-    let none = |key, ending| Parsed { key, ip: None, inner: None, ending };
+    let none = |key, ending| Parsed::new(key, None, None, ending);
     if !framed {
         return match bytes.first().map(|first| first / 16) {
             Some(version @ (4 | 6)) => match packet(parser, cursor, version) {
@@ -98,8 +98,8 @@ fn ethertypes(parser: Parser, cursor: &mut Cursor<'_>) -> Result<u8, Ending> {
 fn through(parser: Parser, outer: Read<'_>) -> Parsed {
     let (outer_key, outer_ip) = (outer.key, outer.ip);
     let (innermost, depth) = descend(parser, outer, 0);
-    let inner = (depth > 0).then_some(Inner { ip: innermost.ip, outer: outer_key, depth });
-    Parsed { key: innermost.key, ip: Some(outer_ip), inner, ending: innermost.ending }
+    let inner = (depth > 0).then_some(Inner::new(innermost.ip, outer_key, depth));
+    Parsed::new(innermost.key, Some(outer_ip), inner, innermost.ending)
 }
 
 fn descend(parser: Parser, layer: Read<'_>, depth: u8) -> (Read<'_>, u8) {
@@ -216,7 +216,7 @@ fn packet<'a>(parser: Parser, mut cursor: Cursor<'a>, version: u8) -> Result<Rea
         let [src, dst] = [&header[8..24], &header[24..40]].map(|a| a.try_into().unwrap());
         FlowKey::V6 { src, dst, transport }
     };
-    let ip = Ip { offset, traffic_class, upper_offset: offset_of_upper };
+    let ip = Ip::new(offset, traffic_class, offset_of_upper);
     Ok(Read { key, ip, ending, protocol, upper: cursor })
 }
 

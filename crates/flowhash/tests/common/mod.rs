@@ -93,7 +93,7 @@ pub(crate) fn build(packet: &Packet) -> Built {
     let mut no_key = FlowKey::Unknown;
     let v6 = matches!(packet.network, Network::V6 { .. });
     if let Some((src, dst, tags)) = &packet.link {
-        let cut = |key| Parsed { key, ip: None, inner: None, ending: Ending::Truncated };
+        let cut = |key| Parsed::new(key, None, None, Ending::Truncated);
         bytes.extend([*dst, *src].concat());
         cuts.push((14, cut(no_key)));
         for tag in tags {
@@ -107,11 +107,9 @@ pub(crate) fn build(packet: &Packet) -> Built {
         no_key = FlowKey::Ethernet { src: *src };
     }
     let offset = bytes.len();
-    let answer = |transport, ending, upper_offset| Parsed {
-        key: packet.network.key(transport),
-        ip: Some(Ip { offset, traffic_class: packet.traffic_class, upper_offset }),
-        inner: None,
-        ending,
+    let answer = |transport, ending, upper_offset| {
+        let ip = Ip::new(offset, packet.traffic_class, upper_offset);
+        Parsed::new(packet.network.key(transport), Some(ip), None, ending)
     };
     // Where there are no ports, a flow label has their place.
     let [src_port, dst_port] = if v6 { FLOW_LABEL } else { [0, 0] };
@@ -132,7 +130,7 @@ pub(crate) fn build(packet: &Packet) -> Built {
     };
     let base = offset + fixed;
     let needed = offset + if v6 { 40 } else { 20 };
-    cuts.push((needed, Parsed { key: no_key, ip: None, inner: None, ending: Ending::Truncated }));
+    cuts.push((needed, Parsed::new(no_key, None, None, Ending::Truncated)));
     let v4_fragment = !v6 && matches!(packet.upper, Upper::Fragment(..));
     if !v6 && !v4_fragment {
         cuts.push((base, stopped(first, Ending::Truncated, offset)));
