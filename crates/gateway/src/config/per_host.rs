@@ -39,7 +39,7 @@ pub(crate) fn by_host(config: &Config, max_len: u32) -> ByHost {
 /// A committed rate with a burst of 100 ms; what the host borrows is charged. None for an unlimited rate.
 ///
 /// What is borrowed is charged up to a burst, and a TCP rival under an AQM pauses for longer than 20 ms: with 20 ms
-/// a host of 4 Mbit/s had 1.07 of its rate beside one, with 100 ms 1.00 (`crates/sim/tests/host_rates.rs`).
+/// a host of 4 Mbit/s had 1.07 of its rate beside one, with 100 ms 1.00 (`crates/sim/tests/suite/host_rates.rs`).
 fn committed(rate: Rate, max_len: u32) -> Option<CommittedRate> {
     let (bits, burst) = bucket(rate, 10, max_len)?;
     CommittedRate::new(bits, burst).ok()

@@ -22,7 +22,7 @@ use touch::CHUNK;
 ///
 /// These flows see a line of that rate, and an AQM that is set for the real line takes their wait for a queue
 /// that stands. With room for two packets each, four TCP flows use a ceiling of 1 Mbit/s up; without it
-/// they have 0.82 of it (`crates/sim/tests/host_rates.rs`).
+/// they have 0.82 of it (`crates/sim/tests/suite/host_rates.rs`).
 pub const PACED_ROUNDS: u64 = 2;
 
 /// An order of flows `O` over queues in the memory `Q`, of packets in the memory `S`, with the AQM

@@ -12,7 +12,7 @@ use sim::notation;
 use sim::replay::{Report, Setup, replay};
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kernel.pcap");
-const PCAP: &[u8] = include_bytes!("data/kernel.pcap");
+const PCAP: &[u8] = include_bytes!("../data/kernel.pcap");
 
 fn packets() -> Vec<Packet<'static>> {
     Reader::new(PCAP).and_then(Iterator::collect).unwrap()

@@ -37,10 +37,10 @@ fn every_sentence_holds() {
 #[ignore = "11 seconds: `cargo xtask check` runs it"]
 fn the_documents_show_the_tables_and_the_picture() {
     let text = String::from_utf8_lossy(&run().stdout);
-    let page = include_str!("../../../docs/disciplines/sqf.md");
+    let page = include_str!("../../../../docs/disciplines/sqf.md");
     for line in text.lines().filter(|line| !line.contains("users-sqf.svg")) {
         assert!(page.contains(line), "docs/disciplines/sqf.md lacks: {line}\nof\n{text}");
     }
     let svg = std::fs::read_to_string(folder().join("users-sqf.svg")).unwrap();
-    assert!(svg == include_str!("../../../docs/users-sqf.svg"));
+    assert!(svg == include_str!("../../../../docs/users-sqf.svg"));
 }

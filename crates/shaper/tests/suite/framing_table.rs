@@ -9,7 +9,7 @@ use shaper::Overhead;
 /// options resolve to is compared as well.
 #[test]
 fn every_cell_of_the_recorded_table_is_reproduced() {
-    let table = include_str!("golden/framing.tsv");
+    let table = include_str!("../golden/framing.tsv");
     let mut lines = table.lines().filter(|line| !line.starts_with('#'));
     let lengths: Vec<u32> = lines
         .next()

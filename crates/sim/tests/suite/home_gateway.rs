@@ -133,16 +133,19 @@ fn every_packet_is_accounted_for() {
 #[test]
 fn the_table_of_the_default_run_is_the_recorded_one() {
     let text = [heading(&Setup::default()), table(outcomes())].join("\n");
-    let recorded = include_str!("data/home_gateway.txt");
+    let recorded = include_str!("../data/home_gateway.txt");
     assert!(text == recorded, "if the new table is right, record it:\n{text}");
 }
 
 #[test]
 fn the_page_shows_the_recorded_table_and_the_chart_of_that_run() {
-    let page = include_str!("../../../docs/disciplines/home_gateway.md");
-    assert!(page.contains(include_str!("data/home_gateway.txt")), "the table of home_gateway.md");
+    let page = include_str!("../../../../docs/disciplines/home_gateway.md");
+    assert!(
+        page.contains(include_str!("../data/home_gateway.txt")),
+        "the table of home_gateway.md"
+    );
     let drawn = chart(&Setup::default(), outcomes());
-    assert!(drawn == include_str!("../../../docs/home-gateway.svg"), "docs/home-gateway.svg");
+    assert!(drawn == include_str!("../../../../docs/home-gateway.svg"), "docs/home-gateway.svg");
 }
 
 #[test]

@@ -37,7 +37,7 @@ fn every_sentence_holds() {
 #[ignore = "half a minute: `cargo xtask check` runs it"]
 fn the_documents_show_the_tables_and_the_picture() {
     let text = String::from_utf8_lossy(&run().stdout);
-    let page = include_str!("../../../docs/disciplines/qfq.md");
+    let page = include_str!("../../../../docs/disciplines/qfq.md");
     for line in text.lines().filter(|line| !line.contains("qfq-fig7.svg")) {
         assert!(
             page.contains(line),
@@ -46,7 +46,7 @@ of\n{text}"
         );
     }
     let svg = std::fs::read_to_string(folder().join("qfq-fig7.svg")).unwrap();
-    assert!(svg == include_str!("../../../docs/qfq-fig7.svg"));
+    assert!(svg == include_str!("../../../../docs/qfq-fig7.svg"));
 }
 
 #[test]

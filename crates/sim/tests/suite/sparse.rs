@@ -16,7 +16,7 @@ fn the_document_shows_the_tables_and_which_sentences_fail() {
     assert_eq!((verdicts("holds  "), verdicts("FAILS  ")), (27, 9), "{text}");
     let of_triple = |line: &&str| line.starts_with("FAILS  ") && line.contains("triple-isolate");
     assert_eq!(text.lines().filter(of_triple).count(), 2, "{text}");
-    let document = include_str!("../../../docs/disciplines/sparse.md");
+    let document = include_str!("../../../../docs/disciplines/sparse.md");
     for line in text.lines() {
         assert!(document.contains(line), "docs/disciplines/sparse.md lacks: {line}\nof\n{text}");
     }

@@ -1,6 +1,6 @@
 //! The set-associative table against a model made of lists.
 //!
-//! `FLOWHASH_OPERATIONS=100000000 cargo test --release -p flowhash --test table_model` runs as many
+//! `FLOWHASH_OPERATIONS=100000000 cargo test --release -p flowhash table_model` runs as many
 //! operations as are asked for instead of the usual few millions.
 
 use std::time::Instant;

@@ -14,10 +14,10 @@ fn every_sentence_holds_and_the_documents_show_the_tables_and_the_picture() {
     let verdicts = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
     assert_eq!((verdicts("holds  "), verdicts("FAILS  ")), (7, 0), "{text}");
     assert_eq!(output.status.code(), Some(0));
-    let page = include_str!("../../../docs/disciplines/flow_table.md");
+    let page = include_str!("../../../../docs/disciplines/flow_table.md");
     for line in text.lines().filter(|line| !line.contains("cake-fig1.svg")) {
         assert!(page.contains(line), "docs/disciplines/flow_table.md lacks: {line}\nof\n{text}");
     }
     let svg = std::fs::read_to_string(folder.join("cake-fig1.svg")).unwrap();
-    assert!(svg == include_str!("../../../docs/cake-fig1.svg"), "docs/cake-fig1.svg is another");
+    assert!(svg == include_str!("../../../../docs/cake-fig1.svg"), "docs/cake-fig1.svg is another");
 }

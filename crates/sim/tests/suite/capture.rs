@@ -5,8 +5,8 @@ use freeboard::sched_core::Nanos;
 use pcap_parser::{Block, parse_block_le, parse_pcap_frame, parse_pcap_header};
 use sim::capture::{CaptureError, LinkType, Packet, Problem, Reader, Resolution, Writer};
 
-const PCAP: &[u8] = include_bytes!("data/kernel.pcap");
-const PCAPNG: &[u8] = include_bytes!("data/kernel.pcapng");
+const PCAP: &[u8] = include_bytes!("../data/kernel.pcap");
+const PCAPNG: &[u8] = include_bytes!("../data/kernel.pcapng");
 
 fn read(file: &[u8]) -> Result<Vec<Packet<'_>>, CaptureError> {
     Reader::new(file)?.collect()

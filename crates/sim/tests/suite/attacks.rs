@@ -11,7 +11,7 @@ fn every_sentence_holds_and_the_documents_show_the_tables() {
     let verdicts = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
     assert_eq!((verdicts("holds  "), verdicts("FAILS  ")), (10, 0), "{text}");
     assert_eq!(output.status.code(), Some(0));
-    let document = include_str!("../../../docs/isolation.md");
+    let document = include_str!("../../../../docs/isolation.md");
     for line in text.lines() {
         assert!(
             document.contains(line),
@@ -31,8 +31,8 @@ fn cell<'a>(text: &'a str, table: &str, row: &str, from_right: usize) -> &'a str
 /// README compares hosts isolated with DRR++, by two attacks; isolation.md begins with one of these figures.
 #[test]
 fn the_readme_has_the_figures_of_the_page() {
-    let page = include_str!("../../../docs/isolation.md");
-    let readme = include_str!("../../../README.md");
+    let page = include_str!("../../../../docs/isolation.md");
+    let readme = include_str!("../../../../README.md");
     for row in ["J03 J05 1,000 flows", "J01 J02 a flow a packet, 1514 B"] {
         let [alone, isolated] = [4, 2].map(|column| {
             let bulk = cell(page, "bulk, Mbit/s", row, column);

@@ -1,8 +1,6 @@
 //! The parser against packets whose answer is known from their construction, whole and cut.
 
-mod common;
-
-use common::{Built, Extension, FLOW_LABEL, Network, Packet, Upper, build};
+use crate::common::{Built, Extension, FLOW_LABEL, Network, Packet, Upper, build};
 use flowhash::parse::{self, MAX_EXTENSION_HEADERS, MAX_VLAN_TAGS};
 use flowhash::{Ending, FlowKey, Parsed};
 use proptest::prelude::*;

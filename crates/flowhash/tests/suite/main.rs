@@ -1,0 +1,13 @@
+//! The parser, the labels, the hashes and the flow table, from outside.
+
+mod common;
+mod known_answers;
+mod labels;
+mod parser;
+mod parser_model;
+mod rotation;
+mod spread;
+mod table;
+mod table_model;
+mod toeplitz;
+mod tunnels;

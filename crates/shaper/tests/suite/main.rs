@@ -1,0 +1,7 @@
+//! The clock, the framing and shaped schedulers, from outside.
+
+mod any_history;
+mod any_scheduler;
+mod framing_table;
+mod long_run;
+mod waiting;

@@ -1,0 +1,15 @@
+//! The simulator by known results, the guarantees under random loads, and the figures that documents show.
+
+mod attacks;
+mod cake_fig1;
+mod cake_fig3;
+mod capture;
+mod guarantees;
+mod home_gateway;
+mod host_rates;
+mod isolation;
+mod network;
+mod qfq_fig7;
+mod replay;
+mod sparse;
+mod users_sqf;
