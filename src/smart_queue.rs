@@ -12,8 +12,8 @@ mod rtt;
 mod static_frames;
 
 use sched_core::{
-    Backlog, Counters, DropReason, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected,
-    Scheduler,
+    Backlog, CoDelParams, ConfigError, Counters, DropReason, DropSink, FlowId, Imbalance, Limits,
+    Nanos, Packet, Rejected, Scheduler,
 };
 use shaper::{Overhead, Rate, Shaper};
 
@@ -138,6 +138,26 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         self.follow();
     }
 
+    /// Another line, with the rate, the catch-up and what is still owed of it: that of a queue in whose place this one
+    /// comes, or [its own](Self::line) with another [catch-up](Shaper::with_catch_up). The AQM and the limit in bytes
+    /// go with its rate, as for [`set_rate`](Self::set_rate). Cost: O(1).
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).descriptors()?;
+    /// let exact = queue.line().clone().with_catch_up(Nanos::ZERO);
+    /// queue.set_line(exact);
+    /// assert_eq!(queue.line().catch_up(), Nanos::ZERO);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_line(&mut self, line: Shaper) {
+        *self.outlet.line.line_mut() = line;
+        self.follow();
+    }
+
     /// AQM and limits for the rate and the round-trip time in force.
     fn follow(&mut self) {
         self.set_aqm();
@@ -149,11 +169,29 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         }
     }
 
+    /// Another setting of the AQM, until rate, line or round-trip time change. Cost: O(1).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`], and nothing has changed.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::sched_core::CoDelParams;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).descriptors()?;
+    /// queue.set_codel(CoDelParams { mtu: 9_000, ..CoDelParams::INTERNET })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_codel(&mut self, params: CoDelParams) -> Result<(), ConfigError> {
+        self.outlet.line.inner_mut().aqm_mut().set_params(params)
+    }
+
     /// The AQM for the rate and the round-trip time in force.
     fn set_aqm(&mut self) {
         let rate = self.outlet.line.line().rate();
         let codel = self.rtt.codel(rate, self.outlet.max_len);
-        let _in_range = self.outlet.line.inner_mut().aqm_mut().set_params(codel);
+        let _in_range = self.set_codel(codel);
         debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
     }
 

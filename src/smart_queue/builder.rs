@@ -4,7 +4,7 @@ use core::fmt;
 
 #[cfg(feature = "alloc")]
 use flowhash::{DEFAULT_WAYS, MAX_QUEUES, TableError};
-use sched_core::{CoDel, CoDelState, ConfigError, Limits, Packet, Side};
+use sched_core::{CoDel, CoDelState, ConfigError, Limits, Nanos, Packet, Side};
 use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
 
 use super::frames::LinkLayer;
@@ -43,6 +43,7 @@ pub struct SmartQueueBuilder {
     pub(super) layer: LinkLayer,
     pub(super) max_len: Option<u32>,
     pub(super) limits: Option<Limits>,
+    catch_up: Option<Nanos>,
     #[cfg(feature = "alloc")]
     pub(super) buffers: Option<u32>,
     #[cfg(feature = "alloc")]
@@ -100,6 +101,7 @@ impl SmartQueueBuilder {
             layer: LinkLayer::Ethernet,
             max_len: None,
             limits: None,
+            catch_up: None,
             #[cfg(feature = "alloc")]
             buffers: None,
             #[cfg(feature = "alloc")]
@@ -158,6 +160,23 @@ impl SmartQueueBuilder {
     #[must_use]
     pub const fn limits(self, limits: Limits) -> Self {
         Self { limits: Some(limits), ..self }
+    }
+
+    /// The lateness of the caller that the line makes good: 10 ms unless set ([`Shaped`]). [`Nanos::ZERO`] makes the
+    /// line exact, for a caller that comes when [`poll_at`](SmartQueue::poll_at) says.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(10)?).catch_up(Nanos::ZERO);
+    /// assert_eq!(builder.descriptors()?.line().catch_up(), Nanos::ZERO);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn catch_up(self, span: Nanos) -> Self {
+        Self { catch_up: Some(span), ..self }
     }
 
     /// How many frames, or descriptors, there is room for on the heap. Unless set it is what the limit in bytes
@@ -256,7 +275,12 @@ impl SmartQueueBuilder {
         let aqm = CoDel::new(codel, rtt.codel(rate, max_len.clamp(1, Packet::MAX_LEN)))?;
         let mut queues = Isolated::with_aqm(memory, aqm, config)?;
         queues.set_overhead(link);
-        let line: Line<S, K, T> = Shaped::new(queues, Shaper::new(rate), link);
+        let shaper = Shaper::new(rate);
+        let shaper = match self.catch_up {
+            Some(span) => shaper.with_catch_up(span),
+            None => shaper,
+        };
+        let line: Line<S, K, T> = Shaped::new(queues, shaper, link);
         let outlet = Outlet { line, device: Device::Ready, max_len };
         Ok(SmartQueue { outlet, rtt, sizes, packets })
     }

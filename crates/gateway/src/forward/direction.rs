@@ -8,11 +8,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use freeboard::flowhash::{HostKey, Labeller, Labels, Parsed, SipHash13, parse};
 use freeboard::sched_core::{Counters, DropReason, Ecn, Nanos, Packet, Scheduler as _};
-use freeboard::shaper::{Overhead, Shaped, Shaper};
+use freeboard::shaper::Overhead;
 
 use crate::config::keywords::{Limit, Order};
 use crate::config::per_host::{ByHost, Terms};
-use crate::forward::queue::{Plan, Queue, Seen, Way, codel, isolation, limits};
+use crate::forward::queue::{Plan, Queue, Seen, Way, isolation, limits};
 use crate::io::device::{Device, SHORTEST};
 use crate::io::frame::{Frame, Pool};
 use crate::io::sys::{Arrival, BATCH};
@@ -59,7 +59,7 @@ pub(crate) struct Outside {
 #[derive(Debug)]
 pub(crate) struct Direction {
     way: Way,
-    queue: Shaped<Box<dyn Queue>>,
+    queue: Box<dyn Queue>,
     plan: Plan,
     labeller: Labeller<SipHash13>,
     /// That of the labeller.
@@ -88,12 +88,11 @@ impl Direction {
         secret: [u8; 16],
         watched: Option<Watched>,
     ) -> Result<Self, String> {
-        let line = Shaper::new(plan.rate).with_catch_up(plan.catch_up);
         let mut queue = plan.build()?;
         queue.set_link(link);
         Ok(Self {
             way: plan.way,
-            queue: Shaped::new(queue, line, link),
+            queue,
             plan,
             labeller: Labeller::new(SipHash13::new(secret)),
             hasher: SipHash13::new(secret),
@@ -180,7 +179,7 @@ impl Direction {
             let labels = Labels { flow: 0, src_host: label, dst_host: label };
             let terms = self.terms.get(host).copied().unwrap_or(Terms::USUAL);
             let seen = Self::seen(&self.plan, labels, terms);
-            self.queue.inner_mut().update_host(now, &seen);
+            self.queue.update_host(now, &seen);
         }
     }
 
@@ -201,7 +200,7 @@ impl Direction {
             }
             pool.give_back(packet.handle);
         };
-        if let Err(rejected) = queue.arrival(now).offer(now, seen, packet, gone) {
+        if let Err(rejected) = queue.offer(now, seen, packet, gone) {
             gone(rejected.packet, DropReason::Rejected);
         }
     }
@@ -315,17 +314,15 @@ impl Direction {
         if let Some(queue) = another {
             self.move_into(queue, plan, pool);
         } else {
-            self.queue.inner_mut().set_isolation(isolation(plan.share.hosts, plan.way));
+            self.queue.set_isolation(isolation(plan.share.hosts, plan.way));
         }
         let line = self.queue.line().clone().with_catch_up(plan.catch_up);
-        *self.queue.line_mut() = line;
-        self.queue.set_rate(now, plan.rate);
-        self.queue.set_overhead(link);
-        self.queue.inner_mut().set_codel(codel(plan.rate, plan.max_len));
+        self.queue.set_line(line);
+        self.queue.set_rate(now, plan.rate, plan.max_len);
         if let Some(watch) = &mut self.watch {
             watch.set_hosts(plan.share.max_hosts);
         }
-        self.queue.inner_mut().set_link(link);
+        self.queue.set_link(link);
         self.plan = plan;
         let before = core::mem::replace(&mut self.terms, terms);
         self.update_hosts(now, &before);
@@ -342,7 +339,8 @@ impl Direction {
         self.outside.marked_before += before.marked;
         moving.sort_by_key(|packet| self.held[packet.handle as usize].serial);
         let line = self.queue.line().clone();
-        self.queue = Shaped::new(queue, line, self.queue.overhead());
+        self.queue = queue;
+        self.queue.set_line(line);
         // They wait on: the line is busy since the oldest of them came, and they are as old as they were.
         for packet in moving {
             let held = self.held[packet.handle as usize];

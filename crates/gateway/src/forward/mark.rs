@@ -1,28 +1,11 @@
 //! Congestion experienced: the mark that an AQM asks for, put into the IP header.
 
 use freeboard::flowhash::parse;
-use freeboard::sched_core::Ecn;
 
 /// Marks the outermost IP header of `frame`; a frame without one stays as it is.
 pub(crate) fn congestion_experienced(frame: &mut [u8]) {
-    let Some(ip) = parse::ethernet(frame).ip else { return };
-    let Some(header) = frame.get_mut(ip.offset..) else { return };
-    let ce = Ecn::Ce.bits();
-    match header {
-        // IPv4: the checksum of the header goes with it (RFC 1624, eq. 3).
-        [first, class, _, _, _, _, _, _, _, _, high, low, ..] if *first >> 4 == 4 => {
-            let old = u16::from_be_bytes([*first, *class]);
-            *class |= ce;
-            let new = u16::from_be_bytes([*first, *class]);
-            let checksum = u16::from_be_bytes([*high, *low]);
-            let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
-            let folded = (sum & 0xffff) + (sum >> 16);
-            let folded = (folded & 0xffff) + (folded >> 16);
-            [*high, *low] = (!(folded as u16)).to_be_bytes();
-        }
-        // IPv6: the class lies across two bytes, the ECN bits in the second.
-        [first, second, ..] if *first >> 4 == 6 => *second |= ce << 4,
-        _ => {}
+    if let Some(ip) = parse::ethernet(frame).ip {
+        freeboard::mark_congestion(frame, &ip);
     }
 }
 

@@ -9,11 +9,11 @@ use freeboard::flowhash::{self, Outcome, TagLine};
 use freeboard::sched_core::{
     Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, Descriptor, DropSink, Fifo, FloorShare,
     FlowId, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig,
-    QfqFlow, Queue as Empty, Rejected, Scheduler, ShortestFlow, ShortestQueue, Side, WaitingFlow,
+    QfqFlow, Queue as Empty, Rejected, Scheduler, ShortestFlow, ShortestQueue, WaitingFlow,
 };
-use freeboard::shaper::{Overhead, Rate};
+use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, Releasing,
+    Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, Releasing, Rtt, SmartQueue,
 };
 
 use crate::config::Sharing;
@@ -91,8 +91,38 @@ impl Labelled for Seen {
     }
 }
 
-/// A queue of a direction.
+/// A queue of a direction, behind its line.
 pub(crate) trait Queue: Scheduler + fmt::Debug {
+    /// Enqueues a packet; as [`Scheduler::enqueue`].
+    fn offer(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected>;
+
+    /// The line: its rate, and when it is free.
+    fn line(&self) -> &Shaper;
+
+    /// Another line, with what it still owes.
+    fn set_line(&mut self, line: Shaper);
+
+    /// Another rate, and the AQM for it; `max_len` is the longest packet in bytes.
+    fn set_rate(&mut self, now: Nanos, rate: Rate, max_len: u32);
+
+    /// What packets are on the wire: on the line, and for the rates and ceilings of hosts.
+    fn set_link(&mut self, link: Overhead);
+
+    /// What `seen` says of its host, from now on; without effect on a queue that has no level of hosts.
+    fn update_host(&mut self, _now: Nanos, _seen: &Seen) {}
+
+    /// What shares the line, from now on; without effect on a queue that is built for one isolation.
+    fn set_isolation(&mut self, _isolation: Isolation) {}
+}
+
+/// A queue that [`Shaped`] puts behind a line: every one but the [`SmartQueue`], which has its own.
+trait Unshaped: Scheduler + fmt::Debug {
     /// Enqueues a packet; as [`Scheduler::enqueue`].
     fn offer(
         &mut self,
@@ -104,16 +134,35 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
 
     /// Another setting of the AQM, if there is one.
     fn set_codel(&mut self, params: CoDelParams);
+}
 
-    /// What packets are on the wire, for the rates and ceilings of hosts; without effect on a queue that has
-    /// none.
-    fn set_link(&mut self, _link: Overhead) {}
+impl<Q: Unshaped> Queue for Shaped<Q> {
+    fn offer(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.arrival(now).offer(now, seen, packet, drops)
+    }
 
-    /// What `seen` says of its host, from now on; without effect on a queue that has no level of hosts.
-    fn update_host(&mut self, _now: Nanos, _seen: &Seen) {}
+    fn line(&self) -> &Shaper {
+        Shaped::line(self)
+    }
 
-    /// What shares the line, from now on; without effect on a queue that is built for one isolation.
-    fn set_isolation(&mut self, _isolation: Isolation) {}
+    fn set_line(&mut self, line: Shaper) {
+        *self.line_mut() = line;
+    }
+
+    fn set_rate(&mut self, now: Nanos, rate: Rate, max_len: u32) {
+        Shaped::set_rate(self, now, rate);
+        self.inner_mut().set_codel(codel(rate, max_len));
+    }
+
+    fn set_link(&mut self, link: Overhead) {
+        self.set_overhead(link);
+    }
 }
 
 /// What a queue is built for.
@@ -131,6 +180,8 @@ pub(crate) struct Plan {
 }
 
 type Aqm = CoDel<Vec<CoDelState>>;
+/// Hosts and flows, with room for rates and for `triple-isolate`.
+type Hosts = SmartQueue<Heap, Descriptors, Heap, Heap>;
 type Shortest = ShortestQueue<Vec<ShortestFlow>, Vec<WaitingFlow>>;
 type ByHash<O> = Hashed<O, Vec<TagLine>, Vec<Empty>, Vec<Descriptor>, Aqm>;
 
@@ -166,12 +217,9 @@ pub(crate) const fn limits(limit: Limit) -> Limits {
     }
 }
 
-/// CoDel for a line: a target of 5 ms, or of two of its longest packets where that is more.
-pub(crate) fn codel(rate: Rate, max_len: u32) -> CoDelParams {
-    let internet = CoDelParams::INTERNET;
-    let two = rate.time_of(2 * max_len);
-    let target = internet.target.max(two).min(internet.interval);
-    CoDelParams { target, mtu: max_len, ..internet }
+/// CoDel for a line, as [`SmartQueue`] has it: a target of 5 ms, or of two of its longest packets where that is more.
+fn codel(rate: Rate, max_len: u32) -> CoDelParams {
+    Rtt::INTERNET.codel(rate, max_len)
 }
 
 /// The isolation by which this direction is shared.
@@ -183,14 +231,6 @@ pub(crate) const fn isolation(hosts: HostMode, way: Way) -> Isolation {
     }
 }
 
-/// The side of the hosts of the LAN.
-const fn lan_side(way: Way) -> Side {
-    match way {
-        Way::Up => Side::Source,
-        Way::Down => Side::Destination,
-    }
-}
-
 impl Plan {
     /// An empty queue. One line says why not.
     pub(crate) fn build(&self) -> Result<Box<dyn Queue>, String> {
@@ -198,11 +238,12 @@ impl Plan {
         let slots = || vec![Descriptor::EMPTY; self.slots as usize];
         let (queues, host_slots) = (queues(&self.share), host_slots(&self.share));
         Ok(match (self.share.order, self.share.hosts) {
-            (Order::Fifo, _) => Box::new(Fifo::tail_drop(slots(), limits)),
-            (Order::Sqf, HostMode::UsersSqf) => Box::new(Users::new(self, limits)?),
+            (Order::Fifo, _) => self.shaped(Fifo::tail_drop(slots(), limits)),
+            (Order::Sqf, HostMode::UsersSqf) => self.shaped(Users::new(self, limits)?),
             (Order::Sqf, hosts) => {
                 let order = self.shortest(queues)?;
-                Box::new(Flows::new(order, |_| Some(()), self, isolation(hosts, self.way), limits)?)
+                let isolation = isolation(hosts, self.way);
+                self.shaped(Flows::new(order, |_| Some(()), self, isolation, limits)?)
             }
             (Order::Qfq, _) if self.max_len > QFQ_MAX_LEN => {
                 return Err(format!(
@@ -217,19 +258,30 @@ impl Plan {
                 let order = LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; queues]);
                 let max_len = self.max_len;
                 let weighted = move |weight| Some(QfqConfig { weight, max_len });
-                Box::new(Flows::new(order, weighted, self, isolation(hosts, self.way), limits)?)
+                let isolation = isolation(hosts, self.way);
+                self.shaped(Flows::new(order, weighted, self, isolation, limits)?)
             }
             (Order::Drr, hosts) => {
                 let memory =
                     IsolatedMemory::<Heap>::allocate(queues, host_slots, self.slots as usize);
                 let memory = memory.with_rates().with_triple(ROUNDS);
-                let config = IsolatedConfig::new(self.max_len, limits);
-                let config = config.isolated_by(isolation(hosts, self.way));
-                let config = config.with_local_side(lan_side(self.way));
-                let queue = Isolated::with_aqm(memory, self.aqm(queues + host_slots)?, config);
-                Box::new(queue.map_err(one_line)?)
+                let builder = match self.way {
+                    Way::Up => SmartQueue::upload(self.rate),
+                    Way::Down => SmartQueue::download(self.rate),
+                };
+                let builder = builder.isolation(isolation(hosts, self.way)).limits(limits);
+                let builder = builder.max_len(self.max_len).catch_up(self.catch_up);
+                let states = vec![CoDelState::EMPTY; memory.queues()];
+                let queue: Hosts = builder.descriptors_in(memory, states).map_err(one_line)?;
+                Box::new(queue)
             }
         })
+    }
+
+    /// `queue` behind the line of this plan.
+    fn shaped(&self, queue: impl Unshaped + 'static) -> Box<dyn Queue> {
+        let line = Shaper::new(self.rate).with_catch_up(self.catch_up);
+        Box::new(Shaped::new(queue, line, Overhead::RAW))
     }
 
     /// Shortest queue first as the gateway has it: with a floor, so that no flow starves.
@@ -254,7 +306,7 @@ fn one_line(error: impl fmt::Display) -> String {
     error.to_string()
 }
 
-impl Queue for Fifo<Vec<Descriptor>> {
+impl Unshaped for Fifo<Vec<Descriptor>> {
     fn offer(
         &mut self,
         now: Nanos,
@@ -268,7 +320,7 @@ impl Queue for Fifo<Vec<Descriptor>> {
     fn set_codel(&mut self, _params: CoDelParams) {}
 }
 
-impl Queue for Isolated<Heap, Aqm, Heap, Heap> {
+impl Queue for Hosts {
     fn offer(
         &mut self,
         now: Nanos,
@@ -276,11 +328,20 @@ impl Queue for Isolated<Heap, Aqm, Heap, Heap> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        self.enqueue_labelled(now, seen, packet, drops).map(|_| ())
+        SmartQueue::enqueue(self, now, seen, packet, drops)
     }
 
-    fn set_codel(&mut self, params: CoDelParams) {
-        let _in_range = self.aqm_mut().set_params(params);
+    fn line(&self) -> &Shaper {
+        SmartQueue::line(self)
+    }
+
+    fn set_line(&mut self, line: Shaper) {
+        SmartQueue::set_line(self, line);
+    }
+
+    /// The AQM goes with the rate, for the longest packet that the queue was built for.
+    fn set_rate(&mut self, now: Nanos, rate: Rate, _max_len: u32) {
+        SmartQueue::set_rate(self, now, rate);
     }
 
     fn set_link(&mut self, link: Overhead) {
@@ -288,11 +349,11 @@ impl Queue for Isolated<Heap, Aqm, Heap, Heap> {
     }
 
     fn update_host(&mut self, now: Nanos, seen: &Seen) {
-        let _is_backlogged = Isolated::update_host(self, now, seen);
+        let _is_backlogged = SmartQueue::update_host(self, now, seen);
     }
 
     fn set_isolation(&mut self, isolation: Isolation) {
-        let _has_tables = Isolated::set_isolation(self, isolation);
+        let _has_tables = SmartQueue::set_isolation(self, isolation);
     }
 }
 
@@ -352,7 +413,7 @@ fn table(queues: usize) -> Result<flowhash::FlowTable<Vec<TagLine>>, String> {
     flowhash::FlowTable::new(lines, queues as u32, flowhash::DEFAULT_WAYS).map_err(one_line)
 }
 
-impl<O: FlowScheduler> Queue for Flows<O> {
+impl<O: FlowScheduler> Unshaped for Flows<O> {
     fn offer(
         &mut self,
         now: Nanos,

@@ -187,7 +187,11 @@ fn the_target_follows_the_line() {
     let slow = Rate::kilobits_per_second(512).unwrap();
     assert_eq!(codel(slow, 1_500).target, Nanos(46_875_000));
     assert_eq!(codel(Rate::UNLIMITED, 1_500).target, Nanos::from_millis(5));
-    assert_eq!(codel(Rate::kilobits_per_second(1).unwrap(), 1_500).target, Nanos::from_millis(100));
+    // The interval grows with the target, so that a sender has a round trip to answer in.
+    assert_eq!(codel(slow, 1_500).interval, Nanos(141_875_000));
+    // 24 s for two packets: the longest target that CoDel has.
+    let longest = Nanos((1 << 32) - 1);
+    assert_eq!(codel(Rate::kilobits_per_second(1).unwrap(), 1_500).target, longest);
 }
 
 /// A queue of SQF for 21 packets: 20 of 1,000 bytes of a host's bulk flow.

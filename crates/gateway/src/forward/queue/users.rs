@@ -10,7 +10,7 @@ use freeboard::sched_core::{
 };
 use freeboard::{Hashed, Releasing};
 
-use super::{ByHash, Plan, Queue, Seen, Shortest, Way, one_line, passes_on, table};
+use super::{ByHash, Plan, Seen, Shortest, Unshaped, Way, one_line, passes_on, table};
 
 /// Users that can be told apart; more share.
 const USERS: u32 = 64;
@@ -122,7 +122,7 @@ fn left(
     }
 }
 
-impl Queue for Users {
+impl Unshaped for Users {
     fn offer(
         &mut self,
         now: Nanos,
