@@ -343,7 +343,7 @@ fn slow(labels: Labels, has_rate: bool) -> Told {
 /// Goal: neither a host that comes into the slot of a host with a rate nor a host after another isolation has its rate.
 /// Method: eight slots in one set; host 8 gets the slot of host 0, whose bucket is empty.
 #[test]
-fn a_cap_is_not_left_to_the_next_host_nor_to_another_isolation() {
+fn a_rate_is_not_left_to_the_next_host_nor_to_another_isolation() {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     let memory = IsolatedMemory::allocate(8, 8, 1_024).with_rates().with_triple(64);
     let mut queue = WithRoom::new(memory, IsolatedConfig::new(MTU, Limits::NONE)).unwrap();

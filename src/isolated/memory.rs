@@ -13,7 +13,7 @@ use crate::storage::{Allocate, NoRoom, Storage};
 /// The tables of an [`Isolated`](crate::Isolated) queue; what they contain does not matter.
 ///
 /// There are queues, and behind them a spare queue for each slot of a host. Queues and slots of hosts are powers
-/// of two. Memory: 16 bytes a packet, 72 a queue, spare ones included, and 221 for each slot of a host, which
+/// of two. Memory: 16 bytes a packet, 72 a queue, and 269 for each slot of a host, its spare queue included. A slot
 /// stands for one host of either side.
 ///
 /// Two groups of tables are there only if they are wanted:

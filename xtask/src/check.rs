@@ -25,7 +25,10 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
         ("packages", Box::new(publish::packages)),
         ("public items", Box::new(|| api::run(false))),
         ("no reachable panic", Box::new(panic_free::run)),
-        ("traces and queue of a Cortex-M4", Box::new(|| trace::run().and(smart_queue::run()))),
+        (
+            "traces and queue of a Cortex-M4",
+            Box::new(|| trace::run().and_then(|()| smart_queue::run())),
+        ),
     ];
     steps.extend(rest);
     one_after_another(&steps)?;

@@ -114,11 +114,10 @@ fn documentation(source: &str, name: &str) -> Option<Vec<String>> {
     Some(text.map(|line| line.trim().to_owned()).collect())
 }
 
-/// Whether a block of code is among the lines that the tests compile.
+/// Whether a block of code that the tests run is among the lines.
 fn has_example(documentation: &[String]) -> bool {
-    documentation.iter().any(|line| line == "```" || line == "```rust")
-        && documentation.iter().filter(|line| line.starts_with("```")).count()
-            > 2 * documentation.iter().filter(|line| *line == "```text").count()
+    let fences = documentation.iter().filter(|line| line.starts_with("```"));
+    fences.step_by(2).any(|opening| opening == "```" || opening == "```rust")
 }
 
 #[cfg(test)]
@@ -136,6 +135,8 @@ mod tests {
         assert_eq!(example(with), Some(true));
         let drawing = with.replacen("/// ```\n", "/// ```text\n", 1);
         assert_eq!(example(&drawing), Some(false));
+        let refused = with.replacen("/// ```\n", "/// ```compile_fail\n", 1);
+        assert_eq!(example(&refused), Some(false), "it shows what is not accepted only");
         assert_eq!(example("/// A type.\npub enum T {\n}\n"), Some(false));
         let other =
             format!("{with}\n/// Another.\npub struct Type;\n\n/// This one.\npub struct T;\n");

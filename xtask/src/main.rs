@@ -25,7 +25,7 @@ use clap::{Parser, Subcommand};
 /// The project's own commands.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 80)]
-struct Line {
+struct CommandLine {
     #[command(subcommand)]
     command: Command,
 }
@@ -89,7 +89,7 @@ impl Search {
 }
 
 fn main() -> ExitCode {
-    let outcome = match Line::parse().command {
+    let outcome = match CommandLine::parse().command {
         Command::Check { without_tests } => check::run(!without_tests),
         Command::Documents => documents::run(),
         Command::PanicFree => panic_free::run(),

@@ -2,8 +2,8 @@
 
 use crate::cortex_m::cortex_m;
 
-/// What the program prints: of 3,999 frames of a host that sends 8 Mbit/s and 99 of one that sends 20 kbit/s through
-/// 500 kbit/s, all of the light host and as many of the heavy one as fill the line.
+/// What the program prints. A heavy host sends 3,999 frames at 8 Mbit/s and a light one 99 at 20 kbit/s, through a line
+/// of 500 kbit/s: all frames of the light host leave, and as many of the heavy one as fill the line.
 const EXPECTED: &str = "heavy 240 of 3999, light 99 of 99, refused 0, 499800 bit/s";
 
 pub(crate) fn run() -> Result<(), String> {

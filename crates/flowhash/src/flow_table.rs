@@ -11,8 +11,8 @@
 //! The table knows which hash lives in which queue; only the scheduler knows whether that queue
 //! holds packets. The rule that joins them: **a queue is in use from the lookup that claims it to
 //! the [`release`](FlowTable::release) after it has emptied.** Release is idempotent, so the caller
-//! needs no memory of what it did: after any operation that may have left the queue empty (the
-//! last packet left, was dropped, was refused on arrival), `if empty { table.release(queue) }`.
+//! needs no memory of earlier releases. After any operation that may have left the queue empty (its last packet
+//! left, was dropped, or was refused on arrival): `if empty { table.release(queue) }`.
 //!
 //! # Collision
 //!
@@ -213,7 +213,7 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
     /// 3. the own way, whose tag stays as it is: [`Collision`](Outcome::Collision).
     ///
     /// The first way is the own one (`hash` modulo the queues), the next those behind it cyclically
-    /// in its line, then, with 16 ways, likewise those of the neighbour.
+    /// in its line, then, with 16 ways, those of the neighbour in the same sequence.
     ///
     /// Cost: constant; one cache line read, two with 16 ways. No loop: the tags of a line are compared at once, and
     /// its free ways are the bits of a word.

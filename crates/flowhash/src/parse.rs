@@ -55,9 +55,9 @@ const LINK: usize = 1 + MAX_VLAN_TAGS + 1;
 /// An IP header and its extensions.
 const NETWORK: usize = 1 + MAX_EXTENSION_HEADERS;
 
-/// The most headers one packet can make a [`Parser`] read: link, network and upper layer, network and
-/// upper layer once more where a tunnel is followed, and for each tunnel a header of its own and all
-/// three again. [`ethernet`] and [`ip`] read no more than the first three.
+/// The most headers one packet can make a [`Parser`] read. Link, network and upper layer come first; [`ethernet`]
+/// and [`ip`] read no more than these. Where a tunnel is followed, network and upper layer come once more. Each
+/// tunnel adds a header of its own and all three layers.
 pub const MAX_HEADERS: usize = LINK + 2 * (NETWORK + 1) + MAX_TUNNELS * (1 + LINK + NETWORK + 1);
 
 /// What the bytes of one packet say.

@@ -23,17 +23,17 @@ const STACK: usize = 128 << 10;
 /// How long the end of the program waits for a reader.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-static PEOPLE: OnceLock<Outlet> = OnceLock::new();
-static PROGRAMS: OnceLock<Outlet> = OnceLock::new();
+static STANDARD_ERROR: OnceLock<Outlet> = OnceLock::new();
+static STANDARD_OUTPUT: OnceLock<Outlet> = OnceLock::new();
 /// Lines that found no room on standard error since the last that did.
 static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
 /// Says a line on standard error.
 ///
-/// The first line starts the thread that writes, with the privileges that the caller has then: none, since the
-/// gateway has given up its own by the time it has something to say, or is about to end.
+/// The first line starts the thread that writes, with the caller's privileges of that moment. These are none: before
+/// its first line the gateway has given up its privileges, or is about to end.
 pub(crate) fn say(text: &str) {
-    let outlet = PEOPLE.get_or_init(|| Outlet::new(io::stderr()));
+    let outlet = STANDARD_ERROR.get_or_init(|| Outlet::new(io::stderr()));
     let left_out = LEFT_OUT.swap(0, Ordering::Relaxed);
     let mut text = line(text);
     if left_out > 0 {
@@ -47,14 +47,14 @@ pub(crate) fn say(text: &str) {
 
 /// Prints a report on standard output.
 pub(crate) fn print(report: &str) {
-    if !PROGRAMS.get_or_init(|| Outlet::new(io::stdout())).put(report) {
+    if !STANDARD_OUTPUT.get_or_init(|| Outlet::new(io::stdout())).put(report) {
         say("a report was left out, since standard output is not read");
     }
 }
 
 /// Waits until all is written, for each output a second at most.
 pub(crate) fn finish() {
-    for outlet in [&PROGRAMS, &PEOPLE].into_iter().filter_map(OnceLock::get) {
+    for outlet in [&STANDARD_OUTPUT, &STANDARD_ERROR].into_iter().filter_map(OnceLock::get) {
         outlet.wait(PATIENCE);
     }
 }

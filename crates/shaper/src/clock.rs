@@ -94,8 +94,8 @@ impl Shaper {
     /// A caller whose timer ticks in milliseconds finds the line open up to 1 ms after the instant
     /// [`due`](Self::due) named. By default this lateness is lost to the rate: at 1 Mbit/s and
     /// 12 ms a packet, half a millisecond each is 4 %. With a `span` as long as the timer's grain
-    /// the lost time is made up by the next packets, which may then follow one another at once:
-    /// at most the bytes of `span` more than the rate allows. Idle time is not lateness if
+    /// the next packets make up for the lost time, and may follow each other at once. They are at most
+    /// the bytes of `span` more than the rate allows. Idle time is not lateness if
     /// [`wake`](Self::wake) is called when a packet arrives at an empty queue.
     #[must_use]
     pub const fn with_catch_up(self, span: Nanos) -> Self {

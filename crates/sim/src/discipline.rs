@@ -1,7 +1,7 @@
 //! The disciplines by name, over boxed memory and behind a line: what experiments compare.
 //!
 //! All but the FIFO keep a queue for each flow, found by hash, and drop from the head of the longest
-//! queue when the limit is reached, so that what differs between them is the order of service alone.
+//! queue when the limit is reached. So they differ in the flow scheduler alone.
 
 mod isolated;
 mod users;

@@ -256,8 +256,8 @@ impl Host {
     /// A socket for the connection that `packet` wants to open, and the index of its listener.
     ///
     /// A listening socket exists only while the packet that opens the connection is read. smoltcp gives a SYN to the
-    /// first socket that would take it, and a SYN that is repeated because the line is slow must reach the connection
-    /// that the first one opened.
+    /// first socket that would take it. On a slow line the sender repeats its SYN, and the repeated SYN must reach the
+    /// connection that the first one opened.
     fn open_for(&mut self, packet: &[u8]) -> Option<(usize, Tcp)> {
         let ip = Ipv4Packet::new_checked(packet).ok()?;
         let from = ip.src_addr();

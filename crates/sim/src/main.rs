@@ -22,7 +22,7 @@ use sim::replay::{Report, Setup, replay};
 /// Experiments with queues.
 #[derive(Parser)]
 #[command(name = "sim", version, max_term_width = 80, disable_help_subcommand = true)]
-struct Line {
+struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -103,7 +103,7 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    match run(Line::parse()) {
+    match run(CommandLine::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         // The reader has seen enough: `sim … | head`.
         Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -119,7 +119,7 @@ fn fail(why: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn run(line: Line) -> Result<(), Failure> {
+fn run(line: CommandLine) -> Result<(), Failure> {
     match line.command {
         Some(Command::Replay(request)) => {
             let named = |why: String| Failure::File(format!("{}: {why}", request.file.display()));
@@ -133,10 +133,10 @@ fn run(line: Line) -> Result<(), Failure> {
         Some(Command::Reproduce(options)) => reproduce(&options),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Line::command(), "sim", &mut script);
+            clap_complete::generate(shell, &mut CommandLine::command(), "sim", &mut script);
             write_out(&String::from_utf8_lossy(&script))
         }
-        None => write_out(&Line::command().render_help().to_string()),
+        None => write_out(&CommandLine::command().render_help().to_string()),
     }
 }
 

@@ -5,9 +5,8 @@
 //! Left out: the texts of errors and of `Debug`. The number formatting of `core::fmt` keeps checks of
 //! its own that the compiler cannot prove, and the library formats nothing by itself.
 //!
-//! Each operation stands in an arm of its own of a `match` on a number that the compiler does not
-//! know, on objects that it must take for changed: what one call leaves behind proves nothing for
-//! the next.
+//! Each operation is an arm of its own in a `match` on a number that the compiler does not know, on objects that the
+//! compiler must take for changed. So the compiler can conclude nothing from one call for the next.
 #![no_std]
 
 mod buffers;

@@ -43,9 +43,8 @@ impl SipHash13 {
     #[inline(always)]
     #[must_use]
     pub fn hash_u64(&self, bytes: &[u8]) -> u64 {
-        // From the key, whole words first, then the tail in falling powers of two: inlined on an
-        // input of known length, as all keys are, every branch on the fill of the crate's buffer
-        // is decided at compile time.
+        // Whole words first, then the tail in falling powers of two. All keys have a known length: inlined, every
+        // branch on the fill of the crate's buffer is decided at compile time.
         let [k0, k1] = self.key;
         let mut state = SipHasher13::new_with_keys(k0, k1);
         let (words, tail) = bytes.as_chunks::<8>();

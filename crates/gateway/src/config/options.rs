@@ -27,7 +27,7 @@ use crate::config::{Config, Written};
     disable_help_subcommand = true,
     max_term_width = 80
 )]
-struct Line {
+struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -114,7 +114,7 @@ impl Source {
 /// Reads the words behind the program's name.
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, String> {
     let words = [OsString::from("freeboard-gateway")].into_iter().chain(words);
-    let line = match Line::try_parse_from(words) {
+    let line = match CommandLine::try_parse_from(words) {
         Ok(line) => line,
         Err(asked)
             if matches!(asked.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) =>
@@ -127,7 +127,12 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request
         Some(Command::Top { stats }) => Request::Top(stats),
         Some(Command::Completions { shell }) => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Line::command(), "freeboard-gateway", &mut script);
+            clap_complete::generate(
+                shell,
+                &mut CommandLine::command(),
+                "freeboard-gateway",
+                &mut script,
+            );
             Request::Say(String::from_utf8_lossy(&script).into_owned())
         }
         None => Request::Run(Box::new(Source { words: line.words, file: line.config })),

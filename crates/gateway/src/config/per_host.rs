@@ -38,21 +38,21 @@ pub(crate) fn by_host(config: &Config, max_len: u32) -> ByHost {
 
 /// A committed rate with a burst of 100 ms; what the host borrows is charged. None for an unlimited rate.
 ///
-/// What is borrowed is charged up to a burst, and a TCP rival under an AQM pauses for longer than 20 ms: with 20 ms
-/// a host of 4 Mbit/s had 1.07 of its rate beside one, with 100 ms 1.00 (`crates/sim/tests/suite/host_rates.rs`).
+/// A burst must be longer than the pauses of a TCP rival under an AQM, because what is borrowed is charged up to a
+/// burst only. Beside one such rival a host of 4 Mbit/s had 1.07 of its rate with 20 ms, and 1.00 with 100 ms (`crates/sim/tests/suite/host_rates.rs`).
 fn committed(rate: Rate, max_len: u32) -> Option<CommittedRate> {
     let (bits, burst) = bucket(rate, 10, max_len)?;
     CommittedRate::new(bits, burst).ok()
 }
 
-/// A ceiling with a burst of 20 ms. None for an unlimited rate, which is none.
+/// A ceiling with a burst of 20 ms. `None` for an unlimited rate, which is no ceiling.
 fn ceiling(rate: Rate, max_len: u32) -> Option<Ceiling> {
     let (bits, burst) = bucket(rate, 50, max_len)?;
     Ceiling::new(bits, burst).ok()
 }
 
-/// Bits per second, which have one range in lines, rates and ceilings; and a burst of a second's part at that rate,
-/// or of two of the longest frames.
+/// Bits per second, whose range is the same for lines, rates and ceilings, and a burst in bytes: what the rate carries
+/// in one `part`-th of a second, or two of the longest frames if these are more.
 fn bucket(rate: Rate, part: u64, max_len: u32) -> Option<(u64, u32)> {
     let bits = rate.as_bits_per_second()?;
     Some((bits, u32::try_from(bits / 8 / part).unwrap_or(u32::MAX).max(2 * max_len)))

@@ -72,8 +72,7 @@ fn reason_at(why: DropReason) -> usize {
     DropReason::ALL.iter().position(|&reason| reason == why).unwrap_or(DropReason::COUNT)
 }
 
-/// Tallies by key, a fixed number of them. One that is idle gives its place back, at a look or when there is no
-/// place left, whether anybody looks or not.
+/// A fixed number of tallies by key. An idle tally gives its place back when a client looks, or when no place is left.
 #[derive(Debug)]
 struct Tallies<K> {
     places: HashMap<K, u16>,

@@ -341,8 +341,8 @@ fn it_goes_on_when_what_it_says_finds_no_room() {
 fn it_goes_on_when_a_long_change_finds_little_room() {
     let Some(row) = Row::new("nearlyfull") else { return };
     let table = |rate: &str| {
-        let cap = |at: u32| format!("\"10.8.{}.{}\" = \"{rate}\"\n", at / 250, at % 250);
-        let rates: String = (0..5_000).map(cap).collect();
+        let line = |at: u32| format!("\"10.8.{}.{}\" = \"{rate}\"\n", at / 250, at % 250);
+        let rates: String = (0..5_000).map(line).collect();
         format!(
             "lan = \"lan\"\nwan = \"wan\"\nup = \"10mbit\"\ndown = \"10mbit\"\n[rates]\n{rates}"
         )

@@ -82,9 +82,9 @@ fn run_backlogged(bps: u64, packets: u32) {
 }
 
 /// Goal: no rate drifts, and none is a nanosecond early.
-/// Method: a backlogged line is polled when it says. The notorious rates run ten million packets;
-/// the others, where a wrong remainder would show within a few packets, a hundred thousand, or as many
-/// as `FREEBOARD_PACKETS` says: with ten million the test takes half a minute.
+/// Method: a backlogged line is polled when it says. The notorious rates run ten million packets. The
+/// others run a hundred thousand, because a wrong remainder would show within a few packets, or
+/// `FREEBOARD_PACKETS`: with ten million the test takes half a minute.
 #[test]
 fn a_backlogged_line_ends_on_the_exact_nanosecond_at_any_rate() {
     let rates = rates();

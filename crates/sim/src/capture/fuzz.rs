@@ -2,8 +2,12 @@
 
 use super::{Packet, Reader, Resolution, Writer};
 
-/// A capture is read to its end or to an error inside it; what is read lies in the file and in order;
-/// a cut file gives the same packets up to the cut; what is read and can be written reads the same.
+/// Four things hold of any bytes:
+///
+/// - A capture is read to its end, or to an error inside it.
+/// - The packets read lie in the file, one behind the other.
+/// - A file that is cut gives the same packets up to the cut.
+/// - Packets that can be written again read the same.
 pub fn check_reading(bytes: &[u8]) {
     let whole = read(bytes);
     for (packet, next) in whole.iter().zip(&whole[1.min(whole.len())..]) {

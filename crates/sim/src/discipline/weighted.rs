@@ -61,8 +61,8 @@ impl Weighted {
         }
     }
 
-    /// The T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time: how much
-    /// later than a line of its own would have sent all that it had, one of its packets can be sent
+    /// The T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time: by how much a packet of
+    /// `flow` may leave later than on a line of the flow's own, after all that the flow had queued
     /// (`docs/disciplines/qfq.md`). `None` for a FIFO, which promises nothing, and where
     /// [`Weighted::behind`] would fail.
     #[must_use]

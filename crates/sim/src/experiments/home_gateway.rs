@@ -29,8 +29,8 @@
 //! it. The uploads slow down and the video does not, so its queue may stay the longest to the end.
 //!
 //! This happens sooner or later. With seed 1, the default, nothing of the video is lost before second
-//! 1,250, and nearly everything from second 1,260 to 20,000, the end; over the whole of these 20,000
-//! seconds seeds 1 to 4 lose 94, 55, 93 and 60 %. Where a queue that has to give way and was not served for half a
+//! 1,250, and nearly everything from second 1,260 to 20,000, the end. Over all 20,000 seconds, seeds 1 to 4
+//! lose 94, 55, 93 and 60 %. Where a queue that has to give way and was not served for half a
 //! second is dropped whole, they lose 0.86, 0.94, 0.90 and 0.82 %. That SQF and longest-queue drop have
 //! two stable states is no matter of this TCP: `docs/disciplines/sqf.md`.
 //!

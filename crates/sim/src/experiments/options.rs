@@ -67,13 +67,13 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct CommandLine {
         #[command(flatten)]
         options: Options,
     }
 
     fn parse(words: &[&str]) -> Result<Options, String> {
-        let line = Line::try_parse_from(["reproduce"].iter().chain(words));
+        let line = CommandLine::try_parse_from(["reproduce"].iter().chain(words));
         line.map(|line| line.options).map_err(|error| error.to_string())
     }
 

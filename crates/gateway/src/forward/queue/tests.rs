@@ -128,12 +128,12 @@ fn weights_are_those_of_the_hosts() {
     assert!((38..=42).contains(&share), "{share}");
 }
 
-/// Goal: beyond its cap a host has only what others leave, and that is the whole line where no other sends, in
-/// the direction's own sense of its host.
-/// Method: one that may send 1 Mbit/s against one without a cap, both backlogged at 8 Mbit/s for a second;
-/// then it alone. What the AQM drops comes again.
+/// Goal: in excess of its rate a host has only what others leave, which is the whole line where no other sends. In both
+/// directions the host is the one on the LAN side.
+/// Method: a host with a rate of 1 Mbit/s against one without a rate, both backlogged at 8 Mbit/s for a second; then
+/// the first alone. What the AQM drops comes again.
 #[test]
-fn a_cap_is_that_of_the_host_on_the_lan_side() {
+fn a_rate_is_that_of_the_host_on_the_lan_side() {
     for way in [Way::Up, Way::Down] {
         let mut queue = plan(Order::Drr, HostMode::Lan, way).build().unwrap();
         let rate = Some(CommittedRate::new(1_000_000, 3_000).unwrap());

@@ -176,8 +176,8 @@ impl Gateway {
     }
 }
 
-/// The part that `count` is of `all`, which is not 0, in percent: rounded down to a tenth, so that a part is never
-/// said to be all, and never said to be 0 if there is any.
+/// `count` in percent of `all`, which is not 0, rounded down to a tenth: only all of it is 100 %, and only nothing
+/// is 0 %.
 fn share(count: u64, all: u64) -> String {
     match count.saturating_mul(1_000) / all {
         0 if count > 0 => "less than 0.1 %".to_owned(),

@@ -8,10 +8,11 @@
 //! or both, is read from their goodputs. Packets are real, and the queue learns of flows and hosts from
 //! their bytes alone. All flows of a host are sockets of one stack.
 //!
-//! What the source does not say is assumed: the line carries IP packets without framing, both ways at the
-//! same rate, and acknowledgements wait in a FIFO; flows start within a second, and what arrives in the
-//! first ten does not count. The queue holds 300,000 bytes, nearly five times what the line holds. Windows
-//! are no limit.
+//! What the source does not say is assumed:
+//!
+//! - The line carries IP packets without framing, both ways at the same rate; acknowledgements wait in a FIFO.
+//! - Flows start within a second, and what arrives in the first ten seconds does not count.
+//! - The queue holds 300,000 bytes, nearly five times what the line holds. Windows are no limit.
 //!
 //! A scheduler divides the line among queues that hold packets. A TCP that halves a window of no more than
 //! what the line holds leaves its queue empty for a while, and the other flows take what it leaves. So the shares speak

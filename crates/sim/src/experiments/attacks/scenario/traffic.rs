@@ -113,7 +113,7 @@ impl Attack {
         }
     }
 
-    /// The longest packet of anybody, in bytes: also the quantum.
+    /// The longest packet of all flows, in bytes: also the quantum.
     #[must_use]
     pub const fn max_len(self) -> u32 {
         match self {
