@@ -36,7 +36,7 @@ use crate::FlowKey;
 pub use options::{FlowLabels, Parser, Tunnels};
 
 use ip::Layer;
-use link::{Link, Network, Payload};
+use link::{EthernetHeader, Network, Payload};
 
 /// VLAN tags passed before the EtherType counts as unknown: 802.1ad uses two, provider backbones
 /// with one more on either side four.
@@ -275,12 +275,12 @@ impl Parser {
     }
 
     #[inline(always)]
-    fn v4(&self, packet: &[u8], offset: usize, link: Link<'_>) -> Parsed {
+    fn v4(&self, packet: &[u8], offset: usize, link: EthernetHeader<'_>) -> Parsed {
         self.finish(ip::v4(packet, offset), Network::V4(packet), offset, link)
     }
 
     #[inline(always)]
-    fn v6(&self, packet: &[u8], offset: usize, link: Link<'_>) -> Parsed {
+    fn v6(&self, packet: &[u8], offset: usize, link: EthernetHeader<'_>) -> Parsed {
         let layer = ip::v6(packet, offset, self.flow_labels);
         self.finish(layer, Network::V6(packet), offset, link)
     }
@@ -295,7 +295,7 @@ impl Parser {
         layer: Result<Layer<'_>, Ending>,
         network: Network<'_>,
         offset: usize,
-        link: Link<'_>,
+        link: EthernetHeader<'_>,
     ) -> Parsed {
         match layer {
             Ok(layer) if tunnel::may_follow(&layer, self.tunnels) => {

@@ -47,7 +47,7 @@ pub trait Watch {
 /// Sees nothing.
 impl Watch for () {}
 
-struct Flow {
+struct PathFlow {
     source: Box<dyn Iterator<Item = Sent>>,
     path: Vec<LinkId>,
     sent: u64,
@@ -64,7 +64,7 @@ enum Event {
 #[derive(Default)]
 pub struct Paths {
     lines: Lines<Parcel, Event>,
-    flows: Vec<Flow>,
+    flows: Vec<PathFlow>,
     /// Packets on the lines, which have left one end and not reached the other.
     on_the_way: u64,
     /// Packets that have reached the end of their paths.
@@ -99,7 +99,7 @@ impl Paths {
         );
         let id = FlowId(u32::try_from(self.flows.len()).expect("fewer flows than numbers"));
         let source = Box::new(source);
-        self.flows.push(Flow { source, path: path.to_vec(), sent: 0 });
+        self.flows.push(PathFlow { source, path: path.to_vec(), sent: 0 });
         self.schedule_next(id);
         id
     }

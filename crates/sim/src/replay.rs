@@ -39,7 +39,7 @@ pub struct Setup {
 
 /// What became of one flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct ReplayedFlow {
     /// The flow.
     pub key: FlowKey,
     /// What it sent.
@@ -50,7 +50,7 @@ pub struct Flow {
     pub delays: Delays,
 }
 
-impl Flow {
+impl ReplayedFlow {
     /// Packets that were rejected or dropped.
     #[must_use]
     pub const fn lost(&self) -> u64 {
@@ -62,7 +62,7 @@ impl Flow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// All flows, in order of their first packets.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<ReplayedFlow>,
     /// The scheduler's own books.
     pub counters: Counters,
     /// How lookups of flows by hash ended; `None` where flows are not told apart.
@@ -96,7 +96,7 @@ struct Gateway {
     hasher: SipHash13,
     queue: Box<dyn Bottleneck>,
     now: Nanos,
-    flows: Vec<Flow>,
+    flows: Vec<ReplayedFlow>,
     /// Where a key stands in `flows`. Never iterated: its order is not that of any seed.
     index: HashMap<FlowKey, usize>,
     /// `waiting[handle]` is what waits under this handle; `free` are the handles without a packet.
@@ -140,7 +140,7 @@ impl Gateway {
         };
         let flow = *self.index.entry(parsed.key).or_insert_with(|| {
             let (offered, delivered, delays) = (Volume::ZERO, Volume::ZERO, Delays::new());
-            self.flows.push(Flow { key: parsed.key, offered, delivered, delays });
+            self.flows.push(ReplayedFlow { key: parsed.key, offered, delivered, delays });
             self.flows.len() - 1
         });
         self.flows[flow].offered.add(packet.original_len);

@@ -11,7 +11,7 @@ const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
 const PPPOE_SESSION: u16 = 0x8864;
 
 /// An Ethernet header, if there is one.
-pub(super) type Link<'a> = Option<&'a [u8; 14]>;
+pub(super) type EthernetHeader<'a> = Option<&'a [u8; 14]>;
 
 /// An IP packet's version by what announced it, and its bytes.
 #[derive(Clone, Copy)]
@@ -83,7 +83,7 @@ fn pppoe(rest: &[u8]) -> Result<Network<'_>, Ending> {
 
 /// The answer for bytes without a readable IP header.
 #[cold]
-pub(super) fn without_ip(link: Link<'_>, ending: Ending) -> Parsed {
+pub(super) fn without_ip(link: EthernetHeader<'_>, ending: Ending) -> Parsed {
     let key = match link {
         None => FlowKey::Unknown,
         Some(&[_, _, _, _, _, _, s0, s1, s2, s3, s4, s5, ..]) => {

@@ -32,8 +32,8 @@ const NARROWEST: usize = 56;
 /// A name that has room beside the numbers: an address of IPv4.
 const SHORT_NAME: usize = 15;
 
-/// A table: titles, and rows of as many cells; the first is a name.
-struct Table {
+/// Hosts or flows as a table: titles, and rows of as many cells. The first cell is a name.
+struct Listing {
     titles: Vec<String>,
     rows: Vec<Vec<String>>,
     /// Rows shown.
@@ -51,7 +51,7 @@ impl Page {
             page.wrap(Kind::Alarm, lost, columns);
         }
         let Some(last) = &reports.last else { return page };
-        let mut parts: Vec<(Self, [Table; 2])> = Vec::new();
+        let mut parts: Vec<(Self, [Listing; 2])> = Vec::new();
         for way in &last.directions {
             let before = reports.before.as_ref();
             let same = |other: &&DirectionReport| other.name == way.name;
@@ -64,8 +64,8 @@ impl Page {
             let before_hosts = before_way.map(|way| &way.hosts_seen[..]);
             let before_flows = before_way.map(|way| &way.flows_seen[..]);
             let tables = [
-                Table::new("host", &way.hosts_seen, before_hosts, seconds, columns),
-                Table::new("flow", &way.flows_seen, before_flows, seconds, columns),
+                Listing::new("host", &way.hosts_seen, before_hosts, seconds, columns),
+                Listing::new("flow", &way.flows_seen, before_flows, seconds, columns),
             ];
             parts.push((head, tables));
         }
@@ -87,7 +87,7 @@ impl Page {
     }
 
     /// Gives the tables rows in turn until all lines have one.
-    fn share_lines(&self, parts: &mut [(Self, [Table; 2])], columns: usize, height: usize) {
+    fn share_lines(&self, parts: &mut [(Self, [Listing; 2])], columns: usize, height: usize) {
         let fixed: usize = parts.iter().map(|(head, _)| head.lines.len()).sum();
         let mut left = height.saturating_sub(self.lines.len() + fixed);
         loop {
@@ -120,8 +120,8 @@ impl fmt::Display for Page {
 }
 
 /// The lines that a direction has so far.
-fn lines_of((head, tables): &(Page, [Table; 2]), columns: usize) -> usize {
-    let of_table = |table: &Table| {
+fn lines_of((head, tables): &(Page, [Listing; 2]), columns: usize) -> usize {
+    let of_table = |table: &Listing| {
         let rows = table.rows.iter().take(table.shown);
         let rows: usize = rows.map(|row| table.lines_of_row(row, columns)).sum();
         rows + usize::from(table.shown > 0)
@@ -129,7 +129,7 @@ fn lines_of((head, tables): &(Page, [Table; 2]), columns: usize) -> usize {
     head.lines.len() + tables.iter().map(of_table).sum::<usize>()
 }
 
-impl Table {
+impl Listing {
     /// With a column for each reason of drops that there is, if there is room for all and for a short name beside
     /// them, or else with one for all drops.
     fn new(

@@ -69,14 +69,14 @@ fn rows() -> Vec<Row> {
 #[derive(Clone, Debug)]
 struct Measured {
     row: Row,
-    flows: [Flow; OBSERVED],
+    flows: [ObservedFlow; OBSERVED],
     /// Over all flows of constant rate and all runs, the largest lag over its bound.
     of_bound: Option<f64>,
 }
 
 /// An observed flow: F0 or F1.
 #[derive(Clone, Debug)]
-struct Flow {
+struct ObservedFlow {
     /// Of all runs.
     delays: Delays,
     /// Of the mean, the standard deviation and the maximum of each run, in milliseconds.
@@ -124,7 +124,7 @@ fn measure(row: Row, seeds: u32, progress: &Progress) -> Measured {
         };
         let lags = outcomes.iter().filter_map(|outcome| outcome.lags.get(number)).max();
         let losses = outcomes.iter().filter_map(|outcome| outcome.losses.get(number));
-        Flow {
+        ObservedFlow {
             delays: outcomes.iter().flat_map(|o| o.delays[number].samples().to_vec()).collect(),
             mean: each(&|delays| Some(delays.summary()?.mean.0 as f64 / 1e6)),
             deviation: each(&|delays| Some(delays.deviation()? / 1e6)),

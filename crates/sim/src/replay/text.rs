@@ -6,7 +6,7 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use freeboard::flowhash::{FlowKey, Transport};
 use freeboard::sched_core::{DropReason, Volume};
 
-use super::{Flow, Report};
+use super::{ReplayedFlow, Report};
 use crate::measure::delay::Delays;
 use crate::plot::{Column, Table, millis, percent};
 
@@ -25,7 +25,7 @@ impl Report {
             Column::Right("p99 ms"),
             Column::Right("max ms"),
         ]);
-        let mut flows: Vec<&Flow> = self.flows.iter().collect();
+        let mut flows: Vec<&ReplayedFlow> = self.flows.iter().collect();
         // Stable: of equals the flow that began first stands first.
         flows.sort_by_key(|flow| core::cmp::Reverse(flow.offered.bytes));
         let (named, others) = flows.split_at(shown.min(flows.len()));
@@ -53,16 +53,16 @@ impl Report {
     }
 }
 
-fn sum(flows: &[&Flow]) -> Flow {
-    let volume = |of: fn(&Flow) -> Volume| {
+fn sum(flows: &[&ReplayedFlow]) -> ReplayedFlow {
+    let volume = |of: fn(&ReplayedFlow) -> Volume| {
         flows.iter().map(|flow| of(flow)).fold(Volume::ZERO, Volume::plus)
     };
     let delays: Delays = flows.iter().flat_map(|flow| flow.delays.samples()).copied().collect();
     let (offered, delivered) = (volume(|flow| flow.offered), volume(|flow| flow.delivered));
-    Flow { key: FlowKey::Unknown, offered, delivered, delays }
+    ReplayedFlow { key: FlowKey::Unknown, offered, delivered, delays }
 }
 
-fn row(table: &mut Table<8>, name: &dyn Display, flow: &Flow, total: &Flow) {
+fn row(table: &mut Table<8>, name: &dyn Display, flow: &ReplayedFlow, total: &ReplayedFlow) {
     let ratio = |part: u64, whole: u64| part as f64 / whole as f64;
     let loss = percent(ratio(flow.lost(), flow.offered.packets), 2);
     let share = percent(ratio(flow.delivered.bytes, total.delivered.bytes), 2);

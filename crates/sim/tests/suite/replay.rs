@@ -69,7 +69,7 @@ fn every_packet_is_delivered_or_lost_in_every_discipline() {
     let offered: u64 = packets().iter().map(|packet| u64::from(packet.original_len)).sum();
     for discipline in Discipline::ALL {
         let report = replay(&packets(), setup(discipline));
-        let sum = |of: fn(&sim::replay::Flow) -> Volume| {
+        let sum = |of: fn(&sim::replay::ReplayedFlow) -> Volume| {
             report.flows.iter().map(of).fold(Volume::ZERO, Volume::plus)
         };
         let all = Volume { packets: 1_787, bytes: offered };
@@ -86,7 +86,7 @@ fn every_packet_is_delivered_or_lost_in_every_discipline() {
     }
 }
 
-fn call(report: &Report) -> &sim::replay::Flow {
+fn call(report: &Report) -> &sim::replay::ReplayedFlow {
     let is_call =
         |key: FlowKey| matches!(key, FlowKey::V4 { transport, .. } if transport.dst_port == 5_004);
     report.flows.iter().find(|flow| is_call(flow.key)).unwrap()

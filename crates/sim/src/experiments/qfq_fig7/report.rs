@@ -1,7 +1,7 @@
 //! The tables, the picture and the sentences of QFQ Fig. 7.
 
 use super::scenario::PROPAGATION;
-use super::{Flow, Measured};
+use super::{Measured, ObservedFlow};
 use crate::experiments::{Picture, Report, Sentence};
 use crate::measure::estimate::Estimate;
 use crate::plot::{Chart, Column, Mark, Table, fixed, percent};
@@ -115,7 +115,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     let [qfq0, qfq1] = &of("QFQ").flows;
     let [wf2q0, wf2q1] = &of("WF2Q+").flows;
     let longer = &of("QFQ, packets of 210").flows[0];
-    let off_base = |flow: &Flow| (flow.mean.mean / BASE_MS - 1.0).abs();
+    let off_base = |flow: &ObservedFlow| (flow.mean.mean / BASE_MS - 1.0).abs();
     let mut sentences = vec![
         Sentence {
             claim: "the largest delay of F0 is smallest behind WF2Q+, then QFQ, then DRR".to_owned(),
@@ -197,7 +197,7 @@ fn bounds(measured: &[Measured]) -> [Sentence; 2] {
     let lag = all().max_by(by_use);
     // Of a packet of 210 bytes at most, at both speeds.
     let serialisation = 2.0 * (210.0 * 8.0 / 1e4) + 2.0 * (210.0 * 8.0 / 1e5);
-    let end_to_end = |flow: &Flow| {
+    let end_to_end = |flow: &ObservedFlow| {
         let bound = PROPAGATION.0 as f64 / 1e6 + serialisation + 2.0 * flow.t_wfi?;
         Some((flow.delays.summary()?.max.0 as f64 / 1e6, bound))
     };
@@ -247,7 +247,7 @@ fn picture(measured: &[Measured], seeds: u32) -> String {
 }
 
 /// From nothing up, in steps of half a percent, to all: delay and percentage.
-fn distribution(flow: &Flow) -> Vec<(f64, f64)> {
+fn distribution(flow: &ObservedFlow) -> Vec<(f64, f64)> {
     let mut sorted = flow.delays.samples().to_vec();
     sorted.sort_unstable();
     let Some(last) = sorted.len().checked_sub(1) else { return Vec::new() };
