@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use conformance::Xorshift;
 use freeboard::flowhash::{FlowTable, Outcome, TagLine};
 use freeboard::sched_core::{
     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, Limits, LongestFlow,
@@ -29,17 +30,6 @@ fn hashed(
     Hashed::over(FlowQueues::with_parts(order, NoAqm, queues, slots, records, limits))
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-}
-
 /// Goal: whatever happens, a queue of the table is claimed if and only if it holds packets, every
 /// handle comes home once, and a flow that never had to share is never reordered.
 /// Method: random arrivals of 48 hashes, departures, lowered limits and drains; the table is full for
@@ -47,7 +37,7 @@ impl Random {
 #[test]
 fn queues_are_claimed_exactly_while_backlogged() {
     let mut subject = hashed(Limits::packets(40));
-    let mut random = Random(0x5EED);
+    let mut random = Xorshift::new(0x5EED);
     let mut free: Vec<u32> = (0..SLOTS as u32).collect();
     let mut sent: BTreeMap<u32, VecDeque<u32>> = BTreeMap::new();
     let mut flow_of = [0_u32; SLOTS];
@@ -59,10 +49,10 @@ fn queues_are_claimed_exactly_while_backlogged() {
         let drops = &mut |packet: Packet, _| gone.push(packet.handle);
         match random.below(100) {
             0..55 => {
-                let flow = random.below(48) as u32;
+                let flow = random.below(48);
                 let hash = flow.wrapping_mul(0x9E37_79B9);
                 let Some(handle) = free.pop() else { continue };
-                let packet = Packet::new(handle, 1 + random.below(1_500) as u32);
+                let packet = Packet::new(handle, 1 + random.below(1_500));
                 match subject.enqueue_hashed(NOW, hash, packet, drops) {
                     Ok(outcome) => {
                         flow_of[handle as usize] = flow;
@@ -80,7 +70,7 @@ fn queues_are_claimed_exactly_while_backlogged() {
             }
             55..98 => delivered = subject.dequeue(NOW, drops),
             98 => {
-                let packets = 20 + random.below(30) as u32;
+                let packets = 20 + random.below(30);
                 subject.set_limits(Limits::packets(packets), drops);
             }
             _ => {

@@ -3,6 +3,7 @@
 use core::cell::Cell;
 use std::collections::BTreeSet;
 
+use conformance::Xorshift;
 use freeboard::flowhash::{FlowHasher, Labeller, Labels, Outcome, TableError, mix, parse};
 use freeboard::sched_core::{
     CommittedRate, ConfigError, DropReason, FlowId, Limits, Nanos, NoAqm, Packet, RejectReason,
@@ -85,18 +86,6 @@ fn names_are_those_of_cake() {
     assert!(error.to_string().ends_with("dual-srchost dual-dsthost triple-isolate"), "{error}");
 }
 
-/// xorshift64 (Marsaglia 2003), shifts 13, 7, 17.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        u32::try_from(((self.0 >> 32) * u64::from(bound)) >> 32).expect("below a u32")
-    }
-}
-
 /// Random packets of far more flows and hosts than there is room for, changes of isolation and limits:
 /// the books hold after every operation, and every handle comes home once.
 #[test]
@@ -107,7 +96,7 @@ fn the_books_hold_under_collisions_and_changes() {
         let mut config = IsolatedConfig::new(MTU, Limits { packets: 60, bytes: 40_000 });
         config.ways = 4;
         let mut queue = Isolated::new(memory, config).expect("sizes are powers of two");
-        let mut random = Random(0x9e37_79b9 + seed);
+        let mut random = Xorshift::new(seed);
         let (mut inside, mut free) = (BTreeSet::new(), Vec::from_iter(0..HANDLES));
         let (mut outcomes, mut in_spares) = ([0_u32; 3], 0);
         for step in 0..6_000 {
@@ -691,7 +680,7 @@ fn tables_in_arrays_are_as_good_as_those_on_the_heap() {
         let memory = tables.memory().with_rates_in(&mut rates).with_triple_in(&mut triple);
         let mut in_arrays = Isolated::new(memory, config).expect("one number says all");
         let mut free: Vec<u32> = (0..64).collect();
-        let mut random = Random(7);
+        let mut random = Xorshift::new(7);
         for step in 0..4_000 {
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());
             let drops = &mut |packet: Packet, _| ours.push(packet);

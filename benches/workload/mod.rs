@@ -4,6 +4,7 @@
 //! in the loop. FULL keeps about four packets of each flow queued, arrivals random over flows, in bursts
 //! of 32. SMALL lets all flows become active with one packet each and go idle again.
 
+use conformance::Xorshift;
 use freeboard::sched_core::{FlowId, Nanos, Packet, Scheduler};
 
 mod null;
@@ -15,23 +16,6 @@ pub(crate) use subjects::{NAMES, subject};
 const BURST: usize = 32;
 /// The clock's step before each operation.
 const STEP: u64 = 40;
-
-/// xorshift64 (Marsaglia 2003), shifts 13, 7, 17.
-pub(crate) struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// Uniform below `bound`, by a multiplication.
-    fn below(&mut self, bound: usize) -> usize {
-        (((self.next() >> 32) * bound as u64) >> 32) as usize
-    }
-}
 
 /// Which pattern of arrivals and departures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +33,7 @@ pub(crate) struct Loop<S> {
     packets: Vec<(FlowId, Packet)>,
     /// Handles that are not queued.
     pool: Vec<u32>,
-    random: Random,
+    random: Xorshift,
     now: u64,
     pattern: Pattern,
     /// Whether FULL hands its bursts over whole.
@@ -69,9 +53,9 @@ impl<S: Scheduler> Loop<S> {
         hashed: bool,
         whole: bool,
     ) -> Self {
-        let mut random = Random(0x9E37_79B9_7F4A_7C15);
+        let mut random = Xorshift::new(0);
         let names: Vec<u32> = (0..flows)
-            .map(|flow| if hashed { random.next() as u32 } else { flow as u32 })
+            .map(|flow| if hashed { random.next_u64() as u32 } else { flow as u32 })
             .collect();
         let count = match pattern {
             Pattern::Full => 4 * flows + flows.max(2 * BURST),
@@ -79,13 +63,13 @@ impl<S: Scheduler> Loop<S> {
         };
         let packets: Vec<(FlowId, Packet)> = (0..count)
             .map(|handle| {
-                let len = 64 + random.below(1_500 - 64 + 1) as u32;
+                let len = 64 + random.below(1_500 - 64 + 1);
                 (FlowId(names[handle % flows]), Packet::new(handle as u32, len))
             })
             .collect();
         let mut pool: Vec<u32> = (0..count as u32).collect();
         for place in (1..count).rev() {
-            pool.swap(place, random.below(place + 1));
+            pool.swap(place, random.below(place as u32 + 1) as usize);
         }
         let empty = Packet::new(0, 0);
         let mut this = Self {
@@ -133,7 +117,7 @@ impl<S: Scheduler> Loop<S> {
     #[inline(always)]
     fn enqueue_burst(&mut self) {
         for place in &mut self.arrivals {
-            let at = self.random.below(self.pool.len());
+            let at = self.random.below(self.pool.len() as u32) as usize;
             *place = self.packets[self.pool.swap_remove(at) as usize];
         }
         self.now += STEP;
@@ -165,7 +149,7 @@ impl<S: Scheduler> Loop<S> {
                 }
                 Pattern::Full => {
                     for _ in 0..BURST {
-                        let place = self.random.below(self.pool.len());
+                        let place = self.random.below(self.pool.len() as u32) as usize;
                         let handle = self.pool.swap_remove(place);
                         self.enqueue(handle);
                     }

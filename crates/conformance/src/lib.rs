@@ -1,5 +1,9 @@
 //! Is it right? What judges the disciplines, without a network: no hosts, no TCP.
 //!
+//! Without an operating system and without an allocator:
+//! - [`Xorshift`]: random numbers for tests and benches
+//!
+//! With the feature `std`, which is on unless it is turned off:
 //! - [`twin`]: each discipline's naive twin, written from its definition
 //! - [`history`]: one language of operations, and a match of two sides that must agree
 //! - [`sides`]: every discipline beside its twin, at any size
@@ -9,14 +13,27 @@
 //! - [`effort`]: how much a test tries
 //! - [`measurement`]: how a test judges what it measured in time
 //! - [`rng`]: one seed, one named stream for each source of randomness
+#![cfg_attr(not(feature = "std"), no_std)]
 
+mod random;
+
+#[cfg(feature = "std")]
 pub mod bounds;
+#[cfg(feature = "std")]
 pub mod effort;
+#[cfg(feature = "std")]
 pub mod history;
+#[cfg(feature = "std")]
 pub mod measurement;
+#[cfg(feature = "std")]
 pub mod rng;
+#[cfg(feature = "std")]
 pub mod sides;
+#[cfg(feature = "std")]
 pub mod targets;
+#[cfg(feature = "std")]
 pub mod twin;
 #[cfg(feature = "steps")]
 pub mod worst_call;
+
+pub use random::{Xorshift, scramble};

@@ -9,14 +9,13 @@
 
 mod disciplines;
 mod hash;
-mod random;
 mod report;
 
 pub use disciplines::{ALL, Run, STACK_BYTES};
 pub use hash::Hash;
-pub use random::Xorshift;
 pub use report::{Outcome, report};
 
+use conformance::Xorshift;
 use sched_core::{
     Backlog, Counters, DropReason, Ecn, FlowId, Limits, Nanos, Packet, RejectReason, Scheduler,
     Volume,

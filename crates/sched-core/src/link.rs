@@ -1,6 +1,7 @@
-//! For the tests of orders: a flow scheduler with queues of lengths, and random numbers.
+//! For the tests of orders: a flow scheduler with queues of lengths, and random loads.
 
 use crate::{Backlog, ConfigError, FlowId, FlowScheduler, FlowState, Imbalance, QfqConfig};
+use conformance::Xorshift;
 use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
@@ -86,7 +87,7 @@ pub(crate) struct Load<'a> {
     /// Weight and longest packet of each flow, to begin with.
     pub(crate) configs: Vec<(u32, u32)>,
     /// What a flow may become.
-    pub(crate) draw: &'a dyn Fn(&mut Random) -> (u32, u32),
+    pub(crate) draw: &'a dyn Fn(&mut Xorshift) -> (u32, u32),
 }
 
 impl Load<'_> {
@@ -94,7 +95,7 @@ impl Load<'_> {
     pub(crate) fn play<O: FlowScheduler<Config = QfqConfig>>(
         mut self,
         link: &mut Link<O>,
-        random: &mut Random,
+        random: &mut Xorshift,
         steady: &dyn Fn(&O) -> Result<(), Imbalance>,
     ) -> Result<(), Imbalance> {
         for operation in 0..self.operations {
@@ -127,24 +128,5 @@ impl Load<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// xorshift64*.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((high * u64::from(bound)) >> 32) as u32
-    }
-
-    /// Of all magnitudes below `2^bits`.
-    pub(crate) fn magnitude(&mut self, bits: u32) -> u32 {
-        let bits = self.below(bits + 1);
-        self.below(1 << bits)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use golden::Xorshift;
+use crate::Xorshift;
 
 use super::Setting;
 use super::operation::{Operation, pick};

@@ -1,7 +1,7 @@
 //! The language of histories.
 
+use crate::Xorshift;
 use freeboard::sched_core::Sides;
-use golden::Xorshift;
 
 use super::{Contestant, Setting};
 

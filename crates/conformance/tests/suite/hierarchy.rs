@@ -3,6 +3,7 @@
 //! That packets leave, drop and are counted as in a naive hierarchy is tested with the disciplines, in
 //! `contract.rs` and `differential.rs`; here the same is done with closed classes.
 
+use conformance::Xorshift;
 use conformance::history::{Contestant, Operation, Operations, Setting};
 use conformance::sides::hierarchy::node;
 use conformance::sides::{self, MAX_LEN, SLOTS};
@@ -14,7 +15,6 @@ use freeboard::sched_core::{
     RejectReason, Rejected, Scheduler, ShortestFlow, ShortestQueue, WfiFlow, WfiMeter,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
-use golden::Xorshift;
 
 fn no_drops(packet: Packet, reason: DropReason) {
     panic!("{packet:?} dropped: {}", reason.name());

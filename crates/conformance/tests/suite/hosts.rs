@@ -1,9 +1,9 @@
 //! What hosts above flows are for: shares, and whose packets give way.
 
+use conformance::Xorshift;
 use conformance::history::{Contestant, Match, Operation, Setting, check};
 use conformance::sides::{self, HOSTS, MAX_LEN, hosts};
 use freeboard::sched_core::{DropFrom, DropReason, FlowId, Limits, Nanos, Packet, Side, Sides};
-use golden::Xorshift;
 
 /// Adds flows with a quantum of 1,500 bytes, each with its hosts.
 fn add(queues: &mut dyn Contestant, flows: &[[u32; 2]]) {

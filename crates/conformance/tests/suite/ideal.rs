@@ -3,9 +3,9 @@
 
 use std::collections::VecDeque;
 
+use conformance::Xorshift;
 use conformance::twin::{BigRational, ExactWf2q, Gps};
 use freeboard::sched_core::{FlowId, FlowScheduler, Wf2q, Wf2qConfig, Wf2qFlow};
-use golden::Xorshift;
 
 /// A packet that comes to `flow` at `at`, in bytes of the link.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! The isolated queue does what its twin of maps does: every departure, every drop, every answer, with committed
 //! rates and without room for them.
 
+use conformance::Xorshift;
 use conformance::history::{Seen, play_labelled};
-use golden::Xorshift;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// Goal: hosts, flows, turns, spare queues and drops are those of the twin in every isolation, whatever

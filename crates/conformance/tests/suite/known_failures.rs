@@ -329,7 +329,7 @@ fn weights_that_come_and_go_leave_no_trace_in_virtual_time() {
     let staying = [FlowId(0), FlowId(1)];
     let (mut worst, mut intervals) = (0_f64, 0);
     for seed in 1..=20 {
-        let mut random = golden::Xorshift::new(seed);
+        let mut random = conformance::Xorshift::new(seed);
         let mut qfq = Qfq::new([QfqFlow::EMPTY; COUNT], 1_500).unwrap();
         for (flow, weight) in staying.into_iter().zip([1, 1 + random.below(100)]) {
             qfq.configure(flow, QfqConfig { weight, max_len: 1_500 }, None).unwrap();
@@ -392,7 +392,7 @@ fn weights_that_come_and_go_leave_no_trace_in_virtual_time() {
 /// for a second, at all magnitudes, and a clock that steps by up to a second either way.
 #[test]
 fn of_a_hundred_thousand_rates_in_a_second_the_last_holds() {
-    let mut random = golden::Xorshift::new(1);
+    let mut random = conformance::Xorshift::new(1);
     let mut line = Shaper::new(Rate::UNLIMITED);
     let (mut now, mut told, mut sent) = (Nanos::from_secs(10), Nanos::ZERO, 0);
     for _ in 0..100_000 {
@@ -474,7 +474,7 @@ fn any_clock_is_legal() {
         let inner = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(24));
         let line = Shaper::new(Rate::megabits_per_second(100).unwrap());
         let mut shaped = Shaped::new(inner, line, Overhead::ETHERNET);
-        let mut random = golden::Xorshift::new(seed);
+        let mut random = conformance::Xorshift::new(seed);
         let (mut now, mut out) = (0_u64, [false; 32]);
         for _ in 0..20_000 {
             match random.below(60) {

@@ -61,13 +61,8 @@ fn the_longest_chain_reads_as_many_headers_as_the_bound_says() {
 /// among them.
 #[test]
 fn no_chain_of_pieces_takes_more_steps_than_the_bound() {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = |bound: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 33) as usize % bound
-    };
+    let mut numbers_from = conformance::Xorshift::new(0);
+    let mut random = |bound: usize| numbers_from.below(bound as u32) as usize;
     let numbers = [4, 41, 47, 17, 60, 51, 44, 0, 43];
     let mut most = 0;
     for _ in 0..200_000 {

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use conformance::Xorshift;
 use flowhash::{FlowHasher, FlowTable, Outcome, SipHash13, TagLine};
 
 /// A packet: its flow, which one of the flow's it is, and how the flow came by the queue.
@@ -133,20 +134,13 @@ impl Link {
     }
 }
 
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state
-}
-
 /// `standing` flows send again and again, `flood` in a hundred packets are of flows never seen
 /// before; the link is a little faster than what is sent, so that queues empty now and then.
 fn run(queues: u32, ways: u32, standing: u64, flood: u64, forgetful: bool) -> Found {
     let mut link = Link::new(queues, ways);
-    let (mut seed, mut stranger) = (0x9e37_79b9_7f4a_7c15, 1 << 32);
+    let (mut random, mut stranger) = (Xorshift::new(0), 1 << 32);
     for step in 0..400_000 {
-        let draw = random(&mut seed);
+        let draw = random.next_u64();
         let phase = step / 500 % 2;
         if draw % 100 < 40 + 15 * phase {
             let flow = match (draw >> 8) % 100 < flood {
@@ -166,7 +160,7 @@ fn run(queues: u32, ways: u32, standing: u64, flood: u64, forgetful: bool) -> Fo
             let place = (0..link.queues.len()).find(backlogged).unwrap_or(0);
             link.dequeue((from + place) % link.queues.len());
         }
-        if random(&mut seed).is_multiple_of(400) {
+        if random.next_u64().is_multiple_of(400) {
             link.rotate();
         }
     }

@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use conformance::{Xorshift, scramble};
 use flowhash::{Counts, FlowTable, Lookup, MAX_QUEUES, Outcome, TagLine};
 
 /// What is known of a queue.
@@ -117,13 +118,6 @@ impl Model {
     }
 }
 
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// A table, its model, and the flows that use both.
 struct Pair {
     table: FlowTable<Box<[TagLine]>>,
@@ -144,7 +138,7 @@ impl Pair {
 
     /// Flow 0 has hash 0 under every key.
     fn hash(&self, flow: u64, key: u64) -> u32 {
-        if flow == 0 { 0 } else { (splitmix(&mut (flow << 20 | key)) % self.hashes) as u32 }
+        if flow == 0 { 0 } else { (scramble(flow << 20 | key) % self.hashes) as u32 }
     }
 
     /// One operation on both; the rarer ones about every `rare` operations.
@@ -246,7 +240,7 @@ fn agrees_with_the_model_over_millions_of_operations() {
     });
     let shapes: Vec<_> = shapes.collect();
     let each = operations.div_ceil(2 * shapes.len() as u64);
-    let (start, mut seed, mut done) = (Instant::now(), 1, 0_u64);
+    let (start, mut random, mut done) = (Instant::now(), Xorshift::new(1), 0_u64);
     let (mut total, mut rotations) = (Counts::default(), 0);
     for (ways, (queues, flows)) in shapes {
         for hashes in [1 << 32, u64::from(queues) * 4 + 1] {
@@ -254,11 +248,11 @@ fn agrees_with_the_model_over_millions_of_operations() {
             // Operations on the whole of a large table are rare, to have time for the others.
             let rare = if queues > 10_000 { 4_096 } else { 4 };
             for step in 0..each {
-                let random = splitmix(&mut seed);
+                let draw = random.next_u64();
                 if step == 0 {
                     println!("{ways} ways, {queues} queues, {flows} flows, {hashes} hashes");
                 }
-                pair.step(random, rare);
+                pair.step(draw, rare);
                 done += 1;
             }
             pair.recount();

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::thread;
 use std::time::Instant;
 
+use conformance::{Xorshift, scramble};
+
 use crate::gateway::{Gateway, dropped, drops, told};
 use crate::raw::{Raw, millis};
 use crate::topology::Row;
@@ -14,29 +16,12 @@ const WINDOW: (u64, u64) = (200, 150_000);
 /// Flows of which the flow scheduler is checked.
 const FLOWS: u64 = 16;
 
-/// Numbers from a seed (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-}
-
 /// Frame `number`, whose source address is its number, and the flow it belongs to, if its order counts.
 ///
 /// Every length from 14 on comes in turn. The frames are IPv4 and IPv6 of a few flows, headers of IP that
 /// end too early or are random, ARP, and any other EtherType; behind no, one or two VLAN tags.
 fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
-    let mut random = Random(u64::from(number) << 20);
+    let mut random = Xorshift::new(scramble(number.into()));
     let len = 14 + number as usize % (mtu + 1);
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 1];
     frame.extend(number.to_be_bytes());
@@ -45,14 +30,14 @@ fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
         // With two the outer one is a service tag, unless the customer does otherwise.
         let is_service = tags == 2 && tag == 0 && random.below(2) == 0;
         frame.extend(if is_service { [0x88, 0xa8] } else { [0x81, 0] });
-        frame.extend((random.next() as u16).to_be_bytes());
+        frame.extend((random.next_u32() as u16).to_be_bytes());
     }
     let kind = random.below(8);
     let ether_type = match kind {
         0..=2 => 0x0800,
         3 | 4 => 0x86dd,
         5 => 0x0806,
-        _ => random.next() as u16,
+        _ => random.next_u32() as u16,
     };
     // A tag that ends too early the kernel itself throws away.
     let is_tag = matches!(ether_type, 0x8100 | 0x88a8);
@@ -60,14 +45,14 @@ fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
     frame.extend(ether_type.to_be_bytes());
     let start = frame.len();
     while frame.len() < len {
-        frame.extend(random.next().to_be_bytes());
+        frame.extend(random.next_u64().to_be_bytes());
     }
     frame.truncate(len.max(start));
     let mut flow = None;
     let body = &mut frame[start..];
     // Some headers stay random.
     if kind == 0 && body.len() >= 28 {
-        let of = random.below(FLOWS);
+        let of = u64::from(random.below(FLOWS as u32));
         body[..20].copy_from_slice(&[
             0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 1, 0, of as u8, 10, 2, 0, 1,
         ]);
@@ -75,7 +60,7 @@ fn frame(number: u32, mtu: usize) -> (Vec<u8>, Option<u64>) {
         body[20..24].copy_from_slice(&[0, of as u8, 0, 53]);
         flow = Some(of);
     } else if kind == 3 && body.len() >= 48 {
-        let of = random.below(FLOWS);
+        let of = u64::from(random.below(FLOWS as u32));
         body[..8].copy_from_slice(&[0x60, 0, 0, 0, 0, 0, 17, 64]);
         body[4..6].copy_from_slice(&(len as u16 - 54).to_be_bytes());
         body[8..40].fill(of as u8 + 1);

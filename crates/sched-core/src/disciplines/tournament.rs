@@ -215,6 +215,7 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
 mod tests {
     use super::*;
     use crate::Backlog;
+    use conformance::Xorshift;
     use std::vec::Vec;
 
     type Shortest = Tournament<0, false>;
@@ -288,25 +289,18 @@ mod tests {
         }
     }
 
-    fn splitmix(state: &mut u64) -> u64 {
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = *state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
     /// Goal: after every change both tournaments name what a scan over all flows names.
     /// Method: 200,000 random arrivals, departures and services for each of seven sizes, powers of two
     /// and not, with byte counts from a range so small that most matches are ties, or from all 32 bits.
     #[test]
     fn both_ends_equal_a_full_scan_after_every_change() {
         for (flows, range) in [(1, 4), (2, 3), (3, 4), (7, 5), (64, 6), (85, 1 << 32), (257, 8)] {
-            let (mut both, mut seed, mut clock) = (Both::new(flows), flows as u64, 0);
+            let (mut both, mut seed, mut clock) =
+                (Both::new(flows), Xorshift::new(flows as u64), 0);
             for step in 0..200_000 {
-                let random = splitmix(&mut seed);
+                let random = seed.next_u64();
                 let flow = (random >> 32) as u32 % flows as u32;
-                let bytes = (splitmix(&mut seed) % range) as u32;
+                let bytes = (seed.next_u64() % range) as u32;
                 match random % 8 {
                     0..4 => both.set(flow, bytes, None),
                     4..6 => both.set(flow, 0, None),

@@ -2,6 +2,7 @@ use super::*;
 use crate::{
     Descriptor, DropReason, Drr, DrrFlow, Ecn, FlowQueues, FlowScheduler, Limits, Queue, Scheduler,
 };
+use conformance::{Xorshift, scramble};
 use std::vec::Vec;
 
 const MS: u64 = 1_000_000;
@@ -165,13 +166,6 @@ impl Rfc {
     }
 }
 
-fn random(state: &mut u64) -> u64 {
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    *state >> 11
-}
-
 /// Goal: every packet has the fate that the RFC's text gives it.
 /// Method: 400 random series, each with loads that change from calm to overload, against the twin.
 /// Integers and floats may differ where an instant is met to the microsecond: such a series ends
@@ -180,20 +174,20 @@ fn random(state: &mut u64) -> u64 {
 fn agrees_with_the_text_of_the_rfc_on_random_series() {
     let (mut compared, mut drops) = (0_u32, 0_usize);
     for seed in 1..=400_u64 {
-        let mut rng = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut rng = Xorshift::new(scramble(seed));
         let mtu = [1_514, 4_000][seed as usize % 2];
         let aqm = codel(mtu);
         let (mut state, mut queue) = (CoDelState::EMPTY, std::collections::VecDeque::new());
         let mut twin = Rfc { margin: f64::MAX, ..Rfc::default() };
-        let (mut now, mut spacing, mut load) = (random(&mut rng) % (1 << 40), 1, 1);
+        let (mut now, mut spacing, mut load) = (rng.next_u64() >> 24, 1, 1);
         for step in 0..6_000 {
             if step % 500 == 0 {
-                spacing = [30_000, 300_000, 3_000_000, 20_000_000][random(&mut rng) as usize % 4];
-                load = [20, 90, 110, 150][random(&mut rng) as usize % 4];
+                spacing = [30_000, 300_000, 3_000_000, 20_000_000][rng.below(4) as usize];
+                load = [20, 90, 110, 150][rng.below(4) as usize];
             }
-            now += 1 + random(&mut rng) % (2 * spacing);
-            while queue.len() < 200 && random(&mut rng) % 200 < load {
-                let packet = (now, 64 + random(&mut rng) as u32 % 1_437);
+            now += 1 + u64::from(rng.below(2 * spacing));
+            while queue.len() < 200 && rng.below(200) < load {
+                let packet = (now, 64 + rng.below(1_437));
                 queue.push_back(packet);
                 twin.queue.push_back(packet);
             }
@@ -392,18 +386,18 @@ fn marks_and_drops_are_foreseen_at_every_step_of_random_traffic() {
     let (mut marked, mut dropped, mut all_marked) = (0, 0, 0);
     for seed in 1..=60_u64 {
         let mut line = line(256, [1, 1_514][seed as usize % 2]);
-        let mut rng = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut rng = Xorshift::new(scramble(seed));
         let (mut now, mut free) = (0, (0..256).collect::<Vec<u32>>());
         let mut ecn = std::collections::HashMap::new();
         let mut came_marked = 0;
         for _ in 0..4_000 {
-            now += random(&mut rng) % (4 * MS);
-            for _ in 0..random(&mut rng) % 4 {
+            now += u64::from(rng.below(4 * MS as u32));
+            for _ in 0..rng.below(4) {
                 let Some(handle) = free.pop() else { break };
-                let flow = random(&mut rng) as u32 % 4;
-                let len = 64 + random(&mut rng) as u32 % 1_437;
+                let flow = rng.below(4);
+                let len = 64 + rng.below(1_437);
                 // Flow 0 cannot be marked, 1 can, 2 arrives marked, 3 is mixed.
-                let bits = [0, 2, 3, random(&mut rng) as u8][flow as usize];
+                let bits = [0, 2, 3, rng.byte()][flow as usize];
                 let packet = Packet { handle, len, ecn: Ecn::from_bits(bits) };
                 ecn.insert(handle, packet.ecn);
                 came_marked += u64::from(packet.ecn == Ecn::Ce);

@@ -3,24 +3,12 @@ use crate::{
     Descriptor, DropFrom, Drr, DrrFlow, FlowQueues, FlowScheduler, Limits, LongestFlow,
     LongestQueueDrop, Nanos, Packet, Queue, Scheduler,
 };
+use conformance::Xorshift;
 use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
 const FLOWS: usize = 3;
-
-/// xorshift64*: numbers for the tests.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((high * u64::from(bound)) >> 32) as u32
-    }
-}
 
 /// A packet that was sent.
 struct Sent {
@@ -256,7 +244,7 @@ impl Chaos {
 /// two flows ran ahead and fell behind covers their fairness, but where packets are lost.
 #[test]
 fn the_meter_measures_what_all_pairs_of_instants_say() {
-    let mut random = Random(5);
+    let mut random = Xorshift::new(5);
     let mut seen = [0; 5];
     for trace in 0..6_000 {
         let denominator = 1 + random.below(12);
@@ -367,7 +355,8 @@ fn a_metered_scheduler_keeps_the_books_of_the_one_inside() {
         configured.unwrap();
         metered.meter_mut().add(FlowId(flow), share).unwrap();
     }
-    let (mut random, mut rejected) = (Random(3), 0);
+    let (mut random, mut rejected) = (Xorshift::new(3), 0);
+    let mut victims = 0;
     for step in 0..20_000 {
         let flow = FlowId(random.below(3));
         let drops = &mut |_: Packet, _| gone += 1;
@@ -390,12 +379,16 @@ fn a_metered_scheduler_keeps_the_books_of_the_one_inside() {
             assert_eq!(k.queued, u64::from(held.bytes), "{flow:?} at {step}");
         }
         assert_eq!(metered.recount(), Ok(()));
+        if let Some((_, end)) = metered.inner().order().victim() {
+            assert_eq!(end, DropFrom::Head);
+            victims += 1;
+        }
     }
     let delivered = metered.counters().delivered;
     let served: u64 = metered.meter().flows.iter().map(|k| k.served).sum();
     assert_eq!(served, delivered.bytes);
     assert!(gone > 500 && rejected > 1_000, "{gone} {rejected}");
-    assert_eq!(metered.inner().order().victim().map(|victim| victim.1), Some(DropFrom::Head));
+    assert!(victims > 1_000, "{victims}");
 }
 
 #[test]

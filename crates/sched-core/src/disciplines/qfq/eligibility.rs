@@ -144,17 +144,11 @@ mod tests {
     /// Method: 200,000 random states of the four sets; the oracle walks bit vectors group by group.
     #[test]
     fn word_operations_equal_walks_over_bit_vectors() {
-        let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
-        let mut random = || {
-            seed ^= seed << 13;
-            seed ^= seed >> 7;
-            seed ^= seed << 17;
-            seed
-        };
+        let mut random = conformance::Xorshift::new(0);
         for _ in 0..200_000 {
-            let (states, mut sets) = (random(), Sets::default());
+            let (states, mut sets) = (random.next_u64(), Sets::default());
             for group in 0..32 {
-                if random() >> 40 & 3 != 0 {
+                if random.next_u64() >> 40 & 3 != 0 {
                     let (eligible, blocked) = (states >> group & 1, states >> (32 + group) & 1);
                     sets.insert(group, eligible == 1, blocked == 1);
                 }
@@ -163,13 +157,13 @@ mod tests {
             assert_eq!(sets.first_ready(), oracle.0[0].first_one().map(|at| at as u32));
             let ineligible = oracle.0[2] | oracle.0[3];
             assert_eq!(sets.first_ineligible(), ineligible.first_one().map(|at| at as u32));
-            let group = (random() >> 20) as u32 % 32;
+            let group = (random.next_u64() >> 20) as u32 % 32;
             let above = oracle.0[0].iter_ones().find(|&at| at as u32 > group);
             assert_eq!(sets.first_ready_above(group), above.map(|at| at as u32));
 
             let (mut moved, mut oracle) = (sets, Oracle::of(&sets));
-            let old = random();
-            let new = old.wrapping_add(random() >> (random() % 64));
+            let old = random.next_u64();
+            let new = old.wrapping_add(random.next_u64() >> (random.next_u64() % 64));
             moved.make_eligible(entered(Virtual(old), Virtual(new)));
             // A slot of group i is 2^(15 + i) wide: V has entered another one.
             for i in (0..32).filter(|i| old >> (15 + i) != new >> (15 + i)) {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::link::Random;
 use crate::{WfiFlow, WfiMeter};
+use conformance::Xorshift;
 use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
@@ -283,9 +283,9 @@ fn shares_never_add_up_to_more_than_the_link_and_miss_little() {
     assert_eq!(inverse_sum(1 << 24) + 1, UNIT.div_ceil(1 << 24));
 }
 
-/// Random weights, lengths, arrivals; with `churn` also losses, and flows that come, go and change.
+/// Xorshift weights, lengths, arrivals; with `churn` also losses, and flows that come, go and change.
 fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> {
-    let mut random = Random(seed);
+    let mut random = Xorshift::new(seed);
     let count = 2 + random.below(60);
     let longest = 64 << random.below(10);
     let weights: Vec<_> = (0..count).map(|_| 1 + random.magnitude(15)).collect();
@@ -373,7 +373,7 @@ fn the_tree_is_never_higher_than_an_avl_tree_of_its_flows() {
 fn what_is_promised_is_kept_and_not_far_from_being_broken() {
     let mut used = [0; 3];
     for seed in 1..=200 {
-        let mut random = Random(seed);
+        let mut random = Xorshift::new(seed);
         let count = 2 + random.below(6);
         let longest = 64 << random.below(5);
         let bits = random.below(12);

@@ -122,7 +122,7 @@ impl Default for LongestHost {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::link::Random;
+    use conformance::Xorshift;
     use std::vec;
 
     /// Goal: after every change the host named is the one a scan finds, ties included, whatever the number
@@ -135,7 +135,7 @@ mod tests {
         {
             let mut hosts = vec![LongestHost::EMPTY; count];
             LongestHost::clear(&mut hosts);
-            let (mut held, mut random) = (vec![0_u32; count], Random(count as u64));
+            let (mut held, mut random) = (vec![0_u32; count], Xorshift::new(count as u64));
             for step in 0..20_000 {
                 let at = random.below(count as u32);
                 let bytes = &mut held[at as usize];

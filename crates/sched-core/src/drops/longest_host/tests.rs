@@ -1,9 +1,9 @@
 use super::*;
-use crate::link::Random;
 use crate::{
     Descriptor, DropReason, FlowQueues, Limits, LoadDrr, LoadDrrFlow, LoadDrrHost, LongestFlow,
     LongestQueueDrop, Nanos, Packet, Queue, RoundList, Scheduler, Sides,
 };
+use conformance::Xorshift;
 use std::vec;
 use std::vec::Vec;
 
@@ -151,7 +151,7 @@ fn the_victim_is_the_one_a_scan_finds_after_every_short_history() {
 #[test]
 fn the_victim_is_the_one_a_scan_finds_whatever_happened() {
     for seed in 1..5 {
-        let mut random = Random(seed);
+        let mut random = Xorshift::new(seed);
         let mut world = World::of(&[0, 1, 2, 3, 0, 1, 0, 0], Packet::MAX_LEN);
         for operation in 0..10_000_u32 {
             let flow = random.below(8);
@@ -184,7 +184,7 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
     let queues = vec![Queue::EMPTY; hosts.len()];
     let slots = vec![Descriptor::EMPTY; 4_096];
     let mut queues = FlowQueues::new(by_host(&hosts, 1_500), queues, slots, limits);
-    let (mut random, mut free): (_, Vec<u32>) = (Random(5), (0..4_096).collect());
+    let (mut random, mut free): (_, Vec<u32>) = (Xorshift::new(5), (0..4_096).collect());
     let (mut packets, mut held) = (vec![(0, 0); 4_096], [0_u32; 4]);
     let (mut others, mut own) = (0, 0);
     for operation in 0..200_000_u32 {

@@ -1,11 +1,12 @@
 use super::*;
-use crate::link::{Link, Random};
+use crate::link::Link;
 use crate::{
     ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,
     CommittedRates, CommittedReturn, Descriptor, Drr, DrrFlow, Fifo, FlowQueues, HeldFlow,
     HostClasses, HostDrr, HostDrrFlow, HostRing, Limits, LongestHost, LongestHostDrop, LowBits,
     Packet, Queue, Scheduler, ShortestFlow, ShortestQueue, Wf2q, Wf2qFlow,
 };
+use conformance::Xorshift;
 use std::vec;
 use std::vec::Vec;
 
@@ -48,7 +49,7 @@ impl<O: FlowScheduler> Line<O> {
     }
 
     /// Sends for `millis` milliseconds; each of `greedy` always holds a few packets of random lengths.
-    fn run(&mut self, millis: u64, greedy: &[u32], random: &mut Random) {
+    fn run(&mut self, millis: u64, greedy: &[u32], random: &mut Xorshift) {
         let end = self.now + millis * 1_000_000;
         while self.now < end {
             self.link.order.advance(Nanos(self.now));
@@ -120,7 +121,7 @@ fn a_flow_has_its_ceiling_alone_and_beside_a_rival() {
     for (rate, burst) in [(1, L), (5, 3_000), (10, 30_000), (40, 30_000)] {
         let mut line = Line::of(under(drr(&[L, L])), 2);
         line.link.order.set_ceiling(FlowId(0), mbit(rate, burst)).unwrap();
-        let random = &mut Random(rate);
+        let random = &mut Xorshift::new(rate);
         line.run(1_000, &[0], random);
         near(line.kbit(0, 100), rate, 1);
         line.run(1_000, &[0, 1], random);
@@ -137,7 +138,7 @@ fn a_flow_has_its_ceiling_alone_and_beside_a_rival() {
 #[test]
 fn no_interval_has_more_than_rate_and_burst() {
     for seed in 1..=6 {
-        let random = &mut Random(seed);
+        let random = &mut Xorshift::new(seed);
         let ceilings = [(1_u64, 1_500_u32), (10, 6_000), (40, 20_000)];
         let mut line = Line::of(under(drr(&[L, 2 * L, L, 3 * L])), 4);
         for (flow, (rate, burst)) in (1..).zip(ceilings) {
@@ -163,7 +164,7 @@ fn no_interval_has_more_than_rate_and_burst() {
 #[test]
 fn a_new_ceiling_acts_at_once_on_a_flow_that_stays_backlogged() {
     let mut line = Line::of(under(drr(&[L, L])), 2);
-    let random = &mut Random(4);
+    let random = &mut Xorshift::new(4);
     line.run(100, &[0], random);
     for (millis, ceiling, expected) in [
         (100, mbit(2, 3_000), 2),
@@ -203,7 +204,7 @@ fn a_new_ceiling_acts_at_once_on_a_flow_that_stays_backlogged() {
 fn after_a_reading_at_the_end_of_time_a_flow_has_its_ceiling() {
     let mut line = Line::of(under(drr(&[L])), 1);
     line.link.order.set_ceiling(FlowId(0), mbit(5, 15_000)).unwrap();
-    let random = &mut Random(1);
+    let random = &mut Xorshift::new(1);
     line.run(100, &[0], random);
     line.link.order.advance(Nanos::MAX);
     line.link.order.open();
@@ -261,7 +262,7 @@ fn a_host_has_its_rate_beside_others_and_its_ceiling_alone() {
     order.order_mut().order_mut().set_rate(host, Some(rate)).unwrap();
     let mut line = Line::of(order, 20);
     let everything: Vec<u32> = (0..20).collect();
-    line.run(1_000, &everything, &mut Random(6));
+    line.run(1_000, &everything, &mut Xorshift::new(6));
     let of_host_0 = |line: &Line<_>, from| (0..18).map(|flow| line.kbit(flow, from)).sum::<u64>();
     near(of_host_0(&line, 100), 20, 1);
     near(line.kbit(18, 100), 40, 1);
@@ -270,7 +271,7 @@ fn a_host_has_its_rate_beside_others_and_its_ceiling_alone() {
         line.link.queues[flow].clear();
         line.link.order.lost(FlowId(flow as u32), 0, None);
     }
-    line.run(1_000, &everything[..18], &mut Random(7));
+    line.run(1_000, &everything[..18], &mut Xorshift::new(7));
     near(of_host_0(&line, 1_100), 30, 1);
 }
 
@@ -328,7 +329,7 @@ fn without_ceilings_it_is_the_order_itself() {
             (vec![CeilingFlow::EMPTY; room], vec![CeilingReturn::EMPTY; room]);
         let order = Ceilings::new(drr(&quanta), ceilings, returns).unwrap();
         let (mut plain, mut order) = (Link::over(drr(&quanta), 5), Link::over(order, 5));
-        let random = &mut Random(9);
+        let random = &mut Xorshift::new(9);
         for operation in 0..4_000_u32 {
             order.order.advance(Nanos((operation * 100).into()));
             let (flow, filling) = (random.below(5), operation >> 7 & 1 == 0);
@@ -358,7 +359,7 @@ fn without_ceilings_it_is_the_order_itself() {
 #[test]
 fn every_backlogged_flow_is_in_the_order_or_waits() {
     for seed in 1..=10 {
-        let random = &mut Random(seed);
+        let random = &mut Xorshift::new(seed);
         let mut line = Line::of(under(drr(&[L, 2 * L, L, L]).sparse_first()), 4);
         for _ in 0..3_000 {
             let flow = random.below(4);

@@ -1,6 +1,7 @@
 use super::*;
-use crate::link::{Link, Random};
+use crate::link::Link;
 use crate::{Drr, DrrFlow, LongestFlow, LongestQueueDrop, Qfq, QfqConfig, QfqFlow, Wf2q, Wf2qFlow};
+use conformance::Xorshift;
 use std::collections::VecDeque;
 use std::string::String;
 use std::vec;
@@ -294,7 +295,7 @@ fn levels_nest() {
 fn the_order_of_hosts_is_told_of_every_byte() {
     let longest = LongestQueueDrop::new(drr(3, 100), vec![LongestFlow::EMPTY; 3]);
     let mut link = Link::over(over(longest, &[0, 0, 1, 1, 2]), 5);
-    let mut random = Random(3);
+    let mut random = Xorshift::new(3);
     for operation in 0..2_000_u32 {
         let flow = random.below(5);
         match random.below(8) {

@@ -314,7 +314,7 @@ mod tests {
     /// list.
     #[test]
     fn the_next_list_is_the_one_a_scan_finds() {
-        let mut random = crate::link::Random(42);
+        let mut random = conformance::Xorshift::new(42);
         for lists in (1..=12).map(|bits| 1_u32 << bits) {
             for often in [1, 3, 17, 300, 5_000] {
                 let mut nodes = vec![LoadDrrFlow::EMPTY; lists as usize];

@@ -1,6 +1,7 @@
 use super::hosts::SAVED_UP;
 use super::*;
-use crate::link::{Link, Random};
+use crate::link::Link;
+use conformance::Xorshift;
 use core::cell::Cell;
 use std::string::String;
 use std::vec::Vec;
@@ -117,7 +118,7 @@ fn the_shares_are_those_of_cake() {
     ];
     for (mode, shares) in modes {
         for sparse_first in [false, true] {
-            let mut random = Random(3);
+            let mut random = Xorshift::new(3);
             let lengths: [&mut dyn FnMut() -> u32; 2] =
                 [&mut || MAX_LEN, &mut || 1 + random.below(MAX_LEN)];
             for len in lengths {
@@ -362,7 +363,7 @@ fn what_keeps_returning_gets_two_turns_more_than_what_stays() {
 /// flow 0 had.
 #[expect(clippy::float_arithmetic, reason = "how near a bound is, for people to read")]
 fn returning(sparse_first: bool, more: u64, seed: u64) -> (f64, f64) {
-    let mut random = Random(seed);
+    let mut random = Xorshift::new(seed);
     let flows = 2 + random.below(4);
     let hosts: Vec<(u32, u32)> = (0..flows).map(|flow| (flow, flow)).collect();
     let mut order = rounds(&hosts, 8);
@@ -549,7 +550,7 @@ fn every_count_is_right_after_every_operation() {
 
 /// A random history; returns the flows that were served.
 fn history(order: InVec, seed: u64, operations: u32) -> Vec<(u32, u32)> {
-    let mut random = Random(seed);
+    let mut random = Xorshift::new(seed);
     let mut link = Link::over(order, 12);
     let mut served = Vec::new();
     for operation in 0..operations {
@@ -643,7 +644,7 @@ fn the_work_of_a_call_does_not_grow() {
             order.assign(FlowId(flow), flow % hosts, flow * 7 % hosts).unwrap();
         }
         let mut link = Link::over(order, flows as usize);
-        let (mut random, mut most) = (Random(9), 0);
+        let (mut random, mut most) = (Xorshift::new(9), 0);
         for operation in 0..60_000_u32 {
             let flow = random.below(flows);
             for looks in looks(&link.order) {

@@ -1,7 +1,7 @@
 //! One turn a round, in pieces: what a flow that empties and returns gets with sparse flows first.
 
 use super::*;
-use crate::link::Random;
+use conformance::Xorshift;
 use std::vec;
 
 /// Quanta of 100 bytes but for those given, flow by flow; packets of up to 100.
@@ -66,8 +66,8 @@ fn state_of_b(line: &Line) -> u32 {
 /// What flow 1 gets beside flow 0, which stands and whose packets are each a turn: the bytes of all, and the
 /// most that flow 1 has in any interval beyond a quantum for each turn of flow 0 in it. `len` says what flow
 /// 1 sends next, and whether it waits until it holds nothing.
-fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Random) -> (u32, bool)) -> (u64, i64) {
-    let (mut link, mut random) = (sparse_first(quanta), Random(5));
+fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Xorshift) -> (u32, bool)) -> (u64, i64) {
+    let (mut link, mut random) = (sparse_first(quanta), Xorshift::new(5));
     let (mut bytes, mut ahead, mut least, mut most) = (0, 0, 0, 0);
     let mut turn = 0;
     while turn < turns {
@@ -107,7 +107,7 @@ fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Random) -> (u32, bool)) 
 }
 
 /// The length of the next packet, and whether the flow waits with it until it holds nothing.
-type NextPacket = fn(&mut Random) -> (u32, bool);
+type NextPacket = fn(&mut Xorshift) -> (u32, bool);
 
 /// Goal: a flow that empties and returns as it likes gets at most k + 2 quanta and a packet less a byte in any k
 /// turns of a flow that stands, and in the long run no more than its share. Method: flow 1 sends in the ways that

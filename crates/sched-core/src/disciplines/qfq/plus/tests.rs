@@ -1,5 +1,6 @@
 use super::*;
-use crate::link::{Link, Load, Random};
+use crate::link::{Link, Load};
+use conformance::Xorshift;
 use std::vec;
 use std::vec::Vec;
 
@@ -12,7 +13,7 @@ fn plus(flows: usize, max_len: u32, members: u32) -> Plus {
 }
 
 /// Flows of at most four classes, so that aggregates fill.
-fn classes(random: &mut Random, longest: u32) -> Vec<(u32, u32)> {
+fn classes(random: &mut Xorshift, longest: u32) -> Vec<(u32, u32)> {
     let count = 1 + random.below(4);
     let class =
         |_| (1 + random.magnitude(16), ((1 + random.below(longest)) >> random.below(4)).max(1));
@@ -24,7 +25,7 @@ fn classes(random: &mut Random, longest: u32) -> Vec<(u32, u32)> {
 #[test]
 fn with_aggregates_of_one_flow_it_is_qfq() {
     for seed in 1..=100 {
-        let mut random = Random(seed);
+        let mut random = Xorshift::new(seed);
         let (count, longest) = (2 + random.below(30), 64 << random.below(10));
         let configs: Vec<_> = (0..count)
             .map(|_| {
@@ -56,13 +57,13 @@ fn with_aggregates_of_one_flow_it_is_qfq() {
     }
 }
 
-/// Random classes, lengths, arrivals, losses; with `churn` also flows that come, go and change class.
+/// Xorshift classes, lengths, arrivals, losses; with `churn` also flows that come, go and change class.
 fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> {
-    let mut random = Random(seed);
+    let mut random = Xorshift::new(seed);
     let (count, members) = (2 + random.below(40), 1 + random.below(8));
     let longest = 64 << random.below(10);
     let classes = classes(&mut random, longest);
-    let class = |random: &mut Random| classes[random.below(classes.len() as u32) as usize];
+    let class = |random: &mut Xorshift| classes[random.below(classes.len() as u32) as usize];
     let configs: Vec<_> = (0..count).map(|_| class(&mut random)).collect();
     let mut link = Link::with(plus(count as usize, longest, members), &configs);
     let load = Load { operations, churn, configs, draw: &class };

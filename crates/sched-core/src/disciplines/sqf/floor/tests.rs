@@ -1,7 +1,8 @@
 use super::*;
 use crate::disciplines::sqf::{ShortestFlow, ShortestQueue};
-use crate::link::{Link, Random};
+use crate::link::Link;
 use crate::{Backlog, FlowScheduler, FlowState};
+use conformance::Xorshift;
 use std::vec;
 use std::vec::Vec;
 
@@ -107,7 +108,7 @@ fn no_flow_waits_for_more_bytes_than_the_bound() {
     for ((flows, exponent), after) in sizes.into_iter().flat_map(|size| [(size, 0), (size, 5_000)])
     {
         let mut link = Link::over(floored_after(flows, exponent, after), flows);
-        let mut random = Random(0x5eed + flows as u64);
+        let mut random = Xorshift::new(0x5eed + flows as u64);
         let (part, longest) = (1_u64 << exponent, 100 + 200 * (flows as u64 - 1));
         // The bytes sent when the flow began to wait, and how many were backlogged then.
         let mut waits: Vec<Option<(u64, u64)>> = vec![None; flows];

@@ -166,7 +166,7 @@ fn compare<O: FlowScheduler + Clone>(
     order: &O,
     sparse_first: bool,
     seed: u64,
-    set: fn(&mut Random) -> O::Config,
+    set: fn(&mut Xorshift) -> O::Config,
 ) {
     let none = vec![HostDrrFlow::EMPTY; FLOWS as usize];
     let rings = vec![HostRing::EMPTY; HOSTS as usize];
@@ -181,7 +181,7 @@ fn compare<O: FlowScheduler + Clone>(
     let theirs = Composed { order: order.clone(), inside, host_of };
     let (mut ours, mut theirs) =
         (Link::over(ours, FLOWS as usize), Link::over(theirs, FLOWS as usize));
-    let mut random = Random(seed);
+    let mut random = Xorshift::new(seed);
     for operation in 0..3_000_u32 {
         // Every other time a flow of a few, so that host 0 is flooded; backlogs come and go.
         let bound = if operation & 1 == 0 { FLOWS } else { 3 };

@@ -16,7 +16,7 @@ fn a_packet_of_an_idle_host_waits_for_one_turn_of_each_other_host() {
     line.put("d", 100);
     assert_eq!(line.get(7), "aabbccd", "3 · (100 + 99) bytes before d");
 
-    let mut random = Random(7);
+    let mut random = Xorshift::new(7);
     for _ in 0..200 {
         let (hosts, flows) = (2 + random.below(5), 200);
         let quantum = 100 + random.magnitude(9);
@@ -57,7 +57,7 @@ fn a_packet_of_an_idle_host_waits_for_one_turn_of_each_other_host() {
 /// another flow of the host always stands, and long enough passes for the sparse one to be new again.
 #[test]
 fn a_sparse_flow_of_a_standing_host_waits_no_longer() {
-    let mut random = Random(9);
+    let mut random = Xorshift::new(9);
     let (hosts, flows) = (4, 100_u32);
     let (sparse, standing) = (flows - 1, flows - 2);
     let mut of: Vec<u32> = (0..flows).map(|_| random.below(hosts - 1)).collect();
@@ -96,7 +96,7 @@ fn a_sparse_flow_of_a_standing_host_waits_no_longer() {
 /// that begin with a packet.
 #[test]
 fn a_standing_host_gets_its_share() {
-    let mut random = Random(11);
+    let mut random = Xorshift::new(11);
     for hosts in [2_u32, 5] {
         let flows = 120_u32;
         let victim = flows - 1;
@@ -164,7 +164,7 @@ fn a_host_that_keeps_returning_has_a_turn_a_round() {
     for way in 0..4 {
         let of: Vec<u32> = (0..40).map(|flow| flow / 10).collect();
         let order = over(drr(4, 100).sparse_first(), &of).sparse_first();
-        let (mut link, mut random) = (Link::over(order, 40), Random(3));
+        let (mut link, mut random) = (Link::over(order, 40), Xorshift::new(3));
         let (mut turns, mut bytes, mut ahead, mut least, mut most) = (0_u32, 0_u64, 0_i64, 0, 0);
         while turns < 10_000 {
             while link.queues[0].len() < 2 {

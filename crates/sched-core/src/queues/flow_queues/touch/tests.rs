@@ -4,37 +4,30 @@ use crate::{
     LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqFlow, Rejected, Scheduler, ShortestFlow,
     ShortestQueue,
 };
+use conformance::Xorshift;
 use std::vec;
 use std::vec::Vec;
 
 const FLOWS: usize = 100;
 const SLOTS: usize = FROM_SLOTS;
 
-/// xorshift64, shifts 13, 7, 17.
-fn next(random: &mut u64) -> u64 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    *random
-}
-
 /// Goal: a burst is its packets one by one: same packets out, same drops, same rejections, in the same
 /// order, also where memory is touched first.
 /// Method: two copies of a scheduler with enough slots to be touched get the same random bursts of up to
 /// 100 packets, good and bad, one copy in bursts and the other in single calls.
 fn agree(burst: &mut impl Scheduler, single: &mut impl Scheduler, steps: usize) {
-    let random = &mut 0x9E37_79B9_7F4A_7C15;
+    let random = &mut Xorshift::new(0);
     for step in 0..steps {
         let now = Nanos(step as u64 * 100_000);
         let mut packets = Vec::new();
-        for _ in 0..next(random) % 100 {
+        for _ in 0..random.next_u64() % 100 {
             // Now and then a flow, a handle or a length that does not exist.
-            let flow = FlowId((next(random) % (FLOWS as u64 + 1)) as u32);
-            let handle = (next(random) % (SLOTS as u64 + 16)) as u32;
-            packets.push((flow, Packet::new(handle, (next(random) % 1_502) as u32)));
+            let flow = FlowId((random.next_u64() % (FLOWS as u64 + 1)) as u32);
+            let handle = (random.next_u64() % (SLOTS as u64 + 16)) as u32;
+            packets.push((flow, Packet::new(handle, (random.next_u64() % 1_502) as u32)));
         }
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        let mut filled = vec![Packet::new(0, 0); (next(random) % 100) as usize];
+        let mut filled = vec![Packet::new(0, 0); (random.next_u64() % 100) as usize];
         let sink = &mut |packet, reason| ours.push((packet, reason));
         let accepted = burst.enqueue_burst(now, &packets, sink);
         let sent = burst.dequeue_burst(now, &mut filled, sink);
@@ -146,7 +139,7 @@ fn qfq_knows_who_is_next() {
     for flow in 0..50 {
         order.backlogged(FlowId(flow * 37 % 100), 1_500);
     }
-    let random = &mut 0x9E37_79B9_7F4A_7C15;
+    let random = &mut Xorshift::new(0);
     let (mut foretold, mut full) = (0, 0);
     for _ in 0..100 {
         let mut ahead = [FlowId(u32::MAX); AHEAD];
@@ -155,7 +148,7 @@ fn qfq_knows_who_is_next() {
         for &flow in &ahead[..found] {
             assert_eq!(order.select(), Some(flow));
             while order.select() == Some(flow) {
-                order.served(flow, 64 + (next(random) % 1_437) as u32, Some(1_500));
+                order.served(flow, 64 + (random.next_u64() % 1_437) as u32, Some(1_500));
             }
         }
         foretold += found;
