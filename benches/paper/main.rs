@@ -15,20 +15,18 @@
 //! flows, 1500, equal and sequential where it is not given. `count` only runs, for callgrind: two runs
 //! differ by the instructions of as many cycles (`cargo xtask paper`).
 
-mod controller;
 mod peer;
 mod sentences;
 mod subjects;
 mod table;
-mod traffic;
 
 use core::fmt::Display;
 use std::process::ExitCode;
 
+use conformance::paper::{Load, Pool, Sizes, Traffic, Weights};
 use sim::plot::{Chart, Mark};
 use subjects::{Calls, Name};
 use table::{FLOWS, Row, measure, quick, started};
-use traffic::{Load, Pool, Sizes, Traffic, Weights};
 
 const LOADS: [Load; 3] = [Load::Small, Load::Large, Load::Full];
 const SIZES: [Sizes; 2] = [Sizes::Equal, Sizes::Imix];

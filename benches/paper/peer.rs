@@ -5,7 +5,7 @@
 //! finds the last bit set by an instruction. WF2Q+ clamps weights at 100.
 
 use crate::subjects::Name;
-use crate::traffic::{Load, Sizes, Traffic, Weights};
+use conformance::paper::{Load, Sizes, Traffic, Weights};
 
 /// A workload under FULL, and nanoseconds a pair, gross: NONE, FIFO, DRR, QFQ, WF2Q+.
 type Measured = (u32, Sizes, Weights, [f64; 5]);

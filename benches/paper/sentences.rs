@@ -5,7 +5,7 @@ use core::fmt;
 use crate::peer;
 use crate::subjects::{Calls, Name};
 use crate::table::Row;
-use crate::traffic::{Load, Pool, Sizes, Weights};
+use conformance::paper::{Load, Pool, Sizes, Weights};
 
 /// A sentence about measured figures.
 #[derive(Clone, Debug)]

@@ -3,13 +3,14 @@
 use core::fmt;
 use core::hint::black_box;
 
-use freeboard::sched_core::{
-    Descriptor, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, Nanos, Packet, Qfq,
-    QfqConfig, QfqFlow, Queue, Scheduler, Wf2q, Wf2qConfig, Wf2qFlow,
+use conformance::catalog::{
+    Arrays, Boxes, Dial, Drr, FlowRecipe, Memory, Qfq, Room, Setting, Wf2q, queues,
 };
-
-use crate::controller::{Controller, NONE, Passed, Subject};
-use crate::traffic::{MTU, Traffic};
+use conformance::paper::{Controller, MTU, NONE, Passed, Subject, Traffic};
+use freeboard::sched_core::{
+    Descriptor, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, Nanos, NoAqm, Packet, Queue,
+    Scheduler,
+};
 
 /// A scheduler, by the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,53 +72,40 @@ pub(crate) type Run = Box<dyn FnMut(u64) -> Passed>;
 /// since the beginning. NONE is always inlined.
 pub(crate) fn run(name: Name, calls: Calls, traffic: &Traffic) -> Run {
     let (flows, packets) = (traffic.flows as usize, traffic.packets().len());
-    let slots = || table(packets, Descriptor::EMPTY);
-    let queues = || table(flows, Queue::EMPTY);
     match name {
-        Name::None => under(Nothing { unmoved: table(flows, [0; 4]) }, traffic),
+        Name::None => under(Nothing { unmoved: Boxes(flows).of([0; 4]) }, traffic),
         Name::Fifo => {
-            let fifo = Fifo::tail_drop(slots(), Limits::NONE);
+            let fifo = Fifo::tail_drop(Boxes(packets).of(Descriptor::EMPTY), Limits::NONE);
             called(
-                OneQueue { fifo, unmoved: table(flows, [0; 4]), now: black_box(INSTANT) },
+                OneQueue { fifo, unmoved: Boxes(flows).of([0; 4]), now: black_box(INSTANT) },
                 calls,
                 traffic,
             )
         }
-        Name::Drr => {
-            let mut drr = Drr::new(table(flows, DrrFlow::EMPTY), MTU).expect("an MTU");
-            configure(&mut drr, traffic, |weight| weight * MTU);
-            let queues = FlowQueues::new(drr, queues(), slots(), Limits::NONE);
-            called(Queues { queues, now: black_box(INSTANT) }, calls, traffic)
-        }
-        Name::Qfq => {
-            let mut qfq = Qfq::new(table(flows, QfqFlow::EMPTY), MTU).expect("an MTU");
-            configure(&mut qfq, traffic, |weight| QfqConfig { weight, max_len: MTU });
-            let queues = FlowQueues::new(qfq, queues(), slots(), Limits::NONE);
-            called(Queues { queues, now: black_box(INSTANT) }, calls, traffic)
-        }
-        Name::Wf2q => {
-            let mut wf2q = Wf2q::new(table(flows, Wf2qFlow::EMPTY), MTU).expect("an MTU");
-            configure(&mut wf2q, traffic, |weight| Wf2qConfig { weight, max_len: MTU });
-            let queues = FlowQueues::new(wf2q, queues(), slots(), Limits::NONE);
-            called(Queues { queues, now: black_box(INSTANT) }, calls, traffic)
-        }
+        // A quantum is whole packets.
+        Name::Drr => queued(Drr { sparse_first: false }, 3, calls, traffic),
+        Name::Qfq => queued(Qfq, 1, calls, traffic),
+        Name::Wf2q => queued(Wf2q, 1, calls, traffic),
     }
 }
 
-fn table<T: Clone>(len: usize, empty: T) -> Box<[T]> {
-    vec![empty; len].into_boxed_slice()
-}
-
-fn configure<O: FlowScheduler>(
-    order: &mut O,
-    traffic: &Traffic,
-    config: impl Fn(u32) -> O::Config,
-) {
+/// A flow scheduler whose flows have the weights of the traffic, times `unit`.
+fn queued<R: FlowRecipe>(recipe: R, unit: u32, calls: Calls, traffic: &Traffic) -> Run
+where
+    R::Made<Boxes, Arrays<1>>: 'static,
+{
+    let flows = Boxes(traffic.flows as usize);
+    let order = recipe.flow_scheduler(Room::of_flows(flows, MTU));
+    let mut order = order.expect("an MTU");
     let sets = traffic.sets();
     let weights = sets.iter().flat_map(|&(weight, count)| (0..count).map(move |_| weight));
     for (flow, weight) in (0..).zip(weights) {
-        order.configure(FlowId(flow), config(weight), None).expect("a weight of the paper");
+        let config = Dial::of(Setting { weight: weight * unit, max_len: MTU });
+        order.configure(FlowId(flow), config, None).expect("a weight of the paper");
     }
+    let room = (flows, Boxes(traffic.packets().len()), Arrays::<0>);
+    let queues = queues(order, NoAqm, room, Limits::NONE);
+    called(Queues { queues, now: black_box(INSTANT) }, calls, traffic)
 }
 
 fn called<S: Subject + 'static>(subject: S, calls: Calls, traffic: &Traffic) -> Run {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::subjects::{Calls, Name, Run, run};
-use crate::traffic::{Load, Pool, Sizes, Traffic, Weights};
+use conformance::paper::{Load, Pool, Sizes, Traffic, Weights};
 
 /// One row: a workload, and what a pair of enqueue and dequeue takes under it.
 #[derive(Clone, Debug)]

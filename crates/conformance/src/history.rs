@@ -17,8 +17,9 @@ mod lockstep;
 mod operation;
 mod shortest;
 
+pub use crate::catalog::{Dial, Setting};
 pub use churn::Coming;
-pub use contestant::{Contestant, Dial, HostBooks, Housing, Setting};
+pub use contestant::{Contestant, HostBooks, Housing};
 pub use exhaustive::explore;
 pub use frames::play_frames;
 pub use indifference::{Peeked, Shifted};

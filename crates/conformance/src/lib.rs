@@ -1,6 +1,7 @@
 //! Is it right? What judges the disciplines, without a network: no hosts, no TCP.
 //!
 //! Without an operating system and without an allocator:
+//! - [`catalog`]: every discipline, how it is assembled, and the lists that name them
 //! - [`Xorshift`]: random numbers for tests and benches
 //!
 //! With the feature `std`, which is on unless it is turned off:
@@ -9,12 +10,14 @@
 //! - [`sides`]: every discipline beside its twin, at any size
 //! - [`targets`]: what the fuzzer runs
 //! - [`bounds`]: histories made to exceed the proven bounds, and meters that tell
+//! - [`paper`]: the harness of QFQ Fig. 8, for the bench `paper` and the paths of QFQ
 //! - `worst_call`: the most that a call does, in turns of loops, with the feature `steps`
 //! - [`effort`]: how much a test tries
 //! - [`measurement`]: how a test judges what it measured in time
 //! - [`rng`]: one seed, one named stream for each source of randomness
 #![cfg_attr(not(feature = "std"), no_std)]
 
+pub mod catalog;
 mod random;
 
 #[cfg(feature = "std")]
@@ -25,6 +28,8 @@ pub mod effort;
 pub mod history;
 #[cfg(feature = "std")]
 pub mod measurement;
+#[cfg(feature = "std")]
+pub mod paper;
 #[cfg(feature = "std")]
 pub mod rng;
 #[cfg(feature = "std")]

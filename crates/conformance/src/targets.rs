@@ -15,7 +15,7 @@ use freeboard::sched_core::{DropFrom, Limits, Side};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 12] = [
+pub const ALL: [Target; 13] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
@@ -24,6 +24,7 @@ pub const ALL: [Target; 12] = [
     ("ops_wf2q", ops_wf2q),
     ("ops_hosts", ops_hosts),
     ("ops_rounds", ops_rounds),
+    ("ops_catalog", ops_catalog),
     ("isolated", isolated),
     ("parse", parse),
     ("shaper_clock", shaper_clock),
@@ -171,6 +172,31 @@ pub fn ops_rounds(bytes: &[u8]) {
     let rounds = [2, 4, 16, 128][usize::from(history.variant >> 3 & 3)];
     let local = if history.bit(5) { Side::Destination } else { Side::Source };
     history.agree(|| sides::hosts::rounds::<F, S, H>(MAX_LEN, rounds, local, sparse, limits));
+}
+
+type Play = fn(&History<'_>);
+
+macro_rules! plays {
+    ([$sides:ident] $($name:ident: $recipe:expr,)*) => {
+        &[$(|history: &History<'_>| {
+            history.agree(|| sides::$sides::<F, S, H, _>($recipe, MAX_LEN, history.limits()));
+        }),*]
+    };
+}
+
+const CATALOG: [&[Play]; 2] =
+    [crate::flow_schedulers!(plays, [flows]), crate::schedulers!(plays, [packets])];
+
+/// Any entry of the catalogue that has a twin against it; the second byte says which.
+pub fn ops_catalog(bytes: &[u8]) {
+    let mut history = History::of(bytes);
+    let (&entry, rest) = history.rest.split_first().unwrap_or((&0, &[]));
+    history.rest = rest;
+    let [flows, packets] = CATALOG;
+    let entry = usize::from(entry) % (flows.len() + packets.len());
+    if let Some(play) = flows.iter().chain(packets).nth(entry) {
+        play(&history);
+    }
 }
 
 /// The isolated queue by labels, under changing isolations, against its twin of maps.

@@ -6,16 +6,16 @@
 //! [`climb`] changes random histories step by step, keeping what costs more.
 
 use freeboard::sched_core::{
-    Aggregate, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, CoDel,
-    CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn,
-    Descriptor, Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, HeldFlow,
-    HostClasses, HostDrr, HostDrrFlow, HostRing, Limits, LoadDrr, LoadDrrFlow, LoadDrrHost,
-    LongestFlow, LongestHost, LongestHostDrop, LongestQueueDrop, LowBits, Nanos, Packet, PlusFlow,
-    Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, RoundList, Scheduler, ShortestFlow, ShortestQueue,
-    Sides, WaitingFlow, Wf2q, Wf2qConfig, Wf2qFlow,
+    Ceiling, ClassState, Classes, CoDelParams, CommittedRate, DropFrom, FlowId, FlowQueues,
+    FlowScheduler, Limits, LongestFlow, LowBits, Nanos, NoAqm, Packet, Scheduler,
 };
 use sched_core::take_steps;
 
+use crate::catalog::{
+    AqmRecipe, Arrays, ByHost, Ceilings, CoDel, CommittedRates, Dial, Drr, Fifo, Floor,
+    FlooredShortestQueue, FlowRecipe, HostDrr, LoadDrr, LongestHost, LongestQueue, Memory, Qfq,
+    QfqPlus, Recipe, Room, Setting, ShortestQueue, Vecs, Wf2q, queues,
+};
 use crate::rng::{Stream, Streams};
 
 /// The longest packet of a history, in bytes.
@@ -45,17 +45,22 @@ impl Subject {
     /// All of them.
     pub const ALL: [Self; 14] = [
         Self::new("FIFO, head drop", 3, 0, fifo),
-        Self::new("DRR", 2, 0, |n| plain(drr(n), n)),
+        Self::new("DRR", 2, 0, |n| plain(DRR, n)),
         Self::new("DRR, CoDel", 2, 0, codel),
-        Self::new("DRR, longest-queue drop", 2, 1, longest_queue_drop),
-        Self::new("SQF", 2, 2, |n| added(shortest(n), (), n)),
-        Self::new("SQF with a floor", 3, 3, floored),
-        Self::new("QFQ", 2, 0, qfq),
-        Self::new("QFQ+", 2, 0, qfq_plus),
+        Self::new("DRR, longest-queue drop", 2, 1, |n| {
+            plain(LongestQueue { of: DRR, end: DropFrom::Head }, n)
+        }),
+        Self::new("SQF", 2, 2, |n| plain(ShortestQueue { end: DropFrom::Head }, n)),
+        Self::new("SQF with a floor", 3, 3, |n| plain(FLOORED, n)),
+        Self::new("QFQ", 2, 0, |n| plain(Qfq, n)),
+        Self::new("QFQ+", 2, 0, |n| plain(QfqPlus { members: 8 }, n)),
         // An AVL tree is at most 1.45 as high as a perfect one; insertion, removal and search walk it twice each.
-        Self::new("WF2Q+", 12, 9, wf2q),
-        Self::new("hosts, the longest gives way", 4, 2, hosts),
-        Self::new("rounds of triple isolation", 2, 0, rounds),
+        Self::new("WF2Q+", 12, 9, |n| plain(Wf2q, n)),
+        Self::new("hosts, the longest gives way", 4, 2, |n| {
+            let of = HostDrr { of: DRR, sparse_first: true };
+            plain(LongestHost { of, end: DropFrom::Head }, n)
+        }),
+        Self::new("rounds of triple isolation", 2, 0, |n| plain(LOADS, n)),
         Self::new("DRR with committed rates", 6, 6, committed),
         Self::new("DRR with ceilings", 4, 4, ceilings),
         Self::new("classes, the longest gives way", 5, 2, classes),
@@ -200,158 +205,92 @@ fn draw(random: &mut Stream) -> Call {
     }
 }
 
-fn queues(flows: u32) -> Vec<Queue> {
-    vec![Queue::EMPTY; flows as usize]
-}
-
-fn slots() -> Vec<Descriptor> {
-    vec![Descriptor::EMPTY; PACKETS as usize]
-}
-
 /// Full soon: an arrival may cost many packets then.
 const LIMITS: Limits = Limits { packets: 64, bytes: 24 * MAX_LEN };
 
-fn plain<O: FlowScheduler + 'static>(order: O, flows: u32) -> Box<dyn Scheduler> {
-    Box::new(FlowQueues::new(order, queues(flows), slots(), LIMITS))
+const DRR: Drr = Drr { sparse_first: true };
+const FLOORED: FlooredShortestQueue = FlooredShortestQueue {
+    end: DropFrom::Head,
+    floor: Some(Floor { exponent: 3, after: 30_000 }),
+    flush: Some(Nanos::from_millis(1)),
+};
+const LOADS: ByHost<LoadDrr<Arrays<64>>> = ByHost(LoadDrr {
+    calendar: Arrays,
+    local: freeboard::sched_core::Side::Source,
+    sparse_first: true,
+});
+
+/// Room for so many flows, four to a host.
+fn room(flows: u32) -> Room<Vecs, Vecs> {
+    let hosts = Vecs(flows.div_ceil(FLOWS_PER_HOST) as usize);
+    let host = Setting { weight: 4, max_len: MAX_LEN };
+    Room { flows: Vecs(flows as usize), hosts, max_len: MAX_LEN, host }
 }
 
-fn added<O: FlowScheduler + 'static>(
-    mut order: O,
-    config: O::Config,
-    flows: u32,
-) -> Box<dyn Scheduler> {
-    for flow in (0..flows).map(FlowId) {
-        order.configure(flow, config, None).expect("it is in range");
+/// The flow scheduler with all flows, of weights of all sizes from one quantum on.
+fn order<R: FlowRecipe>(recipe: R, flows: u32) -> R::Made<Vecs, Vecs> {
+    let room = room(flows);
+    let mut order = recipe.flow_scheduler(room).expect("in range");
+    for flow in 0..flows {
+        let hosts = [flow % room.hosts.count(), flow / FLOWS_PER_HOST];
+        R::assign(&mut order, FlowId(flow), hosts);
+        let setting = Setting { weight: 4 << (flow % 11), max_len: MAX_LEN };
+        order.configure(FlowId(flow), Dial::of(setting), None).expect("in range");
     }
-    plain(order, flows)
-}
-
-fn drr(flows: u32) -> Drr<Vec<DrrFlow>> {
-    let order = Drr::new(vec![DrrFlow::EMPTY; flows as usize], MAX_LEN).expect("a length");
-    let mut order = order.sparse_first();
-    order.add_all(MAX_LEN).expect("a quantum");
     order
 }
 
-fn fifo(_flows: u32) -> Box<dyn Scheduler> {
-    Box::new(Fifo::head_drop(slots(), LIMITS))
+fn under<O: FlowScheduler + 'static>(order: O, flows: u32) -> Box<dyn Scheduler> {
+    let memory = (Vecs(flows as usize), Vecs(PACKETS as usize), Arrays::<0>);
+    Box::new(queues(order, NoAqm, memory, LIMITS))
+}
+
+fn plain<R: FlowRecipe>(recipe: R, flows: u32) -> Box<dyn Scheduler>
+where
+    R::Made<Vecs, Vecs>: 'static,
+{
+    under(order(recipe, flows), flows)
+}
+
+fn fifo(flows: u32) -> Box<dyn Scheduler> {
+    let fifo = Fifo { end: DropFrom::Head };
+    Box::new(fifo.scheduler(room(flows), Vecs(PACKETS as usize), LIMITS).expect("in range"))
 }
 
 fn codel(flows: u32) -> Box<dyn Scheduler> {
-    let aqm = CoDel::new(vec![CoDelState::EMPTY; flows as usize], CoDelParams::INTERNET);
-    let aqm = aqm.expect("in range");
-    Box::new(FlowQueues::with_parts(drr(flows), aqm, queues(flows), slots(), [], LIMITS))
-}
-
-fn longest_queue_drop(flows: u32) -> Box<dyn Scheduler> {
-    plain(LongestQueueDrop::new(drr(flows), vec![LongestFlow::EMPTY; flows as usize]), flows)
-}
-
-fn shortest(flows: u32) -> ShortestQueue<Vec<ShortestFlow>> {
-    ShortestQueue::new(vec![ShortestFlow::EMPTY; flows as usize])
-}
-
-fn floored(flows: u32) -> Box<dyn Scheduler> {
-    let waiting = vec![WaitingFlow::EMPTY; flows as usize];
-    let order = shortest(flows).service_floor(FloorShare::EIGHTH, waiting).expect("a floor");
-    added(order.flush_unserved(Nanos::from_millis(1)).expect("a time"), (), flows)
-}
-
-/// Weights of all sizes, by flow.
-fn weight(flow: u32) -> u32 {
-    1 << (flow % 13)
-}
-
-fn qfq(flows: u32) -> Box<dyn Scheduler> {
-    let mut order = Qfq::new(vec![QfqFlow::EMPTY; flows as usize], MAX_LEN).expect("a length");
-    for flow in 0..flows {
-        let config = QfqConfig { weight: weight(flow), max_len: MAX_LEN };
-        order.configure(FlowId(flow), config, None).expect("in range");
-    }
-    plain(order, flows)
-}
-
-fn qfq_plus(flows: u32) -> Box<dyn Scheduler> {
-    let room = flows as usize;
-    let (members, aggregates) = (vec![PlusFlow::EMPTY; room], vec![Aggregate::EMPTY; room]);
-    let order = QfqPlus::new(members, aggregates, vec![QfqFlow::EMPTY; room], MAX_LEN, 8);
-    let mut order = order.expect("a length");
-    for flow in 0..flows {
-        let config = QfqConfig { weight: weight(flow), max_len: MAX_LEN };
-        order.configure(FlowId(flow), config, None).expect("in range");
-    }
-    plain(order, flows)
-}
-
-fn wf2q(flows: u32) -> Box<dyn Scheduler> {
-    let mut order = Wf2q::new(vec![Wf2qFlow::EMPTY; flows as usize], MAX_LEN).expect("a length");
-    for flow in 0..flows {
-        let config = Wf2qConfig { weight: weight(flow), max_len: MAX_LEN };
-        order.configure(FlowId(flow), config, None).expect("in range");
-    }
-    plain(order, flows)
-}
-
-fn hosts(flows: u32) -> Box<dyn Scheduler> {
-    let hosts = flows / FLOWS_PER_HOST;
-    let room = hosts as usize;
-    let nodes = vec![HostDrrFlow::EMPTY; flows as usize];
-    let order = HostDrr::new(drr(hosts), nodes, vec![HostRing::EMPTY; room], MAX_LEN);
-    let mut order = order.expect("a length").sparse_first();
-    order.add_all(MAX_LEN).expect("a quantum");
-    for flow in 0..flows {
-        order.assign(FlowId(flow), flow % hosts).expect("a host");
-    }
-    let held = vec![HeldFlow::EMPTY; flows as usize];
-    let (longest, classes) = (vec![LongestHost::EMPTY; room], vec![HostClasses::EMPTY; room]);
-    plain(LongestHostDrop::new(order, held, longest, classes).expect("as many hosts"), flows)
-}
-
-fn rounds(flows: u32) -> Box<dyn Scheduler> {
-    let hosts = flows / FLOWS_PER_HOST;
-    let sides = || vec![LoadDrrHost::EMPTY; hosts as usize];
-    let nodes = vec![LoadDrrFlow::EMPTY; flows as usize];
-    let order = LoadDrr::new(nodes, sides(), sides(), vec![RoundList::EMPTY; 64], MAX_LEN);
-    let mut order = order.expect("a length").sparse_first();
-    order.add_all(MAX_LEN).expect("a quantum");
-    order.set_mode(Sides::Both);
-    for flow in 0..flows {
-        order.assign(FlowId(flow), flow % hosts, flow / FLOWS_PER_HOST).expect("hosts");
-    }
-    plain(order, flows)
+    let table = Vecs(flows as usize);
+    let aqm = CoDel(CoDelParams::INTERNET).aqm(table).expect("in range");
+    let memory = (table, Vecs(PACKETS as usize), Arrays::<0>);
+    Box::new(queues(order(DRR, flows), aqm, memory, LIMITS))
 }
 
 fn ceilings(flows: u32) -> Box<dyn Scheduler> {
-    let room = flows as usize;
-    let (ceilings, returns) = (vec![CeilingFlow::EMPTY; room], vec![CeilingReturn::EMPTY; room]);
-    let mut order =
-        Ceilings::new(drr(flows), ceilings, returns).expect("it neither looks nor counts");
+    let mut order = order(Ceilings(DRR), flows);
     for flow in 0..flows {
         let ceiling = Ceiling::new(100_000 << (flow % 8), MAX_LEN).expect("in range");
         order.set_ceiling(FlowId(flow), Some(ceiling)).expect("room for all");
     }
-    plain(order, flows)
+    under(order, flows)
 }
 
 fn committed(flows: u32) -> Box<dyn Scheduler> {
-    let room = flows as usize;
-    let (rates, returns) = (vec![CommittedFlow::EMPTY; room], vec![CommittedReturn::EMPTY; room]);
-    let mut order =
-        CommittedRates::new(drr(flows), drr(flows), rates, returns).expect("both are alike");
+    let mut order = order(CommittedRates(DRR), flows);
     for flow in 0..flows {
         let rate = CommittedRate::new(100_000 << (flow % 8), MAX_LEN).expect("in range");
         order.set_rate(FlowId(flow), Some(rate)).expect("room for all");
     }
-    plain(order, flows)
+    under(order, flows)
 }
 
 fn classes(flows: u32) -> Box<dyn Scheduler> {
     let classes = flows / FLOWS_PER_HOST;
-    let class =
-        || FlowQueues::new(drr(FLOWS_PER_HOST), queues(FLOWS_PER_HOST), slots(), Limits::NONE);
-    let all: Vec<_> = (0..classes).map(|_| class()).collect();
+    let class = || {
+        let memory = (Vecs(FLOWS_PER_HOST as usize), Vecs(PACKETS as usize), Arrays::<0>);
+        queues(order(DRR, FLOWS_PER_HOST), NoAqm, memory, Limits::NONE)
+    };
+    let all: Vec<FlowQueues<_, _, _>> = (0..classes).map(|_| class()).collect();
     let bits = LowBits::new(FLOWS_PER_HOST.ilog2()).expect("two bits");
-    let states = vec![ClassState::EMPTY; classes as usize];
-    let node = Classes::new(drr(classes), all, states, bits, LIMITS);
-    Box::new(node.dropping_from_longest(vec![LongestFlow::EMPTY; classes as usize]))
+    let states = Vecs(classes as usize).of(ClassState::EMPTY);
+    let node = Classes::new(order(DRR, classes), all, states, bits, LIMITS);
+    Box::new(node.dropping_from_longest(Vecs(classes as usize).of(LongestFlow::EMPTY)))
 }

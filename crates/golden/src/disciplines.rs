@@ -1,15 +1,16 @@
-//! The runs: each discipline with small static memory, and the hash it must give.
+//! Runs made for one discipline each, and the hash it must give: with weights, rates and options of their own.
 
-use freeboard::flowhash::{FlowHasher, FlowTable, SipHash13, TagLine};
-use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
-use freeboard::{Hashed, Releasing};
+use conformance::catalog::{
+    self, AqmRecipe, Arrays, ByHash, Ceilings, CoDel, CommittedRates, Drr, Fifo, FlowRecipe,
+    HostDrr, HostRecipe, LongestQueue, Qfq, QfqPlus, Queued, Recipe, Room, Setting, Shaped,
+    ShortestQueue, Tree, VirtualQueues, Wf2q, WithoutAqm,
+};
+use freeboard::flowhash::{FlowHasher, SipHash13};
+use freeboard::sched_core::DropFrom::{Head, Tail};
+use freeboard::shaper::{Overhead, Rate};
 use sched_core::{
-    Aggregate, Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, CoDel,
-    CoDelParams, CoDelState, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn,
-    Descriptor, DropFrom, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler, HostDrr,
-    HostDrrFlow, HostRing, Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos, NoAqm, Packet,
-    PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus, Queue, ShortestFlow, ShortestQueue, Sqf, SqfArrays,
-    Wf2q, Wf2qConfig, Wf2qFlow,
+    Ceiling, CoDelParams, CommittedRate, FlowId, FlowScheduler, Limits, Nanos, Packet, QfqConfig,
+    Wf2qConfig,
 };
 
 use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run, run_named};
@@ -20,8 +21,8 @@ pub const STACK_BYTES: usize = 16 << 10;
 /// How many operations the pinned hashes are of.
 const OPERATIONS: u32 = 50_000;
 
-const SLOTS: usize = HANDLES as usize;
-const QUEUES: usize = FLOWS as usize;
+pub(crate) const SLOTS: usize = HANDLES as usize;
+pub(crate) const QUEUES: usize = FLOWS as usize;
 /// Virtual queues of the SQF run, and the default queue.
 const SQF_QUEUES: usize = 6;
 
@@ -62,29 +63,30 @@ pub const ALL: &[Run] = &[
     Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x6be5_35ae_42b9_767d },
 ];
 
+/// Room for the flows of a run.
+const ROOM: Room<Arrays<QUEUES>> =
+    Room { host: Setting { weight: 4, max_len: MAX_LEN }, ..Room::of_flows(Arrays, MAX_LEN) };
+
 fn fifo_tail_drop() -> u64 {
-    let mut fifo = Fifo::tail_drop([Descriptor::EMPTY; SLOTS], Limits::NONE);
-    run(&mut fifo, OPERATIONS, 1, |_, _, _, _| {})
+    let fifo = Fifo { end: Tail }.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE);
+    fifo.map_or(0, |mut fifo| run(&mut fifo, OPERATIONS, 1, |_, _, _, _| {}))
 }
 
 fn fifo_head_drop() -> u64 {
-    let mut fifo = Fifo::head_drop([Descriptor::EMPTY; SLOTS], Limits::NONE);
-    run(&mut fifo, OPERATIONS, 2, |_, _, _, _| {})
+    let fifo = Fifo { end: Head }.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE);
+    fifo.map_or(0, |mut fifo| run(&mut fifo, OPERATIONS, 2, |_, _, _, _| {}))
 }
 
 fn drr() -> u64 {
-    let Ok(order) = Drr::new([DrrFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
-    queues(order, NoAqm, 3, quantum)
+    queues(Drr { sparse_first: false }, WithoutAqm, 3, quantum)
 }
 
 fn fq_codel() -> u64 {
-    let Ok(order) = Drr::new([DrrFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
-    let order = LongestQueueDrop::new(order.sparse_first(), [LongestFlow::EMPTY; QUEUES]);
     // A step of the clock is half a millisecond on average, so queues stand for many intervals.
     let params =
         CoDelParams { target: Nanos::from_millis(1), interval: Nanos::from_millis(5), mtu: 100 };
-    let Ok(codel) = CoDel::new([CoDelState::EMPTY; QUEUES], params) else { return 0 };
-    queues(order, codel, 4, quantum)
+    let order = LongestQueue { of: Drr { sparse_first: true }, end: Head };
+    queues(order, CoDel(params), 4, quantum)
 }
 
 /// 10 in 16 quanta are large enough.
@@ -93,13 +95,15 @@ fn quantum(random: u32) -> u32 {
 }
 
 fn shortest_queue() -> u64 {
-    let order = ShortestQueue::new([ShortestFlow::EMPTY; QUEUES]).drop_from(DropFrom::Tail);
-    queues(order, NoAqm, 5, |_| ())
+    queues(ShortestQueue { end: Tail }, WithoutAqm, 5, |_| ())
 }
 
 fn sqf() -> u64 {
-    let memory = SqfArrays::<QUEUES, SLOTS, SQF_QUEUES>::EMPTY;
-    let Ok(mut sqf) = Sqf::new(memory, DropFrom::Head, Limits::NONE) else { return 0 };
+    let virtual_queues =
+        VirtualQueues { queues: Arrays::<SQF_QUEUES>, end: Head, default_takes_longest: false };
+    let Some(mut sqf) = virtual_queues.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE) else {
+        return 0;
+    };
     run(&mut sqf, OPERATIONS, 6, |sqf, flow, random, hash| {
         if removes(random) {
             let mut gone = *hash;
@@ -112,14 +116,11 @@ fn sqf() -> u64 {
 }
 
 fn qfq() -> u64 {
-    let Ok(order) = Qfq::new([QfqFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
-    queues(order, NoAqm, 7, weight)
+    queues(Qfq, WithoutAqm, 7, weight)
 }
 
 fn qfq_lqd() -> u64 {
-    let Ok(order) = Qfq::new([QfqFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
-    let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; QUEUES]);
-    queues(order, NoAqm, 8, weight)
+    queues(LongestQueue { of: Qfq, end: Head }, WithoutAqm, 8, weight)
 }
 
 /// A power of two up to 2^17, of which the last is too large, and a little more or less.
@@ -130,67 +131,71 @@ fn weight(random: u32) -> QfqConfig {
 
 /// Weights of few kinds, so that aggregates fill.
 fn qfq_plus() -> u64 {
-    let (flows, aggregates) = ([PlusFlow::EMPTY; QUEUES], [Aggregate::EMPTY; QUEUES]);
-    let order = QfqPlus::new(flows, aggregates, [QfqFlow::EMPTY; QUEUES], MAX_LEN, 4);
-    let Ok(order) = order else { return 0 };
-    let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; QUEUES]);
-    queues(order, NoAqm, 11, |random| QfqConfig {
+    let order = LongestQueue { of: QfqPlus { members: 4 }, end: Head };
+    queues(order, WithoutAqm, 11, |random| QfqConfig {
         weight: 1 + (random & 1) * 99,
         ..weight(random & 1 << 16)
     })
 }
 
 fn wf2q() -> u64 {
-    let Ok(order) = Wf2q::new([Wf2qFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
-    let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; QUEUES]);
-    queues(order, NoAqm, 10, |random| {
+    queues(LongestQueue { of: Wf2q, end: Head }, WithoutAqm, 10, |random| {
         let QfqConfig { weight, max_len } = weight(random);
         Wf2qConfig { weight, max_len }
     })
 }
 
+/// Hosts of four flows each.
+const HOSTS: usize = QUEUES / 4;
+
 /// Four hosts of four flows, three of them with committed rates: less than its share, a rate whose bytes take no
 /// whole number of nanoseconds, and more than there is.
 fn hosts_with_rates() -> u64 {
-    const HOSTS: usize = QUEUES / 4;
-    let Ok(mut turns) = Drr::new([DrrFlow::EMPTY; HOSTS], MAX_LEN) else { return 0 };
-    let Ok(()) = turns.add_all(MAX_LEN) else { return 0 };
-    let (flows, returns) = ([CommittedFlow::EMPTY; HOSTS], [CommittedReturn::EMPTY; HOSTS]);
-    let Ok(mut hosts) = CommittedRates::new(turns, turns, flows, returns) else { return 0 };
-    for (host, rate) in (0..).zip([200_000, 999_983, 100_000_000]) {
-        let Ok(rate) = CommittedRate::new(rate, 2 * MAX_LEN) else { return 0 };
-        let Ok(()) = hosts.set_rate(FlowId(host), Some(rate)) else { return 0 };
-    }
-    with_flows_moved(hosts)
+    let of = CommittedRates(Drr { sparse_first: false });
+    with_flows_moved(of, |hosts| {
+        for (host, rate) in (0..).zip([200_000, 999_983, 100_000_000]) {
+            let rate = CommittedRate::new(rate, 2 * MAX_LEN).ok()?;
+            hosts.set_rate(FlowId(host), Some(rate)).ok()?;
+        }
+        Some(())
+    })
 }
 
 /// Four hosts of four flows: with a ceiling below its rate, with one above it, with one alone, and with neither.
 fn hosts_below_ceilings() -> u64 {
-    const HOSTS: usize = QUEUES / 4;
-    let Ok(mut turns) = Drr::new([DrrFlow::EMPTY; HOSTS], MAX_LEN) else { return 0 };
-    let Ok(()) = turns.add_all(MAX_LEN) else { return 0 };
-    let (flows, returns) = ([CommittedFlow::EMPTY; HOSTS], [CommittedReturn::EMPTY; HOSTS]);
-    let Ok(rates) = CommittedRates::new(turns, turns, flows, returns) else { return 0 };
-    let (flows, returns) = ([CeilingFlow::EMPTY; HOSTS], [CeilingReturn::EMPTY; HOSTS]);
-    let Ok(mut hosts) = Ceilings::new(rates, flows, returns) else { return 0 };
-    for (host, rate) in (0..).zip([200_000, 999_983]) {
-        let Ok(rate) = CommittedRate::new(rate, 2 * MAX_LEN) else { return 0 };
-        let Ok(()) = hosts.order_mut().set_rate(FlowId(host), Some(rate)) else { return 0 };
-    }
-    for (host, rate) in (0..).zip([100_000, 5_000_011, 1_000_000_000]) {
-        let Ok(ceiling) = Ceiling::new(rate, 2 * MAX_LEN) else { return 0 };
-        let Ok(()) = hosts.set_ceiling(FlowId(host), Some(ceiling)) else { return 0 };
-    }
-    with_flows_moved(hosts)
+    let of = Ceilings(CommittedRates(Drr { sparse_first: false }));
+    with_flows_moved(of, |hosts| {
+        for (host, rate) in (0..).zip([200_000, 999_983]) {
+            let rate = CommittedRate::new(rate, 2 * MAX_LEN).ok()?;
+            hosts.order_mut().set_rate(FlowId(host), Some(rate)).ok()?;
+        }
+        for (host, rate) in (0..).zip([100_000, 5_000_011, 1_000_000_000]) {
+            let ceiling = Ceiling::new(rate, 2 * MAX_LEN).ok()?;
+            hosts.set_ceiling(FlowId(host), Some(ceiling)).ok()?;
+        }
+        Some(())
+    })
 }
 
-/// A run over `hosts`, whose flows are moved, changed and removed.
-fn with_flows_moved<O: FlowScheduler<Config = u32>>(hosts: O) -> u64 {
-    const HOSTS: usize = QUEUES / 4;
-    let (nodes, rings) = ([HostDrrFlow::EMPTY; QUEUES], [HostRing::EMPTY; HOSTS]);
-    let Ok(order) = HostDrr::new(hosts, nodes, rings, MAX_LEN) else { return 0 };
-    let (queues, slots) = ([Queue::EMPTY; QUEUES], [Descriptor::EMPTY; SLOTS]);
-    let mut queues = FlowQueues::new(order.sparse_first(), queues, slots, Limits::NONE);
+/// The flow scheduler that chooses among hosts.
+type OfHosts<R> = <R as FlowRecipe>::Made<Arrays<HOSTS>, Arrays<HOSTS>>;
+
+/// A run over hosts, whose flows are moved, changed and removed; `set` sets their rates.
+fn with_flows_moved<R: FlowRecipe>(of: R, set: impl Fn(&mut OfHosts<R>) -> Option<()>) -> u64
+where
+    OfHosts<R>: FlowScheduler<Config = u32>,
+{
+    let make = || {
+        let room = ROOM.with_hosts(Arrays::<HOSTS>);
+        let mut order = HostDrr { of, sparse_first: true }.over_hosts(room)?;
+        for host in 0..HOSTS as u32 {
+            order.configure_host(host, MAX_LEN).ok()?;
+        }
+        set(order.order_mut())?;
+        let (flows, slots) = (Arrays::<QUEUES>, Arrays::<SLOTS>);
+        Some(catalog::queues(order, sched_core::NoAqm, (flows, slots, Arrays::<0>), Limits::NONE))
+    };
+    let Some(mut queues) = make() else { return 0 };
     run(&mut queues, OPERATIONS, 12, |queues, flow: FlowId, random, hash: &mut Hash| {
         if removes(random) {
             let mut gone = *hash;
@@ -205,20 +210,22 @@ fn with_flows_moved<O: FlowScheduler<Config = u32>>(hosts: O) -> u64 {
 
 /// Four users of four flows, the longest of which gives way; one of them behind a line of its own.
 fn hierarchy() -> u64 {
-    const USERS: usize = QUEUES / 4;
-    let Ok(order) = Drr::new([DrrFlow::EMPTY; USERS], MAX_LEN) else { return 0 };
     // Less than a quarter of what is offered.
     let Ok(slow) = Rate::kilobits_per_second(400) else { return 0 };
-    let users = core::array::from_fn::<_, USERS, _>(|user| {
-        let order = ShortestQueue::new([ShortestFlow::EMPTY; QUEUES / USERS]);
-        let (queues, slots) = ([Queue::EMPTY; QUEUES / USERS], [Descriptor::EMPTY; SLOTS]);
-        let rate = if user == 1 { slow } else { Rate::UNLIMITED };
-        let queues = FlowQueues::new(order, queues, slots, Limits::NONE);
-        Shaped::new(queues, exact(rate), Overhead::RAW)
+    let user = Queued { of: ShortestQueue { end: Head }, aqm: WithoutAqm };
+    let tree = Tree {
+        of: Drr { sparse_first: false },
+        class: Shaped { of: user, rate: Rate::UNLIMITED, overhead: Overhead::RAW },
+        bits: 2,
+    };
+    let room = Room::of_flows(Arrays::<{ QUEUES / 4 }>, MAX_LEN);
+    let Some(mut node) = tree.scheduler(room, Arrays::<SLOTS>, Limits::NONE) else { return 0 };
+    let slowed = node.with_class(Nanos(0), FlowId(1), &mut |_: Packet, _| {}, |user, _| {
+        user.set_rate(Nanos(0), slow);
     });
-    let Ok(split) = LowBits::new(2) else { return 0 };
-    let node = Classes::new(order, users, [ClassState::EMPTY; USERS], split, Limits::NONE);
-    let mut node = node.dropping_from_longest([LongestFlow::EMPTY; USERS]);
+    if slowed.is_none() {
+        return 0;
+    }
     run(&mut node, OPERATIONS, 11, |node, flow: FlowId, random, hash: &mut Hash| {
         let (class, number) = (FlowId(flow.0 >> 2), FlowId(flow.0 & 3));
         if removes(random) {
@@ -239,38 +246,36 @@ fn hierarchy() -> u64 {
 /// The whole way: a keyed hash, the set-associative table, DRR with longest-queue drop, the shaper.
 /// Seventeen flows on sixteen queues, so that some share one.
 fn hashed_drr() -> u64 {
-    let Ok(mut order) = Drr::new([DrrFlow::EMPTY; QUEUES], MAX_LEN) else { return 0 };
-    let Ok(()) = order.add_all(MAX_LEN) else { return 0 };
-    let order = LongestQueueDrop::new(order.sparse_first(), [LongestFlow::EMPTY; QUEUES]);
-    let Ok(table) = FlowTable::new([TagLine::EMPTY; QUEUES / 8], FLOWS, 8) else { return 0 };
-    let (queues, slots) = ([Queue::EMPTY; QUEUES], [Descriptor::EMPTY; SLOTS]);
-    let hashed = Hashed::new(Releasing::new(order, table), queues, slots, Limits::NONE);
     // Less than is offered, 450 bytes in a millisecond on average, so that queues stand.
     let Ok(rate) = Rate::megabits_per_second(2) else { return 0 };
-    let mut shaped = Shaped::new(hashed, exact(rate), Overhead::PPPOE_LLCSNAP);
+    let of = LongestQueue { of: Drr { sparse_first: true }, end: Head };
+    let of = ByHash { of, lines: Arrays::<{ QUEUES / 8 }>, ways: 8 };
+    let shaped = Shaped { of, rate, overhead: Overhead::PPPOE_LLCSNAP };
+    let Some(mut shaped) = shaped.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE) else { return 0 };
+    for queue in 0..QUEUES as u32 {
+        let Ok(()) = shaped.inner_mut().configure_queue(queue, MAX_LEN) else { return 0 };
+    }
     let hasher = SipHash13::new([9; 16]);
     let name = |flow: FlowId| FlowId(hasher.hash(&flow.0.to_le_bytes()));
     run_named(&mut shaped, OPERATIONS, 9, name, |_, _, _, _| {})
 }
 
-/// A line that makes up for no lateness: departures are asked for at any time.
-const fn exact(rate: Rate) -> Shaper {
-    Shaper::new(rate).with_catch_up(Nanos::ZERO)
-}
-
 /// One call in eight removes the flow, the others add or change it.
-const fn removes(random: u32) -> bool {
+pub(crate) const fn removes(random: u32) -> bool {
     random >> 29 == 0
 }
 
-fn queues<O: FlowScheduler, A: Aqm>(
-    order: O,
+fn queues<R: FlowRecipe, A: AqmRecipe, C>(
+    order: R,
     aqm: A,
     seed: u64,
-    config: impl Fn(u32) -> O::Config,
-) -> u64 {
-    let (queues, slots) = ([Queue::EMPTY; QUEUES], [Descriptor::EMPTY; SLOTS]);
-    let mut queues = FlowQueues::with_parts(order, aqm, queues, slots, [], Limits::NONE);
+    config: impl Fn(u32) -> C,
+) -> u64
+where
+    R::Made<Arrays<QUEUES>, Arrays<1>>: FlowScheduler<Config = C>,
+{
+    let queued = Queued { of: order, aqm };
+    let Some(mut queues) = queued.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE) else { return 0 };
     run(&mut queues, OPERATIONS, seed, |queues, flow: FlowId, random, hash: &mut Hash| {
         if removes(random) {
             let mut gone = *hash;

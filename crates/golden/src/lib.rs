@@ -1,16 +1,19 @@
 //! Does every target do the same? A fixed run of each discipline, and the hash of all that came out.
 //!
 //! The same operations must give the same packets, drops and reasons on a 64-bit host and on a
-//! microcontroller. [`ALL`] lists a run for each discipline with the hash it must give: the host's test
-//! asserts it, and so does the program of `firmware/trace`. No allocation, no floats, no host.
+//! microcontroller. [`CATALOG`] has a run for each entry of the catalogue, [`ALL`] longer runs with weights and rates of
+//! their own; each has a hash that it must give: the host's test asserts it, and so does the program of
+//! `firmware/trace`. No allocation, no floats, no host.
 //!
 //! Each run keeps its scheduler on the stack: at most [`STACK_BYTES`].
 #![no_std]
 
+mod catalog;
 mod disciplines;
 mod hash;
 mod report;
 
+pub use catalog::{CATALOG, Entry, pinned};
 pub use disciplines::{ALL, Run, STACK_BYTES};
 pub use hash::Hash;
 pub use report::{Outcome, report};

@@ -1,75 +1,55 @@
-//! Flow schedulers that know hosts.
+//! What only flow schedulers that know hosts can do.
 
 use core::hint::black_box;
 
+use conformance::catalog::{
+    Arrays, Drr, FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, Memory, Qfq,
+};
 use freeboard::sched_core::{
-    DropFrom, FlowId, HeldFlow, HostClasses, Hosted, LoadDrr, LoadDrrFlow, LoadDrrHost,
-    LongestHost, LongestHostDrop, RoundList, Side, Sides, Table,
+    self, DropFrom, FlowId, FlowScheduler, HostDrrFlow, HostRing, Hosted, LoadDrrFlow, LoadDrrHost,
+    RoundList, Side, Sides, Table,
 };
 
-use crate::orders::order;
-use crate::schedulers::bare;
+use crate::catalog::{config, room};
 use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static BY_HOST: &[fn()] = sizes![in_rounds longest_host];
+static BY_HOST: &[fn()] = sizes![loads over_drr over_qfq];
 
-fn in_rounds<const N: usize>() {
-    let hosts = [LoadDrrHost::EMPTY; 4];
-    let made = LoadDrr::new([LoadDrrFlow::EMPTY; N], hosts, hosts, [RoundList::EMPTY; 64], any());
-    let Ok(mut plain) = made else { return };
-    rounds(&mut plain);
-    order(&mut plain, 0);
-    bare::<_, N>(plain.sparse_first().with_hosts_of(black_box(Side::Source)), 0);
-
-    let (nodes, lists) = (&mut [LoadDrrFlow::EMPTY; N][..], &mut [RoundList::EMPTY; 64][..]);
-    let (mut sources, mut destinations) = (hosts, hosts);
-    let (nodes, sources, destinations) =
-        black_box((nodes, &mut sources[..], &mut destinations[..]));
-    let made = LoadDrr::new(nodes, sources, destinations, black_box(lists), any());
-    let Ok(mut in_slices) = made else { return };
-    rounds(&mut in_slices);
-    order(&mut in_slices, 0);
-}
-
-/// Over rounds: with tables of a known size, and with all in slices.
-fn longest_host<const N: usize>() {
-    let hosts = [LoadDrrHost::EMPTY; 4];
-    let made = LoadDrr::new([LoadDrrFlow::EMPTY; N], hosts, hosts, [RoundList::EMPTY; 64], any());
-    let Ok(inner) = made else { return };
-    let (ranks, classes) = ([LongestHost::EMPTY; 4], [HostClasses::EMPTY; 4]);
-    let made = LongestHostDrop::new(inner, [HeldFlow::EMPTY; N], ranks, classes);
-    let Ok(mut outer) = made else { return };
-    order(&mut outer, 0);
+/// Turns by load, alone and where the longest host gives way.
+fn loads<const N: usize>() {
+    let of = LoadDrr {
+        calendar: Arrays::<64>,
+        local: black_box(Side::Source),
+        sparse_first: any() == 0,
+    };
+    let Some(mut made) = of.over_hosts(room(Arrays::<N>)) else { return };
+    by_load(&mut made);
+    let end = black_box(DropFrom::Tail);
+    let Some(mut outer) = (LongestHost { of, end }).flow_scheduler(room(Arrays::<N>)) else {
+        return;
+    };
     hosted(&mut outer);
     seen(black_box(&outer).bytes_of(any()));
     seen(black_box(&mut outer).order_mut().assign(FlowId(any()), any(), any()));
-    bare::<_, N>(outer.drop_from(black_box(DropFrom::Tail)), 0);
-
-    let flows = &mut [HeldFlow::EMPTY; N][..];
-    let (mut ranks, mut classes) = (ranks, classes);
-    let (flows, ranks, classes) = black_box((flows, &mut ranks[..], &mut classes[..]));
-    let Ok(mut outer) = LongestHostDrop::new(inner, flows, ranks, classes) else { return };
-    order(&mut outer, 0);
 }
 
-/// What rounds offer beside what a flow scheduler does.
-fn rounds<N, S, D, W>(rounds: &mut LoadDrr<N, S, D, W>)
+fn by_load<N, S, D, W>(loads: &mut sched_core::LoadDrr<N, S, D, W>)
 where
     N: Table<LoadDrrFlow>,
     S: Table<LoadDrrHost>,
     D: Table<LoadDrrHost>,
     W: Table<RoundList>,
 {
-    hosted(rounds);
-    one_of!(rounds;
-        rounds.add_all(any());
-        rounds.assign(FlowId(any()), any(), any());
-        rounds.assigned(FlowId(any()));
-        rounds.set_mode(black_box(Sides::Both));
-        rounds.mode();
-        rounds.flows_of_source(any());
-        rounds.flows_of_destination(any());
+    hosted(loads);
+    one_of!(loads;
+        loads.add_all(any());
+        loads.assign(FlowId(any()), any(), any());
+        loads.assigned(FlowId(any()));
+        loads.set_mode(black_box(Sides::Both));
+        loads.mode();
+        loads.flows_of_source(any());
+        loads.flows_of_destination(any());
     );
 }
 
@@ -79,4 +59,38 @@ fn hosted(order: &mut impl Hosted) {
         order.hosts();
         order.flows_of(any());
     );
+}
+
+/// Over turns.
+fn over_drr<const N: usize>() {
+    over(Drr { sparse_first: any() == 0 }, Arrays::<N>);
+}
+
+/// Over weights.
+fn over_qfq<const N: usize>() {
+    over(Qfq, Arrays::<N>);
+}
+
+fn over<R: FlowRecipe, M: Memory>(of: R, memory: M) {
+    let recipe = HostDrr { of, sparse_first: any() == 0 };
+    if let Some(mut made) = recipe.over_hosts(room(memory)) {
+        hosts::<_, _, _>(&mut made);
+    }
+}
+
+/// What only hosts in turns can do.
+fn hosts<O, N, G>(hosts: &mut sched_core::HostDrr<O, N, G>)
+where
+    O: FlowScheduler<Config: conformance::catalog::Dial>,
+    N: Table<HostDrrFlow>,
+    G: Table<HostRing>,
+{
+    let hosts = black_box(hosts);
+    seen(hosts.add_all(any()));
+    seen(hosts.configure_host(any(), config()));
+    seen(hosts.assign(FlowId(any()), any()));
+    seen(hosts.host_config(any()).is_some());
+    seen(hosts.guarantee_in_host(FlowId(any())));
+    seen((hosts.host_of(FlowId(any())), hosts.hosts(), hosts.flows_of(any())));
+    seen((hosts.order().flows(), hosts.order_mut().flows()));
 }

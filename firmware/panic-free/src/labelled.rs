@@ -3,6 +3,10 @@
 
 use core::hint::black_box;
 
+use conformance::catalog::{
+    Arrays, ByHash, Dial, Drr, Floor, FlooredVirtualQueues, Parts, Recipe, ShortestQueue,
+    VirtualQueues,
+};
 use freeboard::flowhash::{FlowKey, FlowTable, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
     Aqm, Descriptor, DropFrom, DropReason, DropSink, Drr, DrrFlow, FloorShare, FlowId, FlowQueues,
@@ -15,43 +19,36 @@ use freeboard::{
     StaticTriple, Storage,
 };
 
-use crate::orders::order;
+use crate::catalog::{config, room};
 use crate::schedulers::{limits, now, scheduler, sink};
 use crate::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
 static LABELLED: &[fn()] = sizes![sqf hashed isolated isolated_with_rates buffers];
 
-const WAITING: WaitingFlow = WaitingFlow::EMPTY;
-
 fn sqf<const N: usize>() {
-    let from = black_box(DropFrom::Head);
-    if let Ok(mut sqf) = Sqf::new(SqfArrays::<N, 64, 129>::EMPTY, from, limits()) {
-        by_label(&mut sqf);
-    }
-    if let Ok(mut sqf) = Sqf::new(SqfArrays::<64, N, 1>::EMPTY, from, limits()) {
-        by_label(&mut sqf);
-    }
-    if let Ok(sqf) = Sqf::new(SqfArrays::<N, 64, 129>::EMPTY, from, limits())
-        && let Ok(share) = FloorShare::one_of_2_to(any())
-        && let Ok(sqf) = sqf.default_takes_longest().service_floor(share, [WAITING; 129])
-        && let Ok(mut sqf) = sqf.flush_unserved(Nanos(any().into()))
-    {
-        by_label(&mut sqf);
-    }
-    let memory = SqfMemory {
-        order: &mut [ShortestFlow::EMPTY; N][..],
-        queues: &mut [Queue::EMPTY; N][..],
-        slots: &mut [Descriptor::EMPTY; N][..],
-        flows: &mut [SqfFlow::EMPTY; N][..],
-        labels: &mut [0; N][..],
-        free: &mut [0; N][..],
-        records: &mut [FlowRecord::EMPTY; N][..],
+    let of = VirtualQueues {
+        queues: Arrays::<N>,
+        end: black_box(DropFrom::Head),
+        default_takes_longest: any() == 0,
     };
-    if let Ok(mut sqf) = Sqf::new(black_box(memory), from, limits()) {
+    if let Some(mut sqf) = of.scheduler(room(Arrays::<64>), Arrays::<64>, limits()) {
+        by_label(&mut sqf);
+    }
+    let floor = Floor { exponent: any(), after: any() };
+    let floored = FlooredVirtualQueues { of, floor, flush: Nanos(any().into()) };
+    if let Some(mut sqf) = floored.scheduler(room(Arrays::<N>), Arrays::<N>, limits()) {
+        by_label(&mut sqf);
+    }
+    let queues = Parts::<2>(black_box(2));
+    let in_parts = VirtualQueues { queues, ..black_box(IN_PARTS) };
+    if let Some(mut sqf) = in_parts.scheduler(room(queues), queues, limits()) {
         by_label(&mut sqf);
     }
 }
+
+const IN_PARTS: VirtualQueues<Parts<2>> =
+    VirtualQueues { queues: Parts(2), end: DropFrom::Head, default_takes_longest: false };
 
 /// What `Sqf` offers.
 fn by_label<N, Q, S, F, L, V, R, W>(sqf: &mut Sqf<N, Q, S, F, L, V, R, W>)
@@ -75,27 +72,21 @@ where
 }
 
 fn hashed<const N: usize>() {
-    let lines = [TagLine::EMPTY; N];
-    let (Ok(table), Ok(wide)) =
-        (FlowTable::new(lines, any(), any()), FlowTable::new(lines, any(), 16))
-    else {
-        return;
-    };
-    let Ok(drr) = Drr::new([DrrFlow::EMPTY; N], any()) else { return };
-    let shortest = || ShortestQueue::new([ShortestFlow::EMPTY; N]);
-    order(&mut Releasing::new(shortest(), wide.clone()), ());
-    let (queues, slots) = ([Queue::EMPTY; N], [Descriptor::EMPTY; N]);
-    by_hash(&mut Hashed::new(Releasing::new(drr, table), queues, slots, limits()), 0);
-    let records = &mut [FlowRecord::EMPTY; N][..];
-    let order = Releasing::new(shortest(), wide);
-    let queues = FlowQueues::with_parts(order, NoAqm, queues, slots, records, limits());
-    by_hash(&mut Hashed::over(queues), ());
+    let lines = Arrays::<N>;
+    let drr = ByHash { of: Drr { sparse_first: false }, lines, ways: any() };
+    if let Some(mut hashed) = drr.scheduler(room(lines), lines, limits()) {
+        by_hash(&mut hashed);
+    }
+    let shortest = ByHash { of: ShortestQueue { end: DropFrom::Head }, lines, ways: 16 };
+    if let Some(mut hashed) = shortest.scheduler(room(lines), lines, limits()) {
+        by_hash(&mut hashed);
+    }
 }
 
 /// What `Hashed` offers.
-fn by_hash<O, L, Q, S, A, R>(hashed: &mut Hashed<O, L, Q, S, A, R>, config: O::Config)
+fn by_hash<O, L, Q, S, A, R>(hashed: &mut Hashed<O, L, Q, S, A, R>)
 where
-    O: FlowScheduler,
+    O: FlowScheduler<Config: Dial>,
     L: Memory<TagLine>,
     Q: Memory<Queue>,
     S: Memory<Descriptor>,
@@ -109,7 +100,7 @@ where
         hashed.enqueue_rehashed(now(), any(), any(), packet, sink!());
         hashed.rotate();
         (hashed.is_rotating(), hashed.finish_rotation());
-        hashed.configure_queue(any(), black_box(config));
+        hashed.configure_queue(any(), config());
         hashed.queues().order().table().occupied();
         hashed.queues().order().order().select();
     );

@@ -11,6 +11,7 @@
 
 mod buffers;
 mod by_host;
+mod catalog;
 mod flowhash;
 mod hierarchy;
 mod labelled;

@@ -2,24 +2,14 @@
 
 use core::hint::black_box;
 
+use conformance::catalog::{self, AqmRecipe, Arrays, Memory, queues};
 use freeboard::sched_core::{
-    Aqm, Descriptor, DropReason, Ecn, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits,
-    Nanos, Packet, Queue, Scheduler, Table,
+    Aqm, CoDelParams, Descriptor, DropReason, Ecn, FlowId, FlowQueues, FlowRecord, FlowScheduler,
+    Limits, Nanos, NoAqm, Packet, Queue, Scheduler, Table,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
-use crate::{any, one_of, sizes};
-
-#[unsafe(no_mangle)]
-static FIFOS: &[fn()] = sizes![fifo];
-
-fn fifo<const N: usize>() {
-    scheduler(&mut Fifo::tail_drop([Descriptor::EMPTY; N], limits()));
-    scheduler(&mut Fifo::head_drop([Descriptor::EMPTY; N], limits()));
-    let slots = &mut [Descriptor::EMPTY; N][..];
-    let fifo = Fifo::head_drop(black_box(slots), limits());
-    shaped(&mut Shaped::new(fifo, Shaper::new(Rate::STOPPED), Overhead::RAW));
-}
+use crate::{any, one_of, seen};
 
 pub(crate) fn now() -> Nanos {
     Nanos(black_box(0))
@@ -97,19 +87,17 @@ where
     );
 }
 
-/// Queues of `N` packets under a flow scheduler, without an AQM.
-pub(crate) fn bare<O: FlowScheduler, const N: usize>(order: O, config: O::Config) {
-    let (queues, slots) = ([Queue::EMPTY; N], [Descriptor::EMPTY; N]);
-    flow_queues(&mut FlowQueues::new(order, queues, slots, limits()), config);
+/// Queues of packets under an order, without an AQM.
+pub(crate) fn bare<O: FlowScheduler, M: Memory>(order: O, memory: M, config: O::Config) {
+    let room = (memory, memory, Arrays::<0>);
+    flow_queues(&mut queues(order, NoAqm, room, limits()), config);
 }
 
-/// Queues in memory whose size the compiler does not know, with everything, behind a line.
-pub(crate) fn full<O: FlowScheduler, A: Aqm>(order: O, aqm: A, config: O::Config) {
-    let queues = &mut [Queue::EMPTY; 2][..];
-    let slots = &mut [Descriptor::EMPTY; 2][..];
-    let records = &mut [FlowRecord::EMPTY; 2][..];
-    let (queues, slots, records) = black_box((queues, slots, records));
-    let mut queues = FlowQueues::with_parts(order, aqm, queues, slots, records, limits());
+/// Queues of packets with everything, behind a line.
+pub(crate) fn full<O: FlowScheduler, M: Memory>(order: O, memory: M, config: O::Config) {
+    let Some(codel) = catalog::CoDel(black_box(CoDelParams::INTERNET)).aqm(memory) else { return };
+    seen(codel.params());
+    let mut queues = queues(order, codel, (memory, memory, memory), limits());
     flow_queues(&mut queues, config);
     shaped(&mut Shaped::new(queues, Shaper::new(Rate::STOPPED), Overhead::RAW));
 }

@@ -1,83 +1,15 @@
 //! What a history can be played on.
 
+use crate::catalog::{Dial, Setting};
 use freeboard::sched_core::{
     Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, Classify,
     CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, Descriptor,
     DropSink, Drr, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses,
     HostDrr, HostDrrFlow, HostRing, Hosted, LoadDrr, LoadDrrFlow, LoadDrrHost, LongestFlow,
-    LongestHost, LongestHostDrop, LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqPlus, Queue,
-    RoundList, Scheduler, ShortestFlow, ShortestQueue, Sides, Sqf, SqfFlow, Table, WaitingFlow,
-    Wf2q, Wf2qConfig,
+    LongestHost, LongestHostDrop, LongestQueueDrop, Nanos, Qfq, QfqPlus, Queue, RoundList,
+    Scheduler, ShortestFlow, ShortestQueue, Sides, Sqf, SqfFlow, Table, WaitingFlow, Wf2q,
 };
 use freeboard::shaper::Shaped;
-
-/// What can be set for a flow, for all disciplines: each takes from it what it knows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// The share of the flow.
-    pub weight: u32,
-    /// The longest packet of the flow, in bytes.
-    pub max_len: u32,
-}
-
-impl Setting {
-    /// The weight as a quantum: 500 bytes each, so that too small a weight makes too small a quantum.
-    #[must_use]
-    pub const fn quantum(self) -> u32 {
-        self.weight.saturating_mul(500)
-    }
-}
-
-/// The configuration of a discipline, as the history's language has it.
-pub trait Dial: Copy {
-    /// What `setting` means to the discipline.
-    fn of(setting: Setting) -> Self;
-
-    /// What was read back: what governs the flow.
-    fn read(self) -> [u32; 2];
-}
-
-/// Nothing can be set.
-impl Dial for () {
-    fn of(_setting: Setting) -> Self {}
-
-    fn read(self) -> [u32; 2] {
-        [0; 2]
-    }
-}
-
-/// The quantum of deficit round robin.
-impl Dial for u32 {
-    fn of(setting: Setting) -> Self {
-        setting.quantum()
-    }
-
-    fn read(self) -> [u32; 2] {
-        [self, 0]
-    }
-}
-
-/// Weight and longest packet of quick fair queueing.
-impl Dial for QfqConfig {
-    fn of(Setting { weight, max_len }: Setting) -> Self {
-        Self { weight, max_len }
-    }
-
-    fn read(self) -> [u32; 2] {
-        [self.weight, self.max_len]
-    }
-}
-
-/// Weight and longest packet of WF²Q+.
-impl Dial for Wf2qConfig {
-    fn of(Setting { weight, max_len }: Setting) -> Self {
-        Self { weight, max_len }
-    }
-
-    fn read(self) -> [u32; 2] {
-        [self.weight, self.max_len]
-    }
-}
 
 /// What is known of hosts under a number, which is that of a flow and that of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Long random histories of every discipline against its twin: the exact sequence of packets, the exact
 //! victims, the exact books.
 //!
-//! With `FREEBOARD_TESTS=full` every discipline is given 10^7 operations, shared by its variants; without,
-//! a fortieth. `FREEBOARD_OPERATIONS` sets another number; a variant then takes all of them.
+//! With `FREEBOARD_TESTS=full` every entry of the catalogue is given a third of 10^7 operations, every tree a 25th;
+//! without, a fortieth of that. `FREEBOARD_OPERATIONS` sets another number; each then takes all of them.
 
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
@@ -12,8 +12,8 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 /// Long enough for clocks, stamps and virtual times to go far, short enough to replay.
 const LENGTH: usize = 100_000;
 
-fn play<S: Contestant, T: Contestant>(variants: u64, seed: u64, sides: impl Fn() -> (S, T)) {
-    let shared = effort(250_000, 10_000_000) / variants;
+fn play<S: Contestant, T: Contestant>(share: u64, seed: u64, sides: impl Fn() -> (S, T)) {
+    let shared = effort(250_000, 10_000_000) / share;
     let operations = std::env::var("FREEBOARD_OPERATIONS")
         .map_or(shared, |count| count.parse().expect("FREEBOARD_OPERATIONS is a number"));
     if let Err(difference) = soak(sides, seed, operations, LENGTH) {

@@ -7,15 +7,12 @@
 //! Everything allocates before the first packet.
 //!
 //! It is the same for every scheduler, the empty one included, and it knows the flow of each packet: no
-//! flow is looked up. It stands apart from the bench so that tests can run it over a flow scheduler of flows.
-
-use std::boxed::Box;
-use std::vec::Vec;
+//! flow is looked up. It stands apart from the bench so that tests can run it over a flow scheduler.
 
 use super::traffic::{MTU, Traffic};
 
 /// No packet.
-pub(super) const NONE: u32 = u32::MAX;
+pub const NONE: u32 = u32::MAX;
 
 /// The largest backlog of a flow that has a list; list 31 is a dead end.
 const LAST_LIST: u32 = 30;
@@ -32,7 +29,7 @@ struct Header {
 }
 
 /// What the controller drives.
-pub(super) trait Subject {
+pub trait Subject {
     /// Whether there is no scheduler: the controller then chains the packets by their headers.
     const IS_NONE: bool = false;
 
@@ -57,15 +54,18 @@ struct Node {
 
 /// What has passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Passed {
-    pub(super) enqueued: u64,
-    pub(super) dequeued: u64,
-    pub(super) bytes_dequeued: u64,
+pub struct Passed {
+    /// Packets in.
+    pub enqueued: u64,
+    /// Packets out.
+    pub dequeued: u64,
+    /// Bytes out.
+    pub bytes_dequeued: u64,
 }
 
 /// The controller, with its flows and packets.
 #[derive(Debug)]
-pub(super) struct Controller {
+pub struct Controller {
     /// The flows, then the heads of the lists.
     nodes: Box<[Node]>,
     /// The number of the first head.
@@ -90,7 +90,9 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    pub(super) fn new(traffic: &Traffic) -> Self {
+    /// The controller before its first packet.
+    #[must_use]
+    pub fn new(traffic: &Traffic) -> Self {
         let heads = traffic.flows;
         let mut nodes: Vec<Node> = Vec::new();
         for (set, &(_, count)) in (0..).zip(&traffic.sets()) {
@@ -128,7 +130,7 @@ impl Controller {
 
     /// Runs `iterations`, each at most one packet in or out; returns what has passed since the beginning.
     #[inline(never)]
-    pub(super) fn run<S: Subject>(&mut self, subject: &mut S, iterations: u64) -> Passed {
+    pub fn run<S: Subject>(&mut self, subject: &mut S, iterations: u64) -> Passed {
         for _ in 0..iterations {
             if self.feeding && self.pending >= self.high {
                 self.feeding = false;

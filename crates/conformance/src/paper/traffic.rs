@@ -4,15 +4,17 @@
 //! 30 (LARGE) or 15 and 30 (FULL) is a choice, 30 being the most that the controller can tell apart.
 
 use core::fmt;
-use std::boxed::Box;
-use std::vec;
-use std::vec::Vec;
+
+use crate::Xorshift;
 
 /// Between which backlogs the controller swings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Load {
+pub enum Load {
+    /// From 0 to 5 packets a flow.
     Small,
+    /// From 0 to 30.
     Large,
+    /// From 15 to 30.
     Full,
 }
 
@@ -28,7 +30,7 @@ impl fmt::Display for Load {
 
 /// The lengths of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sizes {
+pub enum Sizes {
     /// All 1,500 bytes.
     Equal,
     /// 64, 576 and 1,500 bytes in the ratio 7:4:1, drawn for each packet whatever its flow.
@@ -46,7 +48,7 @@ impl fmt::Display for Sizes {
 
 /// The weights of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Weights {
+pub enum Weights {
     /// All 1.
     Equal,
     /// Most 1, the others 2, 4, 8, 128 and 1,024.
@@ -64,8 +66,10 @@ impl fmt::Display for Weights {
 
 /// The order in which packets lie on the free list at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pool {
+pub enum Pool {
+    /// By number.
     Sequential,
+    /// At random.
     Shuffled,
 }
 
@@ -80,16 +84,21 @@ impl fmt::Display for Pool {
 
 /// What the controller is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Traffic {
-    pub(super) flows: u32,
-    pub(super) load: Load,
-    pub(super) sizes: Sizes,
-    pub(super) weights: Weights,
-    pub(super) pool: Pool,
+pub struct Traffic {
+    /// How many.
+    pub flows: u32,
+    /// Between which backlogs.
+    pub load: Load,
+    /// The lengths of packets.
+    pub sizes: Sizes,
+    /// The weights of flows.
+    pub weights: Weights,
+    /// The order on the free list.
+    pub pool: Pool,
 }
 
 /// The longest packet, in bytes.
-pub(super) const MTU: u32 = 1_500;
+pub const MTU: u32 = 1_500;
 
 /// With more flows, 30 packets of each would be more than the 4 GB that a scheduler counts to: 20 then.
 const ROOMY: u32 = 1 << 16;
@@ -99,7 +108,8 @@ const LENGTHS: u32 = 4_093;
 
 impl Traffic {
     /// The fewest and the most packets queued once the controller has filled up.
-    pub(super) fn bounds(&self) -> (u64, u64) {
+    #[must_use]
+    pub fn bounds(&self) -> (u64, u64) {
         let flows = u64::from(self.flows);
         let most = if self.flows > ROOMY { 20 } else { 30 };
         match self.load {
@@ -110,13 +120,15 @@ impl Traffic {
     }
 
     /// The iterations of one swing, up and down.
-    pub(super) fn cycle(&self) -> u64 {
+    #[must_use]
+    pub fn cycle(&self) -> u64 {
         let (low, high) = self.bounds();
         2 * (high - low)
     }
 
     /// Weights and how many flows have them, in the order of the flows.
-    pub(super) fn sets(&self) -> Vec<(u32, u32)> {
+    #[must_use]
+    pub fn sets(&self) -> Vec<(u32, u32)> {
         let flows = self.flows;
         match (self.weights, flows) {
             (Weights::Equal, _) => vec![(1, flows)],
@@ -139,13 +151,14 @@ impl Traffic {
     }
 
     /// The lengths as they are drawn, in turn; empty if all are [`MTU`].
-    pub(super) fn lengths(&self) -> Box<[u32]> {
+    #[must_use]
+    pub fn lengths(&self) -> Box<[u32]> {
         if self.sizes == Sizes::Equal {
             return Box::default();
         }
-        let mut random = Xorshift(2_463_534_242);
+        let mut random = Xorshift::new(0);
         (0..LENGTHS)
-            .map(|_| match random.next() % 12 {
+            .map(|_| match random.below(12) {
                 ..7 => 64,
                 7..11 => 576,
                 _ => 1_500,
@@ -154,28 +167,16 @@ impl Traffic {
     }
 
     /// The packets in the order in which the free list first gives them out: as many as are ever queued.
-    pub(super) fn packets(&self) -> Vec<u32> {
+    #[must_use]
+    pub fn packets(&self) -> Vec<u32> {
         let (_, high) = self.bounds();
         let mut packets: Vec<u32> = (0..high as u32).collect();
         if self.pool == Pool::Shuffled {
-            let mut random = Xorshift(2_463_534_242);
+            let mut random = Xorshift::new(0);
             for place in (1..packets.len()).rev() {
-                let other = (u64::from(random.next()) * (place as u64 + 1)) >> 32;
-                packets.swap(place, other as usize);
+                packets.swap(place, random.below(place as u32 + 1) as usize);
             }
         }
         packets
-    }
-}
-
-/// xorshift32 with the shifts 13, 17, 5 (Marsaglia 2003).
-struct Xorshift(u32);
-
-impl Xorshift {
-    fn next(&mut self) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 17;
-        self.0 ^= self.0 << 5;
-        self.0
     }
 }

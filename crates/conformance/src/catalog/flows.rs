@@ -1,0 +1,145 @@
+//! Flow schedulers that know no hosts.
+
+use freeboard::sched_core as core_;
+use freeboard::sched_core::{
+    Aggregate, DropFrom, DrrFlow, FloorShare, LongestFlow, LongestQueueDrop, Nanos, PlusFlow,
+    QfqFlow, ShortestFlow, WaitingFlow, Wf2qFlow,
+};
+
+use super::{FlowRecipe, Memory, Room};
+
+/// Deficit round robin.
+#[derive(Clone, Copy, Debug)]
+pub struct Drr {
+    /// Flows that have just become backlogged go first.
+    pub sparse_first: bool,
+}
+
+impl FlowRecipe for Drr {
+    type Made<F: Memory, H: Memory> = core_::Drr<F::Of<DrrFlow>>;
+
+    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+        let made = core_::Drr::new(room.flows.of(DrrFlow::EMPTY), room.max_len).ok()?;
+        Some(if self.sparse_first { made.sparse_first() } else { made })
+    }
+}
+
+/// Shortest queue first, where the longest queue gives way at `end`.
+#[derive(Clone, Copy, Debug)]
+pub struct ShortestQueue {
+    /// Which packet of the longest queue gives way.
+    pub end: DropFrom,
+}
+
+impl FlowRecipe for ShortestQueue {
+    type Made<F: Memory, H: Memory> = core_::ShortestQueue<F::Of<ShortestFlow>>;
+
+    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+        Some(core_::ShortestQueue::new(room.flows.of(ShortestFlow::EMPTY)).drop_from(self.end))
+    }
+}
+
+/// A service floor: one of `2^exponent` bytes is that of the flow that has waited longest.
+#[derive(Clone, Copy, Debug)]
+pub struct Floor {
+    /// One or more.
+    pub exponent: u32,
+    /// The bytes that are sent before the floor serves a flow.
+    pub after: u32,
+}
+
+impl Floor {
+    /// The share of a floor, or of none; `None` if the exponent is out of its range.
+    pub(super) fn share(floor: Option<Self>) -> Option<FloorShare> {
+        match floor {
+            Some(floor) => Some(FloorShare::one_of_2_to(floor.exponent).ok()?.after(floor.after)),
+            None => Some(FloorShare::NONE),
+        }
+    }
+}
+
+/// [`ShortestQueue`] with a service floor, flushes, or both.
+#[derive(Clone, Copy, Debug)]
+pub struct FlooredShortestQueue {
+    /// Which packet of the longest queue gives way.
+    pub end: DropFrom,
+    /// The floor.
+    pub floor: Option<Floor>,
+    /// A flow that gives way and was not served for as long loses all it holds.
+    pub flush: Option<Nanos>,
+}
+
+impl FlowRecipe for FlooredShortestQueue {
+    type Made<F: Memory, H: Memory> = core_::ShortestQueue<F::Of<ShortestFlow>, F::Of<WaitingFlow>>;
+
+    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+        let plain = ShortestQueue { end: self.end }.flow_scheduler(room)?;
+        let share = Floor::share(self.floor)?;
+        let made = plain.service_floor(share, room.flows.of(WaitingFlow::EMPTY)).ok()?;
+        match self.flush {
+            Some(after) => made.flush_unserved(after).ok(),
+            None => Some(made),
+        }
+    }
+}
+
+/// Quick fair queueing.
+#[derive(Clone, Copy, Debug)]
+pub struct Qfq;
+
+impl FlowRecipe for Qfq {
+    type Made<F: Memory, H: Memory> = core_::Qfq<F::Of<QfqFlow>>;
+
+    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+        core_::Qfq::new(room.flows.of(QfqFlow::EMPTY), room.max_len).ok()
+    }
+}
+
+/// QFQ+ with up to `members` flows in an aggregate.
+#[derive(Clone, Copy, Debug)]
+pub struct QfqPlus {
+    /// The most flows of an aggregate.
+    pub members: u32,
+}
+
+impl FlowRecipe for QfqPlus {
+    type Made<F: Memory, H: Memory> =
+        core_::QfqPlus<F::Of<PlusFlow>, F::Of<Aggregate>, F::Of<QfqFlow>>;
+
+    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+        let (flows, aggregates) = (room.flows.of(PlusFlow::EMPTY), room.flows.of(Aggregate::EMPTY));
+        let nodes = room.flows.of(QfqFlow::EMPTY);
+        core_::QfqPlus::new(flows, aggregates, nodes, room.max_len, self.members).ok()
+    }
+}
+
+/// WF²Q+.
+#[derive(Clone, Copy, Debug)]
+pub struct Wf2q;
+
+impl FlowRecipe for Wf2q {
+    type Made<F: Memory, H: Memory> = core_::Wf2q<F::Of<Wf2qFlow>>;
+
+    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+        core_::Wf2q::new(room.flows.of(Wf2qFlow::EMPTY), room.max_len).ok()
+    }
+}
+
+/// A flow scheduler, where the longest queue gives way at `end`.
+#[derive(Clone, Copy, Debug)]
+pub struct LongestQueue<R> {
+    /// The flow scheduler.
+    pub of: R,
+    /// Which packet of the longest queue gives way.
+    pub end: DropFrom,
+}
+
+impl<R: FlowRecipe> FlowRecipe for LongestQueue<R> {
+    type Made<F: Memory, H: Memory> = LongestQueueDrop<R::Made<F, H>, F::Of<LongestFlow>>;
+
+    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+        let inner = self.of.flow_scheduler(room)?;
+        let lengths = room.flows.of(LongestFlow::EMPTY);
+        Some(LongestQueueDrop::new(inner, lengths).drop_from(self.end))
+    }
+}

@@ -1,0 +1,178 @@
+//! The entries.
+//!
+//! A list takes the name of a macro of the caller, and one token tree or group that the macro is handed first, if there is
+//! one. Options are told apart where they take another path; a caller that needs other values makes a recipe of its own.
+
+/// Hands every flow scheduler to the macro `$each`, as `name: recipe,`. The recipe is a
+/// [`FlowRecipe`](crate::catalog::FlowRecipe) with a twin.
+#[macro_export]
+macro_rules! flow_schedulers {
+    ($each:ident $(, $with:tt)?) => {
+        $crate::flow_schedulers! { @entries $each $($with)?;
+            drr: Drr { sparse_first: false };
+            drr_sparse: Drr { sparse_first: true };
+            drr_lqd_tail: LongestQueue { of: Drr { sparse_first: false }, end: Tail };
+            drr_sparse_lqd: LongestQueue { of: Drr { sparse_first: true }, end: Head };
+            sqf: ShortestQueue { end: Head };
+            sqf_tail: ShortestQueue { end: Tail };
+            sqf_floor: FlooredShortestQueue {
+                end: Head, floor: Some(Floor { exponent: 2, after: 200 }), flush: None,
+            };
+            sqf_flush: FlooredShortestQueue {
+                end: Head, floor: None, flush: Some(Nanos::from_millis(1)),
+            };
+            sqf_flush_tail: FlooredShortestQueue {
+                end: Tail, floor: None, flush: Some(Nanos::from_millis(1)),
+            };
+            qfq: Qfq;
+            qfq_lqd: LongestQueue { of: Qfq, end: Head };
+            qfq_lqd_tail: LongestQueue { of: Qfq, end: Tail };
+            qfq_plus: QfqPlus { members: 2 };
+            qfq_plus_lqd: LongestQueue { of: QfqPlus { members: 3 }, end: Head };
+            qfq_plus_lqd_tail: LongestQueue { of: QfqPlus { members: 8 }, end: Tail };
+            wf2q: Wf2q;
+            wf2q_lqd: LongestQueue { of: Wf2q, end: Head };
+            wf2q_lqd_tail: LongestQueue { of: Wf2q, end: Tail };
+            hosts: ByHost(HostDrr { of: Drr { sparse_first: false }, sparse_first: false });
+            hosts_sparse: ByHost(HostDrr { of: Drr { sparse_first: false }, sparse_first: true });
+            hosts_sparse_both: ByHost(HostDrr { of: Drr { sparse_first: true }, sparse_first: true });
+            hosts_qfq: ByHost(HostDrr { of: Qfq, sparse_first: true });
+            hosts_lhd: LongestHost {
+                of: HostDrr { of: Drr { sparse_first: true }, sparse_first: true }, end: Head,
+            };
+            hosts_lhd_tail: LongestHost {
+                of: HostDrr { of: Drr { sparse_first: false }, sparse_first: false }, end: Tail,
+            };
+            rates: Ceilings(CommittedRates(Drr { sparse_first: false }));
+            rates_sparse: Ceilings(CommittedRates(Drr { sparse_first: true }));
+            hosts_rates: LongestHost {
+                of: HostDrr {
+                    of: Ceilings(CommittedRates(Drr { sparse_first: false })), sparse_first: true,
+                },
+                end: Head,
+            };
+            hosts_rates_sparse: LongestHost {
+                of: HostDrr {
+                    of: Ceilings(CommittedRates(Drr { sparse_first: true })), sparse_first: true,
+                },
+                end: Tail,
+            };
+            hosts_rates_qfq: ByHost(HostDrr {
+                of: Ceilings(CommittedRates(Qfq)), sparse_first: false,
+            });
+            loads: ByHost(LoadDrr { calendar: Arrays::<16>, local: Source, sparse_first: false });
+            loads_sparse: ByHost(LoadDrr {
+                calendar: Arrays::<16>, local: Source, sparse_first: true,
+            });
+            loads_of_two_rounds: ByHost(LoadDrr {
+                calendar: Arrays::<2>, local: Source, sparse_first: true,
+            });
+            loads_of_four_rounds: ByHost(LoadDrr {
+                calendar: Arrays::<4>, local: Destination, sparse_first: true,
+            });
+            loads_lhd_source: LongestHost {
+                of: LoadDrr { calendar: Arrays::<16>, local: Source, sparse_first: true },
+                end: Tail,
+            };
+            loads_lhd_destination: LongestHost {
+                of: LoadDrr { calendar: Arrays::<16>, local: Destination, sparse_first: true },
+                end: Tail,
+            };
+        }
+    };
+    (@entries $each:ident $($with:tt)?; $($name:ident: $recipe:expr;)*) => {
+        $each! { $($with)?
+            $($name: {
+                #[allow(unused_imports, reason = "each entry names some of them")]
+                use $crate::catalog::{entry::*, *};
+                $recipe
+            },)*
+        }
+    };
+}
+
+/// Hands every scheduler of packets that is no flow scheduler with queues to the macro `$each`, as `name: recipe,`. The
+/// recipe is a [`Recipe`](crate::catalog::Recipe) with a twin.
+#[macro_export]
+macro_rules! schedulers {
+    ($each:ident $(, $with:tt)?) => {
+        $crate::flow_schedulers! { @entries $each $($with)?;
+            fifo: Fifo { end: Tail };
+            fifo_head: Fifo { end: Head };
+            virtual_queue: VirtualQueues {
+                queues: Arrays::<2>, end: Head, default_takes_longest: false,
+            };
+            virtual_queues: VirtualQueues {
+                queues: Arrays::<4>, end: Head, default_takes_longest: false,
+            };
+            virtual_queues_tail: VirtualQueues {
+                queues: Arrays::<4>, end: Tail, default_takes_longest: false,
+            };
+            virtual_queues_for_all: VirtualQueues {
+                queues: Arrays::<9>, end: Head, default_takes_longest: false,
+            };
+            virtual_queue_takes_longest: VirtualQueues {
+                queues: Arrays::<2>, end: Tail, default_takes_longest: true,
+            };
+            virtual_queues_take_longest: VirtualQueues {
+                queues: Arrays::<4>, end: Head, default_takes_longest: true,
+            };
+            virtual_queues_floor_flush: FlooredVirtualQueues {
+                of: VirtualQueues {
+                    queues: Arrays::<4>, end: Head, default_takes_longest: true,
+                },
+                floor: Floor { exponent: 1, after: 200 },
+                flush: Nanos::from_millis(1),
+            };
+        }
+    };
+}
+
+/// Hands compositions of the others to the macro `$each`, as `name: recipe,`: what stands around a scheduler, and an AQM
+/// in its queues. The recipe is a [`Recipe`](crate::catalog::Recipe); its parts have the twins.
+#[macro_export]
+macro_rules! compositions {
+    ($each:ident $(, $with:tt)?) => {
+        $crate::flow_schedulers! { @entries $each $($with)?;
+            drr_codel: Queued {
+                of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
+                aqm: CoDel(CoDelParams {
+                    target: Nanos::from_millis(1), interval: Nanos::from_millis(5), mtu: 100,
+                }),
+            };
+            qfq_without_aqm: Queued { of: Qfq, aqm: WithoutAqm };
+            hashed_drr: Shaped {
+                of: ByHash {
+                    of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
+                    lines: Arrays::<2>,
+                    ways: 8,
+                },
+                rate: Rate::UNLIMITED,
+                overhead: Overhead::PPPOE_LLCSNAP,
+            };
+            tree: Tree {
+                of: Drr { sparse_first: false },
+                class: Shaped {
+                    of: Fifo { end: Head }, rate: Rate::UNLIMITED, overhead: Overhead::RAW,
+                },
+                bits: 2,
+            };
+            metered_fifo: Measured(Fifo { end: Tail });
+            isolated_sources: IsolatedHosts(Isolation::DualSrcHost);
+            isolated_triple: IsolatedHosts(Isolation::TripleIsolate);
+            smart: Smart { rate: Rate::UNLIMITED };
+        }
+    };
+}
+
+/// What the entries name beside recipes.
+pub mod entry {
+    pub use freeboard::Isolation;
+    pub use freeboard::sched_core::{
+        CoDelParams,
+        DropFrom::{Head, Tail},
+        Nanos,
+        Side::{Destination, Source},
+    };
+    pub use freeboard::shaper::{Overhead, Rate};
+}

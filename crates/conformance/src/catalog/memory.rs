@@ -1,0 +1,172 @@
+//! Where the tables of a discipline lie.
+
+use core::fmt::Debug;
+
+use freeboard::sched_core::Table;
+use freeboard::{Allocate, Storage};
+
+use super::Setting;
+
+/// Memory for tables of one length.
+pub trait Memory: Copy + Debug {
+    /// A table of `T`.
+    type Of<T: Copy + Debug>: Table<T> + Clone + Debug;
+
+    /// A table full of `empty`.
+    fn of<T: Copy + Debug>(self, empty: T) -> Self::Of<T>;
+
+    /// How long each table is.
+    fn count(self) -> u32;
+}
+
+/// Arrays of `N`.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrays<const N: usize>;
+
+impl<const N: usize> Memory for Arrays<N> {
+    type Of<T: Copy + Debug> = [T; N];
+
+    #[inline]
+    fn of<T: Copy + Debug>(self, empty: T) -> [T; N] {
+        [empty; N]
+    }
+
+    #[inline]
+    fn count(self) -> u32 {
+        N as u32
+    }
+}
+
+/// The first entries of arrays of `N`: tables whose length the compiler does not know, without a heap.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<const N: usize>(pub usize);
+
+/// A table of [`Parts`].
+#[derive(Clone, Copy, Debug)]
+pub struct Part<T, const N: usize> {
+    all: [T; N],
+    used: usize,
+}
+
+impl<T, const N: usize> AsRef<[T]> for Part<T, N> {
+    #[inline]
+    fn as_ref(&self) -> &[T] {
+        self.all.get(..self.used).unwrap_or(&self.all)
+    }
+}
+
+impl<T, const N: usize> AsMut<[T]> for Part<T, N> {
+    #[inline]
+    fn as_mut(&mut self) -> &mut [T] {
+        match self.all.split_at_mut_checked(self.used) {
+            Some((used, _)) => used,
+            None => &mut [],
+        }
+    }
+}
+
+impl<const N: usize> Memory for Parts<N> {
+    type Of<T: Copy + Debug> = Part<T, N>;
+
+    #[inline]
+    fn of<T: Copy + Debug>(self, empty: T) -> Part<T, N> {
+        Part { all: [empty; N], used: self.0.min(N) }
+    }
+
+    #[inline]
+    fn count(self) -> u32 {
+        self.0.min(N) as u32
+    }
+}
+
+impl<const N: usize> Storage for Parts<N> {
+    type Of<T: Debug + 'static> = Part<T, N>;
+}
+
+impl<const N: usize> Allocate for Parts<N> {
+    fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Part<T, N> {
+        Part { all: core::array::from_fn(|_| empty.clone()), used: len.min(N) }
+    }
+}
+
+/// Boxes of as many entries as the number says.
+#[cfg(feature = "std")]
+#[derive(Clone, Copy, Debug)]
+pub struct Boxes(pub usize);
+
+#[cfg(feature = "std")]
+impl Memory for Boxes {
+    type Of<T: Copy + Debug> = Box<[T]>;
+
+    fn of<T: Copy + Debug>(self, empty: T) -> Box<[T]> {
+        vec![empty; self.0].into_boxed_slice()
+    }
+
+    fn count(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+#[cfg(feature = "std")]
+impl Storage for Boxes {
+    type Of<T: Debug + 'static> = Box<[T]>;
+}
+
+#[cfg(feature = "std")]
+impl Allocate for Boxes {
+    fn table<T: Clone + Debug + 'static>(empty: T, len: usize) -> Box<[T]> {
+        vec![empty; len].into_boxed_slice()
+    }
+}
+
+/// Vectors of as many entries as the number says.
+#[cfg(feature = "std")]
+#[derive(Clone, Copy, Debug)]
+pub struct Vecs(pub usize);
+
+#[cfg(feature = "std")]
+impl Memory for Vecs {
+    type Of<T: Copy + Debug> = Vec<T>;
+
+    fn of<T: Copy + Debug>(self, empty: T) -> Vec<T> {
+        vec![empty; self.0]
+    }
+
+    fn count(self) -> u32 {
+        self.0 as u32
+    }
+}
+
+/// Room for a discipline.
+#[derive(Clone, Copy, Debug)]
+pub struct Room<F, H = Arrays<1>> {
+    /// For the flows.
+    pub flows: F,
+    /// For the hosts, where the discipline knows them.
+    pub hosts: H,
+    /// The longest packet, in bytes.
+    pub max_len: u32,
+    /// What each host is configured with, and each flow that no caller configures.
+    pub host: Setting,
+}
+
+impl<F> Room<F> {
+    /// For flows without hosts.
+    pub const fn of_flows(flows: F, max_len: u32) -> Self {
+        Self { flows, hosts: Arrays, max_len, host: Setting { weight: 3, max_len } }
+    }
+}
+
+impl<F> Room<F, Arrays<1>> {
+    /// The same with hosts.
+    pub fn with_hosts<H>(self, hosts: H) -> Room<F, H> {
+        Room { flows: self.flows, hosts, max_len: self.max_len, host: self.host }
+    }
+}
+
+impl<F, H: Copy> Room<F, H> {
+    /// For the hosts alone: the room of the flow scheduler that chooses among them.
+    pub const fn of_hosts(&self) -> Room<H, H> {
+        Room { flows: self.hosts, hosts: self.hosts, max_len: self.max_len, host: self.host }
+    }
+}

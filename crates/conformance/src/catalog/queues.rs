@@ -1,0 +1,322 @@
+//! Schedulers of packets.
+
+use freeboard::flowhash::{FlowTable, TagLine};
+use freeboard::sched_core as core_;
+use freeboard::sched_core::{
+    Aqm, Arrival, ClassState, Classes, CoDelState, Descriptor, DropFrom, FlowId, FlowQueues,
+    FlowRecord, FlowScheduler, Limits, LongestFlow, LowBits, Metered, Nanos, NoAqm, Queue,
+    ShortestFlow, Sqf, SqfFlow, SqfMemory, WaitingFlow, WfiFlow, WfiMeter,
+};
+use freeboard::shaper::{self, Overhead, Rate, Shaper};
+use freeboard::{
+    Allocate, Descriptors, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, NoRoom,
+    Releasing, SmartQueue,
+};
+
+use super::{AqmRecipe, Dial, Floor, FlowRecipe, Memory, Parts, Recipe, Room};
+
+/// Queues of packets under `order`, with a record for each of the flows that `records` has room for.
+pub fn queues<O: FlowScheduler, A: Aqm, F: Memory, S: Memory, R: Memory>(
+    order: O,
+    aqm: A,
+    (flows, slots, records): (F, S, R),
+    limits: Limits,
+) -> FlowQueues<O, F::Of<Queue>, S::Of<Descriptor>, A, R::Of<FlowRecord>> {
+    let (table, slots) = (flows.of(Queue::EMPTY), slots.of(Descriptor::EMPTY));
+    FlowQueues::with_parts(order, aqm, table, slots, records.of(FlowRecord::EMPTY), limits)
+}
+
+/// A queue and a record for each flow, under a flow scheduler and an AQM.
+#[derive(Clone, Copy, Debug)]
+pub struct Queued<R, A> {
+    /// The flow scheduler.
+    pub of: R,
+    /// The AQM.
+    pub aqm: A,
+}
+
+impl<R: FlowRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
+    type Made<F: Memory, S: Memory, H: Memory> =
+        FlowQueues<R::Made<F, H>, F::Of<Queue>, S::Of<Descriptor>, A::Made<F>, F::Of<FlowRecord>>;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        slots: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let (order, aqm) = (self.of.flow_scheduler(room)?, self.aqm.aqm(room.flows)?);
+        Some(queues(order, aqm, (room.flows, slots, room.flows), limits))
+    }
+}
+
+/// One queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Fifo {
+    /// Which packet gives way.
+    pub end: DropFrom,
+}
+
+impl Recipe for Fifo {
+    type Made<F: Memory, S: Memory, H: Memory> = core_::Fifo<S::Of<Descriptor>>;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        _room: Room<F, H>,
+        slots: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let slots = slots.of(Descriptor::EMPTY);
+        Some(match self.end {
+            DropFrom::Tail => core_::Fifo::tail_drop(slots, limits),
+            DropFrom::Head => core_::Fifo::head_drop(slots, limits),
+        })
+    }
+}
+
+/// Shortest queue first over virtual queues: labels share as many queues as `queues` has room for, of which the last is
+/// the default queue.
+#[derive(Clone, Copy, Debug)]
+pub struct VirtualQueues<Q> {
+    /// The queues.
+    pub queues: Q,
+    /// Which packet of the longest queue gives way.
+    pub end: DropFrom,
+    /// The default queue takes the longest flow instead of the latest.
+    pub default_takes_longest: bool,
+}
+
+impl<Q: Memory> Recipe for VirtualQueues<Q> {
+    type Made<F: Memory, S: Memory, H: Memory> = Sqf<
+        Q::Of<ShortestFlow>,
+        Q::Of<Queue>,
+        S::Of<Descriptor>,
+        F::Of<SqfFlow>,
+        S::Of<u32>,
+        Q::Of<u32>,
+        F::Of<FlowRecord>,
+    >;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        slots: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let memory = SqfMemory {
+            order: self.queues.of(ShortestFlow::EMPTY),
+            queues: self.queues.of(Queue::EMPTY),
+            slots: slots.of(Descriptor::EMPTY),
+            flows: room.flows.of(SqfFlow::EMPTY),
+            labels: slots.of(0),
+            free: self.queues.of(0),
+            records: room.flows.of(FlowRecord::EMPTY),
+        };
+        let made = Sqf::new(memory, self.end, limits).ok()?;
+        Some(if self.default_takes_longest { made.default_takes_longest() } else { made })
+    }
+}
+
+/// [`VirtualQueues`] with a service floor and flushes.
+#[derive(Clone, Copy, Debug)]
+pub struct FlooredVirtualQueues<Q> {
+    /// The virtual queues.
+    pub of: VirtualQueues<Q>,
+    /// The floor.
+    pub floor: Floor,
+    /// A queue that gives way and was not served for as long loses all it holds.
+    pub flush: Nanos,
+}
+
+impl<Q: Memory> Recipe for FlooredVirtualQueues<Q> {
+    type Made<F: Memory, S: Memory, H: Memory> = Sqf<
+        Q::Of<ShortestFlow>,
+        Q::Of<Queue>,
+        S::Of<Descriptor>,
+        F::Of<SqfFlow>,
+        S::Of<u32>,
+        Q::Of<u32>,
+        F::Of<FlowRecord>,
+        Q::Of<WaitingFlow>,
+    >;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        slots: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let plain = self.of.scheduler(room, slots, limits)?;
+        let (share, waiting) =
+            (Floor::share(Some(self.floor))?, self.of.queues.of(WaitingFlow::EMPTY));
+        plain.service_floor(share, waiting).ok()?.flush_unserved(self.flush).ok()
+    }
+}
+
+/// A scheduler behind a line of this rate, which makes up for no lateness.
+#[derive(Clone, Copy, Debug)]
+pub struct Shaped<R> {
+    /// The scheduler.
+    pub of: R,
+    /// The rate of the line.
+    pub rate: Rate,
+    /// What a packet is on the line.
+    pub overhead: Overhead,
+}
+
+impl<R: Recipe> Recipe for Shaped<R> {
+    type Made<F: Memory, S: Memory, H: Memory> = shaper::Shaped<R::Made<F, S, H>>;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        slots: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let line = Shaper::new(self.rate).with_catch_up(Nanos::ZERO);
+        Some(shaper::Shaped::new(self.of.scheduler(room, slots, limits)?, line, self.overhead))
+    }
+}
+
+/// A flow scheduler that is reached by hash; all its flows are configured as [`Room::host`] says.
+#[derive(Clone, Copy, Debug)]
+pub struct ByHash<R, L> {
+    /// The flow scheduler.
+    pub of: R,
+    /// One line of tags for eight flows.
+    pub lines: L,
+    /// Ways of a set of the table.
+    pub ways: u32,
+}
+
+impl<R: FlowRecipe, L: Memory> Recipe for ByHash<R, L> {
+    type Made<F: Memory, S: Memory, H: Memory> =
+        Hashed<R::Made<F, H>, L::Of<TagLine>, F::Of<Queue>, S::Of<Descriptor>>;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        slots: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let mut order = self.of.flow_scheduler(room)?;
+        for flow in (0..room.flows.count()).map(FlowId) {
+            order.configure(flow, Dial::of(room.host), None).ok()?;
+        }
+        let lines = self.lines.of(TagLine::EMPTY);
+        let table = FlowTable::new(lines, room.flows.count(), self.ways).ok()?;
+        let (queues, slots) = (room.flows.of(Queue::EMPTY), slots.of(Descriptor::EMPTY));
+        Some(Hashed::new(Releasing::new(order, table), queues, slots, limits))
+    }
+}
+
+/// Four schedulers under a flow scheduler that chooses among them; the one that holds most gives way. The two bits above
+/// `bits` of a flow's number say its class.
+#[derive(Clone, Copy, Debug)]
+pub struct Tree<R, C> {
+    /// The flow scheduler.
+    pub of: R,
+    /// The scheduler of each class.
+    pub class: C,
+    /// How many low bits of the number say the flow in its class.
+    pub bits: u32,
+}
+
+impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
+    type Made<F: Memory, S: Memory, H: Memory> = Classes<
+        R::Made<super::Arrays<4>, H>,
+        C::Made<F, S, H>,
+        [C::Made<F, S, H>; 4],
+        LowBits,
+        [ClassState; 4],
+        [LongestFlow; 4],
+    >;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        slots: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let of_classes = Room {
+            flows: super::Arrays::<4>,
+            hosts: room.hosts,
+            max_len: room.max_len,
+            host: room.host,
+        };
+        let order = self.of.flow_scheduler(of_classes)?;
+        let class = || self.class.scheduler(room, slots, limits);
+        let classes = [class()?, class()?, class()?, class()?];
+        let split = LowBits::new(self.bits).ok()?;
+        let made = Classes::new(order, classes, [ClassState::EMPTY; 4], split, limits);
+        Some(made.dropping_from_longest([LongestFlow::EMPTY; 4]))
+    }
+}
+
+/// A scheduler with a meter of its fairness.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<R>(pub R);
+
+impl<R: Recipe> Recipe for Measured<R> {
+    type Made<F: Memory, S: Memory, H: Memory> =
+        Metered<R::Made<F, S, H>, F::Of<WfiFlow>, S::Of<Arrival>>;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        slots: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let meter = WfiMeter::new(room.flows.of(WfiFlow::EMPTY));
+        let inner = self.0.scheduler(room, slots, limits)?;
+        Some(Metered::new(inner, meter, slots.of(Arrival::EMPTY)))
+    }
+}
+
+/// Hosts that share the line, reached by labels: eight queues, four hosts, and up to sixteen packets.
+#[derive(Clone, Copy, Debug)]
+pub struct IsolatedHosts(pub Isolation);
+
+/// The longest table of [`IsolatedHosts`].
+const MOST: usize = 16;
+
+impl Recipe for IsolatedHosts {
+    type Made<F: Memory, S: Memory, H: Memory> = Isolated<Parts<MOST>, NoAqm, NoRoom, Parts<MOST>>;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        slots: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let packets = (slots.count() as usize).min(MOST);
+        let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 4, packets).with_triple(8);
+        let mut config = IsolatedConfig::new(room.max_len, limits).isolated_by(self.0);
+        config.ways = 4;
+        Isolated::new(memory, config).ok()
+    }
+}
+
+/// The assembled queue with packets by descriptor: eight queues, eight hosts, and up to sixteen packets.
+#[derive(Clone, Copy, Debug)]
+pub struct Smart {
+    /// The rate of the line.
+    pub rate: Rate,
+}
+
+impl Recipe for Smart {
+    type Made<F: Memory, S: Memory, H: Memory> = SmartQueue<Parts<MOST>, Descriptors>;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        slots: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let packets = (slots.count() as usize).min(MOST);
+        let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, packets);
+        let codel = Parts::<MOST>::table(CoDelState::EMPTY, memory.queues());
+        let builder = SmartQueue::upload(self.rate).max_len(room.max_len).limits(limits);
+        builder.descriptors_in(memory, codel).ok()
+    }
+}

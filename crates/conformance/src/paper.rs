@@ -1,0 +1,7 @@
+//! The harness of QFQ Fig. 8: what decides which flow gets a packet next, and the workloads.
+
+mod controller;
+mod traffic;
+
+pub use controller::{Controller, NONE, Passed, Subject};
+pub use traffic::{Load, MTU, Pool, Sizes, Traffic, Weights};

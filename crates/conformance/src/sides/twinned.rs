@@ -1,0 +1,223 @@
+//! The twin of each recipe.
+
+use crate::catalog::{
+    ByHost, Ceilings, CommittedRates, Drr, Fifo, FlooredShortestQueue, FlooredVirtualQueues,
+    FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, LongestQueue, Memory, Qfq, QfqPlus,
+    Recipe, Setting, ShortestQueue, VirtualQueues, Wf2q,
+};
+use crate::history::Contestant;
+use crate::twin::{
+    NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveFifo, NaiveHostDrr, NaiveLoadDrr,
+    NaiveLongestHostDrop, NaiveLongestQueueDrop, NaiveOrder, NaiveQfq, NaiveQfqPlus, NaiveQueues,
+    NaiveShortestQueue, NaiveWf2q,
+};
+use freeboard::sched_core::{FlowId, Limits, Side};
+
+/// How large both sides are.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Flows are numbered below this.
+    pub flows: u32,
+    /// Handles are numbered below this.
+    pub slots: u32,
+    /// Hosts are numbered below this.
+    pub hosts: u32,
+    /// The longest packet, in bytes.
+    pub max_len: u32,
+}
+
+/// A recipe of a flow scheduler that has a twin.
+pub trait TwinnedFlows: FlowRecipe {
+    /// The twin.
+    type Twin: NaiveOrder + Clone + Send + 'static;
+
+    /// The twin of this size.
+    fn twin(self, size: Size) -> Self::Twin;
+}
+
+/// A recipe of a flow scheduler that knows hosts and has a twin.
+pub trait TwinnedHosts: HostRecipe {
+    /// The twin.
+    type Twin: NaiveOrder + Clone + Send + 'static;
+
+    /// The twin of this size.
+    fn twin(self, size: Size) -> Self::Twin;
+
+    /// The side whose hosts it names.
+    fn side(self) -> Side {
+        Side::Source
+    }
+}
+
+/// A recipe of a scheduler of packets that has a twin.
+pub trait TwinnedPackets: Recipe {
+    /// The twin.
+    type Twin: Contestant + Clone + Send + 'static;
+
+    /// The twin of this size.
+    fn twin(self, size: Size, limits: Limits) -> Self::Twin;
+}
+
+impl TwinnedFlows for Drr {
+    type Twin = NaiveDrr;
+
+    fn twin(self, size: Size) -> NaiveDrr {
+        NaiveDrr::new(size.flows, size.max_len, self.sparse_first)
+    }
+}
+
+impl TwinnedFlows for ShortestQueue {
+    type Twin = NaiveShortestQueue;
+
+    fn twin(self, size: Size) -> NaiveShortestQueue {
+        NaiveShortestQueue::new(size.flows, self.end)
+    }
+}
+
+impl TwinnedFlows for FlooredShortestQueue {
+    type Twin = NaiveShortestQueue;
+
+    fn twin(self, size: Size) -> NaiveShortestQueue {
+        let mut twin = NaiveShortestQueue::new(size.flows, self.end);
+        if let Some(floor) = self.floor {
+            twin = twin.with_service_floor(1 << floor.exponent, floor.after.into());
+        }
+        match self.flush {
+            Some(after) => twin.flushing(after),
+            None => twin,
+        }
+    }
+}
+
+impl TwinnedFlows for Qfq {
+    type Twin = NaiveQfq;
+
+    fn twin(self, size: Size) -> NaiveQfq {
+        NaiveQfq::new(size.flows, size.max_len)
+    }
+}
+
+impl TwinnedFlows for QfqPlus {
+    type Twin = NaiveQfqPlus;
+
+    fn twin(self, size: Size) -> NaiveQfqPlus {
+        NaiveQfqPlus::new(size.flows, size.max_len, self.members)
+    }
+}
+
+impl TwinnedFlows for Wf2q {
+    type Twin = NaiveWf2q;
+
+    fn twin(self, size: Size) -> NaiveWf2q {
+        NaiveWf2q::new(size.flows, size.max_len)
+    }
+}
+
+impl<R: TwinnedFlows> TwinnedFlows for LongestQueue<R> {
+    type Twin = NaiveLongestQueueDrop<R::Twin>;
+
+    fn twin(self, size: Size) -> Self::Twin {
+        NaiveLongestQueueDrop::new(self.of.twin(size), self.end)
+    }
+}
+
+impl<R: TwinnedFlows> TwinnedFlows for CommittedRates<R> {
+    type Twin = NaiveCommittedRates<R::Twin>;
+
+    fn twin(self, size: Size) -> Self::Twin {
+        NaiveCommittedRates::new(self.0.twin(size), size.flows)
+    }
+}
+
+impl<R: TwinnedFlows> TwinnedFlows for Ceilings<R> {
+    type Twin = NaiveCeilings<R::Twin>;
+
+    fn twin(self, size: Size) -> Self::Twin {
+        NaiveCeilings::new(self.0.twin(size), size.flows)
+    }
+}
+
+/// Every host has the weight 3.
+impl<R: TwinnedFlows> TwinnedHosts for HostDrr<R> {
+    type Twin = NaiveHostDrr<R::Twin>;
+
+    fn twin(self, size: Size) -> Self::Twin {
+        let mut hosts = self.of.twin(Size { flows: size.hosts, ..size });
+        for host in (0..size.hosts).map(FlowId) {
+            let setting = Setting { weight: 3, max_len: size.max_len };
+            hosts.configure(host, setting, None).expect("a weight and a length in range");
+        }
+        NaiveHostDrr::new(hosts, size.hosts, size.flows, size.max_len, self.sparse_first)
+    }
+}
+
+impl<W: Memory> TwinnedHosts for LoadDrr<W> {
+    type Twin = NaiveLoadDrr;
+
+    fn twin(self, size: Size) -> NaiveLoadDrr {
+        let rounds = self.calendar.count();
+        let hosts = [size.hosts; 2];
+        NaiveLoadDrr::new(size.flows, hosts, rounds, size.max_len, self.sparse_first)
+            .with_hosts_of(self.local)
+    }
+
+    fn side(self) -> Side {
+        self.local
+    }
+}
+
+impl<R: TwinnedHosts> TwinnedFlows for ByHost<R> {
+    type Twin = R::Twin;
+
+    fn twin(self, size: Size) -> R::Twin {
+        self.0.twin(size)
+    }
+}
+
+impl<R: TwinnedHosts> TwinnedFlows for LongestHost<R> {
+    type Twin = NaiveLongestHostDrop<R::Twin>;
+
+    fn twin(self, size: Size) -> Self::Twin {
+        NaiveLongestHostDrop::new(self.of.twin(size), self.end).with_hosts_of(self.of.side())
+    }
+}
+
+impl TwinnedPackets for Fifo {
+    type Twin = NaiveFifo;
+
+    fn twin(self, size: Size, limits: Limits) -> NaiveFifo {
+        NaiveFifo::new(self.end, size.slots, limits)
+    }
+}
+
+/// `order` over virtual queues.
+fn virtual_queues<Q: Memory>(
+    recipe: VirtualQueues<Q>,
+    order: NaiveShortestQueue,
+    size: Size,
+    limits: Limits,
+) -> NaiveQueues<NaiveShortestQueue> {
+    let (queues, flows) = (recipe.queues.count() - 1, size.flows);
+    let twin = NaiveQueues::with_virtual_queues(order, queues, flows, size.slots, flows, limits);
+    if recipe.default_takes_longest { twin.default_takes_longest() } else { twin }
+}
+
+impl<Q: Memory> TwinnedPackets for VirtualQueues<Q> {
+    type Twin = NaiveQueues<NaiveShortestQueue>;
+
+    fn twin(self, size: Size, limits: Limits) -> Self::Twin {
+        let order = NaiveShortestQueue::new(self.queues.count(), self.end);
+        virtual_queues(self, order, size, limits)
+    }
+}
+
+impl<Q: Memory> TwinnedPackets for FlooredVirtualQueues<Q> {
+    type Twin = NaiveQueues<NaiveShortestQueue>;
+
+    fn twin(self, size: Size, limits: Limits) -> Self::Twin {
+        let order = NaiveShortestQueue::new(self.of.queues.count(), self.of.end)
+            .with_service_floor(1 << self.floor.exponent, self.floor.after.into())
+            .flushing(self.flush);
+        virtual_queues(self.of, order, size, limits)
+    }
+}

@@ -1,0 +1,135 @@
+//! A run for each entry of the catalogue.
+
+use conformance::catalog::{Arrays, Dial, FlowRecipe, Recipe, Room, Setting, queues};
+use sched_core::{FlowId, Limits, NoAqm, Packet};
+
+use crate::disciplines::{QUEUES, SLOTS, removes};
+use crate::{Hash, run};
+
+/// How many operations the pinned hashes are of.
+const OPERATIONS: u32 = 10_000;
+/// The longest packet; longer ones are offered too.
+const MAX_LEN: u32 = 1_500;
+const HOSTS: usize = QUEUES / 4;
+
+/// An entry of the catalogue.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    /// Its name there.
+    pub name: &'static str,
+    /// Does the run; returns the hash of its trace.
+    pub hash: fn() -> u64,
+}
+
+macro_rules! entries {
+    ([$of:ident] $($name:ident: $recipe:expr,)*) => {
+        &[$(Entry { name: stringify!($name), hash: || $of($recipe, seed(stringify!($name))) }),*]
+    };
+}
+
+/// Every entry, list by list.
+pub const CATALOG: [&[Entry]; 3] = [
+    conformance::flow_schedulers!(entries, [of_flows]),
+    conformance::schedulers!(entries, [of_packets]),
+    conformance::compositions!(entries, [of_packets]),
+];
+
+/// What [`Entry::hash`] must return, on every target; `None` for an entry that is new.
+#[must_use]
+pub fn pinned(name: &str) -> Option<u64> {
+    PINNED.iter().find(|pinned| pinned.0 == name).map(|pinned| pinned.1)
+}
+
+const PINNED: &[(&str, u64)] = &[
+    ("drr", 0xb2ec_d296_e928_ab2b),
+    ("drr_sparse", 0xdf8c_526a_8d8a_78fc),
+    ("drr_lqd_tail", 0x2f5f_477e_91db_6d8a),
+    ("drr_sparse_lqd", 0x5975_3b51_d76e_946d),
+    ("sqf", 0x6d64_7c37_f4c6_a566),
+    ("sqf_tail", 0x60e7_6dd8_fbc6_1092),
+    ("sqf_floor", 0x49bb_b1e4_3f47_4428),
+    ("sqf_flush", 0xf268_a351_0c44_99f6),
+    ("sqf_flush_tail", 0x3224_f5f3_b421_b0ce),
+    ("qfq", 0x2cef_2840_01fd_ad99),
+    ("qfq_lqd", 0x80c9_0324_ba10_60f7),
+    ("qfq_lqd_tail", 0x242e_a08a_2d03_b7f4),
+    ("qfq_plus", 0xce28_d115_bbf0_1427),
+    ("qfq_plus_lqd", 0xa2ce_e700_5a5a_49e3),
+    ("qfq_plus_lqd_tail", 0x30e6_7d87_608a_8789),
+    ("wf2q", 0xd355_0412_5b4a_a5b5),
+    ("wf2q_lqd", 0x3fe2_8a84_4ce1_051e),
+    ("wf2q_lqd_tail", 0xae94_d33c_7cba_7e63),
+    ("hosts", 0x3f35_5c59_f1a2_0457),
+    ("hosts_sparse", 0x0c97_9fc6_a461_4be7),
+    ("hosts_sparse_both", 0x96db_383e_6b8f_3ec5),
+    ("hosts_qfq", 0x6eff_dc86_6127_f5fc),
+    ("hosts_lhd", 0x8a00_dd3b_ab22_bdd2),
+    ("hosts_lhd_tail", 0xfc6a_b528_c1c2_3df9),
+    ("rates", 0xc87c_69d7_07a9_74f8),
+    ("rates_sparse", 0xfd9e_b84e_5fc5_65b6),
+    ("hosts_rates", 0x96de_715c_3476_8d1c),
+    ("hosts_rates_sparse", 0x473e_e4b8_d010_f64c),
+    ("hosts_rates_qfq", 0x2b4a_cac1_ab06_2780),
+    ("loads", 0xf6ca_123a_1ee6_b09a),
+    ("loads_sparse", 0x0562_a3ea_a2c3_1925),
+    ("loads_of_two_rounds", 0x8857_8800_2ead_eafb),
+    ("loads_of_four_rounds", 0xb836_b635_795b_0947),
+    ("loads_lhd_source", 0xd692_5911_4e83_256d),
+    ("loads_lhd_destination", 0x3865_1c93_37e2_1b9c),
+    ("fifo", 0xf348_c9dc_a28a_bb00),
+    ("fifo_head", 0x8cc6_c9b6_bf73_9d9f),
+    ("virtual_queue", 0x4628_4df8_db5d_7710),
+    ("virtual_queues", 0xa82a_8609_eaa9_4fdd),
+    ("virtual_queues_tail", 0x2691_7a72_beb0_8fc7),
+    ("virtual_queues_for_all", 0x2d77_9739_1ab9_685a),
+    ("virtual_queue_takes_longest", 0x7503_3148_3c5c_d99e),
+    ("virtual_queues_take_longest", 0xf6c3_a7ff_3d51_48a4),
+    ("virtual_queues_floor_flush", 0x84ea_350a_9451_33ce),
+    ("drr_codel", 0x5ab0_7da5_b13b_07d5),
+    ("qfq_without_aqm", 0xf459_55a6_2aee_eaf3),
+    ("hashed_drr", 0x7675_df2b_80d2_33bf),
+    ("tree", 0xe49d_43d5_f895_b4ab),
+    ("metered_fifo", 0xff67_93c7_624f_c5c1),
+    ("isolated_sources", 0x735a_614c_cf56_76e9),
+    ("isolated_triple", 0x3e9e_6543_59d5_7b2c),
+];
+
+/// A seed for each name.
+fn seed(name: &str) -> u64 {
+    name.bytes().fold(1, |seed, byte| conformance::scramble(seed ^ u64::from(byte)))
+}
+
+/// Room for the flows of four hosts.
+const ROOM: Room<Arrays<QUEUES>, Arrays<HOSTS>> = Room {
+    flows: Arrays,
+    hosts: Arrays,
+    max_len: MAX_LEN,
+    host: Setting { weight: 3, max_len: MAX_LEN },
+};
+
+/// Flows come, go, change and move from host to host; a weight in eight is none.
+fn of_flows<R: FlowRecipe>(recipe: R, seed: u64) -> u64 {
+    let Some(order) = recipe.flow_scheduler(ROOM) else { return 0 };
+    let room = (Arrays::<QUEUES>, Arrays::<SLOTS>, Arrays::<0>);
+    let mut queues = queues(order, NoAqm, room, Limits::NONE);
+    run(&mut queues, OPERATIONS, seed, |queues, flow: FlowId, random, hash: &mut Hash| {
+        if removes(random) {
+            let mut gone = *hash;
+            queues.remove_flow(flow, &mut |packet: Packet, reason| gone.drop(packet, reason));
+            *hash = gone;
+            return;
+        }
+        let hosts = [random >> 4 & 3, random >> 6 & 3];
+        if queues.flow_backlog(flow).packets == 0 {
+            R::assign(queues.order_mut(), flow, hosts);
+        }
+        let setting = Setting { weight: random & 7, max_len: MAX_LEN - (random >> 8 & 1) * 914 };
+        hash.word(queues.configure(flow, Dial::of(setting)).is_ok().into());
+    })
+}
+
+/// All flows are as the recipe has them.
+fn of_packets<R: Recipe>(recipe: R, seed: u64) -> u64 {
+    let Some(mut made) = recipe.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE) else { return 0 };
+    run(&mut made, OPERATIONS, seed, |_: &mut _, _, _, _| {})
+}

@@ -1,0 +1,70 @@
+//! Every entry of the catalogue, with options that the compiler does not know, in arrays and in parts of arrays whose
+//! length it does not know.
+
+use core::hint::black_box;
+
+use conformance::catalog::{Arrays, Dial, FlowRecipe, Memory, Parts, Recipe, Room, Setting};
+
+use freeboard::sched_core::FlowId;
+
+use crate::orders::order;
+use crate::schedulers::{bare, full, limits, scheduler};
+use crate::{any, sizes};
+
+/// A function for each entry, and the list of them in all sizes.
+macro_rules! functions {
+    ([$of:ident, $list:ident] $($name:ident: $recipe:expr,)*) => {
+        #[unsafe(no_mangle)]
+        static $list: &[fn()] = sizes![$($name)*];
+        $(fn $name<const N: usize>() {
+            $of(black_box($recipe), Arrays::<N>);
+        })*
+    };
+}
+
+/// The same with tables whose length the compiler does not know.
+macro_rules! in_parts {
+    ([$of:ident, $list:ident] $($name:ident: $recipe:expr,)*) => {
+        #[unsafe(no_mangle)]
+        static $list: &[fn()] = &[$(|| $of(black_box($recipe), Parts::<2>(black_box(2)))),*];
+    };
+}
+
+conformance::flow_schedulers!(functions, [flows, FLOW_SCHEDULERS]);
+conformance::schedulers!(functions, [packets, SCHEDULERS]);
+conformance::compositions!(functions, [packets, COMPOSITIONS]);
+conformance::flow_schedulers!(in_parts, [flows_behind_a_line, FLOW_SCHEDULERS_IN_PARTS]);
+conformance::schedulers!(in_parts, [packets, SCHEDULERS_IN_PARTS]);
+conformance::compositions!(in_parts, [packets, COMPOSITIONS_IN_PARTS]);
+
+/// Room for flows, with hosts in as many places.
+pub(crate) fn room<M: Memory>(memory: M) -> Room<M, M> {
+    let host = Setting { weight: any(), max_len: any() };
+    Room { flows: memory, hosts: memory, max_len: any(), host }
+}
+
+/// What any setting means to a discipline.
+pub(crate) fn config<C: Dial>() -> C {
+    C::of(Setting { weight: any(), max_len: any() })
+}
+
+/// The flow scheduler by itself, and under queues of packets.
+fn flows<R: FlowRecipe, M: Memory>(recipe: R, memory: M) {
+    let Some(mut made) = recipe.flow_scheduler(room(memory)) else { return };
+    order(&mut made, config());
+    R::assign(black_box(&mut made), FlowId(any()), [any(), any()]);
+    bare(made, memory, config());
+}
+
+/// The flow scheduler by itself, and with everything behind a line.
+fn flows_behind_a_line<R: FlowRecipe, M: Memory>(recipe: R, memory: M) {
+    let Some(mut made) = recipe.flow_scheduler(room(memory)) else { return };
+    order(&mut made, config());
+    full(made, memory, config());
+}
+
+fn packets<R: Recipe, M: Memory>(recipe: R, memory: M) {
+    if let Some(mut made) = recipe.scheduler(room(memory), memory, limits()) {
+        scheduler(&mut made);
+    }
+}
