@@ -92,6 +92,7 @@ const PINNED: &[(&str, u64)] = &[
     ("metered_fifo", 0xff67_93c7_624f_c5c1),
     ("isolated_sources", 0x735a_614c_cf56_76e9),
     ("isolated_triple", 0x3e9e_6543_59d5_7b2c),
+    ("smart", 0xb221_b779_1afd_6e2f),
 ];
 
 /// A seed for each name.

@@ -283,7 +283,7 @@ fn shares_never_add_up_to_more_than_the_link_and_miss_little() {
     assert_eq!(inverse_sum(1 << 24) + 1, UNIT.div_ceil(1 << 24));
 }
 
-/// Xorshift weights, lengths, arrivals; with `churn` also losses, and flows that come, go and change.
+/// Random weights, lengths, arrivals; with `churn` also losses, and flows that come, go and change.
 fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> {
     let mut random = Xorshift::new(seed);
     let count = 2 + random.below(60);

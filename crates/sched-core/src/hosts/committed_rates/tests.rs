@@ -488,7 +488,8 @@ fn beside_a_rival_that_pauses_a_charged_flow_has_its_rate() {
     let charged = kbit(rate);
     assert!((19_600..=21_000).contains(&charged), "{charged}");
     let free = kbit(rate.map(CommittedRate::with_free_borrowing));
-    assert!(free > 28_000, "{free}");
+    // 29.8 to 30.2 Mbit/s with the seeds 1 to 29.
+    assert!((29_500..=30_500).contains(&free), "{free}");
 }
 
 /// Goal: a flow that has borrowed for long gets its rate soon after the rival is back.
