@@ -19,7 +19,7 @@ mod shortest;
 
 pub use crate::catalog::{Dial, Setting};
 pub use churn::Coming;
-pub use contestant::{Contestant, HostBooks, Housing};
+pub use contestant::{Contestant, HostBooks, Housing, Pair, pair};
 pub use exhaustive::explore;
 pub use frames::play_frames;
 pub use indifference::{Peeked, Shifted};

@@ -1,8 +1,8 @@
 //! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that return or
 //! panic. That of captures is `sim::capture::check_reading`.
 use crate::history::{
-    Contestant, FLOWS, HOSTS, Operation, SLOTS, Setting, check, operations_for, play_frames,
-    play_labelled,
+    Contestant, FLOWS, HOSTS, Operation, Pair, SLOTS, Setting, check, operations_for, pair,
+    play_frames, play_labelled,
 };
 use crate::sides::{self, MAX_LEN};
 use crate::twin::{parser, shaper_clock as clock};
@@ -61,13 +61,21 @@ impl<'a> History<'a> {
     }
 
     /// Both sides agree. Unless the history adds flows itself, two of different weights are there.
-    fn agree<A: Contestant, B: Contestant>(&self, sides: impl Fn() -> (A, B)) {
+    fn agree<A, B>(&self, sides: impl Fn() -> (A, B))
+    where
+        A: Contestant + Send + 'static,
+        B: Contestant + Send + 'static,
+    {
+        self.agree_in_any_pair(&|| pair(sides()));
+    }
+
+    fn agree_in_any_pair(&self, sides: &dyn Fn() -> Pair) {
         let added = if self.bit(7) { 0 } else { 2 };
         let add = |flow| {
             let setting = Setting { weight: 3 + 4 * flow, max_len: MAX_LEN };
             Operation::Configure { flow, setting }
         };
-        let operations = operations_for(&sides().0, self.rest);
+        let operations = operations_for(&*sides().0, self.rest);
         let history: Vec<_> = (0..added).map(add).chain(operations).collect();
         if let Err(difference) = check(sides, &history) {
             panic!("{difference}");

@@ -280,6 +280,18 @@ pub trait Contestant: Scheduler {
     }
 }
 
+/// A contestant and the one it is compared with, of any types: what plays histories on them is compiled once.
+pub type Pair = (Box<dyn Contestant + Send>, Box<dyn Contestant + Send>);
+
+/// Both sides without their types.
+pub fn pair<S, T>((subject, twin): (S, T)) -> Pair
+where
+    S: Contestant + Send + 'static,
+    T: Contestant + Send + 'static,
+{
+    (Box::new(subject), Box::new(twin))
+}
+
 impl<S: Contestant + ?Sized> Contestant for Box<S> {
     fn housing(&self) -> Option<&dyn Housing> {
         (**self).housing()

@@ -19,6 +19,12 @@ pub struct Match<S, T> {
     pub subject: S,
     /// The one that knows.
     pub twin: T,
+    course: Course,
+}
+
+/// What happened so far, to both sides.
+#[derive(Clone, Debug)]
+pub(super) struct Course {
     now: u64,
     /// Whether the sides were told the time since it last stepped back. Until then no instant to come can be
     /// promised: whether a clock that is far behind was wrong before is known when it is told.
@@ -38,6 +44,13 @@ fn same<A: PartialEq + core::fmt::Debug>(what: &str, subject: A, twin: A) -> Res
     Err(format!("{what}: {subject:?}, but the twin says {twin:?}"))
 }
 
+impl Course {
+    pub(super) fn new(slots: u32) -> Self {
+        let ledger = Ledger::new(slots);
+        Self { now: 0, is_told: true, ledger, watched: &EVERY_FLOW, dropped: Default::default() }
+    }
+}
+
 impl<S: Contestant, T: Contestant> Match<S, T> {
     /// Two sides with [`SLOTS`] handles, at time 0.
     #[must_use]
@@ -48,22 +61,14 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     /// Two sides with `handles` handles, at time 0.
     #[must_use]
     pub fn with_slots(subject: S, twin: T, slots: u32) -> Self {
-        let ledger = Ledger::new(slots);
-        Self {
-            subject,
-            twin,
-            now: 0,
-            is_told: true,
-            ledger,
-            watched: &EVERY_FLOW,
-            dropped: Default::default(),
-        }
+        Self { subject, twin, course: Course::new(slots) }
     }
 
     /// Thorough comparisons look at these flows only.
     #[must_use]
-    pub fn watching(self, flows: &'static [u32]) -> Self {
-        Self { watched: flows, ..self }
+    pub fn watching(mut self, flows: &'static [u32]) -> Self {
+        self.course.watched = flows;
+        self
     }
 
     /// Does `operation` to both and compares what can be seen of it. `thorough` compares every flow
@@ -72,13 +77,29 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     /// # Errors
     /// What differs, or what breaks the contract.
     pub fn step(&mut self, operation: Operation, thorough: bool) -> Result<(), String> {
-        self.dropped.iter_mut().for_each(Vec::clear);
+        let Self { subject, twin, course } = self;
+        Step { subject, twin, course }.step(operation, thorough)
+    }
+}
+
+/// An operation on both sides. It does not know their types: compiled for each pair of them, it is most of what
+/// a test of all disciplines takes to build.
+pub(super) struct Step<'a> {
+    pub(super) subject: &'a mut dyn Contestant,
+    pub(super) twin: &'a mut dyn Contestant,
+    pub(super) course: &'a mut Course,
+}
+
+impl Step<'_> {
+    /// See [`Match::step`].
+    pub(super) fn step(mut self, operation: Operation, thorough: bool) -> Result<(), String> {
+        self.course.dropped.iter_mut().for_each(Vec::clear);
         let touched = self.play(operation)?;
         self.compare_drops()?;
         self.compare_books()?;
         match touched {
             _ if thorough => {
-                for &flow in self.watched {
+                for &flow in self.course.watched {
                     self.compare_flow(FlowId(flow))?;
                 }
                 self.subject.recount().map_err(|imbalance| imbalance.to_string())?;
@@ -93,7 +114,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     fn play(&mut self, operation: Operation) -> Result<Option<FlowId>, String> {
         match operation {
             Operation::Enqueue { flow, len } => {
-                self.enqueue(flow, len, self.ledger.free_handle())?;
+                self.enqueue(flow, len, self.course.ledger.free_handle())?;
                 return Ok(Some(FlowId(flow)));
             }
             Operation::EnqueueAs { flow, len, handle } => {
@@ -120,7 +141,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
                 return Ok(Some(flow));
             }
             Operation::Remove { flow } => {
-                let [subject, twin] = &mut self.dropped;
+                let [subject, twin] = &mut self.course.dropped;
                 let flow = FlowId(flow);
                 self.subject
                     .remove_flow(flow, &mut |packet, reason| subject.push((packet, reason)));
@@ -128,7 +149,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
                 return Ok(Some(flow));
             }
             Operation::SetLimits { packets, bytes } => {
-                let [subject, twin] = &mut self.dropped;
+                let [subject, twin] = &mut self.course.dropped;
                 let limits = Limits { packets, bytes };
                 self.subject.set_limits(limits, &mut |packet, reason| {
                     subject.push((packet, reason));
@@ -137,7 +158,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
             }
             Operation::Evict => self.evict()?,
             Operation::Drain => {
-                let [subject, twin] = &mut self.dropped;
+                let [subject, twin] = &mut self.course.dropped;
                 self.subject.drain(&mut |packet, reason| subject.push((packet, reason)));
                 self.twin.drain(&mut |packet, reason| twin.push((packet, reason)));
             }
@@ -166,10 +187,10 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
                 hosts.count(sides);
                 Ok(())
             })?,
-            Operation::Forward { nanos } => self.now = self.now.saturating_add(nanos),
+            Operation::Forward { nanos } => self.course.now = self.course.now.saturating_add(nanos),
             Operation::Back { nanos } => {
-                self.now = self.now.saturating_sub(nanos);
-                self.is_told = false;
+                self.course.now = self.course.now.saturating_sub(nanos);
+                self.course.is_told = false;
             }
         }
         Ok(None)
@@ -177,12 +198,12 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
 
     fn evict(&mut self) -> Result<(), String> {
         let before = self.subject.backlog().packets;
-        let [subject, twin] = &mut self.dropped;
+        let [subject, twin] = &mut self.course.dropped;
         let evicted = self.subject.evict(&mut |packet, reason| subject.push((packet, reason)));
         let expected = self.twin.evict(&mut |packet, reason| twin.push((packet, reason)));
         same("evicted", evicted, expected)?;
         same("evicted and something was queued", evicted, before > 0)?;
-        same("packets evicted", self.dropped[0].len(), usize::from(evicted))?;
+        same("packets evicted", self.course.dropped[0].len(), usize::from(evicted))?;
         let left = self.subject.backlog().packets;
         same("queued after an eviction", left, before - u32::from(evicted))
     }
@@ -201,29 +222,29 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     }
 
     fn enqueue(&mut self, flow: u32, len: u32, handle: u32) -> Result<(), String> {
-        if self.ledger.is_queued(handle) && !self.subject.notices_used_handles() {
+        if self.course.ledger.is_queued(handle) && !self.subject.notices_used_handles() {
             return Ok(());
         }
-        self.is_told = true;
-        let (now, flow, packet) = (Nanos(self.now), FlowId(flow), packet(handle, len));
-        let [subject, twin] = &mut self.dropped;
+        self.course.is_told = true;
+        let (now, flow, packet) = (Nanos(self.course.now), FlowId(flow), packet(handle, len));
+        let [subject, twin] = &mut self.course.dropped;
         let outcome = self.subject.enqueue(now, flow, packet, &mut |packet, reason| {
             subject.push((packet, reason));
         });
         let expected =
             self.twin.enqueue(now, flow, packet, &mut |packet, reason| twin.push((packet, reason)));
         same("enqueue", outcome, expected)?;
-        self.ledger.offered(flow, packet, outcome)
+        self.course.ledger.offered(flow, packet, outcome)
     }
 
     fn enqueue_burst(&mut self, flow: u32, len: u32, packets: u8) -> Result<(), String> {
-        let handles = self.ledger.free_handles(packets);
+        let handles = self.course.ledger.free_handles(packets);
         let flows = (0..).map(|turn| FlowId(flow.wrapping_add(turn & 1)));
         let burst: Vec<(FlowId, Packet)> =
             flows.zip(handles.into_iter().map(|handle| packet(handle, len))).collect();
-        self.is_told |= !burst.is_empty();
-        let now = Nanos(self.now);
-        let [subject, twin] = &mut self.dropped;
+        self.course.is_told |= !burst.is_empty();
+        let now = Nanos(self.course.now);
+        let [subject, twin] = &mut self.course.dropped;
         let accepted = self.subject.enqueue_burst(now, &burst, &mut |packet, reason| {
             subject.push((packet, reason));
         });
@@ -232,46 +253,47 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         });
         same("accepted of a burst", accepted, expected)?;
         // What was rejected was never out: take it from the list of drops, and the arrivals with it.
-        same("drops of a burst", &self.dropped[0], &self.dropped[1])?;
+        same("drops of a burst", &self.course.dropped[0], &self.course.dropped[1])?;
         for &(flow, packet) in &burst {
             let rejected = (packet, DropReason::Rejected);
-            let outcome = if self.dropped[0].contains(&rejected) {
+            let outcome = if self.course.dropped[0].contains(&rejected) {
                 let reason =
                     freeboard::sched_core::RejectReason::HandleInUse { handle: packet.handle };
                 Err(Rejected { packet, reason })
             } else {
                 Ok(())
             };
-            self.ledger.offered(flow, packet, outcome)?;
+            self.course.ledger.offered(flow, packet, outcome)?;
         }
-        let rejected = self.dropped[0].iter().filter(|drop| drop.1 == DropReason::Rejected).count();
+        let rejected =
+            self.course.dropped[0].iter().filter(|drop| drop.1 == DropReason::Rejected).count();
         same("accepted and rejected of a burst", accepted + rejected, burst.len())?;
-        for dropped in &mut self.dropped {
+        for dropped in &mut self.course.dropped {
             dropped.retain(|drop| drop.1 != DropReason::Rejected);
         }
         Ok(())
     }
 
     fn dequeue(&mut self) -> Result<(), String> {
-        let now = Nanos(self.now);
+        let now = Nanos(self.course.now);
         let promised = self.subject.peek(now);
-        self.is_told = true;
-        let [subject, twin] = &mut self.dropped;
+        self.course.is_told = true;
+        let [subject, twin] = &mut self.course.dropped;
         let packet =
             self.subject.dequeue(now, &mut |packet, reason| subject.push((packet, reason)));
         let expected = self.twin.dequeue(now, &mut |packet, reason| twin.push((packet, reason)));
         same("dequeue", packet, expected)?;
         same("dequeue and the peek before it", packet, promised)?;
-        packet.map_or(Ok(()), |packet| self.ledger.delivered(packet))
+        packet.map_or(Ok(()), |packet| self.course.ledger.delivered(packet))
     }
 
     fn dequeue_burst(&mut self, packets: u8) -> Result<(), String> {
-        let now = Nanos(self.now);
+        let now = Nanos(self.course.now);
         let untouched = Packet::new(u32::MAX, u32::MAX);
         let (mut out, mut expected) = ([untouched; 8], [untouched; 8]);
         let places = usize::from(packets).min(out.len());
-        self.is_told |= places > 0;
-        let [subject, twin] = &mut self.dropped;
+        self.course.is_told |= places > 0;
+        let [subject, twin] = &mut self.course.dropped;
         let filled = self.subject.dequeue_burst(now, &mut out[..places], &mut |packet, reason| {
             subject.push((packet, reason));
         });
@@ -281,23 +303,23 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         same("dequeued of a burst", out, expected)?;
         let delivered = out.iter().take_while(|&&packet| packet != untouched).count();
         same("count of a burst", filled, delivered)?;
-        out[..delivered].iter().try_for_each(|&packet| self.ledger.delivered(packet))
+        out[..delivered].iter().try_for_each(|&packet| self.course.ledger.delivered(packet))
     }
 
     fn compare_drops(&mut self) -> Result<(), String> {
-        let [subject, twin] = &self.dropped;
+        let [subject, twin] = &self.course.dropped;
         same("drops", subject, twin)?;
-        subject.iter().try_for_each(|&(packet, reason)| self.ledger.dropped(packet, reason))
+        subject.iter().try_for_each(|&(packet, reason)| self.course.ledger.dropped(packet, reason))
     }
 
     fn compare_books(&self) -> Result<(), String> {
-        let now = Nanos(self.now);
+        let now = Nanos(self.course.now);
         let (backlog, limits) = (self.subject.backlog(), self.subject.limits());
         same("backlog", backlog, self.twin.backlog())?;
         same("limits", limits, self.twin.limits())?;
         let counters = self.subject.counters();
         same("counters", counters, self.twin.counters())?;
-        self.ledger.audit(&counters, backlog)?;
+        self.course.ledger.audit(&counters, backlog)?;
         let peeked = self.subject.peek(now);
         same("peek", peeked, self.twin.peek(now))?;
         let poll_at = self.subject.poll_at(now);
@@ -306,7 +328,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         // The clock of a history stays far from its end.
         same("poll_at and backlog", poll_at.is_some(), backlog.packets > 0)?;
         same("a poll in the past", poll_at.is_some_and(|at| at < now), false)?;
-        if let Some(at) = poll_at.filter(|at| *at > now && self.is_told) {
+        if let Some(at) = poll_at.filter(|at| *at > now && self.course.is_told) {
             same("peek before poll_at", self.subject.peek(Nanos(at.0 - 1)), None)?;
             same("peek at poll_at", self.subject.peek(at), self.twin.peek(at))?;
             same("a packet at poll_at", self.subject.peek(at).is_some(), true)?;
@@ -316,7 +338,7 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     }
 
     fn compare_flow(&self, flow: FlowId) -> Result<(), String> {
-        let (subject, twin) = (&self.subject, &self.twin);
+        let (subject, twin) = (&*self.subject, &*self.twin);
         same("setting", subject.setting(flow), twin.setting(flow))?;
         let books = |housing: Option<&dyn Housing>| housing.map(|hosts| hosts.books(flow.0));
         let (subject_books, twin_books) = (books(subject.housing()), books(twin.housing()));

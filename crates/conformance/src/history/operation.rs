@@ -284,7 +284,7 @@ pub fn operations_with_hosts(bytes: &[u8]) -> impl Iterator<Item = Operation> {
 }
 
 /// As [`operations`], with hosts if `contestant` has some.
-pub fn operations_for(contestant: &impl Contestant, bytes: &[u8]) -> Vec<Operation> {
+pub fn operations_for(contestant: &dyn Contestant, bytes: &[u8]) -> Vec<Operation> {
     if contestant.has_hosts() {
         operations_with_hosts(bytes).collect()
     } else {
@@ -318,7 +318,7 @@ impl Operations {
 
     /// The history of a seed, with hosts if `contestant` has some.
     #[must_use]
-    pub fn of(contestant: &impl Contestant, seed: u64) -> Self {
+    pub fn of(contestant: &dyn Contestant, seed: u64) -> Self {
         Self { hosts: contestant.has_hosts(), ..Self::new(seed) }
     }
 }

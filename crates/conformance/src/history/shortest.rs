@@ -2,8 +2,9 @@
 
 use core::fmt;
 
+use super::lockstep::{Course, Step};
 use super::operation::{Operation, Operations};
-use super::{Contestant, Match};
+use super::{Pair, SLOTS};
 
 /// In long histories the state is looked at thoroughly once in this number of operations.
 const THOROUGH_EVERY: usize = 64;
@@ -34,13 +35,10 @@ impl core::error::Error for Difference {}
 ///
 /// # Errors
 /// The difference that shows first, with the history cut down as far as it still shows one.
-pub fn check<S: Contestant, T: Contestant>(
-    sides: impl Fn() -> (S, T),
-    operations: &[Operation],
-) -> Result<(), Difference> {
-    match play(&sides, operations, 1) {
+pub fn check(sides: &dyn Fn() -> Pair, operations: &[Operation]) -> Result<(), Difference> {
+    match play(sides, operations, 1) {
         Ok(()) => Ok(()),
-        Err((what, steps)) => Err(shortest(&sides, what, operations[..steps].to_vec())),
+        Err((what, steps)) => Err(shortest(sides, what, operations[..steps].to_vec())),
     }
 }
 
@@ -49,23 +47,23 @@ pub fn check<S: Contestant, T: Contestant>(
 ///
 /// # Errors
 /// As [`check`].
-pub fn soak<S: Contestant, T: Contestant>(
-    sides: impl Fn() -> (S, T),
+pub fn soak(
+    sides: &dyn Fn() -> Pair,
     seed: u64,
     operations: u64,
     length: usize,
 ) -> Result<(), Difference> {
     let first = sides().0;
-    soak_on(|seed| Operations::of(&first, seed), sides, seed, operations, length)
+    soak_on(&|seed| Box::new(Operations::of(&*first, seed)), sides, seed, operations, length)
 }
 
 /// As [`soak`], of histories of another kind: `history` has one for every seed.
 ///
 /// # Errors
 /// As [`check`].
-pub fn soak_on<S: Contestant, T: Contestant, H: Iterator<Item = Operation>>(
-    history: impl Fn(u64) -> H,
-    sides: impl Fn() -> (S, T),
+pub fn soak_on(
+    history: &dyn Fn(u64) -> Box<dyn Iterator<Item = Operation>>,
+    sides: &dyn Fn() -> Pair,
     seed: u64,
     operations: u64,
     length: usize,
@@ -78,31 +76,32 @@ pub fn soak_on<S: Contestant, T: Contestant, H: Iterator<Item = Operation>>(
         let length = length.min(left);
         left -= length;
         let history: Vec<Operation> = history(seed).take(length).collect();
-        if let Err((what, steps)) = play(&sides, &history, THOROUGH_EVERY) {
-            return Err(shortest(&sides, what, history[..steps].to_vec()));
+        if let Err((what, steps)) = play(sides, &history, THOROUGH_EVERY) {
+            return Err(shortest(sides, what, history[..steps].to_vec()));
         }
     }
     Ok(())
 }
 
 /// What differs, and after how many operations.
-fn play<S: Contestant, T: Contestant>(
-    sides: &impl Fn() -> (S, T),
+fn play(
+    sides: &dyn Fn() -> Pair,
     operations: &[Operation],
     thorough_every: usize,
 ) -> Result<(), (String, usize)> {
-    let (subject, twin) = sides();
-    let mut both = Match::new(subject, twin);
+    let (mut subject, mut twin) = sides();
+    let course = &mut Course::new(SLOTS);
     for (done, &operation) in (1..).zip(operations) {
         let thorough = done % thorough_every == 0 || done == operations.len();
-        both.step(operation, thorough).map_err(|what| (what, done))?;
+        let step = Step { subject: &mut *subject, twin: &mut *twin, course };
+        step.step(operation, thorough).map_err(|what| (what, done))?;
     }
     Ok(())
 }
 
 /// Leaves out ever smaller stretches while a difference still shows.
-fn shortest<S: Contestant, T: Contestant>(
-    sides: &impl Fn() -> (S, T),
+fn shortest(
+    sides: &dyn Fn() -> Pair,
     mut what: String,
     mut operations: Vec<Operation>,
 ) -> Difference {
@@ -132,7 +131,7 @@ fn shortest<S: Contestant, T: Contestant>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::SLOTS;
+    use crate::history::pair;
     use crate::twin::NaiveFifo;
     use freeboard::sched_core::{DropFrom, Limits};
 
@@ -142,10 +141,10 @@ mod tests {
     #[test]
     fn a_difference_is_cut_down_to_the_operations_that_show_it() {
         let fifo = |end| NaiveFifo::new(end, SLOTS, Limits::packets(1));
-        let sides = || (fifo(DropFrom::Head), fifo(DropFrom::Tail));
+        let sides = &|| pair((fifo(DropFrom::Head), fifo(DropFrom::Tail)));
         let difference = soak(sides, 1, 10_000, 10_000).unwrap_err();
         assert_eq!(difference.operations.len(), 2, "{difference}");
-        let sides = || (fifo(DropFrom::Head), fifo(DropFrom::Head));
+        let sides = &|| pair((fifo(DropFrom::Head), fifo(DropFrom::Head)));
         assert!(soak(sides, 1, 10_000, 1_000).is_ok());
     }
 }

@@ -6,7 +6,8 @@
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
 use conformance::history::{
-    Contestant, Dial, Housing, Match, Operation, Operations, Peeked, Setting, Shifted, soak,
+    Contestant, Dial, Housing, Match, Operation, Operations, Pair, Peeked, Setting, Shifted, pair,
+    soak,
 };
 use conformance::sides::{self, FLOWS, MAX_LEN, SLOTS};
 use freeboard::sched_core::{
@@ -26,24 +27,25 @@ fn operations() -> u64 {
 /// Instants at which counters of 31, 32, 53 and 63 bits wrap, all whole ticks of a descriptor but one.
 const SHIFTS: [u64; 5] = [1, 1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
 
-fn is_not_disturbed_by_peeks<S: Contestant, T>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
-    let sides = || (sides().0, Peeked::new(sides().0));
-    soak(sides, seed, operations(), LENGTH).unwrap_or_else(|difference| panic!("{difference}"));
+fn is_not_disturbed_by_peeks(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
+    let sides = || pair((sides().0, Peeked::new(sides().0)));
+    soak(&sides, seed, operations(), LENGTH).unwrap_or_else(|difference| panic!("{difference}"));
 }
 
 every_discipline!(peeks_change_nothing, super::is_not_disturbed_by_peeks);
 
-fn does_not_depend_on_the_epoch<S: Contestant, T>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
+fn does_not_depend_on_the_epoch(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     for by in SHIFTS {
-        let sides = || (sides().0, Shifted::new(sides().0, by));
-        soak(sides, seed, operations(), LENGTH).unwrap_or_else(|difference| panic!("{difference}"));
+        let sides = || pair((sides().0, Shifted::new(sides().0, by)));
+        soak(&sides, seed, operations(), LENGTH)
+            .unwrap_or_else(|difference| panic!("{difference}"));
     }
 }
 
 every_discipline!(the_epoch_changes_nothing, super::does_not_depend_on_the_epoch);
 
 /// Goal: what is done twice is done once: flows removed, everything drained, limits set.
-fn does_twice_as_once<S: Contestant, T: Contestant>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
+fn does_twice_as_once(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     let (subject, twin) = sides();
     let mut both = Match::new(subject, twin);
     for operation in Operations::of(&both.subject, seed).take(effort(2_000, 10_000)) {
@@ -63,7 +65,7 @@ fn does_twice_as_once<S: Contestant, T: Contestant>(_: u64, seed: u64, sides: im
 every_discipline!(twice_is_once, super::does_twice_as_once);
 
 /// Goal: the limits where things go wrong: nothing, one and two packets or bytes.
-fn holds_small_limits<S: Contestant, T: Contestant>(_: u64, seed: u64, sides: impl Fn() -> (S, T)) {
+fn holds_small_limits(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     for packets in 0..3 {
         for bytes in [0, 1, 1_499, 1_500, 3_000] {
             let (subject, twin) = sides();
@@ -83,11 +85,7 @@ every_discipline!(small_limits_hold, super::holds_small_limits);
 /// Goal: a packet can be had out of every queue for its buffer, whatever state it is in, and the one that the
 /// twin gives; from an empty queue none.
 /// Method: random histories, and after each packets are evicted until nothing is left, and once more.
-fn gives_a_packet_for_its_buffer<S, T>(_: u64, seed: u64, sides: impl Fn() -> (S, T))
-where
-    S: Contestant,
-    T: Contestant,
-{
+fn gives_a_packet_for_its_buffer(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     let mut evicted = 0;
     for seed in seed..seed + 30 {
         let (subject, twin) = sides();
@@ -174,21 +172,29 @@ impl Aqm for EveryThird {
 }
 
 /// Every order under an AQM that acts: the ledger, the books, peeks and the epoch.
-fn keeps_the_contract<O>(seed: u64, aqm: impl Aqm + Clone, order: O)
+fn keeps_the_contract<O>(seed: u64, aqm: impl Aqm + Clone + Send + 'static, order: O)
 where
-    O: FlowScheduler + Housing + Clone,
+    O: FlowScheduler + Housing + Clone + Send + 'static,
     O::Config: Dial,
 {
-    let subject = || {
-        FlowQueues::with_parts(
+    let subject = || -> Box<dyn Contestant + Send> {
+        Box::new(FlowQueues::with_parts(
             order.clone(),
             aqm.clone(),
             [Queue::EMPTY; FLOWS],
             [Descriptor::EMPTY; SLOTS],
             [FlowRecord::EMPTY; FLOWS],
             Limits::NONE,
-        )
+        ))
     };
+    acts_and_keeps_the_contract(seed, &subject, core::any::type_name::<O>());
+}
+
+fn acts_and_keeps_the_contract(
+    seed: u64,
+    subject: &dyn Fn() -> Box<dyn Contestant + Send>,
+    name: &str,
+) {
     let mut both = Match::new(subject(), Peeked::new(subject()));
     for operation in Operations::new(seed).take(200_000) {
         both.step(operation, false).unwrap();
@@ -197,24 +203,20 @@ where
     let marked = |flow| both.subject.flow_counters(FlowId(flow)).unwrap().marked;
     assert_eq!((0..FLOWS as u32).map(marked).sum::<u64>(), counters.marked);
     let acted = (counters.dropped_for(DropReason::Aqm).packets, counters.marked);
-    assert!(
-        acted.0 > 0 && acted.1 > 0,
-        "the AQM does not act: {acted:?} {}",
-        core::any::type_name::<O>()
-    );
-    soak(|| (subject(), Peeked::new(subject())), seed, 200_000, LENGTH)
+    assert!(acted.0 > 0 && acted.1 > 0, "the AQM does not act: {acted:?} {name}");
+    soak(&|| pair((subject(), Peeked::new(subject()))), seed, 200_000, LENGTH)
         .unwrap_or_else(|difference| panic!("{difference}"));
     // To the end of time and past it, where the clock begins anew.
     let late = || Shifted::new(subject(), u64::MAX - (1 << 39));
-    soak(|| (late(), Peeked::new(late())), seed, 100_000, LENGTH)
+    soak(&|| pair((late(), Peeked::new(late()))), seed, 100_000, LENGTH)
         .unwrap_or_else(|difference| panic!("{difference}"));
     for by in SHIFTS.into_iter().filter(|by| by % 1024 == 0) {
-        soak(|| (subject(), Shifted::new(subject(), by)), seed, 100_000, LENGTH)
+        soak(&|| pair((subject(), Shifted::new(subject(), by))), seed, 100_000, LENGTH)
             .unwrap_or_else(|difference| panic!("{difference}"));
     }
 }
 
-fn with_every_order(aqm: impl Aqm + Clone) {
+fn with_every_order(aqm: impl Aqm + Clone + Send + 'static) {
     for (seed, sparse_first) in [(1, false), (2, true)] {
         let drr = sides::drr_order::<FLOWS>(MAX_LEN, sparse_first);
         keeps_the_contract(seed, aqm.clone(), drr);

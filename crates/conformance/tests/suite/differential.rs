@@ -6,13 +6,13 @@
 
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;
-use conformance::history::{Contestant, check, operations_for, prelude, soak};
+use conformance::history::{Pair, check, operations_for, prelude, soak};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 /// Long enough for clocks, stamps and virtual times to go far, short enough to replay.
 const LENGTH: usize = 100_000;
 
-fn play<S: Contestant, T: Contestant>(share: u64, seed: u64, sides: impl Fn() -> (S, T)) {
+fn play(share: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     let shared = effort(250_000, 10_000_000) / share;
     let operations = std::env::var("FREEBOARD_OPERATIONS")
         .map_or(shared, |count| count.parse().expect("FREEBOARD_OPERATIONS is a number"));
@@ -25,7 +25,7 @@ every_discipline!(agrees_with_its_twin, super::play);
 
 /// Goal: other distributions than that of `soak`, and the path of the fuzzer.
 /// Method: byte strings by proptest, each decoded to a history and compared thoroughly at each step.
-fn play_bytes<S: Contestant, T: Contestant>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
+fn play_bytes(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let config = Config { cases: effort(16, 128), failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(
         config,
@@ -35,8 +35,8 @@ fn play_bytes<S: Contestant, T: Contestant>(_: u64, _: u64, sides: impl Fn() -> 
     );
     let bytes = proptest::collection::vec(proptest::num::u8::ANY, 0..4_096);
     let outcome = runner.run(&bytes, |bytes| {
-        let history: Vec<_> = prelude().chain(operations_for(&sides().0, &bytes)).collect();
-        check(&sides, &history).map_err(|difference| TestCaseError::fail(difference.to_string()))
+        let history: Vec<_> = prelude().chain(operations_for(&*sides().0, &bytes)).collect();
+        check(sides, &history).map_err(|difference| TestCaseError::fail(difference.to_string()))
     });
     if let Err(failure) = outcome {
         panic!("{failure}");

@@ -1,12 +1,13 @@
 //! Every entry of the catalogue that has a twin.
 
 /// A module of tests: `$play(share, seed, sides)` for every entry and for some trees of them, where `share` says which
-/// part of the operations of a long run it gets and `sides` makes it and its twin.
+/// part of the operations of a long run it gets and `sides` makes it and its twin, without their types.
 macro_rules! every_discipline {
     ($what:ident, $play:path) => {
         mod $what {
             #[allow(unused_imports, reason = "the entries of one list or the other name them")]
             use crate::every_discipline::{of_flows, of_packets, seed};
+            use conformance::history::pair;
             use conformance::sides::{self, FLOWS, HOSTS, MAX_LEN, SLOTS};
             use freeboard::sched_core::Limits;
 
@@ -15,27 +16,27 @@ macro_rules! every_discipline {
 
             #[test]
             fn qfq_over_fifos() {
-                $play(25, 16, || sides::hierarchy::qfq_over_fifos(Limits::NONE));
+                $play(25, 16, &|| pair(sides::hierarchy::qfq_over_fifos(Limits::NONE)));
             }
 
             #[test]
             fn drr_over_qfq() {
-                $play(25, 17, || sides::hierarchy::drr_over_qfq(Limits::NONE));
+                $play(25, 17, &|| pair(sides::hierarchy::drr_over_qfq(Limits::NONE)));
             }
 
             #[test]
             fn sqf_over_drr_where_the_longest_class_gives_way() {
-                $play(25, 18, || sides::hierarchy::sqf_over_drr(Limits::NONE));
+                $play(25, 18, &|| pair(sides::hierarchy::sqf_over_drr(Limits::NONE)));
             }
 
             #[test]
             fn drr_over_classes_of_every_kind() {
-                $play(25, 19, || sides::hierarchy::drr_over_everything(Limits::NONE));
+                $play(25, 19, &|| pair(sides::hierarchy::drr_over_everything(Limits::NONE)));
             }
 
             #[test]
             fn qfq_over_drr_over_sqf() {
-                $play(25, 20, || sides::hierarchy::three_levels(Limits::NONE));
+                $play(25, 20, &|| pair(sides::hierarchy::three_levels(Limits::NONE)));
             }
         }
     };
@@ -45,8 +46,8 @@ macro_rules! of_flows {
     ([$play:path] $($name:ident: $recipe:expr,)*) => {$(
         #[test]
         fn $name() {
-            $play(3, seed(stringify!($name)), || {
-                sides::flows::<FLOWS, SLOTS, HOSTS, _>($recipe, MAX_LEN, Limits::NONE)
+            $play(3, seed(stringify!($name)), &|| {
+                pair(sides::flows::<FLOWS, SLOTS, HOSTS, _>($recipe, MAX_LEN, Limits::NONE))
             });
         }
     )*};
@@ -56,8 +57,8 @@ macro_rules! of_packets {
     ([$play:path] $($name:ident: $recipe:expr,)*) => {$(
         #[test]
         fn $name() {
-            $play(3, seed(stringify!($name)), || {
-                sides::packets::<FLOWS, SLOTS, HOSTS, _>($recipe, MAX_LEN, Limits::NONE)
+            $play(3, seed(stringify!($name)), &|| {
+                pair(sides::packets::<FLOWS, SLOTS, HOSTS, _>($recipe, MAX_LEN, Limits::NONE))
             });
         }
     )*};

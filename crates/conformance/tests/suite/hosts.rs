@@ -1,7 +1,7 @@
 //! What hosts above flows are for: shares, and whose packets give way.
 
 use conformance::Xorshift;
-use conformance::history::{Contestant, Match, Operation, Setting, check};
+use conformance::history::{Contestant, Match, Operation, Setting, check, pair};
 use conformance::sides::{self, HOSTS, MAX_LEN, hosts};
 use freeboard::sched_core::{DropFrom, DropReason, FlowId, Limits, Nanos, Packet, Side, Sides};
 
@@ -306,8 +306,9 @@ fn rounds_agree_with_their_twin_when_hosts_have_hundreds_of_flows() {
 fn removal_forgets_the_host_of_a_flow_that_was_never_added() {
     let history =
         [Operation::Assign { flow: 0, source: 1, destination: 1 }, Operation::Remove { flow: 0 }];
-    let hosts = || hosts::over_drr::<2, 32, HOSTS>(MAX_LEN, false, false, Limits::NONE);
-    check(hosts, &history).unwrap_or_else(|difference| panic!("{difference}"));
-    let rounds = || hosts::rounds::<2, 32, HOSTS>(MAX_LEN, 16, Side::Source, false, Limits::NONE);
-    check(rounds, &history).unwrap_or_else(|difference| panic!("{difference}"));
+    let hosts = || pair(hosts::over_drr::<2, 32, HOSTS>(MAX_LEN, false, false, Limits::NONE));
+    check(&hosts, &history).unwrap_or_else(|difference| panic!("{difference}"));
+    let rounds =
+        || pair(hosts::rounds::<2, 32, HOSTS>(MAX_LEN, 16, Side::Source, false, Limits::NONE));
+    check(&rounds, &history).unwrap_or_else(|difference| panic!("{difference}"));
 }

@@ -3,7 +3,7 @@
 //! Each test names the failure: mostly an entry of the CVE list, whose description is all that is used.
 
 use crate::every_discipline::every_discipline;
-use conformance::history::{Contestant, Match, Operations, Setting};
+use conformance::history::{Contestant, Match, Operations, Pair, Setting, pair};
 use conformance::sides::{self, FLOWS, MAX_LEN, SLOTS};
 use freeboard::sched_core::{
     CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, Drr, DrrFlow, FlowId, FlowQueues,
@@ -28,11 +28,7 @@ fn with_flows<S: Contestant>(mut subject: S) -> S {
 
 /// CVE-2025-39766, CVE-2025-68325 (cake): a packet that alone exceeds the limit was dropped, and said to
 /// be accepted.
-fn rejects_what_alone_exceeds_the_limit<S: Contestant, T>(
-    _: u64,
-    _: u64,
-    sides: impl Fn() -> (S, T),
-) {
+fn rejects_what_alone_exceeds_the_limit(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     for bytes in [1, 999, 1_000] {
         let mut subject = with_flows(sides().0);
         let limits = Limits::bytes(bytes);
@@ -55,11 +51,7 @@ fn rejects_what_alone_exceeds_the_limit<S: Contestant, T>(
 every_discipline!(beyond_the_limit, super::rejects_what_alone_exceeds_the_limit);
 
 /// CVE-2025-21702 (head drop): at a limit of 0 "drop one, then add one" dropped none and added one.
-fn accepts_nothing_at_a_limit_of_nothing<S: Contestant, T>(
-    _: u64,
-    _: u64,
-    sides: impl Fn() -> (S, T),
-) {
+fn accepts_nothing_at_a_limit_of_nothing(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     for limits in [Limits::packets(0), Limits::bytes(0)] {
         let mut subject = with_flows(sides().0);
         subject.set_limits(limits, &mut no_drop);
@@ -81,7 +73,7 @@ every_discipline!(a_limit_of_nothing, super::accepts_nothing_at_a_limit_of_nothi
 
 /// CVE-2024-53057, CVE-2025-21971, CVE-2025-21692: numbers at the ends of their range meant something
 /// else inside. Goal: every number of a flow works or is refused as unknown, everywhere alike.
-fn knows_every_number<S: Contestant, T>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
+fn knows_every_number(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let mut subject = sides().0;
     let flows = FLOWS as u32;
     for flow in [0, 1, flows - 1, flows, flows + 1].into_iter().chain(ODD).map(FlowId) {
@@ -123,7 +115,7 @@ every_discipline!(numbers_at_the_ends, super::knows_every_number);
 /// CVE-2023-3611 (qfq): a packet longer than was declared was let in, and changed the class.
 /// Goal: no length outside `1..=max` is accepted, by an idle flow or a backlogged one, and the refusal
 /// is not felt. Method: two of a kind, one of which is offered such packets besides, send the same.
-fn refuses_every_length_out_of_range<S: Contestant, T>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
+fn refuses_every_length_out_of_range(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let (mut subject, mut untouched) = (with_flows(sides().0), with_flows(sides().0));
     for turn in 0..24 {
         let flow = FlowId(turn % 4);
@@ -163,11 +155,7 @@ every_discipline!(lengths_out_of_range, super::refuses_every_length_out_of_range
 
 /// CVE-2025-37992, CVE-2025-39677: a packet that a closed shaper had looked at escaped a lowered limit.
 /// CVE-2025-38637, CVE-2026-43496: a look, and then another packet.
-fn lets_go_of_a_packet_that_was_looked_at<S: Contestant, T>(
-    _: u64,
-    _: u64,
-    sides: impl Fn() -> (S, T),
-) {
+fn lets_go_of_a_packet_that_was_looked_at(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let line = Shaper::new(Rate::kilobits_per_second(1).unwrap());
     let mut shaped = Shaped::new(with_flows(sides().0), line, Overhead::RAW);
     for handle in 0..8 {
@@ -195,11 +183,7 @@ every_discipline!(a_packet_looked_at, super::lets_go_of_a_packet_that_was_looked
 
 /// Changing one flow leaves the packets of all others where they are. A change once reset all queues,
 /// and one that failed once freed its flow (CVE-2026-22999).
-fn keeps_every_packet_through_a_change<S: Contestant, T>(
-    _: u64,
-    _: u64,
-    sides: impl Fn() -> (S, T),
-) {
+fn keeps_every_packet_through_a_change(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let mut subject = with_flows(sides().0);
     for handle in 0..16 {
         subject.enqueue(NOW, FlowId(handle % 4), Packet::new(handle, 100), &mut no_drop).unwrap();
@@ -222,7 +206,7 @@ fn keeps_every_packet_through_a_change<S: Contestant, T>(
 
 every_discipline!(a_change_of_one_flow, super::keeps_every_packet_through_a_change);
 
-fn small<S: Contestant, T: Contestant>(slots: u32, sides: impl Fn(Limits) -> (S, T)) {
+fn small(slots: u32, sides: &dyn Fn(Limits) -> Pair) {
     for packets in 0..3 {
         for seed in 0..8 {
             let (subject, twin) = sides(Limits::packets(packets));
@@ -238,16 +222,16 @@ fn small<S: Contestant, T: Contestant>(slots: u32, sides: impl Fn(Limits) -> (S,
 #[test]
 fn the_smallest_of_everything_works() {
     use freeboard::sched_core::DropFrom::{Head, Tail};
-    small(1, |limits| sides::fifo::<1>(Head, limits));
-    small(1, |limits| sides::fifo::<1>(Tail, limits));
-    small(1, |limits| sides::drr_lqd::<1, 1>(MAX_LEN, true, Head, limits));
-    small(2, |limits| sides::drr_lqd::<2, 2>(MAX_LEN, true, Tail, limits));
-    small(1, |limits| sides::drr::<2, 1>(MAX_LEN, false, limits));
-    small(1, |limits| sides::sqf::<1, 1>(Head, limits));
-    small(2, |limits| sides::sqf::<2, 2>(Tail, limits));
-    small(1, |limits| sides::virtual_queues::<1, 1, 1>(Head, limits));
-    small(2, |limits| sides::virtual_queues::<2, 2, 1>(Tail, limits));
-    small(2, |limits| sides::virtual_queues::<2, 2, 2>(Head, limits));
+    small(1, &|limits| pair(sides::fifo::<1>(Head, limits)));
+    small(1, &|limits| pair(sides::fifo::<1>(Tail, limits)));
+    small(1, &|limits| pair(sides::drr_lqd::<1, 1>(MAX_LEN, true, Head, limits)));
+    small(2, &|limits| pair(sides::drr_lqd::<2, 2>(MAX_LEN, true, Tail, limits)));
+    small(1, &|limits| pair(sides::drr::<2, 1>(MAX_LEN, false, limits)));
+    small(1, &|limits| pair(sides::sqf::<1, 1>(Head, limits)));
+    small(2, &|limits| pair(sides::sqf::<2, 2>(Tail, limits)));
+    small(1, &|limits| pair(sides::virtual_queues::<1, 1, 1>(Head, limits)));
+    small(2, &|limits| pair(sides::virtual_queues::<2, 2, 1>(Tail, limits)));
+    small(2, &|limits| pair(sides::virtual_queues::<2, 2, 2>(Head, limits)));
 }
 
 /// CVE-2023-31436, CVE-2023-3611 (qfq): lengths and weights whose group does not exist.
@@ -525,7 +509,7 @@ fn any_clock_is_legal() {
 
 /// CVE-2025-38083, CVE-2025-38107 and more: counters that two threads changed without a lock. Here a
 /// scheduler has one owner, which may hand it to another thread.
-fn may_move_to_another_thread<S: Contestant + Send, T>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
+fn may_move_to_another_thread(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let mut subject = with_flows(sides().0);
     subject.enqueue(NOW, FlowId(1), Packet::new(3, 1_000), &mut no_drop).unwrap();
     let elsewhere =
@@ -537,7 +521,7 @@ fn may_move_to_another_thread<S: Contestant + Send, T>(_: u64, _: u64, sides: im
 every_discipline!(threads, super::may_move_to_another_thread);
 
 /// DPDK 7b3c4f3517, 03b7fd7e54: queues and packets that were not given back when a scheduler was torn down.
-fn gives_everything_back_each_time<S: Contestant, T>(_: u64, _: u64, sides: impl Fn() -> (S, T)) {
+fn gives_everything_back_each_time(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     for cycle in 0..2_000 {
         let mut subject = with_flows(sides().0);
         let mut out = 0;

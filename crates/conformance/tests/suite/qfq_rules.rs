@@ -1,7 +1,7 @@
 //! Quick fair queueing against its twin where its rarer rules apply.
 
 use conformance::effort::effort;
-use conformance::history::{Coming, Operation, Setting, check, soak_on};
+use conformance::history::{Coming, Operation, Setting, check, pair, soak_on};
 use conformance::sides::{self, MAX_LEN};
 use conformance::twin::{Exercised, Rule};
 use freeboard::sched_core::{DropFrom, Limits};
@@ -15,14 +15,19 @@ fn operations() -> u64 {
     })
 }
 
+/// Flows that come and go.
+fn coming(seed: u64) -> Box<dyn Iterator<Item = Operation>> {
+    Box::new(Coming::new(FLOWS as u32, seed))
+}
+
 /// Goal: every rule of "The exact order" decides which flow is next, many times.
 /// Method: the twin counts how often it applies each. `FREEBOARD_OPERATIONS` sets another number.
 #[test]
 fn agrees_with_its_twin_while_flows_come_and_go_and_every_rule_applies() {
     let exercised = Exercised::new();
-    let sides = || sides::qfq_counting::<FLOWS, SLOTS>(MAX_LEN, Limits::NONE, &exercised);
+    let sides = || pair(sides::qfq_counting::<FLOWS, SLOTS>(MAX_LEN, Limits::NONE, &exercised));
     let operations = operations();
-    soak_on(|seed| Coming::new(FLOWS as u32, seed), sides, 1, operations, 2_000)
+    soak_on(&coming, &sides, 1, operations, 2_000)
         .unwrap_or_else(|difference| panic!("{difference}"));
     for rule in Rule::ALL {
         let count = exercised.count(rule);
@@ -35,8 +40,8 @@ fn agrees_with_its_twin_while_flows_come_and_go_and_every_rule_applies() {
 fn agrees_with_its_twin_while_flows_come_and_go_and_the_longest_drops() {
     for (seed, end) in [(2, DropFrom::Head), (3, DropFrom::Tail)] {
         let limits = Limits { packets: 16, bytes: 8_000 };
-        let sides = || sides::qfq_lqd::<FLOWS, SLOTS>(MAX_LEN, end, limits);
-        soak_on(|seed| Coming::new(FLOWS as u32, seed), sides, seed, operations() / 4, 2_000)
+        let sides = || pair(sides::qfq_lqd::<FLOWS, SLOTS>(MAX_LEN, end, limits));
+        soak_on(&coming, &sides, seed, operations() / 4, 2_000)
             .unwrap_or_else(|difference| panic!("{difference}"));
     }
 }
@@ -45,9 +50,8 @@ fn agrees_with_its_twin_while_flows_come_and_go_and_the_longest_drops() {
 #[test]
 fn qfq_plus_agrees_with_its_twin_while_flows_come_and_go() {
     for members in 1..=8 {
-        let sides = || sides::qfq_plus::<FLOWS, SLOTS>(MAX_LEN, members, Limits::NONE);
-        let histories = |seed| Coming::new(FLOWS as u32, seed);
-        soak_on(histories, sides, u64::from(members), operations() / 32, 2_000)
+        let sides = || pair(sides::qfq_plus::<FLOWS, SLOTS>(MAX_LEN, members, Limits::NONE));
+        soak_on(&coming, &sides, u64::from(members), operations() / 32, 2_000)
             .unwrap_or_else(|difference| panic!("{members} members: {difference}"));
     }
 }
@@ -78,7 +82,7 @@ fn a_start_in_the_slot_that_begins_at_the_finish_above_is_shifted_back() {
     history.push(enqueue(5, 15));
     history.extend(dequeue(8));
     let exercised = Exercised::new();
-    check(|| sides::qfq_counting::<FLOWS, SLOTS>(MAX_LEN, Limits::NONE, &exercised), &history)
-        .unwrap_or_else(|difference| panic!("{difference}"));
+    let sides = || pair(sides::qfq_counting::<FLOWS, SLOTS>(MAX_LEN, Limits::NONE, &exercised));
+    check(&sides, &history).unwrap_or_else(|difference| panic!("{difference}"));
     assert_ne!(exercised.count(Rule::ShiftedWithinSlot), 0);
 }
