@@ -8,148 +8,41 @@
 use crate::isolated::recount_old;
 use flowhash::{FlowTable, Lookup, Outcome, Rotating, TagLine};
 use sched_core::{
-    Aqm, Backlog, ConfigError, Counters, Descriptor, DropFrom, DropSink, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, FlowState, Imbalance, Limits, Nanos, NoAqm, Packet, Queue, Rejected,
-    Scheduler, Table,
+    Aqm, Backlog, ConfigError, Counters, Descriptor, DropPolicy, DropSink, FlowDirectory, FlowId,
+    FlowQueues, FlowRecord, FlowScheduler, FlowState, Imbalance, Limits, Nanos, NoAqm, OwnVictim,
+    Packet, Queue, Rejected, Scheduler, Table,
 };
 
-/// A flow scheduler that tells a hash table when a flow goes idle.
-///
-/// The flow scheduler's flow `q` is the table's queue `q`.
+/// A hash table as a flow directory: the scheduler's flow `q` is the table's queue `q`, and is given back in the moment
+/// it is empty.
 #[derive(Debug)]
-pub struct Releasing<O, L> {
-    order: O,
-    /// A queue is claimed here if and only if its flow is backlogged in `order`.
+pub struct HashDirectory<L> {
+    /// A queue is claimed here if and only if it holds packets.
     table: FlowTable<L>,
 }
 
-impl<O: FlowScheduler, L: Table<TagLine>> Releasing<O, L> {
-    /// `order`, in which no flow is backlogged, over the queues of `table`, none of them claimed. Queues that
-    /// `order` has no flow for reject their packets: add all [`Table::queues`](flowhash::FlowTable::queues) of
-    /// them.
-    pub fn new(order: O, table: FlowTable<L>) -> Self {
-        Self { order, table }
-    }
-
+impl<L: Table<TagLine>> HashDirectory<L> {
     /// The table.
     pub const fn table(&self) -> &FlowTable<L> {
         &self.table
     }
-
-    /// The flow scheduler inside.
-    pub const fn order(&self) -> &O {
-        &self.order
-    }
 }
 
-impl<O: FlowScheduler, L: Table<TagLine>> FlowScheduler for Releasing<O, L> {
-    type Config = O::Config;
-
-    fn flows(&self) -> u32 {
-        self.order.flows().min(self.table.queues())
+impl<O: FlowScheduler + ?Sized, L: Table<TagLine>> FlowDirectory<O> for HashDirectory<L> {
+    fn room(&self) -> Option<u32> {
+        Some(self.table.queues())
     }
 
     #[inline]
-    fn advance(&mut self, now: Nanos) {
-        self.order.advance(now);
-    }
-
-    fn configure(
-        &mut self,
-        flow: FlowId,
-        config: O::Config,
-        head_len: Option<u32>,
-    ) -> Result<(), ConfigError> {
-        self.order.configure(flow, config, head_len)
-    }
-
-    fn remove(&mut self, flow: FlowId) {
-        self.order.remove(flow);
+    fn emptied(&mut self, _scheduler: &O, flow: FlowId) {
         self.table.release(flow.0);
     }
 
-    fn config(&self, flow: FlowId) -> Option<O::Config> {
-        self.order.config(flow)
-    }
-
-    fn max_len(&self, flow: FlowId) -> Option<u32> {
-        self.order.max_len(flow)
-    }
-
-    #[inline]
-    fn common_max_len(&self) -> u32 {
-        self.order.common_max_len()
-    }
-
-    fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        self.order.backlogged(flow, head_len);
-    }
-
-    fn grew(&mut self, flow: FlowId, len: u32) {
-        self.order.grew(flow, len);
-    }
-
-    fn select(&self) -> Option<FlowId> {
-        self.order.select()
-    }
-
-    fn waits(&self) -> bool {
-        self.order.waits()
-    }
-
-    fn waiting(&self) -> Option<FlowId> {
-        self.order.waiting()
-    }
-
-    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
-        self.order.opens_at(now)
-    }
-
-    fn open(&mut self) {
-        self.order.open();
-    }
-
-    #[inline]
-    fn pace(&self, flow: FlowId) -> Nanos {
-        self.order.pace(flow)
-    }
-
-    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
-        self.order.upcoming(ahead)
-    }
-
-    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        self.order.served(flow, len, next_head);
-        if next_head.is_none() {
-            self.table.release(flow.0);
-        }
-    }
-
-    fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
-        self.order.lost(flow, len, head);
-        if head.is_none() {
-            self.table.release(flow.0);
-        }
-    }
-
-    fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        self.order.victim()
-    }
-
-    #[inline]
-    fn gives_up(&self, flow: FlowId) -> bool {
-        self.order.gives_up(flow)
-    }
-
-    fn looks_ahead(&self) -> bool {
-        self.order.looks_ahead()
-    }
-
-    fn counts_bytes(&self) -> bool {
-        self.order.counts_bytes()
-    }
-
-    fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+    fn recount(
+        &self,
+        _scheduler: &O,
+        flows: &dyn Fn(FlowId) -> FlowState,
+    ) -> Result<(), Imbalance> {
         let mut occupied = 0_u64;
         for queue in 0..self.table.queues() {
             let backlogged = flows(FlowId(queue)).backlog.packets > 0;
@@ -158,8 +51,7 @@ impl<O: FlowScheduler, L: Table<TagLine>> FlowScheduler for Releasing<O, L> {
             occupied += u64::from(claimed);
         }
         Imbalance::check("claimed queues", 0, self.table.occupied().into(), occupied)?;
-        recount_old(&self.table)?;
-        self.order.recount(flows)
+        recount_old(&self.table)
     }
 }
 
@@ -174,14 +66,13 @@ impl<O: FlowScheduler, L: Table<TagLine>> FlowScheduler for Releasing<O, L> {
 /// ```
 /// use freeboard::flowhash::{TagLine, FlowTable};
 /// use freeboard::sched_core::{Drr, DrrFlow, FlowId, Limits, Nanos, Packet, Queue, Scheduler, Descriptor};
-/// use freeboard::{Hashed, Releasing};
+/// use freeboard::Hashed;
 ///
 /// let mut order = Drr::new([DrrFlow::EMPTY; 64], 1_514)?;
 /// order.add_all(1_514)?;
 /// let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
-/// let order = Releasing::new(order, table);
-/// let mut queues =
-///     Hashed::new(order, [Queue::EMPTY; 64], [Descriptor::EMPTY; 256], Limits::packets(256));
+/// let (queues, slots) = ([Queue::EMPTY; 64], [Descriptor::EMPTY; 256]);
+/// let mut queues = Hashed::new(order, table, queues, slots, Limits::packets(256));
 ///
 /// let drops = &mut |packet: Packet, _why| println!("buffer {} is free again", packet.handle);
 /// queues.enqueue(Nanos(0), FlowId(0xfeed_f00d), Packet::new(7, 1_000), drops)?;
@@ -189,8 +80,8 @@ impl<O: FlowScheduler, L: Table<TagLine>> FlowScheduler for Releasing<O, L> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Hashed<O, L, Q, S, A = NoAqm, R = [FlowRecord; 0]> {
-    queues: FlowQueues<Releasing<O, L>, Q, S, A, R>,
+pub struct Hashed<O, L, Q, S, A = NoAqm, R = [FlowRecord; 0], D = OwnVictim> {
+    queues: FlowQueues<O, Q, S, A, R, D, HashDirectory<L>>,
 }
 
 impl<O, L, Q, S> Hashed<O, L, Q, S>
@@ -201,13 +92,13 @@ where
     S: Table<Descriptor>,
 {
     /// Hashed queues without an AQM and without statistics of single queues; see
-    /// [`FlowQueues::new`].
-    pub fn new(order: Releasing<O, L>, queues: Q, slots: S, limits: Limits) -> Self {
-        Self::over(FlowQueues::new(order, queues, slots, limits))
+    /// [`FlowQueues::new`] and [`Hashed::over`].
+    pub fn new(order: O, table: FlowTable<L>, queues: Q, slots: S, limits: Limits) -> Self {
+        Self::over(FlowQueues::new(order, queues, slots, limits), table)
     }
 }
 
-impl<O, L, Q, S, A, R> Hashed<O, L, Q, S, A, R>
+impl<O, L, Q, S, A, R, D> Hashed<O, L, Q, S, A, R, D>
 where
     O: FlowScheduler,
     L: Table<TagLine>,
@@ -215,15 +106,22 @@ where
     S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
+    D: DropPolicy<O>,
 {
-    /// Hashed queues over `queues`, which holds nothing yet.
-    pub const fn over(queues: FlowQueues<Releasing<O, L>, Q, S, A, R>) -> Self {
-        Self { queues }
+    /// Hashed queues over `queues`, which hold nothing yet, reached by `table`, of which no queue is claimed. Queues that
+    /// the flow scheduler has no flow for reject their packets: add all
+    /// [`queues`](flowhash::FlowTable::queues) of the table.
+    pub fn over(queues: FlowQueues<O, Q, S, A, R, D>, table: FlowTable<L>) -> Self {
+        Self { queues: queues.with_directory(HashDirectory { table }) }
     }
 
     /// The queues by number, read-only.
-    pub const fn queues(&self) -> &FlowQueues<Releasing<O, L>, Q, S, A, R> {
+    pub const fn queues(&self) -> &FlowQueues<O, Q, S, A, R, D, HashDirectory<L>> {
         &self.queues
+    }
+
+    const fn table_mut(&mut self) -> &mut FlowTable<L> {
+        &mut self.queues.siblings().directory.table
     }
 
     /// The AQM, to be configured; judging packets is the queue's business.
@@ -250,7 +148,7 @@ where
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
-        let lookup = self.queues.order_mut().table.lookup(hash);
+        let lookup = self.table_mut().lookup(hash);
         self.enqueue_found(now, lookup, packet, drops)
     }
 
@@ -263,19 +161,19 @@ where
     /// # Errors
     /// [`Rotating`], and nothing has changed, if claims are left of an earlier rotation.
     pub fn rotate(&mut self) -> Result<(), Rotating> {
-        self.queues.order_mut().table.rotate()
+        self.table_mut().rotate()
     }
 
     /// Whether flows may have claims under the key before; see [`is_rotating`](flowhash::FlowTable::is_rotating).
     #[must_use]
     pub fn is_rotating(&self) -> bool {
-        self.queues.order().table.is_rotating()
+        self.queues.directory().table.is_rotating()
     }
 
     /// Ends the transition at once; returns how many flows had claims under the key before. Those go where the
     /// new key sends them, and may be reordered, once. Cost: the table.
     pub fn finish_rotation(&mut self) -> u32 {
-        self.queues.order_mut().table.finish_rotation()
+        self.table_mut().finish_rotation()
     }
 
     /// Enqueues by `hash` a packet that has the hash `before` under the key before; while no transition is
@@ -291,7 +189,7 @@ where
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
-        let lookup = self.queues.order_mut().table.lookup_rotating(before, hash);
+        let lookup = self.table_mut().lookup_rotating(before, hash);
         self.enqueue_found(now, lookup, packet, drops)
     }
 
@@ -309,7 +207,7 @@ where
             Err(rejected) => {
                 // A packet that never entered cannot leave: nothing else would release the claim.
                 if self.queues.flow_backlog(queue).packets == 0 {
-                    self.queues.order_mut().table.release(lookup.queue);
+                    self.table_mut().release(lookup.queue);
                 }
                 Err(rejected)
             }
@@ -317,7 +215,7 @@ where
     }
 }
 
-impl<O, L, Q, S, A, R> Scheduler for Hashed<O, L, Q, S, A, R>
+impl<O, L, Q, S, A, R, D> Scheduler for Hashed<O, L, Q, S, A, R, D>
 where
     O: FlowScheduler,
     L: Table<TagLine>,
@@ -325,6 +223,7 @@ where
     S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
+    D: DropPolicy<O>,
 {
     /// `flow` is the packet's hash.
     fn enqueue(
@@ -363,7 +262,7 @@ where
 
     /// What happened in the queue that the flow with this hash has claimed; `None` while it has none.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
-        let queue = self.queues.order().table().find(flow.0)?;
+        let queue = self.queues.directory().table().find(flow.0)?;
         self.queues.flow_counters(FlowId(queue))
     }
 

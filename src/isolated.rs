@@ -33,16 +33,18 @@ mod static_tables;
 
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
-    Aqm, Backlog, Ceilings, CommittedRates, Counters, Descriptor, DropSink, Drr, FlowId,
-    FlowQueues, FlowScheduler, HeldFlow, HostClasses, HostDrr, Imbalance, Limits, LoadDrr,
-    LongestHost, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler,
+    Aqm, Backlog, Ceilings, CommittedRates, Counters, Descriptor, DropPolicy, DropSink, Drr,
+    FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostDrr, Imbalance,
+    Limits, LoadDrr, LongestHost, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected,
+    Scheduler, Siblings,
 };
 
 use shaper::Overhead;
 
 pub use config::{IsolatedConfig, IsolatedError};
-use directory::Claims;
+use directory::HostDirectory;
 pub use memory::IsolatedMemory;
+use order::IsolationOrder;
 pub(crate) use static_tables::ALL;
 pub use static_tables::{StaticRates, StaticTables, StaticTriple};
 
@@ -52,19 +54,24 @@ use crate::isolation::Isolation;
 use crate::labelled::Labelled;
 use crate::storage::{NoRoom, Storage};
 use host_table::HostSlots;
-use order::IsolationOrder;
 
-/// The policy that says which flow gives way, over the flow scheduler of the isolation.
-type Victims<S, K, T> = LongestHostDrop<
-    IsolationOrder<S, K, T>,
+/// The policy of an [`Isolated`] queue: the host that holds the most gives way.
+type IsolatedDrops<S> = LongestHostDrop<
     <S as Storage>::Of<HeldFlow>,
     <S as Storage>::Of<LongestHost>,
     <S as Storage>::Of<HostClasses>,
 >;
 
-/// The queues of an [`Isolated`] by number, under the flow scheduler with its tables.
-pub type IsolatedQueues<S, A = NoAqm, K = NoRoom, T = NoRoom> =
-    FlowQueues<Claims<S, K, T>, <S as Storage>::Of<Queue>, <S as Storage>::Of<Descriptor>, A>;
+/// The queues of an [`Isolated`] by number: flow scheduler, drop policy, AQM and flow directory.
+pub type IsolatedQueues<S, A = NoAqm, K = NoRoom, T = NoRoom> = FlowQueues<
+    IsolationOrder<S, K, T>,
+    <S as Storage>::Of<Queue>,
+    <S as Storage>::Of<Descriptor>,
+    A,
+    [FlowRecord; 0],
+    IsolatedDrops<S>,
+    HostDirectory<S>,
+>;
 
 /// Whether `isolation` needs tables that are not there.
 const fn isolation_lacks_room(isolation: Isolation, has_triple: bool) -> bool {
@@ -221,12 +228,12 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         .with_hosts_of(local_side);
         rounds.add_all(quantum)?;
 
-        let shares =
+        let order =
             IsolationOrder::new(isolation, local_side, levels, flows.hosts, rounds, max_len);
+        let drops = LongestHostDrop::new(&order, flows.held, hosts.longest, hosts.classes)?;
         let mut spares = hosts.spares;
         spares.as_mut().fill(false);
-        let claims = Claims {
-            order: Victims::new(shares, flows.held, hosts.longest, hosts.classes)?,
+        let directory = HostDirectory {
             queues,
             spares,
             sources: HostSlots::new(sources, hosts.sources.flows),
@@ -234,8 +241,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             host_quantum,
             rotating: false,
         };
-        let queues = FlowQueues::with_parts(claims, aqm, flows.queues, packets, [], limits);
-        Ok(Self { queues })
+        let queues = FlowQueues::with_parts(order, aqm, flows.queues, packets, [], limits);
+        Ok(Self { queues: queues.with_drop_policy(drops).with_directory(directory) })
     }
 
     /// The queues by number, and the tables.
@@ -256,15 +263,15 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// How many source hosts, and how many destination hosts, have packets queued: the `H` of the
     /// guarantees. Hosts that share a slot count as one.
     pub fn backlogged_hosts(&self) -> (u32, u32) {
-        let claims = self.queues.order();
-        (claims.sources.occupied(), claims.destinations.occupied())
+        let directory = self.queues.directory();
+        (directory.sources.occupied(), directory.destinations.occupied())
     }
 
     /// What packets are on the wire, for the rates and ceilings of hosts, from the next packet on that
     /// leaves: the overhead of the line that the queue stands before. Packets count as they are booked until
     /// it is said. Cost: O(hosts).
     pub fn set_overhead(&mut self, link: Overhead) {
-        self.queues.order_mut().order.order_mut().set_link(link);
+        self.queues.order_mut().set_link(link);
     }
 
     /// Another quantum, committed rate and ceiling for the host of a packet with these `labels`, at once, also
@@ -273,9 +280,9 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// modes nothing changes. What the buckets lack they lack after the change. A host that stands
     /// under the key before a [rotation](Self::rotate) is not found. Cost: a lookup.
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
-        let claims = self.queues.order_mut();
-        claims.advance(now);
-        claims.update_host(labels)
+        let Siblings { scheduler, directory, .. } = self.queues.siblings();
+        scheduler.advance(now);
+        directory.update_host(scheduler, labels)
     }
 
     /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served by
@@ -291,22 +298,35 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         if isolation == self.isolation() {
             return Ok(());
         }
-        if isolation_lacks_room(isolation, self.queues.order().shares().has_triple()) {
+        if isolation_lacks_room(isolation, self.queues.order().has_triple()) {
             return Err(IsolatedError::NoTriple);
         }
-        self.each_backlogged(Claims::take_out);
-        let claims = self.queues.order_mut();
-        let host_quantum = claims.host_quantum;
-        claims.order.order_mut().set_isolation(isolation, host_quantum);
-        self.each_backlogged(Claims::put_back);
+        self.each_backlogged(|order, drops, flow, bytes| {
+            order.lost(flow, bytes, None);
+            DropPolicy::<IsolationOrder<S, K, T>>::lost(drops, flow, bytes, true);
+        });
+        let Siblings { scheduler, directory, .. } = self.queues.siblings();
+        scheduler.set_isolation(isolation, directory.host_quantum);
+        self.each_backlogged(|order, drops, flow, bytes| {
+            if let Some((source, destination)) = order.assigned(flow) {
+                order.assign(flow, source, destination);
+            }
+            order.backlogged(flow, bytes);
+            drops.backlogged(order, flow, bytes);
+        });
         Ok(())
     }
 
-    fn each_backlogged(&mut self, change: fn(&mut Claims<S, K, T>, FlowId, u32)) {
+    /// Does `change` to the flow scheduler and the drop policy for each flow that holds packets, and how many bytes.
+    fn each_backlogged(
+        &mut self,
+        change: impl Fn(&mut IsolationOrder<S, K, T>, &mut IsolatedDrops<S>, FlowId, u32),
+    ) {
         for queue in 0..self.queues.order().flows() {
             let held = self.queues.flow_backlog(FlowId(queue));
             if held.packets > 0 {
-                change(self.queues.order_mut(), FlowId(queue), held.bytes);
+                let Siblings { scheduler, policy, .. } = self.queues.siblings();
+                change(scheduler, policy, FlowId(queue), held.bytes);
             }
         }
     }
@@ -327,7 +347,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
         let label = self.isolation().queue_label(labels);
-        match self.queues.order_mut().find(label) {
+        match self.queues.siblings().directory.find(label) {
             Some(queue) => self.queues.enqueue(now, queue, packet, drops).map(|()| Outcome::Hit),
             None => self.enqueue_missed(now, label, labels, packet, drops),
         }
@@ -343,7 +363,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
-        let lookup = self.queues.order_mut().claim(label, labels);
+        let Siblings { scheduler, directory, .. } = self.queues.siblings();
+        let lookup = directory.claim(scheduler, label, labels);
         self.enqueue_found(now, lookup, packet, drops).map(|()| lookup.outcome)
     }
 
@@ -357,7 +378,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let lookup = self.queues.order_mut().claim(label, labels);
+        let Siblings { scheduler, directory, .. } = self.queues.siblings();
+        let lookup = directory.claim(scheduler, label, labels);
         self.enqueue_found(now, lookup, packet, drops)
     }
 
@@ -374,7 +396,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         let result = self.queues.enqueue(now, queue, packet, drops);
         // A packet that never entered cannot leave: nothing else would give the queue back.
         if result.is_err() && self.queues.flow_backlog(queue).packets == 0 {
-            self.queues.order_mut().let_go(queue);
+            let Siblings { scheduler, directory, .. } = self.queues.siblings();
+            directory.let_go(scheduler, queue);
         }
         result
     }
@@ -391,7 +414,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Scheduler for Isolated<S, A, K,
     ) -> Result<(), Rejected> {
         let labels = &OwnHost(flow.0);
         let label = self.isolation().queue_label(labels);
-        match self.queues.order_mut().find(label) {
+        match self.queues.siblings().directory.find(label) {
             Some(queue) => self.queues.enqueue(now, queue, packet, drops),
             None => self.enqueue_own_host(now, label, labels, packet, drops),
         }

@@ -2,8 +2,8 @@
 
 use flowhash::TagLine;
 use sched_core::{
-    Aqm, Descriptor, DropSink, Fifo, FlowId, FlowRecord, FlowScheduler, Nanos, Packet, Queue,
-    Rejected, Scheduler, Table,
+    Aqm, Descriptor, DropPolicy, DropSink, Fifo, FlowId, FlowRecord, FlowScheduler, Nanos, Packet,
+    Queue, Rejected, Scheduler, Table,
 };
 use shaper::Shaped;
 
@@ -87,7 +87,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> LabelledScheduler for Isolated<
 }
 
 /// By flow; while a new key takes over, under both.
-impl<O, L, Q, S, A, R> LabelledScheduler for Hashed<O, L, Q, S, A, R>
+impl<O, L, Q, S, A, R, D> LabelledScheduler for Hashed<O, L, Q, S, A, R, D>
 where
     O: FlowScheduler,
     L: Table<TagLine>,
@@ -95,6 +95,7 @@ where
     S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
+    D: DropPolicy<O>,
 {
     fn enqueue_labelled(
         &mut self,

@@ -35,17 +35,19 @@
 //! ```
 //! use freeboard::Hashed;
 //! use freeboard::sched_core::{
-//!     Descriptor, Drr, DrrFlow, FlowId, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue, Scheduler,
+//!     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue,
+//!     Scheduler,
 //! };
-//! use freeboard::{Releasing, flowhash::{FlowTable, TagLine}};
+//! use freeboard::flowhash::{FlowTable, TagLine};
 //! use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 //!
 //! let mut drr = Drr::new([DrrFlow::EMPTY; 64], 1_514)?.sparse_first();
 //! drr.add_all(1_514)?;
-//! let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 64]);
-//! let order = Releasing::new(order, FlowTable::new([TagLine::EMPTY; 8], 64, 8)?);
+//! let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
 //! let limits = Limits::bytes(150_000).within_pool(256);
-//! let queues = Hashed::new(order, [Queue::EMPTY; 64], [Descriptor::EMPTY; 256], limits);
+//! let queues = FlowQueues::new(drr, [Queue::EMPTY; 64], [Descriptor::EMPTY; 256], limits)
+//!     .with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; 64]));
+//! let queues = Hashed::over(queues, table);
 //! let line = Shaper::new(Rate::megabits_per_second(1)?);
 //! let mut uplink = Shaped::new(queues, line, Overhead::PPPOE_LLCSNAP);
 //!
@@ -101,7 +103,7 @@ mod smart_queue;
 mod storage;
 
 pub use buffers::Buffers;
-pub use hashed::{Hashed, Releasing};
+pub use hashed::{HashDirectory, Hashed};
 pub use isolated::{
     Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, IsolatedQueues, StaticRates,
     StaticTables, StaticTriple,

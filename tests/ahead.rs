@@ -2,12 +2,12 @@
 
 use freeboard::sched_core::{Descriptor, LongestFlow, LongestQueueDrop, Scheduler};
 use freeboard::sched_core::{
-    Drr, DrrFlow, FlowId, FlowScheduler, Limits, Nanos, NoAqm, Packet, Queue,
+    Drr, DrrFlow, FlowId, FlowQueues, FlowScheduler, Limits, Nanos, NoAqm, Packet, Queue,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
     Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, LabelledScheduler,
-    NoRoom, Releasing,
+    NoRoom,
 };
 
 /// One of `flows` flows of each of eight hosts.
@@ -135,11 +135,12 @@ fn every_queue_has_one_way_in_for_labels() {
     let hashed = || {
         let mut drr = Drr::new([DrrFlow::EMPTY; 16], LEN).unwrap();
         drr.add_all(LEN).unwrap();
-        let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 16]);
         let lines = [freeboard::flowhash::TagLine::EMPTY; 2];
         let table = freeboard::flowhash::FlowTable::new(lines, 16, 8).unwrap();
-        let order = Releasing::new(order, table);
-        Hashed::new(order, [Queue::EMPTY; 16], [Descriptor::EMPTY; 8], Limits::NONE)
+        let (queues, slots) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 8]);
+        let queues = FlowQueues::new(drr, queues, slots, Limits::NONE);
+        let longest = LongestQueueDrop::new([LongestFlow::EMPTY; 16]);
+        Hashed::over(queues.with_drop_policy(longest), table)
     };
     let isolated = || {
         let memory = IsolatedMemory::<Heap>::allocate(64, 16, 8).with_triple(64);

@@ -3,31 +3,36 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use conformance::Xorshift;
+use freeboard::Hashed;
 use freeboard::flowhash::{FlowTable, Outcome, TagLine};
 use freeboard::sched_core::{
     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, Limits, LongestFlow,
     LongestQueueDrop, Nanos, NoAqm, Packet, Queue, RejectReason, Scheduler,
 };
-use freeboard::{Hashed, Releasing};
 
 const QUEUES: usize = 32;
 const SLOTS: usize = 64;
 const NOW: Nanos = Nanos::ZERO;
 
-type Order = LongestQueueDrop<Drr<[DrrFlow; QUEUES]>, [LongestFlow; QUEUES]>;
+type Subject = Hashed<
+    Drr<[DrrFlow; QUEUES]>,
+    [TagLine; 4],
+    [Queue; QUEUES],
+    [Descriptor; SLOTS],
+    NoAqm,
+    [FlowRecord; QUEUES],
+    LongestQueueDrop<[LongestFlow; QUEUES]>,
+>;
 
-fn hashed(
-    limits: Limits,
-) -> Hashed<Order, [TagLine; 4], [Queue; QUEUES], [Descriptor; SLOTS], NoAqm, [FlowRecord; QUEUES]>
-{
+fn hashed(limits: Limits) -> Subject {
     let mut drr = Drr::new([DrrFlow::EMPTY; QUEUES], 1_500).expect("an MTU");
     drr.add_all(1_500).expect("a quantum");
-    let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; QUEUES]);
+    let longest = LongestQueueDrop::new([LongestFlow::EMPTY; QUEUES]);
     let table = FlowTable::new([TagLine::EMPTY; 4], QUEUES as u32, 8).expect("four lines");
-    let order = Releasing::new(order, table);
     let (queues, slots, records) =
         ([Queue::EMPTY; QUEUES], [Descriptor::EMPTY; SLOTS], [FlowRecord::EMPTY; QUEUES]);
-    Hashed::over(FlowQueues::with_parts(order, NoAqm, queues, slots, records, limits))
+    let queues = FlowQueues::with_parts(drr, NoAqm, queues, slots, records, limits);
+    Hashed::over(queues.with_drop_policy(longest), table)
 }
 
 /// Goal: whatever happens, a queue of the table is claimed if and only if it holds packets, every
@@ -106,7 +111,7 @@ fn a_rejected_packet_leaves_no_claim_behind() {
         let rejected = subject.enqueue(NOW, FlowId(hash), Packet::new(0, 1_501), drops);
         let reason = rejected.expect_err("longer than the longest packet").reason;
         assert_eq!(reason, RejectReason::Length { len: 1_501, max: 1_500 });
-        assert_eq!(subject.queues().order().table().occupied(), 0);
+        assert_eq!(subject.queues().directory().table().occupied(), 0);
     }
 }
 

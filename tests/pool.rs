@@ -1,12 +1,12 @@
 //! A pool of buffers and the queue in front of it: the queue has to be full first.
 
+use freeboard::Hashed;
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
-    Descriptor, DropReason, Drr, DrrFlow, FlowId, Limits, LongestFlow, LongestQueueDrop, Nanos,
-    Packet, Queue, Scheduler,
+    Descriptor, DropReason, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow,
+    LongestQueueDrop, Nanos, Packet, Queue, Scheduler,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
-use freeboard::{Hashed, Releasing};
 
 /// The buffers of the example in `docs/guide/library.md`.
 const BUFFERS: u32 = 256;
@@ -15,10 +15,11 @@ const BUFFERS: u32 = 256;
 fn uplink(limits: Limits) -> impl Scheduler {
     let mut drr = Drr::new([DrrFlow::EMPTY; 64], 1_514).unwrap().sparse_first();
     drr.add_all(1_514).unwrap();
-    let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 64]);
-    let order = Releasing::new(order, FlowTable::new([TagLine::EMPTY; 8], 64, 8).unwrap());
+    let longest = LongestQueueDrop::new([LongestFlow::EMPTY; 64]);
+    let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8).unwrap();
     let slots = [Descriptor::EMPTY; BUFFERS as usize];
-    let queues = Hashed::new(order, [Queue::EMPTY; 64], slots, limits);
+    let queues = FlowQueues::new(drr, [Queue::EMPTY; 64], slots, limits);
+    let queues = Hashed::over(queues.with_drop_policy(longest), table);
     let line = Shaper::new(Rate::megabits_per_second(1).unwrap());
     Shaped::new(queues, line, Overhead::PPPOE_LLCSNAP)
 }

@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     Descriptor, DropSink, Drr, DrrFlow, Limits, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler,
 };
 use freeboard::{
-    Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, NoRoom, Rekeyed, Releasing,
+    Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, NoRoom, Rekeyed,
 };
 
 const NOW: Nanos = Nanos::ZERO;
@@ -96,8 +96,13 @@ fn hashed() -> ByHash {
     drr.add_all(LEN).expect("a quantum");
     let table =
         FlowTable::new(vec![TagLine::EMPTY; QUEUES / 8], QUEUES as u32, 8).expect("eight lines");
-    let order = Releasing::new(drr, table);
-    Hashed::new(order, vec![Queue::EMPTY; QUEUES], vec![Descriptor::EMPTY; SLOTS], Limits::NONE)
+    Hashed::new(
+        drr,
+        table,
+        vec![Queue::EMPTY; QUEUES],
+        vec![Descriptor::EMPTY; SLOTS],
+        Limits::NONE,
+    )
 }
 
 /// What became of a run.

@@ -2,7 +2,8 @@
 
 use conformance::catalog::{
     Arrays, Boxes, ByHost, CommittedRates, Dial, Drr, FlowRecipe, HostDrr, HostRecipe, LoadDrr,
-    LongestHost, LongestQueue, Memory, Qfq, QfqPlus, Room, Setting, ShortestQueue, Wf2q, queues,
+    LongestHost, LongestQueue, Memory, Qfq, QfqPlus, QueuesRecipe, Room, SchedulerOf, Setting,
+    ShortestQueue, Wf2q, queues,
 };
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
@@ -11,7 +12,7 @@ use freeboard::sched_core::{
     Sides,
 };
 use freeboard::shaper::Rate;
-use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, Releasing, SmartQueue};
+use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, SmartQueue};
 
 use super::null::{LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
 use super::{Loop, Pattern};
@@ -199,15 +200,15 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "hosts_each" => alone(ByHost(BY_HOST), flows, turn, call),
         "hashed_drr" => {
             let count = queues_for(flows);
-            let order = hashed(order(DRR, count, 1, turn));
+            let (order, table) = (order(DRR, count, 1, turn), hash_table(count, 8));
             let (queues, slots) =
                 (Boxes(count).of(Queue::EMPTY), Boxes(slots_for(flows)).of(Descriptor::EMPTY));
-            closed(Hashed::new(order, queues, slots, Limits::NONE), call, true)
+            closed(Hashed::new(order, table, queues, slots, Limits::NONE), call, true)
         }
         // Hash, sparse flows first, CoDel: what FQ-CoDel is made of.
         "fq_codel" => {
             let count = queues_for(flows);
-            let order = hashed(order(Drr { sparse_first: true }, count, 1, turn));
+            let order = order(Drr { sparse_first: true }, count, 1, turn);
             // Every packet is judged and none is dropped: with 65,536 flows the backlog of FULL stands
             // for 21 ms of the loop's time.
             let params = CoDelParams { target: Nanos::from_secs(1), ..CoDelParams::INTERNET };
@@ -215,7 +216,8 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let codel = CoDel::new(Boxes(count).of(CoDelState::EMPTY), params);
             let codel = codel.expect("a target below the interval");
             let room = (Boxes(count), Boxes(slots_for(flows)), Arrays::<0>);
-            closed(Hashed::over(queues(order, codel, room, Limits::NONE)), call, true)
+            let queues = queues(order, codel, room, Limits::NONE);
+            closed(Hashed::over(queues, hash_table(count, 8)), call, true)
         }
         _ => return entry(name, call),
     })
@@ -242,6 +244,14 @@ fn slots_for(flows: usize) -> usize {
     4 * flows + flows.max(64)
 }
 
+const fn setting(weight: u32) -> Setting {
+    Setting { weight, max_len: MTU }
+}
+
+const fn room(flows: usize, hosts: usize) -> Room<Boxes, Boxes> {
+    Room { flows: Boxes(flows), hosts: Boxes(hosts), max_len: MTU, host: setting(turn(0)) }
+}
+
 /// The flow scheduler with all flows, which go from host to host.
 fn order<R: FlowRecipe>(
     recipe: R,
@@ -249,12 +259,10 @@ fn order<R: FlowRecipe>(
     hosts: usize,
     weight: impl Fn(u32) -> u32,
 ) -> R::Made<Boxes, Boxes> {
-    let setting = |weight| Setting { weight, max_len: MTU };
-    let (flows, hosts) = (Boxes(flows), Boxes(hosts));
-    let room = Room { flows, hosts, max_len: MTU, host: setting(turn(0)) };
-    let mut order = recipe.flow_scheduler(room).expect("sizes in range");
-    for flow in 0..flows.count() {
-        let (source, destination) = (flow % hosts.count(), flow / hosts.count() % hosts.count());
+    let mut order = recipe.flow_scheduler(room(flows, hosts)).expect("sizes in range");
+    let (flows, hosts) = (flows as u32, hosts as u32);
+    for flow in 0..flows {
+        let (source, destination) = (flow % hosts, flow / hosts % hosts);
         R::assign(&mut order, FlowId(flow), [source, destination]);
         let config = Dial::of(setting(weight(flow)));
         order.configure(FlowId(flow), config, None).expect("a valid configuration");
@@ -270,12 +278,21 @@ fn queued<O: FlowScheduler>(
     queues(order, NoAqm, room, Limits::NONE)
 }
 
-/// A flow scheduler under queues of packets.
-fn alone<R: FlowRecipe>(recipe: R, hosts: usize, weight: impl Fn(u32) -> u32, call: Call) -> Subject
+/// A flow scheduler and its drop policy under queues of packets.
+fn alone<R: QueuesRecipe>(
+    recipe: R,
+    hosts: usize,
+    weight: impl Fn(u32) -> u32,
+    call: Call,
+) -> Subject
 where
-    R::Made<Boxes, Boxes>: 'static,
+    SchedulerOf<R, Boxes, Boxes>: 'static,
+    R::Policy<Boxes, Boxes>: 'static,
 {
-    closed(queued(order(recipe, call.1, hosts, weight), call.1), call, false)
+    let flows = call.1;
+    let order = order(recipe.of(), flows, hosts, weight);
+    let policy = recipe.policy(&order, room(flows, hosts)).expect("sizes in range");
+    closed(queued(order, flows).with_drop_policy(policy), call, false)
 }
 
 /// A quantum of one MTU.
@@ -303,11 +320,6 @@ fn by_load(flows: usize) -> LoadDrr<Boxes> {
 /// Twice as many queues as flows, so that nearly all flows have one of their own.
 fn queues_for(flows: usize) -> usize {
     (2 * flows).next_power_of_two().max(8)
-}
-
-fn hashed<O: FlowScheduler>(order: O) -> Releasing<O, Box<[TagLine]>> {
-    let table = hash_table(order.flows() as usize, 8);
-    Releasing::new(order, table)
 }
 
 fn hash_table(queues: usize, ways: u32) -> FlowTable<Box<[TagLine]>> {

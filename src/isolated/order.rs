@@ -4,7 +4,7 @@ use sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRate, CommittedRates,
     CommittedReturn, ConfigError, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState,
     HostDrr, HostDrrFlow, HostRing, Hosted, Imbalance, LoadDrr, LoadDrrFlow, LoadDrrHost, Nanos,
-    RoundList, Side,
+    Needs, RoundList, Side,
 };
 
 use shaper::Overhead;
@@ -53,9 +53,11 @@ impl FlowHosts {
     pub(super) const NONE: Self = Self { source: 0, destination: 0 };
 }
 
+/// The flow scheduler of an [`Isolated`](super::Isolated) queue.
+///
 /// Two levels of deficit round robin, or rounds: whichever the isolation asks for. The other is idle.
 #[derive(Debug)]
-pub(super) struct IsolationOrder<S: Storage, K: Storage, T: Storage> {
+pub struct IsolationOrder<S: Storage, K: Storage, T: Storage> {
     isolation: Isolation,
     /// The side that decides what goes by one side, where the isolation names none.
     local: Side,
@@ -181,6 +183,12 @@ impl<S: Storage, K: Storage, T: Storage> IsolationOrder<S, K, T> {
         debug_assert_eq!(_known, Ok(()), "flow {flow:?} is idle, and host {host} exists");
     }
 
+    /// A service in rounds. Apart, so that the other modes do not pay for its registers.
+    #[inline(never)]
+    fn serve_in_rounds(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        self.rounds.served(flow, len, next_head);
+    }
+
     /// The slots of the source and destination host of `flow`.
     pub(super) fn assigned(&self, flow: FlowId) -> Option<(u32, u32)> {
         let hosts = self.hosts.as_ref().get(flow.index())?;
@@ -230,8 +238,8 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationOrder<S, K, 
     }
 
     #[inline]
-    fn common_max_len(&self) -> u32 {
-        self.max_len // what both were made for
+    fn needs(&self) -> Needs {
+        Needs { looks_ahead: false, counts_bytes: false, common_max_len: self.max_len }
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
@@ -282,7 +290,7 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationOrder<S, K, 
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         if self.in_rounds() {
-            self.rounds.served(flow, len, next_head);
+            self.serve_in_rounds(flow, len, next_head);
         } else {
             self.levels.served(flow, len, next_head);
         }
@@ -296,10 +304,6 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationOrder<S, K, 
         }
     }
 
-    fn looks_ahead(&self) -> bool {
-        false
-    }
-
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         if self.in_rounds() { self.rounds.upcoming(ahead) } else { self.levels.upcoming(ahead) }
     }
@@ -311,10 +315,6 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationOrder<S, K, 
 
     /// No queue is given up whole.
     fn gives_up(&self, _flow: FlowId) -> bool {
-        false
-    }
-
-    fn counts_bytes(&self) -> bool {
         false
     }
 

@@ -4,7 +4,8 @@ use flowhash::{FlowTable, Lookup, Rotating, TagLine};
 use sched_core::{Aqm, Imbalance, Table};
 
 use super::Isolated;
-use super::directory::Claims;
+use super::directory::HostDirectory;
+use super::order::IsolationOrder;
 use crate::labelled::{Before, Labelled};
 use crate::storage::Storage;
 
@@ -46,7 +47,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     ///
     /// [`Rekeyed`]: crate::Rekeyed
     pub fn rotate(&mut self) -> Result<(), Rotating> {
-        self.queues.order_mut().rotate()
+        self.queues.siblings().directory.rotate()
     }
 
     /// Whether flows or hosts may have claims under the key before.
@@ -56,14 +57,14 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// never has nothing queued prolongs it: [`finish_rotation`](Self::finish_rotation) is the bound.
     #[must_use]
     pub fn is_rotating(&self) -> bool {
-        self.queues.order().rotating
+        self.queues.directory().rotating
     }
 
     /// How many queues, slots of sources and slots of destinations are claimed under the key before.
     /// Cost: the tables.
     #[must_use]
     pub fn old_claims(&self) -> u32 {
-        self.queues.order().old_claims()
+        self.queues.directory().old_claims()
     }
 
     /// Ends the transition at once; returns the [old claims](Self::old_claims) that were left.
@@ -71,11 +72,11 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// Flows that hold packets in those queues go where the new key sends them, and may be reordered, once; a
     /// host in such a slot counts as two until its flows there are idle. Cost: the tables.
     pub fn finish_rotation(&mut self) -> u32 {
-        self.queues.order_mut().finish_rotation()
+        self.queues.siblings().directory.finish_rotation()
     }
 }
 
-impl<S: Storage, K: Storage, T: Storage> Claims<S, K, T> {
+impl<S: Storage> HostDirectory<S> {
     fn rotate(&mut self) -> Result<(), Rotating> {
         let queues = self.old_claims();
         if queues > 0 {
@@ -113,12 +114,13 @@ impl<S: Storage, K: Storage, T: Storage> Claims<S, K, T> {
     /// The lookup of a packet with this label while a table is in transition.
     #[cold]
     #[inline(never)]
-    pub(super) fn lookup_rotating(
+    pub(super) fn lookup_rotating<K: Storage, T: Storage>(
         &mut self,
+        order: &IsolationOrder<S, K, T>,
         label: u32,
         labels: &(impl Labelled + ?Sized),
     ) -> Lookup {
-        let before = self.isolation().queue_label(&Before(labels));
+        let before = order.isolation().queue_label(&Before(labels));
         let lookup = self.queues.lookup_rotating(before, label);
         self.rotating = self.is_in_transition();
         lookup

@@ -1,7 +1,7 @@
 //! Every discipline, once: how it is assembled, in whatever memory.
 //!
-//! A *recipe* is a discipline with its options, but without memory: [`FlowRecipe`] makes a flow scheduler, [`Recipe`] a
-//! scheduler with packets. Memory is made by a [`Memory`]: arrays, or boxes where there is a heap.
+//! A *recipe* is a discipline with its options, but without memory: [`FlowRecipe`] makes a flow scheduler,
+//! [`QueuesRecipe`] a flow scheduler and the drop policy beside it, [`Recipe`] a scheduler with packets. Memory is made by a [`Memory`]: arrays, or boxes where there is a heap.
 //!
 //! Three lists name the recipes: [`flow_schedulers!`](crate::flow_schedulers), [`schedulers!`](crate::schedulers) and
 //! [`compositions!`](crate::compositions). A list hands all its entries to a macro of the caller. The comparisons with the
@@ -17,7 +17,9 @@ mod memory;
 mod queues;
 mod setting;
 
-use freeboard::sched_core::{FlowId, FlowScheduler, Hosted, Limits, Scheduler};
+use freeboard::sched_core::{
+    DropPolicy, FlowId, FlowScheduler, Hosted, Limits, OwnVictim, Scheduler,
+};
 
 pub use aqms::{AqmRecipe, CoDel, WithoutAqm};
 pub use flows::{
@@ -44,6 +46,48 @@ pub trait FlowRecipe: Copy + core::fmt::Debug {
 
     /// Says the hosts of an idle flow; does nothing where the flow scheduler knows none.
     fn assign<F: Memory, H: Memory>(_made: &mut Self::Made<F, H>, _flow: FlowId, _hosts: [u32; 2]) {
+    }
+}
+
+/// A flow scheduler and the drop policy beside it, without memory. Every [`FlowRecipe`] is one: the flow that its flow
+/// scheduler names gives way ([`OwnVictim`]).
+pub trait QueuesRecipe: Copy + core::fmt::Debug {
+    /// The flow scheduler.
+    type Of: FlowRecipe;
+    /// The drop policy with the tables of its flows in `F` and those of its hosts in `H`.
+    type Policy<F: Memory, H: Memory>: DropPolicy<SchedulerOf<Self, F, H>>
+        + Clone
+        + core::fmt::Debug;
+
+    /// The recipe of the flow scheduler.
+    fn of(self) -> Self::Of;
+
+    /// The drop policy in this room, beside the flow scheduler `made` in the same room; `None` if a size is out of its
+    /// range.
+    fn policy<F: Memory, H: Memory>(
+        self,
+        made: &SchedulerOf<Self, F, H>,
+        room: Room<F, H>,
+    ) -> Option<Self::Policy<F, H>>;
+}
+
+/// The flow scheduler of a recipe of queues.
+pub type SchedulerOf<R, F, H> = <<R as QueuesRecipe>::Of as FlowRecipe>::Made<F, H>;
+
+impl<R: FlowRecipe> QueuesRecipe for R {
+    type Of = R;
+    type Policy<F: Memory, H: Memory> = OwnVictim;
+
+    fn of(self) -> R {
+        self
+    }
+
+    fn policy<F: Memory, H: Memory>(
+        self,
+        _made: &R::Made<F, H>,
+        _room: Room<F, H>,
+    ) -> Option<OwnVictim> {
+        Some(OwnVictim)
     }
 }
 

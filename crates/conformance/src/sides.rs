@@ -6,13 +6,14 @@ mod twinned;
 
 use crate::catalog::{
     Arrays, Drr, Fifo, Floor, FlooredShortestQueue, FlooredVirtualQueues, FlowRecipe, LongestQueue,
-    Qfq, QfqPlus, Recipe, Room, Setting, ShortestQueue, VirtualQueues, Wf2q, queues,
+    Qfq, QfqPlus, QueuesRecipe, Recipe, Room, SchedulerOf, Setting, ShortestQueue, VirtualQueues,
+    Wf2q, queues,
 };
 use crate::history::{Contestant, Housing};
 use crate::twin::{Exercised, NaiveFifo, NaiveQfq, NaiveQueues};
 use freeboard::sched_core::{
-    self, Descriptor, DropFrom, DrrFlow, FlowQueues, FlowRecord, FlowScheduler, Limits, Nanos,
-    NoAqm, Queue,
+    self, Descriptor, DropFrom, DrrFlow, FlowQueues, FlowRecord, FlowScheduler, Limits,
+    LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Queue,
 };
 
 pub use twinned::{Size, TwinnedFlows, TwinnedPackets};
@@ -32,8 +33,8 @@ const AFTER: u32 = 200;
 pub const MILLISECOND: Nanos = Nanos::from_millis(1);
 
 /// Queues of arrays, with a record for each flow.
-pub type Engine<O, const F: usize, const S: usize> =
-    FlowQueues<O, [Queue; F], [Descriptor; S], NoAqm, [FlowRecord; F]>;
+pub type Engine<O, const F: usize, const S: usize, D = OwnVictim> =
+    FlowQueues<O, [Queue; F], [Descriptor; S], NoAqm, [FlowRecord; F], D>;
 
 /// `order` over `F` queues and `S` slots, with a record for each flow.
 pub fn engine<O: FlowScheduler, const F: usize, const S: usize>(
@@ -43,13 +44,22 @@ pub fn engine<O: FlowScheduler, const F: usize, const S: usize>(
     queues(order, NoAqm, (Arrays::<F>, Arrays::<S>, Arrays::<F>), limits)
 }
 
+/// Longest-queue drop of `F` flows at `end`.
+#[must_use]
+pub fn longest<const F: usize>(end: DropFrom) -> LongestQueueDrop<[LongestFlow; F]> {
+    LongestQueueDrop::new([LongestFlow::EMPTY; F]).drop_from(end)
+}
+
 /// Room in arrays. Each host has the quantum of one packet of 1,500 bytes, or the weight 3.
 const fn room<const F: usize, const H: usize>(max_len: u32) -> Room<Arrays<F>, Arrays<H>> {
     Room { flows: Arrays, hosts: Arrays, max_len, host: Setting { weight: 3, max_len } }
 }
 
 /// The flow scheduler of a recipe in arrays.
-pub type Made<R, const F: usize, const H: usize> = <R as FlowRecipe>::Made<Arrays<F>, Arrays<H>>;
+pub type Made<R, const F: usize, const H: usize> = SchedulerOf<R, Arrays<F>, Arrays<H>>;
+/// Its drop policy.
+pub type Policy<R, const F: usize, const H: usize> =
+    <R as QueuesRecipe>::Policy<Arrays<F>, Arrays<H>>;
 
 /// `recipe` with `F` queues of packets, and its twin.
 ///
@@ -59,14 +69,16 @@ pub fn flows<const F: usize, const S: usize, const H: usize, R: TwinnedFlows>(
     recipe: R,
     max_len: u32,
     limits: Limits,
-) -> (Engine<Made<R, F, H>, F, S>, NaiveQueues<R::Twin>)
+) -> (Engine<Made<R, F, H>, F, S, Policy<R, F, H>>, NaiveQueues<R::Twin>)
 where
     Made<R, F, H>: Housing,
 {
-    let order = recipe.flow_scheduler(room::<F, H>(max_len)).expect("sizes in range");
+    let room = room::<F, H>(max_len);
+    let order = recipe.of().flow_scheduler(room).expect("sizes in range");
+    let policy = recipe.policy(&order, room).expect("sizes in range");
     let size = Size { flows: F as u32, slots: S as u32, hosts: H as u32, max_len };
     let naive = NaiveQueues::new(recipe.twin(size), F as u32, S as u32, F as u32, limits);
-    (engine(order, limits), naive)
+    (engine(order, limits).with_drop_policy(policy), naive)
 }
 
 /// The scheduler of a recipe in arrays.

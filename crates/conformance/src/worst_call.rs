@@ -14,7 +14,7 @@ use sched_core::take_steps;
 use crate::catalog::{
     AqmRecipe, Arrays, ByHost, Ceilings, CoDel, CommittedRates, Dial, Drr, Fifo, Floor,
     FlooredShortestQueue, FlowRecipe, HostDrr, LoadDrr, LongestHost, LongestQueue, Memory, Qfq,
-    QfqPlus, Recipe, Room, Setting, ShortestQueue, Vecs, Wf2q, queues,
+    QfqPlus, QueuesRecipe, Recipe, Room, SchedulerOf, Setting, ShortestQueue, Vecs, Wf2q, queues,
 };
 use crate::rng::{Stream, Streams};
 
@@ -245,11 +245,15 @@ fn under<O: FlowScheduler + 'static>(order: O, flows: u32) -> Box<dyn Scheduler>
     Box::new(queues(order, NoAqm, memory, LIMITS))
 }
 
-fn plain<R: FlowRecipe>(recipe: R, flows: u32) -> Box<dyn Scheduler>
+fn plain<R: QueuesRecipe>(recipe: R, flows: u32) -> Box<dyn Scheduler>
 where
-    R::Made<Vecs, Vecs>: 'static,
+    SchedulerOf<R, Vecs, Vecs>: 'static,
+    R::Policy<Vecs, Vecs>: 'static,
 {
-    under(order(recipe, flows), flows)
+    let order = order(recipe.of(), flows);
+    let policy = recipe.policy(&order, room(flows)).expect("in range");
+    let memory = (Vecs(flows as usize), Vecs(PACKETS as usize), Arrays::<0>);
+    Box::new(queues(order, NoAqm, memory, LIMITS).with_drop_policy(policy))
 }
 
 fn fifo(flows: u32) -> Box<dyn Scheduler> {

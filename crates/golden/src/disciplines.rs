@@ -2,8 +2,8 @@
 
 use conformance::catalog::{
     self, AqmRecipe, Arrays, ByHash, Ceilings, CoDel, CommittedRates, Drr, Fifo, FlowRecipe,
-    HostDrr, HostRecipe, LongestQueue, Qfq, QfqPlus, Queued, Recipe, Room, Setting, Shaped,
-    ShortestQueue, Tree, VirtualQueues, Wf2q, WithoutAqm,
+    HostDrr, HostRecipe, LongestQueue, Qfq, QfqPlus, Queued, QueuesRecipe, Recipe, Room,
+    SchedulerOf, Setting, Shaped, ShortestQueue, Tree, VirtualQueues, Wf2q, WithoutAqm,
 };
 use freeboard::flowhash::{FlowHasher, SipHash13};
 use freeboard::sched_core::DropFrom::{Head, Tail};
@@ -265,14 +265,14 @@ pub(crate) const fn removes(random: u32) -> bool {
     random >> 29 == 0
 }
 
-fn queues<R: FlowRecipe, A: AqmRecipe, C>(
+fn queues<R: QueuesRecipe, A: AqmRecipe, C>(
     order: R,
     aqm: A,
     seed: u64,
     config: impl Fn(u32) -> C,
 ) -> u64
 where
-    R::Made<Arrays<QUEUES>, Arrays<1>>: FlowScheduler<Config = C>,
+    SchedulerOf<R, Arrays<QUEUES>, Arrays<1>>: FlowScheduler<Config = C>,
 {
     let queued = Queued { of: order, aqm };
     let Some(mut queues) = queued.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE) else { return 0 };

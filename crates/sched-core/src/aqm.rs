@@ -1,16 +1,24 @@
 //! Active queue management: when to tell a flow that its queue stands too long.
 //!
-//! Scheduling and dropping are apart (RFC 7806 §2): any order of flows works with any AQM. They meet in
-//! [`FlowQueues`](crate::FlowQueues), which asks the AQM about each packet that it is about to deliver,
-//! after the order has chosen the flow. An AQM never takes the last packet of a queue, so its drops
-//! cannot empty the flow that was chosen (`docs/decisions/0005-an-aqm-leaves-the-last-packet.md`).
+//! Scheduling and dropping are apart (RFC 7806 §2): any flow scheduler works with any AQM. They meet in
+//! [`FlowQueues`](crate::FlowQueues), which asks the AQM twice about each packet:
+//!
+//! 1. [`Aqm::admit`] when the packet arrives: accept it, mark it, or turn it away;
+//! 2. [`Aqm::judge`] when the packet is about to be delivered, after the flow scheduler has chosen its flow.
+//!
+//! The AQM is told of what it cannot see: that a packet gave way for want of room ([`Aqm::overflowed`]), that a
+//! queue was emptied by drops ([`Aqm::emptied`]), and that a flow was removed ([`Aqm::forget`]).
+//!
+//! An AQM never takes the last packet of a queue at delivery, so its drops cannot empty the flow that was chosen
+//! (`docs/decisions/0005-an-aqm-leaves-the-last-packet.md`). At arrival no flow has been chosen, and the AQM may
+//! turn away the only packet of a flow (`docs/decisions/0026-an-aqm-turns-arrivals-away.md`).
 
 mod codel;
 mod control_law;
 
 pub use codel::{CoDel, CoDelParams, CoDelState};
 
-use crate::{FlowId, Nanos};
+use crate::{Backlog, FlowId, Nanos, Packet};
 
 /// What is to become of a packet about to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +28,32 @@ pub enum Verdict {
     Pass,
     /// Tell the sender: mark the packet if it is ECN-capable, else drop it if another is behind it.
     Signal,
+    /// Not known at a [glance](Look::Glance): look again. After that it counts as [`Verdict::Pass`].
+    Unclear,
 }
 
-/// What an AQM knows of a packet and its queue.
+/// How closely an AQM looks at a packet about to be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// In the middle of the dequeue, where most packets pass. An AQM that would need more than a few comparisons may
+    /// say [`Verdict::Unclear`], having changed nothing, and is asked again.
+    Glance,
+    /// Out of the way of the packets that pass.
+    Close,
+}
+
+/// What is to become of an arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Queue it.
+    Accept,
+    /// Tell the sender: queue the packet with a mark if it is ECN-capable, else turn it away.
+    Signal,
+    /// Turn it away, ECN-capable or not.
+    Refuse,
+}
+
+/// What an AQM knows of a packet about to be delivered and its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Head {
@@ -35,63 +66,82 @@ pub struct Head {
     pub bytes_behind: u32,
 }
 
-/// An AQM: parameters, and a state for each queue.
-pub trait Aqm {
-    /// The state of one queue. Judging works on a copy, so that a peek can judge and forget.
-    type State: Copy;
-
-    /// At most so many packets are dropped in one call of `dequeue`; the next may stay.
-    const MAX_DROPS: u32;
-
-    /// The state of the queue of `flow`.
-    fn state(&self, flow: FlowId) -> Option<Self::State>;
-
-    /// Judges the packet at the head of a queue and moves the queue's state on.
-    fn judge(&self, state: &mut Self::State, head: Head) -> Verdict;
-
-    /// Judges the packet at the head of the queue of `flow` and keeps the state: the packet is about to
-    /// be delivered.
-    fn police(&mut self, flow: FlowId, head: Head) -> Verdict;
-
-    /// Whether the packet at the head of the queue of `flow` passes at first sight, as most do. If so it
-    /// has been judged, and [`Aqm::police`] is not asked; if not, nothing has changed. Never, unless
-    /// implemented.
-    #[inline]
-    fn passes(&mut self, _flow: FlowId, _head: Head) -> bool {
-        false
-    }
-
-    /// The queue of `flow` has lost its last packet by a drop, so that no packet of it was judged as
-    /// the last one. Does nothing unless implemented.
-    fn emptied(&mut self, _flow: FlowId) {}
-
-    /// `flow` was removed: the next flow of that number is another one. Does nothing unless
-    /// implemented.
-    fn forget(&mut self, _flow: FlowId) {}
+/// What an AQM knows of an arrival and its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// Now.
+    pub now: Nanos,
+    /// The packet, as it came.
+    pub packet: Packet,
+    /// What its queue holds without it.
+    pub held: Backlog,
 }
 
-/// No AQM: every packet is delivered.
+/// An AQM: parameters, and a state for each queue.
+///
+/// No method has a default: an AQM around another that forgot to pass one on would compile, and the inner one
+/// would not hear of it. What an AQM answers the same to every packet (as [`NoAqm`] does, and [`CoDel`] to
+/// arrivals) is not in the compiled code.
+pub trait Aqm {
+    /// The most packets that are dropped in one call of `dequeue`; the next may stay.
+    const MAX_DROPS: u32;
+
+    /// Says what is to become of an arrival of `flow`, and moves the queue's state on.
+    ///
+    /// Asked once for each packet that has a flow, a length and a handle which are accepted, before room is made
+    /// for it: an arrival that was accepted here may still be turned away for want of room.
+    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission;
+
+    /// Judges the packet at the head of the queue of `flow`, which is about to be delivered, and moves the
+    /// queue's state on. An AQM that always decides at once need not care how it `looks`.
+    fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict;
+
+    /// What [`Aqm::judge`] would say, looking closely, of one packet of `flow` after the other: on a copy of the state, for a peek,
+    /// which changes nothing.
+    fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict;
+
+    /// A packet of `flow` gave way because there was no room: it was queued, or it was the arrival. Told once for
+    /// each such packet; the time is that of the last arrival or head.
+    ///
+    /// Not told of what a lower limit drops: the caller has changed the room, and no sender is too fast.
+    fn overflowed(&mut self, flow: FlowId);
+
+    /// The queue of `flow` has lost its last packet by a drop, so that no packet of it was judged as
+    /// the last one.
+    fn emptied(&mut self, flow: FlowId);
+
+    /// `flow` was removed: the next flow of that number is another one. It may be one that never was.
+    fn forget(&mut self, flow: FlowId);
+}
+
+/// No AQM: every packet is accepted and delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NoAqm;
 
 impl Aqm for NoAqm {
-    type State = ();
     const MAX_DROPS: u32 = 0;
 
-    fn state(&self, _flow: FlowId) -> Option<()> {
-        None
+    #[inline]
+    fn admit(&mut self, _flow: FlowId, _offer: Offer) -> Admission {
+        Admission::Accept
     }
 
-    fn judge(&self, _state: &mut (), _head: Head) -> Verdict {
-        Verdict::Pass
-    }
-
-    fn police(&mut self, _flow: FlowId, _head: Head) -> Verdict {
+    #[inline]
+    fn judge(&mut self, _flow: FlowId, _head: Head, _look: Look) -> Verdict {
         Verdict::Pass
     }
 
     #[inline]
-    fn passes(&mut self, _flow: FlowId, _head: Head) -> bool {
-        true
+    fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
+        |_| Verdict::Pass
     }
+
+    #[inline]
+    fn overflowed(&mut self, _flow: FlowId) {}
+
+    #[inline]
+    fn emptied(&mut self, _flow: FlowId) {}
+
+    #[inline]
+    fn forget(&mut self, _flow: FlowId) {}
 }

@@ -68,9 +68,8 @@ pub trait FlowScheduler {
     /// The longest packet that `flow` accepts, in bytes; `None` if it was not added.
     fn max_len(&self, flow: FlowId) -> Option<u32>;
 
-    /// A packet of up to so many bytes is accepted by every flow that was added, so that the table of
-    /// flows need not be read for an arrival to a flow that is backlogged. 0 says nothing.
-    fn common_max_len(&self) -> u32;
+    /// What it needs to know, and what its caller can save itself. The same at all times.
+    fn needs(&self) -> Needs;
 
     /// `flow` was idle and now holds one packet, of `head_len` bytes.
     fn backlogged(&mut self, flow: FlowId, head_len: u32);
@@ -127,21 +126,26 @@ pub trait FlowScheduler {
     /// drop packets. It is not asked when a limit is lowered.
     fn gives_up(&self, flow: FlowId) -> bool;
 
-    /// Whether the order decides by the lengths of packets that have not been sent: `head_len`, `head`
-    /// and `next_head`. If not, a hierarchy saves itself the look at a class's next packet and passes
-    /// any length.
-    fn looks_ahead(&self) -> bool;
-
-    /// Whether the order decides by how much a flow holds: by the lengths in `backlogged`, `grew` and `lost`.
-    /// If not, an order that moves a flow from one order to another need not know what it holds, and passes any
-    /// length.
-    fn counts_bytes(&self) -> bool;
-
     /// Compares the order's own books with `flows`, which tells the truth about a flow. For tests.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance>;
+}
+
+/// What a flow scheduler needs to know. A caller that does not know it passes any length where it is not needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needs {
+    /// Whether it decides by the lengths of packets that have not been sent: `head_len`, `head` and `next_head`. If
+    /// not, a hierarchy saves itself the look at a class's next packet.
+    pub looks_ahead: bool,
+    /// Whether it decides by how much a flow holds: by the lengths in `backlogged`, `grew` and `lost`. If not, a
+    /// scheduler that moves a flow from one scheduler to another need not know what the flow holds.
+    pub counts_bytes: bool,
+    /// In bytes: [`FlowScheduler::max_len`] need be asked for longer packets only, because every flow that was added
+    /// accepts packets up to this length. So the table of flows need not be read for an arrival to a flow that is
+    /// backlogged. 0 says nothing.
+    pub common_max_len: u32,
 }
 
 /// The truth about a flow, as its queue tells it.
@@ -178,10 +182,10 @@ pub enum ConfigError {
         /// The flow named.
         flow: FlowId,
     },
-    /// An order that [looks ahead](FlowScheduler::looks_ahead) where the lengths of packets to come are
+    /// An order that [looks ahead](Needs::looks_ahead) where the lengths of packets to come are
     /// not known.
     LooksAhead,
-    /// An order that [counts bytes](FlowScheduler::counts_bytes) where what a flow holds is not known.
+    /// An order that [counts bytes](Needs::counts_bytes) where what a flow holds is not known.
     CountsBytes,
     /// An order that [waits](FlowScheduler::waits) where a flow is to be served whenever one is backlogged.
     Waits,

@@ -11,7 +11,7 @@
 //!    [`LongestHostDrop`] the host that holds most gives way. [`CommittedRates`] gives flows or hosts committed rates
 //!    beyond which they borrow. [`Sqf`] puts labels over virtual queues and a
 //!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow scheduler.
-//! 3. An [`Aqm`] such as [`CoDel`] judges each packet that is about to leave.
+//! 3. An [`Aqm`] such as [`CoDel`] is asked about each packet that arrives, and about each that is about to leave.
 //! 4. [`Scheduler::dequeue`] gives it back, marked if the AQM said so.
 //!
 //! A [`Guarantee`] says in bytes what a flow scheduler promises a flow; a [`WfiMeter`], or [`Metered`] around a
@@ -29,9 +29,9 @@
 //!
 //! let mut drr = Drr::new([DrrFlow::EMPTY; 4], 1_500)?;
 //! drr.add_all(1_500)?;
-//! let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; 4]);
 //! let limits = Limits::packets(3);
-//! let mut queues = FlowQueues::new(order, [Queue::EMPTY; 4], [Descriptor::EMPTY; 8], limits);
+//! let queues = FlowQueues::new(drr, [Queue::EMPTY; 4], [Descriptor::EMPTY; 8], limits);
+//! let mut queues = queues.with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; 4]));
 //!
 //! // Flow 0 fills the buffer; flow 1 gets in all the same, at the expense of flow 0.
 //! let mut dropped = Vec::new();
@@ -92,7 +92,7 @@ mod scheduler;
 mod steps;
 mod time;
 
-pub use aqm::{Aqm, CoDel, CoDelParams, CoDelState, Head, NoAqm, Verdict};
+pub use aqm::{Admission, Aqm, CoDel, CoDelParams, CoDelState, Head, Look, NoAqm, Offer, Verdict};
 pub use bounds::guarantee::{Guarantee, Share};
 pub use bounds::wfi::{Arrival, Compared, Metered, PairMeter, WfiFlow, WfiMeter, WfiReport};
 pub use disciplines::drr::{Drr, DrrFlow};
@@ -102,9 +102,10 @@ pub use disciplines::sqf::{
     WaitingFlow,
 };
 pub use disciplines::wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};
+pub use drops::drop_policy::{DropPolicy, OwnVictim};
 pub use drops::longest_host::{HeldFlow, HostClasses, LongestHost, LongestHostDrop};
 pub use drops::longest_queue::{LongestFlow, LongestQueueDrop};
-pub use flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+pub use flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 pub use hierarchy::classes::{ClassState, Classes, Classify, LowBits, Member};
 pub use hosts::ceilings::{Ceiling, CeilingFlow, CeilingReturn, Ceilings};
 pub use hosts::committed_rates::{
@@ -117,7 +118,8 @@ pub use hosts::token_bucket::{AsBooked, WireLength};
 pub use packet::{Ecn, FlowId, Packet};
 pub use queues::counters::{Counters, FlowRecord, Volume};
 pub use queues::fifo::Fifo;
-pub use queues::flow_queues::{FlowQueues, PACED_ROUNDS};
+pub use queues::flow_directory::{FlowDirectory, NoDirectory};
+pub use queues::flow_queues::{FlowQueues, PACED_ROUNDS, Siblings};
 pub use queues::queue::{Descriptor, Queue};
 pub use scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,

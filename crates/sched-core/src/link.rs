@@ -1,6 +1,9 @@
 //! For the tests of orders: a flow scheduler with queues of lengths, and random loads.
 
-use crate::{Backlog, ConfigError, FlowId, FlowScheduler, FlowState, Imbalance, QfqConfig};
+use crate::{
+    Backlog, ConfigError, DropFrom, DropPolicy, FlowId, FlowScheduler, FlowState, Imbalance,
+    QfqConfig,
+};
 use conformance::Xorshift;
 use std::collections::VecDeque;
 use std::vec;
@@ -76,6 +79,49 @@ impl<O: FlowScheduler<Config = QfqConfig>> Link<O> {
     ) -> Result<(), ConfigError> {
         let head = self.queues[flow as usize].front().copied();
         self.order.configure(FlowId(flow), QfqConfig { weight, max_len }, head)
+    }
+}
+
+/// A flow scheduler and a drop policy side by side, told of the same.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Beside<O, D> {
+    pub(crate) order: O,
+    pub(crate) policy: D,
+}
+
+impl<O: FlowScheduler, D: DropPolicy<O>> Beside<O, D> {
+    pub(crate) fn backlogged(&mut self, flow: FlowId, len: u32) {
+        self.order.backlogged(flow, len);
+        self.policy.backlogged(&self.order, flow, len);
+    }
+
+    pub(crate) fn grew(&mut self, flow: FlowId, len: u32) {
+        self.order.grew(flow, len);
+        self.policy.grew(flow, len);
+    }
+
+    pub(crate) fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        self.order.served(flow, len, next_head);
+        self.policy.served(flow, len, next_head.is_none());
+    }
+
+    pub(crate) fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
+        self.order.lost(flow, len, head);
+        self.policy.lost(flow, len, head.is_none());
+    }
+
+    pub(crate) fn remove(&mut self, flow: FlowId) {
+        self.order.remove(flow);
+        self.policy.removed(flow);
+    }
+
+    pub(crate) fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        self.policy.victim(&self.order)
+    }
+
+    pub(crate) fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        self.order.recount(flows)?;
+        self.policy.recount(&self.order, flows)
     }
 }
 

@@ -2,5 +2,6 @@
 
 pub(crate) mod counters;
 pub(crate) mod fifo;
+pub(crate) mod flow_directory;
 pub(crate) mod flow_queues;
 pub(crate) mod queue;

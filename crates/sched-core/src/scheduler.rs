@@ -20,7 +20,8 @@ use crate::{FlowId, Nanos, Packet};
 pub enum DropReason {
     /// Room was needed for an arrival: longest-queue drop, or head drop of a FIFO.
     Overflow,
-    /// The AQM signalled congestion.
+    /// The AQM signalled congestion at delivery. An arrival that the AQM turns away was never accepted:
+    /// [`RejectReason::Aqm`].
     Aqm,
     /// A limit was lowered below what was queued.
     LimitLowered,
@@ -114,6 +115,8 @@ pub enum RejectReason {
         /// The limits in force.
         limits: Limits,
     },
+    /// The AQM turned the packet away: its flow sends too fast.
+    Aqm,
 }
 
 impl fmt::Display for RejectReason {
@@ -132,6 +135,7 @@ impl fmt::Display for RejectReason {
                 "the packet does not fit into {} packets and {} bytes",
                 limits.packets, limits.bytes
             ),
+            Self::Aqm => write!(f, "the AQM turned the packet away; its sender is to slow down"),
         }
     }
 }

@@ -10,15 +10,15 @@ mod weighted;
 use core::fmt;
 use core::str::FromStr;
 
+use freeboard::Hashed;
 use freeboard::flowhash::{self, FlowKey, SipHash13, TagLine};
 use freeboard::sched_core::{
-    Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropSink, Drr, DrrFlow,
-    Fifo, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits, LongestFlow,
-    LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue, Rejected, Scheduler,
-    ShortestFlow, ShortestQueue, Table, WaitingFlow,
+    Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropPolicy, DropSink,
+    Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits,
+    LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Qfq, QfqConfig, QfqFlow, Queue,
+    Rejected, Scheduler, ShortestFlow, ShortestQueue, Table, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
-use freeboard::{Hashed, Releasing};
 
 pub use isolated::{Drops, isolated};
 pub use users::{PerUser, UserFlows, users_sqf_with_codel};
@@ -97,13 +97,14 @@ impl<S: Table<Descriptor>> Bottleneck for Shaped<Fifo<S>> {
     }
 }
 
-impl<O, Q, S, A, R> Bottleneck for Shaped<FlowQueues<O, Q, S, A, R>>
+impl<O, Q, S, A, R, D> Bottleneck for Shaped<FlowQueues<O, Q, S, A, R, D>>
 where
     O: FlowScheduler,
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
+    D: DropPolicy<O>,
 {
     fn line(&self) -> &Shaper {
         self.line()
@@ -122,9 +123,11 @@ where
     }
 }
 
-impl<O, L, Q, S, A> Bottleneck for Shaped<Hashed<O, L, Q, S, A>>
+impl<O, L, Q, S, A, R, D> Bottleneck for Shaped<Hashed<O, L, Q, S, A, R, D>>
 where
     O: FlowScheduler,
+    R: Table<FlowRecord>,
+    D: DropPolicy<O>,
     L: Table<TagLine>,
     Q: Table<Queue>,
     S: Table<Descriptor>,
@@ -139,7 +142,7 @@ where
     }
 
     fn lookups(&self) -> Option<flowhash::Counts> {
-        Some(self.inner().queues().order().table().counts())
+        Some(self.inner().queues().directory().table().counts())
     }
 }
 
@@ -222,7 +225,7 @@ impl Discipline {
             Self::Drr => {
                 let mut drr = Drr::new(vec![DrrFlow::EMPTY; flows], max_len).expect(within);
                 drr.add_all(max_len).expect(within);
-                Box::new(Shaped::new(hashed(longest_dropped(drr), limits), line, link))
+                Box::new(Shaped::new(hashed(drr, longest(), limits), line, link))
             }
             Self::Sqf | Self::SqfFloor | Self::SqfFlush | Self::SqfFloorFlush => {
                 let (share, flush) = self.options_of_sqf().expect("one of SQF");
@@ -235,7 +238,7 @@ impl Discipline {
                 for flow in 0..QUEUES {
                     sqf.configure(FlowId(flow), (), None).expect(within);
                 }
-                Box::new(Shaped::new(hashed(sqf, limits), line, link))
+                Box::new(Shaped::new(hashed(sqf, OwnVictim, limits), line, link))
             }
             Self::Qfq => {
                 let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; flows], max_len).expect(within);
@@ -243,7 +246,7 @@ impl Discipline {
                     let config = QfqConfig { weight: 1, max_len };
                     qfq.configure(FlowId(flow), config, None).expect(within);
                 }
-                Box::new(Shaped::new(hashed(longest_dropped(qfq), limits), line, link))
+                Box::new(Shaped::new(hashed(qfq, longest(), limits), line, link))
             }
         }
     }
@@ -266,7 +269,7 @@ pub fn sqf_with_codel(
     for flow in 0..QUEUES {
         sqf.configure(FlowId(flow), (), None)?;
     }
-    Ok(Box::new(Shaped::new(hashed_with_codel(sqf, params, limits)?, line, link)))
+    Ok(Box::new(Shaped::new(hashed_with_codel(sqf, OwnVictim, params, limits)?, line, link)))
 }
 
 /// Deficit round robin as [`Discipline::Drr`], with CoDel in each queue.
@@ -283,37 +286,47 @@ pub fn drr_with_codel(
     let max_len = max_len.clamp(1, Packet::MAX_LEN);
     let mut drr = Drr::new(vec![DrrFlow::EMPTY; QUEUES as usize], max_len)?;
     drr.add_all(max_len)?;
-    Ok(Box::new(Shaped::new(hashed_with_codel(longest_dropped(drr), params, limits)?, line, link)))
+    Ok(Box::new(Shaped::new(hashed_with_codel(drr, longest(), params, limits)?, line, link)))
 }
 
 fn slots(limits: Limits) -> Vec<Descriptor> {
     vec![Descriptor::EMPTY; limits.packets as usize + 1]
 }
 
-fn longest_dropped<O: FlowScheduler>(order: O) -> LongestQueueDrop<O, Vec<LongestFlow>> {
-    LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; QUEUES as usize])
+fn longest() -> LongestQueueDrop<Vec<LongestFlow>> {
+    LongestQueueDrop::new(vec![LongestFlow::EMPTY; QUEUES as usize])
 }
 
-fn hashed<O: FlowScheduler>(
+/// Flows by hash, with this AQM in each queue and this drop policy.
+type ByHash<O, A, D> = Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>, A, [FlowRecord; 0], D>;
+
+fn hashed<O: FlowScheduler, D: DropPolicy<O>>(
     order: O,
+    policy: D,
     limits: Limits,
-) -> Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>> {
-    let queues = vec![Queue::EMPTY; QUEUES as usize];
-    Hashed::new(Releasing::new(order, table()), queues, slots(limits), limits)
+) -> ByHash<O, NoAqm, D> {
+    by_hash(order, policy, NoAqm, limits)
 }
 
-/// Flows by hash, with CoDel in each queue.
-type WithCoDel<O> = Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>, CoDel<Vec<CoDelState>>>;
-
-fn hashed_with_codel<O: FlowScheduler>(
+fn hashed_with_codel<O: FlowScheduler, D: DropPolicy<O>>(
     order: O,
+    policy: D,
     params: CoDelParams,
     limits: Limits,
-) -> Result<WithCoDel<O>, ConfigError> {
+) -> Result<ByHash<O, CoDel<Vec<CoDelState>>, D>, ConfigError> {
     let codel = CoDel::new(vec![CoDelState::EMPTY; QUEUES as usize], params)?;
+    Ok(by_hash(order, policy, codel, limits))
+}
+
+fn by_hash<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
+    order: O,
+    policy: D,
+    aqm: A,
+    limits: Limits,
+) -> ByHash<O, A, D> {
     let queues = vec![Queue::EMPTY; QUEUES as usize];
-    let order = Releasing::new(order, table());
-    Ok(Hashed::over(FlowQueues::with_parts(order, codel, queues, slots(limits), [], limits)))
+    let queues = FlowQueues::with_parts(order, aqm, queues, slots(limits), [], limits);
+    Hashed::over(queues.with_drop_policy(policy), table())
 }
 
 fn table() -> flowhash::FlowTable<Vec<TagLine>> {

@@ -3,7 +3,7 @@
 use core::hint::black_box;
 
 use conformance::catalog::{
-    Arrays, Drr, FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, Memory, Qfq,
+    Arrays, Drr, FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, Memory, Qfq, QueuesRecipe,
 };
 use freeboard::sched_core::{
     self, DropFrom, FlowId, FlowScheduler, HostDrrFlow, HostRing, Hosted, LoadDrrFlow, LoadDrrHost,
@@ -26,12 +26,9 @@ fn loads<const N: usize>() {
     let Some(mut made) = of.over_hosts(room(Arrays::<N>)) else { return };
     by_load(&mut made);
     let end = black_box(DropFrom::Tail);
-    let Some(mut outer) = (LongestHost { of, end }).flow_scheduler(room(Arrays::<N>)) else {
-        return;
-    };
-    hosted(&mut outer);
-    seen(black_box(&outer).bytes_of(any()));
-    seen(black_box(&mut outer).order_mut().assign(FlowId(any()), any(), any()));
+    let policy = LongestHost { of, end }.policy(&made, room(Arrays::<N>));
+    let Some(policy) = policy else { return };
+    seen(black_box(&policy).bytes_of(any()));
 }
 
 fn by_load<N, S, D, W>(loads: &mut sched_core::LoadDrr<N, S, D, W>)

@@ -3,7 +3,9 @@
 
 use core::hint::black_box;
 
-use conformance::catalog::{Arrays, Dial, FlowRecipe, Memory, Parts, Recipe, Room, Setting};
+use conformance::catalog::{
+    Arrays, Dial, FlowRecipe, Memory, Parts, QueuesRecipe, Recipe, Room, Setting,
+};
 
 use freeboard::sched_core::FlowId;
 
@@ -49,18 +51,20 @@ pub(crate) fn config<C: Dial>() -> C {
 }
 
 /// The flow scheduler by itself, and under queues of packets.
-fn flows<R: FlowRecipe, M: Memory>(recipe: R, memory: M) {
-    let Some(mut made) = recipe.flow_scheduler(room(memory)) else { return };
+fn flows<R: QueuesRecipe, M: Memory>(recipe: R, memory: M) {
+    let Some(mut made) = recipe.of().flow_scheduler(room(memory)) else { return };
     order(&mut made, config());
-    R::assign(black_box(&mut made), FlowId(any()), [any(), any()]);
-    bare(made, memory, config());
+    R::Of::assign(black_box(&mut made), FlowId(any()), [any(), any()]);
+    let Some(policy) = recipe.policy(&made, room(memory)) else { return };
+    bare(made, policy, memory, config());
 }
 
 /// The flow scheduler by itself, and with everything behind a line.
-fn flows_behind_a_line<R: FlowRecipe, M: Memory>(recipe: R, memory: M) {
-    let Some(mut made) = recipe.flow_scheduler(room(memory)) else { return };
+fn flows_behind_a_line<R: QueuesRecipe, M: Memory>(recipe: R, memory: M) {
+    let Some(mut made) = recipe.of().flow_scheduler(room(memory)) else { return };
     order(&mut made, config());
-    full(made, memory, config());
+    let Some(policy) = recipe.policy(&made, room(memory)) else { return };
+    full(made, policy, memory, config());
 }
 
 fn packets<R: Recipe, M: Memory>(recipe: R, memory: M) {

@@ -7,16 +7,14 @@ use conformance::catalog::{
     Arrays, ByHash, Dial, Drr, Floor, FlooredVirtualQueues, Parts, Recipe, ShortestQueue,
     VirtualQueues,
 };
-use freeboard::flowhash::{FlowKey, FlowTable, Labeller, Labels, SipHash13, TagLine, parse};
+use freeboard::flowhash::{FlowKey, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
-    Aqm, Descriptor, DropFrom, DropReason, DropSink, Drr, DrrFlow, FloorShare, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, Nanos, NoAqm, Packet, Queue, ShortestFlow, ShortestQueue, Side, Sqf,
-    SqfArrays, SqfFlow, SqfMemory, Table as Memory, WaitingFlow,
+    Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, FlowId, FlowRecord, FlowScheduler,
+    Nanos, NoAqm, Packet, Queue, ShortestFlow, Side, Sqf, SqfFlow, Table as Memory, WaitingFlow,
 };
 use freeboard::{
     Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
-    LabelledScheduler, OnDemand, Rekeyed, Releasing, Slices, StaticRates, StaticTables,
-    StaticTriple, Storage,
+    LabelledScheduler, OnDemand, Rekeyed, Slices, StaticRates, StaticTables, StaticTriple, Storage,
 };
 
 use crate::catalog::{config, room};
@@ -84,7 +82,7 @@ fn hashed<const N: usize>() {
 }
 
 /// What `Hashed` offers.
-fn by_hash<O, L, Q, S, A, R>(hashed: &mut Hashed<O, L, Q, S, A, R>)
+fn by_hash<O, L, Q, S, A, R, D>(hashed: &mut Hashed<O, L, Q, S, A, R, D>)
 where
     O: FlowScheduler<Config: Dial>,
     L: Memory<TagLine>,
@@ -92,6 +90,7 @@ where
     S: Memory<Descriptor>,
     A: Aqm,
     R: Memory<FlowRecord>,
+    D: DropPolicy<O>,
 {
     scheduler(hashed);
     let packet = Packet::new(any(), any());
@@ -101,8 +100,8 @@ where
         hashed.rotate();
         (hashed.is_rotating(), hashed.finish_rotation());
         hashed.configure_queue(any(), config());
-        hashed.queues().order().table().occupied();
-        hashed.queues().order().order().select();
+        hashed.queues().directory().table().occupied();
+        hashed.queues().order().select();
     );
 }
 

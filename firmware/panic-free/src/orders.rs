@@ -110,8 +110,7 @@ pub(crate) fn order<O: FlowScheduler>(order: &mut O, config: O::Config) {
         order.lost(flow, any(), len);
         order.victim();
         order.advance(Nanos(u64::from(any()) << 20));
-        order.looks_ahead();
-        order.counts_bytes();
+        order.needs();
         order.recount(&|_| black_box(FlowState::default()));
     );
 }

@@ -4,8 +4,8 @@ use core::hint::black_box;
 
 use conformance::catalog::{self, AqmRecipe, Arrays, Memory, queues};
 use freeboard::sched_core::{
-    Aqm, CoDelParams, Descriptor, DropReason, Ecn, FlowId, FlowQueues, FlowRecord, FlowScheduler,
-    Limits, Nanos, NoAqm, Packet, Queue, Scheduler, Table,
+    Aqm, CoDelParams, Descriptor, DropPolicy, DropReason, Ecn, FlowDirectory, FlowId, FlowQueues,
+    FlowRecord, FlowScheduler, Limits, Nanos, NoAqm, Packet, Queue, Scheduler, Table,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
@@ -67,13 +67,15 @@ fn shaped<S: Scheduler>(queue: &mut Shaped<S>) {
 }
 
 /// What queues under a flow scheduler offer beside what a scheduler does.
-fn flow_queues<O, Q, S, A, R>(queues: &mut FlowQueues<O, Q, S, A, R>, config: O::Config)
+fn flow_queues<O, Q, S, A, R, D, T>(queues: &mut FlowQueues<O, Q, S, A, R, D, T>, config: O::Config)
 where
     O: FlowScheduler,
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
+    D: DropPolicy<O>,
+    T: FlowDirectory<O>,
 {
     scheduler(queues);
     let flow = FlowId(any());
@@ -84,20 +86,35 @@ where
         queues.flow_backlog(flow);
         queues.order().select();
         queues.order_mut().select();
+        queues.policy().victim(queues.order());
+        queues.directory().room();
+        queues.siblings().scheduler.select();
     );
 }
 
-/// Queues of packets under an order, without an AQM.
-pub(crate) fn bare<O: FlowScheduler, M: Memory>(order: O, memory: M, config: O::Config) {
+/// Queues of packets under a flow scheduler and beside a drop policy, without an AQM.
+pub(crate) fn bare<O: FlowScheduler, D: DropPolicy<O>, M: Memory>(
+    order: O,
+    policy: D,
+    memory: M,
+    config: O::Config,
+) {
     let room = (memory, memory, Arrays::<0>);
-    flow_queues(&mut queues(order, NoAqm, room, limits()), config);
+    let queues = queues(order, NoAqm, room, limits());
+    flow_queues(&mut queues.with_drop_policy(policy), config);
 }
 
 /// Queues of packets with everything, behind a line.
-pub(crate) fn full<O: FlowScheduler, M: Memory>(order: O, memory: M, config: O::Config) {
+pub(crate) fn full<O: FlowScheduler, D: DropPolicy<O>, M: Memory>(
+    order: O,
+    policy: D,
+    memory: M,
+    config: O::Config,
+) {
     let Some(codel) = catalog::CoDel(black_box(CoDelParams::INTERNET)).aqm(memory) else { return };
     seen(codel.params());
-    let mut queues = queues(order, codel, (memory, memory, memory), limits());
+    let queues = queues(order, codel, (memory, memory, memory), limits());
+    let mut queues = queues.with_drop_policy(policy);
     flow_queues(&mut queues, config);
     shaped(&mut Shaped::new(queues, Shaper::new(Rate::STOPPED), Overhead::RAW));
 }

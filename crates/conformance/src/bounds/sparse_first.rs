@@ -2,7 +2,7 @@
 
 use freeboard::sched_core::{
     ConfigError, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState, Guarantee, Imbalance,
-    Nanos,
+    Nanos, Needs,
 };
 
 use super::{Promising, Trial};
@@ -74,8 +74,8 @@ impl FlowScheduler for SparseFirst {
         self.0.advance(now);
     }
 
-    fn common_max_len(&self) -> u32 {
-        self.0.common_max_len()
+    fn needs(&self) -> Needs {
+        self.0.needs()
     }
 
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
@@ -88,14 +88,6 @@ impl FlowScheduler for SparseFirst {
 
     fn gives_up(&self, flow: FlowId) -> bool {
         self.0.gives_up(flow)
-    }
-
-    fn looks_ahead(&self) -> bool {
-        self.0.looks_ahead()
-    }
-
-    fn counts_bytes(&self) -> bool {
-        self.0.counts_bytes()
     }
 
     fn waits(&self) -> bool {

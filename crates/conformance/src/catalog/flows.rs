@@ -6,7 +6,7 @@ use freeboard::sched_core::{
     QfqFlow, ShortestFlow, WaitingFlow, Wf2qFlow,
 };
 
-use super::{FlowRecipe, Memory, Room};
+use super::{FlowRecipe, Memory, QueuesRecipe, Room};
 
 /// Deficit round robin.
 #[derive(Clone, Copy, Debug)]
@@ -134,12 +134,19 @@ pub struct LongestQueue<R> {
     pub end: DropFrom,
 }
 
-impl<R: FlowRecipe> FlowRecipe for LongestQueue<R> {
-    type Made<F: Memory, H: Memory> = LongestQueueDrop<R::Made<F, H>, F::Of<LongestFlow>>;
+impl<R: FlowRecipe> QueuesRecipe for LongestQueue<R> {
+    type Of = R;
+    type Policy<F: Memory, H: Memory> = LongestQueueDrop<F::Of<LongestFlow>>;
 
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
-        let inner = self.of.flow_scheduler(room)?;
-        let lengths = room.flows.of(LongestFlow::EMPTY);
-        Some(LongestQueueDrop::new(inner, lengths).drop_from(self.end))
+    fn of(self) -> R {
+        self.of
+    }
+
+    fn policy<F: Memory, H: Memory>(
+        self,
+        _made: &R::Made<F, H>,
+        room: Room<F, H>,
+    ) -> Option<Self::Policy<F, H>> {
+        Some(LongestQueueDrop::new(room.flows.of(LongestFlow::EMPTY)).drop_from(self.end))
     }
 }

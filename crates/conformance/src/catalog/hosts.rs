@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     LongestHostDrop, RoundList, Side,
 };
 
-use super::{Dial, FlowRecipe, HostRecipe, Memory, Room};
+use super::{Dial, FlowRecipe, HostRecipe, Memory, QueuesRecipe, Room};
 
 /// Deficit round robin inside each host; `of` chooses the host.
 #[derive(Clone, Copy, Debug)]
@@ -103,19 +103,23 @@ pub struct LongestHost<R> {
     pub end: DropFrom,
 }
 
-impl<R: HostRecipe> FlowRecipe for LongestHost<R> {
-    type Made<F: Memory, H: Memory> =
-        LongestHostDrop<R::Made<F, H>, F::Of<HeldFlow>, H::Of<Ranked>, H::Of<HostClasses>>;
+impl<R: HostRecipe> QueuesRecipe for LongestHost<R> {
+    type Of = ByHost<R>;
+    type Policy<F: Memory, H: Memory> =
+        LongestHostDrop<F::Of<HeldFlow>, H::Of<Ranked>, H::Of<HostClasses>>;
 
-    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
-        let inner = self.of.over_hosts(room)?;
-        let held = room.flows.of(HeldFlow::EMPTY);
-        let (ranks, classes) = (room.hosts.of(Ranked::EMPTY), room.hosts.of(HostClasses::EMPTY));
-        Some(LongestHostDrop::new(inner, held, ranks, classes).ok()?.drop_from(self.end))
+    fn of(self) -> ByHost<R> {
+        ByHost(self.of)
     }
 
-    fn assign<F: Memory, H: Memory>(made: &mut Self::Made<F, H>, flow: FlowId, hosts: [u32; 2]) {
-        R::assign(made.order_mut(), flow, hosts);
+    fn policy<F: Memory, H: Memory>(
+        self,
+        made: &R::Made<F, H>,
+        room: Room<F, H>,
+    ) -> Option<Self::Policy<F, H>> {
+        let held = room.flows.of(HeldFlow::EMPTY);
+        let (ranks, classes) = (room.hosts.of(Ranked::EMPTY), room.hosts.of(HostClasses::EMPTY));
+        Some(LongestHostDrop::new(made, held, ranks, classes).ok()?.drop_from(self.end))
     }
 }
 

@@ -3,8 +3,8 @@
 //! A list takes the name of a macro of the caller, and one token tree or group that the macro is handed first, if there is
 //! one. Options are told apart where they take another path; a caller that needs other values makes a recipe of its own.
 
-/// Hands every flow scheduler to the macro `$each`, as `name: recipe,`. The recipe is a
-/// [`FlowRecipe`](crate::catalog::FlowRecipe) with a twin.
+/// Hands every flow scheduler, alone and beside a drop policy, to the macro `$each`, as `name: recipe,`. The recipe is a
+/// [`QueuesRecipe`](crate::catalog::QueuesRecipe) with a twin.
 #[macro_export]
 macro_rules! flow_schedulers {
     ($each:ident $(, $with:tt)?) => {

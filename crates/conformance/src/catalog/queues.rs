@@ -10,10 +10,12 @@ use freeboard::sched_core::{
 use freeboard::shaper::{self, Overhead, Rate, Shaper};
 use freeboard::{
     Allocate, Descriptors, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation, NoRoom,
-    Releasing, SmartQueue,
+    SmartQueue,
 };
 
-use super::{AqmRecipe, Dial, Floor, FlowRecipe, Memory, Parts, Recipe, Room};
+use super::{
+    AqmRecipe, Dial, Floor, FlowRecipe, Memory, Parts, QueuesRecipe, Recipe, Room, SchedulerOf,
+};
 
 /// Queues of packets under `order`, with a record for each of the flows that `records` has room for.
 pub fn queues<O: FlowScheduler, A: Aqm, F: Memory, S: Memory, R: Memory>(
@@ -35,9 +37,15 @@ pub struct Queued<R, A> {
     pub aqm: A,
 }
 
-impl<R: FlowRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
-    type Made<F: Memory, S: Memory, H: Memory> =
-        FlowQueues<R::Made<F, H>, F::Of<Queue>, S::Of<Descriptor>, A::Made<F>, F::Of<FlowRecord>>;
+impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
+    type Made<F: Memory, S: Memory, H: Memory> = FlowQueues<
+        SchedulerOf<R, F, H>,
+        F::Of<Queue>,
+        S::Of<Descriptor>,
+        A::Made<F>,
+        F::Of<FlowRecord>,
+        R::Policy<F, H>,
+    >;
 
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
@@ -45,8 +53,10 @@ impl<R: FlowRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
         slots: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
-        let (order, aqm) = (self.of.flow_scheduler(room)?, self.aqm.aqm(room.flows)?);
-        Some(queues(order, aqm, (room.flows, slots, room.flows), limits))
+        let (order, aqm) = (self.of.of().flow_scheduler(room)?, self.aqm.aqm(room.flows)?);
+        let policy = self.of.policy(&order, room)?;
+        let queues = queues(order, aqm, (room.flows, slots, room.flows), limits);
+        Some(queues.with_drop_policy(policy))
     }
 }
 
@@ -189,9 +199,16 @@ pub struct ByHash<R, L> {
     pub ways: u32,
 }
 
-impl<R: FlowRecipe, L: Memory> Recipe for ByHash<R, L> {
-    type Made<F: Memory, S: Memory, H: Memory> =
-        Hashed<R::Made<F, H>, L::Of<TagLine>, F::Of<Queue>, S::Of<Descriptor>>;
+impl<R: QueuesRecipe, L: Memory> Recipe for ByHash<R, L> {
+    type Made<F: Memory, S: Memory, H: Memory> = Hashed<
+        SchedulerOf<R, F, H>,
+        L::Of<TagLine>,
+        F::Of<Queue>,
+        S::Of<Descriptor>,
+        NoAqm,
+        [FlowRecord; 0],
+        R::Policy<F, H>,
+    >;
 
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
@@ -199,14 +216,16 @@ impl<R: FlowRecipe, L: Memory> Recipe for ByHash<R, L> {
         slots: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
-        let mut order = self.of.flow_scheduler(room)?;
+        let mut order = self.of.of().flow_scheduler(room)?;
         for flow in (0..room.flows.count()).map(FlowId) {
             order.configure(flow, Dial::of(room.host), None).ok()?;
         }
+        let policy = self.of.policy(&order, room)?;
         let lines = self.lines.of(TagLine::EMPTY);
         let table = FlowTable::new(lines, room.flows.count(), self.ways).ok()?;
         let (queues, slots) = (room.flows.of(Queue::EMPTY), slots.of(Descriptor::EMPTY));
-        Some(Hashed::new(Releasing::new(order, table), queues, slots, limits))
+        let queues = FlowQueues::new(order, queues, slots, limits).with_drop_policy(policy);
+        Some(Hashed::over(queues, table))
     }
 }
 

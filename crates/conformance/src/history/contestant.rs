@@ -4,10 +4,10 @@ use crate::catalog::{Dial, Setting};
 use freeboard::sched_core::{
     Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, Classify,
     CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, Descriptor,
-    DropSink, Drr, Fifo, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses,
-    HostDrr, HostDrrFlow, HostRing, Hosted, LoadDrr, LoadDrrFlow, LoadDrrHost, LongestFlow,
-    LongestHost, LongestHostDrop, LongestQueueDrop, Nanos, Qfq, QfqPlus, Queue, RoundList,
-    Scheduler, ShortestFlow, ShortestQueue, Sides, Sqf, SqfFlow, Table, WaitingFlow, Wf2q,
+    DropPolicy, DropSink, Drr, Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler,
+    HostDrr, HostDrrFlow, HostRing, Hosted, LoadDrr, LoadDrrFlow, LoadDrrHost, LongestFlow, Nanos,
+    Qfq, QfqPlus, Queue, RoundList, Scheduler, ShortestFlow, ShortestQueue, Sides, Sqf, SqfFlow,
+    Table, WaitingFlow, Wf2q,
 };
 use freeboard::shaper::Shaped;
 
@@ -91,7 +91,6 @@ impl<N> Housing for Qfq<N> {}
 impl<N, A, G> Housing for QfqPlus<N, A, G> {}
 impl<N> Housing for Wf2q<N> {}
 impl<N, W> Housing for ShortestQueue<N, W> {}
-impl<O, N> Housing for LongestQueueDrop<O, N> {}
 
 /// A flow that can have a rate counts as a host.
 impl<O, C, W, B> Housing for CommittedRates<O, C, W, B>
@@ -205,42 +204,6 @@ where
             backlogged: [self.flows_of_source(number), self.flows_of_destination(number)],
             ..HostBooks::default()
         }
-    }
-}
-
-impl<O, F, H, C> Housing for LongestHostDrop<O, F, H, C>
-where
-    O: FlowScheduler + Hosted + Housing,
-    F: Table<HeldFlow>,
-    H: Table<LongestHost>,
-    C: Table<HostClasses>,
-{
-    fn hosts(&self) -> u32 {
-        Housing::hosts(self.order())
-    }
-
-    fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
-        self.order_mut().assign(flow, source, destination)
-    }
-
-    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
-        self.order_mut().configure_host(host, setting)
-    }
-
-    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.order_mut().rate(host, rate)
-    }
-
-    fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
-        self.order_mut().ceiling(host, ceiling)
-    }
-
-    fn count(&mut self, sides: Sides) {
-        self.order_mut().count(sides);
-    }
-
-    fn books(&self, number: u32) -> HostBooks {
-        self.order().books(number)
     }
 }
 
@@ -381,7 +344,7 @@ where
     }
 }
 
-impl<O, Q, S, A, R> Contestant for FlowQueues<O, Q, S, A, R>
+impl<O, Q, S, A, R, D, T> Contestant for FlowQueues<O, Q, S, A, R, D, T>
 where
     O: FlowScheduler + Housing,
     O::Config: Dial,
@@ -389,6 +352,8 @@ where
     S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
+    D: DropPolicy<O>,
+    T: FlowDirectory<O>,
 {
     fn housing(&self) -> Option<&dyn Housing> {
         Some(self.order())

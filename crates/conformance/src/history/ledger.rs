@@ -21,6 +21,8 @@ pub(super) struct Ledger {
     offered: Volume,
     counted: Counters,
     held: Backlog,
+    /// Whether packets may be marked when they arrive, which is seen when they come home.
+    pub(super) marks_arrivals: bool,
 }
 
 impl Ledger {
@@ -33,6 +35,7 @@ impl Ledger {
             offered: Volume::ZERO,
             counted: Counters::default(),
             held: Backlog::default(),
+            marks_arrivals: false,
         }
     }
 
@@ -82,7 +85,13 @@ impl Ledger {
     pub(super) fn dropped(&mut self, packet: Packet, reason: DropReason) -> Result<(), String> {
         let volume = self.counted.dropped.get_mut(reason as usize);
         volume.ok_or_else(|| format!("{packet:?} dropped as rejected"))?.add(packet.len);
-        self.home(packet, packet.ecn).map(|_| ())
+        let before = self.home(packet, packet.ecn)?.packet;
+        let marked = packet.ecn == Ecn::Ce && before.ecn != Ecn::Ce;
+        if marked && !self.marks_arrivals {
+            return Err(format!("{packet:?} was marked and dropped"));
+        }
+        self.counted.marked += u64::from(marked);
+        Ok(())
     }
 
     pub(super) fn delivered(&mut self, packet: Packet) -> Result<(), String> {
@@ -122,6 +131,10 @@ impl Ledger {
         let mut booked = *counters;
         booked.peak = Backlog::default();
         let counted = self.counted;
+        let to_be_seen = booked.marked.wrapping_sub(counted.marked);
+        if self.marks_arrivals && to_be_seen <= backlog.packets.into() {
+            booked.marked = counted.marked;
+        }
         if gone.plus(held) != self.offered {
             Err(format!("offered {:?}, but the books say {counters:?}", self.offered))
         } else if backlog != self.held {

@@ -71,6 +71,14 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         self
     }
 
+    /// The AQM of the subject marks arrivals: a mark is known when its packet comes home, and until then the books
+    /// may count as many more as packets are queued.
+    #[must_use]
+    pub fn marking_arrivals(mut self) -> Self {
+        self.course.ledger.marks_arrivals = true;
+        self
+    }
+
     /// Does `operation` to both and compares what can be seen of it. `thorough` compares every flow
     /// and recounts the books of the subject.
     ///

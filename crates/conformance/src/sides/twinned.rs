@@ -3,7 +3,7 @@
 use crate::catalog::{
     ByHost, Ceilings, CommittedRates, Drr, Fifo, FlooredShortestQueue, FlooredVirtualQueues,
     FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, LongestQueue, Memory, Qfq, QfqPlus,
-    Recipe, Setting, ShortestQueue, VirtualQueues, Wf2q,
+    QueuesRecipe, Recipe, Setting, ShortestQueue, VirtualQueues, Wf2q,
 };
 use crate::history::Contestant;
 use crate::twin::{
@@ -26,8 +26,8 @@ pub struct Size {
     pub max_len: u32,
 }
 
-/// A recipe of a flow scheduler that has a twin.
-pub trait TwinnedFlows: FlowRecipe {
+/// A recipe of a flow scheduler, with the drop policy beside it, that has a twin.
+pub trait TwinnedFlows: QueuesRecipe {
     /// The twin.
     type Twin: NaiveOrder + Clone + Send + 'static;
 
@@ -113,7 +113,7 @@ impl TwinnedFlows for Wf2q {
     }
 }
 
-impl<R: TwinnedFlows> TwinnedFlows for LongestQueue<R> {
+impl<R: TwinnedFlows + FlowRecipe> TwinnedFlows for LongestQueue<R> {
     type Twin = NaiveLongestQueueDrop<R::Twin>;
 
     fn twin(self, size: Size) -> Self::Twin {
@@ -121,7 +121,7 @@ impl<R: TwinnedFlows> TwinnedFlows for LongestQueue<R> {
     }
 }
 
-impl<R: TwinnedFlows> TwinnedFlows for CommittedRates<R> {
+impl<R: TwinnedFlows + FlowRecipe> TwinnedFlows for CommittedRates<R> {
     type Twin = NaiveCommittedRates<R::Twin>;
 
     fn twin(self, size: Size) -> Self::Twin {
@@ -129,7 +129,7 @@ impl<R: TwinnedFlows> TwinnedFlows for CommittedRates<R> {
     }
 }
 
-impl<R: TwinnedFlows> TwinnedFlows for Ceilings<R> {
+impl<R: TwinnedFlows + FlowRecipe> TwinnedFlows for Ceilings<R> {
     type Twin = NaiveCeilings<R::Twin>;
 
     fn twin(self, size: Size) -> Self::Twin {
@@ -138,7 +138,7 @@ impl<R: TwinnedFlows> TwinnedFlows for Ceilings<R> {
 }
 
 /// Every host has the weight 3.
-impl<R: TwinnedFlows> TwinnedHosts for HostDrr<R> {
+impl<R: TwinnedFlows + FlowRecipe> TwinnedHosts for HostDrr<R> {
     type Twin = NaiveHostDrr<R::Twin>;
 
     fn twin(self, size: Size) -> Self::Twin {

@@ -11,10 +11,10 @@ use conformance::history::{
 };
 use conformance::sides::{self, FLOWS, MAX_LEN, SLOTS};
 use freeboard::sched_core::{
-    Aggregate, Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropFrom, DropReason, FlowId,
-    FlowQueues, FlowRecord, FlowScheduler, Head, Limits, LongestFlow, LongestQueueDrop, Nanos,
-    PlusFlow, Qfq, QfqFlow, QfqPlus, Queue, Scheduler, ShortestFlow, ShortestQueue, Verdict, Wf2q,
-    Wf2qFlow,
+    Admission, Aggregate, Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropFrom, DropPolicy,
+    DropReason, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head, Limits, Look, Nanos, Offer,
+    OwnVictim, PlusFlow, Qfq, QfqFlow, QfqPlus, Queue, Scheduler, ShortestFlow, ShortestQueue,
+    Verdict, Wf2q, Wf2qFlow,
 };
 
 const LENGTH: usize = 5_000;
@@ -150,25 +150,34 @@ fn one_arrival_costs_at_most_256_others() {
 #[derive(Clone, Debug)]
 struct EveryThird([u32; FLOWS]);
 
-impl Aqm for EveryThird {
-    type State = u32;
-    const MAX_DROPS: u32 = 2;
-
-    fn state(&self, flow: FlowId) -> Option<u32> {
-        self.0.get(flow.index()).copied()
-    }
-
-    fn judge(&self, state: &mut u32, _head: Head) -> Verdict {
+impl EveryThird {
+    fn next(state: &mut u32) -> Verdict {
         *state += 1;
         if state.is_multiple_of(3) || *state % 16 > 10 { Verdict::Signal } else { Verdict::Pass }
     }
+}
 
-    fn police(&mut self, flow: FlowId, head: Head) -> Verdict {
-        let mut state = self.0[flow.index()];
-        let verdict = self.judge(&mut state, head);
-        self.0[flow.index()] = state;
-        verdict
+impl Aqm for EveryThird {
+    const MAX_DROPS: u32 = 2;
+
+    fn admit(&mut self, _flow: FlowId, _offer: Offer) -> Admission {
+        Admission::Accept
     }
+
+    fn judge(&mut self, flow: FlowId, _head: Head, _look: Look) -> Verdict {
+        Self::next(&mut self.0[flow.index()])
+    }
+
+    fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
+        let mut state = self.0[flow.index()];
+        move |_| Self::next(&mut state)
+    }
+
+    fn overflowed(&mut self, _flow: FlowId) {}
+
+    fn emptied(&mut self, _flow: FlowId) {}
+
+    fn forget(&mut self, _flow: FlowId) {}
 }
 
 /// Every order under an AQM that acts: the ledger, the books, peeks and the epoch.
@@ -177,15 +186,26 @@ where
     O: FlowScheduler + Housing + Clone + Send + 'static,
     O::Config: Dial,
 {
+    keeps_it_beside(seed, aqm, order, OwnVictim);
+}
+
+/// The same beside a drop policy.
+fn keeps_it_beside<O, D>(seed: u64, aqm: impl Aqm + Clone + Send + 'static, order: O, policy: D)
+where
+    O: FlowScheduler + Housing + Clone + Send + 'static,
+    O::Config: Dial,
+    D: DropPolicy<O> + Clone + Send + 'static,
+{
     let subject = || -> Box<dyn Contestant + Send> {
-        Box::new(FlowQueues::with_parts(
+        let queues = FlowQueues::with_parts(
             order.clone(),
             aqm.clone(),
             [Queue::EMPTY; FLOWS],
             [Descriptor::EMPTY; SLOTS],
             [FlowRecord::EMPTY; FLOWS],
             Limits::NONE,
-        ))
+        );
+        Box::new(queues.with_drop_policy(policy.clone()))
     };
     acts_and_keeps_the_contract(seed, &subject, core::any::type_name::<O>());
 }
@@ -221,15 +241,13 @@ fn with_every_order(aqm: impl Aqm + Clone + Send + 'static) {
         let drr = sides::drr_order::<FLOWS>(MAX_LEN, sparse_first);
         keeps_the_contract(seed, aqm.clone(), drr);
         for end in [DropFrom::Head, DropFrom::Tail] {
-            let drr = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; FLOWS]).drop_from(end);
-            keeps_the_contract(seed, aqm.clone(), drr);
+            keeps_it_beside(seed, aqm.clone(), drr, sides::longest::<FLOWS>(end));
         }
     }
     let qfq = Qfq::new([QfqFlow::EMPTY; FLOWS], MAX_LEN).unwrap();
     keeps_the_contract(4, aqm.clone(), qfq.clone());
     for end in [DropFrom::Head, DropFrom::Tail] {
-        let qfq = LongestQueueDrop::new(qfq.clone(), [LongestFlow::EMPTY; FLOWS]).drop_from(end);
-        keeps_the_contract(5, aqm.clone(), qfq);
+        keeps_it_beside(5, aqm.clone(), qfq.clone(), sides::longest::<FLOWS>(end));
         let sqf = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]).drop_from(end);
         keeps_the_contract(3, aqm.clone(), sqf);
     }
@@ -240,8 +258,7 @@ fn with_every_order(aqm: impl Aqm + Clone + Send + 'static) {
     let wf2q = Wf2q::new([Wf2qFlow::EMPTY; FLOWS], MAX_LEN).unwrap();
     keeps_the_contract(6, aqm.clone(), wf2q.clone());
     for end in [DropFrom::Head, DropFrom::Tail] {
-        let wf2q = LongestQueueDrop::new(wf2q.clone(), [LongestFlow::EMPTY; FLOWS]).drop_from(end);
-        keeps_the_contract(7, aqm.clone(), wf2q);
+        keeps_it_beside(7, aqm.clone(), wf2q.clone(), sides::longest::<FLOWS>(end));
     }
 }
 
@@ -251,8 +268,8 @@ fn every_order_keeps_the_contract_under_an_aqm_that_acts_often() {
     let qfq = Qfq::new([QfqFlow::EMPTY; FLOWS], MAX_LEN).unwrap();
     keeps_the_contract(4, EveryThird([0; FLOWS]), qfq.clone());
     for end in [DropFrom::Head, DropFrom::Tail] {
-        let qfq = LongestQueueDrop::new(qfq.clone(), [LongestFlow::EMPTY; FLOWS]).drop_from(end);
-        keeps_the_contract(5, EveryThird([0; FLOWS]), qfq);
+        let policy = sides::longest::<FLOWS>(end);
+        keeps_it_beside(5, EveryThird([0; FLOWS]), qfq.clone(), policy);
     }
 }
 

@@ -410,11 +410,12 @@ fn an_aqm_needs_room_for_more_than_a_packet_of_each_flow() {
     let signals = |limit| {
         let mut order = Drr::new([DrrFlow::EMPTY; COUNT], 1_500).unwrap().sparse_first();
         order.add_all(1_500).unwrap();
-        let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; COUNT]);
+        let longest = LongestQueueDrop::new([LongestFlow::EMPTY; COUNT]);
         let codel = CoDel::new([CoDelState::EMPTY; COUNT], CoDelParams::INTERNET).unwrap();
         let (queues, slots) = ([Queue::EMPTY; COUNT], vec![Descriptor::EMPTY; limit as usize + 1]);
         let mut queues =
-            FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(limit));
+            FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(limit))
+                .with_drop_policy(longest);
         let mut free: Vec<u32> = (0..=limit).collect();
         // 10 s at 12 Mbit/s: a departure every millisecond, an arrival every half.
         for half in 0..20_000 {
@@ -452,10 +453,11 @@ fn any_clock_is_legal() {
     for seed in 1..=20 {
         let mut order = Drr::new([DrrFlow::EMPTY; 4], 1_500).unwrap().sparse_first();
         order.add_all(1_500).unwrap();
-        let order = LongestQueueDrop::new(order, [LongestFlow::EMPTY; 4]);
+        let longest = LongestQueueDrop::new([LongestFlow::EMPTY; 4]);
         let codel = CoDel::new([CoDelState::EMPTY; 4], params).unwrap();
         let (queues, slots) = ([Queue::EMPTY; 4], [Descriptor::EMPTY; 32]);
-        let inner = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(24));
+        let inner = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(24))
+            .with_drop_policy(longest);
         let line = Shaper::new(Rate::megabits_per_second(100).unwrap());
         let mut shaped = Shaped::new(inner, line, Overhead::ETHERNET);
         let mut random = conformance::Xorshift::new(seed);

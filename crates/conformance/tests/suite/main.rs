@@ -1,5 +1,6 @@
 //! All tests in one binary, so that what every file uses is built once.
 
+mod aqm;
 mod catalog;
 mod contract;
 mod differential;

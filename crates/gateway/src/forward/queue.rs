@@ -7,14 +7,13 @@ use core::fmt;
 
 use freeboard::flowhash::{self, Outcome, TagLine};
 use freeboard::sched_core::{
-    Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, Descriptor, DropSink, Fifo, FloorShare,
-    FlowId, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig,
-    QfqFlow, Queue as Empty, Rejected, Scheduler, ShortestFlow, ShortestQueue, WaitingFlow,
+    Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, Descriptor, DropPolicy, DropSink, Fifo,
+    FloorShare, FlowId, FlowRecord, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos,
+    OwnVictim, Packet, Qfq, QfqConfig, QfqFlow, Queue as Empty, Rejected, Scheduler, ShortestFlow,
+    ShortestQueue, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
-use freeboard::{
-    Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, Releasing, Rtt, SmartQueue,
-};
+use freeboard::{Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, Rtt, SmartQueue};
 
 use crate::config::Sharing;
 use crate::config::keywords::{HostMode, Limit, Order};
@@ -183,7 +182,8 @@ type Aqm = CoDel<Vec<CoDelState>>;
 /// Hosts and flows, with room for rates and for `triple-isolate`.
 type Hosts = SmartQueue<Heap, Descriptors, Heap, Heap>;
 type Shortest = ShortestQueue<Vec<ShortestFlow>, Vec<WaitingFlow>>;
-type ByHash<O> = Hashed<O, Vec<TagLine>, Vec<Empty>, Vec<Descriptor>, Aqm>;
+type ByHash<O, D = OwnVictim> =
+    Hashed<O, Vec<TagLine>, Vec<Empty>, Vec<Descriptor>, Aqm, [FlowRecord; 0], D>;
 
 /// Frames that a direction with this limit may hold.
 pub(crate) const fn frames(limit: Limit) -> u32 {
@@ -243,7 +243,7 @@ impl Plan {
             (Order::Sqf, hosts) => {
                 let order = self.shortest(queues)?;
                 let isolation = isolation(hosts, self.way);
-                self.shaped(Flows::new(order, |_| Some(()), self, isolation, limits)?)
+                self.shaped(Flows::new(order, OwnVictim, |_| Some(()), self, isolation, limits)?)
             }
             (Order::Qfq, _) if self.max_len > QFQ_MAX_LEN => {
                 return Err(format!(
@@ -255,11 +255,11 @@ impl Plan {
             (Order::Qfq, hosts) => {
                 let order =
                     Qfq::new(vec![QfqFlow::EMPTY; queues], self.max_len).map_err(one_line)?;
-                let order = LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; queues]);
+                let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; queues]);
                 let max_len = self.max_len;
                 let weighted = move |weight| Some(QfqConfig { weight, max_len });
                 let isolation = isolation(hosts, self.way);
-                self.shaped(Flows::new(order, weighted, self, isolation, limits)?)
+                self.shaped(Flows::new(order, longest, weighted, self, isolation, limits)?)
             }
             (Order::Drr, hosts) => {
                 let memory =
@@ -358,22 +358,23 @@ impl Queue for Hosts {
 }
 
 /// Queues by hash of the flow or of a host, without a level above.
-struct Flows<O: FlowScheduler> {
-    queues: ByHash<O>,
+struct Flows<O: FlowScheduler, D> {
+    queues: ByHash<O, D>,
     isolation: Isolation,
     /// What the flow scheduler is told of a queue whose host has this weight.
     config: Box<dyn Fn(u32) -> Option<O::Config>>,
 }
 
-impl<O: FlowScheduler> fmt::Debug for Flows<O> {
+impl<O: FlowScheduler, D> fmt::Debug for Flows<O, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Flows").field("isolation", &self.isolation).finish_non_exhaustive()
     }
 }
 
-impl<O: FlowScheduler> Flows<O> {
+impl<O: FlowScheduler, D: DropPolicy<O>> Flows<O, D> {
     fn new(
         mut order: O,
+        policy: D,
         config: impl Fn(u32) -> Option<O::Config> + 'static,
         plan: &Plan,
         isolation: Isolation,
@@ -385,7 +386,6 @@ impl<O: FlowScheduler> Flows<O> {
                 order.configure(FlowId(flow as u32), config, None).map_err(one_line)?;
             }
         }
-        let order = Releasing::new(order, table(count)?);
         let queues = freeboard::sched_core::FlowQueues::with_parts(
             order,
             plan.aqm(count)?,
@@ -394,7 +394,8 @@ impl<O: FlowScheduler> Flows<O> {
             [],
             limits,
         );
-        Ok(Self { queues: Hashed::over(queues), isolation, config: Box::new(config) })
+        let queues = Hashed::over(queues.with_drop_policy(policy), table(count)?);
+        Ok(Self { queues, isolation, config: Box::new(config) })
     }
 
     fn label(&self, seen: &Seen) -> u32 {
@@ -413,7 +414,7 @@ fn table(queues: usize) -> Result<flowhash::FlowTable<Vec<TagLine>>, String> {
     flowhash::FlowTable::new(lines, queues as u32, flowhash::DEFAULT_WAYS).map_err(one_line)
 }
 
-impl<O: FlowScheduler> Unshaped for Flows<O> {
+impl<O: FlowScheduler, D: DropPolicy<O>> Unshaped for Flows<O, D> {
     fn offer(
         &mut self,
         now: Nanos,
@@ -425,7 +426,7 @@ impl<O: FlowScheduler> Unshaped for Flows<O> {
         let outcome = self.queues.enqueue_hashed(now, label, packet, drops)?;
         // The flow that had the queue before may have had another weight.
         if outcome == Outcome::Claimed
-            && let Some(queue) = self.queues.queues().order().table().find(label)
+            && let Some(queue) = self.queues.queues().directory().table().find(label)
             && let Some(config) = (self.config)(seen.weight)
         {
             let _in_range = self.queues.configure_queue(queue, config);
@@ -472,7 +473,7 @@ macro_rules! passes_on {
 }
 use passes_on;
 
-impl<O: FlowScheduler> Scheduler for Flows<O> {
+impl<O: FlowScheduler, D: DropPolicy<O>> Scheduler for Flows<O, D> {
     fn enqueue(
         &mut self,
         now: Nanos,

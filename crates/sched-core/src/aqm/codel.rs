@@ -15,7 +15,7 @@
 //! **Source.** RFC 8289, in particular §5; where this departs from it: `docs/disciplines/codel.md`.
 
 use super::control_law::{MAX_INTERVAL, spacing};
-use super::{Aqm, Head, Verdict};
+use super::{Admission, Aqm, Head, Look, Offer, Verdict};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos, Packet};
 
@@ -87,7 +87,7 @@ impl Default for CoDelState {
     }
 }
 
-/// CoDel for the queues whose states are in the memory `T`; queues beyond its length are not policed.
+/// CoDel for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
 ///
 /// ```
 /// use sched_core::{
@@ -199,36 +199,39 @@ impl CoDelParams {
 }
 
 impl<T: Table<CoDelState>> Aqm for CoDel<T> {
-    type State = CoDelState;
-
     /// A full-size Ethernet frame lasts 12 ms at 1 Mbit/s. The law at a count of 65,535 and an interval
     /// of 100 ms has 31 signals due in that time: a caller that drains at that rate or faster never meets
     /// this bound, and after a pause one call stays short. What is still due comes with the next call.
     const MAX_DROPS: u32 = 32;
 
+    /// Accepts: how long a packet waits is known when it leaves.
     #[inline]
-    fn state(&self, flow: FlowId) -> Option<CoDelState> {
-        self.states.as_ref().get(flow.index()).copied()
+    fn admit(&mut self, _flow: FlowId, _offer: Offer) -> Admission {
+        Admission::Accept
     }
 
-    fn judge(&self, state: &mut CoDelState, head: Head) -> Verdict {
-        self.params.judge(state, head)
+    #[inline]
+    fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
+        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
+            return Verdict::Pass;
+        };
+        if look == Look::Close {
+            return self.params.judge(state, head);
+        }
+        if self.params.passes(state, head) { Verdict::Pass } else { Verdict::Unclear }
     }
 
-    fn police(&mut self, flow: FlowId, head: Head) -> Verdict {
-        match self.states.as_mut().get_mut(flow.index()) {
-            Some(state) => self.params.judge(state, head),
+    fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
+        let (params, mut copy) = (self.params, self.states.as_ref().get(flow.index()).copied());
+        move |head| match &mut copy {
+            Some(state) => params.judge(state, head),
             None => Verdict::Pass,
         }
     }
 
+    /// CoDel takes no notice: a queue is judged by the time that its packets wait.
     #[inline]
-    fn passes(&mut self, flow: FlowId, head: Head) -> bool {
-        match self.states.as_mut().get_mut(flow.index()) {
-            Some(state) => self.params.passes(state, head),
-            None => true,
-        }
-    }
+    fn overflowed(&mut self, _flow: FlowId) {}
 
     fn emptied(&mut self, flow: FlowId) {
         if let Some(state) = self.state_mut(flow) {

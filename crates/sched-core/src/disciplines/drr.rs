@@ -33,7 +33,7 @@
 pub(crate) mod guarantee;
 pub(crate) mod ring;
 
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance, Nanos, Packet};
 use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
@@ -190,8 +190,8 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
     }
 
     #[inline]
-    fn common_max_len(&self) -> u32 {
-        self.max_len
+    fn needs(&self) -> Needs {
+        Needs { looks_ahead: false, counts_bytes: false, common_max_len: self.max_len }
     }
 
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
@@ -256,14 +256,6 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         if head.is_none() {
             self.lose_last(flow);
         }
-    }
-
-    fn looks_ahead(&self) -> bool {
-        false
-    }
-
-    fn counts_bytes(&self) -> bool {
-        false
     }
 
     /// A backlogged flow is always selected: none waits.

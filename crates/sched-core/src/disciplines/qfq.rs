@@ -84,7 +84,7 @@ mod weights;
 
 use core::num::NonZeroU32;
 
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance, Nanos};
 use eligibility::Sets;
@@ -550,8 +550,8 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
     }
 
     #[inline]
-    fn common_max_len(&self) -> u32 {
-        self.core.least_max_len
+    fn needs(&self) -> Needs {
+        Needs { looks_ahead: false, counts_bytes: false, common_max_len: self.core.least_max_len }
     }
 
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
@@ -581,14 +581,6 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         if head.is_none() {
             self.core.leave(self.flows.as_mut(), flow.0);
         }
-    }
-
-    fn looks_ahead(&self) -> bool {
-        false
-    }
-
-    fn counts_bytes(&self) -> bool {
-        false
     }
 
     /// A backlogged flow is always selected: none waits.

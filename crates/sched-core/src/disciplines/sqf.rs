@@ -31,7 +31,7 @@ pub use floor::{FloorShare, WaitingFlow};
 pub use virtual_queues::{Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 
 use crate::disciplines::tournament::{RankedFlow, Tournament};
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::{FlowId, Imbalance, Nanos, Packet};
 use floor::Floor;
 
@@ -277,8 +277,8 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
     }
 
     #[inline]
-    fn common_max_len(&self) -> u32 {
-        Packet::MAX_LEN
+    fn needs(&self) -> Needs {
+        Needs { looks_ahead: false, counts_bytes: true, common_max_len: Packet::MAX_LEN }
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
@@ -339,18 +339,10 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
         entry.is_some_and(ShortestFlow::is_backlogged) && self.floor.is_neglected(flow)
     }
 
-    fn looks_ahead(&self) -> bool {
-        false
-    }
-
     /// Names no flow.
     #[inline]
     fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
         0
-    }
-
-    fn counts_bytes(&self) -> bool {
-        true
     }
 
     /// A backlogged flow is always selected: none waits.

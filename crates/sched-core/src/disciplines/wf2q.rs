@@ -52,7 +52,7 @@ mod tree;
 use core::num::NonZeroU64;
 
 use crate::bounds::guarantee::{ceil_wide, floor_wide};
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::{FlowId, Imbalance, Nanos};
 use tree::{NIL, Tree};
 
@@ -487,10 +487,9 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
     #[inline]
     fn advance(&mut self, _now: Nanos) {}
 
-    /// Says nothing.
     #[inline]
-    fn common_max_len(&self) -> u32 {
-        0
+    fn needs(&self) -> Needs {
+        Needs { looks_ahead: true, counts_bytes: true, common_max_len: 0 }
     }
 
     /// Names no flow.
@@ -507,14 +506,6 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
     /// No queue is given up whole.
     fn gives_up(&self, _flow: FlowId) -> bool {
         false
-    }
-
-    fn looks_ahead(&self) -> bool {
-        true
-    }
-
-    fn counts_bytes(&self) -> bool {
-        true
     }
 
     /// A backlogged flow is always selected: none waits.

@@ -31,15 +31,16 @@ mod max_tree;
 pub use classes::{HeldFlow, HostClasses};
 pub use max_tree::LongestHost;
 
+use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::hosts::hosted::Hosted;
-use crate::{Backlog, FlowId, Imbalance, Nanos};
+use crate::{Backlog, FlowId, Imbalance};
 
-/// The order `O`, with a flow of the host that holds the most bytes as the victim; books of flows in the
-/// memory `F`, of hosts in `H` and `C`.
+/// A flow of the host that holds the most bytes is the victim; books of flows in the memory `F`, of hosts in `H`
+/// and `C`.
 ///
-/// A flow counts for the host that `O` names when it becomes backlogged. A victim that `O` would name is
-/// not asked for.
+/// A flow counts for the host that the flow scheduler names when it becomes backlogged. A victim that the flow
+/// scheduler would name is not asked for.
 ///
 /// ```
 /// use sched_core::{
@@ -54,9 +55,10 @@ use crate::{Backlog, FlowId, Imbalance, Nanos};
 /// order.add_all(1_500)?;
 /// order.assign(FlowId(3), 1)?;
 /// let (hosts, classes) = ([LongestHost::EMPTY; 2], [HostClasses::EMPTY; 2]);
-/// let order = LongestHostDrop::new(order, [HeldFlow::EMPTY; 4], hosts, classes)?;
+/// let policy = LongestHostDrop::new(&order, [HeldFlow::EMPTY; 4], hosts, classes)?;
 /// let packets = [Descriptor::EMPTY; 8];
-/// let mut queues = FlowQueues::new(order, [Queue::EMPTY; 4], packets, Limits::packets(5));
+/// let queues = FlowQueues::new(order, [Queue::EMPTY; 4], packets, Limits::packets(5));
+/// let mut queues = queues.with_drop_policy(policy);
 ///
 /// let mut dropped = Vec::new();
 /// for (handle, flow) in [3, 3, 0, 1, 2, 3].into_iter().enumerate() {
@@ -68,10 +70,8 @@ use crate::{Backlog, FlowId, Imbalance, Nanos};
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LongestHostDrop<O, F, H, C> {
-    order: O,
-    /// Of more than zero bytes if and only if backlogged in `order`; whether a flow was added only
-    /// `order` knows.
+pub struct LongestHostDrop<F, H, C> {
+    /// Of more than zero bytes if and only if backlogged.
     flows: F,
     /// What each host's flows hold together.
     hosts: H,
@@ -80,27 +80,31 @@ pub struct LongestHostDrop<O, F, H, C> {
     drop_from: DropFrom,
 }
 
-impl<O, F, H, C> LongestHostDrop<O, F, H, C>
+impl<F, H, C> LongestHostDrop<F, H, C>
 where
-    O: FlowScheduler + Hosted,
     F: Table<HeldFlow>,
     H: Table<LongestHost>,
     C: Table<HostClasses>,
 {
-    /// Longest-queue drop by host over `order`, in which no flow is backlogged; for as many flows as both
-    /// have room for. Packets give way at the head. Cost: O(flows + hosts).
+    /// Longest-queue drop by host beside `scheduler`, for as many flows as `flows` is long. Packets give way at the
+    /// head. Cost: O(flows + hosts).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if `hosts` or `classes` are fewer than the hosts of `order`.
-    pub fn new(order: O, mut flows: F, mut hosts: H, mut classes: C) -> Result<Self, ConfigError> {
-        let (min, max) = (order.hosts().into(), u32::MAX.into());
+    /// [`ConfigError::OutOfRange`] if `hosts` or `classes` are fewer than the hosts of `scheduler`.
+    pub fn new(
+        scheduler: &impl Hosted,
+        mut flows: F,
+        mut hosts: H,
+        mut classes: C,
+    ) -> Result<Self, ConfigError> {
+        let (min, max) = (scheduler.hosts().into(), u32::MAX.into());
         let (ranks, lists) = (hosts.as_ref().len() as u64, classes.as_ref().len() as u64);
         ConfigError::check_range("room for hosts", ranks, min, max)?;
         ConfigError::check_range("room for classes of hosts", lists, min, max)?;
         flows.as_mut().fill(HeldFlow::EMPTY);
         LongestHost::clear(hosts.as_mut());
         classes.as_mut().fill(HostClasses::EMPTY);
-        Ok(Self { order, flows, hosts, classes, drop_from: DropFrom::Head })
+        Ok(Self { flows, hosts, classes, drop_from: DropFrom::Head })
     }
 
     /// Which packet of the victim gives way.
@@ -109,26 +113,10 @@ where
         Self { drop_from, ..self }
     }
 
-    /// The order of flows.
-    #[must_use]
-    pub const fn order(&self) -> &O {
-        &self.order
-    }
-
-    /// The order of flows, for what is its own: the hosts of idle flows, the mode. Telling it of packets
-    /// is the business of this: an order that is told elsewhere no longer agrees with these books.
-    pub const fn order_mut(&mut self) -> &mut O {
-        &mut self.order
-    }
-
     /// What the flows of `host` hold together, in bytes; 0 if there is no such host.
     #[must_use]
     pub fn bytes_of(&self, host: u32) -> u32 {
         LongestHost::bytes(self.hosts.as_ref(), host)
-    }
-
-    fn has_room_for(&self, flow: FlowId) -> bool {
-        flow.index() < self.flows.as_ref().len()
     }
 
     /// What `flow` holds, 0 if it is idle.
@@ -193,13 +181,18 @@ where
     }
 
     /// What the lists of `host` hold, each flow checked against them.
-    fn recount_host(&self, host: u32, classes: &HostClasses) -> Result<Backlog, Imbalance> {
+    fn recount_host(
+        &self,
+        scheduler: &(impl Hosted + ?Sized),
+        host: u32,
+        classes: &HostClasses,
+    ) -> Result<Backlog, Imbalance> {
         let mut held = Backlog::default();
         let flows = self.flows.as_ref();
         classes.recount(flows, host, &mut |flow, found| {
             Imbalance::check("the host of a flow", flow, found.host.into(), host.into())?;
-            let named = self.order.host_of(FlowId(flow)).map_or(u64::MAX, u64::from);
-            Imbalance::check("the host that the order names", flow, host.into(), named)?;
+            let named = scheduler.host_of(FlowId(flow)).map_or(u64::MAX, u64::from);
+            Imbalance::check("the host that the scheduler names", flow, host.into(), named)?;
             held.packets = held.packets.wrapping_add(1);
             held.bytes = held.bytes.wrapping_add(found.bytes);
             Ok(())
@@ -208,133 +201,56 @@ where
     }
 }
 
-impl<O, F, H, C> FlowScheduler for LongestHostDrop<O, F, H, C>
+impl<O, F, H, C> DropPolicy<O> for LongestHostDrop<F, H, C>
 where
-    O: FlowScheduler + Hosted,
+    O: FlowScheduler + Hosted + ?Sized,
     F: Table<HeldFlow>,
     H: Table<LongestHost>,
     C: Table<HostClasses>,
 {
-    type Config = O::Config;
-
-    fn flows(&self) -> u32 {
-        let flows = u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX);
-        self.order.flows().min(flows)
+    fn room(&self) -> Option<u32> {
+        Some(u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX))
     }
 
-    #[inline]
-    fn advance(&mut self, now: Nanos) {
-        self.order.advance(now);
-    }
-
-    fn configure(
-        &mut self,
-        flow: FlowId,
-        config: O::Config,
-        head_len: Option<u32>,
-    ) -> Result<(), ConfigError> {
-        if !self.has_room_for(flow) {
-            return Err(ConfigError::UnknownFlow { flow, flows: self.flows() });
-        }
-        self.order.configure(flow, config, head_len)
-    }
-
-    fn remove(&mut self, flow: FlowId) {
-        self.order.remove(flow);
-        self.shrink(flow, self.held(flow));
-    }
-
-    fn config(&self, flow: FlowId) -> Option<O::Config> {
-        self.order.config(flow).filter(|_| self.has_room_for(flow))
-    }
-
-    fn max_len(&self, flow: FlowId) -> Option<u32> {
-        self.order.max_len(flow).filter(|_| self.has_room_for(flow))
-    }
-
-    #[inline]
-    fn common_max_len(&self) -> u32 {
-        self.order.common_max_len()
-    }
-
-    fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        if self.max_len(flow).is_none() || self.held(flow) != 0 {
+    fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32) {
+        let Some(host) = scheduler.host_of(flow) else { return };
+        let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        if held.bytes != 0 {
             return;
         }
-        let Some(host) = self.order.host_of(flow) else { return };
-        self.order.backlogged(flow, head_len);
-        let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
-        *held = HeldFlow::of(host, head_len);
-        self.grow_and_reclass(flow, host, 0, head_len);
+        *held = HeldFlow::of(host, len);
+        self.grow_and_reclass(flow, host, 0, len);
     }
 
     #[inline]
     fn grew(&mut self, flow: FlowId, len: u32) {
-        self.order.grew(flow, len);
         self.grow(flow, len);
     }
 
     #[inline]
-    fn select(&self) -> Option<FlowId> {
-        self.order.select()
+    fn served(&mut self, flow: FlowId, len: u32, is_idle: bool) {
+        self.shrink(flow, if is_idle { self.held(flow) } else { len });
     }
 
-    fn waits(&self) -> bool {
-        self.order.waits()
+    fn lost(&mut self, flow: FlowId, len: u32, is_idle: bool) {
+        self.shrink(flow, if is_idle { self.held(flow) } else { len });
     }
 
-    fn waiting(&self) -> Option<FlowId> {
-        self.order.waiting()
+    fn removed(&mut self, flow: FlowId) {
+        self.shrink(flow, self.held(flow));
     }
 
-    fn opens_at(&self, now: Nanos) -> Option<Nanos> {
-        self.order.opens_at(now)
-    }
-
-    fn open(&mut self) {
-        self.order.open();
-    }
-
-    #[inline]
-    fn pace(&self, flow: FlowId) -> Nanos {
-        self.order.pace(flow)
-    }
-
-    fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
-        self.order.upcoming(ahead)
-    }
-
-    #[inline]
-    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        self.order.served(flow, len, next_head);
-        self.shrink(flow, if next_head.is_some() { len } else { self.held(flow) });
-    }
-
-    fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
-        self.order.lost(flow, len, head);
-        self.shrink(flow, if head.is_some() { len } else { self.held(flow) });
-    }
-
-    fn victim(&self) -> Option<(FlowId, DropFrom)> {
+    fn victim(&self, _scheduler: &O) -> Option<(FlowId, DropFrom)> {
         let host = LongestHost::first(self.hosts.as_ref())?;
         let flow = self.classes.as_ref().get(host as usize)?.first_of_highest()?;
         Some((FlowId(flow), self.drop_from))
     }
 
-    fn gives_up(&self, flow: FlowId) -> bool {
-        self.order.gives_up(flow)
+    fn gives_up(&self, scheduler: &O, flow: FlowId) -> bool {
+        scheduler.gives_up(flow)
     }
 
-    fn looks_ahead(&self) -> bool {
-        self.order.looks_ahead()
-    }
-
-    /// They tell it which flow or host is longest.
-    fn counts_bytes(&self) -> bool {
-        true
-    }
-
-    fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+    fn recount(&self, scheduler: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let mut backlogged = 0_u64;
         for (at, held) in (0_u32..).zip(self.flows.as_ref()) {
             let counted = flows(FlowId(at)).backlog.bytes;
@@ -343,15 +259,15 @@ where
         }
         let mut listed = 0_u64;
         for (at, classes) in (0_u32..).zip(self.classes.as_ref()) {
-            listed = listed.wrapping_add(self.recount_host(at, classes)?.packets.into());
+            listed = listed.wrapping_add(self.recount_host(scheduler, at, classes)?.packets.into());
         }
         Imbalance::check("flows in a class", 0, backlogged, listed)?;
         LongestHost::recount(self.hosts.as_ref(), &|host| {
             let classes = self.classes.as_ref().get(host as usize);
-            let backlog = classes.and_then(|classes| self.recount_host(host, classes).ok());
+            let backlog =
+                classes.and_then(|classes| self.recount_host(scheduler, host, classes).ok());
             backlog.unwrap_or_default().bytes
-        })?;
-        self.order.recount(flows)
+        })
     }
 }
 
@@ -360,21 +276,6 @@ where
 #[inline]
 const fn changes_class(before: u32, after: u32) -> bool {
     before ^ after > before & after
-}
-
-impl<O: Hosted, F, H, C> Hosted for LongestHostDrop<O, F, H, C> {
-    #[inline]
-    fn host_of(&self, flow: FlowId) -> Option<u32> {
-        self.order.host_of(flow)
-    }
-
-    fn hosts(&self) -> u32 {
-        self.order.hosts()
-    }
-
-    fn flows_of(&self, host: u32) -> u32 {
-        self.order.flows_of(host)
-    }
 }
 
 #[cfg(test)]

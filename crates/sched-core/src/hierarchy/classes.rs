@@ -16,7 +16,7 @@
 //! **Which orders.** What a class sends next may change with every arrival. So a flow scheduler is right here
 //! if it charges a class what it has sent when it has sent it: [`Qfq`](crate::Qfq), [`Drr`](crate::Drr)
 //! and [`ShortestQueue`](crate::ShortestQueue). One that
-//! [looks ahead](FlowScheduler::looks_ahead) is told the length that the class would send next, after
+//! [looks ahead](crate::Needs::looks_ahead) is told the length that the class would send next, after
 //! each departure; it is exact only while an arrival does not change that.
 //!
 //! **Closed classes.** To the flow scheduler a class is backlogged while [`Scheduler::poll_at`] says that it may

@@ -41,7 +41,7 @@
 //! [`Classes`](crate::Classes) for closed classes).
 
 use crate::disciplines::tournament::{RankedFlow, Tournament};
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::hosts::committed_rates::RETURNS_A_CALL;
 use crate::hosts::token_bucket::{
     AsBooked, Bucket, Elapsed, MAX_BITS_PER_SECOND, MIN_BITS_PER_SECOND, TokenRate, WireLength,
@@ -241,10 +241,10 @@ where
     /// # Errors
     /// As [`Ceilings::new`].
     pub fn on_link(order: O, mut flows: C, mut returns: W, link: L) -> Result<Self, ConfigError> {
-        if order.looks_ahead() {
+        if order.needs().looks_ahead {
             return Err(ConfigError::LooksAhead);
         }
-        if order.counts_bytes() {
+        if order.needs().counts_bytes {
             return Err(ConfigError::CountsBytes);
         }
         if order.waits() {
@@ -348,7 +348,7 @@ where
     /// The most bytes on the wire that a packet of `flow` takes.
     #[inline]
     fn longest(&self, flow: FlowId) -> u32 {
-        let longest = self.order.max_len(flow).unwrap_or(self.order.common_max_len());
+        let longest = self.order.max_len(flow).unwrap_or(self.order.needs().common_max_len);
         self.link.wire_len(longest).max(1)
     }
 
@@ -496,8 +496,9 @@ where
     }
 
     #[inline]
-    fn common_max_len(&self) -> u32 {
-        self.order.common_max_len()
+    fn needs(&self) -> Needs {
+        let inner = self.order.needs();
+        Needs { looks_ahead: false, counts_bytes: false, common_max_len: inner.common_max_len }
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
@@ -573,14 +574,6 @@ where
 
     /// No queue is given up whole.
     fn gives_up(&self, _flow: FlowId) -> bool {
-        false
-    }
-
-    fn looks_ahead(&self) -> bool {
-        false
-    }
-
-    fn counts_bytes(&self) -> bool {
         false
     }
 

@@ -59,7 +59,7 @@ mod rate;
 pub use rate::{CommittedFlow, CommittedRate};
 
 use crate::disciplines::tournament::{RankedFlow, Tournament};
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::hosts::token_bucket::{AsBooked, Elapsed, WireLength};
 use crate::{FlowId, Imbalance, Nanos};
 
@@ -169,10 +169,10 @@ where
         mut returns: W,
         link: L,
     ) -> Result<Self, ConfigError> {
-        if conforming.looks_ahead() || excess.looks_ahead() {
+        if conforming.needs().looks_ahead || excess.needs().looks_ahead {
             return Err(ConfigError::LooksAhead);
         }
-        if conforming.counts_bytes() || excess.counts_bytes() {
+        if conforming.needs().counts_bytes || excess.needs().counts_bytes {
             return Err(ConfigError::CountsBytes);
         }
         if conforming.waits() || excess.waits() {
@@ -280,7 +280,8 @@ where
     /// The most bytes on the wire that a packet of `flow` takes.
     #[inline]
     fn longest(&self, flow: FlowId) -> u32 {
-        let longest = self.conforming.max_len(flow).unwrap_or(self.conforming.common_max_len());
+        let longest =
+            self.conforming.max_len(flow).unwrap_or(self.conforming.needs().common_max_len);
         self.link.wire_len(longest).max(1)
     }
 
@@ -453,8 +454,9 @@ where
     }
 
     #[inline]
-    fn common_max_len(&self) -> u32 {
-        self.conforming.common_max_len()
+    fn needs(&self) -> Needs {
+        let inner = self.conforming.needs();
+        Needs { looks_ahead: false, counts_bytes: false, common_max_len: inner.common_max_len }
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
@@ -532,14 +534,6 @@ where
         if let Some(state) = self.flows.as_mut().get_mut(flow.index()) {
             state.set_backlogged(false);
         }
-    }
-
-    fn looks_ahead(&self) -> bool {
-        false
-    }
-
-    fn counts_bytes(&self) -> bool {
-        false
     }
 
     /// A backlogged flow is always selected: none waits.

@@ -47,7 +47,7 @@
 mod guarantee;
 
 use crate::disciplines::drr::ring::{self, OnRing, Ring, RingFlow};
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::queues::queue::NONE;
 use crate::{Backlog, FlowId, Hosted, Imbalance, Nanos, Packet};
 
@@ -163,7 +163,7 @@ where
     pub fn new(order: O, mut nodes: N, mut hosts: G, max_len: u32) -> Result<Self, ConfigError> {
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
-        if order.looks_ahead() {
+        if order.needs().looks_ahead {
             return Err(ConfigError::LooksAhead);
         }
         nodes.as_mut().fill(HostDrrFlow::EMPTY);
@@ -351,8 +351,13 @@ where
     }
 
     #[inline]
-    fn common_max_len(&self) -> u32 {
-        self.order.common_max_len().min(self.max_len)
+    fn needs(&self) -> Needs {
+        let inner = self.order.needs();
+        Needs {
+            looks_ahead: false,
+            counts_bytes: inner.counts_bytes,
+            common_max_len: inner.common_max_len.min(self.max_len),
+        }
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
@@ -460,14 +465,6 @@ where
         }
         let left = if head.is_none() { self.lose_last(host, flow) } else { head };
         self.order.lost(FlowId(host), len, left);
-    }
-
-    fn looks_ahead(&self) -> bool {
-        false
-    }
-
-    fn counts_bytes(&self) -> bool {
-        self.order.counts_bytes()
     }
 
     /// The arrival gives way.

@@ -47,7 +47,7 @@ pub use calendar::RoundList;
 pub use hosts::{LoadDrrHost, Side, Sides};
 
 use crate::disciplines::drr::ring::{RingFlow, debt};
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::hosts::hosted::Hosted;
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance, Nanos, Packet};
@@ -541,8 +541,8 @@ where
     }
 
     #[inline]
-    fn common_max_len(&self) -> u32 {
-        self.max_len
+    fn needs(&self) -> Needs {
+        Needs { looks_ahead: false, counts_bytes: false, common_max_len: self.max_len }
     }
 
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
@@ -614,14 +614,6 @@ where
         if head.is_none() {
             self.become_idle(flow, None);
         }
-    }
-
-    fn looks_ahead(&self) -> bool {
-        false
-    }
-
-    fn counts_bytes(&self) -> bool {
-        false
     }
 
     /// A backlogged flow is always selected: none waits.

@@ -59,7 +59,8 @@ pub struct Counters {
     pub delivered: Volume,
     /// Accepted, then dropped, by reason in the order of [`DropReason::ALL`].
     pub dropped: [Volume; DropReason::COUNT],
-    /// Delivered with a congestion mark that was set here: not those that came with one.
+    /// Congestion marks that were set here, on arrivals that were accepted and on packets that were delivered: not
+    /// those that packets came with. A packet that was marked when it arrived counts even if it is dropped later.
     pub marked: u64,
     /// Accepted with a congestion mark that was set before, [`Ecn::Ce`](crate::Ecn::Ce).
     pub came_marked: u64,

@@ -1,15 +1,25 @@
-//! Queues under an order of flows: where scheduling and dropping meet.
+//! Queues under a flow scheduler: where scheduling and dropping meet.
 //!
-//! [`FlowQueues`] keeps one queue per flow, asks a [`FlowScheduler`] which flow to serve and from which to
-//! drop, asks an [`Aqm`] about each packet that is about to leave, and keeps the books. It is a
-//! [`Scheduler`] for every order and every AQM. Cost: O(1) beside what the order costs; memory: 16
-//! bytes a packet and 16 a flow beside what the order and the AQM need.
+//! [`FlowQueues`] keeps one queue per flow and the books, and holds four parts side by side, which know nothing of one
+//! another but what is said here:
+//!
+//! | part | asked |
+//! |---|---|
+//! | [`FlowScheduler`] | which flow is next |
+//! | [`DropPolicy`] | which flow gives way when there is no room; it may ask the flow scheduler |
+//! | [`Aqm`] | what is to become of a packet that arrives, or is about to leave |
+//! | [`FlowDirectory`] | nothing: it is told when a queue becomes empty |
+//!
+//! It is a [`Scheduler`] for any four of them. Cost: O(1) beside what they cost; memory: 16 bytes a packet and 16 a flow
+//! beside what they need.
 
 mod touch;
 
-use crate::aqm::{Aqm, Head, NoAqm, Verdict};
+use crate::aqm::{Admission, Aqm, Head, Look, NoAqm, Offer, Verdict};
+use crate::drops::drop_policy::{DropPolicy, OwnVictim};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::queues::counters::{Counters, FlowRecord, Ledger};
+use crate::queues::flow_directory::{FlowDirectory, NoDirectory};
 use crate::queues::queue::{Descriptor, NONE, Queue, is_acceptable, obstacle};
 use crate::scheduler::{
     Backlog, DropReason, DropSink, Imbalance, Limits, RejectReason, Rejected, Scheduler,
@@ -25,8 +35,8 @@ use touch::CHUNK;
 /// they have 0.82 of it (`crates/sim/tests/suite/host_rates.rs`).
 pub const PACED_ROUNDS: u64 = 2;
 
-/// An order of flows `O` over queues in the memory `Q`, of packets in the memory `S`, with the AQM
-/// `A`; statistics of single flows in the memory `R`, for as many flows as it has room for.
+/// Queues in the memory `Q`, of packets in the memory `S`, under the flow scheduler `O`, with the AQM `A`, the drop policy
+/// `D` and the flow directory `T`; statistics of single flows in the memory `R`, for as many flows as it has room for.
 ///
 /// ```
 /// use sched_core::{
@@ -50,10 +60,16 @@ pub const PACED_ROUNDS: u64 = 2;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0]> {
+pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0], D = OwnVictim, T = NoDirectory> {
+    /// Which flow is next.
     order: O,
+    /// Which flow gives way. Told of packets as `order` is, after it.
+    policy: D,
+    /// What is to become of a packet.
     aqm: A,
-    /// `queues[flow]`: backlogged in `order` if and only if not empty.
+    /// Which flow has which queue. Told of queues that become empty, after `order`.
+    directory: T,
+    /// `queues[flow]`: backlogged in `order` and `policy` if and only if not empty.
     queues: Q,
     /// `slots[handle]`.
     slots: S,
@@ -61,8 +77,25 @@ pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0]> {
     ledger: Ledger,
 }
 
+/// The four parts of [`FlowQueues`], for what is their own: a table, the rate of a class, parameters.
+///
+/// Telling them of packets is the engine's business: parts that are told twice no longer agree with the queues, and
+/// [`Scheduler::recount`] says so.
+#[derive(Debug)]
+pub struct Siblings<'a, O, D, A, T> {
+    /// The flow scheduler.
+    pub scheduler: &'a mut O,
+    /// The drop policy.
+    pub policy: &'a mut D,
+    /// The AQM.
+    pub aqm: &'a mut A,
+    /// The flow directory.
+    pub directory: &'a mut T,
+}
+
 impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, Q, S> {
-    /// Queues without an AQM and without statistics of single flows.
+    /// Queues without an AQM and without statistics of single flows. The flow that `order` names gives way
+    /// ([`OwnVictim`]).
     ///
     /// There are as many flows as `order` and `queues` both have room for, and as many handles as
     /// `slots` is long; in `order` no flow is backlogged. Cost: O(flows + slots).
@@ -80,12 +113,8 @@ where
     A: Aqm,
     R: Table<FlowRecord>,
 {
-    /// The most packets that give way to one arrival. Where that many have given way without making room, the
-    /// arrival is rejected itself, and they are gone. 256 packets of 256 bytes make room for the longest IP
-    /// packet; an Ethernet frame of 1,514 bytes costs at most 24 of 64.
-    pub const MAX_VICTIMS: u32 = 256;
-
-    /// Queues with an AQM, and with statistics for the first `records.len()` flows.
+    /// Queues with an AQM, and with statistics for the first `records.len()` flows. The flow that `order` names gives
+    /// way ([`OwnVictim`]).
     ///
     /// There are as many flows as `order` and `queues` both have room for, and as many handles as
     /// `slots` is long; in `order` no flow is backlogged. An AQM acts on standing queues: with room
@@ -103,21 +132,80 @@ where
         queues.as_mut().fill(Queue::EMPTY);
         slots.as_mut().fill(Descriptor::EMPTY);
         records.as_mut().fill(FlowRecord::EMPTY);
-        Self { order, aqm, queues, slots, records, ledger: Ledger::new(limits) }
+        let (policy, directory, ledger) = (OwnVictim, NoDirectory, Ledger::new(limits));
+        Self { order, policy, aqm, directory, queues, slots, records, ledger }
+    }
+}
+
+impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Descriptor>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+    D: DropPolicy<O>,
+    T: FlowDirectory<O>,
+{
+    /// The most packets that give way to one arrival. Where that many have given way without making room, the
+    /// arrival is rejected itself, and they are gone. 256 packets of 256 bytes make room for the longest IP
+    /// packet; an Ethernet frame of 1,514 bytes costs at most 24 of 64.
+    pub const MAX_VICTIMS: u32 = 256;
+
+    /// The same queues with another drop policy, in whose books no flow is backlogged. What is queued stays; a flow that
+    /// `policy` has no room for takes no packets from now on. Cost: O(flows).
+    #[must_use]
+    pub fn with_drop_policy<P: DropPolicy<O>>(
+        self,
+        mut policy: P,
+    ) -> FlowQueues<O, Q, S, A, R, P, T> {
+        let Self { order, aqm, directory, queues, slots, records, ledger, .. } = self;
+        for (flow, queue) in (0..).map(FlowId).zip(queues.as_ref()) {
+            if !queue.is_empty() {
+                policy.backlogged(&order, flow, queue.backlog().bytes);
+            }
+        }
+        FlowQueues { order, policy, aqm, directory, queues, slots, records, ledger }
     }
 
-    /// The order of flows.
+    /// The same queues, in which nothing is queued yet, with a flow directory that is told when one becomes empty.
+    #[must_use]
+    pub fn with_directory<U: FlowDirectory<O>>(
+        self,
+        directory: U,
+    ) -> FlowQueues<O, Q, S, A, R, D, U> {
+        let Self { order, policy, aqm, queues, slots, records, ledger, .. } = self;
+        FlowQueues { order, policy, aqm, directory, queues, slots, records, ledger }
+    }
+
+    /// The flow scheduler.
     #[must_use]
     pub const fn order(&self) -> &O {
         &self.order
     }
 
-    /// The order of flows, for what is its own: a table, the rate of a class.
-    ///
-    /// Telling it of packets or flows is the engine's business: an order that is told twice no longer
-    /// agrees with the queues, and [`Scheduler::recount`] says so.
+    /// The flow scheduler, for what is its own: the rate of a class. As with [`Siblings`], telling it of packets is the
+    /// engine's business.
     pub const fn order_mut(&mut self) -> &mut O {
         &mut self.order
+    }
+
+    /// The drop policy.
+    #[must_use]
+    pub const fn policy(&self) -> &D {
+        &self.policy
+    }
+
+    /// The flow directory.
+    #[must_use]
+    pub const fn directory(&self) -> &T {
+        &self.directory
+    }
+
+    /// All four parts, to be changed.
+    pub const fn siblings(&mut self) -> Siblings<'_, O, D, A, T> {
+        let Self { order: scheduler, policy, aqm, directory, .. } = self;
+        Siblings { scheduler, policy, aqm, directory }
     }
 
     /// The AQM.
@@ -142,7 +230,9 @@ where
     /// # Errors
     /// [`ConfigError`]; nothing has changed then.
     pub fn configure(&mut self, flow: FlowId, config: O::Config) -> Result<(), ConfigError> {
-        let Some(queue) = self.queues.as_ref().get(flow.index()) else {
+        let Some(queue) =
+            self.queues.as_ref().get(flow.index()).filter(|_| self.has_room_for(flow))
+        else {
             return Err(ConfigError::UnknownFlow { flow, flows: self.flows() });
         };
         let head_len = queue.head_len(self.slots.as_ref());
@@ -153,27 +243,43 @@ where
     pub fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
         self.drop_all(flow, DropReason::FlowRemoved, drops);
         self.order.remove(flow);
+        self.policy.removed(flow);
         self.aqm.forget(flow);
     }
 
     /// What is set for `flow`; `None` if it was not added.
     #[must_use]
     pub fn config(&self, flow: FlowId) -> Option<O::Config> {
-        self.order.config(flow)
+        self.order.config(flow).filter(|_| self.has_room_for(flow))
+    }
+
+    /// Whether the drop policy has room for `flow`.
+    #[inline]
+    fn has_room_for(&self, flow: FlowId) -> bool {
+        has_room(&self.policy, flow)
+    }
+
+    /// The longest packet that `flow` accepts, if it was added.
+    #[inline]
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        longest(&self.order, &self.policy, flow)
     }
 
     fn flows(&self) -> u32 {
         let queues = u32::try_from(self.queues.as_ref().len()).unwrap_or(u32::MAX);
-        self.order.flows().min(queues)
+        let most = |room: Option<u32>| room.unwrap_or(u32::MAX);
+        let (policy, directory) = (most(self.policy.room()), most(self.directory.room()));
+        self.order.flows().min(queues).min(policy).min(directory)
     }
 
-    /// The same queues under the order that `make` makes of theirs, which knows of the same flows the same.
+    /// The same queues under the flow scheduler that `make` makes of theirs, which knows of the same flows the same.
     pub(crate) fn with_order<P, E>(
         self,
         make: impl FnOnce(O) -> Result<P, E>,
-    ) -> Result<FlowQueues<P, Q, S, A, R>, E> {
-        let Self { order, aqm, queues, slots, records, ledger } = self;
-        Ok(FlowQueues { order: make(order)?, aqm, queues, slots, records, ledger })
+    ) -> Result<FlowQueues<P, Q, S, A, R, D, T>, E> {
+        let Self { order, policy, aqm, directory, queues, slots, records, ledger } = self;
+        let order = make(order)?;
+        Ok(FlowQueues { order, policy, aqm, directory, queues, slots, records, ledger })
     }
 
     /// Whether `packet` could be accepted, by a flow that takes any length, if nothing else were queued.
@@ -193,20 +299,20 @@ where
         let Some(queue) = queues.get_mut(to.index()) else { return };
         let was_idle = queue.is_empty();
         queue.append_all(slots, moved);
-        self.order.lost(from, bytes, None);
-        self.aqm.emptied(from);
+        self.tell_lost(from, bytes, None);
         let grown = if was_idle {
-            self.order.backlogged(to, head_len);
+            self.tell_backlogged(to, head_len);
             bytes.wrapping_sub(head_len)
         } else {
             bytes
         };
         if grown > 0 {
             self.order.grew(to, grown);
+            self.policy.grew(to, grown);
         }
     }
 
-    /// Books a packet that was not accepted before its queue was known.
+    /// Books a packet that was not accepted; its flow may be unknown.
     pub(crate) const fn count_rejected(&mut self, packet: Packet) {
         self.ledger.totals.rejected.add(packet.len);
     }
@@ -220,22 +326,51 @@ where
         }
     }
 
+    /// Books a mark that was set here on a packet of `flow`.
+    #[cold]
+    fn count_mark(&mut self, flow: FlowId) {
+        self.ledger.totals.mark();
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.mark();
+        }
+    }
+
     /// Turns `packet` away, with the first reason that applies.
     #[cold]
     fn reject(&mut self, flow: FlowId, packet: Packet) -> Rejected {
-        self.ledger.totals.rejected.add(packet.len);
-        let limits = self.ledger.limits();
-        let known = self.queues.as_ref().get(flow.index()).and(self.order.max_len(flow));
+        let known = self.queues.as_ref().get(flow.index()).and(self.max_len(flow));
         let Some(max) = known else {
+            self.count_rejected(packet);
             let reason = RejectReason::UnknownFlow { flow, flows: self.flows() };
             return Rejected { packet, reason };
         };
+        let reason = obstacle(packet, max.min(Packet::MAX_LEN), self.slots.as_ref());
+        let full = RejectReason::Full { limits: self.ledger.limits() };
+        self.turn_away(flow, packet, reason.unwrap_or(full))
+    }
+
+    /// Turns `packet`, which is acceptable, away for want of room.
+    #[cold]
+    fn reject_full(&mut self, flow: FlowId, packet: Packet) -> Rejected {
+        self.aqm.overflowed(flow);
+        self.turn_away(flow, packet, RejectReason::Full { limits: self.ledger.limits() })
+    }
+
+    /// Turns `packet` of `flow`, which was added, away.
+    #[cold]
+    fn turn_away(&mut self, flow: FlowId, packet: Packet, reason: RejectReason) -> Rejected {
+        self.count_rejected(packet);
         if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
             record.rejected.add(packet.len);
         }
-        let max = max.min(Packet::MAX_LEN);
-        let reason = obstacle(packet, max, self.slots.as_ref());
-        Rejected { packet, reason: reason.unwrap_or(RejectReason::Full { limits }) }
+        Rejected { packet, reason }
+    }
+
+    /// Tells the flow scheduler and the drop policy that `flow`, which was idle, holds `len` bytes.
+    #[inline(always)]
+    fn tell_backlogged(&mut self, flow: FlowId, len: u32) {
+        self.order.backlogged(flow, len);
+        self.policy.backlogged(&self.order, flow, len);
     }
 
     /// Appends `packet`, accepts it and tells the order; `None` if there is no queue for it.
@@ -246,9 +381,10 @@ where
         queue.append(slots, packet, now);
         self.ledger.accept(packet.len);
         if was_idle {
-            self.order.backlogged(flow, packet.len);
+            self.tell_backlogged(flow, packet.len);
         } else {
             self.order.grew(flow, packet.len);
+            self.policy.grew(flow, packet.len);
         }
         Some(())
     }
@@ -267,40 +403,95 @@ where
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
             return Err(self.reject(flow, packet));
         };
-        let acceptable = is_acceptable(packet, slots) && takes(&self.order, flow, packet.len);
-        if !acceptable || !self.ledger.make_ready(packet.len) {
-            return self.enqueue_crowded(now, flow, packet, acceptable, drops);
+        if !is_acceptable(packet, slots)
+            || !takes(longest(&self.order, &self.policy, flow), packet.len)
+        {
+            return Err(self.reject(flow, packet));
         }
-        let was_idle = queue.is_empty();
-        queue.append(slots, packet, now);
-        self.ledger.accept(packet.len);
-        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
-            record.accept(packet.len, queue.backlog());
+        let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
+        if admission != Admission::Accept {
+            return self.enqueue_signalled(now, flow, packet, admission, drops);
         }
-        if packet.ecn == Ecn::Ce {
-            self.count_marked_arrival(flow);
+        if !self.ledger.make_ready(packet.len) {
+            return self.enqueue_crowded(now, flow, packet, packet.ecn, drops);
         }
-        if was_idle {
-            self.order.backlogged(flow, packet.len);
-        } else {
-            self.order.grew(flow, packet.len);
+        let books = (&mut self.ledger, self.records.as_mut());
+        let was_idle = append(queue, slots, books, flow, packet, now);
+        self.tell_accepted(flow, packet, was_idle);
+        Ok(())
+    }
+
+    /// The rest of [`Scheduler::enqueue`], where the AQM has spoken of an acceptable packet.
+    #[cold]
+    fn enqueue_signalled(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        admission: Admission,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        if admission == Admission::Refuse || !packet.ecn.is_capable() {
+            return Err(self.turn_away(flow, packet, RejectReason::Aqm));
+        }
+        self.enqueue_admitted(now, flow, packet, Ecn::Ce, drops)?;
+        // A packet that came with a mark stays as it came.
+        if packet.ecn != Ecn::Ce {
+            self.count_mark(flow);
         }
         Ok(())
     }
 
-    /// The rest of [`Scheduler::enqueue`], where the packet does not simply fit.
+    /// Queues an acceptable packet that the AQM lets in, with the codepoint `ecn`.
+    fn enqueue_admitted(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        ecn: Ecn,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        if !self.ledger.make_ready(packet.len) {
+            return self.enqueue_crowded(now, flow, packet, ecn, drops);
+        }
+        let slots = self.slots.as_mut();
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
+            return Err(self.reject(flow, packet));
+        };
+        let books = (&mut self.ledger, self.records.as_mut());
+        let was_idle = append(queue, slots, books, flow, Packet { ecn, ..packet }, now);
+        self.tell_accepted(flow, packet, was_idle);
+        Ok(())
+    }
+
+    /// Tells of `packet`, as it came, that it has been queued.
+    #[inline(always)]
+    fn tell_accepted(&mut self, flow: FlowId, packet: Packet, was_idle: bool) {
+        if packet.ecn == Ecn::Ce {
+            self.count_marked_arrival(flow);
+        }
+        if was_idle {
+            self.tell_backlogged(flow, packet.len);
+        } else {
+            self.order.grew(flow, packet.len);
+            self.policy.grew(flow, packet.len);
+        }
+    }
+
+    /// [`Self::enqueue_admitted`], where the packet does not simply fit.
     #[cold]
     fn enqueue_crowded(
         &mut self,
         now: Nanos,
         flow: FlowId,
         packet: Packet,
-        acceptable: bool,
+        ecn: Ecn,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let can_make_room = self.ledger.could_fit(packet.len) && self.order.victim().is_some();
-        if !acceptable || !can_make_room || self.admit(now, flow, packet).is_none() {
-            return Err(self.reject(flow, packet));
+        let can_make_room =
+            self.ledger.could_fit(packet.len) && self.policy.victim(&self.order).is_some();
+        if !can_make_room || self.admit(now, flow, Packet { ecn, ..packet }).is_none() {
+            return Err(self.reject_full(flow, packet));
         }
         self.make_room(flow, packet, drops)?;
         self.ledger.note_peak();
@@ -314,9 +505,9 @@ where
         Ok(())
     }
 
-    /// Drops from the order's victims until the limits hold, or rejects the arrival: because it is
+    /// Drops from the victims of the policy until the limits hold, or rejects the arrival: because it is
     /// itself the packet that has to go, or because it would cost too many others. A victim that the
-    /// order gives up loses all packets but the arrival, as far as [`Self::MAX_VICTIMS`] allows.
+    /// policy gives up loses all packets but the arrival, as far as [`Self::MAX_VICTIMS`] allows.
     fn make_room(
         &mut self,
         flow: FlowId,
@@ -331,8 +522,12 @@ where
                     Some(flow) => (flow, DropFrom::Head, DropReason::Unserved),
                     None if !self.ledger.is_over() => return Ok(()),
                     None => {
-                        let Some((victim, end)) = self.order.victim() else { break };
-                        if self.order.gives_up(victim) && self.holds_older_than(victim, arrival) {
+                        let Some((victim, end)) = self.policy.victim(&self.order) else {
+                            break;
+                        };
+                        if self.policy.gives_up(&self.order, victim)
+                            && self.holds_older_than(victim, arrival)
+                        {
                             given_up = Some(victim);
                             (victim, DropFrom::Head, DropReason::Unserved)
                         } else {
@@ -342,7 +537,7 @@ where
                 };
             let Some(packet) = self.take(victim, end) else { break };
             if packet.handle == arrival.handle {
-                return Err(self.turn_away(flow, arrival));
+                return Err(self.take_back(flow, arrival));
             }
             self.book_drop(victim, packet, reason, drops);
         }
@@ -351,7 +546,7 @@ where
         }
         let _taken = self.take(flow, DropFrom::Tail);
         debug_assert_eq!(_taken.map(|packet| packet.handle), Some(arrival.handle));
-        Err(self.turn_away(flow, arrival))
+        Err(self.take_back(flow, arrival))
     }
 
     /// Whether `flow` holds packets that came before `arrival`, the latest of all.
@@ -360,9 +555,9 @@ where
     }
 
     /// Undoes the acceptance of an arrival that has been taken out of its queue again.
-    fn turn_away(&mut self, flow: FlowId, arrival: Packet) -> Rejected {
+    fn take_back(&mut self, flow: FlowId, arrival: Packet) -> Rejected {
         self.ledger.unaccept(arrival.len);
-        self.reject(flow, arrival)
+        self.reject_full(flow, arrival)
     }
 
     /// Takes a packet out of the queue of `flow` and tells the order that it is lost.
@@ -374,23 +569,27 @@ where
             DropFrom::Tail => queue.pop_tail(slots)?,
         };
         let head = queue.head_len(slots);
-        self.tell_lost(flow, packet, head);
+        self.tell_lost(flow, packet.len, head);
         Some(packet)
     }
 
-    /// Tells order and AQM that `packet` left the queue of `flow` without service; `head` is the length
+    /// Tells the four parts that `len` bytes left the queue of `flow` without service; `head` is the length
     /// of the first packet that is left.
-    fn tell_lost(&mut self, flow: FlowId, packet: Packet, head: Option<u32>) {
-        self.order.lost(flow, packet.len, head);
+    fn tell_lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
+        self.order.lost(flow, len, head);
+        self.policy.lost(flow, len, head.is_none());
         if head.is_none() {
             self.aqm.emptied(flow);
+            self.directory.emptied(&self.order, flow);
         }
     }
 
-    /// Drops the order's victim, or the packet served next where it names none.
+    /// Drops the victim of the policy, or the packet served next where it names none.
     fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let next = || self.first().map(|flow| (flow, DropFrom::Head));
-        let Some((victim, end)) = self.order.victim().or_else(next) else { return false };
+        let Some((victim, end)) = self.policy.victim(&self.order).or_else(next) else {
+            return false;
+        };
         let Some(packet) = self.take(victim, end) else { return false };
         self.book_drop(victim, packet, reason, drops);
         true
@@ -403,6 +602,9 @@ where
         reason: DropReason,
         drops: &mut dyn DropSink,
     ) {
+        if matches!(reason, DropReason::Overflow | DropReason::Unserved) {
+            self.aqm.overflowed(flow);
+        }
         self.ledger.drop(packet.len, reason);
         if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
             record.drop(packet.len, reason);
@@ -433,7 +635,7 @@ where
         let slots = self.slots.as_mut();
         let Some(packet) = queue.take_after(slots, before) else { return };
         let head = queue.head_len(slots);
-        self.tell_lost(flow, packet, head);
+        self.tell_lost(flow, packet.len, head);
         self.book_drop(flow, packet, reason, drops);
     }
 
@@ -442,21 +644,6 @@ where
         while let Some(packet) = self.take(flow, DropFrom::Head) {
             self.book_drop(flow, packet, reason, drops);
         }
-    }
-
-    /// The rest of [`Scheduler::dequeue`], where the AQM wants to see the packet.
-    #[inline(never)]
-    fn deliver_policed(
-        &mut self,
-        now: Nanos,
-        flow: FlowId,
-        drops: &mut dyn DropSink,
-    ) -> Option<Packet> {
-        if self.police(now, flow) == Verdict::Signal {
-            return self.deliver_signalled(now, flow, drops);
-        }
-        let queue = self.queues.as_mut().get_mut(flow.index())?;
-        deliver(&mut self.order, &mut self.ledger, queue, self.slots.as_mut(), flow)
     }
 
     /// The rest of [`Scheduler::dequeue`], where the AQM has spoken.
@@ -471,17 +658,44 @@ where
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let slots = self.slots.as_mut();
         let mut packet = queue.pop_head(slots)?;
-        self.order.served(flow, packet.len, queue.head_len(slots));
+        let next_head = queue.head_len(slots);
+        self.order.served(flow, packet.len, next_head);
+        self.policy.served(flow, packet.len, next_head.is_none());
+        if next_head.is_none() {
+            self.directory.emptied(&self.order, flow);
+        }
         self.ledger.deliver(packet.len);
         // A packet that came with a mark leaves as it came.
         if mark && packet.ecn != Ecn::Ce {
             packet.ecn = Ecn::Ce;
-            self.ledger.totals.mark();
-            if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
-                record.mark();
-            }
+            self.count_mark(flow);
         }
         Some(packet)
+    }
+
+    /// [`Self::tell_idle`], in a function of its own where there is enough to do.
+    #[inline(always)]
+    fn close(&mut self, flow: FlowId, len: u32) {
+        // Where a directory and another part have books.
+        if size_of::<T>() > 0 && (size_of::<D>() > 0 || size_of::<A>() > 0) {
+            self.close_apart(flow, len);
+        } else {
+            self.tell_idle(flow, len);
+        }
+    }
+
+    /// [`Self::close`], with registers of its own: packets that leave others behind do not pay for them.
+    #[inline(never)]
+    fn close_apart(&mut self, flow: FlowId, len: u32) {
+        self.tell_idle(flow, len);
+    }
+
+    /// A service of `len` bytes has left nothing of `flow`.
+    #[inline(always)]
+    fn tell_idle(&mut self, flow: FlowId, len: u32) {
+        self.order.served(flow, len, None);
+        self.policy.served(flow, len, true);
+        self.directory.emptied(&self.order, flow);
     }
 
     /// [`Scheduler::dequeue`] where no flow is selected: all that are backlogged wait, or none is.
@@ -490,14 +704,32 @@ where
     fn dequeue_opened(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.order.open();
         let flow = self.order.select()?;
-        self.deliver_policed(now, flow, drops)
+        self.deliver_judged(now, flow, Verdict::Unclear, drops)
     }
 
-    /// `head` without what the packet waited for a ceiling.
-    #[inline]
-    fn unpaced(&self, flow: FlowId, head: Head) -> Head {
-        let waited = self.order.pace(flow).0.saturating_mul(PACED_ROUNDS);
-        Head { sojourn: Nanos(head.sojourn.0.saturating_sub(waited)), ..head }
+    /// The rest of [`Scheduler::dequeue`], where the packet did not pass at a glance.
+    #[inline(never)]
+    fn deliver_judged(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        glance: Verdict,
+        drops: &mut dyn DropSink,
+    ) -> Option<Packet> {
+        let is_unclear = glance == Verdict::Unclear;
+        let verdict = if is_unclear { self.judge(now, flow) } else { glance };
+        if verdict == Verdict::Signal {
+            return self.deliver_signalled(now, flow, drops);
+        }
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let parts = (&mut self.order, &mut self.policy);
+        let slots = self.slots.as_mut();
+        let (packet, is_last) = deliver(parts, &mut self.ledger, queue, slots, flow)?;
+        let delivered = Some(packet);
+        if is_last {
+            self.close(flow, packet.len);
+        }
+        delivered
     }
 
     /// The flow that is served next, now or later.
@@ -505,14 +737,14 @@ where
         self.order.select().or_else(|| self.order.waiting())
     }
 
-    /// What the AQM says of the packet at the head of the queue of `flow`.
-    fn police(&mut self, now: Nanos, flow: FlowId) -> Verdict {
+    /// What the AQM says of the packet at the head of the queue of `flow`, looking closely.
+    fn judge(&mut self, now: Nanos, flow: FlowId) -> Verdict {
         let Some(queue) = self.queues.as_ref().get(flow.index()) else { return Verdict::Pass };
         let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else {
             return Verdict::Pass;
         };
-        let head = self.unpaced(flow, head_of(now, slot, queue.backlog()));
-        self.aqm.police(flow, head)
+        let head = unpaced(&self.order, flow, head_of(now, slot, queue.backlog()));
+        self.aqm.judge(flow, head, Look::Close)
     }
 
     /// Tells the sender of the packet at the head of the queue of `flow`: marks it, or drops it and as
@@ -533,7 +765,7 @@ where
             let Some(packet) = self.take(flow, DropFrom::Head) else { return false };
             self.book_drop(flow, packet, DropReason::Aqm, drops);
             dropped += 1;
-            if self.police(now, flow) == Verdict::Pass {
+            if self.judge(now, flow) != Verdict::Signal {
                 return false;
             }
         }
@@ -545,12 +777,12 @@ where
         let slots = self.slots.as_ref();
         let mut here = queue.head();
         let mut slot = slots.get(here as usize)?;
-        let Some(mut state) = self.aqm.state(flow) else { return Some(slot.packet(here)) };
+        let mut judge = self.aqm.foresee(flow);
         let mut held = queue.backlog();
         for dropped in 0..=A::MAX_DROPS {
             let packet = slot.packet(here);
-            let head = self.unpaced(flow, head_of(now, slot, held));
-            if self.aqm.judge(&mut state, head) == Verdict::Pass {
+            let head = unpaced(&self.order, flow, head_of(now, slot, held));
+            if judge(head) != Verdict::Signal {
                 break;
             }
             if packet.ecn.is_capable() {
@@ -568,42 +800,86 @@ where
     }
 }
 
-/// Whether `order` takes a packet of `len` bytes into the queue of `flow`.
+/// Whether the drop policy has room for `flow`.
 #[inline]
-fn takes(order: &impl FlowScheduler, flow: FlowId, len: u32) -> bool {
-    order.max_len(flow).is_some_and(|max| len <= max)
+fn has_room<O: FlowScheduler>(policy: &impl DropPolicy<O>, flow: FlowId) -> bool {
+    policy.room().is_none_or(|room| flow.0 < room)
 }
 
-/// Tells the order of a packet that was accepted.
+/// The longest packet that `flow` accepts, if it was added and the drop policy has room for it.
+#[inline]
+fn longest<O: FlowScheduler>(order: &O, policy: &impl DropPolicy<O>, flow: FlowId) -> Option<u32> {
+    order.max_len(flow).filter(|_| has_room(policy, flow))
+}
+
+/// Whether a packet of `len` bytes is within the longest that its flow accepts, if it was added.
+#[inline]
+fn takes(max_len: Option<u32>, len: u32) -> bool {
+    max_len.is_some_and(|max| len <= max)
+}
+
+/// Appends `packet`, which fits, to the queue of `flow` and books it. Returns whether the queue was empty.
 #[inline(always)]
-fn tell_grown(order: &mut impl FlowScheduler, flow: FlowId, len: u32) -> Result<(), Rejected> {
-    // Known before, so that nothing has to outlive what the order calls.
+fn append(
+    queue: &mut Queue,
+    slots: &mut [Descriptor],
+    (ledger, records): (&mut Ledger, &mut [FlowRecord]),
+    flow: FlowId,
+    packet: Packet,
+    now: Nanos,
+) -> bool {
+    let was_idle = queue.is_empty();
+    queue.append(slots, packet, now);
+    ledger.accept(packet.len);
+    if let Some(record) = records.get_mut(flow.index()) {
+        record.accept(packet.len, queue.backlog());
+    }
+    was_idle
+}
+
+/// Tells the flow scheduler and the drop policy of a packet that was accepted.
+#[inline(always)]
+fn tell_grown<O: FlowScheduler>(
+    order: &mut O,
+    policy: &mut impl DropPolicy<O>,
+    flow: FlowId,
+    len: u32,
+) -> Result<(), Rejected> {
+    // Known before, so that nothing has to outlive what the parts call.
     let accepted = Ok(());
     order.grew(flow, len);
+    policy.grew(flow, len);
     accepted
 }
 
-/// Takes the first packet out of `queue`, which is that of `flow`, and books it as delivered.
+/// Takes the first packet out of `queue`, which is that of `flow`, books it as delivered, and tells flow scheduler and
+/// drop policy unless nothing is left: that is the business of [`FlowQueues::close`], and the second value says so.
 #[inline(always)]
-fn deliver(
-    order: &mut impl FlowScheduler,
+fn deliver<O: FlowScheduler, D: DropPolicy<O>>(
+    (order, policy): (&mut O, &mut D),
     ledger: &mut Ledger,
     queue: &mut Queue,
     slots: &mut [Descriptor],
     flow: FlowId,
-) -> Option<Packet> {
+) -> Option<(Packet, bool)> {
     let packet = queue.take_head(slots)?;
     ledger.deliver(packet.len);
-    // Last, so that nothing has to outlive what the order calls; and apart, so that whether anything
-    // is left is asked once.
-    let delivered = Some(packet);
-    if let Some(next_head) = queue.head_len(slots) {
-        order.served(flow, packet.len, Some(next_head));
-    } else {
+    // Apart, so that whether anything is left is asked once.
+    let Some(next_head) = queue.head_len(slots) else {
         queue.close();
-        order.served(flow, packet.len, None);
-    }
+        return Some((packet, true));
+    };
+    let delivered = Some((packet, false));
+    order.served(flow, packet.len, Some(next_head));
+    policy.served(flow, packet.len, false);
     delivered
+}
+
+/// `head` without what the packet waited for a ceiling.
+#[inline]
+fn unpaced(order: &impl FlowScheduler, flow: FlowId, head: Head) -> Head {
+    let waited = order.pace(flow).0.saturating_mul(PACED_ROUNDS);
+    Head { sojourn: Nanos(head.sojourn.0.saturating_sub(waited)), ..head }
 }
 
 /// What an AQM knows of the packet in `slot`, first of a queue that holds `held`.
@@ -611,13 +887,15 @@ fn head_of(now: Nanos, slot: &Descriptor, held: Backlog) -> Head {
     Head { now, sojourn: slot.sojourn(now), bytes_behind: held.bytes.wrapping_sub(slot.len()) }
 }
 
-impl<O, Q, S, A, R> Scheduler for FlowQueues<O, Q, S, A, R>
+impl<O, Q, S, A, R, D, T> Scheduler for FlowQueues<O, Q, S, A, R, D, T>
 where
     O: FlowScheduler,
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
+    D: DropPolicy<O>,
+    T: FlowDirectory<O>,
 {
     #[inline(always)]
     fn enqueue(
@@ -638,10 +916,14 @@ where
         // A backlogged flow was added.
         if !is_acceptable(packet, slots)
             || !self.ledger.has_ready_place()
-            || (len > self.order.common_max_len() && !takes(&self.order, flow, len))
+            || (len > self.order.needs().common_max_len && !takes(self.order.max_len(flow), len))
             || !self.ledger.has_ready_bytes(len)
         {
             return self.enqueue_to_idle_or_full(now, flow, packet, drops);
+        }
+        let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
+        if admission != Admission::Accept {
+            return self.enqueue_signalled(now, flow, packet, admission, drops);
         }
         queue.append_behind(tail, slots, packet, now);
         self.ledger.accept(len);
@@ -651,7 +933,7 @@ where
         if packet.ecn == Ecn::Ce {
             self.count_marked_arrival(flow);
         }
-        tell_grown(&mut self.order, flow, len)
+        tell_grown(&mut self.order, &mut self.policy, flow, len)
     }
 
     #[inline]
@@ -663,10 +945,17 @@ where
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let slots = self.slots.as_mut();
         let head = head_of(now, slots.get(queue.head() as usize)?, queue.backlog());
-        if !self.aqm.passes(flow, head) {
-            return self.deliver_policed(now, flow, drops);
+        let verdict = self.aqm.judge(flow, unpaced(&self.order, flow, head), Look::Glance);
+        if verdict != Verdict::Pass {
+            return self.deliver_judged(now, flow, verdict, drops);
         }
-        deliver(&mut self.order, &mut self.ledger, queue, slots, flow)
+        let parts = (&mut self.order, &mut self.policy);
+        let (packet, is_last) = deliver(parts, &mut self.ledger, queue, slots, flow)?;
+        let delivered = Some(packet);
+        if is_last {
+            self.close(flow, packet.len);
+        }
+        delivered
     }
 
     fn enqueue_burst(
@@ -736,13 +1025,13 @@ where
         self.ledger.limits()
     }
 
-    /// Where the order names no victim, the packet served next gives way.
+    /// Where the drop policy names no victim, the packet served next gives way.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.ledger.set_limits(limits);
         while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
     }
 
-    /// Where the order names no victim, the packet served next gives way.
+    /// Where the drop policy names no victim, the packet served next gives way.
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
         self.give_way(DropReason::Overflow, drops)
     }
@@ -763,7 +1052,7 @@ where
         for (at, queue) in (0..).zip(queues) {
             packets += u64::from(queue.recount(at, slots)?);
             bytes += u64::from(queue.backlog().bytes);
-            let known = self.order.max_len(FlowId(at)).is_some();
+            let known = self.max_len(FlowId(at)).is_some();
             Imbalance::check(
                 "a flow that holds packets exists",
                 at,
@@ -779,9 +1068,12 @@ where
         Imbalance::check("limits hold", 0, 0, self.ledger.is_over().into())?;
         let selects = self.first().is_some();
         Imbalance::check("backlog and selection", 0, (packets > 0).into(), selects.into())?;
-        self.order.recount(&|flow| {
+        let flows = |flow: FlowId| {
             let queue = queues.get(flow.index()).copied().unwrap_or_default();
             FlowState { backlog: queue.backlog(), head_len: queue.head_len(slots) }
-        })
+        };
+        self.order.recount(&flows)?;
+        self.policy.recount(&self.order, &flows)?;
+        self.directory.recount(&self.order, &flows)
     }
 }

@@ -2,9 +2,9 @@
 
 use freeboard::flowhash;
 use freeboard::sched_core::{
-    ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, Drr, DrrFlow,
-    Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee, Limits, LongestFlow,
-    LongestQueueDrop, LowBits, Qfq, QfqConfig, QfqFlow, Queue, Scheduler, ShortestFlow,
+    ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropPolicy, Drr,
+    DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee, Limits, LongestFlow,
+    LongestQueueDrop, LowBits, OwnVictim, Qfq, QfqConfig, QfqFlow, Queue, Scheduler, ShortestFlow,
     ShortestQueue, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
@@ -121,13 +121,13 @@ impl UserFlows {
             Self::Fifo => Box::new(Fifo::tail_drop(vec![Descriptor::EMPTY; slots], limits)),
             Self::Drr => {
                 let order = drr(flows, max_len)?;
-                let order = LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; room]);
-                added(order, max_len, slots, limits)?
+                let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; room]);
+                added(order, longest, max_len, slots, limits)?
             }
-            Self::Sqf => added(sqf, (), slots, limits)?,
+            Self::Sqf => added(sqf, OwnVictim, (), slots, limits)?,
             Self::SqfWithFloor(share) => {
                 let sqf = sqf.service_floor(share, vec![WaitingFlow::EMPTY; room])?;
-                added(sqf, (), slots, limits)?
+                added(sqf, OwnVictim, (), slots, limits)?
             }
         })
     }
@@ -184,15 +184,17 @@ fn qfq(flows: u32, max_len: u32) -> Result<Qfq<Vec<QfqFlow>>, ConfigError> {
 }
 
 /// Queues for every flow of `order`, each configured alike.
-fn added<O: FlowScheduler + 'static>(
+fn added<O: FlowScheduler + 'static, D: DropPolicy<O> + 'static>(
     order: O,
+    policy: D,
     config: O::Config,
     slots: usize,
     limits: Limits,
 ) -> Result<Any, ConfigError> {
     let flows = order.flows();
     let queues = vec![Queue::EMPTY; flows as usize];
-    let mut queues = FlowQueues::new(order, queues, vec![Descriptor::EMPTY; slots], limits);
+    let queues = FlowQueues::new(order, queues, vec![Descriptor::EMPTY; slots], limits);
+    let mut queues = queues.with_drop_policy(policy);
     for flow in (0..flows).map(FlowId) {
         queues.configure(flow, config)?;
     }

@@ -120,9 +120,9 @@ fn queues<O: FlowScheduler + 'static>(
     limits: Limits,
 ) -> Box<dyn Bottleneck> {
     let flows = order.flows() as usize;
-    let order = LongestQueueDrop::new(order, vec![LongestFlow::EMPTY; flows]);
+    let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows]);
     let queues = FlowQueues::new(order, vec![Queue::EMPTY; flows], slots(limits), limits);
-    Box::new(Shaped::new(queues, line, link))
+    Box::new(Shaped::new(queues.with_drop_policy(longest), line, link))
 }
 
 #[cfg(test)]

@@ -29,14 +29,16 @@ const WARM_UP: Nanos = Nanos::from_secs(5);
 const END: Nanos = Nanos::from_secs(35);
 
 type Turns = CommittedRates<Drr<Vec<DrrFlow>>, Vec<CommittedFlow>, Vec<CommittedReturn>>;
-type Order = LongestHostDrop<
-    HostDrr<Ceilings<Turns, Vec<CeilingFlow>, Vec<CeilingReturn>>, Vec<HostDrrFlow>, Vec<HostRing>>,
-    Vec<HeldFlow>,
-    Vec<LongestHost>,
-    Vec<HostClasses>,
+type Order =
+    HostDrr<Ceilings<Turns, Vec<CeilingFlow>, Vec<CeilingReturn>>, Vec<HostDrrFlow>, Vec<HostRing>>;
+type Queues = FlowQueues<
+    Order,
+    Vec<Queue>,
+    Vec<Descriptor>,
+    CoDel<Vec<CoDelState>>,
+    [FlowRecord; 0],
+    LongestHostDrop<Vec<HeldFlow>, Vec<LongestHost>, Vec<HostClasses>>,
 >;
-type Queues =
-    FlowQueues<Order, Vec<Queue>, Vec<Descriptor>, CoDel<Vec<CoDelState>>, [FlowRecord; 0]>;
 
 enum App {
     Sender(BulkSender),
@@ -74,11 +76,12 @@ fn queues(rate: Option<CommittedRate>, ceiling: Option<Ceiling>) -> Queues {
         hosts.assign(FlowId(flow), flow / FLOWS).unwrap();
     }
     let (held, longest) = (vec![HeldFlow::EMPTY; flows], vec![LongestHost::EMPTY; HOSTS]);
-    let order = LongestHostDrop::new(hosts, held, longest, vec![HostClasses::EMPTY; HOSTS]);
+    let classes = vec![HostClasses::EMPTY; HOSTS];
+    let policy = LongestHostDrop::new(&hosts, held, longest, classes).unwrap();
     let codel = CoDel::new(vec![CoDelState::EMPTY; flows], CoDelParams::INTERNET).unwrap();
     let slots = vec![Descriptor::EMPTY; LIMITS.packets as usize + 1];
     let queues = vec![Queue::EMPTY; flows];
-    FlowQueues::with_parts(order.unwrap(), codel, queues, slots, [], LIMITS)
+    FlowQueues::with_parts(hosts, codel, queues, slots, [], LIMITS).with_drop_policy(policy)
 }
 
 /// Mbit/s on the wire of each host, from `flows` TCP transfers each through a line of `line` Mbit/s.

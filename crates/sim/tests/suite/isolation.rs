@@ -3,8 +3,9 @@
 
 use conformance::rng::{Stream, Streams};
 use freeboard::sched_core::{
-    Descriptor, DropReason, Drr, DrrFlow, FlowId, FlowQueues, HeldFlow, HostClasses, HostDrr,
-    HostDrrFlow, HostRing, Limits, LongestHost, LongestHostDrop, Nanos, Packet, Queue, Scheduler,
+    Descriptor, DropReason, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, HeldFlow, HostClasses,
+    HostDrr, HostDrrFlow, HostRing, Limits, LongestHost, LongestHostDrop, Nanos, NoAqm, Packet,
+    Queue, Scheduler,
 };
 use sim::experiments::attacks::scenario::{Attack, Candidate, Setup, run, wait_bound};
 
@@ -67,14 +68,12 @@ fn a_run_is_a_function_of_its_seed() {
 }
 
 type Queues = FlowQueues<
-    LongestHostDrop<
-        HostDrr<Drr<Vec<DrrFlow>>, Vec<HostDrrFlow>, Vec<HostRing>>,
-        Vec<HeldFlow>,
-        Vec<LongestHost>,
-        Vec<HostClasses>,
-    >,
+    HostDrr<Drr<Vec<DrrFlow>>, Vec<HostDrrFlow>, Vec<HostRing>>,
     Vec<Queue>,
     Vec<Descriptor>,
+    NoAqm,
+    [FlowRecord; 0],
+    LongestHostDrop<Vec<HeldFlow>, Vec<LongestHost>, Vec<HostClasses>>,
 >;
 
 /// A random load on a link of a byte a nanosecond.
@@ -138,9 +137,10 @@ impl Trial {
         }
         let held = vec![HeldFlow::EMPTY; flows];
         let (longest, classes) = (vec![LongestHost::EMPTY; hosts], vec![HostClasses::EMPTY; hosts]);
-        let order = LongestHostDrop::new(order, held, longest, classes).unwrap();
+        let policy = LongestHostDrop::new(&order, held, longest, classes).unwrap();
         let slots = vec![Descriptor::EMPTY; self.packets.len()];
         FlowQueues::new(order, vec![Queue::EMPTY; flows], slots, Limits::bytes(self.memory))
+            .with_drop_policy(policy)
     }
 }
 

@@ -2,13 +2,13 @@
 
 use core::fmt;
 
+use freeboard::Hashed;
 use freeboard::flowhash::{self, Outcome, TagLine, mix};
 use freeboard::sched_core::{
     ClassState, Classes, CoDelParams, Descriptor, DropReason, DropSink, Drr, DrrFlow, FlowId,
     FlowQueues, Limits, LongestFlow, Member, Nanos, Packet, Queue as Empty, RejectReason, Rejected,
     Scheduler,
 };
-use freeboard::{Hashed, Releasing};
 
 use super::{ByHash, Plan, Seen, Shortest, Unshaped, Way, one_line, passes_on, table};
 
@@ -69,12 +69,11 @@ impl Users {
                 use freeboard::sched_core::FlowScheduler as _;
                 flows.configure(FlowId(flow as u32), (), None).map_err(one_line)?;
             }
-            let order = Releasing::new(flows, table(FLOWS)?);
             let (queues, slots) =
                 (vec![Empty::EMPTY; FLOWS], vec![Descriptor::EMPTY; plan.slots as usize]);
             let aqm = plan.aqm(FLOWS)?;
-            let queues = FlowQueues::with_parts(order, aqm, queues, slots, [], Limits::NONE);
-            Ok(Hashed::over(queues))
+            let queues = FlowQueues::with_parts(flows, aqm, queues, slots, [], Limits::NONE);
+            Ok(Hashed::over(queues, table(FLOWS)?))
         };
         let classes = (0..users).map(|_| class()).collect::<Result<Vec<_>, String>>()?;
         let classify: fn(FlowId) -> Option<Member> = classify;

@@ -22,7 +22,7 @@ fn signals(aqm: &CoDel<[CoDelState; 4]>, start: u64, count: usize) -> Vec<u64> {
     let mut instants = Vec::new();
     let mut now = start;
     while instants.len() < count {
-        if aqm.judge(&mut state, standing(now, 6 * MS)) == Verdict::Signal {
+        if aqm.params.judge(&mut state, standing(now, 6 * MS)) == Verdict::Signal {
             instants.push(now - start);
         }
         now += 1_000;
@@ -55,26 +55,26 @@ fn one_packet_below_the_target_starts_the_interval_anew() {
     let aqm = codel(1_514);
     let mut state = CoDelState::EMPTY;
     for now in 0..99 {
-        assert_eq!(aqm.judge(&mut state, standing(now * MS, 5 * MS)), Verdict::Pass);
+        assert_eq!(aqm.params.judge(&mut state, standing(now * MS, 5 * MS)), Verdict::Pass);
     }
-    assert_eq!(aqm.judge(&mut state, standing(99 * MS, 5 * MS - 1)), Verdict::Pass);
+    assert_eq!(aqm.params.judge(&mut state, standing(99 * MS, 5 * MS - 1)), Verdict::Pass);
     for now in 100..200 {
-        assert_eq!(aqm.judge(&mut state, standing(now * MS, 5 * MS)), Verdict::Pass);
+        assert_eq!(aqm.params.judge(&mut state, standing(now * MS, 5 * MS)), Verdict::Pass);
     }
-    assert_eq!(aqm.judge(&mut state, standing(200 * MS, 5 * MS)), Verdict::Signal);
+    assert_eq!(aqm.params.judge(&mut state, standing(200 * MS, 5 * MS)), Verdict::Signal);
 }
 
 #[test]
 fn a_signal_is_due_at_its_instant_and_not_before() {
     let aqm = codel(1_514);
     let mut state = CoDelState::EMPTY;
-    let _above = aqm.judge(&mut state, standing(0, 6 * MS));
-    assert_eq!(aqm.judge(&mut state, standing(100 * MS - 1, 6 * MS)), Verdict::Pass);
-    assert_eq!(aqm.judge(&mut state, standing(100 * MS, 6 * MS)), Verdict::Signal);
+    let _above = aqm.params.judge(&mut state, standing(0, 6 * MS));
+    assert_eq!(aqm.params.judge(&mut state, standing(100 * MS - 1, 6 * MS)), Verdict::Pass);
+    assert_eq!(aqm.params.judge(&mut state, standing(100 * MS, 6 * MS)), Verdict::Signal);
     let due = state.next.0;
-    assert_eq!(aqm.judge(&mut state, standing(due - 1, 6 * MS)), Verdict::Pass);
-    assert_eq!(aqm.judge(&mut state, standing(due, 6 * MS)), Verdict::Signal);
-    assert_eq!(aqm.judge(&mut state, standing(due, 6 * MS)), Verdict::Pass);
+    assert_eq!(aqm.params.judge(&mut state, standing(due - 1, 6 * MS)), Verdict::Pass);
+    assert_eq!(aqm.params.judge(&mut state, standing(due, 6 * MS)), Verdict::Signal);
+    assert_eq!(aqm.params.judge(&mut state, standing(due, 6 * MS)), Verdict::Pass);
 }
 
 /// Arrival and length.
@@ -199,7 +199,7 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
                     sojourn: Nanos(now - arrival),
                     bytes_behind: queue.iter().skip(1).map(|packet| packet.1).sum(),
                 };
-                let verdict = aqm.judge(&mut state, head);
+                let verdict = aqm.params.judge(&mut state, head);
                 let packet = queue.pop_front();
                 if verdict == Verdict::Pass {
                     break packet;
@@ -310,10 +310,10 @@ fn a_removed_flow_leaves_no_rate_behind() {
         put(&mut line, 0, 0, Packet::new(number, 1_500));
     }
     let _dropped = [10, 200, 1_000].map(|ms| get(&mut line, ms * MS));
-    let before = line.aqm().state(FlowId(0)).unwrap();
+    let before = line.aqm().states[0];
     assert!(before.count > 10);
     line.remove_flow(FlowId(0), &mut |_: Packet, _| {});
-    assert_eq!(line.aqm().state(FlowId(0)).unwrap(), CoDelState::EMPTY);
+    assert_eq!(line.aqm().states[0], CoDelState::EMPTY);
 }
 
 /// Goal: drops by the AQM inside a dequeue leave flow and order consistent: the flow is listed while
@@ -438,10 +438,10 @@ fn a_clock_that_steps_back_or_ends_is_legal() {
         (u64::MAX, Verdict::Signal),
         (0, Verdict::Pass),
     ] {
-        assert_eq!(aqm.judge(&mut state, standing(now, 6 * MS)), expected, "at {now}");
+        assert_eq!(aqm.params.judge(&mut state, standing(now, 6 * MS)), expected, "at {now}");
     }
     let mut state = CoDelState::EMPTY;
-    assert_eq!(aqm.judge(&mut state, standing(u64::MAX, 6 * MS)), Verdict::Pass);
+    assert_eq!(aqm.params.judge(&mut state, standing(u64::MAX, 6 * MS)), Verdict::Pass);
     assert_ne!(state.phase, SIGNALLING, "one packet is not a standing queue");
 }
 
@@ -481,7 +481,7 @@ fn a_state_is_twenty_four_bytes() {
 fn parameters_change_under_load_or_not_at_all() {
     let mut aqm = CoDel::new([CoDelState::EMPTY; 1], CoDelParams::INTERNET).unwrap();
     let standing_since = |aqm: &mut CoDel<[CoDelState; 1]>, ms: u64| {
-        aqm.police(FlowId(0), standing(ms * MS, 6 * MS))
+        aqm.judge(FlowId(0), standing(ms * MS, 6 * MS), Look::Close)
     };
     assert_eq!(standing_since(&mut aqm, 0), Verdict::Pass);
     let bad = CoDelParams { interval: Nanos::ZERO, ..CoDelParams::INTERNET };
@@ -495,36 +495,46 @@ fn parameters_change_under_load_or_not_at_all() {
     assert_eq!(aqm.params(), lax);
 }
 
-/// Goal: a packet that passes at first sight is judged as `police` judges it, and one that does not has
-/// changed nothing. Method: queues in every phase, and heads on either side of both limits.
+/// Goal: a look ahead says of packet after packet what judging them says, and changes nothing; nor does a glance that
+/// is not enough.
+/// Method: queues in every phase, and three heads on either side of both limits; a queue beyond the states.
 #[test]
-fn at_first_sight_a_packet_is_judged_as_at_second() {
-    let mut seen = [0; 2];
+fn what_is_foreseen_is_what_is_judged() {
+    let (mut seen, mut glanced) = ([0; 2], [0; 2]);
     for steps in 0..300 {
         let mut aqm = codel(1_514);
         for step in 0..steps {
-            aqm.police(FlowId(0), standing(step * MS, 6 * MS));
+            aqm.judge(FlowId(0), standing(step * MS, 6 * MS), Look::Close);
         }
-        for (below, bytes) in (0..4_u32).map(|bits| (bits & 1, bits >> 1)) {
-            let head = Head {
-                now: Nanos(steps * MS),
-                sojourn: Nanos(5 * MS - u64::from(below)),
-                bytes_behind: 1_515 - bytes,
+        for kinds in 0..64_u32 {
+            let heads = [0_u32, 2, 4].map(|shift| Head {
+                now: Nanos((steps + 50 * u64::from(shift)) * MS),
+                sojourn: Nanos(5 * MS - u64::from(kinds >> shift & 1)),
+                bytes_behind: 1_515 - (kinds >> shift >> 1 & 1),
+            });
+            let mut judge = aqm.clone();
+            let foreseen = {
+                let mut foresee = aqm.foresee(FlowId(0));
+                heads.map(&mut foresee)
             };
-            let (mut first, mut second) = (aqm.clone(), aqm.clone());
-            let verdict = second.police(FlowId(0), head);
-            let passes = first.passes(FlowId(0), head);
-            if passes {
-                assert_eq!((verdict, first.states), (Verdict::Pass, second.states));
-            } else {
-                assert_eq!(first.states, aqm.states);
-            }
-            seen[usize::from(passes)] += 1;
+            let mut glances = 0;
+            let judged = heads.map(|head| {
+                let before = judge.clone();
+                let glance = judge.judge(FlowId(0), head, Look::Glance);
+                if glance == Verdict::Pass {
+                    glances += 1;
+                    return glance;
+                }
+                assert_eq!((glance, judge.states), (Verdict::Unclear, before.states));
+                judge.judge(FlowId(0), head, Look::Close)
+            });
+            glanced[usize::from(glances > 0)] += 1;
+            assert_eq!(foreseen, judged);
+            seen[usize::from(judged.contains(&Verdict::Signal))] += 1;
         }
     }
-    assert_eq!(seen, [300, 3 * 300]);
-    assert!(
-        codel(1_514).passes(FlowId(4), standing(0, 6 * MS)),
-        "beyond the states no flow is judged"
-    );
+    assert!(seen.iter().chain(&glanced).all(|&times| times >= 300), "{seen:?} {glanced:?}");
+    let beyond = FlowId(4);
+    assert_eq!(codel(1_514).foresee(beyond)(standing(0, 6 * MS)), Verdict::Pass);
+    assert_eq!(codel(1_514).judge(beyond, standing(0, 6 * MS), Look::Glance), Verdict::Pass);
 }

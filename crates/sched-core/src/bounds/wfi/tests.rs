@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    Descriptor, DropFrom, Drr, DrrFlow, FlowQueues, FlowScheduler, Limits, LongestFlow,
+    Descriptor, DropFrom, DropPolicy, Drr, DrrFlow, FlowQueues, Limits, LongestFlow,
     LongestQueueDrop, Nanos, Packet, Queue, Scheduler,
 };
 use conformance::Xorshift;
@@ -342,9 +342,9 @@ fn a_flow_that_starves_falls_behind_by_its_share_of_the_link() {
 #[test]
 fn a_metered_scheduler_keeps_the_books_of_the_one_inside() {
     let drr = Drr::new([DrrFlow::EMPTY; FLOWS], 1_500).unwrap();
-    let order = LongestQueueDrop::new(drr, [LongestFlow::EMPTY; FLOWS]);
     let limits = Limits { packets: 6, bytes: 5_000 };
-    let queues = FlowQueues::new(order, [Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 8], limits);
+    let queues = FlowQueues::new(drr, [Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 8], limits)
+        .with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; FLOWS]));
     let meter = WfiMeter::new([WfiFlow::EMPTY; FLOWS]);
     let mut metered = Metered::new(queues, meter, [Arrival::EMPTY; 8]);
     let share = Share::new(1, 3).unwrap();
@@ -379,7 +379,8 @@ fn a_metered_scheduler_keeps_the_books_of_the_one_inside() {
             assert_eq!(k.queued, u64::from(held.bytes), "{flow:?} at {step}");
         }
         assert_eq!(metered.recount(), Ok(()));
-        if let Some((_, end)) = metered.inner().order().victim() {
+        let queues = metered.inner();
+        if let Some((_, end)) = queues.policy().victim(queues.order()) {
             assert_eq!(end, DropFrom::Head);
             victims += 1;
         }

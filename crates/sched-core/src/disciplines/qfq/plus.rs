@@ -53,7 +53,7 @@ mod tests;
 use core::hint::select_unpredictable;
 
 use super::{Core, GROUPS, Qfq, QfqConfig, QfqFlow, Virtual, Width, in_range};
-use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance, Nanos};
 
@@ -509,14 +509,6 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
         }
     }
 
-    fn looks_ahead(&self) -> bool {
-        false
-    }
-
-    fn counts_bytes(&self) -> bool {
-        false
-    }
-
     /// A backlogged flow is always selected: none waits.
     #[inline]
     fn waits(&self) -> bool {
@@ -549,10 +541,9 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
     #[inline]
     fn advance(&mut self, _now: Nanos) {}
 
-    /// Says nothing.
     #[inline]
-    fn common_max_len(&self) -> u32 {
-        0
+    fn needs(&self) -> Needs {
+        Needs { looks_ahead: false, counts_bytes: false, common_max_len: 0 }
     }
 
     /// Names no flow.

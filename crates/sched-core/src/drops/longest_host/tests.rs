@@ -1,4 +1,5 @@
 use super::*;
+use crate::link::Beside;
 use crate::{
     Descriptor, DropReason, FlowQueues, Limits, LoadDrr, LoadDrrFlow, LoadDrrHost, LongestFlow,
     LongestQueueDrop, Nanos, Packet, Queue, RoundList, Scheduler, Sides,
@@ -10,7 +11,8 @@ use std::vec::Vec;
 const NOW: Nanos = Nanos(0);
 
 type ByRounds = LoadDrr<Vec<LoadDrrFlow>, Vec<LoadDrrHost>, Vec<LoadDrrHost>, Vec<RoundList>>;
-type ByHost = LongestHostDrop<ByRounds, Vec<HeldFlow>, Vec<LongestHost>, Vec<HostClasses>>;
+type Longest = LongestHostDrop<Vec<HeldFlow>, Vec<LongestHost>, Vec<HostClasses>>;
+type ByHost = Beside<ByRounds, Longest>;
 
 /// Flows of the source hosts named.
 fn rounds(hosts: &[u32], max_len: u32) -> ByRounds {
@@ -29,13 +31,15 @@ fn rounds(hosts: &[u32], max_len: u32) -> ByRounds {
 fn by_host(hosts: &[u32], max_len: u32) -> ByHost {
     let flows = vec![HeldFlow::EMPTY; hosts.len()];
     let (ranks, classes) = (vec![LongestHost::EMPTY; 4], vec![HostClasses::EMPTY; 4]);
-    LongestHostDrop::new(rounds(hosts, max_len), flows, ranks, classes).unwrap()
+    let order = rounds(hosts, max_len);
+    let policy = LongestHostDrop::new(&order, flows, ranks, classes).unwrap();
+    Beside { order, policy }
 }
 
-/// The order, its queues, and what the rules are about: when each flow entered its class.
+/// Flow scheduler and drop policy, their queues, and what the rules are about: when each flow entered its class.
 #[derive(Clone)]
 struct World {
-    order: ByHost,
+    both: ByHost,
     queues: Vec<Vec<u32>>,
     entered: Vec<u64>,
     clock: u64,
@@ -45,7 +49,7 @@ impl World {
     fn of(hosts: &[u32], max_len: u32) -> Self {
         let flows = hosts.len();
         let (queues, entered) = (vec![Vec::new(); flows], vec![0; flows]);
-        Self { order: by_host(hosts, max_len), queues, entered, clock: 0 }
+        Self { both: by_host(hosts, max_len), queues, entered, clock: 0 }
     }
 
     fn bytes(&self, flow: u32) -> u32 {
@@ -53,7 +57,7 @@ impl World {
     }
 
     fn host(&self, flow: u32) -> u32 {
-        self.order.host_of(FlowId(flow)).unwrap()
+        self.both.order.host_of(FlowId(flow)).unwrap()
     }
 
     /// The victim by the rules alone.
@@ -74,9 +78,9 @@ impl World {
         if self.bytes(flow).checked_ilog2() != before.checked_ilog2() {
             self.entered[flow as usize] = self.clock;
         }
-        let victim = self.order.victim().map(|(flow, _)| flow.0);
+        let victim = self.both.victim().map(|(flow, _)| flow.0);
         assert_eq!(victim, self.scan(), "{:?}", self.queues);
-        let recount = self.order.recount(&|flow| {
+        let recount = self.both.recount(&|flow| {
             let queue = &self.queues[flow.index()];
             let backlog = Backlog { packets: queue.len() as u32, bytes: queue.iter().sum() };
             FlowState { backlog, head_len: queue.first().copied() }
@@ -85,7 +89,7 @@ impl World {
         for host in 0..4 {
             let flows = (0..self.queues.len() as u32).filter(|&flow| self.host(flow) == host);
             let held: u32 = flows.map(|flow| self.bytes(flow)).sum();
-            assert_eq!(self.order.bytes_of(host), held);
+            assert_eq!(self.both.policy.bytes_of(host), held);
         }
     }
 
@@ -93,18 +97,18 @@ impl World {
         let before = self.bytes(flow);
         self.queues[flow as usize].push(len);
         if before == 0 {
-            self.order.backlogged(FlowId(flow), len);
+            self.both.backlogged(FlowId(flow), len);
         } else {
-            self.order.grew(FlowId(flow), len);
+            self.both.grew(FlowId(flow), len);
         }
         self.check(flow, before);
     }
 
     fn dequeue(&mut self) {
-        let Some(flow) = self.order.select() else { return };
+        let Some(flow) = self.both.order.select() else { return };
         let before = self.bytes(flow.0);
         let len = self.queues[flow.index()].remove(0);
-        self.order.served(flow, len, self.queues[flow.index()].first().copied());
+        self.both.served(flow, len, self.queues[flow.index()].first().copied());
         self.check(flow.0, before);
     }
 
@@ -112,14 +116,14 @@ impl World {
         let before = self.bytes(flow);
         let Some(len) = self.queues[flow as usize].pop() else { return };
         let head = self.queues[flow as usize].first().copied();
-        self.order.lost(FlowId(flow), len, head);
+        self.both.lost(FlowId(flow), len, head);
         self.check(flow, before);
     }
 
     fn remove(&mut self, flow: u32) {
         let before = self.bytes(flow);
         self.queues[flow as usize].clear();
-        self.order.remove(FlowId(flow));
+        self.both.remove(FlowId(flow));
         self.check(flow, before);
     }
 }
@@ -138,7 +142,7 @@ fn the_victim_is_the_one_a_scan_finds_after_every_short_history() {
             match step {
                 0..6 => world.enqueue(step % 3, if step < 3 { 1 } else { 3 }),
                 6 => world.dequeue(),
-                _ => world.order.victim().into_iter().for_each(|(flow, _)| world.lose(flow.0)),
+                _ => world.both.victim().into_iter().for_each(|(flow, _)| world.lose(flow.0)),
             }
             go(&world, depth - 1);
         }
@@ -160,8 +164,8 @@ fn the_victim_is_the_one_a_scan_finds_whatever_happened() {
                 0 => world.lose(flow),
                 1 => {
                     world.remove(flow);
-                    world.order.configure(FlowId(flow), Packet::MAX_LEN, None).unwrap();
-                    let assigned = world.order.order_mut().assign(FlowId(flow), random.below(4), 0);
+                    world.both.order.configure(FlowId(flow), Packet::MAX_LEN, None).unwrap();
+                    let assigned = world.both.order.assign(FlowId(flow), random.below(4), 0);
                     assert_eq!(assigned, Ok(()));
                 }
                 choice if (choice < 10) == filling => {
@@ -183,7 +187,8 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
     let limits = Limits { packets: u32::MAX, bytes: LIMIT };
     let queues = vec![Queue::EMPTY; hosts.len()];
     let slots = vec![Descriptor::EMPTY; 4_096];
-    let mut queues = FlowQueues::new(by_host(&hosts, 1_500), queues, slots, limits);
+    let Beside { order, policy } = by_host(&hosts, 1_500);
+    let mut queues = FlowQueues::new(order, queues, slots, limits).with_drop_policy(policy);
     let (mut random, mut free): (_, Vec<u32>) = (Xorshift::new(5), (0..4_096).collect());
     let (mut packets, mut held) = (vec![(0, 0); 4_096], [0_u32; 4]);
     let (mut others, mut own) = (0, 0);
@@ -234,10 +239,10 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
 /// each; with one packet more, longest-queue drop by flow takes from the first, by host from the other.
 #[test]
 fn many_short_queues_do_not_push_out_a_longer_one() {
-    fn victim(order: impl FlowScheduler) -> u32 {
+    fn victim<D: DropPolicy<ByRounds>>(order: ByRounds, policy: D) -> u32 {
         let limits = Limits { packets: u32::MAX, bytes: 33 };
         let (queues, slots) = (vec![Queue::EMPTY; 32], vec![Descriptor::EMPTY; 64]);
-        let mut queues = FlowQueues::new(order, queues, slots, limits);
+        let mut queues = FlowQueues::new(order, queues, slots, limits).with_drop_policy(policy);
         let mut dropped = Vec::new();
         for (handle, flow) in (0..).zip([0, 0, 0].into_iter().chain(1..32)) {
             let drops = &mut |packet: Packet, _| dropped.push(packet.handle);
@@ -249,8 +254,9 @@ fn many_short_queues_do_not_push_out_a_longer_one() {
     let mut hosts = [1; 32];
     hosts[0] = 0;
     let flows = vec![LongestFlow::EMPTY; 32];
-    assert_eq!(victim(LongestQueueDrop::new(rounds(&hosts, 1), flows)), 0, "of flow 0");
-    assert_eq!(victim(by_host(&hosts, 1)), 3, "of flow 1, of the other host");
+    assert_eq!(victim(rounds(&hosts, 1), LongestQueueDrop::new(flows)), 0, "of flow 0");
+    let Beside { order, policy } = by_host(&hosts, 1);
+    assert_eq!(victim(order, policy), 3, "of flow 1, of the other host");
 }
 
 #[test]
@@ -259,33 +265,32 @@ fn the_victim_holds_more_than_half_of_the_longest() {
     world.enqueue(0, 64);
     world.enqueue(1, 100);
     world.enqueue(1, 27);
-    assert_eq!(world.order.victim(), Some((FlowId(0), DropFrom::Head)), "64 of 127, and first");
+    assert_eq!(world.both.victim(), Some((FlowId(0), DropFrom::Head)), "64 of 127, and first");
     world.enqueue(1, 1);
-    assert_eq!(world.order.victim(), Some((FlowId(1), DropFrom::Head)), "128");
+    assert_eq!(world.both.victim(), Some((FlowId(1), DropFrom::Head)), "128");
     world.enqueue(0, 64);
-    let order = world.order.drop_from(DropFrom::Tail);
-    assert_eq!(order.victim(), Some((FlowId(1), DropFrom::Tail)), "both 128: longer there");
+    world.both.policy = world.both.policy.drop_from(DropFrom::Tail);
+    assert_eq!(world.both.victim(), Some((FlowId(1), DropFrom::Tail)), "both 128: longer there");
 }
 
 #[test]
 fn calls_that_contradict_the_books_change_nothing() {
-    let mut order = by_host(&[0, 1], 100);
-    order.remove(FlowId(1));
-    let before = order.clone();
-    order.backlogged(FlowId(1), 50);
-    order.backlogged(FlowId(2), 50);
-    order.grew(FlowId(0), 50);
-    order.lost(FlowId(0), 50, Some(1));
-    order.served(FlowId(4_000), 1, None);
-    order.remove(FlowId(4_000));
-    assert_eq!(order.configure(FlowId(2), 100, None).is_err(), order.config(FlowId(2)).is_none());
-    assert_eq!((&order, order.victim()), (&before, None));
-    order.backlogged(FlowId(0), 10);
-    let before = order.clone();
-    order.backlogged(FlowId(0), 90);
-    assert_eq!(order, before);
+    let mut both = by_host(&[0, 1], 100);
+    both.remove(FlowId(1));
+    let before = both.clone();
+    let policy: &mut dyn DropPolicy<ByRounds> = &mut both.policy;
+    policy.backlogged(&both.order, FlowId(2), 50);
+    policy.grew(FlowId(0), 50);
+    policy.lost(FlowId(0), 50, false);
+    policy.served(FlowId(4_000), 1, true);
+    policy.removed(FlowId(4_000));
+    assert_eq!((&both, both.victim()), (&before, None));
+    both.backlogged(FlowId(0), 10);
+    let before = both.clone();
+    both.policy.backlogged(&both.order, FlowId(0), 90);
+    assert_eq!(both, before);
     let backlogged = ConfigError::Backlogged { flow: FlowId(0) };
-    assert_eq!(order.order_mut().assign(FlowId(0), 2, 0), Err(backlogged));
+    assert_eq!(both.order.assign(FlowId(0), 2, 0), Err(backlogged));
 }
 
 #[test]
@@ -293,19 +298,21 @@ fn too_little_room_is_refused_or_hides_flows() {
     let make = |flows, ranks, classes| {
         let (flows, ranks) = (vec![HeldFlow::EMPTY; flows], vec![LongestHost::EMPTY; ranks]);
         let classes = vec![HostClasses::EMPTY; classes];
-        LongestHostDrop::new(rounds(&[0, 0, 0], 1), flows, ranks, classes)
+        LongestHostDrop::new(&rounds(&[0, 0, 0], 1), flows, ranks, classes)
     };
     let refused = |what| ConfigError::OutOfRange { what, value: 3, min: 4, max: u32::MAX.into() };
     assert_eq!(make(3, 3, 4), Err(refused("room for hosts")));
     assert_eq!(make(3, 4, 3), Err(refused("room for classes of hosts")));
-    let mut order = make(2, 4, 5).unwrap();
-    assert_eq!((order.flows(), order.hosts()), (2, 4));
+    let (queues, slots) = (vec![Queue::EMPTY; 3], vec![Descriptor::EMPTY; 4]);
+    let queues = FlowQueues::new(rounds(&[0, 0, 0], 1), queues, slots, Limits::NONE);
+    let mut queues = queues.with_drop_policy(make(2, 4, 5).unwrap());
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
-    assert_eq!(order.configure(FlowId(2), 1, None), Err(unknown));
-    assert_eq!((order.config(FlowId(2)), order.max_len(FlowId(2))), (None, None));
-    assert_eq!((order.config(FlowId(1)), order.max_len(FlowId(1))), (Some(1), Some(1)));
-    order.backlogged(FlowId(1), 1);
-    assert_eq!((order.host_of(FlowId(1)), order.flows_of(0)), (Some(0), 1));
+    assert_eq!(queues.configure(FlowId(2), 1), Err(unknown));
+    assert_eq!((queues.config(FlowId(1)), queues.config(FlowId(2))), (Some(1), None));
+    let drops = &mut |_: Packet, _| panic!("there is room");
+    assert!(queues.enqueue(NOW, FlowId(2), Packet::new(0, 1), drops).is_err());
+    assert!(queues.enqueue(NOW, FlowId(1), Packet::new(0, 1), drops).is_ok());
+    assert_eq!(queues.policy().bytes_of(0), 1);
 }
 
 /// Goal: `recount` sees every kind of damage. Method: break one field at a time.
@@ -319,8 +326,8 @@ fn a_recount_sees_damage() {
         let bytes = world.bytes(flow.0);
         FlowState { backlog: Backlog { packets: 1, bytes }, head_len: None }
     };
-    assert_eq!(world.order.recount(&truth), Ok(()));
-    let damages: [fn(&mut ByHost); 9] = [
+    assert_eq!(world.both.recount(&truth), Ok(()));
+    let damages: [fn(&mut Longest); 9] = [
         |d| d.flows[0].bytes = 41,
         |d| d.flows[0].host = 1,
         |d| LongestHost::lower(&mut d.hosts, 0, 1),
@@ -340,8 +347,8 @@ fn a_recount_sees_damage() {
         },
     ];
     for (at, damage) in damages.iter().enumerate() {
-        let mut bad = world.order.clone();
-        damage(&mut bad);
+        let mut bad = world.both.clone();
+        damage(&mut bad.policy);
         assert!(bad.recount(&truth).is_err(), "damage {at}");
     }
 }

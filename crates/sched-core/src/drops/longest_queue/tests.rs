@@ -1,5 +1,6 @@
 use super::*;
-use crate::{Descriptor, FlowQueues, Limits, Nanos, Packet, Queue, Scheduler};
+use crate::link::Beside;
+use crate::{ConfigError, Descriptor, FlowQueues, Limits, Nanos, Needs, Packet, Queue, Scheduler};
 use std::vec::Vec;
 
 const FLOWS: u32 = 5;
@@ -66,10 +67,9 @@ impl FlowScheduler for Lowest {
     #[inline]
     fn advance(&mut self, _now: Nanos) {}
 
-    /// Says nothing.
     #[inline]
-    fn common_max_len(&self) -> u32 {
-        0
+    fn needs(&self) -> Needs {
+        Needs { looks_ahead: true, counts_bytes: true, common_max_len: 0 }
     }
 
     /// Names no flow.
@@ -86,14 +86,6 @@ impl FlowScheduler for Lowest {
     /// No queue is given up whole.
     fn gives_up(&self, _flow: FlowId) -> bool {
         false
-    }
-
-    fn looks_ahead(&self) -> bool {
-        true
-    }
-
-    fn counts_bytes(&self) -> bool {
-        true
     }
 
     /// A backlogged flow is always selected: none waits.
@@ -134,19 +126,25 @@ impl FlowScheduler for Lowest {
     }
 }
 
-fn order() -> LongestQueueDrop<Lowest, [LongestFlow; FLOWS as usize]> {
-    let lowest = Lowest { factor: [None; FLOWS as usize], backlogged: [false; FLOWS as usize] };
-    LongestQueueDrop::new(lowest, [LongestFlow::EMPTY; FLOWS as usize])
+type Longest = LongestQueueDrop<[LongestFlow; FLOWS as usize]>;
+
+fn longest() -> Longest {
+    LongestQueueDrop::new([LongestFlow::EMPTY; FLOWS as usize])
 }
 
-/// Goal: the victim is the flow that a scan finds, whatever happened, and the order inside sees
-/// everything.
+fn lowest() -> Lowest {
+    Lowest { factor: [None; FLOWS as usize], backlogged: [false; FLOWS as usize] }
+}
+
+/// Goal: the victim is the flow that a scan finds, whatever happened, and the flow scheduler beside
+/// it hears everything.
 /// Method: 100,000 random operations on a full buffer; stamps are kept here, byte counts come from
-/// the queues, and the recount of the order inside is part of the recount.
+/// the queues, and the recount of the flow scheduler is part of the recount.
 #[test]
 fn the_victim_is_the_longest_queue_whatever_happened() {
     let limits = Limits { packets: 24, bytes: 4_000 };
-    let mut queues = FlowQueues::new(order(), [Queue::EMPTY; 5], [Descriptor::EMPTY; 64], limits);
+    let mut queues = FlowQueues::new(lowest(), [Queue::EMPTY; 5], [Descriptor::EMPTY; 64], limits)
+        .with_drop_policy(longest());
     let (mut stamps, mut clock, mut seed) = ([0_u64; FLOWS as usize], 0, 7_u32);
     let mut free: Vec<u32> = (0..64).collect();
     for step in 0..100_000 {
@@ -189,35 +187,59 @@ fn the_victim_is_the_longest_queue_whatever_happened() {
                 (!bytes, stamps[flow as usize], flow)
             });
         let victim = longest.map(|flow| (FlowId(flow), DropFrom::Head));
-        assert_eq!(queues.order().victim(), victim, "step {step}");
+        assert_eq!(queues.policy().victim(queues.order()), victim, "step {step}");
         assert_eq!(queues.recount(), Ok(()), "step {step}");
     }
 }
 
 #[test]
 fn a_flow_beyond_the_room_for_books_is_unknown() {
-    let inner = order();
-    let mut outer = LongestQueueDrop::new(inner, [LongestFlow::EMPTY; 2]);
-    assert_eq!(outer.flows(), 2);
+    let (queues, slots) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);
+    let queues = FlowQueues::new(lowest(), queues, slots, Limits::NONE);
+    let mut queues = queues.with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; 2]));
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
-    assert_eq!(outer.configure(FlowId(2), 1, None), Err(unknown));
-    assert_eq!(outer.configure(FlowId(1), 1, None), Ok(()));
-    assert_eq!((outer.max_len(FlowId(1)), outer.max_len(FlowId(2))), (Some(99), None));
+    assert_eq!(queues.configure(FlowId(2), 1), Err(unknown));
+    assert_eq!(queues.configure(FlowId(1), 1), Ok(()));
+    // Of a flow that the scheduler knows nothing can be booked either.
+    queues.order_mut().configure(FlowId(2), 1, None).unwrap();
+    assert_eq!((queues.config(FlowId(1)), queues.config(FlowId(2))), (Some(1), None));
+    let drops = &mut |_: Packet, _| panic!("there is room");
+    assert!(queues.enqueue(Nanos(0), FlowId(1), Packet::new(0, 99), drops).is_ok());
+    let rejected = queues.enqueue(Nanos(0), FlowId(2), Packet::new(1, 99), drops).unwrap_err();
+    let unknown = crate::RejectReason::UnknownFlow { flow: FlowId(2), flows: 2 };
+    assert_eq!((rejected.reason, queues.recount()), (unknown, Ok(())));
+}
+
+/// Goal: a policy that comes when packets are queued knows of them.
+#[test]
+fn a_policy_that_comes_later_knows_what_is_queued() {
+    let (queues, slots) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);
+    let mut queues = FlowQueues::new(lowest(), queues, slots, Limits::NONE);
+    let drops = &mut |_: Packet, _| panic!("there is room");
+    for (handle, flow) in (0..).zip([0, 3, 3, 1]) {
+        queues.configure(FlowId(flow), 1).unwrap();
+        queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 60), drops).unwrap();
+    }
+    let queues = queues.with_drop_policy(longest());
+    assert_eq!(queues.policy().victim(queues.order()), Some((FlowId(3), DropFrom::Head)));
+    assert_eq!(queues.recount(), Ok(()));
 }
 
 #[test]
 fn calls_that_contradict_the_books_change_nothing() {
-    let mut order = order();
-    order.configure(FlowId(0), 1, None).unwrap();
-    order.backlogged(FlowId(1), 500);
-    order.grew(FlowId(0), 500);
-    order.lost(FlowId(0), 500, Some(1));
-    order.served(FlowId(4_000), 1, None);
-    assert_eq!(order.victim(), None);
-    order.backlogged(FlowId(0), 10);
-    order.backlogged(FlowId(0), 90);
-    order.grew(FlowId(0), 5);
+    let mut both = Beside { order: lowest(), policy: longest() };
+    both.order.configure(FlowId(0), 1, None).unwrap();
+    let policy: &mut dyn DropPolicy<Lowest> = &mut both.policy;
+    policy.grew(FlowId(0), 500);
+    policy.lost(FlowId(0), 500, false);
+    policy.served(FlowId(4_000), 1, true);
+    policy.backlogged(&both.order, FlowId(4_000), 1);
+    policy.removed(FlowId(4_000));
+    assert_eq!(both.victim(), None);
+    both.backlogged(FlowId(0), 10);
+    both.policy.backlogged(&both.order, FlowId(0), 90);
+    both.grew(FlowId(0), 5);
     let state = FlowState { backlog: crate::Backlog { packets: 2, bytes: 15 }, head_len: Some(10) };
     let truth = |flow: FlowId| if flow.0 == 0 { state } else { FlowState::default() };
-    assert_eq!(order.recount(&truth), Ok(()));
+    assert_eq!(both.recount(&truth), Ok(()));
 }

@@ -106,7 +106,7 @@ where
     pub(super) fn next_len(&self, class: FlowId) -> u32 {
         let Some(scheduler) = self.class(class) else { return 0 };
         // The flow scheduler does not look at the length: not worth a look at the packet.
-        let next = if self.order.looks_ahead() { scheduler.peek(self.now) } else { None };
+        let next = if self.order.needs().looks_ahead { scheduler.peek(self.now) } else { None };
         next.map_or(scheduler.backlog().bytes, |packet| packet.len)
     }
 

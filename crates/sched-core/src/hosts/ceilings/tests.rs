@@ -284,9 +284,11 @@ fn a_host_that_waits_gives_way_itself() {
     order.assign(FlowId(1), 1).unwrap();
     order.order_mut().set_ceiling(FlowId(0), mbit(1, L)).unwrap();
     let (held, longest) = (vec![HeldFlow::EMPTY; 2], vec![LongestHost::EMPTY; 2]);
-    let order = LongestHostDrop::new(order, held, longest, vec![HostClasses::EMPTY; 2]).unwrap();
+    let classes = vec![HostClasses::EMPTY; 2];
+    let policy = LongestHostDrop::new(&order, held, longest, classes).unwrap();
     let (queues, slots) = (vec![Queue::EMPTY; 2], vec![Descriptor::EMPTY; 64]);
-    let mut queue = FlowQueues::new(order, queues, slots, Limits::bytes(20 * L));
+    let queue = FlowQueues::new(order, queues, slots, Limits::bytes(20 * L));
+    let mut queue = queue.with_drop_policy(policy);
     let (mut lost, mut out) = ([0; 2], [0; 2]);
     let mut free = [0, 1].map(|parity| (0..32).map(|at| 2 * at + parity).collect::<Vec<u32>>());
     for at in 0..400_u64 {

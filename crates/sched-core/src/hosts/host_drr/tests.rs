@@ -1,6 +1,6 @@
 use super::*;
 use crate::link::Link;
-use crate::{Drr, DrrFlow, LongestFlow, LongestQueueDrop, Qfq, QfqConfig, QfqFlow, Wf2q, Wf2qFlow};
+use crate::{Drr, DrrFlow, Qfq, QfqConfig, QfqFlow, ShortestFlow, ShortestQueue, Wf2q, Wf2qFlow};
 use conformance::Xorshift;
 use std::collections::VecDeque;
 use std::string::String;
@@ -187,7 +187,7 @@ fn a_flow_of_a_host_that_was_not_added_takes_no_packets() {
     assert_eq!(order.hosts(), 2);
     assert_eq!(order.assign(FlowId(0), 2), Err(ConfigError::UnknownHost { host: 2, hosts: 2 }));
     assert_eq!((order.max_len(FlowId(0)), order.max_len(FlowId(1))), (None, Some(60)));
-    assert_eq!(order.common_max_len(), 60);
+    assert_eq!(order.needs().common_max_len, 60);
     let before = order;
     order.backlogged(FlowId(0), 10);
     assert_eq!((order, order.select()), (before, None));
@@ -289,12 +289,15 @@ fn levels_nest() {
     link.recount().unwrap();
 }
 
-/// Goal: the flow scheduler of hosts hears of every byte, once. Method: longest-queue drop over it counts them,
+/// Goal: the flow scheduler of hosts hears of every byte, once. Method: shortest queue first counts them,
 /// and its recount compares them with what the flows of each host hold.
 #[test]
 fn the_order_of_hosts_is_told_of_every_byte() {
-    let longest = LongestQueueDrop::new(drr(3, 100), vec![LongestFlow::EMPTY; 3]);
-    let mut link = Link::over(over(longest, &[0, 0, 1, 1, 2]), 5);
+    let mut shortest = ShortestQueue::new(vec![ShortestFlow::EMPTY; 3]);
+    for host in 0..3 {
+        shortest.configure(FlowId(host), (), None).unwrap();
+    }
+    let mut link = Link::over(over(shortest, &[0, 0, 1, 1, 2]), 5);
     let mut random = Xorshift::new(3);
     for operation in 0..2_000_u32 {
         let flow = random.below(5);

@@ -10,8 +10,10 @@ use core::hint::black_box;
 
 use super::FlowQueues;
 use crate::aqm::Aqm;
+use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{FlowScheduler, Table};
 use crate::queues::counters::FlowRecord;
+use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, NONE, Queue};
 use crate::{FlowId, Packet};
 
@@ -29,13 +31,15 @@ const AHEAD: usize = 16;
 /// second cache of today's servers holds; below that touching was measured to cost more than it saves.
 const FROM_SLOTS: usize = 1 << 15;
 
-impl<O, Q, S, A, R> FlowQueues<O, Q, S, A, R>
+impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
 where
     O: FlowScheduler,
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
     R: Table<FlowRecord>,
+    D: DropPolicy<O>,
+    T: FlowDirectory<O>,
 {
     /// Whether the tables are so large that bursts touch their lines first.
     pub(super) fn is_worth_touching(&self) -> bool {

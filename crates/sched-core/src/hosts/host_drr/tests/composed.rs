@@ -99,8 +99,9 @@ impl<O: FlowScheduler> FlowScheduler for Composed<O> {
 
     fn advance(&mut self, _now: Nanos) {}
 
-    fn common_max_len(&self) -> u32 {
-        0
+    #[inline]
+    fn needs(&self) -> Needs {
+        Needs { looks_ahead: true, counts_bytes: true, common_max_len: 0 }
     }
 
     fn upcoming(&self, _ahead: &mut [FlowId]) -> usize {
@@ -114,14 +115,6 @@ impl<O: FlowScheduler> FlowScheduler for Composed<O> {
     /// No queue is given up whole.
     fn gives_up(&self, _flow: FlowId) -> bool {
         false
-    }
-
-    fn looks_ahead(&self) -> bool {
-        true
-    }
-
-    fn counts_bytes(&self) -> bool {
-        true
     }
 
     /// A backlogged flow is always selected: none waits.

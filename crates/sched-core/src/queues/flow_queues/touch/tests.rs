@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     CoDel, CoDelParams, CoDelState, DropReason, Drr, DrrFlow, Limits, LongestFlow,
-    LongestQueueDrop, Nanos, Qfq, QfqConfig, QfqFlow, Rejected, Scheduler, ShortestFlow,
+    LongestQueueDrop, Nanos, OwnVictim, Qfq, QfqConfig, QfqFlow, Rejected, Scheduler, ShortestFlow,
     ShortestQueue,
 };
 use conformance::Xorshift;
@@ -59,10 +59,15 @@ fn agree(burst: &mut impl Scheduler, single: &mut impl Scheduler, steps: usize) 
 }
 
 fn under<O: FlowScheduler>(order: O, limit: u32) -> impl Scheduler {
+    beside(order, OwnVictim, limit)
+}
+
+fn beside<O: FlowScheduler>(order: O, policy: impl DropPolicy<O>, limit: u32) -> impl Scheduler {
     let params = CoDelParams { target: Nanos(2_000_000), ..CoDelParams::INTERNET };
     let codel = CoDel::new(vec![CoDelState::EMPTY; FLOWS], params).unwrap();
     let (queues, slots) = (vec![Queue::EMPTY; FLOWS], vec![Descriptor::EMPTY; SLOTS]);
     FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(limit))
+        .with_drop_policy(policy)
 }
 
 fn drr() -> Drr<Vec<DrrFlow>> {
@@ -73,8 +78,9 @@ fn drr() -> Drr<Vec<DrrFlow>> {
 
 #[test]
 fn bursts_of_drr_are_its_packets_one_by_one() {
-    let order = || LongestQueueDrop::new(drr(), vec![LongestFlow::EMPTY; FLOWS]);
-    agree(&mut under(order(), 900), &mut under(order(), 900), 1_000);
+    let longest = || LongestQueueDrop::new(vec![LongestFlow::EMPTY; FLOWS]);
+    let queues = || beside(drr(), longest(), 900);
+    agree(&mut queues(), &mut queues(), 1_000);
     let order = || drr().sparse_first();
     agree(&mut under(order(), u32::MAX), &mut under(order(), u32::MAX), 1_000);
 }

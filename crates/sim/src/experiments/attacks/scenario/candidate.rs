@@ -2,13 +2,11 @@
 
 use freeboard::flowhash::{self, TagLine};
 use freeboard::sched_core::{
-    Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropSink, Drr, DrrFlow, FlowId, FlowQueues,
-    FlowScheduler, Imbalance, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, Packet, Queue,
-    Rejected, Scheduler, ShortestFlow, ShortestQueue,
+    Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropPolicy, DropSink, Drr, DrrFlow, FlowId,
+    FlowQueues, FlowRecord, FlowScheduler, Imbalance, Limits, LongestFlow, LongestQueueDrop, Nanos,
+    NoAqm, OwnVictim, Packet, Queue, Rejected, Scheduler, ShortestFlow, ShortestQueue,
 };
-use freeboard::{
-    Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled, NoRoom, Releasing,
-};
+use freeboard::{Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled, NoRoom};
 
 use super::{Arrival, Attack, MEMORY};
 use crate::discipline::QUEUES;
@@ -72,7 +70,7 @@ impl Candidate {
             drr.add_all(max_len).expect(within);
             drr
         };
-        let longest = |drr| LongestQueueDrop::new(drr, vec![LongestFlow::EMPTY; flows]);
+        let longest = || LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows]);
         let isolated = |aqm| {
             let memory = IsolatedMemory::<Heap>::allocate(flows, HOSTS as usize, slots);
             let memory = memory.with_triple(ROUNDS);
@@ -83,16 +81,16 @@ impl Candidate {
                 let (queue, slots) = (vec![Queue::EMPTY; 1], vec![Descriptor::EMPTY; slots]);
                 Box::new(One(FlowQueues::with_parts(drr(1), aqm, queue, slots, [], limits)))
             }
-            Self::Drr => Box::new(hashed(longest(drr(flows)), aqm, slots, limits)),
+            Self::Drr => Box::new(hashed(drr(flows), longest(), aqm, slots, limits)),
             Self::SparseFirst => {
-                Box::new(hashed(longest(drr(flows).sparse_first()), aqm, slots, limits))
+                Box::new(hashed(drr(flows).sparse_first(), longest(), aqm, slots, limits))
             }
             Self::Sqf => {
                 let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
                 for flow in 0..QUEUES {
                     sqf.configure(FlowId(flow), (), None).expect(within);
                 }
-                Box::new(hashed(sqf, aqm, slots, limits))
+                Box::new(hashed(sqf, OwnVictim, aqm, slots, limits))
             }
             Self::Isolated => Box::new(isolated(aqm)),
             Self::Ports => Box::new(ByPort(isolated(aqm))),
@@ -100,20 +98,21 @@ impl Candidate {
     }
 }
 
-type ByHash<O, A> = Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>, A>;
+type ByHash<O, A, D> = Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>, A, [FlowRecord; 0], D>;
 
-fn hashed<O: FlowScheduler, A: Aqm>(
+fn hashed<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
     order: O,
+    policy: D,
     aqm: A,
     slots: usize,
     limits: Limits,
-) -> ByHash<O, A> {
+) -> ByHash<O, A, D> {
     let lines = vec![TagLine::EMPTY; QUEUES.div_ceil(8) as usize];
     let table = flowhash::FlowTable::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
         .expect("a power of two, and eight queues a line");
     let (queues, slots) = (vec![Queue::EMPTY; QUEUES as usize], vec![Descriptor::EMPTY; slots]);
-    let order = Releasing::new(order, table);
-    Hashed::over(FlowQueues::with_parts(order, aqm, queues, slots, [], limits))
+    let queues = FlowQueues::with_parts(order, aqm, queues, slots, [], limits);
+    Hashed::over(queues.with_drop_policy(policy), table)
 }
 
 /// A queue that is told the labels of a packet and takes those it knows.
@@ -160,7 +159,7 @@ impl<A: Aqm> Attacked for One<A> {
     }
 }
 
-impl<O: FlowScheduler, A: Aqm> Attacked for ByHash<O, A> {
+impl<O: FlowScheduler, A: Aqm, D: DropPolicy<O>> Attacked for ByHash<O, A, D> {
     fn enqueue(
         &mut self,
         now: Nanos,

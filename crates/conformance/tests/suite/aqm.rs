@@ -1,0 +1,405 @@
+//! AQMs that speak when a packet arrives, and AQMs that listen to overflows.
+//!
+//! [`CoDel`](freeboard::sched_core::CoDel) does neither, so two small AQMs that do stand here.
+
+use conformance::history::{Contestant, Dial, Housing, Match, Operations, Peeked, Shifted};
+use conformance::rng::Streams;
+use conformance::sides::{self, FLOWS, MAX_LEN, SLOTS};
+use freeboard::sched_core::{
+    Admission, Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, Ecn, FlowId,
+    FlowQueues, FlowRecord, FlowScheduler, Head, Limits, Look, Nanos, Offer, OwnVictim, Packet,
+    Qfq, QfqFlow, Queue, RejectReason, Scheduler, ShortestFlow, ShortestQueue, Verdict, Volume,
+};
+
+/// Random early detection for each queue, with a count in place of chance.
+///
+/// From `LOW` bytes on every eighth arrival is told, and more often the more the queue holds; from `HIGH` bytes on
+/// all arrivals are turned away.
+#[derive(Clone, Debug, Default)]
+struct EarlyDetection {
+    /// Arrivals of each queue since the last that was told.
+    since: [u32; FLOWS],
+}
+
+const LOW: u32 = 2_000;
+const HIGH: u32 = 8_000;
+
+impl Aqm for EarlyDetection {
+    const MAX_DROPS: u32 = 0;
+
+    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
+        let since = &mut self.since[flow.index()];
+        match offer.held.bytes {
+            HIGH.. => Admission::Refuse,
+            LOW.. => {
+                *since += 1;
+                let every = 8 - 7 * (offer.held.bytes - LOW) / (HIGH - LOW);
+                if *since < every {
+                    return Admission::Accept;
+                }
+                *since = 0;
+                Admission::Signal
+            }
+            _ => Admission::Accept,
+        }
+    }
+
+    fn judge(&mut self, _flow: FlowId, _head: Head, _look: Look) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
+        |_| Verdict::Pass
+    }
+
+    fn overflowed(&mut self, _flow: FlowId) {}
+
+    fn emptied(&mut self, _flow: FlowId) {}
+
+    fn forget(&mut self, flow: FlowId) {
+        self.since.get_mut(flow.index()).into_iter().for_each(|since| *since = 0);
+    }
+}
+
+/// BLUE for each queue: overflows raise the probability that an arrival is told, an idle queue lowers it.
+#[derive(Clone, Debug)]
+struct Blue([BlueFlow; FLOWS]);
+
+#[derive(Clone, Copy, Debug)]
+struct BlueFlow {
+    /// Of 256 arrivals so many are told.
+    chance: u32,
+    random: u32,
+    /// The time of the last arrival, and of the last change.
+    now: Nanos,
+    changed: Option<Nanos>,
+    overflows: u64,
+}
+
+/// The least time between two changes.
+const FREEZE: Nanos = Nanos(1_000_000);
+
+impl Blue {
+    const NEW: Self = Self(
+        [BlueFlow { chance: 0, random: 1, now: Nanos(0), changed: None, overflows: 0 }; FLOWS],
+    );
+}
+
+impl BlueFlow {
+    fn change(&mut self, chance: u32) {
+        if self.changed.is_none_or(|changed| self.now.since(changed) >= FREEZE) {
+            self.chance = chance.min(255);
+            self.changed = Some(self.now);
+        }
+    }
+}
+
+impl Aqm for Blue {
+    const MAX_DROPS: u32 = 0;
+
+    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
+        let state = &mut self.0[flow.index()];
+        state.now = offer.now;
+        if offer.held.packets == 0 {
+            state.change(state.chance.saturating_sub(1));
+        }
+        state.random ^= state.random << 13;
+        state.random ^= state.random >> 17;
+        state.random ^= state.random << 5;
+        if state.random >> 24 < state.chance { Admission::Signal } else { Admission::Accept }
+    }
+
+    fn judge(&mut self, _flow: FlowId, _head: Head, _look: Look) -> Verdict {
+        Verdict::Pass
+    }
+
+    fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
+        |_| Verdict::Pass
+    }
+
+    fn overflowed(&mut self, flow: FlowId) {
+        let state = &mut self.0[flow.index()];
+        state.overflows += 1;
+        state.change(state.chance + 16);
+    }
+
+    fn emptied(&mut self, _flow: FlowId) {}
+
+    /// The count stays: it is for the tests.
+    fn forget(&mut self, flow: FlowId) {
+        let Some(state) = self.0.get_mut(flow.index()) else { return };
+        *state = BlueFlow { overflows: state.overflows, ..Self::NEW.0[0] };
+    }
+}
+
+type Queues<O, A, D = OwnVictim> =
+    FlowQueues<O, [Queue; FLOWS], [Descriptor; SLOTS], A, [FlowRecord; FLOWS], D>;
+
+fn queues<O: FlowScheduler, A: Aqm>(order: O, aqm: A) -> Queues<O, A> {
+    FlowQueues::with_parts(
+        order,
+        aqm,
+        [Queue::EMPTY; FLOWS],
+        [Descriptor::EMPTY; SLOTS],
+        [FlowRecord::EMPTY; FLOWS],
+        Limits::NONE,
+    )
+}
+
+/// What a test does to the queues under every flow scheduler, with an AQM of its own.
+trait Play {
+    fn play<O, D>(&self, seed: u64, order: O, policy: D)
+    where
+        O: FlowScheduler<Config: Dial> + Housing + Clone,
+        D: DropPolicy<O> + Clone;
+}
+
+fn with_every_order(test: &impl Play) {
+    let drr = sides::drr_order::<FLOWS>(MAX_LEN, true);
+    test.play(1, drr, OwnVictim);
+    let qfq = Qfq::new([QfqFlow::EMPTY; FLOWS], MAX_LEN).unwrap();
+    test.play(2, qfq.clone(), OwnVictim);
+    for (seed, end) in [(3, DropFrom::Head), (4, DropFrom::Tail)] {
+        test.play(seed, drr, sides::longest::<FLOWS>(end));
+        test.play(2 + seed, qfq.clone(), sides::longest::<FLOWS>(end));
+        let sqf = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]).drop_from(end);
+        test.play(4 + seed, sqf, OwnVictim);
+    }
+}
+
+/// The ledger of handles, the books, peeks, and the epoch, on random histories.
+struct Contract<A>(A);
+
+impl<A: Aqm + Clone> Play for Contract<A> {
+    fn play<O, D>(&self, seed: u64, order: O, policy: D)
+    where
+        O: FlowScheduler<Config: Dial> + Housing + Clone,
+        D: DropPolicy<O> + Clone,
+    {
+        let subject = || queues(order.clone(), self.0.clone()).with_drop_policy(policy.clone());
+        let play = |twin: &mut dyn FnMut() -> Box<dyn Contestant>| {
+            let mut both = Match::new(subject(), twin()).marking_arrivals();
+            for (step, operation) in Operations::new(seed).take(100_000).enumerate() {
+                both.step(operation, step % 16 == 0).unwrap();
+            }
+            both.subject.counters()
+        };
+        let counters = play(&mut || Box::new(Peeked::new(subject())));
+        assert!(counters.marked > 0 && counters.rejected.packets > 0, "{counters:?}");
+        assert_eq!(counters.dropped_for(DropReason::Aqm), Volume::ZERO);
+        play(&mut || Box::new(Shifted::new(subject(), 1 << 53)));
+    }
+}
+
+/// Goal: with an AQM that marks arrivals and turns them away, every handle comes home once, the books are right, and
+/// a peek keeps its word. Method: random histories; against the same queues that are peeked at, and that live at
+/// another time.
+#[test]
+fn every_order_keeps_the_contract_under_an_aqm_that_speaks_at_arrival() {
+    with_every_order(&Contract(EarlyDetection::default()));
+}
+
+/// Goal: the same, with an AQM that listens to overflows.
+#[test]
+fn every_order_keeps_the_contract_under_an_aqm_that_listens_to_overflows() {
+    with_every_order(&Contract(Blue::NEW));
+}
+
+/// What one flow was told, counted by the caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Told {
+    full: u64,
+    refused: u64,
+    marked: u64,
+}
+
+/// A pool of handles, and what is out.
+struct Pool {
+    free: Vec<u32>,
+    /// The packet as it was given in, and its flow.
+    out: Vec<Option<(FlowId, Packet)>>,
+    told: [Told; FLOWS],
+}
+
+impl DropSink for Pool {
+    fn dropped(&mut self, packet: Packet, _reason: DropReason) {
+        self.home(packet);
+    }
+}
+
+impl Pool {
+    fn new() -> Self {
+        let slots = SLOTS as u32;
+        Self { free: (0..slots).collect(), out: vec![None; SLOTS], told: Default::default() }
+    }
+
+    fn home(&mut self, packet: Packet) {
+        let (flow, before) = self.out[packet.handle as usize].take().expect("it was out");
+        assert_eq!(Packet { ecn: before.ecn, ..packet }, before);
+        if packet.ecn != before.ecn {
+            assert!(before.ecn.is_capable() && packet.ecn == Ecn::Ce, "{before:?} as {packet:?}");
+            self.told[flow.index()].marked += 1;
+        }
+        self.free.push(packet.handle);
+    }
+
+    fn offer(&mut self, queues: &mut impl Scheduler, now: Nanos, flow: FlowId, len: u32, ecn: Ecn) {
+        let Some(handle) = self.free.pop() else { return };
+        let packet = Packet { handle, len, ecn };
+        self.out[handle as usize] = Some((flow, packet));
+        let Err(rejected) = queues.enqueue(now, flow, packet, self) else { return };
+        assert_eq!(rejected.packet, packet, "as it came");
+        match rejected.reason {
+            RejectReason::Full { .. } => self.told[flow.index()].full += 1,
+            RejectReason::Aqm => self.told[flow.index()].refused += 1,
+            reason => panic!("{reason}"),
+        }
+        self.home(packet);
+    }
+}
+
+/// A random life of all flows: arrivals of all codepoints, departures, evictions, limits; then all is drained.
+fn live<O, A, D>(seed: u64, queues: &mut Queues<O, A, D>) -> Pool
+where
+    O: FlowScheduler<Config: Dial>,
+    A: Aqm,
+    D: DropPolicy<O>,
+{
+    for flow in 0..FLOWS as u32 {
+        let setting = conformance::history::Setting { weight: 3, max_len: MAX_LEN };
+        queues.configure(FlowId(flow), Dial::of(setting)).unwrap();
+    }
+    let (mut random, mut pool) = (Streams::new(seed).stream("life"), Pool::new());
+    queues.set_limits(Limits { packets: 20, bytes: 20_000 }, &mut pool);
+    let mut now = Nanos(0);
+    for step in 0..50_000 {
+        now = Nanos(now.0 + random.below(200_000));
+        match random.below(64) {
+            0 => drop(queues.evict(&mut pool)),
+            1 if step % 8 == 0 => {
+                let (packets, bytes) = (random.below(30) as u32, random.below(30_000) as u32);
+                queues.set_limits(Limits { packets, bytes }, &mut pool);
+            }
+            2..28 => {
+                let packet = queues.dequeue(now, &mut pool);
+                packet.into_iter().for_each(|packet| pool.home(packet));
+            }
+            _ => {
+                let flow = FlowId(random.below(FLOWS as u64) as u32);
+                let len = 1 + random.below(MAX_LEN.into()) as u32;
+                let ecn = Ecn::from_bits(random.below(4) as u8);
+                pool.offer(queues, now, flow, len, ecn);
+            }
+        }
+        if step % 64 == 0 {
+            assert_eq!(queues.recount(), Ok(()));
+        }
+    }
+    queues.drain(&mut pool);
+    assert_eq!(pool.free.len(), SLOTS, "every handle came home");
+    assert_eq!(queues.recount(), Ok(()));
+    pool
+}
+
+/// What the flow's records say was told to it.
+fn booked<O, A, D>(queues: &Queues<O, A, D>, flow: usize, told: Told)
+where
+    O: FlowScheduler,
+    A: Aqm,
+    D: DropPolicy<O>,
+{
+    let counters = queues.flow_counters(FlowId(flow as u32)).unwrap();
+    assert_eq!(counters.marked, told.marked, "flow {flow}");
+    assert_eq!(counters.rejected.packets, told.full + told.refused, "flow {flow}");
+}
+
+struct Overflows;
+
+impl Play for Overflows {
+    fn play<O, D>(&self, seed: u64, order: O, policy: D)
+    where
+        O: FlowScheduler<Config: Dial> + Housing + Clone,
+        D: DropPolicy<O> + Clone,
+    {
+        let mut queues = queues(order, Blue::NEW).with_drop_policy(policy);
+        let pool = live(seed, &mut queues);
+        for (flow, told) in pool.told.into_iter().enumerate() {
+            booked(&queues, flow, told);
+            let counters = queues.flow_counters(FlowId(flow as u32)).unwrap();
+            let gave_way = [DropReason::Overflow, DropReason::Unserved]
+                .map(|why| counters.dropped_for(why).packets);
+            let overflows = queues.aqm().0[flow].overflows;
+            assert_eq!(overflows, told.full + gave_way.iter().sum::<u64>(), "flow {flow}");
+            assert!(overflows > 100 && told.refused > 10 && told.marked > 10, "{told:?}");
+        }
+    }
+}
+
+/// Goal: an AQM hears of every packet that gave way for want of room, of the right flow, and of no other; every handle
+/// comes home once. Method: a random life, and the counts of the caller.
+#[test]
+fn an_aqm_hears_of_every_overflow_once() {
+    with_every_order(&Overflows);
+}
+
+struct Books;
+
+impl Play for Books {
+    fn play<O, D>(&self, seed: u64, order: O, policy: D)
+    where
+        O: FlowScheduler<Config: Dial> + Housing + Clone,
+        D: DropPolicy<O> + Clone,
+    {
+        let mut queues = queues(order, EarlyDetection::default()).with_drop_policy(policy);
+        let pool = live(seed, &mut queues);
+        for (flow, told) in pool.told.into_iter().enumerate() {
+            booked(&queues, flow, told);
+            assert!(told.refused >= 5 && told.marked >= 5, "{told:?}");
+        }
+    }
+}
+
+/// Goal: what an AQM turns away is handed back as it came, and counted as rejected; what it marks leaves marked, and
+/// is counted once. Method: as for overflows.
+#[test]
+fn what_an_aqm_says_at_arrival_is_in_the_books() {
+    with_every_order(&Books);
+}
+
+/// Goal: from the lowest threshold on a capable packet is marked, another is turned away, and one that came with a mark
+/// stays as it came; from the highest on all are turned away, and the scheduler is as it was.
+#[test]
+fn an_arrival_is_marked_or_turned_away() {
+    let drr = sides::drr_order::<FLOWS>(MAX_LEN, false);
+    let mut queues = queues(drr, EarlyDetection { since: [7; FLOWS] });
+    queues.configure(FlowId(0), 1_500).unwrap();
+    let mut pool = Pool::new();
+    for len in [1_500, 500] {
+        pool.offer(&mut queues, Nanos(0), FlowId(0), len, Ecn::NotEct);
+    }
+    pool.offer(&mut queues, Nanos(0), FlowId(0), 100, Ecn::Ect0);
+    for ecn in [Ecn::Ce, Ecn::NotEct] {
+        queues.aqm_mut().since = [7; FLOWS];
+        pool.offer(&mut queues, Nanos(0), FlowId(0), 100, ecn);
+    }
+    assert_eq!(pool.told[0], Told { full: 0, refused: 1, marked: 0 });
+    assert_eq!((queues.counters().marked, queues.counters().came_marked), (1, 1));
+    for _ in 0..4 {
+        queues.aqm_mut().since = [0; FLOWS];
+        pool.offer(&mut queues, Nanos(0), FlowId(0), 1_500, Ecn::NotEct);
+    }
+    let before = queues.backlog();
+    assert_eq!(before.bytes, 8_200);
+    for ecn in [Ecn::Ect0, Ecn::Ect1, Ecn::Ce, Ecn::NotEct] {
+        pool.offer(&mut queues, Nanos(0), FlowId(0), 64, ecn);
+    }
+    assert_eq!(pool.told[0].refused, 5);
+    assert_eq!((queues.backlog(), queues.recount()), (before, Ok(())));
+    let mut left = Vec::new();
+    while let Some(packet) = queues.dequeue(Nanos(0), &mut pool) {
+        left.push(packet.ecn);
+        pool.home(packet);
+    }
+    assert_eq!(left[..4], [Ecn::NotEct, Ecn::NotEct, Ecn::Ce, Ecn::Ce]);
+    assert_eq!(pool.told[0].marked, 1);
+}

@@ -1,0 +1,93 @@
+//! Which flow gives way when there is no room: apart from which flow is served next.
+
+use crate::flow_scheduler::{DropFrom, FlowScheduler, FlowState};
+use crate::{FlowId, Imbalance};
+
+/// Names the flow that gives way, beside a flow scheduler `O` that names the flow that is served.
+///
+/// [`FlowQueues`](crate::FlowQueues) holds both and tells both of the same packets, the flow scheduler first. A flow
+/// is *backlogged* from [`DropPolicy::backlogged`] until a [`DropPolicy::served`] or [`DropPolicy::lost`] says that
+/// it is idle. Calls that contradict this change nothing. Every call takes time that does not depend on what is
+/// queued. No method has a default: a policy around another that forgot to pass one on would compile.
+pub trait DropPolicy<O: FlowScheduler + ?Sized> {
+    /// Flows are numbered below this where the policy has books of its own; a flow without room takes no packets.
+    /// `None`: there is room for every flow of the scheduler.
+    fn room(&self) -> Option<u32>;
+
+    /// `flow` was idle and now holds `len` bytes.
+    fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32);
+
+    /// `flow`, backlogged, holds `len` bytes more.
+    fn grew(&mut self, flow: FlowId, len: u32);
+
+    /// `flow` has sent `len` bytes; with `is_idle` it holds nothing any more.
+    fn served(&mut self, flow: FlowId, len: u32, is_idle: bool);
+
+    /// `flow` has lost `len` bytes without service; with `is_idle` it holds nothing any more.
+    fn lost(&mut self, flow: FlowId, len: u32, is_idle: bool);
+
+    /// `flow`, idle or backlogged, was removed: the next flow of that number is another one. Twice is once.
+    fn removed(&mut self, flow: FlowId);
+
+    /// The flow that gives way when there is no room, and at which end: `None` means the arrival.
+    fn victim(&self, scheduler: &O) -> Option<(FlowId, DropFrom)>;
+
+    /// Whether `flow`, which [`DropPolicy::victim`] has just named because an arrival needs room, is to lose all
+    /// that it holds, and not only what there is no room for.
+    ///
+    /// [`FlowQueues`](crate::FlowQueues) then drops its queue from the head, with
+    /// [`DropReason::Unserved`](crate::DropReason::Unserved): all of it but the arrival, as far as one call may
+    /// drop packets. It is not asked when a limit is lowered.
+    fn gives_up(&self, scheduler: &O, flow: FlowId) -> bool;
+
+    /// Compares the policy's books with `flows`, which tells the truth about a flow. For tests.
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    fn recount(&self, scheduler: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance>;
+}
+
+/// The flow that the flow scheduler itself names ([`FlowScheduler::victim`]), for one that knows the longest queue
+/// already, as [`ShortestQueue`](crate::ShortestQueue) does. Most name none: then the arrival gives way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OwnVictim;
+
+impl<O: FlowScheduler + ?Sized> DropPolicy<O> for OwnVictim {
+    #[inline]
+    fn room(&self) -> Option<u32> {
+        None
+    }
+
+    #[inline]
+    fn backlogged(&mut self, _scheduler: &O, _flow: FlowId, _len: u32) {}
+
+    #[inline]
+    fn grew(&mut self, _flow: FlowId, _len: u32) {}
+
+    #[inline]
+    fn served(&mut self, _flow: FlowId, _len: u32, _is_idle: bool) {}
+
+    #[inline]
+    fn lost(&mut self, _flow: FlowId, _len: u32, _is_idle: bool) {}
+
+    #[inline]
+    fn removed(&mut self, _flow: FlowId) {}
+
+    #[inline]
+    fn victim(&self, scheduler: &O) -> Option<(FlowId, DropFrom)> {
+        scheduler.victim()
+    }
+
+    #[inline]
+    fn gives_up(&self, scheduler: &O, flow: FlowId) -> bool {
+        scheduler.gives_up(flow)
+    }
+
+    fn recount(
+        &self,
+        _scheduler: &O,
+        _flows: &dyn Fn(FlowId) -> FlowState,
+    ) -> Result<(), Imbalance> {
+        Ok(())
+    }
+}

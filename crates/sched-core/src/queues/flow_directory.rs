@@ -1,0 +1,45 @@
+//! Which flow has which queue, where flows have no queue while they hold nothing.
+
+use crate::flow_scheduler::{FlowScheduler, FlowState};
+use crate::{FlowId, Imbalance};
+
+/// Gives queues to flows, and is told when one is free again: a hash table of flows, tables of their hosts.
+///
+/// [`FlowQueues`](crate::FlowQueues) holds it beside its flow scheduler `O` and tells it of each queue that becomes
+/// empty, however it does. To find the queue of a packet is the business of the assembled queue around both. No method
+/// has a default: a directory around another that forgot to pass one on would compile.
+pub trait FlowDirectory<O: FlowScheduler + ?Sized> {
+    /// Queues are numbered below this; `None`: there are as many as the scheduler has flows.
+    fn room(&self) -> Option<u32>;
+
+    /// The queue of `flow` holds nothing any more, and the scheduler has been told. Twice is once.
+    fn emptied(&mut self, scheduler: &O, flow: FlowId);
+
+    /// Compares the directory's books with `flows`, which tells the truth about a flow. For tests.
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    fn recount(&self, scheduler: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance>;
+}
+
+/// No directory: the number of a flow is that of its queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoDirectory;
+
+impl<O: FlowScheduler + ?Sized> FlowDirectory<O> for NoDirectory {
+    #[inline]
+    fn room(&self) -> Option<u32> {
+        None
+    }
+
+    #[inline]
+    fn emptied(&mut self, _scheduler: &O, _flow: FlowId) {}
+
+    fn recount(
+        &self,
+        _scheduler: &O,
+        _flows: &dyn Fn(FlowId) -> FlowState,
+    ) -> Result<(), Imbalance> {
+        Ok(())
+    }
+}
