@@ -154,7 +154,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_line(&mut self, line: Shaper) {
-        *self.outlet.line.line_mut() = line;
+        self.outlet.line.set_line(line);
         self.follow();
     }
 

@@ -100,6 +100,24 @@ impl<S: ?Sized> Shaped<S> {
         &mut self.line
     }
 
+    /// Another line, with its rate and what it still owes. It catches up [`Shaped::CATCH_UP`], or what it was given.
+    ///
+    /// ```
+    /// use sched_core::{Descriptor, Fifo, Limits, Nanos};
+    /// use shaper::{Overhead, Rate, Shaped, Shaper};
+    ///
+    /// let line = Shaper::new(Rate::megabits_per_second(1)?);
+    /// let fifo = || Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::NONE);
+    /// let before = Shaped::new(fifo(), line, Overhead::ETHERNET);
+    /// let mut after = Shaped::new(fifo(), Shaper::new(Rate::UNLIMITED), Overhead::ETHERNET);
+    /// after.set_line(before.line().clone().with_catch_up(Nanos::ZERO));
+    /// assert_eq!(after.line().rate(), Rate::megabits_per_second(1)?);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub const fn set_line(&mut self, line: Shaper) {
+        self.line = line.or_catch_up(Shaped::<()>::CATCH_UP);
+    }
+
     /// What a packet is on the wire.
     pub const fn overhead(&self) -> Overhead {
         self.link

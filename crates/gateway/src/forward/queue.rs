@@ -151,7 +151,7 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
     }
 
     fn set_line(&mut self, line: Shaper) {
-        *self.line_mut() = line;
+        Shaped::set_line(self, line);
     }
 
     fn set_rate(&mut self, now: Nanos, rate: Rate, max_len: u32) {
