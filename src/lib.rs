@@ -112,9 +112,9 @@ pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled::{ByLabeller, Labelled, OnDemand, Rekeyed};
 pub use labelled_scheduler::LabelledScheduler;
 pub use smart_queue::{
-    BufferState, Descriptors, Device, Frames, LinkLayer, PushError, Rtt, SmartQueue,
-    SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames, UnknownRtt,
-    mark_congestion,
+    AllAlike, BufferState, Descriptors, Device, Frames, HostRules, HostTerms, LinkLayer, PushError,
+    Rtt, SmartQueue, SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames,
+    UnknownRtt, mark_congestion,
 };
 #[cfg(feature = "alloc")]
 pub use smart_queue::{DescriptorQueue, FrameQueue};

@@ -6,11 +6,13 @@ mod ecn;
 mod frames;
 #[cfg(feature = "alloc")]
 mod heap;
+mod host_rules;
 mod outlet;
 mod pool;
 mod rtt;
 mod static_frames;
 
+use flowhash::Rotating;
 use sched_core::{
     Backlog, CoDelParams, ConfigError, Counters, DropReason, DropSink, FlowId, Imbalance, Limits,
     Nanos, Packet, Rejected, Scheduler,
@@ -23,6 +25,7 @@ pub use ecn::mark_congestion;
 pub use frames::{Frames, LinkLayer, PushError};
 #[cfg(feature = "alloc")]
 pub use heap::{DescriptorQueue, FrameQueue};
+pub use host_rules::{AllAlike, HostRules, HostTerms};
 pub use pool::BufferState;
 pub use rtt::{Rtt, UnknownRtt};
 pub use static_frames::{StaticFrameQueue, StaticFrames};
@@ -277,6 +280,26 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     pub fn backlogged_hosts(&self) -> (u32, u32) {
         self.outlet.line.inner().backlogged_hosts()
     }
+
+    /// Whether flows or hosts may have claims under the key before: [`Isolated::is_rotating`].
+    #[must_use]
+    pub fn is_rotating(&self) -> bool {
+        self.outlet.line.inner().is_rotating()
+    }
+
+    /// Ends the transition to another key at once; returns how many claims under the key before were left:
+    /// [`Isolated::finish_rotation`]. Cost: the tables.
+    pub fn finish_rotation(&mut self) -> u32 {
+        self.outlet.line.inner_mut().finish_rotation()
+    }
+
+    /// The isolated queues, to look at.
+    #[must_use]
+    pub const fn isolated(
+        &self,
+    ) -> &Isolated<S, sched_core::CoDel<S::Of<sched_core::CoDelState>>, K, T> {
+        self.outlet.line.inner()
+    }
 }
 
 /// By descriptor. The method [`enqueue`](Self::enqueue) isolates hosts; that of [`Scheduler`], which knows a label
@@ -310,18 +333,19 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
         self.outlet.line.set_limits(limits, drops);
     }
 
+    /// Begins the transition to labels under another key: [`Isolated::rotate`]. Give packets both labels
+    /// ([`Rekeyed`](crate::Rekeyed)) until [`is_rotating`](Self::is_rotating) is false.
+    ///
+    /// # Errors
+    /// [`Rotating`], and nothing has changed, if claims are left of an earlier rotation.
+    pub fn rotate(&mut self) -> Result<(), Rotating> {
+        self.outlet.line.inner_mut().rotate()
+    }
+
     /// Another quantum, committed rate and ceiling for the host of a packet with these `labels`, at once:
     /// [`Isolated::update_host`].
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.outlet.line.inner_mut().update_host(now, labels)
-    }
-
-    /// The isolated queues, to look at.
-    #[must_use]
-    pub const fn isolated(
-        &self,
-    ) -> &Isolated<S, sched_core::CoDel<S::Of<sched_core::CoDelState>>, K, T> {
-        self.outlet.line.inner()
     }
 }
 
@@ -371,7 +395,7 @@ impl<S: Storage, K: Storage, T: Storage> Scheduler for SmartQueue<S, Descriptors
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        SmartQueue::set_limits(self, limits, drops);
+        SmartQueue::<S, Descriptors, K, T>::set_limits(self, limits, drops);
     }
 
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {

@@ -220,6 +220,11 @@ impl<S: Storage, K: Storage, T: Storage> IsolatedMemory<S, K, T> {
         self.flows.queues.as_ref().len()
     }
 
+    /// How many packets there are descriptors for.
+    pub(crate) fn packets(&self) -> usize {
+        self.packets.as_ref().len()
+    }
+
     /// Whether every table is as long as the queues or hosts ask for; lines are measured by their tables.
     pub(super) fn check(&self) -> Result<(), IsolatedError> {
         let (flows, hosts) = (&self.flows, &self.hosts);

@@ -7,9 +7,10 @@ use flowhash::{DEFAULT_WAYS, MAX_QUEUES, TableError};
 use sched_core::{CoDel, CoDelState, ConfigError, Limits, Nanos, Packet, Side};
 use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
 
-use super::frames::LinkLayer;
+use super::frames::{Frames, LinkLayer};
 use super::outlet::{Line, Outlet};
-use super::{Descriptors, Device, Rtt, SmartQueue};
+use super::pool::Pool;
+use super::{BufferState, Descriptors, Device, Rtt, SmartQueue};
 use crate::isolated::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory};
 use crate::isolation::Isolation;
 use crate::storage::Storage;
@@ -19,7 +20,7 @@ use crate::storage::Storage;
 /// | | with frames | by descriptor |
 /// |---|---|---|
 /// | on the heap (feature `alloc`) | `frames` | `descriptors` |
-/// | in memory of the caller's | [`frames_in`](Self::frames_in) | [`descriptors_in`](Self::descriptors_in) |
+/// | in memory of the caller's | [`frames_in`](Self::frames_in), [`frames_over`](Self::frames_over) | [`descriptors_in`](Self::descriptors_in) |
 ///
 /// ```
 /// use freeboard::shaper::Rate;
@@ -207,6 +208,52 @@ impl SmartQueueBuilder {
     ) -> Result<SmartQueue<S, Descriptors, K, T>, SmartQueueError> {
         let (limits, sizes) = (self.limits.unwrap_or(Limits::NONE), None);
         self.build(memory, codel, limits, sizes, self.longest(), Descriptors)
+    }
+
+    /// A queue with frames over tables and buffers of the caller's, which may have room for
+    /// [rates](IsolatedMemory::with_rates) and for `triple-isolate`. There are as many buffers as `states`, of
+    /// [`max_len`](Self::max_len) bytes each; `bytes` is as long as all of them. `codel` and limits are as for
+    /// [`descriptors_in`](Self::descriptors_in), `key` as for [`frames_in`](Self::frames_in).
+    ///
+    /// # Errors
+    /// [`SmartQueueError`], with what was given and what is accepted.
+    ///
+    /// ```
+    /// use freeboard::sched_core::{CoDelState, Ceiling};
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{BufferState, Heap, HostTerms, IsolatedMemory, SmartQueue};
+    ///
+    /// // 512 frames of up to 1,522 bytes, 1,024 queues, 256 hosts of either side, with rates.
+    /// let memory = IsolatedMemory::<Heap>::allocate(1_024, 256, 512).with_rates();
+    /// let (codel, states) = (vec![CoDelState::EMPTY; memory.queues()], vec![BufferState::EMPTY; 512]);
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?);
+    /// let queue = builder.frames_over(memory, codel, vec![0; 512 * 1_522], states, [42; 16])?;
+    /// // No host gets more than 5 Mbit/s.
+    /// let ceiling = Some(Ceiling::new(5_000_000, 15_000)?);
+    /// let queue = queue.with_host_rules(move |_| HostTerms { ceiling, ..HostTerms::default() });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn frames_over<S: Storage, K: Storage, T: Storage>(
+        self,
+        memory: IsolatedMemory<S, K, T>,
+        codel: S::Of<CoDelState>,
+        bytes: S::Of<u8>,
+        states: S::Of<BufferState>,
+        key: [u8; 16],
+    ) -> Result<SmartQueue<S, Frames<S>, K, T>, SmartQueueError> {
+        let (buffers, max_len) = (states.as_ref().len(), self.longest());
+        if buffers == 0 {
+            return Err(SmartQueueError::NoBuffers);
+        }
+        let at_least = |what, given, needed| match given < needed {
+            true => Err(IsolatedError::Memory { what, given, needed }),
+            false => Ok(()),
+        };
+        at_least("packets", memory.packets(), buffers)?;
+        at_least("bytes", bytes.as_ref().len(), buffers.saturating_mul(max_len as usize))?;
+        let frames = Frames::new(Pool::new(bytes, states, max_len as usize), self.layer, key);
+        let limits = self.limits.unwrap_or(Limits::NONE);
+        self.build(memory, codel, limits, None, max_len, frames)
     }
 
     /// The longest packet in bytes.

@@ -2,24 +2,29 @@
 
 use core::fmt;
 
-use flowhash::{Labeller, Labels, Parsed, Parser, SipHash13};
-use sched_core::{Ecn, Imbalance, Nanos, Packet, RejectReason, Scheduler};
+use flowhash::{HostKey, Labeller, Labels, Nat, NoNat, Parsed, Parser, Rotating, SipHash13};
+use sched_core::{Ecn, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler};
 
 use super::SmartQueue;
 use super::ecn::mark_congestion;
+use super::host_rules::{AllAlike, FrameLabels, HostRules, OneHost};
 use super::pool::Pool;
-use crate::labelled::ByLabeller;
 use crate::storage::Storage;
 
-/// Buffers of a [`SmartQueue`], and how it finds the flow of a frame.
+/// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, and
+/// what single hosts get, `R`.
 #[derive(Debug)]
-pub struct Frames<S: Storage> {
+pub struct Frames<S: Storage, N = NoNat, R = AllAlike> {
     pool: Pool<S>,
     /// The buffer whose frame the caller was given last: free when the caller comes again.
     out: Option<u32>,
     link: LinkLayer,
     parser: Parser,
-    labeller: Labeller<SipHash13>,
+    hasher: SipHash13,
+    /// Of the key before; the same hasher if there was none.
+    before: SipHash13,
+    nat: N,
+    rules: R,
 }
 
 /// What a frame begins with.
@@ -62,10 +67,13 @@ impl core::error::Error for PushError {}
 
 impl<S: Storage> Frames<S> {
     pub(super) fn new(pool: Pool<S>, link: LinkLayer, key: [u8; 16]) -> Self {
-        let labeller = Labeller::new(SipHash13::new(key));
-        Self { pool, out: None, link, parser: Parser::default(), labeller }
+        let (hasher, parser) = (SipHash13::new(key), Parser::default());
+        let (nat, rules) = (NoNat, AllAlike);
+        Self { pool, out: None, link, parser, hasher, before: hasher, nat, rules }
     }
+}
 
+impl<S: Storage, N, R> Frames<S, N, R> {
     fn parse(&self, frame: &[u8]) -> Parsed {
         match self.link {
             LinkLayer::Ethernet => self.parser.ethernet(frame),
@@ -90,8 +98,83 @@ impl<S: Storage> Frames<S> {
     }
 }
 
+/// With frames: what is said of them before the first one.
+impl<S: Storage, N, R, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R>, K, T> {
+    /// The same queue behind a translation of addresses: flows and hosts are those on the inner side. To be called before
+    /// the first frame. The cost of a frame grows by a question to `nat`, and of one whose flow was idle by two.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::flowhash::{FlowKey, Nat};
+    /// use freeboard::shaper::Rate;
+    ///
+    /// /// All that 192.0.2.33 sends comes from 10.0.0.7.
+    /// #[derive(Debug)]
+    /// struct OneHost;
+    ///
+    /// impl Nat for OneHost {
+    ///     fn inner(&self, key: &FlowKey) -> Option<FlowKey> {
+    ///         match *key {
+    ///             FlowKey::V4 { src: [192, 0, 2, 33], dst, transport } => {
+    ///                 Some(FlowKey::V4 { src: [10, 0, 0, 7], dst, transport })
+    ///             }
+    ///             _ => None,
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let key = [42; 16]; // 16 random bytes
+    /// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames(key)?.with_nat(OneHost);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_nat<M: Nat>(self, nat: M) -> SmartQueue<S, Frames<S, M, R>, K, T> {
+        self.with_packets(|Frames { pool, out, link, parser, hasher, before, nat: _, rules }| {
+            Frames { pool, out, link, parser, hasher, before, nat, rules }
+        })
+    }
+
+    /// The same queue with weights, rates and ceilings for single hosts: [`HostRules`]. To be called before the
+    /// first frame. Rates and ceilings need [room](crate::IsolatedMemory::with_rates):
+    /// [`SmartQueueBuilder::frames_over`](super::SmartQueueBuilder::frames_over).
+    ///
+    /// ```
+    /// use freeboard::flowhash::HostKey;
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{HostTerms, SmartQueue};
+    ///
+    /// let key = [42; 16]; // 16 random bytes
+    /// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames(key)?;
+    /// let queue = queue.with_host_rules(|host| match host {
+    ///     // Three times the share of each other host.
+    ///     HostKey::V4([192, 168, 1, 9]) => HostTerms { quantum: Some(4_566), ..HostTerms::default() },
+    ///     _ => HostTerms::default(),
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_host_rules<Q: HostRules>(self, rules: Q) -> SmartQueue<S, Frames<S, N, Q>, K, T> {
+        self.with_packets(|Frames { pool, out, link, parser, hasher, before, nat, rules: _ }| {
+            Frames { pool, out, link, parser, hasher, before, nat, rules }
+        })
+    }
+
+    /// The rules for single hosts, to be changed. A host that is backlogged has its new terms after
+    /// [`update_host`](Self::update_host), any other when it comes back.
+    pub const fn host_rules_mut(&mut self) -> &mut R {
+        &mut self.packets.rules
+    }
+
+    fn with_packets<Q>(self, other: impl FnOnce(Frames<S, N, R>) -> Q) -> SmartQueue<S, Q, K, T> {
+        let Self { outlet, rtt, sizes, packets } = self;
+        SmartQueue { outlet, rtt, sizes, packets: other(packets) }
+    }
+}
+
 /// With frames.
-impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Frames<S>, K, T> {
+impl<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>
+    SmartQueue<S, Frames<S, N, R>, K, T>
+{
     /// Takes a copy of `frame` at instant `now`: reads its headers, finds its flow and its hosts, and queues it.
     ///
     /// `Ok` says that this frame is queued. If no buffer was free, or a limit was reached, frames of the host that
@@ -103,39 +186,154 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Frames<S>, K, T> {
     /// # Errors
     /// [`PushError`] for a frame that cannot be queued at all; it is counted as rejected.
     pub fn push(&mut self, now: Nanos, frame: &[u8]) -> Result<(), PushError> {
+        self.push_with(now, frame.len(), |place| {
+            for (to, &from) in place.iter_mut().zip(frame) {
+                *to = from;
+            }
+        })
+    }
+
+    /// As [`push`](Self::push), of a frame of `len` bytes that `fill` writes into its buffer: a driver that
+    /// reads from a device saves the copy. `fill` is called once, or not at all for a frame that cannot be queued. What
+    /// stands in the place before is what an earlier frame left there: `fill` writes all of it.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let key = [42; 16]; // 16 random bytes
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames(key)?;
+    /// // In earnest a device reads into the place.
+    /// queue.push_with(Nanos(0), 60, |place| place.fill(7))?;
+    /// assert_eq!(queue.pop(Nanos(0)), Some(&[7; 60][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn push_with(
+        &mut self,
+        now: Nanos,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), PushError> {
         self.packets.take_back();
         let max = self.packets.pool.buffer_len();
-        if frame.is_empty() || frame.len() > max {
-            let _counted = self.turn_away(now, frame.len());
-            return Err(PushError::Length { len: frame.len(), max });
+        if len == 0 || len > max {
+            let _counted = self.turn_away(now, len);
+            return Err(PushError::Length { len, max });
         }
-        let handle = match self.packets.pool.store(frame) {
-            Some(handle) => Some(handle),
-            None => {
-                let limits = self.outlet.line.limits();
-                // A frame that an empty queue would refuse takes the buffer of no other.
-                if length(frame.len()) > limits.bytes {
-                    let _counted = self.turn_away(now, frame.len());
-                    return Err(PushError::Rejected(RejectReason::Full { limits }));
-                }
-                self.outlet.line.evict(&mut self.packets.pool);
-                self.packets.pool.store(frame)
+        if self.packets.pool.place(len).is_none() {
+            let limits = self.outlet.line.limits();
+            // A frame that an empty queue would refuse takes the buffer of no other.
+            if length(len) > limits.bytes {
+                let _counted = self.turn_away(now, len);
+                return Err(PushError::Rejected(RejectReason::Full { limits }));
             }
-        };
+            self.outlet.line.evict(&mut self.packets.pool);
+        }
         // Every buffer was free, or was queued and has given way: there is one.
-        let Some(handle) = handle else { return Err(self.turn_away(now, frame.len())) };
-        let parsed = self.packets.parse(frame);
+        let Some(place) = self.packets.pool.place(len) else {
+            return Err(self.turn_away(now, len));
+        };
+        fill(place);
+        let Some(handle) = self.packets.pool.take(len) else {
+            return Err(self.turn_away(now, len));
+        };
+        let parsed = self.packets.parse(self.packets.pool.frame(handle));
         let ecn = parsed.ip.map_or(Ecn::NotEct, |ip| Ecn::from_bits(ip.ecn()));
-        let packet = Packet { handle, len: length(frame.len()), ecn };
-        let labels = ByLabeller { parsed: &parsed, labeller: &self.packets.labeller };
+        let packet = Packet { handle, len: length(len), ecn };
+        let Frames { pool, hasher, before, nat, rules, .. } = &mut self.packets;
+        let (nat, rules) = (&*nat, &*rules);
+        let under = |hasher: &SipHash13| Labeller::new(*hasher).with_nat(nat);
+        let isolation = self.outlet.line.inner().isolation();
+        let (labeller, before) = (under(hasher), under(before));
+        let labels = FrameLabels { parsed: &parsed, labeller, before, nat, rules, isolation };
         let inside = self.outlet.line.arrival(now);
-        match inside.enqueue_labelled(now, &labels, packet, &mut self.packets.pool) {
+        match inside.enqueue_labelled(now, &labels, packet, pool) {
             Ok(_) => Ok(()),
             Err(rejected) => {
-                self.packets.pool.give_back(handle);
+                pool.give_back(handle);
                 Err(PushError::Rejected(rejected.reason))
             }
         }
+    }
+
+    /// The terms of `host` by the [rules](Self::host_rules_mut), at once, also if the host stays backlogged; returns
+    /// whether it is backlogged. The rest as for [`Isolated::update_host`](crate::Isolated::update_host).
+    ///
+    /// ```
+    /// use freeboard::flowhash::HostKey;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{HostRules, HostTerms, SmartQueue};
+    ///
+    /// /// A quantum for one host.
+    /// struct Weighted(HostKey, u32);
+    ///
+    /// impl HostRules for Weighted {
+    ///     fn terms(&self, host: HostKey) -> HostTerms {
+    ///         HostTerms { quantum: Some(self.1).filter(|_| host == self.0), ..HostTerms::default() }
+    ///     }
+    /// }
+    ///
+    /// let host = HostKey::V4([192, 168, 1, 9]);
+    /// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
+    /// let mut queue = queue.with_host_rules(Weighted(host, 3_044));
+    /// queue.host_rules_mut().1 = 4_566;
+    /// assert!(!queue.update_host(Nanos(0), host), "nothing of it is queued");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn update_host(&mut self, now: Nanos, host: HostKey) -> bool {
+        let labels = OneHost::new(host, &self.packets.hasher, &self.packets.rules);
+        self.outlet.line.inner_mut().update_host(now, &labels)
+    }
+
+    /// Another secret key, 16 random bytes, from the next frame on. Flows that are queued stay where they are and are not
+    /// reordered; until they are through ([`is_rotating`](Self::is_rotating)) a frame costs a second hash and
+    /// lookup. The old key is overwritten by the next rotation. The rest as for
+    /// [`Isolated::rotate`](crate::Isolated::rotate).
+    ///
+    /// # Errors
+    /// [`Rotating`], and nothing has changed, if claims are left of an earlier rotation.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
+    /// queue.push(Nanos(0), &[0; 60])?;
+    /// queue.rotate([43; 16])?;
+    /// assert!(queue.is_rotating());
+    /// assert!(queue.rotate([44; 16]).is_err(), "a frame is queued under the first key");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn rotate(&mut self, key: [u8; 16]) -> Result<(), Rotating> {
+        self.outlet.line.inner_mut().rotate()?;
+        self.packets.before = self.packets.hasher;
+        self.packets.hasher = SipHash13::new(key);
+        Ok(())
+    }
+
+    /// Other limits from now on, which no rate changes any more. What exceeds them is dropped, and its buffers are free.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::sched_core::{Limits, Nanos};
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
+    /// queue.push(Nanos(0), &[0; 60])?;
+    /// queue.push(Nanos(0), &[0; 60])?;
+    /// queue.set_limits(Limits::packets(1));
+    /// assert_eq!(queue.backlog().packets, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.sizes = None;
+        self.outlet.line.set_limits(limits, &mut self.packets.pool);
     }
 
     /// Books a frame that is in no buffer as rejected.

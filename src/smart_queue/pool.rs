@@ -63,17 +63,17 @@ impl<S: Storage> Pool<S> {
         self.buffer_len
     }
 
-    /// Copies `frame` into a free buffer; `None` if there is none, or if the frame is empty or longer than a
-    /// buffer.
-    pub(super) fn store(&mut self, frame: &[u8]) -> Option<u32> {
+    /// The first `len` bytes of the buffer that is taken next; `None` if there is none, or if it is shorter.
+    pub(super) fn place(&mut self, len: usize) -> Option<&mut [u8]> {
+        self.states.as_ref().get(self.free as usize)?;
+        part(self.bytes.as_mut(), self.free, self.buffer_len)?.get_mut(..len)
+    }
+
+    /// Takes the next free buffer, whose first `len` bytes are a frame; `None` if there is none, or for no bytes.
+    pub(super) fn take(&mut self, len: usize) -> Option<u32> {
         let handle = self.free;
-        let len = u32::try_from(frame.len()).ok().filter(|&len| len > 0)?;
-        let bytes = part(self.bytes.as_mut(), handle, self.buffer_len)?;
+        let len = u32::try_from(len).ok().filter(|&len| len > 0)?;
         let state = self.states.as_mut().get_mut(handle as usize)?;
-        let place = bytes.get_mut(..frame.len())?;
-        for (to, &from) in place.iter_mut().zip(frame) {
-            *to = from;
-        }
         self.free = state.next;
         state.len = len;
         self.in_use = self.in_use.wrapping_add(1);

@@ -349,7 +349,7 @@ impl Queue for Hosts {
     }
 
     fn update_host(&mut self, now: Nanos, seen: &Seen) {
-        let _is_backlogged = SmartQueue::update_host(self, now, seen);
+        let _is_backlogged = Hosts::update_host(self, now, seen);
     }
 
     fn set_isolation(&mut self, isolation: Isolation) {

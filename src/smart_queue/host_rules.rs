@@ -1,0 +1,153 @@
+//! What single hosts get of a smart queue with frames, and the labels of a frame.
+
+use flowhash::{FlowHasher, FlowKey, HostKey, Labeller, Labels, Nat, Parsed, SipHash13};
+use sched_core::{Ceiling, CommittedRate};
+
+use crate::isolation::Isolation;
+use crate::labelled::Labelled;
+
+/// What one host gets: its weight, its committed rate and its ceiling. The default is what every host gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct HostTerms {
+    /// The quantum in bytes, against that of the other hosts: [`Labelled::host_quantum`]. `None` is the longest frame.
+    pub quantum: Option<u32>,
+    /// Above this rate the host has what others leave: [`Labelled::host_committed_rate`]. Without effect where the memory
+    /// has [no room for rates](crate::IsolatedMemory::with_rates).
+    pub committed_rate: Option<CommittedRate>,
+    /// Above this rate the host is not served: [`Labelled::host_ceiling`]. Needs the same room.
+    pub ceiling: Option<Ceiling>,
+}
+
+/// Says what a host gets of a [`SmartQueue`](crate::SmartQueue) with frames:
+/// [`with_host_rules`](crate::SmartQueue::with_host_rules). A function of the host is one.
+///
+/// The host is the address that the isolation keeps apart: the source in `dual-srchost`, the destination in
+/// `dual-dsthost`, after a translation ([`with_nat`](crate::SmartQueue::with_nat)). Of a packet in a tunnel it is the
+/// tunnel's end.
+pub trait HostRules {
+    /// What `host` gets. Asked for up to three times when the host becomes backlogged: cost is that of the rules.
+    fn terms(&self, host: HostKey) -> HostTerms;
+}
+
+impl<F: Fn(HostKey) -> HostTerms> HostRules for F {
+    #[inline]
+    fn terms(&self, host: HostKey) -> HostTerms {
+        self(host)
+    }
+}
+
+/// Every host gets the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllAlike;
+
+impl HostRules for AllAlike {
+    #[inline(always)]
+    fn terms(&self, _host: HostKey) -> HostTerms {
+        HostTerms::default()
+    }
+}
+
+/// The labels of a frame, under the key and the one before, and the terms of its host.
+pub(super) struct FrameLabels<'a, N, R> {
+    pub(super) parsed: &'a Parsed,
+    pub(super) labeller: Labeller<SipHash13, &'a N>,
+    pub(super) before: Labeller<SipHash13, &'a N>,
+    pub(super) nat: &'a N,
+    pub(super) rules: &'a R,
+    pub(super) isolation: Isolation,
+}
+
+impl<N: Nat, R: HostRules> FrameLabels<'_, N, R> {
+    fn terms(&self) -> HostTerms {
+        let outer = self.parsed.outer_key();
+        let key: FlowKey = self.nat.inner(outer).unwrap_or(*outer);
+        self.rules.terms(match self.isolation {
+            Isolation::DualDstHost => key.dst_host(),
+            _ => key.src_host(),
+        })
+    }
+}
+
+impl<N: Nat, R: HostRules> Labelled for FrameLabels<'_, N, R> {
+    #[inline]
+    fn flow(&self) -> u32 {
+        self.labeller.flow(self.parsed)
+    }
+
+    #[inline]
+    fn source(&self) -> u32 {
+        self.labeller.src_host(self.parsed)
+    }
+
+    #[inline]
+    fn destination(&self) -> u32 {
+        self.labeller.dst_host(self.parsed)
+    }
+
+    fn flow_before(&self) -> u32 {
+        self.before.flow(self.parsed)
+    }
+
+    fn source_before(&self) -> u32 {
+        self.before.src_host(self.parsed)
+    }
+
+    fn destination_before(&self) -> u32 {
+        self.before.dst_host(self.parsed)
+    }
+
+    fn host_pair_before(&self) -> u32 {
+        Labels::from_parts(0, self.source_before(), self.destination_before()).host_pair()
+    }
+
+    fn host_quantum(&self) -> Option<u32> {
+        self.terms().quantum
+    }
+
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        self.terms().committed_rate
+    }
+
+    fn host_ceiling(&self) -> Option<Ceiling> {
+        self.terms().ceiling
+    }
+}
+
+/// A host on whichever side, and its terms.
+pub(super) struct OneHost {
+    label: u32,
+    terms: HostTerms,
+}
+
+impl OneHost {
+    pub(super) fn new(host: HostKey, hasher: &impl FlowHasher, rules: &impl HostRules) -> Self {
+        Self { label: host.label(hasher), terms: rules.terms(host) }
+    }
+}
+
+impl Labelled for OneHost {
+    fn flow(&self) -> u32 {
+        self.label
+    }
+
+    fn source(&self) -> u32 {
+        self.label
+    }
+
+    fn destination(&self) -> u32 {
+        self.label
+    }
+
+    fn host_quantum(&self) -> Option<u32> {
+        self.terms.quantum
+    }
+
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        self.terms.committed_rate
+    }
+
+    fn host_ceiling(&self) -> Option<Ceiling> {
+        self.terms.ceiling
+    }
+}
