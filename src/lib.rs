@@ -29,36 +29,28 @@
 //!
 //! # Example
 //!
-//! Time is an argument, a packet is the number of the caller's buffer and a length, and a packet that has to be dropped goes
-//! back to its owner:
+//! Hosts isolated, sparse flows first, CoDel and a rate. Time is an argument, and [`poll_at`](SmartQueue::poll_at) says when
+//! to come again:
 //!
 //! ```
-//! use freeboard::Hashed;
-//! use freeboard::sched_core::{
-//!     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue,
-//!     Scheduler,
-//! };
-//! use freeboard::flowhash::{FlowTable, TagLine};
-//! use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+//! # #[cfg(feature = "alloc")] {
+//! use freeboard::SmartQueue;
+//! use freeboard::sched_core::Nanos;
+//! use freeboard::shaper::Rate;
 //!
-//! let mut drr = Drr::new([DrrFlow::EMPTY; 64], 1_514)?.sparse_first();
-//! drr.add_all(1_514)?;
-//! let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
-//! let limits = Limits::bytes(150_000).within_pool(256);
-//! let queues = FlowQueues::new(drr, [Queue::EMPTY; 64], [Descriptor::EMPTY; 256], limits)
-//!     .with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; 64]));
-//! let queues = Hashed::over(queues, table);
-//! let line = Shaper::new(Rate::megabits_per_second(1)?);
-//! let mut uplink = Shaped::new(queues, line, Overhead::PPPOE_LLCSNAP);
-//!
-//! let free = &mut |packet: Packet, why| println!("buffer {} is free again: {why:?}", packet.handle);
-//! uplink.enqueue(Nanos(0), FlowId(42), Packet::new(3, 60), free)?; // 42: the label of its flow
-//! while let Some(packet) = uplink.dequeue(Nanos(0), free) {
-//!     println!("send buffer {}", packet.handle);
+//! let key = [42; 16]; // 16 random bytes
+//! let mut uplink = SmartQueue::upload(Rate::megabits_per_second(1)?).link("pppoe-llcsnap")?.frames(key)?;
+//! uplink.push(Nanos(0), &[0; 60])?; // a frame that came in
+//! while let Some(frame) = uplink.pop(Nanos(0)) {
+//!     println!("{} bytes leave now", frame.len());
 //! }
 //! println!("call again at {:?}", uplink.poll_at(Nanos(0)));
+//! # }
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Without an allocator it is [`StaticFrames`], and with buffers of the caller's [`Descriptors`]. The parts can be put together
+//! by hand as well: [`by_hand`].
 //!
 //! # What it promises
 //!
@@ -102,6 +94,8 @@ mod labelled_scheduler;
 mod smart_queue;
 mod storage;
 
+pub mod by_hand;
+
 pub use buffers::Buffers;
 pub use hashed::{HashDirectory, Hashed};
 pub use isolated::{
@@ -112,8 +106,8 @@ pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled::{ByLabeller, Labelled, OnDemand, Rekeyed};
 pub use labelled_scheduler::LabelledScheduler;
 pub use smart_queue::{
-    AllAlike, BufferState, Descriptors, Device, Frames, HostRules, HostTerms, LinkLayer, PushError,
-    Rtt, SmartQueue, SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames,
+    AllAlike, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, LinkLayer,
+    PushError, Rtt, SmartQueue, SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames,
     UnknownRtt, mark_congestion,
 };
 #[cfg(feature = "alloc")]

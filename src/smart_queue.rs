@@ -20,7 +20,7 @@ use sched_core::{
 use shaper::{Overhead, Rate, Shaper};
 
 pub use builder::{SmartQueueBuilder, SmartQueueError};
-pub use device::Device;
+pub use device::DeviceRoom;
 pub use ecn::mark_congestion;
 pub use frames::{Frames, LinkLayer, PushError};
 #[cfg(feature = "alloc")]
@@ -56,6 +56,10 @@ use outlet::Outlet;
 /// |---|---|---|---|---|
 /// | with frames | [`Frames`] | [`push`](SmartQueue::push) | [`pop`](SmartQueue::pop) | are copied into buffers of the queue |
 /// | by descriptor | [`Descriptors`] | [`enqueue`](SmartQueue::enqueue) | [`dequeue`](SmartQueue::dequeue) | stay with the caller |
+///
+/// A frame that a driver reads from its device need not be copied: [`push_with`](SmartQueue::push_with). Addresses that
+/// are translated, and weights, rates and ceilings of single hosts: [`with_nat`](SmartQueue::with_nat),
+/// [`with_host_rules`](SmartQueue::with_host_rules).
 ///
 /// With frames, the queue reads the headers, finds flow and hosts by a keyed hash, and writes the mark of
 /// congestion into IPv4 and IPv6 headers. When no buffer is free the host that holds the most gives way, not the
@@ -120,7 +124,8 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// When to come again: at `now` if a packet may leave, later if the line is busy until then.
     ///
     /// `None` if nothing is queued, if the line is [stopped](Rate::STOPPED), or while the device has no room for
-    /// what is next: then after the next arrival, rate or [device](Self::set_device).
+    /// what is next: then after the next arrival, rate or [device](Self::set_device). A caller that sleeps until `poll_at`
+    /// also wakes up for these.
     #[must_use]
     pub fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         self.outlet.poll_at(now)
@@ -219,19 +224,21 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         self.outlet.line.inner_mut().set_isolation(isolation)
     }
 
-    /// What the device behind the queue takes, from now on: back-pressure, beside the rate. See [`Device`].
-    pub const fn set_device(&mut self, device: Device) {
+    /// What the device behind the queue takes, from now on: back-pressure, beside the rate. See [`DeviceRoom`].
+    /// After [`DeviceRoom::Busy`] nothing leaves until the driver says [`DeviceRoom::Ready`], or [adds
+    /// room](Self::add_room).
+    pub const fn set_device(&mut self, device: DeviceRoom) {
         self.outlet.device = device;
     }
 
-    /// The device has sent, and has room for `bytes` more. Without effect while it is [`Device::Ready`].
+    /// The device has sent, and has room for `bytes` more. Without effect while it is [`DeviceRoom::Ready`].
     pub const fn add_room(&mut self, bytes: u32) {
         self.outlet.device = self.outlet.device.with_more(bytes);
     }
 
     /// What the device takes, less what it was given since that was said.
     #[must_use]
-    pub const fn device(&self) -> Device {
+    pub const fn device(&self) -> DeviceRoom {
         self.outlet.device
     }
 

@@ -7,7 +7,7 @@ use freeboard::flowhash::{Labels, mix, parse};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, RejectReason, Scheduler};
 use freeboard::shaper::{Rate, RateError};
 use freeboard::{
-    DescriptorQueue, Device, FrameQueue, Heap, IsolatedError, IsolatedMemory, Isolation,
+    DescriptorQueue, DeviceRoom, FrameQueue, Heap, IsolatedError, IsolatedMemory, Isolation,
     LabelledScheduler, LinkLayer, PushError, Rtt, SmartQueue, SmartQueueError, StaticFrames,
     mark_congestion,
 };
@@ -91,7 +91,7 @@ enum Step {
     PopAll,
     SetRate(Rate),
     SetRtt(Rtt),
-    SetDevice(Device),
+    SetDevice(DeviceRoom),
     AddRoom(u16),
     SetIsolation(Isolation),
     Wait(u32),
@@ -113,9 +113,9 @@ fn steps() -> impl Strategy<Value = Step> {
         Just(Rate::kilobits_per_second(64).expect("in range")),
     ];
     let devices = prop_oneof![
-        2 => Just(Device::Ready),
-        1 => Just(Device::Busy),
-        3 => (0..6_000_u32).prop_map(Device::Takes),
+        2 => Just(DeviceRoom::Ready),
+        1 => Just(DeviceRoom::Busy),
+        3 => (0..6_000_u32).prop_map(DeviceRoom::Takes),
     ];
     prop_oneof![
         24 => shapes().prop_map(Step::Push),
@@ -240,9 +240,9 @@ proptest! {
                 Step::SetDevice(device) => {
                     queue.set_device(device);
                     twin.room = match device {
-                        Device::Ready => None,
-                        Device::Busy => Some(0),
-                        Device::Takes(bytes) => Some(bytes.into()),
+                        DeviceRoom::Ready => None,
+                        DeviceRoom::Busy => Some(0),
+                        DeviceRoom::Takes(bytes) => Some(bytes.into()),
                     };
                 }
                 Step::AddRoom(bytes) => {
@@ -269,13 +269,13 @@ proptest! {
             assert_eq!(counters.marked, twin.marked);
             let room = twin.room.map_or(u64::from(u32::MAX), |room| room);
             let left = match queue.device() {
-                Device::Ready => u32::MAX.into(),
-                Device::Busy => 0,
-                Device::Takes(bytes) => bytes.into(),
+                DeviceRoom::Ready => u32::MAX.into(),
+                DeviceRoom::Busy => 0,
+                DeviceRoom::Takes(bytes) => bytes.into(),
             };
             assert_eq!(left, room);
         }
-        queue.set_device(Device::Ready);
+        queue.set_device(DeviceRoom::Ready);
         twin.room = None;
         queue.set_rate(now, Rate::UNLIMITED);
         while let Some(bytes) = queue.pop(now) {
@@ -639,25 +639,25 @@ fn a_rate_spaces_frames_out_whatever_the_clock_does() {
 fn a_device_takes_no_more_than_it_says() {
     for rate in [Rate::UNLIMITED, mbit(1_000)] {
         let mut queue = SmartQueue::upload(rate).frames(KEY).expect("a queue");
-        queue.set_device(Device::Busy);
+        queue.set_device(DeviceRoom::Busy);
         for number in 0..20 {
             queue.push(Nanos(0), &frame(udp(1, 1, 958), number)).expect("there is room");
         }
         let late = Nanos::from_secs(1);
         assert_eq!((queue.poll_at(late), queue.pop(late)), (None, None));
-        queue.set_device(Device::Takes(2_999));
+        queue.set_device(DeviceRoom::Takes(2_999));
         let mut sent = 0;
         let mut now = late;
         while let Some(at) = queue.poll_at(now) {
             now = at;
             sent += queue.pop(now).map_or(0, <[u8]>::len);
         }
-        assert_eq!((sent, queue.device()), (2_000, Device::Takes(999)));
+        assert_eq!((sent, queue.device()), (2_000, DeviceRoom::Takes(999)));
         assert_eq!(queue.pop(now.plus(late)), None, "a frame of 1,000 bytes does not fit");
         queue.add_room(1);
         assert_eq!(queue.pop(now.plus(late)).map(<[u8]>::len), Some(1_000));
-        assert_eq!(queue.device(), Device::Takes(0));
-        queue.set_device(Device::Ready);
+        assert_eq!(queue.device(), DeviceRoom::Takes(0));
+        queue.set_device(DeviceRoom::Ready);
         queue.set_rate(now, Rate::UNLIMITED);
         let left = core::iter::from_fn(|| queue.pop(now).map(<[u8]>::len)).count();
         let dropped = queue.counters().dropped_total().packets as usize;
@@ -711,7 +711,7 @@ fn by_descriptor_hosts_share_the_line_and_limits_follow_the_rate() {
     assert_eq!(queue.dequeue_burst(Nanos(0), &mut out, drops), 20);
     assert_eq!(out.iter().filter(|packet| packet.handle % 10 == 0).count(), 10);
     assert_eq!(queue.peek(Nanos(0)), queue.dequeue(Nanos(0), drops));
-    queue.set_device(Device::Takes(1_499));
+    queue.set_device(DeviceRoom::Takes(1_499));
     assert_eq!((queue.peek(Nanos(0)), queue.dequeue(Nanos(0), drops)), (None, None));
     assert_eq!(queue.dequeue_burst(Nanos(0), &mut out, drops), 0);
     queue.recount().expect("the books are right");

@@ -1,7 +1,7 @@
 //! A smoltcp device whose frames wait in a smart queue. It knows nothing of the simulation: copy this file.
 
 use freeboard::sched_core::Nanos;
-use freeboard::{Device as Room, FrameQueue};
+use freeboard::{DeviceRoom, FrameQueue};
 use smoltcp::iface::{Interface, SocketSet};
 use smoltcp::phy::{Device, DeviceCapabilities, TxToken};
 use smoltcp::time::{Duration, Instant};
@@ -37,7 +37,11 @@ impl<D: Device> ShapedDevice<D> {
     pub(crate) fn pump(&mut self, now: Instant) {
         loop {
             let token = self.inner.transmit(now);
-            self.queue.set_device(if token.is_some() { Room::Ready } else { Room::Busy });
+            self.queue.set_device(if token.is_some() {
+                DeviceRoom::Ready
+            } else {
+                DeviceRoom::Busy
+            });
             let (Some(token), Some(frame)) = (token, self.queue.pop(nanos(now))) else { return };
             token.consume(frame.len(), |place| place.copy_from_slice(frame));
         }

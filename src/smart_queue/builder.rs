@@ -10,7 +10,7 @@ use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
 use super::frames::{Frames, LinkLayer};
 use super::outlet::{Line, Outlet};
 use super::pool::Pool;
-use super::{BufferState, Descriptors, Device, Rtt, SmartQueue};
+use super::{BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
 use crate::isolated::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory};
 use crate::isolation::Isolation;
 use crate::storage::Storage;
@@ -87,8 +87,9 @@ pub(super) fn limits_for(rate: Rate, rtt: Rtt, sizes: Sizes) -> Limits {
 }
 
 impl SmartQueueBuilder {
-    /// The longest Ethernet frame unless another is set: one of 1,500 bytes with a VLAN tag.
-    pub const MAX_FRAME: u32 = 1_518;
+    /// The longest Ethernet frame unless another is set: header, two VLAN tags (802.1ad) and 1,500 bytes. It is as long as
+    /// one with a single tag (802.1Q) and the checksum, where a device passes that on.
+    pub const MAX_FRAME: u32 = 1_522;
     /// The longest IP packet unless another is set.
     pub const MAX_PACKET: u32 = 1_500;
 
@@ -328,7 +329,7 @@ impl SmartQueueBuilder {
             None => shaper,
         };
         let line: Line<S, K, T> = Shaped::new(queues, shaper, link);
-        let outlet = Outlet { line, device: Device::Ready, max_len };
+        let outlet = Outlet { line, device: DeviceRoom::Ready, max_len };
         Ok(SmartQueue { outlet, rtt, sizes, packets })
     }
 }

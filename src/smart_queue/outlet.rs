@@ -3,7 +3,7 @@
 use sched_core::{CoDel, CoDelState, DropSink, Nanos, Packet, Scheduler};
 use shaper::{Rate, Shaped};
 
-use super::device::Device;
+use super::device::DeviceRoom;
 use crate::isolated::Isolated;
 use crate::storage::Storage;
 
@@ -14,7 +14,7 @@ pub(super) type Line<S, K, T> = Shaped<Isolated<S, CoDel<<S as Storage>::Of<CoDe
 #[derive(Debug)]
 pub(super) struct Outlet<S: Storage, K: Storage, T: Storage> {
     pub(super) line: Line<S, K, T>,
-    pub(super) device: Device,
+    pub(super) device: DeviceRoom,
     /// The longest packet in bytes: it fits wherever there is room for as much.
     pub(super) max_len: u32,
 }
@@ -48,7 +48,7 @@ impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
         out: &mut [Packet],
         drops: &mut dyn DropSink,
     ) -> usize {
-        if self.device == Device::Ready && self.line.line().rate() == Rate::UNLIMITED {
+        if self.device == DeviceRoom::Ready && self.line.line().rate() == Rate::UNLIMITED {
             return self.line.dequeue_burst(now, out, drops);
         }
         let mut filled = 0_usize;

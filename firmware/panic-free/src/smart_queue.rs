@@ -2,12 +2,13 @@
 
 use core::hint::black_box;
 
-use freeboard::flowhash::{Labels, parse};
-use freeboard::sched_core::{CoDelState, DropReason, Packet};
-use freeboard::shaper::{Overhead, Rate};
+use freeboard::flowhash::{HostKey, Labels, Nat, NoNat, parse};
+use freeboard::sched_core::{Ceiling, CoDelParams, CoDelState, DropReason, Packet};
+use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
-    Descriptors, Device, Frames, Isolation, Rtt, Slices, SmartQueue, SmartQueueBuilder,
-    StaticFrames, StaticRates, StaticTables, StaticTriple, Storage, mark_congestion,
+    BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, Isolation, Rtt, Slices,
+    SmartQueue, SmartQueueBuilder, StaticFrames, StaticRates, StaticTables, StaticTriple, Storage,
+    mark_congestion,
 };
 
 use crate::schedulers::{limits, now, scheduler, sink};
@@ -22,7 +23,7 @@ fn builder() -> SmartQueueBuilder {
     let builder = if any() > 0 { SmartQueue::upload(rate) } else { SmartQueue::download(rate) };
     let builder = builder.isolation(*black_box(&Isolation::Flows)).limits(limits());
     let builder = builder.rtt(*black_box(&Rtt::LAN)).overhead(*black_box(&Overhead::DOCSIS));
-    let builder = builder.max_len(any());
+    let builder = builder.max_len(any()).catch_up(now());
     if any() > 0 { builder.raw_ip() } else { builder }
 }
 
@@ -32,13 +33,33 @@ fn frames<const N: usize>() {
         with_frames(&mut queue);
         common(&mut queue);
     }
+    let (mut tables, mut rates) = (StaticTables::<N, 8>::new(), StaticRates::<8>::new());
+    let mut codel = [CoDelState::EMPTY; 320];
+    let (mut bytes, mut states) = ([0; 512], [BufferState::EMPTY; N]);
+    let memory = tables.memory().with_rates_in(&mut rates);
+    let builder = builder();
+    let (codel, bytes, states) = (&mut codel[..], &mut bytes[..], &mut states[..]);
+    let built = builder.frames_over::<Slices<'_>, _, _>(memory, codel, bytes, states, [0; 16]);
+    if let Ok(queue) = built {
+        let ceiling = Ceiling::new(any().into(), any()).ok();
+        let rules = move |_| HostTerms { ceiling, ..HostTerms::default() };
+        let mut queue = queue.with_nat(NoNat).with_host_rules(rules);
+        with_frames(&mut queue);
+        common(&mut queue);
+    }
 }
 
-fn with_frames<S: Storage, K: Storage, T: Storage>(queue: &mut SmartQueue<S, Frames<S>, K, T>) {
+fn with_frames<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>(
+    queue: &mut SmartQueue<S, Frames<S, N, R>, K, T>,
+) {
     let bytes = black_box(&[0; 80][..]);
     let mut other = [0; 80];
     one_of!(queue;
         queue.push(now(), bytes);
+        queue.push_with(now(), any() as usize, |place| place.fill(7));
+        queue.update_host(now(), HostKey::V4(black_box([0; 4])));
+        queue.rotate(black_box([1; 16]));
+        queue.set_limits(limits());
         seen(queue.pop(now()).map(<[u8]>::len));
         queue.clear();
         queue.recount();
@@ -71,7 +92,7 @@ fn by_descriptor<S: Storage, K: Storage, T: Storage>(queue: &mut SmartQueue<S, D
         queue.dequeue(now(), sink!());
         queue.set_limits(limits(), sink!());
         queue.update_host(now(), &labels);
-        queue.isolated().isolation();
+        queue.rotate();
     );
 }
 
@@ -83,10 +104,13 @@ fn common<S: Storage, P, K: Storage, T: Storage>(queue: &mut SmartQueue<S, P, K,
         queue.set_rtt(*black_box(&Rtt::METRO));
         queue.set_overhead(*black_box(&Overhead::RAW));
         queue.set_isolation(*black_box(&Isolation::DualDstHost));
-        queue.set_device(black_box(Device::Takes(any())));
+        queue.set_device(black_box(DeviceRoom::Takes(any())));
         (queue.add_room(any()), queue.device());
         (queue.backlog(), queue.counters(), queue.limits());
         queue.reset_line();
+        queue.set_line(Shaper::new(*black_box(&Rate::STOPPED)));
+        queue.set_codel(*black_box(&CoDelParams::INTERNET));
+        (queue.is_rotating(), queue.finish_rotation(), queue.isolated().isolation());
         (queue.line().due(), queue.overhead(), queue.rtt(), queue.isolation());
         queue.backlogged_hosts();
     );

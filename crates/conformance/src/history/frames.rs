@@ -3,7 +3,9 @@
 use freeboard::flowhash::{Parsed, parse};
 use freeboard::sched_core::{Limits, Nanos, Volume};
 use freeboard::shaper::Rate;
-use freeboard::{Device, Isolation, PushError, Rtt, SmartQueue, StaticFrameQueue, StaticFrames};
+use freeboard::{
+    DeviceRoom, Isolation, PushError, Rtt, SmartQueue, StaticFrameQueue, StaticFrames,
+};
 
 const LEN: usize = 256;
 
@@ -45,9 +47,9 @@ pub fn play_frames(bytes: &[u8]) {
             8 => now = now.plus(Nanos::from_micros(u64::from(value) * 40)),
             9 => now = Nanos(now.0.saturating_sub(u64::from(value) * 1_000_000)),
             10 => queue.set_device(match value % 4 {
-                0 => Device::Busy,
-                1 => Device::Takes(u32::from(value) * 4),
-                _ => Device::Ready,
+                0 => DeviceRoom::Busy,
+                1 => DeviceRoom::Takes(u32::from(value) * 4),
+                _ => DeviceRoom::Ready,
             }),
             _ => {
                 let kbps = u64::from(value) * 400;
@@ -59,7 +61,7 @@ pub fn play_frames(bytes: &[u8]) {
         }
         twin.compare(&queue);
     }
-    queue.set_device(Device::Ready);
+    queue.set_device(DeviceRoom::Ready);
     queue.set_rate(now, Rate::UNLIMITED);
     while queue.backlog().packets > 0 {
         twin.pop(&mut queue, now, raw_ip);

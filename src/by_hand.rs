@@ -1,0 +1,34 @@
+//! The parts put together by hand: where another flow scheduler, drop policy or AQM is wanted than
+//! [`SmartQueue`](crate::SmartQueue) has. This page has no items.
+//!
+//! A packet is the number of the caller's buffer and a length, and a packet that has to be dropped goes back to its owner.
+//! From the inside out: a flow scheduler, the queues, the policy that says which flow gives way, the table that finds a
+//! flow by its hash, and the line:
+//!
+//! ```
+//! use freeboard::Hashed;
+//! use freeboard::flowhash::{FlowTable, TagLine};
+//! use freeboard::sched_core::{
+//!     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Queue,
+//!     Scheduler,
+//! };
+//! use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+//!
+//! let mut drr = Drr::new([DrrFlow::EMPTY; 64], 1_514)?.sparse_first();
+//! drr.add_all(1_514)?;
+//! let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
+//! let limits = Limits::bytes(150_000).within_pool(256);
+//! let queues = FlowQueues::new(drr, [Queue::EMPTY; 64], [Descriptor::EMPTY; 256], limits)
+//!     .with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; 64]));
+//! let queues = Hashed::over(queues, table);
+//! let line = Shaper::new(Rate::megabits_per_second(1)?);
+//! let mut uplink = Shaped::new(queues, line, Overhead::PPPOE_LLCSNAP);
+//!
+//! let free = &mut |packet: Packet, why| println!("buffer {} is free again: {why:?}", packet.handle);
+//! uplink.enqueue(Nanos(0), FlowId(42), Packet::new(3, 60), free)?; // 42: the label of its flow
+//! while let Some(packet) = uplink.dequeue(Nanos(0), free) {
+//!     println!("send buffer {}", packet.handle);
+//! }
+//! println!("call again at {:?}", uplink.poll_at(Nanos(0)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
