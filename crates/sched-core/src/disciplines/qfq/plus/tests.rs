@@ -57,7 +57,7 @@ fn with_aggregates_of_one_flow_it_is_qfq() {
     }
 }
 
-/// Xorshift classes, lengths, arrivals, losses; with `churn` also flows that come, go and change class.
+/// Random classes, lengths, arrivals, losses; with `churn` also flows that come, go and change class.
 fn random_run(seed: u64, operations: u32, churn: bool) -> Result<(), Imbalance> {
     let mut random = Xorshift::new(seed);
     let (count, members) = (2 + random.below(40), 1 + random.below(8));
