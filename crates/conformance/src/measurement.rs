@@ -9,9 +9,10 @@
 //! - A measurement that is wrong while the host took more is tried again. After [`PATIENCE`] of such attempts the
 //!   test says on stderr that it was not judged, and goes on.
 
+use core::time::Duration;
 use std::io::Write as _;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Wrong measurements that fail a test.
 pub const ATTEMPTS: usize = 5;

@@ -17,13 +17,22 @@ use super::{
     AqmRecipe, Dial, Floor, FlowRecipe, Memory, Parts, QueuesRecipe, Recipe, Room, SchedulerOf,
 };
 
+/// Queues with their tables in `F`, `S` and `R`.
+type Queues<O, A, F, S, R> = FlowQueues<
+    O,
+    <F as Memory>::Of<Queue>,
+    <S as Memory>::Of<Descriptor>,
+    A,
+    <R as Memory>::Of<FlowRecord>,
+>;
+
 /// Queues of packets under `order`, with a record for each of the flows that `records` has room for.
 pub fn queues<O: FlowScheduler, A: Aqm, F: Memory, S: Memory, R: Memory>(
     order: O,
     aqm: A,
     (flows, slots, records): (F, S, R),
     limits: Limits,
-) -> FlowQueues<O, F::Of<Queue>, S::Of<Descriptor>, A, R::Of<FlowRecord>> {
+) -> Queues<O, A, F, S, R> {
     let (table, slots) = (flows.of(Queue::EMPTY), slots.of(Descriptor::EMPTY));
     FlowQueues::with_parts(order, aqm, table, slots, records.of(FlowRecord::EMPTY), limits)
 }
