@@ -1,7 +1,7 @@
 //! The smart queue with frames: translated addresses, terms of single hosts, another key, limits, and frames written in
 //! place.
 
-use std::cell::Cell;
+use core::cell::Cell;
 
 use freeboard::flowhash::{FlowKey, HostKey, Nat};
 use freeboard::sched_core::{

@@ -61,6 +61,10 @@ pub type Made<R, const F: usize, const H: usize> = SchedulerOf<R, Arrays<F>, Arr
 pub type Policy<R, const F: usize, const H: usize> =
     <R as QueuesRecipe>::Policy<Arrays<F>, Arrays<H>>;
 
+/// Its queues of packets.
+pub type EngineOf<R, const F: usize, const S: usize, const H: usize> =
+    Engine<Made<R, F, H>, F, S, Policy<R, F, H>>;
+
 /// `recipe` with `F` queues of packets, and its twin.
 ///
 /// # Panics
@@ -69,7 +73,7 @@ pub fn flows<const F: usize, const S: usize, const H: usize, R: TwinnedFlows>(
     recipe: R,
     max_len: u32,
     limits: Limits,
-) -> (Engine<Made<R, F, H>, F, S, Policy<R, F, H>>, NaiveQueues<R::Twin>)
+) -> (EngineOf<R, F, S, H>, NaiveQueues<R::Twin>)
 where
     Made<R, F, H>: Housing,
 {

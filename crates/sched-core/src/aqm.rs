@@ -79,9 +79,8 @@ pub struct Offer {
 
 /// An AQM: parameters, and a state for each queue.
 ///
-/// No method has a default: an AQM around another that forgot to pass one on would compile, and the inner one
-/// would not hear of it. What an AQM answers the same to every packet (as [`NoAqm`] does, and [`CoDel`] to
-/// arrivals) is not in the compiled code.
+/// No method has a default: an AQM around another that forgot to forward a method would compile, and the inner
+/// AQM would not be told. A constant answer, such as that of [`NoAqm`] or of [`CoDel`] to arrivals, costs no code.
 pub trait Aqm {
     /// The most packets that are dropped in one call of `dequeue`; the next may stay.
     const MAX_DROPS: u32;
@@ -96,8 +95,8 @@ pub trait Aqm {
     /// queue's state on. An AQM that always decides at once need not care how it `looks`.
     fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict;
 
-    /// What [`Aqm::judge`] would say, looking closely, of one packet of `flow` after the other: on a copy of the state, for a peek,
-    /// which changes nothing.
+    /// Judges successive packets of `flow` as [`Aqm::judge`] would, looking closely, on a copy of the state: for a
+    /// peek, which changes nothing.
     fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict;
 
     /// A packet of `flow` gave way because there was no room: it was queued, or it was the arrival. Told once for
@@ -110,7 +109,7 @@ pub trait Aqm {
     /// the last one.
     fn emptied(&mut self, flow: FlowId);
 
-    /// `flow` was removed: the next flow of that number is another one. It may be one that never was.
+    /// `flow` was removed: the next flow of that number is another one. `flow` may never have been added.
     fn forget(&mut self, flow: FlowId);
 }
 

@@ -1,9 +1,8 @@
-//! The inner scheduler: the order of flows, without packets.
+//! The contract without packets: which flow is next.
 //!
 //! A [`FlowScheduler`] is told when flows become backlogged, grow, are served and shrink, and answers
-//! which flow to serve next. It holds no packets and asks no questions, so that hierarchies, proofs, oracles
-//! and users with queues of their own can use the order alone. [`FlowQueues`](crate::FlowQueues) puts
-//! queues under one.
+//! which flow to serve next. A flow scheduler holds no packets and calls nothing, so hierarchies, proofs, oracles
+//! and users with queues of their own can use it alone. [`FlowQueues`](crate::FlowQueues) puts queues under one.
 
 use core::fmt;
 
@@ -26,13 +25,13 @@ pub enum DropFrom {
     Tail,
 }
 
-/// The order in which flows are served.
+/// Says which flow is served next.
 ///
 /// A flow is *backlogged* from [`FlowScheduler::backlogged`] until a [`FlowScheduler::served`] or
 /// [`FlowScheduler::lost`] says that nothing is left of it. Calls that contradict this (an unknown
-/// flow, a flow that is not backlogged) change nothing. Object-safe; every call takes time that does
-/// not depend on what is queued. No method has a default: an order around another that forgot to pass one
-/// on would compile, and lose what the inner one knows.
+/// flow, a flow that is not backlogged) change nothing. Object-safe. The time of a call does not depend on
+/// what is queued. No method has a default: a flow scheduler around another that forgot to forward a method
+/// would compile, and hide what the inner one knows.
 pub trait FlowScheduler {
     /// What can be set for each flow.
     type Config: Copy + fmt::Debug;
@@ -40,11 +39,12 @@ pub trait FlowScheduler {
     /// Flows are numbered below this.
     fn flows(&self) -> u32;
 
-    /// It is `now`, in what follows. [`FlowQueues`](crate::FlowQueues) and
-    /// [`Classes`](crate::Classes) say so at the beginning of each call that has a time. It changes
-    /// nothing that [`FlowScheduler::select`] answers: who is next changes when packets come and go, so
-    /// that a look ahead keeps its word. Any sequence of times is legal; a clock that steps back stands
-    /// still. An order that knows no time, as most do not, takes no notice.
+    /// Tells the scheduler the time. [`FlowQueues`](crate::FlowQueues) and [`Classes`](crate::Classes) call
+    /// this first in every enqueue and dequeue.
+    ///
+    /// Must not change what [`FlowScheduler::select`] returns: which flow is next changes only when packets
+    /// come and go, so that a peek stays true. Any sequence of times is legal; a clock that steps back stands
+    /// still. Most flow schedulers need no time, and do nothing here.
     fn advance(&mut self, now: Nanos);
 
     /// Adds `flow`, or changes it, idle or backlogged. `head_len` is the length of its first packet if
@@ -59,7 +59,7 @@ pub trait FlowScheduler {
         head_len: Option<u32>,
     ) -> Result<(), ConfigError>;
 
-    /// Forgets `flow`, idle or backlogged. Twice is once.
+    /// Forgets `flow`, idle or backlogged. Idempotent.
     fn remove(&mut self, flow: FlowId);
 
     /// What is set for `flow`; `None` if it was not added.
@@ -74,37 +74,38 @@ pub trait FlowScheduler {
     /// `flow` was idle and now holds one packet, of `head_len` bytes.
     fn backlogged(&mut self, flow: FlowId, head_len: u32);
 
-    /// `flow`, already backlogged, holds one packet of `len` bytes more, at its tail; a class of a
-    /// hierarchy, several of so many bytes together.
+    /// `flow`, already backlogged, has got one more packet of `len` bytes, at its tail. A class of a
+    /// hierarchy may have got several packets of `len` bytes together.
     fn grew(&mut self, flow: FlowId, len: u32);
 
-    /// The flow to serve next: `Some` if and only if a flow is backlogged; of an order that
-    /// [waits](FlowScheduler::waits), one that need not wait.
+    /// The flow to serve next: `Some` if and only if a flow is backlogged. A scheduler that
+    /// [waits](FlowScheduler::waits) names only a flow that need not wait.
     fn select(&self) -> Option<FlowId>;
 
-    /// Whether flows may have to wait although the link is idle, as above a [ceiling](crate::Ceilings).
-    /// Then `select` may name none while flows are backlogged.
+    /// Whether backlogged flows may have to wait although the link is idle, as above a
+    /// [ceiling](crate::Ceilings). If so, `select` may return `None` while flows are backlogged.
     fn waits(&self) -> bool;
 
-    /// If `select` names none although flows are backlogged: the flow that may be served first.
+    /// If `select` returns `None` although flows are backlogged: the flow that may be served first.
     fn waiting(&self) -> Option<FlowId>;
 
-    /// If `select` names none although flows are backlogged: the instant from which
+    /// If `select` returns `None` although flows are backlogged: the instant from which
     /// [`FlowScheduler::waiting`] may be served, not before `now`; `None` if the clock ends before.
     fn opens_at(&self, now: Nanos) -> Option<Nanos>;
 
-    /// If `select` names none, and [`FlowScheduler::waiting`] may be served at the time that was told last:
-    /// from here on `select` names it.
+    /// If `select` returns `None`, and [`FlowScheduler::waiting`] may be served at the time of the last
+    /// [`FlowScheduler::advance`]: from here on `select` names that flow.
     fn open(&mut self);
 
-    /// How long a round takes of the flows that share the [ceiling](crate::Ceilings) of `flow`, with one of the
-    /// longest packets each; zero without a ceiling. Flows that wait so do not stand: an AQM is told of
-    /// [`PACED_ROUNDS`](crate::PACED_ROUNDS) of these less.
+    /// How long a round of the flows that share the [ceiling](crate::Ceilings) of `flow` takes, with one of
+    /// the longest packets each; zero without a ceiling. A wait below a ceiling is no standing queue:
+    /// [`FlowQueues`](crate::FlowQueues) takes [`PACED_ROUNDS`](crate::PACED_ROUNDS) of these rounds off the
+    /// sojourn time that it tells the AQM.
     fn pace(&self, flow: FlowId) -> Nanos;
 
     /// Fills `ahead` from the front with flows that are likely to be served soon, the next first, and
-    /// returns how many: a guess, for touching their memory before it is needed. It may be wrong, and
-    /// an order that would have to search names none. At most `ahead.len()` flows are looked at.
+    /// returns how many. A guess, which may be wrong: the caller touches the memory of these flows before it
+    /// is needed. A scheduler that would have to search names none. Looks at `ahead.len()` flows at most.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize;
 
     /// `flow`, selected, has sent its first packet, of `len` bytes; `next_head` is the length of the
@@ -113,7 +114,7 @@ pub trait FlowScheduler {
 
     /// `flow` has lost a packet of `len` bytes without service, at whichever end; `head` is the length
     /// of its first packet afterwards, `None` if there is none and the flow is idle. A class of a
-    /// hierarchy may have lost several packets of so many bytes together.
+    /// hierarchy may have lost several packets of `len` bytes together.
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>);
 
     /// The flow that gives way when there is no room, and at which end: `None` means the arrival.
@@ -126,14 +127,14 @@ pub trait FlowScheduler {
     /// drop packets. It is not asked when a limit is lowered.
     fn gives_up(&self, flow: FlowId) -> bool;
 
-    /// Compares the order's own books with `flows`, which tells the truth about a flow. For tests.
+    /// Compares the scheduler's own books with `flows`, which counts what a flow really holds. For tests.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance>;
 }
 
-/// What a flow scheduler needs to know. A caller that does not know it passes any length where it is not needed.
+/// What a flow scheduler needs to know. Where a length is not needed, the caller may pass any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
     /// Whether it decides by the lengths of packets that have not been sent: `head_len`, `head` and `next_head`. If
@@ -142,13 +143,13 @@ pub struct Needs {
     /// Whether it decides by how much a flow holds: by the lengths in `backlogged`, `grew` and `lost`. If not, a
     /// scheduler that moves a flow from one scheduler to another need not know what the flow holds.
     pub counts_bytes: bool,
-    /// In bytes: [`FlowScheduler::max_len`] need be asked for longer packets only, because every flow that was added
-    /// accepts packets up to this length. So the table of flows need not be read for an arrival to a flow that is
-    /// backlogged. 0 says nothing.
+    /// A length in bytes that every flow that was added accepts: only for longer packets must
+    /// [`FlowScheduler::max_len`] be asked. An arrival to a backlogged flow then reads no table of flows. 0 if
+    /// no such length is known.
     pub common_max_len: u32,
 }
 
-/// The truth about a flow, as its queue tells it.
+/// What the queue of a flow holds, for [`FlowScheduler::recount`] to compare with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct FlowState {
@@ -182,12 +183,13 @@ pub enum ConfigError {
         /// The flow named.
         flow: FlowId,
     },
-    /// An order that [looks ahead](Needs::looks_ahead) where the lengths of packets to come are
-    /// not known.
+    /// A flow scheduler that [looks ahead](Needs::looks_ahead), where the lengths of packets to come are not
+    /// known.
     LooksAhead,
-    /// An order that [counts bytes](Needs::counts_bytes) where what a flow holds is not known.
+    /// A flow scheduler that [counts bytes](Needs::counts_bytes), where it is not known what a flow holds.
     CountsBytes,
-    /// An order that [waits](FlowScheduler::waits) where a flow is to be served whenever one is backlogged.
+    /// A flow scheduler that [waits](FlowScheduler::waits), where a flow must be served whenever one is
+    /// backlogged.
     Waits,
     /// A value is outside its range.
     OutOfRange {
@@ -231,15 +233,21 @@ impl fmt::Display for ConfigError {
                 write!(f, "flow {} is backlogged; accepted is one that is idle", flow.0)
             }
             Self::LooksAhead => {
-                write!(f, "the order looks ahead, where lengths of packets to come are not known")
+                write!(
+                    f,
+                    "the flow scheduler looks ahead (accepted: one that does not), and lengths of packets to come are not known"
+                )
             }
             Self::CountsBytes => {
-                write!(f, "the order counts bytes, where what a flow holds is not known")
+                write!(
+                    f,
+                    "the flow scheduler counts bytes (accepted: one that does not), and what a flow holds is not known"
+                )
             }
             Self::Waits => {
                 write!(
                     f,
-                    "the order has ceilings, where it is to name a flow whenever one is backlogged"
+                    "the flow scheduler has ceilings; accepted is one that names a flow whenever one is backlogged"
                 )
             }
             Self::OutOfRange { what, value, min, max } => {

@@ -1,4 +1,4 @@
-//! CoDel: a queue that has stood above a target for an interval is told so, ever more often.
+//! CoDel: a queue that has stood above a target for an interval is signalled, ever more often.
 //!
 //! A queue that empties now and then is a good one: it absorbs bursts. CoDel therefore looks at the
 //! time packets spend in the queue, and at its minimum over an interval. While every packet that leaves
@@ -73,7 +73,7 @@ pub struct CoDelState {
 
 /// The last packet seen was below the target. No instant "one interval after" is zero.
 const BELOW: Nanos = Nanos::ZERO;
-/// The queue stands and its senders are being told. [`CoDel::judge`] keeps instants below this.
+/// The queue stands, and its senders are signalled. [`CoDel::judge`] keeps instants below this value.
 const SIGNALLING: Nanos = Nanos::MAX;
 
 impl CoDelState {
@@ -153,8 +153,8 @@ impl CoDelParams {
     /// Judges a packet about to leave if its queue does not stand above the target.
     #[inline]
     const fn passes(&self, state: &mut CoDelState, head: Head) -> bool {
-        // Behind the last packet are no bytes: it ends the standing of a queue whatever its length. The
-        // queue is about to be empty, and the next packet, much later perhaps, must not meet an old deadline.
+        // The last packet has no bytes behind it, so it always passes: the queue is about to be empty, and a packet
+        // that comes much later must not meet an old deadline.
         let passes = head.sojourn.0 < self.target.0 || head.bytes_behind <= self.mtu;
         if passes {
             state.phase = BELOW;
@@ -162,7 +162,7 @@ impl CoDelParams {
         passes
     }
 
-    /// The queue stands above the target: now what?
+    /// Judges a packet whose queue stands above the target.
     #[cold]
     fn judge_standing(&self, state: &mut CoDelState, now: Nanos) -> Verdict {
         match state.phase {
@@ -199,9 +199,9 @@ impl CoDelParams {
 }
 
 impl<T: Table<CoDelState>> Aqm for CoDel<T> {
-    /// A full-size Ethernet frame lasts 12 ms at 1 Mbit/s. The law at a count of 65,535 and an interval
-    /// of 100 ms has 31 signals due in that time: a caller that drains at that rate or faster never meets
-    /// this bound, and after a pause one call stays short. What is still due comes with the next call.
+    /// A full-size Ethernet frame lasts 12 ms at 1 Mbit/s. In that time the law has 31 signals due, at a count
+    /// of 65,535 and an interval of 100 ms. So a caller that drains at 1 Mbit/s or faster never meets this
+    /// bound. After a pause one call may drop fewer than are due; the next call drops the rest.
     const MAX_DROPS: u32 = 32;
 
     /// Accepts: how long a packet waits is known when it leaves.

@@ -174,7 +174,7 @@ struct Core {
     /// `V`.
     now: Virtual,
     next: Next,
-    /// Until `V` has come here it enters no slot that anybody waits for; at most 2^62 ahead of `V`.
+    /// Until `V` has come here it enters no slot that a group waits for; at most 2^62 ahead of `V`.
     alarm: Virtual,
     sets: Sets,
     weights: Weights,

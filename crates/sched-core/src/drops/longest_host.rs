@@ -6,24 +6,25 @@
 //!
 //! **Promises.**
 //!
-//! - The victim is of the host that holds the most bytes, exactly. Ties go to the lowest number; where the
+//! - The victim is a flow of the host that holds the most bytes, exactly. Ties go to the lowest host number. If the
 //!   number of hosts there is room for, `n`, is no power of two, counting begins at host `2^⌈log2 n⌉ − n`
-//!   and goes round.
-//! - Of that host's flows it is one of the highest power of two: with `b` bytes a flow is in class
-//!   `⌊log2 b⌋`, and of the flows in the highest class that which has been there longest gives way. So it
-//!   holds more than half of what the longest holds.
-//! - With a limit of `B` bytes and `H` hosts that hold packets, a host that loses a packet to another's
-//!   overflow holds more than `B/H`: together they hold more than `B` then, and none more than it. A host
-//!   that keeps below `B/H − L` has not even a packet of its own, of at most `L` bytes, dropped, unless room for it
-//!   would cost more than [`MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) others, 256: it does not where no
-//!   packet is shorter than `L/256`. A limit in packets promises nothing of the kind.
+//!   and wraps around.
+//! - Of this host's flows the victim is one in the highest class: a flow with `b` bytes is in class `⌊log2 b⌋`. In
+//!   a class the flow that has been there longest gives way. So the victim holds more than half of what the host's
+//!   longest flow holds.
+//! - With a limit of `B` bytes and `H` hosts that hold packets, a host that loses a packet to another's overflow
+//!   holds more than `B/H`: all hosts together hold more than `B`, and no host holds more than this one.
+//! - A host that keeps below `B/H − L`, with packets of at most `L` bytes, loses no arrival of its own either, if no
+//!   packet is shorter than `L/256`. Otherwise room for one arrival might take more than
+//!   [`MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) others.
+//! - A limit in packets promises nothing of this.
 //!
 //! **Cost.** O(1) a call for the flows, and O(log hosts) for the hosts, mostly one or two steps, beside
 //! what the order costs. Memory: 16 bytes a flow and 140 a host.
 //!
-//! **Source.** The discipline by flow is that of SQF §2; hosts before flows follow the isolation of
-//! CAKE §III. Classes of powers of two in place of the longest flow are of this library: exact is the
-//! level that isolates.
+//! **Source.** Longest-queue drop by flow: SQF §2. Hosts before flows: the isolation of CAKE §III. Classes of powers
+//! of two in place of the longest flow are this library's: only the level of hosts isolates, so only hosts are
+//! compared exactly.
 
 mod classes;
 mod max_tree;
@@ -124,8 +125,8 @@ where
         self.flows.as_ref().get(flow.index()).map_or(0, |held| held.bytes)
     }
 
-    /// `flow` holds `len` bytes more, if it is backlogged. Not in line, as the next: with registers of their
-    /// own both are cheaper.
+    /// `flow` holds `len` bytes more, if it is backlogged. [`Self::grow`] and [`Self::shrink`] are not inlined:
+    /// with registers of their own both are cheaper.
     #[inline(never)]
     fn grow(&mut self, flow: FlowId, len: u32) {
         let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
@@ -169,7 +170,7 @@ where
         self.reclass(flow, before);
     }
 
-    /// Moves `flow`, which held so many bytes `before`, to the class for what it holds.
+    /// Moves `flow`, which held `before` bytes, to the class of the bytes it holds now.
     #[inline(always)]
     fn reclass(&mut self, flow: FlowId, before: u32) {
         let flows = self.flows.as_mut();
@@ -271,8 +272,8 @@ where
     }
 }
 
-/// Whether a flow that holds so many bytes after is in another class than before: two numbers have the same
-/// highest bit if and only if they share more than they differ in.
+/// Whether a flow of `after` bytes is in another class than a flow of `before` bytes: two numbers have the same
+/// highest bit if and only if their common bits are a larger number than their different bits.
 #[inline]
 const fn changes_class(before: u32, after: u32) -> bool {
     before ^ after > before & after

@@ -2,7 +2,7 @@
 //!
 //! Two levels that are real: [`HostDrr`] asks a flow scheduler of hosts `O` whose turn it is, and a ring of that
 //! host which of its flows. What a host gets does not depend on how many flows it opens, nor on how many
-//! anybody else opens. Hosts take turns as the flows of `O` do, flows inside a host as those of
+//! other hosts open. Hosts take turns as the flows of `O` do, flows inside a host as those of
 //! [`Drr`](crate::Drr) do, rule for rule.
 //!
 //! **Promises.** A flow is on the ring of its host, and on no other, if and only if it is backlogged; a

@@ -1,13 +1,12 @@
 //! What has happened: packets and bytes, in total and per flow.
 //!
-//! One truth per fact: what was delivered is not counted but is what was accepted less what was
-//! dropped and what is queued, so the accounting identity cannot be broken by a missed increment;
-//! that every handle comes out once is checked from outside, by the caller that gave it in.
+//! Delivered packets are not counted: they are those accepted, less those dropped and those queued. So no
+//! missed increment can break the accounting identity. That every handle comes out once is checked from
+//! outside, by the caller that handed it in.
 
 use crate::{Backlog, DropReason, Limits};
 
-/// Packets and bytes counted since construction. 2^64 of neither is ever reached: at 400 Gbit/s the
-/// bytes last eleven years.
+/// Packets and bytes counted since construction. At 400 Gbit/s, 2^64 bytes last eleven years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Volume {
@@ -155,11 +154,11 @@ impl FlowRecord {
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     limits: Limits,
-    /// The lower of the limits and of `totals.peak`, packets and bytes each on its own; at least what is
-    /// queued after every call. An arrival that stays within it has room and is no new peak, which makes
-    /// one pair of comparisons of two.
+    /// The lower of the limits and of `totals.peak`, for packets and bytes apart; at least what is queued after
+    /// every call. An arrival that stays within `familiar` has room and is no new peak: two comparisons instead of
+    /// four.
     familiar: Backlog,
-    /// What of it is free; what is queued is the rest, and may be more while a call lasts: modulo 2^32.
+    /// `familiar` less what is queued, modulo 2^32: during a call more may be queued than `familiar`.
     free: Backlog,
     /// The other two, packets accepted and bytes delivered, follow from the identity: one addition
     /// when a packet comes and one when it leaves.
@@ -272,7 +271,7 @@ impl Ledger {
         self.free.sub(len);
     }
 
-    /// Takes back an acceptance that did not come to be: the packet was its own victim.
+    /// Takes back an acceptance, because the arrival turned out to be the victim.
     pub(crate) const fn unaccept(&mut self, len: u32) {
         self.accepted_bytes = self.accepted_bytes.wrapping_sub(len as u64);
         self.free.add(len);

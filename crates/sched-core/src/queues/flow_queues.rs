@@ -1,7 +1,7 @@
 //! Queues under a flow scheduler: where scheduling and dropping meet.
 //!
-//! [`FlowQueues`] keeps one queue per flow and the books, and holds four parts side by side, which know nothing of one
-//! another but what is said here:
+//! [`FlowQueues`] keeps the books and one queue per flow, and holds four parts side by side. Only the drop policy may ask
+//! another part:
 //!
 //! | part | asked |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | [`Aqm`] | what is to become of a packet that arrives, or is about to leave |
 //! | [`FlowDirectory`] | nothing: it is told when a queue becomes empty |
 //!
-//! It is a [`Scheduler`] for any four of them. Cost: O(1) beside what they cost; memory: 16 bytes a packet and 16 a flow
-//! beside what they need.
+//! With any four parts it is a [`Scheduler`]. Cost: O(1) beside the parts. Memory: 16 bytes a packet and 16 a flow
+//! beside the parts.
 
 mod touch;
 
@@ -30,9 +30,9 @@ use touch::CHUNK;
 /// What an AQM does not hold against a packet that waited for a [ceiling](crate::Ceilings): the time of this
 /// many rounds of the flows that share the ceiling, a packet each.
 ///
-/// These flows see a line of that rate, and an AQM that is set for the real line takes their wait for a queue
-/// that stands. With room for two packets each, four TCP flows use a ceiling of 1 Mbit/s up; without it
-/// they have 0.82 of it (`crates/sim/tests/suite/host_rates.rs`).
+/// A flow below a ceiling sees a slower line. An AQM that is set for the real line would take the wait for a
+/// standing queue. With two rounds taken off, four TCP flows fill a ceiling of 1 Mbit/s; without, they reach 0.82
+/// of the ceiling (`crates/sim/tests/suite/host_rates.rs`).
 pub const PACED_ROUNDS: u64 = 2;
 
 /// Queues in the memory `Q`, of packets in the memory `S`, under the flow scheduler `O`, with the AQM `A`, the drop policy
@@ -147,9 +147,9 @@ where
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
-    /// The most packets that give way to one arrival. Where that many have given way without making room, the
-    /// arrival is rejected itself, and they are gone. 256 packets of 256 bytes make room for the longest IP
-    /// packet; an Ethernet frame of 1,514 bytes costs at most 24 of 64.
+    /// The most packets that give way to one arrival. If these do not make room, the arrival is rejected, and
+    /// they stay dropped. 256 packets of 256 bytes make room for the longest IP packet; an Ethernet frame of
+    /// 1,514 bytes costs at most 24 packets of 64 bytes.
     pub const MAX_VICTIMS: u32 = 256;
 
     /// The same queues with another drop policy, in whose books no flow is backlogged. What is queued stays; a flow that
@@ -239,7 +239,7 @@ where
         self.order.configure(flow, config, head_len)
     }
 
-    /// Removes `flow`; its packets go to `drops`. Twice is once. Cost: O(its packets).
+    /// Removes `flow`; its packets go to `drops`. Idempotent. Cost: O(packets of the flow).
     pub fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
         self.drop_all(flow, DropReason::FlowRemoved, drops);
         self.order.remove(flow);
@@ -273,6 +273,7 @@ where
     }
 
     /// The same queues under the flow scheduler that `make` makes of theirs, which knows of the same flows the same.
+    #[expect(clippy::type_complexity, reason = "the parts are named one by one, as everywhere")]
     pub(crate) fn with_order<P, E>(
         self,
         make: impl FnOnce(O) -> Result<P, E>,
@@ -373,7 +374,7 @@ where
         self.policy.backlogged(&self.order, flow, len);
     }
 
-    /// Appends `packet`, accepts it and tells the order; `None` if there is no queue for it.
+    /// Appends `packet`, books it as accepted and tells the flow scheduler; `None` if there is no queue for it.
     fn admit(&mut self, now: Nanos, flow: FlowId, packet: Packet) -> Option<()> {
         let slots = self.slots.as_mut();
         let queue = self.queues.as_mut().get_mut(flow.index())?;
@@ -560,7 +561,7 @@ where
         self.reject_full(flow, arrival)
     }
 
-    /// Takes a packet out of the queue of `flow` and tells the order that it is lost.
+    /// Takes a packet out of the queue of `flow` and tells the four parts that it is lost.
     fn take(&mut self, flow: FlowId, end: DropFrom) -> Option<Packet> {
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let slots = self.slots.as_mut();
@@ -639,7 +640,7 @@ where
         self.book_drop(flow, packet, reason, drops);
     }
 
-    /// Drops what `flow` holds; it stays. Cost: O(its packets).
+    /// Drops what `flow` holds, and keeps the flow. Cost: O(packets of the flow).
     pub(crate) fn drop_all(&mut self, flow: FlowId, reason: DropReason, drops: &mut dyn DropSink) {
         while let Some(packet) = self.take(flow, DropFrom::Head) {
             self.book_drop(flow, packet, reason, drops);
@@ -845,7 +846,7 @@ fn tell_grown<O: FlowScheduler>(
     flow: FlowId,
     len: u32,
 ) -> Result<(), Rejected> {
-    // Known before, so that nothing has to outlive what the parts call.
+    // Read first, so that no register has to be kept across the calls of the parts.
     let accepted = Ok(());
     order.grew(flow, len);
     policy.grew(flow, len);
@@ -1041,7 +1042,7 @@ where
             let before = self.flow_backlog(flow);
             self.drop_all(flow, DropReason::Drained, drops);
             if before.packets == 0 {
-                break; // an order that selects an idle flow is broken; recount says so
+                break; // only a broken flow scheduler selects an idle flow; `recount` says so
             }
         }
     }

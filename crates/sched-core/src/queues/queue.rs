@@ -1,4 +1,4 @@
-//! One queue: a chain of slots, oldest first.
+//! One queue: a chain of descriptors, oldest first.
 //!
 //! All packets of a scheduler lie in one table of [`Descriptor`]s, 16 bytes each, indexed by handle; a
 //! queue is the two ends of a chain through it and what the chain holds. Every operation is O(1).
@@ -13,8 +13,8 @@ pub(crate) const NONE: u32 = u32::MAX;
 pub struct Descriptor {
     /// The packet behind this one; [`NONE`] at the tail.
     next: u32,
-    /// The packet before this one, as of when this one was appended: at the head of a queue it is
-    /// stale, and is not read there.
+    /// The packet that was before this one when this one was appended. Stale at the head of a queue, where it
+    /// is not read.
     prev: u32,
     /// Length in the low 30 bits, ECN above. Zero if and only if nothing with this handle is queued:
     /// no packet has length 0.
@@ -47,15 +47,16 @@ impl Descriptor {
         Packet { handle, len: self.len(), ecn: Ecn::from_bits(high >> 6) }
     }
 
-    /// How long the packet has been queued, to 1.024 µs; zero if the clock stepped back, by 64 minutes
-    /// at most. A packet queued for longer than [`LONGEST_SOJOURN`] counts as fresh.
+    /// How long the packet has been queued, to 1.024 µs. Zero if the clock stepped back by up to 64 minutes,
+    /// or if the packet has been queued for longer than [`LONGEST_SOJOURN`].
     pub(crate) const fn sojourn(&self, now: Nanos) -> Nanos {
         let ticks = ticks(now).wrapping_sub(self.arrival);
         if ticks < LONGEST_SOJOURN { Nanos((ticks as u64) << TICK_SHIFT) } else { Nanos::ZERO }
     }
 }
 
-/// Whether the slot of `packet` is free and its length one of a packet: the quick form of [`obstacle`].
+/// Whether the descriptor of `packet` is free and its length is in `1..=`[`Packet::MAX_LEN`]: the quick form
+/// of [`obstacle`].
 #[inline]
 pub(crate) fn is_acceptable(packet: Packet, slots: &[Descriptor]) -> bool {
     // Zero wraps to the largest number.
@@ -63,7 +64,7 @@ pub(crate) fn is_acceptable(packet: Packet, slots: &[Descriptor]) -> bool {
         && slots.get(packet.handle as usize).is_some_and(|slot| !slot.is_used())
 }
 
-/// Why [`is_acceptable`] says no.
+/// Why `packet` is not acceptable, with `max` bytes for the longest; `None` if it is.
 pub(crate) fn obstacle(packet: Packet, max: u32, slots: &[Descriptor]) -> Option<RejectReason> {
     let Packet { handle, len, .. } = packet;
     if len == 0 || len > max {
@@ -88,8 +89,9 @@ impl Default for Descriptor {
 /// A tick is 2^10 ns.
 const TICK_SHIFT: u32 = 10;
 
-/// 2^29 ticks, 9 minutes. Of the 2^32 differences of two instants the others, 64 minutes, are those of
-/// a clock that stepped back: clocks are set by an hour, but no packet is worth sending after minutes.
+/// 2^29 ticks, 9 minutes. Ticks wrap around at 2^32, so a longer sojourn and a clock that stepped back look
+/// alike. Longer differences, up to 64 minutes, count as steps back: clocks are set back by an hour, and no
+/// packet is worth sending after minutes.
 const LONGEST_SOJOURN: u32 = 1 << 29;
 
 #[expect(clippy::cast_possible_truncation, reason = "sojourn is a difference modulo 2^32 ticks")]
@@ -115,8 +117,8 @@ impl Queue {
         self.head == NONE
     }
 
-    /// The handle of the newest packet, if there is one: asked in the way that [`Self::append_behind`] asks,
-    /// so that both are one comparison.
+    /// The handle of the newest packet, `None` if the queue is empty. Same bounds check as
+    /// [`Self::append_behind`], so the compiler does it once.
     #[inline]
     pub(crate) fn tail_among(&self, slots: &[Descriptor]) -> Option<u32> {
         slots.get(self.tail as usize).map(|_| self.tail)
@@ -142,13 +144,13 @@ impl Queue {
         slots.get(self.head as usize).map(Descriptor::len)
     }
 
-    /// Appends `packet`, whose slot the caller has found free and whose length is not zero.
+    /// Appends `packet`, which the caller has found [acceptable](is_acceptable).
     #[inline]
     pub(crate) fn append(&mut self, slots: &mut [Descriptor], packet: Packet, now: Nanos) {
         self.append_behind(self.tail, slots, packet, now);
     }
 
-    /// [`Self::append`] for who has read `tail`, which is this queue's.
+    /// As [`Self::append`], for a caller that has already read this queue's `tail`.
     #[inline(always)]
     pub(crate) fn append_behind(
         &mut self,
@@ -324,7 +326,7 @@ mod tests {
         }
     }
 
-    /// Goal: a packet can be taken from anywhere, and the chain stays whole for both ends.
+    /// Goal: a packet can be taken out of any place, and the chain stays whole from both ends.
     /// Method: every subset of six packets is taken out from the head on; what remains leaves from
     /// alternate ends.
     #[test]

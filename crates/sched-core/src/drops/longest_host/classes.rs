@@ -1,4 +1,4 @@
-//! The flows of a host by the power of two of what they hold.
+//! The backlogged flows of a host, in classes by powers of two of the bytes they hold.
 
 use crate::Imbalance;
 use crate::queues::queue::NONE;
@@ -22,7 +22,7 @@ impl HeldFlow {
     /// An idle flow.
     pub const EMPTY: Self = Self { bytes: 0, host: 0, next: NONE, prev: NONE };
 
-    /// A flow of `host` that holds so many bytes, on no list.
+    /// A flow of `host` that holds `bytes` bytes, on no list.
     pub(super) const fn of(host: u32, bytes: u32) -> Self {
         Self { bytes, host, ..Self::EMPTY }
     }
@@ -54,8 +54,8 @@ impl HostClasses {
         self.heads.get(self.used.checked_ilog2()? as usize).copied()
     }
 
-    /// Moves `flow`, which holds what `held` says, from the class for `before` bytes to the tail of that for
-    /// its bytes, another; 0 bytes have none.
+    /// Moves `flow` from the class of `before` bytes to the tail of the class of `held.bytes`, which must be another
+    /// one. 0 bytes have no class.
     #[inline]
     pub(super) fn reclass(
         &mut self,
@@ -102,7 +102,7 @@ impl HostClasses {
         }
     }
 
-    /// Takes `flow`, where `held` says, from among the others of `class`.
+    /// Takes `flow` off the list of `class`, on which there are others; `held` names its neighbours.
     #[inline]
     fn unlink(&mut self, flows: &mut [HeldFlow], flow: u32, held: HeldFlow, class: u32) {
         let HeldFlow { next, prev, .. } = held;

@@ -2,8 +2,8 @@
 //!
 //! Hosts are the leaves of a binary tree in which each node holds what the larger of its children holds.
 //! Of `n` hosts, host `h` is node `n + h`, the parent of a node is half its number, and the root is node 1.
-//! Siblings lie side by side, so a change reads one element a level. It ends below the first node that
-//! holds the same as before, because the other child holds as much.
+//! Siblings lie side by side, so a change reads one element a level. A change ends below the first node whose value
+//! stays the same because its other child holds as much.
 //!
 //! Cost: at most `⌈log2 n⌉ + 1` steps, mostly one or two. Memory: 8 bytes a host.
 
@@ -12,8 +12,8 @@ use crate::Imbalance;
 /// Room for what one host holds, of [`LongestHostDrop`](super::LongestHostDrop): 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongestHost {
-    /// Element `p` of a table: what the nodes `2p` and `2p + 1` hold. Node 0 is no node of the tree; it
-    /// holds more than anybody, so that no change goes further up than its sibling, the root.
+    /// Element `p` of a table: what the nodes `2p` and `2p + 1` hold. Node 0 is a sentinel beside the root, node 1:
+    /// it holds more than any host can, so that a change ends at the root.
     nodes: [u32; 2],
 }
 
@@ -44,8 +44,8 @@ impl LongestHost {
         hosts.get_mut(node >> 1)?.nodes.get_mut(node & 1)
     }
 
-    /// `host` holds so many bytes `more` than it did. All together hold at most `Limits::MAX_BYTES` and a
-    /// packet: the sum of some fits. At most 33 steps: the node halves, and node 0 holds no less.
+    /// `host` holds `more` bytes more than before. No sum overflows: all hosts together hold at most
+    /// `Limits::MAX_BYTES` and a packet. At most 33 steps: the node number halves, and node 0 ends the walk.
     #[inline]
     pub(super) fn raise(hosts: &mut [Self], host: u32, more: u32) {
         let mut node = hosts.len().wrapping_add(host as usize);
@@ -62,7 +62,7 @@ impl LongestHost {
         }
     }
 
-    /// `host` holds so many bytes `less` than it did. At most 32 steps, likewise.
+    /// `host` holds `less` bytes less than before. At most 32 steps: the node number halves.
     #[inline]
     pub(super) fn lower(hosts: &mut [Self], host: u32, less: u32) {
         let mut node = hosts.len().wrapping_add(host as usize);

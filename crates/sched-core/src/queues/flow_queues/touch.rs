@@ -1,7 +1,7 @@
 //! Touching memory before it is needed: what makes bursts cheaper than single calls.
 //!
 //! With many flows the lines of a packet, its queue and its flow are not in the cache, and a load of one
-//! names the next: each waits for the one before. A burst knows its packets, and the order may know the
+//! names the next: each waits for the one before. A burst knows its packets, and the flow scheduler may know the
 //! next flows ([`FlowScheduler::upcoming`]), so their lines are loaded first, level by level: the
 //! loads of one level are independent, and their waiting times overlap. A load whose value is used is the
 //! only prefetch there is without `unsafe`. It changes nothing that can be seen.
@@ -17,17 +17,17 @@ use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, NONE, Queue};
 use crate::{FlowId, Packet};
 
-/// Bursts are worked on in chunks of so many packets: two loads each, in a loop of 9 instructions, are
-/// within what processors keep in flight (48 loads or more, 300 to 500 instructions), and the lines of a
-/// chunk, 64 bytes for each of packet, queue, tail and flow, are 8 KB: they stay in the first cache.
+/// Packets of a burst that are worked on together. Two loads a packet, in a loop of 9 instructions, are
+/// within what processors keep in flight: 48 loads or more, and 300 to 500 instructions. The cache lines of
+/// a chunk, 64 bytes for each of packet, queue, tail and flow, are 8 kB and stay in the first cache.
 pub(super) const CHUNK: usize = 32;
 
-/// So many of the next flows are touched for a chunk of departures: flows that send one to three packets
-/// a turn. An order that has to follow a list for each wants few, one that knows them all wants many; with
+/// Flows that are touched ahead of a chunk of departures: a flow sends one to three packets a turn. Few are
+/// best where the flow scheduler follows a list, many where it knows all of them. With
 /// 12 and 24 of them DRR took the same time to within the noise.
 const AHEAD: usize = 16;
 
-/// With fewer slots nothing is touched. 512 KiB of them, with queues and order about 1 MiB, are what the
+/// With fewer descriptors nothing is touched. 512 KiB of them, about 1 MiB with queues and flow scheduler, are what the
 /// second cache of today's servers holds; below that touching was measured to cost more than it saves.
 const FROM_SLOTS: usize = 1 << 15;
 

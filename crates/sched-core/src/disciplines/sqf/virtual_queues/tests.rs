@@ -310,7 +310,7 @@ fn the_default_queue_never_makes_way() {
     assert_eq!(sqf.flow_backlog(FlowId(1)), Backlog { packets: 1, bytes: 100 });
 }
 
-/// Each of these is rejected before anybody is moved; only an arrival that makes others give way until it
+/// Each of these is rejected before any packet is moved; only an arrival that makes others give way until it
 /// is itself the victim leaves them where it has put them.
 #[test]
 fn a_rejected_arrival_moves_nobody() {
