@@ -6,6 +6,9 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::thread;
+
+use indicatif::ProgressBar;
 
 use crate::progress::progress;
 use crate::run::{BARE_METAL, cargo, output, root};
@@ -15,24 +18,37 @@ const SYMBOL: &str = "__panic_reached__";
 
 pub(crate) fn run() -> Result<(), String> {
     let progress = progress(3 * BARE_METAL.len() as u64);
+    // The builds of one kind share a folder and wait for each other; those of several kinds share the processors.
+    let kinds = [("s", false), ("3", false), ("3", true)];
+    let outcome = thread::scope(|scope| {
+        let progress = &progress;
+        let kinds =
+            kinds.map(|(level, control)| scope.spawn(move || check(level, control, progress)));
+        kinds.map(|kind| {
+            kind.join().unwrap_or_else(|_| Err("panic-free: the check itself panicked".into()))
+        })
+    });
+    progress.finish_and_clear();
+    outcome.into_iter().collect()
+}
+
+/// Builds for every target at an optimisation level; with `control` a panic must be found, else none.
+fn check(level: &str, control: bool, progress: &ProgressBar) -> Result<(), String> {
     for target in BARE_METAL {
-        for level in ["s", "3"] {
-            let reached = references(target, level, false)?;
-            if reached != 0 {
-                return Err(format!(
-                    "{target}, opt-level {level}: {reached} references to the panic handler; \
-                     build {FOLDER} with the library's functions removed one by one to find which"
-                ));
-            }
-            progress.suspend(|| eprintln!("xtask: panic-free on {target} at opt-level {level}"));
-            progress.inc(1);
-        }
-        if references(target, "3", true)? == 0 {
+        let reached = references(target, level, control)?;
+        progress.inc(1);
+        if control && reached == 0 {
             return Err(format!("{target}: the positive control was not found"));
         }
-        progress.inc(1);
+        if !control && reached != 0 {
+            return Err(format!(
+                "{target}, opt-level {level}: {reached} references to the panic handler; \
+                 build {FOLDER} with the library's functions removed one by one to find which"
+            ));
+        }
+        let found = if control { "a panic is found" } else { "panic-free" };
+        progress.suspend(|| eprintln!("xtask: {found} on {target} at opt-level {level}"));
     }
-    progress.finish_and_clear();
     Ok(())
 }
 
