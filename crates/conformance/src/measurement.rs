@@ -21,7 +21,7 @@ pub const ATTEMPTS: usize = 5;
 pub const MOST_TAKEN: f64 = 0.05;
 
 /// How long one program repeats measurements that do not count, all its tests together.
-pub const PATIENCE: Duration = Duration::from_secs(600);
+pub const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What is left of the patience of this program.
 static LEFT: Mutex<Duration> = Mutex::new(PATIENCE);
