@@ -17,7 +17,7 @@ use conformance::measurement::attempts;
 use crate::gateway::Gateway;
 use crate::raw::millis;
 use crate::topology::{HOSTS, Row, call};
-use crate::traffic::{BOTH, Bulk, Paced, Way};
+use crate::traffic::{BOTH, Bulk, Paced, small_flow_arrives};
 use crate::words::file;
 
 #[test]
@@ -224,9 +224,7 @@ fn a_lower_limit_makes_room_for_another_queue() {
     let few = resident();
     println!("{many} kB with the frames of 200,000 packets, {few} kB with those of 1,000");
     assert!(few < many / 4, "{many} kB, then {few} kB");
-    let flow = Paced::start(&row, Way::Up, millis(5), &[500]);
-    thread::sleep(millis(200));
-    assert!(flow.stop().is_complete());
+    small_flow_arrives(&row, "with a lower limit");
     gateway.end();
 }
 
@@ -290,9 +288,7 @@ fn it_goes_on_when_nobody_reads_what_it_says() {
     BufReader::new(reader).read_line(&mut String::new()).unwrap();
     let pid = Pid::from_raw(child.id().cast_signed());
     for signal in [Signal::SIGHUP, Signal::SIGTERM] {
-        let flow = Paced::start(&row, Way::Up, millis(5), &[500]);
-        thread::sleep(millis(200));
-        assert!(flow.stop().is_complete(), "before {signal}");
+        small_flow_arrives(&row, signal.as_str());
         kill(pid, signal).unwrap();
     }
     let output = child.wait_with_output().unwrap();
@@ -320,12 +316,7 @@ fn it_goes_on_when_what_it_says_finds_no_room() {
     let pid = Pid::from_raw(child.id().cast_signed());
     for signal in [Signal::SIGHUP, Signal::SIGTERM] {
         // The first datagrams may come before it is there.
-        let passes = || {
-            let flow = Paced::start(&row, Way::Up, millis(5), &[500]);
-            thread::sleep(millis(200));
-            flow.stop().is_complete()
-        };
-        assert!((0..10).any(|_| passes()), "before {signal}");
+        small_flow_arrives(&row, signal.as_str());
         kill(pid, signal).unwrap();
     }
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(0));
@@ -360,12 +351,7 @@ fn it_goes_on_when_a_long_change_finds_little_room() {
     let mut child = row.gw.within(move || command.spawn().unwrap());
     let pid = Pid::from_raw(child.id().cast_signed());
     // The first datagrams may come before it is there.
-    let passes = || {
-        let flow = Paced::start(&row, Way::Up, millis(5), &[500]);
-        thread::sleep(millis(200));
-        flow.stop().is_complete()
-    };
-    assert!((0..10).any(|_| passes()), "at the start");
+    small_flow_arrives(&row, "at the start");
     let deaf: Vec<UnixStream> = (0..3).map(|_| UnixStream::connect(&socket).unwrap()).collect();
     let asking: Vec<TcpStream> = (0..3)
         .map(|_| {
@@ -378,7 +364,7 @@ fn it_goes_on_when_a_long_change_finds_little_room() {
         file.write(&table(rate));
         kill(pid, Signal::SIGHUP).unwrap();
         thread::sleep(millis(100));
-        assert!((0..3).any(|_| passes()), "after the change to {rate}");
+        small_flow_arrives(&row, &format!("after the change to {rate}"));
     }
     kill(pid, Signal::SIGTERM).unwrap();
     let deadline = Instant::now() + millis(10_000);

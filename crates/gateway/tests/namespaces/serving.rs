@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::gateway::Gateway;
 use crate::raw::millis;
 use crate::topology::{HOSTS, Row};
-use crate::traffic::{BOTH, Bulk, Paced, Way};
+use crate::traffic::{BOTH, Bulk, Outcome, Paced, Way, small_flow_arrives};
 use conformance::measurement::attempts;
 
 const RATES: &str = "--up 10mbit --down 10mbit";
@@ -81,9 +81,7 @@ fn it_runs_as_whom_it_is_told_and_without_capabilities() {
             assert_eq!(status(&gateway, kind), "0000000000000000", "{kind} {by:?} {words}");
         }
         // It can do all it has to.
-        let flow = Paced::start(&row, Way::Up, millis(10), &[500]);
-        thread::sleep(millis(200));
-        assert!(flow.stop().is_complete());
+        small_flow_arrives(&row, &words);
         gateway.end();
     }
 }
@@ -139,16 +137,19 @@ fn many_who_ask_do_not_keep_it_busy() {
         (0..20).all(is_open)
     });
     assert!(is_full, "there is room for no more");
-    let (before, flows) =
-        (ticks(&gateway), BOTH.map(|way| Paced::start(&row, way, millis(5), &[500])));
-    row.gw.ip("link set wan alias known");
-    thread::sleep(millis(2_000));
-    let cost = ticks(&gateway) - before;
-    println!("{cost} ticks in 2 s");
-    assert!(cost < 60, "{cost}");
-    for flow in flows {
-        assert!(flow.stop().is_complete());
-    }
+    attempts("many who ask", || {
+        let (before, flows) =
+            (ticks(&gateway), BOTH.map(|way| Paced::start(&row, way, millis(5), &[500])));
+        row.gw.ip("link set wan alias known");
+        thread::sleep(millis(2_000));
+        let cost = ticks(&gateway) - before;
+        println!("{cost} ticks in 2 s");
+        let outcomes = flows.map(Paced::stop);
+        if cost >= 60 {
+            return Err(format!("{cost} ticks"));
+        }
+        outcomes.iter().try_for_each(Outcome::complete)
+    });
     drop((asking, reading));
     let mut later = connect();
     later.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
@@ -242,7 +243,8 @@ fn a_signal_prints_a_report() {
             has_come()
         }));
     }
-    assert!(flow.stop().is_complete());
+    drop(flow.stop());
+    small_flow_arrives(&row, "after two signals");
     gateway.signal(Signal::SIGTERM);
     thread::sleep(millis(500));
     let text = fs::read_to_string(&path).unwrap();

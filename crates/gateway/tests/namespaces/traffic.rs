@@ -15,11 +15,17 @@ use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
 use nix::sys::time::TimeSpec;
 
+use conformance::measurement::attempts;
+
 use crate::topology::{FAR, Namespace, Row};
 
 /// How long nothing may arrive before what has not arrived is lost: a machine may stop for some hundred
 /// milliseconds.
 const QUIET: Duration = Duration::from_millis(1_000);
+
+/// How far behind its pace a sender may be: what a machine that stood still has kept it from sending beyond that is
+/// not sent all at once, which CoDel would rightly drop from.
+const MOST_LATE: Duration = Duration::from_millis(20);
 
 /// A direction through the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,8 +189,9 @@ impl Paced {
         let all = Arc::clone(&total);
         let sender = thread::spawn(move || {
             let mut datagram = [0; 65_536];
+            let mut due = epoch;
             for number in 0_u32.. {
-                let due = epoch + every * number;
+                due = (due + every).max(Instant::now() - MOST_LATE);
                 let wait = due.saturating_duration_since(Instant::now());
                 // Sleeping for less costs more than it says.
                 if wait > Duration::from_micros(200) {
@@ -245,11 +252,34 @@ impl Drop for Paced {
     }
 }
 
+/// A flow of small packets through an idle queue arrives whole, for 200 ms.
+pub(crate) fn small_flow_arrives(row: &Row, when: &str) {
+    attempts(when, || {
+        let flow = Paced::start(row, Way::Up, Duration::from_millis(5), &[500]);
+        thread::sleep(Duration::from_millis(200));
+        flow.stop().complete()
+    });
+}
+
 impl Outcome {
     /// Everything has arrived in the order it was sent in.
     pub(crate) fn is_complete(&self) -> bool {
         self.arrived.len() == self.sent as usize
             && (0..).zip(&self.arrived).all(|(number, arrived)| arrived.number == number)
+    }
+
+    /// What is missing or out of order, if anything is.
+    pub(crate) fn complete(&self) -> Result<(), String> {
+        if self.sent > 0 && self.is_complete() {
+            return Ok(());
+        }
+        let mut numbers: Vec<u32> = self.arrived.iter().map(|arrived| arrived.number).collect();
+        let is_in_order = numbers.is_sorted();
+        numbers.sort_unstable();
+        let missing: Vec<u32> =
+            (0..self.sent).filter(|number| numbers.binary_search(number).is_err()).collect();
+        let (sent, arrived) = (self.sent, numbers.len());
+        Err(format!("{arrived} of {sent} arrived, in order: {is_in_order}, missing: {missing:?}"))
     }
 
     /// The delays of what was sent in the part `from..to` of time, sorted.
