@@ -780,15 +780,15 @@ fn lines(program: &str) -> usize {
 /// Method: the programs that are run elsewhere are counted.
 #[test]
 fn eight_lines_on_a_pc_and_fifteen_on_a_cortex_m() {
-    let program = include_str!("../examples/smart_queue.rs");
+    let program = include_str!("../../examples/smart_queue.rs");
     assert_eq!(lines(program), 8);
     let (_, program) = program.split_once("\n\n").expect("its document first");
-    let documents = include_str!("../src/smart_queue.rs");
+    let documents = include_str!("../../src/smart_queue.rs");
     let documents: String = documents
         .lines()
         .filter_map(|line| line.strip_prefix("///"))
         .flat_map(|line| [line.strip_prefix(' ').unwrap_or(line), "\n"])
         .collect();
     assert!(documents.contains(program), "the example on the page of SmartQueue is this program");
-    assert_eq!(lines(include_str!("../firmware/smart-queue/src/main.rs")), 15);
+    assert_eq!(lines(include_str!("../../firmware/smart-queue/src/main.rs")), 15);
 }

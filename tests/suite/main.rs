@@ -1,0 +1,10 @@
+//! The assembled queues, from outside: labels, hashes and isolation, frames and their buffers, the smart queue.
+
+mod ahead;
+mod buffers;
+mod hashed;
+mod isolated;
+mod pool;
+mod rotation;
+mod smart_frames;
+mod smart_queue;
