@@ -1,7 +1,9 @@
 //! The gateway with the kernel of this machine: three network namespaces in a row, the gateway in the one in
 //! the middle, TCP, UDP and raw frames through it.
 //!
-//! It takes root, `ip`, `tc` with tbf, `ethtool` and `setpriv`. Elsewhere every test says `skipped: needs
+//! `top` alone needs no namespace: the live view on a terminal.
+//!
+//! The rest takes root, `ip`, `tc` with tbf, `ethtool` and `setpriv`. Elsewhere each of its tests says `skipped: needs
 //! CAP_NET_ADMIN` and passes, unless the environment has `CI=true`: there a test that is skipped fails.
 //!
 //! Tests that take more than a few seconds are ignored unless `cargo xtask check` runs them.
@@ -25,6 +27,7 @@ mod raw;
 mod serving;
 mod starving;
 mod tap;
+mod top;
 mod topology;
 mod traffic;
 mod words;

@@ -1,5 +1,4 @@
 //! `freeboard-gateway top` on a terminal: keys, signals, and a terminal that goes away.
-#![cfg(target_os = "linux")]
 
 use core::time::Duration;
 use std::fs::File;
@@ -11,6 +10,8 @@ use std::thread;
 use std::time::Instant;
 
 use nix::pty::{Winsize, openpty};
+
+use crate::topology::alone;
 
 /// The program on a terminal whose other end is the test.
 struct Top {
@@ -83,6 +84,7 @@ impl Top {
 
 #[test]
 fn the_key_q_ends_it() {
+    let _alone = alone();
     let mut top = Top::start("key");
     top.terminal.write_all(b"q").unwrap();
     // What is drawn has to be read, or the terminal takes no more.
@@ -95,6 +97,7 @@ fn the_key_q_ends_it() {
 /// end while the program waits for keys, as a terminal emulator does; the kernel then sends a signal to the session.
 #[test]
 fn it_ends_when_the_terminal_is_gone() {
+    let _alone = alone();
     let top = Top::start("hangup");
     // The program draws no more then, since nothing changes, and waits.
     thread::sleep(Duration::from_millis(300));

@@ -15,8 +15,13 @@ pub(crate) const HOSTS: [&str; 2] = ["10.9.0.1", "10.9.0.3"];
 /// The far end.
 pub(crate) const FAR: &str = "10.9.0.2";
 
-/// One test at a time: they measure.
+/// One test at a time: they measure, and what one opens is not inherited by a program that another starts.
 static ALONE: Mutex<()> = Mutex::new(());
+
+/// The right to be the only test that runs.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Runs a program of the system; what it said, or why it failed.
 pub(crate) fn call(program: &str, words: &str) -> Result<String, String> {
@@ -118,7 +123,7 @@ pub(crate) struct Row {
 impl Row {
     /// None where there may be no namespaces: the test is skipped then.
     pub(crate) fn new(test: &str) -> Option<Self> {
-        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let alone = alone();
         let c = match Namespace::new(test, "c") {
             Ok(c) => c,
             Err(why) => {
