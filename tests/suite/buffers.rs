@@ -65,7 +65,6 @@ fn a_heapless_vec_is_memory_for_a_scheduler() {
 /// Goal: no frame between an interrupt and the main loop is lost or changed, none overtakes another, and one for which
 /// there is no buffer stays in the ring. Method: an interrupt is a thread that sends 20,000 numbered frames
 /// and tries again while the ring is full; the main loop holds its buffers for a while.
-#[cfg(feature = "heapless")]
 #[test]
 fn frames_of_an_interrupt_arrive_whole_and_in_order() {
     use heapless::spsc::Queue;

@@ -15,9 +15,8 @@ pub(crate) fn run(tests: bool) -> Result<(), String> {
     if tests {
         steps.push(("tests and doc tests, all of them and in full", Box::new(tests_in_full)));
     }
-    let rest: [Step; 10] = [
+    let rest: [Step; 9] = [
         ("steps of a call", Box::new(steps_of_a_call)),
-        ("tests with heapless", Box::new(with_heapless)),
         ("documentation", Box::new(documentation)),
         ("builds for bare metal", Box::new(bare_metal)),
         ("the types with defmt", Box::new(publish::defmt)),
@@ -50,20 +49,10 @@ fn tests_in_full() -> Result<(), String> {
     succeed("tests", &mut tests)
 }
 
-/// With a feature that no other build may have: it counts.
+/// With a feature that no other build may have: it counts. So `worst_call` is a binary of its own.
 fn steps_of_a_call() -> Result<(), String> {
     let words = ["test", "--package", "conformance", "--features", "steps", "--test", "worst_call"];
     cargo_does("worst calls", &words)
-}
-
-/// With a feature that is off by default.
-fn with_heapless() -> Result<(), String> {
-    for what in [["--test", "buffers"], ["--doc", "Buffers"]] {
-        let mut tests = cargo(".");
-        tests.args(["test", "--package", "freeboard", "--features", "heapless"]).args(what);
-        succeed(&format!("freeboard with heapless: {}", what[1]), &mut tests)?;
-    }
-    Ok(())
 }
 
 fn documentation() -> Result<(), String> {

@@ -8,8 +8,8 @@ use freeboard::sched_core::{
     CommittedRates, CommittedReturn, FlowId, FlowScheduler, FlowState, Nanos, Table,
 };
 
-use crate::catalog::room;
-use crate::{any, one_of, seen, sizes};
+use super::catalog::room;
+use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
 static ORDERS: &[fn()] = sizes![drr qfq qfq_plus wf2q over_drr over_qfq];

@@ -8,7 +8,7 @@ use freeboard::flowhash::{
     parse,
 };
 
-use crate::{any, one_of, seen, sizes};
+use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
 static TABLES: &[fn()] = sizes![table];

@@ -6,7 +6,7 @@ use freeboard::Buffers;
 use freeboard::sched_core::{DropReason, DropSink, Packet};
 use heapless::spsc::{Consumer, Queue};
 
-use crate::{any, one_of, seen, sizes};
+use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
 static BUFFERS: &[fn()] = sizes![buffers ring];

@@ -17,9 +17,9 @@ use freeboard::{
     LabelledScheduler, OnDemand, Rekeyed, Slices, StaticRates, StaticTables, StaticTriple, Storage,
 };
 
-use crate::catalog::{config, room};
-use crate::schedulers::{limits, now, scheduler, sink};
-use crate::{any, one_of, seen, sizes};
+use super::catalog::{config, room};
+use super::schedulers::{limits, now, scheduler, sink};
+use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
 static LABELLED: &[fn()] = sizes![sqf hashed isolated isolated_with_rates buffers];

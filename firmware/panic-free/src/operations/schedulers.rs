@@ -9,7 +9,7 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
-use crate::{any, one_of, seen};
+use super::{any, one_of, seen};
 
 pub(crate) fn now() -> Nanos {
     Nanos(black_box(0))

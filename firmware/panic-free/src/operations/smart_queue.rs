@@ -11,8 +11,8 @@ use freeboard::{
     mark_congestion,
 };
 
-use crate::schedulers::{limits, now, scheduler, sink};
-use crate::{any, one_of, seen, sizes};
+use super::schedulers::{limits, now, scheduler, sink};
+use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
 static SMART_QUEUES: &[fn()] = sizes![frames descriptors];

@@ -5,8 +5,8 @@ use core::hint::black_box;
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
 
-use crate::schedulers::now;
-use crate::{any, one_of, seen};
+use super::schedulers::now;
+use super::{any, one_of, seen};
 
 #[unsafe(no_mangle)]
 static SHAPER: [fn(); 3] = [rate, overhead, instant];

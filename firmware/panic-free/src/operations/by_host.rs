@@ -10,8 +10,8 @@ use freeboard::sched_core::{
     RoundList, Side, Sides, Table,
 };
 
-use crate::catalog::{config, room};
-use crate::{any, one_of, seen, sizes};
+use super::catalog::{config, room};
+use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
 static BY_HOST: &[fn()] = sizes![loads over_drr over_qfq];

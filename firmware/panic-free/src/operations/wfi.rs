@@ -7,8 +7,8 @@ use freeboard::sched_core::{
     Scheduler, Share, WfiFlow, WfiMeter,
 };
 
-use crate::schedulers::{limits, scheduler, sink};
-use crate::{any, one_of, seen, sizes};
+use super::schedulers::{limits, scheduler, sink};
+use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
 static METERS: &[fn()] = sizes![meter metered];

@@ -9,8 +9,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
-use crate::schedulers::{limits, now, scheduler, sink};
-use crate::{any, one_of, sizes};
+use super::schedulers::{limits, now, scheduler, sink};
+use super::{any, one_of, sizes};
 
 #[unsafe(no_mangle)]
 static HIERARCHY: &[fn()] = sizes![classes];

@@ -9,9 +9,9 @@ use conformance::catalog::{
 
 use freeboard::sched_core::FlowId;
 
-use crate::orders::order;
-use crate::schedulers::{bare, full, limits, scheduler};
-use crate::{any, sizes};
+use super::orders::order;
+use super::schedulers::{bare, full, limits, scheduler};
+use super::{any, sizes};
 
 /// A function for each entry, and the list of them in all sizes.
 macro_rules! functions {

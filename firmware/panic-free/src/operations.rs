@@ -1,0 +1,48 @@
+//! The operations, and how each is kept apart from the others.
+
+mod buffers;
+mod by_host;
+mod catalog;
+mod flowhash;
+mod hierarchy;
+mod labelled;
+mod orders;
+mod schedulers;
+mod shaper;
+mod smart_queue;
+mod wfi;
+
+/// A number that the compiler knows nothing of.
+fn any() -> u32 {
+    core::hint::black_box(0)
+}
+
+/// Keeps what an operation gives, so that it is computed.
+fn seen<T>(value: T) {
+    core::hint::black_box(value);
+}
+
+/// The functions named, for tables of 1 to 65,536 flows or packets.
+macro_rules! sizes {
+    ($($function:ident)*) => {
+        &[$($function::<1>, $function::<2>, $function::<16>, $function::<100>, $function::<1024>, $function::<65536>),*]
+    };
+}
+use sizes;
+
+/// One of the operations, on an object in any state.
+macro_rules! one_of {
+    ($object:ident; $($operation:expr;)*) => {{
+        let $object = core::hint::black_box($object);
+        let chosen = $crate::operations::any();
+        let mut number = 0;
+        $(
+            if chosen == number {
+                return $crate::operations::seen($operation);
+            }
+            number += 1;
+        )*
+        $crate::operations::seen(number);
+    }};
+}
+use one_of;
