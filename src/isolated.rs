@@ -228,9 +228,9 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         .with_hosts_of(local_side);
         rounds.add_all(quantum)?;
 
-        let order =
+        let scheduler =
             IsolationOrder::new(isolation, local_side, levels, flows.hosts, rounds, max_len);
-        let drops = LongestHostDrop::new(&order, flows.held, hosts.longest, hosts.classes)?;
+        let drops = LongestHostDrop::new(&scheduler, flows.held, hosts.longest, hosts.classes)?;
         let mut spares = hosts.spares;
         spares.as_mut().fill(false);
         let directory = HostDirectory {
@@ -241,7 +241,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             host_quantum,
             rotating: false,
         };
-        let queues = FlowQueues::with_parts(order, aqm, flows.queues, packets, [], limits);
+        let queues = FlowQueues::with_parts(scheduler, aqm, flows.queues, packets, [], limits);
         Ok(Self { queues: queues.with_drop_policy(drops).with_directory(directory) })
     }
 
@@ -257,7 +257,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
 
     /// What shares the line.
     pub fn isolation(&self) -> Isolation {
-        self.queues.order().isolation()
+        self.queues.scheduler().isolation()
     }
 
     /// How many source hosts, and how many destination hosts, have packets queued: the `H` of the
@@ -271,7 +271,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// leaves: the overhead of the line that the queue stands before. Packets count as they are booked until
     /// it is said. Cost: O(hosts).
     pub fn set_overhead(&mut self, link: Overhead) {
-        self.queues.order_mut().set_link(link);
+        self.queues.scheduler_mut().set_link(link);
     }
 
     /// Another quantum, committed rate and ceiling for the host of a packet with these `labels`, at once, also
@@ -298,21 +298,21 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         if isolation == self.isolation() {
             return Ok(());
         }
-        if isolation_lacks_room(isolation, self.queues.order().has_triple()) {
+        if isolation_lacks_room(isolation, self.queues.scheduler().has_triple()) {
             return Err(IsolatedError::NoTriple);
         }
-        self.each_backlogged(|order, drops, flow, bytes| {
-            order.lost(flow, bytes, None);
+        self.each_backlogged(|scheduler, drops, flow, bytes| {
+            scheduler.lost(flow, bytes, None);
             DropPolicy::<IsolationOrder<S, K, T>>::lost(drops, flow, bytes, true);
         });
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
         scheduler.set_isolation(isolation, directory.host_quantum);
-        self.each_backlogged(|order, drops, flow, bytes| {
-            if let Some((source, destination)) = order.assigned(flow) {
-                order.assign(flow, source, destination);
+        self.each_backlogged(|scheduler, drops, flow, bytes| {
+            if let Some((source, destination)) = scheduler.assigned(flow) {
+                scheduler.assign(flow, source, destination);
             }
-            order.backlogged(flow, bytes);
-            drops.backlogged(order, flow, bytes);
+            scheduler.backlogged(flow, bytes);
+            drops.backlogged(scheduler, flow, bytes);
         });
         Ok(())
     }
@@ -322,7 +322,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         &mut self,
         change: impl Fn(&mut IsolationOrder<S, K, T>, &mut IsolatedDrops<S>, FlowId, u32),
     ) {
-        for queue in 0..self.queues.order().flows() {
+        for queue in 0..self.queues.scheduler().flows() {
             let held = self.queues.flow_backlog(FlowId(queue));
             if held.packets > 0 {
                 let Siblings { scheduler, policy, .. } = self.queues.siblings();

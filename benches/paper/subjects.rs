@@ -95,16 +95,16 @@ where
     R::Made<Boxes, Arrays<1>>: 'static,
 {
     let flows = Boxes(traffic.flows as usize);
-    let order = recipe.flow_scheduler(Room::of_flows(flows, MTU));
-    let mut order = order.expect("an MTU");
+    let scheduler = recipe.flow_scheduler(Room::of_flows(flows, MTU));
+    let mut scheduler = scheduler.expect("an MTU");
     let sets = traffic.sets();
     let weights = sets.iter().flat_map(|&(weight, count)| (0..count).map(move |_| weight));
     for (flow, weight) in (0..).zip(weights) {
         let config = Dial::of(Setting { weight: weight * unit, max_len: MTU });
-        order.configure(FlowId(flow), config, None).expect("a weight of the paper");
+        scheduler.configure(FlowId(flow), config, None).expect("a weight of the paper");
     }
     let room = (flows, Boxes(traffic.packets().len()), Arrays::<0>);
-    let queues = queues(order, NoAqm, room, Limits::NONE);
+    let queues = queues(scheduler, NoAqm, room, Limits::NONE);
     called(Queues { queues, now: black_box(INSTANT) }, calls, traffic)
 }
 

@@ -123,9 +123,9 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "rounds_triple" => alone(ByHost(by_load(flows)), few, turn, call),
         "rounds_one_host" => alone(ByHost(by_load(flows)), 1, turn, call),
         "rounds" => {
-            let mut order = order(ByHost(by_load(flows)), flows, 1, turn);
-            order.set_mode(Sides::Neither);
-            closed(queued(order, flows), call, false)
+            let mut scheduler = scheduler(ByHost(by_load(flows)), flows, 1, turn);
+            scheduler.set_mode(Sides::Neither);
+            closed(queued(scheduler, flows), call, false)
         }
         // With the longest of up to 32 hosts to give way.
         "rounds_lqd" => {
@@ -170,29 +170,32 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let each = flows.div_ceil(classes).next_power_of_two();
             let class = |_| {
                 let room = (Boxes(each), Boxes(slots_for(flows)), Arrays::<0>);
-                queues(order(DRR, each, 1, turn), NoAqm, room, Limits::NONE)
+                queues(scheduler(DRR, each, 1, turn), NoAqm, room, Limits::NONE)
             };
             let leaves: Box<[_]> = (0..classes).map(class).collect();
             let split = LowBits::new(each.ilog2()).expect("fewer than 2^31 flows");
             let states = Boxes(classes).of(ClassState::EMPTY);
-            let order = order(Qfq, classes, 1, |_| 1);
-            closed(Classes::new(order, leaves, states, split, Limits::NONE), call, false)
+            let scheduler = scheduler(Qfq, classes, 1, |_| 1);
+            closed(Classes::new(scheduler, leaves, states, split, Limits::NONE), call, false)
         }
         // Up to 32 hosts with room for committed rates: none set, or all to half of their share of the loop, in which a
         // byte takes about 0.1 ns, so that half of what each sends is borrowed and each is moved at all times.
         "hosts_uncapped" | "hosts_capped" => {
             let of = HostDrr { of: CommittedRates(DRR), sparse_first: false };
-            let mut order = order(ByHost(of), flows, few, turn);
+            let mut scheduler = scheduler(ByHost(of), flows, few, turn);
             if name == "hosts_capped" {
                 let rate =
                     CommittedRate::new(39_000_000_000 / few as u64, 10 * MTU).expect("a rate");
                 // Charged, the hosts would stay in excess for longer, and fewer would be moved.
                 let rate = rate.with_free_borrowing();
                 for host in (0..few as u32).map(FlowId) {
-                    order.order_mut().set_rate(host, Some(rate)).expect("room for all hosts");
+                    scheduler
+                        .scheduler_mut()
+                        .set_rate(host, Some(rate))
+                        .expect("room for all hosts");
                 }
             }
-            closed(queued(order, flows), call, false)
+            closed(queued(scheduler, flows), call, false)
         }
         // DRR of hosts over DRR of flows: one host, up to 32, and as many as flows.
         "hosts_1" => alone(ByHost(BY_HOST), 1, turn, call),
@@ -200,15 +203,15 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "hosts_each" => alone(ByHost(BY_HOST), flows, turn, call),
         "hashed_drr" => {
             let count = queues_for(flows);
-            let (order, table) = (order(DRR, count, 1, turn), hash_table(count, 8));
+            let (scheduler, table) = (scheduler(DRR, count, 1, turn), hash_table(count, 8));
             let (queues, slots) =
                 (Boxes(count).of(Queue::EMPTY), Boxes(slots_for(flows)).of(Descriptor::EMPTY));
-            closed(Hashed::new(order, table, queues, slots, Limits::NONE), call, true)
+            closed(Hashed::new(scheduler, table, queues, slots, Limits::NONE), call, true)
         }
         // Hash, sparse flows first, CoDel: what FQ-CoDel is made of.
         "fq_codel" => {
             let count = queues_for(flows);
-            let order = order(Drr { sparse_first: true }, count, 1, turn);
+            let scheduler = scheduler(Drr { sparse_first: true }, count, 1, turn);
             // Every packet is judged and none is dropped: with 65,536 flows the backlog of FULL stands
             // for 21 ms of the loop's time.
             let params = CoDelParams { target: Nanos::from_secs(1), ..CoDelParams::INTERNET };
@@ -216,7 +219,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let codel = CoDel::new(Boxes(count).of(CoDelState::EMPTY), params);
             let codel = codel.expect("a target below the interval");
             let room = (Boxes(count), Boxes(slots_for(flows)), Arrays::<0>);
-            let queues = queues(order, codel, room, Limits::NONE);
+            let queues = queues(scheduler, codel, room, Limits::NONE);
             closed(Hashed::over(queues, hash_table(count, 8)), call, true)
         }
         _ => return entry(name, call),
@@ -253,29 +256,29 @@ const fn room(flows: usize, hosts: usize) -> Room<Boxes, Boxes> {
 }
 
 /// The flow scheduler with all flows, which go from host to host.
-fn order<R: FlowRecipe>(
+fn scheduler<R: FlowRecipe>(
     recipe: R,
     flows: usize,
     hosts: usize,
     weight: impl Fn(u32) -> u32,
 ) -> R::Made<Boxes, Boxes> {
-    let mut order = recipe.flow_scheduler(room(flows, hosts)).expect("sizes in range");
+    let mut scheduler = recipe.flow_scheduler(room(flows, hosts)).expect("sizes in range");
     let (flows, hosts) = (flows as u32, hosts as u32);
     for flow in 0..flows {
         let (source, destination) = (flow % hosts, flow / hosts % hosts);
-        R::assign(&mut order, FlowId(flow), [source, destination]);
+        R::assign(&mut scheduler, FlowId(flow), [source, destination]);
         let config = Dial::of(setting(weight(flow)));
-        order.configure(FlowId(flow), config, None).expect("a valid configuration");
+        scheduler.configure(FlowId(flow), config, None).expect("a valid configuration");
     }
-    order
+    scheduler
 }
 
 fn queued<O: FlowScheduler>(
-    order: O,
+    scheduler: O,
     flows: usize,
 ) -> FlowQueues<O, Box<[Queue]>, Box<[Descriptor]>> {
     let room = (Boxes(flows), Boxes(slots_for(flows)), Arrays::<0>);
-    queues(order, NoAqm, room, Limits::NONE)
+    queues(scheduler, NoAqm, room, Limits::NONE)
 }
 
 /// A flow scheduler and its drop policy under queues of packets.
@@ -290,9 +293,9 @@ where
     R::Policy<Boxes, Boxes>: 'static,
 {
     let flows = call.1;
-    let order = order(recipe.of(), flows, hosts, weight);
-    let policy = recipe.policy(&order, room(flows, hosts)).expect("sizes in range");
-    closed(queued(order, flows).with_drop_policy(policy), call, false)
+    let scheduler = scheduler(recipe.of(), flows, hosts, weight);
+    let policy = recipe.policy(&scheduler, room(flows, hosts)).expect("sizes in range");
+    closed(queued(scheduler, flows).with_drop_policy(policy), call, false)
 }
 
 /// A quantum of one MTU.

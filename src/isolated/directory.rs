@@ -41,18 +41,18 @@ impl<S: Storage> HostDirectory<S> {
     #[inline]
     pub(super) fn claim<K: Storage, T: Storage>(
         &mut self,
-        order: &mut IsolationOrder<S, K, T>,
+        scheduler: &mut IsolationOrder<S, K, T>,
         label: u32,
         labels: &(impl Labelled + ?Sized),
     ) -> Lookup {
         let lookup = if self.rotating {
-            self.lookup_rotating(order, label, labels)
+            self.lookup_rotating(scheduler, label, labels)
         } else {
             self.queues.lookup(label)
         };
         match lookup.outcome {
             Outcome::Hit => lookup,
-            outcome => Lookup { queue: self.claim_slow(order, lookup, labels), outcome },
+            outcome => Lookup { queue: self.claim_slow(scheduler, lookup, labels), outcome },
         }
     }
 
@@ -60,18 +60,18 @@ impl<S: Storage> HostDirectory<S> {
     #[inline(never)]
     fn claim_slow<K: Storage, T: Storage>(
         &mut self,
-        order: &mut IsolationOrder<S, K, T>,
+        scheduler: &mut IsolationOrder<S, K, T>,
         lookup: Lookup,
         labels: &(impl Labelled + ?Sized),
     ) -> u32 {
-        let isolation = order.isolation();
+        let isolation = scheduler.isolation();
         let is_spare = lookup.outcome == Outcome::Collision;
-        if is_spare && order.spares_of() == Level::None {
+        if is_spare && scheduler.spares_of() == Level::None {
             return lookup.queue;
         }
         let before = self.rotating.then_some(Before(labels));
         let before = before.as_ref();
-        let check_return = order.has_room_for_rates();
+        let check_return = scheduler.has_room_for_rates();
         let source =
             self.sources.claim(labels.source(), before.map(Labelled::source), check_return);
         let destination = self.destinations.claim(
@@ -80,13 +80,16 @@ impl<S: Storage> HostDirectory<S> {
             check_return,
         );
         let hosts = (source.slot, destination.slot);
-        let queue =
-            if is_spare { self.among_its_own(order, lookup.queue, hosts) } else { lookup.queue };
+        let queue = if is_spare {
+            self.among_its_own(scheduler, lookup.queue, hosts)
+        } else {
+            lookup.queue
+        };
         if is_spare && !self.claim_spare(queue) {
-            self.leave(order, source, destination);
+            self.leave(scheduler, source, destination);
             return queue;
         }
-        order.assign(FlowId(queue), source.slot, destination.slot);
+        scheduler.assign(FlowId(queue), source.slot, destination.slot);
         let host = match isolation.level() {
             Level::None => return queue,
             Level::Source => source,
@@ -94,9 +97,9 @@ impl<S: Storage> HostDirectory<S> {
         };
         if host.is_new {
             let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
-            order.set_host_quantum(host.slot, quantum);
+            scheduler.set_host_quantum(host.slot, quantum);
             let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
-            order.set_host_rates(host.slot, host.is_back, rate, ceiling);
+            scheduler.set_host_rates(host.slot, host.is_back, rate, ceiling);
         }
         queue
     }
@@ -108,16 +111,16 @@ impl<S: Storage> HostDirectory<S> {
     /// the spare queue has sent what it holds: only its host joins it meanwhile.
     fn among_its_own<K: Storage, T: Storage>(
         &self,
-        order: &IsolationOrder<S, K, T>,
+        scheduler: &IsolationOrder<S, K, T>,
         shared: u32,
         hosts: (u32, u32),
     ) -> u32 {
-        let side = |(source, destination)| match order.spares_of() {
+        let side = |(source, destination)| match scheduler.spares_of() {
             Level::Destination => destination,
             _ => source,
         };
         let slot = side(hosts);
-        let is_own = |queue| order.assigned(FlowId(queue)).map(side) == Some(slot);
+        let is_own = |queue| scheduler.assigned(FlowId(queue)).map(side) == Some(slot);
         let spare = self.queues.queues().wrapping_add(slot);
         let is_free = self.spares.as_ref().get(slot as usize) == Some(&false);
         if !is_own(shared) && (is_free || is_own(spare)) { spare } else { shared }
@@ -126,18 +129,18 @@ impl<S: Storage> HostDirectory<S> {
     /// What `labels` say of their host from now on, if it is backlogged; returns whether it is.
     pub(super) fn update_host<K: Storage, T: Storage>(
         &mut self,
-        order: &mut IsolationOrder<S, K, T>,
+        scheduler: &mut IsolationOrder<S, K, T>,
         labels: &impl Labelled,
     ) -> bool {
-        let (slots, label) = match order.isolation().level() {
+        let (slots, label) = match scheduler.isolation().level() {
             Level::None => return false,
             Level::Source => (&self.sources, labels.source()),
             Level::Destination => (&self.destinations, labels.destination()),
         };
         let Some(slot) = slots.table.find(label) else { return false };
         let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
-        order.set_host_quantum(slot, quantum);
-        order.set_host_rates(slot, true, labels.host_committed_rate(), labels.host_ceiling());
+        scheduler.set_host_quantum(slot, quantum);
+        scheduler.set_host_rates(slot, true, labels.host_committed_rate(), labels.host_ceiling());
         true
     }
 
@@ -145,13 +148,13 @@ impl<S: Storage> HostDirectory<S> {
     #[inline(never)]
     fn leave<K: Storage, T: Storage>(
         &mut self,
-        order: &mut IsolationOrder<S, K, T>,
+        scheduler: &mut IsolationOrder<S, K, T>,
         source: Claimed,
         destination: Claimed,
     ) {
         self.sources.release(source.slot);
         self.destinations.release(destination.slot);
-        let host = match order.isolation().level() {
+        let host = match scheduler.isolation().level() {
             Level::None => return,
             Level::Source => source,
             Level::Destination => destination,
@@ -159,7 +162,7 @@ impl<S: Storage> HostDirectory<S> {
         if host.is_new && !host.is_back {
             // The table knows the slot as this host's, and it has the buckets of the host before, which this
             // host would come back to.
-            order.set_host_rates(host.slot, false, None, None);
+            scheduler.set_host_rates(host.slot, false, None, None);
         }
     }
 
@@ -178,13 +181,13 @@ impl<S: Storage> HostDirectory<S> {
     /// once.
     pub(super) fn let_go<K: Storage, T: Storage>(
         &mut self,
-        order: &IsolationOrder<S, K, T>,
+        scheduler: &IsolationOrder<S, K, T>,
         queue: FlowId,
     ) {
         if !self.queues.release(queue.0) && !self.spare_mut(queue.0).is_some_and(core::mem::take) {
             return;
         }
-        let Some((source, destination)) = order.assigned(queue) else { return };
+        let Some((source, destination)) = scheduler.assigned(queue) else { return };
         self.sources.release(source);
         self.destinations.release(destination);
     }
@@ -192,14 +195,14 @@ impl<S: Storage> HostDirectory<S> {
     /// A spare queue is claimed while it holds packets, and by its slot on one of the sides.
     fn recount_spares<K: Storage, T: Storage>(
         &self,
-        order: &IsolationOrder<S, K, T>,
+        scheduler: &IsolationOrder<S, K, T>,
         flows: &dyn Fn(FlowId) -> FlowState,
     ) -> Result<(), Imbalance> {
         for (slot, &claimed) in (0_u32..).zip(self.spares.as_ref()) {
             let queue = self.queues.queues().wrapping_add(slot);
             let backlogged = flows(FlowId(queue)).backlog.packets > 0;
             Imbalance::check("claimed while backlogged", queue, claimed.into(), backlogged.into())?;
-            let (source, destination) = order.assigned(FlowId(queue)).unwrap_or_default();
+            let (source, destination) = scheduler.assigned(FlowId(queue)).unwrap_or_default();
             let by_slot = !claimed || source == slot || destination == slot;
             Imbalance::check("a spare queue of its slot", queue, 1, by_slot.into())?;
         }
@@ -209,13 +212,14 @@ impl<S: Storage> HostDirectory<S> {
     /// The flows that count in a slot, as the flow scheduler has them, one by one.
     fn recount_hosts<K: Storage, T: Storage>(
         &self,
-        order: &IsolationOrder<S, K, T>,
+        scheduler: &IsolationOrder<S, K, T>,
         flows: &dyn Fn(FlowId) -> FlowState,
     ) -> Result<(), Imbalance> {
         let of = |host: &dyn Fn((u32, u32)) -> u32, slot: u32| {
             let backlogged = |flow: &u32| flows(FlowId(*flow)).backlog.packets > 0;
-            let here = |flow: &u32| order.assigned(FlowId(*flow)).is_some_and(|h| host(h) == slot);
-            (0..order.flows()).filter(backlogged).filter(here).count() as u64
+            let here =
+                |flow: &u32| scheduler.assigned(FlowId(*flow)).is_some_and(|h| host(h) == slot);
+            (0..scheduler.flows()).filter(backlogged).filter(here).count() as u64
         };
         self.sources.recount(&|slot| of(&|(source, _)| source, slot))?;
         self.destinations.recount(&|slot| of(&|(_, destination)| destination, slot))

@@ -103,15 +103,15 @@ impl<S: Storage, K: Storage, T: Storage> IsolationOrder<S, K, T> {
     }
 
     pub(super) fn has_room_for_rates(&self) -> bool {
-        self.levels.order().room() > 0
+        self.levels.scheduler().room() > 0
     }
 
     /// What packets are on the wire, from now on.
     pub(super) fn set_link(&mut self, link: Overhead) {
         self.link = link;
-        let ceilings = self.levels.order_mut();
+        let ceilings = self.levels.scheduler_mut();
         ceilings.set_link(link);
-        ceilings.order_mut().set_link(link);
+        ceilings.scheduler_mut().set_link(link);
     }
 
     /// The rate and the ceiling of the host in `slot`, if there is room for them. `is_back` says that
@@ -123,7 +123,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationOrder<S, K, T> {
         rate: Option<CommittedRate>,
         ceiling: Option<Ceiling>,
     ) {
-        let (flow, ceilings) = (FlowId(slot), self.levels.order_mut());
+        let (flow, ceilings) = (FlowId(slot), self.levels.scheduler_mut());
         if flow.0 >= ceilings.room() {
             return;
         }
@@ -132,10 +132,10 @@ impl<S: Storage, K: Storage, T: Storage> IsolationOrder<S, K, T> {
         let ceiling = ceiling.map(|ceiling| ceiling.with_burst_of_at_least(longest));
         if !is_back {
             let _known = ceilings.set_ceiling(flow, None);
-            let _known = ceilings.order_mut().set_rate(flow, None);
+            let _known = ceilings.scheduler_mut().set_rate(flow, None);
         }
         // The rate first: a host that comes back below its ceiling is looked at once.
-        let _in_range = ceilings.order_mut().set_rate(flow, rate);
+        let _in_range = ceilings.scheduler_mut().set_rate(flow, rate);
         debug_assert_eq!(_in_range, Ok(()), "{rate:?} for host {flow:?}");
         let _in_range = ceilings.set_ceiling(flow, ceiling);
         debug_assert_eq!(_in_range, Ok(()), "{ceiling:?} for host {flow:?}");

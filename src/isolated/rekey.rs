@@ -116,11 +116,11 @@ impl<S: Storage> HostDirectory<S> {
     #[inline(never)]
     pub(super) fn lookup_rotating<K: Storage, T: Storage>(
         &mut self,
-        order: &IsolationOrder<S, K, T>,
+        scheduler: &IsolationOrder<S, K, T>,
         label: u32,
         labels: &(impl Labelled + ?Sized),
     ) -> Lookup {
-        let before = order.isolation().queue_label(&Before(labels));
+        let before = scheduler.isolation().queue_label(&Before(labels));
         let lookup = self.queues.lookup_rotating(before, label);
         self.rotating = self.is_in_transition();
         lookup

@@ -61,7 +61,7 @@ fn isolated_queues_know_which_flows_are_next() {
         let (mut right, mut served) = (0, 0);
         while queue.backlog().packets > 100 {
             let mut ahead = [FlowId(u32::MAX); 16];
-            let found = queue.queues().order().upcoming(&mut ahead);
+            let found = queue.queues().scheduler().upcoming(&mut ahead);
             for &flow in &ahead[..found.max(1)] {
                 let before = queue.queues().flow_backlog(flow).packets;
                 queue.dequeue(Nanos(0), &mut none).expect("packets are queued");

@@ -374,7 +374,7 @@ pub fn play<O: Promising>(trial: &Trial, depth: Depth) -> Result<Outcome, Imbala
     let mut arrivals = arrivals.iter().peekable();
     let mut now = 0;
     loop {
-        let Some(flow) = link.order.select() else {
+        let Some(flow) = link.scheduler.select() else {
             let Some(next) = arrivals.peek() else { break };
             now = now.max(next.0);
             link.meter.transmitted(u32::MAX);

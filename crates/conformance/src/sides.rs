@@ -36,12 +36,12 @@ pub const MILLISECOND: Nanos = Nanos::from_millis(1);
 pub type Engine<O, const F: usize, const S: usize, D = OwnVictim> =
     FlowQueues<O, [Queue; F], [Descriptor; S], NoAqm, [FlowRecord; F], D>;
 
-/// `order` over `F` queues and `S` slots, with a record for each flow.
+/// `scheduler` over `F` queues and `S` slots, with a record for each flow.
 pub fn engine<O: FlowScheduler, const F: usize, const S: usize>(
-    order: O,
+    scheduler: O,
     limits: Limits,
 ) -> Engine<O, F, S> {
-    queues(order, NoAqm, (Arrays::<F>, Arrays::<S>, Arrays::<F>), limits)
+    queues(scheduler, NoAqm, (Arrays::<F>, Arrays::<S>, Arrays::<F>), limits)
 }
 
 /// Longest-queue drop of `F` flows at `end`.
@@ -78,11 +78,11 @@ where
     Made<R, F, H>: Housing,
 {
     let room = room::<F, H>(max_len);
-    let order = recipe.of().flow_scheduler(room).expect("sizes in range");
-    let policy = recipe.policy(&order, room).expect("sizes in range");
+    let scheduler = recipe.of().flow_scheduler(room).expect("sizes in range");
+    let policy = recipe.policy(&scheduler, room).expect("sizes in range");
     let size = Size { flows: F as u32, slots: S as u32, hosts: H as u32, max_len };
     let naive = NaiveQueues::new(recipe.twin(size), F as u32, S as u32, F as u32, limits);
-    (engine(order, limits).with_drop_policy(policy), naive)
+    (engine(scheduler, limits).with_drop_policy(policy), naive)
 }
 
 /// The scheduler of a recipe in arrays.

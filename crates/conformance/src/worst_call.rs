@@ -228,21 +228,21 @@ fn room(flows: u32) -> Room<Vecs, Vecs> {
 }
 
 /// The flow scheduler with all flows, of weights of all sizes from one quantum on.
-fn order<R: FlowRecipe>(recipe: R, flows: u32) -> R::Made<Vecs, Vecs> {
+fn scheduler<R: FlowRecipe>(recipe: R, flows: u32) -> R::Made<Vecs, Vecs> {
     let room = room(flows);
-    let mut order = recipe.flow_scheduler(room).expect("in range");
+    let mut scheduler = recipe.flow_scheduler(room).expect("in range");
     for flow in 0..flows {
         let hosts = [flow % room.hosts.count(), flow / FLOWS_PER_HOST];
-        R::assign(&mut order, FlowId(flow), hosts);
+        R::assign(&mut scheduler, FlowId(flow), hosts);
         let setting = Setting { weight: 4 << (flow % 11), max_len: MAX_LEN };
-        order.configure(FlowId(flow), Dial::of(setting), None).expect("in range");
+        scheduler.configure(FlowId(flow), Dial::of(setting), None).expect("in range");
     }
-    order
+    scheduler
 }
 
-fn under<O: FlowScheduler + 'static>(order: O, flows: u32) -> Box<dyn Scheduler> {
+fn under<O: FlowScheduler + 'static>(scheduler: O, flows: u32) -> Box<dyn Scheduler> {
     let memory = (Vecs(flows as usize), Vecs(PACKETS as usize), Arrays::<0>);
-    Box::new(queues(order, NoAqm, memory, LIMITS))
+    Box::new(queues(scheduler, NoAqm, memory, LIMITS))
 }
 
 fn plain<R: QueuesRecipe>(recipe: R, flows: u32) -> Box<dyn Scheduler>
@@ -250,10 +250,10 @@ where
     SchedulerOf<R, Vecs, Vecs>: 'static,
     R::Policy<Vecs, Vecs>: 'static,
 {
-    let order = order(recipe.of(), flows);
-    let policy = recipe.policy(&order, room(flows)).expect("in range");
+    let scheduler = scheduler(recipe.of(), flows);
+    let policy = recipe.policy(&scheduler, room(flows)).expect("in range");
     let memory = (Vecs(flows as usize), Vecs(PACKETS as usize), Arrays::<0>);
-    Box::new(queues(order, NoAqm, memory, LIMITS).with_drop_policy(policy))
+    Box::new(queues(scheduler, NoAqm, memory, LIMITS).with_drop_policy(policy))
 }
 
 fn fifo(flows: u32) -> Box<dyn Scheduler> {
@@ -265,36 +265,36 @@ fn codel(flows: u32) -> Box<dyn Scheduler> {
     let table = Vecs(flows as usize);
     let aqm = CoDel(CoDelParams::INTERNET).aqm(table).expect("in range");
     let memory = (table, Vecs(PACKETS as usize), Arrays::<0>);
-    Box::new(queues(order(DRR, flows), aqm, memory, LIMITS))
+    Box::new(queues(scheduler(DRR, flows), aqm, memory, LIMITS))
 }
 
 fn ceilings(flows: u32) -> Box<dyn Scheduler> {
-    let mut order = order(Ceilings(DRR), flows);
+    let mut scheduler = scheduler(Ceilings(DRR), flows);
     for flow in 0..flows {
         let ceiling = Ceiling::new(100_000 << (flow % 8), MAX_LEN).expect("in range");
-        order.set_ceiling(FlowId(flow), Some(ceiling)).expect("room for all");
+        scheduler.set_ceiling(FlowId(flow), Some(ceiling)).expect("room for all");
     }
-    under(order, flows)
+    under(scheduler, flows)
 }
 
 fn committed(flows: u32) -> Box<dyn Scheduler> {
-    let mut order = order(CommittedRates(DRR), flows);
+    let mut scheduler = scheduler(CommittedRates(DRR), flows);
     for flow in 0..flows {
         let rate = CommittedRate::new(100_000 << (flow % 8), MAX_LEN).expect("in range");
-        order.set_rate(FlowId(flow), Some(rate)).expect("room for all");
+        scheduler.set_rate(FlowId(flow), Some(rate)).expect("room for all");
     }
-    under(order, flows)
+    under(scheduler, flows)
 }
 
 fn classes(flows: u32) -> Box<dyn Scheduler> {
     let classes = flows / FLOWS_PER_HOST;
     let class = || {
         let memory = (Vecs(FLOWS_PER_HOST as usize), Vecs(PACKETS as usize), Arrays::<0>);
-        queues(order(DRR, FLOWS_PER_HOST), NoAqm, memory, Limits::NONE)
+        queues(scheduler(DRR, FLOWS_PER_HOST), NoAqm, memory, Limits::NONE)
     };
     let all: Vec<FlowQueues<_, _, _>> = (0..classes).map(|_| class()).collect();
     let bits = LowBits::new(FLOWS_PER_HOST.ilog2()).expect("two bits");
     let states = Vecs(classes as usize).of(ClassState::EMPTY);
-    let node = Classes::new(order(DRR, classes), all, states, bits, LIMITS);
+    let node = Classes::new(scheduler(DRR, classes), all, states, bits, LIMITS);
     Box::new(node.dropping_from_longest(Vecs(classes as usize).of(LongestFlow::EMPTY)))
 }

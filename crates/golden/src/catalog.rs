@@ -110,10 +110,10 @@ const ROOM: Room<Arrays<QUEUES>, Arrays<HOSTS>> = Room {
 
 /// Flows come, go, change and move from host to host; a weight in eight is none.
 fn of_flows<R: QueuesRecipe>(recipe: R, seed: u64) -> u64 {
-    let Some(order) = recipe.of().flow_scheduler(ROOM) else { return 0 };
-    let Some(policy) = recipe.policy(&order, ROOM) else { return 0 };
+    let Some(scheduler) = recipe.of().flow_scheduler(ROOM) else { return 0 };
+    let Some(policy) = recipe.policy(&scheduler, ROOM) else { return 0 };
     let room = (Arrays::<QUEUES>, Arrays::<SLOTS>, Arrays::<0>);
-    let mut queues = queues(order, NoAqm, room, Limits::NONE).with_drop_policy(policy);
+    let mut queues = queues(scheduler, NoAqm, room, Limits::NONE).with_drop_policy(policy);
     run(&mut queues, OPERATIONS, seed, |queues, flow: FlowId, random, hash: &mut Hash| {
         if removes(random) {
             let mut gone = *hash;
@@ -123,7 +123,7 @@ fn of_flows<R: QueuesRecipe>(recipe: R, seed: u64) -> u64 {
         }
         let hosts = [random >> 4 & 3, random >> 6 & 3];
         if queues.flow_backlog(flow).packets == 0 {
-            R::Of::assign(queues.order_mut(), flow, hosts);
+            R::Of::assign(queues.scheduler_mut(), flow, hosts);
         }
         let setting = Setting { weight: random & 7, max_len: MAX_LEN - (random >> 8 & 1) * 914 };
         hash.word(queues.configure(flow, Dial::of(setting)).is_ok().into());

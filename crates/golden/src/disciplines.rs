@@ -85,8 +85,8 @@ fn fq_codel() -> u64 {
     // A step of the clock is half a millisecond on average, so queues stand for many intervals.
     let params =
         CoDelParams { target: Nanos::from_millis(1), interval: Nanos::from_millis(5), mtu: 100 };
-    let order = LongestQueue { of: Drr { sparse_first: true }, end: Head };
-    queues(order, CoDel(params), 4, quantum)
+    let scheduler = LongestQueue { of: Drr { sparse_first: true }, end: Head };
+    queues(scheduler, CoDel(params), 4, quantum)
 }
 
 /// 10 in 16 quanta are large enough.
@@ -131,8 +131,8 @@ fn weight(random: u32) -> QfqConfig {
 
 /// Weights of few kinds, so that aggregates fill.
 fn qfq_plus() -> u64 {
-    let order = LongestQueue { of: QfqPlus { members: 4 }, end: Head };
-    queues(order, WithoutAqm, 11, |random| QfqConfig {
+    let scheduler = LongestQueue { of: QfqPlus { members: 4 }, end: Head };
+    queues(scheduler, WithoutAqm, 11, |random| QfqConfig {
         weight: 1 + (random & 1) * 99,
         ..weight(random & 1 << 16)
     })
@@ -167,7 +167,7 @@ fn hosts_below_ceilings() -> u64 {
     with_flows_moved(of, |hosts| {
         for (host, rate) in (0..).zip([200_000, 999_983]) {
             let rate = CommittedRate::new(rate, 2 * MAX_LEN).ok()?;
-            hosts.order_mut().set_rate(FlowId(host), Some(rate)).ok()?;
+            hosts.scheduler_mut().set_rate(FlowId(host), Some(rate)).ok()?;
         }
         for (host, rate) in (0..).zip([100_000, 5_000_011, 1_000_000_000]) {
             let ceiling = Ceiling::new(rate, 2 * MAX_LEN).ok()?;
@@ -187,13 +187,18 @@ where
 {
     let make = || {
         let room = ROOM.with_hosts(Arrays::<HOSTS>);
-        let mut order = HostDrr { of, sparse_first: true }.over_hosts(room)?;
+        let mut scheduler = HostDrr { of, sparse_first: true }.over_hosts(room)?;
         for host in 0..HOSTS as u32 {
-            order.configure_host(host, MAX_LEN).ok()?;
+            scheduler.configure_host(host, MAX_LEN).ok()?;
         }
-        set(order.order_mut())?;
+        set(scheduler.scheduler_mut())?;
         let (flows, slots) = (Arrays::<QUEUES>, Arrays::<SLOTS>);
-        Some(catalog::queues(order, sched_core::NoAqm, (flows, slots, Arrays::<0>), Limits::NONE))
+        Some(catalog::queues(
+            scheduler,
+            sched_core::NoAqm,
+            (flows, slots, Arrays::<0>),
+            Limits::NONE,
+        ))
     };
     let Some(mut queues) = make() else { return 0 };
     run(&mut queues, OPERATIONS, 12, |queues, flow: FlowId, random, hash: &mut Hash| {
@@ -202,7 +207,7 @@ where
             queues.remove_flow(flow, &mut |packet: Packet, reason| gone.drop(packet, reason));
             *hash = gone;
         } else {
-            hash.word(queues.order_mut().assign(flow, flow.0 >> 2).is_ok().into());
+            hash.word(queues.scheduler_mut().assign(flow, flow.0 >> 2).is_ok().into());
             hash.word(queues.configure(flow, quantum(random)).is_ok().into());
         }
     })
@@ -266,7 +271,7 @@ pub(crate) const fn removes(random: u32) -> bool {
 }
 
 fn queues<R: QueuesRecipe, A: AqmRecipe, C>(
-    order: R,
+    scheduler: R,
     aqm: A,
     seed: u64,
     config: impl Fn(u32) -> C,
@@ -274,7 +279,7 @@ fn queues<R: QueuesRecipe, A: AqmRecipe, C>(
 where
     SchedulerOf<R, Arrays<QUEUES>, Arrays<1>>: FlowScheduler<Config = C>,
 {
-    let queued = Queued { of: order, aqm };
+    let queued = Queued { of: scheduler, aqm };
     let Some(mut queues) = queued.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE) else { return 0 };
     run(&mut queues, OPERATIONS, seed, |queues, flow: FlowId, random, hash: &mut Hash| {
         if removes(random) {

@@ -301,31 +301,31 @@ fn longest() -> LongestQueueDrop<Vec<LongestFlow>> {
 type ByHash<O, A, D> = Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>, A, [FlowRecord; 0], D>;
 
 fn hashed<O: FlowScheduler, D: DropPolicy<O>>(
-    order: O,
+    scheduler: O,
     policy: D,
     limits: Limits,
 ) -> ByHash<O, NoAqm, D> {
-    by_hash(order, policy, NoAqm, limits)
+    by_hash(scheduler, policy, NoAqm, limits)
 }
 
 fn hashed_with_codel<O: FlowScheduler, D: DropPolicy<O>>(
-    order: O,
+    scheduler: O,
     policy: D,
     params: CoDelParams,
     limits: Limits,
 ) -> Result<ByHash<O, CoDel<Vec<CoDelState>>, D>, ConfigError> {
     let codel = CoDel::new(vec![CoDelState::EMPTY; QUEUES as usize], params)?;
-    Ok(by_hash(order, policy, codel, limits))
+    Ok(by_hash(scheduler, policy, codel, limits))
 }
 
 fn by_hash<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
-    order: O,
+    scheduler: O,
     policy: D,
     aqm: A,
     limits: Limits,
 ) -> ByHash<O, A, D> {
     let queues = vec![Queue::EMPTY; QUEUES as usize];
-    let queues = FlowQueues::with_parts(order, aqm, queues, slots(limits), [], limits);
+    let queues = FlowQueues::with_parts(scheduler, aqm, queues, slots(limits), [], limits);
     Hashed::over(queues.with_drop_policy(policy), table())
 }
 

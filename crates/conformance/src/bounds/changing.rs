@@ -166,14 +166,14 @@ impl Changeable for Wf2q<Vec<Wf2qFlow>> {
 
 /// Gives `flow` of `trial` this weight in a flow scheduler of the kind of QFQ.
 fn set_weight(
-    order: &mut impl FlowScheduler<Config = QfqConfig>,
+    scheduler: &mut impl FlowScheduler<Config = QfqConfig>,
     trial: &Trial,
     flow: FlowId,
     weight: u32,
     head: Option<u32>,
 ) {
     let max_len = trial.flows[flow.index()].max_len;
-    order.configure(flow, QfqConfig { weight, max_len }, head).expect("in range");
+    scheduler.configure(flow, QfqConfig { weight, max_len }, head).expect("in range");
 }
 
 impl Changeable for Qfq<Vec<QfqFlow>> {
@@ -251,7 +251,7 @@ impl<O: Changeable> Player<'_, O> {
 
     /// If no flow is backlogged, all is as at the beginning.
     fn settle_if_idle(&mut self, gone: u32) {
-        if self.link.order.select().is_none() {
+        if self.link.scheduler.select().is_none() {
             if self.settles > 0 {
                 self.restart(gone);
                 self.settles = 0;
@@ -277,12 +277,12 @@ impl<O: Changeable> Player<'_, O> {
         let weight = match what {
             What::Weigh(weight) => {
                 let head = self.link.head(flow);
-                self.link.order.set(self.trial, flow, weight, head);
+                self.link.scheduler.set(self.trial, flow, weight, head);
                 weight
             }
             What::Remove => {
                 while self.link.lose(flow).is_some() {}
-                self.link.order.remove(flow);
+                self.link.scheduler.remove(flow);
                 0
             }
             What::LoseHead => {
@@ -319,7 +319,7 @@ pub fn play_changing<O: Changeable>(
             player.restart(u32::MAX);
             player.settles = 0;
         }
-        let Some(flow) = player.link.order.select() else {
+        let Some(flow) = player.link.scheduler.select() else {
             let Some(next) = events.peek() else { break };
             now = now.max(next.0);
             player.link.meter.transmitted(u32::MAX);

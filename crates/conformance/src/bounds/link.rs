@@ -10,7 +10,7 @@ use super::{Bound, Outcome, Promising, Trial, Worst};
 
 /// A flow scheduler, queues and meters.
 pub(super) struct Link<O> {
-    pub(super) order: O,
+    pub(super) scheduler: O,
     queues: Vec<VecDeque<(Arrival, u32)>>,
     pub(super) meter: WfiMeter<Vec<WfiFlow>>,
     pairs: Vec<([u32; 2], PairMeter)>,
@@ -21,10 +21,10 @@ pub(super) struct Link<O> {
 
 impl<O: Promising> Link<O> {
     pub(super) fn new(trial: &Trial) -> Self {
-        let (order, count) = (O::of(trial), trial.flows.len());
+        let (scheduler, count) = (O::of(trial), trial.flows.len());
         let meter = WfiMeter::new(vec![WfiFlow::EMPTY; count]);
         let queues = vec![VecDeque::new(); count];
-        let mut link = Self { order, queues, meter, pairs: Vec::new(), wire: None, packets: 0 };
+        let mut link = Self { scheduler, queues, meter, pairs: Vec::new(), wire: None, packets: 0 };
         link.restart(0);
         link
     }
@@ -33,11 +33,11 @@ impl<O: Promising> Link<O> {
     fn promises(&self) -> Vec<(FlowId, Guarantee)> {
         let flows = (0..self.queues.len() as u32).map(FlowId);
         let added = flows.filter(|&flow| self.is_added(flow));
-        added.map(|flow| (flow, self.order.promise(flow))).collect()
+        added.map(|flow| (flow, self.scheduler.promise(flow))).collect()
     }
 
     pub(super) fn is_added(&self, flow: FlowId) -> bool {
-        self.order.max_len(flow).is_some()
+        self.scheduler.max_len(flow).is_some()
     }
 
     /// Measures anew from this instant, at which `gone` bytes of the packet on the wire are sent: what is
@@ -78,9 +78,9 @@ impl<O: Promising> Link<O> {
     pub(super) fn lose(&mut self, flow: FlowId) -> Option<u32> {
         let (_, len) = self.queues[flow.index()].pop_front()?;
         let head = self.head(flow);
-        self.order.lost(flow, len, head);
+        self.scheduler.lost(flow, len, head);
         self.meter.lost(flow, len);
-        let share = self.order.promise(flow).share;
+        let share = self.scheduler.promise(flow).share;
         self.meter.add(flow, share).expect("there is room for all");
         for (_, pair) in &mut self.pairs {
             pair.emptied(flow);
@@ -96,9 +96,9 @@ impl<O: Promising> Link<O> {
         let queue = &mut self.queues[flow.index()];
         queue.push_back((arrival, len));
         if queue.len() > 1 {
-            return self.order.grew(flow, len);
+            return self.scheduler.grew(flow, len);
         }
-        self.order.backlogged(flow, len);
+        self.scheduler.backlogged(flow, len);
         for (_, pair) in &mut self.pairs {
             pair.backlogged(flow);
         }
@@ -108,7 +108,7 @@ impl<O: Promising> Link<O> {
         let queue = &mut self.queues[flow.index()];
         let (arrival, len) = queue.pop_front().expect("a selected flow holds packets");
         let next = queue.front().map(|packet| packet.1);
-        self.order.served(flow, len, next);
+        self.scheduler.served(flow, len, next);
         self.meter.dequeued(arrival, len);
         for (_, pair) in &mut self.pairs {
             pair.dequeued(flow, len);
@@ -123,14 +123,14 @@ impl<O: Promising> Link<O> {
 
     pub(super) fn check(&self, wanted: bool) -> Result<(), Imbalance> {
         self.check_books(wanted)?;
-        if wanted { self.order.check_inside() } else { Ok(()) }
+        if wanted { self.scheduler.check_inside() } else { Ok(()) }
     }
 
     pub(super) fn check_books(&self, wanted: bool) -> Result<(), Imbalance> {
         if !wanted {
             return Ok(());
         }
-        self.order.recount(&|flow| {
+        self.scheduler.recount(&|flow| {
             let queue = &self.queues[flow.index()];
             let bytes = queue.iter().map(|packet| packet.1).sum();
             let backlog = Backlog { packets: queue.len() as u32, bytes };
@@ -154,7 +154,7 @@ impl<O: Promising> Link<O> {
                 let flows = [flow.0; 2];
                 worst.take(Worst { flows, measured: compared.measured, bound: compared.bound });
             }
-            let Some(watched) = self.order.watched(flow, trial) else { continue };
+            let Some(watched) = self.scheduler.watched(flow, trial) else { continue };
             let against = |measured, bound| Worst { flows: [flow.0; 2], measured, bound };
             outcome.any_length.take(against(report.b_wfi, watched.one_length));
             outcome.all_count.take(against(report.b_wfi, watched.all_count));

@@ -26,15 +26,15 @@ type Queues<O, A, F, S, R> = FlowQueues<
     <R as Memory>::Of<FlowRecord>,
 >;
 
-/// Queues of packets under `order`, with a record for each of the flows that `records` has room for.
+/// Queues of packets under `scheduler`, with a record for each of the flows that `records` has room for.
 pub fn queues<O: FlowScheduler, A: Aqm, F: Memory, S: Memory, R: Memory>(
-    order: O,
+    scheduler: O,
     aqm: A,
     (flows, slots, records): (F, S, R),
     limits: Limits,
 ) -> Queues<O, A, F, S, R> {
     let (table, slots) = (flows.of(Queue::EMPTY), slots.of(Descriptor::EMPTY));
-    FlowQueues::with_parts(order, aqm, table, slots, records.of(FlowRecord::EMPTY), limits)
+    FlowQueues::with_parts(scheduler, aqm, table, slots, records.of(FlowRecord::EMPTY), limits)
 }
 
 /// A queue and a record for each flow, under a flow scheduler and an AQM.
@@ -62,9 +62,9 @@ impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
         slots: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
-        let (order, aqm) = (self.of.of().flow_scheduler(room)?, self.aqm.aqm(room.flows)?);
-        let policy = self.of.policy(&order, room)?;
-        let queues = queues(order, aqm, (room.flows, slots, room.flows), limits);
+        let (scheduler, aqm) = (self.of.of().flow_scheduler(room)?, self.aqm.aqm(room.flows)?);
+        let policy = self.of.policy(&scheduler, room)?;
+        let queues = queues(scheduler, aqm, (room.flows, slots, room.flows), limits);
         Some(queues.with_drop_policy(policy))
     }
 }
@@ -123,7 +123,7 @@ impl<Q: Memory> Recipe for VirtualQueues<Q> {
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
         let memory = SqfMemory {
-            order: self.queues.of(ShortestFlow::EMPTY),
+            scheduler: self.queues.of(ShortestFlow::EMPTY),
             queues: self.queues.of(Queue::EMPTY),
             slots: slots.of(Descriptor::EMPTY),
             flows: room.flows.of(SqfFlow::EMPTY),
@@ -225,15 +225,15 @@ impl<R: QueuesRecipe, L: Memory> Recipe for ByHash<R, L> {
         slots: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
-        let mut order = self.of.of().flow_scheduler(room)?;
+        let mut scheduler = self.of.of().flow_scheduler(room)?;
         for flow in (0..room.flows.count()).map(FlowId) {
-            order.configure(flow, Dial::of(room.host), None).ok()?;
+            scheduler.configure(flow, Dial::of(room.host), None).ok()?;
         }
-        let policy = self.of.policy(&order, room)?;
+        let policy = self.of.policy(&scheduler, room)?;
         let lines = self.lines.of(TagLine::EMPTY);
         let table = FlowTable::new(lines, room.flows.count(), self.ways).ok()?;
         let (queues, slots) = (room.flows.of(Queue::EMPTY), slots.of(Descriptor::EMPTY));
-        let queues = FlowQueues::new(order, queues, slots, limits).with_drop_policy(policy);
+        let queues = FlowQueues::new(scheduler, queues, slots, limits).with_drop_policy(policy);
         Some(Hashed::over(queues, table))
     }
 }
@@ -272,11 +272,11 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
             max_len: room.max_len,
             host: room.host,
         };
-        let order = self.of.flow_scheduler(of_classes)?;
+        let scheduler = self.of.flow_scheduler(of_classes)?;
         let class = || self.class.scheduler(room, slots, limits);
         let classes = [class()?, class()?, class()?, class()?];
         let split = LowBits::new(self.bits).ok()?;
-        let made = Classes::new(order, classes, [ClassState::EMPTY; 4], split, limits);
+        let made = Classes::new(scheduler, classes, [ClassState::EMPTY; 4], split, limits);
         Some(made.dropping_from_longest([LongestFlow::EMPTY; 4]))
     }
 }

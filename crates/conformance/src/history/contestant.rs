@@ -127,7 +127,7 @@ where
     }
 
     fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.order_mut().rate(host, rate)
+        self.scheduler_mut().rate(host, rate)
     }
 
     fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
@@ -137,7 +137,7 @@ where
     fn books(&self, number: u32) -> HostBooks {
         let flow = FlowId(number);
         let (ceiling, waits) = (Ceilings::ceiling(self, flow), self.is_waiting(flow));
-        HostBooks { ceiling, waits, ..self.order().books(number) }
+        HostBooks { ceiling, waits, ..self.scheduler().books(number) }
     }
 }
 
@@ -165,16 +165,16 @@ where
             of_flow: [self.host_of(FlowId(number)), None],
             backlogged: [self.flows_of(number), 0],
             setting: self.host_config(number).map(Dial::read),
-            ..self.order().books(number)
+            ..self.scheduler().books(number)
         }
     }
 
     fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.order_mut().rate(host, rate)
+        self.scheduler_mut().rate(host, rate)
     }
 
     fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
-        self.order_mut().ceiling(host, ceiling)
+        self.scheduler_mut().ceiling(host, ceiling)
     }
 }
 
@@ -356,11 +356,11 @@ where
     T: FlowDirectory<O>,
 {
     fn housing(&self) -> Option<&dyn Housing> {
-        Some(self.order())
+        Some(self.scheduler())
     }
 
     fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
-        Some(self.order_mut())
+        Some(self.scheduler_mut())
     }
 
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {

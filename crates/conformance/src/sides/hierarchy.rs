@@ -18,7 +18,7 @@ pub type Node<O, S, const N: usize> =
 
 /// `N` classes of `2^bits` flows; the longest gives way if `drops_from_longest`.
 pub fn node<O, S, const N: usize>(
-    order: O,
+    scheduler: O,
     classes: [S; N],
     bits: u32,
     drops_from_longest: bool,
@@ -30,7 +30,8 @@ where
 {
     let split = LowBits::new(bits).unwrap();
     let ranks = vec![LongestFlow::EMPTY; if drops_from_longest { N } else { 0 }];
-    Classes::new(order, classes, [ClassState::EMPTY; N], split, limits).dropping_from_longest(ranks)
+    Classes::new(scheduler, classes, [ClassState::EMPTY; N], split, limits)
+        .dropping_from_longest(ranks)
 }
 
 fn many<T, const N: usize>(make: impl Fn() -> T) -> [T; N] {
@@ -44,10 +45,10 @@ fn qfq_order<const N: usize>() -> Qfq<[QfqFlow; N]> {
 /// Four FIFO classes under QFQ.
 pub fn qfq_over_fifos(limits: Limits) -> (impl Contestant, impl Contestant) {
     let fifo = || super::fifo::<SLOTS>(DropFrom::Head, Limits::packets(20));
-    let order = qfq_order::<CLASSES>();
+    let scheduler = qfq_order::<CLASSES>();
     let naive = NaiveQfq::new(CLASSES as u32, MAX_LEN);
     (
-        node(order, many::<_, CLASSES>(|| fifo().0), 1, false, limits),
+        node(scheduler, many::<_, CLASSES>(|| fifo().0), 1, false, limits),
         NaiveClasses::new(naive, many::<_, CLASSES>(|| fifo().1).into(), 2, limits),
     )
 }
@@ -55,10 +56,10 @@ pub fn qfq_over_fifos(limits: Limits) -> (impl Contestant, impl Contestant) {
 /// QFQ classes under deficit round robin.
 pub fn drr_over_qfq(limits: Limits) -> (impl Contestant, impl Contestant) {
     let leaf = || super::qfq::<2, SLOTS>(MAX_LEN, Limits::packets(20));
-    let order = super::drr_order::<CLASSES>(MAX_LEN, false);
+    let scheduler = super::drr_order::<CLASSES>(MAX_LEN, false);
     let naive = NaiveDrr::new(CLASSES as u32, MAX_LEN, false);
     (
-        node(order, many::<_, CLASSES>(|| leaf().0), 1, false, limits),
+        node(scheduler, many::<_, CLASSES>(|| leaf().0), 1, false, limits),
         NaiveClasses::new(naive, many::<_, CLASSES>(|| leaf().1).into(), 2, limits),
     )
 }
@@ -66,10 +67,13 @@ pub fn drr_over_qfq(limits: Limits) -> (impl Contestant, impl Contestant) {
 /// Classes of deficit round robin under shortest queue first.
 pub fn sqf_over_drr(limits: Limits) -> (impl Contestant, impl Contestant) {
     let leaf = || super::drr::<2, SLOTS>(MAX_LEN, false, Limits::NONE);
-    let order = ShortestQueue::new([ShortestFlow::EMPTY; CLASSES]);
+    let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; CLASSES]);
     let naive = NaiveShortestQueue::new(CLASSES as u32, DropFrom::Head);
     let twin = NaiveClasses::new(naive, many::<_, CLASSES>(|| leaf().1).into(), 2, limits);
-    (node(order, many::<_, CLASSES>(|| leaf().0), 1, true, limits), twin.dropping_from_longest())
+    (
+        node(scheduler, many::<_, CLASSES>(|| leaf().0), 1, true, limits),
+        twin.dropping_from_longest(),
+    )
 }
 
 /// A FIFO, DRR, QFQ and SQF that drop from their longest queue, as trait objects.
@@ -82,8 +86,8 @@ pub fn drr_over_everything(limits: Limits) -> (impl Contestant, impl Contestant)
         [Box::new(fifo.0), Box::new(drr.0), Box::new(qfq.0), Box::new(sqf.0)];
     let naive: Vec<Box<dyn Contestant + Send>> =
         vec![Box::new(fifo.1), Box::new(drr.1), Box::new(qfq.1), Box::new(sqf.1)];
-    let order = NaiveDrr::new(CLASSES as u32, MAX_LEN, true);
-    let twin = NaiveClasses::new(order, naive, 2, limits).dropping_from_longest();
+    let scheduler = NaiveDrr::new(CLASSES as u32, MAX_LEN, true);
+    let twin = NaiveClasses::new(scheduler, naive, 2, limits).dropping_from_longest();
     (node(super::drr_order::<CLASSES>(MAX_LEN, true), classes, 1, true, limits), twin)
 }
 
@@ -91,15 +95,15 @@ pub fn drr_over_everything(limits: Limits) -> (impl Contestant, impl Contestant)
 pub fn three_levels(limits: Limits) -> (impl Contestant, impl Contestant) {
     let leaf = || super::sqf::<2, SLOTS>(DropFrom::Head, Limits::packets(12));
     let middle = || {
-        let order = super::drr_order::<2>(MAX_LEN, false);
-        node(order, many::<_, 2>(|| leaf().0), 1, true, Limits::packets(20))
+        let scheduler = super::drr_order::<2>(MAX_LEN, false);
+        node(scheduler, many::<_, 2>(|| leaf().0), 1, true, Limits::packets(20))
     };
     let naive_middle = || {
-        let order = NaiveDrr::new(2, MAX_LEN, false);
-        NaiveClasses::new(order, many::<_, 2>(|| leaf().1).into(), 2, Limits::packets(20))
+        let scheduler = NaiveDrr::new(2, MAX_LEN, false);
+        NaiveClasses::new(scheduler, many::<_, 2>(|| leaf().1).into(), 2, Limits::packets(20))
             .dropping_from_longest()
     };
-    let order = NaiveQfq::new(2, MAX_LEN);
-    let twin = NaiveClasses::new(order, many::<_, 2>(naive_middle).into(), 4, limits);
+    let scheduler = NaiveQfq::new(2, MAX_LEN);
+    let twin = NaiveClasses::new(scheduler, many::<_, 2>(naive_middle).into(), 4, limits);
     (node(qfq_order::<2>(), many::<_, 2>(middle), 2, true, limits), twin.dropping_from_longest())
 }

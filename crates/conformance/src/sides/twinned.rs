@@ -190,15 +190,16 @@ impl TwinnedPackets for Fifo {
     }
 }
 
-/// `order` over virtual queues.
+/// `scheduler` over virtual queues.
 fn virtual_queues<Q: Memory>(
     recipe: VirtualQueues<Q>,
-    order: NaiveShortestQueue,
+    scheduler: NaiveShortestQueue,
     size: Size,
     limits: Limits,
 ) -> NaiveQueues<NaiveShortestQueue> {
     let (queues, flows) = (recipe.queues.count() - 1, size.flows);
-    let twin = NaiveQueues::with_virtual_queues(order, queues, flows, size.slots, flows, limits);
+    let twin =
+        NaiveQueues::with_virtual_queues(scheduler, queues, flows, size.slots, flows, limits);
     if recipe.default_takes_longest { twin.default_takes_longest() } else { twin }
 }
 
@@ -206,8 +207,8 @@ impl<Q: Memory> TwinnedPackets for VirtualQueues<Q> {
     type Twin = NaiveQueues<NaiveShortestQueue>;
 
     fn twin(self, size: Size, limits: Limits) -> Self::Twin {
-        let order = NaiveShortestQueue::new(self.queues.count(), self.end);
-        virtual_queues(self, order, size, limits)
+        let scheduler = NaiveShortestQueue::new(self.queues.count(), self.end);
+        virtual_queues(self, scheduler, size, limits)
     }
 }
 
@@ -215,9 +216,9 @@ impl<Q: Memory> TwinnedPackets for FlooredVirtualQueues<Q> {
     type Twin = NaiveQueues<NaiveShortestQueue>;
 
     fn twin(self, size: Size, limits: Limits) -> Self::Twin {
-        let order = NaiveShortestQueue::new(self.of.queues.count(), self.of.end)
+        let scheduler = NaiveShortestQueue::new(self.of.queues.count(), self.of.end)
             .with_service_floor(1 << self.floor.exponent, self.floor.after.into())
             .flushing(self.flush);
-        virtual_queues(self.of, order, size, limits)
+        virtual_queues(self.of, scheduler, size, limits)
     }
 }

@@ -11,7 +11,7 @@ use crate::history::{HostBooks, Housing, Setting};
 /// The flow scheduler `O` of the flows that need not wait.
 #[derive(Clone, Debug)]
 pub struct NaiveCeilings<O> {
-    order: O,
+    scheduler: O,
     buckets: BTreeMap<FlowId, (Ceiling, Bucket)>,
     backlogged: BTreeSet<FlowId>,
     /// Of those backlogged.
@@ -21,11 +21,11 @@ pub struct NaiveCeilings<O> {
 }
 
 impl<O: NaiveOrder> NaiveCeilings<O> {
-    /// Without ceilings, over `order` of `flows` flows, none of them backlogged.
+    /// Without ceilings, over `scheduler` of `flows` flows, none of them backlogged.
     #[must_use]
-    pub fn new(order: O, flows: u32) -> Self {
+    pub fn new(scheduler: O, flows: u32) -> Self {
         Self {
-            order,
+            scheduler,
             buckets: BTreeMap::new(),
             backlogged: BTreeSet::new(),
             waiting: BTreeSet::new(),
@@ -35,7 +35,7 @@ impl<O: NaiveOrder> NaiveCeilings<O> {
     }
 
     fn longest(&self, flow: FlowId) -> u32 {
-        self.order.max_len(flow).unwrap_or(self.order.common_max_len())
+        self.scheduler.max_len(flow).unwrap_or(self.scheduler.common_max_len())
     }
 
     /// The time until the bucket of `flow` holds its longest packet; not above zero if it does.
@@ -53,7 +53,7 @@ impl<O: NaiveOrder> NaiveCeilings<O> {
 
     fn come_back(&mut self, flow: FlowId) {
         if self.waiting.remove(&flow) {
-            self.order.backlogged(flow, 1);
+            self.scheduler.backlogged(flow, 1);
         }
     }
 
@@ -79,7 +79,7 @@ impl<O: NaiveOrder> Housing for NaiveCeilings<O> {
     }
 
     fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.order.rate(host, rate)
+        self.scheduler.rate(host, rate)
     }
 
     fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
@@ -106,7 +106,7 @@ impl<O: NaiveOrder> Housing for NaiveCeilings<O> {
         }
         self.come_back(flow);
         if self.backlogged.contains(&flow) && self.wait(flow) > 0 {
-            self.order.lost(flow, None);
+            self.scheduler.lost(flow, None);
             self.waiting.insert(flow);
         }
         Ok(())
@@ -115,13 +115,13 @@ impl<O: NaiveOrder> Housing for NaiveCeilings<O> {
     fn books(&self, number: u32) -> HostBooks {
         let flow = FlowId(number);
         let ceiling = self.buckets.get(&flow).map(|(ceiling, _)| *ceiling);
-        HostBooks { ceiling, waits: self.waiting.contains(&flow), ..self.order.books(number) }
+        HostBooks { ceiling, waits: self.waiting.contains(&flow), ..self.scheduler.books(number) }
     }
 }
 
 impl<O: NaiveOrder> NaiveOrder for NaiveCeilings<O> {
     fn advance(&mut self, now: Nanos) {
-        self.order.advance(now);
+        self.scheduler.advance(now);
         let step = self.clock.advance(now);
         for (_, bucket) in self.buckets.values_mut() {
             bucket.pass(step);
@@ -135,30 +135,30 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCeilings<O> {
         head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
         let waits = self.waiting.contains(&flow);
-        self.order.configure(flow, setting, head_len.filter(|_| !waits))
+        self.scheduler.configure(flow, setting, head_len.filter(|_| !waits))
     }
 
     fn remove(&mut self, flow: FlowId) {
-        self.order.remove(flow);
+        self.scheduler.remove(flow);
         self.buckets.remove(&flow);
     }
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
-        self.order.setting(flow)
+        self.scheduler.setting(flow)
     }
 
     fn max_len(&self, flow: FlowId) -> Option<u32> {
-        self.order.max_len(flow)
+        self.scheduler.max_len(flow)
     }
 
     fn common_max_len(&self) -> u32 {
-        self.order.common_max_len()
+        self.scheduler.common_max_len()
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
         self.backlogged.insert(flow);
         if self.wait(flow) <= 0 {
-            self.order.backlogged(flow, head_len);
+            self.scheduler.backlogged(flow, head_len);
         } else {
             self.waiting.insert(flow);
         }
@@ -171,7 +171,7 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCeilings<O> {
             self.clock.look_ahead(bucket);
         }
         let stays = next_head.filter(|_| self.wait(flow) <= 0);
-        self.order.served(flow, len, stays);
+        self.scheduler.served(flow, len, stays);
         if next_head.is_none() {
             self.empties(flow);
         } else if stays.is_none() {
@@ -182,7 +182,7 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCeilings<O> {
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
         if !self.waiting.contains(&flow) {
-            self.order.lost(flow, head);
+            self.scheduler.lost(flow, head);
         }
         if head.is_none() {
             self.empties(flow);
@@ -190,7 +190,9 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCeilings<O> {
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        (self.backlogged.len() > self.waiting.len()).then(|| self.order.select(queues)).flatten()
+        (self.backlogged.len() > self.waiting.len())
+            .then(|| self.scheduler.select(queues))
+            .flatten()
     }
 
     fn waiting(&self, _queues: QueuesView<'_>) -> Option<FlowId> {

@@ -27,7 +27,7 @@ enum Status {
 /// Classes under a flow scheduler. A flow's number is its class times a power of two, and its number there.
 #[derive(Clone, Debug)]
 pub struct NaiveClasses<O, T> {
-    order: O,
+    scheduler: O,
     classes: Vec<T>,
     flows_a_class: u32,
     /// The class with the most bytes gives way.
@@ -43,12 +43,12 @@ pub struct NaiveClasses<O, T> {
 }
 
 impl<O: NaiveOrder, T: Contestant> NaiveClasses<O, T> {
-    /// Empty `classes` under `order`, each with flows numbered below `flows_a_class`.
+    /// Empty `classes` under `scheduler`, each with flows numbered below `flows_a_class`.
     #[must_use]
-    pub fn new(order: O, classes: Vec<T>, flows_a_class: u32, limits: Limits) -> Self {
+    pub fn new(scheduler: O, classes: Vec<T>, flows_a_class: u32, limits: Limits) -> Self {
         let count = classes.len();
         Self {
-            order,
+            scheduler,
             classes,
             flows_a_class,
             drops_from_longest: false,
@@ -91,7 +91,7 @@ impl<O: NaiveOrder, T: Contestant> NaiveClasses<O, T> {
     }
 
     fn select(&self) -> Option<FlowId> {
-        self.order.select(&self.open())
+        self.scheduler.select(&self.open())
     }
 
     /// The closed class that opens first and when, if it ever does.
@@ -171,12 +171,12 @@ impl<O: NaiveOrder, T: Contestant> NaiveClasses<O, T> {
         let before = core::mem::replace(&mut self.status[class.index()], status);
         match (before, status) {
             (Status::Open, Status::Open) if lost > 0 => {
-                self.order.lost(class, Some(self.next_len(class)));
+                self.scheduler.lost(class, Some(self.next_len(class)));
             }
-            (Status::Open, Status::Idle | Status::Closed(_)) => self.order.lost(class, None),
+            (Status::Open, Status::Idle | Status::Closed(_)) => self.scheduler.lost(class, None),
             (Status::Idle | Status::Closed(_), Status::Open) => {
                 let len = self.next_len(class);
-                self.order.backlogged(class, len);
+                self.scheduler.backlogged(class, len);
             }
             _ => {}
         }
@@ -300,9 +300,9 @@ impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         self.now = now;
-        self.order.advance(now);
+        self.scheduler.advance(now);
         let (class, flow) = self.split(named);
-        let max = if class.0 < self.count() { self.order.max_len(class) } else { None };
+        let max = if class.0 < self.count() { self.scheduler.max_len(class) } else { None };
         let Some(max) = max else {
             let reason = RejectReason::UnknownFlow { flow: named, flows: self.flows() };
             return Err(self.reject(packet, reason));
@@ -324,7 +324,7 @@ impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.now = now;
-        self.order.advance(now);
+        self.scheduler.advance(now);
         let class = self.next_class(now)?;
         if self.status[class.index()] != Status::Open {
             self.tell(class, self.status_now(class), 0);
@@ -343,8 +343,8 @@ impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
         self.status[class.index()] = status;
         let next = (status == Status::Open).then(|| self.next_len(class));
         // What the class sends first may have changed since the flow scheduler was told.
-        self.order.lost(class, Some(packet.len));
-        self.order.served(class, packet.len, next);
+        self.scheduler.lost(class, Some(packet.len));
+        self.scheduler.served(class, packet.len, next);
         self.served[class.index()] = self.total.delivered.packets;
         self.open_due(now);
         Some(packet)
@@ -422,7 +422,7 @@ impl<O: NaiveOrder, T: Contestant> Contestant for NaiveClasses<O, T> {
         outcome?;
         let open = self.status[class.index()] == Status::Open;
         let head_len = open.then(|| self.next_len(class));
-        self.order.configure(class, setting, head_len)
+        self.scheduler.configure(class, setting, head_len)
     }
 
     fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
@@ -439,12 +439,12 @@ impl<O: NaiveOrder, T: Contestant> Contestant for NaiveClasses<O, T> {
         let ((), lost) =
             self.call(class, removed, drops, |scheduler, drops| scheduler.drain(drops));
         self.tell(class, Status::Idle, lost);
-        self.order.remove(class);
+        self.scheduler.remove(class);
     }
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
         let (class, _) = self.split(flow);
-        if class.0 < self.count() { self.order.setting(class) } else { None }
+        if class.0 < self.count() { self.scheduler.setting(class) } else { None }
     }
 
     fn notices_used_handles(&self) -> bool {

@@ -22,12 +22,12 @@ pub struct NaiveCommittedRates<O> {
 }
 
 impl<O: NaiveOrder> NaiveCommittedRates<O> {
-    /// Without rates, over `order` of `flows` flows, none of them backlogged.
+    /// Without rates, over `scheduler` of `flows` flows, none of them backlogged.
     #[must_use]
-    pub fn new(order: O, flows: u32) -> Self {
+    pub fn new(scheduler: O, flows: u32) -> Self {
         Self {
-            conforming: order.clone(),
-            excess: order,
+            conforming: scheduler.clone(),
+            excess: scheduler,
             buckets: BTreeMap::new(),
             backlogged: BTreeSet::new(),
             borrowing: BTreeMap::new(),

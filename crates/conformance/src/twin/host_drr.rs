@@ -19,7 +19,7 @@ struct House {
 /// The flow scheduler `O` of hosts over one [`NaiveDrr`] per host.
 #[derive(Clone, Debug)]
 pub struct NaiveHostDrr<O> {
-    order: O,
+    scheduler: O,
     houses: BTreeMap<u32, House>,
     /// The host of each flow that is not of host 0.
     moved: BTreeMap<FlowId, u32>,
@@ -29,14 +29,14 @@ pub struct NaiveHostDrr<O> {
 }
 
 impl<O: NaiveOrder> NaiveHostDrr<O> {
-    /// No flow added yet, of `flows` at most, in `hosts` hosts under `order`; no packet is longer than
+    /// No flow added yet, of `flows` at most, in `hosts` hosts under `scheduler`; no packet is longer than
     /// `max_len` bytes. Every host has sparse flows first, or none has.
     #[must_use]
-    pub fn new(order: O, hosts: u32, flows: u32, max_len: u32, sparse_first: bool) -> Self {
+    pub fn new(scheduler: O, hosts: u32, flows: u32, max_len: u32, sparse_first: bool) -> Self {
         let ring = NaiveDrr::new(flows, max_len, sparse_first);
         let house = House { ring, backlogged: BTreeSet::new() };
         Self {
-            order,
+            scheduler,
             houses: (0..hosts).map(|host| (host, house.clone())).collect(),
             moved: BTreeMap::new(),
             settings: BTreeMap::new(),
@@ -90,15 +90,15 @@ impl<O: NaiveOrder> Housing for NaiveHostDrr<O> {
         };
         // Of any length: no order of hosts looks ahead.
         let head_len = (!house.backlogged.is_empty()).then_some(1);
-        self.order.configure(FlowId(host), setting, head_len)
+        self.scheduler.configure(FlowId(host), setting, head_len)
     }
 
     fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.order.rate(host, rate)
+        self.scheduler.rate(host, rate)
     }
 
     fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
-        self.order.ceiling(host, ceiling)
+        self.scheduler.ceiling(host, ceiling)
     }
 
     fn books(&self, number: u32) -> HostBooks {
@@ -107,15 +107,15 @@ impl<O: NaiveOrder> Housing for NaiveHostDrr<O> {
         HostBooks {
             of_flow: [(number < self.flows).then(|| self.host_of(flow)), None],
             backlogged: [u32::try_from(backlogged).expect("no more than flows"), 0],
-            setting: self.houses.get(&number).and_then(|_| self.order.setting(flow)),
-            ..self.order.books(number)
+            setting: self.houses.get(&number).and_then(|_| self.scheduler.setting(flow)),
+            ..self.scheduler.books(number)
         }
     }
 }
 
 impl<O: NaiveOrder> NaiveOrder for NaiveHostDrr<O> {
     fn advance(&mut self, now: Nanos) {
-        self.order.advance(now);
+        self.scheduler.advance(now);
     }
 
     fn configure(
@@ -141,7 +141,7 @@ impl<O: NaiveOrder> NaiveOrder for NaiveHostDrr<O> {
     }
 
     fn max_len(&self, flow: FlowId) -> Option<u32> {
-        let of_host = self.order.max_len(FlowId(self.host_of(flow)))?;
+        let of_host = self.scheduler.max_len(FlowId(self.host_of(flow)))?;
         Some(self.house(flow).ring.max_len(flow)?.min(of_host))
     }
 
@@ -152,7 +152,7 @@ impl<O: NaiveOrder> NaiveOrder for NaiveHostDrr<O> {
         house.backlogged.insert(flow);
         house.ring.backlogged(flow, head_len);
         if first {
-            self.order.backlogged(host, head_len);
+            self.scheduler.backlogged(host, head_len);
         }
     }
 
@@ -164,7 +164,7 @@ impl<O: NaiveOrder> NaiveOrder for NaiveHostDrr<O> {
             house.backlogged.remove(&flow);
         }
         let next = (!house.backlogged.is_empty()).then_some(1);
-        self.order.served(host, len, next);
+        self.scheduler.served(host, len, next);
     }
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
@@ -175,24 +175,24 @@ impl<O: NaiveOrder> NaiveOrder for NaiveHostDrr<O> {
             house.backlogged.remove(&flow);
         }
         let left = (!house.backlogged.is_empty()).then_some(1);
-        self.order.lost(host, left);
+        self.scheduler.lost(host, left);
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        let host = self.order.select(&[])?;
+        let host = self.scheduler.select(&[])?;
         self.houses[&host.0].ring.select(queues)
     }
 
     fn waiting(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        let host = self.order.waiting(&[])?;
+        let host = self.scheduler.waiting(&[])?;
         self.houses[&host.0].ring.select(queues)
     }
 
     fn opens_at(&self, now: Nanos) -> Option<Nanos> {
-        self.order.opens_at(now)
+        self.scheduler.opens_at(now)
     }
 
     fn open(&mut self) {
-        self.order.open();
+        self.scheduler.open();
     }
 }

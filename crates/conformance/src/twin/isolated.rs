@@ -217,11 +217,11 @@ impl NaiveIsolated {
             FlowTable::new(vec![TagLine::EMPTY; slots.div_ceil(8) as usize], slots, ways)
                 .expect(within)
         };
-        let order = NaiveLongestHostDrop::new(shares, DropFrom::Head);
+        let scheduler = NaiveLongestHostDrop::new(shares, DropFrom::Head);
         Self {
             sizes,
             isolation,
-            queues: NaiveQueues::new(order, all, packets, 0, limits),
+            queues: NaiveQueues::new(scheduler, all, packets, 0, limits),
             flows: table(queues),
             hosts: [table(hosts), table(hosts)],
             held: BTreeMap::new(),
@@ -293,8 +293,8 @@ impl NaiveIsolated {
         }
         self.held.insert(chosen, slots);
         let [source, destination] = slots;
-        let order = self.queues.order_and_queues().0;
-        order.assign(FlowId(chosen), source, destination).expect("it holds nothing");
+        let scheduler = self.queues.order_and_queues().0;
+        scheduler.assign(FlowId(chosen), source, destination).expect("it holds nothing");
         if let Some(side) = level(self.isolation)
             && found[side].outcome == Outcome::Claimed
         {
@@ -307,8 +307,8 @@ impl NaiveIsolated {
     fn tell(&mut self, slot: u32, is_back: bool, labels: &impl Labelled) {
         let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
         let quantum = quantum.clamp(self.sizes.max_len, 1 << 28);
-        let order = self.queues.order_and_queues().0;
-        order.configure_host(slot, setting(quantum)).expect("in range");
+        let scheduler = self.queues.order_and_queues().0;
+        scheduler.configure_host(slot, setting(quantum)).expect("in range");
         if self.sizes.rates {
             self.set_rates(slot, is_back, labels.host_committed_rate(), labels.host_ceiling());
         }
@@ -323,15 +323,15 @@ impl NaiveIsolated {
         ceiling: Option<Ceiling>,
     ) {
         let (longest, within) = (self.sizes.max_len, "in range");
-        let order = self.queues.order_and_queues().0;
+        let scheduler = self.queues.order_and_queues().0;
         if !is_back {
-            order.rate(slot, None).expect(within);
-            order.ceiling(slot, None).expect(within);
+            scheduler.rate(slot, None).expect(within);
+            scheduler.ceiling(slot, None).expect(within);
         }
         let rate = rate.map(|rate| rate.with_burst_of_at_least(longest));
-        order.rate(slot, rate).expect(within);
+        scheduler.rate(slot, rate).expect(within);
         let ceiling = ceiling.map(|ceiling| ceiling.with_burst_of_at_least(longest));
-        order.ceiling(slot, ceiling).expect(within);
+        scheduler.ceiling(slot, ceiling).expect(within);
     }
 
     /// As [`Isolated::update_host`](freeboard::Isolated::update_host).
@@ -368,21 +368,21 @@ impl NaiveIsolated {
             return;
         }
         self.isolation = isolation;
-        let (order, queues) = self.queues.order_and_queues();
+        let (scheduler, queues) = self.queues.order_and_queues();
         for &queue in self.held.keys() {
-            order.lost(FlowId(queue), None);
+            scheduler.lost(FlowId(queue), None);
         }
-        order.begin_anew().isolation = isolation;
+        scheduler.begin_anew().isolation = isolation;
         for host in 0..self.sizes.hosts {
-            order.configure_host(host, setting(self.sizes.host_quantum)).expect("as before");
-            order.rate(host, None).expect("as before");
-            order.ceiling(host, None).expect("as before");
+            scheduler.configure_host(host, setting(self.sizes.host_quantum)).expect("as before");
+            scheduler.rate(host, None).expect("as before");
+            scheduler.ceiling(host, None).expect("as before");
         }
         for (&queue, &[source, destination]) in &self.held {
-            order.assign(FlowId(queue), source, destination).expect("it was taken out");
-            order.backlogged(FlowId(queue), 1);
+            scheduler.assign(FlowId(queue), source, destination).expect("it was taken out");
+            scheduler.backlogged(FlowId(queue), 1);
         }
-        order.settle(queues);
+        scheduler.settle(queues);
     }
 
     /// As [`Isolated::rotate`](freeboard::Isolated::rotate).
@@ -436,9 +436,9 @@ impl NaiveIsolated {
     /// How many hosts are backlogged and in excess of their rates, and how many wait below their ceilings.
     #[must_use]
     pub fn borrowing_and_waiting_hosts(&self) -> (usize, usize) {
-        let order = self.queues.order();
+        let scheduler = self.queues.scheduler();
         let count = |what: fn(HostBooks) -> bool| {
-            (0..self.sizes.hosts).filter(|&host| what(order.books(host))).count()
+            (0..self.sizes.hosts).filter(|&host| what(scheduler.books(host))).count()
         };
         (count(|books| books.borrows), count(|books| books.waits))
     }

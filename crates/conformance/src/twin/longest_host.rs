@@ -21,7 +21,7 @@ struct Class {
 /// highest class of bytes, which are the powers of two, the one that has been in it longest.
 #[derive(Clone, Debug)]
 pub struct NaiveLongestHostDrop<O> {
-    order: O,
+    scheduler: O,
     end: DropFrom,
     /// Which of the two hosts of a flow counts: that of the source unless said.
     local: Side,
@@ -32,8 +32,8 @@ pub struct NaiveLongestHostDrop<O> {
 impl<O: NaiveOrder> NaiveLongestHostDrop<O> {
     /// Packets give way at `end` of the queue.
     #[must_use]
-    pub fn new(order: O, end: DropFrom) -> Self {
-        Self { order, end, local: Side::Source, classes: BTreeMap::new(), changes: 0 }
+    pub fn new(scheduler: O, end: DropFrom) -> Self {
+        Self { scheduler, end, local: Side::Source, classes: BTreeMap::new(), changes: 0 }
     }
 
     /// Hosts are those of this side, where flows have one on each.
@@ -45,11 +45,11 @@ impl<O: NaiveOrder> NaiveLongestHostDrop<O> {
     /// The flow scheduler of flows, none of which holds anything: the flow that comes to a class from now on is the first there.
     pub(super) fn begin_anew(&mut self) -> &mut O {
         self.classes.clear();
-        &mut self.order
+        &mut self.scheduler
     }
 
     fn host_of(&self, flow: FlowId) -> u32 {
-        self.order.books(flow.0).of_flow[self.local as usize]
+        self.scheduler.books(flow.0).of_flow[self.local as usize]
             .expect("a flow that holds packets has a host")
     }
 
@@ -67,37 +67,37 @@ impl<O: NaiveOrder> NaiveLongestHostDrop<O> {
 
 impl<O: NaiveOrder> Housing for NaiveLongestHostDrop<O> {
     fn hosts(&self) -> u32 {
-        self.order.hosts()
+        self.scheduler.hosts()
     }
 
     fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
-        self.order.assign(flow, source, destination)
+        self.scheduler.assign(flow, source, destination)
     }
 
     fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
-        self.order.configure_host(host, setting)
+        self.scheduler.configure_host(host, setting)
     }
 
     fn count(&mut self, sides: Sides) {
-        self.order.count(sides);
+        self.scheduler.count(sides);
     }
 
     fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
-        self.order.rate(host, rate)
+        self.scheduler.rate(host, rate)
     }
 
     fn ceiling(&mut self, host: u32, ceiling: Option<Ceiling>) -> Result<(), ConfigError> {
-        self.order.ceiling(host, ceiling)
+        self.scheduler.ceiling(host, ceiling)
     }
 
     fn books(&self, number: u32) -> HostBooks {
-        self.order.books(number)
+        self.scheduler.books(number)
     }
 }
 
 impl<O: NaiveOrder> NaiveOrder for NaiveLongestHostDrop<O> {
     fn advance(&mut self, now: Nanos) {
-        self.order.advance(now);
+        self.scheduler.advance(now);
     }
 
     fn configure(
@@ -106,35 +106,35 @@ impl<O: NaiveOrder> NaiveOrder for NaiveLongestHostDrop<O> {
         setting: Setting,
         head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
-        self.order.configure(flow, setting, head_len)
+        self.scheduler.configure(flow, setting, head_len)
     }
 
     fn remove(&mut self, flow: FlowId) {
-        self.order.remove(flow);
+        self.scheduler.remove(flow);
     }
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
-        self.order.setting(flow)
+        self.scheduler.setting(flow)
     }
 
     fn max_len(&self, flow: FlowId) -> Option<u32> {
-        self.order.max_len(flow)
+        self.scheduler.max_len(flow)
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        self.order.backlogged(flow, head_len);
+        self.scheduler.backlogged(flow, head_len);
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        self.order.served(flow, len, next_head);
+        self.scheduler.served(flow, len, next_head);
     }
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
-        self.order.lost(flow, head);
+        self.scheduler.lost(flow, head);
     }
 
     fn settle(&mut self, queues: QueuesView<'_>) {
-        self.order.settle(queues);
+        self.scheduler.settle(queues);
         for (flow, _) in (0..).map(FlowId).zip(queues) {
             let class = queued_bytes(queues, flow).checked_ilog2();
             if class == self.classes.get(&flow).map(|before| before.class) {
@@ -149,25 +149,25 @@ impl<O: NaiveOrder> NaiveOrder for NaiveLongestHostDrop<O> {
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        self.order.select(queues)
+        self.scheduler.select(queues)
     }
 
     fn waiting(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        self.order.waiting(queues)
+        self.scheduler.waiting(queues)
     }
 
     fn opens_at(&self, now: Nanos) -> Option<Nanos> {
-        self.order.opens_at(now)
+        self.scheduler.opens_at(now)
     }
 
     fn open(&mut self) {
-        self.order.open();
+        self.scheduler.open();
     }
 
     fn victim(&self, queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
         let held = self.held(queues);
         // Of hosts that hold as much, the one that is met first from a certain one on.
-        let hosts = self.order.hosts();
+        let hosts = self.scheduler.hosts();
         let first = hosts.next_power_of_two() - hosts;
         let nth = |host: u32| (host + hosts - first) % hosts;
         let longest = held.iter().min_by_key(|&(&host, &bytes)| (Reverse(bytes), nth(host)));

@@ -34,7 +34,7 @@ enum Placement {
 /// Queues under a flow scheduler. The books are sums over events, and what is queued is counted each time.
 #[derive(Clone, Debug)]
 pub struct NaiveQueues<O> {
-    order: O,
+    scheduler: O,
     placement: Placement,
     queues: Vec<VecDeque<Held>>,
     slots: u32,
@@ -46,14 +46,14 @@ pub struct NaiveQueues<O> {
 impl<O: NaiveOrder> NaiveQueues<O> {
     /// The queue that is served next, now or later.
     fn first(&self) -> Option<FlowId> {
-        self.order.select(&self.queues).or_else(|| self.order.waiting(&self.queues))
+        self.scheduler.select(&self.queues).or_else(|| self.scheduler.waiting(&self.queues))
     }
 
     /// A queue for each of `flows` flows, room for `slots` packets, statistics for `records` flows.
     #[must_use]
-    pub fn new(order: O, flows: u32, slots: u32, records: u32, limits: Limits) -> Self {
+    pub fn new(scheduler: O, flows: u32, slots: u32, records: u32, limits: Limits) -> Self {
         Self {
-            order,
+            scheduler,
             placement: Placement::Own,
             queues: vec![VecDeque::new(); flows as usize],
             slots,
@@ -63,11 +63,11 @@ impl<O: NaiveOrder> NaiveQueues<O> {
         }
     }
 
-    /// `flows` flows over `virtual_queues` virtual queues and the default queue behind them; `order`
+    /// `flows` flows over `virtual_queues` virtual queues and the default queue behind them; `scheduler`
     /// is a flow scheduler of queues.
     #[must_use]
     pub fn with_virtual_queues(
-        mut order: O,
+        mut scheduler: O,
         virtual_queues: u32,
         flows: u32,
         slots: u32,
@@ -76,7 +76,9 @@ impl<O: NaiveOrder> NaiveQueues<O> {
     ) -> Self {
         for queue in 0..=virtual_queues {
             let setting = Setting { weight: 1, max_len: Packet::MAX_LEN };
-            order.configure(FlowId(queue), setting, None).expect("a virtual queue takes anything");
+            scheduler
+                .configure(FlowId(queue), setting, None)
+                .expect("a virtual queue takes anything");
         }
         Self {
             placement: Placement::Virtual {
@@ -86,7 +88,7 @@ impl<O: NaiveOrder> NaiveQueues<O> {
                 flows,
                 longest_moves: false,
             },
-            ..Self::new(order, virtual_queues + 1, slots, records, limits)
+            ..Self::new(scheduler, virtual_queues + 1, slots, records, limits)
         }
     }
 
@@ -100,12 +102,12 @@ impl<O: NaiveOrder> NaiveQueues<O> {
     }
 
     /// The flow scheduler, for what is its own, and what all queues hold.
-    pub(super) const fn order(&self) -> &O {
-        &self.order
+    pub(super) const fn scheduler(&self) -> &O {
+        &self.scheduler
     }
 
     pub(super) fn order_and_queues(&mut self) -> (&mut O, QueuesView<'_>) {
-        (&mut self.order, &self.queues)
+        (&mut self.scheduler, &self.queues)
     }
 
     fn everything(&self) -> impl Iterator<Item = &Held> {
@@ -123,7 +125,7 @@ impl<O: NaiveOrder> NaiveQueues<O> {
 
     fn max_len(&self, flow: FlowId) -> Option<u32> {
         match &self.placement {
-            Placement::Own if flow.index() < self.queues.len() => self.order.max_len(flow),
+            Placement::Own if flow.index() < self.queues.len() => self.scheduler.max_len(flow),
             Placement::Own => None,
             Placement::Virtual { added, .. } => {
                 added.contains_key(&flow).then_some(Packet::MAX_LEN)
@@ -176,17 +178,17 @@ impl<O: NaiveOrder> NaiveQueues<O> {
         }
         let mut virtual_queues = self.queues.clone();
         virtual_queues.last_mut().expect("the default queue").clear();
-        let Some((longest, _)) = self.order.victim(&virtual_queues) else { return };
+        let Some((longest, _)) = self.scheduler.victim(&virtual_queues) else { return };
         let packets = core::mem::take(&mut self.queues[longest.index()]);
         let default = FlowId(u32::try_from(self.queues.len() - 1).expect("as constructed"));
         taken.insert(packets[0].flow, default);
         free.push(longest);
-        self.order.lost(longest, None);
+        self.scheduler.lost(longest, None);
         let head_len = packets[0].packet.len;
         let was_empty = self.queues[default.index()].is_empty();
         self.queues[default.index()].extend(packets);
         if was_empty {
-            self.order.backlogged(default, head_len);
+            self.scheduler.backlogged(default, head_len);
         }
     }
 
@@ -218,8 +220,8 @@ impl<O: NaiveOrder> NaiveQueues<O> {
     /// Takes the packet at `place` out of `queue` without service.
     fn take(&mut self, queue: FlowId, place: usize) -> Option<Held> {
         let held = self.queues[queue.index()].remove(place)?;
-        self.order.lost(queue, self.head_len(queue));
-        self.order.settle(&self.queues);
+        self.scheduler.lost(queue, self.head_len(queue));
+        self.scheduler.settle(&self.queues);
         self.release(held.flow);
         Some(held)
     }
@@ -264,7 +266,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        self.order.advance(now);
+        self.scheduler.advance(now);
         if let Some(reason) = self.obstacle(flow, packet) {
             return Err(self.reject(flow, packet, reason));
         }
@@ -275,24 +277,26 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
                 && u64::from(held.bytes) + u64::from(packet.len) <= self.limits.bytes.into()
         };
         let (fits_alone, fits) = (fits(Backlog::default()), fits(before));
-        if !fits && (!fits_alone || self.order.victim(&self.queues).is_none()) {
+        if !fits && (!fits_alone || self.scheduler.victim(&self.queues).is_none()) {
             return Err(self.reject(flow, packet, full));
         }
         self.make_way(flow);
         let queue = self.place(flow);
         self.queues[queue.index()].push_back(Held { flow, packet });
         if self.queues[queue.index()].len() == 1 {
-            self.order.backlogged(queue, packet.len);
+            self.scheduler.backlogged(queue, packet.len);
         }
-        self.order.settle(&self.queues);
+        self.scheduler.settle(&self.queues);
         let mut victims = 0;
         while self.is_over() {
             let next = if victims < MAX_VICTIMS {
-                self.order.victim(&self.queues).expect("an order with a victim had one before")
+                self.scheduler
+                    .victim(&self.queues)
+                    .expect("a scheduler with a victim had one before")
             } else {
                 (queue, DropFrom::Tail)
             };
-            if victims < MAX_VICTIMS && self.order.gives_up(next.0) {
+            if victims < MAX_VICTIMS && self.scheduler.gives_up(next.0) {
                 let before = victims;
                 while victims < MAX_VICTIMS
                     && let Some(first) = self.queues[next.0.index()].front()
@@ -318,12 +322,12 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
     }
 
     fn dequeue(&mut self, now: Nanos, _drops: &mut dyn DropSink) -> Option<Packet> {
-        self.order.advance(now);
-        self.order.open();
-        let queue = self.order.select(&self.queues)?;
+        self.scheduler.advance(now);
+        self.scheduler.open();
+        let queue = self.scheduler.select(&self.queues)?;
         let held = self.queues[queue.index()].pop_front().expect("a selected flow holds packets");
-        self.order.served(queue, held.packet.len, self.head_len(queue));
-        self.order.settle(&self.queues);
+        self.scheduler.served(queue, held.packet.len, self.head_len(queue));
+        self.scheduler.settle(&self.queues);
         self.release(held.flow);
         self.total.delivered.add(held.packet.len);
         if let Some(record) = self.records.get_mut(held.flow.index()) {
@@ -333,14 +337,18 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {
-        let due = || self.first().filter(|_| self.order.opens_at(now) == Some(now));
-        let queue = self.order.select(&self.queues).or_else(due)?;
+        let due = || self.first().filter(|_| self.scheduler.opens_at(now) == Some(now));
+        let queue = self.scheduler.select(&self.queues).or_else(due)?;
         self.queues[queue.index()].front().map(|held| held.packet)
     }
 
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         self.everything().next()?;
-        if self.order.select(&self.queues).is_some() { Some(now) } else { self.order.opens_at(now) }
+        if self.scheduler.select(&self.queues).is_some() {
+            Some(now)
+        } else {
+            self.scheduler.opens_at(now)
+        }
     }
 
     fn backlog(&self) -> Backlog {
@@ -362,7 +370,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.limits = clamped(limits);
         while self.is_over() {
-            let (queue, end) = match self.order.victim(&self.queues) {
+            let (queue, end) = match self.scheduler.victim(&self.queues) {
                 Some(victim) => victim,
                 None => (self.first().expect("backlogged"), DropFrom::Head),
             };
@@ -374,7 +382,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
         // An overflow of the queues as they are; where it would be the arrival's, of what is next.
         let next = self.first().map(|queue| (queue, DropFrom::Head));
-        let Some((queue, end)) = self.order.victim(&self.queues).or(next) else { return false };
+        let Some((queue, end)) = self.scheduler.victim(&self.queues).or(next) else { return false };
         let held = self.take_from(queue, end).expect("a victim holds packets");
         self.drop(held, DropReason::Overflow, drops);
         true
@@ -395,11 +403,11 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
 
 impl<O: NaiveOrder> Contestant for NaiveQueues<O> {
     fn housing(&self) -> Option<&dyn Housing> {
-        Some(&self.order)
+        Some(&self.scheduler)
     }
 
     fn housing_mut(&mut self) -> Option<&mut dyn Housing> {
-        Some(&mut self.order)
+        Some(&mut self.scheduler)
     }
 
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
@@ -409,7 +417,7 @@ impl<O: NaiveOrder> Contestant for NaiveQueues<O> {
         }
         let head_len = self.head_len(flow);
         match &mut self.placement {
-            Placement::Own => self.order.configure(flow, setting, head_len),
+            Placement::Own => self.scheduler.configure(flow, setting, head_len),
             Placement::Virtual { added, .. } => {
                 added.insert(flow, setting);
                 Ok(())
@@ -426,14 +434,14 @@ impl<O: NaiveOrder> Contestant for NaiveQueues<O> {
             }
         }
         match &mut self.placement {
-            Placement::Own => self.order.remove(flow),
+            Placement::Own => self.scheduler.remove(flow),
             Placement::Virtual { added, .. } => drop(added.remove(&flow)),
         }
     }
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
         match &self.placement {
-            Placement::Own => self.order.setting(flow),
+            Placement::Own => self.scheduler.setting(flow),
             Placement::Virtual { added, .. } => added.get(&flow).map(|_| [0; 2]),
         }
     }

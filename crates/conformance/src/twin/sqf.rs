@@ -206,7 +206,7 @@ impl NaiveOrder for NaiveShortestQueue {
 /// Any flow scheduler, with drops from the longest queue.
 #[derive(Clone, Debug)]
 pub struct NaiveLongestQueueDrop<O> {
-    order: O,
+    scheduler: O,
     services: Services,
     end: DropFrom,
 }
@@ -214,8 +214,8 @@ pub struct NaiveLongestQueueDrop<O> {
 impl<O> NaiveLongestQueueDrop<O> {
     /// Packets give way at `end` of the longest queue.
     #[must_use]
-    pub fn new(order: O, end: DropFrom) -> Self {
-        Self { order, services: Services::default(), end }
+    pub fn new(scheduler: O, end: DropFrom) -> Self {
+        Self { scheduler, services: Services::default(), end }
     }
 }
 
@@ -224,7 +224,7 @@ impl<O> Housing for NaiveLongestQueueDrop<O> {}
 
 impl<O: NaiveOrder> NaiveOrder for NaiveLongestQueueDrop<O> {
     fn advance(&mut self, now: Nanos) {
-        self.order.advance(now);
+        self.scheduler.advance(now);
     }
 
     fn configure(
@@ -233,37 +233,37 @@ impl<O: NaiveOrder> NaiveOrder for NaiveLongestQueueDrop<O> {
         setting: Setting,
         head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
-        self.order.configure(flow, setting, head_len)
+        self.scheduler.configure(flow, setting, head_len)
     }
 
     fn remove(&mut self, flow: FlowId) {
         self.services.last.remove(&flow);
-        self.order.remove(flow);
+        self.scheduler.remove(flow);
     }
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
-        self.order.setting(flow)
+        self.scheduler.setting(flow)
     }
 
     fn max_len(&self, flow: FlowId) -> Option<u32> {
-        self.order.max_len(flow)
+        self.scheduler.max_len(flow)
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        self.order.backlogged(flow, head_len);
+        self.scheduler.backlogged(flow, head_len);
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         self.services.served(flow);
-        self.order.served(flow, len, next_head);
+        self.scheduler.served(flow, len, next_head);
     }
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
-        self.order.lost(flow, head);
+        self.scheduler.lost(flow, head);
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        self.order.select(queues)
+        self.scheduler.select(queues)
     }
 
     fn victim(&self, queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {

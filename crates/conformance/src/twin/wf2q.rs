@@ -194,12 +194,12 @@ impl NaiveOrder for NaiveWf2q {
 ///
 /// ```
 /// use conformance::twin::ExactWf2q;
-/// let mut order = ExactWf2q::new(&[1, 2]).expect("small weights");
-/// order.backlogged(0, 300);
-/// order.backlogged(1, 300);
-/// assert_eq!(order.select(), Some(1), "finishes at 450, the other at 900");
-/// order.served(1, 300, Some(300));
-/// assert_eq!(order.select(), Some(0), "starts at 450, which is after 300");
+/// let mut scheduler = ExactWf2q::new(&[1, 2]).expect("small weights");
+/// scheduler.backlogged(0, 300);
+/// scheduler.backlogged(1, 300);
+/// assert_eq!(scheduler.select(), Some(1), "finishes at 450, the other at 900");
+/// scheduler.served(1, 300, Some(300));
+/// assert_eq!(scheduler.select(), Some(0), "starts at 450, which is after 300");
 /// ```
 #[derive(Clone, Debug)]
 pub struct ExactWf2q {

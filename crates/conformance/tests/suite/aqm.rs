@@ -135,9 +135,9 @@ impl Aqm for Blue {
 type Queues<O, A, D = OwnVictim> =
     FlowQueues<O, [Queue; FLOWS], [Descriptor; SLOTS], A, [FlowRecord; FLOWS], D>;
 
-fn queues<O: FlowScheduler, A: Aqm>(order: O, aqm: A) -> Queues<O, A> {
+fn queues<O: FlowScheduler, A: Aqm>(scheduler: O, aqm: A) -> Queues<O, A> {
     FlowQueues::with_parts(
-        order,
+        scheduler,
         aqm,
         [Queue::EMPTY; FLOWS],
         [Descriptor::EMPTY; SLOTS],
@@ -148,7 +148,7 @@ fn queues<O: FlowScheduler, A: Aqm>(order: O, aqm: A) -> Queues<O, A> {
 
 /// What a test does to the queues under every flow scheduler, with an AQM of its own.
 trait Play {
-    fn play<O, D>(&self, seed: u64, order: O, policy: D)
+    fn play<O, D>(&self, seed: u64, scheduler: O, policy: D)
     where
         O: FlowScheduler<Config: Dial> + Housing + Clone,
         D: DropPolicy<O> + Clone;
@@ -171,12 +171,12 @@ fn with_every_order(test: &impl Play) {
 struct Contract<A>(A);
 
 impl<A: Aqm + Clone> Play for Contract<A> {
-    fn play<O, D>(&self, seed: u64, order: O, policy: D)
+    fn play<O, D>(&self, seed: u64, scheduler: O, policy: D)
     where
         O: FlowScheduler<Config: Dial> + Housing + Clone,
         D: DropPolicy<O> + Clone,
     {
-        let subject = || queues(order.clone(), self.0.clone()).with_drop_policy(policy.clone());
+        let subject = || queues(scheduler.clone(), self.0.clone()).with_drop_policy(policy.clone());
         let play = |twin: &mut dyn FnMut() -> Box<dyn Contestant>| {
             let mut both = Match::new(subject(), twin()).marking_arrivals();
             for (step, operation) in Operations::new(seed).take(100_000).enumerate() {
@@ -316,12 +316,12 @@ where
 struct Overflows;
 
 impl Play for Overflows {
-    fn play<O, D>(&self, seed: u64, order: O, policy: D)
+    fn play<O, D>(&self, seed: u64, scheduler: O, policy: D)
     where
         O: FlowScheduler<Config: Dial> + Housing + Clone,
         D: DropPolicy<O> + Clone,
     {
-        let mut queues = queues(order, Blue::NEW).with_drop_policy(policy);
+        let mut queues = queues(scheduler, Blue::NEW).with_drop_policy(policy);
         let pool = live(seed, &mut queues);
         for (flow, told) in pool.told.into_iter().enumerate() {
             booked(&queues, flow, told);
@@ -345,12 +345,12 @@ fn an_aqm_hears_of_every_overflow_once() {
 struct Books;
 
 impl Play for Books {
-    fn play<O, D>(&self, seed: u64, order: O, policy: D)
+    fn play<O, D>(&self, seed: u64, scheduler: O, policy: D)
     where
         O: FlowScheduler<Config: Dial> + Housing + Clone,
         D: DropPolicy<O> + Clone,
     {
-        let mut queues = queues(order, EarlyDetection::default()).with_drop_policy(policy);
+        let mut queues = queues(scheduler, EarlyDetection::default()).with_drop_policy(policy);
         let pool = live(seed, &mut queues);
         for (flow, told) in pool.told.into_iter().enumerate() {
             booked(&queues, flow, told);

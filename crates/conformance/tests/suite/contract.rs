@@ -181,16 +181,16 @@ impl Aqm for EveryThird {
 }
 
 /// Every order under an AQM that acts: the ledger, the books, peeks and the epoch.
-fn keeps_the_contract<O>(seed: u64, aqm: impl Aqm + Clone + Send + 'static, order: O)
+fn keeps_the_contract<O>(seed: u64, aqm: impl Aqm + Clone + Send + 'static, scheduler: O)
 where
     O: FlowScheduler + Housing + Clone + Send + 'static,
     O::Config: Dial,
 {
-    keeps_it_beside(seed, aqm, order, OwnVictim);
+    keeps_it_beside(seed, aqm, scheduler, OwnVictim);
 }
 
 /// The same beside a drop policy.
-fn keeps_it_beside<O, D>(seed: u64, aqm: impl Aqm + Clone + Send + 'static, order: O, policy: D)
+fn keeps_it_beside<O, D>(seed: u64, aqm: impl Aqm + Clone + Send + 'static, scheduler: O, policy: D)
 where
     O: FlowScheduler + Housing + Clone + Send + 'static,
     O::Config: Dial,
@@ -198,7 +198,7 @@ where
 {
     let subject = || -> Box<dyn Contestant + Send> {
         let queues = FlowQueues::with_parts(
-            order.clone(),
+            scheduler.clone(),
             aqm.clone(),
             [Queue::EMPTY; FLOWS],
             [Descriptor::EMPTY; SLOTS],

@@ -151,8 +151,8 @@ fn a_class_of_closed_classes_is_closed() {
         };
         let naive_middle = || {
             let classes = lines.iter().map(|line| capped(line).1).collect();
-            let order = NaiveDrr::new(2, MAX_LEN, false);
-            NaiveClasses::new(order, classes, 2, Limits::packets(20)).dropping_from_longest()
+            let scheduler = NaiveDrr::new(2, MAX_LEN, false);
+            NaiveClasses::new(scheduler, classes, 2, Limits::packets(20)).dropping_from_longest()
         };
         let qfq = Qfq::new([QfqFlow::EMPTY; 2], MAX_LEN).unwrap();
         let subject = node(qfq, [middle(), middle()], 2, true, Limits::NONE);
@@ -203,9 +203,9 @@ impl Draw for Drr<Vec<DrrFlow>> {
 }
 
 fn leaf<O: Draw>(random: &mut Xorshift) -> Promising<Leaf<O>> {
-    let (order, promised) = O::draw(random);
+    let (scheduler, promised) = O::draw(random);
     let queues = vec![Queue::EMPTY; WIDTH as usize];
-    (FlowQueues::new(order, queues, vec![Descriptor::EMPTY; PLENTY], Limits::NONE), promised)
+    (FlowQueues::new(scheduler, queues, vec![Descriptor::EMPTY; PLENTY], Limits::NONE), promised)
 }
 
 /// A node of the flow scheduler `O` over [`WIDTH`] classes, and what it promises to each flow of each.
@@ -213,7 +213,7 @@ fn level<O: Draw, S: Scheduler>(
     random: &mut Xorshift,
     class: impl Fn(&mut Xorshift) -> Promising<S>,
 ) -> Promising<Level<O, S>> {
-    let (order, promised) = O::draw(random);
+    let (scheduler, promised) = O::draw(random);
     let (mut classes, mut composed) = (Vec::new(), Vec::new());
     for promised in promised {
         let (scheduler, flows) = class(random);
@@ -222,7 +222,7 @@ fn level<O: Draw, S: Scheduler>(
     }
     let bits = (composed.len() as u32 / WIDTH).ilog2();
     let states = vec![ClassState::EMPTY; WIDTH as usize];
-    (Classes::new(order, classes, states, LowBits::new(bits).unwrap(), Limits::NONE), composed)
+    (Classes::new(scheduler, classes, states, LowBits::new(bits).unwrap(), Limits::NONE), composed)
 }
 
 /// Random arrivals, now of a few flows and now of all, under a random load around one; returns how
@@ -329,8 +329,8 @@ fn a_user_with_one_flow_has_his_share_beside_one_with_a_hundred() {
         let queues = vec![Queue::EMPTY; 128];
         FlowQueues::new(flows, queues, vec![Descriptor::EMPTY; PLENTY], Limits::NONE)
     };
-    let order = Qfq::new([QfqFlow::EMPTY; 2], MAX_LEN).unwrap();
-    let mut link = node(order, [user(), user()], 7, false, Limits::NONE);
+    let scheduler = Qfq::new([QfqFlow::EMPTY; 2], MAX_LEN).unwrap();
+    let mut link = node(scheduler, [user(), user()], 7, false, Limits::NONE);
     for (user, weight) in [(FlowId(0), 1), (FlowId(1), 2)] {
         link.configure(user, QfqConfig { weight, max_len: MAX_LEN }).unwrap();
     }
@@ -338,7 +338,7 @@ fn a_user_with_one_flow_has_his_share_beside_one_with_a_hundred() {
     let bytes = shares(&mut link, &flows, 3_000);
     let total = bytes.iter().sum();
     for (user, bytes) in (0..).zip(bytes) {
-        let promised = link.order().guarantee(FlowId(user)).unwrap();
+        let promised = link.scheduler().guarantee(FlowId(user)).unwrap();
         let share = promised.share.of_link(total);
         assert!(
             bytes.abs_diff(share) <= promised.b_wfi(),
@@ -353,14 +353,14 @@ fn a_user_with_one_flow_has_his_share_beside_one_with_a_hundred() {
 #[test]
 fn shortest_queue_first_inside_a_user_prefers_among_his_own_flows() {
     let user = || {
-        let mut order = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+        let mut scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
         for flow in 0..2 {
-            order.configure(FlowId(flow), (), None).unwrap();
+            scheduler.configure(FlowId(flow), (), None).unwrap();
         }
-        FlowQueues::new(order, [Queue::EMPTY; 2], vec![Descriptor::EMPTY; 1_024], Limits::NONE)
+        FlowQueues::new(scheduler, [Queue::EMPTY; 2], vec![Descriptor::EMPTY; 1_024], Limits::NONE)
     };
-    let order = Qfq::new([QfqFlow::EMPTY; 2], MAX_LEN).unwrap();
-    let mut link = node(order, [user(), user()], 1, false, Limits::NONE);
+    let scheduler = Qfq::new([QfqFlow::EMPTY; 2], MAX_LEN).unwrap();
+    let mut link = node(scheduler, [user(), user()], 1, false, Limits::NONE);
     for user in 0..2 {
         link.configure(FlowId(user), QfqConfig { weight: 1, max_len: MAX_LEN }).unwrap();
     }
@@ -398,10 +398,10 @@ fn of_the_limited_class(line: Shaper) -> usize {
         let fifo = Fifo::tail_drop(vec![Descriptor::EMPTY; 1_024], Limits::NONE);
         Shaped::new(fifo, line, Overhead::RAW)
     };
-    let mut order = Drr::new([DrrFlow::EMPTY; 2], MAX_LEN).unwrap();
-    order.add_all(MAX_LEN).unwrap();
+    let mut scheduler = Drr::new([DrrFlow::EMPTY; 2], MAX_LEN).unwrap();
+    scheduler.add_all(MAX_LEN).unwrap();
     let classes = [class(line), class(Shaper::new(Rate::UNLIMITED))];
-    let mut link = node(order, classes, 0, false, Limits::NONE);
+    let mut link = node(scheduler, classes, 0, false, Limits::NONE);
     for handle in 0..800 {
         let packet = Packet::new(handle, 1_500);
         link.enqueue(Nanos(0), FlowId(handle % 2), packet, &mut no_drops).unwrap();
@@ -426,10 +426,10 @@ fn a_limited_class_has_its_rate_or_its_share() {
 #[test]
 fn a_handle_that_is_queued_is_noticed_in_its_class_only() {
     let fifo = || Fifo::tail_drop([Descriptor::EMPTY; 4], Limits::NONE);
-    let mut order = Drr::new([DrrFlow::EMPTY; 2], 1_500).unwrap();
-    order.add_all(1_500).unwrap();
+    let mut scheduler = Drr::new([DrrFlow::EMPTY; 2], 1_500).unwrap();
+    scheduler.add_all(1_500).unwrap();
     let (states, split) = ([ClassState::EMPTY; 2], LowBits::new(0).unwrap());
-    let mut link = Classes::new(order, [fifo(), fifo()], states, split, Limits::NONE);
+    let mut link = Classes::new(scheduler, [fifo(), fifo()], states, split, Limits::NONE);
     let packet = Packet::new(3, 1_500);
     let reason = RejectReason::HandleInUse { handle: 3 };
     for flow in [FlowId(0), FlowId(1)] {
@@ -448,10 +448,10 @@ fn a_handle_that_is_queued_is_noticed_in_its_class_only() {
 /// Goal: a class that fills the buffer behind a slow line does not shut out the others.
 #[test]
 fn a_closed_class_gives_way_like_any_other() {
-    let order = sides::drr_order::<2>(MAX_LEN, false);
+    let scheduler = sides::drr_order::<2>(MAX_LEN, false);
     let slow = line(100);
     let classes = [capped(&slow).0, capped(&Shaper::new(Rate::UNLIMITED)).0];
-    let mut link = node(order, classes, 0, true, Limits::packets(20));
+    let mut link = node(scheduler, classes, 0, true, Limits::packets(20));
     for class in 0..2 {
         link.configure(FlowId(class), MAX_LEN).unwrap();
     }
@@ -529,10 +529,10 @@ fn a_class_that_keeps_its_packets_costs_the_others_every_second_call() {
     let fifo = || Fifo::tail_drop(vec![Descriptor::EMPTY; 64], Limits::NONE);
     let (mut miser, mut honest) = (Miser(fifo(), u32::MAX), fifo());
     let classes: [&mut dyn Scheduler; 2] = [&mut miser, &mut honest];
-    let mut order = Drr::new([DrrFlow::EMPTY; 2], MAX_LEN).unwrap();
-    order.add_all(MAX_LEN).unwrap();
+    let mut scheduler = Drr::new([DrrFlow::EMPTY; 2], MAX_LEN).unwrap();
+    scheduler.add_all(MAX_LEN).unwrap();
     let states = [ClassState::EMPTY; 2];
-    let mut link = Classes::new(order, classes, states, LowBits::new(0).unwrap(), Limits::NONE);
+    let mut link = Classes::new(scheduler, classes, states, LowBits::new(0).unwrap(), Limits::NONE);
     for handle in 0..60 {
         let packet = Packet::new(handle, 1_500);
         link.enqueue(Nanos(0), FlowId(handle % 2), packet, &mut no_drops).unwrap();
@@ -550,10 +550,10 @@ fn a_class_that_keeps_its_packets_costs_the_others_every_second_call() {
 fn a_class_that_gave_nothing_once_is_asked_again_at_any_time() {
     for now in [Nanos(0), Nanos(1), Nanos(u64::MAX - 1), Nanos::MAX] {
         let fifo = Fifo::tail_drop(vec![Descriptor::EMPTY; 4], Limits::NONE);
-        let mut order = Drr::new([DrrFlow::EMPTY; 1], MAX_LEN).unwrap();
-        order.add_all(MAX_LEN).unwrap();
+        let mut scheduler = Drr::new([DrrFlow::EMPTY; 1], MAX_LEN).unwrap();
+        scheduler.add_all(MAX_LEN).unwrap();
         let (states, split) = ([ClassState::EMPTY; 1], LowBits::new(0).unwrap());
-        let mut link = Classes::new(order, [Miser(fifo, 1)], states, split, Limits::NONE);
+        let mut link = Classes::new(scheduler, [Miser(fifo, 1)], states, split, Limits::NONE);
         let packet = Packet::new(0, 1_500);
         link.enqueue(now, FlowId(0), packet, &mut no_drops).unwrap();
         assert_eq!(link.dequeue(now, &mut no_drops), None);
@@ -567,7 +567,7 @@ fn a_class_that_gave_nothing_once_is_asked_again_at_any_time() {
 /// Method: CoDel with a target of a microsecond in every class, DRR and SQF over them, 40,000 steps.
 #[test]
 fn an_aqm_in_a_class_keeps_the_books_of_the_node() {
-    fn run<O: FlowScheduler>(order: O) {
+    fn run<O: FlowScheduler>(scheduler: O) {
         let class = || {
             let params = CoDelParams { target: Nanos(1_024), interval: Nanos(100_000), mtu: 100 };
             let codel = CoDel::new([CoDelState::EMPTY; 2], params).unwrap();
@@ -576,7 +576,7 @@ fn an_aqm_in_a_class_keeps_the_books_of_the_node() {
             let (queues, slots) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; SLOTS]);
             FlowQueues::with_parts(drr, codel, queues, slots, [], Limits::NONE)
         };
-        let mut link = node(order, [class(), class()], 1, true, Limits::packets(12));
+        let mut link = node(scheduler, [class(), class()], 1, true, Limits::packets(12));
         let (mut random, mut now) = (Xorshift::new(9), Nanos(0));
         let mut home: Vec<u32> = (0..SLOTS as u32).collect();
         for _ in 0..20_000 {

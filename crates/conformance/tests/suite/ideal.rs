@@ -97,11 +97,11 @@ impl Server for Wf2q<Vec<Wf2qFlow>> {
 }
 
 fn wf2q(weights: &[u32]) -> Wf2q<Vec<Wf2qFlow>> {
-    let mut order = Wf2q::new(vec![Wf2qFlow::EMPTY; weights.len()], 65_535).unwrap();
+    let mut scheduler = Wf2q::new(vec![Wf2qFlow::EMPTY; weights.len()], 65_535).unwrap();
     for (flow, &weight) in (0..).map(FlowId).zip(weights) {
-        order.configure(flow, Wf2qConfig { weight, max_len: 65_535 }, None).unwrap();
+        scheduler.configure(flow, Wf2qConfig { weight, max_len: 65_535 }, None).unwrap();
     }
-    order
+    scheduler
 }
 
 fn ratio(numerator: u64, denominator: u64) -> BigRational {

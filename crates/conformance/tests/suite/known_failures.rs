@@ -241,13 +241,13 @@ fn qfq_has_a_group_for_every_setting_it_accepts() {
     let lengths = [0, 1, 63, 64, 511, 512, 1_500, 65_535, 65_536, 1 << 31, u32::MAX];
     let weights = [0, 1, 1_023, 1_024, 1_025, 65_535, 65_536, 65_537, u32::MAX];
     for longest in lengths {
-        let order = Qfq::new([QfqFlow::EMPTY; 2], longest);
-        assert_eq!(order.is_ok(), (1..=65_535).contains(&longest));
-        let Ok(order) = order else { continue };
+        let scheduler = Qfq::new([QfqFlow::EMPTY; 2], longest);
+        assert_eq!(scheduler.is_ok(), (1..=65_535).contains(&longest));
+        let Ok(scheduler) = scheduler else { continue };
         for max_len in lengths {
             for weight in weights {
-                let (order, slots) = (order.clone(), [Descriptor::EMPTY; 4]);
-                let mut queues = FlowQueues::new(order, [Queue::EMPTY; 2], slots, Limits::NONE);
+                let (scheduler, slots) = (scheduler.clone(), [Descriptor::EMPTY; 4]);
+                let mut queues = FlowQueues::new(scheduler, [Queue::EMPTY; 2], slots, Limits::NONE);
                 let smallest = QfqConfig { weight: 1, max_len: 1 };
                 queues.configure(FlowId(1), smallest).unwrap();
                 let configured = queues.configure(FlowId(0), QfqConfig { weight, max_len });
@@ -256,12 +256,12 @@ fn qfq_has_a_group_for_every_setting_it_accepts() {
                 if !good {
                     continue;
                 }
-                let order = format!("{:?}", queues.order());
+                let scheduler = format!("{:?}", queues.scheduler());
                 let long = Packet::new(3, max_len + 1);
                 let rejected = queues.enqueue(NOW, FlowId(0), long, &mut no_drop).unwrap_err();
                 let reason = RejectReason::Length { len: max_len + 1, max: max_len };
                 assert_eq!(rejected.reason, reason);
-                assert_eq!(format!("{:?}", queues.order()), order, "nothing has changed");
+                assert_eq!(format!("{:?}", queues.scheduler()), scheduler, "nothing has changed");
                 for (handle, flow, len) in [(0, 0, max_len), (1, 1, 1), (2, 0, 1)] {
                     let packet = Packet::new(handle, len);
                     queues.enqueue(NOW, FlowId(flow), packet, &mut no_drop).unwrap();
@@ -282,9 +282,9 @@ fn qfq_has_a_group_for_every_setting_it_accepts() {
 fn a_quantum_is_at_least_a_packet_and_at_most_2_to_the_28() {
     let what = "quantum in bytes";
     for quantum in [0, 1, 1_499, 1_500, 1 << 28, (1 << 28) + 1, (1 << 31) - 1, 1 << 31, u32::MAX] {
-        let order = Drr::new([DrrFlow::EMPTY; 2], 1_500).unwrap();
+        let scheduler = Drr::new([DrrFlow::EMPTY; 2], 1_500).unwrap();
         let mut queues =
-            FlowQueues::new(order, [Queue::EMPTY; 2], [Descriptor::EMPTY; 4], Limits::NONE);
+            FlowQueues::new(scheduler, [Queue::EMPTY; 2], [Descriptor::EMPTY; 4], Limits::NONE);
         let outcome = queues.configure(FlowId(0), quantum);
         if !(1_500..=1 << 28).contains(&quantum) {
             let (value, min, max) = (quantum.into(), 1_500, 1 << 28);
@@ -408,13 +408,13 @@ fn of_a_hundred_thousand_rates_in_a_second_the_last_holds() {
 fn an_aqm_needs_room_for_more_than_a_packet_of_each_flow() {
     const COUNT: usize = 256;
     let signals = |limit| {
-        let mut order = Drr::new([DrrFlow::EMPTY; COUNT], 1_500).unwrap().sparse_first();
-        order.add_all(1_500).unwrap();
+        let mut scheduler = Drr::new([DrrFlow::EMPTY; COUNT], 1_500).unwrap().sparse_first();
+        scheduler.add_all(1_500).unwrap();
         let longest = LongestQueueDrop::new([LongestFlow::EMPTY; COUNT]);
         let codel = CoDel::new([CoDelState::EMPTY; COUNT], CoDelParams::INTERNET).unwrap();
         let (queues, slots) = ([Queue::EMPTY; COUNT], vec![Descriptor::EMPTY; limit as usize + 1]);
         let mut queues =
-            FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(limit))
+            FlowQueues::with_parts(scheduler, codel, queues, slots, [], Limits::packets(limit))
                 .with_drop_policy(longest);
         let mut free: Vec<u32> = (0..=limit).collect();
         // 10 s at 12 Mbit/s: a departure every millisecond, an arrival every half.
@@ -451,13 +451,14 @@ fn any_clock_is_legal() {
     let params = CoDelParams { target: Nanos(1_024), interval: Nanos(2_048), mtu: 1 };
     let mut aqm_drops = 0;
     for seed in 1..=20 {
-        let mut order = Drr::new([DrrFlow::EMPTY; 4], 1_500).unwrap().sparse_first();
-        order.add_all(1_500).unwrap();
+        let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 1_500).unwrap().sparse_first();
+        scheduler.add_all(1_500).unwrap();
         let longest = LongestQueueDrop::new([LongestFlow::EMPTY; 4]);
         let codel = CoDel::new([CoDelState::EMPTY; 4], params).unwrap();
         let (queues, slots) = ([Queue::EMPTY; 4], [Descriptor::EMPTY; 32]);
-        let inner = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(24))
-            .with_drop_policy(longest);
+        let inner =
+            FlowQueues::with_parts(scheduler, codel, queues, slots, [], Limits::packets(24))
+                .with_drop_policy(longest);
         let line = Shaper::new(Rate::megabits_per_second(100).unwrap());
         let mut shaped = Shaped::new(inner, line, Overhead::ETHERNET);
         let mut random = conformance::Xorshift::new(seed);

@@ -94,11 +94,11 @@ impl Default for CoDelState {
 ///     CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue,
 /// };
 ///
-/// let mut order = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
-/// order.add_all(1_514)?;
+/// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
+/// scheduler.add_all(1_514)?;
 /// let codel = CoDel::new([CoDelState::EMPTY; 16], CoDelParams::INTERNET)?;
 /// let (queues, slots) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
-/// let fq_codel = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::NONE);
+/// let fq_codel = FlowQueues::with_parts(scheduler, codel, queues, slots, [], Limits::NONE);
 /// # let _ = fq_codel;
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```

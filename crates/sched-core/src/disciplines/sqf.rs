@@ -60,12 +60,12 @@ const NO_SERVICE: u64 = 1 << 63;
 /// ```
 /// use sched_core::{FlowId, FlowScheduler, ShortestFlow, ShortestQueue};
 ///
-/// let mut order = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
-/// order.configure(FlowId(0), (), None)?;
-/// order.configure(FlowId(1), (), None)?;
-/// order.backlogged(FlowId(0), 1_500);
-/// order.backlogged(FlowId(1), 60);
-/// assert_eq!(order.select(), Some(FlowId(1))); // 60 bytes before 1,500
+/// let mut scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+/// scheduler.configure(FlowId(0), (), None)?;
+/// scheduler.configure(FlowId(1), (), None)?;
+/// scheduler.backlogged(FlowId(0), 1_500);
+/// scheduler.backlogged(FlowId(1), 60);
+/// assert_eq!(scheduler.select(), Some(FlowId(1))); // 60 bytes before 1,500
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -127,22 +127,22 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
     /// ```
     /// use sched_core::{FloorShare, FlowId, FlowScheduler, ShortestFlow, ShortestQueue, WaitingFlow};
     ///
-    /// let order = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    /// let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
     /// let share = FloorShare::EIGHTH.after(0);
-    /// let mut order = order.service_floor(share, [WaitingFlow::EMPTY; 2])?;
+    /// let mut scheduler = scheduler.service_floor(share, [WaitingFlow::EMPTY; 2])?;
     /// let (call, bulk) = (FlowId(0), FlowId(1));
     /// for (flow, bytes) in [(call, 200), (bulk, 60_000)] {
-    ///     order.configure(flow, (), None)?;
-    ///     order.backlogged(flow, bytes);
+    ///     scheduler.configure(flow, (), None)?;
+    ///     scheduler.backlogged(flow, bytes);
     /// }
     /// // The call's queue is always the shorter one, and never empty.
     /// let mut sent = [0; 2];
     /// for _ in 0..720 {
-    ///     let flow = order.select().expect("both are backlogged");
+    ///     let flow = scheduler.select().expect("both are backlogged");
     ///     let len = [200, 1_000][flow.index()];
     ///     sent[flow.index()] += len;
-    ///     order.grew(flow, len);
-    ///     order.served(flow, len, Some(len));
+    ///     scheduler.grew(flow, len);
+    ///     scheduler.served(flow, len, Some(len));
     /// }
     /// assert_eq!(sent, [140_000, 20_000]);
     /// # Ok::<(), sched_core::ConfigError>(())

@@ -52,13 +52,13 @@ use crate::{Backlog, FlowId, Imbalance};
 /// // Flows 0 to 2 are of host 0, flow 3 is of host 1.
 /// let mut of_hosts = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// of_hosts.add_all(1_500)?;
-/// let mut order = HostDrr::new(of_hosts, [HostDrrFlow::EMPTY; 4], [HostRing::EMPTY; 2], 1_500)?;
-/// order.add_all(1_500)?;
-/// order.assign(FlowId(3), 1)?;
+/// let mut scheduler = HostDrr::new(of_hosts, [HostDrrFlow::EMPTY; 4], [HostRing::EMPTY; 2], 1_500)?;
+/// scheduler.add_all(1_500)?;
+/// scheduler.assign(FlowId(3), 1)?;
 /// let (hosts, classes) = ([LongestHost::EMPTY; 2], [HostClasses::EMPTY; 2]);
-/// let policy = LongestHostDrop::new(&order, [HeldFlow::EMPTY; 4], hosts, classes)?;
+/// let policy = LongestHostDrop::new(&scheduler, [HeldFlow::EMPTY; 4], hosts, classes)?;
 /// let packets = [Descriptor::EMPTY; 8];
-/// let queues = FlowQueues::new(order, [Queue::EMPTY; 4], packets, Limits::packets(5));
+/// let queues = FlowQueues::new(scheduler, [Queue::EMPTY; 4], packets, Limits::packets(5));
 /// let mut queues = queues.with_drop_policy(policy);
 ///
 /// let mut dropped = Vec::new();

@@ -110,13 +110,13 @@ pub type ClassState = RankedFlow<1>;
 /// #     ClassState, Classes, Descriptor, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos,
 /// #     Scheduler,
 /// # };
-/// # let order = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
+/// # let scheduler = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
 /// # let split = LowBits::new(0).unwrap();
 /// # let states = [ClassState::EMPTY; 1];
 /// let mut first = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::NONE);
 /// let mut second = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::NONE);
-/// let one = Classes::new(order.clone(), [&mut first], states, split, Limits::NONE);
-/// let other = Classes::new(order, [&mut second], states, split, Limits::NONE);
+/// let one = Classes::new(scheduler.clone(), [&mut first], states, split, Limits::NONE);
+/// let other = Classes::new(scheduler, [&mut second], states, split, Limits::NONE);
 /// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));
 /// ```
 ///
@@ -125,18 +125,18 @@ pub type ClassState = RankedFlow<1>;
 /// #     ClassState, Classes, Descriptor, Drr, DrrFlow, Fifo, Limits, LowBits, Nanos,
 /// #     Scheduler,
 /// # };
-/// # let order = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
+/// # let scheduler = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
 /// # let split = LowBits::new(0).unwrap();
 /// # let states = [ClassState::EMPTY; 1];
 /// let mut first = Fifo::tail_drop([Descriptor::EMPTY; 64], Limits::NONE);
-/// let one = Classes::new(order.clone(), [&mut first], states, split, Limits::NONE);
-/// let other = Classes::new(order, [&mut first], states, split, Limits::NONE);
+/// let one = Classes::new(scheduler.clone(), [&mut first], states, split, Limits::NONE);
+/// let other = Classes::new(scheduler, [&mut first], states, split, Limits::NONE);
 /// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Classes<O, S, C, R, W, B = [LongestFlow; 0]> {
     /// A class is backlogged here if and only if it is [`Status::Open`], with the bytes it holds.
-    order: O,
+    scheduler: O,
     classes: C,
     classify: R,
     states: W,
@@ -158,18 +158,18 @@ where
     R: Classify,
     W: Table<ClassState>,
 {
-    /// A node of empty `classes` under `order`, in which no class is backlogged. An arrival that does
+    /// A node of empty `classes` under `scheduler`, in which no class is backlogged. An arrival that does
     /// not fit into `limits`, which count all classes together, is rejected.
     ///
-    /// There are as many classes as `order`, `classes` and `states` all have room for. Cost:
+    /// There are as many classes as `scheduler`, `classes` and `states` all have room for. Cost:
     /// O(classes).
     #[must_use]
-    pub fn new(order: O, classes: C, mut states: W, classify: R, limits: Limits) -> Self {
+    pub fn new(scheduler: O, classes: C, mut states: W, classify: R, limits: Limits) -> Self {
         states.as_mut().fill(ClassState::EMPTY);
         Opening::play_all(states.as_mut());
         let ledger = Ledger::new(limits);
         let (now, served, of) = (Nanos::ZERO, 0, PhantomData);
-        Self { order, classes, classify, states, ranks: [], ledger, now, served, of }
+        Self { scheduler, classes, classify, states, ranks: [], ledger, now, served, of }
     }
 
     /// The same node, with room made for an arrival: the class that holds the most bytes gives way,
@@ -185,8 +185,8 @@ where
     ) -> Classes<O, S, C, R, W, B> {
         ranks.as_mut().fill(LongestFlow::EMPTY);
         Longest::play_all(ranks.as_mut());
-        let Self { order, classes, classify, states, ledger, now, served, of, .. } = self;
-        Classes { order, classes, classify, states, ranks, ledger, now, served, of }
+        let Self { scheduler, classes, classify, states, ledger, now, served, of, .. } = self;
+        Classes { scheduler, classes, classify, states, ranks, ledger, now, served, of }
     }
 }
 
@@ -201,8 +201,8 @@ where
 {
     /// The flow scheduler of classes.
     #[must_use]
-    pub const fn order(&self) -> &O {
-        &self.order
+    pub const fn scheduler(&self) -> &O {
+        &self.scheduler
     }
 
     /// What says to which class a flow belongs.
@@ -230,7 +230,7 @@ where
     ) -> Option<T> {
         self.class(class)?;
         self.now = now;
-        self.order.advance(now);
+        self.scheduler.advance(now);
         self.touch(class, drops, None, change)
     }
 
@@ -244,13 +244,13 @@ where
             return Err(ConfigError::UnknownFlow { flow: class, flows });
         }
         let head_len = (self.status(class) == Status::Open).then(|| self.next_len(class));
-        self.order.configure(class, config, head_len)
+        self.scheduler.configure(class, config, head_len)
     }
 
     /// What is set for `class`; `None` if it was not added.
     #[must_use]
     pub fn config(&self, class: FlowId) -> Option<O::Config> {
-        self.order.config(class).filter(|_| class.0 < self.count())
+        self.scheduler.config(class).filter(|_| class.0 < self.count())
     }
 
     /// Removes `class` from the flow scheduler; its packets go to `drops`, its scheduler stays, empty. Twice is
@@ -258,7 +258,7 @@ where
     pub fn remove_class(&mut self, class: FlowId, drops: &mut dyn DropSink) {
         let removed = Some(DropReason::FlowRemoved);
         self.touch(class, drops, removed, |scheduler, drops| scheduler.drain(drops));
-        self.order.remove(class);
+        self.scheduler.remove(class);
         self.set_status(class, Status::Idle);
     }
 
@@ -266,7 +266,7 @@ where
     #[must_use]
     pub fn count(&self) -> u32 {
         let tables = self.classes.as_ref().len().min(self.states.as_ref().len());
-        self.order.flows().min(u32::try_from(tables).unwrap_or(u32::MAX))
+        self.scheduler.flows().min(u32::try_from(tables).unwrap_or(u32::MAX))
     }
 
     /// Lets `change` do something to the scheduler of `class`; what it drops is booked, with `reason` if
@@ -309,7 +309,7 @@ where
             None => Err(self.unknown(flow, packet)),
             Some(member) => {
                 self.now = now;
-                self.order.advance(now);
+                self.scheduler.advance(now);
                 let max = self.max_len(member.class).unwrap_or(0);
                 // Zero wraps to the largest number.
                 if packet.len.wrapping_sub(1) < max && self.ledger.has_room(packet.len) {
@@ -336,14 +336,14 @@ where
     /// clock has stepped back. It is set aside then, and the next call asks another.
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.now = now;
-        self.order.advance(now);
-        if self.order.select().is_none() {
-            self.order.open();
+        self.scheduler.advance(now);
+        if self.scheduler.select().is_none() {
+            self.scheduler.open();
         }
         let class = self.next_class(now)?;
         if self.status(class) != Status::Open {
             self.settle(class, 0, 0);
-            if self.order.select() != Some(class) {
+            if self.scheduler.select() != Some(class) {
                 return None; // above its ceiling in the flow scheduler
             }
         }
@@ -359,10 +359,10 @@ where
         let status = Status::of(scheduler, held, now);
         self.ledger.deliver(packet.len);
         if lost != 0 {
-            self.order.lost(class, lost, Some(packet.len));
+            self.scheduler.lost(class, lost, Some(packet.len));
         }
         let next = (status == Status::Open).then(|| self.next_len(class));
-        self.order.served(class, packet.len, next);
+        self.scheduler.served(class, packet.len, next);
         if status != Status::Open {
             self.set_status(class, status);
         }
@@ -376,14 +376,15 @@ where
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {
-        let waiting = || self.order.waiting().filter(|_| self.order.opens_at(now) == Some(now));
-        let class = self.order.select().or_else(waiting).or_else(|| self.next_class(now))?;
+        let waiting =
+            || self.scheduler.waiting().filter(|_| self.scheduler.opens_at(now) == Some(now));
+        let class = self.scheduler.select().or_else(waiting).or_else(|| self.next_class(now))?;
         self.class(class)?.peek(now)
     }
 
     /// The instant at which the first class opens, if none is open, or comes below its ceiling in the flow scheduler.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
-        if self.order.select().is_some() {
+        if self.scheduler.select().is_some() {
             return Some(now);
         }
         let closed = Opening::first(self.states.as_ref()).map(|class| self.status(class));
@@ -391,7 +392,7 @@ where
             Some(Status::Closed(until)) if until < Nanos::MAX => Some(until.max(now)),
             _ => None,
         };
-        let returns = self.order.opens_at(now);
+        let returns = self.scheduler.opens_at(now);
         returns.into_iter().chain(opens).min()
     }
 

@@ -182,10 +182,10 @@ impl Default for CeilingFlow {
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// drr.add_all(1_500)?;
 /// let (ceilings, returns) = ([CeilingFlow::EMPTY; 2], [CeilingReturn::EMPTY; 2]);
-/// let mut order = Ceilings::new(drr, ceilings, returns)?;
-/// order.set_ceiling(FlowId(0), Some(Ceiling::new(1_000_000, 1_500)?))?;
+/// let mut scheduler = Ceilings::new(drr, ceilings, returns)?;
+/// scheduler.set_ceiling(FlowId(0), Some(Ceiling::new(1_000_000, 1_500)?))?;
 ///
-/// let mut queue = FlowQueues::new(order, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::NONE);
+/// let mut queue = FlowQueues::new(scheduler, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::NONE);
 /// let drops = &mut |_, _| unreachable!("there is room");
 /// for handle in 0..2 {
 ///     queue.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 1_500), drops)?;
@@ -199,7 +199,7 @@ impl Default for CeilingFlow {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ceilings<O, C, W, L = AsBooked> {
-    order: O,
+    scheduler: O,
     flows: C,
     returns: W,
     /// How many flows wait.
@@ -214,15 +214,15 @@ where
     C: Table<CeilingFlow>,
     W: Table<CeilingReturn>,
 {
-    /// Ceilings over `order`, in which no flow is backlogged; of as many flows as `flows` and `returns` both
+    /// Ceilings over `scheduler`, in which no flow is backlogged; of as many flows as `flows` and `returns` both
     /// have room for. No flow has a ceiling yet, and packets are as long as they are booked. Cost: O(flows).
     ///
     /// # Errors
     /// [`ConfigError::LooksAhead`] and [`ConfigError::CountsBytes`] if the flow scheduler does: of a flow that returns
     /// neither the length of the next packet nor what it holds is known. [`ConfigError::Waits`] if it has
     /// ceilings itself.
-    pub fn new(order: O, flows: C, returns: W) -> Result<Self, ConfigError> {
-        Self::on_link(order, flows, returns, AsBooked)
+    pub fn new(scheduler: O, flows: C, returns: W) -> Result<Self, ConfigError> {
+        Self::on_link(scheduler, flows, returns, AsBooked)
     }
 }
 
@@ -240,20 +240,25 @@ where
     ///
     /// # Errors
     /// As [`Ceilings::new`].
-    pub fn on_link(order: O, mut flows: C, mut returns: W, link: L) -> Result<Self, ConfigError> {
-        if order.needs().looks_ahead {
+    pub fn on_link(
+        scheduler: O,
+        mut flows: C,
+        mut returns: W,
+        link: L,
+    ) -> Result<Self, ConfigError> {
+        if scheduler.needs().looks_ahead {
             return Err(ConfigError::LooksAhead);
         }
-        if order.needs().counts_bytes {
+        if scheduler.needs().counts_bytes {
             return Err(ConfigError::CountsBytes);
         }
-        if order.waits() {
+        if scheduler.waits() {
             return Err(ConfigError::Waits);
         }
         flows.as_mut().fill(CeilingFlow::EMPTY);
         returns.as_mut().fill(CeilingReturn::EMPTY);
         Returning::play_all(returns.as_mut());
-        Ok(Self { order, flows, returns, waiting: 0, link, clock: Elapsed::START })
+        Ok(Self { scheduler, flows, returns, waiting: 0, link, clock: Elapsed::START })
     }
 
     /// What packets are on the wire, from the next on that leaves. A burst below the longest packet then
@@ -305,7 +310,7 @@ where
             self.come_back(flow);
         }
         if place != Place::Idle && !is_open {
-            self.order.lost(flow, ANY_LEN, None);
+            self.scheduler.lost(flow, ANY_LEN, None);
             self.wait(flow);
         }
         Ok(())
@@ -326,13 +331,13 @@ where
 
     /// The flow scheduler of the flows that do not wait.
     #[must_use]
-    pub const fn order(&self) -> &O {
-        &self.order
+    pub const fn scheduler(&self) -> &O {
+        &self.scheduler
     }
 
     /// The flow scheduler, for what is its own: committed rates. Telling it of packets is the business of [`Ceilings`].
-    pub const fn order_mut(&mut self) -> &mut O {
-        &mut self.order
+    pub const fn scheduler_mut(&mut self) -> &mut O {
+        &mut self.scheduler
     }
 
     /// Flows that can have a ceiling are numbered below this.
@@ -342,13 +347,13 @@ where
             return 0;
         }
         let tables = self.flows.as_ref().len().min(self.returns.as_ref().len());
-        self.order.flows().min(u32::try_from(tables).unwrap_or(u32::MAX))
+        self.scheduler.flows().min(u32::try_from(tables).unwrap_or(u32::MAX))
     }
 
     /// The most bytes on the wire that a packet of `flow` takes.
     #[inline]
     fn longest(&self, flow: FlowId) -> u32 {
-        let longest = self.order.max_len(flow).unwrap_or(self.order.needs().common_max_len);
+        let longest = self.scheduler.max_len(flow).unwrap_or(self.scheduler.needs().common_max_len);
         self.link.wire_len(longest).max(1)
     }
 
@@ -392,7 +397,7 @@ where
     /// `flow`, which waits, is in the flow scheduler again.
     fn come_back(&mut self, flow: FlowId) {
         self.leave(flow, Place::Served);
-        self.order.backlogged(flow, ANY_LEN);
+        self.scheduler.backlogged(flow, ANY_LEN);
     }
 
     /// Puts flows back whose time has come.
@@ -420,7 +425,7 @@ where
     /// The rest of [`FlowScheduler::served`], of a flow with a ceiling.
     #[inline(never)]
     fn served_below_ceiling(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        if self.order.select() != Some(flow) {
+        if self.scheduler.select() != Some(flow) {
             return;
         }
         let longest = self.longest(flow);
@@ -431,11 +436,11 @@ where
         }
         if next_head.is_none() {
             state.place = Place::Idle;
-            self.order.served(flow, len, None);
+            self.scheduler.served(flow, len, None);
         } else if state.is_open(self.clock.now(), longest) {
-            self.order.served(flow, len, next_head);
+            self.scheduler.served(flow, len, next_head);
         } else {
-            self.order.served(flow, len, None);
+            self.scheduler.served(flow, len, None);
             self.wait(flow);
         }
         self.recall();
@@ -452,12 +457,12 @@ where
     type Config = O::Config;
 
     fn flows(&self) -> u32 {
-        self.order.flows()
+        self.scheduler.flows()
     }
 
     #[inline]
     fn advance(&mut self, now: Nanos) {
-        self.order.advance(now);
+        self.scheduler.advance(now);
         if Self::HAS_ROOM {
             self.clock.advance(now);
         }
@@ -470,14 +475,14 @@ where
         head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
         let head_len = head_len.filter(|_| !self.is_waiting(flow));
-        self.order.configure(flow, config, head_len)?;
+        self.scheduler.configure(flow, config, head_len)?;
         self.wait_anew(flow);
         Ok(())
     }
 
     /// Its ceiling is forgotten too.
     fn remove(&mut self, flow: FlowId) {
-        self.order.remove(flow);
+        self.scheduler.remove(flow);
         if self.is_waiting(flow) {
             self.leave(flow, Place::Idle);
         }
@@ -487,25 +492,25 @@ where
     }
 
     fn config(&self, flow: FlowId) -> Option<O::Config> {
-        self.order.config(flow)
+        self.scheduler.config(flow)
     }
 
     #[inline]
     fn max_len(&self, flow: FlowId) -> Option<u32> {
-        self.order.max_len(flow)
+        self.scheduler.max_len(flow)
     }
 
     #[inline]
     fn needs(&self) -> Needs {
-        let inner = self.order.needs();
+        let inner = self.scheduler.needs();
         Needs { looks_ahead: false, counts_bytes: false, common_max_len: inner.common_max_len }
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
         if !Self::HAS_ROOM {
-            return self.order.backlogged(flow, head_len);
+            return self.scheduler.backlogged(flow, head_len);
         }
-        if self.order.max_len(flow).is_none() {
+        if self.scheduler.max_len(flow).is_none() {
             return;
         }
         let longest = self.longest(flow);
@@ -514,9 +519,9 @@ where
             Some(state) if !state.is_open(self.clock.now(), longest) => self.wait(flow),
             Some(state) => {
                 state.place = Place::Served;
-                self.order.backlogged(flow, head_len);
+                self.scheduler.backlogged(flow, head_len);
             }
-            None => self.order.backlogged(flow, head_len),
+            None => self.scheduler.backlogged(flow, head_len),
         }
         self.recall();
     }
@@ -524,16 +529,16 @@ where
     /// To the flow scheduler a flow that waits is idle, and it changes nothing.
     #[inline]
     fn grew(&mut self, flow: FlowId, len: u32) {
-        self.order.grew(flow, len);
+        self.scheduler.grew(flow, len);
     }
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        self.order.select()
+        self.scheduler.select()
     }
 
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
-        self.order.upcoming(ahead)
+        self.scheduler.upcoming(ahead)
     }
 
     /// Of a flow that was not selected it changes nothing.
@@ -545,11 +550,11 @@ where
             if state.ceiling.is_some() {
                 return self.served_below_ceiling(flow, len, next_head);
             }
-            if next_head.is_none() && self.order.select() == Some(flow) {
+            if next_head.is_none() && self.scheduler.select() == Some(flow) {
                 state.place = Place::Idle;
             }
         }
-        self.order.served(flow, len, next_head);
+        self.scheduler.served(flow, len, next_head);
         self.recall();
     }
 
@@ -560,7 +565,7 @@ where
             }
             return;
         }
-        self.order.lost(flow, len, head);
+        self.scheduler.lost(flow, len, head);
         if head.is_none()
             && let Some(state) = self.flows.as_mut().get_mut(flow.index())
         {
@@ -582,7 +587,7 @@ where
     }
 
     fn waiting(&self) -> Option<FlowId> {
-        if !Self::HAS_ROOM || self.order.select().is_some() {
+        if !Self::HAS_ROOM || self.scheduler.select().is_some() {
             return None;
         }
         Returning::first(self.returns.as_ref())
@@ -596,7 +601,7 @@ where
 
     /// One flow, so that it is the one that was foreseen.
     fn open(&mut self) {
-        if Self::HAS_ROOM && self.order.select().is_none() {
+        if Self::HAS_ROOM && self.scheduler.select().is_none() {
             self.recall_due(1);
         }
     }
@@ -636,7 +641,7 @@ where
             let key = returns.get(flow.index()).map_or(0, CeilingReturn::bytes);
             FlowState { backlog: crate::Backlog { packets: key, bytes: key }, head_len: None }
         })?;
-        self.order.recount(&|flow| {
+        self.scheduler.recount(&|flow| {
             if self.is_waiting(flow) { FlowState::default() } else { flows(flow) }
         })
     }

@@ -94,23 +94,23 @@ pub const RETURNS_A_CALL: u32 = 2;
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// drr.add_all(1_500)?;
 /// let (rates, returns) = ([CommittedFlow::EMPTY; 2], [CommittedReturn::EMPTY; 2]);
-/// let mut order = CommittedRates::new(drr.clone(), drr, rates, returns)?;
+/// let mut scheduler = CommittedRates::new(drr.clone(), drr, rates, returns)?;
 ///
 /// // A link of 12 Mbit/s sends a packet a millisecond, and flow 0 may have a tenth of it.
-/// order.set_rate(FlowId(0), Some(CommittedRate::new(1_200_000, 1_500)?))?;
-/// (0..2).for_each(|flow| order.backlogged(FlowId(flow), 1_500));
+/// scheduler.set_rate(FlowId(0), Some(CommittedRate::new(1_200_000, 1_500)?))?;
+/// (0..2).for_each(|flow| scheduler.backlogged(FlowId(flow), 1_500));
 /// let mut sent = [0; 2];
 /// for millis in 0..1_000 {
-///     let flow = order.select().expect("both are backlogged");
-///     order.advance(Nanos::from_millis(millis));
-///     order.served(flow, 1_500, Some(1_500));
+///     let flow = scheduler.select().expect("both are backlogged");
+///     scheduler.advance(Nanos::from_millis(millis));
+///     scheduler.served(flow, 1_500, Some(1_500));
 ///     sent[flow.index()] += 1;
 /// }
 /// // A packet every 10 ms, and the burst at the beginning.
 /// assert_eq!(sent, [101, 899]);
 /// // Alone it has all.
-/// order.lost(FlowId(1), 1_500, None);
-/// assert_eq!(order.select(), Some(FlowId(0)));
+/// scheduler.lost(FlowId(1), 1_500, None);
+/// assert_eq!(scheduler.select(), Some(FlowId(0)));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -119,16 +119,16 @@ impl Default for HostRing {
 ///
 /// let mut of_hosts = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// of_hosts.add_all(1_500)?;
-/// let mut order = HostDrr::new(of_hosts, [HostDrrFlow::EMPTY; 4], [HostRing::EMPTY; 2], 1_500)?;
-/// order.add_all(1_500)?;
-/// order.assign(FlowId(3), 1)?;
+/// let mut scheduler = HostDrr::new(of_hosts, [HostDrrFlow::EMPTY; 4], [HostRing::EMPTY; 2], 1_500)?;
+/// scheduler.add_all(1_500)?;
+/// scheduler.assign(FlowId(3), 1)?;
 ///
 /// // Three flows of host 0 and one of host 1: every other packet is that of host 1.
-/// (0..4).for_each(|flow| order.backlogged(FlowId(flow), 1_500));
+/// (0..4).for_each(|flow| scheduler.backlogged(FlowId(flow), 1_500));
 /// let mut served = Vec::new();
 /// for _ in 0..6 {
-///     let flow = order.select().expect("all are backlogged");
-///     order.served(flow, 1_500, Some(1_500));
+///     let flow = scheduler.select().expect("all are backlogged");
+///     scheduler.served(flow, 1_500, Some(1_500));
 ///     served.push(flow.0);
 /// }
 /// assert_eq!(served, [0, 3, 1, 3, 2, 3]);
@@ -136,9 +136,9 @@ impl Default for HostRing {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostDrr<O, N, G> {
-    order: O,
+    scheduler: O,
     nodes: N,
-    /// `hosts[host]`: holds a flow if and only if `host` is backlogged in `order`.
+    /// `hosts[host]`: holds a flow if and only if `host` is backlogged in `scheduler`.
     hosts: G,
     max_len: u32,
     sparse_first: bool,
@@ -154,21 +154,26 @@ where
     pub const MAX_QUANTUM: u32 = RingFlow::MAX_QUANTUM;
 
     /// A flow scheduler of `nodes.len()` flows, none added and all of host 0, for packets of at most `max_len`
-    /// bytes; of as many hosts as `order`, in which none is backlogged, and `hosts` have room for. A host
-    /// that was not added to `order` takes no packets. Cost: O(flows + hosts).
+    /// bytes; of as many hosts as `scheduler`, in which none is backlogged, and `hosts` have room for. A host
+    /// that was not added to `scheduler` takes no packets. Cost: O(flows + hosts).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`];
-    /// [`ConfigError::LooksAhead`] if `order` does.
-    pub fn new(order: O, mut nodes: N, mut hosts: G, max_len: u32) -> Result<Self, ConfigError> {
+    /// [`ConfigError::LooksAhead`] if `scheduler` does.
+    pub fn new(
+        scheduler: O,
+        mut nodes: N,
+        mut hosts: G,
+        max_len: u32,
+    ) -> Result<Self, ConfigError> {
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
-        if order.needs().looks_ahead {
+        if scheduler.needs().looks_ahead {
             return Err(ConfigError::LooksAhead);
         }
         nodes.as_mut().fill(HostDrrFlow::EMPTY);
         hosts.as_mut().fill(HostRing::EMPTY);
-        Ok(Self { order, nodes, hosts, max_len, sparse_first: false })
+        Ok(Self { scheduler, nodes, hosts, max_len, sparse_first: false })
     }
 
     /// With sparse flows first inside each host, as [`Drr::sparse_first`](crate::Drr::sparse_first). They
@@ -221,7 +226,9 @@ where
     pub fn configure_host(&mut self, host: u32, config: O::Config) -> Result<(), ConfigError> {
         let hosts = self.hosts();
         match self.hosts.as_ref().get(host as usize) {
-            Some(ring) if host < hosts => self.order.configure(FlowId(host), config, ring.next()),
+            Some(ring) if host < hosts => {
+                self.scheduler.configure(FlowId(host), config, ring.next())
+            }
             _ => Err(ConfigError::UnknownHost { host, hosts }),
         }
     }
@@ -229,20 +236,20 @@ where
     /// What is set for `host`; `None` if it was not added.
     #[must_use]
     pub fn host_config(&self, host: u32) -> Option<O::Config> {
-        self.order.config(FlowId(host)).filter(|_| host < self.hosts())
+        self.scheduler.config(FlowId(host)).filter(|_| host < self.hosts())
     }
 
     /// The flow scheduler of hosts, in which a host is the flow of the same number.
     #[must_use]
-    pub const fn order(&self) -> &O {
-        &self.order
+    pub const fn scheduler(&self) -> &O {
+        &self.scheduler
     }
 
     /// The flow scheduler of hosts, for what is its own. Telling it of packets or hosts is the business of
     /// [`HostDrr`]: a flow scheduler that is told twice no longer agrees with the rings, and
     /// [`FlowScheduler::recount`] says so.
-    pub const fn order_mut(&mut self) -> &mut O {
-        &mut self.order
+    pub const fn scheduler_mut(&mut self) -> &mut O {
+        &mut self.scheduler
     }
 
     fn node(&self, flow: FlowId) -> Option<&HostDrrFlow> {
@@ -263,7 +270,7 @@ where
     #[inline(never)]
     fn serve_last(&mut self, host: FlowId, flow: FlowId, len: u32) {
         let left = self.become_idle(host.0, flow, len);
-        self.order.served(host, len, left);
+        self.scheduler.served(host, len, left);
     }
 
     /// As [`HostDrr::become_idle`], of a flow that lost what it had.
@@ -288,7 +295,7 @@ where
 
     fn hosts(&self) -> u32 {
         let hosts = u32::try_from(self.hosts.as_ref().len()).unwrap_or(u32::MAX);
-        self.order.flows().min(hosts)
+        self.scheduler.flows().min(hosts)
     }
 
     fn flows_of(&self, host: u32) -> u32 {
@@ -312,7 +319,7 @@ where
 
     #[inline]
     fn advance(&mut self, now: Nanos) {
-        self.order.advance(now);
+        self.scheduler.advance(now);
     }
 
     /// Of a backlogged flow the new quantum counts at once, for a turn under way as well.
@@ -332,7 +339,7 @@ where
         };
         if node.is_listed() {
             let left = self.lose_last(host, flow);
-            self.order.lost(FlowId(host), 0, left);
+            self.scheduler.lost(FlowId(host), 0, left);
         }
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
             *node = HostDrrFlow::EMPTY;
@@ -346,13 +353,13 @@ where
     /// What both the flow and its host accept; `None` if either was not added.
     #[inline]
     fn max_len(&self, flow: FlowId) -> Option<u32> {
-        let of_host = self.order.max_len(FlowId(self.node(flow)?.host))?;
+        let of_host = self.scheduler.max_len(FlowId(self.node(flow)?.host))?;
         Some(of_host.min(self.max_len))
     }
 
     #[inline]
     fn needs(&self) -> Needs {
-        let inner = self.order.needs();
+        let inner = self.scheduler.needs();
         Needs {
             looks_ahead: false,
             counts_bytes: inner.counts_bytes,
@@ -363,7 +370,7 @@ where
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
         let Some(&HostDrrFlow { flow: node, host }) = self.node(flow) else { return };
         let ring = self.hosts.as_mut().get_mut(host as usize);
-        let Some(ring) = ring.filter(|_| self.order.max_len(FlowId(host)).is_some()) else {
+        let Some(ring) = ring.filter(|_| self.scheduler.max_len(FlowId(host)).is_some()) else {
             return;
         };
         if node.is_listed() {
@@ -373,9 +380,9 @@ where
         ring.ring.enter(self.nodes.as_mut(), flow.0, self.sparse_first, |_| ());
         ring.flows = ring.flows.wrapping_add(1);
         if was_idle {
-            self.order.backlogged(FlowId(host), head_len);
+            self.scheduler.backlogged(FlowId(host), head_len);
         } else {
-            self.order.grew(FlowId(host), head_len);
+            self.scheduler.grew(FlowId(host), head_len);
         }
     }
 
@@ -384,50 +391,50 @@ where
         if let Some(node) = self.nodes.as_ref().get(flow.index())
             && node.flow.is_listed()
         {
-            self.order.grew(FlowId(node.host), len);
+            self.scheduler.grew(FlowId(node.host), len);
         }
     }
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        let host = self.order.select()?;
+        let host = self.scheduler.select()?;
         let front = self.hosts.as_ref().get(host.index())?.ring.front();
         (front != NONE).then_some(FlowId(front))
     }
 
     fn waits(&self) -> bool {
-        self.order.waits()
+        self.scheduler.waits()
     }
 
     /// Of the host that may be served first.
     fn waiting(&self) -> Option<FlowId> {
-        let host = self.order.waiting()?;
+        let host = self.scheduler.waiting()?;
         let front = self.hosts.as_ref().get(host.index())?.ring.front();
         (front != NONE).then_some(FlowId(front))
     }
 
     fn opens_at(&self, now: Nanos) -> Option<Nanos> {
-        self.order.opens_at(now)
+        self.scheduler.opens_at(now)
     }
 
     fn open(&mut self) {
-        self.order.open();
+        self.scheduler.open();
     }
 
     /// A round of the flows of its host.
     #[inline]
     fn pace(&self, flow: FlowId) -> Nanos {
-        if !self.order.waits() {
+        if !self.scheduler.waits() {
             return Nanos::ZERO;
         }
         let Some(host) = self.host_of(flow) else { return Nanos::ZERO };
         let flows = self.hosts.as_ref().get(host as usize).map_or(0, |host| host.flows);
-        Nanos(self.order.pace(FlowId(host)).0.saturating_mul(flows.into()))
+        Nanos(self.scheduler.pace(FlowId(host)).0.saturating_mul(flows.into()))
     }
 
     /// The first flow of each host that is likely to be next.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
-        let hosts = self.order.upcoming(ahead);
+        let hosts = self.scheduler.upcoming(ahead);
         let mut found = 0;
         for at in 0..hosts.min(ahead.len()) {
             let Some(&host) = ahead.get(at) else { break };
@@ -446,7 +453,7 @@ where
     /// Of a flow that was not selected it changes nothing.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let Some(host) = self.order.select() else { return };
+        let Some(host) = self.scheduler.select() else { return };
         let Some(HostRing { ring, .. }) = self.hosts.as_mut().get_mut(host.index()) else { return };
         if flow.0 != ring.front() {
             return;
@@ -455,7 +462,7 @@ where
             return self.serve_last(host, flow, len);
         }
         ring.charge(self.nodes.as_mut(), len, self.max_len, |_| ());
-        self.order.served(host, len, next_head);
+        self.scheduler.served(host, len, next_head);
     }
 
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
@@ -464,7 +471,7 @@ where
             return;
         }
         let left = if head.is_none() { self.lose_last(host, flow) } else { head };
-        self.order.lost(FlowId(host), len, left);
+        self.scheduler.lost(FlowId(host), len, left);
     }
 
     /// The arrival gives way.
@@ -498,7 +505,7 @@ where
             found = found.wrapping_add((*flows).into());
         }
         Imbalance::check("flows on rings", 0, listed, found)?;
-        self.order.recount(&|host| self.host_state(host, flows))
+        self.scheduler.recount(&|host| self.host_state(host, flows))
     }
 }
 

@@ -62,14 +62,14 @@ pub const PACED_ROUNDS: u64 = 2;
 #[derive(Clone, Debug)]
 pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0], D = OwnVictim, T = NoDirectory> {
     /// Which flow is next.
-    order: O,
-    /// Which flow gives way. Told of packets as `order` is, after it.
+    scheduler: O,
+    /// Which flow gives way. Told of packets as `scheduler` is, after it.
     policy: D,
     /// What is to become of a packet.
     aqm: A,
-    /// Which flow has which queue. Told of queues that become empty, after `order`.
+    /// Which flow has which queue. Told of queues that become empty, after `scheduler`.
     directory: T,
-    /// `queues[flow]`: backlogged in `order` and `policy` if and only if not empty.
+    /// `queues[flow]`: backlogged in `scheduler` and `policy` if and only if not empty.
     queues: Q,
     /// `slots[handle]`.
     slots: S,
@@ -94,14 +94,14 @@ pub struct Siblings<'a, O, D, A, T> {
 }
 
 impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, Q, S> {
-    /// Queues without an AQM and without statistics of single flows. The flow that `order` names gives way
+    /// Queues without an AQM and without statistics of single flows. The flow that `scheduler` names gives way
     /// ([`OwnVictim`]).
     ///
-    /// There are as many flows as `order` and `queues` both have room for, and as many handles as
-    /// `slots` is long; in `order` no flow is backlogged. Cost: O(flows + slots).
+    /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles as
+    /// `slots` is long; in `scheduler` no flow is backlogged. Cost: O(flows + slots).
     #[must_use]
-    pub fn new(order: O, queues: Q, slots: S, limits: Limits) -> Self {
-        Self::with_parts(order, NoAqm, queues, slots, [], limits)
+    pub fn new(scheduler: O, queues: Q, slots: S, limits: Limits) -> Self {
+        Self::with_parts(scheduler, NoAqm, queues, slots, [], limits)
     }
 }
 
@@ -113,16 +113,16 @@ where
     A: Aqm,
     R: Table<FlowRecord>,
 {
-    /// Queues with an AQM, and with statistics for the first `records.len()` flows. The flow that `order` names gives
+    /// Queues with an AQM, and with statistics for the first `records.len()` flows. The flow that `scheduler` names gives
     /// way ([`OwnVictim`]).
     ///
-    /// There are as many flows as `order` and `queues` both have room for, and as many handles as
-    /// `slots` is long; in `order` no flow is backlogged. An AQM acts on standing queues: with room
+    /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles as
+    /// `slots` is long; in `scheduler` no flow is backlogged. An AQM acts on standing queues: with room
     /// for only a packet or two for each active flow, overflow comes first and it never acts.
     /// Cost: O(flows + slots).
     #[must_use]
     pub fn with_parts(
-        order: O,
+        scheduler: O,
         aqm: A,
         mut queues: Q,
         mut slots: S,
@@ -133,7 +133,7 @@ where
         slots.as_mut().fill(Descriptor::EMPTY);
         records.as_mut().fill(FlowRecord::EMPTY);
         let (policy, directory, ledger) = (OwnVictim, NoDirectory, Ledger::new(limits));
-        Self { order, policy, aqm, directory, queues, slots, records, ledger }
+        Self { scheduler, policy, aqm, directory, queues, slots, records, ledger }
     }
 }
 
@@ -159,13 +159,13 @@ where
         self,
         mut policy: P,
     ) -> FlowQueues<O, Q, S, A, R, P, T> {
-        let Self { order, aqm, directory, queues, slots, records, ledger, .. } = self;
+        let Self { scheduler, aqm, directory, queues, slots, records, ledger, .. } = self;
         for (flow, queue) in (0..).map(FlowId).zip(queues.as_ref()) {
             if !queue.is_empty() {
-                policy.backlogged(&order, flow, queue.backlog().bytes);
+                policy.backlogged(&scheduler, flow, queue.backlog().bytes);
             }
         }
-        FlowQueues { order, policy, aqm, directory, queues, slots, records, ledger }
+        FlowQueues { scheduler, policy, aqm, directory, queues, slots, records, ledger }
     }
 
     /// The same queues, in which nothing is queued yet, with a flow directory that is told when one becomes empty.
@@ -174,20 +174,20 @@ where
         self,
         directory: U,
     ) -> FlowQueues<O, Q, S, A, R, D, U> {
-        let Self { order, policy, aqm, queues, slots, records, ledger, .. } = self;
-        FlowQueues { order, policy, aqm, directory, queues, slots, records, ledger }
+        let Self { scheduler, policy, aqm, queues, slots, records, ledger, .. } = self;
+        FlowQueues { scheduler, policy, aqm, directory, queues, slots, records, ledger }
     }
 
     /// The flow scheduler.
     #[must_use]
-    pub const fn order(&self) -> &O {
-        &self.order
+    pub const fn scheduler(&self) -> &O {
+        &self.scheduler
     }
 
     /// The flow scheduler, for what is its own: the rate of a class. As with [`Siblings`], telling it of packets is the
     /// engine's business.
-    pub const fn order_mut(&mut self) -> &mut O {
-        &mut self.order
+    pub const fn scheduler_mut(&mut self) -> &mut O {
+        &mut self.scheduler
     }
 
     /// The drop policy.
@@ -204,7 +204,7 @@ where
 
     /// All four parts, to be changed.
     pub const fn siblings(&mut self) -> Siblings<'_, O, D, A, T> {
-        let Self { order: scheduler, policy, aqm, directory, .. } = self;
+        let Self { scheduler, policy, aqm, directory, .. } = self;
         Siblings { scheduler, policy, aqm, directory }
     }
 
@@ -236,13 +236,13 @@ where
             return Err(ConfigError::UnknownFlow { flow, flows: self.flows() });
         };
         let head_len = queue.head_len(self.slots.as_ref());
-        self.order.configure(flow, config, head_len)
+        self.scheduler.configure(flow, config, head_len)
     }
 
     /// Removes `flow`; its packets go to `drops`. Idempotent. Cost: O(packets of the flow).
     pub fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
         self.drop_all(flow, DropReason::FlowRemoved, drops);
-        self.order.remove(flow);
+        self.scheduler.remove(flow);
         self.policy.removed(flow);
         self.aqm.forget(flow);
     }
@@ -250,7 +250,7 @@ where
     /// What is set for `flow`; `None` if it was not added.
     #[must_use]
     pub fn config(&self, flow: FlowId) -> Option<O::Config> {
-        self.order.config(flow).filter(|_| self.has_room_for(flow))
+        self.scheduler.config(flow).filter(|_| self.has_room_for(flow))
     }
 
     /// Whether the drop policy has room for `flow`.
@@ -262,25 +262,25 @@ where
     /// The longest packet that `flow` accepts, if it was added.
     #[inline]
     fn max_len(&self, flow: FlowId) -> Option<u32> {
-        longest(&self.order, &self.policy, flow)
+        longest(&self.scheduler, &self.policy, flow)
     }
 
     fn flows(&self) -> u32 {
         let queues = u32::try_from(self.queues.as_ref().len()).unwrap_or(u32::MAX);
         let most = |room: Option<u32>| room.unwrap_or(u32::MAX);
         let (policy, directory) = (most(self.policy.room()), most(self.directory.room()));
-        self.order.flows().min(queues).min(policy).min(directory)
+        self.scheduler.flows().min(queues).min(policy).min(directory)
     }
 
     /// The same queues under the flow scheduler that `make` makes of theirs, which knows of the same flows the same.
     #[expect(clippy::type_complexity, reason = "the parts are named one by one, as everywhere")]
-    pub(crate) fn with_order<P, E>(
+    pub(crate) fn with_scheduler<P, E>(
         self,
         make: impl FnOnce(O) -> Result<P, E>,
     ) -> Result<FlowQueues<P, Q, S, A, R, D, T>, E> {
-        let Self { order, policy, aqm, directory, queues, slots, records, ledger } = self;
-        let order = make(order)?;
-        Ok(FlowQueues { order, policy, aqm, directory, queues, slots, records, ledger })
+        let Self { scheduler, policy, aqm, directory, queues, slots, records, ledger } = self;
+        let scheduler = make(scheduler)?;
+        Ok(FlowQueues { scheduler, policy, aqm, directory, queues, slots, records, ledger })
     }
 
     /// Whether `packet` could be accepted, by a flow that takes any length, if nothing else were queued.
@@ -308,7 +308,7 @@ where
             bytes
         };
         if grown > 0 {
-            self.order.grew(to, grown);
+            self.scheduler.grew(to, grown);
             self.policy.grew(to, grown);
         }
     }
@@ -370,8 +370,8 @@ where
     /// Tells the flow scheduler and the drop policy that `flow`, which was idle, holds `len` bytes.
     #[inline(always)]
     fn tell_backlogged(&mut self, flow: FlowId, len: u32) {
-        self.order.backlogged(flow, len);
-        self.policy.backlogged(&self.order, flow, len);
+        self.scheduler.backlogged(flow, len);
+        self.policy.backlogged(&self.scheduler, flow, len);
     }
 
     /// Appends `packet`, books it as accepted and tells the flow scheduler; `None` if there is no queue for it.
@@ -384,7 +384,7 @@ where
         if was_idle {
             self.tell_backlogged(flow, packet.len);
         } else {
-            self.order.grew(flow, packet.len);
+            self.scheduler.grew(flow, packet.len);
             self.policy.grew(flow, packet.len);
         }
         Some(())
@@ -405,7 +405,7 @@ where
             return Err(self.reject(flow, packet));
         };
         if !is_acceptable(packet, slots)
-            || !takes(longest(&self.order, &self.policy, flow), packet.len)
+            || !takes(longest(&self.scheduler, &self.policy, flow), packet.len)
         {
             return Err(self.reject(flow, packet));
         }
@@ -474,7 +474,7 @@ where
         if was_idle {
             self.tell_backlogged(flow, packet.len);
         } else {
-            self.order.grew(flow, packet.len);
+            self.scheduler.grew(flow, packet.len);
             self.policy.grew(flow, packet.len);
         }
     }
@@ -490,7 +490,7 @@ where
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         let can_make_room =
-            self.ledger.could_fit(packet.len) && self.policy.victim(&self.order).is_some();
+            self.ledger.could_fit(packet.len) && self.policy.victim(&self.scheduler).is_some();
         if !can_make_room || self.admit(now, flow, Packet { ecn, ..packet }).is_none() {
             return Err(self.reject_full(flow, packet));
         }
@@ -523,10 +523,10 @@ where
                     Some(flow) => (flow, DropFrom::Head, DropReason::Unserved),
                     None if !self.ledger.is_over() => return Ok(()),
                     None => {
-                        let Some((victim, end)) = self.policy.victim(&self.order) else {
+                        let Some((victim, end)) = self.policy.victim(&self.scheduler) else {
                             break;
                         };
-                        if self.policy.gives_up(&self.order, victim)
+                        if self.policy.gives_up(&self.scheduler, victim)
                             && self.holds_older_than(victim, arrival)
                         {
                             given_up = Some(victim);
@@ -577,18 +577,18 @@ where
     /// Tells the four parts that `len` bytes left the queue of `flow` without service; `head` is the length
     /// of the first packet that is left.
     fn tell_lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
-        self.order.lost(flow, len, head);
+        self.scheduler.lost(flow, len, head);
         self.policy.lost(flow, len, head.is_none());
         if head.is_none() {
             self.aqm.emptied(flow);
-            self.directory.emptied(&self.order, flow);
+            self.directory.emptied(&self.scheduler, flow);
         }
     }
 
     /// Drops the victim of the policy, or the packet served next where it names none.
     fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let next = || self.first().map(|flow| (flow, DropFrom::Head));
-        let Some((victim, end)) = self.policy.victim(&self.order).or_else(next) else {
+        let Some((victim, end)) = self.policy.victim(&self.scheduler).or_else(next) else {
             return false;
         };
         let Some(packet) = self.take(victim, end) else { return false };
@@ -660,10 +660,10 @@ where
         let slots = self.slots.as_mut();
         let mut packet = queue.pop_head(slots)?;
         let next_head = queue.head_len(slots);
-        self.order.served(flow, packet.len, next_head);
+        self.scheduler.served(flow, packet.len, next_head);
         self.policy.served(flow, packet.len, next_head.is_none());
         if next_head.is_none() {
-            self.directory.emptied(&self.order, flow);
+            self.directory.emptied(&self.scheduler, flow);
         }
         self.ledger.deliver(packet.len);
         // A packet that came with a mark leaves as it came.
@@ -694,17 +694,17 @@ where
     /// A service of `len` bytes has left nothing of `flow`.
     #[inline(always)]
     fn tell_idle(&mut self, flow: FlowId, len: u32) {
-        self.order.served(flow, len, None);
+        self.scheduler.served(flow, len, None);
         self.policy.served(flow, len, true);
-        self.directory.emptied(&self.order, flow);
+        self.directory.emptied(&self.scheduler, flow);
     }
 
     /// [`Scheduler::dequeue`] where no flow is selected: all that are backlogged wait, or none is.
     #[cold]
     #[inline(never)]
     fn dequeue_opened(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
-        self.order.open();
-        let flow = self.order.select()?;
+        self.scheduler.open();
+        let flow = self.scheduler.select()?;
         self.deliver_judged(now, flow, Verdict::Unclear, drops)
     }
 
@@ -723,7 +723,7 @@ where
             return self.deliver_signalled(now, flow, drops);
         }
         let queue = self.queues.as_mut().get_mut(flow.index())?;
-        let parts = (&mut self.order, &mut self.policy);
+        let parts = (&mut self.scheduler, &mut self.policy);
         let slots = self.slots.as_mut();
         let (packet, is_last) = deliver(parts, &mut self.ledger, queue, slots, flow)?;
         let delivered = Some(packet);
@@ -735,7 +735,7 @@ where
 
     /// The flow that is served next, now or later.
     fn first(&self) -> Option<FlowId> {
-        self.order.select().or_else(|| self.order.waiting())
+        self.scheduler.select().or_else(|| self.scheduler.waiting())
     }
 
     /// What the AQM says of the packet at the head of the queue of `flow`, looking closely.
@@ -744,7 +744,7 @@ where
         let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else {
             return Verdict::Pass;
         };
-        let head = unpaced(&self.order, flow, head_of(now, slot, queue.backlog()));
+        let head = unpaced(&self.scheduler, flow, head_of(now, slot, queue.backlog()));
         self.aqm.judge(flow, head, Look::Close)
     }
 
@@ -782,7 +782,7 @@ where
         let mut held = queue.backlog();
         for dropped in 0..=A::MAX_DROPS {
             let packet = slot.packet(here);
-            let head = unpaced(&self.order, flow, head_of(now, slot, held));
+            let head = unpaced(&self.scheduler, flow, head_of(now, slot, held));
             if judge(head) != Verdict::Signal {
                 break;
             }
@@ -809,8 +809,12 @@ fn has_room<O: FlowScheduler>(policy: &impl DropPolicy<O>, flow: FlowId) -> bool
 
 /// The longest packet that `flow` accepts, if it was added and the drop policy has room for it.
 #[inline]
-fn longest<O: FlowScheduler>(order: &O, policy: &impl DropPolicy<O>, flow: FlowId) -> Option<u32> {
-    order.max_len(flow).filter(|_| has_room(policy, flow))
+fn longest<O: FlowScheduler>(
+    scheduler: &O,
+    policy: &impl DropPolicy<O>,
+    flow: FlowId,
+) -> Option<u32> {
+    scheduler.max_len(flow).filter(|_| has_room(policy, flow))
 }
 
 /// Whether a packet of `len` bytes is within the longest that its flow accepts, if it was added.
@@ -841,14 +845,14 @@ fn append(
 /// Tells the flow scheduler and the drop policy of a packet that was accepted.
 #[inline(always)]
 fn tell_grown<O: FlowScheduler>(
-    order: &mut O,
+    scheduler: &mut O,
     policy: &mut impl DropPolicy<O>,
     flow: FlowId,
     len: u32,
 ) -> Result<(), Rejected> {
     // Read first, so that no register has to be kept across the calls of the parts.
     let accepted = Ok(());
-    order.grew(flow, len);
+    scheduler.grew(flow, len);
     policy.grew(flow, len);
     accepted
 }
@@ -857,7 +861,7 @@ fn tell_grown<O: FlowScheduler>(
 /// drop policy unless nothing is left: that is the business of [`FlowQueues::close`], and the second value says so.
 #[inline(always)]
 fn deliver<O: FlowScheduler, D: DropPolicy<O>>(
-    (order, policy): (&mut O, &mut D),
+    (scheduler, policy): (&mut O, &mut D),
     ledger: &mut Ledger,
     queue: &mut Queue,
     slots: &mut [Descriptor],
@@ -871,15 +875,15 @@ fn deliver<O: FlowScheduler, D: DropPolicy<O>>(
         return Some((packet, true));
     };
     let delivered = Some((packet, false));
-    order.served(flow, packet.len, Some(next_head));
+    scheduler.served(flow, packet.len, Some(next_head));
     policy.served(flow, packet.len, false);
     delivered
 }
 
 /// `head` without what the packet waited for a ceiling.
 #[inline]
-fn unpaced(order: &impl FlowScheduler, flow: FlowId, head: Head) -> Head {
-    let waited = order.pace(flow).0.saturating_mul(PACED_ROUNDS);
+fn unpaced(scheduler: &impl FlowScheduler, flow: FlowId, head: Head) -> Head {
+    let waited = scheduler.pace(flow).0.saturating_mul(PACED_ROUNDS);
     Head { sojourn: Nanos(head.sojourn.0.saturating_sub(waited)), ..head }
 }
 
@@ -906,7 +910,7 @@ where
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        self.order.advance(now);
+        self.scheduler.advance(now);
         // In line is what joins a queue that stands; the rest is in functions of their own.
         let (slots, len) = (self.slots.as_mut(), packet.len);
         let queue = self.queues.as_mut().get_mut(flow.index());
@@ -917,7 +921,8 @@ where
         // A backlogged flow was added.
         if !is_acceptable(packet, slots)
             || !self.ledger.has_ready_place()
-            || (len > self.order.needs().common_max_len && !takes(self.order.max_len(flow), len))
+            || (len > self.scheduler.needs().common_max_len
+                && !takes(self.scheduler.max_len(flow), len))
             || !self.ledger.has_ready_bytes(len)
         {
             return self.enqueue_to_idle_or_full(now, flow, packet, drops);
@@ -934,23 +939,23 @@ where
         if packet.ecn == Ecn::Ce {
             self.count_marked_arrival(flow);
         }
-        tell_grown(&mut self.order, &mut self.policy, flow, len)
+        tell_grown(&mut self.scheduler, &mut self.policy, flow, len)
     }
 
     #[inline]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
-        self.order.advance(now);
-        let Some(flow) = self.order.select() else {
-            return if self.order.waits() { self.dequeue_opened(now, drops) } else { None };
+        self.scheduler.advance(now);
+        let Some(flow) = self.scheduler.select() else {
+            return if self.scheduler.waits() { self.dequeue_opened(now, drops) } else { None };
         };
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let slots = self.slots.as_mut();
         let head = head_of(now, slots.get(queue.head() as usize)?, queue.backlog());
-        let verdict = self.aqm.judge(flow, unpaced(&self.order, flow, head), Look::Glance);
+        let verdict = self.aqm.judge(flow, unpaced(&self.scheduler, flow, head), Look::Glance);
         if verdict != Verdict::Pass {
             return self.deliver_judged(now, flow, verdict, drops);
         }
-        let parts = (&mut self.order, &mut self.policy);
+        let parts = (&mut self.scheduler, &mut self.policy);
         let (packet, is_last) = deliver(parts, &mut self.ledger, queue, slots, flow)?;
         let delivered = Some(packet);
         if is_last {
@@ -996,8 +1001,8 @@ where
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {
-        let due = || self.order.waiting().filter(|_| self.order.opens_at(now) == Some(now));
-        self.foresee(now, self.order.select().or_else(due)?)
+        let due = || self.scheduler.waiting().filter(|_| self.scheduler.opens_at(now) == Some(now));
+        self.foresee(now, self.scheduler.select().or_else(due)?)
     }
 
     /// Later than `now` if all backlogged flows wait because of their ceilings.
@@ -1005,7 +1010,7 @@ where
         if self.ledger.backlog().packets == 0 {
             return None;
         }
-        if self.order.select().is_some() { Some(now) } else { self.order.opens_at(now) }
+        if self.scheduler.select().is_some() { Some(now) } else { self.scheduler.opens_at(now) }
     }
 
     fn backlog(&self) -> Backlog {
@@ -1073,8 +1078,8 @@ where
             let queue = queues.get(flow.index()).copied().unwrap_or_default();
             FlowState { backlog: queue.backlog(), head_len: queue.head_len(slots) }
         };
-        self.order.recount(&flows)?;
-        self.policy.recount(&self.order, &flows)?;
-        self.directory.recount(&self.order, &flows)
+        self.scheduler.recount(&flows)?;
+        self.policy.recount(&self.scheduler, &flows)?;
+        self.directory.recount(&self.scheduler, &flows)
     }
 }

@@ -19,11 +19,11 @@ fn time_in_which_flows_wait_above_their_ceilings_earns_no_burst() {
         let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500).unwrap();
         drr.add_all(1_500).unwrap();
         let tables = ([CeilingFlow::EMPTY; 2], [CeilingReturn::EMPTY; 2]);
-        let mut order = Ceilings::new(drr, tables.0, tables.1).unwrap();
+        let mut scheduler = Ceilings::new(drr, tables.0, tables.1).unwrap();
         let ceiling = Ceiling::new(1_000_000, 1_500).unwrap();
-        order.set_ceiling(FlowId(0), Some(ceiling)).unwrap();
+        scheduler.set_ceiling(FlowId(0), Some(ceiling)).unwrap();
         let queues = [Queue::EMPTY; 2];
-        let queue = FlowQueues::new(order, queues, [Descriptor::EMPTY; 16], Limits::NONE);
+        let queue = FlowQueues::new(scheduler, queues, [Descriptor::EMPTY; 16], Limits::NONE);
         let line = Shaper::new(Rate::megabits_per_second(10).unwrap());
         let mut shaped = Shaped::new(queue, line, Overhead::RAW);
         let take = |shaped: &mut dyn Scheduler, handle, flow, now| {
@@ -53,9 +53,10 @@ fn a_ceiling_that_is_lifted_earns_no_burst() {
     let mut drr = Drr::new([DrrFlow::EMPTY; 1], 1_500).unwrap();
     drr.add_all(1_500).unwrap();
     let tables = ([CeilingFlow::EMPTY; 1], [CeilingReturn::EMPTY; 1]);
-    let mut order = Ceilings::new(drr, tables.0, tables.1).unwrap();
-    order.set_ceiling(FlowId(0), Some(Ceiling::new(1_000_000, 1_500).unwrap())).unwrap();
-    let queue = FlowQueues::new(order, [Queue::EMPTY; 1], [Descriptor::EMPTY; 16], Limits::NONE);
+    let mut scheduler = Ceilings::new(drr, tables.0, tables.1).unwrap();
+    scheduler.set_ceiling(FlowId(0), Some(Ceiling::new(1_000_000, 1_500).unwrap())).unwrap();
+    let queue =
+        FlowQueues::new(scheduler, [Queue::EMPTY; 1], [Descriptor::EMPTY; 16], Limits::NONE);
     let line = Shaper::new(Rate::megabits_per_second(10).unwrap());
     let mut shaped = Shaped::new(queue, line, Overhead::RAW);
     for handle in 0..4 {
@@ -63,7 +64,7 @@ fn a_ceiling_that_is_lifted_earns_no_burst() {
         shaped.enqueue(Nanos(0), FlowId(0), packet, &mut no_drops).unwrap();
     }
     assert!(shaped.dequeue(Nanos(0), &mut no_drops).is_some());
-    shaped.inner_mut().order_mut().set_ceiling(FlowId(0), None).unwrap();
+    shaped.inner_mut().scheduler_mut().set_ceiling(FlowId(0), None).unwrap();
     let now = Nanos(8_000_000);
     assert!(shaped.dequeue(now, &mut no_drops).is_some());
     assert_eq!(shaped.line().due(), now.plus(Nanos(1_200_000)));

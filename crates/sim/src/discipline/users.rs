@@ -120,9 +120,9 @@ impl UserFlows {
         Ok(match self {
             Self::Fifo => Box::new(Fifo::tail_drop(vec![Descriptor::EMPTY; slots], limits)),
             Self::Drr => {
-                let order = drr(flows, max_len)?;
+                let scheduler = drr(flows, max_len)?;
                 let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; room]);
-                added(order, longest, max_len, slots, limits)?
+                added(scheduler, longest, max_len, slots, limits)?
             }
             Self::Sqf => added(sqf, OwnVictim, (), slots, limits)?,
             Self::SqfWithFloor(share) => {
@@ -170,30 +170,30 @@ const fn slots(limits: Limits) -> usize {
 }
 
 fn drr(flows: u32, max_len: u32) -> Result<Drr<Vec<DrrFlow>>, ConfigError> {
-    let mut order = Drr::new(vec![DrrFlow::EMPTY; flows as usize], max_len)?;
-    order.add_all(max_len)?;
-    Ok(order)
+    let mut scheduler = Drr::new(vec![DrrFlow::EMPTY; flows as usize], max_len)?;
+    scheduler.add_all(max_len)?;
+    Ok(scheduler)
 }
 
 fn qfq(flows: u32, max_len: u32) -> Result<Qfq<Vec<QfqFlow>>, ConfigError> {
-    let mut order = Qfq::new(vec![QfqFlow::EMPTY; flows as usize], max_len)?;
+    let mut scheduler = Qfq::new(vec![QfqFlow::EMPTY; flows as usize], max_len)?;
     for flow in (0..flows).map(FlowId) {
-        order.configure(flow, QfqConfig { weight: 1, max_len }, None)?;
+        scheduler.configure(flow, QfqConfig { weight: 1, max_len }, None)?;
     }
-    Ok(order)
+    Ok(scheduler)
 }
 
-/// Queues for every flow of `order`, each configured alike.
+/// Queues for every flow of `scheduler`, each configured alike.
 fn added<O: FlowScheduler + 'static, D: DropPolicy<O> + 'static>(
-    order: O,
+    scheduler: O,
     policy: D,
     config: O::Config,
     slots: usize,
     limits: Limits,
 ) -> Result<Any, ConfigError> {
-    let flows = order.flows();
+    let flows = scheduler.flows();
     let queues = vec![Queue::EMPTY; flows as usize];
-    let queues = FlowQueues::new(order, queues, vec![Descriptor::EMPTY; slots], limits);
+    let queues = FlowQueues::new(scheduler, queues, vec![Descriptor::EMPTY; slots], limits);
     let mut queues = queues.with_drop_policy(policy);
     for flow in (0..flows).map(FlowId) {
         queues.configure(flow, config)?;
@@ -201,28 +201,28 @@ fn added<O: FlowScheduler + 'static, D: DropPolicy<O> + 'static>(
     Ok(Box::new(queues))
 }
 
-/// `order` over users, each with queues of its own.
+/// `scheduler` over users, each with queues of its own.
 fn over<O: FlowScheduler + 'static>(
-    order: O,
+    scheduler: O,
     inside: UserFlows,
     users: u32,
     max_len: u32,
     limits: Limits,
 ) -> Result<Any, ConfigError> {
     let queues = || inside.queues(PerUser::FLOWS, max_len, slots(limits), Limits::NONE);
-    classes(order, queues, users, limits)
+    classes(scheduler, queues, users, limits)
 }
 
-/// `order` over users, each with what `queues` makes.
+/// `scheduler` over users, each with what `queues` makes.
 fn classes<O: FlowScheduler + 'static>(
-    order: O,
+    scheduler: O,
     queues: impl Fn() -> Result<Any, ConfigError>,
     users: u32,
     limits: Limits,
 ) -> Result<Any, ConfigError> {
     let classes: Vec<Any> = (0..users).map(|_| queues()).collect::<Result<_, _>>()?;
     let states = vec![ClassState::EMPTY; users as usize];
-    let node = Classes::new(order, classes, states, LowBits::new(FLOW_BITS)?, limits);
+    let node = Classes::new(scheduler, classes, states, LowBits::new(FLOW_BITS)?, limits);
     Ok(Box::new(node.dropping_from_longest(vec![LongestFlow::EMPTY; users as usize])))
 }
 

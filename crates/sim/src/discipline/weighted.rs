@@ -82,16 +82,16 @@ fn longest(flows: &[WeightedFlow]) -> u32 {
     flows.iter().map(|flow| flow.max_len).max().unwrap_or(1)
 }
 
-/// Every flow of `flows` under `order`, configured by what `config` makes of it.
+/// Every flow of `flows` under `scheduler`, configured by what `config` makes of it.
 fn configured<O: FlowScheduler>(
-    mut order: O,
+    mut scheduler: O,
     flows: &[WeightedFlow],
     config: impl Fn(WeightedFlow) -> O::Config,
 ) -> Result<O, ConfigError> {
     for (&flow, number) in flows.iter().zip(0..) {
-        order.configure(FlowId(number), config(flow), None)?;
+        scheduler.configure(FlowId(number), config(flow), None)?;
     }
-    Ok(order)
+    Ok(scheduler)
 }
 
 fn drr(smallest_quantum: u32, flows: &[WeightedFlow]) -> Result<Drr<Vec<DrrFlow>>, ConfigError> {
@@ -103,25 +103,25 @@ fn drr(smallest_quantum: u32, flows: &[WeightedFlow]) -> Result<Drr<Vec<DrrFlow>
 }
 
 fn qfq(flows: &[WeightedFlow]) -> Result<Qfq<Vec<QfqFlow>>, ConfigError> {
-    let order = Qfq::new(vec![QfqFlow::EMPTY; flows.len()], longest(flows))?;
-    configured(order, flows, |WeightedFlow { weight, max_len }| QfqConfig { weight, max_len })
+    let scheduler = Qfq::new(vec![QfqFlow::EMPTY; flows.len()], longest(flows))?;
+    configured(scheduler, flows, |WeightedFlow { weight, max_len }| QfqConfig { weight, max_len })
 }
 
 fn wf2q(flows: &[WeightedFlow]) -> Result<Wf2q<Vec<Wf2qFlow>>, ConfigError> {
-    let order = Wf2q::new(vec![Wf2qFlow::EMPTY; flows.len()], longest(flows))?;
-    configured(order, flows, |WeightedFlow { weight, max_len }| Wf2qConfig { weight, max_len })
+    let scheduler = Wf2q::new(vec![Wf2qFlow::EMPTY; flows.len()], longest(flows))?;
+    configured(scheduler, flows, |WeightedFlow { weight, max_len }| Wf2qConfig { weight, max_len })
 }
 
-/// Queues under `order`.
+/// Queues under `scheduler`.
 fn queues<O: FlowScheduler + 'static>(
-    order: O,
+    scheduler: O,
     line: Shaper,
     link: Overhead,
     limits: Limits,
 ) -> Box<dyn Bottleneck> {
-    let flows = order.flows() as usize;
+    let flows = scheduler.flows() as usize;
     let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows]);
-    let queues = FlowQueues::new(order, vec![Queue::EMPTY; flows], slots(limits), limits);
+    let queues = FlowQueues::new(scheduler, vec![Queue::EMPTY; flows], slots(limits), limits);
     Box::new(Shaped::new(queues.with_drop_policy(longest), line, link))
 }
 

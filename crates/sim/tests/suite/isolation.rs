@@ -130,16 +130,17 @@ impl Trial {
             of_hosts = of_hosts.sparse_first();
         }
         let (nodes, rings) = (vec![HostDrrFlow::EMPTY; flows], vec![HostRing::EMPTY; hosts]);
-        let mut order = HostDrr::new(of_hosts, nodes, rings, self.max_len).unwrap().sparse_first();
-        order.add_all(self.max_len).unwrap();
+        let mut scheduler =
+            HostDrr::new(of_hosts, nodes, rings, self.max_len).unwrap().sparse_first();
+        scheduler.add_all(self.max_len).unwrap();
         for flow in 0..self.flows {
-            order.assign(FlowId(flow), flow % self.hosts).unwrap();
+            scheduler.assign(FlowId(flow), flow % self.hosts).unwrap();
         }
         let held = vec![HeldFlow::EMPTY; flows];
         let (longest, classes) = (vec![LongestHost::EMPTY; hosts], vec![HostClasses::EMPTY; hosts]);
-        let policy = LongestHostDrop::new(&order, held, longest, classes).unwrap();
+        let policy = LongestHostDrop::new(&scheduler, held, longest, classes).unwrap();
         let slots = vec![Descriptor::EMPTY; self.packets.len()];
-        FlowQueues::new(order, vec![Queue::EMPTY; flows], slots, Limits::bytes(self.memory))
+        FlowQueues::new(scheduler, vec![Queue::EMPTY; flows], slots, Limits::bytes(self.memory))
             .with_drop_policy(policy)
     }
 }

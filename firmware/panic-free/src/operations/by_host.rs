@@ -50,11 +50,11 @@ where
     );
 }
 
-fn hosted(order: &mut impl Hosted) {
-    one_of!(order;
-        order.host_of(FlowId(any()));
-        order.hosts();
-        order.flows_of(any());
+fn hosted(scheduler: &mut impl Hosted) {
+    one_of!(scheduler;
+        scheduler.host_of(FlowId(any()));
+        scheduler.hosts();
+        scheduler.flows_of(any());
     );
 }
 
@@ -89,5 +89,5 @@ where
     seen(hosts.host_config(any()).is_some());
     seen(hosts.guarantee_in_host(FlowId(any())));
     seen((hosts.host_of(FlowId(any())), hosts.hosts(), hosts.flows_of(any())));
-    seen((hosts.order().flows(), hosts.order_mut().flows()));
+    seen((hosts.scheduler().flows(), hosts.scheduler_mut().flows()));
 }

@@ -31,8 +31,8 @@ fn classes<const N: usize>() {
     let (mut one, mut other) = (inner(), fifo());
     let mixed: &mut [&mut dyn Scheduler] = &mut [&mut one, &mut other];
     let by_number = |flow: FlowId| Some(Member { class: flow, flow });
-    let order = black_box(qfq);
-    scheduler(&mut Classes::new(order, black_box(mixed), states(), by_number, limits()));
+    let scheduler = black_box(qfq);
+    scheduler(&mut Classes::new(scheduler, black_box(mixed), states(), by_number, limits()));
 }
 
 /// What a node offers beside what a scheduler does.
@@ -54,7 +54,7 @@ where
         node.count();
         node.class(class).map(Scheduler::backlog);
         node.with_class(now(), class, sink!(), |class, drops| class.drain(drops));
-        node.order().select();
+        node.scheduler().select();
         node.classifier().classify(class);
     );
 }

@@ -101,7 +101,7 @@ where
         (hashed.is_rotating(), hashed.finish_rotation());
         hashed.configure_queue(any(), config());
         hashed.queues().directory().table().occupied();
-        hashed.queues().order().select();
+        hashed.queues().scheduler().select();
     );
 }
 

@@ -90,27 +90,27 @@ where
     seen(ceilings.set_ceiling(FlowId(any()), black_box(Some(ceiling))));
     seen((ceilings.ceiling(FlowId(any())), ceilings.is_waiting(FlowId(any())), ceilings.room()));
     ceilings.set_link(AsBooked);
-    seen((ceilings.order().flows(), ceilings.order_mut().flows()));
+    seen((ceilings.scheduler().flows(), ceilings.scheduler_mut().flows()));
 }
 
 /// Everything that `FlowScheduler` offers.
-pub(crate) fn order<O: FlowScheduler>(order: &mut O, config: O::Config) {
+pub(crate) fn scheduler<O: FlowScheduler>(scheduler: &mut O, config: O::Config) {
     let flow = FlowId(any());
     let len = black_box(Some(0));
-    one_of!(order;
-        order.flows();
-        order.configure(flow, black_box(config), len);
-        order.remove(flow);
-        order.config(flow);
-        order.max_len(flow);
-        order.backlogged(flow, any());
-        order.grew(flow, any());
-        order.select();
-        order.served(flow, any(), len);
-        order.lost(flow, any(), len);
-        order.victim();
-        order.advance(Nanos(u64::from(any()) << 20));
-        order.needs();
-        order.recount(&|_| black_box(FlowState::default()));
+    one_of!(scheduler;
+        scheduler.flows();
+        scheduler.configure(flow, black_box(config), len);
+        scheduler.remove(flow);
+        scheduler.config(flow);
+        scheduler.max_len(flow);
+        scheduler.backlogged(flow, any());
+        scheduler.grew(flow, any());
+        scheduler.select();
+        scheduler.served(flow, any(), len);
+        scheduler.lost(flow, any(), len);
+        scheduler.victim();
+        scheduler.advance(Nanos(u64::from(any()) << 20));
+        scheduler.needs();
+        scheduler.recount(&|_| black_box(FlowState::default()));
     );
 }

@@ -84,9 +84,9 @@ where
         queues.remove_flow(flow, sink!());
         queues.config(flow);
         queues.flow_backlog(flow);
-        queues.order().select();
-        queues.order_mut().select();
-        queues.policy().victim(queues.order());
+        queues.scheduler().select();
+        queues.scheduler_mut().select();
+        queues.policy().victim(queues.scheduler());
         queues.directory().room();
         queues.siblings().scheduler.select();
     );
@@ -94,26 +94,26 @@ where
 
 /// Queues of packets under a flow scheduler and beside a drop policy, without an AQM.
 pub(crate) fn bare<O: FlowScheduler, D: DropPolicy<O>, M: Memory>(
-    order: O,
+    scheduler: O,
     policy: D,
     memory: M,
     config: O::Config,
 ) {
     let room = (memory, memory, Arrays::<0>);
-    let queues = queues(order, NoAqm, room, limits());
+    let queues = queues(scheduler, NoAqm, room, limits());
     flow_queues(&mut queues.with_drop_policy(policy), config);
 }
 
 /// Queues of packets with everything, behind a line.
 pub(crate) fn full<O: FlowScheduler, D: DropPolicy<O>, M: Memory>(
-    order: O,
+    scheduler: O,
     policy: D,
     memory: M,
     config: O::Config,
 ) {
     let Some(codel) = catalog::CoDel(black_box(CoDelParams::INTERNET)).aqm(memory) else { return };
     seen(codel.params());
-    let queues = queues(order, codel, (memory, memory, memory), limits());
+    let queues = queues(scheduler, codel, (memory, memory, memory), limits());
     let mut queues = queues.with_drop_policy(policy);
     flow_queues(&mut queues, config);
     shaped(&mut Shaped::new(queues, Shaper::new(Rate::STOPPED), Overhead::RAW));

@@ -61,8 +61,9 @@ fn classify(flow: FlowId) -> Option<Member> {
 impl Users {
     pub(super) fn new(plan: &Plan, limits: Limits) -> Result<Self, String> {
         let users = USERS as usize;
-        let mut order = Drr::new(vec![DrrFlow::EMPTY; users], plan.max_len).map_err(one_line)?;
-        order.add_all(plan.max_len).map_err(one_line)?;
+        let mut scheduler =
+            Drr::new(vec![DrrFlow::EMPTY; users], plan.max_len).map_err(one_line)?;
+        scheduler.add_all(plan.max_len).map_err(one_line)?;
         let class = || {
             let mut flows = plan.shortest(FLOWS)?;
             for flow in 0..FLOWS {
@@ -77,7 +78,8 @@ impl Users {
         };
         let classes = (0..users).map(|_| class()).collect::<Result<Vec<_>, String>>()?;
         let classify: fn(FlowId) -> Option<Member> = classify;
-        let node = Classes::new(order, classes, vec![ClassState::EMPTY; users], classify, limits);
+        let node =
+            Classes::new(scheduler, classes, vec![ClassState::EMPTY; users], classify, limits);
         Ok(Self {
             node: node.dropping_from_longest(vec![LongestFlow::EMPTY; users]),
             slots: table(users)?,

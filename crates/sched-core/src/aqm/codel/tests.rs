@@ -221,10 +221,10 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
 type Line = FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], Vec<Descriptor>, CoDel<[CoDelState; 4]>>;
 
 fn line(slots: usize, mtu: u32) -> Line {
-    let mut order = Drr::new([DrrFlow::EMPTY; 4], 10_000).unwrap().sparse_first();
-    order.add_all(10_000).unwrap();
+    let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 10_000).unwrap().sparse_first();
+    scheduler.add_all(10_000).unwrap();
     let slots = std::vec![Descriptor::EMPTY; slots];
-    FlowQueues::with_parts(order, codel(mtu), [Queue::EMPTY; 4], slots, [], Limits::NONE)
+    FlowQueues::with_parts(scheduler, codel(mtu), [Queue::EMPTY; 4], slots, [], Limits::NONE)
 }
 
 fn put(line: &mut Line, now: u64, flow: u32, packet: Packet) {
@@ -345,7 +345,7 @@ fn a_look_at_a_packet_that_is_due_to_be_dropped_drops_nothing() {
     assert_eq!(handle(get(&mut line, 10 * MS)), (Some(0), std::vec![]));
     assert_eq!(line.peek(Nanos(110 * MS)).map(|packet| packet.handle), Some(2));
     assert_eq!(line.flow_backlog(FlowId(2)).packets, 2);
-    assert_eq!(line.order().select(), Some(FlowId(2)));
+    assert_eq!(line.scheduler().select(), Some(FlowId(2)));
     assert_eq!(handle(get(&mut line, 110 * MS)), (Some(2), std::vec![1]));
     assert_eq!(handle(get(&mut line, 110 * MS)), (None, std::vec![]));
 }

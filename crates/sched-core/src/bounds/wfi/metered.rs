@@ -26,7 +26,7 @@ use crate::{
 /// let meter = WfiMeter::new([WfiFlow::EMPTY; 2]);
 /// let mut metered = Metered::new(queues, meter, [Arrival::EMPTY; 8]);
 /// for flow in [FlowId(0), FlowId(1)] {
-///     let guarantee = metered.inner().order().guarantee(flow).expect("was added");
+///     let guarantee = metered.inner().scheduler().guarantee(flow).expect("was added");
 ///     metered.meter_mut().add(flow, guarantee.share)?;
 /// }
 /// let drops = &mut |_: Packet, _| unreachable!("nothing is dropped");
@@ -35,7 +35,7 @@ use crate::{
 /// }
 /// while metered.dequeue(Nanos(0), drops).is_some() {}
 /// for flow in [FlowId(0), FlowId(1)] {
-///     let guarantee = metered.inner().order().guarantee(flow).expect("was added");
+///     let guarantee = metered.inner().scheduler().guarantee(flow).expect("was added");
 ///     let report = metered.meter().report(flow).expect("was added");
 ///     assert!(report.against(&guarantee).iter().all(|compared| compared.holds()));
 /// }

@@ -380,7 +380,7 @@ fn a_metered_scheduler_keeps_the_books_of_the_one_inside() {
         }
         assert_eq!(metered.recount(), Ok(()));
         let queues = metered.inner();
-        if let Some((_, end)) = queues.policy().victim(queues.order()) {
+        if let Some((_, end)) = queues.policy().victim(queues.scheduler()) {
             assert_eq!(end, DropFrom::Head);
             victims += 1;
         }

@@ -272,7 +272,7 @@ fn tickets_may_wrap() {
         trace += &line.get(1);
     }
     assert_eq!(trace, "bacbacbacbac");
-    assert!(line.queues.order().ring.ticket < 100 * TICKET, "it has wrapped");
+    assert!(line.queues.scheduler().ring.ticket < 100 * TICKET, "it has wrapped");
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
     }
     let mut line = Line::plain(300);
     line.put("aaabbb", 100);
-    let before = *line.queues.order();
+    let before = *line.queues.scheduler();
     let flow = FlowId(4);
     let unknown = ConfigError::UnknownFlow { flow, flows: 4 };
     assert_eq!(line.queues.configure(flow, 300), Err(unknown));
@@ -293,11 +293,11 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
         let (value, what) = (u64::from(quantum), "quantum in bytes");
         let error = ConfigError::OutOfRange { what, value, min: 100, max: 1 << 28 };
         assert_eq!(line.queues.configure(FlowId(0), quantum), Err(error));
-        let mut order = *line.queues.order();
+        let mut order = *line.queues.scheduler();
         assert_eq!(order.add_all(quantum), Err(error));
         assert_eq!(order, before);
     }
-    assert_eq!(*line.queues.order(), before);
+    assert_eq!(*line.queues.scheduler(), before);
     assert_eq!(line.get(6), "aaabbb");
     line.set('a', 100);
     line.set('a', 1 << 28);
@@ -355,7 +355,7 @@ fn a_new_quantum_counts_at_once() {
     assert_eq!(line.get(2), "aa");
     line.set('a', 100);
     assert_eq!(line.get(1), "a");
-    assert_eq!(line.queues.order().nodes[0].flow.charged, 99, "200 more than its turn");
+    assert_eq!(line.queues.scheduler().nodes[0].flow.charged, 99, "200 more than its turn");
     assert_eq!(line.get(5), "babbb");
 }
 
@@ -400,7 +400,7 @@ fn a_recount_sees_damage() {
     let mut line = Line::sparse_first(100);
     line.put("aabbcc", 100);
     assert_eq!(line.get(2), "ab");
-    let good = *line.queues.order();
+    let good = *line.queues.scheduler();
     let truth = |flow: FlowId| line.queues_state(flow);
     assert_eq!(good.recount(&truth), Ok(()));
     let damages: [fn(&mut Drr<[DrrFlow; 4]>); 12] = [

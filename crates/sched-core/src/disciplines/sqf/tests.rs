@@ -9,8 +9,9 @@ const FLOWS: usize = 4;
 type Queues = FlowQueues<ShortestQueue<[ShortestFlow; FLOWS]>, [Queue; FLOWS], [Descriptor; 16]>;
 
 fn queues(drop_from: DropFrom, limits: Limits) -> Queues {
-    let order = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]).drop_from(drop_from);
-    let mut queues = FlowQueues::new(order, [Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 16], limits);
+    let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]).drop_from(drop_from);
+    let mut queues =
+        FlowQueues::new(scheduler, [Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 16], limits);
     for flow in 0..FLOWS as u32 {
         queues.configure(FlowId(flow), ()).unwrap();
     }
@@ -55,7 +56,7 @@ fn equal_queues_take_turns() {
     fill(&mut queues, 0, &[(2, 500), (1, 500), (0, 500), (2, 500), (1, 500), (0, 500)]);
     let mut flows = Vec::new();
     for _ in 0..7 {
-        let flow = queues.order().select().unwrap();
+        let flow = queues.scheduler().select().unwrap();
         let handle = next(&mut queues).unwrap();
         fill(&mut queues, handle, &[(flow.0, 500)]);
         flows.push(flow.0);
@@ -127,23 +128,23 @@ fn a_removed_flow_is_unknown_and_comes_back_as_never_served() {
 
 #[test]
 fn calls_that_contradict_the_books_change_nothing() {
-    let mut order = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    let mut scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
-    assert_eq!(order.configure(FlowId(2), (), None), Err(unknown));
-    order.backlogged(FlowId(0), 100);
-    assert_eq!(order.select(), None, "not added");
-    order.configure(FlowId(0), (), None).unwrap();
-    order.configure(FlowId(1), (), None).unwrap();
-    order.grew(FlowId(0), 100);
-    order.served(FlowId(0), 100, Some(100));
-    order.lost(FlowId(9), 100, None);
-    assert_eq!((order.select(), order.victim()), (None, None), "not backlogged");
-    order.backlogged(FlowId(0), 100);
-    order.backlogged(FlowId(1), 99);
-    order.backlogged(FlowId(1), 1_000);
-    order.configure(FlowId(1), (), Some(99)).unwrap();
-    assert_eq!(order.select(), Some(FlowId(1)), "backlogged already");
-    assert_eq!(order.victim(), Some((FlowId(0), DropFrom::Head)));
+    assert_eq!(scheduler.configure(FlowId(2), (), None), Err(unknown));
+    scheduler.backlogged(FlowId(0), 100);
+    assert_eq!(scheduler.select(), None, "not added");
+    scheduler.configure(FlowId(0), (), None).unwrap();
+    scheduler.configure(FlowId(1), (), None).unwrap();
+    scheduler.grew(FlowId(0), 100);
+    scheduler.served(FlowId(0), 100, Some(100));
+    scheduler.lost(FlowId(9), 100, None);
+    assert_eq!((scheduler.select(), scheduler.victim()), (None, None), "not backlogged");
+    scheduler.backlogged(FlowId(0), 100);
+    scheduler.backlogged(FlowId(1), 99);
+    scheduler.backlogged(FlowId(1), 1_000);
+    scheduler.configure(FlowId(1), (), Some(99)).unwrap();
+    assert_eq!(scheduler.select(), Some(FlowId(1)), "backlogged already");
+    assert_eq!(scheduler.victim(), Some((FlowId(0), DropFrom::Head)));
 }
 
 #[test]
@@ -153,9 +154,9 @@ fn a_flow_is_36_bytes_with_its_queue() {
 
 /// How much of each of three flows was sent that all send half of what the line carries, in this order, into
 /// room for 30 packets: 3,000 packets of 1,000 bytes in all.
-fn three_alike(order: impl FlowScheduler<Config = ()>, arrivals: [u32; 3]) -> [u32; 3] {
+fn three_alike(scheduler: impl FlowScheduler<Config = ()>, arrivals: [u32; 3]) -> [u32; 3] {
     let (queues, slots) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 40]);
-    let mut queues = FlowQueues::new(order, queues, slots, Limits::packets(30));
+    let mut queues = FlowQueues::new(scheduler, queues, slots, Limits::packets(30));
     let mut free: Vec<u32> = (0..40).collect();
     let mut of = [0; 40];
     let mut sent = [0; 3];
@@ -207,11 +208,11 @@ const STARVED: [u32; 3] = [1_500, 1_500, 0];
 /// Two flows of which the second has the longer queue, in room for `room` packets; the first is kept shorter
 /// and served, and the second is first on the line again after `gap`.
 fn neglected(after: Nanos, gap: Nanos, room: u32) -> (Vec<(u32, DropReason)>, Option<u32>) {
-    let order = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]);
-    let order = order.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; FLOWS]).unwrap();
-    let order = order.flush_unserved(after).unwrap();
+    let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]);
+    let scheduler = scheduler.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; FLOWS]).unwrap();
+    let scheduler = scheduler.flush_unserved(after).unwrap();
     let (queues, slots) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 400]);
-    let mut queues = FlowQueues::new(order, queues, slots, Limits::packets(room));
+    let mut queues = FlowQueues::new(scheduler, queues, slots, Limits::packets(room));
     for flow in 0..2 {
         queues.configure(FlowId(flow), ()).unwrap();
     }
@@ -249,28 +250,28 @@ fn a_queue_that_gives_way_and_was_not_served_is_dropped_whole() {
 /// one that jumps ahead and back while the flow is served between.
 #[test]
 fn a_wrong_reading_of_the_clock_costs_at_most_what_waited_then() {
-    let order = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
-    let order = order.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; 2]).unwrap();
-    let mut order = order.flush_unserved(Nanos::from_millis(500)).unwrap();
+    let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    let scheduler = scheduler.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; 2]).unwrap();
+    let mut scheduler = scheduler.flush_unserved(Nanos::from_millis(500)).unwrap();
     let flow = FlowId(0);
-    order.configure(flow, (), None).unwrap();
-    order.advance(Nanos::from_secs(7_200));
-    order.backlogged(flow, 100);
-    order.grew(flow, 100);
-    order.advance(Nanos::from_secs(3_600));
-    assert!(!order.gives_up(flow), "back by an hour is no time");
-    order.advance(Nanos::from_secs(3_600).plus(Nanos::from_millis(400)));
-    assert!(!order.gives_up(flow));
-    order.advance(Nanos(u64::MAX - (1 << 40)));
-    order.served(flow, 100, Some(100));
-    assert!(!order.gives_up(flow));
-    order.advance(Nanos::from_secs(3_601));
-    order.advance(Nanos::from_secs(3_601).plus(Nanos::from_millis(400)));
-    assert!(!order.gives_up(flow), "400 ms after it was served");
-    order.advance(Nanos::from_secs(3_601).plus(Nanos::from_millis(502)));
-    assert!(order.gives_up(flow));
-    order.served(flow, 100, None);
-    assert!(!order.gives_up(FlowId(1)) && !order.gives_up(FlowId(9)), "they hold nothing");
+    scheduler.configure(flow, (), None).unwrap();
+    scheduler.advance(Nanos::from_secs(7_200));
+    scheduler.backlogged(flow, 100);
+    scheduler.grew(flow, 100);
+    scheduler.advance(Nanos::from_secs(3_600));
+    assert!(!scheduler.gives_up(flow), "back by an hour is no time");
+    scheduler.advance(Nanos::from_secs(3_600).plus(Nanos::from_millis(400)));
+    assert!(!scheduler.gives_up(flow));
+    scheduler.advance(Nanos(u64::MAX - (1 << 40)));
+    scheduler.served(flow, 100, Some(100));
+    assert!(!scheduler.gives_up(flow));
+    scheduler.advance(Nanos::from_secs(3_601));
+    scheduler.advance(Nanos::from_secs(3_601).plus(Nanos::from_millis(400)));
+    assert!(!scheduler.gives_up(flow), "400 ms after it was served");
+    scheduler.advance(Nanos::from_secs(3_601).plus(Nanos::from_millis(502)));
+    assert!(scheduler.gives_up(flow));
+    scheduler.served(flow, 100, None);
+    assert!(!scheduler.gives_up(FlowId(1)) && !scheduler.gives_up(FlowId(9)), "they hold nothing");
 }
 
 #[test]
@@ -294,22 +295,22 @@ fn a_time_without_service_is_more_than_none_and_at_most_an_hour() {
 /// every other packet for longer than the time.
 #[test]
 fn what_the_floor_serves_is_still_given_up() {
-    let order = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
     let share = FloorShare::one_of_2_to(1).unwrap().after(0);
-    let order = order.service_floor(share, [WaitingFlow::EMPTY; 2]).unwrap();
-    let mut order = order.flush_unserved(Nanos::from_millis(10)).unwrap();
+    let scheduler = scheduler.service_floor(share, [WaitingFlow::EMPTY; 2]).unwrap();
+    let mut scheduler = scheduler.flush_unserved(Nanos::from_millis(10)).unwrap();
     for (flow, bytes) in [(FlowId(0), 200), (FlowId(1), 5_000)] {
-        order.configure(flow, (), None).unwrap();
-        order.backlogged(flow, bytes);
+        scheduler.configure(flow, (), None).unwrap();
+        scheduler.backlogged(flow, bytes);
     }
     let mut served = [0; 2];
     for turn in 1..=30 {
-        order.advance(Nanos::from_millis(turn));
-        let flow = order.select().unwrap();
+        scheduler.advance(Nanos::from_millis(turn));
+        let flow = scheduler.select().unwrap();
         served[flow.index()] += 1;
-        order.served(flow, 100, Some(100));
-        order.grew(flow, 100);
+        scheduler.served(flow, 100, Some(100));
+        scheduler.grew(flow, 100);
     }
     assert!(served[1] >= 10, "{served:?}");
-    assert!(order.gives_up(FlowId(1)) && !order.gives_up(FlowId(0)));
+    assert!(scheduler.gives_up(FlowId(1)) && !scheduler.gives_up(FlowId(0)));
 }

@@ -56,8 +56,8 @@ impl Default for SqfFlow {
 #[derive(Clone, Debug)]
 pub struct SqfMemory<N, Q, S, F, L, V, R> {
     /// One for each virtual queue, and one for the default queue.
-    pub order: N,
-    /// As long as `order`.
+    pub scheduler: N,
+    /// As long as `scheduler`.
     pub queues: Q,
     /// One for each handle.
     pub slots: S,
@@ -92,7 +92,7 @@ impl<const FLOWS: usize, const PACKETS: usize, const QUEUES: usize>
 {
     /// Room without statistics of single flows.
     pub const EMPTY: Self = Self {
-        order: [ShortestFlow::EMPTY; QUEUES],
+        scheduler: [ShortestFlow::EMPTY; QUEUES],
         queues: [Queue::EMPTY; QUEUES],
         slots: [Descriptor::EMPTY; PACKETS],
         flows: [SqfFlow::EMPTY; FLOWS],
@@ -151,21 +151,22 @@ where
         drop_from: DropFrom,
         limits: Limits,
     ) -> Result<Self, ConfigError> {
-        let SqfMemory { order, queues, slots, mut flows, labels, mut free, mut records } = memory;
+        let SqfMemory { scheduler, queues, slots, mut flows, labels, mut free, mut records } =
+            memory;
         let count = queues.as_ref().len() as u64;
         // Numbers of queues fit `u32`, and `NONE` is not one.
         check("queues", count, 1, u32::MAX.into())?;
-        check("order of queues", order.as_ref().len() as u64, count, count)?;
+        check("scheduler of queues", scheduler.as_ref().len() as u64, count, count)?;
         check("stack of free queues", free.as_ref().len() as u64, count.wrapping_sub(1), u64::MAX)?;
         check("labels", labels.as_ref().len() as u64, slots.as_ref().len() as u64, u64::MAX)?;
         flows.as_mut().fill(SqfFlow::EMPTY);
         records.as_mut().fill(FlowRecord::EMPTY);
-        let order = ShortestQueue::new(order).drop_from(drop_from);
-        let default = order.flows().wrapping_sub(1);
+        let scheduler = ShortestQueue::new(scheduler).drop_from(drop_from);
+        let default = scheduler.flows().wrapping_sub(1);
         for (queue, place) in (0..default).rev().zip(free.as_mut()) {
             *place = queue;
         }
-        let mut engine = FlowQueues::new(order, queues, slots, limits);
+        let mut engine = FlowQueues::new(scheduler, queues, slots, limits);
         for queue in 0..=default {
             engine.configure(FlowId(queue), ())?;
         }
@@ -199,7 +200,7 @@ where
         waiting: X,
     ) -> Result<Sqf<N, Q, S, F, L, V, R, X>, ConfigError> {
         let Self { engine, labels, takes_longest } = self;
-        let engine = engine.with_order(|order| order.service_floor(share, waiting))?;
+        let engine = engine.with_scheduler(|scheduler| scheduler.service_floor(share, waiting))?;
         Ok(Sqf { engine, labels, takes_longest })
     }
 
@@ -212,7 +213,7 @@ where
     /// [`FloorShare::NONE`], or unless `after` is in 1 ns to 1 h.
     pub fn flush_unserved(self, after: Nanos) -> Result<Self, ConfigError> {
         let Self { engine, labels, takes_longest } = self;
-        let engine = engine.with_order(|order| order.flush_unserved(after))?;
+        let engine = engine.with_scheduler(|scheduler| scheduler.flush_unserved(after))?;
         Ok(Self { engine, labels, takes_longest })
     }
 
@@ -243,7 +244,7 @@ where
         }
         let default = self.default_queue();
         // The default queue itself may be the longest of all: it is not asked.
-        let Some(longest) = self.engine.order().longest_beside(default) else { return };
+        let Some(longest) = self.engine.scheduler().longest_beside(default) else { return };
         let Some(head) = self.engine.after(longest, NONE) else { return };
         self.labels.moved(head);
         self.engine.append_all(longest, default);
@@ -357,7 +358,7 @@ where
     ) -> Result<(), Rejected> {
         if self.takes_longest {
             // A flow that moves begins to wait at `now`, and not when the engine was last told the time.
-            self.engine.order_mut().advance(now);
+            self.engine.scheduler_mut().advance(now);
             self.make_way(flow, packet);
         }
         // Booked before the engine makes room, so that a flow whose older packets give way to its own

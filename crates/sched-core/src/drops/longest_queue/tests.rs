@@ -161,7 +161,7 @@ fn the_victim_is_the_longest_queue_whatever_happened() {
                 }
             }
             9..14 => {
-                if let Some(flow) = queues.order().select() {
+                if let Some(flow) = queues.scheduler().select() {
                     clock += 1;
                     stamps[flow.index()] = clock;
                 }
@@ -187,7 +187,7 @@ fn the_victim_is_the_longest_queue_whatever_happened() {
                 (!bytes, stamps[flow as usize], flow)
             });
         let victim = longest.map(|flow| (FlowId(flow), DropFrom::Head));
-        assert_eq!(queues.policy().victim(queues.order()), victim, "step {step}");
+        assert_eq!(queues.policy().victim(queues.scheduler()), victim, "step {step}");
         assert_eq!(queues.recount(), Ok(()), "step {step}");
     }
 }
@@ -201,7 +201,7 @@ fn a_flow_beyond_the_room_for_books_is_unknown() {
     assert_eq!(queues.configure(FlowId(2), 1), Err(unknown));
     assert_eq!(queues.configure(FlowId(1), 1), Ok(()));
     // Of a flow that the scheduler knows nothing can be booked either.
-    queues.order_mut().configure(FlowId(2), 1, None).unwrap();
+    queues.scheduler_mut().configure(FlowId(2), 1, None).unwrap();
     assert_eq!((queues.config(FlowId(1)), queues.config(FlowId(2))), (Some(1), None));
     let drops = &mut |_: Packet, _| panic!("there is room");
     assert!(queues.enqueue(Nanos(0), FlowId(1), Packet::new(0, 99), drops).is_ok());
@@ -221,7 +221,7 @@ fn a_policy_that_comes_later_knows_what_is_queued() {
         queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 60), drops).unwrap();
     }
     let queues = queues.with_drop_policy(longest());
-    assert_eq!(queues.policy().victim(queues.order()), Some((FlowId(3), DropFrom::Head)));
+    assert_eq!(queues.policy().victim(queues.scheduler()), Some((FlowId(3), DropFrom::Head)));
     assert_eq!(queues.recount(), Ok(()));
 }
 

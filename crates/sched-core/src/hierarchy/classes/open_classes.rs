@@ -106,7 +106,7 @@ where
     pub(super) fn next_len(&self, class: FlowId) -> u32 {
         let Some(scheduler) = self.class(class) else { return 0 };
         // The flow scheduler does not look at the length: not worth a look at the packet.
-        let next = if self.order.needs().looks_ahead { scheduler.peek(self.now) } else { None };
+        let next = if self.scheduler.needs().looks_ahead { scheduler.peek(self.now) } else { None };
         next.map_or(scheduler.backlog().bytes, |packet| packet.len)
     }
 
@@ -124,19 +124,19 @@ where
         if before == Status::Open {
             // Arrivals come first: a class whose only packet gave way to a new one stays in its place.
             if arrived != 0 {
-                self.order.grew(class, arrived);
+                self.scheduler.grew(class, arrived);
             }
             if status != Status::Open {
-                self.order.lost(class, lost, None);
+                self.scheduler.lost(class, lost, None);
             } else if lost != 0 {
                 let next = self.next_len(class);
-                self.order.lost(class, lost, Some(next));
+                self.scheduler.lost(class, lost, Some(next));
             }
         } else if status == Status::Open {
             let next = self.next_len(class);
-            self.order.backlogged(class, next);
+            self.scheduler.backlogged(class, next);
             if held.bytes > next {
-                self.order.grew(class, held.bytes.wrapping_sub(next));
+                self.scheduler.grew(class, held.bytes.wrapping_sub(next));
             }
         }
         if status != before {
@@ -160,6 +160,6 @@ where
     /// The class that is asked next, if any may send.
     #[inline]
     pub(super) fn next_class(&self, now: Nanos) -> Option<FlowId> {
-        self.order.select().or_else(|| self.first_due(now))
+        self.scheduler.select().or_else(|| self.first_due(now))
     }
 }

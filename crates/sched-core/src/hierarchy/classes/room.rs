@@ -27,7 +27,7 @@ where
     #[inline]
     pub(super) fn max_len(&self, class: FlowId) -> Option<u32> {
         self.states.as_ref().get(class.index())?;
-        Some(self.order.max_len(class)?.min(Packet::MAX_LEN))
+        Some(self.scheduler.max_len(class)?.min(Packet::MAX_LEN))
     }
 
     /// Books that `class` holds `bytes`.
@@ -66,7 +66,7 @@ where
     pub(super) fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let longest = Longest::first(self.ranks.as_ref());
         let next = || {
-            let first = self.order.select().or_else(|| self.order.waiting());
+            let first = self.scheduler.select().or_else(|| self.scheduler.waiting());
             first.or_else(|| Opening::first(self.states.as_ref()))
         };
         longest.or_else(next).is_some_and(|victim| self.shed(victim, reason, drops))
@@ -102,7 +102,7 @@ where
         self.ledger.accept(packet.len);
         self.ledger.note_peak();
         if lost == 0 && self.status(class) == Status::Open {
-            self.order.grew(class, packet.len);
+            self.scheduler.grew(class, packet.len);
             let held = self.class(class).map(Scheduler::backlog).unwrap_or_default();
             self.rank(class, held.bytes);
         } else {

@@ -257,9 +257,9 @@ fn a_host_has_its_rate_beside_others_and_its_ceiling_alone() {
     order.assign(FlowId(18), 1).unwrap();
     order.assign(FlowId(19), 2).unwrap();
     let host = FlowId(0);
-    order.order_mut().set_ceiling(host, mbit(30, 30_000)).unwrap();
+    order.scheduler_mut().set_ceiling(host, mbit(30, 30_000)).unwrap();
     let rate = CommittedRate::new(20_000_000, 30_000).unwrap();
-    order.order_mut().order_mut().set_rate(host, Some(rate)).unwrap();
+    order.scheduler_mut().scheduler_mut().set_rate(host, Some(rate)).unwrap();
     let mut line = Line::of(order, 20);
     let everything: Vec<u32> = (0..20).collect();
     line.run(1_000, &everything, &mut Xorshift::new(6));
@@ -282,7 +282,7 @@ fn a_host_that_waits_gives_way_itself() {
     let mut order = HostDrr::new(under(drr(&[L; 2])), nodes, rings, L).unwrap();
     order.add_all(L).unwrap();
     order.assign(FlowId(1), 1).unwrap();
-    order.order_mut().set_ceiling(FlowId(0), mbit(1, L)).unwrap();
+    order.scheduler_mut().set_ceiling(FlowId(0), mbit(1, L)).unwrap();
     let (held, longest) = (vec![HeldFlow::EMPTY; 2], vec![LongestHost::EMPTY; 2]);
     let classes = vec![HostClasses::EMPTY; 2];
     let policy = LongestHostDrop::new(&order, held, longest, classes).unwrap();

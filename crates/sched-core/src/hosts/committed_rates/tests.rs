@@ -593,7 +593,7 @@ fn a_host_with_a_cap_gets_it_with_however_many_flows() {
     order.add_all(L).unwrap();
     order.assign(FlowId(18), 1).unwrap();
     order.assign(FlowId(19), 2).unwrap();
-    order.order_mut().set_rate(FlowId(0), mbit(20, 30_000)).unwrap();
+    order.scheduler_mut().set_rate(FlowId(0), mbit(20, 30_000)).unwrap();
     let mut line = Line::of(order, 20);
     let everybody: Vec<u32> = (0..20).collect();
     line.run(1_000, &everybody, &mut Xorshift::new(6));

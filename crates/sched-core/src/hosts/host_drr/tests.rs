@@ -338,8 +338,8 @@ fn a_recount_sees_damage() {
         |d| d.hosts.swap(0, 1),
         |d| d.hosts[2] = d.hosts[1],
         |d| d.nodes[0].flow = d.nodes[3].flow,
-        |d| d.order.lost(FlowId(0), 100, None),
-        |d| d.order.backlogged(FlowId(2), 100),
+        |d| d.scheduler.lost(FlowId(0), 100, None),
+        |d| d.scheduler.backlogged(FlowId(2), 100),
     ];
     for (at, damage) in damages.iter().enumerate() {
         line.0.order = good.clone();
@@ -366,7 +366,7 @@ fn a_host_promises_what_a_drr_of_its_flows_does() {
     assert_eq!(order.guarantee_in_host(FlowId(0)), alone.guarantee(FlowId(0)));
     assert_eq!(order.guarantee_in_host(FlowId(2)), alone.guarantee(FlowId(1)));
     assert_eq!(order.guarantee_in_host(FlowId(3)), None);
-    let (flow, host) = (order.guarantee_in_host(FlowId(0)), order.order().guarantee(FlowId(0)));
+    let (flow, host) = (order.guarantee_in_host(FlowId(0)), order.scheduler().guarantee(FlowId(0)));
     let whole = flow.unwrap().in_class(&host.unwrap()).unwrap();
     assert_eq!((whole.share.numerator(), whole.share.denominator()), (100 * 200, 350 * 600));
     let (order, alone) = (order.sparse_first(), alone.sparse_first());

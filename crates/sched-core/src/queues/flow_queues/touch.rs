@@ -64,7 +64,7 @@ where
     /// Loads what the next calls of [`Scheduler::dequeue`] are likely to load.
     pub(super) fn touch_departures(&self) {
         let mut ahead = [FlowId(0); AHEAD];
-        let found = self.order.upcoming(&mut ahead);
+        let found = self.scheduler.upcoming(&mut ahead);
         let ahead = ahead.get(..found).unwrap_or_default();
         let (queues, slots) = (self.queues.as_ref(), self.slots.as_ref());
         let mut handles = [NONE; AHEAD];

@@ -60,7 +60,7 @@ fn the_rest_of_a_turn_is_of_that_turn() {
 
 fn state_of_b(line: &Line) -> u32 {
     line.queues.recount().unwrap();
-    line.queues.order().nodes[1].flow.charged
+    line.queues.scheduler().nodes[1].flow.charged
 }
 
 /// What flow 1 gets beside flow 0, which stands and whose packets are each a turn: the bytes of all, and the

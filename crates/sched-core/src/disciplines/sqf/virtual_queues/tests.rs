@@ -15,9 +15,10 @@ type Small = Sqf<
 
 /// Two virtual queues and the default queue, five labels.
 fn small(drop_from: DropFrom, limits: Limits) -> Small {
-    let SqfMemory { order, queues, slots, flows, labels, free, .. } = SqfArrays::<5, 16, 3>::EMPTY;
+    let SqfMemory { scheduler, queues, slots, flows, labels, free, .. } =
+        SqfArrays::<5, 16, 3>::EMPTY;
     let records = [FlowRecord::EMPTY; 5];
-    let memory = SqfMemory { order, queues, slots, flows, labels, free, records };
+    let memory = SqfMemory { scheduler, queues, slots, flows, labels, free, records };
     let mut sqf = Sqf::new(memory, drop_from, limits).unwrap();
     for flow in 0..5 {
         sqf.add_flow(FlowId(flow)).unwrap();
@@ -167,8 +168,8 @@ fn tables_that_do_not_fit_are_refused() {
         |memory: SqfMemory<Vec<ShortestFlow>, Vec<Queue>, _, _, Vec<u32>, Vec<u32>, _>| {
             Sqf::new(memory, DropFrom::Head, Limits::NONE).err()
         };
-    let memory = |order, queues, labels, free| SqfMemory {
-        order: std::vec![ShortestFlow::EMPTY; order],
+    let memory = |scheduler, queues, labels, free| SqfMemory {
+        scheduler: std::vec![ShortestFlow::EMPTY; scheduler],
         queues: std::vec![Queue::EMPTY; queues],
         slots: fits.slots,
         flows: fits.flows,
@@ -179,7 +180,7 @@ fn tables_that_do_not_fit_are_refused() {
     let error = |what, value, min, max| Some(ConfigError::OutOfRange { what, value, min, max });
     assert_eq!(refused(memory(3, 3, 8, 2)), None);
     assert_eq!(refused(memory(0, 0, 8, 2)), error("queues", 0, 1, u32::MAX.into()));
-    assert_eq!(refused(memory(2, 3, 8, 2)), error("order of queues", 2, 3, 3));
+    assert_eq!(refused(memory(2, 3, 8, 2)), error("scheduler of queues", 2, 3, 3));
     assert_eq!(refused(memory(3, 3, 7, 2)), error("labels", 7, 8, u64::MAX));
     assert_eq!(refused(memory(3, 3, 8, 1)), error("stack of free queues", 1, 2, u64::MAX));
 }

@@ -58,15 +58,19 @@ fn agree(burst: &mut impl Scheduler, single: &mut impl Scheduler, steps: usize) 
     assert!(burst.counters().delivered.packets > 0 && burst.counters().rejected.packets > 0);
 }
 
-fn under<O: FlowScheduler>(order: O, limit: u32) -> impl Scheduler {
-    beside(order, OwnVictim, limit)
+fn under<O: FlowScheduler>(scheduler: O, limit: u32) -> impl Scheduler {
+    beside(scheduler, OwnVictim, limit)
 }
 
-fn beside<O: FlowScheduler>(order: O, policy: impl DropPolicy<O>, limit: u32) -> impl Scheduler {
+fn beside<O: FlowScheduler>(
+    scheduler: O,
+    policy: impl DropPolicy<O>,
+    limit: u32,
+) -> impl Scheduler {
     let params = CoDelParams { target: Nanos(2_000_000), ..CoDelParams::INTERNET };
     let codel = CoDel::new(vec![CoDelState::EMPTY; FLOWS], params).unwrap();
     let (queues, slots) = (vec![Queue::EMPTY; FLOWS], vec![Descriptor::EMPTY; SLOTS]);
-    FlowQueues::with_parts(order, codel, queues, slots, [], Limits::packets(limit))
+    FlowQueues::with_parts(scheduler, codel, queues, slots, [], Limits::packets(limit))
         .with_drop_policy(policy)
 }
 
@@ -81,52 +85,52 @@ fn bursts_of_drr_are_its_packets_one_by_one() {
     let longest = || LongestQueueDrop::new(vec![LongestFlow::EMPTY; FLOWS]);
     let queues = || beside(drr(), longest(), 900);
     agree(&mut queues(), &mut queues(), 1_000);
-    let order = || drr().sparse_first();
-    agree(&mut under(order(), u32::MAX), &mut under(order(), u32::MAX), 1_000);
+    let scheduler = || drr().sparse_first();
+    agree(&mut under(scheduler(), u32::MAX), &mut under(scheduler(), u32::MAX), 1_000);
 }
 
 #[test]
 fn bursts_of_sqf_are_its_packets_one_by_one() {
-    let order = || {
-        let mut order = ShortestQueue::new(vec![ShortestFlow::EMPTY; FLOWS]);
+    let scheduler = || {
+        let mut scheduler = ShortestQueue::new(vec![ShortestFlow::EMPTY; FLOWS]);
         for flow in 0..FLOWS as u32 {
-            order.configure(FlowId(flow), (), None).unwrap();
+            scheduler.configure(FlowId(flow), (), None).unwrap();
         }
-        order
+        scheduler
     };
-    agree(&mut under(order(), 900), &mut under(order(), 900), 500);
+    agree(&mut under(scheduler(), 900), &mut under(scheduler(), 900), 500);
 }
 
 #[test]
 fn bursts_of_qfq_are_its_packets_one_by_one() {
-    let order = || {
-        let mut order = Qfq::new(vec![QfqFlow::EMPTY; FLOWS], 1_500).unwrap();
+    let scheduler = || {
+        let mut scheduler = Qfq::new(vec![QfqFlow::EMPTY; FLOWS], 1_500).unwrap();
         for flow in 0..FLOWS as u32 {
             let config = QfqConfig { weight: 1 + flow % 9, max_len: 1_500 };
-            order.configure(FlowId(flow), config, None).unwrap();
+            scheduler.configure(FlowId(flow), config, None).unwrap();
         }
-        order
+        scheduler
     };
-    agree(&mut under(order(), 900), &mut under(order(), 900), 500);
+    agree(&mut under(scheduler(), 900), &mut under(scheduler(), 900), 500);
 }
 
 /// Goal: what DRR says of the next flows is what comes, while no flow comes or goes.
 /// Method: 50 of 100 flows stand with packets of a whole quantum; a third leave.
 #[test]
 fn drr_knows_who_is_next() {
-    let mut order = drr();
+    let mut scheduler = drr();
     let flows: Vec<FlowId> = (0..50).map(|flow| FlowId(flow * 37 % 100)).collect();
     for &flow in &flows {
-        order.backlogged(flow, 1_500);
+        scheduler.backlogged(flow, 1_500);
     }
     for round in 0..7 {
         let mut ahead = [FlowId(u32::MAX); AHEAD];
-        let found = order.upcoming(&mut ahead);
+        let found = scheduler.upcoming(&mut ahead);
         assert!(found >= if round == 0 { AHEAD } else { AHEAD / 2 }, "{found} in round {round}");
         for &flow in &ahead[..found] {
-            assert_eq!(order.select(), Some(flow));
+            assert_eq!(scheduler.select(), Some(flow));
             let leaves = round == 1 && flow.0 % 3 == 0;
-            order.served(flow, 1_500, (!leaves).then_some(1_500));
+            scheduler.served(flow, 1_500, (!leaves).then_some(1_500));
         }
     }
 }
@@ -137,24 +141,24 @@ fn drr_knows_who_is_next() {
 /// once, are those foretold; together they are all.
 #[test]
 fn qfq_knows_who_is_next() {
-    let mut order = Qfq::new(vec![QfqFlow::EMPTY; FLOWS], 1_500).unwrap();
-    assert_eq!(order.upcoming(&mut [FlowId(0); AHEAD]), 0, "no flow is backlogged");
+    let mut scheduler = Qfq::new(vec![QfqFlow::EMPTY; FLOWS], 1_500).unwrap();
+    assert_eq!(scheduler.upcoming(&mut [FlowId(0); AHEAD]), 0, "no flow is backlogged");
     for flow in 0..FLOWS as u32 {
-        order.configure(FlowId(flow), QfqConfig { weight: 3, max_len: 1_500 }, None).unwrap();
+        scheduler.configure(FlowId(flow), QfqConfig { weight: 3, max_len: 1_500 }, None).unwrap();
     }
     for flow in 0..50 {
-        order.backlogged(FlowId(flow * 37 % 100), 1_500);
+        scheduler.backlogged(FlowId(flow * 37 % 100), 1_500);
     }
     let random = &mut Xorshift::new(0);
     let (mut foretold, mut full) = (0, 0);
     for _ in 0..100 {
         let mut ahead = [FlowId(u32::MAX); AHEAD];
-        let found = order.upcoming(&mut ahead);
+        let found = scheduler.upcoming(&mut ahead);
         full += u32::from(found == AHEAD);
         for &flow in &ahead[..found] {
-            assert_eq!(order.select(), Some(flow));
-            while order.select() == Some(flow) {
-                order.served(flow, 64 + (random.next_u64() % 1_437) as u32, Some(1_500));
+            assert_eq!(scheduler.select(), Some(flow));
+            while scheduler.select() == Some(flow) {
+                scheduler.served(flow, 64 + (random.next_u64() % 1_437) as u32, Some(1_500));
             }
         }
         foretold += found;

@@ -101,7 +101,7 @@ impl Candidate {
 type ByHash<O, A, D> = Hashed<O, Vec<TagLine>, Vec<Queue>, Vec<Descriptor>, A, [FlowRecord; 0], D>;
 
 fn hashed<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
-    order: O,
+    scheduler: O,
     policy: D,
     aqm: A,
     slots: usize,
@@ -111,7 +111,7 @@ fn hashed<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
     let table = flowhash::FlowTable::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
         .expect("a power of two, and eight queues a line");
     let (queues, slots) = (vec![Queue::EMPTY; QUEUES as usize], vec![Descriptor::EMPTY; slots]);
-    let queues = FlowQueues::with_parts(order, aqm, queues, slots, [], limits);
+    let queues = FlowQueues::with_parts(scheduler, aqm, queues, slots, [], limits);
     Hashed::over(queues.with_drop_policy(policy), table)
 }
 
