@@ -25,9 +25,9 @@
 
 mod config;
 mod directory;
+mod flow_scheduler;
 mod host_table;
 mod memory;
-mod order;
 mod rekey;
 mod static_tables;
 
@@ -43,8 +43,8 @@ use shaper::Overhead;
 
 pub use config::{IsolatedConfig, IsolatedError};
 use directory::HostDirectory;
+use flow_scheduler::IsolationScheduler;
 pub use memory::IsolatedMemory;
-use order::IsolationOrder;
 pub(crate) use static_tables::ALL;
 pub use static_tables::{StaticRates, StaticTables, StaticTriple};
 
@@ -64,7 +64,7 @@ type IsolatedDrops<S> = LongestHostDrop<
 
 /// The queues of an [`Isolated`] by number: flow scheduler, drop policy, AQM and flow directory.
 pub type IsolatedQueues<S, A = NoAqm, K = NoRoom, T = NoRoom> = FlowQueues<
-    IsolationOrder<S, K, T>,
+    IsolationScheduler<S, K, T>,
     <S as Storage>::Of<Queue>,
     <S as Storage>::Of<Descriptor>,
     A,
@@ -229,7 +229,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         rounds.add_all(quantum)?;
 
         let scheduler =
-            IsolationOrder::new(isolation, local_side, levels, flows.hosts, rounds, max_len);
+            IsolationScheduler::new(isolation, local_side, levels, flows.hosts, rounds, max_len);
         let drops = LongestHostDrop::new(&scheduler, flows.held, hosts.longest, hosts.classes)?;
         let mut spares = hosts.spares;
         spares.as_mut().fill(false);
@@ -303,7 +303,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         }
         self.each_backlogged(|scheduler, drops, flow, bytes| {
             scheduler.lost(flow, bytes, None);
-            DropPolicy::<IsolationOrder<S, K, T>>::lost(drops, flow, bytes, true);
+            DropPolicy::<IsolationScheduler<S, K, T>>::lost(drops, flow, bytes, true);
         });
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
         scheduler.set_isolation(isolation, directory.host_quantum);
@@ -320,7 +320,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// Does `change` to the flow scheduler and the drop policy for each flow that holds packets, and how many bytes.
     fn each_backlogged(
         &mut self,
-        change: impl Fn(&mut IsolationOrder<S, K, T>, &mut IsolatedDrops<S>, FlowId, u32),
+        change: impl Fn(&mut IsolationScheduler<S, K, T>, &mut IsolatedDrops<S>, FlowId, u32),
     ) {
         for queue in 0..self.queues.scheduler().flows() {
             let held = self.queues.flow_backlog(FlowId(queue));

@@ -3,8 +3,8 @@
 use flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance};
 
+use super::flow_scheduler::IsolationScheduler;
 use super::host_table::{Claimed, HostSlots};
-use super::order::IsolationOrder;
 use crate::isolation::Level;
 use crate::labelled::{Before, Labelled};
 use crate::storage::Storage;
@@ -41,7 +41,7 @@ impl<S: Storage> HostDirectory<S> {
     #[inline]
     pub(super) fn claim<K: Storage, T: Storage>(
         &mut self,
-        scheduler: &mut IsolationOrder<S, K, T>,
+        scheduler: &mut IsolationScheduler<S, K, T>,
         label: u32,
         labels: &(impl Labelled + ?Sized),
     ) -> Lookup {
@@ -60,7 +60,7 @@ impl<S: Storage> HostDirectory<S> {
     #[inline(never)]
     fn claim_slow<K: Storage, T: Storage>(
         &mut self,
-        scheduler: &mut IsolationOrder<S, K, T>,
+        scheduler: &mut IsolationScheduler<S, K, T>,
         lookup: Lookup,
         labels: &(impl Labelled + ?Sized),
     ) -> u32 {
@@ -111,7 +111,7 @@ impl<S: Storage> HostDirectory<S> {
     /// the spare queue has sent what it holds: only its host joins it meanwhile.
     fn among_its_own<K: Storage, T: Storage>(
         &self,
-        scheduler: &IsolationOrder<S, K, T>,
+        scheduler: &IsolationScheduler<S, K, T>,
         shared: u32,
         hosts: (u32, u32),
     ) -> u32 {
@@ -129,7 +129,7 @@ impl<S: Storage> HostDirectory<S> {
     /// What `labels` say of their host from now on, if it is backlogged; returns whether it is.
     pub(super) fn update_host<K: Storage, T: Storage>(
         &mut self,
-        scheduler: &mut IsolationOrder<S, K, T>,
+        scheduler: &mut IsolationScheduler<S, K, T>,
         labels: &impl Labelled,
     ) -> bool {
         let (slots, label) = match scheduler.isolation().level() {
@@ -148,7 +148,7 @@ impl<S: Storage> HostDirectory<S> {
     #[inline(never)]
     fn leave<K: Storage, T: Storage>(
         &mut self,
-        scheduler: &mut IsolationOrder<S, K, T>,
+        scheduler: &mut IsolationScheduler<S, K, T>,
         source: Claimed,
         destination: Claimed,
     ) {
@@ -181,7 +181,7 @@ impl<S: Storage> HostDirectory<S> {
     /// once.
     pub(super) fn let_go<K: Storage, T: Storage>(
         &mut self,
-        scheduler: &IsolationOrder<S, K, T>,
+        scheduler: &IsolationScheduler<S, K, T>,
         queue: FlowId,
     ) {
         if !self.queues.release(queue.0) && !self.spare_mut(queue.0).is_some_and(core::mem::take) {
@@ -195,7 +195,7 @@ impl<S: Storage> HostDirectory<S> {
     /// A spare queue is claimed while it holds packets, and by its slot on one of the sides.
     fn recount_spares<K: Storage, T: Storage>(
         &self,
-        scheduler: &IsolationOrder<S, K, T>,
+        scheduler: &IsolationScheduler<S, K, T>,
         flows: &dyn Fn(FlowId) -> FlowState,
     ) -> Result<(), Imbalance> {
         for (slot, &claimed) in (0_u32..).zip(self.spares.as_ref()) {
@@ -212,7 +212,7 @@ impl<S: Storage> HostDirectory<S> {
     /// The flows that count in a slot, as the flow scheduler has them, one by one.
     fn recount_hosts<K: Storage, T: Storage>(
         &self,
-        scheduler: &IsolationOrder<S, K, T>,
+        scheduler: &IsolationScheduler<S, K, T>,
         flows: &dyn Fn(FlowId) -> FlowState,
     ) -> Result<(), Imbalance> {
         let of = |host: &dyn Fn((u32, u32)) -> u32, slot: u32| {
@@ -226,7 +226,7 @@ impl<S: Storage> HostDirectory<S> {
     }
 }
 
-impl<S: Storage, K: Storage, T: Storage> FlowDirectory<IsolationOrder<S, K, T>>
+impl<S: Storage, K: Storage, T: Storage> FlowDirectory<IsolationScheduler<S, K, T>>
     for HostDirectory<S>
 {
     fn room(&self) -> Option<u32> {
@@ -235,13 +235,13 @@ impl<S: Storage, K: Storage, T: Storage> FlowDirectory<IsolationOrder<S, K, T>>
     }
 
     #[inline]
-    fn emptied(&mut self, scheduler: &IsolationOrder<S, K, T>, flow: FlowId) {
+    fn emptied(&mut self, scheduler: &IsolationScheduler<S, K, T>, flow: FlowId) {
         self.let_go(scheduler, flow);
     }
 
     fn recount(
         &self,
-        scheduler: &IsolationOrder<S, K, T>,
+        scheduler: &IsolationScheduler<S, K, T>,
         flows: &dyn Fn(FlowId) -> FlowState,
     ) -> Result<(), Imbalance> {
         let mut occupied = 0_u64;

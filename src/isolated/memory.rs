@@ -7,7 +7,7 @@ use sched_core::{
 };
 
 use super::IsolatedError;
-use super::order::FlowHosts;
+use super::flow_scheduler::FlowHosts;
 use crate::storage::{Allocate, NoRoom, Storage};
 
 /// The tables of an [`Isolated`](crate::Isolated) queue; what they contain does not matter.

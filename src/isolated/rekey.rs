@@ -5,7 +5,7 @@ use sched_core::{Aqm, Imbalance, Table};
 
 use super::Isolated;
 use super::directory::HostDirectory;
-use super::order::IsolationOrder;
+use super::flow_scheduler::IsolationScheduler;
 use crate::labelled::{Before, Labelled};
 use crate::storage::Storage;
 
@@ -116,7 +116,7 @@ impl<S: Storage> HostDirectory<S> {
     #[inline(never)]
     pub(super) fn lookup_rotating<K: Storage, T: Storage>(
         &mut self,
-        scheduler: &IsolationOrder<S, K, T>,
+        scheduler: &IsolationScheduler<S, K, T>,
         label: u32,
         labels: &(impl Labelled + ?Sized),
     ) -> Lookup {

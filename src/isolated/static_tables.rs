@@ -6,8 +6,8 @@ use sched_core::{
     HostClasses, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, LongestHost, Queue, RoundList,
 };
 
+use super::flow_scheduler::FlowHosts;
 use super::memory::{FlowTables, HostTables, IsolatedMemory, RateTables, SideTables, TripleTables};
-use super::order::FlowHosts;
 use crate::storage::{NoRoom, Slices, Storage};
 
 /// Slots of hosts in a group: one set of eight ways.

@@ -120,7 +120,7 @@ impl<S: Contestant + Clone + Send + 'static> Side for S {}
 ///
 /// # Panics
 /// If there is no such longest packet.
-pub fn drr_order<const F: usize>(
+pub fn drr_scheduler<const F: usize>(
     max_len: u32,
     sparse_first: bool,
 ) -> sched_core::Drr<[DrrFlow; F]> {

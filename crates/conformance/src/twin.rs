@@ -1,7 +1,7 @@
 //! What every discipline should do, written from its definition with deques, maps and scans.
 //!
 //! A twin is slow, obvious, and shares no code with the discipline it judges: [`NaiveQueues`] keeps the
-//! packets and the books, a [`NaiveOrder`] says which flow is next and which gives way. Where the discipline
+//! packets and the books, a [`NaiveFlowScheduler`] says which flow is next and which gives way. Where the discipline
 //! keeps a count, a list or a set, its twin looks at everything there is. [`history`](crate::history)
 //! does the same to both and compares what comes out.
 //!
@@ -13,12 +13,12 @@ mod classes;
 mod committed_rates;
 mod drr;
 mod fifo;
+mod flow_scheduler;
 mod gps;
 mod host_drr;
 mod isolated;
 mod load_drr;
 mod longest_host;
-mod order;
 pub mod parser;
 mod qfq;
 mod queues;
@@ -32,12 +32,12 @@ pub use classes::NaiveClasses;
 pub use committed_rates::NaiveCommittedRates;
 pub use drr::NaiveDrr;
 pub use fifo::NaiveFifo;
+pub use flow_scheduler::{Held, NaiveFlowScheduler, QueuesView, queued_bytes};
 pub use gps::{BigRational, Gps};
 pub use host_drr::NaiveHostDrr;
 pub use isolated::{NaiveIsolated, Sizes};
 pub use load_drr::NaiveLoadDrr;
 pub use longest_host::NaiveLongestHostDrop;
-pub use order::{Held, NaiveOrder, QueuesView, queued_bytes};
 pub use qfq::{Exercised, NaiveQfq, NaiveQfqPlus, Rule};
 pub use queues::NaiveQueues;
 pub use sqf::{NaiveLongestQueueDrop, NaiveShortestQueue};

@@ -3,10 +3,11 @@
 mod buffers;
 mod by_host;
 mod catalog;
+mod flow_schedulers;
 mod flowhash;
 mod hierarchy;
 mod labelled;
-mod orders;
+
 mod schedulers;
 mod shaper;
 mod smart_queue;

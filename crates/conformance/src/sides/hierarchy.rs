@@ -38,14 +38,14 @@ fn many<T, const N: usize>(make: impl Fn() -> T) -> [T; N] {
     core::array::from_fn(|_| make())
 }
 
-fn qfq_order<const N: usize>() -> Qfq<[QfqFlow; N]> {
+fn qfq_scheduler<const N: usize>() -> Qfq<[QfqFlow; N]> {
     Qfq::new([QfqFlow::EMPTY; N], MAX_LEN).unwrap()
 }
 
 /// Four FIFO classes under QFQ.
 pub fn qfq_over_fifos(limits: Limits) -> (impl Contestant, impl Contestant) {
     let fifo = || super::fifo::<SLOTS>(DropFrom::Head, Limits::packets(20));
-    let scheduler = qfq_order::<CLASSES>();
+    let scheduler = qfq_scheduler::<CLASSES>();
     let naive = NaiveQfq::new(CLASSES as u32, MAX_LEN);
     (
         node(scheduler, many::<_, CLASSES>(|| fifo().0), 1, false, limits),
@@ -56,7 +56,7 @@ pub fn qfq_over_fifos(limits: Limits) -> (impl Contestant, impl Contestant) {
 /// QFQ classes under deficit round robin.
 pub fn drr_over_qfq(limits: Limits) -> (impl Contestant, impl Contestant) {
     let leaf = || super::qfq::<2, SLOTS>(MAX_LEN, Limits::packets(20));
-    let scheduler = super::drr_order::<CLASSES>(MAX_LEN, false);
+    let scheduler = super::drr_scheduler::<CLASSES>(MAX_LEN, false);
     let naive = NaiveDrr::new(CLASSES as u32, MAX_LEN, false);
     (
         node(scheduler, many::<_, CLASSES>(|| leaf().0), 1, false, limits),
@@ -88,14 +88,14 @@ pub fn drr_over_everything(limits: Limits) -> (impl Contestant, impl Contestant)
         vec![Box::new(fifo.1), Box::new(drr.1), Box::new(qfq.1), Box::new(sqf.1)];
     let scheduler = NaiveDrr::new(CLASSES as u32, MAX_LEN, true);
     let twin = NaiveClasses::new(scheduler, naive, 2, limits).dropping_from_longest();
-    (node(super::drr_order::<CLASSES>(MAX_LEN, true), classes, 1, true, limits), twin)
+    (node(super::drr_scheduler::<CLASSES>(MAX_LEN, true), classes, 1, true, limits), twin)
 }
 
 /// Two classes of two classes of two flows.
 pub fn three_levels(limits: Limits) -> (impl Contestant, impl Contestant) {
     let leaf = || super::sqf::<2, SLOTS>(DropFrom::Head, Limits::packets(12));
     let middle = || {
-        let scheduler = super::drr_order::<2>(MAX_LEN, false);
+        let scheduler = super::drr_scheduler::<2>(MAX_LEN, false);
         node(scheduler, many::<_, 2>(|| leaf().0), 1, true, Limits::packets(20))
     };
     let naive_middle = || {
@@ -105,5 +105,8 @@ pub fn three_levels(limits: Limits) -> (impl Contestant, impl Contestant) {
     };
     let scheduler = NaiveQfq::new(2, MAX_LEN);
     let twin = NaiveClasses::new(scheduler, many::<_, 2>(naive_middle).into(), 4, limits);
-    (node(qfq_order::<2>(), many::<_, 2>(middle), 2, true, limits), twin.dropping_from_longest())
+    (
+        node(qfq_scheduler::<2>(), many::<_, 2>(middle), 2, true, limits),
+        twin.dropping_from_longest(),
+    )
 }

@@ -7,8 +7,8 @@ use crate::catalog::{
 };
 use crate::history::Contestant;
 use crate::twin::{
-    NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveFifo, NaiveHostDrr, NaiveLoadDrr,
-    NaiveLongestHostDrop, NaiveLongestQueueDrop, NaiveOrder, NaiveQfq, NaiveQfqPlus, NaiveQueues,
+    NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveFifo, NaiveFlowScheduler, NaiveHostDrr,
+    NaiveLoadDrr, NaiveLongestHostDrop, NaiveLongestQueueDrop, NaiveQfq, NaiveQfqPlus, NaiveQueues,
     NaiveShortestQueue, NaiveWf2q,
 };
 use freeboard::sched_core::{FlowId, Limits, Side};
@@ -29,7 +29,7 @@ pub struct Size {
 /// A recipe of a flow scheduler, with the drop policy beside it, that has a twin.
 pub trait TwinnedFlows: QueuesRecipe {
     /// The twin.
-    type Twin: NaiveOrder + Clone + Send + 'static;
+    type Twin: NaiveFlowScheduler + Clone + Send + 'static;
 
     /// The twin of this size.
     fn twin(self, size: Size) -> Self::Twin;
@@ -38,7 +38,7 @@ pub trait TwinnedFlows: QueuesRecipe {
 /// A recipe of a flow scheduler that knows hosts and has a twin.
 pub trait TwinnedHosts: HostRecipe {
     /// The twin.
-    type Twin: NaiveOrder + Clone + Send + 'static;
+    type Twin: NaiveFlowScheduler + Clone + Send + 'static;
 
     /// The twin of this size.
     fn twin(self, size: Size) -> Self::Twin;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::sched_core::{Ceiling, CommittedRate, ConfigError, FlowId, Nanos, RETURNS_A_CALL};
 
-use super::order::{NaiveOrder, QueuesView, in_range, unknown};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use super::token_bucket::{Bucket, Forward};
 use crate::history::{HostBooks, Housing, Setting};
 
@@ -20,7 +20,7 @@ pub struct NaiveCeilings<O> {
     clock: Forward,
 }
 
-impl<O: NaiveOrder> NaiveCeilings<O> {
+impl<O: NaiveFlowScheduler> NaiveCeilings<O> {
     /// Without ceilings, over `scheduler` of `flows` flows, none of them backlogged.
     #[must_use]
     pub fn new(scheduler: O, flows: u32) -> Self {
@@ -73,7 +73,7 @@ impl<O: NaiveOrder> NaiveCeilings<O> {
 }
 
 /// A flow with a ceiling counts as a host.
-impl<O: NaiveOrder> Housing for NaiveCeilings<O> {
+impl<O: NaiveFlowScheduler> Housing for NaiveCeilings<O> {
     fn hosts(&self) -> u32 {
         self.flows
     }
@@ -119,7 +119,7 @@ impl<O: NaiveOrder> Housing for NaiveCeilings<O> {
     }
 }
 
-impl<O: NaiveOrder> NaiveOrder for NaiveCeilings<O> {
+impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCeilings<O> {
     fn advance(&mut self, now: Nanos) {
         self.scheduler.advance(now);
         let step = self.clock.advance(now);

@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     RejectReason, Rejected, Scheduler,
 };
 
-use super::order::{Held, NaiveOrder};
+use super::flow_scheduler::{Held, NaiveFlowScheduler};
 use super::queues::{backlog_of, clamped, raise};
 use crate::history::{Contestant, Setting};
 
@@ -42,7 +42,7 @@ pub struct NaiveClasses<O, T> {
     now: Nanos,
 }
 
-impl<O: NaiveOrder, T: Contestant> NaiveClasses<O, T> {
+impl<O: NaiveFlowScheduler, T: Contestant> NaiveClasses<O, T> {
     /// Empty `classes` under `scheduler`, each with flows numbered below `flows_a_class`.
     #[must_use]
     pub fn new(scheduler: O, classes: Vec<T>, flows_a_class: u32, limits: Limits) -> Self {
@@ -291,7 +291,7 @@ impl<O: NaiveOrder, T: Contestant> NaiveClasses<O, T> {
     }
 }
 
-impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
+impl<O: NaiveFlowScheduler, T: Contestant> Scheduler for NaiveClasses<O, T> {
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -410,7 +410,7 @@ impl<O: NaiveOrder, T: Contestant> Scheduler for NaiveClasses<O, T> {
     }
 }
 
-impl<O: NaiveOrder, T: Contestant> Contestant for NaiveClasses<O, T> {
+impl<O: NaiveFlowScheduler, T: Contestant> Contestant for NaiveClasses<O, T> {
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         let (class, number) = self.split(flow);
         if class.0 >= self.count() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::sched_core::{CommittedRate, ConfigError, FlowId, Nanos, RETURNS_A_CALL};
 
-use super::order::{NaiveOrder, QueuesView, in_range, unknown};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use super::token_bucket::{Bucket, Forward};
 use crate::history::{HostBooks, Housing, Setting};
 
@@ -21,7 +21,7 @@ pub struct NaiveCommittedRates<O> {
     clock: Forward,
 }
 
-impl<O: NaiveOrder> NaiveCommittedRates<O> {
+impl<O: NaiveFlowScheduler> NaiveCommittedRates<O> {
     /// Without rates, over `scheduler` of `flows` flows, none of them backlogged.
     #[must_use]
     pub fn new(scheduler: O, flows: u32) -> Self {
@@ -70,7 +70,7 @@ impl<O: NaiveOrder> NaiveCommittedRates<O> {
         }
     }
 
-    fn order_of(&mut self, flow: FlowId) -> &mut O {
+    fn scheduler_of(&mut self, flow: FlowId) -> &mut O {
         if self.borrowing.contains_key(&flow) { &mut self.excess } else { &mut self.conforming }
     }
 
@@ -81,7 +81,7 @@ impl<O: NaiveOrder> NaiveCommittedRates<O> {
 }
 
 /// A flow with a rate counts as a host.
-impl<O: NaiveOrder> Housing for NaiveCommittedRates<O> {
+impl<O: NaiveFlowScheduler> Housing for NaiveCommittedRates<O> {
     fn hosts(&self) -> u32 {
         self.flows
     }
@@ -124,7 +124,7 @@ impl<O: NaiveOrder> Housing for NaiveCommittedRates<O> {
     }
 }
 
-impl<O: NaiveOrder> NaiveOrder for NaiveCommittedRates<O> {
+impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCommittedRates<O> {
     fn advance(&mut self, now: Nanos) {
         let step = self.clock.advance(now);
         for (_, bucket) in self.buckets.values_mut() {
@@ -199,7 +199,7 @@ impl<O: NaiveOrder> NaiveOrder for NaiveCommittedRates<O> {
     }
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
-        self.order_of(flow).lost(flow, head);
+        self.scheduler_of(flow).lost(flow, head);
         if head.is_none() {
             self.empties(flow);
         }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use freeboard::sched_core::{ConfigError, FlowId};
 
-use super::order::{NaiveOrder, QueuesView, in_range, unknown};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use crate::history::{Housing, Setting};
 
 /// The largest quantum, in bytes.
@@ -104,7 +104,7 @@ impl NaiveDrr {
 
 impl Housing for NaiveDrr {}
 
-impl NaiveOrder for NaiveDrr {
+impl NaiveFlowScheduler for NaiveDrr {
     fn configure(
         &mut self,
         flow: FlowId,

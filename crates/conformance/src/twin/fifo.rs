@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 
-use super::order::Held;
+use super::flow_scheduler::Held;
 use super::queues::{backlog_of, clamped, raise};
 use crate::history::{Contestant, Setting};
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use freeboard::sched_core::{Ceiling, CommittedRate, ConfigError, FlowId, Nanos};
 
 use super::drr::NaiveDrr;
-use super::order::{NaiveOrder, QueuesView, unknown};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, unknown};
 use crate::history::{HostBooks, Housing, Setting};
 
 /// What one host holds.
@@ -28,7 +28,7 @@ pub struct NaiveHostDrr<O> {
     flows: u32,
 }
 
-impl<O: NaiveOrder> NaiveHostDrr<O> {
+impl<O: NaiveFlowScheduler> NaiveHostDrr<O> {
     /// No flow added yet, of `flows` at most, in `hosts` hosts under `scheduler`; no packet is longer than
     /// `max_len` bytes. Every host has sparse flows first, or none has.
     #[must_use]
@@ -58,7 +58,7 @@ impl<O: NaiveOrder> NaiveHostDrr<O> {
     }
 }
 
-impl<O: NaiveOrder> Housing for NaiveHostDrr<O> {
+impl<O: NaiveFlowScheduler> Housing for NaiveHostDrr<O> {
     fn hosts(&self) -> u32 {
         u32::try_from(self.houses.len()).expect("as constructed")
     }
@@ -88,7 +88,7 @@ impl<O: NaiveOrder> Housing for NaiveHostDrr<O> {
         let Some(house) = self.houses.get(&host) else {
             return Err(ConfigError::UnknownHost { host, hosts: self.hosts() });
         };
-        // Of any length: no order of hosts looks ahead.
+        // Of any length: no flow scheduler of hosts looks ahead.
         let head_len = (!house.backlogged.is_empty()).then_some(1);
         self.scheduler.configure(FlowId(host), setting, head_len)
     }
@@ -113,7 +113,7 @@ impl<O: NaiveOrder> Housing for NaiveHostDrr<O> {
     }
 }
 
-impl<O: NaiveOrder> NaiveOrder for NaiveHostDrr<O> {
+impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveHostDrr<O> {
     fn advance(&mut self, now: Nanos) {
         self.scheduler.advance(now);
     }

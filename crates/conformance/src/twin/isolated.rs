@@ -12,10 +12,10 @@ use freeboard::{Isolation, Labelled};
 use super::ceilings::NaiveCeilings;
 use super::committed_rates::NaiveCommittedRates;
 use super::drr::NaiveDrr;
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
 use super::host_drr::NaiveHostDrr;
 use super::load_drr::NaiveLoadDrr;
 use super::longest_host::NaiveLongestHostDrop;
-use super::order::{NaiveOrder, QueuesView};
 use super::queues::NaiveQueues;
 use crate::history::{HostBooks, Housing, Setting};
 
@@ -60,20 +60,20 @@ const fn level(isolation: Isolation) -> Option<usize> {
 
 /// Both flow schedulers of the isolated queue. One of them has all flows.
 #[derive(Clone, Debug)]
-struct NaiveIsolationOrder {
+struct NaiveIsolationScheduler {
     isolation: Isolation,
     local_side: Side,
     levels: NaiveHostDrr<NaiveCeilings<NaiveCommittedRates<NaiveDrr>>>,
     rounds: NaiveLoadDrr,
 }
 
-impl NaiveIsolationOrder {
+impl NaiveIsolationScheduler {
     fn is_in_rounds(&self) -> bool {
         self.isolation == Isolation::TripleIsolate
     }
 }
 
-impl Housing for NaiveIsolationOrder {
+impl Housing for NaiveIsolationScheduler {
     fn hosts(&self) -> u32 {
         self.levels.hosts()
     }
@@ -106,7 +106,7 @@ impl Housing for NaiveIsolationOrder {
     }
 }
 
-impl NaiveOrder for NaiveIsolationOrder {
+impl NaiveFlowScheduler for NaiveIsolationScheduler {
     fn advance(&mut self, now: Nanos) {
         self.levels.advance(now);
     }
@@ -183,7 +183,7 @@ impl NaiveOrder for NaiveIsolationOrder {
 pub struct NaiveIsolated {
     sizes: Sizes,
     isolation: Isolation,
-    queues: NaiveQueues<NaiveLongestHostDrop<NaiveIsolationOrder>>,
+    queues: NaiveQueues<NaiveLongestHostDrop<NaiveIsolationScheduler>>,
     flows: FlowTable<Vec<TagLine>>,
     /// Of sources and of destinations.
     hosts: [FlowTable<Vec<TagLine>>; 2],
@@ -209,7 +209,7 @@ impl NaiveIsolated {
         let rounds = NaiveLoadDrr::new(all, [hosts; 2], rounds, max_len, true)
             .with_hosts_of(sizes.local_side);
         let local_side = sizes.local_side;
-        let mut shares = NaiveIsolationOrder { isolation, local_side, levels, rounds };
+        let mut shares = NaiveIsolationScheduler { isolation, local_side, levels, rounds };
         for flow in (0..all).map(FlowId) {
             shares.configure(flow, setting(sizes.quantum), None).expect(within);
         }
@@ -293,7 +293,7 @@ impl NaiveIsolated {
         }
         self.held.insert(chosen, slots);
         let [source, destination] = slots;
-        let scheduler = self.queues.order_and_queues().0;
+        let scheduler = self.queues.scheduler_and_queues().0;
         scheduler.assign(FlowId(chosen), source, destination).expect("it holds nothing");
         if let Some(side) = level(self.isolation)
             && found[side].outcome == Outcome::Claimed
@@ -307,7 +307,7 @@ impl NaiveIsolated {
     fn tell(&mut self, slot: u32, is_back: bool, labels: &impl Labelled) {
         let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
         let quantum = quantum.clamp(self.sizes.max_len, 1 << 28);
-        let scheduler = self.queues.order_and_queues().0;
+        let scheduler = self.queues.scheduler_and_queues().0;
         scheduler.configure_host(slot, setting(quantum)).expect("in range");
         if self.sizes.rates {
             self.set_rates(slot, is_back, labels.host_committed_rate(), labels.host_ceiling());
@@ -323,7 +323,7 @@ impl NaiveIsolated {
         ceiling: Option<Ceiling>,
     ) {
         let (longest, within) = (self.sizes.max_len, "in range");
-        let scheduler = self.queues.order_and_queues().0;
+        let scheduler = self.queues.scheduler_and_queues().0;
         if !is_back {
             scheduler.rate(slot, None).expect(within);
             scheduler.ceiling(slot, None).expect(within);
@@ -336,7 +336,7 @@ impl NaiveIsolated {
 
     /// As [`Isolated::update_host`](freeboard::Isolated::update_host).
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
-        self.queues.order_and_queues().0.advance(now);
+        self.queues.scheduler_and_queues().0.advance(now);
         let Some(side) = level(self.isolation) else { return false };
         let found = self.hosts[side].find([labels.source(), labels.destination()][side]);
         if let Some(slot) = found {
@@ -347,7 +347,7 @@ impl NaiveIsolated {
 
     /// A flow or host that holds nothing has no queue and no slot.
     fn let_go(&mut self) {
-        let queues = self.queues.order_and_queues().1;
+        let queues = self.queues.scheduler_and_queues().1;
         self.held.retain(|&queue, _| !queues[queue as usize].is_empty());
         for queue in (0..self.sizes.queues).filter(|queue| !self.held.contains_key(queue)) {
             self.flows.release(queue);
@@ -368,7 +368,7 @@ impl NaiveIsolated {
             return;
         }
         self.isolation = isolation;
-        let (scheduler, queues) = self.queues.order_and_queues();
+        let (scheduler, queues) = self.queues.scheduler_and_queues();
         for &queue in self.held.keys() {
             scheduler.lost(FlowId(queue), None);
         }

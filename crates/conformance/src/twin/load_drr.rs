@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use freeboard::sched_core::{ConfigError, FlowId, Side, Sides};
 
-use super::order::{NaiveOrder, QueuesView, in_range, unknown};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use crate::history::{HostBooks, Housing, Setting};
 
 /// The largest quantum, in bytes.
@@ -200,7 +200,7 @@ impl Housing for NaiveLoadDrr {
     }
 }
 
-impl NaiveOrder for NaiveLoadDrr {
+impl NaiveFlowScheduler for NaiveLoadDrr {
     fn configure(
         &mut self,
         flow: FlowId,

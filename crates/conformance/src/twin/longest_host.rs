@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     Ceiling, CommittedRate, ConfigError, DropFrom, FlowId, Nanos, Side, Sides,
 };
 
-use super::order::{NaiveOrder, QueuesView, queued_bytes};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, queued_bytes};
 use crate::history::{HostBooks, Housing, Setting};
 
 /// The power of two that the bytes of a flow reach, and when the flow came to it.
@@ -29,7 +29,7 @@ pub struct NaiveLongestHostDrop<O> {
     changes: u64,
 }
 
-impl<O: NaiveOrder> NaiveLongestHostDrop<O> {
+impl<O: NaiveFlowScheduler> NaiveLongestHostDrop<O> {
     /// Packets give way at `end` of the queue.
     #[must_use]
     pub fn new(scheduler: O, end: DropFrom) -> Self {
@@ -65,7 +65,7 @@ impl<O: NaiveOrder> NaiveLongestHostDrop<O> {
     }
 }
 
-impl<O: NaiveOrder> Housing for NaiveLongestHostDrop<O> {
+impl<O: NaiveFlowScheduler> Housing for NaiveLongestHostDrop<O> {
     fn hosts(&self) -> u32 {
         self.scheduler.hosts()
     }
@@ -95,7 +95,7 @@ impl<O: NaiveOrder> Housing for NaiveLongestHostDrop<O> {
     }
 }
 
-impl<O: NaiveOrder> NaiveOrder for NaiveLongestHostDrop<O> {
+impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestHostDrop<O> {
     fn advance(&mut self, now: Nanos) {
         self.scheduler.advance(now);
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use freeboard::sched_core::{ConfigError, FlowId};
 
-use super::order::{NaiveOrder, QueuesView, in_range, unknown};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use crate::history::{Housing, Setting};
 
 pub use plus::NaiveQfqPlus;
@@ -458,7 +458,7 @@ impl NaiveQfq {
 
 impl Housing for NaiveQfq {}
 
-impl NaiveOrder for NaiveQfq {
+impl NaiveFlowScheduler for NaiveQfq {
     fn configure(
         &mut self,
         flow: FlowId,

@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     Nanos, Packet, RejectReason, Rejected, Scheduler,
 };
 
-use super::order::{Held, NaiveOrder, QueuesView};
+use super::flow_scheduler::{Held, NaiveFlowScheduler, QueuesView};
 use crate::history::{Contestant, Housing, Setting};
 
 /// The most packets that give way to one arrival.
@@ -43,7 +43,7 @@ pub struct NaiveQueues<O> {
     records: Vec<Counters>,
 }
 
-impl<O: NaiveOrder> NaiveQueues<O> {
+impl<O: NaiveFlowScheduler> NaiveQueues<O> {
     /// The queue that is served next, now or later.
     fn first(&self) -> Option<FlowId> {
         self.scheduler.select(&self.queues).or_else(|| self.scheduler.waiting(&self.queues))
@@ -106,7 +106,7 @@ impl<O: NaiveOrder> NaiveQueues<O> {
         &self.scheduler
     }
 
-    pub(super) fn order_and_queues(&mut self) -> (&mut O, QueuesView<'_>) {
+    pub(super) fn scheduler_and_queues(&mut self) -> (&mut O, QueuesView<'_>) {
         (&mut self.scheduler, &self.queues)
     }
 
@@ -258,7 +258,7 @@ impl<O: NaiveOrder> NaiveQueues<O> {
     }
 }
 
-impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
+impl<O: NaiveFlowScheduler> Scheduler for NaiveQueues<O> {
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -401,7 +401,7 @@ impl<O: NaiveOrder> Scheduler for NaiveQueues<O> {
     }
 }
 
-impl<O: NaiveOrder> Contestant for NaiveQueues<O> {
+impl<O: NaiveFlowScheduler> Contestant for NaiveQueues<O> {
     fn housing(&self) -> Option<&dyn Housing> {
         Some(&self.scheduler)
     }

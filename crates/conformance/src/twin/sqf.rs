@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Nanos, Packet};
 
-use super::order::{NaiveOrder, QueuesView, queued_bytes, unknown};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, queued_bytes, unknown};
 use crate::history::{Housing, Setting};
 
 /// When each flow was served last, counted in services; 0 if never since it was added.
@@ -129,7 +129,7 @@ impl NaiveShortestQueue {
 
 impl Housing for NaiveShortestQueue {}
 
-impl NaiveOrder for NaiveShortestQueue {
+impl NaiveFlowScheduler for NaiveShortestQueue {
     fn configure(
         &mut self,
         flow: FlowId,
@@ -222,7 +222,7 @@ impl<O> NaiveLongestQueueDrop<O> {
 /// The hosts of a flow scheduler are changed in it, not through this.
 impl<O> Housing for NaiveLongestQueueDrop<O> {}
 
-impl<O: NaiveOrder> NaiveOrder for NaiveLongestQueueDrop<O> {
+impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestQueueDrop<O> {
     fn advance(&mut self, now: Nanos) {
         self.scheduler.advance(now);
     }

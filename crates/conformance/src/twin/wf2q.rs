@@ -3,7 +3,7 @@
 
 use freeboard::sched_core::{ConfigError, FlowId};
 
-use super::order::{NaiveOrder, QueuesView, in_range, unknown};
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use crate::history::{Housing, Setting};
 
 /// What a byte of a flow of weight 1 is.
@@ -102,7 +102,7 @@ impl NaiveWf2q {
 
 impl Housing for NaiveWf2q {}
 
-impl NaiveOrder for NaiveWf2q {
+impl NaiveFlowScheduler for NaiveWf2q {
     fn configure(
         &mut self,
         flow: FlowId,

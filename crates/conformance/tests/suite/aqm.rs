@@ -154,8 +154,8 @@ trait Play {
         D: DropPolicy<O> + Clone;
 }
 
-fn with_every_order(test: &impl Play) {
-    let drr = sides::drr_order::<FLOWS>(MAX_LEN, true);
+fn with_every_flow_scheduler(test: &impl Play) {
+    let drr = sides::drr_scheduler::<FLOWS>(MAX_LEN, true);
     test.play(1, drr, OwnVictim);
     let qfq = Qfq::new([QfqFlow::EMPTY; FLOWS], MAX_LEN).unwrap();
     test.play(2, qfq.clone(), OwnVictim);
@@ -195,14 +195,14 @@ impl<A: Aqm + Clone> Play for Contract<A> {
 /// a peek keeps its word. Method: random histories; against the same queues that are peeked at, and that live at
 /// another time.
 #[test]
-fn every_order_keeps_the_contract_under_an_aqm_that_speaks_at_arrival() {
-    with_every_order(&Contract(EarlyDetection::default()));
+fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_speaks_at_arrival() {
+    with_every_flow_scheduler(&Contract(EarlyDetection::default()));
 }
 
 /// Goal: the same, with an AQM that listens to overflows.
 #[test]
-fn every_order_keeps_the_contract_under_an_aqm_that_listens_to_overflows() {
-    with_every_order(&Contract(Blue::NEW));
+fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_listens_to_overflows() {
+    with_every_flow_scheduler(&Contract(Blue::NEW));
 }
 
 /// What one flow was told, counted by the caller.
@@ -339,7 +339,7 @@ impl Play for Overflows {
 /// comes home once. Method: a random life, and the counts of the caller.
 #[test]
 fn an_aqm_hears_of_every_overflow_once() {
-    with_every_order(&Overflows);
+    with_every_flow_scheduler(&Overflows);
 }
 
 struct Books;
@@ -363,14 +363,14 @@ impl Play for Books {
 /// is counted once. Method: as for overflows.
 #[test]
 fn what_an_aqm_says_at_arrival_is_in_the_books() {
-    with_every_order(&Books);
+    with_every_flow_scheduler(&Books);
 }
 
 /// Goal: from the lowest threshold on a capable packet is marked, another is turned away, and one that came with a mark
 /// stays as it came; from the highest on all are turned away, and the scheduler is as it was.
 #[test]
 fn an_arrival_is_marked_or_turned_away() {
-    let drr = sides::drr_order::<FLOWS>(MAX_LEN, false);
+    let drr = sides::drr_scheduler::<FLOWS>(MAX_LEN, false);
     let mut queues = queues(drr, EarlyDetection { since: [7; FLOWS] });
     queues.configure(FlowId(0), 1_500).unwrap();
     let mut pool = Pool::new();

@@ -17,7 +17,7 @@ const INSIDE: [(&str, &str, &str); 5] = [
     ("OwnVictim", "FlowQueues", "crates/sched-core/src/queues/flow_queues.rs"),
     ("NoDirectory", "FlowQueues", "crates/sched-core/src/queues/flow_queues.rs"),
     ("HashDirectory", "Hashed", "src/hashed.rs"),
-    ("IsolationOrder", "Isolated", "src/isolated.rs"),
+    ("IsolationScheduler", "Isolated", "src/isolated.rs"),
     ("HostDirectory", "Isolated", "src/isolated.rs"),
 ];
 

@@ -180,7 +180,7 @@ impl Aqm for EveryThird {
     fn forget(&mut self, _flow: FlowId) {}
 }
 
-/// Every order under an AQM that acts: the ledger, the books, peeks and the epoch.
+/// Every flow scheduler under an AQM that acts: the ledger, the books, peeks and the epoch.
 fn keeps_the_contract<O>(seed: u64, aqm: impl Aqm + Clone + Send + 'static, scheduler: O)
 where
     O: FlowScheduler + Housing + Clone + Send + 'static,
@@ -236,9 +236,9 @@ fn acts_and_keeps_the_contract(
     }
 }
 
-fn with_every_order(aqm: impl Aqm + Clone + Send + 'static) {
+fn with_every_flow_scheduler(aqm: impl Aqm + Clone + Send + 'static) {
     for (seed, sparse_first) in [(1, false), (2, true)] {
-        let drr = sides::drr_order::<FLOWS>(MAX_LEN, sparse_first);
+        let drr = sides::drr_scheduler::<FLOWS>(MAX_LEN, sparse_first);
         keeps_the_contract(seed, aqm.clone(), drr);
         for end in [DropFrom::Head, DropFrom::Tail] {
             keeps_it_beside(seed, aqm.clone(), drr, sides::longest::<FLOWS>(end));
@@ -263,8 +263,8 @@ fn with_every_order(aqm: impl Aqm + Clone + Send + 'static) {
 }
 
 #[test]
-fn every_order_keeps_the_contract_under_an_aqm_that_acts_often() {
-    with_every_order(EveryThird([0; FLOWS]));
+fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_acts_often() {
+    with_every_flow_scheduler(EveryThird([0; FLOWS]));
     let qfq = Qfq::new([QfqFlow::EMPTY; FLOWS], MAX_LEN).unwrap();
     keeps_the_contract(4, EveryThird([0; FLOWS]), qfq.clone());
     for end in [DropFrom::Head, DropFrom::Tail] {
@@ -274,9 +274,9 @@ fn every_order_keeps_the_contract_under_an_aqm_that_acts_often() {
 }
 
 #[test]
-fn every_order_keeps_the_contract_under_codel() {
+fn every_flow_scheduler_keeps_the_contract_under_codel() {
     for (target, interval) in [(1_024, 100_000), (50_000, 1_000_000)] {
         let params = CoDelParams { target: Nanos(target), interval: Nanos(interval), mtu: 100 };
-        with_every_order(CoDel::new([CoDelState::EMPTY; FLOWS], params).unwrap());
+        with_every_flow_scheduler(CoDel::new([CoDelState::EMPTY; FLOWS], params).unwrap());
     }
 }

@@ -129,7 +129,7 @@ fn closed_classes_leave_and_come_back_as_in_the_naive_hierarchy() {
         let qfq = Qfq::new([QfqFlow::EMPTY; 4], MAX_LEN).unwrap();
         let naive = NaiveClasses::new(NaiveQfq::new(4, MAX_LEN), twins(), 2, none);
         agree((node(qfq, subjects(), 1, false, none), naive), seed, 4_000);
-        let drr = sides::drr_order::<4>(MAX_LEN, false);
+        let drr = sides::drr_scheduler::<4>(MAX_LEN, false);
         let naive = NaiveClasses::new(NaiveDrr::new(4, MAX_LEN, false), twins(), 2, none);
         let naive = naive.dropping_from_longest();
         agree((node(drr, subjects(), 1, true, none), naive), seed, 4_000);
@@ -147,7 +147,7 @@ fn a_class_of_closed_classes_is_closed() {
         let lines = [line(300), line(4_000)];
         let middle = || {
             let classes = core::array::from_fn::<_, 2, _>(|class| capped(&lines[class]).0);
-            node(sides::drr_order::<2>(MAX_LEN, false), classes, 1, true, Limits::packets(20))
+            node(sides::drr_scheduler::<2>(MAX_LEN, false), classes, 1, true, Limits::packets(20))
         };
         let naive_middle = || {
             let classes = lines.iter().map(|line| capped(line).1).collect();
@@ -448,7 +448,7 @@ fn a_handle_that_is_queued_is_noticed_in_its_class_only() {
 /// Goal: a class that fills the buffer behind a slow line does not shut out the others.
 #[test]
 fn a_closed_class_gives_way_like_any_other() {
-    let scheduler = sides::drr_order::<2>(MAX_LEN, false);
+    let scheduler = sides::drr_scheduler::<2>(MAX_LEN, false);
     let slow = line(100);
     let classes = [capped(&slow).0, capped(&Shaper::new(Rate::UNLIMITED)).0];
     let mut link = node(scheduler, classes, 0, true, Limits::packets(20));

@@ -44,7 +44,7 @@ fn assert_close(shares: &[f64], expected: &[f64]) {
     }
 }
 
-/// Goal: CAKE Fig. 3, in every mode that one order of rounds can have.
+/// Goal: CAKE Fig. 3, in every mode that one load DRR can have.
 /// Method: the flows a1→A, a1→B, a1→C, a1→C, b→C and b→D of the figure, always backlogged, in the
 /// discipline and in its twin.
 #[test]

@@ -20,7 +20,7 @@
 //! - A limit in packets promises nothing of this.
 //!
 //! **Cost.** O(1) a call for the flows, and O(log hosts) for the hosts, mostly one or two steps, beside
-//! what the order costs. Memory: 16 bytes a flow and 140 a host.
+//! what the flow scheduler costs. Memory: 16 bytes a flow and 140 a host.
 //!
 //! **Source.** Longest-queue drop by flow: SQF §2. Hosts before flows: the isolation of CAKE §III. Classes of powers
 //! of two in place of the longest flow are this library's: only the level of hosts isolates, so only hosts are

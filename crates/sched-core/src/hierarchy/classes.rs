@@ -13,7 +13,7 @@
 //!
 //! `docs/disciplines/hosts.md`, section *Hierarchy*, has the derivation.
 //!
-//! **Which orders.** What a class sends next may change with every arrival. So a flow scheduler is right here
+//! **Which flow schedulers.** What a class sends next may change with every arrival. So a flow scheduler is right here
 //! if it charges a class what it has sent when it has sent it: [`Qfq`](crate::Qfq), [`Drr`](crate::Drr)
 //! and [`ShortestQueue`](crate::ShortestQueue). One that
 //! [looks ahead](crate::Needs::looks_ahead) is told the length that the class would send next, after

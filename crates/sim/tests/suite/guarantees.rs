@@ -14,7 +14,7 @@ use freeboard::sched_core::{
 };
 
 /// Plays random trials and returns the worst of each bound, none of which is exceeded.
-/// Histories of each order.
+/// Histories of each flow scheduler.
 fn how_many() -> u64 {
     effort(2_000, 10_000)
 }

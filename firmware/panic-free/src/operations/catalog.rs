@@ -9,7 +9,7 @@ use conformance::catalog::{
 
 use freeboard::sched_core::FlowId;
 
-use super::orders::order;
+use super::flow_schedulers::flow_scheduler;
 use super::schedulers::{bare, full, limits, scheduler};
 use super::{any, sizes};
 
@@ -53,7 +53,7 @@ pub(crate) fn config<C: Dial>() -> C {
 /// The flow scheduler by itself, and under queues of packets.
 fn flows<R: QueuesRecipe, M: Memory>(recipe: R, memory: M) {
     let Some(mut made) = recipe.of().flow_scheduler(room(memory)) else { return };
-    scheduler(&mut made, config());
+    flow_scheduler(&mut made, config());
     R::Of::assign(black_box(&mut made), FlowId(any()), [any(), any()]);
     let Some(policy) = recipe.policy(&made, room(memory)) else { return };
     bare(made, policy, memory, config());
@@ -62,7 +62,7 @@ fn flows<R: QueuesRecipe, M: Memory>(recipe: R, memory: M) {
 /// The flow scheduler by itself, and with everything behind a line.
 fn flows_behind_a_line<R: QueuesRecipe, M: Memory>(recipe: R, memory: M) {
     let Some(mut made) = recipe.of().flow_scheduler(room(memory)) else { return };
-    scheduler(&mut made, config());
+    flow_scheduler(&mut made, config());
     let Some(policy) = recipe.policy(&made, room(memory)) else { return };
     full(made, policy, memory, config());
 }

@@ -31,8 +31,8 @@ fn classes<const N: usize>() {
     let (mut one, mut other) = (inner(), fifo());
     let mixed: &mut [&mut dyn Scheduler] = &mut [&mut one, &mut other];
     let by_number = |flow: FlowId| Some(Member { class: flow, flow });
-    let scheduler = black_box(qfq);
-    scheduler(&mut Classes::new(scheduler, black_box(mixed), states(), by_number, limits()));
+    let qfq = black_box(qfq);
+    scheduler(&mut Classes::new(qfq, black_box(mixed), states(), by_number, limits()));
 }
 
 /// What a node offers beside what a scheduler does.

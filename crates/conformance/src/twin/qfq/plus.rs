@@ -7,7 +7,7 @@ use freeboard::sched_core::{ConfigError, FlowId};
 
 use super::{Flow, LENGTH_RATIO, MAX_WEIGHT, MAX_WEIGHT_SUM, NaiveQfq, ONE, slot};
 use crate::history::{Housing, Setting};
-use crate::twin::order::{NaiveOrder, QueuesView, in_range, unknown};
+use crate::twin::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 
 /// Places for open aggregates.
 const OPEN: usize = 64;
@@ -200,7 +200,7 @@ impl NaiveQfqPlus {
 
 impl Housing for NaiveQfqPlus {}
 
-impl NaiveOrder for NaiveQfqPlus {
+impl NaiveFlowScheduler for NaiveQfqPlus {
     fn configure(
         &mut self,
         flow: FlowId,

@@ -316,7 +316,7 @@ fn a_removed_flow_leaves_no_rate_behind() {
     assert_eq!(line.aqm().states[0], CoDelState::EMPTY);
 }
 
-/// Goal: drops by the AQM inside a dequeue leave flow and order consistent: the flow is listed while
+/// Goal: drops by the AQM inside a dequeue leave flow and flow scheduler consistent: the flow is listed while
 /// it holds packets, is idle after the last one, and becomes backlogged once when the next arrives.
 #[test]
 fn drops_inside_a_dequeue_keep_the_flow_listed_until_its_last_packet_is_delivered() {

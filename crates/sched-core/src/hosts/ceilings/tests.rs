@@ -324,7 +324,7 @@ fn a_host_that_waits_gives_way_itself() {
 }
 
 #[test]
-fn without_ceilings_it_is_the_order_itself() {
+fn without_ceilings_it_is_the_flow_scheduler_itself() {
     for room in [0, 2, 5] {
         let quanta = [L, 2 * L, L, 3 * L, L];
         let (ceilings, returns) =
@@ -359,7 +359,7 @@ fn without_ceilings_it_is_the_order_itself() {
 
 /// Goal: what is done at random to flows that wait or not leaves the books whole.
 #[test]
-fn every_backlogged_flow_is_in_the_order_or_waits() {
+fn every_backlogged_flow_is_in_the_flow_scheduler_or_waits() {
     for seed in 1..=10 {
         let random = &mut Xorshift::new(seed);
         let mut line = Line::of(under(drr(&[L, 2 * L, L, L]).sparse_first()), 4);
@@ -392,7 +392,7 @@ fn every_backlogged_flow_is_in_the_order_or_waits() {
 }
 
 #[test]
-fn an_order_that_cannot_be_left_and_entered_is_refused() {
+fn a_flow_scheduler_that_cannot_be_left_and_entered_is_refused() {
     let tables = || (vec![CeilingFlow::EMPTY; 2], vec![CeilingReturn::EMPTY; 2]);
     let (ceilings, returns) = tables();
     let wf2q = Wf2q::new(vec![Wf2qFlow::EMPTY; 2], L).unwrap();

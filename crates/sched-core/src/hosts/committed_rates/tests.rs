@@ -274,7 +274,7 @@ fn serves_as(plain: Drr<Vec<DrrFlow>>, rates: impl FlowScheduler<Config = u32>, 
 
 /// Without rates, with rates that are never reached, and without room for any.
 #[test]
-fn without_caps_it_is_the_order_itself() {
+fn without_caps_it_is_the_flow_scheduler_itself() {
     let plain = drr(&[L, 2 * L, L, 3 * L, L]);
     let mut rates = committed(plain.clone());
     for seed in 1..=10 {
@@ -344,7 +344,7 @@ fn stays_whole<O: FlowScheduler + Clone>(order: O, seed: u64) {
 }
 
 #[test]
-fn every_backlogged_flow_is_in_one_of_the_two_whatever_the_order() {
+fn every_backlogged_flow_is_in_one_of_the_two_whatever_the_flow_scheduler() {
     for seed in 1..=10 {
         stays_whole(drr(&[L, 2 * L, L, L]), seed);
         stays_whole(drr(&[L, 2 * L, L, L]).sparse_first(), seed);

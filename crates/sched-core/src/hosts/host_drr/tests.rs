@@ -292,7 +292,7 @@ fn levels_nest() {
 /// Goal: the flow scheduler of hosts hears of every byte, once. Method: shortest queue first counts them,
 /// and its recount compares them with what the flows of each host hold.
 #[test]
-fn the_order_of_hosts_is_told_of_every_byte() {
+fn the_flow_scheduler_of_hosts_is_told_of_every_byte() {
     let mut shortest = ShortestQueue::new(vec![ShortestFlow::EMPTY; 3]);
     for host in 0..3 {
         shortest.configure(FlowId(host), (), None).unwrap();

@@ -153,7 +153,7 @@ impl<O: FlowScheduler> FlowScheduler for Composed<O> {
 const FLOWS: u32 = 12;
 const HOSTS: u32 = 4;
 
-/// One random history under two equal orders of hosts, recounted after every operation.
+/// One random history under two equal flow schedulers of hosts, recounted after every operation.
 /// `set` gives a host a random configuration.
 fn compare<O: FlowScheduler + Clone>(
     order: &O,

@@ -12,7 +12,7 @@ use super::catalog::room;
 use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static ORDERS: &[fn()] = sizes![drr qfq qfq_plus wf2q over_drr over_qfq];
+static FLOW_SCHEDULERS: &[fn()] = sizes![drr qfq qfq_plus wf2q over_drr over_qfq];
 
 fn drr<const N: usize>() {
     let Some(mut drr) = Drr { sparse_first: false }.flow_scheduler(room(Arrays::<N>)) else {
@@ -94,7 +94,7 @@ where
 }
 
 /// Everything that `FlowScheduler` offers.
-pub(crate) fn scheduler<O: FlowScheduler>(scheduler: &mut O, config: O::Config) {
+pub(crate) fn flow_scheduler<O: FlowScheduler>(scheduler: &mut O, config: O::Config) {
     let flow = FlowId(any());
     let len = black_box(Some(0));
     one_of!(scheduler;

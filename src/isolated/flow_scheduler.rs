@@ -57,7 +57,7 @@ impl FlowHosts {
 ///
 /// Two levels of deficit round robin, or rounds: whichever the isolation asks for. The other is idle.
 #[derive(Debug)]
-pub struct IsolationOrder<S: Storage, K: Storage, T: Storage> {
+pub struct IsolationScheduler<S: Storage, K: Storage, T: Storage> {
     isolation: Isolation,
     /// The side that decides what goes by one side, where the isolation names none.
     local: Side,
@@ -72,7 +72,7 @@ pub struct IsolationOrder<S: Storage, K: Storage, T: Storage> {
     link: Overhead,
 }
 
-impl<S: Storage, K: Storage, T: Storage> IsolationOrder<S, K, T> {
+impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
     pub(super) fn new(
         isolation: Isolation,
         local: Side,
@@ -196,7 +196,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationOrder<S, K, T> {
     }
 }
 
-impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationOrder<S, K, T> {
+impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationScheduler<S, K, T> {
     /// The quantum in bytes.
     type Config = u32;
 
@@ -327,7 +327,7 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationOrder<S, K, 
     }
 }
 
-impl<S: Storage, K: Storage, T: Storage> Hosted for IsolationOrder<S, K, T> {
+impl<S: Storage, K: Storage, T: Storage> Hosted for IsolationScheduler<S, K, T> {
     fn host_of(&self, flow: FlowId) -> Option<u32> {
         if self.in_rounds() { self.rounds.host_of(flow) } else { self.levels.host_of(flow) }
     }

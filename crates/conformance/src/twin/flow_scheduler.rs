@@ -26,7 +26,7 @@ pub fn queued_bytes(queues: QueuesView<'_>, flow: FlowId) -> u64 {
 
 /// A flow scheduler of flows. It is told what happens as
 /// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) is, and may look at the queues to decide.
-pub trait NaiveOrder: Clone + Housing {
+pub trait NaiveFlowScheduler: Clone + Housing {
     /// Tells the scheduler the time. Called first in every enqueue and dequeue; must not change what `select` returns.
     fn advance(&mut self, _now: Nanos) {}
 
