@@ -1,4 +1,4 @@
-//! What the controller drives: nothing, a FIFO, and queues under a flow scheduler of flows.
+//! What the controller drives: nothing, a FIFO, and queues under a flow scheduler.
 
 use core::fmt;
 use core::hint::black_box;

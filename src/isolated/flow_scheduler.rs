@@ -1,4 +1,4 @@
-//! The flow scheduler of flows under each isolation.
+//! The flow scheduler under each isolation.
 
 use sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRate, CommittedRates,

@@ -1,7 +1,7 @@
 //! Are the proven bounds ever exceeded? A link of constant rate, flows with known shares, and a history
 //! of arrivals made to hurt.
 //!
-//! A [`Trial`] is played on a flow scheduler of flows through its public interface only: a byte a unit of time,
+//! A [`Trial`] is played on a flow scheduler through its public interface only: a byte a unit of time,
 //! packets back to back while anything is queued, arrivals at any byte of a packet on the wire. The
 //! meters of `sched-core` measure B-WFI, T-WFI and the relative fairness of every pair; an [`Outcome`]
 //! says how near each came to its bound. [`Trials`] draws trials at random, [`climb`] changes one step
@@ -127,7 +127,7 @@ impl fmt::Display for Trial {
     }
 }
 
-/// A flow scheduler of flows that promises something.
+/// A flow scheduler that promises something.
 pub trait Promising: FlowScheduler + Sized {
     /// The flow scheduler with all flows of `trial` added.
     fn of(trial: &Trial) -> Self;

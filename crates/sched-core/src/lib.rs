@@ -1,7 +1,7 @@
 //! Which packet is next, and which is dropped.
 //!
-//! A packet is the number of the caller's buffer and a length; its bytes are never read. In the flow scheduler
-//! a packet meets them:
+//! A packet is the number of the caller's buffer and a length; its bytes are never read. What it
+//! meets, in this order:
 //!
 //! 1. [`Scheduler::enqueue`] takes a [`Packet`] into the queue of its flow, or hands it back in
 //!    [`Rejected`]. Whatever has to give way for it goes to the [`DropSink`].

@@ -143,7 +143,7 @@ impl fmt::Display for RejectReason {
 /// A packet that was not accepted, handed back with the reason.
 ///
 /// The scheduler is as it was, but for the count of rejections. Only where longest-queue drop found the
-/// arrival itself to be a victim, others may have given way before it, and to the flow scheduler of flows it was
+/// arrival itself to be a victim, others may have given way before it, and to the flow scheduler it was
 /// a packet that came and was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

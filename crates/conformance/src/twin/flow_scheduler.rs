@@ -24,7 +24,7 @@ pub fn queued_bytes(queues: QueuesView<'_>, flow: FlowId) -> u64 {
     queues[flow.index()].iter().map(|held| u64::from(held.packet.len)).sum()
 }
 
-/// A flow scheduler of flows. It is told what happens as
+/// A flow scheduler. It is told what happens as
 /// [`FlowScheduler`](freeboard::sched_core::FlowScheduler) is, and may look at the queues to decide.
 pub trait NaiveFlowScheduler: Clone + Housing {
     /// Tells the scheduler the time. Called first in every enqueue and dequeue; must not change what `select` returns.

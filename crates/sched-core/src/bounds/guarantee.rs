@@ -1,4 +1,4 @@
-//! What a flow scheduler of flows promises, in numbers: the bounds that a [`WfiMeter`](crate::WfiMeter)
+//! What a flow scheduler promises, in numbers: the bounds that a [`WfiMeter`](crate::WfiMeter)
 //! measures against.
 //!
 //! Everything is in bytes. Where time is meant it is *link time*: the bytes that the link sends in it,

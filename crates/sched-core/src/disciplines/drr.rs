@@ -43,7 +43,7 @@ use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
 pub struct DrrFlow {
     flow: RingFlow,
     /// Not of this flow: the one that drew the latest ticket whose turn it was to be noted here. A
-    /// guess at the flow scheduler of flows on the old list that is no chain of loads; may be out of date.
+    /// guess at the order of flows on the old list that is no chain of loads; may be out of date.
     noted: u32,
 }
 

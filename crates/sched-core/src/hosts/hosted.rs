@@ -5,7 +5,7 @@
 
 use crate::FlowId;
 
-/// A flow scheduler of flows that belong to hosts.
+/// A flow scheduler whose flows belong to hosts.
 ///
 /// A host is a slot, numbered below [`Hosted::hosts`]; which addresses, ports or subscribers stand
 /// behind a slot is the caller's business. A flow that is backlogged keeps its host until it is idle.

@@ -128,7 +128,7 @@ impl Chart {
         self
     }
 
-    /// Adds a series. Colours follow the flow scheduler of addition and repeat after seven.
+    /// Adds a series. Colours follow the order of addition and repeat after seven.
     #[must_use]
     pub fn series(
         mut self,
