@@ -1,6 +1,6 @@
 //! Queues for flows, isolated from each other and hosts from hosts: one option chooses how.
 //!
-//! [`Isolated`] finds the queue of a packet in a set-associative table of flows, and the slots of its hosts in tables
+//! [`Isolated`] finds the queue of a packet in a set-associative table of flows, and the entries of its hosts in tables
 //! of hosts. It serves by the [`Isolation`] chosen, and makes room at the host that holds the most. All of CAKE's
 //! modes are here, and none has a loop over flows or hosts:
 //!
@@ -53,7 +53,7 @@ pub(crate) use rekey::recount_old;
 use crate::isolation::Isolation;
 use crate::labelled::Labelled;
 use crate::storage::{NoRoom, Storage};
-use host_table::HostSlots;
+use host_table::HostEntries;
 
 /// The policy of an [`Isolated`] queue: the host that holds the most gives way.
 type IsolatedDrops<S> = LongestHostDrop<
@@ -103,7 +103,7 @@ impl Labelled for OwnHost {
 ///
 /// **A full set.** A flow that finds all ways of its set taken shares a queue with flows of its own host: the queue of
 /// its own way, if that queue is of the same host, or else the *spare queue* that stands behind the table for each
-/// slot of a host. The host is
+/// entry of a host. The host is
 ///
 /// - the source in `dual-srchost`, and the destination in `dual-dsthost`;
 /// - the host of [`IsolatedConfig::local_side`] in `triple-isolate`, where the spare queue counts on the other side too,
@@ -116,13 +116,13 @@ impl Labelled for OwnHost {
 ///
 /// - a way of its set is freed;
 /// - its own way passes to its host;
-/// - its host had found its set of slots full as well, and comes to another slot.
+/// - its host had found its set of entries full as well, and comes to another entry.
 ///
 /// When hosts of one side take the place of hosts of the other, packets in a spare queue stay there, and are served
 /// under the host that claimed the queue. Until they are sent, the flows of a host whose spare queue is taken in this
 /// way share the queue of their own way, whichever flow has it.
 ///
-/// Two hosts share a slot, its share of the line and its spare queue, where a set of hosts is full.
+/// Two hosts share an entry, its share of the line and its spare queue, where a set of hosts is full.
 ///
 /// Hosts may have committed rates and ceilings ([`Labelled::host_committed_rate`], [`Labelled::host_ceiling`])
 /// where there is room for them, in the storage `K`: nowhere, unless [`IsolatedMemory::with_rates`] makes it.
@@ -203,11 +203,11 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             config;
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
         let IsolatedMemory { packets, flows, hosts, rates, triple } = memory;
-        let slots = count(hosts.turns.as_ref().len());
-        let queues = count(flows.queues.as_ref().len()).saturating_sub(slots);
+        let entries = count(hosts.turns.as_ref().len());
+        let queues = count(flows.queues.as_ref().len()).saturating_sub(entries);
         let queues = FlowTable::new(flows.lines, queues, ways)?;
-        let sources = FlowTable::new(hosts.sources.lines, slots, ways)?;
-        let destinations = FlowTable::new(hosts.destinations.lines, slots, ways)?;
+        let sources = FlowTable::new(hosts.sources.lines, entries, ways)?;
+        let destinations = FlowTable::new(hosts.destinations.lines, entries, ways)?;
 
         let mut turns = Drr::new(hosts.turns, max_len)?.sparse_first();
         turns.add_all(host_quantum)?;
@@ -236,8 +236,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         let directory = HostDirectory {
             queues,
             spares,
-            sources: HostSlots::new(sources, hosts.sources.flows),
-            destinations: HostSlots::new(destinations, hosts.destinations.flows),
+            sources: HostEntries::new(sources, hosts.sources.flows),
+            destinations: HostEntries::new(destinations, hosts.destinations.flows),
             host_quantum,
             rotating: false,
         };
@@ -261,7 +261,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     }
 
     /// How many source hosts, and how many destination hosts, have packets queued: the `H` of the
-    /// guarantees. Hosts that share a slot count as one.
+    /// guarantees. Hosts that share an entry count as one.
     pub fn backlogged_hosts(&self) -> (u32, u32) {
         let directory = self.queues.directory();
         (directory.sources.occupied(), directory.destinations.occupied())
@@ -286,8 +286,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     }
 
     /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served by
-    /// the new one. What is left of a turn is lost; queues and slots of hosts keep what they owed, less than a
-    /// packet, a slot whichever side it is of. Quanta of hosts are the default again, and their rates and ceilings
+    /// the new one. What is left of a turn is lost; queues and entries of hosts keep what they owed, less than a
+    /// packet, an entry whichever side it is of. Quanta of hosts are the default again, and their rates and ceilings
     /// gone, until a host becomes backlogged anew or is [updated](Self::update_host). A flow whose queue is found by
     /// another label than before goes to a new queue: once, its packets may leave out of order. Cost: O(queues +
     /// hosts).

@@ -1,25 +1,25 @@
-//! The tables of flows and hosts beside the flow scheduler: which flow has which queue, and which host which slot.
+//! The tables of flows and hosts beside the flow scheduler: which flow has which queue, and which host which entry.
 
 use flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance};
 
 use super::flow_scheduler::IsolationScheduler;
-use super::host_table::{Claimed, HostSlots};
+use super::host_table::{Claimed, HostEntries};
 use crate::isolation::Level;
 use crate::labelled::{Before, Labelled};
 use crate::storage::Storage;
 
-/// The flow directory of an [`Isolated`](super::Isolated) queue: gives queues and slots of hosts
+/// The flow directory of an [`Isolated`](super::Isolated) queue: gives queues and entries of hosts
 /// back in the moment they are idle.
 #[derive(Debug)]
 pub struct HostDirectory<S: Storage> {
     /// A queue is claimed if and only if it holds packets.
     pub(super) queues: FlowTable<S::Of<TagLine>>,
-    /// Whether the spare queue of a host's slot is claimed, as those of the table are: that of slot `s` has
-    /// the number `queues.queues() + s`. While it is, `s` is the slot of its source or of its destination.
+    /// Whether the spare queue of a host's entry is claimed, as those of the table are: that of entry `e` has
+    /// the number `queues.queues() + e`. While it is, `e` is the entry of its source or of its destination.
     pub(super) spares: S::Of<bool>,
-    pub(super) sources: HostSlots<S::Of<TagLine>, S::Of<u32>>,
-    pub(super) destinations: HostSlots<S::Of<TagLine>, S::Of<u32>>,
+    pub(super) sources: HostEntries<S::Of<TagLine>, S::Of<u32>>,
+    pub(super) destinations: HostEntries<S::Of<TagLine>, S::Of<u32>>,
     /// What a host has that is given no other quantum.
     pub(super) host_quantum: u32,
     /// Set while a table is [in transition](flowhash::FlowTable::is_rotating) to a new key.
@@ -79,7 +79,7 @@ impl<S: Storage> HostDirectory<S> {
             before.map(Labelled::destination),
             check_return,
         );
-        let hosts = (source.slot, destination.slot);
+        let hosts = (source.entry, destination.entry);
         let queue = if is_spare {
             self.among_its_own(scheduler, lookup.queue, hosts)
         } else {
@@ -89,7 +89,7 @@ impl<S: Storage> HostDirectory<S> {
             self.leave(scheduler, source, destination);
             return queue;
         }
-        scheduler.assign(FlowId(queue), source.slot, destination.slot);
+        scheduler.assign(FlowId(queue), source.entry, destination.entry);
         let host = match isolation.level() {
             Level::None => return queue,
             Level::Source => source,
@@ -97,9 +97,9 @@ impl<S: Storage> HostDirectory<S> {
         };
         if host.is_new {
             let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
-            scheduler.set_host_quantum(host.slot, quantum);
+            scheduler.set_host_quantum(host.entry, quantum);
             let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
-            scheduler.set_host_rates(host.slot, host.is_back, rate, ceiling);
+            scheduler.set_host_rates(host.entry, host.is_back, rate, ceiling);
         }
         queue
     }
@@ -119,10 +119,10 @@ impl<S: Storage> HostDirectory<S> {
             Level::Destination => destination,
             _ => source,
         };
-        let slot = side(hosts);
-        let is_own = |queue| scheduler.assigned(FlowId(queue)).map(side) == Some(slot);
-        let spare = self.queues.queues().wrapping_add(slot);
-        let is_free = self.spares.as_ref().get(slot as usize) == Some(&false);
+        let entry = side(hosts);
+        let is_own = |queue| scheduler.assigned(FlowId(queue)).map(side) == Some(entry);
+        let spare = self.queues.queues().wrapping_add(entry);
+        let is_free = self.spares.as_ref().get(entry as usize) == Some(&false);
         if !is_own(shared) && (is_free || is_own(spare)) { spare } else { shared }
     }
 
@@ -132,19 +132,19 @@ impl<S: Storage> HostDirectory<S> {
         scheduler: &mut IsolationScheduler<S, K, T>,
         labels: &impl Labelled,
     ) -> bool {
-        let (slots, label) = match scheduler.isolation().level() {
+        let (entries, label) = match scheduler.isolation().level() {
             Level::None => return false,
             Level::Source => (&self.sources, labels.source()),
             Level::Destination => (&self.destinations, labels.destination()),
         };
-        let Some(slot) = slots.table.find(label) else { return false };
+        let Some(entry) = entries.table.find(label) else { return false };
         let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
-        scheduler.set_host_quantum(slot, quantum);
-        scheduler.set_host_rates(slot, true, labels.host_committed_rate(), labels.host_ceiling());
+        scheduler.set_host_quantum(entry, quantum);
+        scheduler.set_host_rates(entry, true, labels.host_committed_rate(), labels.host_ceiling());
         true
     }
 
-    /// The slots claimed for a packet that joins a queue which holds packets: its flow counts already.
+    /// The entries claimed for a packet that joins a queue which holds packets: its flow counts already.
     #[inline(never)]
     fn leave<K: Storage, T: Storage>(
         &mut self,
@@ -152,17 +152,17 @@ impl<S: Storage> HostDirectory<S> {
         source: Claimed,
         destination: Claimed,
     ) {
-        self.sources.release(source.slot);
-        self.destinations.release(destination.slot);
+        self.sources.release(source.entry);
+        self.destinations.release(destination.entry);
         let host = match scheduler.isolation().level() {
             Level::None => return,
             Level::Source => source,
             Level::Destination => destination,
         };
         if host.is_new && !host.is_back {
-            // The table knows the slot as this host's, and it has the buckets of the host before, which this
+            // The table knows the entry as this host's, and it has the buckets of the host before, which this
             // host would come back to.
-            scheduler.set_host_rates(host.slot, false, None, None);
+            scheduler.set_host_rates(host.entry, false, None, None);
         }
     }
 
@@ -173,11 +173,11 @@ impl<S: Storage> HostDirectory<S> {
     }
 
     fn spare_mut(&mut self, queue: u32) -> Option<&mut bool> {
-        let slot = queue.checked_sub(self.queues.queues())?;
-        self.spares.as_mut().get_mut(slot as usize)
+        let entry = queue.checked_sub(self.queues.queues())?;
+        self.spares.as_mut().get_mut(entry as usize)
     }
 
-    /// `queue` holds nothing: the flow that had it has it no more, nor its part of the slots of its hosts. Twice is
+    /// `queue` holds nothing: the flow that had it has it no more, nor its part of the entries of its hosts. Twice is
     /// once.
     pub(super) fn let_go<K: Storage, T: Storage>(
         &mut self,
@@ -192,37 +192,37 @@ impl<S: Storage> HostDirectory<S> {
         self.destinations.release(destination);
     }
 
-    /// A spare queue is claimed while it holds packets, and by its slot on one of the sides.
+    /// A spare queue is claimed while it holds packets, and by its entry on one of the sides.
     fn recount_spares<K: Storage, T: Storage>(
         &self,
         scheduler: &IsolationScheduler<S, K, T>,
         flows: &dyn Fn(FlowId) -> FlowState,
     ) -> Result<(), Imbalance> {
-        for (slot, &claimed) in (0_u32..).zip(self.spares.as_ref()) {
-            let queue = self.queues.queues().wrapping_add(slot);
+        for (entry, &claimed) in (0_u32..).zip(self.spares.as_ref()) {
+            let queue = self.queues.queues().wrapping_add(entry);
             let backlogged = flows(FlowId(queue)).backlog.packets > 0;
             Imbalance::check("claimed while backlogged", queue, claimed.into(), backlogged.into())?;
             let (source, destination) = scheduler.assigned(FlowId(queue)).unwrap_or_default();
-            let by_slot = !claimed || source == slot || destination == slot;
-            Imbalance::check("a spare queue of its slot", queue, 1, by_slot.into())?;
+            let by_entry = !claimed || source == entry || destination == entry;
+            Imbalance::check("a spare queue of its entry", queue, 1, by_entry.into())?;
         }
         Ok(())
     }
 
-    /// The flows that count in a slot, as the flow scheduler has them, one by one.
+    /// The flows that count in an entry, as the flow scheduler has them, one by one.
     fn recount_hosts<K: Storage, T: Storage>(
         &self,
         scheduler: &IsolationScheduler<S, K, T>,
         flows: &dyn Fn(FlowId) -> FlowState,
     ) -> Result<(), Imbalance> {
-        let of = |host: &dyn Fn((u32, u32)) -> u32, slot: u32| {
+        let of = |host: &dyn Fn((u32, u32)) -> u32, entry: u32| {
             let backlogged = |flow: &u32| flows(FlowId(*flow)).backlog.packets > 0;
             let here =
-                |flow: &u32| scheduler.assigned(FlowId(*flow)).is_some_and(|h| host(h) == slot);
+                |flow: &u32| scheduler.assigned(FlowId(*flow)).is_some_and(|h| host(h) == entry);
             (0..scheduler.flows()).filter(backlogged).filter(here).count() as u64
         };
-        self.sources.recount(&|slot| of(&|(source, _)| source, slot))?;
-        self.destinations.recount(&|slot| of(&|(_, destination)| destination, slot))
+        self.sources.recount(&|entry| of(&|(source, _)| source, entry))?;
+        self.destinations.recount(&|entry| of(&|(_, destination)| destination, entry))
     }
 }
 

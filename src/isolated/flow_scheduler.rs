@@ -41,7 +41,7 @@ pub(super) type Turns<S> = LoadDrr<
     <S as Storage>::Of<RoundList>,
 >;
 
-/// The slots of a flow's hosts, those of the last time that it became backlogged.
+/// The entries of a flow's hosts, those of the last time that it became backlogged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowHosts {
     source: u32,
@@ -114,16 +114,16 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         ceilings.scheduler_mut().set_link(link);
     }
 
-    /// The rate and the ceiling of the host in `slot`, if there is room for them. `is_back` says that
+    /// The rate and the ceiling of the host in `entry`, if there is room for them. `is_back` says that
     /// the host was the last one there: it has the buckets that it left. Another has full ones.
     pub(super) fn set_host_rates(
         &mut self,
-        slot: u32,
+        entry: u32,
         is_back: bool,
         rate: Option<CommittedRate>,
         ceiling: Option<Ceiling>,
     ) {
-        let (flow, ceilings) = (FlowId(slot), self.levels.scheduler_mut());
+        let (flow, ceilings) = (FlowId(entry), self.levels.scheduler_mut());
         if flow.0 >= ceilings.room() {
             return;
         }
@@ -189,7 +189,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         self.rounds.served(flow, len, next_head);
     }
 
-    /// The slots of the source and destination host of `flow`.
+    /// The entries of the source and destination host of `flow`.
     pub(super) fn assigned(&self, flow: FlowId) -> Option<(u32, u32)> {
         let hosts = self.hosts.as_ref().get(flow.index())?;
         Some((hosts.source, hosts.destination))

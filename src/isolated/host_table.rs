@@ -1,37 +1,37 @@
-//! Which hosts are backlogged, and in which slot each of them is.
+//! Which hosts are backlogged, and in which entry each of them is.
 
 use flowhash::{FlowTable, Outcome, TagLine};
 use sched_core::{Imbalance, Table};
 
-/// The slot of a host.
+/// The entry of a host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claimed {
-    pub(super) slot: u32,
-    /// Its host did not have the slot before: what is kept for the slot is the last host's.
+    pub(super) entry: u32,
+    /// Its host did not have the entry before: what is kept for the entry is the last host's.
     pub(super) is_new: bool,
     /// The last host was this one, as far as that was asked.
     pub(super) is_back: bool,
 }
 
-/// Slots of hosts by label. A slot is claimed if and only if a backlogged flow counts there.
+/// Entries of hosts by label. An entry is claimed if and only if a backlogged flow counts there.
 #[derive(Clone, Debug)]
-pub(super) struct HostSlots<L, C> {
+pub(super) struct HostEntries<L, C> {
     pub(super) table: FlowTable<L>,
-    /// Backlogged flows of each slot.
+    /// Backlogged flows of each entry.
     flows: C,
 }
 
-impl<L: Table<TagLine>, C: Table<u32>> HostSlots<L, C> {
-    /// `flows` is as long as `table` has slots.
+impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
+    /// `flows` is as long as `table` has entries.
     pub(super) fn new(table: FlowTable<L>, mut flows: C) -> Self {
         flows.as_mut().fill(0);
         Self { table, flows }
     }
 
-    /// The slot of the host with this label, for one flow more. A host whose set is full shares the slot of
+    /// The entry of the host with this label, for one flow more. A host whose set is full shares the entry of
     /// another host. While a new key takes over, `before` is the host's label under the previous key: a host
-    /// keeps its slot as long as flows of the host count there. With `check_return`, also reports whether this
-    /// host held the slot last.
+    /// keeps its entry as long as flows of the host count there. With `check_return`, also reports whether this
+    /// host held the entry last.
     pub(super) fn claim(&mut self, label: u32, before: Option<u32>, check_return: bool) -> Claimed {
         let returns = self.table.returns();
         let lookup = match before {
@@ -43,32 +43,37 @@ impl<L: Table<TagLine>, C: Table<u32>> HostSlots<L, C> {
         }
         let is_new = lookup.outcome == Outcome::Claimed;
         let is_back = check_return && self.table.returns() != returns;
-        Claimed { slot: lookup.queue, is_new, is_back }
+        Claimed { entry: lookup.queue, is_new, is_back }
     }
 
-    /// One flow fewer in `slot`, which is free with the last.
-    pub(super) fn release(&mut self, slot: u32) {
-        let Some(flows) = self.flows.as_mut().get_mut(slot as usize) else { return };
+    /// One flow fewer in `entry`, which is free with the last.
+    pub(super) fn release(&mut self, entry: u32) {
+        let Some(flows) = self.flows.as_mut().get_mut(entry as usize) else { return };
         *flows = flows.saturating_sub(1);
         if *flows == 0 {
-            self.table.release(slot);
+            self.table.release(entry);
         }
     }
 
-    /// Backlogged hosts; those that share a slot count as one.
+    /// Backlogged hosts; those that share an entry count as one.
     pub(super) fn occupied(&self) -> u32 {
         self.table.occupied()
     }
 
-    /// `flows_of` tells the truth about a slot.
+    /// `flows_of` tells the truth about an entry.
     pub(super) fn recount(&self, flows_of: &dyn Fn(u32) -> u64) -> Result<(), Imbalance> {
         let mut occupied = 0_u64;
-        for (slot, &flows) in (0..self.table.queues()).zip(self.flows.as_ref()) {
-            Imbalance::check("backlogged flows of a host", slot, flows.into(), flows_of(slot))?;
-            let claimed = self.table.is_used(slot);
-            Imbalance::check("a slot of a host is used", slot, claimed.into(), (flows > 0).into())?;
+        for (entry, &flows) in (0..self.table.queues()).zip(self.flows.as_ref()) {
+            Imbalance::check("backlogged flows of a host", entry, flows.into(), flows_of(entry))?;
+            let claimed = self.table.is_used(entry);
+            Imbalance::check(
+                "an entry of a host is used",
+                entry,
+                claimed.into(),
+                (flows > 0).into(),
+            )?;
             occupied += u64::from(claimed);
         }
-        Imbalance::check("slots of hosts", 0, self.table.occupied().into(), occupied)
+        Imbalance::check("entries of hosts", 0, self.table.occupied().into(), occupied)
     }
 }

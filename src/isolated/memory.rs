@@ -12,15 +12,15 @@ use crate::storage::{Allocate, NoRoom, Storage};
 
 /// The tables of an [`Isolated`](crate::Isolated) queue; what they contain does not matter.
 ///
-/// There are queues, and behind them a spare queue for each slot of a host. Queues and slots of hosts are powers
-/// of two. Memory: 16 bytes a packet, 72 a queue, and 269 for each slot of a host, its spare queue included. A slot
+/// There are queues, and behind them a spare queue for each entry of a host. Queues and entries of hosts are powers
+/// of two. Memory: 16 bytes a packet, 72 a queue, and 269 for each entry of a host, its spare queue included. An entry
 /// stands for one host of either side.
 ///
 /// Two groups of tables are there only if they are wanted:
 ///
-/// - `K`: the rates of hosts, 152 bytes a slot ([`with_rates`](Self::with_rates)). A packet costs more
+/// - `K`: the rates of hosts, 152 bytes an entry ([`with_rates`](Self::with_rates)). A packet costs more
 ///   with them, whether a rate is set or not.
-/// - `T`: `triple-isolate`, 32 bytes a queue, 16 a slot and 8 a round ([`with_triple`](Self::with_triple)). Without them
+/// - `T`: `triple-isolate`, 32 bytes a queue, 16 an entry and 8 a round ([`with_triple`](Self::with_triple)). Without them
 ///   the mode is refused.
 ///
 /// With [`NoRoom`], which both are unless chosen, nothing of them is left in the code.
@@ -46,7 +46,7 @@ pub(super) struct FlowTables<S: Storage> {
     pub(super) held: S::Of<HeldFlow>,
 }
 
-/// What belongs to a host: as long as there are slots, but for the lines.
+/// What belongs to a host: as long as there are entries, but for the lines.
 #[derive(Debug)]
 pub(super) struct HostTables<S: Storage> {
     pub(super) turns: S::Of<DrrFlow>,
@@ -65,13 +65,13 @@ pub(super) struct HostTables<S: Storage> {
 /// What belongs to a host of one side.
 #[derive(Debug)]
 pub(super) struct SideTables<S: Storage> {
-    /// One for eight slots.
+    /// One for eight entries.
     pub(super) lines: S::Of<TagLine>,
     /// Backlogged flows.
     pub(super) flows: S::Of<u32>,
 }
 
-/// Rates of hosts: as long as there are slots, or empty.
+/// Rates of hosts: as long as there are entries, or empty.
 #[derive(Debug)]
 pub(super) struct RateTables<K: Storage> {
     /// Turns of hosts in excess.
@@ -84,7 +84,7 @@ pub(super) struct RateTables<K: Storage> {
     pub(super) waiting: K::Of<CeilingReturn>,
 }
 
-/// `triple-isolate`: as long as there are queues and slots, or empty.
+/// `triple-isolate`: as long as there are queues and entries, or empty.
 #[derive(Debug)]
 pub(super) struct TripleTables<T: Storage> {
     pub(super) flows: T::Of<LoadDrrFlow>,
@@ -107,7 +107,7 @@ const fn lines(queues: usize) -> usize {
 }
 
 impl<S: Allocate> IsolatedMemory<S> {
-    /// Tables for `queues` queues, spare ones not counted, for `hosts` slots of hosts, and for packets whose
+    /// Tables for `queues` queues, spare ones not counted, for `hosts` entries of hosts, and for packets whose
     /// handles are below `packets`.
     #[must_use]
     pub fn allocate(queues: usize, hosts: usize, packets: usize) -> Self {
@@ -148,7 +148,7 @@ impl<S: Storage> IsolatedMemory<S> {
 }
 
 impl<S: Storage, T: Storage> IsolatedMemory<S, NoRoom, T> {
-    /// The same with room for a committed rate and a ceiling of every host: 152 bytes a slot.
+    /// The same with room for a committed rate and a ceiling of every host: 152 bytes an entry.
     #[must_use]
     pub fn with_rates(self) -> IsolatedMemory<S, S, T>
     where
@@ -174,7 +174,7 @@ impl<S: Storage, T: Storage> IsolatedMemory<S, NoRoom, T> {
 }
 
 impl<S: Storage, K: Storage> IsolatedMemory<S, K> {
-    /// The same with room for `triple-isolate`: 32 bytes a queue, 16 a slot of hosts, 8 a round. `rounds` is two or
+    /// The same with room for `triple-isolate`: 32 bytes a queue, 16 an entry of hosts, 8 a round. `rounds` is two or
     /// more: flows of a host beyond it are not told apart in that mode.
     #[must_use]
     pub fn with_triple(self, rounds: usize) -> IsolatedMemory<S, K, S>
@@ -228,7 +228,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolatedMemory<S, K, T> {
     /// Whether every table is as long as the queues or hosts ask for; lines are measured by their tables.
     pub(super) fn check(&self) -> Result<(), IsolatedError> {
         let (flows, hosts) = (&self.flows, &self.hosts);
-        let (queues, slots) = (flows.queues.as_ref().len(), hosts.turns.as_ref().len());
+        let (queues, entries) = (flows.queues.as_ref().len(), hosts.turns.as_ref().len());
         let at_least = |needed: usize| {
             move |&(what, given): &(&'static str, usize)| {
                 if given < needed {
@@ -251,8 +251,8 @@ impl<S: Storage, K: Storage, T: Storage> IsolatedMemory<S, K, T> {
             ("classes", hosts.classes.as_ref().len()),
         ];
         of_flows.iter().try_for_each(at_least(queues))?;
-        of_hosts.iter().try_for_each(at_least(slots))?;
-        // For all hosts and flows, or for none: which slot a host gets is a matter of its label.
+        of_hosts.iter().try_for_each(at_least(entries))?;
+        // For all hosts and flows, or for none: which entry a host gets is a matter of its label.
         let rates = [
             ("excess", self.rates.excess.as_ref().len()),
             ("committed", self.rates.committed.as_ref().len()),
@@ -261,7 +261,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolatedMemory<S, K, T> {
             ("waiting", self.rates.waiting.as_ref().len()),
         ];
         if rates.iter().any(|(_, given)| *given > 0) {
-            rates.iter().try_for_each(at_least(slots))?;
+            rates.iter().try_for_each(at_least(entries))?;
         }
         let loads = [
             ("loads of sources", self.triple.sources.as_ref().len()),
@@ -270,7 +270,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolatedMemory<S, K, T> {
         let turns = ("turns in triple-isolate", self.triple.flows.as_ref().len());
         if self.has_triple() {
             at_least(queues)(&turns)?;
-            loads.iter().try_for_each(at_least(slots))?;
+            loads.iter().try_for_each(at_least(entries))?;
         }
         Ok(())
     }

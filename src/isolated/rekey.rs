@@ -13,7 +13,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// Begins the transition to labels under another key, for flows and hosts.
     ///
     /// Until [`is_rotating`](Self::is_rotating) is false, give packets both labels ([`Rekeyed`]); then drop the
-    /// old key. A flow stays in the queue that holds its packets, and a host in the slot in which its flows
+    /// old key. A flow stays in the queue that holds its packets, and a host in the entry in which its flows
     /// count; a flow or host that has nothing queued begins under the new key. So no flow is reordered, but those
     /// that may be without a transition as well: a flow that found its set full, when it comes to another queue.
     ///
@@ -60,7 +60,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         self.queues.directory().rotating
     }
 
-    /// How many queues, slots of sources and slots of destinations are claimed under the key before.
+    /// How many queues, entries of sources and entries of destinations are claimed under the key before.
     /// Cost: the tables.
     #[must_use]
     pub fn old_claims(&self) -> u32 {
@@ -70,7 +70,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// Ends the transition at once; returns the [old claims](Self::old_claims) that were left.
     ///
     /// Flows that hold packets in those queues go where the new key sends them, and may be reordered, once; a
-    /// host in such a slot counts as two until its flows there are idle. Cost: the tables.
+    /// host in such an entry counts as two until its flows there are idle. Cost: the tables.
     pub fn finish_rotation(&mut self) -> u32 {
         self.queues.siblings().directory.finish_rotation()
     }

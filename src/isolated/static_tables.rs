@@ -10,17 +10,17 @@ use super::flow_scheduler::FlowHosts;
 use super::memory::{FlowTables, HostTables, IsolatedMemory, RateTables, SideTables, TripleTables};
 use crate::storage::{NoRoom, Slices, Storage};
 
-/// Slots of hosts in a group: one set of eight ways.
+/// Entries of hosts in a group: one set of eight ways.
 pub(crate) const HOSTS: usize = 8;
-/// Queues in a group: four for each slot, so that few flows find their set full.
+/// Queues in a group: four for each entry, so that few flows find their set full.
 pub(crate) const QUEUES: usize = 4 * HOSTS;
-/// Queues in a group, the spare one of each slot included.
+/// Queues in a group, the spare one of each entry included.
 pub(crate) const ALL: usize = QUEUES + HOSTS;
 /// Lines of queues in a group.
 const LINES: usize = QUEUES >> 3;
 
 /// The tables of an [`Isolated`](crate::Isolated) queue in arrays: `PACKETS` handles, and `GROUPS` groups of 32 queues
-/// and 8 slots of hosts each.
+/// and 8 entries of hosts each.
 ///
 /// One number says how many queues and hosts there are, so that no length has to be derived from another.
 /// `GROUPS` is a power of two; anything else does not compile. Memory: 16 bytes a packet and about 4.4 kB a group.
@@ -30,7 +30,7 @@ const LINES: usize = QUEUES >> 3;
 /// use freeboard::{Isolated, IsolatedConfig, StaticTables};
 ///
 /// // In firmware it is a `static`: `new` is const.
-/// let mut tables = StaticTables::<256, 2>::new(); // 64 queues, 16 slots of hosts
+/// let mut tables = StaticTables::<256, 2>::new(); // 64 queues, 16 entries of hosts
 /// let queue = Isolated::new(tables.memory(), IsolatedConfig::new(1_514, Limits::NONE))?;
 /// assert_eq!(queue.backlogged_hosts(), (0, 0));
 /// # Ok::<(), freeboard::IsolatedError>(())

@@ -190,7 +190,7 @@ impl SmartQueueBuilder {
     }
 
     /// How many queues and hosts of either side are told apart on the heap, powers of two from 8 to 2^20: 1,024 and 256
-    /// unless set. Half of the hosts are found without sharing a slot.
+    /// unless set. Half of the hosts are found without sharing an entry.
     #[cfg(feature = "alloc")]
     #[must_use]
     pub const fn tables(self, queues: usize, hosts: usize) -> Self {

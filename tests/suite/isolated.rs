@@ -329,8 +329,8 @@ fn slow(labels: Labels, has_rate: bool) -> Told {
     Told { labels, quantum: None, rate }
 }
 
-/// Goal: neither a host that comes into the slot of a host with a rate nor a host after another isolation has its rate.
-/// Method: eight slots in one set; host 8 gets the slot of host 0, whose bucket is empty.
+/// Goal: neither a host that comes into the entry of a host with a rate nor a host after another isolation has its rate.
+/// Method: eight entries in one set; host 8 gets the entry of host 0, whose bucket is empty.
 #[test]
 fn a_rate_is_not_left_to_the_next_host_nor_to_another_isolation() {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
@@ -354,7 +354,7 @@ fn a_rate_is_not_left_to_the_next_host_nor_to_another_isolation() {
     put(&mut queue, 0, true, 0..4);
     put(&mut queue, 1, false, 100..110);
     assert_eq!((get(&mut queue, 10), get(&mut queue, 4)), (0, 4));
-    // The next in the slot has neither the rate nor the bucket; nor has one with the same rate the bucket.
+    // The next in the entry has neither the rate nor the bucket; nor has one with the same rate the bucket.
     put(&mut queue, 8, false, 0..10);
     put(&mut queue, 1, false, 100..110);
     assert_eq!((get(&mut queue, 10), get(&mut queue, 10)), (5, 5));
@@ -370,8 +370,8 @@ fn a_rate_is_not_left_to_the_next_host_nor_to_another_isolation() {
     assert_eq!(get(&mut queue, 10), 5);
 }
 
-/// Goal: nor has it a host that came into the slot without a queue of its own. Method: all ways of a set are taken, and
-/// the spare queue of source 3 is that of destination 3, from before; so source 11, in the slot that source 3
+/// Goal: nor has it a host that came into the entry without a queue of its own. Method: all ways of a set are taken, and
+/// the spare queue of source 3 is that of destination 3, from before; so source 11, in the entry that source 3
 /// has left with an empty bucket, shares a queue of others and has counted nowhere when it comes back.
 #[test]
 fn a_bucket_is_not_left_to_who_shared_a_queue_of_others() {
@@ -431,7 +431,7 @@ fn the_host_that_holds_most_gives_way() {
     assert_eq!(sent.iter().filter(|&&handle| handle >= 90).count(), 10, "{sent:?}");
 }
 
-/// Eight queues in one set, and eight slots for hosts in one set: a label with low bits `i` is in slot `i`.
+/// Eight queues in one set, and eight entries for hosts in one set: a label with low bits `i` is in entry `i`.
 fn one_set(isolation: Isolation, limits: Limits) -> Isolated<Heap, NoAqm, NoRoom, Heap> {
     let memory = IsolatedMemory::allocate(8, 8, 1_024).with_triple(64);
     let config = IsolatedConfig::new(MTU, limits).isolated_by(isolation);
@@ -443,9 +443,9 @@ const fn of(flow: u32, host: u32) -> Labels {
     Labels { flow, src_host: host, dst_host: host }
 }
 
-/// What the spare queue of a slot holds, in packets.
-fn spare<K: Storage>(queue: &Isolated<Heap, NoAqm, K, Heap>, slot: u32) -> u32 {
-    queue.queues().flow_backlog(FlowId(8 + slot)).packets
+/// What the spare queue of an entry holds, in packets.
+fn spare<K: Storage>(queue: &Isolated<Heap, NoAqm, K, Heap>, entry: u32) -> u32 {
+    queue.queues().flow_backlog(FlowId(8 + entry)).packets
 }
 
 /// Goal: a host that fills a set takes nothing from another host whose flow would go there (J01, J05). Method: host 0
@@ -521,13 +521,13 @@ fn without_a_level_of_hosts_a_full_set_is_shared() {
             queue.enqueue_labelled(Nanos(0), &labels, packet, none).unwrap();
         }
         assert_eq!(queue.queues().flow_backlog(FlowId(0)).packets, 2, "{isolation}");
-        assert!((0..8).all(|slot| spare(&queue, slot) == 0), "{isolation}");
+        assert!((0..8).all(|entry| spare(&queue, entry) == 0), "{isolation}");
         queue.recount().expect("the books are right");
     }
 }
 
 /// Goal: what waits in a spare queue of a source when destinations take turns is joined by its own only,
-/// and comes out. Method: the spare queue of slot 1 is that of source 1 and goes to destination 2; then it is
+/// and comes out. Method: the spare queue of entry 1 is that of source 1 and goes to destination 2; then it is
 /// destinations 1 and 2 whose flows find their set full, and then sources again.
 #[test]
 fn a_spare_queue_outlives_a_change_of_sides() {
@@ -539,7 +539,7 @@ fn a_spare_queue_outlives_a_change_of_sides() {
         let packet = Packet::new(handles.next().expect("endless"), MTU);
         let came = queue.enqueue_labelled(Nanos(0), &labels, packet, none).expect("there is room");
         queue.recount().expect("the books are right");
-        (came, [0, 1, 2, 3].map(|slot| spare(queue, slot)))
+        (came, [0, 1, 2, 3].map(|entry| spare(queue, entry)))
     };
     for flow in 0..8 {
         put(&mut queue, flow, 0, 0);
@@ -557,10 +557,10 @@ fn a_spare_queue_outlives_a_change_of_sides() {
 
     queue.set_isolation(Isolation::TripleIsolate).expect("there is room");
     queue.recount().expect("the books are right");
-    // To sources the queue of slot 2 is source 3's, and that of slot 1 its own again.
+    // To sources the queue of entry 2 is source 3's, and that of entry 1 its own again.
     assert_eq!(put(&mut queue, 12, 2, 4), (Outcome::Collision, [0, 1, 2, 0]));
     assert_eq!(put(&mut queue, 13, 1, 4), (Outcome::Collision, [0, 2, 2, 0]));
-    // Nothing has slot 3 on its side but counts there: it is free.
+    // Nothing has entry 3 on its side but counts there: it is free.
     assert_eq!(put(&mut queue, 14, 3, 3), (Outcome::Collision, [0, 2, 2, 1]));
 
     let none = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
@@ -573,7 +573,7 @@ fn a_spare_queue_outlives_a_change_of_sides() {
     assert_eq!(queue.backlogged_hosts(), (0, 0));
 }
 
-/// Two hosts that share a slot share its spare queue, and the weight of a host that comes that way counts.
+/// Two hosts that share an entry share its spare queue, and the weight of a host that comes that way counts.
 #[test]
 fn who_comes_to_a_spare_queue_has_its_weight() {
     let mut queue = one_set(Isolation::DualSrcHost, Limits::NONE);

@@ -1,4 +1,4 @@
-//! A new key for the labels while packets are queued: no flow is reordered, hosts keep their slots.
+//! A new key for the labels while packets are queued: no flow is reordered, hosts keep their entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ trait Rotates: Scheduler {
     ) -> Result<Outcome, Rejected>;
     fn begin(&mut self) -> Result<(), Rotating>;
     fn goes_on(&self) -> bool;
-    /// Slots of source hosts in use, if there are any.
+    /// Entries of source hosts in use, if there are any.
     fn hosts(&self) -> u32;
 }
 
@@ -116,7 +116,7 @@ struct Found {
     rotations: u32,
     /// Packets during which a rotation went on after the old claims were gone, at most.
     longest_end: u32,
-    /// Times that more slots of hosts were in use than there were hosts with packets.
+    /// Times that more entries of hosts were in use than there were hosts with packets.
     too_many_hosts: u32,
 }
 
@@ -248,7 +248,7 @@ fn run(queue: &mut impl Rotates, forgetful: bool) -> Found {
 }
 
 /// Goal: whatever floods the table, a change of the key takes no flow away from its packets and no host from
-/// its slot, and ends by itself; the books hold throughout.
+/// its entry, and ends by itself; the books hold throughout.
 #[test]
 fn a_new_key_reorders_nobody() {
     let modes = [Isolation::DualSrcHost, Isolation::TripleIsolate, Isolation::Flows];
@@ -272,7 +272,7 @@ fn a_new_key_alone_reorders_flows_and_splits_hosts() {
     assert!(found.reordered > 100, "{found:?}");
 }
 
-/// Goal: a host keeps its slot for the flows it opens during a rotation; ended early, it counts twice until
+/// Goal: a host keeps its entry for the flows it opens during a rotation; ended early, it counts twice until
 /// its old flows are idle. Method: one host, one packet a flow.
 #[test]
 fn a_host_keeps_its_slot_until_the_rotation_is_ended() {
