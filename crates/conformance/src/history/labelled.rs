@@ -211,7 +211,7 @@ pub struct Seen {
     pub borrowing: u64,
     /// Hosts that wait below their ceilings, after each step.
     pub waiting: u64,
-    /// Packets accepted while queues or slots were claimed under the key before.
+    /// Packets accepted while queues or entries were claimed under the key before.
     pub rotating: u64,
 }
 
@@ -237,7 +237,7 @@ fn same<A: PartialEq + Debug>(what: &str, subject: A, twin: A) -> Result<(), Str
 
 type Drops = [Vec<(Packet, DropReason)>; 2];
 
-/// As two bytes say: two to sixteen slots for hosts, eight or sixteen queues, with room for rates or without.
+/// As two bytes say: two to sixteen entries for hosts, eight or sixteen queues, with room for rates or without.
 fn sizes(shape: u8, start: u8) -> Sizes {
     let hosts = [2, 4, 8, 16][usize::from(shape % 4)];
     let ways = [1, 4, 8, 16][usize::from(shape / 4 % 4)].min(hosts);

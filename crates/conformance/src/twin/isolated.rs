@@ -1,4 +1,4 @@
-//! The isolated queue as maps: which flow has which queue and which slots, and behind them the naive flow schedulers.
+//! The isolated queue as maps: which flow has which queue and which entries, and behind them the naive flow schedulers.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::history::{HostBooks, Housing, Setting};
 pub struct Sizes {
     /// Queues of the table of flows.
     pub queues: u32,
-    /// Slots for hosts of each side; as many spare queues.
+    /// Entries for hosts of each side; as many spare queues.
     pub hosts: u32,
     /// The ways of a set.
     pub ways: u32,
@@ -178,7 +178,7 @@ impl NaiveFlowScheduler for NaiveIsolationScheduler {
 /// What [`Isolated`](freeboard::Isolated) should do, without an AQM.
 ///
 /// It asks the same tables which way of its set a label has, because these have a twin of their own
-/// (`flowhash`); which flow holds a queue or a slot, and for how long, the twin counts anew each time.
+/// (`flowhash`); which flow holds a queue or an entry, and for how long, the twin counts anew each time.
 #[derive(Clone, Debug)]
 pub struct NaiveIsolated {
     sizes: Sizes,
@@ -187,7 +187,7 @@ pub struct NaiveIsolated {
     flows: FlowTable<Vec<TagLine>>,
     /// Of sources and of destinations.
     hosts: [FlowTable<Vec<TagLine>>; 2],
-    /// The queues that hold packets, each with the slots of its source and of its destination.
+    /// The queues that hold packets, each with the entries of its source and of its destination.
     held: BTreeMap<u32, [u32; 2]>,
 }
 
@@ -213,8 +213,8 @@ impl NaiveIsolated {
         for flow in (0..all).map(FlowId) {
             shares.configure(flow, setting(sizes.quantum), None).expect(within);
         }
-        let table = |slots: u32| {
-            FlowTable::new(vec![TagLine::EMPTY; slots.div_ceil(8) as usize], slots, ways)
+        let table = |entries: u32| {
+            FlowTable::new(vec![TagLine::EMPTY; entries.div_ceil(8) as usize], entries, ways)
                 .expect(within)
         };
         let scheduler = NaiveLongestHostDrop::new(shares, DropFrom::Head);
@@ -272,52 +272,52 @@ impl NaiveIsolated {
         let found: [_; 2] = core::array::from_fn(|side| {
             self.hosts[side].lookup_rotating(before[side], found[side])
         });
-        let slots = found.map(|found| found.queue);
+        let entries = found.map(|found| found.queue);
         let mut chosen = queue;
         if let Some(side) = sharing.filter(|_| is_full) {
-            let spare = self.sizes.queues + slots[side];
+            let spare = self.sizes.queues + entries[side];
             let is_ours =
-                |queue: &u32| self.held.get(queue).is_some_and(|of| of[side] == slots[side]);
+                |queue: &u32| self.held.get(queue).is_some_and(|of| of[side] == entries[side]);
             if let Some(ours) = [queue, spare].into_iter().find(is_ours) {
                 return ours;
             }
             if self.held.contains_key(&spare) {
-                // It joins others: its host has the slot, and has left it, with a bucket of its own.
+                // It joins others: its host has the entry, and has left it, with a bucket of its own.
                 let has_rate = self.sizes.rates && level(self.isolation).is_some();
                 if has_rate && found[side].outcome == Outcome::Claimed && !are_back[side] {
-                    self.set_rates(slots[side], false, None, None);
+                    self.set_rates(entries[side], false, None, None);
                 }
                 return queue;
             }
             chosen = spare;
         }
-        self.held.insert(chosen, slots);
-        let [source, destination] = slots;
+        self.held.insert(chosen, entries);
+        let [source, destination] = entries;
         let scheduler = self.queues.scheduler_and_queues().0;
         scheduler.assign(FlowId(chosen), source, destination).expect("it holds nothing");
         if let Some(side) = level(self.isolation)
             && found[side].outcome == Outcome::Claimed
         {
-            self.tell(slots[side], are_back[side], labels);
+            self.tell(entries[side], are_back[side], labels);
         }
         chosen
     }
 
-    /// What `labels` say of the host in `slot`, from now on.
-    fn tell(&mut self, slot: u32, is_back: bool, labels: &impl Labelled) {
+    /// What `labels` say of the host in `entry`, from now on.
+    fn tell(&mut self, entry: u32, is_back: bool, labels: &impl Labelled) {
         let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
         let quantum = quantum.clamp(self.sizes.max_len, 1 << 28);
         let scheduler = self.queues.scheduler_and_queues().0;
-        scheduler.configure_host(slot, setting(quantum)).expect("in range");
+        scheduler.configure_host(entry, setting(quantum)).expect("in range");
         if self.sizes.rates {
-            self.set_rates(slot, is_back, labels.host_committed_rate(), labels.host_ceiling());
+            self.set_rates(entry, is_back, labels.host_committed_rate(), labels.host_ceiling());
         }
     }
 
-    /// Another host than the last of the slot has buckets of its own, full ones.
+    /// Another host than the last of the entry has buckets of its own, full ones.
     fn set_rates(
         &mut self,
-        slot: u32,
+        entry: u32,
         is_back: bool,
         rate: Option<CommittedRate>,
         ceiling: Option<Ceiling>,
@@ -325,13 +325,13 @@ impl NaiveIsolated {
         let (longest, within) = (self.sizes.max_len, "in range");
         let scheduler = self.queues.scheduler_and_queues().0;
         if !is_back {
-            scheduler.rate(slot, None).expect(within);
-            scheduler.ceiling(slot, None).expect(within);
+            scheduler.rate(entry, None).expect(within);
+            scheduler.ceiling(entry, None).expect(within);
         }
         let rate = rate.map(|rate| rate.with_burst_of_at_least(longest));
-        scheduler.rate(slot, rate).expect(within);
+        scheduler.rate(entry, rate).expect(within);
         let ceiling = ceiling.map(|ceiling| ceiling.with_burst_of_at_least(longest));
-        scheduler.ceiling(slot, ceiling).expect(within);
+        scheduler.ceiling(entry, ceiling).expect(within);
     }
 
     /// As [`Isolated::update_host`](freeboard::Isolated::update_host).
@@ -339,13 +339,13 @@ impl NaiveIsolated {
         self.queues.scheduler_and_queues().0.advance(now);
         let Some(side) = level(self.isolation) else { return false };
         let found = self.hosts[side].find([labels.source(), labels.destination()][side]);
-        if let Some(slot) = found {
-            self.tell(slot, true, labels);
+        if let Some(entry) = found {
+            self.tell(entry, true, labels);
         }
         found.is_some()
     }
 
-    /// A flow or host that holds nothing has no queue and no slot.
+    /// A flow or host that holds nothing has no queue and no entry.
     fn let_go(&mut self) {
         let queues = self.queues.scheduler_and_queues().1;
         self.held.retain(|&queue, _| !queues[queue as usize].is_empty());
@@ -353,9 +353,9 @@ impl NaiveIsolated {
             self.flows.release(queue);
         }
         for (side, hosts) in self.hosts.iter_mut().enumerate() {
-            for slot in 0..self.sizes.hosts {
-                if self.held.values().all(|of| of[side] != slot) {
-                    hosts.release(slot);
+            for entry in 0..self.sizes.hosts {
+                if self.held.values().all(|of| of[side] != entry) {
+                    hosts.release(entry);
                 }
             }
         }
@@ -427,7 +427,7 @@ impl NaiveIsolated {
     #[must_use]
     pub fn backlogged_hosts(&self) -> (u32, u32) {
         let count = |side: usize| {
-            let counts = |slot: &u32| self.held.values().any(|of| of[side] == *slot);
+            let counts = |entry: &u32| self.held.values().any(|of| of[side] == *entry);
             (0..self.sizes.hosts).filter(counts).map(|_| 1).sum()
         };
         (count(0), count(1))

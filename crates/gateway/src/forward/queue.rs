@@ -19,7 +19,7 @@ use crate::config::Sharing;
 use crate::config::keywords::{HostMode, Limit, Order};
 use crate::io::frame::AROUND;
 pub(crate) use size::bytes_of_tables;
-use size::{host_slots, queues};
+use size::{host_entries, queues};
 use users::Users;
 
 /// Rounds of the calendar of `triple-isolate`.
@@ -236,7 +236,7 @@ impl Plan {
     pub(crate) fn build(&self) -> Result<Box<dyn Queue>, String> {
         let limits = limits(self.share.limit);
         let slots = || vec![Descriptor::EMPTY; self.slots as usize];
-        let (queues, host_slots) = (queues(&self.share), host_slots(&self.share));
+        let (queues, host_entries) = (queues(&self.share), host_entries(&self.share));
         Ok(match (self.share.order, self.share.hosts) {
             (Order::Fifo, _) => self.shaped(Fifo::tail_drop(slots(), limits)),
             (Order::Sqf, HostMode::UsersSqf) => self.shaped(Users::new(self, limits)?),
@@ -263,7 +263,7 @@ impl Plan {
             }
             (Order::Drr, hosts) => {
                 let memory =
-                    IsolatedMemory::<Heap>::allocate(queues, host_slots, self.slots as usize);
+                    IsolatedMemory::<Heap>::allocate(queues, host_entries, self.slots as usize);
                 let memory = memory.with_rates().with_triple(ROUNDS);
                 let builder = match self.way {
                     Way::Up => SmartQueue::upload(self.rate),

@@ -79,7 +79,7 @@ impl Bottleneck for DescriptorQueue {
 }
 
 /// An empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of eight and a spare one
-/// for each slot of a host, quanta of the longest packet. With CoDel it is a [`SmartQueue`].
+/// for each entry of a host, quanta of the longest packet. With CoDel it is a [`SmartQueue`].
 ///
 /// Handles are numbered up to `limits.packets`, inclusively. `max_len` is the longest packet in bytes;
 /// outside `1..=`[`Packet::MAX_LEN`] it counts as the nearest within. Longer packets are rejected.

@@ -99,7 +99,7 @@ fn heading(seeds: u32) -> String {
 A victim host under attack at a link of 100 Mbit/s with memory for 100 ms
 the victim sends 100 Mbit/s in packets of 1,514 bytes in one flow, and in another a packet of 200 bytes
 every 10 ms; attackers send 150 Mbit/s together, or 100 where their flows are to run empty; no sender reacts
-1,024 queues in sets of eight, in Isolated slots for 256 hosts; quanta of the longest packet, 1,514 bytes, J11 65,535
+1,024 queues in sets of eight, in Isolated entries for 256 hosts; quanta of the longest packet, 1,514 bytes, J11 65,535
 {seeds} seeds of a second each: the least bulk, the fewest sparse packets delivered; the wait of those
 delivered until their first bit is sent; lost packets of the victim in a second, and robbed: those of
 them for want of room, while the victim held less than its share of the memory. G1 is the bound of the

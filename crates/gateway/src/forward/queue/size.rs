@@ -1,4 +1,4 @@
-//! How many queues and slots of hosts there are, and how much memory they take.
+//! How many queues and entries of hosts there are, and how much memory they take.
 
 use core::cell::Cell;
 use core::fmt;
@@ -15,9 +15,9 @@ use crate::config::keywords::{HostMode, Order};
 const QUEUES_OF_HOST: u32 = 4;
 /// The fewest queues.
 const FEWEST_QUEUES: u32 = 1_024;
-/// Slots for each host that is told apart: in sets that are half full at most, few hosts find theirs full.
+/// Entries for each host that is told apart: in sets that are half full at most, few hosts find theirs full.
 const SLOTS_OF_HOST: u32 = 2;
-/// The fewest slots of hosts.
+/// The fewest entries of hosts.
 const FEWEST_SLOTS: u32 = 256;
 
 /// Queues of a direction, a power of two.
@@ -25,14 +25,14 @@ pub(super) fn queues(share: &Sharing) -> usize {
     (QUEUES_OF_HOST * share.max_hosts).max(FEWEST_QUEUES).next_power_of_two() as usize
 }
 
-/// Slots of hosts on either side, a power of two.
-pub(super) fn host_slots(share: &Sharing) -> usize {
+/// Entries of hosts on either side, a power of two.
+pub(super) fn host_entries(share: &Sharing) -> usize {
     (SLOTS_OF_HOST * share.max_hosts).max(FEWEST_SLOTS).next_power_of_two() as usize
 }
 
 /// What the tables of one direction take, but for those that grow with its frames, in bytes.
 pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
-    let (queues, hosts) = (queues(share), host_slots(share));
+    let (queues, hosts) = (queues(share), host_entries(share));
     let in_line = size_of::<TagLine>() / 8;
     let of_queue = in_line + size_of::<Empty>() + size_of::<CoDelState>();
     match (share.order, share.hosts) {
@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn queues_and_slots_grow_with_the_hosts_and_memory_with_them() {
         let small = share(Order::Drr, 1);
-        assert_eq!((queues(&small), host_slots(&small)), (1_024, 256));
+        assert_eq!((queues(&small), host_entries(&small)), (1_024, 256));
         let usual = share(Order::Drr, DEFAULT_MAX_HOSTS);
-        assert_eq!((queues(&usual), host_slots(&usual)), (8_192, 4_096));
+        assert_eq!((queues(&usual), host_entries(&usual)), (8_192, 4_096));
         for order in [Order::Drr, Order::Sqf, Order::Qfq] {
             let bytes = [256, 2_048, 16_384].map(|hosts| bytes_of_tables(&share(order, hosts)));
             assert!(bytes[1] == 8 * bytes[0] || order == Order::Drr, "{order:?} {bytes:?}");

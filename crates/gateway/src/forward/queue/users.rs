@@ -20,9 +20,9 @@ const FLOWS: usize = 256;
 const FLOW_BITS: u32 = u32::BITS - USERS.trailing_zeros();
 /// Of all users.
 pub(super) const QUEUES: usize = USERS as usize * FLOWS;
-/// What there is for each frame: a slot for each user, and whose it is.
+/// What there is for each frame: a descriptor for each user, and whose it is.
 pub(super) const BYTES_OF_SLOT: usize = USERS as usize * size_of::<Descriptor>() + 1;
-/// The most frames: every user has slots for all.
+/// The most frames: every user has descriptors for all.
 pub(super) const MAX_SLOTS: u32 = 1 << 17;
 
 type Node = Classes<
@@ -37,8 +37,8 @@ type Node = Classes<
 /// A class for each user that holds packets, found by the label of the user's host.
 pub(super) struct Users {
     node: Node,
-    /// A slot is claimed if and only if its user holds packets.
-    slots: flowhash::FlowTable<Vec<TagLine>>,
+    /// An entry is claimed if and only if its user holds packets.
+    entries: flowhash::FlowTable<Vec<TagLine>>,
     /// Which user's a queued packet is, by handle.
     user_of: Vec<u8>,
     held: [u32; USERS as usize],
@@ -82,7 +82,7 @@ impl Users {
             Classes::new(scheduler, classes, vec![ClassState::EMPTY; users], classify, limits);
         Ok(Self {
             node: node.dropping_from_longest(vec![LongestFlow::EMPTY; users]),
-            slots: table(users)?,
+            entries: table(users)?,
             user_of: vec![0; plan.slots as usize],
             held: [0; USERS as usize],
             way: plan.way,
@@ -91,7 +91,7 @@ impl Users {
 
     #[cfg(test)]
     pub(super) fn slots_in_use(&self) -> u32 {
-        self.slots.occupied()
+        self.entries.occupied()
     }
 
     /// Lets `act` work with the node, and counts what it drops.
@@ -100,17 +100,17 @@ impl Users {
         drops: &mut dyn DropSink,
         act: impl FnOnce(&mut Node, &mut dyn DropSink) -> T,
     ) -> T {
-        let Self { node, slots, user_of, held, .. } = self;
+        let Self { node, entries, user_of, held, .. } = self;
         act(node, &mut |packet: Packet, why: DropReason| {
-            left(slots, held, user_of, packet.handle);
+            left(entries, held, user_of, packet.handle);
             drops.dropped(packet, why);
         })
     }
 }
 
-/// A packet has left the queue, with the last of which its user has no slot any more.
+/// A packet has left the queue, with the last of which its user has no entry any more.
 fn left(
-    slots: &mut flowhash::FlowTable<Vec<TagLine>>,
+    entries: &mut flowhash::FlowTable<Vec<TagLine>>,
     held: &mut [u32; USERS as usize],
     user_of: &[u8],
     handle: u32,
@@ -119,7 +119,7 @@ fn left(
     let held = &mut held[user as usize];
     *held -= 1;
     if *held == 0 {
-        slots.release(user.into());
+        entries.release(user.into());
     }
 }
 
@@ -140,7 +140,7 @@ impl Unshaped for Users {
             let (handle, slots) = (packet.handle, self.user_of.len() as u32);
             return Err(Rejected { packet, reason: RejectReason::UnknownHandle { handle, slots } });
         }
-        let lookup = self.slots.lookup(host);
+        let lookup = self.entries.lookup(host);
         let user = lookup.queue;
         // Counted before it is in: making room must not end its user's claim.
         self.held[user as usize] += 1;
@@ -149,7 +149,7 @@ impl Unshaped for Users {
         let flow = FlowId(user << FLOW_BITS | seen.flow >> (u32::BITS - FLOW_BITS));
         let outcome = self.counted(drops, |node, drops| node.enqueue(now, flow, packet, drops));
         if outcome.is_err() {
-            left(&mut self.slots, &mut self.held, &self.user_of, packet.handle);
+            left(&mut self.entries, &mut self.held, &self.user_of, packet.handle);
         }
         outcome
     }
@@ -189,7 +189,7 @@ impl Scheduler for Users {
 
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         let packet = self.counted(drops, |node, drops| node.dequeue(now, drops))?;
-        left(&mut self.slots, &mut self.held, &self.user_of, packet.handle);
+        left(&mut self.entries, &mut self.held, &self.user_of, packet.handle);
         Some(packet)
     }
 
