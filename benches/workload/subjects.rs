@@ -43,19 +43,19 @@ pub(crate) const NAMES: [&str; 40] = [
     "qfq_plus_mixed",
     "qfq_plus_distinct",
     "qfq_over_drr",
-    "rounds",
-    "rounds_triple",
-    "rounds_one_host",
+    "load_drr",
+    "load_drr_triple",
+    "load_drr_one_host",
     "hosts_1",
     "hosts_32",
     "hosts_each",
-    "hosts_uncapped",
-    "hosts_capped",
-    "rounds_lqd",
+    "hosts_rates_unset",
+    "hosts_rates_set",
+    "load_drr_lqd",
     "hosts_lqd",
     "isolated_dual",
     "isolated_triple",
-    "isolated_uncapped",
+    "isolated_rates_unset",
     "smart_queue",
     "wf2q",
     "hashed_drr",
@@ -120,15 +120,15 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "qfq_plus_mixed" => alone(PLUS, 1, mixed, call),
         "qfq_plus_distinct" => alone(PLUS, 1, |flow| distinct(flow, flows), call),
         // Triple isolation of up to 32 hosts a side; of one host a side; and the same with no host that counts.
-        "rounds_triple" => alone(ByHost(by_load(flows)), few, turn, call),
-        "rounds_one_host" => alone(ByHost(by_load(flows)), 1, turn, call),
-        "rounds" => {
+        "load_drr_triple" => alone(ByHost(by_load(flows)), few, turn, call),
+        "load_drr_one_host" => alone(ByHost(by_load(flows)), 1, turn, call),
+        "load_drr" => {
             let mut scheduler = scheduler(ByHost(by_load(flows)), flows, 1, turn);
             scheduler.set_mode(Sides::Neither);
             closed(queued(scheduler, flows), call, false)
         }
         // With the longest of up to 32 hosts to give way.
-        "rounds_lqd" => {
+        "load_drr_lqd" => {
             alone(LongestHost { of: by_load(flows), end: DropFrom::Head }, few, turn, call)
         }
         "hosts_lqd" => alone(LongestHost { of: BY_HOST, end: DropFrom::Head }, few, turn, call),
@@ -148,7 +148,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             closed(queue.expect("powers of two"), call, true)
         }
         // `isolated_dual` with room for committed rates, none set.
-        "isolated_uncapped" => {
+        "isolated_rates_unset" => {
             let config = IsolatedConfig::new(MTU, Limits::NONE);
             let count = queues_for(flows);
             let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots_for(flows));
@@ -180,10 +180,10 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         }
         // Up to 32 hosts with room for committed rates: none set, or all to half of their share of the loop, in which a
         // byte takes about 0.1 ns, so that half of what each sends is borrowed and each is moved at all times.
-        "hosts_uncapped" | "hosts_capped" => {
+        "hosts_rates_unset" | "hosts_rates_set" => {
             let of = HostDrr { of: CommittedRates(DRR), sparse_first: false };
             let mut scheduler = scheduler(ByHost(of), flows, few, turn);
-            if name == "hosts_capped" {
+            if name == "hosts_rates_set" {
                 let rate =
                     CommittedRate::new(39_000_000_000 / few as u64, 10 * MTU).expect("a rate");
                 // Charged, the hosts would stay in excess for longer, and fewer would be moved.
