@@ -23,7 +23,7 @@ pub const ALL: [Target; 13] = [
     ("ops_qfq_plus", ops_qfq_plus),
     ("ops_wf2q", ops_wf2q),
     ("ops_hosts", ops_hosts),
-    ("ops_rounds", ops_rounds),
+    ("ops_load_drr", ops_load_drr),
     ("ops_catalog", ops_catalog),
     ("isolated", isolated),
     ("parse", parse),
@@ -174,12 +174,12 @@ pub fn ops_hosts(bytes: &[u8]) {
 }
 
 /// Rounds on calendars of four lengths, with and without sparse flows first, against their twin.
-pub fn ops_rounds(bytes: &[u8]) {
+pub fn ops_load_drr(bytes: &[u8]) {
     let history = History::of(bytes);
     let (limits, sparse) = (history.limits(), history.bit(2));
     let rounds = [2, 4, 16, 128][usize::from(history.variant >> 3 & 3)];
     let local = if history.bit(5) { Side::Destination } else { Side::Source };
-    history.agree(|| sides::hosts::rounds::<F, S, H>(MAX_LEN, rounds, local, sparse, limits));
+    history.agree(|| sides::hosts::load_drr::<F, S, H>(MAX_LEN, rounds, local, sparse, limits));
 }
 
 type Play = fn(&History<'_>);

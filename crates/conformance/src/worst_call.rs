@@ -60,7 +60,7 @@ impl Subject {
             let of = HostDrr { of: DRR, sparse_first: true };
             plain(LongestHost { of, end: DropFrom::Head }, n)
         }),
-        Self::new("rounds of triple isolation", 2, 0, |n| plain(LOADS, n)),
+        Self::new("load DRR in triple isolation", 2, 0, |n| plain(LOADS, n)),
         Self::new("DRR with committed rates", 6, 6, committed),
         Self::new("DRR with ceilings", 4, 4, ceilings),
         Self::new("classes, the longest gives way", 5, 2, classes),

@@ -79,7 +79,7 @@ pub fn over_drr_lhd<const F: usize, const S: usize, const H: usize>(
 }
 
 /// Rounds in which both sides count, where the longest host of the side `local` gives way.
-pub fn rounds_lhd<const F: usize, const S: usize, const H: usize>(
+pub fn load_drr_lhd<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     rounds: u32,
     local: sched_core::Side,
@@ -91,7 +91,7 @@ pub fn rounds_lhd<const F: usize, const S: usize, const H: usize>(
 }
 
 /// Rounds between `H` hosts and `H`, of which both sides count; early turns are limited on the side `local`.
-pub fn rounds<const F: usize, const S: usize, const H: usize>(
+pub fn load_drr<const F: usize, const S: usize, const H: usize>(
     max_len: u32,
     rounds: u32,
     local: sched_core::Side,

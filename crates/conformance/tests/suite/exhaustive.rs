@@ -516,7 +516,7 @@ fn every_short_history_of_hosts_with_caps_and_drops_from_the_longest() {
 }
 
 #[test]
-fn every_short_history_of_rounds_with_flows_assigned_and_removed() {
+fn every_short_history_of_load_drr_with_flows_assigned_and_removed() {
     let letters = [
         enqueue(0, 500),
         enqueue(1, 499),
@@ -527,13 +527,13 @@ fn every_short_history_of_rounds_with_flows_assigned_and_removed() {
         Operation::Remove { flow: 0 },
     ];
     play_hosts(
-        sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 4, Side::Source, false, LIMITS),
+        sides::hosts::load_drr::<FLOWS, SLOTS, 2>(500, 4, Side::Source, false, LIMITS),
         &letters,
     );
 }
 
 #[test]
-fn every_short_history_of_rounds_with_sparse_flows_first_and_modes_changed() {
+fn every_short_history_of_load_drr_with_sparse_flows_first_and_modes_changed() {
     let letters = [
         enqueue(0, 500),
         enqueue(1, 100),
@@ -544,13 +544,13 @@ fn every_short_history_of_rounds_with_sparse_flows_first_and_modes_changed() {
         count(Sides::Source),
     ];
     play_hosts(
-        sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 4, Side::Source, true, LIMITS),
+        sides::hosts::load_drr::<FLOWS, SLOTS, 2>(500, 4, Side::Source, true, LIMITS),
         &letters,
     );
 }
 
 #[test]
-fn every_short_history_of_rounds_on_the_smallest_wheel() {
+fn every_short_history_of_load_drr_on_the_smallest_calendar() {
     let letters = [
         enqueue(0, 500),
         enqueue(1, 100),
@@ -561,7 +561,7 @@ fn every_short_history_of_rounds_on_the_smallest_wheel() {
         Operation::SetLimits { packets: 2, bytes: u32::MAX },
     ];
     play_hosts(
-        sides::hosts::rounds::<FLOWS, SLOTS, 2>(500, 2, Side::Destination, true, LIMITS),
+        sides::hosts::load_drr::<FLOWS, SLOTS, 2>(500, 2, Side::Destination, true, LIMITS),
         &letters,
     );
 }

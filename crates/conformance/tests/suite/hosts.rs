@@ -48,7 +48,7 @@ fn assert_close(shares: &[f64], expected: &[f64]) {
 /// Method: the flows a1→A, a1→B, a1→C, a1→C, b→C and b→D of the figure, always backlogged, in the
 /// discipline and in its twin.
 #[test]
-fn rounds_give_the_shares_of_cake_fig_3() {
+fn load_drr_gives_the_shares_of_cake_fig_3() {
     let (a1, b) = (0, 1);
     let flows = [[a1, 0], [a1, 1], [a1, 2], [a1, 2], [b, 2], [b, 3]];
     let modes = [
@@ -59,7 +59,7 @@ fn rounds_give_the_shares_of_cake_fig_3() {
     ];
     for sparse_first in [false, true] {
         for (sides, expected) in modes {
-            let both = hosts::rounds::<8, 16, HOSTS>(
+            let both = hosts::load_drr::<8, 16, HOSTS>(
                 MAX_LEN,
                 16,
                 Side::Source,
@@ -79,7 +79,7 @@ fn rounds_give_the_shares_of_cake_fig_3() {
 /// Method: the mode goes through all four and back while everybody is backlogged.
 #[test]
 fn a_change_of_mode_changes_the_shares_of_those_who_are_backlogged() {
-    let both = hosts::rounds::<8, 16, HOSTS>(MAX_LEN, 16, Side::Destination, true, Limits::NONE);
+    let both = hosts::load_drr::<8, 16, HOSTS>(MAX_LEN, 16, Side::Destination, true, Limits::NONE);
     hosts::each(both, |queues| {
         add(queues, &[[0, 0], [0, 1], [0, 2], [1, 0]]);
         let by_source = [1.0 / 6.0, 1.0 / 6.0, 1.0 / 6.0, 0.5];
@@ -237,7 +237,8 @@ fn debts_outlive_a_loss() {
             fair(queues);
         });
     }
-    let both = hosts::rounds_lhd::<2, 32, HOSTS>(MAX_LEN, 8, Side::Source, DropFrom::Tail, limits);
+    let both =
+        hosts::load_drr_lhd::<2, 32, HOSTS>(MAX_LEN, 8, Side::Source, DropFrom::Tail, limits);
     hosts::each(both, |queues| {
         add(queues, &[[0, 0], [1, 1]]);
         fair(queues);
@@ -257,10 +258,10 @@ fn debts_outlive_a_loss() {
 /// Goal: turns far apart, on calendars of one word of bits, of two and of the most there can be.
 /// Method: 200 flows of few hosts come and go, so that loads reach 200 and rounds are skipped.
 #[test]
-fn rounds_agree_with_their_twin_when_hosts_have_hundreds_of_flows() {
+fn load_drr_agrees_with_its_twin_when_hosts_have_hundreds_of_flows() {
     const FLOWS: u32 = 200;
     for (seed, wheel) in [(1, 64), (2, 128), (3, 4_096)] {
-        let sides = hosts::rounds::<{ FLOWS as usize }, 256, HOSTS>(
+        let sides = hosts::load_drr::<{ FLOWS as usize }, 256, HOSTS>(
             MAX_LEN,
             wheel,
             Side::Source,
@@ -308,7 +309,7 @@ fn removal_forgets_the_host_of_a_flow_that_was_never_added() {
         [Operation::Assign { flow: 0, source: 1, destination: 1 }, Operation::Remove { flow: 0 }];
     let hosts = || pair(hosts::over_drr::<2, 32, HOSTS>(MAX_LEN, false, false, Limits::NONE));
     check(&hosts, &history).unwrap_or_else(|difference| panic!("{difference}"));
-    let rounds =
-        || pair(hosts::rounds::<2, 32, HOSTS>(MAX_LEN, 16, Side::Source, false, Limits::NONE));
-    check(&rounds, &history).unwrap_or_else(|difference| panic!("{difference}"));
+    let load_drr =
+        || pair(hosts::load_drr::<2, 32, HOSTS>(MAX_LEN, 16, Side::Source, false, Limits::NONE));
+    check(&load_drr, &history).unwrap_or_else(|difference| panic!("{difference}"));
 }
