@@ -226,7 +226,7 @@ fn hosts_have_weights() {
 }
 
 /// Host 2, on both sides, may have a tenth of 12 Mbit/s, on which a packet takes a millisecond.
-fn with_cap(labels: Labels) -> Told {
+fn with_committed_rate(labels: Labels) -> Told {
     let has_rate = labels.src_host == mix(3);
     // Too small a burst counts as the longest packet.
     let rate = has_rate.then(|| CommittedRate::new(1_200_000, 1).expect("in range"));
@@ -247,7 +247,7 @@ fn fill<K: Storage>(queue: &mut Isolated<Heap, NoAqm, K, Heap>, now: u64, rounds
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     for handle in 0..4 * rounds {
         let host = if handle % 4 == 3 { 1 } else { 2 };
-        let labels = with_cap(labels(handle % 4, host, host));
+        let labels = with_committed_rate(labels(handle % 4, host, host));
         let packet = Packet::new(handle, MTU);
         queue.enqueue_labelled(Nanos::from_millis(now), &labels, packet, drops).unwrap();
     }
@@ -269,7 +269,7 @@ fn send<K: Storage>(queue: &mut Isolated<Heap, NoAqm, K, Heap>, from: u64, packe
 /// Goal: a host has its rate beside another in the modes that have a level of its side, alone the whole line;
 /// in the others rates have no effect.
 #[test]
-fn hosts_have_caps() {
+fn hosts_have_committed_rates() {
     for isolation in Isolation::ALL {
         let mut queue = with_rates(isolation);
         fill(&mut queue, 0, 200);
@@ -293,7 +293,7 @@ fn hosts_have_caps() {
 }
 
 #[test]
-fn without_room_a_cap_has_no_effect() {
+fn without_room_a_rate_has_no_effect() {
     let mut queue = queue(Isolation::DualSrcHost, Limits::NONE);
     fill(&mut queue, 0, 200);
     assert_eq!(send(&mut queue, 0, 200), 100);
@@ -301,18 +301,18 @@ fn without_room_a_cap_has_no_effect() {
 
 /// Goal: the bucket is that of the host, whether it comes and goes or stays.
 #[test]
-fn a_host_that_comes_and_goes_has_no_more_than_its_cap() {
+fn a_host_that_comes_and_goes_has_no_more_than_its_rate() {
     let mut queue = with_rates(Isolation::DualSrcHost);
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     for handle in 0..1_000 {
-        let labels = with_cap(labels(3, 1, 1));
+        let labels = with_committed_rate(labels(3, 1, 1));
         queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), drops).unwrap();
     }
     let (mut waits, mut sent) = (false, 0);
     for millis in 0..500 {
         let now = Nanos::from_millis(millis);
         if !waits {
-            let labels = with_cap(labels(0, 2, 2));
+            let labels = with_committed_rate(labels(0, 2, 2));
             queue.enqueue_labelled(now, &labels, Packet::new(2_000, MTU), drops).unwrap();
             waits = true;
         }
@@ -337,10 +337,10 @@ fn a_rate_is_not_left_to_the_next_host_nor_to_another_isolation() {
     let memory = IsolatedMemory::allocate(8, 8, 1_024).with_rates().with_triple(64);
     let mut queue = WithRoom::new(memory, IsolatedConfig::new(MTU, Limits::NONE)).unwrap();
     // Its burst, what overdraws it, and two that are borrowed.
-    let put = |queue: &mut WithRoom, host, capped, handles: core::ops::Range<u32>| {
+    let put = |queue: &mut WithRoom, host, with_rate, handles: core::ops::Range<u32>| {
         for handle in handles {
             let packet = Packet::new(handle, MTU);
-            let labels = slow(of(host, host), capped);
+            let labels = slow(of(host, host), with_rate);
             queue.enqueue_labelled(Nanos(0), &labels, packet, &mut |_, _| ()).unwrap();
         }
     };
@@ -379,11 +379,11 @@ fn a_bucket_is_not_left_to_who_shared_a_queue_of_others() {
     let memory = IsolatedMemory::allocate(8, 8, 1_024).with_rates().with_triple(64);
     let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(Isolation::DualDstHost);
     let mut queue = WithRoom::new(memory, config).unwrap();
-    let put = |queue: &mut WithRoom, labels, capped, handles: core::ops::Range<u32>| {
+    let put = |queue: &mut WithRoom, labels, with_rate, handles: core::ops::Range<u32>| {
         for handle in handles {
             let packet = Packet::new(handle, MTU);
             let came =
-                queue.enqueue_labelled(Nanos(0), &slow(labels, capped), packet, &mut |_, _| ());
+                queue.enqueue_labelled(Nanos(0), &slow(labels, with_rate), packet, &mut |_, _| ());
             came.expect("there is room");
         }
     };

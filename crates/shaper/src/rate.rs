@@ -15,7 +15,7 @@ use sched_core::Nanos;
 /// Bits in a byte × nanoseconds in a second.
 const BIT_NANOS_PER_BYTE_SECOND: u64 = 8_000_000_000;
 
-/// The longest packet whose time is exact: 2³¹ bytes, far above any packet cap. A longer one is
+/// The longest packet whose time is exact: 2³¹ bytes, far above the longest packet of any link. A longer one is
 /// charged as this long.
 ///
 /// The product with 8·10⁹ and a carried remainder (< 4·10¹¹) is below 1.72·10¹⁹ < 2⁶⁴.

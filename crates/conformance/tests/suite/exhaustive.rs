@@ -448,7 +448,7 @@ const fn rate(host: u32, mbit: u64, burst: u32) -> Operation {
 
 /// Flows 0 and 1 have committed rates to begin with; both are changed, and one is taken away.
 #[test]
-fn every_short_history_of_drr_with_caps_changed() {
+fn every_short_history_of_drr_with_committed_rates_changed() {
     let letters = [
         enqueue(0, 500),
         enqueue(1, 300),
@@ -511,7 +511,7 @@ fn every_short_history_of_hosts_with_ceilings_and_drops_from_the_longest() {
 
 /// Both hosts have committed rates, and are beyond them half of the time.
 #[test]
-fn every_short_history_of_hosts_with_caps_and_drops_from_the_longest() {
+fn every_short_history_of_hosts_with_committed_rates_and_drops_from_the_longest() {
     play_limited_hosts(&[rate(0, 1, 500), rate(1, 1, 1_000)]);
 }
 

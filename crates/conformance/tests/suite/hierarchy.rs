@@ -27,7 +27,7 @@ fn line(kilobits: u64) -> Shaper {
 }
 
 /// A FIFO behind a line, and its twin.
-fn capped(line: &Shaper) -> (Shaped<Fifo<[Descriptor; SLOTS]>>, Shaped<NaiveFifo>) {
+fn behind(line: &Shaper) -> (Shaped<Fifo<[Descriptor; SLOTS]>>, Shaped<NaiveFifo>) {
     let fifo = sides::fifo::<SLOTS>(DropFrom::Head, Limits::NONE);
     let link = Overhead::ETHERNET;
     (Shaped::new(fifo.0, line.clone(), link), Shaped::new(fifo.1, line.clone(), link))
@@ -123,8 +123,8 @@ fn closed_classes_leave_and_come_back_as_in_the_naive_hierarchy() {
             line(2_000).with_catch_up(Nanos::from_millis(5)),
             Shaper::new(Rate::UNLIMITED),
         ];
-        let subjects = || core::array::from_fn::<_, 4, _>(|class| capped(&lines[class]).0);
-        let twins = || lines.iter().map(|line| capped(line).1).collect::<Vec<_>>();
+        let subjects = || core::array::from_fn::<_, 4, _>(|class| behind(&lines[class]).0);
+        let twins = || lines.iter().map(|line| behind(line).1).collect::<Vec<_>>();
         let none = Limits::NONE;
         let qfq = Qfq::new([QfqFlow::EMPTY; 4], MAX_LEN).unwrap();
         let naive = NaiveClasses::new(NaiveQfq::new(4, MAX_LEN), twins(), 2, none);
@@ -146,11 +146,11 @@ fn a_class_of_closed_classes_is_closed() {
     for seed in 0..20 {
         let lines = [line(300), line(4_000)];
         let middle = || {
-            let classes = core::array::from_fn::<_, 2, _>(|class| capped(&lines[class]).0);
+            let classes = core::array::from_fn::<_, 2, _>(|class| behind(&lines[class]).0);
             node(sides::drr_scheduler::<2>(MAX_LEN, false), classes, 1, true, Limits::packets(20))
         };
         let naive_middle = || {
-            let classes = lines.iter().map(|line| capped(line).1).collect();
+            let classes = lines.iter().map(|line| behind(line).1).collect();
             let scheduler = NaiveDrr::new(2, MAX_LEN, false);
             NaiveClasses::new(scheduler, classes, 2, Limits::packets(20)).dropping_from_longest()
         };
@@ -450,7 +450,7 @@ fn a_handle_that_is_queued_is_noticed_in_its_class_only() {
 fn a_closed_class_gives_way_like_any_other() {
     let scheduler = sides::drr_scheduler::<2>(MAX_LEN, false);
     let slow = line(100);
-    let classes = [capped(&slow).0, capped(&Shaper::new(Rate::UNLIMITED)).0];
+    let classes = [behind(&slow).0, behind(&Shaper::new(Rate::UNLIMITED)).0];
     let mut link = node(scheduler, classes, 0, true, Limits::packets(20));
     for class in 0..2 {
         link.configure(FlowId(class), MAX_LEN).unwrap();

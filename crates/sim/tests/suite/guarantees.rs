@@ -102,7 +102,7 @@ fn qfq_keeps_its_wfi_bounds() {
     assert!(worst.any_length.ratio() > 1.2, "it does not hold for all, and the trials are hard");
 }
 
-/// Goal: with many flows of all kinds eq. 17, the cap of `V` and the idle weights meet. Method: the flows
+/// Goal: with many flows of all kinds eq. 17, the limit of `V` and the idle weights meet. Method: the flows
 /// of seven random trials at one link, 35 on average.
 #[test]
 fn qfq_keeps_its_wfi_bounds_in_a_crowd() {

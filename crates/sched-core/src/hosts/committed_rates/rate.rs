@@ -194,7 +194,7 @@ mod tests {
     ];
 
     #[test]
-    fn only_what_is_in_range_is_a_cap() {
+    fn only_what_is_in_range_is_a_committed_rate() {
         for bits_per_second in RATES {
             let rate = CommittedRate::new(bits_per_second, 1).unwrap();
             assert_eq!((rate.bits_per_second(), rate.burst()), (bits_per_second, 1));

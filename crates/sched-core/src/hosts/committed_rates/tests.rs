@@ -98,7 +98,7 @@ fn near(kbit: u64, mbit: u64, percent: u64) {
 /// Goal: beside greedy rivals a flow gets its rate, alone the whole line, and the rivals the rest.
 /// Method: rates of 1 to 30 Mbit/s beside a rival without a rate, then a pause of the rival.
 #[test]
-fn a_capped_flow_gets_its_cap_beside_a_rival_and_alone_the_line() {
+fn a_flow_gets_its_committed_rate_beside_a_rival_and_alone_the_line() {
     for rate in [1, 5, 10, 30] {
         let mut line = Line::of(committed(drr(&[L, L])), 2);
         line.link.order.set_rate(FlowId(0), mbit(rate, 30_000)).unwrap();
@@ -128,7 +128,7 @@ fn a_rate_above_its_share_is_reached_where_the_others_have_rates() {
 
 /// Goal: while a flow without a rate is backlogged, no interval has more than `rate·t + burst + L` of one
 /// with a rate, whatever else happens.
-/// Method: capped flows that come and go at random, and borrow while the rival pauses; every interval that
+/// Method: flows with rates that come and go at random, and borrow while the rival pauses; every interval that
 /// lies between two pauses.
 #[test]
 fn no_interval_beside_a_rival_has_more_than_rate_burst_and_a_packet() {
@@ -167,7 +167,7 @@ fn no_interval_beside_a_rival_has_more_than_rate_burst_and_a_packet() {
 
 /// Goal: rates bind by time, and weights share what is left, within and beyond.
 /// Method: a link of 100 Mbit/s, weights 1:2:3:3 and rates of 1 and 2 Mbit/s. Beside one without a rate that
-/// has 97, beside two they share it. Alone the capped ones have their rates and share 97 as 1:2, but for
+/// has 97, beside two they share it. Alone those with rates have their rates and share 97 as 1:2, but for
 /// what a flow loses of its turn when it is moved.
 #[test]
 fn weights_share_within_and_beyond() {
@@ -193,7 +193,7 @@ fn weights_share_within_and_beyond() {
 
 /// Goal: a rate above the share of a flow changes nothing but the order of packets.
 #[test]
-fn a_cap_above_the_share_does_not_bind() {
+fn a_rate_above_the_share_does_not_bind() {
     let mut line = Line::of(committed(drr(&[L, L, L])), 3);
     line.link.order.set_rate(FlowId(0), mbit(50, 30_000)).unwrap();
     line.run(1_000, &[0, 1, 2], &mut Xorshift::new(3));
@@ -203,7 +203,7 @@ fn a_cap_above_the_share_does_not_bind() {
 }
 
 #[test]
-fn a_cap_set_changed_and_taken_while_backlogged_binds_from_then_on() {
+fn a_rate_set_changed_and_taken_while_backlogged_binds_from_then_on() {
     let mut line = Line::of(committed(drr(&[L, L])), 2);
     let random = &mut Xorshift::new(4);
     line.run(100, &[0, 1], random);
@@ -274,7 +274,7 @@ fn serves_as(plain: Drr<Vec<DrrFlow>>, rates: impl FlowScheduler<Config = u32>, 
 
 /// Without rates, with rates that are never reached, and without room for any.
 #[test]
-fn without_caps_it_is_the_flow_scheduler_itself() {
+fn without_rates_it_is_the_flow_scheduler_itself() {
     let plain = drr(&[L, 2 * L, L, 3 * L, L]);
     let mut rates = committed(plain.clone());
     for seed in 1..=10 {
@@ -296,7 +296,7 @@ fn without_room<O: FlowScheduler<Config = u32>>(order: O) -> WithoutRoom<O> {
 }
 
 #[test]
-fn without_room_a_cap_is_refused_and_what_is_not_selected_changes_nothing() {
+fn without_room_a_rate_is_refused_and_what_is_not_selected_changes_nothing() {
     let mut order = without_room(drr(&[L, L]));
     let refused = ConfigError::UnknownFlow { flow: FlowId(0), flows: 0 };
     assert_eq!(order.set_rate(FlowId(0), mbit(1, L)), Err(refused));
@@ -565,7 +565,7 @@ fn what_is_refused_changes_nothing() {
 }
 
 #[test]
-fn room_for_fewer_caps_than_flows_is_room_for_those() {
+fn room_for_fewer_rates_than_flows_is_room_for_those() {
     let order = drr(&[L; 4]);
     let (rates, returns) = (vec![CommittedFlow::EMPTY; 2], vec![CommittedReturn::EMPTY; 3]);
     let order = CommittedRates::new(order.clone(), drr(&[L; 2]), rates, returns).unwrap();
@@ -586,7 +586,7 @@ fn room_for_fewer_caps_than_flows_is_room_for_those() {
 
 /// Goal: hosts have rates whatever flows they open, and a host without a rate keeps its share.
 #[test]
-fn a_host_with_a_cap_gets_it_with_however_many_flows() {
+fn a_host_with_a_committed_rate_gets_it_with_however_many_flows() {
     let of_hosts = committed(drr(&[L, L, L]));
     let (nodes, rings) = (vec![HostDrrFlow::EMPTY; 20], vec![HostRing::EMPTY; 3]);
     let mut order = HostDrr::new(of_hosts, nodes, rings, L).unwrap().sparse_first();
