@@ -4,7 +4,7 @@ mod batch;
 mod labeller;
 
 pub use batch::label_batch;
-pub use labeller::{Direction, Labeller, Nat, NoNat, TunnelHosts};
+pub use labeller::{Labeller, Nat, NoNat, Symmetry, TunnelHosts};
 
 use crate::{FlowHasher, FlowKey, mix};
 

@@ -90,7 +90,7 @@ pub use flow_table::{
 };
 pub use hash::{FlowHasher, HalfSipHash, HalfSipHash13, SipHash13, Toeplitz, mix};
 pub use key::{FlowKey, HostKey, KeyBytes, Transport};
-pub use labels::{Direction, Labeller, Labels, Nat, NoNat, TunnelHosts, label_batch};
+pub use labels::{Labeller, Labels, Nat, NoNat, Symmetry, TunnelHosts, label_batch};
 pub use parse::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels};
 
 /// The examples of the package's README.

@@ -45,7 +45,7 @@ impl Nat for NoNat {
 /// Whether the two directions of a connection are one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Direction {
+pub enum Symmetry {
     /// Two: what a scheduler of one direction of a link wants.
     #[default]
     Asymmetric,
@@ -79,7 +79,7 @@ pub enum TunnelHosts {
 /// # Examples
 ///
 /// ```
-/// use flowhash::{Direction, FlowKey, HostKey, Labeller, Nat, SipHash13, parse};
+/// use flowhash::{Symmetry, FlowKey, HostKey, Labeller, Nat, SipHash13, parse};
 ///
 /// /// One inner host behind 192.0.2.33.
 /// struct OneHost;
@@ -100,7 +100,7 @@ pub enum TunnelHosts {
 ///     0x13, 0x8c, 0, 53, 0, 8, 0, 0,
 /// ];
 /// let hasher = SipHash13::new([42; 16]);
-/// let labeller = Labeller::new(hasher).with_nat(OneHost).with_direction(Direction::Symmetric);
+/// let labeller = Labeller::new(hasher).with_nat(OneHost).with_symmetry(Symmetry::Symmetric);
 /// let labels = labeller.labels(&parse::ip(&packet));
 /// assert_eq!(labels.src_host, HostKey::V4([10, 0, 0, 7]).label(&hasher));
 /// ```
@@ -108,7 +108,7 @@ pub enum TunnelHosts {
 pub struct Labeller<H, N = NoNat> {
     hasher: H,
     nat: N,
-    direction: Direction,
+    symmetry: Symmetry,
     tunnel_hosts: TunnelHosts,
 }
 
@@ -117,8 +117,8 @@ impl<H: FlowHasher> Labeller<H> {
     #[inline]
     #[must_use]
     pub fn new(hasher: H) -> Self {
-        let (direction, tunnel_hosts) = (Direction::Asymmetric, TunnelHosts::Outer);
-        Self { hasher, nat: NoNat, direction, tunnel_hosts }
+        let (symmetry, tunnel_hosts) = (Symmetry::Asymmetric, TunnelHosts::Outer);
+        Self { hasher, nat: NoNat, symmetry, tunnel_hosts }
     }
 }
 
@@ -128,15 +128,15 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     #[inline]
     #[must_use]
     pub fn with_nat<M: Nat>(self, nat: M) -> Labeller<H, M> {
-        let Self { hasher, direction, tunnel_hosts, .. } = self;
-        Labeller { hasher, nat, direction, tunnel_hosts }
+        let Self { hasher, symmetry, tunnel_hosts, .. } = self;
+        Labeller { hasher, nat, symmetry, tunnel_hosts }
     }
 
     /// The same with one label for both directions of a flow, or with two.
     #[inline]
     #[must_use]
-    pub fn with_direction(self, direction: Direction) -> Self {
-        Self { direction, ..self }
+    pub fn with_symmetry(self, symmetry: Symmetry) -> Self {
+        Self { symmetry, ..self }
     }
 
     /// The same with the hosts of tunnels that `tunnel_hosts` says.
@@ -223,9 +223,9 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     /// The flow of `key` between the hosts of `ends`.
     #[inline(never)]
     fn flow_between(&self, key: FlowKey, ends: Labels) -> u32 {
-        let pair = match self.direction {
-            Direction::Asymmetric => ends.host_pair(),
-            Direction::Symmetric => Labels {
+        let pair = match self.symmetry {
+            Symmetry::Asymmetric => ends.host_pair(),
+            Symmetry::Symmetric => Labels {
                 src_host: ends.src_host.min(ends.dst_host),
                 dst_host: ends.src_host.max(ends.dst_host),
                 ..ends
@@ -238,9 +238,9 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
 
     #[inline]
     fn flow_of(&self, key: FlowKey) -> u32 {
-        match self.direction {
-            Direction::Asymmetric => key.label(&self.hasher),
-            Direction::Symmetric => key.undirected().label(&self.hasher),
+        match self.symmetry {
+            Symmetry::Asymmetric => key.label(&self.hasher),
+            Symmetry::Symmetric => key.undirected().label(&self.hasher),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use flowhash::{
-    Direction, FlowHasher, FlowKey, HalfSipHash13, Labeller, Labels, Nat, Parser, SipHash13,
+    FlowHasher, FlowKey, HalfSipHash13, Labeller, Labels, Nat, Parser, SipHash13, Symmetry,
     Transport, TunnelHosts, label_batch, mix, parse,
 };
 
@@ -69,7 +69,7 @@ fn both_directions_of_a_flow_are_one_label_and_no_more() {
 #[test]
 fn an_echo_and_its_reply_are_one_flow() {
     let (host, other) = ([10, 0, 0, 1], [10, 0, 0, 2]);
-    let symmetric = Labeller::new(hasher()).with_direction(Direction::Symmetric);
+    let symmetric = Labeller::new(hasher()).with_symmetry(Symmetry::Symmetric);
     let label = |src, dst, kind, id| {
         let echo = packet(src, dst, 1, &[kind, 0, 0, 0, 0, id, 0, 1]);
         symmetric.labels(&parse::ip(&echo)).flow
@@ -110,16 +110,16 @@ fn translated_packets_have_the_labels_of_the_inner_ones() {
     let inner = |i: u16| ([10, 0, 0, (i % 16) as u8], 40_000 + i / 16);
     let nat = Connections((0..256).map(|i| (i, inner(i))).collect());
     let plain = Labeller::new(hasher());
-    for direction in [Direction::Asymmetric, Direction::Symmetric] {
-        let plain = plain.with_direction(direction);
-        let translating = Labeller::new(hasher()).with_nat(&nat).with_direction(direction);
+    for symmetry in [Symmetry::Asymmetric, Symmetry::Symmetric] {
+        let plain = plain.with_symmetry(symmetry);
+        let translating = Labeller::new(hasher()).with_nat(&nat).with_symmetry(symmetry);
         for i in 0..256 {
             let (host, port) = inner(i);
             let out = translating.labels(&parse::ip(&udp(OUTSIDE, i, server, 443)));
             let back = translating.labels(&parse::ip(&udp(server, 443, OUTSIDE, i)));
             assert_eq!(out, plain.labels(&parse::ip(&udp(host, port, server, 443))));
             assert_eq!(back, plain.labels(&parse::ip(&udp(server, 443, host, port))));
-            assert_eq!(out.flow == back.flow, direction == Direction::Symmetric);
+            assert_eq!(out.flow == back.flow, symmetry == Symmetry::Symmetric);
             assert_eq!(out.src_host, back.dst_host);
         }
         let unknown = parse::ip(&udp(OUTSIDE, 999, server, 443));
@@ -164,16 +164,16 @@ fn a_tunnel_there_and_back_is_one_flow_if_asked_for() {
     let there = packet(a, b, 4, &udp([10, 0, 0, 1], 5004, [10, 0, 0, 2], 53));
     let back = packet(b, a, 4, &udp([10, 0, 0, 2], 53, [10, 0, 0, 1], 5004));
     let [there, back] = [there, back].map(|packet| Parser::new().ip(&packet));
-    for direction in [Direction::Asymmetric, Direction::Symmetric] {
-        let labeller = Labeller::new(hasher()).with_direction(direction);
+    for symmetry in [Symmetry::Asymmetric, Symmetry::Symmetric] {
+        let labeller = Labeller::new(hasher()).with_symmetry(symmetry);
         let [there, back] = [there, back].map(|parsed| labeller.labels(&parsed));
-        assert_eq!(there.flow == back.flow, direction == Direction::Symmetric);
+        assert_eq!(there.flow == back.flow, symmetry == Symmetry::Symmetric);
         assert_eq!((there.src_host, there.dst_host), (back.dst_host, back.src_host));
     }
 }
 
 /// Goal: asked for one by one, labels are what they are together. Method: packets outside and inside of
-/// tunnels, translated or not, through every choice of direction and of the hosts of tunnels.
+/// tunnels, translated or not, through every choice of symmetry and of the hosts of tunnels.
 #[test]
 fn labels_asked_for_one_by_one_are_those_of_all_three() {
     let nat = Connections(BTreeMap::from([(7, ([10, 0, 0, 9], 40_000))]));
@@ -187,10 +187,10 @@ fn labels_asked_for_one_by_one_are_those_of_all_three() {
     ];
     for bytes in packets {
         let parsed = Parser::new().ip(&bytes);
-        for direction in [Direction::Asymmetric, Direction::Symmetric] {
+        for symmetry in [Symmetry::Asymmetric, Symmetry::Symmetric] {
             for hosts in [TunnelHosts::Outer, TunnelHosts::Inner] {
                 let labeller = Labeller::new(hasher()).with_nat(&nat);
-                let labeller = labeller.with_direction(direction).with_tunnel_hosts(hosts);
+                let labeller = labeller.with_symmetry(symmetry).with_tunnel_hosts(hosts);
                 let (flow, src_host) = (labeller.flow(&parsed), labeller.src_host(&parsed));
                 let single = Labels { flow, src_host, dst_host: labeller.dst_host(&parsed) };
                 assert_eq!(single, labeller.labels(&parsed), "{parsed:?}");

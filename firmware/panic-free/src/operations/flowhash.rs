@@ -3,7 +3,7 @@
 use core::hint::black_box;
 
 use freeboard::flowhash::{
-    Direction, FlowHasher, FlowKey, FlowLabels, FlowTable, HalfSipHash, HalfSipHash13, Labeller,
+    Symmetry, FlowHasher, FlowKey, FlowLabels, FlowTable, HalfSipHash, HalfSipHash13, Labeller,
     Labels, Nat, Parser, SipHash13, TagLine, Toeplitz, TunnelHosts, Tunnels, label_batch, mix,
     parse,
 };
@@ -77,7 +77,7 @@ fn hasher<H: FlowHasher>(hasher: &H) {
     seen(label_batch(black_box(&[FlowKey::Unknown; 4][..]), hasher, black_box(&mut [0; 4][..])));
     let labeller = Labeller::new(hasher)
         .with_nat(Identity)
-        .with_direction(black_box(Direction::Symmetric))
+        .with_symmetry(black_box(Symmetry::Symmetric))
         .with_tunnel_hosts(black_box(TunnelHosts::Inner));
     let parsed = Parser::new().ip(black_box(&[0; 4][..]));
     seen(labeller.labels(&parsed));
