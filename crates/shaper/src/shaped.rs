@@ -455,8 +455,8 @@ mod tests {
     /// begin a busy period would let a burst of 13 leave.
     #[test]
     fn no_way_in_makes_a_burst_of_idle_time() {
-        type Way = fn(&mut Shaped<Fifo<[Descriptor; 256]>>, Nanos, Packet);
-        let ways: [Way; 4] = [
+        type WayIn = fn(&mut Shaped<Fifo<[Descriptor; 256]>>, Nanos, Packet);
+        let ways: [WayIn; 4] = [
             |shaped, now, packet| {
                 shaped.enqueue(now, FlowId(0), packet, &mut no_drops).unwrap();
             },

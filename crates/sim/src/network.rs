@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use freeboard::sched_core::{Imbalance, Nanos};
 
 use crate::host::Host;
-use crate::lines::{self, Lines, LinkId};
 use crate::link::Link;
+use crate::links::{self, LinkId, Links};
 
 /// What runs on a host.
 pub trait Application {
@@ -62,7 +62,7 @@ pub struct Network<A> {
     nodes: Vec<Node<A>>,
     routes: BTreeMap<Ipv4Addr, NodeId>,
     /// The uplink and the downlink.
-    lines: Lines<Vec<u8>, Event>,
+    links: Links<Vec<u8>, Event>,
     /// Packets on the lines, which have left one end and not reached the other.
     on_the_way: u64,
     /// Packets that have reached a host.
@@ -78,13 +78,13 @@ impl<A: Application> Network<A> {
     /// A network without hosts.
     #[must_use]
     pub fn new(up: Link, down: Link) -> Self {
-        let mut lines = Lines::new();
-        lines.add(up);
-        lines.add(down);
+        let mut links = Links::new();
+        links.add(up);
+        links.add(down);
         Self {
             nodes: Vec::new(),
             routes: BTreeMap::new(),
-            lines,
+            links,
             on_the_way: 0,
             arrived: 0,
             strays: 0,
@@ -94,10 +94,10 @@ impl<A: Application> Network<A> {
     /// Adds a host, whose application acts for the first time when the network runs next.
     pub fn add(&mut self, side: Side, host: Host, application: A) -> NodeId {
         let id = NodeId(self.nodes.len());
-        let now = self.lines.now();
+        let now = self.links.now();
         self.routes.insert(host.address(), id);
         self.nodes.push(Node { host, application, side, due: Some(now) });
-        self.lines.schedule(now, Event::Timer(id));
+        self.links.schedule(now, Event::Timer(id));
         id
     }
 
@@ -110,27 +110,27 @@ impl<A: Application> Network<A> {
     /// The uplink.
     #[must_use]
     pub fn uplink(&self) -> &Link {
-        self.lines.link(UP)
+        self.links.link(UP)
     }
 
     /// The downlink.
     #[must_use]
     pub fn downlink(&self) -> &Link {
-        self.lines.link(DOWN)
+        self.links.link(DOWN)
     }
 
     /// Lets everything happen that is due at `end` or before.
     pub fn run_until(&mut self, end: Nanos, tap: Tap<'_>) {
-        while let Some((now, event)) = self.lines.next_until(end) {
+        while let Some((now, event)) = self.links.next_until(end) {
             match event {
-                lines::Event::LineFree(line) => self.serve(now, line, tap),
-                lines::Event::Own(Event::Timer(id)) => {
+                links::Event::LinkFree(line) => self.serve(now, line, tap),
+                links::Event::Own(Event::Timer(id)) => {
                     if self.nodes[id.0].due == Some(now) {
                         self.nodes[id.0].due = None;
                         self.wake(now, id, tap);
                     }
                 }
-                lines::Event::Own(Event::Arrival(id, packet)) => {
+                links::Event::Own(Event::Arrival(id, packet)) => {
                     self.on_the_way -= 1;
                     self.arrived += 1;
                     self.nodes[id.0].host.receive(packet);
@@ -146,7 +146,7 @@ impl<A: Application> Network<A> {
     /// The first [`Imbalance`] found.
     pub fn recount(&self) -> Result<(), Imbalance> {
         let mut left = 0;
-        for link in self.lines.links() {
+        for link in self.links.links() {
             link.recount()?;
             left += link.books().left;
         }
@@ -169,7 +169,7 @@ impl<A: Application> Network<A> {
             && node.due != Some(at)
         {
             node.due = Some(at);
-            self.lines.schedule(at, Event::Timer(id));
+            self.links.schedule(at, Event::Timer(id));
         } else if next.is_none() {
             node.due = None;
         }
@@ -178,15 +178,15 @@ impl<A: Application> Network<A> {
             Side::Internet => (node.host.take_sent(), DOWN),
         };
         for packet in packets {
-            self.lines.link_mut(line).enter(now, packet);
+            self.links.link_mut(line).enter(now, packet);
             self.serve(now, line, tap);
         }
     }
 
     /// Sends what may leave a queue at `now`, to the hosts that the packets are addressed to.
     fn serve(&mut self, now: Nanos, line: LinkId, tap: Tap<'_>) {
-        let Self { lines, routes, on_the_way, strays, .. } = self;
-        lines.serve(now, line, |_, packet| {
+        let Self { links, routes, on_the_way, strays, .. } = self;
+        links.serve(now, line, |_, packet| {
             if line == UP {
                 tap(now, &packet);
             }
@@ -204,9 +204,9 @@ impl<A> fmt::Debug for Network<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Network")
             .field("hosts", &self.nodes.len())
-            .field("now", &self.lines.now())
-            .field("up", self.lines.link(UP))
-            .field("down", self.lines.link(DOWN))
+            .field("now", &self.links.now())
+            .field("up", self.links.link(UP))
+            .field("down", self.links.link(DOWN))
             .finish_non_exhaustive()
     }
 }

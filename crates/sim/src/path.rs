@@ -13,11 +13,11 @@ use core::fmt;
 
 use freeboard::sched_core::{FlowId, Imbalance, Nanos};
 
-use crate::lines::{self, Lines};
 use crate::link::Link;
+use crate::links::{self, Links};
 use crate::source::Sent;
 
-pub use crate::lines::LinkId;
+pub use crate::links::LinkId;
 
 /// A packet under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,7 @@ enum Event {
 /// Links, the flows that cross them, and time.
 #[derive(Default)]
 pub struct Paths {
-    lines: Lines<Parcel, Event>,
+    links: Links<Parcel, Event>,
     flows: Vec<PathFlow>,
     /// Packets on the lines, which have left one end and not reached the other.
     on_the_way: u64,
@@ -80,7 +80,7 @@ impl Paths {
 
     /// Adds a link.
     pub fn add_link(&mut self, link: Link<Parcel>) -> LinkId {
-        self.lines.add(link)
+        self.links.add(link)
     }
 
     /// Adds a flow: what `source` sends, payload for packet, along `path`. Flows are numbered from 0
@@ -94,7 +94,7 @@ impl Paths {
         path: &[LinkId],
     ) -> FlowId {
         assert!(
-            path.iter().all(|link| link.0 < self.lines.links().len()),
+            path.iter().all(|link| link.0 < self.links.links().len()),
             "the links are this network's"
         );
         let id = FlowId(u32::try_from(self.flows.len()).expect("fewer flows than numbers"));
@@ -107,7 +107,7 @@ impl Paths {
     /// A link.
     #[must_use]
     pub fn link(&self, id: LinkId) -> &Link<Parcel> {
-        self.lines.link(id)
+        self.links.link(id)
     }
 
     /// Packets that a flow has sent.
@@ -118,17 +118,17 @@ impl Paths {
 
     /// Lets everything happen that is due at `end` or before.
     pub fn run_until(&mut self, end: Nanos, watch: &mut dyn Watch) {
-        while let Some((now, event)) = self.lines.next_until(end) {
+        while let Some((now, event)) = self.links.next_until(end) {
             match event {
-                lines::Event::LineFree(id) => self.serve(now, id, watch),
-                lines::Event::Own(Event::Send(id, len)) => {
+                links::Event::LinkFree(id) => self.serve(now, id, watch),
+                links::Event::Own(Event::Send(id, len)) => {
                     let flow = &mut self.flows[id.index()];
                     let parcel = Parcel { flow: id, number: flow.sent, len, sent: now, hop: 0 };
                     flow.sent += 1;
                     self.schedule_next(id);
                     self.forward(now, parcel, watch);
                 }
-                lines::Event::Own(Event::Reach(mut parcel)) => {
+                links::Event::Own(Event::Reach(mut parcel)) => {
                     self.on_the_way -= 1;
                     parcel.hop += 1;
                     self.forward(now, parcel, watch);
@@ -144,7 +144,7 @@ impl Paths {
     /// The first [`Imbalance`] found.
     pub fn recount(&self) -> Result<(), Imbalance> {
         let mut elsewhere = self.on_the_way + self.arrived;
-        for link in self.lines.links() {
+        for link in self.links.links() {
             link.recount()?;
             let queued = link.queue().backlog().packets;
             elsewhere += link.books().lost() + u64::from(queued);
@@ -155,7 +155,7 @@ impl Paths {
 
     fn schedule_next(&mut self, id: FlowId) {
         if let Some(Sent { at, payload }) = self.flows[id.index()].source.next() {
-            self.lines.schedule(at, Event::Send(id, payload));
+            self.links.schedule(at, Event::Send(id, payload));
         }
     }
 
@@ -166,7 +166,7 @@ impl Paths {
             watch.arrives(now, &parcel);
             return;
         };
-        if self.lines.link_mut(id).enter_as(now, parcel.flow, parcel.len, parcel) {
+        if self.links.link_mut(id).enter_as(now, parcel.flow, parcel.len, parcel) {
             watch.enters(now, id, &parcel);
         }
         self.serve(now, id, watch);
@@ -174,8 +174,8 @@ impl Paths {
 
     /// Sends what may leave a queue at `now`.
     fn serve(&mut self, now: Nanos, id: LinkId, watch: &mut dyn Watch) {
-        let Self { lines, on_the_way, .. } = self;
-        lines.serve(now, id, |last_bit, parcel| {
+        let Self { links, on_the_way, .. } = self;
+        links.serve(now, id, |last_bit, parcel| {
             watch.leaves(now, id, last_bit, &parcel);
             *on_the_way += 1;
             Some(Event::Reach(parcel))
@@ -186,9 +186,9 @@ impl Paths {
 impl fmt::Debug for Paths {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Paths")
-            .field("links", &self.lines.links().len())
+            .field("links", &self.links.links().len())
             .field("flows", &self.flows.len())
-            .field("now", &self.lines.now())
+            .field("now", &self.links.now())
             .finish_non_exhaustive()
     }
 }

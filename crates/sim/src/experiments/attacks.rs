@@ -8,7 +8,7 @@ pub mod scenario;
 use std::thread;
 
 use super::{Experiment, Report, Sentence};
-use crate::plot::{Column, Table, fixed, percent};
+use crate::plot::{Column, TextTable, fixed, percent};
 use crate::progress::Progress;
 use scenario::{Attack, BYTE_NS, Candidate, Outcome, Setup, run, wait_bound};
 
@@ -129,7 +129,7 @@ fn tables(cells: &[Cell]) -> String {
 fn table(what: &'static str, cells: &[Cell], of: impl Fn(&Cell) -> String) -> String {
     let names = Candidate::ALL.map(|candidate| Column::Right(candidate.name()));
     let [a, b, c, d, e, f] = names;
-    let mut table = Table::new([Column::Left(what), a, b, c, d, e, f, Column::Right("G1, ms")]);
+    let mut table = TextTable::new([Column::Left(what), a, b, c, d, e, f, Column::Right("G1, ms")]);
     for attack in Attack::ALL {
         let found = |candidate| {
             cells.iter().find(|cell| (cell.attack, cell.candidate) == (attack, candidate))

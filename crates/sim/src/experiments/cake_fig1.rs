@@ -204,7 +204,7 @@ labels by SipHash-1-3 under a new random key for each table; flows of 16 hosts t
 }
 
 fn probabilities(rows: &[Row]) -> String {
-    let mut table = plot::Table::new([
+    let mut table = plot::TextTable::new([
         Column::Right("flows"),
         Column::Right("plain"),
         Column::Right("chance"),
@@ -232,7 +232,7 @@ fn probabilities(rows: &[Row]) -> String {
 
 /// The golden file's rows beside ours.
 fn shared(rows: &[Row]) -> String {
-    let mut table = plot::Table::new([
+    let mut table = plot::TextTable::new([
         Column::Right("flows without a queue of their own, of"),
         Column::Right("plain"),
         Column::Right("Linux fq_codel"),

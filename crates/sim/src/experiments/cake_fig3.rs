@@ -255,7 +255,7 @@ Linux 6.1: CUBIC, sch_cake with the same isolation and its own AQM, 3 seeds; fq_
 }
 
 fn table(measured: &[Measured]) -> String {
-    let mut table = plot::Table::new([
+    let mut table = plot::TextTable::new([
         Column::Left("isolation"),
         Column::Left("shares"),
         Column::Right("a>A"),

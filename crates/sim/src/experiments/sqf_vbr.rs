@@ -13,7 +13,7 @@ use freeboard::sched_core::Nanos;
 use super::{Experiment, Report, Sentence};
 use crate::discipline::Discipline;
 use crate::measure::goodput::jain;
-use crate::plot::{Column, Table, fixed, percent};
+use crate::plot::{Column, TextTable, fixed, percent};
 use crate::progress::Progress;
 use scenario::{Outcome, Setup};
 
@@ -98,7 +98,7 @@ fn measure(
 }
 
 fn text(rows: &[Row], seeds: u32) -> String {
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         Column::Right("RTT, ms"),
         Column::Right("downloads"),
         Column::Left("queue"),

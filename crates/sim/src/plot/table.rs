@@ -17,8 +17,8 @@ pub enum Column {
 /// A table of `N` columns.
 ///
 /// ```
-/// use sim::plot::{Column::{Left, Right}, Table};
-/// let mut table = Table::new([Left("queue"), Right("p99 ms")]);
+/// use sim::plot::{Column::{Left, Right}, TextTable};
+/// let mut table = TextTable::new([Left("queue"), Right("p99 ms")]);
 /// table.row([&"fifo", &"431.20"]);
 /// table.row([&"sqf", &"9.75"]);
 /// assert_eq!(table.to_string(), "\
@@ -29,12 +29,12 @@ pub enum Column {
 /// ");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table<const N: usize> {
+pub struct TextTable<const N: usize> {
     columns: [Column; N],
     rows: Vec<[String; N]>,
 }
 
-impl<const N: usize> Table<N> {
+impl<const N: usize> TextTable<N> {
     /// A table without rows.
     #[must_use]
     pub const fn new(columns: [Column; N]) -> Self {
@@ -91,7 +91,7 @@ impl Column {
     }
 }
 
-impl<const N: usize> Display for Table<N> {
+impl<const N: usize> Display for TextTable<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_row(f, self.columns.map(Column::heading))?;
         let rules: [String; N] = core::array::from_fn(|index| "-".repeat(self.width(index)));
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let mut table =
-            Table::new([Column::Left("queue"), Column::Right("loss %"), Column::Left("note")]);
+            TextTable::new([Column::Left("queue"), Column::Right("loss %"), Column::Left("note")]);
         table.row([&"drr", &percent(0.5, 1), &""]);
         table.row([&"a longer name", &"–", &"≥ 3 µs"]);
         let expected = "\

@@ -8,14 +8,14 @@ use freeboard::sched_core::{DropReason, Volume};
 
 use super::{ReplayedFlow, Report};
 use crate::measure::delay::Delays;
-use crate::plot::{Column, Table, millis, percent};
+use crate::plot::{Column, TextTable, millis, percent};
 
 impl Report {
     /// The `shown` flows that sent most bytes, all others as one, and the total: packets, loss,
     /// share of what left on the line, and delay before the first bit left, in milliseconds.
     #[must_use]
-    pub fn table(&self, shown: usize) -> Table<8> {
-        let mut table = Table::new([
+    pub fn table(&self, shown: usize) -> TextTable<8> {
+        let mut table = TextTable::new([
             Column::Left("flow"),
             Column::Right("packets"),
             Column::Right("loss %"),
@@ -62,7 +62,7 @@ fn sum(flows: &[&ReplayedFlow]) -> ReplayedFlow {
     ReplayedFlow { key: FlowKey::Unknown, offered, delivered, delays }
 }
 
-fn row(table: &mut Table<8>, name: &dyn Display, flow: &ReplayedFlow, total: &ReplayedFlow) {
+fn row(table: &mut TextTable<8>, name: &dyn Display, flow: &ReplayedFlow, total: &ReplayedFlow) {
     let ratio = |part: u64, whole: u64| part as f64 / whole as f64;
     let loss = percent(ratio(flow.lost(), flow.offered.packets), 2);
     let share = percent(ratio(flow.delivered.bytes, total.delivered.bytes), 2);

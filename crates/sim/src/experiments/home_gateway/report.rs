@@ -10,7 +10,7 @@ use freeboard::shaper::{Overhead, Rate};
 use super::{BUFFER_BYTES, DELAY, DOWNLINK, Outcome, PAGES, Setup};
 use crate::discipline::Discipline;
 use crate::measure::goodput::jain;
-use crate::plot::{Chart, Column, Mark, Table, decimal, fixed, millis, percent};
+use crate::plot::{Chart, Column, Mark, TextTable, decimal, fixed, millis, percent};
 
 /// What was run, in the lines above the table.
 #[must_use]
@@ -57,7 +57,7 @@ pub fn table(outcomes: &[Outcome]) -> String {
     for (column, discipline) in columns.iter_mut().skip(1).zip(compared(outcomes)) {
         *column = Column::Right(discipline.name());
     }
-    let mut table = Table::new(columns);
+    let mut table = TextTable::new(columns);
     let mut row = |name: &str, cell: &dyn Fn(&Outcome) -> String| {
         let cells = compared(outcomes).map(|discipline| {
             let outcome = outcomes.iter().find(|outcome| outcome.discipline == discipline);

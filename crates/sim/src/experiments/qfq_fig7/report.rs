@@ -4,7 +4,7 @@ use super::scenario::PROPAGATION;
 use super::{Measured, ObservedFlow};
 use crate::experiments::{Picture, Report, Sentence};
 use crate::measure::estimate::Estimate;
-use crate::plot::{Chart, Column, Mark, Table, fixed, percent};
+use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
 
 /// An empty 22 ms of way, two packets of 200 bytes at 10 Mbit/s and two at 100: what F1 takes alone.
 const BASE_MS: f64 = 22.352;
@@ -53,7 +53,7 @@ fn cell(estimate: Estimate) -> String {
 }
 
 fn delays(measured: &[Measured]) -> String {
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         Column::Left("scheduler"),
         Column::Right("F0 avg"),
         Column::Right("sd"),
@@ -82,7 +82,7 @@ fn delays(measured: &[Measured]) -> String {
 
 /// The proven bound of each hop, and how much of it was used.
 fn lags(measured: &[Measured]) -> String {
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         Column::Left("behind the reserved rate at one hop, ms"),
         Column::Right("F0 most"),
         Column::Right("T-WFI"),

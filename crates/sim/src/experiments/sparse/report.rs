@@ -3,7 +3,7 @@
 use super::scenario::{HEADER, MTU, WARM_UP};
 use super::{LOADS, Load, MEASURED, Measured, Quantiles, ROWS, packet_millis, shortest};
 use crate::experiments::{Report, Sentence};
-use crate::plot::{Column, Table, fixed, percent};
+use crate::plot::{Column, TextTable, fixed, percent};
 
 /// Four uploads at 10 Mbit/s are to carry this, in Mbit/s.
 const GOODPUT: f64 = 9.35;
@@ -46,7 +46,7 @@ pub(super) fn quantiles(quantiles: Quantiles) -> [String; 3] {
 
 /// `measured` has as many rows of each load, in their order.
 fn table(loads: &[Load], measured: &[Measured]) -> String {
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         Column::Left("beside the call"),
         Column::Right("Mbit/s"),
         Column::Left("queue"),

@@ -6,7 +6,7 @@ use super::scenario::{BULK_OF_A, DELAY, MTU};
 use super::{BULK_OF_B, FLOOR, Measured, Row, Stream};
 use crate::discipline::UserFlows;
 use crate::experiments::{Picture, Report, Sentence};
-use crate::plot::{Chart, Column, Mark, Table, fixed, millis, percent};
+use crate::plot::{Chart, Column, Mark, TextTable, fixed, millis, percent};
 
 /// Users are to have a half each, to this part of the line.
 const FAIR: f64 = 0.03;
@@ -37,7 +37,7 @@ The floor gives one byte of {FLOOR} to the queue that has waited longest
 }
 
 fn table(measured: &[Measured]) -> String {
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         Column::Left("queue"),
         Column::Right("B's flows"),
         Column::Right("A's share, %"),
@@ -72,7 +72,7 @@ fn table(measured: &[Measured]) -> String {
 
 /// The longest that a packet of the call took, of both loads, beside the bound.
 fn bounds(measured: &[Measured]) -> String {
-    let mut table = Table::new([
+    let mut table = TextTable::new([
         Column::Left("call beyond propagation, ms"),
         Column::Right("most"),
         Column::Right("bound"),

@@ -13,7 +13,7 @@ pub struct LinkId(pub(crate) usize);
 
 /// A link and the instant of the one event that counts for it.
 #[derive(Debug)]
-struct Line<P> {
+struct TimedLink<P> {
     link: Link<P>,
     due: Option<Nanos>,
 }
@@ -22,41 +22,41 @@ struct Line<P> {
 #[derive(Debug)]
 pub(crate) enum Event<E> {
     /// The queue of a link may send.
-    LineFree(LinkId),
+    LinkFree(LinkId),
     /// An event of the caller.
     Own(E),
 }
 
 /// Links for packets `P`, the events of their queues and those of the caller, `E`; and time.
 #[derive(Debug)]
-pub(crate) struct Lines<P, E> {
-    lines: Vec<Line<P>>,
+pub(crate) struct Links<P, E> {
+    links: Vec<TimedLink<P>>,
     events: EventQueue<Event<E>>,
 }
 
-impl<P, E> Lines<P, E> {
+impl<P, E> Links<P, E> {
     /// No link, at time zero.
     pub(crate) const fn new() -> Self {
-        Self { lines: Vec::new(), events: EventQueue::new() }
+        Self { links: Vec::new(), events: EventQueue::new() }
     }
 
     /// Adds a link.
     pub(crate) fn add(&mut self, link: Link<P>) -> LinkId {
-        self.lines.push(Line { link, due: None });
-        LinkId(self.lines.len() - 1)
+        self.links.push(TimedLink { link, due: None });
+        LinkId(self.links.len() - 1)
     }
 
     pub(crate) fn link(&self, id: LinkId) -> &Link<P> {
-        &self.lines[id.0].link
+        &self.links[id.0].link
     }
 
     pub(crate) fn link_mut(&mut self, id: LinkId) -> &mut Link<P> {
-        &mut self.lines[id.0].link
+        &mut self.links[id.0].link
     }
 
     /// All links.
     pub(crate) fn links(&self) -> impl ExactSizeIterator<Item = &Link<P>> {
-        self.lines.iter().map(|line| &line.link)
+        self.links.iter().map(|timed| &timed.link)
     }
 
     /// The instant that was reached.
@@ -73,8 +73,8 @@ impl<P, E> Lines<P, E> {
     pub(crate) fn next_until(&mut self, end: Nanos) -> Option<(Nanos, Event<E>)> {
         loop {
             let (now, event) = self.events.pop_until(end)?;
-            if let Event::LineFree(id) = event {
-                let line = &mut self.lines[id.0];
+            if let Event::LinkFree(id) = event {
+                let line = &mut self.links[id.0];
                 if line.due != Some(now) {
                     continue;
                 }
@@ -93,7 +93,7 @@ impl<P, E> Lines<P, E> {
         id: LinkId,
         mut sent: impl FnMut(Nanos, P) -> Option<E>,
     ) {
-        let line = &mut self.lines[id.0];
+        let line = &mut self.links[id.0];
         while let Some(leaving) = line.link.leave(now) {
             let last_bit = leaving.arrives.since(line.link.delay());
             if let Some(event) = sent(last_bit, leaving.packet) {
@@ -106,12 +106,12 @@ impl<P, E> Lines<P, E> {
         }
         line.due = next;
         if let Some(at) = next {
-            self.events.schedule(at, Event::LineFree(id));
+            self.events.schedule(at, Event::LinkFree(id));
         }
     }
 }
 
-impl<P, E> Default for Lines<P, E> {
+impl<P, E> Default for Links<P, E> {
     fn default() -> Self {
         Self::new()
     }
