@@ -1,7 +1,7 @@
 //! Numbers in either byte order, taken one after another.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum ByteOrder {
     Little,
     Big,
 }
@@ -10,7 +10,7 @@ pub(super) enum Order {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a> {
     pub(super) rest: &'a [u8],
-    pub(super) order: Order,
+    pub(super) order: ByteOrder,
 }
 
 impl<'a> Fields<'a> {
@@ -22,7 +22,7 @@ impl<'a> Fields<'a> {
 
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         let mut bytes: [u8; N] = self.take(N)?.try_into().ok()?;
-        if self.order == Order::Big {
+        if self.order == ByteOrder::Big {
             bytes.reverse();
         }
         Some(bytes)

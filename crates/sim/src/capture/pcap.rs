@@ -2,7 +2,7 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::fields::{Fields, Order};
+use super::fields::{ByteOrder, Fields};
 use super::{
     CaptureError, LinkType, MAX_CAPTURED, Packet, Problem, Resolution, invalid, truncated,
 };
@@ -15,7 +15,7 @@ pub(super) struct Records<'a> {
     file: &'a [u8],
     /// Where the next record begins.
     offset: usize,
-    order: Order,
+    order: ByteOrder,
     resolution: Resolution,
     link: LinkType,
 }
@@ -23,10 +23,10 @@ pub(super) struct Records<'a> {
 impl<'a> Records<'a> {
     pub(super) fn new(file: &'a [u8], magic: [u8; 4]) -> Result<Self, CaptureError> {
         let (order, resolution) = match magic {
-            [0xd4, 0xc3, 0xb2, 0xa1] => (Order::Little, Resolution::Micros),
-            [0x4d, 0x3c, 0xb2, 0xa1] => (Order::Little, Resolution::Nanos),
-            [0xa1, 0xb2, 0xc3, 0xd4] => (Order::Big, Resolution::Micros),
-            [0xa1, 0xb2, 0x3c, 0x4d] => (Order::Big, Resolution::Nanos),
+            [0xd4, 0xc3, 0xb2, 0xa1] => (ByteOrder::Little, Resolution::Micros),
+            [0x4d, 0x3c, 0xb2, 0xa1] => (ByteOrder::Little, Resolution::Nanos),
+            [0xa1, 0xb2, 0xc3, 0xd4] => (ByteOrder::Big, Resolution::Micros),
+            [0xa1, 0xb2, 0x3c, 0x4d] => (ByteOrder::Big, Resolution::Nanos),
             _ => return Err(CaptureError { offset: 0, problem: Problem::Foreign { magic } }),
         };
         let mut fields = Fields { rest: file, order };

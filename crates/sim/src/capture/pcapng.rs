@@ -6,7 +6,7 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::fields::{Fields, Order};
+use super::fields::{ByteOrder, Fields};
 use super::{CaptureError, LinkType, MAX_CAPTURED, Packet, invalid, truncated};
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -28,7 +28,7 @@ pub(super) struct Blocks<'a> {
     file: &'a [u8],
     /// Where the next block begins.
     offset: usize,
-    order: Order,
+    order: ByteOrder,
     /// Interfaces of this section, by the order of their descriptions.
     interfaces: Vec<Interface>,
     last: Nanos,
@@ -78,7 +78,7 @@ impl<'a> Blocks<'a> {
 
     pub(super) fn new(file: &'a [u8]) -> Self {
         // The first block is a section header and sets the byte order.
-        let order = Order::Little;
+        let order = ByteOrder::Little;
         Self { file, offset: 0, order, interfaces: Vec::new(), last: Nanos::ZERO }
     }
 
@@ -108,8 +108,8 @@ impl<'a> Blocks<'a> {
         let magic = rest.first_chunk::<4>().ok_or_else(short)?;
         if Self::recognise(*magic) {
             self.order = match rest.get(8..FRAME).ok_or_else(short)? {
-                [0x4d, 0x3c, 0x2b, 0x1a] => Order::Little,
-                [0x1a, 0x2b, 0x3c, 0x4d] => Order::Big,
+                [0x4d, 0x3c, 0x2b, 0x1a] => ByteOrder::Little,
+                [0x1a, 0x2b, 0x3c, 0x4d] => ByteOrder::Big,
                 other => {
                     let found = other.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte));
                     let accepted = "439041101 (1a2b3c4d) in either byte order";

@@ -40,7 +40,7 @@ const LAX: CoDelParams = CoDelParams {
 const LINUX: &str = include_str!("../../tests/golden/host_isolation.tsv");
 
 /// One value for each flow.
-type Flows = [f64; FLOWS];
+type PerFlow = [f64; FLOWS];
 
 /// A mode: plain deficit round robin, or an isolation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Mode {
     }
 
     /// What all flows in a flow's queue have together.
-    fn of_queues(self, shares: Flows) -> Flows {
+    fn of_queues(self, shares: PerFlow) -> PerFlow {
         core::array::from_fn(|flow| {
             let together = (0..FLOWS).filter(|&other| self.queue(other) == self.queue(flow));
             together.map(|other| shares[other]).sum()
@@ -124,12 +124,12 @@ impl Mode {
     }
 
     /// The shares that the rule gives.
-    fn expected(self) -> Flows {
+    fn expected(self) -> PerFlow {
         shares(ENDS.map(|ends| 1.0 / self.load(ends) as f64))
     }
 
     /// The mean shares that Linux gave.
-    fn linux(self) -> Flows {
+    fn linux(self) -> PerFlow {
         let rows = LINUX.lines().filter_map(|line| {
             let mut cells = line.split('\t');
             let row = cells.next() == Some(self.of_linux());
@@ -140,17 +140,17 @@ impl Mode {
     }
 }
 
-fn flows(values: impl Iterator<Item = f64>) -> Flows {
+fn flows(values: impl Iterator<Item = f64>) -> PerFlow {
     let values: Vec<f64> = values.collect();
     values.try_into().expect("a value for each flow")
 }
 
-fn shares(parts: Flows) -> Flows {
+fn shares(parts: PerFlow) -> PerFlow {
     let whole: f64 = parts.iter().sum();
     parts.map(|part| part / whole)
 }
 
-fn means(runs: &[Flows]) -> Flows {
+fn means(runs: &[PerFlow]) -> PerFlow {
     core::array::from_fn(|flow| {
         let values: Vec<f64> = runs.iter().map(|run| run[flow]).collect();
         mean(&values).expect("there are runs")
@@ -158,7 +158,7 @@ fn means(runs: &[Flows]) -> Flows {
 }
 
 /// The largest distance of a flow from what is expected of it, relative.
-fn worst(shares: Flows, expected: Flows) -> f64 {
+fn worst(shares: PerFlow, expected: PerFlow) -> f64 {
     let off =
         shares.into_iter().zip(expected).map(|(share, expected)| (share / expected - 1.0).abs());
     off.fold(0.0, f64::max)
@@ -172,12 +172,12 @@ struct Measured {
 }
 
 impl Measured {
-    fn runs(&self) -> Vec<Flows> {
+    fn runs(&self) -> Vec<PerFlow> {
         let shares = |outcome: &Outcome| shares(outcome.bytes.map(|bytes| bytes as f64));
         self.outcomes.iter().map(shares).collect()
     }
 
-    fn shares(&self) -> Flows {
+    fn shares(&self) -> PerFlow {
         means(&self.runs())
     }
 
@@ -269,7 +269,7 @@ fn table(measured: &[Measured]) -> String {
         Column::Right("a queue"),
         Column::Right("Mbit/s"),
     ]);
-    let mut row = |name: &str, what: &str, shares: Flows, off: [String; 4]| {
+    let mut row = |name: &str, what: &str, shares: PerFlow, off: [String; 4]| {
         let [aa, ab, ac, ac2, bc, bd] = shares.map(|share| fixed(share, 4));
         let [mean, run, queue, sum] = off;
         table.row([&name, &what, &aa, &ab, &ac, &ac2, &bc, &bd, &mean, &run, &queue, &sum]);
@@ -352,7 +352,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
 }
 
 fn picture(measured: &[Measured]) -> String {
-    let points = |shares: Flows| (1..).map(f64::from).zip(shares);
+    let points = |shares: PerFlow| (1..).map(f64::from).zip(shares);
     let panel = |title: &str, names: &[&str]| {
         let chart = Chart::new(title).y("share").height(270);
         let of: Vec<&Measured> = names

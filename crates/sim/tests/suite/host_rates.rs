@@ -29,10 +29,10 @@ const WARM_UP: Nanos = Nanos::from_secs(5);
 const END: Nanos = Nanos::from_secs(35);
 
 type Turns = CommittedRates<Drr<Vec<DrrFlow>>, Vec<CommittedFlow>, Vec<CommittedReturn>>;
-type Order =
+type HostScheduler =
     HostDrr<Ceilings<Turns, Vec<CeilingFlow>, Vec<CeilingReturn>>, Vec<HostDrrFlow>, Vec<HostRing>>;
 type Queues = FlowQueues<
-    Order,
+    HostScheduler,
     Vec<Queue>,
     Vec<Descriptor>,
     CoDel<Vec<CoDelState>>,
