@@ -12,7 +12,7 @@ use crate::history::{Housing, Setting};
 const MAX_QUANTUM: u32 = 1 << 28;
 
 #[derive(Clone, Debug)]
-struct Flow {
+struct NaiveDrrFlow {
     quantum: u32,
     /// What it has been sent beyond the turns it has had, in bytes.
     debt: i64,
@@ -20,7 +20,7 @@ struct Flow {
     sent: Option<i64>,
 }
 
-impl Flow {
+impl NaiveDrrFlow {
     /// The turn is over, used up or not.
     fn end_turn(&mut self, max_len: u32) {
         let overdraft = self.debt + self.sent.take().unwrap_or(0) - i64::from(self.quantum);
@@ -48,7 +48,7 @@ enum Place {
 pub struct NaiveDrr {
     max_len: u32,
     sparse_first: bool,
-    flows: Vec<Option<Flow>>,
+    flows: Vec<Option<NaiveDrrFlow>>,
     new: VecDeque<FlowId>,
     old: VecDeque<Place>,
 }
@@ -97,7 +97,7 @@ impl NaiveDrr {
         before.filter(|place| matches!(place, Place::Of(_))).count() == 0
     }
 
-    fn flow_mut(&mut self, flow: FlowId) -> &mut Flow {
+    fn flow_mut(&mut self, flow: FlowId) -> &mut NaiveDrrFlow {
         self.flows[flow.index()].as_mut().expect("added")
     }
 }
@@ -115,7 +115,7 @@ impl NaiveFlowScheduler for NaiveDrr {
         let place = self.flows.get_mut(flow.index()).ok_or_else(|| unknown(flow, flows))?;
         let quantum = setting.quantum();
         in_range("quantum in bytes", quantum, self.max_len, MAX_QUANTUM)?;
-        let state = place.get_or_insert(Flow { quantum, debt: 0, sent: None });
+        let state = place.get_or_insert(NaiveDrrFlow { quantum, debt: 0, sent: None });
         state.quantum = quantum;
         let is_listed = self.new.contains(&flow) || self.old.contains(&Place::Of(flow));
         if !is_listed && state.has_used_up() {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 pub use num_rational::BigRational;
 
 #[derive(Clone, Debug)]
-struct Flow {
+struct GpsFlow {
     weight: BigRational,
     /// Of each packet: its number and its virtual finish.
     queue: VecDeque<(usize, BigRational)>,
@@ -21,7 +21,7 @@ struct Flow {
 pub struct Gps {
     now: BigRational,
     virtual_time: BigRational,
-    flows: Vec<Flow>,
+    flows: Vec<GpsFlow>,
     arrived: usize,
     /// By number.
     departures: Vec<Option<BigRational>>,
@@ -39,7 +39,7 @@ impl Gps {
     #[must_use]
     pub fn new(weights: &[u32]) -> Self {
         assert!(weights.iter().all(|&weight| weight > 0), "a weight of 0 is no share");
-        let flow = |&weight: &u32| Flow {
+        let flow = |&weight: &u32| GpsFlow {
             weight: whole(weight.into()),
             queue: VecDeque::new(),
             served: whole(0),

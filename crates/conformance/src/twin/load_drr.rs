@@ -12,7 +12,7 @@ use crate::history::{HostBooks, Housing, Setting};
 const MAX_QUANTUM: u32 = 1 << 28;
 
 #[derive(Clone, Debug, Default)]
-struct Flow {
+struct NaiveLoadDrrFlow {
     /// What it was given; `None` if it was not added.
     quantum: Option<u32>,
     /// What it has been sent beyond the turns it has had, in bytes.
@@ -27,7 +27,7 @@ struct Flow {
     hosts: [u32; 2],
 }
 
-impl Flow {
+impl NaiveLoadDrrFlow {
     /// Ends the turn under way if it is used up: what it sent too much is debt.
     fn close(&mut self, max_len: u32) {
         let (Some(sent), Some(quantum)) = (self.sent, self.quantum) else { return };
@@ -51,7 +51,7 @@ pub struct NaiveLoadDrr {
     wheel: u64,
     sparse_first: bool,
     sides: Sides,
-    flows: Vec<Flow>,
+    flows: Vec<NaiveLoadDrrFlow>,
     round: u64,
     new: VecDeque<FlowId>,
     lists: BTreeMap<u64, VecDeque<FlowId>>,
@@ -78,7 +78,7 @@ impl NaiveLoadDrr {
             wheel: wheel.into(),
             sparse_first,
             sides: Sides::Both,
-            flows: vec![Flow::default(); flows as usize],
+            flows: vec![NaiveLoadDrrFlow::default(); flows as usize],
             round: 0,
             new: VecDeque::new(),
             lists: BTreeMap::new(),
@@ -176,10 +176,11 @@ impl Housing for NaiveLoadDrr {
         if self.listed().any(|listed| listed == flow) {
             return Err(ConfigError::Backlogged { flow });
         }
-        let Flow { quantum, hosts, .. } = self.flows[flow.index()];
+        let NaiveLoadDrrFlow { quantum, hosts, .. } = self.flows[flow.index()];
         if hosts != [source, destination] {
             let hosts = [source, destination];
-            self.flows[flow.index()] = Flow { quantum, hosts, ..Flow::default() };
+            self.flows[flow.index()] =
+                NaiveLoadDrrFlow { quantum, hosts, ..NaiveLoadDrrFlow::default() };
         }
         Ok(())
     }
@@ -222,7 +223,7 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
     /// What is forgotten was never assigned.
     fn remove(&mut self, flow: FlowId) {
         if let Some(state) = self.flows.get_mut(flow.index()) {
-            *state = Flow::default();
+            *state = NaiveLoadDrrFlow::default();
         }
     }
 
@@ -239,7 +240,7 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
     /// All others wait for that.
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
         let round = self.round;
-        let Flow { due, sent, hosts, .. } = self.flows[flow.index()];
+        let NaiveLoadDrrFlow { due, sent, hosts, .. } = self.flows[flow.index()];
         let is_due = due.is_none_or(|due| due <= round);
         if self.sparse_first && sent.is_some() && !is_due {
             self.new.push_back(flow);

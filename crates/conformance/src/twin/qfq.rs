@@ -143,7 +143,7 @@ impl Exercised {
 }
 
 #[derive(Clone, Debug)]
-struct Flow {
+struct NaiveQfqFlow {
     max_len: u32,
     inverse: u64,
     group: usize,
@@ -153,7 +153,7 @@ struct Flow {
     joined: Option<u64>,
 }
 
-impl Flow {
+impl NaiveQfqFlow {
     fn weight(&self) -> u64 {
         ONE / self.inverse
     }
@@ -169,7 +169,7 @@ pub struct NaiveQfq {
     max_len: u32,
     /// V.
     virtual_time: u64,
-    flows: Vec<Option<Flow>>,
+    flows: Vec<Option<NaiveQfqFlow>>,
     /// The flows that linger, of all groups, in the order in which they joined their lists: those of one
     /// group are its list.
     lingering: Vec<FlowId>,
@@ -212,19 +212,19 @@ impl NaiveQfq {
         Self { exercised: exercised.clone(), ..self }
     }
 
-    fn flow(&self, flow: FlowId) -> &Flow {
+    fn flow(&self, flow: FlowId) -> &NaiveQfqFlow {
         self.flows[flow.index()].as_ref().expect("added")
     }
 
-    fn flow_mut(&mut self, flow: FlowId) -> &mut Flow {
+    fn flow_mut(&mut self, flow: FlowId) -> &mut NaiveQfqFlow {
         self.flows[flow.index()].as_mut().expect("added")
     }
 
-    fn added(&self) -> impl Iterator<Item = &Flow> {
+    fn added(&self) -> impl Iterator<Item = &NaiveQfqFlow> {
         self.flows.iter().flatten()
     }
 
-    fn backlogged_flows(&self) -> impl Iterator<Item = &Flow> {
+    fn backlogged_flows(&self) -> impl Iterator<Item = &NaiveQfqFlow> {
         self.added().filter(|flow| flow.joined.is_some())
     }
 
@@ -253,7 +253,7 @@ impl NaiveQfq {
     fn group_start(&self, group: usize) -> Option<u64> {
         self.backlogged_flows()
             .filter(|flow| flow.group == group)
-            .map(Flow::rounded_start)
+            .map(NaiveQfqFlow::rounded_start)
             .min_by_key(|&start| after(start, self.virtual_time))
     }
 
@@ -283,7 +283,7 @@ impl NaiveQfq {
     ///
     /// Of inverses rounded up and then down, so that the shares never add up to more than 1
     /// (docs/disciplines/qfq.md).
-    fn inverse_sum_of<'a>(flows: impl Iterator<Item = &'a Flow>) -> u64 {
+    fn inverse_sum_of<'a>(flows: impl Iterator<Item = &'a NaiveQfqFlow>) -> u64 {
         let one = u128::from(ONE) * u128::from(ONE);
         let sum: u128 = flows.map(|flow| one.div_ceil(u128::from(flow.inverse))).sum();
         u64::try_from(one / sum).expect("an inverse is at most 2^30")
@@ -320,7 +320,7 @@ impl NaiveQfq {
 
     fn join(&mut self, flow: FlowId) {
         let now = self.virtual_time;
-        let Flow { group, stamp, .. } = *self.flow(flow);
+        let NaiveQfqFlow { group, stamp, .. } = *self.flow(flow);
         let lingered = self.lingers(flow);
         if lingered && self.due[group] {
             self.exercised.note(Rule::BackFromDue);
@@ -385,7 +385,7 @@ impl NaiveQfq {
     /// `flow` was served or has left, in a call that found `V` at `before`.
     fn settle(&mut self, flow: FlowId, before: u64) {
         let lead = |start| after(start, self.virtual_time);
-        let starts = self.backlogged_flows().map(Flow::rounded_start);
+        let starts = self.backlogged_flows().map(NaiveQfqFlow::rounded_start);
         match starts.min_by_key(|&start| lead(start)) {
             None => {
                 self.exercised.note(Rule::Empties);
@@ -471,8 +471,8 @@ impl NaiveFlowScheduler for NaiveQfq {
         in_range("weight", weight, 1, MAX_WEIGHT)?;
         in_range("max_len in bytes", max_len, 1, self.max_len)?;
         let inverse = ONE / u64::from(weight);
-        let others: u64 =
-            self.added().map(Flow::weight).sum::<u64>() - old.as_ref().map_or(0, Flow::weight);
+        let others: u64 = self.added().map(NaiveQfqFlow::weight).sum::<u64>()
+            - old.as_ref().map_or(0, NaiveQfqFlow::weight);
         if others + ONE / inverse > MAX_WEIGHT_SUM {
             return Err(ConfigError::OutOfRange {
                 what: "weight",
@@ -488,7 +488,7 @@ impl NaiveFlowScheduler for NaiveQfq {
             if !self.lingering.is_empty() {
                 self.exercised.note(Rule::AddedAmongLingering);
             }
-            let added = Flow { max_len, inverse, group, stamp: 0, joined: None };
+            let added = NaiveQfqFlow { max_len, inverse, group, stamp: 0, joined: None };
             self.flows[flow.index()] = Some(added);
             return Ok(());
         };

@@ -13,7 +13,7 @@ const MAX_WEIGHT: u32 = 1 << 16;
 const MAX_WEIGHT_SUM: u128 = 1 << 24;
 
 #[derive(Clone, Debug)]
-struct Flow {
+struct NaiveWf2qFlow {
     weight: u32,
     max_len: u32,
     start: u128,
@@ -21,7 +21,7 @@ struct Flow {
     is_backlogged: bool,
 }
 
-impl Flow {
+impl NaiveWf2qFlow {
     /// `S + l/φ`.
     fn finish_of(&self, len: u32) -> u128 {
         self.start + u128::from(len) * UNIT.div_ceil(self.weight.into())
@@ -32,7 +32,7 @@ impl Flow {
 #[derive(Clone, Debug)]
 pub struct NaiveWf2q {
     max_len: u32,
-    flows: Vec<Option<Flow>>,
+    flows: Vec<Option<NaiveWf2qFlow>>,
     /// V.
     virtual_time: u128,
     /// The latest V there has been.
@@ -57,11 +57,11 @@ impl NaiveWf2q {
         Self { max_len, flows: vec![None; flows as usize], virtual_time, highest, latest }
     }
 
-    fn flow(&mut self, flow: FlowId) -> &mut Flow {
+    fn flow(&mut self, flow: FlowId) -> &mut NaiveWf2qFlow {
         self.flows[flow.index()].as_mut().expect("added")
     }
 
-    fn backlogged_flows(&self) -> impl Iterator<Item = (FlowId, &Flow)> {
+    fn backlogged_flows(&self) -> impl Iterator<Item = (FlowId, &NaiveWf2qFlow)> {
         let numbered = (0..).map(FlowId).zip(&self.flows);
         numbered
             .filter_map(|(id, flow)| Some((id, flow.as_ref()?)))
@@ -125,7 +125,9 @@ impl NaiveFlowScheduler for NaiveWf2q {
         }
         let now = self.virtual_time;
         let state = match old.clone() {
-            None => Flow { weight, max_len, start: now, finish: now, is_backlogged: false },
+            None => {
+                NaiveWf2qFlow { weight, max_len, start: now, finish: now, is_backlogged: false }
+            }
             Some(mut k) => {
                 let weights = [k.weight, weight];
                 if k.is_backlogged {
@@ -133,7 +135,7 @@ impl NaiveFlowScheduler for NaiveWf2q {
                 } else if k.finish > now {
                     k.finish = self.rescale(k.finish, weights);
                 }
-                Flow { weight, max_len, ..k }
+                NaiveWf2qFlow { weight, max_len, ..k }
             }
         };
         self.flows[flow.index()] = Some(state);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use freeboard::sched_core::{ConfigError, FlowId};
 
-use super::{Flow, LENGTH_RATIO, MAX_WEIGHT, MAX_WEIGHT_SUM, NaiveQfq, ONE, slot};
+use super::{LENGTH_RATIO, MAX_WEIGHT, MAX_WEIGHT_SUM, NaiveQfq, NaiveQfqFlow, ONE, slot};
 use crate::history::{Housing, Setting};
 use crate::twin::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 
@@ -156,7 +156,7 @@ impl NaiveQfqPlus {
         let longest = u64::from(effective) * class.inverse;
         let group = (0..).find(|&group| longest <= slot(group)).expect("65535 · 2^30 < 2^46");
         let inverse = class.inverse / members as u64;
-        let state = self.qfq.flows[at.index()].get_or_insert(Flow {
+        let state = self.qfq.flows[at.index()].get_or_insert(NaiveQfqFlow {
             max_len: class.max_len,
             inverse,
             group,
