@@ -8,7 +8,7 @@ use sched_core::{CoDel, CoDelState, ConfigError, Limits, Nanos, Packet, Side};
 use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
 
 use super::frames::{Frames, LinkLayer};
-use super::outlet::{Line, Outlet};
+use super::outlet::{Outlet, ShapedIsolated};
 use super::pool::Pool;
 use super::{BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
 use crate::isolated::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory};
@@ -328,7 +328,7 @@ impl SmartQueueBuilder {
             Some(span) => shaper.with_catch_up(span),
             None => shaper,
         };
-        let line: Line<S, K, T> = Shaped::new(queues, shaper, link);
+        let line: ShapedIsolated<S, K, T> = Shaped::new(queues, shaper, link);
         let outlet = Outlet { line, device: DeviceRoom::Ready, max_len };
         Ok(SmartQueue { outlet, rtt, sizes, packets })
     }

@@ -8,12 +8,13 @@ use crate::isolated::Isolated;
 use crate::storage::Storage;
 
 /// Isolated queues with CoDel behind a line.
-pub(super) type Line<S, K, T> = Shaped<Isolated<S, CoDel<<S as Storage>::Of<CoDelState>>, K, T>>;
+pub(super) type ShapedIsolated<S, K, T> =
+    Shaped<Isolated<S, CoDel<<S as Storage>::Of<CoDelState>>, K, T>>;
 
 /// A line and the device that it ends at.
 #[derive(Debug)]
 pub(super) struct Outlet<S: Storage, K: Storage, T: Storage> {
-    pub(super) line: Line<S, K, T>,
+    pub(super) line: ShapedIsolated<S, K, T>,
     pub(super) device: DeviceRoom,
     /// The longest packet in bytes: it fits wherever there is room for as much.
     pub(super) max_len: u32,

@@ -120,7 +120,7 @@ struct Found {
     too_many_hosts: u32,
 }
 
-struct Link<'a, S> {
+struct Labelling<'a, S> {
     queue: &'a mut S,
     key: u8,
     /// Labels under the last key are not given.
@@ -136,7 +136,7 @@ struct Link<'a, S> {
     found: Found,
 }
 
-impl<S: Rotates> Link<'_, S> {
+impl<S: Rotates> Labelling<'_, S> {
     fn send(&mut self, flow: u32, host: u32) {
         let handle = self.free.pop().expect("fewer are queued than there are handles");
         self.packets[handle as usize] = (flow, host, self.sent);
@@ -191,7 +191,7 @@ fn host_of(stranger: u32) -> u32 {
 /// queues are left to empty, and the flood alone brings the rotation to its end.
 fn run(queue: &mut impl Rotates, forgetful: bool) -> Found {
     let (free, packets) = ((0..SLOTS as u32).collect(), vec![(0, 0, 0); SLOTS]);
-    let mut link = Link {
+    let mut link = Labelling {
         queue,
         key: 1,
         forgetful,

@@ -12,7 +12,7 @@
 
 mod changing;
 mod draw;
-mod link;
+mod metered_link;
 mod search;
 mod sparse_first;
 
@@ -22,7 +22,7 @@ use freeboard::sched_core::{
     Aggregate, Drr, DrrFlow, FlowId, FlowScheduler, Guarantee, Imbalance, PlusFlow, Qfq, QfqConfig,
     QfqFlow, QfqPlus, Wf2q, Wf2qConfig, Wf2qFlow,
 };
-use link::Link;
+use metered_link::MeteredLink;
 
 pub use changing::{
     Change, Changeable, Changing, Histories, Past, What, When, climb_changing, play_changing,
@@ -369,7 +369,7 @@ pub enum Depth {
 /// The first [`Imbalance`] of the flow scheduler's own invariants. Bounds that are exceeded are no error here:
 /// [`Worst::ratio`] says so.
 pub fn play<O: Promising>(trial: &Trial, depth: Depth) -> Result<Outcome, Imbalance> {
-    let mut link = Link::<O>::new(trial);
+    let mut link = MeteredLink::<O>::new(trial);
     let arrivals = trial.arrivals();
     let mut arrivals = arrivals.iter().peekable();
     let mut now = 0;

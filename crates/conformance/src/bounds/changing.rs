@@ -10,7 +10,7 @@ use freeboard::sched_core::{
 };
 
 use super::draw::below;
-use super::link::Link;
+use super::metered_link::MeteredLink;
 use super::search::{MOST_PACKETS, change as change_trial, fit, vary};
 use super::{Bound, Depth, Outcome, Promising, Trial, Trials};
 use crate::rng::{Stream, Streams};
@@ -227,7 +227,7 @@ impl Changing {
 
 /// A link on which flows change.
 struct Player<'a, O> {
-    link: Link<O>,
+    link: MeteredLink<O>,
     trial: &'a Trial,
     past: Past,
     /// When the bounds hold as they are; 0 while they do, `u64::MAX` if only an idle instant ends it.
@@ -309,7 +309,7 @@ pub fn play_changing<O: Changeable>(
     depth: Depth,
 ) -> Result<[Outcome; 2], Imbalance> {
     let trial = &history.trial;
-    let (link, past) = (Link::<O>::new(trial), Past::new(trial));
+    let (link, past) = (MeteredLink::<O>::new(trial), Past::new(trial));
     let mut player = Player { link, trial, past, settles: 0, worst: [Outcome::default(); 2] };
     let events = history.events();
     let mut events = events.iter().peekable();

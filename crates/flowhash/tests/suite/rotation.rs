@@ -32,7 +32,7 @@ struct Found {
 }
 
 /// Queues filled through a table and served at random; keys that change.
-struct Link {
+struct Queues {
     table: FlowTable<Box<[TagLine]>>,
     queues: Vec<VecDeque<Sent>>,
     /// Whether a queue has not been empty since the last rotation.
@@ -54,7 +54,7 @@ fn hash(flow: u64, key: u64) -> u32 {
     SipHash13::new(secret).hash(&flow.to_le_bytes())
 }
 
-impl Link {
+impl Queues {
     fn new(queues: u32, ways: u32) -> Self {
         let lines = vec![TagLine::EMPTY; queues.div_ceil(8) as usize].into_boxed_slice();
         Self {
@@ -137,7 +137,7 @@ impl Link {
 /// `standing` flows send again and again, `flood` in a hundred packets are of flows never seen
 /// before; the link is a little faster than what is sent, so that queues empty now and then.
 fn run(queues: u32, ways: u32, standing: u64, flood: u64, forgetful: bool) -> Found {
-    let mut link = Link::new(queues, ways);
+    let mut link = Queues::new(queues, ways);
     let (mut random, mut stranger) = (Xorshift::new(0), 1 << 32);
     for step in 0..400_000 {
         let draw = random.next_u64();

@@ -9,7 +9,7 @@ use freeboard::sched_core::{
 use super::{Bound, Outcome, Promising, Trial, Worst};
 
 /// A flow scheduler, queues and meters.
-pub(super) struct Link<O> {
+pub(super) struct MeteredLink<O> {
     pub(super) scheduler: O,
     queues: Vec<VecDeque<(Arrival, u32)>>,
     pub(super) meter: WfiMeter<Vec<WfiFlow>>,
@@ -19,7 +19,7 @@ pub(super) struct Link<O> {
     packets: u64,
 }
 
-impl<O: Promising> Link<O> {
+impl<O: Promising> MeteredLink<O> {
     pub(super) fn new(trial: &Trial) -> Self {
         let (scheduler, count) = (O::of(trial), trial.flows.len());
         let meter = WfiMeter::new(vec![WfiFlow::EMPTY; count]);
