@@ -21,7 +21,7 @@ use freeboard::shaper::{Framing, Overhead, Rate};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::keywords::{HostMode, Io, Limit, Order, Words, number, rate, rate_word};
+use crate::config::keywords::{HostMode, Io, Limit, QueueKind, Words, number, rate, rate_word};
 use crate::io::frame::ETHERNET_HEADER;
 
 /// Options as they were written: in the file, or as words. Each may be absent. The comment of an option is
@@ -46,7 +46,7 @@ pub(crate) struct Written {
     #[arg(long, value_name = "WORD", help_heading = "Devices and rates", value_parser = one_of::<Io>())]
     pub(crate) io: Option<Word>,
     /// Which flow is next [default: drr].
-    #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<Order>())]
+    #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<QueueKind>())]
     pub(crate) queue: Option<Word>,
     /// What has equal shares. With lan these are the hosts on the lan side and then their flows
     /// [default: lan with drr, flows with others].
@@ -191,7 +191,7 @@ impl Origin {
 /// One direction's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sharing {
-    pub(crate) order: Order,
+    pub(crate) kind: QueueKind,
     pub(crate) hosts: HostMode,
     /// Hosts that are told apart at once, where they are told apart and not a fixed number.
     pub(crate) max_hosts: u32,
@@ -373,13 +373,13 @@ impl Written {
         let up = needed_rate("--up", &self.up)?;
         let down = needed_rate("--down", &self.down)?;
         let io = self.read("--io", &self.io, Io::parse)?;
-        let (order, hosts) = self.order_and_hosts()?;
+        let (kind, hosts) = self.kind_and_hosts()?;
         let limit = self.read("--limit", &self.limit, Limit::parse)?;
-        let limit = limit.unwrap_or(match order {
-            Order::Fifo => DEFAULT_LIMIT_OF_FIFO,
+        let limit = limit.unwrap_or(match kind {
+            QueueKind::Fifo => DEFAULT_LIMIT_OF_FIFO,
             _ => DEFAULT_LIMIT,
         });
-        let flush_unserved = self.flush_unserved(order)?;
+        let flush_unserved = self.flush_unserved(kind)?;
         let every = self.in_range("--stats-every", &self.stats_every, 1..=86_400)?;
         let catch_up = self.in_range("--catch-up", &self.catch_up, 0..=1_000)?;
         let metrics = self.read("--metrics", &self.metrics, |option, word| {
@@ -400,9 +400,9 @@ impl Written {
             up,
             down,
             share: Sharing {
-                order,
+                kind,
                 hosts,
-                max_hosts: self.max_hosts(order, hosts)?,
+                max_hosts: self.max_hosts(kind, hosts)?,
                 limit,
                 flush_unserved,
             },
@@ -412,7 +412,7 @@ impl Written {
             stats_every: every.unwrap_or(1).unsigned_abs(),
             metrics,
             user: self.user.as_ref().map_or("nobody", Word::text).to_owned(),
-            weights: self.weights(order)?,
+            weights: self.weights(kind)?,
             rates: self.rates(hosts)?,
             ceils: self.ceils(hosts)?,
             hints: if self.caps.is_empty() { Vec::new() } else { vec![CAPS_ARE_RATES] },
@@ -445,29 +445,29 @@ impl Written {
     }
 
     /// The flow scheduler, and what shares the line; some pairs make no sense.
-    fn order_and_hosts(&self) -> Result<(Order, HostMode), String> {
+    fn kind_and_hosts(&self) -> Result<(QueueKind, HostMode), String> {
         let hosts = self.read("--hosts", &self.hosts, HostMode::parse)?;
-        let order = match self.read("--queue", &self.queue, Order::parse)? {
-            None if hosts == Some(HostMode::UsersSqf) => Order::Sqf,
-            order => order.unwrap_or_default(),
+        let kind = match self.read("--queue", &self.queue, QueueKind::parse)? {
+            None if hosts == Some(HostMode::UsersSqf) => QueueKind::Sqf,
+            kind => kind.unwrap_or_default(),
         };
-        let accepted = match order {
-            Order::Drr => {
+        let accepted = match kind {
+            QueueKind::Drr => {
                 "flows, srchost, dsthost, hosts, dual-srchost, dual-dsthost, triple-isolate, lan"
             }
-            Order::Sqf => "flows, srchost, dsthost, hosts, users+sqf",
-            Order::Qfq => "flows, srchost, dsthost, hosts",
-            Order::Fifo => "none: a FIFO knows no hosts",
+            QueueKind::Sqf => "flows, srchost, dsthost, hosts, users+sqf",
+            QueueKind::Qfq => "flows, srchost, dsthost, hosts",
+            QueueKind::Fifo => "none: a FIFO knows no hosts",
         };
         let fits = match hosts {
             None => true,
-            Some(HostMode::UsersSqf) => order == Order::Sqf,
-            Some(HostMode::Lan) => order == Order::Drr,
+            Some(HostMode::UsersSqf) => kind == QueueKind::Sqf,
+            Some(HostMode::Lan) => kind == QueueKind::Drr,
             Some(HostMode::By(isolation)) => match isolation {
                 Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate => {
-                    order == Order::Drr
+                    kind == QueueKind::Drr
                 }
-                _ => order != Order::Fifo,
+                _ => kind != QueueKind::Fifo,
             },
         };
         match hosts {
@@ -475,18 +475,18 @@ impl Written {
                 "{}--hosts {:?}: with --queue {} accepted are {accepted}",
                 self.place(self.hosts.as_ref()),
                 hosts.word(),
-                order.word()
+                kind.word()
             )),
-            Some(hosts) => Ok((order, hosts)),
-            None if order == Order::Drr => Ok((order, HostMode::Lan)),
-            None => Ok((order, HostMode::By(Isolation::Flows))),
+            Some(hosts) => Ok((kind, hosts)),
+            None if kind == QueueKind::Drr => Ok((kind, HostMode::Lan)),
+            None => Ok((kind, HostMode::By(Isolation::Flows))),
         }
     }
 
     /// How many hosts are told apart; a word where that is not asked is refused.
-    fn max_hosts(&self, order: Order, hosts: HostMode) -> Result<u32, String> {
-        let why = match (order, hosts) {
-            (Order::Fifo, _) => "--queue fifo tells no hosts apart",
+    fn max_hosts(&self, kind: QueueKind, hosts: HostMode) -> Result<u32, String> {
+        let why = match (kind, hosts) {
+            (QueueKind::Fifo, _) => "--queue fifo tells no hosts apart",
             (_, HostMode::UsersSqf) => "--hosts users+sqf tells 64 hosts apart, and more share",
             _ => {
                 let hosts = self.in_range("--max-hosts", &self.max_hosts, 1..=MOST_HOSTS.into())?;
@@ -500,15 +500,15 @@ impl Written {
     }
 
     /// The time without service after which a queue of SQF that has to make room is dropped whole, if any.
-    fn flush_unserved(&self, order: Order) -> Result<Option<Nanos>, String> {
-        if order != Order::Sqf
+    fn flush_unserved(&self, kind: QueueKind) -> Result<Option<Nanos>, String> {
+        if kind != QueueKind::Sqf
             && let Some(word) = &self.flush_unserved
         {
             return Err(format!(
                 "{}--flush-unserved {:?}: with --queue {} there is none; accepted is sqf",
                 self.place(Some(word)),
                 word.text(),
-                order.word()
+                kind.word()
             ));
         }
         let millis =
@@ -536,12 +536,12 @@ impl Written {
         Ok(link.for_frames(ETHERNET_HEADER as u8))
     }
 
-    fn weights(&self, order: Order) -> Result<BTreeMap<IpAddr, u32>, String> {
-        if !self.weights.is_empty() && !matches!(order, Order::Drr | Order::Qfq) {
+    fn weights(&self, kind: QueueKind) -> Result<BTreeMap<IpAddr, u32>, String> {
+        if !self.weights.is_empty() && !matches!(kind, QueueKind::Drr | QueueKind::Qfq) {
             return Err(format!(
                 "{}weights: with --queue {} there are none; accepted are drr, qfq",
                 self.place(self.weights.values().next()),
-                order.word()
+                kind.word()
             ));
         }
         let mut weights = BTreeMap::new();
@@ -632,7 +632,7 @@ impl Config {
         };
         changed("up", rate_word(self.up), rate_word(new.up));
         changed("down", rate_word(self.down), rate_word(new.down));
-        changed("queue", self.share.order.word().into(), new.share.order.word().into());
+        changed("queue", self.share.kind.word().into(), new.share.kind.word().into());
         changed("hosts", self.share.hosts.word().into(), new.share.hosts.word().into());
         changed("max-hosts", self.share.max_hosts.to_string(), new.share.max_hosts.to_string());
         changed("limit", self.share.limit.word(), new.share.limit.word());
@@ -743,7 +743,7 @@ mod tests {
         let config = with("").unwrap();
         assert_eq!(config.up, Rate::megabits_per_second(1).unwrap());
         assert_eq!(config.down, Rate::megabits_per_second(16).unwrap());
-        assert_eq!((config.share.order, config.share.hosts), (Order::Drr, HostMode::Lan));
+        assert_eq!((config.share.kind, config.share.hosts), (QueueKind::Drr, HostMode::Lan));
         assert_eq!(config.link, Overhead::RAW);
         for option in ["lan", "wan", "up", "down"] {
             let without: String = LINE
@@ -867,7 +867,7 @@ mod tests {
     #[test]
     fn users_with_sqf_inside_need_no_second_word() {
         let share = with("hosts = \"users+sqf\"").unwrap().share;
-        assert_eq!((share.order, share.hosts), (Order::Sqf, HostMode::UsersSqf));
+        assert_eq!((share.kind, share.hosts), (QueueKind::Sqf, HostMode::UsersSqf));
     }
 
     #[test]
@@ -893,7 +893,7 @@ mod tests {
             Written::from_text(Path::new("x.toml"), format!("{LINE}queue = \"sqf\"")).unwrap();
         let words = Written { up: Some(Word::said("3mbit".into())), ..Written::default() };
         let config = words.over(file).check().unwrap();
-        assert_eq!((rate_word(config.up), config.share.order), ("3mbit".to_owned(), Order::Sqf));
+        assert_eq!((rate_word(config.up), config.share.kind), ("3mbit".to_owned(), QueueKind::Sqf));
     }
 
     /// Goal: a long table of which a little has changed makes a short line, and one of which all has changed too.
@@ -933,8 +933,8 @@ mod tests {
             ]
         );
         assert_eq!(
-            (config.lan.as_str(), config.io, config.share.order),
-            ("a", Io::Packet, Order::Qfq)
+            (config.lan.as_str(), config.io, config.share.kind),
+            ("a", Io::Packet, QueueKind::Qfq)
         );
     }
 }

@@ -16,7 +16,7 @@ pub(crate) enum Io {
 
 /// Which flow is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum QueueKind {
     /// One queue, tail drop: for comparison.
     Fifo,
     /// Shortest queue first.
@@ -68,7 +68,7 @@ impl Words for Io {
     const WORDS: &'static [(&'static str, Self)] = &[("tap", Self::Tap), ("packet", Self::Packet)];
 }
 
-impl Words for Order {
+impl Words for QueueKind {
     const WORDS: &'static [(&'static str, Self)] =
         &[("fifo", Self::Fifo), ("sqf", Self::Sqf), ("drr", Self::Drr), ("qfq", Self::Qfq)];
 }
@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn every_word_is_read_back_and_another_is_named_with_those_accepted() {
-        for (word, order) in Order::WORDS {
-            assert_eq!(Order::parse("--queue", word), Ok(*order));
-            assert_eq!(order.word(), *word);
+        for (word, kind) in QueueKind::WORDS {
+            assert_eq!(QueueKind::parse("--queue", word), Ok(*kind));
+            assert_eq!(kind.word(), *word);
         }
         assert_eq!(
-            Order::parse("--queue", "cake").unwrap_err(),
+            QueueKind::parse("--queue", "cake").unwrap_err(),
             "--queue \"cake\": accepted are fifo, sqf, drr, qfq"
         );
         let hosts = HostMode::parse("--hosts", "Dual").unwrap_err();

@@ -84,11 +84,11 @@ fn of_machine() -> Option<u64> {
 mod tests {
     use super::*;
     use crate::config::DEFAULT_MAX_HOSTS;
-    use crate::config::keywords::Order;
+    use crate::config::keywords::QueueKind;
 
     fn share(limit: Limit) -> Sharing {
         Sharing {
-            order: Order::Drr,
+            kind: QueueKind::Drr,
             hosts: HostMode::Lan,
             max_hosts: DEFAULT_MAX_HOSTS,
             limit,
@@ -98,14 +98,13 @@ mod tests {
 
     #[test]
     fn what_is_accepted_of_a_refused_limit_is_accepted() {
-        let orders = [(Order::Drr, HostMode::Lan), (Order::Sqf, HostMode::UsersSqf)];
-        for ((order, hosts), mtu) in
-            orders.into_iter().flat_map(|of| [68, 1_500, 9_000, 65_535].map(|mtu| (of, mtu)))
+        let kinds = [(QueueKind::Drr, HostMode::Lan), (QueueKind::Sqf, HostMode::UsersSqf)];
+        for ((kind, hosts), mtu) in
+            kinds.into_iter().flat_map(|of| [68, 1_500, 9_000, 65_535].map(|mtu| (of, mtu)))
         {
             for most in [20_000_000, MOST] {
                 let max_hosts = DEFAULT_MAX_HOSTS;
-                let share =
-                    |limit| Sharing { order, hosts, max_hosts, limit, flush_unserved: None };
+                let share = |limit| Sharing { kind, hosts, max_hosts, limit, flush_unserved: None };
                 let check = |packets| check_against(share(Limit::Packets(packets)), mtu, most);
                 let refused = check(20_000_000).unwrap_err();
                 let (_, range) = refused.rsplit_once("1p to ").unwrap();
@@ -142,7 +141,7 @@ mod tests {
     fn users_have_places_for_so_many() {
         let users = |packets| {
             let share = share(Limit::Packets(packets));
-            let share = Sharing { order: Order::Sqf, hosts: HostMode::UsersSqf, ..share };
+            let share = Sharing { kind: QueueKind::Sqf, hosts: HostMode::UsersSqf, ..share };
             check_against(share, 1_500, MOST)
         };
         assert_eq!(users(65_504), Ok(()));

@@ -10,7 +10,7 @@ use freeboard::flowhash::{HostKey, Labeller, Labels, Parsed, SipHash13, parse};
 use freeboard::sched_core::{Counters, DropReason, Ecn, Nanos, Packet, Scheduler as _};
 use freeboard::shaper::Overhead;
 
-use crate::config::keywords::{Limit, Order};
+use crate::config::keywords::{Limit, QueueKind};
 use crate::config::per_host::{ByHost, Terms};
 use crate::forward::queue::{Plan, Queue, Seen, Way, isolation, limits};
 use crate::io::device::{Device, SHORTEST};
@@ -280,10 +280,10 @@ impl Direction {
     pub(crate) fn build_another(&self, plan: &Plan) -> Result<Option<Box<dyn Queue>>, String> {
         let (old, new) = (self.plan.share, plan.share);
         // Isolation is what a queue of deficit round robin can change by itself.
-        let is_same = new.order == old.order
+        let is_same = new.kind == old.kind
             && plan.slots == self.plan.slots
             && new.max_hosts == old.max_hosts
-            && (new.hosts == old.hosts || new.order == Order::Drr);
+            && (new.hosts == old.hosts || new.kind == QueueKind::Drr);
         if is_same { Ok(None) } else { plan.build().map(Some) }
     }
 

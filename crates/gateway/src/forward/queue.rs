@@ -16,7 +16,7 @@ use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, Rtt, SmartQueue};
 
 use crate::config::Sharing;
-use crate::config::keywords::{HostMode, Limit, Order};
+use crate::config::keywords::{HostMode, Limit, QueueKind};
 use crate::io::frame::AROUND;
 pub(crate) use size::bytes_of_tables;
 use size::{host_entries, queues};
@@ -237,31 +237,38 @@ impl Plan {
         let limits = limits(self.share.limit);
         let slots = || vec![Descriptor::EMPTY; self.slots as usize];
         let (queues, host_entries) = (queues(&self.share), host_entries(&self.share));
-        Ok(match (self.share.order, self.share.hosts) {
-            (Order::Fifo, _) => self.shaped(Fifo::tail_drop(slots(), limits)),
-            (Order::Sqf, HostMode::UsersSqf) => self.shaped(Users::new(self, limits)?),
-            (Order::Sqf, hosts) => {
-                let order = self.shortest(queues)?;
+        Ok(match (self.share.kind, self.share.hosts) {
+            (QueueKind::Fifo, _) => self.shaped(Fifo::tail_drop(slots(), limits)),
+            (QueueKind::Sqf, HostMode::UsersSqf) => self.shaped(Users::new(self, limits)?),
+            (QueueKind::Sqf, hosts) => {
+                let scheduler = self.shortest(queues)?;
                 let isolation = isolation(hosts, self.way);
-                self.shaped(Flows::new(order, OwnVictim, |_| Some(()), self, isolation, limits)?)
+                self.shaped(Flows::new(
+                    scheduler,
+                    OwnVictim,
+                    |_| Some(()),
+                    self,
+                    isolation,
+                    limits,
+                )?)
             }
-            (Order::Qfq, _) if self.max_len > QFQ_MAX_LEN => {
+            (QueueKind::Qfq, _) if self.max_len > QFQ_MAX_LEN => {
                 return Err(format!(
                     "--queue qfq: the devices' MTU is {}; accepted with it are at most {}",
                     self.max_len - AROUND as u32,
                     QFQ_MAX_LEN - AROUND as u32
                 ));
             }
-            (Order::Qfq, hosts) => {
-                let order =
+            (QueueKind::Qfq, hosts) => {
+                let scheduler =
                     Qfq::new(vec![QfqFlow::EMPTY; queues], self.max_len).map_err(one_line)?;
                 let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; queues]);
                 let max_len = self.max_len;
                 let weighted = move |weight| Some(QfqConfig { weight, max_len });
                 let isolation = isolation(hosts, self.way);
-                self.shaped(Flows::new(order, longest, weighted, self, isolation, limits)?)
+                self.shaped(Flows::new(scheduler, longest, weighted, self, isolation, limits)?)
             }
-            (Order::Drr, hosts) => {
+            (QueueKind::Drr, hosts) => {
                 let memory =
                     IsolatedMemory::<Heap>::allocate(queues, host_entries, self.slots as usize);
                 let memory = memory.with_rates().with_triple(ROUNDS);
@@ -286,12 +293,12 @@ impl Plan {
 
     /// Shortest queue first as the gateway has it: with a floor, so that no flow starves.
     fn shortest(&self, queues: usize) -> Result<Shortest, String> {
-        let order = ShortestQueue::new(vec![ShortestFlow::EMPTY; queues]);
+        let scheduler = ShortestQueue::new(vec![ShortestFlow::EMPTY; queues]);
         let waiting = vec![WaitingFlow::EMPTY; queues];
-        let order = order.service_floor(FloorShare::EIGHTH, waiting).map_err(one_line)?;
+        let scheduler = scheduler.service_floor(FloorShare::EIGHTH, waiting).map_err(one_line)?;
         match self.share.flush_unserved {
-            Some(after) => order.flush_unserved(after).map_err(one_line),
-            None => Ok(order),
+            Some(after) => scheduler.flush_unserved(after).map_err(one_line),
+            None => Ok(scheduler),
         }
     }
 
@@ -373,7 +380,7 @@ impl<O: FlowScheduler, D> fmt::Debug for Flows<O, D> {
 
 impl<O: FlowScheduler, D: DropPolicy<O>> Flows<O, D> {
     fn new(
-        mut order: O,
+        mut scheduler: O,
         policy: D,
         config: impl Fn(u32) -> Option<O::Config> + 'static,
         plan: &Plan,
@@ -383,11 +390,11 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Flows<O, D> {
         let count = queues(&plan.share);
         for flow in 0..count {
             if let Some(config) = config(1) {
-                order.configure(FlowId(flow as u32), config, None).map_err(one_line)?;
+                scheduler.configure(FlowId(flow as u32), config, None).map_err(one_line)?;
             }
         }
         let queues = freeboard::sched_core::FlowQueues::with_parts(
-            order,
+            scheduler,
             plan.aqm(count)?,
             vec![Empty::EMPTY; count],
             vec![Descriptor::EMPTY; plan.slots as usize],

@@ -132,7 +132,7 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
         rate_word(config.up),
         config.wan,
         rate_word(config.down),
-        config.share.order.word(),
+        config.share.kind.word(),
         config.share.hosts.word(),
         memory::of_all(&config.share, gateway.pool.mtu()).div_ceil(1_000_000),
     ));

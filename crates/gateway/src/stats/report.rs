@@ -165,7 +165,7 @@ impl DirectionReport {
             name: direction.way().name().to_owned(),
             rate: rate_word(plan.rate),
             rate_bits_per_second: plan.rate.as_bits_per_second(),
-            queue: plan.share.order.word().to_owned(),
+            queue: plan.share.kind.word().to_owned(),
             hosts: plan.share.hosts.word().to_owned(),
             received: outside.received,
             sent: outside.sent,

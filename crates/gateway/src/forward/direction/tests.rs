@@ -5,8 +5,8 @@ use crate::config::memory::frames_for;
 use freeboard::Isolation;
 use freeboard::shaper::Rate;
 
-fn share(order: Order, hosts: HostMode, limit: Limit) -> Sharing {
-    Sharing { order, hosts, max_hosts: 256, limit, flush_unserved: None }
+fn share(kind: QueueKind, hosts: HostMode, limit: Limit) -> Sharing {
+    Sharing { kind, hosts, max_hosts: 256, limit, flush_unserved: None }
 }
 
 /// Goal: a frame that finds the pool empty is counted, and its buffer is there for the next one.
@@ -15,7 +15,7 @@ fn share(order: Order, hosts: HostMode, limit: Limit) -> Sharing {
 fn frames_without_a_place_in_the_pool_are_counted() {
     let mut pool = Pool::new(3, 1_500);
     let plan = Plan {
-        share: share(Order::Fifo, HostMode::Lan, Limit::Packets(10)),
+        share: share(QueueKind::Fifo, HostMode::Lan, Limit::Packets(10)),
         way: Way::Up,
         slots: 10,
         max_len: pool.longest() as u32,
@@ -50,13 +50,13 @@ fn frames_without_a_place_in_the_pool_are_counted() {
 /// shrink while the queue becomes another one or stays. Each frame says which one it is.
 #[test]
 fn limits_that_grow_and_shrink_keep_what_is_held() {
-    let share = |order, hosts, packets| share(order, hosts, Limit::Packets(packets));
+    let share = |kind, hosts, packets| share(kind, hosts, Limit::Packets(packets));
     let flows = HostMode::By(Isolation::Flows);
     let plan = |share: Sharing, way, max_len| {
         let (slots, rate) = (frames_for(share.limit), Rate::UNLIMITED);
         Plan { share, way, slots, max_len, rate, catch_up: Nanos::ZERO }
     };
-    let first = share(Order::Drr, HostMode::Lan, 50);
+    let first = share(QueueKind::Drr, HostMode::Lan, 50);
     let mut pool = Pool::new(frames_for(first.limit), 1_500);
     let max_len = pool.longest() as u32;
     let mut directions = [Way::Up, Way::Down].map(|way| {
@@ -66,16 +66,16 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
     });
     let mut spare = pool.spare();
     let (mut number, mut before) = (0_u32, 50);
-    for (order, hosts, packets) in [
-        (Order::Drr, HostMode::Lan, 400),
-        (Order::Drr, HostMode::Lan, 7),
-        (Order::Sqf, HostMode::UsersSqf, 300),
-        (Order::Qfq, flows, 20),
-        (Order::Fifo, flows, 200),
-        (Order::Sqf, flows, 1),
-        (Order::Drr, flows, 90),
-        (Order::Fifo, flows, 3),
-        (Order::Fifo, flows, 2),
+    for (kind, hosts, packets) in [
+        (QueueKind::Drr, HostMode::Lan, 400),
+        (QueueKind::Drr, HostMode::Lan, 7),
+        (QueueKind::Sqf, HostMode::UsersSqf, 300),
+        (QueueKind::Qfq, flows, 20),
+        (QueueKind::Fifo, flows, 200),
+        (QueueKind::Sqf, flows, 1),
+        (QueueKind::Drr, flows, 90),
+        (QueueKind::Fifo, flows, 3),
+        (QueueKind::Fifo, flows, 2),
     ] {
         for direction in &mut directions {
             // More than there is room for, some of it waiting for the device.
@@ -94,7 +94,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
             }
             direction.fill(Nanos(number.into()), &mut pool);
         }
-        let next = share(order, hosts, packets);
+        let next = share(kind, hosts, packets);
         for direction in &mut directions {
             direction.set_limit(next.limit, &mut pool);
         }
@@ -140,7 +140,7 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
         let max_len = pool.longest() as u32;
         let plan = |packets| {
             let limit = Limit::Packets(packets);
-            let share = share(Order::Drr, HostMode::By(Isolation::Flows), limit);
+            let share = share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit);
             Plan { share, way: Way::Up, slots: pool_slots(packets), max_len, rate, catch_up }
         };
         let each = Some(Watched::Each);
@@ -178,7 +178,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     let max_len = pool.longest() as u32;
     let plan = |packets| {
         let limit = Limit::Packets(packets);
-        let share = share(Order::Drr, HostMode::By(Isolation::Flows), limit);
+        let share = share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit);
         let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
         Plan { share, way: Way::Up, slots: pool_slots(packets), max_len, rate, catch_up }
     };
@@ -231,7 +231,7 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     let mut pool = Pool::new(600, 1_500);
     let limit = Limit::Packets(500);
     let plan = Plan {
-        share: share(Order::Drr, HostMode::By(Isolation::Flows), limit),
+        share: share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit),
         way: Way::Up,
         slots: frames_for(limit),
         max_len: pool.longest() as u32,

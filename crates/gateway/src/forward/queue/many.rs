@@ -43,7 +43,7 @@ type Coming = BinaryHeap<Reverse<(Nanos, u32)>>;
 
 fn play(max_hosts: u32, mbits: u64) -> Calm {
     let share = Sharing {
-        order: Order::Drr,
+        kind: QueueKind::Drr,
         hosts: HostMode::Lan,
         max_hosts,
         limit: Limit::Bytes(4 << 20),

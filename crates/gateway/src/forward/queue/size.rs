@@ -9,7 +9,7 @@ use freeboard::{Allocate, IsolatedMemory, Storage};
 
 use super::{ROUNDS, users};
 use crate::config::Sharing;
-use crate::config::keywords::{HostMode, Order};
+use crate::config::keywords::{HostMode, QueueKind};
 
 /// Queues for each host that is told apart.
 const QUEUES_OF_HOST: u32 = 4;
@@ -35,12 +35,14 @@ pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
     let (queues, hosts) = (queues(share), host_entries(share));
     let in_line = size_of::<TagLine>() / 8;
     let of_queue = in_line + size_of::<Empty>() + size_of::<CoDelState>();
-    match (share.order, share.hosts) {
-        (Order::Fifo, _) => 0,
+    match (share.kind, share.hosts) {
+        (QueueKind::Fifo, _) => 0,
         (_, HostMode::UsersSqf) => users::QUEUES * (of_queue + size_of::<ShortestFlow>()),
-        (Order::Sqf, _) => queues * (of_queue + size_of::<ShortestFlow>()),
-        (Order::Qfq, _) => queues * (of_queue + size_of::<QfqFlow>() + size_of::<LongestFlow>()),
-        (Order::Drr, _) => {
+        (QueueKind::Sqf, _) => queues * (of_queue + size_of::<ShortestFlow>()),
+        (QueueKind::Qfq, _) => {
+            queues * (of_queue + size_of::<QfqFlow>() + size_of::<LongestFlow>())
+        }
+        (QueueKind::Drr, _) => {
             bytes_of_isolated(queues, hosts) + (queues + hosts) * size_of::<CoDelState>()
         }
     }
@@ -86,9 +88,9 @@ mod tests {
     use crate::config::DEFAULT_MAX_HOSTS;
     use crate::config::keywords::Limit;
 
-    fn share(order: Order, max_hosts: u32) -> Sharing {
+    fn share(kind: QueueKind, max_hosts: u32) -> Sharing {
         Sharing {
-            order,
+            kind,
             hosts: HostMode::Lan,
             max_hosts,
             limit: Limit::Packets(1),
@@ -98,16 +100,16 @@ mod tests {
 
     #[test]
     fn queues_and_slots_grow_with_the_hosts_and_memory_with_them() {
-        let small = share(Order::Drr, 1);
+        let small = share(QueueKind::Drr, 1);
         assert_eq!((queues(&small), host_entries(&small)), (1_024, 256));
-        let usual = share(Order::Drr, DEFAULT_MAX_HOSTS);
+        let usual = share(QueueKind::Drr, DEFAULT_MAX_HOSTS);
         assert_eq!((queues(&usual), host_entries(&usual)), (8_192, 4_096));
-        for order in [Order::Drr, Order::Sqf, Order::Qfq] {
-            let bytes = [256, 2_048, 16_384].map(|hosts| bytes_of_tables(&share(order, hosts)));
-            assert!(bytes[1] == 8 * bytes[0] || order == Order::Drr, "{order:?} {bytes:?}");
-            assert!(bytes[2] > 7 * bytes[1], "{order:?} {bytes:?}");
+        for kind in [QueueKind::Drr, QueueKind::Sqf, QueueKind::Qfq] {
+            let bytes = [256, 2_048, 16_384].map(|hosts| bytes_of_tables(&share(kind, hosts)));
+            assert!(bytes[1] == 8 * bytes[0] || kind == QueueKind::Drr, "{kind:?} {bytes:?}");
+            assert!(bytes[2] > 7 * bytes[1], "{kind:?} {bytes:?}");
         }
-        assert_eq!(bytes_of_tables(&share(Order::Fifo, 9)), 0);
+        assert_eq!(bytes_of_tables(&share(QueueKind::Fifo, 9)), 0);
     }
 
     /// Goal: what is counted is what tables take. Method: tables of the usual size, with all that a direction has.
@@ -123,7 +125,7 @@ mod tests {
     /// Goal: the help and the page say what a host takes.
     #[test]
     fn what_a_host_takes_is_what_the_help_says() {
-        let each = bytes_of_tables(&share(Order::Drr, 16_384)) / 16_384;
+        let each = bytes_of_tables(&share(QueueKind::Drr, 16_384)) / 16_384;
         assert!((1_450..1_550).contains(&each), "{each}");
     }
 }

@@ -1,9 +1,9 @@
 use super::*;
 use freeboard::sched_core::DropReason;
 
-fn plan(order: Order, hosts: HostMode, way: Way) -> Plan {
+fn plan(kind: QueueKind, hosts: HostMode, way: Way) -> Plan {
     let share =
-        Sharing { order, hosts, max_hosts: 256, limit: Limit::Packets(200), flush_unserved: None };
+        Sharing { kind, hosts, max_hosts: 256, limit: Limit::Packets(200), flush_unserved: None };
     let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
     Plan { share, way, slots: 400, max_len: 1_514, rate, catch_up }
 }
@@ -25,14 +25,17 @@ fn seen(host: u32, flow: u32, way: Way) -> Seen {
     }
 }
 
-fn every() -> Vec<(Order, HostMode)> {
+fn every() -> Vec<(QueueKind, HostMode)> {
     let by = Isolation::ALL.into_iter().map(HostMode::By);
-    let mut all: Vec<(Order, HostMode)> = by.map(|hosts| (Order::Drr, hosts)).collect();
+    let mut all: Vec<(QueueKind, HostMode)> = by.map(|hosts| (QueueKind::Drr, hosts)).collect();
     for isolation in [Isolation::Flows, Isolation::SrcHost, Isolation::DstHost, Isolation::Hosts] {
-        all.extend([(Order::Sqf, HostMode::By(isolation)), (Order::Qfq, HostMode::By(isolation))]);
+        all.extend([
+            (QueueKind::Sqf, HostMode::By(isolation)),
+            (QueueKind::Qfq, HostMode::By(isolation)),
+        ]);
     }
-    all.extend([(Order::Drr, HostMode::Lan), (Order::Sqf, HostMode::UsersSqf)]);
-    all.push((Order::Fifo, HostMode::By(Isolation::Flows)));
+    all.extend([(QueueKind::Drr, HostMode::Lan), (QueueKind::Sqf, HostMode::UsersSqf)]);
+    all.push((QueueKind::Fifo, HostMode::By(Isolation::Flows)));
     all
 }
 
@@ -41,9 +44,9 @@ fn every() -> Vec<(Order, HostMode)> {
 /// dequeue; handles are used again once they are home. The books are recounted at every 500th call.
 #[test]
 fn every_queue_gives_back_every_handle_once() {
-    for (order, hosts) in every() {
+    for (kind, hosts) in every() {
         for way in [Way::Up, Way::Down] {
-            let mut queue = plan(order, hosts, way).build().unwrap();
+            let mut queue = plan(kind, hosts, way).build().unwrap();
             let mut free: Vec<u32> = (0..400).collect();
             let mut random = 1_u32;
             for step in 0..3_000_u64 {
@@ -66,17 +69,17 @@ fn every_queue_gives_back_every_handle_once() {
                 assert_eq!(
                     free.len() + queue.backlog().packets as usize,
                     400,
-                    "{order:?} {hosts:?}"
+                    "{kind:?} {hosts:?}"
                 );
                 if step % 500 == 0 {
-                    assert_eq!(queue.recount(), Ok(()), "{order:?} {hosts:?}");
+                    assert_eq!(queue.recount(), Ok(()), "{kind:?} {hosts:?}");
                 }
             }
             let drops = &mut |packet: Packet, _| free.push(packet.handle);
             queue.set_limits(Limits::packets(50), drops);
             queue.drain(drops);
             free.sort_unstable();
-            assert_eq!(free, (0..400).collect::<Vec<u32>>(), "{order:?} {hosts:?}");
+            assert_eq!(free, (0..400).collect::<Vec<u32>>(), "{kind:?} {hosts:?}");
         }
     }
 }
@@ -84,13 +87,13 @@ fn every_queue_gives_back_every_handle_once() {
 /// Packets of the first host among the first `sent`, of two hosts with 1 and 8 flows that are all
 /// backlogged.
 fn share_of_one_flow(
-    order: Order,
+    kind: QueueKind,
     hosts: HostMode,
     way: Way,
     weights: [u32; 2],
     sent: usize,
 ) -> usize {
-    let mut queue = plan(order, hosts, way).build().unwrap();
+    let mut queue = plan(kind, hosts, way).build().unwrap();
     let drops = &mut |packet: Packet, _| panic!("{packet:?}");
     for handle in 0..180 {
         let (host, flow) = if handle < 90 { (0, 0) } else { (1, handle % 8) };
@@ -106,25 +109,25 @@ fn share_of_one_flow(
 fn hosts_on_the_lan_side_share_the_line_in_both_directions() {
     let flows = HostMode::By(Isolation::Flows);
     for way in [Way::Up, Way::Down] {
-        let share = |order, hosts| share_of_one_flow(order, hosts, way, [1, 1], 90);
-        assert_eq!(share(Order::Drr, flows), 10);
-        assert!((9..=11).contains(&share(Order::Qfq, flows)));
-        assert!((44..=46).contains(&share(Order::Drr, HostMode::Lan)));
-        assert!((44..=46).contains(&share(Order::Sqf, HostMode::UsersSqf)));
+        let share = |kind, hosts| share_of_one_flow(kind, hosts, way, [1, 1], 90);
+        assert_eq!(share(QueueKind::Drr, flows), 10);
+        assert!((9..=11).contains(&share(QueueKind::Qfq, flows)));
+        assert!((44..=46).contains(&share(QueueKind::Drr, HostMode::Lan)));
+        assert!((44..=46).contains(&share(QueueKind::Sqf, HostMode::UsersSqf)));
     }
     // CAKE's words mean source and destination as the packet has them.
     let by_source = HostMode::By(Isolation::DualSrcHost);
-    assert!((44..=46).contains(&share_of_one_flow(Order::Drr, by_source, Way::Up, [1, 1], 90)));
-    assert_eq!(share_of_one_flow(Order::Drr, by_source, Way::Down, [1, 1], 90), 10);
+    assert!((44..=46).contains(&share_of_one_flow(QueueKind::Drr, by_source, Way::Up, [1, 1], 90)));
+    assert_eq!(share_of_one_flow(QueueKind::Drr, by_source, Way::Down, [1, 1], 90), 10);
 }
 
 #[test]
 fn weights_are_those_of_the_hosts() {
-    let share = share_of_one_flow(Order::Drr, HostMode::Lan, Way::Up, [3, 1], 80);
+    let share = share_of_one_flow(QueueKind::Drr, HostMode::Lan, Way::Up, [3, 1], 80);
     assert!((58..=62).contains(&share), "{share}");
     // Eight flows of weight 1 against one of 8: half.
     let share =
-        share_of_one_flow(Order::Qfq, HostMode::By(Isolation::Flows), Way::Down, [8, 1], 80);
+        share_of_one_flow(QueueKind::Qfq, HostMode::By(Isolation::Flows), Way::Down, [8, 1], 80);
     assert!((38..=42).contains(&share), "{share}");
 }
 
@@ -135,7 +138,7 @@ fn weights_are_those_of_the_hosts() {
 #[test]
 fn a_rate_is_that_of_the_host_on_the_lan_side() {
     for way in [Way::Up, Way::Down] {
-        let mut queue = plan(Order::Drr, HostMode::Lan, way).build().unwrap();
+        let mut queue = plan(QueueKind::Drr, HostMode::Lan, way).build().unwrap();
         let rate = Some(CommittedRate::new(1_000_000, 3_000).unwrap());
         let offer = |queue: &mut Box<dyn Queue>, now, handle| {
             let host = handle % 2;
@@ -168,7 +171,8 @@ fn a_rate_is_that_of_the_host_on_the_lan_side() {
 #[test]
 fn a_user_without_packets_gives_his_slot_back() {
     let mut queue =
-        Users::new(&plan(Order::Sqf, HostMode::UsersSqf, Way::Up), Limits::packets(200)).unwrap();
+        Users::new(&plan(QueueKind::Sqf, HostMode::UsersSqf, Way::Up), Limits::packets(200))
+            .unwrap();
     let drops = &mut |_: Packet, _| ();
     for host in 0..500 {
         queue
@@ -196,7 +200,7 @@ fn the_target_follows_the_line() {
 
 /// A queue of SQF for 21 packets: 20 of 1,000 bytes of a host's bulk flow.
 fn with_bulk(hosts: HostMode, flush_unserved: Option<Nanos>) -> Box<dyn Queue> {
-    let mut plan = plan(Order::Sqf, hosts, Way::Up);
+    let mut plan = plan(QueueKind::Sqf, hosts, Way::Up);
     plan.share.flush_unserved = flush_unserved;
     plan.share.limit = Limit::Packets(21);
     let mut queue = plan.build().unwrap();
@@ -260,7 +264,7 @@ fn a_queue_that_was_not_served_is_dropped_whole_if_asked_for() {
 fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
     let hosts = HostMode::By(Isolation::TripleIsolate);
     for way in [Way::Up, Way::Down] {
-        let plan = Plan { slots: 500, ..plan(Order::Drr, hosts, way) };
+        let plan = Plan { slots: 500, ..plan(QueueKind::Drr, hosts, way) };
         let mut queue = plan.build().unwrap();
         let mut lost = Vec::new();
         for handle in 0..420 {
