@@ -12,7 +12,7 @@ use freeboard::shaper::Overhead;
 
 use crate::config::keywords::{Limit, QueueKind};
 use crate::config::per_host::{ByHost, Terms};
-use crate::forward::queue::{Plan, Queue, Seen, Way, isolation, limits};
+use crate::forward::queue::{Heading, Plan, Queue, Seen, isolation, limits};
 use crate::io::device::{Device, SHORTEST};
 use crate::io::frame::{Frame, Pool};
 use crate::io::sys::{Arrival, BATCH};
@@ -58,7 +58,7 @@ pub(crate) struct Outside {
 /// A direction.
 #[derive(Debug)]
 pub(crate) struct Direction {
-    way: Way,
+    way: Heading,
     queue: Box<dyn Queue>,
     plan: Plan,
     labeller: Labeller<SipHash13>,
@@ -107,7 +107,7 @@ impl Direction {
         })
     }
 
-    pub(crate) fn way(&self) -> Way {
+    pub(crate) fn way(&self) -> Heading {
         self.way
     }
 
@@ -186,8 +186,8 @@ impl Direction {
     /// The host on the LAN side.
     fn host(&self, parsed: &Parsed) -> HostKey {
         match self.way {
-            Way::Up => parsed.outer_key().src_host(),
-            Way::Down => parsed.outer_key().dst_host(),
+            Heading::Up => parsed.outer_key().src_host(),
+            Heading::Down => parsed.outer_key().dst_host(),
         }
     }
 

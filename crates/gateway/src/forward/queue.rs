@@ -32,14 +32,14 @@ const QFQ_MAX_LEN: u32 = Qfq::<[QfqFlow; 0]>::MAX_LEN;
 
 /// Which way frames go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Heading {
     /// From the hosts to the line: they are the sources.
     Up,
     /// From the line to the hosts: they are the destinations.
     Down,
 }
 
-impl Way {
+impl Heading {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -168,7 +168,7 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) share: Sharing,
-    pub(crate) way: Way,
+    pub(crate) way: Heading,
     /// Frames of the pool: handles are below it.
     pub(crate) slots: u32,
     /// The longest frame in bytes.
@@ -180,7 +180,7 @@ pub(crate) struct Plan {
 
 type Aqm = CoDel<Vec<CoDelState>>;
 /// Hosts and flows, with room for rates and for `triple-isolate`.
-type Hosts = SmartQueue<Heap, Descriptors, Heap, Heap>;
+type HostQueues = SmartQueue<Heap, Descriptors, Heap, Heap>;
 type Shortest = ShortestQueue<Vec<ShortestFlow>, Vec<WaitingFlow>>;
 type ByHash<O, D = OwnVictim> =
     Hashed<O, Vec<TagLine>, Vec<Empty>, Vec<Descriptor>, Aqm, [FlowRecord; 0], D>;
@@ -223,11 +223,11 @@ fn codel(rate: Rate, max_len: u32) -> CoDelParams {
 }
 
 /// The isolation by which this direction is shared.
-pub(crate) const fn isolation(hosts: HostMode, way: Way) -> Isolation {
+pub(crate) const fn isolation(hosts: HostMode, way: Heading) -> Isolation {
     match (hosts, way) {
         (HostMode::By(isolation), _) => isolation,
-        (HostMode::Lan | HostMode::UsersSqf, Way::Up) => Isolation::DualSrcHost,
-        (HostMode::Lan | HostMode::UsersSqf, Way::Down) => Isolation::DualDstHost,
+        (HostMode::Lan | HostMode::UsersSqf, Heading::Up) => Isolation::DualSrcHost,
+        (HostMode::Lan | HostMode::UsersSqf, Heading::Down) => Isolation::DualDstHost,
     }
 }
 
@@ -243,7 +243,7 @@ impl Plan {
             (QueueKind::Sqf, hosts) => {
                 let scheduler = self.shortest(queues)?;
                 let isolation = isolation(hosts, self.way);
-                self.shaped(Flows::new(
+                self.shaped(HashedQueues::new(
                     scheduler,
                     OwnVictim,
                     |_| Some(()),
@@ -266,20 +266,22 @@ impl Plan {
                 let max_len = self.max_len;
                 let weighted = move |weight| Some(QfqConfig { weight, max_len });
                 let isolation = isolation(hosts, self.way);
-                self.shaped(Flows::new(scheduler, longest, weighted, self, isolation, limits)?)
+                self.shaped(HashedQueues::new(
+                    scheduler, longest, weighted, self, isolation, limits,
+                )?)
             }
             (QueueKind::Drr, hosts) => {
                 let memory =
                     IsolatedMemory::<Heap>::allocate(queues, host_entries, self.slots as usize);
                 let memory = memory.with_rates().with_triple(ROUNDS);
                 let builder = match self.way {
-                    Way::Up => SmartQueue::upload(self.rate),
-                    Way::Down => SmartQueue::download(self.rate),
+                    Heading::Up => SmartQueue::upload(self.rate),
+                    Heading::Down => SmartQueue::download(self.rate),
                 };
                 let builder = builder.isolation(isolation(hosts, self.way)).limits(limits);
                 let builder = builder.max_len(self.max_len).catch_up(self.catch_up);
                 let states = vec![CoDelState::EMPTY; memory.queues()];
-                let queue: Hosts = builder.descriptors_in(memory, states).map_err(one_line)?;
+                let queue: HostQueues = builder.descriptors_in(memory, states).map_err(one_line)?;
                 Box::new(queue)
             }
         })
@@ -327,7 +329,7 @@ impl Unshaped for Fifo<Vec<Descriptor>> {
     fn set_codel(&mut self, _params: CoDelParams) {}
 }
 
-impl Queue for Hosts {
+impl Queue for HostQueues {
     fn offer(
         &mut self,
         now: Nanos,
@@ -356,7 +358,7 @@ impl Queue for Hosts {
     }
 
     fn update_host(&mut self, now: Nanos, seen: &Seen) {
-        let _is_backlogged = Hosts::update_host(self, now, seen);
+        let _is_backlogged = HostQueues::update_host(self, now, seen);
     }
 
     fn set_isolation(&mut self, isolation: Isolation) {
@@ -365,20 +367,20 @@ impl Queue for Hosts {
 }
 
 /// Queues by hash of the flow or of a host, without a level above.
-struct Flows<O: FlowScheduler, D> {
+struct HashedQueues<O: FlowScheduler, D> {
     queues: ByHash<O, D>,
     isolation: Isolation,
     /// What the flow scheduler is told of a queue whose host has this weight.
     config: Box<dyn Fn(u32) -> Option<O::Config>>,
 }
 
-impl<O: FlowScheduler, D> fmt::Debug for Flows<O, D> {
+impl<O: FlowScheduler, D> fmt::Debug for HashedQueues<O, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Flows").field("isolation", &self.isolation).finish_non_exhaustive()
+        f.debug_struct("HashedQueues").field("isolation", &self.isolation).finish_non_exhaustive()
     }
 }
 
-impl<O: FlowScheduler, D: DropPolicy<O>> Flows<O, D> {
+impl<O: FlowScheduler, D: DropPolicy<O>> HashedQueues<O, D> {
     fn new(
         mut scheduler: O,
         policy: D,
@@ -421,7 +423,7 @@ fn table(queues: usize) -> Result<flowhash::FlowTable<Vec<TagLine>>, String> {
     flowhash::FlowTable::new(lines, queues as u32, flowhash::DEFAULT_WAYS).map_err(one_line)
 }
 
-impl<O: FlowScheduler, D: DropPolicy<O>> Unshaped for Flows<O, D> {
+impl<O: FlowScheduler, D: DropPolicy<O>> Unshaped for HashedQueues<O, D> {
     fn offer(
         &mut self,
         now: Nanos,
@@ -480,7 +482,7 @@ macro_rules! passes_on {
 }
 use passes_on;
 
-impl<O: FlowScheduler, D: DropPolicy<O>> Scheduler for Flows<O, D> {
+impl<O: FlowScheduler, D: DropPolicy<O>> Scheduler for HashedQueues<O, D> {
     fn enqueue(
         &mut self,
         now: Nanos,

@@ -19,7 +19,7 @@ use crate::config::memory;
 use crate::config::options::Source;
 use crate::config::per_host::by_host;
 use crate::forward::direction::Direction;
-use crate::forward::queue::{Plan, Way};
+use crate::forward::queue::{Heading, Plan};
 use crate::io::device::{Device, is_same};
 use crate::io::frame::{Frame, Pool};
 use crate::io::privileges::Runner;
@@ -144,10 +144,10 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
 }
 
 /// What the queue of one direction is built for.
-pub(crate) fn plan(config: &Config, way: Way, slots: u32, max_len: u32) -> Plan {
+pub(crate) fn plan(config: &Config, way: Heading, slots: u32, max_len: u32) -> Plan {
     let rate = match way {
-        Way::Up => config.up,
-        Way::Down => config.down,
+        Heading::Up => config.up,
+        Heading::Down => config.down,
     };
     Plan { share: config.share, way, slots, max_len, rate, catch_up: config.catch_up }
 }
@@ -193,7 +193,7 @@ impl Gateway {
             Direction::new(plan, config.link, terms, secret, watched)
                 .map_err(config.places.of("--queue"))
         };
-        let directions = [direction(Way::Up)?, direction(Way::Down)?];
+        let directions = [direction(Heading::Up)?, direction(Heading::Down)?];
         let stats = config.stats.as_deref().map(Stats::listen).transpose();
         let stats = stats.map_err(config.places.of("--stats")).map_err(Failure::Missing)?;
         let metrics = config.metrics.map(Metrics::listen).transpose();

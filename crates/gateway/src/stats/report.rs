@@ -388,7 +388,7 @@ mod tests {
     use super::*;
     use crate::config::Written;
     use crate::config::per_host::by_host;
-    use crate::forward::queue::Way;
+    use crate::forward::queue::Heading;
     use crate::stats::flow_stats::Watched;
     use std::collections::BTreeSet;
     use std::path::Path;
@@ -399,7 +399,7 @@ mod tests {
     fn directions(rate: &str) -> [Direction; 2] {
         let text = format!("lan = \"a\"\nwan = \"b\"\nup = \"{rate}\"\ndown = \"8mbit\"");
         let config = Written::from_text(Path::new("x"), text).unwrap().check().unwrap();
-        [Way::Up, Way::Down].map(|way| {
+        [Heading::Up, Heading::Down].map(|way| {
             let plan = crate::forward::run::plan(&config, way, 64, 1_522);
             let terms = by_host(&config, plan.max_len);
             let watched = Some(Watched::Each);

@@ -15,7 +15,7 @@ pub(super) enum Kind {
     /// The gateway is gone.
     Alarm,
     /// What is said of a direction.
-    Way,
+    Heading,
     /// The titles of a table.
     Head,
     Row,
@@ -59,7 +59,7 @@ impl Page {
             let seconds = last.seconds - before.map_or(0.0, |before| before.seconds);
             let mut head = Self { lines: Vec::new() };
             for text in [line_of(way, before_way, seconds), state_of(way)] {
-                head.wrap(Kind::Way, &text, columns);
+                head.wrap(Kind::Heading, &text, columns);
             }
             let before_hosts = before_way.map(|way| &way.hosts_seen[..]);
             let before_flows = before_way.map(|way| &way.flows_seen[..]);

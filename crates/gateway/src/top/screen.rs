@@ -100,7 +100,7 @@ impl Widget for View<'_> {
 
 fn style(kind: Kind) -> Style {
     let modifier = match kind {
-        Kind::Title | Kind::Way => Modifier::BOLD,
+        Kind::Title | Kind::Heading => Modifier::BOLD,
         Kind::Alarm => Modifier::REVERSED,
         Kind::Head => Modifier::UNDERLINED,
         Kind::Row => Modifier::empty(),

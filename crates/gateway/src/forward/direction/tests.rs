@@ -16,7 +16,7 @@ fn frames_without_a_place_in_the_pool_are_counted() {
     let mut pool = Pool::new(3, 1_500);
     let plan = Plan {
         share: share(QueueKind::Fifo, HostMode::Lan, Limit::Packets(10)),
-        way: Way::Up,
+        way: Heading::Up,
         slots: 10,
         max_len: pool.longest() as u32,
         rate: Rate::UNLIMITED,
@@ -59,7 +59,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
     let first = share(QueueKind::Drr, HostMode::Lan, 50);
     let mut pool = Pool::new(frames_for(first.limit), 1_500);
     let max_len = pool.longest() as u32;
-    let mut directions = [Way::Up, Way::Down].map(|way| {
+    let mut directions = [Heading::Up, Heading::Down].map(|way| {
         let plan = plan(first, way, max_len);
         let each = Some(Watched::Each);
         Direction::new(plan, Overhead::RAW, ByHost::new(), [0; 16], each).unwrap()
@@ -141,7 +141,7 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
         let plan = |packets| {
             let limit = Limit::Packets(packets);
             let share = share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit);
-            Plan { share, way: Way::Up, slots: pool_slots(packets), max_len, rate, catch_up }
+            Plan { share, way: Heading::Up, slots: pool_slots(packets), max_len, rate, catch_up }
         };
         let each = Some(Watched::Each);
         let mut direction =
@@ -180,7 +180,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
         let limit = Limit::Packets(packets);
         let share = share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit);
         let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
-        Plan { share, way: Way::Up, slots: pool_slots(packets), max_len, rate, catch_up }
+        Plan { share, way: Heading::Up, slots: pool_slots(packets), max_len, rate, catch_up }
     };
     let mut direction =
         Direction::new(plan(500), Overhead::RAW, ByHost::new(), [0; 16], None).unwrap();
@@ -232,7 +232,7 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     let limit = Limit::Packets(500);
     let plan = Plan {
         share: share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit),
-        way: Way::Up,
+        way: Heading::Up,
         slots: frames_for(limit),
         max_len: pool.longest() as u32,
         rate: Rate::UNLIMITED,

@@ -1,18 +1,18 @@
 use super::*;
 use freeboard::sched_core::DropReason;
 
-fn plan(kind: QueueKind, hosts: HostMode, way: Way) -> Plan {
+fn plan(kind: QueueKind, hosts: HostMode, way: Heading) -> Plan {
     let share =
         Sharing { kind, hosts, max_hosts: 256, limit: Limit::Packets(200), flush_unserved: None };
     let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
     Plan { share, way, slots: 400, max_len: 1_514, rate, catch_up }
 }
 
-fn seen(host: u32, flow: u32, way: Way) -> Seen {
+fn seen(host: u32, flow: u32, way: Heading) -> Seen {
     let (host, far) = (flowhash::mix(host), flowhash::mix(99));
     let (source, destination) = match way {
-        Way::Up => (host, far),
-        Way::Down => (far, host),
+        Heading::Up => (host, far),
+        Heading::Down => (far, host),
     };
     Seen {
         flow: flowhash::mix(host ^ flow),
@@ -45,7 +45,7 @@ fn every() -> Vec<(QueueKind, HostMode)> {
 #[test]
 fn every_queue_gives_back_every_handle_once() {
     for (kind, hosts) in every() {
-        for way in [Way::Up, Way::Down] {
+        for way in [Heading::Up, Heading::Down] {
             let mut queue = plan(kind, hosts, way).build().unwrap();
             let mut free: Vec<u32> = (0..400).collect();
             let mut random = 1_u32;
@@ -89,7 +89,7 @@ fn every_queue_gives_back_every_handle_once() {
 fn share_of_one_flow(
     kind: QueueKind,
     hosts: HostMode,
-    way: Way,
+    way: Heading,
     weights: [u32; 2],
     sent: usize,
 ) -> usize {
@@ -108,7 +108,7 @@ fn share_of_one_flow(
 #[test]
 fn hosts_on_the_lan_side_share_the_line_in_both_directions() {
     let flows = HostMode::By(Isolation::Flows);
-    for way in [Way::Up, Way::Down] {
+    for way in [Heading::Up, Heading::Down] {
         let share = |kind, hosts| share_of_one_flow(kind, hosts, way, [1, 1], 90);
         assert_eq!(share(QueueKind::Drr, flows), 10);
         assert!((9..=11).contains(&share(QueueKind::Qfq, flows)));
@@ -117,17 +117,28 @@ fn hosts_on_the_lan_side_share_the_line_in_both_directions() {
     }
     // CAKE's words mean source and destination as the packet has them.
     let by_source = HostMode::By(Isolation::DualSrcHost);
-    assert!((44..=46).contains(&share_of_one_flow(QueueKind::Drr, by_source, Way::Up, [1, 1], 90)));
-    assert_eq!(share_of_one_flow(QueueKind::Drr, by_source, Way::Down, [1, 1], 90), 10);
+    assert!((44..=46).contains(&share_of_one_flow(
+        QueueKind::Drr,
+        by_source,
+        Heading::Up,
+        [1, 1],
+        90
+    )));
+    assert_eq!(share_of_one_flow(QueueKind::Drr, by_source, Heading::Down, [1, 1], 90), 10);
 }
 
 #[test]
 fn weights_are_those_of_the_hosts() {
-    let share = share_of_one_flow(QueueKind::Drr, HostMode::Lan, Way::Up, [3, 1], 80);
+    let share = share_of_one_flow(QueueKind::Drr, HostMode::Lan, Heading::Up, [3, 1], 80);
     assert!((58..=62).contains(&share), "{share}");
     // Eight flows of weight 1 against one of 8: half.
-    let share =
-        share_of_one_flow(QueueKind::Qfq, HostMode::By(Isolation::Flows), Way::Down, [8, 1], 80);
+    let share = share_of_one_flow(
+        QueueKind::Qfq,
+        HostMode::By(Isolation::Flows),
+        Heading::Down,
+        [8, 1],
+        80,
+    );
     assert!((38..=42).contains(&share), "{share}");
 }
 
@@ -137,7 +148,7 @@ fn weights_are_those_of_the_hosts() {
 /// the first alone. What the AQM drops comes again.
 #[test]
 fn a_rate_is_that_of_the_host_on_the_lan_side() {
-    for way in [Way::Up, Way::Down] {
+    for way in [Heading::Up, Heading::Down] {
         let mut queue = plan(QueueKind::Drr, HostMode::Lan, way).build().unwrap();
         let rate = Some(CommittedRate::new(1_000_000, 3_000).unwrap());
         let offer = |queue: &mut Box<dyn Queue>, now, handle| {
@@ -171,17 +182,17 @@ fn a_rate_is_that_of_the_host_on_the_lan_side() {
 #[test]
 fn a_user_without_packets_gives_his_slot_back() {
     let mut queue =
-        Users::new(&plan(QueueKind::Sqf, HostMode::UsersSqf, Way::Up), Limits::packets(200))
+        Users::new(&plan(QueueKind::Sqf, HostMode::UsersSqf, Heading::Up), Limits::packets(200))
             .unwrap();
     let drops = &mut |_: Packet, _| ();
     for host in 0..500 {
         queue
-            .offer(Nanos(0), &seen(host, 0, Way::Up), Packet::new(host % 400, 100), drops)
+            .offer(Nanos(0), &seen(host, 0, Heading::Up), Packet::new(host % 400, 100), drops)
             .unwrap();
         assert!(queue.dequeue(Nanos(0), drops).is_some());
     }
     assert_eq!(queue.backlog().packets, 0);
-    queue.offer(Nanos(0), &seen(7, 0, Way::Up), Packet::new(7, 100), drops).unwrap();
+    queue.offer(Nanos(0), &seen(7, 0, Heading::Up), Packet::new(7, 100), drops).unwrap();
     queue.drain(drops);
     assert_eq!(queue.slots_in_use(), 0);
 }
@@ -200,13 +211,13 @@ fn the_target_follows_the_line() {
 
 /// A queue of SQF for 21 packets: 20 of 1,000 bytes of a host's bulk flow.
 fn with_bulk(hosts: HostMode, flush_unserved: Option<Nanos>) -> Box<dyn Queue> {
-    let mut plan = plan(QueueKind::Sqf, hosts, Way::Up);
+    let mut plan = plan(QueueKind::Sqf, hosts, Heading::Up);
     plan.share.flush_unserved = flush_unserved;
     plan.share.limit = Limit::Packets(21);
     let mut queue = plan.build().unwrap();
     let drops = &mut |packet: Packet, why| panic!("{packet:?} {why:?}");
     for handle in 0..20 {
-        queue.offer(Nanos(0), &seen(0, 1, Way::Up), Packet::new(handle, 1_000), drops).unwrap();
+        queue.offer(Nanos(0), &seen(0, 1, Heading::Up), Packet::new(handle, 1_000), drops).unwrap();
     }
     queue
 }
@@ -222,13 +233,13 @@ fn a_bulk_flow_gets_an_eighth_beside_a_flow_that_is_always_shorter() {
         let mut sent = [0; 2];
         // All at one time: the AQM sees no delay.
         let drops = &mut |packet: Packet, why| panic!("{packet:?} {why:?}");
-        queue.offer(Nanos(0), &seen(0, 0, Way::Up), Packet::new(20, 200), drops).unwrap();
+        queue.offer(Nanos(0), &seen(0, 0, Heading::Up), Packet::new(20, 200), drops).unwrap();
         for _ in 0..720 {
             let packet = queue.dequeue(Nanos(0), drops).unwrap();
             let flow = u32::from(packet.handle < 20);
             sent[flow as usize] += packet.len;
             let again = Packet::new(packet.handle, packet.len);
-            queue.offer(Nanos(0), &seen(0, flow, Way::Up), again, drops).unwrap();
+            queue.offer(Nanos(0), &seen(0, flow, Heading::Up), again, drops).unwrap();
         }
         // 328 packets of the short flow, 65,600 bytes, and then one of eight bytes is the bulk flow's.
         assert_eq!(sent, [141_800, 11_000], "{hosts:?}");
@@ -244,7 +255,7 @@ fn a_queue_that_was_not_served_is_dropped_whole_if_asked_for() {
             let mut queue = with_bulk(hosts, flush_unserved);
             let mut why = Vec::new();
             for handle in 20..22 {
-                let (now, of) = (Nanos::from_secs(1), seen(0, 1, Way::Up));
+                let (now, of) = (Nanos::from_secs(1), seen(0, 1, Heading::Up));
                 let drops = &mut |_: Packet, reason| why.push(reason);
                 queue.offer(now, &of, Packet::new(handle, 1_000), drops).unwrap();
             }
@@ -263,7 +274,7 @@ fn a_queue_that_was_not_served_is_dropped_whole_if_asked_for() {
 #[test]
 fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
     let hosts = HostMode::By(Isolation::TripleIsolate);
-    for way in [Way::Up, Way::Down] {
+    for way in [Heading::Up, Heading::Down] {
         let plan = Plan { slots: 500, ..plan(QueueKind::Drr, hosts, way) };
         let mut queue = plan.build().unwrap();
         let mut lost = Vec::new();
@@ -273,8 +284,8 @@ fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
             let (near, far) = (flowhash::mix(near), flowhash::mix(far));
             let mut seen = Seen { flow: near ^ far, ..seen(0, 0, way) };
             (seen.source, seen.destination) = match way {
-                Way::Up => (near, far),
-                Way::Down => (far, near),
+                Heading::Up => (near, far),
+                Heading::Down => (far, near),
             };
             let drops = &mut |packet: Packet, _| lost.push(packet.handle);
             let _full = queue.offer(Nanos(0), &seen, Packet::new(handle, 1_514), drops);

@@ -10,7 +10,7 @@ use freeboard::sched_core::{
     Scheduler,
 };
 
-use super::{ByHash, Plan, Seen, Shortest, Unshaped, Way, one_line, passes_on, table};
+use super::{ByHash, Heading, Plan, Seen, Shortest, Unshaped, one_line, passes_on, table};
 
 /// Users that can be told apart; more share.
 const USERS: u32 = 64;
@@ -42,7 +42,7 @@ pub(super) struct Users {
     /// Which user's a queued packet is, by handle.
     user_of: Vec<u8>,
     held: [u32; USERS as usize],
-    way: Way,
+    way: Heading,
 }
 
 impl fmt::Debug for Users {
@@ -132,8 +132,8 @@ impl Unshaped for Users {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         let host = match self.way {
-            Way::Up => seen.source,
-            Way::Down => seen.destination,
+            Heading::Up => seen.source,
+            Heading::Down => seen.destination,
         };
         let at = packet.handle as usize;
         if at >= self.user_of.len() {

@@ -5,7 +5,7 @@ use freeboard::sched_core::Nanos;
 use super::{Gateway, clock, plan};
 use crate::config::memory;
 use crate::config::per_host::by_host;
-use crate::forward::queue::Way;
+use crate::forward::queue::Heading;
 use crate::io::sys;
 use crate::log::say;
 
@@ -22,7 +22,8 @@ impl Gateway {
             memory::check(config.share, self.pool.mtu()).map_err(config.places.of("--limit"))?;
             let slots = memory::frames_for(config.share.limit);
             let max_len = self.pool.longest() as u32;
-            let [up, down] = [Way::Up, Way::Down].map(|way| plan(&config, way, slots, max_len));
+            let [up, down] =
+                [Heading::Up, Heading::Down].map(|way| plan(&config, way, slots, max_len));
             let built = [
                 (up, self.directions[0].build_another(&up).map_err(config.places.of("--queue"))?),
                 (
