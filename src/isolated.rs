@@ -51,7 +51,7 @@ pub use static_tables::{StaticRates, StaticTables, StaticTriple};
 pub(crate) use rekey::recount_old;
 
 use crate::isolation::Isolation;
-use crate::labelled::Labelled;
+use crate::labels::Labelled;
 use crate::storage::{NoRoom, Storage};
 use host_table::HostEntries;
 

@@ -5,7 +5,7 @@ use core::str::FromStr;
 
 use sched_core::Side;
 
-use crate::labelled::Labelled;
+use crate::labels::Labelled;
 
 /// What shares the line: flows, hosts, or hosts and then their flows.
 ///

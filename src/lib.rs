@@ -89,8 +89,8 @@ mod buffers;
 mod hashed;
 mod isolated;
 mod isolation;
-mod labelled;
 mod labelled_scheduler;
+mod labels;
 mod smart_queue;
 mod storage;
 
@@ -103,8 +103,8 @@ pub use isolated::{
     StaticTables, StaticTriple,
 };
 pub use isolation::{Isolation, UnknownIsolation};
-pub use labelled::{ByLabeller, Labelled, OnDemand, Rekeyed};
 pub use labelled_scheduler::LabelledScheduler;
+pub use labels::{ByLabeller, Labelled, OnDemand, Rekeyed};
 pub use smart_queue::{
     AllAlike, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, LinkLayer,
     PushError, Rtt, SmartQueue, SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames,

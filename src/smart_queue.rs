@@ -32,8 +32,8 @@ pub use static_frames::{StaticFrameQueue, StaticFrames};
 
 use crate::isolated::{Isolated, IsolatedError};
 use crate::isolation::Isolation;
-use crate::labelled::Labelled;
 use crate::labelled_scheduler::LabelledScheduler;
+use crate::labels::Labelled;
 use crate::storage::{NoRoom, Storage};
 use builder::{Sizes, limits_for};
 use outlet::Outlet;

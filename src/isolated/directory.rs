@@ -6,7 +6,7 @@ use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance};
 use super::flow_scheduler::IsolationScheduler;
 use super::host_table::{Claimed, HostEntries};
 use crate::isolation::Level;
-use crate::labelled::{Before, Labelled};
+use crate::labels::{Before, Labelled};
 use crate::storage::Storage;
 
 /// The flow directory of an [`Isolated`](super::Isolated) queue: gives queues and entries of hosts

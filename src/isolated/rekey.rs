@@ -6,7 +6,7 @@ use sched_core::{Aqm, Imbalance, Table};
 use super::Isolated;
 use super::directory::HostDirectory;
 use super::flow_scheduler::IsolationScheduler;
-use crate::labelled::{Before, Labelled};
+use crate::labels::{Before, Labelled};
 use crate::storage::Storage;
 
 impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {

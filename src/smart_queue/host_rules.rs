@@ -4,7 +4,7 @@ use flowhash::{FlowHasher, FlowKey, HostKey, Labeller, Labels, Nat, Parsed, SipH
 use sched_core::{Ceiling, CommittedRate};
 
 use crate::isolation::Isolation;
-use crate::labelled::Labelled;
+use crate::labels::Labelled;
 
 /// What one host gets: its weight, its committed rate and its ceiling. The default is what every host gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

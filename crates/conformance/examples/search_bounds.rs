@@ -4,7 +4,7 @@
 //! the last change, where a flow scheduler promises a bound for that, or when all bounds are said to hold again. Prints
 //! for each the nearest that it came, with the history; fails if one is exceeded.
 
-mod words;
+mod arguments;
 
 use core::time::Duration;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use freeboard::sched_core::{
 };
 
 fn main() -> ExitCode {
-    let Some((seconds, seed)) = words::seconds_and_seed("search_bounds") else {
+    let Some((seconds, seed)) = arguments::seconds_and_seed("search_bounds") else {
         return ExitCode::from(2);
     };
     type Plus = QfqPlus<Vec<PlusFlow>, Vec<Aggregate>, Vec<QfqFlow>>;

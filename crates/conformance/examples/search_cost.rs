@@ -2,7 +2,7 @@
 //!
 //! Prints the most steps for a packet moved that were found beside the bound; fails if one is exceeded.
 
-mod words;
+mod arguments;
 
 use core::time::Duration;
 use std::process::ExitCode;
@@ -11,7 +11,7 @@ use std::time::Instant;
 use conformance::worst_call::{Subject, climb};
 
 fn main() -> ExitCode {
-    let Some((seconds, seed)) = words::seconds_and_seed("search_cost") else {
+    let Some((seconds, seed)) = arguments::seconds_and_seed("search_cost") else {
         return ExitCode::from(2);
     };
     let sizes = [16, 256, 4_096];

@@ -65,9 +65,9 @@ pub trait Labelled {
     /// The committed rate of the packet's host: above it the host is served while no other conforms to its own
     /// or has none ([`CommittedRates`](sched_core::CommittedRates)). Asked for as the quantum is; in the
     /// other modes, and without [room](crate::IsolatedMemory::with_rates), it has no effect. A burst below the
-    /// longest packet counts as that. A host that comes back to a slot that no other had meanwhile has the
+    /// longest packet counts as that. A host that comes back to an entry that no other had meanwhile has the
     /// bucket that it left; any other, and one whose label has another key since, a full one. Hosts that
-    /// share a slot share the rate of the first.
+    /// share an entry share the rate of the first.
     #[inline]
     fn host_committed_rate(&self) -> Option<CommittedRate> {
         None
