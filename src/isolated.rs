@@ -101,8 +101,8 @@ impl Labelled for OwnHost {
 /// [`LabelledScheduler`](crate::LabelledScheduler) where the queue stands behind a line. As a [`Scheduler`], the
 /// number that names a flow is its label, and a flow that comes in that way is its own host: hosts are not isolated.
 ///
-/// **A full set.** A flow that finds all ways of its set taken shares a queue with flows of its own host: the queue of
-/// its own way, if that queue is of the same host, or else the *spare queue* that stands behind the table for each
+/// **A full set.** A flow that finds all ways of its set taken shares a queue with flows of its own host. That is the
+/// queue of its own way, if it is of the same host. Else it is the *spare queue* that stands behind the table for each
 /// entry of a host. The host is
 ///
 /// - the source in `dual-srchost`, and the destination in `dual-dsthost`;

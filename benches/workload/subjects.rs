@@ -178,8 +178,8 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let scheduler = scheduler(Qfq, classes, 1, |_| 1);
             closed(Classes::new(scheduler, leaves, states, split, Limits::NONE), call, false)
         }
-        // Up to 32 hosts with room for committed rates: none set, or all to half of their share of the loop, in which a
-        // byte takes about 0.1 ns, so that half of what each sends is borrowed and each is moved at all times.
+        // Up to 32 hosts with room for committed rates: none set, or all to half of their share of the loop. A byte takes
+        // about 0.1 ns there, so that half of what each sends is borrowed and each is moved at all times.
         "hosts_rates_unset" | "hosts_rates_set" => {
             let of = HostDrr { of: CommittedRates(DRR), sparse_first: false };
             let mut scheduler = scheduler(ByHost(of), flows, few, turn);

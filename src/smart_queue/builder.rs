@@ -157,7 +157,7 @@ impl SmartQueueBuilder {
     }
 
     /// What the queue may hold. Unless set it is what the rate carries in four round-trip times, 32 of the longest
-    /// packets at least and 16 MiB at most, and follows the rate upwards; in memory of the caller's it is
+    /// packets at least and 16 MiB at most, and follows the rate upwards. In memory of the caller's it is
     /// what the buffers or descriptors hold.
     #[must_use]
     pub const fn limits(self, limits: Limits) -> Self {

@@ -92,8 +92,8 @@ impl Rtt {
         Nanos(self.0.0 / 20)
     }
 
-    /// CoDel for a line of this rate: a target of 5 %, or the time of two of its longest packets where that is more;
-    /// and an interval of the round-trip time and what was added to the target, and of two targets at least.
+    /// CoDel for a line of this rate: a target of 5 %, or the time of two of its longest packets where that is more.
+    /// Its interval is the round-trip time and what was added to the target, and two targets at least.
     ///
     /// On a slow line a packet that came in behind one other has waited for longer than 5 %: at 1 Mbit/s two frames take
     /// 24 ms. A target below that would signal where there is no queue (RFC 8289 §4.3). The interval grows with it, as

@@ -174,8 +174,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     /// Goal: whatever is called in whatever order, the frames that come out are those that went in, byte for byte but
-    /// for marks of congestion; each leaves once or is counted as dropped once; the device gets no more than it takes;
-    /// and `poll_at` says whether a frame leaves now. Method: random histories against a twin that holds the frames in
+    /// for marks of congestion. Each leaves once or is counted as dropped once. The device gets no more than it takes.
+    /// `poll_at` says whether a frame leaves now. Method: random histories against a twin that holds the frames in
     /// a map; the books are recounted after every call.
     #[test]
     fn frames_come_out_as_they_went_in_and_each_is_accounted_for_once(
@@ -540,7 +540,7 @@ fn round_trip_times_set_the_aqm() {
 }
 
 /// Goal: on a line that is slow for its round-trip time, the AQM lets a queue of four packets stand, or signals it now
-/// and then: a target below the time of a packet would drop whatever is behind the second. Method: a sender that keeps
+/// and then. A target below the time of a packet would drop whatever is behind the second. Method: a sender that keeps
 /// four packets queued for ten seconds, with each preset and at four rates; at most one drop for five packets sent.
 #[test]
 fn a_line_that_is_slow_for_its_round_trip_time_loses_few_packets() {

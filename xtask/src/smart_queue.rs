@@ -3,7 +3,7 @@
 use crate::cortex_m::cortex_m;
 
 /// What the program prints. A heavy host sends 3,999 frames at 8 Mbit/s and a light one 99 at 20 kbit/s, through a line
-/// of 500 kbit/s: all frames of the light host leave, and as many of the heavy one as fill the line.
+/// of 500 kbit/s. All frames of the light host leave, and as many of the heavy one as fill the line.
 const EXPECTED: &str = "heavy 240 of 3999, light 99 of 99, refused 0, 499800 bit/s";
 
 pub(crate) fn run() -> Result<(), String> {

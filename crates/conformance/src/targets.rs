@@ -214,8 +214,8 @@ pub fn isolated(bytes: &[u8]) {
     }
 }
 
-/// With each option the parser answers whatever it is given as its twin does; a prefix has the same
-/// answer or says that it is cut; an IP packet has the same answer without what stands before it; what
+/// With each option the parser answers whatever it is given as its twin does. A prefix has the same
+/// answer or says that it is cut. An IP packet has the same answer without what stands before it. What
 /// follows the packets changes nothing.
 pub fn parse(bytes: &[u8]) {
     let longer = [bytes, &[0x99; 40]].concat();

@@ -133,7 +133,7 @@ impl core::error::Error for TableError {}
 /// `S` is an array, a `&mut` slice or a box of [`TagLine`]s: whatever gives the same slice each time.
 ///
 /// Cost in instructions, 8 ways, from 32 to 65,536 flows alike (x86-64, callgrind, less the caller's loop without
-/// the lookup; 5 of a hit and 8 of the others are the call and what makes the hash and takes the answer):
+/// the lookup). Of these the call, and what makes the hash and takes the answer, are 5 of a hit and 8 of the others:
 ///
 /// | a lookup that ends in | |
 /// |---|--:|

@@ -1,10 +1,10 @@
 //! What a scheduler knows of a packet: a handle, a length, two bits of ECN. Never its bytes.
 //!
 //! The bytes stay in a buffer of the caller's, and the *handle* is the number of that buffer. It is
-//! also the index of the 16-byte [`Descriptor`](crate::Descriptor) that describes the packet while it is queued,
-//! so there is no free list, and the scheduler whose slot it is notices a handle that is given in while it is
+//! also the index of the 16-byte [`Descriptor`](crate::Descriptor) that describes the packet while it is queued.
+//! So there is no free list, and the scheduler whose descriptor it is notices a handle that is given in while it is
 //! queued (`docs/decisions/0004-the-handle-is-the-buffer-number.md`). Under [`Classes`](crate::Classes) each
-//! class has slots of its own. A handle that is queued in one class is accepted by another and leaves once from
+//! class has descriptors of its own. A handle that is queued in one class is accepted by another and leaves once from
 //! each, so the caller keeps the handles of classes apart.
 
 /// A flow, by number: the index of its queue, below the number of flows of the scheduler.

@@ -24,7 +24,7 @@
 //! D(b) = D(a) + C − R + F. The last packet left at D ≤ 0, so just after it D(b) is at most that
 //! packet; D(a) is at least −(1 ns + `catch_up`) times the rate at a. Hence C less one packet is at
 //! most R and that allowance. F is lost time. For a caller that comes when [`Shaper::due`] says, F is zero but for
-//! one case: a cut of the rate in the very nanosecond in which the line opens forgets the part of that nanosecond
+//! one case. A cut of the rate in the very nanosecond in which the line opens forgets the part of that nanosecond
 //! that a nanosecond of the new rate cannot hold.
 //!
 //! We depart from the paper's line 9, which moves the clock *back* to the present when a packet

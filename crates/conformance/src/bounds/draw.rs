@@ -3,8 +3,8 @@
 use super::{Burst, FlowPlan, Trial};
 use crate::rng::{Stream, Streams};
 
-/// Random trials without end: 2 to 8 flows; weights all alike, of all magnitudes, or one heavy among
-/// light ones; flows that stand, come in bursts, come one packet at a time in the middle of others',
+/// Random trials without end, of 2 to 8 flows. Weights are alike, of all magnitudes, or one heavy
+/// among light ones. Flows stand, come in bursts, come one packet at a time in the middle of others',
 /// alternate the longest packet with the shortest, or play [`counterexample`].
 #[derive(Clone, Debug)]
 pub struct Trials {

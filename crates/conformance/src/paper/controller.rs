@@ -2,7 +2,7 @@
 //!
 //! Arrivals and departures alternate in bursts: fed until `high` packets are queued, drained until `low`
 //! are (hysteresis), and so on. The flow that is believed to hold least is fed first, ties in the order in
-//! which they came about; for that the controller keeps 32 lists of flows, by what they are believed to
+//! which they came about. For that the controller keeps 32 lists of flows, by what they are believed to
 //! hold, and a word that says which lists are worth a look. Packets come from a free list that is a stack.
 //! Everything allocates before the first packet.
 //!

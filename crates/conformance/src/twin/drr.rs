@@ -37,8 +37,8 @@ impl NaiveDrrFlow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Of(FlowId),
-    /// The mark of a turn: that of a flow on the new list since the turn came there, that of a flow which
-    /// emptied on the old list since then, or the place of a flow that lost what it had before its turn. While
+    /// The mark of a turn. It is that of a flow on the new list since the turn came there, or of a
+    /// flow which emptied on the old list since then. Or it is the place of a flow that lost what it had before its turn. While
     /// another flow stands before it, the flow has no other turn.
     KeptFor(FlowId),
 }

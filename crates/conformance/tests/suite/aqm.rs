@@ -367,7 +367,7 @@ fn what_an_aqm_says_at_arrival_is_in_the_books() {
 }
 
 /// Goal: from the lowest threshold on a capable packet is marked, another is turned away, and one that came with a mark
-/// stays as it came; from the highest on all are turned away, and the scheduler is as it was.
+/// stays as it came. From the highest on all are turned away, and the scheduler is as it was.
 #[test]
 fn an_arrival_is_marked_or_turned_away() {
     let drr = sides::drr_scheduler::<FLOWS>(MAX_LEN, false);

@@ -1,8 +1,8 @@
 //! All short histories of small schedulers, against their twins: small scope in place of proof.
 //!
-//! With `FREEBOARD_TESTS=full` each test plays every string of eight letters out of seven, 5,764,801 of them
-//! (out of six, 1,679,616, for the FIFOs; strings of seven letters, 823,543, where there are hosts; of six,
-//! 117,649, where something happens before), and compares everything after every letter. Without, strings are
+//! With `FREEBOARD_TESTS=full` each test plays every string of eight letters out of seven, 5,764,801 of them,
+//! and compares everything after every letter. For the FIFOs it is out of six, 1,679,616. Strings have seven
+//! letters, 823,543, where there are hosts, and six, 117,649, where something happens before. Without, strings are
 //! two letters shorter, or one where a test counts the rules that were applied. The letters of each are what
 //! its discipline can go wrong on.
 

@@ -57,7 +57,7 @@ fn qfq_plus_agrees_with_its_twin_while_flows_come_and_go() {
 }
 
 /// Goal: a start that eq. 17 shifts back is compared with `F_b` itself, not by its slot.
-/// Method: flows 0 to 4 are charged too little, so that `V` is ahead of the `F` of their group; flow 5
+/// Method: flows 0 to 4 are charged too little, so that `V` is ahead of the `F` of their group. Flow 5
 /// of the group below becomes idle and backlogged again when `V` is in the slot that begins at that `F`.
 /// Were its start left at `V`, its next packet would fall in a later slot.
 #[test]

@@ -226,7 +226,7 @@ impl Pair {
 
 /// Goal: exact queue and outcome, whatever the history, with keys that rotate.
 /// Method: every number of ways, sizes from the smallest to the largest, as many flows as keep sets
-/// half full, full, or overbooked; hashes of 32 bits, and few enough that flows and keys share
+/// half full, full, or overbooked. Hashes of 32 bits, and few enough that flows and keys share
 /// tags; all counts compared after every operation.
 #[test]
 fn agrees_with_the_model_over_millions_of_operations() {

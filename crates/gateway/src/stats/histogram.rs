@@ -12,7 +12,7 @@ const LAST_POWER: u32 = 36;
 /// How many delays were how long.
 ///
 /// A bucket of the library's, with one significant digit, is at most a sixteenth as wide as its delays are
-/// long, or 1,024 ns wide: a percentile is no less than the delay asked for, and more by less than that. It
+/// long, or 1,024 ns wide. So a percentile is no less than the delay asked for, and more by less than that. It
 /// takes 3 kB, which are allocated once: to count a delay allocates nothing.
 #[derive(Clone, Debug)]
 pub(crate) struct Histogram {

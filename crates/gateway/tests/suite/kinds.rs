@@ -199,7 +199,7 @@ fn merged_packets_are_counted_and_others_live_on() {
 }
 
 /// Goal: packets that the last device of the sender cuts up arrive as single packets, whatever the protocol,
-/// with the one command of the page and every offload left on: TCP, UDP that a program hands over by the dozen
+/// with the one command of the page and every offload left on. Tried are TCP, UDP that a program hands over by the dozen
 /// as QUIC does, IPv4 and IPv6. Without it the same datagrams are dropped.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]

@@ -55,7 +55,7 @@ const NO_SERVICE: u64 = 1 << 63;
 /// served least recently: equal queues alternate. A flow never served comes before one that was; of those
 /// never served the one that became backlogged first comes first. So numbers decide nothing. Of three
 /// flows that each send half of what the line carries, two have the line and the third starves, under any rule for
-/// ties: the third queue is the longest after the first packets, and only a floor serves it.
+/// ties. The third queue is the longest after the first packets, and only a floor serves it.
 ///
 /// ```
 /// use sched_core::{FlowId, FlowScheduler, ShortestFlow, ShortestQueue};

@@ -36,7 +36,7 @@ use touch::CHUNK;
 pub const PACED_ROUNDS: u64 = 2;
 
 /// Queues in the memory `Q`, of packets in the memory `S`, under the flow scheduler `O`, with the AQM `A`, the drop policy
-/// `D` and the flow directory `T`; statistics of single flows in the memory `R`, for as many flows as it has room for.
+/// `D` and the flow directory `T`. Statistics of single flows are in the memory `R`, for as many flows as it has room for.
 ///
 /// ```
 /// use sched_core::{

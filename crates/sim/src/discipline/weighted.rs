@@ -61,7 +61,7 @@ impl Weighted {
         }
     }
 
-    /// The T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time: by how much a packet of
+    /// The T-WFI of `flow` among `flows`, for packets of `len` bytes, in bytes of link time. It is by how much a packet of
     /// `flow` may leave later than on a line of the flow's own, after all that the flow had queued
     /// (`docs/disciplines/qfq.md`). `None` for a FIFO, which promises nothing, and where
     /// [`Weighted::behind`] would fail.

@@ -35,8 +35,8 @@
 //! two stable states is no matter of this TCP: `docs/disciplines/sqf.md`.
 //!
 //! Buffer and congestion control were chosen with this in view, among some fifteen combinations of
-//! buffer (50 to 200 packets), Reno or CUBIC, window and delayed acknowledgements, on seeds 1 to 24:
-//! 22 of them lose nothing of the video in five minutes, two lose 27 and 37 %. Of seeds 25 to 72,
+//! buffer (50 to 200 packets), Reno or CUBIC, window and delayed acknowledgements, on seeds 1 to 24.
+//! Of these 22 lose nothing of the video in five minutes, two lose 27 and 37 %. Of seeds 25 to 72,
 //! which had no part in the choice, 44 of 48 lose nothing, four lose 4, 15, 43 and 44 %. Seed 1, the
 //! default, is one that loses nothing. The choice matters: with half the buffer (100 packets) and
 //! CUBIC 8 of 24 lost nothing. With cells (`pppoe-llcsnap`) the smooth flows are 0.7 of the line and

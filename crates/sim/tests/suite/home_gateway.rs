@@ -69,8 +69,8 @@ fn the_video_is_whole_behind_sqf_and_cut_to_its_share_behind_fair_queues() {
 }
 
 /// Goal: a floor serves every upload and takes nothing from calls and pages. Method: the least upload has the
-/// part of the floor that its bound gives it among the flows that may be backlogged at once, eight uploads, two
-/// calls, the video and six connections of the browser: a packet of 1,500 in `D + (k·F + 1)·L` bytes.
+/// part of the floor that its bound gives it among the flows that may be backlogged at once. These are eight
+/// uploads, two calls, the video and six connections of the browser. The part is a packet of 1,500 in `D + (k·F + 1)·L` bytes.
 #[test]
 fn a_floor_serves_every_upload_and_leaves_calls_and_pages_as_they_are() {
     let (plain, floor) = (of(Discipline::Sqf), of(Discipline::SqfFloor));

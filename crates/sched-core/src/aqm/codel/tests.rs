@@ -31,8 +31,8 @@ fn signals(aqm: &CoDel<[CoDelState; 4]>, start: u64, count: usize) -> Vec<u64> {
 }
 
 /// Goal: the instants of the published law, each the sum of `100 ms / √n` so far.
-/// Method: judged every microsecond, a signal comes at the first microsecond at or after it is due;
-/// the table is rounded to a microsecond, half of it to either side; eleven roundings of a nanosecond
+/// Method: judged every microsecond, a signal comes at the first microsecond at or after it is due.
+/// The table is rounded to a microsecond, half of it to either side. Eleven roundings of a nanosecond
 /// and 10^-7 of 532 ms (53 ns) can at most tip the balance to the microsecond before.
 #[test]
 fn a_standing_queue_is_signalled_at_the_instants_of_the_control_law() {

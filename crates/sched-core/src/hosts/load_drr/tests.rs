@@ -482,8 +482,8 @@ fn a_host_saves_up_fifteen_early_turns() {
 }
 
 /// Goal: what is not limited: the rests of turns that flows of one host have begun. Each is kept until the next turn of
-/// its flow is due, as many rounds later as the host has flows, and flows that return together go on with their
-/// rests together; but once, and then not again before their next turns. Method: a stands; n flows of another host
+/// its flow is due, as many rounds later as the host has flows. Flows that return together go on with their rests
+/// together, but once, and then not again before their next turns. Method: a stands; n flows of another host
 /// send a short packet each, and return when the last of them was served.
 #[test]
 fn rests_of_one_host_go_on_together_once() {

@@ -63,7 +63,7 @@ fn state_of_b(line: &Line) -> u32 {
     line.queues.scheduler().nodes[1].flow.charged
 }
 
-/// What flow 1 gets beside flow 0, which stands and whose packets are each a turn: the bytes of all, and the
+/// What flow 1 gets beside flow 0, which stands and whose packets are each a turn. It is the bytes of all, and the
 /// most that flow 1 has in any interval beyond a quantum for each turn of flow 0 in it. `len` says what flow
 /// 1 sends next, and whether it waits until it holds nothing.
 fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Xorshift) -> (u32, bool)) -> (u64, i64) {
@@ -110,8 +110,8 @@ fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Xorshift) -> (u32, bool)
 type NextPacket = fn(&mut Xorshift) -> (u32, bool);
 
 /// Goal: a flow that empties and returns as it likes gets at most k + 2 quanta and a packet less a byte in any k
-/// turns of a flow that stands, and in the long run no more than its share. Method: flow 1 sends in the ways that
-/// gain most where a flow that empties on the old list is new at once: a packet whenever it holds none, of a
+/// turns of a flow that stands. In the long run it gets no more than its share. Method: flow 1 sends in the ways that
+/// gain most where a flow that empties on the old list is new at once. It sends a packet whenever it holds none, of a
 /// quantum, of a byte less, or at random; beside one flow or four, with quanta of 100 to 250.
 #[test]
 fn a_flow_that_keeps_returning_has_a_turn_a_round() {

@@ -282,8 +282,8 @@ fn broken_books_are_noticed() {
     assert_eq!(broken(twice), "free once if and only if empty");
 }
 
-/// Flows 3 and 0 hold the virtual queues; flow 1 finds none, so flow 3, the longest, goes to the default
-/// queue with both of its packets and flow 1 gets its queue; then flow 0 makes way for flow 2, and its
+/// Flows 3 and 0 hold the virtual queues. Flow 1 finds none, so flow 3, the longest, goes to the default
+/// queue with both of its packets and flow 1 gets its queue. Then flow 0 makes way for flow 2, and its
 /// packets go behind those of flow 3.
 #[test]
 fn the_longest_flow_makes_way_for_a_new_one() {
@@ -369,8 +369,8 @@ fn without_virtual_queues_there_is_nobody_to_move() {
 }
 
 /// SQF §3, Fig. 1: more uploads are backlogged than there are virtual queues, and a call starts. Goal: as
-/// published, the call is one of the bad ones, behind all packets of the uploads that share the default queue;
-/// where the default queue takes the longest, each packet of the call is the next one, or with a service
+/// published, the call is one of the bad ones, behind all packets of the uploads that share the default queue.
+/// Where the default queue takes the longest, each packet of the call is the next one, or with a service
 /// floor the one after. Method: 140 uploads of ten packets over 128 virtual queues; a packet of the
 /// call comes, the line sends, and what the line has sent of an upload comes anew.
 #[test]

@@ -10,7 +10,7 @@ use super::CORE_RATE;
 pub type Lag = i64;
 
 /// Measures `t_c − t_a − Q/(φ·R)` for every packet of one flow at each of two links, and keeps the
-/// largest: `t_a` is when the packet came, `t_c` when its last bit left, `Q` what the flow had at the
+/// largest. `t_a` is when the packet came, `t_c` when its last bit left, `Q` what the flow had at the
 /// link right after `t_a`, the untransmitted rest of a packet on the line included. The worst that
 /// can be is the flow's T-WFI (QFQ §VI). The flow must not lose packets.
 #[derive(Clone, Debug)]
