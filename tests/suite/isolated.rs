@@ -374,7 +374,7 @@ fn a_rate_is_not_left_to_the_next_host_nor_to_another_isolation() {
 /// the spare queue of source 3 is that of destination 3, from before. So source 11, in the entry that source 3
 /// has left with an empty bucket, shares a queue of others and has counted nowhere when it comes back.
 #[test]
-fn a_bucket_is_not_left_to_who_shared_a_queue_of_others() {
+fn a_bucket_is_not_left_to_a_host_that_shared_a_queue_of_others() {
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     let memory = IsolatedMemory::allocate(8, 8, 1_024).with_rates().with_triple(64);
     let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(Isolation::DualDstHost);

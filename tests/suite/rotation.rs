@@ -250,7 +250,7 @@ fn run(queue: &mut impl Rotates, forgetful: bool) -> Found {
 /// Goal: whatever floods the table, a change of the key takes no flow away from its packets and no host from
 /// its entry, and ends by itself; the books hold throughout.
 #[test]
-fn a_new_key_reorders_nobody() {
+fn a_new_key_reorders_no_flow() {
     let modes = [Isolation::DualSrcHost, Isolation::TripleIsolate, Isolation::Flows];
     let mut runs: Vec<Found> = modes.map(|mode| run(&mut isolated(mode), false)).into();
     runs.push(run(&mut hashed(), false));

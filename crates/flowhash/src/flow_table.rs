@@ -143,7 +143,7 @@ impl core::error::Error for TableError {}
 /// | and the release after it | 12 |
 ///
 /// Probability that a new flow collides in a table of 1,024 queues, P\[Bin(n, k / N) ≥ k\] for n
-/// active flows, N queues, k ways (measured within 0.005 of it, `tests/spread.rs`):
+/// active flows, N queues, k ways (measured within 0.005 of it, `tests/suite/spread.rs`):
 ///
 /// | active flows | 128 | 256 | 512 | 1,024 |
 /// |---|---|---|---|---|

@@ -258,7 +258,7 @@ impl Backlog {
     }
 }
 
-/// A queue of packets that decides who is next and who is dropped.
+/// A queue of packets that decides which packet is next and which is dropped.
 ///
 /// Object-safe. Nothing allocates, nothing blocks, and the work of a call does not depend on how much
 /// is queued, except where a method says so.

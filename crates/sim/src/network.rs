@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_to_nobody_is_noticed() {
+    fn a_packet_without_a_receiver_is_noticed() {
         let mut network = idle();
         let nowhere = SocketAddrV4::new(Ipv4Addr::new(192, 0, 2, 1), 9);
         let voice = Packetised { source: Cbr::g711(Nanos::ZERO), payload_type: 0, until: Nanos(1) };

@@ -78,7 +78,7 @@ fn load_drr_gives_the_shares_of_cake_fig_3() {
 
 /// Method: the mode goes through all four and back while everybody is backlogged.
 #[test]
-fn a_change_of_mode_changes_the_shares_of_those_who_are_backlogged() {
+fn a_change_of_mode_changes_the_shares_of_backlogged_flows() {
     let both = hosts::load_drr::<8, 16, HOSTS>(MAX_LEN, 16, Side::Destination, true, Limits::NONE);
     hosts::each(both, |queues| {
         add(queues, &[[0, 0], [0, 1], [0, 2], [1, 0]]);
@@ -185,7 +185,7 @@ fn a_host_that_holds_less_than_its_share_of_the_limit_loses_nothing() {
 /// Flow 0 always holds packets of 40 bytes, and is sent `MAX_LEN` bytes a turn. Flow 1 sends `MAX_LEN − 1`
 /// bytes and then `MAX_LEN` whenever it is its turn; it is then in debt, and before it comes again it loses a
 /// packet for want of room, the only one that it holds. Returns the part of the line that flow 0 gets.
-fn share_beside_one_who_loses_his_last_packet(queues: &mut dyn Contestant) -> f64 {
+fn share_beside_a_host_that_loses_its_last_packet(queues: &mut dyn Contestant) -> f64 {
     let mut sent = [0_u64; 2];
     // Flow 0 has as many handles as there is room for packets, and its own again and again.
     let mut get = |queues: &mut dyn Contestant| {
@@ -226,7 +226,7 @@ fn share_beside_one_who_loses_his_last_packet(queues: &mut dyn Contestant) -> f6
 #[test]
 fn debts_outlive_a_loss() {
     let fair = |queues: &mut dyn Contestant| {
-        let share = share_beside_one_who_loses_his_last_packet(queues);
+        let share = share_beside_a_host_that_loses_its_last_packet(queues);
         assert!((share - 0.5).abs() < 0.001, "{share:.3} of the line");
     };
     let limits = Limits::NONE;

@@ -125,7 +125,7 @@ fn packets(list: &[(u64, usize, u32)]) -> Vec<Arrival> {
 
 /// Computed by hand: a flow that is alone has the whole link; one that is not, its part of it.
 #[test]
-fn the_fluid_server_serves_in_the_ratio_of_the_weights_of_those_who_are_there() {
+fn the_fluid_server_serves_in_the_ratio_of_the_weights_of_backlogged_flows() {
     // Two halves.
     let halves = fluid(&[1, 1], &packets(&[(0, 0, 4), (0, 1, 4)]));
     assert_eq!(halves, [ratio(8, 1), ratio(8, 1)]);

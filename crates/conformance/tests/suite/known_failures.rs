@@ -303,7 +303,7 @@ fn a_quantum_is_at_least_a_packet_and_at_most_2_to_the_28() {
     }
 }
 
-/// sch_qfq, 2013: `V` ran as if the weights were the most that there may be, not those of the flows: who came
+/// sch_qfq, 2013: `V` ran as if the weights were the most that there may be, not those of the flows: a flow that came
 /// back was served long before all others. Goal: whichever flows come, go, and have another weight, a flow that stays
 /// lags behind its share as far as is promised in the weights before or after, and a packet of its own. Method:
 /// two flows that are always backlogged, and 62 that are not and change at all times; every interval between changes.

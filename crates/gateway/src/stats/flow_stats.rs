@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_flows_that_nobody_can_see() {
+    fn nothing_is_kept_of_flows_that_no_page_shows() {
         let mut watch = Watch::new(Watched::All, 256);
         let place = watch.arrived(Nanos(0), key(1), key(1).src_host(), 60);
         watch.sent(place, 60, Nanos(1));

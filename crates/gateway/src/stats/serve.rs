@@ -413,7 +413,7 @@ mod tests {
 
     /// Goal: until the next report, which may be a day away, clients that have looked and are gone keep no other out.
     #[test]
-    fn who_has_gone_makes_room_and_who_says_no_more_keeps_his_place() {
+    fn a_client_that_has_gone_makes_room_and_a_silent_one_keeps_its_place() {
         let path = std::env::temp_dir().join(format!("freeboard-left-{}", std::process::id()));
         let mut stats = Stats::listen(&path).unwrap();
         let silent = UnixStream::connect(&path).unwrap();
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn every_client_is_told_and_who_has_gone_is_forgotten() {
+    fn every_client_is_told_and_one_that_has_gone_is_forgotten() {
         let path = std::env::temp_dir().join(format!("freeboard-stats-{}", std::process::id()));
         let mut stats = Stats::listen(&path).unwrap();
         assert!(Stats::listen(&path).unwrap_err().contains("a program listens there"));

@@ -274,7 +274,7 @@ fn a_change_while_it_starts_is_waited_for() {
 /// Goal: the reader of its lines may go, and it goes on.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
-fn it_goes_on_when_nobody_reads_what_it_says() {
+fn it_goes_on_when_its_output_is_not_read() {
     let Some(row) = Row::new("unheard") else { return };
     let file = file("unheard", "lan = \"lan\"\nwan = \"wan\"\nup = \"10mbit\"\ndown = \"10mbit\"");
     let start = |words: &[&str]| {

@@ -120,7 +120,7 @@ fn an_idle_gateway_sleeps() {
 /// sleep, 2 s would be 200 ticks.
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]
-fn many_who_ask_do_not_keep_it_busy() {
+fn many_clients_do_not_keep_it_busy() {
     let Some(row) = Row::new("many") else { return };
     let path = std::env::temp_dir().join(format!("freeboard-{}-many", std::process::id()));
     let words =
@@ -137,7 +137,7 @@ fn many_who_ask_do_not_keep_it_busy() {
         (0..20).all(is_open)
     });
     assert!(is_full, "there is room for no more");
-    attempts("many who ask", || {
+    attempts("many clients", || {
         let (before, flows) =
             (ticks(&gateway), BOTH.map(|way| Paced::start(&row, way, millis(5), &[500])));
         row.gw.ip("link set wan alias known");
@@ -162,7 +162,7 @@ fn many_who_ask_do_not_keep_it_busy() {
 }
 
 #[test]
-fn it_says_what_it_does_to_those_who_ask() {
+fn it_says_what_it_does_to_clients() {
     let Some(row) = Row::new("serving") else { return };
     let path = std::env::temp_dir().join(format!("freeboard-{}-stats", std::process::id()));
     let socket = path.display().to_string();

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn jain_is_one_over_n_for_a_winner_who_takes_all() {
+    fn jain_is_one_over_n_for_a_flow_that_takes_all() {
         assert_eq!(jain(&[7, 7, 7, 7]), Some(1.0));
         assert_eq!(jain(&[0, 0, 5, 0]), Some(0.25));
         // (1+2+3)² / (3 · (1+4+9)) = 36 / 42.

@@ -44,7 +44,7 @@ fn hosts_keep_their_promises_under_every_attack() {
 
 /// Goal: the test above can fail. Method: each promise is broken by a flow scheduler that does not make it.
 #[test]
-fn whoever_does_not_promise_it_does_not_keep_it() {
+fn a_flow_scheduler_that_does_not_promise_it_does_not_keep_it() {
     let bound = wait_bound(2, 1_514);
     for (candidate, attack) in [
         (Candidate::Drr, Attack::ThousandFlows(1)),

@@ -245,7 +245,7 @@ fn a_spent_flow_is_sparse_again_after_one_rotation() {
 }
 
 #[test]
-fn a_spent_flow_is_sparse_again_where_nobody_stands() {
+fn a_spent_flow_is_sparse_again_where_no_flow_stands() {
     let mut line = Line::sparse_first(100);
     line.put("b", 100);
     assert_eq!(line.get(1), "b");

@@ -402,7 +402,7 @@ fn two_that_are_due_come_back_in_a_call_the_first_due_first() {
 }
 
 #[test]
-fn a_clock_that_steps_back_brings_nobody_back() {
+fn a_clock_that_steps_back_brings_no_flow_back() {
     let mut link = all_beyond(1);
     (0..10).for_each(|_| link.enqueue(1, 64));
     for millis in [11, 3, 11, 5, 11, 0, 11] {

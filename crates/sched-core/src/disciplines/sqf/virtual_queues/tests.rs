@@ -314,7 +314,7 @@ fn the_default_queue_never_makes_way() {
 /// Each of these is rejected before any packet is moved; only an arrival that makes others give way until it
 /// is itself the victim leaves them where it has put them.
 #[test]
-fn a_rejected_arrival_moves_nobody() {
+fn a_rejected_arrival_moves_no_flow() {
     let limits = Limits::bytes(1_000);
     let mut sqf = small(DropFrom::Head, limits).default_takes_longest();
     fill(&mut sqf, 0, &[(0, 300), (1, 200)]);
@@ -356,7 +356,7 @@ fn who_was_moved_gives_way() {
 }
 
 #[test]
-fn without_virtual_queues_there_is_nobody_to_move() {
+fn without_virtual_queues_there_is_no_flow_to_move() {
     let memory = SqfArrays::<3, 4, 1>::EMPTY;
     let mut sqf = Sqf::new(memory, DropFrom::Head, Limits::NONE).unwrap().default_takes_longest();
     for flow in [2, 0, 1].map(FlowId) {

@@ -117,7 +117,7 @@ fn bursts_of_qfq_are_its_packets_one_by_one() {
 /// Goal: what DRR says of the next flows is what comes, while no flow comes or goes.
 /// Method: 50 of 100 flows stand with packets of a whole quantum; a third leave.
 #[test]
-fn drr_knows_who_is_next() {
+fn drr_knows_which_flows_are_next() {
     let mut scheduler = drr();
     let flows: Vec<FlowId> = (0..50).map(|flow| FlowId(flow * 37 % 100)).collect();
     for &flow in &flows {
@@ -140,7 +140,7 @@ fn drr_knows_who_is_next() {
 /// Method: 50 of 100 flows stand with packets of any length. The flows as they are served, each turn
 /// once, are those foretold; together they are all.
 #[test]
-fn qfq_knows_who_is_next() {
+fn qfq_knows_which_flows_are_next() {
     let mut scheduler = Qfq::new(vec![QfqFlow::EMPTY; FLOWS], 1_500).unwrap();
     assert_eq!(scheduler.upcoming(&mut [FlowId(0); AHEAD]), 0, "no flow is backlogged");
     for flow in 0..FLOWS as u32 {
