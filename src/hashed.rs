@@ -71,8 +71,8 @@ impl<O: FlowScheduler + ?Sized, L: Table<TagLine>> FlowDirectory<O> for HashDire
 /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 64], 1_514)?;
 /// scheduler.add_all(1_514)?;
 /// let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
-/// let (queues, slots) = ([Queue::EMPTY; 64], [Descriptor::EMPTY; 256]);
-/// let mut queues = Hashed::new(scheduler, table, queues, slots, Limits::packets(256));
+/// let (queues, descriptors) = ([Queue::EMPTY; 64], [Descriptor::EMPTY; 256]);
+/// let mut queues = Hashed::new(scheduler, table, queues, descriptors, Limits::packets(256));
 ///
 /// let drops = &mut |packet: Packet, _why| println!("buffer {} is free again", packet.handle);
 /// queues.enqueue(Nanos(0), FlowId(0xfeed_f00d), Packet::new(7, 1_000), drops)?;
@@ -93,8 +93,14 @@ where
 {
     /// Hashed queues without an AQM and without statistics of single queues; see
     /// [`FlowQueues::new`] and [`Hashed::over`].
-    pub fn new(scheduler: O, table: FlowTable<L>, queues: Q, slots: S, limits: Limits) -> Self {
-        Self::over(FlowQueues::new(scheduler, queues, slots, limits), table)
+    pub fn new(
+        scheduler: O,
+        table: FlowTable<L>,
+        queues: Q,
+        descriptors: S,
+        limits: Limits,
+    ) -> Self {
+        Self::over(FlowQueues::new(scheduler, queues, descriptors, limits), table)
     }
 }
 

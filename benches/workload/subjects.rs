@@ -81,11 +81,13 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
     let call = (pattern, flows, whole);
     let few = flows.min(32);
     Some(match name {
-        "null" => closed(Null::<NOTHING>::new(slots_for(flows), hash_table(8, 8)), call, false),
+        "null" => {
+            closed(Null::<NOTHING>::new(descriptors_for(flows), hash_table(8, 8)), call, false)
+        }
         // Every flow has claimed its queue: hits alone.
         "lookup" => {
             let table = lookup_table();
-            closed(Null::<LOOKUP>::new(slots_for(flows), table), call, true)
+            closed(Null::<LOOKUP>::new(descriptors_for(flows), table), call, true)
         }
         // Half of the queues are claimed; each packet is of a flow never seen before, which claims one of
         // the others (of 100,000 a few collide) and releases it.
@@ -94,7 +96,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             for queue in (0..table.queues()).step_by(2) {
                 table.lookup(queue);
             }
-            closed(Null::<STRANGER_RELEASED>::new(slots_for(flows), table), call, true)
+            closed(Null::<STRANGER_RELEASED>::new(descriptors_for(flows), table), call, true)
         }
         // All queues are claimed; each packet is of a flow never seen before: collisions alone.
         "lookup_collision" => {
@@ -102,11 +104,11 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             for queue in 0..table.queues() {
                 table.lookup(queue);
             }
-            closed(Null::<STRANGER>::new(slots_for(flows), table), call, true)
+            closed(Null::<STRANGER>::new(descriptors_for(flows), table), call, true)
         }
         "fifo" => {
-            let slots = Boxes(slots_for(flows)).of(Descriptor::EMPTY);
-            closed(Fifo::tail_drop(slots, Limits::NONE), call, false)
+            let descriptors = Boxes(descriptors_for(flows)).of(Descriptor::EMPTY);
+            closed(Fifo::tail_drop(descriptors, Limits::NONE), call, false)
         }
         "drr" => alone(DRR, 1, turn, call),
         "drr_sparse" => alone(Drr { sparse_first: true }, 1, turn, call),
@@ -136,14 +138,14 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "isolated_dual" => {
             let config = IsolatedConfig::new(MTU, Limits::NONE);
             let count = queues_for(flows);
-            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots_for(flows));
+            let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
             closed(freeboard::Isolated::new(memory, config).expect("powers of two"), call, true)
         }
         "isolated_triple" => {
             let isolation = Isolation::TripleIsolate;
             let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
             let count = queues_for(flows);
-            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots_for(flows));
+            let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
             let queue = freeboard::Isolated::new(memory.with_triple(64), config);
             closed(queue.expect("powers of two"), call, true)
         }
@@ -151,14 +153,14 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "isolated_rates_unset" => {
             let config = IsolatedConfig::new(MTU, Limits::NONE);
             let count = queues_for(flows);
-            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots_for(flows));
+            let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
             let queue = freeboard::Isolated::new(memory.with_rates(), config);
             closed(queue.expect("powers of two"), call, true)
         }
         // `isolated_dual` with CoDel, behind an unlimited line and a device that is ready.
         "smart_queue" => {
             let count = queues_for(flows);
-            let memory = IsolatedMemory::<Boxes>::allocate(count, count, slots_for(flows));
+            let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
             let codel = Boxes(memory.queues()).of(CoDelState::EMPTY);
             let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(MTU);
             closed(builder.descriptors_in(memory, codel).expect("powers of two"), call, true)
@@ -169,7 +171,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let classes = (flows / 32).clamp(1, 32);
             let each = flows.div_ceil(classes).next_power_of_two();
             let class = |_| {
-                let room = (Boxes(each), Boxes(slots_for(flows)), Arrays::<0>);
+                let room = (Boxes(each), Boxes(descriptors_for(flows)), Arrays::<0>);
                 queues(scheduler(DRR, each, 1, turn), NoAqm, room, Limits::NONE)
             };
             let leaves: Box<[_]> = (0..classes).map(class).collect();
@@ -204,9 +206,11 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "hashed_drr" => {
             let count = queues_for(flows);
             let (scheduler, table) = (scheduler(DRR, count, 1, turn), hash_table(count, 8));
-            let (queues, slots) =
-                (Boxes(count).of(Queue::EMPTY), Boxes(slots_for(flows)).of(Descriptor::EMPTY));
-            closed(Hashed::new(scheduler, table, queues, slots, Limits::NONE), call, true)
+            let (queues, descriptors) = (
+                Boxes(count).of(Queue::EMPTY),
+                Boxes(descriptors_for(flows)).of(Descriptor::EMPTY),
+            );
+            closed(Hashed::new(scheduler, table, queues, descriptors, Limits::NONE), call, true)
         }
         // Hash, sparse flows first, CoDel: what FQ-CoDel is made of.
         "fq_codel" => {
@@ -218,7 +222,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let params = CoDelParams { interval: Nanos::from_secs(4), ..params };
             let codel = CoDel::new(Boxes(count).of(CoDelState::EMPTY), params);
             let codel = codel.expect("a target below the interval");
-            let room = (Boxes(count), Boxes(slots_for(flows)), Arrays::<0>);
+            let room = (Boxes(count), Boxes(descriptors_for(flows)), Arrays::<0>);
             let queues = queues(scheduler, codel, room, Limits::NONE);
             closed(Hashed::over(queues, hash_table(count, 8)), call, true)
         }
@@ -243,7 +247,7 @@ fn entry(name: &str, call: Call) -> Option<Subject> {
 }
 
 /// Packets in the loop.
-fn slots_for(flows: usize) -> usize {
+fn descriptors_for(flows: usize) -> usize {
     4 * flows + flows.max(64)
 }
 
@@ -277,7 +281,7 @@ fn queued<O: FlowScheduler>(
     scheduler: O,
     flows: usize,
 ) -> FlowQueues<O, Box<[Queue]>, Box<[Descriptor]>> {
-    let room = (Boxes(flows), Boxes(slots_for(flows)), Arrays::<0>);
+    let room = (Boxes(flows), Boxes(descriptors_for(flows)), Arrays::<0>);
     queues(scheduler, NoAqm, room, Limits::NONE)
 }
 

@@ -74,7 +74,7 @@ fn isolated_queues_know_which_flows_are_next() {
 }
 
 /// Goal: what is touched first changes nothing, behind isolation either.
-/// Method: with as many slots as make touching worth it, bursts are the packets one by one.
+/// Method: with as many descriptors as make touching worth it, bursts are the packets one by one.
 #[test]
 fn bursts_of_isolated_queues_are_their_packets_one_by_one() {
     for isolation in [Isolation::DualSrcHost, Isolation::TripleIsolate] {
@@ -137,8 +137,8 @@ fn every_queue_has_one_way_in_for_labels() {
         drr.add_all(LEN).unwrap();
         let lines = [freeboard::flowhash::TagLine::EMPTY; 2];
         let table = freeboard::flowhash::FlowTable::new(lines, 16, 8).unwrap();
-        let (queues, slots) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 8]);
-        let queues = FlowQueues::new(drr, queues, slots, Limits::NONE);
+        let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 8]);
+        let queues = FlowQueues::new(drr, queues, descriptors, Limits::NONE);
         let longest = LongestQueueDrop::new([LongestFlow::EMPTY; 16]);
         Hashed::over(queues.with_drop_policy(longest), table)
     };

@@ -11,14 +11,14 @@ use freeboard::sched_core::{
 };
 
 const QUEUES: usize = 32;
-const SLOTS: usize = 64;
+const DESCRIPTORS: usize = 64;
 const NOW: Nanos = Nanos::ZERO;
 
 type Subject = Hashed<
     Drr<[DrrFlow; QUEUES]>,
     [TagLine; 4],
     [Queue; QUEUES],
-    [Descriptor; SLOTS],
+    [Descriptor; DESCRIPTORS],
     NoAqm,
     [FlowRecord; QUEUES],
     LongestQueueDrop<[LongestFlow; QUEUES]>,
@@ -29,9 +29,9 @@ fn hashed(limits: Limits) -> Subject {
     drr.add_all(1_500).expect("a quantum");
     let longest = LongestQueueDrop::new([LongestFlow::EMPTY; QUEUES]);
     let table = FlowTable::new([TagLine::EMPTY; 4], QUEUES as u32, 8).expect("four lines");
-    let (queues, slots, records) =
-        ([Queue::EMPTY; QUEUES], [Descriptor::EMPTY; SLOTS], [FlowRecord::EMPTY; QUEUES]);
-    let queues = FlowQueues::with_parts(drr, NoAqm, queues, slots, records, limits);
+    let (queues, descriptors, records) =
+        ([Queue::EMPTY; QUEUES], [Descriptor::EMPTY; DESCRIPTORS], [FlowRecord::EMPTY; QUEUES]);
+    let queues = FlowQueues::with_parts(drr, NoAqm, queues, descriptors, records, limits);
     Hashed::over(queues.with_drop_policy(longest), table)
 }
 
@@ -43,9 +43,9 @@ fn hashed(limits: Limits) -> Subject {
 fn queues_are_claimed_exactly_while_backlogged() {
     let mut subject = hashed(Limits::packets(40));
     let mut random = Xorshift::new(0x5EED);
-    let mut free: Vec<u32> = (0..SLOTS as u32).collect();
+    let mut free: Vec<u32> = (0..DESCRIPTORS as u32).collect();
     let mut sent: BTreeMap<u32, VecDeque<u32>> = BTreeMap::new();
-    let mut flow_of = [0_u32; SLOTS];
+    let mut flow_of = [0_u32; DESCRIPTORS];
     let mut shared = [false; 48];
     let (mut collisions, mut dropped_in_all) = (0, 0);
     for _ in 0..200_000 {

@@ -13,7 +13,7 @@ use freeboard::{
 const NOW: Nanos = Nanos::ZERO;
 const QUEUES: usize = 64;
 const HOSTS: usize = 256;
-const SLOTS: usize = 4_096;
+const DESCRIPTORS: usize = 4_096;
 const LEN: u32 = 1_000;
 
 /// The labels of a flow and its two hosts under a key.
@@ -86,7 +86,7 @@ impl Rotates for ByHash {
 }
 
 fn isolated(isolation: Isolation) -> Isolated<Heap, NoAqm, NoRoom, Heap> {
-    let memory = IsolatedMemory::allocate(QUEUES, HOSTS, SLOTS).with_triple(64);
+    let memory = IsolatedMemory::allocate(QUEUES, HOSTS, DESCRIPTORS).with_triple(64);
     let config = IsolatedConfig::new(LEN, Limits::NONE).isolated_by(isolation);
     Isolated::new(memory, config).expect("sizes are powers of two")
 }
@@ -100,7 +100,7 @@ fn hashed() -> ByHash {
         drr,
         table,
         vec![Queue::EMPTY; QUEUES],
-        vec![Descriptor::EMPTY; SLOTS],
+        vec![Descriptor::EMPTY; DESCRIPTORS],
         Limits::NONE,
     )
 }
@@ -190,7 +190,7 @@ fn host_of(stranger: u32) -> u32 {
 /// of these and 60 other hosts, floods the table. In each round the key changes once while all that goes on; then all
 /// queues are left to empty, and the flood alone brings the rotation to its end.
 fn run(queue: &mut impl Rotates, forgetful: bool) -> Found {
-    let (free, packets) = ((0..SLOTS as u32).collect(), vec![(0, 0, 0); SLOTS]);
+    let (free, packets) = ((0..DESCRIPTORS as u32).collect(), vec![(0, 0, 0); DESCRIPTORS]);
     let mut link = Labelling {
         queue,
         key: 1,
@@ -275,7 +275,7 @@ fn a_new_key_alone_reorders_flows_and_splits_hosts() {
 /// Goal: a host keeps its entry for the flows it opens during a rotation; ended early, it counts twice until
 /// its old flows are idle. Method: one host, one packet a flow.
 #[test]
-fn a_host_keeps_its_slot_until_the_rotation_is_ended() {
+fn a_host_keeps_its_entry_until_the_rotation_is_ended() {
     let mut queue = isolated(Isolation::DualSrcHost);
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     let mut open = |queue: &mut Isolated<Heap, NoAqm, NoRoom, Heap>, key: u8, flow: u32| {

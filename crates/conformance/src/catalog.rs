@@ -113,7 +113,7 @@ pub trait Recipe: Copy + core::fmt::Debug {
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
         room: Room<F, H>,
-        slots: S,
+        descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>>;
 }

@@ -26,7 +26,7 @@ pub use indifference::{Peeked, Shifted};
 pub use labelled::{Seen, play_labelled};
 pub use lockstep::Match;
 pub use operation::{
-    FLOWS, HOSTS, Operation, Operations, SLOTS, operations, operations_for, operations_with_hosts,
-    prelude,
+    DESCRIPTORS, FLOWS, HOSTS, Operation, Operations, operations, operations_for,
+    operations_with_hosts, prelude,
 };
 pub use shortest::{Difference, check, soak, soak_on};

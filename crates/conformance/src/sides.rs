@@ -23,7 +23,7 @@ pub const FLOWS: usize = crate::history::FLOWS as usize;
 /// Hosts of a history are numbered below this.
 pub const HOSTS: usize = crate::history::HOSTS as usize;
 /// Handles of a history are numbered below this.
-pub const SLOTS: usize = crate::history::SLOTS as usize;
+pub const DESCRIPTORS: usize = crate::history::DESCRIPTORS as usize;
 
 /// The longest packet of the disciplines that have one.
 pub const MAX_LEN: u32 = 1_500;
@@ -36,7 +36,7 @@ pub const MILLISECOND: Nanos = Nanos::from_millis(1);
 pub type Engine<O, const F: usize, const S: usize, D = OwnVictim> =
     FlowQueues<O, [Queue; F], [Descriptor; S], NoAqm, [FlowRecord; F], D>;
 
-/// `scheduler` over `F` queues and `S` slots, with a record for each flow.
+/// `scheduler` over `F` queues and `S` descriptors, with a record for each flow.
 pub fn engine<O: FlowScheduler, const F: usize, const S: usize>(
     scheduler: O,
     limits: Limits,
@@ -80,7 +80,7 @@ where
     let room = room::<F, H>(max_len);
     let scheduler = recipe.of().flow_scheduler(room).expect("sizes in range");
     let policy = recipe.policy(&scheduler, room).expect("sizes in range");
-    let size = Size { flows: F as u32, slots: S as u32, hosts: H as u32, max_len };
+    let size = Size { flows: F as u32, descriptors: S as u32, hosts: H as u32, max_len };
     let naive = NaiveQueues::new(recipe.twin(size), F as u32, S as u32, F as u32, limits);
     (engine(scheduler, limits).with_drop_policy(policy), naive)
 }
@@ -99,7 +99,7 @@ pub fn packets<const F: usize, const S: usize, const H: usize, R: TwinnedPackets
     limits: Limits,
 ) -> (MadeOf<R, F, S, H>, R::Twin) {
     let made = recipe.scheduler(room::<F, H>(max_len), Arrays::<S>, limits);
-    let size = Size { flows: F as u32, slots: S as u32, hosts: H as u32, max_len };
+    let size = Size { flows: F as u32, descriptors: S as u32, hosts: H as u32, max_len };
     (made.expect("sizes in range"), recipe.twin(size, limits))
 }
 

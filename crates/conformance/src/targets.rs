@@ -1,7 +1,7 @@
 //! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that return or
 //! panic. That of captures is `sim::capture::check_reading`.
 use crate::history::{
-    Contestant, FLOWS, HOSTS, Operation, Pair, SLOTS, Setting, check, operations_for, pair,
+    Contestant, DESCRIPTORS, FLOWS, HOSTS, Operation, Pair, Setting, check, operations_for, pair,
     play_frames, play_labelled,
 };
 use crate::sides::{self, MAX_LEN};
@@ -32,7 +32,7 @@ pub const ALL: [Target; 13] = [
 ];
 
 const F: usize = FLOWS as usize;
-const S: usize = SLOTS as usize;
+const S: usize = DESCRIPTORS as usize;
 const H: usize = HOSTS as usize;
 
 /// The first byte of a history says how both sides are built, the rest is what happens to them.

@@ -3,7 +3,7 @@
 use conformance::catalog::{Arrays, Dial, FlowRecipe, QueuesRecipe, Recipe, Room, Setting, queues};
 use sched_core::{FlowId, Limits, NoAqm, Packet};
 
-use crate::disciplines::{QUEUES, SLOTS, removes};
+use crate::disciplines::{DESCRIPTORS, QUEUES, removes};
 use crate::{Hash, run};
 
 /// How many operations the pinned hashes are of.
@@ -112,7 +112,7 @@ const ROOM: Room<Arrays<QUEUES>, Arrays<HOSTS>> = Room {
 fn of_flows<R: QueuesRecipe>(recipe: R, seed: u64) -> u64 {
     let Some(scheduler) = recipe.of().flow_scheduler(ROOM) else { return 0 };
     let Some(policy) = recipe.policy(&scheduler, ROOM) else { return 0 };
-    let room = (Arrays::<QUEUES>, Arrays::<SLOTS>, Arrays::<0>);
+    let room = (Arrays::<QUEUES>, Arrays::<DESCRIPTORS>, Arrays::<0>);
     let mut queues = queues(scheduler, NoAqm, room, Limits::NONE).with_drop_policy(policy);
     run(&mut queues, OPERATIONS, seed, |queues, flow: FlowId, random, hash: &mut Hash| {
         if removes(random) {
@@ -132,6 +132,8 @@ fn of_flows<R: QueuesRecipe>(recipe: R, seed: u64) -> u64 {
 
 /// All flows are as the recipe has them.
 fn of_packets<R: Recipe>(recipe: R, seed: u64) -> u64 {
-    let Some(mut made) = recipe.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE) else { return 0 };
+    let Some(mut made) = recipe.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE) else {
+        return 0;
+    };
     run(&mut made, OPERATIONS, seed, |_: &mut _, _, _, _| {})
 }

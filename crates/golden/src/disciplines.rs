@@ -21,7 +21,7 @@ pub const STACK_BYTES: usize = 16 << 10;
 /// How many operations the pinned hashes are of.
 const OPERATIONS: u32 = 50_000;
 
-pub(crate) const SLOTS: usize = HANDLES as usize;
+pub(crate) const DESCRIPTORS: usize = HANDLES as usize;
 pub(crate) const QUEUES: usize = FLOWS as usize;
 /// Virtual queues of the SQF run, and the default queue.
 const SQF_QUEUES: usize = 6;
@@ -68,12 +68,12 @@ const ROOM: Room<Arrays<QUEUES>> =
     Room { host: Setting { weight: 4, max_len: MAX_LEN }, ..Room::of_flows(Arrays, MAX_LEN) };
 
 fn fifo_tail_drop() -> u64 {
-    let fifo = Fifo { end: Tail }.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE);
+    let fifo = Fifo { end: Tail }.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE);
     fifo.map_or(0, |mut fifo| run(&mut fifo, OPERATIONS, 1, |_, _, _, _| {}))
 }
 
 fn fifo_head_drop() -> u64 {
-    let fifo = Fifo { end: Head }.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE);
+    let fifo = Fifo { end: Head }.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE);
     fifo.map_or(0, |mut fifo| run(&mut fifo, OPERATIONS, 2, |_, _, _, _| {}))
 }
 
@@ -101,7 +101,7 @@ fn shortest_queue() -> u64 {
 fn sqf() -> u64 {
     let virtual_queues =
         VirtualQueues { queues: Arrays::<SQF_QUEUES>, end: Head, default_takes_longest: false };
-    let Some(mut sqf) = virtual_queues.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE) else {
+    let Some(mut sqf) = virtual_queues.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE) else {
         return 0;
     };
     run(&mut sqf, OPERATIONS, 6, |sqf, flow, random, hash| {
@@ -192,11 +192,11 @@ where
             scheduler.configure_host(host, MAX_LEN).ok()?;
         }
         set(scheduler.scheduler_mut())?;
-        let (flows, slots) = (Arrays::<QUEUES>, Arrays::<SLOTS>);
+        let (flows, descriptors) = (Arrays::<QUEUES>, Arrays::<DESCRIPTORS>);
         Some(catalog::queues(
             scheduler,
             sched_core::NoAqm,
-            (flows, slots, Arrays::<0>),
+            (flows, descriptors, Arrays::<0>),
             Limits::NONE,
         ))
     };
@@ -224,7 +224,9 @@ fn hierarchy() -> u64 {
         bits: 2,
     };
     let room = Room::of_flows(Arrays::<{ QUEUES / 4 }>, MAX_LEN);
-    let Some(mut node) = tree.scheduler(room, Arrays::<SLOTS>, Limits::NONE) else { return 0 };
+    let Some(mut node) = tree.scheduler(room, Arrays::<DESCRIPTORS>, Limits::NONE) else {
+        return 0;
+    };
     let slowed = node.with_class(Nanos(0), FlowId(1), &mut |_: Packet, _| {}, |user, _| {
         user.set_rate(Nanos(0), slow);
     });
@@ -256,7 +258,9 @@ fn hashed_drr() -> u64 {
     let of = LongestQueue { of: Drr { sparse_first: true }, end: Head };
     let of = ByHash { of, lines: Arrays::<{ QUEUES / 8 }>, ways: 8 };
     let shaped = Shaped { of, rate, overhead: Overhead::PPPOE_LLCSNAP };
-    let Some(mut shaped) = shaped.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE) else { return 0 };
+    let Some(mut shaped) = shaped.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE) else {
+        return 0;
+    };
     for queue in 0..QUEUES as u32 {
         let Ok(()) = shaped.inner_mut().configure_queue(queue, MAX_LEN) else { return 0 };
     }
@@ -280,7 +284,9 @@ where
     SchedulerOf<R, Arrays<QUEUES>, Arrays<1>>: FlowScheduler<Config = C>,
 {
     let queued = Queued { of: scheduler, aqm };
-    let Some(mut queues) = queued.scheduler(ROOM, Arrays::<SLOTS>, Limits::NONE) else { return 0 };
+    let Some(mut queues) = queued.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE) else {
+        return 0;
+    };
     run(&mut queues, OPERATIONS, seed, |queues, flow: FlowId, random, hash: &mut Hash| {
         if removes(random) {
             let mut gone = *hash;

@@ -73,7 +73,7 @@ impl Ecn {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Packet {
     /// The caller's buffer number; unique among the packets queued, in all classes of a hierarchy, below the
-    /// number of slots.
+    /// number of descriptors.
     pub handle: u32,
     /// Bytes, `1..=`[`Packet::MAX_LEN`]: what fairness and the byte limit count. The framing of the
     /// link is the shaper's business.

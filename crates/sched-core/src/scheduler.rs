@@ -98,12 +98,12 @@ pub enum RejectReason {
         /// The longest packet this flow accepts, in bytes.
         max: u32,
     },
-    /// There is no slot for this handle.
+    /// There is no descriptor for this handle.
     UnknownHandle {
         /// The handle given.
         handle: u32,
         /// Handles are numbered below this.
-        slots: u32,
+        descriptors: u32,
     },
     /// A packet with this handle is queued already, in the same class of a hierarchy.
     HandleInUse {
@@ -126,8 +126,8 @@ impl fmt::Display for RejectReason {
                 write!(f, "flow {} is not one of the flows added below {flows}", flow.0)
             }
             Self::Length { len, max } => write!(f, "length {len} is outside 1..={max} bytes"),
-            Self::UnknownHandle { handle, slots } => {
-                write!(f, "handle {handle} is not below the {slots} slots")
+            Self::UnknownHandle { handle, descriptors } => {
+                write!(f, "handle {handle} is not below the {descriptors} descriptors")
             }
             Self::HandleInUse { handle } => write!(f, "handle {handle} is queued already"),
             Self::Full { limits } => write!(
@@ -184,7 +184,7 @@ impl Limits {
     /// The highest byte limit: one longest packet below 2^32, so that the arrival that overflows the
     /// limit still fits into the counters.
     pub const MAX_BYTES: u32 = u32::MAX - Packet::MAX_LEN;
-    /// As many packets as there are slots, and [`Limits::MAX_BYTES`].
+    /// As many packets as there are descriptors, and [`Limits::MAX_BYTES`].
     pub const NONE: Self = Self { packets: u32::MAX, bytes: Self::MAX_BYTES };
 
     /// At most `packets` packets, whatever their length.
@@ -350,7 +350,7 @@ pub trait Scheduler {
         filled
     }
 
-    /// Counts everything anew and compares it with the books. For tests: O(slots + flows).
+    /// Counts everything anew and compares it with the books. For tests: O(descriptors + flows).
     ///
     /// # Errors
     /// The first [`Imbalance`] found.

@@ -22,7 +22,7 @@ fn a_rejection_names_the_packet_what_was_wrong_and_what_is_accepted() {
     for (flow, handle, len, expected) in [
         (1, 7, 100, "packet 7 rejected: flow 1 is not one of the flows added below 4"),
         (9, 7, 100, "packet 7 rejected: flow 9 is not one of the flows added below 4"),
-        (0, 8, 100, "packet 8 rejected: handle 8 is not below the 8 slots"),
+        (0, 8, 100, "packet 8 rejected: handle 8 is not below the 8 descriptors"),
         (0, 7, 0, "packet 7 rejected: length 0 is outside 1..=1500 bytes"),
         (0, 7, 1_501, "packet 7 rejected: length 1501 is outside 1..=1500 bytes"),
     ] {

@@ -219,7 +219,7 @@ impl Discipline {
         let within = "every flow is below QUEUES and the length was clamped";
         match self {
             Self::Fifo => {
-                let fifo = Fifo::tail_drop(slots(limits), limits);
+                let fifo = Fifo::tail_drop(descriptors(limits), limits);
                 Box::new(Shaped::new(fifo, line, link))
             }
             Self::Drr => {
@@ -289,7 +289,7 @@ pub fn drr_with_codel(
     Ok(Box::new(Shaped::new(hashed_with_codel(drr, longest(), params, limits)?, line, link)))
 }
 
-fn slots(limits: Limits) -> Vec<Descriptor> {
+fn descriptors(limits: Limits) -> Vec<Descriptor> {
     vec![Descriptor::EMPTY; limits.packets as usize + 1]
 }
 
@@ -325,7 +325,7 @@ fn by_hash<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
     limits: Limits,
 ) -> ByHash<O, A, D> {
     let queues = vec![Queue::EMPTY; QUEUES as usize];
-    let queues = FlowQueues::with_parts(scheduler, aqm, queues, slots(limits), [], limits);
+    let queues = FlowQueues::with_parts(scheduler, aqm, queues, descriptors(limits), [], limits);
     Hashed::over(queues.with_drop_policy(policy), table())
 }
 

@@ -30,11 +30,18 @@ type Queues<O, A, F, S, R> = FlowQueues<
 pub fn queues<O: FlowScheduler, A: Aqm, F: Memory, S: Memory, R: Memory>(
     scheduler: O,
     aqm: A,
-    (flows, slots, records): (F, S, R),
+    (flows, descriptors, records): (F, S, R),
     limits: Limits,
 ) -> Queues<O, A, F, S, R> {
-    let (table, slots) = (flows.of(Queue::EMPTY), slots.of(Descriptor::EMPTY));
-    FlowQueues::with_parts(scheduler, aqm, table, slots, records.of(FlowRecord::EMPTY), limits)
+    let (table, descriptors) = (flows.of(Queue::EMPTY), descriptors.of(Descriptor::EMPTY));
+    FlowQueues::with_parts(
+        scheduler,
+        aqm,
+        table,
+        descriptors,
+        records.of(FlowRecord::EMPTY),
+        limits,
+    )
 }
 
 /// A queue and a record for each flow, under a flow scheduler and an AQM.
@@ -59,12 +66,12 @@ impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
         room: Room<F, H>,
-        slots: S,
+        descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
         let (scheduler, aqm) = (self.of.of().flow_scheduler(room)?, self.aqm.aqm(room.flows)?);
         let policy = self.of.policy(&scheduler, room)?;
-        let queues = queues(scheduler, aqm, (room.flows, slots, room.flows), limits);
+        let queues = queues(scheduler, aqm, (room.flows, descriptors, room.flows), limits);
         Some(queues.with_drop_policy(policy))
     }
 }
@@ -82,13 +89,13 @@ impl Recipe for Fifo {
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
         _room: Room<F, H>,
-        slots: S,
+        descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
-        let slots = slots.of(Descriptor::EMPTY);
+        let descriptors = descriptors.of(Descriptor::EMPTY);
         Some(match self.end {
-            DropFrom::Tail => core_::Fifo::tail_drop(slots, limits),
-            DropFrom::Head => core_::Fifo::head_drop(slots, limits),
+            DropFrom::Tail => core_::Fifo::tail_drop(descriptors, limits),
+            DropFrom::Head => core_::Fifo::head_drop(descriptors, limits),
         })
     }
 }
@@ -119,15 +126,15 @@ impl<Q: Memory> Recipe for VirtualQueues<Q> {
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
         room: Room<F, H>,
-        slots: S,
+        descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
         let memory = SqfMemory {
             scheduler: self.queues.of(ShortestFlow::EMPTY),
             queues: self.queues.of(Queue::EMPTY),
-            slots: slots.of(Descriptor::EMPTY),
+            descriptors: descriptors.of(Descriptor::EMPTY),
             flows: room.flows.of(SqfFlow::EMPTY),
-            labels: slots.of(0),
+            labels: descriptors.of(0),
             free: self.queues.of(0),
             records: room.flows.of(FlowRecord::EMPTY),
         };
@@ -162,10 +169,10 @@ impl<Q: Memory> Recipe for FlooredVirtualQueues<Q> {
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
         room: Room<F, H>,
-        slots: S,
+        descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
-        let plain = self.of.scheduler(room, slots, limits)?;
+        let plain = self.of.scheduler(room, descriptors, limits)?;
         let (share, waiting) =
             (Floor::share(Some(self.floor))?, self.of.queues.of(WaitingFlow::EMPTY));
         plain.service_floor(share, waiting).ok()?.flush_unserved(self.flush).ok()
@@ -189,11 +196,15 @@ impl<R: Recipe> Recipe for Shaped<R> {
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
         room: Room<F, H>,
-        slots: S,
+        descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
         let line = Shaper::new(self.rate).with_catch_up(Nanos::ZERO);
-        Some(shaper::Shaped::new(self.of.scheduler(room, slots, limits)?, line, self.overhead))
+        Some(shaper::Shaped::new(
+            self.of.scheduler(room, descriptors, limits)?,
+            line,
+            self.overhead,
+        ))
     }
 }
 
@@ -222,7 +233,7 @@ impl<R: QueuesRecipe, L: Memory> Recipe for ByHash<R, L> {
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
         room: Room<F, H>,
-        slots: S,
+        descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
         let mut scheduler = self.of.of().flow_scheduler(room)?;
@@ -232,8 +243,10 @@ impl<R: QueuesRecipe, L: Memory> Recipe for ByHash<R, L> {
         let policy = self.of.policy(&scheduler, room)?;
         let lines = self.lines.of(TagLine::EMPTY);
         let table = FlowTable::new(lines, room.flows.count(), self.ways).ok()?;
-        let (queues, slots) = (room.flows.of(Queue::EMPTY), slots.of(Descriptor::EMPTY));
-        let queues = FlowQueues::new(scheduler, queues, slots, limits).with_drop_policy(policy);
+        let (queues, descriptors) =
+            (room.flows.of(Queue::EMPTY), descriptors.of(Descriptor::EMPTY));
+        let queues =
+            FlowQueues::new(scheduler, queues, descriptors, limits).with_drop_policy(policy);
         Some(Hashed::over(queues, table))
     }
 }
@@ -263,7 +276,7 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
         room: Room<F, H>,
-        slots: S,
+        descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
         let of_classes = Room {
@@ -273,7 +286,7 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
             host: room.host,
         };
         let scheduler = self.of.flow_scheduler(of_classes)?;
-        let class = || self.class.scheduler(room, slots, limits);
+        let class = || self.class.scheduler(room, descriptors, limits);
         let classes = [class()?, class()?, class()?, class()?];
         let split = LowBits::new(self.bits).ok()?;
         let made = Classes::new(scheduler, classes, [ClassState::EMPTY; 4], split, limits);
@@ -292,12 +305,12 @@ impl<R: Recipe> Recipe for Measured<R> {
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
         room: Room<F, H>,
-        slots: S,
+        descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
         let meter = WfiMeter::new(room.flows.of(WfiFlow::EMPTY));
-        let inner = self.0.scheduler(room, slots, limits)?;
-        Some(Metered::new(inner, meter, slots.of(Arrival::EMPTY)))
+        let inner = self.0.scheduler(room, descriptors, limits)?;
+        Some(Metered::new(inner, meter, descriptors.of(Arrival::EMPTY)))
     }
 }
 
@@ -314,10 +327,10 @@ impl Recipe for IsolatedHosts {
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
         room: Room<F, H>,
-        slots: S,
+        descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
-        let packets = (slots.count() as usize).min(MOST);
+        let packets = (descriptors.count() as usize).min(MOST);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 4, packets).with_triple(8);
         let mut config = IsolatedConfig::new(room.max_len, limits).isolated_by(self.0);
         config.ways = 4;
@@ -338,10 +351,10 @@ impl Recipe for Smart {
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
         room: Room<F, H>,
-        slots: S,
+        descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
-        let packets = (slots.count() as usize).min(MOST);
+        let packets = (descriptors.count() as usize).min(MOST);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, packets);
         let codel = Parts::<MOST>::table(CoDelState::EMPTY, memory.queues());
         let builder = SmartQueue::upload(self.rate).max_len(room.max_len).limits(limits);

@@ -21,8 +21,8 @@ where
     T: Contestant + Clone,
 {
     // As many handles as a history can have in use, and the flows of the alphabet with one that is not.
-    let slots = u32::try_from(prelude.len() + depth).expect("short histories");
-    let mut start = Match::with_slots(subject, twin, slots).watching(&[0, 1, 2, 3]);
+    let descriptors = u32::try_from(prelude.len() + depth).expect("short histories");
+    let mut start = Match::with_descriptors(subject, twin, descriptors).watching(&[0, 1, 2, 3]);
     let mut history = Vec::new();
     for &operation in prelude {
         history.push(operation);

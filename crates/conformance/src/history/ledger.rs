@@ -26,10 +26,10 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    pub(super) fn new(slots: u32) -> Self {
+    pub(super) fn new(descriptors: u32) -> Self {
         Self {
-            queued: vec![None; slots as usize],
-            free: (0..slots).rev().collect(),
+            queued: vec![None; descriptors as usize],
+            free: (0..descriptors).rev().collect(),
             arrivals: 0,
             delivered_last: Vec::new(),
             offered: Volume::ZERO,
@@ -69,7 +69,7 @@ impl Ledger {
             };
         }
         let place = self.queued.get_mut(packet.handle as usize);
-        let place = place.ok_or_else(|| format!("{packet:?} accepted without a slot"))?;
+        let place = place.ok_or_else(|| format!("{packet:?} accepted without a descriptor"))?;
         if place.is_some() {
             return Err(format!("{packet:?} accepted while its handle is queued"));
         }

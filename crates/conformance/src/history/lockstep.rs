@@ -5,7 +5,7 @@ use freeboard::sched_core::{
 };
 
 use super::ledger::Ledger;
-use super::operation::{FLOWS, Operation, SLOTS};
+use super::operation::{DESCRIPTORS, FLOWS, Operation};
 use super::{Contestant, Housing};
 
 /// The flows of a history, and numbers that are no flow's.
@@ -45,23 +45,23 @@ fn same<A: PartialEq + core::fmt::Debug>(what: &str, subject: A, twin: A) -> Res
 }
 
 impl Course {
-    pub(super) fn new(slots: u32) -> Self {
-        let ledger = Ledger::new(slots);
+    pub(super) fn new(descriptors: u32) -> Self {
+        let ledger = Ledger::new(descriptors);
         Self { now: 0, is_told: true, ledger, watched: &EVERY_FLOW, dropped: Default::default() }
     }
 }
 
 impl<S: Contestant, T: Contestant> Match<S, T> {
-    /// Two sides with [`SLOTS`] handles, at time 0.
+    /// Two sides with [`DESCRIPTORS`] handles, at time 0.
     #[must_use]
     pub fn new(subject: S, twin: T) -> Self {
-        Self::with_slots(subject, twin, SLOTS)
+        Self::with_descriptors(subject, twin, DESCRIPTORS)
     }
 
     /// Two sides with `handles` handles, at time 0.
     #[must_use]
-    pub fn with_slots(subject: S, twin: T, slots: u32) -> Self {
-        Self { subject, twin, course: Course::new(slots) }
+    pub fn with_descriptors(subject: S, twin: T, descriptors: u32) -> Self {
+        Self { subject, twin, course: Course::new(descriptors) }
     }
 
     /// Thorough comparisons look at these flows only.

@@ -10,7 +10,7 @@ pub const FLOWS: u32 = 8;
 /// Hosts of a history, on either side, are numbered below this.
 pub const HOSTS: u32 = 4;
 /// Handles of a history are numbered below this.
-pub const SLOTS: u32 = 32;
+pub const DESCRIPTORS: u32 = 32;
 
 /// Something done to a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ const ODD_LENGTHS: [u32; 8] = [0, 1, 1_501, 9_000, 65_535, 65_536, (1 << 20) + 1
 const ODD_FLOWS: [u32; 4] = [FLOWS, FLOWS - 1, u32::MAX - 1, u32::MAX];
 const SIDES: [Sides; 4] = [Sides::Neither, Sides::Source, Sides::Destination, Sides::Both];
 const ODD_HOSTS: [u32; 4] = [HOSTS, HOSTS + 1, u32::MAX - 1, u32::MAX];
-const ODD_HANDLES: [u32; 4] = [SLOTS, SLOTS - 1, u32::MAX - 1, u32::MAX];
+const ODD_HANDLES: [u32; 4] = [DESCRIPTORS, DESCRIPTORS - 1, u32::MAX - 1, u32::MAX];
 const WEIGHTS: [u32; 16] =
     [1, 2, 3, 3, 3, 4, 5, 7, 8, 16, 100, 1_000, 4_096, 40_000, 65_535, 65_536];
 const ODD_WEIGHTS: [u32; 4] = [0, 65_537, 1 << 28, u32::MAX];
@@ -152,7 +152,7 @@ const RATES: [u64; 16] = [
 const BURSTS: [u32; 8] = [1_500, 1_500, 1_501, 3_000, 9_000, 100, u32::MAX, 0];
 const MAX_LENGTHS: [u32; 8] = [1_500, 1_500, 1_500, 1_500, 1_000, 576, 1, 53];
 const ODD_MAX_LENGTHS: [u32; 4] = [0, 1_501, 65_536, u32::MAX];
-const PACKETS: [u32; 8] = [u32::MAX, SLOTS, 24, 12, 4, 2, 1, 0];
+const PACKETS: [u32; 8] = [u32::MAX, DESCRIPTORS, 24, 12, 4, 2, 1, 0];
 const BYTES: [u32; 8] = [u32::MAX, 1 << 20, 20_000, 20_000, 8_000, 3_000, 1_500, 99];
 
 pub(super) fn pick<T: Copy>(menu: &[T], byte: u8) -> T {
@@ -174,7 +174,7 @@ impl Operation {
             230..=233 => {
                 let (flow, len, byte) = (flow(next()?), len(next()?), next()?);
                 let handle = match byte {
-                    0..192 => u32::from(byte) % SLOTS,
+                    0..192 => u32::from(byte) % DESCRIPTORS,
                     _ => pick(&ODD_HANDLES, byte),
                 };
                 Self::EnqueueAs { flow, len, handle }

@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::lockstep::{Course, Step};
 use super::operation::{Operation, Operations};
-use super::{Pair, SLOTS};
+use super::{DESCRIPTORS, Pair};
 
 /// In long histories the state is looked at thoroughly once in this number of operations.
 const THOROUGH_EVERY: usize = 64;
@@ -90,7 +90,7 @@ fn play(
     thorough_every: usize,
 ) -> Result<(), (String, usize)> {
     let (mut subject, mut twin) = sides();
-    let course = &mut Course::new(SLOTS);
+    let course = &mut Course::new(DESCRIPTORS);
     for (done, &operation) in (1..).zip(operations) {
         let thorough = done % thorough_every == 0 || done == operations.len();
         let step = Step { subject: &mut *subject, twin: &mut *twin, course };
@@ -140,7 +140,7 @@ mod tests {
     /// which there is no room but could be made, which takes a limit and two packets.
     #[test]
     fn a_difference_is_cut_down_to_the_operations_that_show_it() {
-        let fifo = |end| NaiveFifo::new(end, SLOTS, Limits::packets(1));
+        let fifo = |end| NaiveFifo::new(end, DESCRIPTORS, Limits::packets(1));
         let sides = &|| pair((fifo(DropFrom::Head), fifo(DropFrom::Tail)));
         let difference = soak(sides, 1, 10_000, 10_000).unwrap_err();
         assert_eq!(difference.operations.len(), 2, "{difference}");

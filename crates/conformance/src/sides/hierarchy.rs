@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     Scheduler, ShortestFlow, ShortestQueue,
 };
 
-use super::{MAX_LEN, SLOTS};
+use super::{DESCRIPTORS, MAX_LEN};
 
 /// Classes of four of the hierarchies, each with two flows.
 const CLASSES: usize = 4;
@@ -44,7 +44,7 @@ fn qfq_scheduler<const N: usize>() -> Qfq<[QfqFlow; N]> {
 
 /// Four FIFO classes under QFQ.
 pub fn qfq_over_fifos(limits: Limits) -> (impl Contestant, impl Contestant) {
-    let fifo = || super::fifo::<SLOTS>(DropFrom::Head, Limits::packets(20));
+    let fifo = || super::fifo::<DESCRIPTORS>(DropFrom::Head, Limits::packets(20));
     let scheduler = qfq_scheduler::<CLASSES>();
     let naive = NaiveQfq::new(CLASSES as u32, MAX_LEN);
     (
@@ -55,7 +55,7 @@ pub fn qfq_over_fifos(limits: Limits) -> (impl Contestant, impl Contestant) {
 
 /// QFQ classes under deficit round robin.
 pub fn drr_over_qfq(limits: Limits) -> (impl Contestant, impl Contestant) {
-    let leaf = || super::qfq::<2, SLOTS>(MAX_LEN, Limits::packets(20));
+    let leaf = || super::qfq::<2, DESCRIPTORS>(MAX_LEN, Limits::packets(20));
     let scheduler = super::drr_scheduler::<CLASSES>(MAX_LEN, false);
     let naive = NaiveDrr::new(CLASSES as u32, MAX_LEN, false);
     (
@@ -66,7 +66,7 @@ pub fn drr_over_qfq(limits: Limits) -> (impl Contestant, impl Contestant) {
 
 /// Classes of deficit round robin under shortest queue first.
 pub fn sqf_over_drr(limits: Limits) -> (impl Contestant, impl Contestant) {
-    let leaf = || super::drr::<2, SLOTS>(MAX_LEN, false, Limits::NONE);
+    let leaf = || super::drr::<2, DESCRIPTORS>(MAX_LEN, false, Limits::NONE);
     let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; CLASSES]);
     let naive = NaiveShortestQueue::new(CLASSES as u32, DropFrom::Head);
     let twin = NaiveClasses::new(naive, many::<_, CLASSES>(|| leaf().1).into(), 2, limits);
@@ -78,10 +78,10 @@ pub fn sqf_over_drr(limits: Limits) -> (impl Contestant, impl Contestant) {
 
 /// A FIFO, DRR, QFQ and SQF that drop from their longest queue, as trait objects.
 pub fn drr_over_everything(limits: Limits) -> (impl Contestant, impl Contestant) {
-    let fifo = super::fifo::<SLOTS>(DropFrom::Tail, Limits::NONE);
-    let drr = super::drr_lqd::<2, SLOTS>(MAX_LEN, true, DropFrom::Tail, Limits::packets(10));
-    let qfq = super::qfq_lqd::<2, SLOTS>(MAX_LEN, DropFrom::Head, Limits::bytes(8_000));
-    let sqf = super::sqf::<2, SLOTS>(DropFrom::Head, Limits::NONE);
+    let fifo = super::fifo::<DESCRIPTORS>(DropFrom::Tail, Limits::NONE);
+    let drr = super::drr_lqd::<2, DESCRIPTORS>(MAX_LEN, true, DropFrom::Tail, Limits::packets(10));
+    let qfq = super::qfq_lqd::<2, DESCRIPTORS>(MAX_LEN, DropFrom::Head, Limits::bytes(8_000));
+    let sqf = super::sqf::<2, DESCRIPTORS>(DropFrom::Head, Limits::NONE);
     let classes: [Box<dyn Contestant + Send>; 4] =
         [Box::new(fifo.0), Box::new(drr.0), Box::new(qfq.0), Box::new(sqf.0)];
     let naive: Vec<Box<dyn Contestant + Send>> =
@@ -93,7 +93,7 @@ pub fn drr_over_everything(limits: Limits) -> (impl Contestant, impl Contestant)
 
 /// Two classes of two classes of two flows.
 pub fn three_levels(limits: Limits) -> (impl Contestant, impl Contestant) {
-    let leaf = || super::sqf::<2, SLOTS>(DropFrom::Head, Limits::packets(12));
+    let leaf = || super::sqf::<2, DESCRIPTORS>(DropFrom::Head, Limits::packets(12));
     let middle = || {
         let scheduler = super::drr_scheduler::<2>(MAX_LEN, false);
         node(scheduler, many::<_, 2>(|| leaf().0), 1, true, Limits::packets(20))

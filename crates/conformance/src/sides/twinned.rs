@@ -19,7 +19,7 @@ pub struct Size {
     /// Flows are numbered below this.
     pub flows: u32,
     /// Handles are numbered below this.
-    pub slots: u32,
+    pub descriptors: u32,
     /// Hosts are numbered below this.
     pub hosts: u32,
     /// The longest packet, in bytes.
@@ -186,7 +186,7 @@ impl TwinnedPackets for Fifo {
     type Twin = NaiveFifo;
 
     fn twin(self, size: Size, limits: Limits) -> NaiveFifo {
-        NaiveFifo::new(self.end, size.slots, limits)
+        NaiveFifo::new(self.end, size.descriptors, limits)
     }
 }
 
@@ -199,7 +199,7 @@ fn virtual_queues<Q: Memory>(
 ) -> NaiveQueues<NaiveShortestQueue> {
     let (queues, flows) = (recipe.queues.count() - 1, size.flows);
     let twin =
-        NaiveQueues::with_virtual_queues(scheduler, queues, flows, size.slots, flows, limits);
+        NaiveQueues::with_virtual_queues(scheduler, queues, flows, size.descriptors, flows, limits);
     if recipe.default_takes_longest { twin.default_takes_longest() } else { twin }
 }
 

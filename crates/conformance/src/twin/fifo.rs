@@ -19,19 +19,19 @@ const MAX_VICTIMS: usize = 256;
 pub struct NaiveFifo {
     queue: VecDeque<Held>,
     end: DropFrom,
-    slots: u32,
+    descriptors: u32,
     limits: Limits,
     total: Counters,
 }
 
 impl NaiveFifo {
-    /// Room for `slots` packets; the packet that gives way when the limits are reached is at `end`.
+    /// Room for `descriptors` packets; the packet that gives way when the limits are reached is at `end`.
     #[must_use]
-    pub fn new(end: DropFrom, slots: u32, limits: Limits) -> Self {
+    pub fn new(end: DropFrom, descriptors: u32, limits: Limits) -> Self {
         Self {
             queue: VecDeque::new(),
             end,
-            slots,
+            descriptors,
             limits: clamped(limits),
             total: Counters::default(),
         }
@@ -78,8 +78,8 @@ impl Scheduler for NaiveFifo {
         let Packet { handle, len, .. } = packet;
         let outcome = if !(1..=Packet::MAX_LEN).contains(&len) {
             Err(RejectReason::Length { len, max: Packet::MAX_LEN })
-        } else if handle >= self.slots {
-            Err(RejectReason::UnknownHandle { handle, slots: self.slots })
+        } else if handle >= self.descriptors {
+            Err(RejectReason::UnknownHandle { handle, descriptors: self.descriptors })
         } else if self.queue.iter().any(|held| held.packet.handle == handle) {
             Err(RejectReason::HandleInUse { handle })
         } else {

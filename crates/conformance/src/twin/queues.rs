@@ -37,7 +37,7 @@ pub struct NaiveQueues<O> {
     scheduler: O,
     placement: Placement,
     queues: Vec<VecDeque<Held>>,
-    slots: u32,
+    descriptors: u32,
     limits: Limits,
     total: Counters,
     records: Vec<Counters>,
@@ -49,14 +49,14 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         self.scheduler.select(&self.queues).or_else(|| self.scheduler.waiting(&self.queues))
     }
 
-    /// A queue for each of `flows` flows, room for `slots` packets, statistics for `records` flows.
+    /// A queue for each of `flows` flows, room for `descriptors` packets, statistics for `records` flows.
     #[must_use]
-    pub fn new(scheduler: O, flows: u32, slots: u32, records: u32, limits: Limits) -> Self {
+    pub fn new(scheduler: O, flows: u32, descriptors: u32, records: u32, limits: Limits) -> Self {
         Self {
             scheduler,
             placement: Placement::Own,
             queues: vec![VecDeque::new(); flows as usize],
-            slots,
+            descriptors,
             limits: clamped(limits),
             total: Counters::default(),
             records: vec![Counters::default(); records as usize],
@@ -70,7 +70,7 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         mut scheduler: O,
         virtual_queues: u32,
         flows: u32,
-        slots: u32,
+        descriptors: u32,
         records: u32,
         limits: Limits,
     ) -> Self {
@@ -88,7 +88,7 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
                 flows,
                 longest_moves: false,
             },
-            ..Self::new(scheduler, virtual_queues + 1, slots, records, limits)
+            ..Self::new(scheduler, virtual_queues + 1, descriptors, records, limits)
         }
     }
 
@@ -147,8 +147,8 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         let Packet { handle, len, .. } = packet;
         if !(1..=max.min(Packet::MAX_LEN)).contains(&len) {
             Some(RejectReason::Length { len, max })
-        } else if handle >= self.slots {
-            Some(RejectReason::UnknownHandle { handle, slots: self.slots })
+        } else if handle >= self.descriptors {
+            Some(RejectReason::UnknownHandle { handle, descriptors: self.descriptors })
         } else if self.everything().any(|held| held.packet.handle == handle) {
             Some(RejectReason::HandleInUse { handle })
         } else {

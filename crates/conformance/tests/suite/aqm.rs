@@ -4,7 +4,7 @@
 
 use conformance::history::{Contestant, Dial, Housing, Match, Operations, Peeked, Shifted};
 use conformance::rng::Streams;
-use conformance::sides::{self, FLOWS, MAX_LEN, SLOTS};
+use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
     Admission, Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, Ecn, FlowId,
     FlowQueues, FlowRecord, FlowScheduler, Head, Limits, Look, Nanos, Offer, OwnVictim, Packet,
@@ -133,14 +133,14 @@ impl Aqm for Blue {
 }
 
 type Queues<O, A, D = OwnVictim> =
-    FlowQueues<O, [Queue; FLOWS], [Descriptor; SLOTS], A, [FlowRecord; FLOWS], D>;
+    FlowQueues<O, [Queue; FLOWS], [Descriptor; DESCRIPTORS], A, [FlowRecord; FLOWS], D>;
 
 fn queues<O: FlowScheduler, A: Aqm>(scheduler: O, aqm: A) -> Queues<O, A> {
     FlowQueues::with_parts(
         scheduler,
         aqm,
         [Queue::EMPTY; FLOWS],
-        [Descriptor::EMPTY; SLOTS],
+        [Descriptor::EMPTY; DESCRIPTORS],
         [FlowRecord::EMPTY; FLOWS],
         Limits::NONE,
     )
@@ -229,8 +229,12 @@ impl DropSink for Pool {
 
 impl Pool {
     fn new() -> Self {
-        let slots = SLOTS as u32;
-        Self { free: (0..slots).collect(), out: vec![None; SLOTS], told: Default::default() }
+        let descriptors = DESCRIPTORS as u32;
+        Self {
+            free: (0..descriptors).collect(),
+            out: vec![None; DESCRIPTORS],
+            told: Default::default(),
+        }
     }
 
     fn home(&mut self, packet: Packet) {
@@ -296,7 +300,7 @@ where
         }
     }
     queues.drain(&mut pool);
-    assert_eq!(pool.free.len(), SLOTS, "every handle came home");
+    assert_eq!(pool.free.len(), DESCRIPTORS, "every handle came home");
     assert_eq!(queues.recount(), Ok(()));
     pool
 }

@@ -9,7 +9,7 @@ use conformance::history::{
     Contestant, Dial, Housing, Match, Operation, Operations, Pair, Peeked, Setting, Shifted, pair,
     soak,
 };
-use conformance::sides::{self, FLOWS, MAX_LEN, SLOTS};
+use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
     Admission, Aggregate, Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropFrom, DropPolicy,
     DropReason, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head, Limits, Look, Nanos, Offer,
@@ -111,7 +111,7 @@ where
     S: Contestant,
     T: Contestant,
 {
-    let mut both = Match::with_slots(sides.0, sides.1, 300);
+    let mut both = Match::with_descriptors(sides.0, sides.1, 300);
     for flow in 0..2 {
         let setting = Setting { weight: 3, max_len: MAX_LEN };
         both.step(Operation::Configure { flow, setting }, true).unwrap();
@@ -201,7 +201,7 @@ where
             scheduler.clone(),
             aqm.clone(),
             [Queue::EMPTY; FLOWS],
-            [Descriptor::EMPTY; SLOTS],
+            [Descriptor::EMPTY; DESCRIPTORS],
             [FlowRecord::EMPTY; FLOWS],
             Limits::NONE,
         );

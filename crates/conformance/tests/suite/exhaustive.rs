@@ -14,7 +14,7 @@ use freeboard::sched_core::{DropFrom, Limits, Nanos, Side, Sides};
 
 const FLOWS: usize = 3;
 /// Of the flows, of what comes before, and of the letters.
-const SLOTS: usize = 12;
+const DESCRIPTORS: usize = 12;
 const LIMITS: Limits = Limits { packets: 6, bytes: u32::MAX };
 
 const fn enqueue(flow: u32, len: u32) -> Operation {
@@ -78,7 +78,7 @@ fn every_short_history_of_a_fifo_with_tail_drop() {
         Operation::SetLimits { packets: 3, bytes: 500 },
         Operation::EnqueueAs { flow: 0, len: 64, handle: 1 },
     ];
-    play(sides::fifo::<SLOTS>(DropFrom::Tail, Limits::packets(3)), &letters);
+    play(sides::fifo::<DESCRIPTORS>(DropFrom::Tail, Limits::packets(3)), &letters);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn every_short_history_of_a_fifo_with_head_drop() {
         Operation::SetLimits { packets: 2, bytes: u32::MAX },
         Operation::EnqueueAs { flow: 0, len: 64, handle: 1 },
     ];
-    play(sides::fifo::<SLOTS>(DropFrom::Head, Limits { packets: 4, bytes: 700 }), &letters);
+    play(sides::fifo::<DESCRIPTORS>(DropFrom::Head, Limits { packets: 4, bytes: 700 }), &letters);
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn every_short_history_of_drr_with_flows_changed_and_removed() {
         set(0, 2),
         Operation::Remove { flow: 0 },
     ];
-    play(sides::drr::<FLOWS, SLOTS>(500, false, Limits::packets(6)), &letters);
+    play(sides::drr::<FLOWS, DESCRIPTORS>(500, false, Limits::packets(6)), &letters);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn every_short_history_of_drr_with_sparse_flows_first() {
         Operation::SetLimits { packets: 2, bytes: u32::MAX },
         Operation::Remove { flow: 1 },
     ];
-    play(sides::drr::<FLOWS, SLOTS>(500, true, Limits::packets(6)), &letters);
+    play(sides::drr::<FLOWS, DESCRIPTORS>(500, true, Limits::packets(6)), &letters);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn every_short_history_of_drr_with_sparse_flows_first_and_drops_from_the_longest
         DEQUEUE,
         Operation::SetLimits { packets: 3, bytes: 800 },
     ];
-    let sides = sides::drr_lqd::<FLOWS, SLOTS>(500, true, DropFrom::Head, Limits::packets(3));
+    let sides = sides::drr_lqd::<FLOWS, DESCRIPTORS>(500, true, DropFrom::Head, Limits::packets(3));
     play(sides, &letters);
 }
 
@@ -148,7 +148,7 @@ fn every_short_history_of_sqf_with_head_drop() {
         DEQUEUE,
         Operation::Remove { flow: 0 },
     ];
-    play(sides::sqf::<FLOWS, SLOTS>(DropFrom::Head, Limits::packets(3)), &letters);
+    play(sides::sqf::<FLOWS, DESCRIPTORS>(DropFrom::Head, Limits::packets(3)), &letters);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn every_short_history_of_sqf_with_tail_drop() {
         Operation::SetLimits { packets: 2, bytes: u32::MAX },
         Operation::SetLimits { packets: 8, bytes: 500 },
     ];
-    play(sides::sqf::<FLOWS, SLOTS>(DropFrom::Tail, Limits::packets(3)), &letters);
+    play(sides::sqf::<FLOWS, DESCRIPTORS>(DropFrom::Tail, Limits::packets(3)), &letters);
 }
 
 /// Three labels, one virtual queue, and the default queue for the others.
@@ -178,7 +178,7 @@ fn every_short_history_of_sqf_with_a_default_queue() {
         set(1, 1),
     ];
     let limits = Limits { packets: 4, bytes: 700 };
-    play(sides::virtual_queues::<FLOWS, SLOTS, 2>(DropFrom::Head, limits), &letters);
+    play(sides::virtual_queues::<FLOWS, DESCRIPTORS, 2>(DropFrom::Head, limits), &letters);
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn every_short_history_of_sqf_with_a_service_floor() {
         set(1, 1),
     ];
     let limits = Limits::packets(4);
-    play(sides::sqf_with_floor::<FLOWS, SLOTS>(DropFrom::Head, 1, limits), &letters);
+    play(sides::sqf_with_floor::<FLOWS, DESCRIPTORS>(DropFrom::Head, 1, limits), &letters);
 }
 
 /// Two ticks without service, and a flow that has to give way loses its queue.
@@ -209,7 +209,10 @@ fn every_short_history_of_sqf_that_flushes() {
         Operation::Remove { flow: 1 },
     ];
     let after = Nanos(2 << 20);
-    play(sides::sqf_flushing::<FLOWS, SLOTS>(DropFrom::Tail, after, Limits::packets(4)), &letters);
+    play(
+        sides::sqf_flushing::<FLOWS, DESCRIPTORS>(DropFrom::Tail, after, Limits::packets(4)),
+        &letters,
+    );
 }
 
 /// Three labels and one virtual queue, which the longest flow leaves to the latest.
@@ -225,7 +228,7 @@ fn every_short_history_of_sqf_whose_default_queue_takes_the_longest() {
         set(0, 1),
     ];
     let limits = Limits { packets: 4, bytes: 700 };
-    play(sides::takes_longest::<FLOWS, SLOTS, 2>(DropFrom::Tail, limits), &letters);
+    play(sides::takes_longest::<FLOWS, DESCRIPTORS, 2>(DropFrom::Tail, limits), &letters);
 }
 
 /// Plays every string of letters after `prelude`; every one of `rules` must have been applied.
@@ -333,13 +336,13 @@ const WITH_LIMITS: [Operation; 7] = [
 /// Flow 0 moves between the groups of weight 1 and 100; what is removed is added again only by that.
 #[test]
 fn every_short_history_of_qfq_with_flows_changed_and_removed() {
-    play(sides::qfq::<FLOWS, SLOTS>(500, Limits::packets(6)), &CHANGED_AND_REMOVED);
+    play(sides::qfq::<FLOWS, DESCRIPTORS>(500, Limits::packets(6)), &CHANGED_AND_REMOVED);
 }
 
 /// Weights 1, 30 and 1,000, so that each flow has a group of its own, and back-shifts happen.
 #[test]
 fn every_short_history_of_qfq_with_drops_from_the_longest() {
-    let sides = sides::qfq_lqd::<FLOWS, SLOTS>(500, DropFrom::Head, Limits::packets(4));
+    let sides = sides::qfq_lqd::<FLOWS, DESCRIPTORS>(500, DropFrom::Head, Limits::packets(4));
     play_after(sides, &[set(0, 1), set(1, 30), set(2, 1_000)], &WITH_LIMITS);
 }
 
@@ -356,7 +359,11 @@ fn every_short_history_of_qfq_plus_with_flows_changed_and_removed() {
         Operation::Remove { flow: 0 },
     ];
     let prelude = [set(0, 1), set(1, 1), set(2, 2)];
-    play_after(sides::qfq_plus::<FLOWS, SLOTS>(500, 2, Limits::packets(6)), &prelude, &letters);
+    play_after(
+        sides::qfq_plus::<FLOWS, DESCRIPTORS>(500, 2, Limits::packets(6)),
+        &prelude,
+        &letters,
+    );
 }
 
 #[test]
@@ -370,18 +377,19 @@ fn every_short_history_of_qfq_plus_with_drops_from_the_longest() {
         DEQUEUE,
         Operation::SetLimits { packets: 3, bytes: 700 },
     ];
-    let sides = sides::qfq_plus_lqd::<FLOWS, SLOTS>(500, 2, DropFrom::Head, Limits::packets(4));
+    let sides =
+        sides::qfq_plus_lqd::<FLOWS, DESCRIPTORS>(500, 2, DropFrom::Head, Limits::packets(4));
     play(sides, &letters);
 }
 
 #[test]
 fn every_short_history_of_wf2q_with_flows_changed_and_removed() {
-    play(sides::wf2q::<FLOWS, SLOTS>(500, Limits::packets(6)), &CHANGED_AND_REMOVED);
+    play(sides::wf2q::<FLOWS, DESCRIPTORS>(500, Limits::packets(6)), &CHANGED_AND_REMOVED);
 }
 
 #[test]
 fn every_short_history_of_wf2q_with_drops_from_the_longest() {
-    let sides = sides::wf2q_lqd::<FLOWS, SLOTS>(500, DropFrom::Head, Limits::packets(4));
+    let sides = sides::wf2q_lqd::<FLOWS, DESCRIPTORS>(500, DropFrom::Head, Limits::packets(4));
     play_after(sides, &[set(0, 1), set(1, 3), set(2, 20)], &WITH_LIMITS);
 }
 
@@ -407,7 +415,10 @@ fn every_short_history_of_hosts_with_flows_assigned_and_removed() {
         assign(0, 0, 0),
         Operation::Remove { flow: 0 },
     ];
-    play_hosts(sides::hosts::over_drr::<FLOWS, SLOTS, 2>(500, false, false, LIMITS), &letters);
+    play_hosts(
+        sides::hosts::over_drr::<FLOWS, DESCRIPTORS, 2>(500, false, false, LIMITS),
+        &letters,
+    );
 }
 
 /// And both hosts and flows are changed.
@@ -422,7 +433,7 @@ fn every_short_history_of_hosts_with_sparse_flows_and_hosts_first() {
         set(0, 2),
         Operation::ConfigureHost { host: 1, setting: Setting { weight: 2, max_len: 500 } },
     ];
-    play_hosts(sides::hosts::over_drr::<FLOWS, SLOTS, 2>(500, true, true, LIMITS), &letters);
+    play_hosts(sides::hosts::over_drr::<FLOWS, DESCRIPTORS, 2>(500, true, true, LIMITS), &letters);
 }
 
 #[test]
@@ -437,7 +448,8 @@ fn every_short_history_of_hosts_with_drops_from_the_longest() {
         Operation::SetLimits { packets: 3, bytes: 800 },
     ];
     let limits = Limits::packets(4);
-    let sides = sides::hosts::over_drr_lhd::<FLOWS, SLOTS, 2>(500, true, DropFrom::Head, limits);
+    let sides =
+        sides::hosts::over_drr_lhd::<FLOWS, DESCRIPTORS, 2>(500, true, DropFrom::Head, limits);
     play_hosts(sides, &letters);
 }
 
@@ -458,7 +470,7 @@ fn every_short_history_of_drr_with_committed_rates_changed() {
         rate(1, 2, 1_000),
         Operation::CommittedRate { host: 0, rate: None, free: false },
     ];
-    let sides = sides::hosts::committed_drr::<FLOWS, SLOTS>(500, false, LIMITS);
+    let sides = sides::hosts::committed_drr::<FLOWS, DESCRIPTORS>(500, false, LIMITS);
     let prelude = [set(0, 1), set(1, 1), set(2, 1), rate(0, 1, 500), rate(1, 1, 500)];
     play_all(sides, &prelude, &letters, effort(5, 7));
 }
@@ -479,7 +491,7 @@ fn every_short_history_of_drr_with_ceilings_changed() {
         ceiling(1, 2, 1_000),
         Operation::Ceiling { host: 0, ceiling: None },
     ];
-    let sides = sides::hosts::committed_drr::<FLOWS, SLOTS>(500, false, LIMITS);
+    let sides = sides::hosts::committed_drr::<FLOWS, DESCRIPTORS>(500, false, LIMITS);
     let prelude = [set(0, 1), set(1, 1), set(2, 1), ceiling(0, 1, 500), ceiling(1, 1, 500)];
     play_all(sides, &prelude, &letters, effort(5, 7));
 }
@@ -496,8 +508,12 @@ fn play_limited_hosts(limits: &[Operation]) {
         Operation::SetLimits { packets: 3, bytes: 800 },
     ];
     let packets = Limits::packets(4);
-    let sides =
-        sides::hosts::over_committed_drr::<FLOWS, SLOTS, 2>(500, true, DropFrom::Head, packets);
+    let sides = sides::hosts::over_committed_drr::<FLOWS, DESCRIPTORS, 2>(
+        500,
+        true,
+        DropFrom::Head,
+        packets,
+    );
     let hosts = [set(0, 1), set(1, 1), set(2, 1), assign(2, 1, 1)];
     let prelude = [&hosts[..], limits].concat();
     play_all(sides, &prelude, &letters, effort(5, 7));
@@ -527,7 +543,7 @@ fn every_short_history_of_load_drr_with_flows_assigned_and_removed() {
         Operation::Remove { flow: 0 },
     ];
     play_hosts(
-        sides::hosts::load_drr::<FLOWS, SLOTS, 2>(500, 4, Side::Source, false, LIMITS),
+        sides::hosts::load_drr::<FLOWS, DESCRIPTORS, 2>(500, 4, Side::Source, false, LIMITS),
         &letters,
     );
 }
@@ -544,7 +560,7 @@ fn every_short_history_of_load_drr_with_sparse_flows_first_and_modes_changed() {
         count(Sides::Source),
     ];
     play_hosts(
-        sides::hosts::load_drr::<FLOWS, SLOTS, 2>(500, 4, Side::Source, true, LIMITS),
+        sides::hosts::load_drr::<FLOWS, DESCRIPTORS, 2>(500, 4, Side::Source, true, LIMITS),
         &letters,
     );
 }
@@ -561,7 +577,7 @@ fn every_short_history_of_load_drr_on_the_smallest_calendar() {
         Operation::SetLimits { packets: 2, bytes: u32::MAX },
     ];
     play_hosts(
-        sides::hosts::load_drr::<FLOWS, SLOTS, 2>(500, 2, Side::Destination, true, LIMITS),
+        sides::hosts::load_drr::<FLOWS, DESCRIPTORS, 2>(500, 2, Side::Destination, true, LIMITS),
         &letters,
     );
 }

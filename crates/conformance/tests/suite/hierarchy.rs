@@ -6,7 +6,7 @@
 use conformance::Xorshift;
 use conformance::history::{Contestant, Operation, Operations, Setting};
 use conformance::sides::hierarchy::node;
-use conformance::sides::{self, MAX_LEN, SLOTS};
+use conformance::sides::{self, DESCRIPTORS, MAX_LEN};
 use conformance::twin::{NaiveClasses, NaiveDrr, NaiveFifo, NaiveQfq, NaiveShortestQueue};
 use freeboard::sched_core::{
     Arrival, Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, Counters, Descriptor,
@@ -27,8 +27,8 @@ fn line(kilobits: u64) -> Shaper {
 }
 
 /// A FIFO behind a line, and its twin.
-fn behind(line: &Shaper) -> (Shaped<Fifo<[Descriptor; SLOTS]>>, Shaped<NaiveFifo>) {
-    let fifo = sides::fifo::<SLOTS>(DropFrom::Head, Limits::NONE);
+fn behind(line: &Shaper) -> (Shaped<Fifo<[Descriptor; DESCRIPTORS]>>, Shaped<NaiveFifo>) {
+    let fifo = sides::fifo::<DESCRIPTORS>(DropFrom::Head, Limits::NONE);
     let link = Overhead::ETHERNET;
     (Shaped::new(fifo.0, line.clone(), link), Shaped::new(fifo.1, line.clone(), link))
 }
@@ -46,7 +46,7 @@ fn compare<S: Contestant, T: Contestant>(subject: &S, twin: &T, now: Nanos) {
 /// Plays a random history on a hierarchy with lines in it and on its twin. Time goes by a packet's
 /// length at some 10 Mbit/s after each operation, and now and then steps back.
 fn agree<S: Contestant, T: Contestant>((mut subject, mut twin): (S, T), seed: u64, steps: usize) {
-    let mut free: Vec<u32> = (0..SLOTS as u32).collect();
+    let mut free: Vec<u32> = (0..DESCRIPTORS as u32).collect();
     let mut random = Xorshift::new(seed);
     let (mut now, mut closed) = (Nanos(0), 0);
     for operation in Operations::new(seed).take(steps) {
@@ -106,7 +106,7 @@ fn agree<S: Contestant, T: Contestant>((mut subject, mut twin): (S, T), seed: u6
         compare(&subject, &twin, now);
         assert_eq!(subject.recount(), Ok(()));
         let queued = subject.backlog().packets as usize;
-        assert_eq!(free.len() + queued, SLOTS, "every handle is at home or queued");
+        assert_eq!(free.len() + queued, DESCRIPTORS, "every handle is at home or queued");
     }
     assert!(closed > 100, "the lines were closed only {closed} times");
 }
@@ -573,12 +573,12 @@ fn an_aqm_in_a_class_keeps_the_books_of_the_node() {
             let codel = CoDel::new([CoDelState::EMPTY; 2], params).unwrap();
             let mut drr = Drr::new([DrrFlow::EMPTY; 2], MAX_LEN).unwrap();
             drr.add_all(MAX_LEN).unwrap();
-            let (queues, slots) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; SLOTS]);
-            FlowQueues::with_parts(drr, codel, queues, slots, [], Limits::NONE)
+            let (queues, descriptors) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; DESCRIPTORS]);
+            FlowQueues::with_parts(drr, codel, queues, descriptors, [], Limits::NONE)
         };
         let mut link = node(scheduler, [class(), class()], 1, true, Limits::packets(12));
         let (mut random, mut now) = (Xorshift::new(9), Nanos(0));
-        let mut home: Vec<u32> = (0..SLOTS as u32).collect();
+        let mut home: Vec<u32> = (0..DESCRIPTORS as u32).collect();
         for _ in 0..20_000 {
             now = now.plus(Nanos(u64::from(random.below(20_000))));
             let mut back = Vec::new();
@@ -595,7 +595,7 @@ fn an_aqm_in_a_class_keeps_the_books_of_the_node() {
                 back.extend(packet.map(|packet| packet.handle));
             }
             home.extend(back);
-            assert_eq!(home.len() + link.backlog().packets as usize, SLOTS);
+            assert_eq!(home.len() + link.backlog().packets as usize, DESCRIPTORS);
             assert_eq!(link.recount(), Ok(()));
         }
         assert!(link.counters().dropped_for(DropReason::Aqm).packets > 100);

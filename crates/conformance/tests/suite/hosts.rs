@@ -268,7 +268,7 @@ fn load_drr_agrees_with_its_twin_when_hosts_have_hundreds_of_flows() {
             true,
             Limits::NONE,
         );
-        let mut both = Match::with_slots(sides.0, sides.1, 256).watching(&[0, 1, 2, 3, 150]);
+        let mut both = Match::with_descriptors(sides.0, sides.1, 256).watching(&[0, 1, 2, 3, 150]);
         let mut random = Xorshift::new(seed);
         for flow in 0..FLOWS {
             let setting = Setting { weight: 3, max_len: MAX_LEN };

@@ -4,7 +4,7 @@
 
 use crate::every_discipline::every_discipline;
 use conformance::history::{Contestant, Match, Operations, Pair, Setting, pair};
-use conformance::sides::{self, FLOWS, MAX_LEN, SLOTS};
+use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
     CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, Drr, DrrFlow, FlowId, FlowQueues,
     FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Packet, Qfq, QfqConfig, QfqFlow,
@@ -56,7 +56,7 @@ fn accepts_nothing_at_a_limit_of_nothing(_: u64, _: u64, sides: &dyn Fn() -> Pai
         let mut subject = with_flows(sides().0);
         subject.set_limits(limits, &mut no_drop);
         for turn in 0..100 {
-            let packet = Packet::new(turn % SLOTS as u32, 1);
+            let packet = Packet::new(turn % DESCRIPTORS as u32, 1);
             let flow = FlowId(turn % FLOWS as u32);
             let rejected = subject.enqueue(NOW, flow, packet, &mut no_drop).unwrap_err();
             assert_eq!(rejected.packet, packet);
@@ -78,7 +78,7 @@ fn knows_every_number(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let flows = FLOWS as u32;
     for flow in [0, 1, flows - 1, flows, flows + 1].into_iter().chain(ODD).map(FlowId) {
         let configured = subject.configure(flow, Setting { weight: 3, max_len: MAX_LEN });
-        let packet = Packet::new(SLOTS as u32 - 1, 100);
+        let packet = Packet::new(DESCRIPTORS as u32 - 1, 100);
         match (configured, subject.enqueue(NOW, flow, packet, &mut no_drop)) {
             (Ok(()), outcome) => {
                 assert_eq!(outcome, Ok(()));
@@ -95,16 +95,16 @@ fn knows_every_number(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
         assert_eq!(subject.recount(), Ok(()));
     }
     let mut subject = with_flows(sides().0);
-    let slots = SLOTS as u32;
-    for handle in [0, 1, slots - 1, slots, slots + 1].into_iter().chain(ODD) {
+    let descriptors = DESCRIPTORS as u32;
+    for handle in [0, 1, descriptors - 1, descriptors, descriptors + 1].into_iter().chain(ODD) {
         let packet = Packet::new(handle, 100);
         let outcome = subject.enqueue(NOW, FlowId(2), packet, &mut no_drop);
         let reason = outcome.err().map(|rejected| rejected.reason);
-        let unknown = RejectReason::UnknownHandle { handle, slots };
-        assert_eq!(reason, (handle >= slots).then_some(unknown));
+        let unknown = RejectReason::UnknownHandle { handle, descriptors };
+        assert_eq!(reason, (handle >= descriptors).then_some(unknown));
         let again = subject.enqueue(NOW, FlowId(2), packet, &mut no_drop).unwrap_err().reason;
         let in_use = RejectReason::HandleInUse { handle };
-        assert_eq!(again, if handle < slots { in_use } else { unknown });
+        assert_eq!(again, if handle < descriptors { in_use } else { unknown });
     }
     assert_eq!(subject.backlog().packets, 3);
     assert_eq!(subject.recount(), Ok(()));
@@ -119,7 +119,7 @@ fn refuses_every_length_out_of_range(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     let (mut subject, mut untouched) = (with_flows(sides().0), with_flows(sides().0));
     for turn in 0..24 {
         let flow = FlowId(turn % 4);
-        let spare = SLOTS as u32 - 1;
+        let spare = DESCRIPTORS as u32 - 1;
         let Err(empty) = subject.enqueue(NOW, flow, Packet::new(spare, 0), &mut no_drop) else {
             panic!("{flow:?} accepts a packet of no bytes");
         };
@@ -206,11 +206,11 @@ fn keeps_every_packet_through_a_change(_: u64, _: u64, sides: &dyn Fn() -> Pair)
 
 every_discipline!(a_change_of_one_flow, super::keeps_every_packet_through_a_change);
 
-fn small(slots: u32, sides: &dyn Fn(Limits) -> Pair) {
+fn small(descriptors: u32, sides: &dyn Fn(Limits) -> Pair) {
     for packets in 0..3 {
         for seed in 0..8 {
             let (subject, twin) = sides(Limits::packets(packets));
-            let mut both = Match::with_slots(subject, twin, slots);
+            let mut both = Match::with_descriptors(subject, twin, descriptors);
             for operation in Operations::new(seed).take(1_000) {
                 both.step(operation, true).unwrap_or_else(|difference| panic!("{difference}"));
             }
@@ -246,8 +246,9 @@ fn qfq_has_a_group_for_every_setting_it_accepts() {
         let Ok(scheduler) = scheduler else { continue };
         for max_len in lengths {
             for weight in weights {
-                let (scheduler, slots) = (scheduler.clone(), [Descriptor::EMPTY; 4]);
-                let mut queues = FlowQueues::new(scheduler, [Queue::EMPTY; 2], slots, Limits::NONE);
+                let (scheduler, descriptors) = (scheduler.clone(), [Descriptor::EMPTY; 4]);
+                let mut queues =
+                    FlowQueues::new(scheduler, [Queue::EMPTY; 2], descriptors, Limits::NONE);
                 let smallest = QfqConfig { weight: 1, max_len: 1 };
                 queues.configure(FlowId(1), smallest).unwrap();
                 let configured = queues.configure(FlowId(0), QfqConfig { weight, max_len });
@@ -412,10 +413,17 @@ fn an_aqm_needs_room_for_more_than_a_packet_of_each_flow() {
         scheduler.add_all(1_500).unwrap();
         let longest = LongestQueueDrop::new([LongestFlow::EMPTY; COUNT]);
         let codel = CoDel::new([CoDelState::EMPTY; COUNT], CoDelParams::INTERNET).unwrap();
-        let (queues, slots) = ([Queue::EMPTY; COUNT], vec![Descriptor::EMPTY; limit as usize + 1]);
-        let mut queues =
-            FlowQueues::with_parts(scheduler, codel, queues, slots, [], Limits::packets(limit))
-                .with_drop_policy(longest);
+        let (queues, descriptors) =
+            ([Queue::EMPTY; COUNT], vec![Descriptor::EMPTY; limit as usize + 1]);
+        let mut queues = FlowQueues::with_parts(
+            scheduler,
+            codel,
+            queues,
+            descriptors,
+            [],
+            Limits::packets(limit),
+        )
+        .with_drop_policy(longest);
         let mut free: Vec<u32> = (0..=limit).collect();
         // 10 s at 12 Mbit/s: a departure every millisecond, an arrival every half.
         for half in 0..20_000 {
@@ -455,9 +463,9 @@ fn any_clock_is_legal() {
         scheduler.add_all(1_500).unwrap();
         let longest = LongestQueueDrop::new([LongestFlow::EMPTY; 4]);
         let codel = CoDel::new([CoDelState::EMPTY; 4], params).unwrap();
-        let (queues, slots) = ([Queue::EMPTY; 4], [Descriptor::EMPTY; 32]);
+        let (queues, descriptors) = ([Queue::EMPTY; 4], [Descriptor::EMPTY; 32]);
         let inner =
-            FlowQueues::with_parts(scheduler, codel, queues, slots, [], Limits::packets(24))
+            FlowQueues::with_parts(scheduler, codel, queues, descriptors, [], Limits::packets(24))
                 .with_drop_policy(longest);
         let line = Shaper::new(Rate::megabits_per_second(100).unwrap());
         let mut shaped = Shaped::new(inner, line, Overhead::ETHERNET);
@@ -528,7 +536,7 @@ fn gives_everything_back_each_time(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
     for cycle in 0..2_000 {
         let mut subject = with_flows(sides().0);
         let mut out = 0;
-        for handle in 0..1 + cycle % SLOTS as u32 {
+        for handle in 0..1 + cycle % DESCRIPTORS as u32 {
             let flow = FlowId(handle % FLOWS as u32);
             let packet = Packet::new(handle, 100 + cycle % 900);
             let mut gone = 0;

@@ -7,7 +7,7 @@ use conformance::twin::{Exercised, Rule};
 use freeboard::sched_core::{DropFrom, Limits};
 
 const FLOWS: usize = 24;
-const SLOTS: usize = 32;
+const DESCRIPTORS: usize = 32;
 
 fn operations() -> u64 {
     std::env::var("FREEBOARD_OPERATIONS").map_or(effort(400_000, 4_000_000), |count| {
@@ -25,7 +25,8 @@ fn coming(seed: u64) -> Box<dyn Iterator<Item = Operation>> {
 #[test]
 fn agrees_with_its_twin_while_flows_come_and_go_and_every_rule_applies() {
     let exercised = Exercised::new();
-    let sides = || pair(sides::qfq_counting::<FLOWS, SLOTS>(MAX_LEN, Limits::NONE, &exercised));
+    let sides =
+        || pair(sides::qfq_counting::<FLOWS, DESCRIPTORS>(MAX_LEN, Limits::NONE, &exercised));
     let operations = operations();
     soak_on(&coming, &sides, 1, operations, 2_000)
         .unwrap_or_else(|difference| panic!("{difference}"));
@@ -40,7 +41,7 @@ fn agrees_with_its_twin_while_flows_come_and_go_and_every_rule_applies() {
 fn agrees_with_its_twin_while_flows_come_and_go_and_the_longest_drops() {
     for (seed, end) in [(2, DropFrom::Head), (3, DropFrom::Tail)] {
         let limits = Limits { packets: 16, bytes: 8_000 };
-        let sides = || pair(sides::qfq_lqd::<FLOWS, SLOTS>(MAX_LEN, end, limits));
+        let sides = || pair(sides::qfq_lqd::<FLOWS, DESCRIPTORS>(MAX_LEN, end, limits));
         soak_on(&coming, &sides, seed, operations() / 4, 2_000)
             .unwrap_or_else(|difference| panic!("{difference}"));
     }
@@ -50,7 +51,7 @@ fn agrees_with_its_twin_while_flows_come_and_go_and_the_longest_drops() {
 #[test]
 fn qfq_plus_agrees_with_its_twin_while_flows_come_and_go() {
     for members in 1..=8 {
-        let sides = || pair(sides::qfq_plus::<FLOWS, SLOTS>(MAX_LEN, members, Limits::NONE));
+        let sides = || pair(sides::qfq_plus::<FLOWS, DESCRIPTORS>(MAX_LEN, members, Limits::NONE));
         soak_on(&coming, &sides, u64::from(members), operations() / 32, 2_000)
             .unwrap_or_else(|difference| panic!("{members} members: {difference}"));
     }
@@ -82,7 +83,8 @@ fn a_start_in_the_slot_that_begins_at_the_finish_above_is_shifted_back() {
     history.push(enqueue(5, 15));
     history.extend(dequeue(8));
     let exercised = Exercised::new();
-    let sides = || pair(sides::qfq_counting::<FLOWS, SLOTS>(MAX_LEN, Limits::NONE, &exercised));
+    let sides =
+        || pair(sides::qfq_counting::<FLOWS, DESCRIPTORS>(MAX_LEN, Limits::NONE, &exercised));
     check(&sides, &history).unwrap_or_else(|difference| panic!("{difference}"));
     assert_ne!(exercised.count(Rule::ShiftedWithinSlot), 0);
 }

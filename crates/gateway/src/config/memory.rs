@@ -3,7 +3,7 @@
 use crate::config::Sharing;
 use crate::config::keywords::{HostMode, Limit, Words as _};
 use crate::forward::direction::Direction;
-use crate::forward::queue::{bytes_of_slot, bytes_of_tables, frames, max_slots};
+use crate::forward::queue::{bytes_of_descriptor, bytes_of_tables, frames, max_descriptors};
 use crate::io::frame::Pool;
 use crate::io::sys::BATCH;
 
@@ -22,7 +22,8 @@ pub(crate) fn check(share: Sharing, mtu: usize) -> Result<(), String> {
 }
 
 fn check_against(share: Sharing, mtu: usize, most: u64) -> Result<(), String> {
-    let (each, places) = (bytes_of_frame(share.hosts, mtu), u64::from(max_slots(share.hosts)));
+    let (each, places) =
+        (bytes_of_frame(share.hosts, mtu), u64::from(max_descriptors(share.hosts)));
     let (frames, tables) = (u64::from(frames_for(share.limit)), tables(&share));
     if tables > most / 2 {
         return Err(too_many_hosts(share, most));
@@ -70,7 +71,8 @@ fn tables(share: &Sharing) -> u64 {
 
 /// A frame of the pool, and what each direction keeps by its number.
 fn bytes_of_frame(hosts: HostMode, mtu: usize) -> u64 {
-    (Pool::bytes_of_frame(mtu) + 2 * (Direction::BYTES_OF_SLOT + bytes_of_slot(hosts))) as u64
+    (Pool::bytes_of_frame(mtu) + 2 * (Direction::BYTES_OF_DESCRIPTOR + bytes_of_descriptor(hosts)))
+        as u64
 }
 
 /// The memory of this machine in bytes, if it says so.

@@ -79,7 +79,7 @@ pub(crate) struct Direction {
 
 impl Direction {
     /// What is remembered of each frame, in bytes.
-    pub(crate) const BYTES_OF_SLOT: usize = size_of::<Held>();
+    pub(crate) const BYTES_OF_DESCRIPTOR: usize = size_of::<Held>();
 
     pub(crate) fn new(
         plan: Plan,
@@ -97,7 +97,7 @@ impl Direction {
             labeller: Labeller::new(SipHash13::new(secret)),
             hasher: SipHash13::new(secret),
             terms,
-            held: vec![Held::default(); plan.slots as usize],
+            held: vec![Held::default(); plan.descriptors as usize],
             leaving: VecDeque::with_capacity(BATCH),
             is_blocked: false,
             serials: 0,
@@ -281,7 +281,7 @@ impl Direction {
         let (old, new) = (self.plan.share, plan.share);
         // Isolation is what a queue of deficit round robin can change by itself.
         let is_same = new.kind == old.kind
-            && plan.slots == self.plan.slots
+            && plan.descriptors == self.plan.descriptors
             && new.max_hosts == old.max_hosts
             && (new.hosts == old.hosts || new.kind == QueueKind::Drr);
         if is_same { Ok(None) } else { plan.build().map(Some) }
@@ -332,7 +332,7 @@ impl Direction {
     fn move_into(&mut self, queue: Box<dyn Queue>, plan: Plan, pool: &mut Pool) {
         let mut moving = Vec::new();
         self.queue.drain(&mut |packet: Packet, _| moving.push(packet));
-        self.renumber(&mut moving, plan.slots, pool);
+        self.renumber(&mut moving, plan.descriptors, pool);
         let before = self.queue.counters();
         // Those that move on were not lost.
         self.outside.lost_before += lost(&before) - moving.len() as u64;
@@ -353,11 +353,11 @@ impl Direction {
         self.outside.came_marked_before += before.came_marked.saturating_sub(counted_again);
     }
 
-    /// Gives the frames of `moving` packets, and of those that are leaving, handles below `slots`. The limits of
+    /// Gives the frames of `moving` packets, and of those that are leaving, handles below `descriptors`. The limits of
     /// both directions leave room for all of them; what would find none is dropped.
-    fn renumber(&mut self, moving: &mut Vec<Packet>, slots: u32, pool: &mut Pool) {
+    fn renumber(&mut self, moving: &mut Vec<Packet>, descriptors: u32, pool: &mut Pool) {
         let Self { held, watch, leaving, outside, .. } = self;
-        held.resize(held.len().max(slots as usize), Held::default());
+        held.resize(held.len().max(descriptors as usize), Held::default());
         let mut stays = |packet: &mut Packet| {
             let from = packet.handle as usize;
             let Some(handle) = pool.renumber(packet.handle) else {
@@ -375,7 +375,7 @@ impl Direction {
         leaving.retain_mut(&mut stays);
         outside.undeliverable += (before - leaving.len()) as u64;
         moving.retain_mut(stays);
-        held.truncate(slots as usize);
+        held.truncate(descriptors as usize);
         held.shrink_to_fit();
     }
 

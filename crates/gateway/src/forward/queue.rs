@@ -170,7 +170,7 @@ pub(crate) struct Plan {
     pub(crate) share: Sharing,
     pub(crate) way: Heading,
     /// Frames of the pool: handles are below it.
-    pub(crate) slots: u32,
+    pub(crate) descriptors: u32,
     /// The longest frame in bytes.
     pub(crate) max_len: u32,
     pub(crate) rate: Rate,
@@ -194,17 +194,17 @@ pub(crate) const fn frames(limit: Limit) -> u32 {
 }
 
 /// What a queue takes for each frame that it may hold, in bytes.
-pub(crate) const fn bytes_of_slot(hosts: HostMode) -> usize {
+pub(crate) const fn bytes_of_descriptor(hosts: HostMode) -> usize {
     match hosts {
-        HostMode::UsersSqf => users::BYTES_OF_SLOT,
+        HostMode::UsersSqf => users::BYTES_OF_DESCRIPTOR,
         HostMode::By(_) | HostMode::Lan => size_of::<Descriptor>(),
     }
 }
 
 /// The most frames of both directions that a queue has places for.
-pub(crate) const fn max_slots(hosts: HostMode) -> u32 {
+pub(crate) const fn max_descriptors(hosts: HostMode) -> u32 {
     match hosts {
-        HostMode::UsersSqf => users::MAX_SLOTS,
+        HostMode::UsersSqf => users::MAX_DESCRIPTORS,
         HostMode::By(_) | HostMode::Lan => u32::MAX,
     }
 }
@@ -235,10 +235,10 @@ impl Plan {
     /// An empty queue. One line says why not.
     pub(crate) fn build(&self) -> Result<Box<dyn Queue>, String> {
         let limits = limits(self.share.limit);
-        let slots = || vec![Descriptor::EMPTY; self.slots as usize];
+        let descriptors = || vec![Descriptor::EMPTY; self.descriptors as usize];
         let (queues, host_entries) = (queues(&self.share), host_entries(&self.share));
         Ok(match (self.share.kind, self.share.hosts) {
-            (QueueKind::Fifo, _) => self.shaped(Fifo::tail_drop(slots(), limits)),
+            (QueueKind::Fifo, _) => self.shaped(Fifo::tail_drop(descriptors(), limits)),
             (QueueKind::Sqf, HostMode::UsersSqf) => self.shaped(Users::new(self, limits)?),
             (QueueKind::Sqf, hosts) => {
                 let scheduler = self.shortest(queues)?;
@@ -271,8 +271,11 @@ impl Plan {
                 )?)
             }
             (QueueKind::Drr, hosts) => {
-                let memory =
-                    IsolatedMemory::<Heap>::allocate(queues, host_entries, self.slots as usize);
+                let memory = IsolatedMemory::<Heap>::allocate(
+                    queues,
+                    host_entries,
+                    self.descriptors as usize,
+                );
                 let memory = memory.with_rates().with_triple(ROUNDS);
                 let builder = match self.way {
                     Heading::Up => SmartQueue::upload(self.rate),
@@ -399,7 +402,7 @@ impl<O: FlowScheduler, D: DropPolicy<O>> HashedQueues<O, D> {
             scheduler,
             plan.aqm(count)?,
             vec![Empty::EMPTY; count],
-            vec![Descriptor::EMPTY; plan.slots as usize],
+            vec![Descriptor::EMPTY; plan.descriptors as usize],
             [],
             limits,
         );

@@ -144,12 +144,12 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
 }
 
 /// What the queue of one direction is built for.
-pub(crate) fn plan(config: &Config, way: Heading, slots: u32, max_len: u32) -> Plan {
+pub(crate) fn plan(config: &Config, way: Heading, descriptors: u32, max_len: u32) -> Plan {
     let rate = match way {
         Heading::Up => config.up,
         Heading::Down => config.down,
     };
-    Plan { share: config.share, way, slots, max_len, rate, catch_up: config.catch_up }
+    Plan { share: config.share, way, descriptors, max_len, rate, catch_up: config.catch_up }
 }
 
 fn failed(what: &str, error: impl core::fmt::Display) -> String {

@@ -97,8 +97,8 @@ impl Default for CoDelState {
 /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
 /// scheduler.add_all(1_514)?;
 /// let codel = CoDel::new([CoDelState::EMPTY; 16], CoDelParams::INTERNET)?;
-/// let (queues, slots) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
-/// let fq_codel = FlowQueues::with_parts(scheduler, codel, queues, slots, [], Limits::NONE);
+/// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
+/// let fq_codel = FlowQueues::with_parts(scheduler, codel, queues, descriptors, [], Limits::NONE);
 /// # let _ = fq_codel;
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```

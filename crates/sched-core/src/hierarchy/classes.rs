@@ -26,8 +26,8 @@
 //! lateness loses the time of this packet: give it some catch-up. If no class is open, the class that is due first is
 //! asked at once.
 //!
-//! **Handles.** Each class has slots of its own, so a handle that is queued in one class is accepted by another:
-//! each class gives [`RejectReason::HandleInUse`] for its own slots only. Books and flow scheduler stay right, and the
+//! **Handles.** Each class has descriptors of its own, so a handle that is queued in one class is accepted by another:
+//! each class gives [`RejectReason::HandleInUse`] for its own descriptors only. Books and flow scheduler stay right, and the
 //! handle leaves once from each class. To look for it in all classes would cost O(classes) a packet.
 //!
 //! A flow scheduler with [ceilings](crate::Ceilings) is right here for classes that may always send. A class that closes
@@ -36,7 +36,7 @@
 //!
 //! **Cost.** A call costs that of the flow scheduler, that of the class, and O(1); while classes are closed, and
 //! where the longest class gives way, O(log classes). Depth adds: a packet passes each level once.
-//! Memory: 16 bytes a class, 32 if the longest gives way; and each class has slots of its own.
+//! Memory: 16 bytes a class, 32 if the longest gives way; and each class has descriptors of its own.
 
 mod classify;
 mod open_classes;

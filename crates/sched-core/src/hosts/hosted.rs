@@ -1,14 +1,14 @@
 //! Which flows belong to one host.
 //!
 //! A flow scheduler that knows hosts says so through [`Hosted`]. Types around it that decide by hosts need not keep them
-//! a second time: which host gives way, which slots of hosts can be used again.
+//! a second time: which host gives way, which entries of hosts can be used again.
 
 use crate::FlowId;
 
 /// A flow scheduler whose flows belong to hosts.
 ///
-/// A host is a slot, numbered below [`Hosted::hosts`]; which addresses, ports or subscribers stand
-/// behind a slot is the caller's business. A flow that is backlogged keeps its host until it is idle.
+/// A host is an entry, numbered below [`Hosted::hosts`]; which addresses, ports or subscribers stand
+/// behind an entry is the caller's business. A flow that is backlogged keeps its host until it is idle.
 /// Every call takes time that depends neither on the flows nor on the hosts. Object-safe.
 pub trait Hosted {
     /// The host of `flow`, whether backlogged or idle; `None` if there is no such flow.

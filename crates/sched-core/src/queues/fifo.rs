@@ -30,8 +30,8 @@ use crate::{Ecn, FlowId, Nanos, Packet};
 #[derive(Clone, Debug)]
 pub struct Fifo<S> {
     queue: Queue,
-    /// `slots[handle]`.
-    slots: S,
+    /// `descriptors[handle]`.
+    descriptors: S,
     ledger: Ledger,
     full: DropFrom,
 }
@@ -39,20 +39,20 @@ pub struct Fifo<S> {
 impl<S: Table<Descriptor>> Fifo<S> {
     /// Rejecting the arrival when full: what most network devices do.
     #[must_use]
-    pub fn tail_drop(slots: S, limits: Limits) -> Self {
-        Self::new(slots, limits, DropFrom::Tail)
+    pub fn tail_drop(descriptors: S, limits: Limits) -> Self {
+        Self::new(descriptors, limits, DropFrom::Tail)
     }
 
     /// Dropping the oldest packets when full, until the arrival fits: fresh packets matter more, and
     /// senders learn of congestion a queue's length sooner.
     #[must_use]
-    pub fn head_drop(slots: S, limits: Limits) -> Self {
-        Self::new(slots, limits, DropFrom::Head)
+    pub fn head_drop(descriptors: S, limits: Limits) -> Self {
+        Self::new(descriptors, limits, DropFrom::Head)
     }
 
-    fn new(mut slots: S, limits: Limits, full: DropFrom) -> Self {
-        slots.as_mut().fill(Descriptor::EMPTY);
-        Self { queue: Queue::EMPTY, slots, ledger: Ledger::new(limits), full }
+    fn new(mut descriptors: S, limits: Limits, full: DropFrom) -> Self {
+        descriptors.as_mut().fill(Descriptor::EMPTY);
+        Self { queue: Queue::EMPTY, descriptors, ledger: Ledger::new(limits), full }
     }
 
     /// With head drop, an arrival that would cost more packets than this is rejected itself.
@@ -62,7 +62,7 @@ impl<S: Table<Descriptor>> Fifo<S> {
     #[cold]
     fn reject(&mut self, packet: Packet) -> Rejected {
         self.ledger.totals.rejected.add(packet.len);
-        let reason = obstacle(packet, Packet::MAX_LEN, self.slots.as_ref())
+        let reason = obstacle(packet, Packet::MAX_LEN, self.descriptors.as_ref())
             .unwrap_or(RejectReason::Full { limits: self.ledger.limits() });
         Rejected { packet, reason }
     }
@@ -72,17 +72,17 @@ impl<S: Table<Descriptor>> Fifo<S> {
         if self.full == DropFrom::Tail || !self.ledger.could_fit(len) {
             return false;
         }
-        let (slots, limits) = (self.slots.as_ref(), self.ledger.limits());
+        let (descriptors, limits) = (self.descriptors.as_ref(), self.ledger.limits());
         let (mut held, mut here) = (self.ledger.backlog(), self.queue.head());
         for _ in 0..Self::MAX_VICTIMS {
             crate::steps::step();
-            let Some(slot) = slots.get(here as usize) else { break };
+            let Some(descriptor) = descriptors.get(here as usize) else { break };
             held.packets = held.packets.wrapping_sub(1);
-            held.bytes = held.bytes.wrapping_sub(slot.len());
+            held.bytes = held.bytes.wrapping_sub(descriptor.len());
             if held.packets < limits.packets && held.bytes <= limits.bytes.wrapping_sub(len) {
                 return true;
             }
-            here = slot.next();
+            here = descriptor.next();
         }
         false
     }
@@ -101,10 +101,10 @@ impl<S: Table<Descriptor>> Fifo<S> {
 
     /// Drops the packet at the end where packets give way.
     fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
-        let slots = self.slots.as_mut();
+        let descriptors = self.descriptors.as_mut();
         let packet = match self.full {
-            DropFrom::Head => self.queue.pop_head(slots),
-            DropFrom::Tail => self.queue.pop_tail(slots),
+            DropFrom::Head => self.queue.pop_head(descriptors),
+            DropFrom::Tail => self.queue.pop_tail(descriptors),
         };
         let Some(packet) = packet else { return false };
         self.ledger.drop(packet.len, reason);
@@ -113,7 +113,7 @@ impl<S: Table<Descriptor>> Fifo<S> {
     }
 
     fn drop_head(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
-        let Some(packet) = self.queue.pop_head(self.slots.as_mut()) else { return false };
+        let Some(packet) = self.queue.pop_head(self.descriptors.as_mut()) else { return false };
         self.ledger.drop(packet.len, reason);
         drops.dropped(packet, reason);
         true
@@ -128,13 +128,13 @@ impl<S: Table<Descriptor>> Scheduler for Fifo<S> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        if !is_acceptable(packet, self.slots.as_ref()) {
+        if !is_acceptable(packet, self.descriptors.as_ref()) {
             return Err(self.reject(packet));
         }
         if !self.ledger.make_ready(packet.len) && !self.make_room(packet.len, drops) {
             return Err(self.reject(packet));
         }
-        self.queue.append(self.slots.as_mut(), packet, now);
+        self.queue.append(self.descriptors.as_mut(), packet, now);
         self.ledger.accept(packet.len);
         if packet.ecn == Ecn::Ce {
             self.ledger.totals.mark_came();
@@ -143,14 +143,14 @@ impl<S: Table<Descriptor>> Scheduler for Fifo<S> {
     }
 
     fn dequeue(&mut self, _now: Nanos, _drops: &mut dyn DropSink) -> Option<Packet> {
-        let packet = self.queue.pop_head(self.slots.as_mut())?;
+        let packet = self.queue.pop_head(self.descriptors.as_mut())?;
         self.ledger.deliver(packet.len);
         Some(packet)
     }
 
     fn peek(&self, _now: Nanos) -> Option<Packet> {
         let handle = self.queue.head();
-        self.slots.as_ref().get(handle as usize).map(|slot| slot.packet(handle))
+        self.descriptors.as_ref().get(handle as usize).map(|descriptor| descriptor.packet(handle))
     }
 
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
@@ -190,10 +190,10 @@ impl<S: Table<Descriptor>> Scheduler for Fifo<S> {
     }
 
     fn recount(&self) -> Result<(), Imbalance> {
-        let slots = self.slots.as_ref();
-        let packets = self.queue.recount(0, slots)?;
-        let used = slots.iter().filter(|slot| slot.is_used()).count();
-        Imbalance::check("slots in use", 0, used as u64, packets.into())?;
+        let descriptors = self.descriptors.as_ref();
+        let packets = self.queue.recount(0, descriptors)?;
+        let used = descriptors.iter().filter(|descriptor| descriptor.is_used()).count();
+        Imbalance::check("descriptors in use", 0, used as u64, packets.into())?;
         let (held, queued) = (self.ledger.backlog(), self.queue.backlog());
         Imbalance::check("packets queued", 0, held.packets.into(), queued.packets.into())?;
         Imbalance::check("bytes queued", 0, held.bytes.into(), queued.bytes.into())?;

@@ -71,8 +71,8 @@ pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0], D = OwnVictim, T 
     directory: T,
     /// `queues[flow]`: backlogged in `scheduler` and `policy` if and only if not empty.
     queues: Q,
-    /// `slots[handle]`.
-    slots: S,
+    /// `descriptors[handle]`.
+    descriptors: S,
     records: R,
     ledger: Ledger,
 }
@@ -98,10 +98,10 @@ impl<O: FlowScheduler, Q: Table<Queue>, S: Table<Descriptor>> FlowQueues<O, Q, S
     /// ([`OwnVictim`]).
     ///
     /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles as
-    /// `slots` is long; in `scheduler` no flow is backlogged. Cost: O(flows + slots).
+    /// `descriptors` is long; in `scheduler` no flow is backlogged. Cost: O(flows + descriptors).
     #[must_use]
-    pub fn new(scheduler: O, queues: Q, slots: S, limits: Limits) -> Self {
-        Self::with_parts(scheduler, NoAqm, queues, slots, [], limits)
+    pub fn new(scheduler: O, queues: Q, descriptors: S, limits: Limits) -> Self {
+        Self::with_parts(scheduler, NoAqm, queues, descriptors, [], limits)
     }
 }
 
@@ -117,23 +117,23 @@ where
     /// way ([`OwnVictim`]).
     ///
     /// There are as many flows as `scheduler` and `queues` both have room for, and as many handles as
-    /// `slots` is long; in `scheduler` no flow is backlogged. An AQM acts on standing queues: with room
+    /// `descriptors` is long; in `scheduler` no flow is backlogged. An AQM acts on standing queues: with room
     /// for only a packet or two for each active flow, overflow comes first and it never acts.
-    /// Cost: O(flows + slots).
+    /// Cost: O(flows + descriptors).
     #[must_use]
     pub fn with_parts(
         scheduler: O,
         aqm: A,
         mut queues: Q,
-        mut slots: S,
+        mut descriptors: S,
         mut records: R,
         limits: Limits,
     ) -> Self {
         queues.as_mut().fill(Queue::EMPTY);
-        slots.as_mut().fill(Descriptor::EMPTY);
+        descriptors.as_mut().fill(Descriptor::EMPTY);
         records.as_mut().fill(FlowRecord::EMPTY);
         let (policy, directory, ledger) = (OwnVictim, NoDirectory, Ledger::new(limits));
-        Self { scheduler, policy, aqm, directory, queues, slots, records, ledger }
+        Self { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }
     }
 }
 
@@ -159,13 +159,13 @@ where
         self,
         mut policy: P,
     ) -> FlowQueues<O, Q, S, A, R, P, T> {
-        let Self { scheduler, aqm, directory, queues, slots, records, ledger, .. } = self;
+        let Self { scheduler, aqm, directory, queues, descriptors, records, ledger, .. } = self;
         for (flow, queue) in (0..).map(FlowId).zip(queues.as_ref()) {
             if !queue.is_empty() {
                 policy.backlogged(&scheduler, flow, queue.backlog().bytes);
             }
         }
-        FlowQueues { scheduler, policy, aqm, directory, queues, slots, records, ledger }
+        FlowQueues { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }
     }
 
     /// The same queues, in which nothing is queued yet, with a flow directory that is told when one becomes empty.
@@ -174,8 +174,8 @@ where
         self,
         directory: U,
     ) -> FlowQueues<O, Q, S, A, R, D, U> {
-        let Self { scheduler, policy, aqm, queues, slots, records, ledger, .. } = self;
-        FlowQueues { scheduler, policy, aqm, directory, queues, slots, records, ledger }
+        let Self { scheduler, policy, aqm, queues, descriptors, records, ledger, .. } = self;
+        FlowQueues { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }
     }
 
     /// The flow scheduler.
@@ -235,7 +235,7 @@ where
         else {
             return Err(ConfigError::UnknownFlow { flow, flows: self.flows() });
         };
-        let head_len = queue.head_len(self.slots.as_ref());
+        let head_len = queue.head_len(self.descriptors.as_ref());
         self.scheduler.configure(flow, config, head_len)
     }
 
@@ -278,28 +278,28 @@ where
         self,
         make: impl FnOnce(O) -> Result<P, E>,
     ) -> Result<FlowQueues<P, Q, S, A, R, D, T>, E> {
-        let Self { scheduler, policy, aqm, directory, queues, slots, records, ledger } = self;
+        let Self { scheduler, policy, aqm, directory, queues, descriptors, records, ledger } = self;
         let scheduler = make(scheduler)?;
-        Ok(FlowQueues { scheduler, policy, aqm, directory, queues, slots, records, ledger })
+        Ok(FlowQueues { scheduler, policy, aqm, directory, queues, descriptors, records, ledger })
     }
 
     /// Whether `packet` could be accepted, by a flow that takes any length, if nothing else were queued.
     pub(crate) fn could_accept(&self, packet: Packet) -> bool {
-        is_acceptable(packet, self.slots.as_ref()) && self.ledger.could_fit(packet.len)
+        is_acceptable(packet, self.descriptors.as_ref()) && self.ledger.could_fit(packet.len)
     }
 
     /// Puts what `from` holds behind what `to` holds, O(1). Statistics of single flows stay as they are.
     pub(crate) fn append_all(&mut self, from: FlowId, to: FlowId) {
-        let (queues, slots) = (self.queues.as_mut(), self.slots.as_mut());
+        let (queues, descriptors) = (self.queues.as_mut(), self.descriptors.as_mut());
         if queues.get(to.index()).is_none() {
             return;
         }
         let Some(moved) = queues.get_mut(from.index()).map(core::mem::take) else { return };
-        let Some(head_len) = moved.head_len(slots) else { return };
+        let Some(head_len) = moved.head_len(descriptors) else { return };
         let bytes = moved.backlog().bytes;
         let Some(queue) = queues.get_mut(to.index()) else { return };
         let was_idle = queue.is_empty();
-        queue.append_all(slots, moved);
+        queue.append_all(descriptors, moved);
         self.tell_lost(from, bytes, None);
         let grown = if was_idle {
             self.tell_backlogged(to, head_len);
@@ -345,7 +345,7 @@ where
             let reason = RejectReason::UnknownFlow { flow, flows: self.flows() };
             return Rejected { packet, reason };
         };
-        let reason = obstacle(packet, max.min(Packet::MAX_LEN), self.slots.as_ref());
+        let reason = obstacle(packet, max.min(Packet::MAX_LEN), self.descriptors.as_ref());
         let full = RejectReason::Full { limits: self.ledger.limits() };
         self.turn_away(flow, packet, reason.unwrap_or(full))
     }
@@ -376,10 +376,10 @@ where
 
     /// Appends `packet`, books it as accepted and tells the flow scheduler; `None` if there is no queue for it.
     fn admit(&mut self, now: Nanos, flow: FlowId, packet: Packet) -> Option<()> {
-        let slots = self.slots.as_mut();
+        let descriptors = self.descriptors.as_mut();
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let was_idle = queue.is_empty();
-        queue.append(slots, packet, now);
+        queue.append(descriptors, packet, now);
         self.ledger.accept(packet.len);
         if was_idle {
             self.tell_backlogged(flow, packet.len);
@@ -400,11 +400,11 @@ where
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let slots = self.slots.as_mut();
+        let descriptors = self.descriptors.as_mut();
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
             return Err(self.reject(flow, packet));
         };
-        if !is_acceptable(packet, slots)
+        if !is_acceptable(packet, descriptors)
             || !takes(longest(&self.scheduler, &self.policy, flow), packet.len)
         {
             return Err(self.reject(flow, packet));
@@ -417,7 +417,7 @@ where
             return self.enqueue_crowded(now, flow, packet, packet.ecn, drops);
         }
         let books = (&mut self.ledger, self.records.as_mut());
-        let was_idle = append(queue, slots, books, flow, packet, now);
+        let was_idle = append(queue, descriptors, books, flow, packet, now);
         self.tell_accepted(flow, packet, was_idle);
         Ok(())
     }
@@ -455,12 +455,12 @@ where
         if !self.ledger.make_ready(packet.len) {
             return self.enqueue_crowded(now, flow, packet, ecn, drops);
         }
-        let slots = self.slots.as_mut();
+        let descriptors = self.descriptors.as_mut();
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
             return Err(self.reject(flow, packet));
         };
         let books = (&mut self.ledger, self.records.as_mut());
-        let was_idle = append(queue, slots, books, flow, Packet { ecn, ..packet }, now);
+        let was_idle = append(queue, descriptors, books, flow, Packet { ecn, ..packet }, now);
         self.tell_accepted(flow, packet, was_idle);
         Ok(())
     }
@@ -564,12 +564,12 @@ where
     /// Takes a packet out of the queue of `flow` and tells the four parts that it is lost.
     fn take(&mut self, flow: FlowId, end: DropFrom) -> Option<Packet> {
         let queue = self.queues.as_mut().get_mut(flow.index())?;
-        let slots = self.slots.as_mut();
+        let descriptors = self.descriptors.as_mut();
         let packet = match end {
-            DropFrom::Head => queue.pop_head(slots)?,
-            DropFrom::Tail => queue.pop_tail(slots)?,
+            DropFrom::Head => queue.pop_head(descriptors)?,
+            DropFrom::Tail => queue.pop_tail(descriptors)?,
         };
-        let head = queue.head_len(slots);
+        let head = queue.head_len(descriptors);
         self.tell_lost(flow, packet.len, head);
         Some(packet)
     }
@@ -616,12 +616,12 @@ where
     /// The handle of the packet behind `before` in the queue of `flow`, the oldest if that is
     /// [`NONE`](crate::queues::queue::NONE).
     pub(crate) fn after(&self, flow: FlowId, before: u32) -> Option<u32> {
-        self.queues.as_ref().get(flow.index())?.after(self.slots.as_ref(), before)
+        self.queues.as_ref().get(flow.index())?.after(self.descriptors.as_ref(), before)
     }
 
     /// The length of the packet with this handle, 0 if it is not queued.
     pub(crate) fn len_of(&self, handle: u32) -> u32 {
-        self.slots.as_ref().get(handle as usize).map_or(0, Descriptor::len)
+        self.descriptors.as_ref().get(handle as usize).map_or(0, Descriptor::len)
     }
 
     /// Drops the packet behind `before`, which is in the queue of `flow`, or the oldest.
@@ -633,9 +633,9 @@ where
         drops: &mut dyn DropSink,
     ) {
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else { return };
-        let slots = self.slots.as_mut();
-        let Some(packet) = queue.take_after(slots, before) else { return };
-        let head = queue.head_len(slots);
+        let descriptors = self.descriptors.as_mut();
+        let Some(packet) = queue.take_after(descriptors, before) else { return };
+        let head = queue.head_len(descriptors);
         self.tell_lost(flow, packet.len, head);
         self.book_drop(flow, packet, reason, drops);
     }
@@ -657,9 +657,9 @@ where
     ) -> Option<Packet> {
         let mark = self.signal(now, flow, drops);
         let queue = self.queues.as_mut().get_mut(flow.index())?;
-        let slots = self.slots.as_mut();
-        let mut packet = queue.pop_head(slots)?;
-        let next_head = queue.head_len(slots);
+        let descriptors = self.descriptors.as_mut();
+        let mut packet = queue.pop_head(descriptors)?;
+        let next_head = queue.head_len(descriptors);
         self.scheduler.served(flow, packet.len, next_head);
         self.policy.served(flow, packet.len, next_head.is_none());
         if next_head.is_none() {
@@ -724,8 +724,8 @@ where
         }
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let parts = (&mut self.scheduler, &mut self.policy);
-        let slots = self.slots.as_mut();
-        let (packet, is_last) = deliver(parts, &mut self.ledger, queue, slots, flow)?;
+        let descriptors = self.descriptors.as_mut();
+        let (packet, is_last) = deliver(parts, &mut self.ledger, queue, descriptors, flow)?;
         let delivered = Some(packet);
         if is_last {
             self.close(flow, packet.len);
@@ -741,10 +741,10 @@ where
     /// What the AQM says of the packet at the head of the queue of `flow`, looking closely.
     fn judge(&mut self, now: Nanos, flow: FlowId) -> Verdict {
         let Some(queue) = self.queues.as_ref().get(flow.index()) else { return Verdict::Pass };
-        let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else {
+        let Some(descriptor) = self.descriptors.as_ref().get(queue.head() as usize) else {
             return Verdict::Pass;
         };
-        let head = unpaced(&self.scheduler, flow, head_of(now, slot, queue.backlog()));
+        let head = unpaced(&self.scheduler, flow, head_of(now, descriptor, queue.backlog()));
         self.aqm.judge(flow, head, Look::Close)
     }
 
@@ -756,8 +756,10 @@ where
         loop {
             crate::steps::step();
             let Some(queue) = self.queues.as_ref().get(flow.index()) else { return false };
-            let Some(slot) = self.slots.as_ref().get(queue.head() as usize) else { return false };
-            if slot.packet(queue.head()).ecn.is_capable() {
+            let Some(descriptor) = self.descriptors.as_ref().get(queue.head() as usize) else {
+                return false;
+            };
+            if descriptor.packet(queue.head()).ecn.is_capable() {
                 return true;
             }
             if queue.backlog().packets == 1 || dropped == A::MAX_DROPS {
@@ -775,14 +777,14 @@ where
     /// What [`Self::signal`] would leave at the head of the queue of `flow`, and whether marked.
     fn foresee(&self, now: Nanos, flow: FlowId) -> Option<Packet> {
         let queue = self.queues.as_ref().get(flow.index())?;
-        let slots = self.slots.as_ref();
+        let descriptors = self.descriptors.as_ref();
         let mut here = queue.head();
-        let mut slot = slots.get(here as usize)?;
+        let mut descriptor = descriptors.get(here as usize)?;
         let mut judge = self.aqm.foresee(flow);
         let mut held = queue.backlog();
         for dropped in 0..=A::MAX_DROPS {
-            let packet = slot.packet(here);
-            let head = unpaced(&self.scheduler, flow, head_of(now, slot, held));
+            let packet = descriptor.packet(here);
+            let head = unpaced(&self.scheduler, flow, head_of(now, descriptor, held));
             if judge(head) != Verdict::Signal {
                 break;
             }
@@ -794,10 +796,10 @@ where
             }
             held.packets = held.packets.wrapping_sub(1);
             held.bytes = held.bytes.wrapping_sub(packet.len);
-            here = slot.next();
-            slot = slots.get(here as usize)?;
+            here = descriptor.next();
+            descriptor = descriptors.get(here as usize)?;
         }
-        Some(slot.packet(here))
+        Some(descriptor.packet(here))
     }
 }
 
@@ -827,14 +829,14 @@ fn takes(max_len: Option<u32>, len: u32) -> bool {
 #[inline(always)]
 fn append(
     queue: &mut Queue,
-    slots: &mut [Descriptor],
+    descriptors: &mut [Descriptor],
     (ledger, records): (&mut Ledger, &mut [FlowRecord]),
     flow: FlowId,
     packet: Packet,
     now: Nanos,
 ) -> bool {
     let was_idle = queue.is_empty();
-    queue.append(slots, packet, now);
+    queue.append(descriptors, packet, now);
     ledger.accept(packet.len);
     if let Some(record) = records.get_mut(flow.index()) {
         record.accept(packet.len, queue.backlog());
@@ -864,13 +866,13 @@ fn deliver<O: FlowScheduler, D: DropPolicy<O>>(
     (scheduler, policy): (&mut O, &mut D),
     ledger: &mut Ledger,
     queue: &mut Queue,
-    slots: &mut [Descriptor],
+    descriptors: &mut [Descriptor],
     flow: FlowId,
 ) -> Option<(Packet, bool)> {
-    let packet = queue.take_head(slots)?;
+    let packet = queue.take_head(descriptors)?;
     ledger.deliver(packet.len);
     // Apart, so that whether anything is left is asked once.
-    let Some(next_head) = queue.head_len(slots) else {
+    let Some(next_head) = queue.head_len(descriptors) else {
         queue.close();
         return Some((packet, true));
     };
@@ -887,9 +889,13 @@ fn unpaced(scheduler: &impl FlowScheduler, flow: FlowId, head: Head) -> Head {
     Head { sojourn: Nanos(head.sojourn.0.saturating_sub(waited)), ..head }
 }
 
-/// What an AQM knows of the packet in `slot`, first of a queue that holds `held`.
-fn head_of(now: Nanos, slot: &Descriptor, held: Backlog) -> Head {
-    Head { now, sojourn: slot.sojourn(now), bytes_behind: held.bytes.wrapping_sub(slot.len()) }
+/// What an AQM knows of the packet in `descriptor`, first of a queue that holds `held`.
+fn head_of(now: Nanos, descriptor: &Descriptor, held: Backlog) -> Head {
+    Head {
+        now,
+        sojourn: descriptor.sojourn(now),
+        bytes_behind: held.bytes.wrapping_sub(descriptor.len()),
+    }
 }
 
 impl<O, Q, S, A, R, D, T> Scheduler for FlowQueues<O, Q, S, A, R, D, T>
@@ -912,14 +918,15 @@ where
     ) -> Result<(), Rejected> {
         self.scheduler.advance(now);
         // In line is what joins a queue that stands; the rest is in functions of their own.
-        let (slots, len) = (self.slots.as_mut(), packet.len);
+        let (descriptors, len) = (self.descriptors.as_mut(), packet.len);
         let queue = self.queues.as_mut().get_mut(flow.index());
-        let standing = queue.and_then(|queue| queue.tail_among(slots).map(|tail| (queue, tail)));
+        let standing =
+            queue.and_then(|queue| queue.tail_among(descriptors).map(|tail| (queue, tail)));
         let Some((queue, tail)) = standing else {
             return self.enqueue_to_idle_or_full(now, flow, packet, drops);
         };
         // A backlogged flow was added.
-        if !is_acceptable(packet, slots)
+        if !is_acceptable(packet, descriptors)
             || !self.ledger.has_ready_place()
             || (len > self.scheduler.needs().common_max_len
                 && !takes(self.scheduler.max_len(flow), len))
@@ -931,7 +938,7 @@ where
         if admission != Admission::Accept {
             return self.enqueue_signalled(now, flow, packet, admission, drops);
         }
-        queue.append_behind(tail, slots, packet, now);
+        queue.append_behind(tail, descriptors, packet, now);
         self.ledger.accept(len);
         if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
             record.accept(len, queue.backlog());
@@ -949,14 +956,14 @@ where
             return if self.scheduler.waits() { self.dequeue_opened(now, drops) } else { None };
         };
         let queue = self.queues.as_mut().get_mut(flow.index())?;
-        let slots = self.slots.as_mut();
-        let head = head_of(now, slots.get(queue.head() as usize)?, queue.backlog());
+        let descriptors = self.descriptors.as_mut();
+        let head = head_of(now, descriptors.get(queue.head() as usize)?, queue.backlog());
         let verdict = self.aqm.judge(flow, unpaced(&self.scheduler, flow, head), Look::Glance);
         if verdict != Verdict::Pass {
             return self.deliver_judged(now, flow, verdict, drops);
         }
         let parts = (&mut self.scheduler, &mut self.policy);
-        let (packet, is_last) = deliver(parts, &mut self.ledger, queue, slots, flow)?;
+        let (packet, is_last) = deliver(parts, &mut self.ledger, queue, descriptors, flow)?;
         let delivered = Some(packet);
         if is_last {
             self.close(flow, packet.len);
@@ -1053,10 +1060,10 @@ where
     }
 
     fn recount(&self) -> Result<(), Imbalance> {
-        let (queues, slots) = (self.queues.as_ref(), self.slots.as_ref());
+        let (queues, descriptors) = (self.queues.as_ref(), self.descriptors.as_ref());
         let (mut packets, mut bytes) = (0_u64, 0_u64);
         for (at, queue) in (0..).zip(queues) {
-            packets += u64::from(queue.recount(at, slots)?);
+            packets += u64::from(queue.recount(at, descriptors)?);
             bytes += u64::from(queue.backlog().bytes);
             let known = self.max_len(FlowId(at)).is_some();
             Imbalance::check(
@@ -1066,8 +1073,8 @@ where
                 (known || queue.is_empty()).into(),
             )?;
         }
-        let used = slots.iter().filter(|slot| slot.is_used()).count();
-        Imbalance::check("slots in use", 0, used as u64, packets)?;
+        let used = descriptors.iter().filter(|descriptor| descriptor.is_used()).count();
+        Imbalance::check("descriptors in use", 0, used as u64, packets)?;
         let held = self.ledger.backlog();
         Imbalance::check("packets queued", 0, held.packets.into(), packets)?;
         Imbalance::check("bytes queued", 0, held.bytes.into(), bytes)?;
@@ -1076,7 +1083,7 @@ where
         Imbalance::check("backlog and selection", 0, (packets > 0).into(), selects.into())?;
         let flows = |flow: FlowId| {
             let queue = queues.get(flow.index()).copied().unwrap_or_default();
-            FlowState { backlog: queue.backlog(), head_len: queue.head_len(slots) }
+            FlowState { backlog: queue.backlog(), head_len: queue.head_len(descriptors) }
         };
         self.scheduler.recount(&flows)?;
         self.policy.recount(&self.scheduler, &flows)?;

@@ -58,24 +58,28 @@ impl Descriptor {
 /// Whether the descriptor of `packet` is free and its length is in `1..=`[`Packet::MAX_LEN`]: the quick form
 /// of [`obstacle`].
 #[inline]
-pub(crate) fn is_acceptable(packet: Packet, slots: &[Descriptor]) -> bool {
+pub(crate) fn is_acceptable(packet: Packet, descriptors: &[Descriptor]) -> bool {
     // Zero wraps to the largest number.
     packet.len.wrapping_sub(1) < Packet::MAX_LEN
-        && slots.get(packet.handle as usize).is_some_and(|slot| !slot.is_used())
+        && descriptors.get(packet.handle as usize).is_some_and(|descriptor| !descriptor.is_used())
 }
 
 /// Why `packet` is not acceptable, with `max` bytes for the longest; `None` if it is.
-pub(crate) fn obstacle(packet: Packet, max: u32, slots: &[Descriptor]) -> Option<RejectReason> {
+pub(crate) fn obstacle(
+    packet: Packet,
+    max: u32,
+    descriptors: &[Descriptor],
+) -> Option<RejectReason> {
     let Packet { handle, len, .. } = packet;
     if len == 0 || len > max {
         return Some(RejectReason::Length { len, max });
     }
-    match slots.get(handle as usize) {
+    match descriptors.get(handle as usize) {
         None => {
-            let slots = u32::try_from(slots.len()).unwrap_or(u32::MAX);
-            Some(RejectReason::UnknownHandle { handle, slots })
+            let descriptors = u32::try_from(descriptors.len()).unwrap_or(u32::MAX);
+            Some(RejectReason::UnknownHandle { handle, descriptors })
         }
-        Some(slot) if slot.is_used() => Some(RejectReason::HandleInUse { handle }),
+        Some(descriptor) if descriptor.is_used() => Some(RejectReason::HandleInUse { handle }),
         Some(_) => None,
     }
 }
@@ -120,8 +124,8 @@ impl Queue {
     /// The handle of the newest packet, `None` if the queue is empty. Same bounds check as
     /// [`Self::append_behind`], so the compiler does it once.
     #[inline]
-    pub(crate) fn tail_among(&self, slots: &[Descriptor]) -> Option<u32> {
-        slots.get(self.tail as usize).map(|_| self.tail)
+    pub(crate) fn tail_among(&self, descriptors: &[Descriptor]) -> Option<u32> {
+        descriptors.get(self.tail as usize).map(|_| self.tail)
     }
 
     /// The handle of the oldest packet.
@@ -140,14 +144,14 @@ impl Queue {
 
     /// The length of the oldest packet.
     #[inline]
-    pub(crate) fn head_len(&self, slots: &[Descriptor]) -> Option<u32> {
-        slots.get(self.head as usize).map(Descriptor::len)
+    pub(crate) fn head_len(&self, descriptors: &[Descriptor]) -> Option<u32> {
+        descriptors.get(self.head as usize).map(Descriptor::len)
     }
 
     /// Appends `packet`, which the caller has found [acceptable](is_acceptable).
     #[inline]
-    pub(crate) fn append(&mut self, slots: &mut [Descriptor], packet: Packet, now: Nanos) {
-        self.append_behind(self.tail, slots, packet, now);
+    pub(crate) fn append(&mut self, descriptors: &mut [Descriptor], packet: Packet, now: Nanos) {
+        self.append_behind(self.tail, descriptors, packet, now);
     }
 
     /// As [`Self::append`], for a caller that has already read this queue's `tail`.
@@ -155,18 +159,18 @@ impl Queue {
     pub(crate) fn append_behind(
         &mut self,
         tail: u32,
-        slots: &mut [Descriptor],
+        descriptors: &mut [Descriptor],
         packet: Packet,
         now: Nanos,
     ) {
-        match slots.get_mut(tail as usize) {
+        match descriptors.get_mut(tail as usize) {
             Some(tail) => tail.next = packet.handle,
             None => self.head = packet.handle,
         }
-        if let Some(slot) = slots.get_mut(packet.handle as usize) {
-            debug_assert!(!slot.is_used(), "the caller checked the handle");
+        if let Some(descriptor) = descriptors.get_mut(packet.handle as usize) {
+            debug_assert!(!descriptor.is_used(), "the caller checked the handle");
             let ecn = u32::from(packet.ecn.bits()) << ECN_SHIFT;
-            *slot = Descriptor {
+            *descriptor = Descriptor {
                 next: NONE,
                 prev: tail,
                 len_ecn: packet.len | ecn,
@@ -178,10 +182,10 @@ impl Queue {
     }
 
     /// Appends the packets of `other`, in their order: O(1), however many.
-    pub(crate) fn append_all(&mut self, slots: &mut [Descriptor], other: Self) {
-        let Some(first) = slots.get_mut(other.head as usize) else { return };
+    pub(crate) fn append_all(&mut self, descriptors: &mut [Descriptor], other: Self) {
+        let Some(first) = descriptors.get_mut(other.head as usize) else { return };
         first.prev = self.tail;
-        match slots.get_mut(self.tail as usize) {
+        match descriptors.get_mut(self.tail as usize) {
             Some(tail) => tail.next = other.head,
             None => self.head = other.head,
         }
@@ -192,9 +196,9 @@ impl Queue {
 
     /// Takes out the oldest packet.
     #[inline]
-    pub(crate) fn pop_head(&mut self, slots: &mut [Descriptor]) -> Option<Packet> {
-        let packet = self.take_head(slots)?;
-        if self.head_len(slots).is_none() {
+    pub(crate) fn pop_head(&mut self, descriptors: &mut [Descriptor]) -> Option<Packet> {
+        let packet = self.take_head(descriptors)?;
+        if self.head_len(descriptors).is_none() {
             self.close();
         }
         Some(packet)
@@ -202,12 +206,12 @@ impl Queue {
 
     /// Takes out the oldest packet; to be followed by [`Self::close`] if it was the last one.
     #[inline]
-    pub(crate) fn take_head(&mut self, slots: &mut [Descriptor]) -> Option<Packet> {
+    pub(crate) fn take_head(&mut self, descriptors: &mut [Descriptor]) -> Option<Packet> {
         let handle = self.head;
-        let slot = slots.get_mut(handle as usize)?;
-        let packet = slot.packet(handle);
-        slot.len_ecn = 0;
-        self.head = slot.next;
+        let descriptor = descriptors.get_mut(handle as usize)?;
+        let packet = descriptor.packet(handle);
+        descriptor.len_ecn = 0;
+        self.head = descriptor.next;
         self.held.sub(packet.len);
         Some(packet)
     }
@@ -218,19 +222,19 @@ impl Queue {
     }
 
     /// Takes out the newest packet.
-    pub(crate) fn pop_tail(&mut self, slots: &mut [Descriptor]) -> Option<Packet> {
+    pub(crate) fn pop_tail(&mut self, descriptors: &mut [Descriptor]) -> Option<Packet> {
         if self.is_empty() {
             return None;
         }
         let handle = self.tail;
-        let slot = slots.get_mut(handle as usize)?;
-        let packet = slot.packet(handle);
-        slot.len_ecn = 0;
-        let before = slot.prev;
+        let descriptor = descriptors.get_mut(handle as usize)?;
+        let packet = descriptor.packet(handle);
+        descriptor.len_ecn = 0;
+        let before = descriptor.prev;
         if handle == self.head {
             (self.head, self.tail) = (NONE, NONE);
-        } else if let Some(slot) = slots.get_mut(before as usize) {
-            slot.next = NONE;
+        } else if let Some(descriptor) = descriptors.get_mut(before as usize) {
+            descriptor.next = NONE;
             self.tail = before;
         }
         self.held.sub(packet.len);
@@ -238,26 +242,31 @@ impl Queue {
     }
 
     /// The handle of the packet behind `before`, or of the oldest if `before` is [`NONE`].
-    pub(crate) fn after(&self, slots: &[Descriptor], before: u32) -> Option<u32> {
-        let handle = if before == NONE { self.head } else { slots.get(before as usize)?.next };
+    pub(crate) fn after(&self, descriptors: &[Descriptor], before: u32) -> Option<u32> {
+        let handle =
+            if before == NONE { self.head } else { descriptors.get(before as usize)?.next };
         (handle != NONE).then_some(handle)
     }
 
     /// Takes out the packet behind `before`, which is in this queue, or the oldest if `before` is
     /// [`NONE`].
-    pub(crate) fn take_after(&mut self, slots: &mut [Descriptor], before: u32) -> Option<Packet> {
+    pub(crate) fn take_after(
+        &mut self,
+        descriptors: &mut [Descriptor],
+        before: u32,
+    ) -> Option<Packet> {
         if before == NONE {
-            return self.pop_head(slots);
+            return self.pop_head(descriptors);
         }
-        let handle = self.after(slots, before)?;
-        let slot = slots.get_mut(handle as usize)?;
-        let (packet, behind) = (slot.packet(handle), slot.next);
-        slot.len_ecn = 0;
-        if let Some(slot) = slots.get_mut(before as usize) {
-            slot.next = behind;
+        let handle = self.after(descriptors, before)?;
+        let descriptor = descriptors.get_mut(handle as usize)?;
+        let (packet, behind) = (descriptor.packet(handle), descriptor.next);
+        descriptor.len_ecn = 0;
+        if let Some(descriptor) = descriptors.get_mut(before as usize) {
+            descriptor.next = behind;
         }
-        match slots.get_mut(behind as usize) {
-            Some(slot) => slot.prev = before,
+        match descriptors.get_mut(behind as usize) {
+            Some(descriptor) => descriptor.prev = before,
             None => self.tail = before,
         }
         self.held.sub(packet.len);
@@ -265,21 +274,31 @@ impl Queue {
     }
 
     /// Counts the chain and compares; returns the packets found. O(packets).
-    pub(crate) fn recount(&self, at: u32, slots: &[Descriptor]) -> Result<u32, Imbalance> {
+    pub(crate) fn recount(&self, at: u32, descriptors: &[Descriptor]) -> Result<u32, Imbalance> {
         let (mut packets, mut bytes, mut last) = (0_u32, 0_u32, NONE);
         let mut here = self.head;
-        while let Some(slot) = slots.get(here as usize) {
-            Imbalance::check("a queued slot is in use", here, 1, slot.is_used().into())?;
+        while let Some(descriptor) = descriptors.get(here as usize) {
+            Imbalance::check(
+                "a queued descriptor is in use",
+                here,
+                1,
+                descriptor.is_used().into(),
+            )?;
             if last != NONE {
-                Imbalance::check("links point both ways", here, slot.prev.into(), last.into())?;
+                Imbalance::check(
+                    "links point both ways",
+                    here,
+                    descriptor.prev.into(),
+                    last.into(),
+                )?;
             }
             packets = packets.wrapping_add(1);
-            bytes = bytes.wrapping_add(slot.len());
+            bytes = bytes.wrapping_add(descriptor.len());
             if packets > self.held.packets {
                 break; // a cycle, or a miscount: either way the next check says so
             }
             last = here;
-            here = slot.next;
+            here = descriptor.next;
         }
         Imbalance::check("packets of a queue", at, self.held.packets.into(), packets.into())?;
         Imbalance::check("bytes of a queue", at, self.held.bytes.into(), bytes.into())?;
@@ -304,7 +323,7 @@ mod tests {
     #[test]
     fn agrees_with_a_deque_on_every_short_history() {
         for history in 0..3_u32.pow(9) {
-            let (mut slots, mut queue) = ([Descriptor::EMPTY; 9], Queue::EMPTY);
+            let (mut descriptors, mut queue) = ([Descriptor::EMPTY; 9], Queue::EMPTY);
             let mut model = VecDeque::new();
             let mut rest = history;
             for step in 0..9 {
@@ -312,15 +331,23 @@ mod tests {
                     Packet { handle: step, len: 64 + step, ecn: Ecn::from_bits(step as u8) };
                 match rest % 3 {
                     0 => {
-                        queue.append(&mut slots, packet, Nanos(0));
+                        queue.append(&mut descriptors, packet, Nanos(0));
                         model.push_back(packet);
                     }
-                    1 => assert_eq!(queue.pop_head(&mut slots), model.pop_front(), "{history}"),
-                    _ => assert_eq!(queue.pop_tail(&mut slots), model.pop_back(), "{history}"),
+                    1 => {
+                        assert_eq!(queue.pop_head(&mut descriptors), model.pop_front(), "{history}")
+                    }
+                    _ => {
+                        assert_eq!(queue.pop_tail(&mut descriptors), model.pop_back(), "{history}")
+                    }
                 }
                 rest /= 3;
-                assert_eq!(queue.recount(0, &slots), Ok(model.len() as u32), "{history} at {step}");
-                assert_eq!(queue.head_len(&slots), model.front().map(|p| p.len));
+                assert_eq!(
+                    queue.recount(0, &descriptors),
+                    Ok(model.len() as u32),
+                    "{history} at {step}"
+                );
+                assert_eq!(queue.head_len(&descriptors), model.front().map(|p| p.len));
                 assert_eq!(queue.backlog().bytes, model.iter().map(|p| p.len).sum::<u32>());
             }
         }
@@ -332,24 +359,24 @@ mod tests {
     #[test]
     fn any_packets_can_be_taken_out_of_the_middle() {
         for chosen in 0..1_u32 << 6 {
-            let (mut slots, mut queue) = ([Descriptor::EMPTY; 6], Queue::EMPTY);
+            let (mut descriptors, mut queue) = ([Descriptor::EMPTY; 6], Queue::EMPTY);
             for handle in 0..6 {
-                queue.append(&mut slots, Packet::new(handle, 64 + handle), Nanos(0));
+                queue.append(&mut descriptors, Packet::new(handle, 64 + handle), Nanos(0));
             }
             let mut before = NONE;
-            while let Some(handle) = queue.after(&slots, before) {
+            while let Some(handle) = queue.after(&descriptors, before) {
                 if chosen >> handle & 1 == 1 {
-                    let packet = queue.take_after(&mut slots, before);
+                    let packet = queue.take_after(&mut descriptors, before);
                     assert_eq!(packet, Some(Packet::new(handle, 64 + handle)));
                 } else {
                     before = handle;
                 }
-                assert!(queue.recount(0, &slots).is_ok(), "{chosen:#b} at {handle}");
+                assert!(queue.recount(0, &descriptors).is_ok(), "{chosen:#b} at {handle}");
             }
             let mut left: VecDeque<u32> = (0..6).filter(|h| chosen >> h & 1 == 0).collect();
             while !left.is_empty() {
-                assert_eq!(queue.pop_tail(&mut slots).map(|p| p.handle), left.pop_back());
-                assert_eq!(queue.pop_head(&mut slots).map(|p| p.handle), left.pop_front());
+                assert_eq!(queue.pop_tail(&mut descriptors).map(|p| p.handle), left.pop_back());
+                assert_eq!(queue.pop_head(&mut descriptors).map(|p| p.handle), left.pop_front());
             }
             assert!(queue.is_empty());
         }
@@ -360,19 +387,19 @@ mod tests {
     #[test]
     fn a_chain_can_be_put_behind_another() {
         for (front, back) in (0..4).flat_map(|front| (0..4).map(move |back| (front, back))) {
-            let (mut slots, mut queues) = ([Descriptor::EMPTY; 6], [Queue::EMPTY; 2]);
+            let (mut descriptors, mut queues) = ([Descriptor::EMPTY; 6], [Queue::EMPTY; 2]);
             for handle in 0..front + back {
                 let queue = &mut queues[usize::from(handle >= front)];
-                queue.append(&mut slots, Packet::new(handle, 64 + handle), Nanos(0));
+                queue.append(&mut descriptors, Packet::new(handle, 64 + handle), Nanos(0));
             }
             let [mut queue, behind] = queues;
-            queue.append_all(&mut slots, behind);
-            assert_eq!(queue.recount(0, &slots), Ok(front + back), "{front} {back}");
+            queue.append_all(&mut descriptors, behind);
+            assert_eq!(queue.recount(0, &descriptors), Ok(front + back), "{front} {back}");
             let mut left: VecDeque<u32> = (0..front + back).collect();
             while !left.is_empty() {
-                assert_eq!(queue.pop_tail(&mut slots).map(|p| p.handle), left.pop_back());
-                assert_eq!(queue.pop_head(&mut slots).map(|p| p.handle), left.pop_front());
-                assert_eq!(queue.recount(0, &slots), Ok(left.len() as u32));
+                assert_eq!(queue.pop_tail(&mut descriptors).map(|p| p.handle), left.pop_back());
+                assert_eq!(queue.pop_head(&mut descriptors).map(|p| p.handle), left.pop_front());
+                assert_eq!(queue.recount(0, &descriptors), Ok(left.len() as u32));
             }
             assert!(queue.is_empty());
         }
@@ -381,15 +408,15 @@ mod tests {
     #[test]
     fn sojourn_is_exact_to_a_tick_at_every_epoch_and_never_negative() {
         for epoch in [0, 1 << 31, u64::from(u32::MAX) << TICK_SHIFT, 1 << 53, u64::MAX >> 1] {
-            let (mut slots, mut queue) = ([Descriptor::EMPTY; 1], Queue::EMPTY);
-            queue.append(&mut slots, Packet::new(0, 1), Nanos(epoch));
+            let (mut descriptors, mut queue) = ([Descriptor::EMPTY; 1], Queue::EMPTY);
+            queue.append(&mut descriptors, Packet::new(0, 1), Nanos(epoch));
             for ms in [0, 1, 5, 100, 60_000] {
-                let sojourn = slots[0].sojourn(Nanos(epoch).plus(Nanos::from_millis(ms)));
+                let sojourn = descriptors[0].sojourn(Nanos(epoch).plus(Nanos::from_millis(ms)));
                 assert!(sojourn.0.abs_diff(ms * 1_000_000) <= 1 << TICK_SHIFT, "{epoch} {ms}");
             }
             for back in [1 << TICK_SHIFT, 1 << 30, 3_600_000_000_000] {
                 let back = Nanos(epoch.saturating_sub(back));
-                assert_eq!(slots[0].sojourn(back), Nanos::ZERO, "{epoch} {back:?}");
+                assert_eq!(descriptors[0].sojourn(back), Nanos::ZERO, "{epoch} {back:?}");
             }
         }
     }

@@ -86,9 +86,9 @@ impl PerUser {
         line: Shaper,
         limits: Limits,
     ) -> Result<Box<dyn Bottleneck>, ConfigError> {
-        let slots = limits.packets as usize + 1;
+        let descriptors = limits.packets as usize + 1;
         let queue = match self {
-            Self::Flows => inside.queues(users * Self::FLOWS, max_len, slots, limits)?,
+            Self::Flows => inside.queues(users * Self::FLOWS, max_len, descriptors, limits)?,
             Self::Drr => over(drr(users, max_len)?, inside, users, max_len, limits)?,
             Self::Qfq => over(qfq(users, max_len)?, inside, users, max_len, limits)?,
         };
@@ -107,27 +107,27 @@ impl PerUser {
 }
 
 impl UserFlows {
-    /// Queues for flows 0, 1, … below `flows`, with `slots` slots.
+    /// Queues for flows 0, 1, … below `flows`, with room for as many packets as `descriptors` says.
     fn queues(
         self,
         flows: u32,
         max_len: u32,
-        slots: usize,
+        descriptors: usize,
         limits: Limits,
     ) -> Result<Any, ConfigError> {
         let room = flows as usize;
         let sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; room]);
         Ok(match self {
-            Self::Fifo => Box::new(Fifo::tail_drop(vec![Descriptor::EMPTY; slots], limits)),
+            Self::Fifo => Box::new(Fifo::tail_drop(vec![Descriptor::EMPTY; descriptors], limits)),
             Self::Drr => {
                 let scheduler = drr(flows, max_len)?;
                 let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; room]);
-                added(scheduler, longest, max_len, slots, limits)?
+                added(scheduler, longest, max_len, descriptors, limits)?
             }
-            Self::Sqf => added(sqf, OwnVictim, (), slots, limits)?,
+            Self::Sqf => added(sqf, OwnVictim, (), descriptors, limits)?,
             Self::SqfWithFloor(share) => {
                 let sqf = sqf.service_floor(share, vec![WaitingFlow::EMPTY; room])?;
-                added(sqf, OwnVictim, (), slots, limits)?
+                added(sqf, OwnVictim, (), descriptors, limits)?
             }
         })
     }
@@ -157,15 +157,16 @@ pub fn users_sqf_with_codel(
             sqf.configure(flow, (), None)?;
         }
         let codel = CoDel::new(vec![CoDelState::EMPTY; room], params)?;
-        let (queues, slots) = (vec![Queue::EMPTY; room], vec![Descriptor::EMPTY; slots(limits)]);
-        Ok(Box::new(FlowQueues::with_parts(sqf, codel, queues, slots, [], Limits::NONE)))
+        let (queues, descriptors) =
+            (vec![Queue::EMPTY; room], vec![Descriptor::EMPTY; descriptors(limits)]);
+        Ok(Box::new(FlowQueues::with_parts(sqf, codel, queues, descriptors, [], Limits::NONE)))
     };
     let queue = classes(drr(users, max_len)?, flows, users, limits)?;
     Ok(Box::new(Shaped::new(queue, line, link)))
 }
 
 /// Every user may hold all that the limit allows, and the arrival that overflows it.
-const fn slots(limits: Limits) -> usize {
+const fn descriptors(limits: Limits) -> usize {
     limits.packets as usize + 1
 }
 
@@ -188,12 +189,12 @@ fn added<O: FlowScheduler + 'static, D: DropPolicy<O> + 'static>(
     scheduler: O,
     policy: D,
     config: O::Config,
-    slots: usize,
+    descriptors: usize,
     limits: Limits,
 ) -> Result<Any, ConfigError> {
     let flows = scheduler.flows();
     let queues = vec![Queue::EMPTY; flows as usize];
-    let queues = FlowQueues::new(scheduler, queues, vec![Descriptor::EMPTY; slots], limits);
+    let queues = FlowQueues::new(scheduler, queues, vec![Descriptor::EMPTY; descriptors], limits);
     let mut queues = queues.with_drop_policy(policy);
     for flow in (0..flows).map(FlowId) {
         queues.configure(flow, config)?;
@@ -209,7 +210,7 @@ fn over<O: FlowScheduler + 'static>(
     max_len: u32,
     limits: Limits,
 ) -> Result<Any, ConfigError> {
-    let queues = || inside.queues(PerUser::FLOWS, max_len, slots(limits), Limits::NONE);
+    let queues = || inside.queues(PerUser::FLOWS, max_len, descriptors(limits), Limits::NONE);
     classes(scheduler, queues, users, limits)
 }
 

@@ -6,7 +6,7 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
-use super::{Bottleneck, slots};
+use super::{Bottleneck, descriptors};
 
 /// A discipline that gives flows different flows of the line. Flows are told apart by their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +51,7 @@ impl Weighted {
     ) -> Result<Box<dyn Bottleneck>, ConfigError> {
         match self {
             Self::Fifo => {
-                Ok(Box::new(Shaped::new(Fifo::tail_drop(slots(limits), limits), line, link)))
+                Ok(Box::new(Shaped::new(Fifo::tail_drop(descriptors(limits), limits), line, link)))
             }
             Self::Drr { smallest_quantum } => {
                 Ok(queues(drr(smallest_quantum, flows)?, line, link, limits))
@@ -121,7 +121,7 @@ fn queues<O: FlowScheduler + 'static>(
 ) -> Box<dyn Bottleneck> {
     let flows = scheduler.flows() as usize;
     let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows]);
-    let queues = FlowQueues::new(scheduler, vec![Queue::EMPTY; flows], slots(limits), limits);
+    let queues = FlowQueues::new(scheduler, vec![Queue::EMPTY; flows], descriptors(limits), limits);
     Box::new(Shaped::new(queues.with_drop_policy(longest), line, link))
 }
 

@@ -79,9 +79,9 @@ fn queues(rate: Option<CommittedRate>, ceiling: Option<Ceiling>) -> Queues {
     let classes = vec![HostClasses::EMPTY; HOSTS];
     let policy = LongestHostDrop::new(&hosts, held, longest, classes).unwrap();
     let codel = CoDel::new(vec![CoDelState::EMPTY; flows], CoDelParams::INTERNET).unwrap();
-    let slots = vec![Descriptor::EMPTY; LIMITS.packets as usize + 1];
+    let descriptors = vec![Descriptor::EMPTY; LIMITS.packets as usize + 1];
     let queues = vec![Queue::EMPTY; flows];
-    FlowQueues::with_parts(hosts, codel, queues, slots, [], LIMITS).with_drop_policy(policy)
+    FlowQueues::with_parts(hosts, codel, queues, descriptors, [], LIMITS).with_drop_policy(policy)
 }
 
 /// Mbit/s on the wire of each host, from `flows` TCP transfers each through a line of `line` Mbit/s.

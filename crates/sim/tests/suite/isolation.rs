@@ -139,9 +139,14 @@ impl Trial {
         let held = vec![HeldFlow::EMPTY; flows];
         let (longest, classes) = (vec![LongestHost::EMPTY; hosts], vec![HostClasses::EMPTY; hosts]);
         let policy = LongestHostDrop::new(&scheduler, held, longest, classes).unwrap();
-        let slots = vec![Descriptor::EMPTY; self.packets.len()];
-        FlowQueues::new(scheduler, vec![Queue::EMPTY; flows], slots, Limits::bytes(self.memory))
-            .with_drop_policy(policy)
+        let descriptors = vec![Descriptor::EMPTY; self.packets.len()];
+        FlowQueues::new(
+            scheduler,
+            vec![Queue::EMPTY; flows],
+            descriptors,
+            Limits::bytes(self.memory),
+        )
+        .with_drop_policy(policy)
     }
 }
 

@@ -17,7 +17,7 @@ fn frames_without_a_place_in_the_pool_are_counted() {
     let plan = Plan {
         share: share(QueueKind::Fifo, HostMode::Lan, Limit::Packets(10)),
         way: Heading::Up,
-        slots: 10,
+        descriptors: 10,
         max_len: pool.longest() as u32,
         rate: Rate::UNLIMITED,
         catch_up: Nanos::ZERO,
@@ -53,8 +53,8 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
     let share = |kind, hosts, packets| share(kind, hosts, Limit::Packets(packets));
     let flows = HostMode::By(Isolation::Flows);
     let plan = |share: Sharing, way, max_len| {
-        let (slots, rate) = (frames_for(share.limit), Rate::UNLIMITED);
-        Plan { share, way, slots, max_len, rate, catch_up: Nanos::ZERO }
+        let (descriptors, rate) = (frames_for(share.limit), Rate::UNLIMITED);
+        Plan { share, way, descriptors, max_len, rate, catch_up: Nanos::ZERO }
     };
     let first = share(QueueKind::Drr, HostMode::Lan, 50);
     let mut pool = Pool::new(frames_for(first.limit), 1_500);
@@ -141,7 +141,14 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
         let plan = |packets| {
             let limit = Limit::Packets(packets);
             let share = share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit);
-            Plan { share, way: Heading::Up, slots: pool_slots(packets), max_len, rate, catch_up }
+            Plan {
+                share,
+                way: Heading::Up,
+                descriptors: pool_descriptors(packets),
+                max_len,
+                rate,
+                catch_up,
+            }
         };
         let each = Some(Watched::Each);
         let mut direction =
@@ -180,7 +187,14 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
         let limit = Limit::Packets(packets);
         let share = share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit);
         let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
-        Plan { share, way: Heading::Up, slots: pool_slots(packets), max_len, rate, catch_up }
+        Plan {
+            share,
+            way: Heading::Up,
+            descriptors: pool_descriptors(packets),
+            max_len,
+            rate,
+            catch_up,
+        }
     };
     let mut direction =
         Direction::new(plan(500), Overhead::RAW, ByHost::new(), [0; 16], None).unwrap();
@@ -233,7 +247,7 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     let plan = Plan {
         share: share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit),
         way: Heading::Up,
-        slots: frames_for(limit),
+        descriptors: frames_for(limit),
         max_len: pool.longest() as u32,
         rate: Rate::UNLIMITED,
         catch_up: Nanos::ZERO,
@@ -257,7 +271,7 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
 }
 
 /// Handles enough, another number for each limit.
-fn pool_slots(packets: u32) -> u32 {
+fn pool_descriptors(packets: u32) -> u32 {
     frames_for(Limit::Packets(packets))
 }
 

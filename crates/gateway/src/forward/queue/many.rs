@@ -51,9 +51,9 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
     };
     // The line is the test's own. At these rates two packets take less than 5 ms: the AQM is the same.
     let rate = Rate::UNLIMITED;
-    let slots = frames(share.limit) + 1;
+    let descriptors = frames(share.limit) + 1;
     let catch_up = Nanos::ZERO;
-    let plan = Plan { share, way: Heading::Up, slots, max_len: LONG + 8, rate, catch_up };
+    let plan = Plan { share, way: Heading::Up, descriptors, max_len: LONG + 8, rate, catch_up };
     let mut queue = plan.build().unwrap();
     let hasher = SipHash13::new([9; 16]);
     let label = |host: u32| HostKey::V4(host.to_be_bytes()).label(&hasher);
@@ -66,9 +66,9 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
     let mut coming: Coming = (0..BUSY + CALM)
         .map(|host| Reverse((begin(host, if host < BUSY { busy_every } else { EVERY }), host)))
         .collect();
-    let mut free: Vec<u32> = (0..slots).collect();
+    let mut free: Vec<u32> = (0..descriptors).collect();
     // Of each handle: when it came, and of which host.
-    let mut held = vec![(Nanos::ZERO, 0); slots as usize];
+    let mut held = vec![(Nanos::ZERO, 0); descriptors as usize];
     let mut calm = Calm { delays: Vec::new(), sent: 0 };
     let (from, to) = (SPAN, SPAN.plus(SPAN));
     let is_measured = |at: Nanos, host: u32| host >= BUSY && (from..to).contains(&at);

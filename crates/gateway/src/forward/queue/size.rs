@@ -16,9 +16,9 @@ const QUEUES_OF_HOST: u32 = 4;
 /// The fewest queues.
 const FEWEST_QUEUES: u32 = 1_024;
 /// Entries for each host that is told apart: in sets that are half full at most, few hosts find theirs full.
-const SLOTS_OF_HOST: u32 = 2;
+const ENTRIES_OF_HOST: u32 = 2;
 /// The fewest entries of hosts.
-const FEWEST_SLOTS: u32 = 256;
+const FEWEST_ENTRIES: u32 = 256;
 
 /// Queues of a direction, a power of two.
 pub(super) fn queues(share: &Sharing) -> usize {
@@ -27,7 +27,7 @@ pub(super) fn queues(share: &Sharing) -> usize {
 
 /// Entries of hosts on either side, a power of two.
 pub(super) fn host_entries(share: &Sharing) -> usize {
-    (SLOTS_OF_HOST * share.max_hosts).max(FEWEST_SLOTS).next_power_of_two() as usize
+    (ENTRIES_OF_HOST * share.max_hosts).max(FEWEST_ENTRIES).next_power_of_two() as usize
 }
 
 /// What the tables of one direction take, but for those that grow with its frames, in bytes.
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn queues_and_slots_grow_with_the_hosts_and_memory_with_them() {
+    fn queues_and_entries_grow_with_the_hosts_and_memory_with_them() {
         let small = share(QueueKind::Drr, 1);
         assert_eq!((queues(&small), host_entries(&small)), (1_024, 256));
         let usual = share(QueueKind::Drr, DEFAULT_MAX_HOSTS);

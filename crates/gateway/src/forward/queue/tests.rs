@@ -5,7 +5,7 @@ fn plan(kind: QueueKind, hosts: HostMode, way: Heading) -> Plan {
     let share =
         Sharing { kind, hosts, max_hosts: 256, limit: Limit::Packets(200), flush_unserved: None };
     let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
-    Plan { share, way, slots: 400, max_len: 1_514, rate, catch_up }
+    Plan { share, way, descriptors: 400, max_len: 1_514, rate, catch_up }
 }
 
 fn seen(host: u32, flow: u32, way: Heading) -> Seen {
@@ -180,7 +180,7 @@ fn a_rate_is_that_of_the_host_on_the_lan_side() {
 }
 
 #[test]
-fn a_user_without_packets_gives_his_slot_back() {
+fn a_user_without_packets_gives_its_entry_back() {
     let mut queue =
         Users::new(&plan(QueueKind::Sqf, HostMode::UsersSqf, Heading::Up), Limits::packets(200))
             .unwrap();
@@ -194,7 +194,7 @@ fn a_user_without_packets_gives_his_slot_back() {
     assert_eq!(queue.backlog().packets, 0);
     queue.offer(Nanos(0), &seen(7, 0, Heading::Up), Packet::new(7, 100), drops).unwrap();
     queue.drain(drops);
-    assert_eq!(queue.slots_in_use(), 0);
+    assert_eq!(queue.entries_in_use(), 0);
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_queue_that_was_not_served_is_dropped_whole_if_asked_for() {
 fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
     let hosts = HostMode::By(Isolation::TripleIsolate);
     for way in [Heading::Up, Heading::Down] {
-        let plan = Plan { slots: 500, ..plan(QueueKind::Drr, hosts, way) };
+        let plan = Plan { descriptors: 500, ..plan(QueueKind::Drr, hosts, way) };
         let mut queue = plan.build().unwrap();
         let mut lost = Vec::new();
         for handle in 0..420 {

@@ -21,9 +21,9 @@ const FLOW_BITS: u32 = u32::BITS - USERS.trailing_zeros();
 /// Of all users.
 pub(super) const QUEUES: usize = USERS as usize * FLOWS;
 /// What there is for each frame: a descriptor for each user, and whose it is.
-pub(super) const BYTES_OF_SLOT: usize = USERS as usize * size_of::<Descriptor>() + 1;
+pub(super) const BYTES_OF_DESCRIPTOR: usize = USERS as usize * size_of::<Descriptor>() + 1;
 /// The most frames: every user has descriptors for all.
-pub(super) const MAX_SLOTS: u32 = 1 << 17;
+pub(super) const MAX_DESCRIPTORS: u32 = 1 << 17;
 
 type Node = Classes<
     Drr<Vec<DrrFlow>>,
@@ -70,10 +70,10 @@ impl Users {
                 use freeboard::sched_core::FlowScheduler as _;
                 flows.configure(FlowId(flow as u32), (), None).map_err(one_line)?;
             }
-            let (queues, slots) =
-                (vec![Empty::EMPTY; FLOWS], vec![Descriptor::EMPTY; plan.slots as usize]);
+            let (queues, descriptors) =
+                (vec![Empty::EMPTY; FLOWS], vec![Descriptor::EMPTY; plan.descriptors as usize]);
             let aqm = plan.aqm(FLOWS)?;
-            let queues = FlowQueues::with_parts(flows, aqm, queues, slots, [], Limits::NONE);
+            let queues = FlowQueues::with_parts(flows, aqm, queues, descriptors, [], Limits::NONE);
             Ok(Hashed::over(queues, table(FLOWS)?))
         };
         let classes = (0..users).map(|_| class()).collect::<Result<Vec<_>, String>>()?;
@@ -83,14 +83,14 @@ impl Users {
         Ok(Self {
             node: node.dropping_from_longest(vec![LongestFlow::EMPTY; users]),
             entries: table(users)?,
-            user_of: vec![0; plan.slots as usize],
+            user_of: vec![0; plan.descriptors as usize],
             held: [0; USERS as usize],
             way: plan.way,
         })
     }
 
     #[cfg(test)]
-    pub(super) fn slots_in_use(&self) -> u32 {
+    pub(super) fn entries_in_use(&self) -> u32 {
         self.entries.occupied()
     }
 
@@ -137,8 +137,11 @@ impl Unshaped for Users {
         };
         let at = packet.handle as usize;
         if at >= self.user_of.len() {
-            let (handle, slots) = (packet.handle, self.user_of.len() as u32);
-            return Err(Rejected { packet, reason: RejectReason::UnknownHandle { handle, slots } });
+            let (handle, descriptors) = (packet.handle, self.user_of.len() as u32);
+            return Err(Rejected {
+                packet,
+                reason: RejectReason::UnknownHandle { handle, descriptors },
+            });
         }
         let lookup = self.entries.lookup(host);
         let user = lookup.queue;

@@ -20,10 +20,10 @@ impl Gateway {
             let mut config = self.config.clone();
             let said = config.take_over(new);
             memory::check(config.share, self.pool.mtu()).map_err(config.places.of("--limit"))?;
-            let slots = memory::frames_for(config.share.limit);
+            let descriptors = memory::frames_for(config.share.limit);
             let max_len = self.pool.longest() as u32;
             let [up, down] =
-                [Heading::Up, Heading::Down].map(|way| plan(&config, way, slots, max_len));
+                [Heading::Up, Heading::Down].map(|way| plan(&config, way, descriptors, max_len));
             let built = [
                 (up, self.directions[0].build_another(&up).map_err(config.places.of("--queue"))?),
                 (
@@ -35,7 +35,7 @@ impl Gateway {
             for direction in &mut self.directions {
                 direction.set_limit(config.share.limit, &mut self.pool);
             }
-            self.pool.resize(slots);
+            self.pool.resize(descriptors);
             let now = clock();
             for (direction, built) in self.directions.iter_mut().zip(built) {
                 let terms = by_host(&config, max_len);

@@ -220,11 +220,11 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
 
 type Line = FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], Vec<Descriptor>, CoDel<[CoDelState; 4]>>;
 
-fn line(slots: usize, mtu: u32) -> Line {
+fn line(descriptors: usize, mtu: u32) -> Line {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 10_000).unwrap().sparse_first();
     scheduler.add_all(10_000).unwrap();
-    let slots = std::vec![Descriptor::EMPTY; slots];
-    FlowQueues::with_parts(scheduler, codel(mtu), [Queue::EMPTY; 4], slots, [], Limits::NONE)
+    let descriptors = std::vec![Descriptor::EMPTY; descriptors];
+    FlowQueues::with_parts(scheduler, codel(mtu), [Queue::EMPTY; 4], descriptors, [], Limits::NONE)
 }
 
 fn put(line: &mut Line, now: u64, flow: u32, packet: Packet) {

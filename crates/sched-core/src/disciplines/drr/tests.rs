@@ -15,8 +15,8 @@ struct Line {
 
 impl Line {
     fn of(order: Drr<[DrrFlow; 4]>) -> Self {
-        let slots = [Descriptor::EMPTY; 256];
-        let queues = FlowQueues::new(order, [Queue::EMPTY; 4], slots, Limits::NONE);
+        let descriptors = [Descriptor::EMPTY; 256];
+        let queues = FlowQueues::new(order, [Queue::EMPTY; 4], descriptors, Limits::NONE);
         Self { queues, sent: 0, flow_of: Vec::new() }
     }
 

@@ -155,8 +155,8 @@ fn a_flow_is_36_bytes_with_its_queue() {
 /// How much of each of three flows was sent that all send half of what the line carries, in this order, into
 /// room for 30 packets: 3,000 packets of 1,000 bytes in all.
 fn three_alike(scheduler: impl FlowScheduler<Config = ()>, arrivals: [u32; 3]) -> [u32; 3] {
-    let (queues, slots) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 40]);
-    let mut queues = FlowQueues::new(scheduler, queues, slots, Limits::packets(30));
+    let (queues, descriptors) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 40]);
+    let mut queues = FlowQueues::new(scheduler, queues, descriptors, Limits::packets(30));
     let mut free: Vec<u32> = (0..40).collect();
     let mut of = [0; 40];
     let mut sent = [0; 3];
@@ -211,8 +211,8 @@ fn neglected(after: Nanos, gap: Nanos, room: u32) -> (Vec<(u32, DropReason)>, Op
     let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]);
     let scheduler = scheduler.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; FLOWS]).unwrap();
     let scheduler = scheduler.flush_unserved(after).unwrap();
-    let (queues, slots) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 400]);
-    let mut queues = FlowQueues::new(scheduler, queues, slots, Limits::packets(room));
+    let (queues, descriptors) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 400]);
+    let mut queues = FlowQueues::new(scheduler, queues, descriptors, Limits::packets(room));
     for flow in 0..2 {
         queues.configure(FlowId(flow), ()).unwrap();
     }

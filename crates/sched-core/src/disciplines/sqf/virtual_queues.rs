@@ -60,7 +60,7 @@ pub struct SqfMemory<N, Q, S, F, L, V, R> {
     /// As long as `scheduler`.
     pub queues: Q,
     /// One for each handle.
-    pub slots: S,
+    pub descriptors: S,
     /// One for each label.
     pub flows: F,
     /// One for each handle: whose packet it is.
@@ -94,7 +94,7 @@ impl<const FLOWS: usize, const PACKETS: usize, const QUEUES: usize>
     pub const EMPTY: Self = Self {
         scheduler: [ShortestFlow::EMPTY; QUEUES],
         queues: [Queue::EMPTY; QUEUES],
-        slots: [Descriptor::EMPTY; PACKETS],
+        descriptors: [Descriptor::EMPTY; PACKETS],
         flows: [SqfFlow::EMPTY; FLOWS],
         labels: [0; PACKETS],
         free: [0; QUEUES],
@@ -151,14 +151,14 @@ where
         drop_from: DropFrom,
         limits: Limits,
     ) -> Result<Self, ConfigError> {
-        let SqfMemory { scheduler, queues, slots, mut flows, labels, mut free, mut records } =
+        let SqfMemory { scheduler, queues, descriptors, mut flows, labels, mut free, mut records } =
             memory;
         let count = queues.as_ref().len() as u64;
         // Numbers of queues fit `u32`, and `NONE` is not one.
         check("queues", count, 1, u32::MAX.into())?;
         check("scheduler of queues", scheduler.as_ref().len() as u64, count, count)?;
         check("stack of free queues", free.as_ref().len() as u64, count.wrapping_sub(1), u64::MAX)?;
-        check("labels", labels.as_ref().len() as u64, slots.as_ref().len() as u64, u64::MAX)?;
+        check("labels", labels.as_ref().len() as u64, descriptors.as_ref().len() as u64, u64::MAX)?;
         flows.as_mut().fill(SqfFlow::EMPTY);
         records.as_mut().fill(FlowRecord::EMPTY);
         let scheduler = ShortestQueue::new(scheduler).drop_from(drop_from);
@@ -166,7 +166,7 @@ where
         for (queue, place) in (0..default).rev().zip(free.as_mut()) {
             *place = queue;
         }
-        let mut engine = FlowQueues::new(scheduler, queues, slots, limits);
+        let mut engine = FlowQueues::new(scheduler, queues, descriptors, limits);
         for queue in 0..=default {
             engine.configure(FlowId(queue), ())?;
         }
@@ -436,7 +436,7 @@ where
         self.engine.drain(&mut Departures { labels: &mut self.labels, drops });
     }
 
-    /// O(slots + queues² + labels + backlogged flows · packets of the default queue).
+    /// O(descriptors + queues² + labels + backlogged flows · packets of the default queue).
     fn recount(&self) -> Result<(), Imbalance> {
         self.engine.recount()?;
         let default = self.labels.default;

@@ -186,9 +186,9 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
     let hosts = [0, 1, 1, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 3, 3];
     let limits = Limits { packets: u32::MAX, bytes: LIMIT };
     let queues = vec![Queue::EMPTY; hosts.len()];
-    let slots = vec![Descriptor::EMPTY; 4_096];
+    let descriptors = vec![Descriptor::EMPTY; 4_096];
     let Beside { order, policy } = by_host(&hosts, 1_500);
-    let mut queues = FlowQueues::new(order, queues, slots, limits).with_drop_policy(policy);
+    let mut queues = FlowQueues::new(order, queues, descriptors, limits).with_drop_policy(policy);
     let (mut random, mut free): (_, Vec<u32>) = (Xorshift::new(5), (0..4_096).collect());
     let (mut packets, mut held) = (vec![(0, 0); 4_096], [0_u32; 4]);
     let (mut others, mut own) = (0, 0);
@@ -241,8 +241,9 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
 fn many_short_queues_do_not_push_out_a_longer_one() {
     fn victim<D: DropPolicy<ByRounds>>(order: ByRounds, policy: D) -> u32 {
         let limits = Limits { packets: u32::MAX, bytes: 33 };
-        let (queues, slots) = (vec![Queue::EMPTY; 32], vec![Descriptor::EMPTY; 64]);
-        let mut queues = FlowQueues::new(order, queues, slots, limits).with_drop_policy(policy);
+        let (queues, descriptors) = (vec![Queue::EMPTY; 32], vec![Descriptor::EMPTY; 64]);
+        let mut queues =
+            FlowQueues::new(order, queues, descriptors, limits).with_drop_policy(policy);
         let mut dropped = Vec::new();
         for (handle, flow) in (0..).zip([0, 0, 0].into_iter().chain(1..32)) {
             let drops = &mut |packet: Packet, _| dropped.push(packet.handle);
@@ -303,8 +304,8 @@ fn too_little_room_is_refused_or_hides_flows() {
     let refused = |what| ConfigError::OutOfRange { what, value: 3, min: 4, max: u32::MAX.into() };
     assert_eq!(make(3, 3, 4), Err(refused("room for hosts")));
     assert_eq!(make(3, 4, 3), Err(refused("room for classes of hosts")));
-    let (queues, slots) = (vec![Queue::EMPTY; 3], vec![Descriptor::EMPTY; 4]);
-    let queues = FlowQueues::new(rounds(&[0, 0, 0], 1), queues, slots, Limits::NONE);
+    let (queues, descriptors) = (vec![Queue::EMPTY; 3], vec![Descriptor::EMPTY; 4]);
+    let queues = FlowQueues::new(rounds(&[0, 0, 0], 1), queues, descriptors, Limits::NONE);
     let mut queues = queues.with_drop_policy(make(2, 4, 5).unwrap());
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
     assert_eq!(queues.configure(FlowId(2), 1), Err(unknown));

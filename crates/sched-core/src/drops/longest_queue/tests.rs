@@ -194,8 +194,8 @@ fn the_victim_is_the_longest_queue_whatever_happened() {
 
 #[test]
 fn a_flow_beyond_the_room_for_books_is_unknown() {
-    let (queues, slots) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);
-    let queues = FlowQueues::new(lowest(), queues, slots, Limits::NONE);
+    let (queues, descriptors) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);
+    let queues = FlowQueues::new(lowest(), queues, descriptors, Limits::NONE);
     let mut queues = queues.with_drop_policy(LongestQueueDrop::new([LongestFlow::EMPTY; 2]));
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
     assert_eq!(queues.configure(FlowId(2), 1), Err(unknown));
@@ -213,8 +213,8 @@ fn a_flow_beyond_the_room_for_books_is_unknown() {
 /// Goal: a policy that comes when packets are queued knows of them.
 #[test]
 fn a_policy_that_comes_later_knows_what_is_queued() {
-    let (queues, slots) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);
-    let mut queues = FlowQueues::new(lowest(), queues, slots, Limits::NONE);
+    let (queues, descriptors) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);
+    let mut queues = FlowQueues::new(lowest(), queues, descriptors, Limits::NONE);
     let drops = &mut |_: Packet, _| panic!("there is room");
     for (handle, flow) in (0..).zip([0, 3, 3, 1]) {
         queues.configure(FlowId(flow), 1).unwrap();

@@ -286,8 +286,8 @@ fn a_host_that_waits_gives_way_itself() {
     let (held, longest) = (vec![HeldFlow::EMPTY; 2], vec![LongestHost::EMPTY; 2]);
     let classes = vec![HostClasses::EMPTY; 2];
     let policy = LongestHostDrop::new(&order, held, longest, classes).unwrap();
-    let (queues, slots) = (vec![Queue::EMPTY; 2], vec![Descriptor::EMPTY; 64]);
-    let queue = FlowQueues::new(order, queues, slots, Limits::bytes(20 * L));
+    let (queues, descriptors) = (vec![Queue::EMPTY; 2], vec![Descriptor::EMPTY; 64]);
+    let queue = FlowQueues::new(order, queues, descriptors, Limits::bytes(20 * L));
     let mut queue = queue.with_drop_policy(policy);
     let (mut lost, mut out) = ([0; 2], [0; 2]);
     let mut free = [0, 1].map(|parity| (0..32).map(|at| 2 * at + parity).collect::<Vec<u32>>());
@@ -451,8 +451,8 @@ fn what_a_flow_waits_below_a_ceiling_is_not_held_against_it() {
         let mut order = under(drr(&[L]));
         order.set_ceiling(FlowId(0), mbit(1, L)).unwrap();
         let codel = CoDel::new([CoDelState::EMPTY; 1], CoDelParams::INTERNET).unwrap();
-        let (queues, slots) = ([Queue::EMPTY; 1], [Descriptor::EMPTY; 8]);
-        let mut queue = FlowQueues::with_parts(order, codel, queues, slots, [], Limits::NONE);
+        let (queues, descriptors) = ([Queue::EMPTY; 1], [Descriptor::EMPTY; 8]);
+        let mut queue = FlowQueues::with_parts(order, codel, queues, descriptors, [], Limits::NONE);
         let (mut now, mut free, mut sent) = (Nanos(0), (0..8).collect::<Vec<_>>(), 0);
         while now < Nanos::from_secs(3) {
             while queue.backlog().packets < holds {

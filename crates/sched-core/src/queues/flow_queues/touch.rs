@@ -29,7 +29,7 @@ const AHEAD: usize = 16;
 
 /// With fewer descriptors nothing is touched. 512 KiB of them, about 1 MiB with queues and flow scheduler, are what the
 /// second cache of today's servers holds; below that touching was measured to cost more than it saves.
-const FROM_SLOTS: usize = 1 << 15;
+const FROM_DESCRIPTORS: usize = 1 << 15;
 
 impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
 where
@@ -43,20 +43,20 @@ where
 {
     /// Whether the tables are so large that bursts touch their lines first.
     pub(super) fn is_worth_touching(&self) -> bool {
-        self.slots.as_ref().len() >= FROM_SLOTS
+        self.descriptors.as_ref().len() >= FROM_DESCRIPTORS
     }
 
     /// Loads what enqueueing `burst` is going to load. The loads of one loop do not wait for one another.
     pub(super) fn touch_arrivals(&self, burst: &[(FlowId, Packet)]) {
-        let (queues, slots) = (self.queues.as_ref(), self.slots.as_ref());
+        let (queues, descriptors) = (self.queues.as_ref(), self.descriptors.as_ref());
         let mut touched = 0;
         for &(flow, packet) in burst {
             touched |= queues.get(flow.index()).map_or(0, Queue::tail);
-            touched |= slots.get(packet.handle as usize).map_or(0, Descriptor::next);
+            touched |= descriptors.get(packet.handle as usize).map_or(0, Descriptor::next);
         }
         for &(flow, _) in burst {
             let tail = queues.get(flow.index()).map_or(NONE, Queue::tail);
-            touched |= slots.get(tail as usize).map_or(0, Descriptor::next);
+            touched |= descriptors.get(tail as usize).map_or(0, Descriptor::next);
         }
         black_box(touched);
     }
@@ -66,14 +66,14 @@ where
         let mut ahead = [FlowId(0); AHEAD];
         let found = self.scheduler.upcoming(&mut ahead);
         let ahead = ahead.get(..found).unwrap_or_default();
-        let (queues, slots) = (self.queues.as_ref(), self.slots.as_ref());
+        let (queues, descriptors) = (self.queues.as_ref(), self.descriptors.as_ref());
         let mut handles = [NONE; AHEAD];
         for (handle, flow) in handles.iter_mut().zip(ahead) {
             *handle = queues.get(flow.index()).map_or(NONE, Queue::head);
         }
         for _ in 0..2 {
             for handle in handles.iter_mut().take(found) {
-                *handle = slots.get(*handle as usize).map_or(NONE, Descriptor::next);
+                *handle = descriptors.get(*handle as usize).map_or(NONE, Descriptor::next);
             }
         }
         black_box(handles);

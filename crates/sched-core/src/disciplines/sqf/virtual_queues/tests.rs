@@ -15,10 +15,10 @@ type Small = Sqf<
 
 /// Two virtual queues and the default queue, five labels.
 fn small(drop_from: DropFrom, limits: Limits) -> Small {
-    let SqfMemory { scheduler, queues, slots, flows, labels, free, .. } =
+    let SqfMemory { scheduler, queues, descriptors, flows, labels, free, .. } =
         SqfArrays::<5, 16, 3>::EMPTY;
     let records = [FlowRecord::EMPTY; 5];
-    let memory = SqfMemory { scheduler, queues, slots, flows, labels, free, records };
+    let memory = SqfMemory { scheduler, queues, descriptors, flows, labels, free, records };
     let mut sqf = Sqf::new(memory, drop_from, limits).unwrap();
     for flow in 0..5 {
         sqf.add_flow(FlowId(flow)).unwrap();
@@ -171,7 +171,7 @@ fn tables_that_do_not_fit_are_refused() {
     let memory = |scheduler, queues, labels, free| SqfMemory {
         scheduler: std::vec![ShortestFlow::EMPTY; scheduler],
         queues: std::vec![Queue::EMPTY; queues],
-        slots: fits.slots,
+        descriptors: fits.descriptors,
         flows: fits.flows,
         labels: std::vec![0; labels],
         free: std::vec![0; free],

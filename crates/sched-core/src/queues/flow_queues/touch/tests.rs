@@ -9,11 +9,11 @@ use std::vec;
 use std::vec::Vec;
 
 const FLOWS: usize = 100;
-const SLOTS: usize = FROM_SLOTS;
+const DESCRIPTORS: usize = FROM_DESCRIPTORS;
 
 /// Goal: a burst is its packets one by one: same packets out, same drops, same rejections, in the same
 /// order, also where memory is touched first.
-/// Method: two copies of a scheduler with enough slots to be touched get the same random bursts of up to
+/// Method: two copies of a scheduler with enough descriptors to be touched get the same random bursts of up to
 /// 100 packets, good and bad, one copy in bursts and the other in single calls.
 fn agree(burst: &mut impl Scheduler, single: &mut impl Scheduler, steps: usize) {
     let random = &mut Xorshift::new(0);
@@ -23,7 +23,7 @@ fn agree(burst: &mut impl Scheduler, single: &mut impl Scheduler, steps: usize) 
         for _ in 0..random.next_u64() % 100 {
             // Now and then a flow, a handle or a length that does not exist.
             let flow = FlowId((random.next_u64() % (FLOWS as u64 + 1)) as u32);
-            let handle = (random.next_u64() % (SLOTS as u64 + 16)) as u32;
+            let handle = (random.next_u64() % (DESCRIPTORS as u64 + 16)) as u32;
             packets.push((flow, Packet::new(handle, (random.next_u64() % 1_502) as u32)));
         }
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -69,8 +69,8 @@ fn beside<O: FlowScheduler>(
 ) -> impl Scheduler {
     let params = CoDelParams { target: Nanos(2_000_000), ..CoDelParams::INTERNET };
     let codel = CoDel::new(vec![CoDelState::EMPTY; FLOWS], params).unwrap();
-    let (queues, slots) = (vec![Queue::EMPTY; FLOWS], vec![Descriptor::EMPTY; SLOTS]);
-    FlowQueues::with_parts(scheduler, codel, queues, slots, [], Limits::packets(limit))
+    let (queues, descriptors) = (vec![Queue::EMPTY; FLOWS], vec![Descriptor::EMPTY; DESCRIPTORS]);
+    FlowQueues::with_parts(scheduler, codel, queues, descriptors, [], Limits::packets(limit))
         .with_drop_policy(policy)
 }
 

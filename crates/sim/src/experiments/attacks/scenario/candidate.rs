@@ -63,7 +63,7 @@ impl Candidate {
         let within = "the sizes are constants and the length is one of a packet";
         let limits = Limits::bytes(MEMORY);
         // The shortest packets of an attack are bytes; between two long ones a few at a time.
-        let slots = 1 << 16;
+        let descriptors = 1 << 16;
         let flows = QUEUES as usize;
         let drr = |flows| {
             let mut drr = Drr::new(vec![DrrFlow::EMPTY; flows], max_len).expect(within);
@@ -72,25 +72,26 @@ impl Candidate {
         };
         let longest = || LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows]);
         let isolated = |aqm| {
-            let memory = IsolatedMemory::<Heap>::allocate(flows, HOSTS as usize, slots);
+            let memory = IsolatedMemory::<Heap>::allocate(flows, HOSTS as usize, descriptors);
             let memory = memory.with_triple(ROUNDS);
             Isolated::with_aqm(memory, aqm, IsolatedConfig::new(max_len, limits)).expect(within)
         };
         match self {
             Self::Fifo => {
-                let (queue, slots) = (vec![Queue::EMPTY; 1], vec![Descriptor::EMPTY; slots]);
-                Box::new(One(FlowQueues::with_parts(drr(1), aqm, queue, slots, [], limits)))
+                let (queue, descriptors) =
+                    (vec![Queue::EMPTY; 1], vec![Descriptor::EMPTY; descriptors]);
+                Box::new(One(FlowQueues::with_parts(drr(1), aqm, queue, descriptors, [], limits)))
             }
-            Self::Drr => Box::new(hashed(drr(flows), longest(), aqm, slots, limits)),
+            Self::Drr => Box::new(hashed(drr(flows), longest(), aqm, descriptors, limits)),
             Self::SparseFirst => {
-                Box::new(hashed(drr(flows).sparse_first(), longest(), aqm, slots, limits))
+                Box::new(hashed(drr(flows).sparse_first(), longest(), aqm, descriptors, limits))
             }
             Self::Sqf => {
                 let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
                 for flow in 0..QUEUES {
                     sqf.configure(FlowId(flow), (), None).expect(within);
                 }
-                Box::new(hashed(sqf, OwnVictim, aqm, slots, limits))
+                Box::new(hashed(sqf, OwnVictim, aqm, descriptors, limits))
             }
             Self::Isolated => Box::new(isolated(aqm)),
             Self::Ports => Box::new(ByPort(isolated(aqm))),
@@ -104,14 +105,15 @@ fn hashed<O: FlowScheduler, A: Aqm, D: DropPolicy<O>>(
     scheduler: O,
     policy: D,
     aqm: A,
-    slots: usize,
+    descriptors: usize,
     limits: Limits,
 ) -> ByHash<O, A, D> {
     let lines = vec![TagLine::EMPTY; QUEUES.div_ceil(8) as usize];
     let table = flowhash::FlowTable::new(lines, QUEUES, flowhash::DEFAULT_WAYS)
         .expect("a power of two, and eight queues a line");
-    let (queues, slots) = (vec![Queue::EMPTY; QUEUES as usize], vec![Descriptor::EMPTY; slots]);
-    let queues = FlowQueues::with_parts(scheduler, aqm, queues, slots, [], limits);
+    let (queues, descriptors) =
+        (vec![Queue::EMPTY; QUEUES as usize], vec![Descriptor::EMPTY; descriptors]);
+    let queues = FlowQueues::with_parts(scheduler, aqm, queues, descriptors, [], limits);
     Hashed::over(queues.with_drop_policy(policy), table)
 }
 
