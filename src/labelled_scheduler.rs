@@ -105,7 +105,8 @@ where
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         if self.is_rotating() {
-            let (before, flow) = (labels.flow_before(), labels.flow());
+            let flow = labels.flow();
+            let before = labels.before().map_or(flow, Labelled::flow);
             return self.enqueue_rehashed(now, before, flow, packet, drops).map(|_| ());
         }
         self.enqueue_hashed(now, labels.flow(), packet, drops).map(|_| ())

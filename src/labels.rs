@@ -12,7 +12,7 @@ use sched_core::{Ceiling, CommittedRate};
 /// caller's (a port, a subscriber) spread by [`flowhash::mix`].
 ///
 /// While a new key takes over ([`Isolated::rotate`](crate::Isolated::rotate)) a packet is asked for its labels
-/// under the key before as well: [`Rekeyed`] has both. Labels that no key made stay what they are.
+/// under the key before as well ([`before`](Self::before)): [`Rekeyed`] has both.
 pub trait Labelled {
     /// The flow.
     fn flow(&self) -> u32;
@@ -30,28 +30,11 @@ pub trait Labelled {
         Labels { flow, src_host, dst_host }.host_pair()
     }
 
-    /// The flow under the key before.
+    /// The packet's labels under the key before; `None` if they are the same, as of labels that no key made. Asked
+    /// for while a new key takes over, and of the answer only the labels.
     #[inline]
-    fn flow_before(&self) -> u32 {
-        self.flow()
-    }
-
-    /// The host it comes from under the key before.
-    #[inline]
-    fn source_before(&self) -> u32 {
-        self.source()
-    }
-
-    /// The host it goes to under the key before.
-    #[inline]
-    fn destination_before(&self) -> u32 {
-        self.destination()
-    }
-
-    /// The ordered pair of hosts under the key before.
-    #[inline]
-    fn host_pair_before(&self) -> u32 {
-        self.host_pair()
+    fn before(&self) -> Option<&dyn Labelled> {
+        None
     }
 
     /// The quantum of the packet's host in bytes: its weight, against the quantum of the others. Asked
@@ -211,28 +194,13 @@ impl<B: Labelled, A: Labelled> Labelled for Rekeyed<B, A> {
     }
 
     #[inline]
-    fn flow_before(&self) -> u32 {
-        self.before.flow()
-    }
-
-    #[inline]
-    fn source_before(&self) -> u32 {
-        self.before.source()
-    }
-
-    #[inline]
-    fn destination_before(&self) -> u32 {
-        self.before.destination()
-    }
-
-    #[inline]
     fn host_pair(&self) -> u32 {
         self.after.host_pair()
     }
 
     #[inline]
-    fn host_pair_before(&self) -> u32 {
-        self.before.host_pair()
+    fn before(&self) -> Option<&dyn Labelled> {
+        Some(&self.before)
     }
 
     #[inline]
@@ -248,30 +216,5 @@ impl<B: Labelled, A: Labelled> Labelled for Rekeyed<B, A> {
     #[inline]
     fn host_ceiling(&self) -> Option<Ceiling> {
         self.after.host_ceiling()
-    }
-}
-
-/// The labels of a packet under the key before.
-pub(crate) struct Before<'a, L: ?Sized>(pub(crate) &'a L);
-
-impl<L: Labelled + ?Sized> Labelled for Before<'_, L> {
-    #[inline]
-    fn flow(&self) -> u32 {
-        self.0.flow_before()
-    }
-
-    #[inline]
-    fn source(&self) -> u32 {
-        self.0.source_before()
-    }
-
-    #[inline]
-    fn destination(&self) -> u32 {
-        self.0.destination_before()
-    }
-
-    #[inline]
-    fn host_pair(&self) -> u32 {
-        self.0.host_pair_before()
     }
 }

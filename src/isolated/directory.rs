@@ -6,7 +6,7 @@ use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance};
 use super::flow_scheduler::IsolationScheduler;
 use super::host_table::{Claimed, HostEntries};
 use crate::isolation::Level;
-use crate::labels::{Before, Labelled};
+use crate::labels::Labelled;
 use crate::storage::Storage;
 
 /// The flow directory of an [`Isolated`](super::Isolated) queue: gives queues and entries of hosts
@@ -69,16 +69,14 @@ impl<S: Storage> HostDirectory<S> {
         if is_spare && scheduler.spares_of() == Level::None {
             return lookup.queue;
         }
-        let before = self.rotating.then_some(Before(labels));
-        let before = before.as_ref();
+        let (source, destination) = (labels.source(), labels.destination());
+        let before = self.rotating.then(|| {
+            labels.before().map_or((source, destination), |old| (old.source(), old.destination()))
+        });
         let check_return = scheduler.has_room_for_rates();
-        let source =
-            self.sources.claim(labels.source(), before.map(Labelled::source), check_return);
-        let destination = self.destinations.claim(
-            labels.destination(),
-            before.map(Labelled::destination),
-            check_return,
-        );
+        let source = self.sources.claim(source, before.map(|hosts| hosts.0), check_return);
+        let destination =
+            self.destinations.claim(destination, before.map(|hosts| hosts.1), check_return);
         let hosts = (source.entry, destination.entry);
         let queue = if is_spare {
             self.among_its_own(scheduler, lookup.queue, hosts)

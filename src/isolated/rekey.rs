@@ -6,7 +6,7 @@ use sched_core::{Aqm, Imbalance, Table};
 use super::Isolated;
 use super::directory::HostDirectory;
 use super::flow_scheduler::IsolationScheduler;
-use crate::labels::{Before, Labelled};
+use crate::labels::Labelled;
 use crate::storage::Storage;
 
 impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
@@ -120,7 +120,7 @@ impl<S: Storage> HostDirectory<S> {
         label: u32,
         labels: &(impl Labelled + ?Sized),
     ) -> Lookup {
-        let before = scheduler.isolation().queue_label(&Before(labels));
+        let before = labels.before().map_or(label, |old| scheduler.isolation().queue_label(old));
         let lookup = self.queues.lookup_rotating(before, label);
         self.rotating = self.is_in_transition();
         lookup

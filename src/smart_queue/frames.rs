@@ -9,6 +9,7 @@ use super::SmartQueue;
 use super::ecn::mark_congestion;
 use super::host_rules::{AllAlike, FrameLabels, HostRules, OneHost};
 use super::pool::Pool;
+use crate::labels::ByLabeller;
 use crate::storage::Storage;
 
 /// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, and
@@ -249,7 +250,9 @@ impl<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>
         let under = |hasher: &SipHash13| Labeller::new(*hasher).with_nat(nat);
         let isolation = self.outlet.line.inner().isolation();
         let (labeller, before) = (under(hasher), under(before));
-        let labels = FrameLabels { parsed: &parsed, labeller, before, nat, rules, isolation };
+        let labels = ByLabeller { parsed: &parsed, labeller: &labeller };
+        let before = ByLabeller { parsed: &parsed, labeller: &before };
+        let labels = FrameLabels { labels, before, nat, rules, isolation };
         let inside = self.outlet.line.arrival(now);
         match inside.enqueue_labelled(now, &labels, packet, pool) {
             Ok(_) => Ok(()),

@@ -1,10 +1,10 @@
 //! What single hosts get of a smart queue with frames, and the labels of a frame.
 
-use flowhash::{FlowHasher, FlowKey, HostKey, Labeller, Labels, Nat, Parsed, SipHash13};
+use flowhash::{FlowHasher, FlowKey, HostKey, Nat, SipHash13};
 use sched_core::{Ceiling, CommittedRate};
 
 use crate::isolation::Isolation;
-use crate::labels::Labelled;
+use crate::labels::{ByLabeller, Labelled};
 
 /// What one host gets: its weight, its committed rate and its ceiling. The default is what every host gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,9 +50,8 @@ impl HostRules for AllAlike {
 
 /// The labels of a frame, under the key and the one before, and the terms of its host.
 pub(super) struct FrameLabels<'a, N, R> {
-    pub(super) parsed: &'a Parsed,
-    pub(super) labeller: Labeller<SipHash13, &'a N>,
-    pub(super) before: Labeller<SipHash13, &'a N>,
+    pub(super) labels: ByLabeller<'a, SipHash13, &'a N>,
+    pub(super) before: ByLabeller<'a, SipHash13, &'a N>,
     pub(super) nat: &'a N,
     pub(super) rules: &'a R,
     pub(super) isolation: Isolation,
@@ -60,7 +59,7 @@ pub(super) struct FrameLabels<'a, N, R> {
 
 impl<N: Nat, R: HostRules> FrameLabels<'_, N, R> {
     fn terms(&self) -> HostTerms {
-        let outer = self.parsed.outer_key();
+        let outer = self.labels.parsed.outer_key();
         let key: FlowKey = self.nat.inner(outer).unwrap_or(*outer);
         self.rules.terms(match self.isolation {
             Isolation::DualDstHost => key.dst_host(),
@@ -72,33 +71,22 @@ impl<N: Nat, R: HostRules> FrameLabels<'_, N, R> {
 impl<N: Nat, R: HostRules> Labelled for FrameLabels<'_, N, R> {
     #[inline]
     fn flow(&self) -> u32 {
-        self.labeller.flow(self.parsed)
+        self.labels.flow()
     }
 
     #[inline]
     fn source(&self) -> u32 {
-        self.labeller.src_host(self.parsed)
+        self.labels.source()
     }
 
     #[inline]
     fn destination(&self) -> u32 {
-        self.labeller.dst_host(self.parsed)
+        self.labels.destination()
     }
 
-    fn flow_before(&self) -> u32 {
-        self.before.flow(self.parsed)
-    }
-
-    fn source_before(&self) -> u32 {
-        self.before.src_host(self.parsed)
-    }
-
-    fn destination_before(&self) -> u32 {
-        self.before.dst_host(self.parsed)
-    }
-
-    fn host_pair_before(&self) -> u32 {
-        Labels::from_parts(0, self.source_before(), self.destination_before()).host_pair()
+    #[inline]
+    fn before(&self) -> Option<&dyn Labelled> {
+        Some(&self.before)
     }
 
     fn host_quantum(&self) -> Option<u32> {

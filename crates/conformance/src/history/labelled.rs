@@ -41,20 +41,8 @@ impl Labelled for Weighted {
         self.labels.dst_host
     }
 
-    fn flow_before(&self) -> u32 {
-        self.before.flow
-    }
-
-    fn source_before(&self) -> u32 {
-        self.before.src_host
-    }
-
-    fn destination_before(&self) -> u32 {
-        self.before.dst_host
-    }
-
-    fn host_pair_before(&self) -> u32 {
-        self.before.host_pair()
+    fn before(&self) -> Option<&dyn Labelled> {
+        Some(&self.before)
     }
 
     fn host_quantum(&self) -> Option<u32> {

@@ -239,12 +239,8 @@ impl NaiveIsolated {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
-        let [before, label] = match self.isolation {
-            Isolation::SrcHost => [labels.source_before(), labels.source()],
-            Isolation::DstHost => [labels.destination_before(), labels.destination()],
-            Isolation::Hosts => [labels.host_pair_before(), labels.host_pair()],
-            _ => [labels.flow_before(), labels.flow()],
-        };
+        let label = self.queue_label(labels);
+        let before = labels.before().map_or(label, |before| self.queue_label(before));
         // While no transition is under way that is the lookup of `label`.
         let lookup = self.flows.lookup_rotating(before, label);
         let queue = match lookup.outcome {
@@ -257,6 +253,15 @@ impl NaiveIsolated {
         accepted.map(|()| lookup.outcome)
     }
 
+    fn queue_label(&self, labels: &(impl Labelled + ?Sized)) -> u32 {
+        match self.isolation {
+            Isolation::SrcHost => labels.source(),
+            Isolation::DstHost => labels.destination(),
+            Isolation::Hosts => labels.host_pair(),
+            _ => labels.flow(),
+        }
+    }
+
     /// The queue for a flow that has none and was named `queue`, free or, in a full set, another's.
     fn place(&mut self, queue: u32, is_full: bool, labels: &impl Labelled) -> u32 {
         let sharing = match self.isolation {
@@ -266,8 +271,8 @@ impl NaiveIsolated {
         if is_full && sharing.is_none() {
             return queue;
         }
-        let before = [labels.source_before(), labels.destination_before()];
         let found = [labels.source(), labels.destination()];
+        let before = labels.before().map_or(found, |old| [old.source(), old.destination()]);
         let are_back: [_; 2] = core::array::from_fn(|side| self.hosts[side].remembers(found[side]));
         let found: [_; 2] = core::array::from_fn(|side| {
             self.hosts[side].lookup_rotating(before[side], found[side])
