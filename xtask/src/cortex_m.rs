@@ -6,6 +6,10 @@ use crate::run::{cargo, has, output, root};
 
 pub(crate) const TARGET: &str = "thumbv7em-none-eabihf";
 
+pub(crate) fn has_qemu() -> bool {
+    has("qemu-system-arm")
+}
+
 /// Builds the program `name` in `folder`, runs it, and returns what it printed; `None` if there is no QEMU. CI has one.
 pub(crate) fn cortex_m(folder: &str, name: &str) -> Result<Option<String>, String> {
     let target_dir = root().join("target").join(name);
@@ -15,7 +19,7 @@ pub(crate) fn cortex_m(folder: &str, name: &str) -> Result<Option<String>, Strin
         .arg("--target-dir")
         .arg(&target_dir);
     output(&format!("{name} for {TARGET}"), &mut build)?;
-    if !has("qemu-system-arm") {
+    if !has_qemu() {
         if std::env::var_os("CI").is_some() {
             return Err("qemu-system-arm is missing, and CI runs firmware".into());
         }

@@ -1,4 +1,5 @@
-//! The documents: every link leads somewhere, and two searches for words find nothing.
+//! The documents: every link leads somewhere, two searches for words find nothing, and a program that a page shows is the
+//! one that runs.
 
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -19,8 +20,12 @@ const SYSTEM_USER: [[char; 2]; 3] = [['`', '`'], ['"', '"'], ['[', ']']];
 /// Dated records stay as they were written.
 const RECORDS: &str = "benches/record/";
 
+/// Pages that show a program which the tests of a page cannot run, and its source. The blocks have the language `text`.
+const PROGRAMS: [(&str, &str); 1] =
+    [("docs/guide/firmware.md", "firmware/smart-queue/src/main.rs")];
+
 pub(crate) fn run() -> Result<(), String> {
-    eprintln!("xtask: words and links of the documents");
+    eprintln!("xtask: words, links and programs of the documents");
     let files = tracked()?;
     let mut faults = Vec::new();
     for file in &files {
@@ -33,10 +38,29 @@ pub(crate) fn run() -> Result<(), String> {
             links(file, &text, &mut faults);
         }
     }
+    for (page, source) in PROGRAMS {
+        programs(page, &read(page)?, source, &read(source)?, &mut faults);
+    }
     if faults.is_empty() {
         return Ok(());
     }
     Err(format!("documents: {} faults\n{}", faults.len(), faults.join("\n")))
+}
+
+fn read(file: &str) -> Result<String, String> {
+    std::fs::read_to_string(root().join(file)).map_err(|error| format!("{file}: {error}"))
+}
+
+/// Every program on the page stands in the source, and there is one.
+fn programs(page: &str, text: &str, source: &str, code: &str, faults: &mut Vec<String>) {
+    let blocks = text.split("```text\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let mut programs = blocks.filter(|block| block.contains("fn main()")).peekable();
+    if programs.peek().is_none() {
+        faults.push(format!("{page}: no program of {source}"));
+    }
+    if programs.any(|program| !code.contains(program)) {
+        faults.push(format!("{page}: a program is not that of {source}"));
+    }
 }
 
 /// The files of the repository, new ones that are not ignored included.
@@ -198,6 +222,23 @@ mod tests {
         let text = format!("see `docs/{page}` and docs/decisions/0001-time-is-an-argument.md.");
         mentions("README.md", &text, &mut faults);
         assert_eq!(faults.len(), 3, "{faults:?}");
+    }
+
+    /// Goal: what the guide shows is what QEMU runs. Method: the page and the source as they are, and a page with another
+    /// rate or without the program.
+    #[test]
+    fn programs_on_pages_are_those_that_run() {
+        for (page, source) in PROGRAMS {
+            let (text, code) = (read(page).unwrap(), read(source).unwrap());
+            let faults = |text: &str| {
+                let mut faults = Vec::new();
+                programs(page, text, source, &code, &mut faults);
+                faults.len()
+            };
+            assert_eq!(faults(&text), 0);
+            assert_eq!(faults(&text.replacen("queue.pop(", "queue.take(", 1)), 1);
+            assert_eq!(faults(&text.replace("```text", "```")), 1);
+        }
     }
 
     #[test]
