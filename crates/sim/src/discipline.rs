@@ -59,7 +59,9 @@ pub trait Bottleneck: Scheduler {
     fn overhead(&self) -> Overhead;
 
     /// How lookups of flows by hash have ended so far; `None` where none is made or none is counted.
-    fn lookups(&self) -> Option<flowhash::Counts>;
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
 
     /// What `flow` has queued; `None` where there is one queue for all, or flows are named by hash.
     fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
@@ -83,18 +85,23 @@ pub trait Bottleneck: Scheduler {
     }
 }
 
+/// The line of a [`Bottleneck`] that has methods of its own with these names.
+macro_rules! line_and_overhead {
+    () => {
+        fn line(&self) -> &Shaper {
+            self.line()
+        }
+
+        fn overhead(&self) -> Overhead {
+            self.overhead()
+        }
+    };
+}
+
+use line_and_overhead;
+
 impl<S: Table<Descriptor>> Bottleneck for Shaped<Fifo<S>> {
-    fn line(&self) -> &Shaper {
-        self.line()
-    }
-
-    fn overhead(&self) -> Overhead {
-        self.overhead()
-    }
-
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
+    line_and_overhead!();
 }
 
 impl<O, Q, S, A, R, D> Bottleneck for Shaped<FlowQueues<O, Q, S, A, R, D>>
@@ -106,17 +113,7 @@ where
     R: Table<FlowRecord>,
     D: DropPolicy<O>,
 {
-    fn line(&self) -> &Shaper {
-        self.line()
-    }
-
-    fn overhead(&self) -> Overhead {
-        self.overhead()
-    }
-
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
+    line_and_overhead!();
 
     fn flow_backlog(&self, flow: FlowId) -> Option<Backlog> {
         Some(self.inner().flow_backlog(flow))
@@ -133,13 +130,7 @@ where
     S: Table<Descriptor>,
     A: Aqm,
 {
-    fn line(&self) -> &Shaper {
-        self.line()
-    }
-
-    fn overhead(&self) -> Overhead {
-        self.overhead()
-    }
+    line_and_overhead!();
 
     fn lookups(&self) -> Option<flowhash::Counts> {
         Some(self.inner().queues().directory().table().counts())

@@ -6,7 +6,6 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
@@ -14,7 +13,7 @@ use freeboard::shaper::Rate;
 use sim::capture::Reader;
 use sim::discipline::Discipline;
 use sim::experiments::Options;
-use sim::notation::{self, within};
+use sim::notation::{self, Seed, within};
 use sim::plot::decimal;
 use sim::progress::Progress;
 use sim::replay::{Report, Setup, replay};
@@ -51,7 +50,7 @@ struct Request {
     #[arg(long, value_name = "RATE", value_parser = notation::rate)]
     rate: Rate,
     /// What stands before the line.
-    #[arg(long, value_name = "NAME", value_parser = discipline())]
+    #[arg(long, value_name = "NAME", value_parser = notation::discipline())]
     scheduler: Discipline,
     /// The most packets that wait at once, 1 to 1000000.
     #[arg(
@@ -71,26 +70,14 @@ struct Request {
         value_parser = within(0..=u32::MAX.into())
     )]
     flows: u64,
-    /// Chooses the secret key of the hash.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "1",
-        allow_negative_numbers = true,
-        value_parser = within(0..=u64::MAX)
-    )]
-    seed: u64,
-}
-
-fn discipline() -> impl TypedValueParser<Value = Discipline> {
-    let names = Discipline::NAMED.map(Discipline::name);
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<Discipline>())
+    #[command(flatten)]
+    seed: Seed,
 }
 
 impl Request {
     fn setup(&self) -> Setup {
         let limit = u32::try_from(self.limit).unwrap_or(u32::MAX);
-        Setup { rate: self.rate, discipline: self.scheduler, limit, seed: self.seed }
+        Setup { rate: self.rate, discipline: self.scheduler, limit, seed: self.seed.number }
     }
 }
 

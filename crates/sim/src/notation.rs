@@ -1,9 +1,13 @@
-//! How rates are written on a command line: as tc writes them.
+//! What the command lines of the simulator share: rates as tc writes them, whole numbers, disciplines and seeds.
 
 use core::fmt;
 use core::ops::RangeInclusive;
 
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use freeboard::shaper::Rate;
+
+use crate::discipline::Discipline;
 
 /// A word that is not a rate, or not one that a line can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +36,26 @@ impl core::error::Error for RateNotationError {}
 pub fn rate(word: &str) -> Result<Rate, RateNotationError> {
     let limited = word.parse().ok().filter(|&rate| rate != Rate::UNLIMITED);
     limited.ok_or_else(|| RateNotationError { word: word.to_owned() })
+}
+
+/// Where chance comes from.
+#[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seed {
+    /// Chooses everything that is random, the key of the hash too.
+    #[arg(
+        long = "seed",
+        value_name = "N",
+        default_value = "1",
+        allow_negative_numbers = true,
+        value_parser = within(0..=u64::MAX)
+    )]
+    pub number: u64,
+}
+
+/// What reads the name of a discipline.
+pub fn discipline() -> impl TypedValueParser<Value = Discipline> {
+    PossibleValuesParser::new(Discipline::NAMED.map(Discipline::name))
+        .try_map(|name| name.parse::<Discipline>())
 }
 
 /// What reads a whole number within `accepted` on a command line.

@@ -2,7 +2,7 @@
 
 use core::fmt::Debug;
 
-use freeboard::flowhash::{self, FlowKey, SipHash13};
+use freeboard::flowhash::{FlowKey, SipHash13};
 use freeboard::sched_core::{
     CoDelParams, CoDelState, ConfigError, DropSink, Limits, Nanos, NoAqm, Packet, Rejected,
 };
@@ -12,7 +12,7 @@ use freeboard::{
     LabelledScheduler as _, NoRoom, OnDemand, SmartQueue,
 };
 
-use super::{Bottleneck, QUEUES};
+use super::{Bottleneck, QUEUES, line_and_overhead};
 
 /// Hosts of either side that are told apart.
 const HOSTS: usize = 256;
@@ -28,58 +28,32 @@ pub enum Drops {
     CoDel(CoDelParams),
 }
 
-impl Bottleneck for Shaped<Isolated<Heap, NoAqm, NoRoom, Heap>> {
-    fn line(&self) -> &Shaper {
-        self.line()
-    }
+/// A packet comes in by its flow and its hosts.
+macro_rules! by_hosts {
+    ($queue:ty) => {
+        impl Bottleneck for $queue {
+            line_and_overhead!();
 
-    fn overhead(&self) -> Overhead {
-        self.overhead()
-    }
-
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
-
-    fn enqueue_key(
-        &mut self,
-        now: Nanos,
-        key: &FlowKey,
-        hasher: &SipHash13,
-        packet: Packet,
-        drops: &mut dyn DropSink,
-    ) -> Result<(), Rejected> {
-        self.enqueue_labelled(now, &OnDemand { key, hasher }, packet, drops)
-    }
+            fn enqueue_key(
+                &mut self,
+                now: Nanos,
+                key: &FlowKey,
+                hasher: &SipHash13,
+                packet: Packet,
+                drops: &mut dyn DropSink,
+            ) -> Result<(), Rejected> {
+                self.enqueue_labelled(now, &OnDemand { key, hasher }, packet, drops)
+            }
+        }
+    };
 }
 
-impl Bottleneck for DescriptorQueue {
-    fn line(&self) -> &Shaper {
-        self.line()
-    }
-
-    fn overhead(&self) -> Overhead {
-        self.overhead()
-    }
-
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
-
-    fn enqueue_key(
-        &mut self,
-        now: Nanos,
-        key: &FlowKey,
-        hasher: &SipHash13,
-        packet: Packet,
-        drops: &mut dyn DropSink,
-    ) -> Result<(), Rejected> {
-        self.enqueue_labelled(now, &OnDemand { key, hasher }, packet, drops)
-    }
-}
+by_hosts!(Shaped<Isolated<Heap, NoAqm, NoRoom, Heap>>);
+by_hosts!(DescriptorQueue);
 
 /// An empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of eight and a spare one
-/// for each entry of a host, quanta of the longest packet. With CoDel it is a [`SmartQueue`].
+/// for each entry of a host, quanta of the longest packet. With CoDel it is a [`SmartQueue`]; without an AQM, which no
+/// [`SmartQueue`] is, [`Isolated`] stands alone before the line: that shows what the isolation does by itself.
 ///
 /// Handles are numbered up to `limits.packets`, inclusively. `max_len` is the longest packet in bytes;
 /// outside `1..=`[`Packet::MAX_LEN`] it counts as the nearest within. Longer packets are rejected.

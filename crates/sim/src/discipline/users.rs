@@ -1,6 +1,5 @@
 //! Disciplines over users and their flows: one level, or two.
 
-use freeboard::flowhash;
 use freeboard::sched_core::{
     ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropPolicy, Drr,
     DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee, Limits, LongestFlow,
@@ -9,7 +8,7 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
-use super::Bottleneck;
+use super::{Bottleneck, line_and_overhead};
 
 /// What is above the flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,17 +41,7 @@ const FLOW_BITS: u32 = 4;
 type Any = Box<dyn Scheduler>;
 
 impl Bottleneck for Shaped<Any> {
-    fn line(&self) -> &Shaper {
-        self.line()
-    }
-
-    fn overhead(&self) -> Overhead {
-        self.overhead()
-    }
-
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
+    line_and_overhead!();
 }
 
 impl PerUser {

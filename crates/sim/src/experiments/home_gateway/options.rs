@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate};
 
 use super::Setup;
 use crate::discipline::Discipline;
-use crate::notation::{self, within};
+use crate::notation::{self, Seed, within};
 
 /// Eight uploads fill the uplink of a home while web pages load.
 ///
@@ -27,15 +26,8 @@ pub struct Options {
         value_parser = within(10..=100_000)
     )]
     seconds: u64,
-    /// Chooses everything that is random.
-    #[arg(
-        long,
-        value_name = "N",
-        default_value = "1",
-        allow_negative_numbers = true,
-        value_parser = within(0..=u64::MAX)
-    )]
-    seed: u64,
+    #[command(flatten)]
+    seed: Seed,
     /// The uplink: 1mbit, 512kbit, or bits per second.
     #[arg(long, value_name = "RATE", default_value = "1mbit", value_parser = notation::rate)]
     uplink: Rate,
@@ -43,7 +35,7 @@ pub struct Options {
     #[arg(long, value_name = "WORDS", default_value = "raw", value_parser = framing)]
     link: Overhead,
     /// This queue only; without it fifo, drr, sqf, sqf with its repairs, and qfq.
-    #[arg(long, value_name = "NAME", value_parser = discipline())]
+    #[arg(long, value_name = "NAME", value_parser = notation::discipline())]
     scheduler: Option<Discipline>,
     /// Where the delays of the calls are drawn.
     #[arg(long, value_name = "FILE", default_value = "home_gateway.svg")]
@@ -59,18 +51,13 @@ fn framing(words: &str) -> Result<Overhead, String> {
     Overhead::from_keywords(words, 0).map_err(|error| error.to_string())
 }
 
-fn discipline() -> impl TypedValueParser<Value = Discipline> {
-    let names = Discipline::NAMED.map(Discipline::name);
-    PossibleValuesParser::new(names).try_map(|name| name.parse::<Discipline>())
-}
-
 impl Options {
     /// The scenario.
     #[must_use]
     pub fn setup(&self) -> Setup {
         Setup {
             duration: Nanos::from_secs(self.seconds),
-            seed: self.seed,
+            seed: self.seed.number,
             uplink: self.uplink,
             framing: self.link,
         }
