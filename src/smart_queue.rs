@@ -188,7 +188,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// use freeboard::shaper::Rate;
     ///
     /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).descriptors()?;
-    /// queue.set_codel(CoDelParams { mtu: 9_000, ..CoDelParams::INTERNET })?;
+    /// queue.set_codel(CoDelParams::INTERNET.with_mtu(9_000))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_codel(&mut self, params: CoDelParams) -> Result<(), ConfigError> {

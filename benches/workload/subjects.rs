@@ -218,8 +218,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let scheduler = scheduler(Drr { sparse_first: true }, count, 1, turn);
             // Every packet is judged and none is dropped: with 65,536 flows the backlog of FULL stands
             // for 21 ms of the loop's time.
-            let params = CoDelParams { target: Nanos::from_secs(1), ..CoDelParams::INTERNET };
-            let params = CoDelParams { interval: Nanos::from_secs(4), ..params };
+            let params = CoDelParams::new(Nanos::from_secs(1), Nanos::from_secs(4));
             let codel = CoDel::new(Boxes(count).of(CoDelState::EMPTY), params);
             let codel = codel.expect("a target below the interval");
             let room = (Boxes(count), Boxes(descriptors_for(flows)), Arrays::<0>);

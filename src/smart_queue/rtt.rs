@@ -97,14 +97,18 @@ impl Rtt {
     ///
     /// On a slow line a packet that came in behind one other has waited for longer than 5 %: at 1 Mbit/s two frames take
     /// 24 ms. A target below that would signal where there is no queue (RFC 8289 §4.3). The interval grows with it, as
-    /// CAKE's does: a sender cannot answer before its packets have left the line. The longest are 4.3 s and 8.6 s.
+    /// CAKE's does: a sender cannot answer before its packets have left the line.
+    ///
+    /// The longest target is 4.3 s, and the longest interval 8.6 s. Below 5.6 kbit/s two frames of 1,514 bytes take longer
+    /// than that: at 1 kbit/s one takes 12 s, and each that had to wait for another counts as above the target. CoDel
+    /// still signals no packet with one `mtu` or less behind it, so two of them may always stand.
     #[must_use]
     pub fn codel(self, rate: Rate, max_len: u32) -> CoDelParams {
         let two = rate.time_of(max_len.saturating_mul(2));
         let target = self.target().max(two).min(Nanos(Self::LONGEST >> 1));
         let later = self.span().plus(target.since(self.target()));
         let interval = later.max(target.plus(target)).min(Nanos(Self::LONGEST));
-        CoDelParams { target, interval, mtu: max_len }
+        CoDelParams::new(target, interval).with_mtu(max_len)
     }
 }
 

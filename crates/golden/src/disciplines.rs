@@ -83,8 +83,7 @@ fn drr() -> u64 {
 
 fn fq_codel() -> u64 {
     // A step of the clock is half a millisecond on average, so queues stand for many intervals.
-    let params =
-        CoDelParams { target: Nanos::from_millis(1), interval: Nanos::from_millis(5), mtu: 100 };
+    let params = CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100);
     let scheduler = LongestQueue { of: Drr { sparse_first: true }, end: Head };
     queues(scheduler, CoDel(params), 4, quantum)
 }

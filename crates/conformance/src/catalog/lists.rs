@@ -136,9 +136,9 @@ macro_rules! compositions {
         $crate::flow_schedulers! { @entries $each $($with)?;
             drr_codel: Queued {
                 of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
-                aqm: CoDel(CoDelParams {
-                    target: Nanos::from_millis(1), interval: Nanos::from_millis(5), mtu: 100,
-                }),
+                aqm: CoDel(
+                    CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100)
+                ),
             };
             qfq_without_aqm: Queued { of: Qfq, aqm: WithoutAqm };
             hashed_drr: Shaped {

@@ -276,7 +276,7 @@ fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_acts_often() {
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_codel() {
     for (target, interval) in [(1_024, 100_000), (50_000, 1_000_000)] {
-        let params = CoDelParams { target: Nanos(target), interval: Nanos(interval), mtu: 100 };
+        let params = CoDelParams::new(Nanos(target), Nanos(interval)).with_mtu(100);
         with_every_flow_scheduler(CoDel::new([CoDelState::EMPTY; FLOWS], params).unwrap());
     }
 }

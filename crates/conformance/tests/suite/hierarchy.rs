@@ -569,7 +569,7 @@ fn a_class_that_gave_nothing_once_is_asked_again_at_any_time() {
 fn an_aqm_in_a_class_keeps_the_books_of_the_node() {
     fn run<O: FlowScheduler>(scheduler: O) {
         let class = || {
-            let params = CoDelParams { target: Nanos(1_024), interval: Nanos(100_000), mtu: 100 };
+            let params = CoDelParams::new(Nanos(1_024), Nanos(100_000)).with_mtu(100);
             let codel = CoDel::new([CoDelState::EMPTY; 2], params).unwrap();
             let mut drr = Drr::new([DrrFlow::EMPTY; 2], MAX_LEN).unwrap();
             drr.add_all(MAX_LEN).unwrap();

@@ -456,7 +456,7 @@ fn an_aqm_needs_room_for_more_than_a_packet_of_each_flow() {
 #[test]
 fn any_clock_is_legal() {
     let ends = [0, 1, 1_023, 1_024, (1 << 42) - 1, 1 << 42, 1 << 63, u64::MAX - 1, u64::MAX];
-    let params = CoDelParams { target: Nanos(1_024), interval: Nanos(2_048), mtu: 1 };
+    let params = CoDelParams::new(Nanos(1_024), Nanos(2_048)).with_mtu(1);
     let mut aqm_drops = 0;
     for seed in 1..=20 {
         let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 1_500).unwrap().sparse_first();

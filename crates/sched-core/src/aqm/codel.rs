@@ -20,7 +20,16 @@ use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos, Packet};
 
 /// What is set for a [`CoDel`], one setting for all queues.
+///
+/// ```
+/// use sched_core::{CoDelParams, Nanos};
+///
+/// let regional = CoDelParams::new(Nanos::from_micros(1_500), Nanos::from_millis(30)).with_mtu(9_018);
+/// assert_eq!((regional.interval, regional.mtu), (Nanos::from_millis(30), 9_018));
+/// assert_eq!(CoDelParams::default(), CoDelParams::new(Nanos::from_millis(5), Nanos::from_millis(100)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct CoDelParams {
     /// The sojourn time that is acceptable for good. 1,024 ns, the resolution of sojourn times, to
@@ -36,8 +45,20 @@ pub struct CoDelParams {
 
 impl CoDelParams {
     /// 5 ms, 100 ms (RFC 8289 §4.4) and an Ethernet frame.
-    pub const INTERNET: Self =
-        Self { target: Nanos(5_000_000), interval: Nanos(100_000_000), mtu: 1_514 };
+    pub const INTERNET: Self = Self::new(Nanos(5_000_000), Nanos(100_000_000));
+
+    /// This target and this interval, and packets of up to 1,514 bytes, an Ethernet frame. [`CoDel::new`] and
+    /// [`CoDel::set_params`] check them.
+    #[must_use]
+    pub const fn new(target: Nanos, interval: Nanos) -> Self {
+        Self { target, interval, mtu: 1_514 }
+    }
+
+    /// The same with a longest usual packet of `mtu` bytes.
+    #[must_use]
+    pub const fn with_mtu(self, mtu: u32) -> Self {
+        Self { mtu, ..self }
+    }
 
     /// The shortest interval and target: the resolution of sojourn times.
     const SHORTEST: u64 = 1_024;

@@ -31,11 +31,7 @@ const SEEDS_OF_SHARED_QUEUES: u32 = 6;
 /// Relative, of each flow's mean share.
 const TOLERANCE: f64 = 0.1;
 /// A target as long as the round trip: a window that was halved still fills its part of the line.
-const LAX: CoDelParams = CoDelParams {
-    target: Nanos::from_millis(50),
-    interval: Nanos::from_millis(500),
-    ..CoDelParams::INTERNET
-};
+const LAX: CoDelParams = CoDelParams::new(Nanos::from_millis(50), Nanos::from_millis(500));
 /// Recorded by another tool; its first line says how.
 const LINUX: &str = include_str!("../../tests/golden/host_isolation.tsv");
 

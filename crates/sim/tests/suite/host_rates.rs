@@ -199,6 +199,7 @@ impl Labelled for Of {
     }
 }
 
+/// Without an AQM, and so no [`SmartQueue`](freeboard::SmartQueue): the ceilings alone say when a packet leaves.
 type Limited = Isolated<Heap, NoAqm, Heap>;
 
 fn limited(link: Overhead) -> Limited {

@@ -204,7 +204,7 @@ fn the_target_follows_the_line() {
     assert_eq!(codel(Rate::UNLIMITED, 1_500).target, Nanos::from_millis(5));
     // The interval grows with the target, so that a sender has a round trip to answer in.
     assert_eq!(codel(slow, 1_500).interval, Nanos(141_875_000));
-    // 24 s for two packets: the longest target that CoDel has.
+    // 24 s for two packets: the longest target that CoDel has. Two may stand all the same, whatever they waited.
     let longest = Nanos((1 << 32) - 1);
     assert_eq!(codel(Rate::kilobits_per_second(1).unwrap(), 1_500).target, longest);
 }

@@ -221,7 +221,7 @@ fn queue(
     let line = Shaper::new(rate);
     let internet = CoDelParams::INTERNET;
     let target = internet.target.max(rate.time_of(2 * (MTU + HEADER))).min(internet.interval);
-    let codel = CoDelParams { target, mtu: MTU, ..internet };
+    let codel = CoDelParams::new(target, internet.interval).with_mtu(MTU);
     Ok(match setup.queueing {
         Queueing::Fifo => (Discipline::Fifo.behind(line, overhead, FIFO_LIMITS, MTU), FIFO_LIMITS),
         Queueing::PlainDrr => (drr_with_codel(codel, line, overhead, LIMITS, MTU)?, LIMITS),

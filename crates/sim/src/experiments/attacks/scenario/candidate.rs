@@ -23,7 +23,8 @@ pub enum Candidate {
     /// The shortest queue first.
     Sqf,
     /// [`Isolated`] by source and flow: hosts above flows with sparse flows first, the longest host gives
-    /// way.
+    /// way. A part of a [`SmartQueue`](freeboard::SmartQueue), and not the whole: all candidates have the AQM of the attack,
+    /// mostly none, and no line.
     Isolated,
     /// The same with the port that a packet comes in by for its host.
     Ports,
@@ -51,7 +52,7 @@ impl Candidate {
     pub(super) fn build(self, attack: Attack) -> Box<dyn Attacked> {
         if attack.has_codel() {
             let states = vec![CoDelState::EMPTY; (QUEUES + HOSTS) as usize];
-            let params = CoDelParams { mtu: attack.max_len(), ..CoDelParams::INTERNET };
+            let params = CoDelParams::INTERNET.with_mtu(attack.max_len());
             let codel = CoDel::new(states, params).expect("the parameters of the RFC");
             self.with(codel, attack.max_len())
         } else {
