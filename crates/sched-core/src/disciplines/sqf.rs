@@ -30,13 +30,15 @@ mod virtual_queues;
 pub use floor::{FloorShare, WaitingFlow};
 pub use virtual_queues::{Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 
-use crate::disciplines::tournament::{RankedFlow, Tournament};
+use crate::disciplines::tournament::{Ranked, Tournament, ranked};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::{FlowId, Imbalance, Nanos, Packet};
 use floor::Floor;
 
-/// Room for one flow of [`ShortestQueue`]: 20 bytes.
-pub type ShortestFlow = RankedFlow<2>;
+ranked! {
+    /// Room for one flow of [`ShortestQueue`]: 20 bytes.
+    ShortestFlow, 2
+}
 
 type Shortest = Tournament<0, false>;
 type Longest = Tournament<1, true>;
@@ -91,7 +93,7 @@ impl<N: Table<ShortestFlow>> ShortestQueue<N> {
     #[must_use]
     pub fn new(mut flows: N) -> Self {
         for flow in flows.as_mut() {
-            *flow = RankedFlow::EMPTY;
+            *flow = ShortestFlow::EMPTY;
             flow.set_stamp(ABSENT);
         }
         Shortest::play_all(flows.as_mut());

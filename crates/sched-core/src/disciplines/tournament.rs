@@ -16,7 +16,7 @@ use crate::{FlowId, Imbalance};
 /// A flow's backlog as the flow scheduler books it, and its part of `TREES` tournaments: 12 + 4 · `TREES`
 /// bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RankedFlow<const TREES: usize> {
+pub(crate) struct RankedFlow<const TREES: usize> {
     /// Zero if and only if the flow is idle.
     bytes: u32,
     /// When the flow was served last, low half first: 64 bits without padding to eight bytes.
@@ -27,29 +27,7 @@ pub struct RankedFlow<const TREES: usize> {
 
 impl<const TREES: usize> RankedFlow<TREES> {
     /// An idle flow, never served.
-    pub const EMPTY: Self = Self { bytes: 0, stamp: [0; 2], winners: [0; TREES] };
-
-    pub(crate) const fn bytes(&self) -> u32 {
-        self.bytes
-    }
-
-    pub(crate) const fn is_backlogged(&self) -> bool {
-        self.bytes != 0
-    }
-
-    pub(crate) const fn set_bytes(&mut self, bytes: u32) {
-        self.bytes = bytes;
-    }
-
-    pub(crate) const fn stamp(&self) -> u64 {
-        let [low, high] = self.stamp;
-        (high as u64) << 32 | low as u64
-    }
-
-    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
-    pub(crate) const fn set_stamp(&mut self, stamp: u64) {
-        self.stamp = [stamp as u32, (stamp >> 32) as u32];
-    }
+    pub(crate) const EMPTY: Self = Self { bytes: 0, stamp: [0; 2], winners: [0; TREES] };
 }
 
 impl<const TREES: usize> Default for RankedFlow<TREES> {
@@ -57,6 +35,69 @@ impl<const TREES: usize> Default for RankedFlow<TREES> {
         Self::EMPTY
     }
 }
+
+/// A row of a table that tournaments are played in: a [`RankedFlow`] under a name of its own.
+pub(crate) trait Ranked<const TREES: usize> {
+    fn row(&self) -> &RankedFlow<TREES>;
+
+    fn row_mut(&mut self) -> &mut RankedFlow<TREES>;
+
+    #[inline]
+    fn bytes(&self) -> u32 {
+        self.row().bytes
+    }
+
+    #[inline]
+    fn is_backlogged(&self) -> bool {
+        self.row().bytes != 0
+    }
+
+    #[inline]
+    fn set_bytes(&mut self, bytes: u32) {
+        self.row_mut().bytes = bytes;
+    }
+
+    #[inline]
+    fn stamp(&self) -> u64 {
+        let [low, high] = self.row().stamp;
+        u64::from(high) << 32 | u64::from(low)
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    fn set_stamp(&mut self, stamp: u64) {
+        self.row_mut().stamp = [stamp as u32, (stamp >> 32) as u32];
+    }
+}
+
+/// Declares the rows of a table: users allocate them, and only this crate looks into them. A table of one purpose does not
+/// fit another.
+macro_rules! ranked {
+    ($(#[$docs:meta])* $name:ident, $trees:literal) => {
+        $(#[$docs])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name($crate::disciplines::tournament::RankedFlow<$trees>);
+
+        impl $name {
+            /// What a table is filled with.
+            pub const EMPTY: Self = Self($crate::disciplines::tournament::RankedFlow::EMPTY);
+        }
+
+        impl $crate::disciplines::tournament::Ranked<$trees> for $name {
+            #[inline]
+            fn row(&self) -> &$crate::disciplines::tournament::RankedFlow<$trees> {
+                &self.0
+            }
+
+            #[inline]
+            fn row_mut(&mut self) -> &mut $crate::disciplines::tournament::RankedFlow<$trees> {
+                &mut self.0
+            }
+        }
+    };
+}
+
+pub(crate) use ranked;
 
 /// A flow in a match. The lower rank wins; an idle flow has the highest there is.
 #[derive(Clone, Copy)]
@@ -75,7 +116,7 @@ pub(crate) struct Tournament<const AT: usize, const LONGEST: bool>;
 
 impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
     /// Lets all flows play. O(flows).
-    pub(crate) fn play_all<const T: usize>(flows: &mut [RankedFlow<T>]) {
+    pub(crate) fn play_all<const T: usize>(flows: &mut [impl Ranked<T>]) {
         for node in (1..flows.len()).rev() {
             let (left, right) = (Self::winner(flows, 2 * node), Self::winner(flows, 2 * node + 1));
             let winner = Self::match_of(flows, left, right);
@@ -83,23 +124,23 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
         }
     }
 
-    fn match_of<const T: usize>(flows: &[RankedFlow<T>], left: u32, right: u32) -> u32 {
+    fn match_of<const T: usize>(flows: &[impl Ranked<T>], left: u32, right: u32) -> u32 {
         let right_wins = Self::beats(flows, Self::player(flows, right), Self::player(flows, left));
         if right_wins { right } else { left }
     }
 
     /// The backlogged flow that wins: shortest or longest.
     #[inline]
-    pub(crate) fn first<const T: usize>(flows: &[RankedFlow<T>]) -> Option<FlowId> {
+    pub(crate) fn first<const T: usize>(flows: &[impl Ranked<T>]) -> Option<FlowId> {
         // A single flow is its own root: node 1 is then its leaf.
         let winner = Self::winner(flows, 1);
-        flows.get(winner as usize).is_some_and(RankedFlow::is_backlogged).then_some(FlowId(winner))
+        flows.get(winner as usize).is_some_and(Ranked::is_backlogged).then_some(FlowId(winner))
     }
 
     /// The backlogged flow that wins if `other` does not play: the best of those that `other` meets on
     /// its way to the root. At most 32 steps: the node halves.
     pub(crate) fn first_beside<const T: usize>(
-        flows: &[RankedFlow<T>],
+        flows: &[impl Ranked<T>],
         other: FlowId,
     ) -> Option<FlowId> {
         let mut best = Player { rank: u32::MAX, flow: u32::MAX };
@@ -114,13 +155,13 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
         }
         flows
             .get(best.flow as usize)
-            .is_some_and(RankedFlow::is_backlogged)
+            .is_some_and(Ranked::is_backlogged)
             .then_some(FlowId(best.flow))
     }
 
     /// `flow` ranks higher than it did: it may win further up. At most 32 steps: the node halves.
     #[inline]
-    pub(crate) fn gained<const T: usize>(flows: &mut [RankedFlow<T>], flow: FlowId) {
+    pub(crate) fn gained<const T: usize>(flows: &mut [impl Ranked<T>], flow: FlowId) {
         let player = Self::player(flows, flow.0);
         let mut node = flows.len().wrapping_add(flow.index()) >> 1;
         while node != 0 {
@@ -139,7 +180,7 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
     /// `flow` ranks lower than it did: where it had won, the match is played again. At most 32 steps:
     /// the node halves.
     #[inline]
-    pub(crate) fn lost<const T: usize>(flows: &mut [RankedFlow<T>], flow: FlowId) {
+    pub(crate) fn lost<const T: usize>(flows: &mut [impl Ranked<T>], flow: FlowId) {
         let mut winner = Self::player(flows, flow.0);
         let mut node = flows.len().wrapping_add(flow.index());
         while node > 1 && Self::winner(flows, node >> 1) == flow.0 {
@@ -155,24 +196,26 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
 
     /// The winner at `node`; at a leaf, the flow that stands there.
     #[inline]
-    fn winner<const T: usize>(flows: &[RankedFlow<T>], node: usize) -> u32 {
+    fn winner<const T: usize>(flows: &[impl Ranked<T>], node: usize) -> u32 {
         match flows.get(node) {
-            Some(inner) => inner.winners.get(AT).copied().unwrap_or(0),
+            Some(inner) => inner.row().winners.get(AT).copied().unwrap_or(0),
             #[expect(clippy::cast_possible_truncation, reason = "flows are numbered by `u32`")]
             None => node.wrapping_sub(flows.len()) as u32,
         }
     }
 
     #[inline]
-    fn set_winner<const T: usize>(flows: &mut [RankedFlow<T>], node: usize, winner: u32) {
-        if let Some(place) = flows.get_mut(node).and_then(|inner| inner.winners.get_mut(AT)) {
+    fn set_winner<const T: usize>(flows: &mut [impl Ranked<T>], node: usize, winner: u32) {
+        if let Some(place) =
+            flows.get_mut(node).and_then(|inner| inner.row_mut().winners.get_mut(AT))
+        {
             *place = winner;
         }
     }
 
     #[inline]
-    fn player<const T: usize>(flows: &[RankedFlow<T>], flow: u32) -> Player {
-        let bytes = flows.get(flow as usize).map_or(0, RankedFlow::bytes);
+    fn player<const T: usize>(flows: &[impl Ranked<T>], flow: u32) -> Player {
+        let bytes = flows.get(flow as usize).map_or(0, Ranked::bytes);
         // Among the shortest, nothing wraps to the largest number.
         let rank = if LONGEST { !bytes } else { bytes.wrapping_sub(1) };
         Player { rank, flow }
@@ -180,7 +223,7 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
 
     /// Whether `a` wins against `b`. A total order: no two flows have the same number.
     #[inline]
-    fn beats<const T: usize>(flows: &[RankedFlow<T>], a: Player, b: Player) -> bool {
+    fn beats<const T: usize>(flows: &[impl Ranked<T>], a: Player, b: Player) -> bool {
         if a.rank != b.rank {
             return a.rank < b.rank;
         }
@@ -188,18 +231,18 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
         if a.rank == u32::MAX {
             return a.flow < b.flow;
         }
-        let stamp = |player: Player| flows.get(player.flow as usize).map(RankedFlow::stamp);
+        let stamp = |player: Player| flows.get(player.flow as usize).map(Ranked::stamp);
         (stamp(a), a.flow) < (stamp(b), b.flow)
     }
 
     /// Compares the keys with the truth about the flows, and every match with its players. O(flows).
     pub(crate) fn recount<const T: usize>(
-        flows: &[RankedFlow<T>],
+        flows: &[impl Ranked<T>],
         truth: &dyn Fn(FlowId) -> FlowState,
     ) -> Result<(), Imbalance> {
         for (at, entry) in (0_u32..).zip(flows) {
             let state = truth(FlowId(at)).backlog;
-            Imbalance::check("bytes of a flow", at, entry.bytes.into(), state.bytes.into())?;
+            Imbalance::check("bytes of a flow", at, entry.bytes().into(), state.bytes.into())?;
         }
         for (at, node) in (1_u32..).zip(1..flows.len()) {
             let (left, right) = (Self::winner(flows, 2 * node), Self::winner(flows, 2 * node + 1));
@@ -220,6 +263,16 @@ mod tests {
 
     type Shortest = Tournament<0, false>;
     type Longest = Tournament<1, true>;
+
+    impl<const TREES: usize> Ranked<TREES> for RankedFlow<TREES> {
+        fn row(&self) -> &Self {
+            self
+        }
+
+        fn row_mut(&mut self) -> &mut Self {
+            self
+        }
+    }
 
     struct Both {
         flows: Vec<RankedFlow<2>>,

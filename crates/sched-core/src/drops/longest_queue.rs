@@ -6,13 +6,15 @@
 //! Cost: O(log flows) per call beside the scheduler's, mostly one or two steps. Memory: 16 bytes a flow.
 //! Source: the discipline is described in SQF §2 and SQF-VBR §III-B.
 
-use crate::disciplines::tournament::{RankedFlow, Tournament};
+use crate::disciplines::tournament::{Ranked, Tournament, ranked};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{DropFrom, FlowScheduler, FlowState, Table};
 use crate::{FlowId, Imbalance};
 
-/// Room for one flow of [`LongestQueueDrop`]: 16 bytes.
-pub type LongestFlow = RankedFlow<1>;
+ranked! {
+    /// Room for one flow of [`LongestQueueDrop`]: 16 bytes.
+    LongestFlow, 1
+}
 
 type Longest = Tournament<0, true>;
 
@@ -54,7 +56,7 @@ impl<N: Table<LongestFlow>> LongestQueueDrop<N> {
     /// Longest-queue drop for as many flows as `flows` is long. Packets give way at the head. Cost: O(flows).
     #[must_use]
     pub fn new(mut flows: N) -> Self {
-        flows.as_mut().fill(RankedFlow::EMPTY);
+        flows.as_mut().fill(LongestFlow::EMPTY);
         Longest::play_all(flows.as_mut());
         Self { flows, served: 0, drop_from: DropFrom::Head }
     }

@@ -46,7 +46,7 @@ mod tally;
 
 use core::marker::PhantomData;
 
-use crate::disciplines::tournament::RankedFlow;
+use crate::disciplines::tournament::{Ranked, ranked};
 use crate::drops::longest_queue::LongestFlow;
 use crate::flow_scheduler::{ConfigError, FlowScheduler, Table};
 use crate::queues::counters::{Counters, Ledger};
@@ -60,8 +60,10 @@ use tally::Tally;
 
 pub use classify::{Classify, LowBits, Member};
 
-/// What a node remembers of a class: 16 bytes.
-pub type ClassState = RankedFlow<1>;
+ranked! {
+    /// What a node remembers of a class: 16 bytes.
+    ClassState, 1
+}
 
 /// Classes of the type `S` in the memory `C`, under the flow scheduler `O`; `R` says to which class a flow
 /// belongs. The node's own memory is `W`, and `B` where the longest class gives way.

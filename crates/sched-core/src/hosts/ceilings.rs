@@ -40,7 +40,7 @@
 //! **Source.** A token bucket, and a tree of winners for the first that returns (as in
 //! [`Classes`](crate::Classes) for closed classes).
 
-use crate::disciplines::tournament::{RankedFlow, Tournament};
+use crate::disciplines::tournament::{Ranked, Tournament, ranked};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::hosts::committed_rates::RETURNS_A_CALL;
 use crate::hosts::token_bucket::{
@@ -48,8 +48,10 @@ use crate::hosts::token_bucket::{
 };
 use crate::{FlowId, Imbalance, Nanos};
 
-/// When a flow that waits may be served, for [`Ceilings`]: 16 bytes.
-pub type CeilingReturn = RankedFlow<1>;
+ranked! {
+    /// When a flow that waits may be served, for [`Ceilings`]: 16 bytes.
+    CeilingReturn, 1
+}
 
 /// Among the flows that wait the one that may be served first: the stamp says when. The key is 1 if and only
 /// if the flow waits.

@@ -58,13 +58,15 @@ mod rate;
 
 pub use rate::{CommittedFlow, CommittedRate};
 
-use crate::disciplines::tournament::{RankedFlow, Tournament};
+use crate::disciplines::tournament::{Ranked, Tournament, ranked};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::hosts::token_bucket::{AsBooked, Elapsed, WireLength};
 use crate::{FlowId, Imbalance, Nanos};
 
-/// When a flow in excess conforms again, for [`CommittedRates`]: 16 bytes.
-pub type CommittedReturn = RankedFlow<1>;
+ranked! {
+    /// When a flow in excess conforms again, for [`CommittedRates`]: 16 bytes.
+    CommittedReturn, 1
+}
 
 /// Among the flows in excess the one that conforms again first: the stamp says when. The key is 1 if and only
 /// if the flow is in excess, the one truth about it.

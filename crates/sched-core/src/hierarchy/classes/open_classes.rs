@@ -1,7 +1,7 @@
 //! Which class may send: classes are idle, open or closed, and the flow scheduler holds the open ones.
 
 use super::{ClassState, Classes, Classify};
-use crate::disciplines::tournament::Tournament;
+use crate::disciplines::tournament::{Ranked, Tournament};
 use crate::drops::longest_queue::LongestFlow;
 use crate::flow_scheduler::{FlowScheduler, Table};
 use crate::scheduler::{Backlog, Scheduler};

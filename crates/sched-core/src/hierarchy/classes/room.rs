@@ -3,7 +3,7 @@
 use super::open_classes::{Opening, Status};
 use super::tally::Tally;
 use super::{ClassState, Classes, Classify, Member};
-use crate::disciplines::tournament::Tournament;
+use crate::disciplines::tournament::{Ranked, Tournament};
 use crate::drops::longest_queue::LongestFlow;
 use crate::flow_scheduler::{FlowScheduler, Table};
 use crate::scheduler::{DropReason, DropSink, Limits, RejectReason, Rejected, Scheduler};
