@@ -1,10 +1,10 @@
-//! The page of every main type has an example.
+//! The page of every main type and trait has an example.
 
 use std::path::Path;
 
 use crate::run::root;
 
-/// The types a user begins with, by the folder of their crate's sources.
+/// The types and traits a user begins with, by the folder of their crate's sources.
 const MAIN: [(&str, &[&str]); 4] = [
     (
         "crates/sched-core/src",
@@ -14,6 +14,10 @@ const MAIN: [(&str, &[&str]); 4] = [
             "Limits",
             "Fifo",
             "FlowQueues",
+            "DropPolicy",
+            "FlowDirectory",
+            "Aqm",
+            "Needs",
             "Drr",
             "Qfq",
             "QfqPlus",
@@ -28,6 +32,7 @@ const MAIN: [(&str, &[&str]); 4] = [
             "LongestQueueDrop",
             "LongestHostDrop",
             "CoDel",
+            "CoDelParams",
             "Guarantee",
             "WfiMeter",
             "Metered",
@@ -59,6 +64,7 @@ const MAIN: [(&str, &[&str]); 4] = [
             "Hashed",
             "Isolated",
             "Isolation",
+            "LabelledScheduler",
             "Buffers",
         ],
     ),
@@ -100,7 +106,7 @@ fn read(folder: &Path, sources: &mut Vec<String>) -> Result<(), String> {
 fn documentation(source: &str, name: &str) -> Option<Vec<String>> {
     let lines: Vec<&str> = source.lines().collect();
     let declared = lines.iter().position(|line| {
-        ["pub struct ", "pub enum "].iter().any(|start| {
+        ["pub struct ", "pub enum ", "pub trait "].iter().any(|start| {
             let rest = line.strip_prefix(start).and_then(|rest| rest.strip_prefix(name));
             rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
         })

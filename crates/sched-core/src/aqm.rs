@@ -81,6 +81,43 @@ pub struct Offer {
 ///
 /// No method has a default: an AQM around another that forgot to forward a method would compile, and the inner
 /// AQM would not be told. A constant answer, such as that of [`NoAqm`] or of [`CoDel`] to arrivals, costs no code.
+///
+/// ```
+/// use sched_core::{
+///     Admission, Aqm, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Head, Limits, Look, Nanos, Offer, Packet, Queue,
+///     Scheduler, Verdict,
+/// };
+///
+/// /// Two packets a queue: the third is turned away.
+/// struct TwoEach;
+///
+/// impl Aqm for TwoEach {
+///     const MAX_DROPS: u32 = 0;
+///
+///     fn admit(&mut self, _: FlowId, offer: Offer) -> Admission {
+///         if offer.held.packets < 2 { Admission::Accept } else { Admission::Refuse }
+///     }
+///     fn judge(&mut self, _: FlowId, _: Head, _: Look) -> Verdict {
+///         Verdict::Pass
+///     }
+///     fn foresee(&self, _: FlowId) -> impl FnMut(Head) -> Verdict {
+///         |_| Verdict::Pass
+///     }
+///     fn overflowed(&mut self, _: FlowId) {}
+///     fn emptied(&mut self, _: FlowId) {}
+///     fn forget(&mut self, _: FlowId) {}
+/// }
+///
+/// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+/// drr.add_all(1_500)?;
+/// let (queues, packets) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; 8]);
+/// let mut queues = FlowQueues::with_parts(drr, TwoEach, queues, packets, [], Limits::NONE);
+/// let drops = &mut |_: Packet, _why| ();
+/// let offered = [0, 1, 2].map(|handle| Packet::new(handle, 1_500));
+/// let queued = offered.map(|packet| queues.enqueue(Nanos(0), FlowId(1), packet, drops).is_ok());
+/// assert_eq!(queued, [true, true, false]);
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
 pub trait Aqm {
     /// The most packets that are dropped in one call of `dequeue`; the next may stay.
     const MAX_DROPS: u32;

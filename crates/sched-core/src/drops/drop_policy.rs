@@ -9,6 +9,58 @@ use crate::{FlowId, Imbalance};
 /// is *backlogged* from [`DropPolicy::backlogged`] until a [`DropPolicy::served`] or [`DropPolicy::lost`] says that
 /// it is idle. Calls that contradict this change nothing. Every call takes time that does not depend on what is
 /// queued. No method has a default: a policy around another that forgot to pass one on would compile.
+///
+/// ```
+/// use sched_core::{
+///     Descriptor, DropFrom, DropPolicy, Drr, DrrFlow, FlowId, FlowQueues, FlowScheduler, FlowState, Imbalance, Limits,
+///     Nanos, Packet, Queue, Scheduler,
+/// };
+///
+/// /// Flow 0 gives way to every other: it carries what can be sent again. Whether it holds packets:
+/// struct FirstFlow(bool);
+///
+/// impl<O: FlowScheduler> DropPolicy<O> for FirstFlow {
+///     fn room(&self) -> Option<u32> {
+///         None
+///     }
+///     fn backlogged(&mut self, _: &O, flow: FlowId, _len: u32) {
+///         self.0 |= flow == FlowId(0);
+///     }
+///     fn grew(&mut self, _: FlowId, _len: u32) {}
+///     fn served(&mut self, flow: FlowId, _len: u32, is_idle: bool) {
+///         self.0 &= flow != FlowId(0) || !is_idle;
+///     }
+///     fn lost(&mut self, flow: FlowId, _len: u32, is_idle: bool) {
+///         self.0 &= flow != FlowId(0) || !is_idle;
+///     }
+///     fn removed(&mut self, flow: FlowId) {
+///         self.0 &= flow != FlowId(0);
+///     }
+///     fn victim(&self, _: &O) -> Option<(FlowId, DropFrom)> {
+///         self.0.then_some((FlowId(0), DropFrom::Head))
+///     }
+///     fn gives_up(&self, _: &O, _: FlowId) -> bool {
+///         false
+///     }
+///     fn recount(&self, _: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+///         let holds = flows(FlowId(0)).backlog.packets > 0;
+///         Imbalance::check("flow 0 holds packets", 0, self.0.into(), holds.into())
+///     }
+/// }
+///
+/// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+/// drr.add_all(1_500)?;
+/// let queues = FlowQueues::new(drr, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::packets(2));
+/// let mut queues = queues.with_drop_policy(FirstFlow(false));
+/// let mut dropped = Vec::new();
+/// for (handle, flow) in [(5, 0), (6, 1), (7, 1)] {
+///     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
+///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
+/// }
+/// assert_eq!(dropped, [5]);
+/// queues.recount().expect("the books of the policy are true");
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 pub trait DropPolicy<O: FlowScheduler + ?Sized> {
     /// Flows are numbered below this where the policy has books of its own; a flow without room takes no packets.
     /// `None`: there is room for every flow of the scheduler.

@@ -8,6 +8,40 @@ use crate::{FlowId, Imbalance};
 /// [`FlowQueues`](crate::FlowQueues) holds it beside its flow scheduler `O` and tells it of each queue that becomes
 /// empty, however it does. To find the queue of a packet is the business of the assembled queue around both. No method
 /// has a default: a directory around another that forgot to pass one on would compile.
+///
+/// ```
+/// use sched_core::{
+///     Descriptor, Drr, DrrFlow, FlowDirectory, FlowId, FlowQueues, FlowScheduler, FlowState, Imbalance, Limits,
+///     Nanos, Packet, Queue, Scheduler,
+/// };
+///
+/// /// The queues that were emptied, in order.
+/// struct Emptied(Vec<FlowId>);
+///
+/// impl<O: FlowScheduler> FlowDirectory<O> for Emptied {
+///     fn room(&self) -> Option<u32> {
+///         None
+///     }
+///     fn emptied(&mut self, _: &O, flow: FlowId) {
+///         self.0.push(flow);
+///     }
+///     fn recount(&self, _: &O, _: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+///         Ok(())
+///     }
+/// }
+///
+/// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+/// drr.add_all(1_500)?;
+/// let queues = FlowQueues::new(drr, [Queue::EMPTY; 2], [Descriptor::EMPTY; 8], Limits::NONE);
+/// let mut queues = queues.with_directory(Emptied(Vec::new()));
+/// let drops = &mut |_: Packet, _why| ();
+/// for (handle, flow) in [(0, 0), (1, 1), (2, 0)] {
+///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 1_500), drops)?;
+/// }
+/// while queues.dequeue(Nanos(0), drops).is_some() {}
+/// assert_eq!(queues.directory().0, [FlowId(1), FlowId(0)]);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
 pub trait FlowDirectory<O: FlowScheduler + ?Sized> {
     /// Queues are numbered below this; `None`: there are as many as the scheduler has flows.
     fn room(&self) -> Option<u32>;
