@@ -62,7 +62,9 @@ type IsolatedDrops<S> = LongestHostDrop<
     <S as Storage>::Of<HostClasses>,
 >;
 
-/// The queues of an [`Isolated`] by number: flow scheduler, drop policy, AQM and flow directory.
+/// The queues of an [`Isolated`] by number: flow scheduler, drop policy, AQM and flow directory. For the project's own
+/// tests: its parts are internals.
+#[doc(hidden)]
 pub type IsolatedQueues<S, A = NoAqm, K = NoRoom, T = NoRoom> = FlowQueues<
     IsolationScheduler<S, K, T>,
     <S as Storage>::Of<Queue>,
@@ -245,7 +247,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         Ok(Self { queues: queues.with_drop_policy(drops).with_directory(directory) })
     }
 
-    /// The queues by number, and the tables.
+    /// The queues by number, and the tables. For the project's own tests, as [`IsolatedQueues`] is.
+    #[doc(hidden)]
     pub const fn queues(&self) -> &IsolatedQueues<S, A, K, T> {
         &self.queues
     }
