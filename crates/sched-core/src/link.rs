@@ -85,43 +85,43 @@ impl<O: FlowScheduler<Config = QfqConfig>> Link<O> {
 /// A flow scheduler and a drop policy side by side, told of the same.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Beside<O, D> {
-    pub(crate) order: O,
+    pub(crate) scheduler: O,
     pub(crate) policy: D,
 }
 
 impl<O: FlowScheduler, D: DropPolicy<O>> Beside<O, D> {
     pub(crate) fn backlogged(&mut self, flow: FlowId, len: u32) {
-        self.order.backlogged(flow, len);
-        self.policy.backlogged(&self.order, flow, len);
+        self.scheduler.backlogged(flow, len);
+        self.policy.backlogged(&self.scheduler, flow, len);
     }
 
     pub(crate) fn grew(&mut self, flow: FlowId, len: u32) {
-        self.order.grew(flow, len);
+        self.scheduler.grew(flow, len);
         self.policy.grew(flow, len);
     }
 
     pub(crate) fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        self.order.served(flow, len, next_head);
+        self.scheduler.served(flow, len, next_head);
         self.policy.served(flow, len, next_head.is_none());
     }
 
     pub(crate) fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
-        self.order.lost(flow, len, head);
+        self.scheduler.lost(flow, len, head);
         self.policy.lost(flow, len, head.is_none());
     }
 
     pub(crate) fn remove(&mut self, flow: FlowId) {
-        self.order.remove(flow);
+        self.scheduler.remove(flow);
         self.policy.removed(flow);
     }
 
     pub(crate) fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        self.policy.victim(&self.order)
+        self.policy.victim(&self.scheduler)
     }
 
     pub(crate) fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
-        self.order.recount(flows)?;
-        self.policy.recount(&self.order, flows)
+        self.scheduler.recount(flows)?;
+        self.policy.recount(&self.scheduler, flows)
     }
 }
 

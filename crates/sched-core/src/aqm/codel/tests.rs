@@ -218,23 +218,24 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
     assert!(compared > 500_000 && drops > 20_000, "{compared} {drops}");
 }
 
-type Line = FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], Vec<Descriptor>, CoDel<[CoDelState; 4]>>;
+type CodelQueues =
+    FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], Vec<Descriptor>, CoDel<[CoDelState; 4]>>;
 
-fn line(descriptors: usize, mtu: u32) -> Line {
+fn line(descriptors: usize, mtu: u32) -> CodelQueues {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 10_000).unwrap().sparse_first();
     scheduler.add_all(10_000).unwrap();
     let descriptors = std::vec![Descriptor::EMPTY; descriptors];
     FlowQueues::with_parts(scheduler, codel(mtu), [Queue::EMPTY; 4], descriptors, [], Limits::NONE)
 }
 
-fn put(line: &mut Line, now: u64, flow: u32, packet: Packet) {
+fn put(line: &mut CodelQueues, now: u64, flow: u32, packet: Packet) {
     let drops = &mut |_: Packet, _| panic!("nothing has to give way");
     line.enqueue(Nanos(now), FlowId(flow), packet, drops).unwrap();
     line.recount().unwrap();
 }
 
 /// Dequeues, having looked first; returns the handle delivered and the handles dropped.
-fn get(line: &mut Line, now: u64) -> (Option<Packet>, Vec<u32>) {
+fn get(line: &mut CodelQueues, now: u64) -> (Option<Packet>, Vec<u32>) {
     let mut dropped = Vec::new();
     let foreseen = line.peek(Nanos(now));
     assert_eq!(line.peek(Nanos(now)), foreseen, "a look changes nothing");
@@ -274,7 +275,7 @@ fn one_packet_at_a_time_is_never_signalled() {
 /// Method: stand for 50 ms, empty the queue, wait, and stand again: no signal for another interval.
 #[test]
 fn an_emptied_queue_does_not_inherit_the_deadline_of_the_old_one() {
-    let emptied: [fn(&mut Line); 3] = [
+    let emptied: [fn(&mut CodelQueues); 3] = [
         |line| line.drain(&mut |_: Packet, _| {}),
         |line| {
             line.set_limits(Limits::packets(0), &mut |_: Packet, _| {});

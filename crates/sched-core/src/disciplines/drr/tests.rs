@@ -7,29 +7,29 @@ use std::vec::Vec;
 const NOW: Nanos = Nanos::ZERO;
 
 /// Four flows under queues, with a letter for each flow and the handles counted up.
-struct Line {
+struct Letters {
     queues: FlowQueues<Drr<[DrrFlow; 4]>, [Queue; 4], [Descriptor; 256]>,
     sent: u32,
     flow_of: Vec<u32>,
 }
 
-impl Line {
-    fn of(order: Drr<[DrrFlow; 4]>) -> Self {
+impl Letters {
+    fn of(scheduler: Drr<[DrrFlow; 4]>) -> Self {
         let descriptors = [Descriptor::EMPTY; 256];
-        let queues = FlowQueues::new(order, [Queue::EMPTY; 4], descriptors, Limits::NONE);
+        let queues = FlowQueues::new(scheduler, [Queue::EMPTY; 4], descriptors, Limits::NONE);
         Self { queues, sent: 0, flow_of: Vec::new() }
     }
 
     fn plain(quantum: u32) -> Self {
-        let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap();
-        order.add_all(quantum).unwrap();
-        Self::of(order)
+        let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap();
+        scheduler.add_all(quantum).unwrap();
+        Self::of(scheduler)
     }
 
     fn sparse_first(quantum: u32) -> Self {
-        let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
-        order.add_all(quantum).unwrap();
-        Self::of(order)
+        let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
+        scheduler.add_all(quantum).unwrap();
+        Self::of(scheduler)
     }
 
     /// Enqueues one packet of `len` bytes for each letter: `a` is flow 0.
@@ -75,14 +75,14 @@ impl Line {
 
 #[test]
 fn flows_of_equal_packets_alternate() {
-    let mut line = Line::plain(100);
+    let mut line = Letters::plain(100);
     line.put("aaabbbcc", 100);
     assert_eq!(line.get(9), "abcabcab.");
 }
 
 #[test]
 fn a_turn_is_worth_the_quantum_of_the_flow() {
-    let mut line = Line::plain(100);
+    let mut line = Letters::plain(100);
     line.set('a', 300);
     line.put("aaaaaaaabbb", 100);
     assert_eq!(line.get(12), "aaabaaabaab.");
@@ -92,7 +92,7 @@ fn a_turn_is_worth_the_quantum_of_the_flow() {
 /// 100 (two packets of 70) | 60 (one) | 90 (two) | 50 (one) | 80 (two) | 40 (one).
 #[test]
 fn a_debt_is_paid_back_in_later_turns() {
-    let mut line = Line::plain(100);
+    let mut line = Letters::plain(100);
     line.put("aaaaaaaaaaaa", 70);
     line.put("bbbbbb", 100);
     assert_eq!(line.get(14), "aababaababaaba");
@@ -104,7 +104,7 @@ fn a_debt_is_paid_back_in_later_turns() {
 #[test]
 fn a_flow_that_empties_in_debt_comes_back_in_debt() {
     for (before, expected) in [(10, "abaab"), (0, "aabab")] {
-        let mut line = Line::plain(100);
+        let mut line = Letters::plain(100);
         if before > 0 {
             line.put("a", before);
         }
@@ -120,8 +120,8 @@ fn a_flow_that_empties_in_debt_comes_back_in_debt() {
 }
 
 /// What flow 0 is charged, and whether it holds nothing and keeps a place or a turn.
-fn state(order: &Drr<[DrrFlow; 4]>) -> (u32, bool) {
-    let flow = order.nodes[0].flow;
+fn state(scheduler: &Drr<[DrrFlow; 4]>) -> (u32, bool) {
+    let flow = scheduler.nodes[0].flow;
     (flow.charged, flow.place() == Place::Spent)
 }
 
@@ -129,14 +129,14 @@ fn state(order: &Drr<[DrrFlow; 4]>) -> (u32, bool) {
 /// loss, in each place that it can be in; quantum and longest packet are 100.
 #[test]
 fn a_loss_leaves_the_debt_as_it_was() {
-    let order = |sparse: bool| {
-        let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap();
-        order.add_all(100).unwrap();
-        if sparse { order.sparse_first() } else { order }
+    let scheduler = |sparse: bool| {
+        let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap();
+        scheduler.add_all(100).unwrap();
+        if sparse { scheduler.sparse_first() } else { scheduler }
     };
     for sparse in [false, true] {
         // Two packets of 70, one of them in debt; the third waits behind flow 1.
-        let mut drr = order(sparse);
+        let mut drr = scheduler(sparse);
         drr.backlogged(FlowId(0), 70);
         drr.backlogged(FlowId(1), 70);
         drr.served(FlowId(0), 70, Some(70));
@@ -169,9 +169,9 @@ fn a_loss_leaves_the_debt_as_it_was() {
 /// Goal: to lose a packet makes no flow sparse that was not, and takes it from none that was.
 #[test]
 fn a_loss_leaves_a_flow_as_sparse_as_it_was() {
-    let mut order = Drr::new([DrrFlow::EMPTY; 3], 100).unwrap().sparse_first();
-    order.add_all(100).unwrap();
-    let mut link = Link::over(order, 3);
+    let mut scheduler = Drr::new([DrrFlow::EMPTY; 3], 100).unwrap().sparse_first();
+    scheduler.add_all(100).unwrap();
+    let mut link = Link::over(scheduler, 3);
     (0..8).for_each(|packet| link.enqueue(1 + packet % 2, 100));
     let get = |link: &mut Link<_>, count: u32| -> Vec<u32> {
         (0..count).map(|_| link.dequeue().unwrap().0).collect()
@@ -193,7 +193,7 @@ fn a_loss_leaves_a_flow_as_sparse_as_it_was() {
 
 #[test]
 fn credit_of_a_turn_is_lost_with_the_last_packet() {
-    let mut line = Line::plain(100);
+    let mut line = Letters::plain(100);
     line.put("a", 1);
     assert_eq!(line.get(1), "a");
     line.put("aaab", 50);
@@ -203,7 +203,7 @@ fn credit_of_a_turn_is_lost_with_the_last_packet() {
 
 #[test]
 fn a_sparse_flow_goes_first_and_then_joins_the_others() {
-    let mut line = Line::sparse_first(100);
+    let mut line = Letters::sparse_first(100);
     line.put("aaaa", 100);
     assert_eq!(line.get(1), "a", "new, and now old");
     line.put("bbbb", 100);
@@ -216,7 +216,7 @@ fn a_sparse_flow_goes_first_and_then_joins_the_others() {
 /// Method: b sends a packet whenever it holds none, while a and c stand. Each packet is a whole turn.
 #[test]
 fn a_flow_that_keeps_emptying_does_not_starve_the_old_ones() {
-    let mut line = Line::sparse_first(100);
+    let mut line = Letters::sparse_first(100);
     line.put("aaaaaaaacccccccc", 100);
     assert_eq!(line.get(2), "ac", "both stand on the old list");
     let mut trace = std::string::String::new();
@@ -233,7 +233,7 @@ fn a_flow_that_keeps_emptying_does_not_starve_the_old_ones() {
 #[test]
 fn a_spent_flow_is_sparse_again_after_one_rotation() {
     for (turns, served_next) in [(0, 'a'), (1, 'c'), (2, 'b'), (3, 'b')] {
-        let mut line = Line::sparse_first(100);
+        let mut line = Letters::sparse_first(100);
         line.put("aaaaaaaacccccccc", 100);
         assert_eq!(line.get(2), "ac");
         line.put("b", 100);
@@ -246,7 +246,7 @@ fn a_spent_flow_is_sparse_again_after_one_rotation() {
 
 #[test]
 fn a_spent_flow_is_sparse_again_where_no_flow_stands() {
-    let mut line = Line::sparse_first(100);
+    let mut line = Letters::sparse_first(100);
     line.put("b", 100);
     assert_eq!(line.get(1), "b");
     line.put("bb", 100);
@@ -258,10 +258,10 @@ fn a_spent_flow_is_sparse_again_where_no_flow_stands() {
 /// Goal: tickets compare right across their wrap-around.
 #[test]
 fn tickets_may_wrap() {
-    let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
-    order.add_all(100).unwrap();
-    order.ring.ticket = 0_u32.wrapping_sub(4 * TICKET);
-    let mut line = Line::of(order);
+    let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
+    scheduler.add_all(100).unwrap();
+    scheduler.ring.ticket = 0_u32.wrapping_sub(4 * TICKET);
+    let mut line = Letters::of(scheduler);
     line.put("aaaaaaaacccccccc", 100);
     assert_eq!(line.get(2), "ac");
     let mut trace = std::string::String::new();
@@ -283,7 +283,7 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
         let what = "longest packet in bytes";
         assert_eq!(refused, Err(ConfigError::OutOfRange { what, value, min: 1, max }));
     }
-    let mut line = Line::plain(300);
+    let mut line = Letters::plain(300);
     line.put("aaabbb", 100);
     let before = *line.queues.scheduler();
     let flow = FlowId(4);
@@ -293,9 +293,9 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
         let (value, what) = (u64::from(quantum), "quantum in bytes");
         let error = ConfigError::OutOfRange { what, value, min: 100, max: 1 << 28 };
         assert_eq!(line.queues.configure(FlowId(0), quantum), Err(error));
-        let mut order = *line.queues.scheduler();
-        assert_eq!(order.add_all(quantum), Err(error));
-        assert_eq!(order, before);
+        let mut scheduler = *line.queues.scheduler();
+        assert_eq!(scheduler.add_all(quantum), Err(error));
+        assert_eq!(scheduler, before);
     }
     assert_eq!(*line.queues.scheduler(), before);
     assert_eq!(line.get(6), "aaabbb");
@@ -308,7 +308,7 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
 /// Method: four flows on the old list, or on the new one; remove each in turn; twice is once.
 #[test]
 fn a_flow_can_be_removed_from_every_place_of_a_list() {
-    for make in [Line::plain as fn(u32) -> Line, Line::sparse_first] {
+    for make in [Letters::plain as fn(u32) -> Letters, Letters::sparse_first] {
         for (gone, rest) in [('a', "bcdbcd"), ('b', "acdacd"), ('c', "abdabd"), ('d', "abcabc")] {
             let mut line = make(100);
             line.put("abcdabcd", 100);
@@ -329,7 +329,7 @@ fn a_flow_can_be_removed_from_every_place_of_a_list() {
 
 #[test]
 fn a_removed_flow_comes_back_without_debt_or_mark() {
-    let mut line = Line::sparse_first(100);
+    let mut line = Letters::sparse_first(100);
     line.put("aaaa", 100);
     assert_eq!(line.get(1), "a");
     line.put("b", 50);
@@ -345,7 +345,7 @@ fn a_removed_flow_comes_back_without_debt_or_mark() {
 /// it is a turn is overdrawn by no more than a packet.
 #[test]
 fn a_new_quantum_counts_at_once() {
-    let mut line = Line::plain(100);
+    let mut line = Letters::plain(100);
     line.set('a', 300);
     line.put("aaaaaaaabbbbbb", 100);
     assert_eq!(line.get(1), "a");
@@ -361,43 +361,43 @@ fn a_new_quantum_counts_at_once() {
 
 #[test]
 fn calls_that_contradict_the_books_change_nothing() {
-    let mut order = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
+    let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
     for flow in 0..3 {
-        order.configure(FlowId(flow), 100, None).unwrap();
+        scheduler.configure(FlowId(flow), 100, None).unwrap();
     }
-    order.backlogged(FlowId(0), 100);
-    order.backlogged(FlowId(1), 100);
-    order.served(FlowId(0), 100, Some(100));
-    let before = order;
-    order.backlogged(FlowId(0), 100);
-    order.backlogged(FlowId(3), 100);
-    order.backlogged(FlowId(4), 100);
-    order.backlogged(FlowId(u32::MAX), 100);
+    scheduler.backlogged(FlowId(0), 100);
+    scheduler.backlogged(FlowId(1), 100);
+    scheduler.served(FlowId(0), 100, Some(100));
+    let before = scheduler;
+    scheduler.backlogged(FlowId(0), 100);
+    scheduler.backlogged(FlowId(3), 100);
+    scheduler.backlogged(FlowId(4), 100);
+    scheduler.backlogged(FlowId(u32::MAX), 100);
     for flow in [2, 3, 4, u32::MAX] {
-        order.served(FlowId(flow), 100, Some(100));
-        order.served(FlowId(flow), 100, None);
-        order.lost(FlowId(flow), 100, Some(100));
-        order.lost(FlowId(flow), 100, None);
+        scheduler.served(FlowId(flow), 100, Some(100));
+        scheduler.served(FlowId(flow), 100, None);
+        scheduler.lost(FlowId(flow), 100, Some(100));
+        scheduler.lost(FlowId(flow), 100, None);
     }
-    order.served(FlowId(0), 100, None); // flow 1 is selected
-    order.lost(FlowId(0), 100, Some(100));
-    order.grew(FlowId(0), 100);
-    order.remove(FlowId(3));
-    order.remove(FlowId(4));
-    assert_eq!(order, before);
-    order.served(FlowId(1), u32::MAX, Some(1));
+    scheduler.served(FlowId(0), 100, None); // flow 1 is selected
+    scheduler.lost(FlowId(0), 100, Some(100));
+    scheduler.grew(FlowId(0), 100);
+    scheduler.remove(FlowId(3));
+    scheduler.remove(FlowId(4));
+    assert_eq!(scheduler, before);
+    scheduler.served(FlowId(1), u32::MAX, Some(1));
     let backlog = crate::Backlog { packets: 1, bytes: 100 };
     let truth = |flow: FlowId| FlowState {
         backlog: if flow.0 < 2 { backlog } else { crate::Backlog::default() },
         head_len: None,
     };
-    assert_eq!(order.recount(&truth), Ok(()));
+    assert_eq!(scheduler.recount(&truth), Ok(()));
 }
 
 /// Goal: `recount` sees every kind of damage. Method: break one field at a time.
 #[test]
 fn a_recount_sees_damage() {
-    let mut line = Line::sparse_first(100);
+    let mut line = Letters::sparse_first(100);
     line.put("aabbcc", 100);
     assert_eq!(line.get(2), "ab");
     let good = *line.queues.scheduler();
@@ -424,7 +424,7 @@ fn a_recount_sees_damage() {
     }
 }
 
-impl Line {
+impl Letters {
     fn queues_state(&self, flow: FlowId) -> FlowState {
         FlowState { backlog: self.queues.flow_backlog(flow), head_len: None }
     }

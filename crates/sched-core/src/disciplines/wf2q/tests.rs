@@ -24,12 +24,12 @@ impl Link {
     }
 
     fn drain(&mut self) -> Vec<u32> {
-        let mut order = Vec::new();
+        let mut scheduler = Vec::new();
         while let Some((flow, _)) = self.dequeue() {
-            order.push(flow);
+            scheduler.push(flow);
             assert_eq!(self.recount(), Ok(()));
         }
-        order
+        scheduler
     }
 
     /// `V ≤ F + L` (QFQ Theorem 2; its proof is the same without rounding).
@@ -378,39 +378,39 @@ fn what_is_promised_is_kept_and_not_far_from_being_broken() {
         let longest = 64 << random.below(5);
         let bits = random.below(12);
         let weights: Vec<_> = (0..count).map(|_| 1 + random.magnitude(bits)).collect();
-        let mut order = Wf2q::new(vec![Wf2qFlow::EMPTY; weights.len()], longest).unwrap();
+        let mut scheduler = Wf2q::new(vec![Wf2qFlow::EMPTY; weights.len()], longest).unwrap();
         for (flow, &weight) in (0..).zip(&weights) {
             let max_len = 1 + random.below(longest);
-            order.configure(FlowId(flow), Wf2qConfig { weight, max_len }, None).unwrap();
+            scheduler.configure(FlowId(flow), Wf2qConfig { weight, max_len }, None).unwrap();
         }
         let mut meter = WfiMeter::new(vec![WfiFlow::EMPTY; weights.len()]);
         let mut queues = vec![VecDeque::new(); weights.len()];
         for flow in (0..count).map(FlowId) {
-            meter.add(flow, order.guarantee(flow).unwrap().share).unwrap();
+            meter.add(flow, scheduler.guarantee(flow).unwrap().share).unwrap();
         }
         let fixed = random.below(2) == 0;
         for _ in 0..3_000 {
             for _ in 0..random.below(3) {
                 let flow = FlowId(random.below(count));
-                let most = order.max_len(flow).unwrap();
+                let most = scheduler.max_len(flow).unwrap();
                 let len = if fixed { most } else { 1 + random.below(most) };
                 let queue = &mut queues[flow.index()];
                 queue.push_back((meter.arrived(flow, len), len));
                 if queue.len() == 1 {
-                    order.backlogged(flow, len);
+                    scheduler.backlogged(flow, len);
                 }
             }
-            let Some(flow) = order.select() else {
+            let Some(flow) = scheduler.select() else {
                 meter.transmitted(u32::MAX);
                 continue;
             };
             let queue = &mut queues[flow.index()];
             let (arrival, len) = queue.pop_front().unwrap();
             meter.dequeued(arrival, len);
-            order.served(flow, len, queue.front().map(|head| head.1));
+            scheduler.served(flow, len, queue.front().map(|head| head.1));
         }
         for flow in (0..count).map(FlowId) {
-            let compared = meter.report(flow).unwrap().against(&order.guarantee(flow).unwrap());
+            let compared = meter.report(flow).unwrap().against(&scheduler.guarantee(flow).unwrap());
             for (compared, used) in compared.into_iter().zip(&mut used) {
                 assert!(compared.holds(), "{seed}: {compared:?}");
                 *used = compared.per_mille().max(*used);

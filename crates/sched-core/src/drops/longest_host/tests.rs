@@ -31,9 +31,9 @@ fn rounds(hosts: &[u32], max_len: u32) -> ByRounds {
 fn by_host(hosts: &[u32], max_len: u32) -> ByHost {
     let flows = vec![HeldFlow::EMPTY; hosts.len()];
     let (ranks, classes) = (vec![LongestHost::EMPTY; 4], vec![HostClasses::EMPTY; 4]);
-    let order = rounds(hosts, max_len);
-    let policy = LongestHostDrop::new(&order, flows, ranks, classes).unwrap();
-    Beside { order, policy }
+    let scheduler = rounds(hosts, max_len);
+    let policy = LongestHostDrop::new(&scheduler, flows, ranks, classes).unwrap();
+    Beside { scheduler, policy }
 }
 
 /// Flow scheduler and drop policy, their queues, and what the rules are about: when each flow entered its class.
@@ -57,7 +57,7 @@ impl World {
     }
 
     fn host(&self, flow: u32) -> u32 {
-        self.both.order.host_of(FlowId(flow)).unwrap()
+        self.both.scheduler.host_of(FlowId(flow)).unwrap()
     }
 
     /// The victim by the rules alone.
@@ -105,7 +105,7 @@ impl World {
     }
 
     fn dequeue(&mut self) {
-        let Some(flow) = self.both.order.select() else { return };
+        let Some(flow) = self.both.scheduler.select() else { return };
         let before = self.bytes(flow.0);
         let len = self.queues[flow.index()].remove(0);
         self.both.served(flow, len, self.queues[flow.index()].first().copied());
@@ -164,8 +164,8 @@ fn the_victim_is_the_one_a_scan_finds_whatever_happened() {
                 0 => world.lose(flow),
                 1 => {
                     world.remove(flow);
-                    world.both.order.configure(FlowId(flow), Packet::MAX_LEN, None).unwrap();
-                    let assigned = world.both.order.assign(FlowId(flow), random.below(4), 0);
+                    world.both.scheduler.configure(FlowId(flow), Packet::MAX_LEN, None).unwrap();
+                    let assigned = world.both.scheduler.assign(FlowId(flow), random.below(4), 0);
                     assert_eq!(assigned, Ok(()));
                 }
                 choice if (choice < 10) == filling => {
@@ -187,8 +187,9 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
     let limits = Limits { packets: u32::MAX, bytes: LIMIT };
     let queues = vec![Queue::EMPTY; hosts.len()];
     let descriptors = vec![Descriptor::EMPTY; 4_096];
-    let Beside { order, policy } = by_host(&hosts, 1_500);
-    let mut queues = FlowQueues::new(order, queues, descriptors, limits).with_drop_policy(policy);
+    let Beside { scheduler, policy } = by_host(&hosts, 1_500);
+    let mut queues =
+        FlowQueues::new(scheduler, queues, descriptors, limits).with_drop_policy(policy);
     let (mut random, mut free): (_, Vec<u32>) = (Xorshift::new(5), (0..4_096).collect());
     let (mut packets, mut held) = (vec![(0, 0); 4_096], [0_u32; 4]);
     let (mut others, mut own) = (0, 0);
@@ -239,11 +240,11 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
 /// each; with one packet more, longest-queue drop by flow takes from the first, by host from the other.
 #[test]
 fn many_short_queues_do_not_push_out_a_longer_one() {
-    fn victim<D: DropPolicy<ByRounds>>(order: ByRounds, policy: D) -> u32 {
+    fn victim<D: DropPolicy<ByRounds>>(scheduler: ByRounds, policy: D) -> u32 {
         let limits = Limits { packets: u32::MAX, bytes: 33 };
         let (queues, descriptors) = (vec![Queue::EMPTY; 32], vec![Descriptor::EMPTY; 64]);
         let mut queues =
-            FlowQueues::new(order, queues, descriptors, limits).with_drop_policy(policy);
+            FlowQueues::new(scheduler, queues, descriptors, limits).with_drop_policy(policy);
         let mut dropped = Vec::new();
         for (handle, flow) in (0..).zip([0, 0, 0].into_iter().chain(1..32)) {
             let drops = &mut |packet: Packet, _| dropped.push(packet.handle);
@@ -256,8 +257,8 @@ fn many_short_queues_do_not_push_out_a_longer_one() {
     hosts[0] = 0;
     let flows = vec![LongestFlow::EMPTY; 32];
     assert_eq!(victim(rounds(&hosts, 1), LongestQueueDrop::new(flows)), 0, "of flow 0");
-    let Beside { order, policy } = by_host(&hosts, 1);
-    assert_eq!(victim(order, policy), 3, "of flow 1, of the other host");
+    let Beside { scheduler, policy } = by_host(&hosts, 1);
+    assert_eq!(victim(scheduler, policy), 3, "of flow 1, of the other host");
 }
 
 #[test]
@@ -280,7 +281,7 @@ fn calls_that_contradict_the_books_change_nothing() {
     both.remove(FlowId(1));
     let before = both.clone();
     let policy: &mut dyn DropPolicy<ByRounds> = &mut both.policy;
-    policy.backlogged(&both.order, FlowId(2), 50);
+    policy.backlogged(&both.scheduler, FlowId(2), 50);
     policy.grew(FlowId(0), 50);
     policy.lost(FlowId(0), 50, false);
     policy.served(FlowId(4_000), 1, true);
@@ -288,10 +289,10 @@ fn calls_that_contradict_the_books_change_nothing() {
     assert_eq!((&both, both.victim()), (&before, None));
     both.backlogged(FlowId(0), 10);
     let before = both.clone();
-    both.policy.backlogged(&both.order, FlowId(0), 90);
+    both.policy.backlogged(&both.scheduler, FlowId(0), 90);
     assert_eq!(both, before);
     let backlogged = ConfigError::Backlogged { flow: FlowId(0) };
-    assert_eq!(both.order.assign(FlowId(0), 2, 0), Err(backlogged));
+    assert_eq!(both.scheduler.assign(FlowId(0), 2, 0), Err(backlogged));
 }
 
 #[test]

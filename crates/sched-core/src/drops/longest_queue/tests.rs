@@ -227,17 +227,17 @@ fn a_policy_that_comes_later_knows_what_is_queued() {
 
 #[test]
 fn calls_that_contradict_the_books_change_nothing() {
-    let mut both = Beside { order: lowest(), policy: longest() };
-    both.order.configure(FlowId(0), 1, None).unwrap();
+    let mut both = Beside { scheduler: lowest(), policy: longest() };
+    both.scheduler.configure(FlowId(0), 1, None).unwrap();
     let policy: &mut dyn DropPolicy<Lowest> = &mut both.policy;
     policy.grew(FlowId(0), 500);
     policy.lost(FlowId(0), 500, false);
     policy.served(FlowId(4_000), 1, true);
-    policy.backlogged(&both.order, FlowId(4_000), 1);
+    policy.backlogged(&both.scheduler, FlowId(4_000), 1);
     policy.removed(FlowId(4_000));
     assert_eq!(both.victim(), None);
     both.backlogged(FlowId(0), 10);
-    both.policy.backlogged(&both.order, FlowId(0), 90);
+    both.policy.backlogged(&both.scheduler, FlowId(0), 90);
     both.grew(FlowId(0), 5);
     let state = FlowState { backlog: crate::Backlog { packets: 2, bytes: 15 }, head_len: Some(10) };
     let truth = |flow: FlowId| if flow.0 == 0 { state } else { FlowState::default() };

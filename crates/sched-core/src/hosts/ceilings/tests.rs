@@ -25,10 +25,10 @@ fn drr(quanta: &[u32]) -> Drr<Vec<DrrFlow>> {
     drr
 }
 
-fn under<O: FlowScheduler>(order: O) -> Under<O> {
-    let flows = order.flows() as usize;
+fn under<O: FlowScheduler>(scheduler: O) -> Under<O> {
+    let flows = scheduler.flows() as usize;
     let (ceilings, returns) = (vec![CeilingFlow::EMPTY; flows], vec![CeilingReturn::EMPTY; flows]);
-    Ceilings::new(order, ceilings, returns).unwrap()
+    Ceilings::new(scheduler, ceilings, returns).unwrap()
 }
 
 fn mbit(rate: u64, burst: u32) -> Option<Ceiling> {
@@ -44,8 +44,8 @@ struct Line<O> {
 }
 
 impl<O: FlowScheduler> Line<O> {
-    fn of(order: O, flows: usize) -> Self {
-        Self { link: Link::over(order, flows), now: 0, sent: Vec::new() }
+    fn of(scheduler: O, flows: usize) -> Self {
+        Self { link: Link::over(scheduler, flows), now: 0, sent: Vec::new() }
     }
 
     /// Sends for `millis` milliseconds; each of `greedy` always holds a few packets of random lengths.
@@ -225,12 +225,12 @@ fn bytes_are_counted_as_they_are_on_the_wire() {
     }
     let tables = || (vec![CeilingFlow::EMPTY; 1], vec![CeilingReturn::EMPTY; 1]);
     let (ceilings, returns) = tables();
-    let mut order = Ceilings::on_link(drr(&[L]), ceilings, returns, Plus(100)).unwrap();
+    let mut scheduler = Ceilings::on_link(drr(&[L]), ceilings, returns, Plus(100)).unwrap();
     let what = "burst in bytes";
     let refused = ConfigError::OutOfRange { what, value: 1_599, min: 1_600, max: u32::MAX.into() };
-    assert_eq!(order.set_ceiling(FlowId(0), mbit(8, 1_599)), Err(refused));
-    order.set_ceiling(FlowId(0), mbit(8, 1_600)).unwrap();
-    let mut link = Link::over(order, 1);
+    assert_eq!(scheduler.set_ceiling(FlowId(0), mbit(8, 1_599)), Err(refused));
+    scheduler.set_ceiling(FlowId(0), mbit(8, 1_600)).unwrap();
+    let mut link = Link::over(scheduler, 1);
     (0..3).for_each(|_| link.enqueue(0, 1_000));
     assert!(link.dequeue().is_some());
     assert_eq!(link.order.opens_at(Nanos(0)), Some(Nanos::from_micros(1_100)));
@@ -252,15 +252,15 @@ fn a_host_has_its_rate_beside_others_and_its_ceiling_alone() {
     let rates = (vec![CommittedFlow::EMPTY; 3], vec![CommittedReturn::EMPTY; 3]);
     let turns = CommittedRates::new(drr(&[L; 3]), drr(&[L; 3]), rates.0, rates.1).unwrap();
     let (nodes, rings) = (vec![HostDrrFlow::EMPTY; 20], vec![HostRing::EMPTY; 3]);
-    let mut order = HostDrr::new(under(turns), nodes, rings, L).unwrap().sparse_first();
-    order.add_all(L).unwrap();
-    order.assign(FlowId(18), 1).unwrap();
-    order.assign(FlowId(19), 2).unwrap();
+    let mut scheduler = HostDrr::new(under(turns), nodes, rings, L).unwrap().sparse_first();
+    scheduler.add_all(L).unwrap();
+    scheduler.assign(FlowId(18), 1).unwrap();
+    scheduler.assign(FlowId(19), 2).unwrap();
     let host = FlowId(0);
-    order.scheduler_mut().set_ceiling(host, mbit(30, 30_000)).unwrap();
+    scheduler.scheduler_mut().set_ceiling(host, mbit(30, 30_000)).unwrap();
     let rate = CommittedRate::new(20_000_000, 30_000).unwrap();
-    order.scheduler_mut().scheduler_mut().set_rate(host, Some(rate)).unwrap();
-    let mut line = Line::of(order, 20);
+    scheduler.scheduler_mut().scheduler_mut().set_rate(host, Some(rate)).unwrap();
+    let mut line = Line::of(scheduler, 20);
     let everything: Vec<u32> = (0..20).collect();
     line.run(1_000, &everything, &mut Xorshift::new(6));
     let of_host_0 = |line: &Line<_>, from| (0..18).map(|flow| line.kbit(flow, from)).sum::<u64>();
@@ -279,15 +279,15 @@ fn a_host_has_its_rate_beside_others_and_its_ceiling_alone() {
 #[test]
 fn a_host_that_waits_gives_way_itself() {
     let (nodes, rings) = (vec![HostDrrFlow::EMPTY; 2], vec![HostRing::EMPTY; 2]);
-    let mut order = HostDrr::new(under(drr(&[L; 2])), nodes, rings, L).unwrap();
-    order.add_all(L).unwrap();
-    order.assign(FlowId(1), 1).unwrap();
-    order.scheduler_mut().set_ceiling(FlowId(0), mbit(1, L)).unwrap();
+    let mut scheduler = HostDrr::new(under(drr(&[L; 2])), nodes, rings, L).unwrap();
+    scheduler.add_all(L).unwrap();
+    scheduler.assign(FlowId(1), 1).unwrap();
+    scheduler.scheduler_mut().set_ceiling(FlowId(0), mbit(1, L)).unwrap();
     let (held, longest) = (vec![HeldFlow::EMPTY; 2], vec![LongestHost::EMPTY; 2]);
     let classes = vec![HostClasses::EMPTY; 2];
-    let policy = LongestHostDrop::new(&order, held, longest, classes).unwrap();
+    let policy = LongestHostDrop::new(&scheduler, held, longest, classes).unwrap();
     let (queues, descriptors) = (vec![Queue::EMPTY; 2], vec![Descriptor::EMPTY; 64]);
-    let queue = FlowQueues::new(order, queues, descriptors, Limits::bytes(20 * L));
+    let queue = FlowQueues::new(scheduler, queues, descriptors, Limits::bytes(20 * L));
     let mut queue = queue.with_drop_policy(policy);
     let (mut lost, mut out) = ([0; 2], [0; 2]);
     let mut free = [0, 1].map(|parity| (0..32).map(|at| 2 * at + parity).collect::<Vec<u32>>());
@@ -329,25 +329,25 @@ fn without_ceilings_it_is_the_flow_scheduler_itself() {
         let quanta = [L, 2 * L, L, 3 * L, L];
         let (ceilings, returns) =
             (vec![CeilingFlow::EMPTY; room], vec![CeilingReturn::EMPTY; room]);
-        let order = Ceilings::new(drr(&quanta), ceilings, returns).unwrap();
-        let (mut plain, mut order) = (Link::over(drr(&quanta), 5), Link::over(order, 5));
+        let scheduler = Ceilings::new(drr(&quanta), ceilings, returns).unwrap();
+        let (mut plain, mut scheduler) = (Link::over(drr(&quanta), 5), Link::over(scheduler, 5));
         let random = &mut Xorshift::new(9);
         for operation in 0..4_000_u32 {
-            order.order.advance(Nanos((operation * 100).into()));
+            scheduler.order.advance(Nanos((operation * 100).into()));
             let (flow, filling) = (random.below(5), operation >> 7 & 1 == 0);
             match random.below(32) {
                 0 => {
                     plain.lose(flow, true);
-                    order.lose(flow, true);
+                    scheduler.lose(flow, true);
                 }
                 choice if (choice < 20) == filling => {
                     let len = 1 + random.below(L);
                     plain.enqueue(flow, len);
-                    order.enqueue(flow, len);
+                    scheduler.enqueue(flow, len);
                 }
-                _ => assert_eq!(plain.dequeue(), order.dequeue(), "{operation}"),
+                _ => assert_eq!(plain.dequeue(), scheduler.dequeue(), "{operation}"),
             }
-            order.recount().unwrap();
+            scheduler.recount().unwrap();
         }
     }
     let none = Ceilings::new(drr(&[L]), [CeilingFlow::EMPTY; 0], [CeilingReturn::EMPTY; 0]);
@@ -412,13 +412,13 @@ fn a_flow_scheduler_that_cannot_be_left_and_entered_is_refused() {
 /// Goal: classes below ceilings send when their ceilings let them, and `poll_at` says when.
 #[test]
 fn classes_may_have_ceilings() {
-    let mut order = under(drr(&[L, L]));
-    order.set_ceiling(FlowId(0), mbit(8, L)).unwrap();
+    let mut scheduler = under(drr(&[L, L]));
+    scheduler.set_ceiling(FlowId(0), mbit(8, L)).unwrap();
     let class = || Fifo::tail_drop(vec![Descriptor::EMPTY; 16], Limits::NONE);
     let classes = vec![class(), class()];
     let states = vec![ClassState::EMPTY; 2];
     let split = LowBits::new(0).unwrap();
-    let mut node = Classes::new(order, classes, states, split, Limits::NONE);
+    let mut node = Classes::new(scheduler, classes, states, split, Limits::NONE);
     let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     for handle in 0..3 {
         node.enqueue(Nanos(0), FlowId(0), Packet::new(handle, L), drops).unwrap();
@@ -448,11 +448,12 @@ fn classes_may_have_ceilings() {
 #[test]
 fn what_a_flow_waits_below_a_ceiling_is_not_held_against_it() {
     for (holds, drops_some) in [(2, false), (4, true)] {
-        let mut order = under(drr(&[L]));
-        order.set_ceiling(FlowId(0), mbit(1, L)).unwrap();
+        let mut scheduler = under(drr(&[L]));
+        scheduler.set_ceiling(FlowId(0), mbit(1, L)).unwrap();
         let codel = CoDel::new([CoDelState::EMPTY; 1], CoDelParams::INTERNET).unwrap();
         let (queues, descriptors) = ([Queue::EMPTY; 1], [Descriptor::EMPTY; 8]);
-        let mut queue = FlowQueues::with_parts(order, codel, queues, descriptors, [], Limits::NONE);
+        let mut queue =
+            FlowQueues::with_parts(scheduler, codel, queues, descriptors, [], Limits::NONE);
         let (mut now, mut free, mut sent) = (Nanos(0), (0..8).collect::<Vec<_>>(), 0);
         while now < Nanos::from_secs(3) {
             while queue.backlog().packets < holds {

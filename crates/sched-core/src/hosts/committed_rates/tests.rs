@@ -23,10 +23,10 @@ fn drr(quanta: &[u32]) -> Drr<Vec<DrrFlow>> {
     drr
 }
 
-fn committed<O: FlowScheduler + Clone>(order: O) -> Rates<O> {
-    let flows = order.flows() as usize;
+fn committed<O: FlowScheduler + Clone>(scheduler: O) -> Rates<O> {
+    let flows = scheduler.flows() as usize;
     let (rates, returns) = (vec![CommittedFlow::EMPTY; flows], vec![CommittedReturn::EMPTY; flows]);
-    CommittedRates::new(order.clone(), order, rates, returns).unwrap()
+    CommittedRates::new(scheduler.clone(), scheduler, rates, returns).unwrap()
 }
 
 fn mbit(rate: u64, burst: u32) -> Option<CommittedRate> {
@@ -42,8 +42,8 @@ struct Line<O> {
 }
 
 impl<O: FlowScheduler> Line<O> {
-    fn of(order: O, flows: usize) -> Self {
-        Self { link: Link::over(order, flows), now: 0, sent: Vec::new() }
+    fn of(scheduler: O, flows: usize) -> Self {
+        Self { link: Link::over(scheduler, flows), now: 0, sent: Vec::new() }
     }
 
     fn put(&mut self, flow: u32, len: u32) {
@@ -291,31 +291,34 @@ fn without_rates_it_is_the_flow_scheduler_itself() {
 type WithoutRoom<O> =
     CommittedRates<O, [CommittedFlow; 0], [CommittedReturn; 0], Drr<[DrrFlow; 0]>>;
 
-fn without_room<O: FlowScheduler<Config = u32>>(order: O) -> WithoutRoom<O> {
-    CommittedRates::new(order, Drr::new([], L).unwrap(), [], []).unwrap()
+fn without_room<O: FlowScheduler<Config = u32>>(scheduler: O) -> WithoutRoom<O> {
+    CommittedRates::new(scheduler, Drr::new([], L).unwrap(), [], []).unwrap()
 }
 
 #[test]
 fn without_room_a_rate_is_refused_and_what_is_not_selected_changes_nothing() {
-    let mut order = without_room(drr(&[L, L]));
+    let mut scheduler = without_room(drr(&[L, L]));
     let refused = ConfigError::UnknownFlow { flow: FlowId(0), flows: 0 };
-    assert_eq!(order.set_rate(FlowId(0), mbit(1, L)), Err(refused));
-    assert_eq!((order.room(), order.rate(FlowId(0)), order.is_excess(FlowId(0))), (0, None, false));
-    order.backlogged(FlowId(0), L);
-    order.advance(Nanos::from_secs(1));
-    let before = order.clone();
+    assert_eq!(scheduler.set_rate(FlowId(0), mbit(1, L)), Err(refused));
+    assert_eq!(
+        (scheduler.room(), scheduler.rate(FlowId(0)), scheduler.is_excess(FlowId(0))),
+        (0, None, false)
+    );
+    scheduler.backlogged(FlowId(0), L);
+    scheduler.advance(Nanos::from_secs(1));
+    let before = scheduler.clone();
     for flow in [1, 2, u32::MAX].map(FlowId) {
-        order.served(flow, L, None);
-        order.served(flow, L, Some(L));
+        scheduler.served(flow, L, None);
+        scheduler.served(flow, L, Some(L));
     }
-    order.backlogged(FlowId(0), L);
-    assert_eq!(order, before);
+    scheduler.backlogged(FlowId(0), L);
+    assert_eq!(scheduler, before);
 }
 
-/// The flow scheduler `order` under rates that are set and changed at any time, recounted after every operation.
-fn stays_whole<O: FlowScheduler + Clone>(order: O, seed: u64) {
-    let flows = order.flows();
-    let mut line = Line::of(committed(order), flows as usize);
+/// The flow scheduler `scheduler` under rates that are set and changed at any time, recounted after every operation.
+fn stays_whole<O: FlowScheduler + Clone>(scheduler: O, seed: u64) {
+    let flows = scheduler.flows();
+    let mut line = Line::of(committed(scheduler), flows as usize);
     let random = &mut Xorshift::new(seed);
     for _ in 0..2_000 {
         let flow = random.below(flows);
@@ -528,15 +531,15 @@ fn what_is_not_selected_or_not_there_changes_nothing() {
 
 #[test]
 fn what_is_refused_changes_nothing() {
-    let mut order = committed(drr(&[L, L]));
-    let before = order.clone();
+    let mut scheduler = committed(drr(&[L, L]));
+    let before = scheduler.clone();
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
-    assert_eq!(order.set_rate(FlowId(2), None), Err(unknown));
+    assert_eq!(scheduler.set_rate(FlowId(2), None), Err(unknown));
     let what = "burst in bytes";
     let refused = ConfigError::OutOfRange { what, value: 1_499, min: 1_500, max: u32::MAX.into() };
-    assert_eq!(order.set_rate(FlowId(1), mbit(1, 1_499)), Err(refused));
-    assert!(order.configure(FlowId(0), L - 1, None).is_err());
-    assert_eq!(order, before);
+    assert_eq!(scheduler.set_rate(FlowId(1), mbit(1, 1_499)), Err(refused));
+    assert!(scheduler.configure(FlowId(0), L - 1, None).is_err());
+    assert_eq!(scheduler, before);
 
     let wf2q = Wf2q::new(vec![Wf2qFlow::EMPTY; 2], L).unwrap();
     let none: [(Vec<CommittedFlow>, Vec<CommittedReturn>); 1] = Default::default();
@@ -566,11 +569,11 @@ fn what_is_refused_changes_nothing() {
 
 #[test]
 fn room_for_fewer_rates_than_flows_is_room_for_those() {
-    let order = drr(&[L; 4]);
+    let scheduler = drr(&[L; 4]);
     let (rates, returns) = (vec![CommittedFlow::EMPTY; 2], vec![CommittedReturn::EMPTY; 3]);
-    let order = CommittedRates::new(order.clone(), drr(&[L; 2]), rates, returns).unwrap();
-    assert_eq!((order.flows(), order.room()), (4, 2));
-    let mut line = Line::of(order, 4);
+    let scheduler = CommittedRates::new(scheduler.clone(), drr(&[L; 2]), rates, returns).unwrap();
+    assert_eq!((scheduler.flows(), scheduler.room()), (4, 2));
+    let mut line = Line::of(scheduler, 4);
     line.link.order.set_rate(FlowId(1), mbit(5, 15_000)).unwrap();
     assert!(line.link.order.set_rate(FlowId(2), mbit(5, 15_000)).is_err());
     line.link.order.configure(FlowId(3), 2 * L, None).unwrap();
@@ -589,12 +592,12 @@ fn room_for_fewer_rates_than_flows_is_room_for_those() {
 fn a_host_with_a_committed_rate_gets_it_with_however_many_flows() {
     let of_hosts = committed(drr(&[L, L, L]));
     let (nodes, rings) = (vec![HostDrrFlow::EMPTY; 20], vec![HostRing::EMPTY; 3]);
-    let mut order = HostDrr::new(of_hosts, nodes, rings, L).unwrap().sparse_first();
-    order.add_all(L).unwrap();
-    order.assign(FlowId(18), 1).unwrap();
-    order.assign(FlowId(19), 2).unwrap();
-    order.scheduler_mut().set_rate(FlowId(0), mbit(20, 30_000)).unwrap();
-    let mut line = Line::of(order, 20);
+    let mut scheduler = HostDrr::new(of_hosts, nodes, rings, L).unwrap().sparse_first();
+    scheduler.add_all(L).unwrap();
+    scheduler.assign(FlowId(18), 1).unwrap();
+    scheduler.assign(FlowId(19), 2).unwrap();
+    scheduler.scheduler_mut().set_rate(FlowId(0), mbit(20, 30_000)).unwrap();
+    let mut line = Line::of(scheduler, 20);
     let everybody: Vec<u32> = (0..20).collect();
     line.run(1_000, &everybody, &mut Xorshift::new(6));
     let of_host_0: u64 = (0..18).map(|flow| line.kbit(flow, 100)).sum();
@@ -620,13 +623,14 @@ fn who_was_removed_begins_anew() {
     for (rates, returns) in [(2, 2), (2, 1), (1, 2), (2, 0), (0, 0)] {
         let (rates, returns) =
             (vec![CommittedFlow::EMPTY; rates], vec![CommittedReturn::EMPTY; returns]);
-        let mut order = CommittedRates::new(drr(&[L; 2]), drr(&[L; 2]), rates, returns).unwrap();
+        let mut scheduler =
+            CommittedRates::new(drr(&[L; 2]), drr(&[L; 2]), rates, returns).unwrap();
         let flow = FlowId(1);
-        order.backlogged(flow, L);
-        order.remove(flow);
-        assert_eq!(order.select(), None);
-        order.configure(flow, L, None).unwrap();
-        order.backlogged(flow, L);
-        assert_eq!(order.select(), Some(flow));
+        scheduler.backlogged(flow, L);
+        scheduler.remove(flow);
+        assert_eq!(scheduler.select(), None);
+        scheduler.configure(flow, L, None).unwrap();
+        scheduler.backlogged(flow, L);
+        assert_eq!(scheduler.select(), Some(flow));
     }
 }

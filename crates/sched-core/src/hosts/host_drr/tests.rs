@@ -16,21 +16,21 @@ fn drr(flows: usize, quantum: u32) -> Drr<Vec<DrrFlow>> {
 }
 
 /// Packets of up to 100 bytes, every flow with a quantum of 100 bytes; `of[flow]` is its host.
-fn over<O: FlowScheduler>(order: O, of: &[u32]) -> HostDrr<O, Vec<HostDrrFlow>, Vec<HostRing>> {
-    let hosts = order.flows() as usize;
+fn over<O: FlowScheduler>(scheduler: O, of: &[u32]) -> HostDrr<O, Vec<HostDrrFlow>, Vec<HostRing>> {
+    let hosts = scheduler.flows() as usize;
     let (nodes, rings) = (vec![HostDrrFlow::EMPTY; of.len()], vec![HostRing::EMPTY; hosts]);
-    let mut order = HostDrr::new(order, nodes, rings, 100).unwrap();
-    order.add_all(100).unwrap();
+    let mut scheduler = HostDrr::new(scheduler, nodes, rings, 100).unwrap();
+    scheduler.add_all(100).unwrap();
     for (flow, &host) in (0..).zip(of) {
-        order.assign(FlowId(flow), host).unwrap();
+        scheduler.assign(FlowId(flow), host).unwrap();
     }
-    order
+    scheduler
 }
 
 /// Flows by letters, hosts of quantum 100.
-struct Line(Link<OverDrr>);
+struct Letters(Link<OverDrr>);
 
-impl Line {
+impl Letters {
     fn of(hosts: usize, of: &[u32]) -> Self {
         Self(Link::over(over(drr(hosts, 100), of), of.len()))
     }
@@ -64,7 +64,7 @@ impl Line {
 
 #[test]
 fn hosts_take_turns_and_inside_each_its_flows() {
-    let mut line = Line::of(2, &[0, 0, 0, 1]);
+    let mut line = Letters::of(2, &[0, 0, 0, 1]);
     line.put("aabbccdddddd", 100);
     assert_eq!(line.get(13), "adbdcdadbdcd.");
 }
@@ -73,11 +73,11 @@ fn hosts_take_turns_and_inside_each_its_flows() {
 /// of quantum 100, flows of quantum 100; a, b send 50 bytes at a time.
 #[test]
 fn the_quanta_of_the_levels_are_independent() {
-    let mut line = Line::of(2, &[0, 0, 1]);
+    let mut line = Letters::of(2, &[0, 0, 1]);
     line.put("aaaabbbb", 50);
     line.put("cccc", 100);
     assert_eq!(line.get(12), "aacbbcaacbbc");
-    let mut line = Line::of(2, &[0, 0, 1]);
+    let mut line = Letters::of(2, &[0, 0, 1]);
     line.0.order.configure(FlowId(0), 200, None).unwrap();
     line.0.order.configure_host(1, 300).unwrap();
     assert_eq!((line.0.order.host_config(0), line.0.order.host_config(1)), (Some(100), Some(300)));
@@ -89,7 +89,7 @@ fn the_quanta_of_the_levels_are_independent() {
 /// both a and its host owe 10; the host's next turn is worth 90, and one packet of 90 ends it.
 #[test]
 fn debts_are_kept_on_both_levels() {
-    let mut line = Line::of(2, &[0, 0, 1]);
+    let mut line = Letters::of(2, &[0, 0, 1]);
     line.put("a", 10);
     line.put("a", 100);
     assert_eq!(line.get(2), "aa");
@@ -105,7 +105,7 @@ fn debts_are_kept_on_both_levels() {
 #[test]
 fn a_flow_that_changes_its_host_is_as_if_just_added() {
     for (moves, expected) in [(false, "aba"), (true, "aab")] {
-        let mut line = Line::of(2, &[0, 1]);
+        let mut line = Letters::of(2, &[0, 1]);
         line.0.order.configure_host(1, 1_000).unwrap();
         line.0.order.configure_host(0, 1_000).unwrap();
         if !moves {
@@ -125,18 +125,27 @@ fn a_flow_that_changes_its_host_is_as_if_just_added() {
 
 #[test]
 fn a_backlogged_flow_keeps_its_host() {
-    let mut line = Line::of(2, &[0, 0, 1]);
+    let mut line = Letters::of(2, &[0, 0, 1]);
     line.put("abc", 100);
     let backlogged = Err(ConfigError::Backlogged { flow: FlowId(0) });
     assert_eq!((line.assign('a', 1), line.assign('a', 0)), (backlogged, backlogged));
-    let order = &line.0.order;
-    assert_eq!((order.host_of(FlowId(0)), order.flows_of(0), order.flows_of(1)), (Some(0), 2, 1));
+    let scheduler = &line.0.order;
+    assert_eq!(
+        (scheduler.host_of(FlowId(0)), scheduler.flows_of(0), scheduler.flows_of(1)),
+        (Some(0), 2, 1)
+    );
     assert_eq!(line.get(1), "a");
     assert_eq!(line.assign('a', 1), Ok(()));
     line.put("ab", 100);
-    let order = &line.0.order;
-    assert_eq!((order.host_of(FlowId(0)), order.flows_of(0), order.flows_of(1)), (Some(1), 1, 2));
-    assert_eq!((order.host_of(FlowId(3)), order.flows_of(2), order.hosts()), (None, 0, 2));
+    let scheduler = &line.0.order;
+    assert_eq!(
+        (scheduler.host_of(FlowId(0)), scheduler.flows_of(0), scheduler.flows_of(1)),
+        (Some(1), 1, 2)
+    );
+    assert_eq!(
+        (scheduler.host_of(FlowId(3)), scheduler.flows_of(2), scheduler.hosts()),
+        (None, 0, 2)
+    );
     assert_eq!(line.get(5), "cbab.");
 }
 
@@ -150,10 +159,10 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
     let refused = HostDrr::new(wf2q, [HostDrrFlow::EMPTY; 2], [HostRing::EMPTY; 2], 100);
     assert_eq!(refused.map(drop), Err(ConfigError::LooksAhead));
 
-    let mut line = Line::of(2, &[0, 1]);
+    let mut line = Letters::of(2, &[0, 1]);
     line.put("ab", 100);
     let before = line.0.order.clone();
-    let order = &mut line.0.order;
+    let scheduler = &mut line.0.order;
     let (flow, range) = (FlowId(2), |value| ConfigError::OutOfRange {
         what: "quantum in bytes",
         value,
@@ -161,18 +170,18 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
         max: 1 << 28,
     });
     let unknown = ConfigError::UnknownFlow { flow, flows: 2 };
-    assert_eq!(order.assign(flow, 0), Err(unknown));
-    assert_eq!(order.configure(flow, 100, None), Err(unknown));
+    assert_eq!(scheduler.assign(flow, 0), Err(unknown));
+    assert_eq!(scheduler.configure(flow, 100, None), Err(unknown));
     let unknown = ConfigError::UnknownHost { host: 2, hosts: 2 };
-    assert_eq!(order.assign(FlowId(0), 2), Err(unknown));
-    assert_eq!(order.configure_host(2, 100), Err(unknown));
+    assert_eq!(scheduler.assign(FlowId(0), 2), Err(unknown));
+    assert_eq!(scheduler.configure_host(2, 100), Err(unknown));
     let unknown = ConfigError::UnknownHost { host: u32::MAX, hosts: 2 };
-    assert_eq!(order.configure_host(u32::MAX, 100), Err(unknown));
-    assert_eq!(order.configure(FlowId(0), 99, None), Err(range(99)));
-    assert_eq!(order.add_all((1 << 28) + 1), Err(range((1 << 28) + 1)));
-    assert_eq!(order.configure_host(0, 99), Err(range(99)));
-    assert_eq!(order.host_config(2), None);
-    assert_eq!(*order, before);
+    assert_eq!(scheduler.configure_host(u32::MAX, 100), Err(unknown));
+    assert_eq!(scheduler.configure(FlowId(0), 99, None), Err(range(99)));
+    assert_eq!(scheduler.add_all((1 << 28) + 1), Err(range((1 << 28) + 1)));
+    assert_eq!(scheduler.configure_host(0, 99), Err(range(99)));
+    assert_eq!(scheduler.host_config(2), None);
+    assert_eq!(*scheduler, before);
 }
 
 /// Hosts that are not in the flow scheduler of hosts: too few rings, or not added.
@@ -180,47 +189,47 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
 fn a_flow_of_a_host_that_was_not_added_takes_no_packets() {
     let of_hosts = Drr::new([DrrFlow::EMPTY; 3], 60).unwrap();
     let (nodes, rings) = ([HostDrrFlow::EMPTY; 2], [HostRing::EMPTY; 2]);
-    let mut order = HostDrr::new(of_hosts, nodes, rings, 100).unwrap();
-    order.add_all(100).unwrap();
-    order.assign(FlowId(1), 1).unwrap();
-    order.configure_host(1, 100).unwrap();
-    assert_eq!(order.hosts(), 2);
-    assert_eq!(order.assign(FlowId(0), 2), Err(ConfigError::UnknownHost { host: 2, hosts: 2 }));
-    assert_eq!((order.max_len(FlowId(0)), order.max_len(FlowId(1))), (None, Some(60)));
-    assert_eq!(order.needs().common_max_len, 60);
-    let before = order;
-    order.backlogged(FlowId(0), 10);
-    assert_eq!((order, order.select()), (before, None));
-    order.backlogged(FlowId(1), 10);
-    assert_eq!(order.select(), Some(FlowId(1)));
+    let mut scheduler = HostDrr::new(of_hosts, nodes, rings, 100).unwrap();
+    scheduler.add_all(100).unwrap();
+    scheduler.assign(FlowId(1), 1).unwrap();
+    scheduler.configure_host(1, 100).unwrap();
+    assert_eq!(scheduler.hosts(), 2);
+    assert_eq!(scheduler.assign(FlowId(0), 2), Err(ConfigError::UnknownHost { host: 2, hosts: 2 }));
+    assert_eq!((scheduler.max_len(FlowId(0)), scheduler.max_len(FlowId(1))), (None, Some(60)));
+    assert_eq!(scheduler.needs().common_max_len, 60);
+    let before = scheduler;
+    scheduler.backlogged(FlowId(0), 10);
+    assert_eq!((scheduler, scheduler.select()), (before, None));
+    scheduler.backlogged(FlowId(1), 10);
+    assert_eq!(scheduler.select(), Some(FlowId(1)));
 }
 
 #[test]
 fn calls_that_contradict_the_books_change_nothing() {
-    let mut line = Line::of(3, &[0, 0, 1, 2]).sparse_first();
+    let mut line = Letters::of(3, &[0, 0, 1, 2]).sparse_first();
     line.put("aabc", 100);
     assert_eq!(line.get(1), "a");
-    let order = &mut line.0.order;
-    let before = order.clone();
+    let scheduler = &mut line.0.order;
+    let before = scheduler.clone();
     for flow in [3, 4, u32::MAX] {
-        order.served(FlowId(flow), 100, Some(100));
-        order.served(FlowId(flow), 100, None);
-        order.lost(FlowId(flow), 100, Some(100));
-        order.lost(FlowId(flow), 100, None);
-        order.grew(FlowId(flow), 100);
+        scheduler.served(FlowId(flow), 100, Some(100));
+        scheduler.served(FlowId(flow), 100, None);
+        scheduler.lost(FlowId(flow), 100, Some(100));
+        scheduler.lost(FlowId(flow), 100, None);
+        scheduler.grew(FlowId(flow), 100);
     }
     for flow in [0, 1, 2, 4, u32::MAX] {
-        order.backlogged(FlowId(flow), 100);
+        scheduler.backlogged(FlowId(flow), 100);
     }
-    order.served(FlowId(0), 100, None); // c is selected
-    order.served(FlowId(1), 100, Some(1));
-    order.remove(FlowId(4));
-    assert_eq!(*order, before);
+    scheduler.served(FlowId(0), 100, None); // c is selected
+    scheduler.served(FlowId(1), 100, Some(1));
+    scheduler.remove(FlowId(4));
+    assert_eq!(*scheduler, before);
 }
 
 #[test]
 fn a_removed_flow_takes_its_host_with_it_if_it_was_the_last() {
-    let mut line = Line::of(2, &[0, 0, 1]);
+    let mut line = Letters::of(2, &[0, 0, 1]);
     line.put("abcabc", 100);
     line.0.remove(0);
     line.0.recount().unwrap();
@@ -236,7 +245,7 @@ fn a_removed_flow_takes_its_host_with_it_if_it_was_the_last() {
 /// Goal: a new flow overtakes flows of its own host, and of no other.
 #[test]
 fn sparse_flows_are_first_in_their_host() {
-    let mut line = Line::of(2, &[0, 0, 1]).sparse_first();
+    let mut line = Letters::of(2, &[0, 0, 1]).sparse_first();
     line.put("aaaaacccc", 100);
     assert_eq!(line.get(2), "ac");
     line.put("b", 100);
@@ -248,8 +257,8 @@ fn sparse_flows_are_first_in_their_host() {
 #[test]
 fn sparse_hosts_and_flows_first_on_both_levels() {
     let of_hosts = drr(3, 100).sparse_first();
-    let order = over(of_hosts, &[0, 0, 1, 2]).sparse_first();
-    let mut line = Line(Link::over(order, 4));
+    let scheduler = over(of_hosts, &[0, 0, 1, 2]).sparse_first();
+    let mut line = Letters(Link::over(scheduler, 4));
     line.put("aaaaacccc", 100);
     assert_eq!(line.get(2), "ac", "both hosts stand");
     line.put("bdd", 100);
@@ -314,7 +323,7 @@ fn the_flow_scheduler_of_hosts_is_told_of_every_byte() {
 
 #[test]
 fn the_first_flows_of_the_next_hosts_are_upcoming() {
-    let mut line = Line::of(3, &[0, 0, 1, 2]);
+    let mut line = Letters::of(3, &[0, 0, 1, 2]);
     line.put("aabbccdd", 100);
     assert_eq!(line.get(1), "a");
     let mut ahead = [FlowId(9); 8];
@@ -326,7 +335,7 @@ fn the_first_flows_of_the_next_hosts_are_upcoming() {
 /// Goal: `recount` sees every kind of damage. Method: break one field at a time.
 #[test]
 fn a_recount_sees_damage() {
-    let mut line = Line::of(3, &[0, 0, 1, 1]).sparse_first();
+    let mut line = Letters::of(3, &[0, 0, 1, 1]).sparse_first();
     line.put("aabbcc", 100);
     assert_eq!(line.get(1), "a");
     let good = line.0.order.clone();
@@ -357,21 +366,22 @@ fn a_flow_is_twenty_four_bytes_and_a_host_sixteen() {
 /// Goal: the promise inside a host is that of a `Drr` of its flows, and composes with the host's.
 #[test]
 fn a_host_promises_what_a_drr_of_its_flows_does() {
-    let mut order = over(drr(3, 200), &[0, 1, 0, 0]);
-    order.configure(FlowId(2), 250, None).unwrap();
-    order.remove(FlowId(3));
+    let mut scheduler = over(drr(3, 200), &[0, 1, 0, 0]);
+    scheduler.configure(FlowId(2), 250, None).unwrap();
+    scheduler.remove(FlowId(3));
     let mut alone = Drr::new([DrrFlow::EMPTY; 2], 100).unwrap();
     alone.configure(FlowId(0), 100, None).unwrap();
     alone.configure(FlowId(1), 250, None).unwrap();
-    assert_eq!(order.guarantee_in_host(FlowId(0)), alone.guarantee(FlowId(0)));
-    assert_eq!(order.guarantee_in_host(FlowId(2)), alone.guarantee(FlowId(1)));
-    assert_eq!(order.guarantee_in_host(FlowId(3)), None);
-    let (flow, host) = (order.guarantee_in_host(FlowId(0)), order.scheduler().guarantee(FlowId(0)));
+    assert_eq!(scheduler.guarantee_in_host(FlowId(0)), alone.guarantee(FlowId(0)));
+    assert_eq!(scheduler.guarantee_in_host(FlowId(2)), alone.guarantee(FlowId(1)));
+    assert_eq!(scheduler.guarantee_in_host(FlowId(3)), None);
+    let (flow, host) =
+        (scheduler.guarantee_in_host(FlowId(0)), scheduler.scheduler().guarantee(FlowId(0)));
     let whole = flow.unwrap().in_class(&host.unwrap()).unwrap();
     assert_eq!((whole.share.numerator(), whole.share.denominator()), (100 * 200, 350 * 600));
-    let (order, alone) = (order.sparse_first(), alone.sparse_first());
-    assert_eq!(order.guarantee_in_host(FlowId(0)), alone.guarantee(FlowId(0)));
-    assert!(order.guarantee_in_host(FlowId(0)) != flow);
+    let (scheduler, alone) = (scheduler.sparse_first(), alone.sparse_first());
+    assert_eq!(scheduler.guarantee_in_host(FlowId(0)), alone.guarantee(FlowId(0)));
+    assert!(scheduler.guarantee_in_host(FlowId(0)) != flow);
 }
 
 mod composed;

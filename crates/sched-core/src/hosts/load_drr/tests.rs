@@ -52,11 +52,11 @@ fn rounds(hosts: &[(u32, u32)], calendar: usize) -> InVec {
 }
 
 /// Takes from all hosts the early turns that they have saved up.
-fn spend(order: &mut InVec) {
-    let before = order.round.wrapping_sub(1);
+fn spend(scheduler: &mut InVec) {
+    let before = scheduler.round.wrapping_sub(1);
     for host in 0..8 {
-        order.sources.use_early_turn(host, before);
-        order.destinations.use_early_turn(host, before);
+        scheduler.sources.use_early_turn(host, before);
+        scheduler.destinations.use_early_turn(host, before);
     }
 }
 
@@ -79,14 +79,14 @@ fn get(link: &mut Link<InVec>, count: usize) -> String {
 }
 
 /// The bytes that each flow sends, of `packets` packets of these lengths, while all flows are backlogged.
-fn sent(mut order: InVec, packets: u32, len: &mut dyn FnMut() -> u32) -> Vec<u64> {
-    let mut sent = vec![0_u64; order.flows() as usize];
-    for flow in 0..order.flows() {
-        order.backlogged(FlowId(flow), 1);
+fn sent(mut scheduler: InVec, packets: u32, len: &mut dyn FnMut() -> u32) -> Vec<u64> {
+    let mut sent = vec![0_u64; scheduler.flows() as usize];
+    for flow in 0..scheduler.flows() {
+        scheduler.backlogged(FlowId(flow), 1);
     }
     for _ in 0..packets {
-        let (flow, len) = (order.select().unwrap(), len());
-        order.served(flow, len, Some(1));
+        let (flow, len) = (scheduler.select().unwrap(), len());
+        scheduler.served(flow, len, Some(1));
         sent[flow.index()] += u64::from(len);
     }
     sent
@@ -122,10 +122,10 @@ fn the_shares_are_those_of_cake() {
             let lengths: [&mut dyn FnMut() -> u32; 2] =
                 [&mut || MAX_LEN, &mut || 1 + random.below(MAX_LEN)];
             for len in lengths {
-                let mut order = rounds(&FIG_3, 8);
-                order.set_mode(mode);
-                order.sparse_first = sparse_first;
-                check_shares(&sent(order, 100_000, len), &shares);
+                let mut scheduler = rounds(&FIG_3, 8);
+                scheduler.set_mode(mode);
+                scheduler.sparse_first = sparse_first;
+                check_shares(&sent(scheduler, 100_000, len), &shares);
             }
         }
     }
@@ -137,11 +137,11 @@ fn the_shares_are_those_of_cake() {
 fn a_host_gains_nothing_by_opening_flows() {
     let mut hosts = [(0, 0); 101];
     hosts[100] = (1, 0);
-    let mut order = rounds(&hosts, 128);
-    order.set_mode(Sides::Source);
+    let mut scheduler = rounds(&hosts, 128);
+    scheduler.set_mode(Sides::Source);
     let mut shares = [1; 101];
     shares[100] = 100;
-    check_shares(&sent(order, 100_000, &mut || MAX_LEN), &shares);
+    check_shares(&sent(scheduler, 100_000, &mut || MAX_LEN), &shares);
 }
 
 /// Goal: beyond the calendar a load counts as its length less one. Method: 20 flows against one in a
@@ -153,9 +153,9 @@ fn a_load_counts_as_at_most_the_calendar_less_one() {
     let mut shares = [1; 21];
     shares[20] = 7;
     for length in [8, 15] {
-        let mut order = rounds(&hosts, length);
-        order.set_mode(Sides::Source);
-        check_shares(&sent(order, 100_000, &mut || MAX_LEN), &shares);
+        let mut scheduler = rounds(&hosts, length);
+        scheduler.set_mode(Sides::Source);
+        check_shares(&sent(scheduler, 100_000, &mut || MAX_LEN), &shares);
     }
 }
 
@@ -366,11 +366,11 @@ fn returning(sparse_first: bool, more: u64, seed: u64) -> (f64, f64) {
     let mut random = Xorshift::new(seed);
     let flows = 2 + random.below(4);
     let hosts: Vec<(u32, u32)> = (0..flows).map(|flow| (flow, flow)).collect();
-    let mut order = rounds(&hosts, 8);
-    order.sparse_first = sparse_first;
+    let mut scheduler = rounds(&hosts, 8);
+    scheduler.sparse_first = sparse_first;
     let quantum = u64::from(MAX_LEN + random.below(3) * 50);
-    order.add_all(quantum as u32).unwrap();
-    let mut link = Link::over(order, flows as usize);
+    scheduler.add_all(quantum as u32).unwrap();
+    let mut link = Link::over(scheduler, flows as usize);
     let lens: Vec<u32> = (0..flows).map(|_| [100, 99, 51, 20][random.below(4) as usize]).collect();
     let often: Vec<u32> = (0..flows).map(|_| 1 + random.below(4)).collect();
     // For each packet: its flow, its length, whether a turn of flow 0 ended with it, and whether flow 0 is in one
@@ -541,17 +541,17 @@ fn a_flow_that_keeps_emptying_does_not_starve_the_standing_ones() {
 fn every_count_is_right_after_every_operation() {
     for (seed, calendar) in [(1, 2), (2, 3), (3, 8), (4, 64), (5, 256)] {
         for sparse_first in [false, true] {
-            let mut order = rounds(&[(0, 0); 12], calendar);
-            order.sparse_first = sparse_first;
-            history(order, seed, 20_000);
+            let mut scheduler = rounds(&[(0, 0); 12], calendar);
+            scheduler.sparse_first = sparse_first;
+            history(scheduler, seed, 20_000);
         }
     }
 }
 
 /// A random history; returns the flows that were served.
-fn history(order: InVec, seed: u64, operations: u32) -> Vec<(u32, u32)> {
+fn history(scheduler: InVec, seed: u64, operations: u32) -> Vec<(u32, u32)> {
     let mut random = Xorshift::new(seed);
-    let mut link = Link::over(order, 12);
+    let mut link = Link::over(scheduler, 12);
     let mut served = Vec::new();
     for operation in 0..operations {
         let flow = random.below(12);
@@ -607,18 +607,18 @@ fn history(order: InVec, seed: u64, operations: u32) -> Vec<(u32, u32)> {
 fn the_number_of_the_round_may_wrap() {
     for sparse_first in [false, true] {
         let from = |round: u32| {
-            let mut order = rounds(&[(0, 0); 12], 16);
-            order.sparse_first = sparse_first;
-            order.round = round;
-            for node in &mut order.nodes {
+            let mut scheduler = rounds(&[(0, 0); 12], 16);
+            scheduler.sparse_first = sparse_first;
+            scheduler.round = round;
+            for node in &mut scheduler.nodes {
                 node.due = round;
             }
             // 0 has not begun in any round.
             for host in 0..8 {
-                order.sources.use_early_turn(host, round.wrapping_sub(1 + SAVED_UP));
-                order.destinations.use_early_turn(host, round.wrapping_sub(1 + SAVED_UP));
+                scheduler.sources.use_early_turn(host, round.wrapping_sub(1 + SAVED_UP));
+                scheduler.destinations.use_early_turn(host, round.wrapping_sub(1 + SAVED_UP));
             }
-            order
+            scheduler
         };
         let expected = history(from(0), 7, 20_000);
         assert!(expected.len() > 5_000);
@@ -637,13 +637,13 @@ fn the_work_of_a_call_does_not_grow() {
         let nodes = Counting::of(flows as usize, LoadDrrFlow::EMPTY);
         let sides = || Counting::of(hosts as usize, LoadDrrHost::EMPTY);
         let lists = Counting::of(2_048, RoundList::EMPTY);
-        let order = LoadDrr::new(nodes, sides(), sides(), lists, MAX_LEN);
-        let mut order = order.unwrap().sparse_first();
-        order.add_all(MAX_LEN).unwrap();
+        let scheduler = LoadDrr::new(nodes, sides(), sides(), lists, MAX_LEN);
+        let mut scheduler = scheduler.unwrap().sparse_first();
+        scheduler.add_all(MAX_LEN).unwrap();
         for flow in 0..flows {
-            order.assign(FlowId(flow), flow % hosts, flow * 7 % hosts).unwrap();
+            scheduler.assign(FlowId(flow), flow % hosts, flow * 7 % hosts).unwrap();
         }
-        let mut link = Link::over(order, flows as usize);
+        let mut link = Link::over(scheduler, flows as usize);
         let (mut random, mut most) = (Xorshift::new(9), 0);
         for operation in 0..60_000_u32 {
             let flow = random.below(flows);
@@ -671,12 +671,12 @@ type Counted = LoadDrr<
     Counting<RoundList>,
 >;
 
-fn looks(order: &Counted) -> [&Cell<u32>; 4] {
+fn looks(scheduler: &Counted) -> [&Cell<u32>; 4] {
     [
-        &order.nodes.looks,
-        &order.sources.memory().looks,
-        &order.destinations.memory().looks,
-        &order.calendar.memory().looks,
+        &scheduler.nodes.looks,
+        &scheduler.sources.memory().looks,
+        &scheduler.destinations.memory().looks,
+        &scheduler.calendar.memory().looks,
     ]
 }
 
@@ -705,59 +705,59 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
         assert_eq!(with(1, 1, 2, len), error);
     }
 
-    let mut order = rounds(&FIG_3, 8);
-    order.backlogged(FlowId(0), 1);
-    let before = order.clone();
+    let mut scheduler = rounds(&FIG_3, 8);
+    scheduler.backlogged(FlowId(0), 1);
+    let before = scheduler.clone();
     for quantum in [0, 99, (1 << 28) + 1] {
         let error = refused("quantum in bytes", quantum.into(), 100, 1 << 28);
-        assert_eq!(order.configure(FlowId(0), quantum, Some(1)), error);
-        assert_eq!(order.add_all(quantum), error);
+        assert_eq!(scheduler.configure(FlowId(0), quantum, Some(1)), error);
+        assert_eq!(scheduler.add_all(quantum), error);
     }
     let unknown = Err(ConfigError::UnknownFlow { flow: FlowId(6), flows: 6 });
-    assert_eq!(order.configure(FlowId(6), 100, None), unknown);
-    assert_eq!(order.assign(FlowId(6), 0, 0), unknown);
+    assert_eq!(scheduler.configure(FlowId(6), 100, None), unknown);
+    assert_eq!(scheduler.assign(FlowId(6), 0, 0), unknown);
     let unknown = Err(ConfigError::UnknownHost { host: 8, hosts: 8 });
-    assert_eq!(order.assign(FlowId(1), 8, 0), unknown);
-    assert_eq!(order.assign(FlowId(1), 0, 8), unknown);
+    assert_eq!(scheduler.assign(FlowId(1), 8, 0), unknown);
+    assert_eq!(scheduler.assign(FlowId(1), 0, 8), unknown);
     let backlogged = Err(ConfigError::Backlogged { flow: FlowId(0) });
-    assert_eq!(order.assign(FlowId(0), 1, 1), backlogged);
-    assert_eq!(order, before);
-    order.configure(FlowId(0), 1 << 28, Some(1)).unwrap();
-    assert_eq!(order.config(FlowId(0)), Some(1 << 28));
+    assert_eq!(scheduler.assign(FlowId(0), 1, 1), backlogged);
+    assert_eq!(scheduler, before);
+    scheduler.configure(FlowId(0), 1 << 28, Some(1)).unwrap();
+    assert_eq!(scheduler.config(FlowId(0)), Some(1 << 28));
 }
 
 #[test]
 fn calls_that_contradict_the_books_change_nothing() {
-    let mut order = rounds(&[(0, 0); 5], 8).sparse_first();
-    order.remove(FlowId(3));
-    order.backlogged(FlowId(0), 100);
-    order.backlogged(FlowId(1), 100);
-    order.served(FlowId(0), 100, Some(100));
-    let before = order.clone();
-    order.backlogged(FlowId(0), 100);
-    order.backlogged(FlowId(3), 100);
-    order.backlogged(FlowId(5), 100);
+    let mut scheduler = rounds(&[(0, 0); 5], 8).sparse_first();
+    scheduler.remove(FlowId(3));
+    scheduler.backlogged(FlowId(0), 100);
+    scheduler.backlogged(FlowId(1), 100);
+    scheduler.served(FlowId(0), 100, Some(100));
+    let before = scheduler.clone();
+    scheduler.backlogged(FlowId(0), 100);
+    scheduler.backlogged(FlowId(3), 100);
+    scheduler.backlogged(FlowId(5), 100);
     for flow in [2, 3, 4, 5, u32::MAX] {
-        order.served(FlowId(flow), 100, Some(100));
-        order.served(FlowId(flow), 100, None);
-        order.lost(FlowId(flow), 100, Some(100));
-        order.lost(FlowId(flow), 100, None);
+        scheduler.served(FlowId(flow), 100, Some(100));
+        scheduler.served(FlowId(flow), 100, None);
+        scheduler.lost(FlowId(flow), 100, Some(100));
+        scheduler.lost(FlowId(flow), 100, None);
     }
-    let other = if order.select() == Some(FlowId(0)) { 1 } else { 0 };
-    order.served(FlowId(other), 100, None); // the other is selected
-    order.served(FlowId(other), 100, Some(1));
-    order.lost(FlowId(0), 100, Some(100));
-    order.grew(FlowId(0), 100);
-    order.remove(FlowId(3));
-    order.remove(FlowId(5));
-    assert_eq!(order, before);
-    order.served(FlowId(1 - other), u32::MAX, Some(1));
+    let other = if scheduler.select() == Some(FlowId(0)) { 1 } else { 0 };
+    scheduler.served(FlowId(other), 100, None); // the other is selected
+    scheduler.served(FlowId(other), 100, Some(1));
+    scheduler.lost(FlowId(0), 100, Some(100));
+    scheduler.grew(FlowId(0), 100);
+    scheduler.remove(FlowId(3));
+    scheduler.remove(FlowId(5));
+    assert_eq!(scheduler, before);
+    scheduler.served(FlowId(1 - other), u32::MAX, Some(1));
     let backlog = crate::Backlog { packets: 1, bytes: 100 };
     let truth = |flow: FlowId| FlowState {
         backlog: if flow.0 < 2 { backlog } else { crate::Backlog::default() },
         head_len: None,
     };
-    assert_eq!(order.recount(&truth), Ok(()));
+    assert_eq!(scheduler.recount(&truth), Ok(()));
 }
 
 #[test]
@@ -780,12 +780,16 @@ fn a_flow_that_changes_its_host_is_as_if_just_added() {
 fn hosts_are_those_of_the_side_that_is_set() {
     let mut source = rounds(&FIG_3, 8);
     let mut destination = rounds(&FIG_3, 8).with_hosts_of(Side::Destination);
-    for order in [&mut source, &mut destination] {
-        (0..6).for_each(|flow| order.backlogged(FlowId(flow), 1));
-        assert_eq!((order.hosts(), order.host_of(FlowId(6)), order.flows_of(8)), (8, None, 0));
+    for scheduler in [&mut source, &mut destination] {
+        (0..6).for_each(|flow| scheduler.backlogged(FlowId(flow), 1));
+        assert_eq!(
+            (scheduler.hosts(), scheduler.host_of(FlowId(6)), scheduler.flows_of(8)),
+            (8, None, 0)
+        );
     }
-    let hosts = |order: &InVec| (0..6).map(|flow| order.host_of(FlowId(flow)).unwrap()).collect();
-    let flows = |order: &InVec| (0..4).map(|host| order.flows_of(host)).collect();
+    let hosts =
+        |scheduler: &InVec| (0..6).map(|flow| scheduler.host_of(FlowId(flow)).unwrap()).collect();
+    let flows = |scheduler: &InVec| (0..4).map(|host| scheduler.flows_of(host)).collect();
     let (of, has): (Vec<_>, Vec<_>) = (hosts(&source), flows(&source));
     assert_eq!((of, has), (vec![0, 0, 0, 0, 1, 1], vec![4, 2, 0, 0]));
     let (of, has): (Vec<_>, Vec<_>) = (hosts(&destination), flows(&destination));
@@ -801,8 +805,8 @@ fn a_recount_sees_damage() {
     assert_eq!(get(&mut link, 3).len(), 3);
     put(&mut link, "e", 100);
     let good = link.order.clone();
-    let recount = |order: &InVec| {
-        order.recount(&|flow| {
+    let recount = |scheduler: &InVec| {
+        scheduler.recount(&|flow| {
             let packets = link.queues[flow.index()].len() as u32;
             FlowState { backlog: crate::Backlog { packets, bytes: packets }, head_len: None }
         })

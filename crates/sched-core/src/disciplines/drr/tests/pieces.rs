@@ -7,11 +7,11 @@ use std::vec;
 /// Quanta of 100 bytes but for those given, flow by flow; packets of up to 100.
 fn sparse_first(quanta: &[u32]) -> Link<Drr<Vec<DrrFlow>>> {
     let flows = vec![DrrFlow::EMPTY; quanta.len()];
-    let mut order = Drr::new(flows, 100).unwrap().sparse_first();
+    let mut scheduler = Drr::new(flows, 100).unwrap().sparse_first();
     for (flow, &quantum) in (0..).zip(quanta) {
-        order.configure(FlowId(flow), quantum, None).unwrap();
+        scheduler.configure(FlowId(flow), quantum, None).unwrap();
     }
-    Link::over(order, quanta.len())
+    Link::over(scheduler, quanta.len())
 }
 
 /// Goal: a flow that sends less than its share waits for one packet, not for a round, however many flows
@@ -32,7 +32,7 @@ fn a_sparse_flow_waits_for_no_round() {
 /// Goal: what is left of a turn outlives neither the round nor a quantum that is lowered below it.
 #[test]
 fn the_rest_of_a_turn_is_of_that_turn() {
-    let mut line = Line::sparse_first(100);
+    let mut line = Letters::sparse_first(100);
     line.put("aaaaaaaacccccccc", 100);
     assert_eq!(line.get(2), "ac");
     line.put("b", 60);
@@ -58,7 +58,7 @@ fn the_rest_of_a_turn_is_of_that_turn() {
     assert_eq!(line.get(3), "acb");
 }
 
-fn state_of_b(line: &Line) -> u32 {
+fn state_of_b(line: &Letters) -> u32 {
     line.queues.recount().unwrap();
     line.queues.scheduler().nodes[1].flow.charged
 }

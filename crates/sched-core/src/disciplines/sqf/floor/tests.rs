@@ -6,31 +6,31 @@ use conformance::Xorshift;
 use std::vec;
 use std::vec::Vec;
 
-type Order = ShortestQueue<Vec<ShortestFlow>, Vec<WaitingFlow>>;
+type Floored = ShortestQueue<Vec<ShortestFlow>, Vec<WaitingFlow>>;
 
 /// A flow scheduler of `flows` flows, all added.
 fn plain(flows: usize) -> ShortestQueue<Vec<ShortestFlow>> {
-    let mut order = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
+    let mut scheduler = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
     for flow in 0..flows as u32 {
-        order.configure(FlowId(flow), (), None).unwrap();
+        scheduler.configure(FlowId(flow), (), None).unwrap();
     }
-    order
+    scheduler
 }
 
 /// For every flow from the beginning.
-fn floored(flows: usize, exponent: u32) -> Order {
+fn floored(flows: usize, exponent: u32) -> Floored {
     floored_after(flows, exponent, 0)
 }
 
-fn floored_after(flows: usize, exponent: u32, after: u32) -> Order {
+fn floored_after(flows: usize, exponent: u32, after: u32) -> Floored {
     let share = FloorShare::one_of_2_to(exponent).unwrap().after(after);
     plain(flows).service_floor(share, vec![WaitingFlow::EMPTY; flows]).unwrap()
 }
 
 /// Of `packets` packets of 100 bytes, which were those of the last flow: all others hold one packet at any
 /// time, it holds a hundred to begin with.
-fn of_the_longest<O: FlowScheduler>(order: O, flows: u32, packets: u32) -> Vec<u32> {
-    let mut link = Link::over(order, flows as usize);
+fn of_the_longest<O: FlowScheduler>(scheduler: O, flows: u32, packets: u32) -> Vec<u32> {
+    let mut link = Link::over(scheduler, flows as usize);
     let longest = flows - 1;
     (0..longest).for_each(|flow| link.enqueue(flow, 100));
     (0..100).for_each(|_| link.enqueue(longest, 100));
@@ -212,10 +212,10 @@ fn a_floor_can_be_put_under_flows_that_are_backlogged() {
         link.enqueue(flow, len);
         link.enqueue(flow, len);
     }
-    let Link { order, queues } = link;
+    let Link { order: scheduler, queues } = link;
     let half = FloorShare::one_of_2_to(1).unwrap().after(0);
-    let order = order.service_floor(half, vec![WaitingFlow::EMPTY; 4]).unwrap();
-    let mut link = Link { order, queues };
+    let scheduler = scheduler.service_floor(half, vec![WaitingFlow::EMPTY; 4]).unwrap();
+    let mut link = Link { order: scheduler, queues };
     assert_eq!(link.recount(), Ok(()));
     let order: Vec<u32> = core::iter::from_fn(|| link.dequeue()).map(|(flow, _)| flow).collect();
     assert_eq!(order, [2, 1, 2, 1, 3, 3]);
@@ -240,23 +240,23 @@ fn a_floor_that_leaves_nothing_or_has_no_room_is_refused() {
 /// Lengths that no packet has and services of flows that were not selected leave the account in its range.
 #[test]
 fn the_account_of_the_floor_cannot_run_away() {
-    let mut order = floored(2, 10);
+    let mut scheduler = floored(2, 10);
     for flow in 0..2 {
-        order.backlogged(FlowId(flow), 1);
+        scheduler.backlogged(FlowId(flow), 1);
     }
     for turn in 0..5_000 {
-        order.served(FlowId(turn % 2), u32::MAX, Some(1));
-        order.grew(FlowId(turn % 2), 1);
-        assert!(order.floor.recount(&|_| true, 2).is_ok(), "{}", order.floor.arrears);
+        scheduler.served(FlowId(turn % 2), u32::MAX, Some(1));
+        scheduler.grew(FlowId(turn % 2), 1);
+        assert!(scheduler.floor.recount(&|_| true, 2).is_ok(), "{}", scheduler.floor.arrears);
     }
 }
 
 #[test]
 fn a_broken_line_is_noticed() {
-    let broken = |break_it: fn(&mut Order)| {
-        let mut order = floored(4, 2);
+    let broken = |break_it: fn(&mut Floored)| {
+        let mut scheduler = floored(4, 2);
         for flow in [2, 0, 3] {
-            order.backlogged(FlowId(flow), 10);
+            scheduler.backlogged(FlowId(flow), 10);
         }
         let state = |flow: FlowId| FlowState {
             backlog: if flow.0 == 1 {
@@ -266,19 +266,22 @@ fn a_broken_line_is_noticed() {
             },
             head_len: (flow.0 != 1).then_some(10),
         };
-        assert_eq!(order.recount(&state), Ok(()));
-        break_it(&mut order);
-        order.recount(&state).unwrap_err().what
+        assert_eq!(scheduler.recount(&state), Ok(()));
+        break_it(&mut scheduler);
+        scheduler.recount(&state).unwrap_err().what
     };
-    assert_eq!(broken(|order| order.floor.arrears = MAX_LEN + 1), "arrears of the floor");
-    assert_eq!(broken(|order| order.floor.arrears = -4 * MAX_LEN - 1), "arrears of the floor");
-    assert_eq!(broken(|order| order.floor.front = 1), "a flow that waits is backlogged");
+    assert_eq!(broken(|scheduler| scheduler.floor.arrears = MAX_LEN + 1), "arrears of the floor");
     assert_eq!(
-        broken(|order| order.floor.waiting[0].ahead = 3),
+        broken(|scheduler| scheduler.floor.arrears = -4 * MAX_LEN - 1),
+        "arrears of the floor"
+    );
+    assert_eq!(broken(|scheduler| scheduler.floor.front = 1), "a flow that waits is backlogged");
+    assert_eq!(
+        broken(|scheduler| scheduler.floor.waiting[0].ahead = 3),
         "a flow that waits knows the one ahead"
     );
-    assert_eq!(broken(|order| order.floor.waiting[0].behind = NONE), "flows that wait");
-    assert_eq!(broken(|order| order.floor.back = 0), "the end of the line");
+    assert_eq!(broken(|scheduler| scheduler.floor.waiting[0].behind = NONE), "flows that wait");
+    assert_eq!(broken(|scheduler| scheduler.floor.back = 0), "the end of the line");
 }
 
 #[test]

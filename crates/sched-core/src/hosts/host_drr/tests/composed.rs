@@ -4,7 +4,7 @@ use super::*;
 
 /// The flow scheduler `O` of hosts, and the flows of each in a [`Drr`] of their own.
 struct Composed<O> {
-    order: O,
+    scheduler: O,
     inside: Vec<Drr<Vec<DrrFlow>>>,
     host_of: Vec<u32>,
 }
@@ -52,7 +52,7 @@ impl<O: FlowScheduler> FlowScheduler for Composed<O> {
         self.inside(flow).remove(flow);
         let left = self.left(flow);
         if was_backlogged && left.is_none() {
-            self.order.lost(host, 0, left);
+            self.scheduler.lost(host, 0, left);
         }
         self.host_of[flow.index()] = 0;
     }
@@ -70,31 +70,31 @@ impl<O: FlowScheduler> FlowScheduler for Composed<O> {
         let was_idle = self.inside(flow).select().is_none();
         self.inside(flow).backlogged(flow, head_len);
         if was_idle {
-            self.order.backlogged(host, head_len);
+            self.scheduler.backlogged(host, head_len);
         } else {
-            self.order.grew(host, head_len);
+            self.scheduler.grew(host, head_len);
         }
     }
 
     fn grew(&mut self, flow: FlowId, len: u32) {
         self.inside(flow).grew(flow, len);
-        self.order.grew(FlowId(self.host_of[flow.index()]), len);
+        self.scheduler.grew(FlowId(self.host_of[flow.index()]), len);
     }
 
     fn select(&self) -> Option<FlowId> {
-        self.inside[self.order.select()?.index()].select()
+        self.inside[self.scheduler.select()?.index()].select()
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         self.inside(flow).served(flow, len, next_head);
         let left = self.left(flow);
-        self.order.served(FlowId(self.host_of[flow.index()]), len, left);
+        self.scheduler.served(FlowId(self.host_of[flow.index()]), len, left);
     }
 
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
         self.inside(flow).lost(flow, len, head);
         let left = self.left(flow);
-        self.order.lost(FlowId(self.host_of[flow.index()]), len, left);
+        self.scheduler.lost(FlowId(self.host_of[flow.index()]), len, left);
     }
 
     fn advance(&mut self, _now: Nanos) {}
@@ -156,14 +156,14 @@ const HOSTS: u32 = 4;
 /// One random history under two equal flow schedulers of hosts, recounted after every operation.
 /// `set` gives a host a random configuration.
 fn compare<O: FlowScheduler + Clone>(
-    order: &O,
+    scheduler: &O,
     sparse_first: bool,
     seed: u64,
     set: fn(&mut Xorshift) -> O::Config,
 ) {
     let none = vec![HostDrrFlow::EMPTY; FLOWS as usize];
     let rings = vec![HostRing::EMPTY; HOSTS as usize];
-    let mut ours = HostDrr::new(order.clone(), none, rings, 100).unwrap();
+    let mut ours = HostDrr::new(scheduler.clone(), none, rings, 100).unwrap();
     let mut inside = drr(FLOWS as usize, 100);
     if sparse_first {
         (ours, inside) = (ours.sparse_first(), inside.sparse_first());
@@ -171,7 +171,7 @@ fn compare<O: FlowScheduler + Clone>(
     ours.add_all(100).unwrap();
     let host_of = vec![0; FLOWS as usize];
     let inside = vec![inside; HOSTS as usize];
-    let theirs = Composed { order: order.clone(), inside, host_of };
+    let theirs = Composed { scheduler: scheduler.clone(), inside, host_of };
     let (mut ours, mut theirs) =
         (Link::over(ours, FLOWS as usize), Link::over(theirs, FLOWS as usize));
     let mut random = Xorshift::new(seed);
@@ -211,7 +211,7 @@ fn compare<O: FlowScheduler + Clone>(
                 let config = set(&mut random);
                 ours.order.configure_host(host, config).unwrap();
                 let backlogged = theirs.order.inside[host as usize].select().map(|_| 1);
-                theirs.order.order.configure(FlowId(host), config, backlogged).unwrap();
+                theirs.order.scheduler.configure(FlowId(host), config, backlogged).unwrap();
             }
             choice if (choice < 22) == filling => {
                 let len = 1 + random.below(100);
@@ -240,25 +240,25 @@ fn compare<O: FlowScheduler + Clone>(
 fn over_drr_it_is_one_drr_for_each_host() {
     for seed in 1..=20 {
         for (of_flows, of_hosts) in [(false, false), (false, true), (true, false), (true, true)] {
-            let mut order = drr(HOSTS as usize, 100);
+            let mut scheduler = drr(HOSTS as usize, 100);
             if of_hosts {
-                order = order.sparse_first();
+                scheduler = scheduler.sparse_first();
             }
-            compare(&order, of_flows, seed, |random| 100 + random.below(300));
+            compare(&scheduler, of_flows, seed, |random| 100 + random.below(300));
         }
     }
 }
 
 #[test]
 fn over_qfq_it_is_one_drr_for_each_host() {
-    let mut order = Qfq::new(vec![QfqFlow::EMPTY; HOSTS as usize], 100).unwrap();
+    let mut scheduler = Qfq::new(vec![QfqFlow::EMPTY; HOSTS as usize], 100).unwrap();
     let config = QfqConfig { weight: 1, max_len: 100 };
     for host in 0..HOSTS {
-        order.configure(FlowId(host), config, None).unwrap();
+        scheduler.configure(FlowId(host), config, None).unwrap();
     }
     for seed in 1..=20 {
         for sparse_first in [false, true] {
-            compare(&order, sparse_first, seed, |random| QfqConfig {
+            compare(&scheduler, sparse_first, seed, |random| QfqConfig {
                 weight: 1 + random.below(16),
                 max_len: 100,
             });

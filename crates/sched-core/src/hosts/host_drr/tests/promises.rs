@@ -7,7 +7,7 @@ use super::*;
 /// and 100 bytes in a turn of 100, the most there is. Then random floods of many flows.
 #[test]
 fn a_packet_of_an_idle_host_waits_for_one_turn_of_each_other_host() {
-    let mut line = Line::of(4, &[0, 1, 2, 3]);
+    let mut line = Letters::of(4, &[0, 1, 2, 3]);
     for letter in ["a", "b", "c"] {
         for len in [99, 100, 100] {
             line.put(letter, len);
@@ -23,11 +23,11 @@ fn a_packet_of_an_idle_host_waits_for_one_turn_of_each_other_host() {
         let (victim, last) = (flows - 1, hosts - 1);
         let mut of: Vec<u32> = (0..flows).map(|_| random.below(last)).collect();
         of[victim as usize] = last;
-        let mut order = over(drr(hosts as usize, quantum), &of);
+        let mut scheduler = over(drr(hosts as usize, quantum), &of);
         if random.below(2) == 0 {
-            order = order.sparse_first();
+            scheduler = scheduler.sparse_first();
         }
-        let mut link = Link::over(order, flows as usize);
+        let mut link = Link::over(scheduler, flows as usize);
         let bound = (hosts - 1) * (quantum + 99);
         for _ in 0..20 {
             for _ in 0..random.below(300) {
@@ -140,8 +140,8 @@ fn a_standing_host_gets_its_share() {
 fn a_sparse_host_waits_for_no_host_that_stands() {
     let mut of: Vec<u32> = (0..240).map(|flow| flow % 12).collect();
     of.push(12);
-    let order = over(drr(13, 100).sparse_first(), &of).sparse_first();
-    let mut link = Link::over(order, 241);
+    let scheduler = over(drr(13, 100).sparse_first(), &of).sparse_first();
+    let mut link = Link::over(scheduler, 241);
     (0..240).for_each(|flow| (0..10).for_each(|_| link.enqueue(flow, 100)));
     (0..24).for_each(|_| assert!(link.dequeue().is_some()));
     for packet in 0..200 {
@@ -163,8 +163,8 @@ fn a_sparse_host_waits_for_no_host_that_stands() {
 fn a_host_that_keeps_returning_has_a_turn_a_round() {
     for way in 0..4 {
         let of: Vec<u32> = (0..40).map(|flow| flow / 10).collect();
-        let order = over(drr(4, 100).sparse_first(), &of).sparse_first();
-        let (mut link, mut random) = (Link::over(order, 40), Xorshift::new(3));
+        let scheduler = over(drr(4, 100).sparse_first(), &of).sparse_first();
+        let (mut link, mut random) = (Link::over(scheduler, 40), Xorshift::new(3));
         let (mut turns, mut bytes, mut ahead, mut least, mut most) = (0_u32, 0_u64, 0_i64, 0, 0);
         while turns < 10_000 {
             while link.queues[0].len() < 2 {
