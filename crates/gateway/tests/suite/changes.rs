@@ -16,9 +16,9 @@ use conformance::measurement::attempts;
 
 use crate::gateway::Gateway;
 use crate::raw::millis;
+use crate::refusals::file;
 use crate::topology::{HOSTS, Row, call};
 use crate::traffic::{BOTH, Bulk, Paced, small_flow_arrives};
-use crate::words::file;
 
 #[test]
 #[ignore = "long: `cargo xtask check` runs it"]

@@ -7,9 +7,9 @@ use conformance::measurement::attempts;
 
 use crate::gateway::{Gateway, dropped, told};
 use crate::raw::{Raw, Tap, millis};
+use crate::refusals::file;
 use crate::topology::{Row, call};
 use crate::traffic::{Outcome, Paced, Way, percentile};
-use crate::words::file;
 
 /// `wan` sends 8 Mbit/s at most, and holds `limit` bytes of the rest.
 fn slow_down(row: &Row, limit: u32) {

@@ -9,9 +9,9 @@ use conformance::measurement::settles;
 
 use crate::gateway::{Gateway, told};
 use crate::raw::millis;
+use crate::refusals::file;
 use crate::topology::{HOSTS, Row};
 use crate::traffic::{BOTH, Bulk, Way};
-use crate::words::file;
 
 const LINE: &str = "up = \"10mbit\"\ndown = \"10mbit\"\n";
 

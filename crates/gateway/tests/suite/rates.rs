@@ -134,7 +134,7 @@ fn hosts_have_half_whatever_their_flows() {
 #[ignore = "long: `cargo xtask check` runs it"]
 fn weights_are_honoured() {
     let Some(row) = Row::new("weights") else { return };
-    let file = crate::words::file("weights", "[weights]\n\"10.9.0.1\" = 3\n");
+    let file = crate::refusals::file("weights", "[weights]\n\"10.9.0.1\" = 3\n");
     let with = |words: &str| format!("--config {} {words}", file.path());
     // Three quarters for a host with one flow, the rest for one with four.
     shares("weight 3 of a host, drr", &row, &with(""), [1, 4], 72.0..=78.0);
