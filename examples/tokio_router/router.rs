@@ -25,8 +25,8 @@ pub(crate) fn run(names: [&str; 2], rates: [Rate; 2]) -> Result<Report, Box<dyn 
 async fn route([lan, wan]: [&str; 2], [up, down]: [Rate; 2]) -> Result<Report, Box<dyn Error>> {
     let (lan, wan) = (open(lan)?, open(wan)?);
     let clock = Clock(Instant::now());
-    let mut up = Direction::new(SmartQueue::upload(up).raw_ip().frames(rand::random())?);
-    let mut down = Direction::new(SmartQueue::download(down).raw_ip().frames(rand::random())?);
+    let mut up = Forwarder::new(SmartQueue::upload(up).raw_ip().frames(rand::random())?);
+    let mut down = Forwarder::new(SmartQueue::download(down).raw_ip().frames(rand::random())?);
     tokio::select! {
         ended = up.forward(&lan, &wan, clock) => match ended? {},
         ended = down.forward(&wan, &lan, clock) => match ended? {},
@@ -44,12 +44,12 @@ fn open(name: &str) -> Result<Tun, Box<dyn Error>> {
 
 /// One direction: a queue, and how many packets the device behind it has refused.
 #[derive(Debug)]
-struct Direction {
+struct Forwarder {
     queue: FrameQueue,
     refused: u64,
 }
 
-impl Direction {
+impl Forwarder {
     const fn new(queue: FrameQueue) -> Self {
         Self { queue, refused: 0 }
     }
@@ -95,12 +95,12 @@ impl Clock {
 
 /// What became of the packets.
 #[derive(Debug)]
-pub(crate) struct Report([Direction; 2]);
+pub(crate) struct Report([Forwarder; 2]);
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, direction) in ["up", "down"].into_iter().zip(&self.0) {
-            let Direction { queue, refused } = direction;
+            let Forwarder { queue, refused } = direction;
             let counters = queue.counters();
             writeln!(
                 f,

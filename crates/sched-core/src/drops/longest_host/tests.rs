@@ -10,12 +10,12 @@ use std::vec::Vec;
 
 const NOW: Nanos = Nanos(0);
 
-type ByRounds = LoadDrr<Vec<LoadDrrFlow>, Vec<LoadDrrHost>, Vec<LoadDrrHost>, Vec<RoundList>>;
+type ByLoad = LoadDrr<Vec<LoadDrrFlow>, Vec<LoadDrrHost>, Vec<LoadDrrHost>, Vec<RoundList>>;
 type Longest = LongestHostDrop<Vec<HeldFlow>, Vec<LongestHost>, Vec<HostClasses>>;
-type ByHost = Beside<ByRounds, Longest>;
+type ByHost = Beside<ByLoad, Longest>;
 
 /// Flows of the source hosts named.
-fn rounds(hosts: &[u32], max_len: u32) -> ByRounds {
+fn rounds(hosts: &[u32], max_len: u32) -> ByLoad {
     let side = || vec![LoadDrrHost::EMPTY; 4];
     let nodes = vec![LoadDrrFlow::EMPTY; hosts.len()];
     let mut rounds =
@@ -240,7 +240,7 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
 /// each; with one packet more, longest-queue drop by flow takes from the first, by host from the other.
 #[test]
 fn many_short_queues_do_not_push_out_a_longer_one() {
-    fn victim<D: DropPolicy<ByRounds>>(scheduler: ByRounds, policy: D) -> u32 {
+    fn victim<D: DropPolicy<ByLoad>>(scheduler: ByLoad, policy: D) -> u32 {
         let limits = Limits { packets: u32::MAX, bytes: 33 };
         let (queues, descriptors) = (vec![Queue::EMPTY; 32], vec![Descriptor::EMPTY; 64]);
         let mut queues =
@@ -280,7 +280,7 @@ fn calls_that_contradict_the_books_change_nothing() {
     let mut both = by_host(&[0, 1], 100);
     both.remove(FlowId(1));
     let before = both.clone();
-    let policy: &mut dyn DropPolicy<ByRounds> = &mut both.policy;
+    let policy: &mut dyn DropPolicy<ByLoad> = &mut both.policy;
     policy.backlogged(&both.scheduler, FlowId(2), 50);
     policy.grew(FlowId(0), 50);
     policy.lost(FlowId(0), 50, false);
