@@ -7,11 +7,11 @@ use freeboard::sched_core::{
     Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
 };
 
-/// It looks nothing up: the floor that net figures subtract.
+/// The null scheduler looks nothing up: the floor that net figures subtract.
 pub(crate) const NOTHING: u8 = 0;
-/// It looks each packet's flow up by hash; what it costs more than [`NOTHING`] is the lookup.
+/// The null scheduler looks each packet's flow up by hash; what this costs more than [`NOTHING`] is the lookup.
 pub(crate) const LOOKUP: u8 = 1;
-/// It looks up a flow never seen before for each packet.
+/// The null scheduler looks up a flow never seen before for each packet.
 pub(crate) const STRANGER: u8 = 2;
 /// The same, and the queue claimed is released again.
 pub(crate) const STRANGER_RELEASED: u8 = 3;

@@ -29,12 +29,12 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum DeviceRoom {
-    /// It takes every packet.
+    /// The device takes every packet.
     #[default]
     Ready,
-    /// It takes nothing, until the driver says otherwise.
+    /// The device takes nothing, until the driver says otherwise.
     Busy,
-    /// It takes `n` bytes more; a packet that is longer than what is left of them waits. `Takes(0)` is
+    /// The device takes `n` bytes more; a packet that is longer than what is left of them waits. `Takes(0)` is
     /// [`DeviceRoom::Busy`].
     Takes(u32),
 }

@@ -25,7 +25,7 @@ const NONE: u32 = u32::MAX;
 
 /// Buffers of one length, and which of them are free.
 pub(super) struct Pool<S: Storage> {
-    /// Those of buffer `n` begin at `n * buffer_len`.
+    /// The bytes of buffer `n` begin at `n * buffer_len`.
     bytes: S::Of<u8>,
     states: S::Of<BufferState>,
     buffer_len: usize,

@@ -116,7 +116,7 @@ pub struct Worst {
 pub struct Climb {
     /// What the worst call of the worst history cost.
     pub worst: Worst,
-    /// That history.
+    /// The history with the worst call.
     pub history: Vec<Call>,
     /// Histories played.
     pub played: u64,
@@ -220,7 +220,7 @@ const LOADS: ByHost<LoadDrr<Arrays<64>>> = ByHost(LoadDrr {
     sparse_first: true,
 });
 
-/// Room for so many flows, four to a host.
+/// Room for `flows` flows, four to a host.
 fn room(flows: u32) -> Room<Vecs, Vecs> {
     let hosts = Vecs(flows.div_ceil(FLOWS_PER_HOST) as usize);
     let host = Setting { weight: 4, max_len: MAX_LEN };

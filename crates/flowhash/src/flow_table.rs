@@ -388,7 +388,7 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
     /// The number of claimed queues.
     #[must_use]
     pub fn occupied(&self) -> u32 {
-        // They are at most the queues: 2^20.
+        // Claims are at most the queues: 2^20.
         u32::try_from(self.counts.claims.wrapping_sub(self.ended)).unwrap_or(u32::MAX)
     }
 

@@ -55,9 +55,9 @@ impl Labels {
     /// Numbers from elsewhere: a network card's hash of the flow, identifiers of subscribers or
     /// ports for hosts.
     ///
-    /// They are taken as they are. Everything behind this crate needs of them that equal is the same
+    /// The numbers are taken as they are. Everything behind this crate needs of them that equal is the same
     /// flow or host, and that all 32 bits vary: pass what is not a keyed hash through [`mix`]. A host
-    /// identifier that the caller knows by himself (the line a packet came in on) cannot be forged
+    /// identifier that the caller knows by other means (the line a packet came in on) cannot be forged
     /// by any address in the packet.
     ///
     /// ```

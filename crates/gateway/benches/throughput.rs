@@ -91,11 +91,11 @@ mod linux {
     /// What becomes of frames at the far end.
     #[derive(Clone, Copy, PartialEq)]
     enum End {
-        /// They are for another device, and dropped.
+        /// Packets are for another device, and dropped.
         Swallows,
         /// Nothing listens at their port: the kernel answers with ICMP.
         ClosedPort,
-        /// They fill a socket that nothing reads, and are dropped when it is full.
+        /// Packets fill a socket that nothing reads, and are dropped when it is full.
         OpenSocket,
     }
 

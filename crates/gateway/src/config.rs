@@ -349,7 +349,7 @@ impl Written {
             rates,
             ceils,
             caps,
-            // Those of `self` are words of the command line.
+            // The words of `self` are those of the command line.
             origin: file.origin,
         }
     }

@@ -199,7 +199,7 @@ impl Limits {
         Self { bytes, ..Self::NONE }
     }
 
-    /// These limits, and no more packets than a pool of `buffers` has, less one for the packet that
+    /// The same limits, and no more packets than a pool of `buffers` has, less one for the packet that
     /// arrives.
     ///
     /// **A queue must be full before its pool is empty.** Limits choose which packet gives way: one of the longest

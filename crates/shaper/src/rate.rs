@@ -205,7 +205,7 @@ impl Work {
         Self(self.0.saturating_add(packet.into()))
     }
 
-    /// This, if there is any; lateness is nothing to be sent.
+    /// The same debt if there is any; lateness is nothing to be sent.
     pub(crate) fn or_none(self) -> Self {
         Self(self.0.max(0))
     }

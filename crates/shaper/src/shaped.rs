@@ -34,7 +34,7 @@ use crate::{Overhead, Rate, Shaper};
 
 /// The scheduler `S` in front of a line.
 ///
-/// It is a [`Scheduler`] itself: [`dequeue`](Scheduler::dequeue) gives a packet only when the line
+/// `Shaped` is a [`Scheduler`] itself: [`dequeue`](Scheduler::dequeue) gives a packet only when the line
 /// is open, and [`poll_at`](Scheduler::poll_at) says when it will be.
 ///
 /// ```

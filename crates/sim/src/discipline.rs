@@ -138,7 +138,7 @@ where
 }
 
 impl Discipline {
-    /// Those that are compared, in the order of tables.
+    /// The disciplines that are compared, in the order of tables.
     pub const ALL: [Self; 5] = [Self::Fifo, Self::Drr, Self::Sqf, Self::SqfFloor, Self::Qfq];
 
     /// All that have a name.

@@ -23,9 +23,9 @@ const PATIENCE: u32 = 600;
 /// What is done to a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
-    /// It is added with this weight, or has it from now on.
+    /// The flow is added with this weight, or has this weight from now on.
     Weigh(u32),
-    /// It is removed, with its packets.
+    /// The flow is removed, with its packets.
     Remove,
     /// Its first packet is dropped.
     LoseHead,

@@ -93,7 +93,7 @@ const LENGTHS: [u32; 8] = [1, 60, 64, 500, 700, 1_000, 1_500, 1_500];
 const ODD_LENGTHS: [u32; 4] = [0, 1_501, 65_536, u32::MAX];
 const QUANTA: [Option<u32>; 8] =
     [None, None, None, None, Some(0), Some(3_000), Some(7_500), Some(u32::MAX)];
-/// Those with a level of hosts, which may have rates, as often as all others.
+/// Isolations; those with a level of hosts, which may have rates, as often as all others.
 const ISOLATIONS: [Isolation; 10] = [
     Isolation::DualSrcHost,
     Isolation::DualDstHost,

@@ -104,7 +104,7 @@ pub enum Operation {
     },
     /// Changes which sides count.
     Count {
-        /// These.
+        /// The sides that count from now on.
         sides: Sides,
     },
     /// The clock goes on.

@@ -177,7 +177,7 @@ impl NaiveFlowScheduler for NaiveIsolationScheduler {
 
 /// What [`Isolated`](freeboard::Isolated) should do, without an AQM.
 ///
-/// It asks the same tables which way of its set a label has, because these have a twin of their own
+/// The twin asks the same tables which way of its set a label has, because the tables have a twin of their own
 /// (`flowhash`); which flow holds a queue or an entry, and for how long, the twin counts anew each time.
 #[derive(Clone, Debug)]
 pub struct NaiveIsolated {
@@ -287,7 +287,7 @@ impl NaiveIsolated {
                 return ours;
             }
             if self.held.contains_key(&spare) {
-                // It joins others: its host has the entry, and has left it, with a bucket of its own.
+                // The flow joins others: its host has the entry, and has left it, with a bucket of its own.
                 let has_rate = self.sizes.rates && level(self.isolation).is_some();
                 if has_rate && found[side].outcome == Outcome::Claimed && !are_back[side] {
                     self.set_rates(entries[side], false, None, None);

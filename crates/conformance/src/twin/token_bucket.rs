@@ -37,7 +37,7 @@ impl Bucket {
         self.lacks = self.lacks.max(0) + i128::from(bytes) * self.per_byte;
     }
 
-    /// It lacks at most `nanos` ns.
+    /// The bucket lacks at most `nanos` ns.
     pub(super) fn clamp(&mut self, nanos: i128) {
         self.lacks = self.lacks.min(nanos << 32);
     }

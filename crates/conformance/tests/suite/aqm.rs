@@ -67,7 +67,7 @@ struct Blue([BlueFlow; FLOWS]);
 
 #[derive(Clone, Copy, Debug)]
 struct BlueFlow {
-    /// Of 256 arrivals so many are told.
+    /// How many of 256 arrivals are told.
     chance: u32,
     random: u32,
     /// The time of the last arrival, and of the last change.

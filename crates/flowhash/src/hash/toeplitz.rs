@@ -8,7 +8,7 @@ use crate::FlowKey;
 /// that has their flow's state, and to test that a card's number is the flow's. Source: Microsoft's
 /// definition of RSS hashing, whose published vectors check this code.
 ///
-/// It is no [`FlowHasher`](crate::FlowHasher) on purpose. It is linear over xor, and cards often
+/// The Toeplitz hash is no [`FlowHasher`](crate::FlowHasher) on purpose. It is linear over xor, and cards often
 /// come with a key that is published: then an attacker chooses which flows collide. A card's number is
 /// safe to use as a flow's label ([`Labels::from_parts`](crate::Labels::from_parts), through
 /// [`mix`](crate::mix)) as far as its key is secret and its values are not seen.

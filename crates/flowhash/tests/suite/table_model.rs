@@ -24,7 +24,7 @@ struct Claim {
     old: bool,
     /// A flow that found its set full was sent here.
     shared: bool,
-    /// It was so before the rotation under way.
+    /// Whether the queue was shared before the rotation under way.
     old_shared: bool,
 }
 

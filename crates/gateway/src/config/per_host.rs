@@ -17,7 +17,7 @@ pub(crate) struct Terms {
 }
 
 impl Terms {
-    /// Those of a host of which nothing is said.
+    /// The terms of a host of which nothing is said.
     pub(crate) const USUAL: Self = Self { weight: 1, rate: None, ceiling: None };
 }
 

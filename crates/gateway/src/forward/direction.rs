@@ -62,7 +62,7 @@ pub(crate) struct Direction {
     queue: Box<dyn Queue>,
     plan: Plan,
     labeller: Labeller<SipHash13>,
-    /// That of the labeller.
+    /// The hasher of the labeller.
     hasher: SipHash13,
     terms: ByHost,
     held: Vec<Held>,
@@ -334,21 +334,21 @@ impl Direction {
         self.queue.drain(&mut |packet: Packet, _| moving.push(packet));
         self.renumber(&mut moving, plan.descriptors, pool);
         let before = self.queue.counters();
-        // Those that move on were not lost.
+        // Packets that move on were not lost.
         self.outside.lost_before += lost(&before) - moving.len() as u64;
         self.outside.marked_before += before.marked;
         moving.sort_by_key(|packet| self.held[packet.handle as usize].serial);
         let line = self.queue.line().clone();
         self.queue = queue;
         self.queue.set_line(line);
-        // They wait on: the line is busy since the oldest of them came, and they are as old as they were.
+        // The packets wait on: the line is busy since the oldest of them came, and they are as old as they were.
         for packet in moving {
             let held = self.held[packet.handle as usize];
             if let Some(seen) = held.seen {
                 self.offer(held.arrived, &seen, packet, pool);
             }
         }
-        // Those that moved on are counted by the new queue.
+        // Packets that moved on are counted by the new queue.
         let counted_again = self.queue.counters().came_marked;
         self.outside.came_marked_before += before.came_marked.saturating_sub(counted_again);
     }

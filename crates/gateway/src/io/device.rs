@@ -34,7 +34,7 @@ pub(crate) struct Sent {
 #[derive(Debug)]
 pub(crate) struct Device {
     name: String,
-    /// It stays the same if the interface is renamed, and another one of the same name has another.
+    /// The number stays the same if the interface is renamed, and another interface of the same name has another.
     index: i32,
     mtu: usize,
     handle: Handle,

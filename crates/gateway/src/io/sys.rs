@@ -145,7 +145,7 @@ fn set_packet_option<T>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io:
 
 /// A packet socket on the interface with this number, in promiscuous mode, which ends with the socket.
 ///
-/// It is bound when all is set: before, the frames of every interface would arrive.
+/// The socket is bound when all is set: before, the frames of every interface would arrive.
 pub(crate) fn packet_socket(index: c_int) -> io::Result<OwnedFd> {
     const IGNORE_OUTGOING: c_int = 23;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -201,9 +201,9 @@ pub(crate) fn overruns(socket: BorrowedFd<'_>) -> u32 {
 /// What became of one frame that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// It is in its frame.
+    /// The packet is in its frame.
     Whole,
-    /// It was longer than any frame.
+    /// The packet was longer than any frame.
     TooLong,
     /// Several packets in one, merged by a card or not cut up yet: its bytes, 0 if they are not known.
     Merged(u32),

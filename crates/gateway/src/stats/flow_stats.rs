@@ -54,7 +54,7 @@ impl Tally {
     }
 }
 
-/// Those of [`DropReason::ALL`], frames that the queue rejected, and frames that the device refused.
+/// The reasons of [`DropReason::ALL`], frames that the queue rejected, and frames that the device refused.
 const REASONS: usize = DropReason::COUNT + 2;
 /// The place of frames that the device refused in [`Tally::drops`].
 const OF_DEVICE: usize = DropReason::COUNT + 1;
@@ -209,7 +209,7 @@ impl Watch {
         Place { flow, host, account }
     }
 
-    /// It leaves, after so long.
+    /// The packet leaves, after it waited for `waited`.
     pub(crate) fn sent(&mut self, place: Place, bytes: u32, waited: Nanos) {
         self.total.add(waited.0);
         self.recent.add(waited.0);
@@ -222,12 +222,12 @@ impl Watch {
         }
     }
 
-    /// It does not leave.
+    /// The packet does not leave.
     pub(crate) fn dropped(&mut self, place: Place, bytes: u32, why: DropReason) {
         self.lost(place, bytes, reason_at(why));
     }
 
-    /// It left the queue, and the device refused it.
+    /// The packet left the queue, and the device refused it.
     pub(crate) fn refused(&mut self, place: Place, bytes: u32) {
         self.lost(place, bytes, OF_DEVICE);
     }

@@ -100,7 +100,7 @@ pub(crate) struct DirectionReport {
     /// Thrown away by the kernel before they were received.
     pub(crate) overruns: u64,
     pub(crate) delay: Delay,
-    /// Those that hold or send most first.
+    /// The hosts that hold or send most come first.
     pub(crate) hosts_seen: Vec<HostOrFlow>,
     pub(crate) flows_seen: Vec<HostOrFlow>,
 }

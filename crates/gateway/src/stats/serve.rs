@@ -32,9 +32,9 @@ struct Client<S> {
     stream: S,
     unsent: Vec<u8>,
     request: Vec<u8>,
-    /// It says no more, and may still listen.
+    /// The client says no more, and may still listen.
     has_said_all: bool,
-    /// It has been sent a report.
+    /// The client has been sent a report.
     is_told: bool,
 }
 
@@ -441,7 +441,7 @@ mod tests {
         let mut stats = Stats::listen(&path).unwrap();
         assert!(Stats::listen(&path).unwrap_err().contains("a program listens there"));
         let (one, two) = (UnixStream::connect(&path).unwrap(), UnixStream::connect(&path).unwrap());
-        // It listens, and has nothing to say.
+        // The second client listens, and has nothing to say.
         two.shutdown(Shutdown::Write).unwrap();
         stats.accept().unwrap();
         stats.tell("{}\n");

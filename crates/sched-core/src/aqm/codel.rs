@@ -47,7 +47,7 @@ impl CoDelParams {
     /// 5 ms, 100 ms (RFC 8289 §4.4) and an Ethernet frame.
     pub const INTERNET: Self = Self::new(Nanos(5_000_000), Nanos(100_000_000));
 
-    /// This target and this interval, and packets of up to 1,514 bytes, an Ethernet frame. [`CoDel::new`] and
+    /// CoDel with this target and this interval, and packets of up to 1,514 bytes, an Ethernet frame. [`CoDel::new`] and
     /// [`CoDel::set_params`] check them.
     #[must_use]
     pub const fn new(target: Nanos, interval: Nanos) -> Self {

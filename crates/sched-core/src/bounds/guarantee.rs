@@ -191,7 +191,7 @@ impl Guarantee {
     /// completely sent than by a link of rate `φR` for this flow alone. That link sends all that the flow had when the
     /// packet came: the packet itself, those before it, and the rest of a packet on the wire.
     ///
-    /// It follows from B-WFI: until the packet starts the flow is backlogged, so the link sends at
+    /// The T-WFI follows from B-WFI: until the packet starts the flow is backlogged, so the link sends at
     /// most `(work ahead)/φ + latency`; then the packet takes `len`, where the link of its own takes
     /// `len/φ`.
     #[must_use]

@@ -17,7 +17,7 @@
 //! The last `L` is for a packet that is on the wire when the flow becomes backlogged; service charged
 //! at the dequeue needs none. [`Drr::guarantee`] gives the bounds of a flow in bytes.
 //!
-//! They follow from the accounting of visits: in `n` turns of k every other flow has at most `n + 1`, and
+//! The bounds follow from the accounting of visits: in `n` turns of k every other flow has at most `n + 1`, and
 //! what a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most `L̄`.
 //! `docs/disciplines/drr.md` has the derivation.
 //!
@@ -286,7 +286,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         Nanos::ZERO
     }
 
-    /// It knows no time.
+    /// Does nothing: the scheduler knows no time.
     #[inline]
     fn advance(&mut self, _now: Nanos) {}
 

@@ -483,7 +483,7 @@ impl<N: Table<Wf2qFlow>> FlowScheduler for Wf2q<N> {
         self.core.rehead(self.flows.as_mut(), flow.0, head);
     }
 
-    /// It knows no time.
+    /// Does nothing: the scheduler knows no time.
     #[inline]
     fn advance(&mut self, _now: Nanos) {}
 

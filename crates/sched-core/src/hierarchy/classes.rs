@@ -413,7 +413,7 @@ where
         all
     }
 
-    /// Those that its class has of it. A packet that the node rejected itself is not in them, and what
+    /// The counters that its class has of the flow. A packet that the node rejected itself is not in them, and what
     /// the node made the class drop is there for a lowered limit.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let Member { class, flow } = self.classify.classify(flow)?;

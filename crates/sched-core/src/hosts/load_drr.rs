@@ -644,11 +644,11 @@ where
         Nanos::ZERO
     }
 
-    /// It knows no time.
+    /// Does nothing: the scheduler knows no time.
     #[inline]
     fn advance(&mut self, _now: Nanos) {}
 
-    /// Those with a first turn, or with a turn in the round that is served.
+    /// The flows with a first turn, or with a turn in the round that is served.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         let nodes = self.nodes.as_ref();
         if !self.first_turns.is_empty() {

@@ -38,7 +38,7 @@ const NOTORIOUS: [u64; 10] = [
     400_000_000_000,
 ];
 
-/// These, primes and neighbours of round numbers, and the range in steps of 10 %.
+/// The notorious rates, primes and neighbours of round numbers, and the range in steps of 10 %.
 fn rates() -> Vec<u64> {
     let mut rates = NOTORIOUS.to_vec();
     rates.extend([

@@ -158,7 +158,7 @@ impl Current {
                 connection.to_read = connection.to_read.saturating_sub(read);
                 self.missing -= usize::from(connection.to_read == 0);
                 if connection.to_read == 0 && self.wanted == 1 {
-                    // That was the document.
+                    // What ended was the document.
                     self.wanted = self.missing.clamp(1, CONNECTIONS);
                 }
             }

@@ -24,7 +24,7 @@ const ROUNDS: usize = QUEUES as usize + 1;
 pub enum Drops {
     /// When the limit is reached, from the longest queue of the host that holds the most.
     Longest,
-    /// That, and what [`CoDel`](freeboard::sched_core::CoDel) chooses in each queue.
+    /// As with `Longest`, and what [`CoDel`](freeboard::sched_core::CoDel) chooses in each queue.
     CoDel(CoDelParams),
 }
 

@@ -28,7 +28,7 @@
 //! upload has the line, and the video piles up. Once the video's queue is among the longest, packets are dropped from
 //! it. The uploads slow down and the video does not, so its queue may stay the longest to the end.
 //!
-//! This happens sooner or later. With seed 1, the default, nothing of the video is lost before second
+//! The video is lost in this way sooner or later. With seed 1, the default, nothing of the video is lost before second
 //! 1,250, and nearly everything from second 1,260 to 20,000, the end. Over all 20,000 seconds, seeds 1 to 4
 //! lose 94, 55, 93 and 60 %. Where a queue that has to give way and was not served for half a
 //! second is dropped whole, they lose 0.86, 0.94, 0.90 and 0.82 %. That SQF and longest-queue drop have
@@ -183,7 +183,7 @@ impl Outcome {
 /// How long pages took.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageLoads {
-    /// Those that were complete before the end of the run.
+    /// The loads that were complete before the end of the run.
     pub complete: Delays,
     /// How many were not: each longer than all that were.
     pub unfinished: u64,

@@ -107,7 +107,7 @@ fn megabits(queues: Queues, line: u64, flows: [u32; HOSTS], seed: u64) -> [f64; 
     }
     let mut carried = [0_u64; HOSTS];
     network.run_until(END, &mut |now, packet| {
-        // Those of the senders, not acknowledgements.
+        // Packets of the senders, not acknowledgements.
         if now >= WARM_UP && packet[13] == 1 {
             carried[usize::from(packet[14])] += packet.len() as u64;
         }

@@ -92,7 +92,7 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
         }
         line_free = line_free.max(now);
         let (every, len) = if host < BUSY { (busy_every, LONG) } else { (EVERY, 200) };
-        // It finds its place again when this goes out of scope.
+        // The host finds its place again when `next` goes out of scope.
         *next = Reverse((now.plus(every), host));
         drop(next);
         calm.sent += usize::from(is_measured(now, host));

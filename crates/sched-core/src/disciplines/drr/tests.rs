@@ -144,7 +144,7 @@ fn a_loss_leaves_the_debt_as_it_was() {
         assert_eq!((drr.select(), state(&drr)), (Some(FlowId(1)), (40, false)));
         drr.lost(FlowId(0), 70, None);
         assert_eq!(state(&drr), (40, true), "its turn had not come");
-        // It comes and loses again: as often as it likes, and in front as well as behind.
+        // Flow 0 comes and loses again: as often as it likes, and in front as well as behind.
         drr.backlogged(FlowId(0), 70);
         drr.lost(FlowId(0), 70, None);
         assert_eq!(state(&drr).0, 40);

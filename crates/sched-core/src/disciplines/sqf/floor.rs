@@ -155,7 +155,7 @@ impl<W: Table<WaitingFlow>> Floor<W> {
         Self { now, elapsed, patience, ..self }
     }
 
-    /// It is `now`; a step back is no time.
+    /// Tells the floor the time; a step back is no time.
     #[inline]
     pub(super) fn advance(&mut self, now: Nanos) {
         if !self.waiting.as_ref().is_empty() {

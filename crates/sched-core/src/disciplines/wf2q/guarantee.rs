@@ -11,7 +11,7 @@ impl<N: Table<Wf2qFlow>> Wf2q<N> {
     /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: three
     /// divisions.
     ///
-    /// It holds while nothing is configured or removed and no first packet of any flow is dropped. Over intervals that
+    /// The guarantee holds while nothing is configured or removed and no first packet of any flow is dropped. Over intervals that
     /// begin after such a change, fairness is not promised, and `latency` is longer by at most
     ///
     /// - the longest packet of any flow, and

@@ -115,7 +115,7 @@ impl Tree {
             if above != flow {
                 self.retrace(flows, above);
             }
-            // That may have ended below the new place, of which the books are still the old ones.
+            // The way up from `above` may have ended below the new place, of which the books are still the old ones.
             self.retrace(flows, next);
         }
         if let Some(node) = flows.get_mut(flow as usize) {

@@ -63,7 +63,7 @@ impl FlowScheduler for Lowest {
         self.backlogged[flow.index()] = head.is_some();
     }
 
-    /// It knows no time.
+    /// Does nothing: the scheduler knows no time.
     #[inline]
     fn advance(&mut self, _now: Nanos) {}
 

@@ -17,11 +17,11 @@ const OPEN: u64 = 1;
 /// What a class can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
-    /// It holds nothing.
+    /// The class holds nothing.
     Idle,
-    /// It may send: it is backlogged in the flow scheduler.
+    /// The class may send: it is backlogged in the flow scheduler.
     Open,
-    /// It holds packets and may not send before this instant.
+    /// The class holds packets and may not send before this instant.
     Closed(Nanos),
 }
 

@@ -133,14 +133,14 @@ impl CommittedFlow {
         self.is_backlogged = is_backlogged;
     }
 
-    /// It sends `wire_len` bytes now, while it conforms.
+    /// The flow sends `wire_len` bytes now, while it conforms.
     #[inline]
     pub(super) const fn charge(&mut self, clock: &mut Elapsed, wire_len: u32) {
         let Some(rate) = self.rate else { return };
         self.bucket.take(clock, &rate.rate, wire_len);
     }
 
-    /// It sends `wire_len` bytes now, in excess.
+    /// The flow sends `wire_len` bytes now, in excess.
     #[inline]
     pub(super) const fn charge_excess(&mut self, clock: &mut Elapsed, wire_len: u32) {
         let Some(rate) = self.rate else { return };
@@ -356,7 +356,7 @@ mod tests {
         let mut flow = CommittedFlow::EMPTY;
         flow.set_rate(Some(rate(8, 3_000)), &mut Elapsed::reading(0));
         flow.charge(&mut Elapsed::reading(0), 4_000);
-        // It is overdrawn by 1,000 bytes, at each rate.
+        // The bucket is overdrawn by 1,000 bytes, at each rate.
         assert_eq!(flow.due(), 1_000_000);
         flow.set_rate(Some(rate(16, 3_000)), &mut Elapsed::reading(0));
         assert_eq!(flow.due(), 500_000);

@@ -290,7 +290,7 @@ fn a_flow_that_empties_before_its_turn_is_used_up_goes_on_before_the_others() {
     }
     put(&mut link, "b", 20);
     assert_eq!(get(&mut link, 3), "acb");
-    // That was the first piece of the turn in round 1. The rest of it is gone when round 2 begins.
+    // Flow b has had the first piece of its turn in round 1. The rest of it is gone when round 2 begins.
     for _ in 0..2 {
         put(&mut link, "b", 20);
         assert_eq!(get(&mut link, 1), "b");

@@ -42,7 +42,7 @@ fn the_rest_of_a_turn_is_of_that_turn() {
     assert_eq!((line.get(1).as_str(), state_of_b(&line)), ("b", 20));
     line.put("b", 10);
     assert_eq!((line.get(3).as_str(), state_of_b(&line)), ("acb", 30), "behind those that stand");
-    // It emptied on the old list, with 70 left, and returns to the new one.
+    // Flow b emptied on the old list, with 70 left, and returns to the new one.
     line.put("b", 10);
     assert_eq!((line.get(1).as_str(), state_of_b(&line)), ("b", 40));
     assert_eq!(line.get(2), "ac", "the round is over");
@@ -97,7 +97,7 @@ fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Xorshift) -> (u32, bool)
         (least, most) = (least.min(ahead), most.max(ahead - least.min(ahead)));
         if random.below(64) == 0 {
             link.recount().unwrap();
-            // It may lose what it holds as well.
+            // Flow 1 may lose what it holds as well.
             while random.below(2) == 0 && !link.queues[1].is_empty() {
                 link.lose(1, true);
             }
