@@ -136,7 +136,7 @@ fn thread_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// Elsewhere the time of everybody: run it on a quiet machine.
+/// Elsewhere the time of all that runs: run it on a quiet machine.
 #[cfg(not(unix))]
 fn thread_time() -> Duration {
     use std::sync::LazyLock;

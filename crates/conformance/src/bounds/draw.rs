@@ -33,7 +33,7 @@ impl Iterator for Trials {
         let max_len = if max_len > 65_535 { 65_535 } else { max_len - below(random, 2) };
         let count = 2 + random.below(7);
         let weights = random.below(4);
-        // Long enough for a round or two of everybody.
+        // Long enough for a round or two of all flows.
         let horizon = u64::from(max_len) * (1 + random.below(30));
         let flows = (0..count)
             .map(|number| {

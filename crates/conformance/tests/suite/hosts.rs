@@ -76,7 +76,7 @@ fn load_drr_gives_the_shares_of_cake_fig_3() {
     }
 }
 
-/// Method: the mode goes through all four and back while everybody is backlogged.
+/// Method: the mode goes through all four and back while all flows are backlogged.
 #[test]
 fn a_change_of_mode_changes_the_shares_of_backlogged_flows() {
     let both = hosts::load_drr::<8, 16, HOSTS>(MAX_LEN, 16, Side::Destination, true, Limits::NONE);
@@ -164,7 +164,7 @@ fn a_host_that_holds_less_than_its_share_of_the_limit_loses_nothing() {
                 queues.enqueue(Nanos(0), FlowId(flow), packet, &mut |packet: Packet, _| {
                     dropped.push(packet);
                 });
-            // As it was when room was made: with the arrival, and before anybody lost anything.
+            // As it was when room was made: with the arrival, and before any flow lost anything.
             held[host] += packet.len;
             out[handle as usize] = (host, packet.len);
             let lost = dropped.into_iter().chain(outcome.err().map(|rejected| rejected.packet));

@@ -9,7 +9,7 @@ use crate::topology::Row;
 #[derive(Debug)]
 pub(crate) struct Written(PathBuf);
 
-/// A file for this test, with this in it. Everybody may read it.
+/// A file for this test, with this in it. Every user may read it.
 pub(crate) fn file(test: &str, text: &str) -> Written {
     let name = format!("freeboard-{}-{test}.toml", std::process::id());
     let written = Written(std::env::temp_dir().join(name));

@@ -598,8 +598,8 @@ fn a_host_with_a_committed_rate_gets_it_with_however_many_flows() {
     scheduler.assign(FlowId(19), 2).unwrap();
     scheduler.scheduler_mut().set_rate(FlowId(0), mbit(20, 30_000)).unwrap();
     let mut line = Line::of(scheduler, 20);
-    let everybody: Vec<u32> = (0..20).collect();
-    line.run(1_000, &everybody, &mut Xorshift::new(6));
+    let all_flows: Vec<u32> = (0..20).collect();
+    line.run(1_000, &all_flows, &mut Xorshift::new(6));
     let of_host_0: u64 = (0..18).map(|flow| line.kbit(flow, 100)).sum();
     near(of_host_0, 20, 1);
     near(line.kbit(18, 100), 40, 1);
