@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use flowhash::{HostKey, Labeller, Labels, Nat, NoNat, Parsed, Parser, Rotating, SipHash13};
+use flowhash::{HostKey, Ip, Labeller, Labels, Nat, NoNat, Parsed, Parser, Rotating, SipHash13};
 use sched_core::{Ecn, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler};
 
 use super::SmartQueue;
@@ -82,12 +82,11 @@ impl<S: Storage, N, R> Frames<S, N, R> {
         }
     }
 
-    /// Writes the mark into the header of the frame in buffer `handle`.
+    /// Writes the mark into the header of the frame in buffer `handle`, unless the frame came with it.
     #[cold]
     fn mark(&mut self, handle: u32) {
-        let parsed = self.parse(self.pool.frame(handle));
-        if let Some(ip) = parsed.ip {
-            mark_congestion(self.pool.frame_mut(handle), &ip);
+        if let Some(offset) = self.pool.header(handle) {
+            mark_congestion(self.pool.frame_mut(handle), &Ip::new(offset, 0, offset));
         }
     }
 
@@ -245,6 +244,9 @@ impl<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>
         let parsed = self.packets.parse(self.packets.pool.frame(handle));
         let ecn = parsed.ip.map_or(Ecn::NotEct, |ip| Ecn::from_bits(ip.ecn()));
         let packet = Packet { handle, len: length(len), ecn };
+        if let Some(ip) = parsed.ip.filter(|_| ecn.is_capable() && ecn != Ecn::Ce) {
+            self.packets.pool.set_header(handle, ip.offset);
+        }
         let Frames { pool, hasher, before, nat, rules, .. } = &mut self.packets;
         let (nat, rules) = (&*nat, &*rules);
         let under = |hasher: &SipHash13| Labeller::new(*hasher).with_nat(nat);
@@ -356,7 +358,7 @@ impl<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>
     /// The frame that leaves next, if one may leave at `now`: with the mark of congestion written into its IP header
     /// where the AQM set one. It is the caller's until the next [`push`](Self::push) or `pop`, which frees its buffer.
     ///
-    /// Cost: that of a dequeue; a parse more for a frame that is marked.
+    /// Cost: that of a dequeue; for a frame that the AQM has marked, the write into its header more.
     pub fn pop(&mut self, now: Nanos) -> Option<&[u8]> {
         self.packets.take_back();
         let packet = self.outlet.dequeue(now, &mut self.packets.pool)?;

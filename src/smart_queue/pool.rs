@@ -11,7 +11,8 @@ use crate::storage::Storage;
 pub struct BufferState {
     /// Bytes of the frame; 0 if and only if the buffer is free.
     len: u32,
-    /// The next free buffer, while this one is free.
+    /// While the buffer is free, the next free one. Else where the IP header begins that a mark is written into;
+    /// [`NONE`] if no mark is.
     next: u32,
 }
 
@@ -75,7 +76,7 @@ impl<S: Storage> Pool<S> {
         let len = u32::try_from(len).ok().filter(|&len| len > 0)?;
         let state = self.states.as_mut().get_mut(handle as usize)?;
         self.free = state.next;
-        state.len = len;
+        *state = BufferState { len, next: NONE };
         self.in_use = self.in_use.wrapping_add(1);
         Some(handle)
     }
@@ -93,6 +94,19 @@ impl<S: Storage> Pool<S> {
         let len = self.states.as_ref().get(handle as usize).map_or(0, |state| state.len);
         let bytes = part(self.bytes.as_mut(), handle, self.buffer_len);
         bytes.and_then(|bytes| bytes.get_mut(..len as usize)).unwrap_or_default()
+    }
+
+    /// A mark of the frame in buffer `handle`, which is in use, goes into the IP header at `offset`.
+    pub(super) fn set_header(&mut self, handle: u32, offset: usize) {
+        if let Some(state) = self.states.as_mut().get_mut(handle as usize) {
+            state.next = u32::try_from(offset).unwrap_or(NONE);
+        }
+    }
+
+    /// Where the IP header begins that a mark of the frame in buffer `handle`, which is in use, goes into.
+    pub(super) fn header(&self, handle: u32) -> Option<usize> {
+        let state = self.states.as_ref().get(handle as usize)?;
+        (state.next != NONE).then_some(state.next as usize)
     }
 
     /// Frees buffer `handle`, if it is in use.
