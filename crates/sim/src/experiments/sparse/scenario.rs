@@ -9,16 +9,15 @@
 //! counts both ends everything shares a destination. Acknowledgements come back over 100 Mbit/s. A packet
 //! takes 14 bytes more on the line, the header of an Ethernet frame.
 //!
-//! Queues are those of the gateway: 1,024 of flows, CoDel in each with a target of 5 ms or of two packets of
-//! the line, where that is more. The FIFO has room for 1,000 packets and no CoDel.
+//! Queues are those of the gateway: 1,024 of flows, CoDel in each as [`Rtt::codel`] sets it for the line, with a target
+//! of 5 ms, or of two packets of the line and a longer interval where that is more. The FIFO has room for 1,000
+//! packets and no CoDel.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
-use freeboard::Isolation;
-use freeboard::sched_core::{
-    CoDelParams, ConfigError, FloorShare, FlowId, Imbalance, Limits, Nanos,
-};
+use freeboard::sched_core::{ConfigError, FloorShare, FlowId, Imbalance, Limits, Nanos};
 use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
+use freeboard::{Isolation, Rtt};
 
 use crate::app::{BulkReceiver, BulkSender, Media, Packetised};
 use crate::discipline::{
@@ -219,9 +218,7 @@ fn queue(
     overhead: Overhead,
 ) -> Result<(Box<dyn Bottleneck>, Limits), ConfigError> {
     let line = Shaper::new(rate);
-    let internet = CoDelParams::INTERNET;
-    let target = internet.target.max(rate.time_of(2 * (MTU + HEADER))).min(internet.interval);
-    let codel = CoDelParams::new(target, internet.interval).with_mtu(MTU);
+    let codel = Rtt::INTERNET.codel(rate, MTU + HEADER).with_mtu(MTU);
     Ok(match setup.queueing {
         Queueing::Fifo => (Discipline::Fifo.behind(line, overhead, FIFO_LIMITS, MTU), FIFO_LIMITS),
         Queueing::PlainDrr => (drr_with_codel(codel, line, overhead, LIMITS, MTU)?, LIMITS),
