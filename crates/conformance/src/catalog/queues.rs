@@ -112,16 +112,20 @@ pub struct VirtualQueues<Q> {
     pub default_takes_longest: bool,
 }
 
+/// Virtual queues in `Q`, of labels in `F`, of packets in `S`, with a floor in `W`.
+type MadeSqf<Q, F, S, W> = Sqf<
+    <Q as Memory>::Of<ShortestFlow>,
+    <Q as Memory>::Of<Queue>,
+    <S as Memory>::Of<Descriptor>,
+    <F as Memory>::Of<SqfFlow>,
+    <S as Memory>::Of<u32>,
+    <Q as Memory>::Of<u32>,
+    <F as Memory>::Of<FlowRecord>,
+    W,
+>;
+
 impl<Q: Memory> Recipe for VirtualQueues<Q> {
-    type Made<F: Memory, S: Memory, H: Memory> = Sqf<
-        Q::Of<ShortestFlow>,
-        Q::Of<Queue>,
-        S::Of<Descriptor>,
-        F::Of<SqfFlow>,
-        S::Of<u32>,
-        Q::Of<u32>,
-        F::Of<FlowRecord>,
-    >;
+    type Made<F: Memory, S: Memory, H: Memory> = MadeSqf<Q, F, S, [WaitingFlow; 0]>;
 
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
@@ -155,16 +159,7 @@ pub struct FlooredVirtualQueues<Q> {
 }
 
 impl<Q: Memory> Recipe for FlooredVirtualQueues<Q> {
-    type Made<F: Memory, S: Memory, H: Memory> = Sqf<
-        Q::Of<ShortestFlow>,
-        Q::Of<Queue>,
-        S::Of<Descriptor>,
-        F::Of<SqfFlow>,
-        S::Of<u32>,
-        Q::Of<u32>,
-        F::Of<FlowRecord>,
-        Q::Of<WaitingFlow>,
-    >;
+    type Made<F: Memory, S: Memory, H: Memory> = MadeSqf<Q, F, S, Q::Of<WaitingFlow>>;
 
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
