@@ -1,0 +1,109 @@
+//! What changes while packets are queued, and what is said of it.
+
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+
+use freeboard::sched_core::Nanos;
+use freeboard::shaper::{Overhead, Rate};
+
+use crate::config::keywords::{Words as _, rate_word};
+use crate::config::{Config, Sharing};
+
+impl Config {
+    /// Takes over from `new` what can change while packets are queued; says what has changed, a line each,
+    /// and what would have but needs a restart.
+    pub(crate) fn take_over(&mut self, new: Self) -> Vec<String> {
+        let mut said = Vec::new();
+        let mut changed = |what: &str, from: String, to: String| {
+            if from != to {
+                said.push(format!("{what}: {from} -> {to}"));
+            }
+        };
+        changed("up", rate_word(self.up), rate_word(new.up));
+        changed("down", rate_word(self.down), rate_word(new.down));
+        changed("queue", self.share.kind.word().into(), new.share.kind.word().into());
+        changed("hosts", self.share.hosts.word().into(), new.share.hosts.word().into());
+        changed("max-hosts", self.share.max_hosts.to_string(), new.share.max_hosts.to_string());
+        changed("limit", self.share.limit.word(), new.share.limit.word());
+        let flush = |share: Sharing| share.flush_unserved.map_or("off".to_owned(), millis_word);
+        changed("flush-unserved", flush(self.share), flush(new.share));
+        changed("link", link_words(self.link), link_words(new.link));
+        changed("catch-up", millis_word(self.catch_up), millis_word(new.catch_up));
+        changed("stats-every", self.stats_every.to_string(), new.stats_every.to_string());
+        said.extend(changed_hosts("weights", &self.weights, &new.weights, |weight| {
+            weight.map_or("1".to_owned(), u32::to_string)
+        }));
+        let word = |rate: Option<&Rate>| rate.map_or("none".to_owned(), |&rate| rate_word(rate));
+        said.extend(changed_hosts("rates", &self.rates, &new.rates, word));
+        said.extend(changed_hosts("ceils", &self.ceils, &new.ceils, word));
+        said.extend(new.hints.iter().map(|&hint| hint.to_owned()));
+        let kept = [
+            ("lan", self.lan == new.lan),
+            ("wan", self.wan == new.wan),
+            ("io", self.io == new.io),
+            ("stats", self.stats == new.stats),
+            ("metrics", self.metrics == new.metrics),
+            ("user", self.user == new.user),
+        ];
+        for (what, is_same) in kept {
+            if !is_same {
+                said.push(format!("{what}: another needs a restart, kept as it was"));
+            }
+        }
+        let Self {
+            up,
+            down,
+            share,
+            link,
+            catch_up,
+            stats_every,
+            weights,
+            rates,
+            ceils,
+            hints,
+            places,
+            ..
+        } = new;
+        (self.up, self.down, self.share, self.link) = (up, down, share, link);
+        (self.catch_up, self.stats_every) = (catch_up, stats_every);
+        (self.weights, self.rates, self.ceils) = (weights, rates, ceils);
+        (self.hints, self.places) = (hints, places);
+        said
+    }
+}
+
+fn link_words(link: Overhead) -> String {
+    format!("{} overhead {} mpu {}", link.framing().word(), link.overhead(), link.mpu())
+}
+
+fn millis_word(span: Nanos) -> String {
+    format!("{} ms", span.0 / 1_000_000)
+}
+
+/// The most hosts that are named in one line of changes.
+const NAMED: usize = 8;
+
+/// What has changed of hosts, in one line, if anything has: the first few of them by name. `word` says what a host
+/// has, and what one of which the table says nothing.
+fn changed_hosts<T: PartialEq>(
+    table: &str,
+    old: &BTreeMap<IpAddr, T>,
+    new: &BTreeMap<IpAddr, T>,
+    word: impl Fn(Option<&T>) -> String,
+) -> Option<String> {
+    let hosts: BTreeSet<&IpAddr> = old.keys().chain(new.keys()).collect();
+    let change = |host: &IpAddr| {
+        let (from, to) = (old.get(host), new.get(host));
+        (from != to).then_some((from, to))
+    };
+    let mut changes = hosts.into_iter().filter_map(|host| Some((host, change(host)?)));
+    let named: Vec<String> = (&mut changes)
+        .take(NAMED)
+        .map(|(host, (from, to))| format!("{host} {} -> {}", word(from), word(to)))
+        .collect();
+    let more = match changes.count() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    (!named.is_empty()).then(|| format!("{table}: {}{more}", named.join(", ")))
+}

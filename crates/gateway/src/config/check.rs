@@ -1,0 +1,305 @@
+//! What was written is checked: every value in range, and none against another.
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use freeboard::Isolation;
+use freeboard::sched_core::Nanos;
+use freeboard::shaper::{Framing, Overhead, Rate};
+
+use crate::config::keywords::{HostMode, Io, Limit, QueueKind, Words, number, rate, rate_word};
+use crate::config::{Config, DEFAULT_MAX_HOSTS, MAX_WEIGHT, Places, Sharing, Word, Written};
+use crate::io::frame::ETHERNET_HEADER;
+
+/// What is said of `[caps]`.
+const CAPS_ARE_RATES: &str =
+    "caps: accepted for this release, the word is rates; a limit on an idle line is one of ceils";
+
+/// The most hosts that can be asked for.
+const MOST_HOSTS: u32 = 16_384;
+
+/// How late a timer may be, in milliseconds, without the line losing time, if nothing is said: what a busy
+/// home router keeps a process waiting.
+const DEFAULT_CATCH_UP: i64 = 10;
+
+/// The longest time without service, in milliseconds, that can be asked for.
+const LONGEST_UNSERVED: i64 = 60_000;
+
+/// What each direction may hold if nothing is said: enough for the queues of many flows, which an AQM keeps short.
+const DEFAULT_LIMIT: Limit = Limit::Bytes(4 << 20);
+
+/// What a FIFO may hold if nothing is said. No AQM keeps it short, so it holds what a modem does.
+const DEFAULT_LIMIT_OF_FIFO: Limit = Limit::Packets(1_000);
+
+impl Written {
+    /// Checks everything, in the order of the help.
+    pub(crate) fn check(&self) -> Result<Config, String> {
+        let needed = |option: &str, word: &Option<Word>, what: &str| match word {
+            Some(word) if !word.text().is_empty() => Ok(word.text().to_owned()),
+            _ => Err(format!("{option} is missing: {what}")),
+        };
+        let lan = needed("--lan", &self.lan, "the device of the hosts")?;
+        let wan = needed("--wan", &self.wan, "the device of the line")?;
+        if lan == wan {
+            let place = self.place(self.wan.as_ref());
+            return Err(format!("{place}--wan {wan:?}: is the device of --lan; two are needed"));
+        }
+        let needed_rate = |option: &str, word: &Option<Word>| {
+            needed(option, word, "a rate such as 10mbit, or unlimited")?;
+            self.read(option, word, rate).map(|rate| rate.unwrap_or(Rate::UNLIMITED))
+        };
+        let up = needed_rate("--up", &self.up)?;
+        let down = needed_rate("--down", &self.down)?;
+        let io = self.read("--io", &self.io, Io::parse)?;
+        let (kind, hosts) = self.kind_and_hosts()?;
+        let limit = self.read("--limit", &self.limit, Limit::parse)?;
+        let limit = limit.unwrap_or(match kind {
+            QueueKind::Fifo => DEFAULT_LIMIT_OF_FIFO,
+            _ => DEFAULT_LIMIT,
+        });
+        let flush_unserved = self.flush_unserved(kind)?;
+        let every = self.in_range("--stats-every", &self.stats_every, 1..=86_400)?;
+        let catch_up = self.in_range("--catch-up", &self.catch_up, 0..=1_000)?;
+        let metrics = self.read("--metrics", &self.metrics, |option, word| {
+            // For port 0 the system would choose a port that is written nowhere.
+            let address = word.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
+            address.ok_or_else(|| {
+                format!("{option} {word:?}: accepted is ADDRESS:PORT, such as 127.0.0.1:9100")
+            })
+        })?;
+        let stats = self.read("--stats", &self.stats, |option, word| match word {
+            "" => Err(format!("{option} \"\": accepted is a path for a socket")),
+            path => Ok(PathBuf::from(path)),
+        })?;
+        Ok(Config {
+            lan,
+            wan,
+            io: io.unwrap_or_default(),
+            up,
+            down,
+            share: Sharing {
+                kind,
+                hosts,
+                max_hosts: self.max_hosts(kind, hosts)?,
+                limit,
+                flush_unserved,
+            },
+            link: self.link()?,
+            catch_up: Nanos::from_millis(catch_up.unwrap_or(DEFAULT_CATCH_UP).unsigned_abs()),
+            stats,
+            stats_every: every.unwrap_or(1).unsigned_abs(),
+            metrics,
+            user: self.user.as_ref().map_or("nobody", Word::text).to_owned(),
+            weights: self.weights(kind)?,
+            rates: self.rates(hosts)?,
+            ceils: self.ceils(hosts)?,
+            hints: if self.caps.is_empty() { Vec::new() } else { vec![CAPS_ARE_RATES] },
+            places: self.places(),
+        })
+    }
+
+    /// The places of what the system may refuse later.
+    fn places(&self) -> Places {
+        let words = [
+            ("--lan", &self.lan),
+            ("--wan", &self.wan),
+            ("--limit", &self.limit),
+            ("--queue", &self.queue),
+            ("--stats", &self.stats),
+            ("--metrics", &self.metrics),
+            ("--user", &self.user),
+        ];
+        let place = |(option, word): (_, &Option<Word>)| (option, self.place(word.as_ref()));
+        Places(words.into_iter().map(place).collect())
+    }
+
+    fn in_range(
+        &self,
+        option: &str,
+        word: &Option<Word>,
+        range: core::ops::RangeInclusive<i64>,
+    ) -> Result<Option<i64>, String> {
+        self.read(option, word, |option, word| number(option, word, range))
+    }
+
+    /// The flow scheduler, and what shares the line; some pairs make no sense.
+    fn kind_and_hosts(&self) -> Result<(QueueKind, HostMode), String> {
+        let hosts = self.read("--hosts", &self.hosts, HostMode::parse)?;
+        let kind = match self.read("--queue", &self.queue, QueueKind::parse)? {
+            None if hosts == Some(HostMode::UsersSqf) => QueueKind::Sqf,
+            kind => kind.unwrap_or_default(),
+        };
+        let accepted = match kind {
+            QueueKind::Drr => {
+                "flows, srchost, dsthost, hosts, dual-srchost, dual-dsthost, triple-isolate, lan"
+            }
+            QueueKind::Sqf => "flows, srchost, dsthost, hosts, users+sqf",
+            QueueKind::Qfq => "flows, srchost, dsthost, hosts",
+            QueueKind::Fifo => "none: a FIFO knows no hosts",
+        };
+        let fits = match hosts {
+            None => true,
+            Some(HostMode::UsersSqf) => kind == QueueKind::Sqf,
+            Some(HostMode::Lan) => kind == QueueKind::Drr,
+            Some(HostMode::By(isolation)) => match isolation {
+                Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate => {
+                    kind == QueueKind::Drr
+                }
+                _ => kind != QueueKind::Fifo,
+            },
+        };
+        match hosts {
+            Some(hosts) if !fits => Err(format!(
+                "{}--hosts {:?}: with --queue {} accepted are {accepted}",
+                self.place(self.hosts.as_ref()),
+                hosts.word(),
+                kind.word()
+            )),
+            Some(hosts) => Ok((kind, hosts)),
+            None if kind == QueueKind::Drr => Ok((kind, HostMode::Lan)),
+            None => Ok((kind, HostMode::By(Isolation::Flows))),
+        }
+    }
+
+    /// How many hosts are told apart; a word where that is not asked is refused.
+    fn max_hosts(&self, kind: QueueKind, hosts: HostMode) -> Result<u32, String> {
+        let why = match (kind, hosts) {
+            (QueueKind::Fifo, _) => "--queue fifo tells no hosts apart",
+            (_, HostMode::UsersSqf) => "--hosts users+sqf tells 64 hosts apart, and more share",
+            _ => {
+                let hosts = self.in_range("--max-hosts", &self.max_hosts, 1..=MOST_HOSTS.into())?;
+                let hosts = hosts.and_then(|hosts| u32::try_from(hosts).ok());
+                return Ok(hosts.unwrap_or(DEFAULT_MAX_HOSTS));
+            }
+        };
+        let refused =
+            |option: &str, word: &str| Err(format!("{option} {word:?}: {why}; accepted is none"));
+        Ok(self.read("--max-hosts", &self.max_hosts, refused)?.unwrap_or(DEFAULT_MAX_HOSTS))
+    }
+
+    /// The time without service after which a queue of SQF that has to make room is dropped whole, if any.
+    fn flush_unserved(&self, kind: QueueKind) -> Result<Option<Nanos>, String> {
+        if kind != QueueKind::Sqf
+            && let Some(word) = &self.flush_unserved
+        {
+            return Err(format!(
+                "{}--flush-unserved {:?}: with --queue {} there is none; accepted is sqf",
+                self.place(Some(word)),
+                word.text(),
+                kind.word()
+            ));
+        }
+        let millis =
+            self.in_range("--flush-unserved", &self.flush_unserved, 0..=LONGEST_UNSERVED)?;
+        let millis = millis.filter(|&millis| millis > 0);
+        Ok(millis.map(|millis| Nanos::from_millis(millis.unsigned_abs())))
+    }
+
+    /// What a packet is on the wire. Frames are counted as they are unless something is said of the link.
+    fn link(&self) -> Result<Overhead, String> {
+        let least = Overhead::MIN_OVERHEAD.into();
+        let most = Overhead::MAX_OVERHEAD.into();
+        let overhead = self.in_range("--overhead", &self.overhead, least..=most)?;
+        let mpu = self.in_range("--mpu", &self.mpu, 0..=Overhead::MAX_MPU.into())?;
+        let framing = self.read("--framing", &self.framing, Framing::parse)?;
+        if overhead.is_none() && mpu.is_none() && framing.is_none() {
+            return Ok(Overhead::RAW);
+        }
+        let overhead = i32::try_from(overhead.unwrap_or(0)).unwrap_or(0);
+        let mpu = u32::try_from(mpu.unwrap_or(0)).unwrap_or(0);
+        let link = Overhead::new(framing.unwrap_or(Framing::None), overhead, mpu);
+        let link = link.map_err(|error| {
+            format!("{}--overhead: {error}", self.place(self.overhead.as_ref()))
+        })?;
+        Ok(link.for_frames(ETHERNET_HEADER as u8))
+    }
+
+    fn weights(&self, kind: QueueKind) -> Result<BTreeMap<IpAddr, u32>, String> {
+        if !self.weights.is_empty() && !matches!(kind, QueueKind::Drr | QueueKind::Qfq) {
+            return Err(format!(
+                "{}weights: with --queue {} there are none; accepted are drr, qfq",
+                self.place(self.weights.values().next()),
+                kind.word()
+            ));
+        }
+        let mut weights = BTreeMap::new();
+        for (address, word) in &self.weights {
+            let placed = |why: String| self.place(Some(word)) + &why;
+            let host = host("weights", address).map_err(placed)?;
+            let option = format!("weights {address}");
+            let weight = number(&option, word.text(), 1..=MAX_WEIGHT.into()).map_err(placed)?;
+            if weights.insert(host, u32::try_from(weight).unwrap_or(1)).is_some() {
+                return Err(placed(format!("weights {address:?}: given twice; accepted is one")));
+            }
+        }
+        Ok(weights)
+    }
+
+    fn rates(&self, hosts: HostMode) -> Result<BTreeMap<IpAddr, Rate>, String> {
+        match (self.rates.is_empty(), self.caps.values().next()) {
+            (false, caps @ Some(_)) => {
+                Err(self.place(caps)
+                    + "caps: the word is rates, and both are given; accepted is one")
+            }
+            (true, Some(_)) => self.of_hosts("caps", &self.caps, hosts),
+            _ => self.of_hosts("rates", &self.rates, hosts),
+        }
+    }
+
+    fn ceils(&self, hosts: HostMode) -> Result<BTreeMap<IpAddr, Rate>, String> {
+        let (rates, ceils) = (self.rates(hosts)?, self.of_hosts("ceils", &self.ceils, hosts)?);
+        for (address, word) in &self.ceils {
+            let placed = |why: String| self.place(Some(word)) + &why;
+            let host = host("ceils", address).map_err(placed)?;
+            let (rate, ceil) = (rates.get(&host), ceils.get(&host));
+            let bits = |rate: &Rate| rate.as_bits_per_second();
+            if let (Some(rate), Some(ceil)) = (rate, ceil)
+                && bits(rate) > bits(ceil)
+            {
+                return Err(placed(format!(
+                    "ceils {address} {:?}: accepted is its rate, {}, or more",
+                    word.text(),
+                    rate_word(*rate)
+                )));
+            }
+        }
+        Ok(ceils)
+    }
+
+    /// The rates of a table of hosts as a level of their own, which have one host on the LAN side.
+    fn of_hosts(
+        &self,
+        table: &str,
+        written: &BTreeMap<String, Word>,
+        hosts: HostMode,
+    ) -> Result<BTreeMap<IpAddr, Rate>, String> {
+        if !written.is_empty() && hosts != HostMode::Lan {
+            return Err(format!(
+                "{}{table}: with --hosts {} there are none; accepted are --queue drr and --hosts lan",
+                self.place(written.values().next()),
+                hosts.word()
+            ));
+        }
+        let mut rates = BTreeMap::new();
+        for (address, word) in written {
+            let placed = |why: String| self.place(Some(word)) + &why;
+            let host = host(table, address).map_err(placed)?;
+            let option = format!("{table} {address}");
+            let rate = rate(&option, word.text()).map_err(placed)?;
+            if rate == Rate::UNLIMITED {
+                let word = word.text();
+                return Err(placed(format!("{option} {word:?}: accepted is a rate such as 5mbit")));
+            }
+            if rates.insert(host, rate).is_some() {
+                return Err(placed(format!("{table} {address:?}: given twice; accepted is one")));
+            }
+        }
+        Ok(rates)
+    }
+}
+
+/// The host of which a table says something.
+fn host(table: &str, address: &str) -> Result<IpAddr, String> {
+    address.parse().map_err(|_| format!("{table} {address:?}: accepted is an IP address"))
+}

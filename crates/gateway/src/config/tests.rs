@@ -1,0 +1,215 @@
+use std::path::Path;
+
+use freeboard::shaper::Framing;
+
+use super::keywords::rate_word;
+use super::*;
+
+fn read(text: &str) -> Result<Config, String> {
+    Written::from_text(Path::new("x.toml"), text.to_owned())?.check()
+}
+
+const LINE: &str = "lan = \"a\"\nwan = \"b\"\nup = \"1mbit\"\ndown = 16000000\n";
+
+fn with(more: &str) -> Result<Config, String> {
+    read(&format!("{LINE}{more}"))
+}
+
+#[test]
+fn devices_and_rates_are_all_that_is_needed() {
+    let config = with("").unwrap();
+    assert_eq!(config.up, Rate::megabits_per_second(1).unwrap());
+    assert_eq!(config.down, Rate::megabits_per_second(16).unwrap());
+    assert_eq!((config.share.kind, config.share.hosts), (QueueKind::Drr, HostMode::Lan));
+    assert_eq!(config.link, Overhead::RAW);
+    for option in ["lan", "wan", "up", "down"] {
+        let without: String = LINE
+            .lines()
+            .filter(|line| !line.starts_with(option))
+            .map(|l| format!("{l}\n"))
+            .collect();
+        let error = read(&without).unwrap_err();
+        assert!(error.starts_with(&format!("--{option} is missing")), "{error}");
+    }
+    let error = read(&LINE.replace("\"b\"", "\"a\"")).unwrap_err();
+    assert!(error.starts_with("--config x.toml: line 2: --wan"), "{error}");
+}
+
+#[test]
+fn contradictions_name_the_word_and_what_is_accepted() {
+    for (more, part) in [
+        ("queue = \"fifo\"\nhosts = \"flows\"", "--hosts \"flows\": with --queue fifo"),
+        (
+            "queue = \"qfq\"\nhosts = \"dual-srchost\"",
+            "accepted are flows, srchost, dsthost, hosts",
+        ),
+        ("queue = \"drr\"\nhosts = \"users+sqf\"", "--hosts \"users+sqf\": with --queue drr"),
+        ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", "accepted are drr, qfq"),
+        ("[weights]\n\"home\" = 2", "weights \"home\": accepted is an IP address"),
+        ("[weights]\n\"10.0.0.1\" = 0", "weights 10.0.0.1 \"0\": accepted are 1 to 1000"),
+        ("[rates]\n\"home\" = \"1mbit\"", "rates \"home\": accepted is an IP address"),
+        ("[rates]\n\"10.0.0.1\" = \"fast\"", "rates 10.0.0.1 \"fast\": "),
+        ("[rates]\n\"::1\" = 5000\n\"0::1\" = 5000", "given twice; accepted is one"),
+        ("[rates]\n\"10.0.0.1\" = \"unlimited\"", "accepted is a rate such as 5mbit"),
+        ("[ceils]\n\"home\" = \"1mbit\"", "ceils \"home\": accepted is an IP address"),
+        ("[ceils]\n\"10.0.0.1\" = \"unlimited\"", "accepted is a rate such as 5mbit"),
+        ("hosts = \"flows\"\n[ceils]\n\"10.0.0.1\" = 5000", "ceils: with --hosts flows"),
+        (
+            "[rates]\n\"::1\" = \"2mbit\"\n[ceils]\n\"0::1\" = \"1mbit\"",
+            "ceils 0::1 \"1mbit\": accepted is its rate, 2mbit, or more",
+        ),
+        (
+            "[rates]\n\"::1\" = 5000\n[caps]\n\"::2\" = 5000",
+            "caps: the word is rates, and both are given",
+        ),
+        ("[caps]\n\"10.0.0.1\" = \"fast\"", "caps 10.0.0.1 \"fast\": "),
+        ("hosts = \"flows\"\n[rates]\n\"10.0.0.1\" = 5000", "rates: with --hosts flows"),
+        ("queue = \"qfq\"\n[rates]\n\"10.0.0.1\" = 5000", "accepted are --queue drr"),
+        ("max-hosts = 16385", "--max-hosts \"16385\": accepted are 1 to 16384"),
+        ("max-hosts = 9\nqueue = \"fifo\"", "--max-hosts \"9\": --queue fifo tells no hosts"),
+        ("max-hosts = 9\nhosts = \"users+sqf\"", "users+sqf tells 64 hosts apart"),
+        ("overhead = 300", "--overhead \"300\": accepted are -64 to 256"),
+        ("mpu = -1", "--mpu \"-1\": accepted are 0 to 256"),
+        (
+            "flush-unserved = 500",
+            "--flush-unserved \"500\": with --queue drr there is none; accepted is sqf",
+        ),
+        (
+            "queue = \"sqf\"\nflush-unserved = 60001",
+            "--flush-unserved \"60001\": accepted are 0 to 60000",
+        ),
+        ("catch-up = 1001", "--catch-up \"1001\": accepted are 0 to 1000"),
+        ("framing = \"frames\"", "accepted are none, atm, ptm"),
+        (
+            "[weights]\n\"fd00::1\" = 1\n\"fd00:0::1\" = 2",
+            "weights \"fd00::1\": given twice; accepted is one",
+        ),
+        ("metrics = \"9100\"", "ADDRESS:PORT"),
+        ("metrics = \"127.0.0.1:0\"", "ADDRESS:PORT"),
+        ("stats-every = 0", "--stats-every \"0\": accepted are 1 to 86400"),
+        ("stats = \"\"", "--stats \"\": accepted is a path"),
+        ("speed = 1", "unknown field `speed`"),
+        ("mpu = 1.5", "a string or a whole number"),
+    ] {
+        let error = with(more).unwrap_err();
+        assert!(error.contains(part) && !error.contains('\n'), "{more}: {error}");
+        // The lines above it are four; of two options or hosts either may be named.
+        let line =
+            error.strip_prefix("--config x.toml: line ").unwrap_or_else(|| panic!("{error}"));
+        let line: usize = line.split([' ', ':']).next().unwrap().parse().unwrap();
+        assert!((5..=4 + more.lines().count()).contains(&line), "{more}: {error}");
+    }
+}
+
+/// Goal: of a long file the line that is wrong is named, and of a word of the command line no line is.
+#[test]
+fn a_wrong_value_is_found_by_its_line() {
+    let hosts = (0..4_000).map(|at| format!("\"10.0.{}.{}\" = 2\n", at / 250, at % 250));
+    let text = format!("[weights]\n{}", hosts.collect::<String>());
+    assert_eq!(with(&text).unwrap().weights.len(), 4_000);
+    let error = with(&text.replace("\"10.0.8.0\" = 2", "\"10.0.8.0\" = 0")).unwrap_err();
+    let expected = "--config x.toml: line 2006: weights 10.0.8.0 \"0\": accepted are 1 to 1000";
+    assert_eq!(error, expected);
+    let file = Written::from_text(Path::new("x.toml"), LINE.to_owned()).unwrap();
+    let words = Written { up: Some(Word::said("fast".into())), ..Written::default() };
+    let error = words.over(file.clone()).check().unwrap_err();
+    assert!(error.starts_with("--up \"fast\": "), "{error}");
+    let config = file.check().unwrap();
+    assert_eq!(config.places.of("--wan")("gone".into()), "--config x.toml: line 2: gone");
+    assert_eq!(config.places.of("--limit")("gone".into()), "gone");
+}
+
+/// Goal: a FIFO without a limit waits as a modem does, 1.2 s at 10 Mbit/s, and not 3.4 s.
+#[test]
+fn a_fifo_holds_what_a_modem_does() {
+    let limit = |more| with(more).unwrap().share.limit;
+    assert_eq!(limit("queue = \"fifo\""), Limit::Packets(1_000));
+    assert_eq!(limit("queue = \"fifo\"\nlimit = 500000"), Limit::Bytes(500_000));
+    assert_eq!(limit("queue = \"sqf\""), Limit::Bytes(4 << 20));
+}
+
+/// Goal: the old word for rates is accepted, with a hint each time the file is read.
+#[test]
+fn caps_are_rates() {
+    let config = with("[caps]\n\"10.0.0.1\" = \"2mbit\"").unwrap();
+    let rates = with("[rates]\n\"10.0.0.1\" = \"2mbit\"").unwrap();
+    assert_eq!(config.rates, rates.rates);
+    assert_eq!((config.hints.len(), rates.hints.len()), (1, 0));
+    assert!(config.hints[0].contains("the word is rates"));
+    let said = with("").unwrap().take_over(config);
+    assert_eq!(said.len(), 2);
+    assert!(said[0] == "rates: 10.0.0.1 none -> 2mbit" && said[1].starts_with("caps: "));
+}
+
+#[test]
+fn users_with_sqf_inside_need_no_second_word() {
+    let share = with("hosts = \"users+sqf\"").unwrap().share;
+    assert_eq!((share.kind, share.hosts), (QueueKind::Sqf, HostMode::UsersSqf));
+}
+
+#[test]
+fn a_queue_of_sqf_may_be_dropped_whole() {
+    let flush = |more: &str| with(more).unwrap().share.flush_unserved;
+    assert_eq!(flush("queue = \"sqf\""), None);
+    assert_eq!(flush("queue = \"sqf\"\nflush-unserved = 0"), None);
+    let half = Some(Nanos::from_millis(500));
+    assert_eq!(flush("queue = \"sqf\"\nflush-unserved = 500"), half);
+    assert_eq!(flush("hosts = \"users+sqf\"\nflush-unserved = \"500\""), half);
+}
+
+#[test]
+fn a_link_that_is_described_does_not_count_the_ethernet_header() {
+    let link = with("framing = \"atm\"\noverhead = 32").unwrap().link;
+    assert_eq!((link.framing(), link.overhead(), link.header()), (Framing::Atm, 32, 14));
+    assert_eq!(with("mpu = 64").unwrap().link.header(), 14);
+}
+
+#[test]
+fn words_win_over_the_file() {
+    let file = Written::from_text(Path::new("x.toml"), format!("{LINE}queue = \"sqf\"")).unwrap();
+    let words = Written { up: Some(Word::said("3mbit".into())), ..Written::default() };
+    let config = words.over(file).check().unwrap();
+    assert_eq!((rate_word(config.up), config.share.kind), ("3mbit".to_owned(), QueueKind::Sqf));
+}
+
+/// Goal: a long table of which a little has changed makes a short line, and one of which all has changed too.
+#[test]
+fn of_hosts_is_said_what_has_changed() {
+    let table = |rate: &str| {
+        let rates =
+            (0..5_000).map(|at| format!("\"10.0.{}.{}\" = \"{rate}\"\n", at / 250, at % 250));
+        format!("[rates]\n{}", rates.collect::<String>())
+    };
+    let (slow, fast) = (table("1mbit"), table("2mbit"));
+    let mut config = with(&slow).unwrap();
+    assert!(config.take_over(with(&slow).unwrap()).is_empty());
+    let one = slow.replace("\"10.0.3.7\" = \"1mbit\"\n", "\"10.9.9.9\" = \"3mbit\"\n");
+    let said = config.take_over(with(&one).unwrap());
+    assert_eq!(said, ["rates: 10.0.3.7 1mbit -> none, 10.9.9.9 none -> 3mbit"]);
+    config.take_over(with(&slow).unwrap());
+    let said = config.take_over(with(&fast).unwrap());
+    assert!(said[0].starts_with("rates: 10.0.0.0 1mbit -> 2mbit, 10.0.0.1 "), "{said:?}");
+    assert!(said[0].ends_with(", and 4992 more") && said[0].len() < 400, "{said:?}");
+}
+
+#[test]
+fn what_cannot_change_is_kept_and_said() {
+    let mut config = with("").unwrap();
+    let new = with("queue = \"qfq\"\nio = \"tap\"\n[weights]\n\"10.0.0.1\" = 3").unwrap();
+    let said = config.take_over(Config { up: Rate::UNLIMITED, lan: "c".into(), ..new });
+    assert_eq!(
+        said,
+        [
+            "up: 1mbit -> unlimited",
+            "queue: drr -> qfq",
+            "hosts: lan -> flows",
+            "weights: 10.0.0.1 1 -> 3",
+            "lan: another needs a restart, kept as it was",
+            "io: another needs a restart, kept as it was",
+        ]
+    );
+    assert_eq!(
+        (config.lan.as_str(), config.io, config.share.kind),
+        ("a", Io::Packet, QueueKind::Qfq)
+    );
+}

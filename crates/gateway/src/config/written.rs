@@ -1,0 +1,271 @@
+//! Options as they were written, in a file or as words, and where.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::ValueParserFactory;
+use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser, ValueParser};
+use freeboard::shaper::Framing;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::config::keywords::{HostMode, Io, QueueKind, Words};
+
+/// Options as they were written: in the file, or as words. Each may be absent. The comment of an option is
+/// what the help says of it.
+#[derive(Args, Clone, Debug, Default, Deserialize)]
+#[group(skip)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct Written {
+    /// The device on the side of the hosts.
+    #[arg(long, value_name = "DEV", help_heading = "Devices and rates")]
+    pub(crate) lan: Option<Word>,
+    /// The device on the side of the line.
+    #[arg(long, value_name = "DEV", help_heading = "Devices and rates")]
+    pub(crate) wan: Option<Word>,
+    /// 10mbit, 512kbit, 1gbit, unlimited, or bits per second.
+    #[arg(long, value_name = "RATE", help_heading = "Devices and rates")]
+    pub(crate) up: Option<Word>,
+    /// The same for the way back.
+    #[arg(long, value_name = "RATE", help_heading = "Devices and rates")]
+    pub(crate) down: Option<Word>,
+    /// Sockets on existing interfaces, or TAP devices to attach to [default: packet].
+    #[arg(long, value_name = "WORD", help_heading = "Devices and rates", value_parser = one_of::<Io>())]
+    pub(crate) io: Option<Word>,
+    /// Which flow is next [default: drr].
+    #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<QueueKind>())]
+    pub(crate) queue: Option<Word>,
+    /// What has equal shares. With lan these are the hosts on the lan side and then their flows
+    /// [default: lan with drr, flows with others].
+    #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<HostMode>())]
+    pub(crate) hosts: Option<Word>,
+    /// Hosts told apart at once, 1 to 16384; beyond them, two and more share one share. Queues grow
+    /// with it: 1.5 kB a host and direction [default: 2048].
+    #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
+    pub(crate) max_hosts: Option<Word>,
+    /// What each direction may hold: bytes, and at most 8192 packets then, or packets with a p behind
+    /// them. Each takes memory: the MTU and about 300 bytes [default: 4194304; with fifo 1000p, as
+    /// many as a modem holds].
+    #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
+    pub(crate) limit: Option<Word>,
+    /// With sqf: a queue that has to make room and was not served for this many milliseconds is dropped
+    /// whole, 0 to 60000; 0 is never [default: 0].
+    #[arg(long, value_name = "MS", help_heading = "Queues", allow_negative_numbers = true)]
+    pub(crate) flush_unserved: Option<Word>,
+    /// Bytes that the line adds to an IP packet, -64 to 256.
+    #[arg(long, value_name = "N", help_heading = "The line", allow_negative_numbers = true)]
+    pub(crate) overhead: Option<Word>,
+    /// The least bytes of a packet on the line, 0 to 256.
+    #[arg(long, value_name = "N", help_heading = "The line", allow_negative_numbers = true)]
+    pub(crate) mpu: Option<Word>,
+    /// Cells of ATM, or the 64b/65b encoding of PTM [default: none].
+    #[arg(long, value_name = "WORD", help_heading = "The line", value_parser = one_of::<Framing>())]
+    pub(crate) framing: Option<Word>,
+    /// How late a timer may be, in milliseconds, without the line losing time, 0 to 1000
+    /// [default: 10].
+    #[arg(long, value_name = "MS", help_heading = "The line", allow_negative_numbers = true)]
+    pub(crate) catch_up: Option<Word>,
+    /// A Unix socket on which statistics are given, a line of JSON each time.
+    #[arg(long, value_name = "SOCKET", help_heading = "Statistics")]
+    pub(crate) stats: Option<Word>,
+    /// How often, in seconds, 1 to 86400 [default: 1].
+    #[arg(long, value_name = "SECS", help_heading = "Statistics", allow_negative_numbers = true)]
+    pub(crate) stats_every: Option<Word>,
+    /// An address, such as 127.0.0.1:9100, that answers HTTP with metrics for Prometheus.
+    #[arg(long, value_name = "ADDR", help_heading = "Statistics")]
+    pub(crate) metrics: Option<Word>,
+    /// The user whose rights the gateway keeps once the devices are open, if root started it
+    /// [default: "nobody"].
+    #[arg(long, value_name = "NAME", help_heading = "Running")]
+    pub(crate) user: Option<Word>,
+    /// By address, as it is written.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) weights: BTreeMap<String, Word>,
+    /// By address, as it is written.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) rates: BTreeMap<String, Word>,
+    /// By address, as it is written.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) ceils: BTreeMap<String, Word>,
+    /// The old word for `rates`.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) caps: BTreeMap<String, Word>,
+    /// The file of those words that are from a file.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub(super) origin: Option<Origin>,
+}
+
+/// A value as it was written, and where.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Spanned<Bare>")]
+pub(crate) struct Word {
+    text: String,
+    /// Of a word in the file, where it begins there.
+    begin: Option<usize>,
+}
+
+/// A value: a string, or a number that stands without quotes.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "accepted is a string or a whole number")]
+enum Bare {
+    Text(String),
+    Number(i64),
+}
+
+impl From<Spanned<Bare>> for Word {
+    fn from(word: Spanned<Bare>) -> Self {
+        let begin = Some(word.span().start);
+        let text = match word.into_inner() {
+            Bare::Text(text) => text,
+            Bare::Number(number) => number.to_string(),
+        };
+        Self { text, begin }
+    }
+}
+
+/// Any UTF-8; what else is asked of a word is asked of those in the file too.
+impl ValueParserFactory for Word {
+    type Parser = ValueParser;
+
+    fn value_parser() -> ValueParser {
+        let utf8 = |word: OsString| word.into_string().map_err(|_| "accepted is UTF-8");
+        ValueParser::new(OsStringValueParser::new().try_map(utf8).map(Word::said))
+    }
+}
+
+/// One of the words of a type, which a shell can complete.
+fn one_of<T: Words>() -> impl TypedValueParser<Value = Word> {
+    PossibleValuesParser::new(T::WORDS.iter().map(|(word, _)| *word)).map(Word::said)
+}
+
+impl Word {
+    /// A word of the command line.
+    pub(super) fn said(text: String) -> Self {
+        Self { text, begin: None }
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The file that words were read from.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    path: PathBuf,
+    text: String,
+}
+
+impl Origin {
+    /// The number of the line in which the byte `at` is, from 1, and the line, of which a long one is cut.
+    fn line(&self, at: usize) -> (usize, String) {
+        let before = self.text.get(..at).unwrap_or("");
+        let line = before.matches('\n').count();
+        let written = self.text.lines().nth(line).unwrap_or("").trim();
+        (line + 1, written.chars().take(SHOWN).collect())
+    }
+
+    fn named(path: &Path, why: &str) -> String {
+        format!("--config {}: {why}", path.display())
+    }
+}
+
+/// The longest configuration file, in bytes: some ten thousand weights, read in a few milliseconds while
+/// frames wait.
+const LONGEST_FILE: u64 = 256 << 10;
+/// Letters of a line that are shown with what is wrong with it.
+const SHOWN: usize = 60;
+
+impl Written {
+    /// Reads a file; one line says what is wrong with it.
+    pub(crate) fn from_file(path: &Path) -> Result<Self, String> {
+        let named = |why: &str| Origin::named(path, why);
+        let mut text = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut text))
+            .map_err(|error| named(&error.to_string()))?;
+        if text.len() as u64 > LONGEST_FILE {
+            return Err(named(&format!("accepted are at most {LONGEST_FILE} bytes")));
+        }
+        let text = String::from_utf8(text).map_err(|_| named("accepted is UTF-8"))?;
+        Self::from_text(path, text)
+    }
+
+    /// Reads the text of the file at `path`.
+    pub(crate) fn from_text(path: &Path, text: String) -> Result<Self, String> {
+        let read = toml::from_str::<Self>(&text);
+        let origin = Origin { path: path.to_owned(), text };
+        match read {
+            Ok(written) => Ok(Self { origin: Some(origin), ..written }),
+            Err(error) => {
+                let (number, line) = origin.line(error.span().map_or(0, |span| span.start));
+                let why = error.message().replace('\n', ", ");
+                Err(Origin::named(path, &format!("line {number} {line:?}: {why}")))
+            }
+        }
+    }
+
+    /// What stands in front of what is wrong with `word`: the file and the line, of a word in a file.
+    pub(super) fn place(&self, word: Option<&Word>) -> String {
+        match (&self.origin, word.and_then(|word| word.begin)) {
+            (Some(origin), Some(begin)) => {
+                Origin::named(&origin.path, &format!("line {}: ", origin.line(begin).0))
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// The value of an option, if it is given; what is wrong with it begins with its place.
+    pub(super) fn read<T>(
+        &self,
+        option: &str,
+        word: &Option<Word>,
+        parse: impl FnOnce(&str, &str) -> Result<T, String>,
+    ) -> Result<Option<T>, String> {
+        let Some(word) = word else { return Ok(None) };
+        parse(option, word.text()).map(Some).map_err(|why| self.place(Some(word)) + &why)
+    }
+
+    /// What `self` says, and where it says nothing, what `file` says.
+    pub(crate) fn over(self, file: Self) -> Self {
+        let weights = if self.weights.is_empty() { file.weights } else { self.weights };
+        let rates = if self.rates.is_empty() { file.rates } else { self.rates };
+        let ceils = if self.ceils.is_empty() { file.ceils } else { self.ceils };
+        let caps = if self.caps.is_empty() { file.caps } else { self.caps };
+        Self {
+            lan: self.lan.or(file.lan),
+            wan: self.wan.or(file.wan),
+            up: self.up.or(file.up),
+            down: self.down.or(file.down),
+            io: self.io.or(file.io),
+            queue: self.queue.or(file.queue),
+            hosts: self.hosts.or(file.hosts),
+            max_hosts: self.max_hosts.or(file.max_hosts),
+            limit: self.limit.or(file.limit),
+            flush_unserved: self.flush_unserved.or(file.flush_unserved),
+            overhead: self.overhead.or(file.overhead),
+            mpu: self.mpu.or(file.mpu),
+            framing: self.framing.or(file.framing),
+            catch_up: self.catch_up.or(file.catch_up),
+            stats: self.stats.or(file.stats),
+            stats_every: self.stats_every.or(file.stats_every),
+            metrics: self.metrics.or(file.metrics),
+            user: self.user.or(file.user),
+            weights,
+            rates,
+            ceils,
+            caps,
+            // The words of `self` are those of the command line.
+            origin: file.origin,
+        }
+    }
+}
