@@ -30,7 +30,7 @@ pub struct HostBooks {
     pub waits: bool,
 }
 
-/// What a flow scheduler may know of hosts above them. Unless it says otherwise it takes everything
+/// What a flow scheduler may know of hosts above its flows. Unless it says otherwise it takes everything
 /// and knows nothing.
 pub trait Housing {
     /// Hosts are numbered below this, on either side; 0 if it knows none.

@@ -209,15 +209,15 @@ impl NaiveIsolated {
         let rounds = NaiveLoadDrr::new(all, [hosts; 2], rounds, max_len, true)
             .with_hosts_of(sizes.local_side);
         let local_side = sizes.local_side;
-        let mut shares = NaiveIsolationScheduler { isolation, local_side, levels, rounds };
+        let mut scheduler = NaiveIsolationScheduler { isolation, local_side, levels, rounds };
         for flow in (0..all).map(FlowId) {
-            shares.configure(flow, setting(sizes.quantum), None).expect(within);
+            scheduler.configure(flow, setting(sizes.quantum), None).expect(within);
         }
         let table = |entries: u32| {
             FlowTable::new(vec![TagLine::EMPTY; entries.div_ceil(8) as usize], entries, ways)
                 .expect(within)
         };
-        let scheduler = NaiveLongestHostDrop::new(shares, DropFrom::Head);
+        let scheduler = NaiveLongestHostDrop::new(scheduler, DropFrom::Head);
         Self {
             sizes,
             isolation,

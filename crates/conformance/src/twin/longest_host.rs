@@ -42,7 +42,7 @@ impl<O: NaiveFlowScheduler> NaiveLongestHostDrop<O> {
         Self { local, ..self }
     }
 
-    /// The flow scheduler, none of which holds anything: the flow that comes to a class from now on is the first there.
+    /// The flow scheduler, while no flow holds anything: the flow that comes to a class from now on is the first there.
     pub(super) fn begin_anew(&mut self) -> &mut O {
         self.classes.clear();
         &mut self.scheduler
