@@ -6,9 +6,9 @@ pub(crate) mod keywords;
 pub(crate) mod memory;
 pub(crate) mod options;
 pub(crate) mod per_host;
+mod raw_options;
 #[cfg(test)]
 mod tests;
-mod written;
 
 use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate};
 
 use crate::config::keywords::{HostMode, Io, Limit, QueueKind};
-pub(crate) use written::{Word, Written};
+pub(crate) use raw_options::{RawOptions, Word};
 
 /// One direction's part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::config::options::{Request, Source, parse};
-use crate::config::{Config, Written};
+use crate::config::{Config, RawOptions};
 
 const UNIT: &str = include_str!("../dist/freeboard-gateway.service");
 const EXAMPLE: &str = include_str!("../dist/freeboard-gateway.toml");
@@ -172,10 +172,10 @@ fn the_init_script_starts_what_the_parser_accepts() {
 
 #[test]
 fn the_example_of_a_configuration_says_what_its_comments_say() {
-    let written: Written = toml::from_str(EXAMPLE).unwrap();
+    let written: RawOptions = toml::from_str(EXAMPLE).unwrap();
     written.check().unwrap();
     // What is commented out is as good.
-    let written: Written = toml::from_str(&EXAMPLE.replace("# \"192", "\"192")).unwrap();
+    let written: RawOptions = toml::from_str(&EXAMPLE.replace("# \"192", "\"192")).unwrap();
     let config = written.check().unwrap();
     assert_eq!((config.weights.len(), config.rates.len(), config.ceils.len()), (1, 1, 1));
 }
@@ -243,7 +243,7 @@ fn every_piece_of_a_configuration_on_the_pages_is_accepted() {
     let mut found = 0;
     for (_, text) in code().iter().filter(|(language, _)| *language == "toml") {
         let line = "lan = \"a\"\nwan = \"b\"\nup = \"1mbit\"\ndown = \"1mbit\"\n";
-        let written: Written = toml::from_str(&format!("{line}{text}")).unwrap();
+        let written: RawOptions = toml::from_str(&format!("{line}{text}")).unwrap();
         written.check().unwrap();
         found += 1;
     }

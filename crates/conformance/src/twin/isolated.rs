@@ -178,7 +178,7 @@ impl NaiveFlowScheduler for NaiveIsolationScheduler {
 /// What [`Isolated`](freeboard::Isolated) should do, without an AQM.
 ///
 /// The twin asks the same tables which way of its set a label has, because the tables have a twin of their own
-/// (`flowhash`); which flow holds a queue or an entry, and for how long, the twin counts anew each time.
+/// (`flowhash`). Which flow holds a queue or an entry, and for how long, the twin counts anew each time.
 #[derive(Clone, Debug)]
 pub struct NaiveIsolated {
     sizes: Sizes,

@@ -9,7 +9,7 @@ use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate};
 
 use crate::config::keywords::{HostMode, Io, Limit, QueueKind, Words, number, rate, rate_word};
-use crate::config::{Config, DEFAULT_MAX_HOSTS, MAX_WEIGHT, Places, Sharing, Word, Written};
+use crate::config::{Config, DEFAULT_MAX_HOSTS, MAX_WEIGHT, Places, RawOptions, Sharing, Word};
 use crate::io::frame::ETHERNET_HEADER;
 
 /// What is said of `[caps]`.
@@ -32,7 +32,7 @@ const DEFAULT_LIMIT: Limit = Limit::Bytes(4 << 20);
 /// What a FIFO may hold if nothing is said. No AQM keeps it short, so it holds what a modem does.
 const DEFAULT_LIMIT_OF_FIFO: Limit = Limit::Packets(1_000);
 
-impl Written {
+impl RawOptions {
     /// Checks everything, in the order of the help.
     pub(crate) fn check(&self) -> Result<Config, String> {
         let needed = |option: &str, word: &Option<Word>, what: &str| match word {

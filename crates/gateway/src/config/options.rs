@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-use crate::config::{Config, Written};
+use crate::config::{Config, RawOptions};
 
 /// The words behind the program's name.
 ///
@@ -31,7 +31,7 @@ struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    words: Written,
+    words: RawOptions,
     /// The same options without dashes, as TOML; words win. Read again on SIGHUP.
     #[arg(long, value_name = "FILE", help_heading = "Running")]
     config: Option<PathBuf>,
@@ -83,7 +83,7 @@ pub(crate) enum Request {
 /// Where the configuration comes from, to be read again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Source {
-    words: Written,
+    words: RawOptions,
     file: Option<PathBuf>,
 }
 
@@ -95,7 +95,7 @@ impl Source {
 
     /// Reads the file, if there is one, and checks all.
     pub(crate) fn read(&self) -> Result<Config, String> {
-        let file = self.file.as_deref().map(Written::from_file).transpose()?;
+        let file = self.file.as_deref().map(RawOptions::from_file).transpose()?;
         self.words.clone().over(file.unwrap_or_default()).check()
     }
 

@@ -6,7 +6,7 @@ use super::keywords::rate_word;
 use super::*;
 
 fn read(text: &str) -> Result<Config, String> {
-    Written::from_text(Path::new("x.toml"), text.to_owned())?.check()
+    RawOptions::from_text(Path::new("x.toml"), text.to_owned())?.check()
 }
 
 const LINE: &str = "lan = \"a\"\nwan = \"b\"\nup = \"1mbit\"\ndown = 16000000\n";
@@ -110,8 +110,8 @@ fn a_wrong_value_is_found_by_its_line() {
     let error = with(&text.replace("\"10.0.8.0\" = 2", "\"10.0.8.0\" = 0")).unwrap_err();
     let expected = "--config x.toml: line 2006: weights 10.0.8.0 \"0\": accepted are 1 to 1000";
     assert_eq!(error, expected);
-    let file = Written::from_text(Path::new("x.toml"), LINE.to_owned()).unwrap();
-    let words = Written { up: Some(Word::said("fast".into())), ..Written::default() };
+    let file = RawOptions::from_text(Path::new("x.toml"), LINE.to_owned()).unwrap();
+    let words = RawOptions { up: Some(Word::said("fast".into())), ..RawOptions::default() };
     let error = words.over(file.clone()).check().unwrap_err();
     assert!(error.starts_with("--up \"fast\": "), "{error}");
     let config = file.check().unwrap();
@@ -166,8 +166,9 @@ fn a_link_that_is_described_does_not_count_the_ethernet_header() {
 
 #[test]
 fn words_win_over_the_file() {
-    let file = Written::from_text(Path::new("x.toml"), format!("{LINE}queue = \"sqf\"")).unwrap();
-    let words = Written { up: Some(Word::said("3mbit".into())), ..Written::default() };
+    let file =
+        RawOptions::from_text(Path::new("x.toml"), format!("{LINE}queue = \"sqf\"")).unwrap();
+    let words = RawOptions { up: Some(Word::said("3mbit".into())), ..RawOptions::default() };
     let config = words.over(file).check().unwrap();
     assert_eq!((rate_word(config.up), config.share.kind), ("3mbit".to_owned(), QueueKind::Sqf));
 }

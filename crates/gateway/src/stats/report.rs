@@ -386,7 +386,7 @@ pub(crate) fn metrics(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Written;
+    use crate::config::RawOptions;
     use crate::config::per_host::by_host;
     use crate::forward::queue::Heading;
     use crate::stats::flow_stats::Watched;
@@ -398,7 +398,7 @@ mod tests {
     /// Both directions, with a host that has sent and lost a packet.
     fn directions(rate: &str) -> [Direction; 2] {
         let text = format!("lan = \"a\"\nwan = \"b\"\nup = \"{rate}\"\ndown = \"8mbit\"");
-        let config = Written::from_text(Path::new("x"), text).unwrap().check().unwrap();
+        let config = RawOptions::from_text(Path::new("x"), text).unwrap().check().unwrap();
         [Heading::Up, Heading::Down].map(|way| {
             let plan = crate::forward::run::plan(&config, way, 64, 1_522);
             let terms = by_host(&config, plan.max_len);

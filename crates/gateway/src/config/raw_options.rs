@@ -20,7 +20,7 @@ use crate::config::keywords::{HostMode, Io, QueueKind, Words};
 #[derive(Args, Clone, Debug, Default, Deserialize)]
 #[group(skip)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct Written {
+pub(crate) struct RawOptions {
     /// The device on the side of the hosts.
     #[arg(long, value_name = "DEV", help_heading = "Devices and rates")]
     pub(crate) lan: Option<Word>,
@@ -185,7 +185,7 @@ const LONGEST_FILE: u64 = 256 << 10;
 /// Letters of a line that are shown with what is wrong with it.
 const SHOWN: usize = 60;
 
-impl Written {
+impl RawOptions {
     /// Reads a file; one line says what is wrong with it.
     pub(crate) fn from_file(path: &Path) -> Result<Self, String> {
         let named = |why: &str| Origin::named(path, why);
