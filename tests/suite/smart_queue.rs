@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use conformance::effort::effort;
 use freeboard::flowhash::{Labels, mix, parse};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, RejectReason, Scheduler};
 use freeboard::shaper::{Rate, RateError};
@@ -171,7 +172,7 @@ const FRAMES: usize = 12;
 const LEN: usize = 1_514;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: effort(100, 400), ..ProptestConfig::default() })]
 
     /// Goal: whatever is called in whatever order, the frames that come out are those that went in, byte for byte but
     /// for marks of congestion. Each leaves once or is counted as dropped once. The device gets no more than it takes.

@@ -45,7 +45,8 @@ fn clippy() -> Result<(), String> {
 
 fn tests_in_full() -> Result<(), String> {
     let mut tests = cargo(".");
-    tests.args(["test", "--workspace", "--", "--include-ignored"]).env("FREEBOARD_TESTS", "full");
+    tests.args(["test", "--profile", "full", "--workspace", "--", "--include-ignored"]);
+    tests.env("FREEBOARD_TESTS", "full");
     succeed("tests", &mut tests)
 }
 

@@ -2,6 +2,7 @@
 //!
 //! [`CoDel`](freeboard::sched_core::CoDel) does neither, so two small AQMs that do stand here.
 
+use conformance::effort::effort;
 use conformance::history::{Contestant, Dial, Housing, Match, Operations, Peeked, Shifted};
 use conformance::rng::Streams;
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
@@ -179,7 +180,8 @@ impl<A: Aqm + Clone> Play for Contract<A> {
         let subject = || queues(scheduler.clone(), self.0.clone()).with_drop_policy(policy.clone());
         let play = |twin: &mut dyn FnMut() -> Box<dyn Contestant>| {
             let mut both = Match::new(subject(), twin()).marking_arrivals();
-            for (step, operation) in Operations::new(seed).take(100_000).enumerate() {
+            for (step, operation) in Operations::new(seed).take(effort(10_000, 100_000)).enumerate()
+            {
                 both.step(operation, step % 16 == 0).unwrap();
             }
             both.subject.counters()

@@ -216,22 +216,25 @@ fn acts_and_keeps_the_contract(
     name: &str,
 ) {
     let mut both = Match::new(subject(), Peeked::new(subject()));
-    for operation in Operations::new(seed).take(200_000) {
+    for operation in Operations::new(seed).take(effort(100_000, 200_000)) {
         both.step(operation, false).unwrap();
     }
     let counters = both.subject.counters();
     let marked = |flow| both.subject.flow_counters(FlowId(flow)).unwrap().marked;
     assert_eq!((0..FLOWS as u32).map(marked).sum::<u64>(), counters.marked);
     let acted = (counters.dropped_for(DropReason::Aqm).packets, counters.marked);
-    assert!(acted.0 > 0 && acted.1 > 0, "the AQM does not act: {acted:?} {name}");
-    soak(&|| pair((subject(), Peeked::new(subject()))), seed, 200_000, LENGTH)
+    // Half of the history has too little standing queue for CoDel to do both.
+    let acts = effort(acted.0 + acted.1 > 0, acted.0 > 0 && acted.1 > 0);
+    assert!(acts, "the AQM does not act: {acted:?} {name}");
+    let operations = effort(5_000, 200_000);
+    soak(&|| pair((subject(), Peeked::new(subject()))), seed, operations, LENGTH)
         .unwrap_or_else(|difference| panic!("{difference}"));
     // To the end of time and past it, where the clock begins anew.
     let late = || Shifted::new(subject(), u64::MAX - (1 << 39));
-    soak(&|| pair((late(), Peeked::new(late()))), seed, 100_000, LENGTH)
+    soak(&|| pair((late(), Peeked::new(late()))), seed, operations / 2, LENGTH)
         .unwrap_or_else(|difference| panic!("{difference}"));
     for by in SHIFTS.into_iter().filter(|by| by % 1024 == 0) {
-        soak(&|| pair((subject(), Shifted::new(subject(), by))), seed, 100_000, LENGTH)
+        soak(&|| pair((subject(), Shifted::new(subject(), by))), seed, operations / 2, LENGTH)
             .unwrap_or_else(|difference| panic!("{difference}"));
     }
 }

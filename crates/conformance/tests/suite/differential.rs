@@ -13,7 +13,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 const LENGTH: usize = 100_000;
 
 fn play(share: u64, seed: u64, sides: &dyn Fn() -> Pair) {
-    let shared = effort(250_000, 10_000_000) / share;
+    let shared = effort(50_000, 10_000_000) / share;
     let operations = std::env::var("FREEBOARD_OPERATIONS")
         .map_or(shared, |count| count.parse().expect("FREEBOARD_OPERATIONS is a number"));
     if let Err(difference) = soak(sides, seed, operations, LENGTH) {
@@ -26,7 +26,7 @@ every_discipline!(agrees_with_its_twin, super::play);
 /// Goal: other distributions than that of `soak`, and the path of the fuzzer.
 /// Method: byte strings by proptest, each decoded to a history and compared thoroughly at each step.
 fn play_bytes(_: u64, _: u64, sides: &dyn Fn() -> Pair) {
-    let config = Config { cases: effort(16, 128), failure_persistence: None, ..Config::default() };
+    let config = Config { cases: effort(4, 128), failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(
         config,
         proptest::test_runner::TestRng::deterministic_rng(

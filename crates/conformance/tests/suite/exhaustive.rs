@@ -65,7 +65,7 @@ where
     S: Contestant + Clone,
     T: Contestant + Clone,
 {
-    play_all((subject, twin), prelude, alphabet, effort(6, 8));
+    play_all((subject, twin), prelude, alphabet, effort(5, 8));
 }
 
 #[test]

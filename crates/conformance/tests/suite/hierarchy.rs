@@ -4,6 +4,7 @@
 //! `contract.rs` and `differential.rs`; here the same is done with closed classes.
 
 use conformance::Xorshift;
+use conformance::effort::effort;
 use conformance::history::{Contestant, Operation, Operations, Setting};
 use conformance::sides::hierarchy::node;
 use conformance::sides::{self, DESCRIPTORS, MAX_LEN};
@@ -116,7 +117,7 @@ fn agree<S: Contestant, T: Contestant>((mut subject, mut twin): (S, T), seed: u6
 /// them making up for lateness and one class without a line.
 #[test]
 fn closed_classes_leave_and_come_back_as_in_the_naive_hierarchy() {
-    for seed in 0..20 {
+    for seed in 0..effort(4, 20) {
         let lines = [
             line(300),
             line(8_000),
@@ -143,7 +144,7 @@ fn closed_classes_leave_and_come_back_as_in_the_naive_hierarchy() {
 /// Goal: the same two levels down: a class of classes is closed while all of its classes are.
 #[test]
 fn a_class_of_closed_classes_is_closed() {
-    for seed in 0..20 {
+    for seed in 0..effort(4, 20) {
         let lines = [line(300), line(4_000)];
         let middle = || {
             let classes = core::array::from_fn::<_, 2, _>(|class| behind(&lines[class]).0);
@@ -268,7 +269,7 @@ fn the_guarantees_of_the_levels_add_up() {
     let mut random = Xorshift::new(1);
     let random = &mut random;
     let mut worst = [0; 5];
-    for _ in 0..100 {
+    for _ in 0..effort(50, 100) {
         let qfq_qfq = level::<AnyQfq, _>(random, leaf::<AnyQfq>);
         let drr_qfq = level::<AnyDrr, _>(random, leaf::<AnyQfq>);
         let qfq_drr = level::<AnyQfq, _>(random, leaf::<AnyDrr>);
@@ -283,7 +284,8 @@ fn the_guarantees_of_the_levels_add_up() {
         ];
         worst = core::array::from_fn(|tree| worst[tree].max(measured[tree]));
     }
-    assert!(worst.iter().all(|&worst| worst > 200), "per mille of the bounds: {worst:?}");
+    let near = effort(100, 200);
+    assert!(worst.iter().all(|&worst| worst > near), "per mille of the bounds: {worst:?}");
 }
 
 /// Goal: a check of the check: a fifth of the guarantee is not kept, so the sum is no larger than five

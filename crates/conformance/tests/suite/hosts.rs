@@ -1,6 +1,7 @@
 //! What hosts above flows are for: shares, and whose packets give way.
 
 use conformance::Xorshift;
+use conformance::effort::effort;
 use conformance::history::{Contestant, Match, Operation, Setting, check, pair};
 use conformance::sides::{self, HOSTS, MAX_LEN, hosts};
 use freeboard::sched_core::{DropFrom, DropReason, FlowId, Limits, Nanos, Packet, Side, Sides};
@@ -275,7 +276,7 @@ fn load_drr_agrees_with_its_twin_when_hosts_have_hundreds_of_flows() {
             both.step(Operation::Configure { flow, setting }, false).unwrap();
         }
         let (mut arrivals, mut spread) = (0, FLOWS);
-        for step in 0..60_000 {
+        for step in 0..effort(10_000, 60_000) {
             if step % 500 == 0 {
                 arrivals = 20 + random.below(200);
                 spread = [1, 2, 8, FLOWS][random.below(4) as usize];

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use conformance::Xorshift;
+use conformance::effort::effort;
 use conformance::twin::{BigRational, ExactWf2q, Gps};
 use freeboard::sched_core::{FlowId, FlowScheduler, Wf2q, Wf2qConfig, Wf2qFlow};
 
@@ -210,7 +211,7 @@ fn no_packet_leaves_wfq_more_than_one_packet_after_the_fluid_server() {
 #[test]
 fn wf2q_plus_stays_beside_the_fluid_server_while_all_flows_are_backlogged() {
     let (mut latest, mut furthest) = (0.0_f64, 0.0_f64);
-    for seed in 0..60 {
+    for seed in 0..effort(15, 60) {
         let mut random = Xorshift::new(seed);
         let flows = 2 + random.below(7);
         let weights: Vec<_> = (0..flows).map(|_| 1 + random.below(9)).collect();
@@ -328,7 +329,7 @@ fn wf2q_plus_is_exact_and_keeps_its_delays_whatever_comes() {
 fn rounding_moves_a_flow_by_two_packets_and_a_few_millionths_of_its_service() {
     const LEN: u32 = 1_000;
     let mut furthest = 0;
-    for seed in 0..40 {
+    for seed in 0..effort(8, 40) {
         let mut random = Xorshift::new(seed);
         let weights: Vec<_> = (0..4)
             .map(|_| {

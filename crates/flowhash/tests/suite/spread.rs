@@ -1,5 +1,6 @@
 //! How often flows collide, with the keyed hashes on keys as attackers and households make them.
 
+use conformance::effort::effort;
 use flowhash::{
     FlowHasher, FlowKey, FlowTable, HalfSipHash13, Outcome, SipHash13, TagLine, Transport,
 };
@@ -16,11 +17,10 @@ fn flow(i: u32) -> FlowKey {
 /// The share of runs, each with a key of its own, in which flow `n` meets no free way after flows
 /// `0..n` have each sent a packet.
 fn collision_probability<H: FlowHasher>(new: impl Fn(u64) -> H, n: u32, ways: u32) -> f64 {
-    const RUNS: u64 = 4_000;
     const PROBES: u32 = 64;
     let mut table = FlowTable::new([TagLine::EMPTY; 128], 1024, ways).unwrap();
-    let mut collisions = 0;
-    for run in 0..RUNS {
+    let (runs, mut collisions) = (effort(1_000, 4_000_u64), 0);
+    for run in 0..runs {
         let hasher = new(run);
         table.clear();
         for i in 0..n {
@@ -36,7 +36,7 @@ fn collision_probability<H: FlowHasher>(new: impl Fn(u64) -> H, n: u32, ways: u3
             }
         }
     }
-    f64::from(collisions) / (RUNS as f64 * f64::from(PROBES))
+    f64::from(collisions) / (runs as f64 * f64::from(PROBES))
 }
 
 /// P[Bin(n, k/N) ≥ k] with N = 1,024.
@@ -68,7 +68,7 @@ fn the_formula_gives_the_tabulated_values() {
 }
 
 /// Goal: a table driven by the real hashes collides as one driven by chance.
-/// Method: 4,000 keys with 64 probes each; the standard error is below 0.001.
+/// Method: 4,000 keys with 64 probes each, or 1,000; the standard error is below 0.001, or 0.002.
 #[test]
 fn collisions_are_as_rare_as_the_formula_says() {
     let sip =
@@ -87,11 +87,11 @@ fn collisions_are_as_rare_as_the_formula_says() {
 
 /// Goal: an attacker that fills the table at random, knowing no key, shuts a victim's set as rarely as
 /// chance does: P(full) within 3 σ of the formula.
-/// Method: 10,000 tables for each row, a key of its own and one victim for each, so that the trials are
-/// independent and σ² = p(1 − p)/10,000.
+/// Method: 10,000 tables for each row, or 1,000, a key of its own and one victim for each, so that the trials are
+/// independent and σ² = p(1 − p) over their number.
 #[test]
 fn random_filling_shuts_the_set_of_a_victim_as_often_as_chance() {
-    const TABLES: u64 = 10_000;
+    let tables = effort(1_000, 10_000_u64);
     for (n, ways, rough) in [
         (400, 8, 0.015),
         (500, 8, 0.046),
@@ -102,8 +102,8 @@ fn random_filling_shuts_the_set_of_a_victim_as_often_as_chance() {
     ] {
         let mut table = FlowTable::new([TagLine::EMPTY; 128], 1_024, ways).unwrap();
         let mut shut = 0_u32;
-        for run in 0..TABLES {
-            let run = run + u64::from(n * 100 + ways) * TABLES;
+        for run in 0..tables {
+            let run = run + u64::from(n * 100 + ways) * 10_000;
             let hasher = SipHash13::new(u128::from(run).to_le_bytes());
             table.clear();
             for i in 1..=n {
@@ -112,8 +112,8 @@ fn random_filling_shuts_the_set_of_a_victim_as_often_as_chance() {
             let victim = hasher.hash(flow(0).to_bytes().as_ref());
             shut += u32::from(table.lookup(victim).outcome == Outcome::Collision);
         }
-        let (found, expected) = (f64::from(shut) / TABLES as f64, formula(n, ways));
-        let sigma = (expected * (1.0 - expected) / TABLES as f64).sqrt();
+        let (found, expected) = (f64::from(shut) / tables as f64, formula(n, ways));
+        let sigma = (expected * (1.0 - expected) / tables as f64).sqrt();
         println!("{n} flows, {ways} ways: {found:.4}, chance {expected:.4} (sigma {sigma:.4})");
         assert!((found - expected).abs() < 3.0 * sigma, "{n}/{ways}: {found} {expected} {sigma}");
         assert!((expected - rough).abs() < 0.006, "{n}/{ways}: {expected}");

@@ -350,7 +350,7 @@ mod tests {
         for (flows, range) in [(1, 4), (2, 3), (3, 4), (7, 5), (64, 6), (85, 1 << 32), (257, 8)] {
             let (mut both, mut seed, mut clock) =
                 (Both::new(flows), Xorshift::new(flows as u64), 0);
-            for step in 0..200_000 {
+            for step in 0..conformance::effort::effort(20_000, 200_000) {
                 let random = seed.next_u64();
                 let flow = (random >> 32) as u32 % flows as u32;
                 let bytes = (seed.next_u64() % range) as u32;

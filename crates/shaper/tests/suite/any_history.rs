@@ -11,7 +11,7 @@ use shaper::{Rate, Shaper};
 const BEGIN: u64 = 1 << 20;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_096, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: conformance::effort::effort(512, 4_096), failure_persistence: None, ..Default::default() })]
 
     /// Goal: the clock is the one its definition describes, whatever happens to it.
     /// Method: bytes become operations (packets, times forwards and backwards by any amount, new

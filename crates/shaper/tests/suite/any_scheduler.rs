@@ -8,7 +8,7 @@ use shaper::{Framing, Overhead, Rate, Shaped, Shaper};
 fn ignore(_: Packet, _: DropReason) {}
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: conformance::effort::effort(250, 2_000), failure_persistence: None, ..Default::default() })]
 
     /// Goal: open with packets gives a packet; closed with packets names the very nanosecond at
     /// which the next one leaves; peek is the next dequeue; the books never notice rate or link.

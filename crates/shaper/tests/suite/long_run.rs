@@ -1,5 +1,6 @@
 //! The shaper drifts by nothing, at more than two hundred rates.
 
+use conformance::effort::effort;
 use sched_core::Nanos;
 use shaper::{Rate, Shaper};
 
@@ -82,8 +83,8 @@ fn run_backlogged(bps: u64, packets: u32) {
 }
 
 /// Goal: no rate drifts, and none is a nanosecond early.
-/// Method: a backlogged line is polled when it says. The notorious rates run ten million packets. The
-/// others run a hundred thousand, because a wrong remainder would show within a few packets, or
+/// Method: a backlogged line is polled when it says. The notorious rates run ten million packets at
+/// full depth and half a million else. The others run a hundred thousand, because a wrong remainder would show within a few packets, or
 /// `FREEBOARD_PACKETS`: with ten million the test takes half a minute.
 #[test]
 fn a_backlogged_line_ends_on_the_exact_nanosecond_at_any_rate() {
@@ -93,7 +94,10 @@ fn a_backlogged_line_ends_on_the_exact_nanosecond_at_any_rate() {
         packets.parse().expect("FREEBOARD_PACKETS: a number of packets")
     });
     for (index, &bps) in rates.iter().enumerate() {
-        run_backlogged(bps, if index < NOTORIOUS.len() { 10_000_000 } else { others });
+        run_backlogged(
+            bps,
+            if index < NOTORIOUS.len() { effort(500_000, 10_000_000) } else { others },
+        );
     }
 }
 
@@ -119,13 +123,14 @@ fn every_busy_period_starts_anew() {
 }
 
 /// Goal: a caller that polls every microsecond gets the rate, neither less nor more.
-/// Method: 20 simulated seconds with a full queue at rates where a packet takes many polls, about
+/// Method: 20 simulated seconds, or one, with a full queue at rates where a packet takes many polls, about
 /// one, and less than one; bytes sent = rate · t, to within one packet.
 #[test]
 fn a_coarse_timer_costs_no_rate_if_the_line_may_catch_up() {
     const LEN: u32 = 1_514;
     let poll = Nanos::from_micros(1);
-    let end = Nanos::from_secs(20);
+    let seconds = effort(1, 20);
+    let end = Nanos::from_secs(seconds);
     for bps in [8_000, 1_000_000, 999_999_937, 10_000_000_000, 12_112_000_000, 40_000_000_000] {
         let mut line = line(bps).with_catch_up(poll);
         let (mut now, mut bytes) = (Nanos::ZERO, 0_u64);
@@ -138,7 +143,7 @@ fn a_coarse_timer_costs_no_rate_if_the_line_may_catch_up() {
             now = now.plus(poll);
         }
         // The last poll is one microsecond before the end.
-        let exact = (bps * 20).div_ceil(8);
+        let exact = (bps * seconds).div_ceil(8);
         let off = bytes.abs_diff(exact);
         assert!(off <= u64::from(LEN) + bps / 8_000_000, "{bps} bit/s: {off} bytes off");
     }

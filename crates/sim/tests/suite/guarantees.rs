@@ -1,6 +1,6 @@
 //! The proven bounds, against random and adversarial arrivals.
 //!
-//! 2,000 trials for each flow scheduler, 10,000 with `FREEBOARD_TESTS=full`; `FREEBOARD_TRIALS` sets another
+//! 200 trials for each flow scheduler, 10,000 with `FREEBOARD_TESTS=full`; `FREEBOARD_TRIALS` sets another
 //! number.
 
 use conformance::bounds::{
@@ -16,7 +16,7 @@ use freeboard::sched_core::{
 /// Plays random trials and returns the worst of each bound, none of which is exceeded.
 /// Histories of each flow scheduler.
 fn how_many() -> u64 {
-    effort(2_000, 10_000)
+    effort(200, 10_000)
 }
 
 fn never_exceeded<O: Promising>(seed: u64) -> Outcome {
@@ -115,7 +115,7 @@ fn qfq_keeps_its_wfi_bounds_in_a_crowd() {
         }
         Some(crowd)
     });
-    never_exceeded_in::<Qfq<Vec<QfqFlow>>>(crowds.take(500));
+    never_exceeded_in::<Qfq<Vec<QfqFlow>>>(crowds.take(effort(10, 500)));
 }
 
 #[test]

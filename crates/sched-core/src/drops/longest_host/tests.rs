@@ -147,7 +147,7 @@ fn the_victim_is_the_one_a_scan_finds_after_every_short_history() {
             go(&world, depth - 1);
         }
     }
-    go(&World::of(&[0, 0, 1], 4), 6);
+    go(&World::of(&[0, 0, 1], 4), conformance::effort::effort(5, 6));
 }
 
 /// Goal: the same in long histories, with more flows, all magnitudes of bytes, and flows that are removed
