@@ -12,7 +12,7 @@ use super::catalog::room;
 use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
-static FLOW_SCHEDULERS: &[fn()] = sizes![drr qfq qfq_plus wf2q over_drr over_qfq];
+static FLOW_SCHEDULERS_ALONE: &[fn()] = sizes![drr qfq qfq_plus wf2q over_drr over_qfq];
 
 fn drr<const N: usize>() {
     let Some(mut drr) = Drr { sparse_first: false }.flow_scheduler(room(Arrays::<N>)) else {
