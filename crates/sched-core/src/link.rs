@@ -137,12 +137,13 @@ pub(crate) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Plays it, and counts anew every now and then; `steady` is what holds besides without `churn`.
+    /// Plays it, and counts anew every now and then; `steady` is what holds besides after every operation,
+    /// without `churn`.
     pub(crate) fn play<O: FlowScheduler<Config = QfqConfig>>(
         mut self,
         link: &mut Link<O>,
         random: &mut Xorshift,
-        steady: &dyn Fn(&O) -> Result<(), Imbalance>,
+        steady: &dyn Fn(&mut O) -> Result<(), Imbalance>,
     ) -> Result<(), Imbalance> {
         for operation in 0..self.operations {
             let flow = random.below(self.configs.len() as u32);
@@ -168,9 +169,9 @@ impl Load<'_> {
             }
             if operation % 64 == 0 {
                 link.recount()?;
-                if !self.churn {
-                    steady(&link.order)?;
-                }
+            }
+            if !self.churn {
+                steady(&mut link.order)?;
             }
         }
         Ok(())

@@ -86,6 +86,7 @@ use core::num::NonZeroU32;
 
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::queues::queue::NONE;
+use crate::steps::look;
 use crate::{FlowId, Imbalance, Nanos};
 use eligibility::Sets;
 use group::{Group, MAX_DISTANCE, State};
@@ -94,12 +95,6 @@ use weights::Weights;
 
 pub use group::QfqFlow;
 pub use plus::{Aggregate, PlusFlow, QfqPlus};
-
-/// A flow, slot or group is looked at: tests count them.
-#[cfg(not(test))]
-const fn step() {}
-#[cfg(test)]
-use tests::count_step as step;
 
 /// What can be set for a flow of [`Qfq`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,14 +179,12 @@ struct Core {
     due: u32,
     /// `L`: the most that is sent between two selections.
     max_len: u32,
+    /// `⌈L/28⌉`: flows with shorter packets are sorted as if theirs were as long. With slots no narrower
+    /// than that, 32 of them suffice (`group.rs`).
+    shortest: u32,
     /// No flow was ever configured with a smaller `max_len`.
     least_max_len: u32,
     groups: [Group; GROUPS],
-    #[cfg(test)]
-    faults: tests::Faults,
-    /// How many starts were too far from the front slot.
-    #[cfg(test)]
-    cuts: u64,
 }
 
 impl<N: Table<QfqFlow>> Qfq<N> {
@@ -232,25 +225,15 @@ impl Core {
             lingering: 0,
             due: 0,
             max_len,
+            shortest: max_len.div_ceil(28),
             least_max_len: max_len,
             groups: [const { Group::EMPTY }; GROUPS],
-            #[cfg(test)]
-            faults: tests::Faults::default(),
-            #[cfg(test)]
-            cuts: 0,
         }
     }
 
-    /// The length by which a flow is sorted: with slots no narrower than `L/28` bytes of it, 32 of
-    /// them suffice (`group.rs`).
-    #[expect(clippy::integer_division, reason = "by a constant; rounded up")]
+    /// The length by which a flow is sorted.
     fn effective_len(&self, max_len: u32) -> u32 {
-        const DIVISOR: NonZeroU32 = NonZeroU32::new(28).unwrap();
-        #[cfg(test)]
-        if self.faults.no_shortest {
-            return max_len;
-        }
-        max_len.max((self.max_len + 27) / DIVISOR)
+        max_len.max(self.shortest)
     }
 
     /// Enqueue to an idle flow (Fig. 3).
@@ -268,8 +251,6 @@ impl Core {
             }
             State::Lingering => {
                 self.unlist(flows, flow, k);
-                #[cfg(test)]
-                self.weights.count(if self.faults.forget_at_once { k.share } else { 0 });
                 Some(k.start)
             }
         };
@@ -277,7 +258,7 @@ impl Core {
         let start = self.start_of(i, finish);
         let rounded = start.floor(width);
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
-        step();
+        look();
 
         // Fig. 3, line 10: does the state of the group change?
         let mut place = rounded;
@@ -290,10 +271,6 @@ impl Core {
             // Never in a steady set of flows (Theorem 3); Theorem 2 does not survive every change.
             if rounded.is_after(limit) {
                 place = limit;
-                #[cfg(test)]
-                {
-                    self.cuts += 1;
-                }
             }
         } else {
             // Lines 13-17. Earlier than all: the group is ineligible, its start is ⌊V⌋ + σ, and all
@@ -312,7 +289,6 @@ impl Core {
             self.sort_in(i);
             self.next = self.first();
         }
-        self.assert_order();
     }
 
     /// `S` of a flow of group `i` that becomes backlogged, with its stored finish if it lingered.
@@ -324,14 +300,10 @@ impl Core {
         let fresh = finish
             .filter(|finish| finish.is_after(self.now) && !finish.floor(width).is_after(next_slot));
         let start = fresh.unwrap_or(self.now);
-        #[cfg(test)]
-        if self.faults.shift_only_idle_groups && self.group_is_backlogged(i) {
-            return start;
-        }
         // Eq. 17, for every flow that becomes backlogged: as if it had come when V was F_b.
         let Some(b) = self.sets.first_ready_above(i) else { return start };
         let Some(blocker) = self.groups.get(b as usize % GROUPS) else { return start };
-        step();
+        look();
         let latest = blocker.finish(Width::of_group(b));
         // F_b < F' = ⌊S⌋ + 2σ need not be asked for: it follows from what is asked.
         let too_late = fresh.map_or(start, |start| start.floor(width)).is_after(latest);
@@ -381,7 +353,7 @@ impl Core {
             return;
         }
         let Some(k) = flows.get_mut(flow as usize) else { return };
-        step();
+        look();
 
         // Lines 10-16: the flow. S = F (eq. 2) goes for an idle flow too: it is its stored F then.
         let charged = len.min(k.max_len.into());
@@ -394,13 +366,12 @@ impl Core {
 
         // Line 19, with the sum of the weights (§IV-B).
         let before = self.now;
-        self.now = before.plus(u64::from(len) * u64::from(self.weights.per_byte()));
+        self.now = before.plus(u64::from(len) * u64::from(self.weights.per_byte));
 
         // A flow that stays leaves its group in ER: but for line 19, nothing is left to do for it.
         if after != After::Stays || self.is_awaited() {
             self.serve_changing(flows, flow, before, after);
         }
-        self.assert_order();
     }
 
     /// The rest of [`Self::serve`], where more changes than `V` and the start of `flow`. What it calls
@@ -470,7 +441,7 @@ impl Core {
         if k.state != State::Backlogged {
             return;
         }
-        step();
+        look();
         let i = u32::from(k.group);
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
         if group.unlink(Width::of_group(i), flows, flow, k) {
@@ -479,7 +450,6 @@ impl Core {
         self.keep_eligible(flows, self.now);
         self.next = self.first();
         self.retire(flows, flow);
-        self.assert_order();
     }
 }
 
@@ -528,6 +498,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         }
         if moves {
             core.enter(table, flow.0);
+            core.assert_order();
         }
         Ok(())
     }
@@ -536,6 +507,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         let table = self.flows.as_mut();
         self.core.leave(table, flow.0);
         self.core.forget(table, flow.0);
+        self.core.assert_order();
     }
 
     fn config(&self, flow: FlowId) -> Option<QfqConfig> {
@@ -556,6 +528,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
 
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
         self.core.enter(self.flows.as_mut(), flow.0);
+        self.core.assert_order();
     }
 
     /// The flows of the slot that is served; a group that becomes eligible meanwhile may come first.
@@ -575,11 +548,13 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
     #[inline(always)] // once, into the dequeue: the group and slot that `select` found are at hand
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         self.core.serve(self.flows.as_mut(), flow.0, len, next_head.is_some());
+        self.core.assert_order();
     }
 
     fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
         if head.is_none() {
             self.core.leave(self.flows.as_mut(), flow.0);
+            self.core.assert_order();
         }
     }
 

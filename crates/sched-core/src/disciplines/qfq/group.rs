@@ -21,8 +21,8 @@
 //! with an `F` between `V − L·m` and `V + 2σ`: one that waits behind another with a later `F` counts longer
 //! by no more than that.
 
-use super::step;
 use super::virtual_time::{SLOTS, Virtual, Width};
+use crate::steps::look;
 
 /// The largest distance of a slot in use from the front slot.
 pub(super) const MAX_DISTANCE: u32 = u32::BITS - 2;
@@ -93,7 +93,7 @@ impl Ends {
         if first {
             self.head = flow;
         } else {
-            step();
+            look();
             if let Some(tail) = flows.get_mut(self.tail as usize) {
                 tail.next = flow;
             }
@@ -113,13 +113,13 @@ impl Ends {
         if first {
             self.head = k.next;
         } else if let Some(prev) = flows.get_mut(k.prev as usize) {
-            step();
+            look();
             prev.next = k.next;
         }
         if last {
             self.tail = k.prev;
         } else if let Some(next) = flows.get_mut(k.next as usize) {
-            step();
+            look();
             next.prev = k.prev;
         }
         false
@@ -161,7 +161,7 @@ impl Group {
     pub(super) fn append(&mut self, width: Width, flows: &mut [QfqFlow], flow: u32, time: Virtual) {
         let slot = width.slot_of(time);
         let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return };
-        step();
+        look();
         ends.append(flows, flow, self.full & 1 << slot == 0);
         self.full |= 1 << slot;
     }
@@ -171,7 +171,7 @@ impl Group {
     pub(super) fn pop_first(&mut self, width: Width, next: u32) -> bool {
         let slot = width.slot_of(self.start);
         let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return false };
-        step();
+        look();
         let last = ends.head == ends.tail;
         ends.head = next; // stale if it was the last
         self.full &= !(u32::from(last) << slot);
@@ -185,7 +185,7 @@ impl Group {
         let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return false };
         let others = ends.head != ends.tail;
         if others {
-            step();
+            look();
             ends.head = next;
         }
         others
@@ -202,7 +202,7 @@ impl Group {
     ) -> bool {
         let slot = width.slot_of(k.start);
         let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) else { return false };
-        step();
+        look();
         let empties = ends.unlink(flows, flow, k);
         self.full &= !(u32::from(empties) << slot);
         empties && slot == width.slot_of(self.start)
@@ -210,7 +210,7 @@ impl Group {
 
     /// Appends `flow`, idle, to those that linger; `first` says that no other does.
     pub(super) fn append_lingering(&mut self, flows: &mut [QfqFlow], flow: u32, first: bool) {
-        step();
+        look();
         self.lingering.append(flows, flow, first);
     }
 
@@ -221,7 +221,7 @@ impl Group {
         flow: u32,
         k: QfqFlow,
     ) -> bool {
-        step();
+        look();
         self.lingering.unlink(flows, flow, k)
     }
 

@@ -5,16 +5,13 @@ use core::num::NonZeroU32;
 use super::eligibility::bit;
 use super::group::State;
 use super::virtual_time::{GROUPS, Virtual, share};
-use super::{Core, LET_GO, QfqFlow, step};
+use super::{Core, LET_GO, QfqFlow};
+use crate::steps::look;
 
 impl Core {
     /// `P = V − L·m`: no flow that is backlogged has its `F` further back (Theorem 2). A flow that stops
     /// counting with `F ≤ P` is behind `V` by no less than its part of the bound.
     fn past(&self) -> Virtual {
-        #[cfg(test)]
-        if self.faults.forget_early {
-            return self.now;
-        }
         self.now.minus(u64::from(self.max_len) * u64::from(self.weights.most_per_byte()))
     }
 
@@ -24,8 +21,6 @@ impl Core {
         let past = self.past();
         let Some(k) = flows.get_mut(flow as usize) else { return };
         let lingers = k.start.is_after(past);
-        #[cfg(test)]
-        self.weights.discount(if lingers && self.faults.forget_at_once { k.share } else { 0 });
         if !lingers {
             k.state = State::Idle;
             self.weights.discount(k.share);
@@ -62,7 +57,7 @@ impl Core {
             let Some(group) = self.groups.get(i as usize % GROUPS) else { break };
             let flow = group.lingering.head;
             let Some(k) = flows.get_mut(flow as usize) else { break };
-            step();
+            look();
             if k.start.is_after(past) {
                 self.due &= !bit(i);
                 continue;
@@ -72,8 +67,6 @@ impl Core {
             let k = *k;
             self.unlist(flows, flow, k);
         }
-        #[cfg(test)]
-        let gone = if self.faults.forget_at_once { 0 } else { gone };
         self.weights.discount(gone);
     }
 
@@ -87,7 +80,7 @@ impl Core {
         group: u8,
     ) {
         let Some(k) = flows.get_mut(flow as usize) else { return };
-        step();
+        look();
         let (old, moves) = (*k, k.state == State::Lingering && k.group != group);
         self.weights.exchange(
             NonZeroU32::new(old.inverse),

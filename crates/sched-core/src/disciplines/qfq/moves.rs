@@ -3,7 +3,8 @@
 
 use super::eligibility::bit;
 use super::virtual_time::{GROUPS, Virtual, Width, entered};
-use super::{Core, QfqFlow, step};
+use super::{Core, QfqFlow};
+use crate::steps::look;
 
 /// What `V` steps on by when the last flow has become idle: no stored `F` is as far ahead. A flow is
 /// served with `S < ⌊V⌋ + σ` and leaves otherwise with `S < ⌊V⌋ + 2σ` (Theorem 1), so its `F` is less
@@ -21,7 +22,7 @@ impl Core {
     pub(super) fn regroup(&mut self, i: u32) {
         let width = Width::of_group(i);
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
-        step();
+        look();
         let was_blocking = self.sets.ready & bit(i) != 0;
         let old_finish = group.finish(width);
         let is_backlogged = group.advance(width);
@@ -40,7 +41,7 @@ impl Core {
     /// Puts group `i`, in no set, where it belongs (`compute_group_state()`, Fig. 5).
     pub(super) fn sort_in(&mut self, i: u32) {
         let Some(group) = self.groups.get(i as usize % GROUPS) else { return };
-        step();
+        look();
         let eligible = !group.start.is_after(self.now);
         let finish = group.finish(Width::of_group(i));
         let blocker = self.sets.first_ready_above(i);
@@ -53,7 +54,7 @@ impl Core {
 
     /// `F_i`.
     pub(super) fn finish(&self, i: u32) -> Virtual {
-        step();
+        look();
         let group = self.groups.get(i as usize % GROUPS);
         group.map_or(Virtual(0), |group| group.finish(Width::of_group(i)))
     }
@@ -114,7 +115,7 @@ impl Core {
             self.now = self.now.plus(IDLE_STEP);
             return;
         };
-        step();
+        look();
         if let Some(group) = self.groups.get(first as usize % GROUPS)
             && group.start.is_after(self.now)
         {

@@ -206,7 +206,7 @@ impl Subject for Watched {
         let (handle, len) = queue.pop_front().unwrap();
         let next = queue.front().map(|packet| packet.1);
         let (before, sets) = (self.look(flow.0), self.qfq.core.sets);
-        let step = u64::from(len) * u64::from(self.qfq.core.weights.per_byte());
+        let step = u64::from(len) * u64::from(self.qfq.core.weights.per_byte);
         self.qfq.served(flow, len, next);
         self.saw_dequeue(flow.0, before, sets, before.now.plus(step));
         handle

@@ -364,6 +364,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
     fn activate(&mut self, at: u32) {
         self.tell();
         self.core.enter(self.nodes.as_mut(), at);
+        self.core.assert_order();
         self.reselect();
     }
 
@@ -390,6 +391,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
             }
             self.tell();
             self.core.leave(self.nodes.as_mut(), at);
+            self.core.assert_order();
             return self.reselect();
         }
         let mut before = ring.last;
@@ -485,7 +487,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
         }
         let Some(k) = self.flows.as_mut().get_mut(flow.index()) else { return };
         let core = &mut self.core;
-        core.now = core.now.plus(u64::from(len) * u64::from(core.weights.per_byte()));
+        core.now = core.now.plus(u64::from(len) * u64::from(core.weights.per_byte));
         let max_len = service.max_len;
         let charged = len.min(max_len);
         service.left = service.left.wrapping_sub(charged);

@@ -23,15 +23,17 @@ impl<N: Table<QfqFlow>> Qfq<N> {
     ///
     /// * `V ≤ F^k + L · m` for every backlogged flow, with `F^k` rounded and `m` the most that a byte
     ///   ever adds to `V` (QFQ Theorem 2, eq. 14);
-    /// * no `F` that an idle flow has left behind is beyond the `F` of a ready group above its own.
+    /// * no `F` that an idle flow has left behind is beyond the `F` of a ready group above its own;
+    /// * no idle flow would have its start cut if it became backlogged now (Theorem 3).
     ///
-    /// A flow that leaves, or takes more service than its new share was, can break both; afterwards they
-    /// hold again once nothing has been backlogged.
+    /// A flow that leaves, or takes more service than its new share was, can break all three; afterwards
+    /// they hold again once nothing has been backlogged.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.
     pub fn check_lag(&self) -> Result<(), Imbalance> {
-        self.core.check_lag(self.flows.as_ref())
+        self.core.check_lag(self.flows.as_ref())?;
+        self.core.check_starts(self.flows.as_ref())
     }
 }
 
@@ -50,6 +52,21 @@ impl Core {
                 let late = blocker.is_some_and(|b| k.start.is_after(core.finish(b)));
                 holds("no idle flow finished after a ready group above", at, !late)?;
             }
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_starts(&self, table: &[QfqFlow]) -> Result<(), Imbalance> {
+        for (at, k) in (0..).zip(table) {
+            let Some(group) = self.groups.get(usize::from(k.group)) else { continue };
+            if k.inverse == 0 || k.state == State::Backlogged || group.full == 0 {
+                continue;
+            }
+            let width = Width::of_group(k.group.into());
+            let finish = (k.state == State::Lingering).then_some(k.start);
+            let start = self.start_of(k.group.into(), finish).floor(width);
+            let limit = group.start.plus(width.slots(MAX_DISTANCE));
+            holds("no start is cut (Theorem 3)", at, !start.is_after(limit))?;
         }
         Ok(())
     }
@@ -86,10 +103,6 @@ impl Core {
         group_of: &dyn Fn(u32, &QfqFlow) -> u8,
     ) -> Result<(), Imbalance> {
         let mut weights = Weights::new();
-        #[cfg(test)]
-        {
-            weights.faults = self.weights.faults;
-        }
         for (at, k) in (0..).zip(table) {
             let packets = truth(FlowId(at)).backlog.packets;
             let is_listed = k.state == State::Backlogged;
@@ -195,10 +208,6 @@ impl Core {
     pub(super) fn assert_order(&self) {
         #[cfg(debug_assertions)]
         {
-            #[cfg(test)]
-            if self.faults.shift_only_idle_groups {
-                return;
-            }
             let mut earliest: Option<Virtual> = None;
             for (i, group) in (0..GROUP_COUNT).zip(&self.groups).rev() {
                 let width = Width::of_group(i);

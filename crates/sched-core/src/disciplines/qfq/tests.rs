@@ -1,99 +1,35 @@
 use super::*;
 use crate::link::Load;
+use crate::steps::take_looks;
 use conformance::Xorshift;
 use conformance::effort::effort;
+use mutants::{HONEST, Mutant, Mutated, Speed};
 use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
-/// Rules that are known to be wrong, to show that the checks find them out.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Faults {
-    /// Eq. 17 only where the group was idle, as the paper has it.
-    pub(super) shift_only_idle_groups: bool,
-    /// The weight of a flow that becomes idle leaves the sum at once.
-    pub(super) forget_at_once: bool,
-    /// It leaves as soon as `V` has reached the stored `F`.
-    pub(super) forget_early: bool,
-    /// No lower bound on the length by which flows are sorted.
-    pub(super) no_shortest: bool,
-    /// Of the sum of the weights.
-    pub(super) weights: weights::Faults,
-}
+mod mutants;
 
-impl Core {
-    pub(super) fn group_is_backlogged(&self, i: u32) -> bool {
-        self.groups[i as usize].full != 0
-    }
-}
-
-impl<N: Table<QfqFlow>> Qfq<N> {
-    /// A QFQ whose virtual time starts at `now`.
-    fn at(flows: N, max_len: u32, now: u64) -> Self {
-        let mut qfq = Self::new(flows, max_len).unwrap();
-        (qfq.core.now, qfq.core.alarm) = (Virtual(now), Virtual(now));
-        qfq
-    }
-}
-
-type Link = crate::link::Link<Qfq<Vec<QfqFlow>>>;
+type VecQfq = Qfq<Vec<QfqFlow>>;
+type Link = crate::link::Link<VecQfq>;
 
 impl Link {
     fn new(configs: &[(u32, u32)], max_len: u32) -> Self {
-        Self::at(configs, max_len, 0, Faults::default())
+        Self::at(configs, max_len, 0)
     }
 
-    fn at(configs: &[(u32, u32)], max_len: u32, now: u64, faults: Faults) -> Self {
-        let mut qfq = Qfq::at(vec![QfqFlow::EMPTY; configs.len()], max_len, now);
-        qfq.core.weights.faults = faults.weights;
-        qfq.core.faults = faults;
+    /// Its virtual time starts at `now`.
+    fn at(configs: &[(u32, u32)], max_len: u32, now: u64) -> Self {
+        let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; configs.len()], max_len).unwrap();
+        (qfq.core.now, qfq.core.alarm) = (Virtual(now), Virtual(now));
         Self::with(qfq, configs)
-    }
-
-    /// Sends at one byte per unit of time; `(time, flow, len)` arrive on the way, those of the instant
-    /// of a dequeue before it. Stops after `packets`, or with the first imbalance.
-    fn play(&mut self, arrivals: &[(u64, u32, u32)], packets: usize) -> Result<(), Imbalance> {
-        self.run(arrivals, packets, &|link| link.recount().and_then(|()| link.order.check_lag()))
-    }
-
-    fn play_unchecked(&mut self, arrivals: &[(u64, u32, u32)], packets: usize) {
-        self.run(arrivals, packets, &|_| Ok(())).unwrap();
-    }
-
-    fn run(
-        &mut self,
-        arrivals: &[(u64, u32, u32)],
-        packets: usize,
-        check: &dyn Fn(&Self) -> Result<(), Imbalance>,
-    ) -> Result<(), Imbalance> {
-        let (mut now, mut arrivals) = (0, arrivals.iter().peekable());
-        for _ in 0..packets {
-            while let Some(&(_, flow, len)) = arrivals.next_if(|arrival| arrival.0 <= now) {
-                self.enqueue(flow, len);
-                check(self)?;
-            }
-            let (_, len) = self.dequeue().expect("a packet is there");
-            now += u64::from(len);
-            check(self)?;
-        }
-        Ok(())
     }
 }
 
-const HONEST: Faults = Faults {
-    shift_only_idle_groups: false,
-    forget_at_once: false,
-    forget_early: false,
-    no_shortest: false,
-    weights: SUM,
-};
-const SUM: weights::Faults =
-    weights::Faults { without_cap: false, of_rounded_weights: false, all_count: false };
-const ALL_COUNT: weights::Faults = weights::Faults { all_count: true, ..SUM };
 /// The two histories below need narrow slots beside a long longest packet, and a `V` that counts bytes
 /// over the sum of all weights.
-const NARROW: Faults = Faults { no_shortest: true, weights: ALL_COUNT, ..HONEST };
-const PAPER: Faults = Faults { shift_only_idle_groups: true, ..NARROW };
+const NARROW: Mutant = Mutant { speed: Speed::Added, narrow_slots: true, ..HONEST };
+const PAPER: Mutant = Mutant { shifts_only_into_idle_groups: true, ..NARROW };
 
 /// The finishes of the groups of `ER`, in bytes, to which a history comes that mis-orders it under eq.
 /// 17 as the paper applies it, and as it is applied here. The recount must find the one and only it.
@@ -104,14 +40,14 @@ fn ready_finishes(
 ) -> [Vec<u64>; 2] {
     let longest = flows.iter().map(|flow| flow.1).max().unwrap();
     let unit = (1 << 30) / u64::from(flows.iter().map(|flow| flow.0).sum::<u32>());
-    [PAPER, NARROW].map(|faults| {
-        let found = Link::at(flows, longest, 0, faults.clone()).play(arrivals, packets);
-        assert_eq!(found.is_err(), faults.shift_only_idle_groups, "{found:?}");
-        let mut link = Link::at(flows, longest, 0, faults);
-        link.play_unchecked(arrivals, packets);
-        let ready = link.order.core.sets.ready;
-        let groups = (0..32).filter(|i| ready >> i & 1 == 1);
-        groups.map(|i| link.order.core.finish(i).0 / unit).collect()
+    [PAPER, NARROW].map(|mutant| {
+        let found = Mutated::new(flows, longest, mutant).play(arrivals, packets);
+        assert_eq!(found.is_err(), mutant.shifts_only_into_idle_groups, "{found:?}");
+        let mut mutated = Mutated::new(flows, longest, mutant);
+        mutated.play_unchecked(arrivals, packets);
+        let core = mutated.link.order.core;
+        let groups = (0..32).filter(|i| core.sets.ready >> i & 1 == 1);
+        groups.map(|i| core.finish(i).0 / unit).collect()
     })
 }
 
@@ -120,8 +56,9 @@ fn try_every_change_along(flows: &[(u32, u32)], arrivals: &[(u64, u32, u32)], pa
     let longest = flows.iter().map(|flow| flow.1).max().unwrap();
     let mut blocked = 0;
     for packets in 1..packets {
-        let mut link = Link::at(flows, longest, 0, NARROW);
-        link.play_unchecked(arrivals, packets);
+        let mut mutated = Mutated::new(flows, longest, NARROW);
+        mutated.play_unchecked(arrivals, packets);
+        let link = mutated.link;
         blocked |= link.order.core.sets.blocked;
         for flow in (0..).zip(&link.queues).filter(|(_, queue)| !queue.is_empty()).map(|(k, _)| k) {
             try_every_change(&link, flow);
@@ -163,19 +100,18 @@ fn the_second_flow_to_come_during_a_long_packet_is_shifted_back_as_well() {
 #[test]
 fn virtual_time_does_not_outrun_flows_that_are_always_backlogged() {
     let flows = [(40_000, 1_500), (25_536, 1_500)];
-    for wrong in [false, true] {
-        let weights = weights::Faults { of_rounded_weights: wrong, ..SUM };
-        let mut link = Link::at(&flows, 1_500, 0, Faults { weights, ..HONEST });
+    for speed in [Speed::Counted, Speed::Rounded] {
+        let mut mutated = Mutated::new(&flows, 1_500, Mutant::of_speed(speed));
         let mut found = Ok(());
         for flow in [0, 1] {
-            link.enqueue(flow, 1_500);
+            mutated.enqueue(flow, 1_500);
         }
         for _ in 0..1_000_000 {
-            let flow = link.order.select().unwrap();
-            link.order.served(flow, 1_500, Some(1_500));
-            found = found.and_then(|()| link.order.check_lag());
+            let flow = mutated.link.order.select().unwrap();
+            mutated.serve(flow.0, 1_500, true);
+            found = found.and_then(|()| mutated.link.order.check_lag());
         }
-        assert_eq!(found.is_err(), wrong, "{found:?}");
+        assert_eq!(found.is_err(), speed == Speed::Rounded, "{found:?}");
     }
 }
 
@@ -208,7 +144,7 @@ fn backlogged_flows_share_by_weight_to_within_a_few_packets() {
 fn the_order_of_service_does_not_depend_on_where_virtual_time_stands() {
     let run = |start: u64| {
         let flows = [(1, 1_500), (2, 64), (3, 1_500), (5, 9_000), (1, 200), (2, 1_500)];
-        let mut link = Link::at(&flows, 9_000, start, HONEST);
+        let mut link = Link::at(&flows, 9_000, start);
         let (mut random, mut trace) = (Xorshift::new(7), Vec::new());
         while trace.len() < 40_000 {
             let flow = random.below(6);
@@ -398,7 +334,7 @@ fn a_flow_can_be_removed_or_changed_wherever_it_is() {
 }
 
 /// Random weights, lengths, arrivals, losses; with `churn` also flows that come, go and change.
-fn random_run(seed: u64, operations: u32, churn: bool, faults: Faults) -> Result<(), Imbalance> {
+fn random_run(seed: u64, operations: u32, churn: bool, mutant: Mutant) -> Result<(), Imbalance> {
     let mut random = Xorshift::new(seed);
     let count = 2 + random.below(30);
     let longest = 64 << random.below(10);
@@ -407,11 +343,11 @@ fn random_run(seed: u64, operations: u32, churn: bool, faults: Faults) -> Result
         (1 + random.magnitude(16), max_len.max(1))
     };
     let flows: Vec<_> = (0..count).map(|_| config(&mut random)).collect();
-    let mut link = Link::at(&flows, longest, 0, faults);
+    let mut link = Link::new(&flows, longest);
     let load = Load { operations, churn, configs: flows, draw: &config };
     load.play(&mut link, &mut random, &|qfq| {
-        qfq.check_lag()?;
-        Imbalance::check("starts that were cut", 0, 0, qfq.core.cuts)
+        mutant.set_speed(qfq);
+        qfq.check_lag()
     })
 }
 
@@ -440,24 +376,24 @@ fn a_flow_takes_32_bytes_and_the_rest_9_kilobytes() {
 /// one that stays with everyone that leaves: at the end, 5 packets more than Theorem 2 allows.
 #[test]
 fn idle_weights_that_leave_at_once_let_virtual_time_outrun_the_others() {
-    for forget_at_once in [false, true] {
+    for speed in [Speed::Counted, Speed::Backlogged] {
         let flows = vec![(1, 1_024); 2_001];
-        let mut link = Link::at(&flows, 1_024, 0, Faults { forget_at_once, ..HONEST });
+        let mut mutated = Mutated::new(&flows, 1_024, Mutant::of_speed(speed));
         let mut found = Ok(());
         for _ in 0..6 {
             for flow in 0..2_001 {
-                link.enqueue(flow, 1_024);
+                mutated.enqueue(flow, 1_024);
             }
-            while link.queues[1..].iter().any(|queue| !queue.is_empty()) {
-                if link.queues[0].len() == 1 {
-                    link.enqueue(0, 1_024);
+            while mutated.link.queues[1..].iter().any(|queue| !queue.is_empty()) {
+                if mutated.link.queues[0].len() == 1 {
+                    mutated.enqueue(0, 1_024);
                 }
-                link.dequeue();
-                found = found.and_then(|()| link.order.check_lag());
+                mutated.dequeue();
+                found = found.and_then(|()| mutated.link.order.check_lag());
             }
         }
-        assert_eq!(link.recount().is_ok(), !forget_at_once);
-        assert_eq!(found.is_err(), forget_at_once, "{found:?}");
+        assert_eq!(mutated.link.recount(), Ok(()));
+        assert_eq!(found.is_err(), speed == Speed::Backlogged, "{found:?}");
     }
 }
 
@@ -468,12 +404,11 @@ fn idle_weights_that_leave_at_once_let_virtual_time_outrun_the_others() {
 /// slots of the heavy ones further than Theorem 2 allows.
 #[test]
 fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind() {
-    for forget_early in [false, true] {
+    for speed in [Speed::Counted, Speed::Reached] {
         let mut flows = vec![(1, 28_672), (2_048, 1_024)];
         flows.extend([(4_096, 1_024); 8]);
         flows.extend([(1_024, 4_096); 38]);
-        let faults = Faults { forget_early, ..HONEST };
-        let mut link = Link::at(&flows, 28_672, 0, faults);
+        let mut link = Mutated::new(&flows, 28_672, Mutant::of_speed(speed));
         for (flow, len) in [(0, 28_672), (1, 1_024), (1, 1_024)] {
             link.enqueue(flow, len);
         }
@@ -485,7 +420,7 @@ fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind()
             link.enqueue(flow, 767);
             link.enqueue(flow, 4_096);
         }
-        let mut found = Ok(());
+        let mut found = [Ok(()), Ok(())];
         for sent in 1..=1 + 8 * 41 + 38 * 2 + 2 {
             assert!(link.dequeue().is_some());
             // One heavy flow is shifted back with the last light one, the other comes when that has gone:
@@ -495,10 +430,12 @@ fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind()
                 405 => link.enqueue(3, 1_024),
                 _ => {}
             }
-            found = found.and_then(|()| link.order.check_lag());
-            assert_eq!(link.recount(), Ok(()));
+            let VecQfq { flows, core } = &link.link.order;
+            let checks = [core.check_lag(flows), core.check_starts(flows)];
+            found = [found[0].and(checks[0]), found[1].and(checks[1])];
+            assert_eq!(link.link.recount(), Ok(()));
         }
-        assert_eq!((found.is_err(), link.order.core.cuts > 0), (forget_early, forget_early));
+        assert_eq!(found.map(|found| found.is_err()), [speed == Speed::Reached; 2]);
     }
 }
 
@@ -510,21 +447,21 @@ fn idle_weights_that_never_leave_make_a_heavy_flow_wait_for_everybody() {
     let mut flows = vec![(1_000, 1_024)];
     flows.extend([(1, 1_024); 100]);
     flows.extend([(1_000, 1_024); 1_000]);
-    let longest_wait = |weights| {
-        let mut link = Link::at(&flows, 1_024, 0, Faults { weights, ..HONEST });
+    let longest_wait = |speed| {
+        let mut mutated = Mutated::new(&flows, 1_024, Mutant::of_speed(speed));
         for flow in 0..=100 {
-            link.enqueue(flow, 1_024);
+            mutated.enqueue(flow, 1_024);
         }
         let (mut wait, mut longest) = (0, 0);
         for _ in 0..5_000 {
-            let flow = link.order.select().unwrap();
-            link.order.served(flow, 1_024, Some(1_024));
+            let flow = mutated.link.order.select().unwrap();
+            mutated.serve(flow.0, 1_024, true);
             wait = if flow.0 == 0 { 0 } else { wait + 1 };
             longest = longest.max(wait);
         }
         longest
     };
-    assert_eq!([longest_wait(SUM), longest_wait(ALL_COUNT)], [1, 100]);
+    assert_eq!([longest_wait(Speed::Counted), longest_wait(Speed::Added)], [1, 100]);
 }
 
 /// Goal: `V` runs no faster than the heaviest flow alone would make it. Method: while only light flows
@@ -533,12 +470,11 @@ fn idle_weights_that_never_leave_make_a_heavy_flow_wait_for_everybody() {
 /// `V` has reached their `F`: random loads hardly ever come to it otherwise.
 #[test]
 fn virtual_time_does_not_run_ahead_of_a_heavy_flow_that_is_idle() {
-    for without_cap in [false, true] {
-        let weights = weights::Faults { without_cap, ..SUM };
-        let faults = Faults { weights, forget_early: true, ..HONEST };
-        let found = (1..=50).map(|seed| random_run(seed, 10_000, false, faults.clone()));
+    for speed in [Speed::Reached, Speed::ReachedWithoutLimit] {
+        let mutant = Mutant::of_speed(speed);
+        let found = (1..=50).map(|seed| random_run(seed, 10_000, false, mutant));
         let bad = found.filter(Result::is_err).count();
-        assert_eq!(bad > 0, without_cap, "{bad}");
+        assert_eq!(bad > 0, speed == Speed::ReachedWithoutLimit, "{bad}");
     }
 }
 
@@ -572,16 +508,7 @@ fn when_the_last_flow_becomes_idle_nothing_is_owed() {
         link.dequeue();
     }
     assert_eq!(link.order.core.weights.counted, 1 << 30);
-    assert_eq!(link.order.core.weights.per_byte(), 1 << 14);
-}
-
-std::thread_local! {
-    static STEPS: core::cell::Cell<u32> = const { core::cell::Cell::new(0) };
-}
-
-/// See `step()` of the module above.
-pub(super) fn count_step() {
-    STEPS.set(STEPS.get() + 1);
+    assert_eq!(link.order.core.weights.per_byte, 1 << 14);
 }
 
 /// Goal: the work of a call is constant: the numbers of flows, slots and groups that it looks at are bounded.
@@ -598,7 +525,7 @@ fn the_work_of_a_call_does_not_grow_with_the_flows() {
             let mut link = Link::new(&configs, 2_048);
             for operation in 0..20_000 {
                 let flow = random.below(flows);
-                STEPS.set(0);
+                take_looks();
                 let kind = match random.below(256) {
                     0 => {
                         let (weight, max_len) = config(&mut random);
@@ -607,7 +534,7 @@ fn the_work_of_a_call_does_not_grow_with_the_flows() {
                     }
                     1 => {
                         link.remove(flow);
-                        most[3] = most[3].max(STEPS.replace(0));
+                        most[3] = most[3].max(take_looks());
                         let (weight, max_len) = config(&mut random);
                         link.configure(flow, weight, max_len).unwrap();
                         2
@@ -626,7 +553,7 @@ fn the_work_of_a_call_does_not_grow_with_the_flows() {
                         1
                     }
                 };
-                most[kind] = most[kind].max(STEPS.get());
+                most[kind] = most[kind].max(take_looks());
             }
             assert_eq!(link.recount(), Ok(()));
         }

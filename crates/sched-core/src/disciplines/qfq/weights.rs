@@ -14,7 +14,7 @@ const MAGNITUDES: usize = 31;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Weights {
     /// What a byte served adds to `V`; 0 while no flow counts.
-    per_byte: u32,
+    pub(super) per_byte: u32,
     /// The most that it ever is while the flows added stay the same.
     most_per_byte: u32,
     /// Of the weights of all flows added, as they are read back.
@@ -27,20 +27,6 @@ pub(super) struct Weights {
     magnitudes: u32,
     /// How many flows of each magnitude were added.
     of_magnitude: [u32; MAGNITUDES],
-    #[cfg(test)]
-    pub(super) faults: Faults,
-}
-
-/// Rules that are known to be wrong or worse, to show what they do.
-#[cfg(test)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Faults {
-    /// `V` may run as fast as the flows that count allow.
-    pub(super) without_cap: bool,
-    /// `V` runs by `⌊2^30 / sum of the rounded weights of all flows⌋`.
-    pub(super) of_rounded_weights: bool,
-    /// Every flow added counts.
-    pub(super) all_count: bool,
 }
 
 impl Weights {
@@ -53,14 +39,7 @@ impl Weights {
             counted: 0,
             magnitudes: 0,
             of_magnitude: [0; MAGNITUDES],
-            #[cfg(test)]
-            faults: Faults { without_cap: false, of_rounded_weights: false, all_count: false },
         }
-    }
-
-    /// What a byte served adds to `V`.
-    pub(super) const fn per_byte(&self) -> u32 {
-        self.per_byte
     }
 
     /// What a byte served would add to `V` if all flows added counted: the least that it ever adds.
@@ -110,8 +89,6 @@ impl Weights {
         self.all = self.all.wrapping_sub(old).wrapping_add(new);
         let narrowest = self.magnitudes & self.magnitudes.wrapping_neg();
         self.most_per_byte = narrowest.max(self.least_per_byte());
-        #[cfg(test)]
-        let counts = counts || self.faults.all_count;
         if counts {
             self.counted = self.counted.wrapping_sub(old).wrapping_add(new);
         }
@@ -120,32 +97,17 @@ impl Weights {
 
     /// A flow with this share counts.
     pub(super) fn count(&mut self, share: u64) {
-        #[cfg(test)]
-        if self.faults.all_count {
-            return;
-        }
         self.counted = self.counted.wrapping_add(share);
         self.tell_rate();
     }
 
     /// A flow with this share counts no more.
     pub(super) fn discount(&mut self, share: u64) {
-        #[cfg(test)]
-        if self.faults.all_count {
-            return;
-        }
         self.counted = self.counted.wrapping_sub(share);
         self.tell_rate();
     }
 
     fn tell_rate(&mut self) {
-        let most = self.most_per_byte;
-        #[cfg(test)]
-        let most = if self.faults.without_cap { u32::MAX } else { most };
-        self.per_byte = reciprocal(self.counted).min(most);
-        #[cfg(test)]
-        if self.faults.of_rounded_weights {
-            self.per_byte = (1_u32 << 30).checked_div(self.added).unwrap_or(0);
-        }
+        self.per_byte = reciprocal(self.counted).min(self.most_per_byte);
     }
 }

@@ -18,7 +18,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
     /// # Errors
     /// The first [`Imbalance`] found.
     pub fn check_lag(&self) -> Result<(), Imbalance> {
-        self.core.check_lag(self.nodes.as_ref())
+        self.core.check_lag(self.nodes.as_ref())?;
+        self.core.check_starts(self.nodes.as_ref())
     }
 
     pub(super) fn recount_all(&self, truth: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

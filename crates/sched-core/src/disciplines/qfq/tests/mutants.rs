@@ -1,0 +1,166 @@
+//! QFQ with one of its rules replaced by another that is wrong or worse, to show what the rule is for.
+//!
+//! The algorithm knows no mutants. A mutant changes what QFQ has stored: once before the first call, and again
+//! before or after each call.
+
+use super::super::eligibility::bit;
+use super::super::virtual_time::reciprocal;
+use super::*;
+
+/// Which flows `V` is shared by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Speed {
+    /// Those that count. The rule of QFQ.
+    Counted,
+    /// Every flow added.
+    Added,
+    /// Every flow added, each with its rounded weight: `⌊2^30 / sum of these⌋`.
+    Rounded,
+    /// A flow that becomes idle stops counting at once.
+    Backlogged,
+    /// A flow that becomes idle counts only until `V` has reached its `F`.
+    Reached,
+    /// As `Reached`, and `V` has no upper limit on its rate.
+    ReachedWithoutLimit,
+}
+
+/// The rules that differ from those of QFQ.
+#[derive(Clone, Copy)]
+pub(super) struct Mutant {
+    pub(super) speed: Speed,
+    /// Flows are sorted by their own longest packets, however short these are.
+    pub(super) narrow_slots: bool,
+    /// Eq. 17 only for a flow whose group was idle, as in the paper.
+    pub(super) shifts_only_into_idle_groups: bool,
+}
+
+/// No rule differs.
+pub(super) const HONEST: Mutant =
+    Mutant { speed: Speed::Counted, narrow_slots: false, shifts_only_into_idle_groups: false };
+
+impl Mutant {
+    pub(super) const fn of_speed(speed: Speed) -> Self {
+        Self { speed, ..HONEST }
+    }
+
+    /// Before the first call.
+    fn begin(self, qfq: &mut VecQfq) {
+        if self.narrow_slots {
+            qfq.core.shortest = 1;
+        }
+    }
+
+    /// `flow` becomes backlogged. Without the check of the order in debug builds.
+    fn enter(self, VecQfq { flows, core }: &mut VecQfq, flow: u32) {
+        let i = u32::from(flows[flow as usize].group);
+        let is_busy = core.groups[i as usize].full != 0;
+        // A group that is not in ER shifts no flow.
+        let above = !(bit(i) | bit(i).wrapping_sub(1));
+        let hidden = core.sets.ready & above;
+        if !self.shifts_only_into_idle_groups || !is_busy || hidden == 0 {
+            return core.enter(flows, flow);
+        }
+        core.sets.ready &= !hidden;
+        core.enter(flows, flow);
+        core.sets.ready |= hidden;
+        core.sets.remove(i);
+        core.sort_in(i);
+        core.next = core.first();
+    }
+
+    /// After each call: what a byte adds to `V` until the next one.
+    pub(super) fn set_speed(self, VecQfq { flows, core }: &mut VecQfq) {
+        let now = core.now;
+        let weights = &mut core.weights;
+        let sum = |counts: &dyn Fn(&QfqFlow) -> bool| {
+            flows.iter().filter(|k| counts(k)).map(|k| k.share).sum()
+        };
+        let backlogged = |k: &QfqFlow| k.state == State::Backlogged;
+        let reached = |k: &QfqFlow| {
+            backlogged(k) || (k.state == State::Lingering && k.start.is_after(now))
+        };
+        weights.per_byte = match self.speed {
+            Speed::Counted => return,
+            Speed::Added => weights.least_per_byte(),
+            Speed::Rounded => (1_u32 << 30).checked_div(weights.added).unwrap_or(0),
+            Speed::Backlogged => reciprocal(sum(&backlogged)).min(weights.most_per_byte()),
+            Speed::Reached => reciprocal(sum(&reached)).min(weights.most_per_byte()),
+            Speed::ReachedWithoutLimit => reciprocal(sum(&reached)),
+        };
+    }
+}
+
+/// A mutant with queues of lengths.
+pub(super) struct Mutated {
+    pub(super) link: Link,
+    pub(super) mutant: Mutant,
+}
+
+impl Mutated {
+    pub(super) fn new(configs: &[(u32, u32)], max_len: u32, mutant: Mutant) -> Self {
+        let mut qfq = VecQfq::new(vec![QfqFlow::EMPTY; configs.len()], max_len).unwrap();
+        mutant.begin(&mut qfq);
+        let mut link = Link::with(qfq, configs);
+        mutant.set_speed(&mut link.order);
+        Self { link, mutant }
+    }
+
+    pub(super) fn enqueue(&mut self, flow: u32, len: u32) {
+        let queue = &mut self.link.queues[flow as usize];
+        queue.push_back(len);
+        if queue.len() == 1 {
+            self.mutant.enter(&mut self.link.order, flow);
+            self.mutant.set_speed(&mut self.link.order);
+        }
+    }
+
+    pub(super) fn dequeue(&mut self) -> Option<(u32, u32)> {
+        let flow = self.link.order.core.select()?;
+        let queue = &mut self.link.queues[flow as usize];
+        let len = queue.pop_front().expect("a selected flow holds packets");
+        let more = !queue.is_empty();
+        self.serve(flow, len, more);
+        Some((flow, len))
+    }
+
+    /// `flow`, the one selected, sends `len` bytes. Without the check of the order in debug builds.
+    pub(super) fn serve(&mut self, flow: u32, len: u32, more: bool) {
+        let VecQfq { flows, core } = &mut self.link.order;
+        core.serve(flows, flow, len, more);
+        self.mutant.set_speed(&mut self.link.order);
+    }
+
+    /// Sends at one byte per unit of time; `(time, flow, len)` arrive on the way, those of the instant
+    /// of a dequeue before it. Stops after `packets`, or with the first imbalance.
+    pub(super) fn play(
+        &mut self,
+        arrivals: &[(u64, u32, u32)],
+        packets: usize,
+    ) -> Result<(), Imbalance> {
+        let check = |link: &Link| link.recount().and_then(|()| link.order.check_lag());
+        self.run(arrivals, packets, &check)
+    }
+
+    pub(super) fn play_unchecked(&mut self, arrivals: &[(u64, u32, u32)], packets: usize) {
+        self.run(arrivals, packets, &|_| Ok(())).unwrap();
+    }
+
+    fn run(
+        &mut self,
+        arrivals: &[(u64, u32, u32)],
+        packets: usize,
+        check: &dyn Fn(&Link) -> Result<(), Imbalance>,
+    ) -> Result<(), Imbalance> {
+        let (mut now, mut arrivals) = (0, arrivals.iter().peekable());
+        for _ in 0..packets {
+            while let Some(&(_, flow, len)) = arrivals.next_if(|arrival| arrival.0 <= now) {
+                self.enqueue(flow, len);
+                check(&self.link)?;
+            }
+            let (_, len) = self.dequeue().expect("a packet is there");
+            now += u64::from(len);
+            check(&self.link)?;
+        }
+        Ok(())
+    }
+}
