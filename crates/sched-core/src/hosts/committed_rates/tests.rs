@@ -463,36 +463,69 @@ fn after_a_reading_at_the_end_of_time_a_flow_has_its_rate() {
     }
 }
 
-/// Goal: with rivals that pause, a flow gets its rate and no more where borrowing is charged, and what it
-/// borrows on top where it is free. Method: a rival that sends 2 ms of every 2.3.
+/// Goal: beside a rival that pauses, a flow gets its rate and no more where borrowing is charged, and its rate on top
+/// of what it borrows where borrowing is free. Method: a rival that sends 2 ms of every 2.4, and 30 seeds. In each
+/// pause the flow sends three packets. It borrows those before which its bucket is overdrawn, and no others: while the
+/// rival sends, a flow in excess is not served.
+///
+/// The bytes taken out of the bucket in a time `t` are `r·t`, but for the difference of its levels before and after.
+///
+/// - Highest level: a flow that is due waits for two packets and then for a turn of the rival, at most two packets
+///   more. With a fifth of the line that fills 1,200 bytes.
+/// - Lowest level: a packet that conforms leaves the bucket overdrawn by at most `L`. Where borrowing is charged, the
+///   three packets of a pause overdraw it by `3L` more, and the next 2 ms fill 5,000 bytes.
+///
+/// In each pause at least one packet is borrowed: two packets take 2,000 bytes or more and fill 600 or less, so that
+/// three would conform only from a level of 1,400 on.
 #[test]
-fn beside_a_rival_that_pauses_a_charged_flow_has_its_rate() {
-    let kbit = |rate: Option<CommittedRate>| {
+fn beside_a_rival_that_pauses_a_flow_has_its_rate_and_what_it_borrows_free() {
+    /// In nanoseconds: the burst is spent by then.
+    const FROM: u64 = 100_000_000;
+    /// Of flow 0, in bytes, and how many pauses of the rival.
+    struct Counted {
+        sent: u64,
+        borrowed: u64,
+        at_rate: u64,
+        pauses: u64,
+    }
+    let run = |rate: Option<CommittedRate>, seed| {
         let mut line = Line::of(committed(drr(&[L, L])), 2);
         line.link.order.set_rate(FlowId(0), rate).unwrap();
-        let random = &mut Xorshift::new(14);
+        let random = &mut Xorshift::new(seed);
+        let (mut borrowed, mut pauses) = (0, 0);
         for _ in 0..600 {
             line.run(2, &[0, 1], random);
             line.stop(1);
             for _ in 0..3 {
                 line.put(0, L);
             }
+            let counts = line.now >= FROM;
+            pauses += u64::from(counts);
             for _ in 0..3 {
                 line.link.order.advance(Nanos(line.now));
+                let borrows = line.link.order.is_excess(FlowId(0));
                 let (flow, len) = line.link.dequeue().unwrap();
+                borrowed += u64::from(counts && borrows) * u64::from(len);
                 line.sent.push((line.now, flow, len));
                 line.now += u64::from(len) * BYTE;
             }
         }
-        line.kbit(0, 100)
+        let sent = line.sent.iter().filter(|&&(at, flow, _)| at >= FROM && flow == 0);
+        let sent = sent.map(|&(.., len)| u64::from(len)).sum();
+        // 20 Mbit/s are a byte in 400 ns.
+        Counted { sent, borrowed, at_rate: (line.now - FROM) / 400, pauses }
     };
     let rate = mbit(20, 60_000);
-    // In each 2.36 ms three packets are borrowed, 15 Mbit/s.
-    let charged = kbit(rate);
-    assert!((19_600..=21_000).contains(&charged), "{charged}");
-    let free = kbit(rate.map(CommittedRate::with_free_borrowing));
-    // The seeds 1 to 29 give 29,847 to 30,161, and this one 30,155.
-    assert!(free > 30_000 && free <= 30_500, "{free}");
+    for seed in 1..=30 {
+        let charged = run(rate, seed);
+        let off = charged.sent.abs_diff(charged.at_rate);
+        assert!(off <= 1_200 + 4 * u64::from(L) + 1, "{seed}: {off} bytes off, charged");
+
+        let free = run(rate.map(CommittedRate::with_free_borrowing), seed);
+        let off = (free.sent - free.borrowed).abs_diff(free.at_rate);
+        assert!(off <= 1_200 + u64::from(L) + 1, "{seed}: {off} bytes off, free");
+        assert!(free.borrowed >= free.pauses * 1_000, "{seed}: {} bytes", free.borrowed);
+    }
 }
 
 /// Goal: a flow that has borrowed for long gets its rate soon after the rival is back.
