@@ -35,8 +35,8 @@
 //! Virtual times are integers modulo 2^64, compared by signed difference. `L` is the scheduler's
 //! longest packet.
 //! * `inverse = ⌊2^30 / weight⌋` for a flow; `inverse_sum = ⌊2^60 / Σ⌈2^60 / inverse⌉⌋` over the flows
-//!   that count, but at most `m`, the larger one of two: the same over all flows added, and the largest
-//!   power of two that no `inverse` of a flow added is below. `P = V − L·m`.
+//!   that count, but at most `m`. `m` is the larger one of two: the same formula over all flows added, and the
+//!   largest power of two that no `inverse` of a flow added is below. `P = V − L·m`.
 //! * `σ_i = 2^(15+i)`; the group of a flow is the smallest `i` in `0..=31` with
 //!   `max(max_len, ⌈L/28⌉) · inverse ≤ σ_i`. `⌊x⌋_i` is `x` rounded down to a multiple of `σ_i`.
 //! * A flow becomes backlogged and counts: if it lingered, its stored `F` is *fresh* if `F > V` and

@@ -89,14 +89,14 @@ impl Sets {
     }
 
     /// Group `i` has left `ER` or has got a later `F`, and no group above it in `ER` has an `F` as
-    /// early as its old one: the groups that it blocked become ready, `EB` to `ER` and `IB` to `IR`
+    /// early as its old one. The groups that it blocked become ready, `EB` to `ER` and `IB` to `IR`
     /// (`unblock_groups()`, Fig. 5; Theorem 6).
     ///
     /// Those are the ones between `i` and the next group below it in `ER`; that one, having an `F` at
     /// most as late, blocks whatever below it `i` would. The group just served has none below it: then
-    /// this is the paper's "all groups below `i`". Right also for groups that leave without service:
-    /// `h` between them had `S_h ≤ F_i` (the invariant of `recount`), hence `F_h ≤ F_i + 2σ_h ≤ F_i +
-    /// σ_i`, and the next one above, having a later `F` than `F_i`, has it at least `σ_i` later.
+    /// this is the paper's "all groups below `i`". It is right also for groups that leave without service.
+    /// A group `h` between the two had `S_h ≤ F_i` (the invariant of `recount`), hence `F_h ≤ F_i + 2σ_h ≤
+    /// F_i + σ_i`. The next one above has a later `F` than `F_i`, at least `σ_i` later.
     pub(super) const fn unblock_below(&mut self, i: u32) {
         let ready_below = self.ready & below(i);
         // At most 31: the highest group below another is 30.
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_above_the_last_group() {
+    fn no_group_is_above_the_last_group() {
         let sets = Sets { ready: u32::MAX, ..Sets::default() };
         assert_eq!(sets.first_ready_above(31), None);
         assert_eq!(sets.first_ready_above(30), Some(31));

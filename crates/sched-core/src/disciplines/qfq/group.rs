@@ -1,15 +1,14 @@
 //! A group: flows of like `L/φ`, bucket-sorted by their rounded start (QFQ §IV-2, Fig. 2).
 //!
 //! A slot is a list of the flows with one value of `⌊S⌋_σ`, first come first served. Slots lie on a
-//! circle of 32 and are named by the low bits of `⌊S⌋/σ` itself: the front slot is the one of the
-//! group's own `S`, a flow's is the one of its `S`, and the circle never has to be turned.
+//! circle of 32 and are named by the low bits of `⌊S⌋/σ` itself. The front slot is the one of the
+//! group's own `S`, and a flow's slot the one of the flow's `S`. So the circle never has to be turned.
 //!
 //! # The bound on the slots
 //! With `d` the distance of a flow's slot from the front slot, `d ≤ 30` (Theorem 3):
 //! * a flow that was just served has `S = F ≤ S_old + σ` and was in the front slot: `d ≤ 1`;
-//! * a flow that becomes backlogged has at most `S = V ≤ F_i + L/Σφ` (Theorem 2), where one packet moves
-//!   `V` by at most `L · inverse ≤ 28 · L_eff · inverse ≤ 28σ`, whichever weights count (`weights.rs`):
-//!   `d ≤ 2 + 28`;
+//! * a flow that becomes backlogged has at most `S = V ≤ F_i + L/Σφ` (Theorem 2). One packet moves `V` by
+//!   at most `L · inverse ≤ 28 · L_eff · inverse ≤ 28σ`, whichever weights count (`weights.rs`): `d ≤ 2 + 28`;
 //! * a front slot that steps back does so by one slot and only while no other slot is in use.
 //!
 //! Slot 31 is the spare one for the step back. The second case takes Theorem 2, which holds while flows

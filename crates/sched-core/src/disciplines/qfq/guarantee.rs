@@ -17,15 +17,15 @@ impl<N: Table<QfqFlow>> Qfq<N> {
     /// is backlogged; from that instant on it holds again (`docs/guarantees.md`, *When flows and weights change*).
     /// Where links stay busy and weights change, take [`Wf2q`](crate::Wf2q).
     ///
-    /// With `φ` the share of the flow among all flows added, `φ'` its share if only flows counted that
-    /// make `V` run fastest (at most 1), `s` the width of its slots in bytes of its own, `L_k` its
-    /// longest packet and `L` that of the scheduler:
+    /// `φ` is the share of the flow among all flows added, and `φ'` its share if only flows counted that
+    /// make `V` run fastest (at most 1). `s` is the width of its slots in bytes of its own, `L_k` its
+    /// longest packet and `L` that of the scheduler.
     ///
     /// - B-WFI `≤ max(3s + φ'L + (1 − φ)L_k, 2s + (φ + φ')L)`,
     /// - fairness `ω = (3s + φ'L + (1 − φ)L_k)/φ`.
     ///
-    /// `s` is at least `L_k` and less than twice that, unless `L_k < L/28` or a weight is far above
-    /// all the others: then slots are as wide as 28 of them have to be for `L`, or as the narrowest.
+    /// `s` is at least `L_k` and less than twice that, with two exceptions. If `L_k < L/28`, 28 slots are as wide
+    /// as they have to be for `L`. If a weight is far above all the others, slots are as wide as the narrowest.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
         let k = self.flows.as_ref().get(flow.index())?;

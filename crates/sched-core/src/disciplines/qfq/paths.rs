@@ -42,9 +42,9 @@ const DEQUEUES: usize = 7;
 const SHAPE: [usize; 9] = [0, 4, 5, 9, 10, 12, 13, 7, 11];
 const JUMPS: usize = 15;
 const SAME: u32 = 10;
-/// Where flows of different weights come and go with packets that do not fill a slot: where in a slot a
-/// flow starts decides how many of its five packets stay in it, and that differs, as `S=V` and `S=F` do.
-/// And for which group blocks which, which follows from how far `V` is.
+/// The limit in two cases. Flows of different weights come and go with packets that do not fill a slot: where in a
+/// slot a flow starts decides how many of its five packets stay in it, and that differs, as `S=V` and `S=F` do. Or
+/// the column says which group blocks which: that follows from how far `V` is.
 const ALIKE: u32 = 60;
 
 /// Flows, load, sizes, weights, and dummynet's fractions in thousandths.
@@ -238,9 +238,9 @@ fn watch(traffic: &Traffic) -> Watched {
 /// flows change slots and groups as often. Method: the fractions of calls that take each path, beside
 /// dummynet's in its own harness, as gcov counts them.
 ///
-/// What differs, and must: the weights in `V` are those that count, not the constant 2^17, so with little
+/// What differs, and must: the weights in `V` are those that count, not the constant 2^17. So with little
 /// weight in all `V` does not lag and need not jump (732 of 1,000 dequeues of a lone flow there, none
-/// here), and it steps so far with each packet that it nearly always enters another of the narrowest
+/// here). And `V` steps so far with each packet that it nearly always enters another of the narrowest
 /// slots. When all is idle `V` passes every stamp, so in SMALL flows start at `V` and not at their `F`. How
 /// many groups `V` has not reached follows from both. Slots are first come, first served, which changes
 /// which flow is next, and no fraction.

@@ -200,10 +200,12 @@ impl Core {
 
     /// In debug builds, after every change: no flow starts after a ready group above its own finishes.
     ///
-    /// From this follow Lemma 4, the order of `ER` and `EB` by `F`, and Theorem 6. It holds because the
-    /// one served has the smallest `F` of `ER`; one that becomes backlogged starts no later than `F_b`
-    /// (eq. 17); and a group that becomes eligible has `F_b ≥ ⌊V⌋_b + 2σ_b`, while no rounded start of a
-    /// lower group `h` is beyond `⌊V⌋_h + σ_h` (Theorem 1).
+    /// From this follow Lemma 4, the order of `ER` and `EB` by `F`, and Theorem 6. It holds for three reasons:
+    ///
+    /// - The flow served is of the group with the smallest `F` of `ER`.
+    /// - A flow that becomes backlogged starts no later than `F_b` (eq. 17).
+    /// - A group that becomes eligible has `F_b ≥ ⌊V⌋_b + 2σ_b`, while no rounded start of a lower group `h` is
+    ///   beyond `⌊V⌋_h + σ_h` (Theorem 1).
     #[inline]
     pub(super) fn assert_order(&self) {
         #[cfg(debug_assertions)]

@@ -373,7 +373,7 @@ fn a_flow_takes_32_bytes_and_the_rest_9_kilobytes() {
 
 /// Goal: what goes wrong if the weight of a flow leaves the sum as soon as the flow is idle. Method: a
 /// flow that stays, and waves of 2,000 others that each send a packet and go. In a wave `V` gains on the
-/// one that stays with everyone that leaves: at the end, 5 packets more than Theorem 2 allows.
+/// flow that stays with each flow that leaves: at the end, 5 packets more than Theorem 2 allows.
 #[test]
 fn idle_weights_that_leave_at_once_let_virtual_time_outrun_the_others() {
     for speed in [Speed::Counted, Speed::Backlogged] {
@@ -443,7 +443,7 @@ fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind()
 /// times the weight of a hundred others together, and a crowd that was added and never sends. `V` then
 /// crawls behind the crowd: every flow that may start at 0 is served before the heavy flow goes on.
 #[test]
-fn idle_weights_that_never_leave_make_a_heavy_flow_wait_for_everybody() {
+fn idle_weights_that_never_leave_make_a_heavy_flow_wait_for_all_others() {
     let mut flows = vec![(1_000, 1_024)];
     flows.extend([(1, 1_024); 100]);
     flows.extend([(1_000, 1_024); 1_000]);

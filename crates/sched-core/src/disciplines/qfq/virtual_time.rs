@@ -1,7 +1,7 @@
 //! Virtual time in fixed point: wrap-safe order, rounding, weights and the slot widths of the groups.
 //!
 //! A byte of a flow of weight 1 is 2^30 units. Virtual times are `u64` modulo 2^64 and are compared by
-//! their signed difference. That is exact as long as the times compared are less than 2^63 apart: the
+//! their signed difference. That is exact as long as the times compared are less than 2^63 apart. The
 //! live ones lie within a few slots and one packet of `V` (Theorems 1 and 2), and the widest slot and
 //! the longest packet are both at most 2^46. A lone flow of weight 1 with 1,500-byte packets takes `V`
 //! once around in 11.45 million packets.

@@ -15,12 +15,12 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
     /// It holds while no flow is configured or removed, and again from when no flow is backlogged, as that of
     /// [`Qfq`](crate::Qfq::guarantee).
     ///
-    /// With `φ` the share of the flow among all flows added, `φ'` as in [`Qfq`](crate::Qfq::guarantee), `s`
-    /// the width of its slots in bytes of its own, `L_k` its longest packet, `n` the members of its
-    /// aggregate, and `B` the longest budget, `M` longest packets of the scheduler:
+    /// `φ` is the share of the flow among all flows added, and `φ'` is as in [`Qfq`](crate::Qfq::guarantee). `s`
+    /// is the width of its slots in bytes of its own, `L_k` its longest packet, `n` the members of its
+    /// aggregate, and `B` the longest budget, `M` longest packets of the scheduler.
     ///
-    /// - B-WFI `≤ max(3s + φ'B + (1 − nφ)L_k, 2s + (φ + φ')B) + ((n − 1)(3L_k − 2) + L_k)/n`, of which the
-    ///   first is that of QFQ with `B` for the longest packet, and the rest for the turns of the others;
+    /// - B-WFI `≤ max(3s + φ'B + (1 − nφ)L_k, 2s + (φ + φ')B) + ((n − 1)(3L_k − 2) + L_k)/n`. The first term is
+    ///   that of QFQ with `B` for the longest packet, and the rest is for the turns of the others;
     /// - fairness: none, [`Guarantee::fairness`] is `u64::MAX`. A flow whose fellows are idle has what they
     ///   would have besides its own, up to `n` times as much as a flow of another aggregate.
     #[must_use]

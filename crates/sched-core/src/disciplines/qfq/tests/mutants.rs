@@ -76,9 +76,8 @@ impl Mutant {
             flows.iter().filter(|k| counts(k)).map(|k| k.share).sum()
         };
         let backlogged = |k: &QfqFlow| k.state == State::Backlogged;
-        let reached = |k: &QfqFlow| {
-            backlogged(k) || (k.state == State::Lingering && k.start.is_after(now))
-        };
+        let reached =
+            |k: &QfqFlow| backlogged(k) || (k.state == State::Lingering && k.start.is_after(now));
         weights.per_byte = match self.speed {
             Speed::Counted => return,
             Speed::Added => weights.least_per_byte(),
