@@ -240,7 +240,6 @@ impl Core {
     #[inline(never)]
     fn enter(&mut self, flows: &mut [QfqFlow], flow: u32) {
         let Some(&k) = flows.get(flow as usize) else { return };
-        let i = u32::from(k.group);
         // The weight of a new flow counts at once (§IV-B); that of one that lingers still does.
         let finish = match k.state {
             State::Backlogged => return,
@@ -254,6 +253,15 @@ impl Core {
                 Some(k.start)
             }
         };
+        self.sort_flow(flows, flow, finish);
+    }
+
+    /// Puts `flow`, which counts and is on no list, into the slot of its start (Fig. 3). `finish` is its
+    /// stored finish.
+    #[inline(always)] // into `enter`; besides, only a re-configuration calls it
+    fn sort_flow(&mut self, flows: &mut [QfqFlow], flow: u32, finish: Option<Virtual>) {
+        let Some(k) = flows.get(flow as usize) else { return };
+        let i = u32::from(k.group);
         let width = Width::of_group(i);
         let start = self.start_of(i, finish);
         let rounded = start.floor(width);
@@ -437,10 +445,15 @@ impl Core {
 
     /// Takes a backlogged flow out without service; its start is kept as its stored finish.
     fn leave(&mut self, flows: &mut [QfqFlow], flow: u32) {
-        let Some(&k) = flows.get(flow as usize) else { return };
-        if k.state != State::Backlogged {
-            return;
+        if flows.get(flow as usize).is_some_and(|k| k.state == State::Backlogged) {
+            self.take_out(flows, flow);
+            self.retire(flows, flow);
         }
+    }
+
+    /// Takes `flow`, which is backlogged, out of its slot. What becomes of it is up to the caller.
+    fn take_out(&mut self, flows: &mut [QfqFlow], flow: u32) {
+        let Some(&k) = flows.get(flow as usize) else { return };
         look();
         let i = u32::from(k.group);
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return };
@@ -449,7 +462,6 @@ impl Core {
         }
         self.keep_eligible(flows, self.now);
         self.next = self.first();
-        self.retire(flows, flow);
     }
 }
 
@@ -490,14 +502,15 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         // one that is configured before every packet would never be served.
         let moves = k.state == State::Backlogged && k.group != group;
         if moves {
-            core.leave(table, flow.0);
+            core.take_out(table, flow.0);
         }
         core.reweigh(table, flow.0, new, group);
         if let Some(k) = table.get_mut(flow.index()) {
             k.max_len = u16::try_from(max_len).unwrap_or(u16::MAX);
         }
         if moves {
-            core.enter(table, flow.0);
+            let start = table.get(flow.index()).map(|k| k.start);
+            core.sort_flow(table, flow.0, start);
             core.assert_order();
         }
         Ok(())
