@@ -2,7 +2,7 @@
 //! victims, the exact books.
 //!
 //! With `FREEBOARD_TESTS=full` every entry of the catalogue is given a third of 10^7 operations, every tree a 25th;
-//! without, a fortieth of that. `FREEBOARD_OPERATIONS` sets another number; each then takes all of them.
+//! without, a two-hundredth of that. `FREEBOARD_OPERATIONS` sets another number; each then takes all of them.
 
 use crate::every_discipline::every_discipline;
 use conformance::effort::effort;

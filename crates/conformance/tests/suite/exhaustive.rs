@@ -2,9 +2,9 @@
 //!
 //! With `FREEBOARD_TESTS=full` each test plays every string of eight letters out of seven, 5,764,801 of them,
 //! and compares everything after every letter. For the FIFOs it is out of six, 1,679,616. Strings have seven
-//! letters, 823,543, where there are hosts, and six, 117,649, where something happens before. Without, strings are
-//! two letters shorter, or one where a test counts the rules that were applied. The letters of each are what
-//! its discipline can go wrong on.
+//! letters, 823,543, where there are hosts, and six, 117,649, where something happens before. Without, strings have
+//! five letters, or one less than in full where a test counts the rules that were applied. The letters of each are
+//! what its discipline can go wrong on.
 
 use conformance::effort::effort;
 use conformance::history::{Contestant, Operation, Setting, explore};
