@@ -575,7 +575,7 @@ fn a_spare_queue_outlives_a_change_of_sides() {
 
 /// Two hosts that share an entry share its spare queue, and the weight of a host that comes that way counts.
 #[test]
-fn who_comes_to_a_spare_queue_has_its_weight() {
+fn a_host_at_a_spare_queue_has_its_weight() {
     let mut queue = one_set(Isolation::DualSrcHost, Limits::NONE);
     let none = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
     for handle in 0..800 {

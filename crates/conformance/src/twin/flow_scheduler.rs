@@ -103,7 +103,7 @@ pub(super) fn unknown(flow: FlowId, flows: usize) -> ConfigError {
 /// An error for a value outside its range, if it is.
 ///
 /// # Errors
-/// See there.
+/// [`ConfigError::OutOfRange`] if it is not.
 pub(super) fn in_range(
     what: &'static str,
     value: u32,

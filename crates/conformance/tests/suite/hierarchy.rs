@@ -324,7 +324,7 @@ fn shares<S: Scheduler>(link: &mut S, flows: &[FlowId], packets: u32) -> [u64; 2
 /// Goal: a user has its share whatever number of flows another has.
 /// Method: user 0 with one flow and weight 1, user 1 with a hundred flows and weight 2, all backlogged.
 #[test]
-fn a_user_with_one_flow_has_his_share_beside_one_with_a_hundred() {
+fn a_user_with_one_flow_has_its_share_beside_one_with_a_hundred() {
     let user = || {
         let mut flows = Drr::new(vec![DrrFlow::EMPTY; 128], MAX_LEN).unwrap();
         flows.add_all(MAX_LEN).unwrap();
@@ -353,7 +353,7 @@ fn a_user_with_one_flow_has_his_share_beside_one_with_a_hundred() {
 /// Method: two users of equal weight, each with a transfer; of the first, now and then, a small packet.
 /// The next packet of that user is the small one, and the other user keeps its half.
 #[test]
-fn shortest_queue_first_inside_a_user_prefers_among_his_own_flows() {
+fn shortest_queue_first_inside_a_user_prefers_among_its_own_flows() {
     let user = || {
         let mut scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
         for flow in 0..2 {

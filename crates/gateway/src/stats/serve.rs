@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_gone_again_is_passed_over_and_a_lack_of_descriptors_is_said() {
+    fn a_client_that_has_gone_again_is_passed_over_and_a_lack_of_descriptors_is_said() {
         let errors = |errors: &[i32]| {
             let mut errors = errors.iter();
             let mut taken = 0;
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_between_two_reports_is_greeted_alone() {
+    fn a_client_between_two_reports_is_greeted_alone() {
         let name = format!("freeboard-greeted-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let mut stats = Stats::listen(&path).unwrap();

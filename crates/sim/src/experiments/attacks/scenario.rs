@@ -100,9 +100,9 @@ pub struct Outcome {
     pub victim_bytes: u64,
     /// How long that was.
     pub measured: Nanos,
-    /// Sparse packets sent, and delivered before the run was over.
+    /// Sparse packets sent.
     pub sparse_sent: u32,
-    /// See there.
+    /// Sparse packets delivered before the run was over.
     pub sparse_delivered: u32,
     /// From the arrival of a sparse packet until its first bit is on the wire.
     pub waits: Delays,

@@ -344,7 +344,7 @@ fn a_rejected_arrival_moves_no_flow() {
 /// An arrival into a full buffer: first the longest flow is moved, then the longest queue, which is the
 /// default queue then, gives way at either end.
 #[test]
-fn who_was_moved_gives_way() {
+fn the_flow_that_was_moved_gives_way() {
     for (end, dropped) in [(DropFrom::Head, 0), (DropFrom::Tail, 2)] {
         let mut sqf = small(end, Limits::bytes(1_000)).default_takes_longest();
         fill(&mut sqf, 0, &[(0, 300), (1, 400), (0, 300)]);
