@@ -84,12 +84,12 @@ mod drops;
 mod flow_scheduler;
 mod hierarchy;
 mod hosts;
-#[cfg(test)]
-mod link;
 mod packet;
 mod queues;
 mod scheduler;
 mod steps;
+#[cfg(test)]
+mod test_link;
 mod time;
 
 pub use aqm::{Admission, Aqm, CoDel, CoDelParams, CoDelState, Head, Look, NoAqm, Offer, Verdict};

@@ -1,6 +1,6 @@
 use super::ring::Standing;
 use super::*;
-use crate::link::Link;
+use crate::test_link::Link;
 use crate::{Descriptor, DropReason, FlowQueues, Limits, Nanos, Queue, Scheduler};
 use std::vec::Vec;
 

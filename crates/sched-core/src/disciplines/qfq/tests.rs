@@ -1,6 +1,6 @@
 use super::*;
-use crate::link::Load;
 use crate::steps::take_looks;
+use crate::test_link::Load;
 use conformance::Xorshift;
 use conformance::effort::effort;
 use mutants::{HONEST, Mutant, Mutated, Speed};
@@ -11,7 +11,7 @@ use std::vec::Vec;
 mod mutants;
 
 type VecQfq = Qfq<Vec<QfqFlow>>;
-type Link = crate::link::Link<VecQfq>;
+type Link = crate::test_link::Link<VecQfq>;
 
 impl Link {
     fn new(configs: &[(u32, u32)], max_len: u32) -> Self {
@@ -45,7 +45,7 @@ fn ready_finishes(
         assert_eq!(found.is_err(), mutant.shifts_only_into_idle_groups, "{found:?}");
         let mut mutated = Mutated::new(flows, longest, mutant);
         mutated.play_unchecked(arrivals, packets);
-        let core = mutated.link.order.core;
+        let core = mutated.link.scheduler.core;
         let groups = (0..32).filter(|i| core.sets.ready >> i & 1 == 1);
         groups.map(|i| core.finish(i).0 / unit).collect()
     })
@@ -59,7 +59,7 @@ fn try_every_change_along(flows: &[(u32, u32)], arrivals: &[(u64, u32, u32)], pa
         let mut mutated = Mutated::new(flows, longest, NARROW);
         mutated.play_unchecked(arrivals, packets);
         let link = mutated.link;
-        blocked |= link.order.core.sets.blocked;
+        blocked |= link.scheduler.core.sets.blocked;
         for flow in (0..).zip(&link.queues).filter(|(_, queue)| !queue.is_empty()).map(|(k, _)| k) {
             try_every_change(&link, flow);
         }
@@ -107,9 +107,9 @@ fn virtual_time_does_not_outrun_flows_that_are_always_backlogged() {
             mutated.enqueue(flow, 1_500);
         }
         for _ in 0..1_000_000 {
-            let flow = mutated.link.order.select().unwrap();
+            let flow = mutated.link.scheduler.select().unwrap();
             mutated.serve(flow.0, 1_500, true);
-            found = found.and_then(|()| mutated.link.order.check_lag());
+            found = found.and_then(|()| mutated.link.scheduler.check_lag());
         }
         assert_eq!(found.is_err(), speed == Speed::Rounded, "{found:?}");
     }
@@ -127,8 +127,8 @@ fn backlogged_flows_share_by_weight_to_within_a_few_packets() {
     }
     let mut sent = [0_u64; 7];
     for total in 1..=effort(100_000, 1_000_000_u64) {
-        let flow = link.order.select().unwrap();
-        link.order.served(flow, 1_000, Some(1_000));
+        let flow = link.scheduler.select().unwrap();
+        link.scheduler.served(flow, 1_000, Some(1_000));
         sent[flow.index()] += 1;
         for (sent, weight) in sent.iter().zip(weights) {
             let share = total * u64::from(weight);
@@ -155,7 +155,7 @@ fn the_order_of_service_does_not_depend_on_where_virtual_time_stands() {
             }
         }
         assert_eq!(link.recount(), Ok(()));
-        (trace, link.order.core.now.0.wrapping_sub(start))
+        (trace, link.scheduler.core.now.0.wrapping_sub(start))
     };
     let (expected, passed) = run(0);
     assert!(passed > 32 << 46, "{passed}");
@@ -171,11 +171,11 @@ fn the_order_of_service_does_not_depend_on_where_virtual_time_stands() {
 fn a_lone_flow_is_served_while_virtual_time_wraps_around() {
     let mut link = Link::new(&[(1, 1_500)], 1_500);
     link.enqueue(0, 1_500);
-    let (mut before, mut wraps) = (link.order.core.now.0, 0);
+    let (mut before, mut wraps) = (link.scheduler.core.now.0, 0);
     for _ in 0..12_500_000 {
-        assert_eq!(link.order.select(), Some(FlowId(0)));
-        link.order.served(FlowId(0), 1_500, Some(1_500));
-        let now = link.order.core.now.0;
+        assert_eq!(link.scheduler.select(), Some(FlowId(0)));
+        link.scheduler.served(FlowId(0), 1_500, Some(1_500));
+        let now = link.scheduler.core.now.0;
         wraps += u32::from(now < before);
         before = now;
     }
@@ -221,7 +221,7 @@ fn calls_that_contradict_the_state_change_nothing() {
     let mut link = Link::new(&[(1, 1_500), (2, 1_500), (3, 1_500)], 1_500);
     link.enqueue(0, 100);
     link.enqueue(1, 100);
-    let mut qfq = link.order.clone();
+    let mut qfq = link.scheduler.clone();
     let before = std::format!("{qfq:?}");
     let selected = qfq.select().unwrap().0;
     qfq.backlogged(FlowId(selected), 100); // is backlogged
@@ -253,8 +253,8 @@ fn a_flow_that_is_configured_all_the_time_keeps_its_share() {
         let mut sent = [0_u32; 4];
         for step in 0..12_000 {
             link.configure(0, weights[step % 2], 1_500).unwrap();
-            let flow = link.order.select().unwrap();
-            link.order.served(flow, 1_500, Some(1_500));
+            let flow = link.scheduler.select().unwrap();
+            link.scheduler.served(flow, 1_500, Some(1_500));
             sent[flow.index()] += 1;
             assert_eq!(link.recount(), Ok(()));
         }
@@ -266,10 +266,10 @@ fn a_flow_that_is_configured_all_the_time_keeps_its_share() {
 
 /// What is done to a backlogged flow, one thing at a time, each on a copy that then serves the rest.
 fn try_every_change(link: &Link, flow: u32) {
-    let QfqConfig { weight, max_len } = link.order.config(FlowId(flow)).unwrap();
-    let longest = link.order.core.max_len;
+    let QfqConfig { weight, max_len } = link.scheduler.config(FlowId(flow)).unwrap();
+    let longest = link.scheduler.core.max_len;
     for change in 0..5 {
-        let mut copy = Link { order: link.order.clone(), queues: link.queues.clone() };
+        let mut copy = Link { scheduler: link.scheduler.clone(), queues: link.queues.clone() };
         match change {
             0 => copy.remove(flow),
             1 => copy.configure(flow, 1, longest).unwrap(),
@@ -315,8 +315,8 @@ fn a_flow_can_be_removed_or_changed_wherever_it_is() {
             continue;
         }
         for flow in (0..20).filter(|&flow| !link.queues[flow as usize].is_empty()) {
-            let k = link.order.flows[flow as usize];
-            let (group, width) = (&link.order.core.groups[k.group as usize], k.group.into());
+            let k = link.scheduler.flows[flow as usize];
+            let (group, width) = (&link.scheduler.core.groups[k.group as usize], k.group.into());
             let width = Width::of_group(width);
             let slot = width.slot_of(k.start);
             let ends = group.slots[slot as usize];
@@ -389,7 +389,7 @@ fn idle_weights_that_leave_at_once_let_virtual_time_outrun_the_others() {
                     mutated.enqueue(0, 1_024);
                 }
                 mutated.dequeue();
-                found = found.and_then(|()| mutated.link.order.check_lag());
+                found = found.and_then(|()| mutated.link.scheduler.check_lag());
             }
         }
         assert_eq!(mutated.link.recount(), Ok(()));
@@ -430,7 +430,7 @@ fn flows_that_stop_counting_as_soon_as_they_have_caught_up_leave_a_debt_behind()
                 405 => link.enqueue(3, 1_024),
                 _ => {}
             }
-            let VecQfq { flows, core } = &link.link.order;
+            let VecQfq { flows, core } = &link.link.scheduler;
             let checks = [core.check_lag(flows), core.check_starts(flows)];
             found = [found[0].and(checks[0]), found[1].and(checks[1])];
             assert_eq!(link.link.recount(), Ok(()));
@@ -454,7 +454,7 @@ fn idle_weights_that_never_leave_make_a_heavy_flow_wait_for_all_others() {
         }
         let (mut wait, mut longest) = (0, 0);
         for _ in 0..5_000 {
-            let flow = mutated.link.order.select().unwrap();
+            let flow = mutated.link.scheduler.select().unwrap();
             mutated.serve(flow.0, 1_024, true);
             wait = if flow.0 == 0 { 0 } else { wait + 1 };
             longest = longest.max(wait);
@@ -492,10 +492,10 @@ fn when_the_last_flow_becomes_idle_nothing_is_owed() {
             continue;
         }
         let was_busy = link.dequeue().is_some();
-        if was_busy && link.order.select().is_none() {
+        if was_busy && link.scheduler.select().is_none() {
             periods += 1;
-            let now = link.order.core.now;
-            for k in &link.order.flows {
+            let now = link.scheduler.core.now;
+            for k in &link.scheduler.flows {
                 assert!(k.state != State::Lingering || !k.start.is_after(now));
             }
         }
@@ -507,8 +507,8 @@ fn when_the_last_flow_becomes_idle_nothing_is_owed() {
         link.enqueue(0, 1_500);
         link.dequeue();
     }
-    assert_eq!(link.order.core.weights.counted, 1 << 30);
-    assert_eq!(link.order.core.weights.per_byte, 1 << 14);
+    assert_eq!(link.scheduler.core.weights.counted, 1 << 30);
+    assert_eq!(link.scheduler.core.weights.per_byte, 1 << 14);
 }
 
 /// Goal: the work of a call is constant: the numbers of flows, slots and groups that it looks at are bounded.
@@ -544,7 +544,7 @@ fn the_work_of_a_call_does_not_grow_with_the_flows() {
                         3
                     }
                     choice if (choice < 136) == (operation >> 11 & 1 == 0) => {
-                        let max_len = link.order.max_len(FlowId(flow)).unwrap();
+                        let max_len = link.scheduler.max_len(FlowId(flow)).unwrap();
                         link.enqueue(flow, 1 + random.below(max_len));
                         0
                     }

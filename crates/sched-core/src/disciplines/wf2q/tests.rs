@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::vec;
 use std::vec::Vec;
 
-type Link = crate::link::Link<Wf2q<Vec<Wf2qFlow>>>;
+type Link = crate::test_link::Link<Wf2q<Vec<Wf2qFlow>>>;
 
 impl Link {
     fn new(weights: &[u32], max_len: u32) -> Self {
@@ -19,8 +19,8 @@ impl Link {
 
     fn reweigh(&mut self, flow: u32, weight: u32) -> Result<(), ConfigError> {
         let head = self.queues[flow as usize].front().copied();
-        let max_len = self.order.core.max_len;
-        self.order.configure(FlowId(flow), Wf2qConfig { weight, max_len }, head)
+        let max_len = self.scheduler.core.max_len;
+        self.scheduler.configure(FlowId(flow), Wf2qConfig { weight, max_len }, head)
     }
 
     fn drain(&mut self) -> Vec<u32> {
@@ -34,9 +34,9 @@ impl Link {
 
     /// `V ≤ F + L` (QFQ Theorem 2; its proof is the same without rounding).
     fn check_lag(&self) -> Result<(), Imbalance> {
-        let core = &self.order.core;
+        let core = &self.scheduler.core;
         let longest = u128::from(core.max_len) * u128::from(core.inverse_sum);
-        for (at, k) in (0..).zip(&self.order.flows).filter(|(_, k)| k.is_backlogged()) {
+        for (at, k) in (0..).zip(&self.scheduler.flows).filter(|(_, k)| k.is_backlogged()) {
             holds("V <= F + L", at, core.now <= k.finish + longest)?;
         }
         Ok(())
@@ -97,8 +97,8 @@ fn a_flow_that_is_configured_again_and_again_keeps_its_share() {
         }
         for step in 0..8_000 {
             link.reweigh(0, weights[step % 2]).unwrap();
-            let flow = link.order.select().unwrap();
-            link.order.served(flow, 1_500, Some(1_500));
+            let flow = link.scheduler.select().unwrap();
+            link.scheduler.served(flow, 1_500, Some(1_500));
             sent[flow.index()] += 1;
             assert_eq!(link.recount(), Ok(()));
         }
@@ -132,7 +132,7 @@ fn a_flow_that_gets_a_larger_weight_waits_no_longer_than_is_promised() {
         while link.dequeue().is_some_and(|(flow, _)| flow == 1) {
             waited += 1_500;
         }
-        let promise = link.order.guarantee(FlowId(0)).unwrap();
+        let promise = link.scheduler.guarantee(FlowId(0)).unwrap();
         assert_eq!((waited, promise.latency), (3_000, 6_000), "{stays}");
     }
 }
@@ -198,9 +198,9 @@ fn a_flow_that_comes_back_early_starts_where_its_last_packet_finished() {
 #[test]
 fn what_is_refused_changes_nothing() {
     let mut link = Link::new(&[7; 2], 1_000);
-    let before = std::format!("{:?}", link.order);
+    let before = std::format!("{:?}", link.scheduler);
     let mut try_config = |flow, weight, max_len| {
-        link.order.configure(FlowId(flow), Wf2qConfig { weight, max_len }, None).unwrap_err()
+        link.scheduler.configure(FlowId(flow), Wf2qConfig { weight, max_len }, None).unwrap_err()
     };
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
     assert_eq!(try_config(2, 1, 1), unknown);
@@ -213,7 +213,7 @@ fn what_is_refused_changes_nothing() {
         let refused = ConfigError::OutOfRange { what, value, min: 1, max };
         assert_eq!(try_config(0, weight, max_len), refused);
     }
-    assert_eq!(std::format!("{:?}", link.order), before);
+    assert_eq!(std::format!("{:?}", link.scheduler), before);
     for max_len in [0, 65_536] {
         assert!(Wf2q::new([Wf2qFlow::EMPTY], max_len).is_err());
     }
@@ -223,18 +223,18 @@ fn what_is_refused_changes_nothing() {
 fn the_sum_of_the_weights_has_a_limit_and_flows_that_leave_make_room() {
     let mut link = Link::new(&[1 << 16; 256], 1);
     let mut more = Link::new(&[], 1);
-    core::mem::swap(&mut more.order, &mut link.order);
-    let mut flows = more.order.flows.clone();
+    core::mem::swap(&mut more.scheduler, &mut link.scheduler);
+    let mut flows = more.scheduler.flows.clone();
     flows.push(Wf2qFlow::EMPTY);
-    more.order.flows = flows;
+    more.scheduler.flows = flows;
     let one = Wf2qConfig { weight: 1, max_len: 1 };
     let what = "sum of the weights";
     let refused = ConfigError::OutOfRange { what, value: (1 << 24) + 1, min: 1, max: 1 << 24 };
-    assert_eq!(more.order.configure(FlowId(256), one, None), Err(refused));
-    more.order.remove(FlowId(3));
-    assert_eq!(more.order.configure(FlowId(256), one, None), Ok(()));
-    assert_eq!(more.order.config(FlowId(256)), Some(one));
-    assert_eq!((more.order.config(FlowId(3)), more.order.max_len(FlowId(3))), (None, None));
+    assert_eq!(more.scheduler.configure(FlowId(256), one, None), Err(refused));
+    more.scheduler.remove(FlowId(3));
+    assert_eq!(more.scheduler.configure(FlowId(256), one, None), Ok(()));
+    assert_eq!(more.scheduler.config(FlowId(256)), Some(one));
+    assert_eq!((more.scheduler.config(FlowId(3)), more.scheduler.max_len(FlowId(3))), (None, None));
 }
 
 #[test]
@@ -242,8 +242,8 @@ fn calls_that_contradict_the_contract_change_nothing() {
     let mut link = Link::new(&[1, 2, 3], 100);
     link.enqueue(0, 50);
     link.enqueue(1, 60);
-    let before = std::format!("{:?}", link.order);
-    let wf2q = &mut link.order;
+    let before = std::format!("{:?}", link.scheduler);
+    let wf2q = &mut link.scheduler;
     for flow in [FlowId(2), FlowId(3), FlowId(u32::MAX)] {
         wf2q.served(flow, 1, Some(1));
         wf2q.lost(flow, 1, Some(1));
@@ -252,7 +252,7 @@ fn calls_that_contradict_the_contract_change_nothing() {
     wf2q.backlogged(FlowId(0), 1);
     wf2q.backlogged(FlowId(3), 1);
     wf2q.remove(FlowId(3));
-    assert_eq!(std::format!("{:?}", link.order), before);
+    assert_eq!(std::format!("{:?}", link.scheduler), before);
 }
 
 /// Goal: neither the shares nor their sum are above what was asked for. Method: over a common

@@ -1,5 +1,5 @@
 use super::*;
-use crate::link::Beside;
+use crate::test_link::Beside;
 use crate::{
     Descriptor, DropReason, FlowQueues, Limits, LoadDrr, LoadDrrFlow, LoadDrrHost, LongestFlow,
     LongestQueueDrop, Nanos, Packet, Queue, RoundList, Scheduler, Sides,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::link::Beside;
+use crate::test_link::Beside;
 use crate::{ConfigError, Descriptor, FlowQueues, Limits, Nanos, Needs, Packet, Queue, Scheduler};
 use std::vec::Vec;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::link::Link;
+use crate::test_link::Link;
 use crate::{
     ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,
     CommittedRates, CommittedReturn, Descriptor, Drr, DrrFlow, Fifo, FlowQueues, HeldFlow,
@@ -52,7 +52,7 @@ impl<O: FlowScheduler> Line<O> {
     fn run(&mut self, millis: u64, greedy: &[u32], random: &mut Xorshift) {
         let end = self.now + millis * 1_000_000;
         while self.now < end {
-            self.link.order.advance(Nanos(self.now));
+            self.link.scheduler.advance(Nanos(self.now));
             for &flow in greedy {
                 while self.link.queues[flow as usize].len() < 4 {
                     self.link.enqueue(flow, 1_000 + random.below(501));
@@ -66,19 +66,19 @@ impl<O: FlowScheduler> Line<O> {
     /// Sends a packet, or waits until one may be sent, at most until `end`.
     fn step(&mut self, end: u64) {
         let now = Nanos(self.now);
-        self.link.order.advance(now);
-        if self.link.order.select().is_none() {
+        self.link.scheduler.advance(now);
+        if self.link.scheduler.select().is_none() {
             let held = self.link.queues.iter().any(|queue| !queue.is_empty());
-            assert_eq!(self.link.order.waiting().is_some(), held);
-            let opens = self.link.order.opens_at(now);
-            let first = self.link.order.waiting();
-            self.link.order.open();
+            assert_eq!(self.link.scheduler.waiting().is_some(), held);
+            let opens = self.link.scheduler.opens_at(now);
+            let first = self.link.scheduler.waiting();
+            self.link.scheduler.open();
             if opens != Some(now) {
-                assert_eq!(self.link.order.select(), None, "not before its time");
+                assert_eq!(self.link.scheduler.select(), None, "not before its time");
                 self.now = opens.map_or(end, |at| at.0.min(end));
                 return;
             }
-            assert_eq!(self.link.order.select(), first, "what was foreseen");
+            assert_eq!(self.link.scheduler.select(), first, "what was foreseen");
         }
         let (flow, len) = self.link.dequeue().unwrap();
         self.sent.push((self.now, flow, len));
@@ -120,7 +120,7 @@ fn near(kbit: u64, mbit: u64, percent: u64) {
 fn a_flow_has_its_ceiling_alone_and_beside_a_rival() {
     for (rate, burst) in [(1, L), (5, 3_000), (10, 30_000), (40, 30_000)] {
         let mut line = Line::of(under(drr(&[L, L])), 2);
-        line.link.order.set_ceiling(FlowId(0), mbit(rate, burst)).unwrap();
+        line.link.scheduler.set_ceiling(FlowId(0), mbit(rate, burst)).unwrap();
         let random = &mut Xorshift::new(rate);
         line.run(1_000, &[0], random);
         near(line.kbit(0, 100), rate, 1);
@@ -142,7 +142,7 @@ fn no_interval_has_more_than_rate_and_burst() {
         let ceilings = [(1_u64, 1_500_u32), (10, 6_000), (40, 20_000)];
         let mut line = Line::of(under(drr(&[L, 2 * L, L, 3 * L])), 4);
         for (flow, (rate, burst)) in (1..).zip(ceilings) {
-            line.link.order.set_ceiling(FlowId(flow), mbit(rate, burst)).unwrap();
+            line.link.scheduler.set_ceiling(FlowId(flow), mbit(rate, burst)).unwrap();
         }
         for _ in 0..40 {
             let busy: Vec<u32> = (0..4).filter(|_| random.below(4) > 0).collect();
@@ -150,7 +150,7 @@ fn no_interval_has_more_than_rate_and_burst() {
             if random.below(3) == 0 {
                 let flow = random.below(4);
                 line.link.queues[flow as usize].clear();
-                line.link.order.lost(FlowId(flow), 0, None);
+                line.link.scheduler.lost(FlowId(flow), 0, None);
                 line.link.recount().unwrap();
             }
         }
@@ -172,25 +172,25 @@ fn a_new_ceiling_acts_at_once_on_a_flow_that_stays_backlogged() {
         (2_100, None, 100),
         (3_100, mbit(5, L), 5),
     ] {
-        line.link.order.set_ceiling(FlowId(0), ceiling).unwrap();
-        assert_eq!(line.link.order.ceiling(FlowId(0)), ceiling);
+        line.link.scheduler.set_ceiling(FlowId(0), ceiling).unwrap();
+        assert_eq!(line.link.scheduler.ceiling(FlowId(0)), ceiling);
         line.run(1_000, &[0], random);
         near(line.kbit(0, millis), expected, 4);
     }
     // It waits, and is let go: served at once.
-    while !line.link.order.is_waiting(FlowId(0)) {
+    while !line.link.scheduler.is_waiting(FlowId(0)) {
         line.step(u64::MAX);
     }
-    line.link.order.set_ceiling(FlowId(0), None).unwrap();
-    assert_eq!(line.link.order.select(), Some(FlowId(0)));
+    line.link.scheduler.set_ceiling(FlowId(0), None).unwrap();
+    assert_eq!(line.link.scheduler.select(), Some(FlowId(0)));
     line.link.recount().unwrap();
     // To and fro: a change is no burst.
-    line.link.order.set_ceiling(FlowId(0), mbit(2, 6_000)).unwrap();
+    line.link.scheduler.set_ceiling(FlowId(0), mbit(2, 6_000)).unwrap();
     let (sent, mut earned) = (line.sent.len(), 0);
     for turn in 0..500 {
         let (rate, from) = (1 + turn % 3, line.now);
-        line.link.order.advance(Nanos(from));
-        line.link.order.set_ceiling(FlowId(0), mbit(rate, 6_000)).unwrap();
+        line.link.scheduler.advance(Nanos(from));
+        line.link.scheduler.set_ceiling(FlowId(0), mbit(rate, 6_000)).unwrap();
         line.run(1, &[0], random);
         earned += rate * (line.now - from);
     }
@@ -203,11 +203,11 @@ fn a_new_ceiling_acts_at_once_on_a_flow_that_stays_backlogged() {
 #[test]
 fn after_a_reading_at_the_end_of_time_a_flow_has_its_ceiling() {
     let mut line = Line::of(under(drr(&[L])), 1);
-    line.link.order.set_ceiling(FlowId(0), mbit(5, 15_000)).unwrap();
+    line.link.scheduler.set_ceiling(FlowId(0), mbit(5, 15_000)).unwrap();
     let random = &mut Xorshift::new(1);
     line.run(100, &[0], random);
-    line.link.order.advance(Nanos::MAX);
-    line.link.order.open();
+    line.link.scheduler.advance(Nanos::MAX);
+    line.link.scheduler.open();
     assert!(line.link.dequeue().is_some());
     line.run(1_000, &[0], random);
     near(line.kbit(0, 200), 5, 1);
@@ -233,11 +233,11 @@ fn bytes_are_counted_as_they_are_on_the_wire() {
     let mut link = Link::over(scheduler, 1);
     (0..3).for_each(|_| link.enqueue(0, 1_000));
     assert!(link.dequeue().is_some());
-    assert_eq!(link.order.opens_at(Nanos(0)), Some(Nanos::from_micros(1_100)));
+    assert_eq!(link.scheduler.opens_at(Nanos(0)), Some(Nanos::from_micros(1_100)));
     // Another link restamps what waits: now the bucket must be full less what no packet needs.
-    link.order.set_link(Plus(0));
-    assert_eq!(link.order.opens_at(Nanos(0)), Some(Nanos::from_micros(1_000)));
-    link.order
+    link.scheduler.set_link(Plus(0));
+    assert_eq!(link.scheduler.opens_at(Nanos(0)), Some(Nanos::from_micros(1_000)));
+    link.scheduler
         .recount(&|_| FlowState {
             backlog: crate::Backlog { packets: 2, bytes: 2_000 },
             head_len: Some(1_000),
@@ -269,7 +269,7 @@ fn a_host_has_its_rate_beside_others_and_its_ceiling_alone() {
     near(line.kbit(19, 100), 40, 1);
     for flow in [18, 19] {
         line.link.queues[flow].clear();
-        line.link.order.lost(FlowId(flow as u32), 0, None);
+        line.link.scheduler.lost(FlowId(flow as u32), 0, None);
     }
     line.run(1_000, &everything[..18], &mut Xorshift::new(7));
     near(of_host_0(&line, 1_100), 30, 1);
@@ -333,7 +333,7 @@ fn without_ceilings_it_is_the_flow_scheduler_itself() {
         let (mut plain, mut scheduler) = (Link::over(drr(&quanta), 5), Link::over(scheduler, 5));
         let random = &mut Xorshift::new(9);
         for operation in 0..4_000_u32 {
-            scheduler.order.advance(Nanos((operation * 100).into()));
+            scheduler.scheduler.advance(Nanos((operation * 100).into()));
             let (flow, filling) = (random.below(5), operation >> 7 & 1 == 0);
             match random.below(32) {
                 0 => {
@@ -365,20 +365,20 @@ fn every_backlogged_flow_is_in_the_flow_scheduler_or_waits() {
         let mut line = Line::of(under(drr(&[L, 2 * L, L, L]).sparse_first()), 4);
         for _ in 0..3_000 {
             let flow = random.below(4);
-            line.link.order.advance(Nanos(line.now));
+            line.link.scheduler.advance(Nanos(line.now));
             match random.below(16) {
                 0 => {
                     let ceiling = (random.below(4) > 0).then_some(());
                     let rate = 1 + u64::from(random.below(50));
                     let ceiling = ceiling.and_then(|()| mbit(rate, L + random.below(5_000)));
-                    line.link.order.set_ceiling(FlowId(flow), ceiling).unwrap();
+                    line.link.scheduler.set_ceiling(FlowId(flow), ceiling).unwrap();
                 }
                 1 => line.link.lose(flow, true),
                 2 => line.link.lose(flow, false),
                 3 => line.now = line.now.saturating_sub(random.below(1_000_000).into()),
                 4 => {
                     line.link.remove(flow);
-                    line.link.order.configure(FlowId(flow), L, None).unwrap();
+                    line.link.scheduler.configure(FlowId(flow), L, None).unwrap();
                 }
                 5..10 => line.link.enqueue(flow, 1 + random.below(L)),
                 _ => {

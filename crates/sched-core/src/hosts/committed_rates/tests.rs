@@ -1,5 +1,5 @@
 use super::*;
-use crate::link::Link;
+use crate::test_link::Link;
 use crate::{
     Drr, DrrFlow, HostDrr, HostDrrFlow, HostRing, Qfq, QfqConfig, QfqFlow, ShortestFlow,
     ShortestQueue, Wf2q, Wf2qFlow,
@@ -47,7 +47,7 @@ impl<O: FlowScheduler> Line<O> {
     }
 
     fn put(&mut self, flow: u32, len: u32) {
-        self.link.order.advance(Nanos(self.now));
+        self.link.scheduler.advance(Nanos(self.now));
         self.link.enqueue(flow, len);
     }
 
@@ -60,7 +60,7 @@ impl<O: FlowScheduler> Line<O> {
                     self.put(flow, 1_000 + random.below(501));
                 }
             }
-            self.link.order.advance(Nanos(self.now));
+            self.link.scheduler.advance(Nanos(self.now));
             match self.link.dequeue() {
                 Some((flow, len)) => {
                     self.sent.push((self.now, flow, len));
@@ -75,7 +75,7 @@ impl<O: FlowScheduler> Line<O> {
     /// `flow` loses what it holds.
     fn stop(&mut self, flow: u32) {
         self.link.queues[flow as usize].clear();
-        self.link.order.lost(FlowId(flow), 0, None);
+        self.link.scheduler.lost(FlowId(flow), 0, None);
         self.link.recount().unwrap();
     }
 
@@ -101,7 +101,7 @@ fn near(kbit: u64, mbit: u64, percent: u64) {
 fn a_flow_gets_its_committed_rate_beside_a_rival_and_alone_the_line() {
     for rate in [1, 5, 10, 30] {
         let mut line = Line::of(committed(drr(&[L, L])), 2);
-        line.link.order.set_rate(FlowId(0), mbit(rate, 30_000)).unwrap();
+        line.link.scheduler.set_rate(FlowId(0), mbit(rate, 30_000)).unwrap();
         let random = &mut Xorshift::new(rate);
         line.run(1_000, &[0, 1], random);
         near(line.kbit(0, 100), rate, 1);
@@ -118,8 +118,8 @@ fn a_flow_gets_its_committed_rate_beside_a_rival_and_alone_the_line() {
 fn a_rate_above_its_share_is_reached_where_the_others_have_rates() {
     for (of_rival, expected) in [(None, [50, 50]), (mbit(20, 30_000), [80, 20])] {
         let mut line = Line::of(committed(drr(&[L, L])), 2);
-        line.link.order.set_rate(FlowId(0), mbit(80, 30_000)).unwrap();
-        line.link.order.set_rate(FlowId(1), of_rival).unwrap();
+        line.link.scheduler.set_rate(FlowId(0), mbit(80, 30_000)).unwrap();
+        line.link.scheduler.set_rate(FlowId(1), of_rival).unwrap();
         line.run(1_000, &[0, 1], &mut Xorshift::new(1));
         near(line.kbit(0, 100), expected[0], 1);
         near(line.kbit(1, 100), expected[1], 1);
@@ -137,7 +137,7 @@ fn no_interval_beside_a_rival_has_more_than_rate_burst_and_a_packet() {
         let rates = [(1_u64, 1_500_u32), (10, 6_000), (40, 20_000)];
         let mut line = Line::of(committed(drr(&[L, 2 * L, L, 3 * L])), 4);
         for (flow, (rate, burst)) in (1..).zip(rates) {
-            line.link.order.set_rate(FlowId(flow), mbit(rate, burst)).unwrap();
+            line.link.scheduler.set_rate(FlowId(flow), mbit(rate, burst)).unwrap();
         }
         for _ in 0..8 {
             let since = line.sent.len();
@@ -172,8 +172,8 @@ fn no_interval_beside_a_rival_has_more_than_rate_burst_and_a_packet() {
 #[test]
 fn weights_share_within_and_beyond() {
     let mut line = Line::of(committed(drr(&[L, 2 * L, 3 * L, 3 * L])), 4);
-    line.link.order.set_rate(FlowId(0), mbit(1, 15_000)).unwrap();
-    line.link.order.set_rate(FlowId(1), mbit(2, 15_000)).unwrap();
+    line.link.scheduler.set_rate(FlowId(0), mbit(1, 15_000)).unwrap();
+    line.link.scheduler.set_rate(FlowId(1), mbit(2, 15_000)).unwrap();
     let random = &mut Xorshift::new(9);
     line.run(1_000, &[0, 1, 2], random);
     near(line.kbit(0, 200), 1, 1);
@@ -195,7 +195,7 @@ fn weights_share_within_and_beyond() {
 #[test]
 fn a_rate_above_the_share_does_not_bind() {
     let mut line = Line::of(committed(drr(&[L, L, L])), 3);
-    line.link.order.set_rate(FlowId(0), mbit(50, 30_000)).unwrap();
+    line.link.scheduler.set_rate(FlowId(0), mbit(50, 30_000)).unwrap();
     line.run(1_000, &[0, 1, 2], &mut Xorshift::new(3));
     for flow in 0..3 {
         near(3 * line.kbit(flow, 100), 100, 2);
@@ -213,17 +213,17 @@ fn a_rate_set_changed_and_taken_while_backlogged_binds_from_then_on() {
         (2_100, None, 50),
         (3_100, mbit(5, L), 5),
     ] {
-        line.link.order.set_rate(FlowId(0), rate).unwrap();
-        assert_eq!(line.link.order.rate(FlowId(0)), rate);
+        line.link.scheduler.set_rate(FlowId(0), rate).unwrap();
+        assert_eq!(line.link.scheduler.rate(FlowId(0)), rate);
         line.run(1_000, &[0, 1], random);
         near(line.kbit(0, millis), expected, 4);
     }
     // Beyond its rate, and let go: back at once.
-    while !line.link.order.is_excess(FlowId(0)) {
+    while !line.link.scheduler.is_excess(FlowId(0)) {
         line.run(1, &[0, 1], random);
     }
-    line.link.order.set_rate(FlowId(0), None).unwrap();
-    assert!(!line.link.order.is_excess(FlowId(0)));
+    line.link.scheduler.set_rate(FlowId(0), None).unwrap();
+    assert!(!line.link.scheduler.is_excess(FlowId(0)));
     line.link.recount().unwrap();
 }
 
@@ -231,7 +231,7 @@ fn a_rate_set_changed_and_taken_while_backlogged_binds_from_then_on() {
 #[test]
 fn a_flow_that_comes_and_goes_has_no_more_than_its_rate() {
     let mut line = Line::of(committed(drr(&[L, L])), 2);
-    line.link.order.set_rate(FlowId(0), mbit(10, 3_000)).unwrap();
+    line.link.scheduler.set_rate(FlowId(0), mbit(10, 3_000)).unwrap();
     let random = &mut Xorshift::new(5);
     while line.now < 1_000_000_000 {
         if line.link.queues[0].is_empty() {
@@ -248,7 +248,7 @@ fn serves_as(plain: Drr<Vec<DrrFlow>>, rates: impl FlowScheduler<Config = u32>, 
     let (mut plain, mut rates) = (Link::over(plain, 5), Link::over(rates, 5));
     let random = &mut Xorshift::new(seed);
     for operation in 0..4_000_u32 {
-        rates.order.advance(Nanos((operation * 100).into()));
+        rates.scheduler.advance(Nanos((operation * 100).into()));
         let (flow, filling) = (random.below(5), operation >> 7 & 1 == 0);
         match random.below(32) {
             0 => {
@@ -258,8 +258,8 @@ fn serves_as(plain: Drr<Vec<DrrFlow>>, rates: impl FlowScheduler<Config = u32>, 
             1 => {
                 plain.remove(flow);
                 rates.remove(flow);
-                plain.order.configure(FlowId(flow), L, None).unwrap();
-                rates.order.configure(FlowId(flow), L, None).unwrap();
+                plain.scheduler.configure(FlowId(flow), L, None).unwrap();
+                rates.scheduler.configure(FlowId(flow), L, None).unwrap();
             }
             choice if (choice < 20) == filling => {
                 let len = 1 + random.below(L);
@@ -327,8 +327,8 @@ fn stays_whole<O: FlowScheduler + Clone>(scheduler: O, seed: u64) {
                 let burst = L + random.below(5_000);
                 let rate = (random.below(4) > 0).then_some(());
                 let rate = rate.and_then(|()| mbit(1 + u64::from(random.below(50)), burst));
-                line.link.order.advance(Nanos(line.now));
-                line.link.order.set_rate(FlowId(flow), rate).unwrap();
+                line.link.scheduler.advance(Nanos(line.now));
+                line.link.scheduler.set_rate(FlowId(flow), rate).unwrap();
             }
             1 => line.link.lose(flow, true),
             2 => line.link.lose(flow, false),
@@ -336,13 +336,13 @@ fn stays_whole<O: FlowScheduler + Clone>(scheduler: O, seed: u64) {
             4..10 => line.put(flow, 1 + random.below(L)),
             _ => line.run(0, &[], random),
         }
-        line.link.order.advance(Nanos(line.now));
+        line.link.scheduler.advance(Nanos(line.now));
         if let Some((_, len)) = (random.below(2) == 0).then(|| line.link.dequeue()).flatten() {
             line.now += u64::from(len) * BYTE;
         }
         line.link.recount().unwrap();
         let held = line.link.queues.iter().any(|queue| !queue.is_empty());
-        assert_eq!(line.link.order.select().is_some(), held);
+        assert_eq!(line.link.scheduler.select().is_some(), held);
     }
 }
 
@@ -366,7 +366,7 @@ fn every_backlogged_flow_is_in_one_of_the_two_whatever_the_flow_scheduler() {
 fn all_beyond(flows: u32) -> Link<Rates<Drr<Vec<DrrFlow>>>> {
     let mut link = Link::over(committed(drr(&vec![L; flows as usize + 1])), flows as usize + 1);
     for flow in 0..flows {
-        link.order.set_rate(FlowId(flow), mbit(1, L)).unwrap();
+        link.scheduler.set_rate(FlowId(flow), mbit(1, L)).unwrap();
         link.enqueue(flow, L);
         link.enqueue(flow, L);
         link.enqueue(flow, L);
@@ -374,14 +374,14 @@ fn all_beyond(flows: u32) -> Link<Rates<Drr<Vec<DrrFlow>>>> {
     for _ in 0..2 * flows {
         link.dequeue();
     }
-    assert!((0..flows).all(|flow| link.order.is_excess(FlowId(flow))));
+    assert!((0..flows).all(|flow| link.scheduler.is_excess(FlowId(flow))));
     link.recount().unwrap();
     link
 }
 
 fn beyond(link: &Link<Rates<Drr<Vec<DrrFlow>>>>) -> Vec<u32> {
-    let flows = 0..link.order.flows();
-    flows.filter(|&flow| link.order.is_excess(FlowId(flow))).collect()
+    let flows = 0..link.scheduler.flows();
+    flows.filter(|&flow| link.scheduler.is_excess(FlowId(flow))).collect()
 }
 
 #[test]
@@ -389,16 +389,16 @@ fn two_that_are_due_come_back_in_a_call_the_first_due_first() {
     let mut link = all_beyond(5);
     (0..6).for_each(|_| link.enqueue(5, 64));
     // 12 ms a packet, at the same instant: ties go to the lowest number.
-    link.order.advance(Nanos::from_millis(11));
+    link.scheduler.advance(Nanos::from_millis(11));
     assert_eq!((link.dequeue(), beyond(&link)), (Some((5, 64)), vec![0, 1, 2, 3, 4]));
-    link.order.advance(Nanos::from_secs(1));
+    link.scheduler.advance(Nanos::from_secs(1));
     assert_eq!(beyond(&link), [0, 1, 2, 3, 4], "time alone moves no flow");
     assert_eq!((link.dequeue(), beyond(&link)), (Some((5, 64)), vec![2, 3, 4]));
     // An arrival to a flow that holds packets moves no flow, an arrival to an idle flow does.
     link.enqueue(5, 64);
     assert_eq!(beyond(&link), [2, 3, 4]);
     while link.queues[5].pop_back().is_some() {}
-    link.order.lost(FlowId(5), 0, None);
+    link.scheduler.lost(FlowId(5), 0, None);
     link.enqueue(5, 64);
     assert_eq!(beyond(&link), [4]);
     link.recount().unwrap();
@@ -409,10 +409,10 @@ fn a_clock_that_steps_back_brings_no_flow_back() {
     let mut link = all_beyond(1);
     (0..10).for_each(|_| link.enqueue(1, 64));
     for millis in [11, 3, 11, 5, 11, 0, 11] {
-        link.order.advance(Nanos::from_millis(millis));
+        link.scheduler.advance(Nanos::from_millis(millis));
         assert_eq!((link.dequeue(), beyond(&link)), (Some((1, 64)), vec![0]));
     }
-    link.order.advance(Nanos::from_millis(14));
+    link.scheduler.advance(Nanos::from_millis(14));
     link.dequeue();
     assert_eq!(beyond(&link), []);
 }
@@ -423,22 +423,22 @@ fn a_clock_that_steps_back_brings_no_flow_back() {
 #[test]
 fn a_clock_that_comes_again_fills_no_bucket() {
     let mut link = Link::over(committed(drr(&[L, L])), 2);
-    link.order.advance(Nanos::from_millis(100));
-    link.order.set_rate(FlowId(0), mbit(1, L)).unwrap();
+    link.scheduler.advance(Nanos::from_millis(100));
+    link.scheduler.set_rate(FlowId(0), mbit(1, L)).unwrap();
     for _ in 0..60 {
         link.enqueue(0, L);
         link.enqueue(1, L);
     }
     let mut sent = 0;
     for millis in [0, 100, 0, 100, 50, 99, 0, 100] {
-        link.order.advance(Nanos::from_millis(millis));
+        link.scheduler.advance(Nanos::from_millis(millis));
         let of_flow_0 = (0..4).filter(|_| link.dequeue() == Some((0, L)));
         sent += of_flow_0.count();
         assert_eq!(sent, 2, "at {millis}");
     }
     // A packet takes 12 ms, of time that has not been there before.
     for (millis, sent) in [(111, 0), (112, 1), (60, 0), (123, 0), (124, 1)] {
-        link.order.advance(Nanos::from_millis(millis));
+        link.scheduler.advance(Nanos::from_millis(millis));
         let of_flow_0 = (0..4).filter(|_| link.dequeue() == Some((0, L)));
         assert_eq!(of_flow_0.count(), sent, "at {millis}");
     }
@@ -450,10 +450,10 @@ fn a_clock_that_comes_again_fills_no_bucket() {
 fn after_a_reading_at_the_end_of_time_a_flow_has_its_rate() {
     for far in [Nanos::MAX, Nanos(u64::MAX - 1), Nanos(1 << 63)] {
         let mut line = Line::of(committed(drr(&[L, L])), 2);
-        line.link.order.set_rate(FlowId(0), mbit(5, 15_000)).unwrap();
+        line.link.scheduler.set_rate(FlowId(0), mbit(5, 15_000)).unwrap();
         let random = &mut Xorshift::new(2);
         line.run(200, &[0, 1], random);
-        line.link.order.advance(far);
+        line.link.scheduler.advance(far);
         for _ in 0..3 {
             line.link.dequeue();
         }
@@ -490,7 +490,7 @@ fn beside_a_rival_that_pauses_a_flow_has_its_rate_and_what_it_borrows_free() {
     }
     let run = |rate: Option<CommittedRate>, seed| {
         let mut line = Line::of(committed(drr(&[L, L])), 2);
-        line.link.order.set_rate(FlowId(0), rate).unwrap();
+        line.link.scheduler.set_rate(FlowId(0), rate).unwrap();
         let random = &mut Xorshift::new(seed);
         let (mut borrowed, mut pauses) = (0, 0);
         for _ in 0..600 {
@@ -502,8 +502,8 @@ fn beside_a_rival_that_pauses_a_flow_has_its_rate_and_what_it_borrows_free() {
             let counts = line.now >= FROM;
             pauses += u64::from(counts);
             for _ in 0..3 {
-                line.link.order.advance(Nanos(line.now));
-                let borrows = line.link.order.is_excess(FlowId(0));
+                line.link.scheduler.advance(Nanos(line.now));
+                let borrows = line.link.scheduler.is_excess(FlowId(0));
                 let (flow, len) = line.link.dequeue().unwrap();
                 borrowed += u64::from(counts && borrows) * u64::from(len);
                 line.sent.push((line.now, flow, len));
@@ -532,7 +532,7 @@ fn beside_a_rival_that_pauses_a_flow_has_its_rate_and_what_it_borrows_free() {
 #[test]
 fn what_was_borrowed_is_soon_paid() {
     let mut line = Line::of(committed(drr(&[L, L])), 2);
-    line.link.order.set_rate(FlowId(0), mbit(10, 30_000)).unwrap();
+    line.link.scheduler.set_rate(FlowId(0), mbit(10, 30_000)).unwrap();
     let random = &mut Xorshift::new(5);
     line.run(1_000, &[0], random);
     near(line.kbit(0, 0), 100, 1);
@@ -545,20 +545,20 @@ fn what_was_borrowed_is_soon_paid() {
 fn what_is_not_selected_or_not_there_changes_nothing() {
     let mut link = all_beyond(2);
     link.enqueue(2, 500);
-    let before = link.order.clone();
+    let before = link.scheduler.clone();
     for flow in [0, 1, 3, u32::MAX].map(FlowId) {
-        link.order.served(flow, 1_000, None);
-        link.order.served(flow, 1_000, Some(64));
-        link.order.backlogged(flow, 1_000);
+        link.scheduler.served(flow, 1_000, None);
+        link.scheduler.served(flow, 1_000, Some(64));
+        link.scheduler.backlogged(flow, 1_000);
     }
     for flow in [3, u32::MAX].map(FlowId) {
-        link.order.grew(flow, 1_000);
-        link.order.lost(flow, 1_000, None);
-        link.order.remove(flow);
-        assert_eq!((link.order.rate(flow), link.order.is_excess(flow)), (None, false));
+        link.scheduler.grew(flow, 1_000);
+        link.scheduler.lost(flow, 1_000, None);
+        link.scheduler.remove(flow);
+        assert_eq!((link.scheduler.rate(flow), link.scheduler.is_excess(flow)), (None, false));
     }
-    link.order.backlogged(FlowId(2), 64);
-    assert_eq!(link.order, before);
+    link.scheduler.backlogged(FlowId(2), 64);
+    assert_eq!(link.scheduler, before);
     link.recount().unwrap();
 }
 
@@ -607,9 +607,9 @@ fn room_for_fewer_rates_than_flows_is_room_for_those() {
     let scheduler = CommittedRates::new(scheduler.clone(), drr(&[L; 2]), rates, returns).unwrap();
     assert_eq!((scheduler.flows(), scheduler.room()), (4, 2));
     let mut line = Line::of(scheduler, 4);
-    line.link.order.set_rate(FlowId(1), mbit(5, 15_000)).unwrap();
-    assert!(line.link.order.set_rate(FlowId(2), mbit(5, 15_000)).is_err());
-    line.link.order.configure(FlowId(3), 2 * L, None).unwrap();
+    line.link.scheduler.set_rate(FlowId(1), mbit(5, 15_000)).unwrap();
+    assert!(line.link.scheduler.set_rate(FlowId(2), mbit(5, 15_000)).is_err());
+    line.link.scheduler.configure(FlowId(3), 2 * L, None).unwrap();
     line.run(1_000, &[0, 1, 2, 3], &mut Xorshift::new(8));
     near(line.kbit(1, 100), 5, 1);
     near(4 * line.kbit(2, 100), 95, 1);
@@ -617,7 +617,7 @@ fn room_for_fewer_rates_than_flows_is_room_for_those() {
     line.link.remove(3);
     line.link.remove(1);
     line.link.recount().unwrap();
-    assert_eq!(line.link.order.rate(FlowId(1)), None);
+    assert_eq!(line.link.scheduler.rate(FlowId(1)), None);
 }
 
 /// Goal: hosts have rates whatever flows they open, and a host without a rate keeps its share.
@@ -644,7 +644,7 @@ fn upcoming_names_those_within_first() {
     let mut link = all_beyond(2);
     (0..3).for_each(|_| link.enqueue(2, 500));
     let mut ahead = [FlowId(9); 4];
-    let found = link.order.upcoming(&mut ahead);
+    let found = link.scheduler.upcoming(&mut ahead);
     assert_eq!(ahead[..found].first(), Some(&FlowId(2)));
     assert!(ahead[1..found].iter().all(|flow| flow.0 < 2), "{ahead:?}");
 }
@@ -652,7 +652,7 @@ fn upcoming_names_those_within_first() {
 /// A flow that is removed while it holds packets is idle when it is added again, with room for a rate or not,
 /// whichever of the tables is the shorter.
 #[test]
-fn who_was_removed_begins_anew() {
+fn a_flow_that_was_removed_begins_anew() {
     for (rates, returns) in [(2, 2), (2, 1), (1, 2), (2, 0), (0, 0)] {
         let (rates, returns) =
             (vec![CommittedFlow::EMPTY; rates], vec![CommittedReturn::EMPTY; returns]);

@@ -1,5 +1,5 @@
 use super::*;
-use crate::link::Link;
+use crate::test_link::Link;
 use crate::{Drr, DrrFlow, Qfq, QfqConfig, QfqFlow, ShortestFlow, ShortestQueue, Wf2q, Wf2qFlow};
 use conformance::Xorshift;
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ impl Letters {
     }
 
     fn sparse_first(self) -> Self {
-        Self(Link { order: self.0.order.sparse_first(), queues: self.0.queues })
+        Self(Link { scheduler: self.0.scheduler.sparse_first(), queues: self.0.queues })
     }
 
     fn put(&mut self, letters: &str, len: u32) {
@@ -56,7 +56,7 @@ impl Letters {
     }
 
     fn assign(&mut self, letter: char, host: u32) -> Result<(), ConfigError> {
-        let assigned = self.0.order.assign(FlowId(letter as u32 - 'a' as u32), host);
+        let assigned = self.0.scheduler.assign(FlowId(letter as u32 - 'a' as u32), host);
         self.0.recount().unwrap();
         assigned
     }
@@ -78,9 +78,12 @@ fn the_quanta_of_the_levels_are_independent() {
     line.put("cccc", 100);
     assert_eq!(line.get(12), "aacbbcaacbbc");
     let mut line = Letters::of(2, &[0, 0, 1]);
-    line.0.order.configure(FlowId(0), 200, None).unwrap();
-    line.0.order.configure_host(1, 300).unwrap();
-    assert_eq!((line.0.order.host_config(0), line.0.order.host_config(1)), (Some(100), Some(300)));
+    line.0.scheduler.configure(FlowId(0), 200, None).unwrap();
+    line.0.scheduler.configure_host(1, 300).unwrap();
+    assert_eq!(
+        (line.0.scheduler.host_config(0), line.0.scheduler.host_config(1)),
+        (Some(100), Some(300))
+    );
     line.put("aaaabbcccccc", 100);
     assert_eq!(line.get(12), "acccacccbaab");
 }
@@ -106,8 +109,8 @@ fn debts_are_kept_on_both_levels() {
 fn a_flow_that_changes_its_host_is_as_if_just_added() {
     for (moves, expected) in [(false, "aba"), (true, "aab")] {
         let mut line = Letters::of(2, &[0, 1]);
-        line.0.order.configure_host(1, 1_000).unwrap();
-        line.0.order.configure_host(0, 1_000).unwrap();
+        line.0.scheduler.configure_host(1, 1_000).unwrap();
+        line.0.scheduler.configure_host(0, 1_000).unwrap();
         if !moves {
             line.assign('a', 1).unwrap();
         }
@@ -129,7 +132,7 @@ fn a_backlogged_flow_keeps_its_host() {
     line.put("abc", 100);
     let backlogged = Err(ConfigError::Backlogged { flow: FlowId(0) });
     assert_eq!((line.assign('a', 1), line.assign('a', 0)), (backlogged, backlogged));
-    let scheduler = &line.0.order;
+    let scheduler = &line.0.scheduler;
     assert_eq!(
         (scheduler.host_of(FlowId(0)), scheduler.flows_of(0), scheduler.flows_of(1)),
         (Some(0), 2, 1)
@@ -137,7 +140,7 @@ fn a_backlogged_flow_keeps_its_host() {
     assert_eq!(line.get(1), "a");
     assert_eq!(line.assign('a', 1), Ok(()));
     line.put("ab", 100);
-    let scheduler = &line.0.order;
+    let scheduler = &line.0.scheduler;
     assert_eq!(
         (scheduler.host_of(FlowId(0)), scheduler.flows_of(0), scheduler.flows_of(1)),
         (Some(1), 1, 2)
@@ -161,8 +164,8 @@ fn what_is_out_of_range_is_refused_and_changes_nothing() {
 
     let mut line = Letters::of(2, &[0, 1]);
     line.put("ab", 100);
-    let before = line.0.order.clone();
-    let scheduler = &mut line.0.order;
+    let before = line.0.scheduler.clone();
+    let scheduler = &mut line.0.scheduler;
     let (flow, range) = (FlowId(2), |value| ConfigError::OutOfRange {
         what: "quantum in bytes",
         value,
@@ -209,7 +212,7 @@ fn calls_that_contradict_the_books_change_nothing() {
     let mut line = Letters::of(3, &[0, 0, 1, 2]).sparse_first();
     line.put("aabc", 100);
     assert_eq!(line.get(1), "a");
-    let scheduler = &mut line.0.order;
+    let scheduler = &mut line.0.scheduler;
     let before = scheduler.clone();
     for flow in [3, 4, u32::MAX] {
         scheduler.served(FlowId(flow), 100, Some(100));
@@ -233,12 +236,12 @@ fn a_removed_flow_takes_its_host_with_it_if_it_was_the_last() {
     line.put("abcabc", 100);
     line.0.remove(0);
     line.0.recount().unwrap();
-    assert_eq!(line.0.order.config(FlowId(0)), None);
+    assert_eq!(line.0.scheduler.config(FlowId(0)), None);
     assert_eq!(line.get(1), "b");
     line.0.remove(2);
     line.0.remove(2);
     line.0.recount().unwrap();
-    assert_eq!(line.0.order.host_of(FlowId(2)), Some(0), "no call has assigned it");
+    assert_eq!(line.0.scheduler.host_of(FlowId(2)), Some(0), "no call has assigned it");
     assert_eq!(line.get(2), "b.");
 }
 
@@ -276,7 +279,7 @@ fn a_flood_of_one_host_leaves_the_others_their_turns() {
         let mut link = Link::over(over(drr(2, 100), &of), flood + 1);
         (0..victim).for_each(|flow| (0..3).for_each(|_| link.enqueue(flow, 100)));
         (0..100).for_each(|_| link.enqueue(victim, 100));
-        assert_eq!((link.order.flows_of(0), link.order.flows_of(1)), (flood as u32, 1));
+        assert_eq!((link.scheduler.flows_of(0), link.scheduler.flows_of(1)), (flood as u32, 1));
         let sent = if flood == 1 { 6 } else { 200 };
         let of_victim = (0..sent).filter(|_| link.dequeue().unwrap().0 == victim).count();
         assert_eq!(of_victim, sent / 2, "{flood} flows");
@@ -327,9 +330,9 @@ fn the_first_flows_of_the_next_hosts_are_upcoming() {
     line.put("aabbccdd", 100);
     assert_eq!(line.get(1), "a");
     let mut ahead = [FlowId(9); 8];
-    assert_eq!(line.0.order.upcoming(&mut ahead), 3);
+    assert_eq!(line.0.scheduler.upcoming(&mut ahead), 3);
     assert_eq!(ahead[..3], [FlowId(2), FlowId(3), FlowId(1)]);
-    assert_eq!(line.0.order.upcoming(&mut []), 0);
+    assert_eq!(line.0.scheduler.upcoming(&mut []), 0);
 }
 
 /// Goal: `recount` sees every kind of damage. Method: break one field at a time.
@@ -338,7 +341,7 @@ fn a_recount_sees_damage() {
     let mut line = Letters::of(3, &[0, 0, 1, 1]).sparse_first();
     line.put("aabbcc", 100);
     assert_eq!(line.get(1), "a");
-    let good = line.0.order.clone();
+    let good = line.0.scheduler.clone();
     let damages: [fn(&mut OverDrr); 9] = [
         |d| d.nodes[0].host = 1,
         |d| d.nodes[3].host = 3,
@@ -351,9 +354,9 @@ fn a_recount_sees_damage() {
         |d| d.scheduler.backlogged(FlowId(2), 100),
     ];
     for (at, damage) in damages.iter().enumerate() {
-        line.0.order = good.clone();
+        line.0.scheduler = good.clone();
         line.0.recount().unwrap();
-        damage(&mut line.0.order);
+        damage(&mut line.0.scheduler);
         assert!(line.0.recount().is_err(), "damage {at}");
     }
 }

@@ -1,6 +1,6 @@
 use super::hosts::SAVED_UP;
 use super::*;
-use crate::link::Link;
+use crate::test_link::Link;
 use conformance::Xorshift;
 use core::cell::Cell;
 use std::string::String;
@@ -175,17 +175,17 @@ fn a_flow_of_a_shared_host_has_a_turn_every_other_round() {
 fn a_new_mode_counts_from_the_next_turn() {
     let started = |mode| {
         let mut link = Link::over(rounds(&[(0, 0), (0, 1), (1, 2)], 8), 3);
-        link.order.set_mode(mode);
+        link.scheduler.set_mode(mode);
         put(&mut link, "abcaaaabbbbcccccccc", 100);
         link
     };
     let mut link = started(Sides::Source);
     assert_eq!(get(&mut link, 2), "ac", "round 1: a and c");
-    link.order.set_mode(Sides::Neither);
+    link.scheduler.set_mode(Sides::Neither);
     link.recount().unwrap();
     // a waits in round 3, b and behind it c in 2; then c has a turn in 3 behind a, and so has b.
     assert_eq!(get(&mut link, 9), "bcabcabca");
-    link.order.set_mode(Sides::Both);
+    link.scheduler.set_mode(Sides::Both);
     link.recount().unwrap();
     // b and c are in this round still, a in the next; from now on those of a and b are two apart.
     assert_eq!(get(&mut link, 8), "bcacbccc", "a and b send their last");
@@ -193,7 +193,7 @@ fn a_new_mode_counts_from_the_next_turn() {
 
     let mut link = started(Sides::Neither);
     assert_eq!(get(&mut link, 3), "abc");
-    link.order.set_mode(Sides::Source);
+    link.scheduler.set_mode(Sides::Source);
     // All three have a turn in round 2; then a and b in 4, c in every round.
     assert_eq!(get(&mut link, 9), "abccabcca");
 }
@@ -239,7 +239,7 @@ fn a_debt_is_paid_back_in_later_turns() {
 #[test]
 fn a_loss_leaves_debt_and_due_as_they_were() {
     let mut link = Link::over(rounds(&[(0, 0), (1, 1)], 4), 2);
-    let state = |link: &Link<InVec>| (link.order.nodes[0].charged, link.order.nodes[0].due);
+    let state = |link: &Link<InVec>| (link.scheduler.nodes[0].charged, link.scheduler.nodes[0].due);
     let lose = |link: &mut Link<InVec>| {
         link.lose(0, true);
         link.recount().unwrap();
@@ -389,7 +389,7 @@ fn returning(sparse_first: bool, more: u64, seed: u64) -> (f64, f64) {
             }
         }
         let (flow, len) = link.dequeue().unwrap();
-        let begun = link.order.nodes[0].standing.has_begun();
+        let begun = link.scheduler.nodes[0].standing.has_begun();
         let ended = flow == 0 && !begun;
         ends += u32::from(ended);
         sent.push((flow, len.into(), ended, begun));
@@ -446,11 +446,11 @@ fn a_host_has_one_early_turn_a_round() {
         (Sides::Neither, Side::Source, "bcdaa"),
     ] {
         let mut link = sparse(&hosts);
-        link.order = link.order.with_hosts_of(local);
-        link.order.set_mode(mode);
+        link.scheduler = link.scheduler.with_hosts_of(local);
+        link.scheduler.set_mode(mode);
         put(&mut link, "aaa", 100);
         assert_eq!(get(&mut link, 1), "a");
-        spend(&mut link.order);
+        spend(&mut link.scheduler);
         put(&mut link, "bcd", 100);
         assert_eq!(get(&mut link, 5), expected, "{mode:?}, {local:?}");
     }
@@ -465,7 +465,7 @@ fn a_host_saves_up_fifteen_early_turns() {
         let mut link = Link::over(self::rounds(&hosts, 64).sparse_first(), hosts.len());
         (0..200).for_each(|_| link.enqueue(0, 100));
         assert_eq!(link.dequeue(), Some((0, 100)));
-        spend(&mut link.order);
+        spend(&mut link.scheduler);
         // One packet a round.
         (0..rounds).for_each(|_| assert_eq!(link.dequeue(), Some((0, 100))));
         (1..=40).for_each(|flow| link.enqueue(flow, 100));
@@ -491,7 +491,7 @@ fn rests_of_one_host_go_on_together_once() {
         let hosts: Vec<_> =
             (0..=flows).map(|flow| (u32::from(flow > 0), u32::from(flow > 0))).collect();
         let mut link = Link::over(rounds(&hosts, 64).sparse_first(), hosts.len());
-        spend(&mut link.order);
+        spend(&mut link.scheduler);
         let arrive =
             |link: &mut Link<InVec>, len| (1..=flows).for_each(|flow| link.enqueue(flow, len));
         (0..400).for_each(|_| link.enqueue(0, 100));
@@ -561,26 +561,26 @@ fn history(scheduler: InVec, seed: u64, operations: u32) -> Vec<(u32, u32)> {
             2 => link.remove(flow),
             3..6 => {
                 let quantum = MAX_LEN + random.below(3) * 77;
-                link.order.configure(FlowId(flow), quantum, None).unwrap();
+                link.scheduler.configure(FlowId(flow), quantum, None).unwrap();
             }
             6 => {
                 let modes = [Sides::Neither, Sides::Source, Sides::Destination, Sides::Both];
                 let mode = modes[random.below(4) as usize];
-                link.order.set_mode(mode);
-                assert_eq!(link.order.mode(), mode);
+                link.scheduler.set_mode(mode);
+                assert_eq!(link.scheduler.mode(), mode);
             }
             7..12 => {
                 let hosts = (random.below(4), random.below(4));
                 let idle = link.queues[flow as usize].is_empty();
-                let before = link.order.assigned(FlowId(flow)).unwrap();
-                let assigned = link.order.assign(FlowId(flow), hosts.0, hosts.1);
+                let before = link.scheduler.assigned(FlowId(flow)).unwrap();
+                let assigned = link.scheduler.assign(FlowId(flow), hosts.0, hosts.1);
                 let refused = Err(ConfigError::Backlogged { flow: FlowId(flow) });
                 assert_eq!(assigned, if idle { Ok(()) } else { refused });
                 let expected = if idle { hosts } else { before };
-                assert_eq!(link.order.assigned(FlowId(flow)), Some(expected));
+                assert_eq!(link.scheduler.assigned(FlowId(flow)), Some(expected));
             }
             choice if (choice < 48) == filling => {
-                if link.order.config(FlowId(flow)).is_some() {
+                if link.scheduler.config(FlowId(flow)).is_some() {
                     link.enqueue(flow, 1 + random.below(MAX_LEN));
                 }
             }
@@ -590,14 +590,14 @@ fn history(scheduler: InVec, seed: u64, operations: u32) -> Vec<(u32, u32)> {
             panic!("seed {seed}, operation {operation}: {imbalance}");
         }
         let backlogged = link.queues.iter().any(|queue| !queue.is_empty());
-        assert_eq!(link.order.select().is_some(), backlogged);
+        assert_eq!(link.scheduler.select().is_some(), backlogged);
     }
     while let Some(last) = link.dequeue() {
         served.push(last);
         assert_eq!(link.recount(), Ok(()));
     }
-    assert!((0..8).all(|host| link.order.flows_of_source(host) == 0));
-    assert!((0..8).all(|host| link.order.flows_of_destination(host) == 0));
+    assert!((0..8).all(|host| link.scheduler.flows_of_source(host) == 0));
+    assert!((0..8).all(|host| link.scheduler.flows_of_destination(host) == 0));
     served
 }
 
@@ -647,7 +647,7 @@ fn the_work_of_a_call_does_not_grow() {
         let (mut random, mut most) = (Xorshift::new(9), 0);
         for operation in 0..60_000_u32 {
             let flow = random.below(flows);
-            for looks in looks(&link.order) {
+            for looks in looks(&link.scheduler) {
                 looks.set(0);
             }
             match random.below(16) {
@@ -655,7 +655,7 @@ fn the_work_of_a_call_does_not_grow() {
                 choice if (choice < 8) == (operation >> 12 & 1 == 0) => link.enqueue(flow, 60),
                 _ => drop(link.dequeue()),
             }
-            most = most.max(looks(&link.order).iter().map(|looks| looks.get()).sum());
+            most = most.max(looks(&link.scheduler).iter().map(|looks| looks.get()).sum());
         }
         most
     };
@@ -766,14 +766,14 @@ fn a_flow_that_changes_its_host_is_as_if_just_added() {
     put(&mut link, "a", 10);
     put(&mut link, "a", 100);
     assert_eq!(get(&mut link, 2), "aa");
-    let used = link.order.nodes[0];
+    let used = link.scheduler.nodes[0];
     assert_eq!((used.charged, used.due), (10, 1));
-    link.order.assign(FlowId(0), 0, 0).unwrap();
-    assert_eq!(link.order.nodes[0], used, "the same hosts change nothing");
-    link.order.assign(FlowId(0), 0, 2).unwrap();
-    let changed = link.order.nodes[0];
+    link.scheduler.assign(FlowId(0), 0, 0).unwrap();
+    assert_eq!(link.scheduler.nodes[0], used, "the same hosts change nothing");
+    link.scheduler.assign(FlowId(0), 0, 2).unwrap();
+    let changed = link.scheduler.nodes[0];
     assert_eq!((changed.charged, changed.due, changed.destination), (0, 0, 2));
-    assert_eq!(link.order.config(FlowId(0)), Some(MAX_LEN));
+    assert_eq!(link.scheduler.config(FlowId(0)), Some(MAX_LEN));
 }
 
 #[test]
@@ -800,11 +800,11 @@ fn hosts_are_those_of_the_side_that_is_set() {
 #[test]
 fn a_recount_sees_damage() {
     let mut link = sparse(&[(0, 0), (0, 1), (1, 1), (1, 0), (2, 2)]);
-    spend(&mut link.order);
+    spend(&mut link.scheduler);
     put(&mut link, "aaabbbcccddd", 100);
     assert_eq!(get(&mut link, 3).len(), 3);
     put(&mut link, "e", 100);
-    let good = link.order.clone();
+    let good = link.scheduler.clone();
     let recount = |scheduler: &InVec| {
         scheduler.recount(&|flow| {
             let packets = link.queues[flow.index()].len() as u32;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::link::{Link, Load};
+use crate::test_link::{Link, Load};
 use conformance::Xorshift;
 use conformance::effort::effort;
 use std::vec;
@@ -154,8 +154,8 @@ fn a_flow_whose_fellows_are_idle_has_their_share_as_well() {
     }
     let mut packets = [0; 16];
     for _ in 0..1_600 {
-        let flow = link.order.select().unwrap();
-        link.order.served(flow, 1_500, Some(1_500));
+        let flow = link.scheduler.select().unwrap();
+        link.scheduler.served(flow, 1_500, Some(1_500));
         packets[flow.index()] += 1;
     }
     assert_eq!(packets[..9], [100, 100, 100, 100, 100, 100, 100, 100, 800]);

@@ -100,7 +100,7 @@ impl Mutated {
         let mut qfq = VecQfq::new(vec![QfqFlow::EMPTY; configs.len()], max_len).unwrap();
         mutant.begin(&mut qfq);
         let mut link = Link::with(qfq, configs);
-        mutant.set_speed(&mut link.order);
+        mutant.set_speed(&mut link.scheduler);
         Self { link, mutant }
     }
 
@@ -108,13 +108,13 @@ impl Mutated {
         let queue = &mut self.link.queues[flow as usize];
         queue.push_back(len);
         if queue.len() == 1 {
-            self.mutant.enter(&mut self.link.order, flow);
-            self.mutant.set_speed(&mut self.link.order);
+            self.mutant.enter(&mut self.link.scheduler, flow);
+            self.mutant.set_speed(&mut self.link.scheduler);
         }
     }
 
     pub(super) fn dequeue(&mut self) -> Option<(u32, u32)> {
-        let flow = self.link.order.core.select()?;
+        let flow = self.link.scheduler.core.select()?;
         let queue = &mut self.link.queues[flow as usize];
         let len = queue.pop_front().expect("a selected flow holds packets");
         let more = !queue.is_empty();
@@ -124,9 +124,9 @@ impl Mutated {
 
     /// `flow`, the one selected, sends `len` bytes. Without the check of the order in debug builds.
     pub(super) fn serve(&mut self, flow: u32, len: u32, more: bool) {
-        let VecQfq { flows, core } = &mut self.link.order;
+        let VecQfq { flows, core } = &mut self.link.scheduler;
         core.serve(flows, flow, len, more);
-        self.mutant.set_speed(&mut self.link.order);
+        self.mutant.set_speed(&mut self.link.scheduler);
     }
 
     /// Sends at one byte per unit of time; `(time, flow, len)` arrive on the way, those of the instant
@@ -136,7 +136,7 @@ impl Mutated {
         arrivals: &[(u64, u32, u32)],
         packets: usize,
     ) -> Result<(), Imbalance> {
-        let check = |link: &Link| link.recount().and_then(|()| link.order.check_lag());
+        let check = |link: &Link| link.recount().and_then(|()| link.scheduler.check_lag());
         self.run(arrivals, packets, &check)
     }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::disciplines::sqf::{ShortestFlow, ShortestQueue};
-use crate::link::Link;
+use crate::test_link::Link;
 use crate::{Backlog, FlowScheduler, FlowState};
 use conformance::Xorshift;
 use std::vec;
@@ -121,7 +121,7 @@ fn no_flow_waits_for_more_bytes_than_the_bound() {
                 0 => link.lose(flow, operation & 1 == 0),
                 1 => {
                     link.remove(flow);
-                    link.order.configure(FlowId(flow), (), None).unwrap();
+                    link.scheduler.configure(FlowId(flow), (), None).unwrap();
                 }
                 2..16 => {
                     // Flows with higher numbers hold more, so that they are never the shortest.
@@ -131,11 +131,11 @@ fn no_flow_waits_for_more_bytes_than_the_bound() {
                     }
                 }
                 _ => {
-                    let is_floor = link.order.floor.due().is_some();
+                    let is_floor = link.scheduler.floor.due().is_some();
                     if after == 0 {
                         assert_eq!(
                             is_floor,
-                            part * of_floor < all && link.order.select().is_some()
+                            part * of_floor < all && link.scheduler.select().is_some()
                         );
                     }
                     sent = link.dequeue();
@@ -185,7 +185,7 @@ fn the_bound_is_reached_but_for_a_packet() {
         (0..40).for_each(|_| link.enqueue(flow, len));
     }
     link.enqueue(0, 1);
-    while link.order.floor.arrears > 1 - 7 * len.cast_signed() {
+    while link.scheduler.floor.arrears > 1 - 7 * len.cast_signed() {
         let (flow, len) = link.dequeue().unwrap();
         link.enqueue(flow, len);
     }
@@ -212,10 +212,10 @@ fn a_floor_can_be_put_under_flows_that_are_backlogged() {
         link.enqueue(flow, len);
         link.enqueue(flow, len);
     }
-    let Link { order: scheduler, queues } = link;
+    let Link { scheduler, queues } = link;
     let half = FloorShare::one_of_2_to(1).unwrap().after(0);
     let scheduler = scheduler.service_floor(half, vec![WaitingFlow::EMPTY; 4]).unwrap();
-    let mut link = Link { order: scheduler, queues };
+    let mut link = Link { scheduler, queues };
     assert_eq!(link.recount(), Ok(()));
     let order: Vec<u32> = core::iter::from_fn(|| link.dequeue()).map(|(flow, _)| flow).collect();
     assert_eq!(order, [2, 1, 2, 1, 3, 3]);

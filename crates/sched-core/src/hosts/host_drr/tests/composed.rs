@@ -185,9 +185,9 @@ fn compare<O: FlowScheduler + Clone>(
                 let busy = !ours.queues[flow as usize].is_empty();
                 let expected =
                     if busy { Err(ConfigError::Backlogged { flow: FlowId(flow) }) } else { Ok(()) };
-                assert_eq!(ours.order.assign(FlowId(flow), host), expected);
+                assert_eq!(ours.scheduler.assign(FlowId(flow), host), expected);
                 if !busy {
-                    theirs.order.assign(FlowId(flow), host);
+                    theirs.scheduler.assign(FlowId(flow), host);
                 }
             }
             choice @ 4..7 => {
@@ -199,19 +199,19 @@ fn compare<O: FlowScheduler + Clone>(
                 ours.remove(flow);
                 theirs.remove(flow);
                 let quantum = 100 + random.below(200);
-                ours.order.configure(FlowId(flow), quantum, None).unwrap();
-                theirs.order.configure(FlowId(flow), quantum, None).unwrap();
+                ours.scheduler.configure(FlowId(flow), quantum, None).unwrap();
+                theirs.scheduler.configure(FlowId(flow), quantum, None).unwrap();
             }
             8 => {
                 let quantum = 100 + random.below(200);
-                ours.order.configure(FlowId(flow), quantum, None).unwrap();
-                theirs.order.configure(FlowId(flow), quantum, None).unwrap();
+                ours.scheduler.configure(FlowId(flow), quantum, None).unwrap();
+                theirs.scheduler.configure(FlowId(flow), quantum, None).unwrap();
             }
             9 => {
                 let config = set(&mut random);
-                ours.order.configure_host(host, config).unwrap();
-                let backlogged = theirs.order.inside[host as usize].select().map(|_| 1);
-                theirs.order.scheduler.configure(FlowId(host), config, backlogged).unwrap();
+                ours.scheduler.configure_host(host, config).unwrap();
+                let backlogged = theirs.scheduler.inside[host as usize].select().map(|_| 1);
+                theirs.scheduler.scheduler.configure(FlowId(host), config, backlogged).unwrap();
             }
             choice if (choice < 22) == filling => {
                 let len = 1 + random.below(100);
@@ -222,16 +222,16 @@ fn compare<O: FlowScheduler + Clone>(
         }
         ours.recount().unwrap_or_else(|error| panic!("{error}, operation {operation} of {seed}"));
         for flow in 0..FLOWS {
-            let host = theirs.order.host_of[flow as usize];
-            assert_eq!(ours.order.host_of(FlowId(flow)), Some(host));
-            assert_eq!(ours.order.config(FlowId(flow)), theirs.order.config(FlowId(flow)));
+            let host = theirs.scheduler.host_of[flow as usize];
+            assert_eq!(ours.scheduler.host_of(FlowId(flow)), Some(host));
+            assert_eq!(ours.scheduler.config(FlowId(flow)), theirs.scheduler.config(FlowId(flow)));
         }
         for host in 0..HOSTS {
             let is_backlogged = |flow: &usize| {
-                !theirs.queues[*flow].is_empty() && theirs.order.host_of[*flow] == host
+                !theirs.queues[*flow].is_empty() && theirs.scheduler.host_of[*flow] == host
             };
             let backlogged = (0..FLOWS as usize).filter(is_backlogged).count();
-            assert_eq!(ours.order.flows_of(host), backlogged as u32);
+            assert_eq!(ours.scheduler.flows_of(host), backlogged as u32);
         }
     }
 }

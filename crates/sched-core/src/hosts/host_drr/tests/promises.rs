@@ -171,12 +171,12 @@ fn a_host_that_keeps_returning_has_a_turn_a_round() {
                 link.enqueue(0, 100);
             }
             for host in [2, 3] {
-                if link.order.flows_of(host) < 3 {
+                if link.scheduler.flows_of(host) < 3 {
                     link.enqueue(10 * host + random.below(10), 1 + random.below(100));
                 }
             }
             let flow = 10 + random.below(10);
-            match (way, link.order.flows_of(1)) {
+            match (way, link.scheduler.flows_of(1)) {
                 (0, 0) => link.enqueue(flow, 100),
                 (1, 0) => link.enqueue(flow, 99),
                 (2, 0) => link.enqueue(flow, 1 + random.below(100)),
@@ -186,7 +186,7 @@ fn a_host_that_keeps_returning_has_a_turn_a_round() {
                 _ => {}
             }
             let (flow, len) = link.dequeue().unwrap();
-            match link.order.host_of(FlowId(flow)) {
+            match link.scheduler.host_of(FlowId(flow)) {
                 Some(0) => (turns, ahead) = (turns + 1, ahead - 100),
                 Some(1) => (bytes, ahead) = (bytes + u64::from(len), ahead + i64::from(len)),
                 _ => {}

@@ -1,4 +1,4 @@
-//! For the tests of orders: a flow scheduler with queues of lengths, and random loads.
+//! For the tests of flow schedulers: a flow scheduler with queues of lengths, and random loads.
 
 use crate::{
     Backlog, ConfigError, DropFrom, DropPolicy, FlowId, FlowScheduler, FlowState, Imbalance,
@@ -11,36 +11,36 @@ use std::vec::Vec;
 
 /// A flow scheduler with queues of lengths.
 pub(crate) struct Link<O> {
-    pub(crate) order: O,
+    pub(crate) scheduler: O,
     pub(crate) queues: Vec<VecDeque<u32>>,
 }
 
 impl<O: FlowScheduler> Link<O> {
     /// With room for `flows`, none of which is added.
-    pub(crate) fn over(order: O, flows: usize) -> Self {
-        Self { order, queues: vec![VecDeque::new(); flows] }
+    pub(crate) fn over(scheduler: O, flows: usize) -> Self {
+        Self { scheduler, queues: vec![VecDeque::new(); flows] }
     }
 
     pub(crate) fn remove(&mut self, flow: u32) {
         self.queues[flow as usize].clear();
-        self.order.remove(FlowId(flow));
+        self.scheduler.remove(FlowId(flow));
     }
 
     pub(crate) fn enqueue(&mut self, flow: u32, len: u32) {
         let queue = &mut self.queues[flow as usize];
         queue.push_back(len);
         if queue.len() == 1 {
-            self.order.backlogged(FlowId(flow), len);
+            self.scheduler.backlogged(FlowId(flow), len);
         } else {
-            self.order.grew(FlowId(flow), len);
+            self.scheduler.grew(FlowId(flow), len);
         }
     }
 
     pub(crate) fn dequeue(&mut self) -> Option<(u32, u32)> {
-        let flow = self.order.select()?;
+        let flow = self.scheduler.select()?;
         let queue = &mut self.queues[flow.index()];
         let len = queue.pop_front().expect("a selected flow holds packets");
-        self.order.served(flow, len, queue.front().copied());
+        self.scheduler.served(flow, len, queue.front().copied());
         Some((flow.0, len))
     }
 
@@ -48,12 +48,12 @@ impl<O: FlowScheduler> Link<O> {
         let queue = &mut self.queues[flow as usize];
         let lost = if from_head { queue.pop_front() } else { queue.pop_back() };
         if let Some(len) = lost {
-            self.order.lost(FlowId(flow), len, queue.front().copied());
+            self.scheduler.lost(FlowId(flow), len, queue.front().copied());
         }
     }
 
     pub(crate) fn recount(&self) -> Result<(), Imbalance> {
-        self.order.recount(&|flow| {
+        self.scheduler.recount(&|flow| {
             let queue = &self.queues[flow.index()];
             let backlog = Backlog { packets: queue.len() as u32, bytes: queue.iter().sum() };
             FlowState { backlog, head_len: queue.front().copied() }
@@ -63,8 +63,8 @@ impl<O: FlowScheduler> Link<O> {
 
 impl<O: FlowScheduler<Config = QfqConfig>> Link<O> {
     /// With flows of these weights and longest packets.
-    pub(crate) fn with(order: O, configs: &[(u32, u32)]) -> Self {
-        let mut link = Self::over(order, configs.len());
+    pub(crate) fn with(scheduler: O, configs: &[(u32, u32)]) -> Self {
+        let mut link = Self::over(scheduler, configs.len());
         for (flow, &(weight, max_len)) in (0..).zip(configs) {
             link.configure(flow, weight, max_len).unwrap();
         }
@@ -78,7 +78,7 @@ impl<O: FlowScheduler<Config = QfqConfig>> Link<O> {
         max_len: u32,
     ) -> Result<(), ConfigError> {
         let head = self.queues[flow as usize].front().copied();
-        self.order.configure(FlowId(flow), QfqConfig { weight, max_len }, head)
+        self.scheduler.configure(FlowId(flow), QfqConfig { weight, max_len }, head)
     }
 }
 
@@ -171,7 +171,7 @@ impl Load<'_> {
                 link.recount()?;
             }
             if !self.churn {
-                steady(&mut link.order)?;
+                steady(&mut link.scheduler)?;
             }
         }
         Ok(())
