@@ -187,7 +187,9 @@ fn another_key_while_frames_are_queued_reorders_nothing() {
             rotations += 1;
         }
         assert!(queue.backlogged_hosts().0 <= 2, "two hosts, whatever the key");
-        queue.recount().expect("the books are right");
+        if step % effort(5, 1) == 0 {
+            queue.recount().expect("the books are right");
+        }
     }
     assert!(rotations >= effort(2, 3), "{rotations}");
     queue.finish_rotation();

@@ -216,14 +216,14 @@ fn acts_and_keeps_the_contract(
     name: &str,
 ) {
     let mut both = Match::new(subject(), Peeked::new(subject()));
-    for operation in Operations::new(seed).take(effort(100_000, 200_000)) {
+    for operation in Operations::new(seed).take(effort(60_000, 200_000)) {
         both.step(operation, false).unwrap();
     }
     let counters = both.subject.counters();
     let marked = |flow| both.subject.flow_counters(FlowId(flow)).unwrap().marked;
     assert_eq!((0..FLOWS as u32).map(marked).sum::<u64>(), counters.marked);
     let acted = (counters.dropped_for(DropReason::Aqm).packets, counters.marked);
-    // Half of the history has too little standing queue for CoDel to do both.
+    // A shorter history has too little standing queue for CoDel to do both.
     let acts = effort(acted.0 + acted.1 > 0, acted.0 > 0 && acted.1 > 0);
     assert!(acts, "the AQM does not act: {acted:?} {name}");
     let operations = effort(5_000, 200_000);
@@ -278,7 +278,9 @@ fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_acts_often() {
 
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_codel() {
-    for (target, interval) in [(1_024, 100_000), (50_000, 1_000_000)] {
+    // The second acts in long histories only.
+    let settings = [(1_024, 100_000), (50_000, 1_000_000)];
+    for &(target, interval) in &settings[..effort(1, 2)] {
         let params = CoDelParams::new(Nanos(target), Nanos(interval)).with_mtu(100);
         with_every_flow_scheduler(CoDel::new([CoDelState::EMPTY; FLOWS], params).unwrap());
     }

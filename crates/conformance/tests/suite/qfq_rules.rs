@@ -21,20 +21,20 @@ fn coming(seed: u64) -> Box<dyn Iterator<Item = Operation>> {
 }
 
 /// Goal: every rule of "The exact order" decides which flow is next, many times.
-/// Method: the twin counts how often it applies each: once in 400,000 operations at least.
+/// Method: the twin counts how often it applies each: once at least, and once in 400,000 operations.
 /// `FREEBOARD_OPERATIONS` sets another number.
 #[test]
 fn agrees_with_its_twin_while_flows_come_and_go_and_every_rule_applies() {
     let exercised = Exercised::new();
     let sides =
         || pair(sides::qfq_counting::<FLOWS, DESCRIPTORS>(MAX_LEN, Limits::NONE, &exercised));
-    let operations = operations(400_000);
+    let operations = operations(200_000);
     soak_on(&coming, &sides, 1, operations, 2_000)
         .unwrap_or_else(|difference| panic!("{difference}"));
     for rule in Rule::ALL {
         let count = exercised.count(rule);
         println!("{rule:?} applied {count} times");
-        assert!(count >= operations / 400_000, "{rule:?} applied {count} times");
+        assert!(count >= (operations / 400_000).max(1), "{rule:?} applied {count} times");
     }
 }
 
