@@ -263,7 +263,7 @@ fn a_new_key_reorders_no_flow() {
     for found in runs {
         assert_eq!((found.reordered, found.too_many_hosts), (0, 0), "{found:?}");
         assert_eq!(found.rotations, rounds());
-        assert!(found.delivered > 1_000 * rounds() && found.of_guests < 200, "{found:?}");
+        assert!(found.delivered > 1_000 * rounds() && found.of_guests < 10 * rounds(), "{found:?}");
         // One line a packet, of the longest table.
         assert!(found.longest_end <= HOSTS as u32 / 8 + 1, "{found:?}");
     }
