@@ -103,9 +103,9 @@ impl Labelled for OwnHost {
 /// [`LabelledScheduler`](crate::LabelledScheduler) where the queue stands behind a line. As a [`Scheduler`], the
 /// number that names a flow is its label, and a flow that comes in that way is its own host: hosts are not isolated.
 ///
-/// **A full set.** A flow that finds all ways of its set taken shares a queue with flows of its own host. That is the
-/// queue of its own way, if it is of the same host. Else it is the *spare queue* that stands behind the table for each
-/// entry of a host. The host is
+/// **A full set.** A flow that finds all ways of its set taken shares a queue with flows of its own host. The shared
+/// queue is that of the flow's own way if it belongs to the same host; else it is the *spare queue* that stands
+/// behind the table for each entry of a host. The host is
 ///
 /// - the source in `dual-srchost`, and the destination in `dual-dsthost`;
 /// - the host of [`IsolatedConfig::local_side`] in `triple-isolate`, where the spare queue counts on the other side too,
@@ -288,12 +288,12 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         directory.update_host(scheduler, labels)
     }
 
-    /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served by
-    /// the new one. What is left of a turn is lost; queues and entries of hosts keep what they owed, less than a
-    /// packet, an entry whichever side it is of. Quanta of hosts are the default again, and their rates and ceilings
-    /// gone, until a host becomes backlogged anew or is [updated](Self::update_host). A flow whose queue is found by
-    /// another label than before goes to a new queue: once, its packets may leave out of order. Cost: O(queues +
-    /// hosts).
+    /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served by the new
+    /// one. What is left of a turn is lost. Queues and entries of hosts keep what they owed, less than a packet; so
+    /// does an entry that stands for a host of the other side from now on. Quanta of hosts are the default again,
+    /// and their rates and ceilings gone, until a host becomes backlogged anew or is [updated](Self::update_host). A
+    /// flow whose queue is found by another label than before goes to a new queue: once, its packets may leave out
+    /// of order. Cost: O(queues + hosts).
     ///
     /// # Errors
     /// [`IsolatedError::NoTriple`], and nothing has changed, for `triple-isolate` without its tables.

@@ -17,10 +17,10 @@ pub trait Labelled {
     /// The flow.
     fn flow(&self) -> u32;
 
-    /// The host it comes from.
+    /// The host that the packet comes from.
     fn source(&self) -> u32;
 
-    /// The host it goes to.
+    /// The host that the packet goes to.
     fn destination(&self) -> u32;
 
     /// The ordered pair of hosts.
@@ -30,8 +30,8 @@ pub trait Labelled {
         Labels { flow, src_host, dst_host }.host_pair()
     }
 
-    /// The packet's labels under the key before; `None` if they are the same, as of labels that no key made. Asked
-    /// for while a new key takes over, and of the answer only the labels.
+    /// The packet's labels under the key before. `None` if these are the labels that it has now, as with labels
+    /// that no key made. Asked for only while a new key takes over. Of the answer only the labels are used.
     #[inline]
     fn before(&self) -> Option<&dyn Labelled> {
         None
@@ -39,18 +39,18 @@ pub trait Labelled {
 
     /// The quantum of the packet's host in bytes: its weight, against the quantum of the others. Asked
     /// for when the host becomes backlogged, in the modes that have a level of hosts. `None` is the
-    /// quantum of the queue; what is out of range counts as the nearest that is not.
+    /// quantum of the queue; a quantum out of range counts as the nearest one in range.
     #[inline]
     fn host_quantum(&self) -> Option<u32> {
         None
     }
 
     /// The committed rate of the packet's host: above it the host is served while no other conforms to its own
-    /// or has none ([`CommittedRates`](sched_core::CommittedRates)). Asked for as the quantum is; in the
-    /// other modes, and without [room](crate::IsolatedMemory::with_rates), it has no effect. A burst below the
-    /// longest packet counts as that. A host that comes back to an entry that no other had meanwhile has the
-    /// bucket that it left; any other, and one whose label has another key since, a full one. Hosts that
-    /// share an entry share the rate of the first.
+    /// or has none ([`CommittedRates`](sched_core::CommittedRates)). Asked for as the quantum is; in the other
+    /// modes, and without [room](crate::IsolatedMemory::with_rates), it has no effect. A burst below the
+    /// longest packet counts as one of the longest packet. A host that comes back to an entry which no other
+    /// host had meanwhile has the bucket that it left. Any other host begins with a full bucket, and so does a
+    /// host whose label has another key since. Hosts that share an entry share the rate of the first.
     #[inline]
     fn host_committed_rate(&self) -> Option<CommittedRate> {
         None
@@ -165,10 +165,11 @@ impl<H: FlowHasher, N: Nat> Labelled for ByLabeller<'_, H, N> {
     }
 }
 
-/// A packet's labels under two keys, while the one takes over from the other: for
+/// A packet's labels under two keys, while one key takes over from the other: for
 /// [`Isolated::rotate`](crate::Isolated::rotate).
 ///
-/// Where the labels of hosts are no hashes but numbers of the caller's, both have the same.
+/// Where the labels of hosts are no hashes but numbers of the caller's, `before` and `after` have
+/// the same numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Rekeyed<B, A> {
     /// The labels under the key before.

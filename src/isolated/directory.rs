@@ -15,8 +15,9 @@ use crate::storage::Storage;
 pub struct HostDirectory<S: Storage> {
     /// A queue is claimed if and only if it holds packets.
     pub(super) queues: FlowTable<S::Of<TagLine>>,
-    /// Whether the spare queue of a host's entry is claimed, as those of the table are: that of entry `e` has
-    /// the number `queues.queues() + e`. While it is, `e` is the entry of its source or of its destination.
+    /// Whether the spare queue of entry `e` of the hosts is claimed: if and only if it holds packets. This
+    /// queue has the number `queues.queues() + e`. While it is claimed, `e` is the entry of its source or of
+    /// its destination.
     pub(super) spares: S::Of<bool>,
     pub(super) sources: HostEntries<S::Of<TagLine>, S::Of<u32>>,
     pub(super) destinations: HostEntries<S::Of<TagLine>, S::Of<u32>>,
@@ -142,7 +143,8 @@ impl<S: Storage> HostDirectory<S> {
         true
     }
 
-    /// The entries claimed for a packet that joins a queue which holds packets: its flow counts already.
+    /// Gives back the entries that were claimed for a packet which joins a queue that holds packets: the
+    /// flow of this queue counts already.
     #[inline(never)]
     fn leave<K: Storage, T: Storage>(
         &mut self,
@@ -158,8 +160,8 @@ impl<S: Storage> HostDirectory<S> {
             Level::Destination => destination,
         };
         if host.is_new && !host.is_back {
-            // The table knows the entry as this host's, and it has the buckets of the host before, which this
-            // host would come back to.
+            // The table already knows the entry as this host's, but its buckets are still those of the host
+            // before. Without new buckets this host would come back to those.
             scheduler.set_host_rates(host.entry, false, None, None);
         }
     }
@@ -175,8 +177,8 @@ impl<S: Storage> HostDirectory<S> {
         self.spares.as_mut().get_mut(entry as usize)
     }
 
-    /// `queue` holds nothing: the flow that had it has it no more, nor its part of the entries of its hosts. Twice is
-    /// once.
+    /// `queue` holds nothing: it is free, and its flow counts no more in the entries of its hosts. A second call
+    /// changes nothing.
     pub(super) fn let_go<K: Storage, T: Storage>(
         &mut self,
         scheduler: &IsolationScheduler<S, K, T>,
@@ -190,7 +192,8 @@ impl<S: Storage> HostDirectory<S> {
         self.destinations.release(destination);
     }
 
-    /// A spare queue is claimed while it holds packets, and by its entry on one of the sides.
+    /// Checks that a spare queue is claimed if and only if it holds packets, and that its entry is
+    /// then that of its source or of its destination.
     fn recount_spares<K: Storage, T: Storage>(
         &self,
         scheduler: &IsolationScheduler<S, K, T>,
@@ -207,7 +210,8 @@ impl<S: Storage> HostDirectory<S> {
         Ok(())
     }
 
-    /// The flows that count in an entry, as the flow scheduler has them, one by one.
+    /// Counts the backlogged flows of each entry one by one, as the flow scheduler has assigned
+    /// them, and compares.
     fn recount_hosts<K: Storage, T: Storage>(
         &self,
         scheduler: &IsolationScheduler<S, K, T>,

@@ -41,7 +41,7 @@ pub(super) type Turns<S> = LoadDrr<
     <S as Storage>::Of<RoundList>,
 >;
 
-/// The entries of a flow's hosts, those of the last time that it became backlogged.
+/// The entries of a flow's hosts, as of the last time that the flow became backlogged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowHosts {
     source: u32,
@@ -114,8 +114,9 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         ceilings.scheduler_mut().set_link(link);
     }
 
-    /// The rate and the ceiling of the host in `entry`, if there is room for them. `is_back` says that
-    /// the host was the last one there: it has the buckets that it left. Another has full ones.
+    /// The rate and the ceiling of the host in `entry`, if there is room for them. With `is_back` this
+    /// host was the last one there, and has the buckets that it left. Any other host begins with full
+    /// buckets.
     pub(super) fn set_host_rates(
         &mut self,
         entry: u32,

@@ -7,9 +7,10 @@ use sched_core::{Imbalance, Table};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claimed {
     pub(super) entry: u32,
-    /// Its host did not have the entry before: what is kept for the entry is the last host's.
+    /// The host claimed the entry just now: what is kept for the entry is that of the host that
+    /// held it last.
     pub(super) is_new: bool,
-    /// The last host was this one, as far as that was asked.
+    /// This host held the entry last. False unless `check_return` was asked for.
     pub(super) is_back: bool,
 }
 
@@ -46,7 +47,7 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         Claimed { entry: lookup.queue, is_new, is_back }
     }
 
-    /// One flow fewer in `entry`, which is free with the last.
+    /// One flow fewer counts in `entry`. When no flow is left there, the entry is free.
     pub(super) fn release(&mut self, entry: u32) {
         let Some(flows) = self.flows.as_mut().get_mut(entry as usize) else { return };
         *flows = flows.saturating_sub(1);

@@ -46,7 +46,7 @@ pub(super) struct FlowTables<S: Storage> {
     pub(super) held: S::Of<HeldFlow>,
 }
 
-/// What belongs to a host: as long as there are entries, but for the lines.
+/// What belongs to a host. Each table has an element for each entry, but for the tag lines.
 #[derive(Debug)]
 pub(super) struct HostTables<S: Storage> {
     pub(super) turns: S::Of<DrrFlow>,
@@ -65,13 +65,13 @@ pub(super) struct HostTables<S: Storage> {
 /// What belongs to a host of one side.
 #[derive(Debug)]
 pub(super) struct SideTables<S: Storage> {
-    /// One for eight entries.
+    /// One tag line for eight entries.
     pub(super) lines: S::Of<TagLine>,
-    /// Backlogged flows.
+    /// How many backlogged flows each entry has.
     pub(super) flows: S::Of<u32>,
 }
 
-/// Rates of hosts: as long as there are entries, or empty.
+/// Rates of hosts. Each table has an element for each entry, or all are empty.
 #[derive(Debug)]
 pub(super) struct RateTables<K: Storage> {
     /// Turns of hosts in excess.
@@ -84,7 +84,7 @@ pub(super) struct RateTables<K: Storage> {
     pub(super) waiting: K::Of<CeilingReturn>,
 }
 
-/// `triple-isolate`: as long as there are queues and entries, or empty.
+/// `triple-isolate`. The tables have an element for each queue, entry or round, or all are empty.
 #[derive(Debug)]
 pub(super) struct TripleTables<T: Storage> {
     pub(super) flows: T::Of<LoadDrrFlow>,
@@ -252,7 +252,8 @@ impl<S: Storage, K: Storage, T: Storage> IsolatedMemory<S, K, T> {
         ];
         of_flows.iter().try_for_each(at_least(queues))?;
         of_hosts.iter().try_for_each(at_least(entries))?;
-        // For all hosts and flows, or for none: which entry a host gets is a matter of its label.
+        // There is room for the rates of all entries, or of none: the label of a host decides which
+        // entry it gets.
         let rates = [
             ("excess", self.rates.excess.as_ref().len()),
             ("committed", self.rates.committed.as_ref().len()),

@@ -358,7 +358,8 @@ impl<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>
     /// The frame that leaves next, if one may leave at `now`: with the mark of congestion written into its IP header
     /// where the AQM set one. It is the caller's until the next [`push`](Self::push) or `pop`, which frees its buffer.
     ///
-    /// Cost: that of a dequeue; for a frame that the AQM has marked, the write into its header more.
+    /// Cost: that of a dequeue, and for a frame that the AQM has marked that of the write into its
+    /// header.
     pub fn pop(&mut self, now: Nanos) -> Option<&[u8]> {
         self.packets.take_back();
         let packet = self.outlet.dequeue(now, &mut self.packets.pool)?;

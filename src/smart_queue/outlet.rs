@@ -16,7 +16,7 @@ pub(super) type ShapedIsolated<S, K, T> =
 pub(super) struct Outlet<S: Storage, K: Storage, T: Storage> {
     pub(super) line: ShapedIsolated<S, K, T>,
     pub(super) device: DeviceRoom,
-    /// The longest packet in bytes: it fits wherever there is room for as much.
+    /// The longest packet in bytes: where the device has room for this much, every packet fits.
     pub(super) max_len: u32,
 }
 

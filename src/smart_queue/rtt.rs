@@ -99,9 +99,9 @@ impl Rtt {
     /// 24 ms. A target below that would signal where there is no queue (RFC 8289 §4.3). The interval grows with it, as
     /// CAKE's does: a sender cannot answer before its packets have left the line.
     ///
-    /// The longest target is 4.3 s, and the longest interval 8.6 s. Below 5.6 kbit/s two frames of 1,514 bytes take longer
-    /// than that: at 1 kbit/s one takes 12 s, and each that had to wait for another counts as above the target. CoDel
-    /// still signals no packet with one `mtu` or less behind it, so two of them may always stand.
+    /// The longest target is 4.3 s, and the longest interval 8.6 s. Below 5.6 kbit/s two frames of 1,514 bytes take
+    /// longer than that: at 1 kbit/s one frame takes 12 s, and each frame that waited for another counts as above the
+    /// target. CoDel still signals no packet with one `mtu` or less behind it, so two frames may always stand.
     #[must_use]
     pub fn codel(self, rate: Rate, max_len: u32) -> CoDelParams {
         let two = rate.time_of(max_len.saturating_mul(2));

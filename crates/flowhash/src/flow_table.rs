@@ -133,7 +133,8 @@ impl core::error::Error for TableError {}
 /// `S` is an array, a `&mut` slice or a box of [`TagLine`]s: whatever gives the same slice each time.
 ///
 /// Cost in instructions, 8 ways, from 32 to 65,536 flows alike (x86-64, callgrind, less the caller's loop without
-/// the lookup). Of these the call, and what makes the hash and takes the answer, are 5 of a hit and 8 of the others:
+/// the lookup). Of the instructions of a hit 5, and of the others 8, are the call, the making of the hash and the
+/// use of the answer:
 ///
 /// | a lookup that ends in | |
 /// |---|--:|
@@ -143,7 +144,7 @@ impl core::error::Error for TableError {}
 /// | and the release after it | 12 |
 ///
 /// Probability that a new flow collides in a table of 1,024 queues, P\[Bin(n, k / N) ≥ k\] for n
-/// active flows, N queues, k ways (measured within 0.005 of it, `tests/suite/spread.rs`):
+/// active flows, N queues, k ways (measured within 0.005 of this value, `tests/suite/spread.rs`):
 ///
 /// | active flows | 128 | 256 | 512 | 1,024 |
 /// |---|---|---|---|---|

@@ -55,10 +55,10 @@ impl Labels {
     /// Numbers from elsewhere: a network card's hash of the flow, identifiers of subscribers or
     /// ports for hosts.
     ///
-    /// The numbers are taken as they are. Everything behind this crate needs of them that equal is the same
-    /// flow or host, and that all 32 bits vary: pass what is not a keyed hash through [`mix`]. A host
-    /// identifier that the caller knows by other means (the line a packet came in on) cannot be forged
-    /// by any address in the packet.
+    /// The numbers are taken as they are. What stands behind this crate needs two things of them: equal
+    /// numbers mean the same flow or host, and all 32 bits vary. So pass a number that is not a keyed hash
+    /// through [`mix`]. A host identifier that the caller knows by other means (the line a packet came in
+    /// on) cannot be forged by any address in the packet.
     ///
     /// ```
     /// use flowhash::{Labels, mix};

@@ -12,7 +12,7 @@
 //!    beyond which they borrow. [`Sqf`] puts labels over virtual queues and a
 //!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow scheduler.
 //! 3. An [`Aqm`] such as [`CoDel`] is asked about each packet that arrives, and about each that is about to leave.
-//! 4. [`Scheduler::dequeue`] gives it back, marked if the AQM said so.
+//! 4. [`Scheduler::dequeue`] gives the packet back, marked if the AQM said so.
 //!
 //! A [`Guarantee`] says in bytes what a flow scheduler promises a flow; a [`WfiMeter`], or [`Metered`] around a
 //! whole scheduler, measures whether it is kept.

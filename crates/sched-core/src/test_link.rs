@@ -137,8 +137,8 @@ pub(crate) struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Plays it, and counts anew every now and then; `steady` is what holds besides after every operation,
-    /// without `churn`.
+    /// Plays this load, and counts the books anew every now and then. `steady` is a check that must hold
+    /// after every operation too, unless there is `churn`.
     pub(crate) fn play<O: FlowScheduler<Config = QfqConfig>>(
         mut self,
         link: &mut Link<O>,

@@ -15,8 +15,8 @@ use sched_core::Nanos;
 /// Bits in a byte × nanoseconds in a second.
 const BIT_NANOS_PER_BYTE_SECOND: u64 = 8_000_000_000;
 
-/// The longest packet whose time is exact: 2³¹ bytes, far above the longest packet of any link. A longer one is
-/// charged as this long.
+/// The longest packet whose time is exact: 2³¹ bytes, far above the longest packet of any link. A longer packet
+/// is charged as one of this length.
 ///
 /// The product with 8·10⁹ and a carried remainder (< 4·10¹¹) is below 1.72·10¹⁹ < 2⁶⁴.
 pub(crate) const LONGEST: u32 = 1 << 31;
@@ -199,13 +199,14 @@ pub(crate) struct Work(i128);
 impl Work {
     pub(crate) const NONE: Self = Self(0);
 
-    /// With a packet more; one longer than [`LONGEST`] counts as that.
+    /// This work and that of one packet more; a packet longer than [`LONGEST`] counts as one of
+    /// [`LONGEST`].
     pub(crate) fn plus(self, wire_len: u32) -> Self {
         let packet = u64::from(wire_len.min(LONGEST)).wrapping_mul(BIT_NANOS_PER_BYTE_SECOND);
         Self(self.0.saturating_add(packet.into()))
     }
 
-    /// The same debt if there is any; lateness is nothing to be sent.
+    /// This work if some is left, else none: the lateness of a line is no work.
     pub(crate) fn or_none(self) -> Self {
         Self(self.0.max(0))
     }

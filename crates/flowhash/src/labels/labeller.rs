@@ -46,11 +46,11 @@ impl Nat for NoNat {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Symmetry {
-    /// Two: what a scheduler of one direction of a link wants.
+    /// They are two flows: right for a scheduler of one direction of a link.
     #[default]
     Asymmetric,
-    /// One, by [`FlowKey::undirected`]: for a medium that both directions share, and for tables of
-    /// connections. Hosts stay what they are, source and destination of the packet.
+    /// They are one flow, by [`FlowKey::undirected`]: for a medium that both directions share, and
+    /// for tables of connections. Hosts stay what they are, source and destination of the packet.
     Symmetric,
 }
 

@@ -192,8 +192,8 @@ impl Guarantee {
     /// packet came: the packet itself, those before it, and the rest of a packet on the wire.
     ///
     /// The T-WFI follows from B-WFI: until the packet starts the flow is backlogged, so the link sends at
-    /// most `(work ahead)/φ + latency`; then the packet takes `len`, where the link of its own takes
-    /// `len/φ`.
+    /// most `(work ahead)/φ + latency`; then the packet takes `len`, where a link for this flow alone
+    /// takes `len/φ`.
     #[must_use]
     pub fn t_wfi(&self, len: u32) -> u64 {
         self.share.link_bytes(self.scaled_latency() - self.scaled_others_share(len))

@@ -42,8 +42,9 @@ use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrrFlow {
     flow: RingFlow,
-    /// Not of this flow: the one that drew the latest ticket whose turn it was to be noted here. A
-    /// guess at the order of flows on the old list that is no chain of loads; may be out of date.
+    /// A note that has nothing to do with this flow: which flow drew the ticket that was noted at
+    /// this place. The notes of all places are a guess at the order of the old list, which can be
+    /// read without following links. A note may be out of date.
     noted: u32,
 }
 
@@ -199,8 +200,8 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         self.ring.enter(self.nodes.as_mut(), flow.0, self.sparse_first, drawn);
     }
 
-    /// The old list as it was noted, without what has left it since. Flows of the new list are not
-    /// named: their packets have just come.
+    /// The old list as it was noted, without the flows that have left it since. Flows of the new
+    /// list are not named: their packets have just come.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
         let nodes = self.nodes.as_ref();
         let Some(front) = nodes.get(self.ring.old_front(nodes) as usize) else { return 0 };

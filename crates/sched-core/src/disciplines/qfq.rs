@@ -42,7 +42,7 @@
 //! * A flow becomes backlogged and counts: if it lingered, its stored `F` is *fresh* if `F > V` and
 //!   `⌊F⌋_i ≤ ⌊V⌋_i + σ_i`, and then `S = F`; else `S = V`. If `b` is the lowest group above `i` in `ER`
 //!   and `F_b < ⌊S⌋_i + 2σ_i`: a fresh `S` becomes `F_b` if `⌊S⌋_i > F_b` (which takes a
-//!   re-configuration), another becomes `min(S, F_b)`. If its group is backlogged and
+//!   re-configuration); an `S` that is not fresh becomes `min(S, F_b)`. If its group is backlogged and
 //!   `⌊S⌋_i > S_i + 30σ_i`, which takes a re-configuration too, `S = S_i + 30σ_i`.
 //! * A flow is served `len` bytes: `V += len · inverse_sum`;
 //!   `F = S + min(len, max_len) · inverse` (`len` is longer only if `max_len` was lowered under
@@ -57,14 +57,14 @@
 //!      it was due before.
 //!   3. Up to [`LET_GO`] times: in the highest due group, if `F ≤ P` for the flow at the head of its list
 //!      of lingering flows, that flow stops counting and leaves the list; else the group is due no more.
-//!      Neither is a group whose list is empty, whatever took the last flow out of it.
-//!   4. The flow served, or the one that has left, if it is idle now: it goes to the tail of the list of
-//!      its group if `F > P`, else it stops counting.
-//! * A flow that is re-configured keeps `S` or `F`. One that lingers goes to the tail of the list of its
-//!   new group if that is another one. One that is backlogged keeps its place if its group stays the
-//!   same; else it leaves without service, as above, and becomes backlogged in its new group. A flow
-//!   added has nothing stored. One that is removed leaves without service if it is backlogged; then it
-//!   counts no more.
+//!      A group whose list is empty is not due either, whatever took the last flow out of the list.
+//!   4. The flow that was served or has left, if it is idle now, goes to the tail of the list of its
+//!      group if `F > P`; else it stops counting.
+//! * A flow that is re-configured keeps `S` or `F`. A lingering flow whose group changes goes to the
+//!   tail of the list of its new group. A backlogged flow keeps its place if its group stays the same;
+//!   else it leaves without service, as above, and becomes backlogged in its new group. A flow that is
+//!   added has nothing stored. A flow that is removed leaves without service if it is backlogged; then
+//!   it counts no more.
 //! * Next is the first flow of the front slot of the lowest group of `ER`: of the groups with
 //!   `S_i ≤ V` one with the smallest `F_i`, the lowest of them.
 
@@ -175,12 +175,12 @@ struct Core {
     weights: Weights,
     /// The groups in which idle flows linger.
     lingering: u32,
-    /// Of these, the ones of which `V` has entered a slot since they were looked at.
+    /// Of these groups, those in which `V` has entered a slot since the group was looked at.
     due: u32,
     /// `L`: the most that is sent between two selections.
     max_len: u32,
-    /// `⌈L/28⌉`: flows with shorter packets are sorted as if theirs were as long. With slots no narrower
-    /// than that, 32 of them suffice (`group.rs`).
+    /// `⌈L/28⌉`: a flow whose longest packet is shorter is sorted as if it were this long. With slots no
+    /// narrower than for this length, 32 slots suffice (`group.rs`).
     shortest: u32,
     /// No flow was ever configured with a smaller `max_len`.
     least_max_len: u32,
@@ -240,7 +240,8 @@ impl Core {
     #[inline(never)]
     fn enter(&mut self, flows: &mut [QfqFlow], flow: u32) {
         let Some(&k) = flows.get(flow as usize) else { return };
-        // The weight of a new flow counts at once (§IV-B); that of one that lingers still does.
+        // The weight of a new flow counts at once (§IV-B); the weight of a lingering flow still
+        // counts.
         let finish = match k.state {
             State::Backlogged => return,
             State::Idle if k.inverse == 0 => return,

@@ -119,10 +119,10 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
     /// service, where plain SQF lets the longest queue starve. The floor is sent at most one of `k` bytes in any
     /// interval, to within one longest packet.
     ///
-    /// **The price.** A packet that waits for at most `L` bytes of another flow without a floor waits for less than
-    /// `(2 + 1/(k − 1))·L` bytes with a floor: for the packet on the wire, and for packets of the floor, together less
-    /// than `L + L/(k − 1)`. And the flows with the shortest queues have `(k − 1)/k` of the line. The derivation is
-    /// in `docs/guarantees.md`.
+    /// **The price.** Take a packet that waits for at most `L` bytes of another flow without a floor. With a floor it
+    /// waits for less than `(2 + 1/(k − 1))·L` bytes: for the packet on the wire, and for packets of the floor. The
+    /// packets of the floor are together less than `L + L/(k − 1)`. The flows with the shortest queues have
+    /// `(k − 1)/k` of the line. The derivation is in `docs/guarantees.md`.
     ///
     /// Flows that are backlogged now stand in line by their number.
     ///

@@ -13,11 +13,11 @@
 //!
 //! `docs/disciplines/hosts.md`, section *Hierarchy*, has the derivation.
 //!
-//! **Which flow schedulers.** What a class sends next may change with every arrival. So a flow scheduler is right here
-//! if it charges a class what it has sent when it has sent it: [`Qfq`](crate::Qfq), [`Drr`](crate::Drr)
-//! and [`ShortestQueue`](crate::ShortestQueue). One that
-//! [looks ahead](crate::Needs::looks_ahead) is told the length that the class would send next, after
-//! each departure; it is exact only while an arrival does not change that.
+//! **Which flow schedulers.** What a class sends next may change with every arrival. So a flow scheduler is right
+//! here if it charges a class what it has sent when it has sent it: [`Qfq`](crate::Qfq), [`Drr`](crate::Drr) and
+//! [`ShortestQueue`](crate::ShortestQueue). One that [looks ahead](crate::Needs::looks_ahead) is told the length that
+//! the class would send next, after each departure; such a flow scheduler is exact only while no arrival changes this
+//! length.
 //!
 //! **Closed classes.** To the flow scheduler a class is backlogged while [`Scheduler::poll_at`] says that it may
 //! send. A class behind a shaper, with packets of which none may leave yet, is *closed*: its siblings are served. Once
@@ -413,8 +413,8 @@ where
         all
     }
 
-    /// The counters that its class has of the flow. A packet that the node rejected itself is not in them, and what
-    /// the node made the class drop is there for a lowered limit.
+    /// The counters that the class of `flow` keeps of it. A packet that the node itself rejected is not counted
+    /// there. A packet that the node made the class drop is counted there as dropped for a lowered limit.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
         let Member { class, flow } = self.classify.classify(flow)?;
         self.class(class)?.flow_counters(flow)

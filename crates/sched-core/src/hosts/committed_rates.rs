@@ -34,16 +34,17 @@
 //!   at the tail, its debt is kept and its credit is not. Bounds that hold while flows come and go hold
 //!   for a flow without a rate, as if those in excess were idle.
 //!
-//! A flow gets its rate, while its share of the link is at least that, if no credit is lost
-//! while it waits for its turn: if `b` is at least `r` times a round of the conforming flows.
+//! A flow gets its rate under two conditions. Its share of the link is at least the rate. And no
+//! credit is lost while the flow waits for its turn: `b` is at least `r` times a round of the
+//! conforming flows.
 //!
 //! Flows in excess share by weight up to a turn each time one of them is moved: it then loses what is
 //! left of its turn.
 //!
-//! **Time.** From [`FlowScheduler::advance`]: the time for which the clock has gone on. A reading that was there
-//! before is no time, so that a clock which runs to and fro fills no bucket. A step back of more than a second
-//! says that the reading before it was wrong: time goes on from there at once, and that reading has filled the
-//! buckets, no more. Without `advance` nothing fills a bucket again.
+//! **Time.** From [`FlowScheduler::advance`]: the time for which the clock has gone on. A reading that is not
+//! above all earlier ones adds no time, so a clock that runs to and fro fills no bucket. A step back of more
+//! than a second says that the reading before the step was wrong. Time then goes on from the new reading at
+//! once, and the wrong reading has filled the buckets once. Without `advance` nothing fills a bucket again.
 //!
 //! **Cost.** O(1) beside the flow schedulers for a flow without a rate; O(log flows) where a flow is moved, at most
 //! three moves a call. Two multiplications for a packet, three to see whether the flow conforms still; no

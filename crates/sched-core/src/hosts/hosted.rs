@@ -1,7 +1,7 @@
 //! Which flows belong to one host.
 //!
-//! A flow scheduler that knows hosts says so through [`Hosted`]. Types around it that decide by hosts need not keep them
-//! a second time: which host gives way, which entries of hosts can be used again.
+//! A flow scheduler that knows hosts says so through [`Hosted`]. Types around such a flow scheduler then need no
+//! table of their own to decide which host gives way, or which entries of hosts can be used again.
 
 use crate::FlowId;
 

@@ -18,8 +18,8 @@ pub(crate) const MAX_BITS_PER_SECOND: u64 = 400_000_000_000;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(crate) struct TokenRate {
     bits_per_second: u64,
-    /// The time of a byte in 2⁻³² ns, rounded up: the rate that is kept is the one set or lower, by less
-    /// than 12 in 10⁹, because a byte takes at least 0.02 ns, which are 85,899,345 of these.
+    /// The time of a byte in units of 2⁻³² ns, rounded up. So the rate that is kept is the rate set or
+    /// lower, by less than 12 in 10⁹: a byte takes at least 0.02 ns, which are 85,899,345 units.
     per_byte: NonZeroU64,
 }
 

@@ -116,7 +116,7 @@ impl<S: Scheduler, N: Table<WfiFlow>, P: Table<Arrival>> Scheduler for Metered<S
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        // Before anything that gives way for it, as the flow scheduler hears of it.
+        // Told before any packet gives way for this one, as the flow scheduler is.
         let arrival = self.meter.arrived(flow, packet.len);
         let (inner, mut watched) = self.watched(drops);
         let outcome = inner.enqueue(now, flow, packet, &mut watched);

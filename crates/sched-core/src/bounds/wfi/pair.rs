@@ -6,8 +6,8 @@ use crate::bounds::guarantee::Share;
 /// Measures `|W_a/φ_a − W_b/φ_b|` over all intervals in which two flows both stay backlogged, service
 /// charged at the dequeue: the relative fairness bound (Golestani 1994; QFQ eq. 28).
 ///
-/// Tell it of the two flows what the flow scheduler hears; other flows may be named and change nothing.
-/// O(1) an event, no division. Exact as long as `denominator_a · numerator_b · bytes` stays
+/// Tell the meter what the flow scheduler is told of the two flows; what is told of other flows changes
+/// nothing. O(1) an event, no division. Exact as long as `denominator_a · numerator_b · bytes` stays
 /// below 2^127 in one joint backlog, and saturating beyond: with shares of 2^30 parts, 2^67 bytes.
 ///
 /// ```

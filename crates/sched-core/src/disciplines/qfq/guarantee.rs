@@ -18,14 +18,15 @@ impl<N: Table<QfqFlow>> Qfq<N> {
     /// Where links stay busy and weights change, take [`Wf2q`](crate::Wf2q).
     ///
     /// `φ` is the share of the flow among all flows added, and `φ'` its share if only flows counted that
-    /// make `V` run fastest (at most 1). `s` is the width of its slots in bytes of its own, `L_k` its
-    /// longest packet and `L` that of the scheduler.
+    /// make `V` run fastest (at most 1). `s` is the width of the flow's slots in bytes of the flow,
+    /// `L_k` the flow's longest packet, and `L` the longest packet of the scheduler.
     ///
     /// - B-WFI `≤ max(3s + φ'L + (1 − φ)L_k, 2s + (φ + φ')L)`,
     /// - fairness `ω = (3s + φ'L + (1 − φ)L_k)/φ`.
     ///
-    /// `s` is at least `L_k` and less than twice that, with two exceptions. If `L_k < L/28`, 28 slots are as wide
-    /// as they have to be for `L`. If a weight is far above all the others, slots are as wide as the narrowest.
+    /// `s` is at least `L_k` and less than `2·L_k`, with two exceptions. If `L_k < L/28`, `⌈L/28⌉` stands in
+    /// place of `L_k`. If the weight of the flow is far above all others, its slots are the narrowest there are,
+    /// those of group 0.
     #[must_use]
     pub fn guarantee(&self, flow: FlowId) -> Option<Guarantee> {
         let k = self.flows.as_ref().get(flow.index())?;

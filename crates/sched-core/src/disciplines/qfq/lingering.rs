@@ -70,8 +70,8 @@ impl Core {
         self.weights.discount(gone);
     }
 
-    /// Gives `flow`, which is in no slot if `group` is another one, an inverse and a group. One that lingers
-    /// does so in its new group.
+    /// Gives `flow` an inverse and a group. If the group changes, `flow` is in no slot. A lingering flow
+    /// goes to the list of its new group.
     pub(super) fn reweigh(
         &mut self,
         flows: &mut [QfqFlow],

@@ -42,9 +42,10 @@ const DEQUEUES: usize = 7;
 const SHAPE: [usize; 9] = [0, 4, 5, 9, 10, 12, 13, 7, 11];
 const JUMPS: usize = 15;
 const SAME: u32 = 10;
-/// The limit in two cases. Flows of different weights come and go with packets that do not fill a slot: where in a
-/// slot a flow starts decides how many of its five packets stay in it, and that differs, as `S=V` and `S=F` do. Or
-/// the column says which group blocks which: that follows from how far `V` is.
+/// The limit in two cases. First, where flows of different weights come and go with packets that do not fill a
+/// slot: the place in a slot at which a flow starts decides how many of its five packets stay in the slot. This
+/// place differs, as the columns `S=V` and `S=F` do. Second, where the column says which group blocks which: this
+/// follows from how far `V` is.
 const ALIKE: u32 = 60;
 
 /// Flows, load, sizes, weights, and dummynet's fractions in thousandths.

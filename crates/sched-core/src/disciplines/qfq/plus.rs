@@ -17,32 +17,33 @@
 //! that [`FlowScheduler::recount`] checks; one that does not loses only the guarantees.
 //!
 //! # The aggregate in service
-//! stays first of the front slot of its group, with the start it had when it was selected. So for
-//! whatever arrives its service is one packet on the wire, of at most the longest budget, and what holds
-//! for QFQ holds for the aggregates with that in place of the longest packet. `V` runs with every
-//! packet; the sets of groups hear of it when an aggregate becomes backlogged or leaves and when the
-//! service ends.
+//! The aggregate in service stays first of the front slot of its group, with the start it had when it
+//! was selected. So to all arrivals its service is one packet on the wire, of at most the longest
+//! budget. What holds for flows of QFQ holds for aggregates, with the longest budget in place of the
+//! longest packet. `V` runs with every packet. The sets of groups are brought up to `V` when an
+//! aggregate becomes backlogged or leaves, and when the service ends.
 //!
 //! # The exact order
-//! As that of QFQ (`qfq.rs`), with aggregates in place of flows, except:
+//! The order is that of QFQ (`qfq.rs`), with aggregates in place of flows, except:
 //! * A flow that is configured joins the aggregate of its class that is *open* if that has room, else a
-//!   new one, which is open from then on. There are 64 places for open aggregates; a class has that of the
-//!   top six bits of `(inverse XOR (max_len rotated left by 16)) · 0x9E3779B9 mod 2^32`. An aggregate that
-//!   a member leaves, unless it was the last, is open too. A flow that is configured as it was stays.
+//!   new one, which is open from then on. There are 64 places for open aggregates; the place of a class is
+//!   the top six bits of `(inverse XOR (max_len rotated left by 16)) · 0x9E3779B9 mod 2^32`. An aggregate
+//!   that a member leaves, unless it was the last, is open too. A flow that is configured as it was stays.
 //! * `inverse = ⌊⌊2^30 / weight⌋ / n⌋` for an aggregate with `n` members; its group is the one a member
-//!   alone would have, and `L` is `M` times the longest packet of the scheduler, there and in `⌈L/28⌉`.
+//!   alone would have. `L` is `M` times the longest packet of the scheduler, also in `⌈L/28⌉`.
 //! * An aggregate is backlogged if a member is. Its backlogged members are on a ring; the first is
 //!   served. One that becomes backlogged goes to the tail of the ring.
-//! * A flow may send `max_len` bytes a turn. After a packet with which it has used them up it gets as many
-//!   anew, and if it is still backlogged goes to the tail. So a turn can be overdrawn by less than a
-//!   packet, and is shorter by as much the next time, also if the flow was idle meanwhile. A flow
-//!   that has nothing left forgets the rest of its turn. If it lost its last packet and was first of its ring, it has
-//!   given up its turn and owes nothing; anywhere else on the ring it owes what it owed.
-//! * With no aggregate in service, next is the first flow of the one that QFQ selects; its service begins
-//!   when that packet is sent. It may send `n · max_len` bytes. It ends after a packet that leaves
-//!   less than `max_len` of them, or leaves no member backlogged, or when the last backlogged member
-//!   leaves. Then the aggregate is charged what it has sent, at most `n · max_len` for the members it has
-//!   then. A packet is charged at most as `max_len` bytes to its flow and to its aggregate.
+//! * A flow may send `max_len` bytes a turn. After a packet that uses them up the flow gets as many anew, and goes to
+//!   the tail if it is still backlogged. So a turn can be overdrawn by less than a packet. The next turn of the flow
+//!   is shorter by as much, also if the flow was idle meanwhile. A flow that has nothing left forgets the rest of its
+//!   turn. If it lost its last packet and was first of its ring, it has given up its turn and owes nothing; anywhere
+//!   else on the ring it owes what it owed.
+//! * With no aggregate in service, next is the first flow of the aggregate that QFQ selects. The service
+//!   of this aggregate begins when the packet of this flow is sent. In a service the aggregate may send
+//!   `n · max_len` bytes. The service ends after a packet that leaves less than `max_len` of these bytes,
+//!   or leaves no member backlogged, or when the last backlogged member leaves. Then the aggregate is
+//!   charged what it has sent, at most `n · max_len` for the members it has at that time. A packet is
+//!   charged at most as `max_len` bytes to its flow and to its aggregate.
 
 mod guarantee;
 mod members;
@@ -101,7 +102,8 @@ impl Ring {
 /// [`Aggregate::EMPTY`].
 #[derive(Clone, Copy, Debug)]
 pub struct Aggregate {
-    /// Stale while in service. Of an aggregate without members, `first` is the next of those.
+    /// Stale while the aggregate is in service. Of an aggregate without members, `first` is the
+    /// next aggregate without members.
     ring: Ring,
     /// `⌊2^30 / weight⌋` of a member.
     inverse: u32,
@@ -120,8 +122,8 @@ impl Default for Aggregate {
     }
 }
 
-/// The aggregate in service. Until its first packet is sent, which is when it is less of its budget that
-/// is left, that is only the one that QFQ selects.
+/// The aggregate in service. Before its first packet is sent `left` is all of `budget`, and the
+/// aggregate is only the one that QFQ selects.
 #[derive(Clone, Copy, Debug)]
 struct Service {
     /// [`NONE`] if and only if nothing is backlogged.
@@ -132,7 +134,7 @@ struct Service {
     /// What it may send in this service, and what is left of that: at least `max_len` while it lasts.
     budget: u32,
     left: u32,
-    /// `V` when the sets last heard of it.
+    /// `V` when the sets were last told.
     told: Virtual,
 }
 
@@ -261,8 +263,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         })
     }
 
-    /// Tells the sets how far `V` has come since they last heard. If it has, an aggregate is in service,
-    /// which is eligible: `V` does not jump.
+    /// Brings the sets up to `V`. If `V` has moved since they were last told, an aggregate is in
+    /// service. This aggregate is eligible, so `V` does not jump.
     fn tell(&mut self) {
         let now = self.core.now;
         if now != self.service.told {
@@ -312,7 +314,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         self.select_next();
     }
 
-    /// `flow`, in service, has nothing left after a packet that was charged `len`.
+    /// `flow`, in service, has nothing left after a packet for which it is charged `charged` bytes.
     #[inline(never)]
     fn emptied(&mut self, flow: u32, charged: u32) {
         let flows = self.flows.as_mut();
@@ -381,7 +383,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         let in_service = at == self.service.aggregate;
         let ring = if in_service { &mut self.service.ring } else { &mut aggregate.ring };
         if ring.first == flow {
-            // Perhaps in the middle of its turn, which is over; it is behind the others if it comes back.
+            // The flow may be in the middle of its turn. This turn is over: a flow that comes back stands
+            // behind the others.
             k.deficit = k.max_len.into();
         }
         if next == flow {

@@ -26,8 +26,8 @@ impl<N: Table<QfqFlow>> Qfq<N> {
     /// * no `F` that an idle flow has left behind is beyond the `F` of a ready group above its own;
     /// * no idle flow would have its start cut if it became backlogged now (Theorem 3).
     ///
-    /// A flow that leaves, or takes more service than its new share was, can break all three; afterwards
-    /// they hold again once nothing has been backlogged.
+    /// A flow that leaves, or takes more service than its new share was, can break all three. All three
+    /// hold again after a time at which no flow is backlogged.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.

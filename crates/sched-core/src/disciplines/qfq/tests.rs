@@ -18,7 +18,7 @@ impl Link {
         Self::at(configs, max_len, 0)
     }
 
-    /// Its virtual time starts at `now`.
+    /// A link under a `Qfq` whose virtual time starts at `now`.
     fn at(configs: &[(u32, u32)], max_len: u32, now: u64) -> Self {
         let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; configs.len()], max_len).unwrap();
         (qfq.core.now, qfq.core.alarm) = (Virtual(now), Virtual(now));

@@ -115,7 +115,8 @@ impl Tree {
             if above != flow {
                 self.retrace(flows, above);
             }
-            // The way up from `above` may have ended below the new place, of which the books are still the old ones.
+            // The way up from `above` may have ended below the new place. Then the books of the new place are still
+            // the old ones.
             self.retrace(flows, next);
         }
         if let Some(node) = flows.get_mut(flow as usize) {

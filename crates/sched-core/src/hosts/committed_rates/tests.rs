@@ -165,10 +165,10 @@ fn no_interval_beside_a_rival_has_more_than_rate_burst_and_a_packet() {
     }
 }
 
-/// Goal: rates bind by time, and weights share what is left, within and beyond.
-/// Method: a link of 100 Mbit/s, weights 1:2:3:3 and rates of 1 and 2 Mbit/s. Beside one without a rate that
-/// has 97, beside two they share it. Alone those with rates have their rates and share 97 as 1:2, but for
-/// what a flow loses of its turn when it is moved.
+/// Goal: rates bind by time, and weights share what is left, within and beyond. Method: a link of 100
+/// Mbit/s, weights 1:2:3:3 and rates of 1 and 2 Mbit/s. One flow without a rate, beside the two with rates,
+/// has 97 Mbit/s; two such flows share 97. Alone, the flows with rates have their rates and share 97 as 1:2,
+/// but for what a flow loses of its turn when it is moved.
 #[test]
 fn weights_share_within_and_beyond() {
     let mut line = Line::of(committed(drr(&[L, 2 * L, 3 * L, 3 * L])), 4);
@@ -465,8 +465,8 @@ fn after_a_reading_at_the_end_of_time_a_flow_has_its_rate() {
 
 /// Goal: beside a rival that pauses, a flow gets its rate and no more where borrowing is charged, and its rate on top
 /// of what it borrows where borrowing is free. Method: a rival that sends 2 ms of every 2.4, and 30 seeds. In each
-/// pause the flow sends three packets. It borrows those before which its bucket is overdrawn, and no others: while the
-/// rival sends, a flow in excess is not served.
+/// pause the flow sends three packets. A packet is borrowed if and only if the bucket is overdrawn before it: while
+/// the rival sends, a flow in excess is not served.
 ///
 /// The bytes taken out of the bucket in a time `t` are `r·t`, but for the difference of its levels before and after.
 ///

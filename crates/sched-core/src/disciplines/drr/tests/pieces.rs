@@ -63,9 +63,9 @@ fn state_of_b(line: &Letters) -> u32 {
     line.queues.scheduler().nodes[1].flow.charged
 }
 
-/// What flow 1 gets beside flow 0, which stands and whose packets are each a turn. It is the bytes of all, and the
-/// most that flow 1 has in any interval beyond a quantum for each turn of flow 0 in it. `len` says what flow
-/// 1 sends next, and whether it waits until it holds nothing.
+/// What flow 1 gets beside flow 0. Flow 0 stays backlogged, and each of its packets is a turn. Returns all bytes
+/// of flow 1, and the most that flow 1 has in any interval beyond a quantum for each turn of flow 0 in the
+/// interval. `len` says what flow 1 sends next, and whether flow 1 first waits until it holds nothing.
 fn beside(quanta: &[u32], turns: u32, len: impl Fn(&mut Xorshift) -> (u32, bool)) -> (u64, i64) {
     let (mut link, mut random) = (sparse_first(quanta), Xorshift::new(5));
     let (mut bytes, mut ahead, mut least, mut most) = (0, 0, 0, 0);

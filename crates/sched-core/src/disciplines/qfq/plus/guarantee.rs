@@ -16,8 +16,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
     /// [`Qfq`](crate::Qfq::guarantee).
     ///
     /// `φ` is the share of the flow among all flows added, and `φ'` is as in [`Qfq`](crate::Qfq::guarantee). `s`
-    /// is the width of its slots in bytes of its own, `L_k` its longest packet, `n` the members of its
-    /// aggregate, and `B` the longest budget, `M` longest packets of the scheduler.
+    /// is the width of the flow's slots in bytes of the flow, `L_k` the flow's longest packet, `n` the members
+    /// of its aggregate, and `B` the longest budget: `M` longest packets of the scheduler.
     ///
     /// - B-WFI `≤ max(3s + φ'B + (1 − nφ)L_k, 2s + (φ + φ')B) + ((n − 1)(3L_k − 2) + L_k)/n`. The first term is
     ///   that of QFQ with `B` for the longest packet, and the rest is for the turns of the others;

@@ -11,9 +11,9 @@ use crate::queues::queue::NONE;
 use crate::{Backlog, FlowId, Imbalance};
 
 impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q> {
-    /// Checks of aggregates what [`Qfq::check_lag`](crate::Qfq::check_lag) checks of flows. It holds while no flow
-    /// is added, removed or re-configured. The longest budget there can be is in place of the longest packet. For
-    /// tests: O(aggregates).
+    /// Checks for aggregates what [`Qfq::check_lag`](crate::Qfq::check_lag) checks for flows, with the longest
+    /// budget there can be in place of the longest packet. What is checked holds while no flow is added, removed
+    /// or re-configured. For tests: O(aggregates).
     ///
     /// # Errors
     /// The first [`Imbalance`] found.

@@ -7,7 +7,7 @@ use super::super::eligibility::bit;
 use super::super::virtual_time::reciprocal;
 use super::*;
 
-/// Which flows `V` is shared by.
+/// The flows whose weights a byte of service is divided by when `V` grows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Speed {
     /// Those that count. The rule of QFQ.

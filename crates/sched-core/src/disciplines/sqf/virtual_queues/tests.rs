@@ -369,9 +369,9 @@ fn without_virtual_queues_there_is_no_flow_to_move() {
 }
 
 /// SQF §3, Fig. 1: more uploads are backlogged than there are virtual queues, and a call starts. Goal: as
-/// published, the call is one of the bad ones, behind all packets of the uploads that share the default queue.
-/// Where the default queue takes the longest, each packet of the call is the next one, or with a service
-/// floor the one after. Method: 140 uploads of ten packets over 128 virtual queues; a packet of the
+/// published, the call finds no virtual queue free, and waits behind all packets of the uploads that share the
+/// default queue. Where the default queue takes the longest, each packet of the call is the next one, or with
+/// a service floor the one after. Method: 140 uploads of ten packets over 128 virtual queues; a packet of the
 /// call comes, the line sends, and what the line has sent of an upload comes anew.
 #[test]
 fn a_call_that_starts_among_too_many_uploads_waits_for_one_packet() {
