@@ -1,8 +1,8 @@
 //! Does every target do the same? A fixed run of each discipline, and the hash of all that came out.
 //!
-//! The same operations must give the same packets, drops and reasons on a 64-bit host and on a
-//! microcontroller. [`CATALOG`] has a run for each entry of the catalogue, [`ALL`] longer runs with weights and rates of
-//! their own; each has a hash that it must give: the host's test asserts it, and so does the program of
+//! The same operations must give the same packets, drops and reasons on a 64-bit host and on a microcontroller.
+//! [`CATALOG`] has a run for each entry of the catalogue, [`ALL`] longer runs with weights and rates of their own.
+//! Each run has a hash that it must give: the host's test asserts the hash, and so does the program of
 //! `firmware/trace`. No allocation, no floats, no host.
 //!
 //! Each run keeps its scheduler on the stack: at most [`STACK_BYTES`].

@@ -125,7 +125,7 @@ pub trait Aqm {
     /// Says what is to become of an arrival of `flow`, and moves the queue's state on.
     ///
     /// Asked once for each packet that has a flow, a length and a handle which are accepted, before room is made
-    /// for it: an arrival that was accepted here may still be turned away for want of room.
+    /// for it. An arrival that was accepted here may still be turned away for want of room.
     fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission;
 
     /// Judges the packet at the head of the queue of `flow`, which is about to be delivered, and moves the

@@ -133,8 +133,8 @@ impl Past {
         self.flows.iter().map(|flow| flow.2).max().unwrap_or(0)
     }
 
-    /// The most that two longest packets of a flow, and those of the flows removed, are in bytes of the link: at
-    /// the lowest weight that the flow has had, over the sum of the weights as they are now. Rounded up, and
+    /// Two longest packets of a flow, and those of the flows removed, in bytes of the link at most. They count
+    /// at the lowest weight that the flow has had, over the sum of the weights as they are now. Rounded up, and
     /// more by what shares are rounded by.
     fn slowest(&self) -> u64 {
         let sum: u64 = self.flows.iter().map(|flow| u64::from(flow.0)).sum();

@@ -1,7 +1,7 @@
 //! The workloads of Fig. 9 and Table III as the harness can run them.
 //!
-//! The paper's own multipliers are lost: that backlogs swing between 0 and 5 packets a flow (SMALL), 0 and
-//! 30 (LARGE) or 15 and 30 (FULL) is a choice, 30 being the most that the controller can tell apart.
+//! The paper's own multipliers are lost. It is our choice that backlogs swing between 0 and 5 packets a
+//! flow (SMALL), 0 and 30 (LARGE) or 15 and 30 (FULL). 30 is the most that the controller can tell apart.
 
 use core::fmt;
 

@@ -17,8 +17,9 @@ struct Class {
     since: u64,
 }
 
-/// A flow scheduler that knows hosts, with drops from the host that holds the most: there from a flow of the
-/// highest class of bytes, which are the powers of two, the one that has been in it longest.
+/// A flow scheduler that knows hosts, with drops from the host that holds the most. There the flow that
+/// gives way is of the highest class of bytes, which are the powers of two; of these flows it is the one
+/// that has been in the class longest.
 #[derive(Clone, Debug)]
 pub struct NaiveLongestHostDrop<O> {
     scheduler: O,

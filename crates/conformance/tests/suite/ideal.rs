@@ -202,9 +202,10 @@ fn no_packet_leaves_wfq_more_than_one_packet_after_the_fluid_server() {
     assert!(worst > ratio(4, 5), "{worst}");
 }
 
-/// Goal: while all flows stay backlogged, WF²Q+ is neither ahead of the fluid server by more than a flow's
-/// own packet, less its share of it, nor a packet later than it by more than one packet of the link.
-/// Method: more is queued at time 0 than is sent until the end; at the end of every packet.
+/// Goal: while all flows stay backlogged, no flow is ahead of the fluid server by more than its own
+/// packet, less its share of this packet. And no packet is later than in the fluid server by more than one
+/// packet of the link. Method: more is queued at time 0 than is sent until the end; at the end of every
+/// packet.
 ///
 /// Ahead: a packet starts at `S ≤ V`, the bytes sent, of which `φV` are the flow's in the fluid; it may
 /// then be ahead by `(1 − φ)l`. Late: `docs/disciplines/wf2q.md`, with nothing on the wire at time 0.
@@ -277,9 +278,9 @@ fn exact_weights(random: &mut Xorshift) -> Vec<u32> {
     }
 }
 
-/// Goal: with such weights the library's order is the exact one, packet for packet; and each packet leaves
-/// at most two packets of the link after it would at the reserved rate alone, and within T-WFI of its
-/// arrival (`docs/disciplines/wf2q.md`). Method: on and off; all in whole numbers, times the weight.
+/// Goal: with such weights the library's order is the exact one, packet for packet. Each packet leaves at
+/// most two packets of the link after it would at the reserved rate alone, and within T-WFI of its arrival
+/// (`docs/disciplines/wf2q.md`). Method: on and off; all in whole numbers, times the weight.
 #[test]
 fn wf2q_plus_is_exact_and_keeps_its_delays_whatever_comes() {
     let (mut latest, mut slowest) = (0.0_f64, 0.0_f64);
@@ -321,10 +322,10 @@ fn wf2q_plus_is_exact_and_keeps_its_delays_whatever_comes() {
     assert!(latest > 1.0 && slowest > 0.9, "{latest} {slowest}");
 }
 
-/// Goal: what rounding the shares can do. With `φ'` the shares as counted, `φ(1 - 2^-23) ≤ φ' ≤ φ`, and
-/// all flows backlogged, a flow has at least `φ'W - L^k - φL` of `W` bytes, and as `V` is at most
-/// `W / (1 - 2^-23)`, at most `φW / (1 - 2^-23) + L^k`. So it is never further from what it has in the exact
-/// order than `2L^k + φL + 2^-22 φW`. Method: any weights, packets of one length.
+/// Goal: what rounding the shares can do. Let `φ'` be the shares as counted, `φ(1 - 2^-23) ≤ φ' ≤ φ`, and
+/// all flows backlogged. Of `W` bytes a flow has at least `φ'W - L^k - φL`. As `V` is at most
+/// `W / (1 - 2^-23)`, it has at most `φW / (1 - 2^-23) + L^k`. So it is never further from what it has in
+/// the exact order than `2L^k + φL + 2^-22 φW`. Method: any weights, packets of one length.
 #[test]
 fn rounding_moves_a_flow_by_two_packets_and_a_few_millionths_of_its_service() {
     const LEN: u32 = 1_000;

@@ -59,9 +59,9 @@ pub(crate) fn measure(row: &Row, words: &str) -> [Added; 2] {
 ///
 /// A packet that finds its flow idle is sent completely `T-WFI + l/(φR)` after it came, at the latest: its
 /// own `l` bytes at its own rate, and by how much QFQ may be behind that (`docs/guarantees.md`). With weight
-/// 1 for each of `n` flows, `φ = 1/n`; `T-WFI = latency − (n − 1)·l` bytes of the link, and the latency is
-/// `n·max(3s + φ'L + (1 − φ)L, 2s + (φ + φ')L)`, `s` = 2,048 for `L` = 1,522. The flows
-/// are those there are: eight TCP flows and the probe.
+/// 1 for each of `n` flows, `φ = 1/n`. `T-WFI = latency − (n − 1)·l` bytes of the link. The latency is
+/// `n·max(3s + φ'L + (1 − φ)L, 2s + (φ + φ')L)`, `s` = 2,048 for `L` = 1,522. The flows are those there are:
+/// eight TCP flows and the probe.
 fn qfq_bound() -> f64 {
     let flows = BULK_FLOWS + 1;
     let mut qfq = Qfq::new(vec![QfqFlow::EMPTY; flows], LONGEST).unwrap();

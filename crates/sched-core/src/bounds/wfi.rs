@@ -6,8 +6,8 @@
 //!
 //! - B-WFI is the largest `φW − W_k`, in bytes of the flow: over intervals that end at any instant, and
 //!   over those that end when a packet of k is completely sent (Bennett & Zhang 1996);
-//! - T-WFI is the largest delay of a packet beyond the time that a link of rate `φR` for this flow alone would have
-//!   needed for all that the flow had when the packet came, in bytes of link time;
+//! - T-WFI is the largest delay of a packet, in bytes of link time, beyond what a link of rate `φR` for this flow
+//!   alone would have needed. This link would have had to send all that the flow had when the packet came;
 //! - the relative fairness of two flows is the largest `|W_a/φ_a − W_b/φ_b|`, in bytes of the link, over
 //!   intervals in which both stay backlogged, service being charged at the dequeue.
 //!

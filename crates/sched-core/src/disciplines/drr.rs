@@ -17,8 +17,8 @@
 //! The last `L` is for a packet that is on the wire when the flow becomes backlogged; service charged
 //! at the dequeue needs none. [`Drr::guarantee`] gives the bounds of a flow in bytes.
 //!
-//! The bounds follow from the accounting of visits: in `n` turns of k every other flow has at most `n + 1`, and
-//! what a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most `L̄`.
+//! The bounds follow from the accounting of visits. In `n` turns of k every other flow has at most `n + 1`.
+//! What a flow sends in `n` turns differs from `n·Q` by what its debt changes, at most `L̄`.
 //! `docs/disciplines/drr.md` has the derivation.
 //!
 //! A flow's packets may be dropped meanwhile, the last one too: only service changes what a flow owes, and
@@ -119,8 +119,9 @@ impl<N: Table<DrrFlow>> Drr<N> {
     /// flows, or the rest of its turn. A flow whose turn is used up has no other turn before all standing flows have
     /// had theirs.
     ///
-    /// A flow that empties and returns as it likes gets at most `n + 2` quanta and a packet less a byte in any
-    /// interval in which a standing flow has `n` whole turns, and in the long run its share.
+    /// Take a flow that empties and returns as it likes. In any interval in which a standing flow has `n`
+    /// whole turns, this flow gets at most `n + 2` quanta and a packet less a byte; in the long run it gets
+    /// its share.
     #[must_use]
     pub fn sparse_first(mut self) -> Self {
         self.sparse_first = true;

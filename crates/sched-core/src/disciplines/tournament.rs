@@ -342,9 +342,9 @@ mod tests {
         }
     }
 
-    /// Goal: after every change both tournaments name what a scan over all flows names.
-    /// Method: 200,000 random arrivals, departures and services at full depth, else 20,000, for each of seven sizes,
-    /// powers of two and not, with byte counts from a range so small that most matches are ties, or from all 32 bits.
+    /// Goal: after every change both tournaments name what a scan over all flows names. Method: 200,000 random
+    /// arrivals, departures and services at full depth, else 20,000, for each of seven sizes, powers of two and not.
+    /// Byte counts are from a range so small that most matches are ties, or from all 32 bits.
     #[test]
     fn both_ends_equal_a_full_scan_after_every_change() {
         for (flows, range) in [(1, 4), (2, 3), (3, 4), (7, 5), (64, 6), (85, 1 << 32), (257, 8)] {

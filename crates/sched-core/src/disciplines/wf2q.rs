@@ -25,10 +25,10 @@
 //!   packet without service has `F = S`.
 //! * A new weight changes no lead and no lag in bytes: the distance of `S` from `V`, or of `F` if the flow is idle, is
 //!   multiplied by the new `inverse` over the old one, rounded up. The `F` of an idle flow that `V` has passed stays.
-//! * A flow that is removed while it is ahead, its `F` later than `V` without its packets, takes the bytes that it
-//!   has had in advance out of `V`: with the new `inverse_sum`, `V -= ⌈(F - V) · inverse_sum / inverse⌉`. No flow
-//!   starts before a `V` that was reached: in `S = max(V, F)` of a flow that becomes backlogged, `V` is the
-//!   highest there has been.
+//! * A flow may be removed while it is ahead: its `F`, without its packets, is later than `V`. It then takes the
+//!   bytes that it has had in advance out of `V`: with the new `inverse_sum`,
+//!   `V -= ⌈(F - V) · inverse_sum / inverse⌉`. No flow starts before a `V` that was reached: in `S = max(V, F)` of
+//!   a flow that becomes backlogged, `V` is the highest there has been.
 //! * Whenever no backlogged flow has `S ≤ V`, `V = min S`. Whenever no flow is backlogged at all,
 //!   `V` is the latest of all `V` and `F` there have been: idle flows owe nothing to each other.
 //! * Next is, of the backlogged flows with `S ≤ V`, the one with the smallest `(F, S, number)`.

@@ -13,7 +13,7 @@
 //!   a class the flow that has been there longest gives way. So the victim holds more than half of what the host's
 //!   longest flow holds.
 //! - With a limit of `B` bytes and `H` hosts that hold packets, a host that loses a packet to another's overflow
-//!   holds more than `B/H`: all hosts together hold more than `B`, and no host holds more than this one.
+//!   holds more than `B/H`. For all hosts together hold more than `B`, and no host holds more than this one.
 //! - A host that keeps below `B/H − L`, with packets of at most `L` bytes, loses no arrival of its own either, if no
 //!   packet is shorter than `L/256`. Otherwise room for one arrival might take more than
 //!   [`MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) others.

@@ -19,9 +19,10 @@
 //! - With [sparse flows first](LoadDrr::sparse_first), at most `m + 15` flows of a host of the limited side begin a
 //!   turn early in `m` rounds: one a round, and 15 saved up ([`LoadDrr::SAVED_UP`]). The limited side is the one
 //!   that counts, and where both do, the one of [`LoadDrr::with_hosts_of`].
-//! - A flow has one turn in as many rounds as its load, with sparse flows first in pieces if it empties. In an
-//!   interval in which another flow of the same load stays backlogged and has `n` turns, the flow sends at most
-//!   `(n + 2)·Q + L − 1` bytes, and without sparse flows first `(n + 1)·Q + L − 1` (`docs/guarantees.md`).
+//! - A flow has one turn in as many rounds as its load, with sparse flows first in pieces if it empties. Take
+//!   an interval in which another flow of the same load stays backlogged and has `n` turns. In it the flow
+//!   sends at most `(n + 2)·Q + L − 1` bytes, and without sparse flows first `(n + 1)·Q + L − 1`
+//!   (`docs/guarantees.md`).
 //!
 //! **Not promised.**
 //!

@@ -96,12 +96,12 @@ proptest! {
         }
     }
 
-    /// Goal: in any span the line carries at most the integral of its rate and one packet.
-    /// Method: a hungry caller polls at arbitrary times, sends whenever it may, and changes the rate
-    /// as it likes, to stopped and unlimited too. Between the departures i and j, with R the integral
-    /// of the rate, sent(i..j) · 8·10⁹ ≤ R(t_j) − R(t_i) + rate(t_i) · (1 + catch-up), for every pair
-    /// at once: compare each with the least of what the earlier allow. While a clock steps back no time
-    /// passes; what leaves while there is no limit bounds nothing.
+    /// Goal: in any span the line carries at most the integral of its rate and one packet. Method: a
+    /// hungry caller polls at arbitrary times, sends whenever it may, and changes the rate as it likes,
+    /// to stopped and unlimited too. Between the departures i and j, with R the integral of the rate,
+    /// sent(i..j) · 8·10⁹ ≤ R(t_j) − R(t_i) + rate(t_i) · (1 + catch-up), for every pair. To check all
+    /// pairs at once, compare each departure with the least of what the earlier ones allow. While a
+    /// clock steps back no time passes; what leaves while there is no limit bounds nothing.
     #[test]
     fn no_span_carries_more_than_the_integral_of_the_rate_and_one_packet(
         steps in vec((0_u8..13, any::<u64>(), 0_u32..70_000), 1..300),
@@ -141,10 +141,10 @@ proptest! {
         }
     }
 
-    /// Goal: over any history of rates a line that is used as it says is never ahead of the integral
+    /// Goal: take a line that is used as it says, over any history of rates. It is never ahead of the integral
     /// of its rate by more than one packet, nor behind it by more than a nanosecond, and nothing adds up.
-    /// Method: a packet leaves whenever one is due; rates change at any instant while one is on the line,
-    /// to stopped too. At each departure all packets that left earlier are paid, in whole bits, and a nanosecond
+    /// Method: a packet leaves whenever one is due; rates change at any instant while one is on the line, to
+    /// stopped too. At each departure all packets that left earlier are paid, in whole bits, and a nanosecond
     /// earlier they are not.
     #[test]
     fn any_history_of_rates_ends_on_the_exact_nanosecond(

@@ -16,7 +16,7 @@
 //!
 //! The paper does not give buffer, round-trip time, number of uploads or page contents; these are our
 //! choices within what SQF-VBR calls typical. The video asks for more than an equal share of the uplink
-//! (1 Mbit/s over eleven flows), so a fair queue cuts it down, while SQF serves it as long as its
+//! (1 Mbit/s over eleven flows), so a fair queue cuts it down. SQF serves the video as long as its
 //! queue is shorter than those of the uploads.
 //!
 //! # Where that ends

@@ -26,7 +26,7 @@ fn milliseconds(outcome: &Outcome, per_mille: u32) -> u64 {
 }
 
 /// A packet of a call waits for at most one packet of 1,500 bytes on the line, 12 ms, and for the
-/// other smooth flows that meet it; behind a FIFO it waits for up to 300,000 bytes, 2.4 s.
+/// other smooth flows that meet it. Behind a FIFO it waits for up to 300,000 bytes, 2.4 s.
 #[test]
 fn calls_are_good_behind_sqf_and_unusable_behind_a_fifo() {
     let (fifo, sqf) = (of(Discipline::Fifo), of(Discipline::Sqf));

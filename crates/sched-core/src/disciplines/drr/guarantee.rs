@@ -12,8 +12,8 @@ impl<N: Table<DrrFlow>> Drr<N> {
     /// With `Q` the quantum of the flow, `F` the sum of all, `φ = Q/F`, `L` the longest packet, and
     /// `L̄ = L − 1` the most that a turn is overdrawn by:
     ///
-    /// - B-WFI `≤ (1 − φ)(Q + L̄) + φ·(n − 1)·L̄ + φL` for `n` flows, the last term for the packet that is on
-    ///   the wire when the flow becomes backlogged: it may be of a turn before those that count;
+    /// - B-WFI `≤ (1 − φ)(Q + L̄) + φ·(n − 1)·L̄ + φL` for `n` flows. The last term is for the packet that is
+    ///   on the wire when the flow becomes backlogged: this packet may be of a turn before those that count;
     /// - fairness `ω = F/2 + L̄/φ`.
     ///
     /// With [sparse flows first](Drr::sparse_first) flows that come and go may be a turn ahead of those that

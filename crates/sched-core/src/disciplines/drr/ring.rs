@@ -282,8 +282,8 @@ impl Ring {
         node(nodes, self.last_new).map_or(self.front, |last| last.next)
     }
 
-    /// The turn with which `entering`, which holds nothing yet, comes to the new list, if there is one, and what
-    /// is charged to it: a turn of its own, or the rest of the one that it has begun.
+    /// The turn with which `entering` comes to the new list, and what is charged to this turn: a new turn, or
+    /// the rest of a turn that it has begun. `None` if it has neither. `entering` holds nothing yet.
     #[inline]
     fn early_turn<F: OnRing>(&self, nodes: &[F], entering: &RingFlow) -> Option<(Standing, u32)> {
         let ticket = entering.standing.ticket();

@@ -1,12 +1,12 @@
 //! QFQ+: QFQ over aggregates of equal flows, deficit round robin within each.
 //!
-//! Flows of one *class*, with the same weight and the same longest packet, share *aggregates* of at most
-//! `M` members. QFQ orders the aggregates, not the flows: the one it selects is *in service* until it
-//! has sent its *budget*, the longest packets of its members together, or has nothing left; only then
-//! is it charged and sorted anew. Within an aggregate the backlogged members take turns. So groups,
-//! slots and sets are touched once in about `2M` packets of mean length, and a flow that comes or goes
-//! leaves them alone as long as its aggregate stays backlogged. After the QFQ+ of Valente, *Providing
-//! near-optimal fair-queueing guarantees at round-robin amortized cost* (`QFQ+` in `docs/disciplines/qfq.md`).
+//! Flows of one *class*, with the same weight and the same longest packet, share *aggregates* of at most `M`
+//! members. QFQ orders the aggregates, not the flows. The aggregate that QFQ selects is *in service* until it
+//! has sent its *budget*, the longest packets of its members together, or has nothing left. Only then is it
+//! charged and sorted anew. Within an aggregate the backlogged members take turns. So groups, slots and sets
+//! are touched once in about `2M` packets of mean length, and a flow that comes or goes leaves them alone as
+//! long as its aggregate stays backlogged. After the QFQ+ of Valente, *Providing near-optimal fair-queueing
+//! guarantees at round-robin amortized cost* (`QFQ+` in `docs/disciplines/qfq.md`).
 //!
 //! It pays where many flows are alike. A flow that is the only one of its class is an aggregate of its
 //! own, and is then served as by QFQ, but at a higher cost.

@@ -1,7 +1,7 @@
 //! Backlogged flows sorted by start, with the earliest finish of every subtree.
 //!
-//! An AVL tree through the caller's table: each node knows which flow of its subtree finishes first, so
-//! that the earliest finish among all starts up to an instant is found on one way down (Stoica and
+//! An AVL tree through the caller's table: each node knows which flow of its subtree finishes first. So
+//! the earliest finish among all starts up to an instant is found on one way down (Stoica and
 //! Abdel-Wahab, EEVDF, 1995). With one heap of eligible and one of ineligible flows instead, all flows
 //! may have to change heaps at one packet: flows of one weight and one packet length become eligible
 //! together.

@@ -338,10 +338,10 @@ fn a_flow_that_leaves_a_byte_of_its_turn_owes_what_it_sends_with_it() {
     assert!((15..=16).contains(&sent), "{sent} of 30");
 }
 
-/// Goal: no interval gives a flow that keeps emptying and returning more than `(n + 2)·Q + L − 1` bytes while
-/// another has `n` whole turns, nor in the long run more than the other; without sparse flows first it is
-/// `n + 1`. Method: a stands. The others come back after pauses and in sizes drawn at random, all of load 1;
-/// every interval of each history.
+/// Goal: a flow that keeps emptying and returning gets no more than `(n + 2)·Q + L − 1` bytes in any interval
+/// in which another flow has `n` whole turns, and in the long run no more than the other. Without sparse
+/// flows first it is `n + 1` in place of `n + 2`. Method: a stands. The others come back after pauses and in
+/// sizes drawn at random, all of load 1; every interval of each history.
 #[test]
 fn what_keeps_returning_gets_two_turns_more_than_what_stays() {
     for (sparse_first, more) in [(true, 2), (false, 1)] {

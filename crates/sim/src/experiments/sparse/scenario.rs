@@ -9,9 +9,9 @@
 //! counts both ends everything shares a destination. Acknowledgements come back over 100 Mbit/s. A packet
 //! takes 14 bytes more on the line, the header of an Ethernet frame.
 //!
-//! Queues are those of the gateway: 1,024 of flows, CoDel in each as [`Rtt::codel`] sets it for the line, with a target
-//! of 5 ms, or of two packets of the line and a longer interval where that is more. The FIFO has room for 1,000
-//! packets and no CoDel.
+//! Queues are those of the gateway: 1,024 of flows, CoDel in each as [`Rtt::codel`] sets it for the line. The target
+//! is 5 ms, or two packets of the line and a longer interval where that is more. The FIFO has room for 1,000 packets
+//! and no CoDel.
 
 use core::net::{Ipv4Addr, SocketAddrV4};
 
