@@ -160,7 +160,7 @@ impl Hash {
     fn counters(&mut self, counters: &Counters) {
         let volumes = [counters.accepted, counters.rejected, counters.delivered];
         // Flushes count only where there were any, so that the hash of a run without the option has none in it.
-        let dropped = DropReason::ALL.into_iter().zip(counters.dropped);
+        let dropped = DropReason::ALL.map(|why| (why, counters.dropped_for(why))).into_iter();
         let told = dropped.filter(|&(why, of)| why != DropReason::Unserved || of != Volume::ZERO);
         for Volume { packets, bytes } in volumes.into_iter().chain(told.map(|(_, of)| of)) {
             self.double(packets);

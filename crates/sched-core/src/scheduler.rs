@@ -39,7 +39,7 @@ pub enum DropReason {
 impl DropReason {
     /// How many reasons count as drops after acceptance (all but [`DropReason::Rejected`]).
     pub const COUNT: usize = 6;
-    /// The reasons that count as drops after acceptance, in the order of [`crate::Counters::dropped`].
+    /// The reasons that count as drops after acceptance, each once.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Overflow,
         Self::Aqm,

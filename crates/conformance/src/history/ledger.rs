@@ -83,8 +83,10 @@ impl Ledger {
     }
 
     pub(super) fn dropped(&mut self, packet: Packet, reason: DropReason) -> Result<(), String> {
-        let volume = self.counted.dropped.get_mut(reason as usize);
-        volume.ok_or_else(|| format!("{packet:?} dropped as rejected"))?.add(packet.len);
+        if reason == DropReason::Rejected {
+            return Err(format!("{packet:?} dropped as rejected"));
+        }
+        self.counted.count_dropped(reason, packet.len);
         let before = self.home(packet, packet.ecn)?.packet;
         let marked = packet.ecn == Ecn::Ce && before.ecn != Ecn::Ce;
         if marked && !self.marks_arrivals {

@@ -145,7 +145,7 @@ impl<O: NaiveFlowScheduler, T: Contestant> NaiveClasses<O, T> {
         });
         for &(packet, why) in &dropped {
             self.held[class.index()].retain(|held| held.packet.handle != packet.handle);
-            self.total.dropped[why as usize].add(packet.len);
+            self.total.count_dropped(why, packet.len);
             drops.dropped(packet, why);
         }
         (result, dropped.len())

@@ -48,7 +48,7 @@ impl NaiveFifo {
             DropFrom::Tail => self.queue.pop_back(),
         };
         let Some(held) = held else { return false };
-        self.total.dropped[reason as usize].add(held.packet.len);
+        self.total.count_dropped(reason, held.packet.len);
         drops.dropped(held.packet, reason);
         true
     }

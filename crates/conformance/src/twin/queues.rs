@@ -236,9 +236,9 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
     }
 
     fn drop(&mut self, held: Held, reason: DropReason, drops: &mut dyn DropSink) {
-        self.total.dropped[reason as usize].add(held.packet.len);
+        self.total.count_dropped(reason, held.packet.len);
         if let Some(record) = self.records.get_mut(held.flow.index()) {
-            record.dropped[reason as usize].add(held.packet.len);
+            record.count_dropped(reason, held.packet.len);
         }
         drops.dropped(held.packet, reason);
     }

@@ -57,7 +57,7 @@ pub struct Counters {
     /// Given to the caller of `dequeue`.
     pub delivered: Volume,
     /// Accepted, then dropped, by reason in the order of [`DropReason::ALL`].
-    pub dropped: [Volume; DropReason::COUNT],
+    dropped: [Volume; DropReason::COUNT],
     /// Congestion marks that were set here, on arrivals that were accepted and on packets that were delivered: not
     /// those that packets came with. A packet that was marked when it arrived counts even if it is dropped later.
     pub marked: u64,
@@ -80,6 +80,13 @@ impl Counters {
         self.dropped.get(reason as usize).copied().unwrap_or(self.rejected)
     }
 
+    /// Counts a packet of `len` bytes as dropped for `reason`; for [`DropReason::Rejected`] as rejected.
+    ///
+    /// For schedulers that keep books of their own.
+    pub fn count_dropped(&mut self, reason: DropReason, len: u32) {
+        self.dropped.get_mut(reason as usize).unwrap_or(&mut self.rejected).add(len);
+    }
+
     /// Fills in what was delivered: everything accepted that was neither dropped nor is queued.
     fn with_queued(self, queued: Backlog) -> Self {
         let queued = Volume { packets: queued.packets.into(), bytes: queued.bytes.into() };
@@ -99,7 +106,8 @@ impl Counters {
 pub struct FlowRecord {
     pub(crate) accepted: Volume,
     pub(crate) rejected: Volume,
-    pub(crate) dropped: [Volume; DropReason::COUNT],
+    /// By reason in the order of [`DropReason::ALL`].
+    dropped: [Volume; DropReason::COUNT],
     pub(crate) marked: u64,
     pub(crate) came_marked: u64,
     pub(crate) peak: Backlog,

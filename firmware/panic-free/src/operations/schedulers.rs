@@ -43,6 +43,7 @@ pub(crate) fn scheduler(scheduler: &mut impl Scheduler) {
         (scheduler.backlog(), scheduler.limits().within_pool(any()));
         (scheduler.counters().offered(), scheduler.counters().dropped_total());
         scheduler.counters().dropped_for(black_box(DropReason::Aqm));
+        scheduler.counters().count_dropped(black_box(DropReason::Aqm), any());
         scheduler.flow_counters(flow);
         scheduler.set_limits(limits(), sink!());
         scheduler.evict(sink!());

@@ -146,19 +146,17 @@ fn statistics_are_kept_by_label() {
     sqf.set_limits(Limits::packets(1), &mut |_, _| {});
     sqf.drain(&mut |_, _| {});
     assert_eq!(sqf.recount(), Ok(()));
-    let sum = (0..5).map(|flow| sqf.flow_counters(FlowId(flow)).unwrap()).fold(
-        Counters::default(),
-        |mut sum, flow| {
-            sum.accepted = sum.accepted.plus(flow.accepted);
-            sum.delivered = sum.delivered.plus(flow.delivered);
-            for (sum, volume) in sum.dropped.iter_mut().zip(flow.dropped) {
-                *sum = sum.plus(volume);
-            }
-            sum
-        },
-    );
-    let peak = sqf.counters().peak;
-    assert_eq!(Counters { peak, ..sum }, sqf.counters());
+    let flows: Vec<_> = (0..5).map(|flow| sqf.flow_counters(FlowId(flow)).unwrap()).collect();
+    let sum = |of: &dyn Fn(&Counters) -> Volume| {
+        flows.iter().fold(Volume::ZERO, |sum, flow| sum.plus(of(flow)))
+    };
+    let total = sqf.counters();
+    assert_eq!(sum(&|flow| flow.accepted), total.accepted);
+    assert_eq!(sum(&|flow| flow.delivered), total.delivered);
+    for why in DropReason::ALL {
+        assert_eq!(sum(&|flow| flow.dropped_for(why)), total.dropped_for(why), "{why:?}");
+    }
+    assert_eq!((total.rejected, total.marked, total.came_marked), (Volume::ZERO, 0, 0));
 }
 
 #[test]
