@@ -2,6 +2,7 @@
 //!
 //! [`CoDel`](freeboard::sched_core::CoDel) does neither, so two small AQMs that do stand here.
 
+use conformance::Xorshift;
 use conformance::effort::effort;
 use conformance::history::{Contestant, Dial, Housing, Match, Operations, Peeked, Shifted};
 use conformance::rng::Streams;
@@ -70,7 +71,7 @@ struct Blue([BlueFlow; FLOWS]);
 struct BlueFlow {
     /// How many of 256 arrivals are told.
     chance: u32,
-    random: u32,
+    random: Xorshift,
     /// The time of the last arrival, and of the last change.
     now: Nanos,
     changed: Option<Nanos>,
@@ -81,12 +82,18 @@ struct BlueFlow {
 const FREEZE: Nanos = Nanos(1_000_000);
 
 impl Blue {
-    const NEW: Self = Self(
-        [BlueFlow { chance: 0, random: 1, now: Nanos(0), changed: None, overflows: 0 }; FLOWS],
-    );
+    const NEW: Self = Self([BlueFlow::NEW; FLOWS]);
 }
 
 impl BlueFlow {
+    const NEW: Self = Self {
+        chance: 0,
+        random: Xorshift::new(1),
+        now: Nanos(0),
+        changed: None,
+        overflows: 0,
+    };
+
     fn change(&mut self, chance: u32) {
         if self.changed.is_none_or(|changed| self.now.since(changed) >= FREEZE) {
             self.chance = chance.min(255);
@@ -104,10 +111,7 @@ impl Aqm for Blue {
         if offer.held.packets == 0 {
             state.change(state.chance.saturating_sub(1));
         }
-        state.random ^= state.random << 13;
-        state.random ^= state.random >> 17;
-        state.random ^= state.random << 5;
-        if state.random >> 24 < state.chance { Admission::Signal } else { Admission::Accept }
+        if u32::from(state.random.byte()) < state.chance { Admission::Signal } else { Admission::Accept }
     }
 
     fn judge(&mut self, _flow: FlowId, _head: Head, _look: Look) -> Verdict {
@@ -121,7 +125,8 @@ impl Aqm for Blue {
     fn overflowed(&mut self, flow: FlowId) {
         let state = &mut self.0[flow.index()];
         state.overflows += 1;
-        state.change(state.chance + 16);
+        // A large step: histories have few overflows, and some arrivals are to be marked.
+        state.change(state.chance + 64);
     }
 
     fn emptied(&mut self, _flow: FlowId) {}
@@ -129,7 +134,7 @@ impl Aqm for Blue {
     /// The count stays: it is for the tests.
     fn forget(&mut self, flow: FlowId) {
         let Some(state) = self.0.get_mut(flow.index()) else { return };
-        *state = BlueFlow { overflows: state.overflows, ..Self::NEW.0[0] };
+        *state = BlueFlow { overflows: state.overflows, ..BlueFlow::NEW };
     }
 }
 
