@@ -86,13 +86,8 @@ impl Blue {
 }
 
 impl BlueFlow {
-    const NEW: Self = Self {
-        chance: 0,
-        random: Xorshift::new(1),
-        now: Nanos(0),
-        changed: None,
-        overflows: 0,
-    };
+    const NEW: Self =
+        Self { chance: 0, random: Xorshift::new(1), now: Nanos(0), changed: None, overflows: 0 };
 
     fn change(&mut self, chance: u32) {
         if self.changed.is_none_or(|changed| self.now.since(changed) >= FREEZE) {
@@ -111,7 +106,11 @@ impl Aqm for Blue {
         if offer.held.packets == 0 {
             state.change(state.chance.saturating_sub(1));
         }
-        if u32::from(state.random.byte()) < state.chance { Admission::Signal } else { Admission::Accept }
+        if u32::from(state.random.byte()) < state.chance {
+            Admission::Signal
+        } else {
+            Admission::Accept
+        }
     }
 
     fn judge(&mut self, _flow: FlowId, _head: Head, _look: Look) -> Verdict {

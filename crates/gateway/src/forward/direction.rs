@@ -58,7 +58,7 @@ pub(crate) struct Outside {
 /// A direction.
 #[derive(Debug)]
 pub(crate) struct Direction {
-    way: Heading,
+    heading: Heading,
     queue: Box<dyn Queue>,
     plan: Plan,
     labeller: Labeller<SipHash13>,
@@ -91,7 +91,7 @@ impl Direction {
         let mut queue = plan.build()?;
         queue.set_link(link);
         Ok(Self {
-            way: plan.way,
+            heading: plan.heading,
             queue,
             plan,
             labeller: Labeller::new(SipHash13::new(secret)),
@@ -107,8 +107,8 @@ impl Direction {
         })
     }
 
-    pub(crate) fn way(&self) -> Heading {
-        self.way
+    pub(crate) fn heading(&self) -> Heading {
+        self.heading
     }
 
     /// A frame was received into `spare`, which is a free one afterwards.
@@ -185,7 +185,7 @@ impl Direction {
 
     /// The host on the LAN side.
     fn host(&self, parsed: &Parsed) -> HostKey {
-        match self.way {
+        match self.heading {
             Heading::Up => parsed.outer_key().src_host(),
             Heading::Down => parsed.outer_key().dst_host(),
         }
@@ -314,7 +314,7 @@ impl Direction {
         if let Some(queue) = another {
             self.move_into(queue, plan, pool);
         } else {
-            self.queue.set_isolation(isolation(plan.share.hosts, plan.way));
+            self.queue.set_isolation(isolation(plan.share.hosts, plan.heading));
         }
         let line = self.queue.line().clone().with_catch_up(plan.catch_up);
         self.queue.set_line(line);

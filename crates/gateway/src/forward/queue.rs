@@ -168,7 +168,7 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) share: Sharing,
-    pub(crate) way: Heading,
+    pub(crate) heading: Heading,
     /// Frames of the pool: handles are below it.
     pub(crate) descriptors: u32,
     /// The longest frame in bytes.
@@ -223,8 +223,8 @@ fn codel(rate: Rate, max_len: u32) -> CoDelParams {
 }
 
 /// The isolation by which this direction is shared.
-pub(crate) const fn isolation(hosts: HostMode, way: Heading) -> Isolation {
-    match (hosts, way) {
+pub(crate) const fn isolation(hosts: HostMode, heading: Heading) -> Isolation {
+    match (hosts, heading) {
         (HostMode::By(isolation), _) => isolation,
         (HostMode::Lan | HostMode::UsersSqf, Heading::Up) => Isolation::DualSrcHost,
         (HostMode::Lan | HostMode::UsersSqf, Heading::Down) => Isolation::DualDstHost,
@@ -242,7 +242,7 @@ impl Plan {
             (QueueKind::Sqf, HostMode::UsersSqf) => self.shaped(Users::new(self, limits)?),
             (QueueKind::Sqf, hosts) => {
                 let scheduler = self.shortest(queues)?;
-                let isolation = isolation(hosts, self.way);
+                let isolation = isolation(hosts, self.heading);
                 self.shaped(HashedQueues::new(
                     scheduler,
                     OwnVictim,
@@ -265,7 +265,7 @@ impl Plan {
                 let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; queues]);
                 let max_len = self.max_len;
                 let weighted = move |weight| Some(QfqConfig { weight, max_len });
-                let isolation = isolation(hosts, self.way);
+                let isolation = isolation(hosts, self.heading);
                 self.shaped(HashedQueues::new(
                     scheduler, longest, weighted, self, isolation, limits,
                 )?)
@@ -277,11 +277,11 @@ impl Plan {
                     self.descriptors as usize,
                 );
                 let memory = memory.with_rates().with_triple(ROUNDS);
-                let builder = match self.way {
+                let builder = match self.heading {
                     Heading::Up => SmartQueue::upload(self.rate),
                     Heading::Down => SmartQueue::download(self.rate),
                 };
-                let builder = builder.isolation(isolation(hosts, self.way)).limits(limits);
+                let builder = builder.isolation(isolation(hosts, self.heading)).limits(limits);
                 let builder = builder.max_len(self.max_len).catch_up(self.catch_up);
                 let states = vec![CoDelState::EMPTY; memory.queues()];
                 let queue: HostQueues = builder.descriptors_in(memory, states).map_err(one_line)?;

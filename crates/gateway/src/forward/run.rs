@@ -144,12 +144,12 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
 }
 
 /// What the queue of one direction is built for.
-pub(crate) fn plan(config: &Config, way: Heading, descriptors: u32, max_len: u32) -> Plan {
-    let rate = match way {
+pub(crate) fn plan(config: &Config, heading: Heading, descriptors: u32, max_len: u32) -> Plan {
+    let rate = match heading {
         Heading::Up => config.up,
         Heading::Down => config.down,
     };
-    Plan { share: config.share, way, descriptors, max_len, rate, catch_up: config.catch_up }
+    Plan { share: config.share, heading, descriptors, max_len, rate, catch_up: config.catch_up }
 }
 
 fn failed(what: &str, error: impl core::fmt::Display) -> String {
@@ -187,8 +187,8 @@ impl Gateway {
             (None, Some(_)) => Some(Watched::All),
             (None, None) => None,
         };
-        let direction = |way| {
-            let plan = plan(&config, way, pool.count(), pool.longest() as u32);
+        let direction = |heading| {
+            let plan = plan(&config, heading, pool.count(), pool.longest() as u32);
             let terms = by_host(&config, plan.max_len);
             Direction::new(plan, config.link, terms, secret, watched)
                 .map_err(config.places.of("--queue"))

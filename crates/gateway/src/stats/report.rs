@@ -162,7 +162,7 @@ impl DirectionReport {
         let (plan, outside) = (direction.plan(), direction.outside());
         let watch = direction.watch();
         Self {
-            name: direction.way().name().to_owned(),
+            name: direction.heading().name().to_owned(),
             rate: rate_word(plan.rate),
             rate_bits_per_second: plan.rate.as_bits_per_second(),
             queue: plan.share.kind.word().to_owned(),
@@ -289,10 +289,10 @@ fn of_hosts(text: &mut String, directions: &[(&Direction, u64)]) {
     ];
     for (name, kind, help, value) in all {
         let hosts = directions.iter().flat_map(|(direction, _)| {
-            let way = direction.way().name();
+            let heading = direction.heading().name();
             let accounts = direction.watch().map_or(&[][..], |watch| watch.accounts());
             accounts.iter().map(move |account| {
-                let labels = format!("{{direction=\"{way}\",host=\"{}\"}}", account.name);
+                let labels = format!("{{direction=\"{heading}\",host=\"{}\"}}", account.name);
                 (labels, value(account) as f64)
             })
         });
@@ -340,7 +340,8 @@ pub(crate) fn metrics(
     ];
     let mut text = String::new();
     of_program(&mut text, up_for, reloads);
-    let labels = |direction: &Direction| format!("{{direction=\"{}\"}}", direction.way().name());
+    let labels =
+        |direction: &Direction| format!("{{direction=\"{}\"}}", direction.heading().name());
     let rates = directions.iter().map(|(direction, _)| {
         let bits = direction.plan().rate.as_bits_per_second();
         (labels(direction), bits.map_or(f64::INFINITY, |bits| bits as f64 / 8.0))
@@ -361,24 +362,24 @@ pub(crate) fn metrics(
     );
     for &(direction, _) in directions {
         for (why, count) in drops(direction) {
-            let way = direction.way().name();
-            let _ = writeln!(text, "{name}{{direction=\"{way}\",reason=\"{why}\"}} {count}");
+            let heading = direction.heading().name();
+            let _ = writeln!(text, "{name}{{direction=\"{heading}\",reason=\"{why}\"}} {count}");
         }
     }
     let name = "freeboard_delay_seconds";
     let _ =
         writeln!(text, "# HELP {name} Time from arrival to departure.\n# TYPE {name} histogram");
     for &(direction, _) in directions {
-        let way = direction.way().name();
+        let heading = direction.heading().name();
         let Some(watch) = direction.watch() else { continue };
         for (end, count) in watch.total().cumulative() {
             let end = end as f64 / 1e9;
-            let _ = writeln!(text, "{name}_bucket{{direction=\"{way}\",le=\"{end}\"}} {count}");
+            let _ = writeln!(text, "{name}_bucket{{direction=\"{heading}\",le=\"{end}\"}} {count}");
         }
         let (count, sum) = (watch.total().count(), watch.total().sum() as f64 / 1e9);
-        let _ = writeln!(text, "{name}_bucket{{direction=\"{way}\",le=\"+Inf\"}} {count}");
-        let _ = writeln!(text, "{name}_sum{{direction=\"{way}\"}} {sum}");
-        let _ = writeln!(text, "{name}_count{{direction=\"{way}\"}} {count}");
+        let _ = writeln!(text, "{name}_bucket{{direction=\"{heading}\",le=\"+Inf\"}} {count}");
+        let _ = writeln!(text, "{name}_sum{{direction=\"{heading}\"}} {sum}");
+        let _ = writeln!(text, "{name}_count{{direction=\"{heading}\"}} {count}");
     }
     text
 }
@@ -399,8 +400,8 @@ mod tests {
     fn directions(rate: &str) -> [Direction; 2] {
         let text = format!("lan = \"a\"\nwan = \"b\"\nup = \"{rate}\"\ndown = \"8mbit\"");
         let config = RawOptions::from_text(Path::new("x"), text).unwrap().check().unwrap();
-        [Heading::Up, Heading::Down].map(|way| {
-            let plan = crate::forward::run::plan(&config, way, 64, 1_522);
+        [Heading::Up, Heading::Down].map(|heading| {
+            let plan = crate::forward::run::plan(&config, heading, 64, 1_522);
             let terms = by_host(&config, plan.max_len);
             let watched = Some(Watched::Each);
             let mut direction = Direction::new(plan, config.link, terms, [0; 16], watched).unwrap();

@@ -52,20 +52,20 @@ impl Page {
         }
         let Some(last) = &reports.last else { return page };
         let mut parts: Vec<(Self, [Listing; 2])> = Vec::new();
-        for way in &last.directions {
+        for direction in &last.directions {
             let before = reports.before.as_ref();
-            let same = |other: &&DirectionReport| other.name == way.name;
-            let before_way = before.and_then(|before| before.directions.iter().find(same));
+            let same = |other: &&DirectionReport| other.name == direction.name;
+            let earlier = before.and_then(|before| before.directions.iter().find(same));
             let seconds = last.seconds - before.map_or(0.0, |before| before.seconds);
             let mut head = Self { lines: Vec::new() };
-            for text in [line_of(way, before_way, seconds), state_of(way)] {
+            for text in [line_of(direction, earlier, seconds), state_of(direction)] {
                 head.wrap(Kind::Heading, &text, columns);
             }
-            let before_hosts = before_way.map(|way| &way.hosts_seen[..]);
-            let before_flows = before_way.map(|way| &way.flows_seen[..]);
+            let before_hosts = earlier.map(|direction| &direction.hosts_seen[..]);
+            let before_flows = earlier.map(|direction| &direction.flows_seen[..]);
             let tables = [
-                Listing::new("host", &way.hosts_seen, before_hosts, seconds, columns),
-                Listing::new("flow", &way.flows_seen, before_flows, seconds, columns),
+                Listing::new("host", &direction.hosts_seen, before_hosts, seconds, columns),
+                Listing::new("flow", &direction.flows_seen, before_flows, seconds, columns),
             ];
             parts.push((head, tables));
         }
@@ -253,9 +253,10 @@ fn wrapped(text: &str, columns: usize, indent: usize) -> Vec<String> {
 }
 
 /// How fast a direction is, and what it is.
-fn line_of(way: &DirectionReport, before: Option<&DirectionReport>, seconds: f64) -> String {
-    let sent = way.sent_bytes - before.map_or(0, |before| before.sent_bytes.min(way.sent_bytes));
-    let DirectionReport { name, rate, queue, hosts, queued, queued_bytes, .. } = way;
+fn line_of(direction: &DirectionReport, before: Option<&DirectionReport>, seconds: f64) -> String {
+    let sent = direction.sent_bytes
+        - before.map_or(0, |before| before.sent_bytes.min(direction.sent_bytes));
+    let DirectionReport { name, rate, queue, hosts, queued, queued_bytes, .. } = direction;
     format!(
         "{name:<5} {} Mbit/s of {rate}, {queue} {hosts}; {queued} packets, {queued_bytes} bytes queued",
         mbits(sent, seconds)
@@ -263,23 +264,23 @@ fn line_of(way: &DirectionReport, before: Option<&DirectionReport>, seconds: f64
 }
 
 /// What has become of its packets.
-fn state_of(way: &DirectionReport) -> String {
-    let Delay { p50_ms, p99_ms } = way.delay;
+fn state_of(direction: &DirectionReport) -> String {
+    let Delay { p50_ms, p99_ms } = direction.delay;
     let mut text = format!(
         "      p50 {} ms, p99 {} ms; marked {}",
         millis(p50_ms),
         millis(p99_ms),
-        way.marked
+        direction.marked
     );
     let mut drops: Vec<String> =
-        way.drops.iter().map(|(why, count)| format!("{why} {count}")).collect();
-    if way.overruns > 0 {
-        drops.push(format!("overruns {}", way.overruns));
+        direction.drops.iter().map(|(why, count)| format!("{why} {count}")).collect();
+    if direction.overruns > 0 {
+        drops.push(format!("overruns {}", direction.overruns));
     }
     text += "; dropped: ";
     text += &if drops.is_empty() { "none".to_owned() } else { drops.join(", ") };
-    if way.unaccounted != 0 {
-        text += &format!("; unaccounted {}", way.unaccounted);
+    if direction.unaccounted != 0 {
+        text += &format!("; unaccounted {}", direction.unaccounted);
     }
     text
 }

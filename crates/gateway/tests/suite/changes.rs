@@ -25,7 +25,7 @@ use crate::traffic::{BOTH, Bulk, Paced, small_flow_arrives};
 fn a_link_that_was_down_goes_on() {
     let Some(row) = Row::new("updown") else { return };
     let gateway = Gateway::start(&row.gw, "--up 10mbit --down 10mbit");
-    let bulk = BOTH.map(|way| Bulk::start(&row, HOSTS[0], way, 2));
+    let bulk = BOTH.map(|heading| Bulk::start(&row, HOSTS[0], heading, 2));
     // Of the gateway, one side and the other, and those at the other ends of the veth pairs.
     for (inside, device) in [(&row.gw, "wan"), (&row.gw, "lan"), (&row.s, "s0"), (&row.c, "c0")] {
         thread::sleep(millis(200));
@@ -36,7 +36,7 @@ fn a_link_that_was_down_goes_on() {
         // The ends ask for each other's address again, once a second. Then a flow beside those of TCP loses
         // nothing.
         let tries = (1..=10).find(|_| {
-            let flows = BOTH.map(|way| Paced::start(&row, way, millis(10), &[500]));
+            let flows = BOTH.map(|heading| Paced::start(&row, heading, millis(10), &[500]));
             thread::sleep(millis(300));
             flows.map(Paced::stop).iter().all(|flow| flow.is_complete() && flow.sent > 10)
         });
@@ -44,8 +44,8 @@ fn a_link_that_was_down_goes_on() {
         assert!(tries.is_some(), "{device}");
     }
     // TCP tries again after seconds if it has tried in vain before.
-    for (bulk, way) in bulk.iter().zip(BOTH) {
-        assert!(bulk.receives(200_000), "TCP does not go on {way:?}");
+    for (bulk, heading) in bulk.iter().zip(BOTH) {
+        assert!(bulk.receives(200_000), "TCP does not go on {heading:?}");
     }
     gateway.end();
 }
@@ -68,7 +68,7 @@ fn a_device_that_is_deleted_ends_it_with_statistics() {
     ] {
         let what = format!("{device}, loaded {is_loaded}, up {is_up}");
         let gateway = Gateway::start(&row.gw, "--up 5mbit --down 5mbit");
-        let bulk = is_loaded.then(|| BOTH.map(|way| Bulk::start(&row, HOSTS[0], way, 4)));
+        let bulk = is_loaded.then(|| BOTH.map(|heading| Bulk::start(&row, HOSTS[0], heading, 4)));
         let flows = bulk.iter().flatten();
         for flow in flows {
             assert!(flow.receives(50_000), "{what}: nothing flows");
@@ -102,9 +102,9 @@ fn a_change_under_load_loses_nothing() {
     attempts("changes", || {
         let file = file("changes", "up = \"10mbit\"\ndown = \"10mbit\"\n");
         let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
-        let bulk = BOTH.map(|way| Bulk::start(&row, HOSTS[1], way, 4));
+        let bulk = BOTH.map(|heading| Bulk::start(&row, HOSTS[1], heading, 4));
         thread::sleep(millis(500));
-        let flows = BOTH.map(|way| Paced::start(&row, way, millis(4), &[200, 1_000]));
+        let flows = BOTH.map(|heading| Paced::start(&row, heading, millis(4), &[200, 1_000]));
         let rates = "up = \"20mbit\"\ndown = \"8mbit\"\n";
         let weights = "[weights]\n\"10.9.0.1\" = 4\n";
         for (text, expected) in [

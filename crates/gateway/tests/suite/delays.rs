@@ -8,7 +8,7 @@ use freeboard::sched_core::{FlowId, FlowScheduler as _, Qfq, QfqConfig, QfqFlow}
 
 use crate::gateway::Gateway;
 use crate::topology::{HOSTS, Row};
-use crate::traffic::{BOTH, Bulk, Paced, Way, percentile};
+use crate::traffic::{BOTH, Bulk, Heading, Paced, percentile};
 use conformance::measurement::attempts;
 
 const RATE: u64 = 10_000_000;
@@ -28,14 +28,14 @@ pub(crate) struct Added {
 /// Delays of the probe that TCP flows the same way add, up and down, one after the other: with both at once a
 /// FIFO delays the acknowledgements until the flows hardly send.
 pub(crate) fn measure(row: &Row, words: &str) -> [Added; 2] {
-    BOTH.map(|way| {
+    BOTH.map(|heading| {
         let gateway = Gateway::start_with(&row.gw, &format!("--up 10mbit --down 10mbit {words}"));
         row.wait_for_carriers();
-        let probe = Paced::start(row, way, Duration::from_millis(20), &[PROBE]);
+        let probe = Paced::start(row, heading, Duration::from_millis(20), &[PROBE]);
         let begin = Instant::now();
         thread::sleep(Duration::from_millis(400));
         let loaded = Instant::now();
-        let bulk = Bulk::start(row, HOSTS[0], way, BULK_FLOWS);
+        let bulk = Bulk::start(row, HOSTS[0], heading, BULK_FLOWS);
         // Slow start is over.
         thread::sleep(Duration::from_millis(900));
         let from = Instant::now();
@@ -86,9 +86,11 @@ fn isolation_spares_the_probe_what_a_fifo_adds() {
         for queue in ["sqf", "drr", "qfq"] {
             let added = measure(queue);
             println!("  {queue} {added:.2?}, bound of qfq {bound:.1}");
-            for ((way, fifo), isolated) in [Way::Up, Way::Down].iter().zip(fifo).zip(added) {
+            for ((heading, fifo), isolated) in
+                [Heading::Up, Heading::Down].iter().zip(fifo).zip(added)
+            {
                 let failed = |what: &str| {
-                    Err(format!("{queue} {way:?}: {what}, {isolated:.2?} and fifo {fifo:.2?}"))
+                    Err(format!("{queue} {heading:?}: {what}, {isolated:.2?} and fifo {fifo:.2?}"))
                 };
                 if fifo.p50 < 10.0 * isolated.p50 {
                     return failed("the median is not a tenth of the FIFO's");

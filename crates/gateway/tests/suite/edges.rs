@@ -9,7 +9,7 @@ use crate::gateway::{Gateway, dropped, told};
 use crate::raw::{Raw, Tap, millis};
 use crate::refusals::file;
 use crate::topology::{Row, call};
-use crate::traffic::{Outcome, Paced, Way, percentile};
+use crate::traffic::{Heading, Outcome, Paced, percentile};
 
 /// `wan` sends 8 Mbit/s at most, and holds `limit` bytes of the rest.
 fn slow_down(row: &Row, limit: u32) {
@@ -19,7 +19,7 @@ fn slow_down(row: &Row, limit: u32) {
 
 /// More than `wan` takes: 22 Mbit/s.
 fn too_much(row: &Row) -> Paced {
-    Paced::start(row, Way::Up, millis(1) / 2, &[1_400])
+    Paced::start(row, Heading::Up, millis(1) / 2, &[1_400])
 }
 
 /// The way back is as free as ever.
@@ -45,7 +45,7 @@ fn a_device_that_is_full_is_waited_for() {
         let words = "--up 1gbit --down 20mbit --queue fifo";
         let words = format!("{words} --stats {} --config {}", path.display(), file.path());
         let gateway = Gateway::start(&row.gw, &words);
-        let (up, down) = (too_much(&row), Paced::start(&row, Way::Down, millis(5), &[500]));
+        let (up, down) = (too_much(&row), Paced::start(&row, Heading::Down, millis(5), &[500]));
         thread::sleep(millis(500));
         let queued = told(&path)["directions"][0]["queued"].as_u64();
         // The limit of a queue of another length: what is queued moves.
@@ -73,7 +73,7 @@ fn frames_that_a_full_device_refuses_are_counted() {
     slow_down(&row, 5_000);
     attempts("refuse", || {
         let gateway = Gateway::start(&row.gw, "--up 1gbit --down 20mbit");
-        let (up, down) = (too_much(&row), Paced::start(&row, Way::Down, millis(5), &[500]));
+        let (up, down) = (too_much(&row), Paced::start(&row, Heading::Down, millis(5), &[500]));
         thread::sleep(millis(500));
         let (up, down) = (up.stop(), down.stop());
         let report = gateway.end();

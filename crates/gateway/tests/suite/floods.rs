@@ -10,7 +10,7 @@ use conformance::measurement::attempts;
 use crate::gateway::Gateway;
 use crate::raw::{Raw, millis};
 use crate::topology::Row;
-use crate::traffic::{Paced, Way, percentile};
+use crate::traffic::{Heading, Paced, percentile};
 
 /// The EtherType of ARP, and one that is assigned to nothing.
 const ARP: [u8; 2] = [0x08, 0x06];
@@ -61,7 +61,7 @@ fn a_flood_without_ip_is_one_host() {
                 });
                 thread::sleep(millis(1_000));
                 let begin = Instant::now();
-                let probe = Paced::start(&row, Way::Up, millis(20), &[200]);
+                let probe = Paced::start(&row, Heading::Up, millis(20), &[200]);
                 for _ in 0..100 {
                     assert!(near.send(&frame(u32::MAX, OTHER, 60)));
                     thread::sleep(millis(20));

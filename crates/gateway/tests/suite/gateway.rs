@@ -131,11 +131,11 @@ impl<'a> Gateway<'a> {
         };
         let text = self.stdout.take().unwrap().join().unwrap();
         let report: Value = serde_json::from_str(&text).unwrap();
-        for way in report["directions"].as_array().unwrap() {
-            let count = |what: &str| way[what].as_i64().unwrap();
-            let dropped: i64 = drops(way).iter().map(|(_, count)| *count).sum();
-            assert_eq!(count("unaccounted"), 0, "{way}");
-            assert_eq!(count("received"), count("sent") + count("queued") + dropped, "{way}");
+        for direction in report["directions"].as_array().unwrap() {
+            let count = |what: &str| direction[what].as_i64().unwrap();
+            let dropped: i64 = drops(direction).iter().map(|(_, count)| *count).sum();
+            assert_eq!(count("unaccounted"), 0, "{direction}");
+            assert_eq!(count("received"), count("sent") + count("queued") + dropped, "{direction}");
         }
         let said = self.lines.iter().collect();
         Ended { status, said, report }
@@ -167,12 +167,12 @@ pub(crate) fn told(socket: &Path) -> Value {
 }
 
 /// The drops of a direction in a report, by reason.
-pub(crate) fn drops(way: &Value) -> Vec<(String, i64)> {
-    serde_json::from_value(way["drops"].clone()).unwrap()
+pub(crate) fn drops(direction: &Value) -> Vec<(String, i64)> {
+    serde_json::from_value(direction["drops"].clone()).unwrap()
 }
 
-/// The drops of direction `way`, 0 for up, for this reason.
-pub(crate) fn dropped(report: &Value, way: usize, why: &str) -> i64 {
-    let drops = drops(&report["directions"][way]);
+/// The drops of `direction`, 0 for up, for this reason.
+pub(crate) fn dropped(report: &Value, direction: usize, why: &str) -> i64 {
+    let drops = drops(&report["directions"][direction]);
     drops.iter().find(|(reason, _)| reason == why).map_or(0, |(_, count)| *count)
 }

@@ -11,7 +11,7 @@ use crate::gateway::{Gateway, told};
 use crate::raw::millis;
 use crate::refusals::file;
 use crate::topology::{HOSTS, Row};
-use crate::traffic::{BOTH, Bulk, Way};
+use crate::traffic::{BOTH, Bulk, Heading};
 
 const LINE: &str = "up = \"10mbit\"\ndown = \"10mbit\"\n";
 
@@ -27,16 +27,16 @@ fn a_host_has_its_rate_and_what_others_leave() {
     let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
     let hint = gateway.says();
     assert!(hint.starts_with("freeboard-gateway: caps: accepted for this release"), "{hint}");
-    for way in BOTH {
-        let bulks = HOSTS.map(|host| Bulk::start(&row, host, way, 4));
+    for heading in BOTH {
+        let bulks = HOSTS.map(|host| Bulk::start(&row, host, heading, 4));
         thread::sleep(millis(1_000));
-        let what = format!("{way:?}, with a rate and without, Mbit/s");
+        let what = format!("{heading:?}, with a rate and without, Mbit/s");
         let right = |both: &[f64]| (1.4..=2.3).contains(&both[0]) && both[1] >= 6.5;
         settles(&what, || megabits(&bulks, 1), right);
         let [rated, other] = bulks;
         drop(other);
         let rated = [rated];
-        let what = format!("{way:?}, alone, Mbit/s");
+        let what = format!("{heading:?}, alone, Mbit/s");
         settles(&what, || megabits(&rated, 1), |alone| alone[0] > 8.0);
     }
     file.write(LINE);
@@ -57,11 +57,13 @@ fn a_host_has_its_ceiling_on_an_idle_line() {
     let Some(row) = Row::new("ceilings") else { return };
     let socket = std::env::temp_dir().join(format!("freeboard-{}-ceilings", std::process::id()));
     let table = |rate: &str| format!("{LINE}[ceils]\n\"{}\" = \"{rate}\"\n", HOSTS[0]);
-    for (way, flows) in [(Way::Up, 1), (Way::Up, 4), (Way::Down, 1), (Way::Down, 4)] {
+    for (heading, flows) in
+        [(Heading::Up, 1), (Heading::Up, 4), (Heading::Down, 1), (Heading::Down, 4)]
+    {
         let file = file("ceilings", &table("5mbit"));
         let words = format!("--config {} --stats {}", file.path(), socket.display());
         let gateway = Gateway::start(&row.gw, &words);
-        let mut bulks = vec![Bulk::start(&row, HOSTS[0], way, flows)];
+        let mut bulks = vec![Bulk::start(&row, HOSTS[0], heading, flows)];
         thread::sleep(millis(1_000));
         for (rate, word) in [(5.0, "5mbit"), (2.0, "2mbit"), (8.0, "8mbit")] {
             if rate != 5.0 {
@@ -69,9 +71,9 @@ fn a_host_has_its_ceiling_on_an_idle_line() {
                 gateway.reads_again(1);
             }
             thread::sleep(millis(500));
-            let what = format!("{way:?}, {flows} flows, {word}, of the ceiling");
+            let what = format!("{heading:?}, {flows} flows, {word}, of the ceiling");
             let measure = || {
-                let of_ceiling = sent_megabits(&socket, way, 1) / rate;
+                let of_ceiling = sent_megabits(&socket, heading, 1) / rate;
                 // The burst is 20 ms, a second is read to 10 ms, and it holds a packet more or less.
                 assert!(of_ceiling <= 1.04, "{what}: {of_ceiling:.3}");
                 vec![of_ceiling]
@@ -80,9 +82,9 @@ fn a_host_has_its_ceiling_on_an_idle_line() {
         }
         file.write(&table("2mbit"));
         gateway.reads_again(1);
-        bulks.push(Bulk::start(&row, HOSTS[1], way, 4));
+        bulks.push(Bulk::start(&row, HOSTS[1], heading, 4));
         thread::sleep(millis(1_000));
-        let what = format!("{way:?}, {flows} flows, 2mbit, beside another host, Mbit/s");
+        let what = format!("{heading:?}, {flows} flows, 2mbit, beside another host, Mbit/s");
         let right = |both: &[f64]| (1.6..=2.1).contains(&both[0]) && both[1] >= 7.0;
         settles(&what, || megabits(&bulks, 1), right);
         drop(bulks);
@@ -91,10 +93,10 @@ fn a_host_has_its_ceiling_on_an_idle_line() {
 }
 
 /// What the gateway sends in `seconds` seconds, in Mbit/s of frames.
-fn sent_megabits(socket: &Path, way: Way, seconds: u64) -> f64 {
-    let direction = match way {
-        Way::Up => 0,
-        Way::Down => 1,
+fn sent_megabits(socket: &Path, heading: Heading, seconds: u64) -> f64 {
+    let direction = match heading {
+        Heading::Up => 0,
+        Heading::Down => 1,
     };
     let sent = || told(socket)["directions"][direction]["sent_bytes"].as_u64().unwrap();
     let (begin, before) = (Instant::now(), sent());

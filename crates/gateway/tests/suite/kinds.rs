@@ -7,7 +7,7 @@ use conformance::measurement::attempts;
 use crate::gateway::{Gateway, dropped, run};
 use crate::raw::{Raw, millis};
 use crate::topology::{FAR, HOSTS, Row};
-use crate::traffic::{BOTH, Bulk, Paced, Way, uncut_datagrams};
+use crate::traffic::{BOTH, Bulk, Heading, Paced, uncut_datagrams};
 
 const RATES: &str = "--up 20mbit --down 20mbit";
 
@@ -27,13 +27,13 @@ fn arrives(row: &Row, addresses: [&str; 2], lengths: &[usize]) {
 
 /// TCP gets through, at nearly the rate.
 fn tcp_arrives(row: &Row, host: &str) {
-    for way in BOTH {
+    for heading in BOTH {
         attempts("TCP arrives", || {
-            let bulk = [Bulk::start(row, host, way, 1)];
+            let bulk = [Bulk::start(row, host, heading, 1)];
             thread::sleep(millis(200));
             let received = Bulk::received_in(&bulk, millis(500));
             let is_fast = received[0] > 20_000_000 / 16 / 2;
-            if is_fast { Ok(()) } else { Err(format!("{way:?}: {received:?}")) }
+            if is_fast { Ok(()) } else { Err(format!("{heading:?}: {received:?}")) }
         });
     }
 }
@@ -174,8 +174,8 @@ fn merged_packets_are_counted_and_others_live_on() {
         "{said}"
     );
     attempts("beside merged packets", || {
-        let probe = Paced::start(&row, Way::Up, millis(10), &[200]);
-        let bulk = Bulk::start(&row, HOSTS[0], Way::Up, 2);
+        let probe = Paced::start(&row, Heading::Up, millis(10), &[200]);
+        let bulk = Bulk::start(&row, HOSTS[0], Heading::Up, 2);
         thread::sleep(millis(1_000));
         drop(bulk);
         probe.stop().complete()
@@ -249,7 +249,7 @@ fn mtus_that_do_not_fit_are_said() {
         "{said}"
     );
     let lost = || {
-        let flow = Paced::start(&row, Way::Up, millis(10), &[1_500]);
+        let flow = Paced::start(&row, Heading::Up, millis(10), &[1_500]);
         thread::sleep(millis(300));
         assert!(flow.stop().arrived.is_empty());
     };
@@ -266,7 +266,7 @@ fn mtus_that_do_not_fit_are_said() {
         let part = format!(" {name}: its MTU is 2000 now, and was ");
         assert!(said.contains(&part) && said.ends_with("until a restart"), "{said}");
     }
-    let flow = Paced::start(&row, Way::Up, millis(10), &[2_000]);
+    let flow = Paced::start(&row, Heading::Up, millis(10), &[2_000]);
     thread::sleep(millis(300));
     assert!(flow.stop().arrived.is_empty());
     let said = gateway.says();

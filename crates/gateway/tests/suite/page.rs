@@ -73,16 +73,16 @@ fn the_recipe_for_a_router_leaves_no_way_past_the_gateway() {
         assert!(found.contains(&mac(&row, "inside")), "{found}");
     }
     attempts("router", || {
-        for (way, rate) in BOTH.into_iter().zip(RATES) {
-            let bulk = [Bulk::start(&row, HOST, way, 4)];
+        for (heading, rate) in BOTH.into_iter().zip(RATES) {
+            let bulk = [Bulk::start(&row, HOST, heading, 4)];
             thread::sleep(millis(500));
             let begin = Instant::now();
             let bytes = Bulk::received_in(&bulk, millis(2_000))[0];
             let bits = (bytes as f64 * 8.0 / begin.elapsed().as_secs_f64()) as u64;
-            println!("{way:?}: {bits} bit/s");
+            println!("{heading:?}: {bits} bit/s");
             // What past the gateway went would be many times as much.
             if !(rate / 2..=rate * 11 / 10).contains(&bits) {
-                return Err(format!("{way:?}: {bits} bit/s of {rate}"));
+                return Err(format!("{heading:?}: {bits} bit/s of {rate}"));
             }
         }
         Ok(())

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::gateway::Gateway;
 use crate::topology::{HOSTS, Row};
-use crate::traffic::{Arrived, BOTH, Bulk, Paced, Way};
+use crate::traffic::{Arrived, BOTH, Bulk, Heading, Paced};
 use conformance::measurement::attempts;
 
 /// Parts of the time that is measured.
@@ -97,9 +97,9 @@ fn a_saturated_line_has_its_rate() {
 }
 
 /// The part of the first host, in percent, up or down; each host has as many TCP flows as its entry says.
-fn share_of_first(row: &Row, words: &str, way: Way, flows: [usize; 2]) -> f64 {
+fn share_of_first(row: &Row, words: &str, heading: Heading, flows: [usize; 2]) -> f64 {
     let gateway = Gateway::start(&row.gw, &format!("--up 20mbit --down 20mbit {words}"));
-    let bulk = [0, 1].map(|at| Bulk::start(row, HOSTS[at], way, flows[at]));
+    let bulk = [0, 1].map(|at| Bulk::start(row, HOSTS[at], heading, flows[at]));
     thread::sleep(Duration::from_millis(1_000));
     let received = Bulk::received_in(&bulk, Duration::from_millis(2_500));
     gateway.end();
@@ -113,11 +113,15 @@ fn shares(
     flows: [usize; 2],
     accepted: core::ops::RangeInclusive<f64>,
 ) {
-    for way in BOTH {
+    for heading in BOTH {
         attempts(what, || {
-            let share = share_of_first(row, words, way, flows);
-            println!("{what}: {way:?} {share:.1} %, accepted {accepted:?}");
-            if accepted.contains(&share) { Ok(()) } else { Err(format!("{way:?} {share:.1} %")) }
+            let share = share_of_first(row, words, heading, flows);
+            println!("{what}: {heading:?} {share:.1} %, accepted {accepted:?}");
+            if accepted.contains(&share) {
+                Ok(())
+            } else {
+                Err(format!("{heading:?} {share:.1} %"))
+            }
         });
     }
 }

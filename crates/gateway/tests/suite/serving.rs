@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::gateway::Gateway;
 use crate::raw::millis;
 use crate::topology::{HOSTS, Row};
-use crate::traffic::{BOTH, Bulk, Outcome, Paced, Way, small_flow_arrives};
+use crate::traffic::{BOTH, Bulk, Heading, Outcome, Paced, small_flow_arrives};
 use conformance::measurement::attempts;
 
 const RATES: &str = "--up 10mbit --down 10mbit";
@@ -96,7 +96,7 @@ fn an_idle_gateway_sleeps() {
     attempts("idle", || {
         let gateway =
             Gateway::start(&row.gw, &format!("{RATES} --metrics 127.0.0.1:9101 --framing atm"));
-        let bulk = BOTH.map(|way| Bulk::start(&row, HOSTS[0], way, 2));
+        let bulk = BOTH.map(|heading| Bulk::start(&row, HOSTS[0], heading, 2));
         thread::sleep(millis(300));
         drop(bulk);
         let _open = row.gw.within(|| TcpStream::connect("127.0.0.1:9101").unwrap());
@@ -139,7 +139,7 @@ fn many_clients_do_not_keep_it_busy() {
     assert!(is_full, "there is room for no more");
     attempts("many clients", || {
         let (before, flows) =
-            (ticks(&gateway), BOTH.map(|way| Paced::start(&row, way, millis(5), &[500])));
+            (ticks(&gateway), BOTH.map(|heading| Paced::start(&row, heading, millis(5), &[500])));
         row.gw.ip("link set wan alias known");
         thread::sleep(millis(2_000));
         let cost = ticks(&gateway) - before;
@@ -168,7 +168,7 @@ fn it_says_what_it_does_to_clients() {
     let socket = path.display().to_string();
     let words = format!("{RATES} --stats {socket} --metrics 127.0.0.1:9101");
     let gateway = Gateway::start(&row.gw, &words);
-    let bulk = BOTH.map(|way| Bulk::start(&row, HOSTS[0], way, 2));
+    let bulk = BOTH.map(|heading| Bulk::start(&row, HOSTS[0], heading, 2));
     thread::sleep(millis(300));
 
     let mut top = Command::new(env!("CARGO_BIN_EXE_freeboard-gateway"));
@@ -192,10 +192,10 @@ fn it_says_what_it_does_to_clients() {
         // A burst of the shaper more; the first report comes when a client comes.
         assert!(bits <= 10.1e6 * span + 1e5, "{pair:?}");
         assert!(at == 0 || span > 0.999 && bits > 1e6, "{pair:?}");
-        for way in pair[1]["directions"].as_array().unwrap() {
-            assert_eq!(way["hosts_seen"][0]["name"].as_str(), Some(HOSTS[0]), "{way}");
-            assert!(way["flows_seen"].as_array().unwrap().len() >= 4, "{way}");
-            assert!(way["delay"]["p99_ms"].as_f64() > Some(0.0), "{way}");
+        for direction in pair[1]["directions"].as_array().unwrap() {
+            assert_eq!(direction["hosts_seen"][0]["name"].as_str(), Some(HOSTS[0]), "{direction}");
+            assert!(direction["flows_seen"].as_array().unwrap().len() >= 4, "{direction}");
+            assert!(direction["delay"]["p99_ms"].as_f64() > Some(0.0), "{direction}");
         }
     }
     // The gateway waits for no client that does not read, and keeps none waiting that asks.
@@ -233,7 +233,7 @@ fn a_signal_prints_a_report() {
     let by = ["sh", "-c", "out=$0; exec \"$@\" > \"$out\"", path.to_str().unwrap()];
     let words = format!("--lan lan --wan wan {RATES}");
     let gateway = Gateway::start_by(&row.gw, &by, &words);
-    let flow = Paced::start(&row, Way::Up, millis(5), &[500]);
+    let flow = Paced::start(&row, Heading::Up, millis(5), &[500]);
     for count in 1..=2 {
         thread::sleep(millis(100));
         gateway.signal(Signal::SIGUSR1);

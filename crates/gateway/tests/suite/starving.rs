@@ -5,7 +5,7 @@ use std::thread;
 
 use crate::gateway::Gateway;
 use crate::topology::{HOSTS, Row};
-use crate::traffic::{Bulk, Way};
+use crate::traffic::{Bulk, Heading};
 use conformance::measurement::attempts;
 
 const FLOWS: usize = 4;
@@ -21,7 +21,7 @@ fn no_upload_is_at_zero_behind_sqf() {
         attempts(words, || {
             let gateway = Gateway::start(&row.gw, &format!("--up 10mbit --down 10mbit {words}"));
             let bulks: Vec<Bulk> =
-                (0..FLOWS).map(|_| Bulk::start(&row, HOSTS[0], Way::Up, 1)).collect();
+                (0..FLOWS).map(|_| Bulk::start(&row, HOSTS[0], Heading::Up, 1)).collect();
             thread::sleep(Duration::from_millis(1_500));
             let span = Duration::from_secs(4);
             let received = Bulk::received_in(&bulks, span);

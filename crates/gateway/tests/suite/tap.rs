@@ -42,7 +42,7 @@ fn a_tap_that_was_down_goes_on() {
     let gateway = Gateway::start_with(&row.gw, &format!("{WORDS} --up 20mbit --down 20mbit"));
     row.wait_for_carriers();
     for tap in ["tap0", "tap1"] {
-        let flows = BOTH.map(|way| Paced::start(&row, way, millis(5), &[500]));
+        let flows = BOTH.map(|heading| Paced::start(&row, heading, millis(5), &[500]));
         thread::sleep(millis(200));
         row.gw.ip(&format!("link set {tap} down"));
         thread::sleep(millis(200));
@@ -51,7 +51,7 @@ fn a_tap_that_was_down_goes_on() {
         drop(flows);
         // The bridge has learned again.
         attempts("complete after it was down", || {
-            let flows = BOTH.map(|way| Paced::start(&row, way, millis(5), &[500]));
+            let flows = BOTH.map(|heading| Paced::start(&row, heading, millis(5), &[500]));
             thread::sleep(millis(300));
             for outcome in flows.map(Paced::stop) {
                 if !outcome.is_complete() || outcome.sent <= 20 {
@@ -70,7 +70,7 @@ fn a_tap_that_is_deleted_ends_it_with_statistics() {
     let Some(row) = row("tapgone") else { return };
     let gateway = Gateway::start_with(&row.gw, &format!("{WORDS} --up 5mbit --down 5mbit"));
     row.wait_for_carriers();
-    let bulk = BOTH.map(|way| Bulk::start(&row, HOSTS[0], way, 4));
+    let bulk = BOTH.map(|heading| Bulk::start(&row, HOSTS[0], heading, 4));
     for flow in &bulk {
         assert!(flow.receives(200_000), "nothing flows");
     }

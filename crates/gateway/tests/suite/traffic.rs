@@ -27,14 +27,14 @@ const QUIET: Duration = Duration::from_millis(1_000);
 /// not sent all at once, which CoDel would rightly drop from.
 const MOST_LATE: Duration = Duration::from_millis(20);
 
-/// A direction through the gateway.
+/// Which way packets go through the gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Heading {
     Up,
     Down,
 }
 
-pub(crate) const BOTH: [Way; 2] = [Way::Up, Way::Down];
+pub(crate) const BOTH: [Heading; 2] = [Heading::Up, Heading::Down];
 
 /// TCP flows between one host and the far end, all the same way, as fast as TCP can.
 #[derive(Debug)]
@@ -46,14 +46,14 @@ pub(crate) struct Bulk {
 
 impl Bulk {
     /// The host listens, so that its address is what the flows have.
-    pub(crate) fn start(row: &Row, host: &str, way: Way, flows: usize) -> Self {
+    pub(crate) fn start(row: &Row, host: &str, heading: Heading, flows: usize) -> Self {
         let listener = row.c.within(|| TcpListener::bind((host, 0)).unwrap());
         let address = listener.local_addr().unwrap();
         let mut bulk = Self { received: Arc::default(), streams: vec![], threads: vec![] };
         for _ in 0..flows {
             let far = row.s.within(|| TcpStream::connect(address).unwrap());
             let (near, _) = listener.accept().unwrap();
-            let (mut from, mut to) = if way == Way::Up { (near, far) } else { (far, near) };
+            let (mut from, mut to) = if heading == Heading::Up { (near, far) } else { (far, near) };
             bulk.streams.extend([from.try_clone().unwrap(), to.try_clone().unwrap()]);
             let received = Arc::clone(&bulk.received);
             bulk.threads.push(thread::spawn(move || {
@@ -157,10 +157,10 @@ fn receive(socket: &UdpSocket, room: &mut [u8]) -> Option<(usize, Instant)> {
 
 impl Paced {
     /// From the first LAN host to the far end, or back.
-    pub(crate) fn start(row: &Row, way: Way, every: Duration, lengths: &[usize]) -> Self {
-        let (from, to, address) = match way {
-            Way::Up => (&row.c, &row.s, FAR),
-            Way::Down => (&row.s, &row.c, crate::topology::HOSTS[0]),
+    pub(crate) fn start(row: &Row, heading: Heading, every: Duration, lengths: &[usize]) -> Self {
+        let (from, to, address) = match heading {
+            Heading::Up => (&row.c, &row.s, FAR),
+            Heading::Down => (&row.s, &row.c, crate::topology::HOSTS[0]),
         };
         Self::between(from, to, address.parse().unwrap(), every, lengths)
     }
@@ -255,7 +255,7 @@ impl Drop for Paced {
 /// A flow of small packets through an idle queue arrives whole, for 200 ms.
 pub(crate) fn small_flow_arrives(row: &Row, when: &str) {
     attempts(when, || {
-        let flow = Paced::start(row, Way::Up, Duration::from_millis(5), &[500]);
+        let flow = Paced::start(row, Heading::Up, Duration::from_millis(5), &[500]);
         thread::sleep(Duration::from_millis(200));
         flow.stop().complete()
     });

@@ -16,7 +16,7 @@ fn frames_without_a_place_in_the_pool_are_counted() {
     let mut pool = Pool::new(3, 1_500);
     let plan = Plan {
         share: share(QueueKind::Fifo, HostMode::Lan, Limit::Packets(10)),
-        way: Heading::Up,
+        heading: Heading::Up,
         descriptors: 10,
         max_len: pool.longest() as u32,
         rate: Rate::UNLIMITED,
@@ -52,15 +52,15 @@ fn frames_without_a_place_in_the_pool_are_counted() {
 fn limits_that_grow_and_shrink_keep_what_is_held() {
     let share = |kind, hosts, packets| share(kind, hosts, Limit::Packets(packets));
     let flows = HostMode::By(Isolation::Flows);
-    let plan = |share: Sharing, way, max_len| {
+    let plan = |share: Sharing, heading, max_len| {
         let (descriptors, rate) = (frames_for(share.limit), Rate::UNLIMITED);
-        Plan { share, way, descriptors, max_len, rate, catch_up: Nanos::ZERO }
+        Plan { share, heading, descriptors, max_len, rate, catch_up: Nanos::ZERO }
     };
     let first = share(QueueKind::Drr, HostMode::Lan, 50);
     let mut pool = Pool::new(frames_for(first.limit), 1_500);
     let max_len = pool.longest() as u32;
-    let mut directions = [Heading::Up, Heading::Down].map(|way| {
-        let plan = plan(first, way, max_len);
+    let mut directions = [Heading::Up, Heading::Down].map(|heading| {
+        let plan = plan(first, heading, max_len);
         let each = Some(Watched::Each);
         Direction::new(plan, Overhead::RAW, ByHost::new(), [0; 16], each).unwrap()
     });
@@ -101,7 +101,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
         pool.resize(frames_for(next.limit));
         for direction in &mut directions {
             let held = direction.held();
-            let plan = plan(next, direction.way(), max_len);
+            let plan = plan(next, direction.heading(), max_len);
             let another = direction.build_another(&plan).unwrap();
             direction.change(Nanos(0), (plan, another), Overhead::RAW, ByHost::new(), &mut pool);
             // The limit has made room before.
@@ -143,7 +143,7 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
             let share = share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit);
             Plan {
                 share,
-                way: Heading::Up,
+                heading: Heading::Up,
                 descriptors: pool_descriptors(packets),
                 max_len,
                 rate,
@@ -189,7 +189,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
         let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
         Plan {
             share,
-            way: Heading::Up,
+            heading: Heading::Up,
             descriptors: pool_descriptors(packets),
             max_len,
             rate,
@@ -246,7 +246,7 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     let limit = Limit::Packets(500);
     let plan = Plan {
         share: share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit),
-        way: Heading::Up,
+        heading: Heading::Up,
         descriptors: frames_for(limit),
         max_len: pool.longest() as u32,
         rate: Rate::UNLIMITED,
@@ -261,11 +261,11 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     direction.give_up(&mut pool);
     let reloads = crate::stats::report::Reloads::new();
     let report = crate::stats::report::Report::new(Nanos(0), &reloads, &[(&direction, 0)]);
-    let way = &report.directions[0];
+    let direction = &report.directions[0];
     let expected = [("device".to_owned(), 1)];
-    assert_eq!(way.drops, expected);
+    assert_eq!(direction.drops, expected);
     assert_eq!(
-        (&way.hosts_seen[0].drops[..], &way.flows_seen[0].drops[..]),
+        (&direction.hosts_seen[0].drops[..], &direction.flows_seen[0].drops[..]),
         (&expected[..], &expected[..])
     );
 }

@@ -53,7 +53,7 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
     let rate = Rate::UNLIMITED;
     let descriptors = frames(share.limit) + 1;
     let catch_up = Nanos::ZERO;
-    let plan = Plan { share, way: Heading::Up, descriptors, max_len: LONG + 8, rate, catch_up };
+    let plan = Plan { share, heading: Heading::Up, descriptors, max_len: LONG + 8, rate, catch_up };
     let mut queue = plan.build().unwrap();
     let hasher = SipHash13::new([9; 16]);
     let label = |host: u32| HostKey::V4(host.to_be_bytes()).label(&hasher);

@@ -1,16 +1,16 @@
 use super::*;
 use freeboard::sched_core::DropReason;
 
-fn plan(kind: QueueKind, hosts: HostMode, way: Heading) -> Plan {
+fn plan(kind: QueueKind, hosts: HostMode, heading: Heading) -> Plan {
     let share =
         Sharing { kind, hosts, max_hosts: 256, limit: Limit::Packets(200), flush_unserved: None };
     let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
-    Plan { share, way, descriptors: 400, max_len: 1_514, rate, catch_up }
+    Plan { share, heading, descriptors: 400, max_len: 1_514, rate, catch_up }
 }
 
-fn seen(host: u32, flow: u32, way: Heading) -> Seen {
+fn seen(host: u32, flow: u32, heading: Heading) -> Seen {
     let (host, far) = (flowhash::mix(host), flowhash::mix(99));
-    let (source, destination) = match way {
+    let (source, destination) = match heading {
         Heading::Up => (host, far),
         Heading::Down => (far, host),
     };
@@ -45,8 +45,8 @@ fn every() -> Vec<(QueueKind, HostMode)> {
 #[test]
 fn every_queue_gives_back_every_handle_once() {
     for (kind, hosts) in every() {
-        for way in [Heading::Up, Heading::Down] {
-            let mut queue = plan(kind, hosts, way).build().unwrap();
+        for heading in [Heading::Up, Heading::Down] {
+            let mut queue = plan(kind, hosts, heading).build().unwrap();
             let mut free: Vec<u32> = (0..400).collect();
             let mut random = 1_u32;
             for step in 0..3_000_u64 {
@@ -60,7 +60,7 @@ fn every_queue_gives_back_every_handle_once() {
                 } else {
                     let handle = free.pop().unwrap();
                     let len = 60 + random % 1_455;
-                    let of = seen(random >> 8 & 11, random >> 16 & 29, way);
+                    let of = seen(random >> 8 & 11, random >> 16 & 29, heading);
                     if let Err(rejected) = queue.offer(now, &of, Packet::new(handle, len), drops) {
                         home.push(rejected.packet.handle);
                     }
@@ -89,16 +89,16 @@ fn every_queue_gives_back_every_handle_once() {
 fn share_of_one_flow(
     kind: QueueKind,
     hosts: HostMode,
-    way: Heading,
+    heading: Heading,
     weights: [u32; 2],
     sent: usize,
 ) -> usize {
-    let mut queue = plan(kind, hosts, way).build().unwrap();
+    let mut queue = plan(kind, hosts, heading).build().unwrap();
     let drops = &mut |packet: Packet, _| panic!("{packet:?}");
     for handle in 0..180 {
         let (host, flow) = if handle < 90 { (0, 0) } else { (1, handle % 8) };
         let weight = weights[host as usize];
-        let of = Seen { weight, quantum: 1_514 * weight, ..seen(host, flow, way) };
+        let of = Seen { weight, quantum: 1_514 * weight, ..seen(host, flow, heading) };
         queue.offer(Nanos(0), &of, Packet::new(handle, 1_000), drops).unwrap();
     }
     let sent = (0..sent).map(|_| queue.dequeue(Nanos(0), drops).unwrap());
@@ -108,8 +108,8 @@ fn share_of_one_flow(
 #[test]
 fn hosts_on_the_lan_side_share_the_line_in_both_directions() {
     let flows = HostMode::By(Isolation::Flows);
-    for way in [Heading::Up, Heading::Down] {
-        let share = |kind, hosts| share_of_one_flow(kind, hosts, way, [1, 1], 90);
+    for heading in [Heading::Up, Heading::Down] {
+        let share = |kind, hosts| share_of_one_flow(kind, hosts, heading, [1, 1], 90);
         assert_eq!(share(QueueKind::Drr, flows), 10);
         assert!((9..=11).contains(&share(QueueKind::Qfq, flows)));
         assert!((44..=46).contains(&share(QueueKind::Drr, HostMode::Lan)));
@@ -148,12 +148,12 @@ fn weights_are_those_of_the_hosts() {
 /// the first alone. What the AQM drops comes again.
 #[test]
 fn a_rate_is_that_of_the_host_on_the_lan_side() {
-    for way in [Heading::Up, Heading::Down] {
-        let mut queue = plan(QueueKind::Drr, HostMode::Lan, way).build().unwrap();
+    for heading in [Heading::Up, Heading::Down] {
+        let mut queue = plan(QueueKind::Drr, HostMode::Lan, heading).build().unwrap();
         let rate = Some(CommittedRate::new(1_000_000, 3_000).unwrap());
         let offer = |queue: &mut Box<dyn Queue>, now, handle| {
             let host = handle % 2;
-            let of = Seen { rate: rate.filter(|_| host == 0), ..seen(host, 0, way) };
+            let of = Seen { rate: rate.filter(|_| host == 0), ..seen(host, 0, heading) };
             let drops = &mut |packet: Packet, why| panic!("{packet:?} {why:?}");
             queue.offer(now, &of, Packet::new(handle, 1_000), drops).unwrap();
         };
@@ -173,9 +173,9 @@ fn a_rate_is_that_of_the_host_on_the_lan_side() {
             sent
         };
         let both = sent_in(0..1_000, 2);
-        assert!((120..=130).contains(&both[0]), "{way:?} {both:?}");
+        assert!((120..=130).contains(&both[0]), "{heading:?} {both:?}");
         let alone = sent_in(1_000..2_000, 1);
-        assert!(alone[0] >= 990, "{way:?} {alone:?}");
+        assert!(alone[0] >= 990, "{heading:?} {alone:?}");
     }
 }
 
@@ -274,23 +274,23 @@ fn a_queue_that_was_not_served_is_dropped_whole_if_asked_for() {
 #[test]
 fn a_full_queue_takes_from_the_longest_host_of_the_lan() {
     let hosts = HostMode::By(Isolation::TripleIsolate);
-    for way in [Heading::Up, Heading::Down] {
-        let plan = Plan { descriptors: 500, ..plan(QueueKind::Drr, hosts, way) };
+    for heading in [Heading::Up, Heading::Down] {
+        let plan = Plan { descriptors: 500, ..plan(QueueKind::Drr, hosts, heading) };
         let mut queue = plan.build().unwrap();
         let mut lost = Vec::new();
         for handle in 0..420 {
             let light = handle % 21 == 20;
             let (near, far) = if light { (2, 1_000) } else { (1, 2_000 + handle) };
             let (near, far) = (flowhash::mix(near), flowhash::mix(far));
-            let mut seen = Seen { flow: near ^ far, ..seen(0, 0, way) };
-            (seen.source, seen.destination) = match way {
+            let mut seen = Seen { flow: near ^ far, ..seen(0, 0, heading) };
+            (seen.source, seen.destination) = match heading {
                 Heading::Up => (near, far),
                 Heading::Down => (far, near),
             };
             let drops = &mut |packet: Packet, _| lost.push(packet.handle);
             let _full = queue.offer(Nanos(0), &seen, Packet::new(handle, 1_514), drops);
         }
-        assert_eq!(lost.len(), 220, "{way:?}");
-        assert!(lost.iter().all(|handle| handle % 21 != 20), "{way:?}: {lost:?}");
+        assert_eq!(lost.len(), 220, "{heading:?}");
+        assert!(lost.iter().all(|handle| handle % 21 != 20), "{heading:?}: {lost:?}");
     }
 }

@@ -42,7 +42,7 @@ pub(super) struct Users {
     /// Which user's a queued packet is, by handle.
     user_of: Vec<u8>,
     held: [u32; USERS as usize],
-    way: Heading,
+    heading: Heading,
 }
 
 impl fmt::Debug for Users {
@@ -85,7 +85,7 @@ impl Users {
             entries: table(users)?,
             user_of: vec![0; plan.descriptors as usize],
             held: [0; USERS as usize],
-            way: plan.way,
+            heading: plan.heading,
         })
     }
 
@@ -131,7 +131,7 @@ impl Unshaped for Users {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let host = match self.way {
+        let host = match self.heading {
             Heading::Up => seen.source,
             Heading::Down => seen.destination,
         };

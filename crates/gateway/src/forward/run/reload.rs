@@ -22,8 +22,8 @@ impl Gateway {
             memory::check(config.share, self.pool.mtu()).map_err(config.places.of("--limit"))?;
             let descriptors = memory::frames_for(config.share.limit);
             let max_len = self.pool.longest() as u32;
-            let [up, down] =
-                [Heading::Up, Heading::Down].map(|way| plan(&config, way, descriptors, max_len));
+            let [up, down] = [Heading::Up, Heading::Down]
+                .map(|heading| plan(&config, heading, descriptors, max_len));
             let built = [
                 (up, self.directions[0].build_another(&up).map_err(config.places.of("--queue"))?),
                 (
