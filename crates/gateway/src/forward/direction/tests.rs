@@ -9,6 +9,19 @@ fn share(kind: QueueKind, hosts: HostMode, limit: Limit) -> Sharing {
     Sharing { kind, hosts, max_hosts: 256, limit, flush_unserved: None }
 }
 
+/// Flows up in `Drr`, `packets` at the most and handles enough, another number for each limit; no line.
+fn drr_of_flows(packets: u32, max_len: u32) -> Plan {
+    let limit = Limit::Packets(packets);
+    Plan {
+        share: share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit),
+        heading: Heading::Up,
+        descriptors: frames_for(limit),
+        max_len,
+        rate: Rate::UNLIMITED,
+        catch_up: Nanos::ZERO,
+    }
+}
+
 /// Goal: a frame that finds the pool empty is counted, and its buffer is there for the next one.
 /// Method: a pool of fewer frames than the queue may hold, which no configuration makes.
 #[test]
@@ -138,18 +151,7 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
     let after_a_second = |rate, catch_up| {
         let mut pool = Pool::new(2_000, 1_500);
         let max_len = pool.longest() as u32;
-        let plan = |packets| {
-            let limit = Limit::Packets(packets);
-            let share = share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit);
-            Plan {
-                share,
-                heading: Heading::Up,
-                descriptors: pool_descriptors(packets),
-                max_len,
-                rate,
-                catch_up,
-            }
-        };
+        let plan = |packets| Plan { rate, catch_up, ..drr_of_flows(packets, max_len) };
         let each = Some(Watched::Each);
         let mut direction =
             Direction::new(plan(500), Overhead::RAW, ByHost::new(), [0; 16], each).unwrap();
@@ -183,21 +185,9 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
 fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     let mut pool = Pool::new(2_000, 1_500);
     let max_len = pool.longest() as u32;
-    let plan = |packets| {
-        let limit = Limit::Packets(packets);
-        let share = share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit);
-        let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
-        Plan {
-            share,
-            heading: Heading::Up,
-            descriptors: pool_descriptors(packets),
-            max_len,
-            rate,
-            catch_up,
-        }
-    };
     let mut direction =
-        Direction::new(plan(500), Overhead::RAW, ByHost::new(), [0; 16], None).unwrap();
+        Direction::new(drr_of_flows(500, max_len), Overhead::RAW, ByHost::new(), [0; 16], None)
+            .unwrap();
     let mut spare = pool.spare();
     for at in 0..110_u8 {
         let class = [2, 3, 3, 2, 3, 2, 3, 3, 2, 3, 0][usize::from(at % 11)];
@@ -220,7 +210,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     assert_eq!(report(&direction), (0, 60));
     let mut set_here = 0;
     for (round, packets) in (1..).zip([600, 700, 800]) {
-        let plan = plan(packets);
+        let plan = drr_of_flows(packets, max_len);
         let another = direction.build_another(&plan).unwrap();
         assert!(another.is_some(), "it has to move");
         direction.change(Nanos(0), (plan, another), Overhead::RAW, ByHost::new(), &mut pool);
@@ -243,15 +233,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
 #[test]
 fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     let mut pool = Pool::new(600, 1_500);
-    let limit = Limit::Packets(500);
-    let plan = Plan {
-        share: share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit),
-        heading: Heading::Up,
-        descriptors: frames_for(limit),
-        max_len: pool.longest() as u32,
-        rate: Rate::UNLIMITED,
-        catch_up: Nanos::ZERO,
-    };
+    let plan = drr_of_flows(500, pool.longest() as u32);
     let each = Some(Watched::Each);
     let mut direction = Direction::new(plan, Overhead::RAW, ByHost::new(), [0; 16], each).unwrap();
     let mut spare = pool.spare();
@@ -268,11 +250,6 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
         (&direction.hosts_seen[0].drops[..], &direction.flows_seen[0].drops[..]),
         (&expected[..], &expected[..])
     );
-}
-
-/// Handles enough, another number for each limit.
-fn pool_descriptors(packets: u32) -> u32 {
-    frames_for(Limit::Packets(packets))
 }
 
 /// The number in the frame of this packet.
