@@ -1,0 +1,229 @@
+//! Packets that leave: what the AQM says of the first of a queue, its delivery, and queues that become empty.
+
+use super::{FlowQueues, PACED_ROUNDS};
+use crate::aqm::{Aqm, Head, Look, Verdict};
+use crate::drops::drop_policy::DropPolicy;
+use crate::flow_scheduler::{DropFrom, FlowScheduler, Table};
+use crate::queues::counters::{FlowRecord, Ledger};
+use crate::queues::flow_directory::FlowDirectory;
+use crate::queues::queue::{Descriptor, Queue};
+use crate::scheduler::{Backlog, DropReason, DropSink};
+use crate::{Ecn, FlowId, Nanos, Packet};
+
+impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Descriptor>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+    D: DropPolicy<O>,
+    T: FlowDirectory<O>,
+{
+    /// Books a mark that was set here on a packet of `flow`.
+    #[cold]
+    pub(super) fn count_mark(&mut self, flow: FlowId) {
+        self.ledger.totals.mark();
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.mark();
+        }
+    }
+
+    /// The rest of [`Scheduler::dequeue`], where the AQM has spoken.
+    #[cold]
+    fn deliver_signalled(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        drops: &mut dyn DropSink,
+    ) -> Option<Packet> {
+        let mark = self.signal(now, flow, drops);
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let descriptors = self.descriptors.as_mut();
+        let mut packet = queue.pop_head(descriptors)?;
+        let next_head = queue.head_len(descriptors);
+        self.scheduler.served(flow, packet.len, next_head);
+        self.policy.served(flow, packet.len, next_head.is_none());
+        if next_head.is_none() {
+            self.directory.emptied(&self.scheduler, flow);
+        }
+        self.ledger.deliver(packet.len);
+        // A packet that came with a mark leaves as it came.
+        if mark && packet.ecn != Ecn::Ce {
+            packet.ecn = Ecn::Ce;
+            self.count_mark(flow);
+        }
+        Some(packet)
+    }
+
+    /// [`Self::tell_idle`], in a function of its own where there is enough to do.
+    #[inline(always)]
+    pub(super) fn close(&mut self, flow: FlowId, len: u32) {
+        // Where a directory and another part have books.
+        if size_of::<T>() > 0 && (size_of::<D>() > 0 || size_of::<A>() > 0) {
+            self.close_apart(flow, len);
+        } else {
+            self.tell_idle(flow, len);
+        }
+    }
+
+    /// [`Self::close`], with registers of its own: packets that leave others behind do not pay for them.
+    #[inline(never)]
+    fn close_apart(&mut self, flow: FlowId, len: u32) {
+        self.tell_idle(flow, len);
+    }
+
+    /// A service of `len` bytes has left nothing of `flow`.
+    #[inline(always)]
+    fn tell_idle(&mut self, flow: FlowId, len: u32) {
+        self.scheduler.served(flow, len, None);
+        self.policy.served(flow, len, true);
+        self.directory.emptied(&self.scheduler, flow);
+    }
+
+    /// [`Scheduler::dequeue`] where no flow is selected: all that are backlogged wait, or none is.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn dequeue_opened(
+        &mut self,
+        now: Nanos,
+        drops: &mut dyn DropSink,
+    ) -> Option<Packet> {
+        self.scheduler.open();
+        let flow = self.scheduler.select()?;
+        self.deliver_judged(now, flow, Verdict::Unclear, drops)
+    }
+
+    /// The rest of [`Scheduler::dequeue`], where the packet did not pass at a glance.
+    #[inline(never)]
+    pub(super) fn deliver_judged(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        glance: Verdict,
+        drops: &mut dyn DropSink,
+    ) -> Option<Packet> {
+        let is_unclear = glance == Verdict::Unclear;
+        let verdict = if is_unclear { self.judge(now, flow) } else { glance };
+        if verdict == Verdict::Signal {
+            return self.deliver_signalled(now, flow, drops);
+        }
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let parts = (&mut self.scheduler, &mut self.policy);
+        let descriptors = self.descriptors.as_mut();
+        let (packet, is_last) = deliver(parts, &mut self.ledger, queue, descriptors, flow)?;
+        let delivered = Some(packet);
+        if is_last {
+            self.close(flow, packet.len);
+        }
+        delivered
+    }
+
+    /// The flow that is served next, now or later.
+    pub(super) fn first(&self) -> Option<FlowId> {
+        self.scheduler.select().or_else(|| self.scheduler.waiting())
+    }
+
+    /// What the AQM says of the packet at the head of the queue of `flow`, looking closely.
+    pub(super) fn judge(&mut self, now: Nanos, flow: FlowId) -> Verdict {
+        let Some(queue) = self.queues.as_ref().get(flow.index()) else { return Verdict::Pass };
+        let Some(descriptor) = self.descriptors.as_ref().get(queue.head() as usize) else {
+            return Verdict::Pass;
+        };
+        let head = unpaced(&self.scheduler, flow, head_of(now, descriptor, queue.backlog()));
+        self.aqm.judge(flow, head, Look::Close)
+    }
+
+    /// Tells the sender of the packet at the head of the queue of `flow`: marks it, or drops it and as
+    /// many behind it as the AQM says, but never the last packet and at most [`Aqm::MAX_DROPS`].
+    /// Returns whether the packet that is at the head then is to be marked.
+    fn signal(&mut self, now: Nanos, flow: FlowId, drops: &mut dyn DropSink) -> bool {
+        let mut dropped = 0;
+        loop {
+            crate::steps::step();
+            let Some(queue) = self.queues.as_ref().get(flow.index()) else { return false };
+            let Some(descriptor) = self.descriptors.as_ref().get(queue.head() as usize) else {
+                return false;
+            };
+            if descriptor.packet(queue.head()).ecn.is_capable() {
+                return true;
+            }
+            if queue.backlog().packets == 1 || dropped == A::MAX_DROPS {
+                return false;
+            }
+            let Some(packet) = self.take(flow, DropFrom::Head) else { return false };
+            self.book_drop(flow, packet, DropReason::Aqm, drops);
+            dropped += 1;
+            if self.judge(now, flow) != Verdict::Signal {
+                return false;
+            }
+        }
+    }
+
+    /// What [`Self::signal`] would leave at the head of the queue of `flow`, and whether marked.
+    pub(super) fn foresee(&self, now: Nanos, flow: FlowId) -> Option<Packet> {
+        let queue = self.queues.as_ref().get(flow.index())?;
+        let descriptors = self.descriptors.as_ref();
+        let mut here = queue.head();
+        let mut descriptor = descriptors.get(here as usize)?;
+        let mut judge = self.aqm.foresee(flow);
+        let mut held = queue.backlog();
+        for dropped in 0..=A::MAX_DROPS {
+            let packet = descriptor.packet(here);
+            let head = unpaced(&self.scheduler, flow, head_of(now, descriptor, held));
+            if judge(head) != Verdict::Signal {
+                break;
+            }
+            if packet.ecn.is_capable() {
+                return Some(Packet { ecn: Ecn::Ce, ..packet });
+            }
+            if held.packets == 1 || dropped == A::MAX_DROPS {
+                break;
+            }
+            held.packets = held.packets.wrapping_sub(1);
+            held.bytes = held.bytes.wrapping_sub(packet.len);
+            here = descriptor.next();
+            descriptor = descriptors.get(here as usize)?;
+        }
+        Some(descriptor.packet(here))
+    }
+}
+
+/// Takes the first packet out of `queue`, which is that of `flow`, books it as delivered, and tells flow scheduler and
+/// drop policy unless nothing is left: that is the business of [`FlowQueues::close`], and the second value says so.
+#[inline(always)]
+pub(super) fn deliver<O: FlowScheduler, D: DropPolicy<O>>(
+    (scheduler, policy): (&mut O, &mut D),
+    ledger: &mut Ledger,
+    queue: &mut Queue,
+    descriptors: &mut [Descriptor],
+    flow: FlowId,
+) -> Option<(Packet, bool)> {
+    let packet = queue.take_head(descriptors)?;
+    ledger.deliver(packet.len);
+    // Apart, so that whether anything is left is asked once.
+    let Some(next_head) = queue.head_len(descriptors) else {
+        queue.close();
+        return Some((packet, true));
+    };
+    let delivered = Some((packet, false));
+    scheduler.served(flow, packet.len, Some(next_head));
+    policy.served(flow, packet.len, false);
+    delivered
+}
+
+/// `head` without what the packet waited for a ceiling.
+#[inline]
+pub(super) fn unpaced(scheduler: &impl FlowScheduler, flow: FlowId, head: Head) -> Head {
+    let waited = scheduler.pace(flow).0.saturating_mul(PACED_ROUNDS);
+    Head { sojourn: Nanos(head.sojourn.0.saturating_sub(waited)), ..head }
+}
+
+/// What an AQM knows of the packet in `descriptor`, first of a queue that holds `held`.
+pub(super) fn head_of(now: Nanos, descriptor: &Descriptor, held: Backlog) -> Head {
+    Head {
+        now,
+        sojourn: descriptor.sojourn(now),
+        bytes_behind: held.bytes.wrapping_sub(descriptor.len()),
+    }
+}

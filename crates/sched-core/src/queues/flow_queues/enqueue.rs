@@ -1,0 +1,251 @@
+//! Packets that come: what [`Scheduler::enqueue`](crate::Scheduler::enqueue) does beyond joining a queue that stands.
+
+use super::{FlowQueues, longest};
+use crate::aqm::{Admission, Aqm, Offer};
+use crate::drops::drop_policy::DropPolicy;
+use crate::flow_scheduler::{FlowScheduler, Table};
+use crate::queues::counters::{FlowRecord, Ledger};
+use crate::queues::flow_directory::FlowDirectory;
+use crate::queues::queue::{Descriptor, Queue, is_acceptable, obstacle};
+use crate::scheduler::{DropSink, RejectReason, Rejected};
+use crate::{Ecn, FlowId, Nanos, Packet};
+
+impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Descriptor>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+    D: DropPolicy<O>,
+    T: FlowDirectory<O>,
+{
+    /// Whether `packet` could be accepted, by a flow that takes any length, if nothing else were queued.
+    pub(crate) fn could_accept(&self, packet: Packet) -> bool {
+        is_acceptable(packet, self.descriptors.as_ref()) && self.ledger.could_fit(packet.len)
+    }
+
+    /// Books a packet that was not accepted; its flow may be unknown.
+    pub(crate) const fn count_rejected(&mut self, packet: Packet) {
+        self.ledger.totals.rejected.add(packet.len);
+    }
+
+    /// Books that the packet of `flow` that is accepted came with a mark.
+    #[cold]
+    pub(super) fn count_marked_arrival(&mut self, flow: FlowId) {
+        self.ledger.totals.mark_came();
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.mark_came();
+        }
+    }
+
+    /// Turns `packet` away, with the first reason that applies.
+    #[cold]
+    fn reject(&mut self, flow: FlowId, packet: Packet) -> Rejected {
+        let known = self.queues.as_ref().get(flow.index()).and(self.max_len(flow));
+        let Some(max) = known else {
+            self.count_rejected(packet);
+            let reason = RejectReason::UnknownFlow { flow, flows: self.flows() };
+            return Rejected { packet, reason };
+        };
+        let reason = obstacle(packet, max.min(Packet::MAX_LEN), self.descriptors.as_ref());
+        let full = RejectReason::Full { limits: self.ledger.limits() };
+        self.turn_away(flow, packet, reason.unwrap_or(full))
+    }
+
+    /// Turns `packet`, which is acceptable, away for want of room.
+    #[cold]
+    pub(super) fn reject_full(&mut self, flow: FlowId, packet: Packet) -> Rejected {
+        self.aqm.overflowed(flow);
+        self.turn_away(flow, packet, RejectReason::Full { limits: self.ledger.limits() })
+    }
+
+    /// Turns `packet` of `flow`, which was added, away.
+    #[cold]
+    fn turn_away(&mut self, flow: FlowId, packet: Packet, reason: RejectReason) -> Rejected {
+        self.count_rejected(packet);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.rejected.add(packet.len);
+        }
+        Rejected { packet, reason }
+    }
+
+    /// Tells the flow scheduler and the drop policy that `flow`, which was idle, holds `len` bytes.
+    #[inline(always)]
+    pub(super) fn tell_backlogged(&mut self, flow: FlowId, len: u32) {
+        self.scheduler.backlogged(flow, len);
+        self.policy.backlogged(&self.scheduler, flow, len);
+    }
+
+    /// Appends `packet`, books it as accepted and tells the flow scheduler; `None` if there is no queue for it.
+    pub(super) fn admit(&mut self, now: Nanos, flow: FlowId, packet: Packet) -> Option<()> {
+        let descriptors = self.descriptors.as_mut();
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let was_idle = queue.is_empty();
+        queue.append(descriptors, packet, now);
+        self.ledger.accept(packet.len);
+        if was_idle {
+            self.tell_backlogged(flow, packet.len);
+        } else {
+            self.scheduler.grew(flow, packet.len);
+            self.policy.grew(flow, packet.len);
+        }
+        Some(())
+    }
+
+    /// The rest of [`Scheduler::enqueue`]: to a flow that holds nothing, or does not exist; where more is
+    /// queued than ever before; where the packet does not simply fit.
+    #[inline(never)]
+    pub(super) fn enqueue_to_idle_or_full(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let descriptors = self.descriptors.as_mut();
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
+            return Err(self.reject(flow, packet));
+        };
+        if !is_acceptable(packet, descriptors)
+            || !takes(longest(&self.scheduler, &self.policy, flow), packet.len)
+        {
+            return Err(self.reject(flow, packet));
+        }
+        let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
+        if admission != Admission::Accept {
+            return self.enqueue_signalled(now, flow, packet, admission, drops);
+        }
+        if !self.ledger.make_ready(packet.len) {
+            return self.enqueue_crowded(now, flow, packet, packet.ecn, drops);
+        }
+        let books = (&mut self.ledger, self.records.as_mut());
+        let was_idle = append(queue, descriptors, books, flow, packet, now);
+        self.tell_accepted(flow, packet, was_idle);
+        Ok(())
+    }
+
+    /// The rest of [`Scheduler::enqueue`], where the AQM has spoken of an acceptable packet.
+    #[cold]
+    pub(super) fn enqueue_signalled(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        admission: Admission,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        if admission == Admission::Refuse || !packet.ecn.is_capable() {
+            return Err(self.turn_away(flow, packet, RejectReason::Aqm));
+        }
+        self.enqueue_admitted(now, flow, packet, Ecn::Ce, drops)?;
+        // A packet that came with a mark stays as it came.
+        if packet.ecn != Ecn::Ce {
+            self.count_mark(flow);
+        }
+        Ok(())
+    }
+
+    /// Queues an acceptable packet that the AQM lets in, with the codepoint `ecn`.
+    fn enqueue_admitted(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        ecn: Ecn,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        if !self.ledger.make_ready(packet.len) {
+            return self.enqueue_crowded(now, flow, packet, ecn, drops);
+        }
+        let descriptors = self.descriptors.as_mut();
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
+            return Err(self.reject(flow, packet));
+        };
+        let books = (&mut self.ledger, self.records.as_mut());
+        let was_idle = append(queue, descriptors, books, flow, Packet { ecn, ..packet }, now);
+        self.tell_accepted(flow, packet, was_idle);
+        Ok(())
+    }
+
+    /// Tells of `packet`, as it came, that it has been queued.
+    #[inline(always)]
+    fn tell_accepted(&mut self, flow: FlowId, packet: Packet, was_idle: bool) {
+        if packet.ecn == Ecn::Ce {
+            self.count_marked_arrival(flow);
+        }
+        if was_idle {
+            self.tell_backlogged(flow, packet.len);
+        } else {
+            self.scheduler.grew(flow, packet.len);
+            self.policy.grew(flow, packet.len);
+        }
+    }
+
+    /// [`Self::enqueue_admitted`], where the packet does not simply fit.
+    #[cold]
+    fn enqueue_crowded(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        ecn: Ecn,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let can_make_room =
+            self.ledger.could_fit(packet.len) && self.policy.victim(&self.scheduler).is_some();
+        if !can_make_room || self.admit(now, flow, Packet { ecn, ..packet }).is_none() {
+            return Err(self.reject_full(flow, packet));
+        }
+        self.make_room(flow, packet, drops)?;
+        self.ledger.note_peak();
+        let held = self.flow_backlog(flow);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.accept(packet.len, held);
+        }
+        if packet.ecn == Ecn::Ce {
+            self.count_marked_arrival(flow);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a packet of `len` bytes is within the longest that its flow accepts, if it was added.
+#[inline]
+pub(super) fn takes(max_len: Option<u32>, len: u32) -> bool {
+    max_len.is_some_and(|max| len <= max)
+}
+
+/// Appends `packet`, which fits, to the queue of `flow` and books it. Returns whether the queue was empty.
+#[inline(always)]
+fn append(
+    queue: &mut Queue,
+    descriptors: &mut [Descriptor],
+    (ledger, records): (&mut Ledger, &mut [FlowRecord]),
+    flow: FlowId,
+    packet: Packet,
+    now: Nanos,
+) -> bool {
+    let was_idle = queue.is_empty();
+    queue.append(descriptors, packet, now);
+    ledger.accept(packet.len);
+    if let Some(record) = records.get_mut(flow.index()) {
+        record.accept(packet.len, queue.backlog());
+    }
+    was_idle
+}
+
+/// Tells the flow scheduler and the drop policy of a packet that was accepted.
+#[inline(always)]
+pub(super) fn tell_grown<O: FlowScheduler>(
+    scheduler: &mut O,
+    policy: &mut impl DropPolicy<O>,
+    flow: FlowId,
+    len: u32,
+) -> Result<(), Rejected> {
+    // Read first, so that no register has to be kept across the calls of the parts.
+    let accepted = Ok(());
+    scheduler.grew(flow, len);
+    policy.grew(flow, len);
+    accepted
+}

@@ -1,0 +1,188 @@
+//! Packets that leave without service: room for arrivals, lowered limits, flows that are removed.
+
+use super::FlowQueues;
+use crate::aqm::Aqm;
+use crate::drops::drop_policy::DropPolicy;
+use crate::flow_scheduler::{DropFrom, FlowScheduler, Table};
+use crate::queues::counters::FlowRecord;
+use crate::queues::flow_directory::FlowDirectory;
+use crate::queues::queue::{Descriptor, NONE, Queue};
+use crate::scheduler::{DropReason, DropSink, Rejected};
+use crate::{FlowId, Packet};
+
+impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Descriptor>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+    D: DropPolicy<O>,
+    T: FlowDirectory<O>,
+{
+    /// Puts what `from` holds behind what `to` holds, O(1). Statistics of single flows stay as they are.
+    pub(crate) fn append_all(&mut self, from: FlowId, to: FlowId) {
+        let (queues, descriptors) = (self.queues.as_mut(), self.descriptors.as_mut());
+        if queues.get(to.index()).is_none() {
+            return;
+        }
+        let Some(moved) = queues.get_mut(from.index()).map(core::mem::take) else { return };
+        let Some(head_len) = moved.head_len(descriptors) else { return };
+        let bytes = moved.backlog().bytes;
+        let Some(queue) = queues.get_mut(to.index()) else { return };
+        let was_idle = queue.is_empty();
+        queue.append_all(descriptors, moved);
+        self.tell_lost(from, bytes, None);
+        let grown = if was_idle {
+            self.tell_backlogged(to, head_len);
+            bytes.wrapping_sub(head_len)
+        } else {
+            bytes
+        };
+        if grown > 0 {
+            self.scheduler.grew(to, grown);
+            self.policy.grew(to, grown);
+        }
+    }
+
+    /// Drops from the victims of the policy until the limits hold, or rejects the arrival: because it is
+    /// itself the packet that has to go, or because it would cost too many others. A victim that the
+    /// policy gives up loses all packets but the arrival, as far as [`Self::MAX_VICTIMS`] allows.
+    pub(super) fn make_room(
+        &mut self,
+        flow: FlowId,
+        arrival: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let mut given_up = None;
+        for _ in 0..Self::MAX_VICTIMS {
+            crate::steps::step();
+            let (victim, end, reason) =
+                match given_up.filter(|&flow| self.holds_older_than(flow, arrival)) {
+                    Some(flow) => (flow, DropFrom::Head, DropReason::Unserved),
+                    None if !self.ledger.is_over() => return Ok(()),
+                    None => {
+                        let Some((victim, end)) = self.policy.victim(&self.scheduler) else {
+                            break;
+                        };
+                        if self.policy.gives_up(&self.scheduler, victim)
+                            && self.holds_older_than(victim, arrival)
+                        {
+                            given_up = Some(victim);
+                            (victim, DropFrom::Head, DropReason::Unserved)
+                        } else {
+                            (victim, end, DropReason::Overflow)
+                        }
+                    }
+                };
+            let Some(packet) = self.take(victim, end) else { break };
+            if packet.handle == arrival.handle {
+                return Err(self.take_back(flow, arrival));
+            }
+            self.book_drop(victim, packet, reason, drops);
+        }
+        if !self.ledger.is_over() {
+            return Ok(());
+        }
+        let _taken = self.take(flow, DropFrom::Tail);
+        debug_assert_eq!(_taken.map(|packet| packet.handle), Some(arrival.handle));
+        Err(self.take_back(flow, arrival))
+    }
+
+    /// Whether `flow` holds packets that came before `arrival`, the latest of all.
+    fn holds_older_than(&self, flow: FlowId, arrival: Packet) -> bool {
+        self.after(flow, NONE).is_some_and(|head| head != arrival.handle)
+    }
+
+    /// Undoes the acceptance of an arrival that has been taken out of its queue again.
+    fn take_back(&mut self, flow: FlowId, arrival: Packet) -> Rejected {
+        self.ledger.unaccept(arrival.len);
+        self.reject_full(flow, arrival)
+    }
+
+    /// Takes a packet out of the queue of `flow` and tells the four parts that it is lost.
+    pub(super) fn take(&mut self, flow: FlowId, end: DropFrom) -> Option<Packet> {
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let descriptors = self.descriptors.as_mut();
+        let packet = match end {
+            DropFrom::Head => queue.pop_head(descriptors)?,
+            DropFrom::Tail => queue.pop_tail(descriptors)?,
+        };
+        let head = queue.head_len(descriptors);
+        self.tell_lost(flow, packet.len, head);
+        Some(packet)
+    }
+
+    /// Tells the four parts that `len` bytes left the queue of `flow` without service; `head` is the length
+    /// of the first packet that is left.
+    fn tell_lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
+        self.scheduler.lost(flow, len, head);
+        self.policy.lost(flow, len, head.is_none());
+        if head.is_none() {
+            self.aqm.emptied(flow);
+            self.directory.emptied(&self.scheduler, flow);
+        }
+    }
+
+    /// Drops the victim of the policy, or the packet served next where it names none.
+    pub(super) fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
+        let next = || self.first().map(|flow| (flow, DropFrom::Head));
+        let Some((victim, end)) = self.policy.victim(&self.scheduler).or_else(next) else {
+            return false;
+        };
+        let Some(packet) = self.take(victim, end) else { return false };
+        self.book_drop(victim, packet, reason, drops);
+        true
+    }
+
+    pub(super) fn book_drop(
+        &mut self,
+        flow: FlowId,
+        packet: Packet,
+        reason: DropReason,
+        drops: &mut dyn DropSink,
+    ) {
+        if matches!(reason, DropReason::Overflow | DropReason::Unserved) {
+            self.aqm.overflowed(flow);
+        }
+        self.ledger.drop(packet.len, reason);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.drop(packet.len, reason);
+        }
+        drops.dropped(packet, reason);
+    }
+
+    /// The handle of the packet behind `before` in the queue of `flow`, the oldest if that is
+    /// [`NONE`](crate::queues::queue::NONE).
+    pub(crate) fn after(&self, flow: FlowId, before: u32) -> Option<u32> {
+        self.queues.as_ref().get(flow.index())?.after(self.descriptors.as_ref(), before)
+    }
+
+    /// The length of the packet with this handle, 0 if it is not queued.
+    pub(crate) fn len_of(&self, handle: u32) -> u32 {
+        self.descriptors.as_ref().get(handle as usize).map_or(0, Descriptor::len)
+    }
+
+    /// Drops the packet behind `before`, which is in the queue of `flow`, or the oldest.
+    pub(crate) fn drop_after(
+        &mut self,
+        flow: FlowId,
+        before: u32,
+        reason: DropReason,
+        drops: &mut dyn DropSink,
+    ) {
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else { return };
+        let descriptors = self.descriptors.as_mut();
+        let Some(packet) = queue.take_after(descriptors, before) else { return };
+        let head = queue.head_len(descriptors);
+        self.tell_lost(flow, packet.len, head);
+        self.book_drop(flow, packet, reason, drops);
+    }
+
+    /// Drops what `flow` holds, and keeps the flow. Cost: O(packets of the flow).
+    pub(crate) fn drop_all(&mut self, flow: FlowId, reason: DropReason, drops: &mut dyn DropSink) {
+        while let Some(packet) = self.take(flow, DropFrom::Head) {
+            self.book_drop(flow, packet, reason, drops);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! The contract with packets. In line is what every packet pays for; the rest is in functions of their own.
+
+use super::FlowQueues;
+use super::dequeue::{deliver, head_of, unpaced};
+use super::enqueue::{takes, tell_grown};
+use super::touch::CHUNK;
+use crate::aqm::{Admission, Aqm, Look, Offer, Verdict};
+use crate::drops::drop_policy::DropPolicy;
+use crate::flow_scheduler::{FlowScheduler, FlowState, Table};
+use crate::queues::counters::{Counters, FlowRecord};
+use crate::queues::flow_directory::FlowDirectory;
+use crate::queues::queue::{Descriptor, Queue, is_acceptable};
+use crate::scheduler::{Backlog, DropReason, DropSink, Imbalance, Limits, Rejected, Scheduler};
+use crate::{Ecn, FlowId, Nanos, Packet};
+
+impl<O, Q, S, A, R, D, T> Scheduler for FlowQueues<O, Q, S, A, R, D, T>
+where
+    O: FlowScheduler,
+    Q: Table<Queue>,
+    S: Table<Descriptor>,
+    A: Aqm,
+    R: Table<FlowRecord>,
+    D: DropPolicy<O>,
+    T: FlowDirectory<O>,
+{
+    #[inline(always)]
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.scheduler.advance(now);
+        // In line is what joins a queue that stands; the rest is in functions of their own.
+        let (descriptors, len) = (self.descriptors.as_mut(), packet.len);
+        let queue = self.queues.as_mut().get_mut(flow.index());
+        let standing =
+            queue.and_then(|queue| queue.tail_among(descriptors).map(|tail| (queue, tail)));
+        let Some((queue, tail)) = standing else {
+            return self.enqueue_to_idle_or_full(now, flow, packet, drops);
+        };
+        // A backlogged flow was added.
+        if !is_acceptable(packet, descriptors)
+            || !self.ledger.has_ready_place()
+            || (len > self.scheduler.needs().common_max_len
+                && !takes(self.scheduler.max_len(flow), len))
+            || !self.ledger.has_ready_bytes(len)
+        {
+            return self.enqueue_to_idle_or_full(now, flow, packet, drops);
+        }
+        let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
+        if admission != Admission::Accept {
+            return self.enqueue_signalled(now, flow, packet, admission, drops);
+        }
+        queue.append_behind(tail, descriptors, packet, now);
+        self.ledger.accept(len);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.accept(len, queue.backlog());
+        }
+        if packet.ecn == Ecn::Ce {
+            self.count_marked_arrival(flow);
+        }
+        tell_grown(&mut self.scheduler, &mut self.policy, flow, len)
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.scheduler.advance(now);
+        let Some(flow) = self.scheduler.select() else {
+            return if self.scheduler.waits() { self.dequeue_opened(now, drops) } else { None };
+        };
+        let queue = self.queues.as_mut().get_mut(flow.index())?;
+        let descriptors = self.descriptors.as_mut();
+        let head = head_of(now, descriptors.get(queue.head() as usize)?, queue.backlog());
+        let verdict = self.aqm.judge(flow, unpaced(&self.scheduler, flow, head), Look::Glance);
+        if verdict != Verdict::Pass {
+            return self.deliver_judged(now, flow, verdict, drops);
+        }
+        let parts = (&mut self.scheduler, &mut self.policy);
+        let (packet, is_last) = deliver(parts, &mut self.ledger, queue, descriptors, flow)?;
+        let delivered = Some(packet);
+        if is_last {
+            self.close(flow, packet.len);
+        }
+        delivered
+    }
+
+    fn enqueue_burst(
+        &mut self,
+        now: Nanos,
+        burst: &[(FlowId, Packet)],
+        drops: &mut dyn DropSink,
+    ) -> usize {
+        let mut accepted = 0;
+        for chunk in burst.chunks(CHUNK) {
+            if self.is_worth_touching() {
+                self.touch_arrivals(chunk);
+            }
+            for &(flow, packet) in chunk {
+                match self.enqueue(now, flow, packet, drops) {
+                    Ok(()) => accepted += 1,
+                    Err(rejected) => drops.dropped(rejected.packet, DropReason::Rejected),
+                }
+            }
+        }
+        accepted
+    }
+
+    fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
+        let mut filled = 0;
+        for chunk in out.chunks_mut(CHUNK) {
+            if self.is_worth_touching() {
+                self.touch_departures();
+            }
+            for place in chunk {
+                let Some(packet) = self.dequeue(now, drops) else { return filled };
+                *place = packet;
+                filled += 1;
+            }
+        }
+        filled
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        let due = || self.scheduler.waiting().filter(|_| self.scheduler.opens_at(now) == Some(now));
+        self.foresee(now, self.scheduler.select().or_else(due)?)
+    }
+
+    /// Later than `now` if all backlogged flows wait because of their ceilings.
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        if self.ledger.backlog().packets == 0 {
+            return None;
+        }
+        if self.scheduler.select().is_some() { Some(now) } else { self.scheduler.opens_at(now) }
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.ledger.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.ledger.counters()
+    }
+
+    /// Recorded for the first `R` flows; kept while a flow is removed and added again.
+    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
+        let record = self.records.as_ref().get(flow.index())?;
+        Some(record.counters(self.flow_backlog(flow)))
+    }
+
+    fn limits(&self) -> Limits {
+        self.ledger.limits()
+    }
+
+    /// Where the drop policy names no victim, the packet served next gives way.
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.ledger.set_limits(limits);
+        while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
+    }
+
+    /// Where the drop policy names no victim, the packet served next gives way.
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.give_way(DropReason::Overflow, drops)
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        while let Some(flow) = self.first() {
+            let before = self.flow_backlog(flow);
+            self.drop_all(flow, DropReason::Drained, drops);
+            if before.packets == 0 {
+                break; // only a broken flow scheduler selects an idle flow; `recount` says so
+            }
+        }
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        let (queues, descriptors) = (self.queues.as_ref(), self.descriptors.as_ref());
+        let (mut packets, mut bytes) = (0_u64, 0_u64);
+        for (at, queue) in (0..).zip(queues) {
+            packets += u64::from(queue.recount(at, descriptors)?);
+            bytes += u64::from(queue.backlog().bytes);
+            let known = self.max_len(FlowId(at)).is_some();
+            Imbalance::check(
+                "a flow that holds packets exists",
+                at,
+                1,
+                (known || queue.is_empty()).into(),
+            )?;
+        }
+        let used = descriptors.iter().filter(|descriptor| descriptor.is_used()).count();
+        Imbalance::check("descriptors in use", 0, used as u64, packets)?;
+        let held = self.ledger.backlog();
+        Imbalance::check("packets queued", 0, held.packets.into(), packets)?;
+        Imbalance::check("bytes queued", 0, held.bytes.into(), bytes)?;
+        Imbalance::check("limits hold", 0, 0, self.ledger.is_over().into())?;
+        let selects = self.first().is_some();
+        Imbalance::check("backlog and selection", 0, (packets > 0).into(), selects.into())?;
+        let flows = |flow: FlowId| {
+            let queue = queues.get(flow.index()).copied().unwrap_or_default();
+            FlowState { backlog: queue.backlog(), head_len: queue.head_len(descriptors) }
+        };
+        self.scheduler.recount(&flows)?;
+        self.policy.recount(&self.scheduler, &flows)?;
+        self.directory.recount(&self.scheduler, &flows)
+    }
+}
