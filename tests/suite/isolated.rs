@@ -4,14 +4,15 @@ use core::cell::Cell;
 use std::collections::BTreeSet;
 
 use conformance::Xorshift;
+use conformance::history::WithTerms;
 use freeboard::flowhash::{FlowHasher, Labeller, Labels, Outcome, TableError, mix, parse};
 use freeboard::sched_core::{
     CommittedRate, ConfigError, DropReason, FlowId, Limits, Nanos, NoAqm, Packet, RejectReason,
     Scheduler, Side,
 };
 use freeboard::{
-    ByLabeller, Heap, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, Labelled,
-    NoRoom, OnDemand, StaticRates, StaticTables, StaticTriple, Storage,
+    ByLabeller, Heap, HostTerms, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory,
+    Isolation, Labelled, NoRoom, OnDemand, StaticRates, StaticTables, StaticTriple, Storage,
 };
 
 const MTU: u32 = 1_500;
@@ -177,40 +178,11 @@ fn a_change_of_isolation_holds_for_what_is_queued() {
     queue.recount().expect("the books are right");
 }
 
-/// Labels, and what is told of their host beside them.
-struct Told {
-    labels: Labels,
-    quantum: Option<u32>,
-    rate: Option<CommittedRate>,
-}
-
-impl Labelled for Told {
-    fn flow(&self) -> u32 {
-        self.labels.flow
-    }
-
-    fn source(&self) -> u32 {
-        self.labels.src_host
-    }
-
-    fn destination(&self) -> u32 {
-        self.labels.dst_host
-    }
-
-    fn host_quantum(&self) -> Option<u32> {
-        self.quantum
-    }
-
-    fn host_committed_rate(&self) -> Option<CommittedRate> {
-        self.rate
-    }
-}
-
 /// Of one of two hosts of which the second has three times the weight.
-fn weighted(labels: Labels) -> Told {
+fn weighted(labels: Labels) -> WithTerms {
     // Out of range at either end counts as the nearest that is not.
     let quantum = if labels.src_host == mix(2) { 3 * MTU } else { 0 };
-    Told { labels, quantum: Some(quantum), rate: None }
+    WithTerms { labels, terms: HostTerms { quantum: Some(quantum), ..HostTerms::default() } }
 }
 
 #[test]
@@ -225,12 +197,16 @@ fn hosts_have_weights() {
     assert_eq!(sent.filter(|packet| packet.handle % 4 == 3).count(), 150);
 }
 
+fn only_rate(committed_rate: Option<CommittedRate>) -> HostTerms {
+    HostTerms { committed_rate, ..HostTerms::default() }
+}
+
 /// Host 2, on both sides, may have a tenth of 12 Mbit/s, on which a packet takes a millisecond.
-fn with_committed_rate(labels: Labels) -> Told {
+fn with_committed_rate(labels: Labels) -> WithTerms {
     let has_rate = labels.src_host == mix(3);
     // Too small a burst counts as the longest packet.
-    let rate = has_rate.then(|| CommittedRate::new(1_200_000, 1).expect("in range"));
-    Told { labels, quantum: None, rate }
+    let rate = CommittedRate::new(1_200_000, 1).expect("in range");
+    WithTerms { labels, terms: only_rate(has_rate.then_some(rate)) }
 }
 
 /// Room for rates in the same storage.
@@ -324,9 +300,9 @@ fn a_host_that_comes_and_goes_has_no_more_than_its_rate() {
 }
 
 /// Of a host that may have a rate, one so slow that it is a burst once.
-fn slow(labels: Labels, has_rate: bool) -> Told {
-    let rate = has_rate.then(|| CommittedRate::new(1_000, MTU).expect("in range"));
-    Told { labels, quantum: None, rate }
+fn slow(labels: Labels, has_rate: bool) -> WithTerms {
+    let rate = CommittedRate::new(1_000, MTU).expect("in range");
+    WithTerms { labels, terms: only_rate(has_rate.then_some(rate)) }
 }
 
 /// Goal: neither a host that comes into the entry of a host with a rate nor a host after another isolation has its rate.

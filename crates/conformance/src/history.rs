@@ -23,7 +23,7 @@ pub use contestant::{Contestant, HostBooks, Housing, Pair, pair};
 pub use exhaustive::explore;
 pub use frames::play_frames;
 pub use indifference::{Peeked, Shifted};
-pub use labelled::{Seen, play_labelled};
+pub use labelled::{Seen, WithTerms, play_labelled};
 pub use lockstep::Match;
 pub use operation::{
     DESCRIPTORS, FLOWS, HOSTS, Operation, Operations, operations, operations_for,

@@ -8,7 +8,8 @@ use freeboard::sched_core::{
     Rejected, Scheduler, Side,
 };
 use freeboard::{
-    Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, NoRoom, Storage,
+    Heap, HostTerms, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, NoRoom,
+    Rekeyed, Storage,
 };
 
 use super::operation::pick;
@@ -18,17 +19,16 @@ use crate::twin::{NaiveIsolated, Sizes};
 const HANDLES: u32 = 48;
 const MAX_LEN: u32 = 1_500;
 
-/// A packet's labels under the key before and under the one in force, with the weight, the rate and the ceiling of its host.
+/// A packet's labels, and the terms of its host.
 #[derive(Clone, Copy, Debug)]
-struct Weighted {
-    before: Labels,
-    labels: Labels,
-    host_quantum: Option<u32>,
-    host_committed_rate: Option<CommittedRate>,
-    host_ceiling: Option<Ceiling>,
+pub struct WithTerms {
+    /// The labels, under the key in force.
+    pub labels: Labels,
+    /// What its host gets, on whichever side it is.
+    pub terms: HostTerms,
 }
 
-impl Labelled for Weighted {
+impl Labelled for WithTerms {
     fn flow(&self) -> u32 {
         self.labels.flow
     }
@@ -41,44 +41,40 @@ impl Labelled for Weighted {
         self.labels.dst_host
     }
 
-    fn before(&self) -> Option<&dyn Labelled> {
-        Some(&self.before)
-    }
-
     fn host_quantum(&self) -> Option<u32> {
-        self.host_quantum
+        self.terms.quantum
     }
 
     fn host_committed_rate(&self) -> Option<CommittedRate> {
-        self.host_committed_rate
+        self.terms.committed_rate
     }
 
     fn host_ceiling(&self) -> Option<Ceiling> {
-        self.host_ceiling
+        self.terms.ceiling
     }
 }
 
-impl Weighted {
-    /// Under the key of this number, of which number 0 leaves labels as they are. The labels that any key
-    /// makes are few: flows and keys share tags.
-    fn under(self, key: u32) -> Self {
+impl WithTerms {
+    /// Under the key of this number, of which number 0 leaves labels as they are, and under the key before. The labels
+    /// that any key makes are few: flows and keys share tags.
+    fn under(self, key: u32) -> Rekeyed<Labels, Self> {
         let bits = |key: u32| key.wrapping_mul(0x9e37_79b1) >> 27;
         let of = |key: u32| Labels {
             flow: self.labels.flow ^ bits(key),
             src_host: self.labels.src_host ^ bits(key) & 7,
             dst_host: self.labels.dst_host ^ bits(key) & 7,
         };
-        Self { before: of(key.saturating_sub(1)), labels: of(key), ..self }
+        Rekeyed { before: of(key.saturating_sub(1)), after: Self { labels: of(key), ..self } }
     }
 }
 
 /// Something done to an isolated queue.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Enqueue { of: Weighted, len: u32 },
-    EnqueueAs { of: Weighted, len: u32, handle: u32 },
+    Enqueue { of: WithTerms, len: u32 },
+    EnqueueAs { of: WithTerms, len: u32, handle: u32 },
     Dequeue,
-    Update(Weighted),
+    Update(WithTerms),
     SetIsolation(Isolation),
     SetLimits(Limits),
     Evict,
@@ -149,7 +145,7 @@ impl Step {
 }
 
 /// A flow of 32, mostly with the hosts that all of its packets have.
-fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<Weighted> {
+fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<WithTerms> {
     let (flow, hosts) = (next()?, next()?);
     let (source, destination) = match hosts {
         0..224 => (flow % 5, flow / 5 % 6),
@@ -166,13 +162,8 @@ fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<Weighted> {
     let rate = rate.map(|rate| if hosts % 4 == 3 { rate.with_free_borrowing() } else { rate });
     let ceiling = pick(&CEILINGS, of_host);
     let ceiling = ceiling.map(|(mbit, burst)| Ceiling::new(bits(mbit), burst).expect("in range"));
-    Some(Weighted {
-        before: labels,
-        labels,
-        host_quantum: pick(&QUANTA, quantum),
-        host_committed_rate: rate,
-        host_ceiling: ceiling,
-    })
+    let terms = HostTerms { quantum: pick(&QUANTA, quantum), committed_rate: rate, ceiling };
+    Some(WithTerms { labels, terms })
 }
 
 fn limits(packets: u8, bytes: u8) -> Limits {
@@ -274,7 +265,7 @@ impl<K: Storage> Both<K> {
 
     fn enqueue(
         &mut self,
-        of: Weighted,
+        of: WithTerms,
         packet: Packet,
         [ours, theirs]: &mut Drops,
     ) -> Result<(), String> {
