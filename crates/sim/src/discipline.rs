@@ -59,14 +59,10 @@ pub trait Bottleneck: Scheduler {
     fn overhead(&self) -> Overhead;
 
     /// How lookups of flows by hash have ended so far; `None` where none is made or none is counted.
-    fn lookups(&self) -> Option<flowhash::Counts> {
-        None
-    }
+    fn lookups(&self) -> Option<flowhash::Counts>;
 
     /// What `flow` has queued; `None` where there is one queue for all, or flows are named by hash.
-    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
-        None
-    }
+    fn flow_backlog(&self, flow: FlowId) -> Option<Backlog>;
 
     /// Enqueues a packet whose key is known: the number of its flow is the key's hash, unless the queue
     /// makes more of the key.
@@ -102,6 +98,14 @@ use line_and_overhead;
 
 impl<S: Table<Descriptor>> Bottleneck for Shaped<Fifo<S>> {
     line_and_overhead!();
+
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
+
+    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
+        None
+    }
 }
 
 impl<O, Q, S, A, R, D> Bottleneck for Shaped<FlowQueues<O, Q, S, A, R, D>>
@@ -114,6 +118,10 @@ where
     D: DropPolicy<O>,
 {
     line_and_overhead!();
+
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
 
     fn flow_backlog(&self, flow: FlowId) -> Option<Backlog> {
         Some(self.inner().flow_backlog(flow))
@@ -134,6 +142,10 @@ where
 
     fn lookups(&self) -> Option<flowhash::Counts> {
         Some(self.inner().queues().directory().table().counts())
+    }
+
+    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
+        None
     }
 }
 

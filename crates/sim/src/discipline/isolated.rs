@@ -2,9 +2,10 @@
 
 use core::fmt::Debug;
 
-use freeboard::flowhash::{FlowKey, SipHash13};
+use freeboard::flowhash::{self, FlowKey, SipHash13};
 use freeboard::sched_core::{
-    CoDelParams, CoDelState, ConfigError, DropSink, Limits, Nanos, NoAqm, Packet, Rejected,
+    Backlog, CoDelParams, CoDelState, ConfigError, DropSink, FlowId, Limits, Nanos, NoAqm, Packet,
+    Rejected,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{
@@ -33,6 +34,14 @@ macro_rules! by_hosts {
     ($queue:ty) => {
         impl Bottleneck for $queue {
             line_and_overhead!();
+
+            fn lookups(&self) -> Option<flowhash::Counts> {
+                None
+            }
+
+            fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
+                None
+            }
 
             fn enqueue_key(
                 &mut self,

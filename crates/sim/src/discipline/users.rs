@@ -1,10 +1,11 @@
 //! Disciplines over users and their flows: one level, or two.
 
+use freeboard::flowhash;
 use freeboard::sched_core::{
-    ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropPolicy, Drr,
-    DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee, Limits, LongestFlow,
-    LongestQueueDrop, LowBits, OwnVictim, Qfq, QfqConfig, QfqFlow, Queue, Scheduler, ShortestFlow,
-    ShortestQueue, WaitingFlow,
+    Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor,
+    DropPolicy, Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee,
+    Limits, LongestFlow, LongestQueueDrop, LowBits, OwnVictim, Qfq, QfqConfig, QfqFlow, Queue,
+    Scheduler, ShortestFlow, ShortestQueue, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
@@ -42,6 +43,14 @@ type Any = Box<dyn Scheduler>;
 
 impl Bottleneck for Shaped<Any> {
     line_and_overhead!();
+
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
+
+    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
+        None
+    }
 }
 
 impl PerUser {
