@@ -42,9 +42,11 @@
 //! for the rest, as in [`Drr`](crate::Drr). Where and why this departs from them: `docs/disciplines/hosts.md`.
 
 mod calendar;
+mod flow;
 mod hosts;
 
 pub use calendar::RoundList;
+pub use flow::LoadDrrFlow;
 pub use hosts::{LoadDrrHost, Side, Sides};
 
 use crate::disciplines::drr::ring::{RingFlow, debt};
@@ -53,111 +55,8 @@ use crate::hosts::hosted::Hosted;
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance, Nanos, Packet};
 use calendar::Calendar;
+use flow::{Place, Standing};
 use hosts::Loads;
-
-/// Where a flow that was added is. The one truth about membership: links mean nothing unless this says so.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Holds nothing.
-    Idle,
-    /// On the list of first turns.
-    New,
-    /// On the list of its round.
-    Turn,
-}
-
-/// A quantum in bytes, with a [`Place`] in the two highest bits and below them whether a turn has begun and is
-/// not used up, so that a flow is half a cache line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Standing(u32);
-
-const PLACE_SHIFT: u32 = 30;
-/// Set if and only if the flow has been served in its turn and something of that is left.
-const BEGUN: u32 = 1 << 29;
-
-impl Standing {
-    const ABSENT: Self = Self(0);
-
-    const fn new(place: Place, quantum: u32) -> Self {
-        Self((place as u32) << PLACE_SHIFT | quantum)
-    }
-
-    const fn place(self) -> Place {
-        match self.0 >> PLACE_SHIFT {
-            0 => Place::Idle,
-            1 => Place::New,
-            _ => Place::Turn,
-        }
-    }
-
-    /// Zero if and only if the flow was not added.
-    const fn quantum(self) -> u32 {
-        self.0 & (BEGUN - 1)
-    }
-
-    const fn begun(self) -> Self {
-        Self(self.0 | BEGUN)
-    }
-
-    const fn has_begun(self) -> bool {
-        self.0 & BEGUN != 0
-    }
-
-    const fn with_quantum(self, quantum: u32) -> Self {
-        Self(self.0 & !(BEGUN - 1) | quantum)
-    }
-}
-
-/// What [`LoadDrr`] knows of one flow: 32 bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoadDrrFlow {
-    /// The flow behind this one on its list; stale for the last, and unless listed.
-    next: u32,
-    /// The flow before this one; stale for the first, and unless listed.
-    prev: u32,
-    standing: Standing,
-    /// Bytes charged to the turn under way, or to the next one: those sent in it, and before it begins those
-    /// by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the quantum in a turn that was
-    /// broken off; before the turn begins below `max_len`, and then only service has made it what it is.
-    charged: u32,
-    /// Hosts in whose tables the flow counts while it is listed.
-    source: u32,
-    destination: u32,
-    /// The round of the flow's turn; of a first turn and of the rest of a turn, the one in which it joined.
-    /// Stale unless listed.
-    turn: u32,
-    /// From which round on the flow may have another turn: when its next one is, or would be had it not
-    /// emptied, as of the beginning of its last. Later than the round if and only if that turn may go on.
-    due: u32,
-}
-
-impl LoadDrrFlow {
-    /// A flow that was not added.
-    pub const EMPTY: Self = Self {
-        next: NONE,
-        prev: NONE,
-        standing: Standing::ABSENT,
-        charged: 0,
-        source: 0,
-        destination: 0,
-        turn: 0,
-        due: 0,
-    };
-
-    const fn is_added(&self) -> bool {
-        self.standing.quantum() != 0
-    }
-
-    const fn is_listed(&self) -> bool {
-        !matches!(self.standing.place(), Place::Idle)
-    }
-}
-
-impl Default for LoadDrrFlow {
-    fn default() -> Self {
-        Self::EMPTY
-    }
-}
 
 /// Deficit round robin over the flows in the memory `N`, thinned out by the hosts in `S` (sources) and
 /// `D` (destinations), with a calendar of rounds in `W`.
