@@ -1,18 +1,17 @@
 //! The smart queue: what comes out went in, every frame is accounted for once, marks are right, and rate, device and
 //! buffers bind.
 
-use std::collections::BTreeMap;
+mod history;
+mod line;
 
-use conformance::effort::effort;
 use freeboard::flowhash::{Labels, mix, parse};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, RejectReason, Scheduler};
-use freeboard::shaper::{Rate, RateError};
+use freeboard::shaper::Rate;
 use freeboard::{
     DescriptorQueue, DeviceRoom, FrameQueue, Heap, IsolatedError, IsolatedMemory, Isolation,
     LabelledScheduler, LinkLayer, PushError, Rtt, SmartQueue, SmartQueueError, StaticFrames,
     mark_congestion,
 };
-use proptest::prelude::*;
 
 const KEY: [u8; 16] = *b"sixteen of these";
 
@@ -80,212 +79,6 @@ fn ip_at(shape: Shape) -> usize {
 /// `frame` as it is with congestion experienced: bits set, checksum computed anew over the whole header.
 fn marked(shape: Shape, number: u32) -> Vec<u8> {
     frame(Shape { ecn: 3, ..shape }, number)
-}
-
-/// One call.
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    Push(Shape),
-    /// Bytes that are no frame.
-    PushBytes(u8, u16),
-    Pop,
-    PopAll,
-    SetRate(Rate),
-    SetRtt(Rtt),
-    SetDevice(DeviceRoom),
-    AddRoom(u16),
-    SetIsolation(Isolation),
-    Wait(u32),
-    Back(u32),
-    Clear,
-}
-
-fn shapes() -> impl Strategy<Value = Shape> {
-    (0..4_u8, 0..3_u8, 0..4_u8, any::<bool>(), 0..3_u8, 4..1_400_u16).prop_map(
-        |(host, port, ecn, v6, tags, payload)| Shape { host, port, ecn, v6, tags, payload },
-    )
-}
-
-fn steps() -> impl Strategy<Value = Step> {
-    let rates = prop_oneof![
-        (1..200_u64).prop_map(mbit),
-        Just(Rate::UNLIMITED),
-        Just(Rate::STOPPED),
-        Just(Rate::kilobits_per_second(64).expect("in range")),
-    ];
-    let devices = prop_oneof![
-        2 => Just(DeviceRoom::Ready),
-        1 => Just(DeviceRoom::Busy),
-        3 => (0..6_000_u32).prop_map(DeviceRoom::Takes),
-    ];
-    prop_oneof![
-        24 => shapes().prop_map(Step::Push),
-        2 => (any::<u8>(), 0..2_000_u16).prop_map(|(byte, len)| Step::PushBytes(byte, len)),
-        12 => Just(Step::Pop),
-        1 => Just(Step::PopAll),
-        2 => rates.prop_map(Step::SetRate),
-        1 => (0..7_usize).prop_map(|at| Step::SetRtt(Rtt::PRESETS[at].1)),
-        3 => devices.prop_map(Step::SetDevice),
-        3 => (0..3_000_u16).prop_map(Step::AddRoom),
-        1 => (0..7_usize).prop_map(|at| Step::SetIsolation(Isolation::ALL[at])),
-        8 => (0..3_000_000_u32).prop_map(Step::Wait),
-        1 => (0..90_000_000_u32).prop_map(Step::Back),
-        1 => Just(Step::Clear),
-    ]
-}
-
-/// The naive twin: every frame that is inside, by its number, and sums.
-#[derive(Default)]
-struct Twin {
-    inside: BTreeMap<u32, (Shape, Vec<u8>)>,
-    next: u32,
-    pushed: u64,
-    refused: u64,
-    popped: u64,
-    popped_bytes: u64,
-    /// What the device may still take; `None` without bound.
-    room: Option<u64>,
-    marked: u64,
-}
-
-impl Twin {
-    /// A frame came out: it is one that went in, but for a mark.
-    fn popped(&mut self, bytes: &[u8]) {
-        self.popped += 1;
-        self.popped_bytes += bytes.len() as u64;
-        if let Some(room) = &mut self.room {
-            *room = room.checked_sub(bytes.len() as u64).expect("a frame that fits");
-        }
-        let found = self.inside.iter().find(|(number, (shape, frame))| {
-            frame == bytes || (frame.len() == bytes.len() && marked(*shape, **number) == bytes)
-        });
-        let (&number, (shape, frame)) = found.expect("a frame that was pushed");
-        if frame != bytes {
-            assert_ne!(shape.ecn, 0, "not capable of marks");
-            self.marked += 1;
-        }
-        self.inside.remove(&number);
-    }
-}
-
-const FRAMES: usize = 12;
-const LEN: usize = 1_514;
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: effort(100, 400), ..ProptestConfig::default() })]
-
-    /// Goal: whatever is called in whatever order, the frames that come out are those that went in, byte for byte but
-    /// for marks of congestion. Each leaves once or is counted as dropped once. The device gets no more than it takes.
-    /// `poll_at` says whether a frame leaves now. Method: random histories against a twin that holds the frames in
-    /// a map; the books are recounted after every call.
-    #[test]
-    fn frames_come_out_as_they_went_in_and_each_is_accounted_for_once(
-        history in proptest::collection::vec(steps(), 1..250),
-        start in 0..2_u8,
-    ) {
-        let mut memory = StaticFrames::<FRAMES, LEN, 1>::new();
-        let builder = SmartQueue::upload(mbit(5)).rtt(Rtt::LAN);
-        let builder = if start == 0 { builder } else { builder.limits(Limits::bytes(6_000)) };
-        let mut queue = builder.frames_in(&mut memory, KEY).expect("a queue");
-        let mut twin = Twin::default();
-        let mut now = Nanos::from_secs(100);
-        for step in history {
-            match step {
-                Step::Push(shape) => {
-                    let number = twin.next;
-                    twin.next += 1;
-                    let bytes = frame(shape, number);
-                    twin.pushed += 1;
-                    match queue.push(now, &bytes) {
-                        Ok(()) => drop(twin.inside.insert(number, (shape, bytes))),
-                        Err(PushError::Rejected(RejectReason::Full { .. })) if start == 1 => {
-                            twin.refused += 1;
-                        }
-                        Err(error) => panic!("{error}"),
-                    }
-                }
-                Step::PushBytes(byte, len) => {
-                    let bytes = vec![byte; len.into()];
-                    twin.pushed += 1;
-                    let shape = Shape { host: 0, port: 0, ecn: 0, v6: false, tags: 0, payload: 0 };
-                    match queue.push(now, &bytes) {
-                        Ok(()) => {
-                            // Equal bytes are as good as each other.
-                            let number = twin.next;
-                            twin.next += 1;
-                            twin.inside.insert(number, (shape, bytes));
-                        }
-                        Err(PushError::Length { len, max }) => {
-                            assert!(len == bytes.len() && max == LEN && (len == 0 || len > LEN));
-                            twin.refused += 1;
-                        }
-                        Err(error) => {
-                            assert!(start == 1, "{error}");
-                            twin.refused += 1;
-                        }
-                    }
-                }
-                Step::Pop => {
-                    let polled = queue.poll_at(now);
-                    let popped = queue.pop(now).map(<[u8]>::to_vec);
-                    assert_eq!(polled == Some(now), popped.is_some(), "{polled:?}");
-                    popped.iter().for_each(|bytes| twin.popped(bytes));
-                }
-                Step::PopAll => {
-                    while let Some(bytes) = queue.pop(now) {
-                        twin.popped(bytes);
-                    }
-                }
-                Step::SetRate(rate) => queue.set_rate(now, rate),
-                Step::SetRtt(rtt) => queue.set_rtt(rtt),
-                Step::SetDevice(device) => {
-                    queue.set_device(device);
-                    twin.room = match device {
-                        DeviceRoom::Ready => None,
-                        DeviceRoom::Busy => Some(0),
-                        DeviceRoom::Takes(bytes) => Some(bytes.into()),
-                    };
-                }
-                Step::AddRoom(bytes) => {
-                    queue.add_room(bytes.into());
-                    if let Some(room) = &mut twin.room {
-                        *room += u64::from(bytes);
-                    }
-                }
-                Step::SetIsolation(isolation) => {
-                    let done = queue.set_isolation(isolation);
-                    assert_eq!(done.is_err(), isolation == Isolation::TripleIsolate);
-                }
-                Step::Wait(span) => now = now.plus(Nanos(span.into())),
-                Step::Back(span) => now = Nanos(now.0.saturating_sub(span.into())),
-                Step::Clear => queue.clear(),
-            }
-            queue.recount().expect("the books are right");
-            let (counters, backlog) = (queue.counters(), queue.backlog());
-            assert_eq!(counters.offered().packets, twin.pushed);
-            assert_eq!(counters.rejected.packets, twin.refused);
-            assert_eq!((counters.delivered.packets, counters.delivered.bytes), (twin.popped, twin.popped_bytes));
-            let dropped = counters.dropped_total().packets;
-            assert_eq!(twin.inside.len() as u64, u64::from(backlog.packets) + dropped);
-            assert_eq!(counters.marked, twin.marked);
-            let room = twin.room.map_or(u64::from(u32::MAX), |room| room);
-            let left = match queue.device() {
-                DeviceRoom::Ready => u32::MAX.into(),
-                DeviceRoom::Busy => 0,
-                DeviceRoom::Takes(bytes) => bytes.into(),
-            };
-            assert_eq!(left, room);
-        }
-        queue.set_device(DeviceRoom::Ready);
-        twin.room = None;
-        queue.set_rate(now, Rate::UNLIMITED);
-        while let Some(bytes) = queue.pop(now) {
-            twin.popped(bytes);
-        }
-        assert_eq!(queue.backlog().packets, 0);
-        assert_eq!(queue.pop(now), None);
-        queue.recount().expect("the books are right");
-    }
 }
 
 /// Goal: a mark is written into every header that can carry it, with a right checksum, and nothing else changes.
@@ -498,74 +291,6 @@ fn hosts_of_the_local_side_share_the_line() {
     }
 }
 
-/// Goal: the presets are those of CAKE, and a slow line raises the target. Method: the table of figures, and CoDel's own
-/// check of each on lines of every speed.
-#[test]
-fn round_trip_times_set_the_aqm() {
-    let micros = [
-        ("datacentre", 100, 5),
-        ("lan", 1_000, 50),
-        ("metro", 10_000, 500),
-        ("regional", 30_000, 1_500),
-        ("internet", 100_000, 5_000),
-        ("oceanic", 300_000, 15_000),
-        ("satellite", 1_000_000, 50_000),
-    ];
-    for (word, span, target) in micros {
-        let rtt: Rtt = word.parse().expect("a preset");
-        assert_eq!(
-            (rtt.span(), rtt.target()),
-            (Nanos::from_micros(span), Nanos::from_micros(target))
-        );
-        let fast = rtt.codel(Rate::UNLIMITED, 1_514);
-        assert_eq!((fast.target, fast.interval, fast.mtu), (rtt.target(), rtt.span(), 1_514));
-        for rate in [Rate::STOPPED, mbit(1), mbit(1_000), Rate::UNLIMITED] {
-            let mut queue = SmartQueue::upload(rate).rtt(rtt).descriptors().expect("in range");
-            assert_eq!(queue.rtt(), rtt);
-            queue.set_rtt(Rtt::LAN);
-            queue.set_rate(Nanos(0), Rate::STOPPED);
-        }
-    }
-    let slow = Rtt::INTERNET.codel(mbit(1), 1_514);
-    assert_eq!(slow.target, Nanos::from_micros(24_224), "two frames of 12,112 µs");
-    assert_eq!(slow.interval, Nanos::from_micros(119_224), "with what was added to the target");
-    let near = Rtt::LAN.codel(mbit(1), 1_514);
-    assert_eq!((near.target, near.interval), (slow.target, Nanos::from_micros(48_448)));
-    let stopped = Rtt::INTERNET.codel(Rate::STOPPED, 1_514);
-    assert_eq!((stopped.target, stopped.interval), (Nanos((1 << 32) - 1), Nanos((1 << 33) - 2)));
-    assert_eq!(Rtt::default(), Rtt::INTERNET);
-    let error = "mars".parse::<Rtt>().expect_err("no preset");
-    assert!(error.to_string().ends_with("regional internet oceanic satellite"));
-    assert!(Rtt::new(Nanos(20_479)).is_err() && Rtt::new(Nanos(1 << 33)).is_err());
-    assert!(Rtt::new(Nanos(20_480)).is_ok() && Rtt::new(Nanos((1 << 33) - 1)).is_ok());
-}
-
-/// Goal: on a line that is slow for its round-trip time, the AQM lets a queue of four packets stand, or signals it now
-/// and then. A target below the time of a packet would drop whatever is behind the second. Method: a sender that keeps
-/// four packets queued for ten seconds, with each preset and at four rates; at most one drop for five packets sent.
-#[test]
-fn a_line_that_is_slow_for_its_round_trip_time_loses_few_packets() {
-    let bytes = frame(udp(1, 1, 1_472), 0);
-    for (word, rtt) in Rtt::PRESETS {
-        for kilobits in [256, 1_000, 5_000, 20_000] {
-            let rate = Rate::kilobits_per_second(kilobits).expect("in range");
-            let mut queue = SmartQueue::upload(rate).rtt(rtt).frames(KEY).expect("a queue");
-            let mut now = Nanos::from_secs(1);
-            while now < Nanos::from_secs(11) {
-                while queue.backlog().packets < 4 {
-                    queue.push(now, &bytes).expect("there is room");
-                }
-                assert!(queue.pop(now).is_some());
-                now = queue.poll_at(now).expect("packets are queued");
-            }
-            let counters = queue.counters();
-            let lost = counters.dropped_for(DropReason::Aqm).packets;
-            let sent = counters.delivered.packets;
-            assert!(5 * lost <= sent, "{word}, {kilobits} kbit/s: {lost} lost, {sent} sent");
-        }
-    }
-}
-
 /// Goal: a mark is put into the header of a sender that understands it, and of no other (RFC 3168 §5).
 #[test]
 fn a_header_without_the_capability_is_not_marked() {
@@ -595,80 +320,6 @@ fn a_frame_that_never_fits_costs_no_other_its_buffer() {
     assert_eq!((queue.backlog().packets, queue.counters().dropped_total().packets), (4, 0));
     assert_eq!(queue.counters().rejected.packets, 1);
     queue.recount().expect("the books are right");
-}
-
-/// Goal: a clock that ran ahead for one reading does not close the line for good. Method: a frame leaves an hour ahead;
-/// after a reset the next leaves at the right time, and the one after it is spaced out.
-#[test]
-fn a_line_that_was_reset_is_open() {
-    let mut queue = SmartQueue::upload(mbit(10)).frames(KEY).expect("a queue");
-    let (now, ahead) = (Nanos::from_secs(1), Nanos::from_secs(3_601));
-    for number in 0..3 {
-        queue.push(now, &frame(udp(1, 1, 1_208), number)).expect("there is room");
-    }
-    assert!(queue.pop(ahead).is_some());
-    assert!(queue.poll_at(now) > Some(Nanos::from_secs(3_600)));
-    queue.reset_line();
-    assert_eq!(queue.poll_at(now), Some(now));
-    assert!(queue.pop(now).is_some());
-    assert_eq!(queue.poll_at(now), Some(now.plus(Nanos::from_millis(1))));
-}
-
-/// Goal: a rate spaces frames out, and `poll_at` says when. Method: frames of 1,250 bytes at 10 Mbit/s are one millisecond
-/// apart, also when the clock steps back; nothing leaves in between.
-#[test]
-fn a_rate_spaces_frames_out_whatever_the_clock_does() {
-    let mut queue: FrameQueue = SmartQueue::upload(mbit(10)).frames(KEY).expect("a queue");
-    let start = Nanos::from_secs(7);
-    for number in 0..10 {
-        queue.push(start, &frame(udp(1, 1, 1_208), number)).expect("there is room");
-    }
-    for turn in 0..10 {
-        let due = start.plus(Nanos::from_millis(turn));
-        assert_eq!(queue.poll_at(start), Some(due));
-        for back in [Nanos(0), start, Nanos(due.0 - 1)] {
-            assert!(turn == 0 || queue.pop(back).is_none());
-        }
-        assert_eq!(queue.pop(due).map(<[u8]>::len), Some(1_250));
-    }
-    assert_eq!(queue.poll_at(start), None);
-}
-
-/// Goal: the device is a second way to be slowed down, beside a rate or without one. Method: it takes nothing, some
-/// bytes, and everything; what leaves is no more than it takes, the rest waits and is not lost.
-#[test]
-fn a_device_takes_no_more_than_it_says() {
-    for rate in [Rate::UNLIMITED, mbit(1_000)] {
-        let mut queue = SmartQueue::upload(rate).frames(KEY).expect("a queue");
-        queue.set_device(DeviceRoom::Busy);
-        for number in 0..20 {
-            queue.push(Nanos(0), &frame(udp(1, 1, 958), number)).expect("there is room");
-        }
-        let late = Nanos::from_secs(1);
-        assert_eq!((queue.poll_at(late), queue.pop(late)), (None, None));
-        queue.set_device(DeviceRoom::Takes(2_999));
-        let mut sent = 0;
-        let mut now = late;
-        while let Some(at) = queue.poll_at(now) {
-            now = at;
-            sent += queue.pop(now).map_or(0, <[u8]>::len);
-        }
-        assert_eq!((sent, queue.device()), (2_000, DeviceRoom::Takes(999)));
-        assert_eq!(queue.pop(now.plus(late)), None, "a frame of 1,000 bytes does not fit");
-        queue.add_room(1);
-        assert_eq!(queue.pop(now.plus(late)).map(<[u8]>::len), Some(1_000));
-        assert_eq!(queue.device(), DeviceRoom::Takes(0));
-        queue.set_device(DeviceRoom::Ready);
-        queue.set_rate(now, Rate::UNLIMITED);
-        let left = core::iter::from_fn(|| queue.pop(now).map(<[u8]>::len)).count();
-        let dropped = queue.counters().dropped_total().packets as usize;
-        assert_eq!(
-            left + dropped,
-            17,
-            "what waited for the device, less what the AQM dropped of it"
-        );
-        queue.recount().expect("the books are right");
-    }
 }
 
 fn labels(flow: u32, host: u32) -> Labels {
@@ -753,19 +404,6 @@ fn what_is_out_of_range_is_refused_with_the_range() {
     queue.set_isolation(Isolation::Flows).expect("needs no tables");
     queue.set_isolation(Isolation::TripleIsolate).expect("they are there");
     assert_eq!(LinkLayer::default(), LinkLayer::Ethernet);
-}
-
-/// Goal: the words of the link reach the line, for frames and for packets. Method: VDSL with a tag, whose figures the
-/// shaper's documents give.
-#[test]
-fn the_words_of_the_link_reach_the_line() -> Result<(), RateError> {
-    let builder = SmartQueue::upload(Rate::megabits_per_second(10)?);
-    let builder = builder.link("pppoe-ptm ether-vlan").expect("known words");
-    let queue = builder.frames(KEY).expect("a queue");
-    assert_eq!(queue.overhead().wire_len(1_514), 1_558);
-    let queue = builder.raw_ip().frames(KEY).expect("a queue");
-    assert_eq!(queue.overhead().wire_len(1_500), 1_558);
-    Ok(())
 }
 
 /// Lines as rustfmt writes them, without imports, comments and what is blank.

@@ -1,0 +1,215 @@
+//! Random histories of a smart queue with frames, against a naive twin.
+
+use std::collections::BTreeMap;
+
+use conformance::effort::effort;
+use proptest::prelude::*;
+
+use super::*;
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Push(Shape),
+    /// Bytes that are no frame.
+    PushBytes(u8, u16),
+    Pop,
+    PopAll,
+    SetRate(Rate),
+    SetRtt(Rtt),
+    SetDevice(DeviceRoom),
+    AddRoom(u16),
+    SetIsolation(Isolation),
+    Wait(u32),
+    Back(u32),
+    Clear,
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    (0..4_u8, 0..3_u8, 0..4_u8, any::<bool>(), 0..3_u8, 4..1_400_u16).prop_map(
+        |(host, port, ecn, v6, tags, payload)| Shape { host, port, ecn, v6, tags, payload },
+    )
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let rates = prop_oneof![
+        (1..200_u64).prop_map(mbit),
+        Just(Rate::UNLIMITED),
+        Just(Rate::STOPPED),
+        Just(Rate::kilobits_per_second(64).expect("in range")),
+    ];
+    let devices = prop_oneof![
+        2 => Just(DeviceRoom::Ready),
+        1 => Just(DeviceRoom::Busy),
+        3 => (0..6_000_u32).prop_map(DeviceRoom::Takes),
+    ];
+    prop_oneof![
+        24 => shapes().prop_map(Step::Push),
+        2 => (any::<u8>(), 0..2_000_u16).prop_map(|(byte, len)| Step::PushBytes(byte, len)),
+        12 => Just(Step::Pop),
+        1 => Just(Step::PopAll),
+        2 => rates.prop_map(Step::SetRate),
+        1 => (0..7_usize).prop_map(|at| Step::SetRtt(Rtt::PRESETS[at].1)),
+        3 => devices.prop_map(Step::SetDevice),
+        3 => (0..3_000_u16).prop_map(Step::AddRoom),
+        1 => (0..7_usize).prop_map(|at| Step::SetIsolation(Isolation::ALL[at])),
+        8 => (0..3_000_000_u32).prop_map(Step::Wait),
+        1 => (0..90_000_000_u32).prop_map(Step::Back),
+        1 => Just(Step::Clear),
+    ]
+}
+
+/// The naive twin: every frame that is inside, by its number, and sums.
+#[derive(Default)]
+struct Twin {
+    inside: BTreeMap<u32, (Shape, Vec<u8>)>,
+    next: u32,
+    pushed: u64,
+    refused: u64,
+    popped: u64,
+    popped_bytes: u64,
+    /// What the device may still take; `None` without bound.
+    room: Option<u64>,
+    marked: u64,
+}
+
+impl Twin {
+    /// A frame came out: it is one that went in, but for a mark.
+    fn popped(&mut self, bytes: &[u8]) {
+        self.popped += 1;
+        self.popped_bytes += bytes.len() as u64;
+        if let Some(room) = &mut self.room {
+            *room = room.checked_sub(bytes.len() as u64).expect("a frame that fits");
+        }
+        let found = self.inside.iter().find(|(number, (shape, frame))| {
+            frame == bytes || (frame.len() == bytes.len() && marked(*shape, **number) == bytes)
+        });
+        let (&number, (shape, frame)) = found.expect("a frame that was pushed");
+        if frame != bytes {
+            assert_ne!(shape.ecn, 0, "not capable of marks");
+            self.marked += 1;
+        }
+        self.inside.remove(&number);
+    }
+}
+
+const FRAMES: usize = 12;
+
+const LEN: usize = 1_514;
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: effort(100, 400), ..ProptestConfig::default() })]
+
+    /// Goal: whatever is called in whatever order, the frames that come out are those that went in, byte for byte but
+    /// for marks of congestion. Each leaves once or is counted as dropped once. The device gets no more than it takes.
+    /// `poll_at` says whether a frame leaves now. Method: random histories against a twin that holds the frames in
+    /// a map; the books are recounted after every call.
+    #[test]
+    fn frames_come_out_as_they_went_in_and_each_is_accounted_for_once(
+        history in proptest::collection::vec(steps(), 1..250),
+        start in 0..2_u8,
+    ) {
+        let mut memory = StaticFrames::<FRAMES, LEN, 1>::new();
+        let builder = SmartQueue::upload(mbit(5)).rtt(Rtt::LAN);
+        let builder = if start == 0 { builder } else { builder.limits(Limits::bytes(6_000)) };
+        let mut queue = builder.frames_in(&mut memory, KEY).expect("a queue");
+        let mut twin = Twin::default();
+        let mut now = Nanos::from_secs(100);
+        for step in history {
+            match step {
+                Step::Push(shape) => {
+                    let number = twin.next;
+                    twin.next += 1;
+                    let bytes = frame(shape, number);
+                    twin.pushed += 1;
+                    match queue.push(now, &bytes) {
+                        Ok(()) => drop(twin.inside.insert(number, (shape, bytes))),
+                        Err(PushError::Rejected(RejectReason::Full { .. })) if start == 1 => {
+                            twin.refused += 1;
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                Step::PushBytes(byte, len) => {
+                    let bytes = vec![byte; len.into()];
+                    twin.pushed += 1;
+                    let shape = Shape { host: 0, port: 0, ecn: 0, v6: false, tags: 0, payload: 0 };
+                    match queue.push(now, &bytes) {
+                        Ok(()) => {
+                            // Equal bytes are as good as each other.
+                            let number = twin.next;
+                            twin.next += 1;
+                            twin.inside.insert(number, (shape, bytes));
+                        }
+                        Err(PushError::Length { len, max }) => {
+                            assert!(len == bytes.len() && max == LEN && (len == 0 || len > LEN));
+                            twin.refused += 1;
+                        }
+                        Err(error) => {
+                            assert!(start == 1, "{error}");
+                            twin.refused += 1;
+                        }
+                    }
+                }
+                Step::Pop => {
+                    let polled = queue.poll_at(now);
+                    let popped = queue.pop(now).map(<[u8]>::to_vec);
+                    assert_eq!(polled == Some(now), popped.is_some(), "{polled:?}");
+                    popped.iter().for_each(|bytes| twin.popped(bytes));
+                }
+                Step::PopAll => {
+                    while let Some(bytes) = queue.pop(now) {
+                        twin.popped(bytes);
+                    }
+                }
+                Step::SetRate(rate) => queue.set_rate(now, rate),
+                Step::SetRtt(rtt) => queue.set_rtt(rtt),
+                Step::SetDevice(device) => {
+                    queue.set_device(device);
+                    twin.room = match device {
+                        DeviceRoom::Ready => None,
+                        DeviceRoom::Busy => Some(0),
+                        DeviceRoom::Takes(bytes) => Some(bytes.into()),
+                    };
+                }
+                Step::AddRoom(bytes) => {
+                    queue.add_room(bytes.into());
+                    if let Some(room) = &mut twin.room {
+                        *room += u64::from(bytes);
+                    }
+                }
+                Step::SetIsolation(isolation) => {
+                    let done = queue.set_isolation(isolation);
+                    assert_eq!(done.is_err(), isolation == Isolation::TripleIsolate);
+                }
+                Step::Wait(span) => now = now.plus(Nanos(span.into())),
+                Step::Back(span) => now = Nanos(now.0.saturating_sub(span.into())),
+                Step::Clear => queue.clear(),
+            }
+            queue.recount().expect("the books are right");
+            let (counters, backlog) = (queue.counters(), queue.backlog());
+            assert_eq!(counters.offered().packets, twin.pushed);
+            assert_eq!(counters.rejected.packets, twin.refused);
+            assert_eq!((counters.delivered.packets, counters.delivered.bytes), (twin.popped, twin.popped_bytes));
+            let dropped = counters.dropped_total().packets;
+            assert_eq!(twin.inside.len() as u64, u64::from(backlog.packets) + dropped);
+            assert_eq!(counters.marked, twin.marked);
+            let room = twin.room.map_or(u64::from(u32::MAX), |room| room);
+            let left = match queue.device() {
+                DeviceRoom::Ready => u32::MAX.into(),
+                DeviceRoom::Busy => 0,
+                DeviceRoom::Takes(bytes) => bytes.into(),
+            };
+            assert_eq!(left, room);
+        }
+        queue.set_device(DeviceRoom::Ready);
+        twin.room = None;
+        queue.set_rate(now, Rate::UNLIMITED);
+        while let Some(bytes) = queue.pop(now) {
+            twin.popped(bytes);
+        }
+        assert_eq!(queue.backlog().packets, 0);
+        assert_eq!(queue.pop(now), None);
+        queue.recount().expect("the books are right");
+    }
+}

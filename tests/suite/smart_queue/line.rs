@@ -1,0 +1,160 @@
+//! When frames leave: the line, the device, and the AQM that is set for both.
+
+use freeboard::shaper::RateError;
+
+use super::*;
+
+/// Goal: the presets are those of CAKE, and a slow line raises the target. Method: the table of figures, and CoDel's own
+/// check of each on lines of every speed.
+#[test]
+fn round_trip_times_set_the_aqm() {
+    let micros = [
+        ("datacentre", 100, 5),
+        ("lan", 1_000, 50),
+        ("metro", 10_000, 500),
+        ("regional", 30_000, 1_500),
+        ("internet", 100_000, 5_000),
+        ("oceanic", 300_000, 15_000),
+        ("satellite", 1_000_000, 50_000),
+    ];
+    for (word, span, target) in micros {
+        let rtt: Rtt = word.parse().expect("a preset");
+        assert_eq!(
+            (rtt.span(), rtt.target()),
+            (Nanos::from_micros(span), Nanos::from_micros(target))
+        );
+        let fast = rtt.codel(Rate::UNLIMITED, 1_514);
+        assert_eq!((fast.target, fast.interval, fast.mtu), (rtt.target(), rtt.span(), 1_514));
+        for rate in [Rate::STOPPED, mbit(1), mbit(1_000), Rate::UNLIMITED] {
+            let mut queue = SmartQueue::upload(rate).rtt(rtt).descriptors().expect("in range");
+            assert_eq!(queue.rtt(), rtt);
+            queue.set_rtt(Rtt::LAN);
+            queue.set_rate(Nanos(0), Rate::STOPPED);
+        }
+    }
+    let slow = Rtt::INTERNET.codel(mbit(1), 1_514);
+    assert_eq!(slow.target, Nanos::from_micros(24_224), "two frames of 12,112 µs");
+    assert_eq!(slow.interval, Nanos::from_micros(119_224), "with what was added to the target");
+    let near = Rtt::LAN.codel(mbit(1), 1_514);
+    assert_eq!((near.target, near.interval), (slow.target, Nanos::from_micros(48_448)));
+    let stopped = Rtt::INTERNET.codel(Rate::STOPPED, 1_514);
+    assert_eq!((stopped.target, stopped.interval), (Nanos((1 << 32) - 1), Nanos((1 << 33) - 2)));
+    assert_eq!(Rtt::default(), Rtt::INTERNET);
+    let error = "mars".parse::<Rtt>().expect_err("no preset");
+    assert!(error.to_string().ends_with("regional internet oceanic satellite"));
+    assert!(Rtt::new(Nanos(20_479)).is_err() && Rtt::new(Nanos(1 << 33)).is_err());
+    assert!(Rtt::new(Nanos(20_480)).is_ok() && Rtt::new(Nanos((1 << 33) - 1)).is_ok());
+}
+
+/// Goal: on a line that is slow for its round-trip time, the AQM lets a queue of four packets stand, or signals it now
+/// and then. A target below the time of a packet would drop whatever is behind the second. Method: a sender that keeps
+/// four packets queued for ten seconds, with each preset and at four rates; at most one drop for five packets sent.
+#[test]
+fn a_line_that_is_slow_for_its_round_trip_time_loses_few_packets() {
+    let bytes = frame(udp(1, 1, 1_472), 0);
+    for (word, rtt) in Rtt::PRESETS {
+        for kilobits in [256, 1_000, 5_000, 20_000] {
+            let rate = Rate::kilobits_per_second(kilobits).expect("in range");
+            let mut queue = SmartQueue::upload(rate).rtt(rtt).frames(KEY).expect("a queue");
+            let mut now = Nanos::from_secs(1);
+            while now < Nanos::from_secs(11) {
+                while queue.backlog().packets < 4 {
+                    queue.push(now, &bytes).expect("there is room");
+                }
+                assert!(queue.pop(now).is_some());
+                now = queue.poll_at(now).expect("packets are queued");
+            }
+            let counters = queue.counters();
+            let lost = counters.dropped_for(DropReason::Aqm).packets;
+            let sent = counters.delivered.packets;
+            assert!(5 * lost <= sent, "{word}, {kilobits} kbit/s: {lost} lost, {sent} sent");
+        }
+    }
+}
+
+/// Goal: a clock that ran ahead for one reading does not close the line for good. Method: a frame leaves an hour ahead;
+/// after a reset the next leaves at the right time, and the one after it is spaced out.
+#[test]
+fn a_line_that_was_reset_is_open() {
+    let mut queue = SmartQueue::upload(mbit(10)).frames(KEY).expect("a queue");
+    let (now, ahead) = (Nanos::from_secs(1), Nanos::from_secs(3_601));
+    for number in 0..3 {
+        queue.push(now, &frame(udp(1, 1, 1_208), number)).expect("there is room");
+    }
+    assert!(queue.pop(ahead).is_some());
+    assert!(queue.poll_at(now) > Some(Nanos::from_secs(3_600)));
+    queue.reset_line();
+    assert_eq!(queue.poll_at(now), Some(now));
+    assert!(queue.pop(now).is_some());
+    assert_eq!(queue.poll_at(now), Some(now.plus(Nanos::from_millis(1))));
+}
+
+/// Goal: a rate spaces frames out, and `poll_at` says when. Method: frames of 1,250 bytes at 10 Mbit/s are one millisecond
+/// apart, also when the clock steps back; nothing leaves in between.
+#[test]
+fn a_rate_spaces_frames_out_whatever_the_clock_does() {
+    let mut queue: FrameQueue = SmartQueue::upload(mbit(10)).frames(KEY).expect("a queue");
+    let start = Nanos::from_secs(7);
+    for number in 0..10 {
+        queue.push(start, &frame(udp(1, 1, 1_208), number)).expect("there is room");
+    }
+    for turn in 0..10 {
+        let due = start.plus(Nanos::from_millis(turn));
+        assert_eq!(queue.poll_at(start), Some(due));
+        for back in [Nanos(0), start, Nanos(due.0 - 1)] {
+            assert!(turn == 0 || queue.pop(back).is_none());
+        }
+        assert_eq!(queue.pop(due).map(<[u8]>::len), Some(1_250));
+    }
+    assert_eq!(queue.poll_at(start), None);
+}
+
+/// Goal: the device is a second way to be slowed down, beside a rate or without one. Method: it takes nothing, some
+/// bytes, and everything; what leaves is no more than it takes, the rest waits and is not lost.
+#[test]
+fn a_device_takes_no_more_than_it_says() {
+    for rate in [Rate::UNLIMITED, mbit(1_000)] {
+        let mut queue = SmartQueue::upload(rate).frames(KEY).expect("a queue");
+        queue.set_device(DeviceRoom::Busy);
+        for number in 0..20 {
+            queue.push(Nanos(0), &frame(udp(1, 1, 958), number)).expect("there is room");
+        }
+        let late = Nanos::from_secs(1);
+        assert_eq!((queue.poll_at(late), queue.pop(late)), (None, None));
+        queue.set_device(DeviceRoom::Takes(2_999));
+        let mut sent = 0;
+        let mut now = late;
+        while let Some(at) = queue.poll_at(now) {
+            now = at;
+            sent += queue.pop(now).map_or(0, <[u8]>::len);
+        }
+        assert_eq!((sent, queue.device()), (2_000, DeviceRoom::Takes(999)));
+        assert_eq!(queue.pop(now.plus(late)), None, "a frame of 1,000 bytes does not fit");
+        queue.add_room(1);
+        assert_eq!(queue.pop(now.plus(late)).map(<[u8]>::len), Some(1_000));
+        assert_eq!(queue.device(), DeviceRoom::Takes(0));
+        queue.set_device(DeviceRoom::Ready);
+        queue.set_rate(now, Rate::UNLIMITED);
+        let left = core::iter::from_fn(|| queue.pop(now).map(<[u8]>::len)).count();
+        let dropped = queue.counters().dropped_total().packets as usize;
+        assert_eq!(
+            left + dropped,
+            17,
+            "what waited for the device, less what the AQM dropped of it"
+        );
+        queue.recount().expect("the books are right");
+    }
+}
+
+/// Goal: the words of the link reach the line, for frames and for packets. Method: VDSL with a tag, whose figures the
+/// shaper's documents give.
+#[test]
+fn the_words_of_the_link_reach_the_line() -> Result<(), RateError> {
+    let builder = SmartQueue::upload(Rate::megabits_per_second(10)?);
+    let builder = builder.link("pppoe-ptm ether-vlan").expect("known words");
+    let queue = builder.frames(KEY).expect("a queue");
+    assert_eq!(queue.overhead().wire_len(1_514), 1_558);
+    let queue = builder.raw_ip().frames(KEY).expect("a queue");
+    assert_eq!(queue.overhead().wire_len(1_500), 1_558);
+    Ok(())
+}
