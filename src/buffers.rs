@@ -91,7 +91,7 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
         Some(handle)
     }
 
-    /// The frame in buffer `handle`; `None` if that is free or does not exist.
+    /// The frame in buffer `handle`; `None` if the buffer is free or does not exist.
     #[must_use]
     pub fn frame(&self, handle: u32) -> Option<&[u8]> {
         let frame = self.frames.get(handle as usize)?;
@@ -104,7 +104,8 @@ impl<const COUNT: usize, const LEN: usize> Buffers<COUNT, LEN> {
         frame.bytes.get_mut(..frame.len?)
     }
 
-    /// Frees buffer `handle`; `false`, and nothing changes, if that is free or does not exist.
+    /// Frees buffer `handle`; `false`, and nothing changes, if the buffer is free or does not
+    /// exist.
     pub fn give_back(&mut self, handle: u32) -> bool {
         let Some(frame) = self.frames.get_mut(handle as usize) else { return false };
         if frame.len.take().is_none() {

@@ -371,7 +371,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         self.enqueue_found(now, lookup, packet, drops).map(|()| lookup.outcome)
     }
 
-    /// The rest of [`Scheduler::enqueue`], likewise.
+    /// The rest of [`Scheduler::enqueue`], of a packet whose flow has no queue of its own so far.
     #[inline(never)]
     fn enqueue_own_host(
         &mut self,

@@ -146,9 +146,9 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         self.follow();
     }
 
-    /// Another line, with the rate, the catch-up and what is still owed of it: that of a queue in whose place this one
-    /// comes, or [its own](Self::line) with another [catch-up](Shaper::with_catch_up). The AQM and the limit in bytes
-    /// go with its rate, as for [`set_rate`](Self::set_rate). Cost: O(1).
+    /// Another line, with its rate, its catch-up and what it still owes: that of a queue which this queue replaces,
+    /// or [this queue's](Self::line) with another [catch-up](Shaper::with_catch_up). The AQM and the limit in bytes
+    /// go with the rate of the line, as for [`set_rate`](Self::set_rate). Cost: O(1).
     ///
     /// ```
     /// use freeboard::SmartQueue;

@@ -21,7 +21,7 @@ pub struct HostDirectory<S: Storage> {
     pub(super) spares: S::Of<bool>,
     pub(super) sources: HostEntries<S::Of<TagLine>, S::Of<u32>>,
     pub(super) destinations: HostEntries<S::Of<TagLine>, S::Of<u32>>,
-    /// What a host has that is given no other quantum.
+    /// The quantum of a host that is given no other.
     pub(super) host_quantum: u32,
     /// Set while a table is [in transition](flowhash::FlowTable::is_rotating) to a new key.
     pub(super) rotating: bool,
@@ -57,7 +57,8 @@ impl<S: Storage> HostDirectory<S> {
         }
     }
 
-    /// The queue for a packet whose flow has none yet: the one just claimed for it, or one of its host.
+    /// The queue for a packet whose flow has none yet: the queue just claimed for the flow, or one of
+    /// its host.
     #[inline(never)]
     fn claim_slow<K: Storage, T: Storage>(
         &mut self,
@@ -103,11 +104,12 @@ impl<S: Storage> HostDirectory<S> {
         queue
     }
 
-    /// The queue for a flow of these hosts that has none of its own: `shared`, which the table names, if that
-    /// is of the same host, or else the spare queue of its host.
+    /// The queue for a flow of these hosts that has none of its own: `shared`, which the table names, if
+    /// `shared` is of the same host, or else the spare queue of its host.
     ///
-    /// What was claimed under an isolation of the other side can be another host's. `shared` it is then, until
-    /// the spare queue has sent what it holds: only its host joins it meanwhile.
+    /// A spare queue that was claimed under an isolation of the other side can be another host's. Then the
+    /// flow takes `shared`, until the spare queue has sent what it holds: only the host that claimed the spare
+    /// queue joins it meanwhile.
     fn among_its_own<K: Storage, T: Storage>(
         &self,
         scheduler: &IsolationScheduler<S, K, T>,

@@ -55,7 +55,8 @@ impl FlowHosts {
 
 /// The flow scheduler of an [`Isolated`](super::Isolated) queue.
 ///
-/// Two levels of deficit round robin, or rounds: whichever the isolation asks for. The other is idle.
+/// Two flow schedulers: [`HostDrr`] in two levels, and [`LoadDrr`] for `triple-isolate`. The
+/// isolation says which one serves, and the other is idle.
 #[derive(Debug)]
 pub struct IsolationScheduler<S: Storage, K: Storage, T: Storage> {
     isolation: Isolation,

@@ -61,7 +61,7 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         self.table.occupied()
     }
 
-    /// `flows_of` tells the truth about an entry.
+    /// Compares the books with `flows_of`, which counts the backlogged flows of an entry anew.
     pub(super) fn recount(&self, flows_of: &dyn Fn(u32) -> u64) -> Result<(), Imbalance> {
         let mut occupied = 0_u64;
         for (entry, &flows) in (0..self.table.queues()).zip(self.flows.as_ref()) {

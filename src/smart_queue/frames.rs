@@ -295,9 +295,9 @@ impl<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>
         self.outlet.line.inner_mut().update_host(now, &labels)
     }
 
-    /// Another secret key, 16 random bytes, from the next frame on. Flows that are queued stay where they are and are not
-    /// reordered; until they are through ([`is_rotating`](Self::is_rotating)) a frame costs a second hash and
-    /// lookup. The old key is overwritten by the next rotation. The rest as for
+    /// Another secret key, 16 random bytes, from the next frame on. Flows that are queued stay where they are and are
+    /// not reordered; until these flows are through ([`is_rotating`](Self::is_rotating)) a frame costs a second hash
+    /// and lookup. The old key is overwritten by the next rotation. The rest is as for
     /// [`Isolated::rotate`](crate::Isolated::rotate).
     ///
     /// # Errors

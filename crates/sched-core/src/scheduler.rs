@@ -176,7 +176,8 @@ impl core::error::Error for Rejected {}
 pub struct Limits {
     /// Packets. 0 rejects everything.
     pub packets: u32,
-    /// Bytes. 0 rejects everything; above [`Limits::MAX_BYTES`] counts as that.
+    /// Bytes. 0 rejects everything; a limit above [`Limits::MAX_BYTES`] counts as
+    /// [`Limits::MAX_BYTES`].
     pub bytes: u32,
 }
 

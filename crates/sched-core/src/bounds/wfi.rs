@@ -198,7 +198,7 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
         Ok(())
     }
 
-    /// Measures `flow` no more, and forgets what it holds. Twice is once.
+    /// Measures `flow` no more, and forgets what it holds. A second call changes nothing.
     pub fn remove(&mut self, flow: FlowId) {
         if let Some(k) = self.flows.as_mut().get_mut(flow.index()) {
             *k = WfiFlow::EMPTY;
@@ -262,7 +262,8 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
         }
     }
 
-    /// Of the packet on the wire `bytes` are gone, all of it if that is more than it has.
+    /// `bytes` of the packet on the wire are gone; all of the packet, if `bytes` is more than its
+    /// length.
     pub fn transmitted(&mut self, bytes: u32) {
         self.wire.gone = Some(bytes.min(self.wire.len).max(self.wire.gone.unwrap_or(0)));
     }

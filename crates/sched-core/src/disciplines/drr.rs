@@ -240,7 +240,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         (front != NONE).then_some(FlowId(front))
     }
 
-    /// Of a flow that was not selected it changes nothing.
+    /// A call for a flow that was not selected changes nothing.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         if flow.0 != self.ring.front() {

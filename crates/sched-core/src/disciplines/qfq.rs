@@ -146,11 +146,11 @@ pub(crate) const LET_GO: u32 = 4;
 /// What becomes of a flow that was served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum After {
-    /// Its next start is in the slot it is in.
+    /// The flow's next start is in the slot that it is in.
     Stays,
-    /// Its next start is in the next slot.
+    /// The flow's next start is in the next slot.
     MovesOn,
-    /// It holds nothing.
+    /// The flow holds nothing any more.
     Idle,
 }
 
@@ -558,7 +558,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         self.core.select().map(FlowId)
     }
 
-    /// Of a flow that was not selected it changes nothing.
+    /// A call for a flow that was not selected changes nothing.
     #[inline(always)] // once, into the dequeue: the group and slot that `select` found are at hand
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         self.core.serve(self.flows.as_mut(), flow.0, len, next_head.is_some());
@@ -600,7 +600,7 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
         Nanos::ZERO
     }
 
-    /// It knows no time.
+    /// Does nothing: the scheduler knows no time.
     #[inline]
     fn advance(&mut self, _now: Nanos) {}
 

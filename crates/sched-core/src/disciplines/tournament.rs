@@ -292,7 +292,7 @@ mod tests {
             (shortest.map(|flow| flow.0), longest.map(|flow| flow.0))
         }
 
-        /// The same by definition.
+        /// What the two tournaments should answer, by their definition.
         fn scanned(&self) -> (Option<u32>, Option<u32>) {
             let ranked = || (0_u32..).zip(&self.flows).filter(|(_, flow)| flow.is_backlogged());
             let shortest = ranked().min_by_key(|(at, flow)| (flow.bytes, flow.stamp(), *at));

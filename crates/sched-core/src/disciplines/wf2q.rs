@@ -120,7 +120,7 @@ impl Wf2qFlow {
         self.height != 0
     }
 
-    /// `len / φ`. More than [`MAX_LEN`], which no packet accepted has, counts as that.
+    /// `len / φ`. A length above [`MAX_LEN`], which no accepted packet has, counts as [`MAX_LEN`].
     fn span(&self, len: u32) -> u128 {
         u128::from(u64::from(len.min(MAX_LEN)) * self.inverse)
     }

@@ -78,7 +78,8 @@ pub trait DropPolicy<O: FlowScheduler + ?Sized> {
     /// `flow` has lost `len` bytes without service; with `is_idle` it holds nothing any more.
     fn lost(&mut self, flow: FlowId, len: u32, is_idle: bool);
 
-    /// `flow`, idle or backlogged, was removed: the next flow of that number is another one. Twice is once.
+    /// `flow`, idle or backlogged, was removed: the next flow of that number is another one. A second call
+    /// changes nothing.
     fn removed(&mut self, flow: FlowId);
 
     /// The flow that gives way when there is no room, and at which end: `None` means the arrival.
@@ -92,7 +93,7 @@ pub trait DropPolicy<O: FlowScheduler + ?Sized> {
     /// drop packets. It is not asked when a limit is lowered.
     fn gives_up(&self, scheduler: &O, flow: FlowId) -> bool;
 
-    /// Compares the policy's books with `flows`, which tells the truth about a flow. For tests.
+    /// Compares the policy's books with `flows`, which says what a flow really holds. For tests.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.

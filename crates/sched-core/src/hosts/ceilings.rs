@@ -160,7 +160,7 @@ where
     }
 
     /// What packets are on the wire, from the next on that leaves. A burst below the longest packet then
-    /// counts as that. Cost: O(flows).
+    /// counts as one longest packet. Cost: O(flows).
     pub fn set_link(&mut self, link: L) {
         self.link = link;
         for flow in (0..self.room()).map(FlowId) {
@@ -439,7 +439,7 @@ where
         self.scheduler.upcoming(ahead)
     }
 
-    /// Of a flow that was not selected it changes nothing.
+    /// A call for a flow that was not selected changes nothing.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         if Self::HAS_ROOM
@@ -497,7 +497,7 @@ where
         self.clock.clock_at(stamp, now)
     }
 
-    /// One flow, so that it is the one that was foreseen.
+    /// Lets one flow return and no more: it is then the flow that `waiting` named.
     fn open(&mut self) {
         if Self::HAS_ROOM && self.scheduler.select().is_none() {
             self.recall_due(1);

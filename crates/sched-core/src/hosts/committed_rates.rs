@@ -503,7 +503,7 @@ where
         found.wrapping_add(self.excess.upcoming(rest))
     }
 
-    /// Of a flow that was not selected it changes nothing.
+    /// A call for a flow that was not selected changes nothing.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         if Self::HAS_ROOM {

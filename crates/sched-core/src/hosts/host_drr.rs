@@ -450,7 +450,7 @@ where
         found
     }
 
-    /// Of a flow that was not selected it changes nothing.
+    /// A call for a flow that was not selected changes nothing.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         let Some(host) = self.scheduler.select() else { return };

@@ -126,8 +126,8 @@ where
     pub const MAX_ROUNDS: u32 = Calendar::<W>::MOST;
 
     /// A flow scheduler of `nodes.len()` flows, none added, for packets of at most `max_len` bytes; both sides
-    /// count. The calendar is as long as the largest power of two that `rounds` has room for; if that is
-    /// more than the flows of any host, shares are exact. Cost: O(flows + hosts + rounds).
+    /// count. The calendar is as long as the largest power of two that `rounds` has room for; if this length
+    /// is more than the flows of any host, shares are exact. Cost: O(flows + hosts + rounds).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], each side has room
@@ -162,12 +162,11 @@ where
         })
     }
 
-    /// With sparse flows first: a flow that becomes backlogged has its turn before those that stand, if its
-    /// own turn would have come by now. A host has one such early turn for each round, and up to
-    /// [`SAVED_UP`](Self::SAVED_UP) of them from rounds in which it had none. A flow whose host has used them up has
-    /// its early turn in the first round that has one left, if that is before the turn that the load gives. A flow
-    /// that emptied before its turn was used up has the rest of it before those that stand, until its next turn is
-    /// due.
+    /// With sparse flows first: a flow that becomes backlogged has its turn before those that stand, if its own turn
+    /// would have come by now. A host has one such early turn for each round, and up to [`SAVED_UP`](Self::SAVED_UP)
+    /// of them from rounds in which it had none. A flow whose host has used up its early turns has one in the first
+    /// round that has one left, if this round is before that of the turn by its load. A flow that emptied before its
+    /// turn was used up has the rest of the turn before the flows that stand, until its next turn is due.
     #[must_use]
     pub fn sparse_first(mut self) -> Self {
         self.sparse_first = true;
@@ -488,7 +487,7 @@ where
         (self.front != NONE).then_some(FlowId(self.front))
     }
 
-    /// Of a flow that was not selected it changes nothing. No length, however wrong, makes a debt of
+    /// A call for a flow that was not selected changes nothing. No length, however wrong, makes a debt of
     /// more than the longest packet less a byte.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {

@@ -3,7 +3,8 @@
 use crate::flow_scheduler::{FlowScheduler, FlowState};
 use crate::{FlowId, Imbalance};
 
-/// Gives queues to flows, and is told when one is free again: a hash table of flows, tables of their hosts.
+/// Gives queues to flows, and is told when a queue is free again: a hash table of flows, tables of their
+/// hosts.
 ///
 /// [`FlowQueues`](crate::FlowQueues) holds it beside its flow scheduler `O` and tells it of each queue that becomes
 /// empty, however it does. To find the queue of a packet is the business of the assembled queue around both. No method
@@ -46,10 +47,11 @@ pub trait FlowDirectory<O: FlowScheduler + ?Sized> {
     /// Queues are numbered below this; `None`: there are as many as the scheduler has flows.
     fn room(&self) -> Option<u32>;
 
-    /// The queue of `flow` holds nothing any more, and the scheduler has been told. Twice is once.
+    /// The queue of `flow` holds nothing any more, and the scheduler has been told. A second call
+    /// changes nothing.
     fn emptied(&mut self, scheduler: &O, flow: FlowId);
 
-    /// Compares the directory's books with `flows`, which tells the truth about a flow. For tests.
+    /// Compares the directory's books with `flows`, which says what a flow really holds. For tests.
     ///
     /// # Errors
     /// The first [`Imbalance`] found.

@@ -13,9 +13,9 @@ impl<N: Table<QfqFlow>> Qfq<N> {
     /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: two
     /// divisions.
     ///
-    /// It holds while no flow is configured or removed. After that nothing is promised to any flow until no flow
-    /// is backlogged; from that instant on it holds again (`docs/guarantees.md`, *When flows and weights change*).
-    /// Where links stay busy and weights change, take [`Wf2q`](crate::Wf2q).
+    /// The guarantee holds while no flow is configured or removed. After such a change nothing is promised to any
+    /// flow until no flow is backlogged. From that instant on the guarantee holds again (`docs/guarantees.md`,
+    /// *When flows and weights change*). Where links stay busy and weights change, take [`Wf2q`](crate::Wf2q).
     ///
     /// `φ` is the share of the flow among all flows added, and `φ'` its share if only flows counted that
     /// make `V` run fastest (at most 1). `s` is the width of the flow's slots in bytes of the flow,

@@ -8,8 +8,8 @@
 //! long as its aggregate stays backlogged. After the QFQ+ of Valente, *Providing near-optimal fair-queueing
 //! guarantees at round-robin amortized cost* (`QFQ+` in `docs/disciplines/qfq.md`).
 //!
-//! It pays where many flows are alike. A flow that is the only one of its class is an aggregate of its
-//! own, and is then served as by QFQ, but at a higher cost.
+//! QFQ+ pays where many flows are alike. A flow that is the only one of its class is an aggregate of
+//! its own, and is then served as by QFQ, but at a higher cost.
 //!
 //! Cost per call: O(1), no loop but over the at most eight members of an aggregate, and that only for a
 //! flow that leaves without service; no division; configuring a flow divides. Memory: 16 bytes a flow,
@@ -481,7 +481,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
         (first != NONE).then_some(FlowId(first))
     }
 
-    /// Of a flow that was not selected it changes nothing.
+    /// A call for a flow that was not selected changes nothing.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         let service = &mut self.service;
@@ -542,7 +542,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> FlowScheduler
         Nanos::ZERO
     }
 
-    /// It knows no time.
+    /// Does nothing: the scheduler knows no time.
     #[inline]
     fn advance(&mut self, _now: Nanos) {}
 

@@ -48,11 +48,11 @@ impl Weights {
     }
 
     /// The most that a byte served ever adds to `V` while these flows stay: no inverse of a flow added
-    /// is below it. So one packet takes `V` no further than `L · inverse` of any flow, counted or not:
-    /// on that rest the number of slots and what eq. 17 may give a flow.
+    /// is below this value. So one packet takes `V` no further than `L · inverse` of any flow, counted
+    /// or not. The number of slots, and what eq. 17 may give a flow, rest on that.
     ///
-    /// It is the largest power of two that no inverse is below, or [`Self::least_per_byte`], whichever
-    /// is more.
+    /// The value is the largest power of two that no inverse is below, or [`Self::least_per_byte`] if
+    /// that is larger.
     pub(super) const fn most_per_byte(&self) -> u32 {
         self.most_per_byte
     }

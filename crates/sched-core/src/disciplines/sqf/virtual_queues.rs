@@ -251,7 +251,7 @@ where
         self.labels.give_back(longest.0);
     }
 
-    /// Adds `flow`. Twice is once.
+    /// Adds `flow`. A second call changes nothing.
     ///
     /// # Errors
     /// [`ConfigError::UnknownFlow`] if there is no room for that label.
@@ -268,8 +268,8 @@ where
         }
     }
 
-    /// Removes `flow`; its packets go to `drops`. Twice is once. Cost: O(packets of its queue), which
-    /// for the default queue are not all its own.
+    /// Removes `flow`; its packets go to `drops`. A second call changes nothing. Cost: O(packets of
+    /// its queue), which for the default queue are not all its own.
     pub fn remove_flow(&mut self, flow: FlowId, drops: &mut dyn DropSink) {
         let Some(&SqfFlow { queue, held }) = self.labels.flow(flow) else { return };
         let (queue, mut before, mut left) = (FlowId(queue), NONE, held.packets);

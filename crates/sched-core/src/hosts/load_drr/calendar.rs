@@ -199,15 +199,16 @@ impl<W: Table<RoundList>> Calendar<W> {
         }
     }
 
-    /// After how many rounds a flow has its next turn whose source and destination have that many flows.
+    /// How many rounds lie between two turns of a flow whose hosts have `source` and `destination`
+    /// backlogged flows.
     #[inline]
     fn rounds_between(&self, source: u32, destination: u32) -> u32 {
         // A calendar of two rounds or more has a horizon of at least 1.
         source.max(destination).max(1).min(self.horizon())
     }
 
-    /// The round of the next turn of a flow whose source and destination have that many: when it is `due`, or if that is not after
-    /// `round`, as many rounds after it as they have flows.
+    /// The round of the next turn of a flow whose hosts have `source` and `destination` backlogged flows: `due` if
+    /// that is after `round`, else as many rounds after `round` as the larger of the two numbers.
     #[inline]
     pub(super) fn next_turn(&self, round: u32, due: u32, source: u32, destination: u32) -> u32 {
         let ahead = if is_not_later(due, round) {

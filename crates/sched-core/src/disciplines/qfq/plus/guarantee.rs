@@ -12,8 +12,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
     /// What is promised to `flow` as things are configured: `None` if it was not added. Cost: two
     /// divisions.
     ///
-    /// It holds while no flow is configured or removed, and again from when no flow is backlogged, as that of
-    /// [`Qfq`](crate::Qfq::guarantee).
+    /// As that of [`Qfq`](crate::Qfq::guarantee), the guarantee holds while no flow is configured or removed,
+    /// and after a change from an instant on at which no flow is backlogged.
     ///
     /// `φ` is the share of the flow among all flows added, and `φ'` is as in [`Qfq`](crate::Qfq::guarantee). `s`
     /// is the width of the flow's slots in bytes of the flow, `L_k` the flow's longest packet, `n` the members
