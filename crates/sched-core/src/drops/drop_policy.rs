@@ -16,7 +16,7 @@ use crate::{FlowId, Imbalance};
 ///     Nanos, Packet, Queue, Scheduler,
 /// };
 ///
-/// /// Flow 0 gives way to every other: it carries what can be sent again. Whether it holds packets:
+/// /// Flow 0 gives way to every other: it carries what can be sent again. The field: whether flow 0 holds packets.
 /// struct FirstFlow(bool);
 ///
 /// impl<O: FlowScheduler> DropPolicy<O> for FirstFlow {

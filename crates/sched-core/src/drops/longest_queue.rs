@@ -21,7 +21,7 @@ type Longest = Tournament<0, true>;
 /// The flow that holds the most bytes is the victim; books in the memory `N`.
 ///
 /// Ties go to the flow served least recently (never served comes first), then to the lowest number.
-/// A victim that the flow scheduler would name is not asked for.
+/// The flow scheduler is not asked for a victim.
 ///
 /// ```
 /// use sched_core::{

@@ -30,9 +30,9 @@
 //! each class gives [`RejectReason::HandleInUse`] for its own descriptors only. Books and flow scheduler stay right, and the
 //! handle leaves once from each class. To look for it in all classes would cost O(classes) a packet.
 //!
-//! A flow scheduler with [ceilings](crate::Ceilings) is right here for classes that may always send. A class that closes
-//! as well is looked at by the flow scheduler when it opens: a `dequeue` then may give nothing where
-//! [`Scheduler::peek`] named a packet, and [`Scheduler::poll_at`] says anew when.
+//! A flow scheduler with [ceilings](crate::Ceilings) is right here for classes that may always send. A class may also
+//! close behind a line of its own; then the flow scheduler looks at it when it opens. A `dequeue` then may give
+//! nothing where [`Scheduler::peek`] named a packet, and [`Scheduler::poll_at`] says anew when.
 //!
 //! **Cost.** A call costs that of the flow scheduler, that of the class, and O(1); while classes are closed, and
 //! where the longest class gives way, O(log classes). Depth adds: a packet passes each level once.
@@ -142,7 +142,7 @@ pub struct Classes<O, S, C, R, W, B = [LongestFlow; 0]> {
     classes: C,
     classify: R,
     states: W,
-    /// What each class holds; of those beyond it the length is not kept.
+    /// What each class holds; for classes beyond it the length is not kept.
     ranks: B,
     ledger: Ledger,
     /// The time that was told last.
@@ -175,8 +175,8 @@ where
     }
 
     /// The same node, with room made for an arrival: the class that holds the most bytes gives way,
-    /// and which of its packets is its own affair. `ranks` has room for every class; those beyond it
-    /// never give way. A victim that the flow scheduler would name is not asked for. Cost: O(classes).
+    /// and which of its packets is its own affair. `ranks` has room for every class; classes beyond
+    /// it never give way. The flow scheduler is not asked for a victim. Cost: O(classes).
     ///
     /// The arrival itself does not count: if its own class holds the most, that class has to make room
     /// in itself, or to reject it.
@@ -255,8 +255,8 @@ where
         self.scheduler.config(class).filter(|_| class.0 < self.count())
     }
 
-    /// Removes `class` from the flow scheduler; its packets go to `drops`, its scheduler stays, empty. Twice is
-    /// once. Cost: O(its packets).
+    /// Removes `class` from the flow scheduler; its packets go to `drops`, its scheduler stays, empty. A second
+    /// call changes nothing. Cost: O(packets of the class).
     pub fn remove_class(&mut self, class: FlowId, drops: &mut dyn DropSink) {
         let removed = Some(DropReason::FlowRemoved);
         self.touch(class, drops, removed, |scheduler, drops| scheduler.drain(drops));
@@ -298,8 +298,8 @@ where
     W: Table<ClassState>,
     B: Table<LongestFlow>,
 {
-    /// A rejection by a class is handed on as it is; but an unknown flow is called by the number it has
-    /// here.
+    /// A rejection by a class is handed on as it is, but for an unknown flow: its number is the one it
+    /// has in this node.
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -334,8 +334,9 @@ where
         Ok(())
     }
 
-    /// `None` although a class is open only if that class, untouched since it said so, has closed: the
-    /// clock has stepped back. It is set aside then, and the next call asks another.
+    /// `None` although a class is open only if this class has closed without a call since it said that
+    /// it may send: the clock has stepped back. The class is set aside then, and the next call asks
+    /// another class.
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.now = now;
         self.scheduler.advance(now);
