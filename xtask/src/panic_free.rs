@@ -2,7 +2,8 @@
 //!
 //! `firmware/panic-free` exports every public operation; its panic handler calls a function that does
 //! not exist. Where the compiler proves that nothing panics, the handler is gone from the library and
-//! so is the undefined symbol. A build with one unchecked index shows that the check can fail.
+//! so is the undefined symbol. A build with one unchecked index shows that the check can fail. A library without the
+//! disciplines has no panic either, so a function of each list of the catalogue has to be in it.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,6 +16,13 @@ use crate::run::{BARE_METAL, cargo, output, root};
 
 const FOLDER: &str = "firmware/panic-free";
 const SYMBOL: &str = "__panic_reached__";
+
+/// A function of each list of the catalogue: flow schedulers, schedulers, compositions.
+const LINKED: [&str; 3] = [
+    "panic_free::operations::catalog::drr::",
+    "panic_free::operations::catalog::fifo::",
+    "panic_free::operations::catalog::hashed_drr::",
+];
 
 pub(crate) fn run() -> Result<(), String> {
     let progress = progress(3 * BARE_METAL.len() as u64);
@@ -35,7 +43,8 @@ pub(crate) fn run() -> Result<(), String> {
 /// Builds for every target at an optimisation level; with `control` a panic must be found, else none.
 fn check(level: &str, control: bool, progress: &ProgressBar) -> Result<(), String> {
     for target in BARE_METAL {
-        let reached = references(target, level, control)?;
+        let symbols = symbols(target, level, control)?;
+        let reached = symbols.lines().filter(|line| line.contains(SYMBOL)).count();
         progress.inc(1);
         if control && reached == 0 {
             return Err(format!("{target}: the positive control was not found"));
@@ -46,14 +55,19 @@ fn check(level: &str, control: bool, progress: &ProgressBar) -> Result<(), Strin
                  build {FOLDER} with the library's functions removed one by one to find which"
             ));
         }
+        if let Some(missing) = LINKED.iter().find(|name| !control && !symbols.contains(**name)) {
+            return Err(format!(
+                "{target}, opt-level {level}: no {missing} in the library: its list is empty or not linked"
+            ));
+        }
         let found = if control { "a panic is found" } else { "panic-free" };
         progress.suspend(|| eprintln!("xtask: {found} on {target} at opt-level {level}"));
     }
     Ok(())
 }
 
-/// How often the undefined symbol of the panic handler is named in the library.
-fn references(target: &str, level: &str, control: bool) -> Result<usize, String> {
+/// The symbols of the library, a line each.
+fn symbols(target: &str, level: &str, control: bool) -> Result<String, String> {
     let kind = if control { "control" } else { "clean" };
     let folder = root().join("target/panic-free").join(format!("{kind}-{level}"));
     let mut build = cargo(FOLDER);
@@ -67,8 +81,7 @@ fn references(target: &str, level: &str, control: bool) -> Result<usize, String>
     }
     output(&format!("panic-free library for {target}"), &mut build)?;
     let library = folder.join(target).join("release/libpanic_free.a");
-    let symbols = output("llvm-nm", Command::new(llvm_nm()?).arg(library))?;
-    Ok(symbols.lines().filter(|line| line.contains(SYMBOL)).count())
+    output("llvm-nm", Command::new(llvm_nm()?).arg("--demangle").arg(library))
 }
 
 /// `llvm-nm` of the component `llvm-tools`, which `rust-toolchain.toml` brings.
