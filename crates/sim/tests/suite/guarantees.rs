@@ -222,8 +222,8 @@ fn the_bound_quoted_for_qfq_is_exceeded_by_a_third() {
 
 /// Goal: the bound of DRR has to count the packet on the wire. Method: flow 1 empties with a packet,
 /// comes back, has a whole turn and its overdraft, all before the first turn of flow 0: 94 bytes of
-/// the packet on the wire and two packets of 255. 486.3 bytes, where the bound without the one on the
-/// wire is 460.2.
+/// the packet on the wire and two packets of 255. Flow 0 lags by 486.3 bytes, where the bound without
+/// the packet on the wire is 460.2.
 #[test]
 fn drr_falls_behind_by_the_packet_on_the_wire_as_well() {
     let burst = |at, packets, len| Burst { at, packets, first: len, second: len };

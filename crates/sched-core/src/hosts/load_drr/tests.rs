@@ -339,7 +339,7 @@ fn a_flow_that_leaves_a_byte_of_its_turn_owes_what_it_sends_with_it() {
 }
 
 /// Goal: a flow that keeps emptying and returning gets no more than `(n + 2)·Q + L − 1` bytes in any interval
-/// in which another flow has `n` whole turns, and in the long run no more than the other. Without sparse
+/// in which another flow has `n` whole turns. In the long run it gets no more than the other. Without sparse
 /// flows first it is `n + 1` in place of `n + 2`. Method: a stands. The others come back after pauses and in
 /// sizes drawn at random, all of load 1; every interval of each history.
 #[test]
