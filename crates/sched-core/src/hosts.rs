@@ -5,4 +5,6 @@ pub(crate) mod committed_rates;
 pub(crate) mod host_drr;
 pub(crate) mod hosted;
 pub(crate) mod load_drr;
+#[cfg(test)]
+mod test_line;
 pub(crate) mod token_bucket;

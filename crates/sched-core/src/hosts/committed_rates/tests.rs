@@ -1,4 +1,5 @@
 use super::*;
+use crate::hosts::test_line::{BYTE, L, Line, drr, near};
 use crate::test_link::Link;
 use crate::{
     Drr, DrrFlow, HostDrr, HostDrrFlow, HostRing, Qfq, QfqConfig, QfqFlow, ShortestFlow,
@@ -8,20 +9,7 @@ use conformance::Xorshift;
 use std::vec;
 use std::vec::Vec;
 
-/// The longest packet.
-const L: u32 = 1_500;
-/// Nanoseconds that a link of 100 Mbit/s takes for a byte.
-const BYTE: u64 = 80;
-
 type Rates<O> = CommittedRates<O, Vec<CommittedFlow>, Vec<CommittedReturn>>;
-
-fn drr(quanta: &[u32]) -> Drr<Vec<DrrFlow>> {
-    let mut drr = Drr::new(vec![DrrFlow::EMPTY; quanta.len()], L).unwrap();
-    for (flow, &quantum) in (0..).zip(quanta) {
-        drr.configure(FlowId(flow), quantum, None).unwrap();
-    }
-    drr
-}
 
 fn committed<O: FlowScheduler + Clone>(scheduler: O) -> Rates<O> {
     let flows = scheduler.flows() as usize;
@@ -31,68 +19,6 @@ fn committed<O: FlowScheduler + Clone>(scheduler: O) -> Rates<O> {
 
 fn mbit(rate: u64, burst: u32) -> Option<CommittedRate> {
     Some(CommittedRate::new(rate * 1_000_000, burst).unwrap())
-}
-
-/// A link of 100 Mbit/s that never pauses while packets wait.
-struct Line<O> {
-    link: Link<O>,
-    now: u64,
-    /// A packet that was sent: when it began, its flow, its length.
-    sent: Vec<(u64, u32, u32)>,
-}
-
-impl<O: FlowScheduler> Line<O> {
-    fn of(scheduler: O, flows: usize) -> Self {
-        Self { link: Link::over(scheduler, flows), now: 0, sent: Vec::new() }
-    }
-
-    fn put(&mut self, flow: u32, len: u32) {
-        self.link.scheduler.advance(Nanos(self.now));
-        self.link.enqueue(flow, len);
-    }
-
-    /// Sends for `millis` milliseconds; a `greedy` flow always holds a few packets of random lengths.
-    fn run(&mut self, millis: u64, greedy: &[u32], random: &mut Xorshift) {
-        let end = self.now + millis * 1_000_000;
-        while self.now < end {
-            for &flow in greedy {
-                while self.link.queues[flow as usize].len() < 4 {
-                    self.put(flow, 1_000 + random.below(501));
-                }
-            }
-            self.link.scheduler.advance(Nanos(self.now));
-            match self.link.dequeue() {
-                Some((flow, len)) => {
-                    self.sent.push((self.now, flow, len));
-                    self.now += u64::from(len) * BYTE;
-                }
-                None => self.now = end,
-            }
-            self.link.recount().unwrap();
-        }
-    }
-
-    /// `flow` loses what it holds.
-    fn stop(&mut self, flow: u32) {
-        self.link.queues[flow as usize].clear();
-        self.link.scheduler.lost(FlowId(flow), 0, None);
-        self.link.recount().unwrap();
-    }
-
-    /// Bits a second of `flow`, from what began after `from` milliseconds, in thousands.
-    fn kbit(&self, flow: u32, from: u64) -> u64 {
-        let from = from * 1_000_000;
-        let since = self.sent.iter().filter(|&&(at, of, _)| at >= from && of == flow);
-        let bytes: u64 = since.map(|&(.., len)| u64::from(len)).sum();
-        bytes * 8_000_000 / (self.now - from)
-    }
-}
-
-/// `kbit` is within `percent` of `mbit`.
-#[track_caller]
-fn near(kbit: u64, mbit: u64, percent: u64) {
-    let (low, high) = (mbit * 10 * (100 - percent), mbit * 10 * (100 + percent));
-    assert!((low..=high).contains(&kbit), "{kbit} kbit/s where {mbit} Mbit/s were expected");
 }
 
 /// Goal: beside greedy rivals a flow gets its rate, alone the whole line, and the rivals the rest.
