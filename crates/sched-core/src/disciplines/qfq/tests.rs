@@ -183,9 +183,35 @@ fn a_lone_flow_is_served_while_virtual_time_wraps_around() {
     assert_eq!(link.recount(), Ok(()));
 }
 
+pub(super) fn out_of_range(what: &'static str, value: u64, max: u64) -> ConfigError {
+    ConfigError::OutOfRange { what, value, min: 1, max }
+}
+
+/// Refuses every configuration out of its range, and stays as it is. Of 257 flows all but the last are added, with packets
+/// of up to 1,500 bytes, and their weights leave no room for another.
+pub(super) fn refuses_what_is_out_of_range<O>(scheduler: &mut O)
+where
+    O: FlowScheduler<Config = QfqConfig> + core::fmt::Debug,
+{
+    let before = std::format!("{scheduler:?}");
+    let mut refused = |flow, weight, max_len, error| {
+        let config = QfqConfig { weight, max_len };
+        assert_eq!(scheduler.configure(FlowId(flow), config, Some(700)), Err(error));
+        assert_eq!(std::format!("{scheduler:?}"), before);
+    };
+    refused(0, 0, 1_500, out_of_range("weight", 0, 65_536));
+    refused(0, 65_537, 1_500, out_of_range("weight", 65_537, 65_536));
+    refused(0, 1, 0, out_of_range("max_len in bytes", 0, 1_500));
+    refused(0, 1, 1_501, out_of_range("max_len in bytes", 1_501, 1_500));
+    // A weight of 65,535 counts as the 65,536 that its inverse stands for.
+    refused(256, 1, 1_500, out_of_range("sum of the weights", (1 << 24) + 1, 1 << 24));
+    refused(257, 1, 1_500, ConfigError::UnknownFlow { flow: FlowId(257), flows: 257 });
+    refused(u32::MAX, 1, 1, ConfigError::UnknownFlow { flow: FlowId(u32::MAX), flows: 257 });
+    assert_eq!((scheduler.config(FlowId(256)), scheduler.max_len(FlowId(257))), (None, None));
+}
+
 #[test]
 fn a_bad_configuration_is_refused_with_its_range_and_changes_nothing() {
-    let out_of_range = |what, value, max| ConfigError::OutOfRange { what, value, min: 1, max };
     for len in [0, 65_536, u32::MAX] {
         let refused = Qfq::new([QfqFlow::EMPTY; 1], len).map(|_| ());
         assert_eq!(refused, Err(out_of_range("longest packet in bytes", len.into(), 65_535)));
@@ -198,22 +224,8 @@ fn a_bad_configuration_is_refused_with_its_range_and_changes_nothing() {
         assert_eq!(qfq.configure(FlowId(flow), QfqConfig { weight, max_len }, None), Ok(()));
         qfq.backlogged(FlowId(flow), 700);
     }
-    let before = std::format!("{qfq:?}");
-    let mut refused = |flow, weight, max_len, error| {
-        let config = QfqConfig { weight, max_len };
-        assert_eq!(qfq.configure(FlowId(flow), config, Some(700)), Err(error));
-        assert_eq!(std::format!("{qfq:?}"), before);
-    };
-    refused(0, 0, 1_500, out_of_range("weight", 0, 65_536));
-    refused(0, 65_537, 1_500, out_of_range("weight", 65_537, 65_536));
-    refused(0, 1, 0, out_of_range("max_len in bytes", 0, 1_500));
-    refused(0, 1, 1_501, out_of_range("max_len in bytes", 1_501, 1_500));
-    // 65,535 counts as the 65,536 that its inverse stands for.
-    refused(256, 1, 1_500, out_of_range("sum of the weights", (1 << 24) + 1, 1 << 24));
-    refused(257, 1, 1_500, ConfigError::UnknownFlow { flow: FlowId(257), flows: 257 });
-    refused(u32::MAX, 1, 1, ConfigError::UnknownFlow { flow: FlowId(u32::MAX), flows: 257 });
+    refuses_what_is_out_of_range(&mut qfq);
     assert_eq!(qfq.config(FlowId(255)), Some(QfqConfig { weight: 65_536, max_len: 1_500 }));
-    assert_eq!((qfq.config(FlowId(256)), qfq.max_len(FlowId(257))), (None, None));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::disciplines::qfq::tests::{out_of_range, refuses_what_is_out_of_range};
 use crate::test_link::{Link, Load};
 use conformance::Xorshift;
 use conformance::effort::effort;
@@ -107,7 +108,6 @@ fn without_room_for_another_aggregate_nothing_changes() {
 
 #[test]
 fn what_is_out_of_range_is_refused_with_its_range_and_changes_nothing() {
-    let out_of_range = |what, value, max| ConfigError::OutOfRange { what, value, min: 1, max };
     let made = |max_len, members| {
         let (flows, aggregates) = ([PlusFlow::EMPTY; 1], [Aggregate::EMPTY; 1]);
         QfqPlus::new(flows, aggregates, [QfqFlow::EMPTY; 1], max_len, members).map(|_| ())
@@ -127,20 +127,7 @@ fn what_is_out_of_range_is_refused_with_its_range_and_changes_nothing() {
         plus.configure(FlowId(flow), config, None).unwrap();
         plus.backlogged(FlowId(flow), 700);
     }
-    let before = std::format!("{plus:?}");
-    let mut refused = |flow, weight, max_len, error| {
-        let config = QfqConfig { weight, max_len };
-        assert_eq!(plus.configure(FlowId(flow), config, Some(700)), Err(error));
-        assert_eq!(std::format!("{plus:?}"), before);
-    };
-    refused(0, 0, 1_500, out_of_range("weight", 0, 65_536));
-    refused(0, 65_537, 1_500, out_of_range("weight", 65_537, 65_536));
-    refused(0, 1, 0, out_of_range("max_len in bytes", 0, 1_500));
-    refused(0, 1, 1_501, out_of_range("max_len in bytes", 1_501, 1_500));
-    refused(256, 1, 1_500, out_of_range("sum of the weights", (1 << 24) + 1, 1 << 24));
-    refused(257, 1, 1_500, ConfigError::UnknownFlow { flow: FlowId(257), flows: 257 });
-    refused(u32::MAX, 1, 1, ConfigError::UnknownFlow { flow: FlowId(u32::MAX), flows: 257 });
-    assert_eq!((plus.config(FlowId(256)), plus.max_len(FlowId(257))), (None, None));
+    refuses_what_is_out_of_range(&mut plus);
 }
 
 /// Goal: what relative fairness costs. Method: two full aggregates of equal flows, all of one backlogged
