@@ -219,3 +219,68 @@ impl<B: Labelled, A: Labelled> Labelled for Rekeyed<B, A> {
         self.after.host_ceiling()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers everything in a way of its own, told by `own`.
+    struct Particular {
+        own: u32,
+        labels_before: Labels,
+    }
+
+    impl Labelled for Particular {
+        fn flow(&self) -> u32 {
+            self.own
+        }
+
+        fn source(&self) -> u32 {
+            self.own + 1
+        }
+
+        fn destination(&self) -> u32 {
+            self.own + 2
+        }
+
+        fn host_pair(&self) -> u32 {
+            self.own + 3
+        }
+
+        fn before(&self) -> Option<&dyn Labelled> {
+            Some(&self.labels_before)
+        }
+
+        fn host_quantum(&self) -> Option<u32> {
+            Some(self.own + 4)
+        }
+
+        fn host_committed_rate(&self) -> Option<CommittedRate> {
+            CommittedRate::new(u64::from(self.own) * 1_000, 3_000).ok()
+        }
+
+        fn host_ceiling(&self) -> Option<Ceiling> {
+            Ceiling::new(u64::from(self.own) * 2_000, 3_000).ok()
+        }
+    }
+
+    fn particular(own: u32) -> Particular {
+        Particular { own, labels_before: Labels { flow: own, src_host: own, dst_host: own } }
+    }
+
+    /// Goal: labels under two keys answer what their later part answers, but for the labels before.
+    #[test]
+    fn labels_under_two_keys_answer_everything() {
+        let later = particular(20);
+        let both = Rekeyed { before: particular(10), after: particular(20) };
+        assert_eq!(both.flow(), later.flow());
+        assert_eq!(both.source(), later.source());
+        assert_eq!(both.destination(), later.destination());
+        assert_eq!(both.host_pair(), later.host_pair());
+        assert_eq!(both.before().map(Labelled::flow), Some(10));
+        assert_eq!(both.host_quantum(), later.host_quantum());
+        assert!(later.host_committed_rate().is_some() && later.host_ceiling().is_some());
+        assert_eq!(both.host_committed_rate(), later.host_committed_rate());
+        assert_eq!(both.host_ceiling(), later.host_ceiling());
+    }
+}

@@ -174,7 +174,8 @@ fn a_rate_is_not_left_to_the_next_host_nor_to_another_isolation() {
     assert_eq!(get(&mut queue, 10), 5);
 }
 
-/// Goal: nor has it a host that came into the entry without a queue of its own. Method: all ways of a set are taken, and
+/// Goal: a host that has come into an entry without a queue of its own does not find the bucket of the entry's last
+/// host either. Method: all ways of a set are taken, and
 /// the spare queue of source 3 is that of destination 3, from before. So source 11, in the entry that source 3
 /// has left with an empty bucket, shares a queue of others and has counted nowhere when it comes back.
 #[test]

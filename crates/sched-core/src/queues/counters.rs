@@ -310,3 +310,28 @@ impl Ledger {
         Counters { accepted, ..counters }.with_queued(held)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a drop is found under its own reason and under no other.
+    #[test]
+    fn each_reason_has_its_own_count() {
+        for (counted, reason) in (1..).zip(DropReason::ALL) {
+            let mut counters = Counters::default();
+            counters.count_dropped(reason, counted);
+            let volume = Volume { packets: 1, bytes: counted.into() };
+            for other in DropReason::ALL {
+                let expected = if other == reason { volume } else { Volume::ZERO };
+                assert_eq!(counters.dropped_for(other), expected, "{reason:?} {other:?}");
+            }
+            assert_eq!((counters.dropped_total(), counters.rejected), (volume, Volume::ZERO));
+        }
+        let mut counters = Counters::default();
+        counters.count_dropped(DropReason::Rejected, 60);
+        let volume = Volume { packets: 1, bytes: 60 };
+        assert_eq!((counters.rejected, counters.dropped_total()), (volume, Volume::ZERO));
+        assert_eq!(counters.dropped_for(DropReason::Rejected), volume);
+    }
+}
