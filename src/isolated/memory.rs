@@ -18,7 +18,7 @@ use crate::storage::{Allocate, NoRoom, Storage};
 ///
 /// Two groups of tables are there only if they are wanted:
 ///
-/// - `K`: the rates of hosts, 152 bytes an entry ([`with_rates`](Self::with_rates)). A packet costs more
+/// - `K`: the rates of hosts, 144 bytes an entry ([`with_rates`](Self::with_rates)). A packet costs more
 ///   with them, whether a rate is set or not.
 /// - `T`: `triple-isolate`, 32 bytes a queue, 16 an entry and 8 a round ([`with_triple`](Self::with_triple)). Without them
 ///   the mode is refused.
@@ -148,7 +148,7 @@ impl<S: Storage> IsolatedMemory<S> {
 }
 
 impl<S: Storage, T: Storage> IsolatedMemory<S, NoRoom, T> {
-    /// The same with room for a committed rate and a ceiling of every host: 152 bytes an entry.
+    /// The same with room for a committed rate and a ceiling of every host: 144 bytes an entry.
     #[must_use]
     pub fn with_rates(self) -> IsolatedMemory<S, S, T>
     where

@@ -122,7 +122,7 @@ impl<const PACKETS: usize, const GROUPS: usize> Default for StaticTables<PACKETS
     }
 }
 
-/// Room for the rates of hosts in arrays, for [`StaticTables`] of as many groups: 1,216 bytes a group.
+/// Room for the rates of hosts in arrays, for [`StaticTables`] of as many groups: 1,152 bytes a group.
 #[derive(Debug)]
 pub struct StaticRates<const GROUPS: usize> {
     excess: [[DrrFlow; HOSTS]; GROUPS],

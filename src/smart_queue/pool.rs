@@ -18,7 +18,7 @@ pub struct BufferState {
 
 impl BufferState {
     /// A buffer without a frame.
-    pub const EMPTY: Self = Self { len: 0, next: NONE };
+    pub const EMPTY: Self = Self { len: 0, next: 0 };
 }
 
 /// No buffer.

@@ -4,6 +4,8 @@
 //! not exist. Where the compiler proves that nothing panics, the handler is gone from the library and
 //! so is the undefined symbol. A build with one unchecked index shows that the check can fail. A library without the
 //! disciplines has no panic either, so a function of each list of the catalogue has to be in it.
+//!
+//! The library has a static table of each kind too, which has to be all zero: what is not would lie in flash as well.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,6 +25,9 @@ const LINKED: [&str; 3] = [
     "panic_free::operations::catalog::fifo::",
     "panic_free::operations::catalog::hashed_drr::",
 ];
+
+/// The static tables, which have to be all zero.
+const TABLES: &str = "panic_free::tables::";
 
 pub(crate) fn run() -> Result<(), String> {
     let progress = progress(3 * BARE_METAL.len() as u64);
@@ -55,6 +60,7 @@ fn check(level: &str, control: bool, progress: &ProgressBar) -> Result<(), Strin
                  build {FOLDER} with the library's functions removed one by one to find which"
             ));
         }
+        check_zeros(&symbols).map_err(|found| format!("{target}, opt-level {level}: {found}"))?;
         if let Some(missing) = LINKED.iter().find(|name| !control && !symbols.contains(**name)) {
             return Err(format!(
                 "{target}, opt-level {level}: no {missing} in the library: its list is empty or not linked"
@@ -64,6 +70,18 @@ fn check(level: &str, control: bool, progress: &ProgressBar) -> Result<(), Strin
         progress.suspend(|| eprintln!("xtask: {found} on {target} at opt-level {level}"));
     }
     Ok(())
+}
+
+/// Whether each static table of the library is in a section of zeros, and takes no flash.
+fn check_zeros(symbols: &str) -> Result<(), String> {
+    let mut tables = 0;
+    for line in symbols.lines().filter(|line| line.contains(TABLES)) {
+        tables += 1;
+        if !line.to_lowercase().contains(" b ") {
+            return Err(format!("a static table that is not all zero, or no table: {line}"));
+        }
+    }
+    if tables == 0 { Err("no static table in the library".into()) } else { Ok(()) }
 }
 
 /// The symbols of the library, a line each.

@@ -12,6 +12,7 @@
 // Not beside the control: one panic is to be found, whatever else is in the library.
 #[cfg(not(feature = "positive-control"))]
 mod operations;
+mod tables;
 
 unsafe extern "C" {
     safe fn __panic_reached__() -> !;

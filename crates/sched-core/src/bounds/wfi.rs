@@ -73,13 +73,13 @@ pub struct WfiFlow {
 }
 
 impl WfiFlow {
-    /// A flow that is not measured.
+    /// Room for a flow: all zero.
     pub const EMPTY: Self = Self {
         share: None,
         served: 0,
         sent: 0,
         queued: 0,
-        shortest: u32::MAX,
+        shortest: 0,
         low: 0,
         high: 0,
         lag: 0,
@@ -87,6 +87,9 @@ impl WfiFlow {
         lead: 0,
         delay: 0,
     };
+
+    /// A flow that is not measured.
+    const ABSENT: Self = Self { shortest: u32::MAX, ..Self::EMPTY };
 }
 
 impl Default for WfiFlow {
@@ -106,8 +109,11 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// No packet: for tables.
-    pub const EMPTY: Self = Self { link: 0, backlog: 0, flow: FlowId(u32::MAX) };
+    /// Room for a packet: all zero.
+    pub const EMPTY: Self = Self { link: 0, backlog: 0, flow: FlowId(0) };
+
+    /// No packet.
+    pub(super) const NONE: Self = Self { flow: FlowId(u32::MAX), ..Self::EMPTY };
 
     /// The flow of the packet.
     #[must_use]
@@ -177,7 +183,7 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
     /// A meter for `flows.len()` flows, none of which is measured. Cost: O(flows).
     #[must_use]
     pub fn new(mut flows: N) -> Self {
-        flows.as_mut().fill(WfiFlow::EMPTY);
+        flows.as_mut().fill(WfiFlow::ABSENT);
         let wire = OnWire { flow: FlowId(u32::MAX), len: 0, gone: None };
         Self { flows, completed: 0, wire }
     }
@@ -193,7 +199,7 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
             return Err(ConfigError::UnknownFlow { flow, flows });
         };
         let WfiFlow { served, queued, .. } = *k;
-        *k = WfiFlow { share: Some(share), served, queued, ..WfiFlow::EMPTY };
+        *k = WfiFlow { share: Some(share), served, queued, ..WfiFlow::ABSENT };
         k.begin(flow, share, self.completed, self.wire);
         Ok(())
     }
@@ -201,7 +207,7 @@ impl<N: Table<WfiFlow>> WfiMeter<N> {
     /// Measures `flow` no more, and forgets what it holds. A second call changes nothing.
     pub fn remove(&mut self, flow: FlowId) {
         if let Some(k) = self.flows.as_mut().get_mut(flow.index()) {
-            *k = WfiFlow::EMPTY;
+            *k = WfiFlow::ABSENT;
         }
     }
 

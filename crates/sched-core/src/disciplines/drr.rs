@@ -50,7 +50,7 @@ pub struct DrrFlow {
 
 impl DrrFlow {
     /// A flow that was not added.
-    pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, noted: NONE };
+    pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, noted: 0 };
 }
 
 impl OnRing for DrrFlow {
@@ -112,7 +112,7 @@ impl<N: Table<DrrFlow>> Drr<N> {
         let most = Packet::MAX_LEN.into();
         ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
         nodes.as_mut().fill(DrrFlow::EMPTY);
-        Ok(Self { nodes, ring: Ring::EMPTY, note_at: 0, max_len, sparse_first: false })
+        Ok(Self { nodes, ring: Ring::IDLE, note_at: 0, max_len, sparse_first: false })
     }
 
     /// With sparse flows first (RFC 8290 §4.2): a flow that becomes backlogged has its turn before the standing

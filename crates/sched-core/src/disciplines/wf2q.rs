@@ -102,8 +102,22 @@ pub struct Wf2qFlow {
 }
 
 impl Wf2qFlow {
-    /// A flow that was not added.
+    /// Room for a flow: all zero.
     pub const EMPTY: Self = Self {
+        start: 0,
+        finish: 0,
+        inverse: 0,
+        weight: 0,
+        left: 0,
+        right: 0,
+        parent: 0,
+        earliest: 0,
+        max_len: 0,
+        height: 0,
+    };
+
+    /// A flow that was not added.
+    const ABSENT: Self = Self {
         start: 0,
         finish: 0,
         inverse: 0,
@@ -207,7 +221,7 @@ impl<N: Table<Wf2qFlow>> Wf2q<N> {
     /// [`ConfigError::OutOfRange`] if `max_len` is outside `1..=`[`Wf2q::MAX_LEN`].
     pub fn new(mut flows: N, max_len: u32) -> Result<Self, ConfigError> {
         in_range("longest packet in bytes", max_len, Self::MAX_LEN)?;
-        flows.as_mut().fill(Wf2qFlow::EMPTY);
+        flows.as_mut().fill(Wf2qFlow::ABSENT);
         let core = Core {
             now: BEGINNING,
             reached: BEGINNING,
@@ -356,7 +370,7 @@ impl Core {
             self.tree.remove(flows, flow);
         }
         if let Some(k) = flows.get_mut(flow as usize) {
-            *k = Wf2qFlow::EMPTY;
+            *k = Wf2qFlow::ABSENT;
         }
         self.set_weight_sum(self.weight_sum.wrapping_sub(k.weight));
         if let Some(inverse) = NonZeroU64::new(k.inverse).filter(|_| !self.tree.is_empty()) {

@@ -94,6 +94,9 @@ impl HostRing {
     /// A host without backlogged flows.
     pub const EMPTY: Self = Self { ring: Ring::EMPTY, flows: 0 };
 
+    /// A host without backlogged flows.
+    const IDLE: Self = Self { ring: Ring::IDLE, flows: 0 };
+
     /// Something to tell a flow scheduler of hosts of the length of a packet to come, if there is one: any
     /// length will do, because the flow scheduler does not look ahead.
     #[inline]
@@ -172,7 +175,7 @@ where
             return Err(ConfigError::LooksAhead);
         }
         nodes.as_mut().fill(HostDrrFlow::EMPTY);
-        hosts.as_mut().fill(HostRing::EMPTY);
+        hosts.as_mut().fill(HostRing::IDLE);
         Ok(Self { scheduler, nodes, hosts, max_len, sparse_first: false })
     }
 

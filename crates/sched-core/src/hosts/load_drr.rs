@@ -152,7 +152,7 @@ where
             sources: Loads::new(sources, "source hosts", fewest_hosts)?,
             destinations: Loads::new(destinations, "destination hosts", fewest_hosts)?,
             calendar: Calendar::new(rounds),
-            first_turns: RoundList::EMPTY,
+            first_turns: RoundList::IDLE,
             round: 0,
             front: NONE,
             max_len,

@@ -52,7 +52,7 @@ impl<S: Table<Descriptor>> Fifo<S> {
 
     fn new(mut descriptors: S, limits: Limits, full: DropFrom) -> Self {
         descriptors.as_mut().fill(Descriptor::EMPTY);
-        Self { queue: Queue::EMPTY, descriptors, ledger: Ledger::new(limits), full }
+        Self { queue: Queue::IDLE, descriptors, ledger: Ledger::new(limits), full }
     }
 
     /// With head drop, an arrival that would cost more packets than this is rejected itself.

@@ -130,7 +130,7 @@ where
         mut records: R,
         limits: Limits,
     ) -> Self {
-        queues.as_mut().fill(Queue::EMPTY);
+        queues.as_mut().fill(Queue::IDLE);
         descriptors.as_mut().fill(Descriptor::EMPTY);
         records.as_mut().fill(FlowRecord::EMPTY);
         let (policy, directory, ledger) = (OwnVictim, NoDirectory, Ledger::new(limits));

@@ -11,7 +11,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// Room for one queued packet, at the index that is its handle.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor {
-    /// The packet behind this one; [`NONE`] at the tail.
+    /// The packet behind this one; [`NONE`] at the tail. Stale unless queued.
     next: u32,
     /// The packet that was before this one when this one was appended. Stale at the head of a queue, where it
     /// is not read.
@@ -27,8 +27,8 @@ const ECN_SHIFT: u32 = 30;
 const LEN_MASK: u32 = (1 << ECN_SHIFT) - 1;
 
 impl Descriptor {
-    /// No packet.
-    pub const EMPTY: Self = Self { next: NONE, prev: NONE, len_ecn: 0, arrival: 0 };
+    /// No packet: all zero.
+    pub const EMPTY: Self = Self { next: 0, prev: 0, len_ecn: 0, arrival: 0 };
 
     pub(crate) const fn is_used(&self) -> bool {
         self.len_ecn != 0
@@ -114,8 +114,12 @@ pub struct Queue {
 }
 
 impl Queue {
+    /// Room for a queue: all zero. The scheduler that takes the table makes the queue idle.
+    pub const EMPTY: Self = Self { head: 0, tail: 0, held: Backlog { packets: 0, bytes: 0 } };
+
     /// Nothing queued.
-    pub const EMPTY: Self = Self { head: NONE, tail: NONE, held: Backlog { packets: 0, bytes: 0 } };
+    pub(crate) const IDLE: Self =
+        Self { head: NONE, tail: NONE, held: Backlog { packets: 0, bytes: 0 } };
 
     pub(crate) const fn is_empty(&self) -> bool {
         self.head == NONE
@@ -323,7 +327,7 @@ mod tests {
     #[test]
     fn agrees_with_a_deque_on_every_short_history() {
         for history in 0..3_u32.pow(9) {
-            let (mut descriptors, mut queue) = ([Descriptor::EMPTY; 9], Queue::EMPTY);
+            let (mut descriptors, mut queue) = ([Descriptor::EMPTY; 9], Queue::IDLE);
             let mut model = VecDeque::new();
             let mut rest = history;
             for step in 0..9 {
@@ -359,7 +363,7 @@ mod tests {
     #[test]
     fn any_packets_can_be_taken_out_of_the_middle() {
         for chosen in 0..1_u32 << 6 {
-            let (mut descriptors, mut queue) = ([Descriptor::EMPTY; 6], Queue::EMPTY);
+            let (mut descriptors, mut queue) = ([Descriptor::EMPTY; 6], Queue::IDLE);
             for handle in 0..6 {
                 queue.append(&mut descriptors, Packet::new(handle, 64 + handle), Nanos(0));
             }
@@ -387,7 +391,7 @@ mod tests {
     #[test]
     fn a_chain_can_be_put_behind_another() {
         for (front, back) in (0..4).flat_map(|front| (0..4).map(move |back| (front, back))) {
-            let (mut descriptors, mut queues) = ([Descriptor::EMPTY; 6], [Queue::EMPTY; 2]);
+            let (mut descriptors, mut queues) = ([Descriptor::EMPTY; 6], [Queue::IDLE; 2]);
             for handle in 0..front + back {
                 let queue = &mut queues[usize::from(handle >= front)];
                 queue.append(&mut descriptors, Packet::new(handle, 64 + handle), Nanos(0));
@@ -408,7 +412,7 @@ mod tests {
     #[test]
     fn sojourn_is_exact_to_a_tick_at_every_epoch_and_never_negative() {
         for epoch in [0, 1 << 31, u64::from(u32::MAX) << TICK_SHIFT, 1 << 53, u64::MAX >> 1] {
-            let (mut descriptors, mut queue) = ([Descriptor::EMPTY; 1], Queue::EMPTY);
+            let (mut descriptors, mut queue) = ([Descriptor::EMPTY; 1], Queue::IDLE);
             queue.append(&mut descriptors, Packet::new(0, 1), Nanos(epoch));
             for ms in [0, 1, 5, 100, 60_000] {
                 let sojourn = descriptors[0].sojourn(Nanos(epoch).plus(Nanos::from_millis(ms)));

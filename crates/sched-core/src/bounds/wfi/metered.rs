@@ -52,7 +52,7 @@ impl<S, N: Table<WfiFlow>, P: Table<Arrival>> Metered<S, N, P> {
     /// Measures `inner`, which is empty, with `meter`, which has seen no packet.
     #[must_use]
     pub fn new(inner: S, meter: WfiMeter<N>, mut arrivals: P) -> Self {
-        arrivals.as_mut().fill(Arrival::EMPTY);
+        arrivals.as_mut().fill(Arrival::NONE);
         Self { inner, meter, arrivals }
     }
 
@@ -137,7 +137,7 @@ impl<S: Scheduler, N: Table<WfiFlow>, P: Table<Arrival>> Scheduler for Metered<S
         match next {
             Some(packet) => {
                 let arrival = self.arrivals.as_ref().get(packet.handle as usize);
-                self.meter.dequeued(arrival.copied().unwrap_or_default(), packet.len);
+                self.meter.dequeued(arrival.copied().unwrap_or(Arrival::NONE), packet.len);
             }
             None => self.meter.transmitted(u32::MAX),
         }

@@ -114,10 +114,10 @@ impl RingFlow {
         ConfigError::check_range("quantum in bytes", quantum.into(), min, max)
     }
 
-    /// A flow that was not added.
+    /// A flow that was not added: all zero.
     pub(crate) const EMPTY: Self = Self {
-        next: NONE,
-        prev: NONE,
+        next: 0,
+        prev: 0,
         quantum: 0,
         charged: 0,
         standing: Standing::new(Place::Absent, 0),
@@ -261,8 +261,11 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
+    /// Room for a ring: all zero.
+    pub(crate) const EMPTY: Self = Self { front: 0, last_new: 0, ticket: 0 };
+
     /// No flow is listed.
-    pub(crate) const EMPTY: Self = Self { front: NONE, last_new: NONE, ticket: 0 };
+    pub(crate) const IDLE: Self = Self { front: NONE, last_new: NONE, ticket: 0 };
 
     /// The flow served next, [`NONE`] if none is listed.
     #[inline]

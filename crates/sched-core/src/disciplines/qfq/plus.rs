@@ -74,9 +74,12 @@ pub struct PlusFlow {
 }
 
 impl PlusFlow {
-    /// A flow that was not added.
+    /// Room for a flow: all zero.
     pub const EMPTY: Self =
-        Self { next: 0, aggregate: NONE, deficit: 0, max_len: 0, backlogged: false };
+        Self { next: 0, aggregate: 0, deficit: 0, max_len: 0, backlogged: false };
+
+    /// A flow that was not added.
+    const ABSENT: Self = Self { aggregate: NONE, ..Self::EMPTY };
 }
 
 impl Default for PlusFlow {
@@ -95,7 +98,7 @@ struct Ring {
 }
 
 impl Ring {
-    const EMPTY: Self = Self { first: NONE, last: NONE };
+    const IDLE: Self = Self { first: NONE, last: NONE };
 }
 
 /// What QFQ+ keeps of an aggregate beside what QFQ keeps of it: 16 bytes. Opaque; make tables of
@@ -112,8 +115,11 @@ pub struct Aggregate {
 }
 
 impl Aggregate {
+    /// Room for an aggregate: all zero.
+    pub const EMPTY: Self = Self { ring: Ring { first: 0, last: 0 }, inverse: 0, members: 0 };
+
     /// An aggregate without members.
-    pub const EMPTY: Self = Self { ring: Ring::EMPTY, inverse: 0, members: 0 };
+    const FREE: Self = Self { ring: Ring::IDLE, ..Self::EMPTY };
 }
 
 impl Default for Aggregate {
@@ -141,7 +147,7 @@ struct Service {
 impl Service {
     const NONE: Self = Self {
         aggregate: NONE,
-        ring: Ring::EMPTY,
+        ring: Ring::IDLE,
         max_len: 0,
         budget: 0,
         left: 0,
@@ -240,9 +246,9 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
     ) -> Result<Self, ConfigError> {
         in_range("longest packet in bytes", max_len, Self::MAX_LEN)?;
         in_range("members of an aggregate", most_members, Self::MAX_MEMBERS)?;
-        flows.as_mut().fill(PlusFlow::EMPTY);
+        flows.as_mut().fill(PlusFlow::ABSENT);
         nodes.as_mut().fill(QfqFlow::EMPTY);
-        aggregates.as_mut().fill(Aggregate::EMPTY);
+        aggregates.as_mut().fill(Aggregate::FREE);
         let mut free = NONE;
         for ((at, aggregate), _) in (0..).zip(aggregates.as_mut()).zip(nodes.as_ref()) {
             aggregate.ring.first = free;
@@ -324,7 +330,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         k.backlogged = false;
         let next = k.next;
         if service.ring.last == flow {
-            service.ring = Ring::EMPTY;
+            service.ring = Ring::IDLE;
             return self.end();
         }
         service.ring.first = next;
@@ -388,7 +394,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
             k.deficit = k.max_len.into();
         }
         if next == flow {
-            *ring = Ring::EMPTY;
+            *ring = Ring::IDLE;
             if in_service {
                 return self.end();
             }

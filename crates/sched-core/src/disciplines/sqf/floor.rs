@@ -24,7 +24,7 @@ pub struct WaitingFlow {
 
 impl WaitingFlow {
     /// A flow that does not wait.
-    pub const EMPTY: Self = Self { behind: NONE, ahead: NONE, since: 0, from: 0 };
+    pub const EMPTY: Self = Self { behind: 0, ahead: 0, since: 0, from: 0 };
 }
 
 impl Default for WaitingFlow {

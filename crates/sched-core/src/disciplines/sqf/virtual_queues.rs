@@ -38,8 +38,11 @@ pub struct SqfFlow {
 }
 
 impl SqfFlow {
+    /// Room for a label: all zero.
+    pub const EMPTY: Self = Self { queue: 0, held: Backlog { packets: 0, bytes: 0 } };
+
     /// A flow that was not added.
-    pub const EMPTY: Self = Self { queue: NONE, held: Backlog { packets: 0, bytes: 0 } };
+    const ABSENT: Self = Self { queue: NONE, ..Self::EMPTY };
 
     const fn is_added(&self) -> bool {
         self.queue != NONE
@@ -159,7 +162,7 @@ where
         check("scheduler of queues", scheduler.as_ref().len() as u64, count, count)?;
         check("stack of free queues", free.as_ref().len() as u64, count.wrapping_sub(1), u64::MAX)?;
         check("labels", labels.as_ref().len() as u64, descriptors.as_ref().len() as u64, u64::MAX)?;
-        flows.as_mut().fill(SqfFlow::EMPTY);
+        flows.as_mut().fill(SqfFlow::ABSENT);
         records.as_mut().fill(FlowRecord::EMPTY);
         let scheduler = ShortestQueue::new(scheduler).drop_from(drop_from);
         let default = scheduler.flows().wrapping_sub(1);
@@ -285,7 +288,7 @@ where
             left = left.wrapping_sub(1);
         }
         if let Some(entry) = self.labels.flows.as_mut().get_mut(flow.index()) {
-            *entry = SqfFlow::EMPTY;
+            *entry = SqfFlow::ABSENT;
         }
     }
 

@@ -20,7 +20,7 @@ pub struct HeldFlow {
 
 impl HeldFlow {
     /// An idle flow.
-    pub const EMPTY: Self = Self { bytes: 0, host: 0, next: NONE, prev: NONE };
+    pub const EMPTY: Self = Self { bytes: 0, host: 0, next: 0, prev: 0 };
 
     /// A flow of `host` that holds `bytes` bytes, on no list.
     pub(super) const fn of(host: u32, bytes: u32) -> Self {
@@ -46,7 +46,7 @@ pub struct HostClasses {
 
 impl HostClasses {
     /// A host without backlogged flows.
-    pub const EMPTY: Self = Self { used: 0, heads: [NONE; CLASSES] };
+    pub const EMPTY: Self = Self { used: 0, heads: [0; CLASSES] };
 
     /// Of the flows in the highest class, the one that has been there longest.
     #[inline]

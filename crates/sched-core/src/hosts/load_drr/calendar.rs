@@ -15,8 +15,11 @@ pub struct RoundList {
 }
 
 impl RoundList {
+    /// Room for the turns of a round: all zero.
+    pub const EMPTY: Self = Self { head: 0, tail: 0 };
+
     /// No flow's turn.
-    pub const EMPTY: Self = Self { head: NONE, tail: NONE };
+    pub(super) const IDLE: Self = Self { head: NONE, tail: NONE };
 
     #[inline]
     pub(super) const fn head(&self) -> u32 {
@@ -155,7 +158,7 @@ impl<W: Table<RoundList>> Calendar<W> {
 
     /// Empties `lists`, which are `2..=MOST`.
     pub(super) fn new(mut lists: W) -> Self {
-        lists.as_mut().fill(RoundList::EMPTY);
+        lists.as_mut().fill(RoundList::IDLE);
         #[expect(clippy::cast_possible_truncation, reason = "at most MOST")]
         let count = lists.as_ref().len() as u32;
         // 1, 3, 7 ... for 2 or 3, 4 to 7, 8 to 15 ...
@@ -345,7 +348,7 @@ mod tests {
     #[test]
     fn a_list_agrees_with_a_deque_on_every_short_history() {
         for history in 0..3_u32.pow(6) {
-            let (mut nodes, mut list) = ([LoadDrrFlow::EMPTY; 3], RoundList::EMPTY);
+            let (mut nodes, mut list) = ([LoadDrrFlow::EMPTY; 3], RoundList::IDLE);
             let (mut model, mut rest) = (Vec::new(), history);
             for _ in 0..6 {
                 let flow = rest % 3;

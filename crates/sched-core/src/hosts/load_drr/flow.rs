@@ -1,7 +1,5 @@
 //! What is known of one flow: its links, its quantum, its turn.
 
-use crate::queues::queue::NONE;
-
 /// Where a flow that was added is. The one truth about membership: links mean nothing unless this says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -79,10 +77,10 @@ pub struct LoadDrrFlow {
 }
 
 impl LoadDrrFlow {
-    /// A flow that was not added.
+    /// A flow that was not added: all zero.
     pub const EMPTY: Self = Self {
-        next: NONE,
-        prev: NONE,
+        next: 0,
+        prev: 0,
         standing: Standing::ABSENT,
         charged: 0,
         source: 0,

@@ -57,8 +57,11 @@ pub struct LoadDrrHost {
 }
 
 impl LoadDrrHost {
+    /// Room for a host: all zero.
+    pub const EMPTY: Self = Self { flows: 0, early_turn: 0 };
+
     /// A host without backlogged flows that has saved up all it may at the beginning.
-    pub const EMPTY: Self = Self { flows: 0, early_turn: u32::MAX.wrapping_sub(SAVED_UP) };
+    const IDLE: Self = Self { flows: 0, early_turn: u32::MAX.wrapping_sub(SAVED_UP) };
 }
 
 impl Default for LoadDrrHost {
@@ -80,7 +83,7 @@ impl<H: Table<LoadDrrHost>> Loads<H> {
     pub(super) fn new(mut hosts: H, what: &'static str, fewest: u64) -> Result<Self, ConfigError> {
         let count = hosts.as_ref().len() as u64;
         ConfigError::check_range(what, count, fewest, u32::MAX.into())?;
-        hosts.as_mut().fill(LoadDrrHost::EMPTY);
+        hosts.as_mut().fill(LoadDrrHost::IDLE);
         Ok(Self { hosts, counting: u32::MAX })
     }
 

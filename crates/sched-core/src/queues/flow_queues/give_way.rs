@@ -26,7 +26,11 @@ where
         if queues.get(to.index()).is_none() {
             return;
         }
-        let Some(moved) = queues.get_mut(from.index()).map(core::mem::take) else { return };
+        let Some(moved) =
+            queues.get_mut(from.index()).map(|queue| core::mem::replace(queue, Queue::IDLE))
+        else {
+            return;
+        };
         let Some(head_len) = moved.head_len(descriptors) else { return };
         let bytes = moved.backlog().bytes;
         let Some(queue) = queues.get_mut(to.index()) else { return };

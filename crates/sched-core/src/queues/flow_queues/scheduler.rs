@@ -197,7 +197,7 @@ where
         let selects = self.first().is_some();
         Imbalance::check("backlog and selection", 0, (packets > 0).into(), selects.into())?;
         let flows = |flow: FlowId| {
-            let queue = queues.get(flow.index()).copied().unwrap_or_default();
+            let queue = queues.get(flow.index()).copied().unwrap_or(Queue::IDLE);
             FlowState { backlog: queue.backlog(), head_len: queue.head_len(descriptors) }
         };
         self.scheduler.recount(&flows)?;

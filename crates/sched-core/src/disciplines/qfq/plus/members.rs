@@ -100,7 +100,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         let Some(class) = self.class_of(FlowId(flow)) else { return };
         let Some(k) = self.flows.as_mut().get_mut(flow as usize) else { return };
         let at = k.aggregate;
-        *k = PlusFlow::EMPTY;
+        *k = PlusFlow::ABSENT;
         self.weight_sum = self.weight_sum.wrapping_sub(weight_of(class.inverse));
         let Some(aggregate) = self.aggregates.as_mut().get_mut(at as usize) else { return };
         if aggregate.members > 1 {
@@ -108,8 +108,8 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
             self.resize(at, members);
             return self.open(class, at);
         }
-        *aggregate = Aggregate::EMPTY;
-        aggregate.ring = Ring { first: self.free, ..Ring::EMPTY };
+        *aggregate = Aggregate::FREE;
+        aggregate.ring = Ring { first: self.free, ..Ring::IDLE };
         self.free = at;
         self.core.forget(self.nodes.as_mut(), at);
     }
@@ -125,7 +125,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         self.weight_sum = self.weight_sum.wrapping_add(weight_of(class.inverse));
         if let Some(k) = self.flows.as_mut().get_mut(flow as usize) {
             let deficit = class.max_len.into();
-            *k = PlusFlow { aggregate: at, deficit, max_len: class.max_len, ..PlusFlow::EMPTY };
+            *k = PlusFlow { aggregate: at, deficit, max_len: class.max_len, ..PlusFlow::ABSENT };
         }
     }
 
@@ -134,7 +134,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
         let at = self.free;
         let Some(aggregate) = self.aggregates.as_mut().get_mut(at as usize) else { return NONE };
         self.free = aggregate.ring.first;
-        *aggregate = Aggregate { inverse: class.inverse.get(), ..Aggregate::EMPTY };
+        *aggregate = Aggregate { inverse: class.inverse.get(), ..Aggregate::FREE };
         if let Some(node) = self.nodes.as_mut().get_mut(at as usize) {
             node.max_len = class.max_len;
         }

@@ -1,0 +1,57 @@
+//! A static table of each kind. What is all zero takes memory and no flash: `cargo xtask panic-free` looks that each of
+//! these is in a section of zeros.
+
+use freeboard::flowhash::TagLine;
+use freeboard::sched_core as core_;
+use freeboard::{BufferState, StaticFrames, StaticRates, StaticTables, StaticTriple};
+
+macro_rules! tables {
+    ($($name:ident: $table:ty,)*) => {
+        $(
+            #[used]
+            static mut $name: [$table; 16] = [<$table>::EMPTY; 16];
+        )*
+    };
+}
+
+tables! {
+    AGGREGATES: core_::Aggregate,
+    ARRIVALS: core_::Arrival,
+    BUFFERS: BufferState,
+    CEILING_FLOWS: core_::CeilingFlow,
+    CEILING_RETURNS: core_::CeilingReturn,
+    CLASS_STATES: core_::ClassState,
+    CODEL_STATES: core_::CoDelState,
+    COMMITTED_FLOWS: core_::CommittedFlow,
+    COMMITTED_RETURNS: core_::CommittedReturn,
+    DESCRIPTORS: core_::Descriptor,
+    DRR_FLOWS: core_::DrrFlow,
+    FLOW_RECORDS: core_::FlowRecord,
+    HELD_FLOWS: core_::HeldFlow,
+    HOST_CLASSES: core_::HostClasses,
+    HOST_DRR_FLOWS: core_::HostDrrFlow,
+    HOST_RINGS: core_::HostRing,
+    LOAD_DRR_FLOWS: core_::LoadDrrFlow,
+    LOAD_DRR_HOSTS: core_::LoadDrrHost,
+    LONGEST_FLOWS: core_::LongestFlow,
+    LONGEST_HOSTS: core_::LongestHost,
+    PLUS_FLOWS: core_::PlusFlow,
+    QFQ_FLOWS: core_::QfqFlow,
+    QUEUES: core_::Queue,
+    ROUND_LISTS: core_::RoundList,
+    SHORTEST_FLOWS: core_::ShortestFlow,
+    SQF_FLOWS: core_::SqfFlow,
+    TAG_LINES: TagLine,
+    WAITING_FLOWS: core_::WaitingFlow,
+    WF2Q_FLOWS: core_::Wf2qFlow,
+    WFI_FLOWS: core_::WfiFlow,
+}
+
+#[used]
+static mut ASSEMBLED_FRAMES: StaticFrames<8, 1_514, 1> = StaticFrames::new();
+#[used]
+static mut ASSEMBLED_RATES: StaticRates<1> = StaticRates::new();
+#[used]
+static mut ASSEMBLED_TABLES: StaticTables<8, 1> = StaticTables::new();
+#[used]
+static mut ASSEMBLED_TRIPLE: StaticTriple<1, 64> = StaticTriple::new();
