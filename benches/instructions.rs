@@ -1,6 +1,6 @@
 //! One closed loop of a given length, for `cargo xtask instructions` to count under callgrind.
 //!
-//! Arguments: scheduler, `FULL` or `SMALL`, flows, pairs. Two runs that differ only in the pairs
+//! Arguments: scheduler, `FULL`, `SMALL` or `OVERLOAD`, flows, pairs. Two runs that differ only in the pairs
 //! differ only in the instructions of those pairs.
 
 mod workload;
@@ -12,12 +12,19 @@ fn main() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let [name, pattern, flows, pairs] = words[..] else {
         // `cargo bench` runs every bench without arguments; this one has nothing to say then.
-        println!("arguments: SCHEDULER FULL|SMALL FLOWS PAIRS; schedulers: {}", NAMES.join(" "));
+        println!(
+            "arguments: SCHEDULER FULL|SMALL|OVERLOAD FLOWS PAIRS; schedulers: {}",
+            NAMES.join(" ")
+        );
         return;
     };
-    let pattern = if pattern == "SMALL" { Pattern::Small } else { Pattern::Full };
+    let pattern = match pattern {
+        "SMALL" => Pattern::Small,
+        "OVERLOAD" => Pattern::Overload,
+        _ => Pattern::Full,
+    };
     let flows: usize = flows.parse().expect("the number of flows");
     let pairs: usize = pairs.parse().expect("the number of pairs");
-    let mut run = subject(name, pattern, flows).expect("a scheduler's name");
+    let mut run = subject(name, pattern, flows).unwrap_or_else(|| panic!("no scheduler {name}"));
     println!("{}", run(pairs));
 }

@@ -4,7 +4,8 @@ use core::hint::black_box;
 
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
-    Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
+    Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, RejectReason, Rejected,
+    Scheduler,
 };
 
 /// The null scheduler looks nothing up: the floor that net figures subtract.
@@ -16,17 +17,22 @@ pub(crate) const STRANGER: u8 = 2;
 /// The same, and the queue claimed is released again.
 pub(crate) const STRANGER_RELEASED: u8 = 3;
 
+/// The null scheduler refuses what is beyond its limit in packets: the floor under overload.
+pub(crate) const LIMITED: u8 = 4;
+
 /// Gives back the packet that came last.
 #[derive(Debug)]
 pub(crate) struct Null<const WORK: u8> {
     packets: Vec<Packet>,
+    limits: Limits,
     table: FlowTable<Box<[TagLine]>>,
     stranger: u32,
 }
 
 impl<const WORK: u8> Null<WORK> {
     pub(crate) fn new(packets: usize, table: FlowTable<Box<[TagLine]>>) -> Self {
-        Self { packets: Vec::with_capacity(packets), table, stranger: 0 }
+        let packets = Vec::with_capacity(packets);
+        Self { packets, limits: Limits::NONE, table, stranger: 0 }
     }
 }
 
@@ -52,6 +58,9 @@ impl<const WORK: u8> Scheduler for Null<WORK> {
                 }
             }
             _ => {}
+        }
+        if WORK == LIMITED && self.packets.len() as u32 >= self.limits.packets {
+            return Err(Rejected { packet, reason: RejectReason::Full { limits: self.limits } });
         }
         self.packets.push(packet);
         Ok(())
@@ -86,10 +95,12 @@ impl<const WORK: u8> Scheduler for Null<WORK> {
     }
 
     fn limits(&self) -> Limits {
-        Limits::NONE
+        self.limits
     }
 
-    fn set_limits(&mut self, _limits: Limits, _drops: &mut dyn DropSink) {}
+    fn set_limits(&mut self, limits: Limits, _drops: &mut dyn DropSink) {
+        self.limits = limits;
+    }
 
     fn evict(&mut self, _drops: &mut dyn DropSink) -> bool {
         false

@@ -8,13 +8,14 @@ use conformance::catalog::{
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
     ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedRate, Descriptor, DropFrom, Fifo,
-    FlowId, FlowQueues, FlowScheduler, Limits, LowBits, Nanos, NoAqm, Queue, Scheduler, Side,
-    Sides,
+    FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos,
+    NoAqm, Queue, Scheduler, Side, Sides,
 };
-use freeboard::shaper::Rate;
+use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, SmartQueue};
 
-use super::null::{LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
+use super::null::{LIMITED, LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
+use super::of_hosts::OfHosts;
 use super::{Loop, Pattern};
 
 /// A closed loop around a scheduler: runs at least as many pairs as asked, returns how many.
@@ -23,7 +24,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL over whole, and is what the
 /// name before it is with SMALL; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 40] = [
+pub(crate) const NAMES: [&str; 45] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -54,12 +55,17 @@ pub(crate) const NAMES: [&str; 40] = [
     "load_drr_lqd",
     "hosts_lqd",
     "isolated_dual",
+    "isolated_dual_1_host",
+    "isolated_dual_32_hosts",
     "isolated_triple",
+    "isolated_triple_32_hosts",
     "isolated_rates_unset",
     "smart_queue",
     "wf2q",
     "hashed_drr",
     "fq_codel",
+    "fq_codel_lqd",
+    "drr_shaped",
     "null_burst",
     "drr_burst",
     "qfq_burst",
@@ -68,6 +74,13 @@ pub(crate) const NAMES: [&str; 40] = [
 
 /// The longest packet of the workloads.
 const MTU: u32 = 1_500;
+
+type FqCodel = FlowQueues<
+    <Drr as FlowRecipe>::Made<Boxes, Boxes>,
+    Box<[Queue]>,
+    Box<[Descriptor]>,
+    CoDel<Box<[CoDelState]>>,
+>;
 
 const DRR: Drr = Drr { sparse_first: false };
 const PLUS: QfqPlus = QfqPlus { members: 8 };
@@ -81,6 +94,9 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
     let call = (pattern, flows, whole);
     let few = flows.min(32);
     Some(match name {
+        "null" if pattern == Pattern::Overload => {
+            closed(Null::<LIMITED>::new(descriptors_for(flows), hash_table(8, 8)), call, false)
+        }
         "null" => {
             closed(Null::<NOTHING>::new(descriptors_for(flows), hash_table(8, 8)), call, false)
         }
@@ -135,19 +151,23 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         }
         "hosts_lqd" => alone(LongestHost { of: BY_HOST, end: DropFrom::Head }, few, turn, call),
         // The whole isolated queue by hash, each flow the only one of its hosts.
-        "isolated_dual" => {
-            let config = IsolatedConfig::new(MTU, Limits::NONE);
-            let count = queues_for(flows);
-            let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
-            closed(freeboard::Isolated::new(memory, config).expect("powers of two"), call, true)
+        "isolated_dual" => closed(isolated_dual(flows), call, true),
+        "isolated_triple" => closed(isolated_triple(flows), call, true),
+        // The same with few hosts, to which flows are told off by their hash.
+        "isolated_dual_1_host" => {
+            closed(OfHosts { queue: isolated_dual(flows), mask: 0 }, call, true)
         }
-        "isolated_triple" => {
-            let isolation = Isolation::TripleIsolate;
-            let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
-            let count = queues_for(flows);
-            let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
-            let queue = freeboard::Isolated::new(memory.with_triple(64), config);
-            closed(queue.expect("powers of two"), call, true)
+        "isolated_dual_32_hosts" => {
+            closed(OfHosts { queue: isolated_dual(flows), mask: 31 }, call, true)
+        }
+        "isolated_triple_32_hosts" => {
+            closed(OfHosts { queue: isolated_triple(flows), mask: 31 }, call, true)
+        }
+        // Behind a line that is faster than the loop.
+        "drr_shaped" => {
+            let line = Shaper::new(Rate::bits_per_second(400_000_000_000).expect("in range"));
+            let queues = queued(scheduler(DRR, flows, 1, turn), flows);
+            closed(Shaped::new(queues, line, Overhead::RAW), call, false)
         }
         // `isolated_dual` with room for committed rates, none set.
         "isolated_rates_unset" => {
@@ -212,21 +232,49 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             );
             closed(Hashed::new(scheduler, table, queues, descriptors, Limits::NONE), call, true)
         }
-        // Hash, sparse flows first, CoDel: what FQ-CoDel is made of.
-        "fq_codel" => {
-            let count = queues_for(flows);
-            let scheduler = scheduler(Drr { sparse_first: true }, count, 1, turn);
-            // Every packet is judged and none is dropped: with 65,536 flows the backlog of FULL stands
-            // for 21 ms of the loop's time.
-            let params = CoDelParams::new(Nanos::from_secs(1), Nanos::from_secs(4));
-            let codel = CoDel::new(Boxes(count).of(CoDelState::EMPTY), params);
-            let codel = codel.expect("a target below the interval");
-            let room = (Boxes(count), Boxes(descriptors_for(flows)), Arrays::<0>);
-            let queues = queues(scheduler, codel, room, Limits::NONE);
-            closed(Hashed::over(queues, hash_table(count, 8)), call, true)
+        // Hash, sparse flows first, CoDel: what FQ-CoDel is made of. With the longest queue to give way.
+        "fq_codel" => closed(Hashed::over(fq_codel(flows), queue_table(flows)), call, true),
+        "fq_codel_lqd" => {
+            let longest = vec![LongestFlow::EMPTY; queues_for(flows)];
+            let queues = fq_codel(flows).with_drop_policy(LongestQueueDrop::new(longest));
+            closed(Hashed::over(queues, queue_table(flows)), call, true)
         }
         _ => return entry(name, call),
     })
+}
+
+/// By source host, with hosts and queues for all flows.
+fn isolated_dual(flows: usize) -> freeboard::Isolated<Boxes> {
+    let count = queues_for(flows);
+    let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
+    let config = IsolatedConfig::new(MTU, Limits::NONE);
+    freeboard::Isolated::new(memory, config).expect("powers of two")
+}
+
+/// As CAKE's `triple-isolate`.
+fn isolated_triple(flows: usize) -> freeboard::Isolated<Boxes, NoAqm, freeboard::NoRoom, Boxes> {
+    let count = queues_for(flows);
+    let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
+    let isolation = Isolation::TripleIsolate;
+    let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
+    freeboard::Isolated::new(memory.with_triple(64), config).expect("powers of two")
+}
+
+/// Queues under DRR with sparse flows first and CoDel. Every packet is judged and none is dropped: with 65,536 flows the
+/// backlog of FULL stands for 21 ms of the loop's time.
+fn fq_codel(flows: usize) -> FqCodel {
+    let count = queues_for(flows);
+    let scheduler = scheduler(Drr { sparse_first: true }, count, 1, turn);
+    let params = CoDelParams::new(Nanos::from_secs(1), Nanos::from_secs(4));
+    let codel = CoDel::new(Boxes(count).of(CoDelState::EMPTY), params);
+    let codel = codel.expect("a target below the interval");
+    let room = (Boxes(count), Boxes(descriptors_for(flows)), Arrays::<0>);
+    queues(scheduler, codel, room, Limits::NONE)
+}
+
+/// The table of hashes for the queues of `flows`.
+fn queue_table(flows: usize) -> FlowTable<Box<[TagLine]>> {
+    hash_table(queues_for(flows), 8)
 }
 
 /// Pattern, flows, and whether bursts are handed over whole.

@@ -2,8 +2,8 @@
 //!
 //! The bench `instructions` is run twice with different numbers of pairs; the difference of the
 //! instructions over the difference of the pairs is the cost of a pair, start-up excluded. `null` is
-//! the empty harness, subtracted for the net figure; of the rows that end in `_burst`, `null_burst` is.
-//! Lines with `#` give the most over the least net figure from 64 to 4,096 flows: how flat it is.
+//! the empty harness, subtracted for the net figure; of the rows that end in `_burst`, `null_burst` is. In OVERLOAD a
+//! pair is a packet that is offered. Lines with `#` give the most over the least net figure from 64 flows on: how flat it is.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,22 +13,40 @@ use crate::run::{cargo, has, output, root};
 
 const FLOWS: [usize; 5] = [1, 32, 64, 1_024, 4_096];
 
-pub(crate) fn run() -> Result<(), String> {
+/// What is counted.
+#[derive(clap::Args)]
+pub(crate) struct Asked {
+    /// Names of rows; all that are recorded, if none is given.
+    names: Vec<String>,
+    /// Numbers of flows, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values_t = FLOWS)]
+    flows: Vec<usize>,
+    /// FULL, SMALL or OVERLOAD, separated by commas.
+    #[arg(long, value_delimiter = ',', default_values = ["FULL", "SMALL", "OVERLOAD"], value_parser = ["FULL", "SMALL", "OVERLOAD"])]
+    workloads: Vec<String>,
+}
+
+pub(crate) fn run(asked: &Asked) -> Result<(), String> {
     need_valgrind()?;
     let bench = build("instructions")?;
-    let names = output("names of the schedulers", &mut Command::new(&bench))?;
-    let names: Vec<&str> =
-        names.split("schedulers: ").nth(1).unwrap_or_default().split_whitespace().collect();
-    let progress = progress((2 * FLOWS.len() * names.len()) as u64);
+    let known = output("names of the schedulers", &mut Command::new(&bench))?;
+    let mut names: Vec<&str> = vec!["null", "null_burst"];
+    if asked.names.is_empty() {
+        let all = known.split("schedulers: ").nth(1).unwrap_or_default();
+        names.extend(all.split_whitespace().filter(|name| !name.starts_with("null")));
+    } else {
+        names.extend(asked.names.iter().map(String::as_str));
+    }
+    let progress = progress((asked.workloads.len() * asked.flows.len() * names.len()) as u64);
     println!("scheduler\tworkload\tflows\tgross\tnet");
-    for pattern in ["FULL", "SMALL"] {
+    for workload in &asked.workloads {
         let mut nets = vec![Vec::new(); names.len()];
-        for flows in FLOWS {
+        for &flows in &asked.flows {
             let (mut floor, mut floor_burst) = (0.0, 0.0);
             for (name, nets) in names.iter().zip(&mut nets) {
                 let pairs = 20 * flows.max(1_000);
                 let run = |pairs: usize| {
-                    count(&bench, &[name, pattern, &flows.to_string(), &pairs.to_string()])
+                    count(&bench, &[name, workload, &flows.to_string(), &pairs.to_string()])
                 };
                 let gross = per_pair(run(pairs)?, run(2 * pairs)?);
                 match *name {
@@ -39,7 +57,7 @@ pub(crate) fn run() -> Result<(), String> {
                 let net = gross - if name.ends_with("_burst") { floor_burst } else { floor };
                 progress.inc(1);
                 progress.suspend(|| {
-                    println!("{name}\t{pattern}\t{flows}\t{gross:.1}\t{net:.1}");
+                    println!("{name}\t{workload}\t{flows}\t{gross:.1}\t{net:.1}");
                 });
                 if flows >= 64 {
                     nets.push(net);
@@ -50,7 +68,9 @@ pub(crate) fn run() -> Result<(), String> {
             let (least, most) = nets
                 .iter()
                 .fold((f64::MAX, 0.0_f64), |(least, most), &net| (least.min(net), most.max(net)));
-            println!("# {name}\t{pattern}\t{:.3}", most / least);
+            if nets.len() > 1 {
+                println!("# {name}\t{workload}\t{:.3}", most / least);
+            }
         }
     }
     progress.finish_and_clear();
@@ -90,7 +110,9 @@ pub(crate) fn per_pair(few: Counted, many: Counted) -> f64 {
 
 /// Runs `bench`, which says how many pairs it has run, under callgrind.
 pub(crate) fn count(bench: &Path, arguments: &[&str]) -> Result<Counted, String> {
-    let file = root().join("target").join(format!("callgrind.{}", arguments.join(".")));
+    let folder = root().join("target");
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let file = folder.join(format!("callgrind.{}", arguments.join(".")));
     let mut command = Command::new("valgrind");
     command.arg("--tool=callgrind").arg(format!("--callgrind-out-file={}", file.display()));
     command.arg(bench).args(arguments);

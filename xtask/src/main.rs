@@ -47,7 +47,7 @@ enum Command {
     /// A Cortex-M4 and this machine produce the same traces.
     Trace,
     /// Instructions per packet, counted by callgrind, as TSV.
-    Instructions,
+    Instructions(instructions::Asked),
     /// Instructions per packet in the environment of QFQ Fig. 8.
     Paper,
     /// The public items against the baseline in docs/api; needs nightly and cargo-public-api.
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
         Command::PanicFree => panic_free::run(),
         Command::SmartQueue => smart_queue::run(),
         Command::Trace => trace::run(),
-        Command::Instructions => instructions::run(),
+        Command::Instructions(asked) => instructions::run(&asked),
         Command::Paper => paper::run(),
         Command::Api { renew } => api::run(renew),
         Command::Examples => examples::run(),
