@@ -23,7 +23,8 @@ use freeboard::sched_core::{
 
 pub use aqms::{AqmRecipe, CoDel, WithoutAqm};
 pub use flows::{
-    Drr, Floor, FlooredShortestQueue, LongestQueue, Qfq, QfqPlus, ShortestQueue, Wf2q,
+    CoarseShortestQueue, Drr, Floor, FlooredShortestQueue, LongestQueue, Qfq, QfqPlus,
+    ShortestQueue, Wf2q,
 };
 pub use hosts::{ByHost, Ceilings, CommittedRates, HostDrr, LoadDrr, LongestHost};
 pub use lists::entry;

@@ -50,8 +50,8 @@ impl Subject {
         Self::new("DRR, longest-queue drop", 2, 1, |n| {
             plain(LongestQueue { of: DRR, end: DropFrom::Head }, n)
         }),
-        Self::new("SQF", 2, 2, |n| plain(ShortestQueue { end: DropFrom::Head }, n)),
-        Self::new("SQF with a floor", 3, 3, |n| plain(FLOORED, n)),
+        Self::new("SQF", 2, 0, |n| plain(ShortestQueue { end: DropFrom::Head }, n)),
+        Self::new("SQF with a floor", 2, 0, |n| plain(FLOORED, n)),
         Self::new("QFQ", 2, 0, |n| plain(Qfq, n)),
         Self::new("QFQ+", 2, 0, |n| plain(QfqPlus { members: 8 }, n)),
         // An AVL tree is at most 1.45 as high as a perfect one; insertion, removal and search walk it twice each.

@@ -47,8 +47,8 @@ pub const ALL: &[Run] = &[
         hash: fq_codel,
         pinned: 0x9c7c_9e38_1928_372d,
     },
-    Run { name: "shortest queue", hash: shortest_queue, pinned: 0x8dce_17f2_518c_8162 },
-    Run { name: "sqf", hash: sqf, pinned: 0xd832_6719_369c_a27d },
+    Run { name: "shortest queue", hash: shortest_queue, pinned: 0xaaab_ac3e_9174_da4e },
+    Run { name: "sqf", hash: sqf, pinned: 0x109f_4805_67d6_6fd6 },
     Run { name: "qfq", hash: qfq, pinned: 0x61c4_0389_2c5b_7692 },
     Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x27fc_ca6d_72d8_9b30 },
     Run { name: "qfq+, longest-queue drop", hash: qfq_plus, pinned: 0x75e8_93ff_85a2_6c45 },
@@ -59,7 +59,7 @@ pub const ALL: &[Run] = &[
         pinned: 0xb3d3_136a_268a_ba00,
     },
     Run { name: "hosts below ceilings", hash: hosts_below_ceilings, pinned: 0xf4b6_2b63_9ba8_d1e9 },
-    Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0x9ac4_bccc_061e_36b6 },
+    Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0xfcee_0b86_03fb_7a13 },
     Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x6be5_35ae_42b9_767d },
 ];
 

@@ -1,6 +1,7 @@
 //! Which flow is next, and the indices that say so.
 
 pub(crate) mod drr;
+pub(crate) mod length_index;
 pub(crate) mod qfq;
 pub(crate) mod sqf;
 pub(crate) mod tournament;

@@ -137,12 +137,12 @@ pub trait FlowScheduler {
 /// What a flow scheduler needs to know. Where a length is not needed, the caller may pass any number.
 ///
 /// ```
-/// use sched_core::{Drr, DrrFlow, FlowScheduler, Needs, ShortestFlow, ShortestQueue};
+/// use sched_core::{Drr, DrrFlow, FlowScheduler, Needs, LengthFlow, ShortestQueue};
 ///
 /// let drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
 /// let needs = Needs { looks_ahead: false, counts_bytes: false, common_max_len: 1_500 };
 /// assert_eq!(drr.needs(), needs);
-/// let sqf = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+/// let sqf = ShortestQueue::new([LengthFlow::EMPTY; 2]);
 /// assert!(sqf.needs().counts_bytes, "it compares what flows hold");
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```

@@ -14,9 +14,9 @@ use freeboard::Hashed;
 use freeboard::flowhash::{self, FlowKey, SipHash13, TagLine};
 use freeboard::sched_core::{
     Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropPolicy, DropSink,
-    Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, Limits,
-    LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Qfq, QfqConfig, QfqFlow, Queue,
-    Rejected, Scheduler, ShortestFlow, ShortestQueue, Table, WaitingFlow,
+    Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, LengthFlow,
+    Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Qfq, QfqConfig,
+    QfqFlow, Queue, Rejected, Scheduler, ShortestQueue, Table, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
@@ -232,7 +232,7 @@ impl Discipline {
             }
             Self::Sqf | Self::SqfFloor | Self::SqfFlush | Self::SqfFloorFlush => {
                 let (share, flush) = self.options_of_sqf().expect("one of SQF");
-                let sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
+                let sqf = ShortestQueue::new(vec![LengthFlow::EMPTY; flows]);
                 let waiting = vec![WaitingFlow::EMPTY; flows];
                 let mut sqf = sqf.service_floor(share, waiting).expect(within);
                 if let Some(after) = flush {
@@ -267,7 +267,7 @@ pub fn sqf_with_codel(
     limits: Limits,
 ) -> Result<Box<dyn Bottleneck>, ConfigError> {
     let queues = QUEUES as usize;
-    let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; queues])
+    let mut sqf = ShortestQueue::new(vec![LengthFlow::EMPTY; queues])
         .service_floor(floor, vec![WaitingFlow::EMPTY; queues])?;
     for flow in 0..QUEUES {
         sqf.configure(FlowId(flow), (), None)?;

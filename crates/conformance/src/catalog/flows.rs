@@ -2,8 +2,8 @@
 
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
-    Aggregate, DropFrom, DrrFlow, FloorShare, LongestFlow, LongestQueueDrop, Nanos, PlusFlow,
-    QfqFlow, ShortestFlow, WaitingFlow, Wf2qFlow,
+    Aggregate, DropFrom, DrrFlow, FloorShare, LengthClass, LengthFlow, LongestFlow,
+    LongestQueueDrop, Nanos, PlusFlow, QfqFlow, WaitingFlow, Wf2qFlow,
 };
 
 use super::{FlowRecipe, Memory, QueuesRecipe, Room};
@@ -32,10 +32,31 @@ pub struct ShortestQueue {
 }
 
 impl FlowRecipe for ShortestQueue {
-    type Made<F: Memory, H: Memory> = core_::ShortestQueue<F::Of<ShortestFlow>>;
+    type Made<F: Memory, H: Memory> = core_::ShortestQueue<F::Of<LengthFlow>>;
 
     fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
-        Some(core_::ShortestQueue::new(room.flows.of(ShortestFlow::EMPTY)).drop_from(self.end))
+        Some(core_::ShortestQueue::new(room.flows.of(LengthFlow::EMPTY)).drop_from(self.end))
+    }
+}
+
+/// [`ShortestQueue`] with eight classes of length in a power of two.
+#[derive(Clone, Copy, Debug)]
+pub struct CoarseShortestQueue {
+    /// Which packet of the longest queue gives way.
+    pub end: DropFrom,
+}
+
+/// Classes for lengths that are told apart to 1/8.
+type Eighths = [LengthClass<3>; LengthClass::<3>::COUNT];
+
+impl FlowRecipe for CoarseShortestQueue {
+    type Made<F: Memory, H: Memory> =
+        core_::ShortestQueue<F::Of<LengthFlow>, [WaitingFlow; 0], Eighths, 3>;
+
+    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+        let classes: Eighths = [LengthClass::EMPTY; LengthClass::<3>::COUNT];
+        let flows = room.flows.of(LengthFlow::EMPTY);
+        Some(core_::ShortestQueue::with_classes(flows, classes).ok()?.drop_from(self.end))
     }
 }
 
@@ -70,7 +91,7 @@ pub struct FlooredShortestQueue {
 }
 
 impl FlowRecipe for FlooredShortestQueue {
-    type Made<F: Memory, H: Memory> = core_::ShortestQueue<F::Of<ShortestFlow>, F::Of<WaitingFlow>>;
+    type Made<F: Memory, H: Memory> = core_::ShortestQueue<F::Of<LengthFlow>, F::Of<WaitingFlow>>;
 
     fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
         let plain = ShortestQueue { end: self.end }.flow_scheduler(room)?;

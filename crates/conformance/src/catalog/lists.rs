@@ -15,6 +15,7 @@ macro_rules! flow_schedulers {
             drr_sparse_lqd: LongestQueue { of: Drr { sparse_first: true }, end: Head };
             sqf: ShortestQueue { end: Head };
             sqf_tail: ShortestQueue { end: Tail };
+            sqf_coarse: CoarseShortestQueue { end: Tail };
             sqf_floor: FlooredShortestQueue {
                 end: Head, floor: Some(Floor { exponent: 2, after: 200 }), flush: None,
             };

@@ -4,8 +4,8 @@ use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
     Aqm, Arrival, ClassState, Classes, CoDelState, Descriptor, DropFrom, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, Limits, LongestFlow, LowBits, Metered, Nanos, NoAqm, Queue,
-    ShortestFlow, Sqf, SqfFlow, SqfMemory, WaitingFlow, WfiFlow, WfiMeter,
+    FlowRecord, FlowScheduler, LengthFlow, Limits, LongestFlow, LowBits, Metered, Nanos, NoAqm,
+    Queue, Sqf, SqfFlow, SqfMemory, WaitingFlow, WfiFlow, WfiMeter,
 };
 use freeboard::shaper::{self, Overhead, Rate, Shaper};
 use freeboard::{
@@ -114,7 +114,7 @@ pub struct VirtualQueues<Q> {
 
 /// Virtual queues in `Q`, of labels in `F`, of packets in `S`, with a floor in `W`.
 type MadeSqf<Q, F, S, W> = Sqf<
-    <Q as Memory>::Of<ShortestFlow>,
+    <Q as Memory>::Of<LengthFlow>,
     <Q as Memory>::Of<Queue>,
     <S as Memory>::Of<Descriptor>,
     <F as Memory>::Of<SqfFlow>,
@@ -134,7 +134,7 @@ impl<Q: Memory> Recipe for VirtualQueues<Q> {
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>> {
         let memory = SqfMemory {
-            scheduler: self.queues.of(ShortestFlow::EMPTY),
+            scheduler: self.queues.of(LengthFlow::EMPTY),
             queues: self.queues.of(Queue::EMPTY),
             descriptors: descriptors.of(Descriptor::EMPTY),
             flows: room.flows.of(SqfFlow::EMPTY),

@@ -5,9 +5,9 @@ use freeboard::sched_core::{
     Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, Classify,
     CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, Descriptor,
     DropPolicy, DropSink, Drr, Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler,
-    HostDrr, HostDrrFlow, HostRing, Hosted, LoadDrr, LoadDrrFlow, LoadDrrHost, LongestFlow, Nanos,
-    Qfq, QfqPlus, Queue, RoundList, Scheduler, ShortestFlow, ShortestQueue, Sides, Sqf, SqfFlow,
-    Table, WaitingFlow, Wf2q,
+    HostDrr, HostDrrFlow, HostRing, Hosted, LengthFlow, LoadDrr, LoadDrrFlow, LoadDrrHost,
+    LongestFlow, Nanos, Qfq, QfqPlus, Queue, RoundList, Scheduler, ShortestQueue, Sides, Sqf,
+    SqfFlow, Table, WaitingFlow, Wf2q,
 };
 use freeboard::shaper::Shaped;
 
@@ -90,7 +90,7 @@ impl<N> Housing for Drr<N> {}
 impl<N> Housing for Qfq<N> {}
 impl<N, A, G> Housing for QfqPlus<N, A, G> {}
 impl<N> Housing for Wf2q<N> {}
-impl<N, W> Housing for ShortestQueue<N, W> {}
+impl<N, W, C, const S: u32> Housing for ShortestQueue<N, W, C, S> {}
 
 /// A flow that can have a rate counts as a host.
 impl<O, C, W, B> Housing for CommittedRates<O, C, W, B>
@@ -379,7 +379,7 @@ where
 /// The labels of SQF have nothing that could be set.
 impl<N, Q, S, F, L, V, R, W> Contestant for Sqf<N, Q, S, F, L, V, R, W>
 where
-    N: Table<ShortestFlow>,
+    N: Table<LengthFlow>,
     Q: Table<Queue>,
     S: Table<Descriptor>,
     F: Table<SqfFlow>,

@@ -3,8 +3,8 @@
 use crate::history::Contestant;
 use crate::twin::{NaiveClasses, NaiveDrr, NaiveQfq, NaiveShortestQueue};
 use freeboard::sched_core::{
-    ClassState, Classes, DropFrom, FlowScheduler, Limits, LongestFlow, LowBits, Qfq, QfqFlow,
-    Scheduler, ShortestFlow, ShortestQueue,
+    ClassState, Classes, DropFrom, FlowScheduler, LengthFlow, Limits, LongestFlow, LowBits, Qfq,
+    QfqFlow, Scheduler, ShortestQueue,
 };
 
 use super::{DESCRIPTORS, MAX_LEN};
@@ -67,7 +67,7 @@ pub fn drr_over_qfq(limits: Limits) -> (impl Contestant, impl Contestant) {
 /// Classes of deficit round robin under shortest queue first.
 pub fn sqf_over_drr(limits: Limits) -> (impl Contestant, impl Contestant) {
     let leaf = || super::drr::<2, DESCRIPTORS>(MAX_LEN, false, Limits::NONE);
-    let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; CLASSES]);
+    let scheduler = ShortestQueue::new([LengthFlow::EMPTY; CLASSES]);
     let naive = NaiveShortestQueue::new(CLASSES as u32, DropFrom::Head);
     let twin = NaiveClasses::new(naive, many::<_, CLASSES>(|| leaf().1).into(), 2, limits);
     (

@@ -1,9 +1,9 @@
 //! The twin of each recipe.
 
 use crate::catalog::{
-    ByHost, Ceilings, CommittedRates, Drr, Fifo, FlooredShortestQueue, FlooredVirtualQueues,
-    FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, LongestQueue, Memory, Qfq, QfqPlus,
-    QueuesRecipe, Recipe, Setting, ShortestQueue, VirtualQueues, Wf2q,
+    ByHost, Ceilings, CoarseShortestQueue, CommittedRates, Drr, Fifo, FlooredShortestQueue,
+    FlooredVirtualQueues, FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, LongestQueue,
+    Memory, Qfq, QfqPlus, QueuesRecipe, Recipe, Setting, ShortestQueue, VirtualQueues, Wf2q,
 };
 use crate::history::Contestant;
 use crate::twin::{
@@ -71,6 +71,14 @@ impl TwinnedFlows for ShortestQueue {
 
     fn twin(self, size: Size) -> NaiveShortestQueue {
         NaiveShortestQueue::new(size.flows, self.end)
+    }
+}
+
+impl TwinnedFlows for CoarseShortestQueue {
+    type Twin = NaiveShortestQueue;
+
+    fn twin(self, size: Size) -> NaiveShortestQueue {
+        NaiveShortestQueue::new(size.flows, self.end).with_classes(8)
     }
 }
 

@@ -180,6 +180,12 @@ impl<O: NaiveFlowScheduler, T: Contestant> NaiveClasses<O, T> {
             }
             _ => {}
         }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        let open = self.open();
+        self.scheduler.settle(&open);
     }
 
     fn open_due(&mut self, now: Nanos) {
@@ -237,6 +243,7 @@ impl<O: NaiveFlowScheduler, T: Contestant> NaiveClasses<O, T> {
                 if before != Status::Open || lost > 0 {
                     self.tell(class, self.status_now(class), lost);
                 }
+                self.settle();
                 Ok(())
             }
             Err(rejected) => {
@@ -345,6 +352,7 @@ impl<O: NaiveFlowScheduler, T: Contestant> Scheduler for NaiveClasses<O, T> {
         // What the class sends first may have changed since the flow scheduler was told.
         self.scheduler.lost(class, Some(packet.len));
         self.scheduler.served(class, packet.len, next);
+        self.settle();
         self.served[class.index()] = self.total.delivered.packets;
         self.open_due(now);
         Some(packet)

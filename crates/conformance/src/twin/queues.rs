@@ -190,6 +190,7 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
         if was_empty {
             self.scheduler.backlogged(default, head_len);
         }
+        self.scheduler.settle(&self.queues);
     }
 
     /// The queue of `flow`, which it takes now if it has none.

@@ -31,9 +31,13 @@ fn longest<R: Ord>(queues: QueuesView<'_>, rank: impl Fn(FlowId) -> R) -> Option
     backlogged(queues).min_by_key(|&flow| (Reverse(queued_bytes(queues, flow)), rank(flow)))
 }
 
-/// The queue with the fewest bytes, ties alike.
-fn shortest<R: Ord>(queues: QueuesView<'_>, rank: impl Fn(FlowId) -> R) -> Option<FlowId> {
-    backlogged(queues).min_by_key(|&flow| (queued_bytes(queues, flow), rank(flow)))
+/// The least length of the class of `bytes`, where each power of two is cut into `parts` classes of length.
+fn class_of(bytes: u64, parts: u64) -> u64 {
+    let mut width = 1;
+    while width * 2 * parts <= bytes {
+        width *= 2;
+    }
+    bytes / width * width
 }
 
 fn backlogged(queues: QueuesView<'_>) -> impl Iterator<Item = FlowId> {
@@ -47,8 +51,9 @@ const TICK: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct NaiveShortestQueue {
     flows: Vec<bool>,
-    services: Services,
     end: DropFrom,
+    /// Classes of length in a power of two.
+    parts: u64,
     /// `(k, d)`: one of `k` bytes is that of the flow that has waited longest, if `d` bytes have been sent since it
     /// became backlogged or was served as the shortest.
     floor: Option<(i64, u64)>,
@@ -66,6 +71,8 @@ pub struct NaiveShortestQueue {
     events: u64,
     /// A flow that has not been served for so long, but by the floor, loses all.
     patience: Option<Nanos>,
+    /// By flow, its class of length, and the event with which it entered the class or was served in it.
+    listed: BTreeMap<FlowId, (u64, u64)>,
     /// The latest reading of the clock, if there was one, and the sum of its steps forward.
     reading: Option<Nanos>,
     time: u64,
@@ -77,8 +84,8 @@ impl NaiveShortestQueue {
     pub fn new(flows: u32, end: DropFrom) -> Self {
         Self {
             flows: vec![false; flows as usize],
-            services: Services::default(),
             end,
+            parts: 32,
             floor: None,
             sent: 0,
             owed: 0,
@@ -87,9 +94,16 @@ impl NaiveShortestQueue {
             waits_since: BTreeMap::new(),
             events: 0,
             patience: None,
+            listed: BTreeMap::new(),
             reading: None,
             time: 0,
         }
+    }
+
+    /// The same, where each power of two is cut into `parts` classes of length instead of 32.
+    #[must_use]
+    pub fn with_classes(self, parts: u64) -> Self {
+        Self { parts, ..self }
     }
 
     /// The same, where one of `part` bytes goes to the flow that has waited longest, once `after` bytes have been
@@ -117,13 +131,14 @@ impl NaiveShortestQueue {
         (self.sent - self.from[&first].0 >= after).then_some(first)
     }
 
-    /// Flows never served come first, in the order in which they became backlogged; then those served, the
-    /// one served least recently first.
-    fn rank(&self, flow: FlowId) -> (u64, u64) {
-        match self.services.last(flow) {
-            0 => (0, self.waits_since[&flow]),
-            service => (1, service),
-        }
+    /// Of the flows in the lowest class of length, or in the highest, the one that entered the class or was served in it
+    /// least recently.
+    fn first(&self, queues: QueuesView<'_>, of_highest: bool) -> Option<FlowId> {
+        let class = |flow: FlowId| class_of(queued_bytes(queues, flow), self.parts);
+        let classes = backlogged(queues).map(class);
+        let wanted = if of_highest { classes.max() } else { classes.min() }?;
+        let there = backlogged(queues).filter(|&flow| class(flow) == wanted);
+        there.min_by_key(|flow| self.listed[flow].1)
     }
 }
 
@@ -145,7 +160,6 @@ impl NaiveFlowScheduler for NaiveShortestQueue {
         if let Some(added) = self.flows.get_mut(flow.index()) {
             *added = false;
         }
-        self.services.last.remove(&flow);
     }
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
@@ -176,22 +190,31 @@ impl NaiveFlowScheduler for NaiveShortestQueue {
             self.owed = len.min(self.owed + len);
             self.from.insert(flow, (self.sent, self.time));
         }
-        self.services.served(flow);
         self.waits_anew(flow);
+        if let Some((_, since)) = self.listed.get_mut(&flow) {
+            *since = self.events;
+        }
     }
 
     fn lost(&mut self, _flow: FlowId, _head: Option<u32>) {}
 
     fn settle(&mut self, queues: QueuesView<'_>) {
+        for flow in (0..).map(FlowId).take(queues.len()) {
+            let class = class_of(queued_bytes(queues, flow), self.parts);
+            if self.listed.get(&flow).is_none_or(|&(before, _)| before != class) {
+                self.events += 1;
+                self.listed.insert(flow, (class, self.events));
+            }
+        }
         self.is_for_floor = self.owed_to(queues).is_some();
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        self.owed_to(queues).or_else(|| shortest(queues, |flow| self.rank(flow)))
+        self.owed_to(queues).or_else(|| self.first(queues, false))
     }
 
     fn victim(&self, queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
-        Some((longest(queues, |flow| self.rank(flow))?, self.end))
+        Some((self.first(queues, true)?, self.end))
     }
 
     fn gives_up(&self, flow: FlowId) -> bool {

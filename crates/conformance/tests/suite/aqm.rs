@@ -9,8 +9,8 @@ use conformance::rng::Streams;
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
     Admission, Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, Ecn, FlowId,
-    FlowQueues, FlowRecord, FlowScheduler, Head, Limits, Look, Nanos, Offer, OwnVictim, Packet,
-    Qfq, QfqFlow, Queue, RejectReason, Scheduler, ShortestFlow, ShortestQueue, Verdict, Volume,
+    FlowQueues, FlowRecord, FlowScheduler, Head, LengthFlow, Limits, Look, Nanos, Offer, OwnVictim,
+    Packet, Qfq, QfqFlow, Queue, RejectReason, Scheduler, ShortestQueue, Verdict, Volume,
 };
 
 /// Random early detection for each queue, with a count in place of chance.
@@ -167,7 +167,7 @@ fn with_every_flow_scheduler(test: &impl Play) {
     for (seed, end) in [(3, DropFrom::Head), (4, DropFrom::Tail)] {
         test.play(seed, drr, sides::longest::<FLOWS>(end));
         test.play(2 + seed, qfq.clone(), sides::longest::<FLOWS>(end));
-        let sqf = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]).drop_from(end);
+        let sqf = ShortestQueue::new([LengthFlow::EMPTY; FLOWS]).drop_from(end);
         test.play(4 + seed, sqf, OwnVictim);
     }
 }

@@ -12,8 +12,8 @@ use conformance::history::{
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
     Admission, Aggregate, Aqm, CoDel, CoDelParams, CoDelState, Counters, Descriptor, DropFrom,
-    DropPolicy, DropReason, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head, Limits, Look,
-    Nanos, Offer, OwnVictim, PlusFlow, Qfq, QfqFlow, QfqPlus, Queue, Scheduler, ShortestFlow,
+    DropPolicy, DropReason, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head, LengthFlow,
+    Limits, Look, Nanos, Offer, OwnVictim, PlusFlow, Qfq, QfqFlow, QfqPlus, Queue, Scheduler,
     ShortestQueue, Verdict, Wf2q, Wf2qFlow,
 };
 
@@ -141,9 +141,10 @@ fn one_arrival_costs_at_most_256_others() {
     assert_eq!(victims_of_one_arrival(fifo(), 0, 257), (0, 1));
     assert_eq!(victims_of_one_arrival(drr(), 0, 257), (256, 1));
     assert_eq!(victims_of_one_arrival(sqf(), 0, 257), (256, 1));
-    // Another flow's arrival is the longest queue once a byte of the other is gone.
+    // Another flow's arrival is the longest queue once a byte of the other is gone. SQF takes the two for equal until a
+    // second byte is gone: of 256 to 263 bytes, the flow that has held as many for longer gives way first.
     assert_eq!(victims_of_one_arrival(drr(), 1, 257), (1, 1));
-    assert_eq!(victims_of_one_arrival(sqf(), 1, 257), (1, 1));
+    assert_eq!(victims_of_one_arrival(sqf(), 1, 257), (2, 1));
 }
 
 /// Signals for every third packet it sees of a flow: a stand-in that acts often, whatever the time.
@@ -260,7 +261,7 @@ fn with_every_flow_scheduler(aqm: impl Aqm + Clone + Send + 'static) {
     keeps_the_contract(4, aqm.clone(), qfq.clone());
     for end in [DropFrom::Head, DropFrom::Tail] {
         keeps_it_beside(5, aqm.clone(), qfq.clone(), sides::longest::<FLOWS>(end));
-        let sqf = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]).drop_from(end);
+        let sqf = ShortestQueue::new([LengthFlow::EMPTY; FLOWS]).drop_from(end);
         keeps_the_contract(3, aqm.clone(), sqf);
     }
     let (flows, aggregates) = ([PlusFlow::EMPTY; FLOWS], [Aggregate::EMPTY; FLOWS]);

@@ -12,8 +12,8 @@ use conformance::twin::{NaiveClasses, NaiveDrr, NaiveFifo, NaiveQfq, NaiveShorte
 use freeboard::sched_core::{
     Arrival, Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, Counters, Descriptor,
     DropFrom, DropReason, DropSink, Drr, DrrFlow, Fifo, FlowId, FlowQueues, FlowScheduler,
-    Guarantee, Imbalance, Limits, LowBits, Metered, Nanos, Packet, Qfq, QfqConfig, QfqFlow, Queue,
-    RejectReason, Rejected, Scheduler, ShortestFlow, ShortestQueue, WfiFlow, WfiMeter,
+    Guarantee, Imbalance, LengthFlow, Limits, LowBits, Metered, Nanos, Packet, Qfq, QfqConfig,
+    QfqFlow, Queue, RejectReason, Rejected, Scheduler, ShortestQueue, WfiFlow, WfiMeter,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
@@ -134,7 +134,7 @@ fn closed_classes_leave_and_come_back_as_in_the_naive_hierarchy() {
         let naive = NaiveClasses::new(NaiveDrr::new(4, MAX_LEN, false), twins(), 2, none);
         let naive = naive.dropping_from_longest();
         agree((node(drr, subjects(), 1, true, none), naive), seed, 4_000);
-        let sqf = ShortestQueue::new([ShortestFlow::EMPTY; 4]);
+        let sqf = ShortestQueue::new([LengthFlow::EMPTY; 4]);
         let naive = NaiveShortestQueue::new(4, DropFrom::Head);
         let naive = NaiveClasses::new(naive, twins(), 2, none).dropping_from_longest();
         agree((node(sqf, subjects(), 1, true, none), naive), seed, 4_000);
@@ -354,7 +354,7 @@ fn a_user_with_one_flow_has_its_share_beside_one_with_a_hundred() {
 #[test]
 fn shortest_queue_first_inside_a_user_prefers_among_its_own_flows() {
     let user = || {
-        let mut scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+        let mut scheduler = ShortestQueue::new([LengthFlow::EMPTY; 2]);
         for flow in 0..2 {
             scheduler.configure(FlowId(flow), (), None).unwrap();
         }
@@ -605,7 +605,7 @@ fn an_aqm_in_a_class_keeps_the_books_of_the_node() {
     let mut drr = Drr::new([DrrFlow::EMPTY; 2], MAX_LEN).unwrap();
     drr.add_all(MAX_LEN).unwrap();
     run(drr);
-    let mut sqf = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    let mut sqf = ShortestQueue::new([LengthFlow::EMPTY; 2]);
     for class in 0..2 {
         sqf.configure(FlowId(class), (), None).unwrap();
     }

@@ -8,9 +8,9 @@ use core::fmt;
 use freeboard::flowhash::{self, Outcome, TagLine};
 use freeboard::sched_core::{
     Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, Descriptor, DropPolicy, DropSink, Fifo,
-    FloorShare, FlowId, FlowRecord, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos,
-    OwnVictim, Packet, Qfq, QfqConfig, QfqFlow, Queue as Empty, Rejected, Scheduler, ShortestFlow,
-    ShortestQueue, WaitingFlow,
+    FloorShare, FlowId, FlowRecord, FlowScheduler, LengthFlow, Limits, LongestFlow,
+    LongestQueueDrop, Nanos, OwnVictim, Packet, Qfq, QfqConfig, QfqFlow, Queue as Empty, Rejected,
+    Scheduler, ShortestQueue, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, Rtt, SmartQueue};
@@ -181,7 +181,7 @@ pub(crate) struct Plan {
 type Aqm = CoDel<Vec<CoDelState>>;
 /// Hosts and flows, with room for rates and for `triple-isolate`.
 type HostQueues = SmartQueue<Heap, Descriptors, Heap, Heap>;
-type Shortest = ShortestQueue<Vec<ShortestFlow>, Vec<WaitingFlow>>;
+type Shortest = ShortestQueue<Vec<LengthFlow>, Vec<WaitingFlow>>;
 type ByHash<O, D = OwnVictim> =
     Hashed<O, Vec<TagLine>, Vec<Empty>, Vec<Descriptor>, Aqm, [FlowRecord; 0], D>;
 
@@ -298,7 +298,7 @@ impl Plan {
 
     /// Shortest queue first as the gateway has it: with a floor, so that no flow starves.
     fn shortest(&self, queues: usize) -> Result<Shortest, String> {
-        let scheduler = ShortestQueue::new(vec![ShortestFlow::EMPTY; queues]);
+        let scheduler = ShortestQueue::new(vec![LengthFlow::EMPTY; queues]);
         let waiting = vec![WaitingFlow::EMPTY; queues];
         let scheduler = scheduler.service_floor(FloorShare::EIGHTH, waiting).map_err(one_line)?;
         match self.share.flush_unserved {

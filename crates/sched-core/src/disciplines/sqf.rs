@@ -20,9 +20,12 @@
 //! [`ShortestQueue`] is the flow scheduler, one queue a flow; [`Sqf`] is the scheduler of the paper, with a fixed
 //! number of virtual queues and a default queue.
 //!
-//! Cost: O(log flows) per call, whatever is queued. Memory: 20 bytes a flow, 36 with its
-//! [`Queue`](crate::Queue), 16 more with an option. Source: SQF §2; SQF-VBR §III-B, Algorithm 1; the
-//! options are ours.
+//! **To within 1/32.** Lengths are told apart by classes ([`LengthClass`]). The flow that is served holds less than 33/32 of
+//! the fewest bytes, the flow that gives way more than 32/33 of the most. A flow that holds less than 32/33 of what every
+//! other flow holds is always served first.
+//!
+//! Cost: O(1) per call, whatever is queued. Memory: 16 bytes a flow, 32 with its [`Queue`](crate::Queue), 16 more with an
+//! option, and 3.7 KB of classes. Source: SQF §2; SQF-VBR §III-B, Algorithm 1; the options and the classes are ours.
 
 mod floor;
 mod virtual_queues;
@@ -30,39 +33,27 @@ mod virtual_queues;
 pub use floor::{FloorShare, WaitingFlow};
 pub use virtual_queues::{Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES};
 
-use crate::disciplines::tournament::{Ranked, Tournament, ranked};
+use crate::disciplines::length_index::{LengthClass, LengthFlow, LengthIndex, SUB_CLASS_BITS};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::{FlowId, Imbalance, Nanos, Packet};
 use floor::Floor;
 
-ranked! {
-    /// Room for one flow of [`ShortestQueue`]: 20 bytes.
-    ShortestFlow, 2
-}
-
-type Shortest = Tournament<0, false>;
-type Longest = Tournament<1, true>;
-
-/// The stamp of a flow that was not added. No service has this number: at one service a nanosecond
-/// the count takes 292 years.
-const ABSENT: u64 = u64::MAX;
-
-/// Services are numbered above this; a stamp below is the number of an arrival.
-const NO_SERVICE: u64 = 1 << 63;
-
 /// The flow scheduler of SQF with longest-queue drop, over the flows in the memory `N`; `W` is the memory of the
-/// [service floor](Self::service_floor) and of [flushes](Self::flush_unserved), if there is any.
+/// [service floor](Self::service_floor) and of [flushes](Self::flush_unserved), if there is any. `C` is the memory of the
+/// classes of length, of which a power of two has `2^S`.
 ///
-/// The flow with the fewest bytes is served; the flow with the most gives way. Ties go to the flow
-/// served least recently: equal queues alternate. A flow never served comes before one that was; of those
-/// never served the one that became backlogged first comes first. So numbers decide nothing. Of three
-/// flows that each send half of what the line carries, two have the line and the third starves, under any rule for
-/// ties. The third queue is the longest after the first packets, and only a floor serves it.
+/// A flow of the lowest class in use is served, and a flow of the highest gives way. So the flow that is served holds less
+/// than `1 + 2^-S` times the fewest bytes, and `1 + 2^-S` times the bytes of the flow that gives way are more than the
+/// most. Among flows of one class the flow comes first that was served least recently, where entering the class counts as
+/// service. So equal queues alternate, and numbers decide nothing.
+///
+/// Of three flows that each send half of what the line carries, two have the line and the third starves, under any rule
+/// for ties. The third queue is the longest after the first packets, and only a floor serves it.
 ///
 /// ```
-/// use sched_core::{FlowId, FlowScheduler, ShortestFlow, ShortestQueue};
+/// use sched_core::{FlowId, FlowScheduler, LengthFlow, ShortestQueue};
 ///
-/// let mut scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+/// let mut scheduler = ShortestQueue::new([LengthFlow::EMPTY; 2]);
 /// scheduler.configure(FlowId(0), (), None)?;
 /// scheduler.configure(FlowId(1), (), None)?;
 /// scheduler.backlogged(FlowId(0), 1_500);
@@ -71,39 +62,60 @@ const NO_SERVICE: u64 = 1 << 63;
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct ShortestQueue<N, W = [WaitingFlow; 0]> {
-    /// A flow holds more than zero bytes if and only if it is backlogged. Its `stamp` is
-    ///
-    /// - [`ABSENT`] if and only if the flow is not added;
-    /// - above [`NO_SERVICE`], the number of its last service;
-    /// - below, while the flow is backlogged, the number of the call that made it backlogged.
-    flows: N,
-    /// The number of the latest service: the newest stamp.
-    served: u64,
-    /// Flows that became backlogged without ever having been served.
-    arrived: u64,
+pub struct ShortestQueue<
+    N,
+    W = [WaitingFlow; 0],
+    C = [LengthClass; LengthClass::<SUB_CLASS_BITS>::COUNT],
+    const S: u32 = SUB_CLASS_BITS,
+> {
+    /// Listed are the backlogged flows.
+    index: LengthIndex<N, C, S>,
     drop_from: DropFrom,
     /// In its line are the backlogged flows.
     floor: Floor<W>,
 }
 
-impl<N: Table<ShortestFlow>> ShortestQueue<N> {
-    /// A flow scheduler of as many flows as `flows` is long, none of them added; packets give way at the head.
-    /// Cost: O(flows).
+impl<N: Table<LengthFlow>> ShortestQueue<N> {
+    /// A flow scheduler of as many flows as `flows` is long, none of them added; packets give way at the head. It
+    /// contains its classes of length, 3.7 KB, and tells lengths apart to 1/32. Cost: O(flows).
     #[must_use]
-    pub fn new(mut flows: N) -> Self {
-        for flow in flows.as_mut() {
-            *flow = ShortestFlow::EMPTY;
-            flow.set_stamp(ABSENT);
-        }
-        Shortest::play_all(flows.as_mut());
-        Longest::play_all(flows.as_mut());
-        let (served, arrived) = (NO_SERVICE, 0);
-        Self { flows, served, arrived, drop_from: DropFrom::Head, floor: Floor::OFF }
+    pub fn new(flows: N) -> Self {
+        let classes = [LengthClass::EMPTY; LengthClass::<SUB_CLASS_BITS>::COUNT];
+        let index = LengthIndex::with_all_classes(flows, classes);
+        Self { index, drop_from: DropFrom::Head, floor: Floor::OFF }
     }
 }
 
-impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
+impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32>
+    ShortestQueue<N, [WaitingFlow; 0], C, S>
+{
+    /// As [`ShortestQueue::new`], with the classes of length in `classes`, which may be elsewhere, or fewer for a coarser
+    /// order. A class takes 4 bytes; 132 bytes are always part of the flow scheduler. With `S` = 3 the classes take 960
+    /// bytes, and lengths are told apart to 1/8.
+    ///
+    /// ```
+    /// use sched_core::{LengthClass, LengthFlow, ShortestQueue};
+    ///
+    /// let classes = [LengthClass::<3>::EMPTY; LengthClass::<3>::COUNT];
+    /// let scheduler = ShortestQueue::with_classes([LengthFlow::EMPTY; 16], classes)?;
+    /// assert!(size_of_val(&scheduler) < 1_500);
+    /// # Ok::<(), sched_core::ConfigError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] if there are fewer than [`LengthClass::COUNT`] classes.
+    pub fn with_classes(flows: N, classes: C) -> Result<Self, ConfigError> {
+        let index = LengthIndex::new(flows, classes)?;
+        Ok(Self { index, drop_from: DropFrom::Head, floor: Floor::OFF })
+    }
+}
+
+impl<N, W, C, const S: u32> ShortestQueue<N, W, C, S>
+where
+    N: Table<LengthFlow>,
+    W: Table<WaitingFlow>,
+    C: Table<LengthClass<S>>,
+{
     /// This flow scheduler with a floor under the service of each flow. The next packet is that of the backlogged
     /// flow served least recently, where becoming backlogged counts as service, if
     ///
@@ -127,9 +139,9 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
     /// Flows that are backlogged now stand in line by their number.
     ///
     /// ```
-    /// use sched_core::{FloorShare, FlowId, FlowScheduler, ShortestFlow, ShortestQueue, WaitingFlow};
+    /// use sched_core::{FloorShare, FlowId, FlowScheduler, LengthFlow, ShortestQueue, WaitingFlow};
     ///
-    /// let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    /// let scheduler = ShortestQueue::new([LengthFlow::EMPTY; 2]);
     /// let share = FloorShare::EIGHTH.after(0);
     /// let mut scheduler = scheduler.service_floor(share, [WaitingFlow::EMPTY; 2])?;
     /// let (call, bulk) = (FlowId(0), FlowId(1));
@@ -156,14 +168,14 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
         self,
         share: FloorShare,
         waiting: V,
-    ) -> Result<ShortestQueue<N, V>, ConfigError> {
+    ) -> Result<ShortestQueue<N, V, C, S>, ConfigError> {
         let floor = Floor::new(share, waiting, self.flows())?;
         let mut floor = floor.of_patience_of(&self.floor);
-        let Self { flows, served, arrived, drop_from, .. } = self;
-        for (at, _) in (0..).zip(flows.as_ref()).filter(|(_, entry)| entry.is_backlogged()) {
-            floor.join(FlowId(at));
+        let Self { index, drop_from, .. } = self;
+        for (flow, _) in index.flows().filter(|(_, entry)| entry.is_backlogged()) {
+            floor.join(flow);
         }
-        Ok(ShortestQueue { flows, served, arrived, drop_from, floor })
+        Ok(ShortestQueue { index, drop_from, floor })
     }
 
     /// This flow scheduler, in which a flow that has to give way for an arrival loses all it holds
@@ -199,38 +211,26 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> ShortestQueue<N, W> {
         Self { drop_from, ..self }
     }
 
-    fn added(&self, flow: FlowId) -> Option<&ShortestFlow> {
-        self.flows.as_ref().get(flow.index()).filter(|entry| entry.stamp() != ABSENT)
+    fn added(&self, flow: FlowId) -> Option<&LengthFlow> {
+        self.index.flow(flow).filter(|entry| entry.is_added())
     }
 
-    /// What `flow` holds, if it is backlogged.
-    fn ranked(&mut self, flow: FlowId) -> Option<&mut ShortestFlow> {
-        let entry = self.flows.as_mut().get_mut(flow.index())?;
-        entry.is_backlogged().then_some(entry)
-    }
-
-    /// `flow`, backlogged, holds fewer bytes, or none.
-    fn shrunk(&mut self, flow: FlowId, idle: bool) {
-        let flows = self.flows.as_mut();
-        if idle {
-            Shortest::lost(flows, flow);
-        } else {
-            Shortest::gained(flows, flow);
-        }
-        Longest::lost(flows, flow);
-    }
-
-    /// The longest queue but that of `other`.
+    /// The flow that would give way if `other` were idle.
     pub(crate) fn longest_beside(&self, other: FlowId) -> Option<FlowId> {
-        Longest::first_beside(self.flows.as_ref(), other)
+        self.index.longest_beside(other)
     }
 }
 
-impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQueue<N, W> {
+impl<N, W, C, const S: u32> FlowScheduler for ShortestQueue<N, W, C, S>
+where
+    N: Table<LengthFlow>,
+    W: Table<WaitingFlow>,
+    C: Table<LengthClass<S>>,
+{
     type Config = ();
 
     fn flows(&self) -> u32 {
-        u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX)
+        self.index.room()
     }
 
     #[inline]
@@ -244,29 +244,15 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
         _config: (),
         _head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
-        let flows = self.flows();
-        match self.flows.as_mut().get_mut(flow.index()) {
-            None => Err(ConfigError::UnknownFlow { flow, flows }),
-            Some(entry) => {
-                if entry.stamp() == ABSENT {
-                    entry.set_stamp(0);
-                }
-                Ok(())
-            }
+        if self.index.add(flow) {
+            return Ok(());
         }
+        Err(ConfigError::UnknownFlow { flow, flows: self.flows() })
     }
 
     fn remove(&mut self, flow: FlowId) {
-        let flows = self.flows.as_mut();
-        if let Some(entry) = flows.get_mut(flow.index()) {
-            let waits = entry.is_backlogged();
-            entry.set_bytes(0);
-            entry.set_stamp(ABSENT);
-            Shortest::lost(flows, flow);
-            Longest::lost(flows, flow);
-            if waits {
-                self.floor.leave(flow);
-            }
+        if self.index.remove(flow) {
+            self.floor.leave(flow);
         }
     }
 
@@ -284,61 +270,38 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        let flows = self.flows.as_mut();
-        let Some(entry) = flows.get_mut(flow.index()) else { return };
-        if entry.stamp() == ABSENT || entry.is_backlogged() {
-            return;
+        if self.added(flow).is_some() && self.index.list(flow, head_len) {
+            self.floor.join(flow);
         }
-        if entry.stamp() < NO_SERVICE {
-            self.arrived = self.arrived.wrapping_add(1);
-            entry.set_stamp(self.arrived);
-        }
-        entry.set_bytes(head_len);
-        Shortest::gained(flows, flow);
-        Longest::gained(flows, flow);
-        self.floor.join(flow);
     }
 
     fn grew(&mut self, flow: FlowId, len: u32) {
-        let Some(entry) = self.ranked(flow) else { return };
-        entry.set_bytes(entry.bytes().saturating_add(len));
-        let flows = self.flows.as_mut();
-        Shortest::lost(flows, flow);
-        Longest::gained(flows, flow);
+        self.index.grew(flow, len);
     }
 
     fn select(&self) -> Option<FlowId> {
-        self.floor.due().or_else(|| Shortest::first(self.flows.as_ref()))
+        self.floor.due().or_else(|| self.index.shortest())
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let stamp = self.served.wrapping_add(1);
-        let Some(entry) = self.ranked(flow) else { return };
-        let left = if next_head.is_some() { entry.bytes().saturating_sub(len) } else { 0 };
-        entry.set_bytes(left);
-        entry.set_stamp(stamp);
-        self.served = stamp;
-        self.shrunk(flow, next_head.is_none());
-        self.floor.served(flow, len, next_head.is_some());
+        if self.index.served(flow, len, next_head.is_none()) {
+            self.floor.served(flow, len, next_head.is_some());
+        }
     }
 
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
-        let Some(entry) = self.ranked(flow) else { return };
-        let left = if head.is_some() { entry.bytes().saturating_sub(len) } else { 0 };
-        entry.set_bytes(left);
-        self.shrunk(flow, head.is_none());
-        if head.is_none() {
+        if self.index.lost(flow, len, head.is_none()) && head.is_none() {
             self.floor.leave(flow);
         }
     }
 
     fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        Some((Longest::first(self.flows.as_ref())?, self.drop_from))
+        Some((self.index.longest()?, self.drop_from))
     }
 
     fn gives_up(&self, flow: FlowId) -> bool {
-        let entry = self.flows.as_ref().get(flow.index());
-        entry.is_some_and(ShortestFlow::is_backlogged) && self.floor.is_neglected(flow)
+        let entry = self.index.flow(flow);
+        entry.is_some_and(LengthFlow::is_backlogged) && self.floor.is_neglected(flow)
     }
 
     /// Names no flow.
@@ -376,20 +339,15 @@ impl<N: Table<ShortestFlow>, W: Table<WaitingFlow>> FlowScheduler for ShortestQu
     }
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
-        for (at, entry) in (0..).zip(self.flows.as_ref()) {
-            let absent = entry.stamp() == ABSENT;
-            let backlogged = entry.is_backlogged();
-            Imbalance::check("a backlogged flow was added", at, 0, (absent && backlogged).into())?;
-            let latest = if entry.stamp() < NO_SERVICE { self.arrived } else { self.served };
-            let past = absent || entry.stamp() <= latest;
-            Imbalance::check("stamps lie in the past", at, 1, past.into())?;
+        let mut backlogged = 0_u64;
+        for (flow, entry) in self.index.flows().filter(|(_, entry)| entry.is_backlogged()) {
+            let known = entry.is_added();
+            Imbalance::check("a backlogged flow was added", flow.0, 1, known.into())?;
+            backlogged = backlogged.wrapping_add(1);
         }
-        let backlogged = self.flows.as_ref().iter().filter(|entry| entry.is_backlogged()).count();
-        let waits =
-            |at: u32| self.flows.as_ref().get(at as usize).is_some_and(ShortestFlow::is_backlogged);
-        self.floor.recount(&waits, backlogged as u64)?;
-        Shortest::recount(self.flows.as_ref(), flows)?;
-        Longest::recount(self.flows.as_ref(), flows)
+        let waits = |at: u32| self.index.flow(FlowId(at)).is_some_and(LengthFlow::is_backlogged);
+        self.floor.recount(&waits, backlogged)?;
+        self.index.recount(flows)
     }
 }
 

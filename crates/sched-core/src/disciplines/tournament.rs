@@ -137,28 +137,6 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
         flows.get(winner as usize).is_some_and(Ranked::is_backlogged).then_some(FlowId(winner))
     }
 
-    /// The backlogged flow that wins if `other` does not play: the best of those that `other` meets on
-    /// its way to the root. At most 32 steps: the node halves.
-    pub(crate) fn first_beside<const T: usize>(
-        flows: &[impl Ranked<T>],
-        other: FlowId,
-    ) -> Option<FlowId> {
-        let mut best = Player { rank: u32::MAX, flow: u32::MAX };
-        let mut node = flows.len().wrapping_add(other.index());
-        while node > 1 {
-            crate::steps::step();
-            let rival = Self::player(flows, Self::winner(flows, node ^ 1));
-            if Self::beats(flows, rival, best) {
-                best = rival;
-            }
-            node >>= 1;
-        }
-        flows
-            .get(best.flow as usize)
-            .is_some_and(Ranked::is_backlogged)
-            .then_some(FlowId(best.flow))
-    }
-
     /// `flow` ranks higher than it did: it may win further up. At most 32 steps: the node halves.
     #[inline]
     pub(crate) fn gained<const T: usize>(flows: &mut [impl Ranked<T>], flow: FlowId) {
@@ -300,15 +278,6 @@ mod tests {
             (shortest.map(|(at, _)| at), longest.map(|(at, _)| at))
         }
 
-        /// The longest queue without `other`, both ways.
-        fn longest_beside(&self, other: u32) -> [Option<u32>; 2] {
-            let ranked = (0_u32..).zip(&self.flows);
-            let others = ranked.filter(|(at, flow)| *at != other && flow.is_backlogged());
-            let scanned = others.min_by_key(|(at, flow)| (!flow.bytes, flow.stamp(), *at));
-            let first = Longest::first_beside(&self.flows, FlowId(other));
-            [first.map(|flow| flow.0), scanned.map(|(at, _)| at)]
-        }
-
         fn set(&mut self, flow: u32, bytes: u32, stamp: Option<u64>) {
             let entry = &mut self.flows[flow as usize];
             let before = entry.bytes;
@@ -365,8 +334,6 @@ mod tests {
                     }
                 }
                 assert_eq!(both.ends(), both.scanned(), "{flows} flows, step {step}");
-                let [beside, scanned] = both.longest_beside(flow);
-                assert_eq!(beside, scanned, "{flows} flows, step {step}, beside {flow}");
                 if step % 1_000 == 0 {
                     assert_eq!(both.recount(), Ok(()));
                 }

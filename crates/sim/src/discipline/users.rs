@@ -4,8 +4,8 @@ use freeboard::flowhash;
 use freeboard::sched_core::{
     Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor,
     DropPolicy, Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee,
-    Limits, LongestFlow, LongestQueueDrop, LowBits, OwnVictim, Qfq, QfqConfig, QfqFlow, Queue,
-    Scheduler, ShortestFlow, ShortestQueue, WaitingFlow,
+    LengthFlow, Limits, LongestFlow, LongestQueueDrop, LowBits, OwnVictim, Qfq, QfqConfig, QfqFlow,
+    Queue, Scheduler, ShortestQueue, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
@@ -114,7 +114,7 @@ impl UserFlows {
         limits: Limits,
     ) -> Result<Any, ConfigError> {
         let room = flows as usize;
-        let sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; room]);
+        let sqf = ShortestQueue::new(vec![LengthFlow::EMPTY; room]);
         Ok(match self {
             Self::Fifo => Box::new(Fifo::tail_drop(vec![Descriptor::EMPTY; descriptors], limits)),
             Self::Drr => {
@@ -149,7 +149,7 @@ pub fn users_sqf_with_codel(
 ) -> Result<Box<dyn Bottleneck>, ConfigError> {
     let room = PerUser::FLOWS as usize;
     let flows = || -> Result<Any, ConfigError> {
-        let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; room])
+        let mut sqf = ShortestQueue::new(vec![LengthFlow::EMPTY; room])
             .service_floor(floor, vec![WaitingFlow::EMPTY; room])?;
         for flow in (0..PerUser::FLOWS).map(FlowId) {
             sqf.configure(flow, (), None)?;

@@ -87,11 +87,12 @@ fn a_floor_serves_every_upload_and_leaves_calls_and_pages_as_they_are() {
     assert!(least * bound >= 1_000_000 * 1_500 * 9 / 10, "{least} bit/s");
 }
 
-/// Goal: a video that has lost its preference gets it back. Method: the seeds 1 and 2, with which a floor alone
-/// loses it 87 and 94 %.
+/// Goal: a video that has lost its preference gets it back. Method: the seeds 3 and 4, with which a floor alone
+/// loses it 92 and 93 %. Of the seeds 1 to 12, seven lose 92 to 95 % with a floor alone, and the others nothing; with
+/// flushes all lose 0.9 to 3.0 %.
 #[test]
 fn flushes_give_the_video_its_preference_back() {
-    for seed in [1, 2] {
+    for seed in [3, 4] {
         let setup = Setup { seed, ..Setup::default() };
         let lost = |discipline| run(&setup, discipline, &mut ()).video.loss().ratio();
         let (without, with) = (lost(Discipline::SqfFloor), lost(Discipline::SqfFloorFlush));

@@ -3,9 +3,8 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    ClassState, Classes, Classify, Descriptor, DropReason, Fifo, FlowId, FlowScheduler,
-    LongestFlow, LowBits, Member, Packet, Qfq, QfqFlow, Scheduler, ShortestFlow, ShortestQueue,
-    Table,
+    ClassState, Classes, Classify, Descriptor, DropReason, Fifo, FlowId, FlowScheduler, LengthFlow,
+    LongestFlow, LowBits, Member, Packet, Qfq, QfqFlow, Scheduler, ShortestQueue, Table,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
@@ -20,7 +19,7 @@ fn classes<const N: usize>() {
     let fifo = || Fifo::head_drop([Descriptor::EMPTY; 4], limits());
     let states = || [ClassState::EMPTY; N];
     let shaped = || Shaped::new(fifo(), Shaper::new(Rate::STOPPED), Overhead::RAW);
-    let shortest = || ShortestQueue::new([ShortestFlow::EMPTY; N]);
+    let shortest = || ShortestQueue::new([LengthFlow::EMPTY; N]);
     let inner = || {
         let few = [shaped(), shaped()];
         let node = Classes::new(shortest(), few, states(), split, limits());

@@ -10,7 +10,7 @@ use conformance::catalog::{
 use freeboard::flowhash::{FlowKey, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
     Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, FlowId, FlowRecord, FlowScheduler,
-    Nanos, NoAqm, Packet, Queue, ShortestFlow, Side, Sqf, SqfFlow, Table as Memory, WaitingFlow,
+    LengthFlow, Nanos, NoAqm, Packet, Queue, Side, Sqf, SqfFlow, Table as Memory, WaitingFlow,
 };
 use freeboard::{
     Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
@@ -51,7 +51,7 @@ const IN_PARTS: VirtualQueues<Parts<2>> =
 /// What `Sqf` offers.
 fn by_label<N, Q, S, F, L, V, R, W>(sqf: &mut Sqf<N, Q, S, F, L, V, R, W>)
 where
-    N: Memory<ShortestFlow>,
+    N: Memory<LengthFlow>,
     Q: Memory<Queue>,
     S: Memory<Descriptor>,
     F: Memory<SqfFlow>,

@@ -4,7 +4,7 @@ use core::cell::Cell;
 use core::fmt;
 
 use freeboard::flowhash::TagLine;
-use freeboard::sched_core::{CoDelState, LongestFlow, QfqFlow, Queue as Empty, ShortestFlow};
+use freeboard::sched_core::{CoDelState, LengthFlow, LongestFlow, QfqFlow, Queue as Empty};
 use freeboard::{Allocate, IsolatedMemory, Storage};
 
 use super::{ROUNDS, users};
@@ -37,8 +37,8 @@ pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
     let of_queue = in_line + size_of::<Empty>() + size_of::<CoDelState>();
     match (share.kind, share.hosts) {
         (QueueKind::Fifo, _) => 0,
-        (_, HostMode::UsersSqf) => users::QUEUES * (of_queue + size_of::<ShortestFlow>()),
-        (QueueKind::Sqf, _) => queues * (of_queue + size_of::<ShortestFlow>()),
+        (_, HostMode::UsersSqf) => users::QUEUES * (of_queue + size_of::<LengthFlow>()),
+        (QueueKind::Sqf, _) => queues * (of_queue + size_of::<LengthFlow>()),
         (QueueKind::Qfq, _) => {
             queues * (of_queue + size_of::<QfqFlow>() + size_of::<LongestFlow>())
         }

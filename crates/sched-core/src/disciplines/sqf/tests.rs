@@ -6,10 +6,10 @@ use std::vec;
 use std::vec::Vec;
 
 const FLOWS: usize = 4;
-type Queues = FlowQueues<ShortestQueue<[ShortestFlow; FLOWS]>, [Queue; FLOWS], [Descriptor; 16]>;
+type Queues = FlowQueues<ShortestQueue<[LengthFlow; FLOWS]>, [Queue; FLOWS], [Descriptor; 16]>;
 
 fn queues(drop_from: DropFrom, limits: Limits) -> Queues {
-    let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]).drop_from(drop_from);
+    let scheduler = ShortestQueue::new([LengthFlow::EMPTY; FLOWS]).drop_from(drop_from);
     let mut queues =
         FlowQueues::new(scheduler, [Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 16], limits);
     for flow in 0..FLOWS as u32 {
@@ -64,17 +64,16 @@ fn equal_queues_take_turns() {
     assert_eq!(flows, [2, 1, 0, 2, 1, 0, 2]);
 }
 
-/// Flow 1 holds 500 bytes, flow 0 400, and flow 2 sends 400 more into room for 1,000. Flow 1 is
-/// the longest; then all three hold 400 and none was served, so the one that came first gives way; then
-/// flow 1 before flow 2.
+/// Flow 1 holds 500 bytes, flow 0 400, and flow 2 sends 300 more into room for 1,000. Flow 1 is the longest. Then it holds
+/// 400 too, but flow 0 has been in that class for longer.
 #[test]
 fn the_longest_queue_makes_room_until_the_arrival_fits() {
     let filled =
         [(0, 100), (0, 100), (0, 100), (0, 100), (1, 100), (1, 100), (1, 100), (1, 100), (1, 100)];
-    for (end, dropped) in [(DropFrom::Head, [4, 0, 5]), (DropFrom::Tail, [8, 3, 7])] {
+    for (end, dropped) in [(DropFrom::Head, [4, 0]), (DropFrom::Tail, [8, 3])] {
         let mut queues = queues(end, Limits::bytes(1_000));
         assert_eq!(fill(&mut queues, 0, &filled), []);
-        assert_eq!(fill(&mut queues, 9, &[(2, 400)]), dropped, "{end:?}");
+        assert_eq!(fill(&mut queues, 9, &[(2, 300)]), dropped, "{end:?}");
         assert_eq!(queues.backlog().bytes, 1_000);
     }
 }
@@ -111,24 +110,28 @@ fn an_arrival_that_would_be_the_victim_is_rejected() {
 }
 
 #[test]
-fn a_removed_flow_is_unknown_and_comes_back_as_never_served() {
+fn nothing_is_remembered_of_a_removed_flow() {
     let mut queues = queues(DropFrom::Head, Limits::NONE);
-    fill(&mut queues, 0, &[(0, 100), (1, 100), (1, 300), (0, 300)]);
-    assert_eq!((next(&mut queues), next(&mut queues)), (Some(0), Some(3)));
+    fill(&mut queues, 0, &[(0, 100), (0, 300), (1, 100), (1, 300)]);
+    assert_eq!((next(&mut queues), next(&mut queues)), (Some(0), Some(1)));
     let mut dropped = Vec::new();
     let sink = &mut |packet: Packet, reason| dropped.push((packet.handle, reason));
     queues.remove_flow(FlowId(1), sink);
     queues.remove_flow(FlowId(1), sink);
-    assert_eq!(dropped, [(1, DropReason::FlowRemoved), (2, DropReason::FlowRemoved)]);
+    assert_eq!(dropped, [(2, DropReason::FlowRemoved), (3, DropReason::FlowRemoved)]);
     assert_eq!(queues.config(FlowId(1)), None);
     queues.configure(FlowId(1), ()).unwrap();
     fill(&mut queues, 0, &[(0, 100), (1, 100)]);
-    assert_eq!(next(&mut queues), Some(1), "flow 0 was served, flow 1 is new");
+    assert_eq!(
+        next(&mut queues),
+        Some(0),
+        "flow 0 came first, though it was served and flow 1 never"
+    );
 }
 
 #[test]
 fn calls_that_contradict_the_books_change_nothing() {
-    let mut scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    let mut scheduler = ShortestQueue::new([LengthFlow::EMPTY; 2]);
     let unknown = ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 };
     assert_eq!(scheduler.configure(FlowId(2), (), None), Err(unknown));
     scheduler.backlogged(FlowId(0), 100);
@@ -148,8 +151,8 @@ fn calls_that_contradict_the_books_change_nothing() {
 }
 
 #[test]
-fn a_flow_is_36_bytes_with_its_queue() {
-    assert_eq!(size_of::<ShortestFlow>() + size_of::<Queue>(), 36);
+fn a_flow_is_32_bytes_with_its_queue() {
+    assert_eq!(size_of::<LengthFlow>() + size_of::<Queue>(), 32);
 }
 
 /// How much of each of three flows was sent that all send half of what the line carries, in this order, into
@@ -188,7 +191,7 @@ fn three_alike(scheduler: impl FlowScheduler<Config = ()>, arrivals: [u32; 3]) -
 /// carries, in every order.
 #[test]
 fn of_three_equal_flows_one_starves_by_arrival_and_with_a_floor_none_does() {
-    let plain = || ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]);
+    let plain = || ShortestQueue::new([LengthFlow::EMPTY; FLOWS]);
     let floored =
         || plain().service_floor(FloorShare::EIGHTH, [WaitingFlow::EMPTY; FLOWS]).unwrap();
     let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
@@ -208,7 +211,7 @@ const STARVED: [u32; 3] = [1_500, 1_500, 0];
 /// Two flows of which the second has the longer queue, in room for `room` packets; the first is kept shorter
 /// and served, and the second is first on the line again after `gap`.
 fn neglected(after: Nanos, gap: Nanos, room: u32) -> (Vec<(u32, DropReason)>, Option<u32>) {
-    let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; FLOWS]);
+    let scheduler = ShortestQueue::new([LengthFlow::EMPTY; FLOWS]);
     let scheduler = scheduler.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; FLOWS]).unwrap();
     let scheduler = scheduler.flush_unserved(after).unwrap();
     let (queues, descriptors) = ([Queue::EMPTY; FLOWS], [Descriptor::EMPTY; 400]);
@@ -250,7 +253,7 @@ fn a_queue_that_gives_way_and_was_not_served_is_dropped_whole() {
 /// one that jumps ahead and back while the flow is served between.
 #[test]
 fn a_wrong_reading_of_the_clock_costs_at_most_what_waited_then() {
-    let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    let scheduler = ShortestQueue::new([LengthFlow::EMPTY; 2]);
     let scheduler = scheduler.service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; 2]).unwrap();
     let mut scheduler = scheduler.flush_unserved(Nanos::from_millis(500)).unwrap();
     let flow = FlowId(0);
@@ -276,7 +279,7 @@ fn a_wrong_reading_of_the_clock_costs_at_most_what_waited_then() {
 
 #[test]
 fn a_time_without_service_is_more_than_none_and_at_most_an_hour() {
-    let plain = || ShortestQueue::new([ShortestFlow::EMPTY; 3]);
+    let plain = || ShortestQueue::new([LengthFlow::EMPTY; 3]);
     let line = || plain().service_floor(FloorShare::NONE, [WaitingFlow::EMPTY; 3]).unwrap();
     let refused = |after| line().flush_unserved(after).map(|_| ()).err();
     let hour = Nanos::from_secs(3_600);
@@ -295,7 +298,7 @@ fn a_time_without_service_is_more_than_none_and_at_most_an_hour() {
 /// every other packet for longer than the time.
 #[test]
 fn what_the_floor_serves_is_still_given_up() {
-    let scheduler = ShortestQueue::new([ShortestFlow::EMPTY; 2]);
+    let scheduler = ShortestQueue::new([LengthFlow::EMPTY; 2]);
     let share = FloorShare::one_of_2_to(1).unwrap().after(0);
     let scheduler = scheduler.service_floor(share, [WaitingFlow::EMPTY; 2]).unwrap();
     let mut scheduler = scheduler.flush_unserved(Nanos::from_millis(10)).unwrap();

@@ -4,8 +4,8 @@ use crate::test_link::Link;
 use crate::{
     ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,
     CommittedRates, CommittedReturn, Descriptor, Fifo, FlowQueues, HeldFlow, HostClasses, HostDrr,
-    HostDrrFlow, HostRing, Limits, LongestHost, LongestHostDrop, LowBits, Packet, Queue, Scheduler,
-    ShortestFlow, ShortestQueue, Wf2q, Wf2qFlow,
+    HostDrrFlow, HostRing, LengthFlow, Limits, LongestHost, LongestHostDrop, LowBits, Packet,
+    Queue, Scheduler, ShortestQueue, Wf2q, Wf2qFlow,
 };
 use conformance::Xorshift;
 use std::vec;
@@ -306,7 +306,7 @@ fn a_flow_scheduler_that_cannot_be_left_and_entered_is_refused() {
     let wf2q = Wf2q::new(vec![Wf2qFlow::EMPTY; 2], L).unwrap();
     assert_eq!(Ceilings::new(wf2q, ceilings, returns).unwrap_err(), ConfigError::LooksAhead);
     let (ceilings, returns) = tables();
-    let shortest = ShortestQueue::new(vec![ShortestFlow::EMPTY; 2]);
+    let shortest = ShortestQueue::new(vec![LengthFlow::EMPTY; 2]);
     assert_eq!(Ceilings::new(shortest, ceilings, returns).unwrap_err(), ConfigError::CountsBytes);
     let (ceilings, returns) = tables();
     let twice = Ceilings::new(under(drr(&[L; 2])), ceilings, returns);

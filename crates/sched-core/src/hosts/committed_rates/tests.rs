@@ -2,7 +2,7 @@ use super::*;
 use crate::hosts::test_line::{BYTE, L, Line, drr, near};
 use crate::test_link::Link;
 use crate::{
-    Drr, DrrFlow, HostDrr, HostDrrFlow, HostRing, Qfq, QfqConfig, QfqFlow, ShortestFlow,
+    Drr, DrrFlow, HostDrr, HostDrrFlow, HostRing, LengthFlow, Qfq, QfqConfig, QfqFlow,
     ShortestQueue, Wf2q, Wf2qFlow,
 };
 use conformance::Xorshift;
@@ -506,7 +506,7 @@ fn what_is_refused_changes_nothing() {
     let refused = CommittedRates::new(wf2q.clone(), wf2q, rates, returns).unwrap_err();
     assert_eq!(refused, ConfigError::LooksAhead);
     let [(rates, returns)] = none.clone();
-    let shortest = ShortestQueue::new(vec![ShortestFlow::EMPTY; 2]);
+    let shortest = ShortestQueue::new(vec![LengthFlow::EMPTY; 2]);
     let refused = CommittedRates::new(shortest.clone(), shortest, rates, returns).unwrap_err();
     assert_eq!(refused, ConfigError::CountsBytes);
     let [(mut rates, mut returns)] = none;

@@ -1,6 +1,6 @@
 use super::*;
 use crate::test_link::Link;
-use crate::{Drr, DrrFlow, Qfq, QfqConfig, QfqFlow, ShortestFlow, ShortestQueue, Wf2q, Wf2qFlow};
+use crate::{Drr, DrrFlow, LengthFlow, Qfq, QfqConfig, QfqFlow, ShortestQueue, Wf2q, Wf2qFlow};
 use conformance::Xorshift;
 use std::collections::VecDeque;
 use std::string::String;
@@ -305,7 +305,7 @@ fn levels_nest() {
 /// and its recount compares them with what the flows of each host hold.
 #[test]
 fn the_flow_scheduler_of_hosts_is_told_of_every_byte() {
-    let mut shortest = ShortestQueue::new(vec![ShortestFlow::EMPTY; 3]);
+    let mut shortest = ShortestQueue::new(vec![LengthFlow::EMPTY; 3]);
     for host in 0..3 {
         shortest.configure(FlowId(host), (), None).unwrap();
     }

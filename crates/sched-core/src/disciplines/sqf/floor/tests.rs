@@ -1,16 +1,16 @@
 use super::*;
-use crate::disciplines::sqf::{ShortestFlow, ShortestQueue};
+use crate::disciplines::sqf::{LengthFlow, ShortestQueue};
 use crate::test_link::Link;
 use crate::{Backlog, FlowScheduler, FlowState};
 use conformance::Xorshift;
 use std::vec;
 use std::vec::Vec;
 
-type Floored = ShortestQueue<Vec<ShortestFlow>, Vec<WaitingFlow>>;
+type Floored = ShortestQueue<Vec<LengthFlow>, Vec<WaitingFlow>>;
 
 /// A flow scheduler of `flows` flows, all added.
-fn plain(flows: usize) -> ShortestQueue<Vec<ShortestFlow>> {
-    let mut scheduler = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
+fn plain(flows: usize) -> ShortestQueue<Vec<LengthFlow>> {
+    let mut scheduler = ShortestQueue::new(vec![LengthFlow::EMPTY; flows]);
     for flow in 0..flows as u32 {
         scheduler.configure(FlowId(flow), (), None).unwrap();
     }

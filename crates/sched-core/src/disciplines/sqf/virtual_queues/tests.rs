@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::vec::Vec;
 
 type Small = Sqf<
-    [ShortestFlow; 3],
+    [LengthFlow; 3],
     [Queue; 3],
     [Descriptor; 16],
     [SqfFlow; 5],
@@ -124,7 +124,7 @@ fn making_room_neither_loses_nor_doubles_a_virtual_queue() {
     fill(&mut sqf, 0, &[(0, 600)]);
     assert_eq!(fill(&mut sqf, 1, &[(0, 500)]), [0]);
     assert_eq!(places(&sqf), [Some(0), None, None, None, None]);
-    let packet = Packet::new(2, 501);
+    let packet = Packet::new(2, 520);
     let rejected = sqf.enqueue(Nanos(0), FlowId(1), packet, &mut |_, _| panic!("no victim"));
     let reason = RejectReason::Full { limits: Limits::bytes(1_000) };
     assert_eq!(rejected, Err(Rejected { packet, reason }));
@@ -162,12 +162,11 @@ fn statistics_are_kept_by_label() {
 #[test]
 fn tables_that_do_not_fit_are_refused() {
     let fits = SqfArrays::<4, 8, 3>::EMPTY;
-    let refused =
-        |memory: SqfMemory<Vec<ShortestFlow>, Vec<Queue>, _, _, Vec<u32>, Vec<u32>, _>| {
-            Sqf::new(memory, DropFrom::Head, Limits::NONE).err()
-        };
+    let refused = |memory: SqfMemory<Vec<LengthFlow>, Vec<Queue>, _, _, Vec<u32>, Vec<u32>, _>| {
+        Sqf::new(memory, DropFrom::Head, Limits::NONE).err()
+    };
     let memory = |scheduler, queues, labels, free| SqfMemory {
-        scheduler: std::vec![ShortestFlow::EMPTY; scheduler],
+        scheduler: std::vec![LengthFlow::EMPTY; scheduler],
         queues: std::vec![Queue::EMPTY; queues],
         descriptors: fits.descriptors,
         flows: fits.flows,
@@ -288,7 +287,7 @@ fn the_longest_flow_makes_way_for_a_new_one() {
     let mut sqf = small(DropFrom::Head, Limits::NONE).default_takes_longest();
     fill(&mut sqf, 0, &[(3, 350), (0, 200), (3, 10), (1, 300)]);
     assert_eq!(places(&sqf), [Some(1), Some(0), None, Some(2), None]);
-    fill(&mut sqf, 4, &[(0, 101), (2, 100), (3, 5)]);
+    fill(&mut sqf, 4, &[(0, 120), (2, 100), (3, 5)]);
     assert_eq!(places(&sqf), [Some(2), Some(0), Some(1), Some(2), None]);
     // Flow 2 holds 100 bytes, flow 1 300, the default queue all the rest, in the order of the moves.
     let order: Vec<_> = core::iter::from_fn(|| next(&mut sqf)).collect();
@@ -374,7 +373,7 @@ fn without_virtual_queues_there_is_no_flow_to_move() {
 #[test]
 fn a_call_that_starts_among_too_many_uploads_waits_for_one_packet() {
     type Busy<W> = Sqf<
-        [ShortestFlow; VIRTUAL_QUEUES + 1],
+        [LengthFlow; VIRTUAL_QUEUES + 1],
         [Queue; VIRTUAL_QUEUES + 1],
         [Descriptor; 1_500],
         [SqfFlow; 141],

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    CoDel, CoDelParams, CoDelState, DropReason, Drr, DrrFlow, Limits, LongestFlow,
-    LongestQueueDrop, Nanos, OwnVictim, Qfq, QfqConfig, QfqFlow, Rejected, Scheduler, ShortestFlow,
+    CoDel, CoDelParams, CoDelState, DropReason, Drr, DrrFlow, LengthFlow, Limits, LongestFlow,
+    LongestQueueDrop, Nanos, OwnVictim, Qfq, QfqConfig, QfqFlow, Rejected, Scheduler,
     ShortestQueue,
 };
 use conformance::Xorshift;
@@ -92,7 +92,7 @@ fn bursts_of_drr_are_its_packets_one_by_one() {
 #[test]
 fn bursts_of_sqf_are_its_packets_one_by_one() {
     let scheduler = || {
-        let mut scheduler = ShortestQueue::new(vec![ShortestFlow::EMPTY; FLOWS]);
+        let mut scheduler = ShortestQueue::new(vec![LengthFlow::EMPTY; FLOWS]);
         for flow in 0..FLOWS as u32 {
             scheduler.configure(FlowId(flow), (), None).unwrap();
         }

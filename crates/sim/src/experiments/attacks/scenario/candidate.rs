@@ -3,8 +3,8 @@
 use freeboard::flowhash::{self, TagLine};
 use freeboard::sched_core::{
     Aqm, CoDel, CoDelParams, CoDelState, Descriptor, DropPolicy, DropSink, Drr, DrrFlow, FlowId,
-    FlowQueues, FlowRecord, FlowScheduler, Imbalance, Limits, LongestFlow, LongestQueueDrop, Nanos,
-    NoAqm, OwnVictim, Packet, Queue, Rejected, Scheduler, ShortestFlow, ShortestQueue,
+    FlowQueues, FlowRecord, FlowScheduler, Imbalance, LengthFlow, Limits, LongestFlow,
+    LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Queue, Rejected, Scheduler, ShortestQueue,
 };
 use freeboard::{Hashed, Heap, Isolated, IsolatedConfig, IsolatedMemory, Labelled, NoRoom};
 
@@ -88,7 +88,7 @@ impl Candidate {
                 Box::new(hashed(drr(flows).sparse_first(), longest(), aqm, descriptors, limits))
             }
             Self::Sqf => {
-                let mut sqf = ShortestQueue::new(vec![ShortestFlow::EMPTY; flows]);
+                let mut sqf = ShortestQueue::new(vec![LengthFlow::EMPTY; flows]);
                 for flow in 0..QUEUES {
                     sqf.configure(FlowId(flow), (), None).expect(within);
                 }
