@@ -1,4 +1,4 @@
-//! Which flow holds the fewest bytes, and which the most.
+//! Which flow holds the fewest bytes, or which the most.
 //!
 //! A tournament: flows play in pairs, winners play winners, and each inner node of the binary tree
 //! remembers the winner there (Knuth, TAOCP vol. 3, §5.4.1, a tree of winners). Idle flows lose against
@@ -7,40 +7,38 @@
 //!
 //! Cost: at most one node a level, log2 of the flows there is room for. A flow that got worse matters
 //! only up to where it had won, one that got better only up to where it still loses, so most changes
-//! end one or two levels up. Memory: 12 bytes a flow for the key, which all trees of a flow scheduler share,
-//! and 4 for each tree.
+//! end one or two levels up. Memory: 16 bytes a flow, 12 for the key and 4 for the tree.
 
 use crate::flow_scheduler::FlowState;
 use crate::{FlowId, Imbalance};
 
-/// A flow's backlog as the flow scheduler books it, and its part of `TREES` tournaments: 12 + 4 · `TREES`
-/// bytes.
+/// A flow's backlog as the flow scheduler books it, and its part of a tournament: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RankedFlow<const TREES: usize> {
+pub(crate) struct RankedFlow {
     /// Zero if and only if the flow is idle.
     bytes: u32,
     /// When the flow was served last, low half first: 64 bits without padding to eight bytes.
     stamp: [u32; 2],
     /// The winner at the inner node with this index. Belongs to the tree, not to the flow.
-    winners: [u32; TREES],
+    winner: u32,
 }
 
-impl<const TREES: usize> RankedFlow<TREES> {
+impl RankedFlow {
     /// An idle flow, never served.
-    pub(crate) const EMPTY: Self = Self { bytes: 0, stamp: [0; 2], winners: [0; TREES] };
+    pub(crate) const EMPTY: Self = Self { bytes: 0, stamp: [0; 2], winner: 0 };
 }
 
-impl<const TREES: usize> Default for RankedFlow<TREES> {
+impl Default for RankedFlow {
     fn default() -> Self {
         Self::EMPTY
     }
 }
 
 /// A row of a table that tournaments are played in: a [`RankedFlow`] under a name of its own.
-pub(crate) trait Ranked<const TREES: usize> {
-    fn row(&self) -> &RankedFlow<TREES>;
+pub(crate) trait Ranked {
+    fn row(&self) -> &RankedFlow;
 
-    fn row_mut(&mut self) -> &mut RankedFlow<TREES>;
+    fn row_mut(&mut self) -> &mut RankedFlow;
 
     #[inline]
     fn bytes(&self) -> u32 {
@@ -73,24 +71,24 @@ pub(crate) trait Ranked<const TREES: usize> {
 /// Declares the rows of a table: users allocate them, and only this crate looks into them. A table of one purpose does not
 /// fit another.
 macro_rules! ranked {
-    ($(#[$docs:meta])* $name:ident, $trees:literal) => {
+    ($(#[$docs:meta])* $name:ident) => {
         $(#[$docs])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct $name($crate::disciplines::tournament::RankedFlow<$trees>);
+        pub struct $name($crate::disciplines::tournament::RankedFlow);
 
         impl $name {
             /// What a table is filled with.
             pub const EMPTY: Self = Self($crate::disciplines::tournament::RankedFlow::EMPTY);
         }
 
-        impl $crate::disciplines::tournament::Ranked<$trees> for $name {
+        impl $crate::disciplines::tournament::Ranked for $name {
             #[inline]
-            fn row(&self) -> &$crate::disciplines::tournament::RankedFlow<$trees> {
+            fn row(&self) -> &$crate::disciplines::tournament::RankedFlow {
                 &self.0
             }
 
             #[inline]
-            fn row_mut(&mut self) -> &mut $crate::disciplines::tournament::RankedFlow<$trees> {
+            fn row_mut(&mut self) -> &mut $crate::disciplines::tournament::RankedFlow {
                 &mut self.0
             }
         }
@@ -106,17 +104,17 @@ struct Player {
     flow: u32,
 }
 
-/// The tournament for the shortest queue, or for the longest (`LONGEST`); its winners are the `AT`-th
-/// of a table of [`RankedFlow`]s that every call is given.
+/// The tournament for the shortest queue, or for the longest (`LONGEST`); its winners are in a table of [`RankedFlow`]s
+/// that every call is given.
 ///
 /// Of `n` flows, flow `f` stands at the leaf `n + f`, and the parent of a node is half its number; the
 /// inner nodes are `1..n`. The caller that changes a key says at once whether the flow gained or lost by it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tournament<const AT: usize, const LONGEST: bool>;
+pub(crate) struct Tournament<const LONGEST: bool>;
 
-impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
+impl<const LONGEST: bool> Tournament<LONGEST> {
     /// Lets all flows play. O(flows).
-    pub(crate) fn play_all<const T: usize>(flows: &mut [impl Ranked<T>]) {
+    pub(crate) fn play_all(flows: &mut [impl Ranked]) {
         for node in (1..flows.len()).rev() {
             let (left, right) = (Self::winner(flows, 2 * node), Self::winner(flows, 2 * node + 1));
             let winner = Self::match_of(flows, left, right);
@@ -124,14 +122,14 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
         }
     }
 
-    fn match_of<const T: usize>(flows: &[impl Ranked<T>], left: u32, right: u32) -> u32 {
+    fn match_of(flows: &[impl Ranked], left: u32, right: u32) -> u32 {
         let right_wins = Self::beats(flows, Self::player(flows, right), Self::player(flows, left));
         if right_wins { right } else { left }
     }
 
     /// The backlogged flow that wins: shortest or longest.
     #[inline]
-    pub(crate) fn first<const T: usize>(flows: &[impl Ranked<T>]) -> Option<FlowId> {
+    pub(crate) fn first(flows: &[impl Ranked]) -> Option<FlowId> {
         // A single flow is its own root: node 1 is then its leaf.
         let winner = Self::winner(flows, 1);
         flows.get(winner as usize).is_some_and(Ranked::is_backlogged).then_some(FlowId(winner))
@@ -139,7 +137,7 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
 
     /// `flow` ranks higher than it did: it may win further up. At most 32 steps: the node halves.
     #[inline]
-    pub(crate) fn gained<const T: usize>(flows: &mut [impl Ranked<T>], flow: FlowId) {
+    pub(crate) fn gained(flows: &mut [impl Ranked], flow: FlowId) {
         let player = Self::player(flows, flow.0);
         let mut node = flows.len().wrapping_add(flow.index()) >> 1;
         while node != 0 {
@@ -158,7 +156,7 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
     /// `flow` ranks lower than it did: where it had won, the match is played again. At most 32 steps:
     /// the node halves.
     #[inline]
-    pub(crate) fn lost<const T: usize>(flows: &mut [impl Ranked<T>], flow: FlowId) {
+    pub(crate) fn lost(flows: &mut [impl Ranked], flow: FlowId) {
         let mut winner = Self::player(flows, flow.0);
         let mut node = flows.len().wrapping_add(flow.index());
         while node > 1 && Self::winner(flows, node >> 1) == flow.0 {
@@ -174,25 +172,23 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
 
     /// The winner at `node`; at a leaf, the flow that stands there.
     #[inline]
-    fn winner<const T: usize>(flows: &[impl Ranked<T>], node: usize) -> u32 {
+    fn winner(flows: &[impl Ranked], node: usize) -> u32 {
         match flows.get(node) {
-            Some(inner) => inner.row().winners.get(AT).copied().unwrap_or(0),
+            Some(inner) => inner.row().winner,
             #[expect(clippy::cast_possible_truncation, reason = "flows are numbered by `u32`")]
             None => node.wrapping_sub(flows.len()) as u32,
         }
     }
 
     #[inline]
-    fn set_winner<const T: usize>(flows: &mut [impl Ranked<T>], node: usize, winner: u32) {
-        if let Some(place) =
-            flows.get_mut(node).and_then(|inner| inner.row_mut().winners.get_mut(AT))
-        {
-            *place = winner;
+    fn set_winner(flows: &mut [impl Ranked], node: usize, winner: u32) {
+        if let Some(inner) = flows.get_mut(node) {
+            inner.row_mut().winner = winner;
         }
     }
 
     #[inline]
-    fn player<const T: usize>(flows: &[impl Ranked<T>], flow: u32) -> Player {
+    fn player(flows: &[impl Ranked], flow: u32) -> Player {
         let bytes = flows.get(flow as usize).map_or(0, Ranked::bytes);
         // Among the shortest, nothing wraps to the largest number.
         let rank = if LONGEST { !bytes } else { bytes.wrapping_sub(1) };
@@ -201,7 +197,7 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
 
     /// Whether `a` wins against `b`. A total order: no two flows have the same number.
     #[inline]
-    fn beats<const T: usize>(flows: &[impl Ranked<T>], a: Player, b: Player) -> bool {
+    fn beats(flows: &[impl Ranked], a: Player, b: Player) -> bool {
         if a.rank != b.rank {
             return a.rank < b.rank;
         }
@@ -214,8 +210,8 @@ impl<const AT: usize, const LONGEST: bool> Tournament<AT, LONGEST> {
     }
 
     /// Compares the keys with the truth about the flows, and every match with its players. O(flows).
-    pub(crate) fn recount<const T: usize>(
-        flows: &[impl Ranked<T>],
+    pub(crate) fn recount(
+        flows: &[impl Ranked],
         truth: &dyn Fn(FlowId) -> FlowState,
     ) -> Result<(), Imbalance> {
         for (at, entry) in (0_u32..).zip(flows) {
@@ -239,10 +235,10 @@ mod tests {
     use conformance::Xorshift;
     use std::vec::Vec;
 
-    type Shortest = Tournament<0, false>;
-    type Longest = Tournament<1, true>;
+    type Shortest = Tournament<false>;
+    type Longest = Tournament<true>;
 
-    impl<const TREES: usize> Ranked<TREES> for RankedFlow<TREES> {
+    impl Ranked for RankedFlow {
         fn row(&self) -> &Self {
             self
         }
@@ -252,62 +248,68 @@ mod tests {
         }
     }
 
+    /// The same flows in a table for each tournament.
     struct Both {
-        flows: Vec<RankedFlow<2>>,
+        flows: [Vec<RankedFlow>; 2],
     }
 
     impl Both {
         fn new(flows: usize) -> Self {
-            let mut flows = std::vec![RankedFlow::EMPTY; flows];
-            Shortest::play_all(&mut flows);
-            Longest::play_all(&mut flows);
+            let mut flows =
+                [std::vec![RankedFlow::EMPTY; flows], std::vec![RankedFlow::EMPTY; flows]];
+            Shortest::play_all(&mut flows[0]);
+            Longest::play_all(&mut flows[1]);
             Self { flows }
         }
 
         /// The answers of the two tournaments.
         fn ends(&self) -> (Option<u32>, Option<u32>) {
-            let (shortest, longest) = (Shortest::first(&self.flows), Longest::first(&self.flows));
+            let (shortest, longest) =
+                (Shortest::first(&self.flows[0]), Longest::first(&self.flows[1]));
             (shortest.map(|flow| flow.0), longest.map(|flow| flow.0))
         }
 
         /// What the two tournaments should answer, by their definition.
         fn scanned(&self) -> (Option<u32>, Option<u32>) {
-            let ranked = || (0_u32..).zip(&self.flows).filter(|(_, flow)| flow.is_backlogged());
+            let ranked = || (0_u32..).zip(&self.flows[0]).filter(|(_, flow)| flow.is_backlogged());
             let shortest = ranked().min_by_key(|(at, flow)| (flow.bytes, flow.stamp(), *at));
             let longest = ranked().min_by_key(|(at, flow)| (!flow.bytes, flow.stamp(), *at));
             (shortest.map(|(at, _)| at), longest.map(|(at, _)| at))
         }
 
         fn set(&mut self, flow: u32, bytes: u32, stamp: Option<u64>) {
-            let entry = &mut self.flows[flow as usize];
-            let before = entry.bytes;
+            let before = self.flows[0][flow as usize].bytes;
             if bytes == before {
                 return;
             }
-            entry.bytes = bytes;
-            if let Some(stamp) = stamp {
-                entry.set_stamp(stamp);
+            for flows in &mut self.flows {
+                let entry = &mut flows[flow as usize];
+                entry.bytes = bytes;
+                if let Some(stamp) = stamp {
+                    entry.set_stamp(stamp);
+                }
             }
             let flow = FlowId(flow);
+            let [shortest, longest] = &mut self.flows;
             if bytes.wrapping_sub(1) < before.wrapping_sub(1) {
-                Shortest::gained(&mut self.flows, flow);
+                Shortest::gained(shortest, flow);
             } else {
-                Shortest::lost(&mut self.flows, flow);
+                Shortest::lost(shortest, flow);
             }
             if bytes > before {
-                Longest::gained(&mut self.flows, flow);
+                Longest::gained(longest, flow);
             } else {
-                Longest::lost(&mut self.flows, flow);
+                Longest::lost(longest, flow);
             }
         }
 
         fn recount(&self) -> Result<(), Imbalance> {
             let truth = |flow: FlowId| {
-                let bytes = self.flows[flow.index()].bytes;
+                let bytes = self.flows[0][flow.index()].bytes;
                 FlowState { backlog: Backlog { packets: bytes, bytes }, head_len: None }
             };
-            Shortest::recount(&self.flows, &truth)?;
-            Longest::recount(&self.flows, &truth)
+            Shortest::recount(&self.flows[0], &truth)?;
+            Longest::recount(&self.flows[1], &truth)
         }
     }
 
@@ -329,7 +331,7 @@ mod tests {
                     // A service: fewer bytes and the newest stamp.
                     _ => {
                         clock += 1;
-                        let left = both.flows[flow as usize].bytes.saturating_sub(1);
+                        let left = both.flows[0][flow as usize].bytes.saturating_sub(1);
                         both.set(flow, left, Some(clock));
                     }
                 }
@@ -349,13 +351,15 @@ mod tests {
         }
         assert_eq!(both.recount(), Ok(()));
         // Flow 5 plays against flow 4 at node 5.
-        both.flows[5].bytes = 1;
+        for flows in &mut both.flows {
+            flows[5].bytes = 1;
+        }
         let broken = Imbalance { what: "the winner of a match", at: 5, booked: 4, counted: 5 };
         assert_eq!(both.recount(), Err(broken));
     }
 
     #[test]
-    fn two_trees_and_their_key_take_20_bytes_and_one_takes_16() {
-        assert_eq!((size_of::<RankedFlow<2>>(), size_of::<RankedFlow<1>>()), (20, 16));
+    fn a_flow_takes_16_bytes() {
+        assert_eq!(size_of::<RankedFlow>(), 16);
     }
 }

@@ -13,10 +13,10 @@ use crate::{FlowId, Imbalance};
 
 ranked! {
     /// Room for one flow of [`LongestQueueDrop`]: 16 bytes.
-    LongestFlow, 1
+    LongestFlow
 }
 
-type Longest = Tournament<0, true>;
+type Longest = Tournament<true>;
 
 /// The flow that holds the most bytes is the victim; books in the memory `N`.
 ///

@@ -62,7 +62,7 @@ pub use classify::{Classify, LowBits, Member};
 
 ranked! {
     /// What a node remembers of a class: 16 bytes.
-    ClassState, 1
+    ClassState
 }
 
 /// Classes of the type `S` in the memory `C`, under the flow scheduler `O`; `R` says to which class a flow

@@ -53,12 +53,12 @@ use ceiling::Place;
 
 ranked! {
     /// When a flow that waits may be served, for [`Ceilings`]: 16 bytes.
-    CeilingReturn, 1
+    CeilingReturn
 }
 
 /// Among the flows that wait the one that may be served first: the stamp says when. The key is 1 if and only
 /// if the flow waits.
-type Returning = Tournament<0, false>;
+type Returning = Tournament<false>;
 
 /// What the flow scheduler is told of the packets of a flow that waits or returns: it neither looks ahead nor counts
 /// bytes.

@@ -66,12 +66,12 @@ use crate::{FlowId, Imbalance, Nanos};
 
 ranked! {
     /// When a flow in excess conforms again, for [`CommittedRates`]: 16 bytes.
-    CommittedReturn, 1
+    CommittedReturn
 }
 
 /// Among the flows in excess the one that conforms again first: the stamp says when. The key is 1 if and only
 /// if the flow is in excess, the one truth about it.
-type Returning = Tournament<0, false>;
+type Returning = Tournament<false>;
 
 /// What a flow scheduler is told of the packets of a flow that is moved: it neither looks ahead nor counts bytes.
 const ANY_LEN: u32 = 1;

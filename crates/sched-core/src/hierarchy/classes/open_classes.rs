@@ -9,7 +9,7 @@ use crate::{FlowId, Nanos};
 
 /// Among the closed classes the one that opens first. Of a [`ClassState`] the key says whether the class
 /// is closed, and the stamp when it opens; of the others the stamp is [`IDLE`] or [`OPEN`].
-pub(super) type Opening = Tournament<0, false>;
+pub(super) type Opening = Tournament<false>;
 
 const IDLE: u64 = 0;
 const OPEN: u64 = 1;

@@ -10,7 +10,7 @@ use crate::scheduler::{DropReason, DropSink, Limits, RejectReason, Rejected, Sch
 use crate::{FlowId, Nanos, Packet};
 
 /// The class that holds the most bytes, open or closed.
-pub(super) type Longest = Tournament<0, true>;
+pub(super) type Longest = Tournament<true>;
 
 impl<O, S, C, R, W, B> Classes<O, S, C, R, W, B>
 where
