@@ -4,10 +4,12 @@ use core::cell::Cell;
 use core::fmt;
 
 use freeboard::flowhash::TagLine;
-use freeboard::sched_core::{CoDelState, LengthFlow, LongestFlow, QfqFlow, Queue as Empty};
+use freeboard::sched_core::{
+    CoDelState, LengthFlow, LongestFlow, QfqFlow, Queue as Empty, WaitingFlow,
+};
 use freeboard::{Allocate, IsolatedMemory, Storage};
 
-use super::{ROUNDS, users};
+use super::{ROUNDS, Shortest, users};
 use crate::config::Sharing;
 use crate::config::keywords::{HostMode, QueueKind};
 
@@ -35,10 +37,15 @@ pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
     let (queues, hosts) = (queues(share), host_entries(share));
     let in_line = size_of::<TagLine>() / 8;
     let of_queue = in_line + size_of::<Empty>() + size_of::<CoDelState>();
+    // A flow scheduler of SQF contains its classes of length.
+    let of_shortest = |queues: usize| {
+        queues * (of_queue + size_of::<LengthFlow>() + size_of::<WaitingFlow>())
+            + size_of::<Shortest>()
+    };
     match (share.kind, share.hosts) {
         (QueueKind::Fifo, _) => 0,
-        (_, HostMode::UsersSqf) => users::QUEUES * (of_queue + size_of::<LengthFlow>()),
-        (QueueKind::Sqf, _) => queues * (of_queue + size_of::<LengthFlow>()),
+        (_, HostMode::UsersSqf) => users::USERS as usize * of_shortest(users::FLOWS),
+        (QueueKind::Sqf, _) => of_shortest(queues),
         (QueueKind::Qfq, _) => {
             queues * (of_queue + size_of::<QfqFlow>() + size_of::<LongestFlow>())
         }
@@ -106,7 +113,9 @@ mod tests {
         assert_eq!((queues(&usual), host_entries(&usual)), (8_192, 4_096));
         for kind in [QueueKind::Drr, QueueKind::Sqf, QueueKind::Qfq] {
             let bytes = [256, 2_048, 16_384].map(|hosts| bytes_of_tables(&share(kind, hosts)));
-            assert!(bytes[1] == 8 * bytes[0] || kind == QueueKind::Drr, "{kind:?} {bytes:?}");
+            // Beside what grows, DRR has tables of one length, and SQF its flow scheduler.
+            assert_eq!(bytes[2] - bytes[1], 8 * (bytes[1] - bytes[0]), "{kind:?} {bytes:?}");
+            assert!(bytes[1] == 8 * bytes[0] || kind != QueueKind::Qfq, "{kind:?} {bytes:?}");
             assert!(bytes[2] > 7 * bytes[1], "{kind:?} {bytes:?}");
         }
         assert_eq!(bytes_of_tables(&share(QueueKind::Fifo, 9)), 0);

@@ -13,13 +13,11 @@ use freeboard::sched_core::{
 use super::{ByHash, Heading, Plan, Seen, Shortest, Unshaped, one_line, passes_on, table};
 
 /// Users that can be told apart; more share.
-const USERS: u32 = 64;
+pub(super) const USERS: u32 = 64;
 /// Queues of a user.
-const FLOWS: usize = 256;
+pub(super) const FLOWS: usize = 256;
 /// Bits of a number that name the flow; those above name the user.
 const FLOW_BITS: u32 = u32::BITS - USERS.trailing_zeros();
-/// Of all users.
-pub(super) const QUEUES: usize = USERS as usize * FLOWS;
 /// What there is for each frame: a descriptor for each user, and whose it is.
 pub(super) const BYTES_OF_DESCRIPTOR: usize = USERS as usize * size_of::<Descriptor>() + 1;
 /// The most frames: every user has descriptors for all.
