@@ -616,6 +616,6 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let group = |_, k: &QfqFlow| group_of(self.core.effective_len(k.max_len.into()), k.inverse);
-        self.core.recount(self.flows.as_ref(), flows, &group)
+        self.core.recount(self.core.now, self.flows.as_ref(), flows, &group)
     }
 }

@@ -4,9 +4,7 @@ use core::num::NonZeroU32;
 
 use super::eligibility::bit;
 use super::group::{MAX_DISTANCE, QfqFlow, State};
-#[cfg(debug_assertions)]
-use super::virtual_time::Virtual;
-use super::virtual_time::{GROUPS, Width, share};
+use super::virtual_time::{GROUPS, Virtual, Width, share};
 use super::weights::Weights;
 use super::{Core, Qfq};
 use crate::flow_scheduler::{FlowState, Table};
@@ -71,17 +69,19 @@ impl Core {
         Ok(())
     }
 
+    /// Compares everything with the flows in `table`, for `V` as it was when the sets heard of it last.
     pub(super) fn recount(
         &self,
+        now: Virtual,
         table: &[QfqFlow],
         truth: &dyn Fn(FlowId) -> FlowState,
         group_of: &dyn Fn(u32, &QfqFlow) -> u8,
     ) -> Result<(), Imbalance> {
-        self.recount_flows(table, truth, group_of)?;
+        self.recount_flows(now, table, truth, group_of)?;
         let mut listed = 0;
         for i in 0..GROUP_COUNT {
             listed += self.recount_group(i, table)?;
-            self.recount_sets(i)?;
+            self.recount_sets(now, i)?;
         }
         let in_state = |state| table.iter().filter(|k| k.state == state).count() as u64;
         Imbalance::check("flows in slots", 0, listed, in_state(State::Backlogged))?;
@@ -91,13 +91,14 @@ impl Core {
         }
         Imbalance::check("flows that linger", 0, lingering, in_state(State::Lingering))?;
         holds("the flow that is next is known", 0, self.next == self.first())?;
-        self.recount_alarm()?;
+        self.recount_alarm(now)?;
         let is_open = self.sets.ready != 0;
         holds("a group is eligible and ready iff a flow is backlogged", 0, is_open == (listed > 0))
     }
 
     fn recount_flows(
         &self,
+        now: Virtual,
         table: &[QfqFlow],
         truth: &dyn Fn(FlowId) -> FlowState,
         group_of: &dyn Fn(u32, &QfqFlow) -> u8,
@@ -117,7 +118,7 @@ impl Core {
             Imbalance::check("group of a flow", at, k.group.into(), group.into())?;
             if is_listed {
                 let width = Width::of_group(group.into());
-                let latest = self.now.floor(width).plus(width.span());
+                let latest = now.floor(width).plus(width.span());
                 let rounded = k.start.floor(width);
                 holds("S <= [V] + slot (Theorem 1)", at, !rounded.is_after(latest))?;
             }
@@ -167,14 +168,14 @@ impl Core {
     }
 
     /// `V` can enter no slot that a group waits for unless it has come to the alarm.
-    fn recount_alarm(&self) -> Result<(), Imbalance> {
+    fn recount_alarm(&self, now: Virtual) -> Result<(), Imbalance> {
         let waiting = self.sets.ineligible() | self.lingering;
         for i in (0..GROUP_COUNT).filter(|&i| waiting & bit(i) != 0) {
             let width = Width::of_group(i);
-            let next_slot = self.now.floor(width).plus(width.span());
+            let next_slot = now.floor(width).plus(width.span());
             holds("the alarm is not late", i, !self.alarm.is_after(next_slot))?;
         }
-        holds("the alarm is set if a flow is due", 0, self.due == 0 || self.is_awaited())
+        holds("the alarm is set if a flow is due", 0, self.due == 0 || !self.alarm.is_after(now))
     }
 
     /// Returns how many flows linger in group `i`.
@@ -227,9 +228,9 @@ impl Core {
         }
     }
 
-    fn recount_sets(&self, i: u32) -> Result<(), Imbalance> {
+    fn recount_sets(&self, now: Virtual, i: u32) -> Result<(), Imbalance> {
         let Some(group) = self.groups.get(i as usize % GROUPS) else { return Ok(()) };
-        let eligible = !group.start.is_after(self.now);
+        let eligible = !group.start.is_after(now);
         let finish = self.finish(i);
         let ready_above = |j: &u32| *j > i && self.sets.ready & bit(*j) != 0;
         let blocks = |j: u32| finish.is_after(self.finish(j));

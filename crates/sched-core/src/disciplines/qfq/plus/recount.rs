@@ -50,9 +50,7 @@ impl<N: Table<PlusFlow>, A: Table<Aggregate>, Q: Table<QfqFlow>> QfqPlus<N, A, Q
             group_of(self.core.effective_len(node.max_len.into()), inverse)
         };
         // The sets are as they were when they last heard of `V`.
-        let mut core = self.core.clone();
-        core.now = self.service.told;
-        core.recount(self.nodes.as_ref(), &backlogged, &group)
+        self.core.recount(self.service.told, self.nodes.as_ref(), &backlogged, &group)
     }
 
     /// Flow by flow: it has what its aggregate says.
