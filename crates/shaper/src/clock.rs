@@ -37,7 +37,7 @@
 use sched_core::Nanos;
 
 use crate::Rate;
-use crate::rate::{Tick, Work};
+use crate::rate::{Limited, Tick, Work};
 
 /// When the next packet may leave a line of a given [`Rate`].
 ///
@@ -57,9 +57,12 @@ use crate::rate::{Tick, Work};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shaper {
     rate: Rate,
-    /// The instant from which the next packet may leave. Its fraction counts in units of the
-    /// present rate and is zero unless that rate is a finite one.
+    /// The instant from which the next packet may leave: at the end of time when the line is stopped, at its beginning
+    /// when it is unlimited.
     next: Tick,
+    /// The instant up to which a line without a finite rate has paid, but for what it owes; [`Nanos::ZERO`] at any
+    /// other rate, where `next` says it.
+    paid: Nanos,
     /// What a stopped line owes; nothing at any other rate, where `next` says it.
     owed: Work,
     /// The latest instant at which a packet left or the rate changed: a reading before it is of a
@@ -80,12 +83,22 @@ impl Shaper {
     pub const fn new(rate: Rate) -> Self {
         Self {
             rate,
-            next: Tick::ZERO,
+            next: Self::first(rate),
+            paid: Nanos::ZERO,
             owed: Work::NONE,
             since: Nanos::ZERO,
             catch_up: Nanos::ZERO,
             is_chosen: false,
             backlog_since: Nanos::MAX,
+        }
+    }
+
+    /// When a line of this rate is open that owes nothing.
+    const fn first(rate: Rate) -> Tick {
+        match rate.limited() {
+            Some(limited) => limited.at(Nanos::ZERO),
+            None if rate.is_unlimited() => Tick::without_rate(Nanos::ZERO),
+            None => Tick::without_rate(Nanos::MAX),
         }
     }
 
@@ -124,18 +137,14 @@ impl Shaper {
     #[must_use]
     #[inline]
     pub const fn due(&self) -> Nanos {
-        match self.rate.limited() {
-            Some(_) => self.next.ceil(),
-            None if self.rate.is_unlimited() => Nanos::ZERO,
-            None => Nanos::MAX,
-        }
+        self.next.ns
     }
 
     /// Whether a packet may leave at `now`.
     #[must_use]
     #[inline]
     pub const fn is_open(&self, now: Nanos) -> bool {
-        let due = self.due().0;
+        let due = self.next.ns.0;
         due <= now.0 && due < Nanos::MAX.0
     }
 
@@ -147,25 +156,43 @@ impl Shaper {
     /// the rate, counts as that instant.
     #[inline]
     pub fn charge(&mut self, now: Nanos, wire_len: u32) {
+        self.pay(now, wire_len.into());
+    }
+
+    /// [`Self::charge`], of a length that no `u32` may hold.
+    #[inline]
+    pub(crate) fn pay(&mut self, now: Nanos, wire_len: u64) {
         let Some(limited) = self.rate.limited() else { return self.owe(wire_len) };
-        let due = self.next.ceil();
+        let due = self.next.ns;
         if now >= due {
-            // A clock that stepped back stands: time before the last change is not time at this rate.
-            let now = now.max(self.since);
-            // Less than a nanosecond late is not late: the exact instant stays.
-            self.backlog_since = self.backlog_since.min(now);
-            let earliest = self.earliest(now);
-            if earliest > due {
-                self.next = Tick::at(earliest);
+            // Most packets leave by a clock that goes on, on a line that is in time or may catch up to the full.
+            let keeps_time = now >= self.since && self.backlog_since <= due;
+            if keeps_time && now.since(due) <= self.catch_up {
+                self.since = now;
+            } else {
+                self.forget_lateness(limited, now);
             }
-            self.since = now;
         }
         self.next = limited.after_packet(self.next, wire_len);
     }
 
-    /// The rest of [`Self::charge`], at a rate that is not finite.
+    /// A packet leaves at `now`, on an open line, and lateness that is not made up is lost.
+    #[inline(never)]
+    fn forget_lateness(&mut self, limited: Limited, now: Nanos) {
+        // A clock that stepped back stands: time before the last change is not time at this rate.
+        let now = now.max(self.since);
+        // Less than a nanosecond late is not late: the exact instant stays.
+        self.backlog_since = self.backlog_since.min(now);
+        let earliest = self.earliest(now);
+        if earliest > self.next.ns {
+            self.next = limited.at(earliest);
+        }
+        self.since = now;
+    }
+
+    /// The rest of [`Self::pay`], at a rate that is not finite.
     #[cold]
-    fn owe(&mut self, wire_len: u32) {
+    fn owe(&mut self, wire_len: u64) {
         if !self.rate.is_unlimited() {
             self.owed = self.owed.plus(wire_len);
         }
@@ -202,26 +229,39 @@ impl Shaper {
             return;
         }
         let now = now.max(self.since);
-        let (due, work) = (self.next.ceil(), self.work_at(now));
+        let (due, work) = (self.paid(), self.work_at(now));
         self.rate = rate;
         if due == Nanos::MAX && !rate.is_unlimited() {
-            self.next = Tick::at(due);
+            self.be_paid(due);
             return;
         }
         self.owed = Work::NONE;
         match (rate.limited(), work) {
-            (Some(limited), Some(work)) => self.be_due(limited.after(now, work), now),
+            (Some(limited), Some(work)) => self.be_due(limited, due, limited.after(now, work), now),
             (_, work) => {
                 // In whole nanoseconds, and open: what is owed is kept apart, or is no more.
-                self.next = Tick::at(due.min(now));
+                self.be_paid(due.min(now));
                 self.backlog_since = self.backlog_since.max(now);
                 if !rate.is_unlimited() {
                     self.owed = work.unwrap_or(Work::NONE).or_none();
                 }
             }
         }
-        let due = self.next.ceil();
+        let due = self.paid();
         self.since = if now <= due.plus(self.catch_up) { now } else { due };
+    }
+
+    /// The instant up to which all is paid, but for what is owed.
+    fn paid(&self) -> Nanos {
+        if self.rate.limited().is_some() { self.next.ns } else { self.paid }
+    }
+
+    /// All is paid up to `at`, in whole nanoseconds, at the rate that is now in force.
+    fn be_paid(&mut self, at: Nanos) {
+        (self.next, self.paid) = match self.rate.limited() {
+            Some(limited) => (limited.at(at), Nanos::ZERO),
+            None => (Self::first(self.rate), at),
+        };
     }
 
     /// What is owed at `now`, or less than nothing for lateness that may be caught up; `None` on a line
@@ -229,20 +269,21 @@ impl Shaper {
     fn work_at(&self, now: Nanos) -> Option<Work> {
         match self.rate.limited() {
             Some(limited) => {
-                let is_in_time = self.earliest(now) <= self.next.ceil();
+                let is_in_time = self.earliest(now) <= self.next.ns;
                 is_in_time.then(|| limited.work_between(now, self.next))
             }
             None => (self.owed != Work::NONE).then_some(self.owed),
         }
     }
 
-    /// The next packet may leave from `next` on, as it turns out at `now`.
-    fn be_due(&mut self, next: Tick, now: Nanos) {
-        let (before, floor) = (self.next.ceil(), now.since(self.catch_up));
-        self.next = if next.ceil() < floor { Tick::at(floor) } else { next };
+    /// The next packet may leave from `next` on, as it turns out at `now`; so far it was `before`.
+    fn be_due(&mut self, limited: Limited, before: Nanos, next: Tick, now: Nanos) {
+        let floor = now.since(self.catch_up);
+        self.paid = Nanos::ZERO;
+        self.next = if next.ns < floor { limited.at(floor) } else { next };
         if self.backlog_since <= before && before <= now {
             // Late, and busy all the while: lateness reaches as far back as it now counts.
-            self.backlog_since = self.backlog_since.min(self.next.ceil());
+            self.backlog_since = self.backlog_since.min(self.next.ns);
         }
     }
 

@@ -39,6 +39,14 @@ impl Framing {
             Self::PtmPaper => len.div_ceil(64).saturating_mul(65),
         }
     }
+
+    /// [`Self::wire_len`] of more than `u32::MAX` bytes too. In a function of its own: most links pack nothing.
+    #[inline(never)]
+    const fn packed(self, len: u64) -> u64 {
+        #[allow(clippy::cast_possible_truncation, reason = "below it")]
+        let len = if len < u32::MAX as u64 { len as u32 } else { u32::MAX };
+        self.wire_len(len) as u64
+    }
 }
 
 /// What one packet costs on the link beyond its own length. Validated: a value that exists is in
@@ -154,10 +162,24 @@ impl Overhead {
     #[must_use]
     #[inline]
     pub const fn wire_len(self, len: u32) -> u32 {
-        // −64 − 255 ≤ the sum ≤ 256.
-        let net = len.saturating_add_signed(self.overhead as i32 - self.header as i32);
-        let padded = if net < self.mpu as u32 { self.mpu as u32 } else { net };
-        self.framing.wire_len(if padded == 0 { 1 } else { padded })
+        let exact = self.on_wire(len);
+        #[allow(clippy::cast_possible_truncation, reason = "below it")]
+        if exact < u32::MAX as u64 { exact as u32 } else { u32::MAX }
+    }
+
+    /// [`Self::wire_len`], without a bound above where the link packs nothing.
+    #[inline]
+    pub(crate) const fn on_wire(&self, len: u32) -> u64 {
+        // −64 − 255 ≤ what is added ≤ 256.
+        let net = len as i64 + (self.overhead as i64 - self.header as i64);
+        let mpu = self.mpu as i64;
+        let padded = if net < mpu { mpu } else { net };
+        #[allow(clippy::cast_sign_loss, reason = "at least 1")]
+        let padded = if padded <= 0 { 1 } else { padded as u64 };
+        match self.framing {
+            Framing::None => padded,
+            framing => framing.packed(padded),
+        }
     }
 
     /// How the link packs packets.

@@ -3,7 +3,7 @@
 //! A packet of `n` bytes takes `n · 8·10⁹ / rate` nanoseconds. A rate that kept whole nanoseconds
 //! per byte would run 750 Mbit/s as 800; one that kept a rounded fixed-point figure would drift.
 //! Time is therefore counted in units of 1/rate of a nanosecond, where every packet is an integer,
-//! and the remainder below one nanosecond is carried from packet to packet.
+//! and the part of the last nanosecond that is not used is carried from packet to packet.
 //!
 //! Cost: two multiplications and one correction step a packet; the one division is at construction.
 
@@ -18,8 +18,8 @@ const BIT_NANOS_PER_BYTE_SECOND: u64 = 8_000_000_000;
 /// The longest packet whose time is exact: 2³¹ bytes, far above the longest packet of any link. A longer packet
 /// is charged as one of this length.
 ///
-/// The product with 8·10⁹ and a carried remainder (< 4·10¹¹) is below 1.72·10¹⁹ < 2⁶⁴.
-pub(crate) const LONGEST: u32 = 1 << 31;
+/// The product with 8·10⁹ and what is carried (< 4·10¹¹) is below 1.72·10¹⁹ < 2⁶⁴.
+pub(crate) const LONGEST: u64 = 1 << 31;
 
 /// The speed at which packets leave: 1 kbit/s to 400 Gbit/s, stopped, or unlimited.
 ///
@@ -102,7 +102,9 @@ impl Rate {
     pub const fn time_of(self, wire_len: u32) -> Nanos {
         match self.0 {
             Kind::Stopped => Nanos::MAX,
-            Kind::Limited(limited) => limited.after_packet(Tick::ZERO, wire_len).ceil(),
+            Kind::Limited(limited) => {
+                limited.after_packet(limited.at(Nanos::ZERO), wire_len as u64).ns
+            }
             Kind::Unlimited => Nanos::ZERO,
         }
     }
@@ -171,23 +173,20 @@ pub(crate) struct Limited {
     reciprocal: u64,
 }
 
-/// An exact instant: `ns + fraction / rate` nanoseconds, `fraction < rate`.
+/// An exact instant, held as the first whole nanosecond that is not before it, which is what a line is asked for:
+/// `ns − (rate − 1 − rest) / rate` nanoseconds, `rest < rate`.
+///
+/// With `rest` as what is left over, the division that finds the next instant rounds up by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tick {
-    pub(crate) ns: u64,
-    pub(crate) fraction: u64,
+    pub(crate) ns: Nanos,
+    rest: u64,
 }
 
 impl Tick {
-    pub(crate) const ZERO: Self = Self::at(Nanos::ZERO);
-
-    pub(crate) const fn at(instant: Nanos) -> Self {
-        Self { ns: instant.0, fraction: 0 }
-    }
-
-    /// The first whole nanosecond that is not before this instant.
-    pub(crate) const fn ceil(self) -> Nanos {
-        Nanos(self.ns.saturating_add((self.fraction != 0) as u64))
+    /// For a line that has no finite rate, and so no part of a nanosecond.
+    pub(crate) const fn without_rate(ns: Nanos) -> Self {
+        Self { ns, rest: 0 }
     }
 }
 
@@ -201,8 +200,8 @@ impl Work {
 
     /// This work and that of one packet more; a packet longer than [`LONGEST`] counts as one of
     /// [`LONGEST`].
-    pub(crate) fn plus(self, wire_len: u32) -> Self {
-        let packet = u64::from(wire_len.min(LONGEST)).wrapping_mul(BIT_NANOS_PER_BYTE_SECOND);
+    pub(crate) fn plus(self, wire_len: u64) -> Self {
+        let packet = wire_len.min(LONGEST).wrapping_mul(BIT_NANOS_PER_BYTE_SECOND);
         Self(self.0.saturating_add(packet.into()))
     }
 
@@ -218,22 +217,37 @@ impl Limited {
         Self { bps, reciprocal: u64::MAX / bps.get() }
     }
 
+    /// The instant that is the whole nanosecond `ns`.
+    #[inline]
+    pub(crate) const fn at(self, ns: Nanos) -> Tick {
+        Tick { ns, rest: self.last() }
+    }
+
+    /// The largest rest.
+    #[inline]
+    const fn last(self) -> u64 {
+        self.bps.get().wrapping_sub(1)
+    }
+
     /// The instant `wire_len` bytes after `start`, exactly; saturates at the end of time.
     #[inline]
-    pub(crate) const fn after_packet(self, start: Tick, wire_len: u32) -> Tick {
+    pub(crate) const fn after_packet(self, start: Tick, wire_len: u64) -> Tick {
         let len = if wire_len < LONGEST { wire_len } else { LONGEST };
-        let units = len as u64 * BIT_NANOS_PER_BYTE_SECOND + start.fraction;
-        // With d = bps and m = ⌊(2⁶⁴−1)/d⌋: 2⁶⁴ − d·m ≤ d, so units/d − units·m/2⁶⁴ ≤ units/2⁶⁴
-        // < 1, and the floor of the product is the quotient or one less. One step corrects it.
+        // With d = bps, `start` lies (d − 1 − rest)/d before its nanosecond, and the packet takes p/d nanoseconds. The
+        // first nanosecond not before its end is ⌈(p − d + 1 + rest)/d⌉ = ⌊(p + rest)/d⌋ later, and lies
+        // (d − 1 − remainder)/d behind that end.
+        let units = len * BIT_NANOS_PER_BYTE_SECOND + start.rest;
+        // With m = ⌊(2⁶⁴−1)/d⌋: 2⁶⁴ − d·m ≤ d, so units/d − units·m/2⁶⁴ ≤ units/2⁶⁴ < 1, and the floor of the
+        // product is the quotient or one less. One step corrects it.
         let mut whole = high_half(units, self.reciprocal);
-        let mut fraction = units - whole * self.bps.get();
-        if fraction >= self.bps.get() {
+        let mut rest = units - whole * self.bps.get();
+        if rest >= self.bps.get() {
             whole += 1;
-            fraction -= self.bps.get();
+            rest -= self.bps.get();
         }
-        match start.ns.checked_add(whole) {
-            Some(ns) => Tick { ns, fraction },
-            None => Tick::at(Nanos::MAX),
+        match start.ns.0.checked_add(whole) {
+            Some(ns) => Tick { ns: Nanos(ns), rest },
+            None => self.at(Nanos::MAX),
         }
     }
 }
@@ -243,9 +257,9 @@ impl Limited {
     /// What this rate sends between `now` and `end`: less than nothing if `end` is before.
     pub(crate) fn work_between(self, now: Nanos, end: Tick) -> Work {
         // Below 2⁶⁴ · 4·10¹¹ < 2¹⁰³, either way.
-        let whole = i128::from(end.ns).wrapping_sub(now.0.into());
-        let units = whole.wrapping_mul(self.bps.get().into()).wrapping_add(end.fraction.into());
-        Work(units)
+        let whole = i128::from(end.ns.0).wrapping_sub(now.0.into());
+        let too_much = i128::from(self.last().wrapping_sub(end.rest));
+        Work(whole.wrapping_mul(self.bps.get().into()).wrapping_sub(too_much))
     }
 
     /// The instant at which `work` is done that begins at `now`, or before it for lateness; saturates at
@@ -254,19 +268,24 @@ impl Limited {
     pub(crate) fn after(self, now: Nanos, work: Work) -> Tick {
         let bps = NonZeroU128::from(self.bps);
         let size = work.0.unsigned_abs();
-        let whole = size / bps;
-        let rest = size.wrapping_sub(whole.wrapping_mul(bps.get()));
         let is_late = work.0 < 0;
-        let fraction = if is_late && rest > 0 { bps.get().wrapping_sub(rest) } else { rest };
-        let ns = if is_late {
-            u128::from(now.0).checked_sub(whole.saturating_add((rest > 0).into()))
+        // Rounded up to a whole nanosecond: the quotient below it of lateness, the one above it of work.
+        let units = if is_late { size } else { size.saturating_add(self.last().into()) };
+        let whole = units / bps;
+        let rest = units.wrapping_sub(whole.wrapping_mul(bps.get()));
+        let now = u128::from(now.0);
+        // No instant is before time began, by a part of a nanosecond either.
+        if is_late && now < whole.saturating_add((rest > 0).into()) {
+            return self.at(Nanos::ZERO);
+        }
+        let (ns, rest) = if is_late {
+            (now.wrapping_sub(whole), u128::from(self.last()).wrapping_sub(rest))
         } else {
-            u128::from(now.0).checked_add(whole)
+            (now.saturating_add(whole), rest)
         };
-        match (ns.map(u64::try_from), u64::try_from(fraction)) {
-            (Some(Ok(ns)), Ok(fraction)) => Tick { ns, fraction },
-            (None, _) => Tick::ZERO,
-            _ => Tick::at(Nanos::MAX),
+        match (u64::try_from(ns), u64::try_from(rest)) {
+            (Ok(ns), Ok(rest)) => Tick { ns: Nanos(ns), rest },
+            _ => self.at(Nanos::MAX),
         }
     }
 }
@@ -337,11 +356,11 @@ mod tests {
         for bps in rates {
             let limited = Rate::bits_per_second(bps).unwrap().limited().unwrap();
             for len in [0, 1, 63, 64, 1_500, 65_535, 1 << 20, LONGEST - 1, LONGEST] {
-                for fraction in [0, 1, bps / 2, bps - 1] {
-                    let units = u128::from(len) * 8_000_000_000 + u128::from(fraction);
-                    let tick = limited.after_packet(Tick { ns: 5, fraction }, len);
-                    assert_eq!(u128::from(tick.ns), 5 + units / u128::from(bps), "{bps} {len}");
-                    assert_eq!(u128::from(tick.fraction), units % u128::from(bps), "{bps} {len}");
+                for rest in [0, 1, bps / 2, bps - 1] {
+                    let units = u128::from(len) * 8_000_000_000 + u128::from(rest);
+                    let tick = limited.after_packet(Tick { ns: Nanos(5), rest }, len);
+                    assert_eq!(u128::from(tick.ns.0), 5 + units / u128::from(bps), "{bps} {len}");
+                    assert_eq!(u128::from(tick.rest), units % u128::from(bps), "{bps} {len}");
                 }
             }
         }
@@ -350,14 +369,15 @@ mod tests {
     #[test]
     fn a_packet_longer_than_any_counts_as_the_longest() {
         let rate = Rate::bits_per_second(1_000).unwrap();
-        assert_eq!(rate.time_of(u32::MAX), rate.time_of(LONGEST));
-        assert!(rate.time_of(LONGEST - 1) < rate.time_of(LONGEST));
+        let longest = u32::try_from(LONGEST).unwrap();
+        assert_eq!(rate.time_of(u32::MAX), rate.time_of(longest));
+        assert!(rate.time_of(longest - 1) < rate.time_of(longest));
     }
 
     #[test]
     fn time_ends_and_does_not_wrap() {
         let limited = Rate::bits_per_second(1_000).unwrap().limited().unwrap();
-        let end = limited.after_packet(Tick { ns: u64::MAX - 3, fraction: 0 }, 1);
-        assert_eq!(end, Tick::at(Nanos::MAX));
+        let end = limited.after_packet(limited.at(Nanos(u64::MAX - 3)), 1);
+        assert_eq!(end, limited.at(Nanos::MAX));
     }
 }

@@ -173,6 +173,7 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
 }
 
 impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
+    #[inline]
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -184,14 +185,17 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         self.inner.enqueue(now, flow, packet, drops)
     }
 
+    #[inline]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         if !self.line.is_open(now) {
             return None;
         }
         self.forget_idle_time(now);
-        let packet = self.inner.dequeue(now, drops)?;
-        self.line.charge(now, self.link.wire_len(packet.len));
-        Some(packet)
+        let packet = self.inner.dequeue(now, drops);
+        if let Some(packet) = &packet {
+            self.line.pay(now, self.link.on_wire(packet.len));
+        }
+        packet
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {

@@ -132,7 +132,10 @@ where
         if self.ledger.backlog().packets == 0 {
             return None;
         }
-        if self.scheduler.select().is_some() { Some(now) } else { self.scheduler.opens_at(now) }
+        if !self.scheduler.waits() || self.scheduler.select().is_some() {
+            return Some(now);
+        }
+        self.scheduler.opens_at(now)
     }
 
     fn backlog(&self) -> Backlog {
