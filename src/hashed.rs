@@ -147,6 +147,7 @@ where
     ///
     /// # Errors
     /// As [`Scheduler::enqueue`].
+    #[inline(always)]
     pub fn enqueue_hashed(
         &mut self,
         now: Nanos,
@@ -199,7 +200,7 @@ where
         self.enqueue_found(now, lookup, packet, drops)
     }
 
-    #[inline]
+    #[inline(always)]
     fn enqueue_found(
         &mut self,
         now: Nanos,
@@ -232,6 +233,7 @@ where
     D: DropPolicy<O>,
 {
     /// `flow` is the packet's hash.
+    #[inline(always)]
     fn enqueue(
         &mut self,
         now: Nanos,

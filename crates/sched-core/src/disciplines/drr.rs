@@ -141,10 +141,31 @@ impl<N: Table<DrrFlow>> Drr<N> {
         self.nodes.as_ref().get(flow.index()).map(OnRing::on_ring).filter(|flow| flow.is_added())
     }
 
-    /// Takes `flow`, which has nothing left since it sent `len` bytes, off the ring, if it is on it.
+    /// Lists `flow`, which holds its first packet, with sparse flows first.
     #[inline(never)]
-    fn become_idle(&mut self, flow: FlowId, len: u32) {
-        self.ring.leave(self.nodes.as_mut(), flow.0, len, self.max_len);
+    fn enter_early(&mut self, flow: FlowId) {
+        if !self.ring.enter_early(self.nodes.as_mut(), flow.0) {
+            self.enter_last_apart(flow);
+        }
+    }
+
+    /// [`Self::enter_last`], with registers of its own.
+    #[inline(never)]
+    fn enter_last_apart(&mut self, flow: FlowId) {
+        self.enter_last(flow);
+    }
+
+    /// Lists `flow`, which holds its first packet, behind all others.
+    #[inline(always)]
+    fn enter_last(&mut self, flow: FlowId) {
+        let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
+        self.ring.enter_last(self.nodes.as_mut(), flow.0, drawn);
+    }
+
+    /// Takes the flow served, which has nothing left since it sent `len` bytes, off the ring.
+    #[inline(always)]
+    fn become_idle(&mut self, len: u32) {
+        self.ring.leave_front(self.nodes.as_mut(), len, self.max_len);
     }
 
     /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on it.
@@ -196,9 +217,9 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
         Needs { looks_ahead: false, counts_bytes: false, common_max_len: self.max_len }
     }
 
+    #[inline(always)]
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
-        let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
-        self.ring.enter(self.nodes.as_mut(), flow.0, self.sparse_first, drawn);
+        if self.sparse_first { self.enter_early(flow) } else { self.enter_last(flow) }
     }
 
     /// The old list as it was noted, without the flows that have left it since. Flows of the new
@@ -247,7 +268,7 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
             return;
         }
         if next_head.is_none() {
-            return self.become_idle(flow, len);
+            return self.become_idle(len);
         }
         let drawn = |nodes: &mut [_]| note(nodes, &mut self.note_at, flow.0);
         self.ring.charge(self.nodes.as_mut(), len, self.max_len, drawn);

@@ -259,24 +259,24 @@ where
         self.nodes.as_ref().get(flow.index()).filter(|node| node.flow.is_added())
     }
 
-    /// Takes `flow`, which is on the ring of `host` and has nothing left since it sent `len` bytes, off
-    /// it; returns what to tell the flow scheduler of what the host has left.
+    /// Takes the front of the ring of `host`, which has nothing left since it sent `len` bytes, off it; returns what to
+    /// tell the flow scheduler of what the host has left.
     #[inline(always)]
-    fn become_idle(&mut self, host: u32, flow: FlowId, len: u32) -> Option<u32> {
+    fn become_idle(&mut self, host: u32, len: u32) -> Option<u32> {
         let host = self.hosts.as_mut().get_mut(host as usize)?;
-        host.ring.leave(self.nodes.as_mut(), flow.0, len, self.max_len);
+        host.ring.leave_front(self.nodes.as_mut(), len, self.max_len);
         host.flows = host.flows.wrapping_sub(1);
         host.next()
     }
 
-    /// A service of `len` bytes that leaves nothing of `flow`, which is of `host`.
+    /// A service of `len` bytes that leaves nothing of the front of the ring of `host`.
     #[inline(never)]
-    fn serve_last(&mut self, host: FlowId, flow: FlowId, len: u32) {
-        let left = self.become_idle(host.0, flow, len);
+    fn serve_last(&mut self, host: FlowId, len: u32) {
+        let left = self.become_idle(host.0, len);
         self.scheduler.served(host, len, left);
     }
 
-    /// As [`HostDrr::become_idle`], of a flow that lost what it had.
+    /// As [`HostDrr::become_idle`], of `flow`, which lost what it had.
     #[inline(never)]
     fn lose_last(&mut self, host: u32, flow: FlowId) -> Option<u32> {
         let host = self.hosts.as_mut().get_mut(host as usize)?;
@@ -462,7 +462,7 @@ where
             return;
         }
         if next_head.is_none() {
-            return self.serve_last(host, flow, len);
+            return self.serve_last(host, len);
         }
         ring.charge(self.nodes.as_mut(), len, self.max_len, |_| ());
         self.scheduler.served(host, len, next_head);

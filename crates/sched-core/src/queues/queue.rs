@@ -30,6 +30,13 @@ impl Descriptor {
     /// No packet: all zero.
     pub const EMPTY: Self = Self { next: 0, prev: 0, len_ecn: 0, arrival: 0 };
 
+    /// Of `packet`, which came at `now` behind `prev` and is the newest of its queue.
+    #[inline(always)]
+    const fn holding(packet: Packet, prev: u32, now: Nanos) -> Self {
+        let ecn = (packet.ecn.bits() as u32) << ECN_SHIFT;
+        Self { next: NONE, prev, len_ecn: packet.len | ecn, arrival: ticks(now) }
+    }
+
     pub(crate) const fn is_used(&self) -> bool {
         self.len_ecn != 0
     }
@@ -158,6 +165,21 @@ impl Queue {
         self.append_behind(self.tail, descriptors, packet, now);
     }
 
+    /// As [`Self::append`], to a queue that is empty.
+    #[inline(always)]
+    pub(crate) fn append_first(
+        &mut self,
+        descriptors: &mut [Descriptor],
+        packet: Packet,
+        now: Nanos,
+    ) {
+        if let Some(descriptor) = descriptors.get_mut(packet.handle as usize) {
+            *descriptor = Descriptor::holding(packet, NONE, now);
+        }
+        (self.head, self.tail) = (packet.handle, packet.handle);
+        self.held = Backlog { packets: 1, bytes: packet.len };
+    }
+
     /// As [`Self::append`], for a caller that has already read this queue's `tail`.
     #[inline(always)]
     pub(crate) fn append_behind(
@@ -173,13 +195,7 @@ impl Queue {
         }
         if let Some(descriptor) = descriptors.get_mut(packet.handle as usize) {
             debug_assert!(!descriptor.is_used(), "the caller checked the handle");
-            let ecn = u32::from(packet.ecn.bits()) << ECN_SHIFT;
-            *descriptor = Descriptor {
-                next: NONE,
-                prev: tail,
-                len_ecn: packet.len | ecn,
-                arrival: ticks(now),
-            };
+            *descriptor = Descriptor::holding(packet, tail, now);
         }
         self.tail = packet.handle;
         self.held.add(packet.len);

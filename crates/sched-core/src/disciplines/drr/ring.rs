@@ -138,6 +138,12 @@ impl RingFlow {
         !matches!(self.place(), Place::Absent)
     }
 
+    /// Whether the flow was added and is on no list.
+    #[inline]
+    const fn may_enter(&self) -> bool {
+        matches!(self.place(), Place::Idle | Place::Spent)
+    }
+
     /// Bytes a turn; 0 if not added.
     #[inline]
     pub(crate) const fn quantum(&self) -> u32 {
@@ -159,6 +165,21 @@ impl RingFlow {
         } else if !self.is_listed() && self.standing.has_begun() && self.charged >= quantum {
             self.standing = Standing::new(Place::Spent, self.standing.ticket());
             self.charged = debt(self.charged, quantum, max_len);
+        }
+    }
+
+    /// The flow, listed till now, has sent `len` bytes and has nothing left. Its turn came when `ticket` was the last one
+    /// drawn.
+    #[inline]
+    fn stop(&mut self, ticket: u32, len: u32, max_len: u32) {
+        let standing = Standing::new(Place::Spent, ticket);
+        let charged = self.charged.wrapping_add(len);
+        if charged < self.quantum {
+            self.standing = standing.begun();
+            self.charged = charged;
+        } else {
+            self.standing = standing;
+            self.charged = debt(charged, self.quantum, max_len);
         }
     }
 
@@ -285,30 +306,6 @@ impl Ring {
         node(nodes, self.last_new).map_or(self.front, |last| last.next)
     }
 
-    /// The turn with which `entering` comes to the new list, and what is charged to this turn: a new turn, or
-    /// the rest of a turn that it has begun. `None` if it has neither. `entering` holds nothing yet.
-    #[inline]
-    fn early_turn<F: OnRing>(&self, nodes: &[F], entering: &RingFlow) -> Option<(Standing, u32)> {
-        let ticket = entering.standing.ticket();
-        if entering.place() == Place::Idle || self.has_passed(nodes, ticket) {
-            Some((Standing::new(Place::New, self.last_drawn()), entering.owed()))
-        } else if entering.standing.has_begun() {
-            Some((Standing::new(Place::New, ticket).begun(), entering.charged))
-        } else {
-            None
-        }
-    }
-
-    /// Whether every flow that was on the old list when `ticket` was the last one drawn has had a turn since, or
-    /// is gone.
-    #[inline]
-    fn has_passed<F: OnRing>(&self, nodes: &[F], ticket: u32) -> bool {
-        match node(nodes, self.old_front(nodes)) {
-            Some(front) if front.place() == Place::Old => is_later(front.standing.ticket(), ticket),
-            _ => true,
-        }
-    }
-
     /// The next ticket is another.
     #[inline]
     const fn draw(&mut self) {
@@ -321,9 +318,8 @@ impl Ring {
         self.ticket.wrapping_sub(TICKET)
     }
 
-    /// Lists `flow`, if it is added and not listed. With sparse flows first it comes to the new list with a
-    /// turn of its own, or with the rest of the one that it has begun; otherwise to the tail of the old list.
-    /// Where it draws a ticket, `drawn` is told.
+    /// Lists `flow`, if it is added and not listed. With sparse flows first the flow comes
+    /// [to the new list](Self::enter_early) if it may; otherwise it comes [last](Self::enter_last), and `drawn` is told.
     #[inline]
     pub(crate) fn enter<F: OnRing>(
         &mut self,
@@ -332,30 +328,76 @@ impl Ring {
         sparse_first: bool,
         drawn: impl FnOnce(&mut [F]),
     ) {
-        let Some(&entering) = node(nodes, flow) else { return };
-        if !matches!(entering.place(), Place::Idle | Place::Spent) {
-            return;
+        if !sparse_first || !self.enter_early(nodes, flow) {
+            self.enter_last(nodes, flow, drawn);
         }
-        let early = if sparse_first { self.early_turn(nodes, &entering) } else { None };
-        let (standing, charged) = if let Some(turn) = early {
-            insert_before(nodes, self.old_front(nodes), flow);
-            if self.last_new == NONE {
-                self.front = flow;
-            }
-            self.last_new = flow;
-            turn
-        } else {
-            let turn = (Standing::new(Place::Old, self.ticket), entering.owed());
-            self.draw();
-            drawn(nodes);
-            insert_before(nodes, self.front, flow);
-            turn
+    }
+
+    /// Lists `flow` on the new list, if it is added, not listed, and has a turn of its own or the rest of one that it has
+    /// begun. Returns whether it has.
+    #[inline]
+    pub(crate) fn enter_early<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
+        let old_front = self.old_front(nodes);
+        let Some(entering) = node(nodes, flow).filter(|flow| flow.may_enter()) else {
+            return false;
         };
-        if self.front == NONE {
-            self.front = flow;
-        }
+        let ticket = entering.standing.ticket();
+        let (standing, charged) =
+            if entering.place() == Place::Idle || has_passed(nodes, old_front, ticket) {
+                (Standing::new(Place::New, self.last_drawn()), entering.owed())
+            } else if entering.standing.has_begun() {
+                (Standing::new(Place::New, ticket).begun(), entering.charged)
+            } else {
+                return false;
+            };
         if let Some(node) = node_mut(nodes, flow) {
             (node.standing, node.charged) = (standing, charged);
+        }
+        if !self.has_new() {
+            self.front = flow;
+        }
+        self.last_new = flow;
+        self.insert_before(nodes, old_front, flow);
+        true
+    }
+
+    /// Lists `flow` at the tail of the old list, if it is added and not listed; then `drawn` is told that it has drawn a
+    /// ticket.
+    #[inline(always)]
+    pub(crate) fn enter_last<F: OnRing>(
+        &mut self,
+        nodes: &mut [F],
+        flow: u32,
+        drawn: impl FnOnce(&mut [F]),
+    ) {
+        let Some(node) = node_mut(nodes, flow).filter(|flow| flow.may_enter()) else { return };
+        node.charged = node.owed();
+        node.standing = Standing::new(Place::Old, self.ticket);
+        self.draw();
+        drawn(nodes);
+        self.insert_before(nodes, self.front, flow);
+    }
+
+    /// Puts `flow`, on no ring, before `at`, or on the ring alone.
+    #[inline(always)]
+    fn insert_before<F: OnRing>(&mut self, nodes: &mut [F], at: u32, flow: u32) {
+        let Some(behind) = node_mut(nodes, at) else { return self.begin(nodes, flow) };
+        let prev = core::mem::replace(&mut behind.prev, flow);
+        if let Some(node) = node_mut(nodes, flow) {
+            (node.next, node.prev) = (at, prev);
+        }
+        if let Some(before) = node_mut(nodes, prev) {
+            before.next = flow;
+        }
+    }
+
+    /// Puts `flow` on the ring, which has no other.
+    #[cold]
+    #[inline(never)]
+    fn begin<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) {
+        self.front = flow;
+        if let Some(node) = node_mut(nodes, flow) {
+            (node.next, node.prev) = (flow, flow);
         }
     }
 
@@ -399,16 +441,35 @@ impl Ring {
             Place::Old => last_drawn,
             _ => return,
         };
-        let (standing, charged) =
-            (Standing::new(Place::Spent, ticket), node.charged.wrapping_add(len));
-        if charged < node.quantum {
-            node.standing = standing.begun();
-            node.charged = charged;
-        } else {
-            node.standing = standing;
-            node.charged = debt(charged, node.quantum, max_len);
-        }
+        node.stop(ticket, len, max_len);
         self.unlist(nodes, flow);
+    }
+
+    /// [`Self::leave`] of the front, of which more is known: it is listed, and the last of the new list only if it is new.
+    #[inline]
+    pub(crate) fn leave_front<F: OnRing>(&mut self, nodes: &mut [F], len: u32, max_len: u32) {
+        let (front, last_drawn) = (self.front, self.last_drawn());
+        let Some(node) = node_mut(nodes, front) else { return };
+        let mut ticket = last_drawn;
+        if node.place() == Place::New {
+            ticket = node.standing.ticket();
+            if front == self.last_new {
+                self.last_new = NONE;
+            }
+        }
+        node.stop(ticket, len, max_len);
+        let RingFlow { next, prev, .. } = *node;
+        if next == front {
+            self.front = NONE;
+            return;
+        }
+        self.front = next;
+        if let Some(before) = node_mut(nodes, prev) {
+            before.next = next;
+        }
+        if let Some(behind) = node_mut(nodes, next) {
+            behind.prev = prev;
+        }
     }
 
     /// Takes `flow`, which has nothing left since it lost what it had, off the ring, if it is on it.
@@ -490,6 +551,16 @@ impl Ring {
     }
 }
 
+/// Whether every flow that was on the old list when `ticket` was the last one drawn has had a turn since, or
+/// is gone.
+#[inline]
+fn has_passed<F: OnRing>(nodes: &[F], old_front: u32, ticket: u32) -> bool {
+    match node(nodes, old_front) {
+        Some(front) if front.place() == Place::Old => is_later(front.standing.ticket(), ticket),
+        _ => true,
+    }
+}
+
 /// What a flow owes that was `charged` all of its turn: by how much that is overdrawn. More than a packet only
 /// if the quantum was lowered in the turn, and then that counts no further.
 #[inline]
@@ -501,20 +572,4 @@ pub(crate) const fn debt(charged: u32, quantum: u32, max_len: u32) -> u32 {
 /// Whether ticket `a` was drawn after ticket `b`.
 const fn is_later(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() > 0
-}
-
-/// Puts `flow`, on no ring, before `at`, or on a ring of its own.
-#[inline]
-fn insert_before<F: OnRing>(nodes: &mut [F], at: u32, flow: u32) {
-    let (next, prev) = match node_mut(nodes, at) {
-        Some(behind) => (at, core::mem::replace(&mut behind.prev, flow)),
-        None => (flow, flow),
-    };
-    if let Some(node) = node_mut(nodes, flow) {
-        node.next = next;
-        node.prev = prev;
-    }
-    if let Some(before) = node_mut(nodes, prev) {
-        before.next = flow;
-    }
 }

@@ -70,8 +70,10 @@ where
         Rejected { packet, reason }
     }
 
-    /// Tells the flow scheduler and the drop policy that `flow`, which was idle, holds `len` bytes.
-    #[inline(always)]
+    /// Tells the flow scheduler and the drop policy that `flow`, which was idle, holds `len` bytes. In a function of its own
+    /// for all but [`Self::enqueue_to_idle`].
+    #[cold]
+    #[inline(never)]
     pub(super) fn tell_backlogged(&mut self, flow: FlowId, len: u32) {
         self.scheduler.backlogged(flow, len);
         self.policy.backlogged(&self.scheduler, flow, len);
@@ -93,10 +95,48 @@ where
         Some(())
     }
 
-    /// The rest of [`Scheduler::enqueue`]: to a flow that holds nothing, or does not exist; where more is
-    /// queued than ever before; where the packet does not simply fit.
+    /// [`Scheduler::enqueue`] to a flow that holds nothing, or does not exist. In line as well: of traffic that comes and
+    /// goes, every packet comes here.
+    #[inline(always)]
+    pub(super) fn enqueue_to_idle(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let (descriptors, len) = (self.descriptors.as_mut(), packet.len);
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
+            return self.enqueue_slow(now, flow, packet, drops);
+        };
+        if !is_acceptable(packet, descriptors)
+            || !self.ledger.has_ready_place()
+            || !takes(longest(&self.scheduler, &self.policy, flow), len)
+            || !self.ledger.has_ready_bytes(len)
+        {
+            return self.enqueue_slow(now, flow, packet, drops);
+        }
+        let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
+        if admission != Admission::Accept {
+            return self.enqueue_signalled(now, flow, packet, admission, drops);
+        }
+        queue.append_first(descriptors, packet, now);
+        self.ledger.accept(len);
+        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+            record.accept(len, queue.backlog());
+        }
+        if packet.ecn == Ecn::Ce {
+            self.count_marked_arrival(flow);
+        }
+        self.scheduler.backlogged(flow, len);
+        self.policy.backlogged(&self.scheduler, flow, len);
+        Ok(())
+    }
+
+    /// The rest of [`Scheduler::enqueue`]: to a flow that does not exist; where more is queued than ever before; where the
+    /// packet does not simply fit.
     #[inline(never)]
-    pub(super) fn enqueue_to_idle_or_full(
+    pub(super) fn enqueue_slow(
         &mut self,
         now: Nanos,
         flow: FlowId,

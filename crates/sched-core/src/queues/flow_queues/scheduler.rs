@@ -32,13 +32,13 @@ where
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         self.scheduler.advance(now);
-        // In line is what joins a queue that stands; the rest is in functions of their own.
+        // In line is what simply fits; the rest is in functions of their own.
         let (descriptors, len) = (self.descriptors.as_mut(), packet.len);
         let queue = self.queues.as_mut().get_mut(flow.index());
         let standing =
             queue.and_then(|queue| queue.tail_among(descriptors).map(|tail| (queue, tail)));
         let Some((queue, tail)) = standing else {
-            return self.enqueue_to_idle_or_full(now, flow, packet, drops);
+            return self.enqueue_to_idle(now, flow, packet, drops);
         };
         // A backlogged flow was added.
         if !is_acceptable(packet, descriptors)
@@ -47,7 +47,7 @@ where
                 && !takes(self.scheduler.max_len(flow), len))
             || !self.ledger.has_ready_bytes(len)
         {
-            return self.enqueue_to_idle_or_full(now, flow, packet, drops);
+            return self.enqueue_slow(now, flow, packet, drops);
         }
         let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
         if admission != Admission::Accept {
@@ -64,7 +64,7 @@ where
         tell_grown(&mut self.scheduler, &mut self.policy, flow, len)
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.scheduler.advance(now);
         let Some(flow) = self.scheduler.select() else {
