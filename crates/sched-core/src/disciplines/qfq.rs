@@ -88,7 +88,7 @@ use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Nee
 use crate::queues::queue::NONE;
 use crate::steps::look;
 use crate::{FlowId, Imbalance, Nanos};
-use eligibility::Sets;
+use eligibility::{Sets, bit};
 use group::{Group, MAX_DISTANCE, State};
 use virtual_time::{GROUPS, Virtual, Width, group_of, inverse, weight_of};
 use weights::Weights;
@@ -237,8 +237,42 @@ impl Core {
     }
 
     /// Enqueue to an idle flow (Fig. 3).
-    #[inline(never)]
+    #[inline]
     fn enter(&mut self, flows: &mut [QfqFlow], flow: u32) {
+        if !self.enter_front(flows, flow) {
+            self.enter_slow(flows, flow);
+        }
+    }
+
+    /// [`Self::enter`] for a flow that comes and goes: it lingers, `S = V` lies in the front slot of its group, and no other
+    /// group has a say. Returns whether; nothing has changed if not.
+    #[inline(always)]
+    fn enter_front(&mut self, flows: &mut [QfqFlow], flow: u32) -> bool {
+        let Some(k) = flows.get_mut(flow as usize) else { return false };
+        let i = u32::from(k.group);
+        let width = Width::of_group(i);
+        let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return false };
+        if k.state != State::Lingering
+            || k.start.is_after(self.now)
+            || self.sets.first_ready_above(i).is_some()
+            || group.full == 0
+            || group.start != self.now.floor(width)
+        {
+            return false;
+        }
+        let before = *k;
+        (k.start, k.state) = (self.now, State::Backlogged);
+        if group.unlink_lingering(flows, flow, before) {
+            self.lingering &= !bit(i);
+            self.due &= !bit(i);
+        }
+        group.append_to_front(width, flows, flow);
+        true
+    }
+
+    /// [`Self::enter`], wherever the flow is and belongs.
+    #[inline(never)]
+    fn enter_slow(&mut self, flows: &mut [QfqFlow], flow: u32) {
         let Some(&k) = flows.get(flow as usize) else { return };
         // The weight of a new flow counts at once (§IV-B); the weight of a lingering flow still
         // counts.
@@ -295,9 +329,15 @@ impl Core {
         }
         group.append(width, flows, flow, place); // line 18
         if changes {
-            self.sort_in(i);
-            self.next = self.first();
+            self.settle(i);
         }
+    }
+
+    /// Puts group `i`, in no set, where it belongs.
+    #[inline(never)] // once for many flows: it would cost the others registers
+    fn settle(&mut self, i: u32) {
+        self.sort_in(i);
+        self.next = self.first();
     }
 
     /// `S` of a flow of group `i` that becomes backlogged, with its stored finish if it lingered.
@@ -377,6 +417,9 @@ impl Core {
         let before = self.now;
         self.now = before.plus(u64::from(len) * u64::from(self.weights.per_byte));
 
+        if after == After::Idle {
+            return self.serve_last(flows, flow, before);
+        }
         // A flow that stays leaves its group in ER: but for line 19, nothing is left to do for it.
         if after != After::Stays || self.is_awaited() {
             self.serve_changing(flows, flow, before, after);
@@ -394,6 +437,18 @@ impl Core {
             }
         } else {
             self.serve_slow(flows, flow, before, after);
+        }
+    }
+
+    /// The rest of [`Self::serve`], where nothing of `flow` is left. As in [`Self::serve_changing`], what it calls is called
+    /// last.
+    #[inline(never)]
+    fn serve_last(&mut self, flows: &mut [QfqFlow], flow: u32, before: Virtual) {
+        if self.is_awaited() || !self.leave_front(flows, flow) {
+            self.serve_slow(flows, flow, before, After::Idle);
+        } else {
+            // Others are left in the front slot: the group is in ER as before.
+            self.retire(flows, flow);
         }
     }
 
@@ -422,6 +477,18 @@ impl Core {
         if others {
             self.next.flow = next;
             group.append(width, flows, flow, start);
+        }
+        others
+    }
+
+    /// `flow`, the one selected, leaves the front slot of its group, if it is not the last one there; returns whether.
+    #[inline(always)]
+    fn leave_front(&mut self, flows: &[QfqFlow], flow: u32) -> bool {
+        let Some(&QfqFlow { next, group, .. }) = flows.get(flow as usize) else { return false };
+        let Some(list) = self.groups.get_mut(usize::from(group) % GROUPS) else { return false };
+        let others = list.pop_first_of_many(Width::of_group(group.into()), next);
+        if others {
+            self.next.flow = next;
         }
         others
     }

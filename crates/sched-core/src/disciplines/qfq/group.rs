@@ -165,6 +165,14 @@ impl Group {
         self.full |= 1 << slot;
     }
 
+    /// Appends `flow` to the front slot of the group, which has one.
+    pub(super) fn append_to_front(&mut self, width: Width, flows: &mut [QfqFlow], flow: u32) {
+        let slot = width.slot_of(self.start);
+        if let Some(ends) = self.slots.get_mut(slot as usize % SLOTS) {
+            ends.append(flows, flow, false);
+        }
+    }
+
     /// Takes the first flow, behind which is `next`, out of the front slot; returns whether that
     /// leaves the slot empty.
     pub(super) fn pop_first(&mut self, width: Width, next: u32) -> bool {

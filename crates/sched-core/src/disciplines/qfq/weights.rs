@@ -96,6 +96,7 @@ impl Weights {
     }
 
     /// A flow with this share counts.
+    #[inline(never)] // seldom where flows linger, and a reciprocal takes registers
     pub(super) fn count(&mut self, share: u64) {
         self.counted = self.counted.wrapping_add(share);
         self.tell_rate();
