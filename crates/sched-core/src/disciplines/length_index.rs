@@ -32,9 +32,9 @@ pub struct LengthFlow {
     class: u16,
     /// Whether the owner of the index knows the flow.
     is_added: bool,
-    /// The flow that entered the class next before this one; [`NONE`] for the oldest of the class.
+    /// The flow that entered the class next before this one; for the oldest of the class, the newest.
     older: u32,
-    /// The flow that entered the class next after this one; for the newest of the class, the oldest.
+    /// The flow that entered the class next after this one; [`NONE`] for the newest of the class.
     newer: u32,
 }
 
@@ -56,13 +56,13 @@ impl LengthFlow {
 /// Room for one class of length, where a power of two has `2^S` of them: 4 bytes, all zero while no flow is in the class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LengthClass<const S: u32 = SUB_CLASS_BITS> {
-    /// One more than the number of the flow that entered the class last; 0 if and only if no flow is in it.
-    newest: u32,
+    /// One more than the number of the flow that entered the class first; 0 if and only if no flow is in it.
+    oldest: u32,
 }
 
 impl<const S: u32> LengthClass<S> {
     /// A class without flows.
-    pub const EMPTY: Self = Self { newest: 0 };
+    pub const EMPTY: Self = Self { oldest: 0 };
 
     /// How many classes all lengths have: 896 with `S` = 5, 464 with 4, 240 with 3. `S` is in 1 to 5.
     pub const COUNT: usize = {
@@ -177,7 +177,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
     /// `flow`, if it is listed, has `len` bytes fewer, and was not served. `is_idle` says that it holds nothing more. Returns
     /// whether it was listed.
     pub(crate) fn lost(&mut self, flow: FlowId, len: u32, is_idle: bool) -> bool {
-        let Some(before) = self.shrink(flow, len, is_idle) else { return false };
+        let Some(entry) = self.shrink(flow, len, is_idle) else { return false };
+        let before = *entry;
         if is_idle {
             self.leave(flow, before);
             return true;
@@ -193,7 +194,8 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
     /// As [`Self::lost`], by service: also in the class in which the flow stays, the flow is the newest now.
     #[inline]
     pub(crate) fn served(&mut self, flow: FlowId, len: u32, is_idle: bool) -> bool {
-        let Some(before) = self.shrink(flow, len, is_idle) else { return false };
+        let Some(entry) = self.shrink(flow, len, is_idle) else { return false };
+        let before = *entry;
         self.leave(flow, before);
         if !is_idle {
             self.enter(flow, class_of::<S>(before.bytes));
@@ -204,35 +206,39 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
     /// Takes `len` bytes, or all, from what `flow` holds, if it is listed. Returns the entry with the new bytes, and still with
     /// the old class and neighbours.
     #[inline]
-    fn shrink(&mut self, flow: FlowId, len: u32, is_idle: bool) -> Option<LengthFlow> {
+    fn shrink(&mut self, flow: FlowId, len: u32, is_idle: bool) -> Option<&LengthFlow> {
         let entry = self.flows.as_mut().get_mut(flow.index());
         let entry = entry.filter(|entry| entry.is_backlogged())?;
         // A flow that is not idle holds a byte.
         entry.bytes = if is_idle { 0 } else { entry.bytes.saturating_sub(len).max(1) };
-        Some(*entry)
+        Some(entry)
     }
 
     /// Puts `flow`, in no class, into `class` as the newest.
     #[inline]
     fn enter(&mut self, flow: FlowId, class: u32) {
         let Some(place) = self.classes.as_mut().get_mut(class as usize) else { return };
-        let next = place.newest.wrapping_sub(1);
-        place.newest = flow.0.wrapping_add(1);
         let flows = self.flows.as_mut();
-        let newer = match flows.get_mut(next as usize) {
-            Some(second) => core::mem::replace(&mut second.newer, flow.0),
-            None => {
-                let (word, bit) = place_of(class);
-                if let Some(used) = self.used.get_mut(word as usize) {
-                    *used |= bit;
-                }
-                self.used_words |= 1 << (word % u32::BITS);
-                flow.0
+        let older = if let Some(oldest) = flows.get_mut(place.oldest.wrapping_sub(1) as usize) {
+            let newest = core::mem::replace(&mut oldest.older, flow.0);
+            if let Some(newest) = flows.get_mut(newest as usize) {
+                newest.newer = flow.0;
             }
+            newest
+        } else {
+            place.oldest = flow.0.wrapping_add(1);
+            let (word, bit) = place_of(class);
+            if let Some(used) = self.used.get_mut(word as usize) {
+                let was_used = *used != 0;
+                *used |= bit;
+                if !was_used {
+                    self.used_words |= 1 << (word % u32::BITS);
+                }
+            }
+            flow.0
         };
         let Some(entry) = flows.get_mut(flow.index()) else { return };
-        // Without another flow in the class, `next` is [`NONE`].
-        (entry.older, entry.newer) = (next, newer);
+        (entry.older, entry.newer) = (older, NONE);
         #[expect(clippy::cast_possible_truncation, reason = "there are at most 896 classes")]
         {
             entry.class = class as u16;
@@ -244,22 +250,22 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
     fn leave(&mut self, flow: FlowId, before: LengthFlow) {
         let LengthFlow { older, newer, .. } = before;
         let Some(place) = self.classes.as_mut().get_mut(usize::from(before.class)) else { return };
-        let newest = place.newest.wrapping_sub(1);
+        let oldest = place.oldest.wrapping_sub(1);
         let flows = self.flows.as_mut();
-        if newest != flow.0 {
-            if let Some(other) = flows.get_mut(newer as usize) {
-                other.older = older;
-            }
-            // The oldest flow is named by the newest; every other flow is named by the one that is next older.
-            let names_it = if older == NONE { newest } else { older };
-            if let Some(other) = flows.get_mut(names_it as usize) {
+        if oldest != flow.0 {
+            if let Some(other) = flows.get_mut(older as usize) {
                 other.newer = newer;
+            }
+            // The newest flow is named by the oldest; every other flow is named by the one that is next newer.
+            let names_it = if newer == NONE { oldest } else { newer };
+            if let Some(other) = flows.get_mut(names_it as usize) {
+                other.older = older;
             }
             return;
         }
-        place.newest = older.wrapping_add(1);
-        if let Some(other) = flows.get_mut(older as usize) {
-            other.newer = newer;
+        place.oldest = newer.wrapping_add(1);
+        if let Some(other) = flows.get_mut(newer as usize) {
+            other.older = older;
         } else {
             let (word, bit) = place_of(before.class.into());
             let Some(used) = self.used.get_mut(word as usize) else { return };
@@ -270,11 +276,10 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         }
     }
 
-    /// The flow that entered `class` or was served in it least recently.
+    /// The flow that entered `class`, which is in use, or was served in it least recently.
     #[inline]
     fn oldest(&self, class: u32) -> Option<FlowId> {
-        let newest = self.classes.as_ref().get(class as usize)?.newest.wrapping_sub(1);
-        self.flow(FlowId(newest)).map(|newest| FlowId(newest.newer))
+        self.classes.as_ref().get(class as usize).map(|place| FlowId(place.oldest.wrapping_sub(1)))
     }
 
     /// Of the flows in the lowest class in use, the first.
@@ -299,7 +304,7 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
             return Some(oldest);
         }
         let second = self.flow(other)?.newer;
-        if second != other.0 {
+        if second != NONE {
             return Some(FlowId(second));
         }
         // `other` is alone in the highest class. The next class in use is in the same word or in a lower one.
@@ -339,26 +344,26 @@ impl<N: Table<LengthFlow>, C: Table<LengthClass<S>>, const S: u32> LengthIndex<N
         for (class, place) in (0_u32..).zip(self.classes.as_ref()) {
             let (word, bit) = place_of(class);
             let used = self.used.get(word as usize).is_some_and(|used| used & bit != 0);
-            Imbalance::check("a class is used", class, used.into(), (place.newest != 0).into())?;
-            let newest = place.newest.wrapping_sub(1);
-            let (mut here, mut newer) = (newest, NONE);
+            Imbalance::check("a class is used", class, used.into(), (place.oldest != 0).into())?;
+            let oldest = place.oldest.wrapping_sub(1);
+            let (mut here, mut older) = (oldest, NONE);
             while let Some(entry) = self.flows.as_ref().get(here as usize) {
                 let booked = if entry.bytes == 0 { NONE } else { class_of::<S>(entry.bytes) };
                 Imbalance::check("the class of a flow", here, booked.into(), class.into())?;
                 Imbalance::check("the class booked", here, entry.class.into(), class.into())?;
-                if here != newest {
-                    let known = entry.newer.into();
-                    Imbalance::check("links point both ways", here, known, newer.into())?;
+                if here != oldest {
+                    let known = entry.older.into();
+                    Imbalance::check("links point both ways", here, known, older.into())?;
                 }
                 found = found.wrapping_add(1);
                 if found > listed {
                     break; // a cycle, or a miscount: either way the last check says so
                 }
-                newer = here;
-                here = entry.older;
+                older = here;
+                here = entry.newer;
             }
-            let known = self.flow(FlowId(newest)).map_or(NONE, |newest| newest.newer);
-            Imbalance::check("the oldest of a class", class, known.into(), newer.into())?;
+            let known = self.flow(FlowId(oldest)).map_or(NONE, |oldest| oldest.older);
+            Imbalance::check("the newest of a class", class, known.into(), older.into())?;
         }
         Imbalance::check("flows in classes", 0, found as u64, listed as u64)
     }
