@@ -3,7 +3,8 @@
 //! N flows, lengths uniform in 64..=1500, everything allocated before, packets recycled and never made
 //! in the loop. FULL keeps about four packets of each flow queued, arrivals random over flows, in bursts
 //! of 32. SMALL lets all flows become active with one packet each and go idle again. OVERLOAD is FULL with two packets
-//! offered for each one that leaves, into room for four packets a flow.
+//! offered for each one that leaves, into room for four packets a flow; below eight flows less leaves, because the room is
+//! less than a burst.
 
 use conformance::Xorshift;
 use freeboard::sched_core::{FlowId, Limits, Nanos, Packet, Scheduler};
