@@ -199,7 +199,8 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
             self.ring.unlist(self.nodes.as_mut(), flow.0);
         }
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
-            *node = DrrFlow::EMPTY;
+            // The note in this row is of another flow.
+            node.flow = RingFlow::EMPTY;
         }
     }
 

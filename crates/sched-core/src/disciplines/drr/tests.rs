@@ -436,3 +436,18 @@ fn a_flow_is_twenty_four_bytes() {
 }
 
 mod pieces;
+
+/// Goal: notes are of places, and not of the flow in whose row they stand.
+#[test]
+fn a_flow_that_is_removed_takes_no_note_with_it() {
+    let mut drr = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap();
+    drr.add_all(100).unwrap();
+    for flow in [2, 3, 0] {
+        drr.backlogged(FlowId(flow), 100);
+    }
+    // Flow 1 is idle, and that flow 3 is second is noted in its row.
+    drr.remove(FlowId(1));
+    let mut ahead = [FlowId(9); 4];
+    assert_eq!(drr.upcoming(&mut ahead), 3);
+    assert_eq!(ahead[..3], [2, 3, 0].map(FlowId));
+}
