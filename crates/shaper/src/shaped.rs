@@ -173,7 +173,7 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
 }
 
 impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
-    #[inline]
+    #[inline(always)]
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -185,7 +185,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         self.inner.enqueue(now, flow, packet, drops)
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         if !self.line.is_open(now) {
             return None;
