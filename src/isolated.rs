@@ -19,7 +19,7 @@
 //! label is one that the sender cannot choose: the port or the subscriber that the packet came from.
 //!
 //! **Cost.** A packet of a flow that is backlogged costs a lookup, the flow scheduler, and the books of which host
-//! holds the most: O(log hosts). A flow that becomes backlogged, and each packet of a flow that found its set
+//! holds the most: O(1). A flow that becomes backlogged, and each packet of a flow that found its set
 //! full, costs two more hashes and lookups, of its hosts.
 //! Memory: see [`IsolatedMemory`].
 
@@ -34,9 +34,9 @@ mod static_tables;
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
     Aqm, Backlog, Ceilings, CommittedRates, Counters, Descriptor, DropPolicy, DropSink, Drr,
-    FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HostClasses, HostDrr, Imbalance,
-    Limits, LoadDrr, LongestHost, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected,
-    Scheduler, Siblings,
+    FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HeldHost, HostClass, HostDrr,
+    Imbalance, Limits, LoadDrr, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler,
+    Siblings,
 };
 
 use shaper::Overhead;
@@ -58,8 +58,8 @@ use host_table::HostEntries;
 /// The policy of an [`Isolated`] queue: the host that holds the most gives way.
 type IsolatedDrops<S> = LongestHostDrop<
     <S as Storage>::Of<HeldFlow>,
-    <S as Storage>::Of<LongestHost>,
-    <S as Storage>::Of<HostClasses>,
+    <S as Storage>::Of<HeldHost>,
+    [HostClass; HostClass::COUNT],
 >;
 
 /// The queues of an [`Isolated`] by number: flow scheduler, drop policy, AQM and flow directory. For the project's own
@@ -232,7 +232,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
 
         let scheduler =
             IsolationScheduler::new(isolation, local_side, levels, flows.hosts, rounds, max_len);
-        let drops = LongestHostDrop::new(&scheduler, flows.held, hosts.longest, hosts.classes)?;
+        let classes = [HostClass::EMPTY; HostClass::COUNT];
+        let drops = LongestHostDrop::new(&scheduler, limits, flows.held, hosts.held, classes)?;
         let mut spares = hosts.spares;
         spares.as_mut().fill(false);
         let directory = HostDirectory {
@@ -356,6 +357,23 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         }
     }
 
+    /// As [`Self::enqueue_labelled`], where the caller does not ask how the flow came by its queue: a packet of a flow that has
+    /// one is handed on as it came.
+    #[inline]
+    pub(crate) fn enqueue_by_labels(
+        &mut self,
+        now: Nanos,
+        labels: &(impl Labelled + ?Sized),
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let label = self.isolation().queue_label(labels);
+        match self.queues.siblings().directory.find(label) {
+            Some(queue) => self.queues.enqueue(now, queue, packet, drops),
+            None => self.enqueue_missed(now, label, labels, packet, drops).map(|_| ()),
+        }
+    }
+
     /// The rest of [`Self::enqueue_labelled`], of a packet whose flow has no queue of its own so far.
     #[inline(never)]
     fn enqueue_missed(
@@ -457,6 +475,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Scheduler for Isolated<S, A, K,
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.queues.siblings().policy.set_limits(limits);
         self.queues.set_limits(limits, drops);
     }
 

@@ -82,7 +82,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> LabelledScheduler for Isolated<
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        Isolated::enqueue_labelled(self, now, labels, packet, drops).map(|_| ())
+        self.enqueue_by_labels(now, labels, packet, drops)
     }
 }
 

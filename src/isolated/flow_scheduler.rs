@@ -330,8 +330,15 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationScheduler<S,
 }
 
 impl<S: Storage, K: Storage, T: Storage> Hosted for IsolationScheduler<S, K, T> {
+    /// None, where hosts have no share of their own.
     fn host_of(&self, flow: FlowId) -> Option<u32> {
-        if self.in_rounds() { self.rounds.host_of(flow) } else { self.levels.host_of(flow) }
+        if self.in_rounds() {
+            return self.rounds.host_of(flow);
+        }
+        match self.isolation.level() {
+            Level::None => None,
+            Level::Source | Level::Destination => self.levels.host_of(flow),
+        }
     }
 
     fn hosts(&self) -> u32 {

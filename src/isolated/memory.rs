@@ -3,7 +3,7 @@
 use flowhash::TagLine;
 use sched_core::{
     CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, Descriptor, DrrFlow, HeldFlow,
-    HostClasses, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, LongestHost, Queue, RoundList,
+    HeldHost, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, Queue, RoundList,
 };
 
 use super::IsolatedError;
@@ -13,8 +13,8 @@ use crate::storage::{Allocate, NoRoom, Storage};
 /// The tables of an [`Isolated`](crate::Isolated) queue; what they contain does not matter.
 ///
 /// There are queues, and behind them a spare queue for each entry of a host. Queues and entries of hosts are powers
-/// of two. Memory: 16 bytes a packet, 72 a queue, and 269 for each entry of a host, its spare queue included. An entry
-/// stands for one host of either side.
+/// of two. Memory: 16 bytes a packet, 72 a queue, and 181 for each entry of a host, its spare queue included. An entry
+/// stands for one host of either side. The queue itself contains 1 kB of classes of hosts.
 ///
 /// Two groups of tables are there only if they are wanted:
 ///
@@ -57,9 +57,7 @@ pub(super) struct HostTables<S: Storage> {
     /// Which spare queues are claimed.
     pub(super) spares: S::Of<bool>,
     /// For the host that gives way.
-    pub(super) longest: S::Of<LongestHost>,
-    /// For the flow of a host that gives way.
-    pub(super) classes: S::Of<HostClasses>,
+    pub(super) held: S::Of<HeldHost>,
 }
 
 /// What belongs to a host of one side.
@@ -129,8 +127,7 @@ impl<S: Allocate> IsolatedMemory<S> {
             sources: side(),
             destinations: side(),
             spares: S::table(false, hosts),
-            longest: S::table(LongestHost::EMPTY, hosts),
-            classes: S::table(HostClasses::EMPTY, hosts),
+            held: S::table(HeldHost::EMPTY, hosts),
         };
         Self::of(S::table(Descriptor::EMPTY, packets), flows, hosts)
     }
@@ -247,8 +244,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolatedMemory<S, K, T> {
             ("flows of sources", hosts.sources.flows.as_ref().len()),
             ("flows of destinations", hosts.destinations.flows.as_ref().len()),
             ("spares", hosts.spares.as_ref().len()),
-            ("bytes of hosts", hosts.longest.as_ref().len()),
-            ("classes", hosts.classes.as_ref().len()),
+            ("bytes of hosts", hosts.held.as_ref().len()),
         ];
         of_flows.iter().try_for_each(at_least(queues))?;
         of_hosts.iter().try_for_each(at_least(entries))?;
@@ -295,7 +291,7 @@ mod tests {
     #[test]
     fn a_table_that_is_too_short_is_named() {
         type Cut = fn(&mut Memory);
-        let cut: [(&str, usize, Cut); 17] = [
+        let cut: [(&str, usize, Cut); 16] = [
             ("turns of flows", 80, |memory| shorten(&mut memory.flows.turns)),
             ("hosts of flows", 80, |memory| shorten(&mut memory.flows.hosts)),
             ("bytes of flows", 80, |memory| shorten(&mut memory.flows.held)),
@@ -303,8 +299,7 @@ mod tests {
             ("flows of sources", 16, |memory| shorten(&mut memory.hosts.sources.flows)),
             ("flows of destinations", 16, |memory| shorten(&mut memory.hosts.destinations.flows)),
             ("spares", 16, |memory| shorten(&mut memory.hosts.spares)),
-            ("bytes of hosts", 16, |memory| shorten(&mut memory.hosts.longest)),
-            ("classes", 16, |memory| shorten(&mut memory.hosts.classes)),
+            ("bytes of hosts", 16, |memory| shorten(&mut memory.hosts.held)),
             ("excess", 16, |memory| shorten(&mut memory.rates.excess)),
             ("committed", 16, |memory| shorten(&mut memory.rates.committed)),
             ("returns", 16, |memory| shorten(&mut memory.rates.returns)),

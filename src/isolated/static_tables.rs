@@ -3,7 +3,7 @@
 use flowhash::TagLine;
 use sched_core::{
     CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, Descriptor, DrrFlow, HeldFlow,
-    HostClasses, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, LongestHost, Queue, RoundList,
+    HeldHost, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, Queue, RoundList,
 };
 
 use super::flow_scheduler::FlowHosts;
@@ -23,7 +23,7 @@ const LINES: usize = QUEUES >> 3;
 /// and 8 entries of hosts each.
 ///
 /// One number says how many queues and hosts there are, so that no length has to be derived from another.
-/// `GROUPS` is a power of two; anything else does not compile. Memory: 16 bytes a packet and about 4.4 kB a group.
+/// `GROUPS` is a power of two; anything else does not compile. Memory: 16 bytes a packet and about 3.7 kB a group.
 ///
 /// ```
 /// use freeboard::sched_core::Limits;
@@ -46,14 +46,13 @@ pub struct StaticTables<const PACKETS: usize, const GROUPS: usize> {
     queues: [[Queue; ALL]; GROUPS],
     flow_turns: [[HostDrrFlow; ALL]; GROUPS],
     flow_hosts: [[FlowHosts; ALL]; GROUPS],
-    held: [[HeldFlow; ALL]; GROUPS],
+    held_flows: [[HeldFlow; ALL]; GROUPS],
     host_turns: [[DrrFlow; HOSTS]; GROUPS],
     rings: [[HostRing; HOSTS]; GROUPS],
     sources: StaticSide<GROUPS>,
     destinations: StaticSide<GROUPS>,
     spares: [[bool; HOSTS]; GROUPS],
-    longest: [[LongestHost; HOSTS]; GROUPS],
-    classes: [[HostClasses; HOSTS]; GROUPS],
+    held_hosts: [[HeldHost; HOSTS]; GROUPS],
 }
 
 /// The hosts of one side.
@@ -82,14 +81,13 @@ impl<const PACKETS: usize, const GROUPS: usize> StaticTables<PACKETS, GROUPS> {
             queues: [[Queue::EMPTY; ALL]; GROUPS],
             flow_turns: [[HostDrrFlow::EMPTY; ALL]; GROUPS],
             flow_hosts: [[FlowHosts::NONE; ALL]; GROUPS],
-            held: [[HeldFlow::EMPTY; ALL]; GROUPS],
+            held_flows: [[HeldFlow::EMPTY; ALL]; GROUPS],
             host_turns: [[DrrFlow::EMPTY; HOSTS]; GROUPS],
             rings: [[HostRing::EMPTY; HOSTS]; GROUPS],
             sources: StaticSide::EMPTY,
             destinations: StaticSide::EMPTY,
             spares: [[false; HOSTS]; GROUPS],
-            longest: [[LongestHost::EMPTY; HOSTS]; GROUPS],
-            classes: [[HostClasses::EMPTY; HOSTS]; GROUPS],
+            held_hosts: [[HeldHost::EMPTY; HOSTS]; GROUPS],
         }
     }
 
@@ -100,7 +98,7 @@ impl<const PACKETS: usize, const GROUPS: usize> StaticTables<PACKETS, GROUPS> {
             queues: self.queues.as_flattened_mut(),
             turns: self.flow_turns.as_flattened_mut(),
             hosts: self.flow_hosts.as_flattened_mut(),
-            held: self.held.as_flattened_mut(),
+            held: self.held_flows.as_flattened_mut(),
         };
         let hosts = HostTables {
             turns: self.host_turns.as_flattened_mut(),
@@ -108,8 +106,7 @@ impl<const PACKETS: usize, const GROUPS: usize> StaticTables<PACKETS, GROUPS> {
             sources: self.sources.tables(),
             destinations: self.destinations.tables(),
             spares: self.spares.as_flattened_mut(),
-            longest: self.longest.as_flattened_mut(),
-            classes: self.classes.as_flattened_mut(),
+            held: self.held_hosts.as_flattened_mut(),
         };
         let packets: &mut [Descriptor] = &mut self.packets;
         IsolatedMemory::of(packets, flows, hosts)

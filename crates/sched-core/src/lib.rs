@@ -103,7 +103,7 @@ pub use disciplines::sqf::{
 };
 pub use disciplines::wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};
 pub use drops::drop_policy::{DropPolicy, OwnVictim};
-pub use drops::longest_host::{HeldFlow, HostClasses, LongestHost, LongestHostDrop};
+pub use drops::longest_host::{HeldFlow, HeldHost, HostClass, LongestHostDrop};
 pub use drops::longest_queue::{LongestFlow, LongestQueueDrop};
 pub use flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 pub use hierarchy::classes::{ClassState, Classes, Classify, LowBits, Member};

@@ -126,3 +126,26 @@ fn a_spare_queue_outlives_a_change_of_sides() {
     assert!(sent.into_iter().eq(0..15));
     assert_eq!(queue.backlogged_hosts(), (0, 0));
 }
+
+/// Goal: where hosts have no share of their own, no books of hosts are kept, and the longest queue gives way all the same. Method: each
+/// isolation in turn, three packets in one queue and one in each of three.
+#[test]
+fn books_of_hosts_are_kept_only_where_hosts_have_a_share() {
+    for isolation in Isolation::ALL {
+        let has_hosts = matches!(
+            isolation,
+            Isolation::DualSrcHost | Isolation::DualDstHost | Isolation::TripleIsolate
+        );
+        let mut queue = one_set(isolation, Limits::packets(5));
+        let mut dropped = Vec::new();
+        for (handle, flow) in (0..).zip([0, 1, 2, 2, 2, 3]) {
+            let drops = &mut |packet: Packet, _| dropped.push(packet.handle);
+            let packet = Packet::new(handle, MTU);
+            queue.enqueue_labelled(Nanos(0), &of(flow, flow), packet, drops).unwrap();
+        }
+        assert_eq!(dropped, [2], "{isolation}");
+        let policy = queue.queues().policy();
+        let held: u32 = (0..8).map(|host| policy.bytes_of(host)).sum();
+        assert_eq!(held, if has_hosts { 5 * MTU } else { 0 }, "{isolation}");
+    }
+}

@@ -3,7 +3,7 @@
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
     CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, DropFrom, FlowId, FlowScheduler,
-    HeldFlow, HostClasses, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, LongestHost as Ranked,
+    HeldFlow, HeldHost, HostClass, HostDrrFlow, HostRing, Limits, LoadDrrFlow, LoadDrrHost,
     LongestHostDrop, RoundList, Side,
 };
 
@@ -103,10 +103,18 @@ pub struct LongestHost<R> {
     pub end: DropFrom,
 }
 
+impl<R> LongestHost<R> {
+    /// The limits that its grain is for: with these, a unit of its classes is about four packets of `max_len` bytes.
+    #[must_use]
+    pub const fn limits(hosts: u32, max_len: u32) -> Limits {
+        Limits::bytes(32_u32.saturating_mul(max_len).saturating_mul(hosts))
+    }
+}
+
 impl<R: HostRecipe> QueuesRecipe for LongestHost<R> {
     type Of = ByHost<R>;
     type Policy<F: Memory, H: Memory> =
-        LongestHostDrop<F::Of<HeldFlow>, H::Of<Ranked>, H::Of<HostClasses>>;
+        LongestHostDrop<F::Of<HeldFlow>, H::Of<HeldHost>, [HostClass; HostClass::COUNT]>;
 
     fn of(self) -> ByHost<R> {
         ByHost(self.of)
@@ -117,9 +125,11 @@ impl<R: HostRecipe> QueuesRecipe for LongestHost<R> {
         made: &R::Made<F, H>,
         room: Room<F, H>,
     ) -> Option<Self::Policy<F, H>> {
+        let limits = Self::limits(room.hosts.count(), room.max_len);
         let held = room.flows.of(HeldFlow::EMPTY);
-        let (ranks, classes) = (room.hosts.of(Ranked::EMPTY), room.hosts.of(HostClasses::EMPTY));
-        Some(LongestHostDrop::new(made, held, ranks, classes).ok()?.drop_from(self.end))
+        let (hosts, classes) =
+            (room.hosts.of(HeldHost::EMPTY), [HostClass::EMPTY; HostClass::COUNT]);
+        Some(LongestHostDrop::new(made, limits, held, hosts, classes).ok()?.drop_from(self.end))
     }
 }
 

@@ -186,7 +186,9 @@ impl<R: TwinnedHosts> TwinnedFlows for LongestHost<R> {
     type Twin = NaiveLongestHostDrop<R::Twin>;
 
     fn twin(self, size: Size) -> Self::Twin {
-        NaiveLongestHostDrop::new(self.of.twin(size), self.end).with_hosts_of(self.of.side())
+        let limit = LongestHost::<R>::limits(size.hosts, size.max_len).bytes;
+        let twin = NaiveLongestHostDrop::new(self.of.twin(size), limit, self.end);
+        twin.with_hosts_of(self.of.side())
     }
 }
 

@@ -99,7 +99,9 @@ impl Housing for NaiveIsolationScheduler {
     /// The host of a flow is the one that counts where one side does.
     fn books(&self, number: u32) -> HostBooks {
         if !self.is_in_rounds() {
-            return self.levels.books(number);
+            let books = self.levels.books(number);
+            let of_flow = if level(self.isolation).is_some() { books.of_flow } else { [None; 2] };
+            return HostBooks { of_flow, ..books };
         }
         let books = self.rounds.books(number);
         HostBooks { of_flow: [books.of_flow[self.local_side as usize], None], ..books }
@@ -217,7 +219,7 @@ impl NaiveIsolated {
             FlowTable::new(vec![TagLine::EMPTY; entries.div_ceil(8) as usize], entries, ways)
                 .expect(within)
         };
-        let scheduler = NaiveLongestHostDrop::new(scheduler, DropFrom::Head);
+        let scheduler = NaiveLongestHostDrop::new(scheduler, limits.bytes, DropFrom::Head);
         Self {
             sizes,
             isolation,
@@ -383,11 +385,14 @@ impl NaiveIsolated {
             scheduler.rate(host, None).expect("as before");
             scheduler.ceiling(host, None).expect("as before");
         }
+        let mut come = queues.to_vec();
+        come.iter_mut().for_each(|queue| queue.clear());
         for (&queue, &[source, destination]) in &self.held {
             scheduler.assign(FlowId(queue), source, destination).expect("it was taken out");
             scheduler.backlogged(FlowId(queue), 1);
+            come[queue as usize].clone_from(&queues[queue as usize]);
+            scheduler.settle(&come);
         }
-        scheduler.settle(queues);
     }
 
     /// As [`Isolated::rotate`](freeboard::Isolated::rotate).
@@ -469,6 +474,8 @@ impl NaiveIsolated {
 
     /// As [`Scheduler::set_limits`].
     pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        let (scheduler, queues) = self.queues.scheduler_and_queues();
+        scheduler.share(limits.bytes, queues);
         self.queues.set_limits(limits, drops);
         self.let_go();
     }

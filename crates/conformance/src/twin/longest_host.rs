@@ -1,6 +1,5 @@
-//! The victim by host: the host that holds the most, by adding up all queues.
+//! The victim by host: a host that holds about the most, by adding up all queues after every packet.
 
-use core::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use freeboard::sched_core::{
@@ -10,31 +9,77 @@ use freeboard::sched_core::{
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, queued_bytes};
 use crate::history::{HostBooks, Housing, Setting};
 
-/// The power of two that the bytes of a flow reach, and when the flow came to it.
+/// Where a flow or a host is listed: its class, as the bytes from which on it begins, what keeps it there, and since when.
 #[derive(Clone, Copy, Debug)]
-struct Class {
-    class: u32,
+struct Place {
+    class: u64,
+    low: u64,
+    high: u64,
     since: u64,
 }
 
-/// A flow scheduler that knows hosts, with drops from the host that holds the most. There the flow that
-/// gives way is of the highest class of bytes, which are the powers of two; of these flows it is the one
-/// that has been in the class longest.
+/// The places of flows or hosts, by their numbers.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    of: BTreeMap<u32, Place>,
+    changes: u64,
+}
+
+impl Places {
+    /// `number` holds `bytes`; classes begin at `edges`, in order, and `low` says what keeps it in the class from `edges[at]` on.
+    fn settle(&mut self, number: u32, bytes: u64, edges: &[u64], low: impl Fn(usize) -> u64) {
+        if bytes == 0 {
+            self.of.remove(&number);
+            return;
+        }
+        if self.of.get(&number).is_some_and(|place| (place.low..place.high).contains(&bytes)) {
+            return;
+        }
+        let at = edges.iter().rposition(|&edge| edge <= bytes).expect("the first edge is low");
+        self.changes += 1;
+        let (class, high) = (edges[at], edges.get(at + 1).copied().unwrap_or(u64::MAX));
+        self.of.insert(number, Place { class, low: low(at), high, since: self.changes });
+    }
+
+    /// `number`, if it is listed, comes behind the others of its class.
+    fn turn(&mut self, number: u32) {
+        if let Some(place) = self.of.get_mut(&number) {
+            self.changes += 1;
+            place.since = self.changes;
+        }
+    }
+
+    /// Of those numbered as `counts` says, the one that came to the highest class first.
+    fn first(&self, counts: impl Fn(u32) -> bool) -> Option<u32> {
+        let highest = self.of.iter().filter(|(number, _)| counts(**number));
+        let first =
+            highest.min_by_key(|(_, place)| (core::cmp::Reverse(place.class), place.since))?;
+        Some(*first.0)
+    }
+}
+
+/// A flow scheduler that knows hosts, with drops from a host of the highest class. There the flow that
+/// gives way is of the highest class of flows. In a class the host comes first that came there or lost a packet least recently, and
+/// the flow that has been there longest.
 #[derive(Clone, Debug)]
 pub struct NaiveLongestHostDrop<O> {
     scheduler: O,
     end: DropFrom,
     /// Which of the two hosts of a flow counts: that of the source unless said.
     local: Side,
-    classes: BTreeMap<FlowId, Class>,
-    changes: u64,
+    /// A class of hosts is at least as wide, if it begins there or later.
+    unit: u64,
+    hosts: Places,
+    flows: Places,
 }
 
 impl<O: NaiveFlowScheduler> NaiveLongestHostDrop<O> {
-    /// Packets give way at `end` of the queue.
+    /// Packets give way at `end` of the queue, where the hosts of `scheduler` share `limit` bytes.
     #[must_use]
-    pub fn new(scheduler: O, end: DropFrom) -> Self {
-        Self { scheduler, end, local: Side::Source, classes: BTreeMap::new(), changes: 0 }
+    pub fn new(scheduler: O, limit: u32, end: DropFrom) -> Self {
+        let (hosts, flows) = (Places::default(), Places::default());
+        let unit = unit(limit, scheduler.hosts());
+        Self { scheduler, end, local: Side::Source, unit, hosts, flows }
     }
 
     /// Hosts are those of this side, where flows have one on each.
@@ -45,25 +90,44 @@ impl<O: NaiveFlowScheduler> NaiveLongestHostDrop<O> {
 
     /// The flow scheduler, while no flow holds anything: the flow that comes to a class from now on is the first there.
     pub(super) fn begin_anew(&mut self) -> &mut O {
-        self.classes.clear();
+        (self.hosts, self.flows) = (Places::default(), Places::default());
         &mut self.scheduler
     }
 
-    fn host_of(&self, flow: FlowId) -> u32 {
-        self.scheduler.books(flow.0).of_flow[self.local as usize]
-            .expect("a flow that holds packets has a host")
+    /// The hosts share `limit` bytes from now on, and are listed anew in the order of their numbers.
+    pub(super) fn share(&mut self, limit: u32, queues: QueuesView<'_>) {
+        self.unit = unit(limit, self.scheduler.hosts());
+        self.hosts = Places::default();
+        self.settle(queues);
     }
 
-    /// The bytes of each host that holds packets.
-    fn held(&self, queues: QueuesView<'_>) -> BTreeMap<u32, u64> {
-        let mut held = BTreeMap::new();
-        for (flow, queue) in (0..).map(FlowId).zip(queues) {
-            if !queue.is_empty() {
-                *held.entry(self.host_of(flow)).or_default() += queued_bytes(queues, flow);
-            }
-        }
-        held
+    /// The host of a flow; `None` while flows have no hosts.
+    fn host_of(&self, flow: u32) -> Option<u32> {
+        self.scheduler.books(flow).of_flow[self.local as usize]
     }
+
+    /// Where classes of hosts begin.
+    fn edges_of_hosts(&self) -> Vec<u64> {
+        let mut edges = vec![self.unit];
+        // Below one unit: a quarter, a quarter of it, and so on until a byte is in a class.
+        while edges[0] > 1 {
+            edges.insert(0, edges[0] / 4);
+        }
+        while let Some(&last) = edges.last()
+            && last <= u32::MAX.into()
+        {
+            let power_of_two = 1 << last.ilog2();
+            edges.push(last + self.unit.max(power_of_two / 8));
+        }
+        edges
+    }
+}
+
+/// An eighth of the part of a host, or the power of two below; 1 to 4,096.
+fn unit(limit: u32, hosts: u32) -> u64 {
+    let eighth = u64::from(limit) / 8 / u64::from(hosts);
+    let powers = (0..=12).map(|bits| 1 << bits);
+    powers.filter(|power| *power <= eighth.max(1)).max().expect("1 is not too large")
 }
 
 impl<O: NaiveFlowScheduler> Housing for NaiveLongestHostDrop<O> {
@@ -132,20 +196,33 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestHostDrop<O> {
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
         self.scheduler.lost(flow, head);
+        if let Some(host) = self.host_of(flow.0) {
+            self.hosts.turn(host);
+        }
     }
 
     fn settle(&mut self, queues: QueuesView<'_>) {
         self.scheduler.settle(queues);
-        for (flow, _) in (0..).map(FlowId).zip(queues) {
-            let class = queued_bytes(queues, flow).checked_ilog2();
-            if class == self.classes.get(&flow).map(|before| before.class) {
-                continue;
+        let edges: Vec<u64> =
+            core::iter::once(0).chain((0..7).map(|class| 512 << (2 * class))).collect();
+        let mut of_hosts = vec![0; self.scheduler.hosts() as usize];
+        for (flow, _) in (0..).zip(queues) {
+            let bytes = queued_bytes(queues, FlowId(flow));
+            self.flows.settle(flow, bytes, &edges, |at| edges[at] / 2);
+            if bytes > 0
+                && let Some(host) = self.host_of(flow)
+            {
+                of_hosts[host as usize] += bytes;
             }
-            self.changes += 1;
-            match class {
-                Some(class) => self.classes.insert(flow, Class { class, since: self.changes }),
-                None => self.classes.remove(&flow),
-            };
+        }
+        let (edges, unit) = (self.edges_of_hosts(), self.unit);
+        let low = |at: usize| {
+            let (from, to) = (edges[at], edges[at + 1]);
+            let low = if from < unit { from / 2 } else { (2 * from - to).max(from / 4) };
+            low.max(1)
+        };
+        for (host, bytes) in (0..).zip(of_hosts) {
+            self.hosts.settle(host, bytes, &edges, low);
         }
     }
 
@@ -165,16 +242,9 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestHostDrop<O> {
         self.scheduler.open();
     }
 
-    fn victim(&self, queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
-        let held = self.held(queues);
-        // Of hosts that hold as much, the one that is met first from a certain one on.
-        let hosts = self.scheduler.hosts();
-        let first = hosts.next_power_of_two() - hosts;
-        let nth = |host: u32| (host + hosts - first) % hosts;
-        let longest = held.iter().min_by_key(|&(&host, &bytes)| (Reverse(bytes), nth(host)));
-        let &host = longest?.0;
-        let of_host = self.classes.iter().filter(|&(&flow, _)| self.host_of(flow) == host);
-        let (&flow, _) = of_host.min_by_key(|(_, place)| (Reverse(place.class), place.since))?;
-        Some((flow, self.end))
+    fn victim(&self, _queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
+        let host = self.hosts.first(|_| true);
+        let flow = self.flows.first(|flow| self.host_of(flow) == host)?;
+        Some((FlowId(flow), self.end))
     }
 }

@@ -183,7 +183,7 @@ fn a_host_that_holds_less_than_its_share_of_the_limit_loses_nothing() {
     });
 }
 
-/// Flow 0 always holds packets of 40 bytes, and is sent `MAX_LEN` bytes a turn. Flow 1 sends `MAX_LEN − 1`
+/// Flow 0 always holds packets of 20 bytes, and is sent `MAX_LEN` bytes a turn. Flow 1 sends `MAX_LEN − 1`
 /// bytes and then `MAX_LEN` whenever it is its turn; it is then in debt, and before it comes again it loses a
 /// packet for want of room, the only one that it holds. Returns the part of the line that flow 0 gets.
 fn share_beside_a_host_that_loses_its_last_packet(queues: &mut dyn Contestant) -> f64 {
@@ -199,7 +199,7 @@ fn share_beside_a_host_that_loses_its_last_packet(queues: &mut dyn Contestant) -
         queues.enqueue(Nanos(0), flow, Packet::new(handle, len), &mut no_drops).unwrap();
     };
     queues.set_limits(Limits::packets(24), &mut no_drops);
-    (0..24).for_each(|handle| put(queues, handle, 40));
+    (0..24).for_each(|handle| put(queues, handle, 20));
     for _ in 0..2_000 {
         let mut lost = Vec::new();
         let packet = Packet::new(24, MAX_LEN);
@@ -213,10 +213,10 @@ fn share_beside_a_host_that_loses_its_last_packet(queues: &mut dyn Contestant) -
         for handle in gone {
             let mut next = get(queues);
             while next < 24 {
-                put(queues, next, 40);
+                put(queues, next, 20);
                 next = get(queues);
             }
-            put(queues, handle, 40);
+            put(queues, handle, 20);
         }
     }
     sent[0] as f64 / (sent[0] + sent[1]) as f64

@@ -73,7 +73,7 @@ impl<const S: u32> LengthClass<S> {
 
 /// The class of a flow that holds `bytes` bytes; 0 is the class of no flow.
 #[inline]
-const fn class_of<const S: u32>(bytes: u32) -> u32 {
+pub(crate) const fn class_of<const S: u32>(bytes: u32) -> u32 {
     let shift = 31_u32.wrapping_sub((bytes | 1 << S).leading_zeros()).wrapping_sub(S);
     (shift << S).wrapping_add(bytes >> (shift % 32))
 }

@@ -4,49 +4,59 @@
 //! [`LongestHostDrop`] protects a host from those that hold more, so that a thousand short queues of
 //! one host do not push out the longer one of another.
 //!
-//! **Promises.**
+//! Hosts are told apart by classes of the bytes they hold, and the flows of a host likewise. A host stays in its class while it
+//! holds a little less too, so that most packets move nothing.
 //!
-//! - The victim is a flow of the host that holds the most bytes, exactly. Ties go to the lowest host number. If the
-//!   number of hosts there is room for, `n`, is no power of two, counting begins at host `2^⌈log2 n⌉ − n`
-//!   and wraps around.
-//! - Of this host's flows the victim is one in the highest class: a flow with `b` bytes is in class `⌊log2 b⌋`. In
-//!   a class the flow that has been there longest gives way. So the victim holds more than half of what the host's
-//!   longest flow holds.
-//! - With a limit of `B` bytes and `H` hosts that hold packets, a host that loses a packet to another's overflow
-//!   holds more than `B/H`. For all hosts together hold more than `B`, and no host holds more than this one.
-//! - A host that keeps below `B/H − L`, with packets of at most `L` bytes, loses no arrival of its own either, if no
+//! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`, and at most 8 KiB
+//! ([`LongestHostDrop::grain`]).
+//!
+//! - The victim is a flow of a host that holds more than `max` less the larger of the grain and `2/9·max`, where `max` is the
+//!   most that a host holds; and more than `max/8`, whatever the grain. Hosts of one class give way in turn.
+//! - Of this host's flows the victim is one in the highest class: powers of four from 512 bytes on. In a class the flow that
+//!   has been there longest gives way. So the victim holds more than an eighth of what the host's longest flow holds. Flows
+//!   below 512 bytes are not told apart, nor are those from 1 MiB on.
+//! - With `H` hosts that hold packets, a host that loses a packet to another's overflow holds more than its part `B/H`, less the
+//!   larger of the grain and `2/9·B/H`. So it holds more than three quarters of its part. For all hosts together hold more than
+//!   `B`, so that one holds more than `B/H`; and the grain is at most a quarter of `B/H`.
+//! - A host that keeps below this, less `L`, with packets of at most `L` bytes, loses no arrival of its own either, if no
 //!   packet is shorter than `L/256`. Otherwise room for one arrival might take more than
 //!   [`MAX_VICTIMS`](crate::FlowQueues::MAX_VICTIMS) others.
-//! - A limit in packets promises nothing of this.
+//! - A limit in packets promises nothing of the two last.
 //!
-//! **Cost.** O(1) a call for the flows, and O(log hosts) for the hosts, mostly one or two steps, beside
-//! what the flow scheduler costs. Memory: 16 bytes a flow and 140 a host.
+//! A flow without a host ([`Hosted::host_of`]) is one of all such flows, and they give way where no host holds anything. No books of
+//! hosts are kept for them.
 //!
-//! **Source.** Longest-queue drop by flow: SQF §2. Hosts before flows: the isolation of CAKE §III. Classes of powers
-//! of two in place of the longest flow are this library's: only the level of hosts isolates, so only hosts are
-//! compared exactly.
+//! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 16 bytes a flow, 52 a host, and 960 for the classes
+//! of hosts.
+//!
+//! **Source.** Longest-queue drop by flow: SQF §2. Hosts before flows: the isolation of CAKE §III. Longest-queue drop with a
+//! bounded error: Hahne et al., SPAA 2001; Antoniadis et al., ICALP 2021. The classes and their marks are this library's.
 
-mod classes;
-mod max_tree;
+mod held_flow;
+mod held_host;
+mod ring;
 
-pub use classes::{HeldFlow, HostClasses};
-pub use max_tree::LongestHost;
+pub use held_flow::HeldFlow;
+pub use held_host::{HeldHost, HostClass};
 
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Table};
 use crate::hosts::hosted::Hosted;
-use crate::{Backlog, FlowId, Imbalance};
+use crate::{Backlog, FlowId, Imbalance, Limits};
+use held_flow::FLOW_CLASSES;
+use held_host::HostIndex;
+use ring::Head;
 
-/// A flow of the host that holds the most bytes is the victim; books of flows in the memory `F`, of hosts in `H`
-/// and `C`.
+/// A flow of the host that holds the most bytes is the victim; books of flows in the memory `F`, of hosts in `H`, of
+/// classes of hosts in `C`.
 ///
 /// A flow counts for the host that the flow scheduler names when it becomes backlogged. A victim that the flow
 /// scheduler would name is not asked for.
 ///
 /// ```
 /// use sched_core::{
-///     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, HeldFlow, HostClasses, HostDrr, HostDrrFlow, HostRing, Limits,
-///     LongestHost, LongestHostDrop, Nanos, Packet, Queue, Scheduler,
+///     Descriptor, Drr, DrrFlow, FlowId, FlowQueues, HeldFlow, HeldHost, HostClass, HostDrr, HostDrrFlow, HostRing, Limits,
+///     LongestHostDrop, Nanos, Packet, Queue, Scheduler,
 /// };
 ///
 /// // Flows 0 to 2 are of host 0, flow 3 is of host 1.
@@ -55,57 +65,73 @@ use crate::{Backlog, FlowId, Imbalance};
 /// let mut scheduler = HostDrr::new(of_hosts, [HostDrrFlow::EMPTY; 4], [HostRing::EMPTY; 2], 1_500)?;
 /// scheduler.add_all(1_500)?;
 /// scheduler.assign(FlowId(3), 1)?;
-/// let (hosts, classes) = ([LongestHost::EMPTY; 2], [HostClasses::EMPTY; 2]);
-/// let policy = LongestHostDrop::new(&scheduler, [HeldFlow::EMPTY; 4], hosts, classes)?;
-/// let packets = [Descriptor::EMPTY; 8];
-/// let queues = FlowQueues::new(scheduler, [Queue::EMPTY; 4], packets, Limits::packets(5));
+/// let (hosts, classes) = ([HeldHost::EMPTY; 2], [HostClass::EMPTY; HostClass::COUNT]);
+/// let limits = Limits { packets: 8, bytes: 100_000 };
+/// let policy = LongestHostDrop::new(&scheduler, limits, [HeldFlow::EMPTY; 4], hosts, classes)?;
+/// let packets = [Descriptor::EMPTY; 16];
+/// let queues = FlowQueues::new(scheduler, [Queue::EMPTY; 4], packets, limits);
 /// let mut queues = queues.with_drop_policy(policy);
 ///
 /// let mut dropped = Vec::new();
-/// for (handle, flow) in [3, 3, 0, 1, 2, 3].into_iter().enumerate() {
+/// for (handle, flow) in [3, 3, 3, 0, 1, 2, 0, 1, 2].into_iter().enumerate() {
 ///     let drops = &mut |packet: Packet, _why| dropped.push(packet.handle);
 ///     queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle as u32, 1_000), drops)?;
 /// }
-/// // Flow 3 has the longest queue, but each host holds 3,000 bytes with the arrival: ties go to host 0.
-/// assert_eq!(dropped, [2]);
+/// // Flow 3 has the longest queue, but the flows of host 0 hold 6,000 bytes together.
+/// assert_eq!(dropped, [3]);
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongestHostDrop<F, H, C> {
     /// Of more than zero bytes if and only if backlogged.
     flows: F,
-    /// What each host's flows hold together.
-    hosts: H,
-    /// Each backlogged flow is on the list of its class, of its host.
-    classes: C,
+    /// Of each host as many bytes as its flows hold. Each backlogged flow is on the list of its class, of its host.
+    hosts: HostIndex<H, C>,
     drop_from: DropFrom,
 }
 
 impl<F, H, C> LongestHostDrop<F, H, C>
 where
     F: Table<HeldFlow>,
-    H: Table<LongestHost>,
-    C: Table<HostClasses>,
+    H: Table<HeldHost>,
+    C: Table<HostClass>,
 {
-    /// Longest-queue drop by host beside `scheduler`, for as many flows as `flows` is long. Packets give way at the
-    /// head. Cost: O(flows + hosts).
+    /// Longest-queue drop by host beside `scheduler`, for as many flows as `flows` is long, within `limits`. Packets give way
+    /// at the head. Cost: O(flows + hosts).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if `hosts` or `classes` are fewer than the hosts of `scheduler`.
+    /// [`ConfigError::OutOfRange`] if
+    ///
+    /// - `scheduler` has `2^27` hosts or more;
+    /// - `hosts` are fewer than the hosts of `scheduler`;
+    /// - `classes` are fewer than [`HostClass::COUNT`].
     pub fn new(
         scheduler: &impl Hosted,
+        limits: Limits,
         mut flows: F,
-        mut hosts: H,
-        mut classes: C,
+        hosts: H,
+        classes: C,
     ) -> Result<Self, ConfigError> {
-        let (min, max) = (scheduler.hosts().into(), u32::MAX.into());
-        let (ranks, lists) = (hosts.as_ref().len() as u64, classes.as_ref().len() as u64);
-        ConfigError::check_range("room for hosts", ranks, min, max)?;
-        ConfigError::check_range("room for classes of hosts", lists, min, max)?;
+        let known = scheduler.hosts().into();
+        ConfigError::check_range("hosts", known, 0, HeldFlow::NO_HOST.into())?;
+        let room = hosts.as_ref().len() as u64;
+        ConfigError::check_range("room for hosts", room, known, u32::MAX.into())?;
+        let hosts = HostIndex::new(hosts, classes, limits.bytes)?;
         flows.as_mut().fill(HeldFlow::EMPTY);
-        LongestHost::clear(hosts.as_mut());
-        classes.as_mut().fill(HostClasses::EMPTY);
-        Ok(Self { flows, hosts, classes, drop_from: DropFrom::Head })
+        Ok(Self { flows, hosts, drop_from: DropFrom::Head })
+    }
+
+    /// Fits the grain to other limits: to be called before the queues are told of them. What is booked stays. Cost: O(hosts).
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.hosts.set_unit(limits.bytes);
+    }
+
+    /// How much less than the most the host that gives way may hold, in bytes, where that is more than `2/9` of the most. A
+    /// quarter of the part of a host, where all hosts there is room for share the limit in bytes, or the next power of two
+    /// below; at least 2 and at most 8,192.
+    #[must_use]
+    pub const fn grain(&self) -> u32 {
+        self.hosts.grain()
     }
 
     /// Which packet of the victim gives way.
@@ -117,7 +143,7 @@ where
     /// What the flows of `host` hold together, in bytes; 0 if there is no such host.
     #[must_use]
     pub fn bytes_of(&self, host: u32) -> u32 {
-        LongestHost::bytes(self.hosts.as_ref(), host)
+        self.hosts.get(host).map_or(0, |host| host.bytes)
     }
 
     /// What `flow` holds, 0 if it is idle.
@@ -130,74 +156,103 @@ where
     #[inline(never)]
     fn grow(&mut self, flow: FlowId, len: u32) {
         let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
-        let (before, host) = (held.bytes, held.host);
-        let after = before.wrapping_add(len);
+        let after = held.bytes.wrapping_add(len);
         if after <= len {
             return; // it held nothing, or more than there can be
         }
         held.bytes = after;
-        if changes_class(before, after) {
-            return self.grow_and_reclass(flow, host, before, len);
+        if held.is_above() {
+            return self.grow_and_reclass(flow, len);
         }
-        LongestHost::raise(self.hosts.as_mut(), host, len);
+        let host = held.host();
+        self.hosts.raise(host, len);
     }
 
     /// `flow` holds `len` bytes less, if it is backlogged with as many.
     #[inline(never)]
     fn shrink(&mut self, flow: FlowId, len: u32) {
         let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
-        let (before, host) = (held.bytes, held.host);
-        if len > before {
-            return;
+        if len.wrapping_sub(1) >= held.bytes {
+            return; // it holds less, or `len` is nothing
         }
-        let after = before.wrapping_sub(len);
-        held.bytes = after;
-        if changes_class(before, after) {
-            return self.shrink_and_reclass(flow, host, before, len);
+        held.bytes = held.bytes.wrapping_sub(len);
+        if held.is_below() {
+            return self.shrink_below(flow, len);
         }
-        LongestHost::lower(self.hosts.as_mut(), host, len);
+        let host = held.host();
+        self.hosts.lower(host, len);
     }
 
+    /// [`Self::grow`], where the flow reached the upper mark of its class.
     #[inline(never)]
-    fn grow_and_reclass(&mut self, flow: FlowId, host: u32, before: u32, len: u32) {
-        LongestHost::raise(self.hosts.as_mut(), host, len);
-        self.reclass(flow, before);
+    fn grow_and_reclass(&mut self, flow: FlowId, len: u32) {
+        let host = self.reclass(flow);
+        self.hosts.raise(host, len);
     }
 
+    /// [`Self::shrink`], where the flow is below the lower mark of its class. Idle is the frequent case.
     #[inline(never)]
-    fn shrink_and_reclass(&mut self, flow: FlowId, host: u32, before: u32, len: u32) {
-        LongestHost::lower(self.hosts.as_mut(), host, len);
-        self.reclass(flow, before);
-    }
-
-    /// Moves `flow`, which held `before` bytes, to the class of the bytes it holds now.
-    #[inline(always)]
-    fn reclass(&mut self, flow: FlowId, before: u32) {
+    fn shrink_below(&mut self, flow: FlowId, len: u32) {
         let flows = self.flows.as_mut();
-        if let Some(&held) = flows.get(flow.index())
-            && let Some(classes) = self.classes.as_mut().get_mut(held.host as usize)
-        {
-            classes.reclass(flows, flow.0, before, held);
+        let Some(&held) = flows.get(flow.index()) else { return };
+        if held.bytes != 0 {
+            return self.shrink_and_reclass(flow, len);
         }
+        let at = held.host();
+        if let Some(list) = self.hosts.list_of(held) {
+            list.unlink(flows, flow.0, held.links);
+        }
+        self.hosts.lower(at, len);
     }
 
-    /// What the lists of `host` hold, each flow checked against them.
+    #[inline(never)]
+    fn shrink_and_reclass(&mut self, flow: FlowId, len: u32) {
+        let host = self.reclass(flow);
+        self.hosts.lower(host, len);
+    }
+
+    /// Moves `flow` to the class of the bytes it holds now; returns its host.
+    #[inline(always)]
+    fn reclass(&mut self, flow: FlowId) -> u32 {
+        let flows = self.flows.as_mut();
+        let Some(held) = flows.get_mut(flow.index()) else { return u32::MAX };
+        let (before, host) = (*held, held.host());
+        let after = HeldFlow::of(host, before.bytes);
+        if before.class() != after.class() {
+            *held = after;
+            if let Some(list) = self.hosts.list_of(before) {
+                list.unlink(flows, flow.0, before.links);
+            }
+            if let Some(list) = self.hosts.list_of(after) {
+                list.append(flows, flow.0);
+            }
+        }
+        host
+    }
+
+    /// What the flows in `lists` hold, which are those of `host`, each checked.
     fn recount_host(
         &self,
         scheduler: &(impl Hosted + ?Sized),
-        host: u32,
-        classes: &HostClasses,
+        host: Option<u32>,
+        lists: &[Head; FLOW_CLASSES],
     ) -> Result<Backlog, Imbalance> {
         let mut held = Backlog::default();
-        let flows = self.flows.as_ref();
-        classes.recount(flows, host, &mut |flow, found| {
-            Imbalance::check("the host of a flow", flow, found.host.into(), host.into())?;
-            let named = scheduler.host_of(FlowId(flow)).map_or(u64::MAX, u64::from);
-            Imbalance::check("the host that the scheduler names", flow, host.into(), named)?;
-            held.packets = held.packets.wrapping_add(1);
-            held.bytes = held.bytes.wrapping_add(found.bytes);
-            Ok(())
-        })?;
+        let number = host.unwrap_or(HeldFlow::NO_HOST);
+        for (class, list) in (0_u32..).zip(lists) {
+            list.recount(self.flows.as_ref(), &mut |flow, found| {
+                let booked = found.host().into();
+                Imbalance::check("the host of a flow", flow, booked, number.into())?;
+                Imbalance::check("the class of a flow", flow, found.class().into(), class.into())?;
+                let moves = found.moves();
+                Imbalance::check("a flow beyond its marks", flow, moves.into(), 0)?;
+                let known = u64::from(scheduler.host_of(FlowId(flow)) == host);
+                Imbalance::check("the host that the scheduler names", flow, 1, known)?;
+                held.packets = held.packets.wrapping_add(1);
+                held.bytes = held.bytes.wrapping_add(found.bytes);
+                Ok(())
+            })?;
+        }
         Ok(held)
     }
 }
@@ -206,21 +261,25 @@ impl<O, F, H, C> DropPolicy<O> for LongestHostDrop<F, H, C>
 where
     O: FlowScheduler + Hosted + ?Sized,
     F: Table<HeldFlow>,
-    H: Table<LongestHost>,
-    C: Table<HostClasses>,
+    H: Table<HeldHost>,
+    C: Table<HostClass>,
 {
     fn room(&self) -> Option<u32> {
         Some(u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX))
     }
 
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32) {
-        let Some(host) = scheduler.host_of(flow) else { return };
+        let host = scheduler.host_of(flow).unwrap_or(HeldFlow::NO_HOST);
         let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
         if held.bytes != 0 {
             return;
         }
-        *held = HeldFlow::of(host, len);
-        self.grow_and_reclass(flow, host, 0, len);
+        let now = HeldFlow::of(host, len);
+        *held = now;
+        if let Some(list) = self.hosts.list_of(now) {
+            list.append(self.flows.as_mut(), flow.0);
+        }
+        self.hosts.raise(host, len);
     }
 
     #[inline]
@@ -234,7 +293,11 @@ where
     }
 
     fn lost(&mut self, flow: FlowId, len: u32, is_idle: bool) {
-        self.shrink(flow, if is_idle { self.held(flow) } else { len });
+        let Some(&before) = self.flows.as_ref().get(flow.index()) else { return };
+        if before.bytes != 0 && len <= before.bytes {
+            self.shrink(flow, if is_idle { before.bytes } else { len });
+            self.hosts.turn(before.host());
+        }
     }
 
     fn removed(&mut self, flow: FlowId) {
@@ -242,8 +305,8 @@ where
     }
 
     fn victim(&self, _scheduler: &O) -> Option<(FlowId, DropFrom)> {
-        let host = LongestHost::first(self.hosts.as_ref())?;
-        let flow = self.classes.as_ref().get(host as usize)?.first_of_highest()?;
+        let lists = self.hosts.first().map_or(self.hosts.hostless(), |host| &host.flows);
+        let flow = lists.iter().rev().find_map(|list| list.first())?;
         Some((FlowId(flow), self.drop_from))
     }
 
@@ -258,25 +321,16 @@ where
             Imbalance::check("bytes of a flow", at, held.bytes.into(), counted.into())?;
             backlogged = backlogged.wrapping_add(u64::from(held.bytes != 0));
         }
-        let mut listed = 0_u64;
-        for (at, classes) in (0_u32..).zip(self.classes.as_ref()) {
-            listed = listed.wrapping_add(self.recount_host(scheduler, at, classes)?.packets.into());
+        let hostless = self.recount_host(scheduler, None, self.hosts.hostless())?;
+        let mut listed = u64::from(hostless.packets);
+        for (at, host) in (0_u32..).zip(self.hosts.hosts()) {
+            let held = self.recount_host(scheduler, Some(at), &host.flows)?;
+            Imbalance::check("bytes of a host", at, host.bytes.into(), held.bytes.into())?;
+            listed = listed.wrapping_add(held.packets.into());
         }
         Imbalance::check("flows in a class", 0, backlogged, listed)?;
-        LongestHost::recount(self.hosts.as_ref(), &|host| {
-            let classes = self.classes.as_ref().get(host as usize);
-            let backlog =
-                classes.and_then(|classes| self.recount_host(scheduler, host, classes).ok());
-            backlog.unwrap_or_default().bytes
-        })
+        self.hosts.recount()
     }
-}
-
-/// Whether a flow of `after` bytes is in another class than a flow of `before` bytes: two numbers have the same
-/// highest bit if and only if their common bits are a larger number than their different bits.
-#[inline]
-const fn changes_class(before: u32, after: u32) -> bool {
-    before ^ after > before & after
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::FlowId;
 /// behind an entry is the caller's business. A flow that is backlogged keeps its host until it is idle.
 /// Every call takes time that depends neither on the flows nor on the hosts. Object-safe.
 pub trait Hosted {
-    /// The host of `flow`, whether backlogged or idle; `None` if there is no such flow.
+    /// The host of `flow`, whether backlogged or idle; `None` if there is no such flow, or while flows have no hosts.
     fn host_of(&self, flow: FlowId) -> Option<u32>;
 
     /// Hosts are numbered below this.

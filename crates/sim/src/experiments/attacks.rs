@@ -102,7 +102,7 @@ every 10 ms; attackers send 150 Mbit/s together, or 100 where their flows are to
 1,024 queues in sets of eight, in Isolated entries for 256 hosts; quanta of the longest packet, 1,514 bytes, J11 65,535
 {seeds} seeds of a second each: the least bulk, the fewest sparse packets delivered; the wait of those
 delivered until their first bit is sent; lost packets of the victim in a second, and robbed: those of
-them for want of room, while the victim held less than its share of the memory. G1 is the bound of the
+them for want of room, while the victim held less than 7/9 of its share of the memory. G1 is the bound of the
 wait for both columns of Isolated, if hosts are told apart
 "
     )
@@ -189,7 +189,7 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
             holds: share.of_share() >= 0.98,
         },
         Sentence {
-            claim: "G4: there it loses no packet for want of room while it holds less than its share"
+            claim: "G4: there it loses no packet for want of room while it holds less than 7/9 of its share"
                 .to_owned(),
             measured: format!("{robbed} packets"),
             holds: robbed == 0,
@@ -235,7 +235,7 @@ fn sentences(cells: &[Cell]) -> Vec<Sentence> {
             holds: sqf.least(Outcome::bulk_mbit) < 1.0,
         },
         Sentence {
-            claim: "longest-queue drop by flow takes from a victim that holds less than its share (J09)"
+            claim: "longest-queue drop by flow takes from a victim that holds less than 7/9 of its share (J09)"
                 .to_owned(),
             measured: format!("{} packets behind DRR", gamed.sum(|outcome| outcome.robbed)),
             holds: gamed.sum(|outcome| outcome.robbed) > 0,

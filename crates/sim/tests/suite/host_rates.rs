@@ -6,7 +6,7 @@ use conformance::rng::Streams;
 use freeboard::sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CoDel, CoDelParams, CoDelState, CommittedFlow,
     CommittedRate, CommittedRates, CommittedReturn, Descriptor, Drr, DrrFlow, FlowId, FlowQueues,
-    FlowRecord, HeldFlow, HostClasses, HostDrr, HostDrrFlow, HostRing, Limits, LongestHost,
+    FlowRecord, HeldFlow, HeldHost, HostClass, HostDrr, HostDrrFlow, HostRing, Limits,
     LongestHostDrop, Nanos, NoAqm, Packet, Queue, Scheduler,
 };
 use freeboard::shaper::{Framing, Overhead, Rate, Shaped, Shaper};
@@ -37,7 +37,7 @@ type Queues = FlowQueues<
     Vec<Descriptor>,
     CoDel<Vec<CoDelState>>,
     [FlowRecord; 0],
-    LongestHostDrop<Vec<HeldFlow>, Vec<LongestHost>, Vec<HostClasses>>,
+    LongestHostDrop<Vec<HeldFlow>, Vec<HeldHost>, Vec<HostClass>>,
 >;
 
 enum App {
@@ -75,9 +75,9 @@ fn queues(rate: Option<CommittedRate>, ceiling: Option<Ceiling>) -> Queues {
     for flow in 0..flows as u32 {
         hosts.assign(FlowId(flow), flow / FLOWS).unwrap();
     }
-    let (held, longest) = (vec![HeldFlow::EMPTY; flows], vec![LongestHost::EMPTY; HOSTS]);
-    let classes = vec![HostClasses::EMPTY; HOSTS];
-    let policy = LongestHostDrop::new(&hosts, held, longest, classes).unwrap();
+    let (held, longest) = (vec![HeldFlow::EMPTY; flows], vec![HeldHost::EMPTY; HOSTS]);
+    let classes = vec![HostClass::EMPTY; HostClass::COUNT];
+    let policy = LongestHostDrop::new(&hosts, LIMITS, held, longest, classes).unwrap();
     let codel = CoDel::new(vec![CoDelState::EMPTY; flows], CoDelParams::INTERNET).unwrap();
     let descriptors = vec![Descriptor::EMPTY; LIMITS.packets as usize + 1];
     let queues = vec![Queue::EMPTY; flows];

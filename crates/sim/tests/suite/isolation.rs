@@ -3,8 +3,8 @@
 
 use conformance::rng::{Stream, Streams};
 use freeboard::sched_core::{
-    Descriptor, DropReason, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, HeldFlow, HostClasses,
-    HostDrr, HostDrrFlow, HostRing, Limits, LongestHost, LongestHostDrop, Nanos, NoAqm, Packet,
+    Descriptor, DropReason, Drr, DrrFlow, FlowId, FlowQueues, FlowRecord, HeldFlow, HeldHost,
+    HostClass, HostDrr, HostDrrFlow, HostRing, Limits, LongestHostDrop, Nanos, NoAqm, Packet,
     Queue, Scheduler,
 };
 use sim::experiments::attacks::scenario::{Attack, Candidate, Setup, run, wait_bound};
@@ -73,7 +73,7 @@ type Queues = FlowQueues<
     Vec<Descriptor>,
     NoAqm,
     [FlowRecord; 0],
-    LongestHostDrop<Vec<HeldFlow>, Vec<LongestHost>, Vec<HostClasses>>,
+    LongestHostDrop<Vec<HeldFlow>, Vec<HeldHost>, Vec<HostClass>>,
 >;
 
 /// A random load on a link of a byte a nanosecond.
@@ -137,16 +137,13 @@ impl Trial {
             scheduler.assign(FlowId(flow), flow % self.hosts).unwrap();
         }
         let held = vec![HeldFlow::EMPTY; flows];
-        let (longest, classes) = (vec![LongestHost::EMPTY; hosts], vec![HostClasses::EMPTY; hosts]);
-        let policy = LongestHostDrop::new(&scheduler, held, longest, classes).unwrap();
+        let (longest, classes) =
+            (vec![HeldHost::EMPTY; hosts], vec![HostClass::EMPTY; HostClass::COUNT]);
+        let limits = Limits::bytes(self.memory);
+        let policy = LongestHostDrop::new(&scheduler, limits, held, longest, classes).unwrap();
         let descriptors = vec![Descriptor::EMPTY; self.packets.len()];
-        FlowQueues::new(
-            scheduler,
-            vec![Queue::EMPTY; flows],
-            descriptors,
-            Limits::bytes(self.memory),
-        )
-        .with_drop_policy(policy)
+        let queues = vec![Queue::EMPTY; flows];
+        FlowQueues::new(scheduler, queues, descriptors, limits).with_drop_policy(policy)
     }
 }
 
@@ -261,7 +258,9 @@ fn play(trial: &Trial, used: &mut Used) -> Result<(), String> {
             let held = standing[(flow % trial.hosts) as usize].bytes;
             let backlogged = standing.iter().filter(|of| of.packets > 0).count() as u64;
             used.overflows += 1;
-            if held * backlogged <= u64::from(trial.memory) {
+            let (memory, grain) = (u64::from(trial.memory), u64::from(queues.policy().grain()));
+            let slack = (grain * backlogged).max((2 * memory).div_ceil(9));
+            if held * backlogged + slack <= memory {
                 return Err(format!("{held} bytes are below a share, and {handle} is lost"));
             }
             leave(&mut standing[(flow % trial.hosts) as usize], len);

@@ -6,8 +6,8 @@ use conformance::catalog::{
     Arrays, Drr, FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, Memory, Qfq, QueuesRecipe,
 };
 use freeboard::sched_core::{
-    self, DropFrom, FlowId, FlowScheduler, HostDrrFlow, HostRing, Hosted, LoadDrrFlow, LoadDrrHost,
-    RoundList, Side, Sides, Table,
+    self, DropFrom, FlowId, FlowScheduler, HostDrrFlow, HostRing, Hosted, Limits, LoadDrrFlow,
+    LoadDrrHost, RoundList, Side, Sides, Table,
 };
 
 use super::catalog::{config, room};
@@ -27,8 +27,10 @@ fn loads<const N: usize>() {
     by_load(&mut made);
     let end = black_box(DropFrom::Tail);
     let policy = LongestHost { of, end }.policy(&made, room(Arrays::<N>));
-    let Some(policy) = policy else { return };
+    let Some(mut policy) = policy else { return };
+    black_box(&mut policy).set_limits(Limits::bytes(any()));
     seen(black_box(&policy).bytes_of(any()));
+    seen(black_box(&policy).grain());
 }
 
 fn by_load<N, S, D, W>(loads: &mut sched_core::LoadDrr<N, S, D, W>)

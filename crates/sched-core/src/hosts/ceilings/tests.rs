@@ -3,9 +3,9 @@ use crate::hosts::test_line::{L, Line, drr, near};
 use crate::test_link::Link;
 use crate::{
     ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedFlow, CommittedRate,
-    CommittedRates, CommittedReturn, Descriptor, Fifo, FlowQueues, HeldFlow, HostClasses, HostDrr,
-    HostDrrFlow, HostRing, LengthFlow, Limits, LongestHost, LongestHostDrop, LowBits, Packet,
-    Queue, Scheduler, ShortestQueue, Wf2q, Wf2qFlow,
+    CommittedRates, CommittedReturn, Descriptor, Fifo, FlowQueues, HeldFlow, HeldHost, HostClass,
+    HostDrr, HostDrrFlow, HostRing, LengthFlow, Limits, LongestHostDrop, LowBits, Packet, Queue,
+    Scheduler, ShortestQueue, Wf2q, Wf2qFlow,
 };
 use conformance::Xorshift;
 use std::vec;
@@ -191,11 +191,12 @@ fn a_host_that_waits_gives_way_itself() {
     scheduler.add_all(L).unwrap();
     scheduler.assign(FlowId(1), 1).unwrap();
     scheduler.scheduler_mut().set_ceiling(FlowId(0), mbit(1, L)).unwrap();
-    let (held, longest) = (vec![HeldFlow::EMPTY; 2], vec![LongestHost::EMPTY; 2]);
-    let classes = vec![HostClasses::EMPTY; 2];
-    let policy = LongestHostDrop::new(&scheduler, held, longest, classes).unwrap();
+    let (held, longest) = (vec![HeldFlow::EMPTY; 2], vec![HeldHost::EMPTY; 2]);
+    let classes = vec![HostClass::EMPTY; HostClass::COUNT];
+    let limits = Limits::bytes(20 * L);
+    let policy = LongestHostDrop::new(&scheduler, limits, held, longest, classes).unwrap();
     let (queues, descriptors) = (vec![Queue::EMPTY; 2], vec![Descriptor::EMPTY; 64]);
-    let queue = FlowQueues::new(scheduler, queues, descriptors, Limits::bytes(20 * L));
+    let queue = FlowQueues::new(scheduler, queues, descriptors, limits);
     let mut queue = queue.with_drop_policy(policy);
     let (mut lost, mut out) = ([0; 2], [0; 2]);
     let mut free = [0, 1].map(|parity| (0..32).map(|at| 2 * at + parity).collect::<Vec<u32>>());

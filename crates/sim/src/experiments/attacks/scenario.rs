@@ -108,8 +108,8 @@ pub struct Outcome {
     pub waits: Delays,
     /// Packets of the victim that were rejected or dropped in the time measured.
     pub lost: u64,
-    /// Packets of the victim that were lost for want of room while the victim held less than its share: the
-    /// memory by the number of hosts that held packets, less a longest packet.
+    /// Packets of the victim that were lost for want of room while the victim held less than what is promised of its share: 7/9 of
+    /// the memory by the number of hosts that held packets, less a longest packet.
     pub robbed: u64,
     /// Attackers' packets that the AQM dropped.
     pub aqm_drops: u64,
@@ -231,7 +231,7 @@ impl Books {
         let held = self.held[packet.handle as usize];
         let with_room =
             self.by_port.get(&held.port).copied().unwrap_or(0) + u64::from(self.max_len);
-        let is_below_share = with_room * (self.by_port.len() as u64) < u64::from(MEMORY);
+        let is_below_share = 9 * with_room * (self.by_port.len() as u64) < 7 * u64::from(MEMORY);
         self.leave(packet);
         if !self.measures(now) {
             return;

@@ -1,0 +1,350 @@
+//! The hosts that hold packets, in classes of the bytes they hold.
+//!
+//! **Classes.** From one *unit* on, which is a power of two, a class is one unit wide. A class is an eighth of a power of two
+//! wide where that is more. Below one unit, each class reaches four times as far as the one before it.
+//!
+//! **Marks.** A host comes to the class of the bytes it holds. It stays there while it holds at least its lower mark and less
+//! than its upper mark. The upper mark is the end of the class. The lower mark is below the beginning `b` of the class, so that a
+//! few packets to and fro do not move the host. It is the larger of `b/4` and `b` less the width of the class; below one unit it
+//! is `b/2`.
+//!
+//! **What is promised.** Let the host `v` be of the highest class in use, and `max` be the most that a host holds. Then `max`
+//! is below the upper mark of `v`, because no host is of a higher class. So `v` holds
+//!
+//! - more than `max` less the larger of two units and `2/9·max`: a lower mark is two widths below the upper one at most. A
+//!   width above one unit is a ninth of the upper mark at most;
+//! - more than `max/8`.
+//!
+//! **Order within a class.** The host comes first that came to the class, or lost a packet without service there, least recently. So
+//! alike hosts give way in turn.
+//!
+//! Cost: constant. A packet that leaves its host between its marks costs an addition and a comparison.
+
+use super::held_flow::{FLOW_CLASSES, HeldFlow};
+use super::ring::{Head, Linked, Links};
+use crate::Imbalance;
+use crate::disciplines::length_index::class_of;
+use crate::flow_scheduler::{ConfigError, Table};
+
+/// A power of two is cut into `2^3` classes, if none of them is narrower than a unit then.
+const SUB_CLASS_BITS: u32 = 3;
+
+/// A unit is `2^12` bytes or less.
+const MOST_UNIT_BITS: u32 = 12;
+
+/// All classes.
+const CLASSES: u32 = (33 - SUB_CLASS_BITS) << SUB_CLASS_BITS;
+
+/// Words that hold a bit for each class.
+const WORDS: u32 = CLASSES.div_ceil(u32::BITS);
+
+/// Room for one host of [`LongestHostDrop`](super::LongestHostDrop): 52 bytes, all zero while the host holds nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HeldHost {
+    /// What the flows of the host hold together.
+    pub(super) bytes: u32,
+    /// The marks: the host stays in its class while it holds `low..high` bytes. Zero if and only if it is in no class.
+    low: u32,
+    high: u32,
+    links: Links,
+    /// The backlogged flows of each class of flows.
+    pub(super) flows: [Head; FLOW_CLASSES],
+}
+
+impl HeldHost {
+    /// A host that holds nothing.
+    pub const EMPTY: Self =
+        Self { bytes: 0, low: 0, high: 0, links: Links::EMPTY, flows: [Head::EMPTY; FLOW_CLASSES] };
+}
+
+impl Linked for HeldHost {
+    #[inline]
+    fn links(&self) -> Links {
+        self.links
+    }
+
+    #[inline]
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+/// Room for one class of hosts of [`LongestHostDrop`](super::LongestHostDrop): 4 bytes, all zero while no host is in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostClass(Head);
+
+impl HostClass {
+    /// A class without hosts.
+    pub const EMPTY: Self = Self(Head::EMPTY);
+
+    /// How many classes there are, whatever the hosts are: 240.
+    pub const COUNT: usize = CLASSES as usize;
+}
+
+/// The marks of the class that a host of `bytes` bytes, more than 0, comes to, where a unit is `2^unit_bits` bytes.
+#[inline]
+const fn marks_of(bytes: u32, unit_bits: u32) -> (u32, u32) {
+    // As for a byte if there is none: no caller asks for that.
+    let bits = (bytes | 1).ilog2();
+    if bits < unit_bits {
+        let odd = (bits ^ unit_bits) & 1;
+        let half = (1_u32 << bits) >> (odd + 1);
+        // Not 0: a host that holds nothing is below it.
+        return (if half == 0 { 1 } else { half }, 1 << ((bits + 2 - odd) % u32::BITS));
+    }
+    let eighth = bits.saturating_sub(SUB_CLASS_BITS);
+    let width = if eighth > unit_bits { eighth } else { unit_bits } % u32::BITS;
+    let from = bytes >> width << width;
+    let (near, far) = (from.wrapping_sub(1 << width), from >> 2);
+    let low = if near > far { near } else { far };
+    (if low == 0 { 1 } else { low }, from.saturating_add(1 << width))
+}
+
+/// The number of the class that ends at the mark `high`. The classes of any unit are of different numbers.
+#[inline]
+const fn class_at(high: u32) -> u32 {
+    class_of::<SUB_CLASS_BITS>(high.wrapping_sub(1))
+}
+
+/// The word that has the bit of `class`.
+#[inline]
+const fn word_of(class: u32) -> usize {
+    (class >> u32::BITS.ilog2()) as usize
+}
+
+/// Hosts in the memory `H`, those that hold packets in classes in the memory `C`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HostIndex<H, C> {
+    hosts: H,
+    classes: C,
+    /// Bit `c` of word `w` is set if and only if a host is in class `32·w + c`.
+    used: [u32; WORDS as usize],
+    unit_bits: u32,
+    /// The backlogged flows of no host, by their classes.
+    hostless: [Head; FLOW_CLASSES],
+}
+
+impl<H: Table<HeldHost>, C: Table<HostClass>> HostIndex<H, C> {
+    /// As many hosts as `hosts` is long, with nothing; a unit is what `limit` bytes ask for ([`Self::set_unit`]).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] if there are fewer classes than [`HostClass::COUNT`].
+    pub(super) fn new(mut hosts: H, mut classes: C, limit: u32) -> Result<Self, ConfigError> {
+        let (count, least) = (classes.as_ref().len() as u64, HostClass::COUNT as u64);
+        ConfigError::check_range("classes of hosts", count, least, u64::MAX)?;
+        hosts.as_mut().fill(HeldHost::EMPTY);
+        classes.as_mut().fill(HostClass::EMPTY);
+        let unit_bits = unit_bits(limit, hosts.as_ref().len());
+        let hostless = [Head::EMPTY; FLOW_CLASSES];
+        Ok(Self { hosts, classes, used: [0; WORDS as usize], unit_bits, hostless })
+    }
+
+    /// A unit is an eighth of the part of a host, where all hosts there is room for share `limit` bytes, or the next power of two
+    /// below; one byte at least, and `2^12` at most. Cost: O(hosts).
+    pub(super) fn set_unit(&mut self, limit: u32) {
+        self.unit_bits = unit_bits(limit, self.hosts.as_ref().len());
+        for at in (0_u32..).take(self.hosts.as_ref().len()) {
+            if self.get(at).is_some_and(|host| host.bytes != 0) {
+                self.list_anew(at);
+            }
+        }
+    }
+
+    /// Two units.
+    pub(super) const fn grain(&self) -> u32 {
+        2 << (self.unit_bits % (u32::BITS - 1))
+    }
+
+    #[inline]
+    pub(super) fn get(&self, at: u32) -> Option<&HeldHost> {
+        self.hosts.as_ref().get(at as usize)
+    }
+
+    pub(super) fn hosts(&self) -> &[HeldHost] {
+        self.hosts.as_ref()
+    }
+
+    /// The flows of no host.
+    pub(super) const fn hostless(&self) -> &[Head; FLOW_CLASSES] {
+        &self.hostless
+    }
+
+    /// The list of the class of `flow`, of its host or of flows without a host.
+    #[inline]
+    pub(super) fn list_of(&mut self, flow: HeldFlow) -> Option<&mut Head> {
+        let host = self.hosts.as_mut().get_mut(flow.host() as usize);
+        host.map_or(&mut self.hostless, |host| &mut host.flows).get_mut(flow.class() as usize)
+    }
+
+    /// Host `at`, if there is such a host, holds `len` bytes more. No sum overflows: all hosts together hold at most
+    /// `Limits::MAX_BYTES` and a packet.
+    #[inline]
+    pub(super) fn raise(&mut self, at: u32, len: u32) {
+        let Some(host) = self.hosts.as_mut().get_mut(at as usize) else { return };
+        host.bytes = host.bytes.wrapping_add(len);
+        if host.bytes >= host.high {
+            self.relist(at);
+        }
+    }
+
+    /// Host `at`, if there is such a host, holds `len` bytes less.
+    #[inline]
+    pub(super) fn lower(&mut self, at: u32, len: u32) {
+        let Some(host) = self.hosts.as_mut().get_mut(at as usize) else { return };
+        host.bytes = host.bytes.wrapping_sub(len);
+        if host.bytes < host.low {
+            self.relist(at);
+        }
+    }
+
+    /// Moves host `at` to the class of the bytes it holds.
+    #[inline(never)]
+    fn relist(&mut self, at: u32) {
+        let Some(host) = self.get(at) else { return };
+        if host.high == 0 {
+            return self.list(at);
+        }
+        if host.bytes != 0 {
+            return self.list_anew(at);
+        }
+        self.unlist(at);
+    }
+
+    #[inline(never)]
+    fn list_anew(&mut self, at: u32) {
+        self.unlist(at);
+        self.list(at);
+    }
+
+    /// Puts host `at`, in no class, into the class of the bytes it holds, behind the others.
+    #[inline]
+    fn list(&mut self, at: u32) {
+        let hosts = self.hosts.as_mut();
+        let Some(host) = hosts.get_mut(at as usize) else { return };
+        (host.low, host.high) = marks_of(host.bytes.max(1), self.unit_bits);
+        let class = class_at(host.high);
+        let Some(HostClass(list)) = self.classes.as_mut().get_mut(class as usize) else { return };
+        list.append(hosts, at);
+        if let Some(used) = self.used.get_mut(word_of(class)) {
+            *used |= 1 << (class % u32::BITS);
+        }
+    }
+
+    /// Takes host `at` out of its class.
+    #[inline]
+    fn unlist(&mut self, at: u32) {
+        let hosts = self.hosts.as_mut();
+        let Some(host) = hosts.get_mut(at as usize) else { return };
+        let (links, class) = (host.links, class_at(host.high));
+        (host.low, host.high) = (0, 0);
+        let Some(HostClass(list)) = self.classes.as_mut().get_mut(class as usize) else { return };
+        list.unlink(hosts, at, links);
+        if list.is_empty()
+            && let Some(used) = self.used.get_mut(word_of(class))
+        {
+            *used &= !(1 << (class % u32::BITS));
+        }
+    }
+
+    /// Puts host `at`, if it is in a class, behind the others there.
+    pub(super) fn turn(&mut self, at: u32) {
+        let Some(&HeldHost { high, links, .. }) = self.get(at) else { return };
+        if high != 0
+            && let Some(HostClass(list)) = self.classes.as_mut().get_mut(class_at(high) as usize)
+        {
+            list.turn(self.hosts.as_mut(), at, links);
+        }
+    }
+
+    /// The host of the highest class in use that came to it, or lost a packet there, least recently.
+    pub(super) fn first(&self) -> Option<&HeldHost> {
+        let mut words = (0..WORDS).zip(&self.used).rev();
+        let (word, used) = words.find(|(_, used)| **used != 0)?;
+        let class = (word * u32::BITS).wrapping_add(used.checked_ilog2()?);
+        self.get(self.classes.as_ref().get(class as usize)?.0.first()?)
+    }
+
+    /// Walks all classes, and checks that the marks of each host are those of its class, with the bytes of the host between
+    /// them. O(hosts + classes).
+    pub(super) fn recount(&self) -> Result<(), Imbalance> {
+        let mut found = 0_u64;
+        for (class, HostClass(list)) in (0_u32..).zip(self.classes.as_ref()) {
+            let used = self.used.get(word_of(class)).copied().unwrap_or(0);
+            let bit = used >> (class % u32::BITS) & 1;
+            Imbalance::check("a class is used", class, bit.into(), (!list.is_empty()).into())?;
+            list.recount(self.hosts.as_ref(), &mut |at, host| {
+                let ends = class_at(host.high);
+                Imbalance::check("the class of a host", at, ends.into(), class.into())?;
+                let is_inside = (host.low..host.high).contains(&host.bytes);
+                Imbalance::check("bytes between the marks", at, is_inside.into(), 1)?;
+                let (low, _) = marks_of(host.high.wrapping_sub(1), self.unit_bits);
+                Imbalance::check("the lower mark", at, host.low.into(), low.into())?;
+                found = found.wrapping_add(1);
+                Ok(())
+            })?;
+        }
+        let holding = self.hosts.as_ref().iter().filter(|host| host.bytes != 0).count();
+        Imbalance::check("hosts in classes", 0, found, holding as u64)
+    }
+}
+
+/// The bits of the unit of `hosts` hosts that share `limit` bytes.
+fn unit_bits(limit: u32, hosts: usize) -> u32 {
+    let eighths = (hosts as u64).saturating_mul(8).max(1);
+    let unit = u64::from(limit).checked_div(eighths).unwrap_or(0);
+    unit.checked_ilog2().unwrap_or(0).min(MOST_UNIT_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    /// Lengths up to `2^16`, and those around every power of two and every eighth between.
+    fn lengths() -> Vec<u32> {
+        let mut lengths: Vec<u32> = (1..1 << 16).collect();
+        for bits in 16..32 {
+            for eighth in 8_u32..16 {
+                let from = (u64::from(eighth) << bits >> 3) as u32;
+                lengths.extend([from - 1, from, from + 1]);
+            }
+        }
+        lengths.push(u32::MAX - 1);
+        lengths
+    }
+
+    /// Goal: the marks of every class, whatever the unit, are what the promise needs. Method: the definition, for all short lengths and
+    /// the corners of the long ones.
+    #[test]
+    fn the_marks_of_every_class_are_what_the_promise_needs() {
+        for bits in 0..=MOST_UNIT_BITS {
+            let unit = 1_u64 << bits;
+            let mut before = (0_u32, 0_u32);
+            for bytes in lengths() {
+                let (low, high) = marks_of(bytes, bits);
+                assert!((low..high).contains(&bytes) && low > 0, "{bytes}: {low}..{high}");
+                let (wide_low, wide_high) = (u64::from(low), u64::from(high));
+                let slack = (2 * unit).max(2 * wide_high / 9);
+                assert!(wide_high - wide_low <= slack, "{bytes}: {low}..{high}, unit {unit}");
+                assert!(8 * wide_low >= wide_high, "{bytes}: {low}..{high}, unit {unit}");
+                let class = class_at(high);
+                assert!((class as usize) < HostClass::COUNT);
+                assert!((class == before.0) == (high == before.1), "{bytes}: class {class}");
+                assert!(class >= before.0 && high >= before.1, "{bytes}: {low}..{high}");
+                before = (class, high);
+            }
+        }
+    }
+
+    #[test]
+    fn a_unit_is_an_eighth_of_a_part_or_the_power_of_two_below() {
+        let grain = |limit, hosts: usize| {
+            let classes = vec![HostClass::EMPTY; HostClass::COUNT];
+            HostIndex::new(vec![HeldHost::EMPTY; hosts], classes, limit).unwrap().grain()
+        };
+        assert_eq!([grain(0, 0), grain(0, 1), grain(63, 4), grain(64, 4)], [2, 2, 2, 4]);
+        assert_eq!([grain(4_000_000, 1_024), grain(1 << 18, 8)], [512, 8_192]);
+        assert_eq!([grain(u32::MAX, 1), grain(u32::MAX, 65_536)], [8_192, 8_192]);
+    }
+}

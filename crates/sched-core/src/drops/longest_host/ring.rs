@@ -1,0 +1,117 @@
+//! Lists of table entries that are rings: the first one knows the last one.
+
+use crate::Imbalance;
+
+/// The neighbours of an entry on its list, a ring; stale while the entry is on none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Links {
+    next: u32,
+    prev: u32,
+}
+
+impl Links {
+    /// On no list.
+    pub(super) const EMPTY: Self = Self { next: 0, prev: 0 };
+}
+
+/// An entry of a table that is on one list at most.
+pub(super) trait Linked {
+    fn links(&self) -> Links;
+
+    fn links_mut(&mut self) -> &mut Links;
+}
+
+/// The first entry of a list; one more than its number, so that zero is an empty list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Head(u32);
+
+impl Head {
+    /// A list without entries.
+    pub(super) const EMPTY: Self = Self(0);
+
+    #[inline]
+    pub(super) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The entry that has been on the list longest.
+    #[inline]
+    pub(super) const fn first(self) -> Option<u32> {
+        self.0.checked_sub(1)
+    }
+
+    /// Puts entry `at`, on no list, behind the others.
+    #[inline]
+    pub(super) fn append(&mut self, entries: &mut [impl Linked], at: u32) {
+        let mut links = Links { next: at, prev: at };
+        let next = self.0.wrapping_sub(1);
+        match entries.get_mut(next as usize) {
+            None => self.0 = at.wrapping_add(1),
+            Some(first) => {
+                let prev = core::mem::replace(&mut first.links_mut().prev, at);
+                if let Some(last) = entries.get_mut(prev as usize) {
+                    last.links_mut().next = at;
+                }
+                links = Links { next, prev };
+            }
+        }
+        if let Some(entry) = entries.get_mut(at as usize) {
+            *entry.links_mut() = links;
+        }
+    }
+
+    /// Takes entry `at` off the list, on which it is between the neighbours that `links` names.
+    #[inline]
+    pub(super) fn unlink(&mut self, entries: &mut [impl Linked], at: u32, links: Links) {
+        let Links { next, prev } = links;
+        if next == at {
+            self.0 = 0;
+            return;
+        }
+        if self.0 == at.wrapping_add(1) {
+            self.0 = next.wrapping_add(1);
+        }
+        if let Some(before) = entries.get_mut(prev as usize) {
+            before.links_mut().next = next;
+        }
+        if let Some(behind) = entries.get_mut(next as usize) {
+            behind.links_mut().prev = prev;
+        }
+    }
+
+    /// Puts entry `at`, which is on the list, behind the others.
+    #[inline]
+    pub(super) fn turn(&mut self, entries: &mut [impl Linked], at: u32, links: Links) {
+        if self.first() == Some(at) {
+            self.0 = links.next.wrapping_add(1);
+        } else {
+            self.unlink(entries, at, links);
+            self.append(entries, at);
+        }
+    }
+
+    /// Hands each entry of the list to `check`, and checks the links.
+    pub(super) fn recount<E: Linked>(
+        self,
+        entries: &[E],
+        check: &mut dyn FnMut(u32, &E) -> Result<(), Imbalance>,
+    ) -> Result<(), Imbalance> {
+        let Some(first) = self.first() else { return Ok(()) };
+        let (mut here, mut found) = (first, 0_usize);
+        loop {
+            let Some(entry) = entries.get(here as usize) else {
+                return Imbalance::check("an entry of a list", here, 1, 0);
+            };
+            let next = entry.links().next;
+            let back = entries.get(next as usize).map(|behind| behind.links().prev);
+            let back = back.map_or(u64::MAX, u64::from);
+            Imbalance::check("links point both ways", here, here.into(), back)?;
+            check(here, entry)?;
+            found = found.wrapping_add(1);
+            here = next;
+            if here == first || found > entries.len() {
+                return Ok(()); // round, or a ring that misses its first: the count of entries says so
+            }
+        }
+    }
+}
