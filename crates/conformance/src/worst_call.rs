@@ -7,7 +7,7 @@
 
 use freeboard::sched_core::{
     Ceiling, ClassState, Classes, CoDelParams, CommittedRate, DropFrom, FlowId, FlowQueues,
-    FlowScheduler, Limits, LongestFlow, LowBits, Nanos, NoAqm, Packet, Scheduler,
+    FlowScheduler, Limits, LongestClass, LowBits, Nanos, NoAqm, Packet, Scheduler,
 };
 use sched_core::take_steps;
 
@@ -47,7 +47,8 @@ impl Subject {
         Self::new("FIFO, head drop", 3, 0, fifo),
         Self::new("DRR", 2, 0, |n| plain(DRR, n)),
         Self::new("DRR, CoDel", 2, 0, codel),
-        Self::new("DRR, longest-queue drop", 2, 1, |n| {
+        // Eight single flows are looked at to know whether a flow can give way, and again for each victim.
+        Self::new("DRR, longest-queue drop", 18, 0, |n| {
             plain(LongestQueue { of: DRR, end: DropFrom::Head }, n)
         }),
         Self::new("SQF", 2, 0, |n| plain(ShortestQueue { end: DropFrom::Head }, n)),
@@ -296,5 +297,5 @@ fn classes(flows: u32) -> Box<dyn Scheduler> {
     let bits = LowBits::new(FLOWS_PER_HOST.ilog2()).expect("two bits");
     let states = Vecs(classes as usize).of(ClassState::EMPTY);
     let node = Classes::new(scheduler(DRR, classes), all, states, bits, LIMITS);
-    Box::new(node.dropping_from_longest(Vecs(classes as usize).of(LongestFlow::EMPTY)))
+    Box::new(node.dropping_from_longest(Vecs(classes as usize).of(LongestClass::EMPTY)))
 }

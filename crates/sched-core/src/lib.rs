@@ -106,7 +106,7 @@ pub use drops::drop_policy::{DropPolicy, OwnVictim};
 pub use drops::longest_host::{HeldFlow, HeldHost, HostClass, LongestHostDrop};
 pub use drops::longest_queue::{LongestFlow, LongestQueueDrop};
 pub use flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
-pub use hierarchy::classes::{ClassState, Classes, Classify, LowBits, Member};
+pub use hierarchy::classes::{ClassState, Classes, Classify, LongestClass, LowBits, Member};
 pub use hosts::ceilings::{Ceiling, CeilingFlow, CeilingReturn, Ceilings};
 pub use hosts::committed_rates::{
     CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, RETURNS_A_CALL,

@@ -36,6 +36,7 @@ tables! {
     LENGTH_FLOWS: core_::LengthFlow,
     LOAD_DRR_FLOWS: core_::LoadDrrFlow,
     LOAD_DRR_HOSTS: core_::LoadDrrHost,
+    LONGEST_CLASSES: core_::LongestClass,
     LONGEST_FLOWS: core_::LongestFlow,
     PLUS_FLOWS: core_::PlusFlow,
     QFQ_FLOWS: core_::QfqFlow,

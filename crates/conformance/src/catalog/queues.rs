@@ -4,7 +4,7 @@ use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
     Aqm, Arrival, ClassState, Classes, CoDelState, Descriptor, DropFrom, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, LengthFlow, Limits, LongestFlow, LowBits, Metered, Nanos, NoAqm,
+    FlowRecord, FlowScheduler, LengthFlow, Limits, LongestClass, LowBits, Metered, Nanos, NoAqm,
     Queue, Sqf, SqfFlow, SqfMemory, WaitingFlow, WfiFlow, WfiMeter,
 };
 use freeboard::shaper::{self, Overhead, Rate, Shaper};
@@ -265,7 +265,7 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
         [C::Made<F, S, H>; 4],
         LowBits,
         [ClassState; 4],
-        [LongestFlow; 4],
+        [LongestClass; 4],
     >;
 
     fn scheduler<F: Memory, S: Memory, H: Memory>(
@@ -285,7 +285,7 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
         let classes = [class()?, class()?, class()?, class()?];
         let split = LowBits::new(self.bits).ok()?;
         let made = Classes::new(scheduler, classes, [ClassState::EMPTY; 4], split, limits);
-        Some(made.dropping_from_longest([LongestFlow::EMPTY; 4]))
+        Some(made.dropping_from_longest([LongestClass::EMPTY; 4]))
     }
 }
 

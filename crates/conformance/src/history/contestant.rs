@@ -6,7 +6,7 @@ use freeboard::sched_core::{
     CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, Descriptor,
     DropPolicy, DropSink, Drr, Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler,
     HostDrr, HostDrrFlow, HostRing, Hosted, LengthFlow, LoadDrr, LoadDrrFlow, LoadDrrHost,
-    LongestFlow, Nanos, Qfq, QfqPlus, Queue, RoundList, Scheduler, ShortestQueue, Sides, Sqf,
+    LongestClass, Nanos, Qfq, QfqPlus, Queue, RoundList, Scheduler, ShortestQueue, Sides, Sqf,
     SqfFlow, Table, WaitingFlow, Wf2q,
 };
 use freeboard::shaper::Shaped;
@@ -313,7 +313,7 @@ where
     C: Table<S>,
     R: Classify,
     W: Table<ClassState>,
-    B: Table<LongestFlow>,
+    B: Table<LongestClass>,
 {
     fn configure(&mut self, flow: FlowId, setting: Setting) -> Result<(), ConfigError> {
         let flows = self.classifier().flows(self.count());

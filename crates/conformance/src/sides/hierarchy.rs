@@ -3,7 +3,7 @@
 use crate::history::Contestant;
 use crate::twin::{NaiveClasses, NaiveDrr, NaiveQfq, NaiveShortestQueue};
 use freeboard::sched_core::{
-    ClassState, Classes, DropFrom, FlowScheduler, LengthFlow, Limits, LongestFlow, LowBits, Qfq,
+    ClassState, Classes, DropFrom, FlowScheduler, LengthFlow, Limits, LongestClass, LowBits, Qfq,
     QfqFlow, Scheduler, ShortestQueue,
 };
 
@@ -14,7 +14,7 @@ const CLASSES: usize = 4;
 
 /// Classes `S` under the flow scheduler `O`.
 pub type Node<O, S, const N: usize> =
-    Classes<O, S, [S; N], LowBits, [ClassState; N], Vec<LongestFlow>>;
+    Classes<O, S, [S; N], LowBits, [ClassState; N], Vec<LongestClass>>;
 
 /// `N` classes of `2^bits` flows; the longest gives way if `drops_from_longest`.
 pub fn node<O, S, const N: usize>(
@@ -29,7 +29,7 @@ where
     S: Scheduler,
 {
     let split = LowBits::new(bits).unwrap();
-    let ranks = vec![LongestFlow::EMPTY; if drops_from_longest { N } else { 0 }];
+    let ranks = vec![LongestClass::EMPTY; if drops_from_longest { N } else { 0 }];
     Classes::new(scheduler, classes, [ClassState::EMPTY; N], split, limits)
         .dropping_from_longest(ranks)
 }

@@ -8,29 +8,6 @@ use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Nanos, Packet};
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, queued_bytes, unknown};
 use crate::history::{Housing, Setting};
 
-/// When each flow was served last, counted in services; 0 if never since it was added.
-#[derive(Clone, Debug, Default)]
-struct Services {
-    count: u64,
-    last: BTreeMap<FlowId, u64>,
-}
-
-impl Services {
-    fn served(&mut self, flow: FlowId) {
-        self.count += 1;
-        self.last.insert(flow, self.count);
-    }
-
-    fn last(&self, flow: FlowId) -> u64 {
-        self.last.get(&flow).copied().unwrap_or(0)
-    }
-}
-
-/// The queue with the most bytes; of equals the one that `rank` puts first.
-fn longest<R: Ord>(queues: QueuesView<'_>, rank: impl Fn(FlowId) -> R) -> Option<FlowId> {
-    backlogged(queues).min_by_key(|&flow| (Reverse(queued_bytes(queues, flow)), rank(flow)))
-}
-
 /// The least length of the class of `bytes`, where each power of two is cut into `parts` classes of length.
 fn class_of(bytes: u64, parts: u64) -> u64 {
     let mut width = 1;
@@ -226,19 +203,45 @@ impl NaiveFlowScheduler for NaiveShortestQueue {
     }
 }
 
-/// Any flow scheduler, with drops from the longest queue.
+/// Any flow scheduler, with drops from about the longest queue.
 #[derive(Clone, Debug)]
 pub struct NaiveLongestQueueDrop<O> {
     scheduler: O,
-    services: Services,
     end: DropFrom,
+    /// Of each backlogged flow its class, none of a single one, and the event with which it came there.
+    places: BTreeMap<FlowId, (Option<u32>, u64)>,
+    events: u64,
+    /// The flow that has lost a packet since the queues were looked at last.
+    has_lost: Option<FlowId>,
 }
+
+/// The last class of length has no end.
+const LAST_CLASS: u32 = 30;
 
 impl<O> NaiveLongestQueueDrop<O> {
     /// Packets give way at `end` of the longest queue.
     #[must_use]
     pub fn new(scheduler: O, end: DropFrom) -> Self {
-        Self { scheduler, services: Services::default(), end }
+        Self { scheduler, end, places: BTreeMap::new(), events: 0, has_lost: None }
+    }
+
+    /// What becomes of the place of a flow that holds `bytes` bytes in `packets` packets, and has lost one.
+    fn moves(place: Option<u32>, bytes: u64, packets: usize, has_lost: bool) -> bool {
+        match place {
+            None => packets > 1,
+            Some(class) => {
+                let begins = 1 << class;
+                has_lost || bytes < begins / 2 || bytes >= 2 * begins && class < LAST_CLASS
+            }
+        }
+    }
+
+    /// Single flows, the newest first.
+    fn singles(&self) -> Vec<FlowId> {
+        let single = self.places.iter().filter(|(_, (class, _))| class.is_none());
+        let mut single: Vec<_> = single.map(|(&flow, &(_, since))| (since, flow)).collect();
+        single.sort_unstable();
+        single.into_iter().rev().map(|(_, flow)| flow).collect()
     }
 }
 
@@ -260,7 +263,6 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestQueueDrop<O> {
     }
 
     fn remove(&mut self, flow: FlowId) {
-        self.services.last.remove(&flow);
         self.scheduler.remove(flow);
     }
 
@@ -277,12 +279,35 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestQueueDrop<O> {
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        self.services.served(flow);
         self.scheduler.served(flow, len, next_head);
     }
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
+        self.has_lost = Some(flow);
         self.scheduler.lost(flow, head);
+    }
+
+    fn settle(&mut self, queues: QueuesView<'_>) {
+        let has_lost = self.has_lost.take();
+        for (flow, queue) in (0..).map(FlowId).zip(queues) {
+            let bytes = queued_bytes(queues, flow);
+            let place = match self.places.get(&flow) {
+                _ if queue.is_empty() => {
+                    self.places.remove(&flow);
+                    continue;
+                }
+                None => None,
+                Some(&(place, _))
+                    if Self::moves(place, bytes, queue.len(), has_lost == Some(flow)) =>
+                {
+                    Some((0..=LAST_CLASS).rev().find(|class| 1_u64 << class <= bytes).unwrap_or(0))
+                }
+                Some(_) => continue,
+            };
+            self.events += 1;
+            self.places.insert(flow, (place, self.events));
+        }
+        self.scheduler.settle(queues);
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
@@ -290,7 +315,15 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestQueueDrop<O> {
     }
 
     fn victim(&self, queues: QueuesView<'_>) -> Option<(FlowId, DropFrom)> {
-        let rank = |flow| (self.services.last(flow), flow);
-        Some((longest(queues, rank)?, self.end))
+        let in_class =
+            self.places.iter().filter_map(|(&flow, &(class, since))| Some((class?, since, flow)));
+        let highest = in_class.max_by_key(|&(class, since, _)| (class, Reverse(since)));
+        let looked_at =
+            highest.map(|(.., flow)| flow).into_iter().chain(self.singles().into_iter().take(8));
+        let bytes = |flow: &FlowId| queued_bytes(queues, *flow);
+        // Of equals the first.
+        let victim =
+            looked_at.reduce(|best, flow| if bytes(&flow) > bytes(&best) { flow } else { best });
+        Some((victim?, self.end))
     }
 }

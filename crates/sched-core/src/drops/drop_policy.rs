@@ -66,10 +66,10 @@ pub trait DropPolicy<O: FlowScheduler + ?Sized> {
     /// `None`: there is room for every flow of the scheduler.
     fn room(&self) -> Option<u32>;
 
-    /// `flow` was idle and now holds `len` bytes.
+    /// `flow` was idle and now holds one packet, of `len` bytes.
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32);
 
-    /// `flow`, backlogged, holds `len` bytes more.
+    /// `flow`, backlogged, holds `len` bytes more, in one packet or several.
     fn grew(&mut self, flow: FlowId, len: u32);
 
     /// `flow` has sent `len` bytes; with `is_idle` it holds nothing any more.

@@ -47,7 +47,6 @@ mod tally;
 use core::marker::PhantomData;
 
 use crate::disciplines::tournament::{Ranked, ranked};
-use crate::drops::longest_queue::LongestFlow;
 use crate::flow_scheduler::{ConfigError, FlowScheduler, Table};
 use crate::queues::counters::{Counters, Ledger};
 use crate::scheduler::{
@@ -63,6 +62,11 @@ pub use classify::{Classify, LowBits, Member};
 ranked! {
     /// What a node remembers of a class: 16 bytes.
     ClassState
+}
+
+ranked! {
+    /// Room for one class that may have to give way ([`Classes::dropping_from_longest`]): 16 bytes.
+    LongestClass
 }
 
 /// Classes of the type `S` in the memory `C`, under the flow scheduler `O`; `R` says to which class a flow
@@ -136,7 +140,7 @@ ranked! {
 /// assert_eq!(one.peek(Nanos(0)), other.peek(Nanos(0)));
 /// ```
 #[derive(Clone, Debug)]
-pub struct Classes<O, S, C, R, W, B = [LongestFlow; 0]> {
+pub struct Classes<O, S, C, R, W, B = [LongestClass; 0]> {
     /// A class is backlogged here if and only if it is [`Status::Open`], with the bytes it holds.
     scheduler: O,
     classes: C,
@@ -181,11 +185,11 @@ where
     /// The arrival itself does not count: if its own class holds the most, that class has to make room
     /// in itself, or to reject it.
     #[must_use]
-    pub fn dropping_from_longest<B: Table<LongestFlow>>(
+    pub fn dropping_from_longest<B: Table<LongestClass>>(
         self,
         mut ranks: B,
     ) -> Classes<O, S, C, R, W, B> {
-        ranks.as_mut().fill(LongestFlow::EMPTY);
+        ranks.as_mut().fill(LongestClass::EMPTY);
         Longest::play_all(ranks.as_mut());
         let Self { scheduler, classes, classify, states, ledger, now, served, of, .. } = self;
         Classes { scheduler, classes, classify, states, ranks, ledger, now, served, of }
@@ -199,7 +203,7 @@ where
     C: Table<S>,
     R: Classify,
     W: Table<ClassState>,
-    B: Table<LongestFlow>,
+    B: Table<LongestClass>,
 {
     /// The flow scheduler of classes.
     #[must_use]
@@ -296,7 +300,7 @@ where
     C: Table<S>,
     R: Classify,
     W: Table<ClassState>,
-    B: Table<LongestFlow>,
+    B: Table<LongestClass>,
 {
     /// A rejection by a class is handed on as it is, but for an unknown flow: its number is the one it
     /// has in this node.

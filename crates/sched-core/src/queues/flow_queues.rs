@@ -162,8 +162,11 @@ where
     ) -> FlowQueues<O, Q, S, A, R, P, T> {
         let Self { scheduler, aqm, directory, queues, descriptors, records, ledger, .. } = self;
         for (flow, queue) in (0..).map(FlowId).zip(queues.as_ref()) {
-            if !queue.is_empty() {
-                policy.backlogged(&scheduler, flow, queue.backlog().bytes);
+            let Some(first) = queue.head_len(descriptors.as_ref()) else { continue };
+            policy.backlogged(&scheduler, flow, first);
+            let rest = queue.backlog().bytes.wrapping_sub(first);
+            if rest > 0 {
+                policy.grew(flow, rest);
             }
         }
         FlowQueues { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }

@@ -4,8 +4,8 @@ use freeboard::flowhash;
 use freeboard::sched_core::{
     Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor,
     DropPolicy, Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee,
-    LengthFlow, Limits, LongestFlow, LongestQueueDrop, LowBits, OwnVictim, Qfq, QfqConfig, QfqFlow,
-    Queue, Scheduler, ShortestQueue, WaitingFlow,
+    LengthFlow, Limits, LongestClass, LongestFlow, LongestQueueDrop, LowBits, OwnVictim, Qfq,
+    QfqConfig, QfqFlow, Queue, Scheduler, ShortestQueue, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
@@ -222,7 +222,7 @@ fn classes<O: FlowScheduler + 'static>(
     let classes: Vec<Any> = (0..users).map(|_| queues()).collect::<Result<_, _>>()?;
     let states = vec![ClassState::EMPTY; users as usize];
     let node = Classes::new(scheduler, classes, states, LowBits::new(FLOW_BITS)?, limits);
-    Ok(Box::new(node.dropping_from_longest(vec![LongestFlow::EMPTY; users as usize])))
+    Ok(Box::new(node.dropping_from_longest(vec![LongestClass::EMPTY; users as usize])))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use core::hint::black_box;
 
 use freeboard::sched_core::{
     ClassState, Classes, Classify, Descriptor, DropReason, Fifo, FlowId, FlowScheduler, LengthFlow,
-    LongestFlow, LowBits, Member, Packet, Qfq, QfqFlow, Scheduler, ShortestQueue, Table,
+    LongestClass, LowBits, Member, Packet, Qfq, QfqFlow, Scheduler, ShortestQueue, Table,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
@@ -23,7 +23,7 @@ fn classes<const N: usize>() {
     let inner = || {
         let few = [shaped(), shaped()];
         let node = Classes::new(shortest(), few, states(), split, limits());
-        node.dropping_from_longest([LongestFlow::EMPTY; N])
+        node.dropping_from_longest([LongestClass::EMPTY; N])
     };
     let Ok(qfq) = Qfq::new([QfqFlow::EMPTY; N], any()) else { return };
     node(&mut Classes::new(shortest(), [inner()], states(), split, limits()), ());
@@ -42,7 +42,7 @@ where
     C: Table<S>,
     R: Classify,
     W: Table<ClassState>,
-    B: Table<LongestFlow>,
+    B: Table<LongestClass>,
 {
     scheduler(node);
     let class = FlowId(any());

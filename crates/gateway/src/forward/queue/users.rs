@@ -6,8 +6,8 @@ use freeboard::Hashed;
 use freeboard::flowhash::{self, Outcome, TagLine, mix};
 use freeboard::sched_core::{
     ClassState, Classes, CoDelParams, Descriptor, DropReason, DropSink, Drr, DrrFlow, FlowId,
-    FlowQueues, Limits, LongestFlow, Member, Nanos, Packet, Queue as Empty, RejectReason, Rejected,
-    Scheduler,
+    FlowQueues, Limits, LongestClass, Member, Nanos, Packet, Queue as Empty, RejectReason,
+    Rejected, Scheduler,
 };
 
 use super::{ByHash, Heading, Plan, Seen, Shortest, Unshaped, one_line, passes_on, table};
@@ -29,7 +29,7 @@ type Node = Classes<
     Vec<ByHash<Shortest>>,
     fn(FlowId) -> Option<Member>,
     Vec<ClassState>,
-    Vec<LongestFlow>,
+    Vec<LongestClass>,
 >;
 
 /// A class for each user that holds packets, found by the label of the user's host.
@@ -79,7 +79,7 @@ impl Users {
         let node =
             Classes::new(scheduler, classes, vec![ClassState::EMPTY; users], classify, limits);
         Ok(Self {
-            node: node.dropping_from_longest(vec![LongestFlow::EMPTY; users]),
+            node: node.dropping_from_longest(vec![LongestClass::EMPTY; users]),
             entries: table(users)?,
             user_of: vec![0; plan.descriptors as usize],
             held: [0; USERS as usize],

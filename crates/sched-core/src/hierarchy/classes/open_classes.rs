@@ -1,8 +1,8 @@
 //! Which class may send: classes are idle, open or closed, and the flow scheduler holds the open ones.
 
+use super::LongestClass;
 use super::{ClassState, Classes, Classify};
 use crate::disciplines::tournament::{Ranked, Tournament};
-use crate::drops::longest_queue::LongestFlow;
 use crate::flow_scheduler::{FlowScheduler, Table};
 use crate::scheduler::{Backlog, Scheduler};
 use crate::{FlowId, Nanos};
@@ -50,7 +50,7 @@ where
     C: Table<S>,
     R: Classify,
     W: Table<ClassState>,
-    B: Table<LongestFlow>,
+    B: Table<LongestClass>,
 {
     #[inline]
     pub(super) fn status(&self, class: FlowId) -> Status {

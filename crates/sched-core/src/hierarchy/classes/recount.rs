@@ -1,10 +1,10 @@
 //! Whether the books of a node are right.
 
+use super::LongestClass;
 use super::open_classes::{Opening, Status};
 use super::room::Longest;
 use super::{ClassState, Classes, Classify};
 use crate::FlowId;
-use crate::drops::longest_queue::LongestFlow;
 use crate::flow_scheduler::{FlowScheduler, FlowState, Table};
 use crate::scheduler::{Backlog, Imbalance, Scheduler};
 
@@ -15,7 +15,7 @@ where
     C: Table<S>,
     R: Classify,
     W: Table<ClassState>,
-    B: Table<LongestFlow>,
+    B: Table<LongestClass>,
 {
     /// [`Scheduler::recount`].
     pub(super) fn recount_all(&self) -> Result<(), Imbalance> {

@@ -1,10 +1,10 @@
 //! What has room: an arrival is offered to its class, rejected, or the longest class gives way.
 
+use super::LongestClass;
 use super::open_classes::{Opening, Status};
 use super::tally::Tally;
 use super::{ClassState, Classes, Classify, Member};
 use crate::disciplines::tournament::{Ranked, Tournament};
-use crate::drops::longest_queue::LongestFlow;
 use crate::flow_scheduler::{FlowScheduler, Table};
 use crate::scheduler::{DropReason, DropSink, Limits, RejectReason, Rejected, Scheduler};
 use crate::{FlowId, Nanos, Packet};
@@ -19,7 +19,7 @@ where
     C: Table<S>,
     R: Classify,
     W: Table<ClassState>,
-    B: Table<LongestFlow>,
+    B: Table<LongestClass>,
 {
     /// An arrival that would cost other classes more packets than this is rejected.
     pub const MAX_VICTIMS: u32 = 256;
