@@ -3,11 +3,9 @@
 //! FULL, harness included, the two taking turns in one run: lowest and median of the passes, in
 //! nanoseconds a pair, and the ratio of the lowest.
 
-#[allow(dead_code, unused_imports, reason = "the other benches use the rest")]
 mod workload;
 
-use std::time::Instant;
-
+use workload::time::times_in_turns;
 use workload::{Pattern, subject};
 
 const FLOWS: [usize; 7] = [32, 64, 1_024, 4_096, 16_384, 65_536, 131_072];
@@ -38,23 +36,8 @@ fn main() {
 }
 
 /// Nanoseconds a pair, ascending: with single calls, with bursts.
-fn times(name: &str, flows: usize) -> [[f64; PASSES]; 2] {
-    let pairs = flows.max(20_000);
-    let mut subjects = [name.to_string(), format!("{name}_burst")]
+fn times(name: &str, flows: usize) -> [Vec<f64>; 2] {
+    let subjects = [name.to_string(), format!("{name}_burst")]
         .map(|name| subject(&name, Pattern::Full, flows).expect("a scheduler's name"));
-    let mut times = [[0.0; PASSES]; 2];
-    for run in &mut subjects {
-        run(2 * pairs);
-    }
-    for pass in 0..PASSES {
-        for (run, times) in subjects.iter_mut().zip(&mut times) {
-            let start = Instant::now();
-            let done = run(pairs);
-            times[pass] = start.elapsed().as_nanos() as f64 / done as f64;
-        }
-    }
-    for times in &mut times {
-        times.sort_by(f64::total_cmp);
-    }
-    times
+    times_in_turns(subjects, flows.max(20_000), PASSES)
 }

@@ -18,11 +18,7 @@ fn main() {
         );
         return;
     };
-    let pattern = match pattern {
-        "SMALL" => Pattern::Small,
-        "OVERLOAD" => Pattern::Overload,
-        _ => Pattern::Full,
-    };
+    let pattern = Pattern::named(pattern).expect("FULL, SMALL or OVERLOAD");
     let flows: usize = flows.parse().expect("the number of flows");
     let pairs: usize = pairs.parse().expect("the number of pairs");
     let mut run = subject(name, pattern, flows).unwrap_or_else(|| panic!("no scheduler {name}"));

@@ -14,8 +14,8 @@ use workload::{NAMES, Pattern, subject};
 const FLOWS: [usize; 5] = [1, 32, 1_024, 4_096, 65_536];
 
 fn per_packet(criterion: &mut Criterion) {
-    for (label, pattern) in [("FULL", Pattern::Full), ("SMALL", Pattern::Small)] {
-        let mut group = criterion.benchmark_group(label);
+    for pattern in [Pattern::Full, Pattern::Small] {
+        let mut group = criterion.benchmark_group(pattern.name());
         group.throughput(Throughput::Elements(1));
         for flows in FLOWS {
             for name in NAMES {

@@ -6,12 +6,15 @@
 //! offered for each one that leaves, into room for four packets a flow; below eight flows less leaves, because the room is
 //! less than a burst.
 
+#![allow(dead_code, unused_imports, reason = "each bench uses its part")]
+
 use conformance::Xorshift;
 use freeboard::sched_core::{FlowId, Limits, Nanos, Packet, Scheduler};
 
+mod enqueued_by;
 mod null;
-mod of_hosts;
 mod subjects;
+pub(crate) mod time;
 
 pub(crate) use subjects::{NAMES, subject};
 
@@ -21,7 +24,7 @@ const BURST: usize = 32;
 const STEP: u64 = 40;
 
 /// Which pattern of arrivals and departures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Pattern {
     /// A standing backlog of about four packets a flow.
     Full,
@@ -29,6 +32,24 @@ pub(crate) enum Pattern {
     Small,
     /// As [`Pattern::Full`], with bursts in that are twice as long as those out, into a buffer that is full.
     Overload,
+}
+
+impl Pattern {
+    const ALL: [Self; 3] = [Self::Full, Self::Small, Self::Overload];
+
+    /// As it is written on command lines and in records.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "FULL",
+            Self::Small => "SMALL",
+            Self::Overload => "OVERLOAD",
+        }
+    }
+
+    /// The pattern of this name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|pattern| pattern.name() == name)
+    }
 }
 
 /// A scheduler in a closed loop.

@@ -12,10 +12,10 @@ use freeboard::sched_core::{
     NoAqm, Queue, Scheduler, Side, Sides,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
-use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, SmartQueue};
+use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue};
 
+use super::enqueued_by::{EnqueuedBy, Frames, HostsByHash};
 use super::null::{LIMITED, LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
-use super::of_hosts::OfHosts;
 use super::{Loop, Pattern};
 
 /// A closed loop around a scheduler: runs at least as many pairs as asked, returns how many.
@@ -24,7 +24,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL over whole, and is what the
 /// name before it is with SMALL; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 45] = [
+pub(crate) const NAMES: [&str; 47] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -61,6 +61,8 @@ pub(crate) const NAMES: [&str; 45] = [
     "isolated_triple_32_hosts",
     "isolated_rates_unset",
     "smart_queue",
+    "smart_queue_shaped",
+    "smart_queue_parsed",
     "wf2q",
     "hashed_drr",
     "fq_codel",
@@ -154,20 +156,13 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "isolated_dual" => closed(isolated_dual(flows), call, true),
         "isolated_triple" => closed(isolated_triple(flows), call, true),
         // The same with few hosts, to which flows are told off by their hash.
-        "isolated_dual_1_host" => {
-            closed(OfHosts { queue: isolated_dual(flows), mask: 0 }, call, true)
-        }
-        "isolated_dual_32_hosts" => {
-            closed(OfHosts { queue: isolated_dual(flows), mask: 31 }, call, true)
-        }
-        "isolated_triple_32_hosts" => {
-            closed(OfHosts { queue: isolated_triple(flows), mask: 31 }, call, true)
-        }
+        "isolated_dual_1_host" => closed(of_hosts(isolated_dual(flows), 0), call, true),
+        "isolated_dual_32_hosts" => closed(of_hosts(isolated_dual(flows), 31), call, true),
+        "isolated_triple_32_hosts" => closed(of_hosts(isolated_triple(flows), 31), call, true),
         // Behind a line that is faster than the loop.
         "drr_shaped" => {
-            let line = Shaper::new(Rate::bits_per_second(400_000_000_000).expect("in range"));
             let queues = queued(scheduler(DRR, flows, 1, turn), flows);
-            closed(Shaped::new(queues, line, Overhead::RAW), call, false)
+            closed(Shaped::new(queues, Shaper::new(fastest()), Overhead::RAW), call, false)
         }
         // `isolated_dual` with room for committed rates, none set.
         "isolated_rates_unset" => {
@@ -177,13 +172,14 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let queue = freeboard::Isolated::new(memory.with_rates(), config);
             closed(queue.expect("powers of two"), call, true)
         }
-        // `isolated_dual` with CoDel, behind an unlimited line and a device that is ready.
-        "smart_queue" => {
-            let count = queues_for(flows);
-            let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
-            let codel = Boxes(memory.queues()).of(CoDelState::EMPTY);
-            let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(MTU);
-            closed(builder.descriptors_in(memory, codel).expect("powers of two"), call, true)
+        // `isolated_dual` with CoDel and a device that is ready, behind an unlimited line, and behind one that is faster
+        // than the loop.
+        "smart_queue" => closed(smart_queue(flows, Rate::UNLIMITED), call, true),
+        "smart_queue_shaped" => closed(smart_queue(flows, fastest()), call, true),
+        // The same, with the headers of frames parsed and hashed.
+        "smart_queue_parsed" => {
+            let way = Frames::new(descriptors_for(flows), flows);
+            closed(EnqueuedBy { queue: smart_queue(flows, fastest()), way }, call, true)
         }
         "wf2q" => alone(Wf2q, 1, |_| 1, call),
         // Up to 32 classes of at least 32 flows.
@@ -258,6 +254,24 @@ fn isolated_triple(flows: usize) -> freeboard::Isolated<Boxes, NoAqm, freeboard:
     let isolation = Isolation::TripleIsolate;
     let config = IsolatedConfig::new(MTU, Limits::NONE).isolated_by(isolation);
     freeboard::Isolated::new(memory.with_triple(64), config).expect("powers of two")
+}
+
+/// The queue `queue`, whose hosts the low bits `mask` of a flow's hash say.
+fn of_hosts<S>(queue: S, mask: u32) -> EnqueuedBy<S, HostsByHash> {
+    EnqueuedBy { queue, way: HostsByHash(mask) }
+}
+
+/// Of the longest round-trip time: with 65,536 flows the backlog of FULL stands for longer than the target of others.
+fn smart_queue(flows: usize, rate: Rate) -> SmartQueue<Boxes> {
+    let count = queues_for(flows);
+    let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
+    let codel = Boxes(memory.queues()).of(CoDelState::EMPTY);
+    let builder = SmartQueue::upload(rate).rtt(Rtt::SATELLITE).max_len(MTU);
+    builder.descriptors_in(memory, codel).expect("powers of two")
+}
+
+fn fastest() -> Rate {
+    Rate::bits_per_second(Rate::MAX_BITS_PER_SECOND).expect("in range")
 }
 
 /// Queues under DRR with sparse flows first and CoDel. Every packet is judged and none is dropped: with 65,536 flows the

@@ -1,0 +1,150 @@
+//! A queue that is told more of a packet than a number for its flow.
+
+use freeboard::flowhash::{Labeller, Labels, Parser, SipHash13};
+use freeboard::sched_core::{
+    Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
+};
+use freeboard::{ByLabeller, Labelled, LabelledScheduler, SmartQueue, Storage};
+
+/// The queue `S`, into which `W` enqueues.
+#[derive(Debug)]
+pub(crate) struct EnqueuedBy<S, W> {
+    pub(crate) queue: S,
+    pub(crate) way: W,
+}
+
+/// What a packet's labels are made of.
+pub(crate) trait Way<S> {
+    /// Enqueues `packet`, whose flow has the hash `flow`.
+    fn enqueue(
+        &self,
+        queue: &mut S,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected>;
+}
+
+/// The low bits of a flow's hash say its hosts: a power of two, less one.
+#[derive(Debug)]
+pub(crate) struct HostsByHash(pub(crate) u32);
+
+impl<S: LabelledScheduler> Way<S> for HostsByHash {
+    #[inline(always)]
+    fn enqueue(
+        &self,
+        queue: &mut S,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        // Spread over all bits, as labels have to be.
+        let host = (flow.0 & self.0).wrapping_mul(0x9e37_79b9);
+        let labels = Labels { flow: flow.0, src_host: host, dst_host: host };
+        queue.enqueue_labelled(now, &labels as &dyn Labelled, packet, drops)
+    }
+}
+
+/// As much of a frame as a parser reads, in a cache line of its own.
+type Frame = [u8; 64];
+
+/// The headers of each packet's frame are parsed and hashed.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    /// By handle.
+    frames: Vec<Frame>,
+    parser: Parser,
+    labeller: Labeller<SipHash13>,
+}
+
+impl Frames {
+    /// Frames of UDP over IPv4 for `packets` packets, whose flows go in turn as those of the loop do. Each flow is that
+    /// of a source of its own.
+    pub(crate) fn new(packets: usize, flows: usize) -> Self {
+        let frame = |handle: usize| {
+            let mut frame = [0; 64];
+            frame[12..24].copy_from_slice(&[0x08, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17]);
+            frame[26..30].copy_from_slice(&(0x0a00_0000 + (handle % flows) as u32).to_be_bytes());
+            frame[30..38].copy_from_slice(&[192, 0, 2, 1, 0x13, 0x88, 0x01, 0xbb]);
+            frame
+        };
+        let labeller = Labeller::new(SipHash13::new([42; 16]));
+        Self { frames: (0..packets).map(frame).collect(), parser: Parser::default(), labeller }
+    }
+}
+
+impl<S: Storage> Way<SmartQueue<S>> for Frames {
+    #[inline(always)]
+    fn enqueue(
+        &self,
+        queue: &mut SmartQueue<S>,
+        now: Nanos,
+        _flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let parsed = self.parser.ethernet(&self.frames[packet.handle as usize]);
+        let labels = ByLabeller { parsed: &parsed, labeller: &self.labeller };
+        queue.enqueue(now, &labels, packet, drops)
+    }
+}
+
+impl<S: Scheduler, W: Way<S>> Scheduler for EnqueuedBy<S, W> {
+    #[inline]
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.way.enqueue(&mut self.queue, now, flow, packet, drops)
+    }
+
+    #[inline]
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.queue.dequeue(now, drops)
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.queue.peek(now)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.queue.poll_at(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.queue.counters()
+    }
+
+    fn flow_counters(&self, _flow: FlowId) -> Option<Counters> {
+        None
+    }
+
+    fn limits(&self) -> Limits {
+        self.queue.limits()
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.queue.set_limits(limits, drops);
+    }
+
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.queue.evict(drops)
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.queue.drain(drops);
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.queue.recount()
+    }
+}

@@ -1,0 +1,28 @@
+//! Times that can be compared: of subjects that take turns in one run.
+
+use std::time::Instant;
+
+use super::subjects::Subject;
+
+/// Nanoseconds a pair of each of `subjects` in each of `passes`, ascending. Before the first they run twice as long.
+pub(crate) fn times_in_turns<const N: usize>(
+    mut subjects: [Subject; N],
+    pairs: usize,
+    passes: usize,
+) -> [Vec<f64>; N] {
+    for run in &mut subjects {
+        run(2 * pairs);
+    }
+    let mut times = [const { Vec::new() }; N];
+    for _ in 0..passes {
+        for (run, times) in subjects.iter_mut().zip(&mut times) {
+            let start = Instant::now();
+            let done = run(pairs);
+            times.push(start.elapsed().as_nanos() as f64 / done as f64);
+        }
+    }
+    for times in &mut times {
+        times.sort_by(f64::total_cmp);
+    }
+    times
+}
