@@ -111,7 +111,9 @@ fn count(
             counts.insert((workload, name, flows), net);
         }
     }
-    match rows_of(workload).find(|(_, name)| !counts.contains_key(&(workload, *name, flows[0]))) {
+    let is_missing =
+        |name| flows.iter().any(|&flows| !counts.contains_key(&(workload, name, flows)));
+    match rows_of(workload).find(|(_, name)| is_missing(*name)) {
         Some((_, name)) => Err(format!("none was counted for {name}")),
         None => Ok(()),
     }

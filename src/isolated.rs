@@ -1,7 +1,7 @@
 //! Queues for flows, isolated from each other and hosts from hosts: one option chooses how.
 //!
 //! [`Isolated`] finds the queue of a packet in a set-associative table of flows, and the entries of its hosts in tables
-//! of hosts. It serves by the [`Isolation`] chosen, and makes room at the host that holds the most. All of CAKE's
+//! of hosts. It serves by the [`Isolation`] chosen, and makes room at a host that holds about the most. All of CAKE's
 //! modes are here, and none has a loop over flows or hosts:
 //!
 //! | isolation | a queue for each | served by |
@@ -55,7 +55,7 @@ use crate::labels::Labelled;
 use crate::storage::{NoRoom, Storage};
 use host_table::HostEntries;
 
-/// The policy of an [`Isolated`] queue: the host that holds the most gives way.
+/// The policy of an [`Isolated`] queue: a host that holds about the most gives way.
 type IsolatedDrops<S> = LongestHostDrop<
     <S as Storage>::Of<HeldFlow>,
     <S as Storage>::Of<HeldHost>,

@@ -62,7 +62,7 @@ use outlet::Outlet;
 /// [`with_host_rules`](SmartQueue::with_host_rules).
 ///
 /// With frames, the queue reads the headers, finds flow and hosts by a keyed hash, and writes the mark of
-/// congestion into IPv4 and IPv6 headers. When no buffer is free the host that holds the most gives way, not the
+/// congestion into IPv4 and IPv6 headers. When no buffer is free a host that holds about the most gives way, not the
 /// arrival.
 ///
 /// ```
@@ -148,7 +148,8 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
 
     /// Another line, with its rate, its catch-up and what it still owes: that of a queue which this queue replaces,
     /// or [this queue's](Self::line) with another [catch-up](Shaper::with_catch_up). The AQM and the limit in bytes
-    /// go with the rate of the line, as for [`set_rate`](Self::set_rate). Cost: O(1).
+    /// go with the rate of the line, as for [`set_rate`](Self::set_rate). Cost: O(1), or O(hosts) where the grain of
+    /// [`LongestHostDrop`](sched_core::LongestHostDrop::grain) changes with the limit.
     ///
     /// ```
     /// use freeboard::SmartQueue;

@@ -47,8 +47,9 @@ impl Subject {
         Self::new("FIFO, head drop", 3, 0, fifo),
         Self::new("DRR", 2, 0, |n| plain(DRR, n)),
         Self::new("DRR, CoDel", 2, 0, codel),
-        // Eight single flows are looked at to know whether a flow can give way, and again for each victim.
-        Self::new("DRR, longest-queue drop", 18, 0, |n| {
+        // Eight single flows are looked at to know whether a flow can give way, and again for each victim; the FIFO of a
+        // queue takes one step more for a victim. An arrival that drops n packets moves n + 1.
+        Self::new("DRR, longest-queue drop", 9, 0, |n| {
             plain(LongestQueue { of: DRR, end: DropFrom::Head }, n)
         }),
         Self::new("SQF", 2, 0, |n| plain(ShortestQueue { end: DropFrom::Head }, n)),
@@ -57,7 +58,7 @@ impl Subject {
         Self::new("QFQ+", 2, 0, |n| plain(QfqPlus { members: 8 }, n)),
         // An AVL tree is at most 1.45 as high as a perfect one; insertion, removal and search walk it twice each.
         Self::new("WF2Q+", 12, 9, |n| plain(Wf2q, n)),
-        Self::new("hosts, the longest gives way", 4, 2, |n| {
+        Self::new("hosts, the longest gives way", 2, 0, |n| {
             let of = HostDrr { of: DRR, sparse_first: true };
             plain(LongestHost { of, end: DropFrom::Head }, n)
         }),

@@ -25,11 +25,13 @@ fn no_call_takes_more_steps_than_stated() {
 }
 
 /// Goal: the counter counts, and the search finds what is there.
-/// Method: longest-queue drop has a tree over all flows, whose height a packet can climb.
+/// Method: where the longest class gives way there is a tree over all classes, whose height a packet can climb.
 #[test]
 fn the_search_finds_the_height_of_a_tree() {
-    let subject =
-        Subject::ALL.iter().find(|subject| subject.name.starts_with("DRR, longest")).unwrap();
+    let subject = Subject::ALL
+        .iter()
+        .find(|subject| subject.name.starts_with("classes, the longest"))
+        .unwrap();
     let mut left = 400;
     let found = climb(subject, 1_024, 7, || {
         left -= 1;

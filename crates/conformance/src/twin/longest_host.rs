@@ -94,9 +94,14 @@ impl<O: NaiveFlowScheduler> NaiveLongestHostDrop<O> {
         &mut self.scheduler
     }
 
-    /// The hosts share `limit` bytes from now on, and are listed anew in the order of their numbers.
+    /// The hosts share `limit` bytes from now on. Where that changes the unit they are listed anew, in the order of their
+    /// numbers.
     pub(super) fn share(&mut self, limit: u32, queues: QueuesView<'_>) {
-        self.unit = unit(limit, self.scheduler.hosts());
+        let unit = unit(limit, self.scheduler.hosts());
+        if unit == self.unit {
+            return;
+        }
+        self.unit = unit;
         self.hosts = Places::default();
         self.settle(queues);
     }

@@ -1,4 +1,4 @@
-//! Longest-queue drop by host: the host that holds the most bytes gives way, whatever flows it opens.
+//! Longest-queue drop by host: a host that holds about the most bytes gives way, whatever flows it opens.
 //!
 //! As [`LongestQueueDrop`](crate::LongestQueueDrop) protects a flow from longer ones,
 //! [`LongestHostDrop`] protects a host from those that hold more, so that a thousand short queues of
@@ -7,8 +7,9 @@
 //! Hosts are told apart by classes of the bytes they hold, and the flows of a host likewise. A host stays in its class while it
 //! holds a little less too, so that most packets move nothing.
 //!
-//! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`, and at most 8 KiB
-//! ([`LongestHostDrop::grain`]).
+//! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`, or 2 bytes if that is more, and at
+//! most 8 KiB ([`LongestHostDrop::grain`]). `B` is the limit that the policy knows, by [`LongestHostDrop::new`] or
+//! [`LongestHostDrop::set_limits`]: whoever sets other limits for the queues tells the policy first.
 //!
 //! - The victim is a flow of a host that holds more than `max` less the larger of the grain and `2/9·max`, where `max` is the
 //!   most that a host holds; and more than `max/8`, whatever the grain. Hosts of one class give way in turn.
@@ -26,8 +27,8 @@
 //! A flow without a host ([`Hosted::host_of`]) is one of all such flows, and they give way where no host holds anything. No books of
 //! hosts are kept for them.
 //!
-//! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 16 bytes a flow, 52 a host, and 960 for the classes
-//! of hosts.
+//! **Cost.** O(1) a call, beside what the flow scheduler costs. Memory: 16 bytes a flow, 52 a host, 960 for the classes
+//! of hosts, and 32 for their bits.
 //!
 //! **Source.** Longest-queue drop by flow: SQF §2. Hosts before flows: the isolation of CAKE §III. Longest-queue drop with a
 //! bounded error: Hahne et al., SPAA 2001; Antoniadis et al., ICALP 2021. The classes and their marks are this library's.
@@ -47,7 +48,7 @@ use held_flow::FLOW_CLASSES;
 use held_host::HostIndex;
 use ring::Head;
 
-/// A flow of the host that holds the most bytes is the victim; books of flows in the memory `F`, of hosts in `H`, of
+/// A flow of a host that holds about the most bytes is the victim; books of flows in the memory `F`, of hosts in `H`, of
 /// classes of hosts in `C`.
 ///
 /// A flow counts for the host that the flow scheduler names when it becomes backlogged. A victim that the flow
@@ -115,13 +116,14 @@ where
         let known = scheduler.hosts().into();
         ConfigError::check_range("hosts", known, 0, HeldFlow::NO_HOST.into())?;
         let room = hosts.as_ref().len() as u64;
-        ConfigError::check_range("room for hosts", room, known, u32::MAX.into())?;
+        ConfigError::check_range("room for hosts", room, known, HeldFlow::NO_HOST.into())?;
         let hosts = HostIndex::new(hosts, classes, limits.bytes)?;
         flows.as_mut().fill(HeldFlow::EMPTY);
         Ok(Self { flows, hosts, drop_from: DropFrom::Head })
     }
 
-    /// Fits the grain to other limits: to be called before the queues are told of them. What is booked stays. Cost: O(hosts).
+    /// Fits the grain to other limits: to be called before the queues are told of them, which do not tell the policy. What is booked
+    /// stays. Cost: O(hosts) where the grain changes.
     pub fn set_limits(&mut self, limits: Limits) {
         self.hosts.set_unit(limits.bytes);
     }
@@ -271,7 +273,8 @@ where
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32) {
         let host = scheduler.host_of(flow).unwrap_or(HeldFlow::NO_HOST);
         let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
-        if held.bytes != 0 {
+        // A flow that is backlogged already, or with nothing, is none that became backlogged.
+        if held.bytes != 0 || len == 0 {
             return;
         }
         let now = HeldFlow::of(host, len);

@@ -140,9 +140,14 @@ impl<H: Table<HeldHost>, C: Table<HostClass>> HostIndex<H, C> {
     }
 
     /// A unit is an eighth of the part of a host, where all hosts there is room for share `limit` bytes, or the next power of two
-    /// below; one byte at least, and `2^12` at most. Cost: O(hosts).
+    /// below; one byte at least, and `2^12` at most. Cost: O(hosts) where the unit changes.
     pub(super) fn set_unit(&mut self, limit: u32) {
-        self.unit_bits = unit_bits(limit, self.hosts.as_ref().len());
+        let unit_bits = unit_bits(limit, self.hosts.as_ref().len());
+        // A host keeps its turn in its class where nothing changes.
+        if unit_bits == self.unit_bits {
+            return;
+        }
+        self.unit_bits = unit_bits;
         for at in (0_u32..).take(self.hosts.as_ref().len()) {
             if self.get(at).is_some_and(|host| host.bytes != 0) {
                 self.list_anew(at);

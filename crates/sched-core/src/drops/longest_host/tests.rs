@@ -315,6 +315,28 @@ fn of_hosts_in_a_class_the_first_gives_way_and_keeps_its_place() {
     );
 }
 
+/// Goal: limits that leave the unit as it was leave alike hosts their turns. Method: two hosts of one class; the one that has
+/// just lost a packet is behind the other, and stays there with the same limits and with others of the same unit.
+#[test]
+fn limits_of_the_same_unit_leave_hosts_their_turns() {
+    let mut world = World::of(&[0, 1], 100, 3_200);
+    for flow in [0, 1, 0, 1] {
+        world.enqueue(flow, 40);
+    }
+    let victim = |world: &World| world.both.victim().map(|(flow, _)| flow.0);
+    assert_eq!(victim(&world), Some(0));
+    world.enqueue(0, 10);
+    world.lose(0);
+    assert_eq!((world.bytes(0), world.bytes(1), victim(&world)), (80, 80, Some(1)));
+    for limit in [3_200, 3_300] {
+        world.both.policy.set_limits(Limits::bytes(limit));
+        assert_eq!(victim(&world), Some(1));
+    }
+    // A unit of half the size: hosts are listed anew, by their numbers.
+    world.both.policy.set_limits(Limits::bytes(1_600));
+    assert_eq!(victim(&world), Some(0));
+}
+
 #[test]
 fn calls_that_contradict_the_books_change_nothing() {
     let mut both = by_host(&[0, 1], 100, 3_200);
@@ -322,6 +344,7 @@ fn calls_that_contradict_the_books_change_nothing() {
     let before = both.clone();
     let policy: &mut dyn DropPolicy<ByLoad> = &mut both.policy;
     policy.backlogged(&both.scheduler, FlowId(2), 50);
+    policy.backlogged(&both.scheduler, FlowId(0), 0);
     policy.grew(FlowId(0), 50);
     policy.lost(FlowId(0), 50, false);
     policy.served(FlowId(4_000), 1, true);
@@ -342,7 +365,7 @@ fn too_little_room_is_refused_or_hides_flows() {
         let classes = vec![HostClass::EMPTY; classes];
         LongestHostDrop::new(&rounds(&[0, 0, 0], 1), Limits::NONE, flows, hosts, classes)
     };
-    let (what, max) = ("room for hosts", u32::MAX.into());
+    let (what, max) = ("room for hosts", HeldFlow::NO_HOST.into());
     let refused = ConfigError::OutOfRange { what, value: 3, min: 4, max };
     assert_eq!(make(3, 3, HostClass::COUNT), Err(refused));
     let (what, max) = ("classes of hosts", u64::MAX);

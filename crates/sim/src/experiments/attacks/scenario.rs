@@ -6,7 +6,7 @@
 //! gives its header, and comes in by a port. Measured, behind each [`Candidate`], are
 //!
 //! - how fast the victim's bulk flow is, how late its packets are, and how many are lost;
-//! - whether the victim lost a packet to another host's overflow while it held less than its share of the memory.
+//! - whether the victim lost a packet to another host's overflow while it held less than 7/9 of its share of the memory.
 //!
 //! Nothing reacts: a transport protocol would only give way, so these are the worst that senders can do
 //! and not what they would.
