@@ -9,7 +9,7 @@
 //!
 //! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`, or 2 bytes if that is more, and at
 //! most 8 KiB ([`LongestHostDrop::grain`]). `B` is the limit that the policy knows, by [`LongestHostDrop::new`] or
-//! [`LongestHostDrop::set_limits`]: whoever sets other limits for the queues tells the policy first.
+//! [`LongestHostDrop::set_limits`]: the caller that sets other limits for the queues tells the policy first.
 //!
 //! - The victim is a flow of a host that holds more than `max` less the larger of the grain and `2/9·max`, where `max` is the
 //!   most that a host holds; and more than `max/8`, whatever the grain. Hosts of one class give way in turn.
