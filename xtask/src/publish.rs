@@ -1,8 +1,10 @@
 //! Whether the library crates can be published: their packages, and the oldest compiler they promise.
 
+use std::fs;
 use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::run::{BARE_METAL, NO_STD, cargo, output, started_from, succeed};
+use crate::run::{BARE_METAL, NO_STD, cargo, output, root, started_from, succeed};
 
 /// The compiler that `rust-version` of the library crates names.
 const OLDEST: &str = "1.88";
@@ -17,14 +19,23 @@ pub(crate) fn run() -> Result<(), String> {
 /// Builds every library crate as a user gets it, from its package.
 ///
 /// A change under way is packaged as well. What is left out of a package by mistake fails the build.
+///
+/// The build folder has a new name each time. Cargo keeps what it has unpacked of a local registry, by the registry's path and the
+/// package's version, and takes it again although the package is another one.
 pub(crate) fn packages() -> Result<(), String> {
+    let all = root().join("target/publish");
+    if all.exists() {
+        fs::remove_dir_all(&all).map_err(|error| format!("{}: {error}", all.display()))?;
+    }
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let folder = all.join(since.as_nanos().to_string());
     let mut package = cargo(".");
-    package.arg("package");
+    package.arg("package").arg("--target-dir").arg(&folder);
     for name in NO_STD {
         package.args(["--package", name]);
     }
     let mut publish = cargo(".");
-    publish.args(["publish", "--workspace", "--dry-run"]);
+    publish.args(["publish", "--workspace", "--dry-run", "--target-dir"]).arg(&folder);
     let changes = output("git", started_from(".", "git").args(["status", "--porcelain"]))?;
     if !changes.is_empty() {
         eprintln!("xtask: the tree has changes that are not committed: --allow-dirty");
