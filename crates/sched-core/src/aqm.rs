@@ -18,7 +18,7 @@ mod control_law;
 
 pub use codel::{CoDel, CoDelParams, CoDelState};
 
-use crate::{Backlog, FlowId, Nanos, Packet};
+use crate::{Backlog, Ecn, FlowId, Nanos, Packet};
 
 /// What is to become of a packet about to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub enum Verdict {
     Pass,
     /// Tell the sender: mark the packet if it is ECN-capable, else drop it if another is behind it.
     Signal,
+    /// Drop the packet if another is behind it, ECN-capable or not.
+    Drop,
     /// Not known at a [glance](Look::Glance): look again. After that it counts as [`Verdict::Pass`].
     Unclear,
 }
@@ -64,6 +66,8 @@ pub struct Head {
     pub sojourn: Nanos,
     /// Bytes queued behind the packet; 0 if and only if it is the last of its queue.
     pub bytes_behind: u32,
+    /// The codepoint of the packet: what came, or [`Ecn::Ce`] if it was marked at arrival.
+    pub ecn: Ecn,
 }
 
 /// What an AQM knows of an arrival and its queue.

@@ -413,3 +413,79 @@ fn an_arrival_is_marked_or_turned_away() {
     assert_eq!(left[..4], [Ecn::NotEct, Ecn::NotEct, Ecn::Ce, Ecn::Ce]);
     assert_eq!(pool.told[0].marked, 1);
 }
+
+/// Says at delivery what it is given, packet by packet, and passes what comes after.
+#[derive(Clone, Debug)]
+struct Script(Vec<Verdict>);
+
+impl Aqm for Script {
+    const MAX_DROPS: u32 = 2;
+
+    fn admit(&mut self, _flow: FlowId, _offer: Offer) -> Admission {
+        Admission::Accept
+    }
+
+    fn judge(&mut self, _flow: FlowId, _head: Head, _look: Look) -> Verdict {
+        if self.0.is_empty() { Verdict::Pass } else { self.0.remove(0) }
+    }
+
+    fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
+        let mut rest = self.0.clone().into_iter();
+        move |_| rest.next().unwrap_or(Verdict::Pass)
+    }
+
+    fn overflowed(&mut self, _flow: FlowId) {}
+
+    fn emptied(&mut self, _flow: FlowId) {}
+
+    fn forget(&mut self, _flow: FlowId) {}
+}
+
+/// Goal: `Drop` takes a packet that is ECN-capable, as `Signal` takes one that is not, up to the most of a call; the last
+/// packet of a queue is delivered, without a mark. Method: every script of three verdicts over every queue of up to four
+/// packets of two codepoints, against what the words of the two verdicts say.
+#[test]
+fn a_drop_takes_what_could_be_marked_but_not_the_last() {
+    let verdicts = [Verdict::Pass, Verdict::Signal, Verdict::Drop];
+    let (mut dropped_capable, mut spared) = (0, 0);
+    for script in 0..27 {
+        let script = [script % 3, script / 3 % 3, script / 9].map(|which: usize| verdicts[which]);
+        for (packets, kinds) in
+            (1..=4).flat_map(|packets| (0..1 << packets).map(move |k| (packets, k)))
+        {
+            let ecn = |handle: u32| if kinds >> handle & 1 == 1 { Ecn::Ect0 } else { Ecn::NotEct };
+            let drr = sides::drr_scheduler::<FLOWS>(MAX_LEN, false);
+            let mut queues = queues(drr, Script(script.to_vec()));
+            queues.configure(FlowId(0), 1_500).unwrap();
+            let mut gone: Vec<(u32, DropReason)> = Vec::new();
+            for handle in 0..packets {
+                let packet = Packet { handle, len: 100, ecn: ecn(handle) };
+                queues.enqueue(Nanos(0), FlowId(0), packet, &mut |_: Packet, _| ()).unwrap();
+            }
+            let (mut first, mut marked) = (0, false);
+            for verdict in script {
+                marked = verdict == Verdict::Signal && ecn(first).is_capable();
+                if verdict == Verdict::Pass || marked || first + 1 == packets || first == 2 {
+                    spared += u32::from(verdict == Verdict::Drop);
+                    break;
+                }
+                dropped_capable += u32::from(ecn(first).is_capable());
+                first += 1;
+            }
+            let expected =
+                Packet { handle: first, len: 100, ecn: if marked { Ecn::Ce } else { ecn(first) } };
+            assert_eq!(queues.peek(Nanos(0)), Some(expected), "{script:?} {packets} {kinds:b}");
+            let sink = &mut |packet: Packet, why| gone.push((packet.handle, why));
+            assert_eq!(
+                queues.dequeue(Nanos(0), sink),
+                Some(expected),
+                "{script:?} {packets} {kinds:b}"
+            );
+            let all: Vec<_> = (0..first).map(|handle| (handle, DropReason::Aqm)).collect();
+            assert_eq!(gone, all);
+            assert_eq!(queues.counters().marked, u64::from(marked));
+            assert_eq!(queues.recount(), Ok(()));
+        }
+    }
+    assert!(dropped_capable > 50 && spared > 50, "{dropped_capable} {spared}");
+}

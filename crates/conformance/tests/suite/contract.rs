@@ -147,14 +147,20 @@ fn one_arrival_costs_at_most_256_others() {
     assert_eq!(victims_of_one_arrival(sqf(), 1, 257), (2, 1));
 }
 
-/// Signals for every third packet it sees of a flow: a stand-in that acts often, whatever the time.
+/// Signals for every third packet it sees of a flow, and drops a few outright: a stand-in that acts often, whatever the
+/// time.
 #[derive(Clone, Debug)]
 struct EveryThird([u32; FLOWS]);
 
 impl EveryThird {
     fn next(state: &mut u32) -> Verdict {
         *state += 1;
-        if state.is_multiple_of(3) || *state % 16 > 10 { Verdict::Signal } else { Verdict::Pass }
+        match *state % 16 {
+            14.. => Verdict::Drop,
+            11.. => Verdict::Signal,
+            _ if state.is_multiple_of(3) => Verdict::Signal,
+            _ => Verdict::Pass,
+        }
     }
 }
 

@@ -49,9 +49,13 @@ impl Descriptor {
         self.next
     }
 
-    pub(crate) fn packet(&self, handle: u32) -> Packet {
+    pub(crate) const fn ecn(&self) -> Ecn {
         let [.., high] = self.len_ecn.to_le_bytes();
-        Packet { handle, len: self.len(), ecn: Ecn::from_bits(high >> 6) }
+        Ecn::from_bits(high >> 6)
+    }
+
+    pub(crate) const fn packet(&self, handle: u32) -> Packet {
+        Packet { handle, len: self.len(), ecn: self.ecn() }
     }
 
     /// How long the packet has been queued, to 1.024 µs. Zero if the clock stepped back by up to 64 minutes,

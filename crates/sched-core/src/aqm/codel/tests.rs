@@ -14,7 +14,7 @@ fn codel(mtu: u32) -> CoDel<[CoDelState; 4]> {
 
 /// A packet that has waited for `sojourn` ns, at the head of a long queue.
 fn standing(now: u64, sojourn: u64) -> Head {
-    Head { now: Nanos(now), sojourn: Nanos(sojourn), bytes_behind: 1 << 20 }
+    Head { now: Nanos(now), sojourn: Nanos(sojourn), bytes_behind: 1 << 20, ecn: Ecn::NotEct }
 }
 
 /// Instants of the first signals to a queue that stands from `start` on, judged every microsecond.
@@ -199,6 +199,7 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
                     now: Nanos(now),
                     sojourn: Nanos(now - arrival),
                     bytes_behind: queue.iter().skip(1).map(|packet| packet.1).sum(),
+                    ecn: Ecn::NotEct,
                 };
                 let verdict = aqm.params.judge(&mut state, head);
                 let packet = queue.pop_front();
@@ -519,6 +520,7 @@ fn what_is_foreseen_is_what_is_judged() {
                 now: Nanos((steps + 50 * u64::from(shift)) * MS),
                 sojourn: Nanos(5 * MS - u64::from(kinds >> shift & 1)),
                 bytes_behind: 1_515 - (kinds >> shift >> 1 & 1),
+                ecn: Ecn::NotEct,
             });
             let mut judge = aqm.clone();
             let foreseen = {

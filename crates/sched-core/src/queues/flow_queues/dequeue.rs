@@ -35,9 +35,10 @@ where
         &mut self,
         now: Nanos,
         flow: FlowId,
+        verdict: Verdict,
         drops: &mut dyn DropSink,
     ) -> Option<Packet> {
-        let mark = self.signal(now, flow, drops);
+        let mark = self.signal(now, flow, verdict, drops);
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let descriptors = self.descriptors.as_mut();
         let mut packet = queue.pop_head(descriptors)?;
@@ -105,8 +106,8 @@ where
     ) -> Option<Packet> {
         let is_unclear = glance == Verdict::Unclear;
         let verdict = if is_unclear { self.judge(now, flow) } else { glance };
-        if verdict == Verdict::Signal {
-            return self.deliver_signalled(now, flow, drops);
+        if is_told(verdict) {
+            return self.deliver_signalled(now, flow, verdict, drops);
         }
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let parts = (&mut self.scheduler, &mut self.policy);
@@ -134,10 +135,16 @@ where
         self.aqm.judge(flow, head, Look::Close)
     }
 
-    /// Tells the sender of the packet at the head of the queue of `flow`: marks it, or drops it and as
-    /// many behind it as the AQM says, but never the last packet and at most [`Aqm::MAX_DROPS`].
-    /// Returns whether the packet that is at the head then is to be marked.
-    fn signal(&mut self, now: Nanos, flow: FlowId, drops: &mut dyn DropSink) -> bool {
+    /// Tells the sender of the packet at the head of the queue of `flow`, of which the AQM said `verdict`: marks the
+    /// packet, or drops it and as many behind it as the AQM says, but never the last packet and at most
+    /// [`Aqm::MAX_DROPS`]. Returns whether the packet that is at the head then is to be marked.
+    fn signal(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        mut verdict: Verdict,
+        drops: &mut dyn DropSink,
+    ) -> bool {
         let mut dropped = 0;
         loop {
             crate::steps::step();
@@ -145,7 +152,7 @@ where
             let Some(descriptor) = self.descriptors.as_ref().get(queue.head() as usize) else {
                 return false;
             };
-            if descriptor.packet(queue.head()).ecn.is_capable() {
+            if is_marked(verdict, descriptor.packet(queue.head())) {
                 return true;
             }
             if queue.backlog().packets == 1 || dropped == A::MAX_DROPS {
@@ -154,7 +161,8 @@ where
             let Some(packet) = self.take(flow, DropFrom::Head) else { return false };
             self.book_drop(flow, packet, DropReason::Aqm, drops);
             dropped += 1;
-            if self.judge(now, flow) != Verdict::Signal {
+            verdict = self.judge(now, flow);
+            if !is_told(verdict) {
                 return false;
             }
         }
@@ -171,10 +179,11 @@ where
         for dropped in 0..=A::MAX_DROPS {
             let packet = descriptor.packet(here);
             let head = unpaced(&self.scheduler, flow, head_of(now, descriptor, held));
-            if judge(head) != Verdict::Signal {
+            let verdict = judge(head);
+            if !is_told(verdict) {
                 break;
             }
-            if packet.ecn.is_capable() {
+            if is_marked(verdict, packet) {
                 return Some(Packet { ecn: Ecn::Ce, ..packet });
             }
             if held.packets == 1 || dropped == A::MAX_DROPS {
@@ -219,11 +228,23 @@ pub(super) fn unpaced(scheduler: &impl FlowScheduler, flow: FlowId, head: Head) 
     Head { sojourn: Nanos(head.sojourn.0.saturating_sub(waited)), ..head }
 }
 
+/// Whether the AQM's verdict is one that the sender is told of.
+const fn is_told(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Signal | Verdict::Drop)
+}
+
+/// Whether the sender of `packet` is told by a mark.
+const fn is_marked(verdict: Verdict, packet: Packet) -> bool {
+    matches!(verdict, Verdict::Signal) && packet.ecn.is_capable()
+}
+
 /// What an AQM knows of the packet in `descriptor`, first of a queue that holds `held`.
+#[inline(always)]
 pub(super) fn head_of(now: Nanos, descriptor: &Descriptor, held: Backlog) -> Head {
     Head {
         now,
         sojourn: descriptor.sojourn(now),
         bytes_behind: held.bytes.wrapping_sub(descriptor.len()),
+        ecn: descriptor.ecn(),
     }
 }
