@@ -60,7 +60,7 @@ impl Places {
 
 /// A flow scheduler that knows hosts, with drops from a host of the highest class. There the flow that
 /// gives way is of the highest class of flows. In a class the host comes first that came there or lost a packet least recently, and
-/// the flow that has been there longest.
+/// likewise the flow.
 #[derive(Clone, Debug)]
 pub struct NaiveLongestHostDrop<O> {
     scheduler: O,
@@ -201,6 +201,7 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestHostDrop<O> {
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
         self.scheduler.lost(flow, head);
+        self.flows.turn(flow.0);
         if let Some(host) = self.host_of(flow.0) {
             self.hosts.turn(host);
         }

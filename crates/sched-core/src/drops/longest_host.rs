@@ -13,8 +13,8 @@
 //!
 //! - The victim is a flow of a host that holds more than `max` less the larger of the grain and `2/9·max`, where `max` is the
 //!   most that a host holds; and more than `max/8`, whatever the grain. Hosts of one class give way in turn.
-//! - Of this host's flows the victim is one in the highest class: powers of four from 512 bytes on. In a class the flow that
-//!   has been there longest gives way. So the victim holds more than an eighth of what the host's longest flow holds. Flows
+//! - Of this host's flows the victim is one in the highest class: powers of four from 512 bytes on. In a class the flow gives way
+//!   that came there, or lost a packet without service there, least recently: alike flows in turn. So the victim holds more than an eighth of what the host's longest flow holds. Flows
 //!   below 512 bytes are not told apart, nor are those from 1 MiB on.
 //! - With `H` hosts that hold packets, a host that loses a packet to another's overflow holds more than its part `B/H`, less the
 //!   larger of the grain and `2/9·B/H`. So it holds more than three quarters of its part. For all hosts together hold more than
@@ -232,6 +232,17 @@ where
         host
     }
 
+    /// Puts `flow`, if it is backlogged, behind the others of its class and its host.
+    fn turn(&mut self, flow: FlowId) {
+        let flows = self.flows.as_mut();
+        let Some(&held) = flows.get(flow.index()) else { return };
+        if held.bytes != 0
+            && let Some(list) = self.hosts.list_of(held)
+        {
+            list.turn(flows, flow.0, held.links);
+        }
+    }
+
     /// What the flows in `lists` hold, which are those of `host`, each checked.
     fn recount_host(
         &self,
@@ -299,6 +310,7 @@ where
         let Some(&before) = self.flows.as_ref().get(flow.index()) else { return };
         if before.bytes != 0 && len <= before.bytes {
             self.shrink(flow, if is_idle { before.bytes } else { len });
+            self.turn(flow);
             self.hosts.turn(before.host());
         }
     }
