@@ -475,7 +475,6 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Scheduler for Isolated<S, A, K,
     }
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        self.queues.siblings().policy.set_limits(limits);
         self.queues.set_limits(limits, drops);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Backlog, ConfigError, DropFrom, DropPolicy, FlowId, FlowScheduler, FlowState, Imbalance,
-    QfqConfig,
+    Limits, QfqConfig,
 };
 use conformance::Xorshift;
 use std::collections::VecDeque;
@@ -113,6 +113,10 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Beside<O, D> {
     pub(crate) fn remove(&mut self, flow: FlowId) {
         self.scheduler.remove(flow);
         self.policy.removed(flow);
+    }
+
+    pub(crate) fn limits_changed(&mut self, limits: Limits) {
+        self.policy.limits_changed(limits);
     }
 
     pub(crate) fn victim(&self) -> Option<(FlowId, DropFrom)> {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Nanos, Packet};
+use freeboard::sched_core::{ConfigError, DropFrom, FlowId, Limits, Nanos, Packet};
 
 use crate::history::{Housing, Setting};
 
@@ -66,6 +66,9 @@ pub trait NaiveFlowScheduler: Clone + Housing {
 
     /// The queues are now as they are, for a packet that came or left; what it was told is told.
     fn settle(&mut self, _queues: QueuesView<'_>) {}
+
+    /// The queues keep `limits` from now on, before packets give way to them.
+    fn limits_changed(&mut self, _limits: Limits, _queues: QueuesView<'_>) {}
 
     /// The flow to serve next.
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId>;

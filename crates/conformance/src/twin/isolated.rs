@@ -474,8 +474,6 @@ impl NaiveIsolated {
 
     /// As [`Scheduler::set_limits`].
     pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
-        let (scheduler, queues) = self.queues.scheduler_and_queues();
-        scheduler.share(limits.bytes, queues);
         self.queues.set_limits(limits, drops);
         self.let_go();
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use freeboard::sched_core::{
-    Ceiling, CommittedRate, ConfigError, DropFrom, FlowId, Nanos, Side, Sides,
+    Ceiling, CommittedRate, ConfigError, DropFrom, FlowId, Limits, Nanos, Side, Sides,
 };
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, queued_bytes};
@@ -92,18 +92,6 @@ impl<O: NaiveFlowScheduler> NaiveLongestHostDrop<O> {
     pub(super) fn begin_anew(&mut self) -> &mut O {
         (self.hosts, self.flows) = (Places::default(), Places::default());
         &mut self.scheduler
-    }
-
-    /// The hosts share `limit` bytes from now on. Where that changes the unit they are listed anew, in the order of their
-    /// numbers.
-    pub(super) fn share(&mut self, limit: u32, queues: QueuesView<'_>) {
-        let unit = unit(limit, self.scheduler.hosts());
-        if unit == self.unit {
-            return;
-        }
-        self.unit = unit;
-        self.hosts = Places::default();
-        self.settle(queues);
     }
 
     /// The host of a flow; `None` while flows have no hosts.
@@ -230,6 +218,17 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestHostDrop<O> {
         for (host, bytes) in (0..).zip(of_hosts) {
             self.hosts.settle(host, bytes, &edges, low);
         }
+    }
+
+    /// Where other limits change the unit, the hosts are listed anew, in the order of their numbers.
+    fn limits_changed(&mut self, limits: Limits, queues: QueuesView<'_>) {
+        let unit = unit(limits.bytes, self.scheduler.hosts());
+        if unit == self.unit {
+            return;
+        }
+        self.unit = unit;
+        self.hosts = Places::default();
+        self.settle(queues);
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {

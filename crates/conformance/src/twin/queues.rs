@@ -370,6 +370,7 @@ impl<O: NaiveFlowScheduler> Scheduler for NaiveQueues<O> {
 
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.limits = clamped(limits);
+        self.scheduler.limits_changed(self.limits, &self.queues);
         while self.is_over() {
             let (queue, end) = match self.scheduler.victim(&self.queues) {
                 Some(victim) => victim,

@@ -1,7 +1,7 @@
 //! Which flow gives way when there is no room: apart from which flow is served next.
 
 use crate::flow_scheduler::{DropFrom, FlowScheduler, FlowState};
-use crate::{FlowId, Imbalance};
+use crate::{FlowId, Imbalance, Limits};
 
 /// Names the flow that gives way, beside a flow scheduler `O` that names the flow that is served.
 ///
@@ -23,6 +23,7 @@ use crate::{FlowId, Imbalance};
 ///     fn room(&self) -> Option<u32> {
 ///         None
 ///     }
+///     fn limits_changed(&mut self, _: Limits) {}
 ///     fn backlogged(&mut self, _: &O, flow: FlowId, _len: u32) {
 ///         self.0 |= flow == FlowId(0);
 ///     }
@@ -65,6 +66,12 @@ pub trait DropPolicy<O: FlowScheduler + ?Sized> {
     /// Flows are numbered below this where the policy has books of its own; a flow without room takes no packets.
     /// `None`: there is room for every flow of the scheduler.
     fn room(&self) -> Option<u32>;
+
+    /// The queues keep `limits` from now on. [`FlowQueues`](crate::FlowQueues) says so when it is given the policy, and in
+    /// [`Scheduler::set_limits`](crate::Scheduler::set_limits) before packets give way to lower limits. A policy whose
+    /// precision follows the limits may take time for each flow or host here. [`Classes`](crate::Classes) sets other limits
+    /// for the moment of a packet for which the node has no room.
+    fn limits_changed(&mut self, limits: Limits);
 
     /// `flow` was idle and now holds one packet, of `len` bytes.
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32);
@@ -110,6 +117,9 @@ impl<O: FlowScheduler + ?Sized> DropPolicy<O> for OwnVictim {
     fn room(&self) -> Option<u32> {
         None
     }
+
+    #[inline]
+    fn limits_changed(&mut self, _limits: Limits) {}
 
     #[inline]
     fn backlogged(&mut self, _scheduler: &O, _flow: FlowId, _len: u32) {}

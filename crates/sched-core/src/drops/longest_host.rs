@@ -8,8 +8,7 @@
 //! holds a little less too, so that most packets move nothing.
 //!
 //! **Promises.** With room for `n` hosts and a limit of `B` bytes, the *grain* is at most `B/4n`, or 2 bytes if that is more, and at
-//! most 8 KiB ([`LongestHostDrop::grain`]). `B` is the limit that the policy knows, by [`LongestHostDrop::new`] or
-//! [`LongestHostDrop::set_limits`]: the caller that sets other limits for the queues tells the policy first.
+//! most 8 KiB ([`LongestHostDrop::grain`]). The queues tell the policy of their limits ([`DropPolicy::limits_changed`]).
 //!
 //! - The victim is a flow of a host that holds more than `max` less the larger of the grain and `2/9·max`, where `max` is the
 //!   most that a host holds; and more than `max/8`, whatever the grain. Hosts of one class give way in turn.
@@ -120,12 +119,6 @@ where
         let hosts = HostIndex::new(hosts, classes, limits.bytes)?;
         flows.as_mut().fill(HeldFlow::EMPTY);
         Ok(Self { flows, hosts, drop_from: DropFrom::Head })
-    }
-
-    /// Fits the grain to other limits: to be called before the queues are told of them, which do not tell the policy. What is booked
-    /// stays. Cost: O(hosts) where the grain changes.
-    pub fn set_limits(&mut self, limits: Limits) {
-        self.hosts.set_unit(limits.bytes);
     }
 
     /// How much less than the most the host that gives way may hold, in bytes, where that is more than `2/9` of the most. A
@@ -279,6 +272,11 @@ where
 {
     fn room(&self) -> Option<u32> {
         Some(u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX))
+    }
+
+    /// Fits the grain to the limits. What is booked stays. Cost: O(hosts) where the grain changes.
+    fn limits_changed(&mut self, limits: Limits) {
+        self.hosts.set_unit(limits.bytes);
     }
 
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32) {

@@ -29,7 +29,7 @@ mod lists;
 
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{DropFrom, FlowScheduler, FlowState, Table};
-use crate::{FlowId, Imbalance};
+use crate::{FlowId, Imbalance, Limits};
 use lists::Lists;
 pub use lists::LongestFlow;
 
@@ -101,6 +101,10 @@ impl<O: FlowScheduler + ?Sized, N: Table<LongestFlow>> DropPolicy<O> for Longest
     fn room(&self) -> Option<u32> {
         Some(u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX))
     }
+
+    /// Changes nothing: the classes are the same for all limits.
+    #[inline]
+    fn limits_changed(&mut self, _limits: Limits) {}
 
     #[inline]
     fn backlogged(&mut self, _scheduler: &O, flow: FlowId, len: u32) {

@@ -161,6 +161,7 @@ where
         mut policy: P,
     ) -> FlowQueues<O, Q, S, A, R, P, T> {
         let Self { scheduler, aqm, directory, queues, descriptors, records, ledger, .. } = self;
+        policy.limits_changed(ledger.limits());
         for (flow, queue) in (0..).map(FlowId).zip(queues.as_ref()) {
             let Some(first) = queue.head_len(descriptors.as_ref()) else { continue };
             policy.backlogged(&scheduler, flow, first);

@@ -6,8 +6,8 @@ use conformance::catalog::{
     Arrays, Drr, FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, Memory, Qfq, QueuesRecipe,
 };
 use freeboard::sched_core::{
-    self, DropFrom, FlowId, FlowScheduler, HostDrrFlow, HostRing, Hosted, Limits, LoadDrrFlow,
-    LoadDrrHost, RoundList, Side, Sides, Table,
+    self, DropFrom, DropPolicy, FlowId, FlowScheduler, HostDrrFlow, HostRing, Hosted, Limits,
+    LoadDrrFlow, LoadDrrHost, RoundList, Side, Sides, Table,
 };
 
 use super::catalog::{config, room};
@@ -28,7 +28,7 @@ fn loads<const N: usize>() {
     let end = black_box(DropFrom::Tail);
     let policy = LongestHost { of, end }.policy(&made, room(Arrays::<N>));
     let Some(mut policy) = policy else { return };
-    black_box(&mut policy).set_limits(Limits::bytes(any()));
+    limits(&mut policy, &made);
     seen(black_box(&policy).bytes_of(any()));
     seen(black_box(&policy).grain());
 }
@@ -50,6 +50,10 @@ where
         loads.flows_of_source(any());
         loads.flows_of_destination(any());
     );
+}
+
+fn limits<O: FlowScheduler>(policy: &mut impl DropPolicy<O>, _scheduler: &O) {
+    black_box(policy).limits_changed(Limits::bytes(any()));
 }
 
 fn hosted(scheduler: &mut impl Hosted) {

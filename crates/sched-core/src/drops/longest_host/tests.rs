@@ -156,7 +156,7 @@ fn the_promises_hold_whatever_happened() {
             let flow = random.below(8);
             let filling = operation >> 6 & 1 == 0;
             if operation % 1_024 == 1_023 {
-                world.both.policy.set_limits(Limits::bytes(1 << random.below(24)));
+                world.both.limits_changed(Limits::bytes(1 << random.below(24)));
             }
             match random.below(16) {
                 0 => world.lose(flow),
@@ -347,11 +347,11 @@ fn limits_of_the_same_unit_leave_hosts_their_turns() {
     world.lose(0);
     assert_eq!((world.bytes(0), world.bytes(1), victim(&world)), (80, 80, Some(1)));
     for limit in [3_200, 3_300] {
-        world.both.policy.set_limits(Limits::bytes(limit));
+        world.both.limits_changed(Limits::bytes(limit));
         assert_eq!(victim(&world), Some(1));
     }
     // A unit of half the size: hosts are listed anew, by their numbers.
-    world.both.policy.set_limits(Limits::bytes(1_600));
+    world.both.limits_changed(Limits::bytes(1_600));
     assert_eq!(victim(&world), Some(0));
 }
 

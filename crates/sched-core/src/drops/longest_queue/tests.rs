@@ -388,6 +388,62 @@ fn a_policy_that_comes_later_knows_what_is_queued() {
     assert_eq!(queues.recount(), Ok(()));
 }
 
+/// A policy that keeps the limits that it is told, and how many of them.
+struct Hears(Limits, u32);
+
+impl DropPolicy<Lowest> for Hears {
+    fn room(&self) -> Option<u32> {
+        None
+    }
+
+    fn limits_changed(&mut self, limits: Limits) {
+        *self = Self(limits, self.1 + 1);
+    }
+
+    fn backlogged(&mut self, _: &Lowest, _: FlowId, _len: u32) {}
+
+    fn grew(&mut self, _: FlowId, _len: u32) {}
+
+    fn served(&mut self, _: FlowId, _len: u32, _is_idle: bool) {}
+
+    fn lost(&mut self, _: FlowId, _len: u32, _is_idle: bool) {}
+
+    fn removed(&mut self, _: FlowId) {}
+
+    /// None while the policy has not heard of the limit of one packet.
+    fn victim(&self, _: &Lowest) -> Option<(FlowId, DropFrom)> {
+        (self.0.packets == 1).then_some((FlowId(3), DropFrom::Tail))
+    }
+
+    fn gives_up(&self, _: &Lowest, _: FlowId) -> bool {
+        false
+    }
+
+    fn recount(&self, _: &Lowest, _: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        Ok(())
+    }
+}
+
+/// Goal: a policy knows the limits from the beginning, and lower ones before it names a victim because of them.
+#[test]
+fn a_policy_hears_of_limits_before_packets_give_way_to_them() {
+    let (queues, descriptors) = ([Queue::EMPTY; 5], [Descriptor::EMPTY; 8]);
+    let queues = FlowQueues::new(lowest(), queues, descriptors, Limits::packets(4));
+    let mut queues = queues.with_drop_policy(Hears(Limits::NONE, 0));
+    assert_eq!((queues.policy().0, queues.policy().1), (queues.limits(), 1));
+    let mut dropped = Vec::new();
+    for (handle, flow) in (0..).zip([0, 3]) {
+        queues.configure(FlowId(flow), 1).unwrap();
+        let drops = &mut |_: Packet, _| panic!("there is room");
+        queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 60), drops).unwrap();
+    }
+    queues.set_limits(Limits::packets(1), &mut |packet: Packet, _| dropped.push(packet.handle));
+    assert_eq!((dropped, queues.policy().1), (vec![1], 2));
+    // Limits are told as the queues keep them.
+    queues.set_limits(Limits::NONE, &mut |_: Packet, _| panic!("there is room"));
+    assert_eq!((queues.policy().0, queues.policy().1), (queues.limits(), 3));
+}
+
 #[test]
 fn calls_that_contradict_the_books_change_nothing() {
     let mut both = Beside { scheduler: lowest(), policy: longest() };

@@ -159,6 +159,7 @@ where
     /// Where the drop policy names no victim, the packet served next gives way.
     fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.ledger.set_limits(limits);
+        self.policy.limits_changed(self.ledger.limits());
         while self.ledger.is_over() && self.give_way(DropReason::LimitLowered, drops) {}
     }
 
