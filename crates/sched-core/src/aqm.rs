@@ -15,8 +15,10 @@
 
 mod codel;
 mod control_law;
+mod random;
 
 pub use codel::{CoDel, CoDelParams, CoDelState};
+pub use random::{Probability, Random};
 
 use crate::{Backlog, Ecn, FlowId, Nanos, Packet};
 
