@@ -307,7 +307,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         }
         self.each_backlogged(|scheduler, drops, flow, bytes| {
             scheduler.lost(flow, bytes, None);
-            DropPolicy::<IsolationScheduler<S, K, T>>::lost(drops, flow, bytes, true);
+            DropPolicy::<IsolationScheduler<S, K, T>>::lost(drops, flow, bytes, 0);
         });
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
         scheduler.set_isolation(isolation, directory.host_quantum);

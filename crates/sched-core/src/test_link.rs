@@ -5,7 +5,7 @@ use crate::{
     Limits, QfqConfig,
 };
 use conformance::Xorshift;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::vec;
 use std::vec::Vec;
 
@@ -87,30 +87,54 @@ impl<O: FlowScheduler<Config = QfqConfig>> Link<O> {
 pub(crate) struct Beside<O, D> {
     pub(crate) scheduler: O,
     pub(crate) policy: D,
+    /// What each flow holds, in bytes.
+    held: BTreeMap<FlowId, u32>,
 }
 
 impl<O: FlowScheduler, D: DropPolicy<O>> Beside<O, D> {
+    /// No flow holds anything.
+    pub(crate) const fn new(scheduler: O, policy: D) -> Self {
+        Self { scheduler, policy, held: BTreeMap::new() }
+    }
+
     pub(crate) fn backlogged(&mut self, flow: FlowId, len: u32) {
+        self.held.insert(flow, len);
         self.scheduler.backlogged(flow, len);
         self.policy.backlogged(&self.scheduler, flow, len);
     }
 
     pub(crate) fn grew(&mut self, flow: FlowId, len: u32) {
+        let held = self.held.entry(flow).or_default();
+        *held += len;
         self.scheduler.grew(flow, len);
-        self.policy.grew(flow, len);
+        self.policy.grew(flow, len, *held);
     }
 
     pub(crate) fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        let left = self.left(flow, len, next_head);
         self.scheduler.served(flow, len, next_head);
-        self.policy.served(flow, len, next_head.is_none());
+        self.policy.served(flow, len, left);
     }
 
     pub(crate) fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
+        let left = self.left(flow, len, head);
         self.scheduler.lost(flow, len, head);
-        self.policy.lost(flow, len, head.is_none());
+        self.policy.lost(flow, len, left);
     }
 
+    /// What is left of `flow` without `len` bytes; nothing if it has no head.
+    fn left(&mut self, flow: FlowId, len: u32, head: Option<u32>) -> u32 {
+        let held = self.held.entry(flow).or_default();
+        *held = head.map_or(0, |_| *held - len);
+        *held
+    }
+
+    /// Removes `flow`, which loses first what it holds.
     pub(crate) fn remove(&mut self, flow: FlowId) {
+        if let Some(held) = self.held.remove(&flow).filter(|held| *held > 0) {
+            self.scheduler.lost(flow, held, None);
+            self.policy.lost(flow, held, 0);
+        }
         self.scheduler.remove(flow);
         self.policy.removed(flow);
     }

@@ -7,7 +7,7 @@ use crate::{FlowId, Imbalance, Limits};
 ///
 /// [`FlowQueues`](crate::FlowQueues) holds both and tells both of the same packets, the flow scheduler first. A flow
 /// is *backlogged* from [`DropPolicy::backlogged`] until a [`DropPolicy::served`] or [`DropPolicy::lost`] says that
-/// it is idle. Calls that contradict this change nothing. Every call takes time that does not depend on what is
+/// nothing is left. Calls that contradict this change nothing. Every call takes time that does not depend on what is
 /// queued. No method has a default: a policy around another that forgot to pass one on would compile.
 ///
 /// ```
@@ -27,12 +27,12 @@ use crate::{FlowId, Imbalance, Limits};
 ///     fn backlogged(&mut self, _: &O, flow: FlowId, _len: u32) {
 ///         self.0 |= flow == FlowId(0);
 ///     }
-///     fn grew(&mut self, _: FlowId, _len: u32) {}
-///     fn served(&mut self, flow: FlowId, _len: u32, is_idle: bool) {
-///         self.0 &= flow != FlowId(0) || !is_idle;
+///     fn grew(&mut self, _: FlowId, _len: u32, _held: u32) {}
+///     fn served(&mut self, flow: FlowId, _len: u32, left: u32) {
+///         self.0 &= flow != FlowId(0) || left > 0;
 ///     }
-///     fn lost(&mut self, flow: FlowId, _len: u32, is_idle: bool) {
-///         self.0 &= flow != FlowId(0) || !is_idle;
+///     fn lost(&mut self, flow: FlowId, _len: u32, left: u32) {
+///         self.0 &= flow != FlowId(0) || left > 0;
 ///     }
 ///     fn removed(&mut self, flow: FlowId) {
 ///         self.0 &= flow != FlowId(0);
@@ -76,17 +76,16 @@ pub trait DropPolicy<O: FlowScheduler + ?Sized> {
     /// `flow` was idle and now holds one packet, of `len` bytes.
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32);
 
-    /// `flow`, backlogged, holds `len` bytes more, in one packet or several.
-    fn grew(&mut self, flow: FlowId, len: u32);
+    /// `flow`, backlogged, holds `len` bytes more, in one packet or several: `held` in all.
+    fn grew(&mut self, flow: FlowId, len: u32, held: u32);
 
-    /// `flow` has sent `len` bytes; with `is_idle` it holds nothing any more.
-    fn served(&mut self, flow: FlowId, len: u32, is_idle: bool);
+    /// `flow` has sent `len` bytes, and `left` are left: 0 if and only if the flow is idle.
+    fn served(&mut self, flow: FlowId, len: u32, left: u32);
 
-    /// `flow` has lost `len` bytes without service; with `is_idle` it holds nothing any more.
-    fn lost(&mut self, flow: FlowId, len: u32, is_idle: bool);
+    /// `flow` has lost `len` bytes without service, and `left` are left: 0 if and only if the flow is idle.
+    fn lost(&mut self, flow: FlowId, len: u32, left: u32);
 
-    /// `flow`, idle or backlogged, was removed: the next flow of that number is another one. A second call
-    /// changes nothing.
+    /// `flow`, idle, was removed: the next flow of that number is another one. A second call changes nothing.
     fn removed(&mut self, flow: FlowId);
 
     /// The flow that gives way when there is no room, and at which end: `None` means the arrival.
@@ -125,13 +124,13 @@ impl<O: FlowScheduler + ?Sized> DropPolicy<O> for OwnVictim {
     fn backlogged(&mut self, _scheduler: &O, _flow: FlowId, _len: u32) {}
 
     #[inline]
-    fn grew(&mut self, _flow: FlowId, _len: u32) {}
+    fn grew(&mut self, _flow: FlowId, _len: u32, _held: u32) {}
 
     #[inline]
-    fn served(&mut self, _flow: FlowId, _len: u32, _is_idle: bool) {}
+    fn served(&mut self, _flow: FlowId, _len: u32, _left: u32) {}
 
     #[inline]
-    fn lost(&mut self, _flow: FlowId, _len: u32, _is_idle: bool) {}
+    fn lost(&mut self, _flow: FlowId, _len: u32, _left: u32) {}
 
     #[inline]
     fn removed(&mut self, _flow: FlowId) {}

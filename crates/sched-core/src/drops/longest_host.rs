@@ -83,7 +83,6 @@ use ring::Head;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LongestHostDrop<F, H, C> {
-    /// Of more than zero bytes if and only if backlogged.
     flows: F,
     /// Of each host as many bytes as its flows hold. Each backlogged flow is on the list of its class, of its host.
     hosts: HostIndex<H, C>,
@@ -100,11 +99,8 @@ where
     /// at the head. Cost: O(flows + hosts).
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] if
-    ///
-    /// - `scheduler` has `2^27` hosts or more;
-    /// - `hosts` are fewer than the hosts of `scheduler`;
-    /// - `classes` are fewer than [`HostClass::COUNT`].
+    /// [`ConfigError::OutOfRange`] if `hosts` are fewer than the hosts of `scheduler`, or `classes` fewer than
+    /// [`HostClass::COUNT`].
     pub fn new(
         scheduler: &impl Hosted,
         limits: Limits,
@@ -113,11 +109,10 @@ where
         classes: C,
     ) -> Result<Self, ConfigError> {
         let known = scheduler.hosts().into();
-        ConfigError::check_range("hosts", known, 0, HeldFlow::NO_HOST.into())?;
         let room = hosts.as_ref().len() as u64;
         ConfigError::check_range("room for hosts", room, known, HeldFlow::NO_HOST.into())?;
         let hosts = HostIndex::new(hosts, classes, limits.bytes)?;
-        flows.as_mut().fill(HeldFlow::EMPTY);
+        flows.as_mut().fill(HeldFlow::IDLE);
         Ok(Self { flows, hosts, drop_from: DropFrom::Head })
     }
 
@@ -141,80 +136,64 @@ where
         self.hosts.get(host).map_or(0, |host| host.bytes)
     }
 
-    /// What `flow` holds, 0 if it is idle.
-    fn held(&self, flow: FlowId) -> u32 {
-        self.flows.as_ref().get(flow.index()).map_or(0, |held| held.bytes)
-    }
-
-    /// `flow` holds `len` bytes more, if it is backlogged. [`Self::grow`] and [`Self::shrink`] are not inlined:
+    /// `flow` holds `len` bytes more, `held` in all, if it is backlogged. [`Self::grow`] and [`Self::shrink`] are not inlined:
     /// with registers of their own both are cheaper.
     #[inline(never)]
-    fn grow(&mut self, flow: FlowId, len: u32) {
-        let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
-        let after = held.bytes.wrapping_add(len);
-        if after <= len {
-            return; // it held nothing, or more than there can be
+    fn grow(&mut self, flow: FlowId, len: u32, held: u32) {
+        let Some(entry) = self.flows.as_ref().get(flow.index()) else { return };
+        if entry.is_above(held) {
+            return self.grow_above(flow, len, held);
         }
-        held.bytes = after;
-        if held.is_above() {
-            return self.grow_and_reclass(flow, len);
-        }
-        let host = held.host();
-        self.hosts.raise(host, len);
+        self.hosts.raise(entry.host(), len);
     }
 
-    /// `flow` holds `len` bytes less, if it is backlogged with as many.
+    /// `flow` holds `len` bytes less, `left` in all, if it is backlogged.
     #[inline(never)]
-    fn shrink(&mut self, flow: FlowId, len: u32) {
-        let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
-        if len.wrapping_sub(1) >= held.bytes {
-            return; // it holds less, or `len` is nothing
+    fn shrink(&mut self, flow: FlowId, len: u32, left: u32) {
+        let Some(entry) = self.flows.as_ref().get(flow.index()) else { return };
+        if entry.is_below(left) {
+            return self.shrink_below(flow, len, left);
         }
-        held.bytes = held.bytes.wrapping_sub(len);
-        if held.is_below() {
-            return self.shrink_below(flow, len);
-        }
-        let host = held.host();
-        self.hosts.lower(host, len);
+        self.hosts.lower(entry.host(), len);
     }
 
-    /// [`Self::grow`], where the flow reached the upper mark of its class.
+    /// [`Self::grow`], where the flow reached the upper mark of its class, or is idle.
     #[inline(never)]
-    fn grow_and_reclass(&mut self, flow: FlowId, len: u32) {
-        let host = self.reclass(flow);
+    fn grow_above(&mut self, flow: FlowId, len: u32, held: u32) {
+        let host = self.reclass(flow, held);
         self.hosts.raise(host, len);
     }
 
     /// [`Self::shrink`], where the flow is below the lower mark of its class. Idle is the frequent case.
     #[inline(never)]
-    fn shrink_below(&mut self, flow: FlowId, len: u32) {
+    fn shrink_below(&mut self, flow: FlowId, len: u32, left: u32) {
+        if left != 0 {
+            return self.shrink_and_reclass(flow, len, left);
+        }
         let flows = self.flows.as_mut();
-        let Some(&held) = flows.get(flow.index()) else { return };
-        if held.bytes != 0 {
-            return self.shrink_and_reclass(flow, len);
+        let Some(entry) = flows.get_mut(flow.index()) else { return };
+        let before = core::mem::replace(entry, HeldFlow::IDLE);
+        if let Some(list) = self.hosts.list_of(before) {
+            list.unlink(flows, flow.0, before.links);
         }
-        let at = held.host();
-        if let Some(list) = self.hosts.list_of(held) {
-            list.unlink(flows, flow.0, held.links);
-        }
-        self.hosts.lower(at, len);
+        self.hosts.lower(before.host(), len);
     }
 
     #[inline(never)]
-    fn shrink_and_reclass(&mut self, flow: FlowId, len: u32) {
-        let host = self.reclass(flow);
+    fn shrink_and_reclass(&mut self, flow: FlowId, len: u32, left: u32) {
+        let host = self.reclass(flow, left);
         self.hosts.lower(host, len);
     }
 
-    /// Moves `flow` to the class of the bytes it holds now; returns its host.
+    /// Moves `flow`, if it is backlogged, to the class of the `bytes` it holds now; returns its host.
     #[inline(always)]
-    fn reclass(&mut self, flow: FlowId) -> u32 {
+    fn reclass(&mut self, flow: FlowId, bytes: u32) -> u32 {
         let flows = self.flows.as_mut();
-        let Some(held) = flows.get_mut(flow.index()) else { return u32::MAX };
-        let (before, host) = (*held, held.host());
-        let after = HeldFlow::of(host, before.bytes);
-        if before.class() != after.class() {
-            *held = after;
+        let Some(entry) = flows.get_mut(flow.index()) else { return HeldFlow::NO_HOST };
+        let (before, host) = (*entry, entry.host());
+        let after = HeldFlow::of(host, bytes);
+        if before.is_backlogged() && before.class() != after.class() {
+            *entry = after;
             if let Some(list) = self.hosts.list_of(before) {
                 list.unlink(flows, flow.0, before.links);
             }
@@ -229,17 +208,18 @@ where
     fn turn(&mut self, flow: FlowId) {
         let flows = self.flows.as_mut();
         let Some(&held) = flows.get(flow.index()) else { return };
-        if held.bytes != 0
+        if held.is_backlogged()
             && let Some(list) = self.hosts.list_of(held)
         {
             list.turn(flows, flow.0, held.links);
         }
     }
 
-    /// What the flows in `lists` hold, which are those of `host`, each checked.
+    /// What the flows in `lists` hold, which are those of `host`, each checked; `bytes` says what a flow really holds.
     fn recount_host(
         &self,
         scheduler: &(impl Hosted + ?Sized),
+        bytes: &dyn Fn(FlowId) -> u32,
         host: Option<u32>,
         lists: &[Head; FLOW_CLASSES],
     ) -> Result<Backlog, Imbalance> {
@@ -247,15 +227,16 @@ where
         let number = host.unwrap_or(HeldFlow::NO_HOST);
         for (class, list) in (0_u32..).zip(lists) {
             list.recount(self.flows.as_ref(), &mut |flow, found| {
+                let bytes = bytes(FlowId(flow));
                 let booked = found.host().into();
                 Imbalance::check("the host of a flow", flow, booked, number.into())?;
                 Imbalance::check("the class of a flow", flow, found.class().into(), class.into())?;
-                let moves = found.moves();
+                let moves = found.moves(bytes);
                 Imbalance::check("a flow beyond its marks", flow, moves.into(), 0)?;
                 let known = u64::from(scheduler.host_of(FlowId(flow)) == host);
                 Imbalance::check("the host that the scheduler names", flow, 1, known)?;
                 held.packets = held.packets.wrapping_add(1);
-                held.bytes = held.bytes.wrapping_add(found.bytes);
+                held.bytes = held.bytes.wrapping_add(bytes);
                 Ok(())
             })?;
         }
@@ -281,13 +262,13 @@ where
 
     fn backlogged(&mut self, scheduler: &O, flow: FlowId, len: u32) {
         let host = scheduler.host_of(flow).unwrap_or(HeldFlow::NO_HOST);
-        let Some(held) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        let Some(entry) = self.flows.as_mut().get_mut(flow.index()) else { return };
         // A flow that is backlogged already, or with nothing, is none that became backlogged.
-        if held.bytes != 0 || len == 0 {
+        if entry.is_backlogged() || len == 0 {
             return;
         }
         let now = HeldFlow::of(host, len);
-        *held = now;
+        *entry = now;
         if let Some(list) = self.hosts.list_of(now) {
             list.append(self.flows.as_mut(), flow.0);
         }
@@ -295,27 +276,26 @@ where
     }
 
     #[inline]
-    fn grew(&mut self, flow: FlowId, len: u32) {
-        self.grow(flow, len);
+    fn grew(&mut self, flow: FlowId, len: u32, held: u32) {
+        self.grow(flow, len, held);
     }
 
     #[inline]
-    fn served(&mut self, flow: FlowId, len: u32, is_idle: bool) {
-        self.shrink(flow, if is_idle { self.held(flow) } else { len });
+    fn served(&mut self, flow: FlowId, len: u32, left: u32) {
+        self.shrink(flow, len, left);
     }
 
-    fn lost(&mut self, flow: FlowId, len: u32, is_idle: bool) {
+    fn lost(&mut self, flow: FlowId, len: u32, left: u32) {
         let Some(&before) = self.flows.as_ref().get(flow.index()) else { return };
-        if before.bytes != 0 && len <= before.bytes {
-            self.shrink(flow, if is_idle { before.bytes } else { len });
+        if before.is_backlogged() {
+            self.shrink(flow, len, left);
             self.turn(flow);
             self.hosts.turn(before.host());
         }
     }
 
-    fn removed(&mut self, flow: FlowId) {
-        self.shrink(flow, self.held(flow));
-    }
+    /// An idle flow is in no books.
+    fn removed(&mut self, _flow: FlowId) {}
 
     fn victim(&self, _scheduler: &O) -> Option<(FlowId, DropFrom)> {
         let lists = self.hosts.first().map_or(self.hosts.hostless(), |host| &host.flows);
@@ -328,16 +308,19 @@ where
     }
 
     fn recount(&self, scheduler: &O, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
+        let bytes = |flow: FlowId| flows(flow).backlog.bytes;
         let mut backlogged = 0_u64;
         for (at, held) in (0_u32..).zip(self.flows.as_ref()) {
-            let counted = flows(FlowId(at)).backlog.bytes;
-            Imbalance::check("bytes of a flow", at, held.bytes.into(), counted.into())?;
-            backlogged = backlogged.wrapping_add(u64::from(held.bytes != 0));
+            let (booked, holds) = (held.is_backlogged(), bytes(FlowId(at)) != 0);
+            Imbalance::check("a flow that holds packets", at, booked.into(), holds.into())?;
+            let is_hostless = held.host() == HeldFlow::NO_HOST;
+            Imbalance::check("an idle flow of no host", at, 1, (booked || is_hostless).into())?;
+            backlogged = backlogged.wrapping_add(booked.into());
         }
-        let hostless = self.recount_host(scheduler, None, self.hosts.hostless())?;
+        let hostless = self.recount_host(scheduler, &bytes, None, self.hosts.hostless())?;
         let mut listed = u64::from(hostless.packets);
         for (at, host) in (0_u32..).zip(self.hosts.hosts()) {
-            let held = self.recount_host(scheduler, Some(at), &host.flows)?;
+            let held = self.recount_host(scheduler, &bytes, Some(at), &host.flows)?;
             Imbalance::check("bytes of a host", at, host.bytes.into(), held.bytes.into())?;
             listed = listed.wrapping_add(held.packets.into());
         }

@@ -112,7 +112,7 @@ impl<O: FlowScheduler + ?Sized, N: Table<LongestFlow>> DropPolicy<O> for Longest
     }
 
     #[inline]
-    fn grew(&mut self, flow: FlowId, len: u32) {
+    fn grew(&mut self, flow: FlowId, len: u32, _held: u32) {
         let entry = self.flows.as_mut().get_mut(flow.index());
         if entry.is_some_and(|entry| entry.grows(len)) {
             self.relist_grown(flow, len);
@@ -120,8 +120,8 @@ impl<O: FlowScheduler + ?Sized, N: Table<LongestFlow>> DropPolicy<O> for Longest
     }
 
     #[inline(never)]
-    fn served(&mut self, flow: FlowId, len: u32, is_idle: bool) {
-        if is_idle {
+    fn served(&mut self, flow: FlowId, len: u32, left: u32) {
+        if left == 0 {
             return self.unlist(flow);
         }
         let entry = self.flows.as_mut().get_mut(flow.index());
@@ -131,8 +131,8 @@ impl<O: FlowScheduler + ?Sized, N: Table<LongestFlow>> DropPolicy<O> for Longest
     }
 
     /// A flow that gives way and stays backlogged is the newest of its class: the flows of a class give way in turn.
-    fn lost(&mut self, flow: FlowId, len: u32, is_idle: bool) {
-        if is_idle {
+    fn lost(&mut self, flow: FlowId, len: u32, left: u32) {
+        if left == 0 {
             return self.unlist(flow);
         }
         let entry = self.flows.as_mut().get_mut(flow.index());

@@ -165,9 +165,10 @@ where
         for (flow, queue) in (0..).map(FlowId).zip(queues.as_ref()) {
             let Some(first) = queue.head_len(descriptors.as_ref()) else { continue };
             policy.backlogged(&scheduler, flow, first);
-            let rest = queue.backlog().bytes.wrapping_sub(first);
+            let held = queue.backlog().bytes;
+            let rest = held.wrapping_sub(first);
             if rest > 0 {
-                policy.grew(flow, rest);
+                policy.grew(flow, rest, held);
             }
         }
         FlowQueues { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }

@@ -17,66 +17,66 @@ pub(super) const FLOW_CLASSES: usize = LAST_CLASS as usize + 1;
 /// The bits of the upper mark of class 0.
 const SHORT_BITS: u32 = 9;
 
-/// The lower bits of a place name the host; the others are the bits of the upper mark of the flow's class.
-const HOST_BITS: u32 = u32::BITS - u32::BITS.ilog2();
-
-/// Room for one flow of [`LongestHostDrop`](super::LongestHostDrop): 16 bytes, all zero while the flow was not backlogged.
+/// Room for one flow of [`LongestHostDrop`](super::LongestHostDrop): 16 bytes. What the flow holds is in its queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HeldFlow {
-    /// Zero if and only if the flow is idle.
-    pub(super) bytes: u32,
-    /// The host for which the flow counts while it is backlogged, and its class.
-    place: u32,
+    /// The upper mark of the flow's class; zero if and only if the flow is idle.
+    high: u32,
+    /// The host for which the flow counts while it is backlogged; [`Self::NO_HOST`] while it is idle.
+    host: u32,
     pub(super) links: Links,
 }
 
 impl HeldFlow {
-    /// An idle flow.
-    pub const EMPTY: Self = Self { bytes: 0, place: 0, links: Links::EMPTY };
+    /// Room for a flow: all zero. [`LongestHostDrop`](super::LongestHostDrop) makes the flow idle.
+    pub const EMPTY: Self = Self { high: 0, host: 0, links: Links::EMPTY };
 
     /// Stands for the host of a flow that has none. Every host has a lower number.
-    pub(super) const NO_HOST: u32 = (1 << HOST_BITS) - 1;
+    pub(super) const NO_HOST: u32 = u32::MAX;
+
+    /// A flow that holds nothing, of no host: what is said of it changes no books.
+    pub(super) const IDLE: Self = Self { host: Self::NO_HOST, ..Self::EMPTY };
 
     /// A flow of `host` that holds `bytes` bytes, in the class it comes to, and on no list.
     #[inline]
     pub(super) const fn of(host: u32, bytes: u32) -> Self {
-        let mark = SHORT_BITS + 2 * class_of(bytes);
-        Self { bytes, place: mark << HOST_BITS | host & Self::NO_HOST, links: Links::EMPTY }
+        let high = 1 << (SHORT_BITS + 2 * class_of(bytes));
+        Self { high, host, links: Links::EMPTY }
+    }
+
+    #[inline]
+    pub(super) const fn is_backlogged(self) -> bool {
+        self.high != 0
     }
 
     #[inline]
     pub(super) const fn host(self) -> u32 {
-        self.place & Self::NO_HOST
-    }
-
-    #[inline]
-    const fn mark(self) -> u32 {
-        self.place >> HOST_BITS
+        self.host
     }
 
     #[inline]
     pub(super) const fn class(self) -> u32 {
-        self.mark().wrapping_sub(SHORT_BITS) >> 1
+        self.high.trailing_zeros().wrapping_sub(SHORT_BITS) >> 1
     }
 
-    /// Whether the flow holds as much as the upper mark of its class. True too of a flow in the last class from 8 MiB on.
+    /// Whether `bytes`, which the flow holds, are as many as the upper mark of its class. True too of a flow in the last class
+    /// from 8 MiB on, and of an idle one.
     #[inline]
-    pub(super) const fn is_above(self) -> bool {
-        self.bytes >> self.mark() != 0
+    pub(super) const fn is_above(self, bytes: u32) -> bool {
+        bytes >= self.high
     }
 
-    /// Whether the flow holds less than the lower mark of its class, which is an eighth of the upper one. True too of a flow in
-    /// class 0 below 64 bytes.
+    /// Whether `bytes`, which the flow holds, are fewer than the lower mark of its class, which is an eighth of the upper one.
+    /// True too of a flow in class 0 below 64 bytes; never true of an idle one.
     #[inline]
-    pub(super) const fn is_below(self) -> bool {
-        self.bytes >> (self.mark().wrapping_sub(3) % u32::BITS) == 0
+    pub(super) const fn is_below(self, bytes: u32) -> bool {
+        bytes < self.high >> 3
     }
-}
 
-impl HeldFlow {
-    /// Whether the flow is to leave its class. For tests.
-    pub(super) const fn moves(self) -> bool {
-        (self.is_above() || self.is_below()) && class_of(self.bytes) != self.class()
+    /// Whether the flow, which holds `bytes` bytes, is to leave its class.
+    #[inline]
+    pub(super) const fn moves(self, bytes: u32) -> bool {
+        (self.is_above(bytes) || self.is_below(bytes)) && class_of(bytes) != self.class()
     }
 }
 

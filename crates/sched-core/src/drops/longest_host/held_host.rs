@@ -352,4 +352,41 @@ mod tests {
         assert_eq!([grain(4_000_000, 1_024), grain(1 << 18, 8)], [512, 8_192]);
         assert_eq!([grain(u32::MAX, 1), grain(u32::MAX, 65_536)], [8_192, 8_192]);
     }
+
+    /// Goal: `recount` sees every kind of damage to what it compares: classes in use, marks, links, heads, and hosts in no class.
+    /// Method: three hosts, two of them in one class; one field broken at a time.
+    #[test]
+    fn a_recount_sees_damage() {
+        type Index = HostIndex<Vec<HeldHost>, Vec<HostClass>>;
+        let classes = vec![HostClass::EMPTY; HostClass::COUNT];
+        let mut index = HostIndex::new(vec![HeldHost::EMPTY; 4], classes, 1 << 10).unwrap();
+        for (host, bytes) in [(0, 1_000), (1, 5), (2, 1_010)] {
+            index.raise(host, bytes);
+        }
+        assert_eq!(index.recount(), Ok(()));
+        let damages: [fn(&mut Index); 13] = [
+            |index| index.used[0] ^= 1,
+            |index| *index.used.iter_mut().find(|word| **word != 0).unwrap() = 0,
+            |index| index.unit_bits += 2,
+            |index| index.hosts[0].bytes = 0,
+            |index| index.hosts[0].bytes = 5,
+            |index| index.hosts[3].bytes = 1,
+            |index| index.hosts[0].low += 1,
+            |index| index.hosts[0].low = 0,
+            |index| index.hosts[0].high = index.hosts[1].high,
+            |index| index.hosts[1].high += 1,
+            |index| index.hosts[0].links = Links::EMPTY,
+            |index| index.hosts[2].links = index.hosts[1].links,
+            |index| {
+                let class = class_at(index.hosts[1].high) as usize;
+                index.classes[class] = HostClass::EMPTY;
+            },
+        ];
+        for (at, damage) in damages.iter().enumerate() {
+            let mut bad = index.clone();
+            damage(&mut bad);
+            assert_ne!(bad, index, "damage {at} is none");
+            assert!(bad.recount().is_err(), "damage {at}");
+        }
+    }
 }

@@ -35,7 +35,7 @@ fn by_host(hosts: &[u32], max_len: u32, limit: u32) -> ByHost {
     let scheduler = rounds(hosts, max_len);
     let limits = Limits::bytes(limit);
     let policy = LongestHostDrop::new(&scheduler, limits, flows, held, classes).unwrap();
-    Beside { scheduler, policy }
+    Beside::new(scheduler, policy)
 }
 
 /// What a host must hold more of than `most`, the most that a host holds, less what the promise allows.
@@ -185,7 +185,7 @@ fn a_host_below_its_share_never_loses_to_anothers_overflow() {
     let limits = Limits { packets: u32::MAX, bytes: LIMIT };
     let queues = vec![Queue::EMPTY; hosts.len()];
     let descriptors = vec![Descriptor::EMPTY; 4_096];
-    let Beside { scheduler, policy } = by_host(&hosts, 1_500, LIMIT);
+    let Beside { scheduler, policy, .. } = by_host(&hosts, 1_500, LIMIT);
     let grain = policy.grain();
     assert!((LIMIT / 32..=LIMIT / 16).contains(&grain), "{grain}");
     let mut queues =
@@ -264,7 +264,7 @@ fn many_short_queues_do_not_push_out_a_longer_one() {
     hosts[0] = 0;
     let flows = vec![LongestFlow::EMPTY; 32];
     assert_eq!(victim(rounds(&hosts, 1), LongestQueueDrop::new(flows)), 0, "of flow 0");
-    let Beside { scheduler, policy } = by_host(&hosts, 1, 33);
+    let Beside { scheduler, policy, .. } = by_host(&hosts, 1, 33);
     assert_eq!(victim(scheduler, policy), 3, "of flow 1, of the other host");
 }
 
@@ -363,9 +363,13 @@ fn calls_that_contradict_the_books_change_nothing() {
     let policy: &mut dyn DropPolicy<ByLoad> = &mut both.policy;
     policy.backlogged(&both.scheduler, FlowId(2), 50);
     policy.backlogged(&both.scheduler, FlowId(0), 0);
-    policy.grew(FlowId(0), 50);
-    policy.lost(FlowId(0), 50, false);
-    policy.served(FlowId(4_000), 1, true);
+    for flow in [FlowId(0), FlowId(4_000)] {
+        policy.grew(flow, 50, 50);
+        policy.lost(flow, 50, 50);
+        policy.lost(flow, 50, 0);
+        policy.served(flow, 50, 50);
+        policy.served(flow, 50, 0);
+    }
     policy.removed(FlowId(4_000));
     assert_eq!((&both, both.victim()), (&before, None));
     both.backlogged(FlowId(0), 10);
@@ -404,23 +408,25 @@ fn too_little_room_is_refused_or_hides_flows() {
 /// Goal: `recount` sees every kind of damage. Method: break one field at a time.
 #[test]
 fn a_recount_sees_damage() {
-    let mut world = World::of(&[0, 0, 0, 1], 4_000, 1 << 20);
+    let mut world = World::of(&[0, 0, 0, 1, 1], 4_000, 1 << 20);
     for (flow, len) in [(0, 40), (1, 50), (2, 3_000), (3, 70)] {
         world.enqueue(flow, len);
     }
     let truth = |flow: FlowId| {
         let bytes = world.bytes(flow.0);
-        FlowState { backlog: Backlog { packets: 1, bytes }, head_len: None }
+        FlowState { backlog: Backlog { packets: bytes.min(1), bytes }, head_len: None }
     };
     assert_eq!(world.both.recount(&truth), Ok(()));
-    let damages: [fn(&mut Longest); 7] = [
-        |d| d.flows[0].bytes = 41,
-        |d| d.flows[0] = HeldFlow::of(1, 40),
-        |d| {
-            let links = d.flows[2].links;
-            d.flows[2] = HeldFlow::of(0, 40);
-            (d.flows[2].bytes, d.flows[2].links) = (3_000, links);
-        },
+    /// `now` where `before` is on its list.
+    fn listed(before: HeldFlow, mut now: HeldFlow) -> HeldFlow {
+        now.links = before.links;
+        now
+    }
+    let damages: [fn(&mut Longest); 8] = [
+        |d| d.flows[0] = HeldFlow::IDLE,
+        |d| d.flows[0] = listed(d.flows[0], HeldFlow::of(1, 40)),
+        |d| d.flows[2] = listed(d.flows[2], HeldFlow::of(0, 40)),
+        |d| d.flows[4] = HeldFlow::EMPTY,
         |d| d.hosts.raise(0, 1),
         |d| d.hosts.lower(0, 3_080),
         |d| *d.hosts.list_of(HeldFlow::of(0, 40)).unwrap() = Head::EMPTY,
@@ -442,4 +448,36 @@ fn a_recount_sees_damage() {
 #[test]
 fn a_flow_is_16_bytes_and_a_host_52() {
     assert_eq!((size_of::<HeldFlow>(), size_of::<HeldHost>(), size_of::<HostClass>()), (16, 52, 4));
+}
+
+/// Goal: `recount` sees damage to the lists of flows without a host. Method: three flows that the flow scheduler does not know, in two
+/// classes; one list broken at a time.
+#[test]
+fn a_recount_sees_damage_to_flows_without_a_host() {
+    let (scheduler, held) = (rounds(&[], 4_000), [40, 50, 3_000]);
+    let (hosts, classes) = (vec![HeldHost::EMPTY; 4], vec![HostClass::EMPTY; HostClass::COUNT]);
+    let flows = vec![HeldFlow::EMPTY; 3];
+    let policy = LongestHostDrop::new(&scheduler, Limits::NONE, flows, hosts, classes);
+    let mut policy: Longest = policy.unwrap();
+    for (flow, len) in (0..).zip(held) {
+        policy.backlogged(&scheduler, FlowId(flow), len);
+    }
+    assert_eq!([0, 1, 2, 3].map(|host| policy.bytes_of(host)), [0; 4]);
+    assert_eq!(policy.victim(&scheduler), Some((FlowId(2), DropFrom::Head)));
+    let truth = |flow: FlowId| {
+        let backlog = Backlog { packets: 1, bytes: held[flow.index()] };
+        FlowState { backlog, head_len: Some(held[flow.index()]) }
+    };
+    assert_eq!(policy.recount(&scheduler, &truth), Ok(()));
+    let damages: [fn(&mut Longest); 4] = [
+        |d| *d.hosts.list_of(HeldFlow::of(HeldFlow::NO_HOST, 40)).unwrap() = Head::EMPTY,
+        |d| *d.hosts.list_of(HeldFlow::of(HeldFlow::NO_HOST, 3_000)).unwrap() = Head::EMPTY,
+        |d| d.hosts.list_of(HeldFlow::of(HeldFlow::NO_HOST, 512)).unwrap().append(&mut d.flows, 0),
+        |d| d.flows[1] = HeldFlow::IDLE,
+    ];
+    for (at, damage) in damages.iter().enumerate() {
+        let mut bad = policy.clone();
+        damage(&mut bad);
+        assert!(bad.recount(&scheduler, &truth).is_err(), "damage {at}");
+    }
 }

@@ -281,7 +281,7 @@ fn a_flow_below_a_quarter_of_its_fair_part_loses_nothing() {
 /// Goal: with nothing to move, a packet leaves all lists as they are; at the marks it moves its flow, and no sooner.
 #[test]
 fn a_flow_moves_at_twice_the_least_and_below_half_of_it() {
-    let mut both = Beside { scheduler: lowest(), policy: longest() };
+    let mut both = Beside::new(lowest(), longest());
     both.scheduler.configure(FlowId(0), 9, None).unwrap();
     let list = |both: &Beside<Lowest, Longest>| both.policy.flows[0].mark();
     both.backlogged(FlowId(0), 400);
@@ -307,7 +307,7 @@ fn a_flow_moves_at_twice_the_least_and_below_half_of_it() {
 /// Goal: flows of one class give way in turn, and a flow that is served in its class keeps its place.
 #[test]
 fn the_flows_of_a_class_give_way_in_turn() {
-    let mut both = Beside { scheduler: lowest(), policy: longest() };
+    let mut both = Beside::new(lowest(), longest());
     for flow in (0..3).map(FlowId) {
         both.scheduler.configure(flow, 9, None).unwrap();
         both.backlogged(flow, 300);
@@ -332,7 +332,7 @@ fn the_newest_single_flows_are_looked_at() {
     let victim =
         |policy: &dyn DropPolicy<Lowest>| policy.victim(&scheduler).map(|(flow, _)| flow.0);
     policy.backlogged(&scheduler, FlowId(0), 100);
-    policy.grew(FlowId(0), 100);
+    policy.grew(FlowId(0), 100, 200);
     assert_eq!(victim(policy), Some(0));
     policy.backlogged(&scheduler, FlowId(1), 201);
     assert_eq!(victim(policy), Some(1));
@@ -342,9 +342,9 @@ fn the_newest_single_flows_are_looked_at() {
     assert_eq!(victim(policy), Some(1), "the eighth");
     policy.backlogged(&scheduler, FlowId(9), 150);
     assert_eq!(victim(policy), Some(0), "the ninth is not looked at");
-    policy.lost(FlowId(5), 150, true);
+    policy.lost(FlowId(5), 150, 0);
     assert_eq!(victim(policy), Some(1));
-    policy.served(FlowId(0), 200, true);
+    policy.served(FlowId(0), 200, 0);
     policy.removed(FlowId(1));
     assert_eq!(victim(policy), Some(9), "of equals the newest");
 }
@@ -402,11 +402,11 @@ impl DropPolicy<Lowest> for Hears {
 
     fn backlogged(&mut self, _: &Lowest, _: FlowId, _len: u32) {}
 
-    fn grew(&mut self, _: FlowId, _len: u32) {}
+    fn grew(&mut self, _: FlowId, _len: u32, _held: u32) {}
 
-    fn served(&mut self, _: FlowId, _len: u32, _is_idle: bool) {}
+    fn served(&mut self, _: FlowId, _len: u32, _left: u32) {}
 
-    fn lost(&mut self, _: FlowId, _len: u32, _is_idle: bool) {}
+    fn lost(&mut self, _: FlowId, _len: u32, _left: u32) {}
 
     fn removed(&mut self, _: FlowId) {}
 
@@ -446,12 +446,12 @@ fn a_policy_hears_of_limits_before_packets_give_way_to_them() {
 
 #[test]
 fn calls_that_contradict_the_books_change_nothing() {
-    let mut both = Beside { scheduler: lowest(), policy: longest() };
+    let mut both = Beside::new(lowest(), longest());
     both.scheduler.configure(FlowId(0), 1, None).unwrap();
     let policy: &mut dyn DropPolicy<Lowest> = &mut both.policy;
-    policy.grew(FlowId(0), 500);
-    policy.lost(FlowId(0), 500, false);
-    policy.served(FlowId(4_000), 1, true);
+    policy.grew(FlowId(0), 500, 500);
+    policy.lost(FlowId(0), 500, 1);
+    policy.served(FlowId(4_000), 1, 0);
     policy.backlogged(&both.scheduler, FlowId(4_000), 1);
     policy.removed(FlowId(4_000));
     assert_eq!(both.victim(), None);

@@ -42,9 +42,9 @@ where
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let descriptors = self.descriptors.as_mut();
         let mut packet = queue.pop_head(descriptors)?;
-        let next_head = queue.head_len(descriptors);
+        let (next_head, left) = (queue.head_len(descriptors), queue.backlog().bytes);
         self.scheduler.served(flow, packet.len, next_head);
-        self.policy.served(flow, packet.len, next_head.is_none());
+        self.policy.served(flow, packet.len, left);
         if next_head.is_none() {
             self.directory.emptied(&self.scheduler, flow);
         }
@@ -78,7 +78,7 @@ where
     #[inline(always)]
     fn tell_idle(&mut self, flow: FlowId, len: u32) {
         self.scheduler.served(flow, len, None);
-        self.policy.served(flow, len, true);
+        self.policy.served(flow, len, 0);
         self.directory.emptied(&self.scheduler, flow);
     }
 
@@ -215,9 +215,9 @@ pub(super) fn deliver<O: FlowScheduler, D: DropPolicy<O>>(
         queue.close();
         return Some((packet, true));
     };
-    let delivered = Some((packet, false));
+    let (delivered, left) = (Some((packet, false)), queue.backlog().bytes);
     scheduler.served(flow, packet.len, Some(next_head));
-    policy.served(flow, packet.len, false);
+    policy.served(flow, packet.len, left);
     delivered
 }
 

@@ -85,12 +85,13 @@ where
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let was_idle = queue.is_empty();
         queue.append(descriptors, packet, now);
+        let held = queue.backlog().bytes;
         self.ledger.accept(packet.len);
         if was_idle {
             self.tell_backlogged(flow, packet.len);
         } else {
             self.scheduler.grew(flow, packet.len);
-            self.policy.grew(flow, packet.len);
+            self.policy.grew(flow, packet.len, held);
         }
         Some(())
     }
@@ -160,8 +161,8 @@ where
             return self.enqueue_crowded(now, flow, packet, packet.ecn, drops);
         }
         let books = (&mut self.ledger, self.records.as_mut());
-        let was_idle = append(queue, descriptors, books, flow, packet, now);
-        self.tell_accepted(flow, packet, was_idle);
+        let held = append(queue, descriptors, books, flow, packet, now);
+        self.tell_accepted(flow, packet, held);
         Ok(())
     }
 
@@ -203,22 +204,22 @@ where
             return Err(self.reject(flow, packet));
         };
         let books = (&mut self.ledger, self.records.as_mut());
-        let was_idle = append(queue, descriptors, books, flow, Packet { ecn, ..packet }, now);
-        self.tell_accepted(flow, packet, was_idle);
+        let held = append(queue, descriptors, books, flow, Packet { ecn, ..packet }, now);
+        self.tell_accepted(flow, packet, held);
         Ok(())
     }
 
     /// Tells of `packet`, as it came, that it has been queued.
     #[inline(always)]
-    fn tell_accepted(&mut self, flow: FlowId, packet: Packet, was_idle: bool) {
+    fn tell_accepted(&mut self, flow: FlowId, packet: Packet, held: u32) {
         if packet.ecn == Ecn::Ce {
             self.count_marked_arrival(flow);
         }
-        if was_idle {
+        if held == packet.len {
             self.tell_backlogged(flow, packet.len);
         } else {
             self.scheduler.grew(flow, packet.len);
-            self.policy.grew(flow, packet.len);
+            self.policy.grew(flow, packet.len, held);
         }
     }
 
@@ -256,7 +257,7 @@ pub(super) fn takes(max_len: Option<u32>, len: u32) -> bool {
     max_len.is_some_and(|max| len <= max)
 }
 
-/// Appends `packet`, which fits, to the queue of `flow` and books it. Returns whether the queue was empty.
+/// Appends `packet`, which fits, to the queue of `flow` and books it. Returns what the queue holds then.
 #[inline(always)]
 fn append(
     queue: &mut Queue,
@@ -265,27 +266,26 @@ fn append(
     flow: FlowId,
     packet: Packet,
     now: Nanos,
-) -> bool {
-    let was_idle = queue.is_empty();
+) -> u32 {
     queue.append(descriptors, packet, now);
     ledger.accept(packet.len);
     if let Some(record) = records.get_mut(flow.index()) {
         record.accept(packet.len, queue.backlog());
     }
-    was_idle
+    queue.backlog().bytes
 }
 
-/// Tells the flow scheduler and the drop policy of a packet that was accepted.
+/// Tells the flow scheduler and the drop policy of a packet of `len` bytes that was accepted, with which `flow` holds `held`.
 #[inline(always)]
 pub(super) fn tell_grown<O: FlowScheduler>(
     scheduler: &mut O,
     policy: &mut impl DropPolicy<O>,
     flow: FlowId,
-    len: u32,
+    (len, held): (u32, u32),
 ) -> Result<(), Rejected> {
     // Read first, so that no register has to be kept across the calls of the parts.
     let accepted = Ok(());
     scheduler.grew(flow, len);
-    policy.grew(flow, len);
+    policy.grew(flow, len, held);
     accepted
 }

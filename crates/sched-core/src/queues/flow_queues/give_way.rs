@@ -36,6 +36,7 @@ where
         let Some(queue) = queues.get_mut(to.index()) else { return };
         let was_idle = queue.is_empty();
         queue.append_all(descriptors, moved);
+        let held = queue.backlog().bytes;
         self.tell_lost(from, bytes, None);
         let grown = if was_idle {
             self.tell_backlogged(to, head_len);
@@ -45,7 +46,7 @@ where
         };
         if grown > 0 {
             self.scheduler.grew(to, grown);
-            self.policy.grew(to, grown);
+            self.policy.grew(to, grown, held);
         }
     }
 
@@ -121,7 +122,7 @@ where
     /// of the first packet that is left.
     fn tell_lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
         self.scheduler.lost(flow, len, head);
-        self.policy.lost(flow, len, head.is_none());
+        self.policy.lost(flow, len, self.flow_backlog(flow).bytes);
         if head.is_none() {
             self.aqm.emptied(flow);
             self.directory.emptied(&self.scheduler, flow);

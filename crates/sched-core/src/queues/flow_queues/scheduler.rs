@@ -54,6 +54,7 @@ where
             return self.enqueue_signalled(now, flow, packet, admission, drops);
         }
         queue.append_behind(tail, descriptors, packet, now);
+        let held = queue.backlog().bytes;
         self.ledger.accept(len);
         if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
             record.accept(len, queue.backlog());
@@ -61,7 +62,7 @@ where
         if packet.ecn == Ecn::Ce {
             self.count_marked_arrival(flow);
         }
-        tell_grown(&mut self.scheduler, &mut self.policy, flow, len)
+        tell_grown(&mut self.scheduler, &mut self.policy, flow, (len, held))
     }
 
     #[inline(always)]
