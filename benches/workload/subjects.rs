@@ -24,7 +24,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL over whole, and is what the
 /// name before it is with SMALL; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 47] = [
+pub(crate) const NAMES: [&str; 48] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -36,6 +36,7 @@ pub(crate) const NAMES: [&str; 47] = [
     "drr",
     "drr_sparse",
     "drr_lqd",
+    "age",
     "sqf_lqd",
     "qfq",
     "qfq_mixed",

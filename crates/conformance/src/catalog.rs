@@ -23,7 +23,7 @@ use freeboard::sched_core::{
 
 pub use aqms::{AqmRecipe, CoDel, WithoutAqm};
 pub use flows::{
-    CoarseShortestQueue, Drr, Floor, FlooredShortestQueue, LongestQueue, Qfq, QfqPlus,
+    Age, CoarseShortestQueue, Drr, Floor, FlooredShortestQueue, LongestQueue, Qfq, QfqPlus,
     ShortestQueue, Wf2q,
 };
 pub use hosts::{ByHost, Ceilings, CommittedRates, HostDrr, LoadDrr, LongestHost};

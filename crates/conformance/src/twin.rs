@@ -8,6 +8,7 @@
 //! Beside the twins stand two ideals in exact arithmetic: [`Gps`], the fluid server that fair queueing
 //! approximates, and [`ExactWf2q`], the packet order that comes nearest to it.
 
+mod age;
 mod ceilings;
 mod classes;
 mod committed_rates;
@@ -27,6 +28,7 @@ mod sqf;
 mod token_bucket;
 mod wf2q;
 
+pub use age::NaiveAge;
 pub use ceilings::NaiveCeilings;
 pub use classes::NaiveClasses;
 pub use committed_rates::NaiveCommittedRates;

@@ -1,5 +1,6 @@
 //! Which flow is next, and the indices that say so.
 
+pub(crate) mod age;
 pub(crate) mod drr;
 pub(crate) mod length_index;
 pub(crate) mod qfq;

@@ -96,6 +96,7 @@ pub use aqm::{Admission, Aqm, CoDel, CoDelParams, CoDelState, Head, Look, NoAqm,
 pub use aqm::{Probability, Random};
 pub use bounds::guarantee::{Guarantee, Share};
 pub use bounds::wfi::{Arrival, Compared, Metered, PairMeter, WfiFlow, WfiMeter, WfiReport};
+pub use disciplines::age::{AgeDrr, AgeFlow, AgeParams, ThresholdRange};
 pub use disciplines::drr::{Drr, DrrFlow};
 pub use disciplines::length_index::{LengthClass, LengthFlow, SUB_CLASS_BITS};
 pub use disciplines::qfq::{Aggregate, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus};

@@ -2,8 +2,8 @@
 
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
-    Aggregate, DropFrom, DrrFlow, FloorShare, LengthClass, LengthFlow, LongestFlow,
-    LongestQueueDrop, Nanos, PlusFlow, QfqFlow, WaitingFlow, Wf2qFlow,
+    AgeFlow, AgeParams, Aggregate, DropFrom, DrrFlow, FloorShare, LengthClass, LengthFlow,
+    LongestFlow, LongestQueueDrop, Nanos, PlusFlow, QfqFlow, WaitingFlow, Wf2qFlow,
 };
 
 use super::{FlowRecipe, Memory, QueuesRecipe, Room};
@@ -21,6 +21,18 @@ impl FlowRecipe for Drr {
     fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
         let made = core_::Drr::new(room.flows.of(DrrFlow::EMPTY), room.max_len).ok()?;
         Some(if self.sparse_first { made.sparse_first() } else { made })
+    }
+}
+
+/// Levels by attained service.
+#[derive(Clone, Copy, Debug)]
+pub struct Age(pub AgeParams);
+
+impl FlowRecipe for Age {
+    type Made<F: Memory, H: Memory> = core_::AgeDrr<F::Of<AgeFlow>>;
+
+    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+        core_::AgeDrr::new(room.flows.of(AgeFlow::EMPTY), room.max_len, self.0).ok()
     }
 }
 

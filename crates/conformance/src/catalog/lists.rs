@@ -13,6 +13,26 @@ macro_rules! flow_schedulers {
             drr_sparse: Drr { sparse_first: true };
             drr_lqd_tail: LongestQueue { of: Drr { sparse_first: false }, end: Tail };
             drr_sparse_lqd: LongestQueue { of: Drr { sparse_first: true }, end: Head };
+            age: Age(AgeParams::two_levels(2_000).with_renewal(Nanos::from_millis(2)));
+            age_floor: LongestQueue {
+                of: Age(
+                    AgeParams::two_levels(1_000)
+                        .with_floor(4)
+                        .with_renewal(Nanos::from_millis(20))
+                ),
+                end: Head,
+            };
+            age_least: Age(
+                AgeParams::least_attained(500).with_floor(2).with_renewal(Nanos::from_millis(20))
+            );
+            age_learned: LongestQueue {
+                of: Age(
+                    AgeParams::two_levels(2_000)
+                        .with_renewal(Nanos::from_millis(1))
+                        .with_learned_threshold(ThresholdRange { least: 500, most: 20_000 })
+                ),
+                end: Tail,
+            };
             sqf: ShortestQueue { end: Head };
             sqf_tail: ShortestQueue { end: Tail };
             sqf_coarse: CoarseShortestQueue { end: Tail };
@@ -141,6 +161,19 @@ macro_rules! compositions {
                     CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100)
                 ),
             };
+            age_codel: Queued {
+                of: LongestQueue {
+                    of: Age(
+                        AgeParams::two_levels(2_000)
+                            .with_floor(8)
+                            .with_renewal(Nanos::from_millis(2))
+                    ),
+                    end: Head,
+                },
+                aqm: CoDel(
+                    CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100)
+                ),
+            };
             qfq_without_aqm: Queued { of: Qfq, aqm: WithoutAqm };
             hashed_drr: Shaped {
                 of: ByHash {
@@ -170,10 +203,11 @@ macro_rules! compositions {
 pub mod entry {
     pub use freeboard::Isolation;
     pub use freeboard::sched_core::{
-        CoDelParams,
+        AgeParams, CoDelParams,
         DropFrom::{Head, Tail},
         Nanos,
         Side::{Destination, Source},
+        ThresholdRange,
     };
     pub use freeboard::shaper::{Overhead, Rate};
 }

@@ -2,7 +2,7 @@
 
 use crate::catalog::{Dial, Setting};
 use freeboard::sched_core::{
-    Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, Classify,
+    AgeDrr, Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, Classify,
     CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, Descriptor,
     DropPolicy, DropSink, Drr, Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler,
     HostDrr, HostDrrFlow, HostRing, Hosted, LengthFlow, LoadDrr, LoadDrrFlow, LoadDrrHost,
@@ -86,6 +86,7 @@ pub trait Housing {
     }
 }
 
+impl<N> Housing for AgeDrr<N> {}
 impl<N> Housing for Drr<N> {}
 impl<N> Housing for Qfq<N> {}
 impl<N, A, G> Housing for QfqPlus<N, A, G> {}

@@ -1,15 +1,15 @@
 //! The twin of each recipe.
 
 use crate::catalog::{
-    ByHost, Ceilings, CoarseShortestQueue, CommittedRates, Drr, Fifo, FlooredShortestQueue,
+    Age, ByHost, Ceilings, CoarseShortestQueue, CommittedRates, Drr, Fifo, FlooredShortestQueue,
     FlooredVirtualQueues, FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, LongestQueue,
     Memory, Qfq, QfqPlus, QueuesRecipe, Recipe, Setting, ShortestQueue, VirtualQueues, Wf2q,
 };
 use crate::history::Contestant;
 use crate::twin::{
-    NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveFifo, NaiveFlowScheduler, NaiveHostDrr,
-    NaiveLoadDrr, NaiveLongestHostDrop, NaiveLongestQueueDrop, NaiveQfq, NaiveQfqPlus, NaiveQueues,
-    NaiveShortestQueue, NaiveWf2q,
+    NaiveAge, NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveFifo, NaiveFlowScheduler,
+    NaiveHostDrr, NaiveLoadDrr, NaiveLongestHostDrop, NaiveLongestQueueDrop, NaiveQfq,
+    NaiveQfqPlus, NaiveQueues, NaiveShortestQueue, NaiveWf2q,
 };
 use freeboard::sched_core::{FlowId, Limits, Side};
 
@@ -63,6 +63,14 @@ impl TwinnedFlows for Drr {
 
     fn twin(self, size: Size) -> NaiveDrr {
         NaiveDrr::new(size.flows, size.max_len, self.sparse_first)
+    }
+}
+
+impl TwinnedFlows for Age {
+    type Twin = NaiveAge;
+
+    fn twin(self, size: Size) -> NaiveAge {
+        NaiveAge::new(size.flows, size.max_len, self.0)
     }
 }
 

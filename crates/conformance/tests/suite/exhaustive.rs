@@ -6,11 +6,12 @@
 //! five letters, or one less than in full where a test counts the rules that were applied. The letters of each are
 //! what its discipline can go wrong on.
 
+use conformance::catalog::Age;
 use conformance::effort::effort;
 use conformance::history::{Contestant, Operation, Setting, explore};
 use conformance::sides;
 use conformance::twin::{Exercised, Rule};
-use freeboard::sched_core::{DropFrom, Limits, Nanos, Side, Sides};
+use freeboard::sched_core::{AgeParams, DropFrom, Limits, Nanos, Side, Sides};
 
 const FLOWS: usize = 3;
 /// Of the flows, of what comes before, and of the letters.
@@ -135,6 +136,40 @@ fn every_short_history_of_drr_with_sparse_flows_first_and_drops_from_the_longest
     ];
     let sides = sides::drr_lqd::<FLOWS, DESCRIPTORS>(500, true, DropFrom::Head, Limits::packets(3));
     play(sides, &letters);
+}
+
+/// A flow of 500 bytes is old, and new again after 1 ms.
+#[test]
+fn every_short_history_of_two_levels_by_age() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(0, 100),
+        enqueue(1, 400),
+        enqueue(2, 500),
+        DEQUEUE,
+        Operation::Forward { nanos: 1 << 20 },
+        Operation::Remove { flow: 0 },
+    ];
+    let params = AgeParams::two_levels(500).with_floor(2).with_renewal(Nanos::from_millis(1));
+    let limits = Limits::packets(6);
+    play(sides::flows::<FLOWS, DESCRIPTORS, 1, _>(Age(params), 500, limits), &letters);
+}
+
+/// Levels end at 200 and 400 bytes.
+#[test]
+fn every_short_history_of_three_levels_by_age() {
+    let letters = [
+        enqueue(0, 300),
+        enqueue(0, 100),
+        enqueue(1, 200),
+        enqueue(1, 101),
+        enqueue(2, 400),
+        DEQUEUE,
+        Operation::SetLimits { packets: 2, bytes: u32::MAX },
+    ];
+    let params = AgeParams::least_attained(200).with_levels(3).with_floor(3);
+    let limits = Limits::packets(6);
+    play(sides::flows::<FLOWS, DESCRIPTORS, 1, _>(Age(params), 500, limits), &letters);
 }
 
 #[test]
