@@ -434,7 +434,9 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Scheduler for Isolated<S, A, K,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         let labels = &OwnHost(flow.0);
-        let label = self.isolation().queue_label(labels);
+        // All labels of the packet are one, but for that of the pair of hosts.
+        let is_by_pair = self.isolation() == Isolation::Hosts;
+        let label = if is_by_pair { labels.host_pair() } else { labels.flow() };
         match self.queues.siblings().directory.find(label) {
             Some(queue) => self.queues.enqueue(now, queue, packet, drops),
             None => self.enqueue_own_host(now, label, labels, packet, drops),

@@ -83,9 +83,17 @@ impl Isolation {
             Self::Flows | Self::DualSrcHost | Self::DualDstHost | Self::TripleIsolate => {
                 labels.flow()
             }
+            by_host => by_host.host_label(labels),
+        }
+    }
+
+    /// [`Self::queue_label`], where queues are those of hosts. Apart, so that asking for the flow is a call that is known, or none.
+    #[inline(never)]
+    fn host_label(self, labels: &(impl Labelled + ?Sized)) -> u32 {
+        match self {
             Self::SrcHost => labels.source(),
             Self::DstHost => labels.destination(),
-            Self::Hosts => labels.host_pair(),
+            _ => labels.host_pair(),
         }
     }
 

@@ -7,9 +7,9 @@
 //!  │ bytes ─▶ key ─▶ labels ─┼─┼▶ queue ─▶ scheduler ─▶ AQM ─┼─┼▶ framing ─▶ rate ┼─▶ link
 //!  └─────────────────────────┘ └───┬──────────────────────┬──┘ └──────────────────┘
 //!                                  ▼ no room              ▼ congestion
-//!                         the longest queue gives     a drop, or a mark
-//!                         way, of the host that       (ECN)
-//!                         holds most
+//!                         a long queue gives way,     a drop, or a mark
+//!                         of a host that holds        (ECN)
+//!                         about the most
 //! ```
 //!
 //! # Where to begin

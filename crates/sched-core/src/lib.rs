@@ -6,9 +6,9 @@
 //! 1. [`Scheduler::enqueue`] takes a [`Packet`] into the queue of its flow, or hands it back in
 //!    [`Rejected`]. Whatever has to give way for it goes to the [`DropSink`].
 //! 2. [`FlowQueues`] is the scheduler for every flow scheduler: [`Drr`], [`Qfq`], [`QfqPlus`], [`Wf2q`],
-//!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] beside it, the flow that
-//!    holds most gives way. [`LoadDrr`] knows the hosts of its flows, [`HostDrr`] puts hosts above flows, and with
-//!    [`LongestHostDrop`] the host that holds most gives way. [`CommittedRates`] gives flows or hosts committed rates
+//!    [`ShortestQueue`], each a [`FlowScheduler`]; with [`LongestQueueDrop`] beside it, a flow that
+//!    holds about the most gives way. [`LoadDrr`] knows the hosts of its flows, [`HostDrr`] puts hosts above flows, and with
+//!    [`LongestHostDrop`] a host that holds about the most gives way. [`CommittedRates`] gives flows or hosts committed rates
 //!    beyond which they borrow. [`Sqf`] puts labels over virtual queues and a
 //!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow scheduler.
 //! 3. An [`Aqm`] such as [`CoDel`] is asked about each packet that arrives, and about each that is about to leave.

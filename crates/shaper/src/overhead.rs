@@ -69,15 +69,24 @@ impl Framing {
 /// assert!(Overhead::new(Framing::None, 300, 0).is_err());
 /// # Ok::<(), shaper::OverheadError>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Overhead {
     framing: Framing,
-    /// `MIN_OVERHEAD..=MAX_OVERHEAD`.
-    overhead: i16,
+    header: u8,
+    /// The overhead, `MIN_OVERHEAD..=MAX_OVERHEAD`, less `header`.
+    added: i16,
     /// `0..=MAX_MPU`.
     mpu: u16,
-    header: u8,
+    /// The larger of `mpu` and 1.
+    least: u16,
+}
+
+impl Default for Overhead {
+    /// [`Overhead::RAW`].
+    fn default() -> Self {
+        Self::RAW
+    }
 }
 
 /// So that rates and ceilings of hosts count what the line does.
@@ -146,14 +155,16 @@ impl Overhead {
     }
 
     const fn of(framing: Framing, overhead: i16, mpu: u16) -> Self {
-        Self { framing, overhead, mpu, header: 0 }
+        let least = if mpu == 0 { 1 } else { mpu };
+        Self { framing, header: 0, added: overhead, mpu, least }
     }
 
     /// The same link for lengths that contain `header` bytes below the network layer (14 on
     /// Ethernet), which do not count. It is not for [`Overhead::RAW`], which counts what it gets.
     #[must_use]
     pub const fn for_frames(self, header: u8) -> Self {
-        Self { header, ..self }
+        let added = self.added + self.header as i16 - header as i16;
+        Self { header, added, ..self }
     }
 
     /// Bytes on the wire for a packet of `len` bytes. Monotone in `len`; saturates at both ends,
@@ -171,11 +182,9 @@ impl Overhead {
     #[inline]
     pub(crate) const fn on_wire(&self, len: u32) -> u64 {
         // −64 − 255 ≤ what is added ≤ 256.
-        let net = len as i64 + (self.overhead as i64 - self.header as i64);
-        let mpu = self.mpu as i64;
-        let padded = if net < mpu { mpu } else { net };
+        let (net, least) = (len as i64 + self.added as i64, self.least as i64);
         #[allow(clippy::cast_sign_loss, reason = "at least 1")]
-        let padded = if padded <= 0 { 1 } else { padded as u64 };
+        let padded = (if net < least { least } else { net }) as u64;
         match self.framing {
             Framing::None => padded,
             framing => framing.packed(padded),
@@ -191,7 +200,7 @@ impl Overhead {
     /// Bytes added to each network-layer packet.
     #[must_use]
     pub const fn overhead(self) -> i32 {
-        self.overhead as i32
+        self.added as i32 + self.header as i32
     }
 
     /// The fewest bytes a packet counts, before framing.

@@ -192,7 +192,10 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         }
         self.forget_idle_time(now);
         let packet = self.inner.dequeue(now, drops);
-        if let Some(packet) = &packet {
+        // An unlimited line is paid nothing: what a packet is on the wire need not be known.
+        if let Some(packet) = &packet
+            && !self.line.rate().is_unlimited()
+        {
             self.line.pay(now, self.link.on_wire(packet.len));
         }
         packet

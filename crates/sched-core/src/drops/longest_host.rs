@@ -136,9 +136,9 @@ where
         self.hosts.get(host).map_or(0, |host| host.bytes)
     }
 
-    /// `flow` holds `len` bytes more, `held` in all, if it is backlogged. [`Self::grow`] and [`Self::shrink`] are not inlined:
-    /// with registers of their own both are cheaper.
-    #[inline(never)]
+    /// `flow` holds `len` bytes more, `held` in all, if it is backlogged. In line, like [`Self::shrink`]: what crosses no mark is
+    /// little work.
+    #[inline(always)]
     fn grow(&mut self, flow: FlowId, len: u32, held: u32) {
         let Some(entry) = self.flows.as_ref().get(flow.index()) else { return };
         if entry.is_above(held) {
@@ -148,7 +148,7 @@ where
     }
 
     /// `flow` holds `len` bytes less, `left` in all, if it is backlogged.
-    #[inline(never)]
+    #[inline(always)]
     fn shrink(&mut self, flow: FlowId, len: u32, left: u32) {
         let Some(entry) = self.flows.as_ref().get(flow.index()) else { return };
         if entry.is_below(left) {
@@ -275,7 +275,7 @@ where
         self.hosts.raise(host, len);
     }
 
-    #[inline]
+    #[inline(always)]
     fn grew(&mut self, flow: FlowId, len: u32, held: u32) {
         self.grow(flow, len, held);
     }
