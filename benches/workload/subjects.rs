@@ -9,7 +9,7 @@ use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
     ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedRate, Descriptor, DropFrom, Fifo,
     FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos,
-    NoAqm, Queue, Scheduler, Side, Sides,
+    NoAqm, Queue, Red, RedParams, RedState, Scheduler, Side, Sides,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue};
@@ -24,7 +24,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL over whole, and is what the
 /// name before it is with SMALL; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 48] = [
+pub(crate) const NAMES: [&str; 49] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -68,6 +68,7 @@ pub(crate) const NAMES: [&str; 48] = [
     "hashed_drr",
     "fq_codel",
     "fq_codel_lqd",
+    "fq_red",
     "drr_shaped",
     "null_burst",
     "drr_burst",
@@ -83,6 +84,13 @@ type FqCodel = FlowQueues<
     Box<[Queue]>,
     Box<[Descriptor]>,
     CoDel<Box<[CoDelState]>>,
+>;
+
+type FqRed = FlowQueues<
+    <Drr as FlowRecipe>::Made<Boxes, Boxes>,
+    Box<[Queue]>,
+    Box<[Descriptor]>,
+    Red<Box<[RedState]>>,
 >;
 
 const DRR: Drr = Drr { sparse_first: false };
@@ -236,6 +244,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let queues = fq_codel(flows).with_drop_policy(LongestQueueDrop::new(longest));
             closed(Hashed::over(queues, queue_table(flows)), call, true)
         }
+        "fq_red" => closed(Hashed::over(fq_red(flows), queue_table(flows)), call, true),
         _ => return entry(name, call),
     })
 }
@@ -285,6 +294,15 @@ fn fq_codel(flows: usize) -> FqCodel {
     let codel = codel.expect("a target below the interval");
     let room = (Boxes(count), Boxes(descriptors_for(flows)), Arrays::<0>);
     queues(scheduler, codel, room, Limits::NONE)
+}
+
+/// The same with RED, whose thresholds no queue of the loop reaches.
+fn fq_red(flows: usize) -> FqRed {
+    let count = queues_for(flows);
+    let scheduler = scheduler(Drr { sparse_first: true }, count, 1, turn);
+    let red = Red::new(Boxes(count).of(RedState::EMPTY), RedParams::new(1 << 20, 1 << 22));
+    let room = (Boxes(count), Boxes(descriptors_for(flows)), Arrays::<0>);
+    queues(scheduler, red.expect("thresholds in range"), room, Limits::NONE)
 }
 
 /// The table of hashes for the queues of `flows`.

@@ -92,6 +92,8 @@ const PINNED: &[(&str, u64)] = &[
     ("virtual_queues_floor_flush", 0x84ea_350a_9451_33ce),
     ("drr_codel", 0x5ab0_7da5_b13b_07d5),
     ("age_codel", 0xf3a7_ae40_6880_0b2d),
+    ("drr_red", 0x15df_0274_30d6_1454),
+    ("age_red_adaptive", 0x5af4_ceb0_d583_9d86),
     ("qfq_without_aqm", 0xf459_55a6_2aee_eaf3),
     ("hashed_drr", 0xae5e_ac99_2b1b_e8b1),
     ("tree", 0xe49d_43d5_f895_b4ab),

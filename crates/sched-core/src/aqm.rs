@@ -16,9 +16,11 @@
 mod codel;
 mod control_law;
 mod random;
+mod red;
 
 pub use codel::{CoDel, CoDelParams, CoDelState};
 pub use random::{Probability, Random};
+pub use red::{Red, RedParams, RedState};
 
 use crate::{Backlog, Ecn, FlowId, Nanos, Packet};
 

@@ -94,6 +94,7 @@ mod time;
 
 pub use aqm::{Admission, Aqm, CoDel, CoDelParams, CoDelState, Head, Look, NoAqm, Offer, Verdict};
 pub use aqm::{Probability, Random};
+pub use aqm::{Red, RedParams, RedState};
 pub use bounds::guarantee::{Guarantee, Share};
 pub use bounds::wfi::{Arrival, Compared, Metered, PairMeter, WfiFlow, WfiMeter, WfiReport};
 pub use disciplines::age::{AgeDrr, AgeFlow, AgeParams, ThresholdRange};

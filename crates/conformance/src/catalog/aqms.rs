@@ -1,7 +1,7 @@
 //! Active queue management.
 
 use freeboard::sched_core as core_;
-use freeboard::sched_core::{Aqm, CoDelParams, CoDelState, NoAqm};
+use freeboard::sched_core::{Aqm, CoDelParams, CoDelState, NoAqm, RedParams, RedState};
 
 use super::Memory;
 
@@ -35,5 +35,17 @@ impl AqmRecipe for CoDel {
 
     fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
         core_::CoDel::new(flows.of(CoDelState::EMPTY), self.0).ok()
+    }
+}
+
+/// RED in each queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Red(pub RedParams);
+
+impl AqmRecipe for Red {
+    type Made<F: Memory> = core_::Red<F::Of<RedState>>;
+
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+        core_::Red::new(flows.of(RedState::EMPTY), self.0).ok()
     }
 }

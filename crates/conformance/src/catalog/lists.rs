@@ -174,6 +174,26 @@ macro_rules! compositions {
                     CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100)
                 ),
             };
+            drr_red: Queued {
+                of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
+                aqm: Red(
+                    RedParams::new(1_500, 4_500)
+                        .with_weight(1)
+                        .with_max_probability(Probability::from_raw(1 << 29))
+                        .with_packet_time(Nanos::from_micros(100))
+                ),
+            };
+            age_red_adaptive: Queued {
+                of: Age(AgeParams::two_levels(2_000).with_renewal(Nanos::from_millis(2))),
+                aqm: Red(
+                    RedParams::new(1_000, 3_000)
+                        .with_weight(2)
+                        .with_max_probability(Probability::from_raw(1 << 29))
+                        .gentle()
+                        .adaptive()
+                        .with_seed(1)
+                ),
+            };
             qfq_without_aqm: Queued { of: Qfq, aqm: WithoutAqm };
             hashed_drr: Shaped {
                 of: ByHash {
@@ -205,7 +225,7 @@ pub mod entry {
     pub use freeboard::sched_core::{
         AgeParams, CoDelParams,
         DropFrom::{Head, Tail},
-        Nanos,
+        Nanos, Probability, RedParams,
         Side::{Destination, Source},
         ThresholdRange,
     };

@@ -10,7 +10,8 @@ use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
     Admission, Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, Ecn, FlowId,
     FlowQueues, FlowRecord, FlowScheduler, Head, LengthFlow, Limits, Look, Nanos, Offer, OwnVictim,
-    Packet, Qfq, QfqFlow, Queue, RejectReason, Scheduler, ShortestQueue, Verdict, Volume,
+    Packet, Probability, Qfq, QfqFlow, Queue, Red, RedParams, RedState, RejectReason, Scheduler,
+    ShortestQueue, Verdict, Volume,
 };
 
 /// Random early detection for each queue, with a count in place of chance.
@@ -203,6 +204,17 @@ impl<A: Aqm + Clone> Play for Contract<A> {
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_speaks_at_arrival() {
     with_every_flow_scheduler(&Contract(EarlyDetection::default()));
+}
+
+/// Goal: the same, with RED, plain, gentle and adaptive.
+#[test]
+fn every_flow_scheduler_keeps_the_contract_under_red() {
+    let plain = RedParams::new(1_500, 4_500)
+        .with_weight(1)
+        .with_max_probability(Probability::ratio(1, 4).unwrap());
+    for params in [plain, plain.gentle().adaptive()] {
+        with_every_flow_scheduler(&Contract(Red::new([RedState::EMPTY; FLOWS], params).unwrap()));
+    }
 }
 
 /// Goal: the same, with an AQM that listens to overflows.
