@@ -154,9 +154,9 @@ pub struct Needs {
     /// Whether it decides by how much a flow holds: by the lengths in `backlogged`, `grew` and `lost`. If not, a
     /// scheduler that moves a flow from one scheduler to another need not know what the flow holds.
     pub counts_bytes: bool,
-    /// A length in bytes that every flow that was added accepts: only for longer packets must
-    /// [`FlowScheduler::max_len`] be asked. An arrival to a backlogged flow then reads no table of flows. 0 if
-    /// no such length is known.
+    /// A length in bytes that every flow that was added accepts, at most [`Packet::MAX_LEN`](crate::Packet::MAX_LEN): only
+    /// for longer packets must [`FlowScheduler::max_len`] be asked. An arrival to a backlogged flow then reads no table of
+    /// flows. 0 if no such length is known.
     pub common_max_len: u32,
 }
 

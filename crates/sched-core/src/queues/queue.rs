@@ -16,15 +16,14 @@ pub struct Descriptor {
     /// The packet that was before this one when this one was appended. Stale at the head of a queue, where it
     /// is not read.
     prev: u32,
-    /// Length in the low 30 bits, ECN above. Zero if and only if nothing with this handle is queued:
+    /// ECN in the low two bits, the length above. Zero if and only if nothing with this handle is queued:
     /// no packet has length 0.
     len_ecn: u32,
     /// When the packet arrived, in ticks.
     arrival: u32,
 }
 
-const ECN_SHIFT: u32 = 30;
-const LEN_MASK: u32 = (1 << ECN_SHIFT) - 1;
+const LEN_SHIFT: u32 = 2;
 
 impl Descriptor {
     /// No packet: all zero.
@@ -33,8 +32,8 @@ impl Descriptor {
     /// Of `packet`, which came at `now` behind `prev` and is the newest of its queue.
     #[inline(always)]
     const fn holding(packet: Packet, prev: u32, now: Nanos) -> Self {
-        let ecn = (packet.ecn.bits() as u32) << ECN_SHIFT;
-        Self { next: NONE, prev, len_ecn: packet.len | ecn, arrival: ticks(now) }
+        let len_ecn = packet.len << LEN_SHIFT | packet.ecn.bits() as u32;
+        Self { next: NONE, prev, len_ecn, arrival: ticks(now) }
     }
 
     pub(crate) const fn is_used(&self) -> bool {
@@ -42,7 +41,7 @@ impl Descriptor {
     }
 
     pub(crate) const fn len(&self) -> u32 {
-        self.len_ecn & LEN_MASK
+        self.len_ecn >> LEN_SHIFT
     }
 
     pub(crate) const fn next(&self) -> u32 {
@@ -50,8 +49,8 @@ impl Descriptor {
     }
 
     pub(crate) const fn ecn(&self) -> Ecn {
-        let [.., high] = self.len_ecn.to_le_bytes();
-        Ecn::from_bits(high >> 6)
+        let [low, ..] = self.len_ecn.to_le_bytes();
+        Ecn::from_bits(low)
     }
 
     pub(crate) const fn packet(&self, handle: u32) -> Packet {
@@ -70,9 +69,20 @@ impl Descriptor {
 /// of [`obstacle`].
 #[inline]
 pub(crate) fn is_acceptable(packet: Packet, descriptors: &[Descriptor]) -> bool {
+    is_length(packet.len, Packet::MAX_LEN) && is_free(packet.handle, descriptors)
+}
+
+/// Whether a packet may have `len` bytes where `max` is the longest.
+#[inline]
+pub(crate) const fn is_length(len: u32, max: u32) -> bool {
     // Zero wraps to the largest number.
-    packet.len.wrapping_sub(1) < Packet::MAX_LEN
-        && descriptors.get(packet.handle as usize).is_some_and(|descriptor| !descriptor.is_used())
+    len.wrapping_sub(1) < max
+}
+
+/// Whether there is a descriptor for `handle`, and none queued.
+#[inline]
+pub(crate) fn is_free(handle: u32, descriptors: &[Descriptor]) -> bool {
+    descriptors.get(handle as usize).is_some_and(|descriptor| !descriptor.is_used())
 }
 
 /// Why `packet` is not acceptable, with `max` bytes for the longest; `None` if it is.

@@ -108,18 +108,18 @@ where
     ) -> Result<(), Rejected> {
         let (descriptors, len) = (self.descriptors.as_mut(), packet.len);
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
-            return self.enqueue_slow(now, flow, packet, drops);
+            return self.enqueue_slow(now, flow, parts_of(packet), drops);
         };
         if !is_acceptable(packet, descriptors)
             || !self.ledger.has_ready_place()
             || !takes(longest(&self.scheduler, &self.policy, flow), len)
             || !self.ledger.has_ready_bytes(len)
         {
-            return self.enqueue_slow(now, flow, packet, drops);
+            return self.enqueue_slow(now, flow, parts_of(packet), drops);
         }
         let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
         if admission != Admission::Accept {
-            return self.enqueue_signalled(now, flow, packet, admission, drops);
+            return self.enqueue_signalled(now, flow, parts_of(packet), admission, drops);
         }
         queue.append_first(descriptors, packet, now);
         self.ledger.accept(len);
@@ -141,9 +141,10 @@ where
         &mut self,
         now: Nanos,
         flow: FlowId,
-        packet: Packet,
+        parts: Parts,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
+        let packet = whole(parts);
         let descriptors = self.descriptors.as_mut();
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
             return Err(self.reject(flow, packet));
@@ -155,7 +156,7 @@ where
         }
         let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
         if admission != Admission::Accept {
-            return self.enqueue_signalled(now, flow, packet, admission, drops);
+            return self.enqueue_signalled(now, flow, parts_of(packet), admission, drops);
         }
         if !self.ledger.make_ready(packet.len) {
             return self.enqueue_crowded(now, flow, packet, packet.ecn, drops);
@@ -172,10 +173,11 @@ where
         &mut self,
         now: Nanos,
         flow: FlowId,
-        packet: Packet,
+        parts: Parts,
         admission: Admission,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
+        let packet = whole(parts);
         if admission == Admission::Refuse || !packet.ecn.is_capable() {
             return Err(self.turn_away(flow, packet, RejectReason::Aqm));
         }
@@ -249,6 +251,21 @@ where
         }
         Ok(())
     }
+}
+
+/// A packet in parts, for functions out of line: handle and length, and ECN. As a whole a packet has a place in
+/// memory if it goes to such a function, and is written there even where it does not go. That costs a packet 5 instructions.
+pub(super) type Parts = ((u32, u32), Ecn);
+
+/// The parts of a packet.
+#[inline(always)]
+pub(super) const fn parts_of(Packet { handle, len, ecn }: Packet) -> Parts {
+    ((handle, len), ecn)
+}
+
+/// The packet with these parts.
+const fn whole(((handle, len), ecn): Parts) -> Packet {
+    Packet { handle, len, ecn }
 }
 
 /// Whether a packet of `len` bytes is within the longest that its flow accepts, if it was added.

@@ -2,14 +2,14 @@
 
 use super::FlowQueues;
 use super::dequeue::{deliver, head_of, unpaced};
-use super::enqueue::{takes, tell_grown};
+use super::enqueue::{parts_of, takes, tell_grown};
 use super::touch::CHUNK;
 use crate::aqm::{Admission, Aqm, Look, Offer, Verdict};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{FlowScheduler, FlowState, Table};
 use crate::queues::counters::{Counters, FlowRecord};
 use crate::queues::flow_directory::FlowDirectory;
-use crate::queues::queue::{Descriptor, Queue, is_acceptable};
+use crate::queues::queue::{Descriptor, Queue, is_free, is_length};
 use crate::scheduler::{Backlog, DropReason, DropSink, Imbalance, Limits, Rejected, Scheduler};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
@@ -40,18 +40,20 @@ where
         let Some((queue, tail)) = standing else {
             return self.enqueue_to_idle(now, flow, packet, drops);
         };
-        // A backlogged flow was added.
-        if !is_acceptable(packet, descriptors)
+        // A backlogged flow was added. Most lengths are within the common one, and no other limit is asked then.
+        let common = self.scheduler.needs().common_max_len;
+        let is_long =
+            || is_length(len, Packet::MAX_LEN) && takes(self.scheduler.max_len(flow), len);
+        if !is_free(packet.handle, descriptors)
             || !self.ledger.has_ready_place()
-            || (len > self.scheduler.needs().common_max_len
-                && !takes(self.scheduler.max_len(flow), len))
+            || !(is_length(len, common) || is_long())
             || !self.ledger.has_ready_bytes(len)
         {
-            return self.enqueue_slow(now, flow, packet, drops);
+            return self.enqueue_slow(now, flow, parts_of(packet), drops);
         }
         let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
         if admission != Admission::Accept {
-            return self.enqueue_signalled(now, flow, packet, admission, drops);
+            return self.enqueue_signalled(now, flow, parts_of(packet), admission, drops);
         }
         queue.append_behind(tail, descriptors, packet, now);
         let held = queue.backlog().bytes;
