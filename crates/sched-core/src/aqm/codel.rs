@@ -10,7 +10,8 @@
 //! not held against it. Same parameters and times, same verdicts on every target: no floats.
 //!
 //! **Cost.** O(1): two comparisons for a packet below the target, some 30 instructions for a signal.
-//! Memory: 24 bytes a flow, read and written for each packet delivered.
+//! Memory: 24 bytes a flow, read for each packet delivered, and written only for packets above the target and for the
+//! first one below it.
 //!
 //! **Source.** RFC 8289, in particular §5; where this departs from it: `docs/disciplines/codel.md`.
 
@@ -165,22 +166,19 @@ impl<T: Table<CoDelState>> CoDel<T> {
 impl CoDelParams {
     /// Judges a packet about to leave and moves its queue's state on.
     fn judge(&self, state: &mut CoDelState, head: Head) -> Verdict {
-        if self.passes(state, head) {
+        if self.is_below(head) {
+            state.phase = BELOW;
             return Verdict::Pass;
         }
         self.judge_standing(state, head.now)
     }
 
-    /// Judges a packet about to leave if its queue does not stand above the target.
+    /// Whether the queue of a packet about to leave does not stand above the target.
     #[inline]
-    const fn passes(&self, state: &mut CoDelState, head: Head) -> bool {
+    const fn is_below(&self, head: Head) -> bool {
         // The last packet has no bytes behind it, so it always passes: the queue is about to be empty, and a packet
         // that comes much later must not meet an old deadline.
-        let passes = head.sojourn.0 < self.target.0 || head.bytes_behind <= self.mtu;
-        if passes {
-            state.phase = BELOW;
-        }
-        passes
+        head.sojourn.0 < self.target.0 || head.bytes_behind <= self.mtu
     }
 
     /// Judges a packet whose queue stands above the target.
@@ -233,13 +231,17 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
 
     #[inline]
     fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
-        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
-            return Verdict::Pass;
-        };
         if look == Look::Close {
-            return self.params.judge(state, head);
+            let state = self.states.as_mut().get_mut(flow.index());
+            return state.map_or(Verdict::Pass, |state| self.params.judge(state, head));
         }
-        if self.params.passes(state, head) { Verdict::Pass } else { Verdict::Unclear }
+        // At a glance nothing is written, so that what the caller has read is still true after it.
+        let passes = self
+            .states
+            .as_ref()
+            .get(flow.index())
+            .is_some_and(|state| state.phase == BELOW && head.sojourn.0 < self.params.target.0);
+        if passes { Verdict::Pass } else { Verdict::Unclear }
     }
 
     fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
