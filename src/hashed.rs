@@ -155,7 +155,7 @@ where
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
-        let lookup = self.table_mut().lookup(hash);
+        let lookup = self.table_mut().lookup_in_line(hash);
         self.enqueue_found(now, lookup, packet, drops)
     }
 

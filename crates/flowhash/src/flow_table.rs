@@ -249,6 +249,27 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         Lookup { queue: queue & !(LANES - 1) | way, outcome: Outcome::Claimed }
     }
 
+    /// As [`lookup`](Self::lookup), with the answer to a flow that lives in its own way in line, as most do. This answer is
+    /// cheaper where an enqueue follows, because none of the packet has to outlive a call. Every other answer costs 13
+    /// instructions more.
+    #[inline(always)]
+    pub fn lookup_in_line(&mut self, hash: u32) -> Lookup {
+        let queue = hash & self.shape.queue_mask;
+        let (at, lane) = place(queue);
+        if let Some(line) = self.lines.as_mut().get_mut(at)
+            && line.has(lane, hash)
+        {
+            return Self::come_back(line, &mut self.counts, &mut self.returns, lane, queue);
+        }
+        self.lookup_apart(hash)
+    }
+
+    /// [`Self::lookup`] in a function of its own.
+    #[inline(never)]
+    fn lookup_apart(&mut self, hash: u32) -> Lookup {
+        self.lookup(hash)
+    }
+
     /// The answer to the flow that has claimed this lane of `line`, or was the last that did.
     #[inline]
     fn come_back(

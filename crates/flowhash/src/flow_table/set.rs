@@ -69,7 +69,7 @@ impl TagLine {
         let bits = tags.iter().zip(BITS);
         let equal =
             bits.fold(0_u8, |sum, (tag, bit)| sum.wrapping_add(if *tag == hash { bit } else { 0 }));
-        Some(equal.trailing_zeros() & (LANES - 1))
+        Some(u32::from(equal).trailing_zeros() & (LANES - 1))
     }
 
     /// Whether `lane` has all of these bits.

@@ -173,7 +173,8 @@ impl Pair {
         assert!(self.model.old == 0 || self.table.is_rotating(), "an old claim is forgotten");
     }
 
-    /// Half of the time a hit is asked for first: where it says nothing, nothing has happened.
+    /// Half of the time a hit is asked for first: where it says nothing, nothing has happened. Half of the lookups are those
+    /// in line.
     fn lookup(&mut self, hash: u32) {
         let asked = hash & 64 == 0;
         let before = self.table.counts();
@@ -182,7 +183,8 @@ impl Pair {
             return assert_eq!(found, self.model.lookup(hash));
         }
         assert_eq!(self.table.counts(), before);
-        let found = self.table.lookup(hash);
+        let in_line = hash & 128 == 0;
+        let found = if in_line { self.table.lookup_in_line(hash) } else { self.table.lookup(hash) };
         assert_eq!(found, self.model.lookup(hash));
         let in_line = found.queue / 8 == hash % self.model.queues / 8;
         assert!(!(asked && found.outcome == Outcome::Hit && in_line), "{found:?} was overlooked");
