@@ -34,7 +34,6 @@ pub(crate) mod guarantee;
 pub(crate) mod ring;
 
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
-use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance, Nanos, Packet};
 use ring::{OnRing, Place, Ring, RingFlow, TICKET, TICKET_SHIFT};
 
@@ -258,8 +257,9 @@ impl<N: Table<DrrFlow>> FlowScheduler for Drr<N> {
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        let front = self.ring.front();
-        (front != NONE).then_some(FlowId(front))
+        // No flow has the number of an empty ring. Asked in this way, the answer is still known when the flow is charged.
+        let front = FlowId(self.ring.front());
+        (front.index() < self.nodes.as_ref().len()).then_some(front)
     }
 
     /// A call for a flow that was not selected changes nothing.

@@ -75,6 +75,11 @@ impl Standing {
         self.0 & !BEGUN == Self::new(Place::Old, ticket).0
     }
 
+    /// Whether the flow emptied in a turn that it had begun.
+    const fn is_broken_off(self) -> bool {
+        self.0 & (TICKET - 1) == Self::new(Place::Spent, 0).begun().0
+    }
+
     pub(super) const fn begun(self) -> Self {
         Self(self.0 | BEGUN)
     }
@@ -337,6 +342,38 @@ impl Ring {
     /// begun. Returns whether it has.
     #[inline]
     pub(crate) fn enter_early<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
+        self.come_back(nodes, flow) || self.enter_early_slow(nodes, flow)
+    }
+
+    /// [`Self::enter_early`] of a flow that comes and goes: it had begun a turn, the round of that turn is over, and the new
+    /// list is not empty. Returns whether it is so; nothing has changed if not.
+    #[inline(always)]
+    fn come_back<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
+        let (last_new, standing) = (self.last_new, Standing::new(Place::New, self.last_drawn()));
+        let Some(old_front) = node(nodes, last_new).map(|last| last.next) else { return false };
+        let Some(entering) = node(nodes, flow).filter(|flow| flow.standing.is_broken_off()) else {
+            return false;
+        };
+        let ticket = entering.standing.ticket();
+        let Some(behind) = node_mut(nodes, old_front) else { return false };
+        if behind.place() == Place::Old && !is_later(behind.standing.ticket(), ticket) {
+            return false;
+        }
+        behind.prev = flow;
+        if let Some(node) = node_mut(nodes, flow) {
+            (node.standing, node.charged) = (standing, 0);
+            (node.next, node.prev) = (old_front, last_new);
+        }
+        if let Some(before) = node_mut(nodes, last_new) {
+            before.next = flow;
+        }
+        self.last_new = flow;
+        true
+    }
+
+    /// [`Self::enter_early`], wherever flows are.
+    #[inline]
+    fn enter_early_slow<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
         let old_front = self.old_front(nodes);
         let Some(entering) = node(nodes, flow).filter(|flow| flow.may_enter()) else {
             return false;
