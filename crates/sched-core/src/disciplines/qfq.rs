@@ -244,30 +244,39 @@ impl Core {
         }
     }
 
-    /// [`Self::enter`] for a flow that comes and goes: it lingers, `S = V` lies in the front slot of its group, and no other
-    /// group has a say. Returns whether; nothing has changed if not.
+    /// [`Self::enter`] for a flow that comes and goes: it lingers, its start lies in the front slot of its group, and no
+    /// group shifts it back. Returns whether; nothing has changed if not.
     #[inline(always)]
     fn enter_front(&mut self, flows: &mut [QfqFlow], flow: u32) -> bool {
         let Some(k) = flows.get_mut(flow as usize) else { return false };
         let i = u32::from(k.group);
         let width = Width::of_group(i);
+        // S = max(V, F), if F is fresh and F_b is later.
+        let start = if k.start.is_after(self.now) { k.start } else { self.now };
+        let latest = self.latest_start(i);
         let Some(group) = self.groups.get_mut(i as usize % GROUPS) else { return false };
         if k.state != State::Lingering
-            || k.start.is_after(self.now)
-            || self.sets.first_ready_above(i).is_some()
             || group.full == 0
-            || group.start != self.now.floor(width)
+            || group.start != start.floor(width)
+            || latest.is_some_and(|latest| start.is_after(latest))
         {
             return false;
         }
         let before = *k;
-        (k.start, k.state) = (self.now, State::Backlogged);
+        (k.start, k.state) = (start, State::Backlogged);
         if group.unlink_lingering(flows, flow, before) {
             self.lingering &= !bit(i);
             self.due &= !bit(i);
         }
         group.append_to_front(width, flows, flow);
         true
+    }
+
+    /// `F_b`, of the group that may shift the start of a flow of group `i` back (eq. 17).
+    #[inline]
+    fn latest_start(&self, i: u32) -> Option<Virtual> {
+        let b = self.sets.first_ready_above(i)?;
+        self.groups.get(b as usize % GROUPS).map(|blocker| blocker.finish(Width::of_group(b)))
     }
 
     /// [`Self::enter`], wherever the flow is and belongs.
