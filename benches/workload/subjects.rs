@@ -7,7 +7,8 @@ use conformance::catalog::{
 };
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
-    ClassState, Classes, CoDel, CoDelParams, CoDelState, CommittedRate, Descriptor, DropFrom, Fifo,
+    Aqm, Blue, BlueParams, BlueState, CeThreshold, ClassState, Classes, CoDel, CoDelParams,
+    CoDelState, Cobalt, CobaltParams, CobaltState, CommittedRate, Descriptor, DropFrom, Fifo,
     FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos,
     NoAqm, Queue, Red, RedParams, RedState, Scheduler, Side, Sides,
 };
@@ -24,7 +25,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL over whole, and is what the
 /// name before it is with SMALL; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 49] = [
+pub(crate) const NAMES: [&str; 52] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -69,6 +70,9 @@ pub(crate) const NAMES: [&str; 49] = [
     "fq_codel",
     "fq_codel_lqd",
     "fq_red",
+    "fq_blue",
+    "fq_cobalt",
+    "fq_cobalt_ce",
     "drr_shaped",
     "null_burst",
     "drr_burst",
@@ -79,19 +83,8 @@ pub(crate) const NAMES: [&str; 49] = [
 /// The longest packet of the workloads.
 const MTU: u32 = 1_500;
 
-type FqCodel = FlowQueues<
-    <Drr as FlowRecipe>::Made<Boxes, Boxes>,
-    Box<[Queue]>,
-    Box<[Descriptor]>,
-    CoDel<Box<[CoDelState]>>,
->;
-
-type FqRed = FlowQueues<
-    <Drr as FlowRecipe>::Made<Boxes, Boxes>,
-    Box<[Queue]>,
-    Box<[Descriptor]>,
-    Red<Box<[RedState]>>,
->;
+type FairQueues<A> =
+    FlowQueues<<Drr as FlowRecipe>::Made<Boxes, Boxes>, Box<[Queue]>, Box<[Descriptor]>, A>;
 
 const DRR: Drr = Drr { sparse_first: false };
 const PLUS: QfqPlus = QfqPlus { members: 8 };
@@ -244,7 +237,27 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             let queues = fq_codel(flows).with_drop_policy(LongestQueueDrop::new(longest));
             closed(Hashed::over(queues, queue_table(flows)), call, true)
         }
-        "fq_red" => closed(Hashed::over(fq_red(flows), queue_table(flows)), call, true),
+        // The same with other AQMs.
+        "fq_blue" => {
+            let states = Boxes(queues_for(flows)).of(BlueState::EMPTY);
+            let blue = Blue::new(states, BlueParams::DEFAULT, 1).expect("the defaults");
+            closed(Hashed::over(fair_queues(flows, blue), queue_table(flows)), call, true)
+        }
+        "fq_cobalt" => {
+            let queues = fair_queues(flows, cobalt(flows));
+            closed(Hashed::over(queues, queue_table(flows)), call, true)
+        }
+        "fq_cobalt_ce" => {
+            let marking = CeThreshold::new(cobalt(flows), Nanos::from_secs(1));
+            let queues = fair_queues(flows, marking.expect("in range").for_ect1_only());
+            closed(Hashed::over(queues, queue_table(flows)), call, true)
+        }
+        "fq_red" => {
+            let states = Boxes(queues_for(flows)).of(RedState::EMPTY);
+            // No queue of the loop reaches the thresholds.
+            let red = Red::new(states, RedParams::new(1 << 20, 1 << 22)).expect("in range");
+            closed(Hashed::over(fair_queues(flows, red), queue_table(flows)), call, true)
+        }
         _ => return entry(name, call),
     })
 }
@@ -286,23 +299,25 @@ fn fastest() -> Rate {
 
 /// Queues under DRR with sparse flows first and CoDel. Every packet is judged and none is dropped: with 65,536 flows the
 /// backlog of FULL stands for 21 ms of the loop's time.
-fn fq_codel(flows: usize) -> FqCodel {
-    let count = queues_for(flows);
-    let scheduler = scheduler(Drr { sparse_first: true }, count, 1, turn);
+fn fq_codel(flows: usize) -> FairQueues<CoDel<Box<[CoDelState]>>> {
     let params = CoDelParams::new(Nanos::from_secs(1), Nanos::from_secs(4));
-    let codel = CoDel::new(Boxes(count).of(CoDelState::EMPTY), params);
-    let codel = codel.expect("a target below the interval");
-    let room = (Boxes(count), Boxes(descriptors_for(flows)), Arrays::<0>);
-    queues(scheduler, codel, room, Limits::NONE)
+    let codel = CoDel::new(Boxes(queues_for(flows)).of(CoDelState::EMPTY), params);
+    fair_queues(flows, codel.expect("a target below the interval"))
 }
 
-/// The same with RED, whose thresholds no queue of the loop reaches.
-fn fq_red(flows: usize) -> FqRed {
+/// COBALT with the times of [`fq_codel`].
+fn cobalt(flows: usize) -> Cobalt<Box<[CobaltState]>> {
+    let params = CobaltParams::new(Nanos::from_secs(1), Nanos::from_secs(4));
+    let cobalt = Cobalt::new(Boxes(queues_for(flows)).of(CobaltState::EMPTY), params, 1);
+    cobalt.expect("a target below the interval")
+}
+
+/// Queues under DRR with sparse flows first and this AQM.
+fn fair_queues<A: Aqm>(flows: usize, aqm: A) -> FairQueues<A> {
     let count = queues_for(flows);
     let scheduler = scheduler(Drr { sparse_first: true }, count, 1, turn);
-    let red = Red::new(Boxes(count).of(RedState::EMPTY), RedParams::new(1 << 20, 1 << 22));
     let room = (Boxes(count), Boxes(descriptors_for(flows)), Arrays::<0>);
-    queues(scheduler, red.expect("thresholds in range"), room, Limits::NONE)
+    queues(scheduler, aqm, room, Limits::NONE)
 }
 
 /// The table of hashes for the queues of `flows`.

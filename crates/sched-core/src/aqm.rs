@@ -13,16 +13,25 @@
 //! (`docs/decisions/0005-an-aqm-leaves-the-last-packet.md`). At arrival no flow has been chosen, and the AQM may
 //! turn away the only packet of a flow (`docs/decisions/0026-an-aqm-turns-arrivals-away.md`).
 
+mod blue;
+mod ce_threshold;
+mod cobalt;
 mod codel;
 mod control_law;
 mod random;
 mod red;
 
+pub use blue::{Blue, BlueParams, BlueState};
+pub use ce_threshold::CeThreshold;
+pub use cobalt::{Cobalt, CobaltParams, CobaltState};
 pub use codel::{CoDel, CoDelParams, CoDelState};
 pub use random::{Probability, Random};
 pub use red::{Red, RedParams, RedState};
 
 use crate::{Backlog, Ecn, FlowId, Nanos, Packet};
+
+/// The shortest time that a parameter may be, in ns: the resolution of sojourn times.
+const SHORTEST: u64 = 1_024;
 
 /// What is to become of a packet about to be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,10 @@
 //! Active queue management.
 
 use freeboard::sched_core as core_;
-use freeboard::sched_core::{Aqm, CoDelParams, CoDelState, NoAqm, RedParams, RedState};
+use freeboard::sched_core::{
+    Aqm, BlueParams, BlueState, CoDelParams, CoDelState, CobaltParams, CobaltState, Nanos, NoAqm,
+    RedParams, RedState,
+};
 
 use super::Memory;
 
@@ -47,5 +50,52 @@ impl AqmRecipe for Red {
 
     fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
         core_::Red::new(flows.of(RedState::EMPTY), self.0).ok()
+    }
+}
+
+/// The seed of every AQM of the catalogue that draws.
+const SEED: u64 = 14;
+
+/// BLUE in each queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Blue(pub BlueParams);
+
+impl AqmRecipe for Blue {
+    type Made<F: Memory> = core_::Blue<F::Of<BlueState>>;
+
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+        core_::Blue::new(flows.of(BlueState::EMPTY), self.0, SEED).ok()
+    }
+}
+
+/// COBALT in each queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Cobalt(pub CobaltParams);
+
+impl AqmRecipe for Cobalt {
+    type Made<F: Memory> = core_::Cobalt<F::Of<CobaltState>>;
+
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+        core_::Cobalt::new(flows.of(CobaltState::EMPTY), self.0, SEED).ok()
+    }
+}
+
+/// An AQM, and marks for what waited longer than a threshold.
+#[derive(Clone, Copy, Debug)]
+pub struct CeThreshold<A> {
+    /// The AQM.
+    pub of: A,
+    /// The threshold.
+    pub threshold: Nanos,
+    /// Marks for ECT(1) only.
+    pub ect1_only: bool,
+}
+
+impl<A: AqmRecipe> AqmRecipe for CeThreshold<A> {
+    type Made<F: Memory> = core_::CeThreshold<A::Made<F>>;
+
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+        let made = core_::CeThreshold::new(self.of.aqm(flows)?, self.threshold).ok()?;
+        Some(if self.ect1_only { made.for_ect1_only() } else { made })
     }
 }

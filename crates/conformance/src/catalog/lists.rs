@@ -194,6 +194,26 @@ macro_rules! compositions {
                         .with_seed(1)
                 ),
             };
+            drr_blue: Queued {
+                of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
+                aqm: Blue(BlueParams::DEFAULT
+                    .with_steps(Probability::from_raw(1 << 29), Probability::from_raw(1 << 26))
+                    .with_freeze(Nanos::from_millis(1))
+                    .with_longest_wait(Nanos::from_millis(4))),
+            };
+            drr_cobalt: Queued {
+                of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
+                aqm: Cobalt(CobaltParams::new(Nanos::from_millis(1), Nanos::from_millis(5))
+                    .with_steps(Probability::from_raw(1 << 28), Probability::from_raw(1 << 26))),
+            };
+            drr_cobalt_ce: Queued {
+                of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
+                aqm: CeThreshold {
+                    of: Cobalt(CobaltParams::new(Nanos::from_millis(1), Nanos::from_millis(5))),
+                    threshold: Nanos::from_micros(500),
+                    ect1_only: true,
+                },
+            };
             qfq_without_aqm: Queued { of: Qfq, aqm: WithoutAqm };
             hashed_drr: Shaped {
                 of: ByHash {
@@ -223,7 +243,7 @@ macro_rules! compositions {
 pub mod entry {
     pub use freeboard::Isolation;
     pub use freeboard::sched_core::{
-        AgeParams, CoDelParams,
+        AgeParams, BlueParams, CoDelParams, CobaltParams,
         DropFrom::{Head, Tail},
         Nanos, Probability, RedParams,
         Side::{Destination, Source},

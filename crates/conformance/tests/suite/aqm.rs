@@ -7,11 +7,12 @@ use conformance::effort::effort;
 use conformance::history::{Contestant, Dial, Housing, Match, Operations, Peeked, Shifted};
 use conformance::rng::Streams;
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
+use freeboard::sched_core as library;
 use freeboard::sched_core::{
-    Admission, Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, Ecn, FlowId,
-    FlowQueues, FlowRecord, FlowScheduler, Head, LengthFlow, Limits, Look, Nanos, Offer, OwnVictim,
-    Packet, Probability, Qfq, QfqFlow, Queue, Red, RedParams, RedState, RejectReason, Scheduler,
-    ShortestQueue, Verdict, Volume,
+    Admission, Aqm, BlueParams, BlueState, Descriptor, DropFrom, DropPolicy, DropReason, DropSink,
+    Ecn, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head, LengthFlow, Limits, Look, Nanos,
+    Offer, OwnVictim, Packet, Probability, Qfq, QfqFlow, Queue, Red, RedParams, RedState,
+    RejectReason, Scheduler, ShortestQueue, Verdict, Volume,
 };
 
 /// Random early detection for each queue, with a count in place of chance.
@@ -221,6 +222,17 @@ fn every_flow_scheduler_keeps_the_contract_under_red() {
 #[test]
 fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_listens_to_overflows() {
     with_every_flow_scheduler(&Contract(Blue::NEW));
+}
+
+/// Goal: the same, with BLUE, whose probability rises with overflows and with packets that wait.
+#[test]
+fn every_flow_scheduler_keeps_the_contract_under_blue() {
+    let params = BlueParams::DEFAULT
+        .with_steps(Probability::from_raw(1 << 27), Probability::from_raw(1 << 26))
+        .with_freeze(Nanos(50_000))
+        .with_longest_wait(Nanos(100_000));
+    let blue = library::Blue::new([BlueState::EMPTY; FLOWS], params, 1).unwrap();
+    with_every_flow_scheduler(&Contract(blue));
 }
 
 /// What one flow was told, counted by the caller.

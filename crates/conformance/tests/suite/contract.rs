@@ -11,10 +11,10 @@ use conformance::history::{
 };
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
-    Admission, Aggregate, Aqm, CoDel, CoDelParams, CoDelState, Counters, Descriptor, DropFrom,
-    DropPolicy, DropReason, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head, LengthFlow,
-    Limits, Look, Nanos, Offer, OwnVictim, PlusFlow, Qfq, QfqFlow, QfqPlus, Queue, Scheduler,
-    ShortestQueue, Verdict, Wf2q, Wf2qFlow,
+    Admission, Aggregate, Aqm, CeThreshold, CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams,
+    CobaltState, Counters, Descriptor, DropFrom, DropPolicy, DropReason, FlowId, FlowQueues,
+    FlowRecord, FlowScheduler, Head, LengthFlow, Limits, Look, Nanos, Offer, OwnVictim, PlusFlow,
+    Probability, Qfq, QfqFlow, QfqPlus, Queue, Scheduler, ShortestQueue, Verdict, Wf2q, Wf2qFlow,
 };
 
 const LENGTH: usize = 5_000;
@@ -298,4 +298,25 @@ fn every_flow_scheduler_keeps_the_contract_under_codel() {
         let params = CoDelParams::new(Nanos(target), Nanos(interval)).with_mtu(100);
         with_every_flow_scheduler(CoDel::new([CoDelState::EMPTY; FLOWS], params).unwrap());
     }
+}
+
+/// COBALT, whose probability rises so fast that every history has drops of BLUE.
+fn cobalt(target: u64, interval: u64) -> Cobalt<[CobaltState; FLOWS]> {
+    let params = CobaltParams::new(Nanos(target), Nanos(interval));
+    let params = params.with_steps(Probability::from_raw(1 << 30), Probability::from_raw(1 << 28));
+    Cobalt::new([CobaltState::EMPTY; FLOWS], params, 1).unwrap()
+}
+
+#[test]
+fn every_flow_scheduler_keeps_the_contract_under_cobalt() {
+    for (target, interval) in [(1_024, 100_000), (50_000, 1_000_000)] {
+        with_every_flow_scheduler(cobalt(target, interval));
+    }
+}
+
+#[test]
+fn every_flow_scheduler_keeps_the_contract_under_cobalt_with_a_ce_threshold() {
+    let marking = CeThreshold::new(cobalt(50_000, 1_000_000), Nanos(20_000)).unwrap();
+    with_every_flow_scheduler(marking.clone());
+    with_every_flow_scheduler(marking.for_ect1_only());
 }

@@ -1,0 +1,347 @@
+//! BLUE: a queue that overflows drops more arrivals at random, and one that runs empty drops fewer.
+//!
+//! Each queue has one probability. It rises by a step when the queue overflows, and falls by a smaller step when the
+//! queue is empty; between two steps lies at least a freeze time, so that senders have time to react. Arrivals are
+//! marked or turned away with this probability. A queue that overflows again and again, because its senders do not
+//! react, so turns away just what is too much.
+//!
+//! **Promises.** A queue that has not overflowed, and in which no packet waited longer than `longest_wait`, loses no
+//! packet. Above the probability `mark_up_to` a packet is turned away, ECN-capable or not: senders that ignore marks
+//! cannot fill the queue. An idle queue forgets by elapsed time, without a timer, in a constant number of steps.
+//! Same seed and times, same verdicts on every target.
+//!
+//! **Cost.** O(1): one comparison for an arrival while the probability is 0, else a draw. Memory: 16 bytes a queue.
+//!
+//! **Source.** W. Feng, K. G. Shin, D. D. Kandlur, D. Saha, *The BLUE active queue management algorithms*, IEEE/ACM
+//! Transactions on Networking 10 (4), 2002; where this departs from it: `docs/disciplines/cobalt.md`.
+
+use super::control_law::MAX_INTERVAL;
+use super::random::{Probability, Random};
+use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict};
+use crate::flow_scheduler::{ConfigError, Table};
+use crate::{FlowId, Nanos};
+
+/// What is set for a [`Blue`], one setting for all queues.
+///
+/// ```
+/// use sched_core::{BlueParams, Nanos, Probability};
+///
+/// let params = BlueParams::DEFAULT.with_longest_wait(Nanos::from_millis(400));
+/// assert_eq!(params.increment, Probability::ratio(1, 256)?);
+/// assert_eq!(params.longest_wait, Nanos::from_millis(400));
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct BlueParams {
+    /// What an overflow adds to the probability; above 0.
+    pub increment: Probability,
+    /// What an empty queue takes from the probability; above 0, and much less than `increment` is a good value.
+    pub decrement: Probability,
+    /// The least time between two changes of a probability, 1,024 ns to 2^33 − 1 ns (8.6 s); 10 to 100 ms in the paper.
+    pub freeze: Nanos,
+    /// Up to this probability ECN-capable packets are marked; above it they are turned away as others are.
+    pub mark_up_to: Probability,
+    /// A packet that waited longer counts as an overflow, as a queue longer than `L` does in the paper. At least
+    /// 1,024 ns; [`Nanos::MAX`] for never.
+    pub longest_wait: Nanos,
+}
+
+impl BlueParams {
+    /// Steps of 1/256 and 1/4,096, 10 ms between them, marks up to 1/10, and overflows only.
+    pub const DEFAULT: Self = Self {
+        increment: Probability::from_raw(1 << 24),
+        decrement: Probability::from_raw(1 << 20),
+        freeze: Nanos(10_000_000),
+        mark_up_to: Probability::from_raw(429_496_729),
+        longest_wait: Nanos::MAX,
+    };
+
+    /// The same with these steps.
+    #[must_use]
+    pub const fn with_steps(self, increment: Probability, decrement: Probability) -> Self {
+        Self { increment, decrement, ..self }
+    }
+
+    /// The same with at least `freeze` between two changes.
+    #[must_use]
+    pub const fn with_freeze(self, freeze: Nanos) -> Self {
+        Self { freeze, ..self }
+    }
+
+    /// The same with marks up to this probability; [`Probability::NEVER`] for no marks.
+    #[must_use]
+    pub const fn with_mark_up_to(self, mark_up_to: Probability) -> Self {
+        Self { mark_up_to, ..self }
+    }
+
+    /// The same where a packet that waited longer counts as an overflow.
+    #[must_use]
+    pub const fn with_longest_wait(self, longest_wait: Nanos) -> Self {
+        Self { longest_wait, ..self }
+    }
+
+    fn law(&self) -> Result<BlueLaw, ConfigError> {
+        let (freeze, longest) = (self.freeze.0, self.longest_wait.0);
+        ConfigError::check_range("BLUE freeze time in ns", freeze, SHORTEST, MAX_INTERVAL.0)?;
+        ConfigError::check_range("BLUE longest wait in ns", longest, SHORTEST, u64::MAX)?;
+        BlueLaw::new(self.increment, self.decrement, self.freeze)
+    }
+}
+
+impl Default for BlueParams {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// How a probability moves, for [`Blue`] and for COBALT.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BlueLaw {
+    increment: Probability,
+    decrement: Probability,
+    freeze: Nanos,
+    /// What an idle queue loses a nanosecond, beside its first step: the raw decrement each freeze time, with
+    /// [`IDLE_FRAC`] bits of fraction.
+    idle_rate: u64,
+    /// An idle time that takes all of any probability.
+    idle_whole: Nanos,
+}
+
+/// Fraction bits of [`BlueLaw::idle_rate`].
+const IDLE_FRAC: u32 = 20;
+
+/// A probability and when it may change again, where they lie in the state of a queue.
+#[derive(Debug)]
+pub(super) struct BlueParts<'a> {
+    pub(super) chance: &'a mut Probability,
+    /// From this instant on the probability may change; 0 at first.
+    pub(super) thaw: &'a mut Nanos,
+}
+
+impl BlueLaw {
+    /// The law of these steps; `freeze` was checked.
+    pub(super) fn new(
+        increment: Probability,
+        decrement: Probability,
+        freeze: Nanos,
+    ) -> Result<Self, ConfigError> {
+        let (up, down) = (increment.raw(), decrement.raw());
+        let most = u32::MAX.into();
+        ConfigError::check_range("BLUE increment in 2^-32", up.into(), 1, most)?;
+        ConfigError::check_range("BLUE decrement in 2^-32", down.into(), 1, most)?;
+        let idle_rate = (u64::from(down) << IDLE_FRAC).checked_div(freeze.0).unwrap_or(0);
+        let steps = most.checked_div(down.into()).unwrap_or(most).wrapping_add(1);
+        let idle_whole = Nanos(freeze.0.saturating_mul(steps));
+        Ok(Self { increment, decrement, freeze, idle_rate, idle_whole })
+    }
+
+    /// The queue overflowed.
+    pub(super) fn raise(&self, parts: BlueParts<'_>, now: Nanos) {
+        if self.is_thawed(*parts.thaw, now) {
+            *parts.chance = parts.chance.plus(self.increment);
+            *parts.thaw = now.plus(self.freeze);
+        }
+    }
+
+    /// The queue has become empty.
+    pub(super) fn lower(&self, parts: BlueParts<'_>, now: Nanos) {
+        if *parts.chance != Probability::NEVER && self.is_thawed(*parts.thaw, now) {
+            *parts.chance = parts.chance.minus(self.decrement);
+            *parts.thaw = now.plus(self.freeze);
+        }
+    }
+
+    /// The queue was empty until `now`, since a call of [`Self::lower`]: takes the steps that a timer would have
+    /// taken, one from the thaw on and one each freeze time after it.
+    pub(super) fn catch_up(&self, parts: BlueParts<'_>, now: Nanos) {
+        if *parts.chance == Probability::NEVER || now < *parts.thaw {
+            return;
+        }
+        let idle = now.since(*parts.thaw).0;
+        // Below 2^53: the whole, `(2^32 / decrement + 1) · freeze`, times `decrement · 2^20 / freeze`.
+        let lost = idle.saturating_mul(self.idle_rate) >> IDLE_FRAC;
+        let lost = u32::try_from(lost).unwrap_or(u32::MAX);
+        let left = parts.chance.minus(self.decrement).minus(Probability::from_raw(lost));
+        *parts.chance = if idle >= self.idle_whole.0 { Probability::NEVER } else { left };
+        *parts.thaw = now.plus(self.freeze);
+    }
+
+    /// Whether a freeze time has passed since the last change.
+    fn is_thawed(&self, thaw: Nanos, now: Nanos) -> bool {
+        // A thaw that is further ahead than a freeze time comes of a clock that has stepped back since.
+        now >= thaw || thaw.since(now) > self.freeze
+    }
+}
+
+/// What [`Blue`] remembers of one queue: 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlueState {
+    /// From this instant on the probability may change.
+    thaw: Nanos,
+    /// The probability that an arrival is told.
+    chance: Probability,
+}
+
+impl BlueState {
+    /// A queue that has not overflowed.
+    pub const EMPTY: Self = Self { thaw: Nanos::ZERO, chance: Probability::NEVER };
+
+    const fn parts(&mut self) -> BlueParts<'_> {
+        BlueParts { chance: &mut self.chance, thaw: &mut self.thaw }
+    }
+}
+
+impl Default for BlueState {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// BLUE for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
+///
+/// ```
+/// use sched_core::{
+///     Blue, BlueParams, BlueState, Descriptor, Drr, DrrFlow, FlowId, FlowQueues, Limits, Nanos, Packet,
+///     Probability, Queue, Scheduler,
+/// };
+///
+/// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_514)?;
+/// drr.add_all(1_514)?;
+/// let blue = Blue::new([BlueState::EMPTY; 2], BlueParams::DEFAULT, 1)?;
+/// let (queues, packets) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; 8]);
+/// let mut queues = FlowQueues::with_parts(drr, blue, queues, packets, [], Limits::packets(2));
+/// let drops = &mut |_: Packet, _why| ();
+/// for handle in 0..3 {
+///     let _full = queues.enqueue(Nanos(0), FlowId(1), Packet::new(handle, 1_000), drops);
+/// }
+/// assert_eq!(queues.aqm().probability(FlowId(1)), Probability::ratio(1, 256)?);
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Blue<T> {
+    states: T,
+    params: BlueParams,
+    law: BlueLaw,
+    random: Random,
+    /// The last arrival: an overflow has no time of its own.
+    now: Nanos,
+}
+
+impl<T: Table<BlueState>> Blue<T> {
+    /// BLUE for `states.len()` queues, with chance from `seed`. Cost: O(queues).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
+    pub fn new(mut states: T, params: BlueParams, seed: u64) -> Result<Self, ConfigError> {
+        let law = params.law()?;
+        states.as_mut().fill(BlueState::EMPTY);
+        Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
+    }
+
+    /// What is set.
+    #[must_use]
+    pub const fn params(&self) -> BlueParams {
+        self.params
+    }
+
+    /// Changes the parameters, queues loaded or not; the probabilities stay.
+    ///
+    /// # Errors
+    /// As [`Blue::new`]; nothing has changed then.
+    pub fn set_params(&mut self, params: BlueParams) -> Result<(), ConfigError> {
+        self.law = params.law()?;
+        self.params = params;
+        Ok(())
+    }
+
+    /// The probability that an arrival of `flow` is told; 0 for a flow without a state.
+    #[must_use]
+    pub fn probability(&self, flow: FlowId) -> Probability {
+        self.states.as_ref().get(flow.index()).map_or(Probability::NEVER, |state| state.chance)
+    }
+
+    fn state_mut(&mut self, flow: FlowId) -> Option<&mut BlueState> {
+        self.states.as_mut().get_mut(flow.index())
+    }
+}
+
+impl<T: Table<BlueState>> Aqm for Blue<T> {
+    /// BLUE speaks at arrival.
+    const MAX_DROPS: u32 = 0;
+
+    #[inline]
+    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
+        self.now = offer.now;
+        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
+            return Admission::Accept;
+        };
+        if state.chance == Probability::NEVER {
+            return Admission::Accept;
+        }
+        if offer.held.packets == 0 {
+            self.law.catch_up(state.parts(), offer.now);
+            if state.chance == Probability::NEVER {
+                return Admission::Accept;
+            }
+        }
+        let may_mark = state.chance <= self.params.mark_up_to;
+        match state.chance.draw(&mut self.random) {
+            false => Admission::Accept,
+            true if may_mark => Admission::Signal,
+            true => Admission::Refuse,
+        }
+    }
+
+    /// Passes every packet; a last one lowers the probability of its queue, a late one raises it.
+    #[inline]
+    fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
+        let is_late = head.sojourn > self.params.longest_wait;
+        if head.bytes_behind > 0 && !is_late {
+            return Verdict::Pass;
+        }
+        let law = self.law;
+        let Some(state) = self.state_mut(flow) else { return Verdict::Pass };
+        if !is_late && state.chance == Probability::NEVER {
+            return Verdict::Pass;
+        }
+        if look == Look::Glance {
+            return Verdict::Unclear;
+        }
+        if is_late {
+            law.raise(state.parts(), head.now);
+        }
+        if head.bytes_behind == 0 {
+            law.lower(state.parts(), head.now);
+        }
+        Verdict::Pass
+    }
+
+    fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
+        |_| Verdict::Pass
+    }
+
+    fn overflowed(&mut self, flow: FlowId) {
+        let (law, now) = (self.law, self.now);
+        if let Some(state) = self.state_mut(flow) {
+            law.raise(state.parts(), now);
+        }
+    }
+
+    fn emptied(&mut self, flow: FlowId) {
+        let (law, now) = (self.law, self.now);
+        if let Some(state) = self.state_mut(flow) {
+            law.lower(state.parts(), now);
+        }
+    }
+
+    fn forget(&mut self, flow: FlowId) {
+        if let Some(state) = self.state_mut(flow) {
+            *state = BlueState::EMPTY;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

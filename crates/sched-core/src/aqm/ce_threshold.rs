@@ -1,0 +1,154 @@
+//! A CE threshold beside any AQM: what waited longer than a threshold leaves with a mark.
+//!
+//! A scalable sender (RFC 9331) wants a mark for every packet above a shallow threshold, and a classic AQM gives a
+//! mark now and then. The threshold stands beside the AQM of a queue: the AQM sees every packet and moves on as
+//! without it, and a packet that both would mark is marked once.
+//!
+//! **Promises.** A packet without the codepoint that the threshold asks for has the fate that the inner AQM gives it. No
+//! packet is dropped because of the threshold. What the inner AQM drops stays dropped.
+//!
+//! **Cost.** One comparison for a packet below the threshold. Memory: none for a queue.
+//!
+//! **Source.** RFC 9331 §4.3 and RFC 9332 §2.4 for a shallow threshold on ECT(1); RFC 8290 §5.2.2 and §6.2 for CoDel's marks.
+
+use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict};
+use crate::flow_scheduler::ConfigError;
+use crate::{Ecn, FlowId, Nanos};
+
+/// The AQM `A`, and marks for what waited longer than a threshold.
+///
+/// ```
+/// use sched_core::{CeThreshold, CoDel, CoDelParams, CoDelState, Nanos};
+///
+/// let codel = CoDel::new([CoDelState::EMPTY; 16], CoDelParams::INTERNET)?;
+/// let l4s = CeThreshold::new(codel, Nanos::from_millis(1))?.for_ect1_only();
+/// assert_eq!((l4s.threshold(), l4s.is_for_ect1_only()), (Nanos::from_millis(1), true));
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CeThreshold<A> {
+    inner: A,
+    threshold: Nanos,
+    ect1_only: bool,
+}
+
+impl<A> CeThreshold<A> {
+    /// `inner`, and a mark for every ECN-capable packet that waited longer than `threshold`: 1,024 ns, the resolution of
+    /// sojourn times, to 2^33 − 1 ns (8.6 s).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] for another threshold.
+    pub fn new(inner: A, threshold: Nanos) -> Result<Self, ConfigError> {
+        Self::check(threshold)?;
+        Ok(Self { inner, threshold, ect1_only: false })
+    }
+
+    /// The same for packets with ECT(1) only, which a scalable sender sets (RFC 9331); ECT(0) has the inner AQM alone.
+    #[must_use]
+    pub fn for_ect1_only(self) -> Self {
+        Self { ect1_only: true, ..self }
+    }
+
+    /// The threshold.
+    #[must_use]
+    pub const fn threshold(&self) -> Nanos {
+        self.threshold
+    }
+
+    /// Whether only packets with ECT(1) are marked.
+    #[must_use]
+    pub const fn is_for_ect1_only(&self) -> bool {
+        self.ect1_only
+    }
+
+    /// Changes the threshold, for the next packet.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; nothing has changed then.
+    pub fn set_threshold(&mut self, threshold: Nanos) -> Result<(), ConfigError> {
+        Self::check(threshold)?;
+        self.threshold = threshold;
+        Ok(())
+    }
+
+    /// The AQM beside the threshold.
+    #[must_use]
+    pub const fn inner(&self) -> &A {
+        &self.inner
+    }
+
+    /// The AQM beside the threshold, to change it.
+    pub const fn inner_mut(&mut self) -> &mut A {
+        &mut self.inner
+    }
+
+    fn check(threshold: Nanos) -> Result<(), ConfigError> {
+        let longest = super::control_law::MAX_INTERVAL.0;
+        ConfigError::check_range("CE threshold in ns", threshold.0, SHORTEST, longest)
+    }
+
+    /// The mark asked of a packet of which the inner AQM said `verdict`.
+    #[inline]
+    fn with_threshold(&self, verdict: Verdict, head: Head) -> Verdict {
+        if verdict == Verdict::Pass && self.marks(head) { Verdict::Signal } else { verdict }
+    }
+
+    /// Whether the packet waited too long and has a codepoint that allows the mark. A signal for another codepoint would
+    /// be a drop.
+    #[inline]
+    fn marks(&self, head: Head) -> bool {
+        head.sojourn > self.threshold
+            && match head.ecn {
+                Ecn::Ect1 => true,
+                Ecn::Ect0 => !self.ect1_only,
+                Ecn::NotEct | Ecn::Ce => false,
+            }
+    }
+}
+
+impl<A: Aqm> Aqm for CeThreshold<A> {
+    const MAX_DROPS: u32 = A::MAX_DROPS;
+
+    #[inline]
+    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
+        self.inner.admit(flow, offer)
+    }
+
+    #[inline]
+    fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
+        if head.sojourn <= self.threshold {
+            return self.inner.judge(flow, head, look);
+        }
+        if look == Look::Glance {
+            return Verdict::Unclear;
+        }
+        let verdict = self.inner.judge(flow, head, look);
+        self.with_threshold(verdict, head)
+    }
+
+    fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
+        let mut inner = self.inner.foresee(flow);
+        move |head| {
+            let verdict = inner(head);
+            self.with_threshold(verdict, head)
+        }
+    }
+
+    #[inline]
+    fn overflowed(&mut self, flow: FlowId) {
+        self.inner.overflowed(flow);
+    }
+
+    #[inline]
+    fn emptied(&mut self, flow: FlowId) {
+        self.inner.emptied(flow);
+    }
+
+    #[inline]
+    fn forget(&mut self, flow: FlowId) {
+        self.inner.forget(flow);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,421 @@
+//! COBALT: CoDel whose rate decays on schedule, and BLUE for senders that do not react.
+//!
+//! CoDel tells a queue that stands above a target, by marks or drops at shrinking distances (`interval / √n`). When the
+//! queue no longer stands, the schedule runs backwards: each instant that passes without a signal takes one from `n`. A
+//! sender that does not react makes the buffer overflow: then BLUE drops packets at random, ECN-capable or not, with a
+//! probability that rises with each overflow and falls with each empty queue.
+//!
+//! **Promises.** No signal before the queue has stood for an interval, if it has no history of overflows. None for a
+//! packet that waited for four of the longest packets or less. No packet is dropped if none is behind it (decision
+//! 5). ECN-capable traffic that does not react is dropped by BLUE, so it cannot fill the queue. Work in a call is
+//! constant, also after hours of silence.
+//!
+//! **Cost.** O(1): a packet below the target in a queue without a history costs two comparisons and writes nothing.
+//! Memory: 24 bytes a queue.
+//!
+//! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, IEEE LANMAN 2018, and J. Palmei et al., *Design
+//! and Evaluation of COBALT Queue Discipline*, IEEE LANMAN 2019; RFC 8289 and Feng et al. 2002 for its two halves. Where
+//! this departs from them: `docs/disciplines/cobalt.md`.
+
+use super::blue::{BlueLaw, BlueParts};
+use super::control_law::{MAX_INTERVAL, spacing};
+use super::random::{Probability, Random};
+use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict};
+use crate::flow_scheduler::{ConfigError, Table};
+use crate::{FlowId, Nanos};
+
+/// What is set for a [`Cobalt`], one setting for all queues.
+///
+/// ```
+/// use sched_core::{CobaltParams, Nanos};
+///
+/// // A packet of 1,514 bytes lasts 12.112 ms at 1 Mbit/s: the target rises to one and a half of it.
+/// let slow = CobaltParams::INTERNET.with_mtu_time(Nanos::from_micros(12_112));
+/// assert_eq!(slow.target_on_line(), Nanos::from_micros(18_168));
+/// assert_eq!(slow.interval_on_line(), Nanos::from_micros(113_168));
+/// assert_eq!(CobaltParams::INTERNET.interval_on_line(), Nanos::from_millis(100));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct CobaltParams {
+    /// The sojourn time that is acceptable for good on a fast line: 1,024 ns, the resolution of sojourn times, to `interval`.
+    pub target: Nanos,
+    /// How long a queue may stand above the target on a fast line, 1,024 ns to 2^33 − 1 ns (8.6 s).
+    pub interval: Nanos,
+    /// What the longest usual packet lasts on the line; 0, for a fast line, to 2^33 − 1 ns.
+    pub mtu_time: Nanos,
+    /// What an overflow adds to the probability of BLUE; above 0.
+    pub increment: Probability,
+    /// What an empty queue takes from that probability; above 0.
+    pub decrement: Probability,
+}
+
+impl CobaltParams {
+    /// 5 ms, 100 ms and a fast line.
+    pub const INTERNET: Self = Self::new(Nanos(5_000_000), Nanos(100_000_000));
+
+    /// COBALT with this target and this interval on a fast line, and steps of 1/256 and 1/4,096. [`Cobalt::new`] and
+    /// [`Cobalt::set_params`] check them.
+    #[must_use]
+    pub const fn new(target: Nanos, interval: Nanos) -> Self {
+        Self {
+            target,
+            interval,
+            mtu_time: Nanos::ZERO,
+            increment: Probability::from_raw(1 << 24),
+            decrement: Probability::from_raw(1 << 20),
+        }
+    }
+
+    /// The same on a line where the longest usual packet lasts `mtu_time`.
+    #[must_use]
+    pub const fn with_mtu_time(self, mtu_time: Nanos) -> Self {
+        Self { mtu_time, ..self }
+    }
+
+    /// The same with these steps of BLUE's probability.
+    #[must_use]
+    pub const fn with_steps(self, increment: Probability, decrement: Probability) -> Self {
+        Self { increment, decrement, ..self }
+    }
+
+    /// The target in force: no less than one and a half of the longest packets. Also the least time between two
+    /// changes of BLUE's probability.
+    #[must_use]
+    pub const fn target_on_line(&self) -> Nanos {
+        let least = self.mtu_time.plus(Nanos(self.mtu_time.0 >> 1));
+        if least.0 > self.target.0 { least } else { self.target }
+    }
+
+    /// The interval in force: longer by what the target has risen, and no less than two targets; at most 2^33 − 1 ns.
+    #[must_use]
+    pub const fn interval_on_line(&self) -> Nanos {
+        let target = self.target_on_line();
+        let longer = self.interval.plus(target.since(self.target)).0;
+        let two = target.plus(target).0;
+        let interval = if two > longer { two } else { longer };
+        Nanos(if interval > MAX_INTERVAL.0 { MAX_INTERVAL.0 } else { interval })
+    }
+
+    fn law(&self) -> Result<CobaltLaw, ConfigError> {
+        let (interval, longest) = (self.interval.0, MAX_INTERVAL.0);
+        ConfigError::check_range("COBALT interval in ns", interval, SHORTEST, longest)?;
+        ConfigError::check_range("COBALT target in ns", self.target.0, SHORTEST, interval)?;
+        ConfigError::check_range("COBALT MTU time in ns", self.mtu_time.0, 0, longest)?;
+        let target = self.target_on_line();
+        Ok(CobaltLaw {
+            acceptable: target.max(Nanos(self.mtu_time.0 << 2)),
+            interval: self.interval_on_line(),
+            blue: BlueLaw::new(self.increment, self.decrement, target)?,
+        })
+    }
+}
+
+impl Default for CobaltParams {
+    fn default() -> Self {
+        Self::INTERNET
+    }
+}
+
+/// What the parameters come to on the line.
+#[derive(Clone, Copy, Debug)]
+struct CobaltLaw {
+    /// A packet that waited longer counts as standing: the target, and four of the longest packets.
+    acceptable: Nanos,
+    interval: Nanos,
+    blue: BlueLaw,
+}
+
+/// Where a queue is. The first is that of a state of zeros.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Phase {
+    /// Without a history: if and only if `count` and `chance` are 0.
+    Quiet,
+    /// Empty since its last packet was judged, or without a history until it overflowed.
+    Idle,
+    /// It has a history, and its last packet was below the target.
+    Below,
+    /// Its last packet was above the target, or it overflowed.
+    Standing,
+}
+
+/// What [`Cobalt`] remembers of one queue: 24 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CobaltState {
+    /// When the next signal is due, or the next decay of `count`. Without meaning while `count` is 0.
+    next: Nanos,
+    /// From this instant on BLUE's probability may change.
+    thaw: Nanos,
+    /// The probability that a packet is dropped although its sender may be deaf.
+    chance: Probability,
+    /// The place in the schedule of signals. Not 0 while the queue stands.
+    count: u16,
+    phase: Phase,
+}
+
+impl CobaltState {
+    /// A queue without a history.
+    pub const EMPTY: Self = Self {
+        next: Nanos::ZERO,
+        thaw: Nanos::ZERO,
+        chance: Probability::NEVER,
+        count: 0,
+        phase: Phase::Quiet,
+    };
+
+    const fn blue(&mut self) -> BlueParts<'_> {
+        BlueParts { chance: &mut self.chance, thaw: &mut self.thaw }
+    }
+
+    /// The queue is in `phase` now, if it has a history.
+    fn enter(&mut self, phase: Phase) {
+        let has_history = self.count != 0 || self.chance != Probability::NEVER;
+        self.phase = if has_history { phase } else { Phase::Quiet };
+    }
+}
+
+impl Default for CobaltState {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl CobaltLaw {
+    /// Judges a packet about to leave and moves its queue's state on.
+    fn judge(&self, state: &mut CobaltState, random: &mut Random, head: Head) -> Verdict {
+        if head.sojourn <= self.acceptable && state.phase == Phase::Quiet {
+            return Verdict::Pass;
+        }
+        self.judge_closely(state, random, head)
+    }
+
+    #[cold]
+    fn judge_closely(&self, state: &mut CobaltState, random: &mut Random, head: Head) -> Verdict {
+        // No instant lies further ahead, unless the clock has stepped back or the interval was longer.
+        state.next = state.next.min(head.now.plus(self.interval));
+        if state.phase == Phase::Idle {
+            let arrived = Nanos(head.now.0.saturating_sub(head.sojourn.0));
+            self.blue.catch_up(state.blue(), arrived);
+        }
+        let mut verdict = self.judge_delay(state, head);
+        if state.chance != Probability::NEVER && state.chance.draw(random) {
+            verdict = Verdict::Drop;
+        }
+        // A queue of marked packets has one mark a packet. Those that had no packet are not made up for.
+        if verdict == Verdict::Signal && head.ecn.is_capable() {
+            state.next = state.next.max(head.now);
+        }
+        if head.bytes_behind == 0 {
+            self.empty(state, head.now);
+        } else {
+            state.enter(state.phase);
+        }
+        verdict
+    }
+
+    /// CoDel's half.
+    fn judge_delay(&self, state: &mut CobaltState, head: Head) -> Verdict {
+        let stands = head.sojourn > self.acceptable;
+        if stands && state.phase == Phase::Standing {
+            // A signal would be lost on a last packet without ECN.
+            let is_heard = head.bytes_behind > 0 || head.ecn.is_capable();
+            if head.now < state.next || !is_heard {
+                return Verdict::Pass;
+            }
+            state.count = state.count.saturating_add(1);
+            state.next = state.next.plus(self.spacing(state.count));
+            return Verdict::Signal;
+        }
+        self.decay(state, head.now);
+        if stands {
+            state.phase = Phase::Standing;
+            state.count = state.count.max(1);
+            state.next = head.now.plus(self.spacing(state.count));
+        } else {
+            state.phase = Phase::Below;
+        }
+        Verdict::Pass
+    }
+
+    /// The queue does not stand: the schedule runs backwards, up to `now`.
+    fn decay(&self, state: &mut CobaltState, now: Nanos) {
+        if state.count == 0 || now < state.next {
+            return;
+        }
+        state.count = state.count.saturating_sub(1);
+        state.next = state.next.plus(self.spacing(state.count));
+        if state.count > 0 && now >= state.next {
+            state.count = self.left_after(state.count, now.since(state.next));
+            state.next = now.plus(self.spacing(state.count));
+        }
+    }
+
+    /// What is left of `count` if the next decay is overdue by `late`, one place or so from the exact schedule.
+    ///
+    /// From `n` down to `m` the schedule takes the sum of `interval / √k`, about `2 · interval · (√n − √m)`. So `m` is the
+    /// largest count whose `interval · √m` is less than `interval · √n − late / 2`. A search by halves finds it in 16
+    /// turns.
+    fn left_after(&self, count: u16, late: Nanos) -> u16 {
+        // Below 2^16 · 2^33.
+        let root = |count: u16| u64::from(count).wrapping_mul(self.spacing(count).0);
+        let left = root(count).saturating_sub(late.0 >> 1);
+        let mut found = 0;
+        for bit in (0..u16::BITS).rev() {
+            let candidate = found | 1 << bit;
+            if root(candidate) < left {
+                found = candidate;
+            }
+        }
+        found
+    }
+
+    fn spacing(&self, count: u16) -> Nanos {
+        spacing(self.interval, count.into())
+    }
+
+    /// The queue has become empty.
+    fn empty(&self, state: &mut CobaltState, now: Nanos) {
+        self.blue.lower(state.blue(), now);
+        self.decay(state, now);
+        state.enter(Phase::Idle);
+    }
+
+    /// A packet of the queue gave way for want of room.
+    fn overflow(&self, state: &mut CobaltState, now: Nanos) {
+        self.blue.raise(state.blue(), now);
+        match state.phase {
+            // A queue that may be empty does not stand.
+            Phase::Quiet | Phase::Idle => state.enter(Phase::Idle),
+            Phase::Below | Phase::Standing => {
+                state.phase = Phase::Standing;
+                state.count = state.count.max(1);
+                state.next = now;
+            }
+        }
+    }
+}
+
+/// COBALT for the queues whose states are in the memory `T`; of queues beyond its length every packet passes.
+///
+/// ```
+/// use sched_core::{
+///     Cobalt, CobaltParams, CobaltState, Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue,
+/// };
+///
+/// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
+/// scheduler.add_all(1_514)?;
+/// let cobalt = Cobalt::new([CobaltState::EMPTY; 16], CobaltParams::INTERNET, 1)?;
+/// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
+/// let fq_cobalt = FlowQueues::with_parts(scheduler, cobalt, queues, descriptors, [], Limits::NONE);
+/// # let _ = fq_cobalt;
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cobalt<T> {
+    states: T,
+    params: CobaltParams,
+    law: CobaltLaw,
+    random: Random,
+    /// The last arrival: an overflow has no time of its own.
+    now: Nanos,
+}
+
+impl<T: Table<CobaltState>> Cobalt<T> {
+    /// COBALT for `states.len()` queues, with chance from `seed`. Cost: O(queues).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
+    pub fn new(mut states: T, params: CobaltParams, seed: u64) -> Result<Self, ConfigError> {
+        let law = params.law()?;
+        states.as_mut().fill(CobaltState::EMPTY);
+        Ok(Self { states, params, law, random: Random::new(seed), now: Nanos::ZERO })
+    }
+
+    /// What is set.
+    #[must_use]
+    pub const fn params(&self) -> CobaltParams {
+        self.params
+    }
+
+    /// Changes the parameters, queues loaded or not; what the queues have learned stays, and the next
+    /// packet is judged by the new ones.
+    ///
+    /// # Errors
+    /// As [`Cobalt::new`]; nothing has changed then.
+    pub fn set_params(&mut self, params: CobaltParams) -> Result<(), ConfigError> {
+        self.law = params.law()?;
+        self.params = params;
+        Ok(())
+    }
+
+    /// BLUE's probability that a packet of `flow` is dropped; above 0, the flow has not reacted of late. 0 for a flow
+    /// without a state.
+    #[must_use]
+    pub fn probability(&self, flow: FlowId) -> Probability {
+        self.states.as_ref().get(flow.index()).map_or(Probability::NEVER, |state| state.chance)
+    }
+
+    fn state_mut(&mut self, flow: FlowId) -> Option<&mut CobaltState> {
+        self.states.as_mut().get_mut(flow.index())
+    }
+}
+
+impl<T: Table<CobaltState>> Aqm for Cobalt<T> {
+    /// As for [`CoDel`](crate::CoDel): after a pause one call may drop fewer than are due, and the next call goes on.
+    const MAX_DROPS: u32 = 32;
+
+    /// Accepts: how long a packet waits is known when it leaves.
+    #[inline]
+    fn admit(&mut self, _flow: FlowId, offer: Offer) -> Admission {
+        self.now = offer.now;
+        Admission::Accept
+    }
+
+    #[inline]
+    fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
+        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
+            return Verdict::Pass;
+        };
+        if head.sojourn <= self.law.acceptable && state.phase == Phase::Quiet {
+            return Verdict::Pass;
+        }
+        if look == Look::Glance {
+            return Verdict::Unclear;
+        }
+        self.law.judge_closely(state, &mut self.random, head)
+    }
+
+    fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
+        let (law, mut random) = (self.law, self.random);
+        let mut copy = self.states.as_ref().get(flow.index()).copied();
+        move |head| match &mut copy {
+            Some(state) => law.judge(state, &mut random, head),
+            None => Verdict::Pass,
+        }
+    }
+
+    fn overflowed(&mut self, flow: FlowId) {
+        let (law, now) = (self.law, self.now);
+        if let Some(state) = self.state_mut(flow) {
+            law.overflow(state, now);
+        }
+    }
+
+    fn emptied(&mut self, flow: FlowId) {
+        let (law, now) = (self.law, self.now);
+        if let Some(state) = self.state_mut(flow) {
+            law.empty(state, now);
+        }
+    }
+
+    fn forget(&mut self, flow: FlowId) {
+        if let Some(state) = self.state_mut(flow) {
+            *state = CobaltState::EMPTY;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
