@@ -244,6 +244,7 @@ where
         self.enqueue_hashed(now, flow.0, packet, drops).map(|_| ())
     }
 
+    #[inline(always)]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.queues.dequeue(now, drops)
     }

@@ -45,14 +45,14 @@ pub const ALL: &[Run] = &[
     Run {
         name: "drr, sparse first, longest-queue drop, codel",
         hash: fq_codel,
-        pinned: 0x2177_a66b_1e82_e211,
+        pinned: 0xf45c_10c6_f8b0_74a5,
     },
     Run { name: "shortest queue", hash: shortest_queue, pinned: 0xaaab_ac3e_9174_da4e },
     Run { name: "sqf", hash: sqf, pinned: 0x109f_4805_67d6_6fd6 },
     Run { name: "qfq", hash: qfq, pinned: 0x61c4_0389_2c5b_7692 },
-    Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x8d90_5bb1_7f48_43f7 },
-    Run { name: "qfq+, longest-queue drop", hash: qfq_plus, pinned: 0x0564_e468_baf5_487c },
-    Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0x109d_e640_fa28_bea6 },
+    Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x64b4_582c_78bb_2bdb },
+    Run { name: "qfq+, longest-queue drop", hash: qfq_plus, pinned: 0xed17_8530_b5ba_918e },
+    Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0xdc15_52cc_3060_ebdf },
     Run {
         name: "hosts with committed rates",
         hash: hosts_with_rates,
@@ -60,7 +60,7 @@ pub const ALL: &[Run] = &[
     },
     Run { name: "hosts below ceilings", hash: hosts_below_ceilings, pinned: 0xf4b6_2b63_9ba8_d1e9 },
     Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0xfcee_0b86_03fb_7a13 },
-    Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0xa921_73f5_dc72_2eac },
+    Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x1ba8_ed93_ad5f_a29e },
 ];
 
 /// Room for the flows of a run.

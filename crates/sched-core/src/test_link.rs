@@ -144,7 +144,7 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Beside<O, D> {
     }
 
     pub(crate) fn victim(&self) -> Option<(FlowId, DropFrom)> {
-        self.policy.victim(&self.scheduler)
+        self.policy.victim(&self.scheduler, &|flow| self.held.get(&flow).copied().unwrap_or(0))
     }
 
     pub(crate) fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {

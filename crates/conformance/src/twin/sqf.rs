@@ -208,30 +208,49 @@ impl NaiveFlowScheduler for NaiveShortestQueue {
 pub struct NaiveLongestQueueDrop<O> {
     scheduler: O,
     end: DropFrom,
-    /// Of each backlogged flow its class, none of a single one, and the event with which it came there.
-    places: BTreeMap<FlowId, (Option<u32>, u64)>,
+    /// The centres of all classes, in order.
+    centres: Vec<u64>,
+    /// Of each backlogged flow the centre of its class, none of a single one, and the event with which it came there.
+    places: BTreeMap<FlowId, (Option<u64>, u64)>,
     events: u64,
     /// The flow that has lost a packet since the queues were looked at last.
     has_lost: Option<FlowId>,
 }
 
-/// The last class of length has no end.
-const LAST_CLASS: u32 = 30;
+/// From here on centres are as far apart, or a part of 32 of a power of two if that is more. Below they are the powers of two.
+const UNIT: u64 = 2_048;
+
+/// How far the next centre is above `centre`.
+fn width(centre: u64) -> u64 {
+    if centre < UNIT { centre } else { UNIT.max((1 << centre.ilog2()) / 32) }
+}
 
 impl<O> NaiveLongestQueueDrop<O> {
     /// Packets give way at `end` of the longest queue.
     #[must_use]
     pub fn new(scheduler: O, end: DropFrom) -> Self {
-        Self { scheduler, end, places: BTreeMap::new(), events: 0, has_lost: None }
+        let centres = core::iter::successors(Some(1), |&centre| Some(centre + width(centre)));
+        let centres = centres.take_while(|&centre| centre <= u32::MAX.into()).collect();
+        Self { scheduler, end, centres, places: BTreeMap::new(), events: 0, has_lost: None }
+    }
+
+    /// The centre of the class that a flow with `bytes` bytes comes to: below a unit the highest that is at most half as much
+    /// again, then the next one, the higher of two.
+    fn centre_of(&self, bytes: u64) -> u64 {
+        let is_reached = |&(below, centre): &(u64, u64)| {
+            if centre <= UNIT { centre <= bytes + bytes / 2 } else { below + centre <= 2 * bytes }
+        };
+        let pairs = self.centres.iter().copied().zip(self.centres.iter().copied().skip(1));
+        pairs.take_while(is_reached).last().map_or(1, |(_, centre)| centre)
     }
 
     /// What becomes of the place of a flow that holds `bytes` bytes in `packets` packets, and has lost one.
-    fn moves(place: Option<u32>, bytes: u64, packets: usize, has_lost: bool) -> bool {
+    fn moves(place: Option<u64>, bytes: u64, packets: usize, has_lost: bool) -> bool {
         match place {
             None => packets > 1,
-            Some(class) => {
-                let begins = 1 << class;
-                has_lost || bytes < begins / 2 || bytes >= 2 * begins && class < LAST_CLASS
+            Some(centre) => {
+                let low = (centre - width(centre)).max(centre / 2);
+                has_lost || bytes < low || bytes >= centre + width(centre)
             }
         }
     }
@@ -300,7 +319,7 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestQueueDrop<O> {
                 Some(&(place, _))
                     if Self::moves(place, bytes, queue.len(), has_lost == Some(flow)) =>
                 {
-                    Some((0..=LAST_CLASS).rev().find(|class| 1_u64 << class <= bytes).unwrap_or(0))
+                    Some(self.centre_of(bytes))
                 }
                 Some(_) => continue,
             };

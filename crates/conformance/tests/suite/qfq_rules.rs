@@ -48,6 +48,30 @@ fn agrees_with_its_twin_while_flows_come_and_go_and_the_longest_drops() {
     }
 }
 
+/// Goal: of more single flows than are looked at, the same give way. Method: 16 flows that send a packet at a time, mostly, into
+/// a buffer of 14 packets, under DRR.
+#[test]
+fn agrees_with_its_twin_where_many_flows_hold_one_packet() {
+    let singles = |seed: u64| -> Box<dyn Iterator<Item = Operation>> {
+        let mut random = conformance::Xorshift::new(seed);
+        let setting = Setting { weight: 1, max_len: MAX_LEN };
+        let configured = (0..16).map(move |flow| Operation::Configure { flow, setting });
+        let mut next = 0;
+        Box::new(configured.chain(core::iter::repeat_with(move || {
+            if random.below(3) == 0 {
+                return Operation::Dequeue;
+            }
+            next = if random.below(8) == 0 { random.below(16) } else { (next + 1) % 16 };
+            Operation::Enqueue { flow: next, len: 1 + random.below(MAX_LEN) }
+        })))
+    };
+    for (seed, end) in [(2, DropFrom::Head), (3, DropFrom::Tail)] {
+        let sides = || pair(sides::drr_lqd::<16, 32>(MAX_LEN, false, end, Limits::packets(14)));
+        soak_on(&singles, &sides, seed, operations(50_000) / 4, 2_000)
+            .unwrap_or_else(|difference| panic!("{difference}"));
+    }
+}
+
 /// Aggregates fill and empty: a weight or two for 24 flows, one to eight members.
 #[test]
 fn qfq_plus_agrees_with_its_twin_while_flows_come_and_go() {

@@ -37,7 +37,7 @@ use crate::{FlowId, Imbalance, Limits};
 ///     fn removed(&mut self, flow: FlowId) {
 ///         self.0 &= flow != FlowId(0);
 ///     }
-///     fn victim(&self, _: &O) -> Option<(FlowId, DropFrom)> {
+///     fn victim(&self, _: &O, _held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {
 ///         self.0.then_some((FlowId(0), DropFrom::Head))
 ///     }
 ///     fn gives_up(&self, _: &O, _: FlowId) -> bool {
@@ -88,8 +88,9 @@ pub trait DropPolicy<O: FlowScheduler + ?Sized> {
     /// `flow`, idle, was removed: the next flow of that number is another one. A second call changes nothing.
     fn removed(&mut self, flow: FlowId);
 
-    /// The flow that gives way when there is no room, and at which end: `None` means the arrival.
-    fn victim(&self, scheduler: &O) -> Option<(FlowId, DropFrom)>;
+    /// The flow that gives way when there is no room, and at which end: `None` means the arrival. `held` says how many bytes a
+    /// flow holds.
+    fn victim(&self, scheduler: &O, held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)>;
 
     /// Whether `flow`, which [`DropPolicy::victim`] has just named because an arrival needs room, is to lose all
     /// that it holds, and not only what there is no room for.
@@ -136,7 +137,7 @@ impl<O: FlowScheduler + ?Sized> DropPolicy<O> for OwnVictim {
     fn removed(&mut self, _flow: FlowId) {}
 
     #[inline]
-    fn victim(&self, scheduler: &O) -> Option<(FlowId, DropFrom)> {
+    fn victim(&self, scheduler: &O, _held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {
         scheduler.victim()
     }
 

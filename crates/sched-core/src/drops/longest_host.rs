@@ -297,7 +297,7 @@ where
     /// An idle flow is in no books.
     fn removed(&mut self, _flow: FlowId) {}
 
-    fn victim(&self, _scheduler: &O) -> Option<(FlowId, DropFrom)> {
+    fn victim(&self, _scheduler: &O, _held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {
         let lists = self.hosts.first().map_or(self.hosts.hostless(), |host| &host.flows);
         let flow = lists.iter().rev().find_map(|list| list.first())?;
         Some((FlowId(flow), self.drop_from))

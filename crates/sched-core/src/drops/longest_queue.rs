@@ -1,30 +1,34 @@
 //! Longest-queue drop beside any flow scheduler: a flow that holds about the most bytes gives way.
 //!
-//! A flow scheduler says which flow is next; [`LongestQueueDrop`] says which one is dropped from, by byte counts of
-//! its own. A flow that keeps its queue short loses nothing, whatever others send.
+//! A flow scheduler says which flow is next; [`LongestQueueDrop`] says which one is dropped from. A flow that keeps its queue
+//! short loses nothing, whatever others send.
 //!
 //! **How it is found.** A flow is *single* while it holds the packet with which it became backlogged and never held another
-//! beside it. Every other backlogged flow is in a *class of length*. Class `k` begins at `2^k` bytes. A flow moves, to the
-//! class of its bytes, when these reach `2^(k + 1)` or fall below `2^(k - 1)`. So most packets cost an addition and a
-//! comparison, and flows that send one packet at a time never have a class.
+//! beside it. Every other backlogged flow is in a *class of length*, to which it comes by the bytes that it holds. It stays there
+//! while these are between two marks. So most packets cost a comparison with what the queue holds, and flows that send one
+//! packet at a time never have a class.
+//!
+//! From 2 KiB on a class reaches 2 KiB to either side of its centre, or a part of 32 of a power of two if that is more. Below, the
+//! centres are powers of two, and a class reaches from half of its centre to twice of it.
 //!
 //! **What is promised.** The victim is the longest of nine flows: the one that came to the highest class least recently, and
-//! the eight newest single ones.
+//! the eight newest single ones. Let `max` be the most that a flow in a class holds.
 //!
-//! - *To a factor.* Each flow in a class holds less than 4 times what the victim holds: the flows of class `k` hold
-//!   `2^(k - 1)` bytes or more, and all flows in classes less than `2^(k + 1)`, where `k` is the highest class in use. It is
-//!   said of queues below `2^31` bytes.
-//! - *A fair part.* Let the limit be `B` bytes, and `F` flows backlogged. If `B/F` is a longest packet or more, a flow with
-//!   `B/(4·F)` bytes or less loses nothing to arrivals of others. The reason: more than `B` bytes are queued, so a flow
-//!   holds more than `B/F`. This flow is not single, so the victim holds more than a quarter of `B/F`.
+//! - *To a grain.* The victim holds more than `max` less the larger of 4,096 bytes and `max/16`. The reason: `max` is below
+//!   the upper mark of the highest class, and the victim holds its lower mark or more.
+//! - *To a factor.* The victim holds more than `max/4`.
+//! - *A fair part.* Let the limit be `B` bytes, and `F` flows backlogged. If `B/F` is a longest packet or more, a flow loses nothing to
+//!   arrivals of others while it holds `B/(4·F)` bytes or less, or `B/F` less the larger of 4,096 bytes and `B/(16·F)`. The reason:
+//!   more than `B` bytes are queued, so a flow holds more than `B/F`. This flow is not single, so `max` is more than `B/F`.
 //! - *More flows than that.* A flow is the victim only if none of the eight newest single flows holds more.
 //!
 //! The flows of a class give way in turn: a flow that has lost a packet is the newest of its class.
 //!
-//! Cost: O(1) per call beside the scheduler's, whatever is queued. Memory: 16 bytes a flow, and 136 bytes. Source: the
-//! discipline is described in SQF §2 and SQF-VBR §III-B; classes found by bitmaps, Saeed et al., Eiffel, NSDI 2019; the
-//! hysteresis and the single flows are ours.
+//! Cost: O(1) per call beside the scheduler's, whatever is queued. Memory: 16 bytes a flow, and 2.3 kB. Source: the
+//! discipline is described in SQF §2 and SQF-VBR §III-B; classes found by bitmaps, Saeed et al., Eiffel, NSDI 2019; longest-queue
+//! drop with a bounded error, Hahne et al., SPAA 2001; the marks and the single flows are ours.
 
+mod class;
 mod lists;
 
 use crate::drops::drop_policy::DropPolicy;
@@ -79,21 +83,10 @@ impl<N: Table<LongestFlow>> LongestQueueDrop<N> {
         Self { drop_from, ..self }
     }
 
-    /// Moves `flow`, which has grown by `len` bytes, to another list. Like [`Self::relist`] and [`Self::unlist`] it is a
-    /// function of its own, so that packets that move no flow do not pay for it.
+    /// Moves `flow` to another list: a function of its own, so that packets that move no flow do not pay for it.
     #[inline(never)]
-    fn relist_grown(&mut self, flow: FlowId, len: u32) {
-        self.lists.relist_grown(self.flows.as_mut(), flow, len);
-    }
-
-    #[inline(never)]
-    fn relist(&mut self, flow: FlowId) {
-        self.lists.relist(self.flows.as_mut(), flow);
-    }
-
-    #[inline(never)]
-    fn unlist(&mut self, flow: FlowId) {
-        self.lists.unlist(self.flows.as_mut(), flow);
+    fn relist(&mut self, flow: FlowId, held: u32) {
+        self.lists.relist(self.flows.as_mut(), flow, held);
     }
 }
 
@@ -112,42 +105,37 @@ impl<O: FlowScheduler + ?Sized, N: Table<LongestFlow>> DropPolicy<O> for Longest
     }
 
     #[inline]
-    fn grew(&mut self, flow: FlowId, len: u32, _held: u32) {
+    fn grew(&mut self, flow: FlowId, _len: u32, held: u32) {
         let entry = self.flows.as_mut().get_mut(flow.index());
-        if entry.is_some_and(|entry| entry.grows(len)) {
-            self.relist_grown(flow, len);
+        if entry.is_some_and(|entry| entry.is_reached_by(held)) {
+            self.relist(flow, held);
         }
     }
 
-    #[inline(never)]
-    fn served(&mut self, flow: FlowId, len: u32, left: u32) {
-        if left == 0 {
-            return self.unlist(flow);
+    #[inline]
+    fn served(&mut self, flow: FlowId, _len: u32, left: u32) {
+        let flows = self.flows.as_mut();
+        let Some(entry) = flows.get(flow.index()).filter(|entry| entry.is_above(left)) else {
+            return;
+        };
+        // Of traffic that comes and goes, every packet comes here.
+        if left == 0 && entry.is_single() {
+            return self.lists.unlist_single(flows, flow);
         }
-        let entry = self.flows.as_mut().get_mut(flow.index());
-        if entry.is_some_and(|entry| entry.shrinks(len)) {
-            self.relist(flow);
-        }
+        self.relist(flow, left);
     }
 
     /// A flow that gives way and stays backlogged is the newest of its class: the flows of a class give way in turn.
-    fn lost(&mut self, flow: FlowId, len: u32, left: u32) {
-        if left == 0 {
-            return self.unlist(flow);
-        }
-        let entry = self.flows.as_mut().get_mut(flow.index());
-        if let Some(entry) = entry.filter(|entry| entry.holds_more_than(len)) {
-            entry.shrinks(len);
-            self.relist(flow);
-        }
+    fn lost(&mut self, flow: FlowId, _len: u32, left: u32) {
+        self.relist(flow, left);
     }
 
     fn removed(&mut self, flow: FlowId) {
-        self.unlist(flow);
+        self.relist(flow, 0);
     }
 
-    fn victim(&self, _scheduler: &O) -> Option<(FlowId, DropFrom)> {
-        Some((self.lists.longest(self.flows.as_ref())?, self.drop_from))
+    fn victim(&self, _scheduler: &O, held: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {
+        Some((self.lists.longest(self.flows.as_ref(), held)?, self.drop_from))
     }
 
     fn gives_up(&self, scheduler: &O, flow: FlowId) -> bool {

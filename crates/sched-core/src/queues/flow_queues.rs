@@ -22,7 +22,7 @@ mod touch;
 use crate::FlowId;
 use crate::aqm::{Aqm, NoAqm};
 use crate::drops::drop_policy::{DropPolicy, OwnVictim};
-use crate::flow_scheduler::{ConfigError, FlowScheduler, Table};
+use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, Table};
 use crate::queues::counters::{FlowRecord, Ledger};
 use crate::queues::flow_directory::{FlowDirectory, NoDirectory};
 use crate::queues::queue::{Descriptor, Queue};
@@ -229,6 +229,12 @@ where
     #[must_use]
     pub fn flow_backlog(&self, flow: FlowId) -> Backlog {
         self.queues.as_ref().get(flow.index()).map(Queue::backlog).unwrap_or_default()
+    }
+
+    /// The flow that the drop policy lets give way, and at which end.
+    #[must_use]
+    pub fn victim(&self) -> Option<(FlowId, DropFrom)> {
+        self.policy.victim(&self.scheduler, &|flow| self.flow_backlog(flow).bytes)
     }
 
     /// Adds `flow`, or changes it, idle or backlogged; its packets stay.

@@ -87,7 +87,7 @@ where
         queues.flow_backlog(flow);
         queues.scheduler().select();
         queues.scheduler_mut().select();
-        queues.policy().victim(queues.scheduler());
+        queues.victim();
         queues.directory().room();
         queues.siblings().scheduler.select();
     );

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
-    Descriptor, DropFrom, DropPolicy, Drr, DrrFlow, FlowQueues, Limits, LongestFlow,
-    LongestQueueDrop, Nanos, Packet, Queue, Scheduler,
+    Descriptor, DropFrom, Drr, DrrFlow, FlowQueues, Limits, LongestFlow, LongestQueueDrop, Nanos,
+    Packet, Queue, Scheduler,
 };
 use conformance::Xorshift;
 use conformance::effort::effort;
@@ -381,7 +381,7 @@ fn a_metered_scheduler_keeps_the_books_of_the_one_inside() {
         }
         assert_eq!(metered.recount(), Ok(()));
         let queues = metered.inner();
-        if let Some((_, end)) = queues.policy().victim(queues.scheduler()) {
+        if let Some((_, end)) = queues.victim() {
             assert_eq!(end, DropFrom::Head);
             victims += 1;
         }

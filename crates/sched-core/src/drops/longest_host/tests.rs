@@ -463,7 +463,7 @@ fn a_recount_sees_damage_to_flows_without_a_host() {
         policy.backlogged(&scheduler, FlowId(flow), len);
     }
     assert_eq!([0, 1, 2, 3].map(|host| policy.bytes_of(host)), [0; 4]);
-    assert_eq!(policy.victim(&scheduler), Some((FlowId(2), DropFrom::Head)));
+    assert_eq!(policy.victim(&scheduler, &|_| 0), Some((FlowId(2), DropFrom::Head)));
     let truth = |flow: FlowId| {
         let backlog = Backlog { packets: 1, bytes: held[flow.index()] };
         FlowState { backlog, head_len: Some(held[flow.index()]) }

@@ -1,74 +1,67 @@
 //! The backlogged flows, on one list for the single ones and on one for each class of length.
 
+use super::class::{CLASSES, Class};
 use crate::flow_scheduler::FlowState;
 use crate::queues::queue::NONE;
 use crate::{FlowId, Imbalance};
 
-/// Class `k` begins at `2^k` bytes. The last class, from 2^30 bytes on, has no end.
-const CLASSES: usize = u32::BITS as usize - 1;
+/// Words that hold a bit for each class.
+const WORDS: u32 = CLASSES.div_ceil(u32::BITS);
 
-/// The last class.
-const LAST: u32 = u32::BITS - 2;
+/// The word that has the bit of `class`.
+#[inline(always)]
+const fn word_of(class: u32) -> u32 {
+    class >> u32::BITS.ilog2()
+}
 
 /// Single flows that are looked at for a victim.
 const SINGLES: usize = 8;
 
-/// Room for one flow of [`LongestQueueDrop`](super::LongestQueueDrop): 16 bytes, all zero while the flow is idle.
+/// Room for one flow of [`LongestQueueDrop`](super::LongestQueueDrop): 16 bytes, all zero before the flow is backlogged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LongestFlow {
-    /// What the flow holds; zero if and only if it is idle.
-    bytes: u32,
-    /// The bytes from which on the flow moves to a higher class: twice the least of its class. With less than a quarter
-    /// of it the flow moves to a lower one. 0 while the flow is idle or single.
+    /// With less than these bytes the flow moves to a lower class. The length of its packet while the flow is single. Zero if
+    /// and only if the flow is idle.
+    low: u32,
+    /// With these bytes or more the flow moves to a higher class. Zero if and only if the flow is idle or single.
     high: u32,
-    /// The flow that came to the list next before this one; [`NONE`] for the oldest of the list.
+    /// The flow that came to the list next before this one; [`NONE`] for the oldest of the list. Stale while the flow is idle.
     older: u32,
     /// The flow that came to the list next after this one. For the newest of a class it is the oldest; for the newest single
-    /// flow it is stale.
+    /// flow, and for an idle one, it is stale.
     newer: u32,
 }
 
 impl LongestFlow {
     /// What a table is filled with.
-    pub const EMPTY: Self = Self { bytes: 0, high: 0, older: 0, newer: 0 };
+    pub const EMPTY: Self = Self { low: 0, high: 0, older: 0, newer: 0 };
 
-    /// The flow holds `len` bytes more. Returns whether [`Lists::relist_grown`] is to be asked, as for every flow that was
-    /// single or idle.
+    /// Whether [`Lists::relist`] is to be asked, now that the flow has grown to `held` bytes: as for every flow that was single
+    /// or idle.
     #[inline(always)]
-    pub(super) const fn grows(&mut self, len: u32) -> bool {
-        self.bytes = self.bytes.wrapping_add(len);
-        self.bytes >= self.high
+    pub(super) const fn is_reached_by(&self, held: u32) -> bool {
+        held >= self.high
     }
 
-    /// The flow holds `len` bytes fewer, unless that were none. Returns whether it has to move.
+    /// Whether [`Lists::relist`] is to be asked, now that the flow was served and has `left` bytes.
     #[inline(always)]
-    pub(super) const fn shrinks(&mut self, len: u32) -> bool {
-        if !self.holds_more_than(len) {
-            return false;
-        }
-        self.bytes = self.bytes.wrapping_sub(len);
-        self.bytes < self.high >> 2
-    }
-
-    #[inline(always)]
-    pub(super) const fn holds_more_than(&self, len: u32) -> bool {
-        self.bytes > len
+    pub(super) const fn is_above(&self, left: u32) -> bool {
+        left < self.low
     }
 
     const fn is_backlogged(&self) -> bool {
-        self.bytes != 0
+        self.low != 0
     }
 
-    /// The bytes from which on the flow moves to a higher class, 0 if it has none.
-    #[cfg(test)]
-    pub(super) const fn mark(&self) -> u32 {
-        self.high
-    }
-
-    /// The class of the flow, which is neither idle nor single.
+    /// Whether the flow is backlogged and in no class.
     #[inline(always)]
-    const fn class(&self) -> u32 {
-        self.high.trailing_zeros().wrapping_sub(1)
+    pub(super) const fn is_single(&self) -> bool {
+        self.low != 0 && self.high == 0
+    }
+
+    #[cfg(test)]
+    pub(super) const fn marks(&self) -> (u32, u32) {
+        (self.low, self.high)
     }
 }
 
@@ -77,22 +70,29 @@ impl LongestFlow {
 pub(super) struct Lists {
     /// One more than the number of the single flow that came last; 0 if and only if no flow is single.
     newest_single: u32,
+    /// Bit `w` is set if and only if word `w` of `used` is not zero.
+    used_words: u32,
+    /// Bit `c` of word `w` is set if and only if a flow is in class `32·w + c`.
+    used: [u32; WORDS as usize],
     /// One more than the number of the flow that entered each class last; 0 if and only if no flow is in it.
-    newest: [u32; CLASSES],
-    /// Bit `k` is set if and only if a flow is in class `k`.
-    used: u32,
+    newest: [u32; CLASSES as usize],
 }
 
 impl Lists {
-    pub(super) const EMPTY: Self = Self { newest_single: 0, newest: [0; CLASSES], used: 0 };
+    pub(super) const EMPTY: Self = Self {
+        newest_single: 0,
+        used_words: 0,
+        used: [0; WORDS as usize],
+        newest: [0; CLASSES as usize],
+    };
 
     /// Lists `flow`, idle, as a single flow with `len` bytes, more than 0.
-    #[inline]
+    #[inline(always)]
     pub(super) fn list_single(&mut self, flows: &mut [LongestFlow], flow: FlowId, len: u32) {
         let Some(entry) = flows.get_mut(flow.index()).filter(|entry| !entry.is_backlogged()) else {
             return;
         };
-        entry.bytes = len.max(1);
+        entry.low = len.max(1);
         let second = self.newest_single.wrapping_sub(1);
         self.newest_single = flow.0.wrapping_add(1);
         // Without another single flow, `second` is [`NONE`].
@@ -102,72 +102,65 @@ impl Lists {
         }
     }
 
-    /// Takes `flow`, if it is backlogged, from its list: it is idle.
-    #[inline]
-    pub(super) fn unlist(&mut self, flows: &mut [LongestFlow], flow: FlowId) {
+    /// Takes `flow`, which is single, from the list of single flows.
+    #[inline(always)]
+    pub(super) fn unlist_single(&mut self, flows: &mut [LongestFlow], flow: FlowId) {
+        let Some(entry) = flows.get_mut(flow.index()) else { return };
+        let LongestFlow { older, newer, .. } = *entry;
+        entry.low = 0;
+        if self.newest_single == flow.0.wrapping_add(1) {
+            self.newest_single = older.wrapping_add(1);
+        } else if let Some(other) = flows.get_mut(newer as usize) {
+            other.older = older;
+        }
+        if let Some(other) = flows.get_mut(older as usize) {
+            other.newer = newer;
+        }
+    }
+
+    /// Moves `flow`, if it is backlogged, to the class of the `held` bytes that it holds now, as the newest there; off all lists
+    /// if these are none.
+    #[inline(always)]
+    pub(super) fn relist(&mut self, flows: &mut [LongestFlow], flow: FlowId, held: u32) {
         let Some(entry) = flows.get_mut(flow.index()).filter(|entry| entry.is_backlogged()) else {
             return;
         };
         let before = *entry;
-        (entry.bytes, entry.high) = (0, 0);
-        self.leave(flows, flow, before);
-    }
-
-    /// [`Self::relist`] for a flow that has grown by `len` bytes. A flow that was idle stays idle.
-    #[inline]
-    pub(super) fn relist_grown(&mut self, flows: &mut [LongestFlow], flow: FlowId, len: u32) {
-        match flows.get_mut(flow.index()) {
-            Some(entry) if entry.bytes == len => entry.bytes = 0,
-            _ => self.relist(flows, flow),
+        (entry.low, entry.high) = (0, 0);
+        if before.high == 0 {
+            self.unlist_single(flows, flow);
+        } else {
+            self.leave(flows, flow, before);
         }
-    }
-
-    /// Moves `flow`, which is backlogged, to the class of the bytes it holds now, as its newest.
-    #[inline]
-    pub(super) fn relist(&mut self, flows: &mut [LongestFlow], flow: FlowId) {
-        let Some(entry) = flows.get_mut(flow.index()) else { return };
-        let before = *entry;
-        let class = before.bytes.checked_ilog2().unwrap_or(0).min(LAST);
-        entry.high = 2 << class;
-        self.leave(flows, flow, before);
-        self.enter(flows, flow, class);
+        if held != 0 {
+            self.enter(flows, flow, Class::of(held));
+        }
     }
 
     /// Puts `flow`, on no list, into `class` as the newest.
     #[inline(always)]
-    fn enter(&mut self, flows: &mut [LongestFlow], flow: FlowId, class: u32) {
-        let Some(place) = self.newest.get_mut(class as usize) else { return };
+    fn enter(&mut self, flows: &mut [LongestFlow], flow: FlowId, class: Class) {
+        let Some(place) = self.newest.get_mut(class.number as usize) else { return };
         let second = place.wrapping_sub(1);
         *place = flow.0.wrapping_add(1);
         let newer = match flows.get_mut(second as usize) {
             Some(second) => core::mem::replace(&mut second.newer, flow.0),
             None => {
-                self.used |= 1 << (class % u32::BITS);
+                self.note_used(class.number);
                 flow.0
             }
         };
         if let Some(entry) = flows.get_mut(flow.index()) {
             // Without another flow in the class, `second` is [`NONE`].
-            (entry.older, entry.newer) = (second, newer);
+            *entry = LongestFlow { low: class.low, high: class.high, older: second, newer };
         }
     }
 
-    /// Takes `flow` from the list that `before` names, from between the neighbours that `before` names.
+    /// Takes `flow` from the class that the marks of `before` name, from between the neighbours that `before` names.
     #[inline(always)]
     fn leave(&mut self, flows: &mut [LongestFlow], flow: FlowId, before: LongestFlow) {
-        let LongestFlow { older, newer, .. } = before;
-        if before.high == 0 {
-            if self.newest_single == flow.0.wrapping_add(1) {
-                self.newest_single = older.wrapping_add(1);
-            } else if let Some(other) = flows.get_mut(newer as usize) {
-                other.older = older;
-            }
-            if let Some(other) = flows.get_mut(older as usize) {
-                other.newer = newer;
-            }
-            return;
-        }
-        let class = before.class();
+        let LongestFlow { high, older, newer, .. } = before;
+        let class = Class::number_below(high);
         let Some(place) = self.newest.get_mut(class as usize) else { return };
         let newest = place.wrapping_sub(1);
         if newest != flow.0 {
@@ -184,25 +177,55 @@ impl Lists {
         *place = older.wrapping_add(1);
         match flows.get_mut(older as usize) {
             Some(other) => other.newer = newer,
-            None => self.used &= !(1 << (class % u32::BITS)),
+            None => self.note_unused(class),
+        }
+    }
+
+    #[inline(always)]
+    fn note_used(&mut self, class: u32) {
+        let word = word_of(class);
+        if let Some(used) = self.used.get_mut(word as usize) {
+            *used |= 1 << (class % u32::BITS);
+            self.used_words |= 1 << (word % u32::BITS);
+        }
+    }
+
+    #[inline(always)]
+    fn note_unused(&mut self, class: u32) {
+        let word = word_of(class);
+        let Some(used) = self.used.get_mut(word as usize) else { return };
+        *used &= !(1 << (class % u32::BITS));
+        if *used == 0 {
+            self.used_words &= !(1 << (word % u32::BITS));
         }
     }
 
     /// The first of these that holds the most: the oldest flow of the highest class in use, then the newest single flows.
-    pub(super) fn longest(&self, flows: &[LongestFlow]) -> Option<FlowId> {
-        let held = |flow: u32| Some((flow, flows.get(flow as usize)?.bytes));
-        let highest = self.used.checked_ilog2();
-        let mut longest = highest.and_then(|class| held(self.oldest(flows, class)?));
+    pub(super) fn longest(
+        &self,
+        flows: &[LongestFlow],
+        held: &dyn Fn(FlowId) -> u32,
+    ) -> Option<FlowId> {
+        let mut longest = self.highest().and_then(|class| self.oldest(flows, class));
+        let mut most = longest.map_or(0, |flow| held(FlowId(flow)));
         let mut next = self.newest_single.wrapping_sub(1);
         for _ in 0..SINGLES {
             let Some(entry) = flows.get(next as usize) else { break };
             crate::steps::step();
-            if longest.is_none_or(|(_, most)| entry.bytes > most) {
-                longest = Some((next, entry.bytes));
+            // Of a single flow, `low` is what it holds.
+            if entry.low > most {
+                (longest, most) = (Some(next), entry.low);
             }
             next = entry.older;
         }
-        longest.map(|(flow, _)| FlowId(flow))
+        longest.map(FlowId)
+    }
+
+    /// The highest class in use.
+    fn highest(&self) -> Option<u32> {
+        let word = self.used_words.checked_ilog2()?;
+        let used = self.used.get(word as usize)?;
+        Some((word * u32::BITS).wrapping_add(used.checked_ilog2()?))
     }
 
     /// The flow that came to `class` least recently.
@@ -211,7 +234,7 @@ impl Lists {
         flows.get(newest as usize).map(|newest| newest.newer)
     }
 
-    /// Compares bytes with the truth about the flows, and walks all lists. O(flows).
+    /// Compares with the truth about the flows, and walks all lists. O(flows + classes).
     pub(super) fn recount(
         &self,
         flows: &[LongestFlow],
@@ -220,28 +243,43 @@ impl Lists {
         let mut backlogged = 0_u64;
         for (at, entry) in (0_u32..).zip(flows) {
             let held = truth(FlowId(at)).backlog;
-            Imbalance::check("bytes of a flow", at, entry.bytes.into(), held.bytes.into())?;
-            backlogged = backlogged.wrapping_add(entry.is_backlogged().into());
+            let (booked, holds) = (entry.is_backlogged(), held.packets > 0);
+            Imbalance::check("a flow is backlogged", at, booked.into(), holds.into())?;
+            backlogged = backlogged.wrapping_add(booked.into());
+            if entry.high == 0 {
+                Imbalance::check(
+                    "bytes of a single flow",
+                    at,
+                    entry.low.into(),
+                    held.bytes.into(),
+                )?;
+                let more = held.packets.saturating_sub(1);
+                Imbalance::check("packets of a single flow beside the first", at, 0, more.into())?;
+                continue;
+            }
+            let fits = (entry.low..entry.high).contains(&held.bytes);
+            Imbalance::check("bytes between the marks", at, fits.into(), 1)?;
+            let class = Class::of(entry.low.wrapping_add(entry.high.wrapping_sub(entry.low) >> 1));
+            let is_known = (class.low, class.high) == (entry.low, entry.high);
+            Imbalance::check("the marks of a class", at, is_known.into(), 1)?;
+        }
+        for (word, used) in (0_u32..).zip(&self.used) {
+            let bit = self.used_words >> (word % u32::BITS) & 1;
+            Imbalance::check("a word of classes is used", word, bit.into(), (*used != 0).into())?;
         }
         let mut found = 0_u64;
         let newest = self.newest_single.wrapping_sub(1);
         walk(flows, newest, &mut found, backlogged, &|flow, entry| {
-            let packets = truth(FlowId(flow)).backlog.packets;
-            Imbalance::check("packets of a single flow", flow, 1, packets.into())?;
-            Imbalance::check("the list of a flow", flow, entry.high.into(), 0)
+            Imbalance::check("a flow on the list of single ones", flow, entry.is_single().into(), 1)
         })?;
         for (class, &place) in (0_u32..).zip(&self.newest) {
-            let used = self.used >> (class % u32::BITS) & 1;
-            Imbalance::check("a class is used", class, used.into(), (place != 0).into())?;
+            let used = self.used.get(word_of(class) as usize).copied().unwrap_or(0);
+            let bit = used >> (class % u32::BITS) & 1;
+            Imbalance::check("a class is used", class, bit.into(), (place != 0).into())?;
             let newest = place.wrapping_sub(1);
             let oldest = walk(flows, newest, &mut found, backlogged, &|flow, entry| {
-                let booked = u64::from(entry.class());
-                Imbalance::check("the class of a flow", flow, booked, class.into())?;
-                // From half of the least length of the class to twice of it; the last class has no end.
-                let halves = (u64::from(entry.bytes) << 1) >> class;
-                let most = if class == LAST { u64::MAX } else { 3 };
-                let fits = (1..=most).contains(&halves);
-                Imbalance::check("a flow fits its class", flow, 1, fits.into())
+                let booked = Class::number_below(entry.high);
+                Imbalance::check("the class of a flow", flow, booked.into(), class.into())
             })?;
             let known = flows.get(newest as usize).map_or(NONE, |newest| newest.newer);
             Imbalance::check("the oldest of a class", class, known.into(), oldest.into())?;
@@ -273,4 +311,31 @@ fn walk(
         here = entry.older;
     }
     Ok(newer)
+}
+
+#[cfg(test)]
+impl Lists {
+    /// One field broken each, where flows 0 and 1 are single, 2 to 4 in one class, 5 in a higher one and 6 idle.
+    pub(super) fn damages() -> [fn(&mut Self, &mut [LongestFlow]); 14] {
+        [
+            |_, flows| flows[0].low = 0,
+            |_, flows| flows[6].low = 1,
+            |_, flows| flows[0].low = 41,
+            |_, flows| (flows[5].low, flows[5].high) = (70_000, 0),
+            |_, flows| (flows[2].low, flows[2].high) = (4_096, 8_192),
+            |_, flows| flows[2].low -= 1,
+            |lists, _| lists.used_words = 0,
+            |lists, _| lists.used[0] |= 1,
+            |lists, _| lists.newest_single = 3,
+            |_, flows| flows[2].newer = 4,
+            |lists, flows| {
+                let lower = Class::of(3_000).number as usize;
+                (flows[4].low, flows[4].high) = (2_048, 6_144);
+                lists.newest[lower] = 5;
+            },
+            |_, flows| flows[4].newer = 3,
+            |lists, _| lists.newest_single = 1,
+            |_, flows| flows[3].older = NONE,
+        ]
+    }
 }

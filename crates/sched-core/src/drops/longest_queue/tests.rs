@@ -150,6 +150,8 @@ fn promises_hold(held: &[(u32, bool)], victim: Option<FlowId>) {
     let listed = backlogged().filter(|(_, single)| !single).map(|(bytes, _)| u64::from(*bytes));
     let longest = listed.max().unwrap_or(0);
     assert!(4 * u64::from(bytes) > longest, "{bytes} of {longest}");
+    let least = longest.saturating_sub(4_096.max(longest / 16));
+    assert!(longest == 0 || u64::from(bytes) > least, "{bytes} of {longest}");
     // With at most eight flows all single ones are looked at.
     let single = backlogged().filter(|(_, single)| *single).map(|(bytes, _)| *bytes).max();
     assert!(held.len() > 8 || single.is_none_or(|single| bytes >= single));
@@ -207,7 +209,7 @@ fn the_victim_is_about_the_longest_queue_whatever_happened() {
             single[flow] |= backlog.packets == 0;
             held[flow] = (backlog.bytes, single[flow]);
         }
-        let victim = queues.policy().victim(queues.scheduler()).map(|(flow, end)| {
+        let victim = queues.victim().map(|(flow, end)| {
             assert_eq!(end, DropFrom::Head);
             flow
         });
@@ -216,20 +218,28 @@ fn the_victim_is_about_the_longest_queue_whatever_happened() {
     }
 }
 
-/// Goal: where a fair part of the limit is a longest packet or more, a flow that holds a quarter of it or less loses nothing
-/// to an arrival of another flow. Method: random arrivals and departures of 2 to 40 flows, of which some send much, at
-/// limits of 1 to 12 longest packets a flow; each packet that gives way is looked at.
+/// Goal: where a fair part of the limit is a longest packet or more, a flow that holds what is promised or less loses nothing
+/// to an arrival of another flow: a quarter of it, and the part less 4 KiB or a sixteenth. Method: random arrivals and departures
+/// of 2 to 40 flows, of which some send much, at limits of 1 to 12 longest packets a flow; each packet that gives way is looked at,
+/// and the flows are counted then.
 #[test]
-fn a_flow_below_a_quarter_of_its_fair_part_loses_nothing() {
-    const LONGEST: u32 = 99;
-    let (mut lost, mut closest) = (0_u32, 0.0_f64);
+fn a_flow_that_holds_what_is_promised_loses_nothing() {
+    let closest = fair_parts(99);
+    assert!((17..40).contains(&closest), "no history comes near to the bound: {closest}");
+    // Where a part is many packets, some flow holds much more than its part.
+    fair_parts(4_000);
+}
+
+/// With packets of up to `longest` bytes: the most that a fair part was, in tenths of what a victim held.
+fn fair_parts(longest: u32) -> u32 {
+    let (mut lost, mut closest) = (0_u32, 0);
     for seed in 1..=effort(60_u32, 2_000) {
         let mut random = Xorshift::new(seed.into());
         let flows = 2 + random.below(39);
-        let limit = flows * LONGEST * (1 + random.below(12));
+        let limit = flows * longest * (1 + random.below(12));
         let mut drr =
-            crate::Drr::new(vec![crate::DrrFlow::EMPTY; flows as usize], LONGEST).unwrap();
-        drr.add_all(LONGEST).unwrap();
+            crate::Drr::new(vec![crate::DrrFlow::EMPTY; flows as usize], longest).unwrap();
+        drr.add_all(longest).unwrap();
         let policy = LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows as usize]);
         let (table, room) = (vec![Queue::EMPTY; flows as usize], 1 << 15);
         let descriptors = vec![Descriptor::EMPTY; room];
@@ -246,27 +256,29 @@ fn a_flow_below_a_quarter_of_its_fair_part_loses_nothing() {
             }
             let any = random.below(4) == 0;
             let flow = random.below(if any { flows } else { greedy });
-            let packet = Packet::new(free.pop().unwrap(), 1 + random.below(LONGEST));
+            let packet = Packet::new(free.pop().unwrap(), 1 + random.below(longest));
             of[packet.handle as usize] = (flow, packet.len);
             let held = |flow: u32, queues: &FlowQueues<_, _, _, _, _, _>| {
                 queues.flow_backlog(FlowId(flow)).bytes
             };
             let before: Vec<u32> = (0..flows).map(|flow| held(flow, &queues)).collect();
-            let backlogged = (0..flows).filter(|&at| before[at as usize] > 0 || at == flow).count();
             let mut gone = Vec::new();
             let sink = &mut |packet: Packet, _| gone.push(packet);
             if let Err(rejected) = queues.enqueue(Nanos(0), FlowId(flow), packet, sink) {
                 free.push(rejected.packet.handle);
             }
             let mut left = before;
+            left[flow as usize] += packet.len;
             for packet in gone {
                 free.push(packet.handle);
                 let (victim, len) = of[packet.handle as usize];
                 if victim != flow {
                     let holds = left[victim as usize];
-                    assert!(4 * holds as usize * backlogged > limit as usize, "{holds} of {limit}");
-                    closest =
-                        closest.max(f64::from(limit) / (f64::from(holds) * backlogged as f64));
+                    let backlogged = left.iter().filter(|&&bytes| bytes > 0).count() as u32;
+                    assert!(4 * holds * backlogged > limit, "{holds} of {limit}");
+                    let part = limit / backlogged;
+                    assert!(holds > part.saturating_sub(4_096.max(part / 16)), "{holds} of {part}");
+                    closest = closest.max(10 * limit / (holds * backlogged));
                     lost += 1;
                 }
                 left[victim as usize] -= len;
@@ -275,33 +287,109 @@ fn a_flow_below_a_quarter_of_its_fair_part_loses_nothing() {
         assert_eq!(queues.recount(), Ok(()));
     }
     assert!(lost > 1_000, "{lost}");
-    assert!((2.0..4.0).contains(&closest), "no history comes near to the bound: {closest}");
+    closest
+}
+
+/// Goal: the victim is as close to the longest flow as promised at any length. Method: random arrivals, services and losses of 12
+/// flows, with packets of up to 64 bytes to 16 MiB; the promises after each.
+#[test]
+fn the_victim_is_close_to_the_longest_at_any_length() {
+    const FLOWS: u32 = 12;
+    let scheduler = lowest();
+    // How far off the victim was: the longest in tenths of the victim, in bytes, in thousandths of the longest.
+    let (mut short, mut middle, mut long) = (0_u64, 0_u32, 0_u64);
+    for seed in 1..=effort(100_u32, 4_000) {
+        let mut random = Xorshift::new(seed.into());
+        let mut policy = LongestQueueDrop::new([LongestFlow::EMPTY; FLOWS as usize]);
+        let policy: &mut dyn DropPolicy<Lowest> = &mut policy;
+        let mut queues: [Vec<u32>; FLOWS as usize] = Default::default();
+        let mut single = [true; FLOWS as usize];
+        let scale = 64 << (seed % 19);
+        for _ in 0..1_000 {
+            let flow = random.below(FLOWS);
+            let at = flow as usize;
+            let held: u32 = queues[at].iter().sum();
+            if queues[at].is_empty() || random.below(2) == 0 && held < 1 << 30 {
+                let len = 1 + random.below(scale);
+                queues[at].push(len);
+                single[at] = held == 0;
+                if held == 0 {
+                    policy.backlogged(&scheduler, FlowId(flow), len);
+                } else {
+                    policy.grew(FlowId(flow), len, held + len);
+                }
+            } else {
+                let len = queues[at].remove(0);
+                if random.below(4) == 0 {
+                    policy.lost(FlowId(flow), len, held - len);
+                } else {
+                    policy.served(FlowId(flow), len, held - len);
+                }
+            }
+            let bytes = |flow: FlowId| queues[flow.index()].iter().sum::<u32>();
+            let held: Vec<(u32, bool)> =
+                (0..FLOWS).map(|flow| (bytes(FlowId(flow)), single[flow as usize])).collect();
+            let victim = policy.victim(&scheduler, &bytes).map(|(flow, _)| flow);
+            promises_hold(&held, victim);
+            let most = held.iter().filter(|(_, single)| !single).map(|(bytes, _)| *bytes).max();
+            let (Some(victim), Some(most)) = (victim, most) else { continue };
+            let holds = bytes(victim);
+            if most > 200_000 {
+                long = long.max(1_000 * u64::from(most.saturating_sub(holds)) / u64::from(most));
+            } else if most > 4_096 {
+                middle = middle.max(most.saturating_sub(holds));
+            } else {
+                short = short.max(10 * u64::from(most) / u64::from(holds));
+            }
+            if random.below(16) > 0 {
+                continue;
+            }
+            let state = |flow: FlowId| {
+                let packets = queues[flow.index()].len() as u32;
+                let backlog = crate::Backlog { packets, bytes: bytes(flow) };
+                FlowState { backlog, head_len: queues[flow.index()].first().copied() }
+            };
+            assert_eq!(
+                policy.recount(&scheduler, &|flow| {
+                    if flow.0 < FLOWS { state(flow) } else { FlowState::default() }
+                }),
+                Ok(())
+            );
+        }
+    }
+    assert!(short > 30 && middle > 3_500 && long > 30, "{short} {middle} {long}");
 }
 
 /// Goal: with nothing to move, a packet leaves all lists as they are; at the marks it moves its flow, and no sooner.
 #[test]
-fn a_flow_moves_at_twice_the_least_and_below_half_of_it() {
+fn a_flow_moves_at_the_marks_of_its_class_and_no_sooner() {
     let mut both = Beside::new(lowest(), longest());
     both.scheduler.configure(FlowId(0), 9, None).unwrap();
-    let list = |both: &Beside<Lowest, Longest>| both.policy.flows[0].mark();
+    let marks = |both: &Beside<Lowest, Longest>| both.policy.flows[0].marks();
     both.backlogged(FlowId(0), 400);
-    assert_eq!(list(&both), 0, "single");
+    assert_eq!(marks(&both), (400, 0), "single");
     both.grew(FlowId(0), 200);
-    assert_eq!(list(&both), 1_024, "512 to 1,023");
+    assert_eq!(marks(&both), (256, 1_024), "600 bytes");
     both.grew(FlowId(0), 423);
-    assert_eq!(list(&both), 1_024, "1,023 bytes");
+    assert_eq!(marks(&both), (256, 1_024), "1,023 bytes");
     both.grew(FlowId(0), 1);
-    assert_eq!(list(&both), 2_048, "1,024 bytes");
+    assert_eq!(marks(&both), (512, 2_048), "1,024 bytes");
     both.served(FlowId(0), 512, Some(1));
-    assert_eq!(list(&both), 2_048, "512 bytes");
+    assert_eq!(marks(&both), (512, 2_048), "512 bytes");
     both.served(FlowId(0), 1, Some(1));
-    assert_eq!(list(&both), 512, "511 bytes");
+    assert_eq!(marks(&both), (256, 1_024), "511 bytes");
+    both.grew(FlowId(0), 5_632);
+    assert_eq!(marks(&both), (4_096, 8_192), "6,143 bytes");
+    both.served(FlowId(0), 2_047, Some(1));
+    assert_eq!(marks(&both), (4_096, 8_192), "4,096 bytes");
+    both.served(FlowId(0), 1, Some(1));
+    assert_eq!(marks(&both), (2_048, 6_144), "4,095 bytes");
     both.grew(FlowId(0), 0xFFFF_0000);
-    assert_eq!(list(&both), 1 << 31, "the last class has no end");
+    assert_eq!(marks(&both), (62 << 26, u32::MAX), "the last class");
     both.served(FlowId(0), 0xFFFF_0000, Some(1));
-    assert_eq!(list(&both), 512);
-    both.served(FlowId(0), 511, None);
-    assert_eq!((list(&both), both.victim()), (0, None));
+    assert_eq!(marks(&both), (2_048, 6_144));
+    both.served(FlowId(0), 4_095, None);
+    assert_eq!((marks(&both), both.victim()), ((0, 0), None));
 }
 
 /// Goal: flows of one class give way in turn, and a flow that is served in its class keeps its place.
@@ -329,8 +417,9 @@ fn the_newest_single_flows_are_looked_at() {
     let mut policy = LongestQueueDrop::new([LongestFlow::EMPTY; 12]);
     let scheduler = lowest();
     let policy: &mut dyn DropPolicy<Lowest> = &mut policy;
-    let victim =
-        |policy: &dyn DropPolicy<Lowest>| policy.victim(&scheduler).map(|(flow, _)| flow.0);
+    let victim = |policy: &dyn DropPolicy<Lowest>| {
+        policy.victim(&scheduler, &|flow| if flow.0 == 0 { 200 } else { 0 }).map(|(flow, _)| flow.0)
+    };
     policy.backlogged(&scheduler, FlowId(0), 100);
     policy.grew(FlowId(0), 100, 200);
     assert_eq!(victim(policy), Some(0));
@@ -349,10 +438,53 @@ fn the_newest_single_flows_are_looked_at() {
     assert_eq!(victim(policy), Some(9), "of equals the newest");
 }
 
+/// Goal: `recount` sees every kind of damage. Method: two single flows, three of one class and one of another; one field broken
+/// at a time.
+#[test]
+fn a_recount_sees_damage() {
+    let (lens, scheduler) = ([40, 50, 3_000, 3_000, 3_000, 70_000, 0], lowest());
+    let mut policy = LongestQueueDrop::new([LongestFlow::EMPTY; 7]);
+    for (flow, len) in (0..).map(FlowId).zip(lens).take(6) {
+        DropPolicy::<Lowest>::backlogged(&mut policy, &scheduler, flow, len.min(100));
+        if len > 100 {
+            DropPolicy::<Lowest>::grew(&mut policy, flow, len - 100, len);
+        }
+    }
+    let truth = |flow: FlowId| {
+        let bytes = lens[flow.index()];
+        let backlog = crate::Backlog { packets: bytes.div_ceil(100).min(2), bytes };
+        FlowState { backlog, head_len: None }
+    };
+    let recount = |policy: &LongestQueueDrop<_>| policy.recount(&scheduler, &truth);
+    assert_eq!(recount(&policy), Ok(()));
+    let found = Lists::damages().map(|damage| {
+        let mut bad = policy.clone();
+        damage(&mut bad.lists, &mut bad.flows);
+        recount(&bad).expect_err("damage").what
+    });
+    let named = [
+        "a flow is backlogged",
+        "a flow is backlogged",
+        "bytes of a single flow",
+        "packets of a single flow beside the first",
+        "bytes between the marks",
+        "the marks of a class",
+        "a word of classes is used",
+        "a class is used",
+        "a flow on the list of single ones",
+        "links point both ways",
+        "the class of a flow",
+        "the oldest of a class",
+        "flows on lists",
+        "the oldest of a class",
+    ];
+    assert_eq!(found, named);
+}
+
 #[test]
 fn a_flow_takes_16_bytes_and_the_rest_little() {
     assert_eq!(size_of::<LongestFlow>(), 16);
-    assert!(size_of::<LongestQueueDrop<[LongestFlow; 0]>>() <= 136);
+    assert!(size_of::<LongestQueueDrop<[LongestFlow; 0]>>() <= 2_304);
 }
 
 #[test]
@@ -384,7 +516,7 @@ fn a_policy_that_comes_later_knows_what_is_queued() {
         queues.enqueue(Nanos(0), FlowId(flow), Packet::new(handle, 60), drops).unwrap();
     }
     let queues = queues.with_drop_policy(longest());
-    assert_eq!(queues.policy().victim(queues.scheduler()), Some((FlowId(3), DropFrom::Head)));
+    assert_eq!(queues.victim(), Some((FlowId(3), DropFrom::Head)));
     assert_eq!(queues.recount(), Ok(()));
 }
 
@@ -411,7 +543,7 @@ impl DropPolicy<Lowest> for Hears {
     fn removed(&mut self, _: FlowId) {}
 
     /// None while the policy has not heard of the limit of one packet.
-    fn victim(&self, _: &Lowest) -> Option<(FlowId, DropFrom)> {
+    fn victim(&self, _: &Lowest, _: &dyn Fn(FlowId) -> u32) -> Option<(FlowId, DropFrom)> {
         (self.0.packets == 1).then_some((FlowId(3), DropFrom::Tail))
     }
 

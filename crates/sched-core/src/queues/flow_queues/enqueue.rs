@@ -235,8 +235,7 @@ where
         ecn: Ecn,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let can_make_room =
-            self.ledger.could_fit(packet.len) && self.policy.victim(&self.scheduler).is_some();
+        let can_make_room = self.ledger.could_fit(packet.len) && self.victim().is_some();
         if !can_make_room || self.admit(now, flow, Packet { ecn, ..packet }).is_none() {
             return Err(self.reject_full(flow, packet));
         }

@@ -67,7 +67,7 @@ where
                     Some(flow) => (flow, DropFrom::Head, DropReason::Unserved),
                     None if !self.ledger.is_over() => return Ok(()),
                     None => {
-                        let Some((victim, end)) = self.policy.victim(&self.scheduler) else {
+                        let Some((victim, end)) = self.victim() else {
                             break;
                         };
                         if self.policy.gives_up(&self.scheduler, victim)
@@ -132,7 +132,7 @@ where
     /// Drops the victim of the policy, or the packet served next where it names none.
     pub(super) fn give_way(&mut self, reason: DropReason, drops: &mut dyn DropSink) -> bool {
         let next = || self.first().map(|flow| (flow, DropFrom::Head));
-        let Some((victim, end)) = self.policy.victim(&self.scheduler).or_else(next) else {
+        let Some((victim, end)) = self.victim().or_else(next) else {
             return false;
         };
         let Some(packet) = self.take(victim, end) else { return false };
