@@ -4,6 +4,7 @@
 //! judges the sentences that must hold of them. To add one, write its module with a constant [`Experiment`], name
 //! the module below, and put the constant into [`ALL`].
 
+pub mod age_based;
 pub mod attacks;
 pub mod cake_fig1;
 pub mod cake_fig3;
@@ -29,6 +30,7 @@ pub const ALL: &[Experiment] = &[
     sqf_vbr::EXPERIMENT,
     sparse::EXPERIMENT,
     attacks::EXPERIMENT,
+    age_based::EXPERIMENT,
 ];
 
 /// A figure or table that can be made again.

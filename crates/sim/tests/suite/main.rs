@@ -1,5 +1,6 @@
 //! The simulator by known results, the guarantees under random loads, and the figures that documents show.
 
+mod age_based;
 mod attacks;
 mod cake_fig1;
 mod cake_fig3;
