@@ -51,13 +51,21 @@ impl<O: NaiveFlowScheduler> NaiveQueues<O> {
 
     /// A queue for each of `flows` flows, room for `descriptors` packets, statistics for `records` flows.
     #[must_use]
-    pub fn new(scheduler: O, flows: u32, descriptors: u32, records: u32, limits: Limits) -> Self {
+    pub fn new(
+        mut scheduler: O,
+        flows: u32,
+        descriptors: u32,
+        records: u32,
+        limits: Limits,
+    ) -> Self {
+        let (queues, limits) = (vec![VecDeque::new(); flows as usize], clamped(limits));
+        scheduler.limits_changed(limits, &queues);
         Self {
             scheduler,
             placement: Placement::Own,
-            queues: vec![VecDeque::new(); flows as usize],
+            queues,
             descriptors,
-            limits: clamped(limits),
+            limits,
             total: Counters::default(),
             records: vec![Counters::default(); records as usize],
         }
