@@ -321,20 +321,24 @@ impl<N: Table<AgeFlow>> FlowScheduler for AgeDrr<N> {
 
     /// A call for a flow that was not selected changes nothing.
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        if self.select() != Some(flow) {
+        let (from, ticks, max_len) = (self.next_level(), self.ticks(), self.max_len);
+        if self.rings.get(from as usize).is_none_or(|ring| ring.front() != flow.0) {
             return;
         }
-        let (ticks, levels, max_len) = (self.ticks(), self.params.levels, self.max_len);
         let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
-        let from = node.level;
-        if node.attained == 0 {
-            self.threshold.began();
-        }
-        node.attained = node.attained.saturating_add(len);
-        let to = from.max(self.threshold.level_of(node.attained, levels));
-        (node.level, node.idle_since) = (to, ticks);
-        if from == 0 && to > 0 {
-            self.threshold.grew_old();
+        let before = node.attained;
+        (node.attained, node.idle_since) = (before.saturating_add(len), ticks);
+        let mut to = from;
+        // No level is older than the last one. A flow that has not been served is on the first.
+        if from.wrapping_add(1) < self.params.levels {
+            if before == 0 {
+                self.threshold.began();
+            }
+            to = from.max(self.threshold.level_of(node.attained, self.params.levels));
+            node.level = to;
+            if from == 0 && to > 0 {
+                self.threshold.grew_old();
+            }
         }
         self.charge_floor(from, len);
         let Some(ring) = self.rings.get_mut(from as usize) else { return };
