@@ -8,9 +8,10 @@ use conformance::catalog::{
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
     Aqm, Blue, BlueParams, BlueState, CeThreshold, ClassState, Classes, CoDel, CoDelParams,
-    CoDelState, Cobalt, CobaltParams, CobaltState, CommittedRate, Descriptor, DropFrom, Fifo,
-    FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, LowBits, Nanos,
-    NoAqm, Queue, Red, RedParams, RedState, Scheduler, Side, Sides,
+    CoDelState, Cobalt, CobaltParams, CobaltState, CommittedRate, Descriptor, DropFrom, DualPi2,
+    DualPi2Params, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop,
+    LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState, Queue, Red,
+    RedParams, RedState, Scheduler, Side, Sides,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue};
@@ -25,7 +26,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL over whole, and is what the
 /// name before it is with SMALL; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 52] = [
+pub(crate) const NAMES: [&str; 55] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -73,6 +74,9 @@ pub(crate) const NAMES: [&str; 52] = [
     "fq_blue",
     "fq_cobalt",
     "fq_cobalt_ce",
+    "fq_pie",
+    "fq_pi2",
+    "dual_pi2",
     "drr_shaped",
     "null_burst",
     "drr_burst",
@@ -257,6 +261,23 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             // No queue of the loop reaches the thresholds.
             let red = Red::new(states, RedParams::new(1 << 20, 1 << 22)).expect("in range");
             closed(Hashed::over(fair_queues(flows, red), queue_table(flows)), call, true)
+        }
+        // Targets that no queue of the loop comes near: updates are due, and nothing is told.
+        "fq_pie" => {
+            let states = Boxes(queues_for(flows)).of(PieState::EMPTY);
+            let pie = Pie::new(states, PieParams::new(Nanos::from_secs(1)), 1).expect("in range");
+            closed(Hashed::over(fair_queues(flows, pie), queue_table(flows)), call, true)
+        }
+        "fq_pi2" => {
+            let states = Boxes(queues_for(flows)).of(Pi2State::EMPTY);
+            let pi2 = Pi2::new(states, Pi2Params::new(Nanos::from_secs(1)), 1).expect("in range");
+            closed(Hashed::over(fair_queues(flows, pi2), queue_table(flows)), call, true)
+        }
+        "dual_pi2" => {
+            let params = DualPi2Params::new(Pi2Params::new(Nanos::from_secs(1)));
+            let descriptors = Boxes(descriptors_for(flows)).of(Descriptor::EMPTY);
+            let queues = DualPi2::new(descriptors, params, Limits::NONE);
+            closed(queues.expect("in range"), call, false)
         }
         _ => return entry(name, call),
     })

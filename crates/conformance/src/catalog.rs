@@ -21,7 +21,7 @@ use freeboard::sched_core::{
     DropPolicy, FlowId, FlowScheduler, Hosted, Limits, OwnVictim, Scheduler,
 };
 
-pub use aqms::{AqmRecipe, Blue, CeThreshold, CoDel, Cobalt, Red, WithoutAqm};
+pub use aqms::{AqmRecipe, Blue, CeThreshold, CoDel, Cobalt, Pi2, Pie, Red, WithoutAqm};
 pub use flows::{
     Age, CoarseShortestQueue, Drr, Floor, FlooredShortestQueue, LongestQueue, Qfq, QfqPlus,
     ShortestQueue, Wf2q,
@@ -32,8 +32,8 @@ pub use memory::{Arrays, Memory, Part, Parts, Room};
 #[cfg(feature = "std")]
 pub use memory::{Boxes, Vecs};
 pub use queues::{
-    ByHash, Fifo, FlooredVirtualQueues, IsolatedHosts, Measured, Queued, Shaped, Smart, Tree,
-    VirtualQueues, queues,
+    ByHash, DualPi2, Fifo, FlooredVirtualQueues, IsolatedHosts, Measured, Queued, Shaped, Smart,
+    Tree, VirtualQueues, queues,
 };
 pub use setting::{Dial, Setting};
 

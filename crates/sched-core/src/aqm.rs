@@ -18,6 +18,9 @@ mod ce_threshold;
 mod cobalt;
 mod codel;
 mod control_law;
+pub(crate) mod pi;
+mod pi2;
+mod pie;
 mod random;
 mod red;
 
@@ -25,6 +28,8 @@ pub use blue::{Blue, BlueParams, BlueState};
 pub use ce_threshold::CeThreshold;
 pub use cobalt::{Cobalt, CobaltParams, CobaltState};
 pub use codel::{CoDel, CoDelParams, CoDelState};
+pub use pi2::{Pi2, Pi2Params, Pi2State};
+pub use pie::{Pie, PieParams, PieState};
 pub use random::{Probability, Random};
 pub use red::{Red, RedParams, RedState};
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod age;
 pub(crate) mod drr;
+pub(crate) mod dual_pi2;
 pub(crate) mod length_index;
 pub(crate) mod qfq;
 pub(crate) mod sqf;

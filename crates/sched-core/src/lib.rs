@@ -95,12 +95,14 @@ mod time;
 
 pub use aqm::{Admission, Aqm, CoDel, CoDelParams, CoDelState, Head, Look, NoAqm, Offer, Verdict};
 pub use aqm::{Blue, BlueParams, BlueState, CeThreshold, Cobalt, CobaltParams, CobaltState};
+pub use aqm::{Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState};
 pub use aqm::{Probability, Random};
 pub use aqm::{Red, RedParams, RedState};
 pub use bounds::guarantee::{Guarantee, Share};
 pub use bounds::wfi::{Arrival, Compared, Metered, PairMeter, WfiFlow, WfiMeter, WfiReport};
 pub use disciplines::age::{AgeDrr, AgeFlow, AgeParams, ThresholdRange};
 pub use disciplines::drr::{Drr, DrrFlow};
+pub use disciplines::dual_pi2::{DualPi2, DualPi2Params};
 pub use disciplines::length_index::{LengthClass, LengthFlow, SUB_CLASS_BITS};
 pub use disciplines::qfq::{Aggregate, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus};
 pub use disciplines::sqf::{

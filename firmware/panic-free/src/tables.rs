@@ -38,6 +38,8 @@ tables! {
     LOAD_DRR_HOSTS: core_::LoadDrrHost,
     LONGEST_CLASSES: core_::LongestClass,
     LONGEST_FLOWS: core_::LongestFlow,
+    PI2_STATES: core_::Pi2State,
+    PIE_STATES: core_::PieState,
     PLUS_FLOWS: core_::PlusFlow,
     QFQ_FLOWS: core_::QfqFlow,
     QUEUES: core_::Queue,

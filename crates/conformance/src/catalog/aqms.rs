@@ -3,7 +3,7 @@
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
     Aqm, BlueParams, BlueState, CoDelParams, CoDelState, CobaltParams, CobaltState, Nanos, NoAqm,
-    RedParams, RedState,
+    Pi2Params, Pi2State, PieParams, PieState, RedParams, RedState,
 };
 
 use super::Memory;
@@ -97,5 +97,29 @@ impl<A: AqmRecipe> AqmRecipe for CeThreshold<A> {
     fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
         let made = core_::CeThreshold::new(self.of.aqm(flows)?, self.threshold).ok()?;
         Some(if self.ect1_only { made.for_ect1_only() } else { made })
+    }
+}
+
+/// PIE in each queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Pie(pub PieParams);
+
+impl AqmRecipe for Pie {
+    type Made<F: Memory> = core_::Pie<F::Of<PieState>>;
+
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+        core_::Pie::new(flows.of(PieState::EMPTY), self.0, SEED).ok()
+    }
+}
+
+/// PI2 in each queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Pi2(pub Pi2Params);
+
+impl AqmRecipe for Pi2 {
+    type Made<F: Memory> = core_::Pi2<F::Of<Pi2State>>;
+
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+        core_::Pi2::new(flows.of(Pi2State::EMPTY), self.0, SEED).ok()
     }
 }

@@ -214,6 +214,18 @@ macro_rules! compositions {
                     ect1_only: true,
                 },
             };
+            drr_pie: Queued {
+                of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
+                aqm: Pie(QUICK_PIE),
+            };
+            drr_pi2: Queued {
+                of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
+                aqm: Pi2(QUICK_PI2),
+            };
+            dual_pi2: DualPi2(DualPi2Params::new(QUICK_PI2));
+            dual_pi2_step: DualPi2(
+                DualPi2Params::new(QUICK_PI2).with_step(Nanos::from_micros(500))
+            );
             qfq_without_aqm: Queued { of: Qfq, aqm: WithoutAqm };
             hashed_drr: Shaped {
                 of: ByHash {
@@ -245,9 +257,22 @@ pub mod entry {
     pub use freeboard::sched_core::{
         AgeParams, BlueParams, CoDelParams, CobaltParams,
         DropFrom::{Head, Tail},
-        Nanos, Probability, RedParams,
+        DualPi2Params, Nanos, Pi2Params, PieParams, Probability, RedParams,
         Side::{Destination, Source},
         ThresholdRange,
     };
     pub use freeboard::shaper::{Overhead, Rate};
+
+    /// PIE for histories of a few packets, each half a millisecond: it acts on short queues, and soon.
+    pub const QUICK_PIE: PieParams = PieParams::new(Nanos::from_millis(1))
+        .with_period(Nanos::from_millis(2))
+        .with_max_burst(Nanos::from_millis(4))
+        .with_gains(1_000_000, 1_000_000)
+        .with_mtu(100);
+
+    /// PI2 for such histories.
+    pub const QUICK_PI2: Pi2Params = Pi2Params::new(Nanos::from_millis(1))
+        .with_period(Nanos::from_millis(2))
+        .with_gains(10_000, 30_000)
+        .with_mtu(100);
 }

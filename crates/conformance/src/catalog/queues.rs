@@ -3,9 +3,9 @@
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
-    Aqm, Arrival, ClassState, Classes, CoDelState, Descriptor, DropFrom, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, LengthFlow, Limits, LongestClass, LowBits, Metered, Nanos, NoAqm,
-    Queue, Sqf, SqfFlow, SqfMemory, WaitingFlow, WfiFlow, WfiMeter,
+    Aqm, Arrival, ClassState, Classes, CoDelState, Descriptor, DropFrom, DualPi2Params, FlowId,
+    FlowQueues, FlowRecord, FlowScheduler, LengthFlow, Limits, LongestClass, LowBits, Metered,
+    Nanos, NoAqm, Queue, Sqf, SqfFlow, SqfMemory, WaitingFlow, WfiFlow, WfiMeter,
 };
 use freeboard::shaper::{self, Overhead, Rate, Shaper};
 use freeboard::{
@@ -97,6 +97,23 @@ impl Recipe for Fifo {
             DropFrom::Tail => core_::Fifo::tail_drop(descriptors, limits),
             DropFrom::Head => core_::Fifo::head_drop(descriptors, limits),
         })
+    }
+}
+
+/// A queue of scalable and one of classic packets, coupled.
+#[derive(Clone, Copy, Debug)]
+pub struct DualPi2(pub DualPi2Params);
+
+impl Recipe for DualPi2 {
+    type Made<F: Memory, S: Memory, H: Memory> = core_::DualPi2<S::Of<Descriptor>>;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        _room: Room<F, H>,
+        descriptors: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        core_::DualPi2::new(descriptors.of(Descriptor::EMPTY), self.0, limits).ok()
     }
 }
 

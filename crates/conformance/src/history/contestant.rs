@@ -4,10 +4,10 @@ use crate::catalog::{Dial, Setting};
 use freeboard::sched_core::{
     AgeDrr, Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, Classify,
     CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, Descriptor,
-    DropPolicy, DropSink, Drr, Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler,
-    HostDrr, HostDrrFlow, HostRing, Hosted, LengthFlow, LoadDrr, LoadDrrFlow, LoadDrrHost,
-    LongestClass, Nanos, Qfq, QfqPlus, Queue, RoundList, Scheduler, ShortestQueue, Sides, Sqf,
-    SqfFlow, Table, WaitingFlow, Wf2q,
+    DropPolicy, DropSink, Drr, DualPi2, Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord,
+    FlowScheduler, HostDrr, HostDrrFlow, HostRing, Hosted, LengthFlow, LoadDrr, LoadDrrFlow,
+    LoadDrrHost, LongestClass, Nanos, Qfq, QfqPlus, Queue, RoundList, Scheduler, ShortestQueue,
+    Sides, Sqf, SqfFlow, Table, WaitingFlow, Wf2q,
 };
 use freeboard::shaper::Shaped;
 
@@ -403,6 +403,18 @@ where
 }
 
 /// A FIFO knows no flows: there is nothing to set and nothing to remove.
+impl<S: Table<Descriptor>> Contestant for DualPi2<S> {
+    fn configure(&mut self, _flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
+        Ok(())
+    }
+
+    fn remove_flow(&mut self, _flow: FlowId, _drops: &mut dyn DropSink) {}
+
+    fn setting(&self, _flow: FlowId) -> Option<[u32; 2]> {
+        None
+    }
+}
+
 impl<S: Table<Descriptor>> Contestant for Fifo<S> {
     fn configure(&mut self, _flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
         Ok(())

@@ -17,12 +17,14 @@ pub(super) struct Ledger {
     free: Vec<u32>,
     arrivals: u64,
     /// The last arrival delivered, for each of the flows seen.
-    delivered_last: Vec<(FlowId, u64)>,
+    delivered_last: Vec<((FlowId, bool), u64)>,
     offered: Volume,
     counted: Counters,
     held: Backlog,
     /// Whether packets may be marked when they arrive, which is seen when they come home.
     pub(super) marks_arrivals: bool,
+    /// Whether scalable and classic packets of one flow are two flows: ECT(1) and CE, and the rest.
+    pub(super) tells_codepoints_apart: bool,
 }
 
 impl Ledger {
@@ -36,6 +38,7 @@ impl Ledger {
             counted: Counters::default(),
             held: Backlog::default(),
             marks_arrivals: false,
+            tells_codepoints_apart: false,
         }
     }
 
@@ -101,6 +104,8 @@ impl Ledger {
         let marked = packet.ecn == Ecn::Ce;
         let Queued { flow, arrival, packet: before } = self.home(packet, packet.ecn)?;
         self.counted.marked += u64::from(marked && before.ecn != Ecn::Ce);
+        let is_scalable = matches!(before.ecn, Ecn::Ect1 | Ecn::Ce);
+        let flow = (flow, self.tells_codepoints_apart && is_scalable);
         let last = match self.delivered_last.iter_mut().find(|(other, _)| *other == flow) {
             Some((_, last)) => core::mem::replace(last, arrival),
             None => {
@@ -108,7 +113,11 @@ impl Ledger {
                 0
             }
         };
-        if last < arrival { Ok(()) } else { Err(format!("{packet:?} of {flow:?} was overtaken")) }
+        if last < arrival {
+            Ok(())
+        } else {
+            Err(format!("{packet:?} of {:?} was overtaken", flow.0))
+        }
     }
 
     fn home(&mut self, packet: Packet, ecn: Ecn) -> Result<Queued, String> {

@@ -79,6 +79,13 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
         self
     }
 
+    /// Scalable and classic packets wait in queues of their own: those of one flow may overtake each other.
+    #[must_use]
+    pub fn telling_codepoints_apart(mut self) -> Self {
+        self.course.ledger.tells_codepoints_apart = true;
+        self
+    }
+
     /// Does `operation` to both and compares what can be seen of it. `thorough` compares every flow
     /// and recounts the books of the subject.
     ///

@@ -139,10 +139,10 @@ impl Aqm for Blue {
     }
 }
 
-type Queues<O, A, D = OwnVictim> =
+pub(crate) type Queues<O, A, D = OwnVictim> =
     FlowQueues<O, [Queue; FLOWS], [Descriptor; DESCRIPTORS], A, [FlowRecord; FLOWS], D>;
 
-fn queues<O: FlowScheduler, A: Aqm>(scheduler: O, aqm: A) -> Queues<O, A> {
+pub(crate) fn queues<O: FlowScheduler, A: Aqm>(scheduler: O, aqm: A) -> Queues<O, A> {
     FlowQueues::with_parts(
         scheduler,
         aqm,
@@ -154,14 +154,14 @@ fn queues<O: FlowScheduler, A: Aqm>(scheduler: O, aqm: A) -> Queues<O, A> {
 }
 
 /// What a test does to the queues under every flow scheduler, with an AQM of its own.
-trait Play {
+pub(crate) trait Play {
     fn play<O, D>(&self, seed: u64, scheduler: O, policy: D)
     where
         O: FlowScheduler<Config: Dial> + Housing + Clone,
         D: DropPolicy<O> + Clone;
 }
 
-fn with_every_flow_scheduler(test: &impl Play) {
+pub(crate) fn with_every_flow_scheduler(test: &impl Play) {
     let drr = sides::drr_scheduler::<FLOWS>(MAX_LEN, true);
     test.play(1, drr, OwnVictim);
     let qfq = Qfq::new([QfqFlow::EMPTY; FLOWS], MAX_LEN).unwrap();
@@ -237,18 +237,18 @@ fn every_flow_scheduler_keeps_the_contract_under_blue() {
 
 /// What one flow was told, counted by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Told {
+pub(crate) struct Told {
     full: u64,
-    refused: u64,
-    marked: u64,
+    pub(crate) refused: u64,
+    pub(crate) marked: u64,
 }
 
 /// A pool of handles, and what is out.
-struct Pool {
+pub(crate) struct Pool {
     free: Vec<u32>,
     /// The packet as it was given in, and its flow.
     out: Vec<Option<(FlowId, Packet)>>,
-    told: [Told; FLOWS],
+    pub(crate) told: [Told; FLOWS],
 }
 
 impl DropSink for Pool {
@@ -293,7 +293,7 @@ impl Pool {
 }
 
 /// A random life of all flows: arrivals of all codepoints, departures, evictions, limits; then all is drained.
-fn live<O, A, D>(seed: u64, queues: &mut Queues<O, A, D>) -> Pool
+pub(crate) fn live<O, A, D>(seed: u64, queues: &mut Queues<O, A, D>) -> Pool
 where
     O: FlowScheduler<Config: Dial>,
     A: Aqm,
@@ -336,7 +336,7 @@ where
 }
 
 /// What the flow's records say was told to it.
-fn booked<O, A, D>(queues: &Queues<O, A, D>, flow: usize, told: Told)
+pub(crate) fn booked<O, A, D>(queues: &Queues<O, A, D>, flow: usize, told: Told)
 where
     O: FlowScheduler,
     A: Aqm,

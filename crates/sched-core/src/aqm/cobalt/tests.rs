@@ -526,11 +526,6 @@ fn a_clock_that_jumps_or_steps_back_is_legal() {
             }
         }
     }
-    // One reading far ahead, then a queue that goes on standing, at the old time.
-    let mut aqm = cobalt();
-    judge(&mut aqm, standing(u64::MAX - 1, 6 * MS));
-    let mut signals = |ms: u64| judge(&mut aqm, standing(ms * MS, 6 * MS)) == Verdict::Signal;
-    assert!((0..1_000).filter(|&ms| signals(ms)).count() > 20);
     // One reading far ahead, then a standing queue that overflows, at the old time.
     let mut aqm = cobalt();
     judge(&mut aqm, standing(u64::MAX - 1, 6 * MS));

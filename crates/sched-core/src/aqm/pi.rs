@@ -1,0 +1,181 @@
+//! The proportional-integral controller that PIE, PI2 and DualPI2 share.
+//!
+//! Every update moves a probability by `α·(delay − target) + β·(delay − delay before)`: α pulls the delay to its
+//! target, β opposes its change. α and β are given in millihertz, so that they do not depend on the period.
+//!
+//! **A fraction of 64 bits.** A probability here is a number `p` that stands for `p / 2^64`; the largest stands for 1.
+//! PIE divides a step by 2,048 while the probability is below 10^-6, so the least steps that matter are below
+//! 10^-9. In 32 bits that is one or two units, and the rounding would be half of the step; in 64 bits a step of 10^-9 has
+//! ten digits.
+//!
+//! No float. A step takes two multiplications of 128 bits, once in a period; the only division is that of a long
+//! silence.
+
+use crate::Nanos;
+use crate::flow_scheduler::ConfigError;
+
+/// 1, as a fraction of 64 bits.
+pub(crate) const ONE: u64 = u64::MAX;
+
+/// `parts / whole` as a fraction of 64 bits, for constants.
+#[expect(clippy::integer_division, reason = "evaluated by the compiler")]
+#[expect(clippy::cast_possible_truncation, reason = "a ratio below 1")]
+pub(crate) const fn fraction(parts: u64, whole: u64) -> u64 {
+    assert!(parts < whole, "below 1");
+    (((parts as u128) << 64) / whole as u128) as u64
+}
+
+/// Updates that one call makes up for, one by one. How a longer silence counts is said by each AQM.
+pub(crate) const MAX_UPDATES: u32 = 8;
+
+/// The longest delay that is told apart: 4.29 s.
+pub(crate) fn delay_of(sojourn: Nanos) -> u32 {
+    u32::try_from(sojourn.0).unwrap_or(u32::MAX)
+}
+
+/// What is set for a controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    pub(crate) target: Nanos,
+    pub(crate) period: Nanos,
+    pub(crate) alpha_millihertz: u32,
+    pub(crate) beta_millihertz: u32,
+}
+
+/// Target and period in ns, and α and β in millihertz, are at most this.
+const MOST: u64 = 1_000_000_000;
+const MOST_MILLIHERTZ: u64 = 1_000_000;
+/// The resolution of sojourn times in ns.
+const LEAST: u64 = 1_024;
+
+/// `2^72 / 10^12`: what one millihertz adds for one nanosecond, in units of 2^-72.
+const UNIT: u64 = 4_722_366_483;
+/// The bits of a step below those of a fraction.
+const BITS_BELOW: u32 = 8;
+
+/// A controller's settings, made ready for updates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gains {
+    /// α and β in units of 2^-72 for each nanosecond: below 2^53.
+    alpha: i128,
+    beta: i128,
+    pub(crate) target: u32,
+    pub(crate) period: Nanos,
+}
+
+impl Gains {
+    /// `names` are those of target, period, α and β in errors.
+    pub(crate) fn new(settings: Settings, names: [&'static str; 4]) -> Result<Self, ConfigError> {
+        let Settings { target, period, alpha_millihertz, beta_millihertz } = settings;
+        let [of_target, of_period, of_alpha, of_beta] = names;
+        ConfigError::check_range(of_target, target.0, LEAST, MOST)?;
+        ConfigError::check_range(of_period, period.0, LEAST, MOST)?;
+        ConfigError::check_range(of_alpha, alpha_millihertz.into(), 1, MOST_MILLIHERTZ)?;
+        ConfigError::check_range(of_beta, beta_millihertz.into(), 1, MOST_MILLIHERTZ)?;
+        let gain = |millihertz: u32| i128::from(u64::from(millihertz).wrapping_mul(UNIT));
+        let (alpha, beta) = (gain(alpha_millihertz), gain(beta_millihertz));
+        Ok(Self { alpha, beta, target: delay_of(target), period })
+    }
+
+    /// By how much an update moves the probability, in units of 2^-64 and divided by `2^shift`, if the delay is `delay`
+    /// and was `before` in the last update.
+    pub(crate) fn step(&self, delay: u32, before: u32, shift: u32) -> i128 {
+        // Each product is below 2^53 · 2^32.
+        let (off, grown) = (difference(delay, self.target), difference(delay, before));
+        let step = self.alpha.wrapping_mul(off).wrapping_add(self.beta.wrapping_mul(grown));
+        step >> BITS_BELOW.wrapping_add(shift & 31)
+    }
+
+    /// By how much `count` updates of an empty queue move the probability, the first of which is not among them.
+    pub(crate) fn steps_while_empty(&self, count: u64) -> i128 {
+        // Below 2^53 · 2^30 · 2^44: a clock of 2^64 ns has at most 2^54 periods, and 2^44 of them empty any fraction.
+        let one = self.step(0, 0, 0);
+        one.wrapping_mul(count.min(1 << 44).into())
+    }
+}
+
+fn difference(delay: u32, from: u32) -> i128 {
+    i128::from(delay).wrapping_sub(from.into())
+}
+
+/// `p` moved by `step`, not below 0 nor above 1.
+pub(crate) fn moved(p: u64, step: i128) -> u64 {
+    let sum = i128::from(p).saturating_add(step);
+    if sum < 0 { 0 } else { u64::try_from(sum).unwrap_or(ONE) }
+}
+
+/// The whole periods in a silence.
+pub(crate) fn periods(silence: Nanos, period: Nanos) -> u64 {
+    silence.0.checked_div(period.0).unwrap_or(0)
+}
+
+/// A linear controller: what PI2 and DualPI2 remember.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pi {
+    /// The instant of the last update, or of the packet that began it all.
+    pub(crate) updated: Nanos,
+    /// p', a fraction.
+    pub(crate) p: u64,
+    /// The delay in the last update.
+    pub(crate) before: u32,
+}
+
+impl Pi {
+    pub(crate) const EMPTY: Self = Self { updated: Nanos::ZERO, p: 0, before: 0 };
+
+    /// Whether an update is due, or the clock has stepped back.
+    #[inline]
+    pub(crate) fn is_due(&self, now: Nanos, gains: &Gains) -> bool {
+        // A clock that stepped back wraps to a long time.
+        now.0.wrapping_sub(self.updated.0) >= gains.period.0
+    }
+
+    /// A packet comes to an empty queue. A queue without a probability begins anew, with updates counted from this
+    /// packet; else the updates of the time when it was empty are made up for, however many.
+    pub(crate) fn begin(&mut self, now: Nanos, gains: &Gains) {
+        if now < self.updated {
+            self.updated = now;
+        }
+        if self.p > 0 && self.is_due(now, gains) {
+            self.update(0, gains);
+            let more = periods(now.since(self.updated), gains.period);
+            self.p = moved(self.p, gains.steps_while_empty(more));
+            self.updated = self.updated.plus(Nanos(more.saturating_mul(gains.period.0)));
+        }
+        if self.p == 0 {
+            *self = Self { updated: now, ..Self::EMPTY };
+        }
+    }
+
+    /// Makes up for the updates of a queue that was not empty, at most [`MAX_UPDATES`]; what is missed beyond these never
+    /// comes. `delay(late)` is the delay at an instant that is `late` ago.
+    pub(crate) fn catch_up(&mut self, now: Nanos, gains: &Gains, delay: impl Fn(Nanos) -> u32) {
+        if now < self.updated {
+            self.updated = now;
+        }
+        for _ in 0..MAX_UPDATES {
+            if now.since(self.updated).0 < gains.period.0 {
+                return;
+            }
+            crate::steps::step();
+            let late = now.since(self.updated.plus(gains.period));
+            self.update(delay(late), gains);
+        }
+        if now.since(self.updated).0 >= gains.period.0 {
+            self.updated = now;
+        }
+    }
+
+    /// One update, one period after the last.
+    fn update(&mut self, delay: u32, gains: &Gains) {
+        self.updated = self.updated.plus(gains.period);
+        self.p = moved(self.p, gains.step(delay, self.before, 0));
+        self.before = delay;
+    }
+
+    /// `k·p'`, a fraction; at most 1.
+    #[inline]
+    pub(crate) const fn coupled(&self, coupling: u8) -> u64 {
+        self.p.saturating_mul(coupling as u64)
+    }
+}

@@ -1,0 +1,285 @@
+//! PI2: a linear controller whose output is squared for classic senders and taken as it is for scalable ones.
+//!
+//! The rate of a classic sender (Reno, CUBIC) goes with `1/√p`, and that of a scalable sender (DCTCP, Prague) with `1/p`.
+//! So a controller that moves `p'` linearly suits both, if a classic packet is told with the probability `p'²` and a scalable
+//! one with `k·p'`: no table of tunings is needed, and with `k = 2` the two kinds get about the same rate.
+//!
+//! | arrival | told with | how |
+//! |---|---|---|
+//! | Not-ECT | `p'²` | turned away |
+//! | ECT(0) | `p'²` | marked; turned away in overload |
+//! | ECT(1), CE | `k·p'` | marked; in overload marked, and turned away with `p'²` |
+//!
+//! Overload is `k·p' ≥ 1`: marks cannot say more, so that traffic which does not respond to marks is dropped.
+//!
+//! **Cost.** O(1): comparisons while there is no congestion, else two draws a packet; an update once a period. Memory: 32 bytes
+//! a queue.
+//!
+//! **Source.** K. De Schepper, O. Bondarenko, I. Tsang, B. Briscoe, *PI2: a linearized AQM for both classic and scalable
+//! TCP*, CoNEXT 2016; the controller and the overload rule of RFC 9332. `docs/disciplines/dualpi2.md`.
+
+use super::pi::{Gains, ONE, Pi, Settings, delay_of};
+use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict};
+use crate::flow_scheduler::{ConfigError, Table};
+use crate::{Ecn, FlowId, Nanos, Packet};
+
+/// What is set for a [`Pi2`], one setting for all queues.
+///
+/// ```
+/// use sched_core::{Nanos, Pi2Params};
+///
+/// let params = Pi2Params::default();
+/// assert_eq!((params.target, params.period), (Nanos::from_millis(15), Nanos::from_millis(16)));
+/// assert_eq!((params.alpha_millihertz, params.beta_millihertz, params.coupling), (160, 3_200, 2));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Pi2Params {
+    /// The delay that the controller aims at: 1,024 ns to 1 s.
+    pub target: Nanos,
+    /// The time between two updates of the probability: 1,024 ns to 1 s.
+    pub period: Nanos,
+    /// α in thousandths of a hertz: what `p'` gains an update for a second above the target. 1 to 1,000,000.
+    pub alpha_millihertz: u32,
+    /// β in thousandths of a hertz: what `p'` gains an update for a second that the delay has grown. 1 to 1,000,000.
+    pub beta_millihertz: u32,
+    /// k: how many times `p'` a scalable packet is told with, 1 to 16.
+    pub coupling: u8,
+    /// The longest usual packet, `1..=`[`Packet::MAX_LEN`] bytes. A queue of two such packets and less is told nothing.
+    pub mtu: u32,
+}
+
+impl Pi2Params {
+    /// The defaults of RFC 9332 for this target: updates every 16 ms, α 0.16 Hz, β 3.2 Hz, k 2. Packets of up to 1,514
+    /// bytes, an Ethernet frame. [`Pi2::new`] and [`Pi2::set_params`] check them.
+    #[must_use]
+    pub const fn new(target: Nanos) -> Self {
+        Self {
+            target,
+            period: Nanos(16_000_000),
+            alpha_millihertz: 160,
+            beta_millihertz: 3_200,
+            coupling: 2,
+            mtu: 1_514,
+        }
+    }
+
+    /// The same with updates every `period`.
+    #[must_use]
+    pub const fn with_period(self, period: Nanos) -> Self {
+        Self { period, ..self }
+    }
+
+    /// The same with these α and β, in thousandths of a hertz.
+    #[must_use]
+    pub const fn with_gains(self, alpha_millihertz: u32, beta_millihertz: u32) -> Self {
+        Self { alpha_millihertz, beta_millihertz, ..self }
+    }
+
+    /// The same with a longest usual packet of `mtu` bytes.
+    #[must_use]
+    pub const fn with_mtu(self, mtu: u32) -> Self {
+        Self { mtu, ..self }
+    }
+
+    pub(crate) fn check(&self) -> Result<Gains, ConfigError> {
+        let settings = Settings {
+            target: self.target,
+            period: self.period,
+            alpha_millihertz: self.alpha_millihertz,
+            beta_millihertz: self.beta_millihertz,
+        };
+        let gains = Gains::new(
+            settings,
+            ["PI2 target in ns", "PI2 period in ns", "PI2 alpha in mHz", "PI2 beta in mHz"],
+        )?;
+        ConfigError::check_range("PI2 coupling", self.coupling.into(), 1, 16)?;
+        let longest = Packet::MAX_LEN.into();
+        ConfigError::check_range("PI2 MTU in bytes", self.mtu.into(), 1, longest)?;
+        Ok(gains)
+    }
+}
+
+impl Default for Pi2Params {
+    /// A target of 15 ms.
+    fn default() -> Self {
+        Self::new(Nanos(15_000_000))
+    }
+}
+
+/// What [`Pi2`] remembers of one queue: 32 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pi2State {
+    pi: Pi,
+    /// How long the last packet that left had been queued, in ns.
+    delay: u32,
+}
+
+impl Pi2State {
+    /// A queue that has not held a packet.
+    pub const EMPTY: Self = Self { pi: Pi::EMPTY, delay: 0 };
+
+    /// A packet comes to an empty queue.
+    fn begin(&mut self, now: Nanos, gains: &Gains) {
+        if self.pi.is_due(now, gains) || self.pi.p == 0 {
+            self.delay = 0;
+        }
+        self.pi.begin(now, gains);
+    }
+
+    /// Makes up for the updates of a queue that holds packets.
+    #[cold]
+    fn catch_up(&mut self, now: Nanos, gains: &Gains) {
+        let delay = self.delay;
+        self.pi.catch_up(now, gains, |_| delay);
+    }
+}
+
+impl Default for Pi2State {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// PI2 for the queues whose states are in the memory `T`; to queues beyond its length nothing is told.
+///
+/// ```
+/// use sched_core::{Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pi2, Pi2Params, Pi2State, Queue};
+///
+/// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
+/// scheduler.add_all(1_514)?;
+/// let pi2 = Pi2::new([Pi2State::EMPTY; 16], Pi2Params::default(), 7)?;
+/// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
+/// let fq_pi2 = FlowQueues::with_parts(scheduler, pi2, queues, descriptors, [], Limits::NONE);
+/// # let _ = fq_pi2;
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pi2<T> {
+    states: T,
+    params: Pi2Params,
+    gains: Gains,
+    /// Two MTU in bytes.
+    spared: u32,
+    random: Random,
+}
+
+impl<T: Table<Pi2State>> Pi2<T> {
+    /// PI2 for `states.len()` queues, whose draws begin with `seed`. Cost: O(queues).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
+    pub fn new(mut states: T, params: Pi2Params, seed: u64) -> Result<Self, ConfigError> {
+        let gains = params.check()?;
+        states.as_mut().fill(Pi2State::EMPTY);
+        let spared = params.mtu.saturating_mul(2);
+        Ok(Self { states, params, gains, spared, random: Random::new(seed) })
+    }
+
+    /// What is set.
+    #[must_use]
+    pub const fn params(&self) -> Pi2Params {
+        self.params
+    }
+
+    /// Changes the parameters, queues loaded or not; what the queues have learned stays, and the next packet meets the
+    /// new ones.
+    ///
+    /// # Errors
+    /// As [`Pi2::new`]; nothing has changed then.
+    pub fn set_params(&mut self, params: Pi2Params) -> Result<(), ConfigError> {
+        self.gains = params.check()?;
+        (self.params, self.spared) = (params, params.mtu.saturating_mul(2));
+        Ok(())
+    }
+
+    /// `p'` of the queue of `flow`, in steps of 2^-32, as of the last update. Never, for a queue without a state.
+    #[must_use]
+    pub fn probability(&self, flow: FlowId) -> Probability {
+        shortened(self.states.as_ref().get(flow.index()).map_or(0, |state| state.pi.p))
+    }
+}
+
+/// A fraction of 64 bits in 32.
+fn shortened(p: u64) -> Probability {
+    Probability::from_raw(u32::try_from(p >> 32).unwrap_or(u32::MAX))
+}
+
+/// What an arrival is told if `p'` is not 0.
+#[cold]
+fn toss(pi: &Pi, coupling: u8, ecn: Ecn, random: &mut Random) -> Admission {
+    let (base, coupled) = (shortened(pi.p), pi.coupled(coupling));
+    let is_overloaded = coupled == ONE;
+    // Both draws are made in any case, so that what is drawn does not depend on what is told.
+    let (first, second) = (base.draw(random), base.draw(random));
+    let (squared, linear) = (first && second, shortened(coupled).draw(random));
+    match ecn {
+        Ecn::Ect1 | Ecn::Ce if squared && is_overloaded => Admission::Refuse,
+        Ecn::Ect1 | Ecn::Ce if linear => Admission::Signal,
+        Ecn::Ect1 | Ecn::Ce => Admission::Accept,
+        _ if squared && is_overloaded => Admission::Refuse,
+        _ if squared => Admission::Signal,
+        _ => Admission::Accept,
+    }
+}
+
+impl<T: Table<Pi2State>> Aqm for Pi2<T> {
+    /// PI2 drops at arrival.
+    const MAX_DROPS: u32 = 0;
+
+    #[inline]
+    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
+        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
+            return Admission::Accept;
+        };
+        if offer.held.packets == 0 {
+            state.begin(offer.now, &self.gains);
+            return Admission::Accept;
+        }
+        if state.pi.is_due(offer.now, &self.gains) {
+            state.catch_up(offer.now, &self.gains);
+        }
+        if state.pi.p == 0 || offer.held.bytes <= self.spared {
+            return Admission::Accept;
+        }
+        toss(&state.pi, self.params.coupling, offer.packet.ecn, &mut self.random)
+    }
+
+    /// Always passes: the packet was judged when it came. Its sojourn time is the delay of the queue.
+    #[inline]
+    fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
+        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
+            return Verdict::Pass;
+        };
+        if state.pi.is_due(head.now, &self.gains) {
+            if look == Look::Glance {
+                return Verdict::Unclear;
+            }
+            state.catch_up(head.now, &self.gains);
+        }
+        state.delay = delay_of(head.sojourn);
+        Verdict::Pass
+    }
+
+    fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
+        |_| Verdict::Pass
+    }
+
+    /// PI2 takes no notice: a queue is judged by the time that its packets wait.
+    #[inline]
+    fn overflowed(&mut self, _flow: FlowId) {}
+
+    /// Nothing to do: the next packet finds an empty queue.
+    #[inline]
+    fn emptied(&mut self, _flow: FlowId) {}
+
+    fn forget(&mut self, flow: FlowId) {
+        if let Some(state) = self.states.as_mut().get_mut(flow.index()) {
+            *state = Pi2State::EMPTY;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

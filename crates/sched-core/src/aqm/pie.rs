@@ -1,0 +1,426 @@
+//! PIE: arrivals are told with a probability that a controller moves, so that the delay comes to its target.
+//!
+//! Every period the probability rises or falls with the delay of the queue and with the change of that delay
+//! ([`pi`](super::pi)). An arrival is told with the probability: by a mark if it is ECN-capable and the probability is at
+//! most a threshold, and else by being turned away. Nothing is told during a first burst, while the delay is below half of
+//! the target and the probability below 20 %, and to a queue of two packets.
+//!
+//! **Time.** There is no timer. Updates are due at instants one period apart, counted from the packet that began the
+//! backlog. The first call after such an instant does what was due, for a queue that held packets eight updates at most.
+//!
+//! **Promises.** Between two arrivals that are told lie at least `0.85/p` arrivals and at most `8.5/p`. The same seed, parameters
+//! and calls give the same verdicts on every target.
+//!
+//! **Cost.** O(1): a few comparisons a packet, an update once a period. Memory: 32 bytes a queue.
+//!
+//! **Source.** RFC 8033; where this departs from it: `docs/disciplines/pie.md`.
+
+use super::pi::{Gains, MAX_UPDATES, ONE, Settings, delay_of, fraction, moved, periods};
+use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict};
+use crate::flow_scheduler::{ConfigError, Table};
+use crate::{FlowId, Nanos, Packet};
+
+/// What is set for a [`Pie`], one setting for all queues.
+///
+/// ```
+/// use sched_core::{Nanos, PieParams, Probability};
+///
+/// let params = PieParams::new(Nanos::from_millis(5));
+/// assert_eq!((params.alpha_millihertz, params.beta_millihertz), (125, 1_250));
+/// assert_eq!(params.mark_up_to, Probability::ratio(1, 10)?);
+/// assert_eq!(PieParams::default(), PieParams::new(Nanos::from_millis(15)));
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct PieParams {
+    /// The delay that the controller aims at (`QDELAY_REF`): 1,024 ns to 1 s.
+    pub target: Nanos,
+    /// The time between two updates of the probability (`T_UPDATE`): 1,024 ns to 1 s.
+    pub period: Nanos,
+    /// How long a queue may stand before anything is told (`MAX_BURST`): 0 to 4 s.
+    pub max_burst: Nanos,
+    /// α in thousandths of a hertz: what the probability gains an update for a second above the target. 1 to
+    /// 1,000,000.
+    pub alpha_millihertz: u32,
+    /// β in thousandths of a hertz: what it gains an update for a second that the delay has grown. 1 to 1,000,000.
+    pub beta_millihertz: u32,
+    /// Up to this probability an ECN-capable arrival is marked, above it is turned away (`MARK_ECNTH`).
+    pub mark_up_to: Probability,
+    /// The longest usual packet, `1..=`[`Packet::MAX_LEN`] bytes. A queue of two such packets and less is told nothing.
+    pub mtu: u32,
+}
+
+impl PieParams {
+    /// The defaults of RFC 8033 for this target: updates every 15 ms, bursts of 150 ms, α 0.125 Hz, β 1.25 Hz, marks up to
+    /// 10 %. Packets of up to 1,514 bytes, an Ethernet frame. [`Pie::new`] and [`Pie::set_params`] check them.
+    #[must_use]
+    pub const fn new(target: Nanos) -> Self {
+        Self {
+            target,
+            period: Nanos(15_000_000),
+            max_burst: Nanos(150_000_000),
+            alpha_millihertz: 125,
+            beta_millihertz: 1_250,
+            mark_up_to: Probability::from_raw(429_496_729),
+            mtu: 1_514,
+        }
+    }
+
+    /// The same with updates every `period`.
+    #[must_use]
+    pub const fn with_period(self, period: Nanos) -> Self {
+        Self { period, ..self }
+    }
+
+    /// The same with another burst allowance.
+    #[must_use]
+    pub const fn with_max_burst(self, max_burst: Nanos) -> Self {
+        Self { max_burst, ..self }
+    }
+
+    /// The same with these α and β, in thousandths of a hertz.
+    #[must_use]
+    pub const fn with_gains(self, alpha_millihertz: u32, beta_millihertz: u32) -> Self {
+        Self { alpha_millihertz, beta_millihertz, ..self }
+    }
+
+    /// The same with a longest usual packet of `mtu` bytes.
+    #[must_use]
+    pub const fn with_mtu(self, mtu: u32) -> Self {
+        Self { mtu, ..self }
+    }
+
+    fn check(&self) -> Result<Gains, ConfigError> {
+        let settings = Settings {
+            target: self.target,
+            period: self.period,
+            alpha_millihertz: self.alpha_millihertz,
+            beta_millihertz: self.beta_millihertz,
+        };
+        let gains = Gains::new(
+            settings,
+            ["PIE target in ns", "PIE period in ns", "PIE alpha in mHz", "PIE beta in mHz"],
+        )?;
+        ConfigError::check_range("PIE burst in ns", self.max_burst.0, 0, MAX_BURST)?;
+        let longest = Packet::MAX_LEN.into();
+        ConfigError::check_range("PIE MTU in bytes", self.mtu.into(), 1, longest)?;
+        Ok(gains)
+    }
+}
+
+impl Default for PieParams {
+    /// A target of 15 ms (RFC 8033 §4.2).
+    fn default() -> Self {
+        Self::new(Nanos(15_000_000))
+    }
+}
+
+const MAX_BURST: u64 = 4_000_000_000;
+
+/// The steps that the tuning divides by: below each probability by two to the power beside it (RFC 8033 §5.2 with the table of
+/// its appendix).
+const TUNING: [(u64, u32); 6] = [
+    (fraction(1, 1_000_000), 11),
+    (fraction(1, 100_000), 9),
+    (fraction(1, 10_000), 7),
+    (fraction(1, 1_000), 5),
+    (fraction(1, 100), 3),
+    (TENTH, 1),
+];
+const TENTH: u64 = fraction(1, 10);
+const FIFTH: u64 = fraction(1, 5);
+/// 2 %: the largest rise from 10 % on, and what a delay above [`LONG_DELAY`] adds.
+const FIFTIETH: u64 = fraction(1, 50);
+/// 250 ms in ns.
+const LONG_DELAY: u32 = 250_000_000;
+
+/// Fraction bits of the sum of probabilities since the last arrival that was told. It stays below 9.5.
+const SUM_BITS: u32 = 28;
+/// Below this sum no arrival is told: 0.85.
+const SUM_LEAST: u32 = 228_170_138;
+/// From this sum on each arrival is told: 8.5.
+const SUM_MOST: u32 = 2_281_701_376;
+
+/// What [`Pie`] remembers of one queue: 32 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PieState {
+    /// The instant of the last update, or of the packet that began it all.
+    updated: Nanos,
+    /// The probability, a fraction of 64 bits.
+    p: u64,
+    /// The probabilities of the arrivals since the last that was told, in units of 2^-28.
+    sum: u32,
+    /// How long the last packet that left had been queued, in ns.
+    delay: u32,
+    /// What `delay` was in the last update.
+    before: u32,
+    /// How much of the burst allowance is spent, in ns.
+    spent: u32,
+}
+
+impl PieState {
+    /// A queue that has not held a packet.
+    pub const EMPTY: Self =
+        Self { updated: Nanos::ZERO, p: 0, sum: 0, delay: 0, before: 0, spent: 0 };
+
+    /// Whether an update is due, or the clock has stepped back.
+    #[inline]
+    const fn is_due(&self, now: Nanos, period: Nanos) -> bool {
+        // A clock that stepped back wraps to a long time.
+        now.0.wrapping_sub(self.updated.0) >= period.0
+    }
+}
+
+impl Default for PieState {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// PIE for the queues whose states are in the memory `T`; to queues beyond its length nothing is told.
+///
+/// ```
+/// use sched_core::{Descriptor, Drr, DrrFlow, FlowQueues, Limits, Pie, PieParams, PieState, Queue};
+///
+/// let mut scheduler = Drr::new([DrrFlow::EMPTY; 16], 1_514)?.sparse_first();
+/// scheduler.add_all(1_514)?;
+/// let pie = Pie::new([PieState::EMPTY; 16], PieParams::default(), 7)?;
+/// let (queues, descriptors) = ([Queue::EMPTY; 16], [Descriptor::EMPTY; 64]);
+/// let fq_pie = FlowQueues::with_parts(scheduler, pie, queues, descriptors, [], Limits::NONE);
+/// # let _ = fq_pie;
+/// # Ok::<(), sched_core::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pie<T> {
+    states: T,
+    law: Law,
+    random: Random,
+}
+
+/// Parameters, made ready.
+#[derive(Clone, Copy, Debug)]
+struct Law {
+    params: PieParams,
+    gains: Gains,
+    /// `params.max_burst` in ns.
+    max_burst: u32,
+    /// `params.mark_up_to` as a fraction of 64 bits.
+    mark_up_to: u64,
+    /// Two MTU in bytes.
+    spared: u32,
+}
+
+impl Law {
+    fn new(params: PieParams) -> Result<Self, ConfigError> {
+        let gains = params.check()?;
+        let mark_up_to = match params.mark_up_to {
+            Probability::ALWAYS => ONE,
+            below => u64::from(below.raw()) << 32,
+        };
+        let spared = params.mtu.saturating_mul(2);
+        Ok(Self { params, gains, max_burst: delay_of(params.max_burst), mark_up_to, spared })
+    }
+
+    /// A packet comes to an empty queue. A queue without a probability begins anew; else the updates of the time when it
+    /// was empty are made up for.
+    fn begin(&self, state: &mut PieState, now: Nanos) {
+        if state.p > 0 && state.is_due(now, self.gains.period) {
+            state.delay = 0;
+            let more = self.catch_up(state, now);
+            // What remains of a long silence halves the probability every 32 updates: about what 0.98 each would.
+            let halvings = u32::try_from(more >> 5).unwrap_or(u32::MAX);
+            state.p = state.p.checked_shr(halvings).unwrap_or(0);
+        }
+        if state.p == 0 {
+            *state = PieState { updated: now, ..PieState::EMPTY };
+        }
+    }
+
+    /// Makes up for at most [`MAX_UPDATES`], and returns how many more were missed.
+    #[cold]
+    fn catch_up(&self, state: &mut PieState, now: Nanos) -> u64 {
+        let period = self.gains.period;
+        if now < state.updated {
+            state.updated = now;
+        }
+        for _ in 0..MAX_UPDATES {
+            if now.since(state.updated).0 < period.0 {
+                return 0;
+            }
+            crate::steps::step();
+            state.updated = state.updated.plus(period);
+            self.update(state);
+        }
+        let more = periods(now.since(state.updated), period);
+        if more > 0 {
+            state.updated = now;
+        }
+        more
+    }
+
+    /// One update (RFC 8033 §4.2, §5.2, §5.5, §4.4).
+    fn update(&self, state: &mut PieState) {
+        let PieState { p, delay, before, .. } = *state;
+        let shift = TUNING.iter().find(|band| p < band.0).map_or(0, |band| band.1);
+        let mut step = self.gains.step(delay, before, shift);
+        if p >= TENTH {
+            step = step.min(FIFTIETH.into());
+        }
+        if delay > LONG_DELAY {
+            step = step.wrapping_add(FIFTIETH.into());
+        }
+        state.p = moved(p, step);
+        if delay == 0 && before == 0 {
+            // A fiftieth off, without a division.
+            state.p = state.p.wrapping_sub(product(state.p, FIFTIETH));
+        }
+        let period = delay_of(self.gains.period);
+        state.spent = state.spent.saturating_add(period).min(self.max_burst);
+        let half = self.gains.target >> 1;
+        if state.p == 0 && delay < half && before < half {
+            state.spent = 0;
+        }
+        state.before = delay;
+    }
+
+    /// Whether the arrival at a queue of `held` bytes is not to be told whatever the probability.
+    #[inline]
+    const fn spares(&self, state: &PieState, held: u32) -> bool {
+        held <= self.spared
+            || state.spent < self.max_burst
+            || (state.p < FIFTH && state.before < self.gains.target >> 1)
+    }
+
+    /// What the probability says of an arrival (RFC 8033 §4.1, §5.1, §5.4).
+    #[cold]
+    fn toss(&self, state: &mut PieState, random: &mut Random) -> Admission {
+        if state.p == 0 {
+            state.sum = 0;
+            return Admission::Accept;
+        }
+        state.sum = state.sum.saturating_add(sum_of(state.p));
+        if state.sum < SUM_LEAST || (state.sum < SUM_MOST && !happens(state.p, random)) {
+            return Admission::Accept;
+        }
+        state.sum = 0;
+        if state.p <= self.mark_up_to { Admission::Signal } else { Admission::Refuse }
+    }
+}
+
+/// `p` in units of [`SUM_BITS`].
+fn sum_of(p: u64) -> u32 {
+    u32::try_from(p >> (u64::BITS.wrapping_sub(SUM_BITS))).unwrap_or(u32::MAX)
+}
+
+/// The product of two fractions.
+fn product(a: u64, b: u64) -> u64 {
+    let product = u128::from(a).wrapping_mul(b.into()) >> u64::BITS;
+    u64::try_from(product).unwrap_or(ONE)
+}
+
+/// Whether what has the probability `p` happens.
+fn happens(p: u64, random: &mut Random) -> bool {
+    let drawn = u64::from(random.next_u32()) << 32 | u64::from(random.next_u32());
+    p == ONE || drawn < p
+}
+
+impl<T: Table<PieState>> Pie<T> {
+    /// PIE for `states.len()` queues, whose draws begin with `seed`. Cost: O(queues).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
+    pub fn new(mut states: T, params: PieParams, seed: u64) -> Result<Self, ConfigError> {
+        let law = Law::new(params)?;
+        states.as_mut().fill(PieState::EMPTY);
+        Ok(Self { states, law, random: Random::new(seed) })
+    }
+
+    /// What is set.
+    #[must_use]
+    pub const fn params(&self) -> PieParams {
+        self.law.params
+    }
+
+    /// Changes the parameters, queues loaded or not; what the queues have learned stays, and the next packet meets the
+    /// new ones.
+    ///
+    /// # Errors
+    /// As [`Pie::new`]; nothing has changed then.
+    pub fn set_params(&mut self, params: PieParams) -> Result<(), ConfigError> {
+        self.law = Law::new(params)?;
+        Ok(())
+    }
+
+    /// With which probability arrivals of `flow` are told, in steps of 2^-32, as of the last update. Never, for a queue
+    /// without a state.
+    #[must_use]
+    pub fn probability(&self, flow: FlowId) -> Probability {
+        let p = self.states.as_ref().get(flow.index()).map_or(0, |state| state.p);
+        Probability::from_raw(u32::try_from(p >> 32).unwrap_or(u32::MAX))
+    }
+}
+
+impl<T: Table<PieState>> Aqm for Pie<T> {
+    /// PIE drops at arrival.
+    const MAX_DROPS: u32 = 0;
+
+    #[inline]
+    fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
+        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
+            return Admission::Accept;
+        };
+        if offer.held.packets == 0 {
+            self.law.begin(state, offer.now);
+            return Admission::Accept;
+        }
+        if state.is_due(offer.now, self.law.gains.period) {
+            self.law.catch_up(state, offer.now);
+        }
+        if self.law.spares(state, offer.held.bytes) {
+            return Admission::Accept;
+        }
+        self.law.toss(state, &mut self.random)
+    }
+
+    /// Always passes: the packet was judged when it came. Its sojourn time is the delay of the queue.
+    #[inline]
+    fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
+        let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
+            return Verdict::Pass;
+        };
+        if state.is_due(head.now, self.law.gains.period) {
+            if look == Look::Glance {
+                return Verdict::Unclear;
+            }
+            self.law.catch_up(state, head.now);
+        }
+        state.delay = delay_of(head.sojourn);
+        Verdict::Pass
+    }
+
+    fn foresee(&self, _flow: FlowId) -> impl FnMut(Head) -> Verdict {
+        |_| Verdict::Pass
+    }
+
+    /// The sum begins anew, as after any other loss.
+    fn overflowed(&mut self, flow: FlowId) {
+        if let Some(state) = self.states.as_mut().get_mut(flow.index()) {
+            state.sum = 0;
+        }
+    }
+
+    /// Nothing to do: the next packet finds an empty queue.
+    #[inline]
+    fn emptied(&mut self, _flow: FlowId) {}
+
+    fn forget(&mut self, flow: FlowId) {
+        if let Some(state) = self.states.as_mut().get_mut(flow.index()) {
+            *state = PieState::EMPTY;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
