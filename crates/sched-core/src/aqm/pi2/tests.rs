@@ -276,3 +276,16 @@ fn verdicts_are_those_of_the_seed() {
     assert_eq!(verdicts(1), verdicts(1));
     assert_ne!(verdicts(1), verdicts(2));
 }
+
+/// Goal: the delay from before a pause is not that of the packets that come after it.
+/// Method: an update in the pause, and one before the first packet has left: each sees no delay.
+#[test]
+fn a_pause_ends_the_delay_of_the_packets_before_it() {
+    let mut aqm = standing(900);
+    aqm.admit(FlowId(0), offer(16 * MS, 0, Ecn::NotEct));
+    let after_pause = aqm.states[0].pi;
+    aqm.admit(FlowId(0), offer(32 * MS, 1, Ecn::NotEct));
+    let gains = Pi2Params::default().check().unwrap();
+    let expected = super::super::pi::moved(after_pause.p, gains.step(0, 0, 0));
+    assert_eq!((aqm.states[0].pi.p, aqm.states[0].pi.before), (expected, 0));
+}
