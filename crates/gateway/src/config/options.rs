@@ -171,14 +171,15 @@ mod tests {
              --overhead 8 --mpu 64 --framing ptm --catch-up 3 \
              --stats s --stats-every 5 --metrics 127.0.0.1:9100 --user u",
         );
-        let text = format!("{:?}", config.unwrap());
+        let config = config.unwrap();
+        assert_eq!(config.link.overhead(), 8);
+        let text = format!("{config:?}");
         for part in [
             "Tap",
             "Qfq",
             "SrcHost",
             "max_hosts: 77",
             "Packets(9)",
-            "overhead: 8",
             "mpu: 64",
             "Ptm",
             "catch_up: Nanos(3000000)",
