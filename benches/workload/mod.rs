@@ -3,8 +3,7 @@
 //! N flows, lengths uniform in 64..=1500, everything allocated before, packets recycled and never made
 //! in the loop. FULL keeps about four packets of each flow queued, arrivals random over flows, in bursts
 //! of 32. SMALL lets all flows become active with one packet each and go idle again. OVERLOAD is FULL with two packets
-//! offered for each one that leaves, into room for four packets a flow; below eight flows less leaves, because the room is
-//! less than a burst.
+//! offered for each one that leaves, into room for 10,240 packets, or four a flow if that is more.
 
 #![allow(dead_code, unused_imports, reason = "each bench uses its part")]
 
@@ -20,6 +19,8 @@ pub(crate) use subjects::{NAMES, subject};
 
 /// Bursts in and out of the scheduler in FULL.
 const BURST: usize = 32;
+/// Packets in the buffer in OVERLOAD at least: the room that fq_codel has unless told otherwise.
+const ROOM: usize = 10_240;
 /// The clock's step before each operation.
 const STEP: u64 = 40;
 
@@ -43,6 +44,15 @@ impl Pattern {
             Self::Full => "FULL",
             Self::Small => "SMALL",
             Self::Overload => "OVERLOAD",
+        }
+    }
+
+    /// How many packets of `flows` flows are queued before the loop begins.
+    pub(crate) fn queued(self, flows: usize) -> usize {
+        match self {
+            Self::Full => 4 * flows,
+            Self::Small => 0,
+            Self::Overload => ROOM.max(4 * flows),
         }
     }
 
@@ -83,8 +93,9 @@ impl<S: Scheduler> Loop<S> {
         let names: Vec<u32> = (0..flows)
             .map(|flow| if hashed { random.next_u64() as u32 } else { flow as u32 })
             .collect();
+        let queued = pattern.queued(flows);
         let count = match pattern {
-            Pattern::Full | Pattern::Overload => 4 * flows + flows.max(2 * BURST),
+            Pattern::Full | Pattern::Overload => queued + flows.max(2 * BURST),
             Pattern::Small => flows,
         };
         let packets: Vec<(FlowId, Packet)> = (0..count)
@@ -110,11 +121,11 @@ impl<S: Scheduler> Loop<S> {
             departures: [empty; BURST],
         };
         if pattern == Pattern::Overload {
-            this.scheduler.set_limits(Limits::packets(4 * flows as u32), &mut |_, _| ());
+            this.scheduler.set_limits(Limits::packets(queued as u32), &mut |_, _| ());
         }
         if pattern != Pattern::Small {
-            for _ in 0..4 * flows {
-                let handle = this.pool.pop().expect("4N of the packets are queued first");
+            for _ in 0..queued {
+                let handle = this.pool.pop().expect("more packets than are queued first");
                 this.enqueue(handle);
             }
         }

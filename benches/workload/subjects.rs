@@ -362,9 +362,9 @@ fn entry(name: &str, call: Call) -> Option<Subject> {
     conformance::flow_schedulers!(by_name, [name])
 }
 
-/// Packets in the loop.
+/// Packets in the loop at most.
 fn descriptors_for(flows: usize) -> usize {
-    4 * flows + flows.max(64)
+    Pattern::Overload.queued(flows) + flows.max(64)
 }
 
 const fn setting(weight: u32) -> Setting {
