@@ -10,8 +10,10 @@ mod pool;
 
 use core::fmt;
 
-use freeboard::flowhash::{SipHash13, parse};
-use freeboard::sched_core::{DropReason, DropSink, FlowId, Imbalance, Nanos, Packet, Rejected};
+use freeboard::flowhash::{FlowKey, SipHash13, parse};
+use freeboard::sched_core::{
+    DropReason, DropSink, Ecn, FlowId, Imbalance, Nanos, Packet, Rejected,
+};
 
 use crate::discipline::Bottleneck;
 
@@ -60,6 +62,8 @@ impl Books {
 pub struct OnTheWay<P = Vec<u8>> {
     /// When its last bit is at the far end.
     pub arrives: Nanos,
+    /// The codepoint it came with, or [`Ecn::Ce`] if it was marked in the queue.
+    pub ecn: Ecn,
     /// The packet.
     pub packet: P,
 }
@@ -96,7 +100,7 @@ impl Link {
         let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         self.books.entered += 1;
         let hasher = self.hasher;
-        self.put(len, bytes, |queue, packet, free| {
+        self.put(len, Ecn::NotEct, bytes, |queue, packet, free| {
             queue.enqueue_key(now, &key, &hasher, packet, free)
         });
     }
@@ -137,19 +141,49 @@ impl<P> Link<P> {
     /// A packet of `len` bytes of a flow that is known comes to the queue. Returns whether it was
     /// accepted.
     pub fn enter_as(&mut self, now: Nanos, flow: FlowId, len: u32, packet: P) -> bool {
+        self.enter_with_ecn(now, flow, len, Ecn::NotEct, packet)
+    }
+
+    /// As [`Link::enter_as`], for a packet with this codepoint.
+    pub fn enter_with_ecn(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        len: u32,
+        ecn: Ecn,
+        packet: P,
+    ) -> bool {
         self.books.entered += 1;
         let limit = self.flow_limits.get(flow.index()).copied().unwrap_or(u32::MAX);
         if self.queue.flow_backlog(flow).is_some_and(|queued| queued.packets >= limit) {
             self.books.rejected += 1;
             return false;
         }
-        self.put(len, packet, |queue, packet, free| queue.enqueue(now, flow, packet, free))
+        self.put(len, ecn, packet, |queue, packet, free| queue.enqueue(now, flow, packet, free))
+    }
+
+    /// A packet of `len` bytes with this codepoint comes to the queue, which hashes its key. Returns whether it was
+    /// accepted.
+    pub fn enter_with_key(
+        &mut self,
+        now: Nanos,
+        key: &FlowKey,
+        len: u32,
+        ecn: Ecn,
+        packet: P,
+    ) -> bool {
+        self.books.entered += 1;
+        let hasher = self.hasher;
+        self.put(len, ecn, packet, |queue, packet, free| {
+            queue.enqueue_key(now, key, &hasher, packet, free)
+        })
     }
 
     /// Gives the packet a buffer and enqueues it. Returns whether it was accepted.
     fn put(
         &mut self,
         len: u32,
+        ecn: Ecn,
         packet: P,
         enqueue: impl FnOnce(&mut dyn Bottleneck, Packet, &mut dyn DropSink) -> Result<(), Rejected>,
     ) -> bool {
@@ -158,7 +192,9 @@ impl<P> Link<P> {
             return false;
         };
         let free = &mut Free { pool: &mut self.pool, books: &mut self.books };
-        if let Err(rejected) = enqueue(&mut *self.queue, Packet::new(handle, len), free) {
+        if let Err(rejected) =
+            enqueue(&mut *self.queue, Packet { ecn, ..Packet::new(handle, len) }, free)
+        {
             self.pool.take(rejected.packet.handle);
             self.books.rejected += 1;
             return false;
@@ -174,7 +210,7 @@ impl<P> Link<P> {
         self.books.left += 1;
         let wire_len = self.queue.overhead().wire_len(leaving.len);
         let arrives = now.plus(self.queue.line().rate().time_of(wire_len)).plus(self.delay);
-        Some(OnTheWay { arrives, packet })
+        Some(OnTheWay { arrives, ecn: leaving.ecn, packet })
     }
 
     /// When [`Link::leave`] is worth repeating; `None`: not before a packet enters.

@@ -2,7 +2,7 @@
 //!
 //! What stands at the ends of the links (hosts, sources) belongs to the caller, with events of its own.
 
-use freeboard::sched_core::Nanos;
+use freeboard::sched_core::{Ecn, Nanos};
 
 use crate::event::EventQueue;
 use crate::link::Link;
@@ -84,19 +84,19 @@ impl<P, E> Links<P, E> {
         }
     }
 
-    /// Sends what may leave the queue of a link at `now` and makes sure that the rest is sent later. `sent` is
-    /// told of each packet, with the instant at which its last bit is on the line, and says which event is to
+    /// Sends what may leave the queue of a link at `now` and makes sure that the rest is sent later. `sent` is told of
+    /// each packet, with its codepoint and the instant at which its last bit is on the line, and says which event is to
     /// come at the far end.
     pub(crate) fn serve(
         &mut self,
         now: Nanos,
         id: LinkId,
-        mut sent: impl FnMut(Nanos, P) -> Option<E>,
+        mut sent: impl FnMut(Nanos, Ecn, P) -> Option<E>,
     ) {
         let line = &mut self.links[id.0];
         while let Some(leaving) = line.link.leave(now) {
             let last_bit = leaving.arrives.since(line.link.delay());
-            if let Some(event) = sent(last_bit, leaving.packet) {
+            if let Some(event) = sent(last_bit, leaving.ecn, leaving.packet) {
                 self.events.schedule(leaving.arrives, Event::Own(event));
             }
         }

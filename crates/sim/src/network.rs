@@ -186,7 +186,7 @@ impl<A: Application> Network<A> {
     /// Sends what may leave a queue at `now`, to the hosts that the packets are addressed to.
     fn serve(&mut self, now: Nanos, line: LinkId, tap: Tap<'_>) {
         let Self { links, routes, on_the_way, strays, .. } = self;
-        links.serve(now, line, |_, packet| {
+        links.serve(now, line, |_, _, packet| {
             if line == UP {
                 tap(now, &packet);
             }

@@ -175,7 +175,7 @@ impl Paths {
     /// Sends what may leave a queue at `now`.
     fn serve(&mut self, now: Nanos, id: LinkId, watch: &mut dyn Watch) {
         let Self { links, on_the_way, .. } = self;
-        links.serve(now, id, |last_bit, parcel| {
+        links.serve(now, id, |last_bit, _, parcel| {
             watch.leaves(now, id, last_bit, &parcel);
             *on_the_way += 1;
             Some(Event::Reach(parcel))
