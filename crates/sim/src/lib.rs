@@ -14,6 +14,7 @@
 //! - [`discipline`]: the schedulers by name, behind a line
 //! - [`link`]: buffers, hash, queue, rate and delay of one direction of a line
 //! - [`network`]: hosts on both sides of a line, over the one loop that moves time (`lines`)
+//! - [`tcp`]: model TCP: NewReno, CUBIC, Prague-like and BBR-like senders, receivers, and the same loop
 //! - [`path`]: sources without hosts over links one after another, and the same loop
 //! - [`replay`]: a capture through hash, scheduler and shaper
 //! - [`experiments`]: whole experiments, and the figures of the papers, made again: `sim reproduce`
@@ -38,3 +39,4 @@ pub mod plot;
 pub mod progress;
 pub mod replay;
 pub mod source;
+pub mod tcp;

@@ -1,0 +1,436 @@
+//! Connections and open-loop flows over the two directions of one line.
+//!
+//! ```text
+//! senders, sources ─▶ uplink:   queue under test ─▶ delay ─▶ receivers
+//! receivers        ◀─ delay ◀─ queue under test  :downlink ◀─ senders, sources
+//! ```
+//!
+//! A connection has its data on one way and its acknowledgements on the other. Hosts send without delay into their
+//! end of the line: a faster line before it would space a burst by less than the bottleneck takes for a packet.
+
+use core::fmt;
+
+use freeboard::flowhash::{FlowKey, Transport};
+use freeboard::sched_core::{Ecn, FlowId, Imbalance, Nanos};
+
+use super::{Ack, Config, Data, Receiver, Sender};
+use crate::link::Link;
+use crate::links::{self, LinkId, Links};
+use crate::measure::delay::Delays;
+use crate::measure::goodput::{Goodput, Loss};
+use crate::source::Sent;
+
+/// A direction of the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Over the uplink.
+    Up,
+    /// Over the downlink.
+    Down,
+}
+
+impl Way {
+    const fn link(self) -> LinkId {
+        LinkId(match self {
+            Self::Up => 0,
+            Self::Down => 1,
+        })
+    }
+
+    const fn back(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+}
+
+/// How the queues tell flows apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// By the key of each packet: schedulers by hash and by hosts.
+    Key,
+    /// All packets are of flow 0: one queue with an AQM.
+    One,
+}
+
+/// A packet on its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Parcel {
+    /// Its connection or its open-loop flow.
+    of: u32,
+    content: Content,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    Data(Data),
+    Ack(Ack),
+    /// When it was sent.
+    Datagram(Nanos),
+}
+
+enum Event {
+    /// A timer of a connection.
+    Timer(u32, Timer),
+    /// A connection begins.
+    Begin(u32),
+    /// An open-loop flow sends this payload.
+    Send(u32, u32),
+    Arrive(Parcel, Ecn),
+}
+
+/// Timers of a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Timer {
+    Retransmit,
+    Pace,
+    Delayed,
+}
+
+struct Connection {
+    sender: Sender,
+    receiver: Receiver,
+    way: Way,
+    key: FlowKey,
+    back: FlowKey,
+    /// The instants of the timer events that count.
+    armed: [Option<Nanos>; 3],
+    begins: Nanos,
+    /// When the sender knew that everything had arrived.
+    done: Option<Nanos>,
+    goodput: Goodput,
+}
+
+struct Datagrams {
+    source: Box<dyn Iterator<Item = Sent>>,
+    way: Way,
+    key: FlowKey,
+    from: Nanos,
+    to: Nanos,
+    delays: Delays,
+    sent: u64,
+    arrived: u64,
+    bytes: Goodput,
+}
+
+/// A connection, in the order in which they were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionId(u32);
+
+/// An open-loop flow, in the order in which they were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DatagramsId(u32);
+
+/// Headers of IPv4 and UDP, in bytes.
+const DATAGRAM_HEADERS: u32 = 28;
+
+/// Connections, open-loop flows, the line, and time.
+pub struct TcpNetwork {
+    links: Links<Parcel, Event>,
+    naming: Naming,
+    connections: Vec<Connection>,
+    datagrams: Vec<Datagrams>,
+    /// What is counted as goodput arrives within.
+    measured: (Nanos, Nanos),
+    on_the_way: u64,
+    arrived: u64,
+}
+
+impl TcpNetwork {
+    /// A network without flows. Goodput, delays and losses are those of `[from, to)`.
+    #[must_use]
+    pub fn new(
+        up: Link<Parcel>,
+        down: Link<Parcel>,
+        naming: Naming,
+        measured: (Nanos, Nanos),
+    ) -> Self {
+        let mut links = Links::new();
+        links.add(up);
+        links.add(down);
+        let (connections, datagrams) = (Vec::new(), Vec::new());
+        Self { links, naming, connections, datagrams, measured, on_the_way: 0, arrived: 0 }
+    }
+
+    /// Adds a connection whose data goes this way from `begins` on. `hosts` are the last bytes of the addresses at
+    /// home and on the Internet: each connection has a port of its own.
+    ///
+    /// # Panics
+    /// If there are 2^32 connections.
+    pub fn connect(
+        &mut self,
+        way: Way,
+        hosts: [u8; 2],
+        begins: Nanos,
+        config: Config,
+    ) -> ConnectionId {
+        let id = u32::try_from(self.connections.len()).expect("fewer connections than numbers");
+        let key = key(way, hosts, 6, id);
+        self.connections.push(Connection {
+            sender: Sender::new(config),
+            receiver: Receiver::new(),
+            way,
+            key,
+            back: self::key(way.back(), hosts, 6, id),
+            armed: [None; 3],
+            begins,
+            done: None,
+            goodput: Goodput::over(self.measured.0, self.measured.1),
+        });
+        self.links.schedule(begins, Event::Begin(id));
+        ConnectionId(id)
+    }
+
+    /// Adds an open-loop flow: what `source` sends, payload for packet, behind the headers of UDP.
+    ///
+    /// # Panics
+    /// If there are 2^32 flows.
+    pub fn add_source(
+        &mut self,
+        way: Way,
+        hosts: [u8; 2],
+        source: impl Iterator<Item = Sent> + 'static,
+    ) -> DatagramsId {
+        let id = u32::try_from(self.datagrams.len()).expect("fewer flows than numbers");
+        let (from, to) = self.measured;
+        self.datagrams.push(Datagrams {
+            source: Box::new(source),
+            way,
+            key: key(way, hosts, 17, id),
+            from,
+            to,
+            delays: Delays::new(),
+            sent: 0,
+            arrived: 0,
+            bytes: Goodput::over(from, to),
+        });
+        self.schedule_next(id);
+        DatagramsId(id)
+    }
+
+    /// Bytes of a connection that arrived in order while it was measured.
+    #[must_use]
+    pub fn goodput(&self, id: ConnectionId) -> Goodput {
+        self.connections[id.0 as usize].goodput
+    }
+
+    /// The sender of a connection.
+    #[must_use]
+    pub fn sender(&self, id: ConnectionId) -> &Sender {
+        &self.connections[id.0 as usize].sender
+    }
+
+    /// The receiver of a connection.
+    #[must_use]
+    pub fn receiver(&self, id: ConnectionId) -> &Receiver {
+        &self.connections[id.0 as usize].receiver
+    }
+
+    /// How long a connection took until its sender knew that everything had arrived; `None` if it has not.
+    #[must_use]
+    pub fn completion(&self, id: ConnectionId) -> Option<Nanos> {
+        let connection = &self.connections[id.0 as usize];
+        connection.done.map(|done| done.since(connection.begins))
+    }
+
+    /// The one-way delays of the datagrams that were sent while it was measured, of those that arrived.
+    #[must_use]
+    pub fn delays(&self, id: DatagramsId) -> &Delays {
+        &self.datagrams[id.0 as usize].delays
+    }
+
+    /// The datagrams that were sent while it was measured; those that have not arrived count as lost.
+    #[must_use]
+    pub fn loss(&self, id: DatagramsId) -> Loss {
+        let Datagrams { sent, arrived, .. } = self.datagrams[id.0 as usize];
+        Loss { sent, lost: sent - arrived }
+    }
+
+    /// Payload of the datagrams that arrived while it was measured.
+    #[must_use]
+    pub fn datagram_bytes(&self, id: DatagramsId) -> Goodput {
+        self.datagrams[id.0 as usize].bytes
+    }
+
+    /// A direction of the line.
+    #[must_use]
+    pub fn link(&self, way: Way) -> &Link<Parcel> {
+        self.links.link(way.link())
+    }
+
+    /// Packets that have reached their end.
+    #[must_use]
+    pub const fn arrived(&self) -> u64 {
+        self.arrived
+    }
+
+    /// Lets everything happen that is due at `end` or before.
+    pub fn run_until(&mut self, end: Nanos) {
+        while let Some((now, event)) = self.links.next_until(end) {
+            match event {
+                links::Event::LinkFree(link) => self.serve(now, link),
+                links::Event::Own(Event::Begin(id)) => self.after_sender(now, id),
+                links::Event::Own(Event::Timer(id, timer)) => self.on_timer(now, id, timer),
+                links::Event::Own(Event::Send(id, payload)) => self.send_datagram(now, id, payload),
+                links::Event::Own(Event::Arrive(parcel, ecn)) => self.arrive(now, parcel, ecn),
+            }
+        }
+    }
+
+    /// Counts anew: both queues, and every packet that left a queue is on the way or has arrived.
+    ///
+    /// # Errors
+    /// The first [`Imbalance`] found.
+    pub fn recount(&self) -> Result<(), Imbalance> {
+        let mut left = 0;
+        for link in self.links.links() {
+            link.recount()?;
+            left += link.books().left;
+        }
+        Imbalance::check("packets that left", 0, left, self.on_the_way + self.arrived)
+    }
+
+    fn schedule_next(&mut self, id: u32) {
+        if let Some(Sent { at, payload }) = self.datagrams[id as usize].source.next() {
+            self.links.schedule(at, Event::Send(id, payload));
+        }
+    }
+
+    fn send_datagram(&mut self, now: Nanos, id: u32, payload: u32) {
+        self.schedule_next(id);
+        let flow = &mut self.datagrams[id as usize];
+        flow.sent += u64::from((flow.from..flow.to).contains(&now));
+        let (way, key) = (flow.way, flow.key);
+        let parcel = Parcel { of: id, content: Content::Datagram(now) };
+        self.enter(now, way, &key, payload + DATAGRAM_HEADERS, Ecn::NotEct, parcel);
+        self.serve(now, way.link());
+    }
+
+    fn arrive(&mut self, now: Nanos, parcel: Parcel, ecn: Ecn) {
+        self.on_the_way -= 1;
+        self.arrived += 1;
+        let id = parcel.of;
+        match parcel.content {
+            Content::Data(data) => {
+                let connection = &mut self.connections[id as usize];
+                let before = connection.receiver.in_order();
+                let ack = connection.receiver.receive(now, data, ecn == Ecn::Ce);
+                let news = connection.receiver.in_order() - before;
+                connection.goodput.record(now, u64::from(news) * u64::from(super::PAYLOAD));
+                self.after_receiver(now, id, ack);
+            }
+            Content::Ack(ack) => {
+                self.connections[id as usize].sender.on_ack(now, &ack);
+                self.after_sender(now, id);
+            }
+            Content::Datagram(sent) => {
+                let flow = &mut self.datagrams[id as usize];
+                if (flow.from..flow.to).contains(&sent) {
+                    flow.arrived += 1;
+                    flow.delays.record(now.since(sent));
+                }
+            }
+        }
+    }
+
+    fn on_timer(&mut self, now: Nanos, id: u32, timer: Timer) {
+        let connection = &mut self.connections[id as usize];
+        let armed = &mut connection.armed[timer as usize];
+        if *armed != Some(now) {
+            return;
+        }
+        *armed = None;
+        if timer == Timer::Delayed {
+            let ack = connection.receiver.on_timer(now);
+            self.after_receiver(now, id, ack);
+            return;
+        }
+        connection.sender.on_timer(now);
+        self.after_sender(now, id);
+    }
+
+    /// Sends what a receiver has to say, and sees to its timer.
+    fn after_receiver(&mut self, now: Nanos, id: u32, ack: Option<Ack>) {
+        let connection = &self.connections[id as usize];
+        let (back, key, due) = (connection.way.back(), connection.back, connection.receiver.due());
+        self.arm(id, Timer::Delayed, due);
+        if let Some(ack) = ack {
+            let parcel = Parcel { of: id, content: Content::Ack(ack) };
+            self.enter(now, back, &key, ack.packet_len(), Ecn::NotEct, parcel);
+            self.serve(now, back.link());
+        }
+    }
+
+    /// Sends what a sender may send, and sees to its timers.
+    fn after_sender(&mut self, now: Nanos, id: u32) {
+        let (way, key) = {
+            let connection = &mut self.connections[id as usize];
+            if connection.sender.is_done() && connection.done.is_none() {
+                connection.done = Some(now);
+            }
+            (connection.way, connection.key)
+        };
+        let mut has_sent = false;
+        while let Some((data, ecn)) = self.connections[id as usize].sender.poll(now) {
+            has_sent = true;
+            let parcel = Parcel { of: id, content: Content::Data(data) };
+            self.enter(now, way, &key, Data::LEN, ecn, parcel);
+        }
+        let sender = &mut self.connections[id as usize].sender;
+        let (due, paced) = (sender.due(), sender.paced_until(now));
+        self.arm(id, Timer::Retransmit, due);
+        self.arm(id, Timer::Pace, paced);
+        if has_sent {
+            self.serve(now, way.link());
+        }
+    }
+
+    /// Makes sure that an event comes at `due` or before: a deadline that moves away leaves the event where it is.
+    fn arm(&mut self, id: u32, timer: Timer, due: Option<Nanos>) {
+        let armed = &mut self.connections[id as usize].armed[timer as usize];
+        if let Some(due) = due
+            && armed.is_none_or(|armed| due < armed)
+        {
+            *armed = Some(due);
+            self.links.schedule(due, Event::Timer(id, timer));
+        }
+    }
+
+    fn enter(&mut self, now: Nanos, way: Way, key: &FlowKey, len: u32, ecn: Ecn, parcel: Parcel) {
+        let link = self.links.link_mut(way.link());
+        match self.naming {
+            Naming::Key => link.enter_with_key(now, key, len, ecn, parcel),
+            Naming::One => link.enter_with_ecn(now, FlowId(0), len, ecn, parcel),
+        };
+    }
+
+    /// Sends what may leave a queue at `now`.
+    fn serve(&mut self, now: Nanos, id: LinkId) {
+        let Self { links, on_the_way, .. } = self;
+        links.serve(now, id, |_, ecn, parcel| {
+            *on_the_way += 1;
+            Some(Event::Arrive(parcel, ecn))
+        });
+    }
+}
+
+impl fmt::Debug for TcpNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TcpNetwork")
+            .field("connections", &self.connections.len())
+            .field("sources", &self.datagrams.len())
+            .field("now", &self.links.now())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The key of a flow between a host at home and one on the Internet (TEST-NET-3, RFC 5737).
+fn key(way: Way, hosts: [u8; 2], protocol: u8, number: u32) -> FlowKey {
+    let [home, internet] = [[192, 168, 1, hosts[0]], [203, 0, 113, hosts[1]]];
+    // 2^28 flows: the home port has the low bits of the number, the other port the rest.
+    let ports = [0x8000 | (number & 0x3fff) as u16, 0x4000 | (number >> 14 & 0x3fff) as u16];
+    let [src_port, dst_port] = if way == Way::Up { ports } else { [ports[1], ports[0]] };
+    let (src, dst) = if way == Way::Up { (home, internet) } else { (internet, home) };
+    FlowKey::V4 { src, dst, transport: Transport { protocol, src_port, dst_port } }
+}
