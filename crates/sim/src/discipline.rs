@@ -4,6 +4,7 @@
 //! queue when the limit is reached. So they differ in the flow scheduler alone.
 
 mod isolated;
+mod managed;
 mod users;
 mod weighted;
 
@@ -20,7 +21,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
-pub use isolated::{Drops, isolated};
+pub use isolated::{Drops, isolated, isolated_with};
+pub use managed::{fair_queues, one_queue};
 pub use users::{PerUser, UserFlows, users_sqf_with_codel};
 pub use weighted::{Weighted, WeightedFlow};
 

@@ -4,7 +4,7 @@ use core::fmt::Debug;
 
 use freeboard::flowhash::{self, FlowKey, SipHash13};
 use freeboard::sched_core::{
-    Backlog, CoDelParams, CoDelState, ConfigError, DropSink, FlowId, Limits, Nanos, NoAqm, Packet,
+    Aqm, Backlog, CoDelParams, CoDelState, ConfigError, DropSink, FlowId, Limits, Nanos, Packet,
     Rejected,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
@@ -31,8 +31,8 @@ pub enum Drops {
 
 /// A packet comes in by its flow and its hosts.
 macro_rules! by_hosts {
-    ($queue:ty) => {
-        impl Bottleneck for $queue {
+    ($queue:ty $(, $parameter:ident)?) => {
+        impl$(<$parameter: Aqm>)? Bottleneck for $queue {
             line_and_overhead!();
 
             fn lookups(&self) -> Option<flowhash::Counts> {
@@ -57,7 +57,7 @@ macro_rules! by_hosts {
     };
 }
 
-by_hosts!(Shaped<Isolated<Heap, NoAqm, NoRoom, Heap>>);
+by_hosts!(Shaped<Isolated<Heap, A, NoRoom, Heap>>, A);
 by_hosts!(DescriptorQueue);
 
 /// An empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of eight and a spare one
@@ -99,4 +99,28 @@ pub fn isolated(
             Box::new(queue)
         }
     })
+}
+
+/// An empty queue with this isolation and any AQM in front of `line`, otherwise as [`isolated`]. `aqm` makes the AQM for
+/// as many queues as it is told.
+///
+/// # Errors
+/// What `aqm` returns.
+pub fn isolated_with<A: Aqm + 'static>(
+    isolation: Isolation,
+    aqm: impl FnOnce(usize) -> Result<A, ConfigError>,
+    line: Shaper,
+    link: Overhead,
+    limits: Limits,
+    max_len: u32,
+) -> Result<Box<dyn Bottleneck>, ConfigError> {
+    let max_len = max_len.clamp(1, Packet::MAX_LEN);
+    let packets = limits.packets as usize + 1;
+    let memory = IsolatedMemory::<Heap>::allocate(QUEUES as usize, HOSTS, packets);
+    let memory = memory.with_triple(ROUNDS);
+    let aqm = aqm(memory.queues())?;
+    let config = IsolatedConfig::new(max_len, limits).isolated_by(isolation);
+    let within = "queues and hosts are powers of two and the length was clamped";
+    let queue = Isolated::with_aqm(memory, aqm, config).expect(within);
+    Ok(Box::new(Shaped::new(queue, line, link)))
 }
