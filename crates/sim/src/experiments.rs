@@ -5,6 +5,7 @@
 //! the module below, and put the constant into [`ALL`].
 
 pub mod age_based;
+pub mod aqm_linux;
 pub mod attacks;
 pub mod cake_fig1;
 pub mod cake_fig3;
@@ -31,6 +32,7 @@ pub const ALL: &[Experiment] = &[
     sparse::EXPERIMENT,
     attacks::EXPERIMENT,
     age_based::EXPERIMENT,
+    aqm_linux::EXPERIMENT,
 ];
 
 /// A figure or table that can be made again.

@@ -1,6 +1,7 @@
 //! The simulator by known results, the guarantees under random loads, and the figures that documents show.
 
 mod age_based;
+mod aqm_linux;
 mod attacks;
 mod cake_fig1;
 mod cake_fig3;

@@ -1,0 +1,281 @@
+//! The model TCP behind queues with AQMs, beside what Linux did in the same scenarios.
+//!
+//! The scenario is [`crate::experiments::aqm_linux::scenario`]; the figures of Linux are quoted. A row is right if its
+//! goodput is within [`GOODPUT`] and its median delay within [`DELAY`] or [`DELAY_MILLIS`]. A row that is not says why in
+//! [`Row::differs`], and a sentence fails when it no longer needs to.
+
+mod report;
+pub mod scenario;
+
+use std::thread;
+
+use freeboard::sched_core::Nanos;
+
+use super::{Experiment, Report};
+use crate::measure::delay::Delays;
+use crate::measure::goodput::Loss;
+use crate::progress::Progress;
+use scenario::{Outcome, Queueing, Seen, Setup};
+
+/// What `sim reproduce aqm-linux` runs.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "aqm-linux",
+    about: "model TCP behind queues with AQMs, beside what the kernel's TCP and queues did",
+    run,
+};
+
+const MEASURED: Nanos = Nanos::from_secs(50);
+
+/// How far goodput may be from Linux's, as a part of it.
+const GOODPUT: f64 = 0.03;
+/// How far a median of delays may be from Linux's, as a part of it, or else in milliseconds.
+const DELAY: f64 = 0.3;
+const DELAY_MILLIS: f64 = 1.0;
+
+/// Medians, 95th and 99th percentiles in milliseconds.
+type Quantiles = [f64; 3];
+
+/// Thousandths of all packets.
+const QUANTILES: [u32; 3] = [500, 950, 990];
+
+/// The traffic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Load {
+    name: &'static str,
+    megabits: u32,
+    up: u8,
+    down: u8,
+    video: bool,
+}
+
+const fn load(name: &'static str, megabits: u32, up: u8, down: u8) -> Load {
+    Load { name, megabits, up, down, video: false }
+}
+
+const UP: Load = load("4 up", 10, 4, 0);
+const BOTH: Load = load("4 up, 4 down", 10, 4, 4);
+const MANY: Load = load("24 up", 10, 24, 0);
+const SLOW: Load = load("4 up", 1, 4, 0);
+const VIDEO: Load = Load { video: true, ..load("5 down, video", 10, 0, 5) };
+
+/// Figures of one direction: of Linux, where they are known, or of the simulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Figures {
+    /// Of all connections, in Mbit/s.
+    goodput: Option<f64>,
+    added: Option<Quantiles>,
+    /// Of the probe or the video, in percent.
+    loss: Option<f64>,
+}
+
+const fn probe(goodput: f64, added: Quantiles) -> Figures {
+    Figures { goodput: Some(goodput), added: Some(added), loss: None }
+}
+
+const fn lossy(goodput: f64, added: Quantiles, loss: f64) -> Figures {
+    Figures { loss: Some(loss), ..probe(goodput, added) }
+}
+
+const fn added(added: Quantiles) -> Figures {
+    Figures { goodput: None, added: Some(added), loss: None }
+}
+
+/// The video's: other quantiles are not known.
+const fn median(p50: f64, loss: f64) -> Figures {
+    Figures { goodput: None, added: Some([p50, f64::NAN, f64::NAN]), loss: Some(loss) }
+}
+
+/// One queue under one load, and what Linux did there.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    load: Load,
+    queueing: Queueing,
+    /// Linux, up and down. The video is in the second.
+    linux: [Figures; 2],
+    /// Why a figure is further from Linux's than is allowed.
+    differs: Option<&'static str>,
+}
+
+const fn row(load: Load, queueing: Queueing, linux: [Figures; 2]) -> Row {
+    Row { load, queueing, linux, differs: None }
+}
+
+const NONE: Figures = Figures { goodput: None, added: None, loss: None };
+
+impl Row {
+    const fn because(self, why: &'static str) -> Self {
+        Self { differs: Some(why), ..self }
+    }
+}
+
+/// Of queues with sparse flows first (`docs/decisions/0018-one-turn-a-round-in-pieces.md`).
+const ONE_TURN: &str =
+    "an upload that returns has the rest of its turn here, and in Linux a new one before the probe";
+
+/// Rows of one load stand together. A queue with another AQM has a line in [`Queueing`] and one here for each load.
+const ROWS: &[Row] = &[
+    row(UP, Queueing::Fifo(50), [lossy(9.493, [50.98, 57.18, 58.10], 0.56), NONE]),
+    row(UP, Queueing::Fifo(1_000), [lossy(9.475, [1057.22, 1156.59, 1176.10], 3.76), NONE]),
+    row(UP, Queueing::CoDel, [lossy(9.469, [7.97, 13.17, 15.13], 1.52), NONE]),
+    row(UP, Queueing::Pie, [lossy(9.492, [17.11, 25.35, 28.38], 0.6), NONE]),
+    row(UP, Queueing::FqCoDel, [lossy(9.266, [0.57, 1.68, 2.21], 0.0), NONE]),
+    row(UP, Queueing::FqPie, [lossy(9.49, [0.64, 1.25, 2.17], 0.0), NONE]),
+    row(UP, Queueing::Isolated, [lossy(9.385, [0.69, 1.94, 2.34], 0.0), NONE]),
+    row(
+        BOTH,
+        Queueing::Fifo(1_000),
+        [probe(9.145, [504.37, 755.72, 822.09]), probe(9.18, [456.20, 729.64, 807.17])],
+    ),
+    row(
+        BOTH,
+        Queueing::CoDel,
+        [probe(8.915, [17.20, 42.14, 66.05]), probe(8.877, [17.47, 43.21, 64.96])],
+    )
+    .because("data and acknowledgements in one queue; the cause is not known"),
+    row(
+        BOTH,
+        Queueing::Pie,
+        [probe(7.986, [15.71, 119.33, 186.13]), probe(8.671, [28.82, 122.96, 157.41])],
+    )
+    .because("Linux's two directions, which are alike, differ by as much from each other"),
+    row(
+        BOTH,
+        Queueing::FqCoDel,
+        [probe(9.103, [0.53, 1.41, 2.13]), probe(9.053, [0.52, 1.39, 2.12])],
+    ),
+    row(
+        BOTH,
+        Queueing::FqPie,
+        [probe(9.237, [0.63, 1.19, 1.67]), probe(9.229, [0.61, 1.18, 1.56])],
+    ),
+    row(
+        BOTH,
+        Queueing::Isolated,
+        [probe(9.09, [0.70, 1.81, 2.29]), probe(9.069, [0.70, 1.73, 2.31])],
+    ),
+    row(MANY, Queueing::FqCoDel, [added([1.8, 8.6, 9.3]), NONE]).because(ONE_TURN),
+    row(MANY, Queueing::Isolated, [added([1.1, 2.4, 5.4]), NONE]),
+    row(SLOW, Queueing::FqCoDel, [added([9.4, 29.0, 30.0]), NONE]).because(ONE_TURN),
+    row(SLOW, Queueing::Isolated, [added([6.2, 12.0, 14.0]), NONE]),
+    row(VIDEO, Queueing::FqCoDel, [NONE, median(809.0, 65.0)]),
+    row(VIDEO, Queueing::Isolated, [NONE, median(5.0, 65.0)]),
+];
+
+/// All runs of one row.
+#[derive(Clone, Debug)]
+struct Measured {
+    row: Row,
+    /// Up and down.
+    found: [Figures; 2],
+    timeouts: u64,
+    balanced: bool,
+}
+
+fn run(seeds: u32, progress: &Progress) -> Report {
+    run_rows(ROWS, MEASURED, seeds, progress)
+}
+
+fn run_rows(rows: &[Row], measured: Nanos, seeds: u32, progress: &Progress) -> Report {
+    progress.expect(rows.len() as u64 * u64::from(seeds));
+    // Side by side: no run knows of another.
+    let measured: Vec<_> = thread::scope(|scope| {
+        let begin = |&row| scope.spawn(move || measure(row, measured, seeds, progress));
+        let runs: Vec<_> = rows.iter().map(begin).collect();
+        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
+    });
+    report::report(&measured, seeds)
+}
+
+fn measure(row: Row, measured: Nanos, seeds: u32, progress: &Progress) -> Measured {
+    let Load { megabits, up, down, video, .. } = row.load;
+    let one = |seed| {
+        let queueing = row.queueing;
+        let setup = Setup { queueing, megabits, up, down, video, measured, seed };
+        let outcome = scenario::run(&setup);
+        progress.done();
+        outcome.expect("lengths and parameters are within their ranges")
+    };
+    let outcomes: Vec<Outcome> = (1..=u64::from(seeds)).map(one).collect();
+    let found = [0, 1].map(|way| {
+        let count = [up, down][way];
+        let seen: Vec<&Seen> = outcomes
+            .iter()
+            .map(|run| if video && way == 1 { &run.video } else { &run.probes[way] })
+            .collect();
+        let delays: Delays = seen.iter().flat_map(|s| s.added.samples().iter().copied()).collect();
+        let of = |of| delays.quantile(of).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6);
+        let loss = seen.iter().fold(Loss::default(), |sum, s| Loss {
+            sent: sum.sent + s.loss.sent,
+            lost: sum.lost + s.loss.lost,
+        });
+        let bits = outcomes.iter().flat_map(|run| &run.bytes[way]).map(|bytes| bytes * 8);
+        let goodput = bits.sum::<u64>() as f64 / f64::from(seeds) / (measured.0 as f64 / 1e3);
+        let is_there = count > 0;
+        Figures {
+            goodput: is_there.then_some(goodput),
+            added: is_there.then(|| QUANTILES.map(of)),
+            loss: is_there.then(|| loss.ratio() * 100.0),
+        }
+    });
+    Measured {
+        row,
+        found,
+        timeouts: outcomes.iter().map(|run| run.timeouts).sum(),
+        balanced: outcomes.iter().all(|run| run.recount.is_ok()),
+    }
+}
+
+impl Figures {
+    /// Whether the goodput is near that of Linux, if Linux's is known.
+    fn has_goodput_of(&self, linux: &Self) -> bool {
+        let (Some(found), Some(linux)) = (self.goodput, linux.goodput) else { return true };
+        (found - linux).abs() <= GOODPUT * linux
+    }
+
+    /// Whether the median is near that of Linux, if Linux's is known.
+    fn has_delay_of(&self, linux: &Self) -> bool {
+        let (Some([found, ..]), Some([linux, ..])) = (self.added, linux.added) else { return true };
+        (found - linux).abs() <= (DELAY * linux).max(DELAY_MILLIS)
+    }
+}
+
+impl Measured {
+    /// Whether goodput and median delay are near those of Linux.
+    fn is_near(&self) -> bool {
+        let pairs = || self.found.iter().zip(&self.row.linux);
+        pairs().all(|(found, linux)| found.has_goodput_of(linux) && found.has_delay_of(linux))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_near(linux: Figures, found: Figures) -> bool {
+        let row = row(UP, Queueing::CoDel, [linux, NONE]);
+        Measured { row, found: [found, NONE], timeouts: 0, balanced: true }.is_near()
+    }
+
+    #[test]
+    fn a_row_is_near_by_goodput_and_by_median() {
+        let linux = probe(10.0, [10.0, 20.0, 30.0]);
+        assert!(is_near(linux, probe(10.29, [12.9, 99.0, 99.0])));
+        assert!(is_near(linux, probe(9.71, [7.1, 0.0, 0.0])));
+        assert!(!is_near(linux, probe(10.31, [10.0, 20.0, 30.0])));
+        assert!(!is_near(linux, probe(9.69, [10.0, 20.0, 30.0])));
+        assert!(!is_near(linux, probe(10.0, [13.1, 20.0, 30.0])));
+        assert!(!is_near(linux, probe(10.0, [6.9, 20.0, 30.0])));
+        let short = added([1.0, 2.0, 3.0]);
+        assert!(is_near(short, probe(5.0, [1.9, 2.0, 3.0])), "within a millisecond");
+        assert!(!is_near(short, probe(5.0, [2.1, 2.0, 3.0])));
+    }
+
+    /// Goal: what the whole run shows also holds of a short one. Method: the rows of four uploads, two seeds, 20 s.
+    #[test]
+    fn four_uploads_are_near_those_of_linux() {
+        let rows: Vec<Row> = ROWS.iter().filter(|row| row.load == UP).copied().collect();
+        let report = run_rows(&rows, Nanos::from_secs(20), 2, &Progress::hidden());
+        assert!(report.holds(), "{report}");
+        assert!(report.sentences.len() > rows.len(), "{report}");
+    }
+}

@@ -1,0 +1,217 @@
+//! CUBIC behind a queue under test, both ways, with a probe: the scenarios that Linux was measured in.
+//!
+//! ```text
+//! uploads, probe ─▶ queue ─▶ 10 or 1 Mbit/s, 25 ms ─▶ server
+//!        client  ◀─ queue ◀─ 10 or 1 Mbit/s, 25 ms ◀─ downloads, video, probe
+//! ```
+//!
+//! The probe is 160 bytes every 20 ms with its headers. The video is 5 Mbit/s in packets of 1,428 bytes, spaced
+//! evenly. A packet takes 14 bytes more on the line, the header of an Ethernet frame. Connections begin within the first
+//! second, at random.
+
+use core::fmt;
+use core::num::NonZeroU64;
+
+use freeboard::Isolation;
+use freeboard::sched_core::{
+    CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, ConfigError, Ecn, Imbalance,
+    Limits, Nanos, Pie, PieParams, PieState,
+};
+use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
+
+use crate::discipline::{Bottleneck, Discipline, QUEUES, fair_queues, isolated_with, one_queue};
+use crate::link::Link;
+use crate::measure::delay::Delays;
+use crate::measure::goodput::Loss;
+use crate::source::Cbr;
+use crate::tcp::Config;
+use crate::tcp::congestion::Cubic;
+use crate::tcp::network::{Naming, TcpNetwork, Way};
+use conformance::rng::Streams;
+
+/// What stands in front of the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queueing {
+    /// First in, first out, for this many packets.
+    Fifo(u32),
+    /// One queue with CoDel.
+    CoDel,
+    /// A queue for each flow, sparse flows first, with CoDel in each.
+    FqCoDel,
+    /// One queue with PIE.
+    Pie,
+    /// A queue for each flow, sparse flows first, with PIE in each.
+    FqPie,
+    /// The isolated queue in the mode `triple-isolate`, with COBALT in each queue: the form of CAKE.
+    Isolated,
+}
+
+impl fmt::Display for Queueing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fifo(packets) => write!(f, "FIFO, {packets} packets"),
+            Self::CoDel => f.pad("CoDel"),
+            Self::FqCoDel => f.pad("FQ-CoDel"),
+            Self::Pie => f.pad("PIE"),
+            Self::FqPie => f.pad("FQ-PIE"),
+            Self::Isolated => f.pad("isolated (CAKE)"),
+        }
+    }
+}
+
+/// What may be varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// The queue under test.
+    pub queueing: Queueing,
+    /// Megabits per second of the line.
+    pub megabits: u32,
+    /// Uploads.
+    pub up: u8,
+    /// Downloads.
+    pub down: u8,
+    /// Whether the video comes beside the downloads.
+    pub video: bool,
+    /// How long is measured.
+    pub measured: Nanos,
+    /// What all random draws come from.
+    pub seed: u64,
+}
+
+/// What an open-loop flow has seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// What each packet waited, its own bits and the propagation left out.
+    pub added: Delays,
+    /// Its packets.
+    pub loss: Loss,
+}
+
+/// What a run has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Bytes of each upload and of each download that arrived in order.
+    pub bytes: [Vec<u64>; 2],
+    /// The probes up and down.
+    pub probes: [Seen; 2],
+    /// The video.
+    pub video: Seen,
+    /// Timeouts of all senders.
+    pub timeouts: u64,
+    /// Whether every packet is accounted for.
+    pub recount: Result<(), Imbalance>,
+}
+
+/// What is sent before this instant does not count.
+pub const WARM_UP: Nanos = Nanos::from_secs(10);
+/// The longest packet, in bytes.
+pub const MTU: u32 = 1_500;
+/// What the line adds to a packet.
+pub const HEADER: u32 = 14;
+/// There and back, without what is queued.
+pub const ROUND_TRIP: Nanos = Nanos::from_millis(50);
+/// Payload of the probe, of UDP.
+const PROBE: u32 = 132;
+const VIDEO: u32 = 1_400;
+const VIDEO_RATE: NonZeroU64 = NonZeroU64::new(5_000_000).unwrap();
+/// As many packets as FQ-CoDel holds by default.
+const LIMITS: Limits = Limits { packets: 10_240, bytes: u32::MAX };
+const ONE_QUEUE_LIMITS: Limits = Limits { packets: 1_000, bytes: u32::MAX };
+/// What is queued when the measurement ends is sent within this.
+const DRAIN: Nanos = Nanos::from_secs(14);
+
+/// Runs the scenario once.
+///
+/// # Errors
+/// [`ConfigError`] if the queue cannot be made so.
+pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
+    let end = WARM_UP.plus(setup.measured);
+    let streams = Streams::new(setup.seed);
+    let rate = Rate::megabits_per_second(setup.megabits.into()).expect("a rate that lines have");
+    let mut keys = streams.stream("flow-hash");
+    let mut link = || {
+        let (queue, limits) = queue(setup.queueing, rate, keys.bits())?;
+        let key = (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
+        Ok::<_, ConfigError>(Link::new(queue, limits.packets + 1, key, Nanos(ROUND_TRIP.0 / 2)))
+    };
+    let naming = match setup.queueing {
+        Queueing::Fifo(_) | Queueing::CoDel | Queueing::Pie => Naming::One,
+        Queueing::FqCoDel | Queueing::FqPie | Queueing::Isolated => Naming::Key,
+    };
+    let mut network = TcpNetwork::new(link()?, link()?, naming, (WARM_UP, end));
+    let mut starts = streams.stream("starts");
+    let connections = [(Way::Up, setup.up), (Way::Down, setup.down)].map(|(way, count)| {
+        let mut connect = |_| {
+            let begins = Nanos(starts.below(1_000_000_000));
+            let config = Config::new(Box::new(Cubic::new(Ecn::NotEct)));
+            network.connect(way, [1, 1], begins, config)
+        };
+        (0..count).map(&mut connect).collect::<Vec<_>>()
+    });
+    let mut phases = streams.stream("probes");
+    let probes = [Way::Up, Way::Down].map(|way| {
+        let source = Cbr::new(Nanos(phases.below(20_000_000)), Nanos::from_millis(20), PROBE);
+        network.add_source(way, [1, 1], source)
+    });
+    let video = setup.video.then(|| {
+        let source = Cbr::at_rate(Nanos(phases.below(2_000_000)), VIDEO_RATE, VIDEO);
+        network.add_source(Way::Down, [1, 2], source)
+    });
+    network.run_until(end.plus(DRAIN));
+    let timeouts =
+        connections.iter().flatten().map(|&id| network.sender(id).events().timeouts).sum();
+    let bytes = connections
+        .map(|ids| ids.into_iter().map(|id| network.goodput(id).bytes()).collect::<Vec<_>>());
+    let seen = |id, payload| {
+        // What a packet takes on an idle line.
+        let alone = Nanos(ROUND_TRIP.0 / 2).plus(rate.time_of(payload + 28 + HEADER));
+        let delays = network.delays(id).samples().iter();
+        Seen { added: delays.map(|delay| delay.since(alone)).collect(), loss: network.loss(id) }
+    };
+    Ok(Outcome {
+        bytes,
+        probes: probes.map(|id| seen(id, PROBE)),
+        video: video.map(|id| seen(id, VIDEO)).unwrap_or_default(),
+        timeouts,
+        recount: network.recount(),
+    })
+}
+
+fn queue(
+    queueing: Queueing,
+    rate: Rate,
+    seed: u64,
+) -> Result<(Box<dyn Bottleneck>, Limits), ConfigError> {
+    let line = Shaper::new(rate);
+    let overhead = Overhead::new(Framing::None, HEADER.cast_signed(), 0).expect("in range");
+    let codel = CoDelParams::INTERNET;
+    let states = |queues: u32| vec![CoDelState::EMPTY; queues as usize];
+    Ok(match queueing {
+        Queueing::Fifo(packets) => {
+            let limits = Limits { packets, bytes: u32::MAX };
+            (Discipline::Fifo.behind(line, overhead, limits, MTU), limits)
+        }
+        Queueing::CoDel => {
+            let aqm = CoDel::new(states(1), codel)?;
+            (one_queue(aqm, line, overhead, ONE_QUEUE_LIMITS, MTU)?, ONE_QUEUE_LIMITS)
+        }
+        Queueing::FqCoDel => {
+            let aqm = CoDel::new(states(QUEUES), codel)?;
+            (fair_queues(aqm, line, overhead, LIMITS, MTU)?, LIMITS)
+        }
+        Queueing::Pie => {
+            let aqm = Pie::new(vec![PieState::EMPTY; 1], PieParams::default(), seed)?;
+            (one_queue(aqm, line, overhead, ONE_QUEUE_LIMITS, MTU)?, ONE_QUEUE_LIMITS)
+        }
+        Queueing::FqPie => {
+            let aqm = Pie::new(vec![PieState::EMPTY; QUEUES as usize], PieParams::default(), seed)?;
+            (fair_queues(aqm, line, overhead, LIMITS, MTU)?, LIMITS)
+        }
+        Queueing::Isolated => {
+            let cobalt = CobaltParams::INTERNET.with_mtu_time(rate.time_of(MTU + HEADER));
+            let aqm = |queues| Cobalt::new(vec![CobaltState::EMPTY; queues], cobalt, seed);
+            let isolation = Isolation::TripleIsolate;
+            (isolated_with(isolation, aqm, line, overhead, LIMITS, MTU)?, LIMITS)
+        }
+    })
+}
