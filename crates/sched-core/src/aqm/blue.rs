@@ -54,7 +54,7 @@ impl BlueParams {
         increment: Probability::from_raw(1 << 24),
         decrement: Probability::from_raw(1 << 20),
         freeze: Nanos(10_000_000),
-        mark_up_to: Probability::from_raw(429_496_729),
+        mark_up_to: Probability::TENTH,
         longest_wait: Nanos::MAX,
     };
 

@@ -11,6 +11,7 @@
 //! No float. A step takes two multiplications of 128 bits, once in a period; the only division is that of a long
 //! silence.
 
+use super::Probability;
 use crate::Nanos;
 use crate::flow_scheduler::ConfigError;
 
@@ -23,6 +24,22 @@ pub(crate) const ONE: u64 = u64::MAX;
 pub(crate) const fn fraction(parts: u64, whole: u64) -> u64 {
     assert!(parts < whole, "below 1");
     (((parts as u128) << 64) / whole as u128) as u64
+}
+
+/// The product of two fractions, rounded down.
+pub(crate) fn product(a: u64, b: u64) -> u64 {
+    let product = u128::from(a).wrapping_mul(b.into()) >> u64::BITS;
+    u64::try_from(product).unwrap_or(ONE)
+}
+
+/// The square of a fraction; that of 1 is 1.
+pub(crate) fn squared(p: u64) -> u64 {
+    if p == ONE { ONE } else { product(p, p) }
+}
+
+/// A fraction of 64 bits in 32.
+pub(crate) fn shortened(p: u64) -> Probability {
+    Probability::from_raw(u32::try_from(p >> 32).unwrap_or(u32::MAX))
 }
 
 /// Updates that one call makes up for, one by one. How a longer silence counts is said by each AQM.
@@ -77,6 +94,13 @@ impl Gains {
         Ok(Self { alpha, beta, target: delay_of(target), period })
     }
 
+    /// Whether an update is due after that at `updated`, or the clock has stepped back.
+    #[inline]
+    pub(crate) const fn is_due(&self, updated: Nanos, now: Nanos) -> bool {
+        // A clock that stepped back wraps to a long time.
+        now.0.wrapping_sub(updated.0) >= self.period.0
+    }
+
     /// By how much an update moves the probability, in units of 2^-64 and divided by `2^shift`, if the delay is `delay`
     /// and was `before` in the last update.
     pub(crate) fn step(&self, delay: u32, before: u32, shift: u32) -> i128 {
@@ -123,20 +147,13 @@ pub(crate) struct Pi {
 impl Pi {
     pub(crate) const EMPTY: Self = Self { updated: Nanos::ZERO, p: 0, before: 0 };
 
-    /// Whether an update is due, or the clock has stepped back.
-    #[inline]
-    pub(crate) fn is_due(&self, now: Nanos, gains: &Gains) -> bool {
-        // A clock that stepped back wraps to a long time.
-        now.0.wrapping_sub(self.updated.0) >= gains.period.0
-    }
-
     /// A packet comes to an empty queue. A queue without a probability begins anew, with updates counted from this
     /// packet; else the updates of the time when it was empty are made up for, however many.
     pub(crate) fn begin(&mut self, now: Nanos, gains: &Gains) {
         if now < self.updated {
             self.updated = now;
         }
-        if self.p > 0 && self.is_due(now, gains) {
+        if self.p > 0 && gains.is_due(self.updated, now) {
             self.update(0, gains);
             let more = periods(now.since(self.updated), gains.period);
             self.p = moved(self.p, gains.steps_while_empty(more));

@@ -18,7 +18,7 @@
 //! **Source.** K. De Schepper, O. Bondarenko, I. Tsang, B. Briscoe, *PI2: a linearized AQM for both classic and scalable
 //! TCP*, CoNEXT 2016; the controller and the overload rule of RFC 9332. `docs/disciplines/dualpi2.md`.
 
-use super::pi::{Gains, ONE, Pi, Settings, delay_of};
+use super::pi::{Gains, ONE, Pi, Settings, delay_of, shortened};
 use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{Ecn, FlowId, Nanos, Packet};
@@ -122,7 +122,7 @@ impl Pi2State {
 
     /// A packet comes to an empty queue.
     fn begin(&mut self, now: Nanos, gains: &Gains) {
-        if self.pi.is_due(now, gains) || self.pi.p == 0 {
+        if gains.is_due(self.pi.updated, now) || self.pi.p == 0 {
             self.delay = 0;
         }
         self.pi.begin(now, gains);
@@ -201,17 +201,12 @@ impl<T: Table<Pi2State>> Pi2<T> {
     }
 }
 
-/// A fraction of 64 bits in 32.
-fn shortened(p: u64) -> Probability {
-    Probability::from_raw(u32::try_from(p >> 32).unwrap_or(u32::MAX))
-}
-
 /// What an arrival is told if `p'` is not 0.
 #[cold]
 fn toss(pi: &Pi, coupling: u8, ecn: Ecn, random: &mut Random) -> Admission {
     let (base, coupled) = (shortened(pi.p), pi.coupled(coupling));
     let is_overloaded = coupled == ONE;
-    // Both draws are made in any case, so that what is drawn does not depend on what is told.
+    // All three draws are made in any case, so that what is drawn does not depend on what is told.
     let (first, second) = (base.draw(random), base.draw(random));
     let (squared, linear) = (first && second, shortened(coupled).draw(random));
     match ecn {
@@ -237,7 +232,7 @@ impl<T: Table<Pi2State>> Aqm for Pi2<T> {
             state.begin(offer.now, &self.gains);
             return Admission::Accept;
         }
-        if state.pi.is_due(offer.now, &self.gains) {
+        if self.gains.is_due(state.pi.updated, offer.now) {
             state.catch_up(offer.now, &self.gains);
         }
         if state.pi.p == 0 || offer.held.bytes <= self.spared {
@@ -252,7 +247,7 @@ impl<T: Table<Pi2State>> Aqm for Pi2<T> {
         let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
             return Verdict::Pass;
         };
-        if state.pi.is_due(head.now, &self.gains) {
+        if self.gains.is_due(state.pi.updated, head.now) {
             if look == Look::Glance {
                 return Verdict::Unclear;
             }

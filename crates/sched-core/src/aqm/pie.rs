@@ -15,7 +15,9 @@
 //!
 //! **Source.** RFC 8033; where this departs from it: `docs/disciplines/pie.md`.
 
-use super::pi::{Gains, MAX_UPDATES, ONE, Settings, delay_of, fraction, moved, periods};
+use super::pi::{
+    Gains, MAX_UPDATES, ONE, Settings, delay_of, fraction, moved, periods, product, shortened,
+};
 use super::{Admission, Aqm, Head, Look, Offer, Probability, Random, Verdict};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{FlowId, Nanos, Packet};
@@ -63,7 +65,7 @@ impl PieParams {
             max_burst: Nanos(150_000_000),
             alpha_millihertz: 125,
             beta_millihertz: 1_250,
-            mark_up_to: Probability::from_raw(429_496_729),
+            mark_up_to: Probability::TENTH,
             mtu: 1_514,
         }
     }
@@ -164,13 +166,6 @@ impl PieState {
     /// A queue that has not held a packet.
     pub const EMPTY: Self =
         Self { updated: Nanos::ZERO, p: 0, sum: 0, delay: 0, before: 0, spent: 0 };
-
-    /// Whether an update is due, or the clock has stepped back.
-    #[inline]
-    const fn is_due(&self, now: Nanos, period: Nanos) -> bool {
-        // A clock that stepped back wraps to a long time.
-        now.0.wrapping_sub(self.updated.0) >= period.0
-    }
 }
 
 impl Default for PieState {
@@ -226,7 +221,7 @@ impl Law {
     /// A packet comes to an empty queue. A queue without a probability begins anew; else the updates of the time when it
     /// was empty are made up for.
     fn begin(&self, state: &mut PieState, now: Nanos) {
-        if state.p > 0 && state.is_due(now, self.gains.period) {
+        if state.p > 0 && self.gains.is_due(state.updated, now) {
             state.delay = 0;
             let more = self.catch_up(state, now);
             // What remains of a long silence halves the probability every 32 updates: about what 0.98 each would.
@@ -314,12 +309,6 @@ fn sum_of(p: u64) -> u32 {
     u32::try_from(p >> (u64::BITS.wrapping_sub(SUM_BITS))).unwrap_or(u32::MAX)
 }
 
-/// The product of two fractions.
-fn product(a: u64, b: u64) -> u64 {
-    let product = u128::from(a).wrapping_mul(b.into()) >> u64::BITS;
-    u64::try_from(product).unwrap_or(ONE)
-}
-
 /// Whether what has the probability `p` happens.
 fn happens(p: u64, random: &mut Random) -> bool {
     let drawn = u64::from(random.next_u32()) << 32 | u64::from(random.next_u32());
@@ -357,8 +346,7 @@ impl<T: Table<PieState>> Pie<T> {
     /// without a state.
     #[must_use]
     pub fn probability(&self, flow: FlowId) -> Probability {
-        let p = self.states.as_ref().get(flow.index()).map_or(0, |state| state.p);
-        Probability::from_raw(u32::try_from(p >> 32).unwrap_or(u32::MAX))
+        shortened(self.states.as_ref().get(flow.index()).map_or(0, |state| state.p))
     }
 }
 
@@ -375,7 +363,7 @@ impl<T: Table<PieState>> Aqm for Pie<T> {
             self.law.begin(state, offer.now);
             return Admission::Accept;
         }
-        if state.is_due(offer.now, self.law.gains.period) {
+        if self.law.gains.is_due(state.updated, offer.now) {
             self.law.catch_up(state, offer.now);
         }
         if self.law.spares(state, offer.held.bytes) {
@@ -390,7 +378,7 @@ impl<T: Table<PieState>> Aqm for Pie<T> {
         let Some(state) = self.states.as_mut().get_mut(flow.index()) else {
             return Verdict::Pass;
         };
-        if state.is_due(head.now, self.law.gains.period) {
+        if self.law.gains.is_due(state.updated, head.now) {
             if look == Look::Glance {
                 return Verdict::Unclear;
             }

@@ -85,6 +85,8 @@ impl Probability {
     pub const NEVER: Self = Self { raw: 0 };
     /// 1: always happens.
     pub const ALWAYS: Self = Self { raw: u32::MAX };
+    /// One tenth, rounded down: up to here BLUE and PIE mark.
+    pub(super) const TENTH: Self = Self { raw: 429_496_729 };
 
     /// `raw / 2^32`; [`Self::ALWAYS`] for the largest number.
     #[must_use]

@@ -25,7 +25,7 @@
 //!
 //! **Source.** RFC 9332, appendix A; where this departs from it: `docs/disciplines/dualpi2.md`.
 
-use crate::aqm::pi::{Gains, ONE, Pi, delay_of};
+use crate::aqm::pi::{Gains, ONE, Pi, delay_of, shortened, squared};
 use crate::aqm::{Pi2Params, Verdict};
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::queues::counters::{Counters, Ledger};
@@ -156,15 +156,6 @@ const fn recurs(sum: &mut u64, p: u64) -> bool {
     reached || p == ONE
 }
 
-/// The square of a fraction; that of 1 is 1.
-fn squared(p: u64) -> u64 {
-    if p == ONE {
-        return ONE;
-    }
-    let square = u128::from(p).wrapping_mul(p.into()) >> u64::BITS;
-    u64::try_from(square).unwrap_or(ONE)
-}
-
 impl Judging {
     const NEW: Self = Self { pi: Pi::EMPTY, marks: 0, drops: 0, classic: 0 };
 
@@ -290,7 +281,7 @@ impl<S: Table<Descriptor>> DualPi2<S> {
     /// `p'`, in steps of 2^-32, as of the last update.
     #[must_use]
     pub fn probability(&self) -> crate::Probability {
-        crate::Probability::from_raw(u32::try_from(self.judging.pi.p >> 32).unwrap_or(u32::MAX))
+        shortened(self.judging.pi.p)
     }
 
     #[inline]
@@ -314,7 +305,7 @@ impl<S: Table<Descriptor>> DualPi2<S> {
 
     /// Does the updates that are due.
     fn update(&mut self, now: Nanos) {
-        if self.judging.pi.is_due(now, &self.law.gains) {
+        if self.law.gains.is_due(self.judging.pi.updated, now) {
             self.judging = self.judging_at(now);
         }
     }
@@ -323,7 +314,7 @@ impl<S: Table<Descriptor>> DualPi2<S> {
     #[cold]
     fn judging_at(&self, now: Nanos) -> Judging {
         let mut judging = self.judging;
-        if judging.pi.is_due(now, &self.law.gains) {
+        if self.law.gains.is_due(judging.pi.updated, now) {
             let heads = [self.scalable, self.classic].map(|queue| {
                 self.descriptors
                     .as_ref()

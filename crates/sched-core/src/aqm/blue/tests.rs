@@ -1,9 +1,9 @@
 use super::*;
-use crate::{Backlog, Descriptor, Drr, DrrFlow, Ecn, FlowQueues, Limits, Packet, Queue, Scheduler};
+use crate::aqm::test_packets::{MS, offer};
+use crate::{Descriptor, Drr, DrrFlow, Ecn, FlowQueues, Limits, Packet, Queue, Scheduler};
 use conformance::effort::effort;
 use conformance::{Xorshift, scramble};
 
-const MS: u64 = 1_000_000;
 const HOUR: u64 = 3_600_000 * MS;
 const UP: u32 = 1 << 24;
 const DOWN: u32 = 1 << 20;
@@ -12,12 +12,6 @@ type Four = Blue<[BlueState; 4]>;
 
 fn blue(params: BlueParams) -> Four {
     Blue::new([BlueState::EMPTY; 4], params, 7).unwrap()
-}
-
-/// An arrival at a queue of so many packets.
-fn offer(now: u64, packets: u32) -> Offer {
-    let held = Backlog { packets, bytes: packets * 1_000 };
-    Offer { now: Nanos(now), packet: Packet::new(0, 1_000), held }
 }
 
 fn admit(aqm: &mut Four, now: u64, packets: u32) -> Admission {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::aqm::test_packets::MS;
 use crate::{
     Backlog, CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, Descriptor,
     DropReason, Drr, DrrFlow, FlowQueues, Limits, Packet, Queue, Scheduler,
@@ -8,7 +9,6 @@ use conformance::effort::effort;
 use std::format;
 use std::vec::Vec;
 
-const MS: u64 = 1_000_000;
 const CODEPOINTS: [Ecn; 4] = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
 
 fn codel() -> CoDel<[CoDelState; 5]> {

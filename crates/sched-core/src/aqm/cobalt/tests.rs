@@ -1,4 +1,5 @@
 use super::*;
+use crate::aqm::test_packets::{MS, offer, standing};
 use crate::{
     CoDel, CoDelParams, CoDelState, Descriptor, DropReason, Drr, DrrFlow, Ecn, FlowQueues, Limits,
     Packet, Queue, Scheduler,
@@ -7,7 +8,6 @@ use conformance::effort::effort;
 use conformance::{Xorshift, scramble};
 use std::vec::Vec;
 
-const MS: u64 = 1_000_000;
 const HOUR: u64 = 3_600_000 * MS;
 
 type Four = Cobalt<[CobaltState; 4]>;
@@ -16,20 +16,13 @@ fn cobalt() -> Four {
     Cobalt::new([CobaltState::EMPTY; 4], CobaltParams::INTERNET, 7).unwrap()
 }
 
-/// A packet without ECN that has waited for `sojourn` ns, at the head of a long queue.
-fn standing(now: u64, sojourn: u64) -> Head {
-    Head { now: Nanos(now), sojourn: Nanos(sojourn), bytes_behind: 1 << 20, ecn: Ecn::NotEct }
-}
-
 fn judge(aqm: &mut Four, head: Head) -> Verdict {
     aqm.judge(FlowId(0), head, Look::Close)
 }
 
 /// The flow's queue overflows at `now`.
 fn overflow(aqm: &mut Four, now: u64) {
-    let packet = Packet::new(0, 1_000);
-    let held = crate::Backlog { packets: 9, bytes: 9_000 };
-    assert_eq!(aqm.admit(FlowId(0), Offer { now: Nanos(now), packet, held }), Admission::Accept);
+    assert_eq!(aqm.admit(FlowId(0), offer(now, 9)), Admission::Accept);
     aqm.overflowed(FlowId(0));
 }
 

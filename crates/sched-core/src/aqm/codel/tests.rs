@@ -1,4 +1,5 @@
 use super::*;
+use crate::aqm::test_packets::{MS, standing};
 use crate::{
     Descriptor, DropReason, Drr, DrrFlow, Ecn, FlowQueues, FlowScheduler, Limits, Queue, Scheduler,
 };
@@ -6,15 +7,8 @@ use conformance::effort::effort;
 use conformance::{Xorshift, scramble};
 use std::vec::Vec;
 
-const MS: u64 = 1_000_000;
-
 fn codel(mtu: u32) -> CoDel<[CoDelState; 4]> {
     CoDel::new([CoDelState::EMPTY; 4], CoDelParams { mtu, ..CoDelParams::INTERNET }).unwrap()
-}
-
-/// A packet that has waited for `sojourn` ns, at the head of a long queue.
-fn standing(now: u64, sojourn: u64) -> Head {
-    Head { now: Nanos(now), sojourn: Nanos(sojourn), bytes_behind: 1 << 20, ecn: Ecn::NotEct }
 }
 
 /// Instants of the first signals to a queue that stands from `start` on, judged every microsecond.

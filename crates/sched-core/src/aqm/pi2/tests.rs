@@ -1,27 +1,17 @@
 use super::*;
+use crate::aqm::test_packets::{self, MS, as_float, standing};
 use conformance::effort::effort;
 use conformance::{Xorshift, scramble};
 use std::collections::VecDeque;
 use std::vec::Vec;
-
-const MS: u64 = 1_000_000;
 
 fn pi2(params: Pi2Params) -> Pi2<[Pi2State; 4]> {
     Pi2::new([Pi2State::EMPTY; 4], params, 1).unwrap()
 }
 
 fn offer(now: u64, packets: u32, ecn: Ecn) -> Offer {
-    let held = crate::Backlog { packets, bytes: packets * 1_500 };
-    Offer { now: Nanos(now), packet: Packet { ecn, ..Packet::new(0, 1_500) }, held }
-}
-
-fn head(now: u64, sojourn: u64) -> Head {
-    Head { now: Nanos(now), sojourn: Nanos(sojourn), bytes_behind: 1 << 20, ecn: Ecn::NotEct }
-}
-
-#[expect(clippy::float_arithmetic, reason = "to compare with the twin")]
-fn as_float(p: u64) -> f64 {
-    p as f64 / 2_f64.powi(64)
+    let offer = test_packets::offer(now, packets);
+    Offer { packet: Packet { ecn, ..offer.packet }, ..offer }
 }
 
 /// Goal: the controller of RFC 9332, appendix A, at its defaults, by hand: a delay of 50 ms from nothing gives
@@ -30,12 +20,12 @@ fn as_float(p: u64) -> f64 {
 fn a_constant_delay_raises_the_probability_linearly() {
     let mut aqm = pi2(Pi2Params::default());
     aqm.admit(FlowId(0), offer(0, 0, Ecn::NotEct));
-    aqm.judge(FlowId(0), head(1, 50 * MS), Look::Glance);
+    aqm.judge(FlowId(0), standing(1, 50 * MS), Look::Glance);
     for update in 1..=100_u32 {
         let now = u64::from(update) * 16 * MS;
-        assert_eq!(aqm.judge(FlowId(0), head(now - 1, 50 * MS), Look::Glance), Verdict::Pass);
-        assert_eq!(aqm.judge(FlowId(0), head(now, 50 * MS), Look::Glance), Verdict::Unclear);
-        aqm.judge(FlowId(0), head(now, 50 * MS), Look::Close);
+        assert_eq!(aqm.judge(FlowId(0), standing(now - 1, 50 * MS), Look::Glance), Verdict::Pass);
+        assert_eq!(aqm.judge(FlowId(0), standing(now, 50 * MS), Look::Glance), Verdict::Unclear);
+        aqm.judge(FlowId(0), standing(now, 50 * MS), Look::Close);
         let by_hand = (0.16 + 0.0056 * f64::from(update)).min(1.0);
         let p = as_float(aqm.states[0].pi.p);
         assert!((p - by_hand).abs() < 1e-9, "{update}: {p}, by hand {by_hand}");
@@ -43,7 +33,7 @@ fn a_constant_delay_raises_the_probability_linearly() {
 }
 
 /// A queue whose `p'` is `parts` of 1,000.
-fn standing(parts: u32) -> Pi2<[Pi2State; 4]> {
+fn at_probability(parts: u32) -> Pi2<[Pi2State; 4]> {
     let mut aqm = pi2(Pi2Params::default());
     let p = u64::from(Probability::ratio(parts, 1_000).unwrap().raw()) << 32;
     aqm.states[0] = Pi2State { pi: Pi { p, before: 50_000_000, ..Pi::EMPTY }, delay: 50_000_000 };
@@ -74,7 +64,7 @@ fn classic_packets_meet_the_square_and_scalable_ones_the_multiple() {
         assert!(count.abs_diff(parts) <= five, "{count} and not {parts}");
     };
     for parts in [1, 30, 100, 300, 499, 500, 700, 999] {
-        let mut aqm = standing(parts);
+        let mut aqm = at_probability(parts);
         let square = u64::from(parts * parts);
         let is_overloaded = parts >= 500;
         for ecn in [Ecn::NotEct, Ecn::Ect0] {
@@ -93,8 +83,8 @@ fn classic_packets_meet_the_square_and_scalable_ones_the_multiple() {
             }
         }
     }
-    assert_eq!(told(&mut standing(0), Ecn::Ect1, 1_000), [0, 0]);
-    let mut certain = standing(1_000);
+    assert_eq!(told(&mut at_probability(0), Ecn::Ect1, 1_000), [0, 0]);
+    let mut certain = at_probability(1_000);
     certain.states[0].pi.p = ONE;
     assert_eq!(told(&mut certain, Ecn::Ect1, 1_000), [0, 1_000]);
     assert_eq!(told(&mut certain, Ecn::NotEct, 1_000), [0, 1_000]);
@@ -103,7 +93,7 @@ fn classic_packets_meet_the_square_and_scalable_ones_the_multiple() {
 /// Goal: two packets and less are told nothing.
 #[test]
 fn two_packets_are_spared() {
-    let mut aqm = standing(999);
+    let mut aqm = at_probability(999);
     let any = |aqm: &mut Pi2<[Pi2State; 4]>, packets| {
         (0..99).any(|_| aqm.admit(FlowId(0), offer(1, packets, Ecn::Ect1)) != Admission::Accept)
     };
@@ -157,7 +147,7 @@ fn agrees_with_a_controller_that_has_a_timer() {
                 compared += 1;
             }
             if let Some(arrival) = queue.pop_front() {
-                aqm.judge(FlowId(0), head(now, now - arrival), Look::Close);
+                aqm.judge(FlowId(0), standing(now, now - arrival), Look::Close);
                 delay = (now - arrival) as f64 / 1e9;
             }
         }
@@ -169,12 +159,12 @@ fn agrees_with_a_controller_that_has_a_timer() {
 #[test]
 fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
     let idle = |updates: u64| {
-        let mut aqm = standing(900);
+        let mut aqm = at_probability(900);
         aqm.admit(FlowId(0), offer(updates * 16 * MS, 0, Ecn::NotEct));
         aqm.states[0]
     };
     let one_by_one = |updates| {
-        let mut state = standing(900).states[0];
+        let mut state = at_probability(900).states[0];
         let gains = Pi2Params::default().check().unwrap();
         (1..=updates).for_each(|update: u64| state.pi.begin(Nanos(update * 16 * MS), &gains));
         state.pi.p
@@ -184,9 +174,9 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
     }
     assert_eq!(idle(1 << 39).pi.p, 0);
     let stuck = |now| {
-        let mut aqm = standing(100);
+        let mut aqm = at_probability(100);
         aqm.states[0].delay = 20_000_000;
-        aqm.judge(FlowId(0), head(now, 0), Look::Close);
+        aqm.judge(FlowId(0), standing(now, 0), Look::Close);
         aqm.states[0].pi
     };
     assert_eq!(stuck(u64::MAX - 1).p, stuck(8 * 16 * MS).p);
@@ -196,13 +186,13 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
 /// Goal: a clock that steps back is one that stands still, and one reading far ahead does no lasting harm.
 #[test]
 fn a_wrong_clock_does_no_lasting_harm() {
-    let mut aqm = standing(100);
+    let mut aqm = at_probability(100);
     aqm.states[0].pi.updated = Nanos(100 * MS);
     let p = aqm.states[0].pi.p;
-    aqm.judge(FlowId(0), head(50 * MS, 50 * MS), Look::Close);
+    aqm.judge(FlowId(0), standing(50 * MS, 50 * MS), Look::Close);
     assert_eq!((aqm.states[0].pi.p, aqm.states[0].pi.updated), (p, Nanos(50 * MS)));
     for now in [66 * MS, u64::MAX, 70 * MS, 86 * MS] {
-        aqm.judge(FlowId(0), head(now, 50 * MS), Look::Close);
+        aqm.judge(FlowId(0), standing(now, 50 * MS), Look::Close);
     }
     assert_eq!(aqm.states[0].pi.updated, Nanos(86 * MS));
     assert!(aqm.states[0].pi.p > p);
@@ -213,7 +203,7 @@ fn a_wrong_clock_does_no_lasting_harm() {
 /// Goal: a flow that inherits a queue inherits no probability; other parameters keep what was learned.
 #[test]
 fn what_was_learned_stays_with_its_flow() {
-    let mut aqm = standing(200);
+    let mut aqm = at_probability(200);
     let learned = aqm.states[0];
     let params = Pi2Params { coupling: 3, ..Pi2Params::new(Nanos(5_000_000)) };
     aqm.set_params(params).unwrap();
@@ -226,7 +216,7 @@ fn what_was_learned_stays_with_its_flow() {
     for flow in [FlowId(4), FlowId(u32::MAX)] {
         aqm.forget(flow);
         assert_eq!(aqm.admit(flow, offer(0, 99, Ecn::Ect1)), Admission::Accept);
-        assert_eq!(aqm.judge(flow, head(0, 99 * MS), Look::Glance), Verdict::Pass);
+        assert_eq!(aqm.judge(flow, standing(0, 99 * MS), Look::Glance), Verdict::Pass);
         assert_eq!(aqm.probability(flow), Probability::NEVER);
     }
 }
@@ -269,7 +259,7 @@ fn parameters_outside_their_ranges_are_refused() {
 #[test]
 fn verdicts_are_those_of_the_seed() {
     let verdicts = |seed| -> Vec<Admission> {
-        let mut aqm = standing(300);
+        let mut aqm = at_probability(300);
         aqm.random = Random::new(seed);
         (0..200).map(|_| aqm.admit(FlowId(0), offer(1, 40, Ecn::Ect1))).collect()
     };
@@ -281,7 +271,7 @@ fn verdicts_are_those_of_the_seed() {
 /// Method: an update in the pause, and one before the first packet has left: each sees no delay.
 #[test]
 fn a_pause_ends_the_delay_of_the_packets_before_it() {
-    let mut aqm = standing(900);
+    let mut aqm = at_probability(900);
     aqm.admit(FlowId(0), offer(16 * MS, 0, Ecn::NotEct));
     let after_pause = aqm.states[0].pi;
     aqm.admit(FlowId(0), offer(32 * MS, 1, Ecn::NotEct));

@@ -1,28 +1,13 @@
 use super::*;
+use crate::aqm::test_packets::{MS, as_float, offer, standing};
 use crate::{ConfigError, Descriptor, Drr, DrrFlow, Ecn, FlowQueues, Limits, Queue, Scheduler};
 use conformance::effort::effort;
 use conformance::{Xorshift, scramble};
 use std::collections::VecDeque;
 use std::vec::Vec;
 
-const MS: u64 = 1_000_000;
-
 fn pie(params: PieParams) -> Pie<[PieState; 4]> {
     Pie::new([PieState::EMPTY; 4], params, 1).unwrap()
-}
-
-fn offer(now: u64, packets: u32) -> Offer {
-    let held = crate::Backlog { packets, bytes: packets * 1_500 };
-    Offer { now: Nanos(now), packet: Packet::new(0, 1_500), held }
-}
-
-fn head(now: u64, sojourn: u64) -> Head {
-    Head { now: Nanos(now), sojourn: Nanos(sojourn), bytes_behind: 1 << 20, ecn: Ecn::NotEct }
-}
-
-#[expect(clippy::float_arithmetic, reason = "to compare with the twin")]
-fn as_float(p: u64) -> f64 {
-    p as f64 / 2_f64.powi(64)
 }
 
 /// The probability after each of `updates` updates of a queue whose delay is `delay` from the first on.
@@ -30,14 +15,14 @@ fn series(delay: u64, updates: usize) -> Vec<f64> {
     let mut aqm = pie(PieParams::default());
     let mut all = Vec::new();
     assert_eq!(aqm.admit(FlowId(0), offer(0, 0)), Admission::Accept);
-    assert_eq!(aqm.judge(FlowId(0), head(1, delay), Look::Glance), Verdict::Pass);
+    assert_eq!(aqm.judge(FlowId(0), standing(1, delay), Look::Glance), Verdict::Pass);
     for update in 1..=updates as u64 {
         let now = update * 15 * MS;
-        let early = head(now - 1, delay);
+        let early = standing(now - 1, delay);
         assert_eq!(aqm.judge(FlowId(0), early, Look::Glance), Verdict::Pass, "not due");
-        let glance = aqm.judge(FlowId(0), head(now, delay), Look::Glance);
+        let glance = aqm.judge(FlowId(0), standing(now, delay), Look::Glance);
         assert_eq!(glance, Verdict::Unclear, "due at {now}");
-        assert_eq!(aqm.judge(FlowId(0), head(now, delay), Look::Close), Verdict::Pass);
+        assert_eq!(aqm.judge(FlowId(0), standing(now, delay), Look::Close), Verdict::Pass);
         all.push(as_float(aqm.states[0].p));
     }
     all
@@ -174,7 +159,7 @@ fn marks_end_at_their_threshold_and_steps_at_their_cap() {
 }
 
 /// A queue that has long been standing, whose probability is `p`.
-fn standing(p: u64, sum: u32) -> Pie<[PieState; 4]> {
+fn at_probability(p: u64, sum: u32) -> Pie<[PieState; 4]> {
     let mut aqm = pie(PieParams::default());
     aqm.states[0] = PieState {
         p,
@@ -192,7 +177,7 @@ fn standing(p: u64, sum: u32) -> Pie<[PieState; 4]> {
 #[test]
 fn the_sum_of_probabilities_bounds_the_distance_of_drops() {
     for seed in 0..effort(100, 1_000) {
-        let mut aqm = standing(fraction(1, 100), 0);
+        let mut aqm = at_probability(fraction(1, 100), 0);
         aqm.random = Random::new(seed);
         for arrival in 1..=84 {
             let told = aqm.admit(FlowId(0), offer(1, 40));
@@ -201,7 +186,7 @@ fn the_sum_of_probabilities_bounds_the_distance_of_drops() {
         let first = (85..=851).find(|_| aqm.admit(FlowId(0), offer(1, 40)) != Admission::Accept);
         assert!(first.is_some_and(|first| first >= 85), "{first:?}");
         assert_eq!(aqm.states[0].sum, 0, "begins anew");
-        let mut aqm = standing(fraction(1, 1_000_000), SUM_MOST + SUM_MOST / 85);
+        let mut aqm = at_probability(fraction(1, 1_000_000), SUM_MOST + SUM_MOST / 85);
         assert_eq!(aqm.admit(FlowId(0), offer(1, 40)), Admission::Signal);
     }
     let edges =
@@ -214,7 +199,7 @@ fn the_sum_of_probabilities_bounds_the_distance_of_drops() {
 /// 1/p on from there: one in 184 ± 1.
 #[test]
 fn a_probability_of_one_percent_is_one() {
-    let mut aqm = standing(fraction(1, 100), 0);
+    let mut aqm = at_probability(fraction(1, 100), 0);
     let told =
         (0..1_000_000).filter(|_| aqm.admit(FlowId(0), offer(1, 40)) != Admission::Accept).count();
     // A wait of 84 arrivals and a geometric one of 100 (99.5 up to the 850th): a standard deviation of 100 each.
@@ -227,7 +212,7 @@ fn bursts_and_short_queues_are_spared() {
     let most = |aqm: &mut Pie<[PieState; 4]>, packets| {
         (0..2_000).any(|_| aqm.admit(FlowId(0), offer(1, packets)) != Admission::Accept)
     };
-    let mut aqm = standing(fraction(1, 2), 0);
+    let mut aqm = at_probability(fraction(1, 2), 0);
     assert!(!most(&mut aqm, 2) && most(&mut aqm, 3));
     aqm.states[0].spent = 149_999_999;
     assert!(!most(&mut aqm, 40));
@@ -236,7 +221,7 @@ fn bursts_and_short_queues_are_spared() {
         (fraction(199, 1_000), 7_500_000, false),
         (fraction(201, 1_000), 0, false),
     ] {
-        let mut aqm = standing(p, 0);
+        let mut aqm = at_probability(p, 0);
         aqm.states[0].before = before;
         assert_eq!(!most(&mut aqm, 40), spared, "{p} {before}");
     }
@@ -462,7 +447,7 @@ fn agrees_with_the_text_of_the_rfc_on_random_series() {
                 break;
             }
             if let Some(&(arrival, _)) = twin.queue.front() {
-                aqm.judge(FlowId(0), head(now, now - arrival), Look::Close);
+                aqm.judge(FlowId(0), standing(now, now - arrival), Look::Close);
             }
             twin.dequeue(now);
             if twin.queue.is_empty() {
@@ -493,7 +478,7 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
     for p in [fraction(1, 1_000_000), TENTH, ONE] {
         let mut last = ONE;
         for updates in [1, 8, 9, 40, 100, 1_000, 10_000, 1 << 40] {
-            let mut aqm = standing(p, 0);
+            let mut aqm = at_probability(p, 0);
             aqm.admit(FlowId(0), offer(updates * 15 * MS, 0));
             let state = aqm.states[0];
             assert!(state.p <= last, "{p} after {updates}");
@@ -505,8 +490,8 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
         }
         assert_eq!(last, 0);
         // The link stood still: eight updates and no more.
-        let mut stuck = standing(p, 0);
-        let mut eight = standing(p, 0);
+        let mut stuck = at_probability(p, 0);
+        let mut eight = at_probability(p, 0);
         stuck.admit(FlowId(0), offer(u64::MAX - 1, 9));
         eight.admit(FlowId(0), offer(8 * 15 * MS, 9));
         assert_eq!(stuck.states[0].p, eight.states[0].p);
@@ -519,7 +504,7 @@ fn a_silence_of_any_length_is_made_up_for_in_bounded_work() {
 #[test]
 fn a_long_silence_decays_like_its_updates() {
     for updates in [8, 20, 40, 70, 100, 130] {
-        let mut aqm = standing(ONE, 0);
+        let mut aqm = at_probability(ONE, 0);
         aqm.admit(FlowId(0), offer(updates * 15 * MS, 0));
         let mut twin = Rfc::new(PieParams::default(), 1);
         (twin.p, twin.before) = (1.0, 0.05);
@@ -529,7 +514,7 @@ fn a_long_silence_decays_like_its_updates() {
         assert!(ours > exact - 1e-9 && ours < exact + above, "{updates}: {ours} and not {exact}");
     }
     for (updates, is_over) in [(8 + 64 * 32 - 1, false), (8 + 64 * 32, true)] {
-        let mut aqm = standing(ONE, 0);
+        let mut aqm = at_probability(ONE, 0);
         aqm.law.gains = Gains::new(
             Settings {
                 target: Nanos(1_024),
@@ -548,23 +533,23 @@ fn a_long_silence_decays_like_its_updates() {
 /// Goal: a clock that steps back is one that stands still, and one reading far ahead does no lasting harm.
 #[test]
 fn a_wrong_clock_does_no_lasting_harm() {
-    let mut aqm = standing(TENTH, 0);
+    let mut aqm = at_probability(TENTH, 0);
     aqm.states[0].updated = Nanos(100 * MS);
-    aqm.judge(FlowId(0), head(50 * MS, 50 * MS), Look::Close);
+    aqm.judge(FlowId(0), standing(50 * MS, 50 * MS), Look::Close);
     assert_eq!((aqm.states[0].p, aqm.states[0].updated), (TENTH, Nanos(50 * MS)));
-    aqm.judge(FlowId(0), head(65 * MS, 50 * MS), Look::Close);
+    aqm.judge(FlowId(0), standing(65 * MS, 50 * MS), Look::Close);
     assert!(aqm.states[0].p > TENTH, "updates go on one period later");
-    aqm.judge(FlowId(0), head(u64::MAX, 50 * MS), Look::Close);
-    aqm.judge(FlowId(0), head(70 * MS, 50 * MS), Look::Close);
+    aqm.judge(FlowId(0), standing(u64::MAX, 50 * MS), Look::Close);
+    aqm.judge(FlowId(0), standing(70 * MS, 50 * MS), Look::Close);
     let before = aqm.states[0].p;
-    aqm.judge(FlowId(0), head(85 * MS, 50 * MS), Look::Close);
+    aqm.judge(FlowId(0), standing(85 * MS, 50 * MS), Look::Close);
     assert!(aqm.states[0].p > before);
 }
 
 /// Goal: a flow that inherits a queue inherits no probability; other parameters keep what was learned.
 #[test]
 fn what_was_learned_stays_with_its_flow() {
-    let mut aqm = standing(FIFTH, 99);
+    let mut aqm = at_probability(FIFTH, 99);
     let params =
         PieParams { max_burst: Nanos::from_millis(100), ..PieParams::new(Nanos(5_000_000)) };
     aqm.set_params(params).unwrap();
@@ -582,7 +567,7 @@ fn what_was_learned_stays_with_its_flow() {
         aqm.overflowed(flow);
         aqm.emptied(flow);
         assert_eq!(aqm.admit(flow, offer(0, 99)), Admission::Accept);
-        assert_eq!(aqm.judge(flow, head(0, 99 * MS), Look::Glance), Verdict::Pass);
+        assert_eq!(aqm.judge(flow, standing(0, 99 * MS), Look::Glance), Verdict::Pass);
         assert_eq!(aqm.probability(flow), Probability::NEVER);
     }
 }
@@ -639,9 +624,9 @@ fn extremes_saturate() {
     for (delay, p) in [(u64::MAX, ONE), (0, 0)] {
         let mut aqm = pie(params);
         aqm.states[0] = PieState { p: FIFTH, before: u32::MAX, ..PieState::EMPTY };
-        aqm.judge(FlowId(0), head(0, delay), Look::Close);
+        aqm.judge(FlowId(0), standing(0, delay), Look::Close);
         for update in 1..100 {
-            aqm.judge(FlowId(0), head(update * 15 * MS, delay), Look::Close);
+            aqm.judge(FlowId(0), standing(update * 15 * MS, delay), Look::Close);
         }
         assert_eq!(aqm.states[0].p, p);
     }
