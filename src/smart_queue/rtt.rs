@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use sched_core::{CoDelParams, ConfigError, Nanos};
+use sched_core::{CoDelParams, CobaltParams, ConfigError, Nanos};
 use shaper::Rate;
 
 /// The round-trip time of the usual flow: it sets the AQM.
@@ -109,6 +109,29 @@ impl Rtt {
         let later = self.span().plus(target.since(self.target()));
         let interval = later.max(target.plus(target)).min(Nanos(Self::LONGEST));
         CoDelParams::new(target, interval).with_mtu(max_len)
+    }
+
+    /// COBALT for a line of this rate, or for a class of a line that is promised this rate, as CAKE sets it: a target of
+    /// 5 %, or one and a half of the time of its longest packet where that is more. Its interval is the round-trip time
+    /// and what was added to the target, and two targets at least.
+    ///
+    /// [`Rtt::codel`] has two packets where this has one and a half: COBALT signals no packet that waited for four of the
+    /// longest packets or less, and CoDel has no such rule.
+    ///
+    /// ```
+    /// use freeboard::Rtt;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let slow = Rtt::INTERNET.cobalt(Rate::megabits_per_second(1)?, 1_514);
+    /// assert_eq!(slow.target_on_line(), Nanos::from_micros(18_168));
+    /// assert_eq!(slow.interval_on_line(), Nanos::from_micros(113_168));
+    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// ```
+    #[must_use]
+    pub fn cobalt(self, rate: Rate, max_len: u32) -> CobaltParams {
+        let mtu_time = rate.time_of(max_len).min(Nanos(Self::LONGEST));
+        CobaltParams::new(self.target(), self.span()).with_mtu_time(mtu_time)
     }
 }
 

@@ -8,3 +8,4 @@ mod pool;
 mod rotation;
 mod smart_frames;
 mod smart_queue;
+mod tins;
