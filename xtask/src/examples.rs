@@ -34,6 +34,7 @@ const MAIN: [(&str, &[&str]); 4] = [
             "Blue",
             "BlueParams",
             "CeThreshold",
+            "ChosenAqm",
             "Cobalt",
             "CobaltParams",
             "CoDel",

@@ -21,7 +21,7 @@ use freeboard::sched_core::{
     DropPolicy, FlowId, FlowScheduler, Hosted, Limits, OwnVictim, Scheduler,
 };
 
-pub use aqms::{AqmRecipe, Blue, CeThreshold, CoDel, Cobalt, Pi2, Pie, Red, WithoutAqm};
+pub use aqms::{AqmRecipe, Blue, CeThreshold, ChosenAqm, CoDel, Cobalt, Pi2, Pie, Red, WithoutAqm};
 pub use flows::{
     Age, CoarseShortestQueue, Drr, Floor, FlooredShortestQueue, LongestQueue, Qfq, QfqPlus,
     ShortestQueue, Wf2q,

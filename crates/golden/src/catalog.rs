@@ -97,6 +97,8 @@ const PINNED: &[(&str, u64)] = &[
     ("drr_blue", 0xff69_6269_e948_8be3),
     ("drr_cobalt", 0x33d6_2bda_60b4_a052),
     ("drr_cobalt_ce", 0xd10d_17f5_dd09_f64b),
+    ("drr_chosen_codel", 0x5b99_2c32_0926_b5bf),
+    ("drr_chosen_cobalt_l4s", 0x7261_3f57_62b7_b5b6),
     ("drr_pie", 0x7cbf_b65b_29c1_1452),
     ("drr_pi2", 0x3343_5329_0f87_60fd),
     ("dual_pi2", 0x9be9_02e1_230c_116f),

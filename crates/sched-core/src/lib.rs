@@ -12,7 +12,7 @@
 //!    beyond which they borrow. [`Sqf`] puts labels over virtual queues and a
 //!    default queue. [`Fifo`] is the baseline. [`Classes`] puts schedulers of any kind under a flow scheduler.
 //! 3. An [`Aqm`] such as [`CoDel`] or [`Cobalt`] is asked about each packet that arrives, and about each that is about
-//!    to leave; [`CeThreshold`] stands beside any.
+//!    to leave; [`CeThreshold`] stands beside any, and [`ChosenAqm`] is what the caller chooses.
 //! 4. [`Scheduler::dequeue`] gives the packet back, marked if the AQM said so.
 //!
 //! A [`Guarantee`] says in bytes what a flow scheduler promises a flow; a [`WfiMeter`], or [`Metered`] around a
@@ -94,6 +94,7 @@ mod test_link;
 mod time;
 
 pub use aqm::{Admission, Aqm, CoDel, CoDelParams, CoDelState, Head, Look, NoAqm, Offer, Verdict};
+pub use aqm::{AqmChoice, ChosenAqm, ChosenAqmState, L4sParams};
 pub use aqm::{Blue, BlueParams, BlueState, CeThreshold, Cobalt, CobaltParams, CobaltState};
 pub use aqm::{Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState};
 pub use aqm::{Probability, Random};

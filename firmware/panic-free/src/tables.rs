@@ -20,6 +20,7 @@ tables! {
     BUFFERS: BufferState,
     CEILING_FLOWS: core_::CeilingFlow,
     CEILING_RETURNS: core_::CeilingReturn,
+    CHOSEN_AQM_STATES: core_::ChosenAqmState,
     CLASS_STATES: core_::ClassState,
     CODEL_STATES: core_::CoDelState,
     COMMITTED_FLOWS: core_::CommittedFlow,

@@ -2,8 +2,9 @@
 
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
-    Aqm, BlueParams, BlueState, CoDelParams, CoDelState, CobaltParams, CobaltState, Nanos, NoAqm,
-    Pi2Params, Pi2State, PieParams, PieState, RedParams, RedState,
+    Aqm, AqmChoice, BlueParams, BlueState, ChosenAqmState, CoDelParams, CoDelState, CobaltParams,
+    CobaltState, L4sParams, Nanos, NoAqm, Pi2Params, Pi2State, PieParams, PieState, RedParams,
+    RedState,
 };
 
 use super::Memory;
@@ -97,6 +98,20 @@ impl<A: AqmRecipe> AqmRecipe for CeThreshold<A> {
     fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
         let made = core_::CeThreshold::new(self.of.aqm(flows)?, self.threshold).ok()?;
         Some(if self.ect1_only { made.for_ect1_only() } else { made })
+    }
+}
+
+/// An AQM that is chosen while the program runs, and a threshold for L4S.
+#[derive(Clone, Copy, Debug)]
+pub struct ChosenAqm(pub AqmChoice, pub Option<L4sParams>);
+
+impl AqmRecipe for ChosenAqm {
+    type Made<F: Memory> = core_::ChosenAqm<F::Of<ChosenAqmState>>;
+
+    fn aqm<F: Memory>(self, flows: F) -> Option<Self::Made<F>> {
+        let mut made = core_::ChosenAqm::new(flows.of(ChosenAqmState::EMPTY), self.0, SEED).ok()?;
+        made.set_l4s(self.1).ok()?;
+        Some(made)
     }
 }
 

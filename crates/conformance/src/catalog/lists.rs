@@ -214,6 +214,27 @@ macro_rules! compositions {
                     ect1_only: true,
                 },
             };
+            drr_chosen_codel: Queued {
+                of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
+                aqm: ChosenAqm(
+                    AqmChoice::CoDel(
+                        CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100)
+                    ),
+                    None
+                ),
+            };
+            drr_chosen_cobalt_l4s: Queued {
+                of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
+                aqm: ChosenAqm(
+                    AqmChoice::Cobalt(
+                        CobaltParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_steps(
+                            Probability::from_raw(1 << 28),
+                            Probability::from_raw(1 << 26)
+                        )
+                    ),
+                    Some(L4sParams::new(Nanos::from_micros(500)).with_mtu(100))
+                ),
+            };
             drr_pie: Queued {
                 of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
                 aqm: Pie(QUICK_PIE),
@@ -255,9 +276,9 @@ macro_rules! compositions {
 pub mod entry {
     pub use freeboard::Isolation;
     pub use freeboard::sched_core::{
-        AgeParams, BlueParams, CoDelParams, CobaltParams,
+        AgeParams, AqmChoice, BlueParams, CoDelParams, CobaltParams,
         DropFrom::{Head, Tail},
-        DualPi2Params, Nanos, Pi2Params, PieParams, Probability, RedParams,
+        DualPi2Params, L4sParams, Nanos, Pi2Params, PieParams, Probability, RedParams,
         Side::{Destination, Source},
         ThresholdRange,
     };

@@ -11,10 +11,11 @@ use conformance::history::{
 };
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core::{
-    Admission, Aggregate, Aqm, CeThreshold, CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams,
-    CobaltState, Counters, Descriptor, DropFrom, DropPolicy, DropReason, FlowId, FlowQueues,
-    FlowRecord, FlowScheduler, Head, LengthFlow, Limits, Look, Nanos, Offer, OwnVictim, PlusFlow,
-    Probability, Qfq, QfqFlow, QfqPlus, Queue, Scheduler, ShortestQueue, Verdict, Wf2q, Wf2qFlow,
+    Admission, Aggregate, Aqm, AqmChoice, CeThreshold, ChosenAqm, ChosenAqmState, CoDel,
+    CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, Counters, Descriptor, DropFrom,
+    DropPolicy, DropReason, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head, L4sParams,
+    LengthFlow, Limits, Look, Nanos, Offer, OwnVictim, PlusFlow, Probability, Qfq, QfqFlow,
+    QfqPlus, Queue, Scheduler, ShortestQueue, Verdict, Wf2q, Wf2qFlow,
 };
 
 const LENGTH: usize = 5_000;
@@ -319,4 +320,15 @@ fn every_flow_scheduler_keeps_the_contract_under_cobalt_with_a_ce_threshold() {
     let marking = CeThreshold::new(cobalt(50_000, 1_000_000), Nanos(20_000)).unwrap();
     with_every_flow_scheduler(marking.clone());
     with_every_flow_scheduler(marking.for_ect1_only());
+}
+
+#[test]
+fn every_flow_scheduler_keeps_the_contract_under_an_aqm_that_is_chosen() {
+    let codel = CoDelParams::new(Nanos(1_024), Nanos(100_000)).with_mtu(100);
+    let cobalt = cobalt(50_000, 1_000_000).params();
+    for choice in [AqmChoice::CoDel(codel), AqmChoice::Cobalt(cobalt)] {
+        let mut aqm = ChosenAqm::new([ChosenAqmState::EMPTY; FLOWS], choice, 1).unwrap();
+        aqm.set_l4s(Some(L4sParams::new(Nanos(20_000)).with_mtu(100))).unwrap();
+        with_every_flow_scheduler(aqm);
+    }
 }

@@ -98,7 +98,7 @@ impl CobaltParams {
         Nanos(if interval > MAX_INTERVAL.0 { MAX_INTERVAL.0 } else { interval })
     }
 
-    fn law(&self) -> Result<CobaltLaw, ConfigError> {
+    pub(super) fn law(&self) -> Result<CobaltLaw, ConfigError> {
         let (interval, longest) = (self.interval.0, MAX_INTERVAL.0);
         ConfigError::check_range("COBALT interval in ns", interval, SHORTEST, longest)?;
         ConfigError::check_range("COBALT target in ns", self.target.0, SHORTEST, interval)?;
@@ -120,9 +120,9 @@ impl Default for CobaltParams {
 
 /// What the parameters come to on the line.
 #[derive(Clone, Copy, Debug)]
-struct CobaltLaw {
+pub(super) struct CobaltLaw {
     /// A packet that waited longer counts as standing: the target, and four of the longest packets.
-    acceptable: Nanos,
+    pub(super) acceptable: Nanos,
     interval: Nanos,
     blue: BlueLaw,
 }
@@ -165,6 +165,26 @@ impl CobaltState {
         phase: Phase::Quiet,
     };
 
+    /// The state in three words; the first is 0 if and only if the queue is without a history.
+    pub(super) fn to_words(self) -> [u64; 3] {
+        let (chance, count) = (u64::from(self.chance.raw()), u64::from(self.count));
+        [chance << 32 | count << 16 | u64::from(self.phase as u8), self.next.0, self.thaw.0]
+    }
+
+    /// The state of which [`Self::to_words`] made these.
+    pub(super) const fn from_words([history, next, thaw]: [u64; 3]) -> Self {
+        let [phase, _, count @ .., c0, c1, c2, c3] = history.to_le_bytes();
+        let phase = match phase {
+            0 => Phase::Quiet,
+            1 => Phase::Idle,
+            2 => Phase::Below,
+            _ => Phase::Standing,
+        };
+        let count = u16::from_le_bytes(count);
+        let chance = Probability::from_raw(u32::from_le_bytes([c0, c1, c2, c3]));
+        Self { next: Nanos(next), thaw: Nanos(thaw), chance, count, phase }
+    }
+
     const fn blue(&mut self) -> BlueParts<'_> {
         BlueParts { chance: &mut self.chance, thaw: &mut self.thaw }
     }
@@ -184,7 +204,12 @@ impl Default for CobaltState {
 
 impl CobaltLaw {
     /// Judges a packet about to leave and moves its queue's state on.
-    fn judge(&self, state: &mut CobaltState, random: &mut Random, head: Head) -> Verdict {
+    pub(super) fn judge(
+        &self,
+        state: &mut CobaltState,
+        random: &mut Random,
+        head: Head,
+    ) -> Verdict {
         if head.sojourn <= self.acceptable && state.phase == Phase::Quiet {
             return Verdict::Pass;
         }
@@ -276,14 +301,14 @@ impl CobaltLaw {
     }
 
     /// The queue has become empty.
-    fn empty(&self, state: &mut CobaltState, now: Nanos) {
+    pub(super) fn empty(&self, state: &mut CobaltState, now: Nanos) {
         self.blue.lower(state.blue(), now);
         self.decay(state, now);
         state.enter(Phase::Idle);
     }
 
     /// A packet of the queue gave way for want of room.
-    fn overflow(&self, state: &mut CobaltState, now: Nanos) {
+    pub(super) fn overflow(&self, state: &mut CobaltState, now: Nanos) {
         self.blue.raise(state.blue(), now);
         match state.phase {
             // A queue that may be empty does not stand.

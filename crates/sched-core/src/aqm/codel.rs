@@ -64,7 +64,7 @@ impl CoDelParams {
     /// The shortest interval and target: the resolution of sojourn times.
     const SHORTEST: u64 = 1_024;
 
-    fn check(&self) -> Result<(), ConfigError> {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
         let (min, interval) = (Self::SHORTEST, self.interval.0);
         ConfigError::check_range("CoDel interval in ns", interval, min, MAX_INTERVAL.0)?;
         ConfigError::check_range("CoDel target in ns", self.target.0, min, interval)?;
@@ -101,6 +101,25 @@ const SIGNALLING: Nanos = Nanos::MAX;
 impl CoDelState {
     /// A queue that has not been above its target.
     pub const EMPTY: Self = Self { phase: BELOW, next: Nanos::ZERO, count: 0, count_at_start: 0 };
+
+    /// The state in three words; the first is 0 if and only if the last packet seen was below the target.
+    pub(super) fn to_words(self) -> [u64; 3] {
+        let counts = u64::from(self.count_at_start) << u32::BITS | u64::from(self.count);
+        [self.phase.0, self.next.0, counts]
+    }
+
+    /// The state of which [`Self::to_words`] made these.
+    pub(super) const fn from_words([phase, next, counts]: [u64; 3]) -> Self {
+        let [a, b, c, d, e, f, g, h] = counts.to_le_bytes();
+        let count = u32::from_le_bytes([a, b, c, d]);
+        let count_at_start = u32::from_le_bytes([e, f, g, h]);
+        Self { phase: Nanos(phase), next: Nanos(next), count, count_at_start }
+    }
+
+    /// The queue has lost its last packet by a drop.
+    pub(super) const fn empty(&mut self) {
+        self.phase = BELOW;
+    }
 }
 
 impl Default for CoDelState {
@@ -165,7 +184,7 @@ impl<T: Table<CoDelState>> CoDel<T> {
 
 impl CoDelParams {
     /// Judges a packet about to leave and moves its queue's state on.
-    fn judge(&self, state: &mut CoDelState, head: Head) -> Verdict {
+    pub(super) fn judge(&self, state: &mut CoDelState, head: Head) -> Verdict {
         if self.is_below(head) {
             state.phase = BELOW;
             return Verdict::Pass;
@@ -258,7 +277,7 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
 
     fn emptied(&mut self, flow: FlowId) {
         if let Some(state) = self.state_mut(flow) {
-            state.phase = BELOW;
+            state.empty();
         }
     }
 

@@ -1,0 +1,258 @@
+use super::*;
+use crate::{CeThreshold, CoDel, Cobalt, NoAqm, Probability};
+use conformance::Xorshift;
+use conformance::effort::effort;
+
+const MS: u64 = 1_000_000;
+const FLOWS: usize = 3;
+
+fn chosen(choice: AqmChoice) -> ChosenAqm<[ChosenAqmState; FLOWS]> {
+    ChosenAqm::new([ChosenAqmState::EMPTY; FLOWS], choice, 5).unwrap()
+}
+
+fn codel_params() -> CoDelParams {
+    CoDelParams::new(Nanos::from_millis(2), Nanos::from_millis(40)).with_mtu(300)
+}
+
+/// Steps of BLUE that are so large that every history has draws.
+fn cobalt_params() -> CobaltParams {
+    let steps = [1 << 28, 1 << 26].map(Probability::from_raw);
+    let params = CobaltParams::new(Nanos::from_millis(2), Nanos::from_millis(40));
+    params.with_mtu_time(Nanos(100_000)).with_steps(steps[0], steps[1])
+}
+
+fn l4s() -> L4sParams {
+    L4sParams::new(Nanos::from_millis(1)).with_mtu(1)
+}
+
+fn head(now: u64, sojourn: u64, bytes_behind: u32, ecn: Ecn) -> Head {
+    Head { now: Nanos(now), sojourn: Nanos(sojourn), bytes_behind, ecn }
+}
+
+/// Both AQMs over one random history of arrivals, heads, overflows, emptied queues and removed flows: the same
+/// verdicts, the same glimpses of what comes, and no pass at a glance that is none. Queues are short and long in turn,
+/// with pauses. Returns passes, signals and drops, and passes at a glance.
+fn lockstep<A: Aqm>(
+    mut alone: A,
+    mut chosen: ChosenAqm<[ChosenAqmState; FLOWS]>,
+    seed: u64,
+) -> [u32; 4] {
+    let (mut rng, mut now, mut seen) = (Xorshift::new(seed), 0, [0; 4]);
+    for step in 0..effort(20_000, 400_000_u32) {
+        now += u64::from(rng.below(4_000_000));
+        if rng.below(2_000) == 0 {
+            now += u64::from(rng.below(1 << 30)) << rng.below(20);
+        }
+        // The last flow has no state.
+        let flow = FlowId(rng.below(FLOWS as u32 + 1));
+        let held = crate::Backlog { packets: 1, bytes: 100 };
+        let offer = Offer { now: Nanos(now), packet: Packet::new(0, 100), held };
+        assert_eq!(alone.admit(flow, offer), chosen.admit(flow, offer));
+        match rng.below(64) {
+            0 => {
+                alone.forget(flow);
+                chosen.forget(flow);
+            }
+            1 | 2 => {
+                alone.overflowed(flow);
+                chosen.overflowed(flow);
+            }
+            3 => {
+                alone.emptied(flow);
+                chosen.emptied(flow);
+            }
+            _ => {}
+        }
+        let long = if step % 2_000 < 1_000 { 3 * MS } else { 0 };
+        let sojourn = (long + u64::from(rng.below(2_500_000))) & !1_023;
+        let head = head(now, sojourn, rng.below(20) * 100, Ecn::from_bits(rng.byte()));
+        let (mut first, mut second) = (alone.foresee(flow), chosen.foresee(flow));
+        for _ in 0..3 {
+            assert_eq!(first(head), second(head), "step {step}: {head:?}");
+        }
+        drop((first, second));
+        let glance = chosen.judge(flow, head, Look::Glance);
+        let (one, other) =
+            (alone.judge(flow, head, Look::Close), chosen.judge(flow, head, Look::Close));
+        assert_eq!(one, other, "step {step}: {head:?}");
+        assert!(glance == Verdict::Unclear || glance == other, "step {step}: {head:?}");
+        seen[3] += u32::from(glance != Verdict::Unclear);
+        let kinds = [Verdict::Pass, Verdict::Signal, Verdict::Drop];
+        seen[kinds.iter().position(|&kind| kind == one).unwrap()] += 1;
+    }
+    seen
+}
+
+/// Goal: what was chosen judges as it does alone, in every verdict and draw.
+#[test]
+fn codel_and_cobalt_judge_as_they_do_alone() {
+    let codel = CoDel::new([CoDelState::EMPTY; FLOWS], codel_params()).unwrap();
+    let seen = lockstep(codel, chosen(AqmChoice::CoDel(codel_params())), 1);
+    assert!(seen[0] > 500 && seen[1] > 200 && seen[2] == 0 && seen[3] > 500, "{seen:?}");
+    let cobalt = Cobalt::new([CobaltState::EMPTY; FLOWS], cobalt_params(), 5).unwrap();
+    let seen = lockstep(cobalt, chosen(AqmChoice::Cobalt(cobalt_params())), 2);
+    assert!(seen.iter().all(|&of| of > 200), "{seen:?}");
+    let seen = lockstep(NoAqm, chosen(AqmChoice::None), 3);
+    assert!(seen[1..3] == [0; 2] && 4 * seen[3] > 2 * seen[0], "{seen:?}");
+}
+
+/// Goal: the threshold is the one that stands beside any AQM, but for packets with few bytes behind. Method: both over one
+/// history; a head has 100 bytes behind or none, and where it has none the threshold alone marks it.
+#[test]
+fn the_threshold_marks_as_one_beside_the_aqm_does() {
+    struct ButForLast<A>(CeThreshold<A>);
+    impl<A: Aqm> Aqm for ButForLast<A> {
+        const MAX_DROPS: u32 = A::MAX_DROPS;
+        fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
+            self.0.admit(flow, offer)
+        }
+        fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
+            if head.bytes_behind > 1 {
+                return self.0.judge(flow, head, look);
+            }
+            self.0.inner_mut().judge(flow, head, look)
+        }
+        fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
+            let mut inner = self.0.inner().foresee(flow);
+            move |head| match inner(head) {
+                Verdict::Pass
+                    if head.bytes_behind > 1
+                        && head.ecn == Ecn::Ect1
+                        && head.sojourn > Nanos(MS) =>
+                {
+                    Verdict::Signal
+                }
+                verdict => verdict,
+            }
+        }
+        fn overflowed(&mut self, flow: FlowId) {
+            self.0.overflowed(flow);
+        }
+        fn emptied(&mut self, flow: FlowId) {
+            self.0.emptied(flow);
+        }
+        fn forget(&mut self, flow: FlowId) {
+            self.0.forget(flow);
+        }
+    }
+    fn beside<A: Aqm>(inner: A) -> ButForLast<A> {
+        ButForLast(CeThreshold::new(inner, Nanos(MS)).unwrap().for_ect1_only())
+    }
+    fn with_l4s(choice: AqmChoice) -> ChosenAqm<[ChosenAqmState; FLOWS]> {
+        let mut aqm = chosen(choice);
+        aqm.set_l4s(Some(l4s())).unwrap();
+        aqm
+    }
+    let codel = CoDel::new([CoDelState::EMPTY; FLOWS], codel_params()).unwrap();
+    let seen = lockstep(beside(codel), with_l4s(AqmChoice::CoDel(codel_params())), 4);
+    assert!(seen[1] > 2_000 && seen[3] > 500, "{seen:?}");
+    let cobalt = Cobalt::new([CobaltState::EMPTY; FLOWS], cobalt_params(), 5).unwrap();
+    let seen = lockstep(beside(cobalt), with_l4s(AqmChoice::Cobalt(cobalt_params())), 6);
+    assert!(seen[1] > 2_000 && seen[2] > 200, "{seen:?}");
+    let seen = lockstep(beside(NoAqm), with_l4s(AqmChoice::None), 7);
+    assert!(seen[1] > 2_000 && seen[2] == 0, "{seen:?}");
+}
+
+/// Goal: marks are for ECT(1), above the threshold, with more than a packet behind. Method: each condition at its edge.
+#[test]
+fn each_condition_of_a_mark_is_needed() {
+    for choice in [AqmChoice::None, AqmChoice::CoDel(CoDelParams::INTERNET)] {
+        let mut aqm = chosen(choice);
+        let mut judge = |l4s, head| {
+            aqm.set_l4s(l4s).unwrap();
+            let glance = aqm.judge(FlowId(0), head, Look::Glance);
+            let verdict = aqm.judge(FlowId(0), head, Look::Close);
+            assert!(glance == verdict || glance == Verdict::Unclear);
+            (glance == Verdict::Pass, verdict)
+        };
+        let on = Some(L4sParams::new(Nanos(MS)));
+        let marked = head(9 * MS, MS + 1, 1_515, Ecn::Ect1);
+        assert_eq!(judge(on, marked), (false, Verdict::Signal));
+        assert_eq!(judge(None, marked), (true, Verdict::Pass));
+        assert_eq!(judge(on, Head { sojourn: Nanos(MS), ..marked }), (true, Verdict::Pass));
+        assert_eq!(judge(on, Head { bytes_behind: 1_514, ..marked }), (false, Verdict::Pass));
+        for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ce] {
+            // At a glance: others do not pay for the threshold.
+            assert_eq!(judge(on, Head { ecn, ..marked }), (true, Verdict::Pass), "{ecn:?}");
+        }
+    }
+}
+
+/// Goal: other parameters keep what was learned, another AQM begins anew, and a refused value changes nothing.
+#[test]
+fn another_choice_begins_without_a_history() {
+    let late = head(1_000 * MS, 9 * MS, 9_000, Ecn::NotEct);
+    let mut aqm = chosen(AqmChoice::CoDel(CoDelParams::INTERNET));
+    assert_eq!(aqm.judge(FlowId(1), late, Look::Close), Verdict::Pass);
+    let stands = aqm.states[1];
+    assert_ne!(stands, ChosenAqmState::EMPTY);
+    aqm.set_choice(AqmChoice::CoDel(codel_params())).unwrap();
+    assert_eq!((aqm.states[1], aqm.choice()), (stands, AqmChoice::CoDel(codel_params())));
+
+    let refused = AqmChoice::Cobalt(CobaltParams::new(Nanos(0), Nanos(MS)));
+    let error = aqm.set_choice(refused).unwrap_err();
+    let range = ("COBALT target in ns", 0, SHORTEST, MS);
+    let (what, value, min, max) = range;
+    assert_eq!(error, ConfigError::OutOfRange { what, value, min, max });
+    assert_eq!((aqm.states[1], aqm.choice()), (stands, AqmChoice::CoDel(codel_params())));
+    let refused = AqmChoice::CoDel(CoDelParams::new(Nanos(MS), Nanos(0)));
+    assert!(aqm.set_choice(refused).is_err());
+    assert!(ChosenAqm::new([ChosenAqmState::EMPTY], refused, 1).is_err());
+
+    let l4s = Some(L4sParams::new(Nanos(MS)));
+    aqm.set_l4s(l4s).unwrap();
+    for bad in [SHORTEST - 1, MAX_INTERVAL.0 + 1].map(|ns| L4sParams::new(Nanos(ns))) {
+        assert!(aqm.set_l4s(Some(bad)).is_err());
+    }
+    let long = Packet::MAX_LEN + 1;
+    for mtu in [0, long] {
+        let (what, value) = ("L4S MTU in bytes", mtu.into());
+        let (min, max) = (1, Packet::MAX_LEN.into());
+        let error = aqm.set_l4s(Some(L4sParams::new(Nanos(MS)).with_mtu(mtu))).unwrap_err();
+        assert_eq!(error, ConfigError::OutOfRange { what, value, min, max });
+    }
+    assert_eq!(aqm.l4s(), l4s);
+
+    aqm.set_choice(AqmChoice::Cobalt(cobalt_params())).unwrap();
+    assert_eq!(aqm.states, [ChosenAqmState::EMPTY; FLOWS]);
+    assert_eq!(aqm.l4s(), l4s);
+    assert_eq!(size_of::<ChosenAqmState>(), size_of::<CoDelState>());
+}
+
+/// Goal: the words of both states lead back to them, and the first word is 0 as promised.
+#[test]
+fn states_come_back_from_their_words() {
+    let mut rng = Xorshift::new(9);
+    let mut quiet = [0; 2];
+    let mut codel = CoDel::new([CoDelState::EMPTY], codel_params()).unwrap();
+    let mut cobalt = Cobalt::new([CobaltState::EMPTY], cobalt_params(), 5).unwrap();
+    let (mut of_codel, mut of_cobalt) =
+        (chosen(AqmChoice::CoDel(codel_params())), chosen(AqmChoice::Cobalt(cobalt_params())));
+    for step in 0..20_000_u64 {
+        let long = if step % 512 < 256 { 3 * MS } else { 0 };
+        let now = step * MS;
+        let head = head(now, long, rng.below(9) * 100, Ecn::NotEct);
+        if rng.below(99) == 0 {
+            cobalt.overflowed(FlowId(0));
+            of_cobalt.overflowed(FlowId(0));
+        }
+        let _ =
+            (codel.judge(FlowId(0), head, Look::Close), cobalt.judge(FlowId(0), head, Look::Close));
+        let _ = (
+            of_codel.judge(FlowId(0), head, Look::Close),
+            of_cobalt.judge(FlowId(0), head, Look::Close),
+        );
+        // Short and below the target, the AQM alone passes at a glance if and only if the first word is 0.
+        let short = Head { sojourn: Nanos(0), ..head };
+        let glances = [
+            codel.judge(FlowId(0), short, Look::Glance),
+            cobalt.judge(FlowId(0), short, Look::Glance),
+        ];
+        let states = [of_codel.states[0], of_cobalt.states[0]];
+        for (at, (glance, state)) in glances.into_iter().zip(states).enumerate() {
+            assert_eq!(glance == Verdict::Pass, state.words[0] == 0, "step {step}: {state:?}");
+            quiet[at] += u32::from(state.words[0] == 0);
+        }
+    }
+    assert!(quiet.iter().all(|&of| (100..19_900).contains(&of)), "{quiet:?}");
+}
