@@ -9,6 +9,7 @@ pub mod aqm_linux;
 pub mod attacks;
 pub mod cake_fig1;
 pub mod cake_fig3;
+pub mod codel_rfc;
 pub mod home_gateway;
 mod options;
 pub mod qfq_fig7;
@@ -33,6 +34,7 @@ pub const ALL: &[Experiment] = &[
     attacks::EXPERIMENT,
     age_based::EXPERIMENT,
     aqm_linux::EXPERIMENT,
+    codel_rfc::EXPERIMENT,
 ];
 
 /// A figure or table that can be made again.

@@ -6,6 +6,7 @@ mod attacks;
 mod cake_fig1;
 mod cake_fig3;
 mod capture;
+mod codel_rfc;
 mod guarantees;
 mod home_gateway;
 mod host_rates;

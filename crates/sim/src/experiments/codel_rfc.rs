@@ -1,0 +1,128 @@
+//! AQMs beside numbers that are printed: RFC 8289, RFC 8033, the paper of RED, and what the tests of ns-3 expect.
+//!
+//! Each line is one expectation: a number or a sentence of the source, and what the AQMs of the library make of the same
+//! series. Nothing here computes an AQM anew. Where the library departs from a source by design, the line says why, and
+//! fails when the figure is no longer the one that the reason explains.
+
+mod controller;
+mod early;
+mod law;
+mod queues;
+mod report;
+
+use super::{Experiment, Report};
+use crate::progress::Progress;
+
+/// What `sim reproduce codel-rfc` runs.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "codel-rfc",
+    about: "AQMs beside the numbers of RFC 8289, RFC 8033, the paper of RED and the tests of ns-3",
+    run,
+};
+
+/// Nanoseconds of a millisecond.
+const MS: u64 = 1_000_000;
+
+/// One expectation, and what the library does.
+#[derive(Clone, Debug)]
+struct Line {
+    source: Source,
+    what: String,
+    expected: String,
+    ours: String,
+    verdict: Verdict,
+}
+
+/// Whose expectation it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Rfc8289,
+    Rfc8033,
+    Red,
+    Ns3,
+}
+
+impl Source {
+    const ALL: [Self; 4] = [Self::Rfc8289, Self::Rfc8033, Self::Red, Self::Ns3];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Rfc8289 => "RFC 8289",
+            Self::Rfc8033 => "RFC 8033",
+            Self::Red => "RED 1993",
+            Self::Ns3 => "ns-3",
+        }
+    }
+}
+
+/// What a line shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// As expected.
+    Same,
+    /// Another figure, which this reason explains.
+    Departs(&'static str),
+    /// There is nothing to compare, for this reason.
+    NotCompared(&'static str),
+    /// Neither as expected nor as explained.
+    Fails,
+}
+
+impl Line {
+    /// What is expected and what is there are compared as they are printed.
+    fn same(source: Source, what: impl Into<String>, expected: &str, ours: String) -> Self {
+        let holds = expected == ours;
+        Self::judged(source, what, expected, ours, holds)
+    }
+
+    /// A sentence that is judged by more than its words.
+    fn judged(
+        source: Source,
+        what: impl Into<String>,
+        expected: &str,
+        ours: String,
+        holds: bool,
+    ) -> Self {
+        let verdict = if holds { Verdict::Same } else { Verdict::Fails };
+        Self { source, what: what.into(), expected: expected.to_owned(), ours, verdict }
+    }
+
+    /// The library departs: `ours` is to be `explained`, for the reason `why`.
+    fn departs(
+        source: Source,
+        what: impl Into<String>,
+        expected: &str,
+        ours: String,
+        explained: &str,
+        why: &'static str,
+    ) -> Self {
+        let verdict = if ours == explained { Verdict::Departs(why) } else { Verdict::Fails };
+        Self { source, what: what.into(), expected: expected.to_owned(), ours, verdict }
+    }
+
+    /// Nothing of the library is compared with this.
+    fn not_compared(source: Source, what: &str, expected: &str, why: &'static str) -> Self {
+        Self {
+            source,
+            what: what.to_owned(),
+            expected: expected.to_owned(),
+            ours: "–".to_owned(),
+            verdict: Verdict::NotCompared(why),
+        }
+    }
+}
+
+fn run(seeds: u32, progress: &Progress) -> Report {
+    let parts: [&dyn Fn() -> Vec<Line>; 5] =
+        [&law::lines, &controller::series, &early::lines, &queues::lines, &|| {
+            controller::traffic(seeds)
+        }];
+    progress.expect(parts.len() as u64);
+    let each = |part: &dyn Fn() -> Vec<Line>| {
+        let lines = part();
+        progress.done();
+        lines
+    };
+    let lines: Vec<Line> = parts.into_iter().flat_map(each).collect();
+    report::report(&lines, seeds)
+}
