@@ -117,4 +117,13 @@ pub trait Recipe: Copy + core::fmt::Debug {
         descriptors: S,
         limits: Limits,
     ) -> Option<Self::Made<F, S, H>>;
+
+    /// Adds every flow that a caller would have to add, configured as [`Room::host`] says; `None` if the scheduler
+    /// refuses one. Does nothing where no flow has to be added.
+    fn add_flows<F: Memory, S: Memory, H: Memory>(
+        _made: &mut Self::Made<F, S, H>,
+        _room: Room<F, H>,
+    ) -> Option<()> {
+        Some(())
+    }
 }

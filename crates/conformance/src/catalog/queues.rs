@@ -74,6 +74,14 @@ impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
         let queues = queues(scheduler, aqm, (room.flows, descriptors, room.flows), limits);
         Some(queues.with_drop_policy(policy))
     }
+
+    fn add_flows<F: Memory, S: Memory, H: Memory>(
+        made: &mut Self::Made<F, S, H>,
+        room: Room<F, H>,
+    ) -> Option<()> {
+        let config = Dial::of(room.host);
+        (0..room.flows.count()).try_for_each(|flow| made.configure(FlowId(flow), config).ok())
+    }
 }
 
 /// One queue.
@@ -162,6 +170,13 @@ impl<Q: Memory> Recipe for VirtualQueues<Q> {
         let made = Sqf::new(memory, self.end, limits).ok()?;
         Some(if self.default_takes_longest { made.default_takes_longest() } else { made })
     }
+
+    fn add_flows<F: Memory, S: Memory, H: Memory>(
+        made: &mut Self::Made<F, S, H>,
+        room: Room<F, H>,
+    ) -> Option<()> {
+        (0..room.flows.count()).try_for_each(|flow| made.add_flow(FlowId(flow)).ok())
+    }
 }
 
 /// [`VirtualQueues`] with a service floor and flushes.
@@ -188,6 +203,13 @@ impl<Q: Memory> Recipe for FlooredVirtualQueues<Q> {
         let (share, waiting) =
             (Floor::share(Some(self.floor))?, self.of.queues.of(WaitingFlow::EMPTY));
         plain.service_floor(share, waiting).ok()?.flush_unserved(self.flush).ok()
+    }
+
+    fn add_flows<F: Memory, S: Memory, H: Memory>(
+        made: &mut Self::Made<F, S, H>,
+        room: Room<F, H>,
+    ) -> Option<()> {
+        (0..room.flows.count()).try_for_each(|flow| made.add_flow(FlowId(flow)).ok())
     }
 }
 
@@ -217,6 +239,13 @@ impl<R: Recipe> Recipe for Shaped<R> {
             line,
             self.overhead,
         ))
+    }
+
+    fn add_flows<F: Memory, S: Memory, H: Memory>(
+        made: &mut Self::Made<F, S, H>,
+        room: Room<F, H>,
+    ) -> Option<()> {
+        R::add_flows(made.inner_mut(), room)
     }
 }
 
@@ -303,6 +332,13 @@ impl<R: FlowRecipe, C: Recipe> Recipe for Tree<R, C> {
         let split = LowBits::new(self.bits).ok()?;
         let made = Classes::new(scheduler, classes, [ClassState::EMPTY; 4], split, limits);
         Some(made.dropping_from_longest([LongestClass::EMPTY; 4]))
+    }
+
+    fn add_flows<F: Memory, S: Memory, H: Memory>(
+        made: &mut Self::Made<F, S, H>,
+        room: Room<F, H>,
+    ) -> Option<()> {
+        (0..4).try_for_each(|class| made.configure(FlowId(class), Dial::of(room.host)).ok())
     }
 }
 
