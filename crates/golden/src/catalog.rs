@@ -92,6 +92,7 @@ const PINNED: &[(&str, u64)] = &[
     ("virtual_queues_floor_flush", 0x562b_45a8_b29c_a0da),
     ("drr_codel", 0x7dd2_d500_fd3a_f378),
     ("age_codel", 0xab84_85b6_11d5_bc21),
+    ("age_pie", 0x7018_ee21_997b_3fe9),
     ("drr_red", 0x237d_15ec_039e_0d3e),
     ("age_red_adaptive", 0x80ab_4b7d_0cad_be86),
     ("drr_blue", 0x945a_f292_580d_09bc),

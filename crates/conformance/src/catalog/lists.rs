@@ -174,6 +174,17 @@ macro_rules! compositions {
                     CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100)
                 ),
             };
+            age_pie: Queued {
+                of: LongestQueue {
+                    of: Age(
+                        AgeParams::two_levels(2_000)
+                            .with_floor(8)
+                            .with_renewal(Nanos::from_millis(2))
+                    ),
+                    end: Head,
+                },
+                aqm: Pie(QUICK_PIE),
+            };
             drr_red: Queued {
                 of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
                 aqm: Red(
