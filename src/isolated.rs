@@ -254,6 +254,11 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         &self.queues
     }
 
+    /// The AQM.
+    pub const fn aqm(&self) -> &A {
+        self.queues.aqm()
+    }
+
     /// The AQM, to be configured; judging packets is the queue's business.
     pub const fn aqm_mut(&mut self) -> &mut A {
         self.queues.aqm_mut()

@@ -106,9 +106,9 @@ pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled_scheduler::LabelledScheduler;
 pub use labels::{ByLabeller, Labelled, OnDemand, Rekeyed};
 pub use smart_queue::{
-    AllAlike, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, LinkLayer,
-    PushError, Rtt, SmartQueue, SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames,
-    UnknownRtt, mark_congestion,
+    AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms,
+    LinkLayer, PushError, Rtt, SmartQueue, SmartQueueBuilder, SmartQueueError, StaticFrameQueue,
+    StaticFrames, UnknownAqm, UnknownRtt, mark_congestion,
 };
 #[cfg(feature = "alloc")]
 pub use smart_queue::{DescriptorQueue, FrameQueue};

@@ -1,5 +1,6 @@
 //! The queue that most users want: isolated flows and hosts, an AQM, a rate and buffers, assembled.
 
+mod aqm;
 mod builder;
 mod device;
 mod ecn;
@@ -14,11 +15,12 @@ mod static_frames;
 
 use flowhash::Rotating;
 use sched_core::{
-    Backlog, CoDelParams, ConfigError, Counters, DropReason, DropSink, FlowId, Imbalance, Limits,
-    Nanos, Packet, Rejected, Scheduler,
+    AqmChoice, Backlog, ChosenAqm, ChosenAqmState, ConfigError, Counters, DropReason, DropSink,
+    FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
 };
 use shaper::{Overhead, Rate, Shaper};
 
+pub use aqm::{AqmKind, UnknownAqm};
 pub use builder::{SmartQueueBuilder, SmartQueueError};
 pub use device::DeviceRoom;
 pub use ecn::mark_congestion;
@@ -38,15 +40,15 @@ use crate::storage::{NoRoom, Storage};
 use builder::{Sizes, limits_for};
 use outlet::Outlet;
 
-/// Isolated flows and hosts, sparse flows first, CoDel, a rate, back-pressure, and buffers if wanted.
+/// Isolated flows and hosts, sparse flows first, an AQM, a rate, back-pressure, and buffers if wanted.
 ///
 /// The rate is all that must be said ([`upload`](SmartQueue::upload), [`download`](SmartQueue::download)); what
 /// [`SmartQueueBuilder`] fills in:
 ///
 /// - **Isolation**: hosts of the local side share the line, the flows of a host its share: `dual-srchost` on the way
 ///   up, `dual-dsthost` on the way down.
-/// - **AQM**: CoDel for round-trip times of 100 ms ([`Rtt::INTERNET`]), its target raised on slow lines
-///   ([`Rtt::codel`]).
+/// - **AQM**: CoDel ([`AqmKind`]) for round-trip times of 100 ms ([`Rtt::INTERNET`]), its target raised on slow lines
+///   ([`Rtt::aqm`]); and for packets with ECT(1) a shallow threshold in the queue of their flow ([`Rtt::l4s`]).
 /// - **Limits**: what the rate carries in four round-trip times, and no more frames than there are buffers.
 /// - **Overhead**: none; [`SmartQueueBuilder::link`] takes the words of the link, `"pppoe-ptm"` for one.
 ///
@@ -169,7 +171,8 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
 
     /// AQM and limits for the rate and the round-trip time in force.
     fn follow(&mut self) {
-        self.set_aqm();
+        self.set_aqm(self.aqm());
+        self.set_l4s(self.is_l4s());
         if let Some(sizes) = self.sizes {
             let rate = self.outlet.line.line().rate();
             let (wanted, in_force) = (limits_for(rate, self.rtt, sizes), self.limits());
@@ -178,30 +181,61 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         }
     }
 
-    /// Another setting of the AQM, until rate, line or round-trip time change. Cost: O(1).
+    /// Another setting of the AQM, until rate, line or round-trip time change.
+    /// Cost: O(queues) for another AQM than there is.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`], and nothing has changed.
     ///
     /// ```
     /// use freeboard::SmartQueue;
-    /// use freeboard::sched_core::CoDelParams;
+    /// use freeboard::sched_core::{AqmChoice, CoDelParams};
     /// use freeboard::shaper::Rate;
     ///
     /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).descriptors()?;
-    /// queue.set_codel(CoDelParams::INTERNET.with_mtu(9_000))?;
+    /// queue.set_aqm_params(AqmChoice::CoDel(CoDelParams::INTERNET.with_mtu(9_000)))?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn set_codel(&mut self, params: CoDelParams) -> Result<(), ConfigError> {
-        self.outlet.line.inner_mut().aqm_mut().set_params(params)
+    pub fn set_aqm_params(&mut self, params: AqmChoice) -> Result<(), ConfigError> {
+        self.chosen_mut().set_choice(params)
     }
 
-    /// The AQM for the rate and the round-trip time in force.
-    fn set_aqm(&mut self) {
+    /// Another AQM, for the rate and the round-trip time in force. It begins with queues without a history. The same
+    /// one keeps what it has learned, and loses [other parameters](Self::set_aqm_params). Cost: O(queues).
+    pub fn set_aqm(&mut self, kind: AqmKind) {
         let rate = self.outlet.line.line().rate();
-        let codel = self.rtt.codel(rate, self.outlet.max_len);
-        let _in_range = self.set_codel(codel);
+        let params = self.rtt.aqm(kind, rate, self.outlet.max_len);
+        let _in_range = self.set_aqm_params(params);
         debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
+    }
+
+    /// Which AQM is in the queues.
+    #[must_use]
+    pub fn aqm(&self) -> AqmKind {
+        AqmKind::of(self.chosen().choice())
+    }
+
+    /// Whether packets with ECT(1) are marked above a shallow threshold, from the next packet on:
+    /// [`SmartQueueBuilder::l4s`].
+    pub fn set_l4s(&mut self, on: bool) {
+        let rate = self.outlet.line.line().rate();
+        let l4s = on.then(|| self.rtt.l4s(rate, self.outlet.max_len));
+        let _in_range = self.chosen_mut().set_l4s(l4s);
+        debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
+    }
+
+    /// Whether packets with ECT(1) are marked above a shallow threshold.
+    #[must_use]
+    pub fn is_l4s(&self) -> bool {
+        self.chosen().l4s().is_some()
+    }
+
+    fn chosen(&self) -> &ChosenAqm<S::Of<ChosenAqmState>> {
+        self.isolated().aqm()
+    }
+
+    fn chosen_mut(&mut self) -> &mut ChosenAqm<S::Of<ChosenAqmState>> {
+        self.outlet.line.inner_mut().aqm_mut()
     }
 
     /// Forgets what the line still carries: the next packet may leave at once. For a clock that was replaced by one
@@ -303,9 +337,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
 
     /// The isolated queues, to look at.
     #[must_use]
-    pub const fn isolated(
-        &self,
-    ) -> &Isolated<S, sched_core::CoDel<S::Of<sched_core::CoDelState>>, K, T> {
+    pub const fn isolated(&self) -> &Isolated<S, ChosenAqm<S::Of<ChosenAqmState>>, K, T> {
         self.outlet.line.inner()
     }
 }

@@ -7,11 +7,11 @@ use conformance::catalog::{
 };
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core::{
-    Aqm, Blue, BlueParams, BlueState, CeThreshold, ClassState, Classes, CoDel, CoDelParams,
-    CoDelState, Cobalt, CobaltParams, CobaltState, CommittedRate, Descriptor, DropFrom, DualPi2,
-    DualPi2Params, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop,
-    LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState, Queue, Red,
-    RedParams, RedState, Scheduler, Side, Sides,
+    Aqm, Blue, BlueParams, BlueState, CeThreshold, ChosenAqmState, ClassState, Classes, CoDel,
+    CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, CommittedRate, Descriptor,
+    DropFrom, DualPi2, DualPi2Params, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
+    LongestQueueDrop, LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState,
+    Queue, Red, RedParams, RedState, Scheduler, Side, Sides,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue};
@@ -309,9 +309,9 @@ fn of_hosts<S>(queue: S, mask: u32) -> EnqueuedBy<S, HostsByHash> {
 fn smart_queue(flows: usize, rate: Rate) -> SmartQueue<Boxes> {
     let count = queues_for(flows);
     let memory = IsolatedMemory::<Boxes>::allocate(count, count, descriptors_for(flows));
-    let codel = Boxes(memory.queues()).of(CoDelState::EMPTY);
+    let aqm = Boxes(memory.queues()).of(ChosenAqmState::EMPTY);
     let builder = SmartQueue::upload(rate).rtt(Rtt::SATELLITE).max_len(MTU);
-    builder.descriptors_in(memory, codel).expect("powers of two")
+    builder.descriptors_in(memory, aqm).expect("powers of two")
 }
 
 fn fastest() -> Rate {

@@ -4,13 +4,13 @@ use core::fmt;
 
 #[cfg(feature = "alloc")]
 use flowhash::{DEFAULT_WAYS, MAX_QUEUES, TableError};
-use sched_core::{CoDel, CoDelState, ConfigError, Limits, Nanos, Packet, Side};
+use sched_core::{ChosenAqm, ChosenAqmState, ConfigError, Limits, Nanos, Packet, Side};
 use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
 
 use super::frames::{Frames, LinkLayer};
 use super::outlet::{Outlet, ShapedIsolated};
 use super::pool::Pool;
-use super::{BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
+use super::{AqmKind, BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
 use crate::isolated::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory};
 use crate::isolation::Isolation;
 use crate::storage::Storage;
@@ -39,6 +39,8 @@ pub struct SmartQueueBuilder {
     pub(super) isolation: Isolation,
     pub(super) local_side: Side,
     pub(super) rtt: Rtt,
+    aqm: AqmKind,
+    l4s: bool,
     /// For Ethernet frames and for IP packets.
     link: (Overhead, Overhead),
     pub(super) layer: LinkLayer,
@@ -63,6 +65,8 @@ pub(super) struct Sizes {
 
 /// Round-trip times that a queue may hold: one for a sender that fills the line, and three for others.
 const ROUND_TRIPS: u128 = 4;
+/// The seed of an AQM that draws: a draw only decides which packets of one flow are dropped, and is no secret.
+const SEED: u64 = 0x6672_6565_626f_6172;
 /// The fewest packets of the longest length that a queue may hold.
 const FEWEST: u32 = 32;
 /// The most bytes that a queue holds unless the caller sets limits: 16 MiB.
@@ -99,6 +103,8 @@ impl SmartQueueBuilder {
             isolation,
             local_side,
             rtt: Rtt::INTERNET,
+            aqm: AqmKind::CoDel,
+            l4s: true,
             link: (Overhead::RAW, Overhead::RAW),
             layer: LinkLayer::Ethernet,
             max_len: None,
@@ -123,6 +129,19 @@ impl SmartQueueBuilder {
     #[must_use]
     pub const fn rtt(self, rtt: Rtt) -> Self {
         Self { rtt, ..self }
+    }
+
+    /// Another AQM in each queue.
+    #[must_use]
+    pub const fn aqm(self, kind: AqmKind) -> Self {
+        Self { aqm: kind, ..self }
+    }
+
+    /// Whether packets with ECT(1), which a scalable sender sets (RFC 9331), are marked above a shallow threshold in
+    /// the queue of their flow ([`Rtt::l4s`]), beside the AQM: on unless set. Other packets are as without it.
+    #[must_use]
+    pub const fn l4s(self, on: bool) -> Self {
+        Self { l4s: on, ..self }
     }
 
     /// The link in its words: `"docsis"`, `"pppoe-ptm ether-vlan"`, `"overhead 44 mpu 96 atm"`
@@ -197,7 +216,7 @@ impl SmartQueueBuilder {
         Self { queues, hosts, ..self }
     }
 
-    /// A queue by descriptor over tables of the caller's. `codel` is as long as there are queues, spare ones included;
+    /// A queue by descriptor over tables of the caller's. `aqm` is as long as there are queues, spare ones included;
     /// handles are below the packets of `memory`. Limits are those that were set, or none but the descriptors.
     ///
     /// # Errors
@@ -205,30 +224,31 @@ impl SmartQueueBuilder {
     pub fn descriptors_in<S: Storage, K: Storage, T: Storage>(
         self,
         memory: IsolatedMemory<S, K, T>,
-        codel: S::Of<CoDelState>,
+        aqm: S::Of<ChosenAqmState>,
     ) -> Result<SmartQueue<S, Descriptors, K, T>, SmartQueueError> {
         let (limits, sizes) = (self.limits.unwrap_or(Limits::NONE), None);
-        self.build(memory, codel, limits, sizes, self.longest(), Descriptors)
+        self.build(memory, aqm, limits, sizes, self.longest(), Descriptors)
     }
 
     /// A queue with frames over tables and buffers of the caller's, which may have room for
     /// [rates](IsolatedMemory::with_rates) and for `triple-isolate`. There are as many buffers as `states`, of
-    /// [`max_len`](Self::max_len) bytes each; `bytes` is as long as all of them. `codel` and limits are as for
+    /// [`max_len`](Self::max_len) bytes each; `bytes` is as long as all of them. `aqm` and limits are as for
     /// [`descriptors_in`](Self::descriptors_in), `key` as for [`frames_in`](Self::frames_in).
     ///
     /// # Errors
     /// [`SmartQueueError`], with what was given and what is accepted.
     ///
     /// ```
-    /// use freeboard::sched_core::{CoDelState, Ceiling};
+    /// use freeboard::sched_core::{Ceiling, ChosenAqmState};
     /// use freeboard::shaper::Rate;
     /// use freeboard::{BufferState, Heap, HostTerms, IsolatedMemory, SmartQueue};
     ///
     /// // 512 frames of up to 1,522 bytes, 1,024 queues, 256 hosts of either side, with rates.
     /// let memory = IsolatedMemory::<Heap>::allocate(1_024, 256, 512).with_rates();
-    /// let (codel, states) = (vec![CoDelState::EMPTY; memory.queues()], vec![BufferState::EMPTY; 512]);
+    /// let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
+    /// let states = vec![BufferState::EMPTY; 512];
     /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?);
-    /// let queue = builder.frames_over(memory, codel, vec![0; 512 * 1_522], states, [42; 16])?;
+    /// let queue = builder.frames_over(memory, aqm, vec![0; 512 * 1_522], states, [42; 16])?;
     /// // No host gets more than 5 Mbit/s.
     /// let ceiling = Some(Ceiling::new(5_000_000, 15_000)?);
     /// let queue = queue.with_host_rules(move |_| HostTerms { ceiling, ..HostTerms::default() });
@@ -237,7 +257,7 @@ impl SmartQueueBuilder {
     pub fn frames_over<S: Storage, K: Storage, T: Storage>(
         self,
         memory: IsolatedMemory<S, K, T>,
-        codel: S::Of<CoDelState>,
+        aqm: S::Of<ChosenAqmState>,
         bytes: S::Of<u8>,
         states: S::Of<BufferState>,
         key: [u8; 16],
@@ -254,7 +274,7 @@ impl SmartQueueBuilder {
         at_least("bytes", bytes.as_ref().len(), buffers.saturating_mul(max_len as usize))?;
         let frames = Frames::new(Pool::new(bytes, states, max_len as usize), self.layer, key);
         let limits = self.limits.unwrap_or(Limits::NONE);
-        self.build(memory, codel, limits, None, max_len, frames)
+        self.build(memory, aqm, limits, None, max_len, frames)
     }
 
     /// The longest packet in bytes.
@@ -301,7 +321,7 @@ impl SmartQueueBuilder {
     pub(super) fn build<S: Storage, P, K: Storage, T: Storage>(
         self,
         memory: IsolatedMemory<S, K, T>,
-        codel: S::Of<CoDelState>,
+        aqm: S::Of<ChosenAqmState>,
         limits: Limits,
         sizes: Option<Sizes>,
         max_len: u32,
@@ -309,9 +329,9 @@ impl SmartQueueBuilder {
     ) -> Result<SmartQueue<S, P, K, T>, SmartQueueError> {
         let Self { rate, isolation, local_side, rtt, .. } = self;
         let queues = memory.queues();
-        let (given, needed) = (codel.as_ref().len(), queues);
+        let (given, needed) = (aqm.as_ref().len(), queues);
         if given < needed {
-            return Err(IsolatedError::Memory { what: "codel", given, needed }.into());
+            return Err(IsolatedError::Memory { what: "AQM states", given, needed }.into());
         }
         let config = IsolatedConfig::new(max_len, limits);
         let config = config.isolated_by(isolation).with_local_side(local_side);
@@ -320,7 +340,9 @@ impl SmartQueueBuilder {
             LinkLayer::RawIp => self.link.1,
         };
         // Before the AQM, so that a length out of range is named as such.
-        let aqm = CoDel::new(codel, rtt.codel(rate, max_len.clamp(1, Packet::MAX_LEN)))?;
+        let within = max_len.clamp(1, Packet::MAX_LEN);
+        let mut aqm = ChosenAqm::new(aqm, rtt.aqm(self.aqm, rate, within), SEED)?;
+        aqm.set_l4s(self.l4s.then(|| rtt.l4s(rate, within)))?;
         let mut queues = Isolated::with_aqm(memory, aqm, config)?;
         queues.set_overhead(link);
         let shaper = Shaper::new(rate);

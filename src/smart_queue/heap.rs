@@ -1,6 +1,6 @@
 //! Smart queues on the heap.
 
-use sched_core::CoDelState;
+use sched_core::ChosenAqmState;
 
 use super::pool::Pool;
 use super::{BufferState, Descriptors, Frames, SmartQueue, SmartQueueBuilder, SmartQueueError};
@@ -28,9 +28,9 @@ impl SmartQueueBuilder {
         let (count, len) = (count as usize, self.longest() as usize);
         let bytes = Heap::table(0_u8, count.saturating_mul(len));
         let pool = Pool::new(bytes, Heap::table(BufferState::EMPTY, count), len);
-        let (memory, codel) = self.allocate(count);
+        let (memory, aqm) = self.allocate(count);
         let frames = Frames::new(pool, self.layer, key);
-        self.build(memory, codel, limits, sizes, self.longest(), frames)
+        self.build(memory, aqm, limits, sizes, self.longest(), frames)
     }
 
     /// A queue by descriptor, on the heap: handles are below [`buffers`](Self::buffers).
@@ -39,21 +39,21 @@ impl SmartQueueBuilder {
     /// [`SmartQueueError`], with what was given and what is accepted.
     pub fn descriptors(self) -> Result<DescriptorQueue, SmartQueueError> {
         let (count, limits, sizes) = self.sized()?;
-        let (memory, codel) = self.allocate(count as usize);
-        self.build(memory, codel, limits, sizes, self.longest(), Descriptors)
+        let (memory, aqm) = self.allocate(count as usize);
+        self.build(memory, aqm, limits, sizes, self.longest(), Descriptors)
     }
 
     /// Tables for `packets` descriptors; those of `triple-isolate` if it is asked for.
     fn allocate(
         &self,
         packets: usize,
-    ) -> (IsolatedMemory<Heap, NoRoom, Heap>, alloc::vec::Vec<CoDelState>) {
+    ) -> (IsolatedMemory<Heap, NoRoom, Heap>, alloc::vec::Vec<ChosenAqmState>) {
         let memory = IsolatedMemory::<Heap>::allocate(self.queues, self.hosts, packets);
-        let codel = Heap::table(CoDelState::EMPTY, memory.queues());
+        let aqm = Heap::table(ChosenAqmState::EMPTY, memory.queues());
         let memory = match self.isolation {
             Isolation::TripleIsolate => memory.with_triple(ROUNDS),
             _ => memory.with_empty_triple(),
         };
-        (memory, codel)
+        (memory, aqm)
     }
 }

@@ -1,15 +1,15 @@
 //! What may leave when: the line and the device behind it.
 
-use sched_core::{CoDel, CoDelState, DropSink, Nanos, Packet, Scheduler};
+use sched_core::{ChosenAqm, ChosenAqmState, DropSink, Nanos, Packet, Scheduler};
 use shaper::{Rate, Shaped};
 
 use super::device::DeviceRoom;
 use crate::isolated::Isolated;
 use crate::storage::Storage;
 
-/// Isolated queues with CoDel behind a line.
+/// Isolated queues with an AQM behind a line.
 pub(super) type ShapedIsolated<S, K, T> =
-    Shaped<Isolated<S, CoDel<<S as Storage>::Of<CoDelState>>, K, T>>;
+    Shaped<Isolated<S, ChosenAqm<<S as Storage>::Of<ChosenAqmState>>, K, T>>;
 
 /// A line and the device that it ends at.
 #[derive(Debug)]

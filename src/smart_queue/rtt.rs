@@ -64,7 +64,7 @@ impl Rtt {
     /// The shortest: its target is 1,024 ns, the resolution of sojourn times.
     const SHORTEST: u64 = 20 * 1_024;
     /// The longest interval of [`CoDelParams`].
-    const LONGEST: u64 = (1 << 33) - 1;
+    pub(super) const LONGEST: u64 = (1 << 33) - 1;
 
     /// A round-trip time of `span`: 20,480 ns to 2^33 − 1 ns (8.6 s).
     ///

@@ -1,6 +1,6 @@
 //! The memory of a smart queue with frames in arrays: for a `static`, without an allocator.
 
-use sched_core::{CoDelState, Limits, Packet};
+use sched_core::{ChosenAqmState, Limits, Packet};
 
 use super::pool::Pool;
 use super::{BufferState, Frames, SmartQueue, SmartQueueBuilder, SmartQueueError};
@@ -36,7 +36,7 @@ pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 #[derive(Debug)]
 pub struct StaticFrames<const FRAMES: usize, const LEN: usize, const GROUPS: usize> {
     tables: StaticTables<FRAMES, GROUPS>,
-    codel: [[CoDelState; ALL]; GROUPS],
+    aqm: [[ChosenAqmState; ALL]; GROUPS],
     bytes: [[u8; LEN]; FRAMES],
     states: [BufferState; FRAMES],
 }
@@ -51,7 +51,7 @@ impl<const FRAMES: usize, const LEN: usize, const GROUPS: usize> StaticFrames<FR
         }
         Self {
             tables: StaticTables::new(),
-            codel: [[CoDelState::EMPTY; ALL]; GROUPS],
+            aqm: [[ChosenAqmState::EMPTY; ALL]; GROUPS],
             bytes: [[0; LEN]; FRAMES],
             states: [BufferState::EMPTY; FRAMES],
         }
@@ -80,12 +80,12 @@ impl SmartQueueBuilder {
         memory: &mut StaticFrames<FRAMES, LEN, GROUPS>,
         key: [u8; 16],
     ) -> Result<StaticFrameQueue<'_>, SmartQueueError> {
-        let StaticFrames { tables, codel, bytes, states } = memory;
+        let StaticFrames { tables, aqm, bytes, states } = memory;
         let states: &mut [BufferState] = states;
         let pool = Pool::new(bytes.as_flattened_mut(), states, LEN);
         let frames = Frames::new(pool, self.layer, key);
         let limits = self.limits.unwrap_or(Limits::NONE);
         let max_len = u32::try_from(LEN).unwrap_or(Packet::MAX_LEN);
-        self.build(tables.memory(), codel.as_flattened_mut(), limits, None, max_len, frames)
+        self.build(tables.memory(), aqm.as_flattened_mut(), limits, None, max_len, frames)
     }
 }

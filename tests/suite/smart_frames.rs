@@ -6,7 +6,7 @@ use core::cell::Cell;
 use conformance::effort::effort;
 use freeboard::flowhash::{FlowKey, HostKey, Nat};
 use freeboard::sched_core::{
-    Ceiling, CoDelState, CommittedRate, DropReason, Limits, Nanos, RejectReason,
+    Ceiling, ChosenAqmState, CommittedRate, DropReason, Limits, Nanos, RejectReason,
 };
 use freeboard::shaper::Rate;
 use freeboard::{
@@ -126,10 +126,10 @@ fn weights_of_hosts_hold_and_change_while_frames_are_queued() {
 fn ceilings_and_rates_of_hosts_bind() {
     let queue = |terms: HostTerms| {
         let memory = IsolatedMemory::<Heap>::allocate(64, 16, 100).with_rates();
-        let codel = vec![CoDelState::EMPTY; memory.queues()];
+        let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
         let (bytes, states) = (vec![0; 100 * 1_000], vec![BufferState::EMPTY; 100]);
         let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(1_000);
-        let queue = builder.frames_over(memory, codel, bytes, states, KEY).expect("a queue");
+        let queue = builder.frames_over(memory, aqm, bytes, states, KEY).expect("a queue");
         let rules = move |of| if of == host(1) { terms } else { HostTerms::default() };
         queue.with_host_rules(rules)
     };
@@ -248,10 +248,10 @@ fn a_frame_that_is_written_in_place_is_as_one_that_is_copied() {
 fn tables_that_are_too_short_are_refused_with_what_is_needed() {
     let build = |packets: usize, bytes: usize, states: usize| {
         let memory = IsolatedMemory::<Heap>::allocate(64, 16, packets);
-        let codel = vec![CoDelState::EMPTY; memory.queues()];
+        let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
         let builder = SmartQueue::upload(Rate::UNLIMITED).max_len(100);
         let states = vec![BufferState::EMPTY; states];
-        builder.frames_over(memory, codel, vec![0; bytes], states, KEY).map(|_| ())
+        builder.frames_over(memory, aqm, vec![0; bytes], states, KEY).map(|_| ())
     };
     let lacks = |what, given, needed| {
         Err(SmartQueueError::Isolated(IsolatedError::Memory { what, given, needed }))

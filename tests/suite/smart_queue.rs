@@ -8,9 +8,9 @@ use freeboard::flowhash::{Labels, mix, parse};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, RejectReason, Scheduler};
 use freeboard::shaper::Rate;
 use freeboard::{
-    DescriptorQueue, DeviceRoom, FrameQueue, Heap, IsolatedError, IsolatedMemory, Isolation,
-    LabelledScheduler, LinkLayer, PushError, Rtt, SmartQueue, SmartQueueError, StaticFrames,
-    mark_congestion,
+    AqmKind, DescriptorQueue, DeviceRoom, FrameQueue, Heap, IsolatedError, IsolatedMemory,
+    Isolation, LabelledScheduler, LinkLayer, PushError, Rtt, SmartQueue, SmartQueueError,
+    StaticFrames, mark_congestion,
 };
 
 const KEY: [u8; 16] = *b"sixteen of these";
@@ -395,7 +395,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
 
     let memory = IsolatedMemory::<Heap>::allocate(64, 16, 64);
     let short = builder.descriptors_in(memory, Vec::new()).map(|_| ());
-    let expected = IsolatedError::Memory { what: "codel", given: 0, needed: 80 };
+    let expected = IsolatedError::Memory { what: "AQM states", given: 0, needed: 80 };
     assert_eq!(short, Err(SmartQueueError::Isolated(expected)));
 
     let triple = builder.isolation(Isolation::TripleIsolate);

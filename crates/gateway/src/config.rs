@@ -14,6 +14,7 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use freeboard::AqmKind;
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate};
 
@@ -30,6 +31,10 @@ pub(crate) struct Sharing {
     pub(crate) limit: Limit,
     /// With SQF: a queue that has to make room and was not served for so long is dropped whole.
     pub(crate) flush_unserved: Option<Nanos>,
+    /// With a FIFO none.
+    pub(crate) aqm: AqmKind,
+    /// Whether packets with ECT(1) are marked above a shallow threshold.
+    pub(crate) l4s: bool,
 }
 
 /// All that was told, in range and without contradictions.

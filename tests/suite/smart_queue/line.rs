@@ -1,5 +1,6 @@
 //! When frames leave: the line, the device, and the AQM that is set for both.
 
+use freeboard::sched_core::{AqmChoice, CoDelParams};
 use freeboard::shaper::RateError;
 
 use super::*;
@@ -157,4 +158,117 @@ fn the_words_of_the_link_reach_the_line() -> Result<(), RateError> {
     let queue = builder.raw_ip().frames(KEY).expect("a queue");
     assert_eq!(queue.overhead().wire_len(1_500), 1_558);
     Ok(())
+}
+
+/// Goal: the AQM is what was asked for, at construction and later, for the rate and the round-trip time in force.
+#[test]
+fn the_aqm_is_chosen_by_a_word_and_follows_the_rate() {
+    let rate = mbit(1);
+    let default = SmartQueue::upload(rate).descriptors().expect("in range");
+    assert_eq!((default.aqm(), default.is_l4s()), (AqmKind::default(), true));
+    for (word, kind) in AqmKind::WORDS {
+        assert_eq!((word.parse(), kind.word()), (Ok(kind), word));
+        let builder = SmartQueue::upload(rate).aqm(kind).l4s(false);
+        let mut queue = builder.descriptors().expect("in range");
+        let chosen = |queue: &DescriptorQueue| queue.isolated().aqm().choice();
+        assert_eq!((queue.aqm(), queue.is_l4s()), (kind, false));
+        assert_eq!(chosen(&queue), Rtt::INTERNET.aqm(kind, rate, 1_522));
+        queue.set_rtt(Rtt::OCEANIC);
+        queue.set_rate(Nanos(0), mbit(50));
+        assert_eq!(chosen(&queue), Rtt::OCEANIC.aqm(kind, mbit(50), 1_522));
+        queue.set_l4s(true);
+        assert!(queue.is_l4s());
+        queue.set_rate(Nanos(0), mbit(10));
+        let expected = Rtt::OCEANIC.l4s(mbit(10), 1_522);
+        assert_eq!(queue.isolated().aqm().l4s(), Some(expected));
+        for (_, other) in AqmKind::WORDS {
+            queue.set_aqm(other);
+            assert_eq!((queue.aqm(), queue.is_l4s()), (other, true));
+            assert_eq!(chosen(&queue), Rtt::OCEANIC.aqm(other, mbit(10), 1_522));
+        }
+        let params = CoDelParams::INTERNET.with_mtu(9_000);
+        queue.set_aqm_params(AqmChoice::CoDel(params)).expect("in range");
+        assert_eq!(chosen(&queue), AqmChoice::CoDel(params));
+        let refused = AqmChoice::CoDel(params.with_mtu(0));
+        assert!(queue.set_aqm_params(refused).is_err());
+        assert_eq!(chosen(&queue), AqmChoice::CoDel(params));
+    }
+    let error = "pie".parse::<AqmKind>().expect_err("not one of the three");
+    assert_eq!(error.to_string(), "an AQM must be one of cobalt codel none");
+}
+
+/// Goal: the threshold of L4S is 1 ms, less where the target is, more where two packets take longer; every preset has one
+/// that is accepted at every rate.
+#[test]
+fn the_threshold_of_l4s_is_in_range_for_every_line() {
+    for (word, rtt) in Rtt::PRESETS {
+        for rate in [Rate::STOPPED, mbit(1), mbit(1_000), Rate::UNLIMITED] {
+            let queue = SmartQueue::download(rate).rtt(rtt).descriptors().expect("in range");
+            let l4s = queue.isolated().aqm().l4s().expect("on unless set");
+            let two = rate.time_of(2 * 1_522).min(Nanos((1 << 33) - 1));
+            let shallow = Nanos::from_millis(1).min(rtt.target());
+            assert_eq!((l4s.threshold, l4s.mtu), (shallow.max(two), 1_522), "{word} {rate:?}");
+        }
+    }
+}
+
+/// What became of one flow that offers half as much again as the line takes and does not react, in 20 s.
+struct Deaf {
+    sent: u64,
+    marked: u64,
+    dropped: u64,
+    /// Of what left in the last 10 s, in ms.
+    median_wait: u64,
+}
+
+fn deaf(kind: AqmKind, l4s: bool, ecn: u8) -> Deaf {
+    let builder = SmartQueue::upload(mbit(10)).aqm(kind).l4s(l4s);
+    let mut queue = builder.frames(KEY).expect("a queue");
+    let shape = Shape { ecn, ..udp(1, 1, 1_000) };
+    let (mut number, mut waits) = (0_u32, Vec::new());
+    // 1,042 bytes at 15 Mbit/s.
+    let at = |number: u32| Nanos(555_733 * u64::from(number));
+    let mut now = Nanos(0);
+    while now < Nanos::from_secs(20) {
+        while at(number) <= now {
+            queue.push(at(number), &frame(shape, number)).expect("the oldest gives way");
+            number += 1;
+        }
+        if let Some(bytes) = queue.pop(now) {
+            let sent = u32::from_be_bytes(bytes[42..46].try_into().expect("four bytes"));
+            if now > Nanos::from_secs(10) {
+                waits.push(now.since(at(sent)).0 / 1_000_000);
+            }
+        }
+        now = queue.poll_at(now).map_or(at(number), |leaves| leaves.min(at(number))).max(now);
+    }
+    queue.recount().expect("the books are right");
+    waits.sort_unstable();
+    let counters = queue.counters();
+    Deaf {
+        sent: counters.delivered.packets,
+        marked: counters.marked,
+        dropped: counters.dropped_for(DropReason::Aqm).packets,
+        median_wait: waits[waits.len() / 2],
+    }
+}
+
+/// Goal: traffic that does not react cannot fill the queue under COBALT, ECN-capable or not, with the threshold of L4S or
+/// without, and the line is full all the same. Under CoDel it fills the queue. Method: 15 Mbit/s over a line of 10.
+#[test]
+fn cobalt_keeps_the_queue_of_deaf_traffic_short() {
+    for (ecn, l4s) in [(0, true), (1, true), (1, false), (2, true)] {
+        let cobalt = deaf(AqmKind::Cobalt, l4s, ecn);
+        assert!(cobalt.median_wait <= 40, "{ecn} {l4s}: {} ms", cobalt.median_wait);
+        assert!(cobalt.sent > 23_980 && cobalt.dropped > 11_000, "{ecn} {l4s}: {}", cobalt.sent);
+        assert!(deaf(AqmKind::CoDel, l4s, ecn).median_wait > 150);
+    }
+    // Nothing is dropped by no AQM, and only ECT(1) is marked, by the threshold.
+    for (ecn, l4s, marks) in
+        [(0, true, false), (1, true, true), (1, false, false), (2, true, false)]
+    {
+        let none = deaf(AqmKind::None, l4s, ecn);
+        assert_eq!((none.dropped, 10 * none.marked > 9 * none.sent), (0, marks), "{ecn} {l4s}");
+        assert!(marks || none.marked == 0);
+    }
 }

@@ -3,7 +3,7 @@
 use freeboard::flowhash::{FlowTable, TagLine};
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
-    Aqm, Arrival, ClassState, Classes, CoDelState, Descriptor, DropFrom, DualPi2Params, FlowId,
+    Aqm, Arrival, ChosenAqmState, ClassState, Classes, Descriptor, DropFrom, DualPi2Params, FlowId,
     FlowQueues, FlowRecord, FlowScheduler, LengthFlow, Limits, LongestClass, LowBits, Metered,
     Nanos, NoAqm, Queue, Sqf, SqfFlow, SqfMemory, WaitingFlow, WfiFlow, WfiMeter,
 };
@@ -404,8 +404,8 @@ impl Recipe for Smart {
     ) -> Option<Self::Made<F, S, H>> {
         let packets = (descriptors.count() as usize).min(MOST);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, packets);
-        let codel = Parts::<MOST>::table(CoDelState::EMPTY, memory.queues());
+        let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());
         let builder = SmartQueue::upload(self.rate).max_len(room.max_len).limits(limits);
-        builder.descriptors_in(memory, codel).ok()
+        builder.descriptors_in(memory, aqm).ok()
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate};
 
-use crate::config::keywords::{Words as _, rate_word};
+use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::config::{Config, Sharing};
 
 impl Config {
@@ -27,6 +27,9 @@ impl Config {
         changed("limit", self.share.limit.word(), new.share.limit.word());
         let flush = |share: Sharing| share.flush_unserved.map_or("off".to_owned(), millis_word);
         changed("flush-unserved", flush(self.share), flush(new.share));
+        changed("aqm", self.share.aqm.word().into(), new.share.aqm.word().into());
+        let l4s = |share: Sharing| Switch::of(share.l4s).word().to_owned();
+        changed("l4s", l4s(self.share), l4s(new.share));
         changed("link", link_words(self.link), link_words(new.link));
         changed("catch-up", millis_word(self.catch_up), millis_word(new.catch_up));
         changed("stats-every", self.stats_every.to_string(), new.stats_every.to_string());

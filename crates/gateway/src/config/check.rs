@@ -4,11 +4,13 @@ use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use freeboard::Isolation;
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate};
+use freeboard::{AqmKind, Isolation};
 
-use crate::config::keywords::{HostMode, Io, Limit, QueueKind, Words, number, rate, rate_word};
+use crate::config::keywords::{
+    HostMode, Io, Limit, QueueKind, Switch, Words, number, rate, rate_word,
+};
 use crate::config::{Config, DEFAULT_MAX_HOSTS, MAX_WEIGHT, Places, RawOptions, Sharing, Word};
 use crate::io::frame::ETHERNET_HEADER;
 
@@ -59,6 +61,7 @@ impl RawOptions {
             _ => DEFAULT_LIMIT,
         });
         let flush_unserved = self.flush_unserved(kind)?;
+        let (aqm, l4s) = self.aqm_and_l4s(kind)?;
         let every = self.in_range("--stats-every", &self.stats_every, 1..=86_400)?;
         let catch_up = self.in_range("--catch-up", &self.catch_up, 0..=1_000)?;
         let metrics = self.read("--metrics", &self.metrics, |option, word| {
@@ -84,6 +87,8 @@ impl RawOptions {
                 max_hosts: self.max_hosts(kind, hosts)?,
                 limit,
                 flush_unserved,
+                aqm,
+                l4s,
             },
             link: self.link()?,
             catch_up: Nanos::from_millis(catch_up.unwrap_or(DEFAULT_CATCH_UP).unsigned_abs()),
@@ -194,6 +199,25 @@ impl RawOptions {
             self.in_range("--flush-unserved", &self.flush_unserved, 0..=LONGEST_UNSERVED)?;
         let millis = millis.filter(|&millis| millis > 0);
         Ok(millis.map(|millis| Nanos::from_millis(millis.unsigned_abs())))
+    }
+
+    /// The AQM, and whether packets with ECT(1) have a threshold of their own; a FIFO has neither.
+    fn aqm_and_l4s(&self, kind: QueueKind) -> Result<(AqmKind, bool), String> {
+        let aqm = self.read("--aqm", &self.aqm, <AqmKind as Words>::parse)?;
+        let l4s = self.read("--l4s", &self.l4s, Switch::parse)?;
+        if kind != QueueKind::Fifo {
+            let aqm = aqm.unwrap_or_default();
+            return Ok((aqm, l4s.map_or(aqm != AqmKind::None, |l4s| l4s == Switch::On)));
+        }
+        let refused = |option: &str, word: &Option<Word>, accepted: &str| {
+            let (place, text) = (self.place(word.as_ref()), word.as_ref().map_or("", Word::text));
+            Err(format!("{place}{option} {text:?}: with --queue fifo accepted is {accepted}"))
+        };
+        match (aqm, l4s) {
+            (Some(AqmKind::CoDel | AqmKind::Cobalt), _) => refused("--aqm", &self.aqm, "none"),
+            (_, Some(Switch::On)) => refused("--l4s", &self.l4s, "off"),
+            _ => Ok((AqmKind::None, false)),
+        }
     }
 
     /// What a packet is on the wire. Frames are counted as they are unless something is said of the link.

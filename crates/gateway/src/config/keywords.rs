@@ -1,8 +1,8 @@
 //! The words of options: what each may be, and one line that says so of a word that is none.
 
-use freeboard::Isolation;
 use freeboard::sched_core::Limits;
 use freeboard::shaper::{Framing, Rate};
+use freeboard::{AqmKind, Isolation};
 
 /// How frames reach us.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,6 +38,13 @@ pub(crate) enum HostMode {
     Lan,
     /// The hosts on the LAN side, and the flows of each by shortest queue first.
     UsersSqf,
+}
+
+/// What is either on or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Switch {
+    On,
+    Off,
 }
 
 /// What a queue may hold, as it is written: bytes, or packets with a `p` behind them.
@@ -85,6 +92,20 @@ impl Words for HostMode {
         ("lan", Self::Lan),
         ("users+sqf", Self::UsersSqf),
     ];
+}
+
+impl Words for AqmKind {
+    const WORDS: &'static [(&'static str, Self)] = &AqmKind::WORDS;
+}
+
+impl Words for Switch {
+    const WORDS: &'static [(&'static str, Self)] = &[("on", Self::On), ("off", Self::Off)];
+}
+
+impl Switch {
+    pub(crate) const fn of(is_on: bool) -> Self {
+        if is_on { Self::On } else { Self::Off }
+    }
 }
 
 impl Words for Framing {

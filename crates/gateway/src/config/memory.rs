@@ -87,6 +87,7 @@ mod tests {
     use super::*;
     use crate::config::DEFAULT_MAX_HOSTS;
     use crate::config::keywords::QueueKind;
+    use freeboard::AqmKind;
 
     fn share(limit: Limit) -> Sharing {
         Sharing {
@@ -95,6 +96,8 @@ mod tests {
             max_hosts: DEFAULT_MAX_HOSTS,
             limit,
             flush_unserved: None,
+            aqm: AqmKind::CoDel,
+            l4s: true,
         }
     }
 
@@ -106,7 +109,7 @@ mod tests {
         {
             for most in [20_000_000, MOST] {
                 let max_hosts = DEFAULT_MAX_HOSTS;
-                let share = |limit| Sharing { kind, hosts, max_hosts, limit, flush_unserved: None };
+                let share = |limit| Sharing { kind, hosts, max_hosts, ..share(limit) };
                 let check = |packets| check_against(share(Limit::Packets(packets)), mtu, most);
                 let refused = check(20_000_000).unwrap_err();
                 let (_, range) = refused.rsplit_once("1p to ").unwrap();

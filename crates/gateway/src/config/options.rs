@@ -168,7 +168,7 @@ mod tests {
     fn every_option_reaches_the_configuration() {
         let config = config(
             "--lan a --wan b --up 1mbit --down 2mbit --io tap --queue qfq --hosts srchost --max-hosts 77 --limit 9p \
-             --overhead 8 --mpu 64 --framing ptm --catch-up 3 \
+             --aqm cobalt --l4s off --overhead 8 --mpu 64 --framing ptm --catch-up 3 \
              --stats s --stats-every 5 --metrics 127.0.0.1:9100 --user u",
         );
         let config = config.unwrap();
@@ -182,6 +182,7 @@ mod tests {
             "Packets(9)",
             "mpu: 64",
             "Ptm",
+            "aqm: Cobalt, l4s: false",
             "catch_up: Nanos(3000000)",
             "9100",
             "\"u\"",

@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::ValueParserFactory;
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser, ValueParser};
+use freeboard::AqmKind;
 use freeboard::shaper::Framing;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::config::keywords::{HostMode, Io, QueueKind, Words};
+use crate::config::keywords::{HostMode, Io, QueueKind, Switch, Words};
 
 /// Options as they were written: in the file, or as words. Each may be absent. The comment of an option is
 /// what the help says of it.
@@ -56,6 +57,14 @@ pub(crate) struct RawOptions {
     /// whole, 0 to 60000; 0 is never [default: 0].
     #[arg(long, value_name = "MS", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) flush_unserved: Option<Word>,
+    /// What tells a sender that its queue stands. codel tells it by marks or drops; cobalt also drops
+    /// packets of a sender that does not listen; none is none [default: codel; with fifo none].
+    #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<AqmKind>())]
+    pub(crate) aqm: Option<Word>,
+    /// Packets with ECT(1) are marked above a shallow threshold in the queue of their flow
+    /// [default: on; off with fifo and with aqm none].
+    #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<Switch>())]
+    pub(crate) l4s: Option<Word>,
     /// Bytes that the line adds to an IP packet, -64 to 256.
     #[arg(long, value_name = "N", help_heading = "The line", allow_negative_numbers = true)]
     pub(crate) overhead: Option<Word>,
@@ -252,6 +261,8 @@ impl RawOptions {
             max_hosts: self.max_hosts.or(file.max_hosts),
             limit: self.limit.or(file.limit),
             flush_unserved: self.flush_unserved.or(file.flush_unserved),
+            aqm: self.aqm.or(file.aqm),
+            l4s: self.l4s.or(file.l4s),
             overhead: self.overhead.or(file.overhead),
             mpu: self.mpu.or(file.mpu),
             framing: self.framing.or(file.framing),

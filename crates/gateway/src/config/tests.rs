@@ -78,6 +78,13 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "queue = \"sqf\"\nflush-unserved = 60001",
             "--flush-unserved \"60001\": accepted are 0 to 60000",
         ),
+        ("aqm = \"pie\"", "--aqm \"pie\": accepted are cobalt, codel, none"),
+        ("l4s = \"yes\"", "--l4s \"yes\": accepted are on, off"),
+        (
+            "queue = \"fifo\"\naqm = \"codel\"",
+            "--aqm \"codel\": with --queue fifo accepted is none",
+        ),
+        ("queue = \"fifo\"\nl4s = \"on\"", "--l4s \"on\": with --queue fifo accepted is off"),
         ("catch-up = 1001", "--catch-up \"1001\": accepted are 0 to 1000"),
         ("framing = \"frames\"", "accepted are none, atm, ptm"),
         (
@@ -99,6 +106,29 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         let line: usize = line.split([' ', ':']).next().unwrap().parse().unwrap();
         assert!((5..=4 + more.lines().count()).contains(&line), "{more}: {error}");
     }
+}
+
+/// Goal: what is said of the AQM, and what is not. Method: every word with each queue, with and without the threshold.
+#[test]
+fn the_aqm_is_what_was_asked_for_and_a_fifo_has_none() {
+    let said = |more: &str| with(more).map(|config| (config.share.aqm, config.share.l4s));
+    assert_eq!(said(""), Ok((AqmKind::default(), true)));
+    for (word, kind) in AqmKind::WORDS {
+        for queue in ["drr", "sqf", "qfq"] {
+            let more = format!("queue = \"{queue}\"\naqm = \"{word}\"\n");
+            assert_eq!(said(&more), Ok((kind, kind != AqmKind::None)));
+            for (l4s, is_on) in [("on", true), ("off", false)] {
+                assert_eq!(said(&format!("{more}l4s = \"{l4s}\"")), Ok((kind, is_on)));
+            }
+        }
+    }
+    for more in ["", "aqm = \"none\"", "l4s = \"off\""] {
+        assert_eq!(said(&format!("queue = \"fifo\"\n{more}")), Ok((AqmKind::None, false)));
+    }
+    let mut config = with("").unwrap();
+    let said = config.take_over(with("aqm = \"cobalt\"\nl4s = \"off\"").unwrap());
+    assert_eq!(said, ["aqm: codel -> cobalt", "l4s: on -> off"]);
+    assert_eq!((config.share.aqm, config.share.l4s), (AqmKind::Cobalt, false));
 }
 
 /// Goal: of a long file the line that is wrong is named, and of a word of the command line no line is.

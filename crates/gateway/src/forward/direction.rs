@@ -318,7 +318,7 @@ impl Direction {
         }
         let line = self.queue.line().clone().with_catch_up(plan.catch_up);
         self.queue.set_line(line);
-        self.queue.set_rate(now, plan.rate, plan.max_len);
+        self.queue.set_rate_and_aqm(now, &plan);
         if let Some(watch) = &mut self.watch {
             watch.set_hosts(plan.share.max_hosts);
         }

@@ -7,10 +7,10 @@ use core::fmt;
 
 use freeboard::flowhash::{self, Outcome, TagLine};
 use freeboard::sched_core::{
-    Ceiling, CoDel, CoDelParams, CoDelState, CommittedRate, Descriptor, DropPolicy, DropSink, Fifo,
-    FloorShare, FlowId, FlowRecord, FlowScheduler, LengthFlow, Limits, LongestFlow,
-    LongestQueueDrop, Nanos, OwnVictim, Packet, Qfq, QfqConfig, QfqFlow, Queue as Empty, Rejected,
-    Scheduler, ShortestQueue, WaitingFlow,
+    AqmChoice, Ceiling, ChosenAqm, ChosenAqmState, CommittedRate, Descriptor, DropPolicy, DropSink,
+    Fifo, FloorShare, FlowId, FlowRecord, FlowScheduler, L4sParams, LengthFlow, Limits,
+    LongestFlow, LongestQueueDrop, Nanos, OwnVictim, Packet, Qfq, QfqConfig, QfqFlow,
+    Queue as Empty, Rejected, Scheduler, ShortestQueue, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, Rtt, SmartQueue};
@@ -24,6 +24,8 @@ use users::Users;
 
 /// Rounds of the calendar of `triple-isolate`.
 const ROUNDS: usize = 64;
+/// The seed of an AQM that draws: a draw only decides which packets of one flow are dropped, and is no secret.
+const SEED: u64 = 1;
 /// Frames that one direction may hold unless its limit is in packets.
 const FRAMES: u32 = 8_192;
 
@@ -107,8 +109,8 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
     /// Another line, with what it still owes.
     fn set_line(&mut self, line: Shaper);
 
-    /// Another rate, and the AQM for it; `max_len` is the longest packet in bytes.
-    fn set_rate(&mut self, now: Nanos, rate: Rate, max_len: u32);
+    /// The rate of `plan`, and its AQM for that rate.
+    fn set_rate_and_aqm(&mut self, now: Nanos, plan: &Plan);
 
     /// What packets are on the wire: on the line, and for the rates and ceilings of hosts.
     fn set_link(&mut self, link: Overhead);
@@ -131,8 +133,8 @@ trait Unshaped: Scheduler + fmt::Debug {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected>;
 
-    /// Another setting of the AQM, if there is one.
-    fn set_codel(&mut self, params: CoDelParams);
+    /// Another AQM, if there may be one.
+    fn set_aqm(&mut self, aqm: AqmTerms);
 }
 
 impl<Q: Unshaped> Queue for Shaped<Q> {
@@ -154,9 +156,9 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
         Shaped::set_line(self, line);
     }
 
-    fn set_rate(&mut self, now: Nanos, rate: Rate, max_len: u32) {
-        Shaped::set_rate(self, now, rate);
-        self.inner_mut().set_codel(codel(rate, max_len));
+    fn set_rate_and_aqm(&mut self, now: Nanos, plan: &Plan) {
+        Shaped::set_rate(self, now, plan.rate);
+        self.inner_mut().set_aqm(plan.aqm());
     }
 
     fn set_link(&mut self, link: Overhead) {
@@ -178,7 +180,9 @@ pub(crate) struct Plan {
     pub(crate) catch_up: Nanos,
 }
 
-type Aqm = CoDel<Vec<CoDelState>>;
+/// What is said of the AQM, and of packets with ECT(1).
+type AqmTerms = (AqmChoice, Option<L4sParams>);
+type Aqm = ChosenAqm<Vec<ChosenAqmState>>;
 /// Hosts and flows, with room for rates and for `triple-isolate`.
 type HostQueues = SmartQueue<Heap, Descriptors, Heap, Heap>;
 type Shortest = ShortestQueue<Vec<LengthFlow>, Vec<WaitingFlow>>;
@@ -217,9 +221,9 @@ pub(crate) const fn limits(limit: Limit) -> Limits {
     }
 }
 
-/// CoDel for a line, as [`SmartQueue`] has it: a target of 5 ms, or of two of its longest packets where that is more.
-fn codel(rate: Rate, max_len: u32) -> CoDelParams {
-    Rtt::INTERNET.codel(rate, max_len)
+/// Another AQM; what was learned stays if it is of the same kind.
+fn set_aqm(aqm: &mut Aqm, (choice, l4s): AqmTerms) {
+    let _in_range = aqm.set_choice(choice).and_then(|()| aqm.set_l4s(l4s));
 }
 
 /// The isolation by which this direction is shared.
@@ -283,7 +287,8 @@ impl Plan {
                 };
                 let builder = builder.isolation(isolation(hosts, self.heading)).limits(limits);
                 let builder = builder.max_len(self.max_len).catch_up(self.catch_up);
-                let states = vec![CoDelState::EMPTY; memory.queues()];
+                let builder = builder.aqm(self.share.aqm).l4s(self.share.l4s);
+                let states = vec![ChosenAqmState::EMPTY; memory.queues()];
                 let queue: HostQueues = builder.descriptors_in(memory, states).map_err(one_line)?;
                 Box::new(queue)
             }
@@ -307,9 +312,19 @@ impl Plan {
         }
     }
 
-    fn aqm(&self, queues: usize) -> Result<Aqm, String> {
-        let params = codel(self.rate, self.max_len);
-        CoDel::new(vec![CoDelState::EMPTY; queues], params).map_err(one_line)
+    /// The AQM for the rate of this plan, as [`SmartQueue`] has it.
+    fn aqm(&self) -> AqmTerms {
+        let (rtt, Sharing { aqm, l4s, .. }) = (Rtt::INTERNET, self.share);
+        let l4s = l4s.then(|| rtt.l4s(self.rate, self.max_len));
+        (rtt.aqm(aqm, self.rate, self.max_len), l4s)
+    }
+
+    fn aqm_for(&self, queues: usize) -> Result<Aqm, String> {
+        let (choice, l4s) = self.aqm();
+        let states = vec![ChosenAqmState::EMPTY; queues];
+        let mut aqm = ChosenAqm::new(states, choice, SEED).map_err(one_line)?;
+        aqm.set_l4s(l4s).map_err(one_line)?;
+        Ok(aqm)
     }
 }
 
@@ -329,7 +344,7 @@ impl Unshaped for Fifo<Vec<Descriptor>> {
         self.enqueue(now, FlowId(0), packet, drops)
     }
 
-    fn set_codel(&mut self, _params: CoDelParams) {}
+    fn set_aqm(&mut self, _aqm: AqmTerms) {}
 }
 
 impl Queue for HostQueues {
@@ -351,9 +366,11 @@ impl Queue for HostQueues {
         SmartQueue::set_line(self, line);
     }
 
-    /// The AQM goes with the rate, for the longest packet that the queue was built for.
-    fn set_rate(&mut self, now: Nanos, rate: Rate, _max_len: u32) {
-        SmartQueue::set_rate(self, now, rate);
+    /// The AQM is for the longest packet that the queue was built for.
+    fn set_rate_and_aqm(&mut self, now: Nanos, plan: &Plan) {
+        self.set_rate(now, plan.rate);
+        self.set_aqm(plan.share.aqm);
+        self.set_l4s(plan.share.l4s);
     }
 
     fn set_link(&mut self, link: Overhead) {
@@ -400,7 +417,7 @@ impl<O: FlowScheduler, D: DropPolicy<O>> HashedQueues<O, D> {
         }
         let queues = freeboard::sched_core::FlowQueues::with_parts(
             scheduler,
-            plan.aqm(count)?,
+            plan.aqm_for(count)?,
             vec![Empty::EMPTY; count],
             vec![Descriptor::EMPTY; plan.descriptors as usize],
             [],
@@ -446,8 +463,8 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Unshaped for HashedQueues<O, D> {
         Ok(())
     }
 
-    fn set_codel(&mut self, params: CoDelParams) {
-        let _in_range = self.queues.aqm_mut().set_params(params);
+    fn set_aqm(&mut self, aqm: AqmTerms) {
+        set_aqm(self.queues.aqm_mut(), aqm);
     }
 }
 

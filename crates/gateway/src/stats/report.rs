@@ -80,6 +80,11 @@ pub(crate) struct DirectionReport {
     pub(crate) rate_bits_per_second: Option<u64>,
     pub(crate) queue: String,
     pub(crate) hosts: String,
+    #[serde(default)]
+    pub(crate) aqm: String,
+    /// Whether packets with ECT(1) are marked above a shallow threshold.
+    #[serde(default)]
+    pub(crate) l4s: bool,
     pub(crate) received: u64,
     pub(crate) sent: u64,
     pub(crate) sent_bytes: u64,
@@ -167,6 +172,8 @@ impl DirectionReport {
             rate_bits_per_second: plan.rate.as_bits_per_second(),
             queue: plan.share.kind.word().to_owned(),
             hosts: plan.share.hosts.word().to_owned(),
+            aqm: plan.share.aqm.word().to_owned(),
+            l4s: plan.share.l4s,
             received: outside.received,
             sent: outside.sent,
             sent_bytes: outside.sent_bytes,

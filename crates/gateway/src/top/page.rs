@@ -256,9 +256,11 @@ fn wrapped(text: &str, columns: usize, indent: usize) -> Vec<String> {
 fn line_of(direction: &DirectionReport, before: Option<&DirectionReport>, seconds: f64) -> String {
     let sent = direction.sent_bytes
         - before.map_or(0, |before| before.sent_bytes.min(direction.sent_bytes));
-    let DirectionReport { name, rate, queue, hosts, queued, queued_bytes, .. } = direction;
+    let DirectionReport { name, rate, queue, hosts, aqm, queued, queued_bytes, .. } = direction;
+    let space = if aqm.is_empty() { "" } else { " " };
+    let l4s = if direction.l4s { " l4s" } else { "" };
     format!(
-        "{name:<5} {} Mbit/s of {rate}, {queue} {hosts}; {queued} packets, {queued_bytes} bytes queued",
+        "{name:<5} {} Mbit/s of {rate}, {queue} {hosts}{space}{aqm}{l4s}; {queued} packets, {queued_bytes} bytes queued",
         mbits(sent, seconds)
     )
 }

@@ -4,12 +4,12 @@ use core::fmt::Debug;
 
 use freeboard::flowhash::{self, FlowKey, SipHash13};
 use freeboard::sched_core::{
-    Aqm, Backlog, CoDelParams, CoDelState, ConfigError, DropSink, FlowId, Limits, Nanos, Packet,
-    Rejected,
+    Aqm, AqmChoice, Backlog, ChosenAqmState, CoDelParams, ConfigError, DropSink, FlowId, Limits,
+    Nanos, Packet, Rejected,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 use freeboard::{
-    DescriptorQueue, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
+    AqmKind, DescriptorQueue, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
     LabelledScheduler as _, NoRoom, OnDemand, SmartQueue,
 };
 
@@ -89,13 +89,14 @@ pub fn isolated(
             Box::new(Shaped::new(queue, line, link))
         }
         Drops::CoDel(params) => {
-            let states = vec![CoDelState::EMPTY; memory.queues()];
+            let states = vec![ChosenAqmState::EMPTY; memory.queues()];
             let builder = SmartQueue::upload(line.rate());
             let builder = builder.isolation(isolation).overhead(link).limits(limits);
+            let builder = builder.aqm(AqmKind::CoDel).l4s(false);
             let queue = builder.max_len(max_len).descriptors_in(memory, states);
             let mut queue: DescriptorQueue = queue.expect(within);
             queue.set_line(line);
-            queue.set_codel(params)?;
+            queue.set_aqm_params(AqmChoice::CoDel(params))?;
             Box::new(queue)
         }
     })

@@ -3,10 +3,10 @@
 use core::hint::black_box;
 
 use freeboard::flowhash::{HostKey, Labels, Nat, NoNat, parse};
-use freeboard::sched_core::{Ceiling, CoDelParams, CoDelState, DropReason, Packet};
+use freeboard::sched_core::{AqmChoice, Ceiling, ChosenAqmState, DropReason, Packet};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
-    BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, Isolation, Rtt, Slices,
+    AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, Isolation, Rtt, Slices,
     SmartQueue, SmartQueueBuilder, StaticFrames, StaticRates, StaticTables, StaticTriple, Storage,
     mark_congestion,
 };
@@ -24,6 +24,7 @@ fn builder() -> SmartQueueBuilder {
     let builder = builder.isolation(*black_box(&Isolation::Flows)).limits(limits());
     let builder = builder.rtt(*black_box(&Rtt::LAN)).overhead(*black_box(&Overhead::DOCSIS));
     let builder = builder.max_len(any()).catch_up(now());
+    let builder = builder.aqm(*black_box(&AqmKind::CoDel)).l4s(any() > 0);
     if any() > 0 { builder.raw_ip() } else { builder }
 }
 
@@ -34,12 +35,12 @@ fn frames<const N: usize>() {
         common(&mut queue);
     }
     let (mut tables, mut rates) = (StaticTables::<N, 8>::new(), StaticRates::<8>::new());
-    let mut codel = [CoDelState::EMPTY; 320];
+    let mut aqm = [ChosenAqmState::EMPTY; 320];
     let (mut bytes, mut states) = ([0; 512], [BufferState::EMPTY; N]);
     let memory = tables.memory().with_rates_in(&mut rates);
     let builder = builder();
-    let (codel, bytes, states) = (&mut codel[..], &mut bytes[..], &mut states[..]);
-    let built = builder.frames_over::<Slices<'_>, _, _>(memory, codel, bytes, states, [0; 16]);
+    let (aqm, bytes, states) = (&mut aqm[..], &mut bytes[..], &mut states[..]);
+    let built = builder.frames_over::<Slices<'_>, _, _>(memory, aqm, bytes, states, [0; 16]);
     if let Ok(queue) = built {
         let ceiling = Ceiling::new(any().into(), any()).ok();
         let rules = move |_| HostTerms { ceiling, ..HostTerms::default() };
@@ -70,14 +71,14 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>(
 
 fn descriptors<const N: usize>() {
     let mut tables = StaticTables::<N, 8>::new();
-    let mut codel = [CoDelState::EMPTY; 320];
-    if let Ok(mut queue) = builder().descriptors_in(tables.memory(), &mut codel[..]) {
+    let mut aqm = [ChosenAqmState::EMPTY; 320];
+    if let Ok(mut queue) = builder().descriptors_in(tables.memory(), &mut aqm[..]) {
         by_descriptor(&mut queue);
         common(&mut queue);
     }
     let (mut rates, mut triple) = (StaticRates::<8>::new(), StaticTriple::<8, N>::new());
     let memory = tables.memory().with_rates_in(&mut rates).with_triple_in(&mut triple);
-    if let Ok(mut queue) = builder().descriptors_in::<Slices<'_>, _, _>(memory, &mut codel[..]) {
+    if let Ok(mut queue) = builder().descriptors_in::<Slices<'_>, _, _>(memory, &mut aqm[..]) {
         by_descriptor(&mut queue);
         common(&mut queue);
     }
@@ -109,7 +110,10 @@ fn common<S: Storage, P, K: Storage, T: Storage>(queue: &mut SmartQueue<S, P, K,
         (queue.backlog(), queue.counters(), queue.limits());
         queue.reset_line();
         queue.set_line(Shaper::new(*black_box(&Rate::STOPPED)));
-        queue.set_codel(*black_box(&CoDelParams::INTERNET));
+        queue.set_aqm_params(*black_box(&AqmChoice::None));
+        queue.set_aqm(*black_box(&AqmKind::Cobalt));
+        queue.set_l4s(any() > 0);
+        (queue.aqm(), queue.is_l4s());
         (queue.is_rotating(), queue.finish_rotation(), queue.isolated().isolation());
         (queue.line().due(), queue.overhead(), queue.rtt(), queue.isolation());
         queue.backlogged_hosts();

@@ -6,7 +6,15 @@ use freeboard::Isolation;
 use freeboard::shaper::Rate;
 
 fn share(kind: QueueKind, hosts: HostMode, limit: Limit) -> Sharing {
-    Sharing { kind, hosts, max_hosts: 256, limit, flush_unserved: None }
+    Sharing {
+        kind,
+        hosts,
+        max_hosts: 256,
+        limit,
+        flush_unserved: None,
+        aqm: freeboard::AqmKind::CoDel,
+        l4s: true,
+    }
 }
 
 /// Flows up in `Drr`, `packets` at the most and handles enough, another number for each limit; no line.

@@ -8,6 +8,7 @@ use freeboard::flowhash::{HostKey, SipHash13};
 
 use super::*;
 use crate::config::DEFAULT_MAX_HOSTS;
+use freeboard::AqmKind;
 
 /// Hosts that send as much as they get, and what they send together by the line's rate: in hundredths.
 const BUSY: u32 = 1_000;
@@ -48,6 +49,8 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
         max_hosts,
         limit: Limit::Bytes(4 << 20),
         flush_unserved: None,
+        aqm: AqmKind::CoDel,
+        l4s: true,
     };
     // The line is the test's own. At these rates two packets take less than 5 ms: the AQM is the same.
     let rate = Rate::UNLIMITED;

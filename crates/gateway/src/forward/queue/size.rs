@@ -5,7 +5,7 @@ use core::fmt;
 
 use freeboard::flowhash::TagLine;
 use freeboard::sched_core::{
-    CoDelState, LengthFlow, LongestFlow, QfqFlow, Queue as Empty, WaitingFlow,
+    ChosenAqmState, LengthFlow, LongestFlow, QfqFlow, Queue as Empty, WaitingFlow,
 };
 use freeboard::{Allocate, IsolatedMemory, Storage};
 
@@ -36,7 +36,7 @@ pub(super) fn host_entries(share: &Sharing) -> usize {
 pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
     let (queues, hosts) = (queues(share), host_entries(share));
     let in_line = size_of::<TagLine>() / 8;
-    let of_queue = in_line + size_of::<Empty>() + size_of::<CoDelState>();
+    let of_queue = in_line + size_of::<Empty>() + size_of::<ChosenAqmState>();
     // A flow scheduler of SQF contains its classes of length.
     let of_shortest = |queues: usize| {
         queues * (of_queue + size_of::<LengthFlow>() + size_of::<WaitingFlow>())
@@ -50,7 +50,7 @@ pub(crate) fn bytes_of_tables(share: &Sharing) -> usize {
             queues * (of_queue + size_of::<QfqFlow>() + size_of::<LongestFlow>())
         }
         (QueueKind::Drr, _) => {
-            bytes_of_isolated(queues, hosts) + (queues + hosts) * size_of::<CoDelState>()
+            bytes_of_isolated(queues, hosts) + (queues + hosts) * size_of::<ChosenAqmState>()
         }
     }
 }
@@ -94,6 +94,7 @@ mod tests {
     use super::*;
     use crate::config::DEFAULT_MAX_HOSTS;
     use crate::config::keywords::Limit;
+    use freeboard::AqmKind;
 
     fn share(kind: QueueKind, max_hosts: u32) -> Sharing {
         Sharing {
@@ -102,6 +103,8 @@ mod tests {
             max_hosts,
             limit: Limit::Packets(1),
             flush_unserved: None,
+            aqm: AqmKind::CoDel,
+            l4s: true,
         }
     }
 

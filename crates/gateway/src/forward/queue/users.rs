@@ -5,12 +5,13 @@ use core::fmt;
 use freeboard::Hashed;
 use freeboard::flowhash::{self, Outcome, TagLine, mix};
 use freeboard::sched_core::{
-    ClassState, Classes, CoDelParams, Descriptor, DropReason, DropSink, Drr, DrrFlow, FlowId,
-    FlowQueues, Limits, LongestClass, Member, Nanos, Packet, Queue as Empty, RejectReason,
-    Rejected, Scheduler,
+    ClassState, Classes, Descriptor, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues,
+    Limits, LongestClass, Member, Nanos, Packet, Queue as Empty, RejectReason, Rejected, Scheduler,
 };
 
-use super::{ByHash, Heading, Plan, Seen, Shortest, Unshaped, one_line, passes_on, table};
+use super::{
+    AqmTerms, ByHash, Heading, Plan, Seen, Shortest, Unshaped, one_line, passes_on, set_aqm, table,
+};
 
 /// Users that can be told apart; more share.
 pub(super) const USERS: u32 = 64;
@@ -70,7 +71,7 @@ impl Users {
             }
             let (queues, descriptors) =
                 (vec![Empty::EMPTY; FLOWS], vec![Descriptor::EMPTY; plan.descriptors as usize]);
-            let aqm = plan.aqm(FLOWS)?;
+            let aqm = plan.aqm_for(FLOWS)?;
             let queues = FlowQueues::with_parts(flows, aqm, queues, descriptors, [], Limits::NONE);
             Ok(Hashed::over(queues, table(FLOWS)?))
         };
@@ -155,10 +156,10 @@ impl Unshaped for Users {
         outcome
     }
 
-    fn set_codel(&mut self, params: CoDelParams) {
+    fn set_aqm(&mut self, aqm: AqmTerms) {
         for user in 0..USERS {
             let set = |class: &mut ByHash<_>, _: &mut dyn DropSink| {
-                let _in_range = class.aqm_mut().set_params(params);
+                set_aqm(class.aqm_mut(), aqm);
             };
             let none = &mut |_: Packet, _: DropReason| {};
             self.node.with_class(Nanos::ZERO, FlowId(user), none, set);

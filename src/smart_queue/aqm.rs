@@ -1,0 +1,125 @@
+//! Which AQM is in the queues, in words.
+
+use core::fmt;
+use core::str::FromStr;
+
+use sched_core::{AqmChoice, L4sParams, Nanos};
+use shaper::Rate;
+
+use super::Rtt;
+
+/// Which AQM a [`SmartQueue`](super::SmartQueue) has in each of its queues.
+///
+/// | word | what it does | a sender that does not react |
+/// |---|---|---|
+/// | `codel` | tells the flow whose queue stands, by marks or drops ever closer | keeps its queue as long as the limits allow |
+/// | `cobalt` | as CoDel, and drops packets of a flow that overflows the queue, ECN-capable or not ([`Cobalt`](sched_core::Cobalt)) | is dropped until its queue is short |
+/// | `none` | nothing: a queue is as long as its senders and the limits make it | as with any |
+///
+/// ```
+/// use freeboard::{AqmKind, SmartQueue};
+/// use freeboard::shaper::Rate;
+///
+/// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).aqm("cobalt".parse()?);
+/// let mut queue = builder.descriptors()?;
+/// assert_eq!(queue.aqm(), AqmKind::Cobalt);
+/// queue.set_aqm(AqmKind::CoDel);
+/// assert_eq!(queue.aqm().word(), "codel");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum AqmKind {
+    /// No AQM.
+    None,
+    /// CoDel (RFC 8289).
+    #[default]
+    CoDel,
+    /// COBALT: CoDel and BLUE.
+    Cobalt,
+}
+
+impl AqmKind {
+    /// Each AQM with its word.
+    pub const WORDS: [(&'static str, Self); 3] =
+        [("cobalt", Self::Cobalt), ("codel", Self::CoDel), ("none", Self::None)];
+
+    /// Its word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::CoDel => "codel",
+            Self::Cobalt => "cobalt",
+        }
+    }
+
+    /// What was chosen; another AQM than the three is none.
+    pub(super) const fn of(choice: AqmChoice) -> Self {
+        match choice {
+            AqmChoice::Cobalt(_) => Self::Cobalt,
+            AqmChoice::CoDel(_) => Self::CoDel,
+            _ => Self::None,
+        }
+    }
+}
+
+/// A word that names no [`AqmKind`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct UnknownAqm;
+
+impl fmt::Display for UnknownAqm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an AQM must be one of")?;
+        AqmKind::WORDS.iter().try_for_each(|(word, _)| write!(f, " {word}"))
+    }
+}
+
+impl core::error::Error for UnknownAqm {}
+
+impl FromStr for AqmKind {
+    type Err = UnknownAqm;
+
+    fn from_str(word: &str) -> Result<Self, UnknownAqm> {
+        let found = Self::WORDS.into_iter().find(|(name, _)| *name == word);
+        found.map(|(_, kind)| kind).ok_or(UnknownAqm)
+    }
+}
+
+impl Rtt {
+    /// This AQM for a line of this rate, by [`Rtt::codel`] or [`Rtt::cobalt`].
+    #[must_use]
+    pub fn aqm(self, kind: AqmKind, rate: Rate, max_len: u32) -> AqmChoice {
+        match kind {
+            AqmKind::None => AqmChoice::None,
+            AqmKind::CoDel => AqmChoice::CoDel(self.codel(rate, max_len)),
+            AqmKind::Cobalt => AqmChoice::Cobalt(self.cobalt(rate, max_len)),
+        }
+    }
+
+    /// The threshold for packets with ECT(1): 1 ms, or the target where that is less, or the time of two of the line's
+    /// longest packets where that is more.
+    ///
+    /// A scalable sender (RFC 9331) answers a mark within its own round-trip time, and adds little to its window
+    /// between marks; so the threshold does not grow with the round-trip time. RFC 9332 §2.4 has about 1 ms.
+    ///
+    /// ```
+    /// use freeboard::Rtt;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let threshold = |rtt: Rtt, rate| rtt.l4s(rate, 1_514).threshold;
+    /// assert_eq!(threshold(Rtt::INTERNET, Rate::megabits_per_second(100)?), Nanos::from_millis(1));
+    /// assert_eq!(threshold(Rtt::INTERNET, Rate::megabits_per_second(10)?), Nanos(2_422_400));
+    /// assert_eq!(threshold(Rtt::LAN, Rate::megabits_per_second(1_000)?), Nanos::from_micros(50));
+    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// ```
+    #[must_use]
+    pub fn l4s(self, rate: Rate, max_len: u32) -> L4sParams {
+        let two = rate.time_of(max_len.saturating_mul(2));
+        let threshold = Nanos::from_millis(1).min(self.target()).max(two);
+        L4sParams::new(threshold.min(Nanos(Self::LONGEST))).with_mtu(max_len)
+    }
+}
