@@ -131,7 +131,7 @@ impl Rtt {
     #[must_use]
     pub fn cobalt(self, rate: Rate, max_len: u32) -> CobaltParams {
         let mtu_time = rate.time_of(max_len).min(Nanos(Self::LONGEST));
-        CobaltParams::new(self.target(), self.span()).with_mtu_time(mtu_time)
+        CobaltParams::new(self.target(), self.span()).with_mtu_time(mtu_time).with_mtu(max_len)
     }
 }
 

@@ -6,8 +6,8 @@
 //! probability that rises with each overflow and falls with each empty queue.
 //!
 //! **Promises.** No signal before the queue has stood for an interval, if it has no history of overflows. None for a
-//! packet that waited for four of the longest packets or less. No packet is dropped if none is behind it (decision
-//! 5). ECN-capable traffic that does not react is dropped by BLUE, so it cannot fill the queue. Work in a call is
+//! packet that waited for four of the longest packets or less, nor for one with no more than one `mtu` behind it. No
+//! packet is dropped if none is behind it (decision 5). ECN-capable traffic that does not react is dropped by BLUE, so it cannot fill the queue. Work in a call is
 //! constant, also after hours of silence.
 //!
 //! **Cost.** O(1): a packet below the target in a queue without a history costs two comparisons and writes nothing.
@@ -22,7 +22,7 @@ use super::control_law::{MAX_INTERVAL, spacing};
 use super::random::{Probability, Random};
 use super::{Admission, Aqm, Head, Look, Offer, SHORTEST, Verdict};
 use crate::flow_scheduler::{ConfigError, Table};
-use crate::{FlowId, Nanos};
+use crate::{FlowId, Nanos, Packet};
 
 /// What is set for a [`Cobalt`], one setting for all queues.
 ///
@@ -45,6 +45,9 @@ pub struct CobaltParams {
     pub interval: Nanos,
     /// What the longest usual packet lasts on the line; 0, for a fast line, to 2^33 − 1 ns.
     pub mtu_time: Nanos,
+    /// No signal for a packet with this many bytes or fewer behind it: the longest usual packet, 0 to
+    /// [`Packet::MAX_LEN`] bytes. With 0 an ECN-capable last packet may be marked, and a queue of two packets may lose one.
+    pub mtu: u32,
     /// What an overflow adds to the probability of BLUE; above 0.
     pub increment: Probability,
     /// What an empty queue takes from that probability; above 0.
@@ -55,14 +58,15 @@ impl CobaltParams {
     /// 5 ms, 100 ms and a fast line.
     pub const INTERNET: Self = Self::new(Nanos(5_000_000), Nanos(100_000_000));
 
-    /// COBALT with this target and this interval on a fast line, and steps of 1/256 and 1/4,096. [`Cobalt::new`] and
-    /// [`Cobalt::set_params`] check them.
+    /// COBALT with this target and this interval on a fast line, packets of up to 1,514 bytes, an Ethernet frame, and
+    /// steps of 1/256 and 1/4,096. [`Cobalt::new`] and [`Cobalt::set_params`] check them.
     #[must_use]
     pub const fn new(target: Nanos, interval: Nanos) -> Self {
         Self {
             target,
             interval,
             mtu_time: Nanos::ZERO,
+            mtu: 1_514,
             increment: Probability::from_raw(1 << 24),
             decrement: Probability::from_raw(1 << 20),
         }
@@ -72,6 +76,12 @@ impl CobaltParams {
     #[must_use]
     pub const fn with_mtu_time(self, mtu_time: Nanos) -> Self {
         Self { mtu_time, ..self }
+    }
+
+    /// The same with a longest usual packet of `mtu` bytes.
+    #[must_use]
+    pub const fn with_mtu(self, mtu: u32) -> Self {
+        Self { mtu, ..self }
     }
 
     /// The same with these steps of BLUE's probability.
@@ -103,10 +113,13 @@ impl CobaltParams {
         ConfigError::check_range("COBALT interval in ns", interval, SHORTEST, longest)?;
         ConfigError::check_range("COBALT target in ns", self.target.0, SHORTEST, interval)?;
         ConfigError::check_range("COBALT MTU time in ns", self.mtu_time.0, 0, longest)?;
+        let most = Packet::MAX_LEN.into();
+        ConfigError::check_range("COBALT MTU in bytes", self.mtu.into(), 0, most)?;
         let target = self.target_on_line();
         Ok(CobaltLaw {
             acceptable: target.max(Nanos(self.mtu_time.0 << 2)),
             interval: self.interval_on_line(),
+            least_behind: if self.mtu == 0 { 0 } else { self.mtu.saturating_add(1) },
             blue: BlueLaw::new(self.increment, self.decrement, target)?,
         })
     }
@@ -124,6 +137,8 @@ pub(super) struct CobaltLaw {
     /// A packet that waited longer counts as standing: the target, and four of the longest packets.
     pub(super) acceptable: Nanos,
     interval: Nanos,
+    /// A queue stands only if a packet has as many bytes behind it.
+    least_behind: u32,
     blue: BlueLaw,
 }
 
@@ -242,7 +257,7 @@ impl CobaltLaw {
 
     /// CoDel's half.
     fn judge_delay(&self, state: &mut CobaltState, head: Head) -> Verdict {
-        let stands = head.sojourn > self.acceptable;
+        let stands = head.sojourn > self.acceptable && head.bytes_behind >= self.least_behind;
         if stands && state.phase == Phase::Standing {
             // A signal would be lost on a last packet without ECN.
             let is_heard = head.bytes_behind > 0 || head.ecn.is_capable();

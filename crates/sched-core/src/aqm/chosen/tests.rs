@@ -18,7 +18,7 @@ fn codel_params() -> CoDelParams {
 fn cobalt_params() -> CobaltParams {
     let steps = [1 << 28, 1 << 26].map(Probability::from_raw);
     let params = CobaltParams::new(Nanos::from_millis(2), Nanos::from_millis(40));
-    params.with_mtu_time(Nanos(100_000)).with_steps(steps[0], steps[1])
+    params.with_mtu_time(Nanos(100_000)).with_mtu(300).with_steps(steps[0], steps[1])
 }
 
 fn l4s() -> L4sParams {

@@ -16,6 +16,11 @@ fn cobalt() -> Four {
     Cobalt::new([CobaltState::EMPTY; 4], CobaltParams::INTERNET, 7).unwrap()
 }
 
+/// As [`cobalt`], for queues of two packets too.
+fn for_any_queue() -> Four {
+    Cobalt::new([CobaltState::EMPTY; 4], CobaltParams::INTERNET.with_mtu(0), 7).unwrap()
+}
+
 fn judge(aqm: &mut Four, head: Head) -> Verdict {
     aqm.judge(FlowId(0), head, Look::Close)
 }
@@ -217,11 +222,32 @@ fn drops_that_are_due_pile_up_and_marks_do_not() {
     }
 }
 
+/// A queue of two packets, of which each waits for its turn among 24 flows: a sender with so few in flight finds no loss by
+/// what arrives after it, and would wait for its timer. BLUE does not spare it.
+#[test]
+fn a_queue_of_two_packets_is_left_alone() {
+    for ecn in [Ecn::Ect0, Ecn::NotEct] {
+        let mut aqm = cobalt();
+        let head =
+            |step: u64| Head { bytes_behind: 1_514, ecn, ..standing(step * 29 * MS, 58 * MS) };
+        for step in 0..1_000 {
+            assert_eq!(judge(&mut aqm, head(step)), Verdict::Pass);
+        }
+        assert_eq!(aqm.states[0], CobaltState::EMPTY);
+        let three = |step| Head { bytes_behind: 1_515, ..head(step) };
+        let told = (0..1_000).filter(|&step| judge(&mut aqm, three(step)) == Verdict::Signal);
+        assert!(told.count() > 900);
+        overflow(&mut aqm, 29_000 * MS);
+        let told = (1_000..9_000).filter(|&step| judge(&mut aqm, head(step)) == Verdict::Drop);
+        assert!((10..60).contains(&told.count()), "1/256 of 8,000");
+    }
+}
+
 /// Goal: a signal that would be lost, on a last packet without ECN, is kept.
 #[test]
 fn a_last_packet_without_ecn_uses_up_no_signal() {
     for (ecn, expected) in [(Ecn::Ect0, Verdict::Signal), (Ecn::NotEct, Verdict::Pass)] {
-        let mut aqm = cobalt();
+        let mut aqm = for_any_queue();
         judge(&mut aqm, standing(0, 6 * MS));
         let last = Head { bytes_behind: 0, ecn, ..standing(100 * MS, 6 * MS) };
         assert_eq!(judge(&mut aqm, last), expected);
@@ -262,6 +288,7 @@ struct Twin {
     drop_next: f64,
     /// `drop_next` is an instant that was given, not one that was computed: it has no rounding.
     is_given: bool,
+    mtu: u32,
     /// When the probability last changed, and the probability in 2^-32.
     changed: f64,
     p: f64,
@@ -277,13 +304,13 @@ impl Twin {
     const UP: f64 = 16_777_216.0;
     const DOWN: f64 = 1_048_576.0;
 
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, mtu: u32) -> Self {
         let draws = Draws::new(seed);
         let changed = f64::NEG_INFINITY;
         let (drop_next, count, p) = (0.0, 0.0, 0.0);
         let (idle, margin) = (true, f64::MAX);
         let dropping = false;
-        Self { idle, dropping, count, drop_next, is_given: true, changed, p, draws, margin }
+        Self { idle, dropping, count, drop_next, is_given: true, mtu, changed, p, draws, margin }
     }
 
     /// Whether `now` is before the next instant of the schedule.
@@ -337,8 +364,9 @@ impl Twin {
 
     fn judge(&mut self, head: Head) -> Verdict {
         let (now, sojourn) = (head.now.0 as f64, head.sojourn.0 as f64);
-        let over = sojourn > Self::TARGET;
-        if !over && !self.has_history() {
+        let is_late = sojourn > Self::TARGET;
+        let over = is_late && (self.mtu == 0 || head.bytes_behind > self.mtu);
+        if !is_late && !self.has_history() {
             return Verdict::Pass;
         }
         if self.idle && self.p > 0.0 {
@@ -421,8 +449,10 @@ struct Seen {
 /// It ends where integers and floats may decide differently.
 fn series(seed: u64, shift: u64, seen: &mut Seen) {
     let mut rng = Xorshift::new(scramble(seed));
-    let new = || Cobalt::new([CobaltState::EMPTY; 1], CobaltParams::INTERNET, seed).unwrap();
-    let (mut aqm, mut later, mut twin) = (new(), new(), Twin::new(seed));
+    let mtu = [0, 1_000][rng.below(2) as usize];
+    let params = CobaltParams::INTERNET.with_mtu(mtu);
+    let new = || Cobalt::new([CobaltState::EMPTY; 1], params, seed).unwrap();
+    let (mut aqm, mut later, mut twin) = (new(), new(), Twin::new(seed, mtu));
     let (mut now, mut spacing, mut overflows) = (rng.next_u64() >> 30, 1, 0);
     let (mut least, mut below, mut empties) = (0, 0, 0);
     for step in 0..6_000_u64 {
@@ -478,7 +508,7 @@ fn series(seed: u64, shift: u64, seen: &mut Seen) {
                 aqm.forget(FlowId(0));
             }
             let draws = core::mem::replace(&mut twin.draws, Draws(0));
-            twin = Twin { draws, ..Twin::new(0) };
+            twin = Twin { draws, ..Twin::new(0, mtu) };
         }
     }
 }
@@ -536,7 +566,7 @@ fn a_clock_that_jumps_or_steps_back_is_legal() {
 #[test]
 fn what_is_foreseen_is_what_is_judged() {
     let mut rng = Xorshift::new(17);
-    let (mut aqm, mut now, mut seen) = (cobalt(), 0, [0_u32; 3]);
+    let (mut aqm, mut now, mut seen) = (for_any_queue(), 0, [0_u32; 3]);
     for step in 0..effort(20_000, 200_000_u32) {
         let least = if step / 100 % 2 == 0 { 6_000_000 } else { 0 };
         now += u64::from(rng.below(12_000_000));
@@ -611,6 +641,9 @@ fn parameters_out_of_range_are_refused_by_name() {
     }
     let slow = good.with_mtu_time(Nanos(longest + 1));
     assert_eq!(refusal(slow), Some(("COBALT MTU time in ns", 0, longest)));
+    let long = good.with_mtu(Packet::MAX_LEN + 1);
+    assert_eq!(refusal(long), Some(("COBALT MTU in bytes", 0, Packet::MAX_LEN.into())));
+    assert_eq!(refusal(good.with_mtu(Packet::MAX_LEN)), None);
     let (step, most) = (Probability::from_raw(1), u32::MAX.into());
     let still = good.with_steps(Probability::NEVER, step);
     assert_eq!(refusal(still), Some(("BLUE increment in 2^-32", 1, most)));
@@ -719,6 +752,8 @@ fn five_flows<A: Aqm>(aqm: A) -> [[u32; 2]; 5] {
 /// Here these flows take seven each by CoDel's schedule, and nothing overflows.
 #[test]
 fn fq_cobalt_marks_as_ns3_does_without_its_overflows() {
-    let cobalt = Cobalt::new([CobaltState::EMPTY; 5], CobaltParams::INTERNET, 1).unwrap();
+    // Its packets are short: less than a packet of 1,514 bytes would stand behind most of them.
+    let params = CobaltParams::INTERNET.with_mtu(0);
+    let cobalt = Cobalt::new([CobaltState::EMPTY; 5], params, 1).unwrap();
     assert_eq!(five_flows(cobalt), [[19, 0], [12, 0], [12, 0], [0, 13], [0, 13]]);
 }

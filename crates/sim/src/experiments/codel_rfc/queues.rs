@@ -27,7 +27,8 @@ fn codel(flows: usize) -> CoDel<Vec<CoDelState>> {
 
 fn cobalt(flows: usize) -> Cobalt<Vec<CobaltState>> {
     let states = vec![CobaltState::EMPTY; flows];
-    Cobalt::new(states, CobaltParams::INTERNET, 1).expect("in range")
+    // The packets of these tests are short, and ns-3 tells a queue of two of them.
+    Cobalt::new(states, CobaltParams::INTERNET.with_mtu(0), 1).expect("in range")
 }
 
 fn threshold<A>(aqm: A, ms: u64) -> CeThreshold<A> {
