@@ -9,7 +9,8 @@ use workload::time::times_in_turns;
 use workload::{Pattern, subject};
 
 const FLOWS: [usize; 7] = [32, 64, 1_024, 4_096, 16_384, 65_536, 131_072];
-const NAMES: [&str; 5] = ["null", "fifo", "drr", "qfq", "qfq_mixed"];
+const NAMES: [&str; 8] =
+    ["null", "fifo", "drr", "qfq", "qfq_mixed", "hashed_drr", "fq_codel", "isolated_dual"];
 const PASSES: usize = 21;
 
 fn main() {

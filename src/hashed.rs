@@ -8,9 +8,9 @@
 use crate::isolated::recount_old;
 use flowhash::{FlowTable, Lookup, Outcome, Rotating, TagLine};
 use sched_core::{
-    Aqm, Backlog, ConfigError, Counters, Descriptor, DropPolicy, DropSink, FlowDirectory, FlowId,
-    FlowQueues, FlowRecord, FlowScheduler, FlowState, Imbalance, Limits, Nanos, NoAqm, OwnVictim,
-    Packet, Queue, Rejected, Scheduler, Table,
+    Aqm, Backlog, ConfigError, Counters, Descriptor, DropPolicy, DropReason, DropSink,
+    FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler, FlowState, Imbalance, Limits,
+    Nanos, NoAqm, OwnVictim, Packet, Queue, Rejected, Scheduler, Table,
 };
 
 /// A hash table as a flow directory: the scheduler's flow `q` is the table's queue `q`, and is given back in the moment
@@ -242,6 +242,28 @@ where
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         self.enqueue_hashed(now, flow.0, packet, drops).map(|_| ())
+    }
+
+    /// Touches the table's lines first as well, where tables are large.
+    #[inline(never)] // once a burst, with registers of its own
+    fn enqueue_burst(
+        &mut self,
+        now: Nanos,
+        burst: &[(FlowId, Packet)],
+        drops: &mut dyn DropSink,
+    ) -> usize {
+        let mut accepted = 0;
+        for chunk in burst.chunks(FlowQueues::<O, Q, S, A, R, D, HashDirectory<L>>::CHUNK) {
+            self.queues
+                .touch_arrivals(chunk, |directory, hash| directory.table.find(hash.0).map(FlowId));
+            for &(hash, packet) in chunk {
+                match self.enqueue(now, hash, packet, drops) {
+                    Ok(()) => accepted += 1,
+                    Err(rejected) => drops.dropped(rejected.packet, DropReason::Rejected),
+                }
+            }
+        }
+        accepted
     }
 
     #[inline(always)]

@@ -33,8 +33,8 @@ mod static_tables;
 
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
-    Aqm, Backlog, Ceilings, CommittedRates, Counters, Descriptor, DropPolicy, DropSink, Drr,
-    FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HeldHost, HostClass, HostDrr,
+    Aqm, Backlog, Ceilings, CommittedRates, Counters, Descriptor, DropPolicy, DropReason, DropSink,
+    Drr, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HeldHost, HostClass, HostDrr,
     Imbalance, Limits, LoadDrr, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler,
     Siblings,
 };
@@ -448,6 +448,31 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Scheduler for Isolated<S, A, K,
         }
     }
 
+    /// Touches the lines of the table of flows first as well, where tables are large.
+    #[inline(never)] // once a burst, with registers of its own
+    fn enqueue_burst(
+        &mut self,
+        now: Nanos,
+        burst: &[(FlowId, Packet)],
+        drops: &mut dyn DropSink,
+    ) -> usize {
+        let mut accepted = 0;
+        for chunk in burst.chunks(IsolatedQueues::<S, A, K, T>::CHUNK) {
+            let isolation = self.isolation();
+            self.queues.touch_arrivals(chunk, |directory, flow| {
+                directory.queues.find(isolation.queue_label(&OwnHost(flow.0))).map(FlowId)
+            });
+            for &(flow, packet) in chunk {
+                match self.enqueue(now, flow, packet, drops) {
+                    Ok(()) => accepted += 1,
+                    Err(rejected) => drops.dropped(rejected.packet, DropReason::Rejected),
+                }
+            }
+        }
+        accepted
+    }
+
+    #[inline(always)] // as that of the queues by number
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.queues.dequeue(now, drops)
     }

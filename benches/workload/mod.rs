@@ -72,7 +72,7 @@ pub(crate) struct Loop<S> {
     random: Xorshift,
     now: u64,
     pattern: Pattern,
-    /// Whether FULL hands its bursts over whole.
+    /// Whether FULL and SMALL hand bursts over whole.
     whole: bool,
     /// Where the caller of bursts keeps them.
     arrivals: [(FlowId, Packet); BURST],
@@ -166,14 +166,16 @@ impl<S: Scheduler> Loop<S> {
         self.scheduler.enqueue_burst(Nanos(self.now), &self.arrivals, drops);
     }
 
+    /// Returns how many left.
     #[inline(always)]
-    fn dequeue_burst(&mut self) {
+    fn dequeue_burst(&mut self) -> usize {
         self.now += STEP;
         let pool = &mut self.pool;
         let drops = &mut |dropped: Packet, _| pool.push(dropped.handle);
         let out = &mut self.departures;
         let filled = self.scheduler.dequeue_burst(Nanos(self.now), out, drops);
         self.pool.extend(self.departures[..filled].iter().map(|packet| packet.handle));
+        filled
     }
 
     #[inline(always)]
@@ -213,6 +215,21 @@ impl<S: Scheduler> Loop<S> {
                     self.enqueue_one_by_one(2 * BURST);
                     self.dequeue_one_by_one();
                     done += 2 * BURST;
+                }
+                Pattern::Small if self.whole => {
+                    let arrivals = core::mem::take(&mut self.pool);
+                    for handles in arrivals.chunks(BURST) {
+                        for (place, &handle) in self.arrivals.iter_mut().zip(handles) {
+                            *place = self.packets[handle as usize];
+                        }
+                        self.now += STEP;
+                        let burst = &self.arrivals[..handles.len()];
+                        self.scheduler.enqueue_burst(Nanos(self.now), burst, &mut |_, _| ());
+                    }
+                    done += arrivals.len();
+                    self.pool = arrivals;
+                    self.pool.clear();
+                    while self.dequeue_burst() == BURST {}
                 }
                 Pattern::Small => {
                     // The pool refills from the front while it empties from the back, so the order

@@ -24,8 +24,8 @@ use super::{Loop, Pattern};
 pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
-/// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL over whole, and is what the
-/// name before it is with SMALL; `_16_ways` has sets of sixteen, all others of eight.
+/// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
+/// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
 pub(crate) const NAMES: [&str; 55] = [
     "null",
     "lookup",

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod buffers;
+mod bursts;
 mod hashed;
 mod isolated;
 mod pool;

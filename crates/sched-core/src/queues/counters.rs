@@ -296,6 +296,14 @@ impl Ledger {
         self.free.add(len);
     }
 
+    /// [`Self::deliver`] of `packets` packets of `bytes` bytes together.
+    #[inline]
+    pub(crate) const fn deliver_run(&mut self, packets: u32, bytes: u32) {
+        self.delivered_packets = self.delivered_packets.wrapping_add(packets as u64);
+        self.free.packets = self.free.packets.wrapping_add(packets);
+        self.free.bytes = self.free.bytes.wrapping_add(bytes);
+    }
+
     pub(crate) fn drop(&mut self, len: u32, reason: DropReason) {
         self.free.add(len);
         self.totals.drop(len, reason);

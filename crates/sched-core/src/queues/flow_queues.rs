@@ -13,6 +13,7 @@
 //! With any four parts it is a [`Scheduler`](crate::Scheduler). Cost: O(1) beside the parts. Memory: 16 bytes a packet and 16 a flow
 //! beside the parts.
 
+mod bursts;
 mod dequeue;
 mod enqueue;
 mod give_way;

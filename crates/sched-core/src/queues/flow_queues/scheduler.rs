@@ -89,6 +89,7 @@ where
         delivered
     }
 
+    #[inline(never)] // once a burst, with registers of its own
     fn enqueue_burst(
         &mut self,
         now: Nanos,
@@ -97,9 +98,7 @@ where
     ) -> usize {
         let mut accepted = 0;
         for chunk in burst.chunks(CHUNK) {
-            if self.is_worth_touching() {
-                self.touch_arrivals(chunk);
-            }
+            self.touch_arrivals(chunk, |_, flow| Some(flow));
             for &(flow, packet) in chunk {
                 match self.enqueue(now, flow, packet, drops) {
                     Ok(()) => accepted += 1,
@@ -110,16 +109,15 @@ where
         accepted
     }
 
+    #[inline(never)] // as above
     fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {
         let mut filled = 0;
         for chunk in out.chunks_mut(CHUNK) {
-            if self.is_worth_touching() {
-                self.touch_departures();
-            }
-            for place in chunk {
-                let Some(packet) = self.dequeue(now, drops) else { return filled };
-                *place = packet;
-                filled += 1;
+            self.touch_departures();
+            let left = self.dequeue_chunk(now, chunk, drops);
+            filled += left;
+            if left < chunk.len() {
+                break;
             }
         }
         filled

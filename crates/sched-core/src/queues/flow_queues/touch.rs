@@ -41,28 +41,61 @@ where
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
+    /// Packets of a burst that are worked on together.
+    pub const CHUNK: usize = CHUNK;
+
     /// Whether the tables are so large that bursts touch their lines first.
-    pub(super) fn is_worth_touching(&self) -> bool {
+    fn is_worth_touching(&self) -> bool {
         self.descriptors.as_ref().len() >= FROM_DESCRIPTORS
     }
 
-    /// Loads what enqueueing `burst` is going to load. The loads of one loop do not wait for one another.
-    pub(super) fn touch_arrivals(&self, burst: &[(FlowId, Packet)]) {
+    /// Loads what enqueueing `chunk` is going to load, if the tables are so large that it is worth it: of the first
+    /// [`CHUNK`](Self::CHUNK) packets. `foresee` says in which queue the packets of a flow are, and changes nothing.
+    ///
+    /// For a queue around this one that finds the queues of packets itself. It changes nothing that can be seen.
+    #[inline]
+    pub fn touch_arrivals(
+        &self,
+        chunk: &[(FlowId, Packet)],
+        foresee: impl Fn(&T, FlowId) -> Option<FlowId>,
+    ) {
+        if self.is_worth_touching() {
+            self.touch_all_arrivals(chunk, foresee);
+        }
+    }
+
+    /// [`Self::touch_arrivals`] of large tables. The loads of one loop do not wait for one another.
+    #[inline(never)] // once a chunk, with registers of its own
+    fn touch_all_arrivals(
+        &self,
+        chunk: &[(FlowId, Packet)],
+        foresee: impl Fn(&T, FlowId) -> Option<FlowId>,
+    ) {
         let (queues, descriptors) = (self.queues.as_ref(), self.descriptors.as_ref());
-        let mut touched = 0;
-        for &(flow, packet) in burst {
-            touched |= queues.get(flow.index()).map_or(0, Queue::tail);
+        let (mut flows, mut tails, mut touched) = ([NONE; CHUNK], [NONE; CHUNK], 0);
+        for (flow, &(name, packet)) in flows.iter_mut().zip(chunk) {
+            *flow = foresee(&self.directory, name).map_or(NONE, |flow| flow.0);
             touched |= descriptors.get(packet.handle as usize).map_or(0, Descriptor::next);
         }
-        for &(flow, _) in burst {
-            let tail = queues.get(flow.index()).map_or(NONE, Queue::tail);
+        for (tail, flow) in tails.iter_mut().zip(flows) {
+            *tail = queues.get(flow as usize).map_or(NONE, Queue::tail);
+        }
+        for tail in tails {
             touched |= descriptors.get(tail as usize).map_or(0, Descriptor::next);
         }
         black_box(touched);
     }
 
-    /// Loads what the next calls of [`Scheduler::dequeue`] are likely to load.
+    /// Loads what the next calls of [`Scheduler::dequeue`] are likely to load, if the tables are large.
+    #[inline]
     pub(super) fn touch_departures(&self) {
+        if self.is_worth_touching() {
+            self.touch_all_departures();
+        }
+    }
+
+    #[inline(never)] // once a chunk, with registers of its own
+    fn touch_all_departures(&self) {
         let mut ahead = [FlowId(0); AHEAD];
         let found = self.scheduler.upcoming(&mut ahead);
         let ahead = ahead.get(..found).unwrap_or_default();
