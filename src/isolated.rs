@@ -136,7 +136,9 @@ impl Labelled for OwnHost {
 ///
 /// **What a reused entry inherits.**
 ///
-/// - A queue: its previous flow's AQM state, and that flow's debt, under one packet, if both flows have the same host.
+/// - A queue: its previous flow's debt, under one packet, if both flows have the same host. What the AQM has learned it
+///   learned of a flow: the flow has it when it comes back to its queue, and another flow begins without it.
+/// - A spare queue: what the AQM has learned of the flows that shared it.
 /// - A host entry: the previous host's debt, under one packet; and what is left in the bucket of its rate, if the
 ///   previous host was the same.
 ///
@@ -389,8 +391,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
-        let Siblings { scheduler, directory, .. } = self.queues.siblings();
-        let lookup = directory.claim(scheduler, label, labels);
+        let lookup = self.claim(label, labels);
         self.enqueue_found(now, lookup, packet, drops).map(|()| lookup.outcome)
     }
 
@@ -404,9 +405,20 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let Siblings { scheduler, directory, .. } = self.queues.siblings();
-        let lookup = directory.claim(scheduler, label, labels);
+        let lookup = self.claim(label, labels);
         self.enqueue_found(now, lookup, packet, drops)
+    }
+
+    /// Finds the queue of a packet that has none so far. The AQM forgets the flow that had a queue before another.
+    #[inline]
+    fn claim(&mut self, label: u32, labels: &(impl Labelled + ?Sized)) -> Lookup {
+        let Siblings { scheduler, directory, aqm, .. } = self.queues.siblings();
+        let returns = directory.queues.returns();
+        let lookup = directory.claim(scheduler, label, labels);
+        if lookup.outcome == Outcome::Claimed && directory.queues.returns() == returns {
+            aqm.forget(FlowId(lookup.queue));
+        }
+        lookup
     }
 
     /// Enqueues to the queue that was claimed for the packet, or that it shares.

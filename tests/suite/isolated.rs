@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use conformance::Xorshift;
 use freeboard::flowhash::{FlowHasher, Labeller, Labels, Outcome, TableError, mix, parse};
 use freeboard::sched_core::{
-    ConfigError, DropReason, FlowId, Limits, Nanos, NoAqm, Packet, RejectReason, Scheduler, Side,
+    Cobalt, CobaltParams, CobaltState, ConfigError, DropReason, FlowId, Limits, Nanos, NoAqm,
+    Packet, Probability, RejectReason, Scheduler, Side,
 };
 use freeboard::{
     ByLabeller, Heap, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, Labelled,
@@ -424,4 +425,37 @@ fn a_sender_has_the_turns_of_the_local_hosts_it_sends_to() {
             assert!(about.contains(&standing), "{isolation}, {others}: {standing}");
         }
     }
+}
+
+/// Goal: what COBALT has learned of a flow waits for this flow, and another flow that gets its queue begins without it.
+/// Method: a flow overflows, and leaves; it comes back; then as many other flows come as there are queues.
+#[test]
+fn a_flow_that_inherits_a_queue_inherits_no_punishment() {
+    let memory = IsolatedMemory::<Heap>::allocate(8, 8, 64);
+    let steps = [1 << 28, 1 << 20].map(Probability::from_raw);
+    let params = CobaltParams::INTERNET.with_steps(steps[0], steps[1]);
+    let aqm = Cobalt::new(vec![CobaltState::EMPTY; memory.queues()], params, 1).unwrap();
+    let config = IsolatedConfig::new(1_500, Limits::packets(4));
+    let mut queue = Isolated::with_aqm(memory, aqm, config).unwrap();
+    let drops = &mut |_: Packet, _: DropReason| {};
+    let punished = |queue: &Isolated<Heap, Cobalt<Vec<CobaltState>>>| {
+        let probability = |flow| queue.aqm().probability(FlowId(flow));
+        (0..8).filter(|&flow| probability(flow) > Probability::NEVER).count()
+    };
+    let now = Nanos::from_secs(1);
+    for turn in 0..2 {
+        for handle in 0..8 {
+            queue.enqueue(now, FlowId(100), Packet::new(handle, 1_000), drops).unwrap();
+        }
+        while queue.dequeue(now, drops).is_some() {}
+        assert_eq!((queue.backlog().packets, punished(&queue)), (0, 1), "turn {turn}");
+    }
+    queue.set_limits(Limits::packets(64), drops);
+    queue.enqueue(now, FlowId(100), Packet::new(0, 1_000), drops).unwrap();
+    assert_eq!(punished(&queue), 1, "it comes back");
+    while queue.dequeue(now, drops).is_some() {}
+    for flow in 0..8 {
+        queue.enqueue(now, FlowId(200 + flow), Packet::new(flow, 1_000), drops).unwrap();
+    }
+    assert_eq!(punished(&queue), 0);
 }

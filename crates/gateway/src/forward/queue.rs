@@ -7,8 +7,8 @@ use core::fmt;
 
 use freeboard::flowhash::{self, Outcome, TagLine};
 use freeboard::sched_core::{
-    AqmChoice, Ceiling, ChosenAqm, ChosenAqmState, CommittedRate, Descriptor, DropPolicy, DropSink,
-    Fifo, FloorShare, FlowId, FlowRecord, FlowScheduler, L4sParams, LengthFlow, Limits,
+    Aqm as _, AqmChoice, Ceiling, ChosenAqm, ChosenAqmState, CommittedRate, Descriptor, DropPolicy,
+    DropSink, Fifo, FloorShare, FlowId, FlowRecord, FlowScheduler, L4sParams, LengthFlow, Limits,
     LongestFlow, LongestQueueDrop, Nanos, OwnVictim, Packet, Qfq, QfqConfig, QfqFlow,
     Queue as Empty, Rejected, Scheduler, ShortestQueue, WaitingFlow,
 };
@@ -452,13 +452,20 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Unshaped for HashedQueues<O, D> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         let label = self.label(seen);
+        let returns = self.queues.queues().directory().table().returns();
         let outcome = self.queues.enqueue_hashed(now, label, packet, drops)?;
-        // The flow that had the queue before may have had another weight.
+        let table = self.queues.queues().directory().table();
         if outcome == Outcome::Claimed
-            && let Some(queue) = self.queues.queues().directory().table().find(label)
-            && let Some(config) = (self.config)(seen.weight)
+            && let Some(queue) = table.find(label)
         {
-            let _in_range = self.queues.configure_queue(queue, config);
+            // Another flow begins without what the AQM has learned of the last one.
+            if table.returns() == returns {
+                self.queues.aqm_mut().forget(FlowId(queue));
+            }
+            // The flow that had the queue before may have had another weight.
+            if let Some(config) = (self.config)(seen.weight) {
+                let _in_range = self.queues.configure_queue(queue, config);
+            }
         }
         Ok(())
     }

@@ -261,6 +261,14 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
         self.passes_below = (shallow, any);
     }
 
+    /// A glance where the packet would not pass if it had ECT(1).
+    #[cold]
+    #[inline(never)]
+    fn glance_again(&self, is_quiet: bool, head: Head) -> Verdict {
+        let passes = is_quiet && head.sojourn < self.passes_below.1 && head.ecn != Ecn::Ect1;
+        if passes { Verdict::Pass } else { Verdict::Unclear }
+    }
+
     #[cold]
     fn judge_closely(&mut self, flow: FlowId, head: Head) -> Verdict {
         let state = self.states.as_mut().get_mut(flow.index());
@@ -297,11 +305,12 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
             return self.judge_closely(flow, head);
         }
         // At a glance nothing is written, so that what the caller has read is still true after it.
-        let (shallow, any) = self.passes_below;
-        let below = if head.ecn == Ecn::Ect1 { shallow } else { any };
         let state = self.states.as_ref().get(flow.index());
-        let passes = state.is_some_and(|state| state.is_quiet() && head.sojourn < below);
-        if passes { Verdict::Pass } else { Verdict::Unclear }
+        let is_quiet = state.is_some_and(ChosenAqmState::is_quiet);
+        if is_quiet && head.sojourn < self.passes_below.0 {
+            return Verdict::Pass;
+        }
+        self.glance_again(is_quiet, head)
     }
 
     fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
