@@ -19,7 +19,8 @@ mod shortest;
 
 pub use crate::catalog::{Dial, Setting};
 pub use churn::Coming;
-pub use contestant::{Contestant, HostBooks, Housing, Pair, pair};
+pub(crate) use contestant::nothing_to_set;
+pub use contestant::{Contestant, HostBooks, Housing, Order, Pair, pair};
 pub use exhaustive::explore;
 pub use frames::play_frames;
 pub use indifference::{Peeked, Shifted};

@@ -98,9 +98,21 @@ pub fn packets<const F: usize, const S: usize, const H: usize, R: TwinnedPackets
     max_len: u32,
     limits: Limits,
 ) -> (MadeOf<R, F, S, H>, R::Twin) {
-    let made = recipe.scheduler(room::<F, H>(max_len), Arrays::<S>, limits);
     let size = Size { flows: F as u32, descriptors: S as u32, hosts: H as u32, max_len };
-    (made.expect("sizes in range"), recipe.twin(size, limits))
+    (composition(recipe, max_len, limits), recipe.twin(size, limits))
+}
+
+/// `recipe` alone.
+///
+/// # Panics
+/// If the recipe does not allow these sizes.
+pub fn composition<const F: usize, const S: usize, const H: usize, R: Recipe>(
+    recipe: R,
+    max_len: u32,
+    limits: Limits,
+) -> MadeOf<R, F, S, H> {
+    let made = recipe.scheduler(room::<F, H>(max_len), Arrays::<S>, limits);
+    made.expect("sizes in range")
 }
 
 /// One queue.

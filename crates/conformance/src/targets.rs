@@ -1,8 +1,8 @@
 //! What the fuzzer runs, and `cargo test` on the fuzzer's corpus: functions of any bytes that return or
 //! panic. That of captures is `sim::capture::check_reading`.
 use crate::history::{
-    Contestant, DESCRIPTORS, FLOWS, HOSTS, Operation, Pair, Setting, check, operations_for, pair,
-    play_frames, play_labelled,
+    Contestant, DESCRIPTORS, FLOWS, HOSTS, Match, Operation, Pair, Peeked, Setting, Shifted, check,
+    operations_for, pair, play_frames, play_labelled,
 };
 use crate::sides::{self, MAX_LEN};
 use crate::twin::{parser, shaper_clock as clock};
@@ -34,6 +34,9 @@ pub const ALL: [Target; 13] = [
 const F: usize = FLOWS as usize;
 const S: usize = DESCRIPTORS as usize;
 const H: usize = HOSTS as usize;
+
+/// Whole ticks of a descriptor, at which counters of 31, 32, 53 and 63 bits wrap.
+const SHIFTS: [u64; 4] = [1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
 
 /// The first byte of a history says how both sides are built, the rest is what happens to them.
 struct History<'a> {
@@ -70,16 +73,31 @@ impl<'a> History<'a> {
     }
 
     fn agree_in_any_pair(&self, sides: &dyn Fn() -> Pair) {
+        if let Err(difference) = check(sides, &self.operations(&*sides().0)) {
+            panic!("{difference}");
+        }
+    }
+
+    /// Looks change nothing, nor does the epoch, and the ledger of handles and the books are right.
+    fn keeps<A: Contestant>(&self, side: impl Fn() -> A) {
+        let late = SHIFTS[usize::from(self.variant >> 3 & 3)];
+        let twin = Peeked::new(Shifted::new(side(), late));
+        let mut both = Match::new(side(), twin).marking_arrivals();
+        let history = self.operations(&both.subject);
+        for (at, &operation) in history.iter().enumerate() {
+            if let Err(difference) = both.step(operation, true) {
+                panic!("{difference}, {late} ns later, after {:#?}", &history[..=at]);
+            }
+        }
+    }
+
+    fn operations(&self, contestant: &dyn Contestant) -> Vec<Operation> {
         let added = if self.bit(7) { 0 } else { 2 };
         let add = |flow| {
             let setting = Setting { weight: 3 + 4 * flow, max_len: MAX_LEN };
             Operation::Configure { flow, setting }
         };
-        let operations = operations_for(&*sides().0, self.rest);
-        let history: Vec<_> = (0..added).map(add).chain(operations).collect();
-        if let Err(difference) = check(sides, &history) {
-            panic!("{difference}");
-        }
+        (0..added).map(add).chain(operations_for(contestant, self.rest)).collect()
     }
 }
 
@@ -192,19 +210,28 @@ macro_rules! plays {
     };
 }
 
-const CATALOG: [&[Play]; 2] =
-    [crate::flow_schedulers!(plays, [flows]), crate::schedulers!(plays, [packets])];
+macro_rules! plays_alone {
+    ([] $($name:ident: $recipe:expr,)*) => {
+        &[$(|history: &History<'_>| {
+            history.keeps(|| sides::composition::<F, S, H, _>($recipe, MAX_LEN, history.limits()));
+        }),*]
+    };
+}
 
-/// Any entry of the catalogue that has a twin against it; the second byte says which.
+const CATALOG: [&[Play]; 3] = [
+    crate::flow_schedulers!(plays, [flows]),
+    crate::schedulers!(plays, [packets]),
+    crate::compositions!(plays_alone, []),
+];
+
+/// Any entry of the catalogue against its twin, or one without a twin against itself, looked at and at another time; the
+/// second byte says which entry.
 pub fn ops_catalog(bytes: &[u8]) {
     let mut history = History::of(bytes);
     let (&entry, rest) = history.rest.split_first().unwrap_or((&0, &[]));
     history.rest = rest;
-    let [flows, packets] = CATALOG;
-    let entry = usize::from(entry) % (flows.len() + packets.len());
-    if let Some(play) = flows.iter().chain(packets).nth(entry) {
-        play(&history);
-    }
+    let plays = CATALOG.concat();
+    plays[usize::from(entry) % plays.len()](&history);
 }
 
 /// The isolated queue by labels, under changing isolations, against its twin of maps.

@@ -1,15 +1,17 @@
 //! What a history can be played on.
 
 use crate::catalog::{Dial, Setting};
+use freeboard::flowhash::TagLine;
 use freeboard::sched_core::{
-    AgeDrr, Aqm, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes, Classify,
-    CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError, Descriptor,
-    DropPolicy, DropSink, Drr, DualPi2, Fifo, FlowDirectory, FlowId, FlowQueues, FlowRecord,
-    FlowScheduler, HostDrr, HostDrrFlow, HostRing, Hosted, LengthFlow, LoadDrr, LoadDrrFlow,
-    LoadDrrHost, LongestClass, Nanos, Qfq, QfqPlus, Queue, RoundList, Scheduler, ShortestQueue,
-    Sides, Sqf, SqfFlow, Table, WaitingFlow, Wf2q,
+    AgeDrr, Aqm, Arrival, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes,
+    Classify, CommittedFlow, CommittedRate, CommittedRates, CommittedReturn, ConfigError,
+    Descriptor, DropPolicy, DropSink, Drr, DualPi2, Fifo, FlowDirectory, FlowId, FlowQueues,
+    FlowRecord, FlowScheduler, HostDrr, HostDrrFlow, HostRing, Hosted, LengthFlow, LoadDrr,
+    LoadDrrFlow, LoadDrrHost, LongestClass, Metered, Nanos, Qfq, QfqPlus, Queue, RoundList,
+    Scheduler, ShortestQueue, Sides, Sqf, SqfFlow, Table, WaitingFlow, Wf2q, WfiFlow,
 };
 use freeboard::shaper::Shaped;
+use freeboard::{Descriptors, Hashed, Isolated, SmartQueue, Storage};
 
 /// What is known of hosts under a number, which is that of a flow and that of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -208,6 +210,18 @@ where
     }
 }
 
+/// Which packets leave in the order in which they came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Those of a flow.
+    #[default]
+    OfFlow,
+    /// The scalable packets of a flow (ECT(1) and CE), and its other packets.
+    OfFlowAndKind,
+    /// None for sure: a flow may come to another queue.
+    Free,
+}
+
 /// A scheduler whose flows can be added, changed and removed.
 pub trait Contestant: Scheduler {
     /// What it knows of hosts, if anything.
@@ -241,6 +255,11 @@ pub trait Contestant: Scheduler {
     /// does not give it in twice where it is not.
     fn notices_used_handles(&self) -> bool {
         true
+    }
+
+    /// Which packets must not overtake each other.
+    fn order(&self) -> Order {
+        Order::OfFlow
     }
 }
 
@@ -280,6 +299,10 @@ impl<S: Contestant + ?Sized> Contestant for Box<S> {
     fn notices_used_handles(&self) -> bool {
         (**self).notices_used_handles()
     }
+
+    fn order(&self) -> Order {
+        (**self).order()
+    }
 }
 
 impl<S: Contestant> Contestant for Shaped<S> {
@@ -301,6 +324,10 @@ impl<S: Contestant> Contestant for Shaped<S> {
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
         self.inner().setting(flow)
+    }
+
+    fn order(&self) -> Order {
+        self.inner().order()
     }
 }
 
@@ -402,27 +429,41 @@ where
     }
 }
 
-/// A FIFO knows no flows: there is nothing to set and nothing to remove.
-impl<S: Table<Descriptor>> Contestant for DualPi2<S> {
-    fn configure(&mut self, _flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
-        Ok(())
-    }
+/// What knows no flows, or meets them when their packets come: there is nothing to set and nothing to remove.
+macro_rules! nothing_to_set {
+    ($order:ident: <$($parameter:ident: $bound:path),*> $contestant:ty) => {
+        impl <$($parameter: $bound),*> $crate::history::Contestant for $contestant {
+            fn configure(&mut self, _flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
+                Ok(())
+            }
 
-    fn remove_flow(&mut self, _flow: FlowId, _drops: &mut dyn DropSink) {}
+            fn remove_flow(&mut self, _flow: FlowId, _drops: &mut dyn DropSink) {}
 
-    fn setting(&self, _flow: FlowId) -> Option<[u32; 2]> {
-        None
-    }
+            fn setting(&self, _flow: FlowId) -> Option<[u32; 2]> {
+                None
+            }
+
+            fn order(&self) -> $crate::history::Order {
+                $crate::history::Order::$order
+            }
+        }
+    };
 }
+pub(crate) use nothing_to_set;
 
-impl<S: Table<Descriptor>> Contestant for Fifo<S> {
-    fn configure(&mut self, _flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
-        Ok(())
-    }
-
-    fn remove_flow(&mut self, _flow: FlowId, _drops: &mut dyn DropSink) {}
-
-    fn setting(&self, _flow: FlowId) -> Option<[u32; 2]> {
-        None
-    }
-}
+nothing_to_set!(OfFlow: <S: Table<Descriptor>> Fifo<S>);
+nothing_to_set!(OfFlowAndKind: <S: Table<Descriptor>> DualPi2<S>);
+nothing_to_set!(OfFlow: <S: Scheduler, N: Table<WfiFlow>, P: Table<Arrival>> Metered<S, N, P>);
+nothing_to_set!(
+    Free: <
+        O: FlowScheduler,
+        L: Table<TagLine>,
+        Q: Table<Queue>,
+        S: Table<Descriptor>,
+        A: Aqm,
+        R: Table<FlowRecord>,
+        D: DropPolicy<O>
+    > Hashed<O, L, Q, S, A, R, D>
+);
+nothing_to_set!(Free: <S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T>);
+nothing_to_set!(Free: <S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T>);

@@ -5,7 +5,7 @@ use freeboard::sched_core::{
     Scheduler,
 };
 
-use super::{Contestant, Housing, Setting};
+use super::{Contestant, Housing, Order, Setting};
 
 /// The same at another time: every instant is shifted by a constant.
 #[derive(Clone, Debug)]
@@ -126,6 +126,14 @@ impl<S: Contestant> Contestant for Shifted<S> {
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
         self.inner.setting(flow)
     }
+
+    fn notices_used_handles(&self) -> bool {
+        self.inner.notices_used_handles()
+    }
+
+    fn order(&self) -> Order {
+        self.inner.order()
+    }
 }
 
 impl<S: Scheduler> Scheduler for Peeked<S> {
@@ -216,5 +224,13 @@ impl<S: Contestant> Contestant for Peeked<S> {
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
         self.inner.setting(flow)
+    }
+
+    fn notices_used_handles(&self) -> bool {
+        self.inner.notices_used_handles()
+    }
+
+    fn order(&self) -> Order {
+        self.inner.order()
     }
 }

@@ -1,5 +1,6 @@
 //! Where every handle is, by the word of the two sides, and what must follow from it.
 
+use super::Order;
 use freeboard::sched_core::{Backlog, Counters, DropReason, Ecn, FlowId, Packet, Rejected, Volume};
 
 #[derive(Clone, Copy, Debug)]
@@ -16,19 +17,18 @@ pub(super) struct Ledger {
     queued: Vec<Option<Queued>>,
     free: Vec<u32>,
     arrivals: u64,
-    /// The last arrival delivered, for each of the flows seen.
+    /// The last arrival delivered, for each of the flows seen, and by kind where kinds are told apart.
     delivered_last: Vec<((FlowId, bool), u64)>,
     offered: Volume,
     counted: Counters,
     held: Backlog,
     /// Whether packets may be marked when they arrive, which is seen when they come home.
     pub(super) marks_arrivals: bool,
-    /// Whether scalable and classic packets of one flow are two flows: ECT(1) and CE, and the rest.
-    pub(super) tells_codepoints_apart: bool,
+    order: Order,
 }
 
 impl Ledger {
-    pub(super) fn new(descriptors: u32) -> Self {
+    pub(super) fn new(descriptors: u32, order: Order) -> Self {
         Self {
             queued: vec![None; descriptors as usize],
             free: (0..descriptors).rev().collect(),
@@ -38,7 +38,7 @@ impl Ledger {
             counted: Counters::default(),
             held: Backlog::default(),
             marks_arrivals: false,
-            tells_codepoints_apart: false,
+            order,
         }
     }
 
@@ -105,7 +105,7 @@ impl Ledger {
         let Queued { flow, arrival, packet: before } = self.home(packet, packet.ecn)?;
         self.counted.marked += u64::from(marked && before.ecn != Ecn::Ce);
         let is_scalable = matches!(before.ecn, Ecn::Ect1 | Ecn::Ce);
-        let flow = (flow, self.tells_codepoints_apart && is_scalable);
+        let flow = (flow, self.order == Order::OfFlowAndKind && is_scalable);
         let last = match self.delivered_last.iter_mut().find(|(other, _)| *other == flow) {
             Some((_, last)) => core::mem::replace(last, arrival),
             None => {
@@ -113,7 +113,7 @@ impl Ledger {
                 0
             }
         };
-        if last < arrival {
+        if last < arrival || self.order == Order::Free {
             Ok(())
         } else {
             Err(format!("{packet:?} of {:?} was overtaken", flow.0))

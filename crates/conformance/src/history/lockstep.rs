@@ -6,7 +6,7 @@ use freeboard::sched_core::{
 
 use super::ledger::Ledger;
 use super::operation::{DESCRIPTORS, FLOWS, Operation};
-use super::{Contestant, Housing};
+use super::{Contestant, Housing, Order};
 
 /// The flows of a history, and numbers that are no flow's.
 const EVERY_FLOW: [u32; FLOWS as usize + 3] =
@@ -45,8 +45,8 @@ fn same<A: PartialEq + core::fmt::Debug>(what: &str, subject: A, twin: A) -> Res
 }
 
 impl Course {
-    pub(super) fn new(descriptors: u32) -> Self {
-        let ledger = Ledger::new(descriptors);
+    pub(super) fn new(descriptors: u32, order: Order) -> Self {
+        let ledger = Ledger::new(descriptors, order);
         Self { now: 0, is_told: true, ledger, watched: &EVERY_FLOW, dropped: Default::default() }
     }
 }
@@ -61,7 +61,8 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     /// Two sides with `handles` handles, at time 0.
     #[must_use]
     pub fn with_descriptors(subject: S, twin: T, descriptors: u32) -> Self {
-        Self { subject, twin, course: Course::new(descriptors) }
+        let course = Course::new(descriptors, subject.order());
+        Self { subject, twin, course }
     }
 
     /// Thorough comparisons look at these flows only.
@@ -76,13 +77,6 @@ impl<S: Contestant, T: Contestant> Match<S, T> {
     #[must_use]
     pub fn marking_arrivals(mut self) -> Self {
         self.course.ledger.marks_arrivals = true;
-        self
-    }
-
-    /// Scalable and classic packets wait in queues of their own: those of one flow may overtake each other.
-    #[must_use]
-    pub fn telling_codepoints_apart(mut self) -> Self {
-        self.course.ledger.tells_codepoints_apart = true;
         self
     }
 

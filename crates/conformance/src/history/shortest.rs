@@ -90,7 +90,7 @@ fn play(
     thorough_every: usize,
 ) -> Result<(), (String, usize)> {
     let (mut subject, mut twin) = sides();
-    let course = &mut Course::new(DESCRIPTORS);
+    let course = &mut Course::new(DESCRIPTORS, subject.order());
     for (done, &operation) in (1..).zip(operations) {
         let thorough = done % thorough_every == 0 || done == operations.len();
         let step = Step { subject: &mut *subject, twin: &mut *twin, course };

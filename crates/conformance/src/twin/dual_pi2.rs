@@ -9,7 +9,7 @@ use freeboard::sched_core::{
 
 use super::flow_scheduler::Held;
 use super::queues::{backlog_of, clamped, raise};
-use crate::history::{Contestant, Setting};
+use crate::history::{Setting, nothing_to_set};
 
 /// Certainty, and one more than the largest fraction.
 const ONE: i128 = (1 << 64) - 1;
@@ -322,15 +322,4 @@ impl Scheduler for NaiveDualPi2 {
     }
 }
 
-/// The two queues know no flows: there is nothing to set and nothing to remove.
-impl Contestant for NaiveDualPi2 {
-    fn configure(&mut self, _flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
-        Ok(())
-    }
-
-    fn remove_flow(&mut self, _flow: FlowId, _drops: &mut dyn DropSink) {}
-
-    fn setting(&self, _flow: FlowId) -> Option<[u32; 2]> {
-        None
-    }
-}
+nothing_to_set!(OfFlowAndKind: <> NaiveDualPi2);

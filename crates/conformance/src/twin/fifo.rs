@@ -9,7 +9,7 @@ use freeboard::sched_core::{
 
 use super::flow_scheduler::Held;
 use super::queues::{backlog_of, clamped, raise};
-use crate::history::{Contestant, Setting};
+use crate::history::{Setting, nothing_to_set};
 
 /// The most packets that give way to one arrival.
 const MAX_VICTIMS: usize = 256;
@@ -153,15 +153,4 @@ impl Scheduler for NaiveFifo {
     }
 }
 
-/// A FIFO knows no flows: there is nothing to set and nothing to remove.
-impl Contestant for NaiveFifo {
-    fn configure(&mut self, _flow: FlowId, _setting: Setting) -> Result<(), ConfigError> {
-        Ok(())
-    }
-
-    fn remove_flow(&mut self, _flow: FlowId, _drops: &mut dyn DropSink) {}
-
-    fn setting(&self, _flow: FlowId) -> Option<[u32; 2]> {
-        None
-    }
-}
+nothing_to_set!(OfFlow: <> NaiveFifo);

@@ -41,7 +41,7 @@ fn play<S: Contestant, T: Contestant>(
     let mut acted = [0; 2];
     for seed in seeds {
         let (subject, twin) = sides();
-        let mut both = Match::new(subject, twin).telling_codepoints_apart();
+        let mut both = Match::new(subject, twin);
         for (step, operation) in Operations::of(&both.subject, seed).take(operations).enumerate() {
             let played = both.step(operation, step % 16 == 0);
             played.unwrap_or_else(|difference| panic!("seed {seed} step {step}: {difference}"));
@@ -88,7 +88,7 @@ fn looks_and_the_epoch_change_nothing() {
 #[test]
 fn small_limits_hold_and_a_buffer_can_be_had() {
     let [params, ..] = params();
-    let new = || Match::new(subject(params), twin(params)).telling_codepoints_apart();
+    let new = || Match::new(subject(params), twin(params));
     for packets in 0..3 {
         for bytes in [0, 1, 1_499, 1_500, 3_000] {
             let mut both = new();
