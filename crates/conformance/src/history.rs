@@ -11,6 +11,7 @@ mod contestant;
 mod exhaustive;
 mod frames;
 mod indifference;
+mod judged;
 mod labelled;
 mod ledger;
 mod lockstep;
@@ -24,6 +25,7 @@ pub use contestant::{Contestant, HostBooks, Housing, Order, Pair, pair};
 pub use exhaustive::explore;
 pub use frames::play_frames;
 pub use indifference::{Peeked, Shifted};
+pub use judged::{AQMS, Told, play_aqm};
 pub use labelled::{Seen, WithTerms, play_labelled};
 pub use lockstep::Match;
 pub use operation::{

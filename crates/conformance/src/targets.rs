@@ -2,7 +2,7 @@
 //! panic. That of captures is `sim::capture::check_reading`.
 use crate::history::{
     Contestant, DESCRIPTORS, FLOWS, HOSTS, Match, Operation, Pair, Peeked, Setting, Shifted, check,
-    operations_for, pair, play_frames, play_labelled,
+    operations_for, pair, play_aqm, play_frames, play_labelled,
 };
 use crate::sides::{self, MAX_LEN};
 use crate::twin::{parser, shaper_clock as clock};
@@ -15,7 +15,7 @@ use freeboard::sched_core::{DropFrom, Limits, Side};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 13] = [
+pub const ALL: [Target; 14] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
@@ -25,6 +25,7 @@ pub const ALL: [Target; 13] = [
     ("ops_hosts", ops_hosts),
     ("ops_load_drr", ops_load_drr),
     ("ops_catalog", ops_catalog),
+    ("aqm", aqm),
     ("isolated", isolated),
     ("parse", parse),
     ("shaper_clock", shaper_clock),
@@ -232,6 +233,11 @@ pub fn ops_catalog(bytes: &[u8]) {
     history.rest = rest;
     let plays = CATALOG.concat();
     plays[usize::from(entry) % plays.len()](&history);
+}
+
+/// An AQM alone, with any parameters, times and sojourn times, beside itself at another time; `DualPI2` beside its twin too.
+pub fn aqm(bytes: &[u8]) {
+    let _told = play_aqm(bytes);
 }
 
 /// The isolated queue by labels, under changing isolations, against its twin of maps.

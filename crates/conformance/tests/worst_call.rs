@@ -1,5 +1,7 @@
 //! No call costs more than is stated, in turns of loops: `cargo xtask search-cost` looks for longer.
 
+use conformance::Xorshift;
+use conformance::history::play_aqm;
 use conformance::worst_call::{Subject, climb};
 
 /// Goal: what a call costs is bounded, and grows with the flows as stated: not at all, or by a constant for each
@@ -38,4 +40,15 @@ fn the_search_finds_the_height_of_a_tree() {
         left > 0
     });
     assert!(found.worst.per_packet >= 10, "{:?}", found.worst);
+}
+
+/// Goal: no call of an AQM takes more turns than eight updates, also after hours of silence. Method: random histories, in
+/// which `play_aqm` counts.
+#[test]
+fn no_call_of_an_aqm_takes_more_than_eight_turns() {
+    for seed in 0..1_000 {
+        let mut random = Xorshift::new(seed);
+        let bytes: Vec<u8> = (0..2_000).map(|_| random.byte()).collect();
+        let _told = play_aqm(&bytes);
+    }
 }

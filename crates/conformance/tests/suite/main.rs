@@ -12,6 +12,7 @@ mod hierarchy;
 mod hosts;
 mod ideal;
 mod isolated;
+mod judged;
 mod known_failures;
 mod pie;
 mod qfq_rules;

@@ -1,0 +1,28 @@
+//! AQMs alone, under times, sojourn times and parameters that no line gives them.
+
+use conformance::Xorshift;
+use conformance::effort::effort;
+use conformance::history::{AQMS, Told, play_aqm};
+
+/// Goal: whatever the clock does and however long a packet waited, an AQM says the same at another time, foresees what it
+/// says, changes nothing at a glance that is not enough, and leaves other queues alone; queues without a state pass all.
+/// Method: histories of any bytes, half of them with parameters of any size. Each AQM must act in the others.
+#[test]
+fn any_times_and_sojourn_times_leave_the_promises_of_every_aqm() {
+    let trials = effort(60, 2_000);
+    for aqm in 0..AQMS {
+        let mut all = Told::default();
+        for trial in 0..trials {
+            let mut random = Xorshift::new(u64::from(aqm) << 32 | trial);
+            let mut bytes: Vec<u8> = (0..4_000).map(|_| random.byte()).collect();
+            bytes[0] = aqm;
+            // Below 64, the parameters are drawn too.
+            bytes[1] = if trial % 2 == 0 { bytes[1] | 64 } else { bytes[1] & 63 };
+            let told = play_aqm(&bytes);
+            all.at_arrival += told.at_arrival;
+            all.at_departure += told.at_departure;
+        }
+        println!("{aqm}: {all:?}");
+        assert!(all.at_arrival + all.at_departure > trials, "AQM {aqm}: {all:?}");
+    }
+}
