@@ -47,6 +47,24 @@ impl<S: LabelledScheduler> Way<S> for HostsByHash {
     }
 }
 
+/// Every packet is of flow 0.
+#[derive(Debug)]
+pub(crate) struct OneFlow;
+
+impl<S: Scheduler> Way<S> for OneFlow {
+    #[inline(always)]
+    fn enqueue(
+        &self,
+        queue: &mut S,
+        now: Nanos,
+        _flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        queue.enqueue(now, FlowId(0), packet, drops)
+    }
+}
+
 /// As much of a frame as a parser reads, in a cache line of its own.
 type Frame = [u8; 64];
 

@@ -16,7 +16,7 @@ use freeboard::sched_core::{
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue};
 
-use super::enqueued_by::{EnqueuedBy, Frames, HostsByHash};
+use super::enqueued_by::{EnqueuedBy, Frames, HostsByHash, OneFlow};
 use super::null::{LIMITED, LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
 use super::{Loop, Pattern};
 
@@ -26,7 +26,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
 /// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 55] = [
+pub(crate) const NAMES: [&str; 63] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -77,6 +77,14 @@ pub(crate) const NAMES: [&str; 55] = [
     "fq_pie",
     "fq_pi2",
     "dual_pi2",
+    "one_queue",
+    "one_codel",
+    "one_blue",
+    "one_cobalt",
+    "one_cobalt_ce",
+    "one_red",
+    "one_pie",
+    "one_pi2",
     "drr_shaped",
     "null_burst",
     "drr_burst",
@@ -242,37 +250,21 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
             closed(Hashed::over(queues, queue_table(flows)), call, true)
         }
         // The same with other AQMs.
-        "fq_blue" => {
-            let states = Boxes(queues_for(flows)).of(BlueState::EMPTY);
-            let blue = Blue::new(states, BlueParams::DEFAULT, 1).expect("the defaults");
-            closed(Hashed::over(fair_queues(flows, blue), queue_table(flows)), call, true)
-        }
-        "fq_cobalt" => {
-            let queues = fair_queues(flows, cobalt(flows));
-            closed(Hashed::over(queues, queue_table(flows)), call, true)
-        }
-        "fq_cobalt_ce" => {
-            let marking = CeThreshold::new(cobalt(flows), Nanos::from_secs(1));
-            let queues = fair_queues(flows, marking.expect("in range").for_ect1_only());
-            closed(Hashed::over(queues, queue_table(flows)), call, true)
-        }
-        "fq_red" => {
-            let states = Boxes(queues_for(flows)).of(RedState::EMPTY);
-            // No queue of the loop reaches the thresholds.
-            let red = Red::new(states, RedParams::new(1 << 20, 1 << 22)).expect("in range");
-            closed(Hashed::over(fair_queues(flows, red), queue_table(flows)), call, true)
-        }
-        // Targets that no queue of the loop comes near: updates are due, and nothing is told.
-        "fq_pie" => {
-            let states = Boxes(queues_for(flows)).of(PieState::EMPTY);
-            let pie = Pie::new(states, PieParams::new(Nanos::from_secs(1)), 1).expect("in range");
-            closed(Hashed::over(fair_queues(flows, pie), queue_table(flows)), call, true)
-        }
-        "fq_pi2" => {
-            let states = Boxes(queues_for(flows)).of(Pi2State::EMPTY);
-            let pi2 = Pi2::new(states, Pi2Params::new(Nanos::from_secs(1)), 1).expect("in range");
-            closed(Hashed::over(fair_queues(flows, pi2), queue_table(flows)), call, true)
-        }
+        "fq_blue" => by_hash(blue(queues_for(flows)), call),
+        "fq_cobalt" => by_hash(cobalt(queues_for(flows)), call),
+        "fq_cobalt_ce" => by_hash(with_threshold(cobalt(queues_for(flows))), call),
+        "fq_red" => by_hash(red(queues_for(flows)), call),
+        "fq_pie" => by_hash(pie(queues_for(flows)), call),
+        "fq_pi2" => by_hash(pi2(queues_for(flows)), call),
+        // The AQMs alone: one queue for the packets of all flows.
+        "one_queue" => in_one_queue(NoAqm, call),
+        "one_codel" => in_one_queue(codel(1), call),
+        "one_blue" => in_one_queue(blue(1), call),
+        "one_cobalt" => in_one_queue(cobalt(1), call),
+        "one_cobalt_ce" => in_one_queue(with_threshold(cobalt(1)), call),
+        "one_red" => in_one_queue(red(1), call),
+        "one_pie" => in_one_queue(pie(1), call),
+        "one_pi2" => in_one_queue(pi2(1), call),
         "dual_pi2" => {
             let params = DualPi2Params::new(Pi2Params::new(Nanos::from_secs(1)));
             let descriptors = Boxes(descriptors_for(flows)).of(Descriptor::EMPTY);
@@ -318,27 +310,70 @@ fn fastest() -> Rate {
     Rate::bits_per_second(Rate::MAX_BITS_PER_SECOND).expect("in range")
 }
 
-/// Queues under DRR with sparse flows first and CoDel. Every packet is judged and none is dropped: with 65,536 flows the
-/// backlog of FULL stands for 21 ms of the loop's time.
+/// Queues under DRR with sparse flows first and CoDel.
 fn fq_codel(flows: usize) -> FairQueues<CoDel<Box<[CoDelState]>>> {
-    let params = CoDelParams::new(Nanos::from_secs(1), Nanos::from_secs(4));
-    let codel = CoDel::new(Boxes(queues_for(flows)).of(CoDelState::EMPTY), params);
-    fair_queues(flows, codel.expect("a target below the interval"))
+    fair_queues(queues_for(flows), flows, codel(queues_for(flows)))
 }
 
-/// COBALT with the times of [`fq_codel`].
-fn cobalt(flows: usize) -> Cobalt<Box<[CobaltState]>> {
+/// CoDel for `count` queues. Every packet is judged and none is dropped: with 65,536 flows the backlog of FULL stands for 21 ms
+/// of the loop's time.
+fn codel(count: usize) -> CoDel<Box<[CoDelState]>> {
+    let params = CoDelParams::new(Nanos::from_secs(1), Nanos::from_secs(4));
+    let codel = CoDel::new(Boxes(count).of(CoDelState::EMPTY), params);
+    codel.expect("a target below the interval")
+}
+
+/// COBALT with the times of [`codel`].
+fn cobalt(count: usize) -> Cobalt<Box<[CobaltState]>> {
     let params = CobaltParams::new(Nanos::from_secs(1), Nanos::from_secs(4));
-    let cobalt = Cobalt::new(Boxes(queues_for(flows)).of(CobaltState::EMPTY), params, 1);
+    let cobalt = Cobalt::new(Boxes(count).of(CobaltState::EMPTY), params, 1);
     cobalt.expect("a target below the interval")
 }
 
-/// Queues under DRR with sparse flows first and this AQM.
-fn fair_queues<A: Aqm>(flows: usize, aqm: A) -> FairQueues<A> {
-    let count = queues_for(flows);
+/// `aqm`, and a threshold for ECT(1) that no packet of the loop comes near.
+fn with_threshold<A>(aqm: A) -> CeThreshold<A> {
+    CeThreshold::new(aqm, Nanos::from_secs(1)).expect("in range").for_ect1_only()
+}
+
+fn blue(count: usize) -> Blue<Box<[BlueState]>> {
+    let states = Boxes(count).of(BlueState::EMPTY);
+    Blue::new(states, BlueParams::DEFAULT, 1).expect("the defaults")
+}
+
+/// RED with thresholds that no queue of the loop reaches.
+fn red(count: usize) -> Red<Box<[RedState]>> {
+    let states = Boxes(count).of(RedState::EMPTY);
+    Red::new(states, RedParams::new(1 << 29, 1 << 30)).expect("in range")
+}
+
+/// PIE with a target that no queue of the loop comes near: updates are due, and nothing is told.
+fn pie(count: usize) -> Pie<Box<[PieState]>> {
+    let states = Boxes(count).of(PieState::EMPTY);
+    Pie::new(states, PieParams::new(Nanos::from_secs(1)), 1).expect("in range")
+}
+
+/// PI2 with the target of [`pie`].
+fn pi2(count: usize) -> Pi2<Box<[Pi2State]>> {
+    let states = Boxes(count).of(Pi2State::EMPTY);
+    Pi2::new(states, Pi2Params::new(Nanos::from_secs(1)), 1).expect("in range")
+}
+
+/// `count` queues under DRR with sparse flows first and this AQM, for the packets of `flows`.
+fn fair_queues<A: Aqm>(count: usize, flows: usize, aqm: A) -> FairQueues<A> {
     let scheduler = scheduler(Drr { sparse_first: true }, count, 1, turn);
     let room = (Boxes(count), Boxes(descriptors_for(flows)), Arrays::<0>);
     queues(scheduler, aqm, room, Limits::NONE)
+}
+
+/// The queues of FQ-CoDel with this AQM.
+fn by_hash<A: Aqm + 'static>(aqm: A, call: Call) -> Subject {
+    let queues = fair_queues(queues_for(call.1), call.1, aqm);
+    closed(Hashed::over(queues, queue_table(call.1)), call, true)
+}
+
+/// One of these queues, for all packets.
+fn in_one_queue<A: Aqm + 'static>(aqm: A, call: Call) -> Subject {
+    closed(EnqueuedBy { queue: fair_queues(1, call.1, aqm), way: OneFlow }, call, false)
 }
 
 /// The table of hashes for the queues of `flows`.
