@@ -1,11 +1,15 @@
 //! Flows by age: what short flows gain, and what long ones lose, where the least served go first.
 //!
-//! One line without round-trip times, flows of bounded Pareto sizes, and the flow schedulers of the library with packets that are
+//! First, one line without round-trip times, flows of bounded Pareto sizes, and the flow schedulers of the library with packets that are
 //! small beside a flow: what queueing theory says of processor sharing, of two levels, and of least attained service.
-//! The scenario is `flow_level`; what the flow schedulers promise is in `docs/disciplines/age.md`.
+//! Then transfers of model TCP over a line of 1 or 10 Gbit/s.
+//! The scenarios are `flow_level` and `transfers`; what the flow schedulers promise is in `docs/disciplines/age.md`.
 
 mod flow_level;
 mod report;
+mod sizes;
+mod transfer_report;
+mod transfers;
 
 use std::thread;
 
@@ -17,7 +21,7 @@ use flow_level::{Outcome, Sharing};
 /// What `sim reproduce age-based` runs.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "age-based",
-    about: "flows by age: mean times under processor sharing, two levels and least attained service",
+    about: "flows by age: mean times under processor sharing, two levels and least attained service; transfers of TCP",
     run,
 };
 
@@ -58,7 +62,7 @@ struct Cell {
 fn run(seeds: u32, progress: &Progress) -> Report {
     let all = || SHARINGS.into_iter().flat_map(|sharing| [false, true].map(|at| (sharing, at)));
     let cells: Vec<_> = all().flat_map(|cell| [0, 1, 2].map(|load| (cell, load))).collect();
-    progress.expect(cells.len() as u64 * u64::from(seeds));
+    progress.expect((cells.len() as u64 + transfer_report::runs()) * u64::from(seeds));
     // Side by side: no run knows of another.
     let measured: Vec<Cell> = thread::scope(|scope| {
         let of = |((sharing, carried), load)| {
@@ -67,7 +71,11 @@ fn run(seeds: u32, progress: &Progress) -> Report {
         let runs: Vec<_> = cells.into_iter().map(of).collect();
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
     });
-    report::report(&measured, seeds)
+    let mut report = report::report(&measured, seeds);
+    let transfers = transfer_report::measure(seeds, progress);
+    report.text = format!("{}\n{}", report.text, transfer_report::text(&transfers, seeds));
+    report.sentences.extend(transfer_report::sentences(&transfers));
+    report
 }
 
 fn measure(sharing: Sharing, carried: bool, load: usize, seeds: u32, progress: &Progress) -> Cell {

@@ -52,6 +52,11 @@ pub enum Naming {
     Key,
     /// All packets are of flow 0: one queue with an AQM.
     One,
+    /// A connection is the flow of its number, as a table of connections has it. For networks without open-loop flows.
+    Connection,
+    /// Data is flow 0 until its connection has sent this many bytes, and then flow 1: two bands, filled by a counter of
+    /// each connection. All else is flow 0.
+    Sent(u64),
 }
 
 /// A packet on its way.
@@ -94,6 +99,8 @@ struct Connection {
     way: Way,
     key: FlowKey,
     back: FlowKey,
+    /// Bytes of data that came to the queue, retransmissions too.
+    sent: u64,
     /// The instants of the timer events that count.
     armed: [Option<Nanos>; 3],
     begins: Nanos,
@@ -173,6 +180,7 @@ impl TcpNetwork {
             way,
             key,
             back: self::key(way.back(), hosts, 6, id),
+            sent: 0,
             armed: [None; 3],
             begins,
             done: None,
@@ -402,6 +410,16 @@ impl TcpNetwork {
         match self.naming {
             Naming::Key => link.enter_with_key(now, key, len, ecn, parcel),
             Naming::One => link.enter_with_ecn(now, FlowId(0), len, ecn, parcel),
+            Naming::Connection => link.enter_with_ecn(now, FlowId(parcel.of), len, ecn, parcel),
+            Naming::Sent(young) => {
+                let mut is_old = false;
+                if let Content::Data(_) = parcel.content {
+                    let sent = &mut self.connections[parcel.of as usize].sent;
+                    is_old = *sent >= young;
+                    *sent += u64::from(len);
+                }
+                link.enter_with_ecn(now, FlowId(is_old.into()), len, ecn, parcel)
+            }
         };
     }
 

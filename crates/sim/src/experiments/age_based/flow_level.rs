@@ -4,7 +4,8 @@
 //! The flow schedulers are those of the library, with packets of a tenth of the shortest flow: near enough to a fluid,
 //! since a turn is a packet.
 
-use conformance::rng::{Stream, Streams};
+use super::sizes::Sizes;
+use conformance::rng::Streams;
 use freeboard::sched_core::{
     AgeDrr, AgeFlow, AgeParams, Drr, DrrFlow, FlowId, FlowScheduler, ThresholdRange,
 };
@@ -15,6 +16,10 @@ const UNIT: u32 = 10;
 const LONGEST: f64 = 10_000.0;
 /// The index of the Pareto distribution.
 const SHAPE: f64 = 1.5;
+/// Sizes in packets.
+const PACKETS: Sizes = Sizes { shape: SHAPE, shortest: UNIT as f64, range: LONGEST };
+/// Sizes in units.
+const UNITS: Sizes = Sizes { shortest: 1.0, ..PACKETS };
 /// Flows that may be there at once. The number of flows under processor sharing is geometric: at a load of 0.9 there
 /// are 4,096 with a probability of 10^-187.
 const ROOM: usize = 4_096;
@@ -84,7 +89,7 @@ where
     S: FlowScheduler<Config = u32>,
 {
     let streams = Streams::new(seed);
-    let sizes = sizes(&mut streams.stream("sizes"), flows);
+    let sizes = PACKETS.draw(&mut streams.stream("sizes"), flows);
     let mut distances = streams.stream("distances");
     // In packets: a packet takes the time 1.
     let distance = mean_size() * f64::from(UNIT) / load;
@@ -100,7 +105,7 @@ where
         if begun < flows && (next <= now || selected.is_none()) {
             now = now.max(next);
             let flow = free.pop().expect("fewer flows at once than there is room for");
-            let packets = sizes[begun as usize];
+            let packets = sizes[begun as usize] as u32;
             present[flow as usize] =
                 Some(Flow { number: begun, began: next, packets, left: packets });
             scheduler.backlogged(FlowId(flow), 1);
@@ -144,30 +149,9 @@ where
     }
 }
 
-/// The sizes of `flows` flows in packets, rounded to the nearest: one of each of as many equal parts of the bounded Pareto
-/// distribution, in random order. With independent draws few runs have their part of the longest flows, and the load of a
-/// run is off by a percent, which is a tenth of the mean time at a load of 0.9.
-fn sizes(random: &mut Stream, flows: u32) -> Vec<u32> {
-    let one = |part: u32, unit: f64| {
-        let quantile = (f64::from(part) + unit) / f64::from(flows);
-        libm::round(size(quantile) * f64::from(UNIT)) as u32
-    };
-    let mut sizes: Vec<u32> = (0..flows).map(|part| one(part, random.unit())).collect();
-    for last in (1..sizes.len()).rev() {
-        sizes.swap(last, random.below(last as u64 + 1) as usize);
-    }
-    sizes
-}
-
-/// The size in units below which this part of the flows are.
-fn size(quantile: f64) -> f64 {
-    let tail = 1.0 - quantile * (1.0 - libm::pow(LONGEST, -SHAPE));
-    libm::pow(tail, -1.0 / SHAPE)
-}
-
 /// The mean size in units.
 fn mean_size() -> f64 {
-    moment(1, LONGEST)
+    UNITS.mean()
 }
 
 /// `E[min(S, x)^n]`: `∫₀ˣ n·t^(n−1)·P(S > t) dt` in closed form.
@@ -194,7 +178,7 @@ pub(super) fn least(load: f64) -> f64 {
     };
     // By the middle of 20,000 parts of the same probability.
     let parts = 20_000;
-    let of_part = |part: u32| time(size((f64::from(part) + 0.5) / f64::from(parts)));
+    let of_part = |part: u32| time(UNITS.quantile((f64::from(part) + 0.5) / f64::from(parts)));
     (0..parts).map(of_part).sum::<f64>() / f64::from(parts)
 }
 
@@ -210,7 +194,7 @@ mod tests {
             let sum: f64 = (0..parts)
                 .map(|part| {
                     let quantile = (f64::from(part) + 0.5) / f64::from(parts);
-                    libm::pow(size(quantile).min(x), f64::from(n))
+                    libm::pow(UNITS.quantile(quantile).min(x), f64::from(n))
                 })
                 .sum();
             let found = moment(n, x);
@@ -233,9 +217,9 @@ mod tests {
     /// Goal: the sizes of a run have their mean, and are in no order.
     #[test]
     fn sizes_have_their_mean() {
-        let sizes = sizes(&mut Streams::new(1).stream("sizes"), 100_000);
-        let mean = |sizes: &[u32]| {
-            let below = sizes.iter().map(|&size| u64::from(size.min(100 * UNIT))).sum::<u64>();
+        let sizes = PACKETS.draw(&mut Streams::new(1).stream("sizes"), 100_000);
+        let mean = |sizes: &[u64]| {
+            let below = sizes.iter().map(|&size| size.min(100 * u64::from(UNIT))).sum::<u64>();
             below as f64 / sizes.len() as f64 / f64::from(UNIT)
         };
         let exact = moment(1, 100.0);
@@ -243,5 +227,15 @@ mod tests {
         for part in sizes.chunks(10_000) {
             assert!((mean(part) - exact).abs() < 0.25, "{}", mean(part));
         }
+        for (shape, shortest) in [(1.1, 18_216.0), (1.3, 26_397.0), (1.5, 34_421.0)] {
+            let transfers = Sizes::transfers(shape);
+            let parts = 100_000;
+            let of_part =
+                |part: u32| transfers.quantile((f64::from(part) + 0.5) / f64::from(parts));
+            let mean = (0..parts).map(of_part).sum::<f64>() / f64::from(parts);
+            assert!((mean - 100_000.0).abs() < 50.0, "{mean}");
+            assert!((transfers.shortest - shortest).abs() < 1.0, "{transfers:?}");
+        }
+        assert!((UNITS.mean() - moment(1, LONGEST)).abs() < 1e-9);
     }
 }

@@ -1,0 +1,366 @@
+//! Transfers by age: the runs, the tables and the sentences.
+
+use std::sync::Mutex;
+use std::thread;
+
+use super::transfers::{self, Form, Outcome, ROOM, Setup, TRANSFERS, Told};
+use crate::experiments::Sentence;
+use crate::measure::estimate::Estimate;
+use crate::plot::{Column, TextTable, fixed, percent};
+use crate::progress::Progress;
+
+/// The threshold, in bytes: the mean size.
+const YOUNG: u32 = 100_000;
+/// One byte in this many is that of the old level, where it has a floor.
+const FLOOR: u32 = 8;
+const BANDS: Form = Form::Bands(YOUNG, None);
+const LEVELS: Form = Form::Levels(YOUNG, None);
+
+/// What the first table compares, but for the learned threshold and 16 levels, which are beside CoDel only.
+const FORMS: [Form; 6] = [
+    Form::One,
+    BANDS,
+    Form::Bands(YOUNG, Some(FLOOR)),
+    Form::Fair,
+    LEVELS,
+    Form::Levels(YOUNG, Some(FLOOR)),
+];
+const LINES: [u32; 2] = [1, 10];
+const LOADS: [f64; 3] = [0.5, 0.7, 0.9];
+const TOLD: [Told; 2] = [Told::CoDel, Told::Pie];
+/// What the second table varies, one at a time.
+const USUAL: Setup = Setup {
+    told: Told::CoDel,
+    form: Form::One,
+    gigabits: 1,
+    load: 0.9,
+    round_trip: 10,
+    shape: 1.3,
+    room: ROOM,
+};
+
+/// The setups of the first table.
+fn first() -> impl Iterator<Item = Setup> {
+    let lines = LINES.into_iter().flat_map(|gigabits| LOADS.map(|load| (gigabits, load)));
+    lines.flat_map(|(gigabits, load)| {
+        let both = TOLD.into_iter().flat_map(|told| FORMS.map(|form| (told, form)));
+        let more = [Form::Learned, Form::Least(15_000)].map(|form| (Told::CoDel, form));
+        both.chain(more).map(move |(told, form)| Setup { told, form, gigabits, load, ..USUAL })
+    })
+}
+
+/// The setups of the second table: what is varied, and to what.
+fn second() -> Vec<(String, Setup)> {
+    let mut all = Vec::new();
+    let mut vary = |name: &str, of: Setup, forms: &[Form]| {
+        for told in TOLD {
+            all.extend(forms.iter().map(|&form| (name.to_owned(), Setup { told, form, ..of })));
+        }
+    };
+    let forms = [Form::One, BANDS, Form::Fair, LEVELS];
+    vary("load 0.8", Setup { load: 0.8, ..USUAL }, &forms);
+    for round_trip in [1, 40] {
+        vary(&format!("round trip {round_trip} ms"), Setup { round_trip, ..USUAL }, &forms);
+    }
+    for shape in [1.1, 1.5] {
+        vary(&format!("Pareto index {shape}"), Setup { shape, ..USUAL }, &forms);
+    }
+    for gigabits in LINES {
+        let setup = Setup { room: 1_000, gigabits, ..USUAL };
+        vary(&format!("1,000 packets, {gigabits} Gbit/s"), setup, &forms[..2]);
+    }
+    for young in [10_000, 30_000, 300_000, 1_000_000] {
+        let forms = [Form::Bands(young, None), Form::Levels(young, None)];
+        vary(&format!("threshold {} kB", young / 1_000), USUAL, &forms);
+    }
+    all
+}
+
+/// How many runs there are for a seed.
+pub(super) fn runs() -> u64 {
+    (first().count() + second().len()) as u64
+}
+
+/// All seeds of one setup.
+#[derive(Clone, Debug)]
+struct Row {
+    setup: Setup,
+    outcomes: Vec<Outcome>,
+}
+
+impl Row {
+    fn each(&self, of: impl Fn(&Outcome) -> f64) -> Estimate {
+        let values: Vec<f64> = self.outcomes.iter().map(of).collect();
+        Estimate::of(&values).expect("there are runs")
+    }
+
+    /// How much longer transfers take than in the row `other`, seed by seed.
+    fn beside(&self, other: &Self, of: impl Fn(&Outcome) -> f64) -> Estimate {
+        let pairs = self.outcomes.iter().zip(&other.outcomes);
+        let values: Vec<f64> = pairs.map(|(this, other)| of(this) / of(other) - 1.0).collect();
+        Estimate::of(&values).expect("there are runs")
+    }
+}
+
+/// The setup without levels that this one is compared with.
+fn one_level(setup: Setup) -> Setup {
+    let form = match setup.form {
+        Form::One | Form::Bands(..) => Form::One,
+        Form::Fair | Form::Levels(..) | Form::Learned | Form::Least(_) => Form::Fair,
+    };
+    Setup { form, ..setup }
+}
+
+/// Every row of both tables.
+#[derive(Clone, Debug)]
+pub(super) struct Measured(Vec<Row>);
+
+impl Measured {
+    fn find(&self, setup: Setup) -> &Row {
+        self.0.iter().find(|row| row.setup == setup).expect("every row was measured")
+    }
+
+    fn beside(&self, setup: Setup, of: impl Fn(&Outcome) -> f64) -> Estimate {
+        self.find(setup).beside(self.find(one_level(setup)), of)
+    }
+}
+
+/// Runs everything, as many setups at once as there are processors: no run knows of another.
+pub(super) fn measure(seeds: u32, progress: &Progress) -> Measured {
+    let all: Vec<Setup> = first().chain(second().into_iter().map(|varied| varied.1)).collect();
+    let (left, done) = (Mutex::new(all.iter()), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                let next = || left.lock().expect("no run panics").next();
+                while let Some(&setup) = next() {
+                    let one = |seed| {
+                        let outcome = transfers::run(&setup, seed, TRANSFERS);
+                        progress.done();
+                        outcome
+                    };
+                    let outcomes = (1..=u64::from(seeds)).map(one).collect();
+                    done.lock().expect("no run panics").push(Row { setup, outcomes });
+                }
+            });
+        }
+    });
+    Measured(done.into_inner().expect("no run panics"))
+}
+
+fn name(setup: Setup) -> String {
+    let told = match setup.told {
+        Told::CoDel => "CoDel",
+        Told::Pie => "PIE",
+    };
+    let floor =
+        |floor: Option<u32>| floor.map_or(String::new(), |one_in| format!(", floor 1/{one_in}"));
+    match setup.form {
+        Form::One => told.to_owned(),
+        Form::Bands(_, one_in) => format!("  two bands{}", floor(one_in)),
+        Form::Fair => format!("FQ-{told}"),
+        Form::Levels(_, one_in) => format!("  two levels{}", floor(one_in)),
+        Form::Learned => "  two levels, learned".to_owned(),
+        Form::Least(first) => format!("  16 levels from {} kB", first / 1_000),
+    }
+}
+
+fn with_margin(of: Estimate, show: impl Fn(f64) -> String) -> String {
+    of.margin.map_or(show(of.mean), |margin| format!("{} ±{}", show(of.mean), show(margin)))
+}
+
+const fn mean(outcome: &Outcome) -> f64 {
+    outcome.all.time / outcome.all.count
+}
+
+fn long(outcome: &Outcome) -> f64 {
+    outcome.classes[2].mean()
+}
+
+const fn fairness(outcome: &Outcome) -> f64 {
+    outcome.fairness
+}
+
+const fn resent(outcome: &Outcome) -> f64 {
+    outcome.resent
+}
+
+fn cells(rows: &Measured, setup: Setup) -> [String; 10] {
+    let row = rows.find(setup);
+    let millis = |of: Estimate| with_margin(of, |time| fixed(time * 1e3, 1));
+    let class = |at: usize| millis(row.each(|outcome| outcome.classes[at].mean()));
+    let is_one = one_level(setup) == setup;
+    let beside = |of: fn(&Outcome) -> f64| {
+        let beside = || with_margin(rows.beside(setup, of), |part| percent(part, 1));
+        if is_one { "–".to_owned() } else { beside() }
+    };
+    [
+        name(setup),
+        millis(row.each(mean)),
+        class(0),
+        class(1),
+        class(2),
+        beside(mean),
+        beside(long),
+        with_margin(row.each(fairness), |index| fixed(index, 2)),
+        percent(row.each(|outcome| outcome.lost).mean, 2),
+        percent(row.each(resent).mean, 2),
+    ]
+}
+
+fn table(first: &'static str, rows: impl Iterator<Item = (String, [String; 10])>) -> TextTable<11> {
+    let mut table = TextTable::new([
+        Column::Left(first),
+        Column::Left("queue"),
+        Column::Right("mean, ms"),
+        Column::Right("short"),
+        Column::Right("middling"),
+        Column::Right("long"),
+        Column::Right("mean beside, %"),
+        Column::Right("long beside, %"),
+        Column::Right("Jain, long"),
+        Column::Right("lost, %"),
+        Column::Right("resent, %"),
+    ]);
+    for (first, [a, b, c, d, e, f, g, h, i, j]) in rows {
+        table.row([&first, &a, &b, &c, &d, &e, &f, &g, &h, &i, &j]);
+    }
+    table
+}
+
+pub(super) fn text(rows: &Measured, seeds: u32) -> String {
+    let line = |setup: Setup| format!("{} Gbit/s, {}", setup.gigabits, fixed(setup.load, 1));
+    let usual = table("line, load", first().map(|setup| (line(setup), cells(rows, setup))));
+    let varied = second().into_iter().map(|(name, setup)| (name, cells(rows, setup)));
+    let varied = table("varied", varied);
+    format!(
+        "\
+Transfers by age: CUBIC with ten segments to begin with and SACK, round trip 10 ms, Poisson arrivals
+Sizes: bounded Pareto, index 1.3, 26.4 kB to 26.4 MB, mean 100 kB; short up to 100 kB, long from 1 MB on
+CoDel: 5 ms, 100 ms. PIE: 15 ms. Room for {ROOM} packets. Bands: two queues, filled by a counter of bytes of
+each transfer. FQ: a queue for each transfer. Levels: FQ by age. A transfer is old from 100 kB on. Floor: one byte in 8 is old
+{seeds} seeds of {TRANSFERS} transfers, the same for all queues; means over the seeds and half of their 95 % confidence
+intervals. Beside: how much longer than with one level of the same AQM, CoDel, PIE, FQ-CoDel or FQ-PIE, seed by seed
+{usual}
+The same on 1 Gbit/s at a load of 0.9, with one thing varied
+{varied}"
+    )
+}
+
+pub(super) fn sentences(rows: &Measured) -> Vec<Sentence> {
+    let of = |told, form, gigabits, load| Setup { told, form, gigabits, load, ..USUAL };
+    let both = |form, gigabits| {
+        TOLD.into_iter().flat_map(move |told| LOADS.map(|load| of(told, form, gigabits, load)))
+    };
+    let everywhere = |form| LINES.into_iter().flat_map(move |line| both(form, line));
+    let gain = |setup| -rows.beside(setup, mean).mean;
+    let list = |parts: &[f64]| {
+        let parts: Vec<String> = parts.iter().map(|&part| percent(part, 1)).collect();
+        format!("{} %", parts.join(", "))
+    };
+    let bands: Vec<f64> = both(BANDS, 1).map(gain).collect();
+    let fast: Vec<f64> = both(BANDS, 10).map(gain).collect();
+    let fair: Vec<Estimate> = both(LEVELS, 1).map(|setup| rows.beside(setup, mean)).collect();
+    let fast_fair = both(LEVELS, 10).map(|setup| rows.beside(setup, mean).mean);
+    let (least, most) = ends(fast_fair);
+    let longer = ends(everywhere(LEVELS).map(|setup| rows.beside(setup, long).mean)).1;
+    let longer_in_bands = ends(everywhere(BANDS).map(|setup| rows.beside(setup, long).mean)).1;
+    let falls = |setup| {
+        rows.find(one_level(setup)).each(fairness).mean - rows.find(setup).each(fairness).mean
+    };
+    let (unfair, unfair_bands) =
+        (ends(everywhere(LEVELS).map(falls)).1, ends(everywhere(BANDS).map(falls)).1);
+    let floored = |form| rows.find(of(Told::CoDel, form, 10, 0.5)).each(resent).mean;
+    let floors = [Form::Bands(YOUNG, Some(FLOOR)), Form::Levels(YOUNG, Some(FLOOR))].map(floored);
+    let costs = |setup| {
+        let floor = rows.find(Setup { form: Form::Levels(YOUNG, Some(FLOOR)), ..setup });
+        floor.beside(rows.find(setup), mean).mean
+    };
+    let costs = ends(everywhere(LEVELS).map(costs)).1;
+    let instead = |form| {
+        let cells = LINES.into_iter().flat_map(|line| LOADS.map(|load| (line, load)));
+        let beside = |(line, load)| {
+            let levels = rows.find(of(Told::CoDel, LEVELS, line, load));
+            rows.find(of(Told::CoDel, form, line, load)).beside(levels, mean).mean
+        };
+        ends(cells.map(beside))
+    };
+    let (learned, least_attained) = (instead(Form::Learned), instead(Form::Least(15_000)));
+    let left: u32 = rows.0.iter().flat_map(|row| &row.outcomes).map(|outcome| outcome.left).sum();
+    let sentence =
+        |claim: &str, measured, holds| Sentence { claim: claim.to_owned(), measured, holds };
+    vec![
+        sentence(
+            "at 1 Gbit/s and every load, two bands take at least 3 % off the mean time behind CoDel and behind PIE",
+            list(&bands),
+            bands.iter().all(|&gain| gain >= 0.03),
+        ),
+        sentence(
+            "at 10 Gbit/s they take at least 3 % off at a load of 0.9, and less at 0.5 and 0.7",
+            list(&fast),
+            fast.chunks(3).all(|gains| {
+                gains[2] >= 0.03 && gains[..2].iter().all(|gain| (0.0..0.03).contains(gain))
+            }),
+        ),
+        sentence(
+            "at 1 Gbit/s two levels take time off FQ-CoDel and FQ-PIE at every load, the more the higher it is",
+            list(&fair.iter().map(|part| -part.mean).collect::<Vec<_>>()),
+            fair.iter().all(|part| part.mean + part.margin.unwrap_or(0.0) < 0.0)
+                && fair
+                    .chunks(3)
+                    .all(|parts| parts.windows(2).all(|two| two[1].mean < two[0].mean)),
+        ),
+        sentence(
+            "at 10 Gbit/s they take no time off that matters: 2 % at most, and none is added",
+            format!("{} to {} % longer", percent(least, 1), percent(most, 1)),
+            least >= -0.02 && most <= 0.0005,
+        ),
+        sentence(
+            "long transfers take at most 5 % longer with two levels than with FQ",
+            format!("{} % at most", percent(longer, 1)),
+            longer <= 0.05,
+        ),
+        sentence(
+            "with two bands they may take more than 5 % longer than with one queue",
+            format!("up to {} %", percent(longer_in_bands, 1)),
+            longer_in_bands > 0.05,
+        ),
+        sentence(
+            "long transfers share as evenly: Jain's index falls by at most 0.02 with levels, and by at most 0.05 with bands",
+            format!("by {} and {} at most", fixed(unfair, 3), fixed(unfair_bands, 3)),
+            unfair <= 0.02 && unfair_bands <= 0.05,
+        ),
+        sentence(
+            "a floor between bands lets packets of a transfer overtake each other, and a floor between levels does \
+             not: at 10 Gbit/s and 0.5, where nothing is lost, segments are sent again with bands only",
+            format!("{} % and {} %", percent(floors[0], 2), percent(floors[1], 2)),
+            floors[0] > 0.001 && floors[1] < 0.0001,
+        ),
+        sentence(
+            "a floor of one byte in 8 between levels adds at most 1 % to the mean time",
+            format!("{} % at most", percent(costs, 1)),
+            costs <= 0.01,
+        ),
+        sentence(
+            "a learned threshold adds at most 1 % to the mean time with 100 kB",
+            format!("{} to {} %", percent(learned.0, 1), percent(learned.1, 1)),
+            learned.1 <= 0.01,
+        ),
+        sentence(
+            "with 16 levels transfers take no longer on average than with two",
+            format!(
+                "{} to {} % longer",
+                percent(least_attained.0, 1),
+                percent(least_attained.1, 1)
+            ),
+            least_attained.1 <= 0.0005,
+        ),
+        sentence("every transfer ends", format!("{left} do not"), left == 0),
+    ]
+}
+
+/// The least and the most of these.
+fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    let widen = |(least, most): (f64, f64), value| (least.min(value), most.max(value));
+    values.fold((f64::MAX, f64::MIN), widen)
+}

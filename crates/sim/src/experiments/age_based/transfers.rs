@@ -1,0 +1,278 @@
+//! Transfers of model TCP over one line, with sizes of which a few are long: how long each takes behind one queue, behind a
+//! queue for each flow, and where the flows that were served least go first. With CoDel or PIE in each queue.
+//!
+//! ```text
+//! servers ─▶ queue under test ─▶ line of 1 or 10 Gbit/s, half the round trip ─▶ clients
+//!         ◀─ FIFO ◀─ the same line, for acknowledgements ◀─
+//! ```
+//!
+//! A connection is a flow of its own, as in a table of connections: flows that share a queue by hash would share its age.
+//! Bands are two queues for all connections, told apart by a counter of bytes that each connection has.
+//! The time of a transfer ends when its sender knows that all has arrived. Transfers have an even number of segments, so that no
+//! acknowledgement of the last one waits for another segment.
+
+use freeboard::sched_core::{
+    AgeDrr, AgeFlow, AgeParams, Aqm, CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, Ecn,
+    Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow, LongestQueueDrop, Nanos, Pie,
+    PieParams, PieState, Queue, ThresholdRange,
+};
+use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+
+use super::sizes::Sizes;
+use crate::discipline::{Bottleneck, one_queue};
+use crate::link::Link;
+use crate::tcp::congestion::Cubic;
+use crate::tcp::network::{Naming, TcpNetwork, Way};
+use crate::tcp::{Config, Data, PAYLOAD};
+use conformance::rng::Streams;
+
+/// The AQM of each queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// CoDel, 5 ms and 100 ms (RFC 8289).
+    CoDel,
+    /// PIE, 15 ms (RFC 8033).
+    Pie,
+}
+
+/// How the packets in front of the line are queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One queue.
+    One,
+    /// Two queues, for transfers that have sent fewer bytes than the first number and for the others. The second one has
+    /// one byte in the other number; without that number the first goes before it.
+    Bands(u32, Option<u32>),
+    /// A queue for each flow, sparse flows first.
+    Fair,
+    /// A queue for each flow, on two levels with this threshold in bytes, and one byte in the other number for the old
+    /// level.
+    Levels(u32, Option<u32>),
+    /// The same with a threshold that is learned, strict.
+    Learned,
+    /// 16 levels from this many bytes on.
+    Least(u32),
+}
+
+/// What may be varied.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Setup {
+    pub(super) told: Told,
+    pub(super) form: Form,
+    pub(super) gigabits: u32,
+    pub(super) load: f64,
+    /// The round trip without queues, in milliseconds.
+    pub(super) round_trip: u32,
+    /// The index of the Pareto distribution of sizes.
+    pub(super) shape: f64,
+    /// Room for this many packets.
+    pub(super) room: u32,
+}
+
+/// Transfers of a run; the first tenth does not count.
+pub(super) const TRANSFERS: u32 = 10_000;
+/// Room in packets, as FQ-CoDel has it (RFC 8290 §5.2.4).
+pub(super) const ROOM: u32 = 10_240;
+/// Transfers of at most the first number of bytes are short, of more than the second long.
+pub(super) const SHORT: u64 = 100_000;
+pub(super) const LONG: u64 = 1_000_000;
+
+/// Sums over transfers of one class of sizes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Class {
+    pub(super) count: f64,
+    /// In seconds.
+    pub(super) time: f64,
+}
+
+impl Class {
+    fn add(&mut self, time: f64) {
+        self.count += 1.0;
+        self.time += time;
+    }
+
+    pub(super) fn mean(&self) -> f64 {
+        if self.count > 0.0 { self.time / self.count } else { 0.0 }
+    }
+}
+
+/// What one run has shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) all: Class,
+    /// Short, middling and long ones.
+    pub(super) classes: [Class; 3],
+    /// Jain's index of the rates of long transfers.
+    pub(super) fairness: f64,
+    /// Transfers that did not end.
+    pub(super) left: u32,
+    /// Packets of data that were lost in the queue, and segments that were sent again, over the packets of data: all
+    /// transfers.
+    pub(super) lost: f64,
+    pub(super) resent: f64,
+}
+
+/// Runs `count` transfers to their end.
+pub(super) fn run(setup: &Setup, seed: u64, count: u32) -> Outcome {
+    let rate = Rate::megabits_per_second(u64::from(setup.gigabits) * 1_000)
+        .expect("a rate that lines have");
+    let (streams, sizes) = (Streams::new(seed), Sizes::transfers(setup.shape));
+    let bytes = sizes.draw(&mut streams.stream("transfers"), count);
+    let mut distances = streams.stream("begins");
+    let bits = f64::from(setup.gigabits) * 1e9;
+    let distance = sizes.mean() * 8.0 / bits / setup.load;
+    let round_trip = Nanos::from_millis(setup.round_trip.into());
+    let delay = Nanos(round_trip.0 / 2);
+    let key = *b"age-based levels";
+    let naming = match setup.form {
+        Form::One => Naming::One,
+        Form::Bands(young, _) => Naming::Sent(young.into()),
+        _ => Naming::Connection,
+    };
+    let data = Link::new(queue(setup, rate, count as usize), setup.room + 1, key, delay);
+    let limits = Limits::packets(1 << 20);
+    let descriptors = vec![Descriptor::EMPTY; limits.packets as usize];
+    let fifo = Shaped::new(Fifo::tail_drop(descriptors, limits), Shaper::new(rate), Overhead::RAW);
+    let acks = Link::new(Box::new(fifo), 1 << 20, key, delay);
+    let mut network = TcpNetwork::new(acks, data, naming, (Nanos(0), Nanos::MAX));
+    let mut at = 0.0;
+    let transfers: Vec<_> = bytes
+        .into_iter()
+        .map(|bytes| {
+            at -= libm::log(distances.unit()) * distance;
+            let segments = (bytes.div_ceil(u64::from(PAYLOAD)) as u32).next_multiple_of(2);
+            let control = Box::new(Cubic::new(Ecn::NotEct));
+            let config = Config { segments, ..Config::new(control) };
+            let begins = Nanos((at * 1e9) as u64);
+            (network.connect(Way::Down, [1, 1], begins, config), segments)
+        })
+        .collect();
+    let end = Nanos((at * 1e9) as u64).plus(Nanos::from_secs(60));
+    network.run_until(end);
+    network.recount().expect("the books are right");
+    let mut outcome = Outcome::default();
+    let repeated = |&(id, _): &_| network.sender(id).events().repeated;
+    let repeated: u64 = transfers.iter().map(repeated).sum();
+    let mut rates = [0.0_f64; 3];
+    for (id, segments) in transfers.into_iter().skip(count as usize / 10) {
+        let Some(time) = network.completion(id) else {
+            outcome.left += 1;
+            continue;
+        };
+        let time = time.0 as f64 / 1e9;
+        let bytes = u64::from(segments) * u64::from(PAYLOAD);
+        let class = usize::from(bytes > SHORT) + usize::from(bytes > LONG);
+        outcome.all.add(time);
+        outcome.classes[class].add(time);
+        if class == 2 {
+            let rate = bytes as f64 / time;
+            rates = [rates[0] + 1.0, rates[1] + rate, rates[2] + rate * rate];
+        }
+    }
+    outcome.fairness = rates[1] * rates[1] / (rates[0] * rates[2]);
+    let books = network.link(Way::Down).books();
+    let packets = books.entered as f64;
+    (outcome.lost, outcome.resent) = (books.lost() as f64 / packets, repeated as f64 / packets);
+    outcome
+}
+
+fn queue(setup: &Setup, rate: Rate, flows: usize) -> Box<dyn Bottleneck> {
+    let within = "in range";
+    let codel = |count| CoDel::new(vec![CoDelState::EMPTY; count], CoDelParams::INTERNET);
+    let pie = |count| Pie::new(vec![PieState::EMPTY; count], PieParams::default(), 1);
+    match setup.told {
+        Told::CoDel => with(setup, |count| codel(count).expect(within), rate, flows),
+        Told::Pie => with(setup, |count| pie(count).expect(within), rate, flows),
+    }
+}
+
+/// A queue with the AQM that `aqm` makes for as many queues as it is told.
+fn with<A: Aqm + 'static>(
+    setup: &Setup,
+    aqm: impl Fn(usize) -> A,
+    rate: Rate,
+    flows: usize,
+) -> Box<dyn Bottleneck> {
+    let (line, limits) = (Shaper::new(rate), Limits::packets(setup.room));
+    let (within, len) = ("in range", Data::LEN);
+    let turns = |quanta: &[u32]| {
+        let mut scheduler = Drr::new(vec![DrrFlow::EMPTY; quanta.len()], len).expect(within);
+        for (flow, &quantum) in (0..).map(FlowId).zip(quanta) {
+            scheduler.configure(flow, quantum, None).expect(within);
+        }
+        scheduler
+    };
+    let params = match setup.form {
+        Form::One => {
+            let queue = one_queue(aqm(1), line, Overhead::RAW, limits, len);
+            return queue.expect(within);
+        }
+        // A turn of 256 MB is priority: no queue here stands for as long.
+        Form::Bands(_, floor) => {
+            let young = floor.map_or(Drr::<Vec<DrrFlow>>::MAX_QUANTUM, |one_in| (one_in - 1) * len);
+            return behind(turns(&[young, len]), aqm(2), line, limits, 2);
+        }
+        Form::Fair => {
+            let scheduler = turns(&vec![len; flows]).sparse_first();
+            return behind(scheduler, aqm(flows), line, limits, flows);
+        }
+        Form::Levels(threshold, floor) => {
+            let params = AgeParams::two_levels(threshold);
+            floor.map_or(params, |one_in| params.with_floor(one_in))
+        }
+        Form::Learned => {
+            let range = ThresholdRange { least: 15_000, most: 10_000_000 };
+            AgeParams::two_levels(100_000).with_learned_threshold(range)
+        }
+        Form::Least(first) => AgeParams::least_attained(first),
+    };
+    let mut scheduler = AgeDrr::new(vec![AgeFlow::EMPTY; flows], len, params).expect(within);
+    scheduler.add_all(len).expect(within);
+    behind(scheduler, aqm(flows), line, limits, flows)
+}
+
+fn behind<S: FlowScheduler + 'static, A: Aqm + 'static>(
+    scheduler: S,
+    aqm: A,
+    line: Shaper,
+    limits: Limits,
+    flows: usize,
+) -> Box<dyn Bottleneck> {
+    let queues = vec![Queue::EMPTY; flows];
+    let descriptors = vec![Descriptor::EMPTY; limits.packets as usize + 1];
+    let queues = FlowQueues::with_parts(scheduler, aqm, queues, descriptors, [], limits);
+    let longest = LongestQueueDrop::new(vec![LongestFlow::EMPTY; flows]);
+    Box::new(Shaped::new(queues.with_drop_policy(longest), line, Overhead::RAW))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUSY: Setup = Setup {
+        told: Told::CoDel,
+        form: Form::One,
+        gigabits: 1,
+        load: 0.9,
+        round_trip: 10,
+        shape: 1.3,
+        room: ROOM,
+    };
+
+    /// Goal: a short version of the experiment: every transfer ends, and with two levels short ones take less time than
+    /// behind one queue. Method: one seed at a load of 0.9 on 1 Gbit/s, both AQMs, bands and levels.
+    #[test]
+    fn short_transfers_gain_by_two_levels() {
+        for told in [Told::CoDel, Told::Pie] {
+            let of = |form| run(&Setup { told, form, ..BUSY }, 1, 2_000);
+            let one = of(Form::One);
+            let short = |outcome: &Outcome| outcome.classes[0].mean();
+            assert_eq!(one.left, 0);
+            for form in [Form::Bands(SHORT as u32, None), Form::Levels(SHORT as u32, None)] {
+                let two = of(form);
+                assert_eq!(two.left, 0);
+                assert!(short(&two) < 0.9 * short(&one), "{} {}", short(&two), short(&one));
+            }
+        }
+    }
+}
