@@ -144,12 +144,13 @@ impl Bytes<'_> {
         })
     }
 
-    /// How the clock moves before an event, in ns: mostly less than two milliseconds forward.
+    /// How the clock moves before an event, in ns: mostly less than three milliseconds forward, so that a history is at times
+    /// near the beginning of time for one side.
     fn pass(&mut self, now: u64) -> Option<u64> {
         Some(match self.byte()? {
-            short @ 0..=199 => now + u64::from(short) * 9_973,
-            200..=239 => now + self.number(46)?,
-            240.. => now.saturating_sub(self.number(46)?),
+            short @ 0..=239 => now + u64::from(short) * 9_973,
+            240..=247 => now + self.number(46)?,
+            248.. => now.saturating_sub(self.number(46)?),
         })
         .map(|then| then.min(LAST))
     }
