@@ -1,6 +1,8 @@
 //! Three namespaces in a row: `c` with the device c0, veth to lan in `gw`, which has wan, veth to s0 in `s`.
 
 use core::time::Duration;
+use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::process::Command;
@@ -21,6 +23,31 @@ static ALONE: Mutex<()> = Mutex::new(());
 /// The right to be the only test that runs.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the tests of a row call, one here and one there.
+const PROGRAMS: [&str; 4] = ["ip", "ethtool", "tc", "setpriv"];
+
+/// The first of these programs that is in no folder of `path`, which has the folders as `PATH` has them.
+fn missing<'a>(programs: &[&'a str], path: &OsStr) -> Option<&'a str> {
+    let is_there = |program: &str| env::split_paths(path).any(|at| at.join(program).is_file());
+    programs.iter().copied().find(|program| !is_there(program))
+}
+
+/// Skips `test` with a line that names what this machine does not have, past the capture of the test harness: a skip is
+/// to be seen. With CI=true no test may be skipped.
+pub(crate) fn skip(test: &str, needs: &str) {
+    let is_ci = env::var_os("CI").is_some_and(|word| word == "true");
+    assert!(!is_ci, "with CI=true no test may be skipped: {test} needs {needs}");
+    let _ = writeln!(std::io::stderr(), "{test}: skipped: needs {needs}");
+}
+
+/// Whether these programs are there; where one is not, `test` is skipped.
+pub(crate) fn has(test: &str, programs: &[&str]) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let missing = missing(programs, &path);
+    missing.iter().for_each(|program| skip(test, &format!("the program {program}")));
+    missing.is_none()
 }
 
 /// Runs a program of the system; what it said, or why it failed.
@@ -121,16 +148,16 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// None where there may be no namespaces: the test is skipped then.
+    /// None where there may be no namespaces, or a program is missing: the test is skipped then.
     pub(crate) fn new(test: &str) -> Option<Self> {
         let alone = alone();
+        if !has(test, &PROGRAMS) {
+            return None;
+        }
         let c = match Namespace::new(test, "c") {
             Ok(c) => c,
             Err(why) => {
-                let is_ci = std::env::var_os("CI").is_some_and(|word| word == "true");
-                assert!(!is_ci, "with CI=true no test may be skipped: {why}");
-                // Past the capture of the test harness: a skip is to be seen.
-                let _ = writeln!(std::io::stderr(), "{test}: skipped: needs CAP_NET_ADMIN");
+                skip(test, &format!("CAP_NET_ADMIN ({})", why.trim()));
                 return None;
             }
         };
@@ -215,4 +242,14 @@ impl Row {
             self.gw.ip(&format!("link set {device} up"));
         }
     }
+}
+
+/// Goal: a machine without a program skips, and one that has it does not: the name is looked for as the system does.
+#[test]
+fn a_program_that_is_in_no_folder_is_named() {
+    let path = env::var_os("PATH").unwrap();
+    assert_eq!(missing(&["sh", "no-such-program"], &path), Some("no-such-program"));
+    assert_eq!(missing(&["sh"], &path), None);
+    assert_eq!(missing(&["sh"], OsStr::new("/nowhere")), Some("sh"));
+    assert_eq!(missing(&["sh"], OsStr::new("")), Some("sh"));
 }
