@@ -33,9 +33,26 @@ impl Overhead {
     /// # Ok::<(), shaper::KeywordError<'_>>(())
     /// ```
     pub fn from_keywords(options: &str, header: u8) -> Result<Self, KeywordError<'_>> {
+        Self::from_words(options.split_ascii_whitespace(), header)
+    }
+
+    /// As [`from_keywords`](Self::from_keywords), of words that stand one by one: those of a link among others.
+    ///
+    /// # Errors
+    /// As [`from_keywords`](Self::from_keywords).
+    ///
+    /// ```
+    /// use shaper::Overhead;
+    ///
+    /// let words = "bandwidth 20mbit pppoe-ptm".split(' ').skip(2);
+    /// assert_eq!(Overhead::from_words(words, 0), Ok(Overhead::PPPOE_PTM));
+    /// ```
+    pub fn from_words<'a>(
+        mut words: impl Iterator<Item = &'a str>,
+        header: u8,
+    ) -> Result<Self, KeywordError<'a>> {
         let mut link = Self::RAW;
         let mut raw = true;
-        let mut words = options.split_ascii_whitespace();
         while let Some(word) = words.next() {
             let number = |text: Option<&str>| text.and_then(|text| text.parse::<i32>().ok());
             let (framing, overhead, mpu) = match word {
