@@ -132,6 +132,29 @@ impl Parsed {
             None => &self.key,
         }
     }
+
+    /// The differentiated services code point by which the packet is classed, 0 to 63: that of the outermost IP
+    /// header. ARP counts as CS7, network control (RFC 4594 §3.1), and what else is not IP as 0, the default.
+    ///
+    /// ```
+    /// use flowhash::parse;
+    ///
+    /// let mut frame = [0; 60];
+    /// assert_eq!(parse::ethernet(&frame).dscp(), 0);
+    /// frame[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 46 << 2]);
+    /// assert_eq!(parse::ethernet(&frame).dscp(), 46);
+    /// frame[12..14].copy_from_slice(&[0x08, 0x06]);
+    /// assert_eq!(parse::ethernet(&frame).dscp(), 56);
+    /// ```
+    #[inline]
+    #[must_use]
+    pub const fn dscp(&self) -> u8 {
+        match (&self.ip, self.ending) {
+            (Some(ip), _) => ip.dscp(),
+            (None, Ending::Arp) => 56,
+            (None, _) => 0,
+        }
+    }
 }
 
 /// What the network layer says beside the addresses.
@@ -191,8 +214,10 @@ pub enum Ending {
     Malformed,
     /// At the bound on VLAN tags, on extension headers or on tunnels.
     TooManyHeaders,
-    /// At an EtherType, or a version of raw IP, that is not IP.
+    /// At an EtherType, or a version of raw IP, that is neither IP nor ARP.
     NotIp,
+    /// At ARP (RFC 826): not IP, and the network does not work without it.
+    Arp,
 }
 
 /// Reads an Ethernet II frame, from its destination address on and without preamble; the check
@@ -206,7 +231,7 @@ pub enum Ending {
 /// let arp = [[0xff; 6], [2, 0, 0, 0, 0, 1]].concat();
 /// let arp = [&arp[..], &[0x08, 0x06, 0, 1]].concat();
 /// let parsed = parse::ethernet(&arp);
-/// assert_eq!(parsed.ending, Ending::NotIp);
+/// assert_eq!(parsed.ending, Ending::Arp);
 /// let key = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 1] };
 /// assert_eq!(parsed.key, key);
 /// ```

@@ -90,6 +90,7 @@ fn ethertypes(parser: Parser, cursor: &mut Cursor<'_>) -> Result<u8, Ending> {
                 _ => Err(Ending::NotIp),
             }
         }
+        0x0806 => Err(Ending::Arp),
         _ => Err(Ending::NotIp),
     }
 }

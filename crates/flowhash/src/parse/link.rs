@@ -7,6 +7,8 @@ pub(super) const IPV4: u16 = 0x0800;
 pub(super) const IPV6: u16 = 0x86dd;
 /// 802.1Q, 802.1ad, and the value used for the outer tag before 802.1ad.
 const VLAN_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+/// RFC 826.
+const ARP: u16 = 0x0806;
 /// RFC 2516 §4; discovery is 0x8863.
 const PPPOE_SESSION: u16 = 0x8864;
 
@@ -52,6 +54,7 @@ pub(super) fn payload(
             offset += 8;
             pppoe(rest)?
         }
+        ARP => return Err(Ending::Arp),
         tag if VLAN_TAGS.contains(&tag) => return Err(Ending::TooManyHeaders),
         _ => return Err(Ending::NotIp),
     };

@@ -1,7 +1,7 @@
 //! The parser on packets written byte by byte, and the mapping from fields to keys and labels.
 
 use flowhash::parse::{self, MAX_EXTENSION_HEADERS, MAX_VLAN_TAGS};
-use flowhash::{Ending, FlowKey, HostKey, Ip, Labels, Parsed, SipHash13, Transport};
+use flowhash::{Ending, FlowKey, HostKey, Ip, Labels, Parsed, Parser, SipHash13, Transport};
 
 const MACS: [u8; 12] = [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 7];
 
@@ -71,8 +71,8 @@ fn frames_that_are_not_ip_are_one_host_with_a_flow_for_each_device() {
     // EtherTypes, and lengths of 802.3.
     for field in [0x0806, 0x88cc, 0x0600, 0xffff, 0x05ff, 0x05dc, 46, 0] {
         let parsed = parse::ethernet(&framed(field, &[0; 46]));
-        let expected = Parsed::new(key, None, None, Ending::NotIp);
-        assert_eq!(parsed, expected, "{field:#06x}");
+        let ending = if field == 0x0806 { Ending::Arp } else { Ending::NotIp };
+        assert_eq!(parsed, Parsed::new(key, None, None, ending), "{field:#06x}");
     }
     // Wherever it goes it is the same flow; from elsewhere it is another of the same host.
     for at in 0..12 {
@@ -85,6 +85,31 @@ fn frames_that_are_not_ip_are_one_host_with_a_flow_for_each_device() {
     let zeros = FlowKey::Ethernet { src: [0; 6] };
     let parsed = parse::ethernet(&[0; 60]);
     assert_eq!(parsed, Parsed::new(zeros, None, None, Ending::NotIp));
+}
+
+/// Goal: each packet has the code point that it is classed by: its own, of the outermost header; ARP that of network
+/// control, behind tags too; anything else the default. Method: every class of either version, each EtherType.
+#[test]
+fn every_packet_has_a_code_point() {
+    for class in 0..=255_u8 {
+        let (mut v4, mut v6) = (TCP4, UDP6);
+        v4[1] = class;
+        [v6[0], v6[1]] = [0x60 | class >> 4, class << 4];
+        assert_eq!(parse::ip(&v4).dscp(), class / 4);
+        assert_eq!(parse::ip(&v6).dscp(), class / 4);
+        assert_eq!(parse::ethernet(&framed(0x0800, &v4)).dscp(), class / 4);
+        // In a tunnel of another class.
+        let outer = [0x45, 0xb8, 0, 80, 0, 0, 0, 0, 64, 41, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        assert_eq!(Parser::new().ip(&[&outer[..], &v6].concat()).dscp(), 46);
+    }
+    for ethertype in (0..=u16::MAX).filter(|ethertype| ![0x0800, 0x86dd].contains(ethertype)) {
+        let expected = if ethertype == 0x0806 { 56 } else { 0 };
+        assert_eq!(parse::ethernet(&framed(ethertype, &[0; 46])).dscp(), expected);
+    }
+    assert_eq!(
+        parse::ethernet(&framed(0x8100, &[&[0, 5, 8, 6][..], &[0; 46]].concat())).dscp(),
+        56
+    );
 }
 
 #[test]

@@ -319,7 +319,7 @@ mod tests {
     fn a_flood_of_arp_is_a_flow_for_each_device_and_one_host() {
         let keys = [[1, 2, 3, 4], [1, 2, 3, 5]].map(|device| {
             let parsed = parse::ethernet(&arp_frame(device));
-            assert_eq!(parsed.ending, Ending::NotIp);
+            assert_eq!(parsed.ending, Ending::Arp);
             parsed.key
         });
         assert_ne!(keys[0], keys[1]);
