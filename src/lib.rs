@@ -93,6 +93,7 @@ mod labelled_scheduler;
 mod labels;
 mod smart_queue;
 mod storage;
+mod tins;
 
 pub mod by_hand;
 
@@ -108,13 +109,16 @@ pub use labels::{ByLabeller, Labelled, OnDemand, Rekeyed};
 pub use smart_queue::{
     AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms,
     LinkLayer, PushError, Rtt, SmartQueue, SmartQueueBuilder, SmartQueueError, StaticFrameQueue,
-    StaticFrames, UnknownAqm, UnknownRtt, mark_congestion,
+    StaticFrames, UnknownAqm, UnknownRtt, clear_dscp, mark_congestion,
 };
 #[cfg(feature = "alloc")]
 pub use smart_queue::{DescriptorQueue, FrameQueue};
 #[cfg(feature = "alloc")]
 pub use storage::Heap;
 pub use storage::{Allocate, NoRoom, Slices, Storage};
+pub use tins::{
+    Dscp, Tin, TinMode, TinName, TinPlan, TinPlanError, TinShare, UnknownDscp, UnknownTinMode,
+};
 pub use {flowhash, sched_core, shaper};
 
 /// The examples of the READMEs, of the repository and of the package, and of the guide.

@@ -12,6 +12,7 @@ mod outlet;
 mod pool;
 mod rtt;
 mod static_frames;
+mod wash;
 
 use flowhash::Rotating;
 use sched_core::{
@@ -31,6 +32,7 @@ pub use host_rules::{AllAlike, HostRules, HostTerms};
 pub use pool::BufferState;
 pub use rtt::{Rtt, UnknownRtt};
 pub use static_frames::{StaticFrameQueue, StaticFrames};
+pub use wash::clear_dscp;
 
 use crate::isolated::{Isolated, IsolatedError};
 use crate::isolation::Isolation;

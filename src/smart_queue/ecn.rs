@@ -48,7 +48,7 @@ pub fn mark_congestion(frame: &mut [u8], ip: &Ip) -> bool {
 }
 
 /// The checksum after a word of what it covers changed.
-fn updated(checksum: u16, old: u16, new: u16) -> u16 {
+pub(super) fn updated(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!checksum).wrapping_add(u32::from(!old)).wrapping_add(u32::from(new));
     // Three words carry twice at most.
     let folded = (sum & 0xffff).wrapping_add(sum >> 16);

@@ -1,8 +1,9 @@
-//! Targets and intervals of an AQM by rate, against what a deployed shaper sets.
+//! Tins: their rates, quanta and code points, and targets and intervals of an AQM by rate, against what a deployed shaper
+//! sets.
 
-use freeboard::Rtt;
 use freeboard::sched_core::{Cobalt, CobaltState, Nanos};
 use freeboard::shaper::Rate;
+use freeboard::{Dscp, Rtt, Tin as PlannedTin, TinMode, TinName, TinPlan, TinPlanError, TinShare};
 
 /// Bytes of the longest packet that the table is for: an Ethernet frame.
 const MTU: u32 = 1_514;
@@ -10,7 +11,14 @@ const MTU: u32 = 1_514;
 /// A tin of a mode at a bandwidth.
 struct Tin {
     line: &'static str,
+    mode: TinMode,
+    /// Of the line.
+    bandwidth: Rate,
+    /// As `tc` shows it.
+    shown: usize,
     rtt: Rtt,
+    threshold: u64,
+    quantum: u32,
     rate: Rate,
     target_us: u64,
     interval_us: u64,
@@ -22,13 +30,19 @@ fn tins() -> Vec<Tin> {
     let lines = table.lines().filter(|line| !line.starts_with('#')).skip(1);
     let tin = |line: &'static str| {
         let fields: Vec<&str> = line.split('\t').collect();
-        let [name, _tin, bytes, target, interval, _quantum] = fields[..].try_into().unwrap();
+        let [name, tin, bytes, target, interval, quantum] = fields[..].try_into().unwrap();
+        let mut words = name.split(' ');
+        let mode = words.next().unwrap().parse().unwrap();
+        let bandwidth = words.next().unwrap().parse().unwrap();
         let number = |field: &str| field.parse::<u64>().unwrap();
         let rtt = name.split_once(" rtt ").map_or(Rtt::INTERNET, |(_, rtt)| {
             Rtt::new(Nanos::from_millis(number(rtt.strip_suffix("ms").unwrap()))).unwrap()
         });
         let rate = Rate::bits_per_second(8 * number(bytes)).unwrap();
-        Tin { line, rtt, rate, target_us: number(target), interval_us: number(interval) }
+        let (shown, threshold) = (number(tin) as usize, number(bytes));
+        let (target_us, interval_us) = (number(target), number(interval));
+        let quantum = number(quantum) as u32;
+        Tin { line, mode, bandwidth, shown, rtt, threshold, quantum, rate, target_us, interval_us }
     };
     lines.map(tin).collect()
 }
@@ -84,5 +98,219 @@ fn the_ends_of_the_rates_are_in_range() {
             assert_eq!((params.target, params.interval), (rtt.target(), rtt.span()));
             assert!(Cobalt::new([CobaltState::EMPTY; 1], params, 1).is_ok());
         }
+    }
+}
+
+/// Goal: each tin of each mode has the recorded rate and quantum to the byte, and from its rate the recorded target and
+/// interval.
+#[test]
+fn plans_have_the_rates_the_quanta_and_the_delays_of_every_recorded_tin() {
+    for tin in tins() {
+        let plan = tin.mode.plan();
+        let number = plan.shown()[tin.shown];
+        assert_eq!(plan.threshold(number, tin.bandwidth), Some(tin.threshold), "{}", tin.line);
+        assert_eq!(plan.quantum(number, tin.bandwidth, MTU), tin.quantum, "{}", tin.line);
+        let params = tin.rtt.cobalt(plan.rate(number, tin.bandwidth), MTU);
+        let ours = (micros(params.target_on_line()), micros(params.interval_on_line()));
+        assert_eq!(ours, (tin.target_us, tin.interval_us), "{}", tin.line);
+    }
+}
+
+/// Goal: in each mode each code point goes to the recorded tin, and there are as many tins.
+/// `golden/dscp_to_tin.tsv` was read from the counters of Linux 6.1's CAKE.
+#[test]
+fn every_code_point_goes_to_the_recorded_tin() {
+    let table = include_str!("../golden/dscp_to_tin.tsv");
+    let mut modes = 0;
+    for line in table.lines().filter(|line| !line.starts_with('#')).skip(1) {
+        let mut fields = line.split('\t');
+        let plan = fields.next().unwrap().parse::<TinMode>().unwrap().plan();
+        let recorded: Vec<u8> = fields.map(|field| field.parse().unwrap()).collect();
+        let (count, recorded) = recorded.split_first().unwrap();
+        assert_eq!((plan.count(), recorded.len()), (*count, 64), "{plan}");
+        for (dscp, &shown) in Dscp::all().zip(recorded) {
+            assert_eq!(plan.of_dscp(dscp), plan.shown()[usize::from(shown)], "{plan} {dscp}");
+        }
+        modes += 1;
+    }
+    assert_eq!(modes, TinMode::ALL.len());
+}
+
+/// Goal: lower effort is below the default wherever there are tins for it, and non-queue-building is where the default
+/// is (RFC 8622, RFC 9956), but by precedence, which knows the upper three bits alone.
+#[test]
+fn lower_effort_is_lower_and_nqb_is_no_better_than_the_default() {
+    for (mode, le, nqb) in [
+        (TinMode::BestEffort, "best-effort", "best-effort"),
+        (TinMode::Precedence, "tin0", "tin5"),
+        (TinMode::Diffserv3, "bulk", "best-effort"),
+        (TinMode::Diffserv4, "bulk", "best-effort"),
+        (TinMode::Diffserv8, "tin0", "tin2"),
+    ] {
+        let plan = mode.plan();
+        let name = |dscp| plan.tin(plan.of_dscp(dscp)).unwrap().name().to_string();
+        assert_eq!((name(Dscp::LE), name(Dscp::NQB)), (le.into(), nqb.into()), "{mode}");
+        let default = plan.tin(plan.default_tin()).unwrap().name().to_string();
+        assert_eq!(name(Dscp::CS0), default, "{mode}");
+        // The caller may place them elsewhere.
+        if let Ok(moved) = plan.with(Dscp::NQB, "voice") {
+            assert_eq!(moved.of_dscp(Dscp::NQB), moved.count() - 1);
+        }
+    }
+}
+
+/// Goal: a mark names a tin as `tc` numbers them, from 1 on; 0 and numbers beyond leave the packet to its code point.
+#[test]
+fn a_mark_goes_before_the_code_point() {
+    for mode in TinMode::ALL {
+        let plan = mode.plan();
+        for dscp in Dscp::all() {
+            let by_code = plan.of_dscp(dscp);
+            assert_eq!(plan.of_marked(0, dscp), by_code);
+            for (mark, &tin) in (1..).zip(plan.shown()) {
+                assert_eq!(plan.of_marked(mark, dscp), tin, "{mode} {mark}");
+            }
+            for beyond in [u32::from(plan.count()) + 1, 256, 1 << 16, u32::MAX] {
+                assert_eq!(plan.of_marked(beyond, dscp), by_code, "{mode} {beyond}");
+            }
+        }
+        let mut numbers = plan.shown().to_vec();
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..plan.count()).collect::<Vec<u8>>(), "{mode}");
+    }
+}
+
+fn planned(name: &str, share: &str) -> PlannedTin {
+    PlannedTin::new(TinName::new(name).unwrap(), share.parse().unwrap())
+}
+
+/// Goal: each fault of a plan is named, and what is just in range is accepted.
+#[test]
+fn a_faulty_plan_is_refused_with_what_is_accepted() {
+    let share = |parts, whole| Err(TinPlanError::Share { parts, whole });
+    assert_eq!(TinShare::new(0, 4), share(0, 4));
+    assert_eq!(TinShare::new(5, 4), share(5, 4));
+    assert_eq!(TinShare::new(0, 0), share(0, 0));
+    assert_eq!(TinShare::new(1, 1_000_001), share(1, 1_000_001));
+    assert_eq!(TinShare::new(4, 4), Ok(TinShare::ALL));
+    for (word, error) in [
+        ("0", TinPlanError::Share { parts: 0, whole: 1 }),
+        ("0%", TinPlanError::Share { parts: 0, whole: 1 }),
+        ("101%", TinPlanError::Share { parts: 101, whole: 100 }),
+        ("1.01", TinPlanError::Share { parts: 101, whole: 100 }),
+        ("", TinPlanError::NoShare),
+        ("-1/4", TinPlanError::NoShare),
+        ("1/4/2", TinPlanError::NoShare),
+        ("1.%", TinPlanError::NoShare),
+        (".5", TinPlanError::NoShare),
+        ("half", TinPlanError::NoShare),
+        ("99999999999", TinPlanError::NoShare),
+        ("1/99999999999", TinPlanError::NoShare),
+    ] {
+        assert_eq!(word.parse::<TinShare>(), Err(error), "{word}");
+    }
+    assert_eq!("2/8".parse(), TinShare::new(1, 4));
+    assert_eq!("0.000001".parse(), TinShare::new(1, 1_000_000));
+
+    for name in ["", "1st", "two words", "sixteen-letters-", "µ"] {
+        assert_eq!(TinName::new(name), Err(TinPlanError::Name), "{name}");
+    }
+    assert!(TinName::new("fifteen-letters").is_ok());
+
+    assert_eq!(TinPlan::new(&[]), Err(TinPlanError::Tins { given: 0 }));
+    let eight: Vec<PlannedTin> = (0..8).map(|n| planned(&format!("t{n}"), "1/8")).collect();
+    assert!(TinPlan::new(&eight).is_ok());
+    let nine = [&eight[..], &[planned("t8", "1/8")]].concat();
+    assert_eq!(TinPlan::new(&nine), Err(TinPlanError::Tins { given: 9 }));
+    let again = [eight[0], eight[1], eight[0]];
+    assert_eq!(TinPlan::new(&again), Err(TinPlanError::SameName(*eight[0].name())));
+    let crowded = [planned("rest", "1"), planned("a", "1/2"), planned("b", "1/2")];
+    let error = TinPlan::new(&crowded).unwrap_err();
+    assert_eq!(error, TinPlanError::Crowded { thousandths: 1_000 });
+    assert!(error.to_string().contains("1000/1000"));
+    assert!(
+        TinPlan::new(&[planned("rest", "1"), planned("a", "1/2"), planned("b", "49%")]).is_ok()
+    );
+    assert_eq!(planned("a", "1").with_weight(0), Err(TinPlanError::Weight));
+    assert_eq!(planned("a", "1/8").weight(), 128);
+    assert_eq!(planned("a", "0.0001").weight(), 1);
+
+    let plan = TinMode::Diffserv4.plan();
+    let unknown = TinPlanError::UnknownTin(TinName::new("game").unwrap());
+    assert_eq!(plan.with(Dscp::EF, "game"), Err(unknown));
+    assert_eq!(plan.with_default("game"), Err(unknown));
+    assert_eq!(plan.with(Dscp::EF, "no name"), Err(TinPlanError::Name));
+    let once = plan.with(Dscp::EF, "video").unwrap();
+    assert_eq!(once.with(Dscp::EF, "voice"), Err(TinPlanError::Twice(Dscp::EF)));
+    assert_eq!(once.of_dscp(Dscp::EF), 2);
+    let other = once.with_default("video").unwrap();
+    assert_eq!(other.with_default("bulk"), Err(TinPlanError::TwoDefaults));
+}
+
+/// Goal: another default takes the code points that were in the default tin, but those that were put there by name,
+/// whatever the order of the two.
+#[test]
+fn another_default_takes_what_no_list_names() {
+    let plan = TinMode::Diffserv4.plan();
+    let before = plan.with(Dscp::NQB, "best-effort").unwrap().with_default("bulk").unwrap();
+    let after = plan.with_default("bulk").unwrap().with(Dscp::NQB, "best-effort").unwrap();
+    assert_eq!(before, after);
+    for dscp in Dscp::all() {
+        let expected = match (dscp, plan.of_dscp(dscp)) {
+            (Dscp::NQB, _) => 0,
+            (_, 0) => 1,
+            (_, other) => other,
+        };
+        assert_eq!(before.of_dscp(dscp), expected, "{dscp}");
+    }
+    assert_eq!(before.default_tin(), 1);
+}
+
+/// Goal: what tins are promised adds up to the line at most, and every tin of a plan with names is promised something on
+/// a line that is not slow; stopped and unlimited lines have rates that an AQM takes.
+#[test]
+fn promises_fit_the_line() {
+    let named = TinPlan::new(&[planned("rest", "1"), planned("a", "2/3"), planned("b", "33%")]);
+    let plans = TinMode::ALL.map(TinMode::plan);
+    for plan in plans.into_iter().chain(named) {
+        for bits in [1_000, 128_000, 20_000_000, 999_999_999, Rate::MAX_BITS_PER_SECOND] {
+            let line = Rate::bits_per_second(bits).unwrap();
+            let promised = (0..plan.count()).map(|tin| plan.promised(tin, line).unwrap());
+            assert!(promised.clone().sum::<u64>() <= bits / 8, "{plan} {line}");
+            if bits >= 128_000 && plan.mode().is_none() {
+                assert!(promised.clone().all(|bytes| bytes > 0), "{plan} {line}");
+            }
+            for tin in 0..plan.count() {
+                let rate = plan.rate(tin, line).as_bits_per_second().unwrap();
+                assert!((Rate::MIN_BITS_PER_SECOND..=bits).contains(&rate), "{plan} {line}");
+            }
+        }
+        for line in [Rate::STOPPED, Rate::UNLIMITED] {
+            for tin in 0..plan.count() {
+                assert_eq!(plan.rate(tin, line), line);
+            }
+        }
+        assert_eq!(plan.promised(0, Rate::UNLIMITED), None);
+        assert_eq!(plan.quantum(0, Rate::UNLIMITED, MTU), MTU);
+        assert_eq!(plan.rate(200, Rate::STOPPED), Rate::STOPPED);
+    }
+}
+
+/// Goal: every code point is read back from what is written of it, in any case, and nothing else is read.
+#[test]
+fn code_points_are_read_back() {
+    for dscp in Dscp::all() {
+        let word = dscp.to_string();
+        for word in
+            [word.to_lowercase(), dscp.get().to_string(), format!("{:#x}", dscp.get()), word]
+        {
+            assert_eq!(word.parse(), Ok(dscp), "{word}");
+        }
+    }
+    for (name, dscp) in Dscp::NAMES {
+        assert_eq!(name.parse(), Ok(dscp));
+    }
+    for word in ["64", "0x40", "256", "-1", "+1", "", "0x", "x1", "AF44", "CS8", " EF", "4 6"] {
+        assert!(word.parse::<Dscp>().is_err(), "{word}");
     }
 }

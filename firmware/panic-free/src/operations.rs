@@ -11,6 +11,7 @@ mod labelled;
 mod schedulers;
 mod shaper;
 mod smart_queue;
+mod tins;
 mod wfi;
 
 /// A number that the compiler knows nothing of.

@@ -6,9 +6,9 @@ use freeboard::flowhash::{HostKey, Labels, Nat, NoNat, parse};
 use freeboard::sched_core::{AqmChoice, Ceiling, ChosenAqmState, DropReason, Packet};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
-    AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, Isolation, Rtt, Slices,
-    SmartQueue, SmartQueueBuilder, StaticFrames, StaticRates, StaticTables, StaticTriple, Storage,
-    mark_congestion,
+    AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, Isolation, Rtt,
+    Slices, SmartQueue, SmartQueueBuilder, StaticFrames, StaticRates, StaticTables, StaticTriple,
+    Storage, clear_dscp, mark_congestion,
 };
 
 use super::schedulers::{limits, now, scheduler, sink};
@@ -66,6 +66,7 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>(
         queue.recount();
         queue.buffers();
         parse::ethernet(bytes).ip.map(|ip| mark_congestion(black_box(&mut other), &ip));
+        parse::ethernet(bytes).ip.map(|ip| clear_dscp(black_box(&mut other), &ip));
     );
 }
 

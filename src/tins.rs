@@ -1,0 +1,18 @@
+//! Tins: classes of the line, and which packet belongs to which.
+//!
+//! A plan says which tins there are, what each is promised, and where packets go by their code points. It schedules
+//! nothing.
+
+mod dscp;
+mod error;
+mod mode;
+mod name;
+mod plan;
+mod share;
+
+pub use dscp::{Dscp, UnknownDscp};
+pub use error::TinPlanError;
+pub use mode::{TinMode, UnknownTinMode};
+pub use name::TinName;
+pub use plan::{Tin, TinPlan};
+pub use share::TinShare;

@@ -1,0 +1,80 @@
+//! Why a plan of tins is refused.
+
+use core::fmt;
+
+use super::{Dscp, TinName, TinPlan, TinShare};
+
+/// A refused plan of tins, with what was given and what is accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum TinPlanError {
+    /// No tins, or more than there is room for.
+    Tins {
+        /// How many.
+        given: usize,
+    },
+    /// A share that is 0, above 1, or of more than [`TinShare::MAX_WHOLE`] parts.
+    Share {
+        /// Its numerator.
+        parts: u32,
+        /// Its denominator.
+        whole: u32,
+    },
+    /// A word that is no share.
+    NoShare,
+    /// The shares of the tins above the first leave it nothing.
+    Crowded {
+        /// What the tins above the first have together, in thousandths of the line, rounded up.
+        thousandths: u32,
+    },
+    /// A weight of 0.
+    Weight,
+    /// No name.
+    Name,
+    /// Two tins have this name.
+    SameName(TinName),
+    /// No tin has this name.
+    UnknownTin(TinName),
+    /// A code point was given a tin twice.
+    Twice(Dscp),
+    /// The default tin was given twice.
+    TwoDefaults,
+}
+
+impl fmt::Display for TinPlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tins { given } => {
+                write!(f, "{given} tins; accepted are 1..={}", TinPlan::MAX_TINS)
+            }
+            Self::Share { parts, whole } => write!(
+                f,
+                "share {parts}/{whole}; accepted are those above 0 and up to 1, of {} parts at most",
+                TinShare::MAX_WHOLE
+            ),
+            Self::NoShare => f.write_str("a share must be written as 1/4, 25%, 12.5% or 1"),
+            Self::Crowded { thousandths } => write!(
+                f,
+                "the tins above the first have {thousandths}/1000 of the line together, which leaves the first \
+                 nothing; accepted is less than 1"
+            ),
+            Self::Weight => f.write_str("weight 0; accepted are 1..=65535"),
+            Self::Name => write!(
+                f,
+                "the name of a tin must be 1 to {} letters, digits, - and _, the first one a letter",
+                TinName::MAX_LEN
+            ),
+            Self::SameName(name) => {
+                write!(f, "two tins are named `{name}`; each needs a name of its own")
+            }
+            Self::UnknownTin(name) => write!(f, "no tin is named `{name}`"),
+            Self::Twice(dscp) => {
+                write!(f, "code point {dscp} is given a tin twice; accepted is once")
+            }
+            Self::TwoDefaults => f.write_str("the default tin is given twice; accepted is once"),
+        }
+    }
+}
+
+impl core::error::Error for TinPlanError {}

@@ -1,0 +1,390 @@
+//! Tins, and the tin of each code point.
+
+use core::fmt;
+
+use shaper::Rate;
+
+use super::{Dscp, TinMode, TinName, TinPlanError, TinShare};
+
+/// A class of the line: a share of its rate in which the tin goes before those below it, and a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Tin {
+    pub(super) name: TinName,
+    pub(super) share: TinShare,
+    pub(super) weight: u16,
+}
+
+impl Tin {
+    pub(super) const NONE: Self =
+        Self { name: TinName::NONE, share: TinShare::ALL, weight: Self::WHOLE };
+    /// The weight of a tin whose share is the whole line.
+    const WHOLE: u16 = 1_024;
+
+    /// A tin with this share; its weight is the share, of 1,024 and 1 at least.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "no share is above 1")]
+    pub const fn new(name: TinName, share: TinShare) -> Self {
+        let weight = share.of(Self::WHOLE as u64) as u16;
+        Self { name, share, weight: if weight == 0 { 1 } else { weight } }
+    }
+
+    /// The same tin with another weight.
+    ///
+    /// # Errors
+    /// [`TinPlanError::Weight`] for 0.
+    pub const fn with_weight(self, weight: u16) -> Result<Self, TinPlanError> {
+        if weight == 0 { Err(TinPlanError::Weight) } else { Ok(Self { weight, ..self }) }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(&self) -> &TinName {
+        &self.name
+    }
+
+    /// The share of the line's rate within which the tin goes before those below it.
+    #[must_use]
+    pub const fn share(&self) -> TinShare {
+        self.share
+    }
+
+    /// What the tin gets where the line has no rate, against the weights of the others.
+    #[must_use]
+    pub const fn weight(&self) -> u16 {
+        self.weight
+    }
+}
+
+/// Up to eight tins, and which of them takes which packet.
+///
+/// A tin is a class of the line. Its number is its rank: within its share of the rate it goes before every tin of a lower
+/// number; what it has beyond that, it gets while no other tin is within its share. On a line without a rate tins
+/// share by weight.
+///
+/// A plan is one of CAKE's ([`TinMode`]), or has tins of the caller's:
+///
+/// ```
+/// use freeboard::{Dscp, Tin, TinMode, TinName, TinPlan, TinShare};
+/// use freeboard::shaper::Rate;
+///
+/// let line = Rate::megabits_per_second(20)?;
+/// let plan = TinMode::Diffserv4.plan();
+/// assert_eq!(plan.tin(3).map(|tin| tin.name().as_str()), Some("voice"));
+/// assert_eq!(plan.of_dscp(Dscp::EF), 3);
+/// assert_eq!(plan.rate(3, line), Rate::megabits_per_second(5)?);
+///
+/// let tin = |name, share: &str| Ok::<_, freeboard::TinPlanError>(Tin::new(TinName::new(name)?, share.parse()?));
+/// let plan = TinPlan::new(&[tin("rest", "1")?, tin("backup", "5%")?, tin("calls", "1/4")?])?
+///     .with(Dscp::LE, "backup")?
+///     .with(Dscp::EF, "calls")?;
+/// assert_eq!([Dscp::CS0, Dscp::LE, Dscp::EF].map(|dscp| plan.of_dscp(dscp)), [0, 1, 2]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// **What a tin is promised.** Of a line of rate `C`, at least the smaller of its share and of `C` less the shares of the
+/// tins above it, whatever the others send ([`TinPlan::promised`]).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct TinPlan {
+    /// The mode that it began as.
+    mode: Option<TinMode>,
+    count: u8,
+    /// Of the code points that were given no tin, and what else has none.
+    default_tin: u8,
+    has_default: bool,
+    tins: [Tin; Self::MAX_TINS],
+    /// Below `count`.
+    map: [u8; Dscp::COUNT],
+    /// Code points whose tin was given by [`TinPlan::with`].
+    given: u64,
+    /// Code points that are in the default tin because it is that.
+    follow: u64,
+    /// The tins in the order in which they are shown, and numbered by marks.
+    shown: [u8; Self::MAX_TINS],
+}
+
+impl TinPlan {
+    /// The most tins.
+    pub const MAX_TINS: usize = 8;
+    /// CAKE's least quantum in bytes.
+    const LEAST_QUANTUM: u32 = 300;
+
+    /// A plan with these tins, the lowest first. All code points go to the first tin, until others are
+    /// [given](Self::with), or [another is the default](Self::with_default).
+    ///
+    /// # Errors
+    /// [`TinPlanError`]: no tins or more than eight, two of one name, or tins above the first that have all of the line
+    /// together.
+    pub fn new(tins: &[Tin]) -> Result<Self, TinPlanError> {
+        let (given, mut all) = (tins.len(), [Tin::NONE; Self::MAX_TINS]);
+        let count = u8::try_from(given).ok().filter(|_| (1..=Self::MAX_TINS).contains(&given));
+        let count = count.ok_or(TinPlanError::Tins { given })?;
+        for (at, (place, tin)) in all.iter_mut().zip(tins).enumerate() {
+            if tins.iter().take(at).any(|other| other.name == tin.name) {
+                return Err(TinPlanError::SameName(tin.name));
+            }
+            *place = *tin;
+        }
+        let above: u64 = tins.iter().skip(1).map(|tin| tin.share.of_2_32()).sum();
+        if above >= 1 << 32 {
+            let thousandths = above.saturating_mul(1_000).div_ceil(1 << 32);
+            let thousandths = u32::try_from(thousandths).unwrap_or(u32::MAX);
+            return Err(TinPlanError::Crowded { thousandths });
+        }
+        Ok(Self {
+            mode: None,
+            count,
+            default_tin: 0,
+            has_default: false,
+            tins: all,
+            map: [0; Dscp::COUNT],
+            given: 0,
+            follow: u64::MAX,
+            shown: [0, 1, 2, 3, 4, 5, 6, 7],
+        })
+    }
+
+    /// The plan of a mode. `map` has numbers below `count`.
+    #[expect(clippy::indexing_slicing, reason = "evaluated when the program is compiled")]
+    pub(super) const fn of_mode(
+        mode: TinMode,
+        count: u8,
+        default_tin: u8,
+        tins: [Tin; Self::MAX_TINS],
+        map: [u8; Dscp::COUNT],
+        shown: [u8; Self::MAX_TINS],
+    ) -> Self {
+        let (mut follow, mut code) = (0, 0);
+        while code < Dscp::COUNT {
+            if map[code] == default_tin {
+                follow |= 1 << code;
+            }
+            code += 1;
+        }
+        let mode = Some(mode);
+        Self { mode, count, default_tin, has_default: false, tins, map, given: 0, follow, shown }
+    }
+
+    /// The same plan with this code point in the tin of this name.
+    ///
+    /// # Errors
+    /// [`TinPlanError`]: no tin has the name, or the code point was given a tin before.
+    pub fn with(mut self, dscp: Dscp, tin: &str) -> Result<Self, TinPlanError> {
+        let tin = self.named(tin)?;
+        if self.given & dscp.bit() != 0 {
+            return Err(TinPlanError::Twice(dscp));
+        }
+        if let Some(place) = self.map.get_mut(usize::from(dscp.get())) {
+            *place = tin;
+        }
+        self.given |= dscp.bit();
+        self.follow &= !dscp.bit();
+        Ok(self)
+    }
+
+    /// The same plan with another default tin: code points go there that were in the default tin before and were not
+    /// [given](Self::with) to it.
+    ///
+    /// # Errors
+    /// [`TinPlanError`]: no tin has the name, or the default was given before.
+    pub fn with_default(mut self, tin: &str) -> Result<Self, TinPlanError> {
+        let tin = self.named(tin)?;
+        if self.has_default {
+            return Err(TinPlanError::TwoDefaults);
+        }
+        (self.has_default, self.default_tin) = (true, tin);
+        for (place, dscp) in self.map.iter_mut().zip(Dscp::all()) {
+            if self.follow & dscp.bit() != 0 {
+                *place = tin;
+            }
+        }
+        Ok(self)
+    }
+
+    /// The number of the tin of this name.
+    fn named(&self, name: &str) -> Result<u8, TinPlanError> {
+        let name = TinName::new(name)?;
+        let found = (0..self.count).zip(self.tins()).find(|(_, tin)| tin.name == name);
+        found.map(|(number, _)| number).ok_or(TinPlanError::UnknownTin(name))
+    }
+
+    /// The mode that it began as; `None` for tins of the caller's.
+    #[must_use]
+    pub const fn mode(&self) -> Option<TinMode> {
+        self.mode
+    }
+
+    /// How many tins there are: 1 to 8.
+    #[must_use]
+    pub const fn count(&self) -> u8 {
+        self.count
+    }
+
+    /// The tins, the lowest first.
+    #[must_use]
+    pub fn tins(&self) -> &[Tin] {
+        self.tins.get(..usize::from(self.count)).unwrap_or_default()
+    }
+
+    /// The tin of this number.
+    #[must_use]
+    pub fn tin(&self, number: u8) -> Option<&Tin> {
+        self.tins().get(usize::from(number))
+    }
+
+    /// The numbers of the tins in the order in which they are shown, `tc`'s: bulk before best effort. Marks count in
+    /// this order.
+    #[must_use]
+    pub fn shown(&self) -> &[u8] {
+        self.shown.get(..usize::from(self.count)).unwrap_or_default()
+    }
+
+    /// The tin of what names none, or one that is not there.
+    #[must_use]
+    pub const fn default_tin(&self) -> u8 {
+        self.default_tin
+    }
+
+    /// The tin of packets with this code point. Cost: a load.
+    #[inline]
+    #[must_use]
+    pub fn of_dscp(&self, dscp: Dscp) -> u8 {
+        self.map.get(usize::from(dscp.get())).copied().unwrap_or(self.default_tin)
+    }
+
+    /// The tin of a packet that the caller has marked: a mark of `n`, from 1 to the number of tins, is the `n`-th tin as
+    /// they are [shown](Self::shown); with any other mark the code point decides. Cost: a load.
+    ///
+    /// ```
+    /// use freeboard::{Dscp, TinMode};
+    ///
+    /// let plan = TinMode::Diffserv4.plan();
+    /// let tin = |mark| plan.tin(plan.of_marked(mark, Dscp::EF)).map(|tin| tin.name().as_str());
+    /// assert_eq!([0, 1, 2, 3, 4, 5].map(tin), ["voice", "bulk", "best-effort", "video", "voice", "voice"].map(Some));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn of_marked(&self, mark: u32, dscp: Dscp) -> u8 {
+        let place = mark.checked_sub(1).and_then(|place| usize::try_from(place).ok());
+        match place.and_then(|place| self.shown().get(place)) {
+            Some(&tin) => tin,
+            None => self.of_dscp(dscp),
+        }
+    }
+
+    /// The rate within which tin `number` goes before those below it, in bytes a second, rounded down; `None` on a line
+    /// without a rate. A tin that is not there counts as the default tin.
+    #[must_use]
+    pub fn threshold(&self, number: u8, line: Rate) -> Option<u64> {
+        let share = self.tin_or_default(number).share;
+        line.as_bits_per_second().map(|bits| share.of(bits >> 3))
+    }
+
+    /// [`TinPlan::threshold`] as a rate, for the AQM of the tin: 1 kbit/s at least, and the line's own where the share is
+    /// the whole line, or the line is stopped or without a limit.
+    #[must_use]
+    pub fn rate(&self, number: u8, line: Rate) -> Rate {
+        if self.tin_or_default(number).share == TinShare::ALL || line == Rate::STOPPED {
+            return line;
+        }
+        let bits = self.threshold(number, line).map(|bytes| bytes.saturating_mul(8));
+        let bits = bits.map(|bits| bits.max(Rate::MIN_BITS_PER_SECOND));
+        bits.and_then(|bits| Rate::bits_per_second(bits).ok()).unwrap_or(line)
+    }
+
+    /// What tin `number` gets at least while it is backlogged, whatever the others send, in bytes a second: the smaller
+    /// of its threshold and of what the thresholds of the tins above it leave. `None` on a line without a rate, where
+    /// weights rule.
+    ///
+    /// The shares of `precedence` and `diffserv8` come to more than the line: the highest three are promised 39, 45 and
+    /// 16 %, and the others nothing.
+    ///
+    /// ```
+    /// use freeboard::TinMode;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let (plan, line) = (TinMode::Diffserv4.plan(), Rate::kilobits_per_second(128)?);
+    /// let promised = [0, 1, 2, 3].map(|tin| plan.promised(tin, line));
+    /// assert_eq!(promised, [3_000, 1_000, 8_000, 4_000].map(Some));
+    /// # Ok::<(), freeboard::shaper::RateError>(())
+    /// ```
+    #[must_use]
+    pub fn promised(&self, number: u8, line: Rate) -> Option<u64> {
+        let own = self.threshold(number, line)?;
+        let above =
+            (number.saturating_add(1)..self.count).filter_map(|tin| self.threshold(tin, line));
+        let all = line.as_bits_per_second()? >> 3;
+        Some(own.min(all.saturating_sub(above.sum())))
+    }
+
+    /// CAKE's quantum for tin `number`: what its threshold carries in 1/4,096 s, 300 bytes at least and the longest packet
+    /// at most. The schedulers here need the longest packet as quantum, and take it.
+    #[must_use]
+    pub fn quantum(&self, number: u8, line: Rate, max_len: u32) -> u32 {
+        let carried = self.threshold(number, line).map_or(u64::MAX, |bytes| bytes >> 12);
+        u32::try_from(carried).unwrap_or(u32::MAX).max(Self::LEAST_QUANTUM).min(max_len)
+    }
+
+    fn tin_or_default(&self, number: u8) -> &Tin {
+        let tin = self.tin(number).or_else(|| self.tin(self.default_tin));
+        tin.unwrap_or(const { &Tin::NONE })
+    }
+}
+
+impl Default for TinPlan {
+    /// One tin.
+    fn default() -> Self {
+        TinMode::BestEffort.plan()
+    }
+}
+
+impl From<TinMode> for TinPlan {
+    fn from(mode: TinMode) -> Self {
+        mode.plan()
+    }
+}
+
+/// As [`Display`](fmt::Display) writes it.
+impl fmt::Debug for TinPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TinPlan({self})")
+    }
+}
+
+#[cfg(feature = "defmt")]
+impl defmt::Format for TinPlan {
+    fn format(&self, f: defmt::Formatter<'_>) {
+        defmt::write!(f, "{}", defmt::Display2Format(self));
+    }
+}
+
+/// The words of which [`QueueSettings`](crate::QueueSettings) make the same plan:
+/// `diffserv4 map NQB voice`, `tin rest share 1 weight 1024 tin calls share 1/4 weight 256 map EF,VA calls`.
+impl fmt::Display for TinPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.mode {
+            Some(mode) => f.write_str(mode.word())?,
+            None => self.tins().iter().enumerate().try_for_each(|(at, tin)| {
+                let Tin { name, share, weight } = tin;
+                f.write_str(if at > 0 { " " } else { "" })?;
+                write!(f, "tin {name} share {share} weight {weight}")
+            })?,
+        }
+        if let Some(tin) = self.tin(self.default_tin).filter(|_| self.has_default) {
+            write!(f, " default-tin {}", tin.name)?;
+        }
+        for (number, tin) in (0..self.count).zip(self.tins()) {
+            let mut before = " map ";
+            for dscp in Dscp::all() {
+                if self.given & dscp.bit() != 0 && self.of_dscp(dscp) == number {
+                    write!(f, "{before}{dscp}")?;
+                    before = ",";
+                }
+            }
+            if before == "," {
+                write!(f, " {}", tin.name)?;
+            }
+        }
+        Ok(())
+    }
+}
