@@ -1,7 +1,11 @@
 //! What a queue with hosts asks about a packet.
 
+mod identified;
+
 use flowhash::{FlowHasher, FlowKey, Labeller, Labels, Nat, NoNat, Parsed};
 use sched_core::{Ceiling, CommittedRate};
+
+pub use identified::Identified;
 
 /// A packet's flow and hosts as 32-bit labels, told when they are asked for.
 ///

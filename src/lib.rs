@@ -105,7 +105,7 @@ pub use isolated::{
 };
 pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled_scheduler::LabelledScheduler;
-pub use labels::{ByLabeller, Labelled, OnDemand, Rekeyed};
+pub use labels::{ByLabeller, Identified, Labelled, OnDemand, Rekeyed};
 pub use smart_queue::{
     AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms,
     LinkLayer, PushError, Rtt, SmartQueue, SmartQueueBuilder, SmartQueueError, StaticFrameQueue,

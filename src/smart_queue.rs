@@ -62,8 +62,9 @@ use outlet::Outlet;
 /// | by descriptor | [`Descriptors`] | [`enqueue`](SmartQueue::enqueue) | [`dequeue`](SmartQueue::dequeue) | stay with the caller |
 ///
 /// A frame that a driver reads from its device need not be copied: [`push_with`](SmartQueue::push_with). Addresses that
-/// are translated, and weights, rates and ceilings of single hosts: [`with_nat`](SmartQueue::with_nat),
-/// [`with_host_rules`](SmartQueue::with_host_rules).
+/// are translated, weights, rates and ceilings of single hosts, and hosts of several addresses:
+/// [`with_nat`](SmartQueue::with_nat), [`with_host_rules`](SmartQueue::with_host_rules),
+/// [`with_host_identity`](SmartQueue::with_host_identity).
 ///
 /// With frames, the queue reads the headers, finds flow and hosts by a keyed hash, and writes the mark of
 /// congestion into IPv4 and IPv6 headers. When no buffer is free a host that holds about the most gives way, not the

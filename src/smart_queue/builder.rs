@@ -272,7 +272,12 @@ impl SmartQueueBuilder {
         };
         at_least("packets", memory.packets(), buffers)?;
         at_least("bytes", bytes.as_ref().len(), buffers.saturating_mul(max_len as usize))?;
-        let frames = Frames::new(Pool::new(bytes, states, max_len as usize), self.layer, key);
+        let frames = Frames::new(
+            Pool::new(bytes, states, max_len as usize),
+            self.layer,
+            self.local_side,
+            key,
+        );
         let limits = self.limits.unwrap_or(Limits::NONE);
         self.build(memory, aqm, limits, None, max_len, frames)
     }

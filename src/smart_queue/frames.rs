@@ -2,20 +2,23 @@
 
 use core::fmt;
 
-use flowhash::{HostKey, Ip, Labeller, Labels, Nat, NoNat, Parsed, Parser, Rotating, SipHash13};
-use sched_core::{Ecn, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler};
+use flowhash::{
+    ByAddress, HostIdentity, HostKey, Ip, Labeller, Labels, LinkHeader, Nat, NoNat, Parsed, Parser,
+    Rotating, SipHash13,
+};
+use sched_core::{Ecn, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler, Side};
 
 use super::SmartQueue;
 use super::ecn::mark_congestion;
 use super::host_rules::{AllAlike, FrameLabels, HostRules, OneHost};
 use super::pool::Pool;
-use crate::labels::ByLabeller;
+use crate::labels::Identified;
 use crate::storage::Storage;
 
-/// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, and
-/// what single hosts get, `R`.
+/// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, what
+/// single hosts get, `R`, and which addresses are one host, `I`.
 #[derive(Debug)]
-pub struct Frames<S: Storage, N = NoNat, R = AllAlike> {
+pub struct Frames<S: Storage, N = NoNat, R = AllAlike, I = ByAddress> {
     pool: Pool<S>,
     /// The buffer whose frame the caller was given last: free when the caller comes again.
     out: Option<u32>,
@@ -26,6 +29,9 @@ pub struct Frames<S: Storage, N = NoNat, R = AllAlike> {
     before: SipHash13,
     nat: N,
     rules: R,
+    identity: I,
+    /// The side that the identity is asked about.
+    local_side: Side,
 }
 
 /// What a frame begins with.
@@ -67,14 +73,15 @@ impl fmt::Display for PushError {
 impl core::error::Error for PushError {}
 
 impl<S: Storage> Frames<S> {
-    pub(super) fn new(pool: Pool<S>, link: LinkLayer, key: [u8; 16]) -> Self {
+    pub(super) fn new(pool: Pool<S>, link: LinkLayer, local_side: Side, key: [u8; 16]) -> Self {
         let (hasher, parser) = (SipHash13::new(key), Parser::default());
-        let (nat, rules) = (NoNat, AllAlike);
-        Self { pool, out: None, link, parser, hasher, before: hasher, nat, rules }
+        let (nat, rules, identity) = (NoNat, AllAlike, ByAddress);
+        let (out, before) = (None, hasher);
+        Self { pool, out, link, parser, hasher, before, nat, rules, identity, local_side }
     }
 }
 
-impl<S: Storage, N, R> Frames<S, N, R> {
+impl<S: Storage, N, R, I> Frames<S, N, R, I> {
     fn parse(&self, frame: &[u8]) -> Parsed {
         match self.link {
             LinkLayer::Ethernet => self.parser.ethernet(frame),
@@ -99,7 +106,7 @@ impl<S: Storage, N, R> Frames<S, N, R> {
 }
 
 /// With frames: what is said of them before the first one.
-impl<S: Storage, N, R, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R>, K, T> {
+impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, I>, K, T> {
     /// The same queue behind a translation of addresses: flows and hosts are those on the inner side. To be called before
     /// the first frame. The cost of a frame grows by a question to `nat`, and of one whose flow was idle by two.
     ///
@@ -128,10 +135,8 @@ impl<S: Storage, N, R, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R>, K,
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn with_nat<M: Nat>(self, nat: M) -> SmartQueue<S, Frames<S, M, R>, K, T> {
-        self.with_packets(|Frames { pool, out, link, parser, hasher, before, nat: _, rules }| {
-            Frames { pool, out, link, parser, hasher, before, nat, rules }
-        })
+    pub fn with_nat<M: Nat>(self, nat: M) -> SmartQueue<S, Frames<S, M, R, I>, K, T> {
+        self.with_parts(|_, rules, identity| (nat, rules, identity))
     }
 
     /// The same queue with weights, rates and ceilings for single hosts: [`HostRules`]. To be called before the
@@ -153,10 +158,42 @@ impl<S: Storage, N, R, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R>, K,
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
-    pub fn with_host_rules<Q: HostRules>(self, rules: Q) -> SmartQueue<S, Frames<S, N, Q>, K, T> {
-        self.with_packets(|Frames { pool, out, link, parser, hasher, before, nat, rules: _ }| {
-            Frames { pool, out, link, parser, hasher, before, nat, rules }
-        })
+    pub fn with_host_rules<Q: HostRules>(
+        self,
+        rules: Q,
+    ) -> SmartQueue<S, Frames<S, N, Q, I>, K, T> {
+        self.with_parts(|nat, _, identity| (nat, rules, identity))
+    }
+
+    /// The same queue with hosts of several addresses: a [`HostMap`](flowhash::HostMap) of prefixes, cards, VLANs or
+    /// lists. It says which packets of the local side are of one host: the source of an
+    /// [`upload`](SmartQueue::upload), the destination of a [`download`](SmartQueue::download). To be called before the
+    /// first frame. The cost of a frame whose flow was idle grows by one question to `identity`, and that of each frame by
+    /// reading its Ethernet header where the identity [reads it](HostIdentity::reads_link).
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::flowhash::{HostBy, HostMap, PrefixLengths};
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let key = [42; 16]; // 16 random bytes
+    /// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames(key)?;
+    /// // All addresses of a /56 are one subscriber.
+    /// let subscribers = HostBy::Prefix(PrefixLengths::new(32, 56)?);
+    /// let queue = queue.with_host_identity(HostMap::unlisted(subscribers));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_host_identity<J: HostIdentity>(
+        self,
+        identity: J,
+    ) -> SmartQueue<S, Frames<S, N, R, J>, K, T> {
+        self.with_parts(|nat, rules, _| (nat, rules, identity))
+    }
+
+    /// Which addresses are one host, to be changed. A flow that is queued keeps its host until its queue is empty.
+    pub const fn host_identity_mut(&mut self) -> &mut I {
+        &mut self.packets.identity
     }
 
     /// The rules for single hosts, to be changed. A host that is backlogged has its new terms after
@@ -165,15 +202,23 @@ impl<S: Storage, N, R, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R>, K,
         &mut self.packets.rules
     }
 
-    fn with_packets<Q>(self, other: impl FnOnce(Frames<S, N, R>) -> Q) -> SmartQueue<S, Q, K, T> {
+    fn with_parts<M, Q, J>(
+        self,
+        other: impl FnOnce(N, R, I) -> (M, Q, J),
+    ) -> SmartQueue<S, Frames<S, M, Q, J>, K, T> {
         let Self { outlet, rtt, sizes, packets } = self;
-        SmartQueue { outlet, rtt, sizes, packets: other(packets) }
+        let Frames { pool, out, link, parser, hasher, before, nat, rules, identity, local_side } =
+            packets;
+        let (nat, rules, identity) = other(nat, rules, identity);
+        let packets =
+            Frames { pool, out, link, parser, hasher, before, nat, rules, identity, local_side };
+        SmartQueue { outlet, rtt, sizes, packets }
     }
 }
 
 /// With frames.
-impl<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>
-    SmartQueue<S, Frames<S, N, R>, K, T>
+impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
+    SmartQueue<S, Frames<S, N, R, I>, K, T>
 {
     /// Takes a copy of `frame` at instant `now`: reads its headers, finds its flow and its hosts, and queues it.
     ///
@@ -247,14 +292,21 @@ impl<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>
         if let Some(ip) = parsed.ip.filter(|_| ecn.is_capable() && ecn != Ecn::Ce) {
             self.packets.pool.set_header(handle, ip.offset);
         }
-        let Frames { pool, hasher, before, nat, rules, .. } = &mut self.packets;
-        let (nat, rules) = (&*nat, &*rules);
+        let is_ethernet = matches!(self.packets.link, LinkLayer::Ethernet);
+        let link = match is_ethernet && self.packets.identity.reads_link() {
+            true => LinkHeader::of(self.packets.pool.frame(handle)),
+            false => None,
+        };
+        let Frames { pool, hasher, before, nat, rules, identity, local_side, .. } =
+            &mut self.packets;
+        let (nat, rules, identity, local_side) = (&*nat, &*rules, &*identity, *local_side);
         let under = |hasher: &SipHash13| Labeller::new(*hasher).with_nat(nat);
         let isolation = self.outlet.line.inner().isolation();
         let (labeller, before) = (under(hasher), under(before));
-        let labels = ByLabeller { parsed: &parsed, labeller: &labeller };
-        let before = ByLabeller { parsed: &parsed, labeller: &before };
-        let labels = FrameLabels { labels, before, nat, rules, isolation };
+        let parsed = &parsed;
+        let labels = Identified { parsed, link, labeller: &labeller, identity, local_side };
+        let before = Identified { parsed, link, labeller: &before, identity, local_side };
+        let labels = FrameLabels { labels, before, rules, isolation };
         let inside = self.outlet.line.arrival(now);
         match inside.enqueue_labelled(now, &labels, packet, pool) {
             Ok(_) => Ok(()),
@@ -265,7 +317,7 @@ impl<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>
         }
     }
 
-    /// The terms of `host` by the [rules](Self::host_rules_mut), at once, also if the host stays backlogged; returns
+    /// The terms of `host`, which is what the [identity](Self::with_host_identity) makes of it, by the [rules](Self::host_rules_mut), at once, also if the host stays backlogged; returns
     /// whether it is backlogged. The rest as for [`Isolated::update_host`](crate::Isolated::update_host).
     ///
     /// ```

@@ -1,10 +1,10 @@
 //! What single hosts get of a smart queue with frames, and the labels of a frame.
 
-use flowhash::{FlowHasher, FlowKey, HostKey, Nat, SipHash13};
-use sched_core::{Ceiling, CommittedRate};
+use flowhash::{FlowHasher, HostIdentity, HostKey, Nat, SipHash13};
+use sched_core::{Ceiling, CommittedRate, Side};
 
 use crate::isolation::Isolation;
-use crate::labels::{ByLabeller, Labelled};
+use crate::labels::{Identified, Labelled};
 
 /// What one host gets: its weight, its committed rate and its ceiling. The default is what every host gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +24,8 @@ pub struct HostTerms {
 ///
 /// The host is the address that the isolation keeps apart: the source in `dual-srchost`, the destination in
 /// `dual-dsthost`, after a translation ([`with_nat`](crate::SmartQueue::with_nat)). Of a packet in a tunnel it is the
-/// tunnel's end.
+/// tunnel's end. On the local side it is what the
+/// [identity of hosts](crate::SmartQueue::with_host_identity) makes of it: a prefix, a card, a VLAN, a list.
 pub trait HostRules {
     /// What `host` gets. Asked for up to three times when the host becomes backlogged: cost is that of the rules.
     fn terms(&self, host: HostKey) -> HostTerms;
@@ -49,26 +50,23 @@ impl HostRules for AllAlike {
 }
 
 /// The labels of a frame, under the key and the one before, and the terms of its host.
-pub(super) struct FrameLabels<'a, N, R> {
-    pub(super) labels: ByLabeller<'a, SipHash13, &'a N>,
-    pub(super) before: ByLabeller<'a, SipHash13, &'a N>,
-    pub(super) nat: &'a N,
+pub(super) struct FrameLabels<'a, N, R, I> {
+    pub(super) labels: Identified<'a, SipHash13, I, &'a N>,
+    pub(super) before: Identified<'a, SipHash13, I, &'a N>,
     pub(super) rules: &'a R,
     pub(super) isolation: Isolation,
 }
 
-impl<N: Nat, R: HostRules> FrameLabels<'_, N, R> {
+impl<N: Nat, R: HostRules, I: HostIdentity> FrameLabels<'_, N, R, I> {
     fn terms(&self) -> HostTerms {
-        let outer = self.labels.parsed.outer_key();
-        let key: FlowKey = self.nat.inner(outer).unwrap_or(*outer);
-        self.rules.terms(match self.isolation {
-            Isolation::DualDstHost => key.dst_host(),
-            _ => key.src_host(),
-        })
+        self.rules.terms(self.labels.host(match self.isolation {
+            Isolation::DualDstHost => Side::Destination,
+            _ => Side::Source,
+        }))
     }
 }
 
-impl<N: Nat, R: HostRules> Labelled for FrameLabels<'_, N, R> {
+impl<N: Nat, R: HostRules, I: HostIdentity> Labelled for FrameLabels<'_, N, R, I> {
     #[inline]
     fn flow(&self) -> u32 {
         self.labels.flow()

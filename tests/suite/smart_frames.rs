@@ -4,7 +4,7 @@
 use core::cell::Cell;
 
 use conformance::effort::effort;
-use freeboard::flowhash::{FlowKey, HostKey, Nat};
+use freeboard::flowhash::{FlowKey, HostBy, HostKey, HostMap, HostMember, Nat, PrefixLengths};
 use freeboard::sched_core::{
     Ceiling, ChosenAqmState, CommittedRate, DropReason, Limits, Nanos, RejectReason,
 };
@@ -67,6 +67,64 @@ fn hosts_behind_a_translation_are_told_apart() {
     assert_eq!((plain.backlogged_hosts(), queue.backlogged_hosts()), ((1, 1), (10, 1)));
     assert!(asked.get() >= 10, "{}", asked.get());
     queue.recount().expect("the books are right");
+}
+
+/// A frame that comes from this card and, behind a tag, this VLAN.
+fn from_card(host: u8, port: u8, card: u8, vlan: u8) -> Vec<u8> {
+    let mut frame = frame(host, port, 0).to_vec();
+    frame[11] = card;
+    frame.splice(12..12, [0x81, 0, 0, vlan]);
+    frame.truncate(LEN);
+    frame
+}
+
+/// Goal: a host is what its identity says, for shares, terms and the way down alike; a change of the identity counts for
+/// flows that begin after it. Method: addresses of two cards in two VLANs under each identity, the backlogged hosts
+/// counted; a rule for a list.
+#[test]
+fn hosts_are_what_the_operator_calls_one() {
+    let byte = HostBy::Prefix(PrefixLengths::new(24, 64).expect("in range"));
+    let listed = || [HostMember::v4([10, 0, 0, 1], 7), HostMember::mac([2, 2, 2, 2, 2, 9], 7)];
+    for (by, members, hosts) in [
+        (HostBy::Address, vec![], 6),
+        (byte, vec![], 1),
+        (HostBy::Mac, vec![], 2),
+        (HostBy::Vlan, vec![], 3),
+        // The three of card 9 with address 1, and three more.
+        (HostBy::Address, listed().to_vec(), 4),
+        (byte, listed().to_vec(), 2),
+    ] {
+        let named = Cell::new(0);
+        let rules = |host| {
+            named.set(named.get() + u32::from(host == HostKey::Named(7)));
+            HostTerms::default()
+        };
+        let map = HostMap::new(by, members.clone()).expect("no overlap");
+        let mut queue = unlimited().with_host_identity(map).with_host_rules(rules);
+        for number in 0..6 {
+            let frame = from_card(number + 1, number, 9 - number / 3, number % 3);
+            queue.push(Nanos(0), &frame).expect("there is room");
+        }
+        assert_eq!(queue.backlogged_hosts(), (hosts, 1), "{by:?} {members:?}");
+        assert_eq!(named.get() > 0, !members.is_empty(), "{by:?} {members:?}");
+        // A flow that is queued keeps its host; one that begins is of the new one.
+        *queue.host_identity_mut() = HostMap::new(byte, vec![]).expect("no overlap");
+        queue.push(Nanos(0), &from_card(1, 0, 9, 0)).expect("there is room");
+        assert_eq!(queue.backlogged_hosts(), (hosts, 1), "{by:?} {members:?}");
+        let begins = from_card(99, 99, 99, 99);
+        queue.push(Nanos(0), &begins).expect("there is room");
+        let more = u32::from(by != byte);
+        assert_eq!(queue.backlogged_hosts(), (hosts + more, 1), "{by:?} {members:?}");
+        queue.recount().expect("the books are right");
+    }
+    // The far side is told apart by address, whatever its cards: one far host here, and one card.
+    let map = HostMap::unlisted(HostBy::Mac);
+    let queue = SmartQueue::download(Rate::UNLIMITED).frames(KEY).expect("a queue");
+    let mut queue = queue.with_host_identity(map);
+    for number in 0..6 {
+        queue.push(Nanos(0), &from_card(number, number, 9, 0)).expect("there is room");
+    }
+    assert_eq!(queue.backlogged_hosts(), (6, 1));
 }
 
 /// How many of the first `count` frames are of host 1, which has 4 flows beside one of host 2.

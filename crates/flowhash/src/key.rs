@@ -274,32 +274,49 @@ impl AsRef<[u8]> for KeyBytes {
     }
 }
 
-/// The identity of a host: one address, the same key on whichever side of a packet it stands.
+/// The identity of a host, the same key on whichever side of a packet it stands: one address, unless a
+/// [`HostMap`](crate::HostMap) says that several are one host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum HostKey {
-    /// An IPv4 address.
+    /// An IPv4 address, or the first of a prefix.
     V4([u8; 4]),
-    /// An IPv6 address, all 128 bits of it.
+    /// An IPv6 address, all 128 bits of it, or the first of a prefix.
     V6([u8; 16]),
     /// No IP address could be read. All such packets are of one host: where several ports lead into one queue, the
     /// port is a better label for it ([`Labels::from_parts`](crate::Labels::from_parts)).
     NotIp,
+    /// A network card: [`HostBy::Mac`](crate::HostBy::Mac).
+    Mac([u8; 6]),
+    /// The outer and the inner VLAN, 0 without one: [`HostBy::Vlan`](crate::HostBy::Vlan).
+    Vlan([u16; 2]),
+    /// A list of the operator's, by its number: [`HostMember`](crate::HostMember).
+    Named(u16),
 }
 
 impl HostKey {
-    /// The address in network order: 4, 16 or 0 bytes.
-    #[inline]
+    /// The key as the bytes that are hashed: the address in network order, 4, 16 or 0 bytes; 7 for a card, 5 for a
+    /// VLAN, 3 for a list. No two kinds share a length.
     #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        match self {
-            Self::V4(address) => address,
-            Self::V6(address) => address,
-            Self::NotIp => &[],
-        }
+    pub fn to_bytes(&self) -> HostBytes {
+        HostBytes(
+            *self,
+            match *self {
+                Self::Mac([a, b, c, d, e, f]) => [a, b, c, d, e, f, 0],
+                Self::Vlan([outer, inner]) => {
+                    let ([a, b], [c, d]) = (outer.to_be_bytes(), inner.to_be_bytes());
+                    [a, b, c, d, 0, 0, 0]
+                }
+                Self::Named(number) => {
+                    let [a, b] = number.to_be_bytes();
+                    [a, b, 0, 0, 0, 0, 0]
+                }
+                Self::V4(_) | Self::V6(_) | Self::NotIp => [0; 7],
+            },
+        )
     }
 
-    /// The host's label: the keyed hash of [`as_bytes`](Self::as_bytes).
+    /// The host's label: the keyed hash of [`to_bytes`](Self::to_bytes).
     #[inline]
     #[must_use]
     pub fn label<H: FlowHasher>(&self, hasher: &H) -> u32 {
@@ -307,6 +324,30 @@ impl HostKey {
             Self::V4(address) => hasher.hash(address),
             Self::V6(address) => hasher.hash(address),
             Self::NotIp => hasher.hash(&[]),
+            Self::Mac(_) | Self::Vlan(_) | Self::Named(_) => self.label_of_no_address(hasher),
+        }
+    }
+
+    #[inline(never)]
+    fn label_of_no_address<H: FlowHasher>(&self, hasher: &H) -> u32 {
+        hasher.hash(self.to_bytes().as_ref())
+    }
+}
+
+/// A serialised [`HostKey`]; read it through `AsRef<[u8]>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostBytes(HostKey, [u8; 7]);
+
+impl AsRef<[u8]> for HostBytes {
+    fn as_ref(&self) -> &[u8] {
+        let first = |len: usize| self.1.get(..len).unwrap_or(&[]);
+        match &self.0 {
+            HostKey::V4(address) => address,
+            HostKey::V6(address) => address,
+            HostKey::NotIp => &[],
+            HostKey::Mac(_) => &self.1,
+            HostKey::Vlan(_) => first(5),
+            HostKey::Named(_) => first(3),
         }
     }
 }
@@ -356,8 +397,9 @@ mod tests {
             FlowKey::Unknown,
         ] {
             assert_eq!(key.label(&hasher), hasher.hash(key.to_bytes().as_ref()));
-            for host in [key.src_host(), key.dst_host()] {
-                assert_eq!(host.label(&hasher), hasher.hash(host.as_bytes()));
+            let others = [HostKey::Mac([7; 6]), HostKey::Vlan([7, 8]), HostKey::Named(7)];
+            for host in [key.src_host(), key.dst_host()].into_iter().chain(others) {
+                assert_eq!(host.label(&hasher), hasher.hash(host.to_bytes().as_ref()));
             }
         }
     }
@@ -371,13 +413,16 @@ mod tests {
         let mut lengths = std::vec::Vec::new();
         for flow in flows {
             lengths.push(flow.to_bytes().as_ref().len());
-            lengths.push(flow.src_host().as_bytes().len());
+            lengths.push(flow.src_host().to_bytes().as_ref().len());
             assert_eq!(flow.src_host(), flow.dst_host());
         }
         lengths.push(FlowKey::Ethernet { src: [0; 6] }.to_bytes().as_ref().len());
+        for host in [HostKey::Mac([0; 6]), HostKey::Vlan([0; 2]), HostKey::Named(0)] {
+            lengths.push(host.to_bytes().as_ref().len());
+        }
         lengths.sort_unstable();
-        assert_eq!(lengths, [4, 6, 13, 16, 37]);
+        assert_eq!(lengths, [3, 4, 5, 6, 7, 13, 16, 37]);
         assert!(FlowKey::Unknown.to_bytes().as_ref().is_empty());
-        assert!(FlowKey::Unknown.dst_host().as_bytes().is_empty());
+        assert!(FlowKey::Unknown.dst_host().to_bytes().as_ref().is_empty());
     }
 }

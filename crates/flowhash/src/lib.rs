@@ -81,6 +81,7 @@ extern crate std;
 
 pub mod flow_table;
 pub mod hash;
+pub mod hosts;
 pub mod key;
 pub mod labels;
 pub mod parse;
@@ -89,9 +90,13 @@ pub use flow_table::{
     Counts, DEFAULT_WAYS, FlowTable, Lookup, MAX_QUEUES, Outcome, Rotating, TableError, TagLine,
 };
 pub use hash::{FlowHasher, HalfSipHash, HalfSipHash13, SipHash13, Toeplitz, mix};
-pub use key::{FlowKey, HostKey, KeyBytes, Transport};
+pub use hosts::{
+    ByAddress, HostBy, HostError, HostIdentity, HostMap, HostMember, MAX_MEMBERS, MAX_SEARCH,
+    PrefixLengths,
+};
+pub use key::{FlowKey, HostBytes, HostKey, KeyBytes, Transport};
 pub use labels::{Labeller, Labels, Nat, NoNat, Symmetry, TunnelHosts, label_batch};
-pub use parse::{Ending, FlowLabels, Inner, Ip, Parsed, Parser, Tunnels};
+pub use parse::{Ending, FlowLabels, Inner, Ip, LinkEnd, LinkHeader, Parsed, Parser, Tunnels};
 
 /// The examples of the package's README.
 #[cfg(doctest)]

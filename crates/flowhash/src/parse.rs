@@ -33,6 +33,7 @@ mod options;
 mod tunnel;
 
 use crate::FlowKey;
+pub use link::{LinkEnd, LinkHeader};
 pub use options::{FlowLabels, Parser, Tunnels};
 
 use ip::Layer;

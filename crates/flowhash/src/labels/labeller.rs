@@ -1,7 +1,7 @@
 //! From a parsed packet to labels: whose addresses count, and whether a reply is the same flow.
 
 use super::Labels;
-use crate::{FlowHasher, FlowKey, Parsed, mix};
+use crate::{FlowHasher, FlowKey, HostKey, Parsed, mix};
 
 /// Knows the addresses behind a translation.
 ///
@@ -175,14 +175,35 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     #[inline]
     #[must_use]
     pub fn src_host(&self, parsed: &Parsed) -> u32 {
-        self.with_hosts(parsed).src_host().label(&self.hasher)
+        self.src_key(parsed).label(&self.hasher)
     }
 
     /// The destination host of [`labels`](Self::labels) alone: one hash.
     #[inline]
     #[must_use]
     pub fn dst_host(&self, parsed: &Parsed) -> u32 {
-        self.with_hosts(parsed).dst_host().label(&self.hasher)
+        self.dst_key(parsed).label(&self.hasher)
+    }
+
+    /// The source host that counts, before it is hashed: translated, and of the side of a tunnel that is asked for.
+    #[inline]
+    #[must_use]
+    pub fn src_key(&self, parsed: &Parsed) -> HostKey {
+        self.with_hosts(parsed).src_host()
+    }
+
+    /// The destination host that counts, before it is hashed.
+    #[inline]
+    #[must_use]
+    pub fn dst_key(&self, parsed: &Parsed) -> HostKey {
+        self.with_hosts(parsed).dst_host()
+    }
+
+    /// The keyed hash.
+    #[inline]
+    #[must_use]
+    pub const fn hasher(&self) -> &H {
+        &self.hasher
     }
 
     /// The outermost key, translated.

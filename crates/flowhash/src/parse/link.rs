@@ -84,6 +84,85 @@ fn pppoe(rest: &[u8]) -> Result<Network<'_>, Ending> {
     }
 }
 
+/// What the Ethernet header of a frame says of its ends, for identities of hosts that are no addresses
+/// ([`HostIdentity`](crate::HostIdentity)). It is read apart from [`Parsed`], which most callers need alone.
+///
+/// ```
+/// use flowhash::LinkHeader;
+///
+/// let mut frame = [0; 60];
+/// frame[..18].copy_from_slice(&[1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0x81, 0, 0x60, 7, 8, 0]);
+/// let header = LinkHeader::of(&frame).expect("a header");
+/// assert_eq!((header.source().mac, header.source().vlans), (Some([2; 6]), [7, 0]));
+/// assert_eq!(LinkHeader::of(&frame[..13]), None);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct LinkHeader {
+    /// The MAC address that the frame comes from.
+    pub src: [u8; 6],
+    /// The MAC address that it goes to.
+    pub dst: [u8; 6],
+    /// The VLANs of the outer and the inner tag (802.1Q, 802.1ad), 0 to 4095; 0 where there is none.
+    pub vlans: [u16; 2],
+}
+
+impl LinkHeader {
+    /// Reads an Ethernet II frame from its destination address on; `None` for one that is cut short. A tag that is cut
+    /// short is none. Cost: a few loads.
+    #[must_use]
+    pub fn of(frame: &[u8]) -> Option<Self> {
+        let (dst, rest) = frame.split_first_chunk::<6>()?;
+        let (src, rest) = rest.split_first_chunk::<6>()?;
+        if rest.len() < 2 {
+            return None;
+        }
+        let (outer, rest) = vlan(rest);
+        let (inner, _) = vlan(rest);
+        Some(Self { src: *src, dst: *dst, vlans: [outer, inner] })
+    }
+
+    /// The end that the frame comes from.
+    #[inline]
+    #[must_use]
+    pub const fn source(self) -> LinkEnd {
+        LinkEnd { mac: Some(self.src), vlans: self.vlans }
+    }
+
+    /// The end that the frame goes to.
+    #[inline]
+    #[must_use]
+    pub const fn destination(self) -> LinkEnd {
+        LinkEnd { mac: Some(self.dst), vlans: self.vlans }
+    }
+}
+
+/// The VLAN of the tag that `bytes` begin with, 0 if they begin with none, and what is behind it.
+fn vlan(bytes: &[u8]) -> (u16, &[u8]) {
+    match bytes.split_first_chunk::<4>() {
+        Some((&[t0, t1, v0, v1], rest)) if VLAN_TAGS.contains(&u16::from_be_bytes([t0, t1])) => {
+            (u16::from_be_bytes([v0, v1]) & 0x0fff, rest)
+        }
+        _ => (0, &[]),
+    }
+}
+
+/// One end of a link as an Ethernet header names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct LinkEnd {
+    /// The MAC address; `None` for a packet without an Ethernet header.
+    pub mac: Option<[u8; 6]>,
+    /// As [`LinkHeader::vlans`].
+    pub vlans: [u16; 2],
+}
+
+impl LinkEnd {
+    /// Of a packet without an Ethernet header.
+    pub const NONE: Self = Self { mac: None, vlans: [0, 0] };
+}
+
 /// The answer for bytes without a readable IP header.
 #[cold]
 pub(super) fn without_ip(link: EthernetHeader<'_>, ending: Ending) -> Parsed {

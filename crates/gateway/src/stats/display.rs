@@ -58,6 +58,10 @@ pub(crate) fn host(key: &HostKey) -> String {
         HostKey::V4(address) => Ipv4Addr::from(address).to_string(),
         HostKey::V6(address) => Ipv6Addr::from(address).to_string(),
         HostKey::NotIp => NOT_IP.to_owned(),
+        HostKey::Mac(address) => mac(address),
+        HostKey::Vlan([outer, 0]) => format!("vlan {outer}"),
+        HostKey::Vlan([outer, inner]) => format!("vlan {outer}.{inner}"),
+        HostKey::Named(number) => format!("list {number}"),
     }
 }
 
@@ -66,7 +70,7 @@ pub(crate) fn address(key: &HostKey) -> Option<IpAddr> {
     match *key {
         HostKey::V4(address) => Some(Ipv4Addr::from(address).into()),
         HostKey::V6(address) => Some(Ipv6Addr::from(address).into()),
-        HostKey::NotIp => None,
+        HostKey::NotIp | HostKey::Mac(_) | HostKey::Vlan(_) | HostKey::Named(_) => None,
     }
 }
 

@@ -58,7 +58,7 @@ fn parser() {
     }
     let key = black_box(FlowKey::Unknown);
     seen((key.to_bytes(), key.src_host(), key.dst_host(), key.transport()));
-    seen((key.to_bytes().as_ref(), key.src_host().as_bytes(), key.undirected()));
+    seen((key.to_bytes().as_ref(), key.src_host().to_bytes(), key.undirected()));
     let card = Toeplitz::new(black_box(Toeplitz::MICROSOFT));
     seen((card.hash(bytes), card.addresses(&key), card.addresses_and_ports(&key)));
 

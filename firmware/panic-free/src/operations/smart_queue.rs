@@ -2,7 +2,9 @@
 
 use core::hint::black_box;
 
-use freeboard::flowhash::{HostKey, Labels, Nat, NoNat, parse};
+use freeboard::flowhash::{
+    HostBy, HostIdentity, HostKey, HostMap, HostMember, Labels, Nat, NoNat, PrefixLengths, parse,
+};
 use freeboard::sched_core::{AqmChoice, Ceiling, ChosenAqmState, DropReason, Packet};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
@@ -44,14 +46,18 @@ fn frames<const N: usize>() {
     if let Ok(queue) = built {
         let ceiling = Ceiling::new(any().into(), any()).ok();
         let rules = move |_| HostTerms { ceiling, ..HostTerms::default() };
-        let mut queue = queue.with_nat(NoNat).with_host_rules(rules);
+        let queue = queue.with_nat(NoNat).with_host_rules(rules);
+        let by = *black_box(&HostBy::Prefix(PrefixLengths::SUBNETS));
+        let members = black_box([HostMember::v4([0; 4], 0), HostMember::mac([1; 6], 1)]);
+        let Ok(map) = HostMap::new(by, members) else { return };
+        let mut queue = queue.with_host_identity(map);
         with_frames(&mut queue);
         common(&mut queue);
     }
 }
 
-fn with_frames<S: Storage, N: Nat, R: HostRules, K: Storage, T: Storage>(
-    queue: &mut SmartQueue<S, Frames<S, N, R>, K, T>,
+fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>(
+    queue: &mut SmartQueue<S, Frames<S, N, R, I>, K, T>,
 ) {
     let bytes = black_box(&[0; 80][..]);
     let mut other = [0; 80];
