@@ -342,7 +342,8 @@ fn a_cleared_code_point_leaves_the_rest_as_it_was() {
                 bytes[at + 10..at + 12].fill(0);
             }
         };
-        (zeros(&mut bytes), zeros(&mut expected));
+        zeros(&mut bytes);
+        zeros(&mut expected);
         assert_eq!(bytes, expected, "{class:#x} {shape:?}");
     }
     let ip = parse::ethernet(&frame(udp(1, 1, 4), 0)).ip.expect("an IP header");
