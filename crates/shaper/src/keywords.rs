@@ -1,10 +1,12 @@
 //! The words in which people know their link: `pppoe-ptm ether-vlan`, `overhead 44 mpu 96 atm`.
 //!
-//! The vocabulary is that of `tc` for CAKE, so that a setting that works there can be pasted here.
+//! The vocabulary is that of `tc` for CAKE, so that a setting that works there can be pasted here. Words of our own are
+//! those of tunnels, of layers, and of passive optical networks.
 
 use core::fmt;
 
-use crate::{Framing, Overhead, OverheadError};
+use crate::layer::Step;
+use crate::{Framing, Layer, Overhead, OverheadError};
 
 impl Overhead {
     /// The link that `options`, words separated by white space, describe.
@@ -13,11 +15,20 @@ impl Overhead {
     /// frames, 0 for IP packets). Until a word gives an overhead, lengths count as they are,
     /// header included (`raw`); from then on the header does not count.
     ///
-    /// Words act from left to right. `overhead N`, `ether-vlan` and the names of links add to the
+    /// **The link.** Words act from left to right. `overhead N`, `ether-vlan` and the names of links add to the
     /// overhead; `raw` and `conservative` assign it. `mpu N` assigns; a link's name brings its own
-    /// framing and, if it has one, its minimum. `atm`, `ptm`, `noatm` choose the framing,
+    /// framing and, if it has one, its minimum. `atm`, `ptm`, `gem`, `xgem`, `noatm` choose the framing,
     /// `ptm-paper` the paper's formula ([`Framing::PtmPaper`]). `via-ethernet` is accepted and
     /// changes nothing.
+    ///
+    /// **What is inside.** Tunnels are named from the inside out, wherever the words of the link stand: `gre wireguard
+    /// pppoe-ptm` is GRE in WireGuard on a VDSL2 line with PPPoE. Their names: `wireguard`, `wireguard6`, `esp`, `esp6`,
+    /// `esp-udp`, `gre`, `gre6`, `vxlan`, `vxlan6`, `gtp`, `ipip`, `6in4`, `4in6`, `ds-lite`, `pppoe`, `mpls`
+    /// ([`Layer`]). Any other is spelled: `add N` adds bytes, `least N` raises to a minimum, `pad N` to a multiple of a
+    /// power of two. So `wireguard` is `pad 16 add 60`. `raw` removes them.
+    ///
+    /// **Read back.** A link is printed in these words, in numbers: `overhead 30 ptm`. It is the same link again if
+    /// `header` is [`Overhead::header`].
     ///
     /// Cost: linear in the words; for set-up, not for packets.
     ///
@@ -29,7 +40,14 @@ impl Overhead {
     ///
     /// let vdsl = Overhead::from_keywords("pppoe-ptm ether-vlan", 14)?;
     /// assert_eq!((vdsl.overhead(), vdsl.wire_len(1_514)), (34, 1_558));
-    /// assert!(Overhead::from_keywords("pppoe-ptn", 14).is_err());
+    /// assert_eq!(vdsl.to_string(), "overhead 34 ptm");
+    ///
+    /// let tunnel = Overhead::from_keywords("wireguard pppoe-ptm ether-vlan", 14)?;
+    /// assert_eq!(tunnel.to_string(), "pad 16 overhead 94 ptm");
+    ///
+    /// let words = "ether-vlan pppoe-ptn";
+    /// let error = Overhead::from_keywords(words, 14).unwrap_err();
+    /// assert_eq!((error.word(), error.offset_in(words)), ("pppoe-ptn", Some(11)));
     /// # Ok::<(), shaper::KeywordError<'_>>(())
     /// ```
     pub fn from_keywords(options: &str, header: u8) -> Result<Self, KeywordError<'_>> {
@@ -52,24 +70,40 @@ impl Overhead {
         header: u8,
     ) -> Result<Self, KeywordError<'a>> {
         let mut link = Self::RAW;
+        let mut inside = Inside::NOTHING;
         let mut raw = true;
         while let Some(word) = words.next() {
-            let number = |text: Option<&str>| text.and_then(|text| text.parse::<i32>().ok());
+            let range = |error| KeywordError::Range(word, error);
+            let mut number = || {
+                let value = words.next().and_then(|text| text.parse::<i32>().ok());
+                value.ok_or(KeywordError::Number(word))
+            };
+            let natural = |value: i32| u32::try_from(value).map_err(|_| KeywordError::Number(word));
+            let layer = match word {
+                "add" => Some(Layer::header(natural(number()?)?)),
+                "least" => Some(Layer { least: natural(number()?)?, ..Layer::NONE }),
+                "pad" => Some(Layer { multiple: natural(number()?)?, ..Layer::NONE }),
+                _ => Layer::named(word),
+            };
+            if let Some(layer) = layer {
+                raw = false;
+                inside = inside.within(layer).map_err(range)?;
+                // A sum that leaves its range does so at this word, and not at the last.
+                link.with_more(inside.pending()).map_err(range)?;
+                continue;
+            }
             let (framing, overhead, mpu) = match word {
                 "via-ethernet" => continue,
                 "noatm" => (Framing::None, 0, link.mpu()),
                 "atm" => (Framing::Atm, 0, link.mpu()),
                 "ptm" => (Framing::Ptm, 0, link.mpu()),
                 "ptm-paper" => (Framing::PtmPaper, 0, link.mpu()),
-                "mpu" => {
-                    let value = number(words.next()).ok_or(KeywordError::Number(word))?;
-                    let mpu = u32::try_from(value).map_err(|_| KeywordError::Number(word))?;
-                    (link.framing(), 0, mpu)
-                }
+                "gem" => (Framing::Gem, 0, link.mpu()),
+                "xgem" => (Framing::Xgem, 0, link.mpu()),
+                "mpu" => (link.framing(), 0, natural(number()?)?),
                 "overhead" => {
                     raw = false;
-                    let value = number(words.next()).ok_or(KeywordError::Number(word))?;
-                    (link.framing(), value, link.mpu())
+                    (link.framing(), number()?, link.mpu())
                 }
                 "ether-vlan" => {
                     raw = false;
@@ -77,6 +111,7 @@ impl Overhead {
                 }
                 "raw" => {
                     raw = true;
+                    inside = Inside::NOTHING;
                     (Framing::None, -link.overhead(), link.mpu())
                 }
                 _ => {
@@ -88,8 +123,11 @@ impl Overhead {
                 }
             };
             let sum = link.overhead().saturating_add(overhead);
-            link = Self::new(framing, sum, mpu).map_err(|e| KeywordError::Range(word, e))?;
+            link = Self::new(framing, sum, mpu).map_err(range)?;
+            link.with_more(inside.pending()).map_err(range)?;
         }
+        // In range: each word was checked.
+        let link = link.with_more(inside.pending()).unwrap_or(link).behind(inside.steps);
         Ok(if raw { link } else { link.for_frames(header) })
     }
 
@@ -109,7 +147,85 @@ impl Overhead {
             "bridged-ptm" => Self::BRIDGED_PTM,
             "docsis" => Self::DOCSIS,
             "ethernet" => Self::ETHERNET,
+            "gpon" => Self::GPON,
+            "xg-pon" | "xgs-pon" => Self::XGS_PON,
             _ => return None,
+        })
+    }
+}
+
+/// Layers inside a link, that are told from the inside out.
+#[derive(Clone, Copy)]
+struct Inside {
+    /// Used ones before unused ones.
+    steps: [Step; Overhead::MAX_PADDINGS],
+    /// Bytes outside of the steps: those of the next one, or of the link.
+    outside: Layer,
+}
+
+impl Inside {
+    const NOTHING: Self =
+        Self { steps: [Step::UNUSED; Overhead::MAX_PADDINGS], outside: Layer::NONE };
+
+    /// What is inside, within `layer`.
+    fn within(mut self, layer: Layer) -> Result<Self, OverheadError> {
+        if let Some(error) = layer.error() {
+            return Err(error);
+        }
+        let inside = self.outside.outside.saturating_add(layer.inside);
+        if !layer.pads() {
+            let outside = inside.saturating_add(layer.outside);
+            // As long as the link may take it. A step may not, and says so then.
+            self.outside = Layer::header(outside);
+            return Ok(self);
+        }
+        let step = Layer { inside, outside: 0, ..layer };
+        if let Some(error) = step.error() {
+            return Err(error);
+        }
+        let place = self.steps.iter_mut().find(|step| !step.is_used());
+        *place.ok_or(OverheadError::Paddings)? = Step::of(step);
+        self.outside = Layer::header(layer.outside);
+        Ok(self)
+    }
+
+    /// Bytes that are overhead of the link.
+    fn pending(&self) -> i32 {
+        i32::try_from(self.outside.outside).unwrap_or(i32::MAX)
+    }
+}
+
+/// In the words of [`Overhead::from_keywords`], in numbers.
+impl fmt::Display for Overhead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut is_raw = self.header() == 0 && self.overhead() == 0;
+        for step in self.steps().iter().filter(|step| step.is_used()) {
+            is_raw = false;
+            let Layer { inside, least, multiple, .. } = step.layer();
+            if inside > 0 {
+                write!(f, "add {inside} ")?;
+            }
+            if least > 0 {
+                write!(f, "least {least} ")?;
+            }
+            if multiple > 1 {
+                write!(f, "pad {multiple} ")?;
+            }
+        }
+        match is_raw {
+            true => f.write_str("raw")?,
+            false => write!(f, "overhead {}", self.overhead())?,
+        }
+        if self.mpu() > 0 {
+            write!(f, " mpu {}", self.mpu())?;
+        }
+        f.write_str(match self.framing() {
+            Framing::None => "",
+            Framing::Atm => " atm",
+            Framing::Ptm => " ptm",
+            Framing::PtmPaper => " ptm-paper",
+            Framing::Gem => " gem",
+            Framing::Xgem => " xgem",
         })
     }
 }
@@ -127,6 +243,25 @@ pub enum KeywordError<'a> {
     Range(&'a str, OverheadError),
 }
 
+impl<'a> KeywordError<'a> {
+    /// The word that is wrong, or lacks its number, or leads out of range.
+    #[must_use]
+    pub const fn word(&self) -> &'a str {
+        match self {
+            Self::Unknown(word) | Self::Number(word) | Self::Range(word, _) => word,
+        }
+    }
+
+    /// Where the [word](Self::word) begins in `text`, in bytes; `None` if it is a word of another text. For a caller
+    /// that points at the word.
+    #[must_use]
+    pub fn offset_in(&self, text: &str) -> Option<usize> {
+        let word = self.word();
+        let offset = word.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+        (offset.checked_add(word.len())? <= text.len()).then_some(offset)
+    }
+}
+
 impl fmt::Display for KeywordError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -135,7 +270,9 @@ impl fmt::Display for KeywordError<'_> {
                 "unknown link option `{word}` (raw, conservative, overhead N, mpu N, atm, ptm, \
                  ptm-paper, noatm, pppoa-vcmux, pppoa-llc, pppoe-vcmux, pppoe-llcsnap, \
                  bridged-vcmux, bridged-llcsnap, ipoa-vcmux, ipoa-llcsnap, pppoe-ptm, bridged-ptm, \
-                 docsis, ethernet, ether-vlan, via-ethernet)"
+                 docsis, ethernet, gpon, xgs-pon, ether-vlan, via-ethernet, gem, xgem, pppoe, \
+                 wireguard, wireguard6, esp, esp6, esp-udp, gre, gre6, vxlan, vxlan6, gtp, ipip, \
+                 6in4, 4in6, ds-lite, mpls, add N, least N, pad N)"
             ),
             Self::Number(word) => write!(f, "`{word}` needs a whole number after it"),
             Self::Range(word, error) => write!(f, "at `{word}`: {error}"),
@@ -185,5 +322,84 @@ mod tests {
         assert_eq!(link("atm noatm"), Ok(Overhead::RAW));
         let tag = Overhead::new(Framing::None, 4, 0).unwrap().for_frames(14);
         assert_eq!(link("ether-vlan"), Ok(tag));
+    }
+
+    #[test]
+    fn tunnels_are_told_from_the_inside_out_wherever_the_link_stands() {
+        let gre_in_wireguard = Overhead::PPPOE_PTM
+            .carrying(Layer::VLAN)
+            .and_then(|link| link.carrying(Layer::WIREGUARD))
+            .and_then(|link| link.carrying(Layer::GRE))
+            .unwrap()
+            .for_frames(14);
+        for words in [
+            "gre wireguard pppoe-ptm ether-vlan",
+            "pppoe-ptm gre ether-vlan wireguard",
+            "pppoe-ptm ether-vlan gre wireguard",
+            "add 24 pad 16 add 60 pppoe bridged-ptm ether-vlan",
+        ] {
+            assert_eq!(link(words), Ok(gre_in_wireguard), "{words}");
+        }
+        assert_eq!(gre_in_wireguard.to_string(), "add 24 pad 16 overhead 94 ptm");
+        assert_ne!(link("wireguard gre pppoe-ptm ether-vlan"), Ok(gre_in_wireguard));
+        assert_eq!(link("wireguard raw"), Ok(Overhead::RAW));
+        let minimum = Layer { least: 60, ..Layer::NONE };
+        let in_vxlan = Overhead::ETHERNET.carrying(Layer::VXLAN).unwrap();
+        let padded = in_vxlan.carrying(minimum).unwrap().for_frames(14);
+        assert_eq!(link("least 60 vxlan ethernet"), Ok(padded));
+        assert_eq!(link("gpon"), Ok(Overhead::GPON.for_frames(14)));
+        assert_eq!(link("xgs-pon ether-vlan").unwrap().wire_len(54), 72);
+    }
+
+    #[test]
+    fn a_layer_that_is_wrong_is_named_at_its_word() {
+        let at = |words: &'static str| {
+            let error = link(words).unwrap_err();
+            (error.word(), error.offset_in(words).unwrap(), error)
+        };
+        let (word, offset, error) = at("wireguard pad 12 wireguard");
+        assert_eq!((word, offset), ("pad", 10));
+        assert_eq!(error, KeywordError::Range("pad", OverheadError::Multiple(12)));
+        // The fourth, not the first that has its name.
+        assert_eq!(at("esp esp esp esp").1, 12);
+        assert_eq!(at("overhead 200 gre add 33 mpu 9").2, {
+            KeywordError::Range("add", OverheadError::Overhead(257))
+        });
+        assert_eq!(at("gre wireguard gre overhead 173").1, 18);
+        assert_eq!(at("add 200 add 57").1, 8);
+        assert_eq!(at("add").2, KeywordError::Number("add"));
+        assert_eq!(at("least -1").2, KeywordError::Number("least"));
+        assert_eq!(at("  mpu 300").1, 2);
+        let error = link("docsis adsl").unwrap_err();
+        assert_eq!(error.offset_in("another text"), None);
+    }
+
+    /// Goal: what is printed is the link, for any that can be made. Method: every combination of framings, overheads and
+    /// minima at the ends of their ranges and between, with layers, and lengths with and without a header.
+    #[test]
+    fn a_link_is_read_back_from_its_words() {
+        let framings = ["noatm", "atm", "ptm", "ptm-paper", "gem", "xgem"];
+        let layers =
+            ["", "wireguard", "esp gre wireguard", "least 60 add 7 pad 2", "add 9 pad 128"];
+        let mut read = 0;
+        for (framing, layer) in framings.into_iter().flat_map(|f| layers.map(|layer| (f, layer))) {
+            for overhead in ["", "raw", "overhead -64", "overhead 0", "overhead 44", "overhead 170"]
+            {
+                for mpu in ["", "mpu 1", "mpu 64", "mpu 256"] {
+                    let words = std::format!("{overhead} {layer} {mpu} {framing}");
+                    for header in [0, 14, 255] {
+                        let link = Overhead::from_keywords(&words, header).unwrap();
+                        let printed = link.to_string();
+                        let again = Overhead::from_keywords(&printed, link.header());
+                        assert_eq!(again, Ok(link), "{words}: {printed}");
+                        read += 1;
+                    }
+                }
+            }
+        }
+        assert_eq!(read, 6 * 5 * 6 * 4 * 3);
+        assert_eq!(Overhead::RAW.to_string(), "raw");
+        assert_eq!(Overhead::ETHERNET.to_string(), "overhead 38 mpu 84");
+        assert_eq!(link("overhead 44 mpu 96 atm").unwrap().to_string(), "overhead 44 mpu 96 atm");
     }
 }

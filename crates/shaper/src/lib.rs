@@ -57,6 +57,7 @@ extern crate std;
 
 mod clock;
 mod keywords;
+mod layer;
 mod notation;
 mod overhead;
 mod rate;
@@ -64,6 +65,7 @@ mod shaped;
 
 pub use clock::Shaper;
 pub use keywords::KeywordError;
+pub use layer::Layer;
 pub use notation::UnknownRate;
 pub use overhead::{Framing, Overhead, OverheadError};
 pub use rate::{Rate, RateError};

@@ -3,12 +3,17 @@
 //! A shaper that counts fewer bytes than the modem sends fills the modem's buffer and loses
 //! control of the delay; on ATM a packet one byte longer can cost 53. The length on the wire is
 //! the packet's length, plus [`overhead`](Overhead::overhead), at least [`mpu`](Overhead::mpu),
-//! in the [`Framing`] of the link, in this order (CAKE §III-A.1).
+//! in the [`Framing`] of the link, in this order (CAKE §III-A.1). Before all of that it is what the
+//! [layers](Overhead::carrying) inside make of it: a tunnel that pads, for one.
 //!
-//! Cost: a few additions and one division by a constant a packet, which is a multiplication on every
-//! processor with a 32 × 32 → 64 bit multiplier.
+//! Cost: a few additions a packet where the link packs nothing. Cells and code words cost one division by a
+//! constant, which is a multiplication on every processor with a 32 × 32 → 64 bit multiplier; a layer that
+//! pads costs an addition, a comparison and a mask.
 
 use core::fmt;
+
+use crate::Layer;
+use crate::layer::Step;
 
 /// How the link packs a packet into its units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -26,6 +31,11 @@ pub enum Framing {
     /// PTM as CAKE's Algorithm 1 (line 7) writes it, `⌈x/64⌉ · 65`: the last code word is charged
     /// whole, up to 63 bytes more than [`Framing::Ptm`].
     PtmPaper,
+    /// GEM of GPON (ITU-T G.984.3): a header of 5 bytes. A frame that a burst ends in the middle of takes a second
+    /// header, which is not charged.
+    Gem,
+    /// XGEM of XG-PON and XGS-PON (ITU-T G.987.3, G.9807.1): a multiple of 4 bytes, and a header of 8.
+    Xgem,
 }
 
 impl Framing {
@@ -37,11 +47,12 @@ impl Framing {
             Self::Atm => len.div_ceil(48).saturating_mul(53),
             Self::Ptm => len.saturating_add(len.div_ceil(64)),
             Self::PtmPaper => len.div_ceil(64).saturating_mul(65),
+            Self::Gem => len.saturating_add(5),
+            Self::Xgem => (len.saturating_add(3) & !3).saturating_add(8),
         }
     }
 
-    /// [`Self::wire_len`] of more than `u32::MAX` bytes too. In a function of its own: most links pack nothing.
-    #[inline(never)]
+    /// [`Self::wire_len`] of more than `u32::MAX` bytes too.
     const fn packed(self, len: u64) -> u64 {
         #[allow(clippy::cast_possible_truncation, reason = "below it")]
         let len = if len < u32::MAX as u64 { len as u32 } else { u32::MAX };
@@ -57,7 +68,7 @@ impl Framing {
 /// [`for_frames`](Self::for_frames).
 ///
 /// ```
-/// use shaper::{Framing, Overhead};
+/// use shaper::{Framing, Layer, Overhead};
 ///
 /// // A TCP acknowledgement on an ADSL line with PPPoE: 40 + 40 bytes are two cells.
 /// assert_eq!(Overhead::PPPOE_LLCSNAP.wire_len(40), 106);
@@ -67,6 +78,10 @@ impl Framing {
 /// let fibre = Overhead::new(Framing::None, 38, 84)?;
 /// assert_eq!((fibre.wire_len(40), fibre.wire_len(1_500)), (84, 1_538));
 /// assert!(Overhead::new(Framing::None, 300, 0).is_err());
+///
+/// // WireGuard inside PPPoE inside a VLAN on VDSL2: 100 bytes are 112 + 60 + 8 + 4 + 22, and 4 of code words.
+/// let link = Overhead::BRIDGED_PTM.carrying(Layer::VLAN)?.carrying(Layer::PPPOE)?;
+/// assert_eq!(link.carrying(Layer::WIREGUARD)?.wire_len(100), 210);
 /// # Ok::<(), shaper::OverheadError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -80,6 +95,10 @@ pub struct Overhead {
     mpu: u16,
     /// The larger of `mpu` and 1.
     least: u16,
+    /// What layers inside the link do, the innermost first; used ones stand before unused ones.
+    steps: [Step; Overhead::MAX_PADDINGS],
+    /// If and only if the link packs nothing and no step is used.
+    is_plain: bool,
 }
 
 impl Default for Overhead {
@@ -93,7 +112,7 @@ impl Default for Overhead {
 impl sched_core::WireLength for Overhead {
     #[inline]
     fn wire_len(&self, len: u32) -> u32 {
-        Self::wire_len(*self, len)
+        saturated(self.on_wire(len))
     }
 }
 
@@ -108,6 +127,8 @@ impl Overhead {
     pub const ETHERNET_HEADER: u8 = 14;
     /// What a VLAN tag adds (IEEE 802.1Q).
     pub const VLAN_TAG: i32 = 4;
+    /// How many layers inside a link may pad, or have a minimum.
+    pub const MAX_PADDINGS: usize = 3;
 
     /// Lengths count as the caller gives them.
     pub const RAW: Self = Self::of(Framing::None, 0, 0);
@@ -133,10 +154,16 @@ impl Overhead {
     pub const PPPOE_PTM: Self = Self::of(Framing::Ptm, 30, 0);
     /// VDSL2, bridged Ethernet: as [`Overhead::PPPOE_PTM`] without PPP and PPPoE.
     pub const BRIDGED_PTM: Self = Self::of(Framing::Ptm, 22, 0);
-    /// Cable modem: Ethernet header and FCS, at least 64 bytes.
+    /// Cable modem: Ethernet header and FCS, at least 64 bytes. DOCSIS counts a rate from the destination address to the
+    /// FCS (MULPI, annex C), without its own headers.
     pub const DOCSIS: Self = Self::of(Framing::None, 18, 64);
     /// Ethernet itself: header 14, FCS 4, preamble and gap 20, at least 84 bytes.
     pub const ETHERNET: Self = Self::of(Framing::None, 38, 84);
+    /// GPON: Ethernet header and FCS, at least 64 bytes, in GEM. An operator that counts Ethernet frames counts what
+    /// [`Overhead::DOCSIS`] does.
+    pub const GPON: Self = Self::of(Framing::Gem, 18, 64);
+    /// XG-PON and XGS-PON: as [`Overhead::GPON`], in XGEM.
+    pub const XGS_PON: Self = Self::of(Framing::Xgem, 18, 64);
 
     /// A link with these figures, in bytes, for network-layer lengths.
     ///
@@ -156,7 +183,16 @@ impl Overhead {
 
     const fn of(framing: Framing, overhead: i16, mpu: u16) -> Self {
         let least = if mpu == 0 { 1 } else { mpu };
-        Self { framing, header: 0, added: overhead, mpu, least }
+        let (header, steps) = (0, [Step::UNUSED; Self::MAX_PADDINGS]);
+        let is_plain = matches!(framing, Framing::None);
+        Self { framing, header, added: overhead, mpu, least, steps, is_plain }
+    }
+
+    /// The same link, behind these steps of which none pads beyond what a [`Layer`] may.
+    pub(crate) const fn behind(self, steps: [Step; Self::MAX_PADDINGS]) -> Self {
+        let [first, ..] = steps;
+        let is_plain = matches!(self.framing, Framing::None) && !first.is_used();
+        Self { steps, is_plain, ..self }
     }
 
     /// The same link for lengths that contain `header` bytes below the network layer (14 on
@@ -167,28 +203,97 @@ impl Overhead {
         Self { header, added, ..self }
     }
 
+    /// The same link with packets in `layer`, inside of all that it has: what is called first is outermost.
+    ///
+    /// A layer that adds bytes and neither pads nor has a minimum is overhead of what is around it.
+    ///
+    /// # Errors
+    /// [`OverheadError`], if a figure of `layer` is out of range, if an overhead then is, or if more than
+    /// [`MAX_PADDINGS`](Self::MAX_PADDINGS) layers pad.
+    ///
+    /// ```
+    /// use shaper::{Layer, Overhead};
+    ///
+    /// assert_eq!(Overhead::BRIDGED_PTM.carrying(Layer::PPPOE), Ok(Overhead::PPPOE_PTM));
+    /// // 80 bytes in WireGuard are 140 of IP; with 40 of PPPoE and ATM, four cells.
+    /// let tunnel = Overhead::PPPOE_LLCSNAP.carrying(Layer::WIREGUARD)?;
+    /// assert_eq!(tunnel.wire_len(80), 4 * 53);
+    /// # Ok::<(), shaper::OverheadError>(())
+    /// ```
+    pub const fn carrying(self, layer: Layer) -> Result<Self, OverheadError> {
+        if let Some(error) = layer.error() {
+            return Err(error);
+        }
+        let [first, second, third] = self.steps;
+        let outside = if layer.pads() { layer.outside } else { layer.outside + layer.inside };
+        let outer = if first.is_used() {
+            match first.with_more(outside) {
+                Ok(first) => Self { steps: [first, second, third], ..self },
+                Err(error) => return Err(error),
+            }
+        } else {
+            match self.with_more(outside.cast_signed()) {
+                Ok(outer) => outer,
+                Err(error) => return Err(error),
+            }
+        };
+        if !layer.pads() {
+            return Ok(outer);
+        }
+        if third.is_used() {
+            return Err(OverheadError::Paddings);
+        }
+        let [first, second, _] = outer.steps;
+        Ok(outer.behind([Step::of(layer), first, second]))
+    }
+
+    /// The same link with `bytes` more of overhead.
+    pub(crate) const fn with_more(self, bytes: i32) -> Result<Self, OverheadError> {
+        let overhead = self.overhead().saturating_add(bytes);
+        if overhead < Self::MIN_OVERHEAD || overhead > Self::MAX_OVERHEAD {
+            return Err(OverheadError::Overhead(overhead));
+        }
+        #[allow(clippy::cast_possible_truncation, reason = "within −64..=256, less at most 255")]
+        let added = (overhead - self.header as i32) as i16;
+        Ok(Self { added, ..self })
+    }
+
     /// Bytes on the wire for a packet of `len` bytes. Monotone in `len`; saturates at both ends,
     /// so that no negative overhead wraps a short packet into a long one. Never 0: before framing a
     /// packet counts one byte at least, so that no packet passes a shaper for nothing.
     #[must_use]
     #[inline]
     pub const fn wire_len(self, len: u32) -> u32 {
-        let exact = self.on_wire(len);
-        #[allow(clippy::cast_possible_truncation, reason = "below it")]
-        if exact < u32::MAX as u64 { exact as u32 } else { u32::MAX }
+        saturated(self.on_wire(len))
     }
 
     /// [`Self::wire_len`], without a bound above where the link packs nothing.
     #[inline]
     pub(crate) const fn on_wire(&self, len: u32) -> u64 {
-        // −64 − 255 ≤ what is added ≤ 256.
-        let (net, least) = (len as i64 + self.added as i64, self.least as i64);
+        if self.is_plain {
+            // −64 − 255 ≤ what is added ≤ 256.
+            self.at_least(len as i64 + self.added as i64)
+        } else {
+            self.composed(len)
+        }
+    }
+
+    /// [`Self::on_wire`] of a link that packs, or has layers inside. In a function of its own: most links pack nothing.
+    #[inline(never)]
+    const fn composed(&self, len: u32) -> u64 {
+        let [first, second, third] = &self.steps;
+        let inside = len as i64 - self.header as i64;
+        let carried = third.padded(second.padded(first.padded(inside)));
+        self.framing.packed(self.at_least(carried + self.added as i64 + self.header as i64))
+    }
+
+    /// `net`, or the minimum.
+    #[inline]
+    const fn at_least(&self, net: i64) -> u64 {
+        let least = self.least as i64;
         #[allow(clippy::cast_sign_loss, reason = "at least 1")]
         let padded = (if net < least { least } else { net }) as u64;
-        match self.framing {
-            Framing::None => padded,
-            framing => framing.packed(padded),
-        }
+        padded
     }
 
     /// How the link packs packets.
@@ -197,7 +302,7 @@ impl Overhead {
         self.framing
     }
 
-    /// Bytes added to each network-layer packet.
+    /// Bytes added to each network-layer packet, outside of the layers that pad.
     #[must_use]
     pub const fn overhead(self) -> i32 {
         self.added as i32 + self.header as i32
@@ -214,6 +319,18 @@ impl Overhead {
     pub const fn header(self) -> u8 {
         self.header
     }
+
+    /// The steps of the layers inside, unused ones last.
+    pub(crate) const fn steps(&self) -> &[Step; Self::MAX_PADDINGS] {
+        &self.steps
+    }
+}
+
+/// `len`, or `u32::MAX`.
+#[inline]
+const fn saturated(len: u64) -> u32 {
+    #[allow(clippy::cast_possible_truncation, reason = "below it")]
+    if len < u32::MAX as u64 { len as u32 } else { u32::MAX }
 }
 
 /// A figure that no link here can have.
@@ -225,6 +342,14 @@ pub enum OverheadError {
     Overhead(i32),
     /// The minimum packet unit is above [`Overhead::MAX_MPU`].
     Mpu(u32),
+    /// The bytes that a layer adds are above [`Layer::MAX_BYTES`], or those between two layers that pad.
+    Layer(u32),
+    /// The minimum of a layer is above [`Layer::MAX_BYTES`].
+    Least(u32),
+    /// What a layer pads to is no power of two from 1 to [`Layer::MAX_MULTIPLE`].
+    Multiple(u32),
+    /// More than [`Overhead::MAX_PADDINGS`] layers pad, or have a minimum.
+    Paddings,
 }
 
 impl fmt::Display for OverheadError {
@@ -237,6 +362,19 @@ impl fmt::Display for OverheadError {
                 Overhead::MAX_OVERHEAD
             ),
             Self::Mpu(value) => write!(f, "mpu {value} is outside 0..={}", Overhead::MAX_MPU),
+            Self::Layer(value) => {
+                write!(f, "a layer that adds {value} is outside 0..={}", Layer::MAX_BYTES)
+            }
+            Self::Least(value) => {
+                write!(f, "least {value} of a layer is outside 0..={}", Layer::MAX_BYTES)
+            }
+            Self::Multiple(value) => {
+                let most = Layer::MAX_MULTIPLE;
+                write!(f, "padding to {value} is to no power of two in 1..={most}")
+            }
+            Self::Paddings => {
+                write!(f, "more than {} layers that pad", Overhead::MAX_PADDINGS)
+            }
         }
     }
 }
@@ -248,7 +386,8 @@ mod tests {
     use super::*;
     use std::string::ToString;
 
-    const FRAMINGS: [Framing; 4] = [Framing::None, Framing::Atm, Framing::Ptm, Framing::PtmPaper];
+    const FRAMINGS: [Framing; 6] =
+        [Framing::None, Framing::Atm, Framing::Ptm, Framing::PtmPaper, Framing::Gem, Framing::Xgem];
 
     #[test]
     fn cells_and_code_words_cost_what_the_standards_say() {
@@ -263,34 +402,11 @@ mod tests {
         for (len, wire) in [(0, 0), (1, 65), (64, 65), (65, 130), (1_530, 1_560)] {
             assert_eq!(Framing::PtmPaper.wire_len(len), wire);
         }
-    }
-
-    /// Goal: no setting wraps, shrinks a longer packet, or leaves the bounds.
-    /// Method: every overhead, every minimum, every length to 300, every framing (10⁸ cases),
-    /// against the definition in 64-bit signed arithmetic.
-    #[test]
-    fn every_setting_in_range_is_monotone_and_bounded() {
-        for framing in FRAMINGS {
-            for overhead in Overhead::MIN_OVERHEAD..=Overhead::MAX_OVERHEAD {
-                for mpu in 0..=Overhead::MAX_MPU {
-                    let link = Overhead::new(framing, overhead, mpu).unwrap();
-                    let mut previous = 0;
-                    for len in 0..=300 {
-                        let wire = link.wire_len(len);
-                        let net = i64::from(len) + i64::from(overhead);
-                        let net = net.max(i64::from(mpu)).max(1);
-                        let exact = match framing {
-                            Framing::None => net,
-                            Framing::Atm => (net + 47) / 48 * 53,
-                            Framing::Ptm => net + (net + 63) / 64,
-                            Framing::PtmPaper => (net + 63) / 64 * 65,
-                        };
-                        assert_eq!(i64::from(wire), exact, "{link:?} {len}");
-                        assert!(wire >= previous && wire >= mpu && wire < 700, "{link:?} {len}");
-                        previous = wire;
-                    }
-                }
-            }
+        for (len, wire) in [(0, 5), (64, 69), (1_518, 1_523)] {
+            assert_eq!(Framing::Gem.wire_len(len), wire);
+        }
+        for (len, wire) in [(0, 8), (1, 12), (64, 72), (65, 76), (1_518, 1_528)] {
+            assert_eq!(Framing::Xgem.wire_len(len), wire);
         }
     }
 
@@ -323,5 +439,50 @@ mod tests {
             assert_eq!((link.overhead(), link.mpu(), link.header()), (overhead, mpu, 14));
             assert_eq!(link.framing(), Framing::Atm);
         }
+    }
+
+    #[test]
+    fn layers_add_up_from_the_outside_in() {
+        let dsl = Overhead::BRIDGED_LLCSNAP;
+        assert_eq!(dsl.carrying(Layer::PPPOE), Ok(Overhead::PPPOE_LLCSNAP));
+        let vcmux = Overhead::BRIDGED_VCMUX;
+        assert_eq!(vcmux.carrying(Layer::PPPOE), Ok(Overhead::PPPOE_VCMUX));
+        // IP in WireGuard in PPPoE in a VLAN in ATM, by hand: 1,420 is padded to 1,424, and
+        // 1,424 + 60 + 8 + 4 + 32 = 1,528 bytes are 32 cells.
+        let tunnel = dsl.carrying(Layer::VLAN).and_then(|link| link.carrying(Layer::PPPOE));
+        let tunnel = tunnel.and_then(|link| link.carrying(Layer::WIREGUARD)).unwrap();
+        assert_eq!(tunnel.wire_len(1_420), 32 * 53);
+        assert_eq!(tunnel.for_frames(14).wire_len(1_434), 32 * 53);
+        // In GRE, in the same tunnel: 1,396 and 24 are 1,420.
+        assert_eq!(tunnel.carrying(Layer::GRE).unwrap().wire_len(1_396), 32 * 53);
+        // A length below the header counts as nothing for what pads.
+        assert_eq!(tunnel.for_frames(14).wire_len(3), tunnel.wire_len(0));
+        assert_eq!(tunnel.wire_len(0), 3 * 53);
+    }
+
+    #[test]
+    fn a_layer_out_of_range_is_named_and_so_are_too_many() {
+        let carry = |link: Overhead, layer| link.carrying(layer);
+        let padded = Layer { multiple: 16, ..Layer::NONE };
+        let twelve = Layer { multiple: 12, ..Layer::NONE };
+        assert_eq!(carry(Overhead::RAW, twelve), Err(OverheadError::Multiple(12)));
+        assert_eq!(
+            OverheadError::Multiple(12).to_string(),
+            "padding to 12 is to no power of two in 1..=128"
+        );
+        let zero = Layer { multiple: 0, ..Layer::NONE };
+        assert_eq!(carry(Overhead::RAW, zero), Err(OverheadError::Multiple(0)));
+        assert_eq!(carry(Overhead::RAW, Layer::header(257)), Err(OverheadError::Layer(257)));
+        let high = Layer { least: 300, ..Layer::NONE };
+        assert_eq!(carry(Overhead::RAW, high), Err(OverheadError::Least(300)));
+        let full = Overhead::new(Framing::None, 250, 0).unwrap();
+        assert_eq!(carry(full, Layer::PPPOE), Err(OverheadError::Overhead(258)));
+        let one = carry(Overhead::RAW, padded).unwrap();
+        let near = carry(one, Layer::header(250)).unwrap();
+        assert_eq!(carry(near, Layer::PPPOE), Err(OverheadError::Layer(258)));
+        let three = carry(carry(one, padded).unwrap(), padded).unwrap();
+        assert_eq!(carry(three, padded), Err(OverheadError::Paddings));
+        assert_eq!(OverheadError::Paddings.to_string(), "more than 3 layers that pad");
+        assert_eq!(carry(three, Layer::PPPOE).unwrap().wire_len(8), 16);
     }
 }

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sched_core::{Descriptor, DropReason, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
-use shaper::{Framing, Overhead, Rate, Shaped, Shaper};
+use shaper::{Framing, Layer, Overhead, Rate, Shaped, Shaper};
 
 fn ignore(_: Packet, _: DropReason) {}
 
@@ -38,11 +38,13 @@ proptest! {
                 5 => now = Nanos(now.since(Nanos(argument >> (20 + argument % 40))).0),
                 6 => shaped.set_rate(now, rate(argument)),
                 7 => {
-                    let framing = [Framing::None, Framing::Atm, Framing::Ptm, Framing::PtmPaper];
+                    let framing = [Framing::None, Framing::Atm, Framing::Ptm, Framing::Xgem];
                     let overhead = (argument % 321) as i32 - 64;
                     let mpu = (argument >> 16) as u32 % 257;
                     let framing = framing[(argument >> 32) as usize % 4];
-                    shaped.set_overhead(Overhead::new(framing, overhead, mpu).unwrap());
+                    let link = Overhead::new(framing, overhead, mpu).unwrap();
+                    let tunnel = link.carrying(Layer::WIREGUARD).unwrap_or(link);
+                    shaped.set_overhead(if argument >> 40 & 1 == 1 { tunnel } else { link });
                 }
                 _ => {
                     let (peeked, poll) = (shaped.peek(now), shaped.poll_at(now));

@@ -49,3 +49,34 @@ fn every_cell_of_the_recorded_table_is_reproduced() {
     }
     assert_eq!(cells, 29 * 38);
 }
+
+/// Goal: the page for operators is true. Method: each row of its table of links, whose words are read.
+#[test]
+fn the_page_has_the_bytes_that_are_charged() {
+    let page = include_str!("../../../../docs/guide/framing.md");
+    let mut rows = 0;
+    for line in page.lines().filter(|line| line.starts_with("| ")) {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [_, _, words, overhead, mpu, framing, short, long, _] = cells[..] else { continue };
+        let number = |cell: &str| cell.replace(',', "").parse::<u32>();
+        let (Ok(short), Ok(long)) = (number(short), number(long)) else { continue };
+        let Some(words) = words.strip_prefix('`').and_then(|words| words.strip_suffix('`')) else {
+            continue;
+        };
+        let link = Overhead::from_keywords(words, 0).unwrap();
+        assert_eq!(link.overhead(), overhead.parse().unwrap(), "{line}");
+        assert_eq!(link.mpu(), number(mpu).unwrap_or(0), "{line}");
+        let expected = match framing {
+            "" => shaper::Framing::None,
+            "ATM" => shaper::Framing::Atm,
+            "PTM" => shaper::Framing::Ptm,
+            "GEM" => shaper::Framing::Gem,
+            "XGEM" => shaper::Framing::Xgem,
+            other => panic!("framing {other}"),
+        };
+        assert_eq!(link.framing(), expected, "{line}");
+        assert_eq!((link.wire_len(40), link.wire_len(1_500)), (short, long), "{line}");
+        rows += 1;
+    }
+    assert_eq!(rows, 16);
+}

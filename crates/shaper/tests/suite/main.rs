@@ -2,6 +2,7 @@
 
 mod any_history;
 mod any_scheduler;
+mod framing_grid;
 mod framing_table;
 mod long_run;
 mod waiting;

@@ -3,7 +3,7 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::Nanos;
-use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
+use freeboard::shaper::{Framing, Layer, Overhead, Rate, Shaper};
 
 use super::schedulers::now;
 use super::{any, one_of, seen};
@@ -39,7 +39,10 @@ fn overhead() {
     let link = black_box(Overhead::RAW).for_frames(black_box(0));
     seen(link.wire_len(any()));
     seen((link.framing(), link.overhead(), link.mpu(), link.header()));
-    seen(Overhead::from_keywords(black_box(""), black_box(14)));
+    let words = Overhead::from_keywords(black_box(""), black_box(14));
+    seen(words.map_err(|error| (error.word(), error.offset_in(black_box("")))));
+    let [inside, least, multiple, outside] = [any(), any(), any(), any()];
+    seen(link.carrying(Layer { inside, least, multiple, outside }).map(|link| link.wire_len(any())));
 }
 
 fn instant() {
