@@ -24,7 +24,7 @@ use freeboard::sched_core::{
 pub use aqms::{AqmRecipe, Blue, CeThreshold, ChosenAqm, CoDel, Cobalt, Pi2, Pie, Red, WithoutAqm};
 pub use flows::{
     Age, CoarseShortestQueue, Drr, Floor, FlooredShortestQueue, LongestQueue, Qfq, QfqPlus,
-    ShortestQueue, Wf2q,
+    ShortestQueue, Tins, Wf2q,
 };
 pub use hosts::{ByHost, Ceilings, CommittedRates, HostDrr, LoadDrr, LongestHost};
 pub use lists::entry;

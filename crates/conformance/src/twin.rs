@@ -26,6 +26,7 @@ mod qfq;
 mod queues;
 pub mod shaper_clock;
 mod sqf;
+mod tins;
 mod token_bucket;
 mod wf2q;
 
@@ -45,4 +46,5 @@ pub use longest_host::NaiveLongestHostDrop;
 pub use qfq::{Exercised, NaiveQfq, NaiveQfqPlus, Rule};
 pub use queues::NaiveQueues;
 pub use sqf::{NaiveLongestQueueDrop, NaiveShortestQueue};
+pub use tins::NaiveTins;
 pub use wf2q::{ExactWf2q, NaiveWf2q};

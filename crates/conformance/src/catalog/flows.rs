@@ -2,8 +2,9 @@
 
 use freeboard::sched_core as core_;
 use freeboard::sched_core::{
-    AgeFlow, AgeParams, Aggregate, DropFrom, DrrFlow, FloorShare, LengthClass, LengthFlow,
-    LongestFlow, LongestQueueDrop, Nanos, PlusFlow, QfqFlow, WaitingFlow, Wf2qFlow,
+    AgeFlow, AgeParams, Aggregate, DropFrom, DrrFlow, FloorShare, FlowId, FlowScheduler,
+    LengthClass, LengthFlow, LongestFlow, LongestQueueDrop, Nanos, PlusFlow, QfqFlow, TinConfig,
+    TinFlow, WaitingFlow, Wf2qFlow,
 };
 
 use super::{FlowRecipe, Memory, QueuesRecipe, Room};
@@ -33,6 +34,35 @@ impl FlowRecipe for Age {
 
     fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
         core_::AgeDrr::new(room.flows.of(AgeFlow::EMPTY), room.max_len, self.0).ok()
+    }
+}
+
+/// Tins, flow `f` of tin `f mod n` to begin with.
+#[derive(Clone, Copy, Debug)]
+pub struct Tins {
+    /// What is set for each tin.
+    pub tins: &'static [TinConfig],
+    /// The floor in longest packets.
+    pub floor: u32,
+    /// Flows that have just become backlogged go first in their tin.
+    pub sparse_first: bool,
+}
+
+impl FlowRecipe for Tins {
+    type Made<F: Memory, H: Memory> = core_::TinDrr<F::Of<TinFlow>>;
+
+    fn flow_scheduler<F: Memory, H: Memory>(self, room: Room<F, H>) -> Option<Self::Made<F, H>> {
+        let made = core_::TinDrr::new(room.flows.of(TinFlow::EMPTY), room.max_len).ok()?;
+        let mut made = made.with_floor(self.floor);
+        made.set_tins(self.tins).ok()?;
+        for (flow, tin) in (0..made.flows()).zip((0..made.tins()).cycle()) {
+            made.assign(FlowId(flow), tin).ok()?;
+        }
+        Some(if self.sparse_first { made.sparse_first() } else { made })
+    }
+
+    fn assign<F: Memory, H: Memory>(made: &mut Self::Made<F, H>, flow: FlowId, [tin, _]: [u32; 2]) {
+        let _ = made.assign(flow, tin);
     }
 }
 

@@ -33,6 +33,14 @@ macro_rules! flow_schedulers {
                 ),
                 end: Tail,
             };
+            tins: Tins { tins: FOUR_TINS, floor: 64, sparse_first: true };
+            tins_of_one: Tins { tins: ONE_TIN, floor: 64, sparse_first: true };
+            tins_floor: LongestQueue {
+                of: Tins { tins: OVERBOOKED, floor: 2, sparse_first: false }, end: Tail,
+            };
+            tins_by_weight: LongestQueue {
+                of: Tins { tins: WEIGHTED, floor: 64, sparse_first: true }, end: Head,
+            };
             sqf: ShortestQueue { end: Head };
             sqf_tail: ShortestQueue { end: Tail };
             sqf_coarse: CoarseShortestQueue { end: Tail };
@@ -57,6 +65,12 @@ macro_rules! flow_schedulers {
             hosts: ByHost(HostDrr { of: Drr { sparse_first: false }, sparse_first: false });
             hosts_sparse: ByHost(HostDrr { of: Drr { sparse_first: false }, sparse_first: true });
             hosts_sparse_both: ByHost(HostDrr { of: Drr { sparse_first: true }, sparse_first: true });
+            hosts_tins: LongestHost {
+                of: HostDrr {
+                    of: Tins { tins: FOUR_TINS, floor: 4, sparse_first: true }, sparse_first: true,
+                },
+                end: Head,
+            };
             hosts_qfq: ByHost(HostDrr { of: Qfq, sparse_first: true });
             hosts_lhd: LongestHost {
                 of: HostDrr { of: Drr { sparse_first: true }, sparse_first: true }, end: Head,
@@ -291,9 +305,32 @@ pub mod entry {
         DropFrom::{Head, Tail},
         DualPi2Params, L4sParams, Nanos, Pi2Params, PieParams, Probability, RedParams,
         Side::{Destination, Source},
-        ThresholdRange,
+        ThresholdRange, TinConfig,
     };
     pub use freeboard::shaper::{Overhead, Rate};
+
+    /// Tins by share for histories of packets that are a few microseconds to milliseconds apart: CAKE's `diffserv4` of
+    /// 10 Mbit/s.
+    pub const FOUR_TINS: &[TinConfig] = &[
+        TinConfig::by_weight(1_024).with_rate(10_000_000),
+        TinConfig::by_weight(64).with_rate(625_000),
+        TinConfig::by_weight(512).with_rate(5_000_000),
+        TinConfig::by_weight(256).with_rate(2_500_000),
+    ];
+
+    /// One tin.
+    pub const ONE_TIN: &[TinConfig] = &[TinConfig::by_weight(1)];
+
+    /// More than a line has, and a tin without a rate.
+    pub const OVERBOOKED: &[TinConfig] = &[
+        TinConfig::by_weight(1).with_rate(64_000),
+        TinConfig::by_weight(1),
+        TinConfig::by_weight(1).with_rate(1_000_000_000),
+    ];
+
+    /// Tins by weight.
+    pub const WEIGHTED: &[TinConfig] =
+        &[TinConfig::by_weight(3), TinConfig::by_weight(1), TinConfig::by_weight(2)];
 
     /// PIE for histories of a few packets, each half a millisecond: it acts on short queues, and soon.
     pub const QUICK_PIE: PieParams = PieParams::new(Nanos::from_millis(1))

@@ -8,7 +8,8 @@ use freeboard::sched_core::{
     Descriptor, DropPolicy, DropSink, Drr, DualPi2, Fifo, FlowDirectory, FlowId, FlowQueues,
     FlowRecord, FlowScheduler, HostDrr, HostDrrFlow, HostRing, Hosted, LengthFlow, LoadDrr,
     LoadDrrFlow, LoadDrrHost, LongestClass, Metered, Nanos, Qfq, QfqPlus, Queue, RoundList,
-    Scheduler, ShortestQueue, Sides, Sqf, SqfFlow, Table, WaitingFlow, Wf2q, WfiFlow,
+    Scheduler, ShortestQueue, Sides, Sqf, SqfFlow, Table, TinConfig, TinDrr, TinFlow, WaitingFlow,
+    Wf2q, WfiFlow, WireLength,
 };
 use freeboard::shaper::Shaped;
 use freeboard::{Descriptors, Hashed, Isolated, SmartQueue, Storage};
@@ -90,6 +91,47 @@ pub trait Housing {
 
 impl<N> Housing for AgeDrr<N> {}
 impl<N> Housing for Drr<N> {}
+
+/// A tin counts as a host.
+impl<N: Table<TinFlow>, L: WireLength> Housing for TinDrr<N, L> {
+    fn hosts(&self) -> u32 {
+        self.tins()
+    }
+
+    fn assign(&mut self, flow: FlowId, tin: u32, _destination: u32) -> Result<(), ConfigError> {
+        self.assign(flow, tin)
+    }
+
+    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
+        set_tin(self, host, |tin| tin.weight = setting.weight)
+    }
+
+    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
+        set_tin(self, host, |tin| tin.bits_per_second = rate.map(|rate| rate.bits_per_second()))
+    }
+
+    fn books(&self, number: u32) -> HostBooks {
+        let setting = |tin: TinConfig| [tin.weight, tin.bits_per_second.unwrap_or(0) as u32];
+        HostBooks {
+            of_flow: [self.tin_of(FlowId(number)), None],
+            setting: self.tin(number).map(setting),
+            ..HostBooks::default()
+        }
+    }
+}
+
+/// Changes one tin among the others.
+fn set_tin<N: Table<TinFlow>, L: WireLength>(
+    tins: &mut TinDrr<N, L>,
+    tin: u32,
+    change: impl FnOnce(&mut TinConfig),
+) -> Result<(), ConfigError> {
+    let mut all: Vec<_> = (0..tins.tins()).filter_map(|tin| tins.tin(tin)).collect();
+    let hosts = tins.tins();
+    change(all.get_mut(tin as usize).ok_or(ConfigError::UnknownHost { host: tin, hosts })?);
+    tins.set_tins(&all)
+}
+
 impl<N> Housing for Qfq<N> {}
 impl<N, A, G> Housing for QfqPlus<N, A, G> {}
 impl<N> Housing for Wf2q<N> {}

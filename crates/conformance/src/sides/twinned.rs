@@ -3,13 +3,13 @@
 use crate::catalog::{
     Age, ByHost, Ceilings, CoarseShortestQueue, CommittedRates, Drr, Fifo, FlooredShortestQueue,
     FlooredVirtualQueues, FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, LongestQueue,
-    Memory, Qfq, QfqPlus, QueuesRecipe, Recipe, Setting, ShortestQueue, VirtualQueues, Wf2q,
+    Memory, Qfq, QfqPlus, QueuesRecipe, Recipe, Setting, ShortestQueue, Tins, VirtualQueues, Wf2q,
 };
 use crate::history::Contestant;
 use crate::twin::{
     NaiveAge, NaiveCeilings, NaiveCommittedRates, NaiveDrr, NaiveFifo, NaiveFlowScheduler,
     NaiveHostDrr, NaiveLoadDrr, NaiveLongestHostDrop, NaiveLongestQueueDrop, NaiveQfq,
-    NaiveQfqPlus, NaiveQueues, NaiveShortestQueue, NaiveWf2q,
+    NaiveQfqPlus, NaiveQueues, NaiveShortestQueue, NaiveTins, NaiveWf2q,
 };
 use freeboard::sched_core::{FlowId, Limits, Side};
 
@@ -71,6 +71,14 @@ impl TwinnedFlows for Age {
 
     fn twin(self, size: Size) -> NaiveAge {
         NaiveAge::new(size.flows, size.max_len, self.0)
+    }
+}
+
+impl TwinnedFlows for Tins {
+    type Twin = NaiveTins;
+
+    fn twin(self, size: Size) -> NaiveTins {
+        NaiveTins::new(size.flows, size.max_len, self.tins, self.floor, self.sparse_first)
     }
 }
 

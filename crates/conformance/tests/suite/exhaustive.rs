@@ -6,12 +6,12 @@
 //! five letters, or one less than in full where a test counts the rules that were applied. The letters of each are
 //! what its discipline can go wrong on.
 
-use conformance::catalog::Age;
+use conformance::catalog::{Age, Tins};
 use conformance::effort::effort;
 use conformance::history::{Contestant, Operation, Setting, explore};
 use conformance::sides;
 use conformance::twin::{Exercised, Rule};
-use freeboard::sched_core::{AgeParams, DropFrom, Limits, Nanos, Side, Sides};
+use freeboard::sched_core::{AgeParams, DropFrom, Limits, Nanos, Side, Sides, TinConfig};
 
 const FLOWS: usize = 3;
 /// Of the flows, of what comes before, and of the letters.
@@ -170,6 +170,68 @@ fn every_short_history_of_three_levels_by_age() {
     let params = AgeParams::least_attained(200).with_levels(3).with_floor(3);
     let limits = Limits::packets(6);
     play(sides::flows::<FLOWS, DESCRIPTORS, 1, _>(Age(params), 500, limits), &letters);
+}
+
+/// A packet of 500 bytes takes tin 1 beyond its share for 2 ms, and tin 0 for 1 ms.
+#[test]
+fn every_short_history_of_tins_by_share() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(1, 500),
+        enqueue(1, 100),
+        enqueue(2, 300),
+        DEQUEUE,
+        Operation::Forward { nanos: 1 << 20 },
+        assign(0, 2, 0),
+    ];
+    const TINS: &[TinConfig] = &[
+        TinConfig::by_weight(1).with_rate(4_000_000),
+        TinConfig::by_weight(1).with_rate(2_000_000),
+        TinConfig::by_weight(1),
+    ];
+    let tins = Tins { tins: TINS, floor: 2, sparse_first: true };
+    play(sides::flows::<FLOWS, DESCRIPTORS, 1, _>(tins, 500, Limits::packets(6)), &letters);
+}
+
+/// The floor of two packets is reached by five letters.
+#[test]
+fn every_short_history_of_tins_beyond_the_line() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(1, 500),
+        enqueue(2, 500),
+        DEQUEUE,
+        Operation::DequeueBurst { packets: 3 },
+        Operation::CommittedRate { host: 2, rate: Some((1_000, 500)), free: false },
+        Operation::Remove { flow: 2 },
+    ];
+    const TINS: &[TinConfig] = &[
+        TinConfig::by_weight(1).with_rate(1_000_000),
+        TinConfig::by_weight(1),
+        TinConfig::by_weight(1),
+    ];
+    let tins = Tins { tins: TINS, floor: 2, sparse_first: false };
+    let prelude: Vec<_> =
+        (0..3).flat_map(|flow| [set(flow, 1), enqueue(flow, 500), enqueue(flow, 400)]).collect();
+    let sides = sides::flows::<FLOWS, 20, 1, _>(tins, 500, Limits::packets(20));
+    play_after(sides, &prelude, &letters);
+}
+
+#[test]
+fn every_short_history_of_tins_by_weight() {
+    let letters = [
+        enqueue(0, 500),
+        enqueue(0, 100),
+        enqueue(1, 499),
+        enqueue(2, 300),
+        DEQUEUE,
+        Operation::SetLimits { packets: 2, bytes: u32::MAX },
+        Operation::ConfigureHost { host: 1, setting: Setting { weight: 4, max_len: 500 } },
+    ];
+    const TINS: &[TinConfig] =
+        &[TinConfig::by_weight(2), TinConfig::by_weight(1), TinConfig::by_weight(1)];
+    let tins = Tins { tins: TINS, floor: 64, sparse_first: true };
+    play(sides::flows::<FLOWS, DESCRIPTORS, 1, _>(tins, 500, Limits::packets(6)), &letters);
 }
 
 #[test]

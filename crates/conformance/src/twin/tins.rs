@@ -1,0 +1,371 @@
+//! Tins: a list of flows for each, and every rule as it is defined, looked at anew whenever a tin changes.
+
+use std::collections::BTreeSet;
+
+use freeboard::sched_core::{CommittedRate, ConfigError, FlowId, Nanos, TinConfig};
+
+use super::NaiveDrr;
+use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
+use crate::history::{HostBooks, Housing, Setting};
+
+/// The largest quantum, in bytes.
+const MAX_QUANTUM: u64 = 1 << 28;
+/// Units of time in a nanosecond.
+const UNITS: i128 = 1 << 16;
+/// A longer step forward is this one, in nanoseconds.
+const LONGEST_STEP: i128 = 1 << 45;
+
+#[derive(Clone, Debug)]
+struct NaiveTin {
+    config: TinConfig,
+    flows: NaiveDrr,
+    backlogged: BTreeSet<FlowId>,
+    /// From when on it is within its share.
+    clock: i128,
+    /// What all have sent when this one was served last, or became backlogged.
+    served_at: u64,
+    /// What it has been sent beyond the turns it has had, in bytes.
+    debt: i64,
+    /// What it has been sent in its turn.
+    sent: i64,
+}
+
+impl NaiveTin {
+    /// The time of a byte, rounded up.
+    fn byte(&self) -> i128 {
+        self.config.bits_per_second.map_or(0, |rate| {
+            let rate = i128::from(rate);
+            (8_000_000_000 * UNITS + rate - 1) / rate
+        })
+    }
+}
+
+/// Tins with deficit round robin inside.
+#[derive(Clone, Debug)]
+pub struct NaiveTins {
+    max_len: u32,
+    floor: u64,
+    tins: Vec<NaiveTin>,
+    tin_of: Vec<usize>,
+    settings: Vec<Option<Setting>>,
+    /// The tin served next.
+    front: usize,
+    sent: u64,
+    /// What all have sent when the floor may serve a tin again.
+    floor_from: u64,
+    told: i128,
+    mark: i128,
+    now: i128,
+}
+
+impl NaiveTins {
+    /// No flow added yet, of `flows` at most, flow `f` of tin `f mod n`; no packet is longer than `max_len` bytes.
+    #[must_use]
+    pub fn new(
+        flows: u32,
+        max_len: u32,
+        tins: &[TinConfig],
+        floor: u32,
+        sparse_first: bool,
+    ) -> Self {
+        let tin = |&config: &TinConfig| NaiveTin {
+            config,
+            flows: NaiveDrr::new(flows, max_len, sparse_first),
+            backlogged: BTreeSet::new(),
+            clock: 0,
+            served_at: 0,
+            debt: 0,
+            sent: 0,
+        };
+        let floor = u64::from(floor * max_len);
+        Self {
+            max_len,
+            floor,
+            tins: tins.iter().map(tin).collect(),
+            tin_of: (0..flows as usize).map(|flow| flow % tins.len()).collect(),
+            settings: vec![None; flows as usize],
+            front: 0,
+            sent: 0,
+            floor_from: floor,
+            told: 0,
+            mark: 0,
+            now: 0,
+        }
+    }
+
+    fn by_share(&self) -> bool {
+        self.tins.iter().any(|tin| tin.config.bits_per_second.is_some())
+    }
+
+    /// The most that a clock may be behind.
+    fn credit(&self, tin: usize) -> i128 {
+        let packets = (2 << (self.tins.len() - tin)) - 1;
+        packets * i128::from(self.max_len) * self.tins[tin].byte()
+    }
+
+    fn quantum(&self, tin: usize) -> i64 {
+        let least = self.tins.iter().map(|tin| tin.config.weight).min().expect("there is one");
+        let quantum = u64::from(self.max_len) * u64::from(self.tins[tin].config.weight);
+        (quantum / u64::from(least)).min(MAX_QUANTUM) as i64
+    }
+
+    /// Counts the time that has passed until the latest reading.
+    fn tick(&mut self) {
+        let step = self.told - self.mark;
+        if step >= 0 {
+            self.now += step.min(LONGEST_STEP) * UNITS;
+            self.mark = self.told;
+        } else if step < -1_000_000_000 {
+            self.mark = self.told;
+        }
+    }
+
+    fn is_backlogged(&self, tin: usize) -> bool {
+        !self.tins[tin].backlogged.is_empty()
+    }
+
+    fn all_backlogged(&self) -> Vec<usize> {
+        (0..self.tins.len()).filter(|&tin| self.is_backlogged(tin)).collect()
+    }
+
+    /// By weight: the turn is over, and that of the next tin in the circle begins.
+    fn turn(&mut self) {
+        let count = self.tins.len();
+        self.tins[self.front].sent = 0;
+        let next = (1..=count).map(|step| (self.front + step) % count);
+        self.front = next.clone().find(|&tin| self.is_backlogged(tin)).unwrap_or(0);
+    }
+
+    /// By share: the tin served next.
+    fn choose(&mut self) {
+        if !self.by_share() {
+            return;
+        }
+        let backlogged = self.all_backlogged();
+        let waited = |tin: usize| self.sent - self.tins[tin].served_at;
+        if self.sent >= self.floor_from {
+            let longest = backlogged.iter().map(|&tin| waited(tin)).max().unwrap_or(0);
+            if longest >= self.floor {
+                self.front = *backlogged.iter().find(|&&tin| waited(tin) == longest).expect("it");
+                return;
+            }
+            self.floor_from = self.sent + self.floor - longest;
+        }
+        let clock = |tin: usize| self.tins[tin].clock;
+        let within = backlogged.iter().copied().filter(|&tin| clock(tin) <= self.now).max();
+        let earliest = backlogged.iter().rev().copied().min_by_key(|&tin| clock(tin));
+        self.front = within.or(earliest).unwrap_or(0);
+    }
+
+    /// `tin`, backlogged till now, holds nothing since it lost what it had.
+    fn tin_lost(&mut self, tin: usize) {
+        self.tick();
+        if self.by_share() {
+            self.choose();
+        } else if tin == self.front {
+            if self.tins[tin].sent > 0 {
+                self.tins[tin].debt = 0;
+            }
+            self.turn();
+        }
+    }
+
+    fn unlist(&mut self, flow: FlowId) {
+        let tin = self.tin_of[flow.index()];
+        if self.tins[tin].backlogged.remove(&flow) && !self.is_backlogged(tin) {
+            self.tin_lost(tin);
+        }
+    }
+
+    /// Another tin: what it has to its credit or owes in bytes stays.
+    fn set(&mut self, tin: usize, config: TinConfig) {
+        self.tick();
+        let by_share = self.by_share();
+        let ahead: Vec<i128> = self.tins.iter().map(|tin| tin.clock - self.now).collect();
+        let before = self.tins[tin].byte();
+        self.tins[tin].config = config;
+        let after = self.tins[tin].byte();
+        for (at, &ahead) in ahead.iter().enumerate() {
+            let (credit, packet) =
+                (self.credit(at), i128::from(self.max_len) * self.tins[at].byte());
+            let scaled = match before {
+                _ if at != tin => ahead,
+                0 => 0,
+                before => ahead * after / before,
+            };
+            let scaled = if self.tins[at].byte() == 0 { 0 } else { scaled };
+            self.tins[at].clock = self.now + scaled.clamp(-credit, packet);
+            if self.by_share() != by_share {
+                (self.tins[at].debt, self.tins[at].sent) = (0, 0);
+                self.tins[at].served_at = self.sent;
+            }
+        }
+        if self.by_share() {
+            self.choose();
+        } else if !self.is_backlogged(self.front) {
+            self.turn();
+        } else {
+            // The turn goes on; what was sent in it counts as owed.
+            let tin = &mut self.tins[self.front];
+            tin.debt += core::mem::take(&mut tin.sent);
+        }
+    }
+}
+
+/// A tin counts as a host.
+impl Housing for NaiveTins {
+    fn hosts(&self) -> u32 {
+        self.tins.len() as u32
+    }
+
+    fn assign(&mut self, flow: FlowId, source: u32, _destination: u32) -> Result<(), ConfigError> {
+        let flows = self.settings.len();
+        let at = *self.tin_of.get(flow.index()).ok_or_else(|| unknown(flow, flows))?;
+        in_range("tin", source, 0, self.tins.len() as u32 - 1)?;
+        if self.tins[at].backlogged.contains(&flow) {
+            return Err(ConfigError::Backlogged { flow });
+        }
+        let to = source as usize;
+        if at != to {
+            self.tins[at].flows.remove(flow);
+            self.tin_of[flow.index()] = to;
+            if let Some(setting) = self.settings[flow.index()] {
+                self.tins[to].flows.configure(flow, setting, None)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn configure_host(&mut self, host: u32, setting: Setting) -> Result<(), ConfigError> {
+        let hosts = self.hosts();
+        let tin = self.tins.get(host as usize).ok_or(ConfigError::UnknownHost { host, hosts })?;
+        in_range("weight of a tin", setting.weight, 1, TinConfig::MAX_WEIGHT)?;
+        self.set(host as usize, TinConfig { weight: setting.weight, ..tin.config });
+        Ok(())
+    }
+
+    fn rate(&mut self, host: u32, rate: Option<CommittedRate>) -> Result<(), ConfigError> {
+        let hosts = self.hosts();
+        let tin = self.tins.get(host as usize).ok_or(ConfigError::UnknownHost { host, hosts })?;
+        let bits_per_second = rate.map(|rate| rate.bits_per_second());
+        self.set(host as usize, TinConfig { bits_per_second, ..tin.config });
+        Ok(())
+    }
+
+    fn books(&self, number: u32) -> HostBooks {
+        let tin = self.tins.get(number as usize).map(|tin| tin.config);
+        HostBooks {
+            of_flow: [self.tin_of.get(number as usize).map(|&tin| tin as u32), None],
+            setting: tin.map(|tin| [tin.weight, tin.bits_per_second.unwrap_or(0) as u32]),
+            ..HostBooks::default()
+        }
+    }
+}
+
+impl NaiveFlowScheduler for NaiveTins {
+    fn advance(&mut self, now: Nanos) {
+        self.told = now.0.into();
+    }
+
+    fn configure(
+        &mut self,
+        flow: FlowId,
+        setting: Setting,
+        head_len: Option<u32>,
+    ) -> Result<(), ConfigError> {
+        let flows = self.settings.len();
+        let tin = *self.tin_of.get(flow.index()).ok_or_else(|| unknown(flow, flows))?;
+        self.tins[tin].flows.configure(flow, setting, head_len)?;
+        self.settings[flow.index()] = Some(setting);
+        Ok(())
+    }
+
+    fn remove(&mut self, flow: FlowId) {
+        let Some(&tin) = self.tin_of.get(flow.index()) else { return };
+        self.unlist(flow);
+        self.tins[tin].flows.remove(flow);
+        self.settings[flow.index()] = None;
+        self.tin_of[flow.index()] = 0;
+    }
+
+    fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
+        self.tins.get(*self.tin_of.get(flow.index())?)?.flows.setting(flow)
+    }
+
+    fn max_len(&self, flow: FlowId) -> Option<u32> {
+        (*self.settings.get(flow.index())?).map(|_| self.max_len)
+    }
+
+    fn common_max_len(&self) -> u32 {
+        self.max_len
+    }
+
+    fn backlogged(&mut self, flow: FlowId, head_len: u32) {
+        let at = self.tin_of[flow.index()];
+        let was_idle = !self.is_backlogged(at);
+        let none = self.all_backlogged().is_empty();
+        self.tins[at].flows.backlogged(flow, head_len);
+        self.tins[at].backlogged.insert(flow);
+        if !was_idle {
+            return;
+        }
+        self.tick();
+        let (now, sent) = (self.now, self.sent);
+        let tin = &mut self.tins[at];
+        tin.served_at = sent;
+        tin.clock = tin.clock.max(now);
+        if self.by_share() {
+            self.choose();
+        } else if none {
+            self.front = at;
+        }
+    }
+
+    fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        let at = self.tin_of[flow.index()];
+        self.tins[at].flows.served(flow, len, next_head);
+        if next_head.is_none() {
+            self.tins[at].backlogged.remove(&flow);
+        }
+        let is_idle = !self.is_backlogged(at);
+        if !self.by_share() {
+            let quantum = self.quantum(at);
+            let tin = &mut self.tins[at];
+            tin.sent += i64::from(len);
+            let over = tin.debt + tin.sent - quantum;
+            if over >= 0 || is_idle {
+                tin.debt = over.clamp(0, i64::from(self.max_len) - 1);
+                self.turn();
+            }
+            return;
+        }
+        self.tick();
+        let is_of_floor = self.sent >= self.floor_from;
+        self.sent += u64::from(len);
+        if is_of_floor {
+            self.floor_from = self.sent + self.floor;
+        }
+        let (now, sent, credit) = (self.now, self.sent, self.credit(at));
+        let tin = &mut self.tins[at];
+        tin.served_at = sent;
+        let time = i128::from(len) * tin.byte();
+        if tin.clock <= now {
+            tin.clock = tin.clock.max(now - credit) + time;
+        } else {
+            tin.clock = tin.clock.max(now + time);
+        }
+        self.choose();
+    }
+
+    fn lost(&mut self, flow: FlowId, head: Option<u32>) {
+        let tin = self.tin_of[flow.index()];
+        self.tins[tin].flows.lost(flow, head);
+        if head.is_none() {
+            self.unlist(flow);
+        }
+    }
+
+    fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
+        self.tins[self.front].flows.select(queues)
+    }
+}

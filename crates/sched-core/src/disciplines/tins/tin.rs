@@ -1,0 +1,163 @@
+//! One tin: its flows, its clock and its turn; and the time of all tins.
+
+use core::num::NonZeroU64;
+
+use super::TinConfig;
+use crate::Nanos;
+use crate::bounds::guarantee::ceil;
+use crate::disciplines::drr::ring::{Ring, RingFlow};
+
+/// Time is in units of 2⁻¹⁶ ns, and wraps: two instants compare by the sign of their difference.
+const UNIT_BITS: u32 = 16;
+/// Bits in a byte × units in a second.
+const BIT_UNITS_PER_BYTE_SECOND: u128 = 8_000_000_000 << UNIT_BITS;
+/// More time than any that a clock may be from now.
+pub(super) const FAR: u64 = 1 << 62;
+/// The most credit, ten hours in units.
+const MOST_CREDIT: u64 = 1 << 61;
+
+/// One tin: 64 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tin {
+    /// The flows that are backlogged.
+    pub(super) ring: Ring,
+    /// What all tins had been sent together when this one was served last, or became backlogged.
+    pub(super) served_at: u32,
+    /// The instant from which the tin is within its share.
+    pub(super) clock: u64,
+    /// The time of a byte at the rate, rounded up: at most 2³⁹. 0 without a rate.
+    per_byte: u64,
+    /// The most credit, in time.
+    credit: u64,
+    /// Bytes a turn, by weight.
+    pub(super) quantum: u32,
+    /// Bytes charged to the turn by weight that is under way, or before it begins those by which the last one was overdrawn.
+    pub(super) charged: u32,
+    /// 0 without a rate.
+    bits_per_second: u64,
+    weight: u32,
+}
+
+impl Tin {
+    /// Without flows and without a rate.
+    pub(super) const IDLE: Self = Self {
+        ring: Ring::IDLE,
+        served_at: 0,
+        clock: 0,
+        per_byte: 0,
+        credit: 0,
+        quantum: 0,
+        charged: 0,
+        bits_per_second: 0,
+        weight: 0,
+    };
+
+    pub(super) const fn config(&self) -> TinConfig {
+        let bits_per_second = match self.bits_per_second {
+            0 => None,
+            rate => Some(rate),
+        };
+        TinConfig { bits_per_second, weight: self.weight }
+    }
+
+    /// The weight is that of `config`, where the least of all tins is `least`: a turn of `max_len` bytes.
+    pub(super) fn set_config(&mut self, config: TinConfig, least: u32, max_len: u32) {
+        self.weight = config.weight;
+        let quantum = u64::from(max_len) * u64::from(config.weight);
+        let quantum = quantum.checked_div(least.into()).unwrap_or(0);
+        let most = RingFlow::MAX_QUANTUM;
+        self.quantum = u32::try_from(quantum).unwrap_or(most).min(most).max(max_len);
+    }
+
+    /// Another rate, of a tin below `above` others. The one division is here.
+    pub(super) fn set_rate(&mut self, rate: Option<u64>, above: u32, longest: u32, now: u64) {
+        self.bits_per_second = rate.unwrap_or(0);
+        let before = self.per_byte;
+        self.per_byte =
+            rate.and_then(NonZeroU64::new).map_or(0, |rate| ceil(BIT_UNITS_PER_BYTE_SECOND, rate));
+        let packet = self.time_of(longest);
+        // With less a tin would lose what the tins above delay it: the proof of its share. `above` is below 8.
+        let packets = (4_u64 << (above & 7)).wrapping_sub(1);
+        self.credit = packet.saturating_mul(packets).min(MOST_CREDIT);
+        let ahead = self.clock.wrapping_sub(now).cast_signed();
+        let scaled = |span: u64| {
+            let span = u128::from(span).saturating_mul(self.per_byte.into());
+            let scaled = span.checked_div(before.into()).unwrap_or(0);
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        self.clock = if ahead > 0 {
+            now.wrapping_add(scaled(ahead.unsigned_abs()).min(packet))
+        } else {
+            now.wrapping_sub(scaled(ahead.unsigned_abs()).min(self.credit))
+        };
+    }
+
+    /// At most 2³⁹ · 2²³: a packet of 2²⁰ bytes is less than 2²³ on any wire.
+    #[inline]
+    const fn time_of(&self, wire_len: u32) -> u64 {
+        self.per_byte.wrapping_mul(wire_len as u64)
+    }
+
+    /// The tin, backlogged until now, is sent `wire_len` bytes; returns whether it is beyond its share then.
+    #[inline]
+    pub(super) fn charge(&mut self, wire_len: u32, now: u64) -> bool {
+        let time = self.time_of(wire_len).cast_signed();
+        let behind = now.wrapping_sub(self.clock).cast_signed();
+        let most = self.credit.cast_signed();
+        // What is borrowed is charged, to no more than this packet beyond now. A clock that would stay where it is, further
+        // ahead than any packet, was passed so long ago that it wrapped.
+        let beyond = 0_i64.wrapping_sub(behind).min(most);
+        let ahead = time.wrapping_sub(behind.min(most).max(0)).max(beyond);
+        self.clock = now.wrapping_add_signed(ahead);
+        ahead > 0
+    }
+
+    /// The tin, idle until now, is backlogged; returns whether it is beyond its share. It has no credit.
+    #[inline]
+    pub(super) fn begin(&mut self, longest: u32, now: u64) -> bool {
+        let ahead = self.clock.wrapping_sub(now);
+        // A clock that is further ahead has been passed so long ago that it wrapped.
+        let is_ahead = ahead != 0 && ahead <= self.time_of(longest);
+        if !is_ahead {
+            self.clock = now;
+        }
+        is_ahead
+    }
+}
+
+/// The time of all tins: that for which the clock which is told has gone on, as of the calls in which a tin changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TinTime {
+    told: Nanos,
+    /// The latest reading that was counted.
+    mark: Nanos,
+    now: u64,
+}
+
+impl TinTime {
+    /// Clocks of different processors are apart by less.
+    const A_STEP_BACK: i64 = 1_000_000_000;
+    /// A longer step forward counts as this one, which is ten hours: no clock of a tin is left behind by more than
+    /// can be told.
+    const A_STEP: i64 = 1 << 45;
+
+    pub(super) const START: Self = Self { told: Nanos::ZERO, mark: Nanos::ZERO, now: 0 };
+
+    #[inline]
+    pub(super) const fn tell(&mut self, now: Nanos) {
+        self.told = now;
+    }
+
+    /// The instant of the last reading that was told.
+    #[inline]
+    pub(super) fn tick(&mut self) -> u64 {
+        let step = self.told.0.wrapping_sub(self.mark.0).cast_signed();
+        if step >= 0 {
+            let step = step.min(Self::A_STEP).unsigned_abs();
+            (self.mark, self.now) = (self.told, self.now.wrapping_add(step << UNIT_BITS));
+        } else if step < -Self::A_STEP_BACK {
+            self.mark = self.told;
+        }
+        self.now
+    }
+}
