@@ -2,12 +2,13 @@
 
 use core::fmt;
 
+use flowhash::Parser;
 #[cfg(feature = "alloc")]
 use flowhash::{DEFAULT_WAYS, MAX_QUEUES, TableError};
 use sched_core::{ChosenAqm, ChosenAqmState, ConfigError, Limits, Nanos, Packet, Side};
 use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
 
-use super::frames::{Frames, LinkLayer};
+use super::frames::{FrameConfig, Frames, LinkLayer};
 use super::outlet::{Outlet, ShapedIsolated};
 use super::pool::Pool;
 use super::{AqmKind, BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
@@ -41,6 +42,7 @@ pub struct SmartQueueBuilder {
     pub(super) rtt: Rtt,
     aqm: AqmKind,
     l4s: bool,
+    wash: bool,
     /// For Ethernet frames and for IP packets.
     link: (Overhead, Overhead),
     pub(super) layer: LinkLayer,
@@ -105,6 +107,7 @@ impl SmartQueueBuilder {
             rtt: Rtt::INTERNET,
             aqm: AqmKind::CoDel,
             l4s: true,
+            wash: false,
             link: (Overhead::RAW, Overhead::RAW),
             layer: LinkLayer::Ethernet,
             max_len: None,
@@ -142,6 +145,27 @@ impl SmartQueueBuilder {
     #[must_use]
     pub const fn l4s(self, on: bool) -> Self {
         Self { l4s: on, ..self }
+    }
+
+    /// Whether a frame leaves without the code point that it came with, its ECN bits kept
+    /// ([`clear_dscp`](super::clear_dscp)): off unless set. For a network behind the line that has no use for it, or a
+    /// different one. By descriptor it has no effect: the bytes are the caller's.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::flowhash::parse;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let mut queue = SmartQueue::download(Rate::UNLIMITED).wash(true).raw_ip().frames([42; 16])?;
+    /// queue.push(Nanos(0), &[0x45, 0xba, 0, 20, 0, 0, 0, 0, 64, 17, 0x66, 0x1d, 10, 0, 0, 1, 10, 0, 0, 2])?;
+    /// let ip = queue.pop(Nanos(0)).and_then(|frame| parse::ip(frame).ip);
+    /// assert_eq!(ip.map(|ip| (ip.dscp(), ip.ecn())), Some((0, 2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn wash(self, on: bool) -> Self {
+        Self { wash: on, ..self }
     }
 
     /// The link in its words: `"docsis"`, `"pppoe-ptm ether-vlan"`, `"overhead 44 mpu 96 atm"`
@@ -272,14 +296,16 @@ impl SmartQueueBuilder {
         };
         at_least("packets", memory.packets(), buffers)?;
         at_least("bytes", bytes.as_ref().len(), buffers.saturating_mul(max_len as usize))?;
-        let frames = Frames::new(
-            Pool::new(bytes, states, max_len as usize),
-            self.layer,
-            self.local_side,
-            key,
-        );
+        let pool = Pool::new(bytes, states, max_len as usize);
+        let frames = Frames::new(pool, self.frame_config(), key);
         let limits = self.limits.unwrap_or(Limits::NONE);
         self.build(memory, aqm, limits, None, max_len, frames)
+    }
+
+    /// How frames are read.
+    pub(super) fn frame_config(&self) -> FrameConfig {
+        let Self { layer: link, local_side, wash, .. } = *self;
+        FrameConfig { link, parser: Parser::default(), local_side, wash }
     }
 
     /// The longest packet in bytes.

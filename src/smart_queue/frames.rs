@@ -12,6 +12,7 @@ use super::SmartQueue;
 use super::ecn::mark_congestion;
 use super::host_rules::{AllAlike, FrameLabels, HostRules, OneHost};
 use super::pool::Pool;
+use super::wash::clear_dscp;
 use crate::labels::Identified;
 use crate::storage::Storage;
 
@@ -22,16 +23,24 @@ pub struct Frames<S: Storage, N = NoNat, R = AllAlike, I = ByAddress> {
     pool: Pool<S>,
     /// The buffer whose frame the caller was given last: free when the caller comes again.
     out: Option<u32>,
-    link: LinkLayer,
-    parser: Parser,
+    config: FrameConfig,
     hasher: SipHash13,
     /// Of the key before; the same hasher if there was none.
     before: SipHash13,
     nat: N,
     rules: R,
     identity: I,
+}
+
+/// How frames are read, and what is done to them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FrameConfig {
+    pub(super) link: LinkLayer,
+    pub(super) parser: Parser,
     /// The side that the identity is asked about.
-    local_side: Side,
+    pub(super) local_side: Side,
+    /// Whether a frame leaves without its code point.
+    pub(super) wash: bool,
 }
 
 /// What a frame begins with.
@@ -73,19 +82,19 @@ impl fmt::Display for PushError {
 impl core::error::Error for PushError {}
 
 impl<S: Storage> Frames<S> {
-    pub(super) fn new(pool: Pool<S>, link: LinkLayer, local_side: Side, key: [u8; 16]) -> Self {
-        let (hasher, parser) = (SipHash13::new(key), Parser::default());
+    pub(super) fn new(pool: Pool<S>, config: FrameConfig, key: [u8; 16]) -> Self {
+        let hasher = SipHash13::new(key);
         let (nat, rules, identity) = (NoNat, AllAlike, ByAddress);
         let (out, before) = (None, hasher);
-        Self { pool, out, link, parser, hasher, before, nat, rules, identity, local_side }
+        Self { pool, out, config, hasher, before, nat, rules, identity }
     }
 }
 
 impl<S: Storage, N, R, I> Frames<S, N, R, I> {
     fn parse(&self, frame: &[u8]) -> Parsed {
-        match self.link {
-            LinkLayer::Ethernet => self.parser.ethernet(frame),
-            LinkLayer::RawIp => self.parser.ip(frame),
+        match self.config.link {
+            LinkLayer::Ethernet => self.config.parser.ethernet(frame),
+            LinkLayer::RawIp => self.config.parser.ip(frame),
         }
     }
 
@@ -94,6 +103,13 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
     fn mark(&mut self, handle: u32) {
         if let Some(offset) = self.pool.header(handle) {
             mark_congestion(self.pool.frame_mut(handle), &Ip::new(offset, 0, offset));
+        }
+    }
+
+    /// Takes the code point out of the header of the frame in buffer `handle`, if it is an IP packet.
+    fn clear_dscp(&mut self, handle: u32) {
+        if let Some(offset) = self.pool.header(handle) {
+            clear_dscp(self.pool.frame_mut(handle), &Ip::new(offset, 0, offset));
         }
     }
 
@@ -207,11 +223,9 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
         other: impl FnOnce(N, R, I) -> (M, Q, J),
     ) -> SmartQueue<S, Frames<S, M, Q, J>, K, T> {
         let Self { outlet, rtt, sizes, packets } = self;
-        let Frames { pool, out, link, parser, hasher, before, nat, rules, identity, local_side } =
-            packets;
+        let Frames { pool, out, config, hasher, before, nat, rules, identity } = packets;
         let (nat, rules, identity) = other(nat, rules, identity);
-        let packets =
-            Frames { pool, out, link, parser, hasher, before, nat, rules, identity, local_side };
+        let packets = Frames { pool, out, config, hasher, before, nat, rules, identity };
         SmartQueue { outlet, rtt, sizes, packets }
     }
 }
@@ -289,17 +303,16 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         let parsed = self.packets.parse(self.packets.pool.frame(handle));
         let ecn = parsed.ip.map_or(Ecn::NotEct, |ip| Ecn::from_bits(ip.ecn()));
         let packet = Packet { handle, len: length(len), ecn };
-        if let Some(ip) = parsed.ip.filter(|_| ecn.is_capable() && ecn != Ecn::Ce) {
+        if let Some(ip) = parsed.ip {
             self.packets.pool.set_header(handle, ip.offset);
         }
-        let is_ethernet = matches!(self.packets.link, LinkLayer::Ethernet);
+        let is_ethernet = matches!(self.packets.config.link, LinkLayer::Ethernet);
         let link = match is_ethernet && self.packets.identity.reads_link() {
             true => LinkHeader::of(self.packets.pool.frame(handle)),
             false => None,
         };
-        let Frames { pool, hasher, before, nat, rules, identity, local_side, .. } =
-            &mut self.packets;
-        let (nat, rules, identity, local_side) = (&*nat, &*rules, &*identity, *local_side);
+        let Frames { pool, config, hasher, before, nat, rules, identity, .. } = &mut self.packets;
+        let (nat, rules, identity, local_side) = (&*nat, &*rules, &*identity, config.local_side);
         let under = |hasher: &SipHash13| Labeller::new(*hasher).with_nat(nat);
         let isolation = self.outlet.line.inner().isolation();
         let (labeller, before) = (under(hasher), under(before));
@@ -345,6 +358,18 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     pub fn update_host(&mut self, now: Nanos, host: HostKey) -> bool {
         let labels = OneHost::new(host, &self.packets.hasher, &self.packets.rules);
         self.outlet.line.inner_mut().update_host(now, &labels)
+    }
+
+    /// Whether frames leave without their code points, from the next one on, those that are queued included:
+    /// [`SmartQueueBuilder::wash`](super::SmartQueueBuilder::wash).
+    pub const fn set_wash(&mut self, on: bool) {
+        self.packets.config.wash = on;
+    }
+
+    /// Whether frames leave without their code points.
+    #[must_use]
+    pub const fn is_wash(&self) -> bool {
+        self.packets.config.wash
     }
 
     /// Another secret key, 16 random bytes, from the next frame on. Flows that are queued stay where they are and are
@@ -418,6 +443,9 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         self.packets.out = Some(packet.handle);
         if packet.ecn == Ecn::Ce {
             self.packets.mark(packet.handle);
+        }
+        if self.packets.config.wash {
+            self.packets.clear_dscp(packet.handle);
         }
         Some(self.packets.pool.frame(packet.handle))
     }

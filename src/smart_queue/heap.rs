@@ -29,7 +29,7 @@ impl SmartQueueBuilder {
         let bytes = Heap::table(0_u8, count.saturating_mul(len));
         let pool = Pool::new(bytes, Heap::table(BufferState::EMPTY, count), len);
         let (memory, aqm) = self.allocate(count);
-        let frames = Frames::new(pool, self.layer, self.local_side, key);
+        let frames = Frames::new(pool, self.frame_config(), key);
         self.build(memory, aqm, limits, sizes, self.longest(), frames)
     }
 

@@ -11,8 +11,8 @@ use crate::storage::Storage;
 pub struct BufferState {
     /// Bytes of the frame; 0 if and only if the buffer is free.
     len: u32,
-    /// While the buffer is free, the next free buffer. Else the offset of the IP header that a mark of the frame
-    /// is written into; [`NONE`] if the frame takes no mark.
+    /// While the buffer is free, the next free buffer. Else the offset of the outermost IP header of the frame, which
+    /// takes a mark; [`NONE`] if it has none.
     next: u32,
 }
 
@@ -96,15 +96,14 @@ impl<S: Storage> Pool<S> {
         bytes.and_then(|bytes| bytes.get_mut(..len as usize)).unwrap_or_default()
     }
 
-    /// Notes that the IP header that takes a mark of the frame in buffer `handle`, which is in use,
-    /// begins at `offset`.
+    /// Notes that the outermost IP header of the frame in buffer `handle`, which is in use, begins at `offset`.
     pub(super) fn set_header(&mut self, handle: u32, offset: usize) {
         if let Some(state) = self.states.as_mut().get_mut(handle as usize) {
             state.next = u32::try_from(offset).unwrap_or(NONE);
         }
     }
 
-    /// The offset of the IP header that takes a mark of the frame in buffer `handle`, which is in use.
+    /// The offset of the outermost IP header of the frame in buffer `handle`, which is in use; `None` if it has none.
     pub(super) fn header(&self, handle: u32) -> Option<usize> {
         let state = self.states.as_ref().get(handle as usize)?;
         (state.next != NONE).then_some(state.next as usize)

@@ -83,7 +83,7 @@ impl SmartQueueBuilder {
         let StaticFrames { tables, aqm, bytes, states } = memory;
         let states: &mut [BufferState] = states;
         let pool = Pool::new(bytes.as_flattened_mut(), states, LEN);
-        let frames = Frames::new(pool, self.layer, self.local_side, key);
+        let frames = Frames::new(pool, self.frame_config(), key);
         let limits = self.limits.unwrap_or(Limits::NONE);
         let max_len = u32::try_from(LEN).unwrap_or(Packet::MAX_LEN);
         self.build(tables.memory(), aqm.as_flattened_mut(), limits, None, max_len, frames)

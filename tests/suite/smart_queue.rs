@@ -353,6 +353,65 @@ fn a_cleared_code_point_leaves_the_rest_as_it_was() {
     }
 }
 
+/// Goal: with wash every IP packet leaves without its code point and with its own ECN bits or the AQM's mark, and what is
+/// not IP as it came; the setting holds for what is queued, from one frame to the next. Method: a standing queue of IPv4,
+/// IPv6 and ARP, marked by the AQM; wash is switched at each third frame.
+#[test]
+fn washed_frames_keep_ecn_and_nothing_else_of_their_class() {
+    let builder = SmartQueue::upload(Rate::UNLIMITED).l4s(false);
+    let mut queue = builder.isolation(Isolation::SrcHost).frames(KEY).expect("a queue");
+    let shape = |number: u32| Shape { ecn: 2, v6: number % 3 == 1, ..udp(1, 1, 1_000) };
+    // With a code point in IPv6 too.
+    let classed = |mut bytes: Vec<u8>| {
+        bytes[14] |= if bytes[14] >> 4 == 6 { 0xb } else { 0 };
+        bytes
+    };
+    let sent = |number: u32| match number % 3 {
+        2 => [&[2; 12][..], &[8, 6], &[0xff; 46]].concat(),
+        _ => classed(frame(shape(number), number)),
+    };
+    for number in 0..240 {
+        queue.push(Nanos(0), &sent(number)).expect("there is room");
+    }
+    let (mut washed, mut marks) = (0, 0);
+    for turn in 0..240_u32 {
+        let is_on = turn / 3 % 2 == 0;
+        queue.set_wash(is_on);
+        assert_eq!(queue.is_wash(), is_on);
+        let now = Nanos::from_millis(50 + 20 * u64::from(turn));
+        // Of ARP, the AQM drops some.
+        let Some(bytes) = queue.pop(now) else { break };
+        let mut bytes = bytes.to_vec();
+        let parsed = parse::ethernet(&bytes);
+        let Some(ip) = parsed.ip else { continue };
+        let number = match bytes[14] >> 4 {
+            4 => u32::from(u16::from_be_bytes([bytes[18], bytes[19]])),
+            _ => u32::from_be_bytes(bytes[62..66].try_into().expect("four bytes")),
+        };
+        assert!([2, 3].contains(&ip.ecn()));
+        marks += u32::from(ip.ecn() == 3);
+        let mut expected = match ip.ecn() {
+            3 => classed(marked(shape(number), number)),
+            _ => sent(number),
+        };
+        if is_on {
+            assert_eq!(ip.dscp(), 0);
+            washed += 1;
+            clear_dscp(&mut expected, &ip);
+        } else {
+            assert_ne!(ip.dscp(), 0);
+        }
+        if bytes[14] >> 4 == 4 {
+            assert_eq!(checksum(&bytes[14..34]), 0);
+            // The two zeros of ones' complement.
+            bytes[24..26].copy_from_slice(&expected[24..26]);
+        }
+        assert_eq!(bytes, expected);
+    }
+    assert!((60..=110).contains(&washed) && marks > 10, "{washed} {marks}");
+    queue.recount().expect("the books are right");
+}
+
 /// Goal: a frame that the limits can never take is refused before another gives way for its buffer. Method: all buffers
 /// are taken, and the limit in bytes is below the length of the arrival.
 #[test]

@@ -67,6 +67,7 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T:
         queue.update_host(now(), HostKey::V4(black_box([0; 4])));
         queue.rotate(black_box([1; 16]));
         queue.set_limits(limits());
+        (queue.set_wash(any() > 0), queue.is_wash());
         seen(queue.pop(now()).map(<[u8]>::len));
         queue.clear();
         queue.recount();
