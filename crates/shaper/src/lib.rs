@@ -2,6 +2,7 @@
 //!
 //! [`Overhead`] says how many bytes a packet is on the wire, [`Rate`] how long they take,
 //! [`Shaper`] when the line is free again, and [`Shaped`] puts any scheduler in front of it.
+//! Where the line has no rate that could be configured, [`Autorate`] finds it.
 //!
 //! The types are plain values without memory of their own, time is an argument, and no code here
 //! divides, allocates, loops or panics while packets pass.
@@ -55,6 +56,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod autorate;
 mod clock;
 mod keywords;
 mod layer;
@@ -63,6 +65,7 @@ mod overhead;
 mod rate;
 mod shaped;
 
+pub use autorate::{ArrivalRate, Autorate, AutorateError, AutorateParams, AutorateState};
 pub use clock::Shaper;
 pub use keywords::KeywordError;
 pub use layer::Layer;

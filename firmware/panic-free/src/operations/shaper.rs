@@ -3,13 +3,15 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::Nanos;
-use freeboard::shaper::{Framing, Layer, Overhead, Rate, Shaper};
+use freeboard::shaper::{
+    ArrivalRate, Autorate, AutorateParams, Framing, Layer, Overhead, Rate, Shaper,
+};
 
 use super::schedulers::now;
 use super::{any, one_of, seen};
 
 #[unsafe(no_mangle)]
-static SHAPER: [fn(); 3] = [rate, overhead, instant];
+static SHAPER: [fn(); 5] = [rate, overhead, instant, autorate, arrivals];
 
 fn rate() {
     let number = black_box(0_u64);
@@ -49,4 +51,25 @@ fn instant() {
     let number = black_box(0);
     seen([Nanos::from_micros(number), Nanos::from_millis(number), Nanos::from_secs(number)]);
     seen((now().since(now()), now().plus(now())));
+}
+
+fn autorate() {
+    let rate = || black_box(Rate::UNLIMITED);
+    let Ok(params) = AutorateParams::new(rate(), rate(), rate()) else { return };
+    seen((params.with_threshold(now()), params.with_interval(now()), params.with_silence(now())));
+    let mut autorate = Autorate::new(params);
+    let autorate = &mut autorate;
+    one_of!(autorate;
+        autorate.delay_sample(now());
+        autorate.update(now(), black_box(0_u64));
+        (autorate.rate(), autorate.state(), autorate.baseline(), autorate.params());
+        autorate.set_params(params);
+        autorate.forget_path();
+    );
+}
+
+fn arrivals() {
+    let mut arrivals = black_box(ArrivalRate::new());
+    arrivals.arrived(now(), any());
+    seen((arrivals.estimate(), arrivals.rate()));
 }

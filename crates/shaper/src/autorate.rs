@@ -1,0 +1,375 @@
+//! A rate that follows the line: delay and load in, a rate between a floor and a ceiling out.
+//!
+//! A mobile, satellite or cable line has no rate that could be configured: a shaper that is set too high leaves the
+//! queue in the modem, and one that is set too low gives away what the line has. [`Autorate`] moves the rate by what
+//! the caller measures: how long probes take, and how much was sent. It has no clock, no socket and no memory of its own.
+//!
+//! ```text
+//! probes ──▶ delay_sample ─┐
+//!                          ├─▶ update, each 200 ms ──▶ Rate ──▶ Shaper::set_rate
+//! bytes sent ──────────────┘
+//! ```
+//!
+//! **Sources.** The base delay is that of LEDBAT (RFC 6817 §3.4.2), here an average that falls fast and rises slowly, in place of a list of
+//! minima. A share of what was achieved, growth under load, and a return to a base are published practice of operators
+//! of variable lines. That a falling delay is no reason to cut is the gradual part of NADA (RFC 8698 §4.3).
+//!
+//! Cost: constant. [`Autorate::delay_sample`] is a comparison; a decision divides at most five times.
+
+mod arrivals;
+mod params;
+#[cfg(test)]
+mod tests;
+
+use core::num::{NonZeroU64, NonZeroU128};
+
+use sched_core::Nanos;
+
+use crate::Rate;
+
+pub use arrivals::ArrivalRate;
+pub use params::{AutorateError, AutorateParams};
+
+/// How fast the baseline rises: by this part of the way in as much time. Under load a standing queue must not become
+/// the baseline; without it, or at the floor, the delay is the path's.
+const RISE_UNDER_LOAD: NonZeroU64 = NonZeroU64::new(60_000_000_000).unwrap();
+const RISE: NonZeroU64 = NonZeroU64::new(2_000_000_000).unwrap();
+/// Bits of a byte × nanoseconds of a second.
+const BIT_NANOS_PER_BYTE_SECOND: u64 = 8_000_000_000;
+/// The longest pause after a cut for a queue to drain: a modem that holds more is not waited for.
+const LONGEST_PAUSE: Nanos = Nanos::from_secs(2);
+
+/// What the last decision was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum AutorateState {
+    /// The rate stays: neither load nor delay is a reason to change it.
+    Steady,
+    /// The line is used and has no delay: the rate grew.
+    Growing,
+    /// The delay was too high: the rate was cut.
+    BackingOff,
+    /// The delay is too high and falls, or a cut is too recent to be judged: the rate stays.
+    Draining,
+    /// The line is little used: the rate moved towards the base.
+    Returning,
+    /// No sample came for the [silence](AutorateParams::silence): the rate is at most the base.
+    Silent,
+}
+
+impl AutorateState {
+    /// The word for reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Steady => "steady",
+            Self::Growing => "growing",
+            Self::BackingOff => "backing-off",
+            Self::Draining => "draining",
+            Self::Returning => "returning",
+            Self::Silent => "silent",
+        }
+    }
+}
+
+/// A rate that follows the line: delay samples and loads in, a rate out.
+///
+/// **Baseline.** The delay of the path without a queue, learned from the least sample of each interval: half of the
+/// way at once when samples fall below it, slowly upwards ([`Autorate::update`]). One-way and round-trip delays are
+/// both right, and clocks of two ends need not agree: only differences count.
+///
+/// **Decision**, once an interval, by the least sample of the interval, so that one late probe means nothing:
+///
+/// | excess over the baseline | load | the rate |
+/// |---|---|---|
+/// | above the threshold, and not falling | any | 7/8 of the achieved rate, down to 1/2 at four thresholds |
+/// | above the threshold, falling, or soon after a cut | any | stays: a queue drains |
+/// | at most half the threshold | at least 3/4 of the rate | grows by 1/16, by 1/64 near the rate of the last cut |
+/// | at most the threshold | below 1/4 of the rate | 1/32 of the way to the base |
+/// | otherwise | | stays |
+/// | no sample | any | stays; at most the base after the [silence](AutorateParams::silence) |
+///
+/// **Promises**, for any sequence of times, samples and loads:
+/// - The rate is at least the floor and at most the ceiling, after each call.
+/// - While the load is high and there is no excess, the rate doubles within 12 intervals, and
+///   passes the rate of the last cut within 13 intervals more. So a line that comes back to `n` doublings of the
+///   rate is filled within `12n + 13` intervals: 7.4 s for a line that comes back to four times the rate, by default.
+/// - On a steady line that stays full, the rate ends up between 3/4 and 9/8 of what the line carries, and stays
+///   there: this is shown in the tests for a line that tells its delay 0 to 100 ms late, not proved.
+/// - A sample that is told late, twice or in another order within an interval changes nothing. A clock that steps back
+///   begins an interval anew; one that leaps costs at most what an idle interval does.
+///
+/// **Limits.** The delay of the path itself may rise by more than the threshold, on a path that changes. Samples at low load,
+/// or at the floor, teach the baseline within seconds. A line that stays full is cut to the floor first.
+///
+/// ```
+/// use sched_core::Nanos;
+/// use shaper::{Autorate, AutorateParams, Rate, Shaper};
+///
+/// let mbit = Rate::megabits_per_second;
+/// // At least 5, usually 20, at most 60 Mbit/s.
+/// let params = AutorateParams::new(mbit(5)?, mbit(20)?, mbit(60)?)?;
+/// let mut autorate = Autorate::new(params);
+/// let mut line = Shaper::new(autorate.rate());
+///
+/// // A device calls this when a probe is answered, and the rest from a timer.
+/// let mut now = Nanos::ZERO;
+/// for _ in 0..100 {
+///     autorate.delay_sample(Nanos::from_millis(40));
+///     now = now.plus(Nanos::from_millis(200));
+///     // The line is used to the full: bytes that left since the last call.
+///     let sent = autorate.rate().as_bits_per_second().unwrap_or(0) / 8 / 5;
+///     line.set_rate(now, autorate.update(now, sent));
+/// }
+/// assert_eq!(line.rate(), mbit(60)?);
+///
+/// // The line has become slower, and the modem queues 100 ms.
+/// autorate.delay_sample(Nanos::from_millis(140));
+/// now = now.plus(Nanos::from_millis(200));
+/// line.set_rate(now, autorate.update(now, 1_500_000));
+/// assert_eq!(line.rate(), mbit(30)?);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Autorate {
+    params: AutorateParams,
+    rate: Rate,
+    /// What `rate` is in bits per second: floor ≤ bps ≤ ceiling.
+    bps: u64,
+    /// What was achieved when the rate was last cut; 0 if it was never cut, or has grown past it since.
+    knee: u64,
+    baseline: Option<Nanos>,
+    /// The present interval: since when, what was sent, and the least sample.
+    since: Nanos,
+    bytes: u64,
+    least: Option<Nanos>,
+    /// The least sample of the last interval that had one.
+    before: Option<Nanos>,
+    /// How long a cut still waits to be judged.
+    pause: Nanos,
+    /// How long no sample came, up to the last decision.
+    quiet: Nanos,
+    state: AutorateState,
+}
+
+impl Autorate {
+    /// A controller that has seen nothing, at the base rate. Its first interval begins at time zero.
+    #[must_use]
+    pub const fn new(params: AutorateParams) -> Self {
+        let rate = params.base();
+        Self {
+            params,
+            rate,
+            bps: params.base_bps(),
+            knee: 0,
+            baseline: None,
+            since: Nanos::ZERO,
+            bytes: 0,
+            least: None,
+            before: None,
+            pause: Nanos::ZERO,
+            quiet: Nanos::ZERO,
+            state: AutorateState::Steady,
+        }
+    }
+
+    /// A probe took `delay`, one way or there and back. Any order and any number are right: the least of an interval
+    /// counts. Two to ten in an interval are enough; a probe that is lost is no sample.
+    #[inline]
+    pub fn delay_sample(&mut self, delay: Nanos) {
+        self.least = Some(self.least.map_or(delay, |least| least.min(delay)));
+    }
+
+    /// `bytes` were sent onto the line since the last call, as they are on the wire. Returns the rate from now on.
+    ///
+    /// A decision is made if the [interval](AutorateParams::interval) is over; before, bytes are only counted. Call it
+    /// from a timer, as often as the interval or more often. A call that comes late decides once, over all the time that has
+    /// passed. `now` before the last decision begins an interval anew.
+    ///
+    /// The baseline rises by 1/60 of the way a second while the line is used, and by half of the way a second while
+    /// less than a quarter of the rate is used, or at the floor.
+    pub fn update(&mut self, now: Nanos, bytes: u64) -> Rate {
+        if now < self.since {
+            self.begin(now);
+            return self.rate;
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        let span = now.since(self.since);
+        if span >= self.params.interval() {
+            self.decide(span);
+            self.begin(now);
+        }
+        self.rate
+    }
+
+    /// The rate in force.
+    #[must_use]
+    pub const fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// What the last decision was.
+    #[must_use]
+    pub const fn state(&self) -> AutorateState {
+        self.state
+    }
+
+    /// The delay of the path without a queue, as learned so far; `None` before the first decision with a sample.
+    #[must_use]
+    pub const fn baseline(&self) -> Option<Nanos> {
+        self.baseline
+    }
+
+    /// The settings.
+    #[must_use]
+    pub const fn params(&self) -> AutorateParams {
+        self.params
+    }
+
+    /// Changes the settings. The rate becomes the nearest within the new floor and ceiling; what was learned stays.
+    pub fn set_params(&mut self, params: AutorateParams) {
+        self.params = params;
+        self.set(self.bps);
+    }
+
+    /// The path has become another: forgets baseline and cuts. The rate stays until the next decision.
+    pub fn forget_path(&mut self) {
+        let Self { params, rate, bps, since, .. } = *self;
+        *self = Self { rate, bps, since, ..Self::new(params) };
+    }
+
+    /// Begins an interval.
+    fn begin(&mut self, now: Nanos) {
+        self.since = now;
+        self.bytes = 0;
+        self.least = None;
+    }
+
+    fn decide(&mut self, span: Nanos) {
+        self.pause = self.pause.since(span);
+        let Some(least) = self.least else { return self.decide_without_sample(span) };
+        self.quiet = Nanos::ZERO;
+        let load = achieved(self.bytes, span);
+        let excess = least.since(self.learn(least, load, span));
+        let before = self.before.replace(least);
+        let threshold = self.params.threshold();
+        if excess > threshold {
+            // 1/64 of the interval: the line carries that much more than what comes.
+            let step = Nanos(self.params.interval().0 >> 6);
+            let is_falling = before.is_some_and(|before| least.plus(step) <= before);
+            if is_falling || self.pause > Nanos::ZERO {
+                self.state = AutorateState::Draining;
+            } else {
+                self.cut(load, excess);
+            }
+        } else if self.is_used(load) && excess.0 <= threshold.0 >> 1 {
+            self.grow();
+        } else if load < self.bps >> 2 {
+            self.state = AutorateState::Returning;
+            let base = self.params.base_bps();
+            // At least one bit, so that the base is reached.
+            let step = (self.bps.abs_diff(base) >> 5).max(1).min(self.bps.abs_diff(base));
+            let next = if base < self.bps {
+                self.bps.saturating_sub(step)
+            } else {
+                self.bps.saturating_add(step)
+            };
+            self.set(next);
+        } else {
+            self.state = AutorateState::Steady;
+        }
+    }
+
+    fn decide_without_sample(&mut self, span: Nanos) {
+        self.quiet = self.quiet.plus(span);
+        self.state = AutorateState::Steady;
+        if self.quiet >= self.params.silence() {
+            self.state = AutorateState::Silent;
+            self.set(self.bps.min(self.params.base_bps()));
+        }
+    }
+
+    /// Moves the baseline by the least sample of an interval, and returns it.
+    fn learn(&mut self, least: Nanos, load: u64, span: Nanos) -> Nanos {
+        let baseline = self.baseline.unwrap_or(least);
+        let rise = least.since(baseline);
+        let fall = baseline.since(least);
+        let is_path = load < self.bps >> 2 || self.bps <= self.params.floor_bps();
+        let slowness = if is_path { RISE } else { RISE_UNDER_LOAD };
+        let rise = scale(rise.0, span.0.min(slowness.get()), slowness);
+        // Rounded up, so that it arrives.
+        let fall = fall.0.saturating_sub(fall.0 >> 1);
+        let baseline = Nanos(baseline.0.saturating_sub(fall)).plus(Nanos(rise));
+        self.baseline = Some(baseline);
+        baseline
+    }
+
+    /// Whether the line is used enough for a missing delay to mean something: 3/4 of the rate.
+    const fn is_used(&self, load: u64) -> bool {
+        load >= self.bps.saturating_sub(self.bps >> 2)
+    }
+
+    fn cut(&mut self, load: u64, excess: Nanos) {
+        let threshold = self.params.threshold().nonzero();
+        // 7/8 at the threshold, 1/2 from four thresholds on, in 256th.
+        let beyond = excess.0.saturating_sub(threshold.get());
+        let beyond = scale(beyond, 32, threshold).min(96);
+        let share = 224_u64.saturating_sub(beyond);
+        // A load below half the rate is no measure of the line.
+        let achieved = load.min(self.bps).max(self.bps >> 1);
+        self.knee = achieved;
+        // Above 2⁵⁶ bit/s is no rate.
+        self.set(achieved.saturating_mul(share) >> 8);
+        // A packet that is sent now waits for what is queued before it.
+        self.pause = self.params.interval().plus(excess.min(LONGEST_PAUSE));
+        self.state = AutorateState::BackingOff;
+    }
+
+    fn grow(&mut self) {
+        let near =
+            self.knee.saturating_sub(self.knee >> 3)..=self.knee.saturating_add(self.knee >> 4);
+        if self.bps > *near.end() {
+            // The line has become faster than it was.
+            self.knee = 0;
+        }
+        let shift = if near.contains(&self.bps) { 6 } else { 4 };
+        self.set(self.bps.saturating_add(self.bps >> shift));
+        self.state = AutorateState::Growing;
+    }
+
+    /// The one place where the rate changes.
+    fn set(&mut self, bps: u64) {
+        let bps = bps.max(self.params.floor_bps()).min(self.params.ceiling_bps());
+        if bps != self.bps {
+            // Between two rates that are valid.
+            if let Ok(rate) = Rate::bits_per_second(bps) {
+                (self.bps, self.rate) = (bps, rate);
+            }
+        }
+    }
+}
+
+/// Bits per second of `bytes` in `span`; saturates.
+fn achieved(bytes: u64, span: Nanos) -> u64 {
+    scale(bytes, BIT_NANOS_PER_BYTE_SECOND, span.nonzero())
+}
+
+/// `value · part / whole`, rounded down; saturates.
+#[allow(clippy::integer_division, reason = "a few in a decision, by what is not zero")]
+fn scale(value: u64, part: u64, whole: NonZeroU64) -> u64 {
+    let scaled = u128::from(value).wrapping_mul(part.into()) / NonZeroU128::from(whole);
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+/// A span as a divisor.
+trait Divisor {
+    /// The nanoseconds, and 1 for none.
+    fn nonzero(self) -> NonZeroU64;
+}
+
+impl Divisor for Nanos {
+    fn nonzero(self) -> NonZeroU64 {
+        NonZeroU64::new(self.0).unwrap_or(NonZeroU64::MIN)
+    }
+}

@@ -1,0 +1,117 @@
+//! How fast packets arrive that a line before this one has spaced.
+
+use core::num::NonZeroU64;
+
+use sched_core::Nanos;
+
+use super::{achieved, scale};
+use crate::Rate;
+
+/// What is told of the estimate: 15/16, so that the queue is here and not before the line.
+const SHARE: u64 = 15;
+const OF: NonZeroU64 = NonZeroU64::new(16).unwrap();
+
+/// The rate of a line, estimated from packets that arrive over it: for a shaper behind the line, of downloads.
+///
+/// Arrivals are counted in windows. A window ends with the first gap longer than the mean gap, when it is 10 ms
+/// long or more, and at 250 ms in any case. The estimate is a mean of the windows' rates that rises by a quarter of
+/// the way and falls by 1/256, so that it stays near what the line gives when it is full. Mean gaps move in the same way. It is the
+/// estimate of CAKE's `autorate-ingress`, with the least and the greatest length of a window added: evenly spaced packets
+/// have no gap that is longer than the mean.
+///
+/// It sees no delay, and takes bursts for a fast line. Where probes are possible, [`Autorate`](super::Autorate) is
+/// the better choice, and this gives a ceiling to it.
+///
+/// Any sequence of times is right: a packet with a time before that of the last one begins a window anew.
+///
+/// Cost: constant; a division when a window ends, at most once in 10 ms.
+///
+/// ```
+/// use sched_core::Nanos;
+/// use shaper::{ArrivalRate, Rate, Shaper};
+///
+/// let mut arrivals = ArrivalRate::new();
+/// let mut shaper = Shaper::new(Rate::UNLIMITED);
+/// // 12 Mbit/s: 1,500 bytes each millisecond.
+/// for ms in 0..3_000 {
+///     arrivals.arrived(Nanos::from_millis(ms), 1_500);
+///     // Often enough.
+///     if ms % 250 == 249 && let Some(rate) = arrivals.rate() {
+///         shaper.set_rate(Nanos::from_millis(ms), rate);
+///     }
+/// }
+/// assert_eq!(shaper.rate(), Rate::kilobits_per_second(11_250)?);
+/// # Ok::<(), shaper::RateError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrivalRate {
+    /// When the last packet came; `None` before the first.
+    last: Option<Nanos>,
+    /// The mean gap.
+    gap: Nanos,
+    since: Nanos,
+    /// Bytes of the packets after the one at `since`.
+    bytes: u64,
+    /// Bits per second; 0 before the first window has ended.
+    estimate: u64,
+}
+
+impl ArrivalRate {
+    /// The least length of a window.
+    pub const SHORTEST: Nanos = Nanos::from_millis(10);
+    /// The length at which a window ends without a gap.
+    pub const LONGEST: Nanos = Nanos::from_millis(250);
+
+    /// An estimate that has seen nothing.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { last: None, gap: Nanos::ZERO, since: Nanos::ZERO, bytes: 0, estimate: 0 }
+    }
+
+    /// A packet of `wire_len` bytes came at `now`.
+    pub fn arrived(&mut self, now: Nanos, wire_len: u32) {
+        let Some(last) = self.last.replace(now).filter(|&last| last <= now) else {
+            (self.since, self.bytes) = (now, 0);
+            return;
+        };
+        self.bytes = self.bytes.saturating_add(wire_len.into());
+        let gap = now.since(last);
+        let is_long = gap > self.gap;
+        self.gap = Nanos(towards(self.gap.0, gap.0));
+        let window = now.since(self.since);
+        if window >= Self::LONGEST || is_long && window >= Self::SHORTEST {
+            let rate = achieved(self.bytes, window);
+            self.estimate = if self.estimate == 0 { rate } else { towards(self.estimate, rate) };
+            (self.since, self.bytes) = (now, 0);
+        }
+    }
+
+    /// The estimate in bits per second, if a window has ended.
+    #[must_use]
+    pub fn estimate(&self) -> Option<u64> {
+        (self.estimate > 0).then_some(self.estimate)
+    }
+
+    /// The rate to shape to: 15/16 of the estimate, or the nearest that is a [`Rate`]. Ask for it at most each 250 ms:
+    /// a window is as long.
+    #[must_use]
+    pub fn rate(&self) -> Option<Rate> {
+        let bps = scale(self.estimate()?, SHARE, OF);
+        Rate::bits_per_second(bps.clamp(Rate::MIN_BITS_PER_SECOND, Rate::MAX_BITS_PER_SECOND)).ok()
+    }
+}
+
+impl Default for ArrivalRate {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A quarter of the way up, 1/256 of it down.
+const fn towards(mean: u64, value: u64) -> u64 {
+    if value > mean {
+        mean.saturating_add(value.saturating_sub(mean) >> 2)
+    } else {
+        mean.saturating_sub(mean.saturating_sub(value) >> 8)
+    }
+}

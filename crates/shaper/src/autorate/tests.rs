@@ -1,0 +1,373 @@
+use super::*;
+use proptest::prelude::*;
+use std::vec::Vec;
+
+const MS: u64 = 1_000_000;
+const INTERVAL: Nanos = Nanos::from_millis(200);
+
+fn params(floor: u64, base: u64, ceiling: u64) -> AutorateParams {
+    let [floor, base, ceiling] =
+        [floor, base, ceiling].map(|bps| Rate::bits_per_second(bps).unwrap());
+    AutorateParams::new(floor, base, ceiling).unwrap()
+}
+
+/// A line of a rate with a modem that queues without limit: what comes at more than the rate waits.
+struct Line {
+    bps: u64,
+    /// Nanoseconds that the line needs for what is queued.
+    queued: u64,
+    path: Nanos,
+}
+
+impl Line {
+    /// `share` percent of the rate are offered for `span`; returns the bytes sent.
+    fn carry(&mut self, rate: u64, share: u64, span: Nanos) -> u64 {
+        let offered = rate * share / 100 * span.0;
+        self.queued = (self.queued + offered / self.bps).saturating_sub(span.0);
+        offered / 8_000_000_000
+    }
+
+    fn delay(&self) -> Nanos {
+        Nanos(self.path.0 + self.queued)
+    }
+}
+
+/// Runs a controller over a line for `steps` of 10 ms, with a sample each 50 ms that is told `late` steps after it was
+/// measured, and returns the rate of each step.
+fn run(
+    autorate: &mut Autorate,
+    line: &mut Line,
+    from: Nanos,
+    steps: usize,
+    late: usize,
+    share: u64,
+) -> Vec<u64> {
+    const STEP: Nanos = Nanos::from_millis(10);
+    let mut delays = Vec::new();
+    let mut now = from;
+    (0..steps)
+        .map(|step| {
+            now = now.plus(STEP);
+            let sent = line.carry(autorate.bps, share, STEP);
+            delays.push(line.delay());
+            if step % 5 == 0 && step >= late {
+                autorate.delay_sample(delays[step - late]);
+            }
+            autorate.update(now, sent);
+            autorate.bps
+        })
+        .collect()
+}
+
+proptest! {
+    /// Goal: floor and ceiling hold whatever is told, and a clock may do anything. Method: any times, samples, loads
+    /// and changes of the settings.
+    #[test]
+    fn no_history_leaves_floor_and_ceiling(
+        calls in prop::collection::vec(
+            (any::<u64>(), prop::option::of(any::<u64>()), any::<u64>(), any::<bool>(), 0_u32..60),
+            1..200,
+        ),
+        rates in prop::array::uniform3(Rate::MIN_BITS_PER_SECOND..=Rate::MAX_BITS_PER_SECOND),
+    ) {
+        let mut rates = rates;
+        rates.sort_unstable();
+        let [floor, base, ceiling] = rates;
+        let mut autorate = Autorate::new(params(floor, base, ceiling));
+        let mut now = 0_u64;
+        for (time, sample, bytes, leaps, shift) in calls {
+            now = if leaps { time } else { now.saturating_add(time >> 34) };
+            if let Some(sample) = sample {
+                autorate.delay_sample(Nanos(sample >> shift));
+            }
+            let rate = autorate.update(Nanos(now), bytes >> shift);
+            let bps = rate.as_bits_per_second().unwrap();
+            prop_assert!((floor..=ceiling).contains(&bps), "{bps}");
+            prop_assert_eq!((autorate.rate(), autorate.bps), (rate, bps));
+        }
+        let (low, high) = (floor, floor.max(base >> 1));
+        autorate.set_params(params(low, low, high));
+        prop_assert!((low..=high).contains(&autorate.rate().as_bits_per_second().unwrap()));
+    }
+
+    /// Goal: the order of samples in an interval, and repetitions, change nothing.
+    #[test]
+    fn samples_of_an_interval_may_come_in_any_order(
+        samples in prop::collection::vec(0_u64..200 * MS, 1..8), turn in 0_usize..8,
+    ) {
+        let mut one = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
+        one.delay_sample(Nanos(30 * MS));
+        one.update(INTERVAL, 0);
+        let mut other = one.clone();
+        samples.iter().for_each(|&sample| one.delay_sample(Nanos(sample)));
+        let mut turned = samples.clone();
+        turned.rotate_left(turn % samples.len());
+        turned.extend(&samples);
+        turned.iter().rev().for_each(|&sample| other.delay_sample(Nanos(sample)));
+        prop_assert_eq!(one.update(Nanos(400 * MS), 250_000), other.update(Nanos(400 * MS), 250_000));
+        prop_assert_eq!(one, other);
+    }
+
+    /// Goal: on a steady line that stays full the rate comes to between 3/4 and 9/8 of the line and stays there.
+    /// Method: lines of 2 Mbit/s to 1 Gbit/s between floor and ceiling, any path, samples told 0 to 100 ms late.
+    /// After 60 s, 60 s are judged.
+    #[test]
+    fn on_a_steady_line_the_rate_stays_near_it(
+        line in 2_000_000_u64..1_000_000_000, base in 1_u64..=16, path in 1_u64..300, late in 0_usize..=10,
+    ) {
+        let mut autorate = Autorate::new(params(line >> 4, (line >> 3) * base, line << 2));
+        let mut modem = Line { bps: line, queued: 0, path: Nanos(path * MS) };
+        let rates = run(&mut autorate, &mut modem, Nanos::ZERO, 12_000, late, 100);
+        let judged = &rates[6_000..];
+        let (least, most) = (judged.iter().min().unwrap(), judged.iter().max().unwrap());
+        prop_assert!(*least >= line * 3 / 4 && *most <= line * 9 / 8, "{least} to {most} of {line}");
+        let mean = judged.iter().sum::<u64>() / judged.len() as u64;
+        prop_assert!(mean >= line * 7 / 8, "{mean} of {line}");
+        prop_assert!(modem.queued < 150 * MS, "{} ns in the modem", modem.queued);
+    }
+
+    /// Goal: after capacity has come back the rate is the line's within 12 intervals a doubling, and 13 more.
+    /// Method: a line falls to a part of itself for 20 s and comes back.
+    #[test]
+    fn a_line_that_comes_back_is_filled_within_the_stated_time(
+        line in 4_000_000_u64..1_000_000_000, doublings in 1_u32..=4, late in 0_usize..=10,
+    ) {
+        let mut autorate = Autorate::new(params(line >> 5, line >> 1, line));
+        let mut modem = Line { bps: line, queued: 0, path: Nanos(40 * MS) };
+        run(&mut autorate, &mut modem, Nanos::ZERO, 3_000, late, 100);
+        modem.bps = line >> doublings;
+        run(&mut autorate, &mut modem, Nanos::from_secs(30), 2_000, late, 100);
+        prop_assert!(autorate.bps <= modem.bps * 9 / 8, "{} of {}", autorate.bps, modem.bps);
+        modem.bps = line;
+        let doublings = (0..8).find(|&n| autorate.bps << n >= line).unwrap();
+        // What is queued drains first, within an interval: the line is faster now.
+        let intervals = 12 * doublings + 13 + 1;
+        let rates = run(&mut autorate, &mut modem, Nanos::from_secs(50), 4_000, late, 100);
+        let filled = rates.iter().position(|&bps| bps >= line / 100 * 99);
+        prop_assert!(filled.is_some_and(|at| at <= intervals * 20), "{filled:?} of {intervals}");
+    }
+
+    #[test]
+    fn any_arrivals_give_no_rate_or_a_valid_one(
+        packets in prop::collection::vec((any::<u64>(), any::<u32>(), any::<bool>()), 1..200),
+    ) {
+        let mut arrivals = ArrivalRate::new();
+        let mut now = 0_u64;
+        for (time, len, leaps) in packets {
+            now = if leaps { time } else { now.saturating_add(time >> 36) };
+            arrivals.arrived(Nanos(now), len);
+            prop_assert_eq!(arrivals.rate().is_some(), arrivals.estimate().is_some());
+        }
+    }
+}
+
+/// One decision with a sample and a load, after a baseline of 40 ms at 10 of 1 to 100 Mbit/s.
+fn decide(sample: u64, load: u64) -> (AutorateState, u64) {
+    let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
+    autorate.delay_sample(Nanos(40 * MS));
+    autorate.update(INTERVAL, 100_000);
+    assert_eq!((autorate.state(), autorate.bps), (AutorateState::Steady, 10_000_000));
+    autorate.delay_sample(Nanos(sample * MS));
+    autorate.update(Nanos(400 * MS), load / 40);
+    (autorate.state(), autorate.bps)
+}
+
+/// By hand from the table of the module; the baseline of the rows with a late sample has risen by 1/300 of the way.
+#[test]
+fn each_decision_is_that_of_the_table() {
+    use AutorateState::{BackingOff, Growing, Returning, Steady};
+    assert_eq!(decide(40, 10_000_000), (Growing, 10_625_000));
+    assert_eq!(decide(47, 7_500_000), (Growing, 10_625_000));
+    assert_eq!(decide(40, 7_400_000), (Steady, 10_000_000));
+    assert_eq!(decide(48, 10_000_000), (Steady, 10_000_000));
+    assert_eq!(decide(55, 10_000_000), (Steady, 10_000_000));
+    assert_eq!(decide(40, 2_400_000), (Returning, 10_000_000));
+    assert_eq!(decide(56, 10_000_000), (BackingOff, 8_671_875));
+    assert_eq!(decide(56, 8_000_000), (BackingOff, 6_937_500));
+    assert_eq!(decide(140, 10_000_000), (BackingOff, 5_000_000));
+    // A load below half the rate counts as half the rate.
+    assert_eq!(decide(140, 0), (BackingOff, 2_500_000));
+}
+
+#[test]
+fn a_cut_is_judged_after_the_queue_has_had_time_to_drain() {
+    let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
+    let mut rates = Vec::new();
+    for (interval, sample) in
+        [40, 540, 560, 580, 600, 620, 500, 400, 80, 41].into_iter().enumerate()
+    {
+        autorate.delay_sample(Nanos(sample * MS));
+        autorate.update(Nanos((interval as u64 + 1) * 200 * MS), 250_000);
+        rates.push((autorate.state().name(), autorate.bps / 1_000));
+    }
+    let cut = ("backing-off", 5_000);
+    assert_eq!(
+        rates[1..6],
+        [
+            cut,
+            ("draining", 5_000),
+            ("draining", 5_000),
+            ("draining", 5_000),
+            ("backing-off", 2_500)
+        ]
+    );
+    assert!(rates[6..9].iter().all(|&row| row == ("draining", 2_500)), "{rates:?}");
+    assert_eq!(rates[9], ("growing", 2_656));
+}
+
+#[test]
+fn without_samples_the_rate_stays_and_then_is_at_most_the_base() {
+    let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
+    let mut now = Nanos::ZERO;
+    let mut step = |autorate: &mut Autorate, sample: Option<u64>| {
+        now = now.plus(INTERVAL);
+        sample.into_iter().for_each(|sample| autorate.delay_sample(Nanos(sample * MS)));
+        autorate.update(now, autorate.bps / 40);
+    };
+    (0..20).for_each(|_| step(&mut autorate, Some(40)));
+    let high = autorate.bps;
+    assert!(high > 20_000_000);
+    (0..9).for_each(|_| step(&mut autorate, None));
+    assert_eq!((autorate.bps, autorate.state()), (high, AutorateState::Steady));
+    step(&mut autorate, None);
+    assert_eq!((autorate.bps, autorate.state()), (10_000_000, AutorateState::Silent));
+    (0..100).for_each(|_| step(&mut autorate, None));
+    assert_eq!(autorate.bps, 10_000_000);
+    step(&mut autorate, Some(140));
+    assert_eq!(autorate.bps, 5_000_000);
+    (0..100).for_each(|_| step(&mut autorate, None));
+    assert_eq!(autorate.bps, 5_000_000, "below the base it stays");
+}
+
+/// Goal: the delay of the path rises for good by three thresholds on a line that is full, and the rate comes back.
+#[test]
+fn a_path_that_has_become_longer_is_learned() {
+    let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 20_000_000));
+    let mut modem = Line { bps: 20_500_000, queued: 0, path: Nanos(40 * MS) };
+    run(&mut autorate, &mut modem, Nanos::ZERO, 3_000, 0, 100);
+    assert_eq!(autorate.bps, 20_000_000);
+    modem.path = Nanos(85 * MS);
+    let rates = run(&mut autorate, &mut modem, Nanos::from_secs(30), 3_000, 0, 100);
+    assert!(rates.contains(&1_000_000), "it is taken for a queue at first");
+    assert_eq!(autorate.bps, 20_000_000);
+    // At low load it is learned without a cut below the base.
+    modem.path = Nanos(40 * MS);
+    run(&mut autorate, &mut modem, Nanos::from_secs(60), 1_000, 0, 10);
+    let base = autorate.bps;
+    assert!((9_900_000..=14_000_000).contains(&base), "{base}");
+}
+
+#[test]
+fn little_load_leads_back_to_the_base_from_both_sides() {
+    for begin in [1_000_000, 100_000_000] {
+        let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
+        autorate.set(begin);
+        let mut modem = Line { bps: 200_000_000, queued: 0, path: Nanos(40 * MS) };
+        let rates = run(&mut autorate, &mut modem, Nanos::ZERO, 6_000, 0, 10);
+        assert!(rates.is_sorted() || rates.iter().rev().is_sorted());
+        assert!(autorate.bps.abs_diff(10_000_000) < 10_000, "{}", autorate.bps);
+    }
+}
+
+#[test]
+fn a_clock_that_steps_back_begins_an_interval_anew() {
+    let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
+    autorate.delay_sample(Nanos(40 * MS));
+    autorate.update(Nanos::MAX, 0);
+    autorate.delay_sample(Nanos(400 * MS));
+    let before = autorate.clone();
+    assert_eq!(autorate.update(Nanos(5), u64::MAX), before.rate());
+    assert_eq!(autorate, Autorate { since: Nanos(5), least: None, ..before });
+    // From here on time goes on.
+    autorate.delay_sample(Nanos(40 * MS));
+    autorate.update(Nanos(5 + 200 * MS), 250_000);
+    assert_eq!(autorate.state(), AutorateState::Growing);
+}
+
+#[test]
+fn a_new_path_is_begun_anew_at_the_same_rate() {
+    let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
+    let mut modem = Line { bps: 5_000_000, queued: 0, path: Nanos(40 * MS) };
+    run(&mut autorate, &mut modem, Nanos::ZERO, 1_000, 0, 100);
+    let bps = autorate.bps;
+    assert!(autorate.baseline().is_some() && bps < 6_000_000);
+    autorate.forget_path();
+    assert_eq!((autorate.bps, autorate.baseline()), (bps, None));
+}
+
+#[test]
+fn settings_that_make_no_sense_are_refused() {
+    let mbit = |mbps| Rate::megabits_per_second(mbps).unwrap();
+    for (floor, base, ceiling, message) in [
+        (Rate::STOPPED, mbit(2), mbit(3), "floor of stopped is no finite rate"),
+        (mbit(1), Rate::UNLIMITED, mbit(3), "base of unlimited is no finite rate"),
+        (mbit(1), mbit(2), Rate::UNLIMITED, "ceiling of unlimited is no finite rate"),
+        (mbit(3), mbit(2), mbit(3), "accepted: floor ≤ base ≤ ceiling"),
+        (mbit(1), mbit(4), mbit(3), "accepted: floor ≤ base ≤ ceiling"),
+    ] {
+        let error = AutorateParams::new(floor, base, ceiling).unwrap_err();
+        assert!(std::string::ToString::to_string(&error).contains(message), "{error}");
+    }
+    let params = AutorateParams::new(mbit(1), mbit(1), mbit(1)).unwrap();
+    for span in [Nanos::ZERO, Nanos(999_999), Nanos(60_000_000_001), Nanos::MAX] {
+        let name = |result: Result<_, AutorateError>| match result {
+            Err(AutorateError::Span { name, span: told }) if told == span => name,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(name(params.with_threshold(span)), "threshold");
+        assert_eq!(name(params.with_interval(span)), "interval");
+        assert_eq!(name(params.with_silence(span)), "silence");
+    }
+    for span in [AutorateParams::SHORTEST, AutorateParams::LONGEST] {
+        let changed = params.with_threshold(span).unwrap().with_interval(span).unwrap();
+        assert_eq!((changed.threshold(), changed.interval()), (span, span));
+        assert_eq!(params.with_silence(span).unwrap().silence(), span);
+    }
+}
+
+/// Goal: the estimate is what the line carries, of arrivals that are even, in bursts, and with pauses. Method: packets
+/// of a line of 50 Mbit/s, each 240 µs; in the bursts every 8th gap is as long as eight packets and the others are short.
+#[test]
+fn arrivals_tell_the_rate_of_the_line() {
+    for (name, gaps, expected) in [
+        ("even", [240_000_u64; 8], 50_000_000_u64),
+        (
+            "jitter",
+            [200_000, 280_000, 210_000, 270_000, 240_000, 240_000, 180_000, 300_000],
+            50_000_000,
+        ),
+        ("bursts", [10_000, 10_000, 10_000, 10_000, 10_000, 10_000, 10_000, 1_850_000], 50_000_000),
+    ] {
+        let mut arrivals = ArrivalRate::new();
+        let mut now = 0;
+        for packet in 0..20_000 {
+            // A pause of a second now and then.
+            now += gaps[packet % 8] + if packet % 5_000 == 4_999 { 1_000_000_000 } else { 0 };
+            arrivals.arrived(Nanos(now), 1_500);
+        }
+        let estimate = arrivals.estimate().unwrap();
+        assert!(estimate.abs_diff(expected) <= expected / 10, "{name}: {estimate}");
+        assert_eq!(arrivals.rate(), Rate::bits_per_second(estimate * 15 / 16).ok());
+    }
+}
+
+/// Goal: the estimate follows a line that becomes faster at once, and one that becomes slower within seconds.
+#[test]
+fn arrivals_follow_a_line() {
+    let mut arrivals = ArrivalRate::new();
+    let mut now = Nanos::ZERO;
+    let mut run = |arrivals: &mut ArrivalRate, bps: u64, ms: u64| {
+        let end = now.plus(Nanos::from_millis(ms));
+        let mut jitter = 0;
+        while now < end {
+            jitter = (jitter + 7) % 13;
+            now = now.plus(Nanos(12_000_000_000_000 / bps * (94 + jitter) / 100));
+            arrivals.arrived(now, 1_500);
+        }
+        arrivals.estimate().unwrap_or(0)
+    };
+    run(&mut arrivals, 10_000_000, 1_000);
+    assert!(run(&mut arrivals, 40_000_000, 500) > 36_000_000);
+    assert!(run(&mut arrivals, 10_000_000, 1_000) > 20_000_000, "a short lull is no slower line");
+    assert!(run(&mut arrivals, 10_000_000, 15_000) < 11_000_000);
+}
