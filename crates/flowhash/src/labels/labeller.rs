@@ -151,12 +151,13 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     #[inline]
     #[must_use]
     pub fn labels(&self, parsed: &Parsed) -> Labels {
-        let outer = self.outer(parsed);
-        let ends = self.ends(&outer);
-        match parsed.inner {
-            None => Labels { flow: self.flow_of(outer), ..ends },
-            Some(_) => self.tunnelled(parsed.key, ends),
-        }
+        self.outer(parsed, |outer| {
+            let ends = self.ends(outer);
+            match &parsed.inner {
+                None => Labels { flow: self.flow_of(outer), ..ends },
+                Some(_) => self.tunnelled(&parsed.key, ends),
+            }
+        })
     }
 
     /// The flow of [`labels`](Self::labels) alone: one hash, and the two of the ends for a packet in a
@@ -164,11 +165,10 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     #[inline]
     #[must_use]
     pub fn flow(&self, parsed: &Parsed) -> u32 {
-        let outer = self.outer(parsed);
-        match parsed.inner {
+        self.outer(parsed, |outer| match &parsed.inner {
             None => self.flow_of(outer),
-            Some(_) => self.flow_between(parsed.key, self.ends(&outer)),
-        }
+            Some(_) => self.flow_between(&parsed.key, self.ends(outer)),
+        })
     }
 
     /// The source host of [`labels`](Self::labels) alone: one hash.
@@ -206,11 +206,12 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
         &self.hasher
     }
 
-    /// The outermost key, translated.
+    /// What `of` says of the outermost key, translated. The key is copied only where it is translated.
     #[inline]
-    fn outer(&self, parsed: &Parsed) -> FlowKey {
+    fn outer<R>(&self, parsed: &Parsed, of: impl FnOnce(&FlowKey) -> R) -> R {
         let outer = parsed.outer_key();
-        self.nat.inner(outer).unwrap_or(*outer)
+        let translated = self.nat.inner(outer);
+        of(translated.as_ref().unwrap_or(outer))
     }
 
     /// The key whose hosts count.
@@ -218,7 +219,7 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     fn with_hosts(&self, parsed: &Parsed) -> FlowKey {
         match (parsed.inner, self.tunnel_hosts) {
             (Some(_), TunnelHosts::Inner) => parsed.key,
-            _ => self.outer(parsed),
+            _ => self.outer(parsed, |outer| *outer),
         }
     }
 
@@ -233,17 +234,17 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
 
     /// The labels of `key` between the hosts of `ends`.
     #[inline(never)]
-    fn tunnelled(&self, key: FlowKey, ends: Labels) -> Labels {
+    fn tunnelled(&self, key: &FlowKey, ends: Labels) -> Labels {
         let flow = self.flow_between(key, ends);
         match self.tunnel_hosts {
             TunnelHosts::Outer => Labels { flow, ..ends },
-            TunnelHosts::Inner => Labels { flow, ..self.ends(&key) },
+            TunnelHosts::Inner => Labels { flow, ..self.ends(key) },
         }
     }
 
     /// The flow of `key` between the hosts of `ends`.
     #[inline(never)]
-    fn flow_between(&self, key: FlowKey, ends: Labels) -> u32 {
+    fn flow_between(&self, key: &FlowKey, ends: Labels) -> u32 {
         let pair = match self.symmetry {
             Symmetry::Asymmetric => ends.host_pair(),
             Symmetry::Symmetric => Labels {
@@ -258,7 +259,7 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     }
 
     #[inline]
-    fn flow_of(&self, key: FlowKey) -> u32 {
+    fn flow_of(&self, key: &FlowKey) -> u32 {
         match self.symmetry {
             Symmetry::Asymmetric => key.label(&self.hasher),
             Symmetry::Symmetric => key.undirected().label(&self.hasher),

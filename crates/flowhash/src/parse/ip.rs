@@ -183,7 +183,7 @@ impl<'a> Upper<'a> {
 }
 
 /// Nearly all packets are TCP or UDP right behind the IP header: those need no walk.
-#[inline]
+#[inline(always)]
 fn upper_or_walk(protocol: u8, rest: &[u8], offset: usize, v6: bool) -> Upper<'_> {
     match (protocol, rest.first_chunk::<4>()) {
         (TCP | UDP, Some(ports)) => {
