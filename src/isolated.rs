@@ -366,7 +366,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
 
     /// As [`Self::enqueue_labelled`], where the caller does not ask how the flow came by its queue: a packet of a flow that has
     /// one is handed on as it came.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enqueue_by_labels(
         &mut self,
         now: Nanos,
@@ -443,6 +443,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
 
 impl<S: Storage, A: Aqm, K: Storage, T: Storage> Scheduler for Isolated<S, A, K, T> {
     /// `flow` is the packet's label; the flow is its own host.
+    #[inline(always)] // as `dequeue`
     fn enqueue(
         &mut self,
         now: Nanos,

@@ -75,6 +75,7 @@ impl<S: LabelledScheduler + ?Sized> LabelledScheduler for Shaped<S> {
 
 /// By flow and hosts, as the isolation asks.
 impl<S: Storage, A: Aqm, K: Storage, T: Storage> LabelledScheduler for Isolated<S, A, K, T> {
+    #[inline(always)] // as the enqueue of a scheduler
     fn enqueue_labelled(
         &mut self,
         now: Nanos,

@@ -365,7 +365,7 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
 
     /// The packet that leaves next, if one may leave at `now`. Where the AQM has marked it its ECN bits say so, and the
     /// caller rewrites the header ([`mark_congestion`]). Packets that the AQM drops go to `drops`.
-    #[inline]
+    #[inline(always)] // as that of the queues inside
     pub fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.outlet.dequeue(now, drops)
     }
@@ -394,6 +394,7 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
 
 impl<S: Storage, K: Storage, T: Storage> Scheduler for SmartQueue<S, Descriptors, K, T> {
     /// `flow` is the packet's label; the flow is its own host.
+    #[inline(always)] // as that of the queues inside
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -404,6 +405,7 @@ impl<S: Storage, K: Storage, T: Storage> Scheduler for SmartQueue<S, Descriptors
         self.outlet.line.enqueue(now, flow, packet, drops)
     }
 
+    #[inline(always)] // as above
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.outlet.dequeue(now, drops)
     }

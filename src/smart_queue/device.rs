@@ -49,12 +49,10 @@ impl DeviceRoom {
         }
     }
 
-    /// The device after it has taken a packet of `len` bytes.
-    pub(super) const fn took(self, len: u32) -> Self {
-        match self {
-            Self::Ready => Self::Ready,
-            Self::Busy => Self::Busy,
-            Self::Takes(bytes) => Self::Takes(bytes.saturating_sub(len)),
+    /// The device takes a packet of `len` bytes.
+    pub(super) const fn take(&mut self, len: u32) {
+        if let Self::Takes(bytes) = self {
+            *bytes = bytes.saturating_sub(len);
         }
     }
 

@@ -191,14 +191,12 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
             return None;
         }
         self.forget_idle_time(now);
-        let packet = self.inner.dequeue(now, drops);
+        let packet = self.inner.dequeue(now, drops)?;
         // An unlimited line is paid nothing: what a packet is on the wire need not be known.
-        if let Some(packet) = &packet
-            && !self.line.rate().is_unlimited()
-        {
+        if !self.line.rate().is_unlimited() {
             self.line.pay(now, self.link.on_wire(packet.len));
         }
-        packet
+        Some(packet)
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {
