@@ -110,7 +110,7 @@ impl<S: Storage> Way<SmartQueue<S>> for Frames {
 }
 
 impl<S: Scheduler, W: Way<S>> Scheduler for EnqueuedBy<S, W> {
-    #[inline]
+    #[inline(always)]
     fn enqueue(
         &mut self,
         now: Nanos,
@@ -121,7 +121,7 @@ impl<S: Scheduler, W: Way<S>> Scheduler for EnqueuedBy<S, W> {
         self.way.enqueue(&mut self.queue, now, flow, packet, drops)
     }
 
-    #[inline]
+    #[inline(always)]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.queue.dequeue(now, drops)
     }
