@@ -130,6 +130,7 @@ impl Hash {
             DropReason::Drained => 0x14,
             DropReason::Rejected => 0x15,
             DropReason::Unserved => 0x16,
+            DropReason::Filtered => 0x18,
             // A reason added later: no pinned run has one.
             _ => 0x17,
         });
@@ -159,9 +160,11 @@ impl Hash {
 
     fn counters(&mut self, counters: &Counters) {
         let volumes = [counters.accepted, counters.rejected, counters.delivered];
-        // Flushes count only where there were any, so that the hash of a run without the option has none in it.
+        // Flushes and filters count only where there were any, so that the hash of a run without the option has none in
+        // it.
+        let is_optional = |why| matches!(why, DropReason::Unserved | DropReason::Filtered);
         let dropped = DropReason::ALL.map(|why| (why, counters.dropped_for(why))).into_iter();
-        let told = dropped.filter(|&(why, of)| why != DropReason::Unserved || of != Volume::ZERO);
+        let told = dropped.filter(|&(why, of)| !is_optional(why) || of != Volume::ZERO);
         for Volume { packets, bytes } in volumes.into_iter().chain(told.map(|(_, of)| of)) {
             self.double(packets);
             self.double(bytes);

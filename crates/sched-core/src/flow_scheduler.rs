@@ -112,7 +112,7 @@ pub trait FlowScheduler {
     /// one behind it, `None` if there is none and the flow is idle.
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>);
 
-    /// `flow` has lost a packet of `len` bytes without service, at whichever end; `head` is the length
+    /// `flow` has lost a packet of `len` bytes without service, from whichever place; `head` is the length
     /// of its first packet afterwards, `None` if there is none and the flow is idle. A class of a
     /// hierarchy may have lost several packets of `len` bytes together.
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>);

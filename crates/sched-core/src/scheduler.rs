@@ -32,13 +32,16 @@ pub enum DropReason {
     /// Room was needed, and the queue that had to make it had not been served for so long that all it held
     /// was dropped ([`ShortestQueue::flush_unserved`](crate::ShortestQueue::flush_unserved)).
     Unserved,
+    /// Packets of its flow that are queued behind it say all that it says: an acknowledgement that a filter took out
+    /// ([`FlowQueues::filter_out`](crate::FlowQueues::filter_out)). No sign of congestion.
+    Filtered,
     /// Never accepted: an element of a burst that [`Scheduler::enqueue`] would have rejected.
     Rejected,
 }
 
 impl DropReason {
     /// How many reasons count as drops after acceptance (all but [`DropReason::Rejected`]).
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
     /// The reasons that count as drops after acceptance, each once.
     pub const ALL: [Self; Self::COUNT] = [
         Self::Overflow,
@@ -47,6 +50,7 @@ impl DropReason {
         Self::FlowRemoved,
         Self::Drained,
         Self::Unserved,
+        Self::Filtered,
     ];
 
     /// Two or three words for tables.
@@ -59,6 +63,7 @@ impl DropReason {
             Self::FlowRemoved => "flow removed",
             Self::Drained => "drained",
             Self::Unserved => "unserved",
+            Self::Filtered => "filtered",
             Self::Rejected => "rejected",
         }
     }

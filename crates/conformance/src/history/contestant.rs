@@ -288,6 +288,13 @@ pub trait Contestant: Scheduler {
     /// What governs `flow`; `None` if it was not added.
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]>;
 
+    /// Takes the packet of `flow` that `younger` others came after out of its queue. `None` if it has no such operation, else
+    /// whether there was one.
+    fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> Option<bool> {
+        let _ = (flow, younger, drops);
+        None
+    }
+
     /// Whether there are hosts.
     fn has_hosts(&self) -> bool {
         self.housing().is_some_and(|housing| housing.hosts() > 0)
@@ -318,6 +325,10 @@ where
 }
 
 impl<S: Contestant + ?Sized> Contestant for Box<S> {
+    fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> Option<bool> {
+        (**self).filter_out(flow, younger, drops)
+    }
+
     fn housing(&self) -> Option<&dyn Housing> {
         (**self).housing()
     }
@@ -443,6 +454,10 @@ where
 
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
         self.config(flow).map(Dial::read)
+    }
+
+    fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> Option<bool> {
+        Some(FlowQueues::filter_out(self, flow, younger, drops))
     }
 }
 

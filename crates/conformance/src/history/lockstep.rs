@@ -166,6 +166,20 @@ impl Step<'_> {
                 self.twin.set_limits(limits, &mut |packet, reason| twin.push((packet, reason)));
             }
             Operation::Evict => self.evict()?,
+            Operation::FilterOut { flow, younger } => {
+                let [subject, twin] = &mut self.course.dropped;
+                let flow = FlowId(flow);
+                let found = self.subject.filter_out(flow, younger, &mut |packet, reason| {
+                    subject.push((packet, reason));
+                });
+                let expected = self
+                    .twin
+                    .filter_out(flow, younger, &mut |packet, reason| twin.push((packet, reason)));
+                same("filtered out", found, expected)?;
+                let gone = usize::from(found == Some(true));
+                same("packets filtered out", self.course.dropped[0].len(), gone)?;
+                return Ok(Some(flow));
+            }
             Operation::Drain => {
                 let [subject, twin] = &mut self.course.dropped;
                 self.subject.drain(&mut |packet, reason| subject.push((packet, reason)));

@@ -68,6 +68,13 @@ pub enum Operation {
     },
     /// Drops one packet for its buffer. No bytes spell it: it follows a history.
     Evict,
+    /// Takes a packet out of the queue of a flow. No bytes spell it: it follows a history.
+    FilterOut {
+        /// The flow.
+        flow: u32,
+        /// How many packets of the flow came after it.
+        younger: u32,
+    },
     /// Drops everything.
     Drain,
     /// Gives a flow its hosts, whatever it holds.

@@ -449,6 +449,22 @@ impl<O: NaiveFlowScheduler> Contestant for NaiveQueues<O> {
         }
     }
 
+    /// Virtual queues have no such operation.
+    fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> Option<bool> {
+        if !matches!(self.placement, Placement::Own) {
+            return None;
+        }
+        let place = self.queues.get(flow.index()).and_then(|queue| {
+            usize::try_from(younger).ok().and_then(|younger| queue.len().checked_sub(younger + 1))
+        });
+        let held = place.and_then(|place| self.take(flow, place));
+        let found = held.is_some();
+        if let Some(held) = held {
+            self.drop(held, DropReason::Filtered, drops);
+        }
+        Some(found)
+    }
+
     fn setting(&self, flow: FlowId) -> Option<[u32; 2]> {
         match &self.placement {
             Placement::Own => self.scheduler.setting(flow),

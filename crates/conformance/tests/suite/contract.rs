@@ -105,6 +105,36 @@ fn gives_a_packet_for_its_buffer(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
 
 every_discipline!(a_buffer_can_be_had, super::gives_a_packet_for_its_buffer);
 
+/// Goal: a packet can leave any place of a queue by itself, and all parts agree with the twin's, which know of a loss and
+/// of nothing else; the rest stays in order.
+/// Method: random histories in which each second operation takes a packet out, at places from the newest that a queue
+/// has or has not, of flows that exist or do not. Schedulers without queues of their own have no such operation.
+fn lets_a_packet_leave_any_place(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
+    let (mut found, mut offered) = (0, 0);
+    for seed in seed..seed + 10 {
+        let (subject, twin) = sides();
+        let mut both = Match::new(subject, twin);
+        let mut random = conformance::Xorshift::new(seed);
+        for operation in Operations::of(&both.subject, seed).take(400) {
+            both.step(operation, false).unwrap();
+            let (flow, younger) = match random.below(32) {
+                0 => (u32::MAX - random.below(2), 0),
+                1 => (random.below(8), u32::MAX),
+                _ => (random.below(8), random.below(6)),
+            };
+            let before = both.subject.backlog().packets;
+            both.step(Operation::FilterOut { flow, younger }, true).unwrap();
+            found += before - both.subject.backlog().packets;
+            offered += 1;
+        }
+    }
+    let (mut subject, _) = sides();
+    let has_queues = subject.filter_out(FlowId(0), 0, &mut |_, _| ()).is_some();
+    assert!(!has_queues || found > 50, "{found} of {offered}");
+}
+
+every_discipline!(a_packet_leaves_any_place, super::lets_a_packet_leave_any_place);
+
 /// Packets of flow 0, of one byte each, fill the limit in bytes, and then `flow` sends one that is as long
 /// as all of them. Returns how many gave way and how many were rejected.
 fn victims_of_one_arrival<S, T>(sides: (S, T), flow: u32, queued: u32) -> (u64, u64)

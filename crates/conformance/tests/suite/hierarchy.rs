@@ -97,6 +97,7 @@ fn agree<S: Contestant, T: Contestant>((mut subject, mut twin): (S, T), seed: u6
             Operation::EnqueueAs { .. } => {}
             // Not in these histories.
             Operation::Assign { .. }
+            | Operation::FilterOut { .. }
             | Operation::ConfigureHost { .. }
             | Operation::CommittedRate { .. }
             | Operation::Ceiling { .. }

@@ -101,7 +101,7 @@ impl Counters {
     }
 }
 
-/// One flow's record, kept where the caller gives room for it: 152 bytes a flow.
+/// One flow's record, kept where the caller gives room for it: 168 bytes a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowRecord {
     pub(crate) accepted: Volume,

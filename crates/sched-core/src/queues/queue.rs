@@ -307,6 +307,36 @@ impl Queue {
         Some(packet)
     }
 
+    /// The handle of the packet before the one with `handle`, which is in this queue; `None` if it is the oldest.
+    pub(crate) fn before(&self, descriptors: &[Descriptor], handle: u32) -> Option<u32> {
+        if handle == self.head {
+            return None;
+        }
+        descriptors.get(handle as usize).map(|descriptor| descriptor.prev)
+    }
+
+    /// Takes out the packet that `younger` others came after: 0 is the newest. `None` if there are not as many.
+    /// O(`younger`).
+    pub(crate) fn take_nth_newest(
+        &mut self,
+        descriptors: &mut [Descriptor],
+        younger: u32,
+    ) -> Option<Packet> {
+        if younger >= self.held.packets {
+            return None;
+        }
+        let mut handle = self.tail;
+        for _ in 0..younger {
+            crate::steps::step();
+            handle = self.before(descriptors, handle)?;
+        }
+        if handle == self.tail {
+            return self.pop_tail(descriptors);
+        }
+        let before = self.before(descriptors, handle).unwrap_or(NONE);
+        self.take_after(descriptors, before)
+    }
+
     /// Counts the chain and compares; returns the packets found. O(packets).
     pub(crate) fn recount(&self, at: u32, descriptors: &[Descriptor]) -> Result<u32, Imbalance> {
         let (mut packets, mut bytes, mut last) = (0_u32, 0_u32, NONE);
@@ -413,6 +443,42 @@ mod tests {
                 assert_eq!(queue.pop_head(&mut descriptors).map(|p| p.handle), left.pop_front());
             }
             assert!(queue.is_empty());
+        }
+    }
+
+    /// Goal: a packet is found by its place from the newest, and nothing else leaves. Method: every history of six
+    /// steps, each an append, a departure from the head, or a packet out of one of four places from the newest, beside
+    /// a deque.
+    #[test]
+    fn a_packet_is_taken_out_by_its_place_from_the_newest() {
+        for history in 0..6_u32.pow(6) {
+            let (mut descriptors, mut queue) = ([Descriptor::EMPTY; 6], Queue::IDLE);
+            let (mut model, mut rest) = (VecDeque::new(), history);
+            for step in 0..6 {
+                let packet = Packet::new(step, 64 + step);
+                match rest % 6 {
+                    0 => {
+                        queue.append(&mut descriptors, packet, Nanos(0));
+                        model.push_back(packet);
+                    }
+                    1 => assert_eq!(queue.pop_head(&mut descriptors), model.pop_front()),
+                    place => {
+                        let younger = place - 2;
+                        let index = model.len().checked_sub(1 + younger as usize);
+                        let expected = index.and_then(|index| model.remove(index));
+                        let taken = queue.take_nth_newest(&mut descriptors, younger);
+                        assert_eq!(taken, expected, "{history} at {step}");
+                    }
+                }
+                rest /= 6;
+                assert_eq!(queue.recount(0, &descriptors), Ok(model.len() as u32), "{history}");
+                let mut here = (!queue.is_empty()).then(|| queue.tail());
+                for expected in model.iter().rev() {
+                    assert_eq!(here, Some(expected.handle), "{history} at {step}");
+                    here = here.and_then(|handle| queue.before(&descriptors, handle));
+                }
+                assert_eq!(here, None, "{history} at {step}");
+            }
         }
     }
 

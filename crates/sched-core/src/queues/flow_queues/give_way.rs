@@ -184,6 +184,54 @@ where
         self.book_drop(flow, packet, reason, drops);
     }
 
+    /// The packets that `flow` holds, the newest first; nothing if there is no such flow.
+    ///
+    /// ```
+    /// use sched_core::{Descriptor, Drr, DrrFlow, DropReason, FlowId, FlowQueues, Limits, Nanos, Packet, Queue, Scheduler};
+    ///
+    /// let mut drr = Drr::new([DrrFlow::EMPTY; 1], 1_500)?;
+    /// drr.add_all(1_500)?;
+    /// let packets = [Descriptor::EMPTY; 8];
+    /// let mut queues = FlowQueues::new(drr, [Queue::EMPTY; 1], packets, Limits::packets(8));
+    /// let mut gone = Vec::new();
+    /// let drops = &mut |packet: Packet, why: DropReason| gone.push((packet.handle, why));
+    /// for handle in 0..3 {
+    ///     queues.enqueue(Nanos(0), FlowId(0), Packet::new(handle, 52), drops)?;
+    /// }
+    ///
+    /// // The second from the newest says nothing that the newest does not say.
+    /// assert_eq!(queues.newest_first(FlowId(0)).nth(1), Some(Packet::new(1, 52)));
+    /// assert!(queues.filter_out(FlowId(0), 1, drops));
+    /// let left: Vec<u32> = queues.newest_first(FlowId(0)).map(|packet| packet.handle).collect();
+    /// assert_eq!(left, [2, 0]);
+    /// assert_eq!(gone, [(1, DropReason::Filtered)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn newest_first(&self, flow: FlowId) -> impl Iterator<Item = Packet> + '_ {
+        let queue = self.queues.as_ref().get(flow.index()).copied().unwrap_or(Queue::IDLE);
+        let descriptors = self.descriptors.as_ref();
+        let mut next = (!queue.is_empty()).then(|| queue.tail());
+        core::iter::from_fn(move || {
+            let handle = next?;
+            let packet = descriptors.get(handle as usize)?.packet(handle);
+            next = queue.before(descriptors, handle);
+            Some(packet)
+        })
+    }
+
+    /// Drops the packet of `flow` that `younger` others came after, 0 for the newest, with
+    /// [`DropReason::Filtered`]; the others stay in their order. Returns whether there was one. The flow scheduler and
+    /// the drop policy are told of a loss; the AQM is not told of an overflow. Cost: O(`younger`) beside the parts.
+    pub fn filter_out(&mut self, flow: FlowId, younger: u32, drops: &mut dyn DropSink) -> bool {
+        let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else { return false };
+        let descriptors = self.descriptors.as_mut();
+        let Some(packet) = queue.take_nth_newest(descriptors, younger) else { return false };
+        let head = queue.head_len(descriptors);
+        self.tell_lost(flow, packet.len, head);
+        self.book_drop(flow, packet, DropReason::Filtered, drops);
+        true
+    }
+
     /// Drops what `flow` holds, and keeps the flow. Cost: O(packets of the flow).
     pub(crate) fn drop_all(&mut self, flow: FlowId, reason: DropReason, drops: &mut dyn DropSink) {
         while let Some(packet) = self.take(flow, DropFrom::Head) {
