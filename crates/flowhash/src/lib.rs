@@ -79,6 +79,7 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod ack;
 pub mod flow_table;
 pub mod hash;
 pub mod hosts;
@@ -86,6 +87,7 @@ pub mod key;
 pub mod labels;
 pub mod parse;
 
+pub use ack::{Ack, SackBlocks, Timestamps};
 pub use flow_table::{
     Counts, DEFAULT_WAYS, FlowTable, Lookup, MAX_QUEUES, Outcome, Rotating, TableError, TagLine,
 };
