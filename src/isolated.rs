@@ -23,6 +23,7 @@
 //! full, costs two more hashes and lookups, of its hosts.
 //! Memory: see [`IsolatedMemory`].
 
+mod acks;
 mod config;
 mod directory;
 mod flow_scheduler;

@@ -85,6 +85,7 @@
 #[cfg(feature = "alloc")]
 extern crate alloc;
 
+mod ack_filter;
 mod buffers;
 mod hashed;
 mod isolated;
@@ -97,6 +98,7 @@ mod tins;
 
 pub mod by_hand;
 
+pub use ack_filter::{AckFilter, Acks, UnknownAckFilter, supersedes};
 pub use buffers::Buffers;
 pub use hashed::{HashDirectory, Hashed};
 pub use isolated::{

@@ -34,6 +34,7 @@ pub use rtt::{Rtt, UnknownRtt};
 pub use static_frames::{StaticFrameQueue, StaticFrames};
 pub use wash::clear_dscp;
 
+use crate::ack_filter::{AckFilter, Acks};
 use crate::isolated::{Isolated, IsolatedError};
 use crate::isolation::Isolation;
 use crate::labelled_scheduler::LabelledScheduler;
@@ -104,6 +105,7 @@ pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Stora
     rtt: Rtt,
     /// The limits that the rate follows; `None` where the caller has set them.
     sizes: Option<Sizes>,
+    ack_filter: AckFilter,
     packets: P,
 }
 
@@ -231,6 +233,18 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     #[must_use]
     pub fn is_l4s(&self) -> bool {
         self.chosen().l4s().is_some()
+    }
+
+    /// How much of acknowledgements that wait is dropped, from the next packet on: [`SmartQueueBuilder::ack_filter`].
+    pub const fn set_ack_filter(&mut self, filter: AckFilter) {
+        self.ack_filter = filter;
+    }
+
+    /// How much of acknowledgements that wait is dropped. [`Counters::dropped_for`] of
+    /// [`DropReason::Filtered`] counts them.
+    #[must_use]
+    pub const fn ack_filter(&self) -> AckFilter {
+        self.ack_filter
     }
 
     fn chosen(&self) -> &ChosenAqm<S::Of<ChosenAqmState>> {
@@ -361,6 +375,56 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         self.outlet.line.arrival(now).enqueue_labelled(now, labels, packet, drops).map(|_| ())
+    }
+
+    /// As [`enqueue`](Self::enqueue), with the [filter](Self::set_ack_filter) of acknowledgements: `acks` reads this packet and those
+    /// that are queued, up to [`AckFilter::REACH`] of them, in the caller's buffers. What it drops goes to `drops`.
+    ///
+    /// # Errors
+    /// [`Rejected`] hands the packet back; nothing is filtered then.
+    ///
+    /// ```
+    /// use freeboard::flowhash::{Ack, Labels, parse};
+    /// use freeboard::sched_core::{DropReason, Nanos, Packet};
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{AckFilter, SmartQueue};
+    ///
+    /// // From 10.0.0.1 port 80 to 10.0.0.2 port 8080.
+    /// let ack = |number: u8| {
+    ///     let ip = [0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    ///     let tcp = [0, 80, 0x1f, 0x90, 0, 0, 0, 7, 0, 0, 0, number, 0x50, 0x10, 1, 0, 0, 0, 0, 0];
+    ///     [ip, tcp].concat()
+    /// };
+    /// let buffers = [1, 2, 3].map(ack);
+    /// let acks = |packet: Packet| {
+    ///     let bytes = &buffers[packet.handle as usize];
+    ///     Ack::read(bytes, &parse::ip(bytes))
+    /// };
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(1)?).raw_ip();
+    /// let mut queue = builder.ack_filter(AckFilter::Aggressive).descriptors()?;
+    /// let mut gone = Vec::new();
+    /// let drops = &mut |packet: Packet, why: DropReason| gone.push((packet.handle, why));
+    /// let labels = Labels { flow: 7, src_host: 1, dst_host: 2 };
+    /// for handle in 0..3 {
+    ///     queue.enqueue_with_acks(Nanos(0), &labels, Packet::new(handle, 40), &acks, drops)?;
+    /// }
+    /// assert_eq!(gone, [(0, DropReason::Filtered), (1, DropReason::Filtered)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn enqueue_with_acks(
+        &mut self,
+        now: Nanos,
+        labels: &(impl Labelled + ?Sized),
+        packet: Packet,
+        acks: &(impl Acks + ?Sized),
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let filter = self.ack_filter;
+        let ack = if filter == AckFilter::Off { None } else { acks.ack(packet) };
+        let Some(ack) = ack else { return self.enqueue(now, labels, packet, drops) };
+        let inside = self.outlet.line.arrival(now);
+        inside.enqueue_ack(now, labels, (packet, &ack), (filter, acks), drops)
     }
 
     /// The packet that leaves next, if one may leave at `now`. Where the AQM has marked it its ECN bits say so, and the

@@ -12,6 +12,7 @@ use super::frames::{FrameConfig, Frames, LinkLayer};
 use super::outlet::{Outlet, ShapedIsolated};
 use super::pool::Pool;
 use super::{AqmKind, BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
+use crate::ack_filter::AckFilter;
 use crate::isolated::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory};
 use crate::isolation::Isolation;
 use crate::storage::Storage;
@@ -43,6 +44,7 @@ pub struct SmartQueueBuilder {
     aqm: AqmKind,
     l4s: bool,
     wash: bool,
+    ack_filter: AckFilter,
     /// For Ethernet frames and for IP packets.
     link: (Overhead, Overhead),
     pub(super) layer: LinkLayer,
@@ -108,6 +110,7 @@ impl SmartQueueBuilder {
             aqm: AqmKind::CoDel,
             l4s: true,
             wash: false,
+            ack_filter: AckFilter::Off,
             link: (Overhead::RAW, Overhead::RAW),
             layer: LinkLayer::Ethernet,
             max_len: None,
@@ -166,6 +169,25 @@ impl SmartQueueBuilder {
     #[must_use]
     pub const fn wash(self, on: bool) -> Self {
         Self { wash: on, ..self }
+    }
+
+    /// Whether a TCP acknowledgement that waits is dropped when a later one says all that it says: off unless set. For
+    /// the upload side of a line whose download is faster by ten times or more. With frames the queue reads their
+    /// headers; by descriptor the caller does ([`SmartQueue::enqueue_with_acks`]).
+    ///
+    /// ```
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{AckFilter, SmartQueue};
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(1)?);
+    /// let mut queue = builder.ack_filter("aggressive".parse()?).frames([42; 16])?;
+    /// assert_eq!(queue.ack_filter(), AckFilter::Aggressive);
+    /// queue.set_ack_filter(AckFilter::Off);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn ack_filter(self, filter: AckFilter) -> Self {
+        Self { ack_filter: filter, ..self }
     }
 
     /// The link in its words: `"docsis"`, `"pppoe-ptm ether-vlan"`, `"overhead 44 mpu 96 atm"`
@@ -358,7 +380,7 @@ impl SmartQueueBuilder {
         max_len: u32,
         packets: P,
     ) -> Result<SmartQueue<S, P, K, T>, SmartQueueError> {
-        let Self { rate, isolation, local_side, rtt, .. } = self;
+        let Self { rate, isolation, local_side, rtt, ack_filter, .. } = self;
         let queues = memory.queues();
         let (given, needed) = (aqm.as_ref().len(), queues);
         if given < needed {
@@ -383,7 +405,7 @@ impl SmartQueueBuilder {
         };
         let line: ShapedIsolated<S, K, T> = Shaped::new(queues, shaper, link);
         let outlet = Outlet { line, device: DeviceRoom::Ready, max_len };
-        Ok(SmartQueue { outlet, rtt, sizes, packets })
+        Ok(SmartQueue { outlet, rtt, sizes, ack_filter, packets })
     }
 }
 

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use flowhash::{
-    ByAddress, HostIdentity, HostKey, Ip, Labeller, Labels, LinkHeader, Nat, NoNat, Parsed, Parser,
-    Rotating, SipHash13,
+    Ack, ByAddress, HostIdentity, HostKey, Ip, Labeller, Labels, LinkHeader, Nat, NoNat, Parsed,
+    Parser, Rotating, SipHash13,
 };
 use sched_core::{Ecn, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler, Side};
 
@@ -13,6 +13,7 @@ use super::ecn::mark_congestion;
 use super::host_rules::{AllAlike, FrameLabels, HostRules, OneHost};
 use super::pool::Pool;
 use super::wash::clear_dscp;
+use crate::ack_filter::AckFilter;
 use crate::labels::Identified;
 use crate::storage::Storage;
 
@@ -92,10 +93,7 @@ impl<S: Storage> Frames<S> {
 
 impl<S: Storage, N, R, I> Frames<S, N, R, I> {
     fn parse(&self, frame: &[u8]) -> Parsed {
-        match self.config.link {
-            LinkLayer::Ethernet => self.config.parser.ethernet(frame),
-            LinkLayer::RawIp => self.config.parser.ip(frame),
-        }
+        parse(self.config, frame)
     }
 
     /// Writes the mark into the header of the frame in buffer `handle`, unless the frame came with it.
@@ -222,11 +220,11 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
         self,
         other: impl FnOnce(N, R, I) -> (M, Q, J),
     ) -> SmartQueue<S, Frames<S, M, Q, J>, K, T> {
-        let Self { outlet, rtt, sizes, packets } = self;
+        let Self { outlet, rtt, sizes, ack_filter, packets } = self;
         let Frames { pool, out, config, hasher, before, nat, rules, identity } = packets;
         let (nat, rules, identity) = other(nat, rules, identity);
         let packets = Frames { pool, out, config, hasher, before, nat, rules, identity };
-        SmartQueue { outlet, rtt, sizes, packets }
+        SmartQueue { outlet, rtt, sizes, ack_filter, packets }
     }
 }
 
@@ -311,6 +309,11 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
             true => LinkHeader::of(self.packets.pool.frame(handle)),
             false => None,
         };
+        let filter = self.ack_filter;
+        let ack = match filter {
+            AckFilter::Off => None,
+            _ => Ack::read(self.packets.pool.frame(handle), &parsed),
+        };
         let Frames { pool, config, hasher, before, nat, rules, identity, .. } = &mut self.packets;
         let (nat, rules, identity, local_side) = (&*nat, &*rules, &*identity, config.local_side);
         let under = |hasher: &SipHash13| Labeller::new(*hasher).with_nat(nat);
@@ -321,8 +324,22 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         let before = Identified { parsed, link, labeller: &before, identity, local_side };
         let labels = FrameLabels { labels, before, rules, isolation };
         let inside = self.outlet.line.arrival(now);
-        match inside.enqueue_labelled(now, &labels, packet, pool) {
-            Ok(_) => Ok(()),
+        let outcome = match ack {
+            None => inside.enqueue_labelled(now, &labels, packet, pool).map(|_| ()),
+            Some(ack) => inside.enqueue_and_name(now, &labels, packet, pool).map(|queue| {
+                let acks = |packet: Packet| {
+                    let frame = pool.frame(packet.handle);
+                    Ack::read(frame, &parse(*config, frame))
+                };
+                let queues = inside.queues();
+                let superseded = filter.superseded_in(queues, queue, (packet, &ack), &acks);
+                if let Some(younger) = superseded {
+                    inside.filter_out(queue, younger, pool);
+                }
+            }),
+        };
+        match outcome {
+            Ok(()) => Ok(()),
             Err(rejected) => {
                 pool.give_back(handle);
                 Err(PushError::Rejected(rejected.reason))
@@ -473,6 +490,15 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         let held = u64::from(self.backlog().packets).saturating_add(out);
         Imbalance::check("buffers in use", 0, pool.in_use().into(), pool.recounted())?;
         Imbalance::check("buffers of frames", 0, pool.in_use().into(), held)
+    }
+}
+
+/// What the headers of a frame say.
+#[inline]
+fn parse(config: FrameConfig, frame: &[u8]) -> Parsed {
+    match config.link {
+        LinkLayer::Ethernet => config.parser.ethernet(frame),
+        LinkLayer::RawIp => config.parser.ip(frame),
     }
 }
 

@@ -1,0 +1,56 @@
+//! Acknowledgements that come to an isolated queue with a filter.
+
+use flowhash::Ack;
+use sched_core::{Aqm, DropSink, FlowId, Nanos, Packet, Rejected, Scheduler};
+
+use super::Isolated;
+use crate::ack_filter::{AckFilter, Acks};
+use crate::labels::Labelled;
+use crate::storage::Storage;
+
+impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
+    /// As [`Self::enqueue_labelled`], of a packet that is the acknowledgement `ack`: then `filter` may drop one that waits in
+    /// the same queue. `acks` reads packets that are queued.
+    ///
+    /// Cost beside that of the enqueue: up to [`AckFilter::REACH`] packets are read.
+    ///
+    /// # Errors
+    /// As [`Scheduler::enqueue`]; nothing is filtered then.
+    pub fn enqueue_ack(
+        &mut self,
+        now: Nanos,
+        labels: &(impl Labelled + ?Sized),
+        (packet, ack): (Packet, &Ack),
+        (filter, acks): (AckFilter, &(impl Acks + ?Sized)),
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let queue = self.enqueue_and_name(now, labels, packet, drops)?;
+        if let Some(younger) = filter.superseded_in(&self.queues, queue, (packet, ack), acks) {
+            self.filter_out(queue, younger, drops);
+        }
+        Ok(())
+    }
+
+    /// Enqueues a packet by its labels, and says which queue it is in.
+    #[inline(never)]
+    pub(crate) fn enqueue_and_name(
+        &mut self,
+        now: Nanos,
+        labels: &(impl Labelled + ?Sized),
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<FlowId, Rejected> {
+        let label = self.isolation().queue_label(labels);
+        if let Some(queue) = self.queues.siblings().directory.find(label) {
+            return self.queues.enqueue(now, queue, packet, drops).map(|()| queue);
+        }
+        let lookup = self.claim(label, labels);
+        self.enqueue_found(now, lookup, packet, drops).map(|()| FlowId(lookup.queue))
+    }
+
+    /// Drops the packet that `younger` others came after, in the queue with this number.
+    #[inline(never)]
+    pub(crate) fn filter_out(&mut self, queue: FlowId, younger: u32, drops: &mut dyn DropSink) {
+        self.queues.filter_out(queue, younger, drops);
+    }
+}
