@@ -1,5 +1,6 @@
 //! The assembled queues, from outside: labels, hashes and isolation, frames and their buffers, the smart queue.
 
+mod ack_filter;
 mod ahead;
 mod buffers;
 mod bursts;

@@ -5,6 +5,7 @@
 //! - [`Xorshift`]: random numbers for tests and benches
 //!
 //! With the feature `std`, which is on unless it is turned off:
+//! - [`acks`]: acknowledgements as bytes, and what a sender learns from them
 //! - [`twin`]: each discipline's naive twin, written from its definition
 //! - [`history`]: one language of operations, and a match of two sides that must agree
 //! - [`sides`]: every discipline beside its twin, at any size
@@ -20,6 +21,8 @@
 pub mod catalog;
 mod random;
 
+#[cfg(feature = "std")]
+pub mod acks;
 #[cfg(feature = "std")]
 pub mod bounds;
 #[cfg(feature = "std")]

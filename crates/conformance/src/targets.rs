@@ -15,7 +15,7 @@ use freeboard::sched_core::{DropFrom, Limits, Side};
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const ALL: [Target; 14] = [
+pub const ALL: [Target; 15] = [
     ("ops_fifo", ops_fifo),
     ("ops_drr", ops_drr),
     ("ops_sqf", ops_sqf),
@@ -27,6 +27,7 @@ pub const ALL: [Target; 14] = [
     ("ops_catalog", ops_catalog),
     ("aqm", aqm),
     ("isolated", isolated),
+    ("ack_filter", ack_filter),
     ("parse", parse),
     ("shaper_clock", shaper_clock),
     ("smart_queue", smart_queue),
@@ -245,6 +246,11 @@ pub fn isolated(bytes: &[u8]) {
     if let Err(difference) = play_labelled(bytes) {
         panic!("{difference}");
     }
+}
+
+/// Acknowledgements with any options in a queue with the filter, beside the naive one.
+pub fn ack_filter(bytes: &[u8]) {
+    crate::acks::play(bytes);
 }
 
 /// With each option the parser answers whatever it is given as its twin does. A prefix has the same

@@ -8,6 +8,7 @@
 //! Beside the twins stand two ideals in exact arithmetic: [`Gps`], the fluid server that fair queueing
 //! approximates, and [`ExactWf2q`], the packet order that comes nearest to it.
 
+pub mod ack_filter;
 mod age;
 mod ceilings;
 mod classes;

@@ -1,5 +1,6 @@
 //! All tests in one binary, so that what every file uses is built once.
 
+mod ack_filter;
 mod aqm;
 mod catalog;
 mod contract;

@@ -1,0 +1,193 @@
+//! A smart queue with the filter of acknowledgements: by frame and by descriptor, and changed under load.
+
+use conformance::acks::{Segment, Wrap};
+use freeboard::flowhash::{Ack, Labels, Parser};
+use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, Scheduler};
+use freeboard::shaper::Rate;
+use freeboard::{AckFilter, FrameQueue, Isolation, Labelled, SmartQueue, StaticFrames, sched_core};
+
+const KEY: [u8; 16] = *b"sixteen of these";
+const STEP: u32 = 1_448;
+
+/// Nothing leaves before the rate is set.
+fn stopped(filter: AckFilter) -> FrameQueue {
+    SmartQueue::upload(Rate::STOPPED).ack_filter(filter).frames(KEY).expect("in range")
+}
+
+fn filtered(counters: sched_core::Counters) -> u64 {
+    counters.dropped_for(DropReason::Filtered).packets
+}
+
+/// Everything that is queued, at once.
+fn drained(queue: &mut FrameQueue) -> Vec<Vec<u8>> {
+    queue.set_rate(Nanos(0), Rate::UNLIMITED);
+    let mut frames = Vec::new();
+    while let Some(frame) = queue.pop(Nanos(0)) {
+        frames.push(frame.to_vec());
+    }
+    queue.set_rate(Nanos(0), Rate::STOPPED);
+    assert_eq!(queue.recount(), Ok(()));
+    frames
+}
+
+/// Goal: of a row of acknowledgements the last stays, or the last two, in whatever frames they come; and what else is
+/// queued stays. Method: twenty in each wrapping, of both versions of IP, with data between two halves.
+#[test]
+fn the_last_acknowledgements_stay() {
+    for (filter, left) in
+        [(AckFilter::Off, 21), (AckFilter::Conservative, 4), (AckFilter::Aggressive, 3)]
+    {
+        for wrap in Wrap::ALL {
+            for is_v6 in [false, true] {
+                let mut queue = stopped(filter);
+                let mut frames = Vec::new();
+                for turn in 0..21 {
+                    let segment = Segment::ack(turn * STEP).stamped(turn, turn);
+                    let segment = match turn {
+                        10 => Segment { payload: 100, ..segment },
+                        11.. => Segment { seq: segment.seq + 100, ..segment },
+                        _ => segment,
+                    };
+                    let frame = wrap.frame(&if is_v6 { segment.v6() } else { segment.v4() });
+                    queue.push(Nanos(0), &frame).expect("there is room");
+                    frames.push(frame);
+                    assert_eq!(queue.recount(), Ok(()));
+                }
+                let counters = queue.counters();
+                let kept = drained(&mut queue);
+                assert_eq!(kept.len(), left, "{filter} {wrap:?}");
+                assert_eq!(filtered(counters), 21 - left as u64);
+                assert_eq!(counters.dropped_total(), counters.dropped_for(DropReason::Filtered));
+                assert!(kept.contains(&frames[10]), "data stays");
+                assert_eq!(kept.last(), frames.last());
+                let mut rest = frames.iter();
+                assert!(kept.iter().all(|kept| rest.any(|frame| frame == kept)), "in order");
+            }
+        }
+    }
+}
+
+/// Goal: the mode changes while packets are queued, and nothing is lost but what the mode in force filters.
+#[test]
+fn the_mode_changes_under_load() {
+    let mut queue = stopped(AckFilter::Off);
+    let mut number = 0;
+    let mut push = |queue: &mut FrameQueue, count: u32| {
+        for _ in 0..count {
+            number += STEP;
+            let frame = Wrap::Ethernet.frame(&Segment::ack(number).v4());
+            queue.push(Nanos(0), &frame).expect("there is room");
+        }
+        queue.backlog().packets
+    };
+    assert_eq!(push(&mut queue, 10), 10);
+    queue.set_ack_filter(AckFilter::Aggressive);
+    assert_eq!(queue.ack_filter(), AckFilter::Aggressive);
+    // Each arrival takes one from those that wait; the oldest are out of reach.
+    assert_eq!(push(&mut queue, 4), 10);
+    queue.set_ack_filter(AckFilter::Conservative);
+    assert_eq!(push(&mut queue, 4), 10);
+    queue.set_isolation(Isolation::SrcHost).expect("no tables are needed");
+    assert_eq!(push(&mut queue, 1), 11, "another queue: what waits in the one before stays");
+    queue.set_ack_filter(AckFilter::Off);
+    assert_eq!(push(&mut queue, 1), 12);
+    assert_eq!(filtered(queue.counters()), 8);
+    assert_eq!(drained(&mut queue).len(), 12);
+}
+
+/// Goal: a new key, a full queue and one without buffers change nothing of the books.
+#[test]
+fn a_key_limits_and_buffers_change_under_the_filter() {
+    let memory = &mut StaticFrames::<8, 128, 1>::new();
+    let builder = SmartQueue::upload(Rate::STOPPED).ack_filter(AckFilter::Conservative);
+    let mut queue = builder.frames_in(memory, KEY).expect("in range");
+    for turn in 0..200_u32 {
+        let mut segment = Segment::ack(turn * STEP);
+        segment.port = (turn % 5) as u8;
+        queue.push(Nanos(0), &Wrap::Ethernet.frame(&segment.v4())).expect("others give way");
+        if turn == 50 {
+            queue.rotate([9; 16]).expect("no rotation before");
+        }
+        if turn == 100 {
+            queue.set_limits(Limits::packets(6));
+        }
+        assert_eq!(queue.recount(), Ok(()), "{turn}");
+    }
+    let counters = queue.counters();
+    assert!(counters.dropped_for(DropReason::Overflow).packets > 0);
+    assert_eq!(counters.accepted.packets, 200);
+}
+
+/// Goal: an acknowledgement that carries a mark of congestion is not dropped for the next.
+#[test]
+fn a_marked_acknowledgement_stays() {
+    for (ecn, left) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
+        let mut queue = stopped(AckFilter::Aggressive);
+        for (number, ecn) in [(1, ecn), (2, 0)] {
+            let segment = Segment { ecn, ..Segment::ack(number * STEP) };
+            queue.push(Nanos(0), &Wrap::Ethernet.frame(&segment.v4())).expect("room");
+        }
+        assert_eq!(queue.backlog().packets, left, "{ecn}");
+    }
+}
+
+/// Goal: by descriptor it is the same filter: the caller's buffers are read, and what is dropped comes back. Method: the
+/// same acknowledgements by frame and by descriptor, of flows that share a queue as well.
+#[test]
+fn by_descriptor_it_drops_what_it_drops_by_frame() {
+    let frames: Vec<Vec<u8>> = (0..60_u32)
+        .map(|turn| {
+            let mut segment = Segment::ack(turn / 3 * STEP);
+            segment.port = (turn % 3) as u8;
+            Wrap::Ethernet.frame(&segment.v4())
+        })
+        .collect();
+    let acks = |packet: Packet| {
+        let frame = &frames[packet.handle as usize];
+        Ack::read(frame, &Parser::default().ethernet(frame))
+    };
+    for filter in AckFilter::ALL {
+        let mut by_frame = stopped(filter);
+        let builder = SmartQueue::upload(Rate::STOPPED).ack_filter(filter);
+        let mut queue = builder.descriptors().expect("in range");
+        let mut gone = Vec::new();
+        for (handle, frame) in (0..).zip(&frames) {
+            by_frame.push(Nanos(0), frame).expect("room");
+            let labels = Labels { flow: 1 + handle % 3, src_host: 1, dst_host: 2 };
+            let packet = Packet::new(handle, frame.len() as u32);
+            let drops = &mut |packet: Packet, why: DropReason| gone.push((packet.handle, why));
+            let taken = queue.enqueue_with_acks(Nanos(0), &labels, packet, &acks, drops);
+            assert_eq!(taken, Ok(()));
+        }
+        assert_eq!(queue.counters(), by_frame.counters(), "{filter}");
+        assert_eq!(gone.len() as u64, filtered(queue.counters()));
+        assert!(gone.iter().all(|&(_, why)| why == DropReason::Filtered));
+        assert_eq!(queue.recount(), Ok(()));
+    }
+    // All flows in one queue: the ends of three connections.
+    struct Alike;
+    impl Labelled for Alike {
+        fn flow(&self) -> u32 {
+            1
+        }
+        fn source(&self) -> u32 {
+            1
+        }
+        fn destination(&self) -> u32 {
+            1
+        }
+    }
+    let builder = SmartQueue::upload(Rate::STOPPED).ack_filter(AckFilter::Conservative);
+    let mut queue = builder.descriptors().expect("in range");
+    for handle in 0..60 {
+        let packet = Packet::new(handle, frames[handle as usize].len() as u32);
+        let taken = queue.enqueue_with_acks(Nanos(0), &Alike, packet, &acks, &mut |_, _| ());
+        assert_eq!(taken, Ok(()));
+    }
+    assert_eq!(queue.backlog().packets, 6);
+    // What cannot be queued comes back, and nothing is filtered.
+    let taken =
+        queue.enqueue_with_acks(Nanos(0), &Alike, Packet::new(59, 66), &acks, &mut |_, _| ());
+    assert!(taken.is_err());
+    assert_eq!(queue.backlog().packets, 6);
+}
