@@ -15,13 +15,13 @@ use freeboard::Hashed;
 use freeboard::flowhash::{self, FlowKey, SipHash13, TagLine};
 use freeboard::sched_core::{
     Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropPolicy, DropSink,
-    Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler, LengthFlow,
-    Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Qfq, QfqConfig,
-    QfqFlow, Queue, Rejected, Scheduler, ShortestQueue, Table, WaitingFlow,
+    Drr, DrrFlow, DualPi2, Fifo, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler,
+    LengthFlow, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Qfq,
+    QfqConfig, QfqFlow, Queue, Rejected, Scheduler, ShortestQueue, Table, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Shaped, Shaper};
 
-pub use isolated::{Drops, isolated, isolated_with};
+pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
 pub use managed::{fair_queues, one_queue};
 pub use users::{PerUser, UserFlows, users_sqf_with_codel};
 pub use weighted::{Weighted, WeightedFlow};
@@ -99,6 +99,18 @@ macro_rules! line_and_overhead {
 use line_and_overhead;
 
 impl<S: Table<Descriptor>> Bottleneck for Shaped<Fifo<S>> {
+    line_and_overhead!();
+
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
+
+    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
+        None
+    }
+}
+
+impl<S: Table<Descriptor>> Bottleneck for Shaped<DualPi2<S>> {
     line_and_overhead!();
 
     fn lookups(&self) -> Option<flowhash::Counts> {

@@ -11,6 +11,7 @@ pub mod cake_fig1;
 pub mod cake_fig3;
 pub mod codel_rfc;
 pub mod home_gateway;
+pub mod l4s;
 mod options;
 pub mod qfq_fig7;
 pub mod sparse;
@@ -35,6 +36,7 @@ pub const ALL: &[Experiment] = &[
     age_based::EXPERIMENT,
     aqm_linux::EXPERIMENT,
     codel_rfc::EXPERIMENT,
+    l4s::EXPERIMENT,
 ];
 
 /// A figure or table that can be made again.

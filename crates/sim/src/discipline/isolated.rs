@@ -77,29 +77,60 @@ pub fn isolated(
     limits: Limits,
     max_len: u32,
 ) -> Result<Box<dyn Bottleneck>, ConfigError> {
-    let max_len = max_len.clamp(1, Packet::MAX_LEN);
-    let packets = limits.packets as usize + 1;
-    let memory = IsolatedMemory::<Heap>::allocate(QUEUES as usize, HOSTS, packets);
-    let memory = memory.with_triple(ROUNDS);
-    let within = "queues and hosts are powers of two and the length was clamped";
     Ok(match drops {
         Drops::Longest => {
+            let max_len = max_len.clamp(1, Packet::MAX_LEN);
             let config = IsolatedConfig::new(max_len, limits).isolated_by(isolation);
-            let queue = Isolated::new(memory, config).expect(within);
+            let queue = Isolated::new(memory(limits), config).expect(WITHIN);
             Box::new(Shaped::new(queue, line, link))
         }
         Drops::CoDel(params) => {
-            let states = vec![ChosenAqmState::EMPTY; memory.queues()];
-            let builder = SmartQueue::upload(line.rate());
-            let builder = builder.isolation(isolation).overhead(link).limits(limits);
-            let builder = builder.aqm(AqmKind::CoDel).l4s(false);
-            let queue = builder.max_len(max_len).descriptors_in(memory, states);
-            let mut queue: DescriptorQueue = queue.expect(within);
-            queue.set_line(line);
+            let aqm = (AqmKind::CoDel, false);
+            let mut queue = smart_queue(isolation, aqm, line, link, limits, max_len);
             queue.set_aqm_params(AqmChoice::CoDel(params))?;
             Box::new(queue)
         }
     })
+}
+
+/// A [`SmartQueue`] with this AQM as its builder sets it for the rate of `line`, and with or without the threshold for
+/// ECT(1); otherwise as [`isolated`].
+#[must_use]
+pub fn isolated_smart(
+    isolation: Isolation,
+    aqm: AqmKind,
+    l4s: bool,
+    line: Shaper,
+    link: Overhead,
+    limits: Limits,
+    max_len: u32,
+) -> Box<dyn Bottleneck> {
+    Box::new(smart_queue(isolation, (aqm, l4s), line, link, limits, max_len))
+}
+
+const WITHIN: &str = "queues and hosts are powers of two and the length was clamped";
+
+fn memory(limits: Limits) -> IsolatedMemory<Heap, NoRoom, Heap> {
+    let packets = limits.packets as usize + 1;
+    IsolatedMemory::<Heap>::allocate(QUEUES as usize, HOSTS, packets).with_triple(ROUNDS)
+}
+
+fn smart_queue(
+    isolation: Isolation,
+    (aqm, l4s): (AqmKind, bool),
+    line: Shaper,
+    link: Overhead,
+    limits: Limits,
+    max_len: u32,
+) -> DescriptorQueue {
+    let memory = memory(limits);
+    let states = vec![ChosenAqmState::EMPTY; memory.queues()];
+    let builder = SmartQueue::upload(line.rate());
+    let builder = builder.isolation(isolation).overhead(link).limits(limits).aqm(aqm).l4s(l4s);
+    let max_len = max_len.clamp(1, Packet::MAX_LEN);
+    let mut queue = builder.max_len(max_len).descriptors_in(memory, states).expect(WITHIN);
+    queue.set_line(line);
+    queue
 }
 
 /// An empty queue with this isolation and any AQM in front of `line`, otherwise as [`isolated`]. `aqm` makes the AQM for
@@ -116,12 +147,9 @@ pub fn isolated_with<A: Aqm + 'static>(
     max_len: u32,
 ) -> Result<Box<dyn Bottleneck>, ConfigError> {
     let max_len = max_len.clamp(1, Packet::MAX_LEN);
-    let packets = limits.packets as usize + 1;
-    let memory = IsolatedMemory::<Heap>::allocate(QUEUES as usize, HOSTS, packets);
-    let memory = memory.with_triple(ROUNDS);
+    let memory = memory(limits);
     let aqm = aqm(memory.queues())?;
     let config = IsolatedConfig::new(max_len, limits).isolated_by(isolation);
-    let within = "queues and hosts are powers of two and the length was clamped";
-    let queue = Isolated::with_aqm(memory, aqm, config).expect(within);
+    let queue = Isolated::with_aqm(memory, aqm, config).expect(WITHIN);
     Ok(Box::new(Shaped::new(queue, line, link)))
 }

@@ -107,18 +107,20 @@ struct Connection {
     /// When the sender knew that everything had arrived.
     done: Option<Nanos>,
     goodput: Goodput,
+    /// How long segments took, if that is measured.
+    delays: Option<Delays>,
 }
 
 struct Datagrams {
     source: Box<dyn Iterator<Item = Sent>>,
     way: Way,
     key: FlowKey,
+    ecn: Ecn,
     from: Nanos,
     to: Nanos,
     delays: Delays,
     sent: u64,
     arrived: u64,
-    bytes: Goodput,
 }
 
 /// A connection, in the order in which they were added.
@@ -185,6 +187,7 @@ impl TcpNetwork {
             begins,
             done: None,
             goodput: Goodput::over(self.measured.0, self.measured.1),
+            delays: None,
         });
         self.links.schedule(begins, Event::Begin(id));
         ConnectionId(id)
@@ -200,18 +203,32 @@ impl TcpNetwork {
         hosts: [u8; 2],
         source: impl Iterator<Item = Sent> + 'static,
     ) -> DatagramsId {
+        self.add_source_with_ecn(way, hosts, Ecn::NotEct, source)
+    }
+
+    /// As [`TcpNetwork::add_source`], for packets with this codepoint.
+    ///
+    /// # Panics
+    /// If there are 2^32 flows.
+    pub fn add_source_with_ecn(
+        &mut self,
+        way: Way,
+        hosts: [u8; 2],
+        ecn: Ecn,
+        source: impl Iterator<Item = Sent> + 'static,
+    ) -> DatagramsId {
         let id = u32::try_from(self.datagrams.len()).expect("fewer flows than numbers");
         let (from, to) = self.measured;
         self.datagrams.push(Datagrams {
             source: Box::new(source),
             way,
             key: key(way, hosts, 17, id),
+            ecn,
             from,
             to,
             delays: Delays::new(),
             sent: 0,
             arrived: 0,
-            bytes: Goodput::over(from, to),
         });
         self.schedule_next(id);
         DatagramsId(id)
@@ -221,6 +238,20 @@ impl TcpNetwork {
     #[must_use]
     pub fn goodput(&self, id: ConnectionId) -> Goodput {
         self.connections[id.0 as usize].goodput
+    }
+
+    /// From now on keeps how long each segment of this connection takes, of those that are sent while it is measured.
+    pub fn measure_delays(&mut self, id: ConnectionId) {
+        self.connections[id.0 as usize].delays = Some(Delays::new());
+    }
+
+    /// The one-way delays of the segments of a connection that arrived, retransmissions too.
+    ///
+    /// # Panics
+    /// Unless [`TcpNetwork::measure_delays`] was called.
+    #[must_use]
+    pub fn segment_delays(&self, id: ConnectionId) -> &Delays {
+        self.connections[id.0 as usize].delays.as_ref().expect("they are measured")
     }
 
     /// The sender of a connection.
@@ -253,12 +284,6 @@ impl TcpNetwork {
     pub fn loss(&self, id: DatagramsId) -> Loss {
         let Datagrams { sent, arrived, .. } = self.datagrams[id.0 as usize];
         Loss { sent, lost: sent - arrived }
-    }
-
-    /// Payload of the datagrams that arrived while it was measured.
-    #[must_use]
-    pub fn datagram_bytes(&self, id: DatagramsId) -> Goodput {
-        self.datagrams[id.0 as usize].bytes
     }
 
     /// A direction of the line.
@@ -309,9 +334,9 @@ impl TcpNetwork {
         self.schedule_next(id);
         let flow = &mut self.datagrams[id as usize];
         flow.sent += u64::from((flow.from..flow.to).contains(&now));
-        let (way, key) = (flow.way, flow.key);
+        let (way, key, ecn) = (flow.way, flow.key, flow.ecn);
         let parcel = Parcel { of: id, content: Content::Datagram(now) };
-        self.enter(now, way, &key, payload + DATAGRAM_HEADERS, Ecn::NotEct, parcel);
+        self.enter(now, way, &key, payload + DATAGRAM_HEADERS, ecn, parcel);
         self.serve(now, way.link());
     }
 
@@ -322,6 +347,11 @@ impl TcpNetwork {
         match parcel.content {
             Content::Data(data) => {
                 let connection = &mut self.connections[id as usize];
+                if let Some(delays) = &mut connection.delays
+                    && (self.measured.0..self.measured.1).contains(&data.at)
+                {
+                    delays.record(now.since(data.at));
+                }
                 let before = connection.receiver.in_order();
                 let ack = connection.receiver.receive(now, data, ecn == Ecn::Ce);
                 let news = connection.receiver.in_order() - before;

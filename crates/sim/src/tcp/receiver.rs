@@ -57,6 +57,12 @@ impl Receiver {
         self.duplicates
     }
 
+    /// Segments that came with a mark.
+    #[must_use]
+    pub const fn marks(&self) -> u32 {
+        self.marks
+    }
+
     /// When [`Receiver::on_timer`] is worth a call.
     #[must_use]
     pub const fn due(&self) -> Option<Nanos> {
