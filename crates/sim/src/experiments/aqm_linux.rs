@@ -4,12 +4,14 @@
 //! goodput is within [`GOODPUT`] and its median delay within [`DELAY`] or [`DELAY_MILLIS`]. A row that is not says why in
 //! [`Row::differs`], and a sentence fails when it no longer needs to.
 
+mod defaults;
 mod report;
 pub mod scenario;
 
+use core::num::NonZeroU32;
 use std::thread;
 
-use freeboard::sched_core::Nanos;
+use freeboard::sched_core::{Ecn, Nanos};
 
 use super::{Experiment, Report};
 use crate::measure::delay::Delays;
@@ -42,18 +44,23 @@ const QUANTILES: [u32; 3] = [500, 950, 990];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Load {
     name: &'static str,
-    megabits: u32,
+    megabits: NonZeroU32,
     up: u8,
     down: u8,
     video: bool,
+    paced: bool,
+    deaf: Option<Ecn>,
 }
 
 const fn load(name: &'static str, megabits: u32, up: u8, down: u8) -> Load {
-    Load { name, megabits, up, down, video: false }
+    let megabits = NonZeroU32::new(megabits).expect("a line has a rate");
+    Load { name, megabits, up, down, video: false, paced: false, deaf: None }
 }
 
 const UP: Load = load("4 up", 10, 4, 0);
 const BOTH: Load = load("4 up, 4 down", 10, 4, 4);
+/// As `BOTH`, without bursts.
+const PACED: Load = Load { paced: true, ..load("4 up, 4 down, paced", 10, 4, 4) };
 const MANY: Load = load("24 up", 10, 24, 0);
 const SLOW: Load = load("4 up", 1, 4, 0);
 const VIDEO: Load = Load { video: true, ..load("5 down, video", 10, 0, 5) };
@@ -120,6 +127,7 @@ const ROWS: &[Row] = &[
     row(UP, Queueing::Pie, [lossy(9.492, [17.11, 25.35, 28.38], 0.6), NONE]),
     row(UP, Queueing::FqCoDel, [lossy(9.266, [0.57, 1.68, 2.21], 0.0), NONE]),
     row(UP, Queueing::FqPie, [lossy(9.49, [0.64, 1.25, 2.17], 0.0), NONE]),
+    row(UP, Queueing::FqCobalt, [lossy(9.385, [0.69, 1.94, 2.34], 0.0), NONE]),
     row(UP, Queueing::Isolated, [lossy(9.385, [0.69, 1.94, 2.34], 0.0), NONE]),
     row(
         BOTH,
@@ -131,7 +139,7 @@ const ROWS: &[Row] = &[
         Queueing::CoDel,
         [probe(8.915, [17.20, 42.14, 66.05]), probe(8.877, [17.47, 43.21, 64.96])],
     )
-    .because("data and acknowledgements in one queue; the cause is not known"),
+    .because("bursts: acknowledgements that waited behind data return together, and data follows in one piece"),
     row(
         BOTH,
         Queueing::Pie,
@@ -150,9 +158,20 @@ const ROWS: &[Row] = &[
     ),
     row(
         BOTH,
+        Queueing::FqCobalt,
+        [probe(9.09, [0.70, 1.81, 2.29]), probe(9.069, [0.70, 1.73, 2.31])],
+    ),
+    row(
+        BOTH,
         Queueing::Isolated,
         [probe(9.09, [0.70, 1.81, 2.29]), probe(9.069, [0.70, 1.73, 2.31])],
     ),
+    row(
+        PACED,
+        Queueing::CoDel,
+        [probe(8.915, [17.20, 42.14, 66.05]), probe(8.877, [17.47, 43.21, 64.96])],
+    )
+    .because("no bursts at all, where Linux's senders are not paced"),
     row(MANY, Queueing::FqCoDel, [added([1.8, 8.6, 9.3]), NONE]).because(ONE_TURN),
     row(MANY, Queueing::Isolated, [added([1.1, 2.4, 5.4]), NONE]),
     row(SLOW, Queueing::FqCoDel, [added([9.4, 29.0, 30.0]), NONE]).because(ONE_TURN),
@@ -167,30 +186,38 @@ struct Measured {
     row: Row,
     /// Up and down.
     found: [Figures; 2],
+    /// The median of what the flow that does not react waits, in ms.
+    deaf: f64,
     timeouts: u64,
     balanced: bool,
 }
 
 fn run(seeds: u32, progress: &Progress) -> Report {
-    run_rows(ROWS, MEASURED, seeds, progress)
+    let defaults = defaults::rows();
+    progress.expect((ROWS.len() + defaults.len()) as u64 * u64::from(seeds));
+    let mut report = run_rows(ROWS, MEASURED, seeds, progress);
+    defaults::add(&mut report, &measure_all(&defaults, MEASURED, seeds, progress));
+    report
 }
 
 fn run_rows(rows: &[Row], measured: Nanos, seeds: u32, progress: &Progress) -> Report {
-    progress.expect(rows.len() as u64 * u64::from(seeds));
+    report::report(&measure_all(rows, measured, seeds, progress), seeds)
+}
+
+fn measure_all(rows: &[Row], measured: Nanos, seeds: u32, progress: &Progress) -> Vec<Measured> {
     // Side by side: no run knows of another.
-    let measured: Vec<_> = thread::scope(|scope| {
+    thread::scope(|scope| {
         let begin = |&row| scope.spawn(move || measure(row, measured, seeds, progress));
         let runs: Vec<_> = rows.iter().map(begin).collect();
         runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
-    });
-    report::report(&measured, seeds)
+    })
 }
 
 fn measure(row: Row, measured: Nanos, seeds: u32, progress: &Progress) -> Measured {
-    let Load { megabits, up, down, video, .. } = row.load;
+    let Load { megabits, up, down, video, paced, deaf, .. } = row.load;
     let one = |seed| {
         let queueing = row.queueing;
-        let setup = Setup { queueing, megabits, up, down, video, measured, seed };
+        let setup = Setup { queueing, megabits, up, down, video, paced, deaf, measured, seed };
         let outcome = scenario::run(&setup);
         progress.done();
         outcome.expect("lengths and parameters are within their ranges")
@@ -217,9 +244,12 @@ fn measure(row: Row, measured: Nanos, seeds: u32, progress: &Progress) -> Measur
             loss: is_there.then(|| loss.ratio() * 100.0),
         }
     });
+    let deaf = outcomes.iter().flat_map(|run| run.deaf.added.samples().iter().copied());
+    let deaf = deaf.collect::<Delays>().quantile(500);
     Measured {
         row,
         found,
+        deaf: deaf.map_or(f64::NAN, |delay| delay.0 as f64 / 1e6),
         timeouts: outcomes.iter().map(|run| run.timeouts).sum(),
         balanced: outcomes.iter().all(|run| run.recount.is_ok()),
     }
@@ -253,7 +283,7 @@ mod tests {
 
     fn is_near(linux: Figures, found: Figures) -> bool {
         let row = row(UP, Queueing::CoDel, [linux, NONE]);
-        Measured { row, found: [found, NONE], timeouts: 0, balanced: true }.is_near()
+        Measured { row, found: [found, NONE], deaf: 0.0, timeouts: 0, balanced: true }.is_near()
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! The table and the sentences.
 
 use super::scenario::{HEADER, MTU, ROUND_TRIP, WARM_UP};
-use super::{DELAY, DELAY_MILLIS, Figures, GOODPUT, MEASURED, Measured};
+use super::{BOTH, DELAY, DELAY_MILLIS, Figures, GOODPUT, MEASURED, Measured, PACED, Queueing};
 use crate::experiments::{Report, Sentence};
 use crate::plot::{Column, TextTable, fixed, percent};
 
 pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
     let mut sentences: Vec<Sentence> = measured.iter().map(sentence).collect();
+    sentences.extend(bursts(measured));
     sentences.push(Sentence {
         claim: "every packet is accounted for in every run".to_owned(),
         measured: format!("{} rows", measured.len()),
@@ -30,7 +31,7 @@ is one), p50/p95/p99 in ms; lost: of its packets, in %; RTO: timeouts of all sen
     )
 }
 
-fn cells(figures: &Figures) -> [String; 5] {
+pub(super) fn cells(figures: &Figures) -> [String; 5] {
     let or_none =
         |value: Option<f64>, decimals| value.map_or(String::new(), |v| fixed(v, decimals));
     let of = |at: usize| or_none(figures.added.map(|added| added[at]), 2);
@@ -104,6 +105,25 @@ fn sentence(m: &Measured) -> Sentence {
         },
         Some(why) => Sentence { claim: format!("{name} differs: {why}"), measured, holds: !near },
     }
+}
+
+/// What is between the two rows of CoDel with traffic both ways, which differ in their bursts alone.
+fn bursts(measured: &[Measured]) -> Option<Sentence> {
+    let of = |load| {
+        let mut rows = measured.iter();
+        rows.find(|m| m.row.load == load && m.row.queueing == Queueing::CoDel)
+    };
+    let (whole, paced) = (of(BOTH)?, of(PACED)?);
+    let median = |figures: &[Figures; 2], way: usize| figures[way].added.map_or(f64::NAN, |a| a[0]);
+    let medians =
+        [0, 1].map(|way| [&paced.found, &whole.row.linux, &whole.found].map(|f| median(f, way)));
+    let words = medians.map(|ms| ms.map(|ms| fixed(ms, 1)).join(", "));
+    Some(Sentence {
+        claim: "CoDel in one queue, traffic both ways: Linux's median is between those of senders with and without bursts"
+            .to_owned(),
+        measured: format!("without, Linux, with: {} ms up, {} ms down", words[0], words[1]),
+        holds: medians.iter().all(|ms| ms.is_sorted()),
+    })
 }
 
 fn difference(of: &str, found: f64, linux: f64) -> String {

@@ -10,16 +10,18 @@
 //! second, at random.
 
 use core::fmt;
-use core::num::NonZeroU64;
+use core::num::{NonZeroU32, NonZeroU64};
 
-use freeboard::Isolation;
 use freeboard::sched_core::{
     CoDel, CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, ConfigError, Ecn, Imbalance,
     Limits, Nanos, Pie, PieParams, PieState,
 };
 use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
+use freeboard::{AqmKind, Isolation};
 
-use crate::discipline::{Bottleneck, Discipline, QUEUES, fair_queues, isolated_with, one_queue};
+use crate::discipline::{
+    Bottleneck, Discipline, QUEUES, fair_queues, isolated_smart, isolated_with, one_queue,
+};
 use crate::link::Link;
 use crate::measure::delay::Delays;
 use crate::measure::goodput::Loss;
@@ -42,8 +44,14 @@ pub enum Queueing {
     Pie,
     /// A queue for each flow, sparse flows first, with PIE in each.
     FqPie,
+    /// A queue for each flow, sparse flows first, with COBALT in each.
+    FqCobalt,
     /// The isolated queue in the mode `triple-isolate`, with COBALT in each queue: the form of CAKE.
     Isolated,
+    /// The same with this AQM, as [`freeboard::SmartQueue`] sets it.
+    Smart(AqmKind),
+    /// The same with PIE.
+    IsolatedPie,
 }
 
 impl fmt::Display for Queueing {
@@ -54,7 +62,12 @@ impl fmt::Display for Queueing {
             Self::FqCoDel => f.pad("FQ-CoDel"),
             Self::Pie => f.pad("PIE"),
             Self::FqPie => f.pad("FQ-PIE"),
+            Self::FqCobalt => f.pad("FQ-COBALT"),
             Self::Isolated => f.pad("isolated (CAKE)"),
+            Self::Smart(AqmKind::None) => f.pad("none"),
+            Self::Smart(AqmKind::CoDel) => f.pad("CoDel"),
+            Self::Smart(_) => f.pad("COBALT"),
+            Self::IsolatedPie => f.pad("PIE"),
         }
     }
 }
@@ -65,13 +78,17 @@ pub struct Setup {
     /// The queue under test.
     pub queueing: Queueing,
     /// Megabits per second of the line.
-    pub megabits: u32,
+    pub megabits: NonZeroU32,
     /// Uploads.
     pub up: u8,
     /// Downloads.
     pub down: u8,
     /// Whether the video comes beside the downloads.
     pub video: bool,
+    /// Whether segments are paced.
+    pub paced: bool,
+    /// The codepoint of a flow that is sent up at one and a half times the rate of the line, if there is one.
+    pub deaf: Option<Ecn>,
     /// How long is measured.
     pub measured: Nanos,
     /// What all random draws come from.
@@ -96,6 +113,8 @@ pub struct Outcome {
     pub probes: [Seen; 2],
     /// The video.
     pub video: Seen,
+    /// The flow that does not react.
+    pub deaf: Seen,
     /// Timeouts of all senders.
     pub timeouts: u64,
     /// Whether every packet is accounted for.
@@ -114,6 +133,8 @@ pub const ROUND_TRIP: Nanos = Nanos::from_millis(50);
 const PROBE: u32 = 132;
 const VIDEO: u32 = 1_400;
 const VIDEO_RATE: NonZeroU64 = NonZeroU64::new(5_000_000).unwrap();
+/// For each megabit of the line.
+const DEAF_RATE: NonZeroU64 = NonZeroU64::new(1_500_000).unwrap();
 /// As many packets as FQ-CoDel holds by default.
 const LIMITS: Limits = Limits { packets: 10_240, bytes: u32::MAX };
 const ONE_QUEUE_LIMITS: Limits = Limits { packets: 1_000, bytes: u32::MAX };
@@ -127,7 +148,8 @@ const DRAIN: Nanos = Nanos::from_secs(14);
 pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let end = WARM_UP.plus(setup.measured);
     let streams = Streams::new(setup.seed);
-    let rate = Rate::megabits_per_second(setup.megabits.into()).expect("a rate that lines have");
+    let rate =
+        Rate::megabits_per_second(setup.megabits.get().into()).expect("a rate that lines have");
     let mut keys = streams.stream("flow-hash");
     let mut link = || {
         let (queue, limits) = queue(setup.queueing, rate, keys.bits())?;
@@ -136,14 +158,15 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     };
     let naming = match setup.queueing {
         Queueing::Fifo(_) | Queueing::CoDel | Queueing::Pie => Naming::One,
-        Queueing::FqCoDel | Queueing::FqPie | Queueing::Isolated => Naming::Key,
+        _ => Naming::Key,
     };
     let mut network = TcpNetwork::new(link()?, link()?, naming, (WARM_UP, end));
     let mut starts = streams.stream("starts");
     let connections = [(Way::Up, setup.up), (Way::Down, setup.down)].map(|(way, count)| {
         let mut connect = |_| {
             let begins = Nanos(starts.below(1_000_000_000));
-            let config = Config::new(Box::new(Cubic::new(Ecn::NotEct)));
+            let control = Box::new(Cubic::new(Ecn::NotEct));
+            let config = Config { paced: setup.paced, ..Config::new(control) };
             network.connect(way, [1, 1], begins, config)
         };
         (0..count).map(&mut connect).collect::<Vec<_>>()
@@ -156,6 +179,11 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let video = setup.video.then(|| {
         let source = Cbr::at_rate(Nanos(phases.below(2_000_000)), VIDEO_RATE, VIDEO);
         network.add_source(Way::Down, [1, 2], source)
+    });
+    let deaf = setup.deaf.map(|ecn| {
+        let bits = NonZeroU64::from(setup.megabits).saturating_mul(DEAF_RATE);
+        let source = Cbr::at_rate(Nanos(phases.below(2_000_000)), bits, VIDEO);
+        network.add_source_with_ecn(Way::Up, [1, 3], ecn, source)
     });
     network.run_until(end.plus(DRAIN));
     let timeouts =
@@ -172,6 +200,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
         bytes,
         probes: probes.map(|id| seen(id, PROBE)),
         video: video.map(|id| seen(id, VIDEO)).unwrap_or_default(),
+        deaf: deaf.map(|id| seen(id, VIDEO)).unwrap_or_default(),
         timeouts,
         recount: network.recount(),
     })
@@ -206,6 +235,20 @@ fn queue(
         Queueing::FqPie => {
             let aqm = Pie::new(vec![PieState::EMPTY; QUEUES as usize], PieParams::default(), seed)?;
             (fair_queues(aqm, line, overhead, LIMITS, MTU)?, LIMITS)
+        }
+        Queueing::FqCobalt => {
+            let cobalt = CobaltParams::INTERNET.with_mtu_time(rate.time_of(MTU + HEADER));
+            let aqm = Cobalt::new(vec![CobaltState::EMPTY; QUEUES as usize], cobalt, seed)?;
+            (fair_queues(aqm, line, overhead, LIMITS, MTU)?, LIMITS)
+        }
+        Queueing::Smart(aqm) => {
+            let isolation = Isolation::TripleIsolate;
+            (isolated_smart(isolation, aqm, true, line, overhead, LIMITS, MTU), LIMITS)
+        }
+        Queueing::IsolatedPie => {
+            let aqm = |queues| Pie::new(vec![PieState::EMPTY; queues], PieParams::default(), seed);
+            let isolation = Isolation::TripleIsolate;
+            (isolated_with(isolation, aqm, line, overhead, LIMITS, MTU)?, LIMITS)
         }
         Queueing::Isolated => {
             let cobalt = CobaltParams::INTERNET.with_mtu_time(rate.time_of(MTU + HEADER));
