@@ -29,7 +29,7 @@
 //!
 //! # Example
 //!
-//! Hosts isolated, sparse flows first, CoDel and a rate. Time is an argument, and [`poll_at`](SmartQueue::poll_at) says when
+//! Hosts isolated, sparse flows first, COBALT and a rate. Time is an argument, and [`poll_at`](SmartQueue::poll_at) says when
 //! to come again:
 //!
 //! ```

@@ -50,7 +50,7 @@ use outlet::Outlet;
 ///
 /// - **Isolation**: hosts of the local side share the line, the flows of a host its share: `dual-srchost` on the way
 ///   up, `dual-dsthost` on the way down.
-/// - **AQM**: CoDel ([`AqmKind`]) for round-trip times of 100 ms ([`Rtt::INTERNET`]), its target raised on slow lines
+/// - **AQM**: COBALT ([`AqmKind`]) for round-trip times of 100 ms ([`Rtt::INTERNET`]), its target raised on slow lines
 ///   ([`Rtt::aqm`]); and for packets with ECT(1) a shallow threshold in the queue of their flow ([`Rtt::l4s`]).
 /// - **Limits**: what the rate carries in four round-trip times, and no more frames than there are buffers.
 /// - **Overhead**: none; [`SmartQueueBuilder::link`] takes the words of the link, `"pppoe-ptm"` for one.

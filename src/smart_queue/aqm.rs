@@ -13,18 +13,18 @@ use super::Rtt;
 /// | word | what it does | a sender that does not react |
 /// |---|---|---|
 /// | `codel` | tells the flow whose queue stands, by marks or drops ever closer | keeps its queue as long as the limits allow |
-/// | `cobalt` | as CoDel, and drops packets of a flow that overflows the queue, ECN-capable or not ([`Cobalt`](sched_core::Cobalt)) | is dropped until its queue is short |
+/// | `cobalt`, the default | as CoDel, and drops packets of a flow that overflows the queue, ECN-capable or not ([`Cobalt`](sched_core::Cobalt)) | is dropped until its queue is short |
 /// | `none` | nothing: a queue is as long as its senders and the limits make it | as with any |
 ///
 /// ```
 /// use freeboard::{AqmKind, SmartQueue};
 /// use freeboard::shaper::Rate;
 ///
-/// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).aqm("cobalt".parse()?);
+/// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).aqm("codel".parse()?);
 /// let mut queue = builder.descriptors()?;
-/// assert_eq!(queue.aqm(), AqmKind::Cobalt);
-/// queue.set_aqm(AqmKind::CoDel);
-/// assert_eq!(queue.aqm().word(), "codel");
+/// assert_eq!(queue.aqm(), AqmKind::CoDel);
+/// queue.set_aqm(AqmKind::default());
+/// assert_eq!(queue.aqm().word(), "cobalt");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -34,9 +34,9 @@ pub enum AqmKind {
     /// No AQM.
     None,
     /// CoDel (RFC 8289).
-    #[default]
     CoDel,
     /// COBALT: CoDel and BLUE.
+    #[default]
     Cobalt,
 }
 

@@ -107,7 +107,7 @@ impl SmartQueueBuilder {
             isolation,
             local_side,
             rtt: Rtt::INTERNET,
-            aqm: AqmKind::CoDel,
+            aqm: AqmKind::Cobalt,
             l4s: true,
             wash: false,
             ack_filter: AckFilter::Off,
@@ -137,7 +137,7 @@ impl SmartQueueBuilder {
         Self { rtt, ..self }
     }
 
-    /// Another AQM in each queue.
+    /// Another AQM in each queue: [`AqmKind::Cobalt`] unless set.
     #[must_use]
     pub const fn aqm(self, kind: AqmKind) -> Self {
         Self { aqm: kind, ..self }

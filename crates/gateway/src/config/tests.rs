@@ -126,9 +126,9 @@ fn the_aqm_is_what_was_asked_for_and_a_fifo_has_none() {
         assert_eq!(said(&format!("queue = \"fifo\"\n{more}")), Ok((AqmKind::None, false)));
     }
     let mut config = with("").unwrap();
-    let said = config.take_over(with("aqm = \"cobalt\"\nl4s = \"off\"").unwrap());
-    assert_eq!(said, ["aqm: codel -> cobalt", "l4s: on -> off"]);
-    assert_eq!((config.share.aqm, config.share.l4s), (AqmKind::Cobalt, false));
+    let said = config.take_over(with("aqm = \"codel\"\nl4s = \"off\"").unwrap());
+    assert_eq!(said, ["aqm: cobalt -> codel", "l4s: on -> off"]);
+    assert_eq!((config.share.aqm, config.share.l4s), (AqmKind::CoDel, false));
 }
 
 /// Goal: of a long file the line that is wrong is named, and of a word of the command line no line is.
