@@ -32,8 +32,8 @@ pub use memory::{Arrays, Memory, Part, Parts, Room};
 #[cfg(feature = "std")]
 pub use memory::{Boxes, Vecs};
 pub use queues::{
-    ByHash, DualPi2, Fifo, FlooredVirtualQueues, IsolatedHosts, Measured, Queued, Shaped, Smart,
-    Tree, VirtualQueues, queues,
+    ByHash, DualPi2, Fifo, FlooredVirtualQueues, IsolatedHosts, Measured, OneQueue, Queued, Shaped,
+    Smart, Tree, VirtualQueues, queues,
 };
 pub use setting::{Dial, Setting};
 

@@ -175,6 +175,18 @@ macro_rules! compositions {
                     CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100)
                 ),
             };
+            sqf_codel: Queued {
+                of: ShortestQueue { end: Head },
+                aqm: CoDel(
+                    CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100)
+                ),
+            };
+            qfq_codel: Queued {
+                of: LongestQueue { of: Qfq, end: Head },
+                aqm: CoDel(
+                    CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100)
+                ),
+            };
             age_codel: Queued {
                 of: LongestQueue {
                     of: Age(
@@ -268,6 +280,11 @@ macro_rules! compositions {
                 of: LongestQueue { of: Drr { sparse_first: true }, end: Head },
                 aqm: Pi2(QUICK_PI2),
             };
+            one_codel: OneQueue(CoDel(
+                    CoDelParams::new(Nanos::from_millis(1), Nanos::from_millis(5)).with_mtu(100)
+                ));
+            one_cobalt: OneQueue(QUICK_COBALT);
+            one_pie: OneQueue(Pie(QUICK_PIE));
             dual_pi2: DualPi2(DualPi2Params::new(QUICK_PI2));
             dual_pi2_step: DualPi2(
                 DualPi2Params::new(QUICK_PI2).with_step(Nanos::from_micros(500))
@@ -290,8 +307,15 @@ macro_rules! compositions {
                 bits: 2,
             };
             metered_fifo: Measured(Fifo { end: Tail });
-            isolated_sources: IsolatedHosts(Isolation::DualSrcHost);
-            isolated_triple: IsolatedHosts(Isolation::TripleIsolate);
+            isolated_sources: IsolatedHosts { by: Isolation::DualSrcHost, aqm: WithoutAqm };
+            isolated_triple: IsolatedHosts { by: Isolation::TripleIsolate, aqm: WithoutAqm };
+            isolated_flows_cobalt: IsolatedHosts { by: Isolation::Flows, aqm: QUICK_COBALT };
+            isolated_src_cobalt: IsolatedHosts { by: Isolation::SrcHost, aqm: QUICK_COBALT };
+            isolated_dst_cobalt: IsolatedHosts { by: Isolation::DstHost, aqm: QUICK_COBALT };
+            isolated_hosts_cobalt: IsolatedHosts { by: Isolation::Hosts, aqm: QUICK_COBALT };
+            isolated_dual_src_cobalt: IsolatedHosts { by: Isolation::DualSrcHost, aqm: QUICK_COBALT };
+            isolated_dual_dst_cobalt: IsolatedHosts { by: Isolation::DualDstHost, aqm: QUICK_COBALT };
+            isolated_triple_cobalt: IsolatedHosts { by: Isolation::TripleIsolate, aqm: QUICK_COBALT };
             smart: Smart { rate: Rate::UNLIMITED };
         }
     };
@@ -299,6 +323,7 @@ macro_rules! compositions {
 
 /// What the entries name beside recipes.
 pub mod entry {
+    use super::super::Cobalt;
     pub use freeboard::Isolation;
     pub use freeboard::sched_core::{
         AgeParams, AqmChoice, BlueParams, CoDelParams, CobaltParams,
@@ -338,6 +363,13 @@ pub mod entry {
         .with_max_burst(Nanos::from_millis(4))
         .with_gains(1_000_000, 1_000_000)
         .with_mtu(100);
+
+    /// COBALT for such histories, behind queues that are short.
+    pub const QUICK_COBALT: Cobalt = Cobalt(
+        CobaltParams::new(Nanos::from_micros(200), Nanos::from_millis(1))
+            .with_mtu(100)
+            .with_steps(Probability::from_raw(1 << 28), Probability::from_raw(1 << 26)),
+    );
 
     /// PI2 for such histories.
     pub const QUICK_PI2: Pi2Params = Pi2Params::new(Nanos::from_millis(1))

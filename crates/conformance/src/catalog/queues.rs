@@ -14,7 +14,8 @@ use freeboard::{
 };
 
 use super::{
-    AqmRecipe, Dial, Floor, FlowRecipe, Memory, Parts, QueuesRecipe, Recipe, Room, SchedulerOf,
+    AqmRecipe, Arrays, Dial, Floor, FlowRecipe, Memory, Parts, QueuesRecipe, Recipe, Room,
+    SchedulerOf,
 };
 
 /// Queues with their tables in `F`, `S` and `R`.
@@ -84,7 +85,34 @@ impl<R: QueuesRecipe, A: AqmRecipe> Recipe for Queued<R, A> {
     }
 }
 
-/// One queue.
+/// One queue, of flow 0, with an AQM and a record. Every other flow is unknown, and the oldest packet gives way.
+#[derive(Clone, Copy, Debug)]
+pub struct OneQueue<A>(pub A);
+
+impl<A: AqmRecipe> Recipe for OneQueue<A> {
+    type Made<F: Memory, S: Memory, H: Memory> =
+        Queues<core_::Drr<[core_::DrrFlow; 1]>, A::Made<Arrays<1>>, Arrays<1>, S, Arrays<1>>;
+
+    fn scheduler<F: Memory, S: Memory, H: Memory>(
+        self,
+        room: Room<F, H>,
+        descriptors: S,
+        limits: Limits,
+    ) -> Option<Self::Made<F, S, H>> {
+        let scheduler = core_::Drr::new([core_::DrrFlow::EMPTY], room.max_len).ok()?;
+        let one = Arrays::<1>;
+        Some(queues(scheduler, self.0.aqm(one)?, (one, descriptors, one), limits))
+    }
+
+    fn add_flows<F: Memory, S: Memory, H: Memory>(
+        made: &mut Self::Made<F, S, H>,
+        room: Room<F, H>,
+    ) -> Option<()> {
+        made.configure(FlowId(0), Dial::of(room.host)).ok()
+    }
+}
+
+/// First come, first served.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo {
     /// Which packet gives way.
@@ -364,13 +392,19 @@ impl<R: Recipe> Recipe for Measured<R> {
 
 /// Hosts that share the line, reached by labels: eight queues, four hosts, and up to sixteen packets.
 #[derive(Clone, Copy, Debug)]
-pub struct IsolatedHosts(pub Isolation);
+pub struct IsolatedHosts<A> {
+    /// What is isolated.
+    pub by: Isolation,
+    /// The AQM in each queue.
+    pub aqm: A,
+}
 
 /// The longest table of [`IsolatedHosts`].
 const MOST: usize = 16;
 
-impl Recipe for IsolatedHosts {
-    type Made<F: Memory, S: Memory, H: Memory> = Isolated<Parts<MOST>, NoAqm, NoRoom, Parts<MOST>>;
+impl<A: AqmRecipe> Recipe for IsolatedHosts<A> {
+    type Made<F: Memory, S: Memory, H: Memory> =
+        Isolated<Parts<MOST>, A::Made<Parts<MOST>>, NoRoom, Parts<MOST>>;
 
     fn scheduler<F: Memory, S: Memory, H: Memory>(
         self,
@@ -380,9 +414,10 @@ impl Recipe for IsolatedHosts {
     ) -> Option<Self::Made<F, S, H>> {
         let packets = (descriptors.count() as usize).min(MOST);
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 4, packets).with_triple(8);
-        let mut config = IsolatedConfig::new(room.max_len, limits).isolated_by(self.0);
+        let mut config = IsolatedConfig::new(room.max_len, limits).isolated_by(self.by);
         config.ways = 4;
-        Isolated::new(memory, config).ok()
+        let aqm = self.aqm.aqm(Parts(memory.queues()))?;
+        Isolated::with_aqm(memory, aqm, config).ok()
     }
 }
 
