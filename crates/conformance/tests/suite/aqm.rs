@@ -9,10 +9,10 @@ use conformance::rng::Streams;
 use conformance::sides::{self, DESCRIPTORS, FLOWS, MAX_LEN};
 use freeboard::sched_core as library;
 use freeboard::sched_core::{
-    Admission, Aqm, BlueParams, BlueState, Descriptor, DropFrom, DropPolicy, DropReason, DropSink,
-    Ecn, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head, LengthFlow, Limits, Look, Nanos,
-    Offer, OwnVictim, Packet, Probability, Qfq, QfqFlow, Queue, Red, RedParams, RedState,
-    RejectReason, Scheduler, ShortestQueue, Verdict, Volume,
+    Admission, Aqm, BlueParams, BlueState, CoDel, CoDelParams, CoDelState, Descriptor, DropFrom,
+    DropPolicy, DropReason, DropSink, Ecn, FlowId, FlowQueues, FlowRecord, FlowScheduler, Head,
+    LengthFlow, Limits, Look, Nanos, Offer, OwnVictim, Packet, Probability, Qfq, QfqFlow, Queue,
+    Red, RedParams, RedState, RejectReason, Scheduler, ShortestQueue, Verdict, Volume,
 };
 
 /// Random early detection for each queue, with a count in place of chance.
@@ -374,6 +374,52 @@ impl Play for Overflows {
 #[test]
 fn an_aqm_hears_of_every_overflow_once() {
     with_every_flow_scheduler(&Overflows);
+}
+
+struct Reweighted;
+
+impl Play for Reweighted {
+    fn play<O, D>(&self, _seed: u64, scheduler: O, policy: D)
+    where
+        O: FlowScheduler<Config: Dial> + Housing + Clone,
+        D: DropPolicy<O> + Clone,
+    {
+        let codel = CoDelParams::new(Nanos(1_000_000), Nanos(20_000_000)).with_mtu(100);
+        let codel = CoDel::new([CoDelState::EMPTY; FLOWS], codel).unwrap();
+        let weighted =
+            |weight| Dial::of(conformance::history::Setting { weight, max_len: MAX_LEN });
+        // What leaves while a flow's queue stands, marked or not, when it is given another weight halfway.
+        let run = |weight: Option<u32>| {
+            let queues = queues(scheduler.clone(), codel.clone());
+            let mut queues = queues.with_drop_policy(policy.clone());
+            queues.configure(FlowId(0), weighted(3)).unwrap();
+            let mut trace = Vec::new();
+            for step in 0..400_u32 {
+                if let (200, Some(weight)) = (step, weight) {
+                    queues.configure(FlowId(0), weighted(weight)).unwrap();
+                }
+                let now = Nanos(1_000_000 * u64::from(step));
+                let handle = step % DESCRIPTORS as u32;
+                let packet = Packet { ecn: Ecn::Ect0, ..Packet::new(handle, 100) };
+                queues.enqueue(now, FlowId(0), packet, &mut |_: Packet, _| ()).unwrap();
+                if step >= 8 {
+                    trace.extend(queues.dequeue(now, &mut |_: Packet, _| ()));
+                }
+            }
+            trace
+        };
+        let unchanged = run(None);
+        let marks = |trace: &[Packet]| trace.iter().filter(|packet| packet.ecn == Ecn::Ce).count();
+        assert!(marks(&unchanged[192..]) > 2 * marks(&unchanged[..192]), "marks come closer");
+        assert_eq!(run(Some(5)), unchanged);
+    }
+}
+
+/// Goal: what an AQM has learned of a flow survives another weight. Method: the marks of a queue that stands, which come ever
+/// closer, are those of a flow whose weight stays.
+#[test]
+fn another_weight_leaves_what_was_learned() {
+    with_every_flow_scheduler(&Reweighted);
 }
 
 struct Books;

@@ -6,6 +6,7 @@ mod catalog;
 mod contract;
 mod differential;
 mod dual_pi2;
+mod ecn;
 mod every_discipline;
 mod exhaustive;
 mod fuzz_corpus;
