@@ -69,6 +69,11 @@ impl<S: LabelledScheduler + ?Sized> LabelledScheduler for Shaped<S> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
+        if self.is_ingress() {
+            return self.arrive(now, drops, |inner, drops| {
+                inner.enqueue_labelled(now, labels, packet, drops)
+            });
+        }
         self.arrival(now).enqueue_labelled(now, labels, packet, drops)
     }
 }

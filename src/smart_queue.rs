@@ -259,13 +259,24 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// that reads less, or that ran ahead for a moment in which a packet left; otherwise the line stays closed until
     /// the clock is there again.
     pub fn reset_line(&mut self) {
-        self.outlet.line.line_mut().reset();
+        self.outlet.line.reset_line();
     }
 
     /// What a packet is on the wire, from the next that leaves on.
     pub fn set_overhead(&mut self, link: Overhead) {
         self.outlet.line.set_overhead(link);
         self.outlet.line.inner_mut().set_overhead(link);
+    }
+
+    /// Whether the line is charged what is dropped, from now on: [`SmartQueueBuilder::ingress`].
+    pub fn set_ingress(&mut self, on: bool) {
+        self.outlet.line.set_ingress(on);
+    }
+
+    /// Whether the line is charged what is dropped.
+    #[must_use]
+    pub const fn is_ingress(&self) -> bool {
+        self.outlet.line.is_ingress()
     }
 
     /// What shares the line, from now on: [`Isolated::set_isolation`].
@@ -374,6 +385,11 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
+        if self.outlet.line.is_ingress() {
+            return self.outlet.line.arrive(now, drops, |inside, drops| {
+                inside.enqueue_labelled(now, labels, packet, drops).map(|_| ())
+            });
+        }
         self.outlet.line.arrival(now).enqueue_labelled(now, labels, packet, drops).map(|_| ())
     }
 
@@ -423,8 +439,9 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
         let filter = self.ack_filter;
         let ack = if filter == AckFilter::Off { None } else { acks.ack(packet) };
         let Some(ack) = ack else { return self.enqueue(now, labels, packet, drops) };
-        let inside = self.outlet.line.arrival(now);
-        inside.enqueue_ack(now, labels, (packet, &ack), (filter, acks), drops)
+        self.outlet.line.arrive(now, drops, |inside, drops| {
+            inside.enqueue_ack(now, labels, (packet, &ack), (filter, acks), drops)
+        })
     }
 
     /// The packet that leaves next, if one may leave at `now`. Where the AQM has marked it its ECN bits say so, and the

@@ -51,6 +51,8 @@ pub struct SmartQueueBuilder {
     pub(super) max_len: Option<u32>,
     pub(super) limits: Option<Limits>,
     catch_up: Option<Nanos>,
+    burst: Option<u32>,
+    ingress: bool,
     #[cfg(feature = "alloc")]
     pub(super) buffers: Option<u32>,
     #[cfg(feature = "alloc")]
@@ -116,6 +118,8 @@ impl SmartQueueBuilder {
             max_len: None,
             limits: None,
             catch_up: None,
+            burst: None,
+            ingress: false,
             #[cfg(feature = "alloc")]
             buffers: None,
             #[cfg(feature = "alloc")]
@@ -243,7 +247,41 @@ impl SmartQueueBuilder {
     /// ```
     #[must_use]
     pub const fn catch_up(self, span: Nanos) -> Self {
-        Self { catch_up: Some(span), ..self }
+        Self { catch_up: Some(span), burst: None, ..self }
+    }
+
+    /// The burst of a caller whose timer is slow, in bytes: in place of [`catch_up`](Self::catch_up), whatever the rate
+    /// becomes ([`Shaper::with_burst`]). In any span what leaves is at most what the rate carries, the burst, and a packet.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(10)?).burst(15_000);
+    /// assert_eq!(builder.descriptors()?.line().burst(), Some(15_000));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn burst(self, bytes: u32) -> Self {
+        Self { burst: Some(bytes), catch_up: None, ..self }
+    }
+
+    /// Whether the line is charged what is dropped or rejected here: for a queue *behind* the bottleneck, as on the way
+    /// down. Off unless set. [`Shaped::set_ingress`] says what holds then.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let builder = SmartQueue::download(Rate::megabits_per_second(47)?).ingress(true);
+    /// let mut queue = builder.descriptors()?;
+    /// assert!(queue.is_ingress());
+    /// queue.set_ingress(false);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn ingress(self, on: bool) -> Self {
+        Self { ingress: on, ..self }
     }
 
     /// How many frames, or descriptors, there is room for on the heap. Unless set it is what the limit in bytes
@@ -399,11 +437,13 @@ impl SmartQueueBuilder {
         let mut queues = Isolated::with_aqm(memory, aqm, config)?;
         queues.set_overhead(link);
         let shaper = Shaper::new(rate);
-        let shaper = match self.catch_up {
-            Some(span) => shaper.with_catch_up(span),
-            None => shaper,
+        let shaper = match (self.catch_up, self.burst) {
+            (Some(span), _) => shaper.with_catch_up(span),
+            (None, Some(bytes)) => shaper.with_burst(bytes),
+            (None, None) => shaper,
         };
         let line: ShapedIsolated<S, K, T> = Shaped::new(queues, shaper, link);
+        let line = line.ingress(self.ingress);
         let outlet = Outlet { line, device: DeviceRoom::Ready, max_len };
         Ok(SmartQueue { outlet, rtt, sizes, ack_filter, packets })
     }

@@ -323,20 +323,32 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         let labels = Identified { parsed, link, labeller: &labeller, identity, local_side };
         let before = Identified { parsed, link, labeller: &before, identity, local_side };
         let labels = FrameLabels { labels, before, rules, isolation };
-        let inside = self.outlet.line.arrival(now);
+        let line = &mut self.outlet.line;
+        let is_ingress = line.is_ingress();
         let outcome = match ack {
-            None => inside.enqueue_labelled(now, &labels, packet, pool).map(|_| ()),
-            Some(ack) => inside.enqueue_and_name(now, &labels, packet, pool).map(|queue| {
-                let acks = |packet: Packet| {
-                    let frame = pool.frame(packet.handle);
-                    Ack::read(frame, &parse(*config, frame))
-                };
-                let queues = inside.queues();
-                let superseded = filter.superseded_in(queues, queue, (packet, &ack), &acks);
-                if let Some(younger) = superseded {
-                    inside.filter_out(queue, younger, pool);
-                }
+            None if is_ingress => line.arrive(now, pool, |inside, drops| {
+                inside.enqueue_labelled(now, &labels, packet, drops).map(|_| ())
             }),
+            None => line.arrival(now).enqueue_labelled(now, &labels, packet, pool).map(|_| ()),
+            Some(ack) => {
+                let taken = line.arrive(now, pool, |inside, drops| {
+                    inside.enqueue_and_name(now, &labels, packet, drops)
+                });
+                taken.map(|queue| {
+                    let acks = |packet: Packet| {
+                        let frame = pool.frame(packet.handle);
+                        Ack::read(frame, &parse(*config, frame))
+                    };
+                    let queues = line.inner().queues();
+                    let superseded = filter.superseded_in(queues, queue, (packet, &ack), &acks);
+                    if let Some(younger) = superseded {
+                        let _taken = line.arrive(now, pool, |inside, drops| {
+                            inside.filter_out(queue, younger, drops);
+                            Ok(())
+                        });
+                    }
+                })
+            }
         };
         match outcome {
             Ok(()) => Ok(()),
@@ -440,10 +452,10 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     fn turn_away(&mut self, now: Nanos, len: usize) -> PushError {
         // No buffer has this handle: the queue refuses it, and counts it.
         let packet = Packet::new(u32::MAX, length(len));
-        let inside = self.outlet.line.arrival(now);
-        let limits = inside.limits();
-        let refused =
-            inside.enqueue_labelled(now, &Labels::default(), packet, &mut self.packets.pool);
+        let limits = self.outlet.line.limits();
+        let refused = self.outlet.line.arrive(now, &mut self.packets.pool, |inside, drops| {
+            inside.enqueue_labelled(now, &Labels::default(), packet, drops)
+        });
         debug_assert!(refused.is_err(), "there is no such buffer");
         let full = RejectReason::Full { limits };
         PushError::Rejected(refused.err().map_or(full, |rejected| rejected.reason))

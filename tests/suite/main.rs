@@ -5,6 +5,7 @@ mod ahead;
 mod buffers;
 mod bursts;
 mod hashed;
+mod ingress;
 mod isolated;
 mod pool;
 mod rotation;

@@ -70,6 +70,8 @@ pub struct Shaper {
     /// reading is soon forgotten.
     since: Nanos,
     catch_up: Nanos,
+    /// The bytes that `catch_up` is to carry, if the caller chose bytes.
+    burst: Option<u32>,
     /// Whether the caller chose `catch_up`.
     is_chosen: bool,
     /// Lateness reaches back to here: before it there was nothing to send. [`Nanos::MAX`] until
@@ -88,6 +90,7 @@ impl Shaper {
             owed: Work::NONE,
             since: Nanos::ZERO,
             catch_up: Nanos::ZERO,
+            burst: None,
             is_chosen: false,
             backlog_since: Nanos::MAX,
         }
@@ -112,7 +115,42 @@ impl Shaper {
     /// [`wake`](Self::wake) is called when a packet arrives at an empty queue.
     #[must_use]
     pub const fn with_catch_up(self, span: Nanos) -> Self {
-        Self { catch_up: span, is_chosen: true, ..self }
+        Self { catch_up: span, burst: None, is_chosen: true, ..self }
+    }
+
+    /// The same line for a caller that may come late, with a burst of up to `bytes` then: [`with_catch_up`](Self::with_catch_up)
+    /// in bytes, which stay the same when the rate changes.
+    ///
+    /// **Bound.** In any span of time the bytes charged, less one packet, are at most what the rate carries in it and
+    /// `bytes`; or, where the rate carries more in a nanosecond, as many as that. A caller whose timer comes every `t` wants what the rate carries in `t`, at least.
+    ///
+    /// ```
+    /// use sched_core::Nanos;
+    /// use shaper::{Rate, Shaper};
+    ///
+    /// // 8 Mbit/s is a byte a microsecond.
+    /// let mut line = Shaper::new(Rate::megabits_per_second(8)?).with_burst(4_000);
+    /// assert_eq!((line.burst(), line.catch_up()), (Some(4_000), Nanos(3_999_999)));
+    /// line.set_rate(Nanos::ZERO, Rate::megabits_per_second(16)?);
+    /// assert_eq!(line.catch_up(), Nanos(1_999_999));
+    /// # Ok::<(), shaper::RateError>(())
+    /// ```
+    #[must_use]
+    pub const fn with_burst(self, bytes: u32) -> Self {
+        let catch_up = Self::span_of(self.rate, bytes, self.catch_up);
+        Self { catch_up, burst: Some(bytes), is_chosen: true, ..self }
+    }
+
+    /// The catch-up that carries `bytes` at `rate`, with the nanosecond in which a line opens; `before`, if it has none.
+    const fn span_of(rate: Rate, bytes: u32, before: Nanos) -> Nanos {
+        if rate.limited().is_none() { before } else { rate.time_of(bytes).since(Nanos(1)) }
+    }
+
+    /// The same line again.
+    pub(crate) const fn duplicate(&self) -> Self {
+        let Self { rate, next, paid, owed, since, catch_up, burst, is_chosen, backlog_since } =
+            *self;
+        Self { rate, next, paid, owed, since, catch_up, burst, is_chosen, backlog_since }
     }
 
     /// The same line, with this catch-up unless [`with_catch_up`](Self::with_catch_up) chose one.
@@ -130,6 +168,12 @@ impl Shaper {
     #[must_use]
     pub const fn catch_up(&self) -> Nanos {
         self.catch_up
+    }
+
+    /// The burst in bytes, if it was [given in bytes](Self::with_burst).
+    #[must_use]
+    pub const fn burst(&self) -> Option<u32> {
+        self.burst
     }
 
     /// The first instant at which the line is open: [`Nanos::MAX`] (never) when it is stopped or
@@ -198,6 +242,11 @@ impl Shaper {
         }
     }
 
+    /// When a packet left last, or the rate changed.
+    pub(crate) const fn latest(&self) -> Nanos {
+        self.since
+    }
+
     /// The earliest instant for which a packet may count that leaves at `now`.
     #[inline]
     pub(crate) fn earliest(&self, now: Nanos) -> Nanos {
@@ -231,6 +280,9 @@ impl Shaper {
         let now = now.max(self.since);
         let (due, work) = (self.paid(), self.work_at(now));
         self.rate = rate;
+        if let Some(bytes) = self.burst {
+            self.catch_up = Self::span_of(rate, bytes, self.catch_up);
+        }
         if due == Nanos::MAX && !rate.is_unlimited() {
             self.be_paid(due);
             return;
@@ -292,8 +344,8 @@ impl Shaper {
     /// For a caller whose clock was replaced by one that reads less: without it the line stays
     /// closed until the new clock reaches the instant that the old one had set.
     pub fn reset(&mut self) {
-        let Self { rate, catch_up, is_chosen, .. } = *self;
-        *self = Self { catch_up, is_chosen, ..Self::new(rate) };
+        let Self { rate, catch_up, burst, is_chosen, .. } = *self;
+        *self = Self { catch_up, burst, is_chosen, ..Self::new(rate) };
     }
 }
 

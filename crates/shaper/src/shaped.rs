@@ -7,6 +7,18 @@
 //!
 //! Packets that the scheduler drops are not charged: they never reach the line.
 //!
+//! **Ingress.** Where the bottleneck stands *before* the queue, as on the way down behind a provider's queue, what is
+//! dropped here has already passed it. [`Shaped::set_ingress`] charges the line what is dropped for want of room, by an
+//! AQM or by a filter of acknowledgements, and what is rejected, as CAKE does with the word `ingress`. So arrivals
+//! keep to the rate, not departures, and the queue of the provider stays empty, as soon as senders react.
+//!
+//! - Two thirds of the rate leave, whatever is dropped: senders that do not react cannot stop the line.
+//! - A drop is not charged while the line is closed for more than [`Shaped::INGRESS_AHEAD`], one second. So a flood is
+//!   paid for within three seconds after its end: then the line owes nothing.
+//! - What leaves never exceeds the rate: the promises of [`Shaper`] hold as without ingress.
+//! - What [limits](Scheduler::set_limits), [removal](sched_core::DropReason::FlowRemoved) and [`drain`](Scheduler::drain)
+//!   drop is not charged: no sender caused it.
+//!
 //! **Late callers.** A caller that a timer or an interrupt wakes comes late. [`Shaped`] makes up for up to
 //! [`Shaped::CATCH_UP`] of that, 10 ms, unless its line was given another span with
 //! [`Shaper::with_catch_up`]; [`Nanos::ZERO`] makes it exact. Packets that were late may then follow at once: a
@@ -27,7 +39,8 @@
 //! Cost: a comparison, the wire length, a charge and a [`poll_at`](Scheduler::poll_at) on top of the scheduler's own.
 
 use sched_core::{
-    Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
+    Backlog, Counters, DropReason, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected,
+    Scheduler,
 };
 
 use crate::{Overhead, Rate, Shaper};
@@ -63,7 +76,35 @@ use crate::{Overhead, Rate, Shaper};
 pub struct Shaped<S: ?Sized> {
     line: Shaper,
     link: Overhead,
+    /// Whether the line is charged what is dropped.
+    is_ingress: bool,
+    /// While it is, what is sent and half as much again is charged here, and no drop: a packet may leave where this line
+    /// is open. Neither it nor `line` is open before a line that is charged what is sent.
+    floor: Shaper,
     inner: S,
+}
+
+/// Counts what is dropped on its way to another sink.
+struct Charging<'a> {
+    drops: &'a mut dyn DropSink,
+    link: &'a Overhead,
+    /// Bytes on the wire.
+    lost: &'a mut u64,
+}
+
+impl DropSink for Charging<'_> {
+    fn dropped(&mut self, packet: Packet, reason: DropReason) {
+        use DropReason::{Aqm, Filtered, Overflow, Rejected};
+        if matches!(reason, Overflow | Aqm | Filtered | Rejected) {
+            *self.lost = self.lost.saturating_add(wire_len_of_lost(*self.link, packet));
+        }
+        self.drops.dropped(packet, reason);
+    }
+}
+
+/// What a packet that is lost here took on the way; nothing for a length that no packet has.
+const fn wire_len_of_lost(link: Overhead, packet: Packet) -> u64 {
+    if packet.len > Packet::MAX_LEN { 0 } else { link.on_wire(packet.len) }
 }
 
 impl<S> Shaped<S> {
@@ -71,11 +112,21 @@ impl<S> Shaped<S> {
     /// [`Shaper::with_catch_up`]: 10 ms. The burst that this allows is what the rate carries in it, beside
     /// one packet.
     pub const CATCH_UP: Nanos = Nanos::from_millis(10);
+    /// How far ahead drops may close a line with [ingress](Self::set_ingress): 1 s.
+    pub const INGRESS_AHEAD: Nanos = Nanos::from_secs(1);
 
     /// `inner` in front of `line`; `link` says what a packet is on the wire. The line catches up
     /// [`Shaped::CATCH_UP`], or what it was given.
     pub const fn new(inner: S, line: Shaper, link: Overhead) -> Self {
-        Self { line: line.or_catch_up(Self::CATCH_UP), link, inner }
+        let line = line.or_catch_up(Self::CATCH_UP);
+        Self { floor: line.duplicate(), line, link, is_ingress: false, inner }
+    }
+
+    /// The same with [ingress](Self::set_ingress), or without.
+    #[must_use]
+    pub const fn ingress(mut self, on: bool) -> Self {
+        self.is_ingress = on;
+        self
     }
 
     /// The scheduler, with everything that is queued.
@@ -116,6 +167,45 @@ impl<S: ?Sized> Shaped<S> {
     /// ```
     pub const fn set_line(&mut self, line: Shaper) {
         self.line = line.or_catch_up(Shaped::<()>::CATCH_UP);
+        self.floor = self.line.duplicate();
+    }
+
+    /// Forgets what the line still carries: [`Shaper::reset`].
+    pub fn reset_line(&mut self) {
+        self.line.reset();
+        self.floor.reset();
+    }
+
+    /// Whether the line is charged what is dropped, from now on: for a queue behind the bottleneck. See the
+    /// [module](self) for what holds then. Off unless set. Cost: an addition a drop, and a second charge a packet.
+    ///
+    /// ```
+    /// use sched_core::{CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue};
+    /// use shaper::{Overhead, Rate, Shaped, Shaper};
+    ///
+    /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
+    /// drr.add_all(1_500)?;
+    /// let codel = CoDel::new([CoDelState::EMPTY; 2], CoDelParams::INTERNET)?;
+    /// let (queues, packets) = ([Queue::EMPTY; 2], [Descriptor::EMPTY; 64]);
+    /// let queues = FlowQueues::with_parts(drr, codel, queues, packets, [], Limits::NONE);
+    /// // The provider's line carries 50 Mbit/s.
+    /// let line = Shaper::new(Rate::megabits_per_second(47)?);
+    /// let mut downlink = Shaped::new(queues, line, Overhead::ETHERNET).ingress(true);
+    /// assert!(downlink.is_ingress());
+    /// downlink.set_ingress(false);
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    pub const fn set_ingress(&mut self, on: bool) {
+        if on && !self.is_ingress {
+            self.floor = self.line.duplicate();
+        }
+        self.is_ingress = on;
+    }
+
+    /// Whether the line is charged what is dropped.
+    #[must_use]
+    pub const fn is_ingress(&self) -> bool {
+        self.is_ingress
     }
 
     /// What a packet is on the wire.
@@ -127,6 +217,7 @@ impl<S: ?Sized> Shaped<S> {
     /// [`poll_at`](Scheduler::poll_at) said before may be too late afterwards.
     pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
         self.line.set_rate(now, rate);
+        self.floor.set_rate(now, rate);
     }
 
     /// Changes what a packet is on the wire, from the next that leaves on, queued ones included.
@@ -143,7 +234,11 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
     /// [`enqueue`](Scheduler::enqueue) tells it. That is so whether or not a packet is then accepted.
     #[inline]
     pub fn arrival(&mut self, now: Nanos) -> &mut S {
-        self.forget_idle_time(now);
+        if self.is_ingress {
+            self.forget_idle_time_of_both(now);
+        } else {
+            self.forget_idle_time(now);
+        }
         &mut self.inner
     }
 
@@ -153,11 +248,48 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
     /// an empty queue, nor when a change made here lets a packet leave. Such a packet counts as having come at the
     /// instant at which it leaves, so that idle time is no lateness. [`arrival`](Self::arrival) tells the line.
     pub fn inner_mut(&mut self) -> &mut S {
-        let due = self.line.due();
+        let due = self.due();
         if self.inner.poll_at(due) != Some(due) {
-            self.line.wake(Nanos::MAX);
+            self.wake(Nanos::MAX);
         }
         &mut self.inner
+    }
+
+    /// A packet arrives at `now` by `enter`, which hands it to the scheduler inside: the way in for queues that are told
+    /// more of a packet than its flow, and that may [charge drops](Self::set_ingress). `enter` gives the scheduler the
+    /// sink that it is given. The rest as for [`arrival`](Self::arrival).
+    ///
+    /// # Errors
+    /// Those of `enter`.
+    #[inline(always)]
+    pub fn arrive<T>(
+        &mut self,
+        now: Nanos,
+        drops: &mut dyn DropSink,
+        enter: impl FnOnce(&mut S, &mut dyn DropSink) -> Result<T, Rejected>,
+    ) -> Result<T, Rejected> {
+        if self.is_ingress {
+            return self.arrive_charged(now, drops, enter);
+        }
+        self.forget_idle_time(now);
+        enter(&mut self.inner, drops)
+    }
+
+    /// [`Self::arrive`], with ingress. In a function of its own: the way without it is kept as it is.
+    #[inline(never)]
+    fn arrive_charged<T>(
+        &mut self,
+        now: Nanos,
+        drops: &mut dyn DropSink,
+        enter: impl FnOnce(&mut S, &mut dyn DropSink) -> Result<T, Rejected>,
+    ) -> Result<T, Rejected> {
+        self.forget_idle_time_of_both(now);
+        let mut lost = 0;
+        let mut charging = Charging { drops, link: &self.link, lost: &mut lost };
+        let taken = enter(&mut self.inner, &mut charging);
+        let rejected = taken.as_ref().err().map(|rejected| rejected.packet);
+        self.charge_lost(now, lost, rejected);
+        taken
     }
 
     /// Tells the line that time up to `now` was idle in which the scheduler inside had nothing that may leave.
@@ -170,6 +302,72 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
             None => self.line.wake(now),
         }
     }
+
+    /// [`Self::forget_idle_time`], of the floor too.
+    fn forget_idle_time_of_both(&mut self, now: Nanos) {
+        let late_since = self.line.earliest(now);
+        match self.inner.poll_at(late_since) {
+            Some(ready) if ready <= late_since => {}
+            ready => self.wake(ready.map_or(now, |ready| ready.min(now))),
+        }
+    }
+
+    fn wake(&mut self, now: Nanos) {
+        self.line.wake(now);
+        self.floor.wake(now);
+    }
+
+    /// Whether a packet may leave at `now`.
+    #[inline]
+    fn is_open(&self, now: Nanos) -> bool {
+        self.line.is_open(now) || (self.is_ingress && self.floor_is_open(now))
+    }
+
+    /// Whether two thirds of the rate ask for a packet. Not before the floor knows the rate of a line that was changed by
+    /// [`line_mut`](Self::line_mut).
+    #[cold]
+    fn floor_is_open(&self, now: Nanos) -> bool {
+        self.floor.rate() == self.line.rate() && self.floor.is_open(now)
+    }
+
+    /// The first instant at which a packet may leave.
+    fn due(&self) -> Nanos {
+        let due = self.line.due();
+        let has_floor = self.is_ingress && self.floor.rate() == self.line.rate();
+        if has_floor { due.min(self.floor.due()) } else { due }
+    }
+
+    /// The line is charged `lost` bytes on the wire, and a packet that was rejected.
+    #[inline(never)]
+    fn charge_lost(&mut self, now: Nanos, lost: u64, rejected: Option<Packet>) {
+        let rejected = rejected.map_or(0, |packet| wire_len_of_lost(self.link, packet));
+        let lost = lost.saturating_add(rejected);
+        let is_far_ahead = self.line.due() > now.plus(Shaped::<()>::INGRESS_AHEAD);
+        if lost > 0 && !is_far_ahead {
+            self.line.pay(now, lost);
+        }
+    }
+
+    /// [`Scheduler::dequeue`], with ingress: the line is charged what is sent, the floor half as much again, and then the
+    /// line what is lost on the way.
+    #[inline(never)]
+    fn dequeue_charged(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        if !self.is_open(now) {
+            return None;
+        }
+        self.forget_idle_time_of_both(now);
+        let mut lost = 0;
+        let mut charging = Charging { drops, link: &self.link, lost: &mut lost };
+        let sent = self.inner.dequeue(now, &mut charging);
+        self.floor.set_rate(now, self.line.rate());
+        if let Some(packet) = sent {
+            let wire_len = self.link.on_wire(packet.len);
+            self.line.pay(now, wire_len);
+            self.floor.pay(now, wire_len.saturating_add(wire_len.div_ceil(2)));
+        }
+        self.charge_lost(now, lost, None);
+        sent
+    }
 }
 
 impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
@@ -181,12 +379,20 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
+        if self.is_ingress {
+            return self.arrive_charged(now, drops, |inner, drops| {
+                inner.enqueue(now, flow, packet, drops)
+            });
+        }
         self.forget_idle_time(now);
         self.inner.enqueue(now, flow, packet, drops)
     }
 
     #[inline(always)]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        if self.is_ingress {
+            return self.dequeue_charged(now, drops);
+        }
         if !self.line.is_open(now) {
             return None;
         }
@@ -200,17 +406,17 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {
-        if self.line.is_open(now) { self.inner.peek(now) } else { None }
+        if self.is_open(now) { self.inner.peek(now) } else { None }
     }
 
     /// The later of what the line and the scheduler inside say. `None` also when packets are
     /// queued and the line never opens: it is stopped, or the end of time comes first.
     fn poll_at(&self, now: Nanos) -> Option<Nanos> {
         let ready = self.inner.poll_at(now)?;
-        if self.line.is_open(now) {
+        if self.is_open(now) {
             return Some(ready);
         }
-        let open = self.line.due();
+        let open = self.due();
         (open < Nanos::MAX).then(|| ready.max(open))
     }
 
@@ -234,9 +440,17 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         self.inner.set_limits(limits, drops);
     }
 
-    /// What gives way is not charged.
+    /// What gives way is charged with [ingress](Shaped::set_ingress) only.
     fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
-        self.inner.evict(drops)
+        if !self.is_ingress {
+            return self.inner.evict(drops);
+        }
+        let mut lost = 0;
+        let mut charging = Charging { drops, link: &self.link, lost: &mut lost };
+        let has_dropped = self.inner.evict(&mut charging);
+        // No instant is told: the last departure, or change of the rate, is as late as is known.
+        self.charge_lost(self.line.latest(), lost, None);
+        has_dropped
     }
 
     /// Gives every packet back; the line stays as it is.
@@ -250,8 +464,16 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         burst: &[(FlowId, Packet)],
         drops: &mut dyn DropSink,
     ) -> usize {
-        self.forget_idle_time(now);
-        self.inner.enqueue_burst(now, burst, drops)
+        if !self.is_ingress {
+            self.forget_idle_time(now);
+            return self.inner.enqueue_burst(now, burst, drops);
+        }
+        self.forget_idle_time_of_both(now);
+        let mut lost = 0;
+        let mut charging = Charging { drops, link: &self.link, lost: &mut lost };
+        let accepted = self.inner.enqueue_burst(now, burst, &mut charging);
+        self.charge_lost(now, lost, None);
+        accepted
     }
 
     fn dequeue_burst(&mut self, now: Nanos, out: &mut [Packet], drops: &mut dyn DropSink) -> usize {

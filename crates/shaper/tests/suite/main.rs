@@ -4,5 +4,6 @@ mod any_history;
 mod any_scheduler;
 mod framing_grid;
 mod framing_table;
+mod ingress;
 mod long_run;
 mod waiting;

@@ -59,6 +59,10 @@ fn shaped<S: Scheduler>(queue: &mut Shaped<S>) {
         queue.inner().backlog();
         queue.inner_mut().peek(now());
         queue.arrival(now()).peek(now());
+        queue.arrive(now(), sink!(), |inner, drops| inner.enqueue(now(), FlowId(any()), Packet::new(any(), any()), drops));
+        queue.set_ingress(black_box(true));
+        queue.is_ingress();
+        queue.reset_line();
         queue.line().due();
         queue.line_mut().wake(now());
         queue.set_rate(now(), black_box(Rate::STOPPED));

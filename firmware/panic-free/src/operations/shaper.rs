@@ -21,6 +21,7 @@ fn rate() {
     let rate = black_box(Rate::UNLIMITED);
     seen((rate.as_bits_per_second(), rate.time_of(any())));
     line(&mut Shaper::new(rate).with_catch_up(now()));
+    line(&mut Shaper::new(rate).with_burst(any()));
 }
 
 fn line(line: &mut Shaper) {
@@ -44,7 +45,9 @@ fn overhead() {
     let words = Overhead::from_keywords(black_box(""), black_box(14));
     seen(words.map_err(|error| (error.word(), error.offset_in(black_box("")))));
     let [inside, least, multiple, outside] = [any(), any(), any(), any()];
-    seen(link.carrying(Layer { inside, least, multiple, outside }).map(|link| link.wire_len(any())));
+    seen(
+        link.carrying(Layer { inside, least, multiple, outside }).map(|link| link.wire_len(any())),
+    );
 }
 
 fn instant() {

@@ -1,0 +1,143 @@
+//! A queue behind the bottleneck: what arrives keeps to the rate, because drops are charged.
+
+use core::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use freeboard::flowhash::mix;
+use freeboard::sched_core::{DropReason, Nanos, Packet};
+use freeboard::shaper::Rate;
+use freeboard::{Labelled, SmartQueue};
+
+const MTU: u32 = 1_500;
+const RTT: u64 = 20_000_000;
+/// What the provider's line carries and what the queue is set to, in bits a second.
+const PROVIDER: u64 = 20_000_000;
+const CONFIGURED: u64 = 19_600_000;
+
+struct Flow(u32);
+
+impl Labelled for Flow {
+    fn flow(&self) -> u32 {
+        mix(self.0)
+    }
+    fn source(&self) -> u32 {
+        0
+    }
+    fn destination(&self) -> u32 {
+        mix(self.0)
+    }
+}
+
+/// A sender with a window: one packet more a round trip, half the window at a loss, once a round trip.
+struct Sender {
+    window: f64,
+    in_flight: u32,
+    deaf_until: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Arrives,
+    Polled,
+    Acked(u32),
+    Lost(u32),
+}
+
+/// What was seen in the last 20 of 30 seconds, in bits a second of what arrived and left, and the mean time that packets
+/// waited at the provider, in microseconds.
+struct Seen {
+    arrived: u64,
+    left: u64,
+    waited: u64,
+}
+
+/// Senders through the provider's line, whose queue is long, to a queue behind it.
+fn run(ingress: bool, senders: u32) -> Seen {
+    let rate = Rate::bits_per_second(CONFIGURED).unwrap();
+    let mut queue = SmartQueue::download(rate).ingress(ingress).descriptors().unwrap();
+    let window = Sender { window: 4.0, in_flight: 0, deaf_until: 0 };
+    let mut all: Vec<Sender> = (0..senders).map(|_| Sender { ..window }).collect();
+    let mut events = BinaryHeap::from([Reverse((0, Event::Polled))]);
+    let (mut at_provider, mut provider_free) = (VecDeque::new(), 0);
+    let mut free: Vec<u32> = (0..256).rev().collect();
+    let mut owner = vec![0; 256];
+    let (mut arrived, mut left, mut waited, mut polled) = (0_u64, 0_u64, 0_u64, u64::MAX);
+    while let Some(Reverse((now, event))) = events.pop() {
+        if now >= 30_000_000_000 {
+            break;
+        }
+        let counts = u64::from(now >= 10_000_000_000);
+        let mut lost = Vec::new();
+        match event {
+            Event::Acked(flow) => {
+                let sender = &mut all[flow as usize];
+                sender.in_flight -= 1;
+                sender.window += 1.0 / sender.window;
+            }
+            Event::Lost(flow) => {
+                let sender = &mut all[flow as usize];
+                sender.in_flight -= 1;
+                if now >= sender.deaf_until {
+                    sender.window = (sender.window / 2.0).max(2.0);
+                    sender.deaf_until = now + RTT;
+                }
+            }
+            Event::Arrives => {
+                let (flow, sent): (u32, u64) = at_provider.pop_front().unwrap();
+                arrived += counts;
+                waited += counts * (now - sent);
+                let handle = free.pop().expect("a limit of packets below the handles");
+                owner[handle as usize] = flow;
+                let mut drops = |packet: Packet, _: DropReason| lost.push(packet.handle);
+                let packet = Packet::new(handle, MTU);
+                if queue.enqueue(Nanos(now), &Flow(flow), packet, &mut drops).is_err() {
+                    lost.push(handle);
+                }
+            }
+            Event::Polled => {
+                polled = u64::MAX;
+                let mut drops = |packet: Packet, _: DropReason| lost.push(packet.handle);
+                while let Some(packet) = queue.dequeue(Nanos(now), &mut drops) {
+                    left += counts;
+                    free.push(packet.handle);
+                    events.push(Reverse((now + RTT, Event::Acked(owner[packet.handle as usize]))));
+                }
+            }
+        }
+        for handle in lost {
+            free.push(handle);
+            events.push(Reverse((now + RTT, Event::Lost(owner[handle as usize]))));
+        }
+        for (flow, sender) in (0..).zip(&mut all) {
+            while f64::from(sender.in_flight) < sender.window.floor() {
+                sender.in_flight += 1;
+                at_provider.push_back((flow, now));
+                provider_free = now.max(provider_free) + u64::from(MTU) * 8_000_000_000 / PROVIDER;
+                events.push(Reverse((provider_free, Event::Arrives)));
+            }
+        }
+        if let Some(Nanos(at)) = queue.poll_at(Nanos(now))
+            && at < polled
+        {
+            polled = at;
+            events.push(Reverse((at, Event::Polled)));
+        }
+    }
+    let rate = |packets: u64| packets * u64::from(MTU) * 8 / 20;
+    Seen { arrived: rate(arrived), left: rate(left), waited: waited / arrived / 1_000 }
+}
+
+/// Goal: behind a bottleneck, arrivals keep to the rate that was set, so that no queue stands there.
+/// Method: 24 senders with windows, a line of the provider's that is 2 % faster than the rate, and a round-trip time of
+/// 20 ms, where every tenth packet or so is dropped. Charged, drops leave room for nothing else: arrivals are the rate.
+/// Not charged, arrivals fill the provider's line.
+#[test]
+fn arrivals_keep_to_the_rate_where_drops_are_charged() {
+    let (without, with) = (run(false, 24), run(true, 24));
+    let told = |seen: &Seen| format!("{} in, {} out, {} us", seen.arrived, seen.left, seen.waited);
+    println!("without: {}; with: {}", told(&without), told(&with));
+    assert!(without.arrived > CONFIGURED * 101 / 100, "{}", told(&without));
+    assert!(with.arrived < CONFIGURED * 1_003 / 1_000, "{}", told(&with));
+    assert!(with.left > CONFIGURED * 9 / 10, "{}", told(&with));
+    assert!(with.waited * 2 < without.waited, "{}, {}", told(&with), told(&without));
+}
