@@ -168,13 +168,17 @@ impl Ack {
         if frame.len() > Self::LONGEST || parsed.ending != Ending::Ports {
             return None;
         }
-        Self::read_short(frame, parsed)
+        let is_tcp = match &parsed.key {
+            FlowKey::V4 { transport, .. } | FlowKey::V6 { transport, .. } => {
+                transport.protocol == TCP
+            }
+            _ => false,
+        };
+        if is_tcp { Self::read_short(frame, parsed) } else { None }
     }
 
+    #[inline(never)]
     fn read_short(frame: &[u8], parsed: &Parsed) -> Option<Self> {
-        if parsed.key.transport()?.protocol != TCP {
-            return None;
-        }
         let outer = parsed.ip?;
         let ip = parsed.inner.map_or(outer, |inner| inner.ip);
         let length = length_of_packet(frame.get(ip.offset..)?)?;
