@@ -5,7 +5,8 @@ use conformance::catalog::{
     HostDrr, HostRecipe, LongestQueue, Qfq, QfqPlus, Queued, QueuesRecipe, Recipe, Room,
     SchedulerOf, Setting, Shaped, ShortestQueue, Tree, VirtualQueues, Wf2q, WithoutAqm,
 };
-use freeboard::flowhash::{FlowHasher, SipHash13};
+use freeboard::AckFilter;
+use freeboard::flowhash::{Ack, FlowHasher, FlowKey, SackBlocks, SipHash13, Transport};
 use freeboard::sched_core::DropFrom::{Head, Tail};
 use freeboard::shaper::{Overhead, Rate};
 use sched_core::{
@@ -51,6 +52,11 @@ pub const ALL: &[Run] = &[
     Run { name: "sqf", hash: sqf, pinned: 0x109f_4805_67d6_6fd6 },
     Run { name: "qfq", hash: qfq, pinned: 0x61c4_0389_2c5b_7692 },
     Run { name: "qfq, longest-queue drop", hash: qfq_lqd, pinned: 0x64b4_582c_78bb_2bdb },
+    Run {
+        name: "acknowledgements filtered out",
+        hash: filtered_acks,
+        pinned: 0x473f_88d4_987d_c376,
+    },
     Run { name: "qfq+, longest-queue drop", hash: qfq_plus, pinned: 0xed17_8530_b5ba_918e },
     Run { name: "wf2q, longest-queue drop", hash: wf2q, pinned: 0xdc15_52cc_3060_ebdf },
     Run {
@@ -120,6 +126,43 @@ fn qfq() -> u64 {
 
 fn qfq_lqd() -> u64 {
     queues(LongestQueue { of: Qfq, end: Head }, WithoutAqm, 8, weight)
+}
+
+/// Packets are acknowledgements with numbers and blocks of their own, made from their handles; where a flow is added it is
+/// the filter that acts on the flow instead.
+fn filtered_acks() -> u64 {
+    let queued = Queued { of: Qfq, aqm: WithoutAqm };
+    let Some(mut queues) = queued.scheduler(ROOM, Arrays::<DESCRIPTORS>, Limits::NONE) else {
+        return 0;
+    };
+    let transport = Transport { protocol: 6, src_port: 1, dst_port: 2 };
+    let connection = FlowKey::V4 { src: [10, 0, 0, 1], dst: [10, 0, 0, 2], transport };
+    let acks = move |packet: Packet| {
+        let number = (u32::MAX - 60_000).wrapping_add(packet.handle.wrapping_mul(1_000));
+        let mut ack = Ack::new(connection, packet.handle >> 6, number);
+        if packet.handle & 3 == 3 {
+            ack.sack = SackBlocks::new([(number.wrapping_add(500), number.wrapping_add(2_500))]);
+        }
+        Some(ack)
+    };
+    let mut configured = 0_u32;
+    run(&mut queues, OPERATIONS, 31, |queues, flow: FlowId, random, hash: &mut Hash| {
+        configured = configured.wrapping_add(1);
+        if configured <= FLOWS {
+            hash.word(queues.configure(flow, weight(random)).is_ok().into());
+            return;
+        }
+        let newest =
+            queues.newest_first(flow).next().and_then(|packet| Some((packet, acks(packet)?)));
+        let Some((packet, ack)) = newest else { return };
+        let filter = if random & 1 == 0 { AckFilter::Conservative } else { AckFilter::Aggressive };
+        let chosen = filter.superseded_in(queues, flow, (packet, &ack), &acks);
+        let younger = chosen.unwrap_or(random >> 28);
+        let mut gone = *hash;
+        queues.filter_out(flow, younger, &mut |packet: Packet, why| gone.drop(packet, why));
+        gone.word(chosen.unwrap_or(u32::MAX));
+        *hash = gone;
+    })
 }
 
 /// A power of two up to 2^17, of which the last is too large, and a little more or less.
