@@ -12,7 +12,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use freeboard::Hashed;
-use freeboard::flowhash::{self, FlowKey, SipHash13, TagLine};
+use freeboard::flowhash::{self, Ack, FlowKey, SipHash13, TagLine};
 use freeboard::sched_core::{
     Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropPolicy, DropSink,
     Drr, DrrFlow, DualPi2, Fifo, FloorShare, FlowId, FlowQueues, FlowRecord, FlowScheduler,
@@ -80,6 +80,23 @@ pub trait Bottleneck: Scheduler {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         self.enqueue(now, FlowId(key.label(hasher)), packet, drops)
+    }
+
+    /// As [`Self::enqueue_key`], where `acks` reads acknowledgements that are queued, this packet's too: a queue with a
+    /// filter of acknowledgements asks it.
+    ///
+    /// # Errors
+    /// As [`Scheduler::enqueue`].
+    fn enqueue_with_acks(
+        &mut self,
+        now: Nanos,
+        (key, hasher): (&FlowKey, &SipHash13),
+        packet: Packet,
+        acks: &dyn Fn(Packet) -> Option<Ack>,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let _ = acks;
+        self.enqueue_key(now, key, hasher, packet, drops)
     }
 }
 

@@ -9,6 +9,7 @@ pub mod aqm_linux;
 pub mod attacks;
 pub mod cake_fig1;
 pub mod cake_fig3;
+pub mod cake_fig6;
 pub mod codel_rfc;
 pub mod home_gateway;
 pub mod l4s;
@@ -29,6 +30,7 @@ pub const ALL: &[Experiment] = &[
     qfq_fig7::EXPERIMENT,
     cake_fig1::EXPERIMENT,
     cake_fig3::EXPERIMENT,
+    cake_fig6::EXPERIMENT,
     users_sqf::EXPERIMENT,
     sqf_vbr::EXPERIMENT,
     sparse::EXPERIMENT,

@@ -10,7 +10,7 @@ mod pool;
 
 use core::fmt;
 
-use freeboard::flowhash::{FlowKey, SipHash13, parse};
+use freeboard::flowhash::{Ack, FlowKey, SipHash13, parse};
 use freeboard::sched_core::{
     DropReason, DropSink, Ecn, FlowId, Imbalance, Nanos, Packet, Rejected,
 };
@@ -28,6 +28,8 @@ pub struct Link<P = Vec<u8>> {
     /// Names the flow of a packet instead, if there is one.
     naming: Option<fn(&[u8]) -> FlowId>,
     delay: Nanos,
+    /// Reads acknowledgements, for a queue that filters them.
+    acks: Option<fn(&P) -> Option<Ack>>,
     /// Packets that each flow may have queued, by its number; flows beyond have no limit.
     flow_limits: Vec<u32>,
     books: Books,
@@ -118,6 +120,7 @@ impl<P> Link<P> {
             pool: Pool::new(buffers),
             hasher,
             naming: None,
+            acks: None,
             delay,
             flow_limits: Vec::new(),
             books: Books::default(),
@@ -128,6 +131,12 @@ impl<P> Link<P> {
     #[must_use]
     pub fn naming(self, name: fn(&[u8]) -> FlowId) -> Self {
         Self { naming: Some(name), ..self }
+    }
+
+    /// A queue that filters acknowledgements reads them by `acks`, of packets that come with their key.
+    #[must_use]
+    pub fn reading_acks(self, acks: fn(&P) -> Option<Ack>) -> Self {
+        Self { acks: Some(acks), ..self }
     }
 
     /// Does not accept a packet of flow 0, 1, … that has as many queued as `packets` says, where flows
@@ -174,9 +183,43 @@ impl<P> Link<P> {
     ) -> bool {
         self.books.entered += 1;
         let hasher = self.hasher;
+        if let Some(read) = self.acks {
+            return self.put_reading(now, (key, &hasher), (len, ecn), packet, read);
+        }
         self.put(len, ecn, packet, |queue, packet, free| {
             queue.enqueue_key(now, key, &hasher, packet, free)
         })
+    }
+
+    /// As [`Self::put`], where the queue reads the packets that it holds.
+    fn put_reading(
+        &mut self,
+        now: Nanos,
+        by: (&FlowKey, &SipHash13),
+        (len, ecn): (u32, Ecn),
+        packet: P,
+        read: fn(&P) -> Option<Ack>,
+    ) -> bool {
+        let Ok(handle) = self.pool.put(packet) else {
+            self.books.no_buffer += 1;
+            return false;
+        };
+        let Self { queue, pool, books, .. } = self;
+        // Buffers are freed when the queue has done with reading.
+        let mut gone = Vec::new();
+        let drops = &mut |packet: Packet, why: DropReason| gone.push((packet, why));
+        let acks = |packet: Packet| pool.get(packet.handle).and_then(read);
+        let packet = Packet { ecn, ..Packet::new(handle, len) };
+        let outcome = queue.enqueue_with_acks(now, by, packet, &acks, drops);
+        for (packet, why) in gone {
+            Free { pool, books }.dropped(packet, why);
+        }
+        if let Err(rejected) = outcome {
+            pool.take(rejected.packet.handle);
+            books.rejected += 1;
+            return false;
+        }
+        true
     }
 
     /// Gives the packet a buffer and enqueues it. Returns whether it was accepted.

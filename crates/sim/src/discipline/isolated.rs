@@ -2,7 +2,7 @@
 
 use core::fmt::Debug;
 
-use freeboard::flowhash::{self, FlowKey, SipHash13};
+use freeboard::flowhash::{self, Ack, FlowKey, SipHash13};
 use freeboard::sched_core::{
     Aqm, AqmChoice, Backlog, ChosenAqmState, CoDelParams, ConfigError, DropSink, FlowId, Limits,
     Nanos, Packet, Rejected,
@@ -58,7 +58,42 @@ macro_rules! by_hosts {
 }
 
 by_hosts!(Shaped<Isolated<Heap, A, NoRoom, Heap>>, A);
-by_hosts!(DescriptorQueue);
+
+/// The assembled queue, with its filter of acknowledgements.
+impl Bottleneck for DescriptorQueue {
+    line_and_overhead!();
+
+    fn lookups(&self) -> Option<flowhash::Counts> {
+        None
+    }
+
+    fn flow_backlog(&self, _flow: FlowId) -> Option<Backlog> {
+        None
+    }
+
+    fn enqueue_key(
+        &mut self,
+        now: Nanos,
+        key: &FlowKey,
+        hasher: &SipHash13,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.enqueue_labelled(now, &OnDemand { key, hasher }, packet, drops)
+    }
+
+    fn enqueue_with_acks(
+        &mut self,
+        now: Nanos,
+        (key, hasher): (&FlowKey, &SipHash13),
+        packet: Packet,
+        acks: &dyn Fn(Packet) -> Option<Ack>,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        let labels = OnDemand { key, hasher };
+        DescriptorQueue::enqueue_with_acks(self, now, &labels, packet, &acks, drops)
+    }
+}
 
 /// An empty queue with this isolation in front of `line`: [`QUEUES`] queues in sets of eight and a spare one
 /// for each entry of a host, quanta of the longest packet. With CoDel it is a [`SmartQueue`]; without an AQM, which no

@@ -24,6 +24,12 @@ impl<P> Pool<P> {
         Ok(handle)
     }
 
+    /// The packet in a buffer; `None` if it is empty or does not exist.
+    #[must_use]
+    pub fn get(&self, handle: u32) -> Option<&P> {
+        self.buffers.get(handle as usize)?.as_ref()
+    }
+
     /// Takes the packet out of a buffer; `None` if it is empty or does not exist.
     pub fn take(&mut self, handle: u32) -> Option<P> {
         let packet = self.buffers.get_mut(handle as usize)?.take()?;
@@ -49,6 +55,7 @@ mod tests {
         let second = pool.put(vec![2]).unwrap();
         assert_ne!(first, second);
         assert_eq!(pool.put(vec![3]), Err(vec![3]));
+        assert_eq!((pool.get(first), pool.get(99)), (Some(&vec![1]), None));
         assert_eq!(pool.take(first), Some(vec![1]));
         assert_eq!((pool.take(first), pool.take(99), pool.held()), (None, None, 1));
         assert_eq!(pool.put(vec![4]), Ok(first));

@@ -10,7 +10,7 @@
 
 use core::fmt;
 
-use freeboard::flowhash::{FlowKey, Transport};
+use freeboard::flowhash::{self, FlowKey, SackBlocks, Timestamps, Transport};
 use freeboard::sched_core::{Ecn, FlowId, Imbalance, Nanos};
 
 use super::{Ack, Config, Data, Receiver, Sender};
@@ -156,8 +156,8 @@ impl TcpNetwork {
         measured: (Nanos, Nanos),
     ) -> Self {
         let mut links = Links::new();
-        links.add(up);
-        links.add(down);
+        links.add(up.reading_acks(read));
+        links.add(down.reading_acks(read));
         let (connections, datagrams) = (Vec::new(), Vec::new());
         Self { links, naming, connections, datagrams, measured, on_the_way: 0, arrived: 0 }
     }
@@ -471,6 +471,24 @@ impl fmt::Debug for TcpNetwork {
             .field("now", &self.links.now())
             .finish_non_exhaustive()
     }
+}
+
+/// What the acknowledgement of a parcel says in TCP's own words, for a queue that filters them.
+fn read(parcel: &Parcel) -> Option<flowhash::Ack> {
+    let Content::Ack(ack) = parcel.content else { return None };
+    // The number of the connection stands for its addresses. A count of marks is in each acknowledgement, in bits that no
+    // filter may lose: another count counts as other data.
+    let [port, rest] = [parcel.of & 0xffff, parcel.of >> 16].map(|half| half as u16);
+    let transport = Transport { protocol: 6, src_port: port, dst_port: rest };
+    let connection = FlowKey::V4 { src: [0; 4], dst: [0; 4], transport };
+    let at = |segment: u32| segment.wrapping_mul(super::PAYLOAD);
+    let mut told = flowhash::Ack::new(connection, ack.marks, at(ack.next));
+    told.ece = ack.echo;
+    let echo = (ack.at.0 / 1_000_000) as u32;
+    told.timestamps = Some(Timestamps { value: 0, echo });
+    let blocks = ack.blocks().map(|block| (at(block.start), at(block.end)));
+    told.sack = SackBlocks::new(blocks);
+    Some(told)
 }
 
 /// The key of a flow between a host at home and one on the Internet (TEST-NET-3, RFC 5737).

@@ -5,6 +5,7 @@ mod aqm_linux;
 mod attacks;
 mod cake_fig1;
 mod cake_fig3;
+mod cake_fig6;
 mod capture;
 mod codel_rfc;
 mod guarantees;

@@ -1,0 +1,120 @@
+//! Four uploads and four downloads on a line that is thirty times slower upwards, behind the assembled queue.
+//!
+//! ```text
+//! uploads, probe  ─▶ SmartQueue, filter ─▶  1 Mbit/s, 25 ms ─▶ server
+//!         client  ◀─ SmartQueue         ◀─ 30 Mbit/s, 25 ms ◀─ downloads, probe
+//! ```
+
+use freeboard::sched_core::{DropReason, Ecn, Imbalance, Limits, Nanos};
+use freeboard::shaper::{Framing, Overhead, Rate};
+use freeboard::{AckFilter, AqmKind, SmartQueue};
+
+use crate::link::Link;
+use crate::source::Cbr;
+use crate::tcp::Config;
+use crate::tcp::congestion::Cubic;
+use crate::tcp::network::{Naming, TcpNetwork, Way};
+use conformance::rng::Streams;
+
+/// What may be varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// The filter of the uplink.
+    pub filter: AckFilter,
+    /// How long is measured.
+    pub measured: Nanos,
+    /// What all random draws come from.
+    pub seed: u64,
+}
+
+/// What a run has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Bytes of all uploads and of all downloads that arrived in order.
+    pub bytes: [u64; 2],
+    /// What a probe waited both ways, mean, its own bits and the propagation left out.
+    pub added: Nanos,
+    /// Acknowledgements that left the uplink since the start.
+    pub acks: u64,
+    /// Acknowledgements that the filter dropped since the start.
+    pub filtered: u64,
+    /// Time since the start.
+    pub lasted: Nanos,
+    /// Whether every packet is accounted for.
+    pub recount: Result<(), Imbalance>,
+}
+
+/// What is sent before this instant does not count.
+const WARM_UP: Nanos = Nanos::from_secs(10);
+/// Megabits per second up and down.
+const RATES: [u64; 2] = [1, 30];
+/// There and back, without what is queued.
+const ROUND_TRIP: Nanos = Nanos::from_millis(50);
+/// Uploads, and downloads.
+const EACH: usize = 4;
+/// The longest packet, in bytes.
+const MTU: u32 = 1_500;
+/// What the line adds to a packet: the header of an Ethernet frame.
+const HEADER: u32 = 14;
+/// Payload of the probe, of UDP.
+const PROBE: u32 = 132;
+const LIMITS: Limits = Limits { packets: 4_096, bytes: 4 << 20 };
+
+/// Runs the scenario once.
+///
+/// # Panics
+/// Never: the settings are in range.
+#[must_use]
+pub fn run(setup: &Setup) -> Outcome {
+    let end = WARM_UP.plus(setup.measured);
+    let streams = Streams::new(setup.seed);
+    let rates = RATES.map(|rate| Rate::megabits_per_second(rate).expect("a rate that lines have"));
+    let mut keys = streams.stream("flow-hash");
+    let mut link = |way: usize| {
+        let builder = match way {
+            0 => SmartQueue::upload(rates[way]).ack_filter(setup.filter),
+            _ => SmartQueue::download(rates[way]),
+        };
+        let overhead = Overhead::new(Framing::None, HEADER.cast_signed(), 0).expect("in range");
+        let builder = builder.raw_ip().max_len(MTU).overhead(overhead).aqm(AqmKind::Cobalt);
+        let builder = builder.limits(LIMITS).buffers(LIMITS.packets + 1);
+        let queue = builder.descriptors().expect("settings in range");
+        let key = (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
+        Link::new(Box::new(queue), LIMITS.packets + 1, key, Nanos(ROUND_TRIP.0 / 2))
+    };
+    let mut network = TcpNetwork::new(link(0), link(1), Naming::Key, (WARM_UP, end));
+    let mut starts = streams.stream("starts");
+    let connections = [Way::Up, Way::Down].map(|way| {
+        [(); EACH].map(|()| {
+            let begins = Nanos(starts.below(1_000_000_000));
+            network.connect(way, [1, 1], begins, Config::new(Box::new(Cubic::new(Ecn::NotEct))))
+        })
+    });
+    let mut phases = streams.stream("probes");
+    let probes = [Way::Up, Way::Down].map(|way| {
+        let source = Cbr::new(Nanos(phases.below(20_000_000)), Nanos::from_millis(20), PROBE);
+        network.add_source(way, [1, 1], source)
+    });
+    network.run_until(end);
+    let added = probes.into_iter().zip(rates).map(|(id, rate)| {
+        let alone = Nanos(ROUND_TRIP.0 / 2).plus(rate.time_of(PROBE + 28 + HEADER));
+        let delays = network.delays(id).samples();
+        let waits: u64 = delays.iter().map(|delay| delay.since(alone).0).sum();
+        waits / u64::try_from(delays.len().max(1)).expect("fits")
+    });
+    let added = Nanos(added.sum());
+    let up = network.link(Way::Up);
+    let counters = up.queue().counters();
+    let datagrams = network.loss(probes[0]).sent * end.0 / setup.measured.0;
+    let data: u64 = connections[0].iter().map(|&id| network.sender(id).events().sent).sum();
+    Outcome {
+        bytes: connections
+            .map(|ids| ids.into_iter().map(|id| network.goodput(id).bytes()).sum::<u64>()),
+        added,
+        // What left is data, probes or acknowledgements; data that was dropped or waits is little.
+        acks: up.books().left.saturating_sub(data + datagrams),
+        filtered: counters.dropped_for(DropReason::Filtered).packets,
+        lasted: end,
+        recount: network.recount(),
+    }
+}
