@@ -110,8 +110,9 @@ pub use labelled_scheduler::LabelledScheduler;
 pub use labels::{ByLabeller, Identified, Labelled, OnDemand, Rekeyed};
 pub use smart_queue::{
     AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms,
-    LinkLayer, PushError, Rtt, SmartQueue, SmartQueueBuilder, SmartQueueError, StaticFrameQueue,
-    StaticFrames, UnknownAqm, UnknownRtt, clear_dscp, mark_congestion,
+    LinkLayer, MemoryLimit, MemoryLimitError, PushError, Rtt, SmartQueue, SmartQueueBuilder,
+    SmartQueueError, StaticFrameQueue, StaticFrames, UnknownAqm, UnknownRtt, clear_dscp,
+    mark_congestion,
 };
 #[cfg(feature = "alloc")]
 pub use smart_queue::{DescriptorQueue, FrameQueue};

@@ -8,6 +8,7 @@ mod frames;
 #[cfg(feature = "alloc")]
 mod heap;
 mod host_rules;
+mod memory_limit;
 mod outlet;
 mod pool;
 mod rtt;
@@ -29,6 +30,7 @@ pub use frames::{Frames, LinkLayer, PushError};
 #[cfg(feature = "alloc")]
 pub use heap::{DescriptorQueue, FrameQueue};
 pub use host_rules::{AllAlike, HostRules, HostTerms};
+pub use memory_limit::{MemoryLimit, MemoryLimitError};
 pub use pool::BufferState;
 pub use rtt::{Rtt, UnknownRtt};
 pub use static_frames::{StaticFrameQueue, StaticFrames};
@@ -41,6 +43,7 @@ use crate::labelled_scheduler::LabelledScheduler;
 use crate::labels::Labelled;
 use crate::storage::{NoRoom, Storage};
 use builder::{Sizes, limits_for};
+use memory_limit::{Buffered, Memory};
 use outlet::Outlet;
 
 /// Isolated flows and hosts, sparse flows first, an AQM, a rate, back-pressure, and buffers if wanted.
@@ -105,6 +108,9 @@ pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Stora
     rtt: Rtt,
     /// The limits that the rate follows; `None` where the caller has set them.
     sizes: Option<Sizes>,
+    /// What memory packets may take, if it is limited, and in which buffers they lie.
+    memory: Option<Memory>,
+    buffer: Option<u32>,
     ack_filter: AckFilter,
     packets: P,
 }
@@ -112,6 +118,12 @@ pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Stora
 /// By descriptor: the bytes of packets stay in buffers of the caller's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Descriptors;
+
+impl Buffered for Descriptors {
+    fn own_buffer_len(&self) -> Option<u32> {
+        None
+    }
+}
 
 impl SmartQueue<NoRoom> {
     /// A queue for the way from the local hosts to the line: they are the sources.
@@ -178,12 +190,52 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     fn follow(&mut self) {
         self.set_aqm(self.aqm());
         self.set_l4s(self.is_l4s());
+        let (rate, in_force) = (self.outlet.line.line().rate(), self.limits());
+        let mut asked = self.memory.map_or(in_force, |memory| memory.asked);
         if let Some(sizes) = self.sizes {
-            let rate = self.outlet.line.line().rate();
-            let (wanted, in_force) = (limits_for(rate, self.rtt, sizes), self.limits());
-            let limits = Limits { bytes: wanted.bytes.max(in_force.bytes), ..in_force };
+            asked.bytes = asked.bytes.max(limits_for(rate, self.rtt, sizes).bytes);
+        }
+        if let Some(memory) = &mut self.memory {
+            memory.asked = asked;
+            memory.follow(rate, self.rtt);
+        }
+        let limits = self.within_memory(asked);
+        if limits != in_force {
+            // Not lower than they were.
             self.outlet.line.set_limits(limits, &mut |_: Packet, _: DropReason| {});
         }
+    }
+
+    /// `limits`, and those that keep to the memory limit.
+    fn within_memory(&mut self, limits: Limits) -> Limits {
+        let Some(memory) = &mut self.memory else { return limits };
+        memory.asked = limits;
+        memory.limits()
+    }
+
+    /// Takes note of another memory limit; returns the limits that keep to it.
+    fn limit_memory(&mut self, limit: Option<MemoryLimit>) -> Result<Limits, MemoryLimitError> {
+        let asked = self.memory.map_or(self.limits(), |memory| memory.asked);
+        let line = (self.outlet.line.line().rate(), self.rtt);
+        let sizes = (self.buffer, self.outlet.max_len);
+        let limited = |setting| Memory::new(setting, line, sizes, asked);
+        self.memory = limit.map(limited).transpose()?;
+        Ok(self.within_memory(asked))
+    }
+
+    /// The most bytes of buffers that packets may take while they are queued, if that is limited:
+    /// [`SmartQueueBuilder::memory_limit`].
+    #[must_use]
+    pub fn memory_limit(&self) -> Option<u32> {
+        self.memory.map(|memory| memory.bytes)
+    }
+
+    /// The bytes of buffers that packets take which are queued.
+    #[must_use]
+    pub fn memory_held(&self) -> u64 {
+        let Backlog { packets, bytes } = self.backlog();
+        let in_buffers = |buffer: u32| u64::from(packets).saturating_mul(buffer.into());
+        self.buffer.map_or(bytes.into(), in_buffers)
     }
 
     /// Another setting of the AQM, until rate, line or round-trip time change.
@@ -454,7 +506,22 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
     /// Other limits from now on, which no rate changes any more. What exceeds them is dropped.
     pub fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
         self.sizes = None;
+        let limits = self.within_memory(limits);
         self.outlet.line.set_limits(limits, drops);
+    }
+
+    /// Another [memory limit](SmartQueueBuilder::memory_limit), or none. What exceeds it is dropped.
+    ///
+    /// # Errors
+    /// [`MemoryLimitError`], and nothing has changed, if the longest packet does not fit into it.
+    pub fn set_memory_limit(
+        &mut self,
+        limit: Option<MemoryLimit>,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), MemoryLimitError> {
+        let limits = self.limit_memory(limit)?;
+        self.outlet.line.set_limits(limits, drops);
+        Ok(())
     }
 
     /// Begins the transition to labels under another key: [`Isolated::rotate`]. Give packets both labels

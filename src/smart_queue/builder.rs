@@ -9,6 +9,7 @@ use sched_core::{ChosenAqm, ChosenAqmState, ConfigError, Limits, Nanos, Packet, 
 use shaper::{KeywordError, Overhead, Rate, Shaped, Shaper};
 
 use super::frames::{FrameConfig, Frames, LinkLayer};
+use super::memory_limit::{Buffered, Memory, MemoryLimit, MemoryLimitError};
 use super::outlet::{Outlet, ShapedIsolated};
 use super::pool::Pool;
 use super::{AqmKind, BufferState, Descriptors, DeviceRoom, Rtt, SmartQueue};
@@ -52,6 +53,8 @@ pub struct SmartQueueBuilder {
     pub(super) limits: Option<Limits>,
     catch_up: Option<Nanos>,
     burst: Option<u32>,
+    memory_limit: Option<MemoryLimit>,
+    buffer_len: Option<u32>,
     ingress: bool,
     #[cfg(feature = "alloc")]
     pub(super) buffers: Option<u32>,
@@ -119,6 +122,8 @@ impl SmartQueueBuilder {
             limits: None,
             catch_up: None,
             burst: None,
+            memory_limit: None,
+            buffer_len: None,
             ingress: false,
             #[cfg(feature = "alloc")]
             buffers: None,
@@ -231,6 +236,19 @@ impl SmartQueueBuilder {
     #[must_use]
     pub const fn limits(self, limits: Limits) -> Self {
         Self { limits: Some(limits), ..self }
+    }
+
+    /// The most bytes of buffers that queued packets may take, beside the limits: [`MemoryLimit`]. None unless set.
+    #[must_use]
+    pub const fn memory_limit(self, limit: MemoryLimit) -> Self {
+        Self { memory_limit: Some(limit), ..self }
+    }
+
+    /// By descriptor, what each packet takes of memory: a buffer of the caller's of `bytes`. Its length unless set. With
+    /// frames it is what the queue's buffers take.
+    #[must_use]
+    pub const fn buffer_len(self, bytes: u32) -> Self {
+        Self { buffer_len: Some(bytes), ..self }
     }
 
     /// The lateness of the caller that the line makes good: 10 ms unless set ([`Shaped`]). [`Nanos::ZERO`] makes the
@@ -409,7 +427,7 @@ impl SmartQueueBuilder {
         })
     }
 
-    pub(super) fn build<S: Storage, P, K: Storage, T: Storage>(
+    pub(super) fn build<S: Storage, P: Buffered, K: Storage, T: Storage>(
         self,
         memory: IsolatedMemory<S, K, T>,
         aqm: S::Of<ChosenAqmState>,
@@ -420,6 +438,12 @@ impl SmartQueueBuilder {
     ) -> Result<SmartQueue<S, P, K, T>, SmartQueueError> {
         let Self { rate, isolation, local_side, rtt, ack_filter, .. } = self;
         let queues = memory.queues();
+        let buffer = packets.own_buffer_len().or(self.buffer_len);
+        let held = self
+            .memory_limit
+            .map(|limit| Memory::new(limit, (rate, rtt), (buffer, max_len), limits));
+        let held = held.transpose().map_err(SmartQueueError::MemoryLimit)?;
+        let limits = held.map_or(limits, |held| held.limits());
         let (given, needed) = (aqm.as_ref().len(), queues);
         if given < needed {
             return Err(IsolatedError::Memory { what: "AQM states", given, needed }.into());
@@ -445,7 +469,8 @@ impl SmartQueueBuilder {
         let line: ShapedIsolated<S, K, T> = Shaped::new(queues, shaper, link);
         let line = line.ingress(self.ingress);
         let outlet = Outlet { line, device: DeviceRoom::Ready, max_len };
-        Ok(SmartQueue { outlet, rtt, sizes, ack_filter, packets })
+        let memory = held;
+        Ok(SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, packets })
     }
 }
 
@@ -458,6 +483,8 @@ pub enum SmartQueueError {
     Isolated(IsolatedError),
     /// No buffers, or no descriptors: one is needed at least.
     NoBuffers,
+    /// The memory limit has no room for the longest packet.
+    MemoryLimit(MemoryLimitError),
 }
 
 impl From<IsolatedError> for SmartQueueError {
@@ -476,6 +503,7 @@ impl fmt::Display for SmartQueueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Isolated(error) => error.fmt(f),
+            Self::MemoryLimit(error) => error.fmt(f),
             Self::NoBuffers => write!(f, "0 buffers; accepted are 1 or more"),
         }
     }

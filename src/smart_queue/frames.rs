@@ -11,6 +11,7 @@ use sched_core::{Ecn, Imbalance, Limits, Nanos, Packet, RejectReason, Scheduler,
 use super::SmartQueue;
 use super::ecn::mark_congestion;
 use super::host_rules::{AllAlike, FrameLabels, HostRules, OneHost};
+use super::memory_limit::{Buffered, MemoryLimit, MemoryLimitError};
 use super::pool::Pool;
 use super::wash::clear_dscp;
 use crate::ack_filter::AckFilter;
@@ -81,6 +82,12 @@ impl fmt::Display for PushError {
 }
 
 impl core::error::Error for PushError {}
+
+impl<S: Storage, N, R, I> Buffered for Frames<S, N, R, I> {
+    fn own_buffer_len(&self) -> Option<u32> {
+        Some(length(self.pool.buffer_len()))
+    }
+}
 
 impl<S: Storage> Frames<S> {
     pub(super) fn new(pool: Pool<S>, config: FrameConfig, key: [u8; 16]) -> Self {
@@ -220,11 +227,11 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
         self,
         other: impl FnOnce(N, R, I) -> (M, Q, J),
     ) -> SmartQueue<S, Frames<S, M, Q, J>, K, T> {
-        let Self { outlet, rtt, sizes, ack_filter, packets } = self;
+        let Self { outlet, rtt, sizes, memory, buffer, ack_filter, packets } = self;
         let Frames { pool, out, config, hasher, before, nat, rules, identity } = packets;
         let (nat, rules, identity) = other(nat, rules, identity);
         let packets = Frames { pool, out, config, hasher, before, nat, rules, identity };
-        SmartQueue { outlet, rtt, sizes, ack_filter, packets }
+        SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, packets }
     }
 }
 
@@ -444,7 +451,18 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     /// ```
     pub fn set_limits(&mut self, limits: Limits) {
         self.sizes = None;
+        let limits = self.within_memory(limits);
         self.outlet.line.set_limits(limits, &mut self.packets.pool);
+    }
+
+    /// Another [memory limit](super::SmartQueueBuilder::memory_limit), or none. What exceeds it is dropped.
+    ///
+    /// # Errors
+    /// [`MemoryLimitError`], and nothing has changed, if a buffer does not fit into it.
+    pub fn set_memory_limit(&mut self, limit: Option<MemoryLimit>) -> Result<(), MemoryLimitError> {
+        let limits = self.limit_memory(limit)?;
+        self.outlet.line.set_limits(limits, &mut self.packets.pool);
+        Ok(())
     }
 
     /// Books a frame that is in no buffer as rejected.

@@ -7,6 +7,7 @@ mod bursts;
 mod hashed;
 mod ingress;
 mod isolated;
+mod memory_limit;
 mod pool;
 mod rotation;
 mod smart_frames;

@@ -8,8 +8,8 @@ use freeboard::flowhash::{
 use freeboard::sched_core::{AqmChoice, Ceiling, ChosenAqmState, DropReason, Packet};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
-    AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, Isolation, Rtt,
-    Slices, SmartQueue, SmartQueueBuilder, StaticFrames, StaticRates, StaticTables, StaticTriple,
+    AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, Isolation, MemoryLimit,
+    Rtt, Slices, SmartQueue, SmartQueueBuilder, StaticFrames, StaticRates, StaticTables, StaticTriple,
     Storage, clear_dscp, mark_congestion,
 };
 
@@ -25,7 +25,7 @@ fn builder() -> SmartQueueBuilder {
     let builder = if any() > 0 { SmartQueue::upload(rate) } else { SmartQueue::download(rate) };
     let builder = builder.isolation(*black_box(&Isolation::Flows)).limits(limits());
     let builder = builder.rtt(*black_box(&Rtt::LAN)).overhead(*black_box(&Overhead::DOCSIS));
-    let builder = builder.max_len(any()).catch_up(now());
+    let builder = builder.max_len(any()).catch_up(now()).memory_limit(MemoryLimit::ByRate);
     let builder = builder.aqm(*black_box(&AqmKind::CoDel)).l4s(any() > 0);
     if any() > 0 { builder.raw_ip() } else { builder }
 }
@@ -67,6 +67,7 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T:
         queue.update_host(now(), HostKey::V4(black_box([0; 4])));
         queue.rotate(black_box([1; 16]));
         queue.set_limits(limits());
+        queue.set_memory_limit(black_box(Some(MemoryLimit::ByRate)));
         (queue.set_wash(any() > 0), queue.is_wash());
         seen(queue.pop(now()).map(<[u8]>::len));
         queue.clear();
@@ -100,6 +101,7 @@ fn by_descriptor<S: Storage, K: Storage, T: Storage>(queue: &mut SmartQueue<S, D
         queue.enqueue(now(), &labels, packet, sink!());
         queue.dequeue(now(), sink!());
         queue.set_limits(limits(), sink!());
+        queue.set_memory_limit(black_box(Some(MemoryLimit::Bytes(any()))), sink!());
         queue.update_host(now(), &labels);
         queue.rotate();
     );
@@ -121,6 +123,8 @@ fn common<S: Storage, P, K: Storage, T: Storage>(queue: &mut SmartQueue<S, P, K,
         queue.set_aqm_params(*black_box(&AqmChoice::None));
         queue.set_aqm(*black_box(&AqmKind::Cobalt));
         queue.set_l4s(any() > 0);
+        queue.set_ingress(any() > 0);
+        (queue.is_ingress(), queue.memory_limit(), queue.memory_held());
         (queue.aqm(), queue.is_l4s());
         (queue.is_rotating(), queue.finish_rotation(), queue.isolated().isolation());
         (queue.line().due(), queue.overhead(), queue.rtt(), queue.isolation());

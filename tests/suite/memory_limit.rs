@@ -1,0 +1,147 @@
+//! The memory that queued packets take is within its limit after every call.
+
+use freeboard::flowhash::mix;
+use freeboard::sched_core::{DropReason, Limits, Nanos, Packet};
+use freeboard::shaper::Rate;
+use freeboard::{Labelled, MemoryLimit, MemoryLimitError, Rtt, SmartQueue, SmartQueueError};
+
+struct Flow(u32);
+
+impl Labelled for Flow {
+    fn flow(&self) -> u32 {
+        mix(self.0)
+    }
+    fn source(&self) -> u32 {
+        mix(self.0 / 4)
+    }
+    fn destination(&self) -> u32 {
+        0
+    }
+}
+
+/// Goal: the rule is CAKE's. Method: the table of what a kernel has, in which the tins make no difference.
+#[test]
+fn the_rule_is_that_of_cake() {
+    let table = include_str!("../golden/memory_limit.tsv");
+    let mut rows = 0;
+    for line in table.lines().filter(|line| !line.starts_with('#')).skip(1) {
+        let (words, bytes) = line.split_once('\t').unwrap();
+        let words: Vec<&str> = words.split(' ').collect();
+        let rtt = match words.get(3) {
+            None => Rtt::INTERNET,
+            Some(&"30ms") => Rtt::REGIONAL,
+            other => panic!("{other:?}"),
+        };
+        let rate: Rate = words[1].parse().unwrap();
+        assert_eq!(MemoryLimit::ByRate.bytes(rate, rtt), bytes.parse().unwrap(), "{line}");
+        rows += 1;
+    }
+    assert_eq!(rows, 50);
+    assert_eq!(MemoryLimit::ByRate.bytes(Rate::UNLIMITED, Rtt::INTERNET), MemoryLimit::MOST);
+    assert_eq!(MemoryLimit::ByRate.bytes(Rate::STOPPED, Rtt::INTERNET), MemoryLimit::LEAST);
+}
+
+/// Goal: the limit is hard after every call, and nothing else is dropped for it. Method: histories of arrivals,
+/// departures, other limits, rates and round-trip times, by descriptor with lengths and with buffers; what the mirror
+/// holds in buffers is compared after each call.
+#[test]
+fn the_limit_is_kept_after_every_call() {
+    let mut state = 7_u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % below
+    };
+    let mut dropped = 0;
+    for buffer in [None, Some(2_048)] {
+        let rate = Rate::megabits_per_second(10).unwrap();
+        let mut builder = SmartQueue::upload(rate).memory_limit(MemoryLimit::Bytes(60_000));
+        if let Some(bytes) = buffer {
+            builder = builder.buffer_len(bytes);
+        }
+        let mut queue = builder.buffers(256).descriptors().unwrap();
+        let mut lengths = vec![None; 256];
+        let mut now = Nanos::from_secs(1);
+        for _ in 0..20_000 {
+            let mut lost = Vec::new();
+            let mut sink = |packet: Packet, _: DropReason| lost.push(packet.handle);
+            match random(20) {
+                0..=11 => {
+                    let handle = random(256) as u32;
+                    let packet = Packet::new(handle, 40 + random(1_483) as u32);
+                    let flow = Flow(random(32) as u32);
+                    if queue.enqueue(now, &flow, packet, &mut sink).is_ok() {
+                        lengths[handle as usize] = Some(packet.len);
+                    }
+                }
+                12..=16 => {
+                    now = now.plus(Nanos::from_micros(random(2_000)));
+                    if let Some(packet) = queue.dequeue(now, &mut sink) {
+                        lengths[packet.handle as usize] = None;
+                    }
+                }
+                17 => {
+                    let bytes = 3_000 + random(200_000) as u32;
+                    queue.set_memory_limit(Some(MemoryLimit::Bytes(bytes)), &mut sink).unwrap();
+                    assert_eq!(queue.memory_limit(), Some(bytes));
+                }
+                18 if random(50) == 0 => queue.set_limits(Limits::packets(200), &mut sink),
+                18 => queue.set_rtt(if random(2) == 0 { Rtt::LAN } else { Rtt::SATELLITE }),
+                _ => queue.set_rate(now, Rate::megabits_per_second(1 + random(900)).unwrap()),
+            }
+            dropped += lost.len();
+            for handle in lost {
+                assert!(lengths[handle as usize].take().is_some());
+            }
+            let held: u64 =
+                lengths.iter().flatten().map(|&len| u64::from(buffer.unwrap_or(len))).sum();
+            assert_eq!(queue.memory_held(), held);
+            assert!(held <= queue.memory_limit().unwrap().into());
+        }
+        let asked = queue.limits();
+        queue.set_memory_limit(None, &mut |_: Packet, _: DropReason| ()).unwrap();
+        assert_eq!(queue.memory_limit(), None);
+        assert!(queue.limits().packets >= asked.packets && queue.limits().bytes >= asked.bytes);
+    }
+    assert!(dropped > 1_000, "{dropped}");
+}
+
+/// Goal: buffers of a queue with frames count as they are, with the one that the caller was given. Method: short frames.
+#[test]
+fn a_short_frame_takes_a_buffer() {
+    let rate = Rate::megabits_per_second(10).unwrap();
+    let builder = SmartQueue::upload(rate).memory_limit(MemoryLimit::Bytes(5 * 1_522 - 1));
+    let mut queue = builder.frames([42; 16]).unwrap();
+    for number in 0..20 {
+        queue.push(Nanos(number), &[7; 60]).unwrap();
+        assert!(queue.memory_held() <= 4 * 1_522);
+    }
+    assert_eq!((queue.backlog().packets, queue.memory_held()), (4, 4 * 1_522));
+    queue.set_memory_limit(Some(MemoryLimit::Bytes(2 * 1_522))).unwrap();
+    assert_eq!(queue.backlog().packets, 2);
+    assert!(queue.pop(Nanos::from_secs(1)).is_some());
+    assert_eq!(queue.memory_held(), 1_522);
+    // By rate it follows upwards.
+    queue.set_memory_limit(Some(MemoryLimit::ByRate)).unwrap();
+    assert_eq!(queue.memory_limit(), Some(MemoryLimit::LEAST));
+    queue.set_rate(Nanos::from_secs(2), Rate::megabits_per_second(100).unwrap());
+    assert_eq!(queue.memory_limit(), Some(5_000_000));
+    queue.set_rate(Nanos::from_secs(2), rate);
+    assert_eq!(queue.memory_limit(), Some(5_000_000));
+}
+
+#[test]
+fn a_limit_below_a_packet_is_refused() {
+    let rate = Rate::megabits_per_second(10).unwrap();
+    let error = MemoryLimitError { given: 1_000, needed: 1_522 };
+    let refused = SmartQueue::upload(rate).memory_limit(MemoryLimit::Bytes(1_000));
+    let refused = refused.frames([42; 16]).unwrap_err();
+    assert_eq!(refused, SmartQueueError::MemoryLimit(error));
+    assert_eq!(
+        refused.to_string(),
+        "memory limit of 1000 bytes; a packet takes 1522: accepted are 1522 or more"
+    );
+    let mut queue = SmartQueue::upload(rate).frames([42; 16]).unwrap();
+    let before = queue.limits();
+    assert_eq!(queue.set_memory_limit(Some(MemoryLimit::Bytes(1_000))), Err(error));
+    assert_eq!((queue.memory_limit(), queue.limits()), (None, before));
+}
