@@ -3,8 +3,8 @@
 use core::hint::black_box;
 
 use freeboard::flowhash::{
-    Symmetry, FlowHasher, FlowKey, FlowLabels, FlowTable, HalfSipHash, HalfSipHash13, Labeller,
-    Labels, Nat, Parser, SipHash13, TagLine, Toeplitz, TunnelHosts, Tunnels, label_batch, mix,
+    Ack, FlowHasher, FlowKey, FlowLabels, FlowTable, HalfSipHash, HalfSipHash13, Labeller, Labels,
+    Nat, Parser, SipHash13, Symmetry, TagLine, Toeplitz, TunnelHosts, Tunnels, label_batch, mix,
     parse,
 };
 
@@ -47,6 +47,7 @@ fn parser() {
     let bytes = black_box(&[0_u8; 4][..]);
     for parsed in [parse::ethernet(bytes), parse::ip(bytes)] {
         seen(parsed.ip.map(|ip| (ip.dscp(), ip.ecn())));
+        seen(Ack::read(black_box(&[0; 80][..]), black_box(&parsed)));
         seen(parsed);
     }
     for flow_labels in [FlowLabels::Ignored, FlowLabels::WithoutPorts, FlowLabels::Always] {

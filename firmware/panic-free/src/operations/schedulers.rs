@@ -92,6 +92,8 @@ where
         queues.scheduler().select();
         queues.scheduler_mut().select();
         queues.victim();
+        seen(queues.newest_first(flow).last());
+        queues.filter_out(flow, any(), sink!());
         queues.directory().room();
         queues.siblings().scheduler.select();
     );

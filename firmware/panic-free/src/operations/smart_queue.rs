@@ -3,14 +3,15 @@
 use core::hint::black_box;
 
 use freeboard::flowhash::{
-    HostBy, HostIdentity, HostKey, HostMap, HostMember, Labels, Nat, NoNat, PrefixLengths, parse,
+    Ack, HostBy, HostIdentity, HostKey, HostMap, HostMember, Labels, Nat, NoNat, PrefixLengths,
+    parse,
 };
 use freeboard::sched_core::{AqmChoice, Ceiling, ChosenAqmState, DropReason, Packet};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
-    AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, Isolation, MemoryLimit,
-    Rtt, Slices, SmartQueue, SmartQueueBuilder, StaticFrames, StaticRates, StaticTables, StaticTriple,
-    Storage, clear_dscp, mark_congestion,
+    AckFilter, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, Isolation,
+    MemoryLimit, Rtt, Slices, SmartQueue, SmartQueueBuilder, StaticFrames, StaticRates, StaticTables,
+    StaticTriple, Storage, clear_dscp, mark_congestion,
 };
 
 use super::schedulers::{limits, now, scheduler, sink};
@@ -27,6 +28,7 @@ fn builder() -> SmartQueueBuilder {
     let builder = builder.rtt(*black_box(&Rtt::LAN)).overhead(*black_box(&Overhead::DOCSIS));
     let builder = builder.max_len(any()).catch_up(now()).memory_limit(MemoryLimit::ByRate);
     let builder = builder.aqm(*black_box(&AqmKind::CoDel)).l4s(any() > 0);
+    let builder = builder.ack_filter(*black_box(&AckFilter::Conservative));
     if any() > 0 { builder.raw_ip() } else { builder }
 }
 
@@ -97,8 +99,10 @@ fn by_descriptor<S: Storage, K: Storage, T: Storage>(queue: &mut SmartQueue<S, D
     scheduler(queue);
     let labels = Labels { flow: any(), src_host: any(), dst_host: any() };
     let packet = Packet::new(any(), any());
+    let acks = |_: Packet| Ack::read(black_box(&[0; 80][..]), &parse::ip(black_box(&[0; 80][..])));
     one_of!(queue;
         queue.enqueue(now(), &labels, packet, sink!());
+        queue.enqueue_with_acks(now(), &labels, packet, &acks, sink!());
         queue.dequeue(now(), sink!());
         queue.set_limits(limits(), sink!());
         queue.set_memory_limit(black_box(Some(MemoryLimit::Bytes(any()))), sink!());
@@ -126,6 +130,7 @@ fn common<S: Storage, P, K: Storage, T: Storage>(queue: &mut SmartQueue<S, P, K,
         queue.set_ingress(any() > 0);
         (queue.is_ingress(), queue.memory_limit(), queue.memory_held());
         (queue.aqm(), queue.is_l4s());
+        (queue.set_ack_filter(AckFilter::Off), queue.ack_filter());
         (queue.is_rotating(), queue.finish_rotation(), queue.isolated().isolation());
         (queue.line().due(), queue.overhead(), queue.rtt(), queue.isolation());
         queue.backlogged_hosts();
