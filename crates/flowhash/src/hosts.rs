@@ -271,6 +271,12 @@ impl HostMember {
         self.host
     }
 
+    /// The same member of another host.
+    #[must_use]
+    pub const fn of_host(self, host: u16) -> Self {
+        Self { host, ..self }
+    }
+
     const fn is_mac(&self) -> bool {
         matches!(self.kind, Kind::Mac)
     }

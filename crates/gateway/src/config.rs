@@ -2,6 +2,7 @@
 
 mod changes;
 mod check;
+pub(crate) mod hosts;
 pub(crate) mod keywords;
 pub(crate) mod memory;
 pub(crate) mod options;
@@ -10,7 +11,7 @@ mod raw_options;
 #[cfg(test)]
 mod tests;
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ use freeboard::AqmKind;
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate};
 
+use crate::config::hosts::{Host, Names};
 use crate::config::keywords::{HostMode, Io, Limit, QueueKind};
 pub(crate) use raw_options::{RawOptions, Word};
 
@@ -53,12 +55,14 @@ pub(crate) struct Config {
     pub(crate) stats_every: u64,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) user: String,
+    /// What a host on the LAN side is.
+    pub(crate) names: Names,
     /// The weights of hosts on the LAN side; the others have 1.
-    pub(crate) weights: BTreeMap<IpAddr, u32>,
+    pub(crate) weights: BTreeMap<Host, u32>,
     /// The committed rates of hosts on the LAN side, each way; the others have none.
-    pub(crate) rates: BTreeMap<IpAddr, Rate>,
+    pub(crate) rates: BTreeMap<Host, Rate>,
     /// The ceilings of hosts on the LAN side, each way; the others have none.
-    pub(crate) ceils: BTreeMap<IpAddr, Rate>,
+    pub(crate) ceils: BTreeMap<Host, Rate>,
     /// What is written with a word that will not be accepted for long.
     pub(crate) hints: Vec<&'static str>,
     /// Where it was written.

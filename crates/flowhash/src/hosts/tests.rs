@@ -129,6 +129,9 @@ fn lists_come_before_the_identity_of_others() {
         assert_eq!(map.host(address, end(last)), host, "{address:?} {last}");
     }
     assert_eq!((map.by(), map.members().len()), (HostBy::Vlan, 5));
+    let moved = map.members().iter().map(|member| member.of_host(9)).collect::<Vec<_>>();
+    let moved = HostMap::new(HostBy::Vlan, moved).unwrap();
+    assert_eq!(moved.listed(HostKey::V6([1; 16])), Some(9));
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! What changes while packets are queued, and what is said of it.
 
-use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate};
 
+use crate::config::hosts::{Host, host_by_word};
 use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::config::{Config, Sharing};
 
@@ -24,6 +24,7 @@ impl Config {
         changed("queue", self.share.kind.word().into(), new.share.kind.word().into());
         changed("hosts", self.share.hosts.word().into(), new.share.hosts.word().into());
         changed("max-hosts", self.share.max_hosts.to_string(), new.share.max_hosts.to_string());
+        changed("host-by", host_by_word(self.names.by), host_by_word(new.names.by));
         changed("limit", self.share.limit.word(), new.share.limit.word());
         let flush = |share: Sharing| share.flush_unserved.map_or("off".to_owned(), millis_word);
         changed("flush-unserved", flush(self.share), flush(new.share));
@@ -33,6 +34,12 @@ impl Config {
         changed("link", link_words(self.link), link_words(new.link));
         changed("catch-up", millis_word(self.catch_up), millis_word(new.catch_up));
         changed("stats-every", self.stats_every.to_string(), new.stats_every.to_string());
+        said.extend(changed_hosts("names", &self.names.sizes(), &new.names.sizes(), |members| {
+            members.map_or("none".to_owned(), |members| match members.len() {
+                1 => "1 address".to_owned(),
+                count => format!("{count} addresses"),
+            })
+        }));
         said.extend(changed_hosts("weights", &self.weights, &new.weights, |weight| {
             weight.map_or("1".to_owned(), u32::to_string)
         }));
@@ -60,6 +67,7 @@ impl Config {
             link,
             catch_up,
             stats_every,
+            names,
             weights,
             rates,
             ceils,
@@ -69,6 +77,7 @@ impl Config {
         } = new;
         (self.up, self.down, self.share, self.link) = (up, down, share, link);
         (self.catch_up, self.stats_every) = (catch_up, stats_every);
+        self.names = names.numbered_as(&self.names);
         (self.weights, self.rates, self.ceils) = (weights, rates, ceils);
         (self.hints, self.places) = (hints, places);
         said
@@ -90,12 +99,12 @@ const NAMED: usize = 8;
 /// has, and what one of which the table says nothing.
 fn changed_hosts<T: PartialEq>(
     table: &str,
-    old: &BTreeMap<IpAddr, T>,
-    new: &BTreeMap<IpAddr, T>,
+    old: &BTreeMap<Host, T>,
+    new: &BTreeMap<Host, T>,
     word: impl Fn(Option<&T>) -> String,
 ) -> Option<String> {
-    let hosts: BTreeSet<&IpAddr> = old.keys().chain(new.keys()).collect();
-    let change = |host: &IpAddr| {
+    let hosts: BTreeSet<&Host> = old.keys().chain(new.keys()).collect();
+    let change = |host: &Host| {
         let (from, to) = (old.get(host), new.get(host));
         (from != to).then_some((from, to))
     };

@@ -1,13 +1,15 @@
 //! What was written is checked: every value in range, and none against another.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use freeboard::flowhash::{HostError, HostMember};
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate};
 use freeboard::{AqmKind, Isolation};
 
+use crate::config::hosts::{Host, Names, check_name, host_by, member};
 use crate::config::keywords::{
     HostMode, Io, Limit, QueueKind, Switch, Words, number, rate, rate_word,
 };
@@ -71,6 +73,7 @@ impl RawOptions {
                 format!("{option} {word:?}: accepted is ADDRESS:PORT, such as 127.0.0.1:9100")
             })
         })?;
+        let names = self.names()?;
         let stats = self.read("--stats", &self.stats, |option, word| match word {
             "" => Err(format!("{option} \"\": accepted is a path for a socket")),
             path => Ok(PathBuf::from(path)),
@@ -96,9 +99,10 @@ impl RawOptions {
             stats_every: every.unwrap_or(1).unsigned_abs(),
             metrics,
             user: self.user.as_ref().map_or("nobody", Word::text).to_owned(),
-            weights: self.weights(kind)?,
-            rates: self.rates(hosts)?,
-            ceils: self.ceils(hosts)?,
+            weights: self.weights(kind, &names)?,
+            rates: self.rates(hosts, &names)?,
+            ceils: self.ceils(hosts, &names)?,
+            names,
             hints: if self.caps.is_empty() { Vec::new() } else { vec![CAPS_ARE_RATES] },
             places: self.places(),
         })
@@ -220,6 +224,55 @@ impl RawOptions {
         }
     }
 
+    /// What a host is.
+    fn names(&self) -> Result<Names, String> {
+        let by = self.read("--host-by", &self.host_by, host_by)?;
+        let mut names = Names::new(by.unwrap_or_default());
+        let mut written = Vec::new();
+        for (name, words) in &self.names {
+            let first = words.first();
+            let named = |why: String| format!("{}names {name:?}: {why}", self.place(first));
+            check_name(name).map_err(named)?;
+            if words.is_empty() {
+                return Err(named(
+                    "accepted is a list of addresses, prefixes, ranges and MACs".into(),
+                ));
+            }
+            let begin = written.len();
+            for word in words {
+                let member = member(word.text()).map_err(|why| {
+                    format!("{}names {name} {:?}: {why}", self.place(Some(word)), word.text())
+                })?;
+                written.push((member, name, word));
+            }
+            let members: Vec<_> = written[begin..].iter().map(|(member, ..)| *member).collect();
+            if !names.add(name, &members) {
+                return Err(named("accepted are 65536 names".into()));
+            }
+        }
+        match names.finish() {
+            Ok(()) => Ok(names),
+            Err(HostError::Overlap { one, other }) => {
+                let said = |of: HostMember| {
+                    let name = names.name(of.host());
+                    let is_same = |(member, in_list, _): &&(HostMember, &String, &Word)| {
+                        *member == of.of_host(0) && *in_list == name
+                    };
+                    // Of a member that is given twice the second word.
+                    let word = written.iter().rfind(is_same).map(|(.., word)| *word);
+                    let text = word.map_or("", Word::text);
+                    (word, format!("names {name} {text:?}"))
+                };
+                let ((_, one), (word, other)) = (said(one), said(other));
+                Err(format!(
+                    "{}{other}: has an address of {one}; accepted is one",
+                    self.place(word)
+                ))
+            }
+            Err(error) => Err(format!("names: {error}")),
+        }
+    }
+
     /// What a packet is on the wire. Frames are counted as they are unless something is said of the link.
     fn link(&self) -> Result<Overhead, String> {
         let least = Overhead::MIN_OVERHEAD.into();
@@ -239,7 +292,7 @@ impl RawOptions {
         Ok(link.for_frames(ETHERNET_HEADER as u8))
     }
 
-    fn weights(&self, kind: QueueKind) -> Result<BTreeMap<IpAddr, u32>, String> {
+    fn weights(&self, kind: QueueKind, names: &Names) -> Result<BTreeMap<Host, u32>, String> {
         if !self.weights.is_empty() && !matches!(kind, QueueKind::Drr | QueueKind::Qfq) {
             return Err(format!(
                 "{}weights: with --queue {} there are none; accepted are drr, qfq",
@@ -250,7 +303,7 @@ impl RawOptions {
         let mut weights = BTreeMap::new();
         for (address, word) in &self.weights {
             let placed = |why: String| self.place(Some(word)) + &why;
-            let host = host("weights", address).map_err(placed)?;
+            let host = host("weights", address, names).map_err(placed)?;
             let option = format!("weights {address}");
             let weight = number(&option, word.text(), 1..=MAX_WEIGHT.into()).map_err(placed)?;
             if weights.insert(host, u32::try_from(weight).unwrap_or(1)).is_some() {
@@ -260,22 +313,23 @@ impl RawOptions {
         Ok(weights)
     }
 
-    fn rates(&self, hosts: HostMode) -> Result<BTreeMap<IpAddr, Rate>, String> {
+    fn rates(&self, hosts: HostMode, names: &Names) -> Result<BTreeMap<Host, Rate>, String> {
         match (self.rates.is_empty(), self.caps.values().next()) {
             (false, caps @ Some(_)) => {
                 Err(self.place(caps)
                     + "caps: the word is rates, and both are given; accepted is one")
             }
-            (true, Some(_)) => self.of_hosts("caps", &self.caps, hosts),
-            _ => self.of_hosts("rates", &self.rates, hosts),
+            (true, Some(_)) => self.of_hosts("caps", &self.caps, hosts, names),
+            _ => self.of_hosts("rates", &self.rates, hosts, names),
         }
     }
 
-    fn ceils(&self, hosts: HostMode) -> Result<BTreeMap<IpAddr, Rate>, String> {
-        let (rates, ceils) = (self.rates(hosts)?, self.of_hosts("ceils", &self.ceils, hosts)?);
+    fn ceils(&self, hosts: HostMode, names: &Names) -> Result<BTreeMap<Host, Rate>, String> {
+        let rates = self.rates(hosts, names)?;
+        let ceils = self.of_hosts("ceils", &self.ceils, hosts, names)?;
         for (address, word) in &self.ceils {
             let placed = |why: String| self.place(Some(word)) + &why;
-            let host = host("ceils", address).map_err(placed)?;
+            let host = host("ceils", address, names).map_err(placed)?;
             let (rate, ceil) = (rates.get(&host), ceils.get(&host));
             let bits = |rate: &Rate| rate.as_bits_per_second();
             if let (Some(rate), Some(ceil)) = (rate, ceil)
@@ -297,7 +351,8 @@ impl RawOptions {
         table: &str,
         written: &BTreeMap<String, Word>,
         hosts: HostMode,
-    ) -> Result<BTreeMap<IpAddr, Rate>, String> {
+        names: &Names,
+    ) -> Result<BTreeMap<Host, Rate>, String> {
         if !written.is_empty() && hosts != HostMode::Lan {
             return Err(format!(
                 "{}{table}: with --hosts {} there are none; accepted are --queue drr and --hosts lan",
@@ -308,7 +363,7 @@ impl RawOptions {
         let mut rates = BTreeMap::new();
         for (address, word) in written {
             let placed = |why: String| self.place(Some(word)) + &why;
-            let host = host(table, address).map_err(placed)?;
+            let host = host(table, address, names).map_err(placed)?;
             let option = format!("{table} {address}");
             let rate = rate(&option, word.text()).map_err(placed)?;
             if rate == Rate::UNLIMITED {
@@ -324,6 +379,11 @@ impl RawOptions {
 }
 
 /// The host of which a table says something.
-fn host(table: &str, address: &str) -> Result<IpAddr, String> {
-    address.parse().map_err(|_| format!("{table} {address:?}: accepted is an IP address"))
+fn host(table: &str, written: &str, names: &Names) -> Result<Host, String> {
+    let named = |why: String| format!("{table} {written:?}: {why}");
+    let host = Host::parse(written).map_err(named)?;
+    if let Some(name) = names.list_of(&host) {
+        return Err(named(format!("is on the list {name}; accepted is its name")));
+    }
+    names.never(&host).map_or(Ok(host), |why| Err(named(why)))
 }

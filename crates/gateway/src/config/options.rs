@@ -60,9 +60,10 @@ Forwards Ethernet frames between two devices, each direction through a queue
 that isolates flows and hosts, at the rates given. Up is from lan to wan.";
 
 const AFTER: &str = "\
-What single hosts get is told in the file, in tables of address = value:
+What single hosts get is told in the file, in tables of host = value:
 [weights], [rates] and [ceils]. Above its rate a host gets what the others
-leave, above its ceil nothing.
+leave, above its ceil nothing. A host is an address, a prefix for each host in
+it, a MAC, vlan N, or one of [names]: name = [addresses, prefixes, MACs].
 
 SIGHUP reads the file again and says what has changed. SIGUSR1 prints statistics
 as JSON; SIGTERM and SIGINT do so and end.
@@ -167,7 +168,7 @@ mod tests {
     #[test]
     fn every_option_reaches_the_configuration() {
         let config = config(
-            "--lan a --wan b --up 1mbit --down 2mbit --io tap --queue qfq --hosts srchost --max-hosts 77 --limit 9p \
+            "--lan a --wan b --up 1mbit --down 2mbit --io tap --queue qfq --hosts srchost --max-hosts 77 --host-by mac --limit 9p \
              --aqm cobalt --l4s off --overhead 8 --mpu 64 --framing ptm --catch-up 3 \
              --stats s --stats-every 5 --metrics 127.0.0.1:9100 --user u",
         );
@@ -179,6 +180,7 @@ mod tests {
             "Qfq",
             "SrcHost",
             "max_hosts: 77",
+            "by: Mac",
             "Packets(9)",
             "mpu: 64",
             "Ptm",

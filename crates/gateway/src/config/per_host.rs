@@ -1,12 +1,12 @@
 //! What single hosts of the LAN side get that others do not: a weight, a rate, a ceiling.
 
-use core::net::IpAddr;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use freeboard::sched_core::{Ceiling, CommittedRate};
 use freeboard::shaper::Rate;
 
 use crate::config::Config;
+use crate::config::hosts::{ByHost, Host};
 
 /// What a host gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,18 +22,42 @@ impl Terms {
 }
 
 /// The terms of hosts that do not have the usual ones.
-pub(crate) type ByHost = BTreeMap<IpAddr, Terms>;
+pub(crate) type TermsByHost = ByHost<Terms>;
 
 /// What the configuration says of hosts, where the longest frame has `max_len` bytes.
-pub(crate) fn by_host(config: &Config, max_len: u32) -> ByHost {
-    let Config { weights, rates, ceils, .. } = config;
-    let hosts: BTreeSet<&IpAddr> = weights.keys().chain(rates.keys()).chain(ceils.keys()).collect();
-    let terms = |host: &IpAddr| Terms {
-        weight: weights.get(host).copied().unwrap_or(Terms::USUAL.weight),
-        rate: rates.get(host).and_then(|&rate| committed(rate, max_len)),
-        ceiling: ceils.get(host).and_then(|&rate| ceiling(rate, max_len)),
+///
+/// A host of which a table says nothing has what the table says of the longest prefix that the host is in.
+pub(crate) fn by_host(config: &Config, max_len: u32) -> TermsByHost {
+    let Config { names, weights, rates, ceils, .. } = config;
+    let hosts: BTreeSet<&Host> = weights.keys().chain(rates.keys()).chain(ceils.keys()).collect();
+    let said = |host: &Host| Said {
+        weight: weights.get(host).copied(),
+        rate: rates.get(host).copied(),
+        ceiling: ceils.get(host).copied(),
     };
-    hosts.into_iter().map(|host| (*host, terms(host))).collect()
+    let all = hosts.iter().map(|&host| (host.clone(), said(host)));
+    let said = ByHost::new(names, all);
+    said.map(|within| {
+        let mut whole = Said::default();
+        for one in within {
+            whole.weight = whole.weight.or(one.weight);
+            whole.rate = whole.rate.or(one.rate);
+            whole.ceiling = whole.ceiling.or(one.ceiling);
+        }
+        Terms {
+            weight: whole.weight.unwrap_or(Terms::USUAL.weight),
+            rate: whole.rate.and_then(|rate| committed(rate, max_len)),
+            ceiling: whole.ceiling.and_then(|rate| ceiling(rate, max_len)),
+        }
+    })
+}
+
+/// What the tables say of a host or a prefix.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    weight: Option<u32>,
+    rate: Option<Rate>,
+    ceiling: Option<Rate>,
 }
 
 /// A committed rate with a burst of 100 ms; what the host borrows is charged. None for an unlimited rate.

@@ -48,6 +48,11 @@ pub(crate) struct RawOptions {
     /// with it: 1.3 kB a host and direction [default: 2048].
     #[arg(long, value_name = "N", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) max_hosts: Option<Word>,
+    /// What tells hosts of the lan side apart: address, mac, vlan, or the first bits of addresses:
+    /// prefix/V4/V6; prefix is prefix/32/64. Lists of addresses in [names] come before
+    /// [default: address].
+    #[arg(long, value_name = "WORD", help_heading = "Queues")]
+    pub(crate) host_by: Option<Word>,
     /// What each direction may hold: bytes, and at most 8192 packets then, or packets with a p behind
     /// them. Each takes memory: the MTU and about 300 bytes [default: 4194304; with fifo 1000p, as
     /// many as a modem holds].
@@ -91,6 +96,10 @@ pub(crate) struct RawOptions {
     /// [default: "nobody"].
     #[arg(long, value_name = "NAME", help_heading = "Running")]
     pub(crate) user: Option<Word>,
+    /// Lists of addresses that are one host, by name.
+    #[arg(skip)]
+    #[serde(default)]
+    pub(crate) names: BTreeMap<String, Vec<Word>>,
     /// By address, as it is written.
     #[arg(skip)]
     #[serde(default)]
@@ -246,6 +255,7 @@ impl RawOptions {
 
     /// What `self` says, and where it says nothing, what `file` says.
     pub(crate) fn over(self, file: Self) -> Self {
+        let names = if self.names.is_empty() { file.names } else { self.names };
         let weights = if self.weights.is_empty() { file.weights } else { self.weights };
         let rates = if self.rates.is_empty() { file.rates } else { self.rates };
         let ceils = if self.ceils.is_empty() { file.ceils } else { self.ceils };
@@ -259,6 +269,7 @@ impl RawOptions {
             queue: self.queue.or(file.queue),
             hosts: self.hosts.or(file.hosts),
             max_hosts: self.max_hosts.or(file.max_hosts),
+            host_by: self.host_by.or(file.host_by),
             limit: self.limit.or(file.limit),
             flush_unserved: self.flush_unserved.or(file.flush_unserved),
             aqm: self.aqm.or(file.aqm),
@@ -271,6 +282,7 @@ impl RawOptions {
             stats_every: self.stats_every.or(file.stats_every),
             metrics: self.metrics.or(file.metrics),
             user: self.user.or(file.user),
+            names,
             weights,
             rates,
             ceils,

@@ -45,13 +45,13 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ),
         ("queue = \"drr\"\nhosts = \"users+sqf\"", "--hosts \"users+sqf\": with --queue drr"),
         ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", "accepted are drr, qfq"),
-        ("[weights]\n\"home\" = 2", "weights \"home\": accepted is an IP address"),
+        ("[weights]\n\"home\" = 2", "weights \"home\": accepted is an address, a prefix"),
         ("[weights]\n\"10.0.0.1\" = 0", "weights 10.0.0.1 \"0\": accepted are 1 to 1000"),
-        ("[rates]\n\"home\" = \"1mbit\"", "rates \"home\": accepted is an IP address"),
+        ("[rates]\n\"home\" = \"1mbit\"", "rates \"home\": accepted is an address, a prefix"),
         ("[rates]\n\"10.0.0.1\" = \"fast\"", "rates 10.0.0.1 \"fast\": "),
         ("[rates]\n\"::1\" = 5000\n\"0::1\" = 5000", "given twice; accepted is one"),
         ("[rates]\n\"10.0.0.1\" = \"unlimited\"", "accepted is a rate such as 5mbit"),
-        ("[ceils]\n\"home\" = \"1mbit\"", "ceils \"home\": accepted is an IP address"),
+        ("[ceils]\n\"home\" = \"1mbit\"", "ceils \"home\": accepted is an address, a prefix"),
         ("[ceils]\n\"10.0.0.1\" = \"unlimited\"", "accepted is a rate such as 5mbit"),
         ("hosts = \"flows\"\n[ceils]\n\"10.0.0.1\" = 5000", "ceils: with --hosts flows"),
         (
@@ -91,6 +91,34 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "[weights]\n\"fd00::1\" = 1\n\"fd00:0::1\" = 2",
             "weights \"fd00::1\": given twice; accepted is one",
         ),
+        ("host-by = \"port\"", "--host-by \"port\": accepted are address, mac, vlan, prefix"),
+        ("host-by = \"prefix/32/129\"", "prefix length 129; accepted are 0 to 128"),
+        (
+            "[names]\ntv = [\"10.0.0.1\", \"10.0.0.x\"]",
+            "names tv \"10.0.0.x\": accepted is an address",
+        ),
+        (
+            "[names]\n\"10.0.0.1\" = [\"10.0.0.1\"]",
+            "names \"10.0.0.1\": accepted are 1 to 32 letters",
+        ),
+        (
+            "[names]\na = [\"10.0.0.0/8\"]\nb = [\"10.9.9.9\"]",
+            "names b \"10.9.9.9\": has an address of names a \"10.0.0.0/8\"; accepted is one",
+        ),
+        ("[names]\na = [\"::1\", \"0::1\"]", "names a \"0::1\": has an address of names a"),
+        (
+            "[names]\ntv = [\"10.0.0.1\"]\n[rates]\n\"10.0.0.1\" = 5000",
+            "rates \"10.0.0.1\": is on the list tv; accepted is its name",
+        ),
+        (
+            "host-by = \"mac\"\n[weights]\n\"10.0.0.1\" = 5",
+            "weights \"10.0.0.1\": with --host-by mac accepted are MACs and names",
+        ),
+        (
+            "host-by = \"prefix\"\n[weights]\n\"fd00::1\" = 5",
+            "weights \"fd00::1\": with --host-by prefix/32/64 accepted are prefixes of that length",
+        ),
+        ("[weights]\n\"vlan 7\" = 5", "with --host-by address accepted are addresses, prefixes"),
         ("metrics = \"9100\"", "ADDRESS:PORT"),
         ("metrics = \"127.0.0.1:0\"", "ADDRESS:PORT"),
         ("stats-every = 0", "--stats-every \"0\": accepted are 1 to 86400"),
@@ -169,6 +197,26 @@ fn caps_are_rates() {
     let said = with("").unwrap().take_over(config);
     assert_eq!(said.len(), 2);
     assert!(said[0] == "rates: 10.0.0.1 none -> 2mbit" && said[1].starts_with("caps: "));
+}
+
+/// Goal: names, prefixes and what tells hosts apart are read, change, and are said; a name may be given terms.
+#[test]
+fn hosts_are_named_and_said() {
+    let text = "host-by = \"prefix\"\n[weights]\ntv = 3\n[rates]\n\"fd00::/48\" = \"2mbit\"\n\
+                [names]\ntv = [\"10.0.0.1\", \"02:00:00:00:00:07\"]";
+    let mut config = with("").unwrap();
+    let said = config.take_over(with(text).unwrap());
+    assert_eq!(
+        said,
+        [
+            "host-by: address -> prefix/32/64",
+            "names: tv none -> 2 addresses",
+            "weights: tv 1 -> 3",
+            "rates: fd00::/48 none -> 2mbit",
+        ]
+    );
+    let said = config.take_over(with(&text.replace("10.0.0.1", "10.0.0.2")).unwrap());
+    assert_eq!(said, ["names: tv 2 addresses -> 2 addresses"]);
 }
 
 #[test]

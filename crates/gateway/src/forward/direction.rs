@@ -3,20 +3,23 @@
 //! After every call: received = turned away + rejected + dropped + undeliverable + sent + held, where held
 //! are the queued ones and those that wait for the device.
 
-use core::net::IpAddr;
 use std::collections::{BTreeSet, VecDeque};
 
-use freeboard::flowhash::{HostKey, Labeller, Labels, Parsed, SipHash13, parse};
+use freeboard::flowhash::{
+    HostIdentity as _, HostKey, HostMap, HostMember, Labeller, Labels, LinkEnd, LinkHeader, Parsed,
+    SipHash13, parse,
+};
 use freeboard::sched_core::{Counters, DropReason, Ecn, Nanos, Packet, Scheduler as _};
 use freeboard::shaper::Overhead;
 
+use crate::config::Config;
+use crate::config::hosts::Names;
 use crate::config::keywords::{Limit, QueueKind};
-use crate::config::per_host::{ByHost, Terms};
+use crate::config::per_host::{Terms, TermsByHost, by_host};
 use crate::forward::queue::{Heading, Plan, Queue, Seen, isolation, limits};
 use crate::io::device::{Device, SHORTEST};
 use crate::io::frame::{Frame, Pool};
 use crate::io::sys::{Arrival, BATCH};
-use crate::stats::display;
 use crate::stats::flow_stats::{Place, Watch, Watched};
 
 /// What is remembered of a frame while it is held.
@@ -27,6 +30,8 @@ struct Held {
     serial: u64,
     place: Place,
     seen: Option<Seen>,
+    /// On the LAN side.
+    host: Option<HostKey>,
 }
 
 /// Frames that never came to the queue, and those that left it in vain.
@@ -55,6 +60,30 @@ pub(crate) struct Outside {
     pub(crate) came_marked_before: u64,
 }
 
+/// What is said of hosts on the LAN side.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    pub(crate) names: Names,
+    pub(crate) identity: HostMap<Vec<HostMember>>,
+    pub(crate) terms: TermsByHost,
+}
+
+impl Hosts {
+    #[cfg(test)]
+    pub(crate) fn none() -> Self {
+        let names = Names::default();
+        let identity = names.map().unwrap();
+        Self { names, identity, terms: TermsByHost::default() }
+    }
+
+    /// What the configuration says, where the longest frame has `max_len` bytes.
+    pub(crate) fn new(config: &Config, max_len: u32) -> Result<Self, String> {
+        let (names, terms) = (config.names.clone(), by_host(config, max_len));
+        let identity = names.map().map_err(|error| error.to_string())?;
+        Ok(Self { names, identity, terms })
+    }
+}
+
 /// A direction.
 #[derive(Debug)]
 pub(crate) struct Direction {
@@ -64,7 +93,9 @@ pub(crate) struct Direction {
     labeller: Labeller<SipHash13>,
     /// The hasher of the labeller.
     hasher: SipHash13,
-    terms: ByHost,
+    /// What a host on the LAN side is.
+    identity: HostMap<Vec<HostMember>>,
+    terms: TermsByHost,
     held: Vec<Held>,
     /// Left the queue, and wait until the device takes them.
     leaving: VecDeque<Packet>,
@@ -84,7 +115,7 @@ impl Direction {
     pub(crate) fn new(
         plan: Plan,
         link: Overhead,
-        terms: ByHost,
+        hosts: Hosts,
         secret: [u8; 16],
         watched: Option<Watched>,
     ) -> Result<Self, String> {
@@ -96,14 +127,15 @@ impl Direction {
             plan,
             labeller: Labeller::new(SipHash13::new(secret)),
             hasher: SipHash13::new(secret),
-            terms,
+            identity: hosts.identity,
+            terms: hosts.terms,
             held: vec![Held::default(); plan.descriptors as usize],
             leaving: VecDeque::with_capacity(BATCH),
             is_blocked: false,
             serials: 0,
             outside: Outside::default(),
             refused_with: None,
-            watch: watched.map(|watched| Watch::new(watched, plan.share.max_hosts)),
+            watch: watched.map(|watched| Watch::new(watched, plan.share.max_hosts, hosts.names)),
         })
     }
 
@@ -139,14 +171,18 @@ impl Direction {
             return;
         };
         let parsed = parse::ethernet(pool.frame(handle).bytes());
-        let host = self.host(&parsed);
-        let labels = self.labeller.labels(&parsed);
-        let terms = if self.terms.is_empty() {
-            Terms::USUAL
-        } else {
-            let known = display::address(&host).and_then(|host| self.terms.get(&host).copied());
-            known.unwrap_or(Terms::USUAL)
+        let link = match self.identity.reads_link() {
+            true => LinkHeader::of(pool.frame(handle).bytes()),
+            false => None,
         };
+        let host = self.host(&parsed, link);
+        let mut labels = self.labeller.labels(&parsed);
+        let label = host.label(&self.hasher);
+        match self.heading {
+            Heading::Up => labels.src_host = label,
+            Heading::Down => labels.dst_host = label,
+        }
+        let terms = self.terms_of(host);
         let seen = Self::seen(&self.plan, labels, terms);
         let watch = self.watch.as_mut();
         let place =
@@ -154,7 +190,7 @@ impl Direction {
         let ecn = parsed.ip.map_or(Ecn::NotEct, |ip| Ecn::from_bits(ip.ecn()));
         self.serials += 1;
         self.held[handle as usize] =
-            Held { arrived: now, serial: self.serials, place, seen: Some(seen) };
+            Held { arrived: now, serial: self.serials, place, seen: Some(seen), host: Some(host) };
         self.offer(now, &seen, Packet { handle, len, ecn }, pool);
     }
 
@@ -166,29 +202,32 @@ impl Direction {
         Seen { flow, source, destination, weight, quantum, rate, ceiling }
     }
 
-    /// Tells the queue the terms in force of hosts that have others than the usual ones, or had: a host that
-    /// stays backlogged has them at once.
-    fn update_hosts(&mut self, now: Nanos, before: &ByHost) {
-        let hosts: BTreeSet<&IpAddr> = before.keys().chain(self.terms.keys()).collect();
+    fn terms_of(&self, host: HostKey) -> Terms {
+        match self.terms.is_empty() {
+            true => Terms::USUAL,
+            false => self.terms.get(host).copied().unwrap_or(Terms::USUAL),
+        }
+    }
+
+    /// Tells the queue the terms in force of all hosts that may have something queued: a host that stays backlogged has
+    /// them at once.
+    fn update_hosts(&mut self, now: Nanos) {
+        let hosts: BTreeSet<HostKey> = self.held.iter().filter_map(|held| held.host).collect();
         for host in hosts {
-            let key = match *host {
-                IpAddr::V4(address) => HostKey::V4(address.octets()),
-                IpAddr::V6(address) => HostKey::V6(address.octets()),
-            };
-            let label = key.label(&self.hasher);
+            let label = host.label(&self.hasher);
             let labels = Labels { flow: 0, src_host: label, dst_host: label };
-            let terms = self.terms.get(host).copied().unwrap_or(Terms::USUAL);
-            let seen = Self::seen(&self.plan, labels, terms);
+            let seen = Self::seen(&self.plan, labels, self.terms_of(host));
             self.queue.update_host(now, &seen);
         }
     }
 
     /// The host on the LAN side.
-    fn host(&self, parsed: &Parsed) -> HostKey {
-        match self.heading {
-            Heading::Up => parsed.outer_key().src_host(),
-            Heading::Down => parsed.outer_key().dst_host(),
-        }
+    fn host(&self, parsed: &Parsed, link: Option<LinkHeader>) -> HostKey {
+        let (address, end): (_, fn(LinkHeader) -> LinkEnd) = match self.heading {
+            Heading::Up => (self.labeller.src_key(parsed), LinkHeader::source),
+            Heading::Down => (self.labeller.dst_key(parsed), LinkHeader::destination),
+        };
+        self.identity.host(address, link.map_or(LinkEnd::NONE, end))
     }
 
     /// Into the queue; what gives way, or is rejected, goes back to the pool.
@@ -308,7 +347,7 @@ impl Direction {
         now: Nanos,
         (plan, another): (Plan, Option<Box<dyn Queue>>),
         link: Overhead,
-        terms: ByHost,
+        hosts: Hosts,
         pool: &mut Pool,
     ) {
         if let Some(queue) = another {
@@ -321,11 +360,12 @@ impl Direction {
         self.queue.set_rate_and_aqm(now, &plan);
         if let Some(watch) = &mut self.watch {
             watch.set_hosts(plan.share.max_hosts);
+            watch.set_names(hosts.names);
         }
         self.queue.set_link(link);
         self.plan = plan;
-        let before = core::mem::replace(&mut self.terms, terms);
-        self.update_hosts(now, &before);
+        (self.identity, self.terms) = (hosts.identity, hosts.terms);
+        self.update_hosts(now);
     }
 
     /// Moves what is queued into `queue`, which is empty.

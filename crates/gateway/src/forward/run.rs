@@ -17,8 +17,7 @@ use crate::config::Config;
 use crate::config::keywords::{Words as _, rate_word};
 use crate::config::memory;
 use crate::config::options::Source;
-use crate::config::per_host::by_host;
-use crate::forward::direction::Direction;
+use crate::forward::direction::{Direction, Hosts};
 use crate::forward::queue::{Heading, Plan};
 use crate::io::device::{Device, is_same};
 use crate::io::frame::{Frame, Pool};
@@ -189,8 +188,8 @@ impl Gateway {
         };
         let direction = |heading| {
             let plan = plan(&config, heading, pool.count(), pool.longest() as u32);
-            let terms = by_host(&config, plan.max_len);
-            Direction::new(plan, config.link, terms, secret, watched)
+            let hosts = Hosts::new(&config, plan.max_len)?;
+            Direction::new(plan, config.link, hosts, secret, watched)
                 .map_err(config.places.of("--queue"))
         };
         let directions = [direction(Heading::Up)?, direction(Heading::Down)?];

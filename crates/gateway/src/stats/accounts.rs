@@ -9,8 +9,6 @@ use std::collections::HashMap;
 use freeboard::flowhash::HostKey;
 use freeboard::sched_core::Nanos;
 
-use crate::stats::display;
-
 /// Hosts with a name at one time, in each direction.
 pub(crate) const MOST: usize = 256;
 /// How long an idle host keeps its place from others.
@@ -51,8 +49,14 @@ impl Accounts {
     }
 
     /// A packet of this host comes in: the place of its account.
-    pub(crate) fn arrived(&mut self, now: Nanos, host: HostKey, bytes: u32) -> u16 {
-        let place = self.place(now, host);
+    pub(crate) fn arrived(
+        &mut self,
+        now: Nanos,
+        host: HostKey,
+        bytes: u32,
+        name: impl FnOnce() -> String,
+    ) -> u16 {
+        let place = self.place(now, host, name);
         if let Some(account) = self.accounts.get_mut(usize::from(place)) {
             account.used = now;
             account.queued_packets += 1;
@@ -74,7 +78,7 @@ impl Accounts {
         }
     }
 
-    fn place(&mut self, now: Nanos, host: HostKey) -> u16 {
+    fn place(&mut self, now: Nanos, host: HostKey, name: impl FnOnce() -> String) -> u16 {
         if let Some(&place) = self.places.get(&host) {
             return place;
         }
@@ -85,7 +89,7 @@ impl Accounts {
             self.freed(now)
         };
         if let Some(account) = self.accounts.get_mut(usize::from(place)).filter(|_| place > 0) {
-            *account = Account { name: display::host(&host), ..Account::default() };
+            *account = Account { name: name(), ..Account::default() };
             self.places.insert(host, place);
         }
         place
@@ -110,6 +114,8 @@ impl Accounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::hosts::Names;
+    use crate::stats::display;
 
     fn host(number: u32) -> HostKey {
         HostKey::V4(number.to_be_bytes())
@@ -120,8 +126,9 @@ mod tests {
     #[test]
     fn hosts_without_a_place_are_counted_as_one() {
         let mut accounts = Accounts::new();
+        let name = |number| move || display::host(&host(number), &Names::default());
         let pass = |accounts: &mut Accounts, now: Nanos, number: u32| {
-            let place = accounts.arrived(now, host(number), 100);
+            let place = accounts.arrived(now, host(number), 100, name(number));
             accounts.left(place, 100, true);
             place
         };
@@ -138,7 +145,7 @@ mod tests {
             (10_000, 10_000 - MOST as u64)
         );
         // One goes on, one holds a packet; the others are idle for ten minutes.
-        let holding = accounts.arrived(second(1), host(8), 100);
+        let holding = accounts.arrived(second(1), host(8), 100, name(8));
         assert_eq!(pass(&mut accounts, second(600), 20_000), 0);
         pass(&mut accounts, second(600), 7);
         let place = pass(&mut accounts, second(602), 20_000);

@@ -4,6 +4,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use freeboard::flowhash::{FlowKey, HostKey, Transport};
 
+use crate::config::hosts::Names;
+
 /// The host of all frames without an IP address: ARP, and protocols that the gateway does not know.
 const NOT_IP: &str = "not IP";
 
@@ -52,8 +54,8 @@ fn between(src: IpAddr, dst: IpAddr, transport: Transport) -> String {
     }
 }
 
-/// An address.
-pub(crate) fn host(key: &HostKey) -> String {
+/// A host by its address, or by the name of its list.
+pub(crate) fn host(key: &HostKey, names: &Names) -> String {
     match *key {
         HostKey::V4(address) => Ipv4Addr::from(address).to_string(),
         HostKey::V6(address) => Ipv6Addr::from(address).to_string(),
@@ -61,16 +63,7 @@ pub(crate) fn host(key: &HostKey) -> String {
         HostKey::Mac(address) => mac(address),
         HostKey::Vlan([outer, 0]) => format!("vlan {outer}"),
         HostKey::Vlan([outer, inner]) => format!("vlan {outer}.{inner}"),
-        HostKey::Named(number) => format!("list {number}"),
-    }
-}
-
-/// The address of a host that has one.
-pub(crate) fn address(key: &HostKey) -> Option<IpAddr> {
-    match *key {
-        HostKey::V4(address) => Some(Ipv4Addr::from(address).into()),
-        HostKey::V6(address) => Some(Ipv6Addr::from(address).into()),
-        HostKey::NotIp | HostKey::Mac(_) | HostKey::Vlan(_) | HostKey::Named(_) => None,
+        HostKey::Named(number) => names.name(number).to_owned(),
     }
 }
 
@@ -87,7 +80,13 @@ mod tests {
         let transport = Transport { protocol: 6, src_port: 5_000, dst_port: 443 };
         let v4 = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport };
         assert_eq!(flow(&v4), "10.0.0.1:5000 > 192.0.2.1:443 tcp");
-        assert_eq!(host(&v4.src_host()), "10.0.0.1");
+        let named = |key| host(&key, &Names::default());
+        assert_eq!(named(v4.src_host()), "10.0.0.1");
+        assert_eq!(named(HostKey::Mac([2; 6])), "02:02:02:02:02:02");
+        assert_eq!(
+            (named(HostKey::Vlan([7, 0])), named(HostKey::Vlan([7, 9]))),
+            ("vlan 7".into(), "vlan 7.9".into())
+        );
         let none = Transport { protocol: 47, src_port: 0, dst_port: 0 };
         let v6 = FlowKey::V6 { src: [0; 16], dst: [1; 16], transport: none };
         assert_eq!(flow(&v6), ":: > 101:101:101:101:101:101:101:101 protocol 47");
@@ -99,6 +98,6 @@ mod tests {
         assert_eq!(flow(&advertised), ":: > 101:101:101:101:101:101:101:101 icmp6 type 134");
         let arp = FlowKey::Ethernet { src: [2, 0, 0, 0, 0, 1] };
         assert_eq!(flow(&arp), "02:00:00:00:00:01 not IP");
-        assert_eq!((host(&arp.src_host()), address(&arp.src_host())), ("not IP".to_owned(), None));
+        assert_eq!(named(arp.src_host()), "not IP");
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use freeboard::flowhash::{FlowKey, HostKey};
 use freeboard::sched_core::{DropReason, Nanos};
 
+use crate::config::hosts::Names;
 use crate::stats::accounts::{Account, Accounts};
 use crate::stats::display;
 use crate::stats::histogram::Histogram;
@@ -173,11 +174,13 @@ pub(crate) struct Watch {
     total: Histogram,
     /// Of all packets, since the last look.
     recent: Histogram,
+    /// Of hosts that are lists.
+    names: Names,
 }
 
 impl Watch {
     /// Watches `hosts` hosts at once.
-    pub(crate) fn new(watched: Watched, hosts: u32) -> Self {
+    pub(crate) fn new(watched: Watched, hosts: u32, names: Names) -> Self {
         let each = watched == Watched::Each;
         let (flows, hosts) = if each { (FLOWS, hosts as usize) } else { (0, 0) };
         Self {
@@ -186,7 +189,13 @@ impl Watch {
             accounts: Accounts::new(),
             total: Histogram::new(),
             recent: Histogram::new(),
+            names,
         }
+    }
+
+    /// Lists have these names from now on, where they are named anew.
+    pub(crate) fn set_names(&mut self, names: Names) {
+        self.names = names;
     }
 
     /// Watches `hosts` hosts at once from now on, if any is watched singly. Hosts beyond that number stay as long as
@@ -199,9 +208,10 @@ impl Watch {
 
     /// A packet of this flow and this host on the LAN side comes in.
     pub(crate) fn arrived(&mut self, now: Nanos, key: FlowKey, host: HostKey, bytes: u32) -> Place {
-        let account = self.accounts.arrived(now, host, bytes);
+        let names = &self.names;
+        let account = self.accounts.arrived(now, host, bytes, || display::host(&host, names));
         let flow = self.flows.place(now, key, || display::flow(&key));
-        let host = self.hosts.place(now, host, || display::host(&host));
+        let host = self.hosts.place(now, host, || display::host(&host, names));
         for tally in [self.flows.at(flow), self.hosts.at(host)].into_iter().flatten() {
             tally.queued_bytes += u64::from(bytes);
             tally.queued_packets += 1;
@@ -288,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_packet_is_counted_with_its_flow_and_its_host() {
-        let mut watch = Watch::new(Watched::Each, 256);
+        let mut watch = Watch::new(Watched::Each, 256, Names::default());
         let host = key(1).src_host();
         let first = watch.arrived(Nanos(0), key(1), host, 100);
         let second = watch.arrived(Nanos(0), key(2), host, 200);
@@ -308,7 +318,7 @@ mod tests {
 
     #[test]
     fn places_come_back_from_flows_that_are_idle_for_a_look() {
-        let mut watch = Watch::new(Watched::Each, 256);
+        let mut watch = Watch::new(Watched::Each, 256, Names::default());
         let places: Vec<Place> = (0..FLOWS as u16)
             .map(|port| watch.arrived(Nanos(0), key(port), key(1).src_host(), 60))
             .collect();
@@ -333,7 +343,7 @@ mod tests {
     /// looked through more often than once a second.
     #[test]
     fn places_come_back_without_a_look() {
-        let mut watch = Watch::new(Watched::Each, 256);
+        let mut watch = Watch::new(Watched::Each, 256, Names::default());
         let at = |millis: u64, port: u16| (Nanos::from_millis(millis), key(port));
         let mut pass = |(now, key): (Nanos, FlowKey)| {
             let place = watch.arrived(now, key, key.src_host(), 60);
@@ -353,7 +363,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_flows_that_no_page_shows() {
-        let mut watch = Watch::new(Watched::All, 256);
+        let mut watch = Watch::new(Watched::All, 256, Names::default());
         let place = watch.arrived(Nanos(0), key(1), key(1).src_host(), 60);
         watch.sent(place, 60, Nanos(1));
         assert_eq!((place.flow, place.host), (None, None));

@@ -395,7 +395,7 @@ pub(crate) fn metrics(
 mod tests {
     use super::*;
     use crate::config::RawOptions;
-    use crate::config::per_host::by_host;
+    use crate::forward::direction::Hosts;
     use crate::forward::queue::Heading;
     use crate::stats::flow_stats::Watched;
     use std::collections::BTreeSet;
@@ -409,9 +409,9 @@ mod tests {
         let config = RawOptions::from_text(Path::new("x"), text).unwrap().check().unwrap();
         [Heading::Up, Heading::Down].map(|heading| {
             let plan = crate::forward::run::plan(&config, heading, 64, 1_522);
-            let terms = by_host(&config, plan.max_len);
+            let hosts = Hosts::new(&config, plan.max_len).unwrap();
             let watched = Some(Watched::Each);
-            let mut direction = Direction::new(plan, config.link, terms, [0; 16], watched).unwrap();
+            let mut direction = Direction::new(plan, config.link, hosts, [0; 16], watched).unwrap();
             let key = freeboard::flowhash::FlowKey::Unknown;
             let watch = direction.watch_mut().unwrap();
             let place = watch.arrived(Nanos(0), key, key.src_host(), 100);

@@ -106,7 +106,7 @@ fn sent_megabits(socket: &Path, heading: Heading, seconds: u64) -> f64 {
 }
 
 /// What was received in `seconds` seconds, in Mbit/s.
-fn megabits(bulks: &[Bulk], seconds: u32) -> Vec<f64> {
+pub(crate) fn megabits(bulks: &[Bulk], seconds: u32) -> Vec<f64> {
     let begin = Instant::now();
     let bytes = Bulk::received_in(bulks, Duration::from_secs(seconds.into()));
     let seconds = begin.elapsed().as_secs_f64();

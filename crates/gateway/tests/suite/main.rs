@@ -21,6 +21,7 @@ mod frames;
 mod gateway;
 mod host_rates;
 mod kinds;
+mod named_hosts;
 mod page;
 mod rates;
 mod raw;

@@ -43,7 +43,7 @@ fn frames_without_a_place_in_the_pool_are_counted() {
         rate: Rate::UNLIMITED,
         catch_up: Nanos::ZERO,
     };
-    let mut direction = Direction::new(plan, Overhead::RAW, ByHost::new(), [0; 16], None).unwrap();
+    let mut direction = Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], None).unwrap();
     let mut spare = pool.spare();
     let mut arrive = |len: usize, arrival, direction: &mut Direction| {
         spare.received(len);
@@ -83,7 +83,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
     let mut directions = [Heading::Up, Heading::Down].map(|heading| {
         let plan = plan(first, heading, max_len);
         let each = Some(Watched::Each);
-        Direction::new(plan, Overhead::RAW, ByHost::new(), [0; 16], each).unwrap()
+        Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], each).unwrap()
     });
     let mut spare = pool.spare();
     let (mut number, mut before) = (0_u32, 50);
@@ -124,7 +124,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
             let held = direction.held();
             let plan = plan(next, direction.heading(), max_len);
             let another = direction.build_another(&plan).unwrap();
-            direction.change(Nanos(0), (plan, another), Overhead::RAW, ByHost::new(), &mut pool);
+            direction.change(Nanos(0), (plan, another), Overhead::RAW, Hosts::none(), &mut pool);
             // The limit has made room before.
             assert_eq!((direction.unaccounted(), direction.held()), (0, held), "{next:?}");
         }
@@ -162,7 +162,7 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
         let plan = |packets| Plan { rate, catch_up, ..drr_of_flows(packets, max_len) };
         let each = Some(Watched::Each);
         let mut direction =
-            Direction::new(plan(500), Overhead::RAW, ByHost::new(), [0; 16], each).unwrap();
+            Direction::new(plan(500), Overhead::RAW, Hosts::none(), [0; 16], each).unwrap();
         let mut spare = pool.spare();
         for at in 0..400 {
             spare.room()[..200].fill(2);
@@ -172,7 +172,7 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
         let plan = plan(600);
         let another = direction.build_another(&plan).unwrap();
         assert!(another.is_some(), "it has to move");
-        direction.change(Nanos(0), (plan, another), Overhead::RAW, ByHost::new(), &mut pool);
+        direction.change(Nanos(0), (plan, another), Overhead::RAW, Hosts::none(), &mut pool);
         let mut left = Vec::new();
         for millis in [1_000, 1_090, 1_110] {
             direction.fill(Nanos::from_millis(millis), &mut pool);
@@ -194,7 +194,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
     let mut pool = Pool::new(2_000, 1_500);
     let max_len = pool.longest() as u32;
     let mut direction =
-        Direction::new(drr_of_flows(500, max_len), Overhead::RAW, ByHost::new(), [0; 16], None)
+        Direction::new(drr_of_flows(500, max_len), Overhead::RAW, Hosts::none(), [0; 16], None)
             .unwrap();
     let mut spare = pool.spare();
     for at in 0..110_u8 {
@@ -221,7 +221,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
         let plan = drr_of_flows(packets, max_len);
         let another = direction.build_another(&plan).unwrap();
         assert!(another.is_some(), "it has to move");
-        direction.change(Nanos(0), (plan, another), Overhead::RAW, ByHost::new(), &mut pool);
+        direction.change(Nanos(0), (plan, another), Overhead::RAW, Hosts::none(), &mut pool);
         assert_eq!(report(&direction), (set_here, 60));
         for millis in 0..20 {
             let now = Nanos::from_millis(1_000 * round + 30 * millis);
@@ -243,7 +243,7 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     let mut pool = Pool::new(600, 1_500);
     let plan = drr_of_flows(500, pool.longest() as u32);
     let each = Some(Watched::Each);
-    let mut direction = Direction::new(plan, Overhead::RAW, ByHost::new(), [0; 16], each).unwrap();
+    let mut direction = Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], each).unwrap();
     let mut spare = pool.spare();
     spare.received(60);
     direction.arrive(Nanos(0), Arrival::Whole, &mut spare, &mut pool);

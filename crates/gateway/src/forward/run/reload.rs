@@ -4,7 +4,7 @@ use freeboard::sched_core::Nanos;
 
 use super::{Gateway, clock, plan};
 use crate::config::memory;
-use crate::config::per_host::by_host;
+use crate::forward::direction::Hosts;
 use crate::forward::queue::Heading;
 use crate::io::sys;
 use crate::log::say;
@@ -31,15 +31,15 @@ impl Gateway {
                     self.directions[1].build_another(&down).map_err(config.places.of("--queue"))?,
                 ),
             ];
+            let hosts = [Hosts::new(&config, max_len)?, Hosts::new(&config, max_len)?];
             // Nothing fails from here on: until now nothing has changed.
             for direction in &mut self.directions {
                 direction.set_limit(config.share.limit, &mut self.pool);
             }
             self.pool.resize(descriptors);
             let now = clock();
-            for (direction, built) in self.directions.iter_mut().zip(built) {
-                let terms = by_host(&config, max_len);
-                direction.change(now, built, config.link, terms, &mut self.pool);
+            for ((direction, built), hosts) in self.directions.iter_mut().zip(built).zip(hosts) {
+                direction.change(now, built, config.link, hosts, &mut self.pool);
             }
             if self.pool.settle() {
                 sys::give_back_memory();

@@ -1,0 +1,464 @@
+//! What a host is: what tells hosts of the LAN side apart, and lists of addresses that are one host.
+
+use core::fmt;
+use core::net::IpAddr;
+use std::collections::{BTreeMap, BTreeSet};
+
+use freeboard::flowhash::{HostBy, HostError, HostKey, HostMap, HostMember, PrefixLengths};
+
+/// A host, or hosts, of which a table says something.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Host {
+    Address(IpAddr),
+    /// Each host in it: an address without bits behind the prefix.
+    Prefix(IpAddr, u8),
+    Mac([u8; 6]),
+    Vlan([u16; 2]),
+    Named(String),
+}
+
+/// What may stand in a table of hosts.
+const WRITTEN: &str =
+    "accepted is an address, a prefix such as fd00::/64, a MAC, vlan N, or one of [names]";
+/// The longest name of a list, in letters.
+const LONGEST_NAME: usize = 32;
+/// The words of `--host-by`.
+const HOST_BY: &str =
+    "accepted are address, mac, vlan, prefix, or prefix/V4/V6 such as prefix/32/56";
+
+impl Host {
+    /// Reads what is written in a table; what is nothing else is a name.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Address(address));
+        }
+        if let Some(mac) = mac(text) {
+            return Ok(Self::Mac(mac));
+        }
+        if let Some(tags) = text.strip_prefix("vlan ") {
+            let (outer, inner) = tags.split_once('.').unwrap_or((tags, "0"));
+            let tag = |text: &str| text.parse().ok().filter(|tag: &u16| *tag < 4_096);
+            let tags = tag(outer).zip(tag(inner)).map(|(outer, inner)| Self::Vlan([outer, inner]));
+            return tags.ok_or_else(|| "accepted are vlan 0 to vlan 4095, and vlan N.N".to_owned());
+        }
+        if let Some((address, len)) = text.split_once('/') {
+            let address: IpAddr = address.parse().map_err(|_| WRITTEN.to_owned())?;
+            let len: u8 = len.parse().map_err(|_| WRITTEN.to_owned())?;
+            member_of_prefix(address, len)?;
+            let most = if address.is_ipv4() { 32 } else { 128 };
+            return Ok(if len == most {
+                Self::Address(address)
+            } else {
+                Self::Prefix(address, len)
+            });
+        }
+        Ok(Self::Named(text.to_owned()))
+    }
+
+    /// The key of a host that is told apart as this, and how many bits of it count: all of an address.
+    fn key(&self, names: &Names) -> Option<(HostKey, u8)> {
+        Some(match self {
+            Self::Address(address) => (key_of(*address), if address.is_ipv4() { 32 } else { 128 }),
+            Self::Prefix(address, len) => (key_of(*address), *len),
+            Self::Mac(mac) => (HostKey::Mac(*mac), 0),
+            Self::Vlan(vlans) => (HostKey::Vlan(*vlans), 0),
+            Self::Named(name) => (HostKey::Named(names.lists.get(name)?.number), 0),
+        })
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Prefix(address, len) => write!(f, "{address}/{len}"),
+            Self::Mac([a, b, c, d, e, g]) => {
+                write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+            }
+            Self::Vlan([outer, 0]) => write!(f, "vlan {outer}"),
+            Self::Vlan([outer, inner]) => write!(f, "vlan {outer}.{inner}"),
+            Self::Named(name) => name.fmt(f),
+        }
+    }
+}
+
+fn key_of(address: IpAddr) -> HostKey {
+    match address {
+        IpAddr::V4(address) => HostKey::V4(address.octets()),
+        IpAddr::V6(address) => HostKey::V6(address.octets()),
+    }
+}
+
+/// Six bytes as they are written.
+fn mac(text: &str) -> Option<[u8; 6]> {
+    let mut mac = [0; 6];
+    let mut bytes = text.split(':');
+    for byte in &mut mac {
+        let text = bytes.next().filter(|text| text.len() == 2)?;
+        *byte = u8::from_str_radix(text, 16).ok()?;
+    }
+    bytes.next().is_none().then_some(mac)
+}
+
+fn member_of_prefix(address: IpAddr, len: u8) -> Result<HostMember, String> {
+    let member = match address {
+        IpAddr::V4(address) => HostMember::v4_prefix(address.octets(), len, 0),
+        IpAddr::V6(address) => HostMember::v6_prefix(address.octets(), len, 0),
+    };
+    member.map_err(|error| error.to_string())
+}
+
+/// A member of a list as it is written.
+pub(crate) fn member(text: &str) -> Result<HostMember, String> {
+    if let Some((first, last)) = text.split_once('-') {
+        let member = match (first.parse(), last.parse()) {
+            (Ok(IpAddr::V4(first)), Ok(IpAddr::V4(last))) => {
+                HostMember::v4_range(first.octets(), last.octets(), 0)
+            }
+            (Ok(IpAddr::V6(first)), Ok(IpAddr::V6(last))) => {
+                HostMember::v6_range(first.octets(), last.octets(), 0)
+            }
+            _ => return Err("accepted is a range such as 10.0.0.8-10.0.0.15".to_owned()),
+        };
+        return member.map_err(|error| error.to_string());
+    }
+    match Host::parse(text)? {
+        Host::Address(IpAddr::V4(address)) => Ok(HostMember::v4(address.octets(), 0)),
+        Host::Address(IpAddr::V6(address)) => Ok(HostMember::v6(address.octets(), 0)),
+        Host::Prefix(address, len) => member_of_prefix(address, len),
+        Host::Mac(mac) => Ok(HostMember::mac(mac, 0)),
+        Host::Vlan(_) | Host::Named(_) => {
+            Err("accepted is an address, a prefix, a range of addresses or a MAC".to_owned())
+        }
+    }
+}
+
+/// Whether a list may have this name: it must be told from everything else that stands in a table.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    let fits = !name.is_empty()
+        && name.chars().count() <= LONGEST_NAME
+        && name.chars().all(|letter| letter.is_alphanumeric() || "-_. ".contains(letter))
+        && name == name.trim()
+        && matches!(Host::parse(name), Ok(Host::Named(_)));
+    if fits {
+        return Ok(());
+    }
+    Err(format!("accepted are 1 to {LONGEST_NAME} letters, digits, - and _, and no address"))
+}
+
+/// What tells hosts apart that are on no list.
+pub(crate) fn host_by(option: &str, word: &str) -> Result<HostBy, String> {
+    let refused = || format!("{option} {word:?}: {HOST_BY}");
+    Ok(match word {
+        "address" => HostBy::Address,
+        "mac" => HostBy::Mac,
+        "vlan" => HostBy::Vlan,
+        "prefix" => HostBy::Prefix(PrefixLengths::SUBNETS),
+        _ => {
+            let lengths = word.strip_prefix("prefix/").and_then(|text| text.split_once('/'));
+            let (v4, v6) = lengths.ok_or_else(refused)?;
+            let [v4, v6] = [v4, v6].map(|text| text.parse().map_err(|_| refused()));
+            let lengths = PrefixLengths::new(v4?, v6?);
+            HostBy::Prefix(lengths.map_err(|error| format!("{option} {word:?}: {error}"))?)
+        }
+    })
+}
+
+/// As it is written.
+pub(crate) fn host_by_word(by: HostBy) -> String {
+    match by {
+        HostBy::Address => "address".to_owned(),
+        HostBy::Mac => "mac".to_owned(),
+        HostBy::Vlan => "vlan".to_owned(),
+        HostBy::Prefix(lengths) => format!("prefix/{}/{}", lengths.v4(), lengths.v6()),
+    }
+}
+
+/// A list of addresses that are one host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct List {
+    number: u16,
+    members: Vec<HostMember>,
+}
+
+/// What a host is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names {
+    pub(crate) by: HostBy,
+    lists: BTreeMap<String, List>,
+    /// Of all lists, once they are there.
+    table: Option<HostMap<Vec<HostMember>>>,
+}
+
+impl Names {
+    pub(crate) fn new(by: HostBy) -> Self {
+        Self { by, lists: BTreeMap::new(), table: None }
+    }
+
+    /// A list more. False if there are as many as have numbers.
+    #[must_use]
+    pub(crate) fn add(&mut self, name: &str, members: &[HostMember]) -> bool {
+        let Ok(number) = u16::try_from(self.lists.len()) else { return false };
+        let members = members.iter().map(|member| member.of_host(number)).collect();
+        self.lists.insert(name.to_owned(), List { number, members });
+        true
+    }
+
+    /// The same lists, each with the number that the list of its name has in `before`: hosts that are queued stay the
+    /// hosts that they were.
+    pub(crate) fn numbered_as(self, before: &Self) -> Self {
+        let mut taken: BTreeSet<u16> = before.lists.values().map(|list| list.number).collect();
+        let mut next = 0;
+        let mut number = |name: &String| {
+            if let Some(list) = before.lists.get(name) {
+                return list.number;
+            }
+            while !taken.insert(next) {
+                next = next.wrapping_add(1);
+            }
+            next
+        };
+        let lists = self.lists.into_iter().map(|(name, list)| {
+            let number = number(&name);
+            let members = list.members.iter().map(|member| member.of_host(number)).collect();
+            (name, List { number, members })
+        });
+        let renumbered = Self { by: self.by, lists: lists.collect(), table: None };
+        // The same members as before.
+        let table = renumbered.map().ok();
+        Self { table, ..renumbered }
+    }
+
+    /// The table in which packets find their hosts.
+    pub(crate) fn map(&self) -> Result<HostMap<Vec<HostMember>>, HostError> {
+        let members = self.lists.values().flat_map(|list| &list.members).copied().collect();
+        HostMap::new(self.by, members)
+    }
+
+    /// All lists are there.
+    pub(crate) fn finish(&mut self) -> Result<(), HostError> {
+        self.table = Some(self.map()?);
+        Ok(())
+    }
+
+    /// The name of a list, by its number.
+    pub(crate) fn name(&self, number: u16) -> &str {
+        let list = self.lists.iter().find(|(_, list)| list.number == number);
+        list.map_or("a list that is gone", |(name, _)| name)
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.lists.contains_key(name)
+    }
+
+    /// How many members a list has.
+    pub(crate) fn sizes(&self) -> BTreeMap<Host, Vec<HostMember>> {
+        let members = |list: &List| {
+            let members = list.members.iter().map(|member| member.of_host(0));
+            members.collect::<Vec<_>>()
+        };
+        let lists = self.lists.iter();
+        lists.map(|(name, list)| (Host::Named(name.clone()), members(list))).collect()
+    }
+
+    /// Why hosts are never told apart as `host` says, if so.
+    pub(crate) fn never(&self, host: &Host) -> Option<String> {
+        let word = host_by_word(self.by);
+        let with = |accepted: &str| Some(format!("with --host-by {word} accepted are {accepted}"));
+        match (host, self.by) {
+            (Host::Named(name), _) => (!self.has(name)).then(|| WRITTEN.to_owned()),
+            (Host::Mac(_), HostBy::Mac) | (Host::Vlan(_), HostBy::Vlan) => None,
+            (Host::Address(_) | Host::Prefix(..), HostBy::Address) => None,
+            (Host::Address(address), HostBy::Prefix(lengths)) => {
+                let whole =
+                    if address.is_ipv4() { lengths.v4() == 32 } else { lengths.v6() == 128 };
+                if whole {
+                    None
+                } else {
+                    with("prefixes of that length or shorter ones, and names")
+                }
+            }
+            (Host::Prefix(address, len), HostBy::Prefix(lengths)) => {
+                let most = if address.is_ipv4() { lengths.v4() } else { lengths.v6() };
+                if *len <= most {
+                    None
+                } else {
+                    with("prefixes of that length or shorter ones, and names")
+                }
+            }
+            (_, HostBy::Address) => {
+                with("addresses, prefixes and names; a MAC has a name in [names]")
+            }
+            (_, HostBy::Prefix(_)) => with("prefixes and names"),
+            (_, HostBy::Mac) => with("MACs and names"),
+            (_, HostBy::Vlan) => with("vlan N, vlan N.N and names"),
+        }
+    }
+
+    /// The list that this host is on, of which a table should say it by its name.
+    pub(crate) fn list_of(&self, host: &Host) -> Option<&str> {
+        let (key, _) = match host {
+            Host::Address(_) | Host::Mac(_) => host.key(self)?,
+            Host::Prefix(..) | Host::Vlan(_) | Host::Named(_) => return None,
+        };
+        self.table.as_ref()?.listed(key).map(|number| self.name(number))
+    }
+}
+
+/// Something of hosts, found by the host that a packet counts for: of several prefixes that a host is in, that of the
+/// longest.
+#[derive(Clone, Debug)]
+pub(crate) struct ByHost<T> {
+    found: BTreeMap<(HostKey, u8), T>,
+    /// The lengths of prefixes, the longest first: 33 and 129 at most.
+    v4_lengths: Vec<u8>,
+    v6_lengths: Vec<u8>,
+}
+
+impl<T> Default for ByHost<T> {
+    fn default() -> Self {
+        Self { found: BTreeMap::new(), v4_lengths: Vec::new(), v6_lengths: Vec::new() }
+    }
+}
+
+impl<T> ByHost<T> {
+    /// `all` by the keys that hosts have with these names.
+    pub(crate) fn new(names: &Names, all: impl IntoIterator<Item = (Host, T)>) -> Self {
+        let keyed = all.into_iter().filter_map(|(host, what)| Some((host.key(names)?, what)));
+        let found: BTreeMap<(HostKey, u8), T> = keyed.collect();
+        let lengths = |of: fn(&HostKey) -> bool| {
+            let lengths: BTreeSet<u8> =
+                found.keys().filter(|(key, _)| of(key)).map(|(_, len)| *len).collect();
+            lengths.into_iter().rev().collect()
+        };
+        let v4_lengths = lengths(|key| matches!(key, HostKey::V4(_)));
+        let v6_lengths = lengths(|key| matches!(key, HostKey::V6(_)));
+        Self { found, v4_lengths, v6_lengths }
+    }
+
+    /// What `of` makes, for each host or prefix, of what is said of it and of the prefixes that it is in, the longest
+    /// first.
+    pub(crate) fn map<U>(&self, of: impl Fn(&mut dyn Iterator<Item = &T>) -> U) -> ByHost<U> {
+        let made =
+            self.found.keys().map(|&(host, len)| ((host, len), of(&mut self.within(host, len))));
+        let (v4_lengths, v6_lengths) = (self.v4_lengths.clone(), self.v6_lengths.clone());
+        ByHost { found: made.collect(), v4_lengths, v6_lengths }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// What is said of this host. Cost: a search for each length of a prefix that is named.
+    pub(crate) fn get(&self, host: HostKey) -> Option<&T> {
+        self.within(host, u8::MAX).next()
+    }
+
+    /// What is said of the prefixes of up to `most` bits that this host is in, the longest first.
+    fn within(&self, host: HostKey, most: u8) -> impl Iterator<Item = &T> {
+        let lengths: &[u8] = match host {
+            HostKey::V4(_) => &self.v4_lengths,
+            HostKey::V6(_) => &self.v6_lengths,
+            HostKey::Mac(_) | HostKey::Vlan(_) | HostKey::Named(_) => &[0],
+            HostKey::NotIp => &[],
+        };
+        lengths.iter().filter(move |&&len| len <= most).filter_map(move |&len| {
+            let of = match host {
+                HostKey::V4(_) => PrefixLengths::new(len, 0),
+                _ => PrefixLengths::new(0, len),
+            };
+            self.found.get(&(of.map_or(host, |of| of.of(host)), len))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a host is read as it is said, and each kind as itself.
+    #[test]
+    fn hosts_are_read_as_they_are_said() {
+        for text in [
+            "10.0.0.1",
+            "fd00::1",
+            "fd00::/64",
+            "10.0.0.0/8",
+            "02:00:00:00:00:07",
+            "vlan 7",
+            "vlan 7.9",
+            "television",
+        ] {
+            let host = Host::parse(text).unwrap();
+            assert_eq!(host.to_string(), text);
+            let is_named = matches!(host, Host::Named(_));
+            assert_eq!(check_name(text).is_ok(), is_named, "{text}");
+        }
+        assert_eq!(Host::parse("10.0.0.1/32"), Host::parse("10.0.0.1"));
+        for text in ["10.0.0.1/24", "10.0.0.0/33", "fd00::/129", "x/8", "vlan 4096", "vlan x"] {
+            assert!(Host::parse(text).unwrap_err().contains("accepted"), "{text}");
+        }
+        for text in ["", " a", "a,b", "a\nb", "it is a name that is longer than others"] {
+            assert!(check_name(text).is_err(), "{text}");
+        }
+        for text in ["10.0.0.9-10.0.0.1", "10.0.0.1-::1", "vlan 7", "home", "10.0.0.1/24"] {
+            assert!(member(text).unwrap_err().contains("accepted"), "{text}");
+        }
+        for word in ["address", "mac", "vlan", "prefix/32/56"] {
+            assert_eq!(host_by_word(host_by("--host-by", word).unwrap()), word);
+        }
+        assert_eq!(host_by("--host-by", "prefix"), host_by("--host-by", "prefix/32/64"));
+        for word in ["", "prefix/33/64", "prefix/32", "prefix/32/129", "port"] {
+            let error = host_by("--host-by", word).unwrap_err();
+            assert!(error.starts_with(&format!("--host-by {word:?}: ")), "{error}");
+        }
+    }
+
+    /// Goal: of nested prefixes the longest counts. Method: every address of 10.0.0.0/28, against a look at all.
+    #[test]
+    fn the_longest_prefix_counts() {
+        let written = ["0.0.0.0/0", "10.0.0.0/29", "10.0.0.4/30", "10.0.0.5", "fd00::/64", "tv"];
+        let mut names = Names::new(HostBy::Address);
+        assert!(names.add("tv", &[member("10.0.0.9").unwrap()]));
+        let all = written.iter().map(|text| (Host::parse(text).unwrap(), *text));
+        let found = ByHost::new(&names, all);
+        let map = names.map().unwrap();
+        for last in 0..16 {
+            let expected = match last {
+                5 => "10.0.0.5",
+                4..=7 => "10.0.0.4/30",
+                0..=3 => "10.0.0.0/29",
+                9 => "tv",
+                _ => "0.0.0.0/0",
+            };
+            let address = HostKey::V4([10, 0, 0, last]);
+            let host = map.listed(address).map_or(address, HostKey::Named);
+            assert_eq!(found.get(host), Some(&expected), "{last}");
+        }
+        assert_eq!(found.within(HostKey::V4([10, 0, 0, 5]), 29).count(), 2);
+        assert_eq!(found.get(HostKey::V6([0xfe; 16])), None);
+        assert_eq!(found.get(HostKey::NotIp), None);
+    }
+
+    /// Goal: a list keeps its number while other lists come and go.
+    #[test]
+    fn lists_keep_their_numbers() {
+        let names = |all: &[&str]| {
+            let mut names = Names::new(HostBy::Address);
+            for (at, name) in all.iter().enumerate() {
+                assert!(names.add(name, &[HostMember::v4([10, 0, 0, at as u8], 0)]));
+            }
+            names
+        };
+        let before = names(&["b", "d"]);
+        let number = |names: &Names, name: &str| names.lists[name].number;
+        let after = names(&["a", "b", "c"]).numbered_as(&before);
+        assert_eq!(number(&after, "b"), number(&before, "b"));
+        let taken: BTreeSet<u16> = after.lists.values().map(|list| list.number).collect();
+        assert_eq!(taken.len(), 3);
+        assert!(!taken.contains(&number(&before, "d")));
+        assert_eq!(after.name(number(&after, "c")), "c");
+        let member = after.map().unwrap().listed(HostKey::V4([10, 0, 0, 2]));
+        assert_eq!(member, Some(number(&after, "c")));
+    }
+}
