@@ -127,6 +127,7 @@ pub use {flowhash, sched_core, shaper};
 /// The examples of the READMEs, of the repository and of the package, and of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
+#[doc = include_str!("../docs/disciplines/autorate.md")]
 #[doc = include_str!("../docs/guide/framing.md")]
 #[doc = include_str!("../docs/guide/library.md")]
 #[doc = include_str!("README.md")]

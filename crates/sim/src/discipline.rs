@@ -19,7 +19,7 @@ use freeboard::sched_core::{
     LengthFlow, Limits, LongestFlow, LongestQueueDrop, Nanos, NoAqm, OwnVictim, Packet, Qfq,
     QfqConfig, QfqFlow, Queue, Rejected, Scheduler, ShortestQueue, Table, WaitingFlow,
 };
-use freeboard::shaper::{Overhead, Shaped, Shaper};
+use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
 pub use managed::{fair_queues, one_queue};
@@ -59,6 +59,9 @@ pub trait Bottleneck: Scheduler {
 
     /// What a packet is on the line.
     fn overhead(&self) -> Overhead;
+
+    /// Changes the rate of the line.
+    fn set_rate(&mut self, now: Nanos, rate: Rate);
 
     /// How lookups of flows by hash have ended so far; `None` where none is made or none is counted.
     fn lookups(&self) -> Option<flowhash::Counts>;
@@ -109,6 +112,10 @@ macro_rules! line_and_overhead {
 
         fn overhead(&self) -> Overhead {
             self.overhead()
+        }
+
+        fn set_rate(&mut self, now: Nanos, rate: Rate) {
+            self.set_rate(now, rate);
         }
     };
 }
@@ -404,7 +411,6 @@ impl FromStr for Discipline {
 mod tests {
     use super::*;
     use freeboard::sched_core::{DropReason, Nanos, Packet};
-    use freeboard::shaper::Rate;
 
     #[test]
     fn a_name_is_read_as_it_is_written() {

@@ -7,6 +7,7 @@
 pub mod age_based;
 pub mod aqm_linux;
 pub mod attacks;
+pub mod autorate;
 pub mod cake_fig1;
 pub mod cake_fig3;
 pub mod cake_fig6;
@@ -39,6 +40,7 @@ pub const ALL: &[Experiment] = &[
     aqm_linux::EXPERIMENT,
     codel_rfc::EXPERIMENT,
     l4s::EXPERIMENT,
+    autorate::EXPERIMENT,
 ];
 
 /// A figure or table that can be made again.

@@ -14,6 +14,7 @@ use freeboard::flowhash::{Ack, FlowKey, SipHash13, parse};
 use freeboard::sched_core::{
     DropReason, DropSink, Ecn, FlowId, Imbalance, Nanos, Packet, Rejected,
 };
+use freeboard::shaper::Rate;
 
 use crate::discipline::Bottleneck;
 
@@ -30,6 +31,10 @@ pub struct Link<P = Vec<u8>> {
     delay: Nanos,
     /// Reads acknowledgements, for a queue that filters them.
     acks: Option<fn(&P) -> Option<Ack>>,
+    /// When the last packet arrives: a line whose rate or delay changes keeps the order.
+    last: Nanos,
+    /// Bytes that have left, on the line.
+    sent: u64,
     /// Packets that each flow may have queued, by its number; flows beyond have no limit.
     flow_limits: Vec<u32>,
     books: Books,
@@ -122,6 +127,8 @@ impl<P> Link<P> {
             naming: None,
             acks: None,
             delay,
+            last: Nanos::ZERO,
+            sent: 0,
             flow_limits: Vec::new(),
             books: Books::default(),
         }
@@ -253,6 +260,9 @@ impl<P> Link<P> {
         self.books.left += 1;
         let wire_len = self.queue.overhead().wire_len(leaving.len);
         let arrives = now.plus(self.queue.line().rate().time_of(wire_len)).plus(self.delay);
+        let arrives = arrives.max(self.last);
+        self.last = arrives;
+        self.sent += u64::from(wire_len);
         Some(OnTheWay { arrives, ecn: leaving.ecn, packet })
     }
 
@@ -266,6 +276,22 @@ impl<P> Link<P> {
     #[must_use]
     pub const fn delay(&self) -> Nanos {
         self.delay
+    }
+
+    /// Changes the rate of the line at `now`; [`poll_at`](Self::poll_at) may be another then.
+    pub fn set_rate(&mut self, now: Nanos, rate: Rate) {
+        self.queue.set_rate(now, rate);
+    }
+
+    /// Changes how long a bit travels, for packets that leave from now on. None overtakes another.
+    pub fn set_delay(&mut self, delay: Nanos) {
+        self.delay = delay;
+    }
+
+    /// Bytes that have left, as they are on the line.
+    #[must_use]
+    pub const fn sent_bytes(&self) -> u64 {
+        self.sent
     }
 
     /// The queue, with the line it is behind.
@@ -305,7 +331,7 @@ mod tests {
     use super::*;
     use crate::discipline::{Weighted, WeightedFlow};
     use freeboard::sched_core::{Descriptor, Fifo, Limits};
-    use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+    use freeboard::shaper::{Overhead, Shaped, Shaper};
 
     fn link(limits: Limits) -> Link {
         let fifo = Fifo::head_drop([Descriptor::EMPTY; 4], limits);

@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     Aqm, AqmChoice, Backlog, ChosenAqmState, CoDelParams, ConfigError, DropSink, FlowId, Limits,
     Nanos, Packet, Rejected,
 };
-use freeboard::shaper::{Overhead, Shaped, Shaper};
+use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
     AqmKind, DescriptorQueue, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
     LabelledScheduler as _, NoRoom, OnDemand, SmartQueue,

@@ -4,10 +4,10 @@ use freeboard::flowhash;
 use freeboard::sched_core::{
     Backlog, ClassState, Classes, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor,
     DropPolicy, Drr, DrrFlow, Fifo, FloorShare, FlowId, FlowQueues, FlowScheduler, Guarantee,
-    LengthFlow, Limits, LongestClass, LongestFlow, LongestQueueDrop, LowBits, OwnVictim, Qfq,
-    QfqConfig, QfqFlow, Queue, Scheduler, ShortestQueue, WaitingFlow,
+    LengthFlow, Limits, LongestClass, LongestFlow, LongestQueueDrop, LowBits, Nanos, OwnVictim,
+    Qfq, QfqConfig, QfqFlow, Queue, Scheduler, ShortestQueue, WaitingFlow,
 };
-use freeboard::shaper::{Overhead, Shaped, Shaper};
+use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
 use super::{Bottleneck, line_and_overhead};
 

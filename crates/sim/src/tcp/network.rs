@@ -5,6 +5,9 @@
 //! receivers        ◀─ delay ◀─ queue under test  :downlink ◀─ senders, sources
 //! ```
 //!
+//! The uplink may have a modem behind it ([`TcpNetwork::modem`]), with a queue, a rate and a delay of its own, all of
+//! which may change while the network runs.
+//!
 //! A connection has its data on one way and its acknowledgements on the other. Hosts send without delay into their
 //! end of the line: a faster line before it would space a burst by less than the bottleneck takes for a packet.
 
@@ -12,6 +15,7 @@ use core::fmt;
 
 use freeboard::flowhash::{self, FlowKey, SackBlocks, Timestamps, Transport};
 use freeboard::sched_core::{Ecn, FlowId, Imbalance, Nanos};
+use freeboard::shaper::Rate;
 
 use super::{Ack, Config, Data, Receiver, Sender};
 use crate::link::Link;
@@ -64,6 +68,8 @@ pub enum Naming {
 pub struct Parcel {
     /// Its connection or its open-loop flow.
     of: u32,
+    /// Length of the packet in bytes.
+    len: u32,
     content: Content,
 }
 
@@ -83,6 +89,8 @@ enum Event {
     /// An open-loop flow sends this payload.
     Send(u32, u32),
     Arrive(Parcel, Ecn),
+    /// A packet has passed the uplink, and comes to the modem.
+    Modem(Parcel, Ecn),
 }
 
 /// Timers of a connection.
@@ -142,8 +150,11 @@ pub struct TcpNetwork {
     datagrams: Vec<Datagrams>,
     /// What is counted as goodput arrives within.
     measured: (Nanos, Nanos),
+    modem: Option<LinkId>,
     on_the_way: u64,
     arrived: u64,
+    /// Packets that have come to the modem.
+    at_modem: u64,
 }
 
 impl TcpNetwork {
@@ -159,7 +170,40 @@ impl TcpNetwork {
         links.add(up.reading_acks(read));
         links.add(down.reading_acks(read));
         let (connections, datagrams) = (Vec::new(), Vec::new());
-        Self { links, naming, connections, datagrams, measured, on_the_way: 0, arrived: 0 }
+        Self {
+            links,
+            naming,
+            connections,
+            datagrams,
+            measured,
+            modem: None,
+            on_the_way: 0,
+            arrived: 0,
+            at_modem: 0,
+        }
+    }
+
+    /// What has passed the uplink comes to this link before it arrives. Its queue is one for all: it is told flow 0.
+    #[must_use]
+    pub fn modem(mut self, link: Link<Parcel>) -> Self {
+        self.modem = Some(self.links.add(link));
+        self
+    }
+
+    /// Changes the rate of a direction.
+    pub fn set_rate(&mut self, now: Nanos, way: Way, rate: Rate) {
+        self.links.link_mut(way.link()).set_rate(now, rate);
+        self.serve(now, way.link());
+    }
+
+    /// Changes rate and delay behind the uplink, if there is a modem.
+    pub fn set_modem(&mut self, now: Nanos, rate: Rate, delay: Nanos) {
+        if let Some(id) = self.modem {
+            let link = self.links.link_mut(id);
+            link.set_rate(now, rate);
+            link.set_delay(delay);
+            self.serve(now, id);
+        }
     }
 
     /// Adds a connection whose data goes this way from `begins` on. `hosts` are the last bytes of the addresses at
@@ -292,6 +336,12 @@ impl TcpNetwork {
         self.links.link(way.link())
     }
 
+    /// Bytes that have left the queue of a direction, as they are on its line.
+    #[must_use]
+    pub fn sent_bytes(&self, way: Way) -> u64 {
+        self.links.link(way.link()).sent_bytes()
+    }
+
     /// Packets that have reached their end.
     #[must_use]
     pub const fn arrived(&self) -> u64 {
@@ -307,6 +357,7 @@ impl TcpNetwork {
                 links::Event::Own(Event::Timer(id, timer)) => self.on_timer(now, id, timer),
                 links::Event::Own(Event::Send(id, payload)) => self.send_datagram(now, id, payload),
                 links::Event::Own(Event::Arrive(parcel, ecn)) => self.arrive(now, parcel, ecn),
+                links::Event::Own(Event::Modem(parcel, ecn)) => self.pass(now, parcel, ecn),
             }
         }
     }
@@ -321,7 +372,12 @@ impl TcpNetwork {
             link.recount()?;
             left += link.books().left;
         }
-        Imbalance::check("packets that left", 0, left, self.on_the_way + self.arrived)
+        Imbalance::check(
+            "packets that left",
+            0,
+            left,
+            self.on_the_way + self.arrived + self.at_modem,
+        )
     }
 
     fn schedule_next(&mut self, id: u32) {
@@ -335,9 +391,19 @@ impl TcpNetwork {
         let flow = &mut self.datagrams[id as usize];
         flow.sent += u64::from((flow.from..flow.to).contains(&now));
         let (way, key, ecn) = (flow.way, flow.key, flow.ecn);
-        let parcel = Parcel { of: id, content: Content::Datagram(now) };
-        self.enter(now, way, &key, payload + DATAGRAM_HEADERS, ecn, parcel);
+        let len = payload + DATAGRAM_HEADERS;
+        let parcel = Parcel { of: id, len, content: Content::Datagram(now) };
+        self.enter(now, way, &key, ecn, parcel);
         self.serve(now, way.link());
+    }
+
+    fn pass(&mut self, now: Nanos, parcel: Parcel, ecn: Ecn) {
+        self.on_the_way -= 1;
+        self.at_modem += 1;
+        if let Some(id) = self.modem {
+            self.links.link_mut(id).enter_with_ecn(now, FlowId(0), parcel.len, ecn, parcel);
+            self.serve(now, id);
+        }
     }
 
     fn arrive(&mut self, now: Nanos, parcel: Parcel, ecn: Ecn) {
@@ -394,8 +460,8 @@ impl TcpNetwork {
         let (back, key, due) = (connection.way.back(), connection.back, connection.receiver.due());
         self.arm(id, Timer::Delayed, due);
         if let Some(ack) = ack {
-            let parcel = Parcel { of: id, content: Content::Ack(ack) };
-            self.enter(now, back, &key, ack.packet_len(), Ecn::NotEct, parcel);
+            let parcel = Parcel { of: id, len: ack.packet_len(), content: Content::Ack(ack) };
+            self.enter(now, back, &key, Ecn::NotEct, parcel);
             self.serve(now, back.link());
         }
     }
@@ -412,8 +478,8 @@ impl TcpNetwork {
         let mut has_sent = false;
         while let Some((data, ecn)) = self.connections[id as usize].sender.poll(now) {
             has_sent = true;
-            let parcel = Parcel { of: id, content: Content::Data(data) };
-            self.enter(now, way, &key, Data::LEN, ecn, parcel);
+            let parcel = Parcel { of: id, len: Data::LEN, content: Content::Data(data) };
+            self.enter(now, way, &key, ecn, parcel);
         }
         let sender = &mut self.connections[id as usize].sender;
         let (due, paced) = (sender.due(), sender.paced_until(now));
@@ -435,7 +501,8 @@ impl TcpNetwork {
         }
     }
 
-    fn enter(&mut self, now: Nanos, way: Way, key: &FlowKey, len: u32, ecn: Ecn, parcel: Parcel) {
+    fn enter(&mut self, now: Nanos, way: Way, key: &FlowKey, ecn: Ecn, parcel: Parcel) {
+        let len = parcel.len;
         let link = self.links.link_mut(way.link());
         match self.naming {
             Naming::Key => link.enter_with_key(now, key, len, ecn, parcel),
@@ -455,10 +522,12 @@ impl TcpNetwork {
 
     /// Sends what may leave a queue at `now`.
     fn serve(&mut self, now: Nanos, id: LinkId) {
-        let Self { links, on_the_way, .. } = self;
+        let Self { links, on_the_way, modem, .. } = self;
+        let is_before_modem = modem.is_some() && id == Way::Up.link();
         links.serve(now, id, |_, ecn, parcel| {
             *on_the_way += 1;
-            Some(Event::Arrive(parcel, ecn))
+            let event = if is_before_modem { Event::Modem } else { Event::Arrive };
+            Some(event(parcel, ecn))
         });
     }
 }

@@ -3,6 +3,7 @@
 mod age_based;
 mod aqm_linux;
 mod attacks;
+mod autorate;
 mod cake_fig1;
 mod cake_fig3;
 mod cake_fig6;
