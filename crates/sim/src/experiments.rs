@@ -8,6 +8,7 @@ pub mod age_based;
 pub mod aqm_linux;
 pub mod attacks;
 pub mod autorate;
+pub mod cake_alg1;
 pub mod cake_fig1;
 pub mod cake_fig3;
 pub mod cake_fig6;
@@ -29,6 +30,7 @@ pub use options::Options;
 /// All experiments, in the order in which they are listed and run.
 pub const ALL: &[Experiment] = &[
     qfq_fig7::EXPERIMENT,
+    cake_alg1::EXPERIMENT,
     cake_fig1::EXPERIMENT,
     cake_fig3::EXPERIMENT,
     cake_fig6::EXPERIMENT,

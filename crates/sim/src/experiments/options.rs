@@ -16,7 +16,7 @@ use crate::notation::within;
 pub struct Options {
     /// What to make; without a name, everything.
     #[arg(value_name = "NAME", value_parser = experiment())]
-    experiments: Vec<&'static Experiment>,
+    experiments: Vec<Group>,
     /// Run with the seeds 1 to COUNT, 2 to 10000.
     #[arg(
         long,
@@ -34,16 +34,30 @@ pub struct Options {
     pub list: bool,
 }
 
-fn experiment() -> impl TypedValueParser<Value = &'static Experiment> {
-    let names = ALL.iter().map(|one| PossibleValue::new(one.name).help(one.about));
-    PossibleValuesParser::new(names).try_map(|name| find(&name).ok_or("no such figure"))
+/// Experiments that one name stands for.
+type Group = Vec<&'static Experiment>;
+
+/// The papers whose name, with a dash, begins the names of their figures.
+const PAPERS: [(&str, &str); 1] = [("cake", "all figures of the paper of CAKE")];
+
+fn experiment() -> impl TypedValueParser<Value = Group> {
+    let figures = ALL.iter().map(|one| (one.name, one.about));
+    let names = figures.chain(PAPERS).map(|(name, about)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(names).map(|name| group(&name))
+}
+
+/// The figure with this name, or all figures of the paper.
+fn group(name: &str) -> Group {
+    let of_paper =
+        |one: &&Experiment| one.name.split_once('-').is_some_and(|(paper, _)| paper == name);
+    find(name).map_or_else(|| ALL.iter().filter(of_paper).collect(), |one| vec![one])
 }
 
 impl Options {
     /// In the order they were named; all if none was.
     #[must_use]
     pub fn experiments(&self) -> Vec<&'static Experiment> {
-        if self.experiments.is_empty() { ALL.iter().collect() } else { self.experiments.clone() }
+        if self.experiments.is_empty() { ALL.iter().collect() } else { self.experiments.concat() }
     }
 
     /// The seeds are 1 to this.
@@ -90,6 +104,17 @@ mod tests {
         let all = parse(&[]).unwrap();
         assert_eq!((all.experiments().len(), all.seeds()), (ALL.len(), 10));
         assert!(parse(&["--list"]).unwrap().list);
+    }
+
+    #[test]
+    fn a_paper_stands_for_its_figures() {
+        let names = |word| -> Vec<&str> {
+            parse(&[word]).unwrap().experiments().iter().map(|one| one.name).collect()
+        };
+        let cake = names("cake");
+        let all = ALL.iter().map(|one| one.name).filter(|name| name.starts_with("cake-"));
+        assert_eq!(cake, all.collect::<Vec<_>>());
+        assert!(cake.contains(&"cake-alg1") && cake.contains(&"cake-fig1"), "{cake:?}");
     }
 
     #[test]
