@@ -92,6 +92,7 @@ mod isolated;
 mod isolation;
 mod labelled_scheduler;
 mod labels;
+mod settings;
 mod smart_queue;
 mod storage;
 mod tins;
@@ -108,6 +109,7 @@ pub use isolated::{
 pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled_scheduler::LabelledScheduler;
 pub use labels::{ByLabeller, Identified, Labelled, OnDemand, Rekeyed};
+pub use settings::{QueueSettings, SettingsError, SettingsProblem};
 pub use smart_queue::{
     AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms,
     LinkLayer, MemoryLimit, MemoryLimitError, PushError, Rtt, SmartQueue, SmartQueueBuilder,

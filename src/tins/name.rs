@@ -26,7 +26,7 @@ impl TinName {
     /// The longest name in bytes.
     pub const MAX_LEN: usize = 15;
     /// A place without a name.
-    pub(super) const NONE: Self = Self { bytes: [0; Self::MAX_LEN], len: 0 };
+    pub(crate) const NONE: Self = Self { bytes: [0; Self::MAX_LEN], len: 0 };
 
     /// This name.
     ///

@@ -10,6 +10,7 @@ mod isolated;
 mod memory_limit;
 mod pool;
 mod rotation;
+mod settings;
 mod smart_frames;
 mod smart_queue;
 mod tins;

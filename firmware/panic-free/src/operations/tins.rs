@@ -1,14 +1,14 @@
-//! Plans of tins.
+//! Plans of tins, and settings in words.
 
 use core::hint::black_box;
 
 use freeboard::shaper::Rate;
-use freeboard::{Dscp, Tin, TinMode, TinName, TinPlan, TinShare};
+use freeboard::{Dscp, LinkLayer, QueueSettings, Tin, TinMode, TinName, TinPlan, TinShare};
 
 use super::{any, one_of, seen};
 
 #[unsafe(no_mangle)]
-static TINS: &[fn()] = &[plans];
+static TINS: &[fn()] = &[plans, settings];
 
 fn plans() {
     let word = *black_box(&"diffserv4");
@@ -30,4 +30,10 @@ fn plans() {
         share.of(any().into());
         plan.shown().len();
     );
+}
+
+fn settings() {
+    let Ok(settings) = QueueSettings::from_words(black_box("diffserv4")) else { return };
+    let settings = settings.and(black_box(QueueSettings::NONE));
+    seen((settings.overhead(*black_box(&LinkLayer::RawIp)), settings.rate));
 }

@@ -1,0 +1,177 @@
+//! The settings of a whole queue in the words of `tc`: `bandwidth 20mbit diffserv4 dual-srchost nat wash rtt 30ms pppoe-ptm`.
+
+mod display;
+mod error;
+mod parse;
+mod units;
+mod vocabulary;
+
+use shaper::{Overhead, Rate};
+
+use crate::isolation::Isolation;
+use crate::smart_queue::{AqmKind, LinkLayer, Rtt};
+use crate::tins::TinPlan;
+
+pub use error::{SettingsError, SettingsProblem};
+
+/// How much of acknowledgements that wait is dropped.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum AckFilter {
+    /// Nothing.
+    #[default]
+    Off,
+    /// All but two.
+    Conservative,
+    /// All but one.
+    Aggressive,
+}
+
+/// What a queue is told, word by word; `None` where nothing is said, which leaves a builder or a queue as it is.
+///
+/// The words are those of `tc` for CAKE, so that what works there can be pasted here, and some of our own. They act from
+/// left to right: of two that contradict each other the later one holds.
+///
+/// | words | field |
+/// |---|---|
+/// | `bandwidth 20mbit`, `unlimited`, `bandwidth stopped` | [`rate`](Self::rate) |
+/// | `besteffort`, `precedence`, `diffserv3`, `diffserv4`, `diffserv8` | [`tins`](Self::tins), by [`TinMode`](crate::TinMode) |
+/// | `tin calls share 1/4 weight 256`, the lowest tin first | [`tins`](Self::tins), of the caller's; a share is all unless said, a weight by the share |
+/// | `map EF,VA,40 calls`, `default-tin rest` | code points of either, by name or number ([`Dscp`](crate::Dscp)) |
+/// | `fwmark 0xff` | [`fwmark`](Self::fwmark); `0` for none |
+/// | `flows`, `srchost`, `dsthost`, `hosts`, `dual-srchost`, `dual-dsthost`, `triple-isolate` | [`isolation`](Self::isolation) |
+/// | `nat`, `nonat` | [`nat`](Self::nat) |
+/// | `wash`, `nowash` | [`wash`](Self::wash) |
+/// | `ack-filter`, `ack-filter-aggressive`, `no-ack-filter` | [`ack_filter`](Self::ack_filter) |
+/// | `ingress`, `egress` | [`ingress`](Self::ingress) |
+/// | `autorate-ingress`, `no-autorate-ingress` | [`autorate`](Self::autorate) |
+/// | `rtt 30ms`; `datacentre`, `lan`, `metro`, `regional`, `internet`, `oceanic`, `satellite` | [`rtt`](Self::rtt) |
+/// | `codel`, `cobalt`, `no-aqm` | [`aqm`](Self::aqm) |
+/// | `l4s`, `no-l4s` | [`l4s`](Self::l4s) |
+/// | `memlimit 4mb` | [`memory_limit`](Self::memory_limit) |
+/// | `split-gso`, `no-split-gso` | [`split_gso`](Self::split_gso) |
+/// | `overhead 44 mpu 96 atm`, `wireguard pppoe-ptm ether-vlan` | [`link`](Self::link), by [`Overhead::from_keywords`] |
+///
+/// What is printed reads back to the same settings:
+///
+/// ```
+/// use freeboard::QueueSettings;
+///
+/// let words = "bandwidth 20mbit diffserv4 map NQB voice nat wash rtt 30ms pppoe-ptm ether-vlan";
+/// let settings = QueueSettings::from_words(words)?;
+/// assert_eq!(settings.wash, Some(true));
+/// assert_eq!(
+///     settings.to_string(),
+///     "bandwidth 20mbit diffserv4 map NQB voice nat wash regional overhead 34 ptm",
+/// );
+/// assert_eq!(QueueSettings::from_words(&settings.to_string()), Ok(settings));
+/// # Ok::<(), freeboard::SettingsError<'_>>(())
+/// ```
+///
+/// An error points at the word, and says what is accepted there:
+///
+/// ```
+/// use freeboard::QueueSettings;
+///
+/// let error = QueueSettings::from_words("bandwidth 20mbit difserv4").unwrap_err();
+/// assert_eq!((error.offset, error.word), (17, "difserv4"));
+/// assert!(error.to_string().starts_with("at byte 17, `difserv4`: no such word; did you mean `diffserv4`?"));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub struct QueueSettings {
+    /// The rate of the line.
+    pub rate: Option<Rate>,
+    /// The tins, and which packet goes to which.
+    pub tins: Option<TinPlan>,
+    /// Which bits of the caller's mark name a tin; 0 for none.
+    pub fwmark: Option<u32>,
+    /// What shares the line.
+    pub isolation: Option<Isolation>,
+    /// Whether flows and hosts are those behind a translation of addresses: for the caller, who has the table
+    /// ([`with_nat`](crate::SmartQueue::with_nat)).
+    pub nat: Option<bool>,
+    /// Whether frames leave without their code points.
+    pub wash: Option<bool>,
+    /// How much of acknowledgements that wait is dropped.
+    pub ack_filter: Option<AckFilter>,
+    /// Whether the queue stands behind the bottleneck, so that what an AQM drops has passed the line too.
+    pub ingress: Option<bool>,
+    /// Whether the rate follows what arrives: for the caller, who has the clock.
+    pub autorate: Option<bool>,
+    /// The round-trip time that the AQM is set for.
+    pub rtt: Option<Rtt>,
+    /// The AQM.
+    pub aqm: Option<AqmKind>,
+    /// Whether packets with ECT(1) are marked above a shallow threshold.
+    pub l4s: Option<bool>,
+    /// The most memory that queued packets take, in bytes.
+    pub memory_limit: Option<u32>,
+    /// Whether super-packets are to be split into their segments: for the caller, who has the bytes.
+    pub split_gso: Option<bool>,
+    /// What a packet is on the wire, for lengths of Ethernet frames and of IP packets.
+    pub link: Option<(Overhead, Overhead)>,
+}
+
+impl QueueSettings {
+    /// Nothing said.
+    pub const NONE: Self = Self {
+        rate: None,
+        tins: None,
+        fwmark: None,
+        isolation: None,
+        nat: None,
+        wash: None,
+        ack_filter: None,
+        ingress: None,
+        autorate: None,
+        rtt: None,
+        aqm: None,
+        l4s: None,
+        memory_limit: None,
+        split_gso: None,
+        link: None,
+    };
+
+    /// What these words say, separated by white space.
+    ///
+    /// Cost: linear in the words; for set-up, not for packets.
+    ///
+    /// # Errors
+    /// [`SettingsError`] points at the first word that is not known, or whose value is not accepted.
+    pub fn from_words(words: &str) -> Result<Self, SettingsError<'_>> {
+        parse::parse(words)
+    }
+
+    /// These settings, and what `later` says in their place.
+    #[must_use]
+    pub fn and(self, later: Self) -> Self {
+        Self {
+            rate: later.rate.or(self.rate),
+            tins: later.tins.or(self.tins),
+            fwmark: later.fwmark.or(self.fwmark),
+            isolation: later.isolation.or(self.isolation),
+            nat: later.nat.or(self.nat),
+            wash: later.wash.or(self.wash),
+            ack_filter: later.ack_filter.or(self.ack_filter),
+            ingress: later.ingress.or(self.ingress),
+            autorate: later.autorate.or(self.autorate),
+            rtt: later.rtt.or(self.rtt),
+            aqm: later.aqm.or(self.aqm),
+            l4s: later.l4s.or(self.l4s),
+            memory_limit: later.memory_limit.or(self.memory_limit),
+            split_gso: later.split_gso.or(self.split_gso),
+            link: later.link.or(self.link),
+        }
+    }
+
+    /// What a packet is on the wire, for lengths that begin with a header of this layer.
+    #[must_use]
+    pub fn overhead(&self, layer: LinkLayer) -> Option<Overhead> {
+        self.link.map(|(of_frames, of_packets)| match layer {
+            LinkLayer::Ethernet => of_frames,
+            LinkLayer::RawIp => of_packets,
+        })
+    }
+}

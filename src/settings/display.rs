@@ -1,0 +1,76 @@
+//! From settings to words.
+
+use core::fmt;
+
+use super::units::{Bandwidth, Size, Time};
+use super::{AckFilter, QueueSettings};
+use crate::smart_queue::{AqmKind, Rtt};
+
+/// Words with a blank between them.
+struct Line<'a, 'b> {
+    f: &'a mut fmt::Formatter<'b>,
+    is_empty: bool,
+}
+
+impl Line<'_, '_> {
+    fn put(&mut self, words: fmt::Arguments<'_>) -> fmt::Result {
+        if !core::mem::take(&mut self.is_empty) {
+            self.f.write_str(" ")?;
+        }
+        self.f.write_fmt(words)
+    }
+
+    fn put_one_of(&mut self, on: Option<bool>, yes: &str, no: &str) -> fmt::Result {
+        on.map_or(Ok(()), |on| self.put(format_args!("{}", if on { yes } else { no })))
+    }
+}
+
+/// In the words of [`QueueSettings::from_words`]; empty if nothing is said.
+impl fmt::Display for QueueSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = Line { f, is_empty: true };
+        if let Some(rate) = self.rate {
+            line.put(format_args!("bandwidth {}", Bandwidth(rate)))?;
+        }
+        if let Some(plan) = &self.tins {
+            line.put(format_args!("{plan}"))?;
+        }
+        if let Some(mask) = self.fwmark {
+            line.put(format_args!("fwmark {mask:#x}"))?;
+        }
+        if let Some(isolation) = self.isolation {
+            line.put(format_args!("{isolation}"))?;
+        }
+        line.put_one_of(self.nat, "nat", "nonat")?;
+        line.put_one_of(self.wash, "wash", "nowash")?;
+        if let Some(filter) = self.ack_filter {
+            let word = match filter {
+                AckFilter::Off => "no-ack-filter",
+                AckFilter::Conservative => "ack-filter",
+                AckFilter::Aggressive => "ack-filter-aggressive",
+            };
+            line.put(format_args!("{word}"))?;
+        }
+        line.put_one_of(self.ingress, "ingress", "egress")?;
+        line.put_one_of(self.autorate, "autorate-ingress", "no-autorate-ingress")?;
+        if let Some(rtt) = self.rtt {
+            match Rtt::PRESETS.iter().find(|(_, preset)| *preset == rtt) {
+                Some((word, _)) => line.put(format_args!("{word}"))?,
+                None => line.put(format_args!("rtt {}", Time(rtt.span())))?,
+            }
+        }
+        if let Some(aqm) = self.aqm {
+            let word = if aqm == AqmKind::None { "no-aqm" } else { aqm.word() };
+            line.put(format_args!("{word}"))?;
+        }
+        line.put_one_of(self.l4s, "l4s", "no-l4s")?;
+        if let Some(bytes) = self.memory_limit {
+            line.put(format_args!("memlimit {}", Size(bytes)))?;
+        }
+        line.put_one_of(self.split_gso, "split-gso", "no-split-gso")?;
+        match self.link {
+            Some((of_frames, _)) => line.put(format_args!("{of_frames}")),
+            None => Ok(()),
+        }
+    }
+}

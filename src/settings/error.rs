@@ -1,0 +1,81 @@
+//! What is wrong with which word.
+
+use core::fmt;
+
+use shaper::KeywordError;
+
+use super::vocabulary::{OF_THE_LINK, OURS};
+use crate::tins::TinPlanError;
+
+/// A word that is not accepted, and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct SettingsError<'a> {
+    /// Where the word begins in the text, in bytes.
+    pub offset: usize,
+    /// The word.
+    pub word: &'a str,
+    /// What is wrong with it.
+    pub problem: SettingsProblem<'a>,
+}
+
+/// What is wrong with a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum SettingsProblem<'a> {
+    /// There is no such word.
+    Unknown {
+        /// The known word that is nearest to it, if one is near.
+        nearest: Option<&'static str>,
+    },
+    /// A value is missing behind the word.
+    Missing {
+        /// What is accepted there.
+        accepted: &'static str,
+    },
+    /// The word stands where a value must, and is none.
+    Value {
+        /// What is accepted there.
+        accepted: &'static str,
+    },
+    /// What is said of the link.
+    Link(KeywordError<'a>),
+    /// What is said of the tins.
+    Tins(TinPlanError),
+    /// A share or a weight that no tin stands before.
+    NoTin,
+    /// A word that names a plan of tins beside tins of the caller's.
+    TwoPlans,
+}
+
+impl fmt::Display for SettingsError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at byte {}, `{}`: ", self.offset, self.word)?;
+        match self.problem {
+            SettingsProblem::Unknown { nearest } => {
+                f.write_str("no such word; ")?;
+                if let Some(nearest) = nearest {
+                    write!(f, "did you mean `{nearest}`? ")?;
+                }
+                f.write_str("accepted are")?;
+                let ours = OURS.iter().map(|(word, _)| *word);
+                ours.chain(OF_THE_LINK).try_for_each(|word| write!(f, " {word}"))
+            }
+            SettingsProblem::Missing { accepted } => write!(f, "needs {accepted} behind it"),
+            SettingsProblem::Value { accepted } => write!(f, "accepted is {accepted}"),
+            SettingsProblem::Link(KeywordError::Range(_, error)) => error.fmt(f),
+            SettingsProblem::Link(KeywordError::Number(_)) => {
+                f.write_str("needs a whole number behind it")
+            }
+            SettingsProblem::Link(error) => error.fmt(f),
+            SettingsProblem::Tins(error) => error.fmt(f),
+            SettingsProblem::NoTin => f.write_str("belongs behind `tin NAME`"),
+            SettingsProblem::TwoPlans => f.write_str(
+                "tins are either those of a mode, `diffserv4` for one, or named by `tin`",
+            ),
+        }
+    }
+}
+
+impl core::error::Error for SettingsError<'_> {}

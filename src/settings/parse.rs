@@ -1,0 +1,290 @@
+//! From words to settings.
+
+use core::str::SplitAsciiWhitespace;
+
+use sched_core::Nanos;
+use shaper::{KeywordError, Overhead, Rate};
+
+use super::error::{SettingsError, SettingsProblem};
+use super::units::{rate, size, time};
+use super::vocabulary::{nearest, values};
+use super::{AckFilter, QueueSettings};
+use crate::isolation::Isolation;
+use crate::smart_queue::{AqmKind, Rtt};
+use crate::tins::{Dscp, Tin, TinMode, TinName, TinPlan, TinPlanError, TinShare};
+
+/// What is accepted behind a word.
+const RATE: &str = "a rate from 1kbit to 400gbit, `unlimited` or `stopped`";
+const TIME: &str = "a time from 20480ns to 8589934591ns, as 30ms";
+const SIZE: &str = "a size from 1b to 4294967295b, as 4mb";
+const MASK: &str = "a mask of bits, as 255 or 0xff";
+const NAME: &str = "the name of a tin";
+const WEIGHT: &str = "a weight from 1 to 65535";
+const SHARE: &str = "a share above 0 and up to 1, as 1/4, 25% or 12.5%";
+const CODES: &str = "code points and the name of a tin, as `EF,VA,40 voice`";
+
+/// The words of a text, and where they are.
+#[derive(Clone)]
+struct Words<'a> {
+    text: &'a str,
+    rest: SplitAsciiWhitespace<'a>,
+}
+
+impl<'a> Words<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { text, rest: text.split_ascii_whitespace() }
+    }
+
+    /// What is wrong with `word`, a part of the text.
+    fn error(&self, word: &'a str, problem: SettingsProblem<'a>) -> SettingsError<'a> {
+        let offset = word.as_ptr().addr().saturating_sub(self.text.as_ptr().addr());
+        SettingsError { offset, word, problem }
+    }
+
+    /// The value behind `word`, and what `read` makes of it.
+    fn value<V>(
+        &mut self,
+        word: &'a str,
+        accepted: &'static str,
+        read: impl FnOnce(&'a str) -> Option<V>,
+    ) -> Result<V, SettingsError<'a>> {
+        let value = self.raw_value(word, accepted)?;
+        read(value).ok_or_else(|| self.error(value, SettingsProblem::Value { accepted }))
+    }
+
+    /// The value behind `word`.
+    fn raw_value(
+        &mut self,
+        word: &'a str,
+        accepted: &'static str,
+    ) -> Result<&'a str, SettingsError<'a>> {
+        self.rest.next().ok_or_else(|| self.error(word, SettingsProblem::Missing { accepted }))
+    }
+}
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        self.rest.next()
+    }
+}
+
+/// The words of the text that are not ours.
+fn others(text: &str) -> impl Iterator<Item = &str> {
+    let mut words = text.split_ascii_whitespace();
+    core::iter::from_fn(move || {
+        loop {
+            let word = words.next()?;
+            let Some(count) = values(word) else { return Some(word) };
+            for _ in 0..count {
+                words.next();
+            }
+        }
+    })
+}
+
+/// Tins of the caller's, as far as they were read.
+struct Named<'a> {
+    tins: [Tin; TinPlan::MAX_TINS],
+    count: usize,
+    /// The weight that was said last, of the tin that was said last.
+    weight: Option<u16>,
+    /// The word where the last of them stands.
+    at: Option<&'a str>,
+}
+
+impl<'a> Named<'a> {
+    fn add(&mut self, word: &'a str, name: TinName) -> Result<(), TinPlanError> {
+        let given = self.count.saturating_add(1);
+        if self.tins.iter().take(self.count).any(|tin| *tin.name() == name) {
+            return Err(TinPlanError::SameName(name));
+        }
+        let place = self.tins.get_mut(self.count).ok_or(TinPlanError::Tins { given })?;
+        *place = Tin::new(name, TinShare::ALL);
+        (self.count, self.weight, self.at) = (given, None, Some(word));
+        Ok(())
+    }
+
+    fn last(&mut self) -> Option<&mut Tin> {
+        self.tins.get_mut(self.count.checked_sub(1)?)
+    }
+
+    fn set_share(&mut self, share: TinShare) -> Option<()> {
+        let weight = self.weight;
+        let tin = self.last()?;
+        let with_share = Tin::new(*tin.name(), share);
+        *tin = weight.and_then(|weight| with_share.with_weight(weight).ok()).unwrap_or(with_share);
+        Some(())
+    }
+
+    fn set_weight(&mut self, weight: u16) -> Option<()> {
+        let tin = self.last()?;
+        *tin = tin.with_weight(weight).unwrap_or(*tin);
+        self.weight = Some(weight);
+        Some(())
+    }
+}
+
+pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError<'_>> {
+    let mut settings = QueueSettings::NONE;
+    let (mut mode, mut names_points) = (None, false);
+    let nameless = Tin::new(TinName::NONE, TinShare::ALL);
+    let mut named = Named { tins: [nameless; 8], count: 0, weight: None, at: None };
+    let (mut link_at, mut words) = (None, Words::of(text));
+    while let Some(word) = words.next() {
+        let s = &mut settings;
+        match word {
+            "bandwidth" => s.rate = Some(words.value(word, RATE, rate)?),
+            "unlimited" => s.rate = Some(Rate::UNLIMITED),
+            "nat" | "nonat" => s.nat = Some(word == "nat"),
+            "wash" | "nowash" => s.wash = Some(word == "wash"),
+            "ack-filter" => s.ack_filter = Some(AckFilter::Conservative),
+            "ack-filter-aggressive" => s.ack_filter = Some(AckFilter::Aggressive),
+            "no-ack-filter" => s.ack_filter = Some(AckFilter::Off),
+            "ingress" | "egress" => s.ingress = Some(word == "ingress"),
+            "autorate-ingress" => s.autorate = Some(true),
+            "no-autorate-ingress" => s.autorate = Some(false),
+            "rtt" => s.rtt = Some(words.value(word, TIME, rtt)?),
+            "codel" => s.aqm = Some(AqmKind::CoDel),
+            "cobalt" => s.aqm = Some(AqmKind::Cobalt),
+            "no-aqm" => s.aqm = Some(AqmKind::None),
+            "l4s" | "no-l4s" => s.l4s = Some(word == "l4s"),
+            "memlimit" => s.memory_limit = Some(words.value(word, SIZE, size)?),
+            "split-gso" | "no-split-gso" => s.split_gso = Some(word == "split-gso"),
+            "fwmark" => s.fwmark = Some(words.value(word, MASK, mask)?),
+            "tin" => {
+                let name = words.value(word, NAME, |name| TinName::new(name).ok())?;
+                let added = named.add(word, name);
+                added.map_err(|error| words.error(word, SettingsProblem::Tins(error)))?;
+                if mode.is_some() {
+                    return Err(words.error(word, SettingsProblem::TwoPlans));
+                }
+            }
+            "share" => {
+                let value = words.raw_value(word, SHARE)?;
+                let share = value.parse();
+                let share =
+                    share.map_err(|error| words.error(value, SettingsProblem::Tins(error)))?;
+                let set = named.set_share(share);
+                set.ok_or_else(|| words.error(word, SettingsProblem::NoTin))?;
+            }
+            "weight" => {
+                let weight = words.value(word, WEIGHT, weight)?;
+                let set = named.set_weight(weight);
+                set.ok_or_else(|| words.error(word, SettingsProblem::NoTin))?;
+            }
+            "map" => {
+                words.raw_value(word, CODES)?;
+                words.raw_value(word, CODES)?;
+                names_points = true;
+            }
+            "default-tin" => {
+                words.raw_value(word, NAME)?;
+                names_points = true;
+            }
+            _ => {
+                let is_mode = word.parse::<TinMode>();
+                if let (Ok(_), Some(_)) = (is_mode, named.at) {
+                    return Err(words.error(word, SettingsProblem::TwoPlans));
+                }
+                if let Ok(found) = is_mode {
+                    mode = Some(found);
+                } else if let Ok(isolation) = word.parse::<Isolation>() {
+                    s.isolation = Some(isolation);
+                } else if let Ok(rtt) = word.parse::<Rtt>() {
+                    s.rtt = Some(rtt);
+                } else {
+                    link_at = Some(word);
+                }
+            }
+        }
+    }
+    if link_at.is_some() {
+        settings.link = Some(link(text, &words)?);
+    }
+    let plan = match (mode, named.at) {
+        (Some(mode), _) => Some(mode.plan()),
+        (None, Some(at)) => {
+            let tins = named.tins.get(..named.count).unwrap_or_default();
+            let plan = TinPlan::new(tins);
+            Some(plan.map_err(|error| words.error(at, SettingsProblem::Tins(error)))?)
+        }
+        (None, None) => names_points.then(TinPlan::default),
+    };
+    settings.tins = match plan {
+        Some(plan) => Some(with_points(text, plan)?),
+        None => None,
+    };
+    Ok(settings)
+}
+
+/// The link, of the words that are not ours.
+fn link<'a>(text: &'a str, words: &Words<'a>) -> Result<(Overhead, Overhead), SettingsError<'a>> {
+    let of = |header| {
+        Overhead::from_words(others(text), header).map_err(|error| match error {
+            KeywordError::Unknown(word) => {
+                words.error(word, SettingsProblem::Unknown { nearest: nearest(word) })
+            }
+            error => words.error(error.word(), SettingsProblem::Link(error)),
+        })
+    };
+    Ok((of(Overhead::ETHERNET_HEADER)?, of(0)?))
+}
+
+/// The plan with the default and the code points that the text names.
+fn with_points(text: &str, mut plan: TinPlan) -> Result<TinPlan, SettingsError<'_>> {
+    let mut words = Words::of(text);
+    while let Some(word) = words.next() {
+        match word {
+            "default-tin" => {
+                let name = words.raw_value(word, NAME)?;
+                plan = plan
+                    .with_default(name)
+                    .map_err(|error| words.error(name, SettingsProblem::Tins(error)))?;
+            }
+            "map" => {
+                let codes = words.raw_value(word, CODES)?;
+                let name = words.raw_value(word, CODES)?;
+                for code in codes.split(',') {
+                    let accepted = CODES;
+                    let dscp = code.parse::<Dscp>().map_err(|_| {
+                        let at = if code.is_empty() { codes } else { code };
+                        words.error(at, SettingsProblem::Value { accepted })
+                    })?;
+                    plan = plan.with(dscp, name).map_err(|error| {
+                        let at = if matches!(error, TinPlanError::Twice(_)) { code } else { name };
+                        words.error(at, SettingsProblem::Tins(error))
+                    })?;
+                }
+            }
+            _ => {
+                for _ in 0..values(word).unwrap_or(0) {
+                    words.next();
+                }
+            }
+        }
+    }
+    Ok(plan)
+}
+
+fn rtt(word: &str) -> Option<Rtt> {
+    time(word).and_then(|span: Nanos| Rtt::new(span).ok())
+}
+
+/// Digits alone: no sign.
+fn digits(word: &str, radix: u32) -> Option<u32> {
+    let is_number = word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_number.then(|| u32::from_str_radix(word, radix).ok()).flatten()
+}
+
+fn mask(word: &str) -> Option<u32> {
+    match word.strip_prefix("0x") {
+        Some(hex) => digits(hex, 16),
+        None => digits(word, 10),
+    }
+}
+
+fn weight(word: &str) -> Option<u16> {
+    digits(word, 10).and_then(|weight| u16::try_from(weight).ok()).filter(|&weight| weight > 0)
+}

@@ -1,0 +1,212 @@
+//! The words, and the nearest one to a word that is none.
+
+/// Each word of ours with the number of values behind it.
+pub(super) const OURS: [(&str, usize); 47] = [
+    ("bandwidth", 1),
+    ("unlimited", 0),
+    ("besteffort", 0),
+    ("precedence", 0),
+    ("diffserv3", 0),
+    ("diffserv4", 0),
+    ("diffserv8", 0),
+    ("tin", 1),
+    ("share", 1),
+    ("weight", 1),
+    ("map", 2),
+    ("default-tin", 1),
+    ("fwmark", 1),
+    ("flows", 0),
+    ("srchost", 0),
+    ("dsthost", 0),
+    ("hosts", 0),
+    ("dual-srchost", 0),
+    ("dual-dsthost", 0),
+    ("triple-isolate", 0),
+    ("nat", 0),
+    ("nonat", 0),
+    ("wash", 0),
+    ("nowash", 0),
+    ("ack-filter", 0),
+    ("ack-filter-aggressive", 0),
+    ("no-ack-filter", 0),
+    ("ingress", 0),
+    ("egress", 0),
+    ("autorate-ingress", 0),
+    ("no-autorate-ingress", 0),
+    ("rtt", 1),
+    ("datacentre", 0),
+    ("lan", 0),
+    ("metro", 0),
+    ("regional", 0),
+    ("internet", 0),
+    ("oceanic", 0),
+    ("satellite", 0),
+    ("codel", 0),
+    ("cobalt", 0),
+    ("no-aqm", 0),
+    ("l4s", 0),
+    ("no-l4s", 0),
+    ("memlimit", 1),
+    ("split-gso", 0),
+    ("no-split-gso", 0),
+];
+
+/// Words of the link, which [`shaper::Overhead::from_words`] reads.
+pub(super) const OF_THE_LINK: [&str; 46] = [
+    "raw",
+    "conservative",
+    "overhead",
+    "mpu",
+    "atm",
+    "ptm",
+    "ptm-paper",
+    "noatm",
+    "pppoa-vcmux",
+    "pppoa-llc",
+    "pppoe-vcmux",
+    "pppoe-llcsnap",
+    "bridged-vcmux",
+    "bridged-llcsnap",
+    "ipoa-vcmux",
+    "ipoa-llcsnap",
+    "pppoe-ptm",
+    "bridged-ptm",
+    "docsis",
+    "ethernet",
+    "gpon",
+    "xg-pon",
+    "xgs-pon",
+    "ether-vlan",
+    "via-ethernet",
+    "gem",
+    "xgem",
+    "pppoe",
+    "wireguard",
+    "wireguard6",
+    "esp",
+    "esp6",
+    "esp-udp",
+    "gre",
+    "gre6",
+    "vxlan",
+    "vxlan6",
+    "gtp",
+    "ipip",
+    "6in4",
+    "4in6",
+    "ds-lite",
+    "mpls",
+    "add",
+    "least",
+    "pad",
+];
+
+/// How many values belong to `word`; `None` if it is no word of ours.
+pub(super) fn values(word: &str) -> Option<usize> {
+    OURS.iter().find(|(name, _)| *name == word).map(|(_, values)| *values)
+}
+
+/// The longest word that is compared.
+const LONGEST: usize = 24;
+/// Changes at which a word is no longer near.
+const FAR: usize = 3;
+
+/// The known word that is nearest to `word`, if one is near.
+pub(super) fn nearest(word: &str) -> Option<&'static str> {
+    let known = OURS.iter().map(|(name, _)| *name).chain(OF_THE_LINK);
+    let near = known.map(|name| (distance(word.as_bytes(), name.as_bytes()), name));
+    near.filter(|(changes, name)| *changes < FAR && *changes < name.len().min(word.len()))
+        .min_by_key(|(changes, _)| *changes)
+        .map(|(_, name)| name)
+}
+
+/// How many bytes have to be added, taken out or replaced to make `b` of `a` (Levenshtein), regardless of case; [`FAR`]
+/// for long words. Cost: the product of both lengths, 576 steps at most.
+fn distance(a: &[u8], b: &[u8]) -> usize {
+    if a.len() > LONGEST || b.len() > LONGEST {
+        return FAR;
+    }
+    // The row of `a` so far: what it takes to make each beginning of `b`.
+    let mut row = [0_usize; LONGEST + 1];
+    for (at, place) in row.iter_mut().enumerate() {
+        *place = at;
+    }
+    for (from, byte) in (1_usize..).zip(a) {
+        let (mut left, mut diagonal) = (from, from.saturating_sub(1));
+        let (first, rest) = match &mut row {
+            [first, rest @ ..] => (first, rest),
+        };
+        *first = from;
+        for (place, other) in rest.iter_mut().zip(b) {
+            let replaced = diagonal.saturating_add(usize::from(!byte.eq_ignore_ascii_case(other)));
+            diagonal = *place;
+            left = replaced.min(place.saturating_add(1)).min(left.saturating_add(1));
+            *place = left;
+        }
+    }
+    row.get(b.len()).copied().unwrap_or(FAR)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::string::String;
+
+    use shaper::{KeywordError, Overhead};
+
+    use super::*;
+
+    /// Goal: words that a misspelt one is compared with are words of the link, and no word is of both kinds.
+    #[test]
+    fn the_words_of_the_link_are_read_by_the_link() {
+        for word in OF_THE_LINK {
+            let read = Overhead::from_words([word, "16"].into_iter(), 14);
+            assert!(
+                !matches!(read, Err(KeywordError::Unknown(unknown)) if unknown == word),
+                "{word}"
+            );
+            assert_eq!(values(word), None, "{word}");
+        }
+        for (word, _) in OURS {
+            let read = Overhead::from_keywords(word, 14);
+            assert_eq!(read, Err(KeywordError::Unknown(word)));
+        }
+    }
+
+    /// Goal: a word with a letter wrong, left out, doubled or in the wrong case has the right one as its nearest, and a word
+    /// that is like none has none. Method: each change at each place of each word of four letters or more; another word
+    /// may be as near, but none nearer.
+    #[test]
+    fn a_misspelt_word_has_a_near_one() {
+        for word in OURS.map(|(word, _)| word).into_iter().chain(OF_THE_LINK) {
+            assert_eq!(distance(word.as_bytes(), word.as_bytes()), 0);
+            if word.len() < 4 {
+                continue;
+            }
+            for at in 0..word.len() {
+                let (before, after) = word.split_at(at);
+                let (letter, rest) = after.split_at(1);
+                for wrong in [
+                    std::format!("{before}#{rest}"),
+                    std::format!("{before}{rest}"),
+                    std::format!("{before}{letter}{letter}{rest}"),
+                ] {
+                    let near = nearest(&wrong).unwrap_or_default();
+                    let (found, own) = (near.as_bytes(), word.as_bytes());
+                    assert!(distance(wrong.as_bytes(), own) <= 1, "{wrong}");
+                    assert!(distance(wrong.as_bytes(), found) <= 1, "{wrong} {near}");
+                }
+            }
+            assert_eq!(
+                nearest(&word.chars().map(|c| c.to_ascii_uppercase()).collect::<String>()),
+                Some(word)
+            );
+        }
+        for word in ["", "x", "zzzzzzzz", "a-word-that-is-longer-than-any-of-these", "ß"] {
+            assert_eq!(nearest(word), None, "{word}");
+        }
+        assert_eq!(distance(b"kitten", b"sitting"), 3);
+        assert_eq!(distance(b"", b"abc"), 3);
+    }
+}

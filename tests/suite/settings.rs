@@ -1,0 +1,304 @@
+//! Settings in words: read, printed, read back, and refused with a finger on the word.
+
+use conformance::effort::effort;
+use freeboard::sched_core::Nanos;
+use freeboard::shaper::{KeywordError, Overhead, OverheadError, Rate};
+use freeboard::{
+    AqmKind, Dscp, Isolation, QueueSettings, Rtt, SettingsProblem, Tin, TinMode, TinName, TinPlan,
+    TinPlanError,
+};
+use proptest::prelude::*;
+
+fn read(words: &str) -> QueueSettings {
+    QueueSettings::from_words(words).unwrap_or_else(|error| panic!("{words}: {error}"))
+}
+
+/// Goal: what works for CAKE's `tc` says here what it says there.
+#[test]
+fn the_words_of_tc_say_what_they_say_there() {
+    let settings = read(
+        "bandwidth 20Mbit diffserv4 dual-srchost nat wash ack-filter ingress rtt 30ms pppoe-ptm \
+         ether-vlan overhead 10 mpu 96 memlimit 4mb autorate-ingress split-gso fwmark 0xf0",
+    );
+    assert_eq!(settings.rate, Rate::megabits_per_second(20).ok());
+    assert_eq!(settings.tins, Some(TinMode::Diffserv4.plan()));
+    assert_eq!(settings.isolation, Some(Isolation::DualSrcHost));
+    assert_eq!(
+        (settings.nat, settings.wash, settings.ingress),
+        (Some(true), Some(true), Some(true))
+    );
+    assert_eq!((settings.autorate, settings.split_gso), (Some(true), Some(true)));
+    assert_eq!((settings.rtt, settings.memory_limit), (Some(Rtt::REGIONAL), Some(4 << 20)));
+    assert_eq!((settings.fwmark, settings.aqm, settings.l4s), (Some(0xf0), None, None));
+    let link = Overhead::from_keywords("pppoe-ptm ether-vlan overhead 10 mpu 96", 14).unwrap();
+    assert_eq!(settings.link.map(|(frames, _)| frames), Some(link));
+
+    let opposite = read("unlimited besteffort nonat nowash no-ack-filter egress no-split-gso l4s");
+    assert_eq!(opposite.rate, Some(Rate::UNLIMITED));
+    assert_eq!(opposite.tins, Some(TinPlan::default()));
+    let all = [opposite.nat, opposite.wash, opposite.ingress, opposite.split_gso];
+    assert_eq!((all, opposite.l4s), ([Some(false); 4], Some(true)));
+
+    assert_eq!(read(""), QueueSettings::NONE);
+    assert_eq!(read(" \t\n"), QueueSettings::NONE);
+    assert_eq!(
+        read("diffserv3 diffserv8 lan rtt 100ms nat nonat").to_string(),
+        "diffserv8 nonat internet"
+    );
+    assert_eq!(read("rtt 50").rtt, Rtt::new(Nanos::from_micros(50)).ok());
+    assert_eq!(
+        read("memlimit 1000 bandwidth stopped").to_string(),
+        "bandwidth stopped memlimit 1000b"
+    );
+    // A value may be a word.
+    let plan = read("tin nat tin wash share 1/4 map EF wash").tins.unwrap();
+    assert_eq!((plan.of_dscp(Dscp::EF), plan.tins()[0].name().as_str()), (1, "nat"));
+    assert_eq!(read("tin nat").nat, None);
+}
+
+/// Goal: tins of the caller's have what is said of them, wherever the code points stand.
+#[test]
+fn tins_of_the_caller_are_read() {
+    let words = "map LE,CS1 slow tin rest default-tin calls tin slow share 5% weight 9 tin calls weight 300 share 1/4 map 0x2e calls";
+    let plan = read(words).tins.unwrap();
+    let tin = |name, share: &str| Tin::new(TinName::new(name).unwrap(), share.parse().unwrap());
+    let expected = TinPlan::new(&[
+        tin("rest", "1"),
+        tin("slow", "1/20").with_weight(9).unwrap(),
+        tin("calls", "1/4").with_weight(300).unwrap(),
+    ]);
+    let expected = expected
+        .and_then(|plan| plan.with(Dscp::LE, "slow"))
+        .and_then(|plan| plan.with(Dscp::CS1, "slow"))
+        .and_then(|plan| plan.with(Dscp::EF, "calls"))
+        .and_then(|plan| plan.with_default("calls"));
+    assert_eq!(Ok(plan), expected);
+    assert_eq!(
+        plan.to_string(),
+        "tin rest share 1 weight 1024 tin slow share 1/20 weight 9 tin calls share 1/4 weight 300 \
+         default-tin calls map LE,CS1 slow map EF calls"
+    );
+}
+
+/// Goal: each fault is found at its word, by byte, and the text says what is accepted.
+#[test]
+fn an_error_points_at_the_word() {
+    let unknown = |nearest| SettingsProblem::Unknown { nearest };
+    let tins = SettingsProblem::Tins;
+    let name = |name| TinName::new(name).unwrap();
+    for (words, at, problem) in [
+        ("nat difserv4", "difserv4", unknown(Some("diffserv4"))),
+        ("pppoe-ptn", "pppoe-ptn", unknown(Some("pppoe-ptm"))),
+        ("nowash bandwith 1mbit", "bandwith", unknown(Some("bandwidth"))),
+        ("Diffserv4", "Diffserv4", unknown(Some("diffserv4"))),
+        ("flowblind?", "flowblind?", unknown(None)),
+        ("rtt 30ms 44", "44", unknown(None)),
+        ("diffserv3 overhead 257", "overhead", {
+            let range = OverheadError::Overhead(257);
+            SettingsProblem::Link(KeywordError::Range("overhead", range))
+        }),
+        ("overhead nat", "overhead", SettingsProblem::Link(KeywordError::Number("overhead"))),
+        ("tin a tin b share 5/4", "5/4", tins(TinPlanError::Share { parts: 5, whole: 4 })),
+        ("tin a tin b share 0", "0", tins(TinPlanError::Share { parts: 0, whole: 1 })),
+        ("tin a tin b share all", "all", tins(TinPlanError::NoShare)),
+        ("diffserv4 map EF,EF voice", "EF", tins(TinPlanError::Twice(Dscp::EF))),
+        ("diffserv4 map EF game", "game", tins(TinPlanError::UnknownTin(name("game")))),
+        ("diffserv4 default-tin game", "game", tins(TinPlanError::UnknownTin(name("game")))),
+        ("map EF voice", "voice", tins(TinPlanError::UnknownTin(name("voice")))),
+        ("tin a tin b share 1/2 tin a", "tin", tins(TinPlanError::SameName(name("a")))),
+        ("nat share 1/4", "share", SettingsProblem::NoTin),
+        ("weight 5 tin a", "weight", SettingsProblem::NoTin),
+        ("tin a diffserv4", "diffserv4", SettingsProblem::TwoPlans),
+        ("diffserv4 tin a", "tin", SettingsProblem::TwoPlans),
+    ] {
+        let error = QueueSettings::from_words(words).unwrap_err();
+        assert_eq!((error.word, error.problem), (at, problem), "{words}");
+        assert_eq!(words.get(error.offset..error.offset + at.len()), Some(at), "{words}");
+        let begin = format!("at byte {}, `{at}`: ", error.offset);
+        assert!(error.to_string().starts_with(&begin), "{error}");
+    }
+    let nine = "tin a tin b share 1% tin c share 1% tin d share 1% tin e share 1% tin f share 1% \
+                tin g share 1% tin h share 1% tin i";
+    let error = QueueSettings::from_words(nine).unwrap_err();
+    let last = (nine.len() - 5, tins(TinPlanError::Tins { given: 9 }));
+    assert_eq!((error.offset, error.problem), last);
+    let crowded = "tin a tin b share 1/2 tin c share 1/2";
+    let error = QueueSettings::from_words(crowded).unwrap_err();
+    assert_eq!(error.offset, crowded.find("tin c").unwrap());
+    assert_eq!(error.problem, tins(TinPlanError::Crowded { thousandths: 1_000 }));
+
+    for (words, value) in [
+        ("bandwidth 10mbps", "10mbps"),
+        ("bandwidth 0", "0"),
+        ("bandwidth nat", "nat"),
+        ("nat rtt 1h", "1h"),
+        ("rtt 20ns", "20ns"),
+        ("rtt 9s", "9s"),
+        ("rtt 1.0001us", "1.0001us"),
+        ("memlimit 0", "0"),
+        ("memlimit 1.5mb", "1.5mb"),
+        ("memlimit 4gb", "4gb"),
+        ("fwmark -1", "-1"),
+        ("fwmark 0x100000000", "0x100000000"),
+        ("tin 1st", "1st"),
+        ("tin a weight 0", "0"),
+        ("tin a weight 65536", "65536"),
+        ("diffserv4 map EF,AF44 voice", "AF44"),
+        ("diffserv4 map EF, voice", "EF,"),
+        ("diffserv4 map 64 voice", "64"),
+    ] {
+        let error = QueueSettings::from_words(words).unwrap_err();
+        assert_eq!(error.word, value, "{words}");
+        assert!(matches!(error.problem, SettingsProblem::Value { .. }), "{words}: {error}");
+        assert!(error.to_string().contains("accepted is "), "{error}");
+        assert_eq!(words.get(error.offset..error.offset + value.len()), Some(value), "{words}");
+    }
+    for word in "bandwidth rtt memlimit fwmark tin default-tin map".split(' ') {
+        let words = format!("wash {word}");
+        let error = QueueSettings::from_words(&words).unwrap_err();
+        assert_eq!((error.offset, error.word), (5, word));
+        assert!(matches!(error.problem, SettingsProblem::Missing { .. }), "{error}");
+    }
+    let text = QueueSettings::from_words("nat wush").unwrap_err().to_string();
+    assert!(text.contains("did you mean `wash`?") && text.contains(" ether-vlan"), "{text}");
+}
+
+/// Words that say something, each valid by itself.
+fn phrase() -> impl Strategy<Value = String> {
+    let flags = prop::sample::select(vec![
+        "nat",
+        "nonat",
+        "wash",
+        "nowash",
+        "ack-filter",
+        "ack-filter-aggressive",
+        "no-ack-filter",
+        "ingress",
+        "egress",
+        "autorate-ingress",
+        "no-autorate-ingress",
+        "l4s",
+        "no-l4s",
+        "codel",
+        "cobalt",
+        "no-aqm",
+        "split-gso",
+        "no-split-gso",
+        "unlimited",
+        "flows",
+        "srchost",
+        "dsthost",
+        "hosts",
+        "dual-srchost",
+        "dual-dsthost",
+        "triple-isolate",
+        "datacentre",
+        "lan",
+        "metro",
+        "regional",
+        "internet",
+        "oceanic",
+        "satellite",
+        "pppoe-ptm",
+        "ether-vlan",
+        "atm",
+        "docsis",
+        "ethernet",
+        "raw",
+        "wireguard",
+        "conservative",
+        "via-ethernet",
+        "bandwidth stopped",
+    ]);
+    prop_oneof![
+        4 => flags.prop_map(String::from),
+        1 => (1_000..=400_000_000_000_u64).prop_map(|bits| format!("bandwidth {bits}")),
+        1 => (1..=400_000_u64).prop_map(|mbit| format!("bandwidth {mbit}mbit")),
+        1 => (20_480..1_u64 << 33).prop_map(|ns: u64| format!("rtt {ns}ns")),
+        1 => (1..8_000_u64).prop_map(|ms| format!("rtt {ms}ms")),
+        1 => (1..=u32::MAX).prop_map(|bytes| format!("memlimit {bytes}")),
+        1 => (1..4_096_u32).prop_map(|mb| format!("memlimit {mb}mb")),
+        1 => any::<u32>().prop_map(|mask| format!("fwmark {mask}")),
+        1 => (-20..60_i32, 0..=256_u32).prop_map(|(add, mpu)| format!("overhead {add} mpu {mpu}")),
+    ]
+}
+
+/// A plan of tins in words, a mode's or the caller's.
+fn plan() -> impl Strategy<Value = String> {
+    let mode = prop::sample::select(TinMode::ALL.to_vec()).prop_map(|mode| {
+        (mode.to_string(), {
+            mode.plan().tins().iter().map(|tin| tin.name().to_string()).collect::<Vec<_>>()
+        })
+    });
+    let own = prop::collection::vec((1..100_u32, prop::option::of(1..=u16::MAX)), 1..=8).prop_map(
+        |tins| {
+            let count = tins.len() as u32;
+            let names: Vec<String> = (0..count).map(|n| format!("t{n}")).collect();
+            let words = tins.iter().zip(&names).map(|((parts, weight), name)| {
+                // Together below 1.
+                let weight = weight.map_or(String::new(), |weight| format!(" weight {weight}"));
+                format!("tin {name} share {parts}/{}{weight}", 100 * count)
+            });
+            (words.collect::<Vec<_>>().join(" "), names)
+        },
+    );
+    let points = prop::collection::btree_map(0..64_u8, any::<prop::sample::Index>(), 0..12);
+    (prop_oneof![mode, own], points, prop::option::of(any::<prop::sample::Index>())).prop_map(
+        |((mut words, names), points, default)| {
+            for (code, tin) in points {
+                words += &format!(" map {code} {}", tin.get(&names));
+            }
+            if let Some(tin) = default {
+                words += &format!(" default-tin {}", tin.get(&names));
+            }
+            words
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(effort(400, 40_000)))]
+
+    /// Goal: what is printed of any settings reads back to the same settings, and prints the same again.
+    #[test]
+    fn settings_are_read_back(
+        before in prop::collection::vec(phrase(), 0..8),
+        plan in prop::option::of(plan()),
+        after in prop::collection::vec(phrase(), 0..8),
+    ) {
+        let words = [before, plan.into_iter().collect(), after].concat().join(" ");
+        // The sums of a link may leave their range.
+        if let Ok(settings) = QueueSettings::from_words(&words) {
+            let printed = settings.to_string();
+            prop_assert_eq!(read(&printed), settings, "{}: {}", words, printed);
+            prop_assert_eq!(read(&printed).to_string(), printed);
+            prop_assert_eq!(QueueSettings::NONE.and(settings), settings);
+            prop_assert_eq!(settings.and(QueueSettings::NONE), settings);
+        }
+    }
+
+    /// Goal: no text panics, and every error points into its text at its word.
+    #[test]
+    fn any_text_has_an_answer(
+        text in prop_oneof![
+            any::<String>(),
+            prop::collection::vec(prop_oneof![phrase(), plan(), "[a-z0-9,/%.-]{0,12}"], 0..8)
+                .prop_map(|words| words.join(" ")),
+        ],
+    ) {
+        if let Err(error) = QueueSettings::from_words(&text) {
+            let found = text.get(error.offset..).is_some_and(|rest| rest.starts_with(error.word));
+            prop_assert!(found && !error.word.is_empty(), "{:?}", error);
+            prop_assert!(error.to_string().len() > 20);
+        }
+    }
+}
+
+/// Goal: later settings hold where they say something.
+#[test]
+fn later_settings_hold_where_they_say_something() {
+    let first = read("bandwidth 10mbit nat wash diffserv3");
+    let both = first.and(read("bandwidth 20mbit nowash codel"));
+    assert_eq!(both, read("bandwidth 20mbit diffserv3 nat nowash codel"));
+    assert_eq!(both.aqm, Some(AqmKind::CoDel));
+}
