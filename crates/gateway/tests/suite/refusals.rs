@@ -118,7 +118,7 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
         ("\nspeed = 1", &["line 2", "speed"]),
         ("queue = \"cake\"", &["cake", "fifo, sqf, drr, qfq"]),
         ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", &["weights", "drr, qfq"]),
-        ("[weights]\nhome = 2", &["home", "an IP address"]),
+        ("[weights]\nhome = 2", &["home", "accepted is an address, a prefix"]),
         ("[weights]\n\"10.0.0.1\" = 1001", &["10.0.0.1", "1 to 1000"]),
         ("up = [1]", &["line 1 \"up = [1]\": accepted is a string or a whole number"]),
         // It is one line even then.
