@@ -1,42 +1,4 @@
 //! Any scheduler behind a line of a given rate.
-//!
-//! The scheduler inside decides *which* packet is next and knows nothing of rates; the [`Shaper`] decides
-//! *when* and knows nothing of flows. A packet is charged its length on the wire when it leaves,
-//! with the [`Overhead`] in force then. The scheduler's own books count the length that was given
-//! at enqueue, so that no change of the link can unbalance them.
-//!
-//! Packets that the scheduler drops are not charged: they never reach the line.
-//!
-//! **Ingress.** Where the bottleneck stands *before* the queue, as on the way down behind a provider's queue, what is
-//! dropped here has already passed it. [`Shaped::set_ingress`] charges the line what is dropped for want of room, by an
-//! AQM or by a filter of acknowledgements, and what is rejected, as CAKE does with the word `ingress`. So arrivals
-//! keep to the rate, not departures, and the queue of the provider stays empty, as soon as senders react.
-//!
-//! - Two thirds of the rate leave, whatever is dropped: senders that do not react cannot stop the line.
-//! - A drop is not charged while the line is closed for more than [`Shaped::INGRESS_AHEAD`], one second. So a flood is
-//!   paid for within three seconds after its end: then the line owes nothing.
-//! - What leaves never exceeds the rate: the promises of [`Shaper`] hold as without ingress.
-//! - What [limits](Scheduler::set_limits), [removal](sched_core::DropReason::FlowRemoved) and [`drain`](Scheduler::drain)
-//!   drop is not charged: no sender caused it.
-//!
-//! **Late callers.** A caller that a timer or an interrupt wakes comes late. [`Shaped`] makes up for up to
-//! [`Shaped::CATCH_UP`] of that, 10 ms, unless its line was given another span with
-//! [`Shaper::with_catch_up`]; [`Nanos::ZERO`] makes it exact. Packets that were late may then follow at once: a
-//! burst of the bytes that the rate carries in 10 ms, beside one packet: 12.5 kB at 10 Mbit/s, 1.25 MB at
-//! 1 Gbit/s. There is no burst after idle time, and none for a caller that comes when
-//! [`poll_at`](Scheduler::poll_at) says. Without catching up, packets of 1,250 bytes at 5,000 kbit/s and a timer
-//! of 1 ms that begins anew after each look give 3,440 kbit/s.
-//!
-//! **The rule of idle time** stands here and nowhere else. Time is idle, and not late, while the queue is empty, and
-//! while none of its packets may leave: above a [ceiling](sched_core::Ceilings), or behind a line of their own. Every
-//! way in and out keeps the rule:
-//! [`Scheduler::enqueue`], bursts, [`Shaped::arrival`] for queues that are told more than a flow,
-//! [`Scheduler::dequeue`] and [`Shaped::inner_mut`].
-//!
-//! A burst out is its packets one by one, each charged: it touches no memory ahead, as a burst of the
-//! scheduler's own may, unless the line is unlimited.
-//!
-//! Cost: a comparison, the wire length, a charge and a [`poll_at`](Scheduler::poll_at) on top of the scheduler's own.
 
 use sched_core::{
     Backlog, Counters, DropReason, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected,
@@ -49,6 +11,44 @@ use crate::{Overhead, Rate, Shaper};
 ///
 /// `Shaped` is a [`Scheduler`] itself: [`dequeue`](Scheduler::dequeue) gives a packet only when the line
 /// is open, and [`poll_at`](Scheduler::poll_at) says when it will be.
+///
+/// The scheduler inside decides *which* packet is next and knows nothing of rates; the [`Shaper`] decides
+/// *when* and knows nothing of flows. A packet is charged its length on the wire when it leaves,
+/// with the [`Overhead`] in force then. The scheduler's own books count the length that was given
+/// at enqueue, so that no change of the link can unbalance them.
+///
+/// Packets that the scheduler drops are not charged: they never reach the line.
+///
+/// **Ingress.** Where the bottleneck stands *before* the queue, as on the way down behind a provider's queue, what is
+/// dropped here has already passed it. [`Shaped::set_ingress`] charges the line what is dropped for want of room, by an
+/// AQM or by a filter of acknowledgements, and what is rejected, as CAKE does with the word `ingress`. So arrivals
+/// keep to the rate, not departures, and the queue of the provider stays empty, as soon as senders react.
+///
+/// - Two thirds of the rate leave, whatever is dropped: senders that do not react cannot stop the line.
+/// - A drop is not charged while the line is closed for more than [`Shaped::INGRESS_AHEAD`], one second. So a flood is
+///   paid for within three seconds after its end: then the line owes nothing.
+/// - What leaves never exceeds the rate: the promises of [`Shaper`] hold as without ingress.
+/// - What [limits](Scheduler::set_limits), [removal](sched_core::DropReason::FlowRemoved) and [`drain`](Scheduler::drain)
+///   drop is not charged: no sender caused it.
+///
+/// **Late callers.** A caller that a timer or an interrupt wakes comes late. [`Shaped`] makes up for up to
+/// [`Shaped::CATCH_UP`] of that, 10 ms, unless its line was given another span with
+/// [`Shaper::with_catch_up`]; [`Nanos::ZERO`] makes it exact. Packets that were late may then follow at once: a
+/// burst of the bytes that the rate carries in 10 ms, beside one packet: 12.5 kB at 10 Mbit/s, 1.25 MB at
+/// 1 Gbit/s. There is no burst after idle time, and none for a caller that comes when
+/// [`poll_at`](Scheduler::poll_at) says. Without catching up, packets of 1,250 bytes at 5,000 kbit/s and a timer
+/// of 1 ms that begins anew after each look give 3,440 kbit/s.
+///
+/// **The rule of idle time** stands here and nowhere else. Time is idle, and not late, while the queue is empty, and
+/// while none of its packets may leave: above a [ceiling](sched_core::Ceilings), or behind a line of their own. Every
+/// way in and out keeps the rule:
+/// [`Scheduler::enqueue`], bursts, [`Shaped::arrival`] for queues that are told more than a flow,
+/// [`Scheduler::dequeue`] and [`Shaped::inner_mut`].
+///
+/// A burst out is its packets one by one, each charged: it touches no memory ahead, as a burst of the
+/// scheduler's own may, unless the line is unlimited.
+///
+/// Cost: a comparison, the wire length, a charge and a [`poll_at`](Scheduler::poll_at) on top of the scheduler's own.
 ///
 /// ```
 /// use sched_core::{Fifo, FlowId, Limits, Nanos, Packet, Scheduler, Descriptor};
@@ -176,8 +176,8 @@ impl<S: ?Sized> Shaped<S> {
         self.floor.reset();
     }
 
-    /// Whether the line is charged what is dropped, from now on: for a queue behind the bottleneck. See the
-    /// [module](self) for what holds then. Off unless set. Cost: an addition a drop, and a second charge a packet.
+    /// Whether the line is charged what is dropped, from now on: for a queue behind the bottleneck.
+    /// [`Shaped`] says what holds then. Off unless set. Cost: an addition a drop, and a second charge a packet.
     ///
     /// ```
     /// use sched_core::{CoDel, CoDelParams, CoDelState, Descriptor, Drr, DrrFlow, FlowQueues, Limits, Queue};

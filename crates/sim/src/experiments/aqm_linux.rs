@@ -1,8 +1,8 @@
 //! The model TCP behind queues with AQMs, beside what Linux did in the same scenarios.
 //!
 //! The scenario is [`crate::experiments::aqm_linux::scenario`]; the figures of Linux are quoted. A row is right if its
-//! goodput is within [`GOODPUT`] and its median delay within [`DELAY`] or [`DELAY_MILLIS`]. A row that is not says why in
-//! [`Row::differs`], and a sentence fails when it no longer needs to.
+//! goodput is within 3 % and its median delay within 30 % or 1 ms. A row that is not says why, and a sentence fails when
+//! the row no longer needs to.
 
 mod defaults;
 mod report;
