@@ -112,9 +112,9 @@ pub use labels::{ByLabeller, Identified, Labelled, OnDemand, Rekeyed};
 pub use settings::{QueueSettings, SettingsError, SettingsProblem};
 pub use smart_queue::{
     AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms,
-    LinkLayer, MemoryLimit, MemoryLimitError, PushError, Rtt, SmartQueue, SmartQueueBuilder,
-    SmartQueueError, StaticFrameQueue, StaticFrames, UnknownAqm, UnknownRtt, clear_dscp,
-    mark_congestion,
+    LinkLayer, MemoryLimit, MemoryLimitError, PushError, Rtt, SettingsNotOffered, SmartQueue,
+    SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames, UnknownAqm, UnknownRtt,
+    clear_dscp, mark_congestion,
 };
 #[cfg(feature = "alloc")]
 pub use smart_queue::{DescriptorQueue, FrameQueue};

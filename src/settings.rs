@@ -8,24 +8,12 @@ mod vocabulary;
 
 use shaper::{Overhead, Rate};
 
+use crate::ack_filter::AckFilter;
 use crate::isolation::Isolation;
-use crate::smart_queue::{AqmKind, LinkLayer, Rtt};
+use crate::smart_queue::{AqmKind, LinkLayer, MemoryLimit, Rtt};
 use crate::tins::TinPlan;
 
 pub use error::{SettingsError, SettingsProblem};
-
-/// How much of acknowledgements that wait is dropped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum AckFilter {
-    /// Nothing.
-    #[default]
-    Off,
-    /// All but two.
-    Conservative,
-    /// All but one.
-    Aggressive,
-}
 
 /// What a queue is told, word by word; `None` where nothing is said, which leaves a builder or a queue as it is.
 ///
@@ -48,9 +36,15 @@ pub enum AckFilter {
 /// | `rtt 30ms`; `datacentre`, `lan`, `metro`, `regional`, `internet`, `oceanic`, `satellite` | [`rtt`](Self::rtt) |
 /// | `codel`, `cobalt`, `no-aqm` | [`aqm`](Self::aqm) |
 /// | `l4s`, `no-l4s` | [`l4s`](Self::l4s) |
-/// | `memlimit 4mb` | [`memory_limit`](Self::memory_limit) |
+/// | `memlimit 4mb`, `memlimit by-rate` | [`memory_limit`](Self::memory_limit) |
 /// | `split-gso`, `no-split-gso` | [`split_gso`](Self::split_gso) |
 /// | `overhead 44 mpu 96 atm`, `wireguard pppoe-ptm ether-vlan` | [`link`](Self::link), by [`Overhead::from_keywords`] |
+///
+/// Two words of `tc` are refused by name, since no queue here does what they say ([`SettingsProblem::NotOffered`]):
+/// `flowblind`, which has no flows to isolate, and `interplanetary`, which is beyond the longest [`Rtt`].
+///
+/// A queue is built of settings by [`SmartQueueBuilder::settings`](crate::SmartQueueBuilder::settings), and says its own
+/// by [`SmartQueue::settings`](crate::SmartQueue::settings).
 ///
 /// What is printed reads back to the same settings:
 ///
@@ -106,8 +100,9 @@ pub struct QueueSettings {
     pub aqm: Option<AqmKind>,
     /// Whether packets with ECT(1) are marked above a shallow threshold.
     pub l4s: Option<bool>,
-    /// The most memory that queued packets take, in bytes.
-    pub memory_limit: Option<u32>,
+    /// The most memory that queued packets take; `by-rate` is [CAKE's rule](MemoryLimit::ByRate). `tc` without `memlimit`
+    /// has that rule, and a queue here no such limit.
+    pub memory_limit: Option<MemoryLimit>,
     /// Whether super-packets are to be split into their segments: for the caller, who has the bytes.
     pub split_gso: Option<bool>,
     /// What a packet is on the wire, for lengths of Ethernet frames and of IP packets.

@@ -12,6 +12,7 @@ mod memory_limit;
 mod outlet;
 mod pool;
 mod rtt;
+mod settings;
 mod static_frames;
 mod wash;
 
@@ -33,6 +34,7 @@ pub use host_rules::{AllAlike, HostRules, HostTerms};
 pub use memory_limit::{MemoryLimit, MemoryLimitError};
 pub use pool::BufferState;
 pub use rtt::{Rtt, UnknownRtt};
+pub use settings::SettingsNotOffered;
 pub use static_frames::{StaticFrameQueue, StaticFrames};
 pub use wash::clear_dscp;
 
@@ -112,6 +114,8 @@ pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Stora
     memory: Option<Memory>,
     buffer: Option<u32>,
     ack_filter: AckFilter,
+    /// What packets begin with.
+    layer: LinkLayer,
     packets: P,
 }
 

@@ -2,9 +2,10 @@
 
 use core::fmt;
 
-use super::units::{Bandwidth, Size, Time};
-use super::{AckFilter, QueueSettings};
-use crate::smart_queue::{AqmKind, Rtt};
+use super::QueueSettings;
+use super::units::{BY_RATE, Bandwidth, Size, Time};
+use crate::ack_filter::AckFilter;
+use crate::smart_queue::{AqmKind, MemoryLimit, Rtt};
 
 /// Words with a blank between them.
 struct Line<'a, 'b> {
@@ -64,8 +65,12 @@ impl fmt::Display for QueueSettings {
             line.put(format_args!("{word}"))?;
         }
         line.put_one_of(self.l4s, "l4s", "no-l4s")?;
-        if let Some(bytes) = self.memory_limit {
-            line.put(format_args!("memlimit {}", Size(bytes)))?;
+        match self.memory_limit {
+            None => {}
+            Some(MemoryLimit::ByRate) => line.put(format_args!("memlimit {BY_RATE}"))?,
+            Some(MemoryLimit::Bytes(bytes)) => {
+                line.put(format_args!("memlimit {}", Size(bytes)))?
+            }
         }
         line.put_one_of(self.split_gso, "split-gso", "no-split-gso")?;
         match self.link {

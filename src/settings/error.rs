@@ -29,6 +29,11 @@ pub enum SettingsProblem<'a> {
         /// The known word that is nearest to it, if one is near.
         nearest: Option<&'static str>,
     },
+    /// A word of `tc` for CAKE that says what no queue here does.
+    NotOffered {
+        /// What there is in its place.
+        instead: &'static str,
+    },
     /// A value is missing behind the word.
     Missing {
         /// What is accepted there.
@@ -62,6 +67,7 @@ impl fmt::Display for SettingsError<'_> {
                 let ours = OURS.iter().map(|(word, _)| *word);
                 ours.chain(OF_THE_LINK).try_for_each(|word| write!(f, " {word}"))
             }
+            SettingsProblem::NotOffered { instead } => write!(f, "not offered; {instead}"),
             SettingsProblem::Missing { accepted } => write!(f, "needs {accepted} behind it"),
             SettingsProblem::Value { accepted } => write!(f, "accepted is {accepted}"),
             SettingsProblem::Link(KeywordError::Range(_, error)) => error.fmt(f),

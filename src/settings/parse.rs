@@ -5,10 +5,11 @@ use core::str::SplitAsciiWhitespace;
 use sched_core::Nanos;
 use shaper::{KeywordError, Overhead, Rate};
 
+use super::QueueSettings;
 use super::error::{SettingsError, SettingsProblem};
-use super::units::{rate, size, time};
-use super::vocabulary::{nearest, values};
-use super::{AckFilter, QueueSettings};
+use super::units::{memory_limit, rate, time};
+use super::vocabulary::{nearest, not_offered, values};
+use crate::ack_filter::AckFilter;
 use crate::isolation::Isolation;
 use crate::smart_queue::{AqmKind, Rtt};
 use crate::tins::{Dscp, Tin, TinMode, TinName, TinPlan, TinPlanError, TinShare};
@@ -16,7 +17,7 @@ use crate::tins::{Dscp, Tin, TinMode, TinName, TinPlan, TinPlanError, TinShare};
 /// What is accepted behind a word.
 const RATE: &str = "a rate from 1kbit to 400gbit, `unlimited` or `stopped`";
 const TIME: &str = "a time from 20480ns to 8589934591ns, as 30ms";
-const SIZE: &str = "a size from 1b to 4294967295b, as 4mb";
+const SIZE: &str = "a size from 1b to 4294967295b, as 4mb, or `by-rate`";
 const MASK: &str = "a mask of bits, as 255 or 0xff";
 const NAME: &str = "the name of a tin";
 const WEIGHT: &str = "a weight from 1 to 65535";
@@ -150,7 +151,7 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError<'_>> {
             "cobalt" => s.aqm = Some(AqmKind::Cobalt),
             "no-aqm" => s.aqm = Some(AqmKind::None),
             "l4s" | "no-l4s" => s.l4s = Some(word == "l4s"),
-            "memlimit" => s.memory_limit = Some(words.value(word, SIZE, size)?),
+            "memlimit" => s.memory_limit = Some(words.value(word, SIZE, memory_limit)?),
             "split-gso" | "no-split-gso" => s.split_gso = Some(word == "split-gso"),
             "fwmark" => s.fwmark = Some(words.value(word, MASK, mask)?),
             "tin" => {
@@ -223,9 +224,13 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError<'_>> {
 fn link<'a>(text: &'a str, words: &Words<'a>) -> Result<(Overhead, Overhead), SettingsError<'a>> {
     let of = |header| {
         Overhead::from_words(others(text), header).map_err(|error| match error {
-            KeywordError::Unknown(word) => {
-                words.error(word, SettingsProblem::Unknown { nearest: nearest(word) })
-            }
+            KeywordError::Unknown(word) => words.error(
+                word,
+                match not_offered(word) {
+                    Some(instead) => SettingsProblem::NotOffered { instead },
+                    None => SettingsProblem::Unknown { nearest: nearest(word) },
+                },
+            ),
             error => words.error(error.word(), SettingsProblem::Link(error)),
         })
     };

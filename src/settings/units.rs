@@ -5,6 +5,11 @@ use core::fmt;
 use sched_core::Nanos;
 use shaper::Rate;
 
+use crate::smart_queue::MemoryLimit;
+
+/// The word for [`MemoryLimit::ByRate`].
+pub(super) const BY_RATE: &str = "by-rate";
+
 /// A time: `100us`, `1.5ms`, `1s`; without a unit, microseconds.
 pub(super) fn time(word: &str) -> Option<Nanos> {
     let units = [("ns", 0), ("us", 3), ("ms", 6), ("s", 9), ("", 3)];
@@ -12,11 +17,19 @@ pub(super) fn time(word: &str) -> Option<Nanos> {
 }
 
 /// A size in bytes: `4mb`, `512k`, `1000`; a kilobyte has 1,024.
-pub(super) fn size(word: &str) -> Option<u32> {
+fn size(word: &str) -> Option<u32> {
     let units =
         [("gb", 30), ("g", 30), ("mb", 20), ("m", 20), ("kb", 10), ("k", 10), ("b", 0), ("", 0)];
     let bytes = scaled(word, &units.map(|(name, bits)| (name, 2, bits)))?;
     u32::try_from(bytes).ok().filter(|&bytes| bytes > 0)
+}
+
+/// A size, or `by-rate`.
+pub(super) fn memory_limit(word: &str) -> Option<MemoryLimit> {
+    if word == BY_RATE {
+        return Some(MemoryLimit::ByRate);
+    }
+    size(word).map(MemoryLimit::Bytes)
 }
 
 /// A rate, `unlimited` or `stopped`.

@@ -101,6 +101,17 @@ pub(super) const OF_THE_LINK: [&str; 46] = [
     "pad",
 ];
 
+/// What there is in the place of a word of `tc` that is not offered.
+pub(super) fn not_offered(word: &str) -> Option<&'static str> {
+    match word {
+        "flowblind" => Some("flows are always kept apart here: `flows` keeps hosts together"),
+        "interplanetary" => {
+            Some("the longest is `rtt 8589934591ns`; `no-aqm` leaves queues as long as they get")
+        }
+        _ => None,
+    }
+}
+
 /// How many values belong to `word`; `None` if it is no word of ours.
 pub(super) fn values(word: &str) -> Option<usize> {
     OURS.iter().find(|(name, _)| *name == word).map(|(_, values)| *values)

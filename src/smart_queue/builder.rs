@@ -47,7 +47,7 @@ pub struct SmartQueueBuilder {
     wash: bool,
     ack_filter: AckFilter,
     /// For Ethernet frames and for IP packets.
-    link: (Overhead, Overhead),
+    pub(super) link: (Overhead, Overhead),
     pub(super) layer: LinkLayer,
     pub(super) max_len: Option<u32>,
     pub(super) limits: Option<Limits>,
@@ -245,7 +245,8 @@ impl SmartQueueBuilder {
     }
 
     /// By descriptor, what each packet takes of memory: a buffer of the caller's of `bytes`. Its length unless set. With
-    /// frames it is what the queue's buffers take.
+    /// frames it is what the queue's buffers take. A buffer shorter than the [longest packet](Self::max_len) is refused
+    /// when the queue is built.
     #[must_use]
     pub const fn buffer_len(self, bytes: u32) -> Self {
         Self { buffer_len: Some(bytes), ..self }
@@ -436,9 +437,14 @@ impl SmartQueueBuilder {
         max_len: u32,
         packets: P,
     ) -> Result<SmartQueue<S, P, K, T>, SmartQueueError> {
-        let Self { rate, isolation, local_side, rtt, ack_filter, .. } = self;
+        let Self { rate, isolation, local_side, rtt, ack_filter, layer, .. } = self;
         let queues = memory.queues();
         let buffer = packets.own_buffer_len().or(self.buffer_len);
+        if let Some(buffer) = buffer.filter(|&buffer| buffer < max_len) {
+            let (what, value) = ("buffer of a packet in bytes", buffer.into());
+            let (min, max) = (max_len.into(), u32::MAX.into());
+            return Err(ConfigError::OutOfRange { what, value, min, max }.into());
+        }
         let held = self
             .memory_limit
             .map(|limit| Memory::new(limit, (rate, rtt), (buffer, max_len), limits));
@@ -450,7 +456,7 @@ impl SmartQueueBuilder {
         }
         let config = IsolatedConfig::new(max_len, limits);
         let config = config.isolated_by(isolation).with_local_side(local_side);
-        let link = match self.layer {
+        let link = match layer {
             LinkLayer::Ethernet => self.link.0,
             LinkLayer::RawIp => self.link.1,
         };
@@ -470,7 +476,7 @@ impl SmartQueueBuilder {
         let line = line.ingress(self.ingress);
         let outlet = Outlet { line, device: DeviceRoom::Ready, max_len };
         let memory = held;
-        Ok(SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, packets })
+        Ok(SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, layer, packets })
     }
 }
 

@@ -103,6 +103,10 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         parse(self.config, frame)
     }
 
+    pub(super) const fn is_washed(&self) -> bool {
+        self.config.wash
+    }
+
     /// Writes the mark into the header of the frame in buffer `handle`, unless the frame came with it.
     #[cold]
     fn mark(&mut self, handle: u32) {
@@ -227,11 +231,11 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
         self,
         other: impl FnOnce(N, R, I) -> (M, Q, J),
     ) -> SmartQueue<S, Frames<S, M, Q, J>, K, T> {
-        let Self { outlet, rtt, sizes, memory, buffer, ack_filter, packets } = self;
+        let Self { outlet, rtt, sizes, memory, buffer, ack_filter, layer, packets } = self;
         let Frames { pool, out, config, hasher, before, nat, rules, identity } = packets;
         let (nat, rules, identity) = other(nat, rules, identity);
         let packets = Frames { pool, out, config, hasher, before, nat, rules, identity };
-        SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, packets }
+        SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, layer, packets }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Settings in words: read, printed, read back, and refused with a finger on the word.
 
 use conformance::effort::effort;
-use freeboard::sched_core::Nanos;
+use freeboard::sched_core::{ConfigError, Nanos};
 use freeboard::shaper::{KeywordError, Overhead, OverheadError, Rate};
 use freeboard::{
-    AqmKind, Dscp, Isolation, QueueSettings, Rtt, SettingsProblem, Tin, TinMode, TinName, TinPlan,
-    TinPlanError,
+    AqmKind, Dscp, Isolation, LinkLayer, MemoryLimit, QueueSettings, Rtt, SettingsNotOffered,
+    SettingsProblem, SmartQueue, SmartQueueBuilder, SmartQueueError, Tin, TinMode, TinName,
+    TinPlan, TinPlanError,
 };
 use proptest::prelude::*;
 
@@ -28,7 +29,9 @@ fn the_words_of_tc_say_what_they_say_there() {
         (Some(true), Some(true), Some(true))
     );
     assert_eq!((settings.autorate, settings.split_gso), (Some(true), Some(true)));
-    assert_eq!((settings.rtt, settings.memory_limit), (Some(Rtt::REGIONAL), Some(4 << 20)));
+    assert_eq!(settings.rtt, Some(Rtt::REGIONAL));
+    assert_eq!(settings.memory_limit, Some(MemoryLimit::Bytes(4 << 20)));
+    assert_eq!(read("memlimit by-rate").memory_limit, Some(MemoryLimit::ByRate));
     assert_eq!((settings.fwmark, settings.aqm, settings.l4s), (Some(0xf0), None, None));
     let link = Overhead::from_keywords("pppoe-ptm ether-vlan overhead 10 mpu 96", 14).unwrap();
     assert_eq!(settings.link.map(|(frames, _)| frames), Some(link));
@@ -209,6 +212,7 @@ fn phrase() -> impl Strategy<Value = String> {
         "conservative",
         "via-ethernet",
         "bandwidth stopped",
+        "memlimit by-rate",
     ]);
     prop_oneof![
         4 => flags.prop_map(String::from),
@@ -256,6 +260,88 @@ fn plan() -> impl Strategy<Value = String> {
     )
 }
 
+/// A queue of each level and header: its settings, as they are in force.
+fn in_force(words: &str, is_raw_ip: bool) -> Option<[QueueSettings; 2]> {
+    let builder = SmartQueue::upload(Rate::UNLIMITED).tables(8, 8).buffers(4);
+    let builder = if is_raw_ip { builder.raw_ip() } else { builder };
+    let builder = builder.settings(&read(words)).ok()?;
+    let longest = |error| matches!(error, SmartQueueError::MemoryLimit(_));
+    let frames = builder.frames([42; 16]).inspect_err(|&error| assert!(longest(error))).ok()?;
+    let descriptors = builder.descriptors().expect("what frames are built of");
+    Some([frames.settings(), descriptors.settings()])
+}
+
+/// Goal: a queue is what the words say, and words that a queue does not do are refused by name.
+#[test]
+fn a_queue_is_built_of_words() {
+    let words = "bandwidth 20mbit srchost nat wash ack-filter-aggressive ingress lan codel no-l4s memlimit by-rate \
+                 split-gso overhead 44 mpu 96 atm";
+    let [frames, descriptors] = in_force(words, false).unwrap();
+    let said = "bandwidth 20mbit srchost wash ack-filter-aggressive ingress lan codel no-l4s memlimit by-rate \
+                overhead 44 mpu 96 atm";
+    assert_eq!(frames.to_string(), said);
+    assert_eq!(descriptors.to_string(), said.replace(" wash", ""));
+    let [unsaid, _] = in_force("", false).unwrap();
+    assert_eq!(
+        unsaid.to_string(),
+        "bandwidth unlimited dual-srchost nowash no-ack-filter egress internet cobalt l4s raw"
+    );
+
+    let builder = || SmartQueue::upload(Rate::UNLIMITED);
+    let refused = |words| builder().settings(&read(words)).map(|_| ()).unwrap_err();
+    assert_eq!(refused("nat diffserv4"), SettingsNotOffered::Tins { given: 4 });
+    assert_eq!(refused("fwmark 0xff"), SettingsNotOffered::Fwmark(255));
+    assert_eq!(refused("fwmark 255").to_string(), "`fwmark 0xff`; accepted is 0, for no mark");
+    assert!(builder().settings(&read("besteffort fwmark 0")).is_ok());
+    for word in ["flowblind", "interplanetary"] {
+        let words = format!("nat {word} lan");
+        let error = QueueSettings::from_words(&words).unwrap_err();
+        assert_eq!((error.offset, error.word), (4, word));
+        assert!(matches!(error.problem, SettingsProblem::NotOffered { .. }), "{error}");
+        assert!(error.to_string().contains("not offered"), "{error}");
+    }
+}
+
+/// Goal: what changes while a queue runs is in its settings, and a link that no words say is not.
+#[test]
+fn settings_are_those_in_force() {
+    let mut queue = SmartQueue::upload(Rate::UNLIMITED).frames([42; 16]).unwrap();
+    let drops = &mut |_: freeboard::sched_core::Packet, _| {};
+    queue.set_rate(Nanos(0), Rate::STOPPED);
+    queue.set_wash(true);
+    queue.set_memory_limit(Some(MemoryLimit::Bytes(1 << 20))).unwrap();
+    queue.set_overhead(Overhead::PPPOE_PTM.for_frames(14));
+    queue.set_aqm(AqmKind::None);
+    let said = "bandwidth stopped dual-srchost wash no-ack-filter egress internet no-aqm l4s memlimit 1mb overhead 30 ptm";
+    assert_eq!(queue.settings().to_string(), said);
+    // Lengths of frames, all of which count.
+    queue.set_overhead(Overhead::PPPOE_PTM);
+    assert_eq!(queue.settings().link, None);
+
+    let packets = SmartQueue::download(Rate::UNLIMITED).raw_ip().overhead(Overhead::PPPOE_PTM);
+    let mut queue = packets.descriptors().unwrap();
+    queue.set_memory_limit(Some(MemoryLimit::ByRate), drops).unwrap();
+    let said = "bandwidth unlimited dual-dsthost no-ack-filter egress internet cobalt l4s memlimit by-rate overhead 30 ptm";
+    assert_eq!(queue.settings().to_string(), said);
+    queue.set_overhead(Overhead::PPPOE_PTM.for_frames(14));
+    assert_eq!(queue.settings().link, None);
+}
+
+/// Goal: no buffer is said to be shorter than what has to fit into it.
+#[test]
+fn a_buffer_is_as_long_as_the_longest_packet() {
+    let with = |bytes| SmartQueue::upload(Rate::UNLIMITED).max_len(1_514).buffer_len(bytes);
+    let error = with(1_513).descriptors().map(|_| ()).unwrap_err();
+    let (what, value) = ("buffer of a packet in bytes", 1_513);
+    let range = ConfigError::OutOfRange { what, value, min: 1_514, max: u32::MAX.into() };
+    assert_eq!(error, range.into());
+    assert!(error.to_string().contains("1513"), "{error}");
+    assert!(with(1_514).descriptors().is_ok());
+    assert_eq!(SmartQueueBuilder::MAX_FRAME, 1_522);
+    // Frames lie in buffers of the queue's, whatever is said.
+    assert!(with(1).frames([42; 16]).is_ok());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(effort(400, 40_000)))]
 
@@ -274,6 +360,36 @@ proptest! {
             prop_assert_eq!(read(&printed).to_string(), printed);
             prop_assert_eq!(QueueSettings::NONE.and(settings), settings);
             prop_assert_eq!(settings.and(QueueSettings::NONE), settings);
+        }
+    }
+
+    /// Goal: a queue that is built of words has these settings, whatever else it fills in, and its text builds the same
+    /// queue again.
+    #[test]
+    fn a_queue_says_the_words_that_it_is_built_of(
+        words in prop::collection::vec(phrase(), 0..8),
+        is_raw_ip in any::<bool>(),
+    ) {
+        let words = words.join(" ");
+        let Ok(said) = QueueSettings::from_words(&words) else { return Ok(()) };
+        let Some(built) = in_force(&words, is_raw_ip) else { return Ok(()) };
+        for in_force_there in built {
+            let mut expected = in_force_there.and(said);
+            (expected.nat, expected.autorate, expected.split_gso) = (None, None, None);
+            expected.fwmark = None;
+            // `overhead 0` is `raw` where there is no header.
+            let layer = if is_raw_ip { LinkLayer::RawIp } else { LinkLayer::Ethernet };
+            if expected.overhead(layer) == in_force_there.overhead(layer) {
+                expected.link = in_force_there.link;
+            }
+            if in_force_there.wash.is_none() {
+                expected.wash = None;
+            }
+            prop_assert_eq!(in_force_there, expected, "{}", words);
+            let text = in_force_there.to_string();
+            prop_assert_eq!(read(&text), in_force_there, "{}", text);
+            let again = in_force(&text, is_raw_ip).expect("built once before");
+            prop_assert!(again.contains(&in_force_there), "{}", text);
         }
     }
 

@@ -198,9 +198,7 @@ impl Inside {
 /// In the words of [`Overhead::from_keywords`], in numbers.
 impl fmt::Display for Overhead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut is_raw = self.header() == 0 && self.overhead() == 0;
         for step in self.steps().iter().filter(|step| step.is_used()) {
-            is_raw = false;
             let Layer { inside, least, multiple, .. } = step.layer();
             if inside > 0 {
                 write!(f, "add {inside} ")?;
@@ -212,7 +210,7 @@ impl fmt::Display for Overhead {
                 write!(f, "pad {multiple} ")?;
             }
         }
-        match is_raw {
+        match self.is_raw() {
             true => f.write_str("raw")?,
             false => write!(f, "overhead {}", self.overhead())?,
         }

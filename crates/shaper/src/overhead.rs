@@ -296,6 +296,13 @@ impl Overhead {
         padded
     }
 
+    /// Whether lengths count as the caller gives them, before minimum and framing: the word `raw`.
+    #[must_use]
+    pub const fn is_raw(self) -> bool {
+        let [first, ..] = self.steps;
+        self.header == 0 && self.added == 0 && !first.is_used()
+    }
+
     /// How the link packs packets.
     #[must_use]
     pub const fn framing(self) -> Framing {

@@ -71,6 +71,7 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T:
         queue.set_limits(limits());
         queue.set_memory_limit(black_box(Some(MemoryLimit::ByRate)));
         (queue.set_wash(any() > 0), queue.is_wash());
+        queue.settings();
         seen(queue.pop(now()).map(<[u8]>::len));
         queue.clear();
         queue.recount();

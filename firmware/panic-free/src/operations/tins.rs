@@ -3,7 +3,7 @@
 use core::hint::black_box;
 
 use freeboard::shaper::Rate;
-use freeboard::{Dscp, LinkLayer, QueueSettings, Tin, TinMode, TinName, TinPlan, TinShare};
+use freeboard::{Dscp, LinkLayer, QueueSettings, SmartQueue, Tin, TinMode, TinName, TinPlan, TinShare};
 
 use super::{any, one_of, seen};
 
@@ -35,5 +35,7 @@ fn plans() {
 fn settings() {
     let Ok(settings) = QueueSettings::from_words(black_box("diffserv4")) else { return };
     let settings = settings.and(black_box(QueueSettings::NONE));
+    let builder = SmartQueue::upload(Rate::UNLIMITED).settings(black_box(&settings));
+    seen(builder.map(|builder| builder.rate(Rate::STOPPED)).is_ok());
     seen((settings.overhead(*black_box(&LinkLayer::RawIp)), settings.rate));
 }

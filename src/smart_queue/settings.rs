@@ -1,0 +1,178 @@
+//! A queue built from settings, and the settings of a queue that runs.
+
+use core::fmt;
+
+use shaper::{Overhead, Rate};
+
+use super::{Descriptors, Frames, LinkLayer, SmartQueue, SmartQueueBuilder};
+use crate::settings::QueueSettings;
+use crate::storage::Storage;
+
+/// What settings ask for and a [`SmartQueue`] does not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum SettingsNotOffered {
+    /// More tins than one.
+    Tins {
+        /// How many.
+        given: usize,
+    },
+    /// A tin by the caller's mark, of these bits.
+    Fwmark(u32),
+}
+
+impl fmt::Display for SettingsNotOffered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tins { given } => write!(f, "{given} tins; a queue has 1: `besteffort`"),
+            Self::Fwmark(mask) => write!(f, "`fwmark {mask:#x}`; accepted is 0, for no mark"),
+        }
+    }
+}
+
+impl core::error::Error for SettingsNotOffered {}
+
+impl SmartQueueBuilder {
+    /// These settings where they say something; the others stay as they are.
+    ///
+    /// Three are for the caller, who has what they need, and nothing is done here for them: `nat` asks for
+    /// [`with_nat`](SmartQueue::with_nat), `autorate` for a clock and [`SmartQueue::set_rate`], `split_gso` for
+    /// the bytes of super-packets.
+    ///
+    /// # Errors
+    /// [`SettingsNotOffered`] for tins and marks, which this queue does not have.
+    ///
+    /// ```
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{QueueSettings, SmartQueue};
+    ///
+    /// let words = "bandwidth 20mbit dual-srchost regional ack-filter pppoe-ptm ether-vlan";
+    /// let settings = QueueSettings::from_words(words)?;
+    /// let queue = SmartQueue::upload(Rate::UNLIMITED).settings(&settings)?.frames([42; 16])?;
+    /// assert_eq!(queue.line().rate(), Rate::megabits_per_second(20)?);
+    /// assert_eq!(
+    ///     queue.settings().to_string(),
+    ///     "bandwidth 20mbit dual-srchost nowash ack-filter egress regional cobalt l4s overhead 34 ptm",
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn settings(self, settings: &QueueSettings) -> Result<Self, SettingsNotOffered> {
+        if let Some(plan) = &settings.tins
+            && plan.tins().len() > 1
+        {
+            return Err(SettingsNotOffered::Tins { given: plan.tins().len() });
+        }
+        if let Some(mask) = settings.fwmark.filter(|&mask| mask != 0) {
+            return Err(SettingsNotOffered::Fwmark(mask));
+        }
+        let mut builder = self;
+        if let Some(rate) = settings.rate {
+            builder = builder.rate(rate);
+        }
+        if let Some(isolation) = settings.isolation {
+            builder = builder.isolation(isolation);
+        }
+        if let Some(on) = settings.wash {
+            builder = builder.wash(on);
+        }
+        if let Some(filter) = settings.ack_filter {
+            builder = builder.ack_filter(filter);
+        }
+        if let Some(on) = settings.ingress {
+            builder = builder.ingress(on);
+        }
+        if let Some(rtt) = settings.rtt {
+            builder = builder.rtt(rtt);
+        }
+        if let Some(kind) = settings.aqm {
+            builder = builder.aqm(kind);
+        }
+        if let Some(on) = settings.l4s {
+            builder = builder.l4s(on);
+        }
+        if let Some(limit) = settings.memory_limit {
+            builder = builder.memory_limit(limit);
+        }
+        if let Some(link) = settings.link {
+            builder.link = link;
+        }
+        Ok(builder)
+    }
+
+    /// Another rate than the one that it was begun with.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let queue = SmartQueue::upload(Rate::UNLIMITED).rate(Rate::STOPPED).descriptors()?;
+    /// assert_eq!(queue.line().rate(), Rate::STOPPED);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn rate(mut self, rate: Rate) -> Self {
+        self.rate = rate;
+        self
+    }
+}
+
+/// By descriptor.
+impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
+    /// The settings in force. Their text reads back to the same settings, and a queue of the same side and header built
+    /// by [`SmartQueueBuilder::settings`] has them too. Cost: O(1).
+    ///
+    /// What a queue does not know is `None`: what is for the caller; `wash`, since the bytes are the caller's; and the link
+    /// if no words say it, which is so for an [`Overhead`] whose [header](Overhead::header) is not that of the
+    /// queue's packets. Not among the settings are [limits](Self::limits), [parameters of the AQM](Self::set_aqm_params)
+    /// of the caller's, and a [catch-up or a burst](Self::line).
+    #[must_use]
+    pub fn settings(&self) -> QueueSettings {
+        self.common_settings()
+    }
+}
+
+/// With frames.
+impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, I>, K, T> {
+    /// The settings in force. Their text reads back to the same settings, and a queue of the same side and header built
+    /// by [`SmartQueueBuilder::settings`] has them too. Cost: O(1).
+    ///
+    /// What a queue does not know is `None`: what is for the caller; and the link if no words say it, which is so
+    /// for an [`Overhead`] whose [header](Overhead::header) is not that of the queue's frames. Not among the settings
+    /// are [limits](Self::limits), [parameters of the AQM](Self::set_aqm_params) of the caller's, and a
+    /// [catch-up or a burst](Self::line).
+    #[must_use]
+    pub fn settings(&self) -> QueueSettings {
+        QueueSettings { wash: Some(self.packets.is_washed()), ..self.common_settings() }
+    }
+}
+
+impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
+    fn common_settings(&self) -> QueueSettings {
+        QueueSettings {
+            rate: Some(self.line().rate()),
+            isolation: Some(self.isolation()),
+            ack_filter: Some(self.ack_filter),
+            ingress: Some(self.is_ingress()),
+            rtt: Some(self.rtt),
+            aqm: Some(self.aqm()),
+            l4s: Some(self.is_l4s()),
+            memory_limit: self.memory.map(|memory| memory.setting),
+            link: link_of(self.overhead(), self.layer),
+            ..QueueSettings::NONE
+        }
+    }
+}
+
+/// `link`, for packets of `layer`, as words would give it for frames and for packets.
+fn link_of(link: Overhead, layer: LinkLayer) -> Option<(Overhead, Overhead)> {
+    let header = match layer {
+        LinkLayer::Ethernet => Overhead::ETHERNET_HEADER,
+        LinkLayer::RawIp => 0,
+    };
+    if link.is_raw() {
+        return Some((link, link));
+    }
+    let pair = (link.for_frames(Overhead::ETHERNET_HEADER), link.for_frames(0));
+    (link.header() == header).then_some(pair)
+}
