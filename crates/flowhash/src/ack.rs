@@ -43,7 +43,8 @@ pub struct Ack {
     pub ece: bool,
     /// The window was reduced (RFC 3168 §6.1).
     pub cwr: bool,
-    /// The segment itself has a congestion mark in its outermost IP header.
+    /// The segment itself has a congestion mark, in its outermost IP header or in its own: the end of a tunnel keeps a mark
+    /// of either (RFC 6040 §4.2).
     pub marked: bool,
     /// Timestamps, if there are any.
     pub timestamps: Option<Timestamps>,
@@ -157,7 +158,8 @@ impl Ack {
     }
 
     /// Reads the segment of which a parser of these bytes has said `parsed`; `None` if it is no acknowledgement or says
-    /// anything else. Behind a tunnel that the parser follows, the inner segment is read.
+    /// anything else. Behind a tunnel that the parser follows, the inner segment is read; behind two and more it is none, since a
+    /// header between the outermost and the innermost may carry a mark.
     ///
     /// The end of the segment is where the IP header says, so padding of a short Ethernet frame does not count; a
     /// packet without a length of its own (0, as segmentation offload leaves it) is none, nor is a fragment. Cost: O(1), a
@@ -180,7 +182,10 @@ impl Ack {
     #[inline(never)]
     fn read_short(frame: &[u8], parsed: &Parsed) -> Option<Self> {
         let outer = parsed.ip?;
-        let ip = parsed.inner.map_or(outer, |inner| inner.ip);
+        let (ip, depth) = parsed.inner.map_or((outer, 0), |inner| (inner.ip, inner.depth));
+        if depth > 1 {
+            return None;
+        }
         let length = length_of_packet(frame.get(ip.offset..)?)?;
         let segment = frame.get(ip.upper_offset..ip.offset.checked_add(length)?)?;
         let (header, options) = segment.split_first_chunk::<20>()?;
@@ -200,7 +205,7 @@ impl Ack {
             window: u16::from_be_bytes([w0, w1]),
             ece: flags & ECE != 0,
             cwr: flags & CWR != 0,
-            marked: outer.ecn() == 3,
+            marked: outer.ecn() == 3 || ip.ecn() == 3,
             timestamps,
             sack,
         })

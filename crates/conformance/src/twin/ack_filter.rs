@@ -34,6 +34,10 @@ pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Told> {
     if frame.len() > 256 || parsed.ending != Ending::Ports || !is_tcp {
         return None;
     }
+    // Of three headers the one between may be marked, and is not read.
+    if parsed.inner.is_some_and(|inner| inner.depth > 1) {
+        return None;
+    }
     let ip = parsed.inner.map(|inner| inner.ip).or(parsed.ip)?;
     let word =
         |at: usize| Some(usize::from(*frame.get(at)?) * 256 + usize::from(*frame.get(at + 1)?));
@@ -81,7 +85,11 @@ pub fn read(frame: &[u8], parsed: &Parsed) -> Option<Told> {
         number: number(8),
         window: u16::from_be_bytes([tcp[14], tcp[15]]),
         echoes: (tcp[13] & 64 != 0, tcp[13] & 128 != 0),
-        marked: parsed.ip.is_some_and(|ip| ip.ecn() == 3),
+        // The end of a tunnel keeps the mark of either header.
+        marked: [parsed.ip, parsed.inner.map(|inner| inner.ip)]
+            .iter()
+            .flatten()
+            .any(|ip| ip.ecn() == 3),
         stamps,
         blocks: blocks.unwrap_or_default(),
     })
