@@ -98,7 +98,8 @@ impl AutorateState {
 /// - On a steady line that stays full, the rate ends up between 3/4 and 9/8 of what the line carries, and stays
 ///   there: this is shown in the tests for a line that tells its delay 0 to 100 ms late, not proved.
 /// - A sample that is told late, twice or in another order within an interval changes nothing. A clock that steps back
-///   begins an interval anew; one that leaps costs at most what an idle interval does.
+///   begins an interval anew; one that leaps costs at most what an idle interval does, or a silence if no sample came in that
+///   interval.
 ///
 /// **Limits.** The delay of the path itself may rise by more than the threshold, on a path that changes. Samples at low load,
 /// or at the floor, teach the baseline within seconds. A line that stays full is cut to the floor first.
@@ -290,8 +291,10 @@ impl Autorate {
         }
     }
 
-    /// Moves the baseline by the least sample of an interval, and returns it.
+    /// Moves the baseline by the least sample of an interval, and returns it. A longer time teaches no more than an interval: it
+    /// had one sample that counts, and it may be a leap of the clock, in which little seems to have been sent.
     fn learn(&mut self, least: Nanos, load: u64, span: Nanos) -> Nanos {
+        let span = span.min(self.params.interval());
         let baseline = self.baseline.unwrap_or(least);
         let rise = least.since(baseline);
         let fall = baseline.since(least);

@@ -284,6 +284,31 @@ fn a_clock_that_steps_back_begins_an_interval_anew() {
     assert_eq!(autorate.state(), AutorateState::Growing);
 }
 
+/// Goal: a clock that leaps teaches the baseline no more than an interval in which little is sent. Method: a line that is full and has a
+/// standing queue; one call comes late by the clock, by more and more.
+#[test]
+fn a_clock_that_leaps_teaches_the_baseline_no_more_than_an_interval() {
+    let after = |late: u64, bytes: u64| {
+        let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
+        autorate.delay_sample(Nanos(40 * MS));
+        autorate.update(INTERVAL, 250_000);
+        assert_eq!(autorate.baseline(), Some(Nanos(40 * MS)));
+        autorate.delay_sample(Nanos(240 * MS));
+        autorate.update(INTERVAL.plus(INTERVAL).plus(Nanos(late)), bytes);
+        (autorate.baseline().unwrap().0, autorate.bps)
+    };
+    let (idle, _) = after(0, 0);
+    // A tenth of the way: half of it a second.
+    assert_eq!(idle, 60 * MS);
+    for late in [1, 199 * MS, 2_000 * MS, 86_400_000 * MS, u64::MAX] {
+        for bytes in [0, 250_000] {
+            let (baseline, bps) = after(late, bytes);
+            assert!(baseline <= idle, "{late} ns late: {baseline}");
+            assert!(bps >= after(0, 0).1, "{late} ns late: {bps}");
+        }
+    }
+}
+
 #[test]
 fn a_new_path_is_begun_anew_at_the_same_rate() {
     let mut autorate = Autorate::new(params(1_000_000, 10_000_000, 100_000_000));
