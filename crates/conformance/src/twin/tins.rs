@@ -77,7 +77,8 @@ impl NaiveTins {
             debt: 0,
             sent: 0,
         };
-        let floor = u64::from(floor * max_len);
+        // No more than what a count of 32 bits can tell apart for eight tins.
+        let floor = (u64::from(floor) * u64::from(max_len)).min(1 << 28);
         Self {
             max_len,
             floor,

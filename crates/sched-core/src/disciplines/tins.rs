@@ -66,6 +66,9 @@ pub struct TinFlow {
 const NOTE: u32 = u32::MAX >> 3;
 /// Above these bits is the tin.
 const NOTE_BITS: u32 = 29;
+/// The most bytes of the floor. A tin waits for at most as many of each of the others, which is less than the count of
+/// bytes sent can tell apart: 2^32.
+const MOST_FLOOR: u32 = 1 << 28;
 /// The most tins.
 const TINS: usize = TinConfig::MAX_TINS as usize;
 
@@ -241,10 +244,11 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
     }
 
     /// Another floor: a tin that is backlogged, and has been sent nothing while all together were sent `packets` of the longest
-    /// packets, is served, at most once in as many bytes. 2 to 1,024; any other number counts as the nearest of these.
+    /// packets, is served, at most once in as many bytes. 2 to 1,024 packets, any other number counts as the nearest of
+    /// these; and at most 2^28 bytes, whatever the number.
     #[must_use]
     pub fn with_floor(mut self, packets: u32) -> Self {
-        self.floor = self.max_len.wrapping_mul(packets.clamp(2, 1_024));
+        self.floor = self.max_len.wrapping_mul(packets.clamp(2, 1_024)).min(MOST_FLOOR);
         self.floor_at = self.sent.wrapping_add(self.floor);
         self
     }

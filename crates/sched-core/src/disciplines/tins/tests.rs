@@ -382,3 +382,35 @@ fn no_tin_starves_beyond_the_floor() {
         assert!(worst * 10 >= u64::from(count - 1) * 64 * u64::from(L) * 9, "{worst} of {bound}");
     }
 }
+
+/// Goal: no tin starves, however long the packets and the floor that is asked for: the bytes that a tin waits for are never more
+/// than are counted. Method: eight tins, of which one takes all that the floor leaves.
+#[test]
+fn the_floor_of_the_longest_packets_ends_at_2_to_the_28() {
+    const LONGEST: u32 = Packet::MAX_LEN;
+    for floor in [200, 256, 257, 1_024] {
+        let scheduler = TinDrr::new([TinFlow::EMPTY; 8], LONGEST).unwrap();
+        let mut scheduler = scheduler.with_floor(floor);
+        scheduler.add_all(LONGEST).unwrap();
+        let of_rate = |rate| TinConfig::by_weight(1).with_rate(rate);
+        let mut tins = [of_rate(TinConfig::MIN_BITS_PER_SECOND); 8];
+        tins[7] = of_rate(TinConfig::MAX_BITS_PER_SECOND);
+        scheduler.set_tins(&tins).unwrap();
+        for tin in 0..8 {
+            scheduler.assign(FlowId(tin), tin).unwrap();
+            scheduler.backlogged(FlowId(tin), LONGEST);
+        }
+        let (mut waited, mut worst) = ([0_u64; 8], 0);
+        for _ in 0..20_000 {
+            let served = scheduler.select().unwrap();
+            scheduler.served(served, LONGEST, Some(LONGEST));
+            waited = waited.map(|bytes| bytes + u64::from(LONGEST));
+            waited[served.index()] = 0;
+            worst = worst.max(waited.into_iter().max().unwrap());
+        }
+        let bytes = u64::from(floor.min(256) * LONGEST);
+        let bound = 8 * (bytes + u64::from(LONGEST));
+        assert!(worst <= bound, "{floor} packets: {worst} of {bound}");
+        assert!(worst * 10 >= 7 * bytes * 9, "{floor} packets: {worst} of {bound}");
+    }
+}
