@@ -203,6 +203,13 @@ impl CoDelParams {
     /// Judges a packet whose queue stands above the target.
     #[cold]
     fn judge_standing(&self, state: &mut CoDelState, now: Nanos) -> Verdict {
+        // No instant lies further ahead, unless the clock has stepped back or the interval was longer.
+        let latest = now.plus(self.interval);
+        match state.phase {
+            BELOW => {}
+            SIGNALLING => state.next = state.next.min(latest),
+            standing_from => state.phase = standing_from.min(latest),
+        }
         match state.phase {
             BELOW => {
                 let standing_from = now.plus(self.interval).0;

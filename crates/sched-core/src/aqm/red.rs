@@ -352,6 +352,9 @@ impl RedState {
         if self.probability == 0 {
             self.probability = params.max_probability.raw().clamp(LEAST, MOST);
             self.adapted = now;
+        } else if now < self.adapted {
+            // The clock has stepped back.
+            self.adapted = now;
         } else if now.since(self.adapted) >= RedParams::ADAPTS_AFTER {
             self.adapted = now;
             let (average, before) = (self.bytes(), self.probability);

@@ -426,26 +426,46 @@ fn marks_and_drops_are_foreseen_at_every_step_of_random_traffic() {
     );
 }
 
-/// Goal: whatever the clock does, no panic and no signal out of nothing.
+/// Goal: whatever the clock does, no panic and no signal out of nothing; and after a wrong reading the next signal of a queue that stands
+/// is at most an interval away.
 #[test]
 fn a_clock_that_steps_back_or_ends_is_legal() {
     let aqm = codel(1_514);
     let mut state = CoDelState::EMPTY;
-    for (now, expected) in [
-        (1_000 * MS, Verdict::Pass),
-        (1_100 * MS, Verdict::Signal),
-        (900 * MS, Verdict::Pass),
-        (0, Verdict::Pass),
-        (1_199 * MS, Verdict::Pass),
-        (1_200 * MS, Verdict::Signal),
-        (u64::MAX, Verdict::Signal),
-        (0, Verdict::Pass),
+    let far = u64::MAX / MS;
+    for (ms, expected) in [
+        (1_000, Verdict::Pass),
+        (1_100, Verdict::Signal),
+        (900, Verdict::Pass),
+        (999, Verdict::Pass),
+        (1_000, Verdict::Signal),
+        (far, Verdict::Signal),
+        (1_010, Verdict::Pass),
+        (1_109, Verdict::Pass),
+        (1_110, Verdict::Signal),
     ] {
-        assert_eq!(aqm.params.judge(&mut state, standing(now, 6 * MS)), expected, "at {now}");
+        assert_eq!(aqm.params.judge(&mut state, standing(ms * MS, 6 * MS)), expected, "at {ms}");
+    }
+    // A phase that begins with the wrong reading, and an interval that does.
+    for first in [1_100, far - 1] {
+        let mut state = CoDelState::EMPTY;
+        for (ms, expected) in [
+            (first - 100, Verdict::Pass),
+            (first, Verdict::Signal),
+            (0, Verdict::Pass),
+            (99, Verdict::Pass),
+            (100, Verdict::Signal),
+        ] {
+            let judged = aqm.params.judge(&mut state, standing(ms * MS, 6 * MS));
+            assert_eq!(judged, expected, "at {ms}");
+        }
     }
     let mut state = CoDelState::EMPTY;
     assert_eq!(aqm.params.judge(&mut state, standing(u64::MAX, 6 * MS)), Verdict::Pass);
     assert_ne!(state.phase, SIGNALLING, "one packet is not a standing queue");
+    for (ms, expected) in [(0, Verdict::Pass), (99, Verdict::Pass), (100, Verdict::Signal)] {
+        assert_eq!(aqm.params.judge(&mut state, standing(ms * MS, 6 * MS)), expected, "at {ms}");
+    }
 }
 
 #[test]

@@ -208,6 +208,21 @@ fn an_adaptive_probability_follows_the_average() {
     near(at(7 + 5_600 * half, 19_000), 0.5);
 }
 
+/// Goal: one reading of the clock that is far ahead stops no adaptation.
+#[test]
+fn a_wrong_clock_does_no_lasting_harm() {
+    let mut red = red(RedParams::new(10_000, 20_000).with_weight(1).adaptive());
+    let mut at = |now: u64| {
+        red.admit(FLOW, offer(now, 19_000));
+        red.states[0].probability
+    };
+    let half = 500_000_000;
+    at(0);
+    let before = at(u64::MAX);
+    assert_eq!(at(half), before);
+    assert!(at(2 * half) > before);
+}
+
 #[test]
 fn a_flow_that_was_removed_leaves_nothing_behind() {
     let mut red = red(RedParams::new(1_000, 2_000).with_weight(1).adaptive());
