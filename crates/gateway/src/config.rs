@@ -2,6 +2,7 @@
 
 mod changes;
 mod check;
+pub(crate) mod handling;
 pub(crate) mod hosts;
 pub(crate) mod keywords;
 pub(crate) mod memory;
@@ -19,6 +20,7 @@ use freeboard::AqmKind;
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate};
 
+use crate::config::handling::Handling;
 use crate::config::hosts::{Host, Names};
 use crate::config::keywords::{HostMode, Io, Limit, QueueKind};
 pub(crate) use raw_options::{RawOptions, Word};
@@ -49,8 +51,7 @@ pub(crate) struct Config {
     pub(crate) down: Rate,
     pub(crate) share: Sharing,
     pub(crate) link: Overhead,
-    /// How late a timer may be without the line losing time.
-    pub(crate) catch_up: Nanos,
+    pub(crate) handling: Handling,
     pub(crate) stats: Option<PathBuf>,
     pub(crate) stats_every: u64,
     pub(crate) metrics: Option<SocketAddr>,

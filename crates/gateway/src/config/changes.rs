@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::sched_core::Nanos;
-use freeboard::shaper::{Overhead, Rate};
+use freeboard::shaper::Rate;
 
+use crate::config::handling::{Handling, memory_word};
 use crate::config::hosts::{Host, host_by_word};
 use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::config::{Config, Sharing};
@@ -31,8 +32,15 @@ impl Config {
         changed("aqm", self.share.aqm.word().into(), new.share.aqm.word().into());
         let l4s = |share: Sharing| Switch::of(share.l4s).word().to_owned();
         changed("l4s", l4s(self.share), l4s(new.share));
-        changed("link", link_words(self.link), link_words(new.link));
-        changed("catch-up", millis_word(self.catch_up), millis_word(new.catch_up));
+        changed("link", self.link.to_string(), new.link.to_string());
+        let (before, after) = (self.handling, new.handling);
+        changed("catch-up", before.late.word(), after.late.word());
+        let ack_filter = |of: Handling| of.ack_filter.word().to_owned();
+        changed("ack-filter", ack_filter(before), ack_filter(after));
+        changed("wash", before.wash.word().into(), after.wash.word().into());
+        let ingress = |of: Handling| Switch::of(of.is_ingress).word().to_owned();
+        changed("ingress", ingress(before), ingress(after));
+        changed("memory-limit", memory_word(before.memory_limit), memory_word(after.memory_limit));
         changed("stats-every", self.stats_every.to_string(), new.stats_every.to_string());
         said.extend(changed_hosts("names", &self.names.sizes(), &new.names.sizes(), |members| {
             members.map_or("none".to_owned(), |members| match members.len() {
@@ -65,7 +73,7 @@ impl Config {
             down,
             share,
             link,
-            catch_up,
+            handling,
             stats_every,
             names,
             weights,
@@ -76,16 +84,12 @@ impl Config {
             ..
         } = new;
         (self.up, self.down, self.share, self.link) = (up, down, share, link);
-        (self.catch_up, self.stats_every) = (catch_up, stats_every);
+        (self.handling, self.stats_every) = (handling, stats_every);
         self.names = names.numbered_as(&self.names);
         (self.weights, self.rates, self.ceils) = (weights, rates, ceils);
         (self.hints, self.places) = (hints, places);
         said
     }
-}
-
-fn link_words(link: Overhead) -> String {
-    format!("{} overhead {} mpu {}", link.framing().word(), link.overhead(), link.mpu())
 }
 
 fn millis_word(span: Nanos) -> String {

@@ -23,10 +23,6 @@ const CAPS_ARE_RATES: &str =
 /// The most hosts that can be asked for.
 const MOST_HOSTS: u32 = 16_384;
 
-/// How late a timer may be, in milliseconds, without the line losing time, if nothing is said: what a busy
-/// home router keeps a process waiting.
-const DEFAULT_CATCH_UP: i64 = 10;
-
 /// The longest time without service, in milliseconds, that can be asked for.
 const LONGEST_UNSERVED: i64 = 60_000;
 
@@ -65,7 +61,6 @@ impl RawOptions {
         let flush_unserved = self.flush_unserved(kind)?;
         let (aqm, l4s) = self.aqm_and_l4s(kind)?;
         let every = self.in_range("--stats-every", &self.stats_every, 1..=86_400)?;
-        let catch_up = self.in_range("--catch-up", &self.catch_up, 0..=1_000)?;
         let metrics = self.read("--metrics", &self.metrics, |option, word| {
             // For port 0 the system would choose a port that is written nowhere.
             let address = word.parse().ok().filter(|address: &SocketAddr| address.port() != 0);
@@ -93,8 +88,8 @@ impl RawOptions {
                 aqm,
                 l4s,
             },
-            link: self.link()?,
-            catch_up: Nanos::from_millis(catch_up.unwrap_or(DEFAULT_CATCH_UP).unsigned_abs()),
+            link: self.line()?,
+            handling: self.handling(kind)?,
             stats,
             stats_every: every.unwrap_or(1).unsigned_abs(),
             metrics,
@@ -114,6 +109,7 @@ impl RawOptions {
             ("--lan", &self.lan),
             ("--wan", &self.wan),
             ("--limit", &self.limit),
+            ("--memory-limit", &self.memory_limit),
             ("--queue", &self.queue),
             ("--stats", &self.stats),
             ("--metrics", &self.metrics),
@@ -123,7 +119,7 @@ impl RawOptions {
         Places(words.into_iter().map(place).collect())
     }
 
-    fn in_range(
+    pub(super) fn in_range(
         &self,
         option: &str,
         word: &Option<Word>,
@@ -273,8 +269,8 @@ impl RawOptions {
         }
     }
 
-    /// What a packet is on the wire. Frames are counted as they are unless something is said of the link.
-    fn link(&self) -> Result<Overhead, String> {
+    /// What a packet is on the wire by overhead, minimum and framing.
+    pub(super) fn link_of_parts(&self) -> Result<Overhead, String> {
         let least = Overhead::MIN_OVERHEAD.into();
         let most = Overhead::MAX_OVERHEAD.into();
         let overhead = self.in_range("--overhead", &self.overhead, least..=most)?;

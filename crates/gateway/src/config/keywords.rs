@@ -109,8 +109,14 @@ impl Switch {
 }
 
 impl Words for Framing {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("none", Self::None), ("atm", Self::Atm), ("ptm", Self::Ptm)];
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("none", Self::None),
+        ("atm", Self::Atm),
+        ("ptm", Self::Ptm),
+        ("ptm-paper", Self::PtmPaper),
+        ("gem", Self::Gem),
+        ("xgem", Self::Xgem),
+    ];
 }
 
 /// A rate as tc writes it.

@@ -1,9 +1,14 @@
 //! What the frames of a configuration and their places in the queues take, and the most that is accepted.
 
-use crate::config::Sharing;
-use crate::config::keywords::{HostMode, Limit, Words as _};
+use freeboard::sched_core::Limits;
+
+use crate::config::handling::Treatment;
+use crate::config::keywords::{HostMode, Words as _};
+use crate::config::{Config, Sharing};
 use crate::forward::direction::Direction;
-use crate::forward::queue::{bytes_of_descriptor, bytes_of_tables, frames, max_descriptors};
+use crate::forward::queue::{
+    Heading, bytes_of_descriptor, bytes_of_tables, limits, max_descriptors,
+};
 use crate::io::frame::Pool;
 use crate::io::sys::BATCH;
 
@@ -11,20 +16,42 @@ use crate::io::sys::BATCH;
 /// it has.
 const MOST: u64 = 2 << 30;
 
-/// Frames for both directions, and for what waits for the devices.
-pub(crate) const fn frames_for(limit: Limit) -> u32 {
-    2 * (frames(limit) + BATCH as u32)
+/// Frames for both directions with these limits, and for what waits for the devices.
+pub(crate) fn frames_for(limits: [Limits; 2]) -> u32 {
+    let [up, down] = limits.map(|limits| limits.packets + BATCH as u32);
+    up + down
+}
+
+/// The limits of both directions, up and down.
+pub(crate) fn limits_of(config: &Config, mtu: usize) -> [Limits; 2] {
+    treatments(config).map(|treatment| limits(config.share.limit, treatment.memory_limit, mtu))
+}
+
+fn treatments(config: &Config) -> [Treatment; 2] {
+    [(Heading::Up, config.up), (Heading::Down, config.down)]
+        .map(|(heading, rate)| config.handling.of(heading, rate))
 }
 
 /// Refuses what this machine should not be asked for. One line says how much there may be.
-pub(crate) fn check(share: Sharing, mtu: usize) -> Result<(), String> {
-    check_against(share, mtu, of_machine().map_or(MOST, |all| MOST.min(all / 2)))
+pub(crate) fn check(config: &Config, mtu: usize) -> Result<(), String> {
+    let each = Pool::bytes_of_frame(mtu);
+    let least = treatments(config).into_iter().filter_map(|of| of.memory_limit).min();
+    if let Some(least) = least
+        && (least as usize) < each
+    {
+        return Err(config.places.of("--memory-limit")(format!(
+            "--memory-limit {least}: a frame takes {each} bytes with an MTU of {mtu}; accepted are {each} and more"
+        )));
+    }
+    let most = of_machine().map_or(MOST, |all| MOST.min(all / 2));
+    check_against(config.share, frames_for(limits_of(config, mtu)), mtu, most)
+        .map_err(config.places.of("--limit"))
 }
 
-fn check_against(share: Sharing, mtu: usize, most: u64) -> Result<(), String> {
+fn check_against(share: Sharing, frames: u32, mtu: usize, most: u64) -> Result<(), String> {
     let (each, places) =
         (bytes_of_frame(share.hosts, mtu), u64::from(max_descriptors(share.hosts)));
-    let (frames, tables) = (u64::from(frames_for(share.limit)), tables(&share));
+    let (frames, tables) = (u64::from(frames), tables(&share));
     if tables > most / 2 {
         return Err(too_many_hosts(share, most));
     }
@@ -60,8 +87,9 @@ fn too_many_hosts(share: Sharing, most: u64) -> String {
 }
 
 /// What frames and queues of both directions take at most, in bytes.
-pub(crate) fn of_all(share: &Sharing, mtu: usize) -> u64 {
-    u64::from(frames_for(share.limit)) * bytes_of_frame(share.hosts, mtu) + tables(share)
+pub(crate) fn of_all(config: &Config, mtu: usize) -> u64 {
+    let (share, frames) = (&config.share, frames_for(limits_of(config, mtu)));
+    u64::from(frames) * bytes_of_frame(share.hosts, mtu) + tables(share)
 }
 
 /// The tables of both directions.
@@ -86,8 +114,13 @@ fn of_machine() -> Option<u64> {
 mod tests {
     use super::*;
     use crate::config::DEFAULT_MAX_HOSTS;
-    use crate::config::keywords::QueueKind;
+    use crate::config::keywords::{Limit, QueueKind};
     use freeboard::AqmKind;
+
+    fn check_against(share: Sharing, mtu: usize, most: u64) -> Result<(), String> {
+        let frames = frames_for([limits(share.limit, None, mtu); 2]);
+        super::check_against(share, frames, mtu, most)
+    }
 
     fn share(limit: Limit) -> Sharing {
         Sharing {

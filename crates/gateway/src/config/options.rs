@@ -153,6 +153,8 @@ fn one_line(said: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::handling::Ways;
+    use freeboard::AckFilter;
 
     fn words(line: &str) -> Result<Request, String> {
         parse(line.split_whitespace().map(OsString::from))
@@ -169,7 +171,7 @@ mod tests {
     fn every_option_reaches_the_configuration() {
         let config = config(
             "--lan a --wan b --up 1mbit --down 2mbit --io tap --queue qfq --hosts srchost --max-hosts 77 --host-by mac --limit 9p \
-             --aqm cobalt --l4s off --overhead 8 --mpu 64 --framing ptm --catch-up 3 \
+             --aqm cobalt --l4s off --overhead 8 --mpu 64 --framing ptm --catch-up 3 --wash=up --ingress --memory-limit 2mb \
              --stats s --stats-every 5 --metrics 127.0.0.1:9100 --user u",
         );
         let config = config.unwrap();
@@ -185,13 +187,27 @@ mod tests {
             "mpu: 64",
             "Ptm",
             "aqm: Cobalt, l4s: false",
-            "catch_up: Nanos(3000000)",
+            "late: CatchUp(Nanos(3000000))",
+            "wash: Up, is_ingress: true, memory_limit: Some(Bytes(2097152))",
             "9100",
             "\"u\"",
             "stats_every: 5",
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
+    }
+
+    /// Goal: an option without a value is a word, and one with a value the value.
+    #[test]
+    fn an_option_may_stand_alone() {
+        let handling = |words: &str| {
+            config(&format!("--lan a --wan b --up 1mbit --down 1mbit {words}")).unwrap().handling
+        };
+        assert_eq!(handling("--ack-filter --wash").ack_filter, AckFilter::Conservative);
+        assert_eq!(handling("--ack-filter=aggressive").ack_filter, AckFilter::Aggressive);
+        assert_eq!(handling("").wash, Ways::Neither);
+        assert_eq!(handling("--wash").wash, Ways::Both);
+        assert!(handling("--ingress").is_ingress && !handling("--ingress=off").is_ingress);
     }
 
     #[test]

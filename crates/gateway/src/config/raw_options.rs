@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::ValueParserFactory;
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser, ValueParser};
-use freeboard::AqmKind;
 use freeboard::shaper::Framing;
+use freeboard::{AckFilter, AqmKind};
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::config::handling::Ways;
 use crate::config::keywords::{HostMode, Io, QueueKind, Switch, Words};
 
 /// Options as they were written: in the file, or as words. Each may be absent. The comment of an option is
@@ -70,19 +71,42 @@ pub(crate) struct RawOptions {
     /// [default: on; off with fifo and with aqm none].
     #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<Switch>())]
     pub(crate) l4s: Option<Word>,
+    /// What waits of the TCP acknowledgements that hosts send is thinned out: at most all but two of a
+    /// connection, or, aggressive, all but one. For a line that is ten times as fast down as up
+    /// [default: off; alone: conservative].
+    #[arg(long, value_name = "WORD", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<AckFilter>())]
+    pub(crate) ack_filter: Option<Word>,
+    /// Frames leave without the code point (DSCP) that they came with [default: off; alone: both].
+    #[arg(long, value_name = "WAY", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "both", value_parser = one_of::<Ways>())]
+    pub(crate) wash: Option<Word>,
+    /// What the buffers of queued frames may take in each direction: by-rate, which is what the rate carries in
+    /// 400 ms, 4 to 15 MB, or a size such as 4mb or 300000 [default: what --limit says].
+    #[arg(long, value_name = "SIZE", help_heading = "Queues", allow_negative_numbers = true)]
+    pub(crate) memory_limit: Option<Word>,
+    /// What the line is, in words: "pppoe-ptm ether-vlan", "docsis", "overhead 44 mpu 96 atm"; in place of
+    /// the next three.
+    #[arg(long, value_name = "WORDS", help_heading = "The line")]
+    pub(crate) link: Option<Word>,
     /// Bytes that the line adds to an IP packet, -64 to 256.
     #[arg(long, value_name = "N", help_heading = "The line", allow_negative_numbers = true)]
     pub(crate) overhead: Option<Word>,
     /// The least bytes of a packet on the line, 0 to 256.
     #[arg(long, value_name = "N", help_heading = "The line", allow_negative_numbers = true)]
     pub(crate) mpu: Option<Word>,
-    /// Cells of ATM, or the 64b/65b encoding of PTM [default: none].
+    /// Cells of ATM, the 64b/65b encoding of PTM, or the headers of GPON [default: none].
     #[arg(long, value_name = "WORD", help_heading = "The line", value_parser = one_of::<Framing>())]
     pub(crate) framing: Option<Word>,
     /// How late a timer may be, in milliseconds, without the line losing time, 0 to 1000
     /// [default: 10].
     #[arg(long, value_name = "MS", help_heading = "The line", allow_negative_numbers = true)]
     pub(crate) catch_up: Option<Word>,
+    /// The same in bytes that may leave at once then, whatever the rate: in place of --catch-up.
+    #[arg(long, value_name = "BYTES", help_heading = "The line", allow_negative_numbers = true)]
+    pub(crate) burst: Option<Word>,
+    /// On the way down the line stands before the gateway: what is dropped here counts as sent, so that
+    /// arrivals keep to the rate [default: off; alone: on].
+    #[arg(long, value_name = "WORD", help_heading = "The line", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
+    pub(crate) ingress: Option<Word>,
     /// A Unix socket on which statistics are given, a line of JSON each time.
     #[arg(long, value_name = "SOCKET", help_heading = "Statistics")]
     pub(crate) stats: Option<Word>,
@@ -131,12 +155,13 @@ pub(crate) struct Word {
     begin: Option<usize>,
 }
 
-/// A value: a string, or a number that stands without quotes.
+/// A value: a string, or a number or `true` or `false` that stand without quotes. These are the words `on` and `off`.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "accepted is a string or a whole number")]
+#[serde(untagged, expecting = "accepted is a string, a whole number, true or false")]
 enum Bare {
     Text(String),
     Number(i64),
+    Switch(bool),
 }
 
 impl From<Spanned<Bare>> for Word {
@@ -145,6 +170,7 @@ impl From<Spanned<Bare>> for Word {
         let text = match word.into_inner() {
             Bare::Text(text) => text,
             Bare::Number(number) => number.to_string(),
+            Bare::Switch(is_on) => Switch::of(is_on).word().to_owned(),
         };
         Self { text, begin }
     }
@@ -277,7 +303,13 @@ impl RawOptions {
             overhead: self.overhead.or(file.overhead),
             mpu: self.mpu.or(file.mpu),
             framing: self.framing.or(file.framing),
+            ack_filter: self.ack_filter.or(file.ack_filter),
+            wash: self.wash.or(file.wash),
+            memory_limit: self.memory_limit.or(file.memory_limit),
+            link: self.link.or(file.link),
             catch_up: self.catch_up.or(file.catch_up),
+            burst: self.burst.or(file.burst),
+            ingress: self.ingress.or(file.ingress),
             stats: self.stats.or(file.stats),
             stats_every: self.stats_every.or(file.stats_every),
             metrics: self.metrics.or(file.metrics),

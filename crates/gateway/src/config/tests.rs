@@ -124,7 +124,20 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ("stats-every = 0", "--stats-every \"0\": accepted are 1 to 86400"),
         ("stats = \"\"", "--stats \"\": accepted is a path"),
         ("speed = 1", "unknown field `speed`"),
-        ("mpu = 1.5", "a string or a whole number"),
+        ("mpu = 1.5", "a string, a whole number, true or false"),
+        ("ack-filter = \"some\"", "--ack-filter \"some\": accepted are off, conservative"),
+        (
+            "queue = \"qfq\"\nack-filter = true",
+            "--ack-filter \"on\": with --queue qfq accepted is off",
+        ),
+        ("wash = \"left\"", "--wash \"left\": accepted are off, up, down, both, on"),
+        ("ingress = \"up\"", "--ingress \"up\": accepted are on, off"),
+        ("memory-limit = \"4 mb\"", "--memory-limit \"4 mb\": accepted are by-rate, and sizes"),
+        ("memory-limit = 0", "--memory-limit \"0\": accepted are by-rate, and sizes"),
+        ("burst = 0", "--burst \"0\": accepted are 1 to 1073741824"),
+        ("burst = 9\ncatch-up = 9", "--burst \"9\": accepted is one, this or --catch-up"),
+        ("link = \"docsis\"\nmpu = 64", "--link \"docsis\": accepted is it, or --overhead"),
+        ("link = \"ethernet 5\"", "--link \"ethernet 5\": unknown link option `5`"),
     ] {
         let error = with(more).unwrap_err();
         assert!(error.contains(part) && !error.contains('\n'), "{more}: {error}");
@@ -240,6 +253,8 @@ fn a_link_that_is_described_does_not_count_the_ethernet_header() {
     let link = with("framing = \"atm\"\noverhead = 32").unwrap().link;
     assert_eq!((link.framing(), link.overhead(), link.header()), (Framing::Atm, 32, 14));
     assert_eq!(with("mpu = 64").unwrap().link.header(), 14);
+    assert_eq!(with("link = \"overhead 32 atm\"").unwrap().link, link);
+    assert_eq!(with("link = \"raw\"").unwrap().link, Overhead::RAW);
 }
 
 #[test]

@@ -6,17 +6,18 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use freeboard::flowhash::{
-    HostIdentity as _, HostKey, HostMap, HostMember, Labeller, Labels, LinkEnd, LinkHeader, Parsed,
-    SipHash13, parse,
+    Ack, HostIdentity as _, HostKey, HostMap, HostMember, Labeller, Labels, LinkEnd, LinkHeader,
+    Parsed, SipHash13, parse,
 };
-use freeboard::sched_core::{Counters, DropReason, Ecn, Nanos, Packet, Scheduler as _};
+use freeboard::sched_core::{Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _};
 use freeboard::shaper::Overhead;
+use freeboard::{AckFilter, clear_dscp};
 
 use crate::config::Config;
 use crate::config::hosts::Names;
-use crate::config::keywords::{Limit, QueueKind};
+use crate::config::keywords::QueueKind;
 use crate::config::per_host::{Terms, TermsByHost, by_host};
-use crate::forward::queue::{Heading, Plan, Queue, Seen, isolation, limits};
+use crate::forward::queue::{Heading, Plan, Queue, Seen, isolation};
 use crate::io::device::{Device, SHORTEST};
 use crate::io::frame::{Frame, Pool};
 use crate::io::sys::{Arrival, BATCH};
@@ -58,6 +59,8 @@ pub(crate) struct Outside {
     /// Packets that came with a mark and were counted by queues before a change. Those that were moved into the
     /// present queue are counted there, and not here.
     pub(crate) came_marked_before: u64,
+    /// Frames whose code point was cleared when they came.
+    pub(crate) washed: u64,
 }
 
 /// What is said of hosts on the LAN side.
@@ -97,6 +100,8 @@ pub(crate) struct Direction {
     identity: HostMap<Vec<HostMember>>,
     terms: TermsByHost,
     held: Vec<Held>,
+    /// Dropped, and not given back yet; empty between calls.
+    gone: Vec<u32>,
     /// Left the queue, and wait until the device takes them.
     leaving: VecDeque<Packet>,
     /// The device takes nothing for now.
@@ -130,6 +135,7 @@ impl Direction {
             identity: hosts.identity,
             terms: hosts.terms,
             held: vec![Held::default(); plan.descriptors as usize],
+            gone: Vec::new(),
             leaving: VecDeque::with_capacity(BATCH),
             is_blocked: false,
             serials: 0,
@@ -191,7 +197,17 @@ impl Direction {
         self.serials += 1;
         self.held[handle as usize] =
             Held { arrived: now, serial: self.serials, place, seen: Some(seen), host: Some(host) };
-        self.offer(now, &seen, Packet { handle, len, ecn }, pool);
+        if self.plan.treatment.is_washed
+            && let Some(ip) = parsed.ip.filter(|ip| ip.dscp() != 0)
+            && clear_dscp(pool.frame_mut(handle).bytes_mut(), &ip)
+        {
+            self.outside.washed += 1;
+        }
+        let packet = Packet { handle, len, ecn };
+        match self.plan.treatment.ack_filter {
+            AckFilter::Off => self.offer(now, &seen, packet, pool),
+            _ => self.offer_ack(now, &seen, packet, pool),
+        }
     }
 
     /// What a queue is told of a packet with these labels, whose host has these terms.
@@ -242,6 +258,26 @@ impl Direction {
         if let Err(rejected) = queue.offer(now, seen, packet, gone) {
             gone(rejected.packet, DropReason::Rejected);
         }
+    }
+
+    /// As [`Self::offer`], for a queue that filters acknowledgements: it reads them in frames of the pool, to which frames
+    /// are given back only afterwards.
+    fn offer_ack(&mut self, now: Nanos, seen: &Seen, packet: Packet, pool: &mut Pool) {
+        let Self { queue, held, watch, gone, .. } = self;
+        let acks = |packet: Packet| {
+            let bytes = pool.frame(packet.handle).bytes();
+            Ack::read(bytes, &parse::ethernet(bytes))
+        };
+        let drops = &mut |packet: Packet, why| {
+            if let Some(watch) = watch.as_mut() {
+                watch.dropped(held[packet.handle as usize].place, packet.len, why);
+            }
+            gone.push(packet.handle);
+        };
+        if let Err(rejected) = queue.offer_ack(now, seen, packet, &acks, drops) {
+            drops(rejected.packet, DropReason::Rejected);
+        }
+        gone.drain(..).for_each(|handle| pool.give_back(handle));
     }
 
     /// Sends what may leave at `now`; returns how many frames left.
@@ -327,9 +363,9 @@ impl Direction {
     }
 
     /// Another limit. What it has no room for is dropped.
-    pub(crate) fn set_limit(&mut self, limit: Limit, pool: &mut Pool) {
+    pub(crate) fn set_limits(&mut self, limits: Limits, pool: &mut Pool) {
         let Self { queue, held, watch, .. } = self;
-        queue.set_limits(limits(limit), &mut |packet: Packet, why| {
+        queue.set_limits(limits, &mut |packet: Packet, why| {
             if let Some(watch) = watch.as_mut() {
                 watch.dropped(held[packet.handle as usize].place, packet.len, why);
             }
@@ -355,8 +391,9 @@ impl Direction {
         } else {
             self.queue.set_isolation(isolation(plan.share.hosts, plan.heading));
         }
-        let line = self.queue.line().clone().with_catch_up(plan.catch_up);
+        let line = plan.treatment.late.of(self.queue.line().clone());
         self.queue.set_line(line);
+        self.queue.treat(&plan.treatment);
         self.queue.set_rate_and_aqm(now, &plan);
         if let Some(watch) = &mut self.watch {
             watch.set_hosts(plan.share.max_hosts);
@@ -446,6 +483,15 @@ impl Direction {
 
     pub(crate) fn queued_bytes(&self) -> u64 {
         self.queue.backlog().bytes.into()
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        self.queue.limits()
+    }
+
+    /// What a packet is on the wire.
+    pub(crate) fn link(&self) -> Overhead {
+        self.queue.link()
     }
 
     pub(crate) fn plan(&self) -> &Plan {

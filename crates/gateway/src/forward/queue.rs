@@ -13,11 +13,14 @@ use freeboard::sched_core::{
     Queue as Empty, Rejected, Scheduler, ShortestQueue, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
-use freeboard::{Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, Rtt, SmartQueue};
+use freeboard::{
+    Acks, Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, Rtt, SmartQueue,
+};
 
 use crate::config::Sharing;
+use crate::config::handling::Treatment;
 use crate::config::keywords::{HostMode, Limit, QueueKind};
-use crate::io::frame::AROUND;
+use crate::io::frame::{AROUND, Pool};
 pub(crate) use size::bytes_of_tables;
 use size::{host_entries, queues};
 use users::Users;
@@ -112,8 +115,27 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
     /// The rate of `plan`, and its AQM for that rate.
     fn set_rate_and_aqm(&mut self, now: Nanos, plan: &Plan);
 
+    /// What packets are on the wire.
+    fn link(&self) -> Overhead;
+
     /// What packets are on the wire: on the line, and for the rates and ceilings of hosts.
     fn set_link(&mut self, link: Overhead);
+
+    /// As [`Self::offer`], of a packet and with packets queued that `acks` reads. Without effect on a queue without a filter of
+    /// acknowledgements.
+    fn offer_ack(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        _acks: &dyn Acks,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.offer(now, seen, packet, drops)
+    }
+
+    /// Whether drops are charged, and how acknowledgements are filtered where the queue can do so.
+    fn treat(&mut self, treatment: &Treatment);
 
     /// What `seen` says of its host, from now on; without effect on a queue that has no level of hosts.
     fn update_host(&mut self, _now: Nanos, _seen: &Seen) {}
@@ -145,7 +167,7 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        self.arrival(now).offer(now, seen, packet, drops)
+        self.arrive(now, drops, |inside, drops| inside.offer(now, seen, packet, drops))
     }
 
     fn line(&self) -> &Shaper {
@@ -159,6 +181,14 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
     fn set_rate_and_aqm(&mut self, now: Nanos, plan: &Plan) {
         Shaped::set_rate(self, now, plan.rate);
         self.inner_mut().set_aqm(plan.aqm());
+    }
+
+    fn treat(&mut self, treatment: &Treatment) {
+        self.set_ingress(treatment.is_ingress);
+    }
+
+    fn link(&self) -> Overhead {
+        self.overhead()
     }
 
     fn set_link(&mut self, link: Overhead) {
@@ -176,8 +206,7 @@ pub(crate) struct Plan {
     /// The longest frame in bytes.
     pub(crate) max_len: u32,
     pub(crate) rate: Rate,
-    /// How late we may be without the line losing time.
-    pub(crate) catch_up: Nanos,
+    pub(crate) treatment: Treatment,
 }
 
 /// What is said of the AQM, and of packets with ECT(1).
@@ -188,14 +217,6 @@ type HostQueues = SmartQueue<Heap, Descriptors, Heap, Heap>;
 type Shortest = ShortestQueue<Vec<LengthFlow>, Vec<WaitingFlow>>;
 type ByHash<O, D = OwnVictim> =
     Hashed<O, Vec<TagLine>, Vec<Empty>, Vec<Descriptor>, Aqm, [FlowRecord; 0], D>;
-
-/// Frames that a direction with this limit may hold.
-pub(crate) const fn frames(limit: Limit) -> u32 {
-    match limit {
-        Limit::Bytes(_) => FRAMES,
-        Limit::Packets(packets) => packets,
-    }
-}
 
 /// What a queue takes for each frame that it may hold, in bytes.
 pub(crate) const fn bytes_of_descriptor(hosts: HostMode) -> usize {
@@ -213,12 +234,17 @@ pub(crate) const fn max_descriptors(hosts: HostMode) -> u32 {
     }
 }
 
-/// The limits in force for a limit as it was written.
-pub(crate) const fn limits(limit: Limit) -> Limits {
-    match limit {
+/// The limits in force for a limit as it was written, and for one of bytes of the buffers that frames lie in.
+pub(crate) fn limits(limit: Limit, memory_limit: Option<u32>, mtu: usize) -> Limits {
+    let mut limits = match limit {
         Limit::Bytes(bytes) => Limits { packets: FRAMES, bytes },
         Limit::Packets(packets) => Limits::packets(packets),
+    };
+    if let Some(bytes) = memory_limit {
+        let frames = bytes as usize / Pool::bytes_of_frame(mtu);
+        limits.packets = limits.packets.min(u32::try_from(frames).unwrap_or(u32::MAX));
     }
+    limits
 }
 
 /// Another AQM; what was learned stays if it is of the same kind.
@@ -238,7 +264,7 @@ pub(crate) const fn isolation(hosts: HostMode, heading: Heading) -> Isolation {
 impl Plan {
     /// An empty queue. One line says why not.
     pub(crate) fn build(&self) -> Result<Box<dyn Queue>, String> {
-        let limits = limits(self.share.limit);
+        let limits = self.limits();
         let descriptors = || vec![Descriptor::EMPTY; self.descriptors as usize];
         let (queues, host_entries) = (queues(&self.share), host_entries(&self.share));
         Ok(match (self.share.kind, self.share.hosts) {
@@ -286,10 +312,13 @@ impl Plan {
                     Heading::Down => SmartQueue::download(self.rate),
                 };
                 let builder = builder.isolation(isolation(hosts, self.heading)).limits(limits);
-                let builder = builder.max_len(self.max_len).catch_up(self.catch_up);
+                let builder = builder.max_len(self.max_len);
                 let builder = builder.aqm(self.share.aqm).l4s(self.share.l4s);
                 let states = vec![ChosenAqmState::EMPTY; memory.queues()];
-                let queue: HostQueues = builder.descriptors_in(memory, states).map_err(one_line)?;
+                let mut queue: HostQueues =
+                    builder.descriptors_in(memory, states).map_err(one_line)?;
+                queue.set_line(self.treatment.late.of(queue.line().clone()));
+                queue.treat(&self.treatment);
                 Box::new(queue)
             }
         })
@@ -297,8 +326,16 @@ impl Plan {
 
     /// `queue` behind the line of this plan.
     fn shaped(&self, queue: impl Unshaped + 'static) -> Box<dyn Queue> {
-        let line = Shaper::new(self.rate).with_catch_up(self.catch_up);
-        Box::new(Shaped::new(queue, line, Overhead::RAW))
+        let line = self.treatment.late.of(Shaper::new(self.rate));
+        let mut queue = Shaped::new(queue, line, Overhead::RAW);
+        queue.treat(&self.treatment);
+        Box::new(queue)
+    }
+
+    /// What the queue may hold.
+    pub(crate) fn limits(&self) -> Limits {
+        let mtu = (self.max_len as usize).saturating_sub(AROUND);
+        limits(self.share.limit, self.treatment.memory_limit, mtu)
     }
 
     /// Shortest queue first as the gateway has it: with a floor, so that no flow starves.
@@ -358,6 +395,22 @@ impl Queue for HostQueues {
         SmartQueue::enqueue(self, now, seen, packet, drops)
     }
 
+    fn offer_ack(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        acks: &dyn Acks,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.enqueue_with_acks(now, seen, packet, acks, drops)
+    }
+
+    fn treat(&mut self, treatment: &Treatment) {
+        self.set_ingress(treatment.is_ingress);
+        self.set_ack_filter(treatment.ack_filter);
+    }
+
     fn line(&self) -> &Shaper {
         SmartQueue::line(self)
     }
@@ -371,6 +424,10 @@ impl Queue for HostQueues {
         self.set_rate(now, plan.rate);
         self.set_aqm(plan.share.aqm);
         self.set_l4s(plan.share.l4s);
+    }
+
+    fn link(&self) -> Overhead {
+        self.overhead()
     }
 
     fn set_link(&mut self, link: Overhead) {

@@ -133,7 +133,7 @@ pub(crate) fn run(source: &Source) -> Result<(), Failure> {
         rate_word(config.down),
         config.share.kind.word(),
         config.share.hosts.word(),
-        memory::of_all(&config.share, gateway.pool.mtu()).div_ceil(1_000_000),
+        memory::of_all(config, gateway.pool.mtu()).div_ceil(1_000_000),
     ));
     gateway.say_first();
     gateway.config.hints.iter().for_each(|hint| say(hint));
@@ -148,7 +148,8 @@ pub(crate) fn plan(config: &Config, heading: Heading, descriptors: u32, max_len:
         Heading::Up => config.up,
         Heading::Down => config.down,
     };
-    Plan { share: config.share, heading, descriptors, max_len, rate, catch_up: config.catch_up }
+    let treatment = config.handling.of(heading, rate);
+    Plan { share: config.share, heading, descriptors, max_len, rate, treatment }
 }
 
 fn failed(what: &str, error: impl core::fmt::Display) -> String {
@@ -177,8 +178,8 @@ impl Gateway {
         }
         let devices = [open("--lan", &config.lan)?, open("--wan", &config.wan)?];
         let mtu = devices.iter().map(Device::mtu).max().unwrap_or(0);
-        memory::check(config.share, mtu).map_err(config.places.of("--limit"))?;
-        let pool = Pool::new(memory::frames_for(config.share.limit), mtu);
+        memory::check(&config, mtu)?;
+        let pool = Pool::new(memory::frames_for(memory::limits_of(&config, mtu)), mtu);
         let mut secret = [0; 16];
         getrandom::fill(&mut secret).map_err(|error| missing("no random numbers", error))?;
         let watched = match (&config.stats, &config.metrics) {

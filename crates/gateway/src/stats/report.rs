@@ -2,10 +2,11 @@
 
 use core::fmt::Write as _;
 
+use freeboard::AckFilter;
 use freeboard::sched_core::{DropReason, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::config::keywords::{Words as _, rate_word};
+use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::forward::direction::Direction;
 use crate::stats::accounts::Account;
 use crate::stats::flow_stats::{DEVICE, Tally, reasons};
@@ -85,6 +86,24 @@ pub(crate) struct DirectionReport {
     /// Whether packets with ECT(1) are marked above a shallow threshold.
     #[serde(default)]
     pub(crate) l4s: bool,
+    /// How much of waiting acknowledgements is dropped; empty if nothing is.
+    #[serde(default)]
+    pub(crate) ack_filter: String,
+    /// Whether frames leave without their code points.
+    #[serde(default)]
+    pub(crate) wash: bool,
+    /// Whether the line is charged what is dropped.
+    #[serde(default)]
+    pub(crate) ingress: bool,
+    /// What a packet is on the wire.
+    #[serde(default)]
+    pub(crate) link: String,
+    /// The most frames that may be queued.
+    #[serde(default)]
+    pub(crate) limit_packets: u32,
+    /// Their bytes.
+    #[serde(default)]
+    pub(crate) limit_bytes: u32,
     pub(crate) received: u64,
     pub(crate) sent: u64,
     pub(crate) sent_bytes: u64,
@@ -95,6 +114,9 @@ pub(crate) struct DirectionReport {
     /// Accepted with a mark that was set before.
     #[serde(default)]
     pub(crate) came_marked: u64,
+    /// Came with a code point that was cleared.
+    #[serde(default)]
+    pub(crate) washed: u64,
     /// By reason, those that are not zero.
     pub(crate) drops: Vec<(String, u64)>,
     /// Of frames that were dropped as merged.
@@ -174,6 +196,15 @@ impl DirectionReport {
             hosts: plan.share.hosts.word().to_owned(),
             aqm: plan.share.aqm.word().to_owned(),
             l4s: plan.share.l4s,
+            ack_filter: match plan.treatment.ack_filter {
+                AckFilter::Off => String::new(),
+                filter => filter.name().to_owned(),
+            },
+            wash: plan.treatment.is_washed,
+            ingress: plan.treatment.is_ingress,
+            link: direction.link().to_string(),
+            limit_packets: direction.limits().packets,
+            limit_bytes: direction.limits().bytes,
             received: outside.received,
             sent: outside.sent,
             sent_bytes: outside.sent_bytes,
@@ -181,6 +212,7 @@ impl DirectionReport {
             queued_bytes: direction.queued_bytes(),
             marked: direction.counters().marked + outside.marked_before,
             came_marked: direction.counters().came_marked + outside.came_marked_before,
+            washed: outside.washed,
             drops: drops(direction).into_iter().filter(|(_, count)| *count > 0).collect(),
             merged_bytes: outside.merged_bytes,
             unaccounted: direction.unaccounted(),
@@ -307,6 +339,25 @@ fn of_hosts(text: &mut String, directions: &[(&Direction, u64)]) {
     }
 }
 
+/// How a direction is configured, as labels.
+fn info(direction: &Direction) -> String {
+    let (share, treatment) = (&direction.plan().share, &direction.plan().treatment);
+    let switch = |is_on| Switch::of(is_on).word().to_owned();
+    let labels = [
+        ("direction", direction.heading().name().to_owned()),
+        ("queue", share.kind.word().to_owned()),
+        ("hosts", share.hosts.word().to_owned()),
+        ("aqm", share.aqm.word().to_owned()),
+        ("l4s", switch(share.l4s)),
+        ("ack_filter", treatment.ack_filter.name().to_owned()),
+        ("wash", switch(treatment.is_washed)),
+        ("ingress", switch(treatment.is_ingress)),
+        ("link", direction.link().to_string()),
+    ];
+    let labels = labels.map(|(name, value)| format!("{name}=\"{value}\""));
+    format!("{{{}}}", labels.join(","))
+}
+
 /// The metrics of both directions, in the text format of Prometheus 0.0.4.
 pub(crate) fn metrics(
     up_for: Nanos,
@@ -314,7 +365,7 @@ pub(crate) fn metrics(
     directions: &[(&Direction, u64)],
 ) -> String {
     type Value = fn(&Direction, u64) -> u64;
-    let simple: [(&str, &str, &str, Value); 10] = [
+    let simple: [(&str, &str, &str, Value); 13] = [
         ("received_packets_total", "counter", "Frames received", |d, _| d.outside().received),
         ("sent_packets_total", "counter", "Frames sent", |d, _| d.outside().sent),
         ("sent_bytes_total", "counter", "Bytes sent", |d, _| d.outside().sent_bytes),
@@ -331,6 +382,12 @@ pub(crate) fn metrics(
             |d, _| d.counters().came_marked + d.outside().came_marked_before,
         ),
         (
+            "washed_packets_total",
+            "counter",
+            "Frames that came with a code point that was cleared",
+            |d, _| d.outside().washed,
+        ),
+        (
             "overrun_packets_total",
             "counter",
             "Frames lost in the kernel before they were received",
@@ -341,6 +398,12 @@ pub(crate) fn metrics(
         }),
         ("queued_packets", "gauge", "Frames held", |d, _| d.held()),
         ("queued_bytes", "gauge", "Bytes queued", |d, _| d.queued_bytes()),
+        ("limit_packets", "gauge", "The most frames that may be queued", |d, _| {
+            d.limits().packets.into()
+        }),
+        ("limit_bytes", "gauge", "The most bytes that may be queued", |d, _| {
+            d.limits().bytes.into()
+        }),
         ("unaccounted_packets", "gauge", "Frames of which nothing is known: zero", |d, _| {
             d.unaccounted().unsigned_abs()
         }),
@@ -355,6 +418,8 @@ pub(crate) fn metrics(
     });
     let about = ("rate_bytes_per_second", "gauge", "The configured rate");
     metric(&mut text, about, rates);
+    let about = ("queue_info", "gauge", "How the direction is configured; always 1");
+    metric(&mut text, about, directions.iter().map(|(direction, _)| (info(direction), 1.0)));
     for (name, kind, help, value) in simple {
         let value = |&(direction, overruns): &(&Direction, u64)| {
             (labels(direction), value(direction, overruns) as f64)

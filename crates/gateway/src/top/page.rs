@@ -256,13 +256,26 @@ fn wrapped(text: &str, columns: usize, indent: usize) -> Vec<String> {
 fn line_of(direction: &DirectionReport, before: Option<&DirectionReport>, seconds: f64) -> String {
     let sent = direction.sent_bytes
         - before.map_or(0, |before| before.sent_bytes.min(direction.sent_bytes));
-    let DirectionReport { name, rate, queue, hosts, aqm, queued, queued_bytes, .. } = direction;
-    let space = if aqm.is_empty() { "" } else { " " };
-    let l4s = if direction.l4s { " l4s" } else { "" };
-    format!(
-        "{name:<5} {} Mbit/s of {rate}, {queue} {hosts}{space}{aqm}{l4s}; {queued} packets, {queued_bytes} bytes queued",
-        mbits(sent, seconds)
-    )
+    let DirectionReport { name, rate, queue, hosts, queued, queued_bytes, .. } = direction;
+    let mut text = format!("{name:<5} {} Mbit/s of {rate}, {queue} {hosts}", mbits(sent, seconds));
+    for word in words_of(direction) {
+        text += " ";
+        text += &word;
+    }
+    text + &format!("; {queued} packets, {queued_bytes} bytes queued")
+}
+
+/// What is in force in a direction beside its flow scheduler.
+fn words_of(direction: &DirectionReport) -> Vec<String> {
+    let DirectionReport { aqm, l4s, ack_filter, wash, ingress, link, .. } = direction;
+    let mut words = Vec::new();
+    words.extend((!aqm.is_empty()).then(|| aqm.clone()));
+    words.extend(l4s.then(|| "l4s".to_owned()));
+    words.extend((!ack_filter.is_empty()).then(|| format!("ack-filter {ack_filter}")));
+    words.extend(wash.then(|| "wash".to_owned()));
+    words.extend(ingress.then(|| "ingress".to_owned()));
+    words.extend((!link.is_empty() && link != "raw").then(|| link.clone()));
+    words
 }
 
 /// What has become of its packets.

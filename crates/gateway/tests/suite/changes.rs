@@ -137,17 +137,40 @@ fn a_change_under_load_loses_nothing() {
             (format!("{rates}limit = \"500p\""), &["limit: 20000 packets -> 500 packets"]),
             (
                 format!("{rates}framing = \"atm\"\noverhead = 32"),
-                &[
-                    "limit: 500 packets -> 4194304 bytes",
-                    "link: none overhead 0 mpu 0 -> atm overhead 32 mpu 0",
-                ],
+                &["limit: 500 packets -> 4194304 bytes", "link: raw -> overhead 32 atm"],
             ),
             (
                 format!("{rates}stats-every = 7\nuser = \"daemon\""),
                 &[
-                    "link: atm overhead 32 mpu 0 -> none overhead 0 mpu 0",
+                    "link: overhead 32 atm -> raw",
                     "stats-every: 1 -> 7",
                     "user: another needs a restart, kept as it was",
+                ],
+            ),
+            (
+                format!(
+                    "{rates}ack-filter = \"aggressive\"\nwash = true\ningress = true\n\
+                     memory-limit = \"by-rate\"\nburst = 9000\nlink = \"docsis\""
+                ),
+                &[
+                    "link: raw -> overhead 18 mpu 64",
+                    "catch-up: 10 ms -> 9000 bytes",
+                    "ack-filter: off -> aggressive",
+                    "wash: off -> both",
+                    "ingress: off -> on",
+                    "memory-limit: off -> by-rate",
+                    "stats-every: 7 -> 1",
+                ],
+            ),
+            (
+                rates.to_owned(),
+                &[
+                    "link: overhead 18 mpu 64 -> raw",
+                    "catch-up: 9000 bytes -> 10 ms",
+                    "ack-filter: aggressive -> off",
+                    "wash: both -> off",
+                    "ingress: on -> off",
+                    "memory-limit: by-rate -> off",
                 ],
             ),
         ] {

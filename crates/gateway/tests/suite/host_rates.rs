@@ -93,7 +93,7 @@ fn a_host_has_its_ceiling_on_an_idle_line() {
 }
 
 /// What the gateway sends in `seconds` seconds, in Mbit/s of frames.
-fn sent_megabits(socket: &Path, heading: Heading, seconds: u64) -> f64 {
+pub(crate) fn sent_megabits(socket: &Path, heading: Heading, seconds: u64) -> f64 {
     let direction = match heading {
         Heading::Up => 0,
         Heading::Down => 1,

@@ -19,6 +19,7 @@ mod edges;
 mod floods;
 mod frames;
 mod gateway;
+mod handling;
 mod host_rates;
 mod kinds;
 mod named_hosts;

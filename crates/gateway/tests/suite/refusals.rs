@@ -90,6 +90,12 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
         ("--framing", "ethernet", "none, atm, ptm"),
         ("--overhead", "300", "-64 to 256"),
         ("--mpu", "-1", "0 to 256"),
+        ("--link", "adsl", "pppoe-ptm"),
+        ("--ack-filter", "all", "off, conservative, aggressive"),
+        ("--wash", "left", "off, up, down, both"),
+        ("--ingress", "up", "on, off"),
+        ("--memory-limit", "much", "by-rate, and sizes such as 4mb"),
+        ("--burst", "0", "1 to 1073741824"),
         ("--limit", "0", "1p to"),
         ("--limit", "99999999p", "1p to"),
         ("--stats-every", "0", "1 to 86400"),
@@ -109,6 +115,9 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
     refused("top --stats /nowhere/at/all", &["--stats /nowhere/at/all: ", accepted]);
     refused(&format!("{line} --queue"), &["--queue"]);
     refused(&format!("{line} faster"), &["faster"]);
+    refused(&format!("{line} --queue sqf --ack-filter"), &["--ack-filter", "accepted is off"]);
+    refused(&format!("{line} --catch-up 5 --burst 5"), &["--burst \"5\": accepted is one"]);
+    refused(&format!("{line} --link docsis --mpu 64"), &["--link \"docsis\"", "words of it"]);
     refused(&format!("{line} --queue fifo --hosts srchost"), &["--hosts", "--queue fifo"]);
     refused(&format!("{line} --queue qfq --hosts lan"), &["--hosts", "flows, srchost"]);
     refused(&format!("{line} --config /nowhere.toml"), &["--config /nowhere.toml"]);
@@ -120,7 +129,7 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
         ("queue = \"sqf\"\n[weights]\n\"10.0.0.1\" = 2", &["weights", "drr, qfq"]),
         ("[weights]\nhome = 2", &["home", "accepted is an address, a prefix"]),
         ("[weights]\n\"10.0.0.1\" = 1001", &["10.0.0.1", "1 to 1000"]),
-        ("up = [1]", &["line 1 \"up = [1]\": accepted is a string or a whole number"]),
+        ("up = [1]", &["line 1 \"up = [1]\": accepted is a string, a whole number, true or false"]),
         // It is one line even then.
         ("stats = \"/no\\n/where\"", &["--stats /no\\n/where: "]),
         ("limit = 1\n", &["--limit", "1p to"]),

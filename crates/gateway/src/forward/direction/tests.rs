@@ -1,7 +1,9 @@
 use super::*;
 use crate::config::Sharing;
+use crate::config::handling::{Late, Treatment};
 use crate::config::keywords::{HostMode, Limit};
 use crate::config::memory::frames_for;
+use crate::forward::queue::limits;
 use freeboard::Isolation;
 use freeboard::shaper::Rate;
 
@@ -17,16 +19,26 @@ fn share(kind: QueueKind, hosts: HostMode, limit: Limit) -> Sharing {
     }
 }
 
+/// A line that makes no lateness good.
+fn exact() -> Treatment {
+    Treatment { late: Late::CatchUp(Nanos::ZERO), ..Treatment::default() }
+}
+
+/// Frames for both directions with this limit.
+fn frames_of(limit: Limit) -> u32 {
+    frames_for([limits(limit, None, 1_500); 2])
+}
+
 /// Flows up in `Drr`, `packets` at the most and handles enough, another number for each limit; no line.
 fn drr_of_flows(packets: u32, max_len: u32) -> Plan {
     let limit = Limit::Packets(packets);
     Plan {
         share: share(QueueKind::Drr, HostMode::By(Isolation::Flows), limit),
         heading: Heading::Up,
-        descriptors: frames_for(limit),
+        descriptors: frames_of(limit),
         max_len,
         rate: Rate::UNLIMITED,
-        catch_up: Nanos::ZERO,
+        treatment: exact(),
     }
 }
 
@@ -41,7 +53,7 @@ fn frames_without_a_place_in_the_pool_are_counted() {
         descriptors: 10,
         max_len: pool.longest() as u32,
         rate: Rate::UNLIMITED,
-        catch_up: Nanos::ZERO,
+        treatment: exact(),
     };
     let mut direction = Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], None).unwrap();
     let mut spare = pool.spare();
@@ -74,11 +86,11 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
     let share = |kind, hosts, packets| share(kind, hosts, Limit::Packets(packets));
     let flows = HostMode::By(Isolation::Flows);
     let plan = |share: Sharing, heading, max_len| {
-        let (descriptors, rate) = (frames_for(share.limit), Rate::UNLIMITED);
-        Plan { share, heading, descriptors, max_len, rate, catch_up: Nanos::ZERO }
+        let (descriptors, rate) = (frames_of(share.limit), Rate::UNLIMITED);
+        Plan { share, heading, descriptors, max_len, rate, treatment: exact() }
     };
     let first = share(QueueKind::Drr, HostMode::Lan, 50);
-    let mut pool = Pool::new(frames_for(first.limit), 1_500);
+    let mut pool = Pool::new(frames_of(first.limit), 1_500);
     let max_len = pool.longest() as u32;
     let mut directions = [Heading::Up, Heading::Down].map(|heading| {
         let plan = plan(first, heading, max_len);
@@ -117,9 +129,9 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
         }
         let next = share(kind, hosts, packets);
         for direction in &mut directions {
-            direction.set_limit(next.limit, &mut pool);
+            direction.set_limits(limits(next.limit, None, 1_500), &mut pool);
         }
-        pool.resize(frames_for(next.limit));
+        pool.resize(frames_of(next.limit));
         for direction in &mut directions {
             let held = direction.held();
             let plan = plan(next, direction.heading(), max_len);
@@ -129,7 +141,7 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
             assert_eq!((direction.unaccounted(), direction.held()), (0, held), "{next:?}");
         }
         let _ = pool.settle();
-        assert_eq!(pool.count(), frames_for(next.limit), "{next:?}");
+        assert_eq!(pool.count(), frames_of(next.limit), "{next:?}");
         let held: u64 = directions.iter().map(Direction::held).sum();
         assert_eq!(pool.in_use() as u64, held, "{next:?}");
         for direction in &mut directions {
@@ -157,9 +169,10 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
 #[test]
 fn what_moves_into_another_queue_is_as_old_as_it_was() {
     let after_a_second = |rate, catch_up| {
+        let treatment = Treatment { late: Late::CatchUp(catch_up), ..Treatment::default() };
         let mut pool = Pool::new(2_000, 1_500);
         let max_len = pool.longest() as u32;
-        let plan = |packets| Plan { rate, catch_up, ..drr_of_flows(packets, max_len) };
+        let plan = |packets| Plan { rate, treatment, ..drr_of_flows(packets, max_len) };
         let each = Some(Watched::Each);
         let mut direction =
             Direction::new(plan(500), Overhead::RAW, Hosts::none(), [0; 16], each).unwrap();

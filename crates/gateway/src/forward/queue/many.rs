@@ -8,6 +8,7 @@ use freeboard::flowhash::{HostKey, SipHash13};
 
 use super::*;
 use crate::config::DEFAULT_MAX_HOSTS;
+use crate::config::handling::Late;
 use freeboard::AqmKind;
 
 /// Hosts that send as much as they get, and what they send together by the line's rate: in hundredths.
@@ -54,9 +55,10 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
     };
     // The line is the test's own. At these rates two packets take less than 5 ms: the AQM is the same.
     let rate = Rate::UNLIMITED;
-    let descriptors = frames(share.limit) + 1;
-    let catch_up = Nanos::ZERO;
-    let plan = Plan { share, heading: Heading::Up, descriptors, max_len: LONG + 8, rate, catch_up };
+    let descriptors = FRAMES + 1;
+    let treatment = Treatment { late: Late::CatchUp(Nanos::ZERO), ..Treatment::default() };
+    let plan =
+        Plan { share, heading: Heading::Up, descriptors, max_len: LONG + 8, rate, treatment };
     let mut queue = plan.build().unwrap();
     let hasher = SipHash13::new([9; 16]);
     let label = |host: u32| HostKey::V4(host.to_be_bytes()).label(&hasher);

@@ -1,4 +1,5 @@
 use super::*;
+use crate::config::handling::Late;
 use freeboard::AqmKind;
 use freeboard::sched_core::{DropReason, Ecn};
 
@@ -12,8 +13,9 @@ fn plan(kind: QueueKind, hosts: HostMode, heading: Heading) -> Plan {
         aqm: AqmKind::CoDel,
         l4s: true,
     };
-    let (rate, catch_up) = (Rate::UNLIMITED, Nanos::ZERO);
-    Plan { share, heading, descriptors: 400, max_len: 1_514, rate, catch_up }
+    let rate = Rate::UNLIMITED;
+    let treatment = Treatment { late: Late::CatchUp(Nanos::ZERO), ..Treatment::default() };
+    Plan { share, heading, descriptors: 400, max_len: 1_514, rate, treatment }
 }
 
 fn seen(host: u32, flow: u32, heading: Heading) -> Seen {

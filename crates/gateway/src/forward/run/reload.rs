@@ -19,8 +19,9 @@ impl Gateway {
         let said = read.and_then(|new| {
             let mut config = self.config.clone();
             let said = config.take_over(new);
-            memory::check(config.share, self.pool.mtu()).map_err(config.places.of("--limit"))?;
-            let descriptors = memory::frames_for(config.share.limit);
+            memory::check(&config, self.pool.mtu())?;
+            let limits = memory::limits_of(&config, self.pool.mtu());
+            let descriptors = memory::frames_for(limits);
             let max_len = self.pool.longest() as u32;
             let [up, down] = [Heading::Up, Heading::Down]
                 .map(|heading| plan(&config, heading, descriptors, max_len));
@@ -33,8 +34,8 @@ impl Gateway {
             ];
             let hosts = [Hosts::new(&config, max_len)?, Hosts::new(&config, max_len)?];
             // Nothing fails from here on: until now nothing has changed.
-            for direction in &mut self.directions {
-                direction.set_limit(config.share.limit, &mut self.pool);
+            for (direction, limits) in self.directions.iter_mut().zip(limits) {
+                direction.set_limits(limits, &mut self.pool);
             }
             self.pool.resize(descriptors);
             let now = clock();

@@ -1,0 +1,205 @@
+//! How frames are handled beside their order: acknowledgements, code points, drops, memory, lateness.
+
+use freeboard::sched_core::Nanos;
+use freeboard::shaper::{Overhead, Rate, Shaper};
+use freeboard::{AckFilter, MemoryLimit, QueueSettings, Rtt};
+
+use crate::config::keywords::{QueueKind, Switch, Words, number};
+use crate::config::{RawOptions, Word};
+use crate::forward::queue::Heading;
+use crate::io::frame::ETHERNET_HEADER;
+
+/// Which directions something holds for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Ways {
+    #[default]
+    Neither,
+    Up,
+    Down,
+    Both,
+}
+
+impl Words for Ways {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("off", Self::Neither),
+        ("up", Self::Up),
+        ("down", Self::Down),
+        ("both", Self::Both),
+        ("on", Self::Both),
+    ];
+}
+
+impl Ways {
+    pub(crate) const fn has(self, heading: Heading) -> bool {
+        matches!(
+            (self, heading),
+            (Self::Both, _) | (Self::Up, Heading::Up) | (Self::Down, Heading::Down)
+        )
+    }
+}
+
+impl Words for AckFilter {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("off", Self::Off),
+        ("conservative", Self::Conservative),
+        ("aggressive", Self::Aggressive),
+        ("on", Self::Conservative),
+    ];
+}
+
+/// What a line makes good when the gateway is woken late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Late {
+    /// So much time.
+    CatchUp(Nanos),
+    /// So many bytes, whatever the rate.
+    Burst(u32),
+}
+
+impl Default for Late {
+    fn default() -> Self {
+        Self::CatchUp(Nanos::from_millis(DEFAULT_CATCH_UP.unsigned_abs()))
+    }
+}
+
+impl Late {
+    pub(crate) const fn of(self, line: Shaper) -> Shaper {
+        match self {
+            Self::CatchUp(span) => line.with_catch_up(span),
+            Self::Burst(bytes) => line.with_burst(bytes),
+        }
+    }
+
+    /// As it is said when it changes.
+    pub(crate) fn word(self) -> String {
+        match self {
+            Self::CatchUp(span) => format!("{} ms", span.0 / 1_000_000),
+            Self::Burst(bytes) => format!("{bytes} bytes"),
+        }
+    }
+}
+
+/// How frames are handled in both directions, as it was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Handling {
+    /// Of what hosts send up the line.
+    pub(crate) ack_filter: AckFilter,
+    pub(crate) wash: Ways,
+    /// On the way down, where the line comes before the gateway.
+    pub(crate) is_ingress: bool,
+    pub(crate) memory_limit: Option<MemoryLimit>,
+    pub(crate) late: Late,
+}
+
+impl Handling {
+    /// What this means for one direction at this rate.
+    pub(crate) fn of(&self, heading: Heading, rate: Rate) -> Treatment {
+        let is_up = heading == Heading::Up;
+        Treatment {
+            ack_filter: if is_up { self.ack_filter } else { AckFilter::Off },
+            is_washed: self.wash.has(heading),
+            is_ingress: self.is_ingress && !is_up,
+            memory_limit: self.memory_limit.map(|limit| limit.bytes(rate, Rtt::INTERNET)),
+            late: self.late,
+        }
+    }
+}
+
+/// How frames are handled in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Treatment {
+    pub(crate) ack_filter: AckFilter,
+    pub(crate) is_washed: bool,
+    pub(crate) is_ingress: bool,
+    /// In bytes of the buffers that frames lie in.
+    pub(crate) memory_limit: Option<u32>,
+    pub(crate) late: Late,
+}
+
+/// A memory limit as it is said when it changes.
+pub(crate) fn memory_word(limit: Option<MemoryLimit>) -> String {
+    match limit {
+        None => "off".to_owned(),
+        Some(MemoryLimit::ByRate) => BY_RATE.to_owned(),
+        Some(MemoryLimit::Bytes(bytes)) => format!("{bytes} bytes"),
+    }
+}
+
+/// How late a timer may be, in milliseconds, without the line losing time, if nothing is said: what a busy
+/// home router keeps a process waiting.
+const DEFAULT_CATCH_UP: i64 = 10;
+/// The most bytes that may follow at once.
+const MOST_BURST: i64 = 1 << 30;
+/// The word for a memory limit by the rate.
+const BY_RATE: &str = "by-rate";
+
+impl RawOptions {
+    pub(super) fn handling(&self, kind: QueueKind) -> Result<Handling, String> {
+        let ack_filter =
+            self.read("--ack-filter", &self.ack_filter, <AckFilter as Words>::parse)?;
+        let ack_filter = ack_filter.unwrap_or_default();
+        if ack_filter != AckFilter::Off && kind != QueueKind::Drr {
+            return Err(self.not_with(
+                "--ack-filter",
+                &self.ack_filter,
+                &format!("with --queue {} accepted is off", kind.word()),
+            ));
+        }
+        let ingress = self.read("--ingress", &self.ingress, Switch::parse)?;
+        Ok(Handling {
+            ack_filter,
+            wash: self.read("--wash", &self.wash, Ways::parse)?.unwrap_or_default(),
+            is_ingress: ingress == Some(Switch::On),
+            memory_limit: self.read("--memory-limit", &self.memory_limit, memory_limit)?,
+            late: self.late()?,
+        })
+    }
+
+    fn late(&self) -> Result<Late, String> {
+        let catch_up = self.in_range("--catch-up", &self.catch_up, 0..=1_000)?;
+        let burst =
+            self.read("--burst", &self.burst, |option, word| number(option, word, 1..=MOST_BURST))?;
+        match (catch_up, burst) {
+            (Some(_), Some(_)) => {
+                Err(self.not_with("--burst", &self.burst, "accepted is one, this or --catch-up"))
+            }
+            (None, Some(bytes)) => Ok(Late::Burst(u32::try_from(bytes).unwrap_or(0))),
+            (Some(millis), None) => Ok(Late::CatchUp(Nanos::from_millis(millis.unsigned_abs()))),
+            (None, None) => Ok(Late::default()),
+        }
+    }
+
+    /// What a packet is on the wire. Frames are counted as they are unless something is said of the link.
+    pub(super) fn line(&self) -> Result<Overhead, String> {
+        let parts = [&self.overhead, &self.mpu, &self.framing];
+        let link = self.read("--link", &self.link, |option, words| {
+            let link = Overhead::from_keywords(words, ETHERNET_HEADER as u8);
+            link.map_err(|why| format!("{option} {words:?}: {why}"))
+        })?;
+        match link {
+            Some(_) if parts.iter().any(|part| part.is_some()) => Err(self.not_with(
+                "--link",
+                &self.link,
+                "accepted is it, or --overhead, --mpu and --framing, which are words of it",
+            )),
+            Some(link) => Ok(link),
+            None => self.link_of_parts(),
+        }
+    }
+
+    /// What is wrong with a word beside others.
+    fn not_with(&self, option: &str, word: &Option<Word>, why: &str) -> String {
+        let text = word.as_ref().map_or("", Word::text);
+        format!("{}{option} {text:?}: {why}", self.place(word.as_ref()))
+    }
+}
+
+/// A memory limit: `by-rate`, or a size as `tc` writes it.
+fn memory_limit(option: &str, word: &str) -> Result<MemoryLimit, String> {
+    let words = format!("memlimit {word}");
+    let settings =
+        QueueSettings::from_words(&words).ok().filter(|_| !word.contains(char::is_whitespace));
+    settings.and_then(|settings| settings.memory_limit).ok_or_else(|| {
+        format!("{option} {word:?}: accepted are {BY_RATE}, and sizes such as 4mb, 512kb, 300000")
+    })
+}
