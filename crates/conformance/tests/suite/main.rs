@@ -7,6 +7,7 @@ mod contract;
 mod differential;
 mod dual_pi2;
 mod ecn;
+mod every_aqm;
 mod every_discipline;
 mod exhaustive;
 mod fuzz_corpus;

@@ -1,0 +1,337 @@
+//! Every AQM as one type, under every flow scheduler of the catalogue.
+//!
+//! A test that is written for [`AnyAqm`] is compiled once for each flow scheduler, and plays them all.
+
+use std::fs;
+use std::path::Path;
+
+use crate::every_discipline::seed;
+use conformance::catalog::entry::QUICK_COBALT;
+use conformance::catalog::{
+    self, AqmRecipe, Arrays, Memory, Queued, QueuesRecipe, Recipe, Room, SchedulerOf,
+};
+use conformance::effort::effort;
+use conformance::history::{
+    Contestant, Dial, Housing, Match, Operation, Operations, Peeked, Setting, Shifted,
+};
+use conformance::sides::{self, DESCRIPTORS, FLOWS, HOSTS, MAX_LEN, MadeOf};
+use freeboard::sched_core::{
+    Admission, Aqm, AqmChoice, BlueParams, CoDelParams, DropReason, Ecn, FlowId, Head, L4sParams,
+    Limits, Look, Nanos, Offer, Packet, Pi2Params, PieParams, Probability, RedParams, Scheduler,
+    Verdict,
+};
+
+/// The recipes, and an AQM that is one of them.
+macro_rules! every_aqm {
+    ($($name:ident: $type:ty = $recipe:expr,)*) => {
+        /// Which AQM.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        enum Which { $($name),* }
+
+        impl Which {
+            const ALL: &[Self] = &[$(Self::$name),*];
+        }
+
+        /// One of them, with its table in `F`.
+        enum Made<F: Memory> { $($name(<$type as AqmRecipe>::Made<F>)),* }
+
+        impl AqmRecipe for Which {
+            type Made<F: Memory> = AnyAqm<F>;
+
+            fn aqm<F: Memory>(self, flows: F) -> Option<AnyAqm<F>> {
+                let made = match self { $(Self::$name => Made::$name($recipe.aqm(flows)?)),* };
+                Some(AnyAqm { made, told: 0 })
+            }
+        }
+
+        /// An AQM, and how often it has said anything but to let a packet pass.
+        struct AnyAqm<F: Memory> {
+            made: Made<F>,
+            told: u64,
+        }
+
+        impl<F: Memory> Aqm for AnyAqm<F> {
+            const MAX_DROPS: u32 = 32;
+
+            fn admit(&mut self, flow: FlowId, offer: Offer) -> Admission {
+                let said = match &mut self.made { $(Made::$name(aqm) => aqm.admit(flow, offer)),* };
+                self.told += u64::from(said != Admission::Accept);
+                said
+            }
+
+            fn judge(&mut self, flow: FlowId, head: Head, look: Look) -> Verdict {
+                let said = match &mut self.made {
+                    $(Made::$name(aqm) => aqm.judge(flow, head, look)),*
+                };
+                self.told += u64::from(matches!(said, Verdict::Signal | Verdict::Drop));
+                said
+            }
+
+            fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
+                let foresee: Box<dyn FnMut(Head) -> Verdict + '_> = match &self.made {
+                    $(Made::$name(aqm) => Box::new(aqm.foresee(flow))),*
+                };
+                foresee
+            }
+
+            fn overflowed(&mut self, flow: FlowId) {
+                match &mut self.made { $(Made::$name(aqm) => aqm.overflowed(flow)),* }
+            }
+
+            fn emptied(&mut self, flow: FlowId) {
+                match &mut self.made { $(Made::$name(aqm) => aqm.emptied(flow)),* }
+            }
+
+            fn forget(&mut self, flow: FlowId) {
+                match &mut self.made { $(Made::$name(aqm) => aqm.forget(flow)),* }
+            }
+        }
+    };
+}
+
+/// CoDel for histories of a few packets.
+const CODEL: CoDelParams = CoDelParams::new(Nanos(1_024), Nanos(100_000)).with_mtu(100);
+
+every_aqm! {
+    CoDel: catalog::CoDel = catalog::CoDel(CODEL),
+    Red: catalog::Red = catalog::Red(
+        RedParams::new(1_000, 3_000)
+            .with_weight(1)
+            .with_max_probability(Probability::from_raw(1 << 29))
+            .gentle()
+            .adaptive()
+    ),
+    Blue: catalog::Blue = catalog::Blue(
+        BlueParams::DEFAULT
+            .with_steps(Probability::from_raw(1 << 29), Probability::from_raw(1 << 26))
+            .with_freeze(Nanos::from_micros(100))
+            .with_longest_wait(Nanos::from_micros(200))
+    ),
+    Cobalt: catalog::Cobalt = QUICK_COBALT,
+    CeThreshold: catalog::CeThreshold<catalog::Cobalt> = catalog::CeThreshold {
+        of: QUICK_COBALT,
+        threshold: Nanos::from_micros(50),
+        ect1_only: false,
+    },
+    ChosenAqm: catalog::ChosenAqm = catalog::ChosenAqm(
+        AqmChoice::CoDel(CODEL),
+        Some(L4sParams::new(Nanos::from_micros(20)).with_mtu(100))
+    ),
+    Pie: catalog::Pie = catalog::Pie(
+        PieParams::new(Nanos::from_micros(100))
+            .with_period(Nanos::from_micros(200))
+            .with_max_burst(Nanos::ZERO)
+            .with_gains(1_000_000, 1_000_000)
+            .with_mtu(100)
+    ),
+    Pi2: catalog::Pi2 = catalog::Pi2(
+        Pi2Params::new(Nanos::from_micros(100))
+            .with_period(Nanos::from_micros(200))
+            .with_gains(100_000, 300_000)
+            .with_mtu(100)
+    ),
+}
+
+/// Goal: an AQM that is added is played here. Method: the names behind `Aqm for` in the sources of the library.
+#[test]
+fn every_aqm_of_the_library_is_played() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sched-core/src/aqm");
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            continue;
+        }
+        let text = fs::read_to_string(path).unwrap();
+        found.extend(text.split(" Aqm for ").skip(1).map(|rest| {
+            let end = rest.find(|c: char| !c.is_alphanumeric()).unwrap();
+            rest[..end].to_owned()
+        }));
+    }
+    let played: Vec<String> = Which::ALL.iter().map(|which| format!("{which:?}")).collect();
+    found.sort();
+    let mut expected = played;
+    expected.sort();
+    assert_eq!(found, expected);
+}
+
+/// The recipe with this AQM in its queues.
+fn subject<R: QueuesRecipe>(
+    of: R,
+    aqm: Which,
+) -> MadeOf<Queued<R, Which>, FLOWS, DESCRIPTORS, HOSTS>
+where
+    SchedulerOf<R, Arrays<FLOWS>, Arrays<HOSTS>>: Housing,
+{
+    let recipe = Queued { of, aqm };
+    sides::composition::<FLOWS, DESCRIPTORS, HOSTS, _>(recipe, MAX_LEN, Limits::NONE)
+}
+
+/// A random history of queues that often stand: with more arrivals, of two flows, and fewer limits.
+fn crowded(contestant: &dyn Contestant, seed: u64) -> impl Iterator<Item = Operation> + use<> {
+    let history = Operations::of(contestant, seed).enumerate();
+    let history = history.filter(|(step, operation)| {
+        let is_limit = matches!(operation, Operation::SetLimits { .. });
+        !is_limit || step % 4 == 0
+    });
+    history.flat_map(|(step, operation)| {
+        let flow = (step as u32 / 64) % 2;
+        let more = (step % 3 == 0).then_some(Operation::Enqueue { flow, len: 400 });
+        let later = (step % 2 == 0).then_some(Operation::Forward { nanos: 20_000 });
+        [Some(operation), more, later].into_iter().flatten()
+    })
+}
+
+/// Goal: under every AQM a flow scheduler keeps the contract: the ledger of handles, the books, peeks, and no difference at another
+/// time. Method: random histories beside itself, looked at and at a time at which counters wrap; the AQM has to act.
+fn keeps_the_contract<R: QueuesRecipe>(name: &str, of: R)
+where
+    SchedulerOf<R, Arrays<FLOWS>, Arrays<HOSTS>>: Housing,
+{
+    const SHIFTS: [u64; 4] = [1 << 31, (1 << 32) - 1024, 1 << 53, (1 << 63) - (1 << 42)];
+    for (at, &aqm) in Which::ALL.iter().enumerate() {
+        let mut acted = 0;
+        // A history may end in a long calm: several, until the AQM has acted.
+        for round in 0..effort(6, 24) {
+            let by = SHIFTS[(at + round) % SHIFTS.len()];
+            let twin = Peeked::new(Shifted::new(subject(of, aqm), by));
+            let both = Match::new(subject(of, aqm), twin);
+            let mut both = both.marking_arrivals();
+            let history = crowded(&both.subject, seed(name) + round as u64);
+            for (step, operation) in history.take(1_500).enumerate() {
+                let judged = both.step(operation, step % 32 == 0);
+                judged.unwrap_or_else(|difference| panic!("{aqm:?}, {by} ns later: {difference}"));
+            }
+            acted += both.subject.aqm().told;
+            if acted > 0 && round >= effort(0, 23) {
+                break;
+            }
+        }
+        assert!(acted > 0, "{aqm:?} has not acted");
+    }
+}
+
+macro_rules! contract {
+    ([] $($name:ident: $recipe:expr,)*) => {$(
+        #[test]
+        fn $name() {
+            super::keeps_the_contract(stringify!($name), $recipe);
+        }
+    )*};
+}
+
+mod the_contract_holds_under_every_aqm {
+    conformance::flow_schedulers!(contract, []);
+}
+
+/// Goal: what an AQM has learned of a flow stays when the flow gets another weight. Method: a queue that stands, with and without
+/// the change, under each flow scheduler: what leaves and how it is marked is the same, and it is marked.
+fn remembers_under_another_weight<R: QueuesRecipe>(name: &str, of: R)
+where
+    SchedulerOf<R, Arrays<FLOWS>, Arrays<HOSTS>>: Housing,
+{
+    let weight = |weight| Setting { weight, max_len: MAX_LEN };
+    for &aqm in Which::ALL {
+        let run = |changes: bool| {
+            let mut made = subject(of, aqm);
+            made.configure(FlowId(0), Dial::of(weight(3))).unwrap();
+            let mut trace = Vec::new();
+            let mut free: Vec<u32> = (0..DESCRIPTORS as u32).collect();
+            for step in 0..600_u64 {
+                let now = Nanos(step * 250_000);
+                if changes && step == 300 {
+                    made.configure(FlowId(0), Dial::of(weight(5))).unwrap();
+                }
+                for _ in 0..1 + step % 2 {
+                    let Some(handle) = free.pop() else { break };
+                    let packet = Packet { ecn: Ecn::Ect0, ..Packet::new(handle, 500) };
+                    let offered = made.enqueue(now, FlowId(0), packet, &mut |packet: Packet, _| {
+                        free.push(packet.handle);
+                    });
+                    let told = offered.map_err(|rejected| {
+                        free.push(rejected.packet.handle);
+                        rejected.reason
+                    });
+                    trace.push((step, told.err(), None));
+                }
+                let mut gone = Vec::new();
+                let left = made.dequeue(now, &mut |packet: Packet, why| gone.push((packet, why)));
+                trace.push((step, None, left));
+                free.extend(left.map(|packet| packet.handle));
+                free.extend(gone.iter().map(|(packet, _)| packet.handle));
+            }
+            (trace, made.aqm().told)
+        };
+        let (unchanged, acted) = run(false);
+        assert!(acted > 5, "{name}: {aqm:?} has acted {acted} times");
+        let (changed, _) = run(true);
+        assert!(changed == unchanged, "{name}: {aqm:?} is told of a weight");
+    }
+}
+
+#[test]
+fn another_weight_leaves_what_every_aqm_has_learned() {
+    macro_rules! each {
+        ([] $($name:ident: $recipe:expr,)*) => {
+            $(remembers_under_another_weight(stringify!($name), $recipe);)*
+        };
+    }
+    conformance::flow_schedulers!(each, []);
+}
+
+/// What a queue that stands is told in four seconds, from eight on, if one reading of the clock was wrong after four.
+fn told_after(aqm: Which, wrong: Option<(u64, bool)>) -> u64 {
+    let room = Room::of_flows(Arrays::<1>, MAX_LEN).with_hosts(Arrays::<1>);
+    let recipe = Queued { of: catalog::Drr { sparse_first: true }, aqm };
+    let mut line = recipe.scheduler(room, Arrays::<64>, Limits::packets(60)).unwrap();
+    line.configure(FlowId(0), MAX_LEN).unwrap();
+    let (mut free, mut told_before) = ((0..64).collect::<Vec<u32>>(), 0);
+    // A packet leaves each millisecond; one and a tenth come.
+    for tick in 0..12_000_u64 {
+        let now = Nanos((1 << 50) + tick * 1_000_000);
+        let read = |of_arrival: bool| match wrong {
+            Some((reading, arrival)) if tick == 4_000 && arrival == of_arrival => Nanos(reading),
+            _ => now,
+        };
+        let mut gone = Vec::new();
+        for _ in 0..1 + u32::from(tick % 10 == 0) {
+            let handle = free.pop().expect("four more than the limit");
+            let ecn = if tick % 4 < 2 { Ecn::NotEct } else { Ecn::Ect0 };
+            let packet = Packet { ecn, ..Packet::new(handle, 1_000) };
+            let sink = &mut |packet: Packet, _: DropReason| gone.push(packet.handle);
+            if let Err(rejected) = line.enqueue(read(true), FlowId(0), packet, sink) {
+                gone.push(rejected.packet.handle);
+            }
+        }
+        let sink = &mut |packet: Packet, _: DropReason| gone.push(packet.handle);
+        let left = line.dequeue(read(false), sink);
+        free.extend(gone.into_iter().chain(left.map(|packet| packet.handle)));
+        if tick == 8_000 {
+            told_before = line.aqm().told;
+        }
+    }
+    assert_eq!(line.recount(), Ok(()));
+    line.aqm().told - told_before
+}
+
+/// Goal: one wrong reading of the clock does no lasting harm: four seconds later each AQM tells its queue about as often as if it had not
+/// been. Method: readings from 0.1 s to hundreds of years ahead and behind, at an arrival and at a departure.
+#[test]
+fn one_wrong_reading_of_the_clock_does_no_lasting_harm() {
+    let now = (1_u64 << 50) + 4_000 * 1_000_000;
+    let spans = [100, 5_000, 500_000, 86_400_000].map(|ms| ms * 1_000_000);
+    let ahead = spans.iter().map(|span| now + span).chain([1 << 63, u64::MAX]);
+    let behind = spans.iter().map(|span| now - span).chain([0]);
+    let readings: Vec<u64> = ahead.chain(behind).collect();
+    for &aqm in Which::ALL {
+        let usual = told_after(aqm, None);
+        assert!(usual > 100, "{aqm:?}: {usual}");
+        for &reading in &readings {
+            for of_arrival in [false, true] {
+                let told = told_after(aqm, Some((reading, of_arrival)));
+                let is_near = told * 4 >= usual * 3 && told * 3 <= usual * 4;
+                assert!(is_near, "{aqm:?}: {told}, not {usual}, after {reading} for {now}");
+            }
+        }
+    }
+}
