@@ -168,10 +168,14 @@ mod tests {
 
     use super::*;
 
-    /// Goal: words that a misspelt one is compared with are words of the link, and no word is of both kinds.
+    /// Goal: words that a misspelt one is compared with are words of the link, which its error names, and no word is of both
+    /// kinds.
     #[test]
     fn the_words_of_the_link_are_read_by_the_link() {
+        let unknown = std::format!("{}", KeywordError::Unknown("?"));
+        let named: std::vec::Vec<&str> = unknown.split(['(', ',', ')', ' ']).collect();
         for word in OF_THE_LINK {
+            assert!(named.contains(&word), "{word} is not in: {unknown}");
             let read = Overhead::from_words([word, "16"].into_iter(), 14);
             assert!(
                 !matches!(read, Err(KeywordError::Unknown(unknown)) if unknown == word),

@@ -268,7 +268,7 @@ impl fmt::Display for KeywordError<'_> {
                 "unknown link option `{word}` (raw, conservative, overhead N, mpu N, atm, ptm, \
                  ptm-paper, noatm, pppoa-vcmux, pppoa-llc, pppoe-vcmux, pppoe-llcsnap, \
                  bridged-vcmux, bridged-llcsnap, ipoa-vcmux, ipoa-llcsnap, pppoe-ptm, bridged-ptm, \
-                 docsis, ethernet, gpon, xgs-pon, ether-vlan, via-ethernet, gem, xgem, pppoe, \
+                 docsis, ethernet, gpon, xgs-pon, xg-pon, ether-vlan, via-ethernet, gem, xgem, pppoe, \
                  wireguard, wireguard6, esp, esp6, esp-udp, gre, gre6, vxlan, vxlan6, gtp, ipip, \
                  6in4, 4in6, ds-lite, mpls, add N, least N, pad N)"
             ),

@@ -36,7 +36,7 @@ fn defined(
 
 /// Goal: no setting wraps, shrinks a longer packet, or leaves the bounds.
 /// Method: overhead × minimum × framing × header × layers × length. At full depth these are every overhead, every minimum
-/// and every length to 1,600 (10⁹ lengths on the wire), else a sample that contains the ends of each range.
+/// and every length to 1,600 (10⁹ lengths on the wire, 20 s), else a sample that contains the ends of each range.
 #[test]
 fn every_setting_in_range_is_monotone_and_bounded() {
     let minimum = Layer { inside: 3, least: 60, multiple: 1, outside: 1 };
