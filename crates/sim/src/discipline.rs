@@ -5,6 +5,7 @@
 
 mod isolated;
 mod managed;
+mod tins;
 mod users;
 mod weighted;
 
@@ -23,6 +24,7 @@ use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
 pub use managed::{fair_queues, one_queue};
+pub use tins::Tins;
 pub use users::{PerUser, UserFlows, users_sqf_with_codel};
 pub use weighted::{Weighted, WeightedFlow};
 

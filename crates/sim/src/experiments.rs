@@ -10,7 +10,10 @@ pub mod attacks;
 pub mod autorate;
 pub mod cake_alg1;
 pub mod cake_fig1;
+pub mod cake_fig2;
 pub mod cake_fig3;
+pub mod cake_fig4;
+pub mod cake_fig5;
 pub mod cake_fig6;
 pub mod codel_rfc;
 pub mod home_gateway;
@@ -32,7 +35,10 @@ pub const ALL: &[Experiment] = &[
     qfq_fig7::EXPERIMENT,
     cake_alg1::EXPERIMENT,
     cake_fig1::EXPERIMENT,
+    cake_fig2::EXPERIMENT,
     cake_fig3::EXPERIMENT,
+    cake_fig4::EXPERIMENT,
+    cake_fig5::EXPERIMENT,
     cake_fig6::EXPERIMENT,
     users_sqf::EXPERIMENT,
     sqf_vbr::EXPERIMENT,
@@ -85,6 +91,15 @@ pub struct Sentence {
     pub measured: String,
     /// The verdict.
     pub holds: bool,
+}
+
+impl Sentence {
+    /// What a source says and what is not so here, for the reason `why`. Holds while it is not so: when it has become true
+    /// the reason is none, and the sentence fails.
+    #[must_use]
+    pub fn differs(what: &str, why: &str, measured: String, is_so: bool) -> Self {
+        Self { claim: format!("{what} differs: {why}"), measured, holds: !is_so }
+    }
 }
 
 impl Report {

@@ -14,7 +14,7 @@ use freeboard::flowhash::{Ack, FlowKey, SipHash13, parse};
 use freeboard::sched_core::{
     DropReason, DropSink, Ecn, FlowId, Imbalance, Nanos, Packet, Rejected,
 };
-use freeboard::shaper::Rate;
+use freeboard::shaper::{Overhead, Rate};
 
 use crate::discipline::Bottleneck;
 
@@ -29,6 +29,8 @@ pub struct Link<P = Vec<u8>> {
     /// Names the flow of a packet instead, if there is one.
     naming: Option<fn(&[u8]) -> FlowId>,
     delay: Nanos,
+    /// Bytes that a packet has before it in the books of the queue.
+    header: u32,
     /// Reads acknowledgements, for a queue that filters them.
     acks: Option<fn(&P) -> Option<Ack>>,
     /// When the last packet arrives: a line whose rate or delay changes keeps the order.
@@ -125,6 +127,7 @@ impl<P> Link<P> {
             pool: Pool::new(buffers),
             hasher,
             naming: None,
+            header: 0,
             acks: None,
             delay,
             last: Nanos::ZERO,
@@ -138,6 +141,19 @@ impl<P> Link<P> {
     #[must_use]
     pub fn naming(self, name: fn(&[u8]) -> FlowId) -> Self {
         Self { naming: Some(name), ..self }
+    }
+
+    /// Packets are booked with a header of this many bytes, as Ethernet frames are: shares and limits count it, and the
+    /// line has it.
+    #[must_use]
+    pub fn with_header(self, bytes: u32) -> Self {
+        Self { header: bytes, ..self }
+    }
+
+    /// What the line makes of packets as they are booked, and the header with which they are booked.
+    #[must_use]
+    pub fn framing(&self) -> (Overhead, u32) {
+        (self.queue.overhead(), self.header)
     }
 
     /// A queue that filters acknowledgements reads them by `acks`, of packets that come with their key.
@@ -216,7 +232,7 @@ impl<P> Link<P> {
         let mut gone = Vec::new();
         let drops = &mut |packet: Packet, why: DropReason| gone.push((packet, why));
         let acks = |packet: Packet| pool.get(packet.handle).and_then(read);
-        let packet = Packet { ecn, ..Packet::new(handle, len) };
+        let packet = Packet { ecn, ..Packet::new(handle, len + self.header) };
         let outcome = queue.enqueue_with_acks(now, by, packet, &acks, drops);
         for (packet, why) in gone {
             Free { pool, books }.dropped(packet, why);
@@ -242,9 +258,8 @@ impl<P> Link<P> {
             return false;
         };
         let free = &mut Free { pool: &mut self.pool, books: &mut self.books };
-        if let Err(rejected) =
-            enqueue(&mut *self.queue, Packet { ecn, ..Packet::new(handle, len) }, free)
-        {
+        let packet = Packet { ecn, ..Packet::new(handle, len + self.header) };
+        if let Err(rejected) = enqueue(&mut *self.queue, packet, free) {
             self.pool.take(rejected.packet.handle);
             self.books.rejected += 1;
             return false;
@@ -331,7 +346,7 @@ mod tests {
     use super::*;
     use crate::discipline::{Weighted, WeightedFlow};
     use freeboard::sched_core::{Descriptor, Fifo, Limits};
-    use freeboard::shaper::{Overhead, Shaped, Shaper};
+    use freeboard::shaper::{Shaped, Shaper};
 
     fn link(limits: Limits) -> Link {
         let fifo = Fifo::head_drop([Descriptor::EMPTY; 4], limits);

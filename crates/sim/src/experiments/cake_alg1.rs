@@ -3,8 +3,8 @@
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate, Shaper};
 
-use super::{Experiment, Report, Sentence};
-use crate::plot::{Column, TextTable, fixed};
+use super::{Experiment, Picture, Report, Sentence};
+use crate::plot::{Chart, Column, Mark, TextTable, fixed};
 use crate::progress::Progress;
 use conformance::rng::Streams;
 
@@ -88,7 +88,23 @@ error: of the time that packets take back to back; burst: bytes beyond rate × s
             holds: burst <= 1.0,
         },
     ];
-    Report { text, pictures: Vec::new(), sentences }
+    let picture = Picture { file: "cake-alg1.svg".to_owned(), svg: picture(&lines) };
+    Report { text, pictures: vec![picture], sentences }
+}
+
+fn picture(lines: &[Line]) -> String {
+    let panel = |title: &str, y: &str, value: fn(&Line) -> f64| {
+        let chart = Chart::new(title).x("rate (kbit/s)").y(y).log_x().height(250);
+        FRAMINGS.into_iter().fold(chart, |chart, (name, _)| {
+            let of = lines.iter().filter(|line| line.framing == name);
+            let points = of.map(|line| (line.bps as f64 / 1e3, value(line)));
+            chart.series(name, Mark::Dots, points)
+        })
+    };
+    Chart::stacked(&[
+        panel("Error of the rate, back to back", "ppm", |line| line.error * 1e6),
+        panel("Beyond the rate after pauses", "longest packets", |line| line.burst),
+    ])
 }
 
 fn measure(bps: u64, name: &'static str, framing: Framing, seed: u64) -> Line {

@@ -66,12 +66,11 @@ impl Options {
         u32::try_from(self.seeds).unwrap_or(u32::MAX)
     }
 
-    /// What `--list` prints: a line for each experiment.
+    /// What `--list` prints: a line for each experiment, then one for each name of several.
     #[must_use]
     pub fn list() -> String {
-        let line =
-            |experiment: &Experiment| format!("  {:<16}  {}\n", experiment.name, experiment.about);
-        ALL.iter().map(line).collect()
+        let figures = ALL.iter().map(|experiment| (experiment.name, experiment.about));
+        figures.chain(PAPERS).map(|(name, about)| format!("  {name:<16}  {about}\n")).collect()
     }
 }
 
@@ -114,7 +113,21 @@ mod tests {
         let cake = names("cake");
         let all = ALL.iter().map(|one| one.name).filter(|name| name.starts_with("cake-"));
         assert_eq!(cake, all.collect::<Vec<_>>());
-        assert!(cake.contains(&"cake-alg1") && cake.contains(&"cake-fig1"), "{cake:?}");
+        let expected = [
+            "cake-alg1",
+            "cake-fig1",
+            "cake-fig2",
+            "cake-fig3",
+            "cake-fig4",
+            "cake-fig5",
+            "cake-fig6",
+        ];
+        assert_eq!(cake, expected);
+        for (paper, _) in PAPERS {
+            assert!(
+                Options::list().lines().any(|line| line.split_whitespace().next() == Some(paper))
+            );
+        }
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub enum Naming {
     One,
     /// A connection is the flow of its number, as a table of connections has it. For networks without open-loop flows.
     Connection,
+    /// A connection is the flow of its number, and an open-loop flow that of its own behind this many connections.
+    Number(u32),
     /// Data is flow 0 until its connection has sent this many bytes, and then flow 1: two bands, filled by a counter of
     /// each connection. All else is flow 0.
     Sent(u64),
@@ -109,6 +111,8 @@ struct Connection {
     back: FlowKey,
     /// Bytes of data that came to the queue, retransmissions too.
     sent: u64,
+    /// Bytes of data and of acknowledgements that have left their queues, as they are on the line.
+    left: [u64; 2],
     /// The instants of the timer events that count.
     armed: [Option<Nanos>; 3],
     begins: Nanos,
@@ -227,6 +231,7 @@ impl TcpNetwork {
             key,
             back: self::key(way.back(), hosts, 6, id),
             sent: 0,
+            left: [0; 2],
             armed: [None; 3],
             begins,
             done: None,
@@ -282,6 +287,15 @@ impl TcpNetwork {
     #[must_use]
     pub fn goodput(&self, id: ConnectionId) -> Goodput {
         self.connections[id.0 as usize].goodput
+    }
+
+    /// Bytes of a connection's packets that have left the queue of a direction, as they are on the line: data one way,
+    /// acknowledgements the other.
+    #[must_use]
+    pub fn left(&self, id: ConnectionId, way: Way) -> u64 {
+        let connection = &self.connections[id.0 as usize];
+        let [data, acks] = connection.left;
+        if way == connection.way { data } else { acks }
     }
 
     /// From now on keeps how long each segment of this connection takes, of those that are sent while it is measured.
@@ -507,6 +521,11 @@ impl TcpNetwork {
         match self.naming {
             Naming::Key => link.enter_with_key(now, key, len, ecn, parcel),
             Naming::One => link.enter_with_ecn(now, FlowId(0), len, ecn, parcel),
+            Naming::Number(connections) => {
+                let before = u32::from(matches!(parcel.content, Content::Datagram(_)));
+                let flow = FlowId(parcel.of + before * connections);
+                link.enter_with_ecn(now, flow, len, ecn, parcel)
+            }
             Naming::Connection => link.enter_with_ecn(now, FlowId(parcel.of), len, ecn, parcel),
             Naming::Sent(young) => {
                 let mut is_old = false;
@@ -522,10 +541,21 @@ impl TcpNetwork {
 
     /// Sends what may leave a queue at `now`.
     fn serve(&mut self, now: Nanos, id: LinkId) {
-        let Self { links, on_the_way, modem, .. } = self;
+        let Self { links, on_the_way, modem, connections, .. } = self;
         let is_before_modem = modem.is_some() && id == Way::Up.link();
+        let is_modem = *modem == Some(id);
+        let (overhead, header) = links.link(id).framing();
         links.serve(now, id, |_, ecn, parcel| {
             *on_the_way += 1;
+            let kind = match parcel.content {
+                Content::Data(_) if !is_modem => Some(0),
+                Content::Ack(_) if !is_modem => Some(1),
+                _ => None,
+            };
+            if let Some(kind) = kind {
+                let left = &mut connections[parcel.of as usize].left[kind];
+                *left += u64::from(overhead.wire_len(parcel.len + header));
+            }
             let event = if is_before_modem { Event::Modem } else { Event::Arrive };
             Some(event(parcel, ecn))
         });

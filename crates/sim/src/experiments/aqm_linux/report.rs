@@ -103,7 +103,7 @@ fn sentence(m: &Measured) -> Sentence {
             measured,
             holds: near,
         },
-        Some(why) => Sentence { claim: format!("{name} differs: {why}"), measured, holds: !near },
+        Some(why) => Sentence::differs(&name, why, measured, near),
     }
 }
 

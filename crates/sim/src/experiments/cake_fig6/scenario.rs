@@ -6,7 +6,7 @@
 //! ```
 
 use freeboard::sched_core::{DropReason, Ecn, Imbalance, Limits, Nanos};
-use freeboard::shaper::{Framing, Overhead, Rate};
+use freeboard::shaper::{Overhead, Rate};
 use freeboard::{AckFilter, AqmKind, SmartQueue};
 
 use crate::link::Link;
@@ -19,6 +19,8 @@ use conformance::rng::Streams;
 /// What may be varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
+    /// The AQM in each queue, both ways.
+    pub aqm: AqmKind,
     /// The filter of the uplink.
     pub filter: AckFilter,
     /// How long is measured.
@@ -54,7 +56,8 @@ const ROUND_TRIP: Nanos = Nanos::from_millis(50);
 const EACH: usize = 4;
 /// The longest packet, in bytes.
 const MTU: u32 = 1_500;
-/// What the line adds to a packet: the header of an Ethernet frame.
+/// With what a packet is booked, and what it has on the line: the header of an Ethernet frame, as in Linux. A share of the
+/// line counts it, which is a fifth of an acknowledgement.
 const HEADER: u32 = 14;
 /// Payload of the probe, of UDP.
 const PROBE: u32 = 132;
@@ -75,12 +78,13 @@ pub fn run(setup: &Setup) -> Outcome {
             0 => SmartQueue::upload(rates[way]).ack_filter(setup.filter),
             _ => SmartQueue::download(rates[way]),
         };
-        let overhead = Overhead::new(Framing::None, HEADER.cast_signed(), 0).expect("in range");
-        let builder = builder.raw_ip().max_len(MTU).overhead(overhead).aqm(AqmKind::Cobalt);
+        let builder = builder.raw_ip().overhead(Overhead::RAW).max_len(MTU + HEADER);
+        let builder = builder.aqm(setup.aqm);
         let builder = builder.limits(LIMITS).buffers(LIMITS.packets + 1);
         let queue = builder.descriptors().expect("settings in range");
         let key = (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
-        Link::new(Box::new(queue), LIMITS.packets + 1, key, Nanos(ROUND_TRIP.0 / 2))
+        let delay = Nanos(ROUND_TRIP.0 / 2);
+        Link::new(Box::new(queue), LIMITS.packets + 1, key, delay).with_header(HEADER)
     };
     let mut network = TcpNetwork::new(link(0), link(1), Naming::Key, (WARM_UP, end));
     let mut starts = streams.stream("starts");

@@ -1,0 +1,231 @@
+//! CAKE Fig. 2: CAKE and FQ-CoDel under uploads and downloads at once, beside queues that do not tell flows apart.
+//!
+//! The scenario is [`crate::experiments::aqm_linux::scenario`] with four uploads, four downloads and a probe each way.
+
+use core::num::NonZeroU32;
+use std::thread;
+
+use freeboard::AqmKind;
+use freeboard::sched_core::Nanos;
+
+use super::aqm_linux::scenario::{self, Outcome, Queueing, ROUND_TRIP, Setup, WARM_UP};
+use super::{Experiment, Picture, Report, Sentence};
+use crate::measure::delay::Delays;
+use crate::measure::estimate::mean;
+use crate::plot::{Chart, Column, Mark, TextTable, fixed, percent};
+use crate::progress::Progress;
+
+/// What `sim reproduce cake-fig2` runs.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "cake-fig2",
+    about: "CAKE Fig. 2: goodput and latency of CAKE and FQ-CoDel, four uploads and four downloads",
+    run,
+};
+
+const MEASURED: Nanos = Nanos::from_secs(60);
+const MEGABITS: NonZeroU32 = NonZeroU32::new(10).unwrap();
+/// Uploads, and downloads.
+const EACH: u8 = 4;
+/// How far the goodputs of CAKE and FQ-CoDel may be apart, as a part of FQ-CoDel's.
+const GOODPUT: f64 = 0.03;
+/// How far their medians may be apart, and how long each may be, in ms.
+const APART: f64 = 5.0;
+const LONGEST: f64 = 20.0;
+/// Thousandths of all round trips of probes.
+const QUANTILES: [u32; 3] = [500, 950, 990];
+/// The two of the figure are the last.
+const QUEUES: [(&str, Queueing); 6] = [
+    ("FIFO, 1000 packets", Queueing::Fifo(1_000)),
+    ("CoDel", Queueing::CoDel),
+    ("PIE", Queueing::Pie),
+    ("FQ-PIE", Queueing::FqPie),
+    ("FQ-CoDel", Queueing::FqCoDel),
+    ("CAKE", Queueing::Smart(AqmKind::Cobalt)),
+];
+
+/// All runs with one queue.
+struct Measured {
+    name: &'static str,
+    runs: Vec<Run>,
+}
+
+/// One run.
+struct Run {
+    /// Mbit/s of all uploads and of all downloads.
+    goodput: [f64; 2],
+    /// What a probe waits there and back.
+    added: Delays,
+    balanced: bool,
+}
+
+impl Run {
+    fn of(outcome: &Outcome) -> Self {
+        let bits = |bytes: &Vec<u64>| bytes.iter().sum::<u64>() as f64 * 8.0;
+        let [up, down] = &outcome.probes;
+        // A probe each way every 20 ms: the n-th up and the n-th down are a round trip.
+        let pairs = up.added.samples().iter().zip(down.added.samples());
+        Self {
+            goodput: outcome.bytes.each_ref().map(|of| bits(of) / (MEASURED.0 as f64 / 1e3)),
+            added: pairs.map(|(up, down)| up.plus(*down)).collect(),
+            balanced: outcome.recount.is_ok(),
+        }
+    }
+
+    fn median(&self) -> f64 {
+        millis(&self.added, 500)
+    }
+}
+
+impl Measured {
+    fn goodput(&self) -> [f64; 2] {
+        [0, 1].map(|way| {
+            let runs: Vec<f64> = self.runs.iter().map(|run| run.goodput[way]).collect();
+            mean(&runs).expect("there are runs")
+        })
+    }
+
+    /// Quantiles of all runs in ms, as [`QUANTILES`] names them.
+    fn added(&self) -> [f64; 3] {
+        let all: Delays = self.runs.iter().flat_map(|run| run.added.samples()).copied().collect();
+        QUANTILES.map(|of| millis(&all, of))
+    }
+}
+
+fn millis(delays: &Delays, per_mille: u32) -> f64 {
+    delays.quantile(per_mille).map_or(f64::INFINITY, |delay| delay.0 as f64 / 1e6)
+}
+
+fn run(seeds: u32, progress: &Progress) -> Report {
+    progress.expect(QUEUES.len() as u64 * u64::from(seeds));
+    // Side by side: no run knows of another.
+    let measured: Vec<Measured> = thread::scope(|scope| {
+        let begin =
+            |(name, queueing)| scope.spawn(move || measure(name, queueing, seeds, progress));
+        let runs: Vec<_> = QUEUES.into_iter().map(begin).collect();
+        runs.into_iter().map(|run| run.join().expect("a run ends")).collect()
+    });
+    let text = format!("{}\n{}", heading(seeds), table(&measured));
+    let picture = Picture { file: "cake-fig2.svg".to_owned(), svg: picture(&measured) };
+    Report { text, pictures: vec![picture], sentences: sentences(&measured) }
+}
+
+fn measure(name: &'static str, queueing: Queueing, seeds: u32, progress: &Progress) -> Measured {
+    let one = |seed| {
+        let setup = Setup {
+            queueing,
+            megabits: MEGABITS,
+            up: EACH,
+            down: EACH,
+            video: false,
+            paced: false,
+            deaf: None,
+            measured: MEASURED,
+            seed,
+        };
+        let outcome = scenario::run(&setup);
+        progress.done();
+        Run::of(&outcome.expect("lengths and parameters are within their ranges"))
+    };
+    Measured { name, runs: (1..=u64::from(seeds)).map(one).collect() }
+}
+
+fn heading(seeds: u32) -> String {
+    format!(
+        "\
+CAKE Fig. 2: {EACH} uploads and {EACH} downloads of CUBIC on {MEGABITS} Mbit/s both ways, {} ms there and back, the same queue both ways
+CAKE is SmartQueue with COBALT and triple isolation; 14 bytes a packet on the line, as for an Ethernet header
+goodput in Mbit/s of payload; p50, p95, p99: ms that a probe of 160 bytes every 20 ms waits in both queues together
+{} s after a warm-up of {} s, {seeds} seeds
+",
+        ROUND_TRIP.0 / 1_000_000,
+        MEASURED.0 / 1_000_000_000,
+        WARM_UP.0 / 1_000_000_000,
+    )
+}
+
+fn table(measured: &[Measured]) -> String {
+    let mut table = TextTable::new([
+        Column::Left("queue"),
+        Column::Right("up"),
+        Column::Right("down"),
+        Column::Right("p50"),
+        Column::Right("p95"),
+        Column::Right("p99"),
+    ]);
+    for of in measured {
+        let [up, down] = of.goodput().map(|goodput| fixed(goodput, 3));
+        let [p50, p95, p99] = of.added().map(|added| fixed(added, 2));
+        table.row([&of.name, &up, &down, &p50, &p95, &p99]);
+    }
+    table.to_string()
+}
+
+fn sentences(measured: &[Measured]) -> Vec<Sentence> {
+    let [.., fq_codel, cake] = measured else { unreachable!("there are six queues") };
+    let off = [0, 1].map(|way| cake.goodput()[way] / fq_codel.goodput()[way] - 1.0);
+    let medians = [cake, fq_codel].map(|of| of.added()[0]);
+    let mut runs = measured.iter().flat_map(|of| &of.runs);
+    vec![
+        Sentence {
+            claim: format!(
+                "CAKE's goodput is within {} % of FQ-CoDel's each way",
+                percent(GOODPUT, 0)
+            ),
+            measured: format!("{} % up, {} % down", percent(off[0], 1), percent(off[1], 1)),
+            holds: off.into_iter().all(|off| off.abs() <= GOODPUT),
+        },
+        Sentence {
+            claim: format!(
+                "the medians of what a probe waits are {} ms at most, and {} ms apart at most",
+                fixed(LONGEST, 0),
+                fixed(APART, 0)
+            ),
+            measured: format!(
+                "CAKE {} ms, FQ-CoDel {} ms",
+                fixed(medians[0], 2),
+                fixed(medians[1], 2)
+            ),
+            holds: medians.into_iter().all(|median| median <= LONGEST)
+                && (medians[0] - medians[1]).abs() <= APART,
+        },
+        Sentence {
+            claim: "every packet is accounted for in every run".to_owned(),
+            measured: format!("{} runs", runs.clone().count()),
+            holds: runs.all(|run| run.balanced),
+        },
+    ]
+}
+
+fn picture(measured: &[Measured]) -> String {
+    let panel = |title: &str, y: &str, values: fn(&Run) -> Vec<f64>| {
+        let chart = Chart::new(title).y(y).height(250);
+        measured.iter().zip(1..).fold(chart, |chart, (of, place)| {
+            let place = f64::from(place);
+            let points = of.runs.iter().flat_map(values).map(|value| (place, value));
+            chart.series(of.name, Mark::Dots, points)
+        })
+    };
+    let both = |run: &Run| run.goodput.to_vec();
+    let names: Vec<String> =
+        measured.iter().zip(1..).map(|(of, place)| format!("{place} {}", of.name)).collect();
+    let names = format!("{}; dots: runs", names.join(", "));
+    Chart::stacked(&[
+        panel("Goodput, up and down", "Mbit/s", both).x(&names),
+        panel("What a probe waits there and back, median", "ms", |run| vec![run.median()])
+            .log_y()
+            .x(&names),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: what the whole run shows also holds of two seeds. Method: the experiment itself.
+    #[test]
+    #[ignore = "seconds: `cargo xtask check` runs it"]
+    fn every_sentence_holds_of_two_seeds() {
+        let report = run(2, &Progress::hidden());
+        assert!(report.holds(), "{report}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Four uploads and four downloads, each of the four with another code point, behind tins both ways.
+//!
+//! ```text
+//! uploads BE, BK, CS5, EF   ─▶ tins ─▶ 10 Mbit/s, 25 ms ─▶ server
+//! client                    ◀─ tins ◀─ 10 Mbit/s, 25 ms ◀─ downloads BE, BK, CS5, EF
+//! ```
+//!
+//! Acknowledgements have the code point of their data. Connections begin within the first second, at random.
+
+use freeboard::sched_core::{ConfigError, Ecn, FlowId, Imbalance, Limits, Nanos};
+use freeboard::shaper::{Overhead, Rate, Shaper};
+use freeboard::{Dscp, Rtt, TinMode};
+
+use crate::discipline::Tins;
+use crate::link::Link;
+use crate::tcp::congestion::Cubic;
+use crate::tcp::network::{ConnectionId, Naming, TcpNetwork, Way};
+use crate::tcp::{Config, Data};
+use conformance::rng::Streams;
+
+/// Flows each way.
+pub const FLOWS: usize = 4;
+/// Their code points, one for each tin of `diffserv4`, and two of one tin.
+pub const MARKS: [(&str, Dscp); FLOWS] =
+    [("BE", Dscp::CS0), ("BK", Dscp::CS1), ("CS5", Dscp::CS5), ("EF", Dscp::EF)];
+/// The flow whose tin has what the others leave.
+const BEST_EFFORT: usize = 0;
+/// The flows of the tin with priority.
+const VOICE: [usize; 2] = [2, 3];
+
+/// What may be varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// The tins.
+    pub mode: TinMode,
+    /// What sets COBALT.
+    pub rtt: Rtt,
+    /// How long is measured.
+    pub measured: Nanos,
+    /// What all random draws come from.
+    pub seed: u64,
+}
+
+/// What a run has shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Bytes of each upload and of each download that arrived in order.
+    pub bytes: [[u64; FLOWS]; 2],
+    /// What EF and CS5 together were sent beyond a quarter of the line, in any span in which best effort was backlogged,
+    /// up and down: the most, in longest packets.
+    pub beyond: [f64; 2],
+    /// The part of the time in which best effort was backlogged.
+    pub backlogged: [f64; 2],
+    /// Whether every packet is accounted for.
+    pub recount: Result<(), Imbalance>,
+}
+
+/// What is sent before this instant does not count.
+pub const WARM_UP: Nanos = Nanos::from_secs(10);
+/// Megabits per second of the line.
+pub const MEGABITS: u32 = 10;
+/// There and back, without what is queued.
+pub const ROUND_TRIP: Nanos = Nanos::from_millis(50);
+/// With what a packet is booked, and what it has on the line: the header of an Ethernet frame.
+const HEADER: u32 = 14;
+const LONGEST: u32 = Data::LEN + HEADER;
+/// CAKE's memory limit on a line of this rate, and as many packets as fit.
+pub const LIMITS: Limits = Limits { packets: 10_240, bytes: 4 << 20 };
+/// How often the queues are looked at: less than a packet lasts.
+const LOOK: Nanos = Nanos::from_millis(1);
+
+/// How far what left is beyond a rate, in any span since the last [`Beyond::pause`].
+struct Beyond {
+    /// Bytes a nanosecond.
+    rate: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Beyond {
+    fn look(&mut self, now: Nanos, bytes: u64) {
+        let ahead = bytes as f64 - self.rate * now.0 as f64;
+        self.least = self.least.min(ahead);
+        self.most = self.most.max(ahead - self.least);
+    }
+
+    fn pause(&mut self) {
+        self.least = f64::INFINITY;
+    }
+}
+
+/// Runs the scenario once.
+///
+/// # Errors
+/// [`ConfigError`] if the queue cannot be made so.
+pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
+    let end = WARM_UP.plus(setup.measured);
+    let streams = Streams::new(setup.seed);
+    let mut network = network(setup, &streams, end)?;
+    let mut starts = streams.stream("starts");
+    let connections = [Way::Up, Way::Down].map(|way| {
+        [(); FLOWS].map(|()| {
+            let begins = Nanos(starts.below(1_000_000_000));
+            network.connect(way, [1, 1], begins, Config::new(Box::new(Cubic::new(Ecn::NotEct))))
+        })
+    });
+    let quarter = f64::from(MEGABITS) / 8e3 / 4.0;
+    let mut voice = [(); 2].map(|()| Beyond { rate: quarter, least: f64::INFINITY, most: 0.0 });
+    let (mut now, mut looks, mut backlogged) = (WARM_UP, 0_u32, [0_u32; 2]);
+    while now < end {
+        network.run_until(now);
+        looks += 1;
+        for (at, way) in [Way::Up, Way::Down].into_iter().enumerate() {
+            // Connections are numbered as they were added.
+            let best_effort = FlowId((FLOWS * at + BEST_EFFORT) as u32);
+            let queued = network.link(way).queue().flow_backlog(best_effort);
+            if queued.is_none_or(|queued| queued.packets == 0) {
+                voice[at].pause();
+                continue;
+            }
+            backlogged[at] += 1;
+            voice[at].look(now, voice_bytes(&network, &connections, way));
+        }
+        now = now.plus(LOOK);
+    }
+    network.run_until(end);
+    let longest = f64::from(LONGEST);
+    Ok(Outcome {
+        bytes: connections.map(|ids| ids.map(|id| network.goodput(id).bytes())),
+        beyond: voice.map(|voice| voice.most / longest),
+        backlogged: backlogged.map(|times| f64::from(times) / f64::from(looks)),
+        recount: network.recount(),
+    })
+}
+
+fn network(setup: &Setup, streams: &Streams, end: Nanos) -> Result<TcpNetwork, ConfigError> {
+    let plan = setup.mode.plan();
+    let marks: Vec<Dscp> = [MARKS, MARKS].concat().into_iter().map(|(_, mark)| mark).collect();
+    let rate = Rate::megabits_per_second(MEGABITS.into()).expect("a rate that lines have");
+    let mut seeds = streams.stream("aqm");
+    let mut link = || {
+        let tins = Tins { plan: &plan, marks: &marks, rtt: setup.rtt, blue: true };
+        let queue = tins.behind(Shaper::new(rate), Overhead::RAW, LIMITS, LONGEST, seeds.bits())?;
+        let link = Link::new(queue, LIMITS.packets + 1, [0; 16], Nanos(ROUND_TRIP.0 / 2));
+        Ok::<_, ConfigError>(link.with_header(HEADER))
+    };
+    Ok(TcpNetwork::new(link()?, link()?, Naming::Connection, (WARM_UP, end)))
+}
+
+/// Bytes that EF and CS5 were sent on a direction, data and acknowledgements.
+fn voice_bytes(network: &TcpNetwork, connections: &[[ConnectionId; FLOWS]; 2], way: Way) -> u64 {
+    let ids = connections.iter().flat_map(|ids| VOICE.map(|flow| ids[flow]));
+    ids.map(|id| network.left(id, way)).sum()
+}

@@ -1,0 +1,161 @@
+//! A flow of fixed rate with the code point EF, and 32 uploads that begin after five seconds.
+//!
+//! ```text
+//! 32 uploads, 2 Mbit/s EF ─▶ queue ─▶ 10 Mbit/s, 25 ms ─▶ server
+//! client                  ◀─ queue ◀─ 10 Mbit/s, 25 ms ◀─ acknowledgements
+//! ```
+//!
+//! The flow of fixed rate has 1,400 bytes in each packet and takes no feedback. Uploads begin within a tenth of a second.
+
+use core::fmt;
+use core::num::NonZeroU64;
+
+use freeboard::sched_core::{
+    CoDel, CoDelParams, CoDelState, ConfigError, Ecn, Imbalance, Limits, Nanos,
+};
+use freeboard::shaper::{Overhead, Rate, Shaper};
+use freeboard::{AqmKind, Dscp, Isolation, Rtt, TinMode};
+
+use crate::discipline::{Bottleneck, QUEUES, Tins, fair_queues, isolated_smart};
+use crate::link::Link;
+use crate::source::Cbr;
+use crate::tcp::congestion::Cubic;
+use crate::tcp::network::{Naming, TcpNetwork, Way};
+use crate::tcp::{Config, Data};
+use conformance::rng::Streams;
+
+/// What stands in front of the line, both ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queueing {
+    /// A queue for each flow, sparse flows first, with `CoDel` in each.
+    FqCoDel,
+    /// [`freeboard::SmartQueue`] with `CoDel` in each queue instead of COBALT.
+    SmartCoDel,
+    /// The tins of a mode, with COBALT in each queue, with or without BLUE.
+    Tins(TinMode, bool),
+}
+
+impl fmt::Display for Queueing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FqCoDel => f.pad("FQ-CoDel"),
+            Self::SmartCoDel => f.pad("CAKE, CoDel for COBALT"),
+            Self::Tins(mode, true) => f.pad(&format!("CAKE, {}", mode.word())),
+            Self::Tins(mode, false) => f.pad(&format!("CAKE, {}, no BLUE", mode.word())),
+        }
+    }
+}
+
+/// What may be varied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// The queue under test.
+    pub queueing: Queueing,
+    /// How long all of it lasts.
+    pub lasts: Nanos,
+    /// What all random draws come from.
+    pub seed: u64,
+}
+
+/// What a run has shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What each packet of the flow waited, its own bits and the propagation left out, by the [`STEP`] in which it
+    /// arrived.
+    pub added: Vec<Vec<Nanos>>,
+    /// The part of its packets that were lost.
+    pub lost: f64,
+    /// Bytes of the uploads that arrived in order.
+    pub bytes: u64,
+    /// Whether every packet is accounted for.
+    pub recount: Result<(), Imbalance>,
+}
+
+/// Uploads.
+pub const UPLOADS: u16 = 32;
+/// When they begin.
+pub const BEGIN: Nanos = Nanos::from_secs(5);
+/// How long what arrives is put together.
+pub const STEP: Nanos = Nanos::from_millis(100);
+/// Megabits per second of the line.
+pub const MEGABITS: u32 = 10;
+/// There and back, without what is queued.
+pub const ROUND_TRIP: Nanos = Nanos::from_millis(50);
+/// With what a packet is booked, and what it has on the line: the header of an Ethernet frame.
+const HEADER: u32 = 14;
+const LONGEST: u32 = Data::LEN + HEADER;
+/// Payload of a packet of the flow, of UDP.
+const PAYLOAD: u32 = 1_400;
+const FIXED_RATE: NonZeroU64 = NonZeroU64::new(2_000_000).unwrap();
+/// CAKE's memory limit on a line of this rate, and FQ-CoDel's limit in packets.
+const LIMITS: Limits = Limits { packets: 10_240, bytes: 4 << 20 };
+
+/// Runs the scenario once.
+///
+/// # Errors
+/// [`ConfigError`] if the queue cannot be made so.
+pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
+    let streams = Streams::new(setup.seed);
+    let rate = Rate::megabits_per_second(MEGABITS.into()).expect("a rate that lines have");
+    let mut seeds = streams.stream("aqm");
+    let mut keys = streams.stream("flow-hash");
+    let mut link = || {
+        let key = (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
+        let queue = queue(setup.queueing, rate, seeds.bits())?;
+        let link = Link::new(queue, LIMITS.packets + 1, key, Nanos(ROUND_TRIP.0 / 2));
+        Ok::<_, ConfigError>(link.with_header(HEADER))
+    };
+    let naming = match setup.queueing {
+        Queueing::FqCoDel | Queueing::SmartCoDel => Naming::Key,
+        Queueing::Tins(..) => Naming::Number(UPLOADS.into()),
+    };
+    let mut network = TcpNetwork::new(link()?, link()?, naming, (Nanos::ZERO, setup.lasts));
+    let mut starts = streams.stream("starts");
+    let uploads: Vec<_> = (0..UPLOADS)
+        .map(|_| {
+            let begins = BEGIN.plus(Nanos(starts.below(100_000_000)));
+            let control = Box::new(Cubic::new(Ecn::NotEct));
+            network.connect(Way::Up, [1, 1], begins, Config::new(control))
+        })
+        .collect();
+    let source = Cbr::at_rate(Nanos(streams.stream("phase").below(5_000_000)), FIXED_RATE, PAYLOAD);
+    let fixed = network.add_source(Way::Up, [1, 1], source);
+    // What a packet takes on an idle line.
+    let alone = Nanos(ROUND_TRIP.0 / 2).plus(rate.time_of(PAYLOAD + 28 + HEADER));
+    let (mut now, mut added) = (Nanos::ZERO, Vec::new());
+    let mut seen = 0;
+    while now < setup.lasts {
+        now = now.plus(STEP);
+        network.run_until(now);
+        let news = network.delays(fixed).samples().get(seen..).unwrap_or_default();
+        seen += news.len();
+        added.push(news.iter().map(|delay| delay.since(alone)).collect());
+    }
+    Ok(Outcome {
+        added,
+        lost: network.loss(fixed).ratio(),
+        bytes: uploads.into_iter().map(|id| network.goodput(id).bytes()).sum(),
+        recount: network.recount(),
+    })
+}
+
+fn queue(queueing: Queueing, rate: Rate, seed: u64) -> Result<Box<dyn Bottleneck>, ConfigError> {
+    let line = Shaper::new(rate);
+    match queueing {
+        Queueing::FqCoDel => {
+            let states = vec![CoDelState::EMPTY; QUEUES as usize];
+            let aqm = CoDel::new(states, CoDelParams::INTERNET)?;
+            fair_queues(aqm, line, Overhead::RAW, LIMITS, LONGEST)
+        }
+        Queueing::SmartCoDel => {
+            let (isolation, aqm) = (Isolation::TripleIsolate, AqmKind::CoDel);
+            Ok(isolated_smart(isolation, aqm, false, line, Overhead::RAW, LIMITS, LONGEST))
+        }
+        Queueing::Tins(mode, blue) => {
+            let mut marks = vec![Dscp::CS0; UPLOADS.into()];
+            marks.push(Dscp::EF);
+            let tins = Tins { plan: &mode.plan(), marks: &marks, rtt: Rtt::INTERNET, blue };
+            tins.behind(line, Overhead::RAW, LIMITS, LONGEST, seed)
+        }
+    }
+}
