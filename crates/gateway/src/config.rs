@@ -2,6 +2,7 @@
 
 mod changes;
 mod check;
+pub(crate) mod follow;
 pub(crate) mod handling;
 pub(crate) mod hosts;
 pub(crate) mod keywords;
@@ -20,9 +21,11 @@ use freeboard::AqmKind;
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate};
 
-use crate::config::handling::Handling;
+use crate::config::follow::Follow;
+use crate::config::handling::{Handling, Treatment};
 use crate::config::hosts::{Host, Names};
 use crate::config::keywords::{HostMode, Io, Limit, QueueKind};
+use crate::forward::queue::Heading;
 pub(crate) use raw_options::{RawOptions, Word};
 
 /// One direction's part.
@@ -52,6 +55,7 @@ pub(crate) struct Config {
     pub(crate) share: Sharing,
     pub(crate) link: Overhead,
     pub(crate) handling: Handling,
+    pub(crate) follow: Follow,
     pub(crate) stats: Option<PathBuf>,
     pub(crate) stats_every: u64,
     pub(crate) metrics: Option<SocketAddr>,
@@ -68,6 +72,13 @@ pub(crate) struct Config {
     pub(crate) hints: Vec<&'static str>,
     /// Where it was written.
     pub(crate) places: Places,
+}
+
+impl Config {
+    /// How frames are handled in a direction of this rate. Memory by the rate is for the greatest that it may have.
+    pub(crate) fn treatment(&self, heading: Heading, rate: Rate) -> Treatment {
+        self.handling.of(heading, self.follow.most(heading).unwrap_or(rate))
+    }
 }
 
 /// Where options were written whose values the system may refuse: file and line, by option.

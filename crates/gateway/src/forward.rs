@@ -1,6 +1,7 @@
 //! From a frame that was received to a frame that is sent: the loop, the directions and their queues.
 
 pub(crate) mod direction;
+pub(crate) mod follow;
 pub(crate) mod mark;
 pub(crate) mod queue;
 pub(crate) mod run;

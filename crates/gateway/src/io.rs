@@ -3,6 +3,7 @@
 pub(crate) mod device;
 pub(crate) mod frame;
 pub(crate) mod offloads;
+pub(crate) mod ping;
 pub(crate) mod privileges;
 #[allow(unsafe_code)]
 pub(crate) mod sys;

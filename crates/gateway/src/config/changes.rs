@@ -41,6 +41,7 @@ impl Config {
         let ingress = |of: Handling| Switch::of(of.is_ingress).word().to_owned();
         changed("ingress", ingress(before), ingress(after));
         changed("memory-limit", memory_word(before.memory_limit), memory_word(after.memory_limit));
+        changed("autorate", self.follow.word(), new.follow.word());
         changed("stats-every", self.stats_every.to_string(), new.stats_every.to_string());
         said.extend(changed_hosts("names", &self.names.sizes(), &new.names.sizes(), |members| {
             members.map_or("none".to_owned(), |members| match members.len() {
@@ -74,6 +75,7 @@ impl Config {
             share,
             link,
             handling,
+            follow,
             stats_every,
             names,
             weights,
@@ -84,7 +86,7 @@ impl Config {
             ..
         } = new;
         (self.up, self.down, self.share, self.link) = (up, down, share, link);
-        (self.handling, self.stats_every) = (handling, stats_every);
+        (self.handling, self.follow, self.stats_every) = (handling, follow, stats_every);
         self.names = names.numbered_as(&self.names);
         (self.weights, self.rates, self.ceils) = (weights, rates, ceils);
         (self.hints, self.places) = (hints, places);

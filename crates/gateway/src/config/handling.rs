@@ -188,7 +188,7 @@ impl RawOptions {
     }
 
     /// What is wrong with a word beside others.
-    fn not_with(&self, option: &str, word: &Option<Word>, why: &str) -> String {
+    pub(super) fn not_with(&self, option: &str, word: &Option<Word>, why: &str) -> String {
         let text = word.as_ref().map_or("", Word::text);
         format!("{}{option} {text:?}: {why}", self.place(word.as_ref()))
     }

@@ -29,7 +29,7 @@ pub(crate) fn limits_of(config: &Config, mtu: usize) -> [Limits; 2] {
 
 fn treatments(config: &Config) -> [Treatment; 2] {
     [(Heading::Up, config.up), (Heading::Down, config.down)]
-        .map(|(heading, rate)| config.handling.of(heading, rate))
+        .map(|(heading, rate)| config.treatment(heading, rate))
 }
 
 /// Refuses what this machine should not be asked for. One line says how much there may be.

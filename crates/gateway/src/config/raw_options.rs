@@ -35,6 +35,35 @@ pub(crate) struct RawOptions {
     /// The same for the way back.
     #[arg(long, value_name = "RATE", help_heading = "Devices and rates")]
     pub(crate) down: Option<Word>,
+    /// The rates follow the line, by how long echo requests to these addresses take: one at a time is
+    /// asked, 20 times a second, the next one if it is silent. --up and --down are what the line usually
+    /// carries [default: off].
+    #[arg(long, value_name = "ADDR,...", help_heading = "Rates that follow the line")]
+    pub(crate) autorate: Option<Word>,
+    /// The least rate up; without it --up is fixed.
+    #[arg(long, value_name = "RATE", help_heading = "Rates that follow the line")]
+    pub(crate) up_min: Option<Word>,
+    /// The greatest rate up [default: --up].
+    #[arg(long, value_name = "RATE", help_heading = "Rates that follow the line")]
+    pub(crate) up_max: Option<Word>,
+    /// The least rate down; without it --down is fixed.
+    #[arg(long, value_name = "RATE", help_heading = "Rates that follow the line")]
+    pub(crate) down_min: Option<Word>,
+    /// The greatest rate down [default: --down].
+    #[arg(long, value_name = "RATE", help_heading = "Rates that follow the line")]
+    pub(crate) down_max: Option<Word>,
+    /// How many milliseconds more than the path takes are a queue in the modem, 1 to 1000 [default: 15].
+    #[arg(
+        long,
+        value_name = "MS",
+        help_heading = "Rates that follow the line",
+        allow_negative_numbers = true
+    )]
+    pub(crate) autorate_delay: Option<Word>,
+    /// The rate down follows what arrives, between --down-min and --down-max; with --autorate it is the
+    /// lesser of both [default: off; alone: on].
+    #[arg(long, value_name = "WORD", help_heading = "Rates that follow the line", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
+    pub(crate) autorate_ingress: Option<Word>,
     /// Sockets on existing interfaces, or TAP devices to attach to [default: packet].
     #[arg(long, value_name = "WORD", help_heading = "Devices and rates", value_parser = one_of::<Io>())]
     pub(crate) io: Option<Word>,
@@ -303,6 +332,13 @@ impl RawOptions {
             overhead: self.overhead.or(file.overhead),
             mpu: self.mpu.or(file.mpu),
             framing: self.framing.or(file.framing),
+            autorate: self.autorate.or(file.autorate),
+            up_min: self.up_min.or(file.up_min),
+            up_max: self.up_max.or(file.up_max),
+            down_min: self.down_min.or(file.down_min),
+            down_max: self.down_max.or(file.down_max),
+            autorate_delay: self.autorate_delay.or(file.autorate_delay),
+            autorate_ingress: self.autorate_ingress.or(file.autorate_ingress),
             ack_filter: self.ack_filter.or(file.ack_filter),
             wash: self.wash.or(file.wash),
             memory_limit: self.memory_limit.or(file.memory_limit),

@@ -10,7 +10,7 @@ use freeboard::flowhash::{
     Parsed, SipHash13, parse,
 };
 use freeboard::sched_core::{Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _};
-use freeboard::shaper::Overhead;
+use freeboard::shaper::{ArrivalRate, Overhead, Rate};
 use freeboard::{AckFilter, clear_dscp};
 
 use crate::config::Config;
@@ -99,6 +99,11 @@ pub(crate) struct Direction {
     /// What a host on the LAN side is.
     identity: HostMap<Vec<HostMember>>,
     terms: TermsByHost,
+    link: Overhead,
+    /// All that was sent, as it is on the wire.
+    wire_bytes: u64,
+    /// What arrivals tell of the line before, if that is asked for.
+    arrivals: Option<ArrivalRate>,
     held: Vec<Held>,
     /// Dropped, and not given back yet; empty between calls.
     gone: Vec<u32>,
@@ -136,6 +141,9 @@ impl Direction {
             terms: hosts.terms,
             held: vec![Held::default(); plan.descriptors as usize],
             gone: Vec::new(),
+            link,
+            wire_bytes: 0,
+            arrivals: None,
             leaving: VecDeque::with_capacity(BATCH),
             is_blocked: false,
             serials: 0,
@@ -172,6 +180,9 @@ impl Direction {
             return;
         }
         let len = spare.len() as u32;
+        if let Some(arrivals) = &mut self.arrivals {
+            arrivals.arrived(now, self.link.wire_len(len));
+        }
         let Some(handle) = pool.take_in(spare) else {
             self.outside.no_room += 1;
             return;
@@ -296,6 +307,7 @@ impl Direction {
                     watch.sent(held.place, packet.len, now.since(held.arrived));
                 }
                 self.outside.sent += 1;
+                self.wire_bytes += u64::from(self.link.wire_len(packet.len));
                 self.outside.sent_bytes += u64::from(packet.len);
                 pool.give_back(packet.handle);
                 left += 1;
@@ -400,6 +412,7 @@ impl Direction {
             watch.set_names(hosts.names);
         }
         self.queue.set_link(link);
+        self.link = link;
         self.plan = plan;
         (self.identity, self.terms) = (hosts.identity, hosts.terms);
         self.update_hosts(now);
@@ -491,7 +504,36 @@ impl Direction {
 
     /// What a packet is on the wire.
     pub(crate) fn link(&self) -> Overhead {
-        self.queue.link()
+        self.link
+    }
+
+    /// All that was sent, in bytes on the wire.
+    pub(crate) fn wire_bytes(&self) -> u64 {
+        self.wire_bytes
+    }
+
+    /// Another rate from `now` on.
+    pub(crate) fn set_rate(&mut self, now: Nanos, rate: Rate) {
+        if rate != self.plan.rate {
+            self.plan.rate = rate;
+            self.queue.set_rate_and_aqm(now, &self.plan);
+        }
+    }
+
+    /// Whether the rate of the line before is estimated from what arrives.
+    pub(crate) fn watch_arrivals(&mut self, is_on: bool) {
+        let arrivals = self.arrivals.take().filter(|_| is_on);
+        self.arrivals = arrivals.or_else(|| is_on.then(ArrivalRate::new));
+    }
+
+    /// The estimate in bits per second, if there is one.
+    pub(crate) fn arrivals(&self) -> Option<u64> {
+        self.arrivals.as_ref()?.estimate()
+    }
+
+    /// The rate that arrivals suggest.
+    pub(crate) fn arrivals_rate(&self) -> Option<Rate> {
+        self.arrivals.as_ref()?.rate()
     }
 
     pub(crate) fn plan(&self) -> &Plan {

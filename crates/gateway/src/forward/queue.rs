@@ -115,9 +115,6 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
     /// The rate of `plan`, and its AQM for that rate.
     fn set_rate_and_aqm(&mut self, now: Nanos, plan: &Plan);
 
-    /// What packets are on the wire.
-    fn link(&self) -> Overhead;
-
     /// What packets are on the wire: on the line, and for the rates and ceilings of hosts.
     fn set_link(&mut self, link: Overhead);
 
@@ -185,10 +182,6 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
 
     fn treat(&mut self, treatment: &Treatment) {
         self.set_ingress(treatment.is_ingress);
-    }
-
-    fn link(&self) -> Overhead {
-        self.overhead()
     }
 
     fn set_link(&mut self, link: Overhead) {
@@ -424,10 +417,6 @@ impl Queue for HostQueues {
         self.set_rate(now, plan.rate);
         self.set_aqm(plan.share.aqm);
         self.set_l4s(plan.share.l4s);
-    }
-
-    fn link(&self) -> Overhead {
-        self.overhead()
     }
 
     fn set_link(&mut self, link: Overhead) {

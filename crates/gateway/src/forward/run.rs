@@ -18,9 +18,11 @@ use crate::config::keywords::{Words as _, rate_word};
 use crate::config::memory;
 use crate::config::options::Source;
 use crate::forward::direction::{Direction, Hosts};
+use crate::forward::follow::Following;
 use crate::forward::queue::{Heading, Plan};
 use crate::io::device::{Device, is_same};
 use crate::io::frame::{Frame, Pool};
+use crate::io::ping::Pinger;
 use crate::io::privileges::Runner;
 use crate::io::sys::{self, Arrival, BATCH};
 use crate::log::{print, say};
@@ -66,11 +68,20 @@ enum Token {
     Stats,
     Metrics,
     Links,
+    Answers,
 }
 
 impl Token {
-    const ALL: [Self; 7] =
-        [Self::Lan, Self::Wan, Self::Timer, Self::Signal, Self::Stats, Self::Metrics, Self::Links];
+    const ALL: [Self; 8] = [
+        Self::Lan,
+        Self::Wan,
+        Self::Timer,
+        Self::Signal,
+        Self::Stats,
+        Self::Metrics,
+        Self::Links,
+        Self::Answers,
+    ];
 }
 
 /// Everything that is open.
@@ -82,6 +93,7 @@ struct Gateway {
     devices: [Device; 2],
     /// Up and down.
     directions: [Direction; 2],
+    following: Following,
     overruns: [u64; 2],
     said: [Said; 2],
     /// When the devices were last looked at, and when they are to be.
@@ -148,7 +160,7 @@ pub(crate) fn plan(config: &Config, heading: Heading, descriptors: u32, max_len:
         Heading::Up => config.up,
         Heading::Down => config.down,
     };
-    let treatment = config.handling.of(heading, rate);
+    let treatment = config.treatment(heading, rate);
     Plan { share: config.share, heading, descriptors, max_len, rate, treatment }
 }
 
@@ -193,7 +205,19 @@ impl Gateway {
             Direction::new(plan, config.link, hosts, secret, watched)
                 .map_err(config.places.of("--queue"))
         };
-        let directions = [direction(Heading::Up)?, direction(Heading::Down)?];
+        let mut directions = [direction(Heading::Up)?, direction(Heading::Down)?];
+        directions[1].watch_arrivals(config.follow.by_arrivals.is_some());
+        let pinger = match config.follow.reflectors.is_empty() {
+            true => None,
+            false => {
+                let mut secret = [0; 10];
+                getrandom::fill(&mut secret)
+                    .map_err(|error| missing("no random numbers", error))?;
+                let named = |why| config.places.of("--autorate")(format!("--autorate: {why}"));
+                Some(Pinger::open(secret).map_err(|why| Failure::Missing(named(why)))?)
+            }
+        };
+        let following = Following::new(config.follow.clone(), pinger, clock());
         let stats = config.stats.as_deref().map(Stats::listen).transpose();
         let stats = stats.map_err(config.places.of("--stats")).map_err(Failure::Missing)?;
         let metrics = config.metrics.map(Metrics::listen).transpose();
@@ -215,6 +239,7 @@ impl Gateway {
             source,
             devices,
             directions,
+            following,
             overruns: [0; 2],
             said: [Said::default(), Said::default()],
             looked_at: Nanos::ZERO,
@@ -248,6 +273,9 @@ impl Gateway {
         add(&self.timer, Token::Timer, readable | EpollFlags::EPOLLET)?;
         add(&self.signals, Token::Signal, readable)?;
         add(&self.links, Token::Links, readable)?;
+        for socket in self.following.pinger().into_iter().flat_map(Pinger::sockets) {
+            add(&socket, Token::Answers, readable)?;
+        }
         if let Some(stats) = &self.stats {
             add(stats, Token::Stats, readable)?;
         }
@@ -262,6 +290,7 @@ impl Gateway {
         let mut events = [EpollEvent::empty(); 16];
         loop {
             let now = clock();
+            self.following.follow(now, &mut self.directions);
             for at in 0..2 {
                 let was_blocked = self.directions[at].is_blocked;
                 self.directions[at].forward(now, &mut self.devices[1 - at], &mut self.pool);
@@ -305,7 +334,8 @@ impl Gateway {
         let report =
             self.stats.as_ref().filter(|stats| stats.has_clients()).map(|_| self.next_report);
         let due = self.directions.iter().filter_map(|direction| direction.poll_at(now));
-        let due = due.chain(report).chain(self.listen_at).chain(self.troubles_at()).min();
+        let due = due.chain(report).chain(self.listen_at).chain(self.troubles_at());
+        let due = due.chain(self.following.poll_at()).min();
         if due.is_some_and(|due| due <= now) {
             return Ok(EpollTimeout::ZERO);
         }
@@ -329,6 +359,7 @@ impl Gateway {
             Token::Lan | Token::Wan => self.device_woke(token as usize, flags)?,
             Token::Timer => self.armed = None,
             Token::Signal => return Ok(self.signalled()),
+            Token::Answers => self.following.hear(clock(), &self.directions),
             Token::Stats => {
                 if let Some(stats) = &mut self.stats {
                     let accepted = stats.accept();
@@ -425,7 +456,7 @@ impl Gateway {
         self.count_overruns();
         let [up, down] = &self.directions;
         let directions = [(up, self.overruns[0]), (down, self.overruns[1])];
-        Report::new(now.since(self.started), &self.reloads, &directions)
+        Report::new(now.since(self.started), &self.reloads, &directions, &self.following)
     }
 
     fn count_overruns(&mut self) {
@@ -462,7 +493,10 @@ impl Gateway {
     fn answer_metrics(&mut self) -> Result<(), Exhausted> {
         self.count_overruns();
         let up_for = clock().since(self.started);
-        let Self { metrics: Some(serving), directions, overruns, epoll, reloads, .. } = self else {
+        let Self {
+            metrics: Some(serving), directions, following, overruns, epoll, reloads, ..
+        } = self
+        else {
             return Ok(());
         };
         let flags = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLET;
@@ -471,7 +505,8 @@ impl Gateway {
             let _ = epoll.add(client, EpollEvent::new(flags, Token::Metrics as u64));
         });
         let [up, down] = directions;
-        serving.answer(|| metrics(up_for, reloads, &[(up, overruns[0]), (down, overruns[1])]));
+        let directions = [(&*up, overruns[0]), (&*down, overruns[1])];
+        serving.answer(|| metrics(up_for, reloads, &directions, following));
         accepted
     }
 }

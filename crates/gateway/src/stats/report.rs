@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::forward::direction::Direction;
+use crate::forward::follow::Following;
 use crate::stats::accounts::Account;
 use crate::stats::flow_stats::{DEVICE, Tally, reasons};
 use crate::stats::histogram::Histogram;
@@ -69,7 +70,33 @@ pub(crate) struct Report {
     pub(crate) seconds: f64,
     #[serde(default)]
     pub(crate) reloads: Reloads,
+    /// Of the answers that rates follow; null if none do.
+    #[serde(default)]
+    pub(crate) reflector: Option<Reflected>,
     pub(crate) directions: Vec<DirectionReport>,
+}
+
+/// The one that answers echo requests.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Reflected {
+    pub(crate) address: String,
+    /// Of the last answer.
+    pub(crate) delay_ms: Option<f64>,
+    pub(crate) requests: u64,
+    pub(crate) answers: u64,
+}
+
+/// How the rate of a direction follows the line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Followed {
+    /// What the last decision was.
+    pub(crate) state: String,
+    pub(crate) min_bits_per_second: u64,
+    pub(crate) max_bits_per_second: u64,
+    /// What arrivals tell of the line, if they are followed.
+    pub(crate) arrivals_bits_per_second: Option<u64>,
+    /// The delay of the path without a queue, as far as it is known.
+    pub(crate) baseline_ms: Option<f64>,
 }
 
 /// The state of one direction. Packets and bytes are counted since the start, delays since the last report.
@@ -79,6 +106,9 @@ pub(crate) struct DirectionReport {
     pub(crate) rate: String,
     #[serde(default)]
     pub(crate) rate_bits_per_second: Option<u64>,
+    /// How the rate follows the line; null if it does not.
+    #[serde(default)]
+    pub(crate) autorate: Option<Followed>,
     pub(crate) queue: String,
     pub(crate) hosts: String,
     #[serde(default)]
@@ -163,17 +193,23 @@ impl Report {
         since_start: Nanos,
         reloads: &Reloads,
         directions: &[(&Direction, u64)],
+        following: &Following,
     ) -> Self {
         let seconds = since_start.0 as f64 / 1e9;
         let directions = directions
             .iter()
-            .map(|&(direction, overruns)| DirectionReport::new(direction, overruns))
+            .enumerate()
+            .map(|(at, &(direction, overruns))| {
+                let autorate = following.report(at, direction);
+                DirectionReport { autorate, ..DirectionReport::new(direction, overruns) }
+            })
             .collect();
         Self {
             version: VERSION,
             program: env!("CARGO_PKG_VERSION").to_owned(),
             seconds,
             reloads: reloads.clone(),
+            reflector: following.reflected(),
             directions,
         }
     }
@@ -192,6 +228,7 @@ impl DirectionReport {
             name: direction.heading().name().to_owned(),
             rate: rate_word(plan.rate),
             rate_bits_per_second: plan.rate.as_bits_per_second(),
+            autorate: None,
             queue: plan.share.kind.word().to_owned(),
             hosts: plan.share.hosts.word().to_owned(),
             aqm: plan.share.aqm.word().to_owned(),
@@ -312,6 +349,56 @@ fn of_program(text: &mut String, up_for: Nanos, reloads: &Reloads) {
     metric(text, about, [(String::new(), reloads.read_at as f64)]);
 }
 
+/// The metrics of rates that follow the line.
+fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: &Following) {
+    type Value = fn(&Followed) -> Option<f64>;
+    let all: [(&str, &str, Value); 4] = [
+        ("autorate_min_bytes_per_second", "The least rate that follows the line", |of| {
+            Some(of.min_bits_per_second as f64 / 8.0)
+        }),
+        ("autorate_max_bytes_per_second", "The greatest rate that follows the line", |of| {
+            Some(of.max_bits_per_second as f64 / 8.0)
+        }),
+        ("autorate_arrivals_bytes_per_second", "What arrivals tell of the line", |of| {
+            of.arrivals_bits_per_second.map(|bits| bits as f64 / 8.0)
+        }),
+        ("autorate_baseline_seconds", "Delay of the path without a queue", |of| {
+            of.baseline_ms.map(|millis| millis / 1e3)
+        }),
+    ];
+    let followed: Vec<(&str, Followed)> = directions
+        .iter()
+        .enumerate()
+        .filter_map(|(at, (direction, _))| {
+            Some((direction.heading().name(), following.report(at, direction)?))
+        })
+        .collect();
+    let about = ("autorate_info", "gauge", "What the last decision about the rate was; always 1");
+    let info = |(name, of): &(&str, Followed)| {
+        (format!("{{direction=\"{name}\",state=\"{}\"}}", of.state), 1.0)
+    };
+    metric(text, about, followed.iter().map(info));
+    for (name, help, value) in all {
+        let value =
+            |(name, of): &(&str, Followed)| Some((format!("{{direction=\"{name}\"}}"), value(of)?));
+        metric(text, (name, "gauge", help), followed.iter().filter_map(value));
+    }
+    let reflected = following.reflected();
+    let count = |of: fn(&Reflected) -> u64| {
+        reflected.iter().map(move |all| (String::new(), of(all) as f64))
+    };
+    let about = ("autorate_requests_total", "counter", "Echo requests sent");
+    metric(text, about, count(|of| of.requests));
+    let about = ("autorate_answers_total", "counter", "Echo requests answered in time");
+    metric(text, about, count(|of| of.answers));
+    let about = ("autorate_delay_seconds", "gauge", "How long the last answer took");
+    let delay = reflected.iter().filter_map(|of| {
+        let labels = format!("{{reflector=\"{}\"}}", of.address);
+        Some((labels, of.delay_ms? / 1e3))
+    });
+    metric(text, about, delay);
+}
+
 /// The metrics of hosts on the LAN side.
 fn of_hosts(text: &mut String, directions: &[(&Direction, u64)]) {
     type Value = fn(&Account) -> u64;
@@ -363,6 +450,7 @@ pub(crate) fn metrics(
     up_for: Nanos,
     reloads: &Reloads,
     directions: &[(&Direction, u64)],
+    following: &Following,
 ) -> String {
     type Value = fn(&Direction, u64) -> u64;
     let simple: [(&str, &str, &str, Value); 13] = [
@@ -416,7 +504,7 @@ pub(crate) fn metrics(
         let bits = direction.plan().rate.as_bits_per_second();
         (labels(direction), bits.map_or(f64::INFINITY, |bits| bits as f64 / 8.0))
     });
-    let about = ("rate_bytes_per_second", "gauge", "The configured rate");
+    let about = ("rate_bytes_per_second", "gauge", "The rate in force");
     metric(&mut text, about, rates);
     let about = ("queue_info", "gauge", "How the direction is configured; always 1");
     metric(&mut text, about, directions.iter().map(|(direction, _)| (info(direction), 1.0)));
@@ -426,6 +514,7 @@ pub(crate) fn metrics(
         };
         metric(&mut text, (name, kind, help), directions.iter().map(value));
     }
+    of_following(&mut text, directions, following);
     of_hosts(&mut text, directions);
     let name = "freeboard_dropped_packets_total";
     let _ = writeln!(
@@ -487,6 +576,15 @@ mod tests {
         })
     }
 
+    /// Both directions follow the line, and the one down arrivals as well.
+    fn following() -> Following {
+        let text = "lan = \"a\"\nwan = \"b\"\nup = \"4mbit\"\ndown = \"8mbit\"\nautorate = \"192.0.2.1\"\n\
+                    autorate-ingress = true\nup-min = \"1mbit\"\ndown-min = \"2mbit\"";
+        let config =
+            RawOptions::from_text(Path::new("x"), text.to_owned()).unwrap().check().unwrap();
+        Following::new(config.follow, None, Nanos::ZERO)
+    }
+
     /// The code between backticks in the tables and the text of the page.
     fn on_page() -> BTreeSet<&'static str> {
         PAGE.split('`').skip(1).step_by(2).collect()
@@ -510,7 +608,8 @@ mod tests {
     fn the_page_names_what_there_is() {
         let [up, down] = directions("8mbit");
         let directions = [(&up, 0), (&down, 0)];
-        let report = Report::new(Nanos::from_secs(3), &Reloads::new(), &directions);
+        let following = following();
+        let report = Report::new(Nanos::from_secs(3), &Reloads::new(), &directions, &following);
         let mut fields = BTreeSet::new();
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["version"], 1);
@@ -522,7 +621,7 @@ mod tests {
         for (reason, _) in &drops(&up) {
             assert!(page.contains(reason.as_str()), "{reason} is not on the page");
         }
-        let text = metrics(Nanos::from_secs(3), &Reloads::new(), &directions);
+        let text = metrics(Nanos::from_secs(3), &Reloads::new(), &directions, &following);
         let named: BTreeSet<&str> = text
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
@@ -540,7 +639,8 @@ mod tests {
         let mut reloads = Reloads::new();
         reloads.count(true);
         reloads.count(false);
-        let text = metrics(Nanos::from_millis(1_500), &reloads, &[(&up, 3), (&down, 0)]);
+        let directions = [(&up, 3), (&down, 0)];
+        let text = metrics(Nanos::from_millis(1_500), &reloads, &directions, &following());
         let mut kinds = std::collections::BTreeMap::new();
         for line in text.lines() {
             if let Some(about) = line.strip_prefix("# TYPE ") {
@@ -568,6 +668,9 @@ mod tests {
             "freeboard_config_reloads_total{result=\"refused\"} 1",
             "freeboard_config_last_reload_successful 0",
             "freeboard_overrun_packets_total{direction=\"up\"} 3",
+            "freeboard_autorate_min_bytes_per_second{direction=\"up\"} 125000",
+            "freeboard_autorate_max_bytes_per_second{direction=\"down\"} 1000000",
+            "freeboard_autorate_info{direction=\"down\",state=\"steady\"} 1",
             "freeboard_host_sent_bytes_total{direction=\"up\",host=\"not IP\"} 100",
             "freeboard_host_dropped_packets_total{direction=\"down\",host=\"not IP\"} 1",
             "freeboard_host_queued_bytes{direction=\"up\",host=\"other\"} 0",

@@ -6,7 +6,7 @@
 use core::fmt;
 
 use super::Reports;
-use crate::stats::report::{Delay, DirectionReport, HostOrFlow};
+use crate::stats::report::{Delay, DirectionReport, Followed, HostOrFlow, Reflected};
 
 /// How a line is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,12 @@ impl Page {
         let (columns, height) = (size.0.max(NARROWEST), size.1);
         let mut page = Self { lines: Vec::new() };
         let up = reports.last.as_ref().map(|last| format!(", up for {}", span(last.seconds)));
-        page.wrap(Kind::Title, &format!("freeboard-gateway{}", up.unwrap_or_default()), columns);
+        let answers = reports.last.as_ref().and_then(|last| last.reflector.as_ref());
+        let answers = answers.map(|Reflected { address, delay_ms, requests, answers }| {
+            format!(", {address} {} ms, {answers} of {requests} answered", millis(*delay_ms))
+        });
+        let title = [up, answers].map(Option::unwrap_or_default).concat();
+        page.wrap(Kind::Title, &format!("freeboard-gateway{title}"), columns);
         if let Some(lost) = lost {
             page.wrap(Kind::Alarm, lost, columns);
         }
@@ -270,6 +275,13 @@ fn words_of(direction: &DirectionReport) -> Vec<String> {
     let DirectionReport { aqm, l4s, ack_filter, wash, ingress, link, .. } = direction;
     let mut words = Vec::new();
     words.extend((!aqm.is_empty()).then(|| aqm.clone()));
+    if let Some(Followed { state, min_bits_per_second, max_bits_per_second, .. }) =
+        &direction.autorate
+    {
+        let [least, most] =
+            [min_bits_per_second, max_bits_per_second].map(|bits| digits(*bits as f64 / 1e6, 3));
+        words.push(format!("autorate {least} to {most} Mbit/s {state}"));
+    }
     words.extend(l4s.then(|| "l4s".to_owned()));
     words.extend((!ack_filter.is_empty()).then(|| format!("ack-filter {ack_filter}")));
     words.extend(wash.then(|| "wash".to_owned()));

@@ -13,6 +13,7 @@
 //! the host of a virtual machine took its processors does not count (`conformance::measurement`).
 #![cfg(target_os = "linux")]
 
+mod autorate;
 mod changes;
 mod delays;
 mod edges;

@@ -3,6 +3,7 @@ use crate::config::Sharing;
 use crate::config::handling::{Late, Treatment};
 use crate::config::keywords::{HostMode, Limit};
 use crate::config::memory::frames_for;
+use crate::forward::follow::Following;
 use crate::forward::queue::limits;
 use freeboard::Isolation;
 use freeboard::shaper::Rate;
@@ -225,6 +226,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
             Nanos(0),
             &crate::stats::report::Reloads::new(),
             &[(direction, 0)],
+            &Following::default(),
         );
         (report.directions[0].marked, report.directions[0].came_marked)
     };
@@ -263,7 +265,12 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     direction.fill(Nanos(0), &mut pool);
     direction.give_up(&mut pool);
     let reloads = crate::stats::report::Reloads::new();
-    let report = crate::stats::report::Report::new(Nanos(0), &reloads, &[(&direction, 0)]);
+    let report = crate::stats::report::Report::new(
+        Nanos(0),
+        &reloads,
+        &[(&direction, 0)],
+        &Following::default(),
+    );
     let direction = &report.directions[0];
     let expected = [("device".to_owned(), 1)];
     assert_eq!(direction.drops, expected);

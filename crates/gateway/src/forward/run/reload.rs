@@ -9,6 +9,9 @@ use crate::forward::queue::Heading;
 use crate::io::sys;
 use crate::log::say;
 
+/// What is said of a configuration that asks for answers, of a gateway that was started without.
+const ASKING_NEEDS_A_RESTART: &str = "autorate: to ask for answers needs a restart, off until then";
+
 impl Gateway {
     /// Reads the configuration again, and says what has changed.
     pub(super) fn configure_anew(&mut self) {
@@ -16,9 +19,16 @@ impl Gateway {
             say("nothing to read again: there was no --config");
             return;
         };
-        let said = read.and_then(|new| {
+        let said = read.and_then(|mut new| {
             let mut config = self.config.clone();
-            let said = config.take_over(new);
+            // Sockets that ask are opened before privileges are given up.
+            let lacks_sockets = !new.follow.reflectors.is_empty() && !self.following.has_sockets();
+            if lacks_sockets {
+                new.follow.reflectors.clear();
+                new.follow.by_delay = [None, None];
+            }
+            let mut said = config.take_over(new);
+            said.extend(lacks_sockets.then(|| ASKING_NEEDS_A_RESTART.to_owned()));
             memory::check(&config, self.pool.mtu())?;
             let limits = memory::limits_of(&config, self.pool.mtu());
             let descriptors = memory::frames_for(limits);
@@ -41,6 +51,13 @@ impl Gateway {
             let now = clock();
             for ((direction, built), hosts) in self.directions.iter_mut().zip(built).zip(hosts) {
                 direction.change(now, built, config.link, hosts, &mut self.pool);
+            }
+            self.following.set(config.follow.clone(), now);
+            self.directions[1].watch_arrivals(config.follow.by_arrivals.is_some());
+            for (at, direction) in self.directions.iter_mut().enumerate() {
+                if let Some(rate) = self.following.rate(at) {
+                    direction.set_rate(now, rate);
+                }
             }
             if self.pool.settle() {
                 sys::give_back_memory();

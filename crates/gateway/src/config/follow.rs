@@ -1,0 +1,170 @@
+//! Rates that follow the line: between which rates, by whose answers, and by what arrives.
+
+use core::net::IpAddr;
+
+use freeboard::sched_core::Nanos;
+use freeboard::shaper::{AutorateParams, Rate};
+
+use crate::config::RawOptions;
+use crate::config::keywords::{Switch, Words as _, rate, rate_word};
+use crate::forward::queue::Heading;
+
+/// What is asked for of rates that follow the line. The base of a direction is its rate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Follow {
+    /// Addresses that are asked how long the way there and back takes: one at a time, the next if it is silent.
+    pub(crate) reflectors: Vec<IpAddr>,
+    /// By answers, up and down.
+    pub(crate) by_delay: [Option<AutorateParams>; 2],
+    /// By arrivals, on the way down: the least and the greatest rate.
+    pub(crate) by_arrivals: Option<(Rate, Rate)>,
+}
+
+impl Follow {
+    /// The greatest rate that a direction may have, where its rate follows the line.
+    pub(crate) fn most(&self, heading: Heading) -> Option<Rate> {
+        let by_delay = self.by_delay[heading as usize];
+        let most = by_delay.and_then(|of| Rate::bits_per_second(of.ceiling_bps()).ok());
+        let by_arrivals = self.by_arrivals.filter(|_| heading == Heading::Down);
+        most.or(by_arrivals.map(|(_, most)| most))
+    }
+
+    /// As it is said when it changes.
+    pub(crate) fn word(&self) -> String {
+        let mut words: Vec<String> = self.reflectors.iter().map(IpAddr::to_string).collect();
+        for (name, params) in ["up", "down"].into_iter().zip(self.by_delay) {
+            words.extend(params.map(|of| {
+                let [least, most] = [of.floor_bps(), of.ceiling_bps()]
+                    .map(|bits| Rate::bits_per_second(bits).map_or(String::new(), rate_word));
+                format!("{name} {least} to {most}")
+            }));
+        }
+        words.extend(
+            self.by_arrivals.map(|(least, most)| {
+                format!("arrivals {} to {}", rate_word(least), rate_word(most))
+            }),
+        );
+        if words.is_empty() { "off".to_owned() } else { words.join(", ") }
+    }
+}
+
+/// The most reflectors.
+const MOST_REFLECTORS: usize = 16;
+
+impl RawOptions {
+    pub(super) fn follow(&self, up: Rate, down: Rate) -> Result<Follow, String> {
+        let reflectors = self.read("--autorate", &self.autorate, reflectors)?.unwrap_or_default();
+        let by_arrivals = self.read("--autorate-ingress", &self.autorate_ingress, Switch::parse)?;
+        let by_arrivals = by_arrivals == Some(Switch::On);
+        let delay = self.in_range("--autorate-delay", &self.autorate_delay, 1..=1_000)?;
+        let is_on = !reflectors.is_empty();
+        let directions = [
+            (Heading::Up, up, &self.up_min, &self.up_max),
+            (Heading::Down, down, &self.down_min, &self.down_max),
+        ];
+        let mut follow = Follow { reflectors, ..Follow::default() };
+        for (heading, base, least_word, most_word) in directions {
+            let options = [("min", least_word), ("max", most_word)]
+                .map(|(end, word)| (format!("--{}-{end}", heading.name()), word));
+            let [(least_option, _), (most_option, _)] = &options;
+            let is_by_arrivals = by_arrivals && heading == Heading::Down;
+            for (option, word) in &options {
+                if word.is_some() && !is_on && !is_by_arrivals {
+                    return Err(self.not_with(option, word, "accepted with --autorate"));
+                }
+            }
+            let least = self.read(least_option, least_word, finite)?;
+            let most = self.read(most_option, most_word, finite)?;
+            if base == Rate::UNLIMITED && (least.is_some() || most.is_some()) {
+                let word = if heading == Heading::Up { &self.up } else { &self.down };
+                let option = format!("--{}", heading.name());
+                return Err(self.not_with(
+                    &option,
+                    word,
+                    "with --autorate accepted is a rate such as 10mbit",
+                ));
+            }
+            let Some(least) = least else {
+                if let Some(word) = most_word {
+                    let why = format!("accepted with {least_option}");
+                    return Err(self.not_with(most_option, &Some(word.clone()), &why));
+                }
+                continue;
+            };
+            let most = most.unwrap_or(base);
+            let bits = |rate: Rate| rate.as_bits_per_second().unwrap_or(0);
+            if bits(least) > bits(base) {
+                let why =
+                    format!("accepted are rates up to --{}, {}", heading.name(), rate_word(base));
+                return Err(self.not_with(least_option, least_word, &why));
+            }
+            if bits(most) < bits(base) {
+                let why =
+                    format!("accepted are rates from --{} on, {}", heading.name(), rate_word(base));
+                return Err(self.not_with(most_option, most_word, &why));
+            }
+            if is_by_arrivals {
+                follow.by_arrivals = Some((least, most));
+            }
+            if is_on {
+                let params =
+                    AutorateParams::new(least, base, most).and_then(|params| match delay {
+                        Some(millis) => {
+                            params.with_threshold(Nanos::from_millis(millis.unsigned_abs()))
+                        }
+                        None => Ok(params),
+                    });
+                let params = params
+                    .map_err(|why| self.not_with(least_option, least_word, &why.to_string()))?;
+                follow.by_delay[heading as usize] = Some(params);
+            }
+        }
+        if is_on && follow.by_delay == [None, None] {
+            return Err(self.not_with(
+                "--autorate",
+                &self.autorate,
+                "accepted with --up-min, --down-min or both",
+            ));
+        }
+        if by_arrivals && follow.by_arrivals.is_none() {
+            let why = "accepted with --down-min, below which the rate never is";
+            return Err(self.not_with("--autorate-ingress", &self.autorate_ingress, why));
+        }
+        if !is_on && let Some(word) = &self.autorate_delay {
+            return Err(self.not_with(
+                "--autorate-delay",
+                &Some(word.clone()),
+                "accepted with --autorate",
+            ));
+        }
+        Ok(follow)
+    }
+}
+
+/// A rate that is not unlimited.
+fn finite(option: &str, word: &str) -> Result<Rate, String> {
+    match rate(option, word)? {
+        Rate::UNLIMITED => Err(format!("{option} {word:?}: accepted is a rate such as 5mbit")),
+        rate => Ok(rate),
+    }
+}
+
+/// Addresses with commas between them.
+fn reflectors(option: &str, word: &str) -> Result<Vec<IpAddr>, String> {
+    let refused = || {
+        format!(
+            "{option} {word:?}: accepted are 1 to {MOST_REFLECTORS} addresses that answer ping, with commas between them, or off"
+        )
+    };
+    if word == "off" {
+        return Ok(Vec::new());
+    }
+    let parse = |text: &str| {
+        text.trim()
+            .parse::<IpAddr>()
+            .ok()
+            .filter(|address| !address.is_unspecified() && !address.is_multicast())
+    };
+    let all: Option<Vec<IpAddr>> = word.split(',').map(parse).collect();
+    all.filter(|all| all.len() <= MOST_REFLECTORS).ok_or_else(refused)
+}

@@ -1,0 +1,258 @@
+//! Rates that follow the line while frames are forwarded.
+//!
+//! The answers of a reflector say how long the way there and back takes, and no more. A direction that carries little beside
+//! the other one has no part in a delay, so that it is told the delay that it knows of the path: see [`is_bystander`].
+
+use core::net::IpAddr;
+
+use freeboard::sched_core::Nanos;
+use freeboard::shaper::{Autorate, Rate};
+
+use crate::config::follow::Follow;
+use crate::forward::direction::Direction;
+use crate::io::ping::Pinger;
+use crate::stats::report::{Followed, Reflected};
+
+/// Between two requests: four in an interval between decisions.
+const REQUESTS: Nanos = Nanos::from_millis(50);
+/// How long a reflector may be silent before another one is asked.
+const SILENCE: Nanos = Nanos::from_secs(1);
+/// How often the rate follows arrivals, as often as the estimate can be new.
+const ARRIVALS: Nanos = Nanos::from_millis(250);
+/// Loads are compared over this: the interval between decisions.
+const INTERVAL: Nanos = Nanos::from_millis(200);
+
+/// What makes the rates of both directions follow the line.
+#[derive(Debug, Default)]
+pub(crate) struct Following {
+    follow: Follow,
+    pinger: Option<Pinger>,
+    /// The place of the one that is asked.
+    asked: usize,
+    heard: Nanos,
+    controllers: [Option<Autorate>; 2],
+    /// Bytes on the wire up to the last update, and those of the interval before.
+    loads: [Load; 2],
+    loads_at: Nanos,
+    /// The last answer.
+    delay: Option<Nanos>,
+    due: Nanos,
+    arrivals_due: Nanos,
+}
+
+/// What a direction has sent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    told: u64,
+    /// At the begin of the present interval, and in the last one.
+    begin: u64,
+    last: u64,
+}
+
+impl Following {
+    /// `pinger` is there if answers are to be followed.
+    pub(crate) fn new(follow: Follow, pinger: Option<Pinger>, now: Nanos) -> Self {
+        let mut following = Self {
+            follow: Follow::default(),
+            pinger,
+            asked: 0,
+            heard: now,
+            controllers: [None, None],
+            loads: [Load::default(); 2],
+            loads_at: now,
+            delay: None,
+            due: now,
+            arrivals_due: now,
+        };
+        following.set(follow, now);
+        following
+    }
+
+    /// Whether answers may be followed: that takes sockets, which are opened at the start.
+    pub(crate) fn has_sockets(&self) -> bool {
+        self.pinger.is_some()
+    }
+
+    pub(crate) fn pinger(&self) -> Option<&Pinger> {
+        self.pinger.as_ref()
+    }
+
+    /// Another configuration; what was learned stays where the path does.
+    pub(crate) fn set(&mut self, follow: Follow, now: Nanos) {
+        let is_same_path = follow.reflectors == self.follow.reflectors;
+        for (controller, params) in self.controllers.iter_mut().zip(follow.by_delay) {
+            match (controller.as_mut(), params) {
+                (Some(controller), Some(params)) => controller.set_params(params),
+                (_, params) => *controller = params.map(Autorate::new),
+            }
+        }
+        self.follow = follow;
+        if !is_same_path {
+            self.asked = 0;
+            self.ask(now);
+        }
+    }
+
+    fn ask(&mut self, now: Nanos) {
+        let to = self.follow.reflectors.get(self.asked).copied();
+        (self.heard, self.delay) = (now, None);
+        self.controllers.iter_mut().flatten().for_each(Autorate::forget_path);
+        if let Some(pinger) = &mut self.pinger {
+            pinger.ask(to);
+        }
+    }
+
+    /// When there is something to do.
+    pub(crate) fn poll_at(&self) -> Option<Nanos> {
+        let by_delay = self.pinger.is_some() && !self.follow.reflectors.is_empty();
+        let by_arrivals = self.follow.by_arrivals.map(|_| self.arrivals_due);
+        by_delay.then_some(self.due).into_iter().chain(by_arrivals).min()
+    }
+
+    /// Answers may have come.
+    pub(crate) fn hear(&mut self, now: Nanos, directions: &[Direction; 2]) {
+        let Self { pinger: Some(pinger), controllers, loads, delay, heard, .. } = self else {
+            return;
+        };
+        let used = [0, 1].map(|at| {
+            let bits = directions[at].plan().rate.as_bits_per_second().unwrap_or(u64::MAX);
+            let load = &loads[at];
+            let present = directions[at].wire_bytes().saturating_sub(load.begin);
+            parts_of(present.max(load.last), bits)
+        });
+        pinger.answers(now, |sample| {
+            (*heard, *delay) = (now, Some(sample));
+            for (at, controller) in controllers.iter_mut().enumerate() {
+                let Some(controller) = controller else { continue };
+                let base = controller.baseline().filter(|_| is_bystander(used[at], used[1 - at]));
+                controller.delay_sample(base.map_or(sample, |base| base.min(sample)));
+            }
+        });
+    }
+
+    /// Asks, and lets the rates follow, if it is time.
+    pub(crate) fn follow(&mut self, now: Nanos, directions: &mut [Direction; 2]) {
+        if self.due <= now && !self.follow.reflectors.is_empty() && self.pinger.is_some() {
+            self.hear(now, directions);
+            for (at, direction) in directions.iter_mut().enumerate() {
+                let (sent, load) = (direction.wire_bytes(), &mut self.loads[at]);
+                if let Some(controller) = &mut self.controllers[at] {
+                    let rate = controller.update(now, sent.saturating_sub(load.told));
+                    let rate = self.follow.by_arrivals.filter(|_| at == 1).map_or(rate, |bounds| {
+                        lesser(rate, estimate(direction, bounds).unwrap_or(rate))
+                    });
+                    direction.set_rate(now, rate);
+                }
+                load.told = sent;
+            }
+            if now.since(self.loads_at) >= INTERVAL {
+                for (load, direction) in self.loads.iter_mut().zip(&*directions) {
+                    let sent = direction.wire_bytes();
+                    (load.last, load.begin) = (sent.saturating_sub(load.begin), sent);
+                }
+                self.loads_at = now;
+            }
+            if now.since(self.heard) >= SILENCE && self.follow.reflectors.len() > 1 {
+                self.asked = (self.asked + 1) % self.follow.reflectors.len();
+                self.ask(now);
+            }
+            if let Some(pinger) = &mut self.pinger {
+                pinger.request(now);
+            }
+            self.due = now.plus(REQUESTS);
+        }
+        if let Some(bounds) = self.follow.by_arrivals.filter(|_| self.arrivals_due <= now) {
+            let down = &mut directions[1];
+            if self.controllers[1].is_none()
+                && let Some(rate) = estimate(down, bounds)
+            {
+                down.set_rate(now, rate);
+            }
+            self.arrivals_due = now.plus(ARRIVALS);
+        }
+    }
+
+    /// The rate that a direction is to have, if it follows the line.
+    pub(crate) fn rate(&self, at: usize) -> Option<Rate> {
+        self.controllers.get(at)?.as_ref().map(Autorate::rate)
+    }
+
+    /// What is said of a direction.
+    pub(crate) fn report(&self, at: usize, direction: &Direction) -> Option<Followed> {
+        let bits = |rate: Rate| rate.as_bits_per_second().unwrap_or(0);
+        let by_arrivals = self.follow.by_arrivals.filter(|_| at == 1);
+        let controller = self.controllers.get(at)?.as_ref();
+        let (least, most) = match (controller, by_arrivals) {
+            (Some(of), _) => (of.params().floor_bps(), of.params().ceiling_bps()),
+            (None, Some((least, most))) => (bits(least), bits(most)),
+            (None, None) => return None,
+        };
+        let millis = |span: Nanos| span.0 as f64 / 1e6;
+        Some(Followed {
+            state: controller.map_or("arrivals", |of| of.state().name()).to_owned(),
+            min_bits_per_second: least,
+            max_bits_per_second: most,
+            arrivals_bits_per_second: by_arrivals.and_then(|_| direction.arrivals()),
+            baseline_ms: controller.and_then(Autorate::baseline).map(millis),
+        })
+    }
+
+    /// What is said of the answers.
+    pub(crate) fn reflected(&self) -> Option<Reflected> {
+        let pinger = self.pinger.as_ref().filter(|_| !self.follow.reflectors.is_empty())?;
+        Some(Reflected {
+            address: pinger.to().map_or(String::new(), |to: IpAddr| to.to_string()),
+            delay_ms: self.delay.map(|delay| delay.0 as f64 / 1e6),
+            requests: pinger.sent,
+            answers: pinger.answered,
+        })
+    }
+}
+
+/// What arrives suggests, within bounds.
+fn estimate(direction: &Direction, (least, most): (Rate, Rate)) -> Option<Rate> {
+    let rate = direction.arrivals_rate()?;
+    Some(lesser(greater(rate, least), most))
+}
+
+fn bits(rate: Rate) -> u64 {
+    rate.as_bits_per_second().unwrap_or(u64::MAX)
+}
+
+fn lesser(one: Rate, other: Rate) -> Rate {
+    if bits(one) < bits(other) { one } else { other }
+}
+
+fn greater(one: Rate, other: Rate) -> Rate {
+    if bits(one) > bits(other) { one } else { other }
+}
+
+/// How much of its rate a direction used, in 1,024th: `bytes` in an interval.
+fn parts_of(bytes: u64, bits_per_second: u64) -> u64 {
+    let in_interval = u128::from(bits_per_second) * u128::from(INTERVAL.0) / 8_000_000_000;
+    u64::try_from(u128::from(bytes) * 1_024 / in_interval.max(1)).unwrap_or(u64::MAX)
+}
+
+/// Whether a direction that uses so much of its rate has no part in a delay: less than a quarter, and less than half of what the
+/// other one uses.
+const fn is_bystander(used: u64, by_other: u64) -> bool {
+    used < 256 && used < by_other / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_direction_without_load_has_no_part_in_a_delay() {
+        let mbits = |bytes, rate: u64| parts_of(bytes, rate * 1_000_000);
+        // 250 kB in 200 ms are 10 Mbit/s.
+        assert_eq!((mbits(250_000, 10), mbits(250_000, 40), mbits(0, 40)), (1_024, 256, 0));
+        assert!(is_bystander(mbits(10_000, 10), mbits(250_000, 10)));
+        assert!(!is_bystander(mbits(250_000, 10), mbits(10_000, 10)));
+        // The line may have become slower than either: neither is spared.
+        assert!(!is_bystander(100, 120));
+        assert!(!is_bystander(300, 1_024));
+        assert_eq!(parts_of(u64::MAX, 1), u64::MAX);
+    }
+}
