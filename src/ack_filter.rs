@@ -16,8 +16,8 @@ use core::str::FromStr;
 
 use flowhash::Ack;
 use sched_core::{
-    Aqm, Descriptor, DropPolicy, Ecn, FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler,
-    Packet, Queue, Table,
+    Aqm, Descriptor, DropPolicy, Ecn, FlowDirectory, FlowId, FlowQueues, FlowRecords,
+    FlowScheduler, Packet, Queue, Table,
 };
 
 pub use rules::supersedes;
@@ -145,7 +145,7 @@ impl AckFilter {
         Q: Table<Queue>,
         S: Table<Descriptor>,
         A: Aqm,
-        R: Table<FlowRecord>,
+        R: FlowRecords<O>,
         D: DropPolicy<O>,
         T: FlowDirectory<O>,
     {

@@ -31,13 +31,15 @@ mod host_table;
 mod memory;
 mod rekey;
 mod static_tables;
+mod tin_records;
+mod tins;
 
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
     Aqm, Backlog, Ceilings, CommittedRates, Counters, Descriptor, DropPolicy, DropReason, DropSink,
-    Drr, FlowId, FlowQueues, FlowRecord, FlowScheduler, HeldFlow, HeldHost, HostClass, HostDrr,
-    Imbalance, Limits, LoadDrr, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler,
-    Siblings,
+    Drr, FlowId, FlowQueues, FlowScheduler, HeldFlow, HeldHost, HostClass, HostDrr, Imbalance,
+    Limits, LoadDrr, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler, Siblings,
+    TinDrr,
 };
 
 use shaper::Overhead;
@@ -48,6 +50,8 @@ use flow_scheduler::IsolationScheduler;
 pub use memory::IsolatedMemory;
 pub(crate) use static_tables::ALL;
 pub use static_tables::{StaticRates, StaticTables, StaticTriple};
+pub use tin_records::TinCounters;
+use tin_records::TinRecords;
 
 pub(crate) use rekey::recount_old;
 
@@ -71,7 +75,7 @@ pub type IsolatedQueues<S, A = NoAqm, K = NoRoom, T = NoRoom> = FlowQueues<
     <S as Storage>::Of<Queue>,
     <S as Storage>::Of<Descriptor>,
     A,
-    [FlowRecord; 0],
+    TinRecords,
     IsolatedDrops<S>,
     HostDirectory<S>,
 >;
@@ -214,10 +218,10 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         let sources = FlowTable::new(hosts.sources.lines, entries, ways)?;
         let destinations = FlowTable::new(hosts.destinations.lines, entries, ways)?;
 
-        let mut turns = Drr::new(hosts.turns, max_len)?.sparse_first();
+        let raw = Overhead::RAW;
+        let mut turns = TinDrr::on_link(hosts.turns, max_len, raw)?.sparse_first();
         turns.add_all(host_quantum)?;
         let excess = Drr::new(rates.excess, max_len)?.sparse_first();
-        let raw = Overhead::RAW;
         let turns = CommittedRates::on_link(turns, excess, rates.committed, rates.returns, raw)?;
         let turns = Ceilings::on_link(turns, rates.ceilings, rates.waiting, raw)?;
         let mut levels = HostDrr::new(turns, flows.turns, hosts.rings, max_len)?.sparse_first();
@@ -242,12 +246,14 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         let directory = HostDirectory {
             queues,
             spares,
-            sources: HostEntries::new(sources, hosts.sources.flows),
-            destinations: HostEntries::new(destinations, hosts.destinations.flows),
+            sources: HostEntries::new(sources, hosts.sources.flows, ways),
+            destinations: HostEntries::new(destinations, hosts.destinations.flows, ways),
             host_quantum,
             rotating: false,
+            had_tins: false,
         };
-        let queues = FlowQueues::with_parts(scheduler, aqm, flows.queues, packets, [], limits);
+        let queues =
+            FlowQueues::with_parts(scheduler, aqm, flows.queues, packets, TinRecords::NONE, limits);
         Ok(Self { queues: queues.with_drop_policy(drops).with_directory(directory) })
     }
 
@@ -305,28 +311,42 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// of order. Cost: O(queues + hosts).
     ///
     /// # Errors
-    /// [`IsolatedError::NoTriple`], and nothing has changed, for `triple-isolate` without its tables.
+    /// For `triple-isolate` [`IsolatedError::NoTriple`] without its tables, and [`IsolatedError::TripleTins`] with several
+    /// tins; nothing has changed then.
     pub fn set_isolation(&mut self, isolation: Isolation) -> Result<(), IsolatedError> {
         if isolation == self.isolation() {
             return Ok(());
         }
+        self.check_tins(isolation, self.tins())?;
         if isolation_lacks_room(isolation, self.queues.scheduler().has_triple()) {
             return Err(IsolatedError::NoTriple);
         }
+        self.take_out();
+        let Siblings { scheduler, directory, .. } = self.queues.siblings();
+        let entries = directory.level(isolation.level());
+        let tin_of_entry = |entry| entries.tin_of(entry);
+        scheduler.set_isolation(isolation, directory.host_quantum, tin_of_entry);
+        self.put_back();
+        Ok(())
+    }
+
+    /// Takes all flows that hold packets out of the flow scheduler and the drop policy.
+    fn take_out(&mut self) {
         self.each_backlogged(|scheduler, drops, flow, bytes| {
             scheduler.lost(flow, bytes, None);
             DropPolicy::<IsolationScheduler<S, K, T>>::lost(drops, flow, bytes, 0);
         });
-        let Siblings { scheduler, directory, .. } = self.queues.siblings();
-        scheduler.set_isolation(isolation, directory.host_quantum);
+    }
+
+    /// Tells flow scheduler and drop policy of all flows that hold packets, which they do not know.
+    fn put_back(&mut self) {
         self.each_backlogged(|scheduler, drops, flow, bytes| {
             if let Some((source, destination)) = scheduler.assigned(flow) {
-                scheduler.assign(flow, source, destination);
+                scheduler.assign(flow, source, destination, scheduler.tin_of_flow(flow));
             }
             scheduler.backlogged(flow, bytes);
             drops.backlogged(scheduler, flow, bytes);
         });
-        Ok(())
     }
 
     /// Does `change` to the flow scheduler and the drop policy for each flow that holds packets, and how many bytes.
@@ -358,7 +378,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
-        let label = self.isolation().queue_label(labels);
+        let label = self.queues.scheduler().queue_label(labels);
         match self.queues.siblings().directory.find(label) {
             Some(queue) => self.queues.enqueue(now, queue, packet, drops).map(|()| Outcome::Hit),
             None => self.enqueue_missed(now, label, labels, packet, drops),
@@ -375,7 +395,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let label = self.isolation().queue_label(labels);
+        let label = self.queues.scheduler().queue_label(labels);
         match self.queues.siblings().directory.find(label) {
             Some(queue) => self.queues.enqueue(now, queue, packet, drops),
             None => self.enqueue_missed(now, label, labels, packet, drops).map(|_| ()),
@@ -416,8 +436,12 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         let Siblings { scheduler, directory, aqm, .. } = self.queues.siblings();
         let returns = directory.queues.returns();
         let lookup = directory.claim(scheduler, label, labels);
+        let queue = FlowId(lookup.queue);
         if lookup.outcome == Outcome::Claimed && directory.queues.returns() == returns {
-            aqm.forget(FlowId(lookup.queue));
+            aqm.forget(queue);
+        }
+        if scheduler.tins() > 1 {
+            aqm.assign(queue, scheduler.tin_of_flow(queue));
         }
         lookup
     }
@@ -533,6 +557,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Scheduler for Isolated<S, A, K,
     }
 
     fn recount(&self) -> Result<(), Imbalance> {
-        self.queues.recount()
+        self.queues.recount()?;
+        self.recount_tins()
     }
 }

@@ -1,11 +1,13 @@
 //! What a queue with hosts asks about a packet.
 
 mod identified;
+mod in_tin;
 
 use flowhash::{FlowHasher, FlowKey, Labeller, Labels, Nat, NoNat, Parsed};
 use sched_core::{Ceiling, CommittedRate};
 
 pub use identified::Identified;
+pub use in_tin::InTin;
 
 /// A packet's flow and hosts as 32-bit labels, told when they are asked for.
 ///
@@ -32,6 +34,13 @@ pub trait Labelled {
     fn host_pair(&self) -> u32 {
         let (flow, src_host, dst_host) = (0, self.source(), self.destination());
         Labels { flow, src_host, dst_host }.host_pair()
+    }
+
+    /// The tin that the packet is in, asked for with every packet where there are several
+    /// ([`Isolated::set_tins`](crate::Isolated::set_tins)). A tin that there is not is tin 0. [`InTin`] gives a tin to any labels.
+    #[inline]
+    fn tin(&self) -> u8 {
+        0
     }
 
     /// The packet's labels under the key before. `None` if these are the labels that it has now, as with labels
@@ -204,6 +213,11 @@ impl<B: Labelled, A: Labelled> Labelled for Rekeyed<B, A> {
     }
 
     #[inline]
+    fn tin(&self) -> u8 {
+        self.after.tin()
+    }
+
+    #[inline]
     fn before(&self) -> Option<&dyn Labelled> {
         Some(&self.before)
     }
@@ -251,6 +265,10 @@ mod tests {
             self.own + 3
         }
 
+        fn tin(&self) -> u8 {
+            5
+        }
+
         fn before(&self) -> Option<&dyn Labelled> {
             Some(&self.labels_before)
         }
@@ -281,10 +299,27 @@ mod tests {
         assert_eq!(both.source(), later.source());
         assert_eq!(both.destination(), later.destination());
         assert_eq!(both.host_pair(), later.host_pair());
+        assert_eq!(both.tin(), later.tin());
         assert_eq!(both.before().map(Labelled::flow), Some(10));
         assert_eq!(both.host_quantum(), later.host_quantum());
         assert!(later.host_committed_rate().is_some() && later.host_ceiling().is_some());
         assert_eq!(both.host_committed_rate(), later.host_committed_rate());
         assert_eq!(both.host_ceiling(), later.host_ceiling());
+    }
+
+    /// Goal: labels in a tin answer what the labels inside answer, but for the tin.
+    #[test]
+    fn labels_in_a_tin_answer_everything() {
+        let inside = particular(20);
+        let within = InTin { labels: particular(20), tin: 3 };
+        assert_eq!((inside.tin(), within.tin()), (5, 3));
+        assert_eq!(within.flow(), inside.flow());
+        assert_eq!(within.source(), inside.source());
+        assert_eq!(within.destination(), inside.destination());
+        assert_eq!(within.host_pair(), inside.host_pair());
+        assert_eq!(within.before().map(Labelled::flow), inside.before().map(Labelled::flow));
+        assert_eq!(within.host_quantum(), inside.host_quantum());
+        assert_eq!(within.host_committed_rate(), inside.host_committed_rate());
+        assert_eq!(within.host_ceiling(), inside.host_ceiling());
     }
 }

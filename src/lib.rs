@@ -104,11 +104,11 @@ pub use buffers::Buffers;
 pub use hashed::{HashDirectory, Hashed};
 pub use isolated::{
     Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, IsolatedQueues, StaticRates,
-    StaticTables, StaticTriple,
+    StaticTables, StaticTriple, TinCounters,
 };
 pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled_scheduler::LabelledScheduler;
-pub use labels::{ByLabeller, Identified, Labelled, OnDemand, Rekeyed};
+pub use labels::{ByLabeller, Identified, InTin, Labelled, OnDemand, Rekeyed};
 pub use settings::{QueueSettings, SettingsError, SettingsProblem};
 pub use smart_queue::{
     AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms,

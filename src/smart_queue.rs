@@ -14,6 +14,7 @@ mod pool;
 mod rtt;
 mod settings;
 mod static_frames;
+mod tins;
 mod wash;
 
 use flowhash::Rotating;
@@ -44,6 +45,7 @@ use crate::isolation::Isolation;
 use crate::labelled_scheduler::LabelledScheduler;
 use crate::labels::Labelled;
 use crate::storage::{NoRoom, Storage};
+use crate::tins::TinPlan;
 use builder::{Sizes, limits_for};
 use memory_limit::{Buffered, Memory};
 use outlet::Outlet;
@@ -116,6 +118,7 @@ pub struct SmartQueue<S: Storage, P = Descriptors, K: Storage = NoRoom, T: Stora
     ack_filter: AckFilter,
     /// What packets begin with.
     layer: LinkLayer,
+    tins: TinPlan,
     packets: P,
 }
 
@@ -192,8 +195,8 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
 
     /// AQM and limits for the rate and the round-trip time in force.
     fn follow(&mut self) {
-        self.set_aqm(self.aqm());
-        self.set_l4s(self.is_l4s());
+        self.follow_rate_in_tins();
+        self.follow_in_tins(self.aqm(), self.is_l4s());
         let (rate, in_force) = (self.outlet.line.line().rate(), self.limits());
         let mut asked = self.memory.map_or(in_force, |memory| memory.asked);
         if let Some(sizes) = self.sizes {
@@ -242,7 +245,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         self.buffer.map_or(bytes.into(), in_buffers)
     }
 
-    /// Another setting of the AQM, until rate, line or round-trip time change.
+    /// Another setting of the AQM, for all tins, until rate, line, tins or round-trip time change.
     /// Cost: O(queues) for another AQM than there is.
     ///
     /// # Errors
@@ -264,10 +267,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// Another AQM, for the rate and the round-trip time in force. It begins with queues without a history. The same
     /// one keeps what it has learned, and loses [other parameters](Self::set_aqm_params). Cost: O(queues).
     pub fn set_aqm(&mut self, kind: AqmKind) {
-        let rate = self.outlet.line.line().rate();
-        let params = self.rtt.aqm(kind, rate, self.outlet.max_len);
-        let _in_range = self.set_aqm_params(params);
-        debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
+        self.follow_in_tins(kind, self.is_l4s());
     }
 
     /// Which AQM is in the queues.
@@ -279,10 +279,13 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// Whether packets with ECT(1) are marked above a shallow threshold, from the next packet on:
     /// [`SmartQueueBuilder::l4s`].
     pub fn set_l4s(&mut self, on: bool) {
-        let rate = self.outlet.line.line().rate();
-        let l4s = on.then(|| self.rtt.l4s(rate, self.outlet.max_len));
-        let _in_range = self.chosen_mut().set_l4s(l4s);
-        debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
+        let (plan, rate) = (self.tins, self.outlet.line.line().rate());
+        let (rtt, max_len) = (self.rtt, self.outlet.max_len);
+        for tin in (0..).take(TinPlan::MAX_TINS) {
+            let l4s = on.then(|| rtt.l4s(plan.rate(tin, rate), max_len));
+            let _in_range = self.chosen_mut().set_l4s_in(tin, l4s);
+            debug_assert_eq!(_in_range, Ok(()), "round-trip times are in range");
+        }
     }
 
     /// Whether packets with ECT(1) are marked above a shallow threshold.
@@ -613,7 +616,8 @@ impl<S: Storage, K: Storage, T: Storage> Scheduler for SmartQueue<S, Descriptors
     }
 
     fn recount(&self) -> Result<(), Imbalance> {
-        self.outlet.line.recount()
+        self.outlet.line.recount()?;
+        self.recount_tins()
     }
 }
 

@@ -40,7 +40,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<FlowId, Rejected> {
-        let label = self.isolation().queue_label(labels);
+        let label = self.queues.scheduler().queue_label(labels);
         if let Some(queue) = self.queues.siblings().directory.find(label) {
             return self.queues.enqueue(now, queue, packet, drops).map(|()| queue);
         }

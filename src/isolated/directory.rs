@@ -3,8 +3,8 @@
 use flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance};
 
-use super::flow_scheduler::IsolationScheduler;
-use super::host_table::{Claimed, HostEntries};
+use super::flow_scheduler::{IsolationScheduler, label_in};
+use super::host_table::{Claimed, HostEntries, InTins};
 use crate::isolation::Level;
 use crate::labels::Labelled;
 use crate::storage::Storage;
@@ -17,7 +17,7 @@ pub struct HostDirectory<S: Storage> {
     pub(super) queues: FlowTable<S::Of<TagLine>>,
     /// Whether the spare queue of entry `e` of the hosts is claimed: if and only if it holds packets. This
     /// queue has the number `queues.queues() + e`. While it is claimed, `e` is the entry of its source or of
-    /// its destination.
+    /// its destination; or, where hosts have no level, the number that its tin had when it was claimed.
     pub(super) spares: S::Of<bool>,
     pub(super) sources: HostEntries<S::Of<TagLine>, S::Of<u32>>,
     pub(super) destinations: HostEntries<S::Of<TagLine>, S::Of<u32>>,
@@ -25,9 +25,19 @@ pub struct HostDirectory<S: Storage> {
     pub(super) host_quantum: u32,
     /// Set while a table is [in transition](flowhash::FlowTable::is_rotating) to a new key.
     pub(super) rotating: bool,
+    /// Whether there have been several tins.
+    pub(super) had_tins: bool,
 }
 
 impl<S: Storage> HostDirectory<S> {
+    /// The entries of hosts that have this level: of sources, where there is none.
+    pub(super) const fn level(&self, level: Level) -> &HostEntries<S::Of<TagLine>, S::Of<u32>> {
+        match level {
+            Level::None | Level::Source => &self.sources,
+            Level::Destination => &self.destinations,
+        }
+    }
+
     /// The queue of a packet with this label, if its flow has one. It holds packets.
     #[inline(always)]
     pub(super) fn find(&mut self, label: u32) -> Option<FlowId> {
@@ -67,35 +77,46 @@ impl<S: Storage> HostDirectory<S> {
         labels: &(impl Labelled + ?Sized),
     ) -> u32 {
         let isolation = scheduler.isolation();
+        let of = InTins { tin: scheduler.tin_of(labels), tins: scheduler.tins() };
         let is_spare = lookup.outcome == Outcome::Collision;
-        if is_spare && scheduler.spares_of() == Level::None {
+        if is_spare && scheduler.spares_of() == Level::None && of.tins == 1 {
             return lookup.queue;
         }
-        let (source, destination) = (labels.source(), labels.destination());
+        let in_tin =
+            |(source, destination)| (label_in(of.tin, source), label_in(of.tin, destination));
+        let (source, destination) = in_tin((labels.source(), labels.destination()));
         let before = self.rotating.then(|| {
-            labels.before().map_or((source, destination), |old| (old.source(), old.destination()))
+            let old = labels.before().map(|old| in_tin((old.source(), old.destination())));
+            old.unwrap_or((source, destination))
         });
         let check_return = scheduler.has_room_for_rates();
-        let source = self.sources.claim(source, before.map(|hosts| hosts.0), check_return);
+        let source = self.sources.claim(source, before.map(|hosts| hosts.0), check_return, of);
         let destination =
-            self.destinations.claim(destination, before.map(|hosts| hosts.1), check_return);
+            self.destinations.claim(destination, before.map(|hosts| hosts.1), check_return, of);
         let hosts = (source.entry, destination.entry);
         let queue = if is_spare {
-            self.among_its_own(scheduler, lookup.queue, hosts)
+            self.among_its_own(scheduler, lookup.queue, hosts, of.tin)
         } else {
             lookup.queue
         };
+        let host = match isolation.level() {
+            Level::None => None,
+            Level::Source => Some(source),
+            Level::Destination => Some(destination),
+        };
+        if let Some(entry) = host.and_then(|host| host.passed_over) {
+            scheduler.set_host_rates(entry, false, None, None);
+        }
         if is_spare && !self.claim_spare(queue) {
             self.leave(scheduler, source, destination);
             return queue;
         }
-        scheduler.assign(FlowId(queue), source.entry, destination.entry);
-        let host = match isolation.level() {
-            Level::None => return queue,
-            Level::Source => source,
-            Level::Destination => destination,
-        };
+        scheduler.assign(FlowId(queue), source.entry, destination.entry, of.tin);
+        let Some(host) = host else { return queue };
         if host.is_new {
+            if of.tins > 1 {
+                scheduler.set_tin_of_entry(host.entry, of.tin);
+            }
             let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
             scheduler.set_host_quantum(host.entry, quantum);
             let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
@@ -104,8 +125,9 @@ impl<S: Storage> HostDirectory<S> {
         queue
     }
 
-    /// The queue for a flow of these hosts that has none of its own: `shared`, which the table names, if
-    /// `shared` is of the same host, or else the spare queue of its host.
+    /// The queue for a flow of these hosts and this tin that has none of its own: `shared`, which the table names, if
+    /// `shared` is of the same host, or else the spare queue of its host. Where hosts have no level, that is of the same tin,
+    /// or else the spare queue that has the number of the tin.
     ///
     /// A spare queue that was claimed under an isolation of the other side can be another host's. Then the
     /// flow takes `shared`, until the spare queue has sent what it holds: only the host that claimed the spare
@@ -115,13 +137,19 @@ impl<S: Storage> HostDirectory<S> {
         scheduler: &IsolationScheduler<S, K, T>,
         shared: u32,
         hosts: (u32, u32),
+        tin: u8,
     ) -> u32 {
-        let side = |(source, destination)| match scheduler.spares_of() {
+        let level = scheduler.spares_of();
+        let side = |(source, destination), tin: u8| match level {
+            Level::None => tin.into(),
+            Level::Source => source,
             Level::Destination => destination,
-            _ => source,
         };
-        let entry = side(hosts);
-        let is_own = |queue| scheduler.assigned(FlowId(queue)).map(side) == Some(entry);
+        let entry = side(hosts, tin);
+        let is_own = |queue| {
+            let tin = scheduler.tin_of_flow(FlowId(queue));
+            scheduler.assigned(FlowId(queue)).map(|hosts| side(hosts, tin)) == Some(entry)
+        };
         let spare = self.queues.queues().wrapping_add(entry);
         let is_free = self.spares.as_ref().get(entry as usize) == Some(&false);
         if !is_own(shared) && (is_free || is_own(spare)) { spare } else { shared }
@@ -138,11 +166,16 @@ impl<S: Storage> HostDirectory<S> {
             Level::Source => (&self.sources, labels.source()),
             Level::Destination => (&self.destinations, labels.destination()),
         };
-        let Some(entry) = entries.table.find(label) else { return false };
         let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
-        scheduler.set_host_quantum(entry, quantum);
-        scheduler.set_host_rates(entry, true, labels.host_committed_rate(), labels.host_ceiling());
-        true
+        let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
+        let mut is_backlogged = false;
+        for tin in 0..scheduler.tins() {
+            let Some(entry) = entries.table.find(label_in(tin, label)) else { continue };
+            scheduler.set_host_quantum(entry, quantum);
+            scheduler.set_host_rates(entry, true, rate, ceiling);
+            is_backlogged = true;
+        }
+        is_backlogged
     }
 
     /// Gives back the entries that were claimed for a packet which joins a queue that holds packets: the
@@ -195,7 +228,8 @@ impl<S: Storage> HostDirectory<S> {
     }
 
     /// Checks that a spare queue is claimed if and only if it holds packets, and that its entry is
-    /// then that of its source or of its destination.
+    /// then that of its source or of its destination, if there
+    /// has been one tin only.
     fn recount_spares<K: Storage, T: Storage>(
         &self,
         scheduler: &IsolationScheduler<S, K, T>,
@@ -206,7 +240,7 @@ impl<S: Storage> HostDirectory<S> {
             let backlogged = flows(FlowId(queue)).backlog.packets > 0;
             Imbalance::check("claimed while backlogged", queue, claimed.into(), backlogged.into())?;
             let (source, destination) = scheduler.assigned(FlowId(queue)).unwrap_or_default();
-            let by_entry = !claimed || source == entry || destination == entry;
+            let by_entry = !claimed || [source, destination].contains(&entry) || self.had_tins;
             Imbalance::check("a spare queue of its entry", queue, 1, by_entry.into())?;
         }
         Ok(())
@@ -226,7 +260,22 @@ impl<S: Storage> HostDirectory<S> {
             (0..scheduler.flows()).filter(backlogged).filter(here).count() as u64
         };
         self.sources.recount(&|entry| of(&|(source, _)| source, entry))?;
-        self.destinations.recount(&|entry| of(&|(_, destination)| destination, entry))
+        self.destinations.recount(&|entry| of(&|(_, destination)| destination, entry))?;
+        let level = match scheduler.isolation().level() {
+            Level::None => return Ok(()),
+            Level::Source => &self.sources,
+            Level::Destination => &self.destinations,
+        };
+        for entry in (0..level.table.queues()).filter(|entry| level.table.is_used(*entry)) {
+            let served = scheduler.host_tins().tin_of(FlowId(entry)).unwrap_or(u32::MAX);
+            Imbalance::check(
+                "the tin of a host",
+                entry,
+                level.tin_of(entry).into(),
+                served.into(),
+            )?;
+        }
+        Ok(())
     }
 }
 

@@ -4,17 +4,22 @@ use sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRate, CommittedRates,
     CommittedReturn, ConfigError, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState,
     HostDrr, HostDrrFlow, HostRing, Hosted, Imbalance, LoadDrr, LoadDrrFlow, LoadDrrHost, Nanos,
-    Needs, RoundList, Side,
+    Needs, RoundList, Side, TinConfig, TinDrr, TinFlow,
 };
 
 use shaper::Overhead;
 
 use crate::isolation::{Isolation, Level};
+use crate::labels::Labelled;
 use crate::storage::Storage;
 
-/// Hosts by deficit round robin, those that conform to their rates before those in excess.
+/// Tins, and the hosts of each by deficit round robin. In modes without a level of hosts, the host with the number of a
+/// tin stands for all flows of this tin.
+pub(super) type HostTins<S> = TinDrr<<S as Storage>::Of<TinFlow>, Overhead>;
+
+/// Hosts that conform to their rates, tin by tin, before those in excess.
 type Rates<S, K> = CommittedRates<
-    Drr<<S as Storage>::Of<DrrFlow>>,
+    HostTins<S>,
     <K as Storage>::Of<CommittedFlow>,
     <K as Storage>::Of<CommittedReturn>,
     Drr<<K as Storage>::Of<DrrFlow>>,
@@ -33,6 +38,16 @@ type Turned<S, K> = Ceilings<
 pub(super) type Levels<S, K> =
     HostDrr<Turned<S, K>, <S as Storage>::Of<HostDrrFlow>, <S as Storage>::Of<HostRing>>;
 
+/// What the label of a flow or of a host is XORed with in a tin, for each step of its number: 2^32 divided by the golden
+/// ratio. Tin 0 has the labels as they are.
+const SPREAD: u32 = 0x9e37_79b9;
+
+/// The label of a flow or of a host in a tin, where each has an entry of its own.
+#[inline(always)]
+pub(super) const fn label_in(tin: u8, label: u32) -> u32 {
+    label ^ (tin as u32).wrapping_mul(SPREAD)
+}
+
 /// Flows by deficit round robin, thinned out by the loads of their hosts.
 pub(super) type Turns<S> = LoadDrr<
     <S as Storage>::Of<LoadDrrFlow>,
@@ -41,16 +56,33 @@ pub(super) type Turns<S> = LoadDrr<
     <S as Storage>::Of<RoundList>,
 >;
 
-/// The entries of a flow's hosts, as of the last time that the flow became backlogged.
+/// The tin of a flow and the entries of its hosts, as of the last time that the flow became backlogged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowHosts {
-    source: u32,
+    /// The entry of the source, and above [`Self::TIN_SHIFT`] the tin.
+    source_and_tin: u32,
     destination: u32,
 }
 
 impl FlowHosts {
     /// A flow that has not been backlogged.
-    pub(super) const NONE: Self = Self { source: 0, destination: 0 };
+    pub(super) const NONE: Self = Self { source_and_tin: 0, destination: 0 };
+    /// Entries are below 2^20.
+    const TIN_SHIFT: u32 = 24;
+
+    const fn new(source: u32, destination: u32, tin: u8) -> Self {
+        Self { source_and_tin: source | (tin as u32) << Self::TIN_SHIFT, destination }
+    }
+
+    const fn entries(&self) -> (u32, u32) {
+        (self.source_and_tin & ((1 << Self::TIN_SHIFT) - 1), self.destination)
+    }
+
+    #[inline]
+    const fn tin(&self) -> u8 {
+        let [_, _, _, tin] = self.source_and_tin.to_le_bytes();
+        tin
+    }
 }
 
 /// The flow scheduler of an [`Isolated`](super::Isolated) queue.
@@ -71,6 +103,8 @@ pub struct IsolationScheduler<S: Storage, K: Storage, T: Storage> {
     max_len: u32,
     /// What packets are on the wire, for rates and ceilings.
     link: Overhead,
+    /// How many tins there are.
+    tins: u8,
 }
 
 impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
@@ -83,7 +117,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         max_len: u32,
     ) -> Self {
         hosts.as_mut().fill(FlowHosts::NONE);
-        Self { isolation, local, levels, hosts, rounds, max_len, link: Overhead::RAW }
+        Self { isolation, local, levels, hosts, rounds, max_len, link: Overhead::RAW, tins: 1 }
     }
 
     /// Whether the storage may hold tables of `triple-isolate`: nothing of the mode is compiled if not.
@@ -96,7 +130,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
 
     /// Sets the quantum of a host's level, or the nearest that is in range.
     pub(super) fn set_host_quantum(&mut self, host: u32, quantum: u32) {
-        let most = Drr::<S::Of<DrrFlow>>::MAX_QUANTUM;
+        let most = HostTins::<S>::MAX_QUANTUM;
         // Not `clamp`, which could panic were `max_len` above `most`.
         let quantum = quantum.min(most).max(self.max_len);
         let _in_range = self.levels.configure_host(host, quantum);
@@ -112,7 +146,94 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         self.link = link;
         let ceilings = self.levels.scheduler_mut();
         ceilings.set_link(link);
-        ceilings.scheduler_mut().set_link(link);
+        let rates = ceilings.scheduler_mut();
+        rates.set_link(link);
+        rates.conforming_mut().set_link(link);
+    }
+
+    /// The tins and their hosts.
+    pub(super) const fn host_tins(&self) -> &HostTins<S> {
+        self.levels.scheduler().scheduler().conforming()
+    }
+
+    const fn host_tins_mut(&mut self) -> &mut HostTins<S> {
+        self.levels.scheduler_mut().scheduler_mut().conforming_mut()
+    }
+
+    /// How many tins there are.
+    pub(super) const fn tins(&self) -> u8 {
+        self.tins
+    }
+
+    /// The tin of a packet with these labels. One that there is not counts as tin 0.
+    #[inline(always)]
+    pub(super) fn tin_of(&self, labels: &(impl Labelled + ?Sized)) -> u8 {
+        if self.tins == 1 {
+            return 0;
+        }
+        let tin = labels.tin();
+        if tin < self.tins { tin } else { 0 }
+    }
+
+    /// The label by which a packet finds its queue.
+    #[inline(always)]
+    pub(super) fn queue_label(&self, labels: &(impl Labelled + ?Sized)) -> u32 {
+        let label = self.isolation.queue_label(labels);
+        if self.tins == 1 { label } else { label_in(self.tin_of(labels), label) }
+    }
+
+    /// The tin of `flow`, as of the last time that the flow became backlogged.
+    #[inline]
+    pub(crate) fn tin_of_flow(&self, flow: FlowId) -> u8 {
+        self.hosts.as_ref().get(flow.index()).map_or(0, FlowHosts::tin)
+    }
+
+    /// Makes `entry`, which is idle, one of `tin`.
+    pub(super) fn set_tin_of_entry(&mut self, entry: u32, tin: u8) {
+        let _known = self.host_tins_mut().assign(FlowId(entry), tin.into());
+        debug_assert_eq!(_known, Ok(()), "host {entry} is idle, and tin {tin} exists");
+    }
+
+    /// Other settings for the tins that there are.
+    ///
+    /// # Errors
+    /// As [`TinDrr::set_tins`].
+    pub(super) fn change_tins(&mut self, tins: &[TinConfig]) -> Result<(), ConfigError> {
+        self.host_tins_mut().set_tins(tins)
+    }
+
+    /// Other tins, while no flow is backlogged. Flows of tin `t` are of tin `to(t)` from now on, and `tin_of_entry` says
+    /// which tin the hosts are of that have a level now.
+    ///
+    /// # Errors
+    /// As [`TinDrr::set_tins`]; nothing has changed then.
+    pub(super) fn set_tins(
+        &mut self,
+        tins: &[TinConfig],
+        to: impl Fn(u8) -> u8,
+        tin_of_entry: impl Fn(u32) -> u8,
+    ) -> Result<(), ConfigError> {
+        self.change_tins(tins)?;
+        self.tins = u8::try_from(tins.len()).unwrap_or(1);
+        for hosts in self.hosts.as_mut() {
+            let (source, destination) = hosts.entries();
+            *hosts = FlowHosts::new(source, destination, to(hosts.tin()));
+        }
+        self.set_tins_of_entries(tin_of_entry);
+        Ok(())
+    }
+
+    /// Tells the tins which hosts are theirs, while no flow is backlogged.
+    fn set_tins_of_entries(&mut self, tin_of_entry: impl Fn(u32) -> u8) {
+        let has_level = self.isolation.level() != Level::None;
+        for entry in 0..Hosted::hosts(&self.levels) {
+            let tin = match u8::try_from(entry) {
+                _ if has_level => tin_of_entry(entry),
+                Ok(tin) if tin < self.tins => tin,
+                _ => 0,
+            };
+            self.set_tin_of_entry(entry, tin);
+        }
     }
 
     /// The rate and the ceiling of the host in `entry`, if there is room for them. With `is_back` this
@@ -158,18 +279,27 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
     }
 
     /// Another isolation, while no flow is backlogged; all hosts have this quantum again, no rate and no ceiling.
-    pub(super) fn set_isolation(&mut self, isolation: Isolation, host_quantum: u32) {
+    /// `tin_of_entry` says which tin the hosts are of that have a level then.
+    pub(super) fn set_isolation(
+        &mut self,
+        isolation: Isolation,
+        host_quantum: u32,
+        tin_of_entry: impl Fn(u32) -> u8,
+    ) {
         self.isolation = isolation;
         for host in 0..Hosted::hosts(&self.levels) {
             self.set_host_quantum(host, host_quantum);
             self.set_host_rates(host, false, None, None);
         }
+        if self.tins > 1 {
+            self.set_tins_of_entries(tin_of_entry);
+        }
     }
 
-    /// Makes `flow`, which is idle, one of these hosts.
-    pub(super) fn assign(&mut self, flow: FlowId, source: u32, destination: u32) {
+    /// Makes `flow`, which is idle, one of these hosts and of this tin.
+    pub(super) fn assign(&mut self, flow: FlowId, source: u32, destination: u32, tin: u8) {
         if let Some(hosts) = self.hosts.as_mut().get_mut(flow.index()) {
-            *hosts = FlowHosts { source, destination };
+            *hosts = FlowHosts::new(source, destination, tin);
         }
         if self.has_triple() {
             // Refused for hosts or flows without room: the tables have been measured at construction.
@@ -177,7 +307,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
             debug_assert_eq!(_known, Ok(()), "the tables have room for {flow:?} and its hosts");
         }
         let host = match self.isolation.level() {
-            Level::None => 0,
+            Level::None => tin.into(),
             Level::Source => source,
             Level::Destination => destination,
         };
@@ -193,8 +323,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
 
     /// The entries of the source and destination host of `flow`.
     pub(super) fn assigned(&self, flow: FlowId) -> Option<(u32, u32)> {
-        let hosts = self.hosts.as_ref().get(flow.index())?;
-        Some((hosts.source, hosts.destination))
+        self.hosts.as_ref().get(flow.index()).map(FlowHosts::entries)
     }
 }
 
@@ -325,6 +454,11 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationScheduler<S,
         let (levels, rounds): (&dyn Fn(FlowId) -> FlowState, &dyn Fn(FlowId) -> FlowState) =
             if self.in_rounds() { (&idle, flows) } else { (flows, &idle) };
         self.levels.recount(levels)?;
+        Imbalance::check("tins", 0, self.host_tins().tins().into(), self.tins.into())?;
+        for (flow, hosts) in (0..).zip(self.hosts.as_ref()) {
+            let has_tin = hosts.tin() < self.tins;
+            Imbalance::check("a tin that there is", flow, 1, has_tin.into())?;
+        }
         self.rounds.recount(rounds)
     }
 }

@@ -12,46 +12,146 @@ pub(super) struct Claimed {
     pub(super) is_new: bool,
     /// This host held the entry last. False unless `check_return` was asked for.
     pub(super) is_back: bool,
+    /// An entry that remembers this host, which did not get it, while its buckets are those of another host.
+    pub(super) passed_over: Option<u32>,
 }
 
+/// Which tin a host is in, of how many.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InTins {
+    pub(super) tin: u8,
+    pub(super) tins: u8,
+}
+
+/// Above these bits of an element of [`HostEntries::flows`] is the tin. Flows are below 2^21.
+const TIN_SHIFT: u32 = 24;
+
 /// Entries of hosts by label. An entry is claimed if and only if a backlogged flow counts there.
+///
+/// **Tins.** A host has an entry for each tin in which it is backlogged, and only hosts of one tin share an entry. So a
+/// set keeps a way for each tin that has none there: where it has no more free ways than that, a host takes part in an
+/// entry of its tin, as in a full set. The number of ways is no less than that of tins.
 #[derive(Clone, Debug)]
 pub(super) struct HostEntries<L, C> {
     pub(super) table: FlowTable<L>,
-    /// Backlogged flows of each entry.
+    /// Backlogged flows of each entry, and above them its tin.
     flows: C,
+    ways: u32,
 }
 
 impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
-    /// `flows` is as long as `table` has entries.
-    pub(super) fn new(table: FlowTable<L>, mut flows: C) -> Self {
+    /// `flows` is as long as `table` has entries, in sets of `ways`.
+    pub(super) fn new(table: FlowTable<L>, mut flows: C, ways: u32) -> Self {
         flows.as_mut().fill(0);
-        Self { table, flows }
+        Self { table, flows, ways }
+    }
+
+    pub(super) const fn ways(&self) -> u32 {
+        self.ways
+    }
+
+    /// How many flows count in `entry`.
+    fn flows_in(&self, entry: u32) -> u32 {
+        let packed = self.flows.as_ref().get(entry as usize).copied().unwrap_or(0);
+        packed & ((1 << TIN_SHIFT) - 1)
+    }
+
+    /// The tin of `entry`, as of the last time that the entry was claimed.
+    pub(super) fn tin_of(&self, entry: u32) -> u8 {
+        let packed = self.flows.as_ref().get(entry as usize).copied().unwrap_or(0);
+        let [_, _, _, tin] = packed.to_le_bytes();
+        tin
+    }
+
+    fn set_tin(&mut self, entry: u32, tin: u8) {
+        if let Some(packed) = self.flows.as_mut().get_mut(entry as usize) {
+            *packed = *packed & ((1 << TIN_SHIFT) - 1) | u32::from(tin) << TIN_SHIFT;
+        }
+    }
+
+    /// Entries of tin `t` are of tin `to(t)` from now on. Cost: O(entries).
+    pub(super) fn move_tins(&mut self, to: impl Fn(u8) -> u8) {
+        for entry in 0..self.table.queues() {
+            self.set_tin(entry, to(self.tin_of(entry)));
+        }
+    }
+
+    /// The entries of the set of `entry`, from the one behind it on, and `entry` last. At most 16.
+    fn set_behind(&self, entry: u32) -> impl Iterator<Item = u32> + use<L, C> {
+        let within = self.ways.wrapping_sub(1);
+        (1..=self.ways).map(move |step| entry & !within | entry.wrapping_add(step) & within)
+    }
+
+    /// Whether `entry`, just claimed, leaves its set a free way for each tin that has none there.
+    fn leaves_ways(&self, entry: u32, of: InTins) -> bool {
+        let (mut present, mut free, mut has_own) = (1_u32 << (of.tin & 7), 0_u32, false);
+        for other in self.set_behind(entry).filter(|other| *other != entry) {
+            if self.flows_in(other) == 0 {
+                free = free.wrapping_add(1);
+                continue;
+            }
+            let tin = self.tin_of(other);
+            has_own |= tin == of.tin;
+            present |= 1 << (tin & 7);
+        }
+        !has_own || free >= u32::from(of.tins).saturating_sub(present.count_ones())
+    }
+
+    /// The entry for a host of this tin, where the table has named `entry`, and whether the host claims it.
+    #[cold]
+    fn in_tin(&mut self, entry: u32, outcome: Outcome, of: InTins) -> (u32, bool) {
+        match outcome {
+            Outcome::Hit => return (entry, false),
+            Outcome::Claimed if self.leaves_ways(entry, of) => {
+                self.set_tin(entry, of.tin);
+                return (entry, true);
+            }
+            Outcome::Claimed => {
+                self.table.release(entry);
+            }
+            Outcome::Collision => {}
+        }
+        let is_own = |other: &u32| self.flows_in(*other) > 0 && self.tin_of(*other) == of.tin;
+        let own = [entry].into_iter().chain(self.set_behind(entry)).find(is_own);
+        // There is one, unless other tins were set while hosts were backlogged.
+        (own.unwrap_or(entry), false)
     }
 
     /// The entry of the host with this label, for one flow more. A host whose set is full shares the entry of
     /// another host. While a new key takes over, `before` is the host's label under the previous key: a host
     /// keeps its entry as long as flows of the host count there. With `check_return`, also reports whether this
-    /// host held the entry last.
-    pub(super) fn claim(&mut self, label: u32, before: Option<u32>, check_return: bool) -> Claimed {
+    /// host held the entry last. `of` says which tin the host is in; the labels are those in this tin.
+    pub(super) fn claim(
+        &mut self,
+        label: u32,
+        before: Option<u32>,
+        check_return: bool,
+        of: InTins,
+    ) -> Claimed {
         let returns = self.table.returns();
         let lookup = match before {
             Some(before) => self.table.lookup_rotating(before, label),
             None => self.table.lookup(label),
         };
-        if let Some(flows) = self.flows.as_mut().get_mut(lookup.queue as usize) {
+        let has_claimed = lookup.outcome == Outcome::Claimed;
+        let (entry, is_new) = match of.tins {
+            1 => (lookup.queue, has_claimed),
+            _ => self.in_tin(lookup.queue, lookup.outcome, of),
+        };
+        if let Some(flows) = self.flows.as_mut().get_mut(entry as usize) {
             *flows = flows.wrapping_add(1);
         }
-        let is_new = lookup.outcome == Outcome::Claimed;
-        let is_back = check_return && self.table.returns() != returns;
-        Claimed { entry: lookup.queue, is_new, is_back }
+        let has_returned = check_return && self.table.returns() != returns;
+        let passed_over = (has_claimed && !is_new && !has_returned).then_some(lookup.queue);
+        Claimed { entry, is_new, is_back: is_new && has_returned, passed_over }
     }
 
     /// One flow fewer counts in `entry`. When no flow is left there, the entry is free.
     pub(super) fn release(&mut self, entry: u32) {
         let Some(flows) = self.flows.as_mut().get_mut(entry as usize) else { return };
-        *flows = flows.saturating_sub(1);
-        if *flows == 0 {
+        let left = (*flows & ((1 << TIN_SHIFT) - 1)).saturating_sub(1);
+        *flows = *flows >> TIN_SHIFT << TIN_SHIFT | left;
+        if left == 0 {
             self.table.release(entry);
         }
     }
@@ -64,7 +164,8 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
     /// Compares the books with `flows_of`, which counts the backlogged flows of an entry anew.
     pub(super) fn recount(&self, flows_of: &dyn Fn(u32) -> u64) -> Result<(), Imbalance> {
         let mut occupied = 0_u64;
-        for (entry, &flows) in (0..self.table.queues()).zip(self.flows.as_ref()) {
+        for entry in 0..self.table.queues() {
+            let flows = self.flows_in(entry);
             Imbalance::check("backlogged flows of a host", entry, flows.into(), flows_of(entry))?;
             let claimed = self.table.is_used(entry);
             Imbalance::check(

@@ -3,7 +3,7 @@
 use flowhash::TagLine;
 use sched_core::{
     CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, Descriptor, DrrFlow, HeldFlow,
-    HeldHost, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, Queue, RoundList,
+    HeldHost, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, Queue, RoundList, TinFlow,
 };
 
 use super::IsolatedError;
@@ -49,7 +49,7 @@ pub(super) struct FlowTables<S: Storage> {
 /// What belongs to a host. Each table has an element for each entry, but for the tag lines.
 #[derive(Debug)]
 pub(super) struct HostTables<S: Storage> {
-    pub(super) turns: S::Of<DrrFlow>,
+    pub(super) turns: S::Of<TinFlow>,
     /// For the turns of the flows of each.
     pub(super) rings: S::Of<HostRing>,
     pub(super) sources: SideTables<S>,
@@ -122,7 +122,7 @@ impl<S: Allocate> IsolatedMemory<S> {
             held: S::table(HeldFlow::EMPTY, all),
         };
         let hosts = HostTables {
-            turns: S::table(DrrFlow::EMPTY, hosts),
+            turns: S::table(TinFlow::EMPTY, hosts),
             rings: S::table(HostRing::EMPTY, hosts),
             sources: side(),
             destinations: side(),

@@ -5,7 +5,7 @@ use sched_core::{Aqm, Imbalance, Table};
 
 use super::Isolated;
 use super::directory::HostDirectory;
-use super::flow_scheduler::IsolationScheduler;
+use super::flow_scheduler::{IsolationScheduler, label_in};
 use crate::labels::Labelled;
 use crate::storage::Storage;
 
@@ -120,7 +120,10 @@ impl<S: Storage> HostDirectory<S> {
         label: u32,
         labels: &(impl Labelled + ?Sized),
     ) -> Lookup {
-        let before = labels.before().map_or(label, |old| scheduler.isolation().queue_label(old));
+        let tin = scheduler.tin_of(labels);
+        let before = labels
+            .before()
+            .map_or(label, |old| label_in(tin, scheduler.isolation().queue_label(old)));
         let lookup = self.queues.lookup_rotating(before, label);
         self.rotating = self.is_in_transition();
         lookup

@@ -3,7 +3,7 @@
 use flowhash::TagLine;
 use sched_core::{
     CeilingFlow, CeilingReturn, CommittedFlow, CommittedReturn, Descriptor, DrrFlow, HeldFlow,
-    HeldHost, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, Queue, RoundList,
+    HeldHost, HostDrrFlow, HostRing, LoadDrrFlow, LoadDrrHost, Queue, RoundList, TinFlow,
 };
 
 use super::flow_scheduler::FlowHosts;
@@ -47,7 +47,7 @@ pub struct StaticTables<const PACKETS: usize, const GROUPS: usize> {
     flow_turns: [[HostDrrFlow; ALL]; GROUPS],
     flow_hosts: [[FlowHosts; ALL]; GROUPS],
     held_flows: [[HeldFlow; ALL]; GROUPS],
-    host_turns: [[DrrFlow; HOSTS]; GROUPS],
+    host_turns: [[TinFlow; HOSTS]; GROUPS],
     rings: [[HostRing; HOSTS]; GROUPS],
     sources: StaticSide<GROUPS>,
     destinations: StaticSide<GROUPS>,
@@ -82,7 +82,7 @@ impl<const PACKETS: usize, const GROUPS: usize> StaticTables<PACKETS, GROUPS> {
             flow_turns: [[HostDrrFlow::EMPTY; ALL]; GROUPS],
             flow_hosts: [[FlowHosts::NONE; ALL]; GROUPS],
             held_flows: [[HeldFlow::EMPTY; ALL]; GROUPS],
-            host_turns: [[DrrFlow::EMPTY; HOSTS]; GROUPS],
+            host_turns: [[TinFlow::EMPTY; HOSTS]; GROUPS],
             rings: [[HostRing::EMPTY; HOSTS]; GROUPS],
             sources: StaticSide::EMPTY,
             destinations: StaticSide::EMPTY,

@@ -17,6 +17,7 @@ use crate::ack_filter::AckFilter;
 use crate::isolated::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory};
 use crate::isolation::Isolation;
 use crate::storage::Storage;
+use crate::tins::{TinMode, TinPlan};
 
 /// Settings of a [`SmartQueue`], each with a default but the rate. The last call makes the queue:
 ///
@@ -45,6 +46,7 @@ pub struct SmartQueueBuilder {
     aqm: AqmKind,
     l4s: bool,
     wash: bool,
+    tins: TinPlan,
     ack_filter: AckFilter,
     /// For Ethernet frames and for IP packets.
     pub(super) link: (Overhead, Overhead),
@@ -115,6 +117,7 @@ impl SmartQueueBuilder {
             aqm: AqmKind::Cobalt,
             l4s: true,
             wash: false,
+            tins: TinMode::BestEffort.plan(),
             ack_filter: AckFilter::Off,
             link: (Overhead::RAW, Overhead::RAW),
             layer: LinkLayer::Ethernet,
@@ -178,6 +181,34 @@ impl SmartQueueBuilder {
     #[must_use]
     pub const fn wash(self, on: bool) -> Self {
         Self { wash: on, ..self }
+    }
+
+    /// The tins, classes of the line: one unless set. Takes a [`TinMode`] or a [`TinPlan`] of the caller's. Within its share of
+    /// the rate a tin goes before the tins below; the hosts and flows of each tin are isolated as
+    /// [`isolation`](Self::isolation) says, which must not be `triple-isolate`. Each tin has an AQM for its part of the rate.
+    ///
+    /// With frames the code point of a frame decides, or a mark of the caller's ([`SmartQueue::push_marked`]); by
+    /// descriptor the labels say the tin ([`InTin`](crate::InTin)).
+    ///
+    /// ```
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{SmartQueue, TinMode};
+    ///
+    /// let ip = |dscp: u8, last| {
+    ///     [0x45, dscp << 2, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, last]
+    /// };
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).tins(TinMode::Diffserv4);
+    /// let mut queue = builder.raw_ip().frames([42; 16])?;
+    /// queue.push(Nanos(0), &ip(0, 2))?;
+    /// queue.push(Nanos(0), &ip(46, 3))?;
+    /// assert_eq!(queue.pop(Nanos(0)), Some(&ip(46, 3)[..]), "voice goes first");
+    /// assert_eq!(queue.tin_counters(0).map(|best_effort| best_effort.backlog.packets), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn tins(self, plan: impl Into<TinPlan>) -> Self {
+        Self { tins: plan.into(), ..self }
     }
 
     /// Whether a TCP acknowledgement that waits is dropped when a later one says all that it says: off unless set. For
@@ -437,7 +468,7 @@ impl SmartQueueBuilder {
         max_len: u32,
         packets: P,
     ) -> Result<SmartQueue<S, P, K, T>, SmartQueueError> {
-        let Self { rate, isolation, local_side, rtt, ack_filter, layer, .. } = self;
+        let Self { rate, isolation, local_side, rtt, ack_filter, layer, tins, .. } = self;
         let queues = memory.queues();
         let buffer = packets.own_buffer_len().or(self.buffer_len);
         if let Some(buffer) = buffer.filter(|&buffer| buffer < max_len) {
@@ -476,7 +507,22 @@ impl SmartQueueBuilder {
         let line = line.ingress(self.ingress);
         let outlet = Outlet { line, device: DeviceRoom::Ready, max_len };
         let memory = held;
-        Ok(SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, layer, packets })
+        let one = TinMode::BestEffort.plan();
+        let mut queue = SmartQueue {
+            outlet,
+            rtt,
+            sizes,
+            memory,
+            buffer,
+            ack_filter,
+            layer,
+            tins: one,
+            packets,
+        };
+        if tins != one {
+            queue.set_tins(tins)?;
+        }
+        Ok(queue)
     }
 }
 

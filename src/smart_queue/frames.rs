@@ -15,8 +15,9 @@ use super::memory_limit::{Buffered, MemoryLimit, MemoryLimitError};
 use super::pool::Pool;
 use super::wash::clear_dscp;
 use crate::ack_filter::AckFilter;
-use crate::labels::Identified;
+use crate::labels::{Identified, InTin};
 use crate::storage::Storage;
+use crate::tins::{Dscp, TinPlan};
 
 /// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, what
 /// single hosts get, `R`, and which addresses are one host, `I`.
@@ -231,11 +232,11 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
         self,
         other: impl FnOnce(N, R, I) -> (M, Q, J),
     ) -> SmartQueue<S, Frames<S, M, Q, J>, K, T> {
-        let Self { outlet, rtt, sizes, memory, buffer, ack_filter, layer, packets } = self;
+        let Self { outlet, rtt, sizes, memory, buffer, ack_filter, layer, tins, packets } = self;
         let Frames { pool, out, config, hasher, before, nat, rules, identity } = packets;
         let (nat, rules, identity) = other(nat, rules, identity);
         let packets = Frames { pool, out, config, hasher, before, nat, rules, identity };
-        SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, layer, packets }
+        SmartQueue { outlet, rtt, sizes, memory, buffer, ack_filter, layer, tins, packets }
     }
 }
 
@@ -286,6 +287,46 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         len: usize,
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<(), PushError> {
+        self.push_marked_with(now, 0, len, fill)
+    }
+
+    /// As [`push`](Self::push), of a frame that the caller has marked: the mark names the tin, as in
+    /// [`TinPlan::of_marked`](crate::TinPlan::of_marked), and the code point decides where it names none.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    ///
+    /// ```
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{SmartQueue, TinMode};
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).tins(TinMode::Diffserv4);
+    /// let mut queue = builder.frames([42; 16])?;
+    /// // The fourth of bulk, best effort, video and voice.
+    /// queue.push_marked(Nanos(0), 4, &[0; 60])?;
+    /// assert_eq!(queue.tin_counters(3).map(|voice| voice.backlog.packets), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn push_marked(&mut self, now: Nanos, mark: u32, frame: &[u8]) -> Result<(), PushError> {
+        self.push_marked_with(now, mark, frame.len(), |place| {
+            for (to, &from) in place.iter_mut().zip(frame) {
+                *to = from;
+            }
+        })
+    }
+
+    /// As [`push_marked`](Self::push_marked) and [`push_with`](Self::push_with).
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    pub fn push_marked_with(
+        &mut self,
+        now: Nanos,
+        mark: u32,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<(), PushError> {
         self.packets.take_back();
         let max = self.packets.pool.buffer_len();
         if len == 0 || len > max {
@@ -333,7 +374,11 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         let parsed = &parsed;
         let labels = Identified { parsed, link, labeller: &labeller, identity, local_side };
         let before = Identified { parsed, link, labeller: &before, identity, local_side };
-        let labels = FrameLabels { labels, before, rules, isolation };
+        let tin = match self.tins.count() {
+            1 => 0,
+            _ => tin_of(&self.tins, mark, parsed),
+        };
+        let labels = InTin { labels: FrameLabels { labels, before, rules, isolation }, tin };
         let line = &mut self.outlet.line;
         let is_ingress = line.is_ingress();
         let outcome = match ack {
@@ -519,12 +564,20 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     /// The first [`Imbalance`] found.
     pub fn recount(&self) -> Result<(), Imbalance> {
         self.outlet.line.recount()?;
+        self.recount_tins()?;
         let pool = &self.packets.pool;
         let out = u64::from(self.packets.out.is_some());
         let held = u64::from(self.backlog().packets).saturating_add(out);
         Imbalance::check("buffers in use", 0, pool.in_use().into(), pool.recounted())?;
         Imbalance::check("buffers of frames", 0, pool.in_use().into(), held)
     }
+}
+
+/// The tin of a frame: by the mark, or else by the code point of the outermost IP header. Code point 0 is that of frames
+/// without one.
+fn tin_of(plan: &TinPlan, mark: u32, parsed: &Parsed) -> u8 {
+    let dscp = parsed.ip.and_then(|ip| Dscp::new(ip.dscp()));
+    plan.of_marked(mark, dscp.unwrap_or(Dscp::CS0))
 }
 
 /// What the headers of a frame say.

@@ -13,11 +13,6 @@ use crate::storage::Storage;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum SettingsNotOffered {
-    /// More tins than one.
-    Tins {
-        /// How many.
-        given: usize,
-    },
     /// A tin by the caller's mark, of these bits.
     Fwmark(u32),
 }
@@ -25,7 +20,6 @@ pub enum SettingsNotOffered {
 impl fmt::Display for SettingsNotOffered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tins { given } => write!(f, "{given} tins; a queue has 1: `besteffort`"),
             Self::Fwmark(mask) => write!(f, "`fwmark {mask:#x}`; accepted is 0, for no mark"),
         }
     }
@@ -41,34 +35,33 @@ impl SmartQueueBuilder {
     /// the bytes of super-packets.
     ///
     /// # Errors
-    /// [`SettingsNotOffered`] for tins and marks, which this queue does not have.
+    /// [`SettingsNotOffered`] for a mask of marks: the caller takes the bits out of its marks, for
+    /// [`push_marked`](SmartQueue::push_marked).
     ///
     /// ```
     /// use freeboard::shaper::Rate;
     /// use freeboard::{QueueSettings, SmartQueue};
     ///
-    /// let words = "bandwidth 20mbit dual-srchost regional ack-filter pppoe-ptm ether-vlan";
+    /// let words = "bandwidth 20mbit diffserv4 dual-srchost regional ack-filter pppoe-ptm ether-vlan";
     /// let settings = QueueSettings::from_words(words)?;
     /// let queue = SmartQueue::upload(Rate::UNLIMITED).settings(&settings)?.frames([42; 16])?;
     /// assert_eq!(queue.line().rate(), Rate::megabits_per_second(20)?);
     /// assert_eq!(
     ///     queue.settings().to_string(),
-    ///     "bandwidth 20mbit dual-srchost nowash ack-filter egress regional cobalt l4s overhead 34 ptm",
+    ///     "bandwidth 20mbit diffserv4 dual-srchost nowash ack-filter egress regional cobalt l4s overhead 34 ptm",
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn settings(self, settings: &QueueSettings) -> Result<Self, SettingsNotOffered> {
-        if let Some(plan) = &settings.tins
-            && plan.tins().len() > 1
-        {
-            return Err(SettingsNotOffered::Tins { given: plan.tins().len() });
-        }
         if let Some(mask) = settings.fwmark.filter(|&mask| mask != 0) {
             return Err(SettingsNotOffered::Fwmark(mask));
         }
         let mut builder = self;
         if let Some(rate) = settings.rate {
             builder = builder.rate(rate);
+        }
+        if let Some(plan) = settings.tins {
+            builder = builder.tins(plan);
         }
         if let Some(isolation) = settings.isolation {
             builder = builder.isolation(isolation);
@@ -151,6 +144,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     fn common_settings(&self) -> QueueSettings {
         QueueSettings {
             rate: Some(self.line().rate()),
+            tins: Some(self.tins),
             isolation: Some(self.isolation()),
             ack_filter: Some(self.ack_filter),
             ingress: Some(self.is_ingress()),

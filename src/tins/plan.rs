@@ -204,8 +204,14 @@ impl TinPlan {
     /// The number of the tin of this name.
     fn named(&self, name: &str) -> Result<u8, TinPlanError> {
         let name = TinName::new(name)?;
-        let found = (0..self.count).zip(self.tins()).find(|(_, tin)| tin.name == name);
-        found.map(|(number, _)| number).ok_or(TinPlanError::UnknownTin(name))
+        self.number_of(&name).ok_or(TinPlanError::UnknownTin(name))
+    }
+
+    /// The number of the tin of this name; `None` if there is none.
+    #[must_use]
+    pub fn number_of(&self, name: &TinName) -> Option<u8> {
+        let found = (0..self.count).zip(self.tins()).find(|(_, tin)| tin.name == *name);
+        found.map(|(number, _)| number)
     }
 
     /// The mode that it began as; `None` for tins of the caller's.

@@ -9,6 +9,7 @@ mod ingress;
 mod isolated;
 mod memory_limit;
 mod pool;
+mod queue_tins;
 mod rotation;
 mod settings;
 mod smart_frames;

@@ -132,6 +132,7 @@ pub struct Offer {
 ///     fn overflowed(&mut self, _: FlowId) {}
 ///     fn emptied(&mut self, _: FlowId) {}
 ///     fn forget(&mut self, _: FlowId) {}
+///     fn assign(&mut self, _: FlowId, _tin: u8) {}
 /// }
 ///
 /// let mut drr = Drr::new([DrrFlow::EMPTY; 2], 1_500)?;
@@ -174,6 +175,10 @@ pub trait Aqm {
 
     /// `flow` was removed: the next flow of that number is another one. `flow` may never have been added.
     fn forget(&mut self, flow: FlowId);
+
+    /// The packets of `flow` are of this tin from the next one on: for an AQM with parameters for each tin
+    /// ([`ChosenAqm`]). A queue without tins never says so, and every flow is of tin 0.
+    fn assign(&mut self, flow: FlowId, tin: u8);
 }
 
 /// No AQM: every packet is accepted and delivered.
@@ -206,4 +211,7 @@ impl Aqm for NoAqm {
 
     #[inline]
     fn forget(&mut self, _flow: FlowId) {}
+
+    #[inline]
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }

@@ -125,7 +125,7 @@ pub use hosts::hosted::Hosted;
 pub use hosts::load_drr::{LoadDrr, LoadDrrFlow, LoadDrrHost, RoundList, Side, Sides};
 pub use hosts::token_bucket::{AsBooked, WireLength};
 pub use packet::{Ecn, FlowId, Packet};
-pub use queues::counters::{Counters, FlowRecord, Volume};
+pub use queues::counters::{Counters, FlowRecord, FlowRecords, Volume};
 pub use queues::fifo::Fifo;
 pub use queues::flow_directory::{FlowDirectory, NoDirectory};
 pub use queues::flow_queues::{FlowQueues, PACED_ROUNDS, Siblings};

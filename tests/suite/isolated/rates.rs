@@ -10,7 +10,11 @@ use super::*;
 fn weighted(labels: Labels) -> WithTerms {
     // Out of range at either end counts as the nearest that is not.
     let quantum = if labels.src_host == mix(2) { 3 * MTU } else { 0 };
-    WithTerms { labels, terms: HostTerms { quantum: Some(quantum), ..HostTerms::default() } }
+    WithTerms {
+        labels,
+        terms: HostTerms { quantum: Some(quantum), ..HostTerms::default() },
+        tin: 0,
+    }
 }
 
 #[test]
@@ -34,7 +38,7 @@ fn with_committed_rate(labels: Labels) -> WithTerms {
     let has_rate = labels.src_host == mix(3);
     // Too small a burst counts as the longest packet.
     let rate = CommittedRate::new(1_200_000, 1).expect("in range");
-    WithTerms { labels, terms: only_rate(has_rate.then_some(rate)) }
+    WithTerms { labels, terms: only_rate(has_rate.then_some(rate)), tin: 0 }
 }
 
 /// Room for rates in the same storage.
@@ -130,7 +134,7 @@ fn a_host_that_comes_and_goes_has_no_more_than_its_rate() {
 /// Of a host that may have a rate, one so slow that it is a burst once.
 fn slow(labels: Labels, has_rate: bool) -> WithTerms {
     let rate = CommittedRate::new(1_000, MTU).expect("in range");
-    WithTerms { labels, terms: only_rate(has_rate.then_some(rate)) }
+    WithTerms { labels, terms: only_rate(has_rate.then_some(rate)), tin: 0 }
 }
 
 /// Goal: neither a host that comes into the entry of a host with a rate nor a host after another isolation has its rate.

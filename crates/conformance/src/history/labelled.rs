@@ -5,11 +5,11 @@ use core::fmt::Debug;
 use freeboard::flowhash::{Labels, Outcome};
 use freeboard::sched_core::{
     Backlog, Ceiling, CommittedRate, Counters, DropReason, FlowId, Limits, Nanos, NoAqm, Packet,
-    Rejected, Scheduler, Side,
+    Rejected, Scheduler, Side, TinConfig,
 };
 use freeboard::{
-    Heap, HostTerms, Isolated, IsolatedConfig, IsolatedMemory, Isolation, Labelled, NoRoom,
-    Rekeyed, Storage,
+    Heap, HostTerms, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, Labelled,
+    NoRoom, Rekeyed, Storage,
 };
 
 use super::operation::pick;
@@ -26,6 +26,8 @@ pub struct WithTerms {
     pub labels: Labels,
     /// What its host gets, on whichever side it is.
     pub terms: HostTerms,
+    /// Its tin, which may not be there.
+    pub tin: u8,
 }
 
 impl Labelled for WithTerms {
@@ -39,6 +41,10 @@ impl Labelled for WithTerms {
 
     fn destination(&self) -> u32 {
         self.labels.dst_host
+    }
+
+    fn tin(&self) -> u8 {
+        self.tin
     }
 
     fn host_quantum(&self) -> Option<u32> {
@@ -71,11 +77,20 @@ impl WithTerms {
 /// Something done to an isolated queue.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Enqueue { of: WithTerms, len: u32 },
-    EnqueueAs { of: WithTerms, len: u32, handle: u32 },
+    Enqueue {
+        of: WithTerms,
+        len: u32,
+    },
+    EnqueueAs {
+        of: WithTerms,
+        len: u32,
+        handle: u32,
+    },
     Dequeue,
     Update(WithTerms),
     SetIsolation(Isolation),
+    /// How many tins, and which of their plans.
+    SetTins(u8, u8),
     SetLimits(Limits),
     Evict,
     Rotate,
@@ -131,7 +146,8 @@ impl Step {
                 Self::EnqueueAs { of, len, handle: u32::from(handle) % (HANDLES + 2) }
             }
             230..=232 => Self::SetIsolation(pick(&ISOLATIONS, next()?)),
-            233..=242 => Self::SetLimits(limits(next()?, next()?)),
+            233..=234 => Self::SetTins(next()?, next()?),
+            235..=242 => Self::SetLimits(limits(next()?, next()?)),
             243..=245 => Self::Evict,
             246..=248 => Self::Rotate,
             249 => Self::FinishRotation,
@@ -163,7 +179,21 @@ fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<WithTerms> {
     let ceiling = pick(&CEILINGS, of_host);
     let ceiling = ceiling.map(|(mbit, burst)| Ceiling::new(bits(mbit), burst).expect("in range"));
     let terms = HostTerms { quantum: pick(&QUANTA, quantum), committed_rate: rate, ceiling };
-    Some(WithTerms { labels, terms })
+    // The tins of a flow are two, and one in eight packets is in another.
+    let tin = if hosts % 8 < 7 { flow % 4 + hosts / 8 % 2 } else { hosts / 16 };
+    Some(WithTerms { labels, terms, tin })
+}
+
+/// Between one tin and eight. The line has 8 Gbit/s.
+fn tins(count: u8, plan: u8) -> Vec<TinConfig> {
+    let count = [1, 2, 3, 4, 4, 5, 8, 8][usize::from(count % 8)];
+    let part = |tin: u64| 8_000_000_000 >> ((u64::from(plan / 4) % 5 + tin) % 7);
+    let tin = |tin| match plan % 4 {
+        0 => TinConfig::by_weight(1 + tin as u32 * u32::from(plan / 4)),
+        1 if tin == 1 => TinConfig::by_weight(3),
+        _ => TinConfig::by_weight(2).with_rate(part(tin)),
+    };
+    (0..count).map(tin).collect()
 }
 
 fn limits(packets: u8, bytes: u8) -> Limits {
@@ -192,6 +222,10 @@ pub struct Seen {
     pub waiting: u64,
     /// Packets accepted while queues or entries were claimed under the key before.
     pub rotating: u64,
+    /// Packets accepted while there were several tins.
+    pub in_tins: u64,
+    /// Changes of the tins while packets were queued.
+    pub tin_changes: u64,
 }
 
 /// The isolated queue and its twin.
@@ -278,6 +312,7 @@ impl<K: Storage> Both<K> {
         if let Ok(outcome) = subject {
             self.seen.outcomes[outcome as usize] += 1;
             self.seen.rotating += u64::from(self.subject.old_claims() > 0);
+            self.seen.in_tins += u64::from(self.subject.tins() > 1);
             let inside = self.inside.get_mut(packet.handle as usize).ok_or("no such handle")?;
             if core::mem::replace(inside, true) {
                 return Err(format!("{packet:?} accepted while its handle is queued"));
@@ -318,8 +353,21 @@ impl<K: Storage> Both<K> {
             }
             Step::SetIsolation(isolation) => {
                 self.seen.changes += u64::from(self.in_spares() > 0);
-                self.subject.set_isolation(isolation).map_err(|error| error.to_string())?;
-                self.twin.set_isolation(isolation);
+                let has_tins = self.subject.tins() > 1;
+                if has_tins && isolation == Isolation::TripleIsolate {
+                    let refused = Err(IsolatedError::TripleTins);
+                    same("tins in rounds", self.subject.set_isolation(isolation), refused)?;
+                } else {
+                    self.subject.set_isolation(isolation).map_err(|error| error.to_string())?;
+                    self.twin.set_isolation(isolation);
+                }
+            }
+            Step::SetTins(count, plan) => {
+                let tins = tins(count, plan);
+                let is_set = self.subject.set_tins(&tins).is_ok();
+                same("other tins", is_set, self.twin.set_tins(&tins))?;
+                let is_loaded = self.subject.backlog().packets > 1;
+                self.seen.tin_changes += u64::from(is_set && is_loaded);
             }
             Step::SetLimits(limits) => {
                 self.subject.set_limits(limits, ours);

@@ -34,6 +34,11 @@ impl<O: NaiveFlowScheduler> NaiveCeilings<O> {
         }
     }
 
+    /// The flow scheduler of those that need not wait, for what is its own.
+    pub(super) const fn scheduler_mut(&mut self) -> &mut O {
+        &mut self.scheduler
+    }
+
     fn longest(&self, flow: FlowId) -> u32 {
         self.scheduler.max_len(flow).unwrap_or(self.scheduler.common_max_len())
     }

@@ -36,6 +36,11 @@ impl<O: NaiveFlowScheduler> NaiveCommittedRates<O> {
         }
     }
 
+    /// The flow scheduler of those that conform, for what is its own.
+    pub(super) const fn conforming_mut(&mut self) -> &mut O {
+        &mut self.conforming
+    }
+
     /// The time until `flow` conforms; not above zero if it does.
     fn wait(&self, flow: FlowId) -> i128 {
         self.buckets
@@ -126,6 +131,8 @@ impl<O: NaiveFlowScheduler> Housing for NaiveCommittedRates<O> {
 
 impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCommittedRates<O> {
     fn advance(&mut self, now: Nanos) {
+        self.conforming.advance(now);
+        self.excess.advance(now);
         let step = self.clock.advance(now);
         for (_, bucket) in self.buckets.values_mut() {
             bucket.pass(step);

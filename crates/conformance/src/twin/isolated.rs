@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use freeboard::flowhash::{FlowTable, Outcome, Rotating, TagLine};
 use freeboard::sched_core::{
     Backlog, Ceiling, CommittedRate, ConfigError, DropFrom, DropSink, FlowId, Limits, Nanos,
-    Packet, Rejected, Scheduler, Side,
+    Packet, Rejected, Scheduler, Side, TinConfig,
 };
 use freeboard::{Isolation, Labelled};
 
 use super::ceilings::NaiveCeilings;
 use super::committed_rates::NaiveCommittedRates;
-use super::drr::NaiveDrr;
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView};
 use super::host_drr::NaiveHostDrr;
 use super::load_drr::NaiveLoadDrr;
 use super::longest_host::NaiveLongestHostDrop;
 use super::queues::NaiveQueues;
+use super::tins::NaiveTins;
 use crate::history::{HostBooks, Housing, Setting};
 
 /// How many there are of what, and what they are given.
@@ -49,6 +49,11 @@ const fn setting(quantum: u32) -> Setting {
     Setting { weight: quantum / 500, max_len: 1 }
 }
 
+/// What labels are XORed with in a tin.
+const fn spread(tin: u8) -> u32 {
+    (tin as u32).wrapping_mul(0x9e37_79b9)
+}
+
 /// Which side of a packet's hosts has a share of its own, 0 for sources.
 const fn level(isolation: Isolation) -> Option<usize> {
     match isolation {
@@ -63,13 +68,20 @@ const fn level(isolation: Isolation) -> Option<usize> {
 struct NaiveIsolationScheduler {
     isolation: Isolation,
     local_side: Side,
-    levels: NaiveHostDrr<NaiveCeilings<NaiveCommittedRates<NaiveDrr>>>,
+    levels: NaiveHostDrr<NaiveCeilings<NaiveCommittedRates<NaiveTins>>>,
     rounds: NaiveLoadDrr,
+    /// The tin of each flow that is not of tin 0.
+    tins: BTreeMap<FlowId, u8>,
 }
 
 impl NaiveIsolationScheduler {
     fn is_in_rounds(&self) -> bool {
         self.isolation == Isolation::TripleIsolate
+    }
+
+    /// The tins, and which host is in which.
+    fn host_tins(&mut self) -> &mut NaiveTins {
+        self.levels.scheduler_mut().scheduler_mut().conforming_mut()
     }
 }
 
@@ -80,7 +92,8 @@ impl Housing for NaiveIsolationScheduler {
 
     fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
         self.rounds.assign(flow, source, destination)?;
-        let host = level(self.isolation).map_or(0, |side| [source, destination][side]);
+        let tin = self.tins.get(&flow).copied().unwrap_or(0).into();
+        let host = level(self.isolation).map_or(tin, |side| [source, destination][side]);
         self.levels.assign(flow, host, 0)
     }
 
@@ -191,6 +204,10 @@ pub struct NaiveIsolated {
     hosts: [FlowTable<Vec<TagLine>>; 2],
     /// The queues that hold packets, each with the entries of its source and of its destination.
     held: BTreeMap<u32, [u32; 2]>,
+    /// How many tins there are.
+    tins: u8,
+    /// The tin of each entry of sources and of destinations, as of the last host that claimed it.
+    tin_of_entry: [Vec<u8>; 2],
 }
 
 impl NaiveIsolated {
@@ -202,7 +219,7 @@ impl NaiveIsolated {
     pub fn new(sizes: Sizes, isolation: Isolation, limits: Limits) -> Self {
         let Sizes { queues, hosts, ways, packets, rounds, max_len, .. } = sizes;
         let (all, within) = (queues + hosts, "sizes that are accepted");
-        let mut turns = NaiveDrr::new(hosts, max_len, true);
+        let mut turns = NaiveTins::new(hosts, max_len, &[TinConfig::by_weight(1)], 64, true);
         for host in (0..hosts).map(FlowId) {
             turns.configure(host, setting(sizes.host_quantum), None).expect(within);
         }
@@ -211,7 +228,8 @@ impl NaiveIsolated {
         let rounds = NaiveLoadDrr::new(all, [hosts; 2], rounds, max_len, true)
             .with_hosts_of(sizes.local_side);
         let local_side = sizes.local_side;
-        let mut scheduler = NaiveIsolationScheduler { isolation, local_side, levels, rounds };
+        let tins = BTreeMap::new();
+        let mut scheduler = NaiveIsolationScheduler { isolation, local_side, levels, rounds, tins };
         for flow in (0..all).map(FlowId) {
             scheduler.configure(flow, setting(sizes.quantum), None).expect(within);
         }
@@ -227,6 +245,8 @@ impl NaiveIsolated {
             flows: table(queues),
             hosts: [table(hosts), table(hosts)],
             held: BTreeMap::new(),
+            tins: 1,
+            tin_of_entry: [vec![0; hosts as usize], vec![0; hosts as usize]],
         }
     }
 
@@ -241,8 +261,9 @@ impl NaiveIsolated {
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
-        let label = self.queue_label(labels);
-        let before = labels.before().map_or(label, |before| self.queue_label(before));
+        let tin = self.tin_of(labels);
+        let label = self.queue_label(labels) ^ spread(tin);
+        let before = labels.before().map_or(label, |before| self.queue_label(before) ^ spread(tin));
         // While no transition is under way that is the lookup of `label`.
         let lookup = self.flows.lookup_rotating(before, label);
         let queue = match lookup.outcome {
@@ -264,34 +285,79 @@ impl NaiveIsolated {
         }
     }
 
+    fn tin_of(&self, labels: &impl Labelled) -> u8 {
+        Some(labels.tin()).filter(|&tin| tin < self.tins).unwrap_or(0)
+    }
+
+    /// The entry for a host of `tin` on this side with this label and that under the key before. Whether it claims the entry;
+    /// and an entry that remembers the host although it did not get it, if there is one.
+    fn enter(&mut self, side: usize, labels: [u32; 2], tin: u8) -> (u32, bool, Option<u32>) {
+        let [before, label] = labels;
+        let found = self.hosts[side].lookup_rotating(before, label);
+        let (entry, claims) = (found.queue, found.outcome == Outcome::Claimed);
+        if self.tins == 1 || found.outcome == Outcome::Hit {
+            return (entry, claims, None);
+        }
+        let ways = self.sizes.ways;
+        let is_held = |entry: u32| self.held.values().any(|of| of[side] == entry);
+        let tin_of = |entry: u32| self.tin_of_entry[side][entry as usize];
+        let behind = (0..ways).map(|step| entry / ways * ways + (entry + step) % ways);
+        let held: Vec<u32> = behind.clone().filter(|&entry| is_held(entry)).collect();
+        if claims {
+            let is_there = |tin| held.iter().any(|&other| tin_of(other) == tin);
+            let absent = (0..self.tins).filter(|&other| other != tin && !is_there(other)).count();
+            let free = ways as usize - 1 - held.len();
+            if !is_there(tin) || free >= absent {
+                self.tin_of_entry[side][entry as usize] = tin;
+                return (entry, true, None);
+            }
+            self.hosts[side].release(entry);
+        }
+        let own = held.into_iter().find(|&other| tin_of(other) == tin);
+        (own.unwrap_or(entry), false, claims.then_some(entry))
+    }
+
     /// The queue for a flow that has none and was named `queue`, free or, in a full set, another's.
     fn place(&mut self, queue: u32, is_full: bool, labels: &impl Labelled) -> u32 {
         let sharing = match self.isolation {
             Isolation::TripleIsolate => Some(self.sizes.local_side as usize),
             other => level(other),
         };
-        if is_full && sharing.is_none() {
+        if is_full && sharing.is_none() && self.tins == 1 {
             return queue;
         }
-        let found = [labels.source(), labels.destination()];
-        let before = labels.before().map_or(found, |old| [old.source(), old.destination()]);
+        let tin = self.tin_of(labels);
+        let found = [labels.source(), labels.destination()].map(|label| label ^ spread(tin));
+        let before = labels.before().map(|old| [old.source(), old.destination()]);
+        let before = before.map_or(found, |old| old.map(|label| label ^ spread(tin)));
         let are_back: [_; 2] = core::array::from_fn(|side| self.hosts[side].remembers(found[side]));
-        let found: [_; 2] = core::array::from_fn(|side| {
-            self.hosts[side].lookup_rotating(before[side], found[side])
-        });
-        let entries = found.map(|found| found.queue);
+        let entered: [_; 2] =
+            core::array::from_fn(|side| self.enter(side, [before[side], found[side]], tin));
+        let entries = entered.map(|(entry, ..)| entry);
+        let side = level(self.isolation);
+        if let Some(passed_over) = side.and_then(|side| entered[side].2.filter(|_| !are_back[side]))
+            && self.sizes.rates
+        {
+            self.set_rates(passed_over, false, None, None);
+        }
         let mut chosen = queue;
-        if let Some(side) = sharing.filter(|_| is_full) {
-            let spare = self.sizes.queues + entries[side];
-            let is_ours =
-                |queue: &u32| self.held.get(queue).is_some_and(|of| of[side] == entries[side]);
+        if is_full {
+            let spare = self.sizes.queues + sharing.map_or(tin.into(), |side| entries[side]);
+            let tins = &self.queues.scheduler().scheduler().tins;
+            let is_ours = |queue: &u32| {
+                let of_tin = tins.get(&FlowId(*queue)).copied().unwrap_or(0) == tin;
+                let of = self.held.get(queue);
+                of.is_some_and(|of| sharing.map_or(of_tin, |side| of[side] == entries[side]))
+            };
             if let Some(ours) = [queue, spare].into_iter().find(is_ours) {
                 return ours;
             }
             if self.held.contains_key(&spare) {
                 // The flow joins others: its host has the entry, and has left it, with a bucket of its own.
-                let has_rate = self.sizes.rates && level(self.isolation).is_some();
-                if has_rate && found[side].outcome == Outcome::Claimed && !are_back[side] {
+                if let Some(side) = side.filter(|_| self.sizes.rates)
+                    && entered[side].1
+                    && !are_back[side]
+                {
                     self.set_rates(entries[side], false, None, None);
                 }
                 return queue;
@@ -301,10 +367,15 @@ impl NaiveIsolated {
         self.held.insert(chosen, entries);
         let [source, destination] = entries;
         let scheduler = self.queues.scheduler_and_queues().0;
+        scheduler.scheduler_mut().tins.insert(FlowId(chosen), tin);
         scheduler.assign(FlowId(chosen), source, destination).expect("it holds nothing");
-        if let Some(side) = level(self.isolation)
-            && found[side].outcome == Outcome::Claimed
+        if let Some(side) = side
+            && entered[side].1
         {
+            if self.tins > 1 {
+                let tins = scheduler.scheduler_mut().host_tins();
+                tins.assign(FlowId(entries[side]), tin.into(), 0).expect("it is idle");
+            }
             self.tell(entries[side], are_back[side], labels);
         }
         chosen
@@ -345,11 +416,13 @@ impl NaiveIsolated {
     pub fn update_host(&mut self, now: Nanos, labels: &impl Labelled) -> bool {
         self.queues.scheduler_and_queues().0.advance(now);
         let Some(side) = level(self.isolation) else { return false };
-        let found = self.hosts[side].find([labels.source(), labels.destination()][side]);
-        if let Some(entry) = found {
+        let label = [labels.source(), labels.destination()][side];
+        let found: Vec<u32> =
+            (0..self.tins).filter_map(|tin| self.hosts[side].find(label ^ spread(tin))).collect();
+        for &entry in &found {
             self.tell(entry, true, labels);
         }
-        found.is_some()
+        !found.is_empty()
     }
 
     /// A flow or host that holds nothing has no queue and no entry.
@@ -375,15 +448,55 @@ impl NaiveIsolated {
             return;
         }
         self.isolation = isolation;
+        let hosts = self.sizes.hosts;
+        let quantum = setting(self.sizes.host_quantum);
+        self.put_anew(|scheduler| {
+            scheduler.isolation = isolation;
+            for host in 0..hosts {
+                scheduler.configure_host(host, quantum).expect("as before");
+                scheduler.rate(host, None).expect("as before");
+                scheduler.ceiling(host, None).expect("as before");
+            }
+        });
+    }
+
+    /// As [`Isolated::set_tins`](freeboard::Isolated::set_tins); whether it is possible.
+    pub fn set_tins(&mut self, tins: &[TinConfig]) -> bool {
+        let count = tins.len() as u8;
+        if count > 1 && self.isolation == Isolation::TripleIsolate
+            || u32::from(count) > self.sizes.ways
+        {
+            return false;
+        }
+        let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
+        if count == self.tins {
+            scheduler.host_tins().set_tins(tins);
+            return true;
+        }
+        self.tins = count;
+        let to = |tin: &mut u8| *tin = if *tin < count { *tin } else { 0 };
+        self.tin_of_entry.iter_mut().flatten().for_each(to);
+        self.put_anew(|scheduler| {
+            scheduler.host_tins().set_tins(tins);
+            scheduler.tins.values_mut().for_each(to);
+        });
+        true
+    }
+
+    /// All flows lose what they hold, `change` is done, and they come with all of it, one after another.
+    fn put_anew(&mut self, change: impl FnOnce(&mut NaiveIsolationScheduler)) {
         let (scheduler, queues) = self.queues.scheduler_and_queues();
         for &queue in self.held.keys() {
             scheduler.lost(FlowId(queue), None);
         }
-        scheduler.begin_anew().isolation = isolation;
+        let inside = scheduler.begin_anew();
+        change(inside);
         for host in 0..self.sizes.hosts {
-            scheduler.configure_host(host, setting(self.sizes.host_quantum)).expect("as before");
-            scheduler.rate(host, None).expect("as before");
-            scheduler.ceiling(host, None).expect("as before");
+            let tin = match level(inside.isolation) {
+                Some(side) => self.tin_of_entry[side][host as usize].into(),
+                None => Some(host).filter(|&tin| tin < self.tins.into()).unwrap_or(0),
+            };
+            inside.host_tins().assign(FlowId(host), tin, 0).expect("it is idle");
         }
         let mut come = queues.to_vec();
         come.iter_mut().for_each(|queue| queue.clear());

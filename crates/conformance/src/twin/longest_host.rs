@@ -94,6 +94,16 @@ impl<O: NaiveFlowScheduler> NaiveLongestHostDrop<O> {
         &mut self.scheduler
     }
 
+    /// The flow scheduler.
+    pub(super) const fn scheduler(&self) -> &O {
+        &self.scheduler
+    }
+
+    /// The flow scheduler, for what is its own.
+    pub(super) const fn scheduler_mut(&mut self) -> &mut O {
+        &mut self.scheduler
+    }
+
     /// The host of a flow; `None` while flows have no hosts.
     fn host_of(&self, flow: u32) -> Option<u32> {
         self.scheduler.books(flow).of_flow[self.local as usize]

@@ -48,6 +48,7 @@ pub struct NaiveTins {
     tins: Vec<NaiveTin>,
     tin_of: Vec<usize>,
     settings: Vec<Option<Setting>>,
+    sparse_first: bool,
     /// The tin served next.
     front: usize,
     sent: u64,
@@ -85,6 +86,7 @@ impl NaiveTins {
             tins: tins.iter().map(tin).collect(),
             tin_of: (0..flows as usize).map(|flow| flow % tins.len()).collect(),
             settings: vec![None; flows as usize],
+            sparse_first,
             front: 0,
             sent: 0,
             floor_from: floor,
@@ -94,8 +96,73 @@ impl NaiveTins {
         }
     }
 
+    /// Which rule says what tin is next: by share where there are several and one has a rate.
     fn by_share(&self) -> bool {
-        self.tins.iter().any(|tin| tin.config.bits_per_second.is_some())
+        self.tins.len() > 1 && self.tins.iter().any(|tin| tin.config.bits_per_second.is_some())
+    }
+
+    /// Other tins. What a tin has to its credit or owes in bytes stays. Flows of tins that there are no longer hold nothing,
+    /// and are of tin 0, as if they had just been added.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn set_tins(&mut self, tins: &[TinConfig]) {
+        self.tick();
+        let rule = |this: &Self| (this.tins.len() > 1, this.by_share());
+        let (before, now) = (rule(self), self.now);
+        let ahead: Vec<_> = self.tins.iter().map(|tin| (tin.clock - now, tin.byte())).collect();
+        let gone = tins.len();
+        for tin in self.tin_of.iter_mut().filter(|tin| **tin >= gone) {
+            *tin = 0;
+        }
+        let max_len = self.max_len;
+        self.tins.truncate(gone);
+        let (flows, sparse_first) = (self.tin_of.len() as u32, self.sparse_first);
+        self.tins.resize_with(gone, || NaiveTin {
+            config: tins[0],
+            flows: NaiveDrr::new(flows, max_len, sparse_first),
+            backlogged: BTreeSet::new(),
+            clock: now,
+            served_at: 0,
+            debt: 0,
+            sent: 0,
+        });
+        for (tin, config) in self.tins.iter_mut().zip(tins) {
+            tin.config = *config;
+        }
+        for flow in (0..flows).map(FlowId) {
+            let setting = self.settings[flow.index()];
+            let of = &mut self.tins[self.tin_of[flow.index()]].flows;
+            if let Some(setting) = setting.filter(|_| of.setting(flow).is_none()) {
+                of.configure(flow, setting, None).expect("as before");
+            }
+        }
+        let has_changed = rule(self) != before;
+        for at in 0..self.tins.len() {
+            let (credit, after) = (self.credit(at), self.tins[at].byte());
+            let (ahead, before) = ahead.get(at).copied().unwrap_or((0, 0));
+            let scaled = if before == 0 { 0 } else { ahead * after / before };
+            self.tins[at].clock = now + scaled.clamp(-credit, i128::from(max_len) * after);
+            if has_changed {
+                (self.tins[at].debt, self.tins[at].sent) = (0, 0);
+                self.tins[at].served_at = self.sent;
+            }
+        }
+        self.look_anew();
+    }
+
+    /// Which tin is next, after tins have changed.
+    fn look_anew(&mut self) {
+        self.front = self.front.min(self.tins.len() - 1);
+        if self.by_share() {
+            self.choose();
+        } else if !self.is_backlogged(self.front) {
+            self.turn();
+        } else {
+            // The turn goes on; what was sent in it counts as owed.
+            let tin = &mut self.tins[self.front];
+            tin.debt += core::mem::take(&mut tin.sent);
+        }
     }
 
     /// The most that a clock may be behind.
@@ -160,8 +227,8 @@ impl NaiveTins {
 
     /// `tin`, backlogged till now, holds nothing since it lost what it had.
     fn tin_lost(&mut self, tin: usize) {
-        self.tick();
         if self.by_share() {
+            self.tick();
             self.choose();
         } else if tin == self.front {
             if self.tins[tin].sent > 0 {
@@ -201,15 +268,7 @@ impl NaiveTins {
                 self.tins[at].served_at = self.sent;
             }
         }
-        if self.by_share() {
-            self.choose();
-        } else if !self.is_backlogged(self.front) {
-            self.turn();
-        } else {
-            // The turn goes on; what was sent in it counts as owed.
-            let tin = &mut self.tins[self.front];
-            tin.debt += core::mem::take(&mut tin.sent);
-        }
+        self.look_anew();
     }
 }
 
@@ -307,7 +366,7 @@ impl NaiveFlowScheduler for NaiveTins {
         let none = self.all_backlogged().is_empty();
         self.tins[at].flows.backlogged(flow, head_len);
         self.tins[at].backlogged.insert(flow);
-        if !was_idle {
+        if !was_idle || self.tins.len() == 1 {
             return;
         }
         self.tick();

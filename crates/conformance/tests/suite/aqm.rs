@@ -63,6 +63,9 @@ impl Aqm for EarlyDetection {
     fn forget(&mut self, flow: FlowId) {
         self.since.get_mut(flow.index()).into_iter().for_each(|since| *since = 0);
     }
+
+    #[inline]
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }
 
 /// BLUE for each queue: overflows raise the probability that an arrival is told, an idle queue lowers it.
@@ -137,6 +140,9 @@ impl Aqm for Blue {
         let Some(state) = self.0.get_mut(flow.index()) else { return };
         *state = BlueFlow { overflows: state.overflows, ..BlueFlow::NEW };
     }
+
+    #[inline]
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }
 
 pub(crate) type Queues<O, A, D = OwnVictim> =
@@ -509,6 +515,9 @@ impl Aqm for Script {
     fn emptied(&mut self, _flow: FlowId) {}
 
     fn forget(&mut self, _flow: FlowId) {}
+
+    #[inline]
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }
 
 /// Goal: `Drop` takes a packet that is ECN-capable, as `Signal` takes one that is not, up to the most of a call; the last

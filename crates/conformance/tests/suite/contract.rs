@@ -216,6 +216,9 @@ impl Aqm for EveryThird {
     fn emptied(&mut self, _flow: FlowId) {}
 
     fn forget(&mut self, _flow: FlowId) {}
+
+    #[inline]
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }
 
 /// Every flow scheduler under an AQM that acts: the ledger, the books, peeks and the epoch.

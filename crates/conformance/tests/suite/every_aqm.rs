@@ -85,6 +85,10 @@ macro_rules! every_aqm {
             fn forget(&mut self, flow: FlowId) {
                 match &mut self.made { $(Made::$name(aqm) => aqm.forget(flow)),* }
             }
+
+            fn assign(&mut self, flow: FlowId, tin: u8) {
+                match &mut self.made { $(Made::$name(aqm) => aqm.assign(flow, tin)),* }
+            }
         }
     };
 }

@@ -341,6 +341,9 @@ impl<T: Table<BlueState>> Aqm for Blue<T> {
             *state = BlueState::EMPTY;
         }
     }
+
+    #[inline]
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }
 
 #[cfg(test)]

@@ -148,6 +148,11 @@ impl<A: Aqm> Aqm for CeThreshold<A> {
     fn forget(&mut self, flow: FlowId) {
         self.inner.forget(flow);
     }
+
+    #[inline]
+    fn assign(&mut self, flow: FlowId, tin: u8) {
+        self.inner.assign(flow, tin);
+    }
 }
 
 #[cfg(test)]

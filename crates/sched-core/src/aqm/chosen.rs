@@ -4,11 +4,15 @@
 //! have three words each, and in both the first word is 0 while the queue is short and without a history. So a packet of such
 //! a queue is asked the same two questions, whatever was chosen.
 //!
+//! Each queue is of a *tin* ([`Aqm::assign`]), and each of eight tins has a choice and a threshold of its own: a class of
+//! the line that has a part of the rate wants longer targets. Until one is set they are the same for all.
+//!
 //! **Promises.** CoDel and COBALT judge here as they do alone, verdict for verdict and draw for draw. Another choice
 //! begins with queues without a history; other parameters of the same AQM leave what was learned. The threshold for
 //! L4S marks packets with ECT(1) only, drops no packet, and leaves the AQM beside it as it would be without.
 //!
-//! **Cost.** O(1): three comparisons for a packet of a short queue, which write nothing. Memory: 24 bytes a queue.
+//! **Cost.** O(1): three comparisons for a packet of a short queue, which write nothing: it waited for less than the
+//! shortest target of all tins. Memory: 24 bytes a queue, and 1.3 kB for the tins.
 //!
 //! **Source.** RFC 9331 §5.2 and RFC 9332 §2.4 for the threshold; the AQMs have their own pages. Where the threshold
 //! departs from its sources: `docs/disciplines/cobalt.md`.
@@ -110,9 +114,15 @@ impl L4sParams {
 /// What [`ChosenAqm`] remembers of one queue: 24 bytes, which only the AQM that was chosen can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenAqmState {
-    /// The first word is 0 if and only if the AQM has nothing to say of the queue while it is short.
+    /// The first word is 0 if and only if the AQM has nothing to say of the queue while it is short. Above
+    /// [`TIN_SHIFT`] in the last one is the tin, which no AQM reads.
     words: [u64; 3],
 }
+
+/// Where in the last word of a state the tin begins.
+const TIN_SHIFT: u32 = 61;
+/// Tins with a choice of their own.
+const TINS: usize = ChosenAqm::<[ChosenAqmState; 0]>::TINS as usize;
 
 impl ChosenAqmState {
     /// A queue without a history.
@@ -122,19 +132,46 @@ impl ChosenAqmState {
         self.words[0] == 0
     }
 
+    /// Below [`TINS`].
+    const fn tin(&self) -> usize {
+        (self.words[2] >> TIN_SHIFT) as usize
+    }
+
+    /// A queue without a history, of `tin` modulo [`TINS`].
+    const fn empty_in(tin: u64) -> Self {
+        Self { words: [0, 0, tin << TIN_SHIFT] }
+    }
+
+    /// The state is `words` from now on, in the tin that it is in.
+    const fn set_words(&mut self, [first, second, last]: [u64; 3]) {
+        let tin = self.words[2] >> TIN_SHIFT << TIN_SHIFT;
+        self.words = [first, second, last | tin];
+    }
+
+    /// Forgets all but the tin.
+    const fn clear(&mut self) {
+        self.set_words([0; 3]);
+    }
+
+    /// Without the tin.
+    const fn words(&self) -> [u64; 3] {
+        let [first, second, last] = self.words;
+        [first, second, last & ((1 << TIN_SHIFT) - 1)]
+    }
+
     /// Lets `act` change the state as that of CoDel.
     fn as_codel<R>(&mut self, act: impl FnOnce(&mut CoDelState) -> R) -> R {
-        let mut state = CoDelState::from_words(self.words);
+        let mut state = CoDelState::from_words(self.words());
         let result = act(&mut state);
-        self.words = state.to_words();
+        self.set_words(state.to_words());
         result
     }
 
     /// Lets `act` change the state as that of COBALT.
     fn as_cobalt<R>(&mut self, act: impl FnOnce(&mut CobaltState) -> R) -> R {
-        let mut state = CobaltState::from_words(self.words);
+        let mut state = CobaltState::from_words(self.words());
         let result = act(&mut state);
-        self.words = state.to_words();
+        self.set_words(state.to_words());
         result
     }
 }
@@ -173,6 +210,27 @@ impl Law {
     }
 }
 
+/// What holds in one tin.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    choice: AqmChoice,
+    law: Law,
+    l4s: Option<L4sParams>,
+}
+
+impl Setting {
+    /// A packet without ECT(1), of a queue without a history, passes if it waited less.
+    const fn passes_below(&self) -> Nanos {
+        self.law.passes_below()
+    }
+
+    /// As [`Self::passes_below`], of a packet with ECT(1).
+    fn any_passes_below(&self) -> Nanos {
+        let any = self.passes_below();
+        self.l4s.map_or(any, |l4s| l4s.threshold.plus(Nanos(1)).min(any))
+    }
+}
+
 /// COBALT, CoDel or no AQM, and a threshold for L4S, for the queues whose states are in the memory `T`. The AQM lets every
 /// packet of queues beyond its length pass.
 ///
@@ -184,101 +242,174 @@ impl Law {
 /// aqm.set_choice(AqmChoice::Cobalt(CobaltParams::INTERNET))?;
 /// aqm.set_l4s(Some(L4sParams::new(Nanos::from_millis(1))))?;
 /// assert_eq!(aqm.choice(), AqmChoice::Cobalt(CobaltParams::INTERNET));
+///
+/// // Tin 1 has a sixteenth of 16 Mbit/s: a packet lasts 12 ms there.
+/// let slow = CobaltParams::INTERNET.with_mtu_time(Nanos::from_micros(12_112));
+/// aqm.set_choice_in(1, AqmChoice::Cobalt(slow))?;
+/// assert_eq!(aqm.choice_in(1), Some(AqmChoice::Cobalt(slow)));
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct ChosenAqm<T> {
     states: T,
-    choice: AqmChoice,
-    law: Law,
-    l4s: Option<L4sParams>,
-    /// A packet of a queue without a history that waited less passes: one with ECT(1), and any other.
-    passes_below: (Nanos, Nanos),
+    tins: [Setting; TINS],
+    /// The least of all tins: a packet of a queue without a history that waited less passes, whatever it is.
+    passes_below: Nanos,
     random: Random,
     /// The last arrival: an overflow has no time of its own.
     now: Nanos,
 }
 
 impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
-    /// This AQM for `states.len()` queues, with chance from `seed`, and without a threshold for L4S. Cost: O(queues).
+    /// Tins are numbered below this.
+    pub const TINS: u8 = 8;
+
+    /// This AQM for `states.len()` queues, in all tins, with chance from `seed`, and without a threshold for L4S. All queues
+    /// are of tin 0. Cost: O(queues).
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] names the first parameter outside its range.
     pub fn new(mut states: T, choice: AqmChoice, seed: u64) -> Result<Self, ConfigError> {
-        let law = choice.law()?;
+        let setting = Setting { choice, law: choice.law()?, l4s: None };
         states.as_mut().fill(ChosenAqmState::EMPTY);
-        let (l4s, passes_below) = (None, (Nanos::ZERO, Nanos::ZERO));
         let random = Random::new(seed);
-        let now = Nanos::ZERO;
-        let mut aqm = Self { states, choice, law, l4s, passes_below, random, now };
+        let (passes_below, now) = (Nanos::ZERO, Nanos::ZERO);
+        let mut aqm = Self { states, tins: [setting; TINS], passes_below, random, now };
         aqm.follow();
         Ok(aqm)
     }
 
-    /// What was chosen.
+    /// What was chosen for tin 0.
     #[must_use]
     pub const fn choice(&self) -> AqmChoice {
-        self.choice
+        let [Setting { choice, .. }, ..] = self.tins;
+        choice
     }
 
-    /// Another choice, or other parameters, queues loaded or not; the next packet is judged by it. Under other
-    /// parameters what the queues have learned stays. Another AQM begins without it, and costs O(queues).
+    /// What was chosen for `tin`; `None` if there is no such tin.
+    #[must_use]
+    pub fn choice_in(&self, tin: u8) -> Option<AqmChoice> {
+        self.tins.get(usize::from(tin)).map(|setting| setting.choice)
+    }
+
+    /// Another choice, or other parameters, for all tins, queues loaded or not; the next packet is judged by it. Under
+    /// other parameters what the queues have learned stays. Another AQM begins without it, and costs O(queues).
     ///
     /// # Errors
     /// As [`ChosenAqm::new`]; nothing has changed then.
     pub fn set_choice(&mut self, choice: AqmChoice) -> Result<(), ConfigError> {
-        self.law = choice.law()?;
-        if !choice.is_same_kind(&self.choice) {
-            self.states.as_mut().fill(ChosenAqmState::EMPTY);
+        (0..Self::TINS).try_for_each(|tin| self.set_choice_in(tin, choice))
+    }
+
+    /// As [`ChosenAqm::set_choice`], for the queues of one tin.
+    ///
+    /// # Errors
+    /// As [`ChosenAqm::new`], and [`ConfigError::OutOfRange`] for a tin from [`ChosenAqm::TINS`] on; nothing has changed
+    /// then.
+    pub fn set_choice_in(&mut self, tin: u8, choice: AqmChoice) -> Result<(), ConfigError> {
+        let law = choice.law()?;
+        let setting = self.setting_mut(tin)?;
+        let is_other = !choice.is_same_kind(&setting.choice);
+        (setting.choice, setting.law) = (choice, law);
+        if is_other {
+            let of_tin = |state: &&mut ChosenAqmState| state.tin() == usize::from(tin);
+            self.states.as_mut().iter_mut().filter(of_tin).for_each(ChosenAqmState::clear);
         }
-        self.choice = choice;
         self.follow();
         Ok(())
     }
 
-    /// The threshold for packets with ECT(1), if there is one.
+    /// The threshold for packets with ECT(1) of tin 0, if there is one.
     #[must_use]
     pub const fn l4s(&self) -> Option<L4sParams> {
-        self.l4s
+        let [Setting { l4s, .. }, ..] = self.tins;
+        l4s
     }
 
-    /// Another threshold for packets with ECT(1), or none, from the next packet on.
+    /// The threshold for packets with ECT(1) of `tin`, if there is one.
+    #[must_use]
+    pub fn l4s_in(&self, tin: u8) -> Option<L4sParams> {
+        self.tins.get(usize::from(tin)).and_then(|setting| setting.l4s)
+    }
+
+    /// Another threshold for packets with ECT(1) of all tins, or none, from the next packet on.
     ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] names the first parameter outside its range; nothing has changed then.
     pub fn set_l4s(&mut self, l4s: Option<L4sParams>) -> Result<(), ConfigError> {
+        (0..Self::TINS).try_for_each(|tin| self.set_l4s_in(tin, l4s))
+    }
+
+    /// As [`ChosenAqm::set_l4s`], for the packets of one tin.
+    ///
+    /// # Errors
+    /// As [`ChosenAqm::set_l4s`], and [`ConfigError::OutOfRange`] for a tin from [`ChosenAqm::TINS`] on.
+    pub fn set_l4s_in(&mut self, tin: u8, l4s: Option<L4sParams>) -> Result<(), ConfigError> {
         if let Some(l4s) = l4s {
             l4s.check()?;
         }
-        self.l4s = l4s;
+        self.setting_mut(tin)?.l4s = l4s;
         self.follow();
         Ok(())
     }
 
-    fn follow(&mut self) {
-        let any = self.law.passes_below();
-        let shallow = self.l4s.map_or(any, |l4s| l4s.threshold.plus(Nanos(1)).min(any));
-        self.passes_below = (shallow, any);
+    /// The tin that the queue of `flow` was last [assigned](Aqm::assign) to; 0 for a queue beyond those that have a state.
+    #[must_use]
+    pub fn tin_of(&self, flow: FlowId) -> u8 {
+        let state = self.states.as_ref().get(flow.index());
+        state.and_then(|state| u8::try_from(state.tin()).ok()).unwrap_or(0)
     }
 
-    /// A glance where the packet would not pass if it had ECT(1).
+    fn setting_mut(&mut self, tin: u8) -> Result<&mut Setting, ConfigError> {
+        let last = Self::TINS.saturating_sub(1);
+        let refused =
+            ConfigError::OutOfRange { what: "tin", value: tin.into(), min: 0, max: last.into() };
+        self.tins.get_mut(usize::from(tin)).ok_or(refused)
+    }
+
+    fn follow(&mut self) {
+        let least = self.tins.iter().map(Setting::any_passes_below).min();
+        self.passes_below = least.unwrap_or(Nanos::ZERO);
+    }
+
+    /// What holds for the queue with this state.
+    fn setting_of(&self, state: &ChosenAqmState) -> &Setting {
+        let [first, ..] = &self.tins;
+        self.tins.get(state.tin()).unwrap_or(first)
+    }
+
+    /// A glance where the packet waited for longer than any that passes in every tin.
     #[cold]
     #[inline(never)]
-    fn glance_again(&self, is_quiet: bool, head: Head) -> Verdict {
-        let passes = is_quiet && head.sojourn < self.passes_below.1 && head.ecn != Ecn::Ect1;
+    fn glance_again(&self, flow: FlowId, head: Head) -> Verdict {
+        let Some(state) = self.states.as_ref().get(flow.index()) else { return Verdict::Unclear };
+        let setting = self.setting_of(state);
+        let passes_below = match head.ecn {
+            Ecn::Ect1 => setting.any_passes_below(),
+            _ => setting.passes_below(),
+        };
+        let passes = state.is_quiet() && head.sojourn < passes_below;
         if passes { Verdict::Pass } else { Verdict::Unclear }
     }
 
     #[cold]
     fn judge_closely(&mut self, flow: FlowId, head: Head) -> Verdict {
-        let state = self.states.as_mut().get_mut(flow.index());
-        let verdict =
-            state.map_or(Verdict::Pass, |state| self.law.judge(state, &mut self.random, head));
-        with_l4s(self.l4s, verdict, head)
+        let Self { states, tins, random, .. } = self;
+        let [first, ..] = &*tins;
+        let Some(state) = states.as_mut().get_mut(flow.index()) else {
+            return with_l4s(first.l4s, Verdict::Pass, head);
+        };
+        let Setting { law, l4s, .. } = tins.get(state.tin()).unwrap_or(first);
+        let verdict = law.judge(state, random, head);
+        with_l4s(*l4s, verdict, head)
     }
 
-    fn state_mut(&mut self, flow: FlowId) -> Option<&mut ChosenAqmState> {
-        self.states.as_mut().get_mut(flow.index())
+    /// The state of `flow` and what holds for it.
+    fn state_and_law(&mut self, flow: FlowId) -> Option<(&mut ChosenAqmState, Law)> {
+        let Self { states, tins, .. } = self;
+        let state = states.as_mut().get_mut(flow.index())?;
+        let law = tins.get(state.tin())?.law;
+        Some((state, law))
     }
 }
 
@@ -307,15 +438,16 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
         // At a glance nothing is written, so that what the caller has read is still true after it.
         let state = self.states.as_ref().get(flow.index());
         let is_quiet = state.is_some_and(ChosenAqmState::is_quiet);
-        if is_quiet && head.sojourn < self.passes_below.0 {
+        if is_quiet && head.sojourn < self.passes_below {
             return Verdict::Pass;
         }
-        self.glance_again(is_quiet, head)
+        self.glance_again(flow, head)
     }
 
     fn foresee(&self, flow: FlowId) -> impl FnMut(Head) -> Verdict {
-        let (law, l4s, mut random) = (self.law, self.l4s, self.random);
         let mut copy = self.states.as_ref().get(flow.index()).copied();
+        let setting = *self.setting_of(copy.as_ref().unwrap_or(&ChosenAqmState::EMPTY));
+        let (Setting { law, l4s, .. }, mut random) = (setting, self.random);
         move |head| {
             let judge = |state| law.judge(state, &mut random, head);
             with_l4s(l4s, copy.as_mut().map_or(Verdict::Pass, judge), head)
@@ -323,15 +455,15 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
     }
 
     fn overflowed(&mut self, flow: FlowId) {
-        let (law, now) = (self.law, self.now);
-        if let (Law::Cobalt(law), Some(state)) = (law, self.state_mut(flow)) {
+        let now = self.now;
+        if let Some((state, Law::Cobalt(law))) = self.state_and_law(flow) {
             state.as_cobalt(|state| law.overflow(state, now));
         }
     }
 
     fn emptied(&mut self, flow: FlowId) {
-        let (law, now) = (self.law, self.now);
-        let Some(state) = self.state_mut(flow) else { return };
+        let now = self.now;
+        let Some((state, law)) = self.state_and_law(flow) else { return };
         match law {
             Law::None => {}
             Law::CoDel(_) => state.as_codel(CoDelState::empty),
@@ -340,9 +472,22 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
     }
 
     fn forget(&mut self, flow: FlowId) {
-        if let Some(state) = self.state_mut(flow) {
-            *state = ChosenAqmState::EMPTY;
+        if let Some(state) = self.states.as_mut().get_mut(flow.index()) {
+            state.clear();
         }
+    }
+
+    /// A tin from [`ChosenAqm::TINS`] on counts as tin 0. What was learned stays, unless the tin has another AQM.
+    fn assign(&mut self, flow: FlowId, tin: u8) {
+        let tin = if tin < Self::TINS { tin } else { 0 };
+        let Self { states, tins, .. } = self;
+        let Some(state) = states.as_mut().get_mut(flow.index()) else { return };
+        let choice = |tin: usize| tins.get(tin).map(|setting| setting.choice);
+        let (before, after) = (choice(state.tin()), choice(tin.into()));
+        let is_same = before.zip(after).is_some_and(|(one, other)| one.is_same_kind(&other));
+        let words = if is_same { state.words() } else { [0; 3] };
+        *state = ChosenAqmState::empty_in(tin.into());
+        state.set_words(words);
     }
 }
 

@@ -87,12 +87,14 @@ pub struct CoDelState {
     phase: Nanos,
     /// While signalling: when the next signal is due. Else: when the next one would have been.
     next: Nanos,
-    /// Signals since the start of this phase of signalling, or of the one it continues.
+    /// Signals since the start of this phase of signalling, or of the one it continues; at most [`MAX_COUNT`].
     count: u32,
     /// What `count` was at that start.
     count_at_start: u32,
 }
 
+/// The most that is counted: from there on signals keep their distance, which is below 4.3 µs.
+const MAX_COUNT: u32 = (1 << 29) - 1;
 /// The last packet seen was below the target. No instant "one interval after" is zero.
 const BELOW: Nanos = Nanos::ZERO;
 /// The queue stands, and its senders are signalled. [`CoDel::judge`] keeps instants below this value.
@@ -102,7 +104,8 @@ impl CoDelState {
     /// A queue that has not been above its target.
     pub const EMPTY: Self = Self { phase: BELOW, next: Nanos::ZERO, count: 0, count_at_start: 0 };
 
-    /// The state in three words; the first is 0 if and only if the last packet seen was below the target.
+    /// The state in three words; the first is 0 if and only if the last packet seen was below the target. The upper three
+    /// bits of the last are 0, as [`MAX_COUNT`] says.
     pub(super) fn to_words(self) -> [u64; 3] {
         let counts = u64::from(self.count_at_start) << u32::BITS | u64::from(self.count);
         [self.phase.0, self.next.0, counts]
@@ -218,7 +221,7 @@ impl CoDelParams {
             }
             SIGNALLING if now < state.next => Verdict::Pass,
             SIGNALLING => {
-                state.count = state.count.saturating_add(1);
+                state.count = state.count.saturating_add(1).min(MAX_COUNT);
                 state.next = state.next.plus(spacing(self.interval, state.count));
                 Verdict::Signal
             }
@@ -293,6 +296,9 @@ impl<T: Table<CoDelState>> Aqm for CoDel<T> {
             *state = CoDelState::EMPTY;
         }
     }
+
+    #[inline]
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }
 
 #[cfg(test)]

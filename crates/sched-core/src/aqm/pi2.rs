@@ -274,6 +274,9 @@ impl<T: Table<Pi2State>> Aqm for Pi2<T> {
             *state = Pi2State::EMPTY;
         }
     }
+
+    #[inline]
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }
 
 #[cfg(test)]

@@ -408,6 +408,9 @@ impl<T: Table<PieState>> Aqm for Pie<T> {
             *state = PieState::EMPTY;
         }
     }
+
+    #[inline]
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }
 
 #[cfg(test)]

@@ -447,6 +447,9 @@ impl<T: Table<RedState>> Aqm for Red<T> {
             *state = RedState::EMPTY;
         }
     }
+
+    #[inline]
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }
 
 /// The part of `most` that `above` is of a length whose reciprocal is `inverse`, in parts of 2^32; `above` is below that

@@ -303,6 +303,8 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
             tin.set_config(*config, least, self.max_len);
             tin.set_rate(config.bits_per_second, above, longest, now);
         }
+        // A tin that is not there owes nothing.
+        self.tins.iter_mut().skip(tins.len()).for_each(|tin| *tin = Tin::IDLE);
         (self.count, self.rule, self.has_begun) = (count, rule, false);
         self.look_anew(now);
         Ok(())

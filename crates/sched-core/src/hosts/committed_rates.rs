@@ -266,6 +266,12 @@ where
         &self.conforming
     }
 
+    /// The flow scheduler of the flows that conform, or have no rate, for what is its own. Telling it of packets is the
+    /// business of [`CommittedRates`].
+    pub const fn conforming_mut(&mut self) -> &mut O {
+        &mut self.conforming
+    }
+
     /// Flows that can have a rate are numbered below this.
     #[must_use]
     pub fn room(&self) -> u32 {

@@ -4,7 +4,8 @@
 //! missed increment can break the accounting identity. That every handle comes out once is checked from
 //! outside, by the caller that handed it in.
 
-use crate::{Backlog, DropReason, Limits};
+use crate::flow_scheduler::Table;
+use crate::{Backlog, DropReason, FlowId, Limits};
 
 /// Packets and bytes counted since construction. At 400 Gbit/s, 2^64 bytes last eleven years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -42,6 +43,12 @@ impl Volume {
             packets: self.packets.wrapping_sub(other.packets),
             bytes: self.bytes.wrapping_sub(other.bytes),
         }
+    }
+}
+
+impl From<Backlog> for Volume {
+    fn from(held: Backlog) -> Self {
+        Self { packets: held.packets.into(), bytes: held.bytes.into() }
     }
 }
 
@@ -89,9 +96,26 @@ impl Counters {
 
     /// Fills in what was delivered: everything accepted that was neither dropped nor is queued.
     fn with_queued(self, queued: Backlog) -> Self {
-        let queued = Volume { packets: queued.packets.into(), bytes: queued.bytes.into() };
-        let delivered = self.accepted.minus(self.dropped_total()).minus(queued);
+        let delivered = self.accepted.minus(self.dropped_total()).minus(queued.into());
         Self { delivered, ..self }
+    }
+
+    /// What `self` has counted more than `other`; the peak is that of `self`.
+    #[must_use]
+    pub fn minus(self, other: &Self) -> Self {
+        let mut dropped = self.dropped;
+        for (volume, less) in dropped.iter_mut().zip(&other.dropped) {
+            *volume = volume.minus(*less);
+        }
+        Self {
+            accepted: self.accepted.minus(other.accepted),
+            rejected: self.rejected.minus(other.rejected),
+            delivered: self.delivered.minus(other.delivered),
+            dropped,
+            marked: self.marked.wrapping_sub(other.marked),
+            came_marked: self.came_marked.wrapping_sub(other.came_marked),
+            peak: self.peak,
+        }
     }
 
     /// What was dropped after it was accepted, for any reason.
@@ -144,7 +168,19 @@ impl FlowRecord {
         self.came_marked = self.came_marked.wrapping_add(1);
     }
 
-    pub(crate) fn counters(&self, queued: Backlog) -> Counters {
+    /// `held`, which is queued, counts elsewhere from now on, as if it had been accepted there.
+    pub fn hand_over(&mut self, held: Backlog) {
+        self.accepted = self.accepted.minus(held.into());
+    }
+
+    /// `held`, which is queued, counts here from now on, as if it had been accepted here.
+    pub fn take_over(&mut self, held: Backlog) {
+        self.accepted = self.accepted.plus(held.into());
+    }
+
+    /// The counters of a flow that holds `queued`: what was delivered is what was accepted and neither dropped nor queued.
+    #[must_use]
+    pub fn counters(&self, queued: Backlog) -> Counters {
         let counters = Counters {
             accepted: self.accepted,
             rejected: self.rejected,
@@ -155,6 +191,35 @@ impl FlowRecord {
             peak: self.peak,
         };
         counters.with_queued(queued)
+    }
+}
+
+/// Where [`FlowQueues`](crate::FlowQueues) keeps the statistics of flows: a table with a record for each of the first flows,
+/// or records that several flows share, found by what the flow scheduler `O` knows of a flow. No method has a default.
+pub trait FlowRecords<O: ?Sized> {
+    /// Where what happens to `flow` is counted; `None`: it is not counted.
+    fn record_mut(&mut self, scheduler: &O, flow: FlowId) -> Option<&mut FlowRecord>;
+
+    /// The record of `flow`, if it has one of its own.
+    fn record(&self, flow: FlowId) -> Option<&FlowRecord>;
+
+    /// Begins anew.
+    fn clear(&mut self);
+}
+
+impl<O: ?Sized, M: Table<FlowRecord>> FlowRecords<O> for M {
+    #[inline(always)]
+    fn record_mut(&mut self, _scheduler: &O, flow: FlowId) -> Option<&mut FlowRecord> {
+        self.as_mut().get_mut(flow.index())
+    }
+
+    #[inline]
+    fn record(&self, flow: FlowId) -> Option<&FlowRecord> {
+        self.as_ref().get(flow.index())
+    }
+
+    fn clear(&mut self) {
+        self.as_mut().fill(FlowRecord::EMPTY);
     }
 }
 

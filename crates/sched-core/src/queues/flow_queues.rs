@@ -24,7 +24,7 @@ use crate::FlowId;
 use crate::aqm::{Aqm, NoAqm};
 use crate::drops::drop_policy::{DropPolicy, OwnVictim};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, Table};
-use crate::queues::counters::{FlowRecord, Ledger};
+use crate::queues::counters::{FlowRecord, FlowRecords, Ledger};
 use crate::queues::flow_directory::{FlowDirectory, NoDirectory};
 use crate::queues::queue::{Descriptor, Queue};
 use crate::scheduler::{Backlog, DropReason, DropSink, Limits};
@@ -113,7 +113,7 @@ where
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
-    R: Table<FlowRecord>,
+    R: FlowRecords<O>,
 {
     /// Queues with an AQM, and with statistics for the first `records.len()` flows. The flow that `scheduler` names gives
     /// way ([`OwnVictim`]).
@@ -133,7 +133,7 @@ where
     ) -> Self {
         queues.as_mut().fill(Queue::IDLE);
         descriptors.as_mut().fill(Descriptor::EMPTY);
-        records.as_mut().fill(FlowRecord::EMPTY);
+        records.clear();
         let (policy, directory, ledger) = (OwnVictim, NoDirectory, Ledger::new(limits));
         Self { scheduler, policy, aqm, directory, queues, descriptors, records, ledger }
     }
@@ -145,7 +145,7 @@ where
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
-    R: Table<FlowRecord>,
+    R: FlowRecords<O>,
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
@@ -213,6 +213,17 @@ where
     pub const fn siblings(&mut self) -> Siblings<'_, O, D, A, T> {
         let Self { scheduler, policy, aqm, directory, .. } = self;
         Siblings { scheduler, policy, aqm, directory }
+    }
+
+    /// The statistics of flows.
+    #[must_use]
+    pub const fn records(&self) -> &R {
+        &self.records
+    }
+
+    /// The statistics of flows, to be put right where flows change hands. Counting is the engine's business.
+    pub const fn records_mut(&mut self) -> &mut R {
+        &mut self.records
     }
 
     /// The AQM.

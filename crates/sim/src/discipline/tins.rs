@@ -130,6 +130,9 @@ impl Aqm for PerTin {
     fn forget(&mut self, flow: FlowId) {
         self.of(flow).forget(flow);
     }
+
+    /// Tins are those of [`PerTin::tin_of`].
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }
 
 #[cfg(test)]

@@ -47,6 +47,9 @@ impl Aqm for Always {
     fn emptied(&mut self, _flow: FlowId) {}
 
     fn forget(&mut self, _flow: FlowId) {}
+
+    #[inline]
+    fn assign(&mut self, _flow: FlowId, _tin: u8) {}
 }
 
 /// Goal: what becomes of every verdict, for every codepoint, at the threshold and above it, with the option and without.

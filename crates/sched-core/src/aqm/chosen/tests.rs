@@ -134,6 +134,11 @@ fn the_threshold_marks_as_one_beside_the_aqm_does() {
         fn forget(&mut self, flow: FlowId) {
             self.0.forget(flow);
         }
+
+        #[inline]
+        fn assign(&mut self, flow: FlowId, tin: u8) {
+            self.0.assign(flow, tin);
+        }
     }
     fn beside<A: Aqm>(inner: A) -> ButForLast<A> {
         ButForLast(CeThreshold::new(inner, Nanos(MS)).unwrap().for_ect1_only())

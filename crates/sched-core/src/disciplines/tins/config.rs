@@ -44,9 +44,11 @@ impl TinConfig {
         Self { bits_per_second: Some(bits_per_second), ..self }
     }
 
+    /// Whether [`TinDrr::set_tins`](super::TinDrr::set_tins) takes it.
+    ///
     /// # Errors
     /// [`ConfigError::OutOfRange`] for a rate or a weight outside its range.
-    pub(super) fn check(&self) -> Result<(), ConfigError> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         ConfigError::check_range(
             "weight of a tin",
             self.weight.into(),

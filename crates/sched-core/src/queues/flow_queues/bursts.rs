@@ -9,7 +9,7 @@ use super::dequeue::{head_of, unpaced};
 use crate::aqm::{Aqm, Look, Verdict};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{FlowScheduler, Table};
-use crate::queues::counters::FlowRecord;
+use crate::queues::counters::FlowRecords;
 use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, Queue};
 use crate::scheduler::DropSink;
@@ -33,7 +33,7 @@ where
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
-    R: Table<FlowRecord>,
+    R: FlowRecords<O>,
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {

@@ -4,7 +4,7 @@ use super::{FlowQueues, PACED_ROUNDS};
 use crate::aqm::{Aqm, Head, Look, Verdict};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{DropFrom, FlowScheduler, Table};
-use crate::queues::counters::{FlowRecord, Ledger};
+use crate::queues::counters::{FlowRecords, Ledger};
 use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, Queue};
 use crate::scheduler::{Backlog, DropReason, DropSink};
@@ -16,7 +16,7 @@ where
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
-    R: Table<FlowRecord>,
+    R: FlowRecords<O>,
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
@@ -24,7 +24,7 @@ where
     #[cold]
     pub(super) fn count_mark(&mut self, flow: FlowId) {
         self.ledger.totals.mark();
-        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+        if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
             record.mark();
         }
     }

@@ -4,7 +4,7 @@ use super::{FlowQueues, longest};
 use crate::aqm::{Admission, Aqm, Offer};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{FlowScheduler, Table};
-use crate::queues::counters::{FlowRecord, Ledger};
+use crate::queues::counters::{FlowRecord, FlowRecords, Ledger};
 use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, Queue, is_acceptable, obstacle};
 use crate::scheduler::{DropSink, RejectReason, Rejected};
@@ -16,7 +16,7 @@ where
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
-    R: Table<FlowRecord>,
+    R: FlowRecords<O>,
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
@@ -34,7 +34,7 @@ where
     #[cold]
     pub(super) fn count_marked_arrival(&mut self, flow: FlowId) {
         self.ledger.totals.mark_came();
-        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+        if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
             record.mark_came();
         }
     }
@@ -64,7 +64,7 @@ where
     #[cold]
     fn turn_away(&mut self, flow: FlowId, packet: Packet, reason: RejectReason) -> Rejected {
         self.count_rejected(packet);
-        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+        if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
             record.rejected.add(packet.len);
         }
         Rejected { packet, reason }
@@ -123,7 +123,7 @@ where
         }
         queue.append_first(descriptors, packet, now);
         self.ledger.accept(len);
-        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+        if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
             record.accept(len, queue.backlog());
         }
         if packet.ecn == Ecn::Ce {
@@ -161,8 +161,8 @@ where
         if !self.ledger.make_ready(packet.len) {
             return self.enqueue_crowded(now, flow, packet, packet.ecn, drops);
         }
-        let books = (&mut self.ledger, self.records.as_mut());
-        let held = append(queue, descriptors, books, flow, packet, now);
+        let record = self.records.record_mut(&self.scheduler, flow);
+        let held = append(queue, descriptors, (&mut self.ledger, record), packet, now);
         self.tell_accepted(flow, packet, held);
         Ok(())
     }
@@ -205,8 +205,9 @@ where
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
             return Err(self.reject(flow, packet));
         };
-        let books = (&mut self.ledger, self.records.as_mut());
-        let held = append(queue, descriptors, books, flow, Packet { ecn, ..packet }, now);
+        let record = self.records.record_mut(&self.scheduler, flow);
+        let books = (&mut self.ledger, record);
+        let held = append(queue, descriptors, books, Packet { ecn, ..packet }, now);
         self.tell_accepted(flow, packet, held);
         Ok(())
     }
@@ -242,7 +243,7 @@ where
         self.make_room(flow, packet, drops)?;
         self.ledger.note_peak();
         let held = self.flow_backlog(flow);
-        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+        if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
             record.accept(packet.len, held);
         }
         if packet.ecn == Ecn::Ce {
@@ -278,14 +279,13 @@ pub(super) fn takes(max_len: Option<u32>, len: u32) -> bool {
 fn append(
     queue: &mut Queue,
     descriptors: &mut [Descriptor],
-    (ledger, records): (&mut Ledger, &mut [FlowRecord]),
-    flow: FlowId,
+    (ledger, record): (&mut Ledger, Option<&mut FlowRecord>),
     packet: Packet,
     now: Nanos,
 ) -> u32 {
     queue.append(descriptors, packet, now);
     ledger.accept(packet.len);
-    if let Some(record) = records.get_mut(flow.index()) {
+    if let Some(record) = record {
         record.accept(packet.len, queue.backlog());
     }
     queue.backlog().bytes

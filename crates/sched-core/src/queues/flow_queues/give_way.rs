@@ -4,7 +4,7 @@ use super::FlowQueues;
 use crate::aqm::Aqm;
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{DropFrom, FlowScheduler, Table};
-use crate::queues::counters::FlowRecord;
+use crate::queues::counters::FlowRecords;
 use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, NONE, Queue};
 use crate::scheduler::{DropReason, DropSink, Rejected};
@@ -16,7 +16,7 @@ where
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
-    R: Table<FlowRecord>,
+    R: FlowRecords<O>,
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
@@ -151,7 +151,7 @@ where
             self.aqm.overflowed(flow);
         }
         self.ledger.drop(packet.len, reason);
-        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+        if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
             record.drop(packet.len, reason);
         }
         drops.dropped(packet, reason);

@@ -7,7 +7,7 @@ use super::touch::CHUNK;
 use crate::aqm::{Admission, Aqm, Look, Offer, Verdict};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{FlowScheduler, FlowState, Table};
-use crate::queues::counters::{Counters, FlowRecord};
+use crate::queues::counters::{Counters, FlowRecords};
 use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, Queue, is_free, is_length};
 use crate::scheduler::{Backlog, DropReason, DropSink, Imbalance, Limits, Rejected, Scheduler};
@@ -19,7 +19,7 @@ where
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
-    R: Table<FlowRecord>,
+    R: FlowRecords<O>,
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {
@@ -58,7 +58,7 @@ where
         queue.append_behind(tail, descriptors, packet, now);
         let held = queue.backlog().bytes;
         self.ledger.accept(len);
-        if let Some(record) = self.records.as_mut().get_mut(flow.index()) {
+        if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
             record.accept(len, queue.backlog());
         }
         if packet.ecn == Ecn::Ce {
@@ -149,7 +149,7 @@ where
 
     /// Recorded for the first `R` flows; kept while a flow is removed and added again.
     fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
-        let record = self.records.as_ref().get(flow.index())?;
+        let record = self.records.record(flow)?;
         Some(record.counters(self.flow_backlog(flow)))
     }
 

@@ -12,7 +12,7 @@ use super::FlowQueues;
 use crate::aqm::Aqm;
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{FlowScheduler, Table};
-use crate::queues::counters::FlowRecord;
+use crate::queues::counters::FlowRecords;
 use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, NONE, Queue};
 use crate::{FlowId, Packet};
@@ -37,7 +37,7 @@ where
     Q: Table<Queue>,
     S: Table<Descriptor>,
     A: Aqm,
-    R: Table<FlowRecord>,
+    R: FlowRecords<O>,
     D: DropPolicy<O>,
     T: FlowDirectory<O>,
 {

@@ -1,0 +1,92 @@
+//! What has happened in each tin.
+
+use sched_core::{Backlog, Counters, FlowId, FlowRecord, FlowRecords};
+
+use super::flow_scheduler::IsolationScheduler;
+use crate::storage::Storage;
+
+/// What has happened in one tin since construction, and what is queued in it. The sum over all tins is that of the queue.
+///
+/// What was counted in a tin that there is no longer counts as of tin 0, and so does all that came while there was one tin. A
+/// packet that was queued when other tins were set counts as accepted in the tin that it is in now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct TinCounters {
+    /// Packets and bytes: accepted, rejected, delivered, dropped by reason, marked. The peak is not kept, and zero.
+    pub counters: Counters,
+    /// What is queued.
+    pub backlog: Backlog,
+}
+
+/// The records of the tins. What is not counted in any of them is of tin 0, which has none: best effort costs nothing here.
+#[derive(Clone, Debug)]
+pub struct TinRecords {
+    /// Of the tins from 1 on.
+    above: [FlowRecord; 7],
+}
+
+impl TinRecords {
+    pub(super) const NONE: Self = Self { above: [FlowRecord::EMPTY; 7] };
+
+    /// The record of `tin`; `None` for tin 0.
+    #[inline]
+    pub(super) fn of_tin(&mut self, tin: u8) -> Option<&mut FlowRecord> {
+        self.above.get_mut(usize::from(tin).wrapping_sub(1))
+    }
+
+    /// What has happened in `tin`, which is not tin 0 and holds `held`.
+    pub(super) fn counters(&self, tin: u8, held: Backlog) -> Counters {
+        let record = self.above.get(usize::from(tin).wrapping_sub(1));
+        let counters = record.map_or_else(Counters::default, |record| record.counters(held));
+        without_peak(counters)
+    }
+
+    /// Forgets what happened in the tins from `count` on, which hold nothing: it counts as of tin 0.
+    pub(super) fn forget_from(&mut self, count: u8) {
+        let first = usize::from(count).saturating_sub(1);
+        self.above.iter_mut().skip(first).for_each(|record| *record = FlowRecord::EMPTY);
+    }
+
+    /// Of `held`, which is queued, a tin has become another.
+    pub(super) fn move_held(&mut self, held: Backlog, from: u8, to: u8) {
+        if from == to {
+            return;
+        }
+        if let Some(record) = self.of_tin(from) {
+            record.hand_over(held);
+        }
+        if let Some(record) = self.of_tin(to) {
+            record.take_over(held);
+        }
+    }
+}
+
+/// Of several queues together no peak is kept.
+pub(super) fn without_peak(counters: Counters) -> Counters {
+    let mut counters = counters;
+    counters.peak = Backlog::default();
+    counters
+}
+
+impl<S: Storage, K: Storage, T: Storage> FlowRecords<IsolationScheduler<S, K, T>> for TinRecords {
+    #[inline(always)]
+    fn record_mut(
+        &mut self,
+        scheduler: &IsolationScheduler<S, K, T>,
+        flow: FlowId,
+    ) -> Option<&mut FlowRecord> {
+        if scheduler.tins() == 1 {
+            return None;
+        }
+        self.of_tin(scheduler.tin_of_flow(flow))
+    }
+
+    /// Single flows have none.
+    fn record(&self, _flow: FlowId) -> Option<&FlowRecord> {
+        None
+    }
+
+    fn clear(&mut self) {
+        *self = Self::NONE;
+    }
+}

@@ -1,0 +1,170 @@
+//! Tins of an isolated queue: which there are, and others while packets are queued.
+
+use sched_core::{
+    Aqm, Backlog, ConfigError, FlowId, FlowScheduler, Imbalance, Scheduler, Siblings, TinConfig,
+};
+
+use super::Isolated;
+use super::config::IsolatedError;
+use super::tin_records::{TinCounters, without_peak};
+use crate::isolation::Isolation;
+use crate::storage::Storage;
+
+impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
+    /// Other tins, at any time: `tins[t]` is tin `t`, and the highest goes first within its share
+    /// ([`TinDrr`](sched_core::TinDrr)). All packets stay in their queues. Flows that are queued in a tin that there is no
+    /// longer are of tin 0; until they are idle, their host has an entry there beside its own. Such a flow goes to
+    /// another queue with its next packet: once, its packets may leave out of order.
+    ///
+    /// Where as many tins stay, only their rates and weights change: what is queued, what is left of a turn and what a tin
+    /// owes stay. Cost: O(hosts). With another number of tins what is left of a turn is lost. Cost: O(queues + hosts).
+    ///
+    /// # Errors
+    /// Nothing has changed then.
+    ///
+    /// - [`IsolatedError::Config`] for no tins, more than eight, and what [`TinConfig::check`] refuses.
+    /// - [`IsolatedError::Ways`] for more tins than the tables have ways.
+    /// - [`IsolatedError::TripleTins`] for several under `triple-isolate`.
+    ///
+    /// ```
+    /// use freeboard::flowhash::Labels;
+    /// use freeboard::sched_core::{Limits, Nanos, Packet, Scheduler, TinConfig};
+    /// use freeboard::{Heap, InTin, Isolated, IsolatedConfig, IsolatedMemory};
+    ///
+    /// let memory = IsolatedMemory::<Heap>::allocate(64, 16, 256);
+    /// let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::packets(256)))?;
+    /// // Of 10 Mbit/s, tin 1 goes first up to 1 Mbit/s.
+    /// let share = |rate| TinConfig::by_weight(1).with_rate(rate);
+    /// queue.set_tins(&[share(10_000_000), share(1_000_000)])?;
+    ///
+    /// let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    /// let labels = Labels { flow: 7, src_host: 1, dst_host: 2 };
+    /// for handle in 0..8 {
+    ///     let labels = InTin { labels, tin: u8::from(handle == 7) };
+    ///     queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, 1_000), drops)?;
+    /// }
+    /// assert_eq!(queue.dequeue(Nanos(0), drops).map(|packet| packet.handle), Some(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_tins(&mut self, tins: &[TinConfig]) -> Result<(), IsolatedError> {
+        self.set_tins_and_move(tins, |tin| tin)
+    }
+
+    /// As [`Self::set_tins`], where flows of tin `t` are of tin `to(t)` from now on, or of tin 0 if that is not there.
+    ///
+    /// # Errors
+    /// As [`Self::set_tins`].
+    pub fn set_tins_and_move(
+        &mut self,
+        tins: &[TinConfig],
+        to: impl Fn(u8) -> u8,
+    ) -> Result<(), IsolatedError> {
+        let most = TinConfig::MAX_TINS.into();
+        let count =
+            u8::try_from(tins.len()).ok().filter(|count| (1..=most).contains(&(*count).into()));
+        let Some(count) = count else {
+            let (what, value) = ("number of tins", tins.len() as u64);
+            return Err(ConfigError::OutOfRange { what, value, min: 1, max: most }.into());
+        };
+        self.check_tins(self.isolation(), count)?;
+        tins.iter().try_for_each(TinConfig::check)?;
+        let before = self.tins();
+        let to = |tin| Some(to(tin)).filter(|to| *to < count).unwrap_or(0);
+        if count == before && (0..count).all(|tin| to(tin) == tin) {
+            return Ok(self.queues.siblings().scheduler.change_tins(tins)?);
+        }
+        self.take_out();
+        for flow in (0..self.queues.scheduler().flows()).map(FlowId) {
+            let tin = self.queues.scheduler().tin_of_flow(flow);
+            let held = self.queues.flow_backlog(flow);
+            self.queues.records_mut().move_held(held, tin, to(tin));
+        }
+        self.queues.records_mut().forget_from(count);
+        let level = self.isolation().level();
+        let Siblings { scheduler, directory, aqm, .. } = self.queues.siblings();
+        directory.had_tins |= count > 1;
+        directory.sources.move_tins(to);
+        directory.destinations.move_tins(to);
+        let entries = directory.level(level);
+        let result = scheduler.set_tins(tins, to, |entry| entries.tin_of(entry));
+        debug_assert_eq!(result, Ok(()), "the tins were checked, and no flow is backlogged");
+        for flow in (0..scheduler.flows()).map(FlowId) {
+            aqm.assign(flow, scheduler.tin_of_flow(flow));
+        }
+        self.put_back();
+        Ok(result?)
+    }
+
+    /// Whether so many tins are possible under `isolation`.
+    pub(super) fn check_tins(&self, isolation: Isolation, tins: u8) -> Result<(), IsolatedError> {
+        let ways = self.queues.directory().sources.ways();
+        if tins > 1 && isolation == Isolation::TripleIsolate {
+            return Err(IsolatedError::TripleTins);
+        }
+        if u32::from(tins) > ways {
+            return Err(IsolatedError::Ways { tins, ways });
+        }
+        Ok(())
+    }
+
+    /// How many tins there are: 1 unless [set](Self::set_tins).
+    pub fn tins(&self) -> u8 {
+        self.queues.scheduler().tins()
+    }
+
+    /// What has happened in `tin`, and what is queued in it; `None` if there is no such tin. Cost: O(queues).
+    pub fn tin_counters(&self, tin: u8) -> Option<TinCounters> {
+        (tin < self.tins()).then(|| {
+            if tin > 0 {
+                let backlog = self.held_in(tin);
+                let counters = self.queues.records().counters(tin, backlog);
+                return TinCounters { counters, backlog };
+            }
+            let mut rest = TinCounters {
+                counters: without_peak(self.queues.counters()),
+                backlog: self.queues.backlog(),
+            };
+            for other in 1..self.tins() {
+                let held = self.held_in(other);
+                rest.counters = rest.counters.minus(&self.queues.records().counters(other, held));
+                rest.backlog.packets = rest.backlog.packets.wrapping_sub(held.packets);
+                rest.backlog.bytes = rest.backlog.bytes.wrapping_sub(held.bytes);
+            }
+            rest
+        })
+    }
+
+    /// What the flows of `tin` hold.
+    fn held_in(&self, tin: u8) -> Backlog {
+        let scheduler = self.queues.scheduler();
+        let flows = (0..scheduler.flows()).map(FlowId);
+        let of_tin = flows.filter(|flow| scheduler.tin_of_flow(*flow) == tin);
+        of_tin.fold(Backlog::default(), |sum, flow| {
+            let held = self.queues.flow_backlog(flow);
+            Backlog {
+                packets: sum.packets.wrapping_add(held.packets),
+                bytes: sum.bytes.wrapping_add(held.bytes),
+            }
+        })
+    }
+
+    /// Checks that no tin has delivered less than nothing, and that tin 0 has what no other tin has.
+    pub(super) fn recount_tins(&self) -> Result<(), Imbalance> {
+        let total = self.queues.counters();
+        for tin in 0..self.tins() {
+            let Some(TinCounters { counters, backlog }) = self.tin_counters(tin) else { continue };
+            let left = counters.dropped_total().plus(backlog.into());
+            let (packets, bytes) = (counters.accepted.packets, counters.accepted.bytes);
+            let is_whole = left.packets <= packets && packets <= total.accepted.packets;
+            Imbalance::check("packets of a tin", tin.into(), 1, is_whole.into())?;
+            let is_whole = left.bytes <= bytes && bytes <= total.accepted.bytes;
+            Imbalance::check("bytes of a tin", tin.into(), 1, is_whole.into())?;
+        }
+        Ok(())
+    }
+
+    /// What is set for `tin`; `None` if there is no such tin.
+    pub fn tin(&self, tin: u8) -> Option<TinConfig> {
+        self.queues.scheduler().host_tins().tin(tin.into())
+    }
+}

@@ -1,0 +1,307 @@
+//! Tins of the smart queue: shares of floods, hosts within each, voice beside floods, other tins and rates under load.
+
+use std::collections::BTreeMap;
+
+use freeboard::flowhash::{Labels, mix};
+use freeboard::sched_core::{AqmChoice, Counters, DropReason, Nanos, Packet, Scheduler};
+use freeboard::shaper::Rate;
+use freeboard::{
+    DescriptorQueue, Dscp, InTin, IsolatedError, Isolation, QueueSettings, SmartQueue,
+    SmartQueueError, TinMode, TinPlan,
+};
+
+const LEN: u32 = 1_000;
+
+fn mbit(rate: u64) -> Rate {
+    Rate::megabits_per_second(rate).expect("in range")
+}
+
+/// A sender that always has a packet to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Sender {
+    tin: u8,
+    host: u32,
+    flow: u32,
+}
+
+impl Sender {
+    fn labels(self) -> InTin<Labels> {
+        let (flow, src_host) = (mix(self.host * 100 + self.flow), mix(self.host));
+        InTin { labels: Labels { flow, src_host, dst_host: 7 }, tin: self.tin }
+    }
+}
+
+/// A queue, the handles that are out, and what was sent.
+struct Line {
+    queue: DescriptorQueue,
+    now: Nanos,
+    /// The sender and the instant of each handle that is queued.
+    queued: BTreeMap<u32, (Sender, Nanos)>,
+    /// Bytes sent of each sender.
+    sent: BTreeMap<Sender, u64>,
+    dropped: BTreeMap<Sender, u64>,
+    longest_wait: BTreeMap<u8, Nanos>,
+}
+
+impl Line {
+    fn new(queue: DescriptorQueue) -> Self {
+        let (now, queued, sent) = (Nanos::from_secs(1), BTreeMap::new(), BTreeMap::new());
+        let (dropped, longest_wait) = (BTreeMap::new(), BTreeMap::new());
+        Self { queue, now, queued, sent, dropped, longest_wait }
+    }
+
+    fn put(&mut self, sender: Sender, len: u32) {
+        let handle = (0..).find(|handle| !self.queued.contains_key(handle)).expect("there is one");
+        self.queued.insert(handle, (sender, self.now));
+        let mut gone = Vec::new();
+        let drops = &mut |packet: Packet, _: DropReason| gone.push(packet.handle);
+        let taken = self.queue.enqueue(self.now, &sender.labels(), Packet::new(handle, len), drops);
+        gone.extend(taken.err().map(|rejected| rejected.packet.handle));
+        self.lose(gone);
+    }
+
+    fn lose(&mut self, gone: Vec<u32>) {
+        for handle in gone {
+            let (sender, _) = self.queued.remove(&handle).expect("it was queued");
+            *self.dropped.entry(sender).or_default() += 1;
+        }
+    }
+
+    /// Sends what may leave now.
+    fn send(&mut self) {
+        loop {
+            let mut gone = Vec::new();
+            let drops = &mut |packet: Packet, _: DropReason| gone.push(packet.handle);
+            let packet = self.queue.dequeue(self.now, drops);
+            self.lose(gone);
+            let Some(packet) = packet else { return };
+            let (sender, since) = self.queued.remove(&packet.handle).expect("it was queued");
+            *self.sent.entry(sender).or_default() += u64::from(packet.len);
+            let wait = self.longest_wait.entry(sender.tin).or_default();
+            *wait = self.now.since(since).max(*wait);
+        }
+    }
+
+    /// For `millis` each of `senders` has two packets queued at least.
+    fn flood(&mut self, senders: &[Sender], millis: u64) {
+        let end = self.now.plus(Nanos::from_millis(millis));
+        while self.now < end {
+            for &sender in senders {
+                let held = self.queued.values().filter(|(of, _)| *of == sender).count();
+                (held..2).for_each(|_| self.put(sender, LEN));
+            }
+            self.send();
+            self.now = self.queue.poll_at(self.now).expect("packets are queued").max(self.now);
+        }
+    }
+
+    fn bytes(&self, counts: impl Fn(&Sender) -> bool) -> u64 {
+        self.sent.iter().filter(|(sender, _)| counts(sender)).map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Thousandths of what was sent that each tin had.
+    fn shares(&self) -> Vec<u64> {
+        let all = self.bytes(|_| true);
+        let tins = 0..self.queue.tins().count();
+        tins.map(|tin| self.bytes(|sender| sender.tin == tin) * 1_000 / all).collect()
+    }
+
+    /// The books: each tin, and all together.
+    fn check(&self) {
+        Scheduler::recount(&self.queue).expect("the books are right");
+        let tins = (0..self.queue.tins().count()).filter_map(|tin| self.queue.tin_counters(tin));
+        let tins: Vec<_> = tins.collect();
+        let sum = |count: fn(&Counters) -> u64| tins.iter().map(|tin| count(&tin.counters)).sum();
+        let all = self.queue.counters();
+        let counts: [fn(&Counters) -> u64; 4] = [
+            |counters| counters.accepted.packets,
+            |counters| counters.delivered.bytes,
+            |counters| counters.dropped_total().packets,
+            |counters| counters.rejected.packets,
+        ];
+        counts.iter().for_each(|&count| assert_eq!(count(&all), sum(count)));
+        let held: u32 = tins.iter().map(|tin| tin.backlog.packets).sum();
+        assert_eq!(held as usize, self.queued.len());
+    }
+}
+
+/// Hosts 0 to 2 in each of four tins; host 0 has five flows, the others one.
+fn floods() -> Vec<Sender> {
+    let flows = |host| if host == 0 { 0..5 } else { 0..1 };
+    let of_tin =
+        |tin| (0..3).flat_map(move |host| flows(host).map(move |flow| Sender { tin, host, flow }));
+    (0..4).flat_map(of_tin).collect()
+}
+
+fn diffserv4(rate: Rate) -> DescriptorQueue {
+    let builder = SmartQueue::upload(rate).tins(TinMode::Diffserv4);
+    builder.catch_up(Nanos::ZERO).descriptors().expect("it is in range")
+}
+
+/// Goal: with every tin flooded each has its share, and in each the hosts share alike, whatever flows they open. In every mode
+/// with a level of hosts and without, but `triple-isolate`.
+#[test]
+fn floods_in_every_tin_have_their_shares_and_hosts_within_them() {
+    let modes = Isolation::ALL.into_iter().filter(|mode| *mode != Isolation::TripleIsolate);
+    for isolation in modes {
+        let builder = SmartQueue::upload(mbit(10)).tins(TinMode::Diffserv4).isolation(isolation);
+        let mut line = Line::new(builder.catch_up(Nanos::ZERO).descriptors().unwrap());
+        line.flood(&floods(), 10_000);
+        let shares = line.shares();
+        for (share, part) in shares.iter().zip([187, 62, 500, 250]) {
+            assert!(share.abs_diff(part) <= 4, "{isolation}: {shares:?}");
+        }
+        if isolation == Isolation::DualSrcHost {
+            for (tin, host) in (0..4).flat_map(|tin| (0..3).map(move |host| (tin, host))) {
+                let ours = line.bytes(|sender| (sender.tin, sender.host) == (tin, host));
+                let fair = line.bytes(|sender| sender.tin == tin) / 3;
+                assert!(ours.abs_diff(fair) * 50 <= fair, "host {host} of tin {tin}: {ours}");
+            }
+        }
+        line.check();
+    }
+}
+
+/// Goal: voice loses nothing behind floods of twelve hosts in each other tin, and waits for a packet or two; without tins it
+/// shares with all hosts.
+#[test]
+fn voice_loses_nothing_beside_floods_in_other_tins() {
+    let mut line = Line::new(diffserv4(mbit(2)));
+    let floods: Vec<Sender> =
+        (0..3).flat_map(|tin| (0..12).map(move |host| Sender { tin, host, flow: 0 })).collect();
+    let tin = line.queue.tins().of_dscp(Dscp::EF);
+    let voice = Sender { tin, host: 77, flow: 0 };
+    let packets = 200;
+    for _ in 0..packets {
+        line.put(voice, 200);
+        line.flood(&floods, 20);
+    }
+    line.flood(&floods, 20);
+    assert_eq!(line.bytes(|sender| *sender == voice), packets * 200);
+    assert_eq!(line.dropped.get(&voice), None);
+    // A packet of 1,000 bytes takes 4 ms.
+    assert!(line.longest_wait[&tin] <= Nanos::from_millis(8), "{:?}", line.longest_wait);
+    let counted = line.queue.tin_counters(tin).expect("there is such a tin").counters;
+    assert_eq!((counted.delivered.packets, counted.dropped_total().packets), (packets, 0));
+    line.check();
+}
+
+/// Goal: other tins under load, in number and in name: no packet is lost by it, all come out, the books are right, and the
+/// tins read back.
+#[test]
+fn other_tins_under_load_lose_nothing() {
+    let mut line = Line::new(diffserv4(mbit(10)));
+    let plans = [
+        TinMode::Diffserv3,
+        TinMode::Diffserv8,
+        TinMode::BestEffort,
+        TinMode::Precedence,
+        TinMode::Diffserv4,
+    ];
+    for mode in plans {
+        line.flood(&floods(), 100);
+        let (queued, lost) = (line.queued.len(), line.dropped.values().sum::<u64>());
+        let named = |queue: &DescriptorQueue, name: &str| {
+            let tin = (0..8)
+                .find(|&tin| queue.tins().tin(tin).is_some_and(|tin| tin.name().as_str() == name));
+            tin.and_then(|tin| queue.tin_counters(tin)).map(|tin| tin.backlog.packets)
+        };
+        let voice = named(&line.queue, "voice");
+        line.queue.set_tins(mode).expect("no triple-isolate");
+        if let (Some(before), Some(after)) = (voice, named(&line.queue, "voice")) {
+            assert_eq!(before, after, "voice stays voice");
+        }
+        assert_eq!(*line.queue.tins(), mode.plan());
+        assert_eq!((line.queued.len(), line.dropped.values().sum()), (queued, lost));
+        line.check();
+        line.flood(&floods(), 100);
+        line.check();
+    }
+    while let Some(at) = line.queue.poll_at(line.now) {
+        line.now = at;
+        line.send();
+    }
+    assert!(line.queued.is_empty(), "all have come out");
+    line.check();
+}
+
+/// Goal: the shares follow the rate, all tins at once, and on a line without a rate they are by weight.
+#[test]
+fn shares_follow_the_rate() {
+    let mut line = Line::new(diffserv4(mbit(100)));
+    line.flood(&floods(), 200);
+    for rate in [mbit(4), Rate::STOPPED, mbit(10)] {
+        line.queue.set_rate(line.now, rate);
+        if rate == Rate::STOPPED {
+            assert_eq!(line.queue.poll_at(line.now), None);
+            continue;
+        }
+        line.sent.clear();
+        line.flood(&floods(), 8_000);
+        let shares = line.shares();
+        for (share, part) in shares.iter().zip([187, 62, 500, 250]) {
+            assert!(share.abs_diff(part) <= 8, "{rate:?}: {shares:?}");
+        }
+        line.check();
+    }
+    line.queue.set_rate(line.now, Rate::UNLIMITED);
+    let weights = |tin| line.queue.isolated().tin(tin).map(|tin| (tin.bits_per_second, tin.weight));
+    assert_eq!([0, 1, 2, 3].map(weights), [1_024, 64, 512, 256].map(|weight| Some((None, weight))));
+}
+
+/// Goal: each tin has the AQM for its part of the rate, also after the rate has changed.
+#[test]
+fn each_tin_has_an_aqm_for_its_part_of_the_rate() {
+    let mut queue = diffserv4(mbit(100));
+    for rate in [mbit(1), mbit(20)] {
+        queue.set_rate(Nanos(0), rate);
+        for tin in 0..4 {
+            let part = queue.tins().rate(tin, rate);
+            let expected = AqmChoice::Cobalt(queue.rtt().cobalt(part, 1_522));
+            assert_eq!(queue.isolated().aqm().choice_in(tin), Some(expected));
+            let l4s = queue.isolated().aqm().l4s_in(tin);
+            assert_eq!(l4s, Some(queue.rtt().l4s(part, 1_522)));
+        }
+    }
+}
+
+#[test]
+fn several_tins_under_triple_isolate_are_refused() {
+    let builder = SmartQueue::upload(mbit(10)).isolation(Isolation::TripleIsolate);
+    let refused = builder.tins(TinMode::Diffserv3).descriptors().map(|_| ());
+    assert_eq!(refused, Err(SmartQueueError::Isolated(IsolatedError::TripleTins)));
+    let mut queue = builder.tins(TinMode::BestEffort).descriptors().expect("one tin");
+    assert_eq!(queue.set_tins(TinMode::Diffserv4), Err(IsolatedError::TripleTins));
+    assert_eq!(*queue.tins(), TinPlan::default());
+    queue.set_isolation(Isolation::Flows).expect("it is no triple-isolate");
+    queue.set_tins(TinMode::Diffserv4).expect("it is no triple-isolate");
+    assert_eq!(queue.set_isolation(Isolation::TripleIsolate), Err(IsolatedError::TripleTins));
+}
+
+/// Goal: the words of a plan reach the running queue, and a frame of every code point goes to the tin of the plan.
+#[test]
+fn a_frame_goes_to_the_tin_of_its_code_point() {
+    for words in ["besteffort", "precedence", "diffserv3", "diffserv4 map NQB voice", "diffserv8"] {
+        let plan = QueueSettings::from_words(words).unwrap().tins.expect("it names tins");
+        let builder = SmartQueue::upload(mbit(10)).tins(plan).raw_ip();
+        let mut queue = builder.frames([42; 16]).expect("it is in range");
+        assert_eq!(queue.tins().to_string(), words);
+        for dscp in Dscp::all() {
+            let tos = dscp.get() << 2;
+            let frame = [0x45, tos, 0, 20, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+            let held = |queue: &freeboard::FrameQueue, tin| {
+                queue.tin_counters(tin).map_or(0, |tin| tin.backlog.packets)
+            };
+            let tin = plan.of_dscp(dscp);
+            let before = held(&queue, tin);
+            queue.push(Nanos(0), &frame).expect("there is room");
+            assert_eq!(held(&queue, tin), before + 1, "{dscp} of {words}");
+            // A mark goes before the code point.
+            let marked = plan.shown()[0];
+            let before = held(&queue, marked);
+            queue.push_marked(Nanos(0), 1, &frame).expect("there is room");
+            assert_eq!(held(&queue, marked), before + 1, "{dscp} of {words}");
+        }
+        queue.recount().expect("the books are right");
+    }
+}
