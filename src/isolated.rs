@@ -31,6 +31,7 @@ mod host_table;
 mod memory;
 mod rekey;
 mod static_tables;
+mod statistics;
 mod tin_records;
 mod tins;
 

@@ -65,6 +65,7 @@
 //! - `alloc`: `Heap`, tables on the heap.
 //! - `defmt`: `defmt::Format` for the types that a firmware logs.
 //! - `heapless`: `Buffers::store_received`: frames from a ring between an interrupt and the main loop.
+//! - `serde`: `serde::Serialize` for statistics.
 #![no_std]
 #![deny(
     clippy::indexing_slicing,
@@ -94,6 +95,7 @@ mod labelled_scheduler;
 mod labels;
 mod settings;
 mod smart_queue;
+mod statistics;
 mod storage;
 mod tins;
 
@@ -118,6 +120,9 @@ pub use smart_queue::{
 };
 #[cfg(feature = "alloc")]
 pub use smart_queue::{DescriptorQueue, FrameQueue};
+#[cfg(feature = "alloc")]
+pub use statistics::Snapshot;
+pub use statistics::{FlowStatistics, HostStatistics, QueueStatistics, TinStatistics};
 #[cfg(feature = "alloc")]
 pub use storage::Heap;
 pub use storage::{Allocate, NoRoom, Slices, Storage};

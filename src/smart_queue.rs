@@ -12,8 +12,10 @@ mod memory_limit;
 mod outlet;
 mod pool;
 mod rtt;
+mod segments;
 mod settings;
 mod static_frames;
+mod statistics;
 mod tins;
 mod wash;
 

@@ -156,6 +156,11 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         }
     }
 
+    /// How many entries there are.
+    pub(super) fn entries(&self) -> u32 {
+        self.table.queues()
+    }
+
     /// Backlogged hosts; those that share an entry count as one.
     pub(super) fn occupied(&self) -> u32 {
         self.table.occupied()

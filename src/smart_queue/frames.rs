@@ -104,6 +104,11 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
         parse(self.config, frame)
     }
 
+    /// The buffer whose frame the caller was given last.
+    pub(super) const fn handed_out(&self) -> Option<u32> {
+        self.out
+    }
+
     pub(super) const fn is_washed(&self) -> bool {
         self.config.wash
     }

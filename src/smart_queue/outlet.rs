@@ -1,7 +1,7 @@
 //! What may leave when: the line and the device behind it.
 
 use sched_core::{ChosenAqm, ChosenAqmState, DropSink, Nanos, Packet, Scheduler};
-use shaper::{Rate, Shaped};
+use shaper::{Rate, Segmentation, Shaped};
 
 use super::device::DeviceRoom;
 use crate::isolated::Isolated;
@@ -39,6 +39,20 @@ impl<S: Storage, K: Storage, T: Storage> Outlet<S, K, T> {
             return None;
         }
         let packet = self.line.dequeue(now, drops)?;
+        self.device.take(packet.len);
+        Some(packet)
+    }
+
+    pub(super) fn dequeue_segmented(
+        &mut self,
+        now: Nanos,
+        of: &impl Segmentation,
+        drops: &mut dyn DropSink,
+    ) -> Option<Packet> {
+        if !self.fits(now) {
+            return None;
+        }
+        let packet = self.line.dequeue_segmented(now, of, drops)?;
         self.device.take(packet.len);
         Some(packet)
     }

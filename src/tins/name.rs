@@ -90,3 +90,10 @@ impl FromStr for TinName {
         Self::new(name)
     }
 }
+
+#[cfg(feature = "serde")]
+impl serde::Serialize for TinName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}

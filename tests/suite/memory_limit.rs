@@ -1,7 +1,9 @@
 //! The memory that queued packets take is within its limit after every call.
 
 use freeboard::flowhash::mix;
-use freeboard::sched_core::{DropReason, Limits, Nanos, Packet};
+use freeboard::sched_core::{
+    Descriptor, DropReason, Fifo, FlowId, Limits, Nanos, Packet, Scheduler,
+};
 use freeboard::shaper::Rate;
 use freeboard::{Labelled, MemoryLimit, MemoryLimitError, Rtt, SmartQueue, SmartQueueError};
 
@@ -33,7 +35,7 @@ fn the_rule_is_that_of_cake() {
             other => panic!("{other:?}"),
         };
         let rate: Rate = words[1].parse().unwrap();
-        assert_eq!(MemoryLimit::ByRate.bytes(rate, rtt), bytes.parse().unwrap(), "{line}");
+        assert_eq!(MemoryLimit::ByRate.bytes(rate, rtt), bytes.parse::<u32>().unwrap(), "{line}");
         rows += 1;
     }
     assert_eq!(rows, 50);
@@ -144,4 +146,37 @@ fn a_limit_below_a_packet_is_refused() {
     let before = queue.limits();
     assert_eq!(queue.set_memory_limit(Some(MemoryLimit::Bytes(1_000))), Err(error));
     assert_eq!((queue.memory_limit(), queue.limits()), (None, before));
+}
+
+/// Goal: limits made for buffers as they are keep queues of the bare core within the memory, and no packet fewer than must.
+/// Method: every small granule, longest packet and memory, against a sum; and a FIFO that takes packets of all lengths.
+#[test]
+fn limits_within_memory_are_exact_for_the_longest() {
+    let footprint = |len: u32, granule: u32| len.div_ceil(granule) * granule;
+    for granule in 1..=9_u32 {
+        for longest in 1..=20 {
+            for memory in 0..=100 {
+                let limits = Limits::NONE.within_memory(memory, granule, longest);
+                let each = footprint(longest, granule);
+                assert_eq!(Limits::footprint(longest, granule), each);
+                assert!(limits.packets * each <= memory);
+                assert!((limits.packets + 1) * each > memory);
+            }
+        }
+    }
+    assert_eq!(Limits::packets(3).within_memory(1 << 20, 2_048, 1_514).packets, 3);
+    assert_eq!(Limits::NONE.within_memory(1_000, 0, 0).packets, 1_000);
+    assert_eq!(Limits::footprint(u32::MAX, 2_048), u32::MAX);
+
+    let limits = Limits::NONE.within_memory(40_000, 2_048, 5_000);
+    let mut fifo = Fifo::tail_drop([Descriptor::EMPTY; 64], limits);
+    let mut held = 0;
+    for handle in 0..64 {
+        let len = 1 + mix(handle) % 5_000;
+        let packet = Packet::new(handle, len);
+        let taken = fifo.enqueue(Nanos(0), FlowId(0), packet, &mut |_: Packet, _: DropReason| {});
+        held += if taken.is_ok() { footprint(len, 2_048) } else { 0 };
+        assert!(held <= 40_000, "{held}");
+    }
+    assert_eq!(fifo.backlog().packets, 6);
 }

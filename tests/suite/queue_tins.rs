@@ -111,7 +111,8 @@ impl Line {
         Scheduler::recount(&self.queue).expect("the books are right");
         let tins = (0..self.queue.tins().count()).filter_map(|tin| self.queue.tin_counters(tin));
         let tins: Vec<_> = tins.collect();
-        let sum = |count: fn(&Counters) -> u64| tins.iter().map(|tin| count(&tin.counters)).sum();
+        let sum =
+            |count: fn(&Counters) -> u64| tins.iter().map(|tin| count(&tin.counters)).sum::<u64>();
         let all = self.queue.counters();
         let counts: [fn(&Counters) -> u64; 4] = [
             |counters| counters.accepted.packets,

@@ -10,7 +10,7 @@ use crate::run::{output, root};
 
 /// Each library crate with the features that its baseline has: all but `steps`, which is for the project.
 const CRATES: [(&str, &[&str]); 4] = [
-    ("sched-core", &["--features", "defmt"]),
+    ("sched-core", &["--features", "defmt,serde"]),
     ("flowhash", &["--all-features"]),
     ("freeboard-shaper", &["--all-features"]),
     ("freeboard", &["--all-features"]),

@@ -18,6 +18,8 @@
 //! A [`Guarantee`] says in bytes what a flow scheduler promises a flow; a [`WfiMeter`], or [`Metered`] around a
 //! whole scheduler, measures whether it is kept.
 //!
+//! [`Counters`] say what has become of packets, a [`DelayHistogram`] how long they waited.
+//!
 //! Memory is the caller's ([`Table`]), time is an argument ([`Nanos`]), and [`Scheduler::recount`] checks
 //! the books against the queues. No allocation, no unsafe code, no float, no clock, and no panic that
 //! could be reached in a release build.
@@ -126,6 +128,7 @@ pub use hosts::load_drr::{LoadDrr, LoadDrrFlow, LoadDrrHost, RoundList, Side, Si
 pub use hosts::token_bucket::{AsBooked, WireLength};
 pub use packet::{Ecn, FlowId, Packet};
 pub use queues::counters::{Counters, FlowRecord, FlowRecords, Volume};
+pub use queues::delay_histogram::DelayHistogram;
 pub use queues::fifo::Fifo;
 pub use queues::flow_directory::{FlowDirectory, NoDirectory};
 pub use queues::flow_queues::{FlowQueues, PACED_ROUNDS, Siblings};

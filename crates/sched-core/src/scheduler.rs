@@ -178,6 +178,7 @@ impl core::error::Error for Rejected {}
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Limits {
     /// Packets. 0 rejects everything.
     pub packets: u32,
@@ -226,6 +227,39 @@ impl Limits {
         Self { packets: if self.packets < most { self.packets } else { most }, ..self }
     }
 
+    /// The bytes of memory that a packet of `len` bytes takes where memory is given out in granules: 2,048 for 64 bytes in
+    /// buffers of 2,048, and 4,096 for 3,000 in two of them. A granule of 0 counts as 1; saturates at `u32::MAX`.
+    #[must_use]
+    pub const fn footprint(len: u32, granule: u32) -> u32 {
+        match len.checked_next_multiple_of(if granule > 1 { granule } else { 1 }) {
+            Some(bytes) => bytes,
+            None => u32::MAX,
+        }
+    }
+
+    /// The same limits, and no more packets than fit into `memory` bytes of buffers as they are: given out in granules of
+    /// `granule` bytes, to packets of which none is longer than `longest`. Memory is then within the limit after every
+    /// call, whatever packets are queued: each has room for the longest. Where that is one buffer a packet, it is exact. No
+    /// packet at all where not even one fits. Cost: two divisions, when a limit is set.
+    ///
+    /// ```
+    /// use sched_core::Limits;
+    ///
+    /// // 1 MiB of buffers of 2,048 bytes: 512 packets, of 64 bytes or of 1,514.
+    /// assert_eq!(Limits::NONE.within_memory(1 << 20, 2_048, 1_514).packets, 512);
+    /// // Frames of up to 9,014 bytes in chains of up to five such buffers.
+    /// assert_eq!(Limits::NONE.within_memory(1 << 20, 2_048, 9_014).packets, 102);
+    /// ```
+    #[must_use]
+    pub const fn within_memory(self, memory: u32, granule: u32, longest: u32) -> Self {
+        let each = Self::footprint(if longest > 0 { longest } else { 1 }, granule);
+        let most = match memory.checked_div(each) {
+            Some(packets) => packets,
+            None => 0,
+        };
+        Self { packets: if self.packets < most { self.packets } else { most }, ..self }
+    }
+
     pub(crate) const fn clamped(self) -> Self {
         let bytes = if self.bytes < Self::MAX_BYTES { self.bytes } else { Self::MAX_BYTES };
         Self { bytes, ..self }
@@ -235,6 +269,7 @@ impl Limits {
 /// Packets and bytes held.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Backlog {
     /// Packets.
     pub packets: u32,

@@ -63,6 +63,7 @@ mod layer;
 mod notation;
 mod overhead;
 mod rate;
+mod segments;
 mod shaped;
 
 pub use autorate::{ArrivalRate, Autorate, AutorateError, AutorateParams, AutorateState};
@@ -72,6 +73,7 @@ pub use layer::Layer;
 pub use notation::UnknownRate;
 pub use overhead::{Framing, Overhead, OverheadError};
 pub use rate::{Rate, RateError};
+pub use segments::{Segmentation, Segments, SegmentsError, SplitPolicy};
 pub use shaped::Shaped;
 
 /// The examples of the package's README.

@@ -5,7 +5,8 @@ use sched_core::{
     Scheduler,
 };
 
-use crate::{Overhead, Rate, Shaper};
+use crate::segments::Whole;
+use crate::{Overhead, Rate, Segmentation, Shaper};
 
 /// The scheduler `S` in front of a line.
 ///
@@ -18,6 +19,9 @@ use crate::{Overhead, Rate, Shaper};
 /// at enqueue, so that no change of the link can unbalance them.
 ///
 /// Packets that the scheduler drops are not charged: they never reach the line.
+///
+/// A super-packet, several packets in one, is charged segment by segment by
+/// [`dequeue_segmented`](Shaped::dequeue_segmented).
 ///
 /// **Ingress.** Where the bottleneck stands *before* the queue, as on the way down behind a provider's queue, what is
 /// dropped here has already passed it. [`Shaped::set_ingress`] charges the line what is dropped for want of room, by an
@@ -85,26 +89,37 @@ pub struct Shaped<S: ?Sized> {
 }
 
 /// Counts what is dropped on its way to another sink.
-struct Charging<'a> {
+struct Charging<'a, G> {
     drops: &'a mut dyn DropSink,
     link: &'a Overhead,
+    /// Which packets are super-packets.
+    of: &'a G,
     /// Bytes on the wire.
     lost: &'a mut u64,
 }
 
-impl DropSink for Charging<'_> {
+impl<G: Segmentation> DropSink for Charging<'_, G> {
     fn dropped(&mut self, packet: Packet, reason: DropReason) {
         use DropReason::{Aqm, Filtered, Overflow, Rejected};
         if matches!(reason, Overflow | Aqm | Filtered | Rejected) {
-            *self.lost = self.lost.saturating_add(wire_len_of_lost(*self.link, packet));
+            *self.lost = self.lost.saturating_add(wire_len_of_lost(self.link, packet, self.of));
         }
         self.drops.dropped(packet, reason);
     }
 }
 
 /// What a packet that is lost here took on the way; nothing for a length that no packet has.
-const fn wire_len_of_lost(link: Overhead, packet: Packet) -> u64 {
-    if packet.len > Packet::MAX_LEN { 0 } else { link.on_wire(packet.len) }
+fn wire_len_of_lost(link: &Overhead, packet: Packet, of: &impl Segmentation) -> u64 {
+    if packet.len > Packet::MAX_LEN { 0 } else { wire_len(link, packet, of) }
+}
+
+/// What a packet is on the wire, or the segments of a super-packet.
+#[inline(always)]
+fn wire_len(link: &Overhead, packet: Packet, of: &impl Segmentation) -> u64 {
+    match of.segments(packet) {
+        None => link.on_wire(packet.len),
+        Some(segments) => link.wire_len_of(segments),
+    }
 }
 
 impl<S> Shaped<S> {
@@ -268,11 +283,71 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         drops: &mut dyn DropSink,
         enter: impl FnOnce(&mut S, &mut dyn DropSink) -> Result<T, Rejected>,
     ) -> Result<T, Rejected> {
+        self.arrive_segmented(now, &Whole, drops, enter)
+    }
+
+    /// As [`arrive`](Self::arrive), where `of` says which packets are super-packets: their drops are charged segment by
+    /// segment, where drops are charged.
+    ///
+    /// # Errors
+    /// Those of `enter`.
+    #[inline(always)]
+    pub fn arrive_segmented<T>(
+        &mut self,
+        now: Nanos,
+        of: &impl Segmentation,
+        drops: &mut dyn DropSink,
+        enter: impl FnOnce(&mut S, &mut dyn DropSink) -> Result<T, Rejected>,
+    ) -> Result<T, Rejected> {
         if self.is_ingress {
-            return self.arrive_charged(now, drops, enter);
+            return self.arrive_charged(now, of, drops, enter);
         }
         self.forget_idle_time(now);
         enter(&mut self.inner, drops)
+    }
+
+    /// As [`dequeue`](Scheduler::dequeue), where `of` says which packets are super-packets: the line is charged the sum over
+    /// the segments of what leaves ([`Overhead::wire_len_of`]). Flows, limits and rates of hosts count the length that a
+    /// super-packet was enqueued with, once. Cost beside that of a dequeue: a question to `of`.
+    ///
+    /// ```
+    /// use sched_core::{Descriptor, Fifo, FlowId, Limits, Nanos, Packet, Scheduler};
+    /// use shaper::{Overhead, Rate, Segments, Shaped, Shaper};
+    ///
+    /// let line = Shaper::new(Rate::megabits_per_second(1)?);
+    /// let fifo = Fifo::tail_drop([Descriptor::EMPTY; 4], Limits::NONE);
+    /// let mut uplink = Shaped::new(fifo, line, Overhead::ETHERNET.for_frames(14));
+    ///
+    /// // In buffer 1 there are three segments.
+    /// let segments = [None, Segments::of_offload(3_066, 66, 1_448).ok(), None, None];
+    /// let of = |packet: Packet| segments[packet.handle as usize];
+    /// let drops = &mut |_, _| unreachable!("there is room");
+    /// uplink.enqueue(Nanos(0), FlowId(0), Packet::new(1, 3_066), drops)?;
+    /// assert!(uplink.dequeue_segmented(Nanos(0), &of, drops).is_some());
+    /// // 1,538 + 1,538 + 194 bytes at 8 µs.
+    /// assert_eq!(uplink.line().due(), Nanos::from_micros(3_270 * 8));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    #[inline(always)] // as `dequeue`, which it is without super-packets
+    pub fn dequeue_segmented(
+        &mut self,
+        now: Nanos,
+        of: &impl Segmentation,
+        drops: &mut dyn DropSink,
+    ) -> Option<Packet> {
+        if self.is_ingress {
+            return self.dequeue_charged(now, of, drops);
+        }
+        if !self.line.is_open(now) {
+            return None;
+        }
+        self.forget_idle_time(now);
+        let packet = self.inner.dequeue(now, drops)?;
+        // An unlimited line is paid nothing: what a packet is on the wire need not be known.
+        if !self.line.rate().is_unlimited() {
+            self.line.pay(now, wire_len(&self.link, packet, of));
+        }
+        Some(packet)
     }
 
     /// [`Self::arrive`], with ingress. In a function of its own: the way without it is kept as it is.
@@ -280,15 +355,17 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
     fn arrive_charged<T>(
         &mut self,
         now: Nanos,
+        of: &impl Segmentation,
         drops: &mut dyn DropSink,
         enter: impl FnOnce(&mut S, &mut dyn DropSink) -> Result<T, Rejected>,
     ) -> Result<T, Rejected> {
         self.forget_idle_time_of_both(now);
         let mut lost = 0;
-        let mut charging = Charging { drops, link: &self.link, lost: &mut lost };
+        let mut charging = Charging { drops, link: &self.link, of, lost: &mut lost };
         let taken = enter(&mut self.inner, &mut charging);
         let rejected = taken.as_ref().err().map(|rejected| rejected.packet);
-        self.charge_lost(now, lost, rejected);
+        let rejected = rejected.map_or(0, |packet| wire_len_of_lost(&self.link, packet, of));
+        self.charge_lost(now, lost.saturating_add(rejected));
         taken
     }
 
@@ -337,11 +414,9 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         if has_floor { due.min(self.floor.due()) } else { due }
     }
 
-    /// The line is charged `lost` bytes on the wire, and a packet that was rejected.
+    /// The line is charged `lost` bytes on the wire.
     #[inline(never)]
-    fn charge_lost(&mut self, now: Nanos, lost: u64, rejected: Option<Packet>) {
-        let rejected = rejected.map_or(0, |packet| wire_len_of_lost(self.link, packet));
-        let lost = lost.saturating_add(rejected);
+    fn charge_lost(&mut self, now: Nanos, lost: u64) {
         let is_far_ahead = self.line.due() > now.plus(Shaped::<()>::INGRESS_AHEAD);
         if lost > 0 && !is_far_ahead {
             self.line.pay(now, lost);
@@ -351,21 +426,26 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
     /// [`Scheduler::dequeue`], with ingress: the line is charged what is sent, the floor half as much again, and then the
     /// line what is lost on the way.
     #[inline(never)]
-    fn dequeue_charged(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+    fn dequeue_charged(
+        &mut self,
+        now: Nanos,
+        of: &impl Segmentation,
+        drops: &mut dyn DropSink,
+    ) -> Option<Packet> {
         if !self.is_open(now) {
             return None;
         }
         self.forget_idle_time_of_both(now);
         let mut lost = 0;
-        let mut charging = Charging { drops, link: &self.link, lost: &mut lost };
+        let mut charging = Charging { drops, link: &self.link, of, lost: &mut lost };
         let sent = self.inner.dequeue(now, &mut charging);
         self.floor.set_rate(now, self.line.rate());
         if let Some(packet) = sent {
-            let wire_len = self.link.on_wire(packet.len);
+            let wire_len = wire_len(&self.link, packet, of);
             self.line.pay(now, wire_len);
             self.floor.pay(now, wire_len.saturating_add(wire_len.div_ceil(2)));
         }
-        self.charge_lost(now, lost, None);
+        self.charge_lost(now, lost);
         sent
     }
 }
@@ -380,7 +460,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         if self.is_ingress {
-            return self.arrive_charged(now, drops, |inner, drops| {
+            return self.arrive_charged(now, &Whole, drops, |inner, drops| {
                 inner.enqueue(now, flow, packet, drops)
             });
         }
@@ -390,19 +470,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
 
     #[inline(always)]
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
-        if self.is_ingress {
-            return self.dequeue_charged(now, drops);
-        }
-        if !self.line.is_open(now) {
-            return None;
-        }
-        self.forget_idle_time(now);
-        let packet = self.inner.dequeue(now, drops)?;
-        // An unlimited line is paid nothing: what a packet is on the wire need not be known.
-        if !self.line.rate().is_unlimited() {
-            self.line.pay(now, self.link.on_wire(packet.len));
-        }
-        Some(packet)
+        self.dequeue_segmented(now, &Whole, drops)
     }
 
     fn peek(&self, now: Nanos) -> Option<Packet> {
@@ -446,10 +514,10 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
             return self.inner.evict(drops);
         }
         let mut lost = 0;
-        let mut charging = Charging { drops, link: &self.link, lost: &mut lost };
+        let mut charging = Charging { drops, link: &self.link, of: &Whole, lost: &mut lost };
         let has_dropped = self.inner.evict(&mut charging);
         // No instant is told: the last departure, or change of the rate, is as late as is known.
-        self.charge_lost(self.line.latest(), lost, None);
+        self.charge_lost(self.line.latest(), lost);
         has_dropped
     }
 
@@ -470,9 +538,9 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         }
         self.forget_idle_time_of_both(now);
         let mut lost = 0;
-        let mut charging = Charging { drops, link: &self.link, lost: &mut lost };
+        let mut charging = Charging { drops, link: &self.link, of: &Whole, lost: &mut lost };
         let accepted = self.inner.enqueue_burst(now, burst, &mut charging);
-        self.charge_lost(now, lost, None);
+        self.charge_lost(now, lost);
         accepted
     }
 

@@ -10,6 +10,7 @@ use crate::{Backlog, DropReason, FlowId, Limits};
 /// Packets and bytes counted since construction. At 400 Gbit/s, 2^64 bytes last eleven years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Volume {
     /// Packets.
     pub packets: u64,

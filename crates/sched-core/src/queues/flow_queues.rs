@@ -19,6 +19,7 @@ mod enqueue;
 mod give_way;
 mod scheduler;
 mod touch;
+mod waits;
 
 use crate::FlowId;
 use crate::aqm::{Aqm, NoAqm};

@@ -13,7 +13,7 @@ use freeboard::sched_core::{
     LengthFlow, Nanos, NoAqm, Packet, Queue, Side, Sqf, SqfFlow, Table as Memory, WaitingFlow,
 };
 use freeboard::{
-    Buffers, ByLabeller, Hashed, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
+    Buffers, ByLabeller, Hashed, HostStatistics, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
     LabelledScheduler, OnDemand, Rekeyed, Slices, StaticRates, StaticTables, StaticTriple, Storage,
 };
 
@@ -151,6 +151,9 @@ fn by_labels<S: Storage, K: Storage, T: Storage>(isolated: &mut Isolated<S, NoAq
         isolated.set_isolation(*black_box(&Isolation::Flows));
         isolated.isolation();
         isolated.backlogged_hosts();
+        (isolated.waited(packet, now()), isolated.host_entries(), isolated.entries_of(&labels));
+        seen(isolated.flow_statistics(now()).last());
+        isolated.host_statistics(*black_box(&Side::Source), now(), black_box(&mut [HostStatistics::EMPTY; 4]));
         black_box("hosts").parse::<Isolation>();
     );
 }

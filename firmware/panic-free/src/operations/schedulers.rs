@@ -7,7 +7,7 @@ use freeboard::sched_core::{
     Aqm, CoDelParams, Descriptor, DropPolicy, DropReason, Ecn, FlowDirectory, FlowId, FlowQueues,
     FlowRecord, FlowScheduler, Limits, Nanos, NoAqm, Packet, Queue, Scheduler, Table,
 };
-use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+use freeboard::shaper::{Overhead, Rate, Segments, Shaped, Shaper};
 
 use super::{any, one_of, seen};
 
@@ -41,6 +41,7 @@ pub(crate) fn scheduler(scheduler: &mut impl Scheduler) {
         scheduler.enqueue_burst(now(), black_box(&[(flow, packet); 4][..]), sink!());
         scheduler.dequeue_burst(now(), black_box(&mut [packet; 4][..]), sink!());
         (scheduler.backlog(), scheduler.limits().within_pool(any()));
+        scheduler.limits().within_memory(any(), any(), any());
         (scheduler.counters().offered(), scheduler.counters().dropped_total());
         scheduler.counters().dropped_for(black_box(DropReason::Aqm));
         scheduler.counters().count_dropped(black_box(DropReason::Aqm), any());
@@ -52,6 +53,11 @@ pub(crate) fn scheduler(scheduler: &mut impl Scheduler) {
     );
 }
 
+/// Of a super-packet, or of none.
+pub(crate) fn segments() -> Option<Segments> {
+    Segments::new(any(), any(), any()).ok()
+}
+
 /// What a shaper offers, with `S` behind it.
 fn shaped<S: Scheduler>(queue: &mut Shaped<S>) {
     scheduler(queue);
@@ -60,6 +66,8 @@ fn shaped<S: Scheduler>(queue: &mut Shaped<S>) {
         queue.inner_mut().peek(now());
         queue.arrival(now()).peek(now());
         queue.arrive(now(), sink!(), |inner, drops| inner.enqueue(now(), FlowId(any()), Packet::new(any(), any()), drops));
+        queue.dequeue_segmented(now(), &|_| segments(), sink!());
+        queue.arrive_segmented(now(), &|_| segments(), sink!(), |inner, drops| inner.enqueue(now(), FlowId(any()), Packet::new(any(), any()), drops));
         queue.set_ingress(black_box(true));
         queue.is_ingress();
         queue.reset_line();
@@ -89,6 +97,7 @@ where
         queues.remove_flow(flow, sink!());
         queues.config(flow);
         queues.flow_backlog(flow);
+        (queues.waited(any(), now()), queues.oldest(flow, now()));
         queues.scheduler().select();
         queues.scheduler_mut().select();
         queues.victim();

@@ -4,14 +4,14 @@ use core::hint::black_box;
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{
-    ArrivalRate, Autorate, AutorateParams, Framing, Layer, Overhead, Rate, Shaper,
+    ArrivalRate, Autorate, AutorateParams, Framing, Layer, Overhead, Rate, Segments, Shaper, SplitPolicy,
 };
 
 use super::schedulers::now;
 use super::{any, one_of, seen};
 
 #[unsafe(no_mangle)]
-static SHAPER: [fn(); 5] = [rate, overhead, instant, autorate, arrivals];
+static SHAPER: [fn(); 6] = [rate, overhead, segments, instant, autorate, arrivals];
 
 fn rate() {
     let number = black_box(0_u64);
@@ -48,6 +48,14 @@ fn overhead() {
     seen(
         link.carrying(Layer { inside, least, multiple, outside }).map(|link| link.wire_len(any())),
     );
+}
+
+fn segments() {
+    let made = Segments::of_offload(any(), any(), any()).or(Segments::new(any(), any(), any()));
+    let Ok(segments) = made.or(Segments::one(any())) else { return };
+    seen((segments.count(), segments.each(), segments.last(), segments.bytes()));
+    seen(black_box(Overhead::RAW).wire_len_of(segments));
+    seen(black_box(SplitPolicy::Never).splits(black_box(Rate::UNLIMITED)));
 }
 
 fn instant() {

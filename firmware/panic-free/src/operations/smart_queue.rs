@@ -14,7 +14,7 @@ use freeboard::{
     StaticTriple, Storage, clear_dscp, mark_congestion,
 };
 
-use super::schedulers::{limits, now, scheduler, sink};
+use super::schedulers::{limits, now, scheduler, segments, sink};
 use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
@@ -71,7 +71,7 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T:
         queue.set_limits(limits());
         queue.set_memory_limit(black_box(Some(MemoryLimit::ByRate)));
         (queue.set_wash(any() > 0), queue.is_wash());
-        queue.settings();
+        (queue.settings(), queue.waited(now()));
         seen(queue.pop(now()).map(<[u8]>::len));
         queue.clear();
         queue.recount();
@@ -105,6 +105,9 @@ fn by_descriptor<S: Storage, K: Storage, T: Storage>(queue: &mut SmartQueue<S, D
         queue.enqueue(now(), &labels, packet, sink!());
         queue.enqueue_with_acks(now(), &labels, packet, &acks, sink!());
         queue.dequeue(now(), sink!());
+        (queue.settings(), queue.dequeue_timed(now(), sink!()));
+        queue.enqueue_segmented(now(), &labels, packet, &|_| segments(), sink!());
+        queue.dequeue_segmented(now(), &|_| segments(), sink!());
         queue.set_limits(limits(), sink!());
         queue.set_memory_limit(black_box(Some(MemoryLimit::Bytes(any()))), sink!());
         queue.update_host(now(), &labels);
@@ -135,5 +138,6 @@ fn common<S: Storage, P, K: Storage, T: Storage>(queue: &mut SmartQueue<S, P, K,
         (queue.is_rotating(), queue.finish_rotation(), queue.isolated().isolation());
         (queue.line().due(), queue.overhead(), queue.rtt(), queue.isolation());
         queue.backlogged_hosts();
+        (queue.statistics(), queue.tin_statistics(any() as u8));
     );
 }

@@ -3,20 +3,33 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    Arrival, Descriptor, DropReason, Fifo, FlowId, Guarantee, Metered, Packet, PairMeter,
+    Arrival, DelayHistogram, Descriptor, DropReason, Fifo, FlowId, Guarantee, Metered, Packet, PairMeter,
     Scheduler, Share, WfiFlow, WfiMeter,
 };
 
-use super::schedulers::{limits, scheduler, sink};
+use super::schedulers::{limits, now, scheduler, sink};
 use super::{any, one_of, seen, sizes};
 
 #[unsafe(no_mangle)]
 static METERS: &[fn()] = sizes![meter metered];
 #[unsafe(no_mangle)]
-static GUARANTEES: &[fn()] = &[guarantee, pair];
+static GUARANTEES: &[fn()] = &[guarantee, pair, delays];
 
 fn share() -> Option<Share> {
     Share::new(any().into(), any().into()).ok()
+}
+
+fn delays() {
+    let (mut delays, other) = (DelayHistogram::new(), DelayHistogram::new());
+    let delays = &mut delays;
+    one_of!(delays;
+        delays.add(now());
+        delays.merge(black_box(&other));
+        delays.quantile(any());
+        (delays.count(), delays.sum(), delays.longest(), delays.mean());
+        seen((delays.buckets().last(), delays.cumulative().last()));
+        delays.clear();
+    );
 }
 
 fn guarantee() {

@@ -1,0 +1,365 @@
+//! Super-packets: several packets of one flow in one buffer, which the line sees one by one.
+//!
+//! A system that offloads segmentation (GSO, TSO) or merges what arrives (GRO, LRO) hands over up to some sixty packets in
+//! one. On the line each of them has its own headers, its own minimum and its own cells: [`Segments`] says into what a
+//! super-packet is cut, and [`Overhead::wire_len_of`] what that is on the wire. A whole super-packet holds the line for as
+//! long as all of it takes, and other flows wait meanwhile: [`SplitPolicy`] says whether to cut it before it is queued.
+//! Cutting is the caller's, who has the bytes.
+
+use core::fmt;
+
+use sched_core::Packet;
+
+use crate::{Overhead, Rate};
+
+/// Into what a super-packet is cut: all segments but the last are of one length, the last may be shorter. Lengths are
+/// those of packets that would be queued one by one, each with the headers that the caller's lengths include.
+///
+/// ```
+/// use shaper::{Overhead, Segments};
+///
+/// // 3,000 bytes of payload by 1,448, behind headers of 66 bytes: 1,514 + 1,514 + 170.
+/// let segments = Segments::of_offload(3_066, 66, 1_448)?;
+/// assert_eq!((segments.count(), segments.each(), segments.last()), (3, 1_514, 170));
+/// assert_eq!(segments.bytes(), 3_198);
+/// let link = Overhead::ETHERNET.for_frames(14);
+/// assert_eq!(link.wire_len_of(segments), 2 * 1_538 + 194);
+/// assert!(Segments::new(0, 1_514, 170).is_err());
+/// # Ok::<(), shaper::SegmentsError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Segments {
+    /// `1..=MAX_COUNT`.
+    count: u32,
+    /// `last..=Packet::MAX_LEN`.
+    each: u32,
+    /// 1 or more.
+    last: u32,
+}
+
+impl Segments {
+    /// The most segments of a super-packet.
+    pub const MAX_COUNT: u32 = 1 << 16;
+
+    /// `count` segments, all of `each` bytes but the last, which has `last`.
+    ///
+    /// # Errors
+    /// [`SegmentsError`] names the value that is out of range: `count` outside 1..=[`Self::MAX_COUNT`], `each` outside
+    /// 1..=[`Packet::MAX_LEN`], `last` outside 1..=`each`.
+    pub const fn new(count: u32, each: u32, last: u32) -> Result<Self, SegmentsError> {
+        if count == 0 || count > Self::MAX_COUNT {
+            return Err(SegmentsError::Count(count));
+        }
+        if each == 0 || each > Packet::MAX_LEN {
+            return Err(SegmentsError::Length(each));
+        }
+        if last == 0 || last > each {
+            return Err(SegmentsError::Last { last, each });
+        }
+        Ok(Self { count, each, last })
+    }
+
+    /// One packet of `len` bytes, which is what it is without segments.
+    ///
+    /// # Errors
+    /// [`SegmentsError::Length`] for a `len` outside 1..=[`Packet::MAX_LEN`].
+    pub const fn one(len: u32) -> Result<Self, SegmentsError> {
+        Self::new(1, len, len)
+    }
+
+    /// The segments of a super-packet of `len` bytes as offloads describe it: `headers` bytes that each segment begins with,
+    /// and `size` bytes of payload in each (`hdr_len` and `gso_size` of a virtio header). A super-packet without payload is
+    /// one segment. Cost: a division; once for a super-packet, not for a segment.
+    ///
+    /// # Errors
+    /// [`SegmentsError`]: `len` of no packet, more `headers` than `len`, a `size` of 0, or too many segments.
+    #[expect(
+        clippy::arithmetic_side_effects,
+        reason = "`size` is not 0, and `headers` not above `len`"
+    )]
+    pub const fn of_offload(len: u32, headers: u32, size: u32) -> Result<Self, SegmentsError> {
+        if len == 0 || len > Packet::MAX_LEN {
+            return Err(SegmentsError::Length(len));
+        }
+        if headers > len {
+            return Err(SegmentsError::Headers { headers, len });
+        }
+        let Some(size) = core::num::NonZeroU32::new(size) else {
+            return Err(SegmentsError::Size);
+        };
+        let payload = len - headers;
+        if payload <= size.get() {
+            return Self::one(len);
+        }
+        let count = payload.div_ceil(size.get());
+        // Less than `payload`, since all segments but the last are full.
+        let before = (count - 1).saturating_mul(size.get());
+        let (each, last) = (headers.saturating_add(size.get()), payload - before + headers);
+        Self::new(count, each, last)
+    }
+
+    /// How many segments.
+    #[must_use]
+    pub const fn count(self) -> u32 {
+        self.count
+    }
+
+    /// The length of each segment but the last, in bytes.
+    #[must_use]
+    pub const fn each(self) -> u32 {
+        self.each
+    }
+
+    /// The length of the last segment, in bytes.
+    #[must_use]
+    pub const fn last(self) -> u32 {
+        self.last
+    }
+
+    /// The lengths of all segments together.
+    #[must_use]
+    pub const fn bytes(self) -> u64 {
+        let full = self.count.saturating_sub(1) as u64;
+        full.saturating_mul(self.each as u64).saturating_add(self.last as u64)
+    }
+}
+
+impl Overhead {
+    /// Bytes on the wire for a super-packet: the sum of [`wire_len`](Self::wire_len) over its segments. Cost: that of two
+    /// packets, however many segments.
+    #[must_use]
+    pub const fn wire_len_of(self, segments: Segments) -> u64 {
+        let full = segments.count.saturating_sub(1) as u64;
+        let each = self.on_wire(segments.each);
+        full.saturating_mul(each).saturating_add(self.on_wire(segments.last))
+    }
+}
+
+/// Which packets are super-packets: a closure, or a table by handle of the caller's.
+pub trait Segmentation {
+    /// The segments of `packet`, if it is a super-packet. Asked once for a packet that leaves, or is dropped where drops
+    /// are [charged](crate::Shaped::set_ingress).
+    fn segments(&self, packet: Packet) -> Option<Segments>;
+}
+
+impl<F: Fn(Packet) -> Option<Segments>> Segmentation for F {
+    #[inline]
+    fn segments(&self, packet: Packet) -> Option<Segments> {
+        self(packet)
+    }
+}
+
+/// No packet is a super-packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Whole;
+
+impl Segmentation for Whole {
+    #[inline(always)]
+    fn segments(&self, _packet: Packet) -> Option<Segments> {
+        None
+    }
+}
+
+/// Whether the caller is to cut super-packets before they are queued.
+///
+/// A super-packet of 64 kB holds a line of 20 Mbit/s for 26 ms, and a line of 10 Gbit/s for 53 µs. Whole, it costs one
+/// enqueue instead of 45. CAKE cuts all of them unless told otherwise (`split-gso`).
+///
+/// ```
+/// use shaper::{Rate, SplitPolicy};
+///
+/// let policy = SplitPolicy::Below(Rate::megabits_per_second(1_000)?);
+/// assert!(policy.splits(Rate::megabits_per_second(999)?));
+/// assert!(!policy.splits(Rate::megabits_per_second(1_000)?));
+/// assert!(!policy.splits(Rate::UNLIMITED));
+/// // The word of `tc`.
+/// assert_eq!(SplitPolicy::from_split_gso(true), SplitPolicy::Always);
+/// # Ok::<(), shaper::RateError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum SplitPolicy {
+    /// On every line: the word `split-gso`.
+    #[default]
+    Always,
+    /// On a line that is slower than this rate.
+    Below(Rate),
+    /// On none: the word `no-split-gso`.
+    Never,
+}
+
+impl SplitPolicy {
+    /// What the words `split-gso` and `no-split-gso` say.
+    #[must_use]
+    pub const fn from_split_gso(on: bool) -> Self {
+        if on { Self::Always } else { Self::Never }
+    }
+
+    /// Whether super-packets are to be cut for a line of this rate. [`Rate::UNLIMITED`] is above any rate,
+    /// [`Rate::STOPPED`] below.
+    #[must_use]
+    pub fn splits(self, line: Rate) -> bool {
+        let bits = |rate: Rate| rate.as_bits_per_second().unwrap_or(u64::MAX);
+        match self {
+            Self::Always => true,
+            Self::Below(rate) => bits(line) < bits(rate),
+            Self::Never => false,
+        }
+    }
+}
+
+/// Segments that no super-packet has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum SegmentsError {
+    /// The number of segments is outside 1..=[`Segments::MAX_COUNT`].
+    Count(u32),
+    /// A length is outside 1..=[`Packet::MAX_LEN`].
+    Length(u32),
+    /// The last segment is empty, or longer than the others.
+    Last {
+        /// Its length.
+        last: u32,
+        /// The length of the others.
+        each: u32,
+    },
+    /// The headers are longer than the super-packet.
+    Headers {
+        /// Their length.
+        headers: u32,
+        /// The length of the super-packet.
+        len: u32,
+    },
+    /// No payload in each segment.
+    Size,
+}
+
+impl fmt::Display for SegmentsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => {
+                write!(f, "{count} segments; accepted are 1..={}", Segments::MAX_COUNT)
+            }
+            Self::Length(len) => {
+                write!(f, "length of {len} bytes; accepted are 1..={}", Packet::MAX_LEN)
+            }
+            Self::Last { last, each } => {
+                write!(f, "last segment of {last} bytes; accepted are 1..={each}")
+            }
+            Self::Headers { headers, len } => {
+                write!(f, "headers of {headers} bytes; accepted are 0..={len}")
+            }
+            Self::Size => f.write_str("0 bytes of payload in a segment; accepted are 1 or more"),
+        }
+    }
+}
+
+impl core::error::Error for SegmentsError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString as _;
+
+    /// Goal: a super-packet costs what its segments cost one by one. Method: every link at the ends of its ranges, every
+    /// number of segments up to 5, every pair of lengths up to 130 and around an Ethernet frame, against the sum.
+    #[test]
+    fn a_super_packet_is_the_sum_of_its_segments() {
+        let mut compared = 0_u32;
+        for words in [
+            "raw",
+            "overhead -64",
+            "overhead 44 mpu 96 atm",
+            "ethernet",
+            "pppoe-ptm",
+            "docsis",
+            "overhead 22 ptm-paper",
+            "gpon",
+            "xgs-pon",
+            "gre wireguard pppoe-ptm",
+            "overhead 256 mpu 256",
+        ] {
+            let link = Overhead::from_keywords(words, 14).unwrap();
+            for each in (1..=130).chain([1_513, 1_514, 1_515, 9_014]) {
+                for last in (1..=each).filter(|last| each <= 130 || last % 97 == 1 || *last == each)
+                {
+                    for count in 1..=5 {
+                        let segments = Segments::new(count, each, last).unwrap();
+                        let one_by_one = (1..count).map(|_| each).chain([last]);
+                        let sum: u64 = one_by_one.map(|len| u64::from(link.wire_len(len))).sum();
+                        assert_eq!(link.wire_len_of(segments), sum, "{words} {segments:?}");
+                        compared += 1;
+                    }
+                }
+            }
+            let one = Segments::one(1_514).unwrap();
+            assert_eq!(link.wire_len_of(one), link.wire_len(1_514).into());
+            // The largest of all does not wrap.
+            let all = Segments::new(Segments::MAX_COUNT, Packet::MAX_LEN, Packet::MAX_LEN).unwrap();
+            let each = u64::from(link.wire_len(Packet::MAX_LEN));
+            assert_eq!(link.wire_len_of(all), each << 16);
+        }
+        assert!(compared > 400_000, "{compared}");
+    }
+
+    /// Goal: an offload is cut as a sender cuts it. Method: every length, header and size of a small grid, against a loop
+    /// that takes payload off.
+    #[test]
+    fn an_offload_is_cut_by_its_payload() {
+        for headers in [0, 1, 7, 54] {
+            for len in (headers..headers + 60).filter(|&len| len > 0) {
+                for size in 1..=61 {
+                    let mut rest = len - headers;
+                    let mut cut = std::vec::Vec::new();
+                    while rest > size {
+                        cut.push(headers + size);
+                        rest -= size;
+                    }
+                    cut.push(headers + rest);
+                    let segments = Segments::of_offload(len, headers, size).unwrap();
+                    assert_eq!(segments.count() as usize, cut.len());
+                    assert_eq!(segments.last(), *cut.last().unwrap());
+                    assert_eq!(segments.each(), cut[0]);
+                    assert_eq!(segments.bytes(), cut.iter().map(|&len| u64::from(len)).sum());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_super_packet_is_refused_by_name() {
+        use SegmentsError::{Count, Headers, Last, Length, Size};
+        let most = Packet::MAX_LEN;
+        for (made, error) in [
+            (Segments::new(0, 60, 60), Count(0)),
+            (Segments::new(65_537, 60, 60), Count(65_537)),
+            (Segments::new(2, 0, 0), Length(0)),
+            (Segments::new(2, most + 1, 1), Length(most + 1)),
+            (Segments::new(2, 60, 0), Last { last: 0, each: 60 }),
+            (Segments::new(2, 60, 61), Last { last: 61, each: 60 }),
+            (Segments::one(0), Length(0)),
+            (Segments::of_offload(0, 0, 1), Length(0)),
+            (Segments::of_offload(u32::MAX, 0, 1), Length(u32::MAX)),
+            (Segments::of_offload(60, 61, 1), Headers { headers: 61, len: 60 }),
+            (Segments::of_offload(60, 54, 0), Size),
+            (Segments::of_offload(most, 0, 1), Count(most)),
+        ] {
+            assert_eq!(made, Err(error));
+            assert!(error.to_string().contains("accepted are"), "{error}");
+        }
+        assert!(Segments::new(Segments::MAX_COUNT, most, most).is_ok());
+    }
+
+    #[test]
+    fn a_policy_goes_by_the_rate_of_the_line() {
+        let rates = [Rate::STOPPED, Rate::megabits_per_second(10).unwrap(), Rate::UNLIMITED];
+        let splits = |policy: SplitPolicy| rates.map(|rate| policy.splits(rate));
+        assert_eq!(splits(SplitPolicy::default()), [true; 3]);
+        assert_eq!(splits(SplitPolicy::from_split_gso(false)), [false; 3]);
+        assert_eq!(splits(SplitPolicy::Below(rates[1])), [true, false, false]);
+        assert_eq!(splits(SplitPolicy::Below(Rate::UNLIMITED)), [true, true, false]);
+        assert_eq!(splits(SplitPolicy::Below(Rate::STOPPED)), [false; 3]);
+    }
+}

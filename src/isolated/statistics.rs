@@ -1,0 +1,116 @@
+//! What flows and hosts hold, for a reader.
+
+use sched_core::{Aqm, FlowId, FlowScheduler, Nanos, Packet, Side};
+
+use super::Isolated;
+use super::flow_scheduler::label_in;
+use crate::labels::Labelled;
+use crate::statistics::{FlowStatistics, HostStatistics};
+use crate::storage::Storage;
+
+impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
+    /// How long `packet`, which was just dequeued at `now` or is still queued, has waited, to 1.024 µs: for a
+    /// [`DelayHistogram`](sched_core::DelayHistogram) of the caller's. Cost: O(1).
+    #[must_use]
+    #[inline]
+    pub fn waited(&self, packet: Packet, now: Nanos) -> Nanos {
+        self.queues.waited(packet.handle, now)
+    }
+
+    /// The flows that hold packets, in the order of their queues. Cost: O(queues), for all of them.
+    ///
+    /// ```
+    /// use freeboard::flowhash::Labels;
+    /// use freeboard::sched_core::{Nanos, Packet};
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::SmartQueue;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).descriptors()?;
+    /// let labels = Labels { flow: 7, src_host: 1, dst_host: 2 };
+    /// queue.enqueue(Nanos(0), &labels, Packet::new(3, 1_500), &mut |_: Packet, _| {})?;
+    ///
+    /// let now = Nanos::from_millis(20);
+    /// let flow = queue.isolated().flow_statistics(now).next().expect("there is one");
+    /// assert_eq!(flow.queued.bytes, 1_500);
+    /// assert!(flow.waited > Nanos::from_millis(19));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn flow_statistics(&self, now: Nanos) -> impl Iterator<Item = FlowStatistics> + '_ {
+        (0..self.queues.scheduler().flows()).filter_map(move |queue| {
+            let (_, waited) = self.queues.oldest(FlowId(queue), now)?;
+            let queued = self.queues.flow_backlog(FlowId(queue));
+            let hosts = self.queues.scheduler().assigned(FlowId(queue));
+            let (source, destination) = hosts.unwrap_or_default();
+            let tin = self.queues.scheduler().tin_of_flow(FlowId(queue));
+            Some(FlowStatistics { queue, tin, source, destination, queued, waited })
+        })
+    }
+
+    /// The hosts of this side that hold packets, in the order of their entries, into `place`; returns how many.
+    /// Hosts whose entry is `place.len()` or above are left out: [`host_entries`](Self::host_entries) places are enough. What
+    /// stood in `place` is overwritten, behind the hosts too. Cost: O(queues + places).
+    ///
+    /// ```
+    /// use freeboard::flowhash::Labels;
+    /// use freeboard::sched_core::{Nanos, Packet, Side};
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{HostStatistics, SmartQueue};
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).descriptors()?;
+    /// for (flow, handle) in [(7, 0), (8, 1), (8, 2)] {
+    ///     let labels = Labels { flow, src_host: 1, dst_host: flow };
+    ///     queue.enqueue(Nanos(0), &labels, Packet::new(handle, 1_500), &mut |_: Packet, _| {})?;
+    /// }
+    ///
+    /// let mut hosts = [HostStatistics::EMPTY; 256];
+    /// let isolated = queue.isolated();
+    /// assert_eq!(isolated.host_statistics(Side::Source, Nanos(0), &mut hosts), 1);
+    /// assert_eq!((hosts[0].flows, hosts[0].queued.packets), (2, 3));
+    /// let of_host = Labels { src_host: 1, ..Labels::default() };
+    /// assert_eq!(isolated.entries_of(&of_host).0, Some(hosts[0].entry));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn host_statistics(&self, side: Side, now: Nanos, place: &mut [HostStatistics]) -> usize {
+        for (entry, host) in (0..).zip(place.iter_mut()) {
+            *host = HostStatistics { entry, ..HostStatistics::EMPTY };
+        }
+        for flow in self.flow_statistics(now) {
+            let entry = match side {
+                Side::Source => flow.source,
+                Side::Destination => flow.destination,
+            };
+            let Some(host) = place.get_mut(entry as usize) else { continue };
+            host.tin = flow.tin;
+            host.flows = host.flows.saturating_add(1);
+            host.queued.packets = host.queued.packets.saturating_add(flow.queued.packets);
+            host.queued.bytes = host.queued.bytes.saturating_add(flow.queued.bytes);
+            host.waited = host.waited.max(flow.waited);
+        }
+        let mut kept = 0_usize;
+        for from in 0..place.len() {
+            let found = place.get(from).copied().filter(|host| host.flows > 0);
+            if let (Some(host), Some(to)) = (found, place.get_mut(kept)) {
+                *to = host;
+                kept = kept.saturating_add(1);
+            }
+        }
+        kept
+    }
+
+    /// How many entries there are for hosts of either side.
+    #[must_use]
+    pub fn host_entries(&self) -> u32 {
+        self.queues.directory().sources.entries()
+    }
+
+    /// The entries of the hosts of a packet with these `labels` in its tin, source and destination; `None` for one that holds
+    /// no packets there. A host that stands under the key before a [rotation](Self::rotate) is not found. Cost: two lookups.
+    #[must_use]
+    pub fn entries_of(&self, labels: &impl Labelled) -> (Option<u32>, Option<u32>) {
+        let directory = self.queues.directory();
+        let tin = self.queues.scheduler().tin_of(labels);
+        let source = directory.sources.table.find(label_in(tin, labels.source()));
+        let destination = label_in(tin, labels.destination());
+        (source, directory.destinations.table.find(destination))
+    }
+}

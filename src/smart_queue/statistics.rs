@@ -1,0 +1,157 @@
+//! What a smart queue says of itself.
+
+#[cfg(feature = "alloc")]
+use alloc::string::ToString;
+
+#[cfg(feature = "alloc")]
+use sched_core::{DelayHistogram, Side};
+use sched_core::{DropSink, Nanos, Packet};
+
+use super::{Descriptors, Frames, SmartQueue};
+use crate::isolated::TinCounters;
+#[cfg(feature = "alloc")]
+use crate::settings::QueueSettings;
+#[cfg(feature = "alloc")]
+use crate::statistics::{HostStatistics, Snapshot};
+use crate::statistics::{QueueStatistics, TinStatistics};
+use crate::storage::Storage;
+
+impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
+    /// What is counted, and what is queued. Flows and hosts: [`Isolated::flow_statistics`](crate::Isolated::flow_statistics) and
+    /// [`host_statistics`](crate::Isolated::host_statistics) of [`isolated`](Self::isolated). Cost: O(1); nothing changes.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::sched_core::{DropReason, Nanos};
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
+    /// queue.push(Nanos(0), &[0; 60])?;
+    /// let statistics = queue.statistics();
+    /// assert_eq!((statistics.queued.packets, statistics.source_hosts), (1, 1));
+    /// assert_eq!(statistics.counters.dropped_for(DropReason::Aqm).packets, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn statistics(&self) -> QueueStatistics {
+        let (source_hosts, destination_hosts) = self.backlogged_hosts();
+        QueueStatistics {
+            rate_bits_per_second: self.line().rate().as_bits_per_second(),
+            counters: self.counters(),
+            queued: self.backlog(),
+            limits: self.limits(),
+            memory_held: self.memory_held(),
+            memory_limit: self.memory_limit(),
+            source_hosts,
+            destination_hosts,
+        }
+    }
+
+    /// What has happened in tin `number`, and what is queued in it; `None` if there is no such tin. Cost: O(queues); nothing
+    /// changes.
+    #[must_use]
+    pub fn tin_statistics(&self, number: u8) -> Option<TinStatistics> {
+        let TinCounters { counters, backlog: queued } = self.tin_counters(number)?;
+        let name = *self.tins.tin(number)?.name();
+        let rate = self.tins.rate(number, self.line().rate());
+        let rate_bits_per_second = rate.as_bits_per_second();
+        Some(TinStatistics { name, rate_bits_per_second, counters, queued })
+    }
+
+    #[cfg(feature = "alloc")]
+    fn snapshot_with(
+        &self,
+        settings: QueueSettings,
+        now: Nanos,
+        delays: Option<&DelayHistogram>,
+    ) -> Snapshot {
+        let hosts = |side| {
+            let mut place =
+                alloc::vec![HostStatistics::EMPTY; self.isolated().host_entries() as usize];
+            let count = self.isolated().host_statistics(side, now, &mut place);
+            place.truncate(count);
+            place
+        };
+        Snapshot {
+            settings: settings.to_string(),
+            queue: self.statistics(),
+            tins: (0..self.tins.count()).filter_map(|tin| self.tin_statistics(tin)).collect(),
+            sources: hosts(Side::Source),
+            destinations: hosts(Side::Destination),
+            flows: self.isolated().flow_statistics(now).collect(),
+            delays: delays.cloned(),
+        }
+    }
+}
+
+/// By descriptor.
+impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
+    /// As [`dequeue`](Self::dequeue), with how long the packet has waited here, to 1.024 µs: for a
+    /// [`DelayHistogram`](sched_core::DelayHistogram) of the caller's.
+    #[inline]
+    pub fn dequeue_timed(
+        &mut self,
+        now: Nanos,
+        drops: &mut dyn DropSink,
+    ) -> Option<(Packet, Nanos)> {
+        let packet = self.outlet.dequeue(now, drops)?;
+        Some((packet, self.isolated().waited(packet, now)))
+    }
+
+    /// All that the queue says of itself, with the waits that the caller has counted. Cost: O(queues · tins + hosts), and a
+    /// few tables on the heap; nothing changes.
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub fn snapshot(&self, now: Nanos, delays: Option<&DelayHistogram>) -> Snapshot {
+        self.snapshot_with(self.settings(), now, delays)
+    }
+}
+
+/// With frames.
+impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, I>, K, T> {
+    /// How long the frame that [`pop`](Self::pop) gave at `now` has waited here, to 1.024 µs: for a
+    /// [`DelayHistogram`](sched_core::DelayHistogram) of the caller's. `None` before the first frame, and after the next
+    /// [`push`](Self::push). Cost: O(1).
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::sched_core::{DelayHistogram, Nanos};
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let mut delays = DelayHistogram::new();
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
+    /// queue.push(Nanos(0), &[0; 60])?;
+    /// let now = Nanos::from_millis(1);
+    /// if queue.pop(now).is_some() {
+    ///     delays.add(queue.waited(now).expect("a frame has left"));
+    /// }
+    /// assert_eq!(delays.count(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn waited(&self, now: Nanos) -> Option<Nanos> {
+        let handle = self.packets.handed_out()?;
+        Some(self.isolated().waited(Packet::new(handle, 1), now))
+    }
+
+    /// All that the queue says of itself, with the waits that the caller has counted. Cost: O(queues · tins + hosts), and a
+    /// few tables on the heap; nothing changes.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).frames([42; 16])?;
+    /// queue.push(Nanos(0), &[0; 60])?;
+    /// let snapshot = queue.snapshot(Nanos::from_millis(1), None);
+    /// assert_eq!((snapshot.flows.len(), snapshot.sources.len()), (1, 1));
+    /// assert!(snapshot.settings.starts_with("bandwidth 20mbit"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[cfg(feature = "alloc")]
+    #[must_use]
+    pub fn snapshot(&self, now: Nanos, delays: Option<&DelayHistogram>) -> Snapshot {
+        self.snapshot_with(self.settings(), now, delays)
+    }
+}

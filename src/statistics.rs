@@ -1,0 +1,124 @@
+//! What a queue holds and what has become of packets: plain structs, for `serde` too.
+//!
+//! Reading them changes nothing. What is counted is counted anyway; what is read of flows and hosts is the queues
+//! themselves, walked when they are asked for. `docs/guide/statistics.md` has the shape in JSON.
+
+#[cfg(feature = "alloc")]
+use sched_core::DelayHistogram;
+use sched_core::{Backlog, Counters, Limits, Nanos};
+
+use crate::tins::TinName;
+
+/// A queue of a flow that holds packets. Flows that share a queue are one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct FlowStatistics {
+    /// The number of the queue. Another flow may have it when this one is empty.
+    pub queue: u32,
+    /// The tin that it is in.
+    pub tin: u8,
+    /// The entry of its source host.
+    pub source: u32,
+    /// The entry of its destination host.
+    pub destination: u32,
+    /// What it holds.
+    pub queued: Backlog,
+    /// How long its oldest packet has waited, to 1.024 µs.
+    #[cfg_attr(feature = "serde", serde(rename = "waited_ns"))]
+    pub waited: Nanos,
+}
+
+/// A host of one side that holds packets in a tin. A host of several tins has an entry in each; hosts that share an entry
+/// are one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct HostStatistics {
+    /// The number of its entry: [`Isolated::entries_of`](crate::Isolated::entries_of) says which hosts have which. Another
+    /// host may have it when this one holds nothing.
+    pub entry: u32,
+    /// The tin of the entry.
+    pub tin: u8,
+    /// How many of its flows hold packets there.
+    pub flows: u32,
+    /// What it holds.
+    pub queued: Backlog,
+    /// How long its oldest packet has waited, to 1.024 µs.
+    #[cfg_attr(feature = "serde", serde(rename = "waited_ns"))]
+    pub waited: Nanos,
+}
+
+impl HostStatistics {
+    /// A host that holds nothing: room for one.
+    pub const EMPTY: Self = Self {
+        entry: 0,
+        tin: 0,
+        flows: 0,
+        queued: Backlog { packets: 0, bytes: 0 },
+        waited: Nanos::ZERO,
+    };
+}
+
+/// A tin: what is counted in it, and what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct TinStatistics {
+    /// Its name in the [plan](crate::TinPlan).
+    pub name: TinName,
+    /// Its share of the rate; `None` if the line is unlimited, 0 if it is stopped.
+    pub rate_bits_per_second: Option<u64>,
+    /// What has happened in it, with drops by reason: [`TinCounters`](crate::TinCounters).
+    pub counters: Counters,
+    /// What is queued in it.
+    pub queued: Backlog,
+}
+
+/// A whole [`SmartQueue`](crate::SmartQueue): what is counted, and what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct QueueStatistics {
+    /// The rate of the line; `None` if it is unlimited, 0 if it is stopped.
+    pub rate_bits_per_second: Option<u64>,
+    /// What has happened since construction, with drops by reason.
+    pub counters: Counters,
+    /// What is queued.
+    pub queued: Backlog,
+    /// What may be queued.
+    pub limits: Limits,
+    /// The bytes of buffers that queued packets take.
+    pub memory_held: u64,
+    /// The most that they may take, if that is limited.
+    pub memory_limit: Option<u32>,
+    /// How many source hosts have packets queued.
+    pub source_hosts: u32,
+    /// How many destination hosts have packets queued.
+    pub destination_hosts: u32,
+}
+
+/// All that a queue says of itself, in one value that owns it: [`QueueStatistics`], each tin, each flow and each host
+/// that holds packets, and the waits that the caller has counted.
+#[cfg(feature = "alloc")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The settings in force, in the words of [`QueueSettings`](crate::QueueSettings).
+    pub settings: alloc::string::String,
+    /// The whole queue.
+    pub queue: QueueStatistics,
+    /// The tins, the lowest first.
+    pub tins: alloc::vec::Vec<TinStatistics>,
+    /// The source hosts that hold packets, in the order of their entries.
+    pub sources: alloc::vec::Vec<HostStatistics>,
+    /// The destination hosts that hold packets, in the order of their entries.
+    pub destinations: alloc::vec::Vec<HostStatistics>,
+    /// The flows that hold packets, in the order of their queues.
+    pub flows: alloc::vec::Vec<FlowStatistics>,
+    /// How long packets waited that have left, if the caller counts that.
+    pub delays: Option<DelayHistogram>,
+}

@@ -1,0 +1,191 @@
+//! Statistics of a whole queue: what is walked agrees with a naive tally, nothing is disturbed, and the JSON is the one
+//! that the guide shows.
+
+use std::collections::BTreeMap;
+
+use conformance::Xorshift;
+use freeboard::flowhash::{Labels, mix};
+use freeboard::sched_core::{Backlog, DelayHistogram, DropReason, Limits, Nanos, Packet, Side};
+use freeboard::shaper::Rate;
+use freeboard::{DescriptorQueue, HostStatistics, InTin, Isolation, SmartQueue, TinMode};
+
+/// A packet that is queued, as the naive tally has it.
+#[derive(Clone, Copy)]
+struct Queued {
+    flow: u32,
+    host: u32,
+    peer: u32,
+    tin: u8,
+    len: u32,
+    came: Nanos,
+}
+
+fn labels_of(queued: &Queued) -> InTin<Labels> {
+    let [flow, src_host, dst_host] = [queued.flow, queued.host, queued.peer].map(mix);
+    InTin { labels: Labels { flow, src_host, dst_host }, tin: queued.tin }
+}
+
+/// What of the queued packets agree on `key`: how many, how many bytes, and since when the oldest.
+fn tally<K: Ord>(
+    queued: &BTreeMap<u32, Queued>,
+    key: impl Fn(&Queued) -> K,
+) -> BTreeMap<K, (Backlog, Nanos)> {
+    let mut all = BTreeMap::new();
+    for packet in queued.values() {
+        let (held, oldest) = all.entry(key(packet)).or_insert((Backlog::default(), Nanos::MAX));
+        held.packets += 1;
+        held.bytes += packet.len;
+        *oldest = (*oldest).min(packet.came);
+    }
+    all
+}
+
+/// A wait as the queue knows it: in ticks of 2^10 ns.
+fn ticks(now: Nanos, came: Nanos) -> Nanos {
+    Nanos(((now.0 >> 10) - (came.0 >> 10)) << 10)
+}
+
+fn sorted<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
+    let mut all: Vec<T> = all.collect();
+    all.sort_unstable();
+    all
+}
+
+/// Compares flows and hosts of both sides with the tally.
+fn compare(queue: &DescriptorQueue, queued: &BTreeMap<u32, Queued>, now: Nanos) {
+    let row = |(held, waited): (Backlog, Nanos)| (held.packets, held.bytes, waited);
+    let told = |all: Vec<(Backlog, Nanos)>| {
+        sorted(all.into_iter().map(|(held, came)| row((held, ticks(now, came)))))
+    };
+    let isolated = queue.isolated();
+    let flows = tally(queued, |packet| (packet.tin, packet.flow)).into_values().collect();
+    let found = isolated.flow_statistics(now).map(|flow| row((flow.queued, flow.waited)));
+    assert_eq!(sorted(found), told(flows));
+    let mut place = [HostStatistics { entry: 9, flows: 9, ..HostStatistics::EMPTY }; 64];
+    for (side, hosts) in [
+        (Side::Source, tally(queued, |packet| (packet.tin, packet.host))),
+        (Side::Destination, tally(queued, |packet| (packet.tin, packet.peer))),
+    ] {
+        let count = isolated.host_statistics(side, now, &mut place);
+        let found = place[..count].iter().map(|host| row((host.queued, host.waited)));
+        assert_eq!(sorted(found), told(hosts.into_values().collect()));
+        assert!(place[..count].is_sorted_by_key(|host| host.entry));
+    }
+    for packet in queued.values() {
+        let entries = isolated.entries_of(&labels_of(packet));
+        let count = isolated.host_statistics(Side::Source, now, &mut place);
+        let host = place[..count].iter().find(|host| Some(host.entry) == entries.0).unwrap();
+        assert_eq!(host.tin, packet.tin);
+        let is_beside = |other: &Queued| (other.tin, other.host) == (packet.tin, packet.host);
+        let flows = tally(queued, |other| is_beside(other).then_some(other.flow));
+        assert_eq!(host.flows as usize, flows.keys().filter(|flow| flow.is_some()).count());
+    }
+}
+
+/// Goal: what is said of flows and hosts is what is queued, and asking changes nothing. Method: histories of arrivals and
+/// departures in two isolations; a mirror of what is queued; a second queue with the same history that is not asked.
+#[test]
+fn flows_and_hosts_are_those_of_a_naive_tally() {
+    for (isolation, mode) in [
+        (Isolation::DualSrcHost, TinMode::BestEffort),
+        (Isolation::TripleIsolate, TinMode::BestEffort),
+        (Isolation::DualSrcHost, TinMode::Diffserv4),
+    ] {
+        let builder = SmartQueue::upload(Rate::megabits_per_second(100).unwrap());
+        let builder = builder.tins(mode).isolation(isolation).tables(256, 64).buffers(40);
+        let builder = builder.limits(Limits { packets: 30, bytes: 30_000 });
+        let (mut queue, mut silent) =
+            (builder.descriptors().unwrap(), builder.descriptors().unwrap());
+        let mut random = Xorshift::new(3);
+        let (mut queued, mut delays) = (BTreeMap::new(), DelayHistogram::new());
+        let mut now = Nanos(5);
+        for turn in 0..4_000_u32 {
+            now = now.plus(Nanos(u64::from(random.below(200_000))));
+            let handle = turn % 40;
+            let mut gone = Vec::new();
+            if random.below(5) < 3 && !queued.contains_key(&handle) {
+                let flow = random.below(12);
+                let len = 60 + random.below(1_400);
+                let tin = random.byte() % mode.plan().count();
+                let packet = Queued { flow, host: flow / 3, peer: flow % 4, tin, len, came: now };
+                let labels = labels_of(&packet);
+                let drops = &mut |packet: Packet, _: DropReason| gone.push(packet.handle);
+                let taken = queue.enqueue(now, &labels, Packet::new(handle, len), drops);
+                let again = silent.enqueue(now, &labels, Packet::new(handle, len), &mut |_, _| {});
+                assert_eq!(taken, again);
+                if taken.is_ok() {
+                    queued.insert(handle, packet);
+                }
+            } else {
+                let drops = &mut |packet: Packet, _: DropReason| gone.push(packet.handle);
+                let left = queue.dequeue_timed(now, drops);
+                assert_eq!(silent.dequeue(now, &mut |_, _| {}), left.map(|(packet, _)| packet));
+                if let Some((packet, waited)) = left {
+                    let came = queued.remove(&packet.handle).expect("it was queued").came;
+                    assert_eq!(waited, ticks(now, came));
+                    delays.add(waited);
+                }
+            }
+            for handle in gone {
+                queued.remove(&handle).expect("it was queued");
+            }
+            compare(&queue, &queued, now);
+        }
+        assert!(delays.count() > 500, "{}", delays.count());
+        let (statistics, counters) = (queue.statistics(), queue.counters());
+        assert_eq!((statistics.counters, statistics.queued), (counters, queue.backlog()));
+        assert_eq!(counters.delivered.packets, delays.count());
+        let hosts = (statistics.source_hosts, statistics.destination_hosts);
+        assert_eq!(hosts, queue.backlogged_hosts());
+        assert_eq!(counters, silent.counters());
+        let tins = (0..mode.plan().count()).map(|tin| queue.tin_statistics(tin).unwrap());
+        let of_tins = tins.fold((0, 0), |(packets, drops), tin| {
+            let dropped = tin.counters.dropped_total().packets;
+            (packets + tin.queued.packets, drops + dropped)
+        });
+        assert_eq!(of_tins, (queue.backlog().packets, counters.dropped_total().packets));
+        assert!(queue.tin_statistics(mode.plan().count()).is_none());
+    }
+}
+
+/// Goal: too few places leave out entries, and nothing else.
+#[test]
+fn few_places_are_enough_for_few_entries() {
+    let mut queue = SmartQueue::upload(Rate::UNLIMITED).tables(64, 64).descriptors().unwrap();
+    for handle in 0..32 {
+        let labels = Labels { flow: mix(handle), src_host: mix(handle), dst_host: 0 };
+        queue.enqueue(Nanos(0), &labels, Packet::new(handle, 100), &mut |_, _| {}).unwrap();
+    }
+    let isolated = queue.isolated();
+    let mut all = [HostStatistics::EMPTY; 64];
+    let count = isolated.host_statistics(Side::Source, Nanos(0), &mut all);
+    assert_eq!((isolated.host_entries(), queue.statistics().source_hosts), (64, count as u32));
+    for places in 0..64 {
+        let mut few = vec![HostStatistics::EMPTY; places];
+        let found = isolated.host_statistics(Side::Source, Nanos(0), &mut few);
+        let expected = all[..count].iter().filter(|host| (host.entry as usize) < places);
+        assert!(few[..found].iter().eq(expected), "{places}");
+    }
+}
+
+/// Goal: the JSON of a queue is the one in the guide, field by field.
+#[test]
+fn the_json_is_that_of_the_guide() {
+    let builder = SmartQueue::upload(Rate::megabits_per_second(1).unwrap());
+    let builder = builder.tables(8, 8).limits(Limits { packets: 3, bytes: 10_000 });
+    let mut queue = builder.link("docsis").unwrap().descriptors().unwrap();
+    let mut delays = DelayHistogram::new();
+    let drops = &mut |_: Packet, _: DropReason| {};
+    for (handle, host) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
+        let labels = Labels { flow: host, src_host: host, dst_host: 3 };
+        queue.enqueue(Nanos(0), &labels, Packet::new(handle, 1_000), drops).unwrap();
+    }
+    if let Some((_, waited)) = queue.dequeue_timed(Nanos::from_millis(2), drops) {
+        delays.add(waited);
+    }
+    let snapshot = queue.snapshot(Nanos::from_millis(5), Some(&delays));
+    let guide = include_str!("../../docs/guide/statistics.md");
+    let shown = guide.split("```json\n").nth(1).and_then(|rest| rest.split("```").next());
+    let shown: serde_json::Value = serde_json::from_str(shown.expect("a block of JSON")).unwrap();
+    assert_eq!(serde_json::to_value(&snapshot).unwrap(), shown);
+}
