@@ -15,6 +15,7 @@ use super::TinPlanError;
 /// let share: TinShare = "12.5%".parse()?;
 /// assert_eq!(Ok(share), TinShare::new(1, 8));
 /// assert_eq!((share.to_string(), share.of(1_000_000)), ("1/8".into(), 125_000));
+/// assert!("1/+4".parse::<TinShare>().is_err() && "+1/4".parse::<TinShare>().is_err());
 /// assert!("1.5".parse::<TinShare>().is_err() && "5/4".parse::<TinShare>().is_err());
 /// # Ok::<(), freeboard::TinPlanError>(())
 /// ```
@@ -106,7 +107,10 @@ impl FromStr for TinShare {
 
     fn from_str(word: &str) -> Result<Self, TinPlanError> {
         if let Some((parts, whole)) = word.split_once('/') {
-            let number = |digits: &str| digits.parse().map_err(|_| TinPlanError::NoShare);
+            let number = |digits: &str| match digits.starts_with('+') {
+                true => Err(TinPlanError::NoShare),
+                false => digits.parse().map_err(|_| TinPlanError::NoShare),
+            };
             return Self::new(number(parts)?, number(whole)?);
         }
         let (number, hundredfold) = match word.strip_suffix('%') {

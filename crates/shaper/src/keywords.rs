@@ -75,7 +75,8 @@ impl Overhead {
         while let Some(word) = words.next() {
             let range = |error| KeywordError::Range(word, error);
             let mut number = || {
-                let value = words.next().and_then(|text| text.parse::<i32>().ok());
+                let text = words.next().filter(|text| !text.starts_with('+'));
+                let value = text.and_then(|text| text.parse::<i32>().ok());
                 value.ok_or(KeywordError::Number(word))
             };
             let natural = |value: i32| u32::try_from(value).map_err(|_| KeywordError::Number(word));
@@ -294,6 +295,7 @@ mod tests {
         assert_eq!(link("docsis adsl"), Err(KeywordError::Unknown("adsl")));
         assert_eq!(link("overhead"), Err(KeywordError::Number("overhead")));
         assert_eq!(link("mpu -1"), Err(KeywordError::Number("mpu")));
+        assert_eq!(link("overhead +4"), Err(KeywordError::Number("overhead")));
         assert_eq!(link("overhead 1.5"), Err(KeywordError::Number("overhead")));
         let far = KeywordError::Range("overhead", OverheadError::Overhead(257));
         assert_eq!(link("overhead 257"), Err(far));

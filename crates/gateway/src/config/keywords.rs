@@ -147,7 +147,7 @@ impl Limit {
                 Self::MAX_PACKETS
             )
         };
-        let number = |word: &str| word.parse::<u32>().ok().filter(|_| !word.starts_with('+'));
+        let number = |word: &str| digits(word)?.parse::<u32>().ok();
         let limit = match word.strip_suffix('p') {
             Some(packets) => Self::Packets(number(packets).ok_or_else(refused)?),
             None => Self::Bytes(number(word).ok_or_else(refused)?),
@@ -167,13 +167,20 @@ impl Limit {
     }
 }
 
+/// `text`, if it begins with a digit: a number is written without a plus.
+pub(crate) fn digits(text: &str) -> Option<&str> {
+    text.starts_with(|first: char| first.is_ascii_digit()).then_some(text)
+}
+
 /// A whole number within a range.
 pub(crate) fn number(
     option: &str,
     word: &str,
     range: core::ops::RangeInclusive<i64>,
 ) -> Result<i64, String> {
-    let found = word.parse().ok().filter(|number| range.contains(number));
+    let is_signed = word.strip_prefix('-').unwrap_or(word);
+    let found = digits(is_signed).and_then(|_| word.parse().ok());
+    let found = found.filter(|number| range.contains(number));
     found.ok_or_else(|| {
         format!("{option} {word:?}: accepted are {} to {}", range.start(), range.end())
     })
@@ -223,7 +230,7 @@ mod tests {
     #[test]
     fn numbers_outside_the_range_are_refused() {
         assert_eq!(number("--mpu", "64", 0..=256), Ok(64));
-        for word in ["257", "-1", "x", "1.5"] {
+        for word in ["257", "-1", "x", "1.5", "+4", "-+4", ""] {
             assert_eq!(
                 number("--mpu", word, 0..=256).unwrap_err(),
                 format!("--mpu {word:?}: accepted are 0 to 256")

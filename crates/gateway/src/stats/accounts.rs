@@ -78,6 +78,17 @@ impl Accounts {
         }
     }
 
+    /// Lists have other names: one whose number another list had before begins an account of its own.
+    pub(crate) fn forget_others(&mut self, name: impl Fn(&HostKey) -> String) {
+        let Self { places, accounts, .. } = self;
+        places.retain(|host, place| match host {
+            HostKey::Named(_) => {
+                accounts.get(usize::from(*place)).is_some_and(|of| of.name == name(host))
+            }
+            _ => true,
+        });
+    }
+
     fn place(&mut self, now: Nanos, host: HostKey, name: impl FnOnce() -> String) -> u16 {
         if let Some(&place) = self.places.get(&host) {
             return place;
@@ -119,6 +130,26 @@ mod tests {
 
     fn host(number: u32) -> HostKey {
         HostKey::V4(number.to_be_bytes())
+    }
+
+    /// Goal: a list that has the number of one that is gone is not counted by its name.
+    #[test]
+    fn a_number_of_another_list_has_another_account() {
+        let mut accounts = Accounts::new();
+        let list = |at| (HostKey::Named(at), format!("list {at}"));
+        let places = [1, 2].map(|at| {
+            let (host, name) = list(at);
+            accounts.arrived(Nanos(0), host, 100, || name)
+        });
+        accounts.forget_others(|host| match host {
+            HostKey::Named(1) => "another".to_owned(),
+            _ => "list 2".to_owned(),
+        });
+        let again = accounts.arrived(Nanos(1), list(1).0, 100, || "another".to_owned());
+        assert_ne!(again, places[0]);
+        assert_eq!(accounts.arrived(Nanos(1), list(2).0, 100, || unreachable!()), places[1]);
+        let names: Vec<&str> = accounts.all().iter().map(|account| &*account.name).collect();
+        assert_eq!(names, ["other", "list 1", "list 2", "another"]);
     }
 
     /// Goal: however many addresses there are, names are few, nothing goes uncounted, and a name is given to another

@@ -195,6 +195,14 @@ impl Watch {
 
     /// Lists have these names from now on, where they are named anew.
     pub(crate) fn set_names(&mut self, names: Names) {
+        for (host, &place) in &self.hosts.places {
+            if let (HostKey::Named(_), Some(tally)) =
+                (host, &mut self.hosts.tallies[usize::from(place)])
+            {
+                tally.name = display::host(host, &names);
+            }
+        }
+        self.accounts.forget_others(|host| display::host(host, &names));
         self.names = names;
     }
 
