@@ -12,7 +12,6 @@ mod weighted;
 use core::fmt;
 use core::str::FromStr;
 
-use freeboard::Hashed;
 use freeboard::flowhash::{self, Ack, FlowKey, SipHash13, TagLine};
 use freeboard::sched_core::{
     Aqm, Backlog, CoDel, CoDelParams, CoDelState, ConfigError, Descriptor, DropPolicy, DropSink,
@@ -21,6 +20,7 @@ use freeboard::sched_core::{
     QfqConfig, QfqFlow, Queue, Rejected, Scheduler, ShortestQueue, Table, WaitingFlow,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
+use freeboard::{Dscp, Hashed};
 
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
 pub use managed::{fair_queues, one_queue};
@@ -87,20 +87,20 @@ pub trait Bottleneck: Scheduler {
         self.enqueue(now, FlowId(key.label(hasher)), packet, drops)
     }
 
-    /// As [`Self::enqueue_key`], where `acks` reads acknowledgements that are queued, this packet's too: a queue with a
-    /// filter of acknowledgements asks it.
+    /// As [`Self::enqueue_key`], for a packet with a code point, where `acks` reads acknowledgements that are queued, this
+    /// packet's too. A queue with tins or with a filter of acknowledgements asks them.
     ///
     /// # Errors
     /// As [`Scheduler::enqueue`].
-    fn enqueue_with_acks(
+    fn enqueue_marked(
         &mut self,
         now: Nanos,
-        (key, hasher): (&FlowKey, &SipHash13),
+        (key, hasher, mark): (&FlowKey, &SipHash13, Dscp),
         packet: Packet,
         acks: &dyn Fn(Packet) -> Option<Ack>,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let _ = acks;
+        let _ = (mark, acks);
         self.enqueue_key(now, key, hasher, packet, drops)
     }
 }

@@ -10,6 +10,7 @@ mod pool;
 
 use core::fmt;
 
+use freeboard::Dscp;
 use freeboard::flowhash::{Ack, FlowKey, SipHash13, parse};
 use freeboard::sched_core::{
     DropReason, DropSink, Ecn, FlowId, Imbalance, Nanos, Packet, Rejected,
@@ -194,31 +195,27 @@ impl<P> Link<P> {
         self.put(len, ecn, packet, |queue, packet, free| queue.enqueue(now, flow, packet, free))
     }
 
-    /// A packet of `len` bytes with this codepoint comes to the queue, which hashes its key. Returns whether it was
+    /// A packet of `len` bytes with these codepoints comes to the queue, which hashes its key. Returns whether it was
     /// accepted.
     pub fn enter_with_key(
         &mut self,
         now: Nanos,
-        key: &FlowKey,
+        (key, mark): (&FlowKey, Dscp),
         len: u32,
         ecn: Ecn,
         packet: P,
     ) -> bool {
         self.books.entered += 1;
         let hasher = self.hasher;
-        if let Some(read) = self.acks {
-            return self.put_reading(now, (key, &hasher), (len, ecn), packet, read);
-        }
-        self.put(len, ecn, packet, |queue, packet, free| {
-            queue.enqueue_key(now, key, &hasher, packet, free)
-        })
+        let read = self.acks.unwrap_or(|_| None);
+        self.put_reading(now, (key, &hasher, mark), (len, ecn), packet, read)
     }
 
     /// As [`Self::put`], where the queue reads the packets that it holds.
     fn put_reading(
         &mut self,
         now: Nanos,
-        by: (&FlowKey, &SipHash13),
+        by: (&FlowKey, &SipHash13, Dscp),
         (len, ecn): (u32, Ecn),
         packet: P,
         read: fn(&P) -> Option<Ack>,
@@ -233,7 +230,7 @@ impl<P> Link<P> {
         let drops = &mut |packet: Packet, why: DropReason| gone.push((packet, why));
         let acks = |packet: Packet| pool.get(packet.handle).and_then(read);
         let packet = Packet { ecn, ..Packet::new(handle, len + self.header) };
-        let outcome = queue.enqueue_with_acks(now, by, packet, &acks, drops);
+        let outcome = queue.enqueue_marked(now, by, packet, &acks, drops);
         for (packet, why) in gone {
             Free { pool, books }.dropped(packet, why);
         }

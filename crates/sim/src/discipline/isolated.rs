@@ -9,8 +9,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    AqmKind, DescriptorQueue, Heap, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
-    LabelledScheduler as _, NoRoom, OnDemand, SmartQueue,
+    AqmKind, DescriptorQueue, Dscp, Heap, InTin, Isolated, IsolatedConfig, IsolatedMemory,
+    Isolation, LabelledScheduler as _, NoRoom, OnDemand, SmartQueue,
 };
 
 use super::{Bottleneck, QUEUES, line_and_overhead};
@@ -59,7 +59,7 @@ macro_rules! by_hosts {
 
 by_hosts!(Shaped<Isolated<Heap, A, NoRoom, Heap>>, A);
 
-/// The assembled queue, with its filter of acknowledgements.
+/// The assembled queue, with its tins and its filter of acknowledgements.
 impl Bottleneck for DescriptorQueue {
     line_and_overhead!();
 
@@ -82,15 +82,15 @@ impl Bottleneck for DescriptorQueue {
         self.enqueue_labelled(now, &OnDemand { key, hasher }, packet, drops)
     }
 
-    fn enqueue_with_acks(
+    fn enqueue_marked(
         &mut self,
         now: Nanos,
-        (key, hasher): (&FlowKey, &SipHash13),
+        (key, hasher, mark): (&FlowKey, &SipHash13, Dscp),
         packet: Packet,
         acks: &dyn Fn(Packet) -> Option<Ack>,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let labels = OnDemand { key, hasher };
+        let labels = InTin { labels: OnDemand { key, hasher }, tin: self.tins().of_dscp(mark) };
         DescriptorQueue::enqueue_with_acks(self, now, &labels, packet, &acks, drops)
     }
 }

@@ -30,10 +30,14 @@ const BEYOND: f64 = 4.0;
 /// What the rule gives: best effort has what a sixteenth and a quarter leave; two flows share the quarter.
 const RULE: [f64; FLOWS] = [68.75, 6.25, 12.5, 12.5];
 /// The last one has a target of 50 ms, the round trip: a window that was halved still fills the line.
-const MODES: [(TinMode, Rtt, [f64; FLOWS]); 3] = [
-    (TinMode::BestEffort, Rtt::INTERNET, [25.0; FLOWS]),
-    (TinMode::Diffserv4, Rtt::INTERNET, RULE),
-    (TinMode::Diffserv4, Rtt::SATELLITE, RULE),
+/// First over flows by number, then with `SmartQueue`.
+const MODES: [(bool, TinMode, Rtt, [f64; FLOWS]); 6] = [
+    (false, TinMode::BestEffort, Rtt::INTERNET, [25.0; FLOWS]),
+    (false, TinMode::Diffserv4, Rtt::INTERNET, RULE),
+    (false, TinMode::Diffserv4, Rtt::SATELLITE, RULE),
+    (true, TinMode::BestEffort, Rtt::INTERNET, [25.0; FLOWS]),
+    (true, TinMode::Diffserv4, Rtt::INTERNET, RULE),
+    (true, TinMode::Diffserv4, Rtt::SATELLITE, RULE),
 ];
 /// Why best effort has less.
 const NOT_FULL: &str =
@@ -42,6 +46,7 @@ const WAYS: [&str; 2] = ["up", "down"];
 
 /// All runs with one plan of tins.
 struct Measured {
+    assembled: bool,
     mode: TinMode,
     rtt: Rtt,
     expected: [f64; FLOWS],
@@ -50,12 +55,12 @@ struct Measured {
 
 impl Measured {
     fn name(&self) -> String {
-        let name = self.mode.word();
+        let queue = if self.assembled { "SmartQueue" } else { "TinDrr" };
+        let name = format!("{queue}, {}", self.mode.word());
         if self.rtt == Rtt::INTERNET {
-            name.to_owned()
-        } else {
-            format!("{name}, rtt {} s", self.rtt.span().0 / 1_000_000_000)
+            return name;
         }
+        format!("{name}, rtt {} s", self.rtt.span().0 / 1_000_000_000)
     }
 
     fn mean(&self, value: impl Fn(&Outcome) -> f64) -> f64 {
@@ -95,15 +100,16 @@ fn run(seeds: u32, progress: &Progress) -> Report {
     progress.expect(MODES.len() as u64 * u64::from(seeds));
     // Side by side: no run knows of another.
     let measured: Vec<Measured> = thread::scope(|scope| {
-        let begin = |(mode, rtt, expected)| {
+        let begin = |(assembled, mode, rtt, expected)| {
             scope.spawn(move || {
                 let one = |seed| {
-                    let outcome = scenario::run(&Setup { mode, rtt, measured: MEASURED, seed });
+                    let outcome =
+                        scenario::run(&Setup { assembled, mode, rtt, measured: MEASURED, seed });
                     progress.done();
                     outcome.expect("lengths and rates are within their ranges")
                 };
                 let outcomes = (1..=u64::from(seeds)).map(one).collect();
-                Measured { mode, rtt, expected, outcomes }
+                Measured { assembled, mode, rtt, expected, outcomes }
             })
         };
         let runs: Vec<_> = MODES.into_iter().map(begin).collect();
@@ -134,7 +140,7 @@ line in any span in which best effort was backlogged, in longest packets; backlo
 fn table(measured: &[Measured]) -> String {
     let [be, bk, cs5, ef] = MARKS.map(|(name, _)| Column::Right(name));
     let mut table = TextTable::new([
-        Column::Left("tins"),
+        Column::Left("queue, tins"),
         Column::Left("way"),
         be,
         bk,
@@ -150,9 +156,10 @@ fn table(measured: &[Measured]) -> String {
         for (way, name) in WAYS.into_iter().enumerate() {
             let [be, bk, cs5, ef] = of.shares(way).map(|share| fixed(share, 2));
             let goodput = fixed(of.goodput(way), 3);
-            let has_tins = of.mode != TinMode::BestEffort;
+            let has_tins = of.mode != TinMode::BestEffort && !of.assembled;
             let beyond = if has_tins { fixed(of.beyond(way), 2) } else { String::new() };
-            let backlogged = fixed(of.mean(|outcome| outcome.backlogged[way] * 100.0), 1);
+            let backlogged = of.mean(|outcome| outcome.backlogged[way] * 100.0);
+            let backlogged = if of.assembled { String::new() } else { fixed(backlogged, 1) };
             table.row([&"", &name, &be, &bk, &cs5, &ef, &goodput, &beyond, &backlogged]);
         }
     }
@@ -177,7 +184,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             Sentence { claim, measured, holds }
         })
         .collect();
-    let tins = measured.iter().filter(|of| of.mode != TinMode::BestEffort);
+    let tins = measured.iter().filter(|of| of.mode != TinMode::BestEffort && !of.assembled);
     let beyond = tins.flat_map(|of| [0, 1].map(|way| of.beyond(way))).fold(0.0, f64::max);
     sentences.push(Sentence {
         claim: format!(
@@ -210,5 +217,6 @@ fn picture(measured: &[Measured]) -> String {
         });
         chart.x("flow: 1 BE, 2 BK, 3 CS5, 4 EF; a dot a run")
     };
-    Chart::stacked(&measured.iter().map(panel).collect::<Vec<_>>())
+    let assembled = measured.iter().filter(|of| of.assembled);
+    Chart::stacked(&assembled.map(panel).collect::<Vec<_>>())
 }

@@ -33,12 +33,14 @@ const BEST_EFFORT: usize = 1;
 const NO_BLUE: usize = 2;
 const CODEL: usize = 3;
 const DIFFSERV: usize = 4;
-const QUEUES: [Queueing; 5] = [
+const SMART: usize = 5;
+const QUEUES: [Queueing; 6] = [
     Queueing::FqCoDel,
     Queueing::Tins(TinMode::BestEffort, true),
     Queueing::Tins(TinMode::BestEffort, false),
     Queueing::SmartCoDel,
     Queueing::Tins(TinMode::Diffserv4, true),
+    Queueing::Smart(TinMode::Diffserv4),
 ];
 
 /// All runs with one queue.
@@ -160,7 +162,7 @@ fn table(measured: &[Measured]) -> String {
 
 fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     let of = |queue: usize| &measured[queue];
-    let with_tins = of(DIFFSERV).quantile(Nanos::ZERO, 990);
+    let with_tins = [DIFFSERV, SMART].map(|queue| of(queue).quantile(Nanos::ZERO, 990));
     let without = [FQ_CODEL, BEST_EFFORT].map(|queue| of(queue).peak());
     let steady = of(BEST_EFFORT).quantile(STEADY, 500);
     let [fq_codel, cake, no_blue, codel] =
@@ -174,8 +176,8 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         Sentence {
             claim: "with diffserv4 the flow waits 10 ms at most at the 99th percentile, from the start on"
                 .to_owned(),
-            measured: format!("{} ms", fixed(with_tins, 2)),
-            holds: with_tins <= 10.0,
+            measured: with_tins.map(|wait| fixed(wait, 2) + " ms").join(", SmartQueue "),
+            holds: with_tins.into_iter().all(|wait| wait <= 10.0),
         },
         Sentence {
             claim: "without tins the flow waits 200 ms or more when the uploads begin".to_owned(),
@@ -225,7 +227,9 @@ fn picture(measured: &[Measured]) -> String {
         )
         .x("time (s)")
         .y("added (ms)");
-    let drawn = measured.iter().filter(|of| !matches!(of.queueing, Queueing::Tins(_, false)));
+    let drawn = measured
+        .iter()
+        .filter(|of| !matches!(of.queueing, Queueing::Tins(_, false) | Queueing::Smart(_)));
     drawn
         .fold(chart, |chart, of| {
             let steps = of.outcomes[0].added.iter().enumerate();

@@ -13,6 +13,7 @@
 
 use core::fmt;
 
+use freeboard::Dscp;
 use freeboard::flowhash::{self, FlowKey, SackBlocks, Timestamps, Transport};
 use freeboard::sched_core::{Ecn, FlowId, Imbalance, Nanos};
 use freeboard::shaper::Rate;
@@ -109,6 +110,8 @@ struct Connection {
     way: Way,
     key: FlowKey,
     back: FlowKey,
+    /// Of data and of acknowledgements.
+    mark: Dscp,
     /// Bytes of data that came to the queue, retransmissions too.
     sent: u64,
     /// Bytes of data and of acknowledgements that have left their queues, as they are on the line.
@@ -128,6 +131,7 @@ struct Datagrams {
     way: Way,
     key: FlowKey,
     ecn: Ecn,
+    mark: Dscp,
     from: Nanos,
     to: Nanos,
     delays: Delays,
@@ -230,6 +234,7 @@ impl TcpNetwork {
             way,
             key,
             back: self::key(way.back(), hosts, 6, id),
+            mark: Dscp::CS0,
             sent: 0,
             left: [0; 2],
             armed: [None; 3],
@@ -273,6 +278,7 @@ impl TcpNetwork {
             way,
             key: key(way, hosts, 17, id),
             ecn,
+            mark: Dscp::CS0,
             from,
             to,
             delays: Delays::new(),
@@ -281,6 +287,16 @@ impl TcpNetwork {
         });
         self.schedule_next(id);
         DatagramsId(id)
+    }
+
+    /// From now on packets of a connection have this code point, acknowledgements too; CS0 before.
+    pub fn mark_connection(&mut self, id: ConnectionId, mark: Dscp) {
+        self.connections[id.0 as usize].mark = mark;
+    }
+
+    /// From now on packets of an open-loop flow have this code point; CS0 before.
+    pub fn mark_source(&mut self, id: DatagramsId, mark: Dscp) {
+        self.datagrams[id.0 as usize].mark = mark;
     }
 
     /// Bytes of a connection that arrived in order while it was measured.
@@ -519,7 +535,13 @@ impl TcpNetwork {
         let len = parcel.len;
         let link = self.links.link_mut(way.link());
         match self.naming {
-            Naming::Key => link.enter_with_key(now, key, len, ecn, parcel),
+            Naming::Key => {
+                let mark = match parcel.content {
+                    Content::Datagram(_) => self.datagrams[parcel.of as usize].mark,
+                    _ => self.connections[parcel.of as usize].mark,
+                };
+                link.enter_with_key(now, (key, mark), len, ecn, parcel)
+            }
             Naming::One => link.enter_with_ecn(now, FlowId(0), len, ecn, parcel),
             Naming::Number(connections) => {
                 let before = u32::from(matches!(parcel.content, Content::Datagram(_)));

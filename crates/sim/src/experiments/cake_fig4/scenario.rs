@@ -9,9 +9,9 @@
 
 use freeboard::sched_core::{ConfigError, Ecn, FlowId, Imbalance, Limits, Nanos};
 use freeboard::shaper::{Overhead, Rate, Shaper};
-use freeboard::{Dscp, Rtt, TinMode};
+use freeboard::{Dscp, Rtt, SmartQueue, TinMode};
 
-use crate::discipline::Tins;
+use crate::discipline::{Bottleneck, Tins};
 use crate::link::Link;
 use crate::tcp::congestion::Cubic;
 use crate::tcp::network::{ConnectionId, Naming, TcpNetwork, Way};
@@ -31,6 +31,8 @@ const VOICE: [usize; 2] = [2, 3];
 /// What may be varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
+    /// Whether [`SmartQueue`] has the tins. Otherwise they are [`Tins`] over flows by number.
+    pub assembled: bool,
     /// The tins.
     pub mode: TinMode,
     /// What sets COBALT.
@@ -47,7 +49,7 @@ pub struct Outcome {
     /// Bytes of each upload and of each download that arrived in order.
     pub bytes: [[u64; FLOWS]; 2],
     /// What EF and CS5 together were sent beyond a quarter of the line, in any span in which best effort was backlogged,
-    /// up and down: the most, in longest packets.
+    /// up and down: the most, in longest packets. 0 where the queue does not tell what a flow has queued.
     pub beyond: [f64; 2],
     /// The part of the time in which best effort was backlogged.
     pub backlogged: [f64; 2],
@@ -104,6 +106,9 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
             network.connect(way, [1, 1], begins, Config::new(Box::new(Cubic::new(Ecn::NotEct))))
         })
     });
+    for (&id, (_, mark)) in connections.iter().flat_map(|ids| ids.iter().zip(MARKS)) {
+        network.mark_connection(id, mark);
+    }
     let quarter = f64::from(MEGABITS) / 8e3 / 4.0;
     let mut voice = [(); 2].map(|()| Beyond { rate: quarter, least: f64::INFINITY, most: 0.0 });
     let (mut now, mut looks, mut backlogged) = (WARM_UP, 0_u32, [0_u32; 2]);
@@ -134,17 +139,34 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
 }
 
 fn network(setup: &Setup, streams: &Streams, end: Nanos) -> Result<TcpNetwork, ConfigError> {
-    let plan = setup.mode.plan();
-    let marks: Vec<Dscp> = [MARKS, MARKS].concat().into_iter().map(|(_, mark)| mark).collect();
-    let rate = Rate::megabits_per_second(MEGABITS.into()).expect("a rate that lines have");
-    let mut seeds = streams.stream("aqm");
+    let (mut seeds, mut keys) = (streams.stream("aqm"), streams.stream("flow-hash"));
     let mut link = || {
-        let tins = Tins { plan: &plan, marks: &marks, rtt: setup.rtt, blue: true };
-        let queue = tins.behind(Shaper::new(rate), Overhead::RAW, LIMITS, LONGEST, seeds.bits())?;
-        let link = Link::new(queue, LIMITS.packets + 1, [0; 16], Nanos(ROUND_TRIP.0 / 2));
+        let queue =
+            if setup.assembled { assembled(setup) } else { by_number(setup, seeds.bits())? };
+        let key = (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
+        let link = Link::new(queue, LIMITS.packets + 1, key, Nanos(ROUND_TRIP.0 / 2));
         Ok::<_, ConfigError>(link.with_header(HEADER))
     };
-    Ok(TcpNetwork::new(link()?, link()?, Naming::Connection, (WARM_UP, end)))
+    let naming = if setup.assembled { Naming::Key } else { Naming::Connection };
+    Ok(TcpNetwork::new(link()?, link()?, naming, (WARM_UP, end)))
+}
+
+fn rate() -> Rate {
+    Rate::megabits_per_second(MEGABITS.into()).expect("a rate that lines have")
+}
+
+fn by_number(setup: &Setup, seed: u64) -> Result<Box<dyn Bottleneck>, ConfigError> {
+    let plan = setup.mode.plan();
+    let marks: Vec<Dscp> = [MARKS, MARKS].concat().into_iter().map(|(_, mark)| mark).collect();
+    let tins = Tins { plan: &plan, marks: &marks, rtt: setup.rtt, blue: true };
+    tins.behind(Shaper::new(rate()), Overhead::RAW, LIMITS, LONGEST, seed)
+}
+
+fn assembled(setup: &Setup) -> Box<dyn Bottleneck> {
+    let builder = SmartQueue::upload(rate()).raw_ip().overhead(Overhead::RAW).max_len(LONGEST);
+    let builder = builder.limits(LIMITS).buffers(LIMITS.packets + 1);
+    let builder = builder.tins(setup.mode).rtt(setup.rtt);
+    Box::new(builder.descriptors().expect("settings in range"))
 }
 
 /// Bytes that EF and CS5 were sent on a direction, data and acknowledgements.

@@ -14,7 +14,7 @@ use freeboard::sched_core::{
     CoDel, CoDelParams, CoDelState, ConfigError, Ecn, Imbalance, Limits, Nanos,
 };
 use freeboard::shaper::{Overhead, Rate, Shaper};
-use freeboard::{AqmKind, Dscp, Isolation, Rtt, TinMode};
+use freeboard::{AqmKind, Dscp, Isolation, Rtt, SmartQueue, TinMode};
 
 use crate::discipline::{Bottleneck, QUEUES, Tins, fair_queues, isolated_smart};
 use crate::link::Link;
@@ -31,6 +31,8 @@ pub enum Queueing {
     FqCoDel,
     /// [`freeboard::SmartQueue`] with `CoDel` in each queue instead of COBALT.
     SmartCoDel,
+    /// [`freeboard::SmartQueue`] with the tins of a mode, and with COBALT.
+    Smart(TinMode),
     /// The tins of a mode, with COBALT in each queue, with or without BLUE.
     Tins(TinMode, bool),
 }
@@ -39,6 +41,7 @@ impl fmt::Display for Queueing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FqCoDel => f.pad("FQ-CoDel"),
+            Self::Smart(mode) => f.pad(&format!("SmartQueue, {}", mode.word())),
             Self::SmartCoDel => f.pad("CAKE, CoDel for COBALT"),
             Self::Tins(mode, true) => f.pad(&format!("CAKE, {}", mode.word())),
             Self::Tins(mode, false) => f.pad(&format!("CAKE, {}, no BLUE", mode.word())),
@@ -106,7 +109,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
         Ok::<_, ConfigError>(link.with_header(HEADER))
     };
     let naming = match setup.queueing {
-        Queueing::FqCoDel | Queueing::SmartCoDel => Naming::Key,
+        Queueing::FqCoDel | Queueing::SmartCoDel | Queueing::Smart(_) => Naming::Key,
         Queueing::Tins(..) => Naming::Number(UPLOADS.into()),
     };
     let mut network = TcpNetwork::new(link()?, link()?, naming, (Nanos::ZERO, setup.lasts));
@@ -120,6 +123,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
         .collect();
     let source = Cbr::at_rate(Nanos(streams.stream("phase").below(5_000_000)), FIXED_RATE, PAYLOAD);
     let fixed = network.add_source(Way::Up, [1, 1], source);
+    network.mark_source(fixed, Dscp::EF);
     // What a packet takes on an idle line.
     let alone = Nanos(ROUND_TRIP.0 / 2).plus(rate.time_of(PAYLOAD + 28 + HEADER));
     let (mut now, mut added) = (Nanos::ZERO, Vec::new());
@@ -150,6 +154,12 @@ fn queue(queueing: Queueing, rate: Rate, seed: u64) -> Result<Box<dyn Bottleneck
         Queueing::SmartCoDel => {
             let (isolation, aqm) = (Isolation::TripleIsolate, AqmKind::CoDel);
             Ok(isolated_smart(isolation, aqm, false, line, Overhead::RAW, LIMITS, LONGEST))
+        }
+        Queueing::Smart(mode) => {
+            let builder =
+                SmartQueue::upload(rate).raw_ip().overhead(Overhead::RAW).max_len(LONGEST);
+            let builder = builder.limits(LIMITS).buffers(LIMITS.packets + 1).tins(mode);
+            Ok(Box::new(builder.descriptors().expect("settings in range")))
         }
         Queueing::Tins(mode, blue) => {
             let mut marks = vec![Dscp::CS0; UPLOADS.into()];

@@ -5,8 +5,8 @@
 //!                  ◀─ FIFO ◀─ 1 Gbit/s, 10 ms, for acknowledgements ◀─
 //! ```
 //!
-//! The call is NQB traffic (RFC 9956, DSCP 45): 160 bytes every 20 ms with its headers, from host A. It needs no codepoint
-//! behind a queue that isolates flows. RFC 9956 has it share the queue of L4S where there are two; `DualPi2` tells its
+//! The call is NQB traffic (RFC 9956, DSCP 45): 160 bytes every 20 ms with its headers, from host A. Its code point says
+//! nothing to queues without tins, and behind a queue that isolates flows it needs none. RFC 9956 has it share the queue of L4S where there are two; `DualPi2` tells its
 //! queues apart by ECN, so the call has ECT(1) there.
 
 use core::fmt;
@@ -16,7 +16,7 @@ use freeboard::sched_core::{
     ConfigError, Descriptor, DualPi2, DualPi2Params, Ecn, Fifo, Imbalance, Limits, Nanos,
 };
 use freeboard::shaper::{Framing, Overhead, Rate, Shaped, Shaper};
-use freeboard::{AqmKind, Isolation};
+use freeboard::{AqmKind, Dscp, Isolation};
 
 use crate::discipline::{Bottleneck, isolated_smart};
 use crate::link::Link;
@@ -189,6 +189,7 @@ pub fn run(setup: &Setup) -> Result<Outcome, ConfigError> {
     let call = Cbr::new(Nanos(phases.below(20_000_000)), Nanos::from_millis(20), CALL);
     let ecn = if queueing.isolates() { Ecn::NotEct } else { Ecn::Ect1 };
     let call = network.add_source_with_ecn(Way::Up, [A, 201], ecn, call);
+    network.mark_source(call, Dscp::NQB);
     let deaf = load.deaf.then(|| {
         let source = Cbr::at_rate(Nanos(phases.below(2_000_000)), DEAF_RATE, DEAF);
         network.add_source_with_ecn(Way::Up, [C, 202], Ecn::Ect1, source)
