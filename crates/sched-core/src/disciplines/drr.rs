@@ -138,10 +138,19 @@ impl<N: Table<DrrFlow>> Drr<N> {
         self.nodes.as_ref().get(flow.index()).map(OnRing::on_ring).filter(|flow| flow.is_added())
     }
 
-    /// Lists `flow`, which holds its first packet, with sparse flows first.
+    /// Lists `flow`, which holds its first packet, with sparse flows first. In line here is what a flow that comes and goes
+    /// needs, which is little enough that no register is saved.
     #[inline(never)]
     fn enter_early(&mut self, flow: FlowId) {
-        if !self.ring.enter_early(self.nodes.as_mut(), flow.0) {
+        if !self.ring.come_back(self.nodes.as_mut(), flow.0) {
+            self.enter_early_apart(flow);
+        }
+    }
+
+    /// [`Self::enter_early`] of a flow that does not simply come back.
+    #[inline(never)]
+    fn enter_early_apart(&mut self, flow: FlowId) {
+        if !self.ring.enter_early_slow(self.nodes.as_mut(), flow.0) {
             self.enter_last_apart(flow);
         }
     }

@@ -341,14 +341,14 @@ impl Ring {
     /// Lists `flow` on the new list, if it is added, not listed, and has a turn of its own or the rest of one that it has
     /// begun. Returns whether it has.
     #[inline]
-    pub(crate) fn enter_early<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
+    fn enter_early<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
         self.come_back(nodes, flow) || self.enter_early_slow(nodes, flow)
     }
 
     /// [`Self::enter_early`] of a flow that comes and goes: it had begun a turn, the round of that turn is over, and the new
     /// list is not empty. Returns whether it is so; nothing has changed if not.
     #[inline(always)]
-    fn come_back<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
+    pub(super) fn come_back<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
         let (last_new, standing) = (self.last_new, Standing::new(Place::New, self.last_drawn()));
         let Some(old_front) = node(nodes, last_new).map(|last| last.next) else { return false };
         let Some(entering) = node(nodes, flow).filter(|flow| flow.standing.is_broken_off()) else {
@@ -373,7 +373,7 @@ impl Ring {
 
     /// [`Self::enter_early`], wherever flows are.
     #[inline]
-    fn enter_early_slow<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
+    pub(super) fn enter_early_slow<F: OnRing>(&mut self, nodes: &mut [F], flow: u32) -> bool {
         let old_front = self.old_front(nodes);
         let Some(entering) = node(nodes, flow).filter(|flow| flow.may_enter()) else {
             return false;

@@ -139,6 +139,6 @@ fn tell_idle<O: FlowScheduler, D: DropPolicy<O>, T: FlowDirectory<O>>(
     len: u32,
 ) {
     scheduler.served(flow, len, None);
-    policy.served(flow, len, 0);
     directory.emptied(scheduler, flow);
+    policy.served(flow, len, 0);
 }

@@ -78,8 +78,9 @@ where
     #[inline(always)]
     fn tell_idle(&mut self, flow: FlowId, len: u32) {
         self.scheduler.served(flow, len, None);
-        self.policy.served(flow, len, 0);
         self.directory.emptied(&self.scheduler, flow);
+        // Last: what the drop policy has in a function of its own is jumped to then, and no register is saved for what follows.
+        self.policy.served(flow, len, 0);
     }
 
     /// [`Scheduler::dequeue`] where no flow is selected: all that are backlogged wait, or none is.
