@@ -144,7 +144,8 @@ impl Labelled for OwnHost {
 ///
 /// - A queue: its previous flow's debt, under one packet, if both flows have the same host. What the AQM has learned it
 ///   learned of a flow: the flow has it when it comes back to its queue, and another flow begins without it.
-/// - A spare queue: what the AQM has learned of the flows that shared it.
+/// - A spare queue: its previous flows' debt, under one packet, if it is of the same host. The AQM begins anew each time
+///   that it is claimed: it is of any flows, and its host entry may have become another host's.
 /// - A host entry: the previous host's debt, under one packet; and what is left in the bucket of its rate, if the
 ///   previous host was the same.
 ///
@@ -431,14 +432,22 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         self.enqueue_found(now, lookup, packet, drops)
     }
 
-    /// Finds the queue of a packet that has none so far. The AQM forgets the flow that had a queue before another.
+    /// Finds the queue of a packet that has none so far. The AQM forgets the flow that had a queue before another, and the
+    /// flows that had a spare queue.
     #[inline]
     fn claim(&mut self, label: u32, labels: &(impl Labelled + ?Sized)) -> Lookup {
-        let Siblings { scheduler, directory, aqm, .. } = self.queues.siblings();
+        let Siblings { scheduler, directory, .. } = self.queues.siblings();
         let returns = directory.queues.returns();
         let lookup = directory.claim(scheduler, label, labels);
         let queue = FlowId(lookup.queue);
-        if lookup.outcome == Outcome::Claimed && directory.queues.returns() == returns {
+        // A spare queue is of any flows, and its entry may be another host's now.
+        let is_of_others = match lookup.outcome {
+            Outcome::Claimed => directory.queues.returns() == returns,
+            Outcome::Collision => self.queues.flow_backlog(queue).packets == 0,
+            Outcome::Hit => false,
+        };
+        let Siblings { scheduler, aqm, .. } = self.queues.siblings();
+        if is_of_others {
             aqm.forget(queue);
         }
         if scheduler.tins() > 1 {

@@ -301,7 +301,8 @@ impl SmartQueueBuilder {
     }
 
     /// The burst of a caller whose timer is slow, in bytes: in place of [`catch_up`](Self::catch_up), whatever the rate
-    /// becomes ([`Shaper::with_burst`]). In any span what leaves is at most what the rate carries, the burst, and a packet.
+    /// becomes ([`Shaper::with_burst`]). In any span what leaves is at most what the rate carries in it, one packet, and the
+    /// burst, or what the rate carries in a nanosecond if that is more.
     ///
     /// ```
     /// use freeboard::SmartQueue;

@@ -427,21 +427,31 @@ fn a_sender_has_the_turns_of_the_local_hosts_it_sends_to() {
     }
 }
 
-/// Goal: what COBALT has learned of a flow waits for this flow, and another flow that gets its queue begins without it.
-/// Method: a flow overflows, and leaves; it comes back; then as many other flows come as there are queues.
-#[test]
-fn a_flow_that_inherits_a_queue_inherits_no_punishment() {
+/// Queues with a COBALT whose probability rises fast, so that one overflow is seen.
+type Punishing = Isolated<Heap, Cobalt<Vec<CobaltState>>>;
+
+/// Eight queues that hold `packets` packets together, by source host and flow.
+fn punishing(packets: u32) -> Punishing {
     let memory = IsolatedMemory::<Heap>::allocate(8, 8, 64);
     let steps = [1 << 28, 1 << 20].map(Probability::from_raw);
     let params = CobaltParams::INTERNET.with_steps(steps[0], steps[1]);
     let aqm = Cobalt::new(vec![CobaltState::EMPTY; memory.queues()], params, 1).unwrap();
-    let config = IsolatedConfig::new(1_500, Limits::packets(4));
-    let mut queue = Isolated::with_aqm(memory, aqm, config).unwrap();
+    let config = IsolatedConfig::new(1_500, Limits::packets(packets));
+    Isolated::with_aqm(memory, aqm, config.isolated_by(Isolation::DualSrcHost)).unwrap()
+}
+
+/// How many queues, spare ones too, have a probability.
+fn punished(queue: &Punishing) -> usize {
+    let probability = |flow| queue.aqm().probability(FlowId(flow));
+    (0..16).filter(|&flow| probability(flow) > Probability::NEVER).count()
+}
+
+/// Goal: what COBALT has learned of a flow waits for this flow, and another flow that gets its queue begins without it.
+/// Method: a flow overflows, and leaves; it comes back; then as many other flows come as there are queues.
+#[test]
+fn a_flow_that_inherits_a_queue_inherits_no_punishment() {
+    let mut queue = punishing(4);
     let drops = &mut |_: Packet, _: DropReason| {};
-    let punished = |queue: &Isolated<Heap, Cobalt<Vec<CobaltState>>>| {
-        let probability = |flow| queue.aqm().probability(FlowId(flow));
-        (0..8).filter(|&flow| probability(flow) > Probability::NEVER).count()
-    };
     let now = Nanos::from_secs(1);
     for turn in 0..2 {
         for handle in 0..8 {
@@ -457,5 +467,61 @@ fn a_flow_that_inherits_a_queue_inherits_no_punishment() {
     for flow in 0..8 {
         queue.enqueue(now, FlowId(200 + flow), Packet::new(flow, 1_000), drops).unwrap();
     }
+    assert_eq!(punished(&queue), 0);
+}
+
+/// Goal: the same after the key has changed. Method: a flow overflows under the old key, the transition ends at once or with the
+/// packets of other flows, and as many flows come as there are queues.
+#[test]
+fn a_flow_inherits_no_punishment_from_before_the_key_changed() {
+    for ends_at_once in [true, false] {
+        let mut queue = punishing(4);
+        let drops = &mut |_: Packet, _: DropReason| {};
+        let now = Nanos::from_secs(1);
+        for handle in 0..8 {
+            queue.enqueue(now, FlowId(100), Packet::new(handle, 1_000), drops).unwrap();
+        }
+        while queue.dequeue(now, drops).is_some() {}
+        assert_eq!(punished(&queue), 1);
+        queue.rotate().unwrap();
+        if ends_at_once {
+            assert_eq!(queue.finish_rotation(), 0);
+        }
+        queue.set_limits(Limits::packets(64), drops);
+        for flow in 0..8 {
+            let packet = Packet::new(flow, 1_000);
+            queue.enqueue(now, FlowId(200 + flow), packet, drops).unwrap();
+        }
+        assert_eq!(queue.backlog().packets, 8);
+        assert_eq!(punished(&queue), 0, "{ends_at_once}");
+    }
+}
+
+/// Goal: nor does a flow that shares the spare queue of its host inherit what other flows did there, of its host or of the host that had
+/// the entry before. Method: more flows of a host than there are queues overflow; then so do those of other hosts.
+#[test]
+fn a_spare_queue_hands_on_no_punishment() {
+    let mut queue = punishing(12);
+    let drops = &mut |_: Packet, _: DropReason| {};
+    let now = Nanos::from_secs(1);
+    let put = |queue: &mut Punishing, handle: u32, flow: u32, host: u32| {
+        let packet = Packet::new(handle, 1_000);
+        queue.enqueue_labelled(now, &labels(flow, host, 0), packet, &mut |_, _| {}).map(drop)
+    };
+    // Eight flows of host 1 have the queues; a ninth overflows in the spare one.
+    (0..8).for_each(|flow| put(&mut queue, flow, 100 + flow, 1).unwrap());
+    for handle in 8..24 {
+        let _full = put(&mut queue, handle, 300, 1);
+    }
+    assert_eq!(punished(&queue), 1);
+    while queue.dequeue(now, drops).is_some() {}
+    assert_eq!(punished(&queue), 1, "a queue that was left keeps it");
+    queue.set_limits(Limits::packets(64), drops);
+    // Eight other hosts have a queue each, and two flows of each share a spare one.
+    (0..8).for_each(|host| put(&mut queue, host, 400 + host, 10 + host).unwrap());
+    for handle in 8..24 {
+        put(&mut queue, handle, 500 + handle, 10 + handle % 8).unwrap();
+    }
+    assert_eq!(queue.backlog().packets, 24);
     assert_eq!(punished(&queue), 0);
 }
