@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::Rate;
 
-use crate::config::handling::{Handling, memory_word};
+use crate::config::handling::{Handling, memory_word, tins_word};
 use crate::config::hosts::{Host, host_by_word};
 use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::config::{Config, Sharing};
@@ -40,6 +40,7 @@ impl Config {
         changed("wash", before.wash.word().into(), after.wash.word().into());
         let ingress = |of: Handling| Switch::of(of.is_ingress).word().to_owned();
         changed("ingress", ingress(before), ingress(after));
+        changed("tins", tins_word(before.tins), tins_word(after.tins));
         changed("memory-limit", memory_word(before.memory_limit), memory_word(after.memory_limit));
         changed("autorate", self.follow.word(), new.follow.word());
         changed("stats-every", self.stats_every.to_string(), new.stats_every.to_string());

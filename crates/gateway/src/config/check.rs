@@ -89,7 +89,7 @@ impl RawOptions {
                 l4s,
             },
             link: self.line()?,
-            handling: self.handling(kind)?,
+            handling: self.handling(kind, hosts)?,
             follow: self.follow(up, down)?,
             stats,
             stats_every: every.unwrap_or(1).unsigned_abs(),

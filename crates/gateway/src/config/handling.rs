@@ -2,9 +2,9 @@
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate, Shaper};
-use freeboard::{AckFilter, MemoryLimit, QueueSettings, Rtt};
+use freeboard::{AckFilter, Isolation, MemoryLimit, QueueSettings, Rtt, TinMode, TinPlan};
 
-use crate::config::keywords::{QueueKind, Switch, Words, number};
+use crate::config::keywords::{HostMode, QueueKind, Switch, Words, number};
 use crate::config::{RawOptions, Word};
 use crate::forward::queue::Heading;
 use crate::io::frame::ETHERNET_HEADER;
@@ -89,6 +89,8 @@ pub(crate) struct Handling {
     pub(crate) is_ingress: bool,
     pub(crate) memory_limit: Option<MemoryLimit>,
     pub(crate) late: Late,
+    /// None where there is one tin.
+    pub(crate) tins: Option<TinPlan>,
 }
 
 impl Handling {
@@ -101,6 +103,7 @@ impl Handling {
             is_ingress: self.is_ingress && !is_up,
             memory_limit: self.memory_limit.map(|limit| limit.bytes(rate, Rtt::INTERNET)),
             late: self.late,
+            tins: self.tins,
         }
     }
 }
@@ -114,6 +117,23 @@ pub(crate) struct Treatment {
     /// In bytes of the buffers that frames lie in.
     pub(crate) memory_limit: Option<u32>,
     pub(crate) late: Late,
+    /// None where there is one tin.
+    pub(crate) tins: Option<TinPlan>,
+}
+
+impl Treatment {
+    /// The tins, which may be one.
+    pub(crate) fn tins(&self) -> TinPlan {
+        self.tins.unwrap_or(TinMode::BestEffort.plan())
+    }
+}
+
+/// Tins in the words that they are read from.
+pub(crate) fn tins_word(tins: Option<TinPlan>) -> String {
+    let Some(plan) = tins else { return TinMode::BestEffort.word().to_owned() };
+    let mut settings = QueueSettings::NONE;
+    settings.tins = Some(plan);
+    settings.to_string()
 }
 
 /// A memory limit as it is said when it changes.
@@ -134,7 +154,7 @@ const MOST_BURST: i64 = 1 << 30;
 const BY_RATE: &str = "by-rate";
 
 impl RawOptions {
-    pub(super) fn handling(&self, kind: QueueKind) -> Result<Handling, String> {
+    pub(super) fn handling(&self, kind: QueueKind, hosts: HostMode) -> Result<Handling, String> {
         let ack_filter =
             self.read("--ack-filter", &self.ack_filter, <AckFilter as Words>::parse)?;
         let ack_filter = ack_filter.unwrap_or_default();
@@ -152,7 +172,22 @@ impl RawOptions {
             is_ingress: ingress == Some(Switch::On),
             memory_limit: self.read("--memory-limit", &self.memory_limit, memory_limit)?,
             late: self.late()?,
+            tins: self.tins(kind, hosts)?,
         })
+    }
+
+    /// The tins, if there are several.
+    fn tins(&self, kind: QueueKind, hosts: HostMode) -> Result<Option<TinPlan>, String> {
+        let plan = self.read("--tins", &self.tins, tins)?.filter(|plan| plan.count() > 1);
+        let why = match (plan, kind, hosts) {
+            (None, ..) => return Ok(None),
+            (_, QueueKind::Drr, HostMode::By(Isolation::TripleIsolate)) => {
+                "with --hosts triple-isolate accepted is besteffort".to_owned()
+            }
+            (_, QueueKind::Drr, _) => return Ok(plan),
+            _ => format!("with --queue {} accepted is besteffort", kind.word()),
+        };
+        Err(self.not_with("--tins", &self.tins, &why))
     }
 
     fn late(&self) -> Result<Late, String> {
@@ -192,6 +227,20 @@ impl RawOptions {
         let text = word.as_ref().map_or("", Word::text);
         format!("{}{option} {text:?}: {why}", self.place(word.as_ref()))
     }
+}
+
+/// Tins in the words of a queue's settings, and no other words.
+fn tins(option: &str, words: &str) -> Result<TinPlan, String> {
+    let settings = QueueSettings::from_words(words);
+    let settings = settings.map_err(|why| format!("{option} {words:?}: {why}"))?;
+    let mut only = QueueSettings::NONE;
+    only.tins = settings.tins;
+    settings.tins.filter(|_| only == settings).ok_or_else(|| {
+        format!(
+            "{option} {words:?}: accepted are besteffort, precedence, diffserv3, diffserv4, diffserv8, \
+             or tins of your own such as \"tin rest tin calls share 1/4 map EF calls\""
+        )
+    })
 }
 
 /// A memory limit: `by-rate`, or a size as `tc` writes it.

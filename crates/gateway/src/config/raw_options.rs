@@ -100,6 +100,11 @@ pub(crate) struct RawOptions {
     /// [default: on; off with fifo and with aqm none].
     #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<Switch>())]
     pub(crate) l4s: Option<Word>,
+    /// Classes of the line by code point (DSCP): besteffort, precedence, diffserv3, diffserv4, diffserv8, or
+    /// tins of your own, "tin rest tin calls share 1/4 map EF calls". Within its share of the rate a tin goes
+    /// before those below, and beyond it behind them. With drr [default: besteffort].
+    #[arg(long, value_name = "WORDS", help_heading = "Queues")]
+    pub(crate) tins: Option<Word>,
     /// What waits of the TCP acknowledgements that hosts send is thinned out: at most all but two of a
     /// connection, or, aggressive, all but one. For a line that is ten times as fast down as up
     /// [default: off; alone: conservative].
@@ -339,6 +344,7 @@ impl RawOptions {
             down_max: self.down_max.or(file.down_max),
             autorate_delay: self.autorate_delay.or(file.autorate_delay),
             autorate_ingress: self.autorate_ingress.or(file.autorate_ingress),
+            tins: self.tins.or(file.tins),
             ack_filter: self.ack_filter.or(file.ack_filter),
             wash: self.wash.or(file.wash),
             memory_limit: self.memory_limit.or(file.memory_limit),

@@ -136,6 +136,13 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "queue = \"qfq\"\nack-filter = true",
             "--ack-filter \"on\": with --queue qfq accepted is off",
         ),
+        ("tins = \"difserv4\"", "did you mean `diffserv4`?"),
+        ("tins = \"diffserv4 wash\"", "--tins \"diffserv4 wash\": accepted are besteffort"),
+        ("queue = \"sqf\"\ntins = \"diffserv4\"", "with --queue sqf accepted is besteffort"),
+        (
+            "hosts = \"triple-isolate\"\ntins = \"diffserv4\"",
+            "with --hosts triple-isolate accepted is besteffort",
+        ),
         ("wash = \"left\"", "--wash \"left\": accepted are off, up, down, both, on"),
         ("ingress = \"up\"", "--ingress \"up\": accepted are on, off"),
         ("memory-limit = \"4 mb\"", "--memory-limit \"4 mb\": accepted are by-rate, and sizes"),

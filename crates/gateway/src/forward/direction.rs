@@ -11,7 +11,7 @@ use freeboard::flowhash::{
 };
 use freeboard::sched_core::{Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _};
 use freeboard::shaper::{ArrivalRate, Overhead, Rate};
-use freeboard::{AckFilter, clear_dscp};
+use freeboard::{AckFilter, Dscp, Tin, TinCounters, TinPlan, clear_dscp};
 
 use crate::config::Config;
 use crate::config::hosts::Names;
@@ -200,7 +200,7 @@ impl Direction {
             Heading::Down => labels.dst_host = label,
         }
         let terms = self.terms_of(host);
-        let seen = Self::seen(&self.plan, labels, terms);
+        let seen = Seen { tin: self.tin(&parsed), ..Self::seen(&self.plan, labels, terms) };
         let watch = self.watch.as_mut();
         let place =
             watch.map_or(Place::default(), |watch| watch.arrived(now, parsed.key, host, len));
@@ -226,7 +226,13 @@ impl Direction {
         let Labels { flow, src_host: source, dst_host: destination } = labels;
         let Terms { weight, rate, ceiling } = terms;
         let quantum = weight * plan.max_len;
-        Seen { flow, source, destination, weight, quantum, rate, ceiling }
+        Seen { flow, source, destination, tin: 0, weight, quantum, rate, ceiling }
+    }
+
+    /// The tin of a packet by the code point that it came with.
+    fn tin(&self, parsed: &Parsed) -> u8 {
+        let Some(plan) = &self.plan.treatment.tins else { return 0 };
+        Dscp::new(parsed.dscp()).map_or(plan.default_tin(), |dscp| plan.of_dscp(dscp))
     }
 
     fn terms_of(&self, host: HostKey) -> Terms {
@@ -244,7 +250,9 @@ impl Direction {
             let label = host.label(&self.hasher);
             let labels = Labels { flow: 0, src_host: label, dst_host: label };
             let seen = Self::seen(&self.plan, labels, self.terms_of(host));
-            self.queue.update_host(now, &seen);
+            for tin in 0..self.plan.treatment.tins().count() {
+                self.queue.update_host(now, &Seen { tin, ..seen });
+            }
         }
     }
 
@@ -398,10 +406,18 @@ impl Direction {
         hosts: Hosts,
         pool: &mut Pool,
     ) {
+        self.renumber_tins(&plan.treatment.tins());
         if let Some(queue) = another {
             self.move_into(queue, plan, pool);
         } else {
-            self.queue.set_isolation(isolation(plan.share.hosts, plan.heading));
+            // Several tins go with every isolation but one, and one tin with all.
+            let (tins, isolation) =
+                (plan.treatment.tins(), isolation(plan.share.hosts, plan.heading));
+            if tins.count() == 1 {
+                self.queue.set_tins(tins);
+            }
+            self.queue.set_isolation(isolation);
+            self.queue.set_tins(tins);
         }
         let line = plan.treatment.late.of(self.queue.line().clone());
         self.queue.set_line(line);
@@ -416,6 +432,25 @@ impl Direction {
         self.plan = plan;
         (self.identity, self.terms) = (hosts.identity, hosts.terms);
         self.update_hosts(now);
+    }
+
+    /// What is held is in the tin of the same name, or in the default tin, as in the queue.
+    fn renumber_tins(&mut self, to: &TinPlan) {
+        let from = self.plan.treatment.tins();
+        if from == *to {
+            return;
+        }
+        for seen in self.held.iter_mut().filter_map(|held| held.seen.as_mut()) {
+            let number = from.tin(seen.tin).and_then(|tin| to.number_of(tin.name()));
+            seen.tin = number.unwrap_or(to.default_tin());
+        }
+    }
+
+    /// The tins, if there are several, with what has happened in each. Cost: O(queues) each.
+    pub(crate) fn tins(&self) -> impl Iterator<Item = (&Tin, TinCounters)> {
+        let plan = self.plan.treatment.tins.as_ref();
+        let tins = plan.map_or(&[][..], TinPlan::tins);
+        (0..).zip(tins).filter_map(|(number, tin)| Some((tin, self.queue.tin_counters(number)?)))
     }
 
     /// Moves what is queued into `queue`, which is empty.

@@ -15,6 +15,7 @@ use freeboard::sched_core::{
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
     Acks, Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, Rtt, SmartQueue,
+    TinCounters, TinPlan,
 };
 
 use crate::config::Sharing;
@@ -59,6 +60,8 @@ pub(crate) struct Seen {
     pub(crate) flow: u32,
     pub(crate) source: u32,
     pub(crate) destination: u32,
+    /// Its number in the plan that is in force.
+    pub(crate) tin: u8,
     /// Of its host on the LAN side.
     pub(crate) weight: u32,
     /// The quantum that this weight gives the host.
@@ -80,6 +83,10 @@ impl Labelled for Seen {
 
     fn destination(&self) -> u32 {
         self.destination
+    }
+
+    fn tin(&self) -> u8 {
+        self.tin
     }
 
     fn host_quantum(&self) -> Option<u32> {
@@ -136,6 +143,14 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
 
     /// What `seen` says of its host, from now on; without effect on a queue that has no level of hosts.
     fn update_host(&mut self, _now: Nanos, _seen: &Seen) {}
+
+    /// Other tins from now on; without effect on a queue that has none.
+    fn set_tins(&mut self, _plan: TinPlan) {}
+
+    /// What has happened in a tin, of a queue that has tins. Cost: O(queues).
+    fn tin_counters(&self, _number: u8) -> Option<TinCounters> {
+        None
+    }
 
     /// What shares the line, from now on; without effect on a queue that is built for one isolation.
     fn set_isolation(&mut self, _isolation: Isolation) {}
@@ -307,6 +322,7 @@ impl Plan {
                 let builder = builder.isolation(isolation(hosts, self.heading)).limits(limits);
                 let builder = builder.max_len(self.max_len);
                 let builder = builder.aqm(self.share.aqm).l4s(self.share.l4s);
+                let builder = builder.tins(self.treatment.tins());
                 let states = vec![ChosenAqmState::EMPTY; memory.queues()];
                 let mut queue: HostQueues =
                     builder.descriptors_in(memory, states).map_err(one_line)?;
@@ -425,6 +441,16 @@ impl Queue for HostQueues {
 
     fn update_host(&mut self, now: Nanos, seen: &Seen) {
         let _is_backlogged = HostQueues::update_host(self, now, seen);
+    }
+
+    fn set_tins(&mut self, plan: TinPlan) {
+        if plan != *self.tins() {
+            let _has_isolation = SmartQueue::set_tins(self, plan);
+        }
+    }
+
+    fn tin_counters(&self, number: u8) -> Option<TinCounters> {
+        SmartQueue::tin_counters(self, number)
     }
 
     fn set_isolation(&mut self, isolation: Isolation) {

@@ -2,10 +2,11 @@
 
 use core::fmt::Write as _;
 
-use freeboard::AckFilter;
 use freeboard::sched_core::{DropReason, Nanos};
+use freeboard::{AckFilter, Tin, TinCounters};
 use serde::{Deserialize, Serialize};
 
+use crate::config::handling::tins_word;
 use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::forward::direction::Direction;
 use crate::forward::follow::Following;
@@ -157,9 +158,39 @@ pub(crate) struct DirectionReport {
     /// Thrown away by the kernel before they were received.
     pub(crate) overruns: u64,
     pub(crate) delay: Delay,
+    /// Where there are several, the lowest first.
+    #[serde(default)]
+    pub(crate) tins: Vec<TinReport>,
     /// The hosts that hold or send most come first.
     pub(crate) hosts_seen: Vec<HostOrFlow>,
     pub(crate) flows_seen: Vec<HostOrFlow>,
+}
+
+/// A class of a direction. Counts are those of the present queue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct TinReport {
+    pub(crate) name: String,
+    pub(crate) sent: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) queued: u64,
+    pub(crate) queued_bytes: u64,
+    pub(crate) marked: u64,
+    pub(crate) dropped: u64,
+}
+
+impl TinReport {
+    fn all(direction: &Direction) -> Vec<Self> {
+        let of = |(tin, TinCounters { counters, backlog }): (&Tin, _)| Self {
+            name: tin.name().as_str().to_owned(),
+            sent: counters.delivered.packets,
+            sent_bytes: counters.delivered.bytes,
+            queued: backlog.packets.into(),
+            queued_bytes: backlog.bytes.into(),
+            marked: counters.marked,
+            dropped: counters.rejected.packets + counters.dropped_total().packets,
+        };
+        direction.tins().map(of).collect()
+    }
 }
 
 /// A host or a flow.
@@ -255,6 +286,7 @@ impl DirectionReport {
             unaccounted: direction.unaccounted(),
             overruns,
             delay: watch.map_or(Delay::default(), |watch| Delay::of(watch.recent())),
+            tins: TinReport::all(direction),
             hosts_seen: watch.map_or(Vec::new(), |watch| hosts_or_flows(watch.hosts())),
             flows_seen: watch.map_or(Vec::new(), |watch| hosts_or_flows(watch.flows())),
         }
@@ -349,6 +381,36 @@ fn of_program(text: &mut String, up_for: Nanos, reloads: &Reloads) {
     metric(text, about, [(String::new(), reloads.read_at as f64)]);
 }
 
+/// The metrics of tins.
+fn of_tins(text: &mut String, directions: &[(&Direction, u64)]) {
+    type Value = fn(&TinReport) -> u64;
+    let all: [(&str, &str, &str, Value); 5] = [
+        ("tin_sent_packets_total", "counter", "Frames sent, by tin", |tin| tin.sent),
+        ("tin_sent_bytes_total", "counter", "Bytes sent, by tin", |tin| tin.sent_bytes),
+        ("tin_marked_packets_total", "counter", "Packets marked here, by tin", |tin| tin.marked),
+        (
+            "tin_dropped_packets_total",
+            "counter",
+            "Frames that came to the queue and were not sent, by tin",
+            |tin| tin.dropped,
+        ),
+        ("tin_queued_bytes", "gauge", "Bytes queued, by tin", |tin| tin.queued_bytes),
+    ];
+    let tins: Vec<(&str, Vec<TinReport>)> = directions
+        .iter()
+        .map(|(direction, _)| (direction.heading().name(), TinReport::all(direction)))
+        .collect();
+    for (name, kind, help, value) in all {
+        let values = tins.iter().flat_map(|(heading, tins)| {
+            tins.iter().map(move |tin| {
+                let labels = format!("{{direction=\"{heading}\",tin=\"{}\"}}", tin.name);
+                (labels, value(tin) as f64)
+            })
+        });
+        metric(text, (name, kind, help), values);
+    }
+}
+
 /// The metrics of rates that follow the line.
 fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: &Following) {
     type Value = fn(&Followed) -> Option<f64>;
@@ -436,6 +498,7 @@ fn info(direction: &Direction) -> String {
         ("hosts", share.hosts.word().to_owned()),
         ("aqm", share.aqm.word().to_owned()),
         ("l4s", switch(share.l4s)),
+        ("tins", tins_word(treatment.tins)),
         ("ack_filter", treatment.ack_filter.name().to_owned()),
         ("wash", switch(treatment.is_washed)),
         ("ingress", switch(treatment.is_ingress)),
@@ -514,6 +577,7 @@ pub(crate) fn metrics(
         };
         metric(&mut text, (name, kind, help), directions.iter().map(value));
     }
+    of_tins(&mut text, directions);
     of_following(&mut text, directions, following);
     of_hosts(&mut text, directions);
     let name = "freeboard_dropped_packets_total";
@@ -559,7 +623,8 @@ mod tests {
 
     /// Both directions, with a host that has sent and lost a packet.
     fn directions(rate: &str) -> [Direction; 2] {
-        let text = format!("lan = \"a\"\nwan = \"b\"\nup = \"{rate}\"\ndown = \"8mbit\"");
+        let line = "lan = \"a\"\nwan = \"b\"\ntins = \"diffserv4\"";
+        let text = format!("{line}\nup = \"{rate}\"\ndown = \"8mbit\"");
         let config = RawOptions::from_text(Path::new("x"), text).unwrap().check().unwrap();
         [Heading::Up, Heading::Down].map(|heading| {
             let plan = crate::forward::run::plan(&config, heading, 64, 1_522);
@@ -671,6 +736,7 @@ mod tests {
             "freeboard_overrun_packets_total{direction=\"up\"} 3",
             "freeboard_autorate_min_bytes_per_second{direction=\"up\"} 125000",
             "freeboard_autorate_max_bytes_per_second{direction=\"down\"} 1000000",
+            "freeboard_tin_sent_packets_total{direction=\"up\",tin=\"voice\"} 0",
             "freeboard_autorate_info{direction=\"down\",state=\"steady\"} 1",
             "freeboard_host_sent_bytes_total{direction=\"up\",host=\"not IP\"} 100",
             "freeboard_host_dropped_packets_total{direction=\"down\",host=\"not IP\"} 1",

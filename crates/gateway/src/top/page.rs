@@ -6,7 +6,7 @@
 use core::fmt;
 
 use super::Reports;
-use crate::stats::report::{Delay, DirectionReport, Followed, HostOrFlow, Reflected};
+use crate::stats::report::{Delay, DirectionReport, Followed, HostOrFlow, Reflected, TinReport};
 
 /// How a line is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +63,8 @@ impl Page {
             let earlier = before.and_then(|before| before.directions.iter().find(same));
             let seconds = last.seconds - before.map_or(0.0, |before| before.seconds);
             let mut head = Self { lines: Vec::new() };
-            for text in [line_of(direction, earlier, seconds), state_of(direction)] {
+            let texts = [line_of(direction, earlier, seconds), state_of(direction)];
+            for text in texts.into_iter().chain(tins_of(direction, earlier, seconds)) {
                 head.wrap(Kind::Heading, &text, columns);
             }
             let before_hosts = earlier.map(|direction| &direction.hosts_seen[..]);
@@ -288,6 +289,24 @@ fn words_of(direction: &DirectionReport) -> Vec<String> {
     words.extend(ingress.then(|| "ingress".to_owned()));
     words.extend((!link.is_empty() && link != "raw").then(|| link.clone()));
     words
+}
+
+/// Its tins, if it has several.
+fn tins_of(
+    direction: &DirectionReport,
+    before: Option<&DirectionReport>,
+    seconds: f64,
+) -> Option<String> {
+    let of = |(at, tin): (usize, &TinReport)| {
+        let earlier = before.and_then(|before| before.tins.get(at));
+        let earlier = earlier.filter(|earlier| earlier.name == tin.name);
+        let sent = tin.sent_bytes - earlier.map_or(0, |of| of.sent_bytes.min(tin.sent_bytes));
+        let TinReport { name, queued, marked, dropped, .. } = tin;
+        let mbits = mbits(sent, seconds);
+        format!("{name} {mbits} Mbit/s, {queued} queued, {marked} marked, {dropped} dropped")
+    };
+    let tins: Vec<String> = direction.tins.iter().enumerate().map(of).collect();
+    (!tins.is_empty()).then(|| format!("      tins: {}", tins.join("; ")))
 }
 
 /// What has become of its packets.

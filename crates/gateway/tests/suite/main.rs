@@ -31,6 +31,7 @@ mod refusals;
 mod serving;
 mod starving;
 mod tap;
+mod tins;
 mod top;
 mod topology;
 mod traffic;

@@ -173,6 +173,17 @@ impl Paced {
         every: Duration,
         lengths: &[usize],
     ) -> Self {
+        Self::with_class(from, to, address, (every, lengths), 0)
+    }
+
+    /// The same with this byte of class, over IPv4.
+    pub(crate) fn with_class(
+        from: &Namespace,
+        to: &Namespace,
+        address: IpAddr,
+        (every, lengths): (Duration, &[usize]),
+        class: u8,
+    ) -> Self {
         let receiving = to.within(move || UdpSocket::bind((address, 0)).unwrap());
         setsockopt(&receiving, sockopt::RcvBufForce, &(8 << 20)).unwrap();
         setsockopt(&receiving, sockopt::ReceiveTimestampns, &true).unwrap();
@@ -181,6 +192,9 @@ impl Paced {
         let any: SocketAddr =
             if target.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0_u16; 8], 0).into() };
         let sending = from.within(move || UdpSocket::bind(any).unwrap());
+        if class > 0 {
+            setsockopt(&sending, sockopt::Ipv4Tos, &class.into()).unwrap();
+        }
         sending.connect(target).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let (is_over, epoch, lengths) = (Arc::clone(&stop), Instant::now(), lengths.to_vec());

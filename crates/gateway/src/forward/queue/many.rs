@@ -105,6 +105,7 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
             flow: label(host ^ 1 << 31),
             source: label(host),
             destination: label(u32::MAX),
+            tin: 0,
             weight: 1,
             quantum: LONG + 8,
             rate: None,

@@ -28,6 +28,7 @@ fn seen(host: u32, flow: u32, heading: Heading) -> Seen {
         flow: flowhash::mix(host ^ flow),
         source,
         destination,
+        tin: 0,
         weight: 1,
         quantum: 1_514,
         rate: None,

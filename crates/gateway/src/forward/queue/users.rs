@@ -181,6 +181,7 @@ impl Scheduler for Users {
             flow: label,
             source: label,
             destination: label,
+            tin: 0,
             weight: 1,
             quantum: 1,
             rate: None,
