@@ -251,7 +251,8 @@ fn with_points(text: &str, mut plan: TinPlan) -> Result<TinPlan, SettingsError<'
             "map" => {
                 let codes = words.raw_value(word, CODES)?;
                 let name = words.raw_value(word, CODES)?;
-                for code in codes.split(',') {
+                // A list of one, as in `units::scaled`: no index that can panic.
+                for code in codes.split([',']) {
                     let accepted = CODES;
                     let dscp = code.parse::<Dscp>().map_err(|_| {
                         let at = if code.is_empty() { codes } else { code };

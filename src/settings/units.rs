@@ -46,7 +46,8 @@ fn scaled(word: &str, units: &[(&str, u64, u32)]) -> Option<u64> {
     let unit_at = word.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(word.len());
     let (number, unit) = word.split_at_checked(unit_at)?;
     let (_, base, power) = units.iter().find(|(name, ..)| unit.eq_ignore_ascii_case(name))?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    // A list of one: the search for a single character has an index that can panic where it is not inlined.
+    let (whole, fraction) = number.split_once(['.']).unwrap_or((number, ""));
     let decimals = u32::try_from(fraction.len()).ok()?;
     if whole.is_empty()
         || number.ends_with('.')

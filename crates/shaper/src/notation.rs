@@ -49,7 +49,8 @@ fn bits_per_second(word: &str) -> Option<u64> {
     let digits = [("", 0), ("bit", 0), ("kbit", 3), ("mbit", 6), ("gbit", 9)]
         .into_iter()
         .find_map(|(name, digits)| unit.eq_ignore_ascii_case(name).then_some(digits))?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    // A list of one: the search for a single character has an index that can panic where it is not inlined.
+    let (whole, fraction) = number.split_once(['.']).unwrap_or((number, ""));
     let fraction = fraction.trim_end_matches('0');
     if whole.is_empty() || fraction.len() > digits {
         return None;
