@@ -18,6 +18,9 @@
 //! A host is what its label says. A sender that can put any source address into a packet is many hosts, unless the
 //! label is one that the sender cannot choose: the port or the subscriber that the packet came from.
 //!
+//! Above hosts and flows there may be *tins*, classes of the line ([`Isolated::set_tins`]), in every mode but
+//! `triple-isolate`.
+//!
 //! **Cost.** A packet of a flow that is backlogged costs a lookup, the flow scheduler, and the books of which host
 //! holds the most: O(1). A flow that becomes backlogged, and each packet of a flow that found its set
 //! full, costs two more hashes and lookups, of its hosts.
@@ -148,6 +151,11 @@ impl Labelled for OwnHost {
 ///   that it is claimed: it is of any flows, and its host entry may have become another host's.
 /// - A host entry: the previous host's debt, under one packet; and what is left in the bucket of its rate, if the
 ///   previous host was the same.
+///
+/// **Tins.** With several ([`Isolated::set_tins`]) a flow has a queue for each tin that it sends in, and a host an entry: its
+/// share of that tin. Only hosts of one tin share an entry: a host joins one of its tin also where its set has no more free
+/// entries than tins without one. Without a level of hosts a flow whose set is full shares a queue with flows of its tin. A
+/// committed rate and a ceiling hold in each tin by itself.
 ///
 /// A turn that is used up is inherited with the debt: the flow or host may then wait for one round, once.
 ///

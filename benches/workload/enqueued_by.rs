@@ -4,7 +4,7 @@ use freeboard::flowhash::{Labeller, Labels, Parser, SipHash13};
 use freeboard::sched_core::{
     Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
 };
-use freeboard::{ByLabeller, Labelled, LabelledScheduler, SmartQueue, Storage};
+use freeboard::{ByLabeller, InTin, Isolated, Labelled, LabelledScheduler, SmartQueue, Storage};
 
 /// The queue `S`, into which `W` enqueues.
 #[derive(Debug)]
@@ -44,6 +44,46 @@ impl<S: LabelledScheduler> Way<S> for HostsByHash {
         let host = (flow.0 & self.0).wrapping_mul(0x9e37_79b9);
         let labels = Labels { flow: flow.0, src_host: host, dst_host: host };
         queue.enqueue_labelled(now, &labels as &dyn Labelled, packet, drops)
+    }
+}
+
+/// Each flow is the only one of its hosts, and bits of its hash say its tin, one of four.
+#[derive(Debug)]
+pub(crate) struct TinsByHash;
+
+impl TinsByHash {
+    const fn labels(flow: FlowId) -> InTin<Labels> {
+        let labels = Labels { flow: flow.0, src_host: flow.0, dst_host: flow.0 };
+        // Not those that say the set.
+        InTin { labels, tin: (flow.0 >> 28 & 3) as u8 }
+    }
+}
+
+impl<S: Storage> Way<Isolated<S>> for TinsByHash {
+    #[inline(always)]
+    fn enqueue(
+        &self,
+        queue: &mut Isolated<S>,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        queue.enqueue_labelled(now, &Self::labels(flow), packet, drops).map(|_| ())
+    }
+}
+
+impl<S: Storage> Way<SmartQueue<S>> for TinsByHash {
+    #[inline(always)]
+    fn enqueue(
+        &self,
+        queue: &mut SmartQueue<S>,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        SmartQueue::enqueue(queue, now, &Self::labels(flow), packet, drops)
     }
 }
 

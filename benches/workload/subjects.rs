@@ -11,12 +11,12 @@ use freeboard::sched_core::{
     CoDelParams, CoDelState, Cobalt, CobaltParams, CobaltState, CommittedRate, Descriptor,
     DropFrom, DualPi2, DualPi2Params, Fifo, FlowId, FlowQueues, FlowScheduler, Limits, LongestFlow,
     LongestQueueDrop, LowBits, Nanos, NoAqm, Pi2, Pi2Params, Pi2State, Pie, PieParams, PieState,
-    Queue, Red, RedParams, RedState, Scheduler, Side, Sides,
+    Queue, Red, RedParams, RedState, Scheduler, Side, Sides, TinConfig,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
-use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue};
+use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue, TinMode};
 
-use super::enqueued_by::{EnqueuedBy, Frames, HostsByHash, OneFlow};
+use super::enqueued_by::{EnqueuedBy, Frames, HostsByHash, OneFlow, TinsByHash};
 use super::null::{LIMITED, LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
 use super::{Loop, Pattern};
 
@@ -26,7 +26,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
 /// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 63] = [
+pub(crate) const NAMES: [&str; 65] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -65,6 +65,8 @@ pub(crate) const NAMES: [&str; 63] = [
     "isolated_rates_unset",
     "smart_queue",
     "smart_queue_shaped",
+    "isolated_tins4",
+    "smart_queue_tins4",
     "smart_queue_parsed",
     "wf2q",
     "hashed_drr",
@@ -190,7 +192,20 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         // than the loop.
         "smart_queue" => closed(smart_queue(flows, Rate::UNLIMITED), call, true),
         "smart_queue_shaped" => closed(smart_queue(flows, fastest()), call, true),
-        // The same, with the headers of frames parsed and hashed.
+        // Both with four tins, of which the hash of a flow says one.
+        "isolated_tins4" => {
+            let mut queue = isolated_dual(flows);
+            let share = |bits| TinConfig::by_weight(1).with_rate(bits);
+            let tins = [400, 25, 200, 100].map(|gbit| share(gbit * 1_000_000_000));
+            queue.set_tins(&tins).expect("no more tins than ways");
+            closed(EnqueuedBy { queue, way: TinsByHash }, call, true)
+        }
+        "smart_queue_tins4" => {
+            let mut queue = smart_queue(flows, fastest());
+            queue.set_tins(TinMode::Diffserv4).expect("no more tins than ways");
+            closed(EnqueuedBy { queue, way: TinsByHash }, call, true)
+        }
+        // The same without tins, with the headers of frames parsed and hashed.
         "smart_queue_parsed" => {
             let way = Frames::new(descriptors_for(flows), flows);
             closed(EnqueuedBy { queue: smart_queue(flows, fastest()), way }, call, true)

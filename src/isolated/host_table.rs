@@ -84,17 +84,17 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
 
     /// Whether `entry`, just claimed, leaves its set a free way for each tin that has none there.
     fn leaves_ways(&self, entry: u32, of: InTins) -> bool {
-        let (mut present, mut free, mut has_own) = (1_u32 << (of.tin & 7), 0_u32, false);
-        for other in self.set_behind(entry).filter(|other| *other != entry) {
-            if self.flows_in(other) == 0 {
-                free = free.wrapping_add(1);
-                continue;
-            }
-            let tin = self.tin_of(other);
-            has_own |= tin == of.tin;
-            present |= 1 << (tin & 7);
-        }
-        !has_own || free >= u32::from(of.tins).saturating_sub(present.count_ones())
+        let first = entry & !self.ways.wrapping_sub(1);
+        let ways = first as usize..first.wrapping_add(self.ways) as usize;
+        let set = self.flows.as_ref().get(ways).unwrap_or_default();
+        // Nothing counts in `entry` so far: it is among the free ones. Without branches, so that compilers use vectors.
+        let (present, free) = set.iter().fold((0_u32, 0_u32), |(present, free), packed| {
+            let is_held = u32::from(packed & ((1 << TIN_SHIFT) - 1) != 0);
+            let tin = packed >> TIN_SHIFT & 7;
+            (present | is_held << tin, free.wrapping_add(1).wrapping_sub(is_held))
+        });
+        let absent = u32::from(of.tins).saturating_sub(present.count_ones());
+        present >> (of.tin & 7) & 1 == 0 || free > absent
     }
 
     /// The entry for a host of this tin, where the table has named `entry`, and whether the host claims it.

@@ -500,11 +500,7 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
     /// Several tins: the one at the front has sent `len` bytes.
     #[inline(always)]
     fn charge_tin(&mut self, len: u32) {
-        match self.rule {
-            Rule::One => {}
-            Rule::ByShare => self.charge_share(len),
-            Rule::ByWeight => self.charge_turn(len),
-        }
+        if self.rule == Rule::ByShare { self.charge_share(len) } else { self.charge_turn(len) }
     }
 
     #[inline(always)]
@@ -596,6 +592,48 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         }
     }
 
+    /// [`FlowScheduler::backlogged`], with several tins.
+    #[inline(never)]
+    fn backlogged_in_tin(&mut self, flow: FlowId) {
+        let Some(node) = self.nodes.as_ref().get(flow.index()) else { return };
+        let at = node.tin();
+        if !node.flow.is_added() || node.flow.is_listed() {
+            return;
+        }
+        let Some(ring) = self.tins.get_mut(at as usize).map(|tin| &mut tin.ring) else { return };
+        let was_idle = ring.front() == NONE;
+        let (nodes, note_at) = (self.nodes.as_mut(), &mut self.note_at);
+        ring.enter(nodes, flow.0, self.sparse_first, |nodes| {
+            if at == 0 {
+                note(nodes, note_at, flow.0);
+            }
+        });
+        if was_idle {
+            self.tin_backlogged(at);
+        }
+    }
+
+    /// [`FlowScheduler::served`], with several tins.
+    #[inline(never)]
+    fn served_in_tin(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        let (at, max_len) = (self.front, self.max_len);
+        let Some(ring) = self.tins.get_mut(at as usize).map(|tin| &mut tin.ring) else { return };
+        if flow.0 != ring.front() || flow.index() >= self.nodes.as_ref().len() {
+            return;
+        }
+        if next_head.is_none() {
+            ring.leave_front(self.nodes.as_mut(), len, max_len);
+        } else {
+            let note_at = &mut self.note_at;
+            ring.charge(self.nodes.as_mut(), len, max_len, |nodes| {
+                if at == 0 {
+                    note(nodes, note_at, flow.0);
+                }
+            });
+        }
+        self.charge_tin(len);
+    }
+
     /// `flow` of `tin` has left the ring without service.
     #[inline]
     fn settle(&mut self, tin: u32) {
@@ -675,21 +713,14 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
     }
 
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
-        let Some(node) = self.nodes.as_ref().get(flow.index()) else { return };
-        let at = node.tin();
-        if !node.flow.is_added() || node.flow.is_listed() {
-            return;
+        if self.rule != Rule::One {
+            return self.backlogged_in_tin(flow);
         }
-        let Some(ring) = self.tins.get_mut(at as usize).map(|tin| &mut tin.ring) else { return };
-        let was_idle = ring.front() == NONE;
-        let (nodes, note_at) = (self.nodes.as_mut(), &mut self.note_at);
-        ring.enter(nodes, flow.0, self.sparse_first, |nodes| {
-            if at == 0 {
-                note(nodes, note_at, flow.0);
-            }
-        });
-        if was_idle && self.rule != Rule::One {
-            self.tin_backlogged(at);
+        let Self { nodes, tins: [Tin { ring, .. }, ..], note_at, sparse_first, .. } = self;
+        let nodes = nodes.as_mut();
+        let is_idle = |node: &TinFlow| node.flow.is_added() && !node.flow.is_listed();
+        if nodes.get(flow.index()).is_some_and(is_idle) {
+            ring.enter(nodes, flow.0, *sparse_first, |nodes| note(nodes, note_at, flow.0));
         }
     }
 
@@ -706,29 +737,28 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        let front = FlowId(self.first().ring.front());
+        let [Tin { ring, .. }, ..] = &self.tins;
+        let ring = if self.rule == Rule::One { ring } else { &self.first().ring };
+        let front = FlowId(ring.front());
         (front.index() < self.nodes.as_ref().len()).then_some(front)
     }
 
     /// A call for a flow that was not selected changes nothing.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        let (at, max_len) = (self.front, self.max_len);
-        let Some(ring) = self.tins.get_mut(at as usize).map(|tin| &mut tin.ring) else { return };
-        if flow.0 != ring.front() || flow.index() >= self.nodes.as_ref().len() {
+        if self.rule != Rule::One {
+            return self.served_in_tin(flow, len, next_head);
+        }
+        let Self { nodes, tins: [Tin { ring, .. }, ..], note_at, max_len, .. } = self;
+        let nodes = nodes.as_mut();
+        if flow.0 != ring.front() || flow.index() >= nodes.len() {
             return;
         }
         if next_head.is_none() {
-            ring.leave_front(self.nodes.as_mut(), len, max_len);
+            ring.leave_front(nodes, len, *max_len);
         } else {
-            let note_at = &mut self.note_at;
-            ring.charge(self.nodes.as_mut(), len, max_len, |nodes| {
-                if at == 0 {
-                    note(nodes, note_at, flow.0);
-                }
-            });
+            ring.charge(nodes, len, *max_len, |nodes| note(nodes, note_at, flow.0));
         }
-        self.charge_tin(len);
     }
 
     fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {

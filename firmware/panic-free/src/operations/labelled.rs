@@ -10,11 +10,13 @@ use conformance::catalog::{
 use freeboard::flowhash::{FlowKey, Labeller, Labels, SipHash13, TagLine, parse};
 use freeboard::sched_core::{
     Aqm, Descriptor, DropFrom, DropPolicy, DropReason, DropSink, FlowId, FlowRecord, FlowScheduler,
-    LengthFlow, Nanos, NoAqm, Packet, Queue, Side, Sqf, SqfFlow, Table as Memory, WaitingFlow,
+    LengthFlow, Nanos, NoAqm, Packet, Queue, Side, Sqf, SqfFlow, Table as Memory, TinConfig,
+    WaitingFlow,
 };
 use freeboard::{
-    Buffers, ByLabeller, Hashed, HostStatistics, Isolated, IsolatedConfig, IsolatedMemory, Isolation,
-    LabelledScheduler, OnDemand, Rekeyed, Slices, StaticRates, StaticTables, StaticTriple, Storage,
+    Buffers, ByLabeller, Hashed, HostStatistics, InTin, Isolated, IsolatedConfig, IsolatedMemory,
+    Isolation, LabelledScheduler, OnDemand, Rekeyed, Slices, StaticRates, StaticTables,
+    StaticTriple, Storage,
 };
 
 use super::catalog::{config, room};
@@ -146,6 +148,9 @@ fn by_labels<S: Storage, K: Storage, T: Storage>(isolated: &mut Isolated<S, NoAq
         isolated.enqueue_labelled(now(), &on_demand, packet, sink!());
         isolated.enqueue_labelled(now(), &rekeyed, packet, sink!());
         LabelledScheduler::enqueue_labelled(isolated, now(), &labels, packet, sink!());
+        isolated.enqueue_labelled(now(), &InTin { labels: rekeyed, tin: any() as u8 }, packet, sink!());
+        isolated.set_tins(black_box(&[TinConfig::by_weight(1); 4][..]));
+        (isolated.tins(), isolated.tin(any() as u8), isolated.tin_counters(any() as u8));
         isolated.rotate();
         (isolated.is_rotating(), isolated.old_claims(), isolated.finish_rotation());
         isolated.set_isolation(*black_box(&Isolation::Flows));

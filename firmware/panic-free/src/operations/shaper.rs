@@ -4,7 +4,8 @@ use core::hint::black_box;
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{
-    ArrivalRate, Autorate, AutorateParams, Framing, Layer, Overhead, Rate, Segments, Shaper, SplitPolicy,
+    ArrivalRate, Autorate, AutorateParams, Framing, Layer, Overhead, Rate, Segments, Shaper,
+    SplitPolicy,
 };
 
 use super::schedulers::now;

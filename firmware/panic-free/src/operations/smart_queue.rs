@@ -9,9 +9,9 @@ use freeboard::flowhash::{
 use freeboard::sched_core::{AqmChoice, Ceiling, ChosenAqmState, DropReason, Packet};
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
-    AckFilter, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, Isolation,
-    MemoryLimit, Rtt, Slices, SmartQueue, SmartQueueBuilder, StaticFrames, StaticRates, StaticTables,
-    StaticTriple, Storage, clear_dscp, mark_congestion,
+    AckFilter, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, InTin,
+    Isolation, MemoryLimit, Rtt, Slices, SmartQueue, SmartQueueBuilder, StaticFrames, StaticRates,
+    StaticTables, StaticTriple, Storage, TinMode, clear_dscp, mark_congestion,
 };
 
 use super::schedulers::{limits, now, scheduler, segments, sink};
@@ -29,6 +29,7 @@ fn builder() -> SmartQueueBuilder {
     let builder = builder.max_len(any()).catch_up(now()).memory_limit(MemoryLimit::ByRate);
     let builder = builder.aqm(*black_box(&AqmKind::CoDel)).l4s(any() > 0);
     let builder = builder.ack_filter(*black_box(&AckFilter::Conservative));
+    let builder = builder.tins(*black_box(&TinMode::Diffserv4));
     if any() > 0 { builder.raw_ip() } else { builder }
 }
 
@@ -72,6 +73,7 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T:
         queue.set_memory_limit(black_box(Some(MemoryLimit::ByRate)));
         (queue.set_wash(any() > 0), queue.is_wash());
         (queue.settings(), queue.waited(now()));
+        queue.push_marked(now(), any(), bytes);
         seen(queue.pop(now()).map(<[u8]>::len));
         queue.clear();
         queue.recount();
@@ -103,6 +105,7 @@ fn by_descriptor<S: Storage, K: Storage, T: Storage>(queue: &mut SmartQueue<S, D
     let acks = |_: Packet| Ack::read(black_box(&[0; 80][..]), &parse::ip(black_box(&[0; 80][..])));
     one_of!(queue;
         queue.enqueue(now(), &labels, packet, sink!());
+        queue.enqueue(now(), &InTin { labels, tin: any() as u8 }, packet, sink!());
         queue.enqueue_with_acks(now(), &labels, packet, &acks, sink!());
         queue.dequeue(now(), sink!());
         (queue.settings(), queue.dequeue_timed(now(), sink!()));
@@ -139,5 +142,7 @@ fn common<S: Storage, P, K: Storage, T: Storage>(queue: &mut SmartQueue<S, P, K,
         (queue.line().due(), queue.overhead(), queue.rtt(), queue.isolation());
         queue.backlogged_hosts();
         (queue.statistics(), queue.tin_statistics(any() as u8));
+        (queue.set_tins(*black_box(&TinMode::Precedence)), queue.tins().count());
+        queue.tin_counters(any() as u8);
     );
 }

@@ -3,7 +3,9 @@
 use core::hint::black_box;
 
 use freeboard::shaper::Rate;
-use freeboard::{Dscp, LinkLayer, QueueSettings, SmartQueue, Tin, TinMode, TinName, TinPlan, TinShare};
+use freeboard::{
+    Dscp, LinkLayer, QueueSettings, SmartQueue, Tin, TinMode, TinName, TinPlan, TinShare,
+};
 
 use super::{any, one_of, seen};
 

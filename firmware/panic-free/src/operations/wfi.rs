@@ -3,8 +3,8 @@
 use core::hint::black_box;
 
 use freeboard::sched_core::{
-    Arrival, DelayHistogram, Descriptor, DropReason, Fifo, FlowId, Guarantee, Metered, Packet, PairMeter,
-    Scheduler, Share, WfiFlow, WfiMeter,
+    Arrival, DelayHistogram, Descriptor, DropReason, Fifo, FlowId, Guarantee, Metered, Packet,
+    PairMeter, Scheduler, Share, WfiFlow, WfiMeter,
 };
 
 use super::schedulers::{limits, now, scheduler, sink};
