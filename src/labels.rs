@@ -63,14 +63,16 @@ pub trait Labelled {
     /// modes, and without [room](crate::IsolatedMemory::with_rates), it has no effect. A burst below the
     /// longest packet counts as one of the longest packet. A host that comes back to an entry which no other
     /// host had meanwhile has the bucket that it left. Any other host begins with a full bucket, and so does a
-    /// host whose label has another key since. Hosts that share an entry share the rate of the first.
+    /// host whose label has another key since. Hosts that share an entry share the rate of the first. Where there are
+    /// several tins, a host has its rate in each, and what is in excess of it is served after all tins.
     #[inline]
     fn host_committed_rate(&self) -> Option<CommittedRate> {
         None
     }
 
     /// The ceiling of the packet's host: above it the host is not served, even if the line is idle
-    /// ([`Ceilings`](sched_core::Ceilings)). Everything else as for [`Labelled::host_committed_rate`].
+    /// ([`Ceilings`](sched_core::Ceilings)). It holds for the host in each tin, and so for all that the host is sent only where
+    /// there is one tin. Everything else as for [`Labelled::host_committed_rate`].
     #[inline]
     fn host_ceiling(&self) -> Option<Ceiling> {
         None

@@ -69,10 +69,16 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         }
     }
 
-    /// Entries of tin `t` are of tin `to(t)` from now on. Cost: O(entries).
+    /// Entries of tin `t` are of tin `to(t)` from now on. The label of a host in a tin of another number is another one, and
+    /// the one it had is a label in the tin that has the number now: a host of this tin must not find the entry. Cost:
+    /// O(entries).
     pub(super) fn move_tins(&mut self, to: impl Fn(u8) -> u8) {
         for entry in 0..self.table.queues() {
-            self.set_tin(entry, to(self.tin_of(entry)));
+            let (before, after) = (self.tin_of(entry), to(self.tin_of(entry)));
+            if before != after {
+                self.set_tin(entry, after);
+                self.table.disown(entry);
+            }
         }
     }
 

@@ -14,7 +14,12 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// Other tins, at any time: `tins[t]` is tin `t`, and the highest goes first within its share
     /// ([`TinDrr`](sched_core::TinDrr)). All packets stay in their queues. Flows that are queued in a tin that there is no
     /// longer are of tin 0; until they are idle, their host has an entry there beside its own. Such a flow goes to
-    /// another queue with its next packet: once, its packets may leave out of order.
+    /// another queue with its next packet, and so does one whose tin has another number: once, its packets may leave out of
+    /// order.
+    ///
+    /// From the next packet on, a packet goes by the tin that it names. Two cases wait until what is queued has left: in a set
+    /// of hosts whose entries are all taken, a host of a tin that has none there is served in an entry of another tin; and
+    /// where hosts have no level, a flow whose set is full may share a queue of another tin.
     ///
     /// Where as many tins stay, only their rates and weights change: what is queued, what is left of a turn and what a tin
     /// owes stay. Cost: O(hosts). With another number of tins what is left of a turn is lost. Cost: O(queues + hosts).
@@ -78,6 +83,10 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             let tin = self.queues.scheduler().tin_of_flow(flow);
             let held = self.queues.flow_backlog(flow);
             self.queues.records_mut().move_held(held, tin, to(tin));
+            if to(tin) != tin {
+                // What has its label from now on is in another tin.
+                self.queues.siblings().directory.queues.disown(flow.0);
+            }
         }
         self.queues.records_mut().forget_from(count);
         let level = self.isolation().level();

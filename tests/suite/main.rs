@@ -8,6 +8,7 @@ mod hashed;
 mod ingress;
 mod isolated;
 mod memory_limit;
+mod other_tins;
 mod pool;
 mod queue_tins;
 mod rotation;

@@ -305,11 +305,19 @@ impl<K: Storage> Both<K> {
     ) -> Result<(), String> {
         let push = |drops: &mut Vec<_>, packet, why| drops.push((packet, why));
         let (now, of) = (self.now, of.under(self.key));
+        let tin = Some(of.tin()).filter(|tin| *tin < self.subject.tins()).unwrap_or(0);
+        let accepted = |subject: &Isolated<Heap, NoAqm, K, Heap>| {
+            subject.tin_counters(tin).map_or(0, |tin| tin.counters.accepted.packets)
+        };
+        let before = accepted(&self.subject);
         let subject: Result<Outcome, Rejected> =
             self.subject.enqueue_labelled(now, &of, packet, &mut |p, why| push(ours, p, why));
         let twin = self.twin.enqueue_labelled(now, &of, packet, &mut |p, why| push(theirs, p, why));
         same("arrival", subject, twin)?;
         if let Ok(outcome) = subject {
+            if outcome != Outcome::Collision {
+                same("accepted in the tin of the packet", accepted(&self.subject), before + 1)?;
+            }
             self.seen.outcomes[outcome as usize] += 1;
             self.seen.rotating += u64::from(self.subject.old_claims() > 0);
             self.seen.in_tins += u64::from(self.subject.tins() > 1);

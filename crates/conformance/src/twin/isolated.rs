@@ -475,7 +475,17 @@ impl NaiveIsolated {
         }
         self.tins = count;
         let to = |tin: &mut u8| *tin = if *tin < count { *tin } else { 0 };
-        self.tin_of_entry.iter_mut().flatten().for_each(to);
+        for (hosts, tins) in self.hosts.iter_mut().zip(&mut self.tin_of_entry) {
+            (0..)
+                .zip(&*tins)
+                .filter(|(_, tin)| **tin >= count)
+                .for_each(|(entry, _)| hosts.disown(entry));
+            tins.iter_mut().for_each(to);
+        }
+        let of_queues = &self.queues.scheduler().scheduler().tins;
+        for (queue, _) in of_queues.iter().filter(|(_, tin)| **tin >= count) {
+            self.flows.disown(queue.0);
+        }
         self.put_anew(|scheduler| {
             scheduler.host_tins().set_tins(tins);
             scheduler.tins.values_mut().for_each(to);

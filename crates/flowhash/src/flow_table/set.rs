@@ -46,6 +46,19 @@ impl TagLine {
         Self { tags: LANE.map(|lane| first | lane), states: [0; LANES as usize] }
     }
 
+    /// The tag of `lane`.
+    pub(super) fn tag(&self, lane: u32) -> Option<u32> {
+        self.tags.get(index(lane)).copied()
+    }
+
+    /// Gives `lane` this tag, in use or not.
+    #[inline]
+    pub(super) fn set_tag(&mut self, lane: u32, hash: u32) {
+        if let Some(tag) = self.tags.get_mut(index(lane)) {
+            *tag = hash;
+        }
+    }
+
     /// Whether the tag of `lane` is `hash`.
     #[inline]
     pub(super) fn has(&self, lane: u32, hash: u32) -> bool {
@@ -97,9 +110,7 @@ impl TagLine {
     /// Gives `lane`, which is free, to the flow with this hash.
     #[inline]
     pub(super) fn claim(&mut self, lane: u32, hash: u32) {
-        if let Some(tag) = self.tags.get_mut(index(lane)) {
-            *tag = hash;
-        }
+        self.set_tag(lane, hash);
         self.set(lane, USED);
     }
 

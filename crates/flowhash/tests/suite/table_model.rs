@@ -8,18 +8,22 @@ use std::time::Instant;
 use conformance::{Xorshift, scramble};
 use flowhash::{Counts, FlowTable, Lookup, MAX_QUEUES, Outcome, TagLine};
 
+/// What is no hash.
+const NOBODY: u64 = 1 << 32;
+
 /// What is known of a queue.
 #[derive(Clone, Copy, Default)]
 struct Way {
     /// The claim, from the lookup that made it to the release.
     claim: Option<Claim>,
-    /// The last flow that claimed the queue.
-    last: Option<u32>,
+    /// The last flow that claimed the queue, or [`NOBODY`] for one that was taken from its flow.
+    last: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
 struct Claim {
-    flow: u32,
+    /// Its hash, or [`NOBODY`].
+    flow: u64,
     /// Made before the rotation under way.
     old: bool,
     /// A flow that found its set full was sent here.
@@ -28,7 +32,7 @@ struct Claim {
     old_shared: bool,
 }
 
-/// A table written from the documentation of `lookup`, `lookup_rotating`, `rotate` and `release`.
+/// A table written from the documentation of `lookup`, `lookup_rotating`, `rotate`, `release` and `disown`.
 struct Model {
     queues: u32,
     ways: u32,
@@ -56,19 +60,20 @@ impl Model {
     }
 
     fn lookup(&mut self, hash: u32) -> Lookup {
-        let claimed = |way: &usize| self.way[*way].claim.is_some_and(|claim| claim.flow == hash);
+        let claimed =
+            |way: &usize| self.way[*way].claim.is_some_and(|claim| claim.flow == u64::from(hash));
         if let Some(queue) = self.order(hash).find(claimed) {
             self.counts.hits += 1;
             return Lookup { queue: queue as u32, outcome: Outcome::Hit };
         }
         let free = |way: &usize| self.way[*way].claim.is_none();
         let former =
-            self.order(hash).filter(free).find(|&queue| self.way[queue].last == Some(hash));
+            self.order(hash).filter(free).find(|&queue| self.way[queue].last == Some(hash.into()));
         if let Some(queue) = former.or_else(|| self.order(hash).find(free)) {
             self.counts.claims += 1;
             self.occupied += 1;
-            let claim = Claim { flow: hash, old: false, shared: false, old_shared: false };
-            self.way[queue] = Way { claim: Some(claim), last: Some(hash) };
+            let claim = Claim { flow: hash.into(), old: false, shared: false, old_shared: false };
+            self.way[queue] = Way { claim: Some(claim), last: Some(hash.into()) };
             return Lookup { queue: queue as u32, outcome: Outcome::Claimed };
         }
         self.counts.collisions += 1;
@@ -78,7 +83,7 @@ impl Model {
     }
 
     fn lookup_rotating(&mut self, old: u32, new: u32) -> Lookup {
-        let is = |claim: Claim| claim.old && claim.flow == old;
+        let is = |claim: Claim| claim.old && claim.flow == u64::from(old);
         let kept = self.order(old).find(|&queue| self.way[queue].claim.is_some_and(is));
         if let Some(queue) = kept {
             self.counts.hits += 1;
@@ -99,6 +104,13 @@ impl Model {
         claim.is_some()
     }
 
+    fn disown(&mut self, queue: u32) {
+        if let Some(way) = self.way.get_mut(queue as usize) {
+            way.last = Some(NOBODY);
+            way.claim.iter_mut().for_each(|claim| claim.flow = NOBODY);
+        }
+    }
+
     /// Makes all claims old or none.
     fn mark(&mut self, old: bool) {
         for claim in self.way.iter_mut().flat_map(|way| &mut way.claim) {
@@ -108,13 +120,14 @@ impl Model {
     }
 
     fn claimed(&self, hash: u32) -> Option<u32> {
-        let mine = |way: &usize| self.way[*way].claim.is_some_and(|claim| claim.flow == hash);
+        let mine =
+            |way: &usize| self.way[*way].claim.is_some_and(|claim| claim.flow == u64::from(hash));
         self.order(hash).find(mine).map(|queue| queue as u32)
     }
 
     /// A way that was never claimed has its own number.
     fn remembers(&self, hash: u32) -> bool {
-        self.order(hash).any(|queue| self.way[queue].last.unwrap_or(queue as u32) == hash)
+        self.order(hash).any(|queue| self.way[queue].last.unwrap_or(queue as u64) == hash.into())
     }
 }
 
@@ -155,7 +168,14 @@ impl Pair {
                 assert_eq!(self.table.find(new), self.model.claimed(new));
                 assert_eq!(self.table.remembers(new), self.model.remembers(new));
             }
-            60..99 => {
+            60..62 => {
+                let any = (random >> 32) as u32 % (self.model.queues + 2);
+                let queue = self.model.claimed(new).unwrap_or(any);
+                self.table.disown(queue);
+                self.model.disown(queue);
+                assert_eq!(self.table.find(new), self.model.claimed(new));
+            }
+            62..99 => {
                 // Now and then a queue that does not exist; half of the time one that is in use.
                 let any = (random >> 32) as u32 % (self.model.queues + 2);
                 let of_flow = self.model.claimed(if random & 256 == 0 { old } else { new });

@@ -1,0 +1,130 @@
+//! Other tins while packets are queued: what comes afterwards goes by the tin that it names, whatever stands there from before.
+
+use freeboard::flowhash::{Labels, mix};
+use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, Scheduler, TinConfig};
+use freeboard::{Heap, InTin, Isolated, IsolatedConfig, IsolatedMemory, Isolation};
+
+fn labels(tin: u8, host: u32, flow: u32) -> InTin<Labels> {
+    let (flow, src_host) = (mix(host * 100 + flow), mix(host));
+    InTin { labels: Labels { flow, src_host, dst_host: mix(7) }, tin }
+}
+
+fn tins(count: usize) -> Vec<TinConfig> {
+    (0..count).map(|_| TinConfig::by_weight(1).with_rate(1_000_000_000)).collect()
+}
+
+struct Line {
+    queue: Isolated<Heap>,
+    handle: u32,
+}
+
+impl Line {
+    fn new(isolation: Isolation, count: usize) -> Self {
+        let memory = IsolatedMemory::allocate(64, 16, 256);
+        let mut config = IsolatedConfig::new(1_500, Limits::packets(256));
+        config.isolation = isolation;
+        let mut queue = Isolated::new(memory, config).expect("in range");
+        queue.set_tins(&tins(count)).expect("no more tins than ways");
+        Self { queue, handle: 0 }
+    }
+
+    fn put(&mut self, labels: &InTin<Labels>) -> u32 {
+        let drops = &mut |packet: Packet, why: DropReason| panic!("{packet:?}: {why:?}");
+        let (packet, handle) = (Packet::new(self.handle, 1_000), self.handle);
+        self.queue.enqueue_labelled(Nanos(0), labels, packet, drops).expect("there is room");
+        self.queue.recount().expect("the books are right");
+        self.handle += 1;
+        handle
+    }
+
+    fn next(&mut self) -> Option<u32> {
+        let drops = &mut |packet: Packet, why: DropReason| panic!("{packet:?}: {why:?}");
+        self.queue.dequeue(Nanos(0), drops).map(|packet| packet.handle)
+    }
+
+    fn held(&self) -> Vec<u32> {
+        let tins = (0..8).map_while(|tin| self.queue.tin_counters(tin));
+        tins.map(|tin| tin.backlog.packets).collect()
+    }
+}
+
+fn modes() -> impl Iterator<Item = Isolation> {
+    Isolation::ALL.into_iter().filter(|mode| *mode != Isolation::TripleIsolate)
+}
+
+/// Goal: a flow whose tin goes and comes back is served in it again with its next packet, and so is its host, although
+/// packets of both wait in the tin that took them in meanwhile.
+#[test]
+fn a_tin_that_comes_back_has_its_flows_and_hosts() {
+    for mode in modes() {
+        for is_same_flow in [true, false] {
+            let mut line = Line::new(mode, 4);
+            line.put(&labels(3, 1, 0));
+            line.put(&labels(3, 1, 0));
+            line.queue.set_tins(&tins(1)).expect("one");
+            line.put(&labels(0, 2, 0));
+            line.put(&labels(0, 3, 0));
+            line.queue.set_tins(&tins(4)).expect("no more tins than ways");
+            let voice = line.put(&labels(3, 1, if is_same_flow { 0 } else { 1 }));
+            assert_eq!(line.held(), [4, 0, 0, 1], "{mode} {is_same_flow}");
+            assert_eq!(line.next(), Some(voice), "{mode} {is_same_flow}");
+        }
+    }
+}
+
+/// Goal: where a tin has another number from now on, its old number is another tin's: flows and hosts of this one do not join
+/// what waits under the old number.
+#[test]
+fn a_tin_of_another_number_leaves_the_number_to_others() {
+    for mode in modes() {
+        for is_same_flow in [true, false] {
+            let mut line = Line::new(mode, 4);
+            let flow = if is_same_flow { 0 } else { 1 };
+            // The lowest becomes the highest, the one below the highest the lowest.
+            line.put(&labels(0, 1, 0));
+            line.put(&labels(2, 1, 0));
+            let to = |tin: u8| if tin == 0 { 3 } else { 0 };
+            line.queue.set_tins_and_move(&tins(4), to).expect("as many as before");
+            assert_eq!(line.held(), [1, 0, 0, 1], "{mode}");
+            let low = line.put(&labels(0, 1, flow));
+            let video = line.put(&labels(2, 1, flow));
+            assert_eq!(line.held(), [2, 0, 1, 1], "{mode} {is_same_flow}");
+            assert_eq!(line.next(), Some(0), "{mode} {is_same_flow}");
+            assert_eq!(line.next(), Some(video), "{mode} {is_same_flow}");
+            let last = [line.next(), line.next()];
+            assert!(last.contains(&Some(low)) && last.contains(&Some(1)), "{mode}: {last:?}");
+        }
+    }
+}
+
+/// Goal: the same again and again, also while a new key takes over: each packet counts in the tin that it names.
+#[test]
+fn tins_that_change_again_and_again_keep_their_packets_apart() {
+    for mode in modes() {
+        let mut line = Line::new(mode, 8);
+        for round in 0..20 {
+            if round == 9 {
+                line.queue.rotate().expect("the first");
+            }
+            for tin in 0..8 {
+                let mut expected = line.held();
+                expected[usize::from(tin)] += 1;
+                line.put(&labels(tin, 1, 0));
+                assert_eq!(line.held(), expected, "{mode} in round {round}");
+            }
+            let to = |tin: u8| if round % 2 == 1 { tin ^ 1 } else { (tin + 1) % 8 };
+            let before = line.held();
+            line.queue.set_tins_and_move(&tins(8), to).expect("as many as before");
+            let moved = |at: u8| {
+                let of = (0..8_u8).filter(|tin| to(*tin) == at);
+                of.map(|tin| before[usize::from(tin)]).sum::<u32>()
+            };
+            assert_eq!(line.held(), (0..8).map(moved).collect::<Vec<_>>(), "{mode}");
+            // So that no set is full.
+            let is_drained = round % 4 == 3;
+            (0..if is_drained { 64 } else { 7 }).for_each(|_| _ = line.next());
+        }
+        while line.next().is_some() {}
+        line.queue.recount().expect("the books are right");
+    }
+}
