@@ -9,20 +9,20 @@ use conformance::{Xorshift, scramble};
 use flowhash::{Counts, FlowTable, Lookup, MAX_QUEUES, Outcome, TagLine};
 
 /// What is no hash.
-const NOBODY: u64 = 1 << 32;
+const NO_FLOW: u64 = 1 << 32;
 
 /// What is known of a queue.
 #[derive(Clone, Copy, Default)]
 struct Way {
     /// The claim, from the lookup that made it to the release.
     claim: Option<Claim>,
-    /// The last flow that claimed the queue, or [`NOBODY`] for one that was taken from its flow.
+    /// The last flow that claimed the queue, or [`NO_FLOW`] for one that was taken from its flow.
     last: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
 struct Claim {
-    /// Its hash, or [`NOBODY`].
+    /// Its hash, or [`NO_FLOW`].
     flow: u64,
     /// Made before the rotation under way.
     old: bool,
@@ -106,8 +106,8 @@ impl Model {
 
     fn disown(&mut self, queue: u32) {
         if let Some(way) = self.way.get_mut(queue as usize) {
-            way.last = Some(NOBODY);
-            way.claim.iter_mut().for_each(|claim| claim.flow = NOBODY);
+            way.last = Some(NO_FLOW);
+            way.claim.iter_mut().for_each(|claim| claim.flow = NO_FLOW);
         }
     }
 
