@@ -46,7 +46,7 @@ mod tin;
 
 pub use config::TinConfig;
 
-use super::drr::ring::{self, OnRing, RingFlow, debt};
+use super::drr::ring::{self, OnRing, Ring, RingFlow, debt};
 use super::drr::{Noted, note, upcoming};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::hosts::token_bucket::{AsBooked, WireLength};
@@ -613,6 +613,18 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         }
     }
 
+    /// [`FlowScheduler::select`], with several tins: apart, so that one tin does not pay for the choice among tins.
+    #[inline(never)]
+    fn select_in_tin(&self) -> Option<FlowId> {
+        self.front_of(&self.first().ring)
+    }
+
+    #[inline(always)]
+    fn front_of(&self, ring: &Ring) -> Option<FlowId> {
+        let front = FlowId(ring.front());
+        (front.index() < self.nodes.as_ref().len()).then_some(front)
+    }
+
     /// [`FlowScheduler::served`], with several tins.
     #[inline(never)]
     fn served_in_tin(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
@@ -737,10 +749,11 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
+        if self.rule != Rule::One {
+            return self.select_in_tin();
+        }
         let [Tin { ring, .. }, ..] = &self.tins;
-        let ring = if self.rule == Rule::One { ring } else { &self.first().ring };
-        let front = FlowId(ring.front());
-        (front.index() < self.nodes.as_ref().len()).then_some(front)
+        self.front_of(ring)
     }
 
     /// A call for a flow that was not selected changes nothing.
