@@ -56,6 +56,8 @@ pub(crate) struct Config {
     pub(crate) link: Overhead,
     pub(crate) handling: Handling,
     pub(crate) follow: Follow,
+    /// Whether hosts are those behind the machine's own translation of addresses.
+    pub(crate) nat: bool,
     pub(crate) stats: Option<PathBuf>,
     pub(crate) stats_every: u64,
     pub(crate) metrics: Option<SocketAddr>,

@@ -3,5 +3,6 @@
 pub(crate) mod direction;
 pub(crate) mod follow;
 pub(crate) mod mark;
+pub(crate) mod nat;
 pub(crate) mod queue;
 pub(crate) mod run;

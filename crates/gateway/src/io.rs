@@ -1,5 +1,6 @@
 //! Devices, frames and the calls of the kernel.
 
+pub(crate) mod conntrack;
 pub(crate) mod device;
 pub(crate) mod frame;
 pub(crate) mod offloads;

@@ -43,6 +43,8 @@ impl Config {
         changed("tins", tins_word(before.tins), tins_word(after.tins));
         changed("memory-limit", memory_word(before.memory_limit), memory_word(after.memory_limit));
         changed("autorate", self.follow.word(), new.follow.word());
+        let nat = |is_on| Switch::of(is_on).word().to_owned();
+        changed("nat", nat(self.nat), nat(new.nat));
         changed("stats-every", self.stats_every.to_string(), new.stats_every.to_string());
         said.extend(changed_hosts("names", &self.names.sizes(), &new.names.sizes(), |members| {
             members.map_or("none".to_owned(), |members| match members.len() {
@@ -77,6 +79,7 @@ impl Config {
             link,
             handling,
             follow,
+            nat,
             stats_every,
             names,
             weights,
@@ -88,6 +91,7 @@ impl Config {
         } = new;
         (self.up, self.down, self.share, self.link) = (up, down, share, link);
         (self.handling, self.follow, self.stats_every) = (handling, follow, stats_every);
+        self.nat = nat;
         self.names = names.numbered_as(&self.names);
         (self.weights, self.rates, self.ceils) = (weights, rates, ceils);
         (self.hints, self.places) = (hints, places);

@@ -6,6 +6,7 @@ use crate::config::handling::Treatment;
 use crate::config::keywords::{HostMode, Words as _};
 use crate::config::{Config, Sharing};
 use crate::forward::direction::Direction;
+use crate::forward::nat;
 use crate::forward::queue::{
     Heading, bytes_of_descriptor, bytes_of_tables, limits, max_descriptors,
 };
@@ -89,7 +90,8 @@ fn too_many_hosts(share: Sharing, most: u64) -> String {
 /// What frames and queues of both directions take at most, in bytes.
 pub(crate) fn of_all(config: &Config, mtu: usize) -> u64 {
     let (share, frames) = (&config.share, frames_for(limits_of(config, mtu)));
-    u64::from(frames) * bytes_of_frame(share.hosts, mtu) + tables(share)
+    let translations = if config.nat { nat::BYTES } else { 0 };
+    u64::from(frames) * bytes_of_frame(share.hosts, mtu) + tables(share) + translations
 }
 
 /// The tables of both directions.

@@ -83,6 +83,10 @@ pub(crate) struct RawOptions {
     /// [default: address].
     #[arg(long, value_name = "WORD", help_heading = "Queues")]
     pub(crate) host_by: Option<Word>,
+    /// Hosts are those behind this machine's own translation of addresses (NAT), where the gateway stands on the
+    /// outer side of it: the kernel's table of connections knows them [default: off; alone: on].
+    #[arg(long, value_name = "WORD", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
+    pub(crate) nat: Option<Word>,
     /// What each direction may hold: bytes, and at most 8192 packets then, or packets with a p behind
     /// them. Each takes memory: the MTU and about 300 bytes [default: 4194304; with fifo 1000p, as
     /// many as a modem holds].
@@ -330,6 +334,7 @@ impl RawOptions {
             hosts: self.hosts.or(file.hosts),
             max_hosts: self.max_hosts.or(file.max_hosts),
             host_by: self.host_by.or(file.host_by),
+            nat: self.nat.or(file.nat),
             limit: self.limit.or(file.limit),
             flush_unserved: self.flush_unserved.or(file.flush_unserved),
             aqm: self.aqm.or(file.aqm),

@@ -144,6 +144,7 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "with --hosts triple-isolate accepted is besteffort",
         ),
         ("wash = \"left\"", "--wash \"left\": accepted are off, up, down, both, on"),
+        ("nat = \"yes\"", "--nat \"yes\": accepted are on, off"),
         ("ingress = \"up\"", "--ingress \"up\": accepted are on, off"),
         ("memory-limit = \"4 mb\"", "--memory-limit \"4 mb\": accepted are by-rate, and sizes"),
         ("memory-limit = 0", "--memory-limit \"0\": accepted are by-rate, and sizes"),

@@ -17,6 +17,7 @@ use crate::config::Config;
 use crate::config::hosts::Names;
 use crate::config::keywords::QueueKind;
 use crate::config::per_host::{Terms, TermsByHost, by_host};
+use crate::forward::nat::Translations;
 use crate::forward::queue::{Heading, Plan, Queue, Seen, isolation};
 use crate::io::device::{Device, SHORTEST};
 use crate::io::frame::{Frame, Pool};
@@ -157,13 +158,16 @@ impl Direction {
         self.heading
     }
 
-    /// A frame was received into `spare`, which is a free one afterwards.
+    /// A frame was received into `spare`, which is a free one afterwards. Its host is the one behind the translation of
+    /// addresses, where that is known; its flow is the one that it is in as it came, so that a translation that becomes
+    /// known moves no packet of it past another.
     pub(crate) fn arrive(
         &mut self,
         now: Nanos,
         arrival: Arrival,
         spare: &mut Frame,
         pool: &mut Pool,
+        translations: &Translations,
     ) {
         self.outside.received += 1;
         let turned_away = match arrival {
@@ -192,7 +196,7 @@ impl Direction {
             true => LinkHeader::of(pool.frame(handle).bytes()),
             false => None,
         };
-        let host = self.host(&parsed, link);
+        let host = self.host(&parsed, link, translations);
         let mut labels = self.labeller.labels(&parsed);
         let label = host.label(&self.hasher);
         match self.heading {
@@ -257,10 +261,16 @@ impl Direction {
     }
 
     /// The host on the LAN side.
-    fn host(&self, parsed: &Parsed, link: Option<LinkHeader>) -> HostKey {
+    fn host(
+        &self,
+        parsed: &Parsed,
+        link: Option<LinkHeader>,
+        translations: &Translations,
+    ) -> HostKey {
+        let labeller = self.labeller.with_nat(translations.of(self.heading));
         let (address, end): (_, fn(LinkHeader) -> LinkEnd) = match self.heading {
-            Heading::Up => (self.labeller.src_key(parsed), LinkHeader::source),
-            Heading::Down => (self.labeller.dst_key(parsed), LinkHeader::destination),
+            Heading::Up => (labeller.src_key(parsed), LinkHeader::source),
+            Heading::Down => (labeller.dst_key(parsed), LinkHeader::destination),
         };
         self.identity.host(address, link.map_or(LinkEnd::NONE, end))
     }

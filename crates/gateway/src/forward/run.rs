@@ -19,6 +19,7 @@ use crate::config::memory;
 use crate::config::options::Source;
 use crate::forward::direction::{Direction, Hosts};
 use crate::forward::follow::Following;
+use crate::forward::nat::Nat;
 use crate::forward::queue::{Heading, Plan};
 use crate::io::device::{Device, is_same};
 use crate::io::frame::{Frame, Pool};
@@ -94,6 +95,7 @@ struct Gateway {
     /// Up and down.
     directions: [Direction; 2],
     following: Following,
+    nat: Nat,
     overruns: [u64; 2],
     said: [Said; 2],
     /// When the devices were last looked at, and when they are to be.
@@ -218,6 +220,8 @@ impl Gateway {
             }
         };
         let following = Following::new(config.follow.clone(), pinger, clock());
+        let named = |why| config.places.of("--nat")(format!("--nat: {why}"));
+        let nat = Nat::open(config.nat).map_err(|why| Failure::Missing(named(why)))?;
         let stats = config.stats.as_deref().map(Stats::listen).transpose();
         let stats = stats.map_err(config.places.of("--stats")).map_err(Failure::Missing)?;
         let metrics = config.metrics.map(Metrics::listen).transpose();
@@ -240,6 +244,7 @@ impl Gateway {
             devices,
             directions,
             following,
+            nat,
             overruns: [0; 2],
             said: [Said::default(), Said::default()],
             looked_at: Nanos::ZERO,
@@ -291,6 +296,7 @@ impl Gateway {
         loop {
             let now = clock();
             self.following.follow(now, &mut self.directions);
+            self.nat.read(now);
             for at in 0..2 {
                 let was_blocked = self.directions[at].is_blocked;
                 self.directions[at].forward(now, &mut self.devices[1 - at], &mut self.pool);
@@ -335,7 +341,7 @@ impl Gateway {
             self.stats.as_ref().filter(|stats| stats.has_clients()).map(|_| self.next_report);
         let due = self.directions.iter().filter_map(|direction| direction.poll_at(now));
         let due = due.chain(report).chain(self.listen_at).chain(self.troubles_at());
-        let due = due.chain(self.following.poll_at()).min();
+        let due = due.chain(self.following.poll_at()).chain(self.nat.poll_at()).min();
         if due.is_some_and(|due| due <= now) {
             return Ok(EpollTimeout::ZERO);
         }
@@ -424,13 +430,13 @@ impl Gateway {
 
     /// Takes in what device `at` has.
     fn receive(&mut self, at: usize) -> io::Result<()> {
-        let Self { devices, directions, pool, spares, overruns, .. } = self;
+        let Self { devices, directions, pool, spares, overruns, nat, .. } = self;
         let mut arrivals = [Arrival::Whole; BATCH];
         for _ in 0..BATCHES_A_TURN {
             let received = devices[at].receive(spares, &mut arrivals)?;
             let now = clock();
             for (spare, arrival) in spares.iter_mut().zip(arrivals).take(received) {
-                directions[at].arrive(now, arrival, spare, pool);
+                directions[at].arrive(now, arrival, spare, pool, nat.translations());
             }
             if received < BATCH {
                 return Ok(());
@@ -456,7 +462,8 @@ impl Gateway {
         self.count_overruns();
         let [up, down] = &self.directions;
         let directions = [(up, self.overruns[0]), (down, self.overruns[1])];
-        Report::new(now.since(self.started), &self.reloads, &directions, &self.following)
+        let nat = self.nat.connections();
+        Report::new(now.since(self.started), &self.reloads, &directions, &self.following, nat)
     }
 
     fn count_overruns(&mut self) {
@@ -494,7 +501,14 @@ impl Gateway {
         self.count_overruns();
         let up_for = clock().since(self.started);
         let Self {
-            metrics: Some(serving), directions, following, overruns, epoll, reloads, ..
+            metrics: Some(serving),
+            directions,
+            following,
+            nat,
+            overruns,
+            epoll,
+            reloads,
+            ..
         } = self
         else {
             return Ok(());
@@ -506,7 +520,7 @@ impl Gateway {
         });
         let [up, down] = directions;
         let directions = [(&*up, overruns[0]), (&*down, overruns[1])];
-        serving.answer(|| metrics(up_for, reloads, &directions, following));
+        serving.answer(|| metrics(up_for, reloads, &directions, following, nat.connections()));
         accepted
     }
 }

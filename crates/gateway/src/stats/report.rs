@@ -74,6 +74,9 @@ pub(crate) struct Report {
     /// Of the answers that rates follow; null if none do.
     #[serde(default)]
     pub(crate) reflector: Option<Reflected>,
+    /// Connections that are known to be translated; null if hosts behind a translation are not looked for.
+    #[serde(default)]
+    pub(crate) nat: Option<u64>,
     pub(crate) directions: Vec<DirectionReport>,
 }
 
@@ -225,6 +228,7 @@ impl Report {
         reloads: &Reloads,
         directions: &[(&Direction, u64)],
         following: &Following,
+        nat: Option<u64>,
     ) -> Self {
         let seconds = since_start.0 as f64 / 1e9;
         let directions = directions
@@ -241,6 +245,7 @@ impl Report {
             seconds,
             reloads: reloads.clone(),
             reflector: following.reflected(),
+            nat,
             directions,
         }
     }
@@ -514,6 +519,7 @@ pub(crate) fn metrics(
     reloads: &Reloads,
     directions: &[(&Direction, u64)],
     following: &Following,
+    nat: Option<u64>,
 ) -> String {
     type Value = fn(&Direction, u64) -> u64;
     let simple: [(&str, &str, &str, Value); 13] = [
@@ -579,6 +585,8 @@ pub(crate) fn metrics(
     }
     of_tins(&mut text, directions);
     of_following(&mut text, directions, following);
+    let about = ("nat_connections", "gauge", "Translated connections whose host is known");
+    metric(&mut text, about, nat.map(|count| (String::new(), count as f64)));
     of_hosts(&mut text, directions);
     let name = "freeboard_dropped_packets_total";
     let _ = writeln!(
@@ -675,7 +683,8 @@ mod tests {
         let [up, down] = directions("8mbit");
         let directions = [(&up, 0), (&down, 0)];
         let following = following();
-        let report = Report::new(Nanos::from_secs(3), &Reloads::new(), &directions, &following);
+        let report =
+            Report::new(Nanos::from_secs(3), &Reloads::new(), &directions, &following, None);
         let mut fields = BTreeSet::new();
         let json = serde_json::to_value(&report).unwrap();
         assert_eq!(json["version"], 1);
@@ -687,7 +696,7 @@ mod tests {
         for (reason, _) in &drops(&up) {
             assert!(page.contains(reason.as_str()), "{reason} is not on the page");
         }
-        let text = metrics(Nanos::from_secs(3), &Reloads::new(), &directions, &following);
+        let text = metrics(Nanos::from_secs(3), &Reloads::new(), &directions, &following, Some(1));
         let named: BTreeSet<&str> = text
             .lines()
             .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
@@ -706,7 +715,7 @@ mod tests {
         reloads.count(true);
         reloads.count(false);
         let directions = [(&up, 3), (&down, 0)];
-        let text = metrics(Nanos::from_millis(1_500), &reloads, &directions, &following());
+        let text = metrics(Nanos::from_millis(1_500), &reloads, &directions, &following(), Some(7));
         let mut kinds = std::collections::BTreeMap::new();
         for line in text.lines() {
             if let Some(about) = line.strip_prefix("# TYPE ") {

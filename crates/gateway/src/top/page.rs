@@ -50,7 +50,9 @@ impl Page {
         let answers = answers.map(|Reflected { address, delay_ms, requests, answers }| {
             format!(", {address} {} ms, {answers} of {requests} answered", millis(*delay_ms))
         });
-        let title = [up, answers].map(Option::unwrap_or_default).concat();
+        let nat = reports.last.as_ref().and_then(|last| last.nat);
+        let nat = nat.map(|count| format!(", nat: {count} connections"));
+        let title = [up, answers, nat].map(Option::unwrap_or_default).concat();
         page.wrap(Kind::Title, &format!("freeboard-gateway{title}"), columns);
         if let Some(lost) = lost {
             page.wrap(Kind::Alarm, lost, columns);

@@ -24,6 +24,7 @@ mod handling;
 mod host_rates;
 mod kinds;
 mod named_hosts;
+mod nat;
 mod page;
 mod rates;
 mod raw;

@@ -1,7 +1,7 @@
 //! Traffic of the kernel: bulk TCP, and UDP at a pace. A socket belongs to the namespace it was made in, so
 //! threads outside can use it.
 
-use core::net::{IpAddr, SocketAddr};
+use core::net::{IpAddr, SocketAddr, SocketAddrV4};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 use std::io::{IoSliceMut, Read as _, Write as _};
@@ -12,7 +12,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Instant, SystemTime};
 
 use nix::cmsg_space;
-use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt};
+use nix::sys::socket::{
+    self, AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockType, SockaddrIn, bind,
+    recvmsg, setsockopt, socket, sockopt,
+};
 use nix::sys::time::TimeSpec;
 
 use conformance::measurement::attempts;
@@ -49,10 +52,38 @@ impl Bulk {
     pub(crate) fn start(row: &Row, host: &str, heading: Heading, flows: usize) -> Self {
         let listener = row.c.within(|| TcpListener::bind((host, 0)).unwrap());
         let address = listener.local_addr().unwrap();
-        let mut bulk = Self { received: Arc::default(), streams: vec![], threads: vec![] };
-        for _ in 0..flows {
+        let connect = || {
             let far = row.s.within(|| TcpStream::connect(address).unwrap());
-            let (near, _) = listener.accept().unwrap();
+            (listener.accept().unwrap().0, far)
+        };
+        Self::over((0..flows).map(|_| connect()), heading)
+    }
+
+    /// The far end listens: what a host behind a translation of addresses needs.
+    pub(crate) fn from_host(row: &Row, host: &str, heading: Heading, flows: usize) -> Self {
+        let listener = row.s.within(|| TcpListener::bind((FAR, 0)).unwrap());
+        let far = SockaddrIn::from(SocketAddrV4::new(
+            FAR.parse().unwrap(),
+            listener.local_addr().unwrap().port(),
+        ));
+        let near = SockaddrIn::from(SocketAddrV4::new(host.parse().unwrap(), 0));
+        let connect = || {
+            let near = row.c.within(|| {
+                let (family, kind) = (AddressFamily::Inet, SockType::Stream);
+                let made = socket(family, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
+                bind(made.as_raw_fd(), &near).unwrap();
+                socket::connect(made.as_raw_fd(), &far).unwrap();
+                TcpStream::from(made)
+            });
+            (near, listener.accept().unwrap().0)
+        };
+        Self::over((0..flows).map(|_| connect()), heading)
+    }
+
+    /// Over these connections, a host's end and the far one.
+    fn over(connections: impl Iterator<Item = (TcpStream, TcpStream)>, heading: Heading) -> Self {
+        let mut bulk = Self { received: Arc::default(), streams: vec![], threads: vec![] };
+        for (near, far) in connections {
             let (mut from, mut to) = if heading == Heading::Up { (near, far) } else { (far, near) };
             bulk.streams.extend([from.try_clone().unwrap(), to.try_clone().unwrap()]);
             let received = Arc::clone(&bulk.received);

@@ -60,7 +60,7 @@ fn frames_without_a_place_in_the_pool_are_counted() {
     let mut spare = pool.spare();
     let mut arrive = |len: usize, arrival, direction: &mut Direction| {
         spare.received(len);
-        direction.arrive(Nanos(0), arrival, &mut spare, &mut pool);
+        direction.arrive(Nanos(0), arrival, &mut spare, &mut pool, &Translations::default());
         assert_eq!(direction.unaccounted(), 0);
         (direction.outside(), direction.held())
     };
@@ -121,7 +121,13 @@ fn limits_that_grow_and_shrink_keep_what_is_held() {
                 spare.room()[196..200].copy_from_slice(&number.to_be_bytes());
                 spare.received(200);
                 number += 1;
-                direction.arrive(Nanos(number.into()), Arrival::Whole, &mut spare, &mut pool);
+                direction.arrive(
+                    Nanos(number.into()),
+                    Arrival::Whole,
+                    &mut spare,
+                    &mut pool,
+                    &Translations::default(),
+                );
                 if at == 250 {
                     direction.fill(Nanos(number.into()), &mut pool);
                 }
@@ -181,7 +187,13 @@ fn what_moves_into_another_queue_is_as_old_as_it_was() {
         for at in 0..400 {
             spare.room()[..200].fill(2);
             spare.received(200);
-            direction.arrive(Nanos(at), Arrival::Whole, &mut spare, &mut pool);
+            direction.arrive(
+                Nanos(at),
+                Arrival::Whole,
+                &mut spare,
+                &mut pool,
+                &Translations::default(),
+            );
         }
         let plan = plan(600);
         let another = direction.build_another(&plan).unwrap();
@@ -219,7 +231,13 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
         frame.resize(200, 0);
         spare.room()[..200].copy_from_slice(&frame);
         spare.received(200);
-        direction.arrive(Nanos(at.into()), Arrival::Whole, &mut spare, &mut pool);
+        direction.arrive(
+            Nanos(at.into()),
+            Arrival::Whole,
+            &mut spare,
+            &mut pool,
+            &Translations::default(),
+        );
     }
     let report = |direction: &Direction| {
         let report = crate::stats::report::Report::new(
@@ -227,6 +245,7 @@ fn marks_are_those_set_here_and_moving_counts_nothing_twice() {
             &crate::stats::report::Reloads::new(),
             &[(direction, 0)],
             &Following::default(),
+            None,
         );
         (report.directions[0].marked, report.directions[0].came_marked)
     };
@@ -261,7 +280,7 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
     let mut direction = Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], each).unwrap();
     let mut spare = pool.spare();
     spare.received(60);
-    direction.arrive(Nanos(0), Arrival::Whole, &mut spare, &mut pool);
+    direction.arrive(Nanos(0), Arrival::Whole, &mut spare, &mut pool, &Translations::default());
     direction.fill(Nanos(0), &mut pool);
     direction.give_up(&mut pool);
     let reloads = crate::stats::report::Reloads::new();
@@ -270,6 +289,7 @@ fn a_frame_that_the_device_refused_is_not_one_that_the_queue_rejected() {
         &reloads,
         &[(&direction, 0)],
         &Following::default(),
+        None,
     );
     let direction = &report.directions[0];
     let expected = [("device".to_owned(), 1)];

@@ -12,6 +12,10 @@ use crate::log::say;
 /// What is said of a configuration that asks for answers, of a gateway that was started without.
 const ASKING_NEEDS_A_RESTART: &str = "autorate: to ask for answers needs a restart, off until then";
 
+/// What is said of a configuration that asks for hosts behind the machine's translation, of a gateway that was started without.
+const TRANSLATIONS_NEED_A_RESTART: &str =
+    "nat: to read the kernel's connections needs a restart, off until then";
+
 impl Gateway {
     /// Reads the configuration again, and says what has changed.
     pub(super) fn configure_anew(&mut self) {
@@ -27,8 +31,11 @@ impl Gateway {
                 new.follow.reflectors.clear();
                 new.follow.by_delay = [None, None];
             }
+            let lacks_connections = new.nat && !self.nat.is_open();
+            new.nat &= self.nat.is_open();
             let mut said = config.take_over(new);
             said.extend(lacks_sockets.then(|| ASKING_NEEDS_A_RESTART.to_owned()));
+            said.extend(lacks_connections.then(|| TRANSLATIONS_NEED_A_RESTART.to_owned()));
             memory::check(&config, self.pool.mtu())?;
             let limits = memory::limits_of(&config, self.pool.mtu());
             let descriptors = memory::frames_for(limits);
@@ -53,6 +60,7 @@ impl Gateway {
                 direction.change(now, built, config.link, hosts, &mut self.pool);
             }
             self.following.set(config.follow.clone(), now);
+            self.nat.set(config.nat, now);
             self.directions[1].watch_arrivals(config.follow.by_arrivals.is_some());
             for (at, direction) in self.directions.iter_mut().enumerate() {
                 if let Some(rate) = self.following.rate(at) {

@@ -1,0 +1,118 @@
+//! Hosts behind the machine's own translation of addresses.
+
+use core::time::Duration;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use conformance::measurement::settles;
+
+use crate::gateway::{Gateway, told};
+use crate::raw::millis;
+use crate::refusals::file;
+use crate::topology::{Namespace, Row, has, skip};
+use crate::traffic::{BOTH, Bulk};
+
+const HOSTS: [&str; 2] = ["10.8.0.1", "10.8.0.3"];
+const LINE: &str = "up = \"20mbit\"\ndown = \"20mbit\"\n";
+
+/// The machine in the middle becomes a router that translates addresses, with the gateway on its outer side: its stack
+/// has `out`, whose peer is `fb`. False where the kernel cannot.
+fn translate(row: &Row) -> bool {
+    for (inside, device, address) in
+        [(&row.c, "c0", HOSTS[0]), (&row.c, "c0", HOSTS[1]), (&row.gw, "lan", "10.8.0.254")]
+    {
+        if address == HOSTS[0] {
+            inside.ip(&format!("addr flush dev {device}"));
+        }
+        inside.ip(&format!("addr add {address}/24 dev {device}"));
+    }
+    row.gw.ip("link add out type veth peer name fb");
+    for device in ["out", "fb"] {
+        row.gw.ethtool(&format!("-K {device} gro off"));
+        row.gw.ip(&format!("link set {device} gso_max_segs 1 up"));
+    }
+    // Or the kernel would answer for the address of `out` there as well.
+    row.gw.ip("link set wan arp off");
+    row.gw.ip("addr add 10.9.0.254/24 dev out");
+    row.c.ip("route add default via 10.8.0.254");
+    row.gw.set("ipv4/ip_forward", "1");
+    let rules = "table ip t {\n chain post {\n  type nat hook postrouting priority srcnat;\n  \
+                 oifname out masquerade\n }\n}\n";
+    if let Err(why) = nft(&row.gw, rules) {
+        skip("nat", &format!("nft with masquerade ({})", why.trim()));
+        return false;
+    }
+    let table = row.gw.within(|| Path::new("/proc/thread-self/net/nf_conntrack").exists());
+    if !table {
+        skip("nat", "a kernel with /proc/net/nf_conntrack");
+    }
+    table
+}
+
+/// Rules of `nft` inside.
+fn nft(inside: &Namespace, rules: &str) -> Result<(), String> {
+    inside.within(|| {
+        let mut child = Command::new("nft")
+            .args(["-f", "-"])
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("nft: {error}"))?;
+        let written = child.stdin.take().map(|mut stdin| stdin.write_all(rules.as_bytes()));
+        let output = child.wait_with_output().map_err(|error| error.to_string())?;
+        match (written, output.status.success()) {
+            (Some(Ok(())), true) => Ok(()),
+            _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    })
+}
+
+/// What the first of two has of both, in percent.
+fn share_of_first(bulks: &[Bulk]) -> f64 {
+    let bytes = Bulk::received_in(bulks, Duration::from_millis(1_500));
+    bytes[0] as f64 * 100.0 / bytes.iter().sum::<u64>() as f64
+}
+
+/// Goal: hosts behind the machine's own translation share the line by halves, whatever flows they open, and reports
+/// have their addresses; without the option the flows share, as all are of one address. On and off by a reload.
+/// Method: a router that masquerades two hosts, with the gateway on its outer side; one flow beside eight, each way.
+#[test]
+#[ignore = "long: `cargo xtask check` runs it"]
+fn hosts_behind_the_own_translation_are_told_apart() {
+    let Some(row) = Row::new("nat") else { return };
+    if !has("nat", &["nft"]) || !translate(&row) {
+        return;
+    }
+    let socket = std::env::temp_dir().join(format!("freeboard-{}-nat", std::process::id()));
+    let file = file("nat", &format!("{LINE}nat = true\n"));
+    let words = format!("--config {} --stats {}", file.path(), socket.display());
+    let gateway = Gateway::start_with(&row.gw, &format!("--lan fb --wan wan {words}"));
+    let shares = |what: &str, accepted: core::ops::RangeInclusive<f64>| {
+        for heading in BOTH {
+            let bulks: Vec<Bulk> = HOSTS
+                .iter()
+                .zip([1, 8])
+                .map(|(host, flows)| Bulk::from_host(&row, host, heading, flows))
+                .collect();
+            thread::sleep(millis(1_500));
+            let what = format!("{what}: {heading:?}, the host with one flow beside eight, %");
+            settles(&what, || vec![share_of_first(&bulks)], |share| accepted.contains(&share[0]));
+            let report = told(&socket);
+            let seen = report["directions"][1]["hosts_seen"].as_array().unwrap();
+            let is_seen = |host: &str| seen.iter().any(|of| of["name"] == host);
+            let is_on = what.starts_with("on");
+            assert!(!is_on || HOSTS.iter().all(|host| is_seen(host)), "{seen:?}");
+            assert_eq!(report["nat"].as_u64().is_some_and(|count| count >= 9), is_on, "{report}");
+        }
+    };
+    shares("on", 45.0..=55.0);
+    file.write(LINE);
+    assert_eq!(gateway.reads_again(1), ["freeboard-gateway: nat: on -> off".to_owned()]);
+    shares("off", 5.0..=20.0);
+    file.write(&format!("{LINE}nat = true\n"));
+    assert_eq!(gateway.reads_again(1), ["freeboard-gateway: nat: off -> on".to_owned()]);
+    shares("on again", 45.0..=55.0);
+    gateway.end();
+}
