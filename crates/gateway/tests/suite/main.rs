@@ -3,7 +3,7 @@
 //!
 //! `top` alone needs no namespace: the live view on a terminal.
 //!
-//! The rest takes root, `ip`, `tc` with tbf, `ethtool` and `setpriv`. Elsewhere each of its tests says `skipped: needs` and
+//! The rest takes root, `ip`, `tc` with tbf, `ethtool`, `setpriv` and, for translated addresses, `nft`. Elsewhere each of its tests says `skipped: needs` and
 //! what is missing, and passes, unless the environment has `CI=true`: there a test that is skipped fails.
 //!
 //! Tests that take more than a few seconds are ignored unless `cargo xtask check` runs them.

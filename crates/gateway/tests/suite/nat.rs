@@ -116,3 +116,18 @@ fn hosts_behind_the_own_translation_are_told_apart() {
     shares("on again", 45.0..=55.0);
     gateway.end();
 }
+
+/// Goal: a gateway that was started without the option says that it needs a restart, and goes on without it.
+#[test]
+fn the_option_needs_a_restart_where_it_was_off() {
+    let Some(row) = Row::new("natlate") else { return };
+    let socket = std::env::temp_dir().join(format!("freeboard-{}-natlate", std::process::id()));
+    let file = file("natlate", LINE);
+    let words = format!("--config {} --stats {}", file.path(), socket.display());
+    let gateway = Gateway::start(&row.gw, &words);
+    file.write(&format!("{LINE}nat = true\n"));
+    let said = gateway.reads_again(1);
+    assert!(said[0].ends_with("needs a restart, off until then"), "{said:?}");
+    assert!(told(&socket)["nat"].is_null());
+    gateway.end();
+}
