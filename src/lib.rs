@@ -67,6 +67,8 @@
 //! - `heapless`: `Buffers::store_received`: frames from a ring between an interrupt and the main loop.
 //! - `serde`: `serde::Serialize` for statistics.
 #![no_std]
+// Pages link to what is there with the feature `alloc`; the published pages have all features.
+#![cfg_attr(not(feature = "alloc"), allow(rustdoc::broken_intra_doc_links))]
 #![deny(
     clippy::indexing_slicing,
     clippy::unwrap_used,
