@@ -14,7 +14,7 @@ use crate::storage::{Allocate, NoRoom, Storage};
 ///
 /// There are queues, and behind them a spare queue for each entry of a host. Queues and entries of hosts are powers
 /// of two. Memory: 16 bytes a packet, 72 a queue, and 181 for each entry of a host, its spare queue included. An entry
-/// stands for one host of either side. The queue itself contains 1 kB of classes of hosts and 2 kB for tins.
+/// stands for one host of either side. The queue itself contains 1 kB of classes of hosts and 1.7 kB for tins.
 ///
 /// Two groups of tables are there only if they are wanted:
 ///

@@ -90,3 +90,14 @@ impl<S: Storage, K: Storage, T: Storage> FlowRecords<IsolationScheduler<S, K, T>
         *self = Self::NONE;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sched_core::{TinDrr, TinFlow};
+
+    #[test]
+    fn tins_take_what_the_page_of_the_memory_says() {
+        assert!(size_of::<TinRecords>() + size_of::<TinDrr<[TinFlow; 0]>>() <= 1_800);
+    }
+}

@@ -100,6 +100,15 @@ impl Sentence {
     pub fn differs(what: &str, why: &str, measured: String, is_so: bool) -> Self {
         Self { claim: format!("{what} differs: {why}"), measured, holds: !is_so }
     }
+
+    /// Whether each of some runs, or of the rows made of them, as `what` says, was in balance.
+    fn accounted_for(what: &str, balanced: impl Iterator<Item = bool> + Clone) -> Self {
+        Self {
+            claim: "every packet is accounted for in every run".to_owned(),
+            measured: format!("{} {what}", balanced.clone().count()),
+            holds: { balanced }.all(|is_balanced| is_balanced),
+        }
+    }
 }
 
 impl Report {

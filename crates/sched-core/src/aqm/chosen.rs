@@ -12,7 +12,7 @@
 //! L4S marks packets with ECT(1) only, drops no packet, and leaves the AQM beside it as it would be without.
 //!
 //! **Cost.** O(1): three comparisons for a packet of a short queue, which write nothing: it waited for less than the
-//! shortest target of all tins. Memory: 24 bytes a queue, and 1.3 kB for the tins.
+//! shortest target of all tins. Memory: 24 bytes a queue, and 1.1 kB for the tins.
 //!
 //! **Source.** RFC 9331 §5.2 and RFC 9332 §2.4 for the threshold; the AQMs have their own pages. Where the threshold
 //! departs from its sources: `docs/disciplines/cobalt.md`.

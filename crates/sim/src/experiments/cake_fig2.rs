@@ -164,7 +164,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     let [.., fq_codel, cake] = measured else { unreachable!("there are six queues") };
     let off = [0, 1].map(|way| cake.goodput()[way] / fq_codel.goodput()[way] - 1.0);
     let medians = [cake, fq_codel].map(|of| of.added()[0]);
-    let mut runs = measured.iter().flat_map(|of| &of.runs);
+    let runs = measured.iter().flat_map(|of| &of.runs);
     vec![
         Sentence {
             claim: format!(
@@ -188,11 +188,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             holds: medians.into_iter().all(|median| median <= LONGEST)
                 && (medians[0] - medians[1]).abs() <= APART,
         },
-        Sentence {
-            claim: "every packet is accounted for in every run".to_owned(),
-            measured: format!("{} runs", runs.clone().count()),
-            holds: runs.all(|run| run.balanced),
-        },
+        Sentence::accounted_for("runs", runs.map(|run| run.balanced)),
     ]
 }
 

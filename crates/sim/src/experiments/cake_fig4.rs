@@ -195,12 +195,9 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         measured: format!("at most {} packets beyond a quarter", fixed(beyond, 2)),
         holds: beyond <= BEYOND,
     });
-    let mut outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
-    sentences.push(Sentence {
-        claim: "every packet is accounted for in every run".to_owned(),
-        measured: format!("{} runs", outcomes.clone().count()),
-        holds: outcomes.all(|outcome| outcome.recount.is_ok()),
-    });
+    let outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
+    sentences
+        .push(Sentence::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())));
     sentences
 }
 

@@ -171,7 +171,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
     let beside = |name: &str, deviation: f64| {
         format!("{name} {} ms, FQ-CoDel {} ms", fixed(deviation, 1), fixed(fq_codel, 1))
     };
-    let mut outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
+    let outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
     vec![
         Sentence {
             claim: "with diffserv4 the flow waits 10 ms at most at the 99th percentile, from the start on"
@@ -211,11 +211,7 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
             measured: beside("with CoDel", codel),
             holds: is_like(codel),
         },
-        Sentence {
-            claim: "every packet is accounted for in every run".to_owned(),
-            measured: format!("{} runs", outcomes.clone().count()),
-            holds: outcomes.all(|outcome| outcome.recount.is_ok()),
-        },
+        Sentence::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())),
     ]
 }
 

@@ -233,12 +233,9 @@ fn sentences(measured: &[Measured]) -> Vec<Sentence> {
         measured: rises.map(|rise| fixed(rise, 2)).join(" ms and ") + " ms",
         holds: rises.into_iter().all(|rise| rise <= 8.0),
     });
-    let mut outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
-    sentences.push(Sentence {
-        claim: "every packet is accounted for in every run".to_owned(),
-        measured: format!("{} runs", outcomes.clone().count()),
-        holds: outcomes.all(|outcome| outcome.recount.is_ok()),
-    });
+    let outcomes = measured.iter().flat_map(|measured| &measured.outcomes);
+    sentences
+        .push(Sentence::accounted_for("runs", outcomes.map(|outcome| outcome.recount.is_ok())));
     sentences
 }
 

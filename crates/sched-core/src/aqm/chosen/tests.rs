@@ -222,6 +222,7 @@ fn another_choice_begins_without_a_history() {
     assert_eq!(aqm.states, [ChosenAqmState::EMPTY; FLOWS]);
     assert_eq!(aqm.l4s(), l4s);
     assert_eq!(size_of::<ChosenAqmState>(), size_of::<CoDelState>());
+    assert!(size_of::<ChosenAqm<[ChosenAqmState; 0]>>() <= 1_120);
 }
 
 /// Goal: the words of both states lead back to them, and the first word is 0 as promised.

@@ -8,11 +8,7 @@ use crate::plot::{Column, TextTable, fixed, percent};
 pub(super) fn report(measured: &[Measured], seeds: u32) -> Report {
     let mut sentences: Vec<Sentence> = measured.iter().map(sentence).collect();
     sentences.extend(bursts(measured));
-    sentences.push(Sentence {
-        claim: "every packet is accounted for in every run".to_owned(),
-        measured: format!("{} rows", measured.len()),
-        holds: measured.iter().all(|m| m.balanced),
-    });
+    sentences.push(Sentence::accounted_for("rows", measured.iter().map(|m| m.balanced)));
     let text = format!("{}\n{}", heading(seeds), table(measured));
     Report { text, pictures: Vec::new(), sentences }
 }

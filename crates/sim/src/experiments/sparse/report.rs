@@ -16,12 +16,8 @@ pub(super) fn report(isolated: &[Measured], shortest: &[Measured], seeds: u32) -
     let text = format!("{}\n{}\n{}\n{}", heading(seeds), tables[0], shortest::HEADING, tables[1]);
     let mut sentences = sentences(isolated);
     sentences.extend(shortest::sentences(shortest));
-    let all = || isolated.iter().chain(shortest);
-    sentences.push(Sentence {
-        claim: "every packet is accounted for in every run".to_owned(),
-        measured: format!("{} rows", all().count()),
-        holds: all().all(|m| m.balanced),
-    });
+    let all = isolated.iter().chain(shortest);
+    sentences.push(Sentence::accounted_for("rows", all.map(|m| m.balanced)));
     Report { text, pictures: Vec::new(), sentences }
 }
 
