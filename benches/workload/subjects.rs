@@ -14,7 +14,10 @@ use freeboard::sched_core::{
     Queue, Red, RedParams, RedState, Scheduler, Side, Sides, TinConfig,
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
-use freeboard::{Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue, TinMode};
+use freeboard::{
+    Hashed, IsolatedConfig, IsolatedMemory, Isolation, Rtt, SmartQueue, Tin, TinMode, TinName,
+    TinPlan, TinShare,
+};
 
 use super::enqueued_by::{EnqueuedBy, Frames, HostsByHash, OneFlow, TinsByHash};
 use super::null::{LIMITED, LOOKUP, NOTHING, Null, STRANGER, STRANGER_RELEASED};
@@ -26,7 +29,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
 /// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 65] = [
+pub(crate) const NAMES: [&str; 67] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -66,7 +69,9 @@ pub(crate) const NAMES: [&str; 65] = [
     "smart_queue",
     "smart_queue_shaped",
     "isolated_tins4",
+    "isolated_tins4_within",
     "smart_queue_tins4",
+    "smart_queue_tins4_within",
     "smart_queue_parsed",
     "wf2q",
     "hashed_drr",
@@ -192,15 +197,35 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         // than the loop.
         "smart_queue" => closed(smart_queue(flows, Rate::UNLIMITED), call, true),
         "smart_queue_shaped" => closed(smart_queue(flows, fastest()), call, true),
-        // Both with four tins, of which the hash of a flow says one.
+        // Both with four tins, of which the hash of a flow says one. All tins are beyond their shares, which are equal: as
+        // much leaves each as comes, and each keeps its backlog.
         "isolated_tins4" => {
+            let mut queue = isolated_dual(flows);
+            let tin = TinConfig::by_weight(1).with_rate(1_000_000_000);
+            queue.set_tins(&[tin; 4]).expect("no more tins than ways");
+            standing(EnqueuedBy { queue, way: TinsByHash }, call, |by| {
+                by.queue.backlogged_hosts().0
+            })
+        }
+        "smart_queue_tins4" => {
+            let mut queue = smart_queue(flows, fastest());
+            let share = TinShare::new(1, 100).expect("a hundredth");
+            let tin = |name| Tin::new(TinName::new(name).expect("a name"), share);
+            let plan = TinPlan::new(&["a", "b", "c", "d"].map(tin)).expect("four names");
+            queue.set_tins(plan).expect("no more tins than ways");
+            standing(EnqueuedBy { queue, way: TinsByHash }, call, |by| {
+                by.queue.backlogged_hosts().0
+            })
+        }
+        // The same, with all tins within their shares: those above are empty at once, and most packets find their flow idle.
+        "isolated_tins4_within" => {
             let mut queue = isolated_dual(flows);
             let share = |bits| TinConfig::by_weight(1).with_rate(bits);
             let tins = [400, 25, 200, 100].map(|gbit| share(gbit * 1_000_000_000));
             queue.set_tins(&tins).expect("no more tins than ways");
             closed(EnqueuedBy { queue, way: TinsByHash }, call, true)
         }
-        "smart_queue_tins4" => {
+        "smart_queue_tins4_within" => {
             let mut queue = smart_queue(flows, fastest());
             queue.set_tins(TinMode::Diffserv4).expect("no more tins than ways");
             closed(EnqueuedBy { queue, way: TinsByHash }, call, true)
@@ -509,6 +534,25 @@ fn closed<S: Scheduler + 'static>(
     Box::new(move |pairs| {
         let done = subject.run(pairs);
         subject.verify();
+        done
+    })
+}
+
+/// [`closed`], of flows by hash. In FULL nearly every packet finds its flow backlogged, as is checked behind the loop:
+/// `backlogged` says how many are.
+fn standing<S: Scheduler + 'static>(
+    scheduler: S,
+    (pattern, flows, whole): Call,
+    backlogged: impl Fn(&S) -> u32 + 'static,
+) -> Subject {
+    let mut subject = Loop::new(scheduler, pattern, flows, true, whole);
+    Box::new(move |pairs| {
+        let done = subject.run(pairs);
+        subject.verify();
+        if pattern == Pattern::Full {
+            let claims = subject.claims(&backlogged);
+            assert!(claims <= Loop::<S>::LOOKED_AT / 20, "{claims} packets found their flow idle");
+        }
         done
     })
 }
