@@ -438,7 +438,7 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
     ///
     /// # Errors
     /// [`Rejected`] hands the packet back.
-    #[inline]
+    #[inline(always)] // as `dequeue`
     pub fn enqueue(
         &mut self,
         now: Nanos,
@@ -451,7 +451,7 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
                 inside.enqueue_labelled(now, labels, packet, drops).map(|_| ())
             });
         }
-        self.outlet.line.arrival(now).enqueue_labelled(now, labels, packet, drops).map(|_| ())
+        self.outlet.line.arrival(now).enqueue_by_labels(now, labels, packet, drops)
     }
 
     /// As [`enqueue`](Self::enqueue), with the [filter](Self::set_ack_filter) of acknowledgements: `acks` reads this packet and those

@@ -30,6 +30,7 @@
 mod ip;
 mod link;
 mod options;
+mod plain;
 mod tunnel;
 
 use crate::FlowKey;
@@ -265,6 +266,23 @@ impl Parser {
     #[inline]
     #[must_use]
     pub fn ethernet(&self, frame: &[u8]) -> Parsed {
+        if let Some((&[.., e0, e1], packet)) = frame.split_first_chunk::<14>() {
+            match u16::from_be_bytes([e0, e1]) {
+                link::IPV4 if let Some(header) = plain::v4(packet, self.tunnels) => {
+                    return plain::parsed_v4(header, 14);
+                }
+                link::IPV6 if let Some(header) = plain::v6(packet, *self) => {
+                    return plain::parsed_v6(header, 14);
+                }
+                _ => {}
+            }
+        }
+        self.ethernet_slow(frame)
+    }
+
+    /// [`Self::ethernet`] of any frame.
+    #[inline(never)]
+    fn ethernet_slow(&self, frame: &[u8]) -> Parsed {
         count_step();
         let Some((header, rest)) = frame.split_first_chunk::<14>() else {
             return link::without_ip(None, Ending::Truncated);
@@ -292,6 +310,18 @@ impl Parser {
     #[inline]
     #[must_use]
     pub fn ip(&self, packet: &[u8]) -> Parsed {
+        if let Some(header) = plain::v4(packet, self.tunnels) {
+            return plain::parsed_v4(header, 0);
+        }
+        if let Some(header) = plain::v6(packet, *self) {
+            return plain::parsed_v6(header, 0);
+        }
+        self.ip_slow(packet)
+    }
+
+    /// [`Self::ip`] of any packet.
+    #[inline(never)]
+    fn ip_slow(&self, packet: &[u8]) -> Parsed {
         match packet.first().map(|first| first >> 4) {
             Some(4) => self.v4(packet, 0, None),
             Some(6) => self.v6(packet, 0, None),

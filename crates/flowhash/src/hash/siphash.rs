@@ -23,6 +23,8 @@ use siphasher::sip::SipHasher13;
 #[derive(Clone, Copy)]
 pub struct SipHash13 {
     key: [u64; 2],
+    /// The state of every hash before its first word.
+    start: Lane,
 }
 
 impl SipHash13 {
@@ -31,12 +33,11 @@ impl SipHash13 {
     #[must_use]
     pub const fn new(secret: [u8; 16]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = secret;
-        Self {
-            key: [
-                u64::from_le_bytes([a, b, c, d, e, f, g, h]),
-                u64::from_le_bytes([i, j, k, l, m, n, o, p]),
-            ],
-        }
+        let key = [
+            u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+            u64::from_le_bytes([i, j, k, l, m, n, o, p]),
+        ];
+        Self { key, start: Lane::new(key) }
     }
 
     /// The whole 64-bit output, for callers that need more than a label.
@@ -79,7 +80,7 @@ impl FlowHasher for SipHash13 {
         &self,
         inputs: &[[u8; LENGTH]; N],
     ) -> [u32; N] {
-        let mut lanes = [Lane::new(self.key); N];
+        let mut lanes = [self.start; N];
         let mut rest = inputs.each_ref().map(|input| input.as_slice());
         for _ in 0..LENGTH >> 3 {
             for (lane, bytes) in lanes.iter_mut().zip(&mut rest) {
@@ -95,9 +96,10 @@ impl FlowHasher for SipHash13 {
             lane.absorb(u64::from(length) << 56 | tail);
             lane.v[2] ^= 0xff;
         }
-        for _ in 0..3 {
-            lanes.iter_mut().for_each(Lane::round);
+        for _ in 0..2 {
+            lanes.iter_mut().for_each(|lane| *lane = lane.ended().begun());
         }
+        let lanes = lanes.map(Lane::ended);
         lanes.map(|Lane { v: [v0, v1, v2, v3] }| {
             let [a, b, c, d, ..] = (v0 ^ v1 ^ v2 ^ v3).to_le_bytes();
             u32::from_le_bytes([a, b, c, d])
@@ -105,45 +107,54 @@ impl FlowHasher for SipHash13 {
     }
 }
 
-/// The state of one hash among several; `siphasher` offers its own only one by one.
+/// The state of one hash among several; `siphasher` offers its own only one by one. The part of the next round that does not
+/// depend on the next word is done: of the first round it is done once for a key.
 #[derive(Clone, Copy)]
 struct Lane {
     v: [u64; 4],
 }
 
 impl Lane {
-    #[inline(always)]
-    fn new([k0, k1]: [u64; 2]) -> Self {
+    const fn new([k0, k1]: [u64; 2]) -> Self {
         let v = [
             k0 ^ 0x736f_6d65_7073_6575,
             k1 ^ 0x646f_7261_6e64_6f6d,
             k0 ^ 0x6c79_6765_6e65_7261,
             k1 ^ 0x7465_6462_7974_6573,
         ];
-        Self { v }
+        Self { v }.begun()
     }
 
+    /// The half of a round that mixes the first two words.
     #[inline(always)]
-    fn absorb(&mut self, word: u64) {
-        self.v[3] ^= word;
-        self.round();
-        self.v[0] ^= word;
-    }
-
-    #[inline(always)]
-    fn round(&mut self) {
-        let [mut v0, mut v1, mut v2, mut v3] = self.v;
+    const fn begun(self) -> Self {
+        let [mut v0, mut v1, v2, v3] = self.v;
         v0 = v0.wrapping_add(v1);
-        v2 = v2.wrapping_add(v3);
         v1 = v1.rotate_left(13) ^ v0;
-        v3 = v3.rotate_left(16) ^ v2;
         v0 = v0.rotate_left(32);
+        Self { v: [v0, v1, v2, v3] }
+    }
+
+    /// The rest of a round.
+    #[inline(always)]
+    const fn ended(self) -> Self {
+        let [mut v0, mut v1, mut v2, mut v3] = self.v;
+        v2 = v2.wrapping_add(v3);
+        v3 = v3.rotate_left(16) ^ v2;
         v2 = v2.wrapping_add(v1);
         v0 = v0.wrapping_add(v3);
         v1 = v1.rotate_left(17) ^ v2;
         v3 = v3.rotate_left(21) ^ v0;
         v2 = v2.rotate_left(32);
-        self.v = [v0, v1, v2, v3];
+        Self { v: [v0, v1, v2, v3] }
+    }
+
+    #[inline(always)]
+    fn absorb(&mut self, word: u64) {
+        self.v[3] ^= word;
+        *self = self.ended();
+        self.v[0] ^= word;
+        *self = self.begun();
     }
 }
 

@@ -165,10 +165,16 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     #[inline]
     #[must_use]
     pub fn flow(&self, parsed: &Parsed) -> u32 {
-        self.outer(parsed, |outer| match &parsed.inner {
-            None => self.flow_of(outer),
-            Some(_) => self.flow_between(&parsed.key, self.ends(outer)),
-        })
+        match &parsed.inner {
+            None => self.outer(parsed, |outer| self.flow_of(outer)),
+            Some(_) => self.flow_in_tunnel(parsed),
+        }
+    }
+
+    /// [`Self::flow`] of a packet in a tunnel. Apart, so that the others do not pay for its registers.
+    #[inline(never)]
+    fn flow_in_tunnel(&self, parsed: &Parsed) -> u32 {
+        self.outer(parsed, |outer| self.flow_between(&parsed.key, self.ends(outer)))
     }
 
     /// The source host of [`labels`](Self::labels) alone: one hash.
@@ -262,7 +268,13 @@ impl<H: FlowHasher, N: Nat> Labeller<H, N> {
     fn flow_of(&self, key: &FlowKey) -> u32 {
         match self.symmetry {
             Symmetry::Asymmetric => key.label(&self.hasher),
-            Symmetry::Symmetric => key.undirected().label(&self.hasher),
+            Symmetry::Symmetric => self.flow_of_both(key),
         }
+    }
+
+    /// The flow of both directions.
+    #[inline(never)]
+    fn flow_of_both(&self, key: &FlowKey) -> u32 {
+        key.undirected().label(&self.hasher)
     }
 }

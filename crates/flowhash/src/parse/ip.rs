@@ -13,7 +13,7 @@ const DESTINATION_OPTIONS: u8 = 60;
 
 const ICMP: u8 = 1;
 pub(super) const IPV4_IN_IP: u8 = 4;
-const TCP: u8 = 6;
+pub(super) const TCP: u8 = 6;
 pub(super) const UDP: u8 = 17;
 pub(super) const IPV6_IN_IP: u8 = 41;
 pub(super) const GRE: u8 = 47;

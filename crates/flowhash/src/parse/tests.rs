@@ -92,3 +92,37 @@ fn no_chain_of_pieces_takes_more_steps_than_the_bound() {
     }
     assert!((12..=MAX_HEADERS).contains(&most), "{most}");
 }
+
+/// Goal: the answer for a plain packet is that of the walk, and no packet is taken for a plain one that is none.
+/// Method: frames of UDP and TCP over IPv4 and IPv6 cut at every byte, each byte of the headers with every value, with all options.
+#[test]
+fn a_plain_packet_has_the_answer_of_the_walk() {
+    let link = |ethertype: [u8; 2]| [&[2; 12][..], &ethertype].concat();
+    let v4 = [0x45, 3, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    let v6 = [&[0x60, 0x12, 3, 4, 0, 9, 17, 64][..], &[0x20; 16], &[0x30; 16]].concat();
+    let upper = [0x13, 0x8c, 0x12, 0xb5, 8, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0];
+    let frames = [
+        [&link([8, 0])[..], &v4, &upper].concat(),
+        [&link([0x86, 0xdd])[..], &v6, &upper].concat(),
+    ];
+    for mut frame in frames {
+        for tunnels in [Tunnels::NONE, Tunnels::VISIBLE, Tunnels::ALL] {
+            for flow_labels in [FlowLabels::Ignored, FlowLabels::WithoutPorts, FlowLabels::Always] {
+                let parser = Parser { tunnels, flow_labels };
+                for at in 0..frame.len() - 12 {
+                    let before = frame[at];
+                    for value in 0..=u8::MAX {
+                        frame[at] = value;
+                        for length in [frame.len(), 58, 57, 38, 37, at] {
+                            let bytes = &frame[..length.min(frame.len())];
+                            assert_eq!(parser.ethernet(bytes), parser.ethernet_slow(bytes));
+                            let packet = bytes.get(14..).unwrap_or_default();
+                            assert_eq!(parser.ip(packet), parser.ip_slow(packet));
+                        }
+                    }
+                    frame[at] = before;
+                }
+            }
+        }
+    }
+}
