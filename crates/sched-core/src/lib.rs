@@ -111,7 +111,7 @@ pub use disciplines::qfq::{Aggregate, PlusFlow, Qfq, QfqConfig, QfqFlow, QfqPlus
 pub use disciplines::sqf::{
     FloorShare, ShortestQueue, Sqf, SqfArrays, SqfFlow, SqfMemory, VIRTUAL_QUEUES, WaitingFlow,
 };
-pub use disciplines::tins::{TinConfig, TinDrr, TinFlow};
+pub use disciplines::tins::{TinChoice, TinConfig, TinDrr, TinFlow};
 pub use disciplines::wf2q::{Wf2q, Wf2qConfig, Wf2qFlow};
 pub use drops::drop_policy::{DropPolicy, OwnVictim};
 pub use drops::longest_host::{HeldFlow, HeldHost, HostClass, LongestHostDrop};

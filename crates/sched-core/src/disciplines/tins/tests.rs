@@ -1,3 +1,4 @@
+use super::tin::Tin;
 use super::*;
 use crate::test_link::Link;
 use conformance::Xorshift;
@@ -130,7 +131,7 @@ fn a_packet_of_the_highest_tin_waits_for_the_packet_on_the_wire_only() {
         line.put(3, 50);
         line.step();
         if line.last(1) != "3" {
-            assert!(line.link.scheduler.is_floor_due() || round % 16 < 2, "at {round}");
+            assert!(line.link.scheduler.choice.is_floor_due() || round % 16 < 2, "at {round}");
             line.step();
         }
         assert_eq!(line.last(1), "3");
@@ -216,7 +217,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
         tins.assign(FlowId(2), 0),
         Err(ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 })
     );
-    assert_eq!((size_of::<Tin>(), size_of::<TinFlow>()), (64, 24));
+    assert_eq!((size_of::<Tin>(), size_of::<TinFlow>()), (48, 24));
     assert!(size_of::<TinDrr<[TinFlow; 0]>>() <= 600);
 }
 
@@ -227,7 +228,7 @@ fn another_rate_finds_the_clock_as_many_bytes_ahead() {
     line.put(1, L);
     line.put(1, L);
     line.step();
-    let ahead = |line: &Line| line.link.scheduler.tins[1].clock >> 16;
+    let ahead = |line: &Line| line.link.scheduler.choice.tins[1].clock >> 16;
     assert_eq!(ahead(&line), 10_000_000, "a packet at a tenth of the line");
     for (thousandths, nanos) in [(200, 5_000_000), (50, 20_000_000), (100, 10_000_000)] {
         line.link.scheduler.set_tins(&[share(1_000), share(thousandths)]).unwrap();
@@ -311,7 +312,7 @@ fn no_tin_exceeds_its_bound_nor_falls_below_its_share() {
                 }
             }
             let scheduler = &line.link.scheduler;
-            let has_priority = scheduler.is_within_share(scheduler.front);
+            let has_priority = scheduler.is_within_share(scheduler.choice.front());
             let before = line.sent.len();
             line.step();
             within.push(has_priority && line.sent.len() > before);

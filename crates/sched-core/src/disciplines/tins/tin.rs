@@ -1,11 +1,11 @@
-//! One tin: its flows, its clock and its turn; and the time of all tins.
+//! One tin: its clock and its turn; and the time of all tins.
 
 use core::num::NonZeroU64;
 
 use super::TinConfig;
 use crate::Nanos;
 use crate::bounds::guarantee::ceil;
-use crate::disciplines::drr::ring::{Ring, RingFlow};
+use crate::disciplines::drr::ring::RingFlow;
 
 /// Time is in units of 2⁻¹⁶ ns, and wraps: two instants compare by the sign of their difference.
 const UNIT_BITS: u32 = 16;
@@ -16,11 +16,9 @@ pub(super) const FAR: u64 = 1 << 62;
 /// The most credit, ten hours in units.
 const MOST_CREDIT: u64 = 1 << 61;
 
-/// One tin: 64 bytes.
+/// One tin: 48 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tin {
-    /// The flows that are backlogged.
-    pub(super) ring: Ring,
     /// What all tins had been sent together when this one was served last, or became backlogged.
     pub(super) served_at: u32,
     /// The instant from which the tin is within its share.
@@ -39,9 +37,8 @@ pub(super) struct Tin {
 }
 
 impl Tin {
-    /// Without flows and without a rate.
+    /// Without packets and without a rate.
     pub(super) const IDLE: Self = Self {
-        ring: Ring::IDLE,
         served_at: 0,
         clock: 0,
         per_byte: 0,
@@ -123,6 +120,15 @@ impl Tin {
         }
         is_ahead
     }
+}
+
+/// The bits that are set, the lowest first: at most as many as there are tins.
+pub(super) fn bits(mut mask: u32) -> impl Iterator<Item = u32> {
+    core::iter::from_fn(move || {
+        let bit = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (bit < TinConfig::MAX_TINS).then_some(bit)
+    })
 }
 
 /// The time of all tins: that for which the clock which is told has gone on, as of the calls in which a tin changes.

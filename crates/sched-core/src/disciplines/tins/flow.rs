@@ -1,0 +1,61 @@
+//! What is known of one flow: its tin, and its place on the ring there.
+
+use crate::disciplines::drr::Noted;
+use crate::disciplines::drr::ring::{OnRing, RingFlow};
+
+/// What [`TinDrr`](super::TinDrr) knows of one flow: 24 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TinFlow {
+    pub(super) flow: RingFlow,
+    /// The tin in the high bits, and in the others a note ([`Noted`]). A note of a flow beyond them is a wrong guess.
+    tin_and_note: u32,
+}
+
+/// The bits of a [`TinFlow`] that are a note.
+const NOTE: u32 = u32::MAX >> 3;
+/// Above these bits is the tin.
+const NOTE_BITS: u32 = 29;
+impl TinFlow {
+    /// A flow that was not added, of tin 0.
+    pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, tin_and_note: 0 };
+
+    pub(super) const fn tin(&self) -> u32 {
+        self.tin_and_note >> NOTE_BITS
+    }
+
+    /// Puts the flow, on no ring, into `tin`, as if it had just been added.
+    pub(super) const fn renew(&mut self, tin: u32) {
+        self.flow = self.flow.renewed();
+        self.tin_and_note = self.tin_and_note & NOTE | tin << NOTE_BITS;
+    }
+}
+
+impl Default for TinFlow {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+impl OnRing for TinFlow {
+    #[inline]
+    fn on_ring(&self) -> &RingFlow {
+        &self.flow
+    }
+
+    #[inline]
+    fn on_ring_mut(&mut self) -> &mut RingFlow {
+        &mut self.flow
+    }
+}
+
+impl Noted for TinFlow {
+    #[inline]
+    fn noted(&self) -> u32 {
+        self.tin_and_note & NOTE
+    }
+
+    #[inline]
+    fn set_noted(&mut self, flow: u32) {
+        self.tin_and_note = self.tin_and_note & !NOTE | flow & NOTE;
+    }
+}
