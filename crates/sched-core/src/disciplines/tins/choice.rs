@@ -299,10 +299,10 @@ impl<L: WireLength> TinChoice<L> {
     /// The tin at the front has been sent a packet of `len` bytes, booked. It `is_idle` if it holds nothing more.
     #[inline(always)]
     pub fn served(&mut self, len: u32, is_idle: bool) {
-        match self.rule {
-            Rule::One => {}
-            Rule::ByShare => self.charge_share(len, is_idle),
-            Rule::ByWeight => self.charge_turn(len, is_idle),
+        if self.rule == Rule::ByShare {
+            self.charge_share(len, is_idle);
+        } else if self.rule == Rule::ByWeight {
+            self.charge_turn(len, is_idle);
         }
     }
 

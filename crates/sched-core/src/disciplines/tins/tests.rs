@@ -1,5 +1,6 @@
 use super::tin::Tin;
 use super::*;
+use crate::Packet;
 use crate::test_link::Link;
 use conformance::Xorshift;
 use std::string::{String, ToString};
