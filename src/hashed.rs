@@ -5,8 +5,9 @@
 //! `Drr` inside this is the set-associative-hashed DRR of CAKE (§III-B) without its host level.
 //! Cost: that of the inner scheduler and one lookup a packet.
 
+use crate::ack_filter::{AckFilter, Acks};
 use crate::isolated::recount_old;
-use flowhash::{FlowTable, Lookup, Outcome, Rotating, TagLine};
+use flowhash::{Ack, FlowTable, Lookup, Outcome, Rotating, TagLine};
 use sched_core::{
     Aqm, Backlog, ConfigError, Counters, Descriptor, DropPolicy, DropReason, DropSink,
     FlowDirectory, FlowId, FlowQueues, FlowRecord, FlowScheduler, FlowState, Imbalance, Limits,
@@ -157,6 +158,53 @@ where
     ) -> Result<Outcome, Rejected> {
         let lookup = self.table_mut().lookup_in_line(hash);
         self.enqueue_found(now, lookup, packet, drops)
+    }
+
+    /// Asks `filter` about the queue of `hash`, to which `packet` has just come, which is the acknowledgement `ack`: one that
+    /// waits there may be dropped for it. `acks` reads packets that are queued. Says whether one was dropped; never if
+    /// `packet` is not the newest of that queue.
+    ///
+    /// Cost: a lookup, and up to [`AckFilter::REACH`] packets are read.
+    ///
+    /// ```
+    /// use freeboard::flowhash::{Ack, FlowKey, FlowTable, TagLine, Transport};
+    /// use freeboard::sched_core::{
+    ///     Descriptor, Drr, DrrFlow, FlowId, Limits, Nanos, Packet, Queue, Scheduler,
+    /// };
+    /// use freeboard::{AckFilter, Hashed};
+    ///
+    /// let transport = Transport { protocol: 6, src_port: 50_000, dst_port: 443 };
+    /// let connection = FlowKey::V4 { src: [10, 0, 0, 1], dst: [192, 0, 2, 1], transport };
+    /// // Buffer `n` acknowledges `1500·n` bytes.
+    /// let acks = |packet: Packet| Some(Ack::new(connection, 1, 1_500 * packet.handle));
+    ///
+    /// let mut scheduler = Drr::new([DrrFlow::EMPTY; 64], 1_514)?;
+    /// scheduler.add_all(1_514)?;
+    /// let table = FlowTable::new([TagLine::EMPTY; 8], 64, 8)?;
+    /// let (queues, descriptors) = ([Queue::EMPTY; 64], [Descriptor::EMPTY; 256]);
+    /// let mut queues = Hashed::new(scheduler, table, queues, descriptors, Limits::packets(256));
+    /// let (hash, mut gone) = (0xfeed_f00d, Vec::new());
+    /// for handle in 0..3 {
+    ///     let (packet, drops) = (Packet::new(handle, 66), &mut |packet: Packet, _| gone.push(packet.handle));
+    ///     queues.enqueue(Nanos(0), FlowId(hash), packet, drops)?;
+    ///     let ack = acks(packet).expect("an acknowledgement");
+    ///     queues.filter_ack(hash, (packet, &ack), (AckFilter::Aggressive, &acks), drops);
+    /// }
+    /// assert_eq!(gone, [0, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn filter_ack(
+        &mut self,
+        hash: u32,
+        (packet, ack): (Packet, &Ack),
+        (filter, acks): (AckFilter, &(impl Acks + ?Sized)),
+        drops: &mut dyn DropSink,
+    ) -> bool {
+        let Some(queue) = self.queues.directory().table.find(hash).map(FlowId) else {
+            return false;
+        };
+        let younger = filter.superseded_in(&self.queues, queue, (packet, ack), acks);
+        younger.is_some_and(|younger| self.queues.filter_out(queue, younger, drops))
     }
 
     /// Begins the transition to hashes under another key.

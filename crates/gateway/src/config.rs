@@ -17,9 +17,9 @@ use core::net::SocketAddr;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use freeboard::AqmKind;
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate};
+use freeboard::{AqmKind, Rtt};
 
 use crate::config::follow::Follow;
 use crate::config::handling::{Handling, Treatment};
@@ -42,6 +42,8 @@ pub(crate) struct Sharing {
     pub(crate) aqm: AqmKind,
     /// Whether packets with ECT(1) are marked above a shallow threshold.
     pub(crate) l4s: bool,
+    /// How far away the other ends are: it sets the AQM, and a memory limit by the rate.
+    pub(crate) rtt: Rtt,
 }
 
 /// All that was told, in range and without contradictions.
@@ -79,7 +81,8 @@ pub(crate) struct Config {
 impl Config {
     /// How frames are handled in a direction of this rate. Memory by the rate is for the greatest that it may have.
     pub(crate) fn treatment(&self, heading: Heading, rate: Rate) -> Treatment {
-        self.handling.of(heading, self.follow.most(heading).unwrap_or(rate))
+        let rate = self.follow.most(heading).unwrap_or(rate);
+        self.handling.of(heading, rate, self.share.rtt)
     }
 }
 

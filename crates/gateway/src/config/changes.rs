@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::Rate;
 
-use crate::config::handling::{Handling, memory_word, tins_word};
+use crate::config::handling::{Handling, memory_word, rtt_word, tins_word};
 use crate::config::hosts::{Host, host_by_word};
 use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::config::{Config, Sharing};
@@ -32,6 +32,7 @@ impl Config {
         changed("aqm", self.share.aqm.word().into(), new.share.aqm.word().into());
         let l4s = |share: Sharing| Switch::of(share.l4s).word().to_owned();
         changed("l4s", l4s(self.share), l4s(new.share));
+        changed("rtt", rtt_word(self.share.rtt), rtt_word(new.share.rtt));
         changed("link", self.link.to_string(), new.link.to_string());
         let (before, after) = (self.handling, new.handling);
         changed("catch-up", before.late.word(), after.late.word());

@@ -9,6 +9,7 @@ use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Framing, Overhead, Rate};
 use freeboard::{AqmKind, Isolation};
 
+use crate::config::handling::rtt;
 use crate::config::hosts::{Host, Names, check_name, host_by, member};
 use crate::config::keywords::{
     HostMode, Io, Limit, QueueKind, Switch, Words, number, rate, rate_word,
@@ -87,6 +88,7 @@ impl RawOptions {
                 flush_unserved,
                 aqm,
                 l4s,
+                rtt: self.read("--rtt", &self.rtt, rtt)?.unwrap_or_default(),
             },
             link: self.line()?,
             handling: self.handling(kind, hosts)?,

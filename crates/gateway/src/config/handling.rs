@@ -94,14 +94,14 @@ pub(crate) struct Handling {
 }
 
 impl Handling {
-    /// What this means for one direction at this rate.
-    pub(crate) fn of(&self, heading: Heading, rate: Rate) -> Treatment {
+    /// What this means for one direction at this rate, where the other ends are so far away.
+    pub(crate) fn of(&self, heading: Heading, rate: Rate, rtt: Rtt) -> Treatment {
         let is_up = heading == Heading::Up;
         Treatment {
             ack_filter: if is_up { self.ack_filter } else { AckFilter::Off },
             is_washed: self.wash.has(heading),
             is_ingress: self.is_ingress && !is_up,
-            memory_limit: self.memory_limit.map(|limit| limit.bytes(rate, Rtt::INTERNET)),
+            memory_limit: self.memory_limit.map(|limit| limit.bytes(rate, rtt)),
             late: self.late,
             tins: self.tins,
         }
@@ -136,6 +136,32 @@ pub(crate) fn tins_word(tins: Option<TinPlan>) -> String {
     settings.to_string()
 }
 
+/// A round-trip time in the words that it is read from: `regional`, or `20ms`.
+pub(crate) fn rtt_word(rtt: Rtt) -> String {
+    let mut settings = QueueSettings::NONE;
+    settings.rtt = Some(rtt);
+    let words = settings.to_string();
+    words.strip_prefix("rtt ").unwrap_or(&words).to_owned()
+}
+
+/// A round-trip time: a word for it, or a time with its unit. Without a unit `tc` reads microseconds, and milliseconds would
+/// be meant.
+pub(super) fn rtt(option: &str, word: &str) -> Result<Rtt, String> {
+    let has_unit = word.ends_with('s') && !word.contains(char::is_whitespace);
+    let preset = word.parse().ok();
+    let read = || {
+        let words = format!("rtt {word}");
+        QueueSettings::from_words(&words).ok().filter(|_| has_unit)?.rtt
+    };
+    preset.or_else(read).ok_or_else(|| {
+        let presets = Rtt::PRESETS.map(|(word, _)| word).join(", ");
+        format!(
+            "{option} {word:?}: accepted are {presets}, and times from 20480ns to 8589934591ns, as 30ms; for ends \
+             beyond that --aqm none"
+        )
+    })
+}
+
 /// A memory limit as it is said when it changes.
 pub(crate) fn memory_word(limit: Option<MemoryLimit>) -> String {
     match limit {
@@ -158,11 +184,15 @@ impl RawOptions {
         let ack_filter =
             self.read("--ack-filter", &self.ack_filter, <AckFilter as Words>::parse)?;
         let ack_filter = ack_filter.unwrap_or_default();
-        if ack_filter != AckFilter::Off && kind != QueueKind::Drr {
+        if ack_filter != AckFilter::Off && kind == QueueKind::Fifo {
             return Err(self.not_with(
                 "--ack-filter",
                 &self.ack_filter,
-                &format!("with --queue {} accepted is off", kind.word()),
+                &format!(
+                    "with --queue fifo accepted is off: the filter looks at the last {} packets of a queue, and there \
+                     those of all flows stand in one",
+                    AckFilter::REACH
+                ),
             ));
         }
         let ingress = self.read("--ingress", &self.ingress, Switch::parse)?;

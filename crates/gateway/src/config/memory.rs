@@ -133,6 +133,7 @@ mod tests {
             flush_unserved: None,
             aqm: AqmKind::CoDel,
             l4s: true,
+            rtt: freeboard::Rtt::INTERNET,
         }
     }
 

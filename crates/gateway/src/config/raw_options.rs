@@ -104,6 +104,10 @@ pub(crate) struct RawOptions {
     /// [default: on; off with fifo and with aqm none].
     #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<Switch>())]
     pub(crate) l4s: Option<Word>,
+    /// How far away the other ends are, which sets the AQM: datacentre, lan, metro, regional, internet, oceanic,
+    /// satellite, or a time such as 30ms. A queue may stand for a twentieth of it [default: internet, 100 ms].
+    #[arg(long, value_name = "WORD", help_heading = "Queues")]
+    pub(crate) rtt: Option<Word>,
     /// Classes of the line by code point (DSCP): besteffort, precedence, diffserv3, diffserv4, diffserv8, or
     /// tins of your own, "tin rest tin calls share 1/4 map EF calls". Within its share of the rate a tin goes
     /// before those below, and beyond it behind them. With drr [default: besteffort].
@@ -118,7 +122,7 @@ pub(crate) struct RawOptions {
     #[arg(long, value_name = "WAY", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "both", value_parser = one_of::<Ways>())]
     pub(crate) wash: Option<Word>,
     /// What the buffers of queued frames may take in each direction: by-rate, which is what the rate carries in
-    /// 400 ms, 4 to 15 MB, or a size such as 4mb or 300000 [default: what --limit says].
+    /// four times --rtt, 4 to 15 MB, or a size such as 4mb or 300000 [default: what --limit says].
     #[arg(long, value_name = "SIZE", help_heading = "Queues", allow_negative_numbers = true)]
     pub(crate) memory_limit: Option<Word>,
     /// What the line is, in words: "pppoe-ptm ether-vlan", "docsis", "overhead 44 mpu 96 atm"; in place of
@@ -339,6 +343,7 @@ impl RawOptions {
             flush_unserved: self.flush_unserved.or(file.flush_unserved),
             aqm: self.aqm.or(file.aqm),
             l4s: self.l4s.or(file.l4s),
+            rtt: self.rtt.or(file.rtt),
             overhead: self.overhead.or(file.overhead),
             mpu: self.mpu.or(file.mpu),
             framing: self.framing.or(file.framing),

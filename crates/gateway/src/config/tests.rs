@@ -133,9 +133,16 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ("mpu = 1.5", "a string, a whole number, true or false"),
         ("ack-filter = \"some\"", "--ack-filter \"some\": accepted are off, conservative"),
         (
-            "queue = \"qfq\"\nack-filter = true",
-            "--ack-filter \"on\": with --queue qfq accepted is off",
+            "queue = \"fifo\"\nack-filter = true",
+            "--ack-filter \"on\": with --queue fifo accepted is off: the filter looks at the last 8",
         ),
+        (
+            "rtt = \"near\"",
+            "--rtt \"near\": accepted are datacentre, lan, metro, regional, internet",
+        ),
+        ("rtt = 30", "--rtt \"30\": accepted are"),
+        ("rtt = \"interplanetary\"", "beyond that --aqm none"),
+        ("rtt = \"30ms diffserv4 map 0 bests\"", "accepted are datacentre"),
         ("tins = \"difserv4\"", "did you mean `diffserv4`?"),
         ("tins = \"diffserv4 wash\"", "--tins \"diffserv4 wash\": accepted are besteffort"),
         ("queue = \"sqf\"\ntins = \"diffserv4\"", "with --queue sqf accepted is besteffort"),

@@ -14,7 +14,7 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    Acks, Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, Rtt, SmartQueue,
+    AckFilter, Acks, Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, SmartQueue,
     TinCounters, TinPlan,
 };
 
@@ -167,6 +167,22 @@ trait Unshaped: Scheduler + fmt::Debug {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected>;
 
+    /// As [`Self::offer`], of a packet and with packets queued that `acks` reads. Without effect on a queue without a filter of
+    /// acknowledgements.
+    fn offer_ack(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        _acks: &dyn Acks,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.offer(now, seen, packet, drops)
+    }
+
+    /// How acknowledgements are filtered, if they can be.
+    fn set_ack_filter(&mut self, _filter: AckFilter) {}
+
     /// Another AQM, if there may be one.
     fn set_aqm(&mut self, aqm: AqmTerms);
 }
@@ -180,6 +196,17 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         self.arrive(now, drops, |inside, drops| inside.offer(now, seen, packet, drops))
+    }
+
+    fn offer_ack(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        acks: &dyn Acks,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.arrive(now, drops, |inside, drops| inside.offer_ack(now, seen, packet, acks, drops))
     }
 
     fn line(&self) -> &Shaper {
@@ -197,6 +224,7 @@ impl<Q: Unshaped> Queue for Shaped<Q> {
 
     fn treat(&mut self, treatment: &Treatment) {
         self.set_ingress(treatment.is_ingress);
+        self.inner_mut().set_ack_filter(treatment.ack_filter);
     }
 
     fn set_link(&mut self, link: Overhead) {
@@ -321,7 +349,7 @@ impl Plan {
                 };
                 let builder = builder.isolation(isolation(hosts, self.heading)).limits(limits);
                 let builder = builder.max_len(self.max_len);
-                let builder = builder.aqm(self.share.aqm).l4s(self.share.l4s);
+                let builder = builder.aqm(self.share.aqm).l4s(self.share.l4s).rtt(self.share.rtt);
                 let builder = builder.tins(self.treatment.tins());
                 let states = vec![ChosenAqmState::EMPTY; memory.queues()];
                 let mut queue: HostQueues =
@@ -360,7 +388,7 @@ impl Plan {
 
     /// The AQM for the rate of this plan, as [`SmartQueue`] has it.
     fn aqm(&self) -> AqmTerms {
-        let (rtt, Sharing { aqm, l4s, .. }) = (Rtt::INTERNET, self.share);
+        let Sharing { aqm, l4s, rtt, .. } = self.share;
         let l4s = l4s.then(|| rtt.l4s(self.rate, self.max_len));
         (rtt.aqm(aqm, self.rate, self.max_len), l4s)
     }
@@ -431,6 +459,7 @@ impl Queue for HostQueues {
     /// The AQM is for the longest packet that the queue was built for.
     fn set_rate_and_aqm(&mut self, now: Nanos, plan: &Plan) {
         self.set_rate(now, plan.rate);
+        self.set_rtt(plan.share.rtt);
         self.set_aqm(plan.share.aqm);
         self.set_l4s(plan.share.l4s);
     }
@@ -464,6 +493,7 @@ struct HashedQueues<O: FlowScheduler, D> {
     isolation: Isolation,
     /// What the flow scheduler is told of a queue whose host has this weight.
     config: Box<dyn Fn(u32) -> Option<O::Config>>,
+    ack_filter: AckFilter,
 }
 
 impl<O: FlowScheduler, D> fmt::Debug for HashedQueues<O, D> {
@@ -496,7 +526,7 @@ impl<O: FlowScheduler, D: DropPolicy<O>> HashedQueues<O, D> {
             limits,
         );
         let queues = Hashed::over(queues.with_drop_policy(policy), table(count)?);
-        Ok(Self { queues, isolation, config: Box::new(config) })
+        Ok(Self { queues, isolation, config: Box::new(config), ack_filter: AckFilter::Off })
     }
 
     fn label(&self, seen: &Seen) -> u32 {
@@ -540,6 +570,26 @@ impl<O: FlowScheduler, D: DropPolicy<O>> Unshaped for HashedQueues<O, D> {
             }
         }
         Ok(())
+    }
+
+    fn offer_ack(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        acks: &dyn Acks,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.offer(now, seen, packet, drops)?;
+        if let Some(ack) = acks.ack(packet) {
+            let (label, filter) = (self.label(seen), (self.ack_filter, acks));
+            self.queues.filter_ack(label, (packet, &ack), filter, drops);
+        }
+        Ok(())
+    }
+
+    fn set_ack_filter(&mut self, filter: AckFilter) {
+        self.ack_filter = filter;
     }
 
     fn set_aqm(&mut self, aqm: AqmTerms) {

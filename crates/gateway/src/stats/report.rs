@@ -6,7 +6,7 @@ use freeboard::sched_core::{DropReason, Nanos};
 use freeboard::{AckFilter, Tin, TinCounters};
 use serde::{Deserialize, Serialize};
 
-use crate::config::handling::tins_word;
+use crate::config::handling::{rtt_word, tins_word};
 use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::forward::direction::Direction;
 use crate::forward::follow::Following;
@@ -120,6 +120,9 @@ pub(crate) struct DirectionReport {
     /// Whether packets with ECT(1) are marked above a shallow threshold.
     #[serde(default)]
     pub(crate) l4s: bool,
+    /// The round-trip time that the AQM is set for, as it is configured.
+    #[serde(default)]
+    pub(crate) rtt: String,
     /// How much of waiting acknowledgements is dropped; empty if nothing is.
     #[serde(default)]
     pub(crate) ack_filter: String,
@@ -269,6 +272,7 @@ impl DirectionReport {
             hosts: plan.share.hosts.word().to_owned(),
             aqm: plan.share.aqm.word().to_owned(),
             l4s: plan.share.l4s,
+            rtt: rtt_word(plan.share.rtt),
             ack_filter: match plan.treatment.ack_filter {
                 AckFilter::Off => String::new(),
                 filter => filter.name().to_owned(),
@@ -503,6 +507,7 @@ fn info(direction: &Direction) -> String {
         ("hosts", share.hosts.word().to_owned()),
         ("aqm", share.aqm.word().to_owned()),
         ("l4s", switch(share.l4s)),
+        ("rtt", rtt_word(share.rtt)),
         ("tins", tins_word(treatment.tins)),
         ("ack_filter", treatment.ack_filter.name().to_owned()),
         ("wash", switch(treatment.is_washed)),

@@ -275,9 +275,11 @@ fn line_of(direction: &DirectionReport, before: Option<&DirectionReport>, second
 
 /// What is in force in a direction beside its flow scheduler.
 fn words_of(direction: &DirectionReport) -> Vec<String> {
-    let DirectionReport { aqm, l4s, ack_filter, wash, ingress, link, .. } = direction;
+    let DirectionReport { aqm, l4s, rtt, ack_filter, wash, ingress, link, .. } = direction;
     let mut words = Vec::new();
     words.extend((!aqm.is_empty()).then(|| aqm.clone()));
+    // The usual one needs no word.
+    words.extend((!rtt.is_empty() && rtt != "internet").then(|| format!("rtt {rtt}")));
     if let Some(Followed { state, min_bits_per_second, max_bits_per_second, .. }) =
         &direction.autorate
     {

@@ -17,6 +17,7 @@ fn share(kind: QueueKind, hosts: HostMode, limit: Limit) -> Sharing {
         flush_unserved: None,
         aqm: freeboard::AqmKind::CoDel,
         l4s: true,
+        rtt: freeboard::Rtt::INTERNET,
     }
 }
 

@@ -52,6 +52,7 @@ fn play(max_hosts: u32, mbits: u64) -> Calm {
         flush_unserved: None,
         aqm: AqmKind::CoDel,
         l4s: true,
+        rtt: freeboard::Rtt::INTERNET,
     };
     // The line is the test's own. At these rates two packets take less than 5 ms: the AQM is the same.
     let rate = Rate::UNLIMITED;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::handling::Late;
-use freeboard::AqmKind;
 use freeboard::sched_core::{DropReason, Ecn};
+use freeboard::{AqmKind, Rtt};
 
 fn plan(kind: QueueKind, hosts: HostMode, heading: Heading) -> Plan {
     let share = Sharing {
@@ -12,6 +12,7 @@ fn plan(kind: QueueKind, hosts: HostMode, heading: Heading) -> Plan {
         flush_unserved: None,
         aqm: AqmKind::CoDel,
         l4s: true,
+        rtt: freeboard::Rtt::INTERNET,
     };
     let rate = Rate::UNLIMITED;
     let treatment = Treatment { late: Late::CatchUp(Nanos::ZERO), ..Treatment::default() };
@@ -227,6 +228,32 @@ fn the_target_follows_the_line() {
     assert_eq!(codel(Rate::kilobits_per_second(1).unwrap(), 1_500).target, longest);
 }
 
+/// Goal: the round-trip time sets the AQM of every queue, of its tins too, at the start and later.
+/// Method: a flow that does not react and whose packets wait up to 10 ms. CoDel for 100 ms tells it something within a second,
+/// CoDel for a second nothing, and for 1 ms often.
+#[test]
+fn every_queue_has_the_round_trip_time_that_was_asked_for() {
+    let rate = Rate::megabits_per_second(10).unwrap();
+    for (kind, hosts) in every().into_iter().filter(|(kind, _)| *kind != QueueKind::Fifo) {
+        let with = |rtt| {
+            let plan = plan(kind, hosts, Heading::Up);
+            Plan {
+                rate,
+                share: Sharing { rtt, l4s: false, limit: Limit::Packets(12), ..plan.share },
+                ..plan
+            }
+        };
+        let [near, usual, far] = [Rtt::LAN, Rtt::INTERNET, Rtt::SATELLITE].map(with);
+        let what = format!("{kind:?} {hosts:?}");
+        let marked = |plan, later| deaf(plan, Ecn::Ect0, later)[1];
+        assert_eq!(marked(far, None), 0, "{what}");
+        let (of_usual, of_near) = (marked(usual, None), marked(near, None));
+        assert!(of_usual > 0 && of_near > 2 * of_usual, "{what}: {of_usual} {of_near}");
+        let later = marked(far, Some(near));
+        assert!(later > 0 && later < of_near, "{what}: {later} of {of_near}");
+    }
+}
+
 /// A queue of SQF for 21 packets: 20 of 1,000 bytes of a host's bulk flow.
 fn with_bulk(hosts: HostMode, flush_unserved: Option<Nanos>) -> Box<dyn Queue> {
     let mut plan = plan(QueueKind::Sqf, hosts, Heading::Up);
@@ -372,5 +399,68 @@ fn every_queue_has_the_aqm_that_was_asked_for() {
         assert!(dropped == 0 && marked > 1_000, "{what}: {dropped} {marked}");
         let [_, marked] = deaf(none, Ecn::Ect1, Some(with(AqmKind::None, true)));
         assert!(marked > 500, "{what}: {marked}");
+    }
+}
+
+/// What becomes of 12 acknowledgements of each of two connections of a host, one after the other, that wait with this
+/// filter: how many are filtered, and the numbers of those that leave, by connection.
+fn acknowledged(kind: QueueKind, hosts: HostMode, filter: AckFilter) -> (u64, [Vec<u32>; 2]) {
+    use freeboard::flowhash::{Ack, FlowKey, Transport};
+    let connection = |src_port| FlowKey::V4 {
+        src: [10, 0, 0, 1],
+        dst: [192, 0, 2, 1],
+        transport: Transport { protocol: 6, src_port, dst_port: 443 },
+    };
+    let acks = |packet: Packet| {
+        let (flow, number) = (packet.handle % 2, packet.handle / 2);
+        Some(Ack::new(connection(50_000 + flow as u16), 1, 1_500 * (number + 1)))
+    };
+    let mut queue = plan(kind, hosts, Heading::Up).build().unwrap();
+    queue.treat(&Treatment { ack_filter: filter, ..Treatment::default() });
+    let mut home = Vec::new();
+    for handle in 0..24 {
+        let drops = &mut |packet: Packet, reason| {
+            assert_eq!(reason, DropReason::Filtered);
+            home.push(packet.handle);
+        };
+        let of = seen(1, handle % 2, Heading::Up);
+        queue.offer_ack(Nanos(0), &of, Packet::new(handle, 66), &acks, drops).unwrap();
+        assert_eq!(queue.recount(), Ok(()), "{kind:?} {hosts:?}");
+    }
+    let filtered = queue.counters().dropped_for(DropReason::Filtered).packets;
+    assert_eq!(filtered, home.len() as u64);
+    let mut left = [Vec::new(), Vec::new()];
+    while let Some(packet) = queue.dequeue(Nanos(0), &mut |_: Packet, why| panic!("{why:?}")) {
+        left[packet.handle as usize % 2].push(packet.handle / 2 + 1);
+        home.push(packet.handle);
+    }
+    home.sort_unstable();
+    assert_eq!(home, (0..24).collect::<Vec<u32>>(), "{kind:?} {hosts:?}");
+    (filtered, left)
+}
+
+/// Goal: every queue but the FIFO filters acknowledgements: of each connection that waits two stay, or one, the last ones,
+/// in their order. Where connections share the queue of their host the aggressive mode keeps two as well: the one that
+/// comes stands right behind one of the other connection.
+#[test]
+fn every_queue_filters_acknowledgements() {
+    for (kind, hosts) in every() {
+        let what = format!("{kind:?} {hosts:?}");
+        let of = |filter| acknowledged(kind, hosts, filter);
+        let all: Vec<u32> = (1..=12).collect();
+        assert_eq!(of(AckFilter::Off), (0, [all.clone(), all.clone()]), "{what}");
+        let share_a_queue = matches!(
+            hosts,
+            HostMode::By(Isolation::SrcHost | Isolation::DstHost | Isolation::Hosts)
+        );
+        let two = (20, [vec![11, 12], vec![11, 12]]);
+        let one = (22, [vec![12], vec![12]]);
+        if kind == QueueKind::Fifo {
+            assert_eq!(of(AckFilter::Aggressive), (0, [all.clone(), all]), "{what}");
+        } else {
+            assert_eq!(of(AckFilter::Conservative), two, "{what}");
+            let least = if share_a_queue { two } else { one };
+            assert_eq!(of(AckFilter::Aggressive), least, "{what}");
+        }
     }
 }

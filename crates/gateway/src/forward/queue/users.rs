@@ -2,12 +2,12 @@
 
 use core::fmt;
 
-use freeboard::Hashed;
 use freeboard::flowhash::{self, Outcome, TagLine, mix};
 use freeboard::sched_core::{
     ClassState, Classes, Descriptor, DropReason, DropSink, Drr, DrrFlow, FlowId, FlowQueues,
     Limits, LongestClass, Member, Nanos, Packet, Queue as Empty, RejectReason, Rejected, Scheduler,
 };
+use freeboard::{AckFilter, Acks, Hashed};
 
 use super::{
     AqmTerms, ByHash, Heading, Plan, Seen, Shortest, Unshaped, one_line, passes_on, set_aqm, table,
@@ -42,6 +42,7 @@ pub(super) struct Users {
     user_of: Vec<u8>,
     held: [u32; USERS as usize],
     heading: Heading,
+    ack_filter: AckFilter,
 }
 
 impl fmt::Debug for Users {
@@ -55,6 +56,11 @@ impl fmt::Debug for Users {
 fn classify(flow: FlowId) -> Option<Member> {
     let of_flow = flow.0 & ((1 << FLOW_BITS) - 1);
     Some(Member { class: FlowId(flow.0 >> FLOW_BITS), flow: FlowId(mix(of_flow)) })
+}
+
+/// The number of a user's flow.
+fn flow_of(user: u32, seen: &Seen) -> FlowId {
+    FlowId(user << FLOW_BITS | seen.flow >> (u32::BITS - FLOW_BITS))
 }
 
 impl Users {
@@ -85,6 +91,7 @@ impl Users {
             user_of: vec![0; plan.descriptors as usize],
             held: [0; USERS as usize],
             heading: plan.heading,
+            ack_filter: AckFilter::Off,
         })
     }
 
@@ -148,12 +155,39 @@ impl Unshaped for Users {
         self.held[user as usize] += 1;
         self.user_of[at] = user as u8;
         debug_assert!(lookup.outcome != Outcome::Claimed || self.held[user as usize] == 1);
-        let flow = FlowId(user << FLOW_BITS | seen.flow >> (u32::BITS - FLOW_BITS));
+        let flow = flow_of(user, seen);
         let outcome = self.counted(drops, |node, drops| node.enqueue(now, flow, packet, drops));
         if outcome.is_err() {
             left(&mut self.entries, &mut self.held, &self.user_of, packet.handle);
         }
         outcome
+    }
+
+    fn offer_ack(
+        &mut self,
+        now: Nanos,
+        seen: &Seen,
+        packet: Packet,
+        acks: &dyn Acks,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.offer(now, seen, packet, drops)?;
+        let user = self.user_of.get(packet.handle as usize).copied().unwrap_or(0);
+        let Some(ack) = acks.ack(packet) else { return Ok(()) };
+        let Some(Member { class, flow }) = classify(flow_of(user.into(), seen)) else {
+            return Ok(());
+        };
+        let filter = (self.ack_filter, acks);
+        self.counted(drops, |node, drops| {
+            node.with_class(now, class, drops, |flows, drops| {
+                flows.filter_ack(flow.0, (packet, &ack), filter, drops)
+            })
+        });
+        Ok(())
+    }
+
+    fn set_ack_filter(&mut self, filter: AckFilter) {
+        self.ack_filter = filter;
     }
 
     fn set_aqm(&mut self, aqm: AqmTerms) {
