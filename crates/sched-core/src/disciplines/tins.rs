@@ -61,6 +61,8 @@ pub struct TinDrr<N, L = AsBooked> {
     /// The flows that are backlogged, by tin.
     rings: [Ring; TINS],
     choice: TinChoice<L>,
+    /// Several tins: the front of the ring of the tin served next.
+    selected: u32,
     /// Where the next ticket of tin 0 is noted.
     note_at: u32,
     sparse_first: bool,
@@ -92,7 +94,8 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
     pub fn on_link(mut nodes: N, max_len: u32, link: L) -> Result<Self, ConfigError> {
         let choice = TinChoice::new(max_len, link)?;
         nodes.as_mut().fill(TinFlow::EMPTY);
-        Ok(Self { nodes, rings: [Ring::IDLE; TINS], choice, note_at: 0, sparse_first: false })
+        let rings = [Ring::IDLE; TINS];
+        Ok(Self { nodes, rings, choice, selected: NONE, note_at: 0, sparse_first: false })
     }
 
     /// With sparse flows first inside each tin, as [`Drr::sparse_first`](crate::Drr::sparse_first). They overtake flows of
@@ -145,7 +148,9 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         }
         // A tin that is not there has drawn no ticket.
         self.rings.iter_mut().skip(tins.len()).for_each(|ring| *ring = Ring::IDLE);
-        self.choice.set_tins(tins, self.backlogged_tins())
+        self.choice.set_tins(tins, self.backlogged_tins())?;
+        self.note_selected();
+        Ok(())
     }
 
     /// How many tins there are.
@@ -163,6 +168,7 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
     /// What packets are on the wire, from the next on that leaves.
     pub fn set_link(&mut self, link: L) {
         self.choice.set_link(link, self.backlogged_tins());
+        self.note_selected();
     }
 
     /// Makes `flow`, added or not, one of `tin`. A flow that changes its tin is as if it had just been added: debt is
@@ -235,18 +241,13 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         if was_idle {
             self.choice.backlogged(at);
         }
+        self.note_selected();
     }
 
-    /// [`FlowScheduler::select`], with several tins: apart, so that one tin does not pay for the choice among tins.
-    #[inline(never)]
-    fn select_in_tin(&self) -> Option<FlowId> {
-        self.front_of(self.first())
-    }
-
+    /// The flow served next, after any change of a ring or of the choice.
     #[inline(always)]
-    fn front_of(&self, ring: &Ring) -> Option<FlowId> {
-        let front = FlowId(ring.front());
-        (front.index() < self.nodes.as_ref().len()).then_some(front)
+    fn note_selected(&mut self) {
+        self.selected = self.first().front();
     }
 
     /// [`FlowScheduler::served`], with several tins.
@@ -269,6 +270,7 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         }
         let is_idle = ring.front() == NONE;
         self.choice.served(len, is_idle);
+        self.note_selected();
     }
 
     /// `flow` of `tin` has left the ring without service.
@@ -278,6 +280,7 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         if is_idle {
             self.choice.emptied(tin);
         }
+        self.note_selected();
     }
 }
 
@@ -366,11 +369,9 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        if !self.choice.is_one() {
-            return self.select_in_tin();
-        }
         let [ring, ..] = &self.rings;
-        self.front_of(ring)
+        let front = if self.choice.is_one() { ring.front() } else { self.selected };
+        (FlowId(front).index() < self.nodes.as_ref().len()).then_some(FlowId(front))
     }
 
     /// A call for a flow that was not selected changes nothing.
@@ -460,6 +461,10 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
             for (flow, node) in ring.walk(nodes, listed) {
                 Imbalance::check("the tin of a flow", flow, node.tin().into(), at.into())?;
             }
+        }
+        if !self.choice.is_one() {
+            let front = self.first().front();
+            Imbalance::check("the flow served next", 0, front.into(), self.selected.into())?;
         }
         self.choice.recount(self.backlogged_tins())
     }

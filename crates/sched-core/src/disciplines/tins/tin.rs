@@ -123,11 +123,15 @@ impl Tin {
 }
 
 /// The bits that are set, the lowest first: at most as many as there are tins.
-pub(super) fn bits(mut mask: u32) -> impl Iterator<Item = u32> {
+#[inline(always)]
+pub(super) fn bits(mask: u32) -> impl Iterator<Item = u32> {
+    let mut left = mask & ((1 << TinConfig::MAX_TINS) - 1);
     core::iter::from_fn(move || {
-        let bit = mask.trailing_zeros();
-        mask &= mask.wrapping_sub(1);
-        (bit < TinConfig::MAX_TINS).then_some(bit)
+        // The number is below that of tins, and is so for compilers, which then check no place of a tin.
+        let bit = left.trailing_zeros() & (TinConfig::MAX_TINS - 1);
+        let is_set = left != 0;
+        left &= left.wrapping_sub(1);
+        is_set.then_some(bit)
     })
 }
 
