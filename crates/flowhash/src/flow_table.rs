@@ -230,6 +230,17 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         if line.has(lane, hash) {
             return Self::come_back(line, &mut self.counts, &mut self.returns, lane, queue);
         }
+        self.lookup_beside(hash, queue)
+    }
+
+    /// [`Self::lookup`] of a hash that is not the tag of `queue`, its own way.
+    #[inline(always)]
+    fn lookup_beside(&mut self, hash: u32, queue: u32) -> Lookup {
+        let (at, lane) = place(queue);
+        let Some(line) = self.lines.as_mut().get_mut(at) else {
+            // Never: `new` saw to it that there are lines for all queues.
+            return Lookup { queue, outcome: Outcome::Collision };
+        };
         if let Some(way) = line.lane_of(hash).filter(|way| self.shape.is_one_set(lane, *way)) {
             let queue = queue & !(LANES - 1) | way;
             return Self::come_back(line, &mut self.counts, &mut self.returns, way, queue);
@@ -261,13 +272,13 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         {
             return Self::come_back(line, &mut self.counts, &mut self.returns, lane, queue);
         }
-        self.lookup_apart(hash)
+        self.lookup_apart(hash, queue)
     }
 
-    /// [`Self::lookup`] in a function of its own.
+    /// [`Self::lookup_beside`] in a function of its own.
     #[inline(never)]
-    fn lookup_apart(&mut self, hash: u32) -> Lookup {
-        self.lookup(hash)
+    fn lookup_apart(&mut self, hash: u32, queue: u32) -> Lookup {
+        self.lookup_beside(hash, queue)
     }
 
     /// The answer to the flow that has claimed this lane of `line`, or was the last that did.

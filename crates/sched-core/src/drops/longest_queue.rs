@@ -66,6 +66,8 @@ pub struct LongestQueueDrop<N> {
     flows: N,
     /// Each backlogged flow is on one list, no other flow is on any.
     lists: Lists,
+    /// As many as `flows` is long.
+    room: u32,
     drop_from: DropFrom,
 }
 
@@ -74,7 +76,8 @@ impl<N: Table<LongestFlow>> LongestQueueDrop<N> {
     #[must_use]
     pub fn new(mut flows: N) -> Self {
         flows.as_mut().fill(LongestFlow::EMPTY);
-        Self { flows, lists: Lists::EMPTY, drop_from: DropFrom::Head }
+        let room = u32::try_from(flows.as_ref().len()).unwrap_or(u32::MAX);
+        Self { flows, lists: Lists::EMPTY, room, drop_from: DropFrom::Head }
     }
 
     /// Which packet of the longest queue gives way.
@@ -91,8 +94,9 @@ impl<N: Table<LongestFlow>> LongestQueueDrop<N> {
 }
 
 impl<O: FlowScheduler + ?Sized, N: Table<LongestFlow>> DropPolicy<O> for LongestQueueDrop<N> {
+    #[inline]
     fn room(&self) -> Option<u32> {
-        Some(u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX))
+        Some(self.room)
     }
 
     /// Changes nothing: the classes are the same for all limits.
