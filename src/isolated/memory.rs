@@ -14,7 +14,8 @@ use crate::storage::{Allocate, NoRoom, Storage};
 ///
 /// There are queues, and behind them a spare queue for each entry of a host. Queues and entries of hosts are powers
 /// of two. Memory: 16 bytes a packet, 72 a queue, and 181 for each entry of a host, its spare queue included. An entry
-/// stands for one host of either side. The queue itself contains 1 kB of classes of hosts and 1.7 kB for tins.
+/// stands for one host of either side. The queue itself contains 1 kB of classes of hosts and 1.7 kB for tins. An AQM takes
+/// room for each queue beside this, spare ones included: 20 bytes for [`ChosenAqm`](sched_core::ChosenAqm).
 ///
 /// Two groups of tables are there only if they are wanted:
 ///
@@ -316,6 +317,52 @@ mod tests {
             assert_eq!(built(memory), Err(IsolatedError::Memory { what, given, needed }));
         }
         assert_eq!(built(Memory::with_all()), Ok(()));
+    }
+
+    /// What the tables take but for the packets, in bytes.
+    fn bytes(queues: usize, hosts: usize) -> usize {
+        let IsolatedMemory { flows, hosts, .. } =
+            IsolatedMemory::<Heap>::allocate(queues, hosts, 0);
+        let FlowTables { lines, queues, turns, hosts: of_flows, held } = flows;
+        let of_flows = [
+            size_of_val(&lines[..]),
+            size_of_val(&queues[..]),
+            size_of_val(&turns[..]),
+            size_of_val(&of_flows[..]),
+            size_of_val(&held[..]),
+        ];
+        let HostTables { turns, rings, sources, destinations, spares, held } = hosts;
+        let side =
+            |side: SideTables<Heap>| size_of_val(&side.lines[..]) + size_of_val(&side.flows[..]);
+        let of_hosts = [
+            size_of_val(&turns[..]),
+            size_of_val(&rings[..]),
+            side(sources),
+            side(destinations),
+            size_of_val(&spares[..]),
+            size_of_val(&held[..]),
+        ];
+        of_flows.iter().sum::<usize>() + of_hosts.iter().sum::<usize>()
+    }
+
+    /// Goal: the pages of the memory, of the static tables and of the performance are right. Method: the difference that a
+    /// queue or an entry makes; and the whole of a smart queue as a user builds it.
+    #[test]
+    fn tables_take_what_the_pages_say() {
+        use crate::{Descriptors, SmartQueue, StaticTables};
+        use sched_core::ChosenAqmState;
+
+        let whole = bytes(1_024, 64);
+        assert_eq!(bytes(2_048, 64), whole + 1_024 * 72);
+        assert_eq!(bytes(1_024, 128), whole + 64 * 181);
+        assert_eq!(size_of::<ChosenAqmState>(), 20);
+        let of_groups = size_of::<StaticTables<0, 16>>() - size_of::<StaticTables<0, 8>>();
+        assert_eq!((of_groups, of_groups + 8 * 40 * 20), (8 * 3_752, 8 * 4_552));
+
+        let with_aqm = whole + (1_024 + 64) * 20;
+        assert_eq!(with_aqm, 107_072);
+        let most = with_aqm + size_of::<SmartQueue<Heap, Descriptors, NoRoom, Heap>>();
+        assert!(most <= 114_000, "{most}");
     }
 
     fn shorten<E>(table: &mut alloc::vec::Vec<E>) {

@@ -23,7 +23,7 @@ const LINES: usize = QUEUES >> 3;
 /// and 8 entries of hosts each.
 ///
 /// One number says how many queues and hosts there are, so that no length has to be derived from another.
-/// `GROUPS` is a power of two; anything else does not compile. Memory: 16 bytes a packet and about 3.7 kB a group.
+/// `GROUPS` is a power of two; anything else does not compile. Memory: 16 bytes a packet and about 3.8 kB a group.
 ///
 /// ```
 /// use freeboard::sched_core::Limits;

@@ -13,7 +13,7 @@ pub type StaticFrameQueue<'a> = SmartQueue<Slices<'a>, Frames<Slices<'a>>>;
 /// The memory of a [`SmartQueue`] with frames: `FRAMES` buffers of `LEN` bytes each, and tables of `GROUPS` groups of
 /// 32 queues and 8 hosts of either side each ([`StaticTables`]).
 ///
-/// Memory: `FRAMES` times `LEN + 24` bytes, and about 4.7 kB a group. No buffers, buffers longer than
+/// Memory: `FRAMES` times `LEN + 24` bytes, and about 4.6 kB a group. No buffers, buffers longer than
 /// [`Packet::MAX_LEN`], and groups that are no power of two do not compile.
 ///
 /// In `StaticFrames<32, 1_514, 1>` there are 32 buffers of 1,514 bytes, an Ethernet frame without a tag, and one group: 32
