@@ -29,7 +29,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
 /// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 67] = [
+pub(crate) const NAMES: [&str; 68] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -46,6 +46,7 @@ pub(crate) const NAMES: [&str; 67] = [
     "qfq",
     "qfq_mixed",
     "qfq_distinct",
+    "qfq_lqd",
     "qfq_plus",
     "qfq_plus_mixed",
     "qfq_plus_distinct",
@@ -156,6 +157,7 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         "qfq" => alone(Qfq, 1, |_| 1, call),
         "qfq_mixed" => alone(Qfq, 1, mixed, call),
         "qfq_distinct" => alone(Qfq, 1, |flow| distinct(flow, flows), call),
+        "qfq_lqd" => alone(LongestQueue { of: Qfq, end: DropFrom::Head }, 1, |_| 1, call),
         // Aggregates of up to eight flows.
         "qfq_plus" => alone(PLUS, 1, |_| 1, call),
         "qfq_plus_mixed" => alone(PLUS, 1, mixed, call),

@@ -68,7 +68,7 @@ impl LongestFlow {
 /// Which flows are on which list; the links are in a table of [`LongestFlow`]s that every call is given.
 #[derive(Clone, Debug)]
 pub(super) struct Lists {
-    /// One more than the number of the single flow that came last; 0 if and only if no flow is single.
+    /// The single flow that came last; [`NONE`] if and only if no flow is single.
     newest_single: u32,
     /// Bit `w` is set if and only if word `w` of `used` is not zero.
     used_words: u32,
@@ -80,7 +80,7 @@ pub(super) struct Lists {
 
 impl Lists {
     pub(super) const EMPTY: Self = Self {
-        newest_single: 0,
+        newest_single: NONE,
         used_words: 0,
         used: [0; WORDS as usize],
         newest: [0; CLASSES as usize],
@@ -93,8 +93,7 @@ impl Lists {
             return;
         };
         entry.low = len.max(1);
-        let second = self.newest_single.wrapping_sub(1);
-        self.newest_single = flow.0.wrapping_add(1);
+        let second = core::mem::replace(&mut self.newest_single, flow.0);
         // Without another single flow, `second` is [`NONE`].
         entry.older = second;
         if let Some(second) = flows.get_mut(second as usize) {
@@ -108,8 +107,8 @@ impl Lists {
         let Some(entry) = flows.get_mut(flow.index()) else { return };
         let LongestFlow { older, newer, .. } = *entry;
         entry.low = 0;
-        if self.newest_single == flow.0.wrapping_add(1) {
-            self.newest_single = older.wrapping_add(1);
+        if self.newest_single == flow.0 {
+            self.newest_single = older;
         } else if let Some(other) = flows.get_mut(newer as usize) {
             other.older = older;
         }
@@ -208,7 +207,7 @@ impl Lists {
     ) -> Option<FlowId> {
         let mut longest = self.highest().and_then(|class| self.oldest(flows, class));
         let mut most = longest.map_or(0, |flow| held(FlowId(flow)));
-        let mut next = self.newest_single.wrapping_sub(1);
+        let mut next = self.newest_single;
         for _ in 0..SINGLES {
             let Some(entry) = flows.get(next as usize) else { break };
             crate::steps::step();
@@ -268,8 +267,7 @@ impl Lists {
             Imbalance::check("a word of classes is used", word, bit.into(), (*used != 0).into())?;
         }
         let mut found = 0_u64;
-        let newest = self.newest_single.wrapping_sub(1);
-        walk(flows, newest, &mut found, backlogged, &|flow, entry| {
+        walk(flows, self.newest_single, &mut found, backlogged, &|flow, entry| {
             Imbalance::check("a flow on the list of single ones", flow, entry.is_single().into(), 1)
         })?;
         for (class, &place) in (0_u32..).zip(&self.newest) {
@@ -326,7 +324,7 @@ impl Lists {
             |_, flows| flows[2].low -= 1,
             |lists, _| lists.used_words = 0,
             |lists, _| lists.used[0] |= 1,
-            |lists, _| lists.newest_single = 3,
+            |lists, _| lists.newest_single = 2,
             |_, flows| flows[2].newer = 4,
             |lists, flows| {
                 let lower = Class::of(3_000).number as usize;
@@ -334,7 +332,7 @@ impl Lists {
                 lists.newest[lower] = 5;
             },
             |_, flows| flows[4].newer = 3,
-            |lists, _| lists.newest_single = 1,
+            |lists, _| lists.newest_single = 0,
             |_, flows| flows[3].older = NONE,
         ]
     }
