@@ -1,6 +1,7 @@
 //! A smart queue with the filter of acknowledgements: by frame and by descriptor, and changed under load.
 
 use conformance::acks::{Segment, Wrap};
+use conformance::effort::effort;
 use freeboard::flowhash::{Ack, Labels, Parser};
 use freeboard::sched_core::{DropReason, Limits, Nanos, Packet, Scheduler};
 use freeboard::shaper::Rate;
@@ -51,7 +52,9 @@ fn the_last_acknowledgements_stay() {
                     let frame = wrap.frame(&if is_v6 { segment.v6() } else { segment.v4() });
                     queue.push(Nanos(0), &frame).expect("there is room");
                     frames.push(frame);
-                    assert_eq!(queue.recount(), Ok(()));
+                    if turn % effort(7, 1) == 0 {
+                        assert_eq!(queue.recount(), Ok(()));
+                    }
                 }
                 let counters = queue.counters();
                 let kept = drained(&mut queue);

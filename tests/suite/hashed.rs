@@ -49,7 +49,7 @@ fn queues_are_claimed_exactly_while_backlogged() {
     let mut flow_of = [0_u32; DESCRIPTORS];
     let mut shared = [false; 48];
     let (mut collisions, mut dropped_in_all) = (0, 0);
-    for _ in 0..effort(40_000, 200_000) {
+    for _ in 0..effort(20_000, 200_000) {
         let mut gone = Vec::new();
         let mut delivered = None;
         let drops = &mut |packet: Packet, _| gone.push(packet.handle);

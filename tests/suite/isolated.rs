@@ -7,6 +7,7 @@ use core::cell::Cell;
 use std::collections::BTreeSet;
 
 use conformance::Xorshift;
+use conformance::effort::effort;
 use freeboard::flowhash::{FlowHasher, Labeller, Labels, Outcome, TableError, mix, parse};
 use freeboard::sched_core::{
     Cobalt, CobaltParams, CobaltState, ConfigError, DropReason, FlowId, Limits, Nanos, NoAqm,
@@ -94,7 +95,7 @@ fn names_are_those_of_cake() {
 #[test]
 fn the_books_hold_under_collisions_and_changes() {
     const HANDLES: u32 = 128;
-    for seed in 1..=6 {
+    for seed in 1..=effort(2, 6) {
         let memory = IsolatedMemory::<Heap>::allocate(16, 4, HANDLES as usize).with_triple(8);
         let mut config = IsolatedConfig::new(MTU, Limits { packets: 60, bytes: 40_000 });
         config.ways = 4;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use conformance::effort::effort;
 use freeboard::flowhash::{Labels, mix};
 use freeboard::sched_core::{AqmChoice, Counters, DropReason, Nanos, Packet, Scheduler};
 use freeboard::shaper::Rate;
@@ -147,7 +148,7 @@ fn floods_in_every_tin_have_their_shares_and_hosts_within_them() {
     for isolation in modes {
         let builder = SmartQueue::upload(mbit(10)).tins(TinMode::Diffserv4).isolation(isolation);
         let mut line = Line::new(builder.catch_up(Nanos::ZERO).descriptors().unwrap());
-        line.flood(&floods(), 10_000);
+        line.flood(&floods(), effort(5_000, 10_000));
         let shares = line.shares();
         for (share, part) in shares.iter().zip([187, 62, 500, 250]) {
             assert!(share.abs_diff(part) <= 4, "{isolation}: {shares:?}");
@@ -238,7 +239,7 @@ fn shares_follow_the_rate() {
             continue;
         }
         line.sent.clear();
-        line.flood(&floods(), 8_000);
+        line.flood(&floods(), effort(5_000, 8_000));
         let shares = line.shares();
         for (share, part) in shares.iter().zip([187, 62, 500, 250]) {
             assert!(share.abs_diff(part) <= 8, "{rate:?}: {shares:?}");

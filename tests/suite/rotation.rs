@@ -19,7 +19,7 @@ const LEN: u32 = 1_000;
 
 /// How often the key changes.
 fn rounds() -> u32 {
-    effort(5, 20)
+    effort(3, 20)
 }
 
 /// The labels of a flow and its two hosts under a key.

@@ -98,7 +98,7 @@ const FRAMES: usize = 12;
 const LEN: usize = 1_514;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: effort(100, 400), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: effort(50, 400), ..ProptestConfig::default() })]
 
     /// Goal: whatever is called in whatever order, the frames that come out are those that went in, byte for byte but
     /// for marks of congestion. Each leaves once or is counted as dropped once. The device gets no more than it takes.

@@ -82,7 +82,8 @@ fn what_linux_sends_is_filtered_as_recorded() {
                     assert_eq!(heard.len() + dropped, all.len(), "{name} {filter}");
                     let ends = learned(&heard);
                     assert_eq!(same(&ends), same(&told), "{name} {filter} {pace}");
-                    for wrap in Wrap::ALL {
+                    // The wrapping changes what is read and not what is decided: at one pace, unless all is asked for.
+                    for wrap in Wrap::ALL.into_iter().filter(|_| effort(pace == 3, true)) {
                         let wrapped: Vec<Vec<u8>> =
                             frames.iter().map(|frame| wrap.frame(&frame[14..])).collect();
                         assert_eq!(pass(filter, &wrapped, pace).0, heard, "{name} {wrap:?}");
@@ -249,7 +250,7 @@ fn kinds() -> impl Iterator<Item = Kind> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(effort(40, 4_000)))]
+    #![proptest_config(ProptestConfig::with_cases(effort(15, 4_000)))]
 
     /// Goal: whatever the filter drops, the sender ends where it ends without: the highest acknowledgement, the SACK
     /// board, duplicate SACKs, the window, the newest timestamps, each change of ECE, marks; and without SACK the count of
@@ -276,7 +277,7 @@ proptest! {
 fn the_model_has_something_to_filter() {
     let mut random = Xorshift::new(5);
     let mut dropped = BTreeMap::new();
-    for _ in 0..20 {
+    for _ in 0..effort(6, 20) {
         let steps: Vec<u8> = (0..400).map(|_| random.byte()).chain([255]).collect();
         for (at, kind) in kinds().enumerate() {
             for filter in [AckFilter::Conservative, AckFilter::Aggressive] {
@@ -285,7 +286,7 @@ fn the_model_has_something_to_filter() {
             }
         }
     }
-    assert!(dropped.values().all(|&dropped| dropped > 200), "{dropped:?}");
+    assert!(dropped.values().all(|&dropped| dropped > effort(60, 200)), "{dropped:?}");
 }
 
 /// Goal: without SACK a duplicate and what it repeats reach the sender while they wait together, so fast retransmit comes

@@ -22,7 +22,7 @@ const LENGTH: usize = 5_000;
 
 /// Of one history or of several, which begin anew after [`LENGTH`].
 fn operations() -> u64 {
-    effort(5_000, 20_000)
+    effort(3_000, 20_000)
 }
 
 /// Instants at which counters of 31, 32, 53 and 63 bits wrap, all whole ticks of a descriptor but one.
@@ -49,7 +49,7 @@ every_discipline!(the_epoch_changes_nothing, super::does_not_depend_on_the_epoch
 fn does_twice_as_once(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     let (subject, twin) = sides();
     let mut both = Match::new(subject, twin);
-    for operation in Operations::of(&both.subject, seed).take(effort(2_000, 10_000)) {
+    for operation in Operations::of(&both.subject, seed).take(effort(1_000, 10_000)) {
         let again = match operation {
             Operation::Remove { .. } | Operation::Drain | Operation::SetLimits { .. } => 2,
             _ => 1,
@@ -74,7 +74,7 @@ fn holds_small_limits(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
             both.step(Operation::SetLimits { packets, bytes }, true).unwrap();
             let history = Operations::of(&both.subject, seed);
             let kept = |operation: &Operation| !matches!(operation, Operation::SetLimits { .. });
-            for operation in history.filter(kept).take(300) {
+            for operation in history.filter(kept).take(effort(150, 300)) {
                 both.step(operation, true).unwrap();
             }
         }
@@ -111,7 +111,7 @@ every_discipline!(a_buffer_can_be_had, super::gives_a_packet_for_its_buffer);
 /// has or has not, of flows that exist or do not. Schedulers without queues of their own have no such operation.
 fn lets_a_packet_leave_any_place(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     let (mut found, mut offered) = (0, 0);
-    for seed in seed..seed + 10 {
+    for seed in seed..seed + effort(4, 10) {
         let (subject, twin) = sides();
         let mut both = Match::new(subject, twin);
         let mut random = conformance::Xorshift::new(seed);
@@ -130,7 +130,7 @@ fn lets_a_packet_leave_any_place(_: u64, seed: u64, sides: &dyn Fn() -> Pair) {
     }
     let (mut subject, _) = sides();
     let has_queues = subject.filter_out(FlowId(0), 0, &mut |_, _| ()).is_some();
-    assert!(!has_queues || found > 50, "{found} of {offered}");
+    assert!(!has_queues || found > effort(20, 50), "{found} of {offered}");
 }
 
 every_discipline!(a_packet_leaves_any_place, super::lets_a_packet_leave_any_place);
@@ -276,7 +276,7 @@ fn acts_and_keeps_the_contract(
     assert_eq!((0..FLOWS as u32).map(marked).sum::<u64>(), counters.marked);
     let acted = (counters.dropped_for(DropReason::Aqm).packets, counters.marked);
     assert!(has_acted(counters), "the AQM does not act: {acted:?} {name}");
-    let operations = effort(5_000, 200_000);
+    let operations = effort(2_000, 200_000);
     soak(&|| pair((subject(), Peeked::new(subject()))), seed, operations, LENGTH)
         .unwrap_or_else(|difference| panic!("{difference}"));
     // To the end of time and past it, where the clock begins anew.

@@ -118,7 +118,7 @@ fn agree<S: Contestant, T: Contestant>((mut subject, mut twin): (S, T), seed: u6
 /// them making up for lateness and one class without a line.
 #[test]
 fn closed_classes_leave_and_come_back_as_in_the_naive_hierarchy() {
-    for seed in 0..effort(4, 20) {
+    for seed in 0..effort(2, 20) {
         let lines = [
             line(300),
             line(8_000),
@@ -145,7 +145,7 @@ fn closed_classes_leave_and_come_back_as_in_the_naive_hierarchy() {
 /// Goal: the same two levels down: a class of classes is closed while all of its classes are.
 #[test]
 fn a_class_of_closed_classes_is_closed() {
-    for seed in 0..effort(4, 20) {
+    for seed in 0..effort(2, 20) {
         let lines = [line(300), line(4_000)];
         let middle = || {
             let classes = core::array::from_fn::<_, 2, _>(|class| behind(&lines[class]).0);
@@ -270,7 +270,7 @@ fn the_guarantees_of_the_levels_add_up() {
     let mut random = Xorshift::new(1);
     let random = &mut random;
     let mut worst = [0; 5];
-    for _ in 0..100 {
+    for _ in 0..effort(30, 100) {
         let qfq_qfq = level::<AnyQfq, _>(random, leaf::<AnyQfq>);
         let drr_qfq = level::<AnyDrr, _>(random, leaf::<AnyQfq>);
         let qfq_drr = level::<AnyQfq, _>(random, leaf::<AnyDrr>);

@@ -70,7 +70,7 @@ fn load_drr_gives_the_shares_of_cake_fig_3() {
             let played = |queues: &mut dyn Contestant| {
                 add(queues, &flows);
                 queues.housing_mut().unwrap().count(sides);
-                assert_close(&shares(queues, 6, 50_000), &expected);
+                assert_close(&shares(queues, 6, effort(15_000, 50_000)), &expected);
             };
             hosts::each(both, played);
         }
@@ -92,7 +92,7 @@ fn a_change_of_mode_changes_the_shares_of_backlogged_flows() {
             (Sides::Source, by_source),
         ] {
             queues.housing_mut().unwrap().count(sides);
-            assert_close(&shares(queues, 4, 50_000), &expected);
+            assert_close(&shares(queues, 4, effort(15_000, 50_000)), &expected);
             queues.drain(&mut |_, _| ());
         }
     });
@@ -108,12 +108,12 @@ fn a_host_with_one_flow_gets_as_much_as_one_with_eight() {
         let both = hosts::over_drr::<9, 18, HOSTS>(MAX_LEN, sparse_first, false, Limits::NONE);
         hosts::each(both, |queues| {
             add(queues, &flows);
-            assert_close(&shares(queues, 9, 50_000), &expected);
+            assert_close(&shares(queues, 9, effort(15_000, 50_000)), &expected);
         });
         let both = hosts::over_qfq::<9, 18, HOSTS>(MAX_LEN, sparse_first, Limits::NONE);
         hosts::each(both, |queues| {
             add(queues, &flows);
-            assert_close(&shares(queues, 9, 50_000), &expected);
+            assert_close(&shares(queues, 9, effort(15_000, 50_000)), &expected);
         });
     }
 }
@@ -126,7 +126,7 @@ fn hosts_share_by_their_weight_and_flows_of_a_host_by_theirs() {
         let weighted = |weight| Setting { weight, max_len: MAX_LEN };
         queues.housing_mut().unwrap().configure_host(1, weighted(9)).unwrap();
         queues.configure(FlowId(2), weighted(6)).unwrap();
-        assert_close(&shares(queues, 4, 50_000), &[0.2, 0.2, 0.4, 0.2]);
+        assert_close(&shares(queues, 4, effort(15_000, 50_000)), &[0.2, 0.2, 0.4, 0.2]);
     });
 }
 
@@ -160,7 +160,7 @@ fn a_host_that_holds_less_than_its_share_of_the_limit_loses_nothing() {
         let mut out = [(0, 0_u32); 64];
         let mut held = [0_u32; 4];
         let mut losses = 0;
-        for _ in 0..100_000 {
+        for _ in 0..effort(30_000, 100_000) {
             if random.below(5) < 2 {
                 if let Some(packet) = queues.dequeue(Nanos(0), &mut no_drops) {
                     let (host, len) = out[packet.handle as usize];
@@ -215,7 +215,7 @@ fn share_beside_a_host_that_loses_its_last_packet(queues: &mut dyn Contestant) -
     };
     queues.set_limits(Limits::packets(24), &mut no_drops);
     (0..24).for_each(|handle| put(queues, handle, 20));
-    for _ in 0..2_000 {
+    for _ in 0..effort(300, 2_000) {
         let mut lost = Vec::new();
         let packet = Packet::new(24, MAX_LEN);
         let mut drops = |packet: Packet, _| lost.push(packet.handle);

@@ -212,7 +212,7 @@ fn no_packet_leaves_wfq_more_than_one_packet_after_the_fluid_server() {
 #[test]
 fn wf2q_plus_stays_beside_the_fluid_server_while_all_flows_are_backlogged() {
     let (mut latest, mut furthest) = (0.0_f64, 0.0_f64);
-    for seed in 0..effort(15, 60) {
+    for seed in 0..effort(6, 60) {
         let mut random = Xorshift::new(seed);
         let flows = 2 + random.below(7);
         let weights: Vec<_> = (0..flows).map(|_| 1 + random.below(9)).collect();

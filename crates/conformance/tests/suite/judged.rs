@@ -9,7 +9,7 @@ use conformance::{Xorshift, scramble};
 /// Method: histories of any bytes, half of them with parameters of any size. Each AQM must act in the others.
 #[test]
 fn any_times_and_sojourn_times_leave_the_promises_of_every_aqm() {
-    let trials = effort(60, 2_000);
+    let trials = effort(32, 2_000);
     for aqm in 0..AQMS {
         let mut all = Told::default();
         for trial in 0..trials {

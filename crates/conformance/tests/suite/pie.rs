@@ -23,7 +23,7 @@ impl<A: Aqm + Clone> Play for Kept<A> {
         let subject = || queues(scheduler.clone(), self.0.clone()).with_drop_policy(policy.clone());
         let play = |by: u64, twin: &mut dyn FnMut() -> Box<dyn Contestant>| {
             let mut both = Match::new(Shifted::new(subject(), by), twin()).marking_arrivals();
-            for (step, operation) in Operations::new(seed).take(effort(5_000, 100_000)).enumerate()
+            for (step, operation) in Operations::new(seed).take(effort(2_000, 100_000)).enumerate()
             {
                 both.step(operation, step % 16 == 0).unwrap();
             }

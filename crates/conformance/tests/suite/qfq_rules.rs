@@ -28,7 +28,7 @@ fn agrees_with_its_twin_while_flows_come_and_go_and_every_rule_applies() {
     let exercised = Exercised::new();
     let sides =
         || pair(sides::qfq_counting::<FLOWS, DESCRIPTORS>(MAX_LEN, Limits::NONE, &exercised));
-    let operations = operations(200_000);
+    let operations = operations(160_000);
     soak_on(&coming, &sides, 1, operations, 2_000)
         .unwrap_or_else(|difference| panic!("{difference}"));
     for rule in Rule::ALL {

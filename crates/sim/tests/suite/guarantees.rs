@@ -1,6 +1,6 @@
 //! The proven bounds, against random and adversarial arrivals.
 //!
-//! 200 trials for each flow scheduler, 10,000 with `FREEBOARD_TESTS=full`; `FREEBOARD_TRIALS` sets another
+//! 120 trials for each flow scheduler, 10,000 with `FREEBOARD_TESTS=full`; `FREEBOARD_TRIALS` sets another
 //! number.
 
 use conformance::bounds::{
@@ -16,7 +16,7 @@ use freeboard::sched_core::{
 /// Plays random trials and returns the worst of each bound, none of which is exceeded.
 /// Histories of each flow scheduler.
 fn how_many() -> u64 {
-    effort(200, 10_000)
+    effort(120, 10_000)
 }
 
 fn never_exceeded<O: Promising>(seed: u64) -> Outcome {
@@ -214,7 +214,8 @@ fn drr_with_sparse_flows_first_keeps_its_wfi_bounds() {
 #[test]
 fn the_bound_quoted_for_qfq_is_exceeded_by_a_third() {
     let trial = counterexample(4_096, 1_024, 8_191, 1_024);
-    let outcome = play::<Qfq<Vec<QfqFlow>>>(&trial, Depth::Steps).unwrap();
+    let depth = effort(Depth::Packets, Depth::Steps);
+    let outcome = play::<Qfq<Vec<QfqFlow>>>(&trial, depth).unwrap();
     let (quoted, proven) = (outcome.any_length, outcome.of(Bound::AnyInstant));
     assert_eq!((quoted.flows[0], quoted.measured, quoted.bound), (0, 4_095, 3_076));
     assert_eq!((proven.flows[0], proven.measured, proven.bound), (0, 4_095, 4_098));

@@ -233,7 +233,7 @@ fn a_flow_that_holds_what_is_promised_loses_nothing() {
 /// With packets of up to `longest` bytes: the most that a fair part was, in tenths of what a victim held.
 fn fair_parts(longest: u32) -> u32 {
     let (mut lost, mut closest) = (0_u32, 0);
-    for seed in 1..=effort(60_u32, 2_000) {
+    for seed in 1..=effort(24_u32, 2_000) {
         let mut random = Xorshift::new(seed.into());
         let flows = 2 + random.below(39);
         let limit = flows * longest * (1 + random.below(12));

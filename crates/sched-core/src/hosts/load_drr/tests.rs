@@ -346,7 +346,7 @@ fn a_flow_that_leaves_a_byte_of_its_turn_owes_what_it_sends_with_it() {
 fn what_keeps_returning_gets_two_turns_more_than_what_stays() {
     for (sparse_first, more) in [(true, 2), (false, 1)] {
         let (mut nearest, mut gain) = (0.0_f64, 0.0_f64);
-        for seed in 1..=conformance::effort::effort(100, 400) {
+        for seed in 1..=conformance::effort::effort(40, 400) {
             let (ratio, long) = returning(sparse_first, more, seed);
             (nearest, gain) = (nearest.max(ratio), gain.max(long));
         }

@@ -248,6 +248,7 @@ fn behind<S: FlowScheduler + 'static, A: Aqm + 'static>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use conformance::effort::effort;
 
     const BUSY: Setup = Setup {
         told: Told::CoDel,
@@ -264,7 +265,7 @@ mod tests {
     #[test]
     fn short_transfers_gain_by_two_levels() {
         for told in [Told::CoDel, Told::Pie] {
-            let of = |form| run(&Setup { told, form, ..BUSY }, 1, 2_000);
+            let of = |form| run(&Setup { told, form, ..BUSY }, 1, effort(1_000, 2_000));
             let one = of(Form::One);
             let short = |outcome: &Outcome| outcome.classes[0].mean();
             assert_eq!(one.left, 0);

@@ -238,7 +238,7 @@ fn compare<O: FlowScheduler + Clone>(
 
 #[test]
 fn over_drr_it_is_one_drr_for_each_host() {
-    for seed in 1..=conformance::effort::effort(4, 20) {
+    for seed in 1..=conformance::effort::effort(2, 20) {
         for (of_flows, of_hosts) in [(false, false), (false, true), (true, false), (true, true)] {
             let mut scheduler = drr(HOSTS as usize, 100);
             if of_hosts {
@@ -256,7 +256,7 @@ fn over_qfq_it_is_one_drr_for_each_host() {
     for host in 0..HOSTS {
         scheduler.configure(FlowId(host), config, None).unwrap();
     }
-    for seed in 1..=conformance::effort::effort(4, 20) {
+    for seed in 1..=conformance::effort::effort(2, 20) {
         for sparse_first in [false, true] {
             compare(&scheduler, sparse_first, seed, |random| QfqConfig {
                 weight: 1 + random.below(16),
