@@ -116,9 +116,9 @@ pub use labels::{ByLabeller, Identified, InTin, Labelled, OnDemand, Rekeyed};
 pub use settings::{QueueSettings, SettingsError, SettingsProblem};
 pub use smart_queue::{
     AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms,
-    LinkLayer, MemoryLimit, MemoryLimitError, PushError, Rtt, SettingsNotOffered, SmartQueue,
-    SmartQueueBuilder, SmartQueueError, StaticFrameQueue, StaticFrames, UnknownAqm, UnknownRtt,
-    clear_dscp, mark_congestion,
+    LinkLayer, MemoryLimit, MemoryLimitError, PushError, Rtt, SmartQueue, SmartQueueBuilder,
+    SmartQueueError, StaticFrameQueue, StaticFrames, UnknownAqm, UnknownRtt, clear_dscp,
+    mark_congestion,
 };
 #[cfg(feature = "alloc")]
 pub use smart_queue::{DescriptorQueue, FrameQueue};
@@ -129,7 +129,8 @@ pub use statistics::{FlowStatistics, HostStatistics, QueueStatistics, TinStatist
 pub use storage::Heap;
 pub use storage::{Allocate, NoRoom, Slices, Storage};
 pub use tins::{
-    Dscp, Tin, TinMode, TinName, TinPlan, TinPlanError, TinShare, UnknownDscp, UnknownTinMode,
+    Dscp, Fwmark, Tin, TinBy, TinMode, TinName, TinPlan, TinPlanError, TinShare, UnknownDscp,
+    UnknownTinBy, UnknownTinMode,
 };
 pub use {flowhash, sched_core, shaper};
 

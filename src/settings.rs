@@ -11,7 +11,7 @@ use shaper::{Overhead, Rate};
 use crate::ack_filter::AckFilter;
 use crate::isolation::Isolation;
 use crate::smart_queue::{AqmKind, LinkLayer, MemoryLimit, Rtt};
-use crate::tins::TinPlan;
+use crate::tins::{TinBy, TinPlan};
 
 pub use error::{SettingsError, SettingsProblem};
 
@@ -26,6 +26,7 @@ pub use error::{SettingsError, SettingsProblem};
 /// | `besteffort`, `precedence`, `diffserv3`, `diffserv4`, `diffserv8` | [`tins`](Self::tins), by [`TinMode`](crate::TinMode) |
 /// | `tin calls share 1/4 weight 256`, the lowest tin first | [`tins`](Self::tins), of the caller's; a share is all unless said, a weight by the share |
 /// | `map EF,VA,40 calls`, `default-tin rest` | code points of either, by name or number ([`Dscp`](crate::Dscp)) |
+/// | `tin-by dscp`, `tin-by inner-dscp`, `tin-by priority` | [`tin_by`](Self::tin_by) |
 /// | `fwmark 0xff` | [`fwmark`](Self::fwmark); `0` for none |
 /// | `flows`, `srchost`, `dsthost`, `hosts`, `dual-srchost`, `dual-dsthost`, `triple-isolate` | [`isolation`](Self::isolation) |
 /// | `nat`, `nonat` | [`nat`](Self::nat) |
@@ -79,7 +80,9 @@ pub struct QueueSettings {
     pub rate: Option<Rate>,
     /// The tins, and which packet goes to which.
     pub tins: Option<TinPlan>,
-    /// Which bits of the caller's mark name a tin; 0 for none.
+    /// Which header names the tin of a packet.
+    pub tin_by: Option<TinBy>,
+    /// Which bits of the caller's mark name a tin ([`Fwmark`](crate::Fwmark)); 0 for none.
     pub fwmark: Option<u32>,
     /// What shares the line.
     pub isolation: Option<Isolation>,
@@ -114,6 +117,7 @@ impl QueueSettings {
     pub const NONE: Self = Self {
         rate: None,
         tins: None,
+        tin_by: None,
         fwmark: None,
         isolation: None,
         nat: None,
@@ -145,6 +149,7 @@ impl QueueSettings {
         Self {
             rate: later.rate.or(self.rate),
             tins: later.tins.or(self.tins),
+            tin_by: later.tin_by.or(self.tin_by),
             fwmark: later.fwmark.or(self.fwmark),
             isolation: later.isolation.or(self.isolation),
             nat: later.nat.or(self.nat),

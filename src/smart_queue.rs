@@ -37,7 +37,6 @@ pub use host_rules::{AllAlike, HostRules, HostTerms};
 pub use memory_limit::{MemoryLimit, MemoryLimitError};
 pub use pool::BufferState;
 pub use rtt::{Rtt, UnknownRtt};
-pub use settings::SettingsNotOffered;
 pub use static_frames::{StaticFrameQueue, StaticFrames};
 pub use wash::clear_dscp;
 

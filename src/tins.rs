@@ -5,14 +5,18 @@
 
 mod dscp;
 mod error;
+mod fwmark;
 mod mode;
 mod name;
 mod plan;
 mod share;
+mod tin_by;
 
 pub use dscp::{Dscp, UnknownDscp};
 pub use error::TinPlanError;
+pub use fwmark::Fwmark;
 pub use mode::{TinMode, UnknownTinMode};
 pub use name::TinName;
 pub use plan::{Tin, TinPlan};
 pub use share::TinShare;
+pub use tin_by::{TinBy, UnknownTinBy};

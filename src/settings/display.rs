@@ -36,6 +36,9 @@ impl fmt::Display for QueueSettings {
         if let Some(plan) = &self.tins {
             line.put(format_args!("{plan}"))?;
         }
+        if let Some(tin_by) = self.tin_by {
+            line.put(format_args!("tin-by {tin_by}"))?;
+        }
         if let Some(mask) = self.fwmark {
             line.put(format_args!("fwmark {mask:#x}"))?;
         }

@@ -18,6 +18,7 @@ use crate::tins::{Dscp, Tin, TinMode, TinName, TinPlan, TinPlanError, TinShare};
 const RATE: &str = "a rate from 1kbit to 400gbit, `unlimited` or `stopped`";
 const TIME: &str = "a time from 20480ns to 8589934591ns, as 30ms";
 const SIZE: &str = "a size from 1b to 4294967295b, as 4mb, or `by-rate`";
+const BY: &str = "`dscp`, `inner-dscp` or `priority`";
 const MASK: &str = "a mask of bits, as 255 or 0xff";
 const NAME: &str = "the name of a tin";
 const WEIGHT: &str = "a weight from 1 to 65535";
@@ -153,6 +154,7 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError<'_>> {
             "l4s" | "no-l4s" => s.l4s = Some(word == "l4s"),
             "memlimit" => s.memory_limit = Some(words.value(word, SIZE, memory_limit)?),
             "split-gso" | "no-split-gso" => s.split_gso = Some(word == "split-gso"),
+            "tin-by" => s.tin_by = Some(words.value(word, BY, |word| word.parse().ok())?),
             "fwmark" => s.fwmark = Some(words.value(word, MASK, mask)?),
             "tin" => {
                 let name = words.value(word, NAME, |name| TinName::new(name).ok())?;

@@ -1,7 +1,7 @@
 //! The words, and the nearest one to a word that is none.
 
 /// Each word of ours with the number of values behind it.
-pub(super) const OURS: [(&str, usize); 47] = [
+pub(super) const OURS: [(&str, usize); 48] = [
     ("bandwidth", 1),
     ("unlimited", 0),
     ("besteffort", 0),
@@ -14,6 +14,7 @@ pub(super) const OURS: [(&str, usize); 47] = [
     ("weight", 1),
     ("map", 2),
     ("default-tin", 1),
+    ("tin-by", 1),
     ("fwmark", 1),
     ("flows", 0),
     ("srchost", 0),

@@ -17,7 +17,7 @@ use crate::ack_filter::AckFilter;
 use crate::isolated::{Isolated, IsolatedConfig, IsolatedError, IsolatedMemory};
 use crate::isolation::Isolation;
 use crate::storage::Storage;
-use crate::tins::{TinMode, TinPlan};
+use crate::tins::{Fwmark, TinBy, TinMode, TinPlan};
 
 /// Settings of a [`SmartQueue`], each with a default but the rate. The last call makes the queue:
 ///
@@ -47,6 +47,8 @@ pub struct SmartQueueBuilder {
     l4s: bool,
     wash: bool,
     tins: TinPlan,
+    tin_by: TinBy,
+    fwmark: Fwmark,
     ack_filter: AckFilter,
     /// For Ethernet frames and for IP packets.
     pub(super) link: (Overhead, Overhead),
@@ -118,6 +120,8 @@ impl SmartQueueBuilder {
             l4s: true,
             wash: false,
             tins: TinMode::BestEffort.plan(),
+            tin_by: TinBy::Dscp,
+            fwmark: Fwmark::ALL,
             ack_filter: AckFilter::Off,
             link: (Overhead::RAW, Overhead::RAW),
             layer: LinkLayer::Ethernet,
@@ -209,6 +213,48 @@ impl SmartQueueBuilder {
     #[must_use]
     pub fn tins(self, plan: impl Into<TinPlan>) -> Self {
         Self { tins: plan.into(), ..self }
+    }
+
+    /// Which header names the tin of a frame: that of [`TinBy::Dscp`] unless set. By descriptor it has no effect: the headers
+    /// are the caller's ([`TinBy::dscp`]).
+    ///
+    /// ```
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{SmartQueue, TinBy, TinMode};
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).tins(TinMode::Diffserv4);
+    /// let mut queue = builder.tin_by(TinBy::Priority).frames([42; 16])?;
+    /// let mut frame = [0; 60];
+    /// frame[12..16].copy_from_slice(&[0x81, 0, 5 << 5, 7]);
+    /// queue.push(Nanos(0), &frame)?;
+    /// assert_eq!(queue.tin_counters(3).map(|voice| voice.backlog.packets), Some(1));
+    /// queue.set_tin_by(TinBy::Dscp);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn tin_by(self, tin_by: TinBy) -> Self {
+        Self { tin_by, ..self }
+    }
+
+    /// Which bits of a [mark](SmartQueue::push_marked) name a tin: all of them unless set. By descriptor it has no effect: the
+    /// marks are the caller's ([`Fwmark::value`]).
+    ///
+    /// ```
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{Fwmark, SmartQueue, TinMode};
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).tins(TinMode::Diffserv4);
+    /// let mut queue = builder.fwmark(Fwmark::new(0xf0)).frames([42; 16])?;
+    /// queue.push_marked(Nanos(0), 0x1234_5640, &[0; 60])?;
+    /// assert_eq!(queue.tin_counters(3).map(|voice| voice.backlog.packets), Some(1));
+    /// queue.set_fwmark(Fwmark::NONE);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn fwmark(self, fwmark: Fwmark) -> Self {
+        Self { fwmark, ..self }
     }
 
     /// Whether a TCP acknowledgement that waits is dropped when a later one says all that it says: off unless set. For
@@ -415,8 +461,8 @@ impl SmartQueueBuilder {
 
     /// How frames are read.
     pub(super) fn frame_config(&self) -> FrameConfig {
-        let Self { layer: link, local_side, wash, .. } = *self;
-        FrameConfig { link, parser: Parser::default(), local_side, wash }
+        let Self { layer: link, local_side, wash, tin_by, fwmark, .. } = *self;
+        FrameConfig { link, parser: Parser::default(), local_side, wash, tin_by, fwmark }
     }
 
     /// The longest packet in bytes.

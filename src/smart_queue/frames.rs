@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use flowhash::parse::vlan_priority;
 use flowhash::{
     Ack, ByAddress, HostIdentity, HostKey, Ip, Labeller, Labels, LinkHeader, Nat, NoNat, Parsed,
     Parser, Rotating, SipHash13,
@@ -17,7 +18,7 @@ use super::wash::clear_dscp;
 use crate::ack_filter::AckFilter;
 use crate::labels::{Identified, InTin};
 use crate::storage::Storage;
-use crate::tins::{Dscp, TinPlan};
+use crate::tins::{Fwmark, TinBy};
 
 /// Buffers of a [`SmartQueue`], and how it finds the flow of a frame: with which translation of addresses `N`, what
 /// single hosts get, `R`, and which addresses are one host, `I`.
@@ -44,6 +45,10 @@ pub(super) struct FrameConfig {
     pub(super) local_side: Side,
     /// Whether a frame leaves without its code point.
     pub(super) wash: bool,
+    /// Which header names a tin.
+    pub(super) tin_by: TinBy,
+    /// Which bits of a mark name a tin.
+    pub(super) fwmark: Fwmark,
 }
 
 /// What a frame begins with.
@@ -111,6 +116,11 @@ impl<S: Storage, N, R, I> Frames<S, N, R, I> {
 
     pub(super) const fn is_washed(&self) -> bool {
         self.config.wash
+    }
+
+    /// Which header, and which bits of a mark, name a tin.
+    pub(super) const fn names_of_tins(&self) -> (TinBy, Fwmark) {
+        (self.config.tin_by, self.config.fwmark)
     }
 
     /// Writes the mark into the header of the frame in buffer `handle`, unless the frame came with it.
@@ -296,7 +306,8 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     }
 
     /// As [`push`](Self::push), of a frame that the caller has marked: the mark names the tin, as in
-    /// [`TinPlan::of_marked`](crate::TinPlan::of_marked), and the code point decides where it names none.
+    /// [`TinPlan::of_marked`](crate::TinPlan::of_marked), by those of its bits that [count](Self::set_fwmark), and the code point
+    /// decides where it names none.
     ///
     /// # Errors
     /// As [`push`](Self::push).
@@ -381,7 +392,11 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         let before = Identified { parsed, link, labeller: &before, identity, local_side };
         let tin = match self.tins.count() {
             1 => 0,
-            _ => tin_of(&self.tins, mark, parsed),
+            _ => {
+                let FrameConfig { tin_by, fwmark, .. } = *config;
+                let priority = || vlan_priority(pool.frame(handle)).filter(|_| is_ethernet);
+                self.tins.of_marked(fwmark.value(mark), tin_by.dscp(parsed, priority))
+            }
         };
         let labels = InTin { labels: FrameLabels { labels, before, rules, isolation }, tin };
         let line = &mut self.outlet.line;
@@ -448,6 +463,29 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
     pub fn update_host(&mut self, now: Nanos, host: HostKey) -> bool {
         let labels = OneHost::new(host, &self.packets.hasher, &self.packets.rules);
         self.outlet.line.inner_mut().update_host(now, &labels)
+    }
+
+    /// Which header names the tin of a frame, from the next one on: [`SmartQueueBuilder::tin_by`](super::SmartQueueBuilder::tin_by).
+    pub const fn set_tin_by(&mut self, tin_by: TinBy) {
+        self.packets.config.tin_by = tin_by;
+    }
+
+    /// Which header names the tin of a frame.
+    #[must_use]
+    pub const fn tin_by(&self) -> TinBy {
+        self.packets.config.tin_by
+    }
+
+    /// Which bits of a [mark](Self::push_marked) name a tin, from the next frame on:
+    /// [`SmartQueueBuilder::fwmark`](super::SmartQueueBuilder::fwmark).
+    pub const fn set_fwmark(&mut self, fwmark: Fwmark) {
+        self.packets.config.fwmark = fwmark;
+    }
+
+    /// Which bits of a mark name a tin.
+    #[must_use]
+    pub const fn fwmark(&self) -> Fwmark {
+        self.packets.config.fwmark
     }
 
     /// Whether frames leave without their code points, from the next one on, those that are queued included:
@@ -576,13 +614,6 @@ impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
         Imbalance::check("buffers in use", 0, pool.in_use().into(), pool.recounted())?;
         Imbalance::check("buffers of frames", 0, pool.in_use().into(), held)
     }
-}
-
-/// The tin of a frame: by the mark, or else by the code point of the outermost IP header. Code point 0 is that of frames
-/// without one.
-fn tin_of(plan: &TinPlan, mark: u32, parsed: &Parsed) -> u8 {
-    let dscp = parsed.ip.and_then(|ip| Dscp::new(ip.dscp()));
-    plan.of_marked(mark, dscp.unwrap_or(Dscp::CS0))
 }
 
 /// What the headers of a frame say.

@@ -1,42 +1,19 @@
 //! A queue built from settings, and the settings of a queue that runs.
 
-use core::fmt;
-
 use shaper::{Overhead, Rate};
 
 use super::{Descriptors, Frames, LinkLayer, SmartQueue, SmartQueueBuilder};
 use crate::settings::QueueSettings;
 use crate::storage::Storage;
-
-/// What settings ask for and a [`SmartQueue`] does not do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-#[non_exhaustive]
-pub enum SettingsNotOffered {
-    /// A tin by the caller's mark, of these bits.
-    Fwmark(u32),
-}
-
-impl fmt::Display for SettingsNotOffered {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fwmark(mask) => write!(f, "`fwmark {mask:#x}`; accepted is 0, for no mark"),
-        }
-    }
-}
-
-impl core::error::Error for SettingsNotOffered {}
+use crate::tins::{Fwmark, TinBy};
 
 impl SmartQueueBuilder {
     /// These settings where they say something; the others stay as they are.
     ///
     /// Three are for the caller, who has what they need, and nothing is done here for them: `nat` asks for
     /// [`with_nat`](SmartQueue::with_nat), `autorate` for a clock and [`SmartQueue::set_rate`], `split_gso` for
-    /// the bytes of super-packets.
-    ///
-    /// # Errors
-    /// [`SettingsNotOffered`] for a mask of marks: the caller takes the bits out of its marks, for
-    /// [`push_marked`](SmartQueue::push_marked).
+    /// the bytes of super-packets. By descriptor so are `wash`, `tin_by` and `fwmark`, for which it takes the bytes and the marks
+    /// ([`TinBy`](crate::TinBy), [`Fwmark`]).
     ///
     /// ```
     /// use freeboard::shaper::Rate;
@@ -44,7 +21,7 @@ impl SmartQueueBuilder {
     ///
     /// let words = "bandwidth 20mbit diffserv4 dual-srchost regional ack-filter pppoe-ptm ether-vlan";
     /// let settings = QueueSettings::from_words(words)?;
-    /// let queue = SmartQueue::upload(Rate::UNLIMITED).settings(&settings)?.frames([42; 16])?;
+    /// let queue = SmartQueue::upload(Rate::UNLIMITED).settings(&settings).frames([42; 16])?;
     /// assert_eq!(queue.line().rate(), Rate::megabits_per_second(20)?);
     /// assert_eq!(
     ///     queue.settings().to_string(),
@@ -52,10 +29,8 @@ impl SmartQueueBuilder {
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn settings(self, settings: &QueueSettings) -> Result<Self, SettingsNotOffered> {
-        if let Some(mask) = settings.fwmark.filter(|&mask| mask != 0) {
-            return Err(SettingsNotOffered::Fwmark(mask));
-        }
+    #[must_use]
+    pub fn settings(self, settings: &QueueSettings) -> Self {
         let mut builder = self;
         if let Some(rate) = settings.rate {
             builder = builder.rate(rate);
@@ -90,7 +65,13 @@ impl SmartQueueBuilder {
         if let Some(link) = settings.link {
             builder.link = link;
         }
-        Ok(builder)
+        if let Some(tin_by) = settings.tin_by {
+            builder = builder.tin_by(tin_by);
+        }
+        if let Some(mask) = settings.fwmark {
+            builder = builder.fwmark(Fwmark::new(mask));
+        }
+        builder
     }
 
     /// Another rate than the one that it was begun with.
@@ -130,13 +111,20 @@ impl<S: Storage, N, R, I, K: Storage, T: Storage> SmartQueue<S, Frames<S, N, R, 
     /// The settings in force. Their text reads back to the same settings, and a queue of the same side and header built
     /// by [`SmartQueueBuilder::settings`] has them too. Cost: O(1).
     ///
-    /// What a queue does not know is `None`: what is for the caller; and the link if no words say it, which is so
+    /// `tin_by` and `fwmark` are `None` where they are as they are unless set. What a queue does not know is `None` too: what is for the
+    /// caller; and the link if no words say it, which is so
     /// for an [`Overhead`] whose [header](Overhead::header) is not that of the queue's frames. Not among the settings
     /// are [limits](Self::limits), [parameters of the AQM](Self::set_aqm_params) of the caller's, and a
     /// [catch-up or a burst](Self::line).
     #[must_use]
     pub fn settings(&self) -> QueueSettings {
-        QueueSettings { wash: Some(self.packets.is_washed()), ..self.common_settings() }
+        let (tin_by, fwmark) = self.packets.names_of_tins();
+        QueueSettings {
+            wash: Some(self.packets.is_washed()),
+            tin_by: Some(tin_by).filter(|&tin_by| tin_by != TinBy::default()),
+            fwmark: Some(fwmark).filter(|&fwmark| fwmark != Fwmark::ALL).map(Fwmark::mask),
+            ..self.common_settings()
+        }
     }
 }
 

@@ -47,6 +47,29 @@ impl Dscp {
     /// Class selector 7: network control, of the link.
     pub const CS7: Self = Self(56);
 
+    /// The code point that stands for each priority of 802.1Q, 0 to 7. The names of the priorities are those of 802.1Q, the
+    /// code points those that RFC 4594 has for such traffic.
+    ///
+    /// | priority | traffic | code point |
+    /// |--:|---|---|
+    /// | 0 | best effort | CS0 |
+    /// | 1 | background | CS1 |
+    /// | 2 | excellent effort | AF21 |
+    /// | 3 | critical applications | AF31 |
+    /// | 4 | video | AF41 |
+    /// | 5 | voice | EF |
+    /// | 6 | control between networks | CS6 |
+    /// | 7 | network control | CS7 |
+    pub const OF_PRIORITIES: [Self; 8] =
+        [Self::CS0, Self::CS1, Self(18), Self(26), Self(34), Self::EF, Self::CS6, Self::CS7];
+
+    /// The code point that stands for a [priority](Self::OF_PRIORITIES) of 802.1Q. A number above 7 counts as 0.
+    #[inline]
+    #[must_use]
+    pub fn of_priority(priority: u8) -> Self {
+        Self::OF_PRIORITIES.get(usize::from(priority)).copied().unwrap_or(Self::CS0)
+    }
+
     /// Names with their code points. A number that has two is written by the first.
     pub const NAMES: [(&'static str, Self); 26] = [
         ("CS0", Self::CS0),

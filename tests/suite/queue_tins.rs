@@ -7,8 +7,8 @@ use freeboard::flowhash::{Labels, mix};
 use freeboard::sched_core::{AqmChoice, Counters, DropReason, Nanos, Packet, Scheduler};
 use freeboard::shaper::Rate;
 use freeboard::{
-    DescriptorQueue, Dscp, InTin, IsolatedError, Isolation, QueueSettings, SmartQueue,
-    SmartQueueError, TinMode, TinPlan,
+    DescriptorQueue, Dscp, FrameQueue, Fwmark, InTin, IsolatedError, Isolation, QueueSettings,
+    SmartQueue, SmartQueueError, TinBy, TinMode, TinPlan,
 };
 
 const LEN: u32 = 1_000;
@@ -306,4 +306,44 @@ fn a_frame_goes_to_the_tin_of_its_code_point() {
         }
         queue.recount().expect("the books are right");
     }
+}
+
+/// Goal: the tin is named by the header that was asked for, from the next frame on; a mark comes before, by its bits.
+/// Method: a frame with priority 1 in its tag, AF41 in its IP header and EF in the one inside; one without a tag and without
+/// a tunnel.
+#[test]
+fn a_tin_is_named_by_the_header_that_was_asked_for() {
+    let ip = |dscp: u8, protocol: u8, len: u8| {
+        let (src, dst) = ([10, 0, 0, 1], [10, 0, 0, 2]);
+        [&[0x45, dscp << 2, 0, len, 0, 0, 0, 0, 64, protocol, 0, 0][..], &src, &dst].concat()
+    };
+    let link = [0; 12];
+    let tunnel =
+        [&link[..], &[0x81, 0, 1 << 5, 7, 0x08, 0], &ip(34, 4, 48), &ip(46, 17, 28), &[0; 8]];
+    let plain = [&link[..], &[0x08, 0], &ip(8, 17, 28), &[0; 8]];
+    let [tunnel, plain] = [tunnel.concat(), plain.concat()];
+    let builder = SmartQueue::upload(Rate::UNLIMITED).tins(TinMode::Diffserv4);
+    let mut queue = builder.fwmark(Fwmark::new(0xf0)).frames([42; 16]).unwrap();
+    let names = ["best-effort", "bulk", "video", "voice"];
+    let tin_of = |queue: &mut FrameQueue, mark, frame: &[u8]| {
+        queue.push_marked(Nanos(0), mark, frame).unwrap();
+        let is_there = |&tin: &u8| queue.tin_counters(tin).unwrap().backlog.packets == 1;
+        let tin = (0..4).find(is_there).unwrap();
+        assert!(queue.pop(Nanos(0)).is_some());
+        names[usize::from(tin)]
+    };
+    for (by, of_tunnel) in
+        [(TinBy::Dscp, "video"), (TinBy::InnerDscp, "voice"), (TinBy::Priority, "bulk")]
+    {
+        queue.set_tin_by(by);
+        assert_eq!(queue.tin_by(), by);
+        // A mark of other bits is none.
+        let found = [0, 0x0f, 0x1_00, 0x20].map(|mark| tin_of(&mut queue, mark, &tunnel));
+        assert_eq!(found, [of_tunnel, of_tunnel, of_tunnel, "best-effort"], "{by}");
+        assert_eq!(tin_of(&mut queue, 0, &plain), "bulk", "{by}");
+    }
+    queue.set_fwmark(Fwmark::NONE);
+    assert_eq!(tin_of(&mut queue, 0x20, &plain), "bulk");
+    queue.set_fwmark(Fwmark::ALL);
+    assert_eq!([0x20, 3].map(|mark| tin_of(&mut queue, mark, &plain)), ["bulk", "video"]);
 }

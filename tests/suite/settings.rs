@@ -5,8 +5,8 @@ use freeboard::sched_core::{ConfigError, Nanos};
 use freeboard::shaper::{KeywordError, Overhead, OverheadError, Rate};
 use freeboard::{
     AqmKind, Dscp, IsolatedError, Isolation, LinkLayer, MemoryLimit, QueueSettings, Rtt,
-    SettingsNotOffered, SettingsProblem, SmartQueue, SmartQueueBuilder, SmartQueueError, Tin,
-    TinMode, TinName, TinPlan, TinPlanError,
+    SettingsProblem, SmartQueue, SmartQueueBuilder, SmartQueueError, Tin, TinMode, TinName,
+    TinPlan, TinPlanError,
 };
 use proptest::prelude::*;
 
@@ -142,6 +142,7 @@ fn an_error_points_at_the_word() {
         ("memlimit 1.5mb", "1.5mb"),
         ("memlimit 4gb", "4gb"),
         ("fwmark -1", "-1"),
+        ("tin-by inner", "inner"),
         ("fwmark 0x100000000", "0x100000000"),
         ("tin 1st", "1st"),
         ("tin a weight 0", "0"),
@@ -156,7 +157,7 @@ fn an_error_points_at_the_word() {
         assert!(error.to_string().contains("accepted is "), "{error}");
         assert_eq!(words.get(error.offset..error.offset + value.len()), Some(value), "{words}");
     }
-    for word in "bandwidth rtt memlimit fwmark tin default-tin map".split(' ') {
+    for word in "bandwidth rtt memlimit fwmark tin-by tin default-tin map".split(' ') {
         let words = format!("wash {word}");
         let error = QueueSettings::from_words(&words).unwrap_err();
         assert_eq!((error.offset, error.word), (5, word));
@@ -213,6 +214,9 @@ fn phrase() -> impl Strategy<Value = String> {
         "via-ethernet",
         "bandwidth stopped",
         "memlimit by-rate",
+        "tin-by dscp",
+        "tin-by inner-dscp",
+        "tin-by priority",
     ]);
     prop_oneof![
         4 => flags.prop_map(String::from),
@@ -264,7 +268,7 @@ fn plan() -> impl Strategy<Value = String> {
 fn in_force(words: &str, is_raw_ip: bool) -> Option<[QueueSettings; 2]> {
     let builder = SmartQueue::upload(Rate::UNLIMITED).tables(8, 8).buffers(4);
     let builder = if is_raw_ip { builder.raw_ip() } else { builder };
-    let builder = builder.settings(&read(words)).ok()?;
+    let builder = builder.settings(&read(words));
     let is_known = |error| {
         let tins = SmartQueueError::Isolated(IsolatedError::TripleTins);
         matches!(error, SmartQueueError::MemoryLimit(_)) || error == tins
@@ -290,11 +294,17 @@ fn a_queue_is_built_of_words() {
         "bandwidth unlimited besteffort dual-srchost nowash no-ack-filter egress internet cobalt l4s raw"
     );
 
-    let builder = || SmartQueue::upload(Rate::UNLIMITED);
-    let refused = |words| builder().settings(&read(words)).map(|_| ()).unwrap_err();
-    assert_eq!(refused("fwmark 0xff"), SettingsNotOffered::Fwmark(255));
-    assert_eq!(refused("fwmark 255").to_string(), "`fwmark 0xff`; accepted is 0, for no mark");
-    assert!(builder().settings(&read("besteffort fwmark 0")).is_ok());
+    // What names a tin is the caller's by descriptor, and is said where it is not what it is unless set.
+    for (words, said) in [
+        ("tin-by inner-dscp fwmark 0xff0", "tin-by inner-dscp fwmark 0xff0 "),
+        ("tin-by priority fwmark 0", "tin-by priority fwmark 0x0 "),
+        ("tin-by dscp fwmark 0xffffffff", ""),
+    ] {
+        let [frames, descriptors] = in_force(words, false).unwrap();
+        let unsaid = unsaid.to_string();
+        let expected = unsaid.replace("besteffort ", &format!("besteffort {said}"));
+        assert_eq!((frames.to_string(), descriptors), (expected, in_force("", false).unwrap()[1]));
+    }
     for word in ["flowblind", "interplanetary"] {
         let words = format!("nat {word} lan");
         let error = QueueSettings::from_words(&words).unwrap_err();
@@ -378,7 +388,12 @@ proptest! {
         for in_force_there in built {
             let mut expected = in_force_there.and(said);
             (expected.nat, expected.autorate, expected.split_gso) = (None, None, None);
-            expected.fwmark = None;
+            if in_force_there.tin_by.is_none() {
+                expected.tin_by = None;
+            }
+            if in_force_there.fwmark.is_none() {
+                expected.fwmark = None;
+            }
             // `overhead 0` is `raw` where there is no header.
             let layer = if is_raw_ip { LinkLayer::RawIp } else { LinkLayer::Ethernet };
             if expected.overhead(layer) == in_force_there.overhead(layer) {

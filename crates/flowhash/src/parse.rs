@@ -34,7 +34,7 @@ mod plain;
 mod tunnel;
 
 use crate::FlowKey;
-pub use link::{LinkEnd, LinkHeader};
+pub use link::{LinkEnd, LinkHeader, vlan_priority};
 pub use options::{FlowLabels, Parser, Tunnels};
 
 use ip::Layer;

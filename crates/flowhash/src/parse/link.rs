@@ -138,6 +138,26 @@ impl LinkHeader {
     }
 }
 
+/// The priority bits (802.1Q) of the outermost VLAN tag of an Ethernet II frame, 0 to 7; `None` for a frame without a tag, or
+/// one that is cut short. Cost: a few loads.
+///
+/// ```
+/// use flowhash::parse;
+///
+/// let mut frame = [0; 60];
+/// assert_eq!(parse::vlan_priority(&frame), None);
+/// // Priority 3, droppable, VLAN 7.
+/// frame[12..16].copy_from_slice(&[0x81, 0, 3 << 5 | 0x10, 7]);
+/// assert_eq!(parse::vlan_priority(&frame), Some(3));
+/// assert_eq!(parse::vlan_priority(&frame[..15]), None);
+/// ```
+#[must_use]
+pub fn vlan_priority(frame: &[u8]) -> Option<u8> {
+    let (_, rest) = frame.split_first_chunk::<12>()?;
+    let &[t0, t1, priority, _] = rest.first_chunk::<4>()?;
+    VLAN_TAGS.contains(&u16::from_be_bytes([t0, t1])).then_some(priority >> 5)
+}
+
 /// The VLAN of the tag that `bytes` begin with, 0 if they begin with none, and what is behind it.
 fn vlan(bytes: &[u8]) -> (u16, &[u8]) {
     match bytes.split_first_chunk::<4>() {

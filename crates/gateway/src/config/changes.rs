@@ -42,6 +42,8 @@ impl Config {
         let ingress = |of: Handling| Switch::of(of.is_ingress).word().to_owned();
         changed("ingress", ingress(before), ingress(after));
         changed("tins", tins_word(before.tins), tins_word(after.tins));
+        let tin_by = |of: Handling| of.tin_by.word().to_owned();
+        changed("tin-by", tin_by(before), tin_by(after));
         changed("memory-limit", memory_word(before.memory_limit), memory_word(after.memory_limit));
         changed("autorate", self.follow.word(), new.follow.word());
         let nat = |is_on| Switch::of(is_on).word().to_owned();

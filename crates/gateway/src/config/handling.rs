@@ -2,7 +2,7 @@
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate, Shaper};
-use freeboard::{AckFilter, Isolation, MemoryLimit, QueueSettings, Rtt, TinMode, TinPlan};
+use freeboard::{AckFilter, Isolation, MemoryLimit, QueueSettings, Rtt, TinBy, TinMode, TinPlan};
 
 use crate::config::keywords::{HostMode, QueueKind, Switch, Words, number};
 use crate::config::{RawOptions, Word};
@@ -36,6 +36,11 @@ impl Ways {
             (Self::Both, _) | (Self::Up, Heading::Up) | (Self::Down, Heading::Down)
         )
     }
+}
+
+impl Words for TinBy {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("dscp", Self::Dscp), ("inner-dscp", Self::InnerDscp), ("priority", Self::Priority)];
 }
 
 impl Words for AckFilter {
@@ -91,6 +96,7 @@ pub(crate) struct Handling {
     pub(crate) late: Late,
     /// None where there is one tin.
     pub(crate) tins: Option<TinPlan>,
+    pub(crate) tin_by: TinBy,
 }
 
 impl Handling {
@@ -104,6 +110,7 @@ impl Handling {
             memory_limit: self.memory_limit.map(|limit| limit.bytes(rate, rtt)),
             late: self.late,
             tins: self.tins,
+            tin_by: self.tin_by,
         }
     }
 }
@@ -119,6 +126,8 @@ pub(crate) struct Treatment {
     pub(crate) late: Late,
     /// None where there is one tin.
     pub(crate) tins: Option<TinPlan>,
+    /// Which header names the tin.
+    pub(crate) tin_by: TinBy,
 }
 
 impl Treatment {
@@ -196,13 +205,15 @@ impl RawOptions {
             ));
         }
         let ingress = self.read("--ingress", &self.ingress, Switch::parse)?;
+        let tins = self.tins(kind, hosts)?;
         Ok(Handling {
             ack_filter,
             wash: self.read("--wash", &self.wash, Ways::parse)?.unwrap_or_default(),
             is_ingress: ingress == Some(Switch::On),
             memory_limit: self.read("--memory-limit", &self.memory_limit, memory_limit)?,
             late: self.late()?,
-            tins: self.tins(kind, hosts)?,
+            tins,
+            tin_by: self.tin_by(tins)?,
         })
     }
 
@@ -218,6 +229,18 @@ impl RawOptions {
             _ => format!("with --queue {} accepted is besteffort", kind.word()),
         };
         Err(self.not_with("--tins", &self.tins, &why))
+    }
+
+    /// Which header names a tin.
+    fn tin_by(&self, tins: Option<TinPlan>) -> Result<TinBy, String> {
+        let tin_by = self.read("--tin-by", &self.tin_by, <TinBy as Words>::parse)?;
+        match (tin_by.unwrap_or_default(), tins) {
+            (TinBy::InnerDscp | TinBy::Priority, None) => {
+                let why = "without several --tins accepted is dscp";
+                Err(self.not_with("--tin-by", &self.tin_by, why))
+            }
+            (tin_by, _) => Ok(tin_by),
+        }
     }
 
     fn late(&self) -> Result<Late, String> {

@@ -10,7 +10,7 @@ use clap::Args;
 use clap::builder::ValueParserFactory;
 use clap::builder::{OsStringValueParser, PossibleValuesParser, TypedValueParser, ValueParser};
 use freeboard::shaper::Framing;
-use freeboard::{AckFilter, AqmKind};
+use freeboard::{AckFilter, AqmKind, TinBy};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -113,6 +113,10 @@ pub(crate) struct RawOptions {
     /// before those below, and beyond it behind them. With drr [default: besteffort].
     #[arg(long, value_name = "WORDS", help_heading = "Queues")]
     pub(crate) tins: Option<Word>,
+    /// Which header names the tin: that of the packet, the innermost one that can be read of tunnels, or the priority
+    /// bits (802.1p) of a VLAN tag [default: dscp].
+    #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<TinBy>())]
+    pub(crate) tin_by: Option<Word>,
     /// What waits of the TCP acknowledgements that hosts send is thinned out: at most all but two of a
     /// connection, or, aggressive, all but one. For a line that is ten times as fast down as up
     /// [default: off; alone: conservative].
@@ -355,6 +359,7 @@ impl RawOptions {
             autorate_delay: self.autorate_delay.or(file.autorate_delay),
             autorate_ingress: self.autorate_ingress.or(file.autorate_ingress),
             tins: self.tins.or(file.tins),
+            tin_by: self.tin_by.or(file.tin_by),
             ack_filter: self.ack_filter.or(file.ack_filter),
             wash: self.wash.or(file.wash),
             memory_limit: self.memory_limit.or(file.memory_limit),

@@ -150,6 +150,11 @@ fn contradictions_name_the_word_and_what_is_accepted() {
             "hosts = \"triple-isolate\"\ntins = \"diffserv4\"",
             "with --hosts triple-isolate accepted is besteffort",
         ),
+        ("tin-by = \"priority\"", "--tin-by \"priority\": without several --tins accepted is dscp"),
+        (
+            "tins = \"diffserv4\"\ntin-by = \"outer\"",
+            "--tin-by \"outer\": accepted are dscp, inner-dscp",
+        ),
         ("wash = \"left\"", "--wash \"left\": accepted are off, up, down, both, on"),
         ("nat = \"yes\"", "--nat \"yes\": accepted are on, off"),
         ("ingress = \"up\"", "--ingress \"up\": accepted are on, off"),

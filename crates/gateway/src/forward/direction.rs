@@ -7,11 +7,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use freeboard::flowhash::{
     Ack, HostIdentity as _, HostKey, HostMap, HostMember, Labeller, Labels, LinkEnd, LinkHeader,
-    Parsed, SipHash13, parse,
+    Parsed, Parser, SipHash13, parse,
 };
 use freeboard::sched_core::{Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _};
 use freeboard::shaper::{ArrivalRate, Overhead, Rate};
-use freeboard::{AckFilter, Dscp, Tin, TinCounters, TinPlan, clear_dscp};
+use freeboard::{AckFilter, Tin, TinBy, TinCounters, TinPlan, clear_dscp};
 
 use crate::config::Config;
 use crate::config::hosts::Names;
@@ -191,7 +191,7 @@ impl Direction {
             self.outside.no_room += 1;
             return;
         };
-        let parsed = parse::ethernet(pool.frame(handle).bytes());
+        let (parsed, tin) = self.read(pool.frame(handle).bytes());
         let link = match self.identity.reads_link() {
             true => LinkHeader::of(pool.frame(handle).bytes()),
             false => None,
@@ -204,7 +204,7 @@ impl Direction {
             Heading::Down => labels.dst_host = label,
         }
         let terms = self.terms_of(host);
-        let seen = Seen { tin: self.tin(&parsed), ..Self::seen(&self.plan, labels, terms) };
+        let seen = Seen { tin, ..Self::seen(&self.plan, labels, terms) };
         let watch = self.watch.as_mut();
         let place =
             watch.map_or(Place::default(), |watch| watch.arrived(now, parsed.key, host, len));
@@ -233,10 +233,18 @@ impl Direction {
         Seen { flow, source, destination, tin: 0, weight, quantum, rate, ceiling }
     }
 
-    /// The tin of a packet by the code point that it came with.
-    fn tin(&self, parsed: &Parsed) -> u8 {
-        let Some(plan) = &self.plan.treatment.tins else { return 0 };
-        Dscp::new(parsed.dscp()).map_or(plan.default_tin(), |dscp| plan.of_dscp(dscp))
+    /// What a frame is by its outermost headers, and its tin by the class that it came with.
+    fn read(&self, frame: &[u8]) -> (Parsed, u8) {
+        let Some(plan) = &self.plan.treatment.tins else { return (parse::ethernet(frame), 0) };
+        let tin_by = self.plan.treatment.tin_by;
+        let parsed = match tin_by {
+            TinBy::InnerDscp => Parser::new().ethernet(frame),
+            TinBy::Dscp | TinBy::Priority => parse::ethernet(frame),
+        };
+        let tin = plan.of_dscp(tin_by.dscp(&parsed, || parse::vlan_priority(frame)));
+        // Flows and hosts are those outside, whatever names the tin.
+        let outermost = Parsed::new(*parsed.outer_key(), parsed.ip, None, parsed.ending);
+        (outermost, tin)
     }
 
     fn terms_of(&self, host: HostKey) -> Terms {

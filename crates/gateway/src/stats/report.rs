@@ -6,7 +6,7 @@ use freeboard::sched_core::{DropReason, Nanos};
 use freeboard::{AckFilter, Tin, TinCounters};
 use serde::{Deserialize, Serialize};
 
-use crate::config::handling::{rtt_word, tins_word};
+use crate::config::handling::{Treatment, rtt_word, tins_word};
 use crate::config::keywords::{Switch, Words as _, rate_word};
 use crate::forward::direction::Direction;
 use crate::forward::follow::Following;
@@ -123,6 +123,9 @@ pub(crate) struct DirectionReport {
     /// The round-trip time that the AQM is set for, as it is configured.
     #[serde(default)]
     pub(crate) rtt: String,
+    /// Which header names the tin, where there are several.
+    #[serde(default)]
+    pub(crate) tin_by: String,
     /// How much of waiting acknowledgements is dropped; empty if nothing is.
     #[serde(default)]
     pub(crate) ack_filter: String,
@@ -273,6 +276,7 @@ impl DirectionReport {
             aqm: plan.share.aqm.word().to_owned(),
             l4s: plan.share.l4s,
             rtt: rtt_word(plan.share.rtt),
+            tin_by: tin_by_word(plan.treatment),
             ack_filter: match plan.treatment.ack_filter {
                 AckFilter::Off => String::new(),
                 filter => filter.name().to_owned(),
@@ -497,6 +501,11 @@ fn of_hosts(text: &mut String, directions: &[(&Direction, u64)]) {
     }
 }
 
+/// Which header names the tin; empty where there is one tin.
+fn tin_by_word(treatment: Treatment) -> String {
+    treatment.tins.map_or("", |_| treatment.tin_by.word()).to_owned()
+}
+
 /// How a direction is configured, as labels.
 fn info(direction: &Direction) -> String {
     let (share, treatment) = (&direction.plan().share, &direction.plan().treatment);
@@ -509,6 +518,7 @@ fn info(direction: &Direction) -> String {
         ("l4s", switch(share.l4s)),
         ("rtt", rtt_word(share.rtt)),
         ("tins", tins_word(treatment.tins)),
+        ("tin_by", tin_by_word(*treatment)),
         ("ack_filter", treatment.ack_filter.name().to_owned()),
         ("wash", switch(treatment.is_washed)),
         ("ingress", switch(treatment.is_ingress)),

@@ -275,7 +275,7 @@ fn line_of(direction: &DirectionReport, before: Option<&DirectionReport>, second
 
 /// What is in force in a direction beside its flow scheduler.
 fn words_of(direction: &DirectionReport) -> Vec<String> {
-    let DirectionReport { aqm, l4s, rtt, ack_filter, wash, ingress, link, .. } = direction;
+    let DirectionReport { aqm, l4s, rtt, ack_filter, wash, ingress, link, tin_by, .. } = direction;
     let mut words = Vec::new();
     words.extend((!aqm.is_empty()).then(|| aqm.clone()));
     // The usual one needs no word.
@@ -289,6 +289,8 @@ fn words_of(direction: &DirectionReport) -> Vec<String> {
     }
     words.extend(l4s.then(|| "l4s".to_owned()));
     words.extend((!ack_filter.is_empty()).then(|| format!("ack-filter {ack_filter}")));
+    let is_usual = tin_by.is_empty() || tin_by == "dscp";
+    words.extend((!is_usual).then(|| format!("tins by {tin_by}")));
     words.extend(wash.then(|| "wash".to_owned()));
     words.extend(ingress.then(|| "ingress".to_owned()));
     words.extend((!link.is_empty() && link != "raw").then(|| link.clone()));

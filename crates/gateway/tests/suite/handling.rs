@@ -76,7 +76,7 @@ fn a_download_over_a_thin_line_up_is_faster_with_the_filter() {
 }
 
 /// A UDP datagram over IPv4 with this class, its checksum right.
-fn datagram(class: u8) -> Vec<u8> {
+pub(crate) fn datagram(class: u8) -> Vec<u8> {
     let mut frame = [vec![0xff; 6], vec![2, 0, 0, 0, 0, 9, 8, 0]].concat();
     let mut ip = vec![0x45, class, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 9, 0, 1, 10, 9, 0, 2];
     let checksum = !sum(&ip);

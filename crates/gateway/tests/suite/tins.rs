@@ -6,7 +6,8 @@ use std::thread;
 use conformance::measurement::attempts;
 
 use crate::gateway::{Gateway, told};
-use crate::raw::millis;
+use crate::handling::datagram;
+use crate::raw::{Raw, millis};
 use crate::refusals::file;
 use crate::topology::{FAR, HOSTS, Row};
 use crate::traffic::{BOTH, Bulk, Heading, Outcome, Paced};
@@ -73,4 +74,50 @@ fn ef_loses_nothing_beside_a_flood() {
         gateway.end();
         Ok(())
     });
+}
+
+/// Goal: the tin is named by the header that was asked for, also after a reload.
+/// Method: a datagram with priority 1 in its tag, AF41 in its IP header and EF in the one inside.
+#[test]
+fn a_tin_is_named_by_the_header_that_was_asked_for() {
+    let Some(row) = Row::new("tinby") else { return };
+    row.silence();
+    let socket = std::env::temp_dir().join(format!("freeboard-{}-tinby", std::process::id()));
+    let text = |by: &str| {
+        format!("up = \"10mbit\"\ndown = \"10mbit\"\ntins = \"diffserv4\"\ntin-by = \"{by}\"\n")
+    };
+    let file = file("tinby", &text("dscp"));
+    let words = format!("--config {} --stats {}", file.path(), socket.display());
+    let gateway = Gateway::start(&row.gw, &words);
+    row.wait_for_carriers();
+    let [near, mut far] = [Raw::open(&row.c, "c0"), Raw::open(&row.s, "s0")];
+    let inside = datagram(46 << 2)[14..].to_vec();
+    let mut outside = datagram(34 << 2)[14..34].to_vec();
+    (outside[3], outside[9]) = (20 + inside.len() as u8, 4);
+    let link = [vec![0xff; 6], vec![2, 0, 0, 0, 0, 9, 0x81, 0, 1 << 5, 7, 8, 0]].concat();
+    let frame = [link, outside, inside].concat();
+    let mut before = [0; 4];
+    for (by, said, tin) in [
+        ("dscp", None, "video"),
+        ("inner-dscp", Some("tin-by: dscp -> inner-dscp"), "voice"),
+        ("priority", Some("tin-by: inner-dscp -> priority"), "bulk"),
+    ] {
+        if let Some(said) = said {
+            file.write(&text(by));
+            assert_eq!(gateway.reads_again(1), [format!("freeboard-gateway: {said}")]);
+        }
+        assert!(near.send(&frame));
+        assert!(far.receive().is_some());
+        let report = told(&socket);
+        let up = &report["directions"][0];
+        assert_eq!(up["tin_by"], by);
+        let tins = up["tins"].as_array().unwrap();
+        for (tin_report, before) in tins.iter().zip(&mut before) {
+            let sent = tin_report["sent"].as_u64().unwrap();
+            let is_it = tin_report["name"] == tin;
+            assert_eq!(sent - *before, u64::from(is_it), "{by}: {report}");
+            *before = sent;
+        }
+    }
+    gateway.end();
 }

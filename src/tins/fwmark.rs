@@ -1,0 +1,54 @@
+//! Which bits of a mark name a tin.
+
+/// Which bits of the caller's mark name a tin, as `fwmark` of CAKE: the bits of a mask, moved down so that the lowest of them
+/// counts as 1. The value `n`, from 1 to the number of tins, is the `n`-th tin as they are shown
+/// ([`TinPlan::of_marked`](super::TinPlan::of_marked)); with any other value the code point decides.
+///
+/// ```
+/// use freeboard::{Dscp, Fwmark, TinMode};
+///
+/// let (plan, fwmark) = (TinMode::Diffserv4.plan(), Fwmark::new(0x0f00));
+/// assert_eq!([0x0400, 0x1234, 0x00ff].map(|mark| fwmark.value(mark)), [4, 2, 0]);
+/// // The fourth of bulk, best effort, video and voice.
+/// assert_eq!(plan.of_marked(fwmark.value(0x0400), Dscp::CS0), plan.of_dscp(Dscp::EF));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Fwmark(u32);
+
+impl Fwmark {
+    /// The mark as it is.
+    pub const ALL: Self = Self(u32::MAX);
+    /// No mark names a tin.
+    pub const NONE: Self = Self(0);
+
+    /// These bits. They need not be neighbours.
+    #[must_use]
+    pub const fn new(mask: u32) -> Self {
+        Self(mask)
+    }
+
+    /// The bits.
+    #[must_use]
+    pub const fn mask(self) -> u32 {
+        self.0
+    }
+
+    /// What the bits of `mark` say: 0 without any. Cost: constant.
+    #[inline]
+    #[must_use]
+    pub const fn value(self, mark: u32) -> u32 {
+        match (mark & self.0).checked_shr(self.0.trailing_zeros()) {
+            Some(value) => value,
+            // No bits.
+            None => 0,
+        }
+    }
+}
+
+impl Default for Fwmark {
+    /// [`Fwmark::ALL`].
+    fn default() -> Self {
+        Self::ALL
+    }
+}

@@ -1,0 +1,102 @@
+//! Which header names a packet's class.
+
+use core::fmt;
+use core::str::FromStr;
+
+use flowhash::Parsed;
+
+use super::Dscp;
+
+/// Which header names the class of a packet, and so its tin.
+///
+/// | word | what is looked at | otherwise |
+/// |---|---|---|
+/// | `dscp`, the default and CAKE's | the code point of the outermost IP header | ARP is CS7, other packets are CS0 |
+/// | `inner-dscp` | the code point of the innermost IP header that the parser read ([`Parsed::inner`]) | as `dscp` |
+/// | `priority` | the priority bits of the outermost VLAN tag (802.1Q), by [`Dscp::of_priority`] | as `dscp` where there is no tag |
+///
+/// ```
+/// use freeboard::flowhash::parse;
+/// use freeboard::{Dscp, TinBy};
+///
+/// // A frame with priority 5 in its tag, and CS1 in its IP header.
+/// let mut frame = [0; 60];
+/// frame[12..20].copy_from_slice(&[0x81, 0, 5 << 5, 7, 0x08, 0, 0x45, 8 << 2]);
+/// let parsed = parse::ethernet(&frame);
+/// let by = |tin_by: TinBy| tin_by.dscp(&parsed, || parse::vlan_priority(&frame));
+/// assert_eq!([TinBy::Dscp, TinBy::InnerDscp, TinBy::Priority].map(by), [Dscp::CS1, Dscp::CS1, Dscp::EF]);
+/// assert_eq!("priority".parse(), Ok(TinBy::Priority));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum TinBy {
+    /// The outermost IP header.
+    #[default]
+    Dscp,
+    /// The innermost IP header.
+    InnerDscp,
+    /// The outermost VLAN tag.
+    Priority,
+}
+
+impl TinBy {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Dscp, Self::InnerDscp, Self::Priority];
+
+    /// Its word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Dscp => "dscp",
+            Self::InnerDscp => "inner-dscp",
+            Self::Priority => "priority",
+        }
+    }
+
+    /// The code point by which a packet is classed. `priority` reads the bits of its tag
+    /// ([`vlan_priority`](flowhash::parse::vlan_priority)), and is asked only where they count.
+    #[inline]
+    #[must_use]
+    pub fn dscp(self, parsed: &Parsed, priority: impl FnOnce() -> Option<u8>) -> Dscp {
+        let of_tag = match self {
+            Self::Priority => priority(),
+            Self::Dscp | Self::InnerDscp => None,
+        };
+        if let Some(priority) = of_tag {
+            return Dscp::of_priority(priority);
+        }
+        let code = match (self, &parsed.inner) {
+            (Self::InnerDscp, Some(inner)) => inner.ip.dscp(),
+            _ => parsed.dscp(),
+        };
+        Dscp::new(code).unwrap_or(Dscp::CS0)
+    }
+}
+
+impl fmt::Display for TinBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+/// A word that names no [`TinBy`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct UnknownTinBy;
+
+impl fmt::Display for UnknownTinBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tins must be by one of")?;
+        TinBy::ALL.iter().try_for_each(|by| write!(f, " {by}"))
+    }
+}
+
+impl core::error::Error for UnknownTinBy {}
+
+impl FromStr for TinBy {
+    type Err = UnknownTinBy;
+
+    fn from_str(word: &str) -> Result<Self, UnknownTinBy> {
+        Self::ALL.into_iter().find(|by| by.word() == word).ok_or(UnknownTinBy)
+    }
+}
