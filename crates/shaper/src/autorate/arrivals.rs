@@ -13,8 +13,9 @@ const OF: NonZeroU64 = NonZeroU64::new(16).unwrap();
 
 /// The rate of a line, estimated from packets that arrive over it: for a shaper behind the line, of downloads.
 ///
-/// Arrivals are counted in windows. A window ends with the first gap longer than the mean gap, when it is 10 ms
-/// long or more, and at 250 ms in any case. The estimate is a mean of the windows' rates that rises by a quarter of
+/// Arrivals are counted in windows. A window ends behind the first gap longer than the mean gap, when it is 10 ms
+/// long or more, and at 250 ms in any case. Packets that come at the same instant are in one window, the one that ends with them:
+/// a caller that wakes up late reads at once all that has arrived meanwhile, and what it reads belongs to the time before. The estimate is a mean of the windows' rates that rises by a quarter of
 /// the way and falls by 1/256, so that it stays near what the line gives when it is full. Mean gaps move in the same way. It is the
 /// estimate of CAKE's `autorate-ingress`, with the least and the greatest length of a window added: evenly spaced packets
 /// have no gap that is longer than the mean.
@@ -50,8 +51,10 @@ pub struct ArrivalRate {
     /// The mean gap.
     gap: Nanos,
     since: Nanos,
-    /// Bytes of the packets after the one at `since`.
+    /// Bytes of the packets that came after `since`.
     bytes: u64,
+    /// Whether the last gap was longer than the mean.
+    is_behind_gap: bool,
     /// Bits per second; 0 before the first window has ended.
     estimate: u64,
 }
@@ -65,24 +68,38 @@ impl ArrivalRate {
     /// An estimate that has seen nothing.
     #[must_use]
     pub const fn new() -> Self {
-        Self { last: None, gap: Nanos::ZERO, since: Nanos::ZERO, bytes: 0, estimate: 0 }
+        Self {
+            last: None,
+            gap: Nanos::ZERO,
+            since: Nanos::ZERO,
+            bytes: 0,
+            is_behind_gap: false,
+            estimate: 0,
+        }
     }
 
     /// A packet of `wire_len` bytes came at `now`.
     pub fn arrived(&mut self, now: Nanos, wire_len: u32) {
         let Some(last) = self.last.replace(now).filter(|&last| last <= now) else {
-            (self.since, self.bytes) = (now, 0);
+            (self.since, self.bytes, self.is_behind_gap) = (now, 0, false);
             return;
         };
-        self.bytes = self.bytes.saturating_add(wire_len.into());
         let gap = now.since(last);
-        let is_long = gap > self.gap;
+        if gap > Nanos::ZERO {
+            // All packets of the last instant have come.
+            let window = last.since(self.since);
+            if window >= Self::LONGEST || self.is_behind_gap && window >= Self::SHORTEST {
+                let rate = achieved(self.bytes, window);
+                self.estimate =
+                    if self.estimate == 0 { rate } else { towards(self.estimate, rate) };
+                (self.since, self.bytes) = (last, 0);
+            }
+            self.is_behind_gap = gap > self.gap;
+        }
         self.gap = Nanos(towards(self.gap.0, gap.0));
-        let window = now.since(self.since);
-        if window >= Self::LONGEST || is_long && window >= Self::SHORTEST {
-            let rate = achieved(self.bytes, window);
-            self.estimate = if self.estimate == 0 { rate } else { towards(self.estimate, rate) };
-            (self.since, self.bytes) = (now, 0);
+        // Those of the instant at which a window begins belong to the window before.
+        if now > self.since {
+            self.bytes = self.bytes.saturating_add(wire_len.into());
         }
     }
 

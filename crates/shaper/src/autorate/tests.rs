@@ -396,3 +396,24 @@ fn arrivals_follow_a_line() {
     assert!(run(&mut arrivals, 10_000_000, 1_000) > 20_000_000, "a short lull is no slower line");
     assert!(run(&mut arrivals, 10_000_000, 15_000) < 11_000_000);
 }
+
+/// Goal: a caller that wakes up late, and reads at once what has come, sees the line as it is.
+/// Method: 8 Mbit/s of evenly spaced packets, read at turns of 1 to 20 ms.
+#[test]
+fn packets_that_are_read_at_once_are_no_faster_line() {
+    let (spacing, packets) = (1_514 * 1_000, 20_000_u64);
+    for turn in [1_000_000, 3_000_000, 10_000_000, 20_000_000] {
+        let mut arrivals = ArrivalRate::new();
+        let (mut read_at, mut random) = (0, 1_u64);
+        for packet in 0..packets {
+            while read_at < packet * spacing {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                // Half as long to one and a half times as long.
+                read_at += turn / 2 + (random >> 33) % turn;
+            }
+            arrivals.arrived(Nanos(read_at), 1_514);
+        }
+        let estimate = arrivals.estimate().unwrap();
+        assert!((7_990_000..8_700_000).contains(&estimate), "{turn}: {estimate}");
+    }
+}
