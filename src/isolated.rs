@@ -6,7 +6,7 @@
 //!
 //! | isolation | a queue for each | served by |
 //! |---|---|---|
-//! | `flows`, `srchost`, `dsthost`, `hosts` | flow, source, destination, pair of hosts | deficit round robin |
+//! | `flows`, `srchost`, `dsthost`, `hosts` | flow, source, destination, pair of hosts | deficit round robin ([`TinRings`]) |
 //! | `dual-srchost`, `dual-dsthost` | flow | deficit round robin over hosts and in each over flows, sparse ones first ([`HostDrr`]) |
 //! | `triple-isolate` | flow | a turn in every n-th round, n the load of the flow's hosts ([`LoadDrr`]) |
 //!
@@ -14,6 +14,8 @@
 //! flows the others open, nor on whether its own flows find a queue. [`Isolated`] says which queue a flow gets if
 //! its set of the table is full. `SECURITY.md` has the bounds and where they end. `triple-isolate` gives CAKE's
 //! shares and no bounds.
+//!
+//! In the first four modes hosts do not count, and nothing of a host is touched.
 //!
 //! A host is what its label says. A sender that can put any source address into a packet is many hosts, unless the
 //! label is one that the sender cannot choose: the port or the subscriber that the packet came from.
@@ -23,7 +25,7 @@
 //!
 //! **Cost.** A packet of a flow that is backlogged costs a lookup, the flow scheduler, and the books of which host
 //! holds the most: O(1). A flow that becomes backlogged, and each packet of a flow that found its set
-//! full, costs two more hashes and lookups, of its hosts.
+//! full, costs two more hashes and lookups, of its hosts, where hosts count.
 //! Memory: see [`IsolatedMemory`].
 
 mod acks;
@@ -120,7 +122,7 @@ impl Labelled for OwnHost {
 /// - the host of [`IsolatedConfig::local_side`] in `triple-isolate`, where the spare queue counts on the other side too,
 ///   at the host of the packet that claimed it.
 ///
-/// In the other four modes hosts have no share of their own, and the flow shares the queue of its own way.
+/// In the other four modes hosts do not count, and the flow shares the queue of its own way.
 ///
 /// A flow that has a queue keeps it while the queue holds packets of the flow. A flow that shares a queue may be
 /// reordered once, when it comes to another queue:
@@ -129,7 +131,7 @@ impl Labelled for OwnHost {
 /// - its own way passes to its host;
 /// - its host had found its set of entries full as well, and comes to another entry.
 ///
-/// When hosts of one side take the place of hosts of the other, packets in a spare queue stay there, and are served
+/// When hosts of one side take the place of hosts of the other, or begin to count, packets in a spare queue stay there, and are served
 /// under the host that claimed the queue. Until they are sent, the flows of a host whose spare queue is taken in this
 /// way share the queue of their own way, whichever flow has it.
 ///
@@ -260,6 +262,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             destinations: HostEntries::new(destinations, hosts.destinations.flows, ways),
             host_quantum,
             rotating: false,
+            unnamed: 0,
+            looks_closely: false,
             had_tins: false,
         };
         let queues =
@@ -289,7 +293,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     }
 
     /// How many source hosts, and how many destination hosts, have packets queued: the `H` of the
-    /// guarantees. Hosts that share an entry count as one.
+    /// guarantees. Hosts that share an entry count as one; where hosts do not count there are none.
     pub fn backlogged_hosts(&self) -> (u32, u32) {
         let directory = self.queues.directory();
         (directory.sources.occupied(), directory.destinations.occupied())
@@ -315,10 +319,13 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
 
     /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served by the new
     /// one. What is left of a turn is lost. Queues and entries of hosts keep what they owed, less than a packet; so
-    /// does an entry that stands for a host of the other side from now on. Quanta of hosts are the default again,
+    /// does an entry that stands for a host of the other side from now on. Where hosts begin to count, or cease to, queues owe nothing. Quanta of hosts are the default again,
     /// and their rates and ceilings gone, until a host becomes backlogged anew or is [updated](Self::update_host). A
     /// flow whose queue is found by another label than before goes to a new queue: once, its packets may leave out
     /// of order. Cost: O(queues + hosts).
+    ///
+    /// Where hosts did not count before, those of what is queued are not known. Queues that hold packets are of one host without a
+    /// name in each tin, until a packet of their flow comes and names its hosts, or they are empty.
     ///
     /// # Errors
     /// For `triple-isolate` [`IsolatedError::NoTriple`] without its tables, and [`IsolatedError::TripleTins`] with several
@@ -332,12 +339,51 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             return Err(IsolatedError::NoTriple);
         }
         self.take_out();
+        let (had_hosts, has_hosts) = (self.isolation().counts_hosts(), isolation.counts_hosts());
+        if had_hosts != has_hosts {
+            self.begin_or_forget_hosts(has_hosts);
+        }
         let Siblings { scheduler, directory, .. } = self.queues.siblings();
         let entries = directory.level(isolation.level());
         let tin_of_entry = |entry| entries.tin_of(entry);
         scheduler.set_isolation(isolation, directory.host_quantum, tin_of_entry);
         self.put_back();
         Ok(())
+    }
+
+    /// The hosts of all flows that hold packets count from now on, or do not count any more. To be called while no flow is in the
+    /// flow scheduler.
+    fn begin_or_forget_hosts(&mut self, begins: bool) {
+        for queue in (0..self.queues.scheduler().flows()).map(FlowId) {
+            if self.queues.flow_backlog(queue).packets > 0 {
+                let Siblings { scheduler, directory, .. } = self.queues.siblings();
+                if begins {
+                    directory.begin_hosts(scheduler, queue);
+                } else {
+                    directory.forget_hosts(scheduler, queue);
+                }
+            }
+        }
+        if !begins {
+            self.queues.siblings().directory.finish_rotation_of_hosts();
+        }
+    }
+
+    /// A packet with these `labels` has come to `queue`, which holds others: if its hosts have no name, they have those of the
+    /// packet from now on.
+    #[cold]
+    #[inline(never)]
+    fn name_hosts(&mut self, queue: FlowId, labels: &(impl Labelled + ?Sized)) {
+        let bytes = self.queues.flow_backlog(queue).bytes;
+        let Siblings { scheduler, policy, directory, .. } = self.queues.siblings();
+        if scheduler.hosts_of(queue).is_none_or(|hosts| hosts.has_names()) {
+            return;
+        }
+        scheduler.lost(queue, bytes, None);
+        DropPolicy::<IsolationScheduler<S, K, T>>::lost(policy, queue, bytes, 0);
+        directory.name_hosts(scheduler, queue, labels);
+        scheduler.backlogged(queue, bytes);
+        policy.backlogged(scheduler, queue, bytes);
     }
 
     /// Takes all flows that hold packets out of the flow scheduler and the drop policy.
@@ -351,8 +397,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// Tells flow scheduler and drop policy of all flows that hold packets, which they do not know.
     fn put_back(&mut self) {
         self.each_backlogged(|scheduler, drops, flow, bytes| {
-            if let Some((source, destination)) = scheduler.assigned(flow) {
-                scheduler.assign(flow, source, destination, scheduler.tin_of_flow(flow));
+            if let Some(hosts) = scheduler.hosts_of(flow) {
+                scheduler.assign(flow, hosts);
             }
             scheduler.backlogged(flow, bytes);
             drops.backlogged(scheduler, flow, bytes);
@@ -448,6 +494,10 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         let returns = directory.queues.returns();
         let lookup = directory.claim(scheduler, label, labels);
         let queue = FlowId(lookup.queue);
+        if lookup.outcome == Outcome::Hit && directory.unnamed > 0 {
+            self.name_hosts(queue, labels);
+        }
+        let directory = self.queues.siblings().directory;
         // A spare queue is of any flows, and its entry may be another host's now.
         let is_of_others = match lookup.outcome {
             Outcome::Claimed => directory.queues.returns() == returns,

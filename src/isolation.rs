@@ -105,9 +105,15 @@ impl Isolation {
         }
     }
 
+    /// Whether hosts count: in the other modes no table of hosts is looked at.
+    #[inline]
+    pub(crate) const fn counts_hosts(self) -> bool {
+        matches!(self, Self::DualSrcHost | Self::DualDstHost | Self::TripleIsolate)
+    }
+
     /// Whose spare queue a flow goes to that finds its set full: that of its host on this side, or on the side
-    /// `local` if the isolation says none. Where the queues are not shared by hosts, it shares whatever queue the
-    /// table names.
+    /// `local` if the isolation says none. Where hosts do not count, the flow shares the queue that the table names, or
+    /// that of its tin.
     pub(crate) const fn spares_of(self, local: Side) -> Level {
         match (self, local) {
             (Self::TripleIsolate, Side::Source) => Level::Source,

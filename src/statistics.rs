@@ -18,10 +18,10 @@ pub struct FlowStatistics {
     pub queue: u32,
     /// The tin that it is in.
     pub tin: u8,
-    /// The entry of its source host.
-    pub source: u32,
-    /// The entry of its destination host.
-    pub destination: u32,
+    /// The entry of its source host; `None` where hosts do not count.
+    pub source: Option<u32>,
+    /// The entry of its destination host; `None` where hosts do not count.
+    pub destination: Option<u32>,
     /// What it holds.
     pub queued: Backlog,
     /// How long its oldest packet has waited, to 1.024 µs.

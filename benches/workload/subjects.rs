@@ -29,7 +29,7 @@ pub(crate) type Subject = Box<dyn FnMut(usize) -> usize>;
 /// The rows that are recorded; [`subject`] knows every flow scheduler of the catalogue besides, by its name there.
 /// `hashed_` names flows by hash, the others by number; `_burst` hands the bursts of FULL and SMALL over whole, and is what the
 /// name before it is with OVERLOAD; `_16_ways` has sets of sixteen, all others of eight.
-pub(crate) const NAMES: [&str; 68] = [
+pub(crate) const NAMES: [&str; 69] = [
     "null",
     "lookup",
     "lookup_claim",
@@ -64,6 +64,7 @@ pub(crate) const NAMES: [&str; 68] = [
     "isolated_dual",
     "isolated_dual_1_host",
     "isolated_dual_32_hosts",
+    "isolated_flows",
     "isolated_triple",
     "isolated_triple_32_hosts",
     "isolated_rates_unset",
@@ -178,6 +179,12 @@ pub(crate) fn subject(name: &str, pattern: Pattern, flows: usize) -> Option<Subj
         // The whole isolated queue by hash, each flow the only one of its hosts.
         "isolated_dual" => closed(isolated_dual(flows), call, true),
         "isolated_triple" => closed(isolated_triple(flows), call, true),
+        // The same queue, where hosts do not count.
+        "isolated_flows" => {
+            let mut queue = isolated_dual(flows);
+            queue.set_isolation(Isolation::Flows).expect("it needs no tables");
+            closed(queue, call, true)
+        }
         // The same with few hosts, to which flows are told off by their hash.
         "isolated_dual_1_host" => closed(of_hosts(isolated_dual(flows), 0), call, true),
         "isolated_dual_32_hosts" => closed(of_hosts(isolated_dual(flows), 31), call, true),

@@ -3,21 +3,28 @@
 use flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance};
 
-use super::flow_scheduler::{IsolationScheduler, label_in};
-use super::host_table::{Claimed, HostEntries, InTins};
+use super::flow_scheduler::{FlowHosts, IsolationScheduler, label_in};
+use super::host_table::{ClaimedHosts, HostEntries, InTins};
 use crate::isolation::Level;
 use crate::labels::Labelled;
 use crate::storage::Storage;
 
+/// The label of the hosts of flows that were queued while hosts did not count. A host whose label is the same takes part in
+/// their entry.
+const UNNAMED: u32 = 0x6e6f_6e65;
+
 /// The flow directory of an [`Isolated`](super::Isolated) queue: gives queues and entries of hosts
 /// back in the moment they are idle.
+///
+/// **Without hosts** ([`Isolation::counts_hosts`](crate::Isolation)) no entry of a host is claimed. When hosts begin to
+/// count, the flows that are queued are of one host a tin, without a name, until a packet of theirs names their hosts.
 #[derive(Debug)]
 pub struct HostDirectory<S: Storage> {
     /// A queue is claimed if and only if it holds packets.
     pub(super) queues: FlowTable<S::Of<TagLine>>,
     /// Whether the spare queue of entry `e` of the hosts is claimed: if and only if it holds packets. This
     /// queue has the number `queues.queues() + e`. While it is claimed, `e` is the entry of its source or of
-    /// its destination; or, where hosts have no level, the number that its tin had when it was claimed.
+    /// its destination; or, if hosts did not count when it was claimed, the number that its tin had then.
     pub(super) spares: S::Of<bool>,
     pub(super) sources: HostEntries<S::Of<TagLine>, S::Of<u32>>,
     pub(super) destinations: HostEntries<S::Of<TagLine>, S::Of<u32>>,
@@ -25,6 +32,10 @@ pub struct HostDirectory<S: Storage> {
     pub(super) host_quantum: u32,
     /// Set while a table is [in transition](flowhash::FlowTable::is_rotating) to a new key.
     pub(super) rotating: bool,
+    /// How many queues hold packets whose hosts have no name.
+    pub(super) unnamed: u32,
+    /// Whether a packet is more than its label: set while `rotating`, or while there are queues in `unnamed`.
+    pub(super) looks_closely: bool,
     /// Whether there have been several tins.
     pub(super) had_tins: bool,
 }
@@ -41,10 +52,15 @@ impl<S: Storage> HostDirectory<S> {
     /// The queue of a packet with this label, if its flow has one. It holds packets.
     #[inline(always)]
     pub(super) fn find(&mut self, label: u32) -> Option<FlowId> {
-        if self.rotating {
+        if self.looks_closely {
             return None;
         }
         self.queues.hit(label).map(FlowId)
+    }
+
+    /// To be told when `rotating` or `unnamed` is another.
+    pub(super) const fn note_closeness(&mut self) {
+        self.looks_closely = self.rotating || self.unnamed > 0;
     }
 
     /// Finds the queue of a packet; if it is free, for this flow from now on, with its hosts. `label` is that
@@ -63,8 +79,39 @@ impl<S: Storage> HostDirectory<S> {
         };
         match lookup.outcome {
             Outcome::Hit => lookup,
-            outcome => Lookup { queue: self.claim_slow(scheduler, lookup, labels), outcome },
+            outcome if scheduler.counts_hosts() => {
+                Lookup { queue: self.claim_slow(scheduler, lookup, labels), outcome }
+            }
+            outcome => {
+                let tin = scheduler.tin_of(labels);
+                Lookup { queue: self.claim_without_hosts(scheduler, lookup, tin), outcome }
+            }
         }
+    }
+
+    /// The queue for a packet whose flow has none yet, where hosts do not count: the queue just claimed for the flow; in a
+    /// full set the queue that the table names, or where that is of another tin the spare queue with the number of this one.
+    fn claim_without_hosts<K: Storage, T: Storage>(
+        &mut self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+        lookup: Lookup,
+        tin: u8,
+    ) -> u32 {
+        let mut queue = lookup.queue;
+        if lookup.outcome == Outcome::Collision {
+            let is_own = |queue| scheduler.tin_of_flow(FlowId(queue)) == tin;
+            let spare = self.queues.queues().wrapping_add(tin.into());
+            let is_free = self.spares.as_ref().get(usize::from(tin)) == Some(&false);
+            if scheduler.tins() == 1 || is_own(queue) || !(is_free || is_own(spare)) {
+                return queue;
+            }
+            if !self.claim_spare(spare) {
+                return spare;
+            }
+            queue = spare;
+        }
+        scheduler.assign(FlowId(queue), FlowHosts::without(tin));
+        queue
     }
 
     /// The queue for a packet whose flow has none yet: the queue just claimed for the flow, or one of
@@ -76,12 +123,30 @@ impl<S: Storage> HostDirectory<S> {
         lookup: Lookup,
         labels: &(impl Labelled + ?Sized),
     ) -> u32 {
-        let isolation = scheduler.isolation();
         let of = InTins { tin: scheduler.tin_of(labels), tins: scheduler.tins() };
         let is_spare = lookup.outcome == Outcome::Collision;
-        if is_spare && scheduler.spares_of() == Level::None && of.tins == 1 {
-            return lookup.queue;
+        let hosts = self.claim_hosts(scheduler, of, labels);
+        let queue = if is_spare {
+            self.among_its_own(scheduler, lookup.queue, hosts.entries())
+        } else {
+            lookup.queue
+        };
+        if is_spare && !self.claim_spare(queue) {
+            self.leave(scheduler, hosts);
+            return queue;
         }
+        self.give(scheduler, FlowId(queue), hosts, of, labels);
+        queue
+    }
+
+    /// The entries of the hosts of a packet, for one flow more.
+    #[inline(always)]
+    fn claim_hosts<K: Storage, T: Storage>(
+        &mut self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+        of: InTins,
+        labels: &(impl Labelled + ?Sized),
+    ) -> ClaimedHosts {
         let in_tin =
             |(source, destination)| (label_in(of.tin, source), label_in(of.tin, destination));
         let (source, destination) = in_tin((labels.source(), labels.destination()));
@@ -93,26 +158,26 @@ impl<S: Storage> HostDirectory<S> {
         let source = self.sources.claim(source, before.map(|hosts| hosts.0), check_return, of);
         let destination =
             self.destinations.claim(destination, before.map(|hosts| hosts.1), check_return, of);
-        let hosts = (source.entry, destination.entry);
-        let queue = if is_spare {
-            self.among_its_own(scheduler, lookup.queue, hosts, of.tin)
-        } else {
-            lookup.queue
-        };
-        let host = match isolation.level() {
-            Level::None => None,
-            Level::Source => Some(source),
-            Level::Destination => Some(destination),
-        };
+        let hosts = ClaimedHosts { source, destination };
+        let host = hosts.of(scheduler.isolation().level());
         if let Some(entry) = host.and_then(|host| host.passed_over) {
             scheduler.set_host_rates(entry, false, None, None);
         }
-        if is_spare && !self.claim_spare(queue) {
-            self.leave(scheduler, source, destination);
-            return queue;
-        }
-        scheduler.assign(FlowId(queue), source.entry, destination.entry, of.tin);
-        let Some(host) = host else { return queue };
+        hosts
+    }
+
+    /// Makes `queue`, of which the flow scheduler knows nothing, one of `hosts`, which are those of `labels`.
+    #[inline(always)]
+    fn give<K: Storage, T: Storage>(
+        &mut self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+        queue: FlowId,
+        hosts: ClaimedHosts,
+        of: InTins,
+        labels: &(impl Labelled + ?Sized),
+    ) {
+        scheduler.assign(queue, FlowHosts::new(hosts.entries(), of.tin));
+        let Some(host) = hosts.of(scheduler.isolation().level()) else { return };
         if host.is_new {
             if of.tins > 1 {
                 scheduler.set_tin_of_entry(host.entry, of.tin);
@@ -122,14 +187,12 @@ impl<S: Storage> HostDirectory<S> {
             let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
             scheduler.set_host_rates(host.entry, host.is_back, rate, ceiling);
         }
-        queue
     }
 
-    /// The queue for a flow of these hosts and this tin that has none of its own: `shared`, which the table names, if
-    /// `shared` is of the same host, or else the spare queue of its host. Where hosts have no level, that is of the same tin,
-    /// or else the spare queue that has the number of the tin.
+    /// The queue for a flow of these hosts that has none of its own: `shared`, which the table names, if
+    /// `shared` is of the same host, or else the spare queue of its host.
     ///
-    /// A spare queue that was claimed under an isolation of the other side can be another host's. Then the
+    /// A spare queue that was claimed under another isolation can be another host's. Then the
     /// flow takes `shared`, until the spare queue has sent what it holds: only the host that claimed the spare
     /// queue joins it meanwhile.
     fn among_its_own<K: Storage, T: Storage>(
@@ -137,22 +200,55 @@ impl<S: Storage> HostDirectory<S> {
         scheduler: &IsolationScheduler<S, K, T>,
         shared: u32,
         hosts: (u32, u32),
-        tin: u8,
     ) -> u32 {
         let level = scheduler.spares_of();
-        let side = |(source, destination), tin: u8| match level {
-            Level::None => tin.into(),
-            Level::Source => source,
+        let side = |(source, destination)| match level {
             Level::Destination => destination,
+            Level::None | Level::Source => source,
         };
-        let entry = side(hosts, tin);
-        let is_own = |queue| {
-            let tin = scheduler.tin_of_flow(FlowId(queue));
-            scheduler.assigned(FlowId(queue)).map(|hosts| side(hosts, tin)) == Some(entry)
-        };
+        let entry = side(hosts);
+        let is_own = |queue| scheduler.assigned(FlowId(queue)).map(side) == Some(entry);
         let spare = self.queues.queues().wrapping_add(entry);
         let is_free = self.spares.as_ref().get(entry as usize) == Some(&false);
         if !is_own(shared) && (is_free || is_own(spare)) { spare } else { shared }
+    }
+
+    /// Hosts do not count from now on: `queue`, which holds packets, counts in no entry.
+    pub(super) fn forget_hosts<K: Storage, T: Storage>(
+        &mut self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+        queue: FlowId,
+    ) {
+        self.release_hosts(scheduler, queue);
+        scheduler.note_hosts(queue, FlowHosts::without(scheduler.tin_of_flow(queue)));
+    }
+
+    /// Hosts count from now on: `queue`, which holds packets, is of a host without a name.
+    pub(super) fn begin_hosts<K: Storage, T: Storage>(
+        &mut self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+        queue: FlowId,
+    ) {
+        let tin = scheduler.tin_of_flow(queue);
+        let (label, of) = (label_in(tin, UNNAMED), InTins { tin, tins: scheduler.tins() });
+        let source = self.sources.claim(label, None, false, of).entry;
+        let destination = self.destinations.claim(label, None, false, of).entry;
+        scheduler.note_hosts(queue, FlowHosts::new((source, destination), tin).unnamed());
+        self.unnamed = self.unnamed.saturating_add(1);
+        self.note_closeness();
+    }
+
+    /// Makes `queue`, whose hosts have no name, and of which the flow scheduler knows nothing, one of the hosts of `labels`.
+    pub(super) fn name_hosts<K: Storage, T: Storage>(
+        &mut self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+        queue: FlowId,
+        labels: &(impl Labelled + ?Sized),
+    ) {
+        let of = InTins { tin: scheduler.tin_of_flow(queue), tins: scheduler.tins() };
+        self.release_hosts(scheduler, queue);
+        let hosts = self.claim_hosts(scheduler, of, labels);
+        self.give(scheduler, queue, hosts, of, labels);
     }
 
     /// What `labels` say of their host from now on, if it is backlogged; returns whether it is.
@@ -184,16 +280,11 @@ impl<S: Storage> HostDirectory<S> {
     fn leave<K: Storage, T: Storage>(
         &mut self,
         scheduler: &mut IsolationScheduler<S, K, T>,
-        source: Claimed,
-        destination: Claimed,
+        hosts: ClaimedHosts,
     ) {
-        self.sources.release(source.entry);
-        self.destinations.release(destination.entry);
-        let host = match scheduler.isolation().level() {
-            Level::None => return,
-            Level::Source => source,
-            Level::Destination => destination,
-        };
+        self.sources.release(hosts.source.entry);
+        self.destinations.release(hosts.destination.entry);
+        let Some(host) = hosts.of(scheduler.isolation().level()) else { return };
         if host.is_new && !host.is_back {
             // The table already knows the entry as this host's, but its buckets are still those of the host
             // before. Without new buckets this host would come back to those.
@@ -222,7 +313,25 @@ impl<S: Storage> HostDirectory<S> {
         if !self.queues.release(queue.0) && !self.spare_mut(queue.0).is_some_and(core::mem::take) {
             return;
         }
-        let Some((source, destination)) = scheduler.assigned(queue) else { return };
+        self.release_hosts(scheduler, queue);
+    }
+
+    /// The flow of `queue` counts no more in the entries of its hosts.
+    #[inline(always)]
+    fn release_hosts<K: Storage, T: Storage>(
+        &mut self,
+        scheduler: &IsolationScheduler<S, K, T>,
+        queue: FlowId,
+    ) {
+        let Some(hosts) = scheduler.hosts_of(queue) else { return };
+        if !hosts.has_names() {
+            if hosts.entries().is_none() {
+                return;
+            }
+            self.unnamed = self.unnamed.saturating_sub(1);
+            self.note_closeness();
+        }
+        let (source, destination) = hosts.numbers();
         self.sources.release(source);
         self.destinations.release(destination);
     }
@@ -239,8 +348,12 @@ impl<S: Storage> HostDirectory<S> {
             let queue = self.queues.queues().wrapping_add(entry);
             let backlogged = flows(FlowId(queue)).backlog.packets > 0;
             Imbalance::check("claimed while backlogged", queue, claimed.into(), backlogged.into())?;
-            let (source, destination) = scheduler.assigned(FlowId(queue)).unwrap_or_default();
-            let by_entry = !claimed || [source, destination].contains(&entry) || self.had_tins;
+            let hosts = scheduler.hosts_of(FlowId(queue)).filter(FlowHosts::has_names);
+            let is_of_entry = |hosts: FlowHosts| {
+                let (source, destination) = hosts.numbers();
+                source == entry || destination == entry
+            };
+            let by_entry = !claimed || hosts.is_none_or(is_of_entry) || self.had_tins;
             Imbalance::check("a spare queue of its entry", queue, 1, by_entry.into())?;
         }
         Ok(())

@@ -4,7 +4,7 @@ use sched_core::{
     Ceiling, CeilingFlow, CeilingReturn, Ceilings, CommittedFlow, CommittedRate, CommittedRates,
     CommittedReturn, ConfigError, DropFrom, Drr, DrrFlow, FlowId, FlowScheduler, FlowState,
     HostDrr, HostDrrFlow, HostRing, Hosted, Imbalance, LoadDrr, LoadDrrFlow, LoadDrrHost, Nanos,
-    Needs, RoundList, Side, TinConfig, TinDrr, TinFlow,
+    Needs, RoundList, Side, TinChoice, TinConfig, TinDrr, TinFlow, TinRings,
 };
 
 use shaper::Overhead;
@@ -13,8 +13,7 @@ use crate::isolation::{Isolation, Level};
 use crate::labels::Labelled;
 use crate::storage::Storage;
 
-/// Tins, and the hosts of each by deficit round robin. In modes without a level of hosts, the host with the number of a
-/// tin stands for all flows of this tin.
+/// Tins, and the hosts of each by deficit round robin.
 pub(super) type HostTins<S> = TinDrr<<S as Storage>::Of<TinFlow>, Overhead>;
 
 /// Hosts that conform to their rates, tin by tin, before those in excess.
@@ -59,7 +58,7 @@ pub(super) type Turns<S> = LoadDrr<
 /// The tin of a flow and the entries of its hosts, as of the last time that the flow became backlogged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowHosts {
-    /// The entry of the source, and above [`Self::TIN_SHIFT`] the tin.
+    /// The entry of the source; above it [`Self::COUNTS`] and [`Self::UNNAMED`]; above [`Self::TIN_SHIFT`] the tin.
     source_and_tin: u32,
     destination: u32,
 }
@@ -68,14 +67,43 @@ impl FlowHosts {
     /// A flow that has not been backlogged.
     pub(super) const NONE: Self = Self { source_and_tin: 0, destination: 0 };
     /// Entries are below 2^20.
+    const ENTRY: u32 = (1 << 20) - 1;
+    /// Set if the flow, while it holds packets, counts in the entries.
+    const COUNTS: u32 = 1 << 22;
+    /// Set if the entries are those of hosts without a name.
+    const UNNAMED: u32 = 1 << 23;
     const TIN_SHIFT: u32 = 24;
 
-    const fn new(source: u32, destination: u32, tin: u8) -> Self {
-        Self { source_and_tin: source | (tin as u32) << Self::TIN_SHIFT, destination }
+    pub(super) const fn new((source, destination): (u32, u32), tin: u8) -> Self {
+        let source_and_tin = source | Self::COUNTS | (tin as u32) << Self::TIN_SHIFT;
+        Self { source_and_tin, destination }
     }
 
-    const fn entries(&self) -> (u32, u32) {
-        (self.source_and_tin & ((1 << Self::TIN_SHIFT) - 1), self.destination)
+    /// Of a flow whose hosts do not count.
+    pub(super) const fn without(tin: u8) -> Self {
+        Self { source_and_tin: (tin as u32) << Self::TIN_SHIFT, destination: 0 }
+    }
+
+    /// The same, where no packet has named the hosts.
+    pub(super) const fn unnamed(self) -> Self {
+        Self { source_and_tin: self.source_and_tin | Self::UNNAMED, ..self }
+    }
+
+    /// Whether the flow counts in entries of hosts that a packet has named.
+    #[inline]
+    pub(super) const fn has_names(&self) -> bool {
+        self.source_and_tin & (Self::COUNTS | Self::UNNAMED) == Self::COUNTS
+    }
+
+    /// The entries in which the flow counts while it holds packets.
+    pub(super) const fn entries(&self) -> Option<(u32, u32)> {
+        if self.source_and_tin & Self::COUNTS == 0 { None } else { Some(self.numbers()) }
+    }
+
+    /// The numbers of the entries; zero if the flow counts in none.
+    #[inline]
+    pub(super) const fn numbers(&self) -> (u32, u32) {
+        (self.source_and_tin & Self::ENTRY, self.destination)
     }
 
     #[inline]
@@ -83,19 +111,49 @@ impl FlowHosts {
         let [_, _, _, tin] = self.source_and_tin.to_le_bytes();
         tin
     }
+
+    const fn in_tin(self, tin: u8) -> Self {
+        let rest = self.source_and_tin & ((1 << Self::TIN_SHIFT) - 1);
+        Self { source_and_tin: rest | (tin as u32) << Self::TIN_SHIFT, ..self }
+    }
+}
+
+/// What serves, by the isolation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Service {
+    /// Hosts, and the flows of each.
+    Levels,
+    /// Flows by their tins.
+    Flows,
+    /// Flows by the loads of their hosts.
+    Rounds,
+}
+
+impl Service {
+    const fn of(isolation: Isolation) -> Self {
+        match isolation {
+            Isolation::TripleIsolate => Self::Rounds,
+            Isolation::DualSrcHost | Isolation::DualDstHost => Self::Levels,
+            _ => Self::Flows,
+        }
+    }
 }
 
 /// The flow scheduler of an [`Isolated`](super::Isolated) queue.
 ///
-/// Two flow schedulers: [`HostDrr`] in two levels, and [`LoadDrr`] for `triple-isolate`. The
-/// isolation says which one serves, and the other is idle.
+/// Three flow schedulers: [`HostDrr`] in two levels, [`TinRings`] where hosts do not count, and [`LoadDrr`] for
+/// `triple-isolate`. The isolation says which one serves, and the others are idle. The first two have their flows and tins
+/// in common.
 #[derive(Debug)]
 pub struct IsolationScheduler<S: Storage, K: Storage, T: Storage> {
     isolation: Isolation,
+    service: Service,
     /// The side that decides what goes by one side, where the isolation names none.
     local: Side,
     levels: Levels<S, K>,
-    /// The hosts of every flow, whatever the isolation.
+    /// The flows of `levels`, where hosts do not count.
+    flows: TinRings,
+    /// The tin and the hosts of every flow.
     hosts: S::Of<FlowHosts>,
     /// Without flows, unless there is room for `triple-isolate`.
     rounds: Turns<T>,
@@ -117,7 +175,20 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         max_len: u32,
     ) -> Self {
         hosts.as_mut().fill(FlowHosts::NONE);
-        Self { isolation, local, levels, hosts, rounds, max_len, link: Overhead::RAW, tins: 1 }
+        let mut scheduler = Self {
+            isolation,
+            service: Service::of(isolation),
+            local,
+            levels,
+            flows: TinRings::new(max_len).sparse_first(),
+            hosts,
+            rounds,
+            max_len,
+            link: Overhead::RAW,
+            tins: 1,
+        };
+        scheduler.lend_tins();
+        scheduler
     }
 
     /// Whether the storage may hold tables of `triple-isolate`: nothing of the mode is compiled if not.
@@ -220,8 +291,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         self.change_tins(tins)?;
         self.tins = u8::try_from(tins.len()).unwrap_or(1);
         for hosts in self.hosts.as_mut() {
-            let (source, destination) = hosts.entries();
-            *hosts = FlowHosts::new(source, destination, to(hosts.tin()));
+            *hosts = hosts.in_tin(to(hosts.tin()));
         }
         self.set_tins_of_entries(tin_of_entry);
         Ok(())
@@ -229,14 +299,11 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
 
     /// Tells the tins which hosts are theirs, while no flow is backlogged.
     fn set_tins_of_entries(&mut self, tin_of_entry: impl Fn(u32) -> u8) {
-        let has_level = self.isolation.level() != Level::None;
+        if self.isolation.level() == Level::None {
+            return;
+        }
         for entry in 0..Hosted::hosts(&self.levels) {
-            let tin = match u8::try_from(entry) {
-                _ if has_level => tin_of_entry(entry),
-                Ok(tin) if tin < self.tins => tin,
-                _ => 0,
-            };
-            self.set_tin_of_entry(entry, tin);
+            self.set_tin_of_entry(entry, tin_of_entry(entry));
         }
     }
 
@@ -277,9 +344,32 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         self.isolation.spares_of(self.local)
     }
 
-    /// Only where there is room for it.
-    pub(super) const fn in_rounds(&self) -> bool {
-        Self::MAY_HAVE_TRIPLE && matches!(self.isolation, Isolation::TripleIsolate)
+    /// Whether hosts count.
+    #[inline]
+    pub(super) fn counts_hosts(&self) -> bool {
+        self.service != Service::Flows
+    }
+
+    /// What serves. Rounds only where there is room for them.
+    #[inline(always)]
+    fn service(&self) -> Service {
+        match self.service {
+            Service::Rounds if !Self::MAY_HAVE_TRIPLE => Service::Levels,
+            service => service,
+        }
+    }
+
+    /// Lets those have the tins who serve by them.
+    fn lend_tins(&mut self) {
+        let is_lent = self.service == Service::Flows;
+        self.host_tins_mut().lend(is_lent);
+    }
+
+    /// The rings of flows, the flows, and the choice among tins.
+    #[inline(always)]
+    fn flows_parts(&mut self) -> (&mut TinRings, &mut [HostDrrFlow], &mut TinChoice<Overhead>) {
+        let (hosts, nodes) = self.levels.parts_mut();
+        (&mut self.flows, nodes, hosts.scheduler_mut().conforming_mut().choice_mut())
     }
 
     /// Another isolation, while no flow is backlogged; all hosts have this quantum again, no rate and no ceiling.
@@ -290,7 +380,8 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         host_quantum: u32,
         tin_of_entry: impl Fn(u32) -> u8,
     ) {
-        self.isolation = isolation;
+        (self.isolation, self.service) = (isolation, Service::of(isolation));
+        self.lend_tins();
         for host in 0..Hosted::hosts(&self.levels) {
             self.set_host_quantum(host, host_quantum);
             self.set_host_rates(host, false, None, None);
@@ -300,10 +391,20 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         }
     }
 
+    /// Notes the tin and the hosts of `flow`.
+    pub(super) fn note_hosts(&mut self, flow: FlowId, hosts: FlowHosts) {
+        if let Some(noted) = self.hosts.as_mut().get_mut(flow.index()) {
+            *noted = hosts;
+        }
+    }
+
     /// Makes `flow`, which is idle, one of these hosts and of this tin.
-    pub(super) fn assign(&mut self, flow: FlowId, source: u32, destination: u32, tin: u8) {
-        if let Some(hosts) = self.hosts.as_mut().get_mut(flow.index()) {
-            *hosts = FlowHosts::new(source, destination, tin);
+    pub(super) fn assign(&mut self, flow: FlowId, hosts: FlowHosts) {
+        self.note_hosts(flow, hosts);
+        let (source, destination) = hosts.numbers();
+        if !self.counts_hosts() {
+            let (rings, nodes, _) = self.flows_parts();
+            return rings.assign(nodes, flow, hosts.tin().into());
         }
         if self.has_triple() {
             // Refused for hosts or flows without room: the tables have been measured at construction.
@@ -311,7 +412,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
             debug_assert_eq!(_known, Ok(()), "the tables have room for {flow:?} and its hosts");
         }
         let host = match self.isolation.level() {
-            Level::None => tin.into(),
+            Level::None => hosts.tin().into(),
             Level::Source => source,
             Level::Destination => destination,
         };
@@ -325,9 +426,15 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         self.rounds.served(flow, len, next_head);
     }
 
-    /// The entries of the source and destination host of `flow`.
+    /// The tin and the hosts of `flow`, as of the last time that the flow became backlogged.
+    #[inline]
+    pub(super) fn hosts_of(&self, flow: FlowId) -> Option<FlowHosts> {
+        self.hosts.as_ref().get(flow.index()).copied()
+    }
+
+    /// The entries of the source and destination host of `flow`, where hosts count.
     pub(super) fn assigned(&self, flow: FlowId) -> Option<(u32, u32)> {
-        self.hosts.as_ref().get(flow.index()).map(FlowHosts::entries)
+        self.hosts_of(flow)?.entries()
     }
 }
 
@@ -360,6 +467,10 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationScheduler<S,
     }
 
     fn remove(&mut self, flow: FlowId) {
+        if self.service() == Service::Flows {
+            let (rings, nodes, choice) = self.flows_parts();
+            rings.lost(nodes, choice, flow, None);
+        }
         self.levels.remove(flow);
         self.rounds.remove(flow);
     }
@@ -368,8 +479,10 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationScheduler<S,
         self.levels.config(flow)
     }
 
+    /// All flows and hosts accept the same.
+    #[inline]
     fn max_len(&self, flow: FlowId) -> Option<u32> {
-        self.levels.max_len(flow)
+        self.levels.config(flow).map(|_| self.max_len)
     }
 
     #[inline]
@@ -378,69 +491,90 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationScheduler<S,
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        if self.in_rounds() {
-            self.rounds.backlogged(flow, head_len);
-        } else {
-            self.levels.backlogged(flow, head_len);
+        match self.service() {
+            Service::Levels => self.levels.backlogged(flow, head_len),
+            Service::Flows => {
+                let (rings, nodes, choice) = self.flows_parts();
+                rings.backlogged(nodes, choice, flow);
+            }
+            Service::Rounds => self.rounds.backlogged(flow, head_len),
         }
     }
 
     #[inline]
     fn grew(&mut self, flow: FlowId, len: u32) {
-        if self.in_rounds() {
-            self.rounds.grew(flow, len);
-        } else {
-            self.levels.grew(flow, len);
+        match self.service() {
+            Service::Levels => self.levels.grew(flow, len),
+            Service::Flows => {}
+            Service::Rounds => self.rounds.grew(flow, len),
         }
     }
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        if self.in_rounds() { self.rounds.select() } else { self.levels.select() }
+        match self.service() {
+            Service::Levels => self.levels.select(),
+            Service::Flows => self.flows.select(self.levels.nodes(), self.host_tins().choice()),
+            Service::Rounds => self.rounds.select(),
+        }
     }
 
     fn waits(&self) -> bool {
         self.levels.waits()
     }
 
-    /// No flow waits in rounds.
+    /// Only hosts wait, and in levels only.
     fn waiting(&self) -> Option<FlowId> {
-        if self.in_rounds() { None } else { self.levels.waiting() }
+        if self.service == Service::Levels { self.levels.waiting() } else { None }
     }
 
     fn opens_at(&self, now: Nanos) -> Option<Nanos> {
-        if self.in_rounds() { None } else { self.levels.opens_at(now) }
+        if self.service == Service::Levels { self.levels.opens_at(now) } else { None }
     }
 
     fn open(&mut self) {
         self.levels.open();
     }
 
-    /// Nothing in rounds.
+    /// Nothing but in levels.
     #[inline]
     fn pace(&self, flow: FlowId) -> Nanos {
-        if self.in_rounds() { Nanos::ZERO } else { self.levels.pace(flow) }
+        if self.service() == Service::Rounds { Nanos::ZERO } else { self.levels.pace(flow) }
     }
 
     #[inline(always)] // for each packet, from one place
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        if self.in_rounds() {
-            self.serve_in_rounds(flow, len, next_head);
-        } else {
-            self.levels.served(flow, len, next_head);
+        match self.service() {
+            Service::Levels => self.levels.served(flow, len, next_head),
+            Service::Flows => {
+                let (rings, nodes, choice) = self.flows_parts();
+                rings.served(nodes, choice, flow, len, next_head);
+            }
+            Service::Rounds => self.serve_in_rounds(flow, len, next_head),
         }
     }
 
     fn lost(&mut self, flow: FlowId, len: u32, head: Option<u32>) {
-        if self.in_rounds() {
-            self.rounds.lost(flow, len, head);
-        } else {
-            self.levels.lost(flow, len, head);
+        match self.service() {
+            Service::Levels => self.levels.lost(flow, len, head),
+            Service::Flows => {
+                let (rings, nodes, choice) = self.flows_parts();
+                rings.lost(nodes, choice, flow, head);
+            }
+            Service::Rounds => self.rounds.lost(flow, len, head),
         }
     }
 
+    /// The first flow only, where hosts do not count.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
-        if self.in_rounds() { self.rounds.upcoming(ahead) } else { self.levels.upcoming(ahead) }
+        match self.service() {
+            Service::Levels => self.levels.upcoming(ahead),
+            Service::Flows => {
+                let first = self.select().zip(ahead.first_mut());
+                first.map(|(flow, place)| *place = flow).map_or(0, |()| 1)
+            }
+            Service::Rounds => self.rounds.upcoming(ahead),
+        }
     }
 
     /// [`LongestHostDrop`](sched_core::LongestHostDrop) above says which flow gives way.
@@ -455,27 +589,36 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationScheduler<S,
 
     fn recount(&self, flows: &dyn Fn(FlowId) -> FlowState) -> Result<(), Imbalance> {
         let idle = |_| FlowState::default();
-        let (levels, rounds): (&dyn Fn(FlowId) -> FlowState, &dyn Fn(FlowId) -> FlowState) =
-            if self.in_rounds() { (&idle, flows) } else { (flows, &idle) };
-        self.levels.recount(levels)?;
+        let in_service = |service| -> &dyn Fn(FlowId) -> FlowState {
+            if self.service() == service { flows } else { &idle }
+        };
+        if self.service() == Service::Flows {
+            self.levels.recount_hosts_idle()?;
+            self.flows.recount(self.levels.nodes(), self.host_tins().choice(), flows)?;
+        } else {
+            self.levels.recount(in_service(Service::Levels))?;
+        }
         Imbalance::check("tins", 0, self.host_tins().tins().into(), self.tins.into())?;
         for (flow, hosts) in (0..).zip(self.hosts.as_ref()) {
             let has_tin = hosts.tin() < self.tins;
             Imbalance::check("a tin that there is", flow, 1, has_tin.into())?;
+            let holds = flows(FlowId(flow)).backlog.packets > 0;
+            let counts = hosts.entries().is_some();
+            if holds {
+                Imbalance::check("hosts count", flow, self.counts_hosts().into(), counts.into())?;
+            }
         }
-        self.rounds.recount(rounds)
+        self.rounds.recount(in_service(Service::Rounds))
     }
 }
 
 impl<S: Storage, K: Storage, T: Storage> Hosted for IsolationScheduler<S, K, T> {
     /// None, where hosts have no share of their own.
     fn host_of(&self, flow: FlowId) -> Option<u32> {
-        if self.in_rounds() {
-            return self.rounds.host_of(flow);
-        }
-        match self.isolation.level() {
-            Level::None => None,
-            Level::Source | Level::Destination => self.levels.host_of(flow),
+        match self.service() {
+            Service::Levels => self.levels.host_of(flow),
+            Service::Flows => None,
+            Service::Rounds => self.rounds.host_of(flow),
         }
     }
 
@@ -484,6 +627,10 @@ impl<S: Storage, K: Storage, T: Storage> Hosted for IsolationScheduler<S, K, T> 
     }
 
     fn flows_of(&self, host: u32) -> u32 {
-        if self.in_rounds() { self.rounds.flows_of(host) } else { self.levels.flows_of(host) }
+        match self.service() {
+            Service::Levels => self.levels.flows_of(host),
+            Service::Flows => 0,
+            Service::Rounds => self.rounds.flows_of(host),
+        }
     }
 }

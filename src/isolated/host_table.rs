@@ -3,6 +3,8 @@
 use flowhash::{FlowTable, Outcome, TagLine};
 use sched_core::{Imbalance, Table};
 
+use crate::isolation::Level;
+
 /// The entry of a host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Claimed {
@@ -14,6 +16,28 @@ pub(super) struct Claimed {
     pub(super) is_back: bool,
     /// An entry that remembers this host, which did not get it, while its buckets are those of another host.
     pub(super) passed_over: Option<u32>,
+}
+
+/// The entries of both hosts of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClaimedHosts {
+    pub(super) source: Claimed,
+    pub(super) destination: Claimed,
+}
+
+impl ClaimedHosts {
+    pub(super) const fn entries(&self) -> (u32, u32) {
+        (self.source.entry, self.destination.entry)
+    }
+
+    /// The host that has this level.
+    pub(super) const fn of(&self, level: Level) -> Option<Claimed> {
+        match level {
+            Level::None => None,
+            Level::Source => Some(self.source),
+            Level::Destination => Some(self.destination),
+        }
+    }
 }
 
 /// Which tin a host is in, of how many.

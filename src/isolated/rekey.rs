@@ -1,7 +1,7 @@
 //! A new key for the labels, while packets are queued.
 
 use flowhash::{FlowTable, Lookup, Rotating, TagLine};
-use sched_core::{Aqm, Imbalance, Table};
+use sched_core::{Aqm, Imbalance, Siblings, Table};
 
 use super::Isolated;
 use super::directory::HostDirectory;
@@ -47,7 +47,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     ///
     /// [`Rekeyed`]: crate::Rekeyed
     pub fn rotate(&mut self) -> Result<(), Rotating> {
-        self.queues.siblings().directory.rotate()
+        let Siblings { scheduler, directory, .. } = self.queues.siblings();
+        directory.rotate(scheduler.counts_hosts())
     }
 
     /// Whether flows or hosts may have claims under the key before.
@@ -77,16 +78,28 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
 }
 
 impl<S: Storage> HostDirectory<S> {
-    fn rotate(&mut self) -> Result<(), Rotating> {
+    fn rotate(&mut self, counts_hosts: bool) -> Result<(), Rotating> {
         let queues = self.old_claims();
         if queues > 0 {
             return Err(Rotating { queues });
         }
         self.queues.rotate()?;
-        self.sources.table.rotate()?;
-        self.destinations.table.rotate()?;
+        // Where hosts do not count, no packet looks at their tables, and there is nothing in them to wait for.
+        if counts_hosts {
+            self.sources.table.rotate()?;
+            self.destinations.table.rotate()?;
+        }
         self.rotating = true;
+        self.note_closeness();
         Ok(())
+    }
+
+    /// Ends the transition of the tables of hosts, in which no entry is claimed.
+    pub(super) fn finish_rotation_of_hosts(&mut self) {
+        let _none_left = self.sources.table.finish_rotation();
+        let _none_left = self.destinations.table.finish_rotation();
+        self.rotating = self.is_in_transition();
+        self.note_closeness();
     }
 
     fn is_in_transition(&self) -> bool {
@@ -108,6 +121,7 @@ impl<S: Storage> HostDirectory<S> {
             sum.saturating_add(table.finish_rotation())
         });
         self.rotating = false;
+        self.note_closeness();
         left
     }
 
@@ -126,6 +140,7 @@ impl<S: Storage> HostDirectory<S> {
             .map_or(label, |old| label_in(tin, scheduler.isolation().queue_label(old)));
         let lookup = self.queues.lookup_rotating(before, label);
         self.rotating = self.is_in_transition();
+        self.note_closeness();
         lookup
     }
 
@@ -133,6 +148,8 @@ impl<S: Storage> HostDirectory<S> {
     pub(super) fn recount_rotation(&self) -> Result<(), Imbalance> {
         let transition = self.is_in_transition() && !self.rotating;
         Imbalance::check("a transition to another key", 0, 0, transition.into())?;
+        let closely = self.rotating || self.unnamed > 0;
+        Imbalance::check("looks closely", 0, closely.into(), self.looks_closely.into())?;
         recount_old(&self.queues)?;
         recount_old(&self.sources.table)?;
         recount_old(&self.destinations.table)

@@ -40,13 +40,14 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             let (_, waited) = self.queues.oldest(FlowId(queue), now)?;
             let queued = self.queues.flow_backlog(FlowId(queue));
             let hosts = self.queues.scheduler().assigned(FlowId(queue));
-            let (source, destination) = hosts.unwrap_or_default();
+            let (source, destination) = hosts.unzip();
             let tin = self.queues.scheduler().tin_of_flow(FlowId(queue));
             Some(FlowStatistics { queue, tin, source, destination, queued, waited })
         })
     }
 
-    /// The hosts of this side that hold packets, in the order of their entries, into `place`; returns how many.
+    /// The hosts of this side that hold packets, in the order of their entries, into `place`; returns how many: none where hosts
+    /// do not count. The flows that were queued when hosts began to count are of one host a tin, until they are known by a packet.
     /// Hosts whose entry is `place.len()` or above are left out: [`host_entries`](Self::host_entries) places are enough. What
     /// stood in `place` is overwritten, behind the hosts too. Cost: O(queues + places).
     ///
@@ -79,7 +80,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
                 Side::Source => flow.source,
                 Side::Destination => flow.destination,
             };
-            let Some(host) = place.get_mut(entry as usize) else { continue };
+            let host = entry.and_then(|entry| place.get_mut(entry as usize));
+            let Some(host) = host else { continue };
             host.tin = flow.tin;
             host.flows = host.flows.saturating_add(1);
             host.queued.packets = host.queued.packets.saturating_add(flow.queued.packets);

@@ -11,11 +11,12 @@ use conformance::effort::effort;
 use freeboard::flowhash::{FlowHasher, Labeller, Labels, Outcome, TableError, mix, parse};
 use freeboard::sched_core::{
     Cobalt, CobaltParams, CobaltState, ConfigError, DropReason, FlowId, Limits, Nanos, NoAqm,
-    Packet, Probability, RejectReason, Scheduler, Side,
+    Packet, Probability, RejectReason, Scheduler, Side, TinConfig,
 };
 use freeboard::{
-    ByLabeller, Heap, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, Labelled,
-    NoRoom, OnDemand, StaticRates, StaticTables, StaticTriple, Storage,
+    ByLabeller, Heap, HostStatistics, InTin, Isolated, IsolatedConfig, IsolatedError,
+    IsolatedMemory, Isolation, Labelled, NoRoom, OnDemand, Rekeyed, StaticRates, StaticTables,
+    StaticTriple, Storage,
 };
 
 const MTU: u32 = 1_500;
@@ -173,12 +174,100 @@ fn a_change_of_isolation_holds_for_what_is_queued() {
     };
     assert_eq!(of_host_1(&mut queue), 4, "one flow of eight");
     queue.set_isolation(Isolation::DualSrcHost).expect("there is room");
+    assert_eq!(queue.backlogged_hosts(), (1, 1), "no packet has named its hosts");
+    assert_eq!(of_host_1(&mut queue), 4, "one flow of eight of one host");
+    for flow in 0..8 {
+        let labels = labels(flow, u32::from(flow == 7), 0);
+        let packet = Packet::new(320 + flow, MTU);
+        let outcome = queue.enqueue_labelled(Nanos(0), &labels, packet, drops).unwrap();
+        assert_eq!(outcome, Outcome::Hit);
+        queue.recount().expect("the books are right");
+    }
     assert_eq!(queue.backlogged_hosts(), (2, 1));
     assert_eq!(of_host_1(&mut queue), 16, "one host of two");
     queue.set_isolation(Isolation::TripleIsolate).expect("there is room");
     let triple = of_host_1(&mut queue);
     assert!((3..=5).contains(&triple), "{triple}: all eight flows go to one destination");
     queue.recount().expect("the books are right");
+}
+
+/// Goal: where hosts do not count, nothing is kept of a host, whatever becomes of sets that are full and of isolations. Method:
+/// histories in which each mode has its turn; in modes without hosts, no entry is held and no flow or host says a host.
+#[test]
+fn no_host_is_kept_where_hosts_do_not_count() {
+    let without = [Isolation::Flows, Isolation::SrcHost, Isolation::DstHost, Isolation::Hosts];
+    for tins in [1, 4] {
+        let mut queue = one_set(Isolation::Flows, Limits::NONE);
+        queue.set_tins(&vec![TinConfig::by_weight(1); tins]).expect("no more tins than ways");
+        let modes = Isolation::ALL.into_iter().filter(|mode| *mode != Isolation::TripleIsolate);
+        let mut handle = 0;
+        for isolation in modes.cycle().take(24) {
+            queue.set_isolation(isolation).expect("there is room");
+            for flow in 0..24 {
+                let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+                let labels =
+                    InTin { labels: labels(flow, flow % 5, flow % 3), tin: (flow % 4) as u8 };
+                handle = (handle + 1) % 64;
+                let _rejected =
+                    queue.enqueue_labelled(Nanos(0), &labels, Packet::new(handle, MTU), drops);
+                if flow % 2 == 0 {
+                    queue.dequeue(Nanos(0), drops);
+                }
+                queue.recount().expect("the books are right");
+                let counts = !without.contains(&isolation);
+                let (sources, destinations) = queue.backlogged_hosts();
+                let is_empty = queue.backlog().packets == 0;
+                assert_eq!(sources > 0, counts && !is_empty, "{isolation}");
+                assert_eq!(destinations > 0, counts && !is_empty, "{isolation}");
+                for flow in queue.flow_statistics(Nanos(0)) {
+                    assert_eq!(flow.source.is_some(), counts, "{isolation}");
+                    assert_eq!(flow.destination.is_some(), counts, "{isolation}");
+                }
+                let mut hosts = [HostStatistics::EMPTY; 16];
+                let found = queue.host_statistics(Side::Source, Nanos(0), &mut hosts);
+                assert_eq!(found as u32, sources, "{isolation}");
+            }
+            assert!(queue.backlog().packets > 0);
+        }
+    }
+}
+
+/// Goal: a transition to another key ends where hosts do not count. Method: it begins in one mode, and ends by itself in the
+/// other, by packets alone; both ways.
+#[test]
+fn a_new_key_takes_over_where_hosts_do_not_count() {
+    for (from, to) in [
+        (Isolation::Flows, Isolation::Flows),
+        (Isolation::DualSrcHost, Isolation::Flows),
+        (Isolation::Flows, Isolation::DualSrcHost),
+    ] {
+        let mut queue = queue(from, Limits::NONE);
+        let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+        let both = |flow: u32| Rekeyed {
+            before: labels(flow, flow % 3, 0),
+            after: labels(flow + 100, 100 + flow % 3, 7),
+        };
+        for flow in 0..16 {
+            let packet = Packet::new(flow, MTU);
+            queue.enqueue_labelled(Nanos(0), &both(flow).before, packet, drops).unwrap();
+        }
+        queue.rotate().expect("it is the first");
+        queue.set_isolation(to).expect("there is room");
+        for flow in 0..16 {
+            let packet = Packet::new(16 + flow, MTU);
+            let outcome = queue.enqueue_labelled(Nanos(0), &both(flow), packet, drops);
+            assert_eq!(outcome, Ok(Outcome::Hit), "the flow stays in its queue");
+            queue.recount().expect("the books are right");
+        }
+        while queue.dequeue(Nanos(0), drops).is_some() {}
+        for packet in 0..200 {
+            let labels = both(packet % 40);
+            queue.enqueue_labelled(Nanos(0), &labels, Packet::new(packet, MTU), drops).unwrap();
+            queue.dequeue(Nanos(0), drops).expect("one is queued");
+            queue.recount().expect("the books are right");
+        }
+        assert!(!queue.is_rotating(), "from {from} to {to}");
+    }
 }
 
 #[test]

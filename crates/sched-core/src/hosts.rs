@@ -7,4 +7,5 @@ pub(crate) mod hosted;
 pub(crate) mod load_drr;
 #[cfg(test)]
 mod test_line;
+pub(crate) mod tin_rings;
 pub(crate) mod token_bucket;

@@ -125,6 +125,7 @@ pub use hosts::committed_rates::{
 pub use hosts::host_drr::{HostDrr, HostDrrFlow, HostRing};
 pub use hosts::hosted::Hosted;
 pub use hosts::load_drr::{LoadDrr, LoadDrrFlow, LoadDrrHost, RoundList, Side, Sides};
+pub use hosts::tin_rings::TinRings;
 pub use hosts::token_bucket::{AsBooked, WireLength};
 pub use packet::{Ecn, FlowId, Packet};
 pub use queues::counters::{Counters, FlowRecord, FlowRecords, Volume};

@@ -49,6 +49,14 @@ impl<O: NaiveFlowScheduler> NaiveHostDrr<O> {
         &mut self.scheduler
     }
 
+    /// `flow`, which holds nothing, is as if it had just been added.
+    pub(super) fn renew(&mut self, flow: FlowId) {
+        self.house_mut(flow).ring.remove(flow);
+        if let Some(&setting) = self.settings.get(&flow) {
+            self.house_mut(flow).ring.configure(flow, setting, None).expect("as before");
+        }
+    }
+
     fn host_of(&self, flow: FlowId) -> u32 {
         self.moved.get(&flow).copied().unwrap_or(0)
     }

@@ -1,6 +1,6 @@
 //! The isolated queue as maps: which flow has which queue and which entries, and behind them the naive flow schedulers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::flowhash::{FlowTable, Outcome, Rotating, TagLine};
 use freeboard::sched_core::{
@@ -63,12 +63,22 @@ const fn level(isolation: Isolation) -> Option<usize> {
     }
 }
 
-/// Both flow schedulers of the isolated queue. One of them has all flows.
+/// Whether hosts count.
+const fn counts_hosts(isolation: Isolation) -> bool {
+    level(isolation).is_some() || matches!(isolation, Isolation::TripleIsolate)
+}
+
+/// The label of the hosts of flows that were queued when hosts began to count.
+const UNNAMED: u32 = 0x6e6f_6e65;
+
+/// The flow schedulers of the isolated queue. One of them has all flows.
 #[derive(Clone, Debug)]
 struct NaiveIsolationScheduler {
     isolation: Isolation,
     local_side: Side,
     levels: NaiveHostDrr<NaiveCeilings<NaiveCommittedRates<NaiveTins>>>,
+    /// For flows without hosts: a host for each tin, which is the only one there.
+    flows: NaiveHostDrr<NaiveTins>,
     rounds: NaiveLoadDrr,
     /// The tin of each flow that is not of tin 0.
     tins: BTreeMap<FlowId, u8>,
@@ -79,9 +89,53 @@ impl NaiveIsolationScheduler {
         self.isolation == Isolation::TripleIsolate
     }
 
+    fn counts_hosts(&self) -> bool {
+        counts_hosts(self.isolation)
+    }
+
     /// The tins, and which host is in which.
     fn host_tins(&mut self) -> &mut NaiveTins {
         self.levels.scheduler_mut().scheduler_mut().conforming_mut()
+    }
+
+    /// Other tins, for those that serve by them, and for those that may.
+    fn set_tins(&mut self, tins: &[TinConfig]) {
+        self.host_tins().set_tins(tins);
+        self.flows.scheduler_mut().set_tins(tins);
+        self.settle_tins();
+    }
+
+    /// Each tin has a host of its own.
+    fn settle_tins(&mut self) {
+        let of_flows = self.flows.scheduler_mut();
+        for host in 0..of_flows.hosts() {
+            // One that is backlogged is there.
+            let _is_there = of_flows.assign(FlowId(host), host, 0);
+        }
+    }
+
+    /// Another isolation, while no flow is backlogged.
+    fn set_isolation(&mut self, isolation: Isolation) {
+        let had_hosts = self.counts_hosts();
+        self.isolation = isolation;
+        if had_hosts == self.counts_hosts() {
+            return;
+        }
+        if had_hosts {
+            let of_hosts = self.host_tins().clone();
+            self.flows.scheduler_mut().take_over(&of_hosts);
+            self.settle_tins();
+        } else {
+            let of_flows = self.flows.scheduler_mut().clone();
+            self.host_tins().take_over(&of_flows);
+        }
+    }
+
+    /// Makes `flow` one of no host, in its tin.
+    fn assign_to_tin(&mut self, flow: FlowId) {
+        self.levels.renew(flow);
+        let tin = self.tins.get(&flow).copied().unwrap_or(0);
+        self.flows.assign(flow, tin.into(), 0).expect("it holds nothing");
     }
 }
 
@@ -92,6 +146,7 @@ impl Housing for NaiveIsolationScheduler {
 
     fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
         self.rounds.assign(flow, source, destination)?;
+        self.flows.renew(flow);
         let tin = self.tins.get(&flow).copied().unwrap_or(0).into();
         let host = level(self.isolation).map_or(tin, |side| [source, destination][side]);
         self.levels.assign(flow, host, 0)
@@ -113,7 +168,7 @@ impl Housing for NaiveIsolationScheduler {
     fn books(&self, number: u32) -> HostBooks {
         if !self.is_in_rounds() {
             let books = self.levels.books(number);
-            let of_flow = if level(self.isolation).is_some() { books.of_flow } else { [None; 2] };
+            let of_flow = if self.counts_hosts() { books.of_flow } else { [None; 2] };
             return HostBooks { of_flow, ..books };
         }
         let books = self.rounds.books(number);
@@ -121,9 +176,30 @@ impl Housing for NaiveIsolationScheduler {
     }
 }
 
+/// What `$call` says of the one that serves.
+macro_rules! serving {
+    ($of:ident, $one:ident => $call:expr) => {
+        match $of.isolation {
+            Isolation::TripleIsolate => {
+                let $one = &mut $of.rounds;
+                $call
+            }
+            isolation if counts_hosts(isolation) => {
+                let $one = &mut $of.levels;
+                $call
+            }
+            _ => {
+                let $one = &mut $of.flows;
+                $call
+            }
+        }
+    };
+}
+
 impl NaiveFlowScheduler for NaiveIsolationScheduler {
     fn advance(&mut self, now: Nanos) {
         self.levels.advance(now);
+        self.flows.advance(now);
     }
 
     fn configure(
@@ -133,11 +209,13 @@ impl NaiveFlowScheduler for NaiveIsolationScheduler {
         head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
         self.levels.configure(flow, setting, head_len)?;
+        self.flows.configure(flow, setting, head_len)?;
         self.rounds.configure(flow, setting, head_len)
     }
 
     fn remove(&mut self, flow: FlowId) {
         self.levels.remove(flow);
+        self.flows.remove(flow);
         self.rounds.remove(flow);
     }
 
@@ -150,35 +228,27 @@ impl NaiveFlowScheduler for NaiveIsolationScheduler {
     }
 
     fn backlogged(&mut self, flow: FlowId, head_len: u32) {
-        if self.is_in_rounds() {
-            self.rounds.backlogged(flow, head_len);
-        } else {
-            self.levels.backlogged(flow, head_len);
-        }
+        serving!(self, one => one.backlogged(flow, head_len));
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        if self.is_in_rounds() {
-            self.rounds.served(flow, len, next_head);
-        } else {
-            self.levels.served(flow, len, next_head);
-        }
+        serving!(self, one => one.served(flow, len, next_head));
     }
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
-        if self.is_in_rounds() {
-            self.rounds.lost(flow, head);
-        } else {
-            self.levels.lost(flow, head);
-        }
+        serving!(self, one => one.lost(flow, head));
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        if self.is_in_rounds() { self.rounds.select(queues) } else { self.levels.select(queues) }
+        match self.isolation {
+            Isolation::TripleIsolate => self.rounds.select(queues),
+            isolation if counts_hosts(isolation) => self.levels.select(queues),
+            _ => self.flows.select(queues),
+        }
     }
 
     fn waiting(&self, queues: QueuesView<'_>) -> Option<FlowId> {
-        if self.is_in_rounds() { None } else { self.levels.waiting(queues) }
+        if level(self.isolation).is_some() { self.levels.waiting(queues) } else { None }
     }
 
     fn opens_at(&self, now: Nanos) -> Option<Nanos> {
@@ -189,6 +259,9 @@ impl NaiveFlowScheduler for NaiveIsolationScheduler {
         self.levels.open();
     }
 }
+
+/// The entry of a host, whether the host claims it, and an entry that remembers the host although it did not get it.
+type Entered = (u32, bool, Option<u32>);
 
 /// What [`Isolated`](freeboard::Isolated) should do, without an AQM.
 ///
@@ -202,8 +275,10 @@ pub struct NaiveIsolated {
     flows: FlowTable<Vec<TagLine>>,
     /// Of sources and of destinations.
     hosts: [FlowTable<Vec<TagLine>>; 2],
-    /// The queues that hold packets, each with the entries of its source and of its destination.
-    held: BTreeMap<u32, [u32; 2]>,
+    /// The queues that hold packets, each with the entries of its source and of its destination, if hosts count.
+    held: BTreeMap<u32, Option<[u32; 2]>>,
+    /// Those of them whose hosts no packet has named.
+    unnamed: BTreeSet<u32>,
     /// How many tins there are.
     tins: u8,
     /// The tin of each entry of sources and of destinations, as of the last host that claimed it.
@@ -229,7 +304,13 @@ impl NaiveIsolated {
             .with_hosts_of(sizes.local_side);
         let local_side = sizes.local_side;
         let tins = BTreeMap::new();
-        let mut scheduler = NaiveIsolationScheduler { isolation, local_side, levels, rounds, tins };
+        let mut of_tins = NaiveTins::new(8, max_len, &[TinConfig::by_weight(1)], 64, true);
+        for host in (0..8).map(FlowId) {
+            of_tins.configure(host, setting(sizes.host_quantum), None).expect(within);
+        }
+        let flows = NaiveHostDrr::new(of_tins, 8, all, max_len, true);
+        let mut scheduler =
+            NaiveIsolationScheduler { isolation, local_side, levels, flows, rounds, tins };
         for flow in (0..all).map(FlowId) {
             scheduler.configure(flow, setting(sizes.quantum), None).expect(within);
         }
@@ -245,6 +326,7 @@ impl NaiveIsolated {
             flows: table(queues),
             hosts: [table(hosts), table(hosts)],
             held: BTreeMap::new(),
+            unnamed: BTreeSet::new(),
             tins: 1,
             tin_of_entry: [vec![0; hosts as usize], vec![0; hosts as usize]],
         }
@@ -267,7 +349,10 @@ impl NaiveIsolated {
         // While no transition is under way that is the lookup of `label`.
         let lookup = self.flows.lookup_rotating(before, label);
         let queue = match lookup.outcome {
-            Outcome::Hit => lookup.queue,
+            Outcome::Hit => {
+                self.name_hosts(lookup.queue, labels);
+                lookup.queue
+            }
             Outcome::Claimed => self.place(lookup.queue, false, labels),
             Outcome::Collision => self.place(lookup.queue, true, labels),
         };
@@ -291,7 +376,7 @@ impl NaiveIsolated {
 
     /// The entry for a host of `tin` on this side with this label and that under the key before. Whether it claims the entry;
     /// and an entry that remembers the host although it did not get it, if there is one.
-    fn enter(&mut self, side: usize, labels: [u32; 2], tin: u8) -> (u32, bool, Option<u32>) {
+    fn enter(&mut self, side: usize, labels: [u32; 2], tin: u8) -> Entered {
         let [before, label] = labels;
         let found = self.hosts[side].lookup_rotating(before, label);
         let (entry, claims) = (found.queue, found.outcome == Outcome::Claimed);
@@ -299,7 +384,7 @@ impl NaiveIsolated {
             return (entry, claims, None);
         }
         let ways = self.sizes.ways;
-        let is_held = |entry: u32| self.held.values().any(|of| of[side] == entry);
+        let is_held = |entry: u32| self.held.values().flatten().any(|of| of[side] == entry);
         let tin_of = |entry: u32| self.tin_of_entry[side][entry as usize];
         let behind = (0..ways).map(|step| entry / ways * ways + (entry + step) % ways);
         let held: Vec<u32> = behind.clone().filter(|&entry| is_held(entry)).collect();
@@ -317,44 +402,34 @@ impl NaiveIsolated {
         (own.unwrap_or(entry), false, claims.then_some(entry))
     }
 
+    /// The tin of the packets in `queue`.
+    fn tin_of_queue(&self, queue: u32) -> u8 {
+        self.queues.scheduler().scheduler().tins.get(&FlowId(queue)).copied().unwrap_or(0)
+    }
+
     /// The queue for a flow that has none and was named `queue`, free or, in a full set, another's.
     fn place(&mut self, queue: u32, is_full: bool, labels: &impl Labelled) -> u32 {
+        let tin = self.tin_of(labels);
         let sharing = match self.isolation {
             Isolation::TripleIsolate => Some(self.sizes.local_side as usize),
             other => level(other),
         };
-        if is_full && sharing.is_none() && self.tins == 1 {
-            return queue;
-        }
-        let tin = self.tin_of(labels);
-        let found = [labels.source(), labels.destination()].map(|label| label ^ spread(tin));
-        let before = labels.before().map(|old| [old.source(), old.destination()]);
-        let before = before.map_or(found, |old| old.map(|label| label ^ spread(tin)));
-        let are_back: [_; 2] = core::array::from_fn(|side| self.hosts[side].remembers(found[side]));
-        let entered: [_; 2] =
-            core::array::from_fn(|side| self.enter(side, [before[side], found[side]], tin));
+        let Some(sharing) = sharing else { return self.place_without_hosts(queue, is_full, tin) };
+        let (entered, are_back) = self.enter_both(labels, tin);
         let entries = entered.map(|(entry, ..)| entry);
-        let side = level(self.isolation);
-        if let Some(passed_over) = side.and_then(|side| entered[side].2.filter(|_| !are_back[side]))
-            && self.sizes.rates
-        {
-            self.set_rates(passed_over, false, None, None);
-        }
         let mut chosen = queue;
         if is_full {
-            let spare = self.sizes.queues + sharing.map_or(tin.into(), |side| entries[side]);
-            let tins = &self.queues.scheduler().scheduler().tins;
+            let spare = self.sizes.queues + entries[sharing];
             let is_ours = |queue: &u32| {
-                let of_tin = tins.get(&FlowId(*queue)).copied().unwrap_or(0) == tin;
-                let of = self.held.get(queue);
-                of.is_some_and(|of| sharing.map_or(of_tin, |side| of[side] == entries[side]))
+                let of = self.held.get(queue).copied().flatten();
+                of.is_some_and(|of| of[sharing] == entries[sharing])
             };
             if let Some(ours) = [queue, spare].into_iter().find(is_ours) {
                 return ours;
             }
             if self.held.contains_key(&spare) {
                 // The flow joins others: its host has the entry, and has left it, with a bucket of its own.
-                if let Some(side) = side.filter(|_| self.sizes.rates)
+                if let Some(side) = level(self.isolation).filter(|_| self.sizes.rates)
                     && entered[side].1
                     && !are_back[side]
                 {
@@ -364,12 +439,65 @@ impl NaiveIsolated {
             }
             chosen = spare;
         }
-        self.held.insert(chosen, entries);
+        self.give(chosen, entered, are_back, labels, tin);
+        chosen
+    }
+
+    /// [`Self::place`], where hosts do not count.
+    fn place_without_hosts(&mut self, queue: u32, is_full: bool, tin: u8) -> u32 {
+        let mut chosen = queue;
+        if is_full {
+            let spare = self.sizes.queues + u32::from(tin);
+            let is_ours =
+                |&queue: &u32| self.held.contains_key(&queue) && self.tin_of_queue(queue) == tin;
+            if let Some(ours) = [queue, spare].into_iter().find(is_ours) {
+                return ours;
+            }
+            if self.held.contains_key(&spare) {
+                return queue;
+            }
+            chosen = spare;
+        }
+        self.held.insert(chosen, None);
+        let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
+        scheduler.tins.insert(FlowId(chosen), tin);
+        scheduler.assign_to_tin(FlowId(chosen));
+        chosen
+    }
+
+    /// The entries of both hosts, as [`Self::enter`] has them, and whether each was the last there.
+    fn enter_both(&mut self, labels: &impl Labelled, tin: u8) -> ([Entered; 2], [bool; 2]) {
+        let found = [labels.source(), labels.destination()].map(|label| label ^ spread(tin));
+        let before = labels.before().map(|old| [old.source(), old.destination()]);
+        let before = before.map_or(found, |old| old.map(|label| label ^ spread(tin)));
+        let are_back: [_; 2] = core::array::from_fn(|side| self.hosts[side].remembers(found[side]));
+        let entered: [_; 2] =
+            core::array::from_fn(|side| self.enter(side, [before[side], found[side]], tin));
+        let side = level(self.isolation);
+        if let Some(passed_over) = side.and_then(|side| entered[side].2.filter(|_| !are_back[side]))
+            && self.sizes.rates
+        {
+            self.set_rates(passed_over, false, None, None);
+        }
+        (entered, are_back)
+    }
+
+    /// `queue`, which is not known to the flow schedulers, is of these hosts.
+    fn give(
+        &mut self,
+        queue: u32,
+        entered: [Entered; 2],
+        are_back: [bool; 2],
+        labels: &impl Labelled,
+        tin: u8,
+    ) {
+        let entries = entered.map(|(entry, ..)| entry);
+        self.held.insert(queue, Some(entries));
         let [source, destination] = entries;
         let scheduler = self.queues.scheduler_and_queues().0;
-        scheduler.scheduler_mut().tins.insert(FlowId(chosen), tin);
-        scheduler.assign(FlowId(chosen), source, destination).expect("it holds nothing");
-        if let Some(side) = side
+        scheduler.scheduler_mut().tins.insert(FlowId(queue), tin);
+        scheduler.assign(FlowId(queue), source, destination).expect("it holds nothing");
+        if let Some(side) = level(self.isolation)
             && entered[side].1
         {
             if self.tins > 1 {
@@ -378,7 +506,27 @@ impl NaiveIsolated {
             }
             self.tell(entries[side], are_back[side], labels);
         }
-        chosen
+    }
+
+    /// A packet has come to `queue`: if its hosts have no name, they are those of the packet. The queue loses what it holds, and
+    /// comes with all of it under its hosts.
+    fn name_hosts(&mut self, queue: u32, labels: &impl Labelled) {
+        if !self.unnamed.remove(&queue) {
+            return;
+        }
+        let tin = self.tin_of_queue(queue);
+        let (scheduler, queues) = self.queues.scheduler_and_queues();
+        scheduler.lost(FlowId(queue), None);
+        let mut without = queues.to_vec();
+        without[queue as usize].clear();
+        scheduler.settle(&without);
+        self.held.insert(queue, None);
+        self.release_hosts();
+        let (entered, are_back) = self.enter_both(labels, tin);
+        self.give(queue, entered, are_back, labels, tin);
+        let (scheduler, queues) = self.queues.scheduler_and_queues();
+        scheduler.backlogged(FlowId(queue), 1);
+        scheduler.settle(queues);
     }
 
     /// What `labels` say of the host in `entry`, from now on.
@@ -429,12 +577,18 @@ impl NaiveIsolated {
     fn let_go(&mut self) {
         let queues = self.queues.scheduler_and_queues().1;
         self.held.retain(|&queue, _| !queues[queue as usize].is_empty());
+        self.unnamed.retain(|queue| self.held.contains_key(queue));
         for queue in (0..self.sizes.queues).filter(|queue| !self.held.contains_key(queue)) {
             self.flows.release(queue);
         }
+        self.release_hosts();
+    }
+
+    /// A host whose flows hold nothing has no entry.
+    fn release_hosts(&mut self) {
         for (side, hosts) in self.hosts.iter_mut().enumerate() {
             for entry in 0..self.sizes.hosts {
-                if self.held.values().all(|of| of[side] != entry) {
+                if self.held.values().flatten().all(|of| of[side] != entry) {
                     hosts.release(entry);
                 }
             }
@@ -447,11 +601,29 @@ impl NaiveIsolated {
         if isolation == self.isolation {
             return;
         }
+        let (had_hosts, has_hosts) = (counts_hosts(self.isolation), counts_hosts(isolation));
         self.isolation = isolation;
+        if had_hosts && !has_hosts {
+            self.unnamed.clear();
+            self.held.values_mut().for_each(|of| *of = None);
+            self.release_hosts();
+            self.hosts.iter_mut().for_each(|table| {
+                table.finish_rotation();
+            });
+        }
+        if has_hosts && !had_hosts {
+            for queue in self.held.keys().copied().collect::<Vec<_>>() {
+                let tin = self.tin_of_queue(queue);
+                let label = UNNAMED ^ spread(tin);
+                let entries = [0, 1].map(|side| self.enter(side, [label; 2], tin).0);
+                self.held.insert(queue, Some(entries));
+                self.unnamed.insert(queue);
+            }
+        }
         let hosts = self.sizes.hosts;
         let quantum = setting(self.sizes.host_quantum);
         self.put_anew(|scheduler| {
-            scheduler.isolation = isolation;
+            scheduler.set_isolation(isolation);
             for host in 0..hosts {
                 scheduler.configure_host(host, quantum).expect("as before");
                 scheduler.rate(host, None).expect("as before");
@@ -470,7 +642,7 @@ impl NaiveIsolated {
         }
         let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
         if count == self.tins {
-            scheduler.host_tins().set_tins(tins);
+            scheduler.set_tins(tins);
             return true;
         }
         self.tins = count;
@@ -487,7 +659,7 @@ impl NaiveIsolated {
             self.flows.disown(queue.0);
         }
         self.put_anew(|scheduler| {
-            scheduler.host_tins().set_tins(tins);
+            scheduler.set_tins(tins);
             scheduler.tins.values_mut().for_each(to);
         });
         true
@@ -502,16 +674,20 @@ impl NaiveIsolated {
         let inside = scheduler.begin_anew();
         change(inside);
         for host in 0..self.sizes.hosts {
-            let tin = match level(inside.isolation) {
-                Some(side) => self.tin_of_entry[side][host as usize].into(),
-                None => Some(host).filter(|&tin| tin < self.tins.into()).unwrap_or(0),
-            };
-            inside.host_tins().assign(FlowId(host), tin, 0).expect("it is idle");
+            if let Some(side) = level(inside.isolation) {
+                let tin = self.tin_of_entry[side][host as usize].into();
+                inside.host_tins().assign(FlowId(host), tin, 0).expect("it is idle");
+            }
         }
         let mut come = queues.to_vec();
         come.iter_mut().for_each(|queue| queue.clear());
-        for (&queue, &[source, destination]) in &self.held {
-            scheduler.assign(FlowId(queue), source, destination).expect("it was taken out");
+        for (&queue, hosts) in &self.held {
+            match *hosts {
+                Some([source, destination]) => {
+                    scheduler.assign(FlowId(queue), source, destination).expect("it was taken out");
+                }
+                None => scheduler.scheduler_mut().assign_to_tin(FlowId(queue)),
+            }
             scheduler.backlogged(FlowId(queue), 1);
             come[queue as usize].clone_from(&queues[queue as usize]);
             scheduler.settle(&come);
@@ -531,7 +707,8 @@ impl NaiveIsolated {
             return Err(Rotating { queues });
         }
         let [sources, destinations] = &mut self.hosts;
-        for table in [&mut self.flows, sources, destinations] {
+        let count = if counts_hosts(self.isolation) { 3 } else { 1 };
+        for table in [&mut self.flows, sources, destinations].into_iter().take(count) {
             table.rotate().expect("no flow or host has an old claim");
         }
         Ok(())
@@ -560,7 +737,7 @@ impl NaiveIsolated {
     #[must_use]
     pub fn backlogged_hosts(&self) -> (u32, u32) {
         let count = |side: usize| {
-            let counts = |entry: &u32| self.held.values().any(|of| of[side] == *entry);
+            let counts = |entry: &u32| self.held.values().flatten().any(|of| of[side] == *entry);
             (0..self.sizes.hosts).filter(counts).map(|_| 1).sum()
         };
         (count(0), count(1))

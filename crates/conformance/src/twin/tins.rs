@@ -151,6 +151,19 @@ impl NaiveTins {
         self.look_anew();
     }
 
+    /// Has the tins of `other` from now on, and what each of them owes or has to its credit. No flow is backlogged in either.
+    pub(super) fn take_over(&mut self, other: &Self) {
+        self.set_tins(&other.tins.iter().map(|tin| tin.config).collect::<Vec<_>>());
+        for (tin, NaiveTin { config, clock, served_at, debt, sent, .. }) in
+            self.tins.iter_mut().zip(&other.tins)
+        {
+            (tin.config, tin.clock, tin.served_at) = (*config, *clock, *served_at);
+            (tin.debt, tin.sent) = (*debt, *sent);
+        }
+        (self.front, self.sent, self.floor_from) = (other.front, other.sent, other.floor_from);
+        (self.told, self.mark, self.now) = (other.told, other.mark, other.now);
+    }
+
     /// Which tin is next, after tins have changed.
     fn look_anew(&mut self) {
         self.front = self.front.min(self.tins.len() - 1);

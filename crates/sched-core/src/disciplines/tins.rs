@@ -66,6 +66,8 @@ pub struct TinDrr<N, L = AsBooked> {
     /// Where the next ticket of tin 0 is noted.
     note_at: u32,
     sparse_first: bool,
+    /// Whether [`TinRings`](crate::TinRings) serve by the choice.
+    is_lent: bool,
 }
 
 impl<N: Table<TinFlow>> TinDrr<N> {
@@ -95,7 +97,8 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         let choice = TinChoice::new(max_len, link)?;
         nodes.as_mut().fill(TinFlow::EMPTY);
         let rings = [Ring::IDLE; TINS];
-        Ok(Self { nodes, rings, choice, selected: NONE, note_at: 0, sparse_first: false })
+        let (selected, note_at, sparse_first, is_lent) = (NONE, 0, false, false);
+        Ok(Self { nodes, rings, choice, selected, note_at, sparse_first, is_lent })
     }
 
     /// With sparse flows first inside each tin, as [`Drr::sparse_first`](crate::Drr::sparse_first). They overtake flows of
@@ -216,8 +219,30 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         self.rings.get(self.choice.front() as usize).unwrap_or(ring)
     }
 
-    /// The tins whose rings are not empty, a bit each.
+    /// Lets others ([`TinRings`](crate::TinRings)) serve by the choice among these tins, or no longer, while no flow is backlogged
+    /// here or there. No flow is to be backlogged here meanwhile.
+    pub const fn lend(&mut self, is_lent: bool) {
+        self.is_lent = is_lent;
+    }
+
+    /// The choice among tins.
+    #[must_use]
+    #[inline(always)]
+    pub const fn choice(&self) -> &TinChoice<L> {
+        &self.choice
+    }
+
+    /// The choice among tins, for those to whom it is [lent](TinDrr::lend).
+    #[inline(always)]
+    pub const fn choice_mut(&mut self) -> &mut TinChoice<L> {
+        &mut self.choice
+    }
+
+    /// The tins that hold packets, a bit each: those whose rings are not empty, or of a choice that is lent those it knows.
     fn backlogged_tins(&self) -> u32 {
+        if self.is_lent {
+            return self.choice.kept();
+        }
         let listed = self.rings.iter().map(|ring| u32::from(ring.front() != NONE));
         (0..).zip(listed).fold(0, |mask, (at, is_listed)| mask | is_listed << at)
     }
@@ -461,6 +486,10 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
             for (flow, node) in ring.walk(nodes, listed) {
                 Imbalance::check("the tin of a flow", flow, node.tin().into(), at.into())?;
             }
+        }
+        if self.is_lent {
+            let listed = nodes.iter().filter(|node| node.flow.is_listed()).count() as u64;
+            return Imbalance::check("flows of tins that are lent", 0, listed, 0);
         }
         if !self.choice.is_one() {
             let front = self.first().front();

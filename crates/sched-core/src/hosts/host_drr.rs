@@ -54,14 +54,30 @@ use crate::{Backlog, FlowId, Hosted, Imbalance, Nanos, Packet};
 /// What [`HostDrr`] knows of one flow: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostDrrFlow {
-    flow: RingFlow,
-    /// Below the number of hosts.
+    pub(super) flow: RingFlow,
+    /// Below the number of hosts. Under [`TinRings`](crate::TinRings) the tin, and [`Self::HAS_TIN`]: no number of a host.
     host: u32,
 }
 
 impl HostDrrFlow {
     /// A flow that was not added, of host 0.
     pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, host: 0 };
+
+    const HAS_TIN: u32 = 1 << 31;
+
+    /// The tin, of a flow that has no host.
+    #[inline]
+    pub(super) const fn tin(&self) -> Option<u32> {
+        if self.host < Self::HAS_TIN { None } else { Some(self.host & !Self::HAS_TIN) }
+    }
+
+    /// The flow, on no ring, has no host from now on, and is of `tin`.
+    pub(super) fn set_tin(&mut self, tin: u32) {
+        let host = tin | Self::HAS_TIN;
+        if self.host != host {
+            *self = Self { flow: self.flow.renewed(), host };
+        }
+    }
 }
 
 impl Default for HostDrrFlow {
@@ -253,6 +269,31 @@ where
     /// [`FlowScheduler::recount`] says so.
     pub const fn scheduler_mut(&mut self) -> &mut O {
         &mut self.scheduler
+    }
+
+    /// The flow scheduler of hosts and the flows, for [`TinRings`](crate::TinRings).
+    #[inline]
+    pub fn parts_mut(&mut self) -> (&mut O, &mut [HostDrrFlow]) {
+        (&mut self.scheduler, self.nodes.as_mut())
+    }
+
+    /// The flows, for [`TinRings`](crate::TinRings).
+    #[must_use]
+    #[inline]
+    pub fn nodes(&self) -> &[HostDrrFlow] {
+        self.nodes.as_ref()
+    }
+
+    /// [`FlowScheduler::recount`] while [`TinRings`](crate::TinRings) serve the flows: no host is backlogged.
+    ///
+    /// # Errors
+    /// [`Imbalance`] otherwise.
+    pub fn recount_hosts_idle(&self) -> Result<(), Imbalance> {
+        for (host, HostRing { ring, flows }) in (0..).zip(self.hosts.as_ref()) {
+            let is_backlogged = ring.front() != NONE || *flows > 0;
+            Imbalance::check("a host is backlogged", host, is_backlogged.into(), 0)?;
+        }
+        self.scheduler.recount(&|_| FlowState::default())
     }
 
     fn node(&self, flow: FlowId) -> Option<&HostDrrFlow> {
@@ -493,7 +534,8 @@ where
             let is_backlogged = flows(FlowId(at)).backlog.packets > 0;
             node.flow.recount(at, is_backlogged, self.max_len)?;
             listed = listed.wrapping_add(node.flow.is_listed().into());
-            let has_host = node.host == 0 || node.host < self.hosts();
+            let had_no_host = !is_backlogged && node.tin().is_some();
+            let has_host = node.host == 0 || node.host < self.hosts() || had_no_host;
             Imbalance::check("a host below their number", at, 1, has_host.into())?;
         }
         let mut found = 0_u64;

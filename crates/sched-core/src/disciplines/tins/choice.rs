@@ -329,6 +329,11 @@ impl<L: WireLength> TinChoice<L> {
         }
     }
 
+    /// The tins that are backlogged, a bit each; none with one tin.
+    pub(super) const fn kept(&self) -> u32 {
+        self.backlogged
+    }
+
     /// Checks the choice against the tins that hold packets, a bit each.
     ///
     /// # Errors
@@ -351,7 +356,8 @@ impl<L: WireLength> TinChoice<L> {
         let known = u32::MAX.unbounded_shr(u32::BITS.wrapping_sub(self.count));
         (self.backlogged, self.within, self.next_within) = (backlogged & known, 0, now);
         if self.rule == Rule::One {
-            self.front = 0;
+            // Nothing would take the bit back.
+            (self.front, self.backlogged) = (0, 0);
             return;
         }
         if self.rule == Rule::ByWeight && self.backlogged >> (self.front & 31) & 1 == 0 {
