@@ -4,5 +4,6 @@ pub(crate) mod accounts;
 pub(crate) mod display;
 pub(crate) mod flow_stats;
 pub(crate) mod histogram;
+pub(crate) mod metrics;
 pub(crate) mod report;
 pub(crate) mod serve;

@@ -28,7 +28,8 @@ use crate::io::privileges::Runner;
 use crate::io::sys::{self, Arrival, BATCH};
 use crate::log::{print, say};
 use crate::stats::flow_stats::Watched;
-use crate::stats::report::{Reloads, Report, metrics};
+use crate::stats::metrics::metrics;
+use crate::stats::report::{Reloads, Report};
 use crate::stats::serve::{Exhausted, Metrics, Stats};
 use trouble::Said;
 

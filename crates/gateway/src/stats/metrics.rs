@@ -1,0 +1,289 @@
+//! Metrics in the text format of Prometheus.
+
+use core::fmt::Write as _;
+
+use freeboard::sched_core::Nanos;
+
+use crate::config::handling::{rtt_word, tins_word};
+use crate::config::keywords::{Switch, Words as _};
+use crate::forward::direction::Direction;
+use crate::forward::follow::Following;
+use crate::stats::accounts::Account;
+use crate::stats::report::{Followed, Reflected, Reloads, TinReport, VERSION, drops, tin_by_word};
+
+/// A metric in the text format of Prometheus: what it is, and its values behind their labels.
+fn metric(
+    text: &mut String,
+    (name, kind, help): (&str, &str, &str),
+    values: impl IntoIterator<Item = (String, f64)>,
+) {
+    let _ = writeln!(text, "# HELP freeboard_{name} {help}.\n# TYPE freeboard_{name} {kind}");
+    for (labels, value) in values {
+        // As a word of the format: counts below 2^53 are written as they are.
+        let value = if value == f64::INFINITY { "+Inf".to_owned() } else { value.to_string() };
+        let _ = writeln!(text, "freeboard_{name}{labels} {value}");
+    }
+}
+
+/// The metrics of the program itself.
+fn of_program(text: &mut String, up_for: Nanos, reloads: &Reloads) {
+    let labels = format!(
+        "{{version=\"{}\",format=\"{VERSION}\",arch=\"{}\"}}",
+        env!("CARGO_PKG_VERSION"),
+        std::env::consts::ARCH
+    );
+    let about = ("build_info", "gauge", "Version of the program and of its JSON; always 1");
+    metric(text, about, [(labels, 1.0)]);
+    let about = ("uptime_seconds", "gauge", "Time since the start");
+    metric(text, about, [(String::new(), up_for.0 as f64 / 1e9)]);
+    let about = ("config_reloads_total", "counter", "Times the configuration was read again");
+    let counts = [("accepted", reloads.accepted), ("refused", reloads.refused)];
+    let count = |(result, count)| (format!("{{result=\"{result}\"}}"), count as f64);
+    metric(text, about, counts.map(count));
+    let about = (
+        "config_last_reload_successful",
+        "gauge",
+        "Whether the configuration was accepted when it was last read",
+    );
+    let is_good = reloads.is_last_accepted != Some(false);
+    metric(text, about, [(String::new(), f64::from(u8::from(is_good)))]);
+    let about = (
+        "config_last_success_timestamp_seconds",
+        "gauge",
+        "When the configuration in force was read",
+    );
+    metric(text, about, [(String::new(), reloads.read_at as f64)]);
+}
+
+/// The metrics of tins.
+fn of_tins(text: &mut String, directions: &[(&Direction, u64)]) {
+    type Value = fn(&TinReport) -> u64;
+    let all: [(&str, &str, &str, Value); 5] = [
+        ("tin_sent_packets_total", "counter", "Frames sent, by tin", |tin| tin.sent),
+        ("tin_sent_bytes_total", "counter", "Bytes sent, by tin", |tin| tin.sent_bytes),
+        ("tin_marked_packets_total", "counter", "Packets marked here, by tin", |tin| tin.marked),
+        (
+            "tin_dropped_packets_total",
+            "counter",
+            "Frames that came to the queue and were not sent, by tin",
+            |tin| tin.dropped,
+        ),
+        ("tin_queued_bytes", "gauge", "Bytes queued, by tin", |tin| tin.queued_bytes),
+    ];
+    let tins: Vec<(&str, Vec<TinReport>)> = directions
+        .iter()
+        .map(|(direction, _)| (direction.heading().name(), TinReport::all(direction)))
+        .collect();
+    for (name, kind, help, value) in all {
+        let values = tins.iter().flat_map(|(heading, tins)| {
+            tins.iter().map(move |tin| {
+                let labels = format!("{{direction=\"{heading}\",tin=\"{}\"}}", tin.name);
+                (labels, value(tin) as f64)
+            })
+        });
+        metric(text, (name, kind, help), values);
+    }
+}
+
+/// The metrics of rates that follow the line.
+fn of_following(text: &mut String, directions: &[(&Direction, u64)], following: &Following) {
+    type Value = fn(&Followed) -> Option<f64>;
+    let all: [(&str, &str, Value); 4] = [
+        ("autorate_min_bytes_per_second", "The least rate that follows the line", |of| {
+            Some(of.min_bits_per_second as f64 / 8.0)
+        }),
+        ("autorate_max_bytes_per_second", "The greatest rate that follows the line", |of| {
+            Some(of.max_bits_per_second as f64 / 8.0)
+        }),
+        ("autorate_arrivals_bytes_per_second", "What arrivals tell of the line", |of| {
+            of.arrivals_bits_per_second.map(|bits| bits as f64 / 8.0)
+        }),
+        ("autorate_baseline_seconds", "Delay of the path without a queue", |of| {
+            of.baseline_ms.map(|millis| millis / 1e3)
+        }),
+    ];
+    let followed: Vec<(&str, Followed)> = directions
+        .iter()
+        .enumerate()
+        .filter_map(|(at, (direction, _))| {
+            Some((direction.heading().name(), following.report(at, direction)?))
+        })
+        .collect();
+    let about = ("autorate_info", "gauge", "What the last decision about the rate was; always 1");
+    let info = |(name, of): &(&str, Followed)| {
+        (format!("{{direction=\"{name}\",state=\"{}\"}}", of.state), 1.0)
+    };
+    metric(text, about, followed.iter().map(info));
+    for (name, help, value) in all {
+        let value =
+            |(name, of): &(&str, Followed)| Some((format!("{{direction=\"{name}\"}}"), value(of)?));
+        metric(text, (name, "gauge", help), followed.iter().filter_map(value));
+    }
+    let reflected = following.reflected();
+    let count = |of: fn(&Reflected) -> u64| {
+        reflected.iter().map(move |all| (String::new(), of(all) as f64))
+    };
+    let about = ("autorate_requests_total", "counter", "Echo requests sent");
+    metric(text, about, count(|of| of.requests));
+    let about = ("autorate_answers_total", "counter", "Echo requests answered in time");
+    metric(text, about, count(|of| of.answers));
+    let about = ("autorate_delay_seconds", "gauge", "How long the last answer took");
+    let delay = reflected.iter().filter_map(|of| {
+        let labels = format!("{{reflector=\"{}\"}}", of.address);
+        Some((labels, of.delay_ms? / 1e3))
+    });
+    metric(text, about, delay);
+}
+
+/// The metrics of hosts on the LAN side.
+fn of_hosts(text: &mut String, directions: &[(&Direction, u64)]) {
+    type Value = fn(&Account) -> u64;
+    let all: [(&str, &str, &str, Value); 4] = [
+        ("host_sent_packets_total", "counter", "Frames sent, by host", |a| a.sent_packets),
+        ("host_sent_bytes_total", "counter", "Bytes sent, by host", |a| a.sent_bytes),
+        (
+            "host_dropped_packets_total",
+            "counter",
+            "Frames that came to the queue and were not sent, by host",
+            |a| a.dropped_packets,
+        ),
+        ("host_queued_bytes", "gauge", "Bytes queued, by host", |a| a.queued_bytes),
+    ];
+    for (name, kind, help, value) in all {
+        let hosts = directions.iter().flat_map(|(direction, _)| {
+            let heading = direction.heading().name();
+            let accounts = direction.watch().map_or(&[][..], |watch| watch.accounts());
+            accounts.iter().map(move |account| {
+                let labels = format!("{{direction=\"{heading}\",host=\"{}\"}}", account.name);
+                (labels, value(account) as f64)
+            })
+        });
+        metric(text, (name, kind, help), hosts);
+    }
+}
+
+/// How a direction is configured, as labels.
+fn info(direction: &Direction) -> String {
+    let (share, treatment) = (&direction.plan().share, &direction.plan().treatment);
+    let switch = |is_on| Switch::of(is_on).word().to_owned();
+    let labels = [
+        ("direction", direction.heading().name().to_owned()),
+        ("queue", share.kind.word().to_owned()),
+        ("hosts", share.hosts.word().to_owned()),
+        ("aqm", share.aqm.word().to_owned()),
+        ("l4s", switch(share.l4s)),
+        ("rtt", rtt_word(share.rtt)),
+        ("tins", tins_word(treatment.tins)),
+        ("tin_by", tin_by_word(*treatment)),
+        ("ack_filter", treatment.ack_filter.name().to_owned()),
+        ("wash", switch(treatment.is_washed)),
+        ("ingress", switch(treatment.is_ingress)),
+        ("link", direction.link().to_string()),
+    ];
+    let labels = labels.map(|(name, value)| format!("{name}=\"{value}\""));
+    format!("{{{}}}", labels.join(","))
+}
+
+/// The metrics of both directions, in the text format of Prometheus 0.0.4.
+pub(crate) fn metrics(
+    up_for: Nanos,
+    reloads: &Reloads,
+    directions: &[(&Direction, u64)],
+    following: &Following,
+    nat: Option<u64>,
+) -> String {
+    type Value = fn(&Direction, u64) -> u64;
+    let simple: [(&str, &str, &str, Value); 13] = [
+        ("received_packets_total", "counter", "Frames received", |d, _| d.outside().received),
+        ("sent_packets_total", "counter", "Frames sent", |d, _| d.outside().sent),
+        ("sent_bytes_total", "counter", "Bytes sent", |d, _| d.outside().sent_bytes),
+        (
+            "marked_packets_total",
+            "counter",
+            "Packets marked with congestion experienced here",
+            |d, _| d.counters().marked + d.outside().marked_before,
+        ),
+        (
+            "came_marked_packets_total",
+            "counter",
+            "Packets queued that came marked with congestion experienced",
+            |d, _| d.counters().came_marked + d.outside().came_marked_before,
+        ),
+        (
+            "washed_packets_total",
+            "counter",
+            "Frames that came with a code point that was cleared",
+            |d, _| d.outside().washed,
+        ),
+        (
+            "overrun_packets_total",
+            "counter",
+            "Frames lost in the kernel before they were received",
+            |_, o| o,
+        ),
+        ("merged_bytes_total", "counter", "Bytes of frames dropped as merged", |d, _| {
+            d.outside().merged_bytes
+        }),
+        ("queued_packets", "gauge", "Frames held", |d, _| d.held()),
+        ("queued_bytes", "gauge", "Bytes queued", |d, _| d.queued_bytes()),
+        ("limit_packets", "gauge", "The most frames that may be queued", |d, _| {
+            d.limits().packets.into()
+        }),
+        ("limit_bytes", "gauge", "The most bytes that may be queued", |d, _| {
+            d.limits().bytes.into()
+        }),
+        ("unaccounted_packets", "gauge", "Frames of which nothing is known: zero", |d, _| {
+            d.unaccounted().unsigned_abs()
+        }),
+    ];
+    let mut text = String::new();
+    of_program(&mut text, up_for, reloads);
+    let labels =
+        |direction: &Direction| format!("{{direction=\"{}\"}}", direction.heading().name());
+    let rates = directions.iter().map(|(direction, _)| {
+        let bits = direction.plan().rate.as_bits_per_second();
+        (labels(direction), bits.map_or(f64::INFINITY, |bits| bits as f64 / 8.0))
+    });
+    let about = ("rate_bytes_per_second", "gauge", "The rate in force");
+    metric(&mut text, about, rates);
+    let about = ("queue_info", "gauge", "How the direction is configured; always 1");
+    metric(&mut text, about, directions.iter().map(|(direction, _)| (info(direction), 1.0)));
+    for (name, kind, help, value) in simple {
+        let value = |&(direction, overruns): &(&Direction, u64)| {
+            (labels(direction), value(direction, overruns) as f64)
+        };
+        metric(&mut text, (name, kind, help), directions.iter().map(value));
+    }
+    of_tins(&mut text, directions);
+    of_following(&mut text, directions, following);
+    let about = ("nat_connections", "gauge", "Translated connections whose host is known");
+    metric(&mut text, about, nat.map(|count| (String::new(), count as f64)));
+    of_hosts(&mut text, directions);
+    let name = "freeboard_dropped_packets_total";
+    let _ = writeln!(
+        text,
+        "# HELP {name} Frames that were not sent, by reason.\n# TYPE {name} counter"
+    );
+    for &(direction, _) in directions {
+        for (why, count) in drops(direction) {
+            let heading = direction.heading().name();
+            let _ = writeln!(text, "{name}{{direction=\"{heading}\",reason=\"{why}\"}} {count}");
+        }
+    }
+    let name = "freeboard_delay_seconds";
+    let _ =
+        writeln!(text, "# HELP {name} Time from arrival to departure.\n# TYPE {name} histogram");
+    for &(direction, _) in directions {
+        let heading = direction.heading().name();
+        let Some(watch) = direction.watch() else { continue };
+        for (end, count) in watch.total().cumulative() {
+            let end = end as f64 / 1e9;
+            let _ = writeln!(text, "{name}_bucket{{direction=\"{heading}\",le=\"{end}\"}} {count}");
+        }
+        let (count, sum) = (watch.total().count(), watch.total().sum() as f64 / 1e9);
+        let _ = writeln!(text, "{name}_bucket{{direction=\"{heading}\",le=\"+Inf\"}} {count}");
+        let _ = writeln!(text, "{name}_sum{{direction=\"{heading}\"}} {sum}");
+        let _ = writeln!(text, "{name}_count{{direction=\"{heading}\"}} {count}");
+    }
+    text
+}
