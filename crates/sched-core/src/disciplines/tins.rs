@@ -7,7 +7,8 @@
 //! **Promises, time.** Those of `tins/choice.rs`, where a flow is selected whenever its tin is. `docs/disciplines/tins.md` has the proofs.
 //!
 //! **Cost.** O(1): a multiplication and a few comparisons a packet; a loop over the tins where one comes within its share,
-//! and where none is within it. With one tin, that of [`Drr`](crate::Drr). Memory: 24 bytes a flow, and 600 for the tins.
+//! and where none is within it. With one tin, that of [`Drr`](crate::Drr). A flow with [siblings](TinDrr::join) costs a loop
+//! over them, at most seven. Memory: 28 bytes a flow, and 600 for the tins.
 //!
 //! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, 2018, §III-D, and RFC 8290 §4 for the flows of
 //! a tin. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.
@@ -15,6 +16,7 @@
 mod choice;
 mod config;
 mod flow;
+mod siblings;
 mod tin;
 
 pub use choice::TinChoice;
@@ -68,6 +70,8 @@ pub struct TinDrr<N, L = AsBooked> {
     sparse_first: bool,
     /// Whether [`TinRings`](crate::TinRings) serve by the choice.
     is_lent: bool,
+    /// Whether flows have had siblings.
+    has_siblings: bool,
 }
 
 impl<N: Table<TinFlow>> TinDrr<N> {
@@ -97,8 +101,9 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         let choice = TinChoice::new(max_len, link)?;
         nodes.as_mut().fill(TinFlow::EMPTY);
         let rings = [Ring::IDLE; TINS];
-        let (selected, note_at, sparse_first, is_lent) = (NONE, 0, false, false);
-        Ok(Self { nodes, rings, choice, selected, note_at, sparse_first, is_lent })
+        let (selected, note_at, sparse_first) = (NONE, 0, false);
+        let (is_lent, has_siblings) = (false, false);
+        Ok(Self { nodes, rings, choice, selected, note_at, sparse_first, is_lent, has_siblings })
     }
 
     /// With sparse flows first inside each tin, as [`Drr::sparse_first`](crate::Drr::sparse_first). They overtake flows of
@@ -296,6 +301,7 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         let is_idle = ring.front() == NONE;
         self.choice.served(len, is_idle);
         self.note_selected();
+        self.charge_siblings(flow, len);
     }
 
     /// `flow` of `tin` has left the ring without service.
@@ -348,7 +354,7 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
             self.settle(tin);
         }
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
-            // The note in this row is of another flow.
+            // The note in this row is of another flow. Siblings stay.
             node.flow = RingFlow::EMPTY;
             node.renew(0);
         }
@@ -427,6 +433,9 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
         if let Some(ring) = self.rings.get_mut(tin as usize) {
             ring.lose(self.nodes.as_mut(), flow.0, self.choice.max_len());
         }
+        if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
+            node.flow.forgive(self.choice.max_len());
+        }
         self.settle(tin);
     }
 
@@ -472,7 +481,9 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
         let nodes = self.nodes.as_ref();
         for (at, node) in (0..).zip(nodes) {
             let is_backlogged = flows(FlowId(at)).backlog.packets > 0;
-            node.flow.recount(at, is_backlogged, self.choice.max_len())?;
+            let max_len = self.choice.max_len();
+            let most_early = if self.has_siblings { Self::MAX_QUANTUM } else { max_len };
+            node.flow.recount_charged(at, is_backlogged, max_len, most_early)?;
             let has_tin = node.tin() < self.tins();
             Imbalance::check("a tin that there is", at, 1, has_tin.into())?;
         }
@@ -495,6 +506,7 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
             let front = self.first().front();
             Imbalance::check("the flow served next", 0, front.into(), self.selected.into())?;
         }
+        self.recount_siblings()?;
         self.choice.recount(self.backlogged_tins())
     }
 }

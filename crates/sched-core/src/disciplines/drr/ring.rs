@@ -194,12 +194,40 @@ impl RingFlow {
         Self { quantum: self.quantum, standing: Standing::new(place, 0), ..Self::EMPTY }
     }
 
-    /// What is wrong with flow `at`, if anything is.
+    /// Charges `len` bytes that were sent for the flow elsewhere to its turn under way or its next one, but leaves it the
+    /// longest packet of that turn. Nothing if it is not listed.
+    pub(crate) fn charge_elsewhere(&mut self, len: u32, max_len: u32) {
+        let most = self.quantum.saturating_sub(max_len);
+        let charged = self.charged.saturating_add(len).min(most);
+        if self.is_listed() && charged > self.charged {
+            self.charged = charged;
+        }
+    }
+
+    /// What was charged elsewhere to a turn that the flow, which is not listed, does not have: it owes a packet at most.
+    pub(crate) fn forgive(&mut self, max_len: u32) {
+        if !self.standing.has_begun() {
+            self.charged = self.charged.min(max_len.saturating_sub(1));
+        }
+    }
+
+    /// What is wrong with flow `at`, if anything is. Nothing is charged elsewhere.
     pub(crate) fn recount(
         &self,
         at: u32,
         is_backlogged: bool,
         max_len: u32,
+    ) -> Result<(), Imbalance> {
+        self.recount_charged(at, is_backlogged, max_len, max_len)
+    }
+
+    /// [`Self::recount`], where less than `most_early` bytes are charged to a turn before it begins.
+    pub(crate) fn recount_charged(
+        &self,
+        at: u32,
+        is_backlogged: bool,
+        max_len: u32,
+        most_early: u32,
     ) -> Result<(), Imbalance> {
         let listed = self.is_listed();
         Imbalance::check("listed and backlogged", at, listed.into(), is_backlogged.into())?;
@@ -209,6 +237,7 @@ impl RingFlow {
         let may_have_begun = listed || self.place() == Place::Spent;
         Imbalance::check("no turn of a new flow", at, 0, (begun && !may_have_begun).into())?;
         let limit = match begun {
+            false if listed => most_early,
             false => max_len,
             true if listed => Self::MAX_QUANTUM,
             true => self.quantum,

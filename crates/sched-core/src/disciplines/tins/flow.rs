@@ -1,26 +1,42 @@
-//! What is known of one flow: its tin, and its place on the ring there.
+//! What is known of one flow: its tin, its place on the ring there, and its siblings in other tins.
 
 use crate::disciplines::drr::Noted;
 use crate::disciplines::drr::ring::{OnRing, RingFlow};
 
-/// What [`TinDrr`](super::TinDrr) knows of one flow: 24 bytes.
+/// What [`TinDrr`](super::TinDrr) knows of one flow: 28 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinFlow {
     pub(super) flow: RingFlow,
     /// The tin in the high bits, and in the others a note ([`Noted`]). A note of a flow beyond them is a wrong guess.
     tin_and_note: u32,
+    /// The number of the next of its siblings, which are a ring, and 1; 0 without siblings.
+    sibling: u32,
 }
 
 /// The bits of a [`TinFlow`] that are a note.
 const NOTE: u32 = u32::MAX >> 3;
 /// Above these bits is the tin.
 const NOTE_BITS: u32 = 29;
+
 impl TinFlow {
     /// A flow that was not added, of tin 0.
-    pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, tin_and_note: 0 };
+    pub const EMPTY: Self = Self { flow: RingFlow::EMPTY, tin_and_note: 0, sibling: 0 };
 
     pub(super) const fn tin(&self) -> u32 {
         self.tin_and_note >> NOTE_BITS
+    }
+
+    /// The next of its siblings.
+    #[inline]
+    pub(super) const fn sibling(&self) -> Option<u32> {
+        self.sibling.checked_sub(1)
+    }
+
+    pub(super) const fn set_sibling(&mut self, next: Option<u32>) {
+        self.sibling = match next {
+            Some(next) => next.wrapping_add(1),
+            None => 0,
+        };
     }
 
     /// Puts the flow, on no ring, into `tin`, as if it had just been added.
