@@ -29,6 +29,7 @@ pub use error::{SettingsError, SettingsProblem};
 /// | `tin-by dscp`, `tin-by inner-dscp`, `tin-by priority` | [`tin_by`](Self::tin_by) |
 /// | `fwmark 0xff` | [`fwmark`](Self::fwmark); `0` for none |
 /// | `flows`, `srchost`, `dsthost`, `hosts`, `dual-srchost`, `dual-dsthost`, `triple-isolate` | [`isolation`](Self::isolation) |
+/// | `hosts-across-tins`, `hosts-in-each-tin` | [`hosts_across_tins`](Self::hosts_across_tins) |
 /// | `nat`, `nonat` | [`nat`](Self::nat) |
 /// | `wash`, `nowash` | [`wash`](Self::wash) |
 /// | `ack-filter`, `ack-filter-aggressive`, `no-ack-filter` | [`ack_filter`](Self::ack_filter) |
@@ -86,6 +87,8 @@ pub struct QueueSettings {
     pub fwmark: Option<u32>,
     /// What shares the line.
     pub isolation: Option<Isolation>,
+    /// Whether a host has one share in all tins together, and not one in each.
+    pub hosts_across_tins: Option<bool>,
     /// Whether flows and hosts are those behind a translation of addresses: for the caller, who has the table
     /// ([`with_nat`](crate::SmartQueue::with_nat)).
     pub nat: Option<bool>,
@@ -120,6 +123,7 @@ impl QueueSettings {
         tin_by: None,
         fwmark: None,
         isolation: None,
+        hosts_across_tins: None,
         nat: None,
         wash: None,
         ack_filter: None,
@@ -152,6 +156,7 @@ impl QueueSettings {
             tin_by: later.tin_by.or(self.tin_by),
             fwmark: later.fwmark.or(self.fwmark),
             isolation: later.isolation.or(self.isolation),
+            hosts_across_tins: later.hosts_across_tins.or(self.hosts_across_tins),
             nat: later.nat.or(self.nat),
             wash: later.wash.or(self.wash),
             ack_filter: later.ack_filter.or(self.ack_filter),

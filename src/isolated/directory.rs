@@ -4,7 +4,7 @@ use flowhash::{FlowTable, Lookup, Outcome, TagLine};
 use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance};
 
 use super::flow_scheduler::{FlowHosts, IsolationScheduler, label_in};
-use super::host_table::{ClaimedHosts, HostEntries, InTins};
+use super::host_table::{Claimed, ClaimedHosts, HostEntries, InTins};
 use crate::isolation::Level;
 use crate::labels::Labelled;
 use crate::storage::Storage;
@@ -178,6 +178,9 @@ impl<S: Storage> HostDirectory<S> {
     ) {
         scheduler.assign(queue, FlowHosts::new(hosts.entries(), of.tin));
         let Some(host) = hosts.of(scheduler.isolation().level()) else { return };
+        if of.tins > 1 && scheduler.hosts_across_tins() {
+            self.join_entries(scheduler, host, labels, of);
+        }
         if host.is_new {
             if of.tins > 1 {
                 scheduler.set_tin_of_entry(host.entry, of.tin);
@@ -186,6 +189,34 @@ impl<S: Storage> HostDirectory<S> {
             scheduler.set_host_quantum(host.entry, quantum);
             let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
             scheduler.set_host_rates(host.entry, host.is_back, rate, ceiling);
+        }
+    }
+
+    /// The entries of a host in other tins are those of the same host as its entry in this one. Nothing for a host that shares
+    /// an entry with others; while a key is renewed, only entries under the new one are found. Cost: O(tins).
+    #[cold]
+    fn join_entries<K: Storage, T: Storage>(
+        &self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+        host: Claimed,
+        labels: &(impl Labelled + ?Sized),
+        of: InTins,
+    ) {
+        let (entries, label) = match scheduler.isolation().level() {
+            Level::None => return,
+            Level::Source => (&self.sources, labels.source()),
+            Level::Destination => (&self.destinations, labels.destination()),
+        };
+        if host.is_new {
+            // Those that it has are of the host that had the entry before.
+            scheduler.part_entry(host.entry);
+        } else if entries.table.find(label_in(of.tin, label)) != Some(host.entry) {
+            return;
+        }
+        for tin in (0..of.tins).filter(|tin| *tin != of.tin) {
+            if let Some(other) = entries.table.find(label_in(tin, label)) {
+                scheduler.join_entries(other, host.entry);
+            }
         }
     }
 

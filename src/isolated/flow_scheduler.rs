@@ -163,6 +163,8 @@ pub struct IsolationScheduler<S: Storage, K: Storage, T: Storage> {
     link: Overhead,
     /// How many tins there are.
     tins: u8,
+    /// Whether a host has one share in all tins together.
+    hosts_across_tins: bool,
 }
 
 impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
@@ -186,6 +188,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
             max_len,
             link: Overhead::RAW,
             tins: 1,
+            hosts_across_tins: false,
         };
         scheduler.lend_tins();
         scheduler
@@ -199,17 +202,60 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         Self::MAY_HAVE_TRIPLE && self.rounds.flows() > 0
     }
 
-    /// Sets the quantum of a host's level, or the nearest that is in range.
+    /// Sets the quantum of a host's level, or the nearest that is in range; where a host has one share in all tins, as many
+    /// quanta as there are tins.
     pub(super) fn set_host_quantum(&mut self, host: u32, quantum: u32) {
-        let most = HostTins::<S>::MAX_QUANTUM;
-        // Not `clamp`, which could panic were `max_len` above `most`.
-        let quantum = quantum.min(most).max(self.max_len);
+        let turn = self.quanta_of_a_turn();
+        // With one share over tins a turn of the most quanta stays in range. Not `clamp`, which could panic were
+        // `max_len` above `most`.
+        let most = HostTins::<S>::MAX_QUANTUM >> if turn > 1 { 3 } else { 0 };
+        let quantum = quantum.min(most).max(self.max_len).wrapping_mul(turn);
         // Most hosts come with the quantum that their entry has. With room for rates there are two that have to know of it.
         if !self.has_room_for_rates() && self.levels.host_config(host) == Some(quantum) {
             return;
         }
         let _in_range = self.levels.configure_host(host, quantum);
         debug_assert_eq!(_in_range, Ok(()), "a quantum of {quantum} for host {host}");
+    }
+
+    /// How many quanta of its own a host may send in a turn: each packet that it is sent in another tin counts as well, and
+    /// what is left must be a quantum, even of a host that is backlogged in all tins.
+    const fn quanta_of_a_turn(&self) -> u32 {
+        if self.hosts_across_tins { self.tins as u32 } else { 1 }
+    }
+
+    /// Whether a host has one share in all tins together.
+    pub(super) const fn hosts_across_tins(&self) -> bool {
+        self.hosts_across_tins
+    }
+
+    /// From now on a host has one share in all tins together, or one in each. Cost: O(hosts).
+    pub(super) fn set_hosts_across_tins(&mut self, on: bool) {
+        let before = self.quanta_of_a_turn();
+        self.hosts_across_tins = on;
+        self.host_tins_mut().part_all();
+        self.set_turns(before);
+    }
+
+    /// Turns of hosts, which were of `before` quanta, are of as many as there should be now.
+    fn set_turns(&mut self, before: u32) {
+        if before == self.quanta_of_a_turn() {
+            return;
+        }
+        for host in 0..Hosted::hosts(&self.levels) {
+            let Some(turn) = self.levels.host_config(host) else { continue };
+            self.set_host_quantum(host, turn.checked_div(before).unwrap_or(turn));
+        }
+    }
+
+    /// The host in `entry` is the one in `other`, which is in another tin.
+    pub(super) fn join_entries(&mut self, entry: u32, other: u32) {
+        self.host_tins_mut().join(FlowId(entry), FlowId(other));
+    }
+
+    /// The host in `entry` is in no other entry, as far as is known.
+    pub(super) fn part_entry(&mut self, entry: u32) {
+        self.host_tins_mut().part(FlowId(entry));
     }
 
     pub(super) fn has_room_for_rates(&self) -> bool {
@@ -289,7 +335,9 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         tin_of_entry: impl Fn(u32) -> u8,
     ) -> Result<(), ConfigError> {
         self.change_tins(tins)?;
+        let before = self.quanta_of_a_turn();
         self.tins = u8::try_from(tins.len()).unwrap_or(1);
+        self.set_turns(before);
         for hosts in self.hosts.as_mut() {
             *hosts = hosts.in_tin(to(hosts.tin()));
         }
@@ -382,6 +430,8 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
     ) {
         (self.isolation, self.service) = (isolation, Service::of(isolation));
         self.lend_tins();
+        // An entry is another host's if its side has the level.
+        self.host_tins_mut().part_all();
         for host in 0..Hosted::hosts(&self.levels) {
             self.set_host_quantum(host, host_quantum);
             self.set_host_rates(host, false, None, None);

@@ -116,6 +116,27 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         Ok(())
     }
 
+    /// With `on`, a host has one share in all tins together: what it is sent in one counts for its turns in the others, while
+    /// it is backlogged there. Off unless set. In modes without a level of hosts it changes nothing.
+    ///
+    /// - A turn of a host is of as many quanta as there are tins, and what the host is sent elsewhere is taken from it; of every
+    ///   turn one packet is left. So a host that floods `n` tins of the same rate, beside others that flood one each, is sent as
+    ///   much as each of them. Where tins differ, it has in each tin a packet at least where another is sent a whole turn.
+    /// - Hosts stand for longer turns: the wait of one that floods grows by the number of tins. Sparse ones go first, as without.
+    /// - A host is known in several tins by its label. One that shares an entry with another host, because its set is full, has a
+    ///   share of its own there. What a host is sent [in excess](sched_core::CommittedRates) of a committed rate is not counted.
+    /// - Set under load, it counts for a host as soon as a flow of the host becomes backlogged.
+    ///
+    /// When room is made, a host still counts in each tin by itself. Cost: O(hosts).
+    pub fn set_hosts_across_tins(&mut self, on: bool) {
+        self.queues.siblings().scheduler.set_hosts_across_tins(on);
+    }
+
+    /// Whether a host has [one share in all tins together](Self::set_hosts_across_tins).
+    pub fn hosts_across_tins(&self) -> bool {
+        self.queues.scheduler().hosts_across_tins()
+    }
+
     /// How many tins there are: 1 unless [set](Self::set_tins).
     pub fn tins(&self) -> u8 {
         self.queues.scheduler().tins()

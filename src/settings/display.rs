@@ -45,6 +45,7 @@ impl fmt::Display for QueueSettings {
         if let Some(isolation) = self.isolation {
             line.put(format_args!("{isolation}"))?;
         }
+        line.put_one_of(self.hosts_across_tins, "hosts-across-tins", "hosts-in-each-tin")?;
         line.put_one_of(self.nat, "nat", "nonat")?;
         line.put_one_of(self.wash, "wash", "nowash")?;
         if let Some(filter) = self.ack_filter {

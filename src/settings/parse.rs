@@ -144,6 +144,8 @@ pub(super) fn parse(text: &str) -> Result<QueueSettings, SettingsError<'_>> {
             "ack-filter" => s.ack_filter = Some(AckFilter::Conservative),
             "ack-filter-aggressive" => s.ack_filter = Some(AckFilter::Aggressive),
             "no-ack-filter" => s.ack_filter = Some(AckFilter::Off),
+            "hosts-across-tins" => s.hosts_across_tins = Some(true),
+            "hosts-in-each-tin" => s.hosts_across_tins = Some(false),
             "ingress" | "egress" => s.ingress = Some(word == "ingress"),
             "autorate-ingress" => s.autorate = Some(true),
             "no-autorate-ingress" => s.autorate = Some(false),

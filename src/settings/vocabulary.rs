@@ -1,7 +1,7 @@
 //! The words, and the nearest one to a word that is none.
 
 /// Each word of ours with the number of values behind it.
-pub(super) const OURS: [(&str, usize); 48] = [
+pub(super) const OURS: [(&str, usize); 50] = [
     ("bandwidth", 1),
     ("unlimited", 0),
     ("besteffort", 0),
@@ -23,6 +23,8 @@ pub(super) const OURS: [(&str, usize); 48] = [
     ("dual-srchost", 0),
     ("dual-dsthost", 0),
     ("triple-isolate", 0),
+    ("hosts-across-tins", 0),
+    ("hosts-in-each-tin", 0),
     ("nat", 0),
     ("nonat", 0),
     ("wash", 0),

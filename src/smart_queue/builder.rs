@@ -59,6 +59,7 @@ pub struct SmartQueueBuilder {
     burst: Option<u32>,
     memory_limit: Option<MemoryLimit>,
     buffer_len: Option<u32>,
+    hosts_across_tins: bool,
     ingress: bool,
     #[cfg(feature = "alloc")]
     pub(super) buffers: Option<u32>,
@@ -131,6 +132,7 @@ impl SmartQueueBuilder {
             burst: None,
             memory_limit: None,
             buffer_len: None,
+            hosts_across_tins: false,
             ingress: false,
             #[cfg(feature = "alloc")]
             buffers: None,
@@ -255,6 +257,23 @@ impl SmartQueueBuilder {
     #[must_use]
     pub const fn fwmark(self, fwmark: Fwmark) -> Self {
         Self { fwmark, ..self }
+    }
+
+    /// Whether a host has one share in all tins together, and not one in each: off unless set.
+    /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins) says what that is and what it costs.
+    ///
+    /// ```
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{SmartQueue, TinMode};
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).tins(TinMode::Diffserv4);
+    /// let queue = builder.hosts_across_tins(true).descriptors()?;
+    /// assert!(queue.hosts_across_tins());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn hosts_across_tins(self, on: bool) -> Self {
+        Self { hosts_across_tins: on, ..self }
     }
 
     /// Whether a TCP acknowledgement that waits is dropped when a later one says all that it says: off unless set. For
@@ -544,6 +563,7 @@ impl SmartQueueBuilder {
         aqm.set_l4s(self.l4s.then(|| rtt.l4s(rate, within)))?;
         let mut queues = Isolated::with_aqm(memory, aqm, config)?;
         queues.set_overhead(link);
+        queues.set_hosts_across_tins(self.hosts_across_tins);
         let shaper = Shaper::new(rate);
         let shaper = match (self.catch_up, self.burst) {
             (Some(span), _) => shaper.with_catch_up(span),

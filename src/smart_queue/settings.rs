@@ -41,6 +41,9 @@ impl SmartQueueBuilder {
         if let Some(isolation) = settings.isolation {
             builder = builder.isolation(isolation);
         }
+        if let Some(on) = settings.hosts_across_tins {
+            builder = builder.hosts_across_tins(on);
+        }
         if let Some(on) = settings.wash {
             builder = builder.wash(on);
         }
@@ -134,6 +137,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
             rate: Some(self.line().rate()),
             tins: Some(self.tins),
             isolation: Some(self.isolation()),
+            hosts_across_tins: self.hosts_across_tins().then_some(true),
             ack_filter: Some(self.ack_filter),
             ingress: Some(self.is_ingress()),
             rtt: Some(self.rtt),

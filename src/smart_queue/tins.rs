@@ -54,6 +54,17 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         Ok(())
     }
 
+    /// From now on a host has one share in all tins together, or one in each:
+    /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins). Cost: O(hosts).
+    pub fn set_hosts_across_tins(&mut self, on: bool) {
+        self.outlet.line.inner_mut().set_hosts_across_tins(on);
+    }
+
+    /// Whether a host has one share in all tins together.
+    pub fn hosts_across_tins(&self) -> bool {
+        self.isolated().hosts_across_tins()
+    }
+
     /// The tins, and which packet goes to which. By descriptor the caller asks it, and says the tin with the labels
     /// ([`InTin`](crate::InTin)).
     #[must_use]

@@ -92,6 +92,8 @@ pub(crate) struct Handling {
     pub(crate) wash: Ways,
     /// On the way down, where the line comes before the gateway.
     pub(crate) is_ingress: bool,
+    /// Whether a host has one share in all tins together.
+    pub(crate) hosts_across_tins: bool,
     pub(crate) memory_limit: Option<MemoryLimit>,
     pub(crate) late: Late,
     /// None where there is one tin.
@@ -107,6 +109,7 @@ impl Handling {
             ack_filter: if is_up { self.ack_filter } else { AckFilter::Off },
             is_washed: self.wash.has(heading),
             is_ingress: self.is_ingress && !is_up,
+            hosts_across_tins: self.hosts_across_tins,
             memory_limit: self.memory_limit.map(|limit| limit.bytes(rate, rtt)),
             late: self.late,
             tins: self.tins,
@@ -121,6 +124,8 @@ pub(crate) struct Treatment {
     pub(crate) ack_filter: AckFilter,
     pub(crate) is_washed: bool,
     pub(crate) is_ingress: bool,
+    /// Whether a host has one share in all tins together.
+    pub(crate) hosts_across_tins: bool,
     /// In bytes of the buffers that frames lie in.
     pub(crate) memory_limit: Option<u32>,
     pub(crate) late: Late,
@@ -204,12 +209,14 @@ impl RawOptions {
                 ),
             ));
         }
+        let across = self.read("--hosts-across-tins", &self.hosts_across_tins, Switch::parse)?;
         let ingress = self.read("--ingress", &self.ingress, Switch::parse)?;
         let tins = self.tins(kind, hosts)?;
         Ok(Handling {
             ack_filter,
             wash: self.read("--wash", &self.wash, Ways::parse)?.unwrap_or_default(),
             is_ingress: ingress == Some(Switch::On),
+            hosts_across_tins: across == Some(Switch::On),
             memory_limit: self.read("--memory-limit", &self.memory_limit, memory_limit)?,
             late: self.late()?,
             tins,

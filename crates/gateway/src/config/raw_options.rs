@@ -149,6 +149,9 @@ pub(crate) struct RawOptions {
     /// The same in bytes that may leave at once then, whatever the rate: in place of --catch-up.
     #[arg(long, value_name = "BYTES", help_heading = "The line", allow_negative_numbers = true)]
     pub(crate) burst: Option<Word>,
+    /// A host has one share in all tins together, and not one in each. With --tins [default: off; alone: on].
+    #[arg(long, value_name = "WORD", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
+    pub(crate) hosts_across_tins: Option<Word>,
     /// On the way down the line stands before the gateway: what is dropped here counts as sent, so that
     /// arrivals keep to the rate [default: off; alone: on].
     #[arg(long, value_name = "WORD", help_heading = "The line", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
@@ -366,6 +369,7 @@ impl RawOptions {
             link: self.link.or(file.link),
             catch_up: self.catch_up.or(file.catch_up),
             burst: self.burst.or(file.burst),
+            hosts_across_tins: self.hosts_across_tins.or(file.hosts_across_tins),
             ingress: self.ingress.or(file.ingress),
             stats: self.stats.or(file.stats),
             stats_every: self.stats_every.or(file.stats_every),

@@ -445,6 +445,7 @@ impl Queue for HostQueues {
 
     fn treat(&mut self, treatment: &Treatment) {
         self.set_ingress(treatment.is_ingress);
+        self.set_hosts_across_tins(treatment.hosts_across_tins);
         self.set_ack_filter(treatment.ack_filter);
     }
 

@@ -178,6 +178,7 @@ fn info(direction: &Direction) -> String {
         ("ack_filter", treatment.ack_filter.name().to_owned()),
         ("wash", switch(treatment.is_washed)),
         ("ingress", switch(treatment.is_ingress)),
+        ("hosts_across_tins", switch(treatment.hosts_across_tins)),
         ("link", direction.link().to_string()),
     ];
     let labels = labels.map(|(name, value)| format!("{name}=\"{value}\""));

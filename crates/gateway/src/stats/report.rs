@@ -132,6 +132,9 @@ pub(crate) struct DirectionReport {
     /// Whether the line is charged what is dropped.
     #[serde(default)]
     pub(crate) ingress: bool,
+    /// Whether a host has one share in all tins together.
+    #[serde(default)]
+    pub(crate) hosts_across_tins: bool,
     /// What a packet is on the wire.
     #[serde(default)]
     pub(crate) link: String,
@@ -280,6 +283,7 @@ impl DirectionReport {
             },
             wash: plan.treatment.is_washed,
             ingress: plan.treatment.is_ingress,
+            hosts_across_tins: plan.treatment.hosts_across_tins,
             link: direction.link().to_string(),
             limit_packets: direction.limits().packets,
             limit_bytes: direction.limits().bytes,

@@ -293,6 +293,7 @@ fn words_of(direction: &DirectionReport) -> Vec<String> {
     words.extend((!is_usual).then(|| format!("tins by {tin_by}")));
     words.extend(wash.then(|| "wash".to_owned()));
     words.extend(ingress.then(|| "ingress".to_owned()));
+    words.extend(direction.hosts_across_tins.then(|| "hosts-across-tins".to_owned()));
     words.extend((!link.is_empty() && link != "raw").then(|| link.clone()));
     words
 }

@@ -194,10 +194,10 @@ impl RingFlow {
         Self { quantum: self.quantum, standing: Standing::new(place, 0), ..Self::EMPTY }
     }
 
-    /// Charges `len` bytes that were sent for the flow elsewhere to its turn under way or its next one, but leaves it the
-    /// longest packet of that turn. Nothing if it is not listed.
-    pub(crate) fn charge_elsewhere(&mut self, len: u32, max_len: u32) {
-        let most = self.quantum.saturating_sub(max_len);
+    /// Charges `len` bytes that were sent for the flow elsewhere to its turn under way or its next one, but leaves it one
+    /// packet of that turn. Nothing if it is not listed.
+    pub(crate) fn charge_elsewhere(&mut self, len: u32) {
+        let most = self.quantum.saturating_sub(1);
         let charged = self.charged.saturating_add(len).min(most);
         if self.is_listed() && charged > self.charged {
             self.charged = charged;

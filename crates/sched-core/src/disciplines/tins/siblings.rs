@@ -1,8 +1,8 @@
 //! One share over several tins: flows of one owner, in tins that differ, share what the owner is sent.
 //!
 //! Each packet of a flow is charged to the turns of its siblings as well: to the turn under way, or to the next. Of every turn
-//! the longest packet is left, so no flow is passed over, and no turn has to be looked for. With quanta of `n` times what
-//! one packet may need, a flow gets between `1/n` and the whole of the quantum of the others in its tin.
+//! one packet is left, so no flow is passed over, and no turn has to be looked for. So a quantum of as many of the longest packets as
+//! there are tins lets an owner that floods all of them have the share of one.
 //!
 //! A flow that is idle is not charged. Siblings are a ring, over at most as many flows as there are tins.
 
@@ -81,12 +81,11 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
     /// The rest of [`Self::charge_siblings`], from `first` around to `flow`.
     #[inline(never)]
     fn charge_from(&mut self, first: u32, flow: FlowId, len: u32) {
-        let max_len = self.choice.max_len();
         let mut at = first;
         for _ in 1..TINS {
             let node = self.nodes.as_mut().get_mut(at as usize).filter(|_| at != flow.0);
             let Some(node) = node else { return };
-            node.flow.charge_elsewhere(len, max_len);
+            node.flow.charge_elsewhere(len);
             let Some(next) = node.sibling() else { return };
             at = next;
         }
@@ -100,10 +99,20 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         for (at, node) in (0..).zip(self.nodes.as_ref()) {
             let Some(_) = node.sibling() else { continue };
             let count = self.siblings(FlowId(at)).count();
-            Imbalance::check("fewer siblings than tins", at, 1, (0 < count && count < TINS).into())?;
+            Imbalance::check(
+                "fewer siblings than tins",
+                at,
+                1,
+                (0 < count && count < TINS).into(),
+            )?;
             let last = self.siblings(FlowId(at)).last().unwrap_or(at);
             let back = self.nodes.as_ref().get(last as usize).and_then(TinFlow::sibling);
-            Imbalance::check("siblings are a ring", at, at.into(), back.unwrap_or(u32::MAX).into())?;
+            Imbalance::check(
+                "siblings are a ring",
+                at,
+                at.into(),
+                back.unwrap_or(u32::MAX).into(),
+            )?;
         }
         Ok(())
     }
@@ -197,7 +206,8 @@ mod tests {
         };
         for _ in 0..20_000 {
             let (flow, other) = (below(13), below(13));
-            let of = |groups: &[Vec<u32>], flow| groups.iter().position(|group| group.contains(&flow));
+            let of =
+                |groups: &[Vec<u32>], flow| groups.iter().position(|group| group.contains(&flow));
             let part = below(4) == 0;
             if part {
                 tins.part(FlowId(flow));

@@ -218,7 +218,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
         tins.assign(FlowId(2), 0),
         Err(ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 })
     );
-    assert_eq!((size_of::<Tin>(), size_of::<TinFlow>()), (48, 24));
+    assert_eq!((size_of::<Tin>(), size_of::<TinFlow>()), (48, 28));
     assert!(size_of::<TinDrr<[TinFlow; 0]>>() <= 600);
 }
 
