@@ -238,12 +238,13 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         let turns = Ceilings::on_link(turns, rates.ceilings, rates.waiting, raw)?;
         let mut levels = HostDrr::new(turns, flows.turns, hosts.rings, max_len)?.sparse_first();
         levels.add_all(quantum)?;
-        let mut rounds = LoadDrr::new(
+        let mut rounds = LoadDrr::on_link(
             triple.flows,
             triple.sources,
             triple.destinations,
             triple.rounds,
             max_len,
+            raw,
         )?
         .sparse_first()
         .with_hosts_of(local_side);
@@ -328,8 +329,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// name in each tin, until a packet of their flow comes and names its hosts, or they are empty.
     ///
     /// # Errors
-    /// For `triple-isolate` [`IsolatedError::NoTriple`] without its tables, and [`IsolatedError::TripleTins`] with several
-    /// tins; nothing has changed then.
+    /// For `triple-isolate` [`IsolatedError::NoTriple`] without its tables, and [`IsolatedError::Memory`] without two rounds for
+    /// each tin; nothing has changed then.
     pub fn set_isolation(&mut self, isolation: Isolation) -> Result<(), IsolatedError> {
         if isolation == self.isolation() {
             return Ok(());

@@ -71,8 +71,6 @@ pub enum IsolatedError {
     /// [`Isolation::TripleIsolate`] without its tables: [`IsolatedMemory::with_triple`](super::IsolatedMemory::with_triple)
     /// makes them.
     NoTriple,
-    /// Several tins under [`Isolation::TripleIsolate`], which has none.
-    TripleTins,
     /// More tins than ways: each tin needs a way in each set of hosts.
     Ways {
         /// The tins.
@@ -112,12 +110,6 @@ impl fmt::Display for IsolatedError {
                 f,
                 "triple-isolate: its tables are missing; accepted without them is every other isolation"
             ),
-            Self::TripleTins => {
-                write!(
-                    f,
-                    "several tins under triple-isolate; accepted is every other isolation, or one tin"
-                )
-            }
             Self::Ways { tins, ways } => {
                 write!(f, "{tins} tins; accepted are 1..={ways}, as many as there are ways")
             }

@@ -47,12 +47,13 @@ pub(super) const fn label_in(tin: u8, label: u32) -> u32 {
     label ^ (tin as u32).wrapping_mul(SPREAD)
 }
 
-/// Flows by deficit round robin, thinned out by the loads of their hosts.
+/// Tins, and the flows of each by deficit round robin, thinned out by the loads of their hosts.
 pub(super) type Turns<S> = LoadDrr<
     <S as Storage>::Of<LoadDrrFlow>,
     <S as Storage>::Of<LoadDrrHost>,
     <S as Storage>::Of<LoadDrrHost>,
     <S as Storage>::Of<RoundList>,
+    Overhead,
 >;
 
 /// The tin of a flow and the entries of its hosts, as of the last time that the flow became backlogged.
@@ -270,6 +271,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         let rates = ceilings.scheduler_mut();
         rates.set_link(link);
         rates.conforming_mut().set_link(link);
+        self.rounds.set_link(link);
     }
 
     /// The tins and their hosts.
@@ -320,7 +322,29 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
     /// # Errors
     /// As [`TinDrr::set_tins`].
     pub(super) fn change_tins(&mut self, tins: &[TinConfig]) -> Result<(), ConfigError> {
-        self.host_tins_mut().set_tins(tins)
+        self.host_tins_mut().set_tins(tins)?;
+        if !self.has_triple() {
+            return Ok(());
+        }
+        // Without room for the rounds of all tins `triple-isolate` is refused.
+        let in_room =
+            if self.has_rounds_for(tins.len()) { tins } else { tins.get(..1).unwrap_or(tins) };
+        self.rounds.set_tins(in_room)
+    }
+
+    /// How many rounds `tins` tins need under `triple-isolate`.
+    pub(super) const fn rounds_for(tins: usize) -> usize {
+        tins.saturating_mul(Turns::<T>::ROUNDS_PER_TIN as usize)
+    }
+
+    /// How many rounds there is room for.
+    pub(super) fn rounds(&self) -> usize {
+        self.rounds.rounds() as usize
+    }
+
+    /// Whether there is room for the rounds of `tins` tins.
+    fn has_rounds_for(&self, tins: usize) -> bool {
+        self.rounds() >= Self::rounds_for(tins)
     }
 
     /// Other tins, while no flow is backlogged. Flows of tin `t` are of tin `to(t)` from now on, and `tin_of_entry` says
@@ -338,8 +362,13 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         let before = self.quanta_of_a_turn();
         self.tins = u8::try_from(tins.len()).unwrap_or(1);
         self.set_turns(before);
-        for hosts in self.hosts.as_mut() {
-            *hosts = hosts.in_tin(to(hosts.tin()));
+        for (flow, hosts) in (0..).map(FlowId).zip(self.hosts.as_mut()) {
+            let tin = to(hosts.tin());
+            *hosts = hosts.in_tin(tin);
+            if self.rounds.tins() > 1 {
+                let _known = self.rounds.assign_tin(flow, tin.into());
+                debug_assert_eq!(_known, Ok(()), "flow {flow:?} is idle, and tin {tin} exists");
+            }
         }
         self.set_tins_of_entries(tin_of_entry);
         Ok(())
@@ -428,6 +457,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         host_quantum: u32,
         tin_of_entry: impl Fn(u32) -> u8,
     ) {
+        let had_rounds = self.service() == Service::Rounds;
         (self.isolation, self.service) = (isolation, Service::of(isolation));
         self.lend_tins();
         // An entry is another host's if its side has the level.
@@ -438,6 +468,16 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         }
         if self.tins > 1 {
             self.set_tins_of_entries(tin_of_entry);
+        }
+        if had_rounds != (self.service() == Service::Rounds) {
+            // What a tin owes, and what it has to its credit, stays.
+            if had_rounds {
+                let choice = *self.rounds.choice();
+                *self.host_tins_mut().choice_mut() = choice;
+            } else {
+                let choice = *self.host_tins().choice();
+                self.rounds.go_on_with(&choice);
+            }
         }
     }
 
@@ -460,6 +500,10 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
             // Refused for hosts or flows without room: the tables have been measured at construction.
             let _known = self.rounds.assign(flow, source, destination);
             debug_assert_eq!(_known, Ok(()), "the tables have room for {flow:?} and its hosts");
+            if self.rounds.tins() > 1 {
+                let _known = self.rounds.assign_tin(flow, hosts.tin().into());
+                debug_assert_eq!(_known, Ok(()), "flow {flow:?} is idle, and its tin exists");
+            }
         }
         let host = match self.isolation.level() {
             Level::None => hosts.tin().into(),
@@ -496,10 +540,12 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationScheduler<S,
         self.levels.flows().min(u32::try_from(self.hosts.as_ref().len()).unwrap_or(u32::MAX))
     }
 
-    /// Rounds know no time.
     #[inline]
     fn advance(&mut self, now: Nanos) {
         self.levels.advance(now);
+        if Self::MAY_HAVE_TRIPLE {
+            self.rounds.advance(now);
+        }
     }
 
     fn configure(
@@ -657,6 +703,9 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationScheduler<S,
             if holds {
                 Imbalance::check("hosts count", flow, self.counts_hosts().into(), counts.into())?;
             }
+        }
+        if self.service() == Service::Rounds {
+            Imbalance::check("tins in rounds", 0, self.rounds.tins().into(), self.tins.into())?;
         }
         self.rounds.recount(in_service(Service::Rounds))
     }

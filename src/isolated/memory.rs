@@ -14,7 +14,7 @@ use crate::storage::{Allocate, NoRoom, Storage};
 ///
 /// There are queues, and behind them a spare queue for each entry of a host. Queues and entries of hosts are powers
 /// of two. Memory: 16 bytes a packet, 72 a queue, and 185 for each entry of a host, its spare queue included. An entry
-/// stands for one host of either side. The queue itself contains 1 kB of classes of hosts and 1.7 kB for tins. An AQM takes
+/// stands for one host of either side. The queue itself contains 1 kB of classes of hosts and 3 kB for tins and rounds. An AQM takes
 /// room for each queue beside this, spare ones included: 20 bytes for [`ChosenAqm`](sched_core::ChosenAqm).
 ///
 /// Two groups of tables are there only if they are wanted:
@@ -173,7 +173,8 @@ impl<S: Storage, T: Storage> IsolatedMemory<S, NoRoom, T> {
 
 impl<S: Storage, K: Storage> IsolatedMemory<S, K> {
     /// The same with room for `triple-isolate`: 32 bytes a queue, 16 an entry of hosts, 8 a round. `rounds` is two or
-    /// more: flows of a host beyond it are not told apart in that mode.
+    /// more for each tin, and 4,096 at most. The tins have equal parts of it, the largest powers of two: in a tin with `r` rounds,
+    /// the flows of a host beyond `r − 1` are not told apart in that mode.
     #[must_use]
     pub fn with_triple(self, rounds: usize) -> IsolatedMemory<S, K, S>
     where

@@ -6,6 +6,7 @@ use sched_core::{
 
 use super::Isolated;
 use super::config::IsolatedError;
+use super::flow_scheduler::IsolationScheduler;
 use super::tin_records::{TinCounters, without_peak};
 use crate::isolation::Isolation;
 use crate::storage::Storage;
@@ -29,7 +30,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     ///
     /// - [`IsolatedError::Config`] for no tins, more than eight, and what [`TinConfig::check`] refuses.
     /// - [`IsolatedError::Ways`] for more tins than the tables have ways.
-    /// - [`IsolatedError::TripleTins`] for several under `triple-isolate`.
+    /// - [`IsolatedError::Memory`] under `triple-isolate` for more tins than half the rounds there is room for
+    ///   ([`IsolatedMemory::with_triple`](crate::IsolatedMemory::with_triple)).
     ///
     /// ```
     /// use freeboard::flowhash::Labels;
@@ -107,8 +109,13 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// Whether so many tins are possible under `isolation`.
     pub(super) fn check_tins(&self, isolation: Isolation, tins: u8) -> Result<(), IsolatedError> {
         let ways = self.queues.directory().sources.ways();
-        if tins > 1 && isolation == Isolation::TripleIsolate {
-            return Err(IsolatedError::TripleTins);
+        let scheduler = self.queues.scheduler();
+        if isolation == Isolation::TripleIsolate && scheduler.has_triple() {
+            let needed = IsolationScheduler::<S, K, T>::rounds_for(tins.into());
+            let (what, given) = ("rounds of all tins", scheduler.rounds());
+            if given < needed {
+                return Err(IsolatedError::Memory { what, given, needed });
+            }
         }
         if u32::from(tins) > ways {
             return Err(IsolatedError::Ways { tins, ways });
@@ -117,7 +124,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     }
 
     /// With `on`, a host has one share in all tins together: what it is sent in one counts for its turns in the others, while
-    /// it is backlogged there. Off unless set. In modes without a level of hosts it changes nothing.
+    /// it is backlogged there. Off unless set. In modes without a level of hosts, and under `triple-isolate`, it changes nothing.
     ///
     /// - A turn of a host is of as many quanta as there are tins, and what the host is sent elsewhere is taken from it; of every
     ///   turn one packet is left. So a host that floods `n` tins of the same rate, beside others that flood one each, is sent as

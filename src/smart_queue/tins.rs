@@ -37,7 +37,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// ```
     ///
     /// # Errors
-    /// [`IsolatedError::TripleTins`] for several tins under `triple-isolate`, and [`IsolatedError::Ways`]; nothing has
+    /// [`IsolatedError::Ways`], and [`IsolatedError::Memory`] under `triple-isolate` without two rounds for each tin; nothing has
     /// changed then.
     pub fn set_tins(&mut self, plan: impl Into<TinPlan>) -> Result<(), IsolatedError> {
         let (plan, rate) = (plan.into(), self.line().rate());

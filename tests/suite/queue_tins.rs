@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use conformance::effort::effort;
 use freeboard::flowhash::{Labels, mix};
-use freeboard::sched_core::{AqmChoice, Counters, DropReason, Nanos, Packet, Scheduler};
+use freeboard::sched_core::{
+    AqmChoice, Counters, DropReason, Limits, Nanos, Packet, Scheduler, TinConfig,
+};
 use freeboard::shaper::Rate;
 use freeboard::{
-    DescriptorQueue, Dscp, FrameQueue, Fwmark, InTin, IsolatedError, Isolation, QueueSettings,
-    SmartQueue, SmartQueueError, TinBy, TinMode, TinPlan,
+    DescriptorQueue, Dscp, FrameQueue, Fwmark, Heap, InTin, Isolated, IsolatedConfig,
+    IsolatedError, IsolatedMemory, Isolation, QueueSettings, SmartQueue, TinBy, TinMode,
 };
 
 const LEN: u32 = 1_000;
@@ -23,12 +25,20 @@ struct Sender {
     tin: u8,
     host: u32,
     flow: u32,
+    /// The server it sends to, beside one for all.
+    server: u32,
 }
 
 impl Sender {
     fn labels(self) -> InTin<Labels> {
         let (flow, src_host) = (mix(self.host * 100 + self.flow), mix(self.host));
-        InTin { labels: Labels { flow, src_host, dst_host: 7 }, tin: self.tin }
+        let dst_host = if self.server == 0 { 7 } else { mix(1_000 + self.server) };
+        InTin { labels: Labels { flow, src_host, dst_host }, tin: self.tin }
+    }
+
+    /// The same to a server that only its host sends to.
+    fn to_own_server(self) -> Self {
+        Self { server: 1 + self.host, ..self }
     }
 }
 
@@ -130,8 +140,11 @@ impl Line {
 /// Hosts 0 to 2 in each of four tins; host 0 has five flows, the others one.
 fn floods() -> Vec<Sender> {
     let flows = |host| if host == 0 { 0..5 } else { 0..1 };
-    let of_tin =
-        |tin| (0..3).flat_map(move |host| flows(host).map(move |flow| Sender { tin, host, flow }));
+    let of_tin = |tin| {
+        (0..3).flat_map(move |host| {
+            flows(host).map(move |flow| Sender { tin, host, flow, server: 0 })
+        })
+    };
     (0..4).flat_map(of_tin).collect()
 }
 
@@ -140,12 +153,10 @@ fn diffserv4(rate: Rate) -> DescriptorQueue {
     builder.catch_up(Nanos::ZERO).descriptors().expect("it is in range")
 }
 
-/// Goal: with every tin flooded each has its share, and in each the hosts share alike, whatever flows they open. In every mode
-/// with a level of hosts and without, but `triple-isolate`.
+/// Goal: with every tin flooded each has its share, and in each the hosts share alike, whatever flows they open. In every mode.
 #[test]
 fn floods_in_every_tin_have_their_shares_and_hosts_within_them() {
-    let modes = Isolation::ALL.into_iter().filter(|mode| *mode != Isolation::TripleIsolate);
-    for isolation in modes {
+    for isolation in Isolation::ALL {
         let builder = SmartQueue::upload(mbit(10)).tins(TinMode::Diffserv4).isolation(isolation);
         let mut line = Line::new(builder.catch_up(Nanos::ZERO).descriptors().unwrap());
         line.flood(&floods(), effort(5_000, 10_000));
@@ -153,6 +164,7 @@ fn floods_in_every_tin_have_their_shares_and_hosts_within_them() {
         for (share, part) in shares.iter().zip([187, 62, 500, 250]) {
             assert!(share.abs_diff(part) <= 4, "{isolation}: {shares:?}");
         }
+        // Under `triple-isolate` the one server is what all flows share.
         if isolation == Isolation::DualSrcHost {
             for (tin, host) in (0..4).flat_map(|tin| (0..3).map(move |host| (tin, host))) {
                 let ours = line.bytes(|sender| (sender.tin, sender.host) == (tin, host));
@@ -167,7 +179,7 @@ fn floods_in_every_tin_have_their_shares_and_hosts_within_them() {
 /// Four hosts: 0 floods all tins of `diffserv4`, each of the others one of the tins 0, 2 and 3, and the tin 1 of bulk has
 /// host 0 alone.
 fn one_host_in_all_tins() -> Vec<Sender> {
-    let of_host = |host: u32, tin: u8| Sender { tin, host, flow: u32::from(tin) };
+    let of_host = |host: u32, tin: u8| Sender { tin, host, flow: u32::from(tin), server: 7 };
     let everywhere = (0..4).map(|tin| of_host(0, tin));
     everywhere.chain([(1, 0), (2, 2), (3, 3)].map(|(host, tin)| of_host(host, tin))).collect()
 }
@@ -197,15 +209,57 @@ fn a_host_in_all_tins_has_one_share() {
     }
 }
 
+/// Goal: under `triple-isolate` hosts of a tin share alike, whatever flows they open there and in other tins. Method: each
+/// host has a destination of its own.
+#[test]
+fn hosts_share_alike_in_every_tin_under_triple_isolate() {
+    let builder = SmartQueue::upload(mbit(10)).isolation(Isolation::TripleIsolate);
+    let queue = builder.tins(TinMode::Diffserv4).catch_up(Nanos::ZERO).descriptors().unwrap();
+    let mut line = Line::new(queue);
+    let senders: Vec<Sender> = floods().into_iter().map(Sender::to_own_server).collect();
+    line.flood(&senders, 10_000);
+    for (share, part) in line.shares().iter().zip([187, 62, 500, 250]) {
+        assert!(share.abs_diff(part) <= 4, "{:?}", line.shares());
+    }
+    for (tin, host) in (0..4).flat_map(|tin| (0..3).map(move |host| (tin, host))) {
+        let ours = line.bytes(|sender| (sender.tin, sender.host) == (tin, host));
+        let fair = line.bytes(|sender| sender.tin == tin) / 3;
+        assert!(ours.abs_diff(fair) * 50 <= fair, "host {host} of tin {tin}: {ours} of {fair}");
+    }
+    line.check();
+}
+
+/// Goal: another isolation under load loses nothing with several tins, and the tins keep their shares. Method: to
+/// `triple-isolate` and back, again and again.
+#[test]
+fn another_isolation_under_load_leaves_tins_their_shares() {
+    let builder = SmartQueue::upload(mbit(10)).isolation(Isolation::TripleIsolate);
+    let queue = builder.tins(TinMode::Diffserv4).catch_up(Nanos::ZERO).descriptors().unwrap();
+    let mut line = Line::new(queue);
+    for round in 0..20 {
+        let modes = [Isolation::DualSrcHost, Isolation::TripleIsolate, Isolation::Flows];
+        line.flood(&floods(), 500);
+        let (queued, lost) = (line.queued.len(), line.dropped.values().sum::<u64>());
+        line.queue.set_isolation(modes[round % 3]).expect("there is room");
+        line.queue.set_isolation(Isolation::TripleIsolate).expect("there is room");
+        assert_eq!((line.queued.len(), line.dropped.values().sum()), (queued, lost));
+        line.check();
+    }
+    for (share, part) in line.shares().iter().zip([187, 62, 500, 250]) {
+        assert!(share.abs_diff(part) <= 4, "{:?}", line.shares());
+    }
+}
+
 /// Goal: voice loses nothing behind floods of twelve hosts in each other tin, and waits for a packet or two; without tins it
 /// shares with all hosts.
 #[test]
 fn voice_loses_nothing_beside_floods_in_other_tins() {
     let mut line = Line::new(diffserv4(mbit(2)));
-    let floods: Vec<Sender> =
-        (0..3).flat_map(|tin| (0..12).map(move |host| Sender { tin, host, flow: 0 })).collect();
+    let floods: Vec<Sender> = (0..3)
+        .flat_map(|tin| (0..12).map(move |host| Sender { tin, host, flow: 0, server: 0 }))
+        .collect();
     let tin = line.queue.tins().of_dscp(Dscp::EF);
-    let voice = Sender { tin, host: 77, flow: 0 };
+    let voice = Sender { tin, host: 77, flow: 0, server: 0 };
     let packets = 200;
     for _ in 0..packets {
         line.put(voice, 200);
@@ -225,7 +279,14 @@ fn voice_loses_nothing_beside_floods_in_other_tins() {
 /// tins read back.
 #[test]
 fn other_tins_under_load_lose_nothing() {
-    let mut line = Line::new(diffserv4(mbit(10)));
+    for isolation in [Isolation::DualSrcHost, Isolation::TripleIsolate] {
+        check_other_tins_under(isolation);
+    }
+}
+
+fn check_other_tins_under(isolation: Isolation) {
+    let builder = SmartQueue::upload(mbit(10)).tins(TinMode::Diffserv4).isolation(isolation);
+    let mut line = Line::new(builder.catch_up(Nanos::ZERO).descriptors().expect("in range"));
     let plans = [
         TinMode::Diffserv3,
         TinMode::Diffserv8,
@@ -242,7 +303,7 @@ fn other_tins_under_load_lose_nothing() {
             tin.and_then(|tin| queue.tin_counters(tin)).map(|tin| tin.backlog.packets)
         };
         let voice = named(&line.queue, "voice");
-        line.queue.set_tins(mode).expect("no triple-isolate");
+        line.queue.set_tins(mode).expect("there is room");
         if let (Some(before), Some(after)) = (voice, named(&line.queue, "voice")) {
             assert_eq!(before, after, "voice stays voice");
         }
@@ -300,17 +361,26 @@ fn each_tin_has_an_aqm_for_its_part_of_the_rate() {
     }
 }
 
+/// Goal: `triple-isolate` takes as many tins as it has rounds for, and says what is missing. Method: 8 tins need 16 rounds.
 #[test]
-fn several_tins_under_triple_isolate_are_refused() {
-    let builder = SmartQueue::upload(mbit(10)).isolation(Isolation::TripleIsolate);
-    let refused = builder.tins(TinMode::Diffserv3).descriptors().map(|_| ());
-    assert_eq!(refused, Err(SmartQueueError::Isolated(IsolatedError::TripleTins)));
-    let mut queue = builder.tins(TinMode::BestEffort).descriptors().expect("one tin");
-    assert_eq!(queue.set_tins(TinMode::Diffserv4), Err(IsolatedError::TripleTins));
-    assert_eq!(*queue.tins(), TinPlan::default());
-    queue.set_isolation(Isolation::Flows).expect("it is no triple-isolate");
-    queue.set_tins(TinMode::Diffserv4).expect("it is no triple-isolate");
-    assert_eq!(queue.set_isolation(Isolation::TripleIsolate), Err(IsolatedError::TripleTins));
+fn tins_under_triple_isolate_need_two_rounds_each() {
+    let shares = [TinConfig::by_weight(1); 8];
+    let built = |rounds| {
+        let memory = IsolatedMemory::<Heap>::allocate(64, 16, 64).with_triple(rounds);
+        Isolated::new(memory, IsolatedConfig::new(1_500, Limits::NONE)).expect("powers of two")
+    };
+    let refused = IsolatedError::Memory { what: "rounds of all tins", given: 15, needed: 16 };
+    let mut queue = built(15);
+    assert_eq!(queue.set_isolation(Isolation::TripleIsolate), Ok(()));
+    assert_eq!(queue.set_tins(&shares), Err(refused));
+    assert_eq!((queue.tins(), queue.set_tins(&shares[..7])), (1, Ok(())));
+    assert_eq!(queue.set_isolation(Isolation::Flows), Ok(()));
+    assert_eq!(queue.set_tins(&shares), Ok(()));
+    assert_eq!(queue.set_isolation(Isolation::TripleIsolate), Err(refused));
+    assert_eq!(queue.isolation(), Isolation::Flows);
+    let mut queue = built(16);
+    assert_eq!(queue.set_tins(&shares), Ok(()));
+    assert_eq!(queue.set_isolation(Isolation::TripleIsolate), Ok(()));
 }
 
 /// Goal: the words of a plan reach the running queue, and a frame of every code point goes to the tin of the plan.

@@ -16,6 +16,7 @@ mod lists;
 mod memory;
 mod queues;
 mod setting;
+mod tins;
 
 use freeboard::sched_core::{
     DropPolicy, FlowId, FlowScheduler, Hosted, Limits, OwnVictim, Scheduler,
@@ -36,6 +37,7 @@ pub use queues::{
     Smart, Tree, VirtualQueues, queues,
 };
 pub use setting::{Dial, Setting};
+pub use tins::{ByNumber, IsolatedTins, LoadTins, SmartTins};
 
 /// A flow scheduler without memory.
 pub trait FlowRecipe: Copy + core::fmt::Debug {

@@ -84,6 +84,8 @@ const PINNED: &[(&str, u64)] = &[
     ("loads_sparse", 0x0562_a3ea_a2c3_1925),
     ("loads_of_two_rounds", 0x8857_8800_2ead_eafb),
     ("loads_of_four_rounds", 0xb836_b635_795b_0947),
+    ("loads_tins", 0xd722_c5aa_c48a_cec2),
+    ("loads_tins_by_weight", 0x8a45_6297_3f86_61d4),
     ("loads_lhd_source", 0x0d1b_827c_fce0_56fd),
     ("loads_lhd_destination", 0xbf60_72a9_1df3_a085),
     ("fifo", 0xf348_c9dc_a28a_bb00),
@@ -127,7 +129,12 @@ const PINNED: &[(&str, u64)] = &[
     ("isolated_dual_src_cobalt", 0xe7f7_23dc_bf96_3e1d),
     ("isolated_dual_dst_cobalt", 0xbadc_ea7f_cc0d_b7ea),
     ("isolated_triple_cobalt", 0xffac_f12a_1c9c_080c),
+    ("isolated_dual_tins", 0x70cd_2d46_3c84_7d90),
+    ("isolated_triple_tins", 0x081d_ac77_3298_ecc8),
+    ("isolated_triple_tins_by_weight", 0x1b10_6ca1_957c_0560),
     ("smart", 0xb221_b779_1afd_6e2f),
+    ("smart_tins", 0x6087_abbe_02fa_220a),
+    ("smart_triple_tins", 0x1ac3_1602_dea2_58ab),
 ];
 
 /// A seed for each name.

@@ -105,6 +105,14 @@ macro_rules! flow_schedulers {
             loads_of_four_rounds: ByHost(LoadDrr {
                 calendar: Arrays::<4>, local: Destination, sparse_first: true,
             });
+            loads_tins: ByHost(LoadTins {
+                of: LoadDrr { calendar: Arrays::<16>, local: Source, sparse_first: true },
+                tins: FOUR_TINS,
+            });
+            loads_tins_by_weight: ByHost(LoadTins {
+                of: LoadDrr { calendar: Arrays::<16>, local: Destination, sparse_first: false },
+                tins: WEIGHTED,
+            });
             loads_lhd_source: LongestHost {
                 of: LoadDrr { calendar: Arrays::<16>, local: Source, sparse_first: true },
                 end: Tail,
@@ -316,7 +324,22 @@ macro_rules! compositions {
             isolated_dual_src_cobalt: IsolatedHosts { by: Isolation::DualSrcHost, aqm: QUICK_COBALT };
             isolated_dual_dst_cobalt: IsolatedHosts { by: Isolation::DualDstHost, aqm: QUICK_COBALT };
             isolated_triple_cobalt: IsolatedHosts { by: Isolation::TripleIsolate, aqm: QUICK_COBALT };
+            isolated_dual_tins: IsolatedTins {
+                by: Isolation::DualSrcHost, tins: FOUR_TINS, aqm: QUICK_COBALT,
+            };
+            isolated_triple_tins: IsolatedTins {
+                by: Isolation::TripleIsolate, tins: FOUR_TINS, aqm: QUICK_COBALT,
+            };
+            isolated_triple_tins_by_weight: IsolatedTins {
+                by: Isolation::TripleIsolate, tins: WEIGHTED, aqm: WithoutAqm,
+            };
             smart: Smart { rate: Rate::UNLIMITED };
+            smart_tins: SmartTins {
+                rate: Rate::UNLIMITED, by: Isolation::DualSrcHost, tins: TinMode::Diffserv4,
+            };
+            smart_triple_tins: SmartTins {
+                rate: Rate::UNLIMITED, by: Isolation::TripleIsolate, tins: TinMode::Diffserv3,
+            };
         }
     };
 }
@@ -324,7 +347,6 @@ macro_rules! compositions {
 /// What the entries name beside recipes.
 pub mod entry {
     use super::super::Cobalt;
-    pub use freeboard::Isolation;
     pub use freeboard::sched_core::{
         AgeParams, AqmChoice, BlueParams, CoDelParams, CobaltParams,
         DropFrom::{Head, Tail},
@@ -333,6 +355,7 @@ pub mod entry {
         ThresholdRange, TinConfig,
     };
     pub use freeboard::shaper::{Overhead, Rate};
+    pub use freeboard::{Isolation, TinMode};
 
     /// Tins by share for histories of packets that are a few microseconds to milliseconds apart: CAKE's `diffserv4` of
     /// 10 Mbit/s.

@@ -1,6 +1,6 @@
 //! What a history can be played on.
 
-use crate::catalog::{Dial, Setting};
+use crate::catalog::{ByNumber, Dial, Setting};
 use freeboard::flowhash::TagLine;
 use freeboard::sched_core::{
     AgeDrr, Aqm, Arrival, Ceiling, CeilingFlow, CeilingReturn, Ceilings, ClassState, Classes,
@@ -12,7 +12,7 @@ use freeboard::sched_core::{
     Wf2q, WfiFlow, WireLength,
 };
 use freeboard::shaper::Shaped;
-use freeboard::{Descriptors, Hashed, Isolated, SmartQueue, Storage};
+use freeboard::{Descriptors, Hashed, Isolated, LabelledScheduler, SmartQueue, Storage};
 
 /// What is known of hosts under a number, which is that of a flow and that of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -524,3 +524,4 @@ nothing_to_set!(
 );
 nothing_to_set!(Free: <S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T>);
 nothing_to_set!(Free: <S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T>);
+nothing_to_set!(Free: <Q: LabelledScheduler> ByNumber<Q>);

@@ -361,13 +361,15 @@ impl<K: Storage> Both<K> {
             }
             Step::SetIsolation(isolation) => {
                 self.seen.changes += u64::from(self.in_spares() > 0);
-                let has_tins = self.subject.tins() > 1;
-                if has_tins && isolation == Isolation::TripleIsolate {
-                    let refused = Err(IsolatedError::TripleTins);
-                    same("tins in rounds", self.subject.set_isolation(isolation), refused)?;
-                } else {
-                    self.subject.set_isolation(isolation).map_err(|error| error.to_string())?;
-                    self.twin.set_isolation(isolation);
+                let is_set = self.subject.set_isolation(isolation);
+                let is_possible = self.twin.set_isolation(isolation);
+                same("another isolation", is_set.is_ok(), is_possible)?;
+                if let Err(error) = is_set {
+                    let needed = 2 * usize::from(self.subject.tins());
+                    let given = self.sizes.rounds as usize;
+                    let refused =
+                        IsolatedError::Memory { what: "rounds of all tins", given, needed };
+                    same("tins without rounds", error, refused)?;
                 }
             }
             Step::SetTins(count, plan) => {

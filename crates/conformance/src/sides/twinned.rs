@@ -2,8 +2,9 @@
 
 use crate::catalog::{
     Age, ByHost, Ceilings, CoarseShortestQueue, CommittedRates, Drr, Fifo, FlooredShortestQueue,
-    FlooredVirtualQueues, FlowRecipe, HostDrr, HostRecipe, LoadDrr, LongestHost, LongestQueue,
-    Memory, Qfq, QfqPlus, QueuesRecipe, Recipe, Setting, ShortestQueue, Tins, VirtualQueues, Wf2q,
+    FlooredVirtualQueues, FlowRecipe, HostDrr, HostRecipe, LoadDrr, LoadTins, LongestHost,
+    LongestQueue, Memory, Qfq, QfqPlus, QueuesRecipe, Recipe, Setting, ShortestQueue, Tins,
+    VirtualQueues, Wf2q,
 };
 use crate::history::Contestant;
 use crate::twin::{
@@ -187,6 +188,23 @@ impl<W: Memory> TwinnedHosts for LoadDrr<W> {
 
     fn side(self) -> Side {
         self.local
+    }
+}
+
+impl<W: Memory> TwinnedHosts for LoadTins<W> {
+    type Twin = NaiveLoadDrr;
+
+    fn twin(self, size: Size) -> NaiveLoadDrr {
+        let mut twin = self.of.twin(size);
+        twin.set_tins(self.tins);
+        for (flow, tin) in (0..size.flows).zip((0..self.tins.len()).cycle()) {
+            twin.assign_tin(FlowId(flow), tin);
+        }
+        twin
+    }
+
+    fn side(self) -> Side {
+        self.of.local
     }
 }
 

@@ -54,6 +54,11 @@ const fn spread(tin: u8) -> u32 {
     (tin as u32).wrapping_mul(0x9e37_79b9)
 }
 
+/// Whether there are two rounds for each tin.
+fn has_room(rounds: u32, tins: u8) -> bool {
+    rounds >= 2 * u32::from(tins)
+}
+
 /// Which side of a packet's hosts has a share of its own, 0 for sources.
 const fn level(isolation: Isolation) -> Option<usize> {
     match isolation {
@@ -98,10 +103,12 @@ impl NaiveIsolationScheduler {
         self.levels.scheduler_mut().scheduler_mut().conforming_mut()
     }
 
-    /// Other tins, for those that serve by them, and for those that may.
-    fn set_tins(&mut self, tins: &[TinConfig]) {
+    /// Other tins, for those that serve by them, and for those that may. Without room for two rounds each there is one in rounds.
+    fn set_tins(&mut self, tins: &[TinConfig], rounds: u32) {
         self.host_tins().set_tins(tins);
         self.flows.scheduler_mut().set_tins(tins);
+        let in_room = if has_room(rounds, tins.len() as u8) { tins } else { &tins[..1] };
+        self.rounds.set_tins(in_room);
         self.settle_tins();
     }
 
@@ -116,18 +123,24 @@ impl NaiveIsolationScheduler {
 
     /// Another isolation, while no flow is backlogged.
     fn set_isolation(&mut self, isolation: Isolation) {
-        let had_hosts = self.counts_hosts();
+        let before = self.serving_tins().clone();
+        let kind = |this: &Self| (this.is_in_rounds(), this.counts_hosts());
+        let kind_before = kind(self);
         self.isolation = isolation;
-        if had_hosts == self.counts_hosts() {
-            return;
-        }
-        if had_hosts {
-            let of_hosts = self.host_tins().clone();
-            self.flows.scheduler_mut().take_over(&of_hosts);
+        if kind(self) != kind_before {
+            self.serving_tins().take_over(&before);
             self.settle_tins();
+        }
+    }
+
+    /// The tins of those that serve.
+    fn serving_tins(&mut self) -> &mut NaiveTins {
+        if self.is_in_rounds() {
+            self.rounds.choice_mut()
+        } else if self.counts_hosts() {
+            self.host_tins()
         } else {
-            let of_flows = self.flows.scheduler_mut().clone();
-            self.host_tins().take_over(&of_flows);
+            self.flows.scheduler_mut()
         }
     }
 
@@ -147,7 +160,10 @@ impl Housing for NaiveIsolationScheduler {
     fn assign(&mut self, flow: FlowId, source: u32, destination: u32) -> Result<(), ConfigError> {
         self.rounds.assign(flow, source, destination)?;
         self.flows.renew(flow);
-        let tin = self.tins.get(&flow).copied().unwrap_or(0).into();
+        let tin: u32 = self.tins.get(&flow).copied().unwrap_or(0).into();
+        if self.rounds.tins() > 1 {
+            self.rounds.assign_tin(flow, tin as usize);
+        }
         let host = level(self.isolation).map_or(tin, |side| [source, destination][side]);
         self.levels.assign(flow, host, 0)
     }
@@ -200,6 +216,7 @@ impl NaiveFlowScheduler for NaiveIsolationScheduler {
     fn advance(&mut self, now: Nanos) {
         self.levels.advance(now);
         self.flows.advance(now);
+        self.rounds.advance(now);
     }
 
     fn configure(
@@ -597,9 +614,13 @@ impl NaiveIsolated {
 
     /// As [`Isolated::set_isolation`](freeboard::Isolated::set_isolation): all flows lose what they hold
     /// under the one isolation, and come with all of it, one after another, under the other.
-    pub fn set_isolation(&mut self, isolation: Isolation) {
+    /// Whether it is possible.
+    pub fn set_isolation(&mut self, isolation: Isolation) -> bool {
         if isolation == self.isolation {
-            return;
+            return true;
+        }
+        if isolation == Isolation::TripleIsolate && !has_room(self.sizes.rounds, self.tins) {
+            return false;
         }
         let (had_hosts, has_hosts) = (counts_hosts(self.isolation), counts_hosts(isolation));
         self.isolation = isolation;
@@ -630,19 +651,22 @@ impl NaiveIsolated {
                 scheduler.ceiling(host, None).expect("as before");
             }
         });
+        true
     }
 
     /// As [`Isolated::set_tins`](freeboard::Isolated::set_tins); whether it is possible.
     pub fn set_tins(&mut self, tins: &[TinConfig]) -> bool {
         let count = tins.len() as u8;
-        if count > 1 && self.isolation == Isolation::TripleIsolate
+        let rounds = self.sizes.rounds;
+        let lacks_rounds = !has_room(rounds, count);
+        if lacks_rounds && self.isolation == Isolation::TripleIsolate
             || u32::from(count) > self.sizes.ways
         {
             return false;
         }
         let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
         if count == self.tins {
-            scheduler.set_tins(tins);
+            scheduler.set_tins(tins, rounds);
             return true;
         }
         self.tins = count;
@@ -659,8 +683,13 @@ impl NaiveIsolated {
             self.flows.disown(queue.0);
         }
         self.put_anew(|scheduler| {
-            scheduler.set_tins(tins);
+            scheduler.set_tins(tins, rounds);
             scheduler.tins.values_mut().for_each(to);
+            if scheduler.rounds.tins() > 1 {
+                for (&flow, &tin) in &scheduler.tins {
+                    scheduler.rounds.assign_tin(flow, tin.into());
+                }
+            }
         });
         true
     }

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use freeboard::sched_core::{ConfigError, FlowId, Side, Sides};
+use freeboard::sched_core::{ConfigError, FlowId, Nanos, Side, Sides, TinConfig};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
+use super::tins::NaiveTins;
 use crate::history::{HostBooks, Housing, Setting};
 
 /// The largest quantum, in bytes.
@@ -25,6 +26,7 @@ struct NaiveLoadDrrFlow {
     due: Option<u64>,
     /// Source and destination.
     hosts: [u32; 2],
+    tin: usize,
 }
 
 impl NaiveLoadDrrFlow {
@@ -43,18 +45,32 @@ impl NaiveLoadDrrFlow {
 /// How many rounds back the early turn of a round may be used.
 const SAVED_UP: i64 = 15;
 
-/// Rounds counted without end, in a map of those in which a flow has a turn.
-#[derive(Clone, Debug)]
-pub struct NaiveLoadDrr {
-    max_len: u32,
-    /// How many rounds there are places for.
-    wheel: u64,
-    sparse_first: bool,
-    sides: Sides,
-    flows: Vec<NaiveLoadDrrFlow>,
+/// The rounds of a tin, counted without end, in a map of those in which a flow has a turn.
+#[derive(Clone, Debug, Default)]
+struct NaiveRounds {
     round: u64,
     new: VecDeque<FlowId>,
     lists: BTreeMap<u64, VecDeque<FlowId>>,
+}
+
+impl NaiveRounds {
+    fn listed(&self) -> impl Iterator<Item = FlowId> {
+        self.new.iter().chain(self.lists.values().flatten()).copied()
+    }
+}
+
+/// Tins, and in each of them rounds.
+#[derive(Clone, Debug)]
+pub struct NaiveLoadDrr {
+    max_len: u32,
+    /// How many rounds all tins have places for together.
+    rounds: u32,
+    sparse_first: bool,
+    sides: Sides,
+    flows: Vec<NaiveLoadDrrFlow>,
+    tins: Vec<NaiveRounds>,
+    /// Which tin is served: a tin is a flow of this twin, the only one of its tin there.
+    choice: NaiveTins,
     /// For each side, the hosts and the latest round whose early turn they have used; rounds before the first have
     /// one as well.
     early_turns: [Vec<Option<i64>>; 2],
@@ -64,24 +80,30 @@ pub struct NaiveLoadDrr {
 
 impl NaiveLoadDrr {
     /// No flow added yet, of `flows` at most, between `sources` and `destinations`, of which both sides
-    /// count; no packet is longer than `max_len` bytes. A turn is at most `wheel − 1` rounds ahead.
+    /// count; no packet is longer than `max_len` bytes. There is one tin. A turn is less than the largest power of two within
+    /// `rounds` ahead.
     #[must_use]
     pub fn new(
         flows: u32,
         [sources, destinations]: [u32; 2],
-        wheel: u32,
+        rounds: u32,
         max_len: u32,
         sparse_first: bool,
     ) -> Self {
+        let mut choice =
+            NaiveTins::new(TinConfig::MAX_TINS, max_len, &[TinConfig::by_weight(1)], 64, false);
+        for tin in (0..TinConfig::MAX_TINS).map(FlowId) {
+            let setting = Setting { weight: max_len, max_len: 1 };
+            choice.configure(tin, setting, None).expect("a quantum in range");
+        }
         Self {
             max_len,
-            wheel: wheel.into(),
+            rounds,
             sparse_first,
             sides: Sides::Both,
             flows: vec![NaiveLoadDrrFlow::default(); flows as usize],
-            round: 0,
-            new: VecDeque::new(),
-            lists: BTreeMap::new(),
+            tins: vec![NaiveRounds::default()],
+            choice,
             early_turns: [sources, destinations].map(|hosts| vec![None; hosts as usize]),
             local: Side::Source,
         }
@@ -93,8 +115,69 @@ impl NaiveLoadDrr {
         Self { local, ..self }
     }
 
+    /// Other tins, as many as now or while no flow is backlogged.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub fn set_tins(&mut self, tins: &[TinConfig]) {
+        let count = tins.len();
+        self.choice.set_tins(tins);
+        if count == self.tins.len() {
+            return;
+        }
+        self.tins.truncate(count);
+        self.tins.resize_with(count, NaiveRounds::default);
+        for tin in 0..count as u32 {
+            self.choice.assign(FlowId(tin), tin, 0).expect("it is idle");
+        }
+        for flow in (0..self.flows.len() as u32).map(FlowId) {
+            if self.flows[flow.index()].tin >= count {
+                self.move_to(flow, 0);
+            }
+        }
+    }
+
+    /// How many tins there are.
+    #[must_use]
+    pub fn tins(&self) -> usize {
+        self.tins.len()
+    }
+
+    /// Makes `flow`, which is not backlogged, one of `tin`.
+    pub fn assign_tin(&mut self, flow: FlowId, tin: usize) {
+        if self.flows[flow.index()].tin != tin {
+            self.move_to(flow, tin);
+        }
+    }
+
+    fn move_to(&mut self, flow: FlowId, tin: usize) {
+        let NaiveLoadDrrFlow { quantum, hosts, .. } = self.flows[flow.index()];
+        self.flows[flow.index()] =
+            NaiveLoadDrrFlow { quantum, hosts, tin, ..NaiveLoadDrrFlow::default() };
+    }
+
+    /// Which tin is served, and what each owes.
+    pub const fn choice_mut(&mut self) -> &mut NaiveTins {
+        &mut self.choice
+    }
+
+    /// How many rounds there are places for in a tin.
+    fn wheel(&self) -> u64 {
+        let of_tin = self.rounds / self.tins.len() as u32;
+        1 << of_tin.ilog2()
+    }
+
+    /// The rounds of the tin of `flow`.
+    fn of(&mut self, flow: FlowId) -> &mut NaiveRounds {
+        &mut self.tins[self.flows[flow.index()].tin]
+    }
+
+    fn round(&self, flow: FlowId) -> u64 {
+        self.tins[self.flows[flow.index()].tin].round
+    }
+
     fn listed(&self) -> impl Iterator<Item = FlowId> {
-        self.new.iter().chain(self.lists.values().flatten()).copied()
+        self.tins.iter().flat_map(NaiveRounds::listed)
     }
 
     /// How many flows of `host` are backlogged; `side` is 0 for sources and 1 for destinations.
@@ -117,28 +200,31 @@ impl NaiveLoadDrr {
     fn load(&self, flow: FlowId) -> u64 {
         let hosts = self.flows[flow.index()].hosts;
         let counts = self.counting().iter().map(|&side| self.count(side, hosts[side]));
-        counts.max().unwrap_or(1).max(1).min(self.wheel - 1)
+        counts.max().unwrap_or(1).max(1).min(self.wheel() - 1)
     }
 
     /// The list of `flow`: that of a round, or `None` for the new list.
     fn round_of(&self, flow: FlowId) -> Option<u64> {
-        let list = self.lists.iter().find(|(_, list)| list.contains(&flow));
+        let lists = &self.tins[self.flows[flow.index()].tin].lists;
+        let list = lists.iter().find(|(_, list)| list.contains(&flow));
         list.map(|(&round, _)| round)
     }
 
     fn unlist(&mut self, flow: FlowId) {
-        self.new.retain(|&other| other != flow);
-        for list in self.lists.values_mut() {
+        let of = self.of(flow);
+        of.new.retain(|&other| other != flow);
+        for list in of.lists.values_mut() {
             list.retain(|&other| other != flow);
         }
-        self.lists.retain(|_, list| !list.is_empty());
+        of.lists.retain(|_, list| !list.is_empty());
     }
 
     /// When the turn behind that under way is: as many rounds after this one as the load says, or if that under
     /// way is the rest of an earlier one, when that one said.
     fn next_turn(&self, flow: FlowId) -> u64 {
-        let to_come = self.flows[flow.index()].due.filter(|&due| due > self.round);
-        to_come.unwrap_or_else(|| self.round + self.load(flow)).min(self.round + self.wheel - 1)
+        let round = self.round(flow);
+        let to_come = self.flows[flow.index()].due.filter(|&due| due > round);
+        to_come.unwrap_or_else(|| round + self.load(flow)).min(round + self.wheel() - 1)
     }
 
     /// The turn of `flow` is over or broken off, in this round; it is on no list then. Returns the round of the
@@ -152,7 +238,7 @@ impl NaiveLoadDrr {
     }
 
     fn enlist(&mut self, flow: FlowId, round: u64) {
-        self.lists.entry(round).or_default().push_back(flow);
+        self.of(flow).lists.entry(round).or_default().push_back(flow);
     }
 
     fn is_known(&self, side: usize, host: u32) -> Result<(), ConfigError> {
@@ -176,11 +262,11 @@ impl Housing for NaiveLoadDrr {
         if self.listed().any(|listed| listed == flow) {
             return Err(ConfigError::Backlogged { flow });
         }
-        let NaiveLoadDrrFlow { quantum, hosts, .. } = self.flows[flow.index()];
+        let NaiveLoadDrrFlow { quantum, hosts, tin, .. } = self.flows[flow.index()];
         if hosts != [source, destination] {
             let hosts = [source, destination];
             self.flows[flow.index()] =
-                NaiveLoadDrrFlow { quantum, hosts, ..NaiveLoadDrrFlow::default() };
+                NaiveLoadDrrFlow { quantum, hosts, tin, ..NaiveLoadDrrFlow::default() };
         }
         Ok(())
     }
@@ -202,6 +288,10 @@ impl Housing for NaiveLoadDrr {
 }
 
 impl NaiveFlowScheduler for NaiveLoadDrr {
+    fn advance(&mut self, now: Nanos) {
+        self.choice.advance(now);
+    }
+
     fn configure(
         &mut self,
         flow: FlowId,
@@ -239,11 +329,14 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
     /// begins early, if its host has an early turn left from the last rounds or in one before that which the load says.
     /// All others wait for that.
     fn backlogged(&mut self, flow: FlowId, _head_len: u32) {
-        let round = self.round;
-        let NaiveLoadDrrFlow { due, sent, hosts, .. } = self.flows[flow.index()];
+        let NaiveLoadDrrFlow { due, sent, hosts, tin, .. } = self.flows[flow.index()];
+        let (round, was_idle) = (self.round(flow), self.tins[tin].listed().next().is_none());
+        if was_idle {
+            self.choice.backlogged(FlowId(tin as u32), 1);
+        }
         let is_due = due.is_none_or(|due| due <= round);
         if self.sparse_first && sent.is_some() && !is_due {
-            self.new.push_back(flow);
+            self.of(flow).new.push_back(flow);
             return;
         }
         if sent.is_some() {
@@ -262,6 +355,9 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
         // The early turn that is used: that of the first round, not too long ago, whose turn is left.
         let left = limited.map(|side| {
             let used = self.early_turns[side][hosts[side] as usize];
+            // What is further ahead than any turn is of another tin's rounds.
+            let most = now + self.wheel() as i64 - 2;
+            let used = used.filter(|&used| used <= most);
             used.map_or(now - SAVED_UP, |used| (used + 1).max(now - SAVED_UP))
         });
         let early = left.map_or(round, |left| round.max(u64::try_from(left).unwrap_or(0)));
@@ -273,14 +369,17 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
             self.early_turns[side][hosts[side] as usize] = left;
         }
         if early == round {
-            self.new.push_back(flow);
+            self.of(flow).new.push_back(flow);
         } else {
             self.enlist(flow, early);
         }
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        self.round = self.round_of(flow).map_or(self.round, |round| round.max(self.round));
+        let tin = self.flows[flow.index()].tin;
+        let turn = self.round_of(flow);
+        let of = &mut self.tins[tin];
+        of.round = turn.map_or(of.round, |round| round.max(of.round));
         let state = &mut self.flows[flow.index()];
         let sent = state.sent.unwrap_or(0) + i64::from(len);
         state.sent = Some(sent);
@@ -291,22 +390,29 @@ impl NaiveFlowScheduler for NaiveLoadDrr {
                 self.enlist(flow, next_turn);
             }
         }
+        let is_idle = self.tins[tin].listed().next().is_none();
+        self.choice.served(FlowId(tin as u32), len, Some(1).filter(|_| !is_idle));
     }
 
     /// In a turn that has begun, it is as if the queue had been emptied by service. One that has not is as if
     /// it had never been due.
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
-        if head.is_some() {
+        let tin = self.flows[flow.index()].tin;
+        if head.is_some() || !self.tins[tin].listed().any(|listed| listed == flow) {
             return;
         }
         if self.flows[flow.index()].sent.is_some() {
             self.finish(flow);
         }
         self.unlist(flow);
+        if self.tins[tin].listed().next().is_none() {
+            self.choice.lost(FlowId(tin as u32), None);
+        }
     }
 
-    fn select(&self, _queues: QueuesView<'_>) -> Option<FlowId> {
-        let first = || self.lists.values().next()?.front();
-        self.new.front().or_else(first).copied()
+    fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {
+        let tin = self.choice.select(queues)?.index();
+        let first = || self.tins[tin].lists.values().next()?.front();
+        self.tins[tin].new.front().or_else(first).copied()
     }
 }

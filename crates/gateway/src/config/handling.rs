@@ -2,9 +2,9 @@
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate, Shaper};
-use freeboard::{AckFilter, Isolation, MemoryLimit, QueueSettings, Rtt, TinBy, TinMode, TinPlan};
+use freeboard::{AckFilter, MemoryLimit, QueueSettings, Rtt, TinBy, TinMode, TinPlan};
 
-use crate::config::keywords::{HostMode, QueueKind, Switch, Words, number};
+use crate::config::keywords::{QueueKind, Switch, Words, number};
 use crate::config::{RawOptions, Word};
 use crate::forward::queue::Heading;
 use crate::io::frame::ETHERNET_HEADER;
@@ -194,7 +194,7 @@ const MOST_BURST: i64 = 1 << 30;
 const BY_RATE: &str = "by-rate";
 
 impl RawOptions {
-    pub(super) fn handling(&self, kind: QueueKind, hosts: HostMode) -> Result<Handling, String> {
+    pub(super) fn handling(&self, kind: QueueKind) -> Result<Handling, String> {
         let ack_filter =
             self.read("--ack-filter", &self.ack_filter, <AckFilter as Words>::parse)?;
         let ack_filter = ack_filter.unwrap_or_default();
@@ -211,7 +211,7 @@ impl RawOptions {
         }
         let across = self.read("--hosts-across-tins", &self.hosts_across_tins, Switch::parse)?;
         let ingress = self.read("--ingress", &self.ingress, Switch::parse)?;
-        let tins = self.tins(kind, hosts)?;
+        let tins = self.tins(kind)?;
         Ok(Handling {
             ack_filter,
             wash: self.read("--wash", &self.wash, Ways::parse)?.unwrap_or_default(),
@@ -225,16 +225,12 @@ impl RawOptions {
     }
 
     /// The tins, if there are several.
-    fn tins(&self, kind: QueueKind, hosts: HostMode) -> Result<Option<TinPlan>, String> {
+    fn tins(&self, kind: QueueKind) -> Result<Option<TinPlan>, String> {
         let plan = self.read("--tins", &self.tins, tins)?.filter(|plan| plan.count() > 1);
-        let why = match (plan, kind, hosts) {
-            (None, ..) => return Ok(None),
-            (_, QueueKind::Drr, HostMode::By(Isolation::TripleIsolate)) => {
-                "with --hosts triple-isolate accepted is besteffort".to_owned()
-            }
-            (_, QueueKind::Drr, _) => return Ok(plan),
-            _ => format!("with --queue {} accepted is besteffort", kind.word()),
-        };
+        if plan.is_none() || kind == QueueKind::Drr {
+            return Ok(plan);
+        }
+        let why = format!("with --queue {} accepted is besteffort", kind.word());
         Err(self.not_with("--tins", &self.tins, &why))
     }
 

@@ -146,10 +146,6 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ("tins = \"difserv4\"", "did you mean `diffserv4`?"),
         ("tins = \"diffserv4 wash\"", "--tins \"diffserv4 wash\": accepted are besteffort"),
         ("queue = \"sqf\"\ntins = \"diffserv4\"", "with --queue sqf accepted is besteffort"),
-        (
-            "hosts = \"triple-isolate\"\ntins = \"diffserv4\"",
-            "with --hosts triple-isolate accepted is besteffort",
-        ),
         ("tin-by = \"priority\"", "--tin-by \"priority\": without several --tins accepted is dscp"),
         (
             "tins = \"diffserv4\"\ntin-by = \"outer\"",

@@ -26,8 +26,8 @@ pub(crate) use size::bytes_of_tables;
 use size::{host_entries, queues};
 use users::Users;
 
-/// Rounds of the calendar of `triple-isolate`.
-const ROUNDS: usize = 64;
+/// Rounds of `triple-isolate`, shared by the tins.
+const ROUNDS: usize = 256;
 /// The seed of an AQM that draws: a draw only decides which packets of one flow are dropped, and is no secret.
 const SEED: u64 = 1;
 /// Frames that one direction may hold unless its limit is in packets.

@@ -24,9 +24,12 @@
 //!   sends at most `(n + 2)·Q + L − 1` bytes, and without sparse flows first `(n + 1)·Q + L − 1`
 //!   (`docs/guarantees.md`).
 //!
+//! - With several [tins](LoadDrr::set_tins) each has rounds of its own, and all the above holds within a tin, of what the tin
+//!   is sent. What that is [`TinChoice`] says.
+//!
 //! **Not promised.**
 //!
-//! - The load is at most the length of the calendar less one. A host with more flows than that has more than one host's
+//! - The load is at most the length of the calendar of a tin less one. A host with more flows than that has more than one host's
 //!   share: its flows share as if they were only as many.
 //! - With sparse flows first, a host of the limited side that always has a fresh flow ready has up to a turn a round
 //!   beside the turns of its standing flows.
@@ -34,8 +37,8 @@
 //!   then waits for at most one length of the calendar.
 //!
 //! **Cost.** O(1) per call without a loop: two counters of hosts, and two words of bits for the next round
-//! that has turns. Memory: 32 bytes a flow, 8 a host of either side and 8 a round of the calendar, and half
-//! a kilobyte.
+//! that has turns; with several tins, that of [`TinChoice`] as well. Memory: 32 bytes a flow, 8 a host of either side and 8 a
+//! round of the calendar, and 1.4 kilobytes.
 //!
 //! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, 2018, §III-A and Algorithm 2 (a
 //! load counts all active flows; the quantum is divided by it); Shreedhar & Varghese 1996 and RFC 8290 §4
@@ -44,25 +47,32 @@
 mod calendar;
 mod flow;
 mod hosts;
+mod tins;
+mod turns;
 
 pub use calendar::RoundList;
 pub use flow::LoadDrrFlow;
 pub use hosts::{LoadDrrHost, Side, Sides};
 
 use crate::disciplines::drr::ring::{RingFlow, debt};
+use crate::disciplines::tins::{TinChoice, TinConfig};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::hosts::hosted::Hosted;
+use crate::hosts::token_bucket::{AsBooked, WireLength};
 use crate::queues::queue::NONE;
-use crate::{FlowId, Imbalance, Nanos, Packet};
+use crate::{FlowId, Imbalance, Nanos};
 use calendar::Calendar;
 use flow::{Place, Standing};
 use hosts::Loads;
+use tins::TinRounds;
 
 /// Deficit round robin over the flows in the memory `N`, thinned out by the hosts in `S` (sources) and
 /// `D` (destinations), with a calendar of rounds in `W`.
 ///
 /// [`FlowScheduler::Config`] is the quantum in bytes: how much a flow may send in its turn. Every flow
-/// belongs to host 0 of either side until it is [assigned](LoadDrr::assign).
+/// belongs to host 0 of either side until it is [assigned](LoadDrr::assign), and to tin 0 until it is
+/// [assigned](LoadDrr::assign_tin) to another. A host counts its flows in all tins together: a host that has a share in
+/// each tin is one number in each.
 ///
 /// ```
 /// use sched_core::{FlowId, FlowScheduler, RoundList, LoadDrr, LoadDrrFlow, LoadDrrHost};
@@ -87,19 +97,14 @@ use hosts::Loads;
 /// # Ok::<(), sched_core::ConfigError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LoadDrr<N, S, D, W> {
+pub struct LoadDrr<N, S, D, W, L = AsBooked> {
     nodes: N,
     sources: Loads<S>,
     destinations: Loads<D>,
-    /// The turns of `round` and of those after it, up to the calendar's horizon.
+    /// The turns to come, tin by tin: those of its round and of the rounds after it, up to the calendar's horizon.
     calendar: Calendar<W>,
-    /// The first turns, before all others.
-    first_turns: RoundList,
-    /// The round of the latest service that was not of a first turn. Wraps: rounds compare by the sign of
-    /// their difference.
-    round: u32,
-    /// The flow to be served next, as the lists have it; [`NONE`] if and only if none is listed.
-    front: u32,
+    tins: [TinRounds; TinConfig::MAX_TINS as usize],
+    choice: TinChoice<L>,
     max_len: u32,
     mode: Sides,
     hosts_of: Side,
@@ -113,6 +118,34 @@ where
     D: Table<LoadDrrHost>,
     W: Table<RoundList>,
 {
+    /// A flow scheduler of `nodes.len()` flows, none added, for packets of at most `max_len` bytes; both sides
+    /// count, and there is one tin. The calendar is as long as the largest power of two that `rounds` has room for; if this
+    /// length is more than the flows of any host, shares are exact. Packets are as long on the wire as they are booked. Cost:
+    /// O(flows + hosts + rounds).
+    ///
+    /// # Errors
+    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`](crate::Packet::MAX_LEN), each side has room
+    /// for a host and for at most 2^29 − 1, and `rounds.len()` is in `2..=`[`Self::MAX_ROUNDS`]. Without room for a flow,
+    /// hosts and rounds may be none as well.
+    pub fn new(
+        nodes: N,
+        sources: S,
+        destinations: D,
+        rounds: W,
+        max_len: u32,
+    ) -> Result<Self, ConfigError> {
+        Self::on_link(nodes, sources, destinations, rounds, max_len, AsBooked)
+    }
+}
+
+impl<N, S, D, W, L> LoadDrr<N, S, D, W, L>
+where
+    N: Table<LoadDrrFlow>,
+    S: Table<LoadDrrHost>,
+    D: Table<LoadDrrHost>,
+    W: Table<RoundList>,
+    L: WireLength,
+{
     /// The largest quantum, in bytes.
     pub const MAX_QUANTUM: u32 = RingFlow::MAX_QUANTUM;
 
@@ -125,23 +158,19 @@ where
     /// The longest calendar, in rounds.
     pub const MAX_ROUNDS: u32 = Calendar::<W>::MOST;
 
-    /// A flow scheduler of `nodes.len()` flows, none added, for packets of at most `max_len` bytes; both sides
-    /// count. The calendar is as long as the largest power of two that `rounds` has room for; if this length
-    /// is more than the flows of any host, shares are exact. Cost: O(flows + hosts + rounds).
+    /// As [`LoadDrr::new`], where packets are as long as `link` says: the rates of tins count these lengths.
     ///
     /// # Errors
-    /// [`ConfigError::OutOfRange`] unless `max_len` is in `1..=`[`Packet::MAX_LEN`], each side has room
-    /// for a host, and `rounds.len()` is in `2..=`[`Self::MAX_ROUNDS`]. Without room for a flow, hosts and rounds may
-    /// be none as well.
-    pub fn new(
+    /// As [`LoadDrr::new`].
+    pub fn on_link(
         mut nodes: N,
         sources: S,
         destinations: D,
         rounds: W,
         max_len: u32,
+        link: L,
     ) -> Result<Self, ConfigError> {
-        let most = Packet::MAX_LEN.into();
-        ConfigError::check_range("longest packet in bytes", max_len.into(), 1, most)?;
+        let choice = TinChoice::new(max_len, link)?;
         let length = rounds.as_ref().len() as u64;
         let (fewest_hosts, fewest_rounds) = if nodes.as_ref().is_empty() { (0, 0) } else { (1, 2) };
         let most = Self::MAX_ROUNDS.into();
@@ -152,9 +181,8 @@ where
             sources: Loads::new(sources, "source hosts", fewest_hosts)?,
             destinations: Loads::new(destinations, "destination hosts", fewest_hosts)?,
             calendar: Calendar::new(rounds),
-            first_turns: RoundList::IDLE,
-            round: 0,
-            front: NONE,
+            tins: [TinRounds::IDLE; TinConfig::MAX_TINS as usize],
+            choice,
             max_len,
             mode: Sides::Both,
             hosts_of: Side::Source,
@@ -190,7 +218,8 @@ where
     pub fn add_all(&mut self, quantum: u32) -> Result<(), ConfigError> {
         RingFlow::check_quantum(quantum, self.max_len)?;
         for node in self.nodes.as_mut() {
-            set_quantum(node, quantum, self.max_len, self.round);
+            let round = self.tins.get(node.tin() as usize).map_or(0, |tin| tin.round);
+            set_quantum(node, quantum, self.max_len, round);
         }
         Ok(())
     }
@@ -216,10 +245,10 @@ where
         if node.is_listed() {
             return Err(ConfigError::Backlogged { flow });
         }
-        if (node.source, node.destination) != (source, destination) {
-            let standing = Standing::new(Place::Idle, node.standing.quantum());
-            let due = self.round;
-            *node = LoadDrrFlow { standing, source, destination, due, ..LoadDrrFlow::EMPTY };
+        if (node.source(), node.destination) != (source, destination) {
+            let (quantum, tin) = (node.standing.quantum(), node.tin());
+            let due = self.tins.get(tin as usize).map_or(0, |tin| tin.round);
+            *node = LoadDrrFlow::idle(quantum, source, destination, tin, due);
         }
         Ok(())
     }
@@ -228,7 +257,7 @@ where
     #[must_use]
     pub fn assigned(&self, flow: FlowId) -> Option<(u32, u32)> {
         let node = self.nodes.as_ref().get(flow.index())?;
-        Some((node.source, node.destination))
+        Some((node.source(), node.destination))
     }
 
     /// Which sides count from now on. Turns that are placed keep their places.
@@ -259,146 +288,15 @@ where
     fn node(&self, flow: FlowId) -> Option<&LoadDrrFlow> {
         self.nodes.as_ref().get(flow.index()).filter(|node| node.is_added())
     }
-
-    /// The flow to be served next.
-    #[inline]
-    fn first(&self) -> u32 {
-        if self.first_turns.is_empty() {
-            self.calendar.first_from(self.round)
-        } else {
-            self.first_turns.head()
-        }
-    }
-
-    /// Takes `flow`, which is listed, off its list.
-    #[inline]
-    fn unlist(&mut self, node: &LoadDrrFlow, flow: u32) {
-        let nodes = self.nodes.as_mut();
-        if node.standing.place() == Place::New {
-            self.first_turns.unlink(nodes, flow);
-        } else {
-            self.calendar.unlink(nodes, node.turn, flow);
-        }
-    }
-
-    /// The turn of `flow`, which was selected, is over, overdrawn by `debt`.
-    #[inline(never)]
-    fn end_turn(&mut self, flow: u32, debt: u32) {
-        let Some(node) = self.nodes.as_mut().get_mut(flow as usize) else { return };
-        self.round = node.turn;
-        // The flow is the first of its list, and the flow behind it there is the next.
-        let next = node.next;
-        let was_last = if node.standing.place() == Place::New {
-            self.first_turns.pop(next)
-        } else {
-            self.calendar.pop(node.turn, next)
-        };
-        let (source, destination) =
-            (self.sources.load(node.source), self.destinations.load(node.destination));
-        // The rest of a turn counts as from its beginning, when the flow came to be due.
-        let turn = self.calendar.next_turn(self.round, node.due, source, destination);
-        (node.charged, node.turn, node.due) = (debt, turn, turn);
-        node.standing = Standing::new(Place::Turn, node.standing.quantum());
-        self.calendar.push(self.nodes.as_mut(), turn, flow);
-        self.front = if was_last { self.first() } else { next };
-    }
-
-    /// `flow`, if it is listed, holds nothing any more, since it sent `sent` bytes or lost them.
-    #[inline(never)]
-    fn become_idle(&mut self, flow: FlowId, sent: Option<u32>) {
-        let Some(&node) = self.nodes.as_ref().get(flow.index()) else { return };
-        if !node.is_listed() {
-            return;
-        }
-        self.unlist(&node, flow.0);
-        let (source, destination) =
-            (self.sources.leave(node.source), self.destinations.leave(node.destination));
-        let quantum = node.standing.quantum();
-        let (mut standing, mut charged, mut due) =
-            (Standing::new(Place::Idle, quantum), node.charged, node.due);
-        // A loss is no service: a turn that has not begun is as if it had never been due, and one that has, as
-        // if the flow had been emptied by service. Then it keeps the rest, or what it owes.
-        if sent.is_some() || node.standing.has_begun() {
-            self.round = node.turn;
-            due = self.calendar.next_turn(self.round, due, source, destination);
-            charged = charged.wrapping_add(sent.unwrap_or(0));
-            if charged < quantum {
-                standing = standing.begun();
-            } else {
-                charged = debt(charged, quantum, self.max_len);
-            }
-        }
-        if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
-            node.standing = standing;
-            (node.charged, node.due) = (charged, due);
-        }
-        self.front = self.first();
-    }
-
-    /// The round of a turn that `node`, which has become backlogged, begins before the one `by_load`, if it may
-    /// begin one: its last turn is over, and its host has one left. Books it.
-    fn early_turn(&mut self, node: &LoadDrrFlow, by_load: u32) -> Option<u32> {
-        if !self.sparse_first || !is_not_later(node.due, self.round) {
-            return None;
-        }
-        let horizon = self.calendar.horizon();
-        let left = match self.limited_side() {
-            None => self.round,
-            Some(Side::Source) => self.sources.early_turn_left(node.source, self.round, horizon),
-            Some(Side::Destination) => {
-                self.destinations.early_turn_left(node.destination, self.round, horizon)
-            }
-        };
-        let early = if is_not_later(left, self.round) { self.round } else { left };
-        if is_not_later(by_load, early) {
-            return None;
-        }
-        match self.limited_side() {
-            None => {}
-            Some(Side::Source) => self.sources.use_early_turn(node.source, left),
-            Some(Side::Destination) => self.destinations.use_early_turn(node.destination, left),
-        }
-        Some(early)
-    }
-
-    /// The side whose hosts have a limit of early turns.
-    const fn limited_side(&self) -> Option<Side> {
-        match self.mode {
-            Sides::Neither => None,
-            Sides::Source => Some(Side::Source),
-            Sides::Destination => Some(Side::Destination),
-            Sides::Both => Some(self.hosts_of),
-        }
-    }
-
-    /// Walks the lists and checks that they hold the listed flows, each where it belongs.
-    fn recount_lists(&self) -> Result<(), Imbalance> {
-        let nodes = self.nodes.as_ref();
-        let listed = nodes.iter().filter(|node| node.is_listed()).count();
-        let first_turns = self.first_turns.recount(nodes, &|flow, node| {
-            let is_new = node.standing.place() == Place::New;
-            Imbalance::check("a first turn", flow, 1, is_new.into())?;
-            // So that the flow that is served tells the round, first turn or not.
-            Imbalance::check("the round of a first turn", flow, node.turn.into(), self.round.into())
-        })?;
-        let turns = self.calendar.recount(nodes, self.round, &|flow, node, ahead| {
-            let is_turn = node.standing.place() == Place::Turn;
-            Imbalance::check("a turn", flow, 1, is_turn.into())?;
-            let booked = node.turn.wrapping_sub(self.round);
-            Imbalance::check("rounds until a turn", flow, booked.into(), ahead.into())
-        })?;
-        let found = first_turns.wrapping_add(turns);
-        Imbalance::check("listed flows", 0, listed as u64, found as u64)?;
-        Imbalance::check("the flow served next", 0, self.front.into(), self.first().into())
-    }
 }
 
-impl<N, S, D, W> FlowScheduler for LoadDrr<N, S, D, W>
+impl<N, S, D, W, L> FlowScheduler for LoadDrr<N, S, D, W, L>
 where
     N: Table<LoadDrrFlow>,
     S: Table<LoadDrrHost>,
     D: Table<LoadDrrHost>,
     W: Table<RoundList>,
+    L: WireLength,
 {
     /// The quantum in bytes, from the longest packet to [`LoadDrr::MAX_QUANTUM`].
     type Config = u32;
@@ -415,16 +313,19 @@ where
         _head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
         RingFlow::check_quantum(quantum, self.max_len)?;
-        let (flows, max_len, round) = (self.flows(), self.max_len, self.round);
+        let (flows, max_len) = (self.flows(), self.max_len);
         match self.nodes.as_mut().get_mut(flow.index()) {
-            Some(node) if flow.0 < flows => set_quantum(node, quantum, max_len, round),
+            Some(node) if flow.0 < flows => {
+                let round = self.tins.get(node.tin() as usize).map_or(0, |tin| tin.round);
+                set_quantum(node, quantum, max_len, round);
+            }
             _ => return Err(ConfigError::UnknownFlow { flow, flows }),
         }
         Ok(())
     }
 
     fn remove(&mut self, flow: FlowId) {
-        self.become_idle(flow, None);
+        self.lost(flow, 0, None);
         if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
             *node = LoadDrrFlow::EMPTY;
         }
@@ -449,34 +350,10 @@ where
         if node.is_listed() {
             return;
         }
-        let (source, destination) =
-            (self.sources.join(node.source), self.destinations.join(node.destination));
-        let has_rest = node.standing.has_begun();
-        let goes_on = self.sparse_first && has_rest && !is_not_later(node.due, self.round);
-        let turn = if goes_on {
-            self.round
-        } else {
-            // The turn that the flow would have, had it not emptied: to empty gains no turn and loses none.
-            let by_load = self.calendar.next_turn(self.round, node.due, source, destination);
-            self.early_turn(&node, by_load).unwrap_or(by_load)
-        };
-        let place = if turn == self.round { Place::New } else { Place::Turn };
-        let standing = Standing::new(place, node.standing.quantum());
-        if let Some(node) = self.nodes.as_mut().get_mut(flow.index()) {
-            node.turn = turn;
-            node.standing = if goes_on { standing.begun() } else { standing };
-            // Credit does not outlive the turn, nor debt what is left of one.
-            if has_rest && !goes_on {
-                node.charged = 0;
-            }
+        if self.choice.is_one() {
+            return self.become_backlogged(0, flow, &node);
         }
-        if place == Place::New {
-            self.first_turns.push(self.nodes.as_mut(), flow.0);
-            self.front = self.first_turns.head();
-        } else {
-            self.calendar.push(self.nodes.as_mut(), turn, flow.0);
-            self.front = self.first();
-        }
+        self.backlogged_in_tin(flow, &node);
     }
 
     #[inline]
@@ -484,34 +361,35 @@ where
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        (self.front != NONE).then_some(FlowId(self.front))
+        if !self.choice.is_one() {
+            return self.select_in_tin();
+        }
+        let [rounds, ..] = &self.tins;
+        (rounds.front != NONE).then_some(FlowId(rounds.front))
     }
 
     /// A call for a flow that was not selected changes nothing. No length, however wrong, makes a debt of
     /// more than the longest packet less a byte.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        if flow.0 != self.front {
-            return;
+        if !self.choice.is_one() {
+            return self.served_in_tin(flow, len, next_head);
         }
-        if next_head.is_none() {
-            return self.become_idle(flow, Some(len));
+        let [rounds, ..] = &self.tins;
+        if flow.0 == rounds.front {
+            self.serve::<true>(0, flow, len, next_head);
         }
-        let Some(node) = self.nodes.as_mut().get_mut(flow.index()) else { return };
-        let (charged, quantum) = (node.charged.wrapping_add(len), node.standing.quantum());
-        if charged < quantum {
-            node.charged = charged;
-            node.standing = node.standing.begun();
-            self.round = node.turn;
-            return;
-        }
-        self.end_turn(flow.0, debt(charged, quantum, self.max_len));
     }
 
     #[inline]
     fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
-        if head.is_none() {
-            self.become_idle(flow, None);
+        if head.is_some() {
+            return;
+        }
+        if self.choice.is_one() {
+            self.become_idle::<true>(0, flow, None);
+        } else {
+            self.lost_in_tin(flow);
         }
     }
 
@@ -543,18 +421,21 @@ where
         Nanos::ZERO
     }
 
-    /// Does nothing: the scheduler knows no time.
+    /// For the choice among tins: rounds know no time.
     #[inline]
-    fn advance(&mut self, _now: Nanos) {}
+    fn advance(&mut self, now: Nanos) {
+        self.choice.advance(now);
+    }
 
-    /// The flows with a first turn, or with a turn in the round that is served.
+    /// The flows with a first turn, or with a turn in the round that is served, of the tin that is served.
     fn upcoming(&self, ahead: &mut [FlowId]) -> usize {
-        let nodes = self.nodes.as_ref();
-        if !self.first_turns.is_empty() {
-            return self.first_turns.upcoming(nodes, ahead);
+        let (nodes, tin) = (self.nodes.as_ref(), self.choice.front());
+        let Some(rounds) = self.tins.get(tin as usize) else { return 0 };
+        if !rounds.first_turns.is_empty() {
+            return rounds.first_turns.upcoming(nodes, ahead);
         }
-        let Some(front) = nodes.get(self.front as usize) else { return 0 };
-        self.calendar.upcoming(nodes, front.turn, ahead)
+        let Some(front) = nodes.get(rounds.front as usize) else { return 0 };
+        self.calendar.upcoming(nodes, self.calendar.at(tin, front.turn), ahead)
     }
 
     /// The arrival gives way.
@@ -585,31 +466,32 @@ where
             Imbalance::check("bytes charged in range", at, 1, (node.charged < limit).into())?;
         }
         let listed = nodes.iter().filter(|node| node.is_listed());
-        let sources = listed.clone().map(|node| node.source);
+        let sources = listed.clone().map(LoadDrrFlow::source);
         self.sources.recount("flows of a source host", sources)?;
         let destinations = listed.map(|node| node.destination);
         self.destinations.recount("flows of a destination host", destinations)?;
         if !self.sparse_first {
-            let none = self.first_turns.is_empty();
+            let none = self.tins.iter().all(|tin| tin.first_turns.is_empty());
             Imbalance::check("no first turns", 0, 1, none.into())?;
         }
-        self.recount_lists()
+        self.recount_tins()
     }
 }
 
 /// The hosts of one side: [`LoadDrr::with_hosts_of`].
-impl<N, S, D, W> Hosted for LoadDrr<N, S, D, W>
+impl<N, S, D, W, L> Hosted for LoadDrr<N, S, D, W, L>
 where
     N: Table<LoadDrrFlow>,
     S: Table<LoadDrrHost>,
     D: Table<LoadDrrHost>,
     W: Table<RoundList>,
+    L: WireLength,
 {
     #[inline]
     fn host_of(&self, flow: FlowId) -> Option<u32> {
         let node = self.nodes.as_ref().get(flow.index())?;
         Some(match self.hosts_of {
-            Side::Source => node.source,
+            Side::Source => node.source(),
             Side::Destination => node.destination,
         })
     }

@@ -139,31 +139,48 @@ const fn above(at: u32) -> u64 {
     !1 << (at % WORD)
 }
 
-/// The first lists of `lists`, as many as the largest power of two; the list of a round is found by the
-/// low bits of its number. Rounds are told apart as long as they lie less than that many apart.
+/// The lists of all tins: each tin has as many, the largest power of two of which there is room for all. In those of a tin
+/// the list of a round is found by the low bits of its number. Rounds are told apart as long as they lie less than that
+/// many apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Calendar<W> {
     lists: W,
     /// Bit `i % 64` of word `i / 64` is set if and only if list `i` is not empty.
     words: [u64; WORD as usize],
-    /// Bit `w` is set if and only if word `w` is not zero.
-    summary: u64,
-    /// One less than there are lists.
+    /// One less than a tin has lists.
     mask: u32,
+    /// A tin has `2^shift` lists.
+    shift: u32,
+    /// The bits of the first word that are of tin 0: all if it has that many lists.
+    own: u64,
 }
 
 impl<W: Table<RoundList>> Calendar<W> {
     /// The most lists that two levels of words tell of.
     pub(super) const MOST: u32 = WORD * WORD;
 
-    /// Empties `lists`, which are `2..=MOST`.
+    /// Empties `lists`, which are `2..=MOST`, or none; they are of one tin.
     pub(super) fn new(mut lists: W) -> Self {
         lists.as_mut().fill(RoundList::IDLE);
-        #[expect(clippy::cast_possible_truncation, reason = "at most MOST")]
-        let count = lists.as_ref().len() as u32;
-        // 1, 3, 7 ... for 2 or 3, 4 to 7, 8 to 15 ...
-        let mask = (u32::MAX >> 1).unbounded_shr(count.leading_zeros());
-        Self { lists, words: [0; WORD as usize], summary: 0, mask }
+        let words = [0; WORD as usize];
+        let mut calendar = Self { lists, words, mask: 0, shift: 0, own: 0 };
+        calendar.divide(1);
+        calendar
+    }
+
+    /// Gives each of `tins` tins, of which there is one or more, as many lists. All are empty.
+    pub(super) fn divide(&mut self, tins: u32) {
+        let count = self.count().checked_div(tins).unwrap_or(0).max(1);
+        // 0, 1, 2, 3 ... for 1, 2 or 3, 4 to 7, 8 to 15 ...
+        self.shift = count.ilog2();
+        self.mask = (1_u32 << self.shift).wrapping_sub(1);
+        self.own = u64::MAX.unbounded_shr(WORD.saturating_sub(1_u32 << self.shift));
+    }
+
+    /// How many lists there are.
+    #[expect(clippy::cast_possible_truncation, reason = "at most MOST")]
+    pub(super) fn count(&self) -> u32 {
+        self.lists.as_ref().len() as u32
     }
 
     #[cfg(test)]
@@ -177,28 +194,45 @@ impl<W: Table<RoundList>> Calendar<W> {
         self.mask
     }
 
-    /// Puts `flow`, on no list, behind the others whose turn is in `round`.
+    /// The list of `round` in tin `tin`.
+    #[inline(always)]
+    pub(super) const fn at(&self, tin: u32, round: u32) -> u32 {
+        (tin << (self.shift & 31)) | round & self.mask
+    }
+
+    /// Puts `flow`, on no list, behind the others on list `at`, of a tin with this `summary`: bit `w` is set if and only
+    /// if a list of the tin that word `w` tells of is not empty.
     #[inline]
-    pub(super) fn push(&mut self, nodes: &mut [LoadDrrFlow], round: u32, flow: u32) {
-        let at = round & self.mask;
+    pub(super) fn push(
+        &mut self,
+        nodes: &mut [LoadDrrFlow],
+        summary: &mut u64,
+        at: u32,
+        flow: u32,
+    ) {
         let Some(list) = self.lists.as_mut().get_mut(at as usize) else { return };
         if !list.push(nodes, flow) {
             return;
         }
-        self.summary |= bit(word_of(at));
+        *summary |= bit(word_of(at));
         if let Some(word) = self.words.get_mut(word_of(at) as usize) {
             *word |= bit(at);
         }
     }
 
-    /// Takes out `flow`, whose turn is in `round`.
+    /// Takes out `flow`, which is on list `at` of a tin with this `summary`.
     #[inline]
-    pub(super) fn unlink(&mut self, nodes: &mut [LoadDrrFlow], round: u32, flow: u32) {
-        let at = round & self.mask;
+    pub(super) fn unlink(
+        &mut self,
+        nodes: &mut [LoadDrrFlow],
+        summary: &mut u64,
+        at: u32,
+        flow: u32,
+    ) {
         let Some(list) = self.lists.as_mut().get_mut(at as usize) else { return };
         list.unlink(nodes, flow);
         if list.is_empty() {
-            self.clear(at);
+            self.clear(summary, at);
         }
     }
 
@@ -222,58 +256,62 @@ impl<W: Table<RoundList>> Calendar<W> {
         round.wrapping_add(ahead)
     }
 
-    /// Takes out the first flow whose turn is in `round`, behind which is `next` if it is not the last of that
-    /// round. Tells whether it is.
+    /// Takes out the first flow of list `at`, of a tin with this `summary`; behind the flow is `next` if it is not the last
+    /// there. Tells whether it is.
     #[inline]
-    pub(super) fn pop(&mut self, round: u32, next: u32) -> bool {
-        let at = round & self.mask;
+    pub(super) fn pop(&mut self, summary: &mut u64, at: u32, next: u32) -> bool {
         let Some(list) = self.lists.as_mut().get_mut(at as usize) else { return true };
         let is_last = list.pop(next);
         if is_last {
-            self.clear(at);
+            self.clear(summary, at);
         }
         is_last
     }
 
-    fn clear(&mut self, at: u32) {
+    /// The bits of the word of list `at` that are of the same tin.
+    #[inline(always)]
+    const fn own(&self, at: u32) -> u64 {
+        self.own << ((at & !self.mask) % WORD)
+    }
+
+    fn clear(&mut self, summary: &mut u64, at: u32) {
+        let own = self.own(at);
         let Some(word) = self.words.get_mut(word_of(at) as usize) else { return };
         *word &= !bit(at);
-        if *word == 0 {
-            self.summary &= !bit(word_of(at));
+        if *word & own == 0 {
+            *summary &= !bit(word_of(at));
         }
     }
 
-    /// The flow whose turn is first if `round` is the earliest that has turns; [`NONE`] if there is none.
+    /// The flow whose turn is first if list `at`, of a tin with this `summary`, is of the earliest round that has turns;
+    /// [`NONE`] if there is none.
     #[inline]
-    pub(super) fn first_from(&self, round: u32) -> u32 {
-        let at = round & self.mask;
+    pub(super) fn first_from(&self, summary: u64, at: u32) -> u32 {
         match self.lists.as_ref().get(at as usize) {
             Some(list) if !list.is_empty() => list.head,
-            _ => self.first_after(at),
+            _ => self.first_after(summary, at),
         }
     }
 
-    /// The flows whose turn is in `round`, as [`RoundList::upcoming`].
-    pub(super) fn upcoming(
-        &self,
-        nodes: &[LoadDrrFlow],
-        round: u32,
-        ahead: &mut [FlowId],
-    ) -> usize {
-        let list = self.lists.as_ref().get((round & self.mask) as usize);
+    /// The flows of list `at`, as [`RoundList::upcoming`].
+    pub(super) fn upcoming(&self, nodes: &[LoadDrrFlow], at: u32, ahead: &mut [FlowId]) -> usize {
+        let list = self.lists.as_ref().get(at as usize);
         list.map_or(0, |list| list.upcoming(nodes, ahead))
     }
 
-    /// The first flow of the next list after `at`, going round, that is not empty: two words tell.
-    fn first_after(&self, at: u32) -> u32 {
-        let Some(own) = self.words.get(word_of(at) as usize) else { return NONE };
-        let own = own & above(at);
+    /// The first flow of the next list of the tin after `at`, going round, that is not empty: two words tell.
+    fn first_after(&self, summary: u64, at: u32) -> u32 {
+        let Some(word) = self.words.get(word_of(at) as usize) else { return NONE };
+        let of_tin = self.own(at);
+        let own = word & of_tin & above(at);
         let next = if own == 0 {
-            let later = self.summary & above(word_of(at));
+            let later = summary & above(word_of(at));
             // Beyond the last list comes the first one, and with it perhaps the own word once more:
             // of its bits, those above `at` are zero.
-            let word = if later == 0 { self.summary } else { later }.trailing_zeros();
+            let word = if later == 0 { summary } else { later }.trailing_zeros();
             let Some(bits) = self.words.get(word as usize) else { return NONE };
+            // A tin with more than a word of lists has all bits of each.
+            let bits = bits & of_tin;
             word.wrapping_mul(WORD).wrapping_add(bits.trailing_zeros())
         } else {
             (at & !(WORD - 1)).wrapping_add(own.trailing_zeros())
@@ -281,28 +319,28 @@ impl<W: Table<RoundList>> Calendar<W> {
         self.lists.as_ref().get(next as usize).map_or(NONE, RoundList::head)
     }
 
-    /// Walks all lists, compares them with the words, hands each flow with its list's distance from
-    /// `round` to `check`, and returns how many flows there are.
+    /// Walks the lists of tin `tin`, whose round is `round`, compares them with the words and with its `summary`, hands each
+    /// flow with its list's distance from `round` to `check`, and returns how many flows there are.
     pub(super) fn recount(
         &self,
         nodes: &[LoadDrrFlow],
-        round: u32,
+        (tin, round, summary): (u32, u32, u64),
         check: &dyn Fn(u32, &LoadDrrFlow, u32) -> Result<(), Imbalance>,
     ) -> Result<usize, Imbalance> {
-        let mut found = 0_usize;
-        for (at, list) in (0_u32..).zip(self.lists.as_ref()) {
+        let (mut found, mut marks) = (0_usize, 0);
+        let first = self.at(tin, 0);
+        for at in first..=first | self.mask {
+            let Some(list) = self.lists.as_ref().get(at as usize) else { break };
             let word = self.words.get(word_of(at) as usize).copied().unwrap_or(0);
             let marked = word & bit(at) != 0;
             let turns = !list.is_empty();
             Imbalance::check("a list with turns", at, marked.into(), turns.into())?;
+            marks |= u64::from(turns) << (word_of(at) % WORD);
             let ahead = at.wrapping_sub(round) & self.mask;
             let listed = list.recount(nodes, &|flow, node| check(flow, node, ahead))?;
             found = found.wrapping_add(listed);
         }
-        for (at, &word) in (0_u32..).zip(&self.words) {
-            let (marked, turns) = (self.summary & bit(at) != 0, word != 0);
-            Imbalance::check("a word of lists with turns", at, marked.into(), turns.into())?;
-        }
+        Imbalance::check("words of lists with turns", tin, summary, marks)?;
         Ok(found)
     }
 }
@@ -313,32 +351,46 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    /// Goal: the first turn from every round on is that which a look at all rounds in order finds.
-    /// Method: random sets of lists of one flow each, in calendars of every length, seen from every
-    /// list.
+    /// Goal: the first turn from every round on is that which a look at all rounds of the tin in order finds, whatever the other
+    /// tins have. Method: random sets of lists of one flow each, in calendars of every length and for every number of tins, seen
+    /// from every list.
     #[test]
     fn the_next_list_is_the_one_a_scan_finds() {
         let mut random = conformance::Xorshift::new(42);
-        for lists in (1..=12).map(|bits| 1_u32 << bits) {
+        for (bits, tins) in (1..=12).flat_map(|bits| [(bits, 1), (bits, 2), (bits, 3), (bits, 8)]) {
+            let (all, lists) = (1_u32 << bits, (1 << bits) / u32::max(tins, 1).next_power_of_two());
+            if lists < 2 {
+                continue;
+            }
             for often in [1, 3, 17, 300, 5_000] {
-                let mut nodes = vec![LoadDrrFlow::EMPTY; lists as usize];
-                let mut calendar = Calendar::new(vec![RoundList::EMPTY; lists as usize]);
-                let turns: Vec<bool> = (0..lists).map(|_| random.below(often) == 0).collect();
-                for at in (0..lists).filter(|&at| turns[at as usize]) {
-                    calendar.push(&mut nodes, at.wrapping_sub(lists), at);
+                let mut nodes = vec![LoadDrrFlow::EMPTY; all as usize];
+                let mut calendar = Calendar::new(vec![RoundList::EMPTY; all as usize]);
+                calendar.divide(tins);
+                assert_eq!(calendar.horizon(), lists - 1);
+                let turns: Vec<bool> = (0..all).map(|_| random.below(often) == 0).collect();
+                let mut summaries = [0; 8];
+                for at in (0..tins * lists).filter(|&at| turns[at as usize]) {
+                    let (tin, round) = (at / lists, at.wrapping_sub(lists));
+                    assert_eq!(calendar.at(tin, round), at);
+                    calendar.push(&mut nodes, &mut summaries[tin as usize], at, at);
                 }
-                for at in (0..lists).step_by(1 + lists as usize / 97) {
-                    let scanned = (at..at + lists).map(|round| round % lists);
-                    let first = scanned.into_iter().find(|&list| turns[list as usize]);
-                    assert_eq!(calendar.first_from(at), first.unwrap_or(NONE), "{lists} {at}");
+                for at in (0..tins * lists).step_by(1 + all as usize / 97) {
+                    let (tin, base) = (at / lists, at / lists * lists);
+                    let mut scanned = (at..at + lists).map(|round| base + round % lists);
+                    let first = scanned.find(|&list| turns[list as usize]);
+                    let found = calendar.first_from(summaries[tin as usize], at);
+                    assert_eq!(found, first.unwrap_or(NONE), "{lists} {at}");
                 }
-                let found = calendar.recount(&nodes, 0, &|_, _, _| Ok(())).unwrap();
-                assert_eq!(found, turns.iter().filter(|&&turn| turn).count());
-                for at in (0..lists).filter(|&at| turns[at as usize]) {
-                    calendar.unlink(&mut nodes, at, at);
+                for tin in 0..tins {
+                    let of_tin = (tin, 0, summaries[tin as usize]);
+                    let found = calendar.recount(&nodes, of_tin, &|_, _, _| Ok(())).unwrap();
+                    let (first, last) = ((tin * lists) as usize, ((tin + 1) * lists) as usize);
+                    assert_eq!(found, turns[first..last].iter().filter(|&&turn| turn).count());
                 }
-                let none = Calendar::new(vec![RoundList::EMPTY; lists as usize]);
-                assert_eq!((calendar.words, calendar.summary), (none.words, 0));
+                for at in (0..tins * lists).filter(|&at| turns[at as usize]) {
+                    calendar.unlink(&mut nodes, &mut summaries[(at / lists) as usize], at, at);
+                }
+                assert_eq!((calendar.words, summaries), ([0; 64], [0; 8]));
             }
         }
     }

@@ -53,6 +53,11 @@ impl Standing {
     }
 }
 
+/// Above these bits of the source is the tin.
+const TIN_SHIFT: u32 = 29;
+/// The highest number of a source host.
+pub(super) const MOST_SOURCE: u32 = u32::MAX >> 3;
+
 /// What [`LoadDrr`](super::LoadDrr) knows of one flow: 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadDrrFlow {
@@ -65,8 +70,9 @@ pub struct LoadDrrFlow {
     /// by which the turns before were overdrawn. Below `MAX_QUANTUM`, and below the quantum in a turn that was
     /// broken off; before the turn begins below `max_len`, and then only service has made it what it is.
     pub(super) charged: u32,
-    /// Hosts in whose tables the flow counts while it is listed.
-    pub(super) source: u32,
+    /// The source host in whose table the flow counts while it is listed, and above [`TIN_SHIFT`] the tin.
+    source_and_tin: u32,
+    /// The destination host, likewise.
     pub(super) destination: u32,
     /// The round of the flow's turn; of a first turn and of the rest of a turn, the one in which it joined.
     /// Stale unless listed.
@@ -83,11 +89,39 @@ impl LoadDrrFlow {
         prev: 0,
         standing: Standing::ABSENT,
         charged: 0,
-        source: 0,
+        source_and_tin: 0,
         destination: 0,
         turn: 0,
         due: 0,
     };
+
+    /// Holds nothing, has never been served and belongs to these hosts and to this tin, whose round is `due`.
+    pub(super) const fn idle(
+        quantum: u32,
+        source: u32,
+        destination: u32,
+        tin: u32,
+        due: u32,
+    ) -> Self {
+        let standing = Standing::new(Place::Idle, quantum);
+        let source_and_tin = source & MOST_SOURCE | tin << TIN_SHIFT;
+        Self { standing, source_and_tin, destination, due, ..Self::EMPTY }
+    }
+
+    #[inline(always)]
+    pub(super) const fn source(&self) -> u32 {
+        self.source_and_tin & MOST_SOURCE
+    }
+
+    #[cfg(test)]
+    pub(super) const fn set_source(&mut self, source: u32) {
+        self.source_and_tin = source | self.tin() << TIN_SHIFT;
+    }
+
+    #[inline(always)]
+    pub(super) const fn tin(&self) -> u32 {
+        self.source_and_tin >> TIN_SHIFT
+    }
 
     pub(super) const fn is_added(&self) -> bool {
         self.standing.quantum() != 0

@@ -1,5 +1,6 @@
 //! The hosts of one side, and which sides count.
 
+use super::flow::MOST_SOURCE;
 use crate::Imbalance;
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::queues::queue::NONE;
@@ -82,7 +83,7 @@ impl<H: Table<LoadDrrHost>> Loads<H> {
     /// Hosts that count, without backlogged flows; `fewest` or more.
     pub(super) fn new(mut hosts: H, what: &'static str, fewest: u64) -> Result<Self, ConfigError> {
         let count = hosts.as_ref().len() as u64;
-        ConfigError::check_range(what, count, fewest, u32::MAX.into())?;
+        ConfigError::check_range(what, count, fewest, MOST_SOURCE.into())?;
         hosts.as_mut().fill(LoadDrrHost::IDLE);
         Ok(Self { hosts, counting: u32::MAX })
     }
