@@ -250,6 +250,44 @@ fn another_isolation_under_load_leaves_tins_their_shares() {
     }
 }
 
+/// Goal: one share in all tins is set and unset under load, beside other tins and other isolations: nothing is lost by it, the
+/// books are right after each change, and in the end shares are those of a queue that had the option from the start.
+#[test]
+fn one_share_is_set_under_load() {
+    let mut line = Line::new(diffserv4(mbit(10)));
+    let modes = [TinMode::Diffserv8, TinMode::BestEffort, TinMode::Diffserv3, TinMode::Diffserv4];
+    let isolations = [Isolation::DualDstHost, Isolation::Flows, Isolation::DualSrcHost];
+    for round in 0..24 {
+        line.flood(&one_host_in_all_tins(), 100);
+        let (queued, lost) = (line.queued.len(), line.dropped.values().sum::<u64>());
+        line.queue.set_hosts_across_tins(round % 3 != 2);
+        assert_eq!(line.queue.hosts_across_tins(), round % 3 != 2);
+        line.check();
+        line.queue.set_tins(modes[round % 4]).expect("no more tins than ways");
+        line.check();
+        line.queue.set_isolation(isolations[round % 3]).expect("it needs no room");
+        line.check();
+        assert_eq!((line.queued.len(), line.dropped.values().sum()), (queued, lost));
+    }
+    line.queue.set_tins(TinMode::Diffserv4).expect("no more tins than ways");
+    line.queue.set_isolation(Isolation::DualSrcHost).expect("it needs no room");
+    line.queue.set_hosts_across_tins(true);
+    while let Some(at) = line.queue.poll_at(line.now) {
+        line.now = at.max(line.now);
+        line.send();
+    }
+    assert!(line.queued.is_empty(), "all have come out");
+    line.sent.clear();
+    line.flood(&one_host_in_all_tins(), 10_000);
+    let all = line.bytes(|_| true);
+    let hosts: Vec<_> =
+        (0..4).map(|host| line.bytes(|sender| sender.host == host) * 1_000 / all).collect();
+    for (share, part) in hosts.iter().zip([317_u64, 160, 307, 214]) {
+        assert!(share.abs_diff(part) <= 10, "{hosts:?}");
+    }
+    line.check();
+}
+
 /// Goal: voice loses nothing behind floods of twelve hosts in each other tin, and waits for a packet or two; without tins it
 /// shares with all hosts.
 #[test]
