@@ -267,14 +267,15 @@ impl Parser {
     #[must_use]
     pub fn ethernet(&self, frame: &[u8]) -> Parsed {
         if let Some((&[.., e0, e1], packet)) = frame.split_first_chunk::<14>() {
-            match u16::from_be_bytes([e0, e1]) {
-                link::IPV4 if let Some(header) = plain::v4(packet, self.tunnels) => {
+            let ether_type = u16::from_be_bytes([e0, e1]);
+            if ether_type == link::IPV4 {
+                if let Some(header) = plain::v4(packet, self.tunnels) {
                     return plain::parsed_v4(header, 14);
                 }
-                link::IPV6 if let Some(header) = plain::v6(packet, *self) => {
-                    return plain::parsed_v6(header, 14);
-                }
-                _ => {}
+            } else if ether_type == link::IPV6
+                && let Some(header) = plain::v6(packet, *self)
+            {
+                return plain::parsed_v6(header, 14);
             }
         }
         self.ethernet_slow(frame)

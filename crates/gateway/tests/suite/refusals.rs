@@ -115,7 +115,7 @@ fn what_cannot_be_is_refused_in_one_line_and_nothing_has_changed() {
     refused("top --stats /nowhere/at/all", &["--stats /nowhere/at/all: ", accepted]);
     refused(&format!("{line} --queue"), &["--queue"]);
     refused(&format!("{line} faster"), &["faster"]);
-    refused(&format!("{line} --queue sqf --ack-filter"), &["--ack-filter", "accepted is off"]);
+    refused(&format!("{line} --queue fifo --ack-filter"), &["--ack-filter", "accepted is off"]);
     refused(&format!("{line} --catch-up 5 --burst 5"), &["--burst \"5\": accepted is one"]);
     refused(&format!("{line} --link docsis --mpu 64"), &["--link \"docsis\"", "words of it"]);
     refused(&format!("{line} --queue fifo --hosts srchost"), &["--hosts", "--queue fifo"]);

@@ -1,8 +1,8 @@
 //! An AQM that is chosen while the program runs: COBALT, CoDel or none, and a shallow threshold for L4S.
 //!
 //! An assembled queue has one type, and its user says by a word which AQM is in it. The states of CoDel and of COBALT
-//! are kept in the same five words, and in both the first word is 0 while the queue is short and without a history. So a packet
-//! of such a queue is asked the same two questions, whatever was chosen.
+//! have three words each, and in both the first word is 0 while the queue is short and without a history. So a packet of such
+//! a queue is asked the same two questions, whatever was chosen.
 //!
 //! Each queue is of a *tin* ([`Aqm::assign`]), and each of eight tins has a choice and a threshold of its own: a class of
 //! the line that has a part of the rate wants longer targets. Until one is set they are the same for all.
@@ -12,12 +12,10 @@
 //! L4S marks packets with ECT(1) only, drops no packet, and leaves the AQM beside it as it would be without.
 //!
 //! **Cost.** O(1): three comparisons for a packet of a short queue, which write nothing: it waited for less than the
-//! shortest target of all tins. Memory: 20 bytes a queue, and 1.1 kB for the tins.
+//! shortest target of all tins. Memory: 24 bytes a queue, and 1.1 kB for the tins.
 //!
 //! **Source.** RFC 9331 §5.2 and RFC 9332 §2.4 for the threshold; the AQMs have their own pages. Where the threshold
 //! departs from its sources: `docs/disciplines/cobalt.md`.
-
-mod words;
 
 use super::cobalt::CobaltLaw;
 use super::control_law::MAX_INTERVAL;
@@ -28,9 +26,6 @@ use super::{
 };
 use crate::flow_scheduler::{ConfigError, Table};
 use crate::{Ecn, FlowId, Nanos, Packet};
-
-pub use words::ChosenAqmState;
-pub(super) use words::Words;
 
 /// Which AQM a [`ChosenAqm`] is, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,11 +111,54 @@ impl L4sParams {
     }
 }
 
+/// What [`ChosenAqm`] remembers of one queue: 24 bytes, which only the AQM that was chosen can read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChosenAqmState {
+    /// The first word is 0 if and only if the AQM has nothing to say of the queue while it is short. Above
+    /// [`TIN_SHIFT`] in the last one is the tin, which no AQM reads.
+    words: [u64; 3],
+}
+
+/// Where in the last word of a state the tin begins.
+const TIN_SHIFT: u32 = 61;
 /// Tins with a choice of their own.
-const TINS: usize = ChosenAqmState::TINS;
-const _: () = assert!(TINS == ChosenAqm::<[ChosenAqmState; 0]>::TINS as usize);
+const TINS: usize = ChosenAqm::<[ChosenAqmState; 0]>::TINS as usize;
 
 impl ChosenAqmState {
+    /// A queue without a history.
+    pub const EMPTY: Self = Self { words: [0; 3] };
+
+    const fn is_quiet(&self) -> bool {
+        self.words[0] == 0
+    }
+
+    /// Below [`TINS`].
+    const fn tin(&self) -> usize {
+        (self.words[2] >> TIN_SHIFT) as usize
+    }
+
+    /// A queue without a history, of `tin` modulo [`TINS`].
+    const fn empty_in(tin: u64) -> Self {
+        Self { words: [0, 0, tin << TIN_SHIFT] }
+    }
+
+    /// The state is `words` from now on, in the tin that it is in.
+    const fn set_words(&mut self, [first, second, last]: [u64; 3]) {
+        let tin = self.words[2] >> TIN_SHIFT << TIN_SHIFT;
+        self.words = [first, second, last | tin];
+    }
+
+    /// Forgets all but the tin.
+    const fn clear(&mut self) {
+        self.set_words([0; 3]);
+    }
+
+    /// Without the tin.
+    const fn words(&self) -> [u64; 3] {
+        let [first, second, last] = self.words;
+        [first, second, last & ((1 << TIN_SHIFT) - 1)]
+    }
+
     /// Lets `act` change the state as that of CoDel.
     fn as_codel<R>(&mut self, act: impl FnOnce(&mut CoDelState) -> R) -> R {
         let mut state = CoDelState::from_words(self.words());
@@ -135,6 +173,12 @@ impl ChosenAqmState {
         let result = act(&mut state);
         self.set_words(state.to_words());
         result
+    }
+}
+
+impl Default for ChosenAqmState {
+    fn default() -> Self {
+        Self::EMPTY
     }
 }
 
@@ -441,7 +485,7 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
         let choice = |tin: usize| tins.get(tin).map(|setting| setting.choice);
         let (before, after) = (choice(state.tin()), choice(tin.into()));
         let is_same = before.zip(after).is_some_and(|(one, other)| one.is_same_kind(&other));
-        let words = if is_same { state.words() } else { Words::default() };
+        let words = if is_same { state.words() } else { [0; 3] };
         *state = ChosenAqmState::empty_in(tin.into());
         state.set_words(words);
     }

@@ -17,8 +17,6 @@
 //! and Evaluation of COBALT Queue Discipline*, IEEE LANMAN 2019; RFC 8289 and Feng et al. 2002 for its two halves. Where
 //! this departs from them: `docs/disciplines/cobalt.md`.
 
-mod words;
-
 use super::blue::{BlueLaw, BlueParts};
 use super::control_law::{MAX_INTERVAL, spacing};
 use super::random::{Probability, Random};
@@ -181,6 +179,36 @@ impl CobaltState {
         count: 0,
         phase: Phase::Quiet,
     };
+
+    /// The state in three words; the first is 0 if and only if the queue is without a history. The upper three bits of the
+    /// last are 0.
+    pub(super) fn to_words(self) -> [u64; 3] {
+        let [low @ .., high] = self.next.0.to_le_bytes();
+        let [a, b, c, d, e, f, g] = low;
+        let (chance, count) = (u64::from(self.chance.raw()), u64::from(self.count));
+        let history = match self.phase {
+            // `next` has no meaning then.
+            Phase::Quiet => 0,
+            phase => chance << 32 | count << 16 | u64::from(high) << 8 | u64::from(phase as u8),
+        };
+        [history, self.thaw.0, u64::from_le_bytes([a, b, c, d, e, f, g, 0])]
+    }
+
+    /// The state of which [`Self::to_words`] made these.
+    pub(super) const fn from_words([history, thaw, next]: [u64; 3]) -> Self {
+        let [phase, high, count @ .., c0, c1, c2, c3] = history.to_le_bytes();
+        let [a, b, c, d, e, f, g, _] = next.to_le_bytes();
+        let phase = match phase {
+            0 => Phase::Quiet,
+            1 => Phase::Idle,
+            2 => Phase::Below,
+            _ => Phase::Standing,
+        };
+        let count = u16::from_le_bytes(count);
+        let chance = Probability::from_raw(u32::from_le_bytes([c0, c1, c2, c3]));
+        let next = Nanos(u64::from_le_bytes([a, b, c, d, e, f, g, high]));
+        Self { next, thaw: Nanos(thaw), chance, count, phase }
+    }
 
     const fn blue(&mut self) -> BlueParts<'_> {
         BlueParts { chance: &mut self.chance, thaw: &mut self.thaw }

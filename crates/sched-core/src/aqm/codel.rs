@@ -15,8 +15,6 @@
 //!
 //! **Source.** RFC 8289, in particular §5; where this departs from it: `docs/disciplines/codel.md`.
 
-mod words;
-
 use super::control_law::{MAX_INTERVAL, spacing};
 use super::{Admission, Aqm, Head, Look, Offer, Verdict};
 use crate::flow_scheduler::{ConfigError, Table};
@@ -105,6 +103,21 @@ const SIGNALLING: Nanos = Nanos::MAX;
 impl CoDelState {
     /// A queue that has not been above its target.
     pub const EMPTY: Self = Self { phase: BELOW, next: Nanos::ZERO, count: 0, count_at_start: 0 };
+
+    /// The state in three words; the first is 0 if and only if the last packet seen was below the target. The upper three
+    /// bits of the last are 0, as [`MAX_COUNT`] says.
+    pub(super) fn to_words(self) -> [u64; 3] {
+        let counts = u64::from(self.count_at_start) << u32::BITS | u64::from(self.count);
+        [self.phase.0, self.next.0, counts]
+    }
+
+    /// The state of which [`Self::to_words`] made these.
+    pub(super) const fn from_words([phase, next, counts]: [u64; 3]) -> Self {
+        let [a, b, c, d, e, f, g, h] = counts.to_le_bytes();
+        let count = u32::from_le_bytes([a, b, c, d]);
+        let count_at_start = u32::from_le_bytes([e, f, g, h]);
+        Self { phase: Nanos(phase), next: Nanos(next), count, count_at_start }
+    }
 
     /// The queue has lost its last packet by a drop.
     pub(super) const fn empty(&mut self) {
