@@ -6,7 +6,7 @@
 //!
 //! | isolation | a queue for each | served by |
 //! |---|---|---|
-//! | `flows`, `srchost`, `dsthost`, `hosts` | flow, source, destination, pair of hosts | deficit round robin ([`TinRings`]) |
+//! | `flows`, `srchost`, `dsthost`, `hosts` | flow, source, destination, pair of hosts | deficit round robin ([`TinRings`](sched_core::TinRings)) |
 //! | `dual-srchost`, `dual-dsthost` | flow | deficit round robin over hosts and in each over flows, sparse ones first ([`HostDrr`]) |
 //! | `triple-isolate` | flow | a turn in every n-th round, n the load of the flow's hosts ([`LoadDrr`]) |
 //!
@@ -320,9 +320,9 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
 
     /// Another isolation, at any time: all packets stay in their queues, and all that is queued is served by the new
     /// one. What is left of a turn is lost. Queues and entries of hosts keep what they owed, less than a packet; so
-    /// does an entry that stands for a host of the other side from now on. Where hosts begin to count, or cease to, queues owe nothing. Quanta of hosts are the default again,
-    /// and their rates and ceilings gone, until a host becomes backlogged anew or is [updated](Self::update_host). A
-    /// flow whose queue is found by another label than before goes to a new queue: once, its packets may leave out
+    /// does an entry that stands for a host of the other side from now on. Where hosts begin to count, or cease to,
+    /// queues owe nothing. Quanta of hosts are the default again, and their rates and ceilings gone, until a host becomes
+    /// backlogged anew or is [updated](Self::update_host). A flow whose queue is found by another label than before goes to a new queue: once, its packets may leave out
     /// of order. Cost: O(queues + hosts).
     ///
     /// Where hosts did not count before, those of what is queued are not known. Queues that hold packets are of one host without a

@@ -219,8 +219,8 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         debug_assert_eq!(_in_range, Ok(()), "a quantum of {quantum} for host {host}");
     }
 
-    /// How many quanta of its own a host may send in a turn: each packet that it is sent in another tin counts as well, and
-    /// what is left must be a quantum, even of a host that is backlogged in all tins.
+    /// How many quanta a turn of a host is worth. What the host is sent in other tins is taken from its turn: with one share
+    /// over tins a quantum must be left even to a host that is backlogged in all of them.
     const fn quanta_of_a_turn(&self) -> u32 {
         if self.hosts_across_tins { self.tins as u32 } else { 1 }
     }
@@ -232,6 +232,9 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
 
     /// From now on a host has one share in all tins together, or one in each. Cost: O(hosts).
     pub(super) fn set_hosts_across_tins(&mut self, on: bool) {
+        if on == self.hosts_across_tins {
+            return;
+        }
         let before = self.quanta_of_a_turn();
         self.hosts_across_tins = on;
         self.host_tins_mut().part_all();

@@ -24,12 +24,12 @@ fn the_isolated_queue_is_its_twin() {
 #[test]
 fn long_histories_meet_full_sets_and_changes() {
     let trials =
-        std::env::var("FREEBOARD_TRIALS").map_or(effort(10, 24), |trials| trials.parse().unwrap());
+        std::env::var("FREEBOARD_TRIALS").map_or(effort(16, 24), |trials| trials.parse().unwrap());
     let mut all = Seen::default();
     for seed in 1..=trials {
         let mut random = Xorshift::new(seed);
         // Mostly full: two departures of three are arrivals in every other spell of the history.
-        let bytes: Vec<u8> = (0..12_000)
+        let bytes: Vec<u8> = (0..16_000)
             .map(|at| match random.byte() {
                 byte @ 128..=221 if at / 2_000 % 2 == 0 && random.below(3) > 0 => byte - 94,
                 byte => byte,
@@ -55,7 +55,7 @@ fn long_histories_meet_full_sets_and_changes() {
     assert!(outcomes.iter().all(|&count| count > 100 * trials), "{all:?}");
     assert!(evicted > 20 * trials, "{all:?}");
     assert!(in_spares > 100 * trials && overflows > 50 * trials && changes > 5 * trials, "{all:?}");
-    assert!(borrowing > effort(30, 60) * trials && waiting > 20 * trials, "{all:?}");
+    assert!(borrowing > 80 * trials && waiting > 20 * trials, "{all:?}");
     assert!(rotating > 100 * trials, "{all:?}");
     assert!(in_tins > 500 * trials && tin_changes > 10 * trials, "{all:?}");
 }

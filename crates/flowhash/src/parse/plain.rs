@@ -33,6 +33,7 @@ pub(super) fn v4(packet: &[u8], tunnels: Tunnels) -> Option<&V4> {
 /// The answer for a plain packet that begins `offset` bytes into the frame.
 #[inline(always)]
 pub(super) fn parsed_v4(header: &V4, offset: usize) -> Parsed {
+    // The walk counts two: the link or what is in its place, and the IP header.
     count_step();
     count_step();
     let &[_, traffic_class, _, _, _, _, _, _, _, protocol, _, _, rest @ ..] = header;

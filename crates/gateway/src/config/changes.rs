@@ -42,7 +42,7 @@ impl Config {
         let ingress = |of: Handling| Switch::of(of.is_ingress).word().to_owned();
         changed("ingress", ingress(before), ingress(after));
         let across = |of: Handling| Switch::of(of.hosts_across_tins).word().to_owned();
-        changed("hosts across tins", across(before), across(after));
+        changed("hosts-across-tins", across(before), across(after));
         changed("tins", tins_word(before.tins), tins_word(after.tins));
         let tin_by = |of: Handling| of.tin_by.word().to_owned();
         changed("tin-by", tin_by(before), tin_by(after));

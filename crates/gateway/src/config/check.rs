@@ -91,7 +91,7 @@ impl RawOptions {
                 rtt: self.read("--rtt", &self.rtt, rtt)?.unwrap_or_default(),
             },
             link: self.line()?,
-            handling: self.handling(kind)?,
+            handling: self.handling(kind, hosts)?,
             follow: self.follow(up, down)?,
             nat: self.read("--nat", &self.nat, Switch::parse)? == Some(Switch::On),
             stats,

@@ -2,9 +2,9 @@
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate, Shaper};
-use freeboard::{AckFilter, MemoryLimit, QueueSettings, Rtt, TinBy, TinMode, TinPlan};
+use freeboard::{AckFilter, Isolation, MemoryLimit, QueueSettings, Rtt, TinBy, TinMode, TinPlan};
 
-use crate::config::keywords::{QueueKind, Switch, Words, number};
+use crate::config::keywords::{HostMode, QueueKind, Switch, Words, number};
 use crate::config::{RawOptions, Word};
 use crate::forward::queue::Heading;
 use crate::io::frame::ETHERNET_HEADER;
@@ -194,7 +194,7 @@ const MOST_BURST: i64 = 1 << 30;
 const BY_RATE: &str = "by-rate";
 
 impl RawOptions {
-    pub(super) fn handling(&self, kind: QueueKind) -> Result<Handling, String> {
+    pub(super) fn handling(&self, kind: QueueKind, hosts: HostMode) -> Result<Handling, String> {
         let ack_filter =
             self.read("--ack-filter", &self.ack_filter, <AckFilter as Words>::parse)?;
         let ack_filter = ack_filter.unwrap_or_default();
@@ -209,14 +209,13 @@ impl RawOptions {
                 ),
             ));
         }
-        let across = self.read("--hosts-across-tins", &self.hosts_across_tins, Switch::parse)?;
         let ingress = self.read("--ingress", &self.ingress, Switch::parse)?;
         let tins = self.tins(kind)?;
         Ok(Handling {
             ack_filter,
             wash: self.read("--wash", &self.wash, Ways::parse)?.unwrap_or_default(),
             is_ingress: ingress == Some(Switch::On),
-            hosts_across_tins: across == Some(Switch::On),
+            hosts_across_tins: self.hosts_across_tins(tins, hosts)?,
             memory_limit: self.read("--memory-limit", &self.memory_limit, memory_limit)?,
             late: self.late()?,
             tins,
@@ -232,6 +231,30 @@ impl RawOptions {
         }
         let why = format!("with --queue {} accepted is besteffort", kind.word());
         Err(self.not_with("--tins", &self.tins, &why))
+    }
+
+    /// Whether a host has one share in all tins. There must be several, and hosts above flows.
+    fn hosts_across_tins(&self, tins: Option<TinPlan>, hosts: HostMode) -> Result<bool, String> {
+        let option = ("--hosts-across-tins", &self.hosts_across_tins);
+        if self.read(option.0, option.1, Switch::parse)? != Some(Switch::On) {
+            return Ok(false);
+        }
+        let dual = [Isolation::DualSrcHost, Isolation::DualDstHost].map(HostMode::By);
+        if tins.is_none() {
+            return Err(self.not_with(
+                option.0,
+                option.1,
+                "without several --tins accepted is off",
+            ));
+        }
+        if hosts != HostMode::Lan && !dual.contains(&hosts) {
+            let why = format!(
+                "with --hosts {} accepted is off; on goes with lan, dual-srchost and dual-dsthost",
+                hosts.word()
+            );
+            return Err(self.not_with(option.0, option.1, &why));
+        }
+        Ok(true)
     }
 
     /// Which header names a tin.

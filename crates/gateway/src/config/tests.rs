@@ -148,6 +148,14 @@ fn contradictions_name_the_word_and_what_is_accepted() {
         ("queue = \"sqf\"\ntins = \"diffserv4\"", "with --queue sqf accepted is besteffort"),
         ("tin-by = \"priority\"", "--tin-by \"priority\": without several --tins accepted is dscp"),
         (
+            "hosts-across-tins = true",
+            "--hosts-across-tins \"on\": without several --tins accepted is off",
+        ),
+        (
+            "tins = \"diffserv4\"\nhosts = \"triple-isolate\"\nhosts-across-tins = true",
+            "with --hosts triple-isolate accepted is off; on goes with lan, dual-srchost and dual-dsthost",
+        ),
+        (
             "tins = \"diffserv4\"\ntin-by = \"outer\"",
             "--tin-by \"outer\": accepted are dscp, inner-dscp",
         ),

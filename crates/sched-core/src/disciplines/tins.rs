@@ -20,6 +20,7 @@ mod siblings;
 mod tin;
 
 pub use choice::TinChoice;
+pub(crate) use choice::mask;
 pub use config::TinConfig;
 pub use flow::TinFlow;
 
@@ -70,7 +71,7 @@ pub struct TinDrr<N, L = AsBooked> {
     sparse_first: bool,
     /// Whether [`TinRings`](crate::TinRings) serve by the choice.
     is_lent: bool,
-    /// Whether flows have had siblings.
+    /// Whether flows have had siblings: turns may have been charged before they began.
     has_siblings: bool,
 }
 
@@ -248,8 +249,7 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         if self.is_lent {
             return self.choice.kept();
         }
-        let listed = self.rings.iter().map(|ring| u32::from(ring.front() != NONE));
-        (0..).zip(listed).fold(0, |mask, (at, is_listed)| mask | is_listed << at)
+        mask(self.rings.iter().map(|ring| ring.front() != NONE))
     }
 
     /// [`FlowScheduler::backlogged`], with several tins.

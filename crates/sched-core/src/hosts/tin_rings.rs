@@ -11,7 +11,7 @@
 
 use super::host_drr::HostDrrFlow;
 use crate::disciplines::drr::ring::Ring;
-use crate::disciplines::tins::{TinChoice, TinConfig};
+use crate::disciplines::tins::{TinChoice, TinConfig, mask};
 use crate::flow_scheduler::FlowState;
 use crate::hosts::token_bucket::WireLength;
 use crate::queues::queue::NONE;
@@ -177,12 +177,10 @@ impl TinRings {
             let has_tin = !is_backlogged || node.tin().is_some_and(|tin| tin < choice.tins());
             Imbalance::check("a tin that there is", at, 1, has_tin.into())?;
         }
-        let mut backlogged = 0;
         for (tin, ring) in (0..).zip(&self.rings) {
             let is_here = |node: &&HostDrrFlow| node.flow.is_listed() && node.tin() == Some(tin);
             let listed = flows.iter().filter(is_here).count();
             ring.recount(flows, listed)?;
-            backlogged |= u32::from(listed > 0) << tin;
             if !self.sparse_first {
                 Imbalance::check("no new list", tin, 0, ring.has_new().into())?;
             }
@@ -191,7 +189,7 @@ impl TinRings {
                 Imbalance::check("the tin of a flow", flow, is_here.into(), 1)?;
             }
         }
-        choice.recount(backlogged)
+        choice.recount(mask(self.rings.iter().map(|ring| ring.front() != NONE)))
     }
 }
 

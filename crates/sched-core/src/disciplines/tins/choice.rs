@@ -52,6 +52,11 @@ const MOST_FLOOR: u32 = 1 << 28;
 /// The most tins.
 pub(super) const TINS: usize = TinConfig::MAX_TINS as usize;
 
+/// The tins of which this is so, a bit each.
+pub(crate) fn mask(tins: impl Iterator<Item = bool>) -> u32 {
+    (0..32).zip(tins).fold(0, |mask, (tin, is_so)| mask | u32::from(is_so) << tin)
+}
+
 /// Which tin is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {

@@ -1,7 +1,7 @@
 //! One share over several tins: flows of one owner, in tins that differ, share what the owner is sent.
 //!
 //! Each packet of a flow is charged to the turns of its siblings as well: to the turn under way, or to the next. Of every turn
-//! one packet is left, so no flow is passed over, and no turn has to be looked for. So a quantum of as many of the longest packets as
+//! one packet is left: no flow is passed over, and no turn has to be looked for. A quantum of as many of the longest packets as
 //! there are tins lets an owner that floods all of them have the share of one.
 //!
 //! A flow that is idle is not charged. Siblings are a ring, over at most as many flows as there are tins.
@@ -52,12 +52,6 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
     /// No flow has siblings from now on. Cost: O(flows).
     pub fn part_all(&mut self) {
         self.nodes.as_mut().iter_mut().for_each(|node| node.set_sibling(None));
-    }
-
-    /// Whether `flow` has siblings.
-    #[must_use]
-    pub fn has_siblings(&self, flow: FlowId) -> bool {
-        self.siblings(flow).next().is_some()
     }
 
     /// The siblings of `flow`, in the order of the ring, without itself.
@@ -241,6 +235,6 @@ mod tests {
             }
         }
         tins.part_all();
-        assert!((0..12).all(|flow| !tins.has_siblings(FlowId(flow))));
+        assert!((0..12).all(|flow| tins.siblings(FlowId(flow)).next().is_none()));
     }
 }

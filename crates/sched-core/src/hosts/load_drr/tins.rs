@@ -3,7 +3,7 @@
 use super::calendar::{Calendar, RoundList};
 use super::flow::Place;
 use super::{LoadDrr, LoadDrrFlow, LoadDrrHost};
-use crate::disciplines::tins::{TinChoice, TinConfig};
+use crate::disciplines::tins::{TinChoice, TinConfig, mask};
 use crate::flow_scheduler::{ConfigError, FlowScheduler, Table};
 use crate::hosts::token_bucket::WireLength;
 use crate::queues::queue::NONE;
@@ -164,8 +164,7 @@ where
 
     /// The tins in which a flow is listed, a bit each.
     fn backlogged_tins(&self) -> u32 {
-        let listed = self.tins.iter().map(|tin| u32::from(tin.front != NONE));
-        (0..).zip(listed).fold(0, |mask, (at, is_listed)| mask | is_listed << at)
+        mask(self.tins.iter().map(|tin| tin.front != NONE))
     }
 
     fn is_idle(&self, tin: u32) -> bool {

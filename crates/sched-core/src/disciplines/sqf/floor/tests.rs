@@ -100,7 +100,7 @@ fn the_floor_is_an_eighth_of_the_bytes_and_goes_round_those_that_starve() {
 /// - the floor has its part of the bytes of any interval, to within a packet;
 /// - packets of the floor in a row are less than `L + L/(k − 1)`.
 ///
-/// Method: 400,000 random operations, or a fifth of them, for each of four sizes, with `D` of 0 and of 5,000, in which few flows are kept
+/// Method: 400,000 random operations, or half of them, for each of four sizes, with `D` of 0 and of 5,000, in which few flows are kept
 /// short and get most of the service. The service that is due to each flow is booked when it begins to wait. The
 /// account of the floor is kept anew from the bytes that are sent.
 #[test]
@@ -114,7 +114,7 @@ fn no_flow_waits_for_more_bytes_than_the_bound() {
         // The bytes sent when the flow began to wait, and how many were backlogged then.
         let mut waits: Vec<Option<(u64, u64)>> = vec![None; flows];
         let (mut all, mut of_floor, mut in_a_row, mut nearest) = (0_u64, 0_u64, 0_u64, 0.0_f64);
-        for operation in 0..effort(80_000, 400_000_u32) {
+        for operation in 0..effort(200_000, 400_000_u32) {
             let flow = random.below(flows as u32);
             let before: Vec<bool> = link.queues.iter().map(|queue| !queue.is_empty()).collect();
             let mut sent = None;
@@ -170,7 +170,7 @@ fn no_flow_waits_for_more_bytes_than_the_bound() {
             }
         }
         assert!(
-            nearest > effort(0.3, 0.5) || flows == 1 || after > 0,
+            nearest > 0.5 || flows == 1 || after > 0,
             "{flows} flows: only {nearest} of the bound"
         );
     }

@@ -1,6 +1,5 @@
 use super::*;
 use crate::Volume;
-use conformance::effort::effort;
 use std::collections::VecDeque;
 use std::vec::Vec;
 
@@ -186,7 +185,7 @@ fn tables_that_do_not_fit_are_refused() {
 /// Goal: no packet is lost, doubled or reordered within its flow, a backlogged flow stays where it
 /// is, and only a flow that finds no virtual queue free goes to the default queue. Where that takes the
 /// longest, a new flow always has a virtual queue, and at most one flow is moved for it, to the default queue.
-/// Method: 100,000 random operations, or 30,000, with a queue of handles for each label beside them. With head
+/// Method: 100,000 random operations, with a queue of handles for each label beside them. With head
 /// drop a packet leaves its flow in order whatever the reason.
 #[test]
 fn a_flow_keeps_its_queue_and_its_order_whatever_happens() {
@@ -203,7 +202,7 @@ fn any_history(takes_longest: bool) {
     let mut held: [VecDeque<u32>; 5] = Default::default();
     let mut free: Vec<u32> = (0..16).collect();
     let (mut seed, mut moves) = (1_u32, 0_u32);
-    for step in 0..effort(30_000, 100_000) {
+    for step in 0..100_000 {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let flow = FlowId((seed >> 8) % 5);
         let before = places(&sqf);
@@ -254,7 +253,7 @@ fn any_history(takes_longest: bool) {
         }
         assert_eq!(sqf.recount(), Ok(()), "step {step}");
     }
-    assert_eq!(moves > effort(200, 1_000), takes_longest, "{moves}");
+    assert_eq!(moves > 1_000, takes_longest, "{moves}");
 }
 
 #[test]
