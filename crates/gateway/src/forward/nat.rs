@@ -1,9 +1,13 @@
 //! Hosts behind the machine's own translation of addresses: what the kernel's table of connections says of a packet
 //! on the outer side.
 //!
-//! The table is read by the one thread there is, a piece between two turns of the loop. What is looked up meanwhile is
-//! what was read before: no packet waits for the kernel.
+//! The kernel tells of each connection as it begins, before its first packet leaves the machine's stack. What is told is
+//! read before the frames that have come with it, so that a connection from a host is known when its first packet is
+//! queued. The table itself says what there was before, and what was told while the socket was full. It is read by the one
+//! thread there is, a piece between two turns of the loop. What is looked up meanwhile is what is known: no packet waits
+//! for the kernel.
 
+mod event;
 mod line;
 
 use core::net::IpAddr;
@@ -13,13 +17,18 @@ use freeboard::flowhash::{self, FlowKey, Transport};
 use freeboard::sched_core::Nanos;
 
 use crate::forward::queue::Heading;
+use crate::io::conntrack::events::{Events, Heard};
 use crate::io::conntrack::{Conntrack, PATH};
 use crate::log::say;
 use line::Connection;
 
-/// From the begin of a pass over the table to that of the next: a flow that was not known when it was queued keeps to the
-/// machine's address while it is queued, so this is short.
+/// From the begin of a pass over the table to that of the next, where nothing else tells of connections: a flow that was
+/// not known when it was queued keeps to the machine's address while it is queued, so this is short.
 const EVERY: Nanos = Nanos::from_millis(100);
+/// The same where the kernel tells of them: a pass forgets those that have ended.
+const SELDOM: Nanos = Nanos::from_secs(2);
+/// The kernel is taken to tell of connections for this long after it last told of one.
+const TOLD: Nanos = Nanos::from_secs(10);
 
 /// A pass takes one part of the time in so many.
 const PARTS: u64 = 10;
@@ -63,7 +72,16 @@ impl Translations {
 
     /// A line of the kernel's table. One that is not understood is left out.
     fn take_in(&mut self, line: &[u8]) {
-        let Some(connection) = Connection::parse(line) else { return };
+        self.learn(Connection::parse(line));
+    }
+
+    /// What the kernel tells. What is not understood is left out.
+    fn hear(&mut self, event: &[u8]) {
+        self.learn(Connection::of_event(event));
+    }
+
+    fn learn(&mut self, connection: Option<Connection>) {
+        let Some(connection) = connection else { return };
         for (outside, inside) in connection.translations() {
             for table in [&mut self.known, &mut self.read] {
                 if table.len() < MOST || table.contains_key(&outside) {
@@ -149,12 +167,20 @@ impl flowhash::Nat for Translated<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Nat {
     conntrack: Option<Conntrack>,
+    /// None where the kernel does not tell.
+    events: Option<Events>,
+    /// When the kernel last told of a connection.
+    told: Option<Nanos>,
+    /// Something was lost of what it told, since the pass began.
+    is_overrun: bool,
     is_on: bool,
     translations: Translations,
     /// When the next piece is read.
     due: Nanos,
     /// When the pass began.
     began: Nanos,
+    /// When the next one may begin.
+    earliest: Nanos,
     is_reading: bool,
     is_broken: bool,
 }
@@ -168,8 +194,13 @@ impl Nat {
         let conntrack = Conntrack::open().map_err(|error| {
             format!("{PATH}: {error}; needed are root and a kernel that tracks connections")
         })?;
+        let events = Events::open().inspect_err(|error| {
+            let why = format!("{error}; connections are known once {PATH} was read");
+            say(&format!("nat: the kernel tells of no connections: {why}"));
+        });
         let translations = Translations::with_room();
-        Ok(Self { conntrack: Some(conntrack), is_on, translations, ..Self::default() })
+        let (conntrack, events) = (Some(conntrack), events.ok());
+        Ok(Self { conntrack, events, is_on, translations, ..Self::default() })
     }
 
     /// Whether it can be asked for.
@@ -194,19 +225,57 @@ impl Nat {
         self.is_on.then(|| self.translations.len() as u64)
     }
 
+    /// What wakes when the kernel has told something.
+    pub(crate) fn events(&self) -> Option<&Events> {
+        self.events.as_ref()
+    }
+
+    /// Takes in what the kernel has told, up to a bound.
+    #[inline]
+    pub(crate) fn hear(&mut self, now: Nanos) {
+        let Self { events: Some(events), translations, is_on, .. } = self else { return };
+        let is_on = *is_on;
+        let heard = events.read(|event| {
+            if is_on {
+                translations.hear(event);
+            }
+        });
+        self.heard(heard, now);
+    }
+
+    fn heard(&mut self, heard: Heard, now: Nanos) {
+        if heard.count > 0 {
+            self.told = Some(now);
+        }
+        if heard.is_overrun {
+            self.is_overrun = true;
+            if !self.is_reading {
+                self.due = self.due.min(now.max(self.earliest));
+            }
+        }
+    }
+
+    /// From the begin of a pass to that of the next.
+    fn every(&self, now: Nanos) -> Nanos {
+        let is_told = self.told.is_some_and(|at| now.since(at) < TOLD);
+        let has_room = self.translations.len() < MOST;
+        if is_told && has_room && !self.is_overrun { SELDOM } else { EVERY }
+    }
+
     /// When there is something to read.
     pub(crate) fn poll_at(&self) -> Option<Nanos> {
         (self.is_on && self.is_open()).then_some(self.due)
     }
 
-    /// Reads a piece, if it is time.
+    /// Takes in what the kernel has told, and reads a piece of the table, if it is time.
     pub(crate) fn read(&mut self, now: Nanos) {
+        self.hear(now);
         let Self { conntrack: Some(conntrack), translations, .. } = self else { return };
         if !self.is_on || now < self.due {
             return;
         }
         if !core::mem::replace(&mut self.is_reading, true) {
-            self.began = now;
+            (self.began, self.is_overrun) = (now, false);
         }
         match conntrack.read(|line| translations.take_in(line)) {
             Ok(false) => return,
@@ -220,7 +289,8 @@ impl Nat {
         translations.turn();
         self.is_reading = false;
         let span = Nanos(now.since(self.began).0.saturating_mul(PARTS));
-        self.due = self.began.plus(EVERY.max(span));
+        self.earliest = self.began.plus(EVERY.max(span));
+        self.due = self.began.plus(self.every(now)).max(self.earliest);
     }
 }
 

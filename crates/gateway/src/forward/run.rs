@@ -71,10 +71,11 @@ enum Token {
     Metrics,
     Links,
     Answers,
+    Connections,
 }
 
 impl Token {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Lan,
         Self::Wan,
         Self::Timer,
@@ -83,6 +84,7 @@ impl Token {
         Self::Metrics,
         Self::Links,
         Self::Answers,
+        Self::Connections,
     ];
 }
 
@@ -282,6 +284,9 @@ impl Gateway {
         for socket in self.following.pinger().into_iter().flat_map(Pinger::sockets) {
             add(&socket, Token::Answers, readable)?;
         }
+        if let Some(events) = self.nat.events() {
+            add(events, Token::Connections, readable)?;
+        }
         if let Some(stats) = &self.stats {
             add(stats, Token::Stats, readable)?;
         }
@@ -366,6 +371,8 @@ impl Gateway {
             Token::Lan | Token::Wan => self.device_woke(token as usize, flags)?,
             Token::Timer => self.armed = None,
             Token::Signal => return Ok(self.signalled()),
+            // Read with the next turn of the loop.
+            Token::Connections => {}
             Token::Answers => self.following.hear(clock(), &self.directions),
             Token::Stats => {
                 if let Some(stats) = &mut self.stats {
@@ -436,6 +443,9 @@ impl Gateway {
         for _ in 0..BATCHES_A_TURN {
             let received = devices[at].receive(spares, &mut arrivals)?;
             let now = clock();
+            // What the kernel told of a connection it told before it gave the frames.
+            nat.hear(now);
+
             for (spare, arrival) in spares.iter_mut().zip(arrivals).take(received) {
                 directions[at].arrive(now, arrival, spare, pool, nat.translations());
             }

@@ -1,5 +1,7 @@
 //! The kernel's table of connections, as text, read a piece at a time.
 
+pub(crate) mod events;
+
 use std::fs::File;
 use std::io::{self, Read, Seek};
 

@@ -20,7 +20,7 @@ use nix::sys::socket::{
 
 use crate::io::frame::{Frame, Offload};
 pub(crate) use ethtool::{is_tap, merging};
-pub(crate) use links::{Interface, link, links};
+pub(crate) use links::{Interface, attributes, link, links, message_of};
 pub(crate) use tap::Tap;
 
 /// Frames received or sent with one call.

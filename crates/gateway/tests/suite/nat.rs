@@ -2,16 +2,20 @@
 
 use core::time::Duration;
 use std::io::Write as _;
+use std::net::UdpSocket;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Instant;
 
 use conformance::measurement::settles;
+use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use crate::gateway::{Gateway, told};
 use crate::raw::millis;
 use crate::refusals::file;
-use crate::topology::{Namespace, Row, has, skip};
+use crate::topology::{FAR, Namespace, Row, has, skip};
 use crate::traffic::{BOTH, Bulk};
 
 const HOSTS: [&str; 2] = ["10.8.0.1", "10.8.0.3"];
@@ -114,6 +118,81 @@ fn hosts_behind_the_own_translation_are_told_apart() {
     file.write(&format!("{LINE}nat = true\n"));
     assert_eq!(gateway.reads_again(1), ["freeboard-gateway: nat: off -> on".to_owned()]);
     shares("on again", 45.0..=55.0);
+    gateway.end();
+}
+
+/// Sends a datagram from each of `count` ports of the first host, after one that makes addresses known.
+fn each_port_once(row: &Row, count: u16) {
+    let far = (FAR, 9_999);
+    row.c.within(|| {
+        let from = |port| UdpSocket::bind((HOSTS[0], port)).unwrap();
+        from(0).send_to(b"who is there", far).unwrap();
+        thread::sleep(millis(300));
+        for port in 0..count {
+            from(20_000 + port).send_to(b"datagram", far).unwrap();
+            if port % 16 == 0 {
+                thread::sleep(millis(1));
+            }
+        }
+    });
+}
+
+/// How many packets of `host` were sent up.
+fn sent_up(report: &Value, host: &str) -> u64 {
+    let seen = report["directions"][0]["hosts_seen"].as_array().unwrap();
+    let found = seen.iter().filter(|of| of["name"] == host);
+    found.map(|of| of["sent"].as_u64().unwrap()).sum()
+}
+
+/// Goal: the first packet of a connection from a host is of the host: nothing counts for the machine's own address.
+/// Method: 400 connections of one datagram each within 25 ms, of which none has a second packet.
+#[test]
+fn the_first_packet_of_a_connection_is_of_its_host() {
+    let Some(row) = Row::new("natfirst") else { return };
+    if !has("natfirst", &["nft"]) || !translate(&row) {
+        return;
+    }
+    let socket = std::env::temp_dir().join(format!("freeboard-{}-natfirst", std::process::id()));
+    let words = format!("--up 100mbit --down 100mbit --nat --stats {}", socket.display());
+    let gateway = Gateway::start_with(&row.gw, &format!("--lan fb --wan wan {words}"));
+    row.wait_for_carriers();
+    each_port_once(&row, 400);
+    thread::sleep(millis(300));
+    let report = told(&socket);
+    let counts = (sent_up(&report, HOSTS[0]), sent_up(&report, "10.9.0.254"));
+    println!("of the host and of the machine: {counts:?}");
+    assert!(counts.0 >= 400 && counts.1 == 0, "{report}");
+    assert!(report["nat"].as_u64() >= Some(400), "{report}");
+    gateway.end();
+}
+
+/// Goal: connections that began while the gateway did not read are known soon after, told or read.
+/// Method: a gateway that stands still while 16,000 connections begin.
+#[test]
+#[ignore = "long: `cargo xtask check` runs it"]
+fn what_began_meanwhile_is_known_soon() {
+    let Some(row) = Row::new("natlost") else { return };
+    if !has("natlost", &["nft"]) || !translate(&row) {
+        return;
+    }
+    let socket = std::env::temp_dir().join(format!("freeboard-{}-natlost", std::process::id()));
+    let words = format!("--up 100mbit --down 100mbit --nat --stats {}", socket.display());
+    let gateway = Gateway::start_with(&row.gw, &format!("--lan fb --wan wan {words}"));
+    row.wait_for_carriers();
+    each_port_once(&row, 1);
+    gateway.signal(Signal::SIGSTOP);
+    each_port_once(&row, 16_000);
+    gateway.signal(Signal::SIGCONT);
+    let begin = Instant::now();
+    loop {
+        let known = told(&socket)["nat"].as_u64().unwrap();
+        if known >= 16_000 {
+            println!("{known} connections, {:.1?} after it went on", begin.elapsed());
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "{known}");
+        thread::sleep(millis(50));
+    }
     gateway.end();
 }
 

@@ -26,16 +26,16 @@ pub(super) const fn is_echo(protocol: u8, type_and_code: u16) -> bool {
 /// From where to where a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tuple {
-    source: End,
-    destination: End,
+    pub(super) source: End,
+    pub(super) destination: End,
 }
 
 /// A connection: its first packet as it came, and an answer as it comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Connection {
-    protocol: u8,
-    first: Tuple,
-    answer: Tuple,
+    pub(super) protocol: u8,
+    pub(super) first: Tuple,
+    pub(super) answer: Tuple,
 }
 
 impl Connection {

@@ -103,7 +103,7 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 /// The first message: its kind, what it says, and the messages behind it.
-fn message_of(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
+pub(crate) fn message_of(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let len = number(bytes) as usize;
     let kind = u16::from_ne_bytes(*bytes.get(4..)?.first_chunk()?);
     let body = bytes.get(HEADER..len)?;
@@ -111,7 +111,7 @@ fn message_of(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
 }
 
 /// The attributes in these bytes, by their kinds.
-fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     // Two bits of a kind say how its value is written.
     const KIND: u16 = 0x3fff;
     core::iter::from_fn(move || {

@@ -1,0 +1,132 @@
+//! What the kernel tells of connections as they begin and change.
+
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, setsockopt,
+    socket, sockopt,
+};
+
+use crate::io::sys::message_of;
+
+/// Events that are read at once; the rest has its turn after the frames.
+const AT_ONCE: usize = 256;
+/// What the kernel holds for the socket, in bytes: about 4,000 events.
+const HELD: usize = 4 << 20;
+/// The longest event that is read. The kernel's are below 500 bytes.
+const LONGEST: usize = 8 << 10;
+
+/// `NFNLGRP_CONNTRACK_NEW` and `NFNLGRP_CONNTRACK_UPDATE`, the first two groups.
+const GROUPS: u32 = 0b11;
+/// `NFNL_SUBSYS_CTNETLINK << 8 | IPCTNL_MSG_CT_NEW`, for what is new and for what has changed.
+const NEW: u16 = 1 << 8;
+
+/// A socket on which the kernel tells of connections, of the namespace in which it was opened.
+#[derive(Debug)]
+pub(crate) struct Events {
+    socket: OwnedFd,
+    room: Vec<u8>,
+}
+
+/// What was read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Heard {
+    /// Events.
+    pub(crate) count: usize,
+    /// The kernel had more to tell than the socket could hold, and what it had is lost.
+    pub(crate) is_overrun: bool,
+}
+
+impl Events {
+    /// Opens the socket, which takes CAP_NET_ADMIN. It can be read without rights afterwards.
+    pub(crate) fn open() -> nix::Result<Self> {
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let protocol = SockProtocol::NetlinkNetFilter;
+        let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
+        if setsockopt(&socket, sockopt::RcvBufForce, &HELD).is_err() {
+            let _ = setsockopt(&socket, sockopt::RcvBuf, &HELD);
+        }
+        bind(socket.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
+        Ok(Self { socket, room: vec![0; LONGEST] })
+    }
+
+    /// Reads what there is, up to a bound, and gives what each event says behind its head.
+    pub(crate) fn read(&mut self, mut event: impl FnMut(&[u8])) -> Heard {
+        let mut heard = Heard::default();
+        for _ in 0..AT_ONCE {
+            match recv(self.socket.as_raw_fd(), &mut self.room, MsgFlags::MSG_DONTWAIT) {
+                Ok(len) => {
+                    let read = self.room.get(..len).unwrap_or(&[]);
+                    each_event(read, &mut event);
+                    heard.count += 1;
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::ENOBUFS) => heard.is_overrun = true,
+                Err(_) => break,
+            }
+        }
+        heard
+    }
+}
+
+impl AsFd for Events {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// The events in these bytes. What is cut short is left out.
+fn each_event(mut bytes: &[u8], event: &mut impl FnMut(&[u8])) {
+    while let Some((kind, body, behind)) = message_of(bytes) {
+        bytes = behind;
+        if kind == NEW {
+            event(body);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: of messages one behind the other those that tell of a connection are given, and what is cut short is not.
+    #[test]
+    fn events_are_found_among_messages() {
+        let message = |kind: u16, body: &[u8]| {
+            let mut bytes = ((16 + body.len()) as u32).to_ne_bytes().to_vec();
+            bytes.extend(kind.to_ne_bytes());
+            bytes.extend([0; 10]);
+            bytes.extend(body);
+            bytes.resize(bytes.len().next_multiple_of(4), 0);
+            bytes
+        };
+        let all = [message(NEW, b"one"), message(NEW | 2, b"gone"), message(NEW, b"two!")].concat();
+        let given = |bytes: &[u8]| {
+            let mut given = Vec::new();
+            each_event(bytes, &mut |body| given.push(body.to_vec()));
+            given
+        };
+        assert_eq!(given(&all), [&b"one"[..], b"two!"]);
+        for len in 0..all.len() {
+            let expected = usize::from(len >= 19);
+            assert_eq!(given(&all[..len]).len(), expected, "{len}");
+        }
+        // A message shorter than its own head ends them.
+        for length in 0..16 {
+            let mut bytes = all.clone();
+            bytes[0] = length;
+            assert!(given(&bytes).is_empty());
+        }
+    }
+
+    /// Goal: without events a reader is not held up, and is not told of an overrun.
+    #[test]
+    fn silence_is_heard_at_once() {
+        // Without the rights, or a kernel that tracks connections, there is nothing to read.
+        let Ok(mut events) = Events::open() else { return };
+        // Other programs of this machine may have connections; they end as well.
+        let heard = events.read(|_| {});
+        assert!(heard.count <= AT_ONCE);
+    }
+}
