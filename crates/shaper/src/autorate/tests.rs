@@ -417,3 +417,38 @@ fn packets_that_are_read_at_once_are_no_faster_line() {
         assert!((7_990_000..8_700_000).contains(&estimate), "{turn}: {estimate}");
     }
 }
+
+/// Goal: a line whose sender is late now and then, and makes up for it at once, is no faster line, however late the reader
+/// wakes up.
+/// Method: lines of 8 and 40 Mbit/s that stand still for 2 to 10 ms, each 20 to 220 ms, and then send what was due, a packet each
+/// 20 µs.
+#[test]
+fn a_line_that_makes_up_for_lateness_is_no_faster_line() {
+    for (bps, turn) in [(8_000_000, 100_000), (40_000_000, 100_000), (40_000_000, 2_000_000)] {
+        let spacing = 1_500 * 8 * 1_000_000_000 / bps;
+        let mut arrivals = ArrivalRate::new();
+        let (mut stop, mut go, mut left, mut read_at, mut random) = (0, 0, 0, 0, 1_u64);
+        let mut draw = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % below
+        };
+        let mut most = 0;
+        for packet in 0..30_000_000_000 / spacing {
+            let due = packet * spacing;
+            while go <= due {
+                stop = go + 20_000_000 + draw(200_000_000);
+                go = stop + 2_000_000 + draw(8_000_000);
+            }
+            left = (left + 20_000).max(if due < stop { due } else { go });
+            while read_at < left {
+                read_at += turn / 2 + draw(turn);
+            }
+            arrivals.arrived(Nanos(read_at), 1_500);
+            if due > 5_000_000_000 {
+                most = most.max(arrivals.estimate().unwrap());
+            }
+        }
+        let accepted = bps - bps / 100..=bps + bps / 20;
+        assert!(accepted.contains(&most), "{bps} bit/s, turns of {turn} ns: {most}");
+    }
+}
