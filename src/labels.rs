@@ -71,8 +71,8 @@ pub trait Labelled {
     }
 
     /// The ceiling of the packet's host: above it the host is not served, even if the line is idle
-    /// ([`Ceilings`](sched_core::Ceilings)). It holds for the host in each tin, and so for all that the host is sent only where
-    /// there is one tin. Everything else as for [`Labelled::host_committed_rate`].
+    /// ([`Ceilings`](sched_core::Ceilings)). It holds over all tins together. Everything else as for
+    /// [`Labelled::host_committed_rate`].
     #[inline]
     fn host_ceiling(&self) -> Option<Ceiling> {
         None

@@ -13,6 +13,14 @@ use crate::storage::Storage;
 /// their entry.
 const UNNAMED: u32 = 0x6e6f_6e65;
 
+/// The label of the host that has this level: of the source, where there is none.
+fn label_at(level: Level, labels: &(impl Labelled + ?Sized)) -> u32 {
+    match level {
+        Level::None | Level::Source => labels.source(),
+        Level::Destination => labels.destination(),
+    }
+}
+
 /// The flow directory of an [`Isolated`](super::Isolated) queue: gives queues and entries of hosts
 /// back in the moment they are idle.
 ///
@@ -161,7 +169,7 @@ impl<S: Storage> HostDirectory<S> {
         let hosts = ClaimedHosts { source, destination };
         let host = hosts.of(scheduler.isolation().level());
         if let Some(entry) = host.and_then(|host| host.passed_over) {
-            scheduler.set_host_rates(entry, false, None, None);
+            scheduler.clear_host_rates(entry);
         }
         hosts
     }
@@ -187,8 +195,62 @@ impl<S: Storage> HostDirectory<S> {
             }
             let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
             scheduler.set_host_quantum(host.entry, quantum);
-            let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
-            scheduler.set_host_rates(host.entry, host.is_back, rate, ceiling);
+            self.set_rates(scheduler, host, labels, of);
+        }
+    }
+
+    /// What a host has that claimed its entry just now: its rate and its ceiling, with the buckets that it left there, or has in other
+    /// tins. Any other host begins with full buckets.
+    fn set_rates<K: Storage, T: Storage>(
+        &self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+        host: Claimed,
+        labels: &(impl Labelled + ?Sized),
+        of: InTins,
+    ) {
+        if !scheduler.has_room_for_rates() {
+            return;
+        }
+        if !host.is_back {
+            scheduler.clear_host_rates(host.entry);
+        }
+        let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
+        if of.tins > 1 && (rate.is_some() || ceiling.is_some()) {
+            self.join_rates(scheduler, host.entry, labels, of);
+        }
+        scheduler.set_host_rates(host.entry, rate, ceiling);
+    }
+
+    /// The entries that a host has, or had last, in other tins have the rate and the ceiling of its entry in this one, and one
+    /// bucket with it. Cost: O(tins).
+    #[cold]
+    fn join_rates<K: Storage, T: Storage>(
+        &self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+        entry: u32,
+        labels: &(impl Labelled + ?Sized),
+        of: InTins,
+    ) {
+        let level = scheduler.isolation().level();
+        let table = &self.level(level).table;
+        let now = label_at(level, labels);
+        let before = labels.before().filter(|_| table.is_rotating());
+        let before = before.map(|labels| label_at(level, labels));
+        let mut is_first = true;
+        for tin in (0..of.tins).filter(|tin| *tin != of.tin) {
+            for label in before.into_iter().chain([now]) {
+                let Some(other) = table.remembered(label_in(tin, label)) else { continue };
+                if other == entry {
+                    continue;
+                }
+                // The first has what the host has left; those after it are joined to that.
+                if is_first {
+                    scheduler.join_host_rates(entry, other);
+                } else {
+                    scheduler.join_host_rates(other, entry);
+                }
+                is_first = false;
+            }
         }
     }
 
@@ -202,11 +264,11 @@ impl<S: Storage> HostDirectory<S> {
         labels: &(impl Labelled + ?Sized),
         of: InTins,
     ) {
-        let (entries, label) = match scheduler.isolation().level() {
-            Level::None => return,
-            Level::Source => (&self.sources, labels.source()),
-            Level::Destination => (&self.destinations, labels.destination()),
-        };
+        let level = scheduler.isolation().level();
+        if level == Level::None {
+            return;
+        }
+        let (entries, label) = (self.level(level), label_at(level, labels));
         if host.is_new {
             // Those that it has are of the host that had the entry before.
             scheduler.part_entry(host.entry);
@@ -288,21 +350,27 @@ impl<S: Storage> HostDirectory<S> {
         scheduler: &mut IsolationScheduler<S, K, T>,
         labels: &impl Labelled,
     ) -> bool {
-        let (entries, label) = match scheduler.isolation().level() {
-            Level::None => return false,
-            Level::Source => (&self.sources, labels.source()),
-            Level::Destination => (&self.destinations, labels.destination()),
-        };
+        let level = scheduler.isolation().level();
+        if level == Level::None {
+            return false;
+        }
+        let (entries, label) = (self.level(level), label_at(level, labels));
         let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
         let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
-        let mut is_backlogged = false;
+        let mut first = None;
         for tin in 0..scheduler.tins() {
             let Some(entry) = entries.table.find(label_in(tin, label)) else { continue };
             scheduler.set_host_quantum(entry, quantum);
-            scheduler.set_host_rates(entry, true, rate, ceiling);
-            is_backlogged = true;
+            match first {
+                Some(first) if rate.is_some() || ceiling.is_some() => {
+                    scheduler.join_host_rates(entry, first);
+                }
+                _ => {}
+            }
+            first = first.or(Some(entry));
+            scheduler.set_host_rates(entry, rate, ceiling);
         }
-        is_backlogged
+        first.is_some()
     }
 
     /// Gives back the entries that were claimed for a packet which joins a queue that holds packets: the
@@ -319,7 +387,7 @@ impl<S: Storage> HostDirectory<S> {
         if host.is_new && !host.is_back {
             // The table already knows the entry as this host's, but its buckets are still those of the host
             // before. Without new buckets this host would come back to those.
-            scheduler.set_host_rates(host.entry, false, None, None);
+            scheduler.clear_host_rates(host.entry);
         }
     }
 

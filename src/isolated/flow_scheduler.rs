@@ -387,13 +387,33 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         }
     }
 
-    /// The rate and the ceiling of the host in `entry`, if there is room for them. With `is_back` this
-    /// host was the last one there, and has the buckets that it left. Any other host begins with full
-    /// buckets.
+    /// The host in `entry` is another than the last one there: it has neither rate nor ceiling, and none of its other entries is
+    /// known.
+    pub(super) fn clear_host_rates(&mut self, entry: u32) {
+        let (flow, ceilings) = (FlowId(entry), self.levels.scheduler_mut());
+        if flow.0 >= ceilings.room() {
+            return;
+        }
+        ceilings.part(flow);
+        ceilings.scheduler_mut().part(flow);
+        let _known = ceilings.set_ceiling(flow, None);
+        let _known = ceilings.scheduler_mut().set_rate(flow, None);
+    }
+
+    /// The host in `entry` is the one in `other`, which is in another tin: it has the rate, the ceiling and the buckets of that,
+    /// together with it.
+    pub(super) fn join_host_rates(&mut self, entry: u32, other: u32) {
+        let ceilings = self.levels.scheduler_mut();
+        // The rate first: one that returns below its ceiling is looked at once.
+        ceilings.scheduler_mut().join(FlowId(entry), FlowId(other));
+        ceilings.join(FlowId(entry), FlowId(other));
+    }
+
+    /// The rate and the ceiling of the host in `entry`, and in the entries that are joined, if there is room for them. A first
+    /// rate and a first ceiling have full buckets.
     pub(super) fn set_host_rates(
         &mut self,
         entry: u32,
-        is_back: bool,
         rate: Option<CommittedRate>,
         ceiling: Option<Ceiling>,
     ) {
@@ -404,10 +424,6 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         let longest = self.link.wire_len(self.max_len).max(1);
         let rate = rate.map(|rate| rate.with_burst_of_at_least(longest));
         let ceiling = ceiling.map(|ceiling| ceiling.with_burst_of_at_least(longest));
-        if !is_back {
-            let _known = ceilings.set_ceiling(flow, None);
-            let _known = ceilings.scheduler_mut().set_rate(flow, None);
-        }
         // The rate first: a host that comes back below its ceiling is looked at once.
         let _in_range = ceilings.scheduler_mut().set_rate(flow, rate);
         debug_assert_eq!(_in_range, Ok(()), "{rate:?} for host {flow:?}");
@@ -467,7 +483,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         self.host_tins_mut().part_all();
         for host in 0..Hosted::hosts(&self.levels) {
             self.set_host_quantum(host, host_quantum);
-            self.set_host_rates(host, false, None, None);
+            self.clear_host_rates(host);
         }
         if self.tins > 1 {
             self.set_tins_of_entries(tin_of_entry);

@@ -1,6 +1,7 @@
 //! The isolated queue: CAKE's shares in every mode, and books that hold whatever collides or changes.
 
 mod rates;
+mod rates_in_tins;
 mod sets;
 
 use core::cell::Cell;

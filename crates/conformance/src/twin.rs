@@ -26,6 +26,7 @@ pub mod parser;
 mod qfq;
 mod queues;
 pub mod shaper_clock;
+mod siblings;
 mod sqf;
 mod tins;
 mod token_bucket;

@@ -367,6 +367,13 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         self.tagged(hash).is_some()
     }
 
+    /// The queue that [`Self::remembers`] asks for.
+    #[must_use]
+    #[inline]
+    pub fn remembered(&self, hash: u32) -> Option<u32> {
+        self.tagged(hash)
+    }
+
     /// The queue of the flow's set with this tag, in use or free.
     #[inline]
     fn tagged(&self, hash: u32) -> Option<u32> {

@@ -5,6 +5,7 @@ pub(crate) mod committed_rates;
 pub(crate) mod host_drr;
 pub(crate) mod hosted;
 pub(crate) mod load_drr;
+pub(crate) mod siblings;
 #[cfg(test)]
 mod test_line;
 pub(crate) mod tin_rings;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use freeboard::sched_core::{Ceiling, CommittedRate, ConfigError, FlowId, Nanos, RETURNS_A_CALL};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
+use super::siblings::NaiveSiblings;
 use super::token_bucket::{Bucket, Forward};
 use crate::history::{HostBooks, Housing, Setting};
 
@@ -16,6 +17,9 @@ pub struct NaiveCeilings<O> {
     backlogged: BTreeSet<FlowId>,
     /// Of those backlogged.
     waiting: BTreeSet<FlowId>,
+    /// Of those that wait one of each ring of siblings.
+    booked: BTreeSet<FlowId>,
+    siblings: NaiveSiblings,
     flows: u32,
     clock: Forward,
 }
@@ -29,6 +33,8 @@ impl<O: NaiveFlowScheduler> NaiveCeilings<O> {
             buckets: BTreeMap::new(),
             backlogged: BTreeSet::new(),
             waiting: BTreeSet::new(),
+            booked: BTreeSet::new(),
+            siblings: NaiveSiblings::default(),
             flows,
             clock: Forward::default(),
         }
@@ -51,29 +57,105 @@ impl<O: NaiveFlowScheduler> NaiveCeilings<O> {
         })
     }
 
+    /// As [`Ceilings::join`](freeboard::sched_core::Ceilings::join).
+    pub(super) fn join(&mut self, flow: FlowId, other: FlowId) {
+        if !self.siblings.may_join(flow, other) {
+            return;
+        }
+        self.part(flow);
+        self.booked.remove(&flow);
+        let (before, after) = (self.buckets.remove(&flow), self.buckets.get(&other).copied());
+        self.siblings.join(flow, other);
+        if let Some((ceiling, mut bucket)) = after {
+            if let Some((of_flow, before)) = before
+                && of_flow == ceiling
+            {
+                bucket = bucket.lacking_more(before);
+            }
+            self.set_all(flow, Some((ceiling, bucket)));
+        } else {
+            self.return_all(flow);
+        }
+        self.close(flow);
+    }
+
+    /// As [`Ceilings::part`](freeboard::sched_core::Ceilings::part).
+    pub(super) fn part(&mut self, flow: FlowId) {
+        if let Some(before) = self.siblings.part(flow) {
+            self.book(flow);
+            self.book(before);
+        }
+    }
+
+    fn set_all(&mut self, flow: FlowId, bucket: Option<(Ceiling, Bucket)>) {
+        for sibling in self.siblings.of(flow) {
+            match bucket {
+                Some(bucket) => self.buckets.insert(sibling, bucket),
+                None => self.buckets.remove(&sibling),
+            };
+        }
+    }
+
+    fn return_all(&mut self, flow: FlowId) {
+        self.siblings.of(flow).into_iter().for_each(|sibling| self.come_back(sibling));
+    }
+
+    /// Those that may not be served wait.
+    fn close(&mut self, flow: FlowId) {
+        for sibling in self.siblings.of(flow) {
+            let is_served = self.backlogged.contains(&sibling) && !self.waiting.contains(&sibling);
+            if is_served && self.wait(sibling) > 0 {
+                self.scheduler.lost(sibling, None);
+                self.waiting.insert(sibling);
+            }
+        }
+        self.book(flow);
+    }
+
+    /// One of those that wait is booked: the first that is due, and of several the one that was, or the next behind `flow`.
+    fn book(&mut self, flow: FlowId) {
+        let in_turn = self.siblings.behind(flow);
+        let before = in_turn.iter().copied().find(|sibling| self.booked.contains(sibling));
+        in_turn.iter().for_each(|sibling| {
+            self.booked.remove(sibling);
+        });
+        let candidates = before.into_iter().chain(in_turn);
+        let waiting = candidates.filter(|sibling| self.waiting.contains(sibling));
+        self.booked.extend(waiting.min_by_key(|sibling| self.wait(*sibling)));
+    }
+
     /// The flow that waits and may be served first, with the time until then.
     fn first(&self) -> Option<(i128, FlowId)> {
-        self.waiting.iter().map(|&flow| (self.wait(flow), flow)).min()
+        self.booked.iter().map(|&flow| (self.wait(flow), flow)).min()
     }
 
     fn come_back(&mut self, flow: FlowId) {
         if self.waiting.remove(&flow) {
+            self.book(flow);
             self.scheduler.backlogged(flow, 1);
         }
     }
 
-    fn recall(&mut self, most: u32) {
-        for _ in 0..most {
-            match self.first() {
-                Some((wait, flow)) if wait <= 0 => self.come_back(flow),
-                _ => return,
+    fn first_due(&self) -> Option<FlowId> {
+        self.first().filter(|(wait, _)| *wait <= 0).map(|(_, flow)| flow)
+    }
+
+    fn recall(&mut self) {
+        for _ in 0..RETURNS_A_CALL {
+            let Some(first) = self.first_due() else { return };
+            for sibling in self.siblings.of(first) {
+                if self.wait(sibling) <= 0 {
+                    self.come_back(sibling);
+                }
             }
         }
     }
 
     fn empties(&mut self, flow: FlowId) {
         self.backlogged.remove(&flow);
-        self.waiting.remove(&flow);
+        if self.waiting.remove(&flow) {
+            self.book(flow);
+        }
     }
 }
 
@@ -99,21 +181,18 @@ impl<O: NaiveFlowScheduler> Housing for NaiveCeilings<O> {
         if before.map(|(ceiling, _)| ceiling) == ceiling {
             return Ok(());
         }
-        self.buckets.remove(&flow);
-        if let Some(ceiling) = ceiling {
+        let after = ceiling.map(|ceiling| {
             let mut bucket = Bucket::full(ceiling.bits_per_second(), ceiling.burst());
             if let Some((_, before)) = before {
                 bucket = bucket.lacking_as(&before);
                 self.clock.look_ahead(&bucket);
                 bucket.clamp(bucket.time_of(ceiling.burst()));
             }
-            self.buckets.insert(flow, (ceiling, bucket));
-        }
-        self.come_back(flow);
-        if self.backlogged.contains(&flow) && self.wait(flow) > 0 {
-            self.scheduler.lost(flow, None);
-            self.waiting.insert(flow);
-        }
+            (ceiling, bucket)
+        });
+        self.set_all(flow, after);
+        self.return_all(flow);
+        self.close(flow);
         Ok(())
     }
 
@@ -140,11 +219,14 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCeilings<O> {
         head_len: Option<u32>,
     ) -> Result<(), ConfigError> {
         let waits = self.waiting.contains(&flow);
-        self.scheduler.configure(flow, setting, head_len.filter(|_| !waits))
+        self.scheduler.configure(flow, setting, head_len.filter(|_| !waits))?;
+        self.book(flow);
+        Ok(())
     }
 
     fn remove(&mut self, flow: FlowId) {
         self.scheduler.remove(flow);
+        self.part(flow);
         self.buckets.remove(&flow);
     }
 
@@ -166,14 +248,16 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCeilings<O> {
             self.scheduler.backlogged(flow, head_len);
         } else {
             self.waiting.insert(flow);
+            self.book(flow);
         }
-        self.recall(RETURNS_A_CALL);
+        self.recall();
     }
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
-        if let Some((_, bucket)) = self.buckets.get_mut(&flow) {
+        if let Some((ceiling, mut bucket)) = self.buckets.get(&flow).copied() {
             bucket.take(len);
-            self.clock.look_ahead(bucket);
+            self.clock.look_ahead(&bucket);
+            self.set_all(flow, Some((ceiling, bucket)));
         }
         let stays = next_head.filter(|_| self.wait(flow) <= 0);
         self.scheduler.served(flow, len, stays);
@@ -182,7 +266,8 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCeilings<O> {
         } else if stays.is_none() {
             self.waiting.insert(flow);
         }
-        self.recall(RETURNS_A_CALL);
+        self.close(flow);
+        self.recall();
     }
 
     fn lost(&mut self, flow: FlowId, head: Option<u32>) {
@@ -210,7 +295,7 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCeilings<O> {
 
     fn open(&mut self) {
         if self.backlogged.len() == self.waiting.len() {
-            self.recall(1);
+            self.first_due().into_iter().for_each(|first| self.come_back(first));
         }
     }
 }

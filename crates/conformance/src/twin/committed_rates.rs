@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use freeboard::sched_core::{CommittedRate, ConfigError, FlowId, Nanos, RETURNS_A_CALL};
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
+use super::siblings::NaiveSiblings;
 use super::token_bucket::{Bucket, Forward};
 use crate::history::{HostBooks, Housing, Setting};
 
@@ -17,6 +18,7 @@ pub struct NaiveCommittedRates<O> {
     backlogged: BTreeSet<FlowId>,
     /// Of those backlogged, with the time at which they conform again.
     borrowing: BTreeMap<FlowId, i128>,
+    siblings: NaiveSiblings,
     flows: u32,
     clock: Forward,
 }
@@ -31,6 +33,7 @@ impl<O: NaiveFlowScheduler> NaiveCommittedRates<O> {
             buckets: BTreeMap::new(),
             backlogged: BTreeSet::new(),
             borrowing: BTreeMap::new(),
+            siblings: NaiveSiblings::default(),
             flows,
             clock: Forward::default(),
         }
@@ -39,6 +42,50 @@ impl<O: NaiveFlowScheduler> NaiveCommittedRates<O> {
     /// The flow scheduler of those that conform, for what is its own.
     pub(super) const fn conforming_mut(&mut self) -> &mut O {
         &mut self.conforming
+    }
+
+    /// As [`CommittedRates::join`](freeboard::sched_core::CommittedRates::join).
+    pub(super) fn join(&mut self, flow: FlowId, other: FlowId) {
+        if !self.siblings.may_join(flow, other) {
+            return;
+        }
+        self.come_back(flow);
+        let (before, mut after) = (self.buckets.remove(&flow), self.buckets.get(&other).copied());
+        if let (Some((of_flow, before)), Some((rate, bucket))) = (before, &mut after)
+            && of_flow == *rate
+        {
+            *bucket = bucket.lacking_more(before);
+        }
+        self.siblings.join(flow, other);
+        self.set_all(flow, after);
+        self.settle(flow);
+    }
+
+    /// As [`CommittedRates::part`](freeboard::sched_core::CommittedRates::part).
+    pub(super) fn part(&mut self, flow: FlowId) {
+        let _before = self.siblings.part(flow);
+    }
+
+    fn set_all(&mut self, flow: FlowId, bucket: Option<(CommittedRate, Bucket)>) {
+        for sibling in self.siblings.of(flow) {
+            match bucket {
+                Some(bucket) => self.buckets.insert(sibling, bucket),
+                None => self.buckets.remove(&sibling),
+            };
+        }
+    }
+
+    /// A flow that does not conform is in excess, until the bucket says.
+    fn settle(&mut self, flow: FlowId) {
+        for sibling in self.siblings.of(flow) {
+            let due = self.clock.sum + self.wait(sibling);
+            if let Some(until) = self.borrowing.get_mut(&sibling) {
+                *until = due;
+            } else if self.backlogged.contains(&sibling) && !self.is_conforming(sibling) {
+                self.conforming.lost(sibling, None);
+                self.borrow(sibling);
+            }
+        }
     }
 
     /// The time until `flow` conforms; not above zero if it does.
@@ -71,7 +118,7 @@ impl<O: NaiveFlowScheduler> NaiveCommittedRates<O> {
             if !self.is_conforming(first) {
                 return;
             }
-            self.come_back(first);
+            self.siblings.of(first).into_iter().for_each(|sibling| self.come_back(sibling));
         }
     }
 
@@ -104,21 +151,18 @@ impl<O: NaiveFlowScheduler> Housing for NaiveCommittedRates<O> {
         if before.map(|(rate, _)| rate) == rate {
             return Ok(());
         }
-        self.buckets.remove(&flow);
-        if let Some(rate) = rate {
+        let after = rate.map(|rate| {
             let mut bucket = Bucket::full(rate.bits_per_second(), rate.burst());
             if let Some((_, before)) = before {
                 bucket = bucket.lacking_as(&before);
                 self.clock.look_ahead(&bucket);
                 bucket.clamp(2 * bucket.time_of(rate.burst()));
             }
-            self.buckets.insert(flow, (rate, bucket));
-        }
-        self.come_back(flow);
-        if self.backlogged.contains(&flow) && !self.is_conforming(flow) {
-            self.conforming.lost(flow, None);
-            self.borrow(flow);
-        }
+            (rate, bucket)
+        });
+        self.siblings.of(flow).into_iter().for_each(|sibling| self.come_back(sibling));
+        self.set_all(flow, after);
+        self.settle(flow);
         Ok(())
     }
 
@@ -153,6 +197,7 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCommittedRates<O> {
     fn remove(&mut self, flow: FlowId) {
         self.conforming.remove(flow);
         self.excess.remove(flow);
+        self.part(flow);
         self.buckets.remove(&flow);
     }
 
@@ -180,14 +225,15 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCommittedRates<O> {
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         let borrows = self.borrowing.contains_key(&flow);
-        if let Some((rate, bucket)) = self.buckets.get_mut(&flow)
+        if let Some((rate, mut bucket)) = self.buckets.get(&flow).copied()
             && !(borrows && rate.borrows_free())
         {
             bucket.take(len);
-            self.clock.look_ahead(bucket);
+            self.clock.look_ahead(&bucket);
             if borrows {
                 bucket.clamp(2 * bucket.time_of(rate.burst()));
             }
+            self.set_all(flow, Some((rate, bucket)));
         }
         if borrows {
             self.excess.served(flow, len, next_head);
@@ -202,6 +248,7 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCommittedRates<O> {
         if next_head.is_none() {
             self.empties(flow);
         }
+        self.settle(flow);
         self.recall();
     }
 

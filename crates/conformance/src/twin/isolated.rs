@@ -68,6 +68,11 @@ const fn level(isolation: Isolation) -> Option<usize> {
     }
 }
 
+/// Whether a host with these labels has a rate or a ceiling.
+fn has_rates(labels: &impl Labelled) -> bool {
+    labels.host_committed_rate().is_some() || labels.host_ceiling().is_some()
+}
+
 /// Whether hosts count.
 const fn counts_hosts(isolation: Isolation) -> bool {
     level(isolation).is_some() || matches!(isolation, Isolation::TripleIsolate)
@@ -450,7 +455,7 @@ impl NaiveIsolated {
                     && entered[side].1
                     && !are_back[side]
                 {
-                    self.set_rates(entries[side], false, None, None);
+                    self.clear_rates(entries[side]);
                 }
                 return queue;
             }
@@ -494,7 +499,7 @@ impl NaiveIsolated {
         if let Some(passed_over) = side.and_then(|side| entered[side].2.filter(|_| !are_back[side]))
             && self.sizes.rates
         {
-            self.set_rates(passed_over, false, None, None);
+            self.clear_rates(passed_over);
         }
         (entered, are_back)
     }
@@ -521,8 +526,41 @@ impl NaiveIsolated {
                 let tins = scheduler.scheduler_mut().host_tins();
                 tins.assign(FlowId(entries[side]), tin.into(), 0).expect("it is idle");
             }
-            self.tell(entries[side], are_back[side], labels);
+            if self.sizes.rates && !are_back[side] {
+                self.clear_rates(entries[side]);
+            }
+            if self.sizes.rates && has_rates(labels) {
+                self.join_rates(side, entries[side], labels, tin);
+            }
+            self.tell(entries[side], labels);
         }
+    }
+
+    /// The host that has `entry` has one ceiling and one rate with the entries that it has, or had last, in other tins.
+    fn join_rates(&mut self, side: usize, entry: u32, labels: &impl Labelled, tin: u8) {
+        let of = |labels: &dyn Labelled| [labels.source(), labels.destination()][side];
+        let is_rotating = self.hosts[side].is_rotating();
+        let before = labels.before().filter(|_| is_rotating).map(of);
+        let now = [labels.source(), labels.destination()][side];
+        let found: Vec<u32> = (0..self.tins)
+            .filter(|other| *other != tin)
+            .flat_map(|other| {
+                before.into_iter().chain([now]).map(move |label| label ^ spread(other))
+            })
+            .filter_map(|label| self.hosts[side].remembered(label))
+            .filter(|other| *other != entry)
+            .collect();
+        for (at, other) in found.into_iter().enumerate() {
+            let (joins, to) = if at == 0 { (entry, other) } else { (other, entry) };
+            self.join(joins, to);
+        }
+    }
+
+    fn join(&mut self, entry: u32, other: u32) {
+        let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
+        let ceilings = scheduler.levels.scheduler_mut();
+        ceilings.scheduler_mut().join(FlowId(entry), FlowId(other));
+        ceilings.join(FlowId(entry), FlowId(other));
     }
 
     /// A packet has come to `queue`: if its hosts have no name, they are those of the packet. The queue loses what it holds, and
@@ -547,30 +585,28 @@ impl NaiveIsolated {
     }
 
     /// What `labels` say of the host in `entry`, from now on.
-    fn tell(&mut self, entry: u32, is_back: bool, labels: &impl Labelled) {
+    fn tell(&mut self, entry: u32, labels: &impl Labelled) {
         let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
         let quantum = quantum.clamp(self.sizes.max_len, 1 << 28);
         let scheduler = self.queues.scheduler_and_queues().0;
         scheduler.configure_host(entry, setting(quantum)).expect("in range");
         if self.sizes.rates {
-            self.set_rates(entry, is_back, labels.host_committed_rate(), labels.host_ceiling());
+            self.set_rates(entry, labels.host_committed_rate(), labels.host_ceiling());
         }
     }
 
     /// Another host than the last of the entry has buckets of its own, full ones.
-    fn set_rates(
-        &mut self,
-        entry: u32,
-        is_back: bool,
-        rate: Option<CommittedRate>,
-        ceiling: Option<Ceiling>,
-    ) {
+    fn clear_rates(&mut self, entry: u32) {
+        let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
+        let ceilings = scheduler.levels.scheduler_mut();
+        ceilings.part(FlowId(entry));
+        ceilings.scheduler_mut().part(FlowId(entry));
+        self.set_rates(entry, None, None);
+    }
+
+    fn set_rates(&mut self, entry: u32, rate: Option<CommittedRate>, ceiling: Option<Ceiling>) {
         let (longest, within) = (self.sizes.max_len, "in range");
         let scheduler = self.queues.scheduler_and_queues().0;
-        if !is_back {
-            scheduler.rate(entry, None).expect(within);
-            scheduler.ceiling(entry, None).expect(within);
-        }
         let rate = rate.map(|rate| rate.with_burst_of_at_least(longest));
         scheduler.rate(entry, rate).expect(within);
         let ceiling = ceiling.map(|ceiling| ceiling.with_burst_of_at_least(longest));
@@ -585,7 +621,10 @@ impl NaiveIsolated {
         let found: Vec<u32> =
             (0..self.tins).filter_map(|tin| self.hosts[side].find(label ^ spread(tin))).collect();
         for &entry in &found {
-            self.tell(entry, true, labels);
+            if self.sizes.rates && entry != found[0] && has_rates(labels) {
+                self.join(entry, found[0]);
+            }
+            self.tell(entry, labels);
         }
         !found.is_empty()
     }
@@ -647,6 +686,9 @@ impl NaiveIsolated {
             scheduler.set_isolation(isolation);
             for host in 0..hosts {
                 scheduler.configure_host(host, quantum).expect("as before");
+                let ceilings = scheduler.levels.scheduler_mut();
+                ceilings.part(FlowId(host));
+                ceilings.scheduler_mut().part(FlowId(host));
                 scheduler.rate(host, None).expect("as before");
                 scheduler.ceiling(host, None).expect("as before");
             }

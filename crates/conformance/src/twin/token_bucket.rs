@@ -47,6 +47,11 @@ impl Bucket {
         ((self.lacks + ((1 << 32) - 1)) >> 32) - allowed
     }
 
+    /// Of two buckets of one rate the one that lacks more.
+    pub(super) fn lacking_more(self, other: Self) -> Self {
+        if other.lacks > self.lacks { other } else { self }
+    }
+
     /// Lacks as many bytes as `before` did, rounded up.
     pub(super) fn lacking_as(mut self, before: &Self) -> Self {
         let bytes = (before.lacks.max(0) + before.per_byte - 1) / before.per_byte;

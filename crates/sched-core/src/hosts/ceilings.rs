@@ -23,6 +23,11 @@
 //!   the tail, its debt is kept and its credit is not. For a flow without a ceiling, bounds that hold while
 //!   flows come and go hold as if those that wait were idle.
 //!
+//! **Siblings.** Flows that are [joined](Ceilings::join) have one ceiling and one bucket together, as the entries of a host in several
+//! tins. The promise of the ceiling holds for what they are sent together. When it is reached, all of them wait, and they return
+//! together: which of them goes first then says the flow scheduler. Where nothing else is backlogged they return one by one, in turn:
+//! one of them is booked, and `waiting` names it.
+//!
 //! **Drops.** A flow that waits holds its packets and counts as before for what gives way: with longest-host
 //! drop ([`LongestHostDrop`](crate::LongestHostDrop)) a host that sends faster than its ceiling becomes the
 //! longest, and loses its own packets.
@@ -35,18 +40,21 @@
 //!
 //! **Cost.** O(1) beside the flow scheduler for a flow without a ceiling; O(log flows) where a flow waits or returns,
 //! at most four times a call: at most `4·⌈log2 flows⌉ + 4` steps. Three multiplications a packet of a flow
-//! with a ceiling, no division. Memory: 64 bytes a flow.
+//! with a ceiling, no division. Siblings cost loops over them, at most eight, and a step more for each that returns. Memory: 64 bytes
+//! a flow.
 //!
 //! **Source.** A token bucket, and a tree of winners for the first that returns (as in
 //! [`Classes`](crate::Classes) for closed classes).
 
 mod ceiling;
+mod siblings;
 
 pub use ceiling::{Ceiling, CeilingFlow};
 
 use crate::disciplines::tournament::{Ranked, Tournament, ranked};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
 use crate::hosts::committed_rates::RETURNS_A_CALL;
+use crate::hosts::siblings as rings;
 use crate::hosts::token_bucket::{AsBooked, Bucket, Elapsed, WireLength};
 use crate::{FlowId, Imbalance, Nanos};
 use ceiling::Place;
@@ -168,7 +176,7 @@ where
         }
     }
 
-    /// Gives `flow`, idle or backlogged, a ceiling, or with `None` none. The change acts at once. The bytes that the
+    /// Gives `flow`, idle or backlogged, and its siblings a ceiling, or with `None` none. The change acts at once. The bytes that the
     /// bucket lacks, it lacks after the change too, up to the new burst. To set the ceiling that a flow has already
     /// changes nothing; the first ceiling has a full bucket.
     ///
@@ -176,8 +184,8 @@ where
     /// Nothing has changed then.
     ///
     /// - [`ConfigError::UnknownFlow`] if there is no room for a ceiling of this flow.
-    /// - [`ConfigError::OutOfRange`] if the burst is below the longest packet on the wire: of this flow, or of all flows
-    ///   if this flow was not added.
+    /// - [`ConfigError::OutOfRange`] if the burst is below the longest packet on the wire: of this flow or a sibling, or of all
+    ///   flows if this flow was not added.
     pub fn set_ceiling(
         &mut self,
         flow: FlowId,
@@ -186,7 +194,8 @@ where
         if flow.0 >= self.room() {
             return Err(ConfigError::UnknownFlow { flow, flows: self.room() });
         }
-        let longest = self.longest(flow);
+        let of_others = rings::others(self.flows.as_ref(), flow).map(|other| self.longest(other));
+        let longest = of_others.fold(self.longest(flow), u32::max);
         if let Some(ceiling) = ceiling {
             let (burst, most) = (ceiling.burst.into(), u32::MAX.into());
             ConfigError::check_range("burst in bytes", burst, longest.into(), most)?;
@@ -203,14 +212,9 @@ where
             _ => Bucket::full(self.clock.now()),
         };
         state.ceiling = ceiling;
-        let (place, is_open) = (state.place, state.is_open(self.clock.now(), longest));
-        if place == Place::Waiting {
-            self.come_back(flow);
-        }
-        if place != Place::Idle && !is_open {
-            self.scheduler.lost(flow, ANY_LEN, None);
-            self.wait(flow);
-        }
+        self.share(flow);
+        self.return_all(flow);
+        self.close(flow);
         Ok(())
     }
 
@@ -255,41 +259,30 @@ where
         self.link.wire_len(longest).max(1)
     }
 
-    /// `flow`, backlogged and not in the flow scheduler, waits until it is due.
-    #[inline(never)]
+    /// `flow`, backlogged and not in the flow scheduler, waits; it is not booked yet.
     fn wait(&mut self, flow: FlowId) {
-        let longest = self.longest(flow);
-        let returns = self.returns.as_mut();
-        let (Some(state), Some(place)) =
-            (self.flows.as_mut().get_mut(flow.index()), returns.get_mut(flow.index()))
-        else {
-            return;
-        };
-        state.place = Place::Waiting;
+        self.set_place(flow, Place::Waiting);
         self.waiting = self.waiting.wrapping_add(1);
-        place.set_bytes(1);
-        place.set_stamp(state.due(longest));
-        Returning::gained(returns, flow);
+    }
+
+    fn set_place(&mut self, flow: FlowId, place: Place) {
+        if let Some(state) = self.flows.as_mut().get_mut(flow.index()) {
+            state.place = place;
+        }
     }
 
     /// `flow`, if it waits, does so for as long as its longest packet asks for now.
     fn wait_anew(&mut self, flow: FlowId) {
         if self.is_waiting(flow) {
-            self.leave(flow, Place::Served);
-            self.wait(flow);
+            self.book(flow);
         }
     }
 
     /// `flow` waits no more; `place` is where it is.
     fn leave(&mut self, flow: FlowId, place: Place) {
-        if let Some(state) = self.flows.as_mut().get_mut(flow.index()) {
-            state.place = place;
-        }
+        self.set_place(flow, place);
         self.waiting = self.waiting.wrapping_sub(1);
-        let returns = self.returns.as_mut();
-        let Some(entry) = returns.get_mut(flow.index()) else { return };
-        entry.set_bytes(0);
-        Returning::lost(returns, flow);
+        self.book(flow);
     }
 
     /// `flow`, which waits, is in the flow scheduler again.
@@ -298,26 +291,33 @@ where
         self.scheduler.backlogged(flow, ANY_LEN);
     }
 
-    /// Puts flows back whose time has come.
+    /// Puts flows back whose time has come, with their siblings.
     #[inline]
     fn recall(&mut self) {
         if Self::HAS_ROOM && self.waiting > 0 {
-            self.recall_due(RETURNS_A_CALL);
+            self.recall_due();
         }
     }
 
     #[inline(never)]
-    fn recall_due(&mut self, most: u32) {
-        for _ in 0..most {
+    fn recall_due(&mut self) {
+        for _ in 0..RETURNS_A_CALL {
             crate::steps::step();
-            let Some(first) = Returning::first(self.returns.as_ref()) else { return };
-            let longest = self.longest(first);
-            let state = self.flows.as_ref().get(first.index());
-            if !state.is_some_and(|state| state.is_open(self.clock.now(), longest)) {
-                return;
-            }
+            let Some(first) = self.first_due() else { return };
             self.come_back(first);
+            self.return_open(first);
         }
+    }
+
+    /// The flow that is due longest.
+    fn first_due(&self) -> Option<FlowId> {
+        Returning::first(self.returns.as_ref()).filter(|first| self.is_open(*first))
+    }
+
+    /// Whether a packet of `flow` may leave now.
+    fn is_open(&self, flow: FlowId) -> bool {
+        let state = self.flows.as_ref().get(flow.index());
+        state.is_some_and(|state| state.is_open(self.clock.now(), self.longest(flow)))
     }
 
     /// The rest of [`FlowScheduler::served`], of a flow with a ceiling.
@@ -341,6 +341,8 @@ where
             self.scheduler.served(flow, len, None);
             self.wait(flow);
         }
+        self.share(flow);
+        self.close(flow);
         self.recall();
     }
 }
@@ -378,9 +380,10 @@ where
         Ok(())
     }
 
-    /// Its ceiling is forgotten too.
+    /// Its ceiling is forgotten too, and it has no siblings.
     fn remove(&mut self, flow: FlowId) {
         self.scheduler.remove(flow);
+        self.part(flow);
         if self.is_waiting(flow) {
             self.leave(flow, Place::Idle);
         }
@@ -414,7 +417,10 @@ where
         let longest = self.longest(flow);
         match self.flows.as_mut().get_mut(flow.index()) {
             Some(state) if state.place != Place::Idle => return,
-            Some(state) if !state.is_open(self.clock.now(), longest) => self.wait(flow),
+            Some(state) if !state.is_open(self.clock.now(), longest) => {
+                self.wait(flow);
+                self.book(flow);
+            }
             Some(state) => {
                 state.place = Place::Served;
                 self.scheduler.backlogged(flow, head_len);
@@ -499,8 +505,11 @@ where
 
     /// Lets one flow return and no more: it is then the flow that `waiting` named.
     fn open(&mut self) {
-        if Self::HAS_ROOM && self.scheduler.select().is_none() {
-            self.recall_due(1);
+        if Self::HAS_ROOM
+            && self.scheduler.select().is_none()
+            && let Some(first) = self.first_due()
+        {
+            self.come_back(first);
         }
     }
 
@@ -522,19 +531,23 @@ where
             let booked = (state.place != Place::Idle).into();
             Imbalance::check("backlogged below a ceiling", at, booked, is_backlogged.into())?;
             let is_waiting = state.place == Place::Waiting;
-            let key = returns.get(flow.index()).map_or(0, |entry| entry.bytes().into());
-            Imbalance::check("a flow that waits", at, key, is_waiting.into())?;
+            let is_booked = returns.get(flow.index()).is_some_and(CeilingReturn::is_backlogged);
             waiting = waiting.wrapping_add(is_waiting.into());
-            if is_waiting {
+            Imbalance::check("booked without waiting", at, (is_booked && !is_waiting).into(), 0)?;
+            if is_booked {
                 let booked = returns.get(flow.index()).map_or(0, CeilingReturn::stamp);
                 let due = state.due(self.longest(flow));
                 Imbalance::check("the time of return", at, booked, due)?;
+            }
+            if is_waiting {
+                self.recount_booked(flow)?;
             }
             let has_ceiling = state.ceiling.is_some();
             let without = is_waiting && !has_ceiling;
             Imbalance::check("waits without a ceiling", at, 0, without.into())?;
         }
         Imbalance::check("flows that wait", 0, self.waiting.into(), waiting)?;
+        self.recount_siblings()?;
         Returning::recount(returns, &|flow| {
             let key = returns.get(flow.index()).map_or(0, CeilingReturn::bytes);
             FlowState { backlog: crate::Backlog { packets: key, bytes: key }, head_len: None }

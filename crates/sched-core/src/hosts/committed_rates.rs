@@ -34,6 +34,10 @@
 //!   at the tail, its debt is kept and its credit is not. Bounds that hold while flows come and go hold
 //!   for a flow without a rate, as if those in excess were idle.
 //!
+//! **Siblings.** Flows that are [joined](CommittedRates::join) have one rate and one bucket together, as the entries of a host in several
+//! tins: they conform together, and are in excess together. The promise of the rate holds for what they are sent together. Which of
+//! them has it is the one that the flow scheduler comes to first: one that is always later has what is left in excess.
+//!
 //! A flow gets its rate under two conditions. Its share of the link is at least the rate. And no
 //! credit is lost while the flow waits for its turn: `b` is at least `r` times a round of the
 //! conforming flows.
@@ -48,7 +52,7 @@
 //!
 //! **Cost.** O(1) beside the flow schedulers for a flow without a rate; O(log flows) where a flow is moved, at most
 //! three moves a call. Two multiplications for a packet, three to see whether the flow conforms still; no
-//! division. Memory: 64 bytes a flow and a second flow scheduler.
+//! division. Siblings cost a loop over them, at most eight, with a move each. Memory: 64 bytes a flow and a second flow scheduler.
 //!
 //! **Source.** Conforming and excess: Heinanen & Guerin, RFC 2697. A token bucket that may be overdrawn, as
 //! turns are in [`Drr`](crate::Drr). Guaranteed and borrowed bandwidth: Floyd & Jacobson, *Link-sharing and
@@ -56,11 +60,13 @@
 //! excess borrows from all.
 
 mod rate;
+mod siblings;
 
 pub use rate::{CommittedFlow, CommittedRate};
 
 use crate::disciplines::tournament::{Ranked, Tournament, ranked};
 use crate::flow_scheduler::{ConfigError, DropFrom, FlowScheduler, FlowState, Needs, Table};
+use crate::hosts::siblings::{self as rings, Sibling};
 use crate::hosts::token_bucket::{AsBooked, Elapsed, WireLength};
 use crate::{FlowId, Imbalance, Nanos};
 
@@ -205,7 +211,7 @@ where
         self.link = link;
     }
 
-    /// Gives `flow`, idle or backlogged, a rate, or with `None` none. It acts at once. What the bucket lacks,
+    /// Gives `flow`, idle or backlogged, and its siblings a rate, or with `None` none. It acts at once. What the bucket lacks,
     /// in bytes, it lacks after the change, up to twice the new burst: to change a rate back and forth
     /// gives nothing away. The rate that a flow has already changes nothing; the first one has a full bucket.
     ///
@@ -213,8 +219,8 @@ where
     /// Nothing has changed then.
     ///
     /// - [`ConfigError::UnknownFlow`] if there is no room for a rate of this flow.
-    /// - [`ConfigError::OutOfRange`] if the burst is below the longest packet on the wire: of this flow, or of all flows
-    ///   if this flow was not added.
+    /// - [`ConfigError::OutOfRange`] if the burst is below the longest packet on the wire: of this flow or a sibling, or of all
+    ///   flows if this flow was not added.
     pub fn set_rate(
         &mut self,
         flow: FlowId,
@@ -223,26 +229,19 @@ where
         if !self.has_room_for(flow) {
             return Err(ConfigError::UnknownFlow { flow, flows: self.room() });
         }
-        let longest = self.longest(flow);
+        let of_others = rings::others(self.flows.as_ref(), flow).map(|other| self.longest(other));
+        let longest = of_others.fold(self.longest(flow), u32::max);
         if let Some(rate) = rate {
             let (burst, most) = (rate.burst().into(), u32::MAX.into());
             ConfigError::check_range("burst in bytes", burst, longest.into(), most)?;
         }
-        let Some(state) = self.flows.as_mut().get_mut(flow.index()) else { return Ok(()) };
-        if state.rate() == rate {
-            return Ok(());
-        }
-        let was_excess = is_excess(state, self.returns.as_ref(), flow);
+        let state = self.flows.as_ref().get(flow.index()).copied();
+        let Some(mut state) = state.filter(|state| state.rate() != rate) else { return Ok(()) };
+        // While the rate that they had says which of them are in excess.
+        self.conform(flow);
         state.set_rate(rate, &mut self.clock);
-        let conforms = state.is_conforming(self.clock.now());
-        let is_backlogged = state.is_backlogged();
-        if was_excess {
-            self.come_back(flow);
-        }
-        if is_backlogged && !conforms {
-            self.conforming.lost(flow, ANY_LEN, None);
-            self.become_excess(flow);
-        }
+        self.share(flow, &state);
+        self.settle(flow);
         Ok(())
     }
 
@@ -353,6 +352,11 @@ where
                 self.become_excess(flow);
             }
         }
+        let state = self.flows.as_ref().get(flow.index()).copied();
+        if let Some(state) = state.filter(|state| state.sibling().is_some()) {
+            self.share(flow, &state);
+            self.settle(flow);
+        }
         self.recall();
     }
 
@@ -386,6 +390,7 @@ where
                 return;
             }
             self.come_back(first);
+            self.return_siblings(first);
         }
     }
 }
@@ -441,9 +446,10 @@ where
         Err(refused)
     }
 
-    /// Its rate is forgotten too.
+    /// Its rate is forgotten too, and it has no siblings.
     fn remove(&mut self, flow: FlowId) {
         self.conforming.remove(flow);
+        self.part(flow);
         if let Some(state) = self.flows.as_mut().get_mut(flow.index()) {
             *state = CommittedFlow::EMPTY;
         }
@@ -597,6 +603,7 @@ where
                 Imbalance::check("the time of return", at, booked, state.due())?;
             }
         }
+        self.recount_siblings()?;
         Returning::recount(returns, &|flow| {
             let key = returns.get(flow.index()).map_or(0, CommittedReturn::bytes);
             FlowState { backlog: crate::Backlog { packets: key, bytes: key }, head_len: None }

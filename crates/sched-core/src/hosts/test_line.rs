@@ -93,14 +93,19 @@ impl<O: FlowScheduler> Line<O> {
 
     /// Every interval has at most `rate·t + burst` of `flow`, in Mbit/s and bytes.
     pub(super) fn holds(&self, flow: u32, rate: u64, burst: u32) {
-        let own: Vec<_> = self.sent.iter().filter(|&&(_, of, _)| of == flow).collect();
+        self.holds_together(&[flow], rate, burst);
+    }
+
+    /// As [`Self::holds`], of all these flows together.
+    pub(super) fn holds_together(&self, flows: &[u32], rate: u64, burst: u32) {
+        let own: Vec<_> = self.sent.iter().filter(|(_, of, _)| flows.contains(of)).collect();
         for (first, &&(from, ..)) in own.iter().enumerate() {
             let mut bytes = 0;
             for &&(until, _, len) in &own[first..] {
                 bytes += u64::from(len);
                 // 10^6 bit/s are 1/8,000 bytes a nanosecond.
                 let most = (until - from) * rate + u64::from(burst) * 8_000;
-                assert!(bytes * 8_000 <= most, "{bytes} of flow {flow} in {from}..{until}");
+                assert!(bytes * 8_000 <= most, "{bytes} of {flows:?} in {from}..{until}");
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::disciplines::drr::Noted;
 use crate::disciplines::drr::ring::{OnRing, RingFlow};
+use crate::hosts::siblings::Sibling;
 
 /// What [`TinDrr`](super::TinDrr) knows of one flow: 28 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,19 +27,6 @@ impl TinFlow {
         self.tin_and_note >> NOTE_BITS
     }
 
-    /// The next of its siblings.
-    #[inline]
-    pub(super) const fn sibling(&self) -> Option<u32> {
-        self.sibling.checked_sub(1)
-    }
-
-    pub(super) const fn set_sibling(&mut self, next: Option<u32>) {
-        self.sibling = match next {
-            Some(next) => next.wrapping_add(1),
-            None => 0,
-        };
-    }
-
     /// Puts the flow, on no ring, into `tin`, as if it had just been added.
     pub(super) const fn renew(&mut self, tin: u32) {
         self.flow = self.flow.renewed();
@@ -49,6 +37,17 @@ impl TinFlow {
 impl Default for TinFlow {
     fn default() -> Self {
         Self::EMPTY
+    }
+}
+
+impl Sibling for TinFlow {
+    #[inline]
+    fn sibling(&self) -> Option<u32> {
+        self.sibling.checked_sub(1)
+    }
+
+    fn set_sibling(&mut self, next: Option<u32>) {
+        self.sibling = next.map_or(0, |next| next.wrapping_add(1));
     }
 }
 

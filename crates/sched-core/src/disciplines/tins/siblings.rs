@@ -9,44 +9,23 @@
 use super::{TinDrr, TinFlow};
 use crate::disciplines::tins::choice::TINS;
 use crate::flow_scheduler::Table;
+use crate::hosts::siblings::{self, MOST, Sibling};
 use crate::hosts::token_bucket::WireLength;
 use crate::{FlowId, Imbalance};
+
+const _: () = assert!(MOST == TINS, "a flow has a sibling in each other tin");
 
 impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
     /// Makes `flow` a sibling of `other`, and of all siblings of that: what one of them is sent counts for the turns of the
     /// others as well, while these are backlogged. `flow` leaves the siblings it has. Nothing changes for flows that
     /// there are not, for the same flow, and if `other` has as many siblings as there may be tins. Cost: O(tins).
     pub fn join(&mut self, flow: FlowId, other: FlowId) {
-        if flow == other || self.siblings(other).any(|sibling| sibling == flow.0) {
-            return;
-        }
-        let flows = self.nodes.as_ref().len();
-        let is_full = self.siblings(other).count().wrapping_add(2) > TINS;
-        if flow.index() >= flows || other.index() >= flows || is_full {
-            return;
-        }
-        self.part(flow);
-        let nodes = self.nodes.as_mut();
-        let Some(node) = nodes.get_mut(other.index()) else { return };
-        let next = node.sibling().unwrap_or(other.0);
-        node.set_sibling(Some(flow.0));
-        if let Some(node) = nodes.get_mut(flow.index()) {
-            node.set_sibling(Some(next));
-        }
-        self.has_siblings = true;
+        self.has_siblings |= siblings::join(self.nodes.as_mut(), flow, other);
     }
 
     /// `flow` has no siblings from now on. Cost: O(tins).
     pub fn part(&mut self, flow: FlowId) {
-        let Some(before) = self.siblings(flow).last() else { return };
-        let nodes = self.nodes.as_mut();
-        let Some(node) = nodes.get_mut(flow.index()) else { return };
-        let next = node.sibling();
-        node.set_sibling(None);
-        if let Some(node) = nodes.get_mut(before as usize) {
-            // One that is left alone has no siblings.
-            node.set_sibling(next.filter(|next| *next != before));
-        }
+        let _before = siblings::part(self.nodes.as_mut(), flow);
     }
 
     /// No flow has siblings from now on. Cost: O(flows).
@@ -54,19 +33,10 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         self.nodes.as_mut().iter_mut().for_each(|node| node.set_sibling(None));
     }
 
-    /// The siblings of `flow`, in the order of the ring, without itself.
-    fn siblings(&self, flow: FlowId) -> impl Iterator<Item = u32> + use<'_, N, L> {
-        let next = |at: u32| self.nodes.as_ref().get(at as usize).and_then(TinFlow::sibling);
-        let first = next(flow.0);
-        core::iter::successors(first, move |at| next(*at))
-            .take_while(move |at| *at != flow.0)
-            .take(TINS)
-    }
-
     /// `flow` was sent `len` bytes: its siblings have as much less of their turns.
     #[inline(always)]
     pub(super) fn charge_siblings(&mut self, flow: FlowId, len: u32) {
-        let sibling = self.nodes.as_ref().get(flow.index()).and_then(TinFlow::sibling);
+        let sibling = self.nodes.as_ref().get(flow.index()).and_then(Sibling::sibling);
         if let Some(first) = sibling {
             self.charge_from(first, flow, len);
         }
@@ -90,25 +60,7 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         if !self.has_siblings {
             return Ok(());
         }
-        for (at, node) in (0..).zip(self.nodes.as_ref()) {
-            let Some(_) = node.sibling() else { continue };
-            let count = self.siblings(FlowId(at)).count();
-            Imbalance::check(
-                "fewer siblings than tins",
-                at,
-                1,
-                (0 < count && count < TINS).into(),
-            )?;
-            let last = self.siblings(FlowId(at)).last().unwrap_or(at);
-            let back = self.nodes.as_ref().get(last as usize).and_then(TinFlow::sibling);
-            Imbalance::check(
-                "siblings are a ring",
-                at,
-                at.into(),
-                back.unwrap_or(u32::MAX).into(),
-            )?;
-        }
-        Ok(())
+        siblings::recount(self.nodes.as_ref())
     }
 }
 
@@ -209,7 +161,7 @@ mod tests {
                 tins.join(FlowId(flow), FlowId(other));
             }
             if let (Some(from), Some(to)) = (of(&groups, flow), of(&groups, other)) {
-                let joins = !part && from != to && groups[to].len() < TINS;
+                let joins = !part && from != to && groups[to].len() < MOST;
                 if joins || part {
                     groups[from].retain(|member| *member != flow);
                     if joins {
@@ -225,7 +177,8 @@ mod tests {
             assert_eq!(tins.recount_siblings(), Ok(()));
             for group in &groups {
                 for member in group {
-                    let mut found: Vec<u32> = tins.siblings(FlowId(*member)).collect();
+                    let others = siblings::others(&tins.nodes, FlowId(*member));
+                    let mut found: Vec<u32> = others.map(|flow| flow.0).collect();
                     found.push(*member);
                     found.sort_unstable();
                     let mut expected = group.clone();
@@ -235,6 +188,6 @@ mod tests {
             }
         }
         tins.part_all();
-        assert!((0..12).all(|flow| tins.siblings(FlowId(flow)).next().is_none()));
+        assert!((0..12).all(|flow| siblings::others(&tins.nodes, FlowId(flow)).next().is_none()));
     }
 }

@@ -1,6 +1,7 @@
 //! A ceiling, and what is known of a flow that may have one.
 
 use crate::ConfigError;
+use crate::hosts::siblings::Sibling;
 use crate::hosts::token_bucket::{Bucket, MAX_BITS_PER_SECOND, MIN_BITS_PER_SECOND, TokenRate};
 
 /// How much of the link a flow has at most: a rate, and the burst that it may send at once after it sent
@@ -85,11 +86,14 @@ pub struct CeilingFlow {
     pub(super) ceiling: Option<Ceiling>,
     pub(super) bucket: Bucket,
     pub(super) place: Place,
+    /// The number of the next of its siblings, and 1; 0 without siblings.
+    sibling: u32,
 }
 
 impl CeilingFlow {
     /// An idle flow without a ceiling.
-    pub const EMPTY: Self = Self { ceiling: None, bucket: Bucket::full(0), place: Place::Idle };
+    pub const EMPTY: Self =
+        Self { ceiling: None, bucket: Bucket::full(0), place: Place::Idle, sibling: 0 };
 
     /// Whether a packet may leave at `now`, if none takes more than `longest` bytes.
     #[inline]
@@ -101,6 +105,17 @@ impl CeilingFlow {
     #[inline]
     pub(super) fn due(&self, longest: u32) -> u64 {
         self.bucket.due(self.ceiling.map_or(0, |ceiling| ceiling.allowed(longest)))
+    }
+}
+
+impl Sibling for CeilingFlow {
+    #[inline]
+    fn sibling(&self) -> Option<u32> {
+        self.sibling.checked_sub(1)
+    }
+
+    fn set_sibling(&mut self, next: Option<u32>) {
+        self.sibling = next.map_or(0, |next| next.wrapping_add(1));
     }
 }
 

@@ -1,6 +1,7 @@
 //! A committed rate, and the bucket that keeps it.
 
 use crate::ConfigError;
+use crate::hosts::siblings::Sibling;
 use crate::hosts::token_bucket::{
     Bucket, Elapsed, MAX_BITS_PER_SECOND, MIN_BITS_PER_SECOND, TokenRate,
 };
@@ -92,30 +93,33 @@ impl CommittedRate {
 /// What [`CommittedRates`](super::CommittedRates) knows of one flow: 40 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommittedFlow {
-    /// With `burst` and `borrows_free` the [`CommittedRate`]. They stand apart so that `None` is all zero.
+    /// With `burst` and [`BORROWS_FREE`] the [`CommittedRate`]. They stand apart so that `None` is all zero.
     rate: Option<TokenRate>,
     burst: u32,
-    borrows_free: bool,
+    /// [`BORROWS_FREE`], [`BACKLOGGED`], and the number of the next of its siblings and 1, or 0 without siblings.
+    bits: u32,
     bucket: Bucket,
-    /// Whether it is in one of the flow schedulers.
-    is_backlogged: bool,
 }
+
+/// Of the bits of a [`CommittedFlow`]: whether nothing is taken for what it sends in excess.
+const BORROWS_FREE: u32 = 1 << 31;
+/// Of the bits of a [`CommittedFlow`]: whether it is in one of the flow schedulers.
+const BACKLOGGED: u32 = 1 << 30;
+/// The other bits of a [`CommittedFlow`].
+const SIBLING: u32 = BACKLOGGED - 1;
 
 impl CommittedFlow {
     /// An idle flow without a rate: all zero.
-    pub const EMPTY: Self = Self {
-        rate: None,
-        burst: 0,
-        borrows_free: false,
-        bucket: Bucket::full(0),
-        is_backlogged: false,
-    };
+    pub const EMPTY: Self = Self { rate: None, burst: 0, bits: 0, bucket: Bucket::full(0) };
+
+    /// Flows from this number on have no siblings.
+    pub(super) const SIBLINGS: u32 = SIBLING;
 
     #[inline]
     pub(super) const fn rate(&self) -> Option<CommittedRate> {
-        let Self { burst, borrows_free, .. } = *self;
+        let borrows_free = self.bits & BORROWS_FREE != 0;
         match self.rate {
-            Some(rate) => Some(CommittedRate { rate, burst, borrows_free }),
+            Some(rate) => Some(CommittedRate { rate, burst: self.burst, borrows_free }),
             None => None,
         }
     }
@@ -133,19 +137,42 @@ impl CommittedFlow {
             }
             _ => Bucket::full(clock.now()),
         };
+        self.note_rate(rate);
+    }
+
+    fn note_rate(&mut self, rate: Option<CommittedRate>) {
         self.rate = rate.map(|rate| rate.rate);
-        (self.burst, self.borrows_free) =
-            rate.map_or((0, false), |rate| (rate.burst, rate.borrows_free));
+        self.burst = rate.map_or(0, |rate| rate.burst);
+        let borrows_free = rate.is_some_and(|rate| rate.borrows_free);
+        self.set_bit(BORROWS_FREE, borrows_free);
+    }
+
+    const fn set_bit(&mut self, bit: u32, on: bool) {
+        self.bits = if on { self.bits | bit } else { self.bits & !bit };
+    }
+
+    /// Has the rate and the bucket of `other`; with `more`, if it has that rate already, the one that lacks more of their
+    /// buckets.
+    pub(super) fn share(&mut self, other: &Self, more: bool) {
+        let is_alike = self.rate() == other.rate();
+        let own = Some(self.bucket).filter(|_| more && is_alike).unwrap_or(other.bucket);
+        self.bucket = other.bucket.lacking_more(own);
+        self.note_rate(other.rate());
+    }
+
+    /// Whether it has the rate and the bucket of `other`.
+    pub(super) fn is_shared(&self, other: &Self) -> bool {
+        (self.rate(), self.bucket) == (other.rate(), other.bucket)
     }
 
     #[inline]
     pub(super) const fn is_backlogged(&self) -> bool {
-        self.is_backlogged
+        self.bits & BACKLOGGED != 0
     }
 
     #[inline]
     pub(super) const fn set_backlogged(&mut self, is_backlogged: bool) {
-        self.is_backlogged = is_backlogged;
+        self.set_bit(BACKLOGGED, is_backlogged);
     }
 
     /// The flow sends `wire_len` bytes now, while it conforms.
@@ -181,6 +208,18 @@ impl CommittedFlow {
             Some(rate) => self.bucket.lacks_at_most(now, rate.allowed()),
             None => true,
         }
+    }
+}
+
+impl Sibling for CommittedFlow {
+    #[inline]
+    fn sibling(&self) -> Option<u32> {
+        (self.bits & SIBLING).checked_sub(1)
+    }
+
+    fn set_sibling(&mut self, next: Option<u32>) {
+        let sibling = next.map_or(0, |next| next.wrapping_add(1));
+        self.bits = self.bits & !SIBLING | sibling & SIBLING;
     }
 }
 

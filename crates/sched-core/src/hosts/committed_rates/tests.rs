@@ -259,7 +259,9 @@ fn stays_whole<O: FlowScheduler + Clone>(scheduler: O, seed: u64) {
             1 => line.link.lose(flow, true),
             2 => line.link.lose(flow, false),
             3 => line.now = line.now.saturating_sub(random.below(1_000_000).into()),
-            4..10 => line.put(flow, 1 + random.below(L)),
+            4 if random.below(3) == 0 => line.link.scheduler.part(FlowId(flow)),
+            4 => line.link.scheduler.join(FlowId(flow), FlowId(random.below(flows + 1))),
+            5..10 => line.put(flow, 1 + random.below(L)),
             _ => line.run(0, &[], random),
         }
         line.link.scheduler.advance(Nanos(line.now));
@@ -270,6 +272,21 @@ fn stays_whole<O: FlowScheduler + Clone>(scheduler: O, seed: u64) {
         let held = line.link.queues.iter().any(|queue| !queue.is_empty());
         assert_eq!(line.link.scheduler.select().is_some(), held);
     }
+}
+
+/// Goal: beside a flow without a rate, siblings have one rate together.
+#[test]
+fn siblings_have_one_rate_together() {
+    let mut line = Line::of(committed(drr(&[L; 4])), 4);
+    let scheduler = &mut line.link.scheduler;
+    scheduler.set_rate(FlowId(1), mbit(12, 30_000)).unwrap();
+    scheduler.join(FlowId(0), FlowId(1));
+    scheduler.join(FlowId(2), FlowId(0));
+    assert_eq!(scheduler.rate(FlowId(2)), mbit(12, 30_000));
+    line.run(4_000, &[0, 1, 2, 3], &mut Xorshift::new(3));
+    let together = (0..3).map(|flow| line.kbit(flow, 1_000)).sum();
+    near(together, 12, 1);
+    near(line.kbit(3, 1_000), 88, 1);
 }
 
 #[test]

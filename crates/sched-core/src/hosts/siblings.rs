@@ -1,0 +1,83 @@
+//! Siblings: rows of a table that belong together, such as those of one host in several tins.
+//!
+//! Siblings are a ring of at most [`MOST`] rows, so that a loop over them is bounded. A row knows the next; one that is alone
+//! knows none.
+
+use crate::{FlowId, Imbalance};
+
+/// The most siblings, the row itself included: as many as there may be tins.
+pub(crate) const MOST: usize = 8;
+
+/// A row that may have siblings.
+pub(crate) trait Sibling {
+    /// The number of the next of its siblings.
+    fn sibling(&self) -> Option<u32>;
+
+    fn set_sibling(&mut self, next: Option<u32>);
+}
+
+/// The next sibling of `flow`; `flow` itself if it has none.
+#[inline]
+pub(crate) fn next(rows: &[impl Sibling], flow: FlowId) -> FlowId {
+    let next = rows.get(flow.index()).and_then(Sibling::sibling);
+    next.map_or(flow, FlowId)
+}
+
+/// The siblings of `flow`, in the order of the ring, without itself. At most [`MOST`].
+pub(crate) fn others<S: Sibling>(rows: &[S], flow: FlowId) -> impl Iterator<Item = FlowId> {
+    let step = move |at: FlowId| Some(next(rows, at)).filter(|next| *next != flow);
+    core::iter::successors(step(flow), move |at| step(*at)).take(MOST)
+}
+
+/// Whether these are siblings, or one and the same.
+pub(crate) fn are_joined(rows: &[impl Sibling], flow: FlowId, other: FlowId) -> bool {
+    flow == other || others(rows, other).any(|sibling| sibling == flow)
+}
+
+/// Makes `flow`, which leaves the siblings it has, a sibling of `other`, behind it in its ring. Returns whether it did: not for
+/// rows that there are not, nor for the same row or for one that is a sibling already, nor if there is no room in the ring.
+pub(crate) fn join(rows: &mut [impl Sibling], flow: FlowId, other: FlowId) -> bool {
+    let is_there = |flow: FlowId| flow.index() < rows.len();
+    let is_full = others(rows, other).count().wrapping_add(2) > MOST;
+    if are_joined(rows, flow, other) || is_full || !is_there(flow) || !is_there(other) {
+        return false;
+    }
+    part(rows, flow);
+    let behind = next(rows, other);
+    if let Some(row) = rows.get_mut(other.index()) {
+        row.set_sibling(Some(flow.0));
+    }
+    if let Some(row) = rows.get_mut(flow.index()) {
+        row.set_sibling(Some(behind.0));
+    }
+    true
+}
+
+/// `flow` has no siblings from now on. Returns the one that stood before it.
+pub(crate) fn part(rows: &mut [impl Sibling], flow: FlowId) -> Option<FlowId> {
+    let before = others(rows, flow).last()?;
+    let behind = next(rows, flow);
+    if let Some(row) = rows.get_mut(flow.index()) {
+        row.set_sibling(None);
+    }
+    if let Some(row) = rows.get_mut(before.index()) {
+        // One that is left alone has no siblings.
+        row.set_sibling(Some(behind.0).filter(|_| behind != before));
+    }
+    Some(before)
+}
+
+/// Checks that siblings are rings of two rows at least and [`MOST`] at most. O(rows).
+pub(crate) fn recount(rows: &[impl Sibling]) -> Result<(), Imbalance> {
+    for (at, row) in (0..).zip(rows) {
+        if row.sibling().is_none() {
+            continue;
+        }
+        let count = others(rows, FlowId(at)).count();
+        let is_few = (1..MOST).contains(&count);
+        Imbalance::check("fewer siblings than tins", at, 1, is_few.into())?;
+        let back = others(rows, FlowId(at)).last().map_or(FlowId(at), |last| next(rows, last));
+        Imbalance::check("siblings are a ring", at, at.into(), back.0.into())?;
+    }
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! Ceilings and committed rates of a host that is backlogged in several tins: they hold over all of them.
+
+use super::*;
+use freeboard::sched_core::{Ceiling, CommittedRate};
+
+/// A host in one tin, with what it has in all.
+#[derive(Clone, Copy, Debug)]
+struct Of {
+    host: u32,
+    tin: u8,
+    rate: Option<CommittedRate>,
+    ceiling: Option<Ceiling>,
+}
+
+impl Of {
+    fn new(host: u32, tin: u8) -> Self {
+        Self { host, tin, rate: None, ceiling: None }
+    }
+}
+
+impl Labelled for Of {
+    fn flow(&self) -> u32 {
+        mix(self.host * 16 + u32::from(self.tin))
+    }
+
+    fn source(&self) -> u32 {
+        mix(1_000 + self.host)
+    }
+
+    fn destination(&self) -> u32 {
+        mix(2_000 + self.host)
+    }
+
+    fn tin(&self) -> u8 {
+        self.tin
+    }
+
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        self.rate
+    }
+
+    fn host_ceiling(&self) -> Option<Ceiling> {
+        self.ceiling
+    }
+}
+
+type Queue = Isolated<Heap, NoAqm, Heap>;
+
+const LEN: u32 = 1_000;
+
+fn queue(isolation: Isolation, tins: usize, by_rate: bool) -> Queue {
+    let memory = IsolatedMemory::<Heap>::allocate(64, 16, 256).with_rates();
+    let config = IsolatedConfig::new(LEN, Limits::packets(256)).isolated_by(isolation);
+    let mut queue = Isolated::new(memory, config).unwrap();
+    // Of 20 Mbit/s the higher tins have a sixteenth each.
+    let tin = |at: usize| {
+        let tin = TinConfig::by_weight(if at == 0 { 16 } else { 1 });
+        if by_rate { tin.with_rate(if at == 0 { 20_000_000 } else { 1_250_000 }) } else { tin }
+    };
+    queue.set_tins(&(0..tins).map(tin).collect::<Vec<_>>()).unwrap();
+    queue
+}
+
+/// All of `senders` keep four packets queued for `millis` milliseconds, on a line that sends a packet in `nanos_a_packet`, or as
+/// soon as it may leave. What each of them was sent in bytes.
+fn flood(queue: &mut Queue, now: &mut u64, senders: &[Of], millis: u64, nanos: u64) -> Vec<u64> {
+    let mut sent = vec![0; senders.len()];
+    let mut held = vec![0; senders.len()];
+    let mut handles: Vec<Option<usize>> = vec![None; 256];
+    let end = *now + millis * 1_000_000;
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    while *now < end {
+        for (at, sender) in senders.iter().enumerate() {
+            while held[at] < 4 {
+                let handle = handles.iter().position(Option::is_none).unwrap();
+                handles[handle] = Some(at);
+                held[at] += 1;
+                let packet = Packet::new(handle as u32, LEN);
+                queue.enqueue_labelled(Nanos(*now), sender, packet, drops).unwrap();
+            }
+        }
+        if let Some(first) = queue.peek(Nanos(*now)) {
+            let packet = queue.dequeue(Nanos(*now), drops).unwrap();
+            assert_eq!(packet.handle, first.handle, "a peek is the next dequeue");
+            let at = handles[packet.handle as usize].take().unwrap();
+            held[at] -= 1;
+            sent[at] += u64::from(LEN);
+            *now += nanos;
+        } else {
+            *now = queue.poll_at(Nanos(*now)).unwrap().0.max(*now + 1);
+            queue.recount().unwrap();
+        }
+    }
+    while queue.backlog().packets > 0 {
+        let Some(packet) = queue.dequeue(Nanos(*now), drops) else {
+            *now = queue.poll_at(Nanos(*now)).unwrap().0;
+            continue;
+        };
+        let at = handles[packet.handle as usize].take().unwrap();
+        sent[at] += u64::from(LEN);
+        *now += nanos;
+    }
+    sent
+}
+
+/// A line that sends what may leave.
+const AT_ONCE: u64 = 0;
+/// 20 Mbit/s.
+const BUSY: u64 = 400_000;
+
+/// Goal: a host with a ceiling that floods every tin is sent its ceiling, and not as much in each tin. Every tin of the host is sent
+/// something where the host is alone. Method: with and without one share over tins, in three, four and eight tins with rates and by
+/// weight; alone, and on a busy line beside a host without a ceiling in each tin.
+#[test]
+fn a_ceiling_holds_over_all_tins() {
+    let (bits, burst) = (2_000_000, 4 * LEN);
+    let ceiling = Some(Ceiling::new(bits, burst).unwrap());
+    for (tins, by_rate) in [3, 4, 8].into_iter().flat_map(|tins| [(tins, false), (tins, true)]) {
+        for (isolation, across) in [
+            (Isolation::DualSrcHost, false),
+            (Isolation::DualSrcHost, true),
+            (Isolation::DualDstHost, true),
+        ] {
+            for beside in [false, true] {
+                let mut queue = queue(isolation, tins, by_rate);
+                queue.set_hosts_across_tins(across);
+                let of_host = (0..tins).map(|tin| Of { ceiling, ..Of::new(1, tin as u8) });
+                let rivals = (0..tins).map(|tin| Of::new(2, tin as u8));
+                let senders: Vec<_> = of_host.chain(rivals.filter(|_| beside)).collect();
+                let (mut now, line) = (1, if beside { BUSY } else { AT_ONCE });
+                let sent = flood(&mut queue, &mut now, &senders, 500, line);
+                let ours: u64 = sent[..tins].iter().sum();
+                let most = bits * now / 8_000_000_000 + u64::from(burst);
+                let least = bits / 16 * if beside { 90 } else { 99 } / 100;
+                let case = format!("{tins} {by_rate} {isolation} {across} {beside}: {sent:?}");
+                assert!((least..=most).contains(&ours), "{case}: {ours} of {least}..={most}");
+                if !beside {
+                    let fair = ours / tins as u64;
+                    assert!(sent.iter().all(|bytes| bytes.abs_diff(fair) <= 6_000), "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// Goal: beside hosts that conform a host has its committed rate over all tins, and not as much in each.
+#[test]
+fn a_committed_rate_holds_over_all_tins() {
+    let (bits, burst) = (2_000_000, 8 * LEN);
+    let rate = Some(CommittedRate::new(bits, burst).unwrap());
+    for (tins, by_rate) in [3, 4, 8].into_iter().flat_map(|tins| [(tins, false), (tins, true)]) {
+        for across in [false, true] {
+            let mut queue = queue(Isolation::DualSrcHost, tins, by_rate);
+            queue.set_hosts_across_tins(across);
+            let of_host = (0..tins).map(|tin| Of { rate, ..Of::new(1, tin as u8) });
+            let senders: Vec<_> =
+                of_host.chain((0..tins).map(|tin| Of::new(2, tin as u8))).collect();
+            let mut now = 1;
+            let sent = flood(&mut queue, &mut now, &senders, 1_000, BUSY);
+            let ours: u64 = sent[..tins].iter().sum();
+            // Where a tin has no one else, what is in excess goes there last: four packets a tin at the end.
+            let most = bits * now / 8_000_000_000 + u64::from(burst + LEN * (1 + 4 * tins as u32));
+            let least = bits / 8 * 9 / 10;
+            assert!((least..=most).contains(&ours), "{tins} {by_rate} {across}: {ours}: {sent:?}");
+        }
+    }
+}
+
+/// Goal: a host that goes from tin to tin, idle in between, does not find a full bucket in each. Method: it sends a burst at once
+/// in each of four tins; then each tin again.
+#[test]
+fn a_bucket_is_kept_from_tin_to_tin() {
+    let mut queue = queue(Isolation::DualSrcHost, 4, false);
+    let ceiling = Some(Ceiling::new(1_000_000, 2 * LEN).unwrap());
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    let mut now = Nanos(1);
+    for round in 0..8 {
+        let host = Of { ceiling, ..Of::new(1, round % 4) };
+        for handle in 0..2 {
+            queue.enqueue_labelled(now, &host, Packet::new(handle, LEN), drops).unwrap();
+        }
+        for at in 0..2 {
+            // A packet takes 8 ms, but for the burst at first.
+            if round > 0 {
+                assert_eq!(queue.dequeue(now, drops), None, "{round}, {at}");
+                now = queue.poll_at(now).unwrap();
+            }
+            assert!(queue.dequeue(now, drops).is_some());
+            queue.recount().unwrap();
+        }
+    }
+    assert_eq!(now, Nanos(1 + 14 * 8_000_000));
+}
+
+/// Goal: a ceiling that is set, changed and taken away under load acts in all tins at once.
+#[test]
+fn a_ceiling_acts_in_all_tins_at_once() {
+    let mut queue = queue(Isolation::DualSrcHost, 4, true);
+    let senders: Vec<_> = (0..4).map(|tin| Of::new(1, tin)).collect();
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    let mut now = Nanos(1);
+    for (at, sender) in (0..).zip(&senders) {
+        for handle in 0..40 {
+            queue.enqueue_labelled(now, sender, Packet::new(at * 40 + handle, LEN), drops).unwrap();
+        }
+    }
+    let mut sent_until = |queue: &mut Queue, end: u64| {
+        let mut sent = 0;
+        while now.0 < end {
+            match queue.dequeue(now, drops) {
+                Some(_) => sent += 1,
+                None => now = queue.poll_at(now).unwrap(),
+            }
+            queue.recount().unwrap();
+        }
+        sent
+    };
+    let ceiling = |kbit: u64| Some(Ceiling::new(kbit * 1_000, LEN).unwrap());
+    let told = |ceiling| Of { ceiling, ..Of::new(1, 0) };
+    // A packet in 8 ms, then one in 4 ms.
+    assert!(queue.update_host(Nanos(1), &told(ceiling(1_000))));
+    assert_eq!(sent_until(&mut queue, 80_000_001), 10);
+    assert!(queue.update_host(Nanos(80_000_001), &told(ceiling(2_000))));
+    assert_eq!(sent_until(&mut queue, 160_000_001), 20);
+    assert!(queue.update_host(Nanos(160_000_001), &told(None)));
+    queue.recount().unwrap();
+    let left = core::iter::from_fn(|| queue.dequeue(Nanos(160_000_001), drops)).count();
+    assert_eq!(left, 130);
+}
