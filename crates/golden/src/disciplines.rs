@@ -20,7 +20,7 @@ use crate::{FLOWS, HANDLES, Hash, MAX_LEN, run, run_named};
 pub const STACK_BYTES: usize = 16 << 10;
 
 /// How many operations the pinned hashes are of.
-const OPERATIONS: u32 = 50_000;
+pub(crate) const OPERATIONS: u32 = 50_000;
 
 pub(crate) const DESCRIPTORS: usize = HANDLES as usize;
 pub(crate) const QUEUES: usize = FLOWS as usize;
@@ -67,6 +67,11 @@ pub const ALL: &[Run] = &[
     Run { name: "hosts below ceilings", hash: hosts_below_ceilings, pinned: 0xf4b6_2b63_9ba8_d1e9 },
     Run { name: "drr over shortest queues", hash: hierarchy, pinned: 0xfcee_0b86_03fb_7a13 },
     Run { name: "hashed drr behind a shaper", hash: hashed_drr, pinned: 0x1ba8_ed93_ad5f_a29e },
+    Run {
+        name: "smart queue with a rate, tins, hosts and a filter of acknowledgements",
+        hash: crate::smart::with_rate_and_tins,
+        pinned: 0xe134_d359_cfa8_aa05,
+    },
 ];
 
 /// Room for the flows of a run.

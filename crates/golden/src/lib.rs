@@ -12,6 +12,7 @@ mod catalog;
 mod disciplines;
 mod hash;
 mod report;
+mod smart;
 
 pub use catalog::{CATALOG, Entry, pinned};
 pub use disciplines::{ALL, Run, STACK_BYTES};

@@ -1,0 +1,178 @@
+//! The assembled queue with everything on at once: a rate, tins, hosts, an AQM and the filter of acknowledgements.
+
+use conformance::catalog::Parts;
+use freeboard::flowhash::{Ack, FlowKey, Labels, SackBlocks, Transport};
+use freeboard::sched_core::ChosenAqmState;
+use freeboard::shaper::{Overhead, Rate};
+use freeboard::{
+    AckFilter, Allocate, AqmKind, Descriptors, InTin, IsolatedMemory, Isolation, NoRoom, Rtt,
+    SmartQueue, TinMode,
+};
+use sched_core::{
+    Backlog, Counters, DropSink, FlowId, Imbalance, Limits, Nanos, Packet, Rejected, Scheduler,
+};
+
+use crate::disciplines::OPERATIONS;
+use crate::{Hash, MAX_LEN, run};
+
+/// The longest table: sixteen packets, eight queues and a spare one for each of eight hosts.
+const MOST: usize = 16;
+/// Packets of this length are acknowledgements: three in eight.
+const ACK_LEN: u32 = 64;
+
+type Queue = SmartQueue<Parts<MOST>, Descriptors, NoRoom, Parts<MOST>>;
+
+/// The queue by numbers: flow `f` has the source `f / 2` and the destination `f mod 3`, and is in the tin `f mod n` of `n`.
+struct ByNumber {
+    queue: Queue,
+    /// When it was called last.
+    now: Nanos,
+}
+
+/// What a packet of [`ACK_LEN`] acknowledges. All are of one connection, so that a filter acts on each
+/// queue. The number comes from the handle, as does now and then a block.
+fn ack(packet: Packet) -> Option<Ack> {
+    if packet.len != ACK_LEN {
+        return None;
+    }
+    let transport = Transport { protocol: 6, src_port: 1, dst_port: 2 };
+    let connection = FlowKey::V4 { src: [10, 0, 0, 1], dst: [10, 0, 0, 2], transport };
+    let number = (u32::MAX - 60_000).wrapping_add(packet.handle.wrapping_mul(1_000));
+    let mut ack = Ack::new(connection, packet.handle >> 6, number);
+    if packet.handle & 3 == 3 {
+        ack.sack = SackBlocks::new([(number.wrapping_add(500), number.wrapping_add(2_500))]);
+    }
+    Some(ack)
+}
+
+/// `diffserv4` and `dual-srchost` to begin with. Each setting changes now and then while packets are queued.
+pub(crate) fn with_rate_and_tins() -> u64 {
+    let Some(queue) = queue() else { return 0 };
+    let mut queue = ByNumber { queue, now: Nanos(0) };
+    run(&mut queue, OPERATIONS, 41, |queue, _, random, hash| queue.change(random, hash))
+}
+
+fn queue() -> Option<Queue> {
+    let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, MOST).with_triple(MOST);
+    let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());
+    let builder = SmartQueue::upload(rate(0)?).max_len(MAX_LEN).overhead(Overhead::PPPOE_LLCSNAP);
+    let builder = builder.isolation(Isolation::DualSrcHost).tins(TinMode::Diffserv4);
+    // A step of the clock is half a millisecond on average, so queues stand for many intervals.
+    let builder = builder.rtt(Rtt::METRO).ack_filter(AckFilter::Conservative);
+    builder.descriptors_in(memory, aqm).ok()
+}
+
+/// Below the 3.6 Mbit/s that are offered, above them, or without a limit. A line that stops stands until the next change.
+fn rate(random: u32) -> Option<Rate> {
+    match random & 7 {
+        0..4 => Rate::megabits_per_second(2).ok(),
+        4 => Rate::kilobits_per_second(300).ok(),
+        5 => Rate::megabits_per_second(20).ok(),
+        6 => Some(Rate::UNLIMITED),
+        _ => Some(Rate::STOPPED),
+    }
+}
+
+/// One of these.
+fn choose<T: Copy>(all: &[T], random: u32) -> Option<T> {
+    let count = u32::try_from(all.len()).ok()?;
+    all.get(random.checked_rem(count)? as usize).copied()
+}
+
+const TINS: [TinMode; 5] = [
+    TinMode::BestEffort,
+    TinMode::Precedence,
+    TinMode::Diffserv3,
+    TinMode::Diffserv4,
+    TinMode::Diffserv8,
+];
+const ISOLATIONS: [Isolation; 4] =
+    [Isolation::DualSrcHost, Isolation::DualDstHost, Isolation::Flows, Isolation::TripleIsolate];
+const AQMS: [AqmKind; 3] = [AqmKind::Cobalt, AqmKind::CoDel, AqmKind::None];
+const RTTS: [Rtt; 3] = [Rtt::LAN, Rtt::METRO, Rtt::INTERNET];
+const LINKS: [Overhead; 2] = [Overhead::RAW, Overhead::PPPOE_LLCSNAP];
+
+impl ByNumber {
+    /// Changes one setting; the hash has whether it was taken.
+    fn change(&mut self, random: u32, hash: &mut Hash) {
+        hash.word(self.set(random & 15, random >> 4).is_some().into());
+    }
+
+    fn set(&mut self, setting: u32, random: u32) -> Option<()> {
+        let queue = &mut self.queue;
+        match setting {
+            0..6 => queue.set_rate(self.now, rate(random)?),
+            6..8 => queue.set_tins(choose(&TINS, random)?).ok()?,
+            8 => queue.set_isolation(choose(&ISOLATIONS, random)?).ok()?,
+            9..11 => queue.set_ack_filter(choose(&AckFilter::ALL, random)?),
+            11 => queue.set_aqm(choose(&AQMS, random)?),
+            12 => queue.set_rtt(choose(&RTTS, random)?),
+            13 => queue.set_overhead(choose(&LINKS, random)?),
+            14 => queue.set_ingress(random & 1 == 0),
+            _ => queue.set_l4s(random & 1 == 0),
+        }
+        Some(())
+    }
+}
+
+impl Scheduler for ByNumber {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        self.now = now;
+        let number = flow.0;
+        let labels = Labels { flow: number, src_host: number >> 1, dst_host: number % 3 };
+        let tins = u32::from(self.queue.tins().count()).max(1);
+        let tin = u8::try_from(number.checked_rem(tins).unwrap_or(0)).unwrap_or(0);
+        self.queue.enqueue_with_acks(now, &InTin { labels, tin }, packet, &ack, drops)
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        self.now = now;
+        self.queue.dequeue(now, drops)
+    }
+
+    fn peek(&self, now: Nanos) -> Option<Packet> {
+        self.queue.peek(now)
+    }
+
+    fn poll_at(&self, now: Nanos) -> Option<Nanos> {
+        self.queue.poll_at(now)
+    }
+
+    fn backlog(&self) -> Backlog {
+        self.queue.backlog()
+    }
+
+    fn counters(&self) -> Counters {
+        self.queue.counters()
+    }
+
+    fn flow_counters(&self, flow: FlowId) -> Option<Counters> {
+        self.queue.flow_counters(flow)
+    }
+
+    fn limits(&self) -> Limits {
+        self.queue.limits()
+    }
+
+    fn set_limits(&mut self, limits: Limits, drops: &mut dyn DropSink) {
+        self.queue.set_limits(limits, drops);
+    }
+
+    fn evict(&mut self, drops: &mut dyn DropSink) -> bool {
+        self.queue.evict(drops)
+    }
+
+    fn drain(&mut self, drops: &mut dyn DropSink) {
+        self.queue.drain(drops);
+    }
+
+    fn recount(&self) -> Result<(), Imbalance> {
+        self.queue.recount()
+    }
+}
