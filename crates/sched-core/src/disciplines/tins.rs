@@ -64,7 +64,7 @@ pub struct TinDrr<N, L = AsBooked> {
     /// The flows that are backlogged, by tin.
     rings: [Ring; TINS],
     choice: TinChoice<L>,
-    /// Several tins: the front of the ring of the tin served next.
+    /// The front of the ring of the tin served next.
     selected: u32,
     /// Where the next ticket of tin 0 is noted.
     note_at: u32,
@@ -280,27 +280,66 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         self.selected = self.first().front();
     }
 
-    /// [`FlowScheduler::served`], with several tins.
+    /// [`FlowScheduler::served`], with several tins. Parts that call nothing but what comes last are functions of their own: they
+    /// keep no registers.
     #[inline(never)]
-    fn served_in_tin(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+    fn served_in_tins(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+        let wire_len = self.choice.wire_len(len);
+        match next_head {
+            Some(_) => self.served_in_tin(flow, len, wire_len),
+            None => self.serve_last_in_tin(flow, len, wire_len),
+        }
+    }
+
+    /// [`Self::served_in_tins`], of a flow that holds more, where `len` bytes are `wire_len` on the wire.
+    #[inline(never)]
+    fn served_in_tin(&mut self, flow: FlowId, len: u32, wire_len: u32) {
         let (at, max_len) = (self.choice.front(), self.choice.max_len());
         let Some(ring) = self.rings.get_mut(at as usize) else { return };
         if flow.0 != ring.front() || flow.index() >= self.nodes.as_ref().len() {
             return;
         }
-        if next_head.is_none() {
-            ring.leave_front(self.nodes.as_mut(), len, max_len);
-        } else {
-            let note_at = &mut self.note_at;
-            ring.charge(self.nodes.as_mut(), len, max_len, |nodes| {
-                if at == 0 {
-                    note(nodes, note_at, flow.0);
-                }
-            });
+        let note_at = &mut self.note_at;
+        ring.charge(self.nodes.as_mut(), len, max_len, |nodes| {
+            if at == 0 {
+                note(nodes, note_at, flow.0);
+            }
+        });
+        if !self.choice.borrowed(at, len, wire_len) {
+            return self.choose_anew(flow, len, wire_len, false);
         }
-        let is_idle = ring.front() == NONE;
-        self.choice.served(len, is_idle);
         self.note_selected();
+        if self.has_siblings {
+            self.tell_siblings(flow, len);
+        }
+    }
+
+    /// [`Self::served_in_tins`], of a flow that holds nothing more.
+    #[inline(never)]
+    fn serve_last_in_tin(&mut self, flow: FlowId, len: u32, wire_len: u32) {
+        let (at, max_len) = (self.choice.front(), self.choice.max_len());
+        let Some(ring) = self.rings.get_mut(at as usize) else { return };
+        if flow.0 != ring.front() || flow.index() >= self.nodes.as_ref().len() {
+            return;
+        }
+        ring.leave_front(self.nodes.as_mut(), len, max_len);
+        let is_idle = ring.front() == NONE;
+        self.choose_anew(flow, len, wire_len, is_idle);
+    }
+
+    /// The tin at the front has sent `len` bytes of `flow`, and holds nothing more if it `is_idle`.
+    #[inline(never)]
+    fn choose_anew(&mut self, flow: FlowId, len: u32, wire_len: u32, is_idle: bool) {
+        self.choice.served_in_full(len, wire_len, is_idle);
+        self.note_selected();
+        if self.has_siblings {
+            self.tell_siblings(flow, len);
+        }
+    }
+
+    /// What siblings are charged, where there may be some.
+    #[inline(never)]
+    fn tell_siblings(&mut self, flow: FlowId, len: u32) {
         self.charge_siblings(flow, len);
     }
 
@@ -379,11 +418,12 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
         if !self.choice.is_one() {
             return self.backlogged_in_tin(flow);
         }
-        let Self { nodes, rings: [ring, ..], note_at, sparse_first, .. } = self;
+        let Self { nodes, rings: [ring, ..], selected, note_at, sparse_first, .. } = self;
         let nodes = nodes.as_mut();
         let is_idle = |node: &TinFlow| node.flow.is_added() && !node.flow.is_listed();
         if nodes.get(flow.index()).is_some_and(is_idle) {
             ring.enter(nodes, flow.0, *sparse_first, |nodes| note(nodes, note_at, flow.0));
+            *selected = ring.front();
         }
     }
 
@@ -400,18 +440,17 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
 
     #[inline]
     fn select(&self) -> Option<FlowId> {
-        let [ring, ..] = &self.rings;
-        let front = if self.choice.is_one() { ring.front() } else { self.selected };
-        (FlowId(front).index() < self.nodes.as_ref().len()).then_some(FlowId(front))
+        let front = FlowId(self.selected);
+        (front.index() < self.nodes.as_ref().len()).then_some(front)
     }
 
     /// A call for a flow that was not selected changes nothing.
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         if !self.choice.is_one() {
-            return self.served_in_tin(flow, len, next_head);
+            return self.served_in_tins(flow, len, next_head);
         }
-        let Self { nodes, rings: [ring, ..], choice, note_at, .. } = self;
+        let Self { nodes, rings: [ring, ..], choice, selected, note_at, .. } = self;
         let max_len = choice.max_len();
         let nodes = nodes.as_mut();
         if flow.0 != ring.front() || flow.index() >= nodes.len() {
@@ -422,6 +461,7 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
         } else {
             ring.charge(nodes, len, max_len, |nodes| note(nodes, note_at, flow.0));
         }
+        *selected = ring.front();
     }
 
     fn lost(&mut self, flow: FlowId, _len: u32, head: Option<u32>) {
@@ -502,10 +542,8 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
             let listed = nodes.iter().filter(|node| node.flow.is_listed()).count() as u64;
             return Imbalance::check("flows of tins that are lent", 0, listed, 0);
         }
-        if !self.choice.is_one() {
-            let front = self.first().front();
-            Imbalance::check("the flow served next", 0, front.into(), self.selected.into())?;
-        }
+        let front = self.first().front();
+        Imbalance::check("the flow served next", 0, front.into(), self.selected.into())?;
         self.recount_siblings()?;
         self.choice.recount(self.backlogged_tins())
     }

@@ -35,7 +35,7 @@
 //! than a second: then time goes on from the new reading. A step forward counts for at most ten hours.
 //!
 //! **Cost.** O(1): a multiplication and a few comparisons a packet; a loop over the tins where one comes within its share,
-//! and where none is within it. Nothing with one tin. Memory: 500 bytes.
+//! and where none is within it. Nothing with one tin. Memory: 490 bytes.
 //!
 //! **Source.** *Piece of CAKE*, 2018, §III-D. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.
 
@@ -51,6 +51,9 @@ use crate::{Imbalance, Nanos, Packet};
 const MOST_FLOOR: u32 = 1 << 28;
 /// The most tins.
 pub(super) const TINS: usize = TinConfig::MAX_TINS as usize;
+
+/// As many tins are looked at without a loop.
+const FEW: usize = 4;
 
 /// The tins of which this is so, a bit each.
 pub(crate) fn mask(tins: impl Iterator<Item = bool>) -> u32 {
@@ -98,9 +101,15 @@ enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinChoice<L = AsBooked> {
     pub(super) tins: [Tin; TINS],
+    /// The clocks of the first tins, of those that are backlogged; for all others an instant that is later than any clock.
+    clocks: [u64; FEW],
+    /// When all of these were noted.
+    noted_at: u64,
     /// How many tins there are. All others are idle.
-    count: u32,
+    count: u8,
     rule: Rule,
+    /// Whether the rule is by share, among [`FEW`] tins at most.
+    is_among_few: bool,
     /// The tin served next, if any is backlogged.
     front: u32,
     /// Bit `t` is set if and only if tin `t` is backlogged. Not kept with one tin.
@@ -137,8 +146,11 @@ impl<L: WireLength> TinChoice<L> {
         let floor = max_len.wrapping_mul(Self::FLOOR);
         let mut choice = Self {
             tins: [Tin::IDLE; TINS],
+            clocks: [0; FEW],
+            noted_at: 0,
             count: 0,
             rule: Rule::One,
+            is_among_few: false,
             front: 0,
             backlogged: 0,
             within: 0,
@@ -203,7 +215,9 @@ impl<L: WireLength> TinChoice<L> {
         }
         // A tin that is not there owes nothing.
         self.tins.iter_mut().skip(tins.len()).for_each(|tin| *tin = Tin::IDLE);
-        (self.count, self.rule, self.has_begun) = (count, rule, false);
+        (self.rule, self.has_begun) = (rule, false);
+        self.count = u8::try_from(tins.len()).unwrap_or(0);
+        self.is_among_few = rule == Rule::ByShare && tins.len() <= FEW;
         self.look_anew(now, backlogged);
         Ok(())
     }
@@ -211,7 +225,7 @@ impl<L: WireLength> TinChoice<L> {
     /// How many tins there are.
     #[must_use]
     pub const fn tins(&self) -> u32 {
-        self.count
+        self.count as u32
     }
 
     /// Whether there is one tin, which needs no choice.
@@ -224,7 +238,7 @@ impl<L: WireLength> TinChoice<L> {
     /// What is set for `tin`; `None` if there is no such tin.
     #[must_use]
     pub fn tin(&self, tin: u32) -> Option<TinConfig> {
-        self.tins.get(tin as usize).filter(|_| tin < self.count).map(Tin::config)
+        self.tins.get(tin as usize).filter(|_| tin < self.tins()).map(Tin::config)
     }
 
     /// The longest packet, in bytes.
@@ -238,7 +252,7 @@ impl<L: WireLength> TinChoice<L> {
     pub fn set_link(&mut self, link: L, backlogged: u32) {
         self.link = link;
         let (now, longest) = (self.time.tick(), self.longest());
-        for (above, tin) in (0..self.count).rev().zip(&mut self.tins) {
+        for (above, tin) in (0..self.tins()).rev().zip(&mut self.tins) {
             tin.set_rate(tin.config().bits_per_second, above, longest, now);
         }
         self.look_anew(now, backlogged);
@@ -276,7 +290,7 @@ impl<L: WireLength> TinChoice<L> {
 
     /// Tin `at`, which held nothing, is backlogged. Without effect if there is no such tin.
     pub fn backlogged(&mut self, at: u32) {
-        if self.rule == Rule::One || at >= self.count {
+        if self.rule == Rule::One || at >= self.tins() {
             return;
         }
         let now = self.time.tick();
@@ -293,6 +307,7 @@ impl<L: WireLength> TinChoice<L> {
             }
             return;
         }
+        self.note_clock(at, clock);
         if is_ahead {
             self.note_within(clock);
         } else {
@@ -304,10 +319,51 @@ impl<L: WireLength> TinChoice<L> {
     /// The tin at the front has been sent a packet of `len` bytes, booked. It `is_idle` if it holds nothing more.
     #[inline(always)]
     pub fn served(&mut self, len: u32, is_idle: bool) {
-        if self.rule == Rule::ByShare {
-            self.charge_share(len, is_idle);
-        } else if self.rule == Rule::ByWeight {
-            self.charge_turn(len, is_idle);
+        let wire_len = self.wire_len(len);
+        if is_idle || !self.borrowed(self.front, len, wire_len) {
+            self.served_in_full(len, wire_len, is_idle);
+        }
+    }
+
+    /// What a packet of `len` bytes, booked, takes on the wire.
+    #[inline(always)]
+    pub(super) fn wire_len(&self, len: u32) -> u32 {
+        let wire_len = self.link.wire_len(len);
+        wire_len.wrapping_add((wire_len == 0).into())
+    }
+
+    /// [`Self::served`], of tin `at`, which holds more, where few tins are all beyond their shares and stay so. Returns whether
+    /// it is so; nothing has changed if not. Most packets of a line that is full leave like this: nothing is called here.
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn borrowed(&mut self, at: u32, len: u32, wire_len: u32) -> bool {
+        if !self.is_among_few || self.within != 0 {
+            return false;
+        }
+        let Some(now) = self.time.tick_plainly() else { return false };
+        let sent = self.sent.wrapping_add(len.min(self.max_len));
+        if self.is_look_due(now) || self.is_floor_due_at(sent) {
+            return false;
+        }
+        self.sent = sent;
+        let at = (at & (TinConfig::MAX_TINS - 1)) as usize;
+        if let (Some(tin), Some(clock)) = (self.tins.get_mut(at), self.clocks.get_mut(at)) {
+            tin.served_at = sent;
+            tin.charge_beyond(wire_len, now);
+            *clock = tin.clock;
+        }
+        let (first, ahead) = earliest(&self.clocks, now);
+        (self.front, self.next_within) = (first, now.wrapping_add(ahead));
+        true
+    }
+
+    /// [`Self::served`], whatever there is to do.
+    #[inline(always)]
+    pub(super) fn served_in_full(&mut self, len: u32, wire_len: u32, is_idle: bool) {
+        match self.rule {
+            Rule::One => {}
+            Rule::ByShare => self.charge_share(len, wire_len, is_idle),
+            Rule::ByWeight => self.charge_turn(len, is_idle),
         }
     }
 
@@ -321,6 +377,7 @@ impl<L: WireLength> TinChoice<L> {
         self.within &= !(1 << (at & 31));
         if self.rule == Rule::ByShare {
             let now = self.time.tick();
+            self.note_clock(at, later_than_any(now));
             return self.choose(now);
         }
         if is_front {
@@ -358,7 +415,7 @@ impl<L: WireLength> TinChoice<L> {
 
     /// The masks anew, where `backlogged` says which tins hold packets, and the tin served next.
     fn look_anew(&mut self, now: u64, backlogged: u32) {
-        let known = u32::MAX.unbounded_shr(u32::BITS.wrapping_sub(self.count));
+        let known = u32::MAX.unbounded_shr(u32::BITS.wrapping_sub(self.tins()));
         (self.backlogged, self.within, self.next_within) = (backlogged & known, 0, now);
         if self.rule == Rule::One {
             // Nothing would take the bit back.
@@ -368,6 +425,7 @@ impl<L: WireLength> TinChoice<L> {
         if self.rule == Rule::ByWeight && self.backlogged >> (self.front & 31) & 1 == 0 {
             return self.turn_to_next();
         }
+        self.note_clocks(now);
         self.choose(now);
     }
 
@@ -377,7 +435,7 @@ impl<L: WireLength> TinChoice<L> {
         if self.rule != Rule::ByShare {
             return;
         }
-        if now.wrapping_sub(self.next_within).cast_signed() >= 0 {
+        if self.is_look_due(now) {
             self.look(now);
         }
         if self.is_floor_due()
@@ -396,10 +454,28 @@ impl<L: WireLength> TinChoice<L> {
         };
     }
 
+    /// Whether a tin may have come within its share.
+    #[inline(always)]
+    const fn is_look_due(&self, now: u64) -> bool {
+        now.wrapping_sub(self.next_within).cast_signed() >= 0
+    }
+
+    /// Notes the clock of tin `at`, which is backlogged, or [none](later_than_any), if it is one of the first.
+    #[inline(always)]
+    fn note_clock(&mut self, at: u32, clock: u64) {
+        if let Some(noted) = self.clocks.get_mut(at as usize) {
+            *noted = clock;
+        }
+    }
+
     /// Which tins have come within their share, and when the next one does.
     #[inline(never)]
     fn look(&mut self, now: u64) {
         self.next_within = now.wrapping_add(FAR);
+        // A look comes once in the time `FAR` at least, and a step of the time is half as long at most.
+        if now.wrapping_sub(self.noted_at) >= FAR >> 2 {
+            self.note_clocks(now);
+        }
         for tin in bits(self.backlogged & !self.within) {
             let Some(clock) = self.tins.get(tin as usize).map(|tin| tin.clock) else { return };
             if clock.wrapping_sub(now).cast_signed() <= 0 {
@@ -407,6 +483,16 @@ impl<L: WireLength> TinChoice<L> {
             } else {
                 self.note_within(clock);
             }
+        }
+    }
+
+    /// Notes all clocks anew.
+    #[cold]
+    fn note_clocks(&mut self, now: u64) {
+        self.noted_at = now;
+        for ((at, tin), noted) in (0..).zip(&self.tins).zip(&mut self.clocks) {
+            let is_idle = self.backlogged >> at & 1 == 0;
+            *noted = if is_idle { later_than_any(now) } else { tin.clock };
         }
     }
 
@@ -436,7 +522,13 @@ impl<L: WireLength> TinChoice<L> {
     /// Whether a tin may have been passed over for as long as the floor allows.
     #[inline(always)]
     pub(super) const fn is_floor_due(&self) -> bool {
-        self.sent.wrapping_sub(self.floor_at).cast_signed() >= 0
+        self.is_floor_due_at(self.sent)
+    }
+
+    /// The same, when so many bytes have been `sent`.
+    #[inline(always)]
+    const fn is_floor_due_at(&self, sent: u32) -> bool {
+        sent.wrapping_sub(self.floor_at).cast_signed() >= 0
     }
 
     /// The backlogged tin that was not served for longest, if that was for as many bytes as the floor says; the lowest of
@@ -466,9 +558,8 @@ impl<L: WireLength> TinChoice<L> {
     }
 
     #[inline(always)]
-    fn charge_share(&mut self, len: u32, is_idle: bool) {
+    fn charge_share(&mut self, len: u32, wire_len: u32, is_idle: bool) {
         let (now, at) = (self.time.tick(), self.front);
-        let wire_len = self.link.wire_len(len).max(1);
         let was_floor_due = self.is_floor_due();
         self.sent = self.sent.wrapping_add(len.min(self.max_len));
         if was_floor_due {
@@ -479,6 +570,7 @@ impl<L: WireLength> TinChoice<L> {
         tin.served_at = sent;
         let is_ahead = tin.charge(wire_len, now);
         let clock = tin.clock;
+        self.note_clock(at, if is_idle { later_than_any(now) } else { clock });
         if is_idle {
             self.backlogged &= !(1 << at);
             self.within &= !(1 << at);
@@ -508,4 +600,25 @@ impl<L: WireLength> TinChoice<L> {
             self.turn_to_next();
         }
     }
+}
+
+/// What is noted as the clock of a tin that is idle. The time from `now` on is longer than that of any clock, and stays so
+/// for twice the time [`FAR`].
+#[inline(always)]
+const fn later_than_any(now: u64) -> u64 {
+    now.wrapping_sub(1)
+}
+
+/// [`TinChoice::earliest`] of few tins, which are all beyond their shares and have these `clocks`, and after which time it comes
+/// within its own. Without branches: which tin it is, no processor foresees.
+#[inline(always)]
+fn earliest(clocks: &[u64; FEW], now: u64) -> (u32, u64) {
+    let (mut first, mut least) = (0, u64::MAX >> 1);
+    for (tin, clock) in (0..).zip(clocks) {
+        let ahead = clock.wrapping_sub(now);
+        if ahead <= least {
+            (first, least) = (tin, ahead);
+        }
+    }
+    (first, least)
 }

@@ -416,3 +416,67 @@ fn the_floor_of_the_longest_packets_ends_at_2_to_the_28() {
         assert!(worst * 10 >= 7 * bytes * 9, "{floor} packets: {worst} of {bound}");
     }
 }
+
+/// Goal: the way by which most packets of a full line leave chooses as the one that does whatever there is to do. Method: two
+/// choices in step, of which one never takes the short way; steps of the clock from none to ten hours, so that what is noted of
+/// idle tins grows old.
+#[test]
+fn the_short_way_chooses_as_the_long_one() {
+    let mut random = Xorshift::new(1);
+    let mut short_ways = [0_u32; 9];
+    for tins in 2..=8_u32 {
+        for history in 0..32 {
+            let slow = history % 4 == 0;
+            let rate = |random: &mut Xorshift| {
+                let rate = if slow { 1_000 } else { 1_000_000 + u64::from(random.below(9)) };
+                TinConfig::by_weight(1).with_rate(rate)
+            };
+            let configs: Vec<_> = (0..tins).map(|_| rate(&mut random)).collect();
+            let mut short = TinChoice::new(L, crate::AsBooked).unwrap().with_floor(16);
+            short.set_tins(&configs, 0).unwrap();
+            let mut long = short;
+            let (mut held, mut now) = (0_u32, 0_u64);
+            for _ in 0..2_000 {
+                now += match random.below(64) {
+                    0 => 1 << random.below(46),
+                    1 => 0,
+                    _ => u64::from(random.below(2_000)) * BYTE,
+                };
+                let told = if random.below(64) == 0 { now.saturating_sub(1 << 20) } else { now };
+                short.advance(Nanos(told));
+                long.advance(Nanos(told));
+                let (tin, len) = (random.below(tins), 1 + random.below(L));
+                match random.below(8) {
+                    0..2 if held >> tin & 1 == 0 => {
+                        held |= 1 << tin;
+                        short.backlogged(tin);
+                        long.backlogged(tin);
+                    }
+                    0 if held.count_ones() > 1 => {
+                        held &= !(1 << tin);
+                        short.emptied(tin);
+                        long.emptied(tin);
+                    }
+                    _ if held != 0 => {
+                        let front = short.front();
+                        let is_idle = random.below(32) == 0;
+                        held &= !(u32::from(is_idle) << front);
+                        if is_idle || !short.borrowed(front, len, len) {
+                            short.served_in_full(len, len, is_idle);
+                        } else {
+                            short_ways[tins as usize] += 1;
+                        }
+                        long.served_in_full(len, len, is_idle);
+                    }
+                    _ => {}
+                }
+                assert_eq!((short.recount(held), long.recount(held)), (Ok(()), Ok(())));
+                let within = |choice: &TinChoice| {
+                    (0..tins).map(|tin| choice.is_within_share(tin)).collect::<Vec<_>>()
+                };
+                assert_eq!((short.front(), within(&short)), (long.front(), within(&long)));
+            }
+        }
+    }
+    assert!(short_ways[2..=4].iter().all(|ways| *ways > 1_000), "{short_ways:?}");
+}

@@ -109,6 +109,14 @@ impl Tin {
         ahead > 0
     }
 
+    /// [`Self::charge`] of a tin whose clock is ahead of now: it stays beyond its share.
+    #[inline(always)]
+    pub(super) fn charge_beyond(&mut self, wire_len: u32, now: u64) {
+        let beyond = self.clock.wrapping_sub(now).cast_signed().min(self.credit.cast_signed());
+        let ahead = self.time_of(wire_len).cast_signed().max(beyond);
+        self.clock = now.wrapping_add_signed(ahead);
+    }
+
     /// The tin, idle until now, is backlogged; returns whether it is beyond its share. It has no credit.
     #[inline]
     pub(super) fn begin(&mut self, longest: u32, now: u64) -> bool {
@@ -149,7 +157,7 @@ impl TinTime {
     const A_STEP_BACK: i64 = 1_000_000_000;
     /// A longer step forward counts as this one, which is ten hours: no clock of a tin is left behind by more than
     /// can be told.
-    const A_STEP: i64 = 1 << 45;
+    const A_STEP: u64 = 1 << 45;
 
     pub(super) const START: Self = Self { told: Nanos::ZERO, mark: Nanos::ZERO, now: 0 };
 
@@ -161,13 +169,26 @@ impl TinTime {
     /// The instant of the last reading that was told.
     #[inline]
     pub(super) fn tick(&mut self) -> u64 {
+        if let Some(now) = self.tick_plainly() {
+            return now;
+        }
         let step = self.told.0.wrapping_sub(self.mark.0).cast_signed();
         if step >= 0 {
-            let step = step.min(Self::A_STEP).unsigned_abs();
-            (self.mark, self.now) = (self.told, self.now.wrapping_add(step << UNIT_BITS));
+            (self.mark, self.now) = (self.told, self.now.wrapping_add(Self::A_STEP << UNIT_BITS));
         } else if step < -Self::A_STEP_BACK {
             self.mark = self.told;
         }
         self.now
+    }
+
+    /// [`Self::tick`]. `None`, and nothing has changed, if the clock has made a longer step than one that counts, or one back.
+    #[inline(always)]
+    pub(super) fn tick_plainly(&mut self) -> Option<u64> {
+        let step = self.told.0.wrapping_sub(self.mark.0);
+        if step > Self::A_STEP {
+            return None;
+        }
+        (self.mark, self.now) = (self.told, self.now.wrapping_add(step << UNIT_BITS));
+        Some(self.now)
     }
 }
