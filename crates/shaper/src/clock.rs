@@ -209,10 +209,13 @@ impl Shaper {
         let Some(limited) = self.rate.limited() else { return self.owe(wire_len) };
         let due = self.next.ns;
         if now >= due {
-            // Most packets leave by a clock that goes on, on a line that is in time or may catch up to the full.
-            let keeps_time = now >= self.since && self.backlog_since <= due;
-            if keeps_time && now.since(due) <= self.catch_up {
+            // Most packets leave by a clock that goes on, while there has been something to send since the line was free.
+            if now >= self.since && self.backlog_since <= due {
                 self.since = now;
+                let late = now.0.wrapping_sub(due.0);
+                if late > self.catch_up.0 {
+                    self.next = limited.at(Nanos(now.0.wrapping_sub(self.catch_up.0)));
+                }
             } else {
                 self.forget_lateness(limited, now);
             }
