@@ -124,7 +124,7 @@ pub use smart_queue::{
 pub use smart_queue::{DescriptorQueue, FrameQueue};
 #[cfg(feature = "alloc")]
 pub use statistics::Snapshot;
-pub use statistics::{FlowStatistics, HostStatistics, QueueStatistics, TinStatistics};
+pub use statistics::{FlowStatistics, FlowTotals, HostStatistics, QueueStatistics, TinStatistics};
 #[cfg(feature = "alloc")]
 pub use storage::Heap;
 pub use storage::{Allocate, NoRoom, Slices, Storage};

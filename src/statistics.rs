@@ -29,6 +29,25 @@ pub struct FlowStatistics {
     pub waited: Nanos,
 }
 
+/// How many flows hold packets. Flows that share a queue are one, and a flow with packets in two tins is two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct FlowTotals {
+    /// Those that came lately, and are served before flows that stand. A flow that uses less than its share stays among them.
+    pub sparse: u32,
+    /// Those that stand: they have had a turn since they became backlogged, or their host has used up what it may have early.
+    pub bulk: u32,
+}
+
+impl FlowTotals {
+    /// All flows that hold packets.
+    #[must_use]
+    pub const fn all(&self) -> u32 {
+        self.sparse.saturating_add(self.bulk)
+    }
+}
+
 /// A host of one side that holds packets in a tin. A host of several tins has an entry in each; hosts that share an entry
 /// are one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -111,6 +130,8 @@ pub struct Snapshot {
     pub settings: alloc::string::String,
     /// The whole queue.
     pub queue: QueueStatistics,
+    /// How many flows hold packets.
+    pub totals: FlowTotals,
     /// The tins, the lowest first.
     pub tins: alloc::vec::Vec<TinStatistics>,
     /// The source hosts that hold packets, in the order of their entries.

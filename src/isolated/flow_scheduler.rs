@@ -440,6 +440,15 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         self.isolation.spares_of(self.local)
     }
 
+    /// Whether `flow` holds packets and comes before those that stand.
+    pub(super) fn is_sparse(&self, flow: FlowId) -> bool {
+        match self.service() {
+            // Both have the same flows.
+            Service::Levels | Service::Flows => self.levels.is_sparse(flow),
+            Service::Rounds => self.rounds.is_sparse(flow),
+        }
+    }
+
     /// Whether hosts count.
     #[inline]
     pub(super) fn counts_hosts(&self) -> bool {

@@ -5,7 +5,7 @@ use sched_core::{Aqm, FlowId, FlowScheduler, Nanos, Packet, Side};
 use super::Isolated;
 use super::flow_scheduler::label_in;
 use crate::labels::Labelled;
-use crate::statistics::{FlowStatistics, HostStatistics};
+use crate::statistics::{FlowStatistics, FlowTotals, HostStatistics};
 use crate::storage::Storage;
 
 impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
@@ -44,6 +44,36 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             let tin = self.queues.scheduler().tin_of_flow(FlowId(queue));
             Some(FlowStatistics { queue, tin, source, destination, queued, waited })
         })
+    }
+
+    /// How many flows hold packets, and how many of them are sparse. Flows that share a queue are one. Cost: O(queues); nothing
+    /// is kept for it.
+    ///
+    /// ```
+    /// use freeboard::flowhash::Labels;
+    /// use freeboard::sched_core::{Nanos, Packet};
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::SmartQueue;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::megabits_per_second(20)?).descriptors()?;
+    /// let labels = Labels { flow: 7, src_host: 1, dst_host: 2 };
+    /// queue.enqueue(Nanos(0), &labels, Packet::new(3, 1_500), &mut |_: Packet, _| {})?;
+    /// let totals = queue.isolated().flow_totals();
+    /// assert_eq!((totals.all(), totals.sparse, totals.bulk), (1, 1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn flow_totals(&self) -> FlowTotals {
+        let mut totals = FlowTotals::default();
+        for queue in 0..self.queues.scheduler().flows() {
+            if self.queues.flow_backlog(FlowId(queue)).packets == 0 {
+                continue;
+            }
+            let is_sparse = self.queues.scheduler().is_sparse(FlowId(queue));
+            let count = if is_sparse { &mut totals.sparse } else { &mut totals.bulk };
+            *count = count.saturating_add(1);
+        }
+        totals
     }
 
     /// The hosts of this side that hold packets, in the order of their entries, into `place`; returns how many: none where hosts

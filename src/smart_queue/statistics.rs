@@ -75,6 +75,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
         Snapshot {
             settings: settings.to_string(),
             queue: self.statistics(),
+            totals: self.isolated().flow_totals(),
             tins: (0..self.tins.count()).filter_map(|tin| self.tin_statistics(tin)).collect(),
             sources: hosts(Side::Source),
             destinations: hosts(Side::Destination),

@@ -8,7 +8,9 @@ use conformance::effort::effort;
 use freeboard::flowhash::{Labels, mix};
 use freeboard::sched_core::{Backlog, DelayHistogram, DropReason, Limits, Nanos, Packet, Side};
 use freeboard::shaper::Rate;
-use freeboard::{DescriptorQueue, HostStatistics, InTin, Isolation, SmartQueue, TinMode};
+use freeboard::{
+    DescriptorQueue, FlowTotals, HostStatistics, InTin, Isolation, SmartQueue, TinMode,
+};
 
 /// A packet that is queued, as the naive tally has it.
 #[derive(Clone, Copy)]
@@ -52,6 +54,11 @@ fn sorted<T: Ord>(all: impl Iterator<Item = T>) -> Vec<T> {
     all
 }
 
+/// How many flows have packets queued.
+fn flows_of(queued: &BTreeMap<u32, Queued>) -> u32 {
+    tally(queued, |packet| (packet.tin, packet.flow)).len() as u32
+}
+
 /// Compares flows and hosts of both sides with the tally.
 fn compare(queue: &DescriptorQueue, queued: &BTreeMap<u32, Queued>, now: Nanos) {
     let row = |(held, waited): (Backlog, Nanos)| (held.packets, held.bytes, waited);
@@ -62,6 +69,8 @@ fn compare(queue: &DescriptorQueue, queued: &BTreeMap<u32, Queued>, now: Nanos) 
     let flows = tally(queued, |packet| (packet.tin, packet.flow)).into_values().collect();
     let found = isolated.flow_statistics(now).map(|flow| row((flow.queued, flow.waited)));
     assert_eq!(sorted(found), told(flows));
+    let (totals, count) = (isolated.flow_totals(), flows_of(queued));
+    assert_eq!((totals.all(), totals.sparse + totals.bulk), (count, count));
     let mut place = [HostStatistics { entry: 9, flows: 9, ..HostStatistics::EMPTY }; 64];
     for (side, hosts) in [
         (Side::Source, tally(queued, |packet| (packet.tin, packet.host))),
@@ -146,6 +155,36 @@ fn flows_and_hosts_are_those_of_a_naive_tally() {
         });
         assert_eq!(of_tins, (queue.backlog().packets, counters.dropped_total().packets));
         assert!(queue.tin_statistics(mode.plan().count()).is_none());
+    }
+}
+
+/// Goal: a flow that came lately is sparse; one that has used up a turn and stands is not, until it has been idle.
+/// Method: in each isolation a flow with 20 packets, and one beside it that comes when the first has sent 4; each is its own host.
+#[test]
+fn a_flow_that_stands_is_bulk() {
+    for isolation in Isolation::ALL {
+        let builder = SmartQueue::upload(Rate::UNLIMITED).isolation(isolation);
+        let mut queue = builder.descriptors().unwrap();
+        let labels =
+            |flow: u32| Labels { flow: mix(flow), src_host: mix(flow), dst_host: mix(flow) };
+        let totals = |queue: &DescriptorQueue| {
+            let FlowTotals { sparse, bulk, .. } = queue.isolated().flow_totals();
+            (sparse, bulk)
+        };
+        assert_eq!(totals(&queue), (0, 0));
+        for handle in 0..20 {
+            let packet = Packet::new(handle, 1_514);
+            queue.enqueue(Nanos(0), &labels(1), packet, &mut |_, _| {}).unwrap();
+            assert_eq!(totals(&queue), (1, 0), "{isolation:?}");
+        }
+        for _ in 0..4 {
+            assert!(queue.dequeue(Nanos(0), &mut |_, _| {}).is_some());
+        }
+        assert_eq!(totals(&queue), (0, 1), "{isolation:?}");
+        queue.enqueue(Nanos(0), &labels(2), Packet::new(30, 100), &mut |_, _| {}).unwrap();
+        assert_eq!(totals(&queue), (1, 1), "{isolation:?}");
+        while queue.dequeue(Nanos(0), &mut |_, _| {}).is_some() {}
+        assert_eq!(totals(&queue), (0, 0), "{isolation:?}");
     }
 }
 

@@ -11,7 +11,7 @@ use freeboard::flowhash::{
 };
 use freeboard::sched_core::{Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _};
 use freeboard::shaper::{ArrivalRate, Overhead, Rate};
-use freeboard::{AckFilter, Tin, TinBy, TinCounters, TinPlan, clear_dscp};
+use freeboard::{AckFilter, FlowTotals, Tin, TinBy, TinCounters, TinPlan, clear_dscp};
 
 use crate::config::Config;
 use crate::config::hosts::Names;
@@ -469,6 +469,16 @@ impl Direction {
         let plan = self.plan.treatment.tins.as_ref();
         let tins = plan.map_or(&[][..], TinPlan::tins);
         (0..).zip(tins).filter_map(|(number, tin)| Some((tin, self.queue.tin_counters(number)?)))
+    }
+
+    /// How many flows hold packets, and how many hosts on the LAN side, where the queue knows both. A host with packets in two tins is
+    /// two. Cost: O(queues).
+    pub(crate) fn totals(&self) -> Option<(FlowTotals, u32)> {
+        let (flows, (sources, destinations)) = self.queue.totals()?;
+        Some(match self.heading {
+            Heading::Up => (flows, sources),
+            Heading::Down => (flows, destinations),
+        })
     }
 
     /// Moves what is queued into `queue`, which is empty.

@@ -14,8 +14,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    AckFilter, Acks, Descriptors, Hashed, Heap, IsolatedMemory, Isolation, Labelled, SmartQueue,
-    TinCounters, TinPlan,
+    AckFilter, Acks, Descriptors, FlowTotals, Hashed, Heap, IsolatedMemory, Isolation, Labelled,
+    SmartQueue, TinCounters, TinPlan,
 };
 
 use crate::config::Sharing;
@@ -149,6 +149,11 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
 
     /// What has happened in a tin, of a queue that has tins. Cost: O(queues).
     fn tin_counters(&self, _number: u8) -> Option<TinCounters> {
+        None
+    }
+
+    /// How many flows hold packets, and how many hosts on each side, of a queue that knows both. Cost: O(queues).
+    fn totals(&self) -> Option<(FlowTotals, (u32, u32))> {
         None
     }
 
@@ -481,6 +486,10 @@ impl Queue for HostQueues {
 
     fn tin_counters(&self, number: u8) -> Option<TinCounters> {
         SmartQueue::tin_counters(self, number)
+    }
+
+    fn totals(&self) -> Option<(FlowTotals, (u32, u32))> {
+        Some((self.isolated().flow_totals(), self.backlogged_hosts()))
     }
 
     fn set_isolation(&mut self, isolation: Isolation) {

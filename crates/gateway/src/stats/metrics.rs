@@ -9,7 +9,9 @@ use crate::config::keywords::{Switch, Words as _};
 use crate::forward::direction::Direction;
 use crate::forward::follow::Following;
 use crate::stats::accounts::Account;
-use crate::stats::report::{Followed, Reflected, Reloads, TinReport, VERSION, drops, tin_by_word};
+use crate::stats::report::{
+    Followed, Reflected, Reloads, TinReport, TotalsReport, VERSION, drops, tin_by_word,
+};
 
 /// A metric in the text format of Prometheus: what it is, and its values behind their labels.
 fn metric(
@@ -56,6 +58,25 @@ fn of_program(text: &mut String, up_for: Nanos, reloads: &Reloads) {
 }
 
 /// The metrics of tins.
+fn of_totals(text: &mut String, directions: &[(&Direction, u64)]) {
+    let of = |(direction, _): &(&Direction, u64)| {
+        Some((direction.heading().name(), TotalsReport::of(direction)?))
+    };
+    let totals: Vec<(&str, TotalsReport)> = directions.iter().filter_map(of).collect();
+    let about = ("queued_hosts", "gauge", "Hosts on the LAN side that hold packets");
+    let hosts = totals
+        .iter()
+        .map(|(heading, totals)| (format!("{{direction=\"{heading}\"}}"), totals.hosts.into()));
+    metric(text, about, hosts);
+    let about = ("queued_flows", "gauge", "Flows that hold packets, by kind");
+    let flows = totals.iter().flat_map(|(heading, totals)| {
+        [("sparse", totals.sparse_flows), ("bulk", totals.bulk_flows)].map(|(kind, count)| {
+            (format!("{{direction=\"{heading}\",kind=\"{kind}\"}}"), count.into())
+        })
+    });
+    metric(text, about, flows);
+}
+
 fn of_tins(text: &mut String, directions: &[(&Direction, u64)]) {
     type Value = fn(&TinReport) -> u64;
     let all: [(&str, &str, &str, Value); 5] = [
@@ -255,6 +276,7 @@ pub(crate) fn metrics(
         };
         metric(&mut text, (name, kind, help), directions.iter().map(value));
     }
+    of_totals(&mut text, directions);
     of_tins(&mut text, directions);
     of_following(&mut text, directions, following);
     let about = ("nat_connections", "gauge", "Translated connections whose host is known");

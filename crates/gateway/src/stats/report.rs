@@ -1,7 +1,7 @@
 //! What the gateway says of itself, as JSON to each client and at the end.
 
 use freeboard::sched_core::{DropReason, Nanos};
-use freeboard::{AckFilter, Tin, TinCounters};
+use freeboard::{AckFilter, FlowTotals, Tin, TinCounters};
 use serde::{Deserialize, Serialize};
 
 use crate::config::handling::{Treatment, rtt_word};
@@ -167,12 +167,32 @@ pub(crate) struct DirectionReport {
     /// Thrown away by the kernel before they were received.
     pub(crate) overruns: u64,
     pub(crate) delay: Delay,
+    /// Where the queue knows flows and hosts.
+    #[serde(default)]
+    pub(crate) totals: Option<TotalsReport>,
     /// Where there are several, the lowest first.
     #[serde(default)]
     pub(crate) tins: Vec<TinReport>,
     /// The hosts that hold or send most come first.
     pub(crate) hosts_seen: Vec<HostOrFlow>,
     pub(crate) flows_seen: Vec<HostOrFlow>,
+}
+
+/// How many flows and hosts hold packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TotalsReport {
+    pub(crate) hosts: u32,
+    pub(crate) flows: u32,
+    pub(crate) sparse_flows: u32,
+    pub(crate) bulk_flows: u32,
+}
+
+impl TotalsReport {
+    pub(super) fn of(direction: &Direction) -> Option<Self> {
+        let (flows, hosts) = direction.totals()?;
+        let FlowTotals { sparse, bulk } = flows;
+        Some(Self { hosts, flows: flows.all(), sparse_flows: sparse, bulk_flows: bulk })
+    }
 }
 
 /// A class of a direction. Counts are those of the present queue.
@@ -300,6 +320,7 @@ impl DirectionReport {
             unaccounted: direction.unaccounted(),
             overruns,
             delay: watch.map_or(Delay::default(), |watch| Delay::of(watch.recent())),
+            totals: TotalsReport::of(direction),
             tins: TinReport::all(direction),
             hosts_seen: watch.map_or(Vec::new(), |watch| hosts_or_flows(watch.hosts())),
             flows_seen: watch.map_or(Vec::new(), |watch| hosts_or_flows(watch.flows())),

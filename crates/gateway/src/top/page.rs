@@ -6,7 +6,9 @@
 use core::fmt;
 
 use super::Reports;
-use crate::stats::report::{Delay, DirectionReport, Followed, HostOrFlow, Reflected, TinReport};
+use crate::stats::report::{
+    Delay, DirectionReport, Followed, HostOrFlow, Reflected, TinReport, TotalsReport,
+};
 
 /// How a line is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -325,6 +327,10 @@ fn state_of(direction: &DirectionReport) -> String {
         millis(p99_ms),
         direction.marked
     );
+    if let Some(totals) = &direction.totals {
+        let TotalsReport { hosts, sparse_flows, bulk_flows, .. } = totals;
+        text += &format!("; queued: hosts {hosts}, flows {sparse_flows} sparse, {bulk_flows} bulk");
+    }
     let mut drops: Vec<String> =
         direction.drops.iter().map(|(why, count)| format!("{why} {count}")).collect();
     if direction.overruns > 0 {

@@ -212,6 +212,13 @@ where
         ring::add_all(self.nodes.as_mut(), quantum, self.max_len)
     }
 
+    /// Whether `flow` holds packets and is sparse: it came lately, and its turn comes before those of flows that stand. False
+    /// unless [sparse flows come first](Self::sparse_first). Cost: O(1).
+    #[must_use]
+    pub fn is_sparse(&self, flow: FlowId) -> bool {
+        self.nodes.as_ref().get(flow.index()).is_some_and(|node| node.flow.is_new())
+    }
+
     /// Makes `flow`, added or not, one of `host`. A flow that changes its host is as if it had just been
     /// added: debt is forgotten, and that it has used up a turn as a sparse flow. The same host again
     /// changes nothing; [`FlowScheduler::remove`] makes it one of host 0.

@@ -260,6 +260,13 @@ where
         Some((node.source(), node.destination))
     }
 
+    /// Whether `flow` holds packets and is sparse: it has the turn that comes before those of flows that stand. False unless
+    /// [sparse flows come first](Self::sparse_first). Cost: O(1).
+    #[must_use]
+    pub fn is_sparse(&self, flow: FlowId) -> bool {
+        self.node(flow).is_some_and(|node| node.standing.place() == Place::New)
+    }
+
     /// Which sides count from now on. Turns that are placed keep their places.
     pub fn set_mode(&mut self, mode: Sides) {
         self.mode = mode;

@@ -138,6 +138,11 @@ impl RingFlow {
         matches!(self.place(), Place::New | Place::Old)
     }
 
+    /// Whether the flow is on the new list.
+    pub(crate) const fn is_new(&self) -> bool {
+        matches!(self.place(), Place::New)
+    }
+
     #[inline]
     pub(crate) const fn is_added(&self) -> bool {
         !matches!(self.place(), Place::Absent)
