@@ -3,6 +3,7 @@
 //! All but the FIFO keep a queue for each flow, found by hash, and drop from the head of the longest
 //! queue when the limit is reached. So they differ in the flow scheduler alone.
 
+mod flow_lists;
 mod isolated;
 mod managed;
 mod tins;
@@ -22,6 +23,7 @@ use freeboard::sched_core::{
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{Dscp, Hashed};
 
+pub use flow_lists::FlowLists;
 pub use isolated::{Drops, isolated, isolated_smart, isolated_with};
 pub use managed::{fair_queues, one_queue};
 pub use tins::Tins;

@@ -1,4 +1,5 @@
-//! Four uploads and four downloads on a line that is thirty times slower upwards, behind the assembled queue.
+//! Four uploads and four downloads on a line that is thirty times slower upwards, behind the assembled queue and behind
+//! CAKE as it is published.
 //!
 //! ```text
 //! uploads, probe  ─▶ SmartQueue, filter ─▶  1 Mbit/s, 25 ms ─▶ server
@@ -6,9 +7,10 @@
 //! ```
 
 use freeboard::sched_core::{DropReason, Ecn, Imbalance, Limits, Nanos};
-use freeboard::shaper::{Overhead, Rate};
+use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{AckFilter, AqmKind, SmartQueue};
 
+use crate::discipline::{Bottleneck, FlowLists};
 use crate::link::Link;
 use crate::source::Cbr;
 use crate::tcp::Config;
@@ -16,11 +18,20 @@ use crate::tcp::congestion::Cubic;
 use crate::tcp::network::{Naming, TcpNetwork, Way};
 use conformance::rng::Streams;
 
+/// What stands before the line, both ways, and which CUBIC sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queueing {
+    /// The assembled queue with this AQM; CUBIC of RFC 9438.
+    Smart(AqmKind),
+    /// [CAKE as it is published](FlowLists), and CUBIC of RFC 8312, as kernels of its time had it.
+    Published,
+}
+
 /// What may be varied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setup {
-    /// The AQM in each queue, both ways.
-    pub aqm: AqmKind,
+    /// The queue.
+    pub queueing: Queueing,
     /// The filter of the uplink.
     pub filter: AckFilter,
     /// How long is measured.
@@ -63,6 +74,13 @@ const HEADER: u32 = 14;
 const PROBE: u32 = 132;
 const LIMITS: Limits = Limits { packets: 4_096, bytes: 4 << 20 };
 
+fn control(queueing: Queueing) -> Cubic {
+    match queueing {
+        Queueing::Smart(_) => Cubic::new(Ecn::NotEct),
+        Queueing::Published => Cubic::rfc_8312(Ecn::NotEct),
+    }
+}
+
 /// Runs the scenario once.
 ///
 /// # Panics
@@ -74,24 +92,32 @@ pub fn run(setup: &Setup) -> Outcome {
     let rates = RATES.map(|rate| Rate::megabits_per_second(rate).expect("a rate that lines have"));
     let mut keys = streams.stream("flow-hash");
     let mut link = |way: usize| {
+        let key = (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
+        let delay = Nanos(ROUND_TRIP.0 / 2);
+        let made = |queue: Box<dyn Bottleneck>| {
+            Link::new(queue, LIMITS.packets + 1, key, delay).with_header(HEADER)
+        };
+        let filter = if way == 0 { setup.filter } else { AckFilter::Off };
+        let Queueing::Smart(aqm) = setup.queueing else {
+            let (line, longest) = (Shaper::new(rates[way]), MTU + HEADER);
+            return made(FlowLists::behind(line, Overhead::RAW, LIMITS, longest, filter));
+        };
         let builder = match way {
-            0 => SmartQueue::upload(rates[way]).ack_filter(setup.filter),
+            0 => SmartQueue::upload(rates[way]),
             _ => SmartQueue::download(rates[way]),
         };
         let builder = builder.raw_ip().overhead(Overhead::RAW).max_len(MTU + HEADER);
-        let builder = builder.aqm(setup.aqm);
+        let builder = builder.aqm(aqm).ack_filter(filter);
         let builder = builder.limits(LIMITS).buffers(LIMITS.packets + 1);
         let queue = builder.descriptors().expect("settings in range");
-        let key = (u128::from(keys.bits()) << 64 | u128::from(keys.bits())).to_le_bytes();
-        let delay = Nanos(ROUND_TRIP.0 / 2);
-        Link::new(Box::new(queue), LIMITS.packets + 1, key, delay).with_header(HEADER)
+        made(Box::new(queue))
     };
     let mut network = TcpNetwork::new(link(0), link(1), Naming::Key, (WARM_UP, end));
     let mut starts = streams.stream("starts");
     let connections = [Way::Up, Way::Down].map(|way| {
         [(); EACH].map(|()| {
             let begins = Nanos(starts.below(1_000_000_000));
-            network.connect(way, [1, 1], begins, Config::new(Box::new(Cubic::new(Ecn::NotEct))))
+            network.connect(way, [1, 1], begins, Config::new(Box::new(control(setup.queueing))))
         })
     });
     let mut phases = streams.stream("probes");

@@ -4,7 +4,7 @@
 //! Reno-friendly region (§4.3); 0.7 after a congestion event (§4.6); fast convergence (§4.7); a timeout (§4.8). Slow
 //! start ends early by HyStart's rule of delay (Ha and Rhee, "Taming the Elephants", 2011): a round of at least eight
 //! samples whose shortest round trip is an eighth above the shortest of all, at least 4 ms and at most 16 ms, in a window
-//! of 16 segments or more.
+//! of 16 segments or more. RFC 8312, which RFC 9438 replaced in 2023, has one slope in the Reno-friendly region (§4.2 there).
 //!
 //! **Simplifications.** HyStart's rule of ACK trains is left out. Linux has both.
 
@@ -34,6 +34,8 @@ struct Epoch {
 #[derive(Clone, Debug)]
 pub struct Cubic {
     ecn: Ecn,
+    /// The slope of the Reno-friendly region above `cwnd_prior`.
+    steepest: f64,
     /// W_max: the window before it was reduced last, less after fast convergence; none after a timeout.
     highest: Option<f64>,
     /// `cwnd_prior`.
@@ -73,7 +75,15 @@ impl Cubic {
     /// A control whose packets have this codepoint: [`Ecn::Ect0`], or [`Ecn::NotEct`].
     #[must_use]
     pub fn new(ecn: Ecn) -> Self {
-        Self { ecn, highest: None, before: 0.0, epoch: None, slow_start: HyStart::default() }
+        let (highest, before, epoch, slow_start) = (None, 0.0, None, HyStart::default());
+        Self { ecn, steepest: 1.0, highest, before, epoch, slow_start }
+    }
+
+    /// The same by RFC 8312 §4.2, as kernels of 2018 had it: in the Reno-friendly region a window never grows by a whole
+    /// segment a round trip.
+    #[must_use]
+    pub fn rfc_8312(ecn: Ecn) -> Self {
+        Self { steepest: FRIENDLY, ..Self::new(ecn) }
     }
 }
 
@@ -110,7 +120,7 @@ impl Controller for Cubic {
         let (now, size, highest) = (feedback.now, window.size, self.highest);
         let epoch = self.epoch.get_or_insert_with(|| Epoch::begin(now, size, highest));
         let since = seconds(feedback.now.since(epoch.start));
-        let share = if epoch.friendly >= self.before { 1.0 } else { FRIENDLY };
+        let share = if epoch.friendly >= self.before { self.steepest } else { FRIENDLY };
         epoch.friendly += share * delivered / window.size;
         if epoch.at(since) < epoch.friendly {
             window.size = window.size.max(epoch.friendly);
@@ -227,6 +237,21 @@ mod tests {
             assert!((share - expected).abs() < 1e-6, "{before}: {share}");
         }
         assert!(grown.last().is_some_and(|&size| size > 14.0), "{grown:?}");
+    }
+
+    /// RFC 8312 §4.2: above the window before, too, it grows by 9/17 of a segment a round trip.
+    #[test]
+    fn by_rfc_8312_the_slope_stays() {
+        let mut cubic = Cubic::rfc_8312(Ecn::NotEct);
+        let threshold = cubic.reduce(Nanos::ZERO, 10.0, Cause::Loss);
+        let mut window = Window { size: threshold, threshold };
+        for _ in 0..200 {
+            let before = window.size;
+            let short = Feedback { smoothed: Nanos(10_000), ..feedback(Nanos(1), 1) };
+            cubic.grow(&mut window, &short);
+            assert!(((window.size - before) * before - 9.0 / 17.0).abs() < 1e-6, "{before}");
+        }
+        assert!(window.size > 14.0, "{window:?}");
     }
 
     #[test]
