@@ -336,9 +336,15 @@ macro_rules! compositions {
             smart: Smart { rate: Rate::UNLIMITED };
             smart_tins: SmartTins {
                 rate: Rate::UNLIMITED, by: Isolation::DualSrcHost, tins: TinMode::Diffserv4,
+                across: false,
             };
             smart_triple_tins: SmartTins {
                 rate: Rate::UNLIMITED, by: Isolation::TripleIsolate, tins: TinMode::Diffserv3,
+                across: false,
+            };
+            smart_tins_across: SmartTins {
+                rate: Rate::UNLIMITED, by: Isolation::DualSrcHost, tins: TinMode::Diffserv8,
+                across: true,
             };
         }
     };

@@ -90,6 +90,8 @@ pub struct SmartTins {
     pub by: Isolation,
     /// The tins.
     pub tins: TinMode,
+    /// Whether a host has one share in all tins.
+    pub across: bool,
 }
 
 impl Recipe for SmartTins {
@@ -106,7 +108,7 @@ impl Recipe for SmartTins {
         let memory = IsolatedMemory::<Parts<MOST>>::allocate(8, 8, packets).with_triple(MOST);
         let aqm = Parts::<MOST>::table(ChosenAqmState::EMPTY, memory.queues());
         let builder = SmartQueue::upload(self.rate).max_len(room.max_len).limits(limits);
-        let builder = builder.isolation(self.by).tins(self.tins);
+        let builder = builder.isolation(self.by).tins(self.tins).hosts_across_tins(self.across);
         let queue = builder.descriptors_in(memory, aqm).ok()?;
         let tins = queue.tins().count();
         Some(ByNumber { queue, tins })

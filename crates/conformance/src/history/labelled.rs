@@ -91,6 +91,8 @@ enum Step {
     SetIsolation(Isolation),
     /// How many tins, and which of their plans.
     SetTins(u8, u8),
+    /// Whether a host has one share in all tins.
+    SetAcross(bool),
     SetLimits(Limits),
     Evict,
     Rotate,
@@ -153,7 +155,8 @@ impl Step {
             249 => Self::FinishRotation,
             250 => Self::Drain,
             251 => Self::Update(labels(next)?),
-            252..=253 => Self::SetLimits(Limits::NONE),
+            252 => Self::SetLimits(Limits::NONE),
+            253 => Self::SetAcross(next()? % 4 > 0),
             254 => Self::Wait(Nanos(1 << (next()? % 20))),
             255 => Self::Back(Nanos(1 << (next()? % 20))),
         })
@@ -226,6 +229,8 @@ pub struct Seen {
     pub in_tins: u64,
     /// Changes of the tins while packets were queued.
     pub tin_changes: u64,
+    /// One share over several tins, set.
+    pub across: u64,
 }
 
 /// The isolated queue and its twin.
@@ -378,6 +383,11 @@ impl<K: Storage> Both<K> {
                 same("other tins", is_set, self.twin.set_tins(&tins))?;
                 let is_loaded = self.subject.backlog().packets > 1;
                 self.seen.tin_changes += u64::from(is_set && is_loaded);
+            }
+            Step::SetAcross(on) => {
+                self.subject.set_hosts_across_tins(on);
+                self.twin.set_hosts_across_tins(on);
+                self.seen.across += u64::from(on && self.subject.tins() > 1);
             }
             Step::SetLimits(limits) => {
                 self.subject.set_limits(limits, ours);

@@ -97,6 +97,16 @@ impl NaiveDrr {
         before.filter(|place| matches!(place, Place::Of(_))).count() == 0
     }
 
+    /// What `flow` is sent elsewhere counts for its turn, under way or next, while it holds packets; a byte is left of the turn.
+    pub(super) fn charge_elsewhere(&mut self, flow: FlowId, len: u32) {
+        if !self.new.contains(&flow) && !self.old.contains(&Place::Of(flow)) {
+            return;
+        }
+        let state = self.flow_mut(flow);
+        let left = i64::from(state.quantum) - 1 - state.debt - state.sent.unwrap_or(0);
+        state.debt += left.clamp(0, len.into());
+    }
+
     fn flow_mut(&mut self, flow: FlowId) -> &mut NaiveDrrFlow {
         self.flows[flow.index()].as_mut().expect("added")
     }
@@ -187,6 +197,10 @@ impl NaiveFlowScheduler for NaiveDrr {
         if self.flow_mut(flow).sent.is_some() {
             return self.finish(flow);
         }
+        // What it was sent elsewhere is forgiven but for a packet.
+        let most = i64::from(self.max_len) - 1;
+        let state = self.flow_mut(flow);
+        state.debt = state.debt.min(most);
         if self.new.contains(&flow) {
             self.old.retain(|&place| place != Place::KeptFor(flow));
             self.new.retain(|&other| other != flow);

@@ -303,6 +303,10 @@ pub struct NaiveIsolated {
     unnamed: BTreeSet<u32>,
     /// How many tins there are.
     tins: u8,
+    /// Whether a host has one share in all tins together.
+    across: bool,
+    /// What each host's turn is for each tin that it is of, in bytes.
+    quanta: Vec<u32>,
     /// The tin of each entry of sources and of destinations, as of the last host that claimed it.
     tin_of_entry: [Vec<u8>; 2],
 }
@@ -350,6 +354,8 @@ impl NaiveIsolated {
             held: BTreeMap::new(),
             unnamed: BTreeSet::new(),
             tins: 1,
+            across: false,
+            quanta: vec![sizes.host_quantum; hosts as usize],
             tin_of_entry: [vec![0; hosts as usize], vec![0; hosts as usize]],
         }
     }
@@ -519,10 +525,15 @@ impl NaiveIsolated {
         let scheduler = self.queues.scheduler_and_queues().0;
         scheduler.scheduler_mut().tins.insert(FlowId(queue), tin);
         scheduler.assign(FlowId(queue), source, destination).expect("it holds nothing");
+        if let Some(side) = level(self.isolation).filter(|_| self.tins > 1 && self.across) {
+            let (entry, is_new, _) = entered[side];
+            self.join_turns(side, entry, is_new, labels, tin);
+        }
         if let Some(side) = level(self.isolation)
             && entered[side].1
         {
             if self.tins > 1 {
+                let scheduler = self.queues.scheduler_and_queues().0;
                 let tins = scheduler.scheduler_mut().host_tins();
                 tins.assign(FlowId(entries[side]), tin.into(), 0).expect("it is idle");
             }
@@ -556,6 +567,58 @@ impl NaiveIsolated {
         }
     }
 
+    /// What the host that has `entry` is sent there counts for its turns in other tins.
+    fn join_turns(
+        &mut self,
+        side: usize,
+        entry: u32,
+        is_new: bool,
+        labels: &impl Labelled,
+        tin: u8,
+    ) {
+        let label = [labels.source(), labels.destination()][side];
+        let found: Vec<_> =
+            (0..self.tins).map(|other| self.hosts[side].find(label ^ spread(other))).collect();
+        let tins = self.queues.scheduler_and_queues().0.scheduler_mut().host_tins();
+        if is_new {
+            tins.part(FlowId(entry));
+        } else if found[usize::from(tin)] != Some(entry) {
+            return;
+        }
+        let others = found.into_iter().enumerate().filter(|(at, _)| *at != usize::from(tin));
+        others
+            .filter_map(|(_, other)| other)
+            .for_each(|other| tins.join(FlowId(other), FlowId(entry)));
+    }
+
+    /// As [`Isolated::set_hosts_across_tins`](freeboard::Isolated::set_hosts_across_tins).
+    pub fn set_hosts_across_tins(&mut self, on: bool) {
+        if on == self.across {
+            return;
+        }
+        self.across = on;
+        self.queues.scheduler_and_queues().0.scheduler_mut().host_tins().part_all();
+        self.set_turns();
+    }
+
+    /// The turns of all hosts are as long as they should be.
+    fn set_turns(&mut self) {
+        for (host, quantum) in (0..).zip(self.quanta.clone()) {
+            self.set_turn(host, quantum);
+        }
+    }
+
+    fn set_turn(&mut self, host: u32, quantum: u32) {
+        let (turn, most) = match self.tins {
+            tins if self.across && tins > 1 => (u32::from(tins), (1 << 28) / 8),
+            _ => (1, 1 << 28),
+        };
+        let quantum = quantum.clamp(self.sizes.max_len, most);
+        self.quanta[host as usize] = quantum;
+        let scheduler = self.queues.scheduler_and_queues().0;
+        scheduler.configure_host(host, setting(quantum * turn)).expect("in range");
+    }
+
     fn join(&mut self, entry: u32, other: u32) {
         let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
         let ceilings = scheduler.levels.scheduler_mut();
@@ -587,9 +650,7 @@ impl NaiveIsolated {
     /// What `labels` say of the host in `entry`, from now on.
     fn tell(&mut self, entry: u32, labels: &impl Labelled) {
         let quantum = labels.host_quantum().unwrap_or(self.sizes.host_quantum);
-        let quantum = quantum.clamp(self.sizes.max_len, 1 << 28);
-        let scheduler = self.queues.scheduler_and_queues().0;
-        scheduler.configure_host(entry, setting(quantum)).expect("in range");
+        self.set_turn(entry, quantum);
         if self.sizes.rates {
             self.set_rates(entry, labels.host_committed_rate(), labels.host_ceiling());
         }
@@ -680,12 +741,14 @@ impl NaiveIsolated {
                 self.unnamed.insert(queue);
             }
         }
-        let hosts = self.sizes.hosts;
-        let quantum = setting(self.sizes.host_quantum);
+        let (hosts, quantum) = (self.sizes.hosts, self.sizes.host_quantum);
+        self.quanta.fill(quantum);
+        let turn = if self.across { u32::from(self.tins) } else { 1 };
         self.put_anew(|scheduler| {
             scheduler.set_isolation(isolation);
+            scheduler.host_tins().part_all();
             for host in 0..hosts {
-                scheduler.configure_host(host, quantum).expect("as before");
+                scheduler.configure_host(host, setting(quantum * turn)).expect("as before");
                 let ceilings = scheduler.levels.scheduler_mut();
                 ceilings.part(FlowId(host));
                 ceilings.scheduler_mut().part(FlowId(host));
@@ -724,8 +787,15 @@ impl NaiveIsolated {
         for (queue, _) in of_queues.iter().filter(|(_, tin)| **tin >= count) {
             self.flows.disown(queue.0);
         }
+        let turn = if self.across { u32::from(count) } else { 1 };
+        let most = (1 << 28) / if turn > 1 { 8 } else { 1 };
+        self.quanta.iter_mut().for_each(|quantum| *quantum = (*quantum).min(most));
+        let quanta = self.quanta.clone();
         self.put_anew(|scheduler| {
             scheduler.set_tins(tins, rounds);
+            for (host, quantum) in (0..).zip(quanta) {
+                scheduler.configure_host(host, setting(quantum * turn)).expect("as before");
+            }
             scheduler.tins.values_mut().for_each(to);
             if scheduler.rounds.tins() > 1 {
                 for (&flow, &tin) in &scheduler.tins {

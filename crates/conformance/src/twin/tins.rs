@@ -6,6 +6,7 @@ use freeboard::sched_core::{CommittedRate, ConfigError, FlowId, Nanos, TinConfig
 
 use super::NaiveDrr;
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
+use super::siblings::NaiveSiblings;
 use crate::history::{HostBooks, Housing, Setting};
 
 /// The largest quantum, in bytes.
@@ -49,6 +50,8 @@ pub struct NaiveTins {
     tin_of: Vec<usize>,
     settings: Vec<Option<Setting>>,
     sparse_first: bool,
+    /// What one of them is sent counts for the turns of the others.
+    siblings: NaiveSiblings,
     /// The tin served next.
     front: usize,
     sent: u64,
@@ -87,6 +90,7 @@ impl NaiveTins {
             tin_of: (0..flows as usize).map(|flow| flow % tins.len()).collect(),
             settings: vec![None; flows as usize],
             sparse_first,
+            siblings: NaiveSiblings::default(),
             front: 0,
             sent: 0,
             floor_from: floor,
@@ -94,6 +98,21 @@ impl NaiveTins {
             mark: 0,
             now: 0,
         }
+    }
+
+    /// As [`TinDrr::join`](freeboard::sched_core::TinDrr::join).
+    pub(super) fn join(&mut self, flow: FlowId, other: FlowId) {
+        self.siblings.join(flow, other);
+    }
+
+    /// As [`TinDrr::part`](freeboard::sched_core::TinDrr::part).
+    pub(super) fn part(&mut self, flow: FlowId) {
+        let _before = self.siblings.part(flow);
+    }
+
+    /// As [`TinDrr::part_all`](freeboard::sched_core::TinDrr::part_all).
+    pub(super) fn part_all(&mut self) {
+        self.siblings = NaiveSiblings::default();
     }
 
     /// Which rule says what tin is next: by share where there are several and one has a rate.
@@ -397,6 +416,11 @@ impl NaiveFlowScheduler for NaiveTins {
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         let at = self.tin_of[flow.index()];
         self.tins[at].flows.served(flow, len, next_head);
+        if self.tins.len() > 1 {
+            for sibling in self.siblings.of(flow).into_iter().skip(1) {
+                self.tins[self.tin_of[sibling.index()]].flows.charge_elsewhere(sibling, len);
+            }
+        }
         if next_head.is_none() {
             self.tins[at].backlogged.remove(&flow);
         }

@@ -48,14 +48,16 @@ fn long_histories_meet_full_sets_and_changes() {
         all.rotating += seen.rotating;
         all.in_tins += seen.in_tins;
         all.tin_changes += seen.tin_changes;
+        all.across += seen.across;
     }
     println!("{all:?}");
     let Seen { outcomes, in_spares, overflows, evicted, changes, borrowing, waiting, .. } = all;
-    let Seen { rotating, in_tins, tin_changes, .. } = all;
+    let Seen { rotating, in_tins, tin_changes, across, .. } = all;
     assert!(outcomes.iter().all(|&count| count > 100 * trials), "{all:?}");
     assert!(evicted > 20 * trials, "{all:?}");
     assert!(in_spares > 100 * trials && overflows > 50 * trials && changes > 5 * trials, "{all:?}");
     assert!(borrowing > 80 * trials && waiting > 20 * trials, "{all:?}");
     assert!(rotating > 100 * trials, "{all:?}");
     assert!(in_tins > 500 * trials && tin_changes > 10 * trials, "{all:?}");
+    assert!(across > 5 * trials, "{all:?}");
 }
