@@ -15,6 +15,10 @@ use freeboard::{
 
 const LEN: u32 = 1_000;
 
+/// Tins of an operator's own, in words.
+const OWN_TINS: &str =
+    "tin rest tin video share 1/4 tin calls share 1/8 map EF,VA calls map AF41 video";
+
 fn mbit(rate: u64) -> Rate {
     Rate::megabits_per_second(rate).expect("in range")
 }
@@ -206,6 +210,36 @@ fn a_host_in_all_tins_has_one_share() {
             assert!(share.abs_diff(part) <= 10, "{across}: {hosts:?}");
         }
         line.check();
+    }
+}
+
+/// Goal: one share in all tins in three tins, in eight and in an operator's own: a host that floods all tins beside one in each is
+/// sent half the line without the option, and much less with it; tins keep what they had, and the books are right.
+#[test]
+fn one_share_holds_in_every_plan() {
+    let own = QueueSettings::from_words(OWN_TINS).unwrap().tins.expect("it names tins");
+    let plans = [TinMode::Diffserv3.plan(), TinMode::Diffserv8.plan(), own];
+    for plan in plans {
+        let tins = plan.count();
+        let everywhere = (0..tins).map(|tin| Sender { tin, host: 0, flow: tin.into(), server: 7 });
+        let one = |tin: u8| Sender { tin, host: 1 + u32::from(tin), flow: 0, server: 7 };
+        let senders: Vec<_> = everywhere.chain((0..tins).map(one)).collect();
+        let shares = |across: bool| {
+            let builder = SmartQueue::upload(mbit(10)).tins(plan).hosts_across_tins(across);
+            let builder = builder.isolation(Isolation::DualSrcHost).catch_up(Nanos::ZERO);
+            let mut line = Line::new(builder.descriptors().unwrap());
+            line.flood(&senders, effort(5_000, 10_000));
+            line.check();
+            let all = line.bytes(|_| true);
+            let of_host = line.bytes(|sender| sender.host == 0) * 1_000 / all;
+            (of_host, line.shares())
+        };
+        let ((each, tins_each), (one, tins_one)) = (shares(false), shares(true));
+        assert!(each.abs_diff(500) <= 10, "half of each tin: {each}");
+        assert!(one < each * 9 / 10, "{plan}: {one} of {each}");
+        for (before, after) in tins_each.iter().zip(&tins_one) {
+            assert!(before.abs_diff(*after) <= 6, "{plan}: {tins_each:?} {tins_one:?}");
+        }
     }
 }
 
