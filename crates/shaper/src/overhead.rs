@@ -279,6 +279,7 @@ impl Overhead {
     }
 
     /// [`Self::on_wire`] of a link that packs, or has layers inside. In a function of its own: most links pack nothing.
+    #[cold]
     #[inline(never)]
     const fn composed(&self, len: u32) -> u64 {
         let [first, second, third] = &self.steps;

@@ -280,20 +280,11 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         self.selected = self.first().front();
     }
 
-    /// [`FlowScheduler::served`], with several tins. Parts that call nothing but what comes last are functions of their own: they
-    /// keep no registers.
+    /// [`FlowScheduler::served`], with several tins, of a flow that holds more. What is rare is in functions of its own, called
+    /// last: few registers are kept.
     #[inline(never)]
-    fn served_in_tins(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
+    fn served_in_tin(&mut self, flow: FlowId, len: u32) {
         let wire_len = self.choice.wire_len(len);
-        match next_head {
-            Some(_) => self.served_in_tin(flow, len, wire_len),
-            None => self.serve_last_in_tin(flow, len, wire_len),
-        }
-    }
-
-    /// [`Self::served_in_tins`], of a flow that holds more, where `len` bytes are `wire_len` on the wire.
-    #[inline(never)]
-    fn served_in_tin(&mut self, flow: FlowId, len: u32, wire_len: u32) {
         let (at, max_len) = (self.choice.front(), self.choice.max_len());
         let Some(ring) = self.rings.get_mut(at as usize) else { return };
         if flow.0 != ring.front() || flow.index() >= self.nodes.as_ref().len() {
@@ -314,9 +305,10 @@ impl<N: Table<TinFlow>, L: WireLength> TinDrr<N, L> {
         }
     }
 
-    /// [`Self::served_in_tins`], of a flow that holds nothing more.
+    /// [`FlowScheduler::served`], with several tins, of a flow that holds nothing more.
     #[inline(never)]
-    fn serve_last_in_tin(&mut self, flow: FlowId, len: u32, wire_len: u32) {
+    fn serve_last_in_tin(&mut self, flow: FlowId, len: u32) {
+        let wire_len = self.choice.wire_len(len);
         let (at, max_len) = (self.choice.front(), self.choice.max_len());
         let Some(ring) = self.rings.get_mut(at as usize) else { return };
         if flow.0 != ring.front() || flow.index() >= self.nodes.as_ref().len() {
@@ -448,7 +440,10 @@ impl<N: Table<TinFlow>, L: WireLength> FlowScheduler for TinDrr<N, L> {
     #[inline]
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         if !self.choice.is_one() {
-            return self.served_in_tins(flow, len, next_head);
+            return match next_head {
+                Some(_) => self.served_in_tin(flow, len),
+                None => self.serve_last_in_tin(flow, len),
+            };
         }
         let Self { nodes, rings: [ring, ..], choice, selected, note_at, .. } = self;
         let max_len = choice.max_len();

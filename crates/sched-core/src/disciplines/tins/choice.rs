@@ -319,6 +319,9 @@ impl<L: WireLength> TinChoice<L> {
     /// The tin at the front has been sent a packet of `len` bytes, booked. It `is_idle` if it holds nothing more.
     #[inline(always)]
     pub fn served(&mut self, len: u32, is_idle: bool) {
+        if self.is_one() {
+            return;
+        }
         let wire_len = self.wire_len(len);
         if is_idle || !self.borrowed(self.front, len, wire_len) {
             self.served_in_full(len, wire_len, is_idle);
