@@ -407,10 +407,9 @@ impl Core {
     #[inline(always)]
     fn serve(&mut self, flows: &mut [QfqFlow], flow: u32, len: u32, more: bool) {
         // Lines 2-8.
-        if flow != self.next.flow {
-            return;
-        }
-        let Some(k) = flows.get_mut(flow as usize) else { return };
+        // Asked in this way, both questions are one comparison.
+        let selected = if flow == self.next.flow { flow } else { NONE };
+        let Some(k) = flows.get_mut(selected as usize) else { return };
         look();
 
         // Lines 10-16: the flow. S = F (eq. 2) goes for an idle flow too: it is its stored F then.
@@ -630,8 +629,11 @@ impl<N: Table<QfqFlow>> FlowScheduler for Qfq<N> {
     #[inline]
     fn grew(&mut self, _flow: FlowId, _len: u32) {}
 
+    #[inline]
     fn select(&self) -> Option<FlowId> {
-        self.core.select().map(FlowId)
+        // No flow has the number of an idle scheduler.
+        let next = FlowId(self.core.next.flow);
+        (next.index() < self.flows.as_ref().len()).then_some(next)
     }
 
     /// A call for a flow that was not selected changes nothing.
