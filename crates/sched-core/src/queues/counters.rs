@@ -362,12 +362,17 @@ impl Ledger {
         self.free.add(len);
     }
 
-    /// [`Self::deliver`] of `packets` packets of `bytes` bytes together.
+    /// The bytes of [`Self::deliver`]; to be followed by [`Self::deliver_packets`].
+    #[inline(always)]
+    pub(crate) const fn deliver_bytes(&mut self, len: u32) {
+        self.free.bytes = self.free.bytes.wrapping_add(len);
+    }
+
+    /// The packets of [`Self::deliver`], of which `packets` have left, whose bytes are booked.
     #[inline]
-    pub(crate) const fn deliver_run(&mut self, packets: u32, bytes: u32) {
+    pub(crate) const fn deliver_packets(&mut self, packets: u32) {
         self.delivered_packets = self.delivered_packets.wrapping_add(packets as u64);
         self.free.packets = self.free.packets.wrapping_add(packets);
-        self.free.bytes = self.free.bytes.wrapping_add(bytes);
     }
 
     pub(crate) fn drop(&mut self, len: u32, reason: DropReason) {

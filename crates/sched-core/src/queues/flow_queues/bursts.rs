@@ -69,7 +69,7 @@ where
     fn leave(&mut self, now: Nanos, out: &mut [Packet]) -> (usize, Departure) {
         let (queues, descriptors) = (self.queues.as_mut(), self.descriptors.as_mut());
         let count = out.len();
-        let (mut places, mut bytes) = (out.iter_mut(), 0_u32);
+        let mut places = out.iter_mut();
         let end = loop {
             if places.as_slice().is_empty() {
                 break Departure::Full;
@@ -90,7 +90,7 @@ where
                 // One by one, so that the padding of a packet is not copied.
                 (place.handle, place.len, place.ecn) = (packet.handle, packet.len, packet.ecn);
             }
-            bytes = bytes.wrapping_add(packet.len);
+            self.ledger.deliver_bytes(packet.len);
             let Some(next_head) = queue.head_len(descriptors) else {
                 queue.close();
                 let parts = (&mut self.scheduler, &mut self.policy, &mut self.directory);
@@ -102,7 +102,7 @@ where
         };
         let left = count.wrapping_sub(places.len());
         #[expect(clippy::cast_possible_truncation, reason = "no more than descriptors")]
-        self.ledger.deliver_run(left as u32, bytes);
+        self.ledger.deliver_packets(left as u32);
         (left, end)
     }
 }
