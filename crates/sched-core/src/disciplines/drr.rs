@@ -362,7 +362,7 @@ pub(crate) fn upcoming<F: Noted>(
 ) -> usize {
     let Some(front) = nodes.get(ring.old_front(nodes) as usize).map(F::on_ring) else { return 0 };
     let (place, mut expected) = (front.place(), front.standing.ticket());
-    let age = (ring.ticket.wrapping_sub(expected) >> TICKET_SHIFT) as usize;
+    let age = (ring.ticket().wrapping_sub(expected) >> TICKET_SHIFT) as usize;
     if place != Place::Old || age > nodes.len() {
         return 0; // not noted, or no longer
     }

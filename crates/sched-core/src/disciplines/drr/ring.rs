@@ -314,18 +314,19 @@ pub(crate) struct Ring {
     pub(super) front: u32,
     /// The last flow of the new list; [`NONE`] if and only if that is empty.
     pub(super) last_new: u32,
-    /// The next ticket, a multiple of [`TICKET`]. Wraps: two tickets compare by the sign of their
-    /// difference, which is right unless 2^27 turns lie between them; a flow idle for that long may once
-    /// count as not sparse.
-    pub(super) ticket: u32,
+    /// What the next flow that comes to the tail of the old list stands as: [`Place::Old`] with the next ticket, so that it is
+    /// stored as it is. Tickets wrap: two compare by the sign of their difference, which is right unless 2^27 turns lie
+    /// between them; a flow idle for that long may once count as not sparse.
+    pub(super) next_old: Standing,
 }
 
 impl Ring {
     /// Room for a ring: all zero.
-    pub(crate) const EMPTY: Self = Self { front: 0, last_new: 0, ticket: 0 };
+    pub(crate) const EMPTY: Self = Self { front: 0, last_new: 0, next_old: Standing(0) };
 
     /// No flow is listed.
-    pub(crate) const IDLE: Self = Self { front: NONE, last_new: NONE, ticket: 0 };
+    pub(crate) const IDLE: Self =
+        Self { front: NONE, last_new: NONE, next_old: Standing::new(Place::Old, 0) };
 
     /// The flow served next, [`NONE`] if none is listed.
     #[inline]
@@ -345,16 +346,25 @@ impl Ring {
         node(nodes, self.last_new).map_or(self.front, |last| last.next)
     }
 
-    /// The next ticket is another.
+    /// The next ticket.
     #[inline]
-    const fn draw(&mut self) {
-        self.ticket = self.ticket.wrapping_add(TICKET);
+    pub(super) const fn ticket(&self) -> u32 {
+        self.next_old.ticket()
+    }
+
+    /// Draws a ticket for a flow that comes to the tail of the old list.
+    #[inline]
+    const fn draw(&mut self) -> Standing {
+        let drawn = self.next_old;
+        self.next_old = Standing(drawn.0.wrapping_add(TICKET));
+        drawn
     }
 
     /// The ticket that was drawn last: no flow on the old list has a later one.
     #[inline]
     const fn last_drawn(&self) -> u32 {
-        self.ticket.wrapping_sub(TICKET)
+        // The place goes with the step back.
+        self.next_old.0.wrapping_sub(Standing::new(Place::Old, TICKET).0)
     }
 
     /// Lists `flow`, if it is added and not listed. With sparse flows first the flow comes
@@ -443,8 +453,7 @@ impl Ring {
     ) {
         let Some(node) = node_mut(nodes, flow).filter(|flow| flow.may_enter()) else { return };
         node.charged = node.owed();
-        node.standing = Standing::new(Place::Old, self.ticket);
-        self.draw();
+        node.standing = self.draw();
         drawn(nodes);
         self.insert_before(nodes, self.front, flow);
     }
@@ -491,9 +500,8 @@ impl Ring {
             return;
         }
         node.charged = debt(charged, node.quantum, max_len);
-        node.standing = Standing::new(Place::Old, self.ticket);
+        node.standing = self.draw();
         self.front = node.next;
-        self.draw();
         drawn(nodes);
         if front == self.last_new {
             self.last_new = NONE;

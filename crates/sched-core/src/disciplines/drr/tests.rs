@@ -261,7 +261,7 @@ fn a_spent_flow_is_sparse_again_where_no_flow_stands() {
 fn tickets_may_wrap() {
     let mut scheduler = Drr::new([DrrFlow::EMPTY; 4], 100).unwrap().sparse_first();
     scheduler.add_all(100).unwrap();
-    scheduler.ring.ticket = 0_u32.wrapping_sub(4 * TICKET);
+    scheduler.ring.next_old = Standing::new(Place::Old, 0_u32.wrapping_sub(4 * TICKET));
     let mut line = Letters::of(scheduler);
     line.put("aaaaaaaacccccccc", 100);
     assert_eq!(line.get(2), "ac");
@@ -273,7 +273,7 @@ fn tickets_may_wrap() {
         trace += &line.get(1);
     }
     assert_eq!(trace, "bacbacbacbac");
-    assert!(line.queues.scheduler().ring.ticket < 100 * TICKET, "it has wrapped");
+    assert!(line.queues.scheduler().ring.ticket() < 100 * TICKET, "it has wrapped");
 }
 
 #[test]
