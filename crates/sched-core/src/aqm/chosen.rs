@@ -201,6 +201,7 @@ impl Law {
     }
 
     /// Judges a packet about to leave and moves its queue's state on.
+    #[inline(always)]
     fn judge(&self, state: &mut ChosenAqmState, random: &mut Random, head: Head) -> Verdict {
         match self {
             Self::None => Verdict::Pass,
@@ -378,7 +379,7 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
         self.tins.get(state.tin()).unwrap_or(first)
     }
 
-    /// A glance where the packet waited for longer than any that passes in every tin.
+    /// A glance at a queue without a history, where the packet waited for longer than any that passes in every tin.
     #[cold]
     #[inline(never)]
     fn glance_again(&self, flow: FlowId, head: Head) -> Verdict {
@@ -388,8 +389,7 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
             Ecn::Ect1 => setting.any_passes_below(),
             _ => setting.passes_below(),
         };
-        let passes = state.is_quiet() && head.sojourn < passes_below;
-        if passes { Verdict::Pass } else { Verdict::Unclear }
+        if head.sojourn < passes_below { Verdict::Pass } else { Verdict::Unclear }
     }
 
     #[cold]
@@ -437,8 +437,10 @@ impl<T: Table<ChosenAqmState>> Aqm for ChosenAqm<T> {
         }
         // At a glance nothing is written, so that what the caller has read is still true after it.
         let state = self.states.as_ref().get(flow.index());
-        let is_quiet = state.is_some_and(ChosenAqmState::is_quiet);
-        if is_quiet && head.sojourn < self.passes_below {
+        if !state.is_some_and(ChosenAqmState::is_quiet) {
+            return Verdict::Unclear;
+        }
+        if head.sojourn < self.passes_below {
             return Verdict::Pass;
         }
         self.glance_again(flow, head)
