@@ -1,8 +1,8 @@
 //! Packets of a burst that simply leave their queues go in *runs*.
 //!
 //! A run does what [`Scheduler::dequeue`](crate::Scheduler::dequeue) does in line, packet by packet and in the same order. It
-//! books once, at its end. A packet that does not pass the AQM at a glance ends the run and takes the way of a single call,
-//! and the next run begins behind it.
+//! books how many have left once, at its end. A packet that does not pass the AQM at a glance ends the run and takes the way of
+//! a single call, and the next run begins behind it.
 
 use super::FlowQueues;
 use super::dequeue::{head_of, unpaced};
@@ -67,7 +67,6 @@ where
     /// A run of packets that simply leave their queues: how many are in `out`, and why no more.
     #[inline(always)]
     fn leave(&mut self, now: Nanos, out: &mut [Packet]) -> (usize, Departure) {
-        let (queues, descriptors) = (self.queues.as_mut(), self.descriptors.as_mut());
         let count = out.len();
         let mut places = out.iter_mut();
         let end = loop {
@@ -76,6 +75,8 @@ where
             }
             self.scheduler.advance(now);
             let Some(flow) = self.scheduler.select() else { break Departure::Unselected };
+            // The tables are taken anew, so that no register has to keep them over the run.
+            let (queues, descriptors) = (self.queues.as_mut(), self.descriptors.as_mut());
             let Some(queue) = queues.get_mut(flow.index()) else { break Departure::Broken };
             let Some(first) = descriptors.get(queue.head() as usize) else {
                 break Departure::Broken;
@@ -93,8 +94,7 @@ where
             self.ledger.deliver_bytes(packet.len);
             let Some(next_head) = queue.head_len(descriptors) else {
                 queue.close();
-                let parts = (&mut self.scheduler, &mut self.policy, &mut self.directory);
-                close(parts, flow, packet.len);
+                self.close(flow, packet.len);
                 continue;
             };
             self.scheduler.served(flow, packet.len, Some(next_head));
@@ -105,40 +105,4 @@ where
         self.ledger.deliver_packets(left as u32);
         (left, end)
     }
-}
-
-/// As [`FlowQueues::close`], in a run, which holds the tables apart from the parts.
-#[inline(always)]
-fn close<O: FlowScheduler, D: DropPolicy<O>, T: FlowDirectory<O>>(
-    parts: (&mut O, &mut D, &mut T),
-    flow: FlowId,
-    len: u32,
-) {
-    if parts.0.needs().counts_bytes && size_of::<T>() == 0 {
-        tell_idle(parts, flow, len);
-    } else {
-        close_apart(parts, flow, len);
-    }
-}
-
-/// [`close`], with registers of its own.
-#[inline(never)]
-fn close_apart<O: FlowScheduler, D: DropPolicy<O>, T: FlowDirectory<O>>(
-    parts: (&mut O, &mut D, &mut T),
-    flow: FlowId,
-    len: u32,
-) {
-    tell_idle(parts, flow, len);
-}
-
-/// A service of `len` bytes has left nothing of `flow`.
-#[inline(always)]
-fn tell_idle<O: FlowScheduler, D: DropPolicy<O>, T: FlowDirectory<O>>(
-    (scheduler, policy, directory): (&mut O, &mut D, &mut T),
-    flow: FlowId,
-    len: u32,
-) {
-    scheduler.served(flow, len, None);
-    directory.emptied(scheduler, flow);
-    policy.served(flow, len, 0);
 }
