@@ -5,7 +5,7 @@
 //! bytes of a second, from 300 bytes to a frame, and flows that keep emptying do not count as load.
 //!
 //! **Simplifications.** One tin, one host on either side, a queue for each key without collisions. BLUE is left out: nothing
-//! here overflows. Random parts of a byte of a quantum are carried over instead.
+//! here overflows. The part of a byte that is left of a divided quantum is cut off, where CAKE adds one at random.
 
 use std::collections::{HashMap, VecDeque};
 
