@@ -57,7 +57,7 @@ fn of_program(text: &mut String, up_for: Nanos, reloads: &Reloads) {
     metric(text, about, [(String::new(), reloads.read_at as f64)]);
 }
 
-/// The metrics of tins.
+/// How many flows and hosts hold packets.
 fn of_totals(text: &mut String, directions: &[(&Direction, u64)]) {
     let of = |(direction, _): &(&Direction, u64)| {
         Some((direction.heading().name(), TotalsReport::of(direction)?))
@@ -77,6 +77,7 @@ fn of_totals(text: &mut String, directions: &[(&Direction, u64)]) {
     metric(text, about, flows);
 }
 
+/// The metrics of tins.
 fn of_tins(text: &mut String, directions: &[(&Direction, u64)]) {
     type Value = fn(&TinReport) -> u64;
     let all: [(&str, &str, &str, Value); 5] = [
