@@ -215,14 +215,15 @@ impl<S: Storage> HostDirectory<S> {
             scheduler.clear_host_rates(host.entry);
         }
         let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
+        scheduler.set_host_rates(host.entry, rate, ceiling);
         if of.tins > 1 && (rate.is_some() || ceiling.is_some()) {
             self.join_rates(scheduler, host.entry, labels, of);
         }
-        scheduler.set_host_rates(host.entry, rate, ceiling);
     }
 
-    /// The entries that a host has, or had last, in other tins have the rate and the ceiling of its entry in this one, and one
-    /// bucket with it. Cost: O(tins).
+    /// The other entries that a host has have the rate and the ceiling of its entry in this one, and one bucket with it. So
+    /// has one that it had last and has left, but only as far as that lacks more: it is found again when the host comes back
+    /// there, and takes no room meanwhile. Cost: O(tins).
     #[cold]
     fn join_rates<K: Storage, T: Storage>(
         &self,
@@ -236,21 +237,28 @@ impl<S: Storage> HostDirectory<S> {
         let now = label_at(level, labels);
         let before = labels.before().filter(|_| table.is_rotating());
         let before = before.map(|labels| label_at(level, labels));
+        let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
+        let of_tin = |tin| {
+            let labels = before.into_iter().chain([now]);
+            labels.filter_map(move |label| table.remembered(label_in(tin, label)))
+        };
+        // In its own tin there is the one that it had before the key was renewed.
+        let others = (0..of.tins).flat_map(of_tin).filter(|other| *other != entry);
+        // Those that the host has left first, so that there is room for those that it has.
+        for other in others.clone().filter(|other| !table.is_used(*other)) {
+            scheduler.part_host_rates(other);
+            // What it lacks is in bytes of the same rate.
+            scheduler.set_host_rates(other, rate, ceiling);
+            scheduler.join_host_rates(other, entry);
+            scheduler.part_host_rates(other);
+        }
         let mut is_first = true;
-        for tin in (0..of.tins).filter(|tin| *tin != of.tin) {
-            for label in before.into_iter().chain([now]) {
-                let Some(other) = table.remembered(label_in(tin, label)) else { continue };
-                if other == entry {
-                    continue;
-                }
-                // The first has what the host has left; those after it are joined to that.
-                if is_first {
-                    scheduler.join_host_rates(entry, other);
-                } else {
-                    scheduler.join_host_rates(other, entry);
-                }
-                is_first = false;
-            }
+        for other in others.filter(|other| table.is_used(*other)) {
+            scheduler.set_host_rates(other, rate, ceiling);
+            // The entry comes to those that are joined already.
+            let (joins, to) = if is_first { (entry, other) } else { (other, entry) };
+            scheduler.join_host_rates(joins, to);
+            is_first = false;
         }
     }
 
@@ -361,6 +369,7 @@ impl<S: Storage> HostDirectory<S> {
         for tin in 0..scheduler.tins() {
             let Some(entry) = entries.table.find(label_in(tin, label)) else { continue };
             scheduler.set_host_quantum(entry, quantum);
+            scheduler.set_host_rates(entry, rate, ceiling);
             match first {
                 Some(first) if rate.is_some() || ceiling.is_some() => {
                     scheduler.join_host_rates(entry, first);
@@ -368,7 +377,6 @@ impl<S: Storage> HostDirectory<S> {
                 _ => {}
             }
             first = first.or(Some(entry));
-            scheduler.set_host_rates(entry, rate, ceiling);
         }
         first.is_some()
     }

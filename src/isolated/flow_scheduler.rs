@@ -390,14 +390,20 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
     /// The host in `entry` is another than the last one there: it has neither rate nor ceiling, and none of its other entries is
     /// known.
     pub(super) fn clear_host_rates(&mut self, entry: u32) {
+        self.part_host_rates(entry);
         let (flow, ceilings) = (FlowId(entry), self.levels.scheduler_mut());
         if flow.0 >= ceilings.room() {
             return;
         }
-        ceilings.part(flow);
-        ceilings.scheduler_mut().part(flow);
         let _known = ceilings.set_ceiling(flow, None);
         let _known = ceilings.scheduler_mut().set_rate(flow, None);
+    }
+
+    /// `entry` has its rate, its ceiling and its buckets by itself, as they are.
+    pub(super) fn part_host_rates(&mut self, entry: u32) {
+        let ceilings = self.levels.scheduler_mut();
+        ceilings.part(FlowId(entry));
+        ceilings.scheduler_mut().part(FlowId(entry));
     }
 
     /// The host in `entry` is the one in `other`, which is in another tin: it has the rate, the ceiling and the buckets of that,

@@ -227,3 +227,116 @@ fn a_ceiling_acts_in_all_tins_at_once() {
     let left = core::iter::from_fn(|| queue.dequeue(Nanos(160_000_001), drops)).count();
     assert_eq!(left, 130);
 }
+
+/// Goal: the ceiling of a host holds over its tins also where the link takes more for a packet than the burst of a tin that was
+/// backlogged before.
+#[test]
+fn a_ceiling_holds_over_tins_of_another_link() {
+    use freeboard::shaper::{Framing, Overhead};
+    let ceiling = Some(Ceiling::new(1_000_000, LEN).unwrap());
+    let mut queue = queue(Isolation::DualSrcHost, 4, false);
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    for handle in 0..20 {
+        let sender = Of { ceiling, ..Of::new(1, 0) };
+        queue.enqueue_labelled(Nanos(1), &sender, Packet::new(handle, LEN), drops).unwrap();
+    }
+    queue.set_overhead(Overhead::new(Framing::None, 100, 0).unwrap());
+    for handle in 20..40 {
+        let sender = Of { ceiling, ..Of::new(1, 1) };
+        queue.enqueue_labelled(Nanos(1), &sender, Packet::new(handle, LEN), drops).unwrap();
+    }
+    queue.recount().unwrap();
+    let (mut now, mut sent) = (Nanos(1), 0);
+    while now.0 <= 80_000_000 {
+        match queue.dequeue(now, drops) {
+            Some(_) => sent += 1,
+            None => now = queue.poll_at(now).unwrap(),
+        }
+        queue.recount().unwrap();
+    }
+    assert!(sent <= 11, "{sent}");
+}
+
+/// A host in one tin under a second key, which knows its labels under the first.
+#[derive(Clone, Copy, Debug)]
+struct Renewed(Of);
+
+impl Labelled for Renewed {
+    fn flow(&self) -> u32 {
+        mix(self.0.flow() ^ 1)
+    }
+
+    fn source(&self) -> u32 {
+        mix(self.0.source() ^ 1)
+    }
+
+    fn destination(&self) -> u32 {
+        mix(self.0.destination() ^ 1)
+    }
+
+    fn tin(&self) -> u8 {
+        self.0.tin
+    }
+
+    fn before(&self) -> Option<&dyn Labelled> {
+        Some(&self.0)
+    }
+
+    fn host_committed_rate(&self) -> Option<CommittedRate> {
+        self.0.rate
+    }
+
+    fn host_ceiling(&self) -> Option<Ceiling> {
+        self.0.ceiling
+    }
+}
+
+/// Goal: a ceiling holds over eight tins while a key is renewed. Method: the host was in all tins before, and is in some of them
+/// when the key is renewed; then it floods all tins.
+#[test]
+fn a_ceiling_holds_over_all_tins_while_a_key_is_renewed() {
+    let ceiling = Some(Ceiling::new(1_000_000, LEN).unwrap());
+    let drops = &mut |packet: Packet, why| panic!("{packet:?}: {why:?}");
+    for kept in 0_u32..256 {
+        let mut queue = queue(Isolation::DualSrcHost, 8, false);
+        let mut now = Nanos(1);
+        let of = |tin| Of { ceiling, ..Of::new(1, tin) };
+        for tin in 0..8 {
+            queue.enqueue_labelled(now, &of(tin), Packet::new(tin.into(), LEN), drops).unwrap();
+        }
+        for tin in (0..8).filter(|tin| kept >> tin & 1 == 1) {
+            for more in 1..20 {
+                let packet = Packet::new(u32::from(tin) + 8 * more, LEN);
+                queue.enqueue_labelled(now, &of(tin), packet, drops).unwrap();
+            }
+        }
+        // One packet of each tin, until only those are left.
+        let mut left = 8;
+        while left > 0 {
+            match queue.dequeue(now, drops) {
+                Some(packet) => left -= u32::from(packet.handle < 8),
+                None => now = queue.poll_at(now).unwrap(),
+            }
+        }
+        queue.rotate().unwrap();
+        let mut handle = 160;
+        for _ in 0..11 {
+            for tin in 0..8 {
+                let packet = Packet::new(handle, LEN);
+                if handle < 255 {
+                    queue.enqueue_labelled(now, &Renewed(of(tin)), packet, drops).unwrap();
+                }
+                handle += 1;
+            }
+        }
+        let (end, mut sent) = (now.0 + 80_000_000, 0);
+        while now.0 < end && queue.backlog().packets > 0 {
+            match queue.dequeue(now, drops) {
+                Some(_) => sent += 1,
+                None => now = queue.poll_at(now).unwrap(),
+            }
+            queue.recount().unwrap();
+        }
+        assert!(sent <= 11, "{kept:08b}: {sent}");
+    }
+}

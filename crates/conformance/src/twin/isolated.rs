@@ -540,28 +540,38 @@ impl NaiveIsolated {
             if self.sizes.rates && !are_back[side] {
                 self.clear_rates(entries[side]);
             }
-            if self.sizes.rates && has_rates(labels) {
-                self.join_rates(side, entries[side], labels, tin);
-            }
             self.tell(entries[side], labels);
+            if self.sizes.rates && self.tins > 1 && has_rates(labels) {
+                self.join_rates(side, entries[side], labels);
+            }
         }
     }
 
-    /// The host that has `entry` has one ceiling and one rate with the entries that it has, or had last, in other tins.
-    fn join_rates(&mut self, side: usize, entry: u32, labels: &impl Labelled, tin: u8) {
+    /// The host that has `entry` has one ceiling and one rate with the other entries that it has. Of those that it had last, it has what
+    /// they lack.
+    fn join_rates(&mut self, side: usize, entry: u32, labels: &impl Labelled) {
         let of = |labels: &dyn Labelled| [labels.source(), labels.destination()][side];
         let is_rotating = self.hosts[side].is_rotating();
         let before = labels.before().filter(|_| is_rotating).map(of);
         let now = [labels.source(), labels.destination()][side];
         let found: Vec<u32> = (0..self.tins)
-            .filter(|other| *other != tin)
             .flat_map(|other| {
                 before.into_iter().chain([now]).map(move |label| label ^ spread(other))
             })
             .filter_map(|label| self.hosts[side].remembered(label))
             .filter(|other| *other != entry)
             .collect();
-        for (at, other) in found.into_iter().enumerate() {
+        let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
+        let (held, left): (Vec<u32>, Vec<u32>) =
+            found.into_iter().partition(|other| self.hosts[side].is_used(*other));
+        for other in left {
+            self.part(other);
+            self.set_rates(other, rate, ceiling);
+            self.join(other, entry);
+            self.part(other);
+        }
+        for (at, other) in held.into_iter().enumerate() {
+            self.set_rates(other, rate, ceiling);
             let (joins, to) = if at == 0 { (entry, other) } else { (other, entry) };
             self.join(joins, to);
         }
@@ -619,6 +629,13 @@ impl NaiveIsolated {
         scheduler.configure_host(host, setting(quantum * turn)).expect("in range");
     }
 
+    fn part(&mut self, entry: u32) {
+        let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
+        let ceilings = scheduler.levels.scheduler_mut();
+        ceilings.part(FlowId(entry));
+        ceilings.scheduler_mut().part(FlowId(entry));
+    }
+
     fn join(&mut self, entry: u32, other: u32) {
         let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
         let ceilings = scheduler.levels.scheduler_mut();
@@ -658,10 +675,7 @@ impl NaiveIsolated {
 
     /// Another host than the last of the entry has buckets of its own, full ones.
     fn clear_rates(&mut self, entry: u32) {
-        let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
-        let ceilings = scheduler.levels.scheduler_mut();
-        ceilings.part(FlowId(entry));
-        ceilings.scheduler_mut().part(FlowId(entry));
+        self.part(entry);
         self.set_rates(entry, None, None);
     }
 
@@ -682,10 +696,10 @@ impl NaiveIsolated {
         let found: Vec<u32> =
             (0..self.tins).filter_map(|tin| self.hosts[side].find(label ^ spread(tin))).collect();
         for &entry in &found {
+            self.tell(entry, labels);
             if self.sizes.rates && entry != found[0] && has_rates(labels) {
                 self.join(entry, found[0]);
             }
-            self.tell(entry, labels);
         }
         !found.is_empty()
     }
