@@ -18,7 +18,8 @@
 //!   may be served at the instant that `opens_at` says, not before.
 //! - *Return.* A flow that is due is put back by the calls that follow, [`RETURNS_A_CALL`] of them a call,
 //!   the one that is due longest first. A call is a departure, an arrival to an idle flow, or
-//!   [`open`](FlowScheduler::open). A call makes at most one flow wait, so flows that are due do not pile up.
+//!   [`open`](FlowScheduler::open). A call makes at most one flow wait, and its siblings, so flows that are due do not
+//!   pile up.
 //! - *Others.* To the flow scheduler, a flow that waits has emptied, and one that returns comes anew: it stands at
 //!   the tail, its debt is kept and its credit is not. For a flow without a ceiling, bounds that hold while
 //!   flows come and go hold as if those that wait were idle.

@@ -29,7 +29,8 @@
 //! - *No waste.* If a flow is backlogged, [`select`](FlowScheduler::select) names one.
 //! - *Return.* A flow in excess that is due to conform again is moved back by the calls that follow,
 //!   [`RETURNS_A_CALL`] of them a call, the one that is due longest first. A call is a departure, or an
-//!   arrival to an idle flow. A call puts at most one flow into excess, so flows that are due do not pile up.
+//!   arrival to an idle flow. A call puts at most one flow into excess, and its siblings, so flows that are due do
+//!   not pile up.
 //! - *Others.* To the conforming flows, a flow that is moved is one that empties and comes back: it stands
 //!   at the tail, its debt is kept and its credit is not. Bounds that hold while flows come and go hold
 //!   for a flow without a rate, as if those in excess were idle.
