@@ -29,17 +29,19 @@ pub(crate) fn others<S: Sibling>(rows: &[S], flow: FlowId) -> impl Iterator<Item
     core::iter::successors(step(flow), move |at| step(*at)).take(MOST)
 }
 
-/// Whether these are siblings, or one and the same.
-pub(crate) fn are_joined(rows: &[impl Sibling], flow: FlowId, other: FlowId) -> bool {
-    flow == other || others(rows, other).any(|sibling| sibling == flow)
+/// Whether `flow` may become a sibling of `other`: not if there is no such row, if they are one row or are siblings already, or if
+/// `other` has no room in its ring.
+pub(crate) fn may_join(rows: &[impl Sibling], flow: FlowId, other: FlowId) -> bool {
+    let are_there = flow.index() < rows.len() && other.index() < rows.len();
+    let are_joined = flow == other || others(rows, other).any(|sibling| sibling == flow);
+    let is_full = others(rows, other).count().wrapping_add(2) > MOST;
+    are_there && !are_joined && !is_full
 }
 
-/// Makes `flow`, which leaves the siblings it has, a sibling of `other`, behind it in its ring. Returns whether it did: not for
-/// rows that there are not, nor for the same row or for one that is a sibling already, nor if there is no room in the ring.
+/// Makes `flow`, which leaves the siblings it has, a sibling of `other`, behind it in its ring. Returns whether it
+/// [may](may_join); nothing has changed if not.
 pub(crate) fn join(rows: &mut [impl Sibling], flow: FlowId, other: FlowId) -> bool {
-    let is_there = |flow: FlowId| flow.index() < rows.len();
-    let is_full = others(rows, other).count().wrapping_add(2) > MOST;
-    if are_joined(rows, flow, other) || is_full || !is_there(flow) || !is_there(other) {
+    if !may_join(rows, flow, other) {
         return false;
     }
     part(rows, flow);

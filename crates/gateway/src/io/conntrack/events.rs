@@ -128,5 +128,6 @@ mod tests {
         // Other programs of this machine may have connections; they end as well.
         let heard = events.read(|_| {});
         assert!(heard.count <= AT_ONCE);
+        assert!(!heard.is_overrun);
     }
 }

@@ -32,8 +32,7 @@ where
         let (Some(before), Some(after)) = (before, after) else { return };
         let longest = self.longest(flow);
         if after.ceiling.is_some_and(|ceiling| ceiling.burst < longest)
-            || rings::are_joined(self.flows.as_ref(), flow, other)
-            || rings::others(self.flows.as_ref(), other).count().wrapping_add(2) > MOST
+            || !rings::may_join(self.flows.as_ref(), flow, other)
         {
             return;
         }

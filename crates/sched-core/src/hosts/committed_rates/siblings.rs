@@ -29,8 +29,7 @@ where
         let Some(after) = flows.get(other.index()).copied() else { return };
         let longest = self.longest(flow);
         if after.rate().is_some_and(|rate| rate.burst() < longest)
-            || rings::are_joined(flows, flow, other)
-            || rings::others(flows, other).count().wrapping_add(2) > MOST
+            || !rings::may_join(flows, flow, other)
         {
             return;
         }
