@@ -302,7 +302,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
 
     /// What packets are on the wire, for the rates and ceilings of hosts, from the next packet on that
     /// leaves: the overhead of the line that the queue stands before. Packets count as they are booked until
-    /// it is said. Cost: O(hosts).
+    /// it is said. A host whose bucket does not hold the longest packet on that line waits. Cost: O(hosts · log hosts).
     pub fn set_overhead(&mut self, link: Overhead) {
         self.queues.scheduler_mut().set_link(link);
     }

@@ -7,6 +7,7 @@ use freeboard::sched_core::{
     Backlog, Ceiling, CommittedRate, Counters, DropReason, FlowId, Limits, Nanos, NoAqm, Packet,
     Rejected, Scheduler, Side, TinConfig,
 };
+use freeboard::shaper::{Framing, Layer, Overhead, OverheadError};
 use freeboard::{
     Heap, HostTerms, Isolated, IsolatedConfig, IsolatedError, IsolatedMemory, Isolation, Labelled,
     NoRoom, Rekeyed, Storage,
@@ -89,11 +90,13 @@ enum Step {
     Dequeue,
     Update(WithTerms),
     SetIsolation(Isolation),
-    /// How many tins, and which of their plans.
+    /// How many tins and where those go that are there, and which of their plans.
     SetTins(u8, u8),
     /// Whether a host has one share in all tins.
     SetAcross(bool),
     SetLimits(Limits),
+    /// What packets are on the wire.
+    SetOverhead(Overhead),
     Evict,
     Rotate,
     FinishRotation,
@@ -135,6 +138,26 @@ const CEILINGS: [Option<(u64, u32)>; 8] =
 const PACKETS: [u32; 8] = [u32::MAX, HANDLES, 40, 24, 12, 6, 2, 0];
 const BYTES: [u32; 8] = [u32::MAX, 40_000, 20_000, 9_000, 6_000, 3_000, 1_500, 99];
 
+/// What adds nothing, little and much, pads, has a minimum, and is less than what is booked.
+const LINKS: [Overhead; 8] = [
+    Overhead::RAW,
+    Overhead::PPPOE_LLCSNAP,
+    Overhead::ETHERNET,
+    Overhead::RAW,
+    Overhead::PPPOE_PTM.for_frames(14),
+    Overhead::CONSERVATIVE,
+    checked(Overhead::new(Framing::None, -64, 0)),
+    checked(checked(Overhead::new(Framing::Xgem, 100, 256)).carrying(Layer::WIREGUARD)),
+];
+
+/// A link that there is.
+const fn checked(link: Result<Overhead, OverheadError>) -> Overhead {
+    match link {
+        Ok(link) => link,
+        Err(_) => panic!("out of range"),
+    }
+}
+
 impl Step {
     /// Reads a step from bytes; any bytes are one. Half of the first bytes are arrivals, more than a third
     /// departures.
@@ -149,7 +172,8 @@ impl Step {
             }
             230..=232 => Self::SetIsolation(pick(&ISOLATIONS, next()?)),
             233..=234 => Self::SetTins(next()?, next()?),
-            235..=242 => Self::SetLimits(limits(next()?, next()?)),
+            235..=240 => Self::SetLimits(limits(next()?, next()?)),
+            241..=242 => Self::SetOverhead(pick(&LINKS, next()?)),
             243..=245 => Self::Evict,
             246..=248 => Self::Rotate,
             249 => Self::FinishRotation,
@@ -185,6 +209,16 @@ fn labels(next: &mut impl FnMut() -> Option<u8>) -> Option<WithTerms> {
     // The tins of a flow are two, and one in eight packets is in another.
     let tin = if hosts % 8 < 7 { flow % 4 + hosts / 8 % 2 } else { hosts / 16 };
     Some(WithTerms { labels, terms, tin })
+}
+
+/// Where tin `tin` goes when tins change: mostly it stays. It need not be there.
+const fn moved(count: u8, tin: u8) -> u8 {
+    match count / 8 % 8 {
+        5 => tin + 1,
+        6 => tin / 2,
+        7 => tin ^ 1,
+        _ => tin,
+    }
 }
 
 /// Between one tin and eight. The line has 8 Gbit/s.
@@ -231,6 +265,8 @@ pub struct Seen {
     pub tin_changes: u64,
     /// One share over several tins, set.
     pub across: u64,
+    /// Changes of what packets are on the wire while some were queued.
+    pub link_changes: u64,
 }
 
 /// The isolated queue and its twin.
@@ -238,6 +274,7 @@ struct Both<K: Storage> {
     subject: Isolated<Heap, NoAqm, K, Heap>,
     twin: NaiveIsolated,
     sizes: Sizes,
+    link: Overhead,
     now: Nanos,
     /// The number of the key in force.
     key: u32,
@@ -295,6 +332,7 @@ impl<K: Storage> Both<K> {
             subject: Isolated::new(memory, config).expect("powers of two"),
             twin: NaiveIsolated::new(sizes, isolation, limits),
             sizes,
+            link: Overhead::RAW,
             now: Nanos::from_secs(1),
             key: 0,
             inside: [false; HANDLES as usize],
@@ -355,7 +393,7 @@ impl<K: Storage> Both<K> {
                 same("departure", packet, self.twin.dequeue(now, theirs))?;
                 if let Some(packet) = packet {
                     // The next one is sent when this one is.
-                    self.now = now.plus(Nanos(packet.len.into()));
+                    self.now = now.plus(Nanos(self.link.wire_len(packet.len).into()));
                     self.home(packet)?;
                 }
             }
@@ -378,9 +416,9 @@ impl<K: Storage> Both<K> {
                 }
             }
             Step::SetTins(count, plan) => {
-                let tins = tins(count, plan);
-                let is_set = self.subject.set_tins(&tins).is_ok();
-                same("other tins", is_set, self.twin.set_tins(&tins))?;
+                let (tins, to) = (tins(count, plan), |tin| moved(count, tin));
+                let is_set = self.subject.set_tins_and_move(&tins, to).is_ok();
+                same("other tins", is_set, self.twin.set_tins(&tins, to))?;
                 let is_loaded = self.subject.backlog().packets > 1;
                 self.seen.tin_changes += u64::from(is_set && is_loaded);
             }
@@ -388,6 +426,13 @@ impl<K: Storage> Both<K> {
                 self.subject.set_hosts_across_tins(on);
                 self.twin.set_hosts_across_tins(on);
                 self.seen.across += u64::from(on && self.subject.tins() > 1);
+            }
+            Step::SetOverhead(link) => {
+                self.subject.set_overhead(link);
+                self.twin.set_overhead(link);
+                self.link = link;
+                let is_loaded = self.subject.backlog().packets > 1;
+                self.seen.link_changes += u64::from(is_loaded);
             }
             Step::SetLimits(limits) => {
                 self.subject.set_limits(limits, ours);

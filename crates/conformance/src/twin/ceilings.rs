@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::sched_core::{Ceiling, CommittedRate, ConfigError, FlowId, Nanos, RETURNS_A_CALL};
+use freeboard::shaper::Overhead;
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use super::siblings::NaiveSiblings;
-use super::token_bucket::{Bucket, Forward};
+use super::token_bucket::{Bucket, Forward, wire_len};
 use crate::history::{HostBooks, Housing, Setting};
 
 /// The flow scheduler `O` of the flows that need not wait.
@@ -21,6 +22,7 @@ pub struct NaiveCeilings<O> {
     booked: BTreeSet<FlowId>,
     siblings: NaiveSiblings,
     flows: u32,
+    link: Overhead,
     clock: Forward,
 }
 
@@ -36,6 +38,7 @@ impl<O: NaiveFlowScheduler> NaiveCeilings<O> {
             booked: BTreeSet::new(),
             siblings: NaiveSiblings::default(),
             flows,
+            link: Overhead::RAW,
             clock: Forward::default(),
         }
     }
@@ -45,8 +48,16 @@ impl<O: NaiveFlowScheduler> NaiveCeilings<O> {
         &mut self.scheduler
     }
 
+    /// As [`Ceilings::set_link`](freeboard::sched_core::Ceilings::set_link): a flow whose bucket does not hold the longest packet
+    /// on the new wire waits.
+    pub(super) fn set_link(&mut self, link: Overhead) {
+        self.link = link;
+        (0..self.flows).map(FlowId).for_each(|flow| self.close(flow));
+    }
+
     fn longest(&self, flow: FlowId) -> u32 {
-        self.scheduler.max_len(flow).unwrap_or(self.scheduler.common_max_len())
+        let longest = self.scheduler.max_len(flow).unwrap_or(self.scheduler.common_max_len());
+        wire_len(self.link, longest)
     }
 
     /// The time until the bucket of `flow` holds its longest packet; not above zero if it does.
@@ -255,7 +266,7 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCeilings<O> {
 
     fn served(&mut self, flow: FlowId, len: u32, next_head: Option<u32>) {
         if let Some((ceiling, mut bucket)) = self.buckets.get(&flow).copied() {
-            bucket.take(len);
+            bucket.take(wire_len(self.link, len));
             self.clock.look_ahead(&bucket);
             self.set_all(flow, Some((ceiling, bucket)));
         }

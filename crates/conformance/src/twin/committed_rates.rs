@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use freeboard::sched_core::{CommittedRate, ConfigError, FlowId, Nanos, RETURNS_A_CALL};
+use freeboard::shaper::Overhead;
 
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use super::siblings::NaiveSiblings;
-use super::token_bucket::{Bucket, Forward};
+use super::token_bucket::{Bucket, Forward, wire_len};
 use crate::history::{HostBooks, Housing, Setting};
 
 /// The flow scheduler `O` of the flows that conform and of those in excess.
@@ -20,6 +21,7 @@ pub struct NaiveCommittedRates<O> {
     borrowing: BTreeMap<FlowId, i128>,
     siblings: NaiveSiblings,
     flows: u32,
+    link: Overhead,
     clock: Forward,
 }
 
@@ -35,6 +37,7 @@ impl<O: NaiveFlowScheduler> NaiveCommittedRates<O> {
             borrowing: BTreeMap::new(),
             siblings: NaiveSiblings::default(),
             flows,
+            link: Overhead::RAW,
             clock: Forward::default(),
         }
     }
@@ -42,6 +45,11 @@ impl<O: NaiveFlowScheduler> NaiveCommittedRates<O> {
     /// The flow scheduler of those that conform, for what is its own.
     pub(super) const fn conforming_mut(&mut self) -> &mut O {
         &mut self.conforming
+    }
+
+    /// As [`CommittedRates::set_link`](freeboard::sched_core::CommittedRates::set_link).
+    pub(super) const fn set_link(&mut self, link: Overhead) {
+        self.link = link;
     }
 
     /// As [`CommittedRates::join`](freeboard::sched_core::CommittedRates::join).
@@ -145,6 +153,7 @@ impl<O: NaiveFlowScheduler> Housing for NaiveCommittedRates<O> {
         }
         if let Some(rate) = rate {
             let longest = self.conforming.max_len(flow).unwrap_or(self.conforming.common_max_len());
+            let longest = wire_len(self.link, longest);
             in_range("burst in bytes", rate.burst(), longest, u32::MAX)?;
         }
         let before = self.buckets.get(&flow).copied();
@@ -228,7 +237,7 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveCommittedRates<O> {
         if let Some((rate, mut bucket)) = self.buckets.get(&flow).copied()
             && !(borrows && rate.borrows_free())
         {
-            bucket.take(len);
+            bucket.take(wire_len(self.link, len));
             self.clock.look_ahead(&bucket);
             if borrows {
                 bucket.clamp(2 * bucket.time_of(rate.burst()));

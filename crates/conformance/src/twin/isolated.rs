@@ -7,6 +7,7 @@ use freeboard::sched_core::{
     Backlog, Ceiling, CommittedRate, ConfigError, DropFrom, DropSink, FlowId, Limits, Nanos,
     Packet, Rejected, Scheduler, Side, TinConfig,
 };
+use freeboard::shaper::Overhead;
 use freeboard::{Isolation, Labelled};
 
 use super::ceilings::NaiveCeilings;
@@ -17,6 +18,7 @@ use super::load_drr::NaiveLoadDrr;
 use super::longest_host::NaiveLongestHostDrop;
 use super::queues::NaiveQueues;
 use super::tins::NaiveTins;
+use super::token_bucket::wire_len;
 use crate::history::{HostBooks, Housing, Setting};
 
 /// How many there are of what, and what they are given.
@@ -115,6 +117,16 @@ impl NaiveIsolationScheduler {
         let in_room = if has_room(rounds, tins.len() as u8) { tins } else { &tins[..1] };
         self.rounds.set_tins(in_room);
         self.settle_tins();
+    }
+
+    /// Rates and ceilings count what packets are on this wire.
+    fn set_link(&mut self, link: Overhead) {
+        let ceilings = self.levels.scheduler_mut();
+        ceilings.set_link(link);
+        ceilings.scheduler_mut().set_link(link);
+        ceilings.scheduler_mut().conforming_mut().set_link(link);
+        self.flows.scheduler_mut().set_link(link);
+        self.rounds.choice_mut().set_link(link);
     }
 
     /// Each tin has a host of its own.
@@ -305,6 +317,8 @@ pub struct NaiveIsolated {
     tins: u8,
     /// Whether a host has one share in all tins together.
     across: bool,
+    /// What packets are on the wire.
+    link: Overhead,
     /// What each host's turn is for each tin that it is of, in bytes.
     quanta: Vec<u32>,
     /// The tin of each entry of sources and of destinations, as of the last host that claimed it.
@@ -355,6 +369,7 @@ impl NaiveIsolated {
             unnamed: BTreeSet::new(),
             tins: 1,
             across: false,
+            link: Overhead::RAW,
             quanta: vec![sizes.host_quantum; hosts as usize],
             tin_of_entry: [vec![0; hosts as usize], vec![0; hosts as usize]],
         }
@@ -611,6 +626,12 @@ impl NaiveIsolated {
         self.set_turns();
     }
 
+    /// As [`Isolated::set_overhead`](freeboard::Isolated::set_overhead).
+    pub fn set_overhead(&mut self, link: Overhead) {
+        self.link = link;
+        self.queues.scheduler_and_queues().0.scheduler_mut().set_link(link);
+    }
+
     /// The turns of all hosts are as long as they should be.
     fn set_turns(&mut self) {
         for (host, quantum) in (0..).zip(self.quanta.clone()) {
@@ -680,7 +701,7 @@ impl NaiveIsolated {
     }
 
     fn set_rates(&mut self, entry: u32, rate: Option<CommittedRate>, ceiling: Option<Ceiling>) {
-        let (longest, within) = (self.sizes.max_len, "in range");
+        let (longest, within) = (wire_len(self.link, self.sizes.max_len), "in range");
         let scheduler = self.queues.scheduler_and_queues().0;
         let rate = rate.map(|rate| rate.with_burst_of_at_least(longest));
         scheduler.rate(entry, rate).expect(within);
@@ -773,8 +794,8 @@ impl NaiveIsolated {
         true
     }
 
-    /// As [`Isolated::set_tins`](freeboard::Isolated::set_tins); whether it is possible.
-    pub fn set_tins(&mut self, tins: &[TinConfig]) -> bool {
+    /// As [`Isolated::set_tins_and_move`](freeboard::Isolated::set_tins_and_move); whether it is possible.
+    pub fn set_tins(&mut self, tins: &[TinConfig], to: impl Fn(u8) -> u8) -> bool {
         let count = tins.len() as u8;
         let rounds = self.sizes.rounds;
         let lacks_rounds = !has_room(rounds, count);
@@ -784,22 +805,26 @@ impl NaiveIsolated {
             return false;
         }
         let scheduler = self.queues.scheduler_and_queues().0.scheduler_mut();
-        if count == self.tins {
+        let to = |tin: u8| Some(to(tin)).filter(|to| *to < count).unwrap_or(0);
+        if count == self.tins && (0..count).all(|tin| to(tin) == tin) {
             scheduler.set_tins(tins, rounds);
             return true;
         }
         self.tins = count;
-        let to = |tin: &mut u8| *tin = if *tin < count { *tin } else { 0 };
         for (hosts, tins) in self.hosts.iter_mut().zip(&mut self.tin_of_entry) {
             (0..)
                 .zip(&*tins)
-                .filter(|(_, tin)| **tin >= count)
+                .filter(|(_, tin)| to(**tin) != **tin)
                 .for_each(|(entry, _)| hosts.disown(entry));
-            tins.iter_mut().for_each(to);
+            tins.iter_mut().for_each(|tin| *tin = to(*tin));
         }
-        let of_queues = &self.queues.scheduler().scheduler().tins;
-        for (queue, _) in of_queues.iter().filter(|(_, tin)| **tin >= count) {
-            self.flows.disown(queue.0);
+        let queues = (0..self.sizes.queues + self.sizes.hosts).map(FlowId);
+        let tin_of = queues.map(|queue| (queue, to(self.tin_of_queue(queue.0))));
+        let tin_of: BTreeMap<_, _> = tin_of.collect();
+        for (queue, tin) in &tin_of {
+            if queue.0 < self.sizes.queues && self.tin_of_queue(queue.0) != *tin {
+                self.flows.disown(queue.0);
+            }
         }
         let turn = if self.across { u32::from(count) } else { 1 };
         let most = (1 << 28) / if turn > 1 { 8 } else { 1 };
@@ -810,7 +835,7 @@ impl NaiveIsolated {
             for (host, quantum) in (0..).zip(quanta) {
                 scheduler.configure_host(host, setting(quantum * turn)).expect("as before");
             }
-            scheduler.tins.values_mut().for_each(to);
+            scheduler.tins = tin_of;
             if scheduler.rounds.tins() > 1 {
                 for (&flow, &tin) in &scheduler.tins {
                     scheduler.rounds.assign_tin(flow, tin.into());

@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use freeboard::sched_core::{CommittedRate, ConfigError, FlowId, Nanos, TinConfig};
+use freeboard::shaper::Overhead;
 
 use super::NaiveDrr;
 use super::flow_scheduler::{NaiveFlowScheduler, QueuesView, in_range, unknown};
 use super::siblings::NaiveSiblings;
+use super::token_bucket::wire_len;
 use crate::history::{HostBooks, Housing, Setting};
 
 /// The largest quantum, in bytes.
@@ -45,6 +47,8 @@ impl NaiveTin {
 #[derive(Clone, Debug)]
 pub struct NaiveTins {
     max_len: u32,
+    /// What rates count.
+    link: Overhead,
     floor: u64,
     tins: Vec<NaiveTin>,
     tin_of: Vec<usize>,
@@ -85,6 +89,7 @@ impl NaiveTins {
         let floor = (u64::from(floor) * u64::from(max_len)).min(1 << 28);
         Self {
             max_len,
+            link: Overhead::RAW,
             floor,
             tins: tins.iter().map(tin).collect(),
             tin_of: (0..flows as usize).map(|flow| flow % tins.len()).collect(),
@@ -134,7 +139,7 @@ impl NaiveTins {
         for tin in self.tin_of.iter_mut().filter(|tin| **tin >= gone) {
             *tin = 0;
         }
-        let max_len = self.max_len;
+        let (max_len, longest) = (self.max_len, self.longest());
         self.tins.truncate(gone);
         let (flows, sparse_first) = (self.tin_of.len() as u32, self.sparse_first);
         self.tins.resize_with(gone, || NaiveTin {
@@ -161,7 +166,7 @@ impl NaiveTins {
             let (credit, after) = (self.credit(at), self.tins[at].byte());
             let (ahead, before) = ahead.get(at).copied().unwrap_or((0, 0));
             let scaled = if before == 0 { 0 } else { ahead * after / before };
-            self.tins[at].clock = now + scaled.clamp(-credit, i128::from(max_len) * after);
+            self.tins[at].clock = now + scaled.clamp(-credit, i128::from(longest) * after);
             if has_changed {
                 (self.tins[at].debt, self.tins[at].sent) = (0, 0);
                 self.tins[at].served_at = self.sent;
@@ -183,6 +188,24 @@ impl NaiveTins {
         (self.told, self.mark, self.now) = (other.told, other.mark, other.now);
     }
 
+    /// Rates count what packets are on this wire from now on. No clock is further ahead than a longest packet, nor behind than
+    /// the most credit.
+    pub(super) fn set_link(&mut self, link: Overhead) {
+        self.tick();
+        self.link = link;
+        for at in 0..self.tins.len() {
+            let packet = i128::from(self.longest()) * self.tins[at].byte();
+            let ahead = self.tins[at].clock - self.now;
+            self.tins[at].clock = self.now + ahead.clamp(-self.credit(at), packet);
+        }
+        self.choose();
+    }
+
+    /// The most bytes on the wire that a packet takes.
+    fn longest(&self) -> u32 {
+        wire_len(self.link, self.max_len)
+    }
+
     /// Which tin is next, after tins have changed.
     fn look_anew(&mut self) {
         self.front = self.front.min(self.tins.len() - 1);
@@ -200,7 +223,7 @@ impl NaiveTins {
     /// The most that a clock may be behind.
     fn credit(&self, tin: usize) -> i128 {
         let packets = (2 << (self.tins.len() - tin)) - 1;
-        packets * i128::from(self.max_len) * self.tins[tin].byte()
+        packets * i128::from(self.longest()) * self.tins[tin].byte()
     }
 
     fn quantum(&self, tin: usize) -> i64 {
@@ -287,7 +310,7 @@ impl NaiveTins {
         let after = self.tins[tin].byte();
         for (at, &ahead) in ahead.iter().enumerate() {
             let (credit, packet) =
-                (self.credit(at), i128::from(self.max_len) * self.tins[at].byte());
+                (self.credit(at), i128::from(self.longest()) * self.tins[at].byte());
             let scaled = match before {
                 _ if at != tin => ahead,
                 0 => 0,
@@ -443,9 +466,10 @@ impl NaiveFlowScheduler for NaiveTins {
             self.floor_from = self.sent + self.floor;
         }
         let (now, sent, credit) = (self.now, self.sent, self.credit(at));
+        let wire_len = wire_len(self.link, len);
         let tin = &mut self.tins[at];
         tin.served_at = sent;
-        let time = i128::from(len) * tin.byte();
+        let time = i128::from(wire_len) * tin.byte();
         if tin.clock <= now {
             tin.clock = tin.clock.max(now - credit) + time;
         } else {

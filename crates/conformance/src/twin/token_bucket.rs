@@ -1,6 +1,12 @@
 //! A token bucket as a number that is looked at each time the clock is.
 
-use freeboard::sched_core::Nanos;
+use freeboard::sched_core::{Nanos, WireLength};
+use freeboard::shaper::Overhead;
+
+/// Bytes on this wire of a packet of `len` bytes; none takes nothing.
+pub(super) fn wire_len(link: Overhead, len: u32) -> u32 {
+    WireLength::wire_len(&link, len).max(1)
+}
 
 /// What a bucket lacks. Time is counted in 2⁻³² ns, in which a byte takes a whole number, rounded up.
 ///

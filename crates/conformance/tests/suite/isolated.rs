@@ -24,7 +24,7 @@ fn the_isolated_queue_is_its_twin() {
 #[test]
 fn long_histories_meet_full_sets_and_changes() {
     let trials =
-        std::env::var("FREEBOARD_TRIALS").map_or(effort(16, 24), |trials| trials.parse().unwrap());
+        std::env::var("FREEBOARD_TRIALS").map_or(effort(16, 40), |trials| trials.parse().unwrap());
     let mut all = Seen::default();
     for seed in 1..=trials {
         let mut random = Xorshift::new(seed);
@@ -49,15 +49,16 @@ fn long_histories_meet_full_sets_and_changes() {
         all.in_tins += seen.in_tins;
         all.tin_changes += seen.tin_changes;
         all.across += seen.across;
+        all.link_changes += seen.link_changes;
     }
     println!("{all:?}");
     let Seen { outcomes, in_spares, overflows, evicted, changes, borrowing, waiting, .. } = all;
-    let Seen { rotating, in_tins, tin_changes, across, .. } = all;
+    let Seen { rotating, in_tins, tin_changes, across, link_changes, .. } = all;
     assert!(outcomes.iter().all(|&count| count > 100 * trials), "{all:?}");
     assert!(evicted > 20 * trials, "{all:?}");
     assert!(in_spares > 100 * trials && overflows > 50 * trials && changes > 5 * trials, "{all:?}");
     assert!(borrowing > 80 * trials && waiting > 20 * trials, "{all:?}");
     assert!(rotating > 100 * trials, "{all:?}");
     assert!(in_tins > 500 * trials && tin_changes > 10 * trials, "{all:?}");
-    assert!(across > 5 * trials, "{all:?}");
+    assert!(across > 5 * trials && link_changes > 20 * trials, "{all:?}");
 }

@@ -169,11 +169,11 @@ where
     }
 
     /// What packets are on the wire, from the next on that leaves. A burst below the longest packet then
-    /// counts as one longest packet. Cost: O(flows).
+    /// counts as one longest packet. A flow whose bucket holds less than that waits. Cost: O(flows · log flows).
     pub fn set_link(&mut self, link: L) {
         self.link = link;
         for flow in (0..self.room()).map(FlowId) {
-            self.wait_anew(flow);
+            self.close(flow);
         }
     }
 

@@ -121,16 +121,18 @@ fn after_a_reading_at_the_end_of_time_a_flow_has_its_ceiling() {
     near(line.kbit(0, 200), 5, 1);
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Plus(u32);
+
+impl WireLength for Plus {
+    fn wire_len(&self, len: u32) -> u32 {
+        len + self.0
+    }
+}
+
 /// Goal: charges are those of the wire, and the longest packet on it is what a burst must hold.
 #[test]
 fn bytes_are_counted_as_they_are_on_the_wire() {
-    #[derive(Clone, Copy, Debug)]
-    struct Plus(u32);
-    impl WireLength for Plus {
-        fn wire_len(&self, len: u32) -> u32 {
-            len + self.0
-        }
-    }
     let tables = || (vec![CeilingFlow::EMPTY; 1], vec![CeilingReturn::EMPTY; 1]);
     let (ceilings, returns) = tables();
     let mut scheduler = Ceilings::on_link(drr(&[L]), ceilings, returns, Plus(100)).unwrap();
@@ -151,6 +153,25 @@ fn bytes_are_counted_as_they_are_on_the_wire() {
             head_len: Some(1_000),
         })
         .unwrap();
+}
+
+/// Goal: a link on which packets are longer overdraws no bucket. Method: a bucket holds the longest packet, exactly, when the
+/// link becomes another.
+#[test]
+fn a_longer_packet_on_the_wire_waits_for_the_bucket_to_hold_it() {
+    let (ceilings, returns) = (vec![CeilingFlow::EMPTY; 1], vec![CeilingReturn::EMPTY; 1]);
+    let mut scheduler = Ceilings::on_link(drr(&[L]), ceilings, returns, Plus(0)).unwrap();
+    scheduler.set_ceiling(FlowId(0), mbit(8, 2 * L)).unwrap();
+    let mut link = Link::over(scheduler, 1);
+    (0..3).for_each(|_| link.enqueue(0, L));
+    assert!(link.dequeue().is_some());
+    assert_eq!(link.scheduler.select(), Some(FlowId(0)), "the bucket holds one more");
+    link.scheduler.set_link(Plus(100));
+    // 100 bytes take 100 µs at 8 Mbit/s.
+    assert_eq!(link.scheduler.select(), None);
+    assert_eq!(link.scheduler.opens_at(Nanos(0)), Some(Nanos::from_micros(100)));
+    let held = crate::Backlog { packets: 2, bytes: 2 * L };
+    link.scheduler.recount(&|_| FlowState { backlog: held, head_len: Some(L) }).unwrap();
 }
 
 /// Goal: a host with a rate and a ceiling has the one beside busy hosts and the other alone, with however many
