@@ -43,7 +43,7 @@ mod tins;
 use flowhash::{FlowTable, Lookup, Outcome};
 use sched_core::{
     Aqm, Backlog, Ceilings, CommittedRates, Counters, Descriptor, DropPolicy, DropReason, DropSink,
-    Drr, FlowId, FlowQueues, FlowScheduler, HeldFlow, HeldHost, HostClass, HostDrr, Imbalance,
+    Drr, Ecn, FlowId, FlowQueues, FlowScheduler, HeldFlow, HeldHost, HostClass, HostDrr, Imbalance,
     Limits, LoadDrr, LongestHostDrop, Nanos, NoAqm, Packet, Queue, Rejected, Scheduler, Siblings,
     TinDrr,
 };
@@ -438,7 +438,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         let label = self.queues.scheduler().queue_label(labels);
         match self.queues.siblings().directory.find(label) {
             Some(queue) => self.queues.enqueue(now, queue, packet, drops).map(|()| Outcome::Hit),
-            None => self.enqueue_missed(now, label, labels, packet, drops),
+            None => self.enqueue_missed(now, label, labels, parts_of(packet), drops),
         }
     }
 
@@ -455,7 +455,10 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         let label = self.queues.scheduler().queue_label(labels);
         match self.queues.siblings().directory.find(label) {
             Some(queue) => self.queues.enqueue(now, queue, packet, drops),
-            None => self.enqueue_missed(now, label, labels, packet, drops).map(|_| ()),
+            None => {
+                self.enqueue_missed(now, label, labels, parts_of(packet), drops)?;
+                Ok(())
+            }
         }
     }
 
@@ -466,11 +469,11 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         now: Nanos,
         label: u32,
         labels: &(impl Labelled + ?Sized),
-        packet: Packet,
+        parts: Parts,
         drops: &mut dyn DropSink,
     ) -> Result<Outcome, Rejected> {
         let lookup = self.claim(label, labels);
-        self.enqueue_found(now, lookup, packet, drops).map(|()| lookup.outcome)
+        self.enqueue_found(now, lookup, whole(parts), drops).map(|()| lookup.outcome)
     }
 
     /// The rest of [`Scheduler::enqueue`], of a packet whose flow has no queue of its own so far.
@@ -478,13 +481,20 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     fn enqueue_own_host(
         &mut self,
         now: Nanos,
-        label: u32,
-        labels: &OwnHost,
-        packet: Packet,
+        flow: FlowId,
+        parts: Parts,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let lookup = self.claim(label, labels);
-        self.enqueue_found(now, lookup, packet, drops)
+        let lookup = self.claim(self.own_label(flow), &OwnHost(flow.0));
+        self.enqueue_found(now, lookup, whole(parts), drops)
+    }
+
+    /// The label by which a packet of `flow`, which is its own host, finds its queue. All labels of the packet are one, but for
+    /// that of the pair of hosts.
+    #[inline(always)]
+    fn own_label(&self, flow: FlowId) -> u32 {
+        let labels = OwnHost(flow.0);
+        if self.isolation() == Isolation::Hosts { labels.host_pair() } else { labels.flow() }
     }
 
     /// Finds the queue of a packet that has none so far. The AQM forgets the flow that had a queue before another, and the
@@ -535,6 +545,19 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     }
 }
 
+/// A packet in parts, for functions out of line: handle and length, and ECN. As a whole it would have a place in memory, and be
+/// written there even where it goes to no such function.
+type Parts = ((u32, u32), Ecn);
+
+#[inline(always)]
+const fn parts_of(Packet { handle, len, ecn }: Packet) -> Parts {
+    ((handle, len), ecn)
+}
+
+const fn whole(((handle, len), ecn): Parts) -> Packet {
+    Packet { handle, len, ecn }
+}
+
 impl<S: Storage, A: Aqm, K: Storage, T: Storage> Scheduler for Isolated<S, A, K, T> {
     /// `flow` is the packet's label; the flow is its own host.
     #[inline(always)] // as `dequeue`
@@ -545,13 +568,13 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Scheduler for Isolated<S, A, K,
         packet: Packet,
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
-        let labels = &OwnHost(flow.0);
-        // All labels of the packet are one, but for that of the pair of hosts.
-        let is_by_pair = self.isolation() == Isolation::Hosts;
-        let label = if is_by_pair { labels.host_pair() } else { labels.flow() };
+        let label = self.own_label(flow);
         match self.queues.siblings().directory.find(label) {
             Some(queue) => self.queues.enqueue(now, queue, packet, drops),
-            None => self.enqueue_own_host(now, label, labels, packet, drops),
+            None => {
+                self.enqueue_own_host(now, flow, parts_of(packet), drops)?;
+                Ok(())
+            }
         }
     }
 

@@ -446,9 +446,13 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         if self.outlet.line.is_ingress() {
-            return self.outlet.line.arrive(now, drops, |inside, drops| {
+            // In parts: what a closure refers to has a place in memory, on the way without ingress too.
+            let Packet { handle, len, ecn } = packet;
+            self.outlet.line.arrive(now, drops, move |inside, drops| {
+                let packet = Packet { handle, len, ecn };
                 inside.enqueue_labelled(now, labels, packet, drops).map(|_| ())
-            });
+            })?;
+            return Ok(());
         }
         self.outlet.line.arrival(now).enqueue_by_labels(now, labels, packet, drops)
     }

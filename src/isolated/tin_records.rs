@@ -1,6 +1,6 @@
 //! What has happened in each tin.
 
-use sched_core::{Backlog, Counters, FlowId, FlowRecord, FlowRecords};
+use sched_core::{Backlog, Counters, FlowId, FlowRecord, FlowRecords, TinConfig, Volume};
 
 use super::flow_scheduler::IsolationScheduler;
 use crate::storage::Storage;
@@ -18,15 +18,26 @@ pub struct TinCounters {
     pub backlog: Backlog,
 }
 
+/// As many tins as there may be.
+const TINS: usize = TinConfig::MAX_TINS as usize;
+
 /// The records of the tins. What is not counted in any of them is of tin 0, which has none: best effort costs nothing here.
 #[derive(Clone, Debug)]
 pub struct TinRecords {
-    /// Of the tins from 1 on.
-    above: [FlowRecord; 7],
+    /// What was accepted, while there were several tins. That of tin 0 is not read: it is counted so that no packet is asked
+    /// whether it is of that tin.
+    accepted_packets: [u64; TINS],
+    accepted_bytes: [u64; TINS],
+    /// All else, of the tins from 1 on; as accepted, what came from another tin less what went to one.
+    above: [FlowRecord; TINS - 1],
 }
 
 impl TinRecords {
-    pub(super) const NONE: Self = Self { above: [FlowRecord::EMPTY; 7] };
+    pub(super) const NONE: Self = Self {
+        accepted_packets: [0; TINS],
+        accepted_bytes: [0; TINS],
+        above: [FlowRecord::EMPTY; TINS - 1],
+    };
 
     /// The record of `tin`; `None` for tin 0.
     #[inline]
@@ -38,13 +49,21 @@ impl TinRecords {
     pub(super) fn counters(&self, tin: u8, held: Backlog) -> Counters {
         let record = self.above.get(usize::from(tin).wrapping_sub(1));
         let counters = record.map_or_else(Counters::default, |record| record.counters(held));
-        without_peak(counters)
+        let mut counters = without_peak(counters);
+        let of_tin = |counts: &[u64; TINS]| counts.get(usize::from(tin)).copied().unwrap_or(0);
+        let (packets, bytes) = (of_tin(&self.accepted_packets), of_tin(&self.accepted_bytes));
+        let came = Volume { packets, bytes };
+        counters.accepted = counters.accepted.plus(came);
+        counters.delivered = counters.delivered.plus(came);
+        counters
     }
 
     /// Forgets what happened in the tins from `count` on, which hold nothing: it counts as of tin 0.
     pub(super) fn forget_from(&mut self, count: u8) {
         let first = usize::from(count).saturating_sub(1);
         self.above.iter_mut().skip(first).for_each(|record| *record = FlowRecord::EMPTY);
+        let counts = self.accepted_packets.iter_mut().zip(&mut self.accepted_bytes);
+        counts.skip(usize::from(count)).for_each(|of_tin| (*of_tin.0, *of_tin.1) = (0, 0));
     }
 
     /// Of `held`, which is queued, a tin has become another.
@@ -70,6 +89,26 @@ pub(super) fn without_peak(counters: Counters) -> Counters {
 
 impl<S: Storage, K: Storage, T: Storage> FlowRecords<IsolationScheduler<S, K, T>> for TinRecords {
     #[inline(always)]
+    fn accept(
+        &mut self,
+        scheduler: &IsolationScheduler<S, K, T>,
+        flow: FlowId,
+        len: u32,
+        _queued: Backlog,
+    ) {
+        if scheduler.tins() == 1 {
+            return;
+        }
+        let at = usize::from(scheduler.tin_of_flow(flow)) % TINS;
+        if let (Some(packets), Some(bytes)) =
+            (self.accepted_packets.get_mut(at), self.accepted_bytes.get_mut(at))
+        {
+            *packets = packets.wrapping_add(1);
+            *bytes = bytes.wrapping_add(len.into());
+        }
+    }
+
+    #[inline]
     fn record_mut(
         &mut self,
         scheduler: &IsolationScheduler<S, K, T>,
@@ -102,7 +141,7 @@ mod tests {
             LoadDrr<[LoadDrrFlow; 0], [LoadDrrHost; 0], [LoadDrrHost; 0], [RoundList; 0]>,
         >();
         let tins = size_of::<TinRecords>() + size_of::<TinDrr<[TinFlow; 0]>>();
-        assert!(tins <= 1_800, "{tins}");
-        assert!(tins + rounds <= 3_072, "{rounds}");
+        assert!(tins <= 2_000, "{tins}");
+        assert!(tins + rounds <= 3_300, "{rounds}");
     }
 }

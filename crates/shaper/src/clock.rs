@@ -189,7 +189,7 @@ impl Shaper {
     #[inline]
     pub const fn is_open(&self, now: Nanos) -> bool {
         let due = self.next.ns.0;
-        due <= now.0 && due < Nanos::MAX.0
+        due < now.0 || (due == now.0 && due < Nanos::MAX.0)
     }
 
     /// A packet of `wire_len` bytes leaves at `now`.

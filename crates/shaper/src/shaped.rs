@@ -336,7 +336,9 @@ impl<S: Scheduler + ?Sized> Shaped<S> {
         drops: &mut dyn DropSink,
     ) -> Option<Packet> {
         if self.is_ingress {
-            return self.dequeue_charged(now, of, drops);
+            // In parts: a packet that is returned as a whole has a place in memory, on the way without ingress too.
+            let Packet { handle, len, ecn } = self.dequeue_charged(now, of, drops)?;
+            return Some(Packet { handle, len, ecn });
         }
         if !self.line.is_open(now) {
             return None;
@@ -460,9 +462,12 @@ impl<S: Scheduler + ?Sized> Scheduler for Shaped<S> {
         drops: &mut dyn DropSink,
     ) -> Result<(), Rejected> {
         if self.is_ingress {
-            return self.arrive_charged(now, &Whole, drops, |inner, drops| {
-                inner.enqueue(now, flow, packet, drops)
-            });
+            // In parts: what a closure refers to has a place in memory, on the way without ingress too.
+            let Packet { handle, len, ecn } = packet;
+            self.arrive_charged(now, &Whole, drops, move |inner, drops| {
+                inner.enqueue(now, flow, Packet { handle, len, ecn }, drops)
+            })?;
+            return Ok(());
         }
         self.forget_idle_time(now);
         self.inner.enqueue(now, flow, packet, drops)

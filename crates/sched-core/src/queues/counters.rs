@@ -198,7 +198,10 @@ impl FlowRecord {
 /// Where [`FlowQueues`](crate::FlowQueues) keeps the statistics of flows: a table with a record for each of the first flows,
 /// or records that several flows share, found by what the flow scheduler `O` knows of a flow. No method has a default.
 pub trait FlowRecords<O: ?Sized> {
-    /// Where what happens to `flow` is counted; `None`: it is not counted.
+    /// A packet of `len` bytes was accepted for `flow`, which holds `queued` with it.
+    fn accept(&mut self, scheduler: &O, flow: FlowId, len: u32, queued: Backlog);
+
+    /// Where all else that happens to `flow` is counted; `None`: it is not counted.
     fn record_mut(&mut self, scheduler: &O, flow: FlowId) -> Option<&mut FlowRecord>;
 
     /// The record of `flow`, if it has one of its own.
@@ -209,6 +212,13 @@ pub trait FlowRecords<O: ?Sized> {
 }
 
 impl<O: ?Sized, M: Table<FlowRecord>> FlowRecords<O> for M {
+    #[inline(always)]
+    fn accept(&mut self, _scheduler: &O, flow: FlowId, len: u32, queued: Backlog) {
+        if let Some(record) = self.as_mut().get_mut(flow.index()) {
+            record.accept(len, queued);
+        }
+    }
+
     #[inline(always)]
     fn record_mut(&mut self, _scheduler: &O, flow: FlowId) -> Option<&mut FlowRecord> {
         self.as_mut().get_mut(flow.index())

@@ -66,7 +66,7 @@ pub const PACED_ROUNDS: u64 = 2;
 pub struct FlowQueues<O, Q, S, A = NoAqm, R = [FlowRecord; 0], D = OwnVictim, T = NoDirectory> {
     /// Which flow is next.
     scheduler: O,
-    /// Which flow gives way. Told of packets as `scheduler` is, after it.
+    /// Which flow gives way. Told of packets as `scheduler` is, after it; of a service that leaves packets behind, before it.
     policy: D,
     /// What is to become of a packet.
     aqm: A,

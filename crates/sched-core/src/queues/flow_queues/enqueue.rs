@@ -4,10 +4,10 @@ use super::{FlowQueues, longest};
 use crate::aqm::{Admission, Aqm, Offer};
 use crate::drops::drop_policy::DropPolicy;
 use crate::flow_scheduler::{FlowScheduler, Table};
-use crate::queues::counters::{FlowRecord, FlowRecords, Ledger};
+use crate::queues::counters::{FlowRecords, Ledger};
 use crate::queues::flow_directory::FlowDirectory;
 use crate::queues::queue::{Descriptor, Queue, is_acceptable, obstacle};
-use crate::scheduler::{DropSink, RejectReason, Rejected};
+use crate::scheduler::{Backlog, DropSink, RejectReason, Rejected};
 use crate::{Ecn, FlowId, Nanos, Packet};
 
 impl<O, Q, S, A, R, D, T> FlowQueues<O, Q, S, A, R, D, T>
@@ -108,24 +108,25 @@ where
     ) -> Result<(), Rejected> {
         let (descriptors, len) = (self.descriptors.as_mut(), packet.len);
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
-            return self.enqueue_slow(now, flow, parts_of(packet), drops);
+            self.enqueue_slow(now, flow, parts_of(packet), drops)?;
+            return Ok(());
         };
         if !is_acceptable(packet, descriptors)
             || !self.ledger.has_ready_place()
             || !takes(longest(&self.scheduler, &self.policy, flow), len)
             || !self.ledger.has_ready_bytes(len)
         {
-            return self.enqueue_slow(now, flow, parts_of(packet), drops);
+            self.enqueue_slow(now, flow, parts_of(packet), drops)?;
+            return Ok(());
         }
         let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
         if admission != Admission::Accept {
-            return self.enqueue_signalled(now, flow, parts_of(packet), admission, drops);
+            self.enqueue_signalled(now, flow, parts_of(packet), admission, drops)?;
+            return Ok(());
         }
         queue.append_first(descriptors, packet, now);
         self.ledger.accept(len);
-        if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
-            record.accept(len, queue.backlog());
-        }
+        self.records.accept(&self.scheduler, flow, len, queue.backlog());
         if packet.ecn == Ecn::Ce {
             self.count_marked_arrival(flow);
         }
@@ -161,8 +162,7 @@ where
         if !self.ledger.make_ready(packet.len) {
             return self.enqueue_crowded(now, flow, packet, packet.ecn, drops);
         }
-        let record = self.records.record_mut(&self.scheduler, flow);
-        let held = append(queue, descriptors, (&mut self.ledger, record), packet, now);
+        let held = append(queue, descriptors, &mut self.ledger, packet, now);
         self.tell_accepted(flow, packet, held);
         Ok(())
     }
@@ -205,16 +205,16 @@ where
         let Some(queue) = self.queues.as_mut().get_mut(flow.index()) else {
             return Err(self.reject(flow, packet));
         };
-        let record = self.records.record_mut(&self.scheduler, flow);
-        let books = (&mut self.ledger, record);
-        let held = append(queue, descriptors, books, Packet { ecn, ..packet }, now);
+        let held = append(queue, descriptors, &mut self.ledger, Packet { ecn, ..packet }, now);
         self.tell_accepted(flow, packet, held);
         Ok(())
     }
 
-    /// Tells of `packet`, as it came, that it has been queued.
+    /// Tells of `packet`, as it came, that it has been queued, with which `flow` holds `queued`.
     #[inline(always)]
-    fn tell_accepted(&mut self, flow: FlowId, packet: Packet, held: u32) {
+    fn tell_accepted(&mut self, flow: FlowId, packet: Packet, queued: Backlog) {
+        self.records.accept(&self.scheduler, flow, packet.len, queued);
+        let held = queued.bytes;
         if packet.ecn == Ecn::Ce {
             self.count_marked_arrival(flow);
         }
@@ -243,9 +243,7 @@ where
         self.make_room(flow, packet, drops)?;
         self.ledger.note_peak();
         let held = self.flow_backlog(flow);
-        if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
-            record.accept(packet.len, held);
-        }
+        self.records.accept(&self.scheduler, flow, packet.len, held);
         if packet.ecn == Ecn::Ce {
             self.count_marked_arrival(flow);
         }
@@ -279,16 +277,13 @@ pub(super) fn takes(max_len: Option<u32>, len: u32) -> bool {
 fn append(
     queue: &mut Queue,
     descriptors: &mut [Descriptor],
-    (ledger, record): (&mut Ledger, Option<&mut FlowRecord>),
+    ledger: &mut Ledger,
     packet: Packet,
     now: Nanos,
-) -> u32 {
+) -> Backlog {
     queue.append(descriptors, packet, now);
     ledger.accept(packet.len);
-    if let Some(record) = record {
-        record.accept(packet.len, queue.backlog());
-    }
-    queue.backlog().bytes
+    queue.backlog()
 }
 
 /// Tells the flow scheduler and the drop policy of a packet of `len` bytes that was accepted, with which `flow` holds `held`.

@@ -49,18 +49,18 @@ where
             || !(is_length(len, common) || is_long())
             || !self.ledger.has_ready_bytes(len)
         {
-            return self.enqueue_slow(now, flow, parts_of(packet), drops);
+            self.enqueue_slow(now, flow, parts_of(packet), drops)?;
+            return Ok(());
         }
         let admission = self.aqm.admit(flow, Offer { now, packet, held: queue.backlog() });
         if admission != Admission::Accept {
-            return self.enqueue_signalled(now, flow, parts_of(packet), admission, drops);
+            self.enqueue_signalled(now, flow, parts_of(packet), admission, drops)?;
+            return Ok(());
         }
         queue.append_behind(tail, descriptors, packet, now);
         let held = queue.backlog().bytes;
         self.ledger.accept(len);
-        if let Some(record) = self.records.record_mut(&self.scheduler, flow) {
-            record.accept(len, queue.backlog());
-        }
+        self.records.accept(&self.scheduler, flow, len, queue.backlog());
         if packet.ecn == Ecn::Ce {
             self.count_marked_arrival(flow);
         }
@@ -71,14 +71,20 @@ where
     fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
         self.scheduler.advance(now);
         let Some(flow) = self.scheduler.select() else {
-            return if self.scheduler.waits() { self.dequeue_opened(now, drops) } else { None };
+            if !self.scheduler.waits() {
+                return None;
+            }
+            let Packet { handle, len, ecn } = self.dequeue_opened(now, drops)?;
+            return Some(Packet { handle, len, ecn });
         };
         let queue = self.queues.as_mut().get_mut(flow.index())?;
         let descriptors = self.descriptors.as_mut();
         let head = head_of(now, descriptors.get(queue.head() as usize)?, queue.backlog());
         let verdict = self.aqm.judge(flow, unpaced(&self.scheduler, flow, head), Look::Glance);
         if verdict != Verdict::Pass {
-            return self.deliver_judged(now, flow, verdict, drops);
+            // In parts: a packet that is returned as a whole has a place in memory, on the way in line too.
+            let Packet { handle, len, ecn } = self.deliver_judged(now, flow, verdict, drops)?;
+            return Some(Packet { handle, len, ecn });
         }
         let parts = (&mut self.scheduler, &mut self.policy);
         let (packet, is_last) = deliver(parts, &mut self.ledger, queue, descriptors, flow)?;
