@@ -8,7 +8,7 @@
 //!
 //! **Cost.** O(1): a multiplication and a few comparisons a packet; a loop over the tins where one comes within its share,
 //! and where none is within it. With one tin, that of [`Drr`](crate::Drr). A flow with [siblings](TinDrr::join) costs a loop
-//! over them, at most seven. Memory: 28 bytes a flow, and 600 for the tins.
+//! over them, at most seven. Memory: 28 bytes a flow, and 640 for the tins.
 //!
 //! **Source.** T. Høiland-Jørgensen, D. Täht, J. Morton, *Piece of CAKE*, 2018, §III-D, and RFC 8290 §4 for the flows of
 //! a tin. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.

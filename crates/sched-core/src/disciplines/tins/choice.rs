@@ -35,7 +35,7 @@
 //! than a second: then time goes on from the new reading. A step forward counts for at most ten hours.
 //!
 //! **Cost.** O(1): a multiplication and a few comparisons a packet; a loop over the tins where one comes within its share,
-//! and where none is within it. Nothing with one tin. Memory: 490 bytes.
+//! and where none is within it. Nothing with one tin. Memory: 520 bytes.
 //!
 //! **Source.** *Piece of CAKE*, 2018, §III-D. The bound on credit and the floor are ours: `docs/disciplines/tins.md`.
 
@@ -101,8 +101,9 @@ enum Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TinChoice<L = AsBooked> {
     pub(super) tins: [Tin; TINS],
-    /// The clocks of the first tins, of those that are backlogged; for all others an instant that is later than any clock.
-    clocks: [u64; FEW],
+    /// The clocks of the tins that are backlogged; for all others an instant that is later than any clock. Those of the first
+    /// [`FEW`] are looked at.
+    clocks: [u64; TINS],
     /// When all of these were noted.
     noted_at: u64,
     /// How many tins there are. All others are idle.
@@ -110,6 +111,8 @@ pub struct TinChoice<L = AsBooked> {
     rule: Rule,
     /// Whether the rule is by share, among [`FEW`] tins at most.
     is_among_few: bool,
+    /// Whether it is so, and no tin is in `within`.
+    is_borrowing: bool,
     /// The tin served next, if any is backlogged.
     front: u32,
     /// Bit `t` is set if and only if tin `t` is backlogged. Not kept with one tin.
@@ -146,11 +149,12 @@ impl<L: WireLength> TinChoice<L> {
         let floor = max_len.wrapping_mul(Self::FLOOR);
         let mut choice = Self {
             tins: [Tin::IDLE; TINS],
-            clocks: [0; FEW],
+            clocks: [0; TINS],
             noted_at: 0,
             count: 0,
             rule: Rule::One,
             is_among_few: false,
+            is_borrowing: false,
             front: 0,
             backlogged: 0,
             within: 0,
@@ -218,6 +222,7 @@ impl<L: WireLength> TinChoice<L> {
         (self.rule, self.has_begun) = (rule, false);
         self.count = u8::try_from(tins.len()).unwrap_or(0);
         self.is_among_few = rule == Rule::ByShare && tins.len() <= FEW;
+        self.is_borrowing = false;
         self.look_anew(now, backlogged);
         Ok(())
     }
@@ -269,7 +274,8 @@ impl<L: WireLength> TinChoice<L> {
     #[inline(always)]
     #[must_use]
     pub const fn front(&self) -> u32 {
-        self.front
+        // So that no place of a tin is checked.
+        self.front & (TinConfig::MAX_TINS - 1)
     }
 
     /// Whether `tin` is backlogged, and within its share as far as that was last looked at.
@@ -331,8 +337,7 @@ impl<L: WireLength> TinChoice<L> {
     /// What a packet of `len` bytes, booked, takes on the wire.
     #[inline(always)]
     pub(super) fn wire_len(&self, len: u32) -> u32 {
-        let wire_len = self.link.wire_len(len);
-        wire_len.wrapping_add((wire_len == 0).into())
+        self.link.wire_len(len)
     }
 
     /// [`Self::served`], of tin `at`, which holds more, where few tins are all beyond their shares and stay so. Returns whether
@@ -340,7 +345,7 @@ impl<L: WireLength> TinChoice<L> {
     #[inline(always)]
     #[must_use]
     pub(super) fn borrowed(&mut self, at: u32, len: u32, wire_len: u32) -> bool {
-        if !self.is_among_few || self.within != 0 {
+        if !self.is_borrowing {
             return false;
         }
         let Some(now) = self.time.tick_plainly() else { return false };
@@ -441,6 +446,7 @@ impl<L: WireLength> TinChoice<L> {
         if self.is_look_due(now) {
             self.look(now);
         }
+        self.is_borrowing = self.is_among_few && self.within == 0;
         if self.is_floor_due()
             && let Some(tin) = self.starving()
         {
@@ -463,7 +469,7 @@ impl<L: WireLength> TinChoice<L> {
         now.wrapping_sub(self.next_within).cast_signed() >= 0
     }
 
-    /// Notes the clock of tin `at`, which is backlogged, or [none](later_than_any), if it is one of the first.
+    /// Notes the clock of tin `at`, which is backlogged, or [none](later_than_any).
     #[inline(always)]
     fn note_clock(&mut self, at: u32, clock: u64) {
         if let Some(noted) = self.clocks.get_mut(at as usize) {
@@ -613,11 +619,12 @@ const fn later_than_any(now: u64) -> u64 {
 }
 
 /// [`TinChoice::earliest`] of few tins, which are all beyond their shares and have these `clocks`, and after which time it comes
-/// within its own. Without branches: which tin it is, no processor foresees.
+/// within its own. One of them at least is backlogged. Without branches: which tin it is, no processor foresees.
 #[inline(always)]
-fn earliest(clocks: &[u64; FEW], now: u64) -> (u32, u64) {
-    let (mut first, mut least) = (0, u64::MAX >> 1);
-    for (tin, clock) in (0..).zip(clocks) {
+fn earliest(clocks: &[u64; TINS], now: u64) -> (u32, u64) {
+    let [clock, others @ ..] = clocks;
+    let (mut first, mut least) = (0, clock.wrapping_sub(now));
+    for (tin, clock) in (1..).zip(others.iter().take(FEW - 1)) {
         let ahead = clock.wrapping_sub(now);
         if ahead <= least {
             (first, least) = (tin, ahead);

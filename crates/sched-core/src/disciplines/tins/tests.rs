@@ -219,7 +219,7 @@ fn what_is_out_of_range_is_refused_with_the_range() {
         Err(ConfigError::UnknownFlow { flow: FlowId(2), flows: 2 })
     );
     assert_eq!((size_of::<Tin>(), size_of::<TinFlow>()), (48, 28));
-    assert!(size_of::<TinDrr<[TinFlow; 0]>>() <= 600);
+    assert!(size_of::<TinDrr<[TinFlow; 0]>>() <= 640);
 }
 
 /// Goal: a change of the rate gives nothing away. Method: what a clock is ahead is the same number of bytes at every rate.

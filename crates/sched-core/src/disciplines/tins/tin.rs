@@ -149,17 +149,30 @@ pub(super) struct TinTime {
     told: Nanos,
     /// The latest reading that was counted.
     mark: Nanos,
-    now: u64,
+    /// What the time is more than that reading. It stays while the clock goes on.
+    more: u64,
 }
 
 impl TinTime {
     /// Clocks of different processors are apart by less.
     const A_STEP_BACK: i64 = 1_000_000_000;
-    /// A longer step forward counts as this one, which is ten hours: no clock of a tin is left behind by more than
+    /// A longer step forward counts as one of 2^45 ns, which is ten hours: no clock of a tin is left behind by more than
     /// can be told.
-    const A_STEP: u64 = 1 << 45;
+    const A_STEP_BITS: u32 = 45;
 
-    pub(super) const START: Self = Self { told: Nanos::ZERO, mark: Nanos::ZERO, now: 0 };
+    pub(super) const START: Self = Self { told: Nanos::ZERO, mark: Nanos::ZERO, more: 0 };
+
+    /// The time as of the latest reading that was counted.
+    #[inline(always)]
+    const fn now(&self) -> u64 {
+        (self.mark.0 << UNIT_BITS).wrapping_add(self.more)
+    }
+
+    /// The reading that was told counts from now on, and the time is `now`.
+    const fn set(&mut self, now: u64) {
+        self.mark = self.told;
+        self.more = now.wrapping_sub(self.told.0 << UNIT_BITS);
+    }
 
     #[inline]
     pub(super) const fn tell(&mut self, now: Nanos) {
@@ -173,22 +186,23 @@ impl TinTime {
             return now;
         }
         let step = self.told.0.wrapping_sub(self.mark.0).cast_signed();
+        let now = self.now();
         if step >= 0 {
-            (self.mark, self.now) = (self.told, self.now.wrapping_add(Self::A_STEP << UNIT_BITS));
+            self.set(now.wrapping_add(1 << (Self::A_STEP_BITS + UNIT_BITS)));
         } else if step < -Self::A_STEP_BACK {
-            self.mark = self.told;
+            self.set(now);
         }
-        self.now
+        self.now()
     }
 
     /// [`Self::tick`]. `None`, and nothing has changed, if the clock has made a longer step than one that counts, or one back.
     #[inline(always)]
     pub(super) fn tick_plainly(&mut self) -> Option<u64> {
         let step = self.told.0.wrapping_sub(self.mark.0);
-        if step > Self::A_STEP {
+        if step >> Self::A_STEP_BITS != 0 {
             return None;
         }
-        (self.mark, self.now) = (self.told, self.now.wrapping_add(step << UNIT_BITS));
-        Some(self.now)
+        self.mark = self.told;
+        Some(self.now())
     }
 }
