@@ -23,6 +23,7 @@
 //! | [`LabelledScheduler`] | how a packet is offered with its [`Labels`](flowhash::Labels) |
 //! | [`Scheduler`](sched_core::Scheduler) | how packets are taken out, and what every queue here keeps to |
 //! | [`Buffers`] | numbered buffers for frames |
+//! | [`Segmenter`] | cuts a frame of several segments into the packets that the line sees |
 //!
 //! The crates by themselves: [`flowhash`] (what is this packet?), [`sched_core`] (which packet is next, which one gives
 //! way?), [`shaper`] (when may it leave?).
@@ -95,6 +96,7 @@ mod isolated;
 mod isolation;
 mod labelled_scheduler;
 mod labels;
+mod segmenter;
 mod settings;
 mod smart_queue;
 mod statistics;
@@ -113,6 +115,7 @@ pub use isolated::{
 pub use isolation::{Isolation, UnknownIsolation};
 pub use labelled_scheduler::LabelledScheduler;
 pub use labels::{ByLabeller, Identified, InTin, Labelled, OnDemand, Rekeyed};
+pub use segmenter::{CutError, Segmenter};
 pub use settings::{QueueSettings, SettingsError, SettingsProblem};
 pub use smart_queue::{
     AllAlike, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms,

@@ -1,10 +1,13 @@
-//! Super-packets by descriptor.
+//! Super-packets: by descriptor, charged as what they are on the wire; with frames, cut when they come.
 
+use flowhash::{HostIdentity, Nat};
 use sched_core::{DropSink, Nanos, Packet, Rejected};
 use shaper::Segmentation;
 
-use super::{Descriptors, SmartQueue};
+use super::host_rules::HostRules;
+use super::{Descriptors, Frames, PushError, SmartQueue};
 use crate::labels::Labelled;
+use crate::segmenter::Segmenter;
 use crate::storage::Storage;
 
 impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
@@ -61,5 +64,68 @@ impl<S: Storage, K: Storage, T: Storage> SmartQueue<S, Descriptors, K, T> {
         drops: &mut dyn DropSink,
     ) -> Option<Packet> {
         self.outlet.dequeue_segmented(now, of, drops)
+    }
+}
+
+impl<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T: Storage>
+    SmartQueue<S, Frames<S, N, R, I>, K, T>
+{
+    /// As [`push`](Self::push), of a frame of several segments, as an offload hands it over: what `segmenter` has not written yet
+    /// is cut here, and each segment is a packet of its own from then on, with its buffer, its length in all limits, shares and
+    /// rates, its overhead on the wire, and its counts. Returns how many segments are queued.
+    ///
+    /// All segments are queued, or none. As with frames that are pushed one by one, those that come later may make room at the
+    /// expense of those before where a limit has no room for all; what gives way is counted as dropped.
+    ///
+    /// Cost: that of [`push`](Self::push) for each segment, and a checksum over its bytes.
+    ///
+    /// # Errors
+    /// [`PushError`], and nothing is queued, if the first segment, of which no other is longer, cannot be: it is counted as
+    /// rejected, and the others are not offered. A frame that cannot be cut has no [`Segmenter`]; it can be pushed as a whole.
+    ///
+    /// ```
+    /// use freeboard::sched_core::Nanos;
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::{Segmenter, SmartQueue};
+    ///
+    /// // UDP from 10.0.0.1 to 10.0.0.2 with 3,000 bytes: the size of a segment is 1,200.
+    /// let mut packet = vec![0x45, 0, 0x0b, 0xd4, 0, 9, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+    /// packet.extend([0x13, 0x8c, 0x13, 0x8e, 0x0b, 0xc0, 0, 0]);
+    /// packet.resize(3_028, 7);
+    ///
+    /// let builder = SmartQueue::upload(Rate::megabits_per_second(20)?).raw_ip();
+    /// let mut queue = builder.frames([42; 16])?; // 16 random bytes
+    /// assert_eq!(queue.push_segments(Nanos(0), Segmenter::ip(&packet, 1_200)?)?, 3);
+    /// assert_eq!(queue.backlog().packets, 3);
+    /// assert_eq!(queue.pop(Nanos(0)).map(<[u8]>::len), Some(1_228));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn push_segments(
+        &mut self,
+        now: Nanos,
+        segmenter: Segmenter<'_>,
+    ) -> Result<u32, PushError> {
+        self.push_marked_segments(now, 0, segmenter)
+    }
+
+    /// As [`push_segments`](Self::push_segments), of a frame with the mark of [`push_marked`](Self::push_marked).
+    ///
+    /// # Errors
+    /// As [`push_segments`](Self::push_segments).
+    pub fn push_marked_segments(
+        &mut self,
+        now: Nanos,
+        mark: u32,
+        mut segmenter: Segmenter<'_>,
+    ) -> Result<u32, PushError> {
+        let mut queued = 0_u32;
+        while let Some(len) = segmenter.next_len() {
+            // Of the first only: no later one is longer, and a packet that fits into an empty queue is not rejected.
+            self.push_marked_with(now, mark, len, |place| {
+                segmenter.write_next(place);
+            })?;
+            queued = queued.saturating_add(1);
+        }
+        Ok(queued)
     }
 }

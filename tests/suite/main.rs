@@ -12,6 +12,7 @@ mod other_tins;
 mod pool;
 mod queue_tins;
 mod rotation;
+mod segmenter;
 mod segments;
 mod settings;
 mod smart_frames;

@@ -10,8 +10,8 @@ use freeboard::sched_core::{AqmChoice, Ceiling, ChosenAqmState, DropReason, Pack
 use freeboard::shaper::{Overhead, Rate, Shaper};
 use freeboard::{
     AckFilter, AqmKind, BufferState, Descriptors, DeviceRoom, Frames, HostRules, HostTerms, InTin,
-    Isolation, MemoryLimit, Rtt, Slices, SmartQueue, SmartQueueBuilder, StaticFrames, StaticRates,
-    StaticTables, StaticTriple, Storage, TinMode, clear_dscp, mark_congestion,
+    Isolation, MemoryLimit, Rtt, Segmenter, Slices, SmartQueue, SmartQueueBuilder, StaticFrames,
+    StaticRates, StaticTables, StaticTriple, Storage, TinMode, clear_dscp, mark_congestion,
 };
 
 use super::schedulers::{limits, now, scheduler, segments, sink};
@@ -74,6 +74,9 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T:
         (queue.set_wash(any() > 0), queue.is_wash());
         (queue.settings(), queue.waited(now()));
         queue.push_marked(now(), any(), bytes);
+        Segmenter::ethernet(bytes, any() as u16).map(|cut| queue.push_segments(now(), cut));
+        Segmenter::ip(bytes, any() as u16).map(|cut| queue.push_marked_segments(now(), any(), cut));
+        Segmenter::ethernet(bytes, any() as u16).map(|cut| written(cut, black_box(&mut other)));
         seen(queue.pop(now()).map(<[u8]>::len));
         queue.clear();
         queue.recount();
@@ -81,6 +84,14 @@ fn with_frames<S: Storage, N: Nat, R: HostRules, I: HostIdentity, K: Storage, T:
         parse::ethernet(bytes).ip.map(|ip| mark_congestion(black_box(&mut other), &ip));
         parse::ethernet(bytes).ip.map(|ip| clear_dscp(black_box(&mut other), &ip));
     );
+}
+
+/// All segments, one over the other.
+fn written(segmenter: Segmenter<'_>, place: &mut [u8]) -> (u32, (usize, usize), Option<usize>) {
+    let mut segmenter = if any() > 0 { segmenter.with_accurate_ecn() } else { segmenter };
+    let said = (segmenter.segments().count(), segmenter.open_checksum());
+    while segmenter.write_next(place).is_some() {}
+    (said.0, said.1, segmenter.next_len())
 }
 
 fn descriptors<const N: usize>() {

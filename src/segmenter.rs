@@ -1,0 +1,433 @@
+//! A super-packet cut into the packets that the line sees: headers, sequence numbers, flags and checksums of each.
+
+use core::fmt;
+
+use flowhash::{Ending, parse};
+use shaper::{Segments, SegmentsError};
+
+/// Protocol numbers (IANA).
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const FRAGMENT: u8 = 44;
+/// Extension headers of IPv6 that may stand before the upper layer (IANA): hop-by-hop, routing, ESP, authentication,
+/// destination options, mobility, host identity, Shim6, and two for experiments.
+const EXTENSION_HEADERS: [u8; 10] = [0, 43, 50, 51, 60, 135, 139, 140, 253, 254];
+
+/// Flags of TCP (RFC 9293 §3.1, RFC 3168 §6.1).
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const PSH: u8 = 0x08;
+const URG: u8 = 0x20;
+const CWR: u8 = 0x80;
+
+const IPV6_HEADER: usize = 40;
+const UDP_HEADER: usize = 8;
+
+/// Cuts a frame of several segments (GSO, TSO, GRO) of TCP or UDP, over IPv4 or IPv6, behind VLAN tags or without: writes one
+/// segment after the other into a buffer of the caller's, each a frame of its own.
+///
+/// What a segment has of the frame, and what is its own:
+///
+/// | field | segment |
+/// |---|---|
+/// | link header, VLAN tags, addresses, ports, class, options, acknowledgement, window | as in the frame |
+/// | payload | the next bytes; all segments but the last have the given size |
+/// | lengths of IPv4, IPv6, UDP | its own |
+/// | identification of IPv4 | counts up from that of the frame (RFC 6864 §4: unique where fragments are allowed) |
+/// | sequence number of TCP | that of its payload, modulo 2³² |
+/// | FIN, PSH | in the last segment only |
+/// | CWR | in the first segment only (RFC 3168 §6.1.2), or [in all](Self::with_accurate_ecn) |
+/// | checksums of IPv4, TCP, UDP | computed anew, whatever the frame has there |
+///
+/// A frame that is cut should have right checksums or open ones, as devices give them: an error in the payload is not found here,
+/// and hidden by the new checksums. Bytes behind the IP packet, which pad a frame, are left out.
+///
+/// What cannot be cut is refused, [`CutError`]; the frame is only read. Refused are also PPPoE and tunnels, of which the inner
+/// packets would be cut.
+///
+/// Cost: two passes over the bytes of a segment, one to copy and one to add; a division for each frame. Memory: none.
+///
+/// ```
+/// use freeboard::Segmenter;
+/// use freeboard::flowhash::parse;
+///
+/// // TCP from 10.0.0.1 port 80 to 10.0.0.2 port 8080: sequence number 7, PSH and ACK, five bytes.
+/// let mut packet = vec![0x45, 0, 0, 45, 0, 9, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+/// packet.extend([0, 80, 0x1f, 0x90, 0, 0, 0, 7, 0, 0, 0, 1, 0x50, 0x18, 1, 0, 0, 0, 0, 0]);
+/// packet.extend(*b"hello");
+///
+/// let mut segmenter = Segmenter::ip(&packet, 3)?;
+/// assert_eq!((segmenter.segments().count(), segmenter.next_len()), (2, Some(43)));
+/// let mut segment = [0; 60];
+/// assert_eq!(segmenter.write_next(&mut segment), Some(43));
+/// // ACK alone, and the first three bytes.
+/// assert_eq!((segment[33], &segment[40..43]), (0x10, &b"hel"[..]));
+/// assert_eq!(segmenter.write_next(&mut segment), Some(42));
+/// // Identification 10, sequence number 10, PSH and ACK, the rest.
+/// assert_eq!((segment[5], segment[27], segment[33], &segment[40..42]), (10, 10, 0x18, &b"lo"[..]));
+/// assert_eq!(segmenter.write_next(&mut segment), None);
+/// # Ok::<(), freeboard::CutError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Segmenter<'a> {
+    /// From the link header to the end of the IP packet.
+    packet: &'a [u8],
+    /// Bytes before the IP header.
+    ip: usize,
+    /// Bytes before the header of TCP or UDP.
+    upper: usize,
+    /// Bytes before the payload: `ip <= upper <= headers <= packet.len()`.
+    headers: usize,
+    is_v4: bool,
+    is_tcp: bool,
+    is_accurate_ecn: bool,
+    segments: Segments,
+    /// Bytes of payload in each segment but the last; not 0.
+    size: usize,
+    /// Bytes of payload that were written.
+    done: usize,
+    /// Segments that were written.
+    written: u16,
+}
+
+impl<'a> Segmenter<'a> {
+    /// Reads the headers of an Ethernet II frame, of whose payload each segment is to have `size` bytes: the segment size that
+    /// the device says (`gso_size` of a virtio header). A frame with no more payload is one segment.
+    ///
+    /// # Errors
+    /// [`CutError`] says why the frame cannot be cut.
+    pub fn ethernet(frame: &'a [u8], size: u16) -> Result<Self, CutError> {
+        let parsed = parse::ethernet(frame);
+        match (parsed.ip, parsed.ending) {
+            (Some(ip), _) if is_announced(frame, ip.offset) => Self::behind(frame, ip.offset, size),
+            (None, Ending::Truncated) => Err(CutError::Truncated),
+            (None, Ending::Malformed) => Err(CutError::Malformed),
+            (Some(_) | None, _) => Err(CutError::NotIp),
+        }
+    }
+
+    /// As [`ethernet`](Self::ethernet), of a raw IP packet, as TUN devices give them.
+    ///
+    /// # Errors
+    /// [`CutError`] says why the packet cannot be cut.
+    pub fn ip(packet: &'a [u8], size: u16) -> Result<Self, CutError> {
+        Self::behind(packet, 0, size)
+    }
+
+    /// Reads the headers behind `ip` bytes.
+    fn behind(frame: &'a [u8], ip: usize, size: u16) -> Result<Self, CutError> {
+        let there = frame.get(ip..).unwrap_or_default();
+        let (header, length, protocol) = match *there {
+            [] => return Err(CutError::Truncated),
+            [first, ..] if first >> 4 == 4 => v4(there)?,
+            [first, ..] if first >> 4 == 6 => v6(there)?,
+            _ => return Err(CutError::NotIp),
+        };
+        let packet = there.get(..length).ok_or(CutError::Truncated)?;
+        let upper = packet.get(header..).ok_or(CutError::Malformed)?;
+        let is_tcp = match protocol {
+            TCP => true,
+            UDP => false,
+            FRAGMENT => return Err(CutError::Fragment),
+            other if header == IPV6_HEADER && EXTENSION_HEADERS.contains(&other) => {
+                return Err(CutError::ExtensionHeader(other));
+            }
+            other => return Err(CutError::Protocol(other)),
+        };
+        let upper_header = if is_tcp { tcp(upper)? } else { udp(upper)? };
+        let packet = frame.get(..ip.saturating_add(length)).ok_or(CutError::Truncated)?;
+        let upper = ip.saturating_add(header);
+        let headers = upper.saturating_add(upper_header);
+        let segments = Segments::of_offload(count(packet.len()), count(headers), size.into());
+        Ok(Self {
+            packet,
+            ip,
+            upper,
+            headers,
+            is_v4: there.first().is_some_and(|first| first >> 4 == 4),
+            is_tcp,
+            is_accurate_ecn: false,
+            segments: segments.map_err(CutError::Segments)?,
+            size: size.into(),
+            done: 0,
+            written: 0,
+        })
+    }
+
+    /// Keeps CWR in all segments: with accurate ECN (RFC 9768) it is a bit of a counter, which each segment repeats. In a virtio
+    /// header, a frame whose CWR belongs to the first segment has the bit `VIRTIO_NET_HDR_GSO_ECN`.
+    #[must_use]
+    pub const fn with_accurate_ecn(mut self) -> Self {
+        self.is_accurate_ecn = true;
+        self
+    }
+
+    /// What the frame is cut into, those included that were written: their number and lengths.
+    #[must_use]
+    pub const fn segments(&self) -> Segments {
+        self.segments
+    }
+
+    /// Where a device that completes checksums begins to add, and how far behind that the checksum is, in bytes: `csum_start` and
+    /// `csum_offset` of a virtio header. A frame of which the device says other numbers is a tunnel, and its segments are cut of
+    /// what is inside: it is not to be cut here.
+    #[must_use]
+    pub const fn open_checksum(&self) -> (usize, usize) {
+        (self.upper, if self.is_tcp { 16 } else { 6 })
+    }
+
+    /// The length in bytes of the segment that is next; `None` behind the last.
+    #[must_use]
+    pub fn next_len(&self) -> Option<usize> {
+        let rest = self.packet.len().saturating_sub(self.headers).saturating_sub(self.done);
+        let is_over = rest == 0 && self.written > 0;
+        (!is_over).then(|| self.headers.saturating_add(rest.min(self.size)))
+    }
+
+    /// Writes the next segment to the beginning of `place`, and returns its length. `None` behind the last, and where `place` is
+    /// shorter than [`next_len`](Self::next_len): nothing is written then.
+    pub fn write_next(&mut self, place: &mut [u8]) -> Option<usize> {
+        let len = self.next_len()?;
+        let segment = place.get_mut(..len)?;
+        let payload = len.saturating_sub(self.headers);
+        let from = self.headers.saturating_add(self.done);
+        copy(segment, self.packet.get(..self.headers)?);
+        copy(
+            segment.get_mut(self.headers..)?,
+            self.packet.get(from..from.saturating_add(payload))?,
+        );
+        let addresses = match self.is_v4 {
+            true => self.write_v4(segment.get_mut(self.ip..self.upper)?),
+            false => self.write_v6(segment.get_mut(self.ip..)?),
+        };
+        let is_last = from.saturating_add(payload) >= self.packet.len();
+        let upper = segment.get_mut(self.upper..)?;
+        match self.is_tcp {
+            true => self.write_tcp(upper, addresses, is_last),
+            false => write_udp(upper, addresses),
+        }
+        self.done = self.done.saturating_add(payload);
+        self.written = self.written.saturating_add(1);
+        Some(len)
+    }
+
+    /// The length of the segment that is next, less the `before` bytes before a header.
+    fn len_behind(&self, before: usize) -> u16 {
+        let len = self.next_len().unwrap_or_default().saturating_sub(before);
+        u16::try_from(len).unwrap_or(u16::MAX)
+    }
+
+    /// Length, identification and checksum; returns the sum of the addresses.
+    fn write_v4(&self, header: &mut [u8]) -> u64 {
+        let length = self.len_behind(self.ip);
+        if let [_, _, l0, l1, i0, i1, _, _, _, _, c0, c1, ..] = header {
+            [*l0, *l1] = length.to_be_bytes();
+            let id = u16::from_be_bytes([*i0, *i1]).wrapping_add(self.written);
+            [*i0, *i1] = id.to_be_bytes();
+            [*c0, *c1] = [0; 2];
+        }
+        let checksum = !folded(sum(header));
+        if let [_, _, _, _, _, _, _, _, _, _, c0, c1, ..] = header {
+            [*c0, *c1] = checksum.to_be_bytes();
+        }
+        header.get(12..20).map_or(0, sum)
+    }
+
+    /// Length; returns the sum of the addresses.
+    fn write_v6(&self, header: &mut [u8]) -> u64 {
+        let length = self.len_behind(self.ip.saturating_add(IPV6_HEADER));
+        if let [_, _, _, _, l0, l1, ..] = header {
+            [*l0, *l1] = length.to_be_bytes();
+        }
+        header.get(8..IPV6_HEADER).map_or(0, sum)
+    }
+
+    /// Sequence number, flags and checksum of a segment of TCP.
+    fn write_tcp(&self, upper: &mut [u8], addresses: u64, is_last: bool) {
+        if let [_, _, _, _, s0, s1, s2, s3, _, _, _, _, _, flags, _, _, c0, c1, ..] = upper {
+            let before = u32::from_be_bytes([*s0, *s1, *s2, *s3]);
+            let seq = before.wrapping_add(count(self.done));
+            [*s0, *s1, *s2, *s3] = seq.to_be_bytes();
+            if !is_last {
+                *flags &= !(FIN | PSH);
+            }
+            if self.written > 0 && !self.is_accurate_ecn {
+                *flags &= !CWR;
+            }
+            [*c0, *c1] = [0; 2];
+        }
+        let checksum = checksum(upper, addresses, TCP);
+        if let [_, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, c0, c1, ..] = upper {
+            [*c0, *c1] = checksum.to_be_bytes();
+        }
+    }
+}
+
+/// Whether an EtherType stands before the IP header: behind PPPoE it is the protocol number of PPP.
+fn is_announced(frame: &[u8], ip: usize) -> bool {
+    let before = frame.get(..ip).and_then(<[u8]>::last_chunk);
+    matches!(before, Some([0x08, 0x00] | [0x86, 0xdd]))
+}
+
+/// Length and checksum of a datagram.
+fn write_udp(upper: &mut [u8], addresses: u64) {
+    let length = u16::try_from(upper.len()).unwrap_or(u16::MAX);
+    if let [_, _, _, _, l0, l1, c0, c1, ..] = upper {
+        [*l0, *l1] = length.to_be_bytes();
+        [*c0, *c1] = [0; 2];
+    }
+    // A checksum of 0 says that there is none (RFC 768).
+    let checksum = match checksum(upper, addresses, UDP) {
+        0 => u16::MAX,
+        other => other,
+    };
+    if let [_, _, _, _, _, _, c0, c1, ..] = upper {
+        [*c0, *c1] = checksum.to_be_bytes();
+    }
+}
+
+/// The length of the header of an IPv4 packet, that of the packet, and its protocol.
+fn v4(there: &[u8]) -> Result<(usize, usize, u8), CutError> {
+    let [first, _, l0, l1, _, _, f0, f1, _, protocol, ..] = *there else {
+        return Err(CutError::Truncated);
+    };
+    let header = usize::from(first & 0xf) << 2;
+    let length = usize::from(u16::from_be_bytes([l0, l1]));
+    if header < 20 || length < header {
+        return Err(CutError::Malformed);
+    }
+    // More fragments, or an offset.
+    if u16::from_be_bytes([f0, f1]) & 0x3fff != 0 {
+        return Err(CutError::Fragment);
+    }
+    Ok((header, length, protocol))
+}
+
+/// As [`v4`], of an IPv6 packet.
+fn v6(there: &[u8]) -> Result<(usize, usize, u8), CutError> {
+    let [_, _, _, _, l0, l1, next, ..] = *there else { return Err(CutError::Truncated) };
+    let payload = usize::from(u16::from_be_bytes([l0, l1]));
+    Ok((IPV6_HEADER, payload.saturating_add(IPV6_HEADER), next))
+}
+
+/// The length of the header of TCP.
+fn tcp(upper: &[u8]) -> Result<usize, CutError> {
+    const REFUSED: u8 = SYN | RST | URG;
+    let [_, _, _, _, _, _, _, _, _, _, _, _, offset, flags, ..] = *upper else {
+        return Err(CutError::Truncated);
+    };
+    let header = usize::from(offset >> 4) << 2;
+    if header < 20 {
+        return Err(CutError::Malformed);
+    }
+    if header > upper.len() {
+        return Err(CutError::Truncated);
+    }
+    if flags & REFUSED != 0 {
+        return Err(CutError::Flags(flags & REFUSED));
+    }
+    Ok(header)
+}
+
+/// The length of the header of UDP.
+fn udp(upper: &[u8]) -> Result<usize, CutError> {
+    let [_, _, _, _, l0, l1, _, _, ..] = *upper else { return Err(CutError::Truncated) };
+    let is_whole = usize::from(u16::from_be_bytes([l0, l1])) == upper.len();
+    if is_whole { Ok(UDP_HEADER) } else { Err(CutError::Malformed) }
+}
+
+fn copy(to: &mut [u8], from: &[u8]) {
+    for (to, &from) in to.iter_mut().zip(from) {
+        *to = from;
+    }
+}
+
+/// A number of bytes of one packet.
+fn count(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
+}
+
+/// The checksum of TCP or UDP (RFC 9293 §3.1, RFC 8200 §8.1), where the field for it is 0.
+fn checksum(upper: &[u8], addresses: u64, protocol: u8) -> u16 {
+    let pseudo = addresses.wrapping_add(protocol.into()).wrapping_add(upper.len() as u64);
+    !folded(pseudo.wrapping_add(sum(upper)))
+}
+
+/// The sum of the words of `bytes`, an odd one padded with a zero behind it (RFC 1071). By fours: a carry out of the lower
+/// word is as much in the upper one.
+fn sum(bytes: &[u8]) -> u64 {
+    let (fours, rest) = bytes.as_chunks::<4>();
+    let sum = fours
+        .iter()
+        .fold(0_u64, |sum, four| sum.wrapping_add(u64::from(u32::from_be_bytes(*four))));
+    let mut last = [0; 4];
+    copy(&mut last, rest);
+    sum.wrapping_add(u64::from(u32::from_be_bytes(last)))
+}
+
+/// A sum of less than 2⁴⁸ in ones' complement arithmetic of 16 bits.
+fn folded(sum: u64) -> u16 {
+    let sum = (sum & 0xffff_ffff).wrapping_add(sum >> 32);
+    let sum = (sum & 0xffff).wrapping_add(sum >> 16);
+    let sum = (sum & 0xffff).wrapping_add(sum >> 16);
+    let sum = (sum & 0xffff).wrapping_add(sum >> 16);
+    u16::try_from(sum & 0xffff).unwrap_or(u16::MAX)
+}
+
+/// Why a frame cannot be cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum CutError {
+    /// The size of a segment is 0, or the frame is too long.
+    Segments(SegmentsError),
+    /// The frame ends inside a header, or before its IP packet.
+    Truncated,
+    /// A header contradicts itself: an IPv4 or TCP header shorter than 20 bytes, an IPv4 packet shorter than its header,
+    /// a datagram whose length is another than its packet's.
+    Malformed,
+    /// The frame is no IP packet behind at most four VLAN tags; PPPoE is not followed.
+    NotIp,
+    /// The frame is a fragment.
+    Fragment,
+    /// An extension header of IPv6, which is not followed: its protocol number. Packets above 64 kB have one.
+    ExtensionHeader(u8),
+    /// A protocol other than TCP and UDP: its number.
+    Protocol(u8),
+    /// Flags of TCP whose place is not clear when the segment is cut: SYN 0x02, RST 0x04, URG 0x20.
+    Flags(u8),
+}
+
+impl fmt::Display for CutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Segments(why) => write!(f, "{why}"),
+            Self::Truncated => f.write_str("frame that ends before its headers or its packet do"),
+            Self::Malformed => f.write_str("header that contradicts itself"),
+            Self::NotIp => f.write_str("no IP packet; accepted are IPv4 and IPv6"),
+            Self::Fragment => f.write_str("fragment; accepted are whole packets"),
+            Self::ExtensionHeader(number) => {
+                write!(f, "extension header {number}; accepted is TCP or UDP behind IPv6")
+            }
+            Self::Protocol(number) => {
+                write!(f, "protocol {number}; accepted are {TCP}, TCP, and {UDP}, UDP")
+            }
+            Self::Flags(flags) => {
+                write!(f, "TCP flags {flags:#04x}; accepted are segments without SYN, RST and URG")
+            }
+        }
+    }
+}
+
+impl core::error::Error for CutError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Segments(why) => Some(why),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
