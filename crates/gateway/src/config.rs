@@ -79,6 +79,11 @@ pub(crate) struct Config {
 }
 
 impl Config {
+    /// Whether frames of several packets are cut: a TAP never hands over such.
+    pub(crate) fn cuts(&self) -> bool {
+        self.handling.splits_gso && self.io == Io::Packet
+    }
+
     /// How frames are handled in a direction of this rate. Memory by the rate is for the greatest that it may have.
     pub(crate) fn treatment(&self, heading: Heading, rate: Rate) -> Treatment {
         let rate = self.follow.most(heading).unwrap_or(rate);

@@ -8,3 +8,4 @@ pub(crate) mod ping;
 pub(crate) mod privileges;
 #[allow(unsafe_code)]
 pub(crate) mod sys;
+pub(crate) mod uncut;

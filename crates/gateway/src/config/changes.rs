@@ -39,6 +39,8 @@ impl Config {
         let ack_filter = |of: Handling| of.ack_filter.word().to_owned();
         changed("ack-filter", ack_filter(before), ack_filter(after));
         changed("wash", before.wash.word().into(), after.wash.word().into());
+        let split = |of: Handling| Switch::of(of.splits_gso).word().to_owned();
+        changed("split-gso", split(before), split(after));
         let ingress = |of: Handling| Switch::of(of.is_ingress).word().to_owned();
         changed("ingress", ingress(before), ingress(after));
         let across = |of: Handling| Switch::of(of.hosts_across_tins).word().to_owned();

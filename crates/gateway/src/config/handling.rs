@@ -90,6 +90,8 @@ pub(crate) struct Handling {
     /// Of what hosts send up the line.
     pub(crate) ack_filter: AckFilter,
     pub(crate) wash: Ways,
+    /// Whether frames of several packets are cut when they come.
+    pub(crate) splits_gso: bool,
     /// On the way down, where the line comes before the gateway.
     pub(crate) is_ingress: bool,
     /// Whether a host has one share in all tins together.
@@ -108,6 +110,7 @@ impl Handling {
         Treatment {
             ack_filter: if is_up { self.ack_filter } else { AckFilter::Off },
             is_washed: self.wash.has(heading),
+            splits_gso: self.splits_gso,
             is_ingress: self.is_ingress && !is_up,
             hosts_across_tins: self.hosts_across_tins,
             memory_limit: self.memory_limit.map(|limit| limit.bytes(rate, rtt)),
@@ -123,6 +126,8 @@ impl Handling {
 pub(crate) struct Treatment {
     pub(crate) ack_filter: AckFilter,
     pub(crate) is_washed: bool,
+    /// Whether frames of several packets are cut when they come.
+    pub(crate) splits_gso: bool,
     pub(crate) is_ingress: bool,
     /// Whether a host has one share in all tins together.
     pub(crate) hosts_across_tins: bool,
@@ -210,10 +215,12 @@ impl RawOptions {
             ));
         }
         let ingress = self.read("--ingress", &self.ingress, Switch::parse)?;
+        let splits_gso = self.read("--split-gso", &self.split_gso, Switch::parse)?;
         let tins = self.tins(kind)?;
         Ok(Handling {
             ack_filter,
             wash: self.read("--wash", &self.wash, Ways::parse)?.unwrap_or_default(),
+            splits_gso: splits_gso != Some(Switch::Off),
             is_ingress: ingress == Some(Switch::On),
             hosts_across_tins: self.hosts_across_tins(tins, hosts)?,
             memory_limit: self.read("--memory-limit", &self.memory_limit, memory_limit)?,

@@ -12,6 +12,7 @@ use crate::forward::queue::{
 };
 use crate::io::frame::Pool;
 use crate::io::sys::BATCH;
+use crate::io::uncut::LONGEST;
 
 /// The most that both directions may take, in bytes; on a machine with less than twice that, half of what
 /// it has.
@@ -91,7 +92,8 @@ fn too_many_hosts(share: Sharing, most: u64) -> String {
 pub(crate) fn of_all(config: &Config, mtu: usize) -> u64 {
     let (share, frames) = (&config.share, frames_for(limits_of(config, mtu)));
     let translations = if config.nat { nat::BYTES } else { 0 };
-    u64::from(frames) * bytes_of_frame(share.hosts, mtu) + tables(share) + translations
+    let uncut = if config.cuts() { (BATCH * LONGEST) as u64 } else { 0 };
+    u64::from(frames) * bytes_of_frame(share.hosts, mtu) + tables(share) + translations + uncut
 }
 
 /// The tables of both directions.

@@ -171,7 +171,7 @@ mod tests {
     fn every_option_reaches_the_configuration() {
         let config = config(
             "--lan a --wan b --up 1mbit --down 2mbit --io tap --queue qfq --hosts srchost --max-hosts 77 --host-by mac --limit 9p \
-             --aqm cobalt --l4s off --rtt regional --overhead 8 --mpu 64 --framing ptm --catch-up 3 --wash=up --ingress --memory-limit 2mb --nat \
+             --aqm cobalt --l4s off --rtt regional --overhead 8 --mpu 64 --framing ptm --catch-up 3 --wash=up --split-gso=off --ingress --memory-limit 2mb --nat \
              --stats s --stats-every 5 --metrics 127.0.0.1:9100 --user u",
         );
         let config = config.unwrap();
@@ -188,7 +188,7 @@ mod tests {
             "Ptm",
             "aqm: Cobalt, l4s: false, rtt: Rtt(Nanos(30000000))",
             "late: CatchUp(Nanos(3000000))",
-            "wash: Up, is_ingress: true, hosts_across_tins: false, memory_limit: Some(Bytes(2097152))",
+            "wash: Up, splits_gso: false, is_ingress: true, hosts_across_tins: false, memory_limit: Some(Bytes(2097152))",
             "9100",
             "nat: true",
             "\"u\"",
@@ -208,6 +208,7 @@ mod tests {
         assert_eq!(handling("--ack-filter=aggressive").ack_filter, AckFilter::Aggressive);
         assert_eq!(handling("").wash, Ways::Neither);
         assert_eq!(handling("--wash").wash, Ways::Both);
+        assert!(handling("").splits_gso && handling("--split-gso").splits_gso);
         assert!(handling("--ingress").is_ingress && !handling("--ingress=off").is_ingress);
         let across = |words: &str| handling(&format!("--tins diffserv4 {words}")).hosts_across_tins;
         assert!(across("--hosts-across-tins") && !across("--hosts-across-tins=off") && !across(""));

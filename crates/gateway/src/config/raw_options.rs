@@ -152,6 +152,10 @@ pub(crate) struct RawOptions {
     /// A host has one share in all tins together, and not one in each. With --tins [default: off; alone: on].
     #[arg(long, value_name = "WORD", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
     pub(crate) hosts_across_tins: Option<Word>,
+    /// Frames of several packets (GSO, TSO, GRO) are cut into these when they come, and else dropped as merged
+    /// [default: on].
+    #[arg(long, value_name = "WORD", help_heading = "Queues", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
+    pub(crate) split_gso: Option<Word>,
     /// On the way down the line stands before the gateway: what is dropped here counts as sent, so that
     /// arrivals keep to the rate [default: off; alone: on].
     #[arg(long, value_name = "WORD", help_heading = "The line", num_args = 0..=1, require_equals = true, default_missing_value = "on", value_parser = one_of::<Switch>())]
@@ -371,6 +375,7 @@ impl RawOptions {
             burst: self.burst.or(file.burst),
             hosts_across_tins: self.hosts_across_tins.or(file.hosts_across_tins),
             ingress: self.ingress.or(file.ingress),
+            split_gso: self.split_gso.or(file.split_gso),
             stats: self.stats.or(file.stats),
             stats_every: self.stats_every.or(file.stats_every),
             metrics: self.metrics.or(file.metrics),

@@ -22,6 +22,7 @@ use crate::forward::queue::{Heading, Plan, Queue, Seen, isolation};
 use crate::io::device::{Device, SHORTEST};
 use crate::io::frame::{Frame, Pool};
 use crate::io::sys::{Arrival, BATCH};
+use crate::io::uncut;
 use crate::stats::flow_stats::{Place, Watch, Watched};
 
 /// What is remembered of a frame while it is held.
@@ -46,6 +47,8 @@ pub(crate) struct Outside {
     /// Several packets merged into one, and the bytes of those whose length is known.
     pub(crate) merged: u64,
     pub(crate) merged_bytes: u64,
+    /// Frames of several packets that were cut; each packet is one that was received.
+    pub(crate) cut: u64,
     /// Shorter than an Ethernet header.
     pub(crate) too_short: u64,
     /// No frame of the pool was free.
@@ -176,6 +179,8 @@ impl Direction {
                 self.outside.merged_bytes += u64::from(bytes);
                 Some(&mut self.outside.merged)
             }
+            // It is in another frame: `arrive_uncut`.
+            Arrival::Uncut => Some(&mut self.outside.merged),
             Arrival::Whole if spare.len() < SHORTEST => Some(&mut self.outside.too_short),
             Arrival::Whole => None,
         };
@@ -222,6 +227,29 @@ impl Direction {
         match self.plan.treatment.ack_filter {
             AckFilter::Off => self.offer(now, &seen, packet, pool),
             _ => self.offer_ack(now, &seen, packet, pool),
+        }
+    }
+
+    /// A frame of several packets was received into `whole`: each of them arrives by itself, through `spare`.
+    pub(crate) fn arrive_uncut(
+        &mut self,
+        now: Nanos,
+        whole: &Frame,
+        spare: &mut Frame,
+        pool: &mut Pool,
+        translations: &Translations,
+    ) {
+        let Some(mut segmenter) = uncut::segmenter(whole) else {
+            let merged = Arrival::Merged(whole.len() as u32);
+            return self.arrive(now, merged, spare, pool, translations);
+        };
+        if segmenter.segments().each() as usize > pool.longest() {
+            return self.arrive(now, Arrival::TooLong, spare, pool, translations);
+        }
+        self.outside.cut += 1;
+        while let Some(len) = segmenter.write_next(spare.room()) {
+            spare.received(len);
+            self.arrive(now, Arrival::Whole, spare, pool, translations);
         }
     }
 

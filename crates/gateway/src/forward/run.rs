@@ -107,6 +107,8 @@ struct Gateway {
     reloads: Reloads,
     pool: Pool,
     spares: Vec<Frame>,
+    /// As many for frames of several packets, where they are cut.
+    uncut: Vec<Frame>,
     stats: Option<Stats>,
     metrics: Option<Metrics>,
     /// Has something to say when any interface has changed or gone.
@@ -169,6 +171,12 @@ pub(crate) fn plan(config: &Config, heading: Heading, descriptors: u32, max_len:
     Plan { share: config.share, heading, descriptors, max_len, rate, treatment }
 }
 
+/// Frames to receive what is cut into, if it is.
+fn uncut_frames(config: &Config) -> Vec<Frame> {
+    let count = if config.cuts() { BATCH } else { 0 };
+    (0..count).map(|_| Frame::for_uncut()).collect()
+}
+
 fn failed(what: &str, error: impl core::fmt::Display) -> String {
     format!("{what}: {error}")
 }
@@ -181,7 +189,7 @@ fn missing(what: &str, error: impl core::fmt::Display) -> Failure {
 impl Gateway {
     fn open(config: Config, source: Source) -> Result<Self, Failure> {
         let open = |option: &str, name: &str| {
-            let opened = Device::open(name, config.io);
+            let opened = Device::open(name, config.io, config.handling.splits_gso);
             let named = |refused| config.places.of(option)(format!("{option} {refused}"));
             opened.map_err(|refused| Failure::Missing(named(refused)))
         };
@@ -240,6 +248,7 @@ impl Gateway {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
         let epoll = epoll.map_err(|error| missing("epoll", error))?;
         let spares = (0..BATCH).map(|_| pool.spare()).collect();
+        let uncut = uncut_frames(&config);
         let started = clock();
         let gateway = Self {
             config,
@@ -255,6 +264,7 @@ impl Gateway {
             reloads: Reloads::new(),
             pool,
             spares,
+            uncut,
             stats,
             metrics,
             links,
@@ -438,16 +448,23 @@ impl Gateway {
 
     /// Takes in what device `at` has.
     fn receive(&mut self, at: usize) -> io::Result<()> {
-        let Self { devices, directions, pool, spares, overruns, nat, .. } = self;
+        let Self { devices, directions, pool, spares, uncut, overruns, nat, .. } = self;
         let mut arrivals = [Arrival::Whole; BATCH];
         for _ in 0..BATCHES_A_TURN {
-            let received = devices[at].receive(spares, &mut arrivals)?;
+            let received = devices[at].receive(spares, uncut, &mut arrivals)?;
             let now = clock();
             // What the kernel told of a connection it told before it gave the frames.
             nat.hear(now);
 
-            for (spare, arrival) in spares.iter_mut().zip(arrivals).take(received) {
-                directions[at].arrive(now, arrival, spare, pool, nat.translations());
+            let (direction, translations) = (&mut directions[at], nat.translations());
+            for (number, arrival) in arrivals.into_iter().enumerate().take(received) {
+                let spare = &mut spares[number];
+                match (arrival, uncut.get(number)) {
+                    (Arrival::Uncut, Some(whole)) => {
+                        direction.arrive_uncut(now, whole, spare, pool, translations);
+                    }
+                    _ => direction.arrive(now, arrival, spare, pool, translations),
+                }
             }
             if received < BATCH {
                 return Ok(());

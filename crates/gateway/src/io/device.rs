@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::config::keywords::Io;
 use crate::io::frame::{ETHERNET_HEADER, Frame};
-use crate::io::offloads::stop_merging;
+use crate::io::offloads::{harmful, stop_merging};
 use crate::io::sys::{self, Arrival, BATCH, Tap};
 
 /// Why a device was not opened: one line.
@@ -47,8 +47,8 @@ enum Handle {
 }
 
 impl Device {
-    /// Opens the interface `name`. Every change that is made to the device ends with the process.
-    pub(crate) fn open(name: &str, io: Io) -> Result<Self, Refused> {
+    /// Opens the interface `name`, of which frames of several packets are cut if the gateway `splits` them. Every change that is made to the device ends with the process.
+    pub(crate) fn open(name: &str, io: Io, splits: bool) -> Result<Self, Refused> {
         let refused = |why: &str| Refused(format!("{name}: {why}"));
         let failed = |error: io::Error| match error.raw_os_error() {
             Some(libc::EPERM | libc::EACCES) => {
@@ -70,7 +70,7 @@ impl Device {
             }
             Io::Tap => Handle::Tap(Tap::attach(name).map_err(failed)?),
             Io::Packet => {
-                let merging = sys::merging(name);
+                let merging = harmful(sys::merging(name), splits);
                 if !merging.is_empty() {
                     return Err(refused(&format!(
                         "it merges packets that it receives, which cannot be queued one by one; type: {}",
@@ -113,15 +113,16 @@ impl Device {
         }
     }
 
-    /// Receives into `frames` from the front, and says how many and what became of each. None if nothing
+    /// Receives into `frames` from the front, and frames of several packets into `uncut`; says how many and what became of each. None if nothing
     /// is there, or the device is down.
     pub(crate) fn receive(
         &mut self,
         frames: &mut [Frame],
+        uncut: &mut [Frame],
         arrivals: &mut [Arrival; BATCH],
     ) -> io::Result<usize> {
         match &mut self.handle {
-            Handle::Packet(socket) => match sys::receive(socket.as_fd(), frames, arrivals) {
+            Handle::Packet(socket) => match sys::receive(socket.as_fd(), frames, uncut, arrivals) {
                 // Packets merged in a way that the socket has no words for: one of them is gone.
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
                     frames.iter_mut().take(1).for_each(|frame| frame.received(0));

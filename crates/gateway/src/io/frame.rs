@@ -37,9 +37,19 @@ impl Frame {
         Self { buffer, start: HEADROOM, len: 0, offload: Offload::default() }
     }
 
+    /// Room for a frame of several packets.
+    pub(crate) fn for_uncut() -> Self {
+        Self::with_room(crate::io::uncut::LONGEST)
+    }
+
     /// Where the next frame is received.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         &mut self.buffer[HEADROOM..]
+    }
+
+    /// Whether a frame of `len` bytes is whole in [`Self::room`].
+    pub(crate) fn takes(&self, len: usize) -> bool {
+        HEADROOM + len < self.buffer.len()
     }
 
     /// `len` bytes were received into [`Self::room`].

@@ -10,9 +10,11 @@ use crate::io::sys::{Interface, link, links, merging};
 ///
 /// With `is_start` a line names also what cannot be asked. Other namespaces can be asked with CAP_NET_ADMIN only,
 /// which the gateway has at its start.
-pub(crate) fn concerns(index: c_int, is_start: bool) -> Vec<String> {
+///
+/// A gateway that `splits` frames of several packets asks for what it cannot cut alone.
+pub(crate) fn concerns(index: c_int, is_start: bool, splits: bool) -> Vec<String> {
     let all = links().unwrap_or_default();
-    let mut search = Search { all: &all, is_start, seen: Vec::new(), lines: Vec::new() };
+    let mut search = Search { all: &all, is_start, splits, seen: Vec::new(), lines: Vec::new() };
     search.look(index);
     search.lines
 }
@@ -20,6 +22,7 @@ pub(crate) fn concerns(index: c_int, is_start: bool) -> Vec<String> {
 struct Search<'a> {
     all: &'a [Interface],
     is_start: bool,
+    splits: bool,
     seen: Vec<c_int>,
     lines: Vec<String>,
 }
@@ -34,7 +37,7 @@ impl Search<'_> {
         let all = self.all;
         let Some(of) = all.iter().find(|link| link.index == index) else { return };
         let name = &of.name;
-        let merging = merging(name);
+        let merging = harmful(merging(name), self.splits);
         if !merging.is_empty() {
             self.lines.push(format!(
                 "{name} merges packets that it receives, which are dropped then; type: {}",
@@ -42,8 +45,8 @@ impl Search<'_> {
             ));
         }
         match &*of.kind {
-            "veth" => self.pair(of),
-            "tun" if of.has_headers => self.lines.push(format!(
+            "veth" if !self.splits => self.pair(of),
+            "tun" if of.has_headers && !self.splits => self.lines.push(format!(
                 "{name}: the program at its other end, such as a virtual machine, may hand over packets that are not \
                  cut up, which are dropped then; type in that machine: ip link set DEV gso_max_segs 1"
             )),
@@ -79,6 +82,13 @@ impl Search<'_> {
             _ => {}
         }
     }
+}
+
+/// Which of these offloads, by the words of `ethtool -K`, the gateway cannot live with. What is merged so that it can be
+/// cut again is no harm where it is cut; `lro` loses what the packets had.
+pub(crate) fn harmful(mut merging: Vec<&'static str>, splits: bool) -> Vec<&'static str> {
+    merging.retain(|&word| !splits || word == "lro");
+    merging
 }
 
 /// The command that stops a device from merging the packets that it receives; `merging` are its offloads by the

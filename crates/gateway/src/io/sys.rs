@@ -207,6 +207,8 @@ pub(crate) enum Arrival {
     TooLong,
     /// Several packets in one, merged by a card or not cut up yet: its bytes, 0 if they are not known.
     Merged(u32),
+    /// Several packets in one, to be cut: it is in the frame for these with the same number.
+    Uncut,
 }
 
 /// A control message of a packet socket, with its data.
@@ -216,10 +218,12 @@ struct Control {
     data: libc::tpacket_auxdata,
 }
 
-/// Receives frames into `frames` from the front; `arrivals` says what became of each.
+/// Receives frames into `frames` from the front; `arrivals` says what became of each. Frames that are several packets are
+/// received into `uncut`, as far as there are such.
 pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     frames: &mut [Frame],
+    uncut: &mut [Frame],
     arrivals: &mut [Arrival; BATCH],
 ) -> io::Result<usize> {
     let count = frames.len().min(BATCH);
@@ -227,19 +231,23 @@ pub(crate) fn receive(
     // SAFETY: `Control`, `iovec` and `mmsghdr` are integers and pointers: all zeros is one.
     let mut controls: [Control; BATCH] = unsafe { core::mem::zeroed() };
     // SAFETY: as above.
-    let mut vectors: [[libc::iovec; 2]; BATCH] = unsafe { core::mem::zeroed() };
+    let mut vectors: [[libc::iovec; 3]; BATCH] = unsafe { core::mem::zeroed() };
     // SAFETY: as above.
     let mut messages: [libc::mmsghdr; BATCH] = unsafe { core::mem::zeroed() };
     for (at, frame) in frames.iter_mut().take(count).enumerate() {
         let room = frame.room();
+        // A long frame goes on where it will be whole.
+        let rest = uncut.get_mut(at).and_then(|whole| whole.room().get_mut(room.len()..));
+        let rest = rest.unwrap_or_default();
         let offload = &mut offloads[at];
         vectors[at] = [
             libc::iovec { iov_base: offload.as_mut_ptr().cast(), iov_len: offload.len() },
             libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() },
+            libc::iovec { iov_base: rest.as_mut_ptr().cast(), iov_len: rest.len() },
         ];
         let message = &mut messages[at].msg_hdr;
         message.msg_iov = vectors[at].as_mut_ptr();
-        message.msg_iovlen = 2;
+        message.msg_iovlen = 3;
         message.msg_control = core::ptr::from_mut(&mut controls[at]).cast();
         message.msg_controllen = core::mem::size_of::<Control>() as _;
     }
@@ -261,13 +269,26 @@ pub(crate) fn receive(
         let len = (message.msg_len as usize).saturating_sub(offload.len());
         let longest = frame.room().len() - 1;
         frame.received(len.min(longest));
+        let tag = tag(&controls[at], &message.msg_hdr);
         arrivals[at] = if offload[1] != 0 {
-            Arrival::Merged(len as u32)
+            match uncut.get_mut(at) {
+                Some(whole) if whole.takes(len) => {
+                    let first = len.min(longest + 1);
+                    whole.room()[..first].copy_from_slice(&frame.room()[..first]);
+                    whole.received(len);
+                    whole.set_offload(offload);
+                    if let Some((protocol, control)) = tag {
+                        whole.insert_tag(protocol, control);
+                    }
+                    Arrival::Uncut
+                }
+                _ => Arrival::Merged(len as u32),
+            }
         } else if message.msg_hdr.msg_flags & libc::MSG_TRUNC != 0 || len > longest {
             Arrival::TooLong
         } else {
             frame.set_offload(offload);
-            if let Some((protocol, control)) = tag(&controls[at], &message.msg_hdr) {
+            if let Some((protocol, control)) = tag {
                 frame.insert_tag(protocol, control);
             }
             Arrival::Whole

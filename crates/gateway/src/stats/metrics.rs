@@ -199,6 +199,7 @@ fn info(direction: &Direction) -> String {
         ("tin_by", tin_by_word(*treatment)),
         ("ack_filter", treatment.ack_filter.name().to_owned()),
         ("wash", switch(treatment.is_washed)),
+        ("split_gso", switch(treatment.splits_gso)),
         ("ingress", switch(treatment.is_ingress)),
         ("hosts_across_tins", switch(treatment.hosts_across_tins)),
         ("link", direction.link().to_string()),
@@ -216,7 +217,7 @@ pub(crate) fn metrics(
     nat: Option<u64>,
 ) -> String {
     type Value = fn(&Direction, u64) -> u64;
-    let simple: [(&str, &str, &str, Value); 13] = [
+    let simple: [(&str, &str, &str, Value); 14] = [
         ("received_packets_total", "counter", "Frames received", |d, _| d.outside().received),
         ("sent_packets_total", "counter", "Frames sent", |d, _| d.outside().sent),
         ("sent_bytes_total", "counter", "Bytes sent", |d, _| d.outside().sent_bytes),
@@ -237,6 +238,12 @@ pub(crate) fn metrics(
             "counter",
             "Frames that came with a code point that was cleared",
             |d, _| d.outside().washed,
+        ),
+        (
+            "cut_frames_total",
+            "counter",
+            "Frames of several packets that were cut when they came",
+            |d, _| d.outside().cut,
         ),
         (
             "overrun_packets_total",

@@ -132,6 +132,9 @@ pub(crate) struct DirectionReport {
     /// Whether the line is charged what is dropped.
     #[serde(default)]
     pub(crate) ingress: bool,
+    /// Whether frames of several packets are cut when they come.
+    #[serde(default)]
+    pub(crate) split_gso: bool,
     /// Whether a host has one share in all tins together.
     #[serde(default)]
     pub(crate) hosts_across_tins: bool,
@@ -157,6 +160,9 @@ pub(crate) struct DirectionReport {
     /// Came with a code point that was cleared.
     #[serde(default)]
     pub(crate) washed: u64,
+    /// Frames of several packets that were cut; each packet is one that was received.
+    #[serde(default)]
+    pub(crate) cut: u64,
     /// By reason, those that are not zero.
     pub(crate) drops: Vec<(String, u64)>,
     /// Of frames that were dropped as merged.
@@ -303,6 +309,7 @@ impl DirectionReport {
             },
             wash: plan.treatment.is_washed,
             ingress: plan.treatment.is_ingress,
+            split_gso: plan.treatment.splits_gso,
             hosts_across_tins: plan.treatment.hosts_across_tins,
             link: direction.link().to_string(),
             limit_packets: direction.limits().packets,
@@ -315,6 +322,7 @@ impl DirectionReport {
             marked: direction.counters().marked + outside.marked_before,
             came_marked: direction.counters().came_marked + outside.came_marked_before,
             washed: outside.washed,
+            cut: outside.cut,
             drops: drops(direction).into_iter().filter(|(_, count)| *count > 0).collect(),
             merged_bytes: outside.merged_bytes,
             unaccounted: direction.unaccounted(),

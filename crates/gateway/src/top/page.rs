@@ -272,7 +272,11 @@ fn line_of(direction: &DirectionReport, before: Option<&DirectionReport>, second
         text += " ";
         text += &word;
     }
-    text + &format!("; {queued} packets, {queued_bytes} bytes queued")
+    text += &format!("; {queued} packets, {queued_bytes} bytes queued");
+    match direction.cut {
+        0 => text,
+        cut => text + &format!(", {cut} frames cut"),
+    }
 }
 
 /// What is in force in a direction beside its flow scheduler.

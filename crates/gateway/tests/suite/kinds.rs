@@ -10,6 +10,8 @@ use crate::topology::{FAR, HOSTS, Row};
 use crate::traffic::{BOTH, Bulk, Heading, Paced, uncut_datagrams};
 
 const RATES: &str = "--up 20mbit --down 20mbit";
+/// Frames of several packets are dropped, and whatever hands over such is said.
+const UNCUT: &str = "--up 20mbit --down 20mbit --split-gso=off";
 
 /// A UDP flow of these lengths from one address to the other arrives.
 fn arrives(row: &Row, addresses: [&str; 2], lengths: &[usize]) {
@@ -166,7 +168,7 @@ fn open_checksums_behind_tags_and_ipv6_are_closed() {
 fn merged_packets_are_counted_and_others_live_on() {
     let Some(row) = Row::new("merged") else { return };
     row.c.ip("link set c0 gso_max_segs 65535");
-    let gateway = Gateway::start(&row.gw, RATES);
+    let gateway = Gateway::start(&row.gw, UNCUT);
     let said = gateway.says();
     let command = "ip link set c0 gso_max_segs 1";
     assert!(
@@ -206,7 +208,7 @@ fn merged_packets_are_counted_and_others_live_on() {
 fn one_command_is_enough_for_every_protocol() {
     let Some(row) = Row::new("uncut") else { return };
     row.with_ipv6();
-    let gateway = Gateway::start(&row.gw, RATES);
+    let gateway = Gateway::start(&row.gw, UNCUT);
     for (host, far) in [(HOSTS[0], FAR), ("fd00::1", "fd00::2")] {
         tcp_arrives(&row, host);
         let far: core::net::IpAddr = far.parse().unwrap();
@@ -224,7 +226,7 @@ fn one_command_is_enough_for_every_protocol() {
 #[ignore = "long: `cargo xtask check` runs it"]
 fn a_device_that_begins_to_merge_is_reported() {
     let Some(row) = Row::new("later") else { return };
-    let gateway = Gateway::start(&row.gw, RATES);
+    let gateway = Gateway::start(&row.gw, UNCUT);
     row.gw.ethtool("-K lan gro on");
     let said = gateway.says();
     let (what, command) = said.split_once("; type: ethtool ").unwrap();
@@ -284,7 +286,7 @@ fn a_device_that_merges_is_refused_with_the_command_that_helps() {
     let Some(row) = Row::new("gro") else { return };
     let refused = |option: &str, device: &str, words: &str| {
         let before = row.gw.devices();
-        let output = run(&row.gw, &format!("{words} {RATES}"));
+        let output = run(&row.gw, &format!("{words} {UNCUT}"));
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), said.lines().count()), (Some(3), 1), "{said}");
         assert!(said.contains(&format!("{option} {device}: ")), "{said}");
@@ -303,5 +305,5 @@ fn a_device_that_merges_is_refused_with_the_command_that_helps() {
     row.gw.ip("link set lan master br0");
     refused("--lan", "br0", "--lan br0 --wan wan");
     row.gw.ip("link del br0");
-    Gateway::start(&row.gw, RATES).end();
+    Gateway::start(&row.gw, UNCUT).end();
 }

@@ -31,6 +31,7 @@ mod raw;
 mod refusals;
 mod serving;
 mod starving;
+mod super_packets;
 mod tap;
 mod tins;
 mod top;

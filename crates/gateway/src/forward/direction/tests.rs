@@ -5,6 +5,7 @@ use crate::config::keywords::{HostMode, Limit};
 use crate::config::memory::frames_for;
 use crate::forward::follow::Following;
 use crate::forward::queue::limits;
+use crate::io::uncut::tests::uncut;
 use freeboard::Isolation;
 use freeboard::shaper::Rate;
 
@@ -77,6 +78,32 @@ fn frames_without_a_place_in_the_pool_are_counted() {
     arrive(100, Arrival::TooLong, &mut direction);
     let (outside, held) = arrive(100, Arrival::Merged(64_000), &mut direction);
     assert_eq!((outside.too_long, outside.merged, outside.no_room, held), (1, 1, 4, 3));
+}
+
+/// Goal: a frame of several packets is these packets, and what cannot be cut is one frame that was dropped.
+#[test]
+fn frames_of_several_packets_arrive_as_these() {
+    let plan = drr_of_flows(10, 1_522);
+    let mut pool = Pool::new(plan.descriptors, 1_500);
+    let mut direction = Direction::new(plan, Overhead::RAW, Hosts::none(), [0; 16], None).unwrap();
+    let mut spare = pool.spare();
+    let mut arrive = |direction: &mut Direction, whole: &Frame| {
+        direction.arrive_uncut(Nanos(0), whole, &mut spare, &mut pool, &Translations::default());
+        assert_eq!(direction.unaccounted(), 0);
+        let outside = direction.outside();
+        let Outside { received, cut, merged, too_long, .. } = outside;
+        ([received, cut, merged, too_long], direction.held())
+    };
+    assert_eq!(arrive(&mut direction, &uncut(|_, _| {})), ([2, 1, 0, 0], 2));
+    assert_eq!(direction.queued_bytes(), 2 * 154);
+    let tunnel = uncut(|_, offload| offload[6] ^= 8);
+    assert_eq!(arrive(&mut direction, &tunnel), ([3, 1, 1, 0], 2));
+    let long = uncut(|bytes, offload| {
+        bytes.resize(14 + 4_040, 7);
+        bytes[16..18].copy_from_slice(&4_040_u16.to_be_bytes());
+        offload[4..6].copy_from_slice(&2_000_u16.to_ne_bytes());
+    });
+    assert_eq!(arrive(&mut direction, &long), ([4, 1, 1, 1], 2));
 }
 
 /// Goal: whatever follows what, there are as many frames as the limit in force takes, what is held is as it

@@ -2,7 +2,7 @@
 
 use freeboard::sched_core::Nanos;
 
-use super::{Gateway, clock, plan};
+use super::{Gateway, clock, plan, uncut_frames};
 use crate::config::memory;
 use crate::forward::direction::Hosts;
 use crate::forward::queue::Heading;
@@ -69,6 +69,10 @@ impl Gateway {
             }
             if self.pool.settle() {
                 sys::give_back_memory();
+            }
+            if config.cuts() != self.config.cuts() {
+                self.uncut = uncut_frames(&config);
+                self.look_soon(now);
             }
             self.config = config;
             self.next_report = Nanos::ZERO;

@@ -37,7 +37,8 @@ impl Gateway {
     pub(super) fn look_first(&mut self) {
         for at in 0..2 {
             if self.config.io == Io::Packet {
-                self.said[at].concerns = concerns(self.devices[at].index(), true);
+                self.said[at].concerns =
+                    concerns(self.devices[at].index(), true, self.config.cuts());
             }
         }
     }
@@ -77,7 +78,7 @@ impl Gateway {
                 say(&format!("{}: its MTU is {} now, and was {before}{what}", link.name, link.mtu));
             }
             if self.config.io == Io::Packet {
-                let found = concerns(index, false);
+                let found = concerns(index, false, self.config.cuts());
                 let known = &self.said[at].concerns;
                 found.iter().filter(|line| !known.contains(line)).for_each(|line| say(line));
                 self.said[at].concerns = found;

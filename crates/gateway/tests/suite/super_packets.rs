@@ -1,0 +1,183 @@
+//! Frames that are several packets, as a kernel that leaves the cutting to its card hands them over: cut by the gateway.
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::thread;
+use std::time::Instant;
+
+use conformance::measurement::attempts;
+use serde_json::Value;
+
+use crate::gateway::{Gateway, dropped};
+use crate::raw::{Raw, millis};
+use crate::refusals::file;
+use crate::topology::{FAR, HOSTS, Namespace, Row};
+use crate::traffic::{Bulk, Heading, Paced, percentile, uncut_datagrams};
+
+const RATES: &str = "--up 50mbit --down 50mbit";
+
+/// Both ends leave all cutting to their cards, which are none.
+fn uncut(row: &Row) {
+    for (inside, device) in [(&row.c, "c0"), (&row.s, "s0")] {
+        inside.ip(&format!("link set {device} gso_max_segs 65535"));
+    }
+}
+
+/// Sends `len` bytes from one namespace to an address in the other; true if these bytes arrive, in order.
+fn is_intact(from: &Namespace, to: &Namespace, address: IpAddr, len: usize) -> bool {
+    let listener = to.within(|| TcpListener::bind((address, 0)).unwrap());
+    let address: SocketAddr = listener.local_addr().unwrap();
+    let mut sending = from.within(move || TcpStream::connect(address).unwrap());
+    let (mut receiving, _) = listener.accept().unwrap();
+    receiving.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let bytes: Vec<u8> = (0..len as u32).map(|at| (at ^ (at >> 8) ^ (at >> 15)) as u8).collect();
+    let sent = bytes.clone();
+    let sender = thread::spawn(move || {
+        let _ = sending.write_all(&sent);
+        let _ = sending.shutdown(Shutdown::Write);
+    });
+    let mut received = Vec::new();
+    let is_over = receiving.read_to_end(&mut received).is_ok();
+    let _ = receiving.shutdown(Shutdown::Both);
+    sender.join().unwrap();
+    is_over && received == bytes
+}
+
+fn count(report: &Value, direction: usize, what: &str) -> i64 {
+    report["directions"][direction][what].as_i64().unwrap()
+}
+
+/// Goal: TCP and datagrams that come uncut leave as packets of at most the MTU, as many as there are segments, and what
+/// they carry arrives as it was sent, which the receiver's kernel checks by the checksums too. Over IPv4 and IPv6, both
+/// ways. Nothing is said of the senders, and nothing is counted as merged.
+#[test]
+fn uncut_frames_leave_as_the_packets_they_are() {
+    let Some(row) = Row::new("cut") else { return };
+    row.with_ipv6();
+    uncut(&row);
+    let gateway = Gateway::start(&row.gw, RATES);
+    let mut line = Raw::open(&row.s, "s0");
+    for (near, far) in [(HOSTS[0], FAR), ("fd00::1", "fd00::2")] {
+        let [near, far]: [IpAddr; 2] = [near, far].map(|address| address.parse().unwrap());
+        assert!(is_intact(&row.c, &row.s, far, 2_000_000), "to {far}");
+        assert!(is_intact(&row.s, &row.c, near, 2_000_000), "to {near}");
+        assert_eq!(uncut_datagrams(&row.c, &row.s, far, 20), 200, "{far}");
+    }
+    let (mut longest, mut frames) = (0, 0);
+    while let Some(frame) = line.receive() {
+        (longest, frames) = (longest.max(frame.len()), frames + 1);
+    }
+    assert_eq!(longest, 1_514, "of {frames} frames");
+    let report = gateway.end();
+    for direction in 0..2 {
+        assert_eq!(dropped(&report, direction, "merged"), 0, "{report}");
+        let (cut, received) =
+            (count(&report, direction, "cut"), count(&report, direction, "received"));
+        // Twice 2 MB in packets of 1,448 bytes.
+        assert!(cut > 100 && received > 2_700, "{cut} cut, {received} received: {report}");
+    }
+}
+
+/// Goal: a device that merges what it receives is no matter where frames are cut, and tags stay in each packet.
+#[test]
+#[ignore = "long: `cargo xtask check` runs it"]
+fn merged_frames_and_tagged_ones_are_cut() {
+    let Some(row) = Row::new("cutgro") else { return };
+    uncut(&row);
+    row.gw.ethtool("-K lan gro on");
+    let gateway = Gateway::start(&row.gw, RATES);
+    let [near, far]: [IpAddr; 2] = [HOSTS[0], FAR].map(|address| address.parse().unwrap());
+    assert!(is_intact(&row.c, &row.s, far, 2_000_000));
+    // The sender cuts, and the device of the gateway merges.
+    row.c.ip("link set c0 gso_max_segs 1");
+    assert!(is_intact(&row.c, &row.s, far, 2_000_000));
+    assert!(is_intact(&row.s, &row.c, near, 2_000_000));
+    row.c.ip("link set c0 gso_max_segs 65535");
+    let ends = [(&row.c, "c0", "10.7.0.1"), (&row.s, "s0", "10.7.0.2")];
+    let has_tags = ends.iter().all(|(inside, device, address)| {
+        let vlan = format!("link add link {device} name tagged type vlan id 7");
+        let is_made = inside.try_ip(&vlan).is_ok();
+        if is_made {
+            inside.ip(&format!("addr add {address}/24 dev tagged"));
+            inside.ip("link set tagged up");
+        }
+        is_made
+    });
+    if has_tags {
+        assert!(is_intact(&row.c, &row.s, "10.7.0.2".parse().unwrap(), 2_000_000));
+    } else {
+        println!("this kernel has no VLAN devices");
+    }
+    let report = gateway.end();
+    assert_eq!(dropped(&report, 0, "merged") + dropped(&report, 1, "merged"), 0, "{report}");
+    assert!(count(&report, 0, "cut") > 100, "{report}");
+}
+
+/// Goal: cutting comes and goes on a reload, and what is not cut is dropped and counted.
+#[test]
+fn cutting_changes_on_a_reload() {
+    let Some(row) = Row::new("cutreload") else { return };
+    row.c.ip("link set c0 gso_max_segs 65535");
+    let text = |more: &str| format!("up = \"50mbit\"\ndown = \"50mbit\"\n{more}");
+    let file = file("cutreload", &text(""));
+    let gateway = Gateway::start(&row.gw, &format!("--config {}", file.path()));
+    let datagrams = |calls| uncut_datagrams(&row.c, &row.s, FAR.parse().unwrap(), calls);
+    assert_eq!(datagrams(5), 50);
+    file.write(&text("split-gso = false"));
+    assert_eq!(gateway.reads_again(1), ["freeboard-gateway: split-gso: on -> off"]);
+    assert_eq!(datagrams(5), 0);
+    assert!(gateway.says().contains(" lan: dropped "));
+    file.write(&text("split-gso = true"));
+    assert_eq!(gateway.reads_again(1), ["freeboard-gateway: split-gso: off -> on"]);
+    assert_eq!(datagrams(5), 50);
+    let report = gateway.end();
+    assert_eq!((count(&report, 0, "cut"), dropped(&report, 0, "merged")), (10, 5), "{report}");
+}
+
+/// Goal: a small flow beside an upload waits for a packet of it, whether the sender cuts or the gateway does, and the upload
+/// has the line; where neither does, the upload has hardly anything.
+/// Method: 100 bytes every 5 ms beside one TCP flow, at 10 Mbit/s up.
+#[test]
+#[ignore = "long: `cargo xtask check` runs it"]
+fn a_small_flow_beside_an_uncut_upload_waits_for_a_packet() {
+    let Some(row) = Row::new("cutdelay") else { return };
+    let measure = |segments: u32, words: &str| {
+        row.c.ip(&format!("link set c0 gso_max_segs {segments}"));
+        let gateway = Gateway::start(&row.gw, &format!("--up 10mbit --down 10mbit {words}"));
+        row.wait_for_carriers();
+        let probe = Paced::start(&row, Heading::Up, millis(5), &[100]);
+        let bulks = [Bulk::start(&row, HOSTS[0], Heading::Up, 1)];
+        thread::sleep(millis(1_500));
+        let from = Instant::now();
+        let received = Bulk::received_in(&bulks, millis(6_000))[0];
+        let to = Instant::now();
+        let delays = probe.stop().delays(from, to);
+        drop(bulks);
+        gateway.signal(nix::sys::signal::Signal::SIGTERM);
+        let ended = gateway.ends();
+        assert!(ended.status.success(), "{ended:?}");
+        let [p50, p99] = [50, 99].map(|part| percentile(&delays, part).as_secs_f64() * 1e3);
+        let megabits = received as f64 * 8.0 / 6e6;
+        println!(
+            "gso_max_segs {segments} {words}: upload {megabits:.2} Mbit/s, probe {p50:.2} ms, 99 % {p99:.2} ms, {} cut, {} \
+             dropped as merged",
+            count(&ended.report, 0, "cut"),
+            dropped(&ended.report, 0, "merged"),
+        );
+        (megabits, p50)
+    };
+    attempts("a small flow beside an uncut upload", || {
+        let [sender, here, nowhere] = [(1, ""), (65_535, ""), (65_535, "--split-gso=off")]
+            .map(|(segments, words)| measure(segments, words));
+        // A packet of 1,514 bytes takes 1.2 ms, one of 64 kB 52 ms.
+        let is_small = sender.1 < 4.0 && here.1 < 4.0;
+        let has_line = sender.0 > 8.0 && here.0 > 8.0 && nowhere.0 < 5.0;
+        if is_small && has_line {
+            Ok(())
+        } else {
+            Err(format!("{sender:.2?}, {here:.2?}, {nowhere:.2?}"))
+        }
+    });
+}
