@@ -48,6 +48,8 @@ impl Config {
         changed("tins", tins_word(before.tins), tins_word(after.tins));
         let tin_by = |of: Handling| of.tin_by.word().to_owned();
         changed("tin-by", tin_by(before), tin_by(after));
+        let mask = |of: Handling| format!("{:#x}", of.fwmark.mask());
+        changed("fwmark", mask(before), mask(after));
         changed("memory-limit", memory_word(before.memory_limit), memory_word(after.memory_limit));
         changed("autorate", self.follow.word(), new.follow.word());
         let nat = |is_on| Switch::of(is_on).word().to_owned();

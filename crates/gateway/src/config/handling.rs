@@ -2,9 +2,11 @@
 
 use freeboard::sched_core::Nanos;
 use freeboard::shaper::{Overhead, Rate, Shaper};
-use freeboard::{AckFilter, Isolation, MemoryLimit, QueueSettings, Rtt, TinBy, TinMode, TinPlan};
+use freeboard::{
+    AckFilter, Fwmark, Isolation, MemoryLimit, QueueSettings, Rtt, TinBy, TinMode, TinPlan,
+};
 
-use crate::config::keywords::{HostMode, QueueKind, Switch, Words, number};
+use crate::config::keywords::{HostMode, Io, QueueKind, Switch, Words, number};
 use crate::config::{RawOptions, Word};
 use crate::forward::queue::Heading;
 use crate::io::frame::ETHERNET_HEADER;
@@ -101,6 +103,8 @@ pub(crate) struct Handling {
     /// None where there is one tin.
     pub(crate) tins: Option<TinPlan>,
     pub(crate) tin_by: TinBy,
+    /// Which bits of a mark name the tin.
+    pub(crate) fwmark: Fwmark,
 }
 
 impl Handling {
@@ -117,6 +121,7 @@ impl Handling {
             late: self.late,
             tins: self.tins,
             tin_by: self.tin_by,
+            fwmark: self.fwmark,
         }
     }
 }
@@ -138,6 +143,8 @@ pub(crate) struct Treatment {
     pub(crate) tins: Option<TinPlan>,
     /// Which header names the tin.
     pub(crate) tin_by: TinBy,
+    /// Which bits of a mark name the tin.
+    pub(crate) fwmark: Fwmark,
 }
 
 impl Treatment {
@@ -227,6 +234,7 @@ impl RawOptions {
             late: self.late()?,
             tins,
             tin_by: self.tin_by(tins)?,
+            fwmark: self.fwmark(tins)?,
         })
     }
 
@@ -273,6 +281,24 @@ impl RawOptions {
                 Err(self.not_with("--tin-by", &self.tin_by, why))
             }
             (tin_by, _) => Ok(tin_by),
+        }
+    }
+
+    /// Which bits of a mark name a tin. A TAP gives no marks.
+    fn fwmark(&self, tins: Option<TinPlan>) -> Result<Fwmark, String> {
+        let fwmark = self.read("--fwmark", &self.fwmark, fwmark)?.unwrap_or(Fwmark::NONE);
+        let is_tap = self.io.as_ref().is_some_and(|io| io.text() == Io::Tap.word());
+        match tins {
+            _ if fwmark == Fwmark::NONE => Ok(fwmark),
+            None => {
+                Err(self.not_with("--fwmark", &self.fwmark, "without several --tins accepted is 0"))
+            }
+            Some(_) if is_tap => Err(self.not_with(
+                "--fwmark",
+                &self.fwmark,
+                "with --io tap accepted is 0: a TAP gives no marks",
+            )),
+            Some(_) => Ok(fwmark),
         }
     }
 
@@ -327,6 +353,24 @@ fn tins(option: &str, words: &str) -> Result<TinPlan, String> {
              or tins of your own such as \"tin rest tin calls share 1/4 map EF calls\""
         )
     })
+}
+
+/// A mask of bits, as `tc` writes it.
+fn fwmark(option: &str, word: &str) -> Result<Fwmark, String> {
+    let words = format!("fwmark {word}");
+    let settings =
+        QueueSettings::from_words(&words).ok().filter(|_| !word.contains(char::is_whitespace));
+    let mask = settings.and_then(|settings| settings.fwmark);
+    mask.map(Fwmark::new).ok_or_else(|| {
+        format!(
+            "{option} {word:?}: accepted are masks of bits from 0 to 0xffffffff, as 255 or 0xff"
+        )
+    })
+}
+
+/// The bits of a mark that name a tin, as they are said; empty if there are none.
+pub(crate) fn fwmark_word(fwmark: Fwmark) -> String {
+    if fwmark == Fwmark::NONE { String::new() } else { format!("{:#x}", fwmark.mask()) }
 }
 
 /// A memory limit: `by-rate`, or a size as `tc` writes it.

@@ -210,6 +210,8 @@ mod tests {
         assert_eq!(handling("--wash").wash, Ways::Both);
         assert!(handling("").splits_gso && handling("--split-gso").splits_gso);
         assert!(handling("--ingress").is_ingress && !handling("--ingress=off").is_ingress);
+        let fwmark = |words: &str| handling(&format!("--tins diffserv4 {words}")).fwmark.mask();
+        assert_eq!(["", "--fwmark 0xff00", "--fwmark 255"].map(fwmark), [0, 0xff00, 255]);
         let across = |words: &str| handling(&format!("--tins diffserv4 {words}")).hosts_across_tins;
         assert!(across("--hosts-across-tins") && !across("--hosts-across-tins=off") && !across(""));
     }
@@ -243,6 +245,18 @@ mod tests {
             ("--queue cake", "'cake' for '--queue <WORD>' [possible values: fifo, sqf, drr, qfq]"),
             ("--queue drx", "tip: a similar value exists: 'drr'"),
             ("completions shell", "[possible values: bash, elvish, fish, powershell, zsh]"),
+            (
+                "--lan a --wan b --up 1mbit --down 1mbit --tins diffserv4 --fwmark 0x1ffffffff",
+                "accepted are masks of bits from 0",
+            ),
+            (
+                "--lan a --wan b --up 1mbit --down 1mbit --fwmark 1",
+                "without several --tins accepted is 0",
+            ),
+            (
+                "--lan a --wan b --up 1mbit --down 1mbit --io tap --tins diffserv4 --fwmark 1",
+                "with --io tap accepted is 0: a TAP gives no marks",
+            ),
             ("--overhead -65 --lan a --wan b --up 1mbit --down 1mbit", "-64 to 256"),
         ] {
             let error = config(line).unwrap_err();

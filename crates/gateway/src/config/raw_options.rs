@@ -117,6 +117,10 @@ pub(crate) struct RawOptions {
     /// bits (802.1p) of a VLAN tag [default: dscp].
     #[arg(long, value_name = "WORD", help_heading = "Queues", value_parser = one_of::<TinBy>())]
     pub(crate) tin_by: Option<Word>,
+    /// Bits of the firewall's mark that name the tin, such as 0xff: 1 is the first, and where they are 0 the header counts. The kernel
+    /// says marks, since Linux 5.19, of what this machine's own stack hands over at a veth pair [default: 0, none].
+    #[arg(long, value_name = "MASK", help_heading = "Queues", allow_negative_numbers = true)]
+    pub(crate) fwmark: Option<Word>,
     /// What waits of the TCP acknowledgements that hosts send is thinned out: at most all but two of a
     /// connection, or, aggressive, all but one. For a line that is ten times as fast down as up
     /// [default: off; alone: conservative].
@@ -367,6 +371,7 @@ impl RawOptions {
             autorate_ingress: self.autorate_ingress.or(file.autorate_ingress),
             tins: self.tins.or(file.tins),
             tin_by: self.tin_by.or(file.tin_by),
+            fwmark: self.fwmark.or(file.fwmark),
             ack_filter: self.ack_filter.or(file.ack_filter),
             wash: self.wash.or(file.wash),
             memory_limit: self.memory_limit.or(file.memory_limit),

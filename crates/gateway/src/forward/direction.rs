@@ -196,7 +196,7 @@ impl Direction {
             self.outside.no_room += 1;
             return;
         };
-        let (parsed, tin) = self.read(pool.frame(handle).bytes());
+        let (parsed, tin) = self.read(pool.frame(handle));
         let link = match self.identity.reads_link() {
             true => LinkHeader::of(pool.frame(handle).bytes()),
             false => None,
@@ -249,6 +249,7 @@ impl Direction {
         self.outside.cut += 1;
         while let Some(len) = segmenter.write_next(spare.room()) {
             spare.received(len);
+            spare.set_mark(whole.mark());
             self.arrive(now, Arrival::Whole, spare, pool, translations);
         }
     }
@@ -261,15 +262,17 @@ impl Direction {
         Seen { flow, source, destination, tin: 0, weight, quantum, rate, ceiling }
     }
 
-    /// What a frame is by its outermost headers, and its tin by the class that it came with.
-    fn read(&self, frame: &[u8]) -> (Parsed, u8) {
+    /// What a frame is by its outermost headers, and its tin by its mark, or by the class that it came with.
+    fn read(&self, from: &Frame) -> (Parsed, u8) {
+        let frame = from.bytes();
         let Some(plan) = &self.plan.treatment.tins else { return (parse::ethernet(frame), 0) };
         let tin_by = self.plan.treatment.tin_by;
         let parsed = match tin_by {
             TinBy::InnerDscp => Parser::new().ethernet(frame),
             TinBy::Dscp | TinBy::Priority => parse::ethernet(frame),
         };
-        let tin = plan.of_dscp(tin_by.dscp(&parsed, || parse::vlan_priority(frame)));
+        let mark = self.plan.treatment.fwmark.value(from.mark());
+        let tin = plan.of_marked(mark, tin_by.dscp(&parsed, || parse::vlan_priority(frame)));
         // Flows and hosts are those outside, whatever names the tin.
         let outermost = Parsed::new(*parsed.outer_key(), parsed.ip, None, parsed.ending);
         (outermost, tin)

@@ -6,6 +6,7 @@ mod trouble;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
+use freeboard::Fwmark;
 use freeboard::sched_core::Nanos;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::signal::{SigSet, Signal};
@@ -201,7 +202,13 @@ impl Gateway {
                 format!("--wan {wan:?}: is the device of --lan by another name; two are needed");
             return Err(Failure::Refused(config.places.of("--wan")(why)));
         }
-        let devices = [open("--lan", &config.lan)?, open("--wan", &config.wan)?];
+        let mut devices = [open("--lan", &config.lan)?, open("--wan", &config.wan)?];
+        if config.handling.fwmark != Fwmark::NONE {
+            let named = |why| config.places.of("--fwmark")(format!("--fwmark: {why}"));
+            for device in &mut devices {
+                device.tell_marks().map_err(|why| Failure::Missing(named(why)))?;
+            }
+        }
         let mtu = devices.iter().map(Device::mtu).max().unwrap_or(0);
         memory::check(&config, mtu)?;
         let pool = Pool::new(memory::frames_for(memory::limits_of(&config, mtu)), mtu);

@@ -37,6 +37,8 @@ pub(crate) struct Device {
     /// The number stays the same if the interface is renamed, and another interface of the same name has another.
     index: i32,
     mtu: usize,
+    /// Whether the kernel says the marks of frames.
+    tells_marks: bool,
     handle: Handle,
 }
 
@@ -80,7 +82,23 @@ impl Device {
                 Handle::Packet(sys::packet_socket(index).map_err(failed)?)
             }
         };
-        Ok(Self { name: name.to_owned(), index, mtu, handle })
+        Ok(Self { name: name.to_owned(), index, mtu, tells_marks: false, handle })
+    }
+
+    /// Has the kernel say the marks of frames; one line says why it does not.
+    pub(crate) fn tell_marks(&mut self) -> Result<(), String> {
+        let told = match &self.handle {
+            Handle::Packet(socket) => sys::tell_marks(socket.as_fd()),
+            // Refused with the options.
+            Handle::Tap(_) => Ok(()),
+        };
+        self.tells_marks = told.is_ok();
+        told.map_err(|error| marks_refused(&error))
+    }
+
+    /// Whether the kernel says the marks of frames.
+    pub(crate) fn tells_marks(&self) -> bool {
+        self.tells_marks
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -205,6 +223,20 @@ fn there_are(io: Io) -> String {
     }
 }
 
+/// Why the kernel does not say the marks of frames.
+fn marks_refused(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOPROTOOPT) => {
+            "this kernel does not say the marks of frames: SO_RCVMARK is there since Linux 5.19"
+                .to_owned()
+        }
+        Some(libc::EPERM | libc::EACCES) => {
+            "not permitted: run as root, or with CAP_NET_RAW".to_owned()
+        }
+        _ => error.to_string(),
+    }
+}
+
 /// A device that has nothing or is down gives no frames; any other error is one.
 fn none_if_quiet(result: io::Result<usize>) -> io::Result<usize> {
     match result {
@@ -225,3 +257,21 @@ fn unsent(taken: usize, error: &io::Error) -> Sent {
 
 /// The shortest frame that can be forwarded.
 pub(crate) const SHORTEST: usize = ETHERNET_HEADER;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: a kernel that does not know the option is named with the version that does. Method: the error that it gives, which a
+    /// newer one gives for an option that there is not.
+    #[test]
+    fn a_kernel_without_marks_is_named() {
+        let said = |code| marks_refused(&io::Error::from_raw_os_error(code));
+        assert_eq!(
+            said(libc::ENOPROTOOPT),
+            "this kernel does not say the marks of frames: SO_RCVMARK is there since Linux 5.19"
+        );
+        assert!(said(libc::EPERM).starts_with("not permitted: "));
+        assert!(said(libc::EINVAL).starts_with("Invalid argument"));
+    }
+}

@@ -28,13 +28,15 @@ pub(crate) struct Frame {
     start: usize,
     len: usize,
     offload: Offload,
+    /// What rules of the firewall marked it with.
+    mark: u32,
 }
 
 impl Frame {
     /// Room for a frame of at most `longest` bytes and, to notice a longer one, a byte more.
     fn with_room(longest: usize) -> Self {
         let buffer = vec![0; HEADROOM + longest + 1].into_boxed_slice();
-        Self { buffer, start: HEADROOM, len: 0, offload: Offload::default() }
+        Self { buffer, start: HEADROOM, len: 0, offload: Offload::default(), mark: 0 }
     }
 
     /// Room for a frame of several packets.
@@ -55,6 +57,7 @@ impl Frame {
     /// `len` bytes were received into [`Self::room`].
     pub(crate) fn received(&mut self, len: usize) {
         (self.start, self.len, self.offload) = (HEADROOM, len, Offload::default());
+        self.mark = 0;
     }
 
     /// Its checksum was left to the card.
@@ -78,6 +81,14 @@ impl Frame {
             let begins = begins.saturating_add(HEADROOM as u16);
             self.offload[6..8].copy_from_slice(&begins.to_ne_bytes());
         }
+    }
+
+    pub(crate) fn set_mark(&mut self, mark: u32) {
+        self.mark = mark;
+    }
+
+    pub(crate) fn mark(&self) -> u32 {
+        self.mark
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

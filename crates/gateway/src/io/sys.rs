@@ -180,6 +180,17 @@ pub(crate) fn packet_socket(index: c_int) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Has the kernel say the mark of each frame, which takes CAP_NET_RAW or CAP_NET_ADMIN, and Linux 5.19.
+pub(crate) fn tell_marks(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let (on, len) = (1_i32, size_of::<i32>());
+    let at = core::ptr::from_ref(&on).cast();
+    // SAFETY: the value is `len` bytes and outlives the call.
+    checked(unsafe {
+        libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVMARK, at, len)
+    })
+    .map(|_| ())
+}
+
 /// Frames that the kernel has thrown away because the socket was full, since the last call.
 pub(crate) fn overruns(socket: BorrowedFd<'_>) -> u32 {
     let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
@@ -211,12 +222,10 @@ pub(crate) enum Arrival {
     Uncut,
 }
 
-/// A control message of a packet socket, with its data.
-#[repr(C)]
-struct Control {
-    header: libc::cmsghdr,
-    data: libc::tpacket_auxdata,
-}
+/// Room for the control messages of a frame: its tag and its mark.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 64]);
 
 /// Receives frames into `frames` from the front; `arrivals` says what became of each. Frames that are several packets are
 /// received into `uncut`, as far as there are such.
@@ -228,9 +237,8 @@ pub(crate) fn receive(
 ) -> io::Result<usize> {
     let count = frames.len().min(BATCH);
     let mut offloads = [Offload::default(); BATCH];
-    // SAFETY: `Control`, `iovec` and `mmsghdr` are integers and pointers: all zeros is one.
-    let mut controls: [Control; BATCH] = unsafe { core::mem::zeroed() };
-    // SAFETY: as above.
+    let mut controls = [Control([0; 64]); BATCH];
+    // SAFETY: `iovec` and `mmsghdr` are integers and pointers: all zeros is one.
     let mut vectors: [[libc::iovec; 3]; BATCH] = unsafe { core::mem::zeroed() };
     // SAFETY: as above.
     let mut messages: [libc::mmsghdr; BATCH] = unsafe { core::mem::zeroed() };
@@ -269,7 +277,9 @@ pub(crate) fn receive(
         let len = (message.msg_len as usize).saturating_sub(offload.len());
         let longest = frame.room().len() - 1;
         frame.received(len.min(longest));
-        let tag = tag(&controls[at], &message.msg_hdr);
+        // SAFETY: the call above has filled it.
+        let Said { tag, mark } = unsafe { Said::of(&message.msg_hdr) };
+        frame.set_mark(mark);
         arrivals[at] = if offload[1] != 0 {
             match uncut.get_mut(at) {
                 Some(whole) if whole.takes(len) => {
@@ -277,6 +287,7 @@ pub(crate) fn receive(
                     whole.room()[..first].copy_from_slice(&frame.room()[..first]);
                     whole.received(len);
                     whole.set_offload(offload);
+                    whole.set_mark(mark);
                     if let Some((protocol, control)) = tag {
                         whole.insert_tag(protocol, control);
                     }
@@ -297,20 +308,53 @@ pub(crate) fn receive(
     Ok(received)
 }
 
-/// The VLAN tag that the kernel has taken out of a frame: its protocol and what it says.
-fn tag(control: &Control, message: &libc::msghdr) -> Option<(u16, u16)> {
-    const VLAN_VALID: u32 = 1 << 4;
-    const PROTOCOL_VALID: u32 = 1 << 6;
-    let header = &control.header;
-    let is_ours = message.msg_controllen >= core::mem::size_of::<libc::cmsghdr>() as _
-        && header.cmsg_level == libc::SOL_PACKET
-        && header.cmsg_type == libc::PACKET_AUXDATA;
-    let data = &control.data;
-    if !is_ours || data.tp_status & VLAN_VALID == 0 {
-        return None;
+/// What control messages say of a frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Said {
+    /// The VLAN tag that the kernel has taken out: its protocol and what it says.
+    tag: Option<(u16, u16)>,
+    /// The mark that rules of the firewall gave it.
+    mark: u32,
+}
+
+impl Said {
+    /// # Safety
+    ///
+    /// The kernel has filled the control of `message`, and nothing has changed it since.
+    unsafe fn of(message: &libc::msghdr) -> Self {
+        const VLAN_VALID: u32 = 1 << 4;
+        const PROTOCOL_VALID: u32 = 1 << 6;
+        let mut said = Self::default();
+        // SAFETY: the control has whole messages, as long as it says. Data are read as they lie there, if there are as many bytes of
+        // them.
+        unsafe {
+            let mut next = libc::CMSG_FIRSTHDR(message);
+            while let Some(header) = next.as_ref() {
+                let data = libc::CMSG_DATA(next);
+                let has =
+                    |bytes: usize| header.cmsg_len >= libc::CMSG_LEN(bytes as libc::c_uint) as _;
+                match (header.cmsg_level, header.cmsg_type) {
+                    (libc::SOL_PACKET, libc::PACKET_AUXDATA)
+                        if has(core::mem::size_of::<libc::tpacket_auxdata>()) =>
+                    {
+                        let of: libc::tpacket_auxdata =
+                            data.cast::<libc::tpacket_auxdata>().read_unaligned();
+                        if of.tp_status & VLAN_VALID != 0 {
+                            let is_told = of.tp_status & PROTOCOL_VALID != 0;
+                            let protocol = if is_told { of.tp_vlan_tpid } else { 0x8100 };
+                            said.tag = Some((protocol, of.tp_vlan_tci));
+                        }
+                    }
+                    (libc::SOL_SOCKET, libc::SO_MARK) if has(core::mem::size_of::<u32>()) => {
+                        said.mark = data.cast::<u32>().read_unaligned();
+                    }
+                    _ => {}
+                }
+                next = libc::CMSG_NXTHDR(message, next);
+            }
+        }
+        said
     }
-    let protocol = if data.tp_status & PROTOCOL_VALID == 0 { 0x8100 } else { data.tp_vlan_tpid };
-    Some((protocol, data.tp_vlan_tci))
 }
 
 /// Sends frames from the front; returns how many the kernel has taken.

@@ -10,7 +10,7 @@ use crate::forward::direction::Direction;
 use crate::forward::follow::Following;
 use crate::stats::accounts::Account;
 use crate::stats::report::{
-    Followed, Reflected, Reloads, TinReport, TotalsReport, VERSION, drops, tin_by_word,
+    Followed, Reflected, Reloads, TinReport, TotalsReport, VERSION, drops, fwmark_word, tin_by_word,
 };
 
 /// A metric in the text format of Prometheus: what it is, and its values behind their labels.
@@ -197,6 +197,7 @@ fn info(direction: &Direction) -> String {
         ("rtt", rtt_word(share.rtt)),
         ("tins", tins_word(treatment.tins)),
         ("tin_by", tin_by_word(*treatment)),
+        ("fwmark", fwmark_word(*treatment)),
         ("ack_filter", treatment.ack_filter.name().to_owned()),
         ("wash", switch(treatment.is_washed)),
         ("split_gso", switch(treatment.splits_gso)),

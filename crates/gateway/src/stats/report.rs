@@ -4,7 +4,7 @@ use freeboard::sched_core::{DropReason, Nanos};
 use freeboard::{AckFilter, FlowTotals, Tin, TinCounters};
 use serde::{Deserialize, Serialize};
 
-use crate::config::handling::{Treatment, rtt_word};
+use crate::config::handling::{self, Treatment, rtt_word};
 use crate::config::keywords::{Words as _, rate_word};
 use crate::forward::direction::Direction;
 use crate::forward::follow::Following;
@@ -123,6 +123,9 @@ pub(crate) struct DirectionReport {
     /// Which header names the tin, where there are several.
     #[serde(default)]
     pub(crate) tin_by: String,
+    /// Which bits of a mark name the tin; empty if none do.
+    #[serde(default)]
+    pub(crate) fwmark: String,
     /// How much of waiting acknowledgements is dropped; empty if nothing is.
     #[serde(default)]
     pub(crate) ack_filter: String,
@@ -303,6 +306,7 @@ impl DirectionReport {
             l4s: plan.share.l4s,
             rtt: rtt_word(plan.share.rtt),
             tin_by: tin_by_word(plan.treatment),
+            fwmark: fwmark_word(plan.treatment),
             ack_filter: match plan.treatment.ack_filter {
                 AckFilter::Off => String::new(),
                 filter => filter.name().to_owned(),
@@ -378,6 +382,11 @@ fn hosts_or_flows<'a>(tallies: impl Iterator<Item = &'a Tally>) -> Vec<HostOrFlo
         delay: Delay::of(&tally.delays),
     };
     all.into_iter().take(LISTED).map(shown).collect()
+}
+
+/// Which bits of a mark name the tin; empty where none do, or where there is one tin.
+pub(super) fn fwmark_word(treatment: Treatment) -> String {
+    treatment.tins.map_or(String::new(), |_| handling::fwmark_word(treatment.fwmark))
 }
 
 /// Which header names the tin; empty where there is one tin.

@@ -297,6 +297,8 @@ fn words_of(direction: &DirectionReport) -> Vec<String> {
     words.extend((!ack_filter.is_empty()).then(|| format!("ack-filter {ack_filter}")));
     let is_usual = tin_by.is_empty() || tin_by == "dscp";
     words.extend((!is_usual).then(|| format!("tins by {tin_by}")));
+    let fwmark = &direction.fwmark;
+    words.extend((!fwmark.is_empty()).then(|| format!("fwmark {fwmark}")));
     words.extend(wash.then(|| "wash".to_owned()));
     words.extend(ingress.then(|| "ingress".to_owned()));
     words.extend(direction.hosts_across_tins.then(|| "hosts-across-tins".to_owned()));

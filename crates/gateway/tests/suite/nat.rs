@@ -56,7 +56,7 @@ fn translate(row: &Row) -> bool {
 }
 
 /// Rules of `nft` inside.
-fn nft(inside: &Namespace, rules: &str) -> Result<(), String> {
+pub(crate) fn nft(inside: &Namespace, rules: &str) -> Result<(), String> {
     inside.within(|| {
         let mut child = Command::new("nft")
             .args(["-f", "-"])

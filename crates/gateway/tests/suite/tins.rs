@@ -1,15 +1,17 @@
 //! Classes of the line.
 
 use core::time::Duration;
+use std::net::UdpSocket;
 use std::thread;
 
 use conformance::measurement::attempts;
 
 use crate::gateway::{Gateway, told};
 use crate::handling::datagram;
+use crate::nat::nft;
 use crate::raw::{Raw, millis};
 use crate::refusals::file;
-use crate::topology::{FAR, HOSTS, Row};
+use crate::topology::{FAR, HOSTS, Row, has, skip};
 use crate::traffic::{BOTH, Bulk, Heading, Outcome, Paced};
 
 /// The byte of class of EF.
@@ -119,5 +121,75 @@ fn a_tin_is_named_by_the_header_that_was_asked_for() {
             *before = sent;
         }
     }
+    gateway.end();
+}
+
+/// Goal: a mark of the firewall names the tin of what the machine's own stack hands over, by the bits that were asked for; where
+/// it names none the code point does; the bits change on a reload; and a gateway that was started without does not begin.
+/// Method: rules that mark by port, and the gateway between a veth pair of the stack and the line.
+#[test]
+fn a_mark_names_the_tin_of_what_the_own_stack_sends() {
+    let Some(row) = Row::new("fwmark") else { return };
+    if !has("fwmark", &["nft"]) {
+        return;
+    }
+    row.gw.ip("link add out type veth peer name fb");
+    for device in ["out", "fb"] {
+        row.gw.ethtool(&format!("-K {device} gro off"));
+        row.gw.ip(&format!("link set {device} up"));
+    }
+    row.gw.ip("link set wan arp off");
+    row.gw.ip("addr add 10.9.0.254/24 dev out");
+    // ARP has a tin of its own: no end has to ask.
+    row.gw.ip("link set out address 02:00:00:00:00:fe");
+    row.s.ip("link set s0 address 02:00:00:00:00:02");
+    row.gw.ip("neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev out nud permanent");
+    row.s.ip("neigh add 10.9.0.254 lladdr 02:00:00:00:00:fe dev s0 nud permanent");
+    let rules = "table ip t {\n chain out {\n  type filter hook output priority mangle;\n  \
+                 udp dport 9 meta mark set 0x0104\n  udp dport 10 meta mark set 0x0300\n }\n}\n";
+    if let Err(why) = nft(&row.gw, rules) {
+        skip("fwmark", &format!("nft with marks ({})", why.trim()));
+        return;
+    }
+    let socket = std::env::temp_dir().join(format!("freeboard-{}-fwmark", std::process::id()));
+    let text = |mask: &str| {
+        format!("up = \"10mbit\"\ndown = \"10mbit\"\ntins = \"diffserv4\"\nfwmark = \"{mask}\"\n")
+    };
+    let sending = row.gw.within(|| UdpSocket::bind(("10.9.0.254", 0)).unwrap());
+    let sent_to = |port: u16| -> String {
+        let sent = || -> Vec<(String, u64)> {
+            let report = told(&socket);
+            let tins = report["directions"][0]["tins"].as_array().unwrap().iter();
+            let sent = |tin: &serde_json::Value| tin["sent"].as_u64().unwrap();
+            tins.map(|tin| (tin["name"].as_str().unwrap().to_owned(), sent(tin))).collect()
+        };
+        let before = sent();
+        sending.send_to(b"marked", (FAR, port)).unwrap();
+        for _ in 0..100 {
+            let after = sent().into_iter().zip(&before);
+            if let Some(((name, _), _)) = after.into_iter().find(|(tin, before)| tin.1 > before.1) {
+                return name;
+            }
+            thread::sleep(millis(10));
+        }
+        "nothing".to_owned()
+    };
+    let file = file("fwmark", &text("0xff"));
+    let words = format!("--lan fb --wan wan --config {} --stats {}", file.path(), socket.display());
+    let gateway = Gateway::start_with(&row.gw, &words);
+    assert_eq!([9, 10, 11].map(&sent_to), ["voice", "best-effort", "best-effort"]);
+    file.write(&text("0xff00"));
+    assert_eq!(gateway.reads_again(1), ["freeboard-gateway: fwmark: 0xff -> 0xff00"]);
+    assert_eq!([9, 10, 11].map(&sent_to), ["bulk", "video", "best-effort"]);
+    assert_eq!(told(&socket)["directions"][0]["fwmark"], "0xff00");
+    file.write(&text("0"));
+    assert_eq!(gateway.reads_again(1), ["freeboard-gateway: fwmark: 0xff00 -> 0x0"]);
+    assert_eq!([9, 10, 11].map(&sent_to), ["best-effort"; 3]);
+    gateway.end();
+    let gateway = Gateway::start_with(&row.gw, &words);
+    file.write(&text("0xff"));
+    let said = "freeboard-gateway: fwmark: to be told of marks needs a restart, off until then";
+    assert_eq!(gateway.reads_again(1), [said]);
+    assert_eq!(sent_to(9), "best-effort");
     gateway.end();
 }

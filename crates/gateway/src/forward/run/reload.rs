@@ -1,11 +1,13 @@
 //! Another configuration while frames are queued.
 
+use freeboard::Fwmark;
 use freeboard::sched_core::Nanos;
 
 use super::{Gateway, clock, plan, uncut_frames};
 use crate::config::memory;
 use crate::forward::direction::Hosts;
 use crate::forward::queue::Heading;
+use crate::io::device::Device;
 use crate::io::sys;
 use crate::log::say;
 
@@ -15,6 +17,9 @@ const ASKING_NEEDS_A_RESTART: &str = "autorate: to ask for answers needs a resta
 /// What is said of a configuration that asks for hosts behind the machine's translation, of a gateway that was started without.
 const TRANSLATIONS_NEED_A_RESTART: &str =
     "nat: to read the kernel's connections needs a restart, off until then";
+
+/// What is said of a configuration that asks for marks, of a gateway that was started without.
+const MARKS_NEED_A_RESTART: &str = "fwmark: to be told of marks needs a restart, off until then";
 
 impl Gateway {
     /// Reads the configuration again, and says what has changed.
@@ -33,7 +38,13 @@ impl Gateway {
             }
             let lacks_connections = new.nat && !self.nat.is_open();
             new.nat &= self.nat.is_open();
+            let lacks_marks = new.handling.fwmark != Fwmark::NONE
+                && !self.devices.iter().all(Device::tells_marks);
+            if lacks_marks {
+                new.handling.fwmark = Fwmark::NONE;
+            }
             let mut said = config.take_over(new);
+            said.extend(lacks_marks.then(|| MARKS_NEED_A_RESTART.to_owned()));
             said.extend(lacks_sockets.then(|| ASKING_NEEDS_A_RESTART.to_owned()));
             said.extend(lacks_connections.then(|| TRANSLATIONS_NEED_A_RESTART.to_owned()));
             memory::check(&config, self.pool.mtu())?;
