@@ -22,6 +22,7 @@ mod frames;
 mod gateway;
 mod handling;
 mod host_rates;
+mod hosts_across_tins;
 mod kinds;
 mod named_hosts;
 mod nat;

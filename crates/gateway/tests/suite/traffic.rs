@@ -101,6 +101,14 @@ impl Bulk {
         bulk
     }
 
+    /// All packets from now on have this byte of class, over IPv4.
+    pub(crate) fn with_class(self, class: u8) -> Self {
+        for stream in &self.streams {
+            setsockopt(stream, sockopt::Ipv4Tos, &class.into()).unwrap();
+        }
+        self
+    }
+
     /// Bytes received so far.
     pub(crate) fn received(&self) -> u64 {
         self.received.load(Ordering::Relaxed)
