@@ -317,7 +317,7 @@ pub fn shaper_clock(bytes: &[u8]) {
     clock::compare(bytes);
 }
 
-/// A smart queue with frames of any bytes, under changing rates, devices and isolations, beside a list of the
+/// A smart queue with frames of any bytes, whatever setting changes under load, with and without rates of hosts, beside a list of the
 /// frames.
 pub fn smart_queue(bytes: &[u8]) {
     play_frames(bytes);

@@ -1,52 +1,108 @@
-//! Histories of a smart queue with frames of any bytes, beside a twin that keeps the frames in a list.
+//! Histories of a smart queue with frames of any bytes and settings that change, beside a twin that keeps the frames in a list.
 
-use freeboard::flowhash::{Parsed, parse};
-use freeboard::sched_core::{Limits, Nanos, Volume};
-use freeboard::shaper::Rate;
+use freeboard::flowhash::{FlowKey, HostKey, NoNat, Parsed, parse};
+use freeboard::sched_core::{Ceiling, ChosenAqmState, CommittedRate, Limits, Nanos, Volume};
+use freeboard::shaper::{Overhead, Rate};
 use freeboard::{
-    DeviceRoom, Isolation, PushError, Rtt, SmartQueue, StaticFrameQueue, StaticFrames,
+    AckFilter, AqmKind, BufferState, DeviceRoom, Frames, Fwmark, Heap, HostRules, HostTerms,
+    IsolatedMemory, Isolation, MemoryLimit, PushError, Rtt, SmartQueue, StaticFrames, Storage,
+    TinBy, TinMode,
 };
 
 const LEN: usize = 256;
+const FRAMES: usize = 6;
 
-/// The twin: the frames that were taken in and have not come out, in the order in which they came.
+/// A queue that is played with.
+type Played<S, K, T> = SmartQueue<S, Frames<S, NoNat, Rules>, K, T>;
+
+/// What single hosts get: by the last byte of the address, and a number that changes.
+struct Rules(u8);
+
+impl HostRules for Rules {
+    fn terms(&self, host: HostKey) -> HostTerms {
+        let last = match host {
+            HostKey::V4(address) => address[3],
+            HostKey::V6(address) => address[15],
+            _ => 0,
+        };
+        let bits = |mbit: u64| mbit * 1_000_000;
+        let rate = || CommittedRate::new(bits(10), 400).expect("in range");
+        let ceiling = |burst| Ceiling::new(bits(20), burst).expect("in range");
+        let terms = HostTerms::default();
+        match last.wrapping_add(self.0) % 8 {
+            0 => HostTerms { quantum: Some(700), ..terms },
+            1 => HostTerms { committed_rate: Some(rate()), ..terms },
+            2 => HostTerms { ceiling: Some(ceiling(1)), ..terms },
+            3 => HostTerms { committed_rate: Some(rate()), ceiling: Some(ceiling(900)), ..terms },
+            _ => terms,
+        }
+    }
+}
+
+/// The twin: the frames that were taken in, in the order in which they came, and those that have come out.
 #[derive(Default)]
 struct Twin {
+    raw_ip: bool,
     inside: Vec<Vec<u8>>,
+    /// Which of the frames that have come out a frame is.
+    is: Vec<Option<usize>>,
+    /// With each, whether it was washed.
+    out: Vec<(Vec<u8>, bool)>,
     pushed: u64,
     refused: u64,
     popped: Volume,
     marked: u64,
+    wash: bool,
+    /// Source and destination of the frame that came last, if it has addresses.
+    hosts: Option<[HostKey; 2]>,
 }
 
 /// Plays the history that `bytes` say: the first of them how the queue is built, the others calls, with the frames
 /// among them.
 ///
 /// # Panics
-/// If a frame comes out that did not go in, but for a mark, or the books are wrong.
+/// If a frame comes out that did not go in, but for a mark and a code point that was cleared, or the books are wrong.
 pub fn play_frames(bytes: &[u8]) {
-    let (&shape, mut rest) = bytes.split_first().unwrap_or((&0, &[]));
-    let mut memory = StaticFrames::<6, LEN, 1>::new();
+    let (&shape, rest) = bytes.split_first().unwrap_or((&0, &[]));
     let raw_ip = shape & 1 == 1;
     let builder = SmartQueue::download(Rate::UNLIMITED).rtt(Rtt::DATACENTRE);
     let builder = if raw_ip { builder.raw_ip() } else { builder };
     let builder = if shape & 2 == 2 { builder.limits(Limits::bytes(600)) } else { builder };
-    let mut queue = builder.frames_in(&mut memory, [shape; 16]).expect("dual isolation");
-    let (mut twin, mut now) = (Twin::default(), Nanos::from_secs(1));
+    if shape & 4 == 4 {
+        let memory = IsolatedMemory::<Heap>::allocate(8, 8, FRAMES).with_rates().with_triple(32);
+        let aqm = vec![ChosenAqmState::EMPTY; memory.queues()];
+        let (frames, states) = (vec![0; FRAMES * LEN], vec![BufferState::EMPTY; FRAMES]);
+        let builder = builder.max_len(LEN as u32);
+        let queue = builder.frames_over(memory, aqm, frames, states, [shape; 16]);
+        play(queue.expect("sizes that are accepted").with_host_rules(Rules(0)), raw_ip, rest);
+    } else {
+        let mut memory = StaticFrames::<FRAMES, LEN, 1>::new();
+        let queue = builder.frames_in(&mut memory, [shape; 16]).expect("dual isolation");
+        play(queue.with_host_rules(Rules(0)), raw_ip, rest);
+    }
+}
+
+fn play<S: Storage, K: Storage, T: Storage>(
+    mut queue: Played<S, K, T>,
+    raw_ip: bool,
+    mut rest: &[u8],
+) {
+    let (mut twin, mut now) = (Twin { raw_ip, ..Twin::default() }, Nanos::from_secs(1));
     while let Some((&call, after)) = rest.split_first() {
         let (&value, after) = after.split_first().unwrap_or((&0, &[]));
         rest = after;
-        match call % 12 {
-            0..=4 => {
-                let len = usize::from(value) + if call % 12 == 4 { 40 } else { 0 };
+        match (call, call % 12) {
+            (192.., _) => set(&mut queue, now, call % 16, value, &mut twin),
+            (_, kind @ 0..=4) => {
+                let len = usize::from(value) + if kind == 4 { 40 } else { 0 };
                 let (frame, after) = rest.split_at(len.min(rest.len()));
                 rest = after;
-                twin.push(&mut queue, now, frame);
+                twin.push(&mut queue, now, frame, u32::from(call / 12));
             }
-            5..=7 => twin.pop(&mut queue, now, raw_ip),
-            8 => now = now.plus(Nanos::from_micros(u64::from(value) * 40)),
-            9 => now = Nanos(now.0.saturating_sub(u64::from(value) * 1_000_000)),
-            10 => queue.set_device(match value % 4 {
+            (_, 5..=7) => twin.pop(&mut queue, now),
+            (_, 8) => now = now.plus(Nanos::from_micros(u64::from(value) * 40)),
+            (_, 9) => now = Nanos(now.0.saturating_sub(u64::from(value) * 1_000_000)),
+            (_, 10) => queue.set_device(match value % 4 {
                 0 => DeviceRoom::Busy,
                 1 => DeviceRoom::Takes(u32::from(value) * 4),
                 _ => DeviceRoom::Ready,
@@ -64,16 +120,108 @@ pub fn play_frames(bytes: &[u8]) {
     queue.set_device(DeviceRoom::Ready);
     queue.set_rate(now, Rate::UNLIMITED);
     while queue.backlog().packets > 0 {
-        twin.pop(&mut queue, now, raw_ip);
+        // A host that waits below its ceiling, or a line that owes, is asked when it says.
+        now = queue.poll_at(now).expect("a packet leaves some time");
+        twin.pop(&mut queue, now);
     }
     twin.compare(&queue);
 }
 
+/// Changes one setting, whatever is queued.
+fn set<S: Storage, K: Storage, T: Storage>(
+    queue: &mut Played<S, K, T>,
+    now: Nanos,
+    setting: u8,
+    value: u8,
+    twin: &mut Twin,
+) {
+    let (on, number) = (value & 1 == 1, usize::from(value));
+    let links = [
+        Overhead::RAW,
+        Overhead::PPPOE_LLCSNAP.for_frames(14),
+        Overhead::ETHERNET,
+        Overhead::CONSERVATIVE,
+    ];
+    let kinds = [AqmKind::Cobalt, AqmKind::CoDel, AqmKind::None];
+    match setting {
+        0 => queue.set_overhead(links[number % links.len()]),
+        1 => queue.set_tins(TinMode::ALL[number % TinMode::ALL.len()]).expect("as many ways"),
+        2 => queue.set_hosts_across_tins(on),
+        3 => queue.set_ack_filter(AckFilter::ALL[number % AckFilter::ALL.len()]),
+        4 => queue.set_aqm(kinds[number % kinds.len()]),
+        5 => queue.set_l4s(on),
+        6 => queue.set_ingress(on),
+        7 => queue.set_limits(match value % 4 {
+            0 => Limits::packets((value / 4 % 8).into()),
+            1 => Limits::bytes(u32::from(value) * 4),
+            _ => Limits::NONE,
+        }),
+        8 => {
+            let bytes = u32::from(value) * 8;
+            let limit = if on { Some(MemoryLimit::Bytes(bytes)) } else { None };
+            let is_set = queue.set_memory_limit(limit).is_ok();
+            assert_eq!(is_set, !on || bytes >= LEN as u32, "{limit:?}");
+        }
+        9 if on => {
+            let is_left = queue.isolated().old_claims() > 0;
+            assert_eq!(queue.rotate([value; 16]).is_err(), is_left);
+        }
+        9 => {
+            queue.finish_rotation();
+        }
+        10 => {
+            twin.wash = on;
+            queue.set_wash(on);
+        }
+        11 => {
+            queue.set_tin_by(TinBy::ALL[number % TinBy::ALL.len()]);
+            queue.set_fwmark(Fwmark::new(if value < 128 { u32::MAX } else { value.into() }));
+        }
+        12 => queue.set_rtt(Rtt::PRESETS[number % Rtt::PRESETS.len()].1),
+        13 if value < 64 => queue.reset_line(),
+        13 => {
+            let span = Nanos::from_micros(u64::from(value) * 40);
+            let line = queue.line().clone();
+            queue.set_line(if on { line.with_catch_up(span) } else { line.with_burst(600) });
+        }
+        14 => {
+            queue.host_rules_mut().0 = value;
+            for host in twin.hosts.into_iter().flatten() {
+                queue.update_host(now, host);
+            }
+        }
+        _ => {
+            // Without its tables `triple-isolate` is refused.
+            let isolation = Isolation::ALL[number % Isolation::ALL.len()];
+            let refused = queue.set_isolation(isolation).is_err();
+            assert!(!refused || isolation == Isolation::TripleIsolate, "{isolation}");
+        }
+    }
+}
+
 impl Twin {
-    fn push(&mut self, queue: &mut StaticFrameQueue<'_>, now: Nanos, frame: &[u8]) {
+    fn read(&self, frame: &[u8]) -> Parsed {
+        if self.raw_ip { parse::ip(frame) } else { parse::ethernet(frame) }
+    }
+
+    fn push<S: Storage, K: Storage, T: Storage>(
+        &mut self,
+        queue: &mut Played<S, K, T>,
+        now: Nanos,
+        frame: &[u8],
+        mark: u32,
+    ) {
         self.pushed += 1;
-        match queue.push(now, frame) {
-            Ok(()) => self.inside.push(frame.to_vec()),
+        self.hosts = match self.read(frame).key {
+            FlowKey::V4 { src, dst, .. } => Some([src, dst].map(HostKey::V4)),
+            FlowKey::V6 { src, dst, .. } => Some([src, dst].map(HostKey::V6)),
+            _ => None,
+        };
+        match queue.push_marked(now, mark, frame) {
+            Ok(()) => {
+                self.inside.push(frame.to_vec());
+                self.is.push(None);
+            }
             Err(PushError::Length { len, max }) => {
                 assert!(len == frame.len() && max == LEN && (len == 0 || len > max));
                 self.refused += 1;
@@ -82,24 +230,46 @@ impl Twin {
         }
     }
 
-    fn pop(&mut self, queue: &mut StaticFrameQueue<'_>, now: Nanos, raw_ip: bool) {
+    fn pop<S: Storage, K: Storage, T: Storage>(&mut self, queue: &mut Played<S, K, T>, now: Nanos) {
         let polled = queue.poll_at(now);
         let Some(frame) = queue.pop(now).map(<[u8]>::to_vec) else {
             assert_ne!(polled, Some(now), "a packet is ready");
             return;
         };
         assert_eq!(polled, Some(now));
-        let read = |bytes: &[u8]| if raw_ip { parse::ip(bytes) } else { parse::ethernet(bytes) };
-        let same = self.inside.iter().position(|inside| *inside == frame);
-        let found = same.or_else(|| {
-            self.marked += 1;
-            self.inside.iter().position(|inside| is_marked(inside, &frame, read(inside)))
-        });
-        self.inside.remove(found.expect("a frame that was pushed"));
         self.popped.add(frame.len() as u32);
+        self.out.push((frame, self.wash));
+        let popped = self.out.len() - 1;
+        let may_be_unmarked = self.inside.iter().any(|inside| self.becomes(inside, popped, false));
+        self.marked += u64::from(!may_be_unmarked);
+        let mut seen = vec![false; self.inside.len()];
+        assert!(self.find(popped, &mut seen), "a frame that was pushed");
     }
 
-    fn compare(&self, queue: &StaticFrameQueue<'_>) {
+    /// Finds a frame that went in for `popped`, and another one for that whose it was, if need be: frames may become alike.
+    fn find(&mut self, popped: usize, seen: &mut [bool]) -> bool {
+        for at in 0..self.inside.len() {
+            let inside = &self.inside[at];
+            let may_be = self.becomes(inside, popped, false) || self.becomes(inside, popped, true);
+            if !may_be || core::mem::replace(&mut seen[at], true) {
+                continue;
+            }
+            if self.is[at].is_none_or(|other| self.find(other, seen)) {
+                self.is[at] = Some(popped);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether the frame that came out as number `popped` is `before`, with congestion experienced if it `is_marked`.
+    fn becomes(&self, before: &[u8], popped: usize, is_marked: bool) -> bool {
+        let (after, is_washed) = &self.out[popped];
+        before.len() == after.len()
+            && becomes(before, after, self.read(before), *is_washed, is_marked)
+    }
+
+    fn compare<S: Storage, K: Storage, T: Storage>(&self, queue: &Played<S, K, T>) {
         queue.recount().expect("the books are right");
         let counters = queue.counters();
         assert_eq!(counters.offered().packets, self.pushed);
@@ -107,38 +277,36 @@ impl Twin {
         assert_eq!(counters.delivered, self.popped);
         assert!(counters.marked >= self.marked, "a mark may make a frame equal to another");
         let dropped = counters.dropped_total().packets;
-        assert_eq!(self.inside.len() as u64, u64::from(queue.backlog().packets) + dropped);
+        let left = self.inside.len() as u64 - counters.delivered.packets;
+        assert_eq!(left, u64::from(queue.backlog().packets) + dropped);
+        let of_tins = (0..queue.tins().count()).filter_map(|tin| queue.tin_counters(tin));
+        let held: u32 = of_tins.map(|tin| tin.backlog.packets).sum();
+        assert_eq!(held, queue.backlog().packets);
     }
 }
 
-/// Whether `after` is `before` with congestion experienced, which had another capability, and nothing else changed but the
-/// checksum of IPv4: by as much as the bits were.
-fn is_marked(before: &[u8], after: &[u8], parsed: Parsed) -> bool {
-    let Some(ip) = parsed.ip else { return false };
-    let (was, is) = (ip.traffic_class & 3, parse_class(after, ip.offset) & 3);
-    if before.len() != after.len() || was == 0 || was == 3 || is != 3 {
+/// Whether `after` is `before` with a code point of 0, if it `is_washed`, and with congestion experienced, if it `is_marked`,
+/// which had another capability, and nothing else changed but the checksum of IPv4: by as much as the bits were.
+fn becomes(before: &[u8], after: &[u8], parsed: Parsed, is_washed: bool, is_marked: bool) -> bool {
+    let Some(ip) = parsed.ip else { return !is_marked && before == after };
+    let was = ip.traffic_class;
+    if is_marked && matches!(was & 3, 0 | 3) {
         return false;
     }
-    let at = ip.offset;
-    let is_v4 = before[at] >> 4 == 4;
-    let mut expected = before.to_vec();
-    if is_v4 {
-        expected[at + 1] |= 3;
-        let word = |bytes: &[u8]| u64::from(u16::from_be_bytes([bytes[at + 10], bytes[at + 11]]));
-        // The sum over all words, the checksum among them, stays what it was modulo 2^16 − 1.
-        let difference = u64::from(3 - was);
-        let congruent = (word(after) + difference) % 0xffff == word(before) % 0xffff;
-        expected[at + 10..at + 12].copy_from_slice(&after[at + 10..at + 12]);
-        return congruent && expected == after;
+    let class = if is_washed { was & 3 } else { was } | if is_marked { 3 } else { 0 };
+    let (at, mut expected) = (ip.offset, before.to_vec());
+    if before[at] >> 4 == 6 {
+        expected[at] = 0x60 | class >> 4;
+        expected[at + 1] = class << 4 | before[at + 1] & 15;
+        return expected == after;
     }
-    expected[at + 1] |= 0x30;
-    expected == after
-}
-
-/// The traffic class of the IP header at `at`.
-fn parse_class(bytes: &[u8], at: usize) -> u8 {
-    match (bytes.get(at), bytes.get(at + 1)) {
-        (Some(first), Some(second)) if first >> 4 == 6 => first << 4 | second >> 4,
-        (_, second) => second.copied().unwrap_or(0),
+    expected[at + 1] = class;
+    if class == was {
+        return expected == after;
     }
+    let word = |bytes: &[u8]| u64::from(u16::from_be_bytes([bytes[at + 10], bytes[at + 11]]));
+    // The sum over all words, the checksum among them, stays what it was modulo 2^16 − 1.
+    let sums = [(before, was), (after, class)].map(|(bytes, class)| word(bytes) + u64::from(class));
+    expected[at + 10..at + 12].copy_from_slice(&after[at + 10..at + 12]);
+    sums[0] % 0xffff == sums[1] % 0xffff && expected == after
 }
