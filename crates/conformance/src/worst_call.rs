@@ -5,9 +5,12 @@
 //! drops. So the bound of a discipline is one number for a given number of flows: steps for one packet moved.
 //! [`climb`] changes random histories step by step, keeping what costs more.
 
+mod siblings;
+
 use freeboard::sched_core::{
-    Ceiling, ClassState, Classes, CoDelParams, CommittedRate, DropFrom, FlowId, FlowQueues,
-    FlowScheduler, Limits, LongestClass, LowBits, Nanos, NoAqm, Packet, Scheduler,
+    Ceiling, ClassState, Classes, CoDelParams, CommittedRate, DropFrom, DropSink, FlowId,
+    FlowQueues, FlowScheduler, Limits, LongestClass, LowBits, Nanos, NoAqm, Packet, Rejected,
+    Scheduler,
 };
 use sched_core::take_steps;
 
@@ -35,7 +38,7 @@ pub struct Subject {
     /// Its name.
     pub name: &'static str,
     /// An empty one for a number of flows, a power of two from 16 on.
-    build: fn(u32) -> Box<dyn Scheduler>,
+    build: fn(u32) -> Box<dyn Played>,
     /// Steps for a packet moved: a constant, and a number for each doubling of the flows.
     constant: u64,
     per_doubling: u64,
@@ -43,7 +46,7 @@ pub struct Subject {
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::new("FIFO, head drop", 3, 0, fifo),
         Self::new("DRR", 2, 0, |n| plain(DRR, n)),
         Self::new("DRR, CoDel", 2, 0, codel),
@@ -66,13 +69,21 @@ impl Subject {
         Self::new("DRR with committed rates", 6, 6, committed),
         Self::new("DRR with ceilings", 4, 4, ceilings),
         Self::new("classes, the longest gives way", 5, 2, classes),
+        // A flow in excess is charged, and so are its siblings, of which each is booked anew; two rings of eight conform again.
+        Self::new("committed rates, eight siblings", 48, 25, siblings::committed),
+        // Two rings of eight return, one flow after another, and with each of them another sibling is booked: two walks around the
+        // ring, and two up the tree.
+        Self::new("ceilings, eight siblings", 320, 34, siblings::ceilings),
+        // A host that becomes backlogged in a tin has its entries in seven others joined, in the tins, for its rate and for its ceiling;
+        // and two rings return of each.
+        Self::new("hosts with both in eight tins", 2_050, 155, siblings::in_tins),
     ];
 
     const fn new(
         name: &'static str,
         constant: u64,
         per_doubling: u64,
-        build: fn(u32) -> Box<dyn Scheduler>,
+        build: fn(u32) -> Box<dyn Played>,
     ) -> Self {
         Self { name, build, constant, per_doubling }
     }
@@ -81,6 +92,35 @@ impl Subject {
     #[must_use]
     pub const fn bound(&self, flows: u32) -> u64 {
         self.constant + self.per_doubling * flows.ilog2() as u64
+    }
+}
+
+/// What is called.
+trait Played {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected>;
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet>;
+}
+
+impl<S: Scheduler> Played for S {
+    fn enqueue(
+        &mut self,
+        now: Nanos,
+        flow: FlowId,
+        packet: Packet,
+        drops: &mut dyn DropSink,
+    ) -> Result<(), Rejected> {
+        Scheduler::enqueue(self, now, flow, packet, drops)
+    }
+
+    fn dequeue(&mut self, now: Nanos, drops: &mut dyn DropSink) -> Option<Packet> {
+        Scheduler::dequeue(self, now, drops)
     }
 }
 
@@ -242,12 +282,12 @@ fn scheduler<R: FlowRecipe>(recipe: R, flows: u32) -> R::Made<Vecs, Vecs> {
     scheduler
 }
 
-fn under<O: FlowScheduler + 'static>(scheduler: O, flows: u32) -> Box<dyn Scheduler> {
+fn under<O: FlowScheduler + 'static>(scheduler: O, flows: u32) -> Box<dyn Played> {
     let memory = (Vecs(flows as usize), Vecs(PACKETS as usize), Arrays::<0>);
     Box::new(queues(scheduler, NoAqm, memory, LIMITS))
 }
 
-fn plain<R: QueuesRecipe>(recipe: R, flows: u32) -> Box<dyn Scheduler>
+fn plain<R: QueuesRecipe>(recipe: R, flows: u32) -> Box<dyn Played>
 where
     SchedulerOf<R, Vecs, Vecs>: 'static,
     R::Policy<Vecs, Vecs>: 'static,
@@ -258,19 +298,19 @@ where
     Box::new(queues(scheduler, NoAqm, memory, LIMITS).with_drop_policy(policy))
 }
 
-fn fifo(flows: u32) -> Box<dyn Scheduler> {
+fn fifo(flows: u32) -> Box<dyn Played> {
     let fifo = Fifo { end: DropFrom::Head };
     Box::new(fifo.scheduler(room(flows), Vecs(PACKETS as usize), LIMITS).expect("in range"))
 }
 
-fn codel(flows: u32) -> Box<dyn Scheduler> {
+fn codel(flows: u32) -> Box<dyn Played> {
     let table = Vecs(flows as usize);
     let aqm = CoDel(CoDelParams::INTERNET).aqm(table).expect("in range");
     let memory = (table, Vecs(PACKETS as usize), Arrays::<0>);
     Box::new(queues(scheduler(DRR, flows), aqm, memory, LIMITS))
 }
 
-fn ceilings(flows: u32) -> Box<dyn Scheduler> {
+fn ceilings(flows: u32) -> Box<dyn Played> {
     let mut scheduler = scheduler(Ceilings(DRR), flows);
     for flow in 0..flows {
         let ceiling = Ceiling::new(100_000 << (flow % 8), MAX_LEN).expect("in range");
@@ -279,7 +319,7 @@ fn ceilings(flows: u32) -> Box<dyn Scheduler> {
     under(scheduler, flows)
 }
 
-fn committed(flows: u32) -> Box<dyn Scheduler> {
+fn committed(flows: u32) -> Box<dyn Played> {
     let mut scheduler = scheduler(CommittedRates(DRR), flows);
     for flow in 0..flows {
         let rate = CommittedRate::new(100_000 << (flow % 8), MAX_LEN).expect("in range");
@@ -288,7 +328,7 @@ fn committed(flows: u32) -> Box<dyn Scheduler> {
     under(scheduler, flows)
 }
 
-fn classes(flows: u32) -> Box<dyn Scheduler> {
+fn classes(flows: u32) -> Box<dyn Played> {
     let classes = flows / FLOWS_PER_HOST;
     let class = || {
         let memory = (Vecs(FLOWS_PER_HOST as usize), Vecs(PACKETS as usize), Arrays::<0>);

@@ -17,6 +17,7 @@ fn no_call_takes_more_steps_than_stated() {
                 left > 0
             });
             let (worst, bound) = (found.worst, subject.bound(flows));
+            println!("{} with {flows}: {worst:?}, bound {bound}", subject.name);
             assert!(
                 worst.per_packet <= bound,
                 "{} with {flows}: {worst:?}, bound {bound}",

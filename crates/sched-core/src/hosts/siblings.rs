@@ -19,8 +19,9 @@ pub(crate) trait Sibling {
 /// The next sibling of `flow`; `flow` itself if it has none.
 #[inline]
 pub(crate) fn next(rows: &[impl Sibling], flow: FlowId) -> FlowId {
-    let next = rows.get(flow.index()).and_then(Sibling::sibling);
-    next.map_or(flow, FlowId)
+    let Some(next) = rows.get(flow.index()).and_then(Sibling::sibling) else { return flow };
+    crate::steps::step();
+    FlowId(next)
 }
 
 /// The siblings of `flow`, in the order of the ring, without itself. At most [`MOST`].
