@@ -19,6 +19,9 @@ use freeboard::{AckFilter, Dscp, supersedes};
 
 use super::{Bottleneck, line_and_overhead};
 
+#[cfg(test)]
+mod tests;
+
 /// CAKE's lists of flows, with COBALT and the filter of acknowledgements, over flows by key.
 #[derive(Debug)]
 pub struct FlowLists {
@@ -132,14 +135,18 @@ impl FlowLists {
         max_len: u32,
         filter: AckFilter,
     ) -> Box<dyn Bottleneck> {
-        let rate = line.rate();
+        let lists = Self::new(line.rate(), link, limits, max_len, filter);
+        Box::new(Shaped::new(lists, line, link))
+    }
+
+    fn new(rate: Rate, link: Overhead, limits: Limits, max_len: u32, filter: AckFilter) -> Self {
         let mtu_time = rate.time_of(link.wire_len(max_len));
         let params = CobaltParams::INTERNET.with_mtu_time(mtu_time);
         let acceptable = params.target_on_line().max(Nanos(4 * mtu_time.0));
         let law = Law { acceptable, interval: params.interval_on_line() };
         let bytes = rate.as_bits_per_second().unwrap_or(u64::MAX) / 8;
         let quantum = u32::try_from(bytes >> 12).unwrap_or(u32::MAX).clamp(300, max_len.max(300));
-        let lists = Self {
+        Self {
             law,
             filter,
             quantum,
@@ -151,8 +158,7 @@ impl FlowLists {
             decaying: VecDeque::new(),
             held: Backlog::default(),
             counters: Counters::default(),
-        };
-        Box::new(Shaped::new(lists, line, link))
+        }
     }
 
     fn arrive(
