@@ -20,8 +20,7 @@
 //! A host is what its label says. A sender that can put any source address into a packet is many hosts, unless the
 //! label is one that the sender cannot choose: the port or the subscriber that the packet came from.
 //!
-//! Above hosts and flows there may be *tins*, classes of the line ([`Isolated::set_tins`]), in every mode but
-//! `triple-isolate`.
+//! Above hosts and flows there may be *tins*, classes of the line ([`Isolated::set_tins`]), in every mode.
 //!
 //! **Cost.** A packet of a flow that is backlogged costs a lookup, the flow scheduler, and the books of which host
 //! holds the most: O(1). A flow that becomes backlogged, and each packet of a flow that found its set
@@ -32,6 +31,7 @@ mod acks;
 mod config;
 mod directory;
 mod flow_scheduler;
+mod holders;
 mod host_table;
 mod memory;
 mod rekey;
@@ -53,6 +53,7 @@ use shaper::Overhead;
 pub use config::{IsolatedConfig, IsolatedError};
 use directory::HostDirectory;
 use flow_scheduler::IsolationScheduler;
+use holders::Holders;
 pub use memory::IsolatedMemory;
 pub(crate) use static_tables::ALL;
 pub use static_tables::{StaticRates, StaticTables, StaticTriple};
@@ -157,7 +158,7 @@ impl Labelled for OwnHost {
 /// **Tins.** With several ([`Isolated::set_tins`]) a flow has a queue for each tin that it sends in, and a host an entry: its
 /// share of that tin. Only hosts of one tin share an entry: a host joins one of its tin also where its set has no more free
 /// entries than tins without one. Without a level of hosts a flow whose set is full shares a queue with flows of its tin. A
-/// committed rate and a ceiling hold in each tin by itself.
+/// committed rate and a ceiling hold over all tins together, and the host that gives way is chosen by what it holds in all of them.
 ///
 /// A turn that is used up is inherited with the debt: the flow or host may then wait for one round, once.
 ///
@@ -250,8 +251,15 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         .with_hosts_of(local_side);
         rounds.add_all(quantum)?;
 
-        let scheduler =
-            IsolationScheduler::new(isolation, local_side, levels, flows.hosts, rounds, max_len);
+        let scheduler = IsolationScheduler::new(
+            isolation,
+            local_side,
+            levels,
+            flows.hosts,
+            hosts.holders_of_entries,
+            rounds,
+            max_len,
+        );
         let classes = [HostClass::EMPTY; HostClass::COUNT];
         let drops = LongestHostDrop::new(&scheduler, limits, flows.held, hosts.held, classes)?;
         let mut spares = hosts.spares;
@@ -261,6 +269,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             spares,
             sources: HostEntries::new(sources, hosts.sources.flows, ways),
             destinations: HostEntries::new(destinations, hosts.destinations.flows, ways),
+            holders: Holders::new(hosts.holders),
             host_quantum,
             rotating: false,
             unnamed: 0,
@@ -348,6 +357,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         let entries = directory.level(isolation.level());
         let tin_of_entry = |entry| entries.tin_of(entry);
         scheduler.set_isolation(isolation, directory.host_quantum, tin_of_entry);
+        directory.renew_holders(scheduler);
         self.put_back();
         Ok(())
     }

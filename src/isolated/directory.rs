@@ -1,9 +1,10 @@
 //! The tables of flows and hosts beside the flow scheduler: which flow has which queue, and which host which entry.
 
 use flowhash::{FlowTable, Lookup, Outcome, TagLine};
-use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance};
+use sched_core::{FlowDirectory, FlowId, FlowScheduler, FlowState, Imbalance, Table};
 
 use super::flow_scheduler::{FlowHosts, IsolationScheduler, label_in};
+use super::holders::Holders;
 use super::host_table::{Claimed, ClaimedHosts, HostEntries, InTins};
 use crate::isolation::Level;
 use crate::labels::Labelled;
@@ -21,6 +22,20 @@ fn label_at(level: Level, labels: &(impl Labelled + ?Sized)) -> u32 {
     }
 }
 
+/// The labels by which the host at this level is found, tin by tin: while a key is renewed, in each tin first that under the key before.
+fn labels_in_tins<L: Table<TagLine>>(
+    table: &FlowTable<L>,
+    level: Level,
+    labels: &(impl Labelled + ?Sized),
+    tins: u8,
+) -> impl Iterator<Item = u32> + Clone {
+    let now = label_at(level, labels);
+    let before = labels.before().filter(|_| table.is_rotating());
+    let before = before.map(|labels| label_at(level, labels));
+    let of_tin = move |tin| before.into_iter().chain([now]).map(move |label| label_in(tin, label));
+    (0..tins).flat_map(of_tin)
+}
+
 /// The flow directory of an [`Isolated`](super::Isolated) queue: gives queues and entries of hosts
 /// back in the moment they are idle.
 ///
@@ -36,6 +51,8 @@ pub struct HostDirectory<S: Storage> {
     pub(super) spares: S::Of<bool>,
     pub(super) sources: HostEntries<S::Of<TagLine>, S::Of<u32>>,
     pub(super) destinations: HostEntries<S::Of<TagLine>, S::Of<u32>>,
+    /// The hosts that give way, each with its entries in all tins; kept where there are several.
+    pub(super) holders: Holders<S::Of<u32>>,
     /// The quantum of a host that is given no other.
     pub(super) host_quantum: u32,
     /// Set while a table is [in transition](flowhash::FlowTable::is_rotating) to a new key.
@@ -184,7 +201,12 @@ impl<S: Storage> HostDirectory<S> {
         of: InTins,
         labels: &(impl Labelled + ?Sized),
     ) {
-        scheduler.assign(queue, FlowHosts::new(hosts.entries(), of.tin));
+        scheduler.assign(queue, FlowHosts::new(hosts.entries(), of));
+        if of.tins > 1
+            && let Some(Claimed { entry, is_new: true, .. }) = hosts.of(scheduler.spares_of())
+        {
+            self.note_holder(scheduler, entry, labels, of);
+        }
         let Some(host) = hosts.of(scheduler.isolation().level()) else { return };
         if of.tins > 1 && scheduler.hosts_across_tins() {
             self.join_entries(scheduler, host, labels, of);
@@ -196,6 +218,71 @@ impl<S: Storage> HostDirectory<S> {
             let quantum = labels.host_quantum().unwrap_or(self.host_quantum);
             scheduler.set_host_quantum(host.entry, quantum);
             self.set_rates(scheduler, host, labels, of);
+        }
+    }
+
+    /// The host that gives way by `entry`, and claimed it just now, is one holder with the entries that it has in other tins.
+    /// Cost: O(tins) lookups, where a host becomes backlogged in a tin.
+    #[cold]
+    #[inline(never)]
+    fn note_holder<K: Storage, T: Storage>(
+        &mut self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+        entry: u32,
+        labels: &(impl Labelled + ?Sized),
+        of: InTins,
+    ) {
+        let level = scheduler.spares_of();
+        let table = &self.level(level).table;
+        let other = if self.rotating {
+            let others = labels_in_tins(table, level, labels, of.tins);
+            others.filter_map(|label| table.find(label)).find(|other| *other != entry)
+        } else {
+            let label = label_at(level, labels);
+            let mut others = (0..of.tins).filter(|tin| *tin != of.tin);
+            others.find_map(|tin| table.find(label_in(tin, label)))
+        };
+        self.begin_to_hold(scheduler, entry, other);
+    }
+
+    /// `entry`, just claimed, is of the holder of `other`, or, if there is none, of one of its own.
+    fn begin_to_hold<K: Storage, T: Storage>(
+        &mut self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+        entry: u32,
+        other: Option<u32>,
+    ) {
+        let holder = match other.and_then(|other| scheduler.holder_of(other)) {
+            Some(holder) => {
+                self.holders.join(holder);
+                holder
+            }
+            None => self.holders.take(),
+        };
+        scheduler.set_holder(entry, holder);
+    }
+
+    /// The entries that are claimed have holders by the labels of their hosts, after hosts of another side give way, or there are
+    /// several tins where there was one. To be called while no flow is in the drop policy. Cost: O(hosts).
+    pub(super) fn renew_holders<K: Storage, T: Storage>(
+        &mut self,
+        scheduler: &mut IsolationScheduler<S, K, T>,
+    ) {
+        let (level, tins) = (scheduler.spares_of(), scheduler.tins());
+        self.holders.clear();
+        if level == Level::None || tins == 1 {
+            return;
+        }
+        for entry in 0..self.level(level).entries() {
+            let entries = self.level(level);
+            let label = entries.table.hash_of(entry).filter(|_| entries.table.is_used(entry));
+            let Some(label) = label.map(|label| label_in(entries.tin_of(entry), label)) else {
+                continue;
+            };
+            let mut others = (0..tins).filter_map(|tin| entries.table.find(label_in(tin, label)));
+            // Those behind have no holder yet.
+            let other = others.find(|other| *other < entry);
+            self.begin_to_hold(scheduler, entry, other);
         }
     }
 
@@ -234,16 +321,11 @@ impl<S: Storage> HostDirectory<S> {
     ) {
         let level = scheduler.isolation().level();
         let table = &self.level(level).table;
-        let now = label_at(level, labels);
-        let before = labels.before().filter(|_| table.is_rotating());
-        let before = before.map(|labels| label_at(level, labels));
         let (rate, ceiling) = (labels.host_committed_rate(), labels.host_ceiling());
-        let of_tin = |tin| {
-            let labels = before.into_iter().chain([now]);
-            labels.filter_map(move |label| table.remembered(label_in(tin, label)))
-        };
         // In its own tin there is the one that it had before the key was renewed.
-        let others = (0..of.tins).flat_map(of_tin).filter(|other| *other != entry);
+        let others = labels_in_tins(table, level, labels, of.tins)
+            .filter_map(|label| table.remembered(label))
+            .filter(|other| *other != entry);
         // Those that the host has left first, so that there is room for those that it has.
         for other in others.clone().filter(|other| !table.is_used(*other)) {
             scheduler.part_host_rates(other);
@@ -334,7 +416,7 @@ impl<S: Storage> HostDirectory<S> {
         let (label, of) = (label_in(tin, UNNAMED), InTins { tin, tins: scheduler.tins() });
         let source = self.sources.claim(label, None, false, of).entry;
         let destination = self.destinations.claim(label, None, false, of).entry;
-        scheduler.note_hosts(queue, FlowHosts::new((source, destination), tin).unnamed());
+        scheduler.note_hosts(queue, FlowHosts::new((source, destination), of).unnamed());
         self.unnamed = self.unnamed.saturating_add(1);
         self.note_closeness();
     }
@@ -431,16 +513,38 @@ impl<S: Storage> HostDirectory<S> {
         queue: FlowId,
     ) {
         let Some(hosts) = scheduler.hosts_of(queue) else { return };
-        if !hosts.has_names() {
-            if hosts.entries().is_none() {
-                return;
-            }
-            self.unnamed = self.unnamed.saturating_sub(1);
-            self.note_closeness();
+        if !hosts.is_plain() {
+            return self.release_hosts_slow(scheduler, hosts);
         }
         let (source, destination) = hosts.numbers();
         self.sources.release(source);
         self.destinations.release(destination);
+    }
+
+    /// [`Self::release_hosts`], of a flow whose hosts have no name, or do not count, or may be in several tins.
+    #[inline(never)]
+    fn release_hosts_slow<K: Storage, T: Storage>(
+        &mut self,
+        scheduler: &IsolationScheduler<S, K, T>,
+        hosts: FlowHosts,
+    ) {
+        let Some((source, destination)) = hosts.entries() else { return };
+        if !hosts.has_names() {
+            self.unnamed = self.unnamed.saturating_sub(1);
+            self.note_closeness();
+        }
+        let of_source = (source, self.sources.release(source));
+        let of_destination = (destination, self.destinations.release(destination));
+        let (entry, is_free) = match scheduler.spares_of() {
+            Level::Destination => of_destination,
+            Level::None | Level::Source => of_source,
+        };
+        if hosts.is_in_tins()
+            && is_free
+            && let Some(holder) = scheduler.holder_of(entry)
+        {
+            self.holders.leave(holder);
+        }
     }
 
     /// Checks that a spare queue is claimed if and only if it holds packets, and that its entry is
@@ -497,6 +601,21 @@ impl<S: Storage> HostDirectory<S> {
         }
         Ok(())
     }
+
+    /// Counts the entries of each holder one by one, and compares.
+    fn recount_holders<K: Storage, T: Storage>(
+        &self,
+        scheduler: &IsolationScheduler<S, K, T>,
+    ) -> Result<(), Imbalance> {
+        let (level, tins) = (scheduler.spares_of(), scheduler.tins());
+        let is_kept = level != Level::None && tins > 1;
+        let entries = self.level(level);
+        let claimed = |entry: &u32| is_kept && entries.table.is_used(*entry);
+        self.holders.recount(&|holder| {
+            let of_holder = |entry: &u32| scheduler.holder_of(*entry) == Some(holder);
+            (0..entries.entries()).filter(claimed).filter(of_holder).count() as u64
+        })
+    }
 }
 
 impl<S: Storage, K: Storage, T: Storage> FlowDirectory<IsolationScheduler<S, K, T>>
@@ -527,6 +646,7 @@ impl<S: Storage, K: Storage, T: Storage> FlowDirectory<IsolationScheduler<S, K, 
         Imbalance::check("claimed queues", 0, self.queues.occupied().into(), occupied)?;
         self.recount_spares(scheduler, flows)?;
         self.recount_hosts(scheduler, flows)?;
+        self.recount_holders(scheduler)?;
         self.recount_rotation()
     }
 }

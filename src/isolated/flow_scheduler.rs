@@ -9,6 +9,7 @@ use sched_core::{
 
 use shaper::Overhead;
 
+use super::host_table::InTins;
 use crate::isolation::{Isolation, Level};
 use crate::labels::Labelled;
 use crate::storage::Storage;
@@ -59,7 +60,7 @@ pub(super) type Turns<S> = LoadDrr<
 /// The tin of a flow and the entries of its hosts, as of the last time that the flow became backlogged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowHosts {
-    /// The entry of the source; above it [`Self::COUNTS`] and [`Self::UNNAMED`]; above [`Self::TIN_SHIFT`] the tin.
+    /// The entry of the source; above it [`Self::IN_TINS`], [`Self::COUNTS`] and [`Self::UNNAMED`]; above [`Self::TIN_SHIFT`] the tin.
     source_and_tin: u32,
     destination: u32,
 }
@@ -73,11 +74,12 @@ impl FlowHosts {
     const COUNTS: u32 = 1 << 22;
     /// Set if the entries are those of hosts without a name.
     const UNNAMED: u32 = 1 << 23;
+    /// Set if there are several tins.
+    const IN_TINS: u32 = 1 << 21;
     const TIN_SHIFT: u32 = 24;
 
-    pub(super) const fn new((source, destination): (u32, u32), tin: u8) -> Self {
-        let source_and_tin = source | Self::COUNTS | (tin as u32) << Self::TIN_SHIFT;
-        Self { source_and_tin, destination }
+    pub(super) const fn new((source, destination): (u32, u32), of: InTins) -> Self {
+        Self { source_and_tin: source | Self::COUNTS, destination }.in_tin(of)
     }
 
     /// Of a flow whose hosts do not count.
@@ -94,6 +96,17 @@ impl FlowHosts {
     #[inline]
     pub(super) const fn has_names(&self) -> bool {
         self.source_and_tin & (Self::COUNTS | Self::UNNAMED) == Self::COUNTS
+    }
+
+    /// Whether the flow [has names](Self::has_names), and there is one tin.
+    #[inline]
+    pub(super) const fn is_plain(&self) -> bool {
+        self.source_and_tin & (Self::COUNTS | Self::UNNAMED | Self::IN_TINS) == Self::COUNTS
+    }
+
+    /// Whether the flow is of one of several tins.
+    pub(super) const fn is_in_tins(&self) -> bool {
+        self.source_and_tin & Self::IN_TINS != 0
     }
 
     /// The entries in which the flow counts while it holds packets.
@@ -113,9 +126,10 @@ impl FlowHosts {
         tin
     }
 
-    const fn in_tin(self, tin: u8) -> Self {
-        let rest = self.source_and_tin & ((1 << Self::TIN_SHIFT) - 1);
-        Self { source_and_tin: rest | (tin as u32) << Self::TIN_SHIFT, ..self }
+    const fn in_tin(self, InTins { tin, tins }: InTins) -> Self {
+        let rest = self.source_and_tin & ((1 << Self::TIN_SHIFT) - 1) & !Self::IN_TINS;
+        let several = if tins > 1 { Self::IN_TINS } else { 0 };
+        Self { source_and_tin: rest | several | (tin as u32) << Self::TIN_SHIFT, ..self }
     }
 }
 
@@ -156,6 +170,8 @@ pub struct IsolationScheduler<S: Storage, K: Storage, T: Storage> {
     flows: TinRings,
     /// The tin and the hosts of every flow.
     hosts: S::Of<FlowHosts>,
+    /// The [holder](super::holders) of each entry that is claimed, where there are several tins.
+    holders: S::Of<u32>,
     /// Without flows, unless there is room for `triple-isolate`.
     rounds: Turns<T>,
     /// The longest packet, which is the least quantum.
@@ -174,6 +190,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         local: Side,
         levels: Levels<S, K>,
         mut hosts: S::Of<FlowHosts>,
+        holders: S::Of<u32>,
         rounds: Turns<T>,
         max_len: u32,
     ) -> Self {
@@ -185,6 +202,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
             levels,
             flows: TinRings::new(max_len).sparse_first(),
             hosts,
+            holders,
             rounds,
             max_len,
             link: Overhead::RAW,
@@ -260,6 +278,22 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
     /// The host in `entry` is in no other entry, as far as is known.
     pub(super) fn part_entry(&mut self, entry: u32) {
         self.host_tins_mut().part(FlowId(entry));
+    }
+
+    /// The holder of `entry`, which is claimed.
+    pub(super) fn holder_of(&self, entry: u32) -> Option<u32> {
+        if self.tins == 1 {
+            Some(entry)
+        } else {
+            self.holders.as_ref().get(entry as usize).copied()
+        }
+    }
+
+    /// `entry` is of `holder` while it is claimed.
+    pub(super) fn set_holder(&mut self, entry: u32, holder: u32) {
+        if let Some(of_entry) = self.holders.as_mut().get_mut(entry as usize) {
+            *of_entry = holder;
+        }
     }
 
     pub(super) fn has_room_for_rates(&self) -> bool {
@@ -367,7 +401,7 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         self.set_turns(before);
         for (flow, hosts) in (0..).map(FlowId).zip(self.hosts.as_mut()) {
             let tin = to(hosts.tin());
-            *hosts = hosts.in_tin(tin);
+            *hosts = hosts.in_tin(InTins { tin, tins: self.tins });
             if self.rounds.tins() > 1 {
                 let _known = self.rounds.assign_tin(flow, tin.into());
                 debug_assert_eq!(_known, Ok(()), "flow {flow:?} is idle, and tin {tin} exists");
@@ -746,13 +780,14 @@ impl<S: Storage, K: Storage, T: Storage> FlowScheduler for IsolationScheduler<S,
 }
 
 impl<S: Storage, K: Storage, T: Storage> Hosted for IsolationScheduler<S, K, T> {
-    /// None, where hosts have no share of their own.
+    /// The host in all of its tins; none, where hosts do not count.
     fn host_of(&self, flow: FlowId) -> Option<u32> {
-        match self.service() {
+        let entry = match self.service() {
             Service::Levels => self.levels.host_of(flow),
             Service::Flows => None,
             Service::Rounds => self.rounds.host_of(flow),
-        }
+        };
+        self.holder_of(entry?)
     }
 
     fn hosts(&self) -> u32 {
@@ -760,10 +795,15 @@ impl<S: Storage, K: Storage, T: Storage> Hosted for IsolationScheduler<S, K, T> 
     }
 
     fn flows_of(&self, host: u32) -> u32 {
-        match self.service() {
-            Service::Levels => self.levels.flows_of(host),
+        let of_entry = |entry| match self.service() {
+            Service::Levels => self.levels.flows_of(entry),
             Service::Flows => 0,
-            Service::Rounds => self.rounds.flows_of(host),
+            Service::Rounds => self.rounds.flows_of(entry),
+        };
+        if self.tins == 1 {
+            return of_entry(host);
         }
+        let of_host = (0..self.hosts()).filter(|entry| self.holder_of(*entry) == Some(host));
+        of_host.fold(0, |sum, entry| sum.saturating_add(of_entry(entry)))
     }
 }

@@ -176,14 +176,15 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         Claimed { entry, is_new, is_back: is_new && has_returned, passed_over }
     }
 
-    /// One flow fewer counts in `entry`. When no flow is left there, the entry is free.
-    pub(super) fn release(&mut self, entry: u32) {
-        let Some(flows) = self.flows.as_mut().get_mut(entry as usize) else { return };
+    /// One flow fewer counts in `entry`. When no flow is left there, the entry is free; returns whether it is.
+    pub(super) fn release(&mut self, entry: u32) -> bool {
+        let Some(flows) = self.flows.as_mut().get_mut(entry as usize) else { return false };
         let left = (*flows & ((1 << TIN_SHIFT) - 1)).saturating_sub(1);
         *flows = *flows >> TIN_SHIFT << TIN_SHIFT | left;
         if left == 0 {
             self.table.release(entry);
         }
+        left == 0
     }
 
     /// How many entries there are.

@@ -13,7 +13,7 @@ use crate::storage::{Allocate, NoRoom, Storage};
 /// The tables of an [`Isolated`](crate::Isolated) queue; what they contain does not matter.
 ///
 /// There are queues, and behind them a spare queue for each entry of a host. Queues and entries of hosts are powers
-/// of two. Memory: 16 bytes a packet, 72 a queue, and 185 for each entry of a host, its spare queue included. An entry
+/// of two. Memory: 16 bytes a packet, 72 a queue, and 193 for each entry of a host, its spare queue included. An entry
 /// stands for one host of either side. The queue itself contains 1 kB of classes of hosts and 3.3 kB for tins and rounds. An AQM takes
 /// room for each queue beside this, spare ones included: 24 bytes for [`ChosenAqm`](sched_core::ChosenAqm).
 ///
@@ -59,6 +59,9 @@ pub(super) struct HostTables<S: Storage> {
     pub(super) spares: S::Of<bool>,
     /// For the host that gives way.
     pub(super) held: S::Of<HeldHost>,
+    /// For one that sends in several tins.
+    pub(super) holders: S::Of<u32>,
+    pub(super) holders_of_entries: S::Of<u32>,
 }
 
 /// What belongs to a host of one side.
@@ -129,6 +132,8 @@ impl<S: Allocate> IsolatedMemory<S> {
             destinations: side(),
             spares: S::table(false, hosts),
             held: S::table(HeldHost::EMPTY, hosts),
+            holders: S::table(0, hosts),
+            holders_of_entries: S::table(0, hosts),
         };
         Self::of(S::table(Descriptor::EMPTY, packets), flows, hosts)
     }
@@ -247,6 +252,8 @@ impl<S: Storage, K: Storage, T: Storage> IsolatedMemory<S, K, T> {
             ("flows of destinations", hosts.destinations.flows.as_ref().len()),
             ("spares", hosts.spares.as_ref().len()),
             ("bytes of hosts", hosts.held.as_ref().len()),
+            ("holders", hosts.holders.as_ref().len()),
+            ("holders of entries", hosts.holders_of_entries.as_ref().len()),
         ];
         of_flows.iter().try_for_each(at_least(queues))?;
         of_hosts.iter().try_for_each(at_least(entries))?;
@@ -293,7 +300,7 @@ mod tests {
     #[test]
     fn a_table_that_is_too_short_is_named() {
         type Cut = fn(&mut Memory);
-        let cut: [(&str, usize, Cut); 16] = [
+        let cut: [(&str, usize, Cut); 18] = [
             ("turns of flows", 80, |memory| shorten(&mut memory.flows.turns)),
             ("hosts of flows", 80, |memory| shorten(&mut memory.flows.hosts)),
             ("bytes of flows", 80, |memory| shorten(&mut memory.flows.held)),
@@ -302,6 +309,8 @@ mod tests {
             ("flows of destinations", 16, |memory| shorten(&mut memory.hosts.destinations.flows)),
             ("spares", 16, |memory| shorten(&mut memory.hosts.spares)),
             ("bytes of hosts", 16, |memory| shorten(&mut memory.hosts.held)),
+            ("holders", 16, |memory| shorten(&mut memory.hosts.holders)),
+            ("holders of entries", 16, |memory| shorten(&mut memory.hosts.holders_of_entries)),
             ("excess", 16, |memory| shorten(&mut memory.rates.excess)),
             ("committed", 16, |memory| shorten(&mut memory.rates.committed)),
             ("returns", 16, |memory| shorten(&mut memory.rates.returns)),
@@ -332,7 +341,16 @@ mod tests {
             size_of_val(&of_flows[..]),
             size_of_val(&held[..]),
         ];
-        let HostTables { turns, rings, sources, destinations, spares, held } = hosts;
+        let HostTables {
+            turns,
+            rings,
+            sources,
+            destinations,
+            spares,
+            held,
+            holders,
+            holders_of_entries,
+        } = hosts;
         let side =
             |side: SideTables<Heap>| size_of_val(&side.lines[..]) + size_of_val(&side.flows[..]);
         let of_hosts = [
@@ -342,6 +360,8 @@ mod tests {
             side(destinations),
             size_of_val(&spares[..]),
             size_of_val(&held[..]),
+            size_of_val(&holders[..]),
+            size_of_val(&holders_of_entries[..]),
         ];
         of_flows.iter().sum::<usize>() + of_hosts.iter().sum::<usize>()
     }
@@ -355,15 +375,15 @@ mod tests {
 
         let whole = bytes(1_024, 64);
         assert_eq!(bytes(2_048, 64), whole + 1_024 * 72);
-        assert_eq!(bytes(1_024, 128), whole + 64 * 185);
+        assert_eq!(bytes(1_024, 128), whole + 64 * 193);
         assert_eq!(size_of::<ChosenAqmState>(), 24);
         let of_groups = size_of::<StaticTables<0, 16>>() - size_of::<StaticTables<0, 8>>();
-        assert_eq!((of_groups, of_groups + 8 * 40 * 24), (8 * 3_784, 8 * 4_744));
+        assert_eq!((of_groups, of_groups + 8 * 40 * 24), (8 * 3_848, 8 * 4_808));
 
         let with_aqm = whole + (1_024 + 64) * 24;
-        assert_eq!(with_aqm, 111_680);
+        assert_eq!(with_aqm, 112_192);
         let most = with_aqm + size_of::<SmartQueue<Heap, Descriptors, NoRoom, Heap>>();
-        assert!(most <= 119_500, "{most}");
+        assert!(most <= 120_000, "{most}");
     }
 
     fn shorten<E>(table: &mut alloc::vec::Vec<E>) {

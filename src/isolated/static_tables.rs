@@ -53,6 +53,8 @@ pub struct StaticTables<const PACKETS: usize, const GROUPS: usize> {
     destinations: StaticSide<GROUPS>,
     spares: [[bool; HOSTS]; GROUPS],
     held_hosts: [[HeldHost; HOSTS]; GROUPS],
+    holders: [[u32; HOSTS]; GROUPS],
+    holders_of_entries: [[u32; HOSTS]; GROUPS],
 }
 
 /// The hosts of one side.
@@ -88,6 +90,8 @@ impl<const PACKETS: usize, const GROUPS: usize> StaticTables<PACKETS, GROUPS> {
             destinations: StaticSide::EMPTY,
             spares: [[false; HOSTS]; GROUPS],
             held_hosts: [[HeldHost::EMPTY; HOSTS]; GROUPS],
+            holders: [[0; HOSTS]; GROUPS],
+            holders_of_entries: [[0; HOSTS]; GROUPS],
         }
     }
 
@@ -107,6 +111,8 @@ impl<const PACKETS: usize, const GROUPS: usize> StaticTables<PACKETS, GROUPS> {
             destinations: self.destinations.tables(),
             spares: self.spares.as_flattened_mut(),
             held: self.held_hosts.as_flattened_mut(),
+            holders: self.holders.as_flattened_mut(),
+            holders_of_entries: self.holders_of_entries.as_flattened_mut(),
         };
         let packets: &mut [Descriptor] = &mut self.packets;
         IsolatedMemory::of(packets, flows, hosts)

@@ -99,6 +99,9 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
         let entries = directory.level(level);
         let result = scheduler.set_tins(tins, to, |entry| entries.tin_of(entry));
         debug_assert_eq!(result, Ok(()), "the tins were checked, and no flow is backlogged");
+        if before == 1 || count == 1 {
+            directory.renew_holders(scheduler);
+        }
         for flow in (0..scheduler.flows()).map(FlowId) {
             aqm.assign(flow, scheduler.tin_of_flow(flow));
         }
@@ -134,7 +137,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     ///   share of its own there. What a host is sent [in excess](sched_core::CommittedRates) of a committed rate is not counted.
     /// - Set under load, it counts for a host as soon as a flow of the host becomes backlogged.
     ///
-    /// When room is made, a host still counts in each tin by itself. Cost: O(hosts).
+    /// When room is made, a host counts with what it holds in all tins, with this and without. Cost: O(hosts).
     pub fn set_hosts_across_tins(&mut self, on: bool) {
         self.queues.siblings().scheduler.set_hosts_across_tins(on);
     }

@@ -1,5 +1,6 @@
 //! The isolated queue: CAKE's shares in every mode, and books that hold whatever collides or changes.
 
+mod gives_way_in_tins;
 mod rates;
 mod rates_in_tins;
 mod sets;

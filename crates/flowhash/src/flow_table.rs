@@ -453,6 +453,15 @@ impl<S: AsRef<[TagLine]> + AsMut<[TagLine]>> FlowTable<S> {
         }
     }
 
+    /// The hash with which `queue` was claimed last. A queue that no flow has claimed yet has its own number, and one that was
+    /// [disowned](Self::disown) that of no flow. `None` beyond the table.
+    #[must_use]
+    pub fn hash_of(&self, queue: u32) -> Option<u32> {
+        let (at, lane) = place(queue);
+        let line = self.lines.as_ref().get(at).filter(|_| queue <= self.shape.queue_mask)?;
+        line.tag(lane)
+    }
+
     /// Whether `queue` is claimed.
     #[must_use]
     pub fn is_used(&self, queue: u32) -> bool {

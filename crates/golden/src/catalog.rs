@@ -87,7 +87,7 @@ const PINNED: &[(&str, u64)] = &[
     ("loads_tins", 0xd722_c5aa_c48a_cec2),
     ("loads_tins_by_weight", 0x8a45_6297_3f86_61d4),
     ("loads_lhd_source", 0x0d1b_827c_fce0_56fd),
-    ("loads_lhd_destination", 0xbf60_72a9_1df3_a085),
+    ("loads_lhd_destination", 0x1cc2_b8cd_6813_9311),
     ("fifo", 0xf348_c9dc_a28a_bb00),
     ("fifo_head", 0x8cc6_c9b6_bf73_9d9f),
     ("virtual_queue", 0xc57c_54c7_9aaa_6115),

@@ -94,6 +94,8 @@ struct NaiveIsolationScheduler {
     rounds: NaiveLoadDrr,
     /// The tin of each flow that is not of tin 0.
     tins: BTreeMap<FlowId, u8>,
+    /// Where there are several tins, the number under which the host of an entry gives way, the same for all of its entries.
+    holders: BTreeMap<u32, u32>,
 }
 
 impl NaiveIsolationScheduler {
@@ -197,15 +199,17 @@ impl Housing for NaiveIsolationScheduler {
         self.levels.ceiling(host, ceiling)
     }
 
-    /// The host of a flow is the one that counts where one side does.
+    /// The host of a flow is the one that counts where one side does, in all of its tins.
     fn books(&self, number: u32) -> HostBooks {
+        let holder = |entry: u32| self.holders.get(&entry).copied().unwrap_or(entry);
         if !self.is_in_rounds() {
             let books = self.levels.books(number);
             let of_flow = if self.counts_hosts() { books.of_flow } else { [None; 2] };
-            return HostBooks { of_flow, ..books };
+            return HostBooks { of_flow: of_flow.map(|of| of.map(holder)), ..books };
         }
         let books = self.rounds.books(number);
-        HostBooks { of_flow: [books.of_flow[self.local_side as usize], None], ..books }
+        let of_flow = [books.of_flow[self.local_side as usize].map(holder), None];
+        HostBooks { of_flow, ..books }
     }
 }
 
@@ -349,8 +353,9 @@ impl NaiveIsolated {
             of_tins.configure(host, setting(sizes.host_quantum), None).expect(within);
         }
         let flows = NaiveHostDrr::new(of_tins, 8, all, max_len, true);
+        let holders = BTreeMap::new();
         let mut scheduler =
-            NaiveIsolationScheduler { isolation, local_side, levels, flows, rounds, tins };
+            NaiveIsolationScheduler { isolation, local_side, levels, flows, rounds, tins, holders };
         for flow in (0..all).map(FlowId) {
             scheduler.configure(flow, setting(sizes.quantum), None).expect(within);
         }
@@ -453,11 +458,9 @@ impl NaiveIsolated {
     /// The queue for a flow that has none and was named `queue`, free or, in a full set, another's.
     fn place(&mut self, queue: u32, is_full: bool, labels: &impl Labelled) -> u32 {
         let tin = self.tin_of(labels);
-        let sharing = match self.isolation {
-            Isolation::TripleIsolate => Some(self.sizes.local_side as usize),
-            other => level(other),
+        let Some(sharing) = self.sharing() else {
+            return self.place_without_hosts(queue, is_full, tin);
         };
-        let Some(sharing) = sharing else { return self.place_without_hosts(queue, is_full, tin) };
         let (entered, are_back) = self.enter_both(labels, tin);
         let entries = entered.map(|(entry, ..)| entry);
         let mut chosen = queue;
@@ -484,6 +487,63 @@ impl NaiveIsolated {
         }
         self.give(chosen, entered, are_back, labels, tin);
         chosen
+    }
+
+    /// The side whose hosts share queues of their own, and give way.
+    fn sharing(&self) -> Option<usize> {
+        match self.isolation {
+            Isolation::TripleIsolate => Some(self.sizes.local_side as usize),
+            other => level(other),
+        }
+    }
+
+    /// Which host gives way by which entry.
+    fn holders(&mut self) -> &mut BTreeMap<u32, u32> {
+        &mut self.queues.scheduler_and_queues().0.scheduler_mut().holders
+    }
+
+    /// `entry` gives way as `other` does, or by itself.
+    fn hold(&mut self, entry: u32, other: Option<u32>) {
+        let hosts = self.sizes.hosts;
+        let holders = self.holders();
+        let of_other = other.map(|other| holders[&other]);
+        let mut free = (0..hosts).filter(|number| holders.values().all(|used| used != number));
+        let holder = of_other.or_else(|| free.next()).expect("no more than entries");
+        holders.insert(entry, holder);
+    }
+
+    /// `entry` was claimed by the host of these labels.
+    fn hold_by_labels(&mut self, side: usize, entry: u32, labels: &impl Labelled) {
+        let others = self.labels_in_tins(side, labels);
+        let mut found = others.into_iter().filter_map(|label| self.hosts[side].find(label));
+        let other = found.find(|other| *other != entry);
+        self.hold(entry, other);
+    }
+
+    /// The labels of a host in each tin: of the key before, then of this one.
+    fn labels_in_tins(&self, side: usize, labels: &impl Labelled) -> Vec<u32> {
+        let of = |labels: &dyn Labelled| [labels.source(), labels.destination()][side];
+        let before = labels.before().filter(|_| self.hosts[side].is_rotating()).map(of);
+        let now = [labels.source(), labels.destination()][side];
+        let of_tin = |tin| before.into_iter().chain([now]).map(move |label| label ^ spread(tin));
+        (0..self.tins).flat_map(of_tin).collect()
+    }
+
+    /// Entries that are claimed give way together if their labels are those of one host.
+    fn hold_anew(&mut self) {
+        self.holders().clear();
+        let Some(side) = self.sharing().filter(|_| self.tins > 1) else { return };
+        for entry in (0..self.sizes.hosts)
+            .filter(|entry| self.hosts[side].is_used(*entry))
+            .collect::<Vec<_>>()
+        {
+            let table = &self.hosts[side];
+            let in_tin = table.hash_of(entry).expect("it is an entry");
+            let label = in_tin ^ spread(self.tin_of_entry[side][entry as usize]);
+            let mut found = (0..self.tins).filter_map(|tin| table.find(label ^ spread(tin)));
+            let other = found.find(|other| *other < entry);
+            self.hold(entry, other);
+        }
     }
 
     /// [`Self::place`], where hosts do not count.
@@ -540,6 +600,9 @@ impl NaiveIsolated {
         let scheduler = self.queues.scheduler_and_queues().0;
         scheduler.scheduler_mut().tins.insert(FlowId(queue), tin);
         scheduler.assign(FlowId(queue), source, destination).expect("it holds nothing");
+        if let Some(side) = self.sharing().filter(|side| self.tins > 1 && entered[*side].1) {
+            self.hold_by_labels(side, entries[side], labels);
+        }
         if let Some(side) = level(self.isolation).filter(|_| self.tins > 1 && self.across) {
             let (entry, is_new, _) = entered[side];
             self.join_turns(side, entry, is_new, labels, tin);
@@ -565,14 +628,9 @@ impl NaiveIsolated {
     /// The host that has `entry` has one ceiling and one rate with the other entries that it has. Of those that it had last, it has what
     /// they lack.
     fn join_rates(&mut self, side: usize, entry: u32, labels: &impl Labelled) {
-        let of = |labels: &dyn Labelled| [labels.source(), labels.destination()][side];
-        let is_rotating = self.hosts[side].is_rotating();
-        let before = labels.before().filter(|_| is_rotating).map(of);
-        let now = [labels.source(), labels.destination()][side];
-        let found: Vec<u32> = (0..self.tins)
-            .flat_map(|other| {
-                before.into_iter().chain([now]).map(move |label| label ^ spread(other))
-            })
+        let found: Vec<u32> = self
+            .labels_in_tins(side, labels)
+            .into_iter()
             .filter_map(|label| self.hosts[side].remembered(label))
             .filter(|other| *other != entry)
             .collect();
@@ -738,10 +796,14 @@ impl NaiveIsolated {
 
     /// A host whose flows hold nothing has no entry.
     fn release_hosts(&mut self) {
-        for (side, hosts) in self.hosts.iter_mut().enumerate() {
+        let sharing = self.sharing();
+        for side in [0, 1] {
             for entry in 0..self.sizes.hosts {
                 if self.held.values().flatten().all(|of| of[side] != entry) {
-                    hosts.release(entry);
+                    self.hosts[side].release(entry);
+                    if sharing == Some(side) {
+                        self.holders().remove(&entry);
+                    }
                 }
             }
         }
@@ -776,6 +838,7 @@ impl NaiveIsolated {
                 self.unnamed.insert(queue);
             }
         }
+        self.hold_anew();
         let (hosts, quantum) = (self.sizes.hosts, self.sizes.host_quantum);
         self.quanta.fill(quantum);
         let turn = if self.across { u32::from(self.tins) } else { 1 };
@@ -810,7 +873,7 @@ impl NaiveIsolated {
             scheduler.set_tins(tins, rounds);
             return true;
         }
-        self.tins = count;
+        let before = core::mem::replace(&mut self.tins, count);
         for (hosts, tins) in self.hosts.iter_mut().zip(&mut self.tin_of_entry) {
             (0..)
                 .zip(&*tins)
@@ -825,6 +888,9 @@ impl NaiveIsolated {
             if queue.0 < self.sizes.queues && self.tin_of_queue(queue.0) != *tin {
                 self.flows.disown(queue.0);
             }
+        }
+        if before == 1 || count == 1 {
+            self.hold_anew();
         }
         let turn = if self.across { u32::from(count) } else { 1 };
         let most = (1 << 28) / if turn > 1 { 8 } else { 1 };

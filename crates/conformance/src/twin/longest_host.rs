@@ -109,6 +109,28 @@ impl<O: NaiveFlowScheduler> NaiveLongestHostDrop<O> {
         self.scheduler.books(flow).of_flow[self.local as usize]
     }
 
+    /// Hosts, one after another, come to the classes of what they hold, where they are not there already.
+    fn settle_hosts(&mut self, hosts: impl IntoIterator<Item = u32>, queues: QueuesView<'_>) {
+        let mut held = vec![0; self.scheduler.hosts() as usize];
+        for (flow, _) in (0..).zip(queues) {
+            let bytes = queued_bytes(queues, FlowId(flow));
+            if bytes > 0
+                && let Some(host) = self.host_of(flow)
+            {
+                held[host as usize] += bytes;
+            }
+        }
+        let (edges, unit) = (self.edges_of_hosts(), self.unit);
+        let low = |at: usize| {
+            let (from, to) = (edges[at], edges[at + 1]);
+            let low = if from < unit { from / 2 } else { (2 * from - to).max(from / 4) };
+            low.max(1)
+        };
+        for host in hosts {
+            self.hosts.settle(host, held[host as usize], &edges, low);
+        }
+    }
+
     /// Where classes of hosts begin.
     fn edges_of_hosts(&self) -> Vec<u64> {
         let mut edges = vec![self.unit];
@@ -209,36 +231,23 @@ impl<O: NaiveFlowScheduler> NaiveFlowScheduler for NaiveLongestHostDrop<O> {
         self.scheduler.settle(queues);
         let edges: Vec<u64> =
             core::iter::once(0).chain((0..7).map(|class| 512 << (2 * class))).collect();
-        let mut of_hosts = vec![0; self.scheduler.hosts() as usize];
         for (flow, _) in (0..).zip(queues) {
             let bytes = queued_bytes(queues, FlowId(flow));
             self.flows.settle(flow, bytes, &edges, |at| edges[at] / 2);
-            if bytes > 0
-                && let Some(host) = self.host_of(flow)
-            {
-                of_hosts[host as usize] += bytes;
-            }
         }
-        let (edges, unit) = (self.edges_of_hosts(), self.unit);
-        let low = |at: usize| {
-            let (from, to) = (edges[at], edges[at + 1]);
-            let low = if from < unit { from / 2 } else { (2 * from - to).max(from / 4) };
-            low.max(1)
-        };
-        for (host, bytes) in (0..).zip(of_hosts) {
-            self.hosts.settle(host, bytes, &edges, low);
-        }
+        self.settle_hosts(0..self.scheduler.hosts(), queues);
     }
 
-    /// Where other limits change the unit, the hosts are listed anew, in the order of their numbers.
+    /// Where other limits change the unit, the hosts are listed anew, in the order in which they would give way.
     fn limits_changed(&mut self, limits: Limits, queues: QueuesView<'_>) {
         let unit = unit(limits.bytes, self.scheduler.hosts());
         if unit == self.unit {
             return;
         }
         self.unit = unit;
-        self.hosts = Places::default();
-        self.settle(queues);
+        let mut before: Vec<_> = core::mem::take(&mut self.hosts).of.into_iter().collect();
+        before.sort_by_key(|(_, place)| (core::cmp::Reverse(place.class), place.since));
+        self.settle_hosts(before.into_iter().map(|(host, _)| host), queues);
     }
 
     fn select(&self, queues: QueuesView<'_>) -> Option<FlowId> {

@@ -255,7 +255,8 @@ where
         Some(u32::try_from(self.flows.as_ref().len()).unwrap_or(u32::MAX))
     }
 
-    /// Fits the grain to the limits. What is booked stays. Cost: O(hosts) where the grain changes.
+    /// Fits the grain to the limits. What is booked stays, and the hosts of a new class keep their turns. Cost: O(hosts) where the grain
+    /// changes.
     fn limits_changed(&mut self, limits: Limits) {
         self.hosts.set_unit(limits.bytes);
     }

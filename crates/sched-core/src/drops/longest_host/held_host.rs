@@ -140,7 +140,8 @@ impl<H: Table<HeldHost>, C: Table<HostClass>> HostIndex<H, C> {
     }
 
     /// A unit is an eighth of the part of a host, where all hosts there is room for share `limit` bytes, or the next power of two
-    /// below; one byte at least, and `2^12` at most. Cost: O(hosts) where the unit changes.
+    /// below; one byte at least, and `2^12` at most. Where the unit changes, the hosts come to their new classes in the order in which
+    /// they would give way, so that the numbers of hosts decide nothing. Cost: O(hosts + classes) then.
     pub(super) fn set_unit(&mut self, limit: u32) {
         let unit_bits = unit_bits(limit, self.hosts.as_ref().len());
         // A host keeps its turn in its class where nothing changes.
@@ -148,10 +149,15 @@ impl<H: Table<HeldHost>, C: Table<HostClass>> HostIndex<H, C> {
             return;
         }
         self.unit_bits = unit_bits;
-        for at in (0_u32..).take(self.hosts.as_ref().len()) {
-            if self.get(at).is_some_and(|host| host.bytes != 0) {
-                self.list_anew(at);
-            }
+        let mut all = Head::EMPTY;
+        while let Some(at) = self.first_number() {
+            self.unlist(at);
+            all.append(self.hosts.as_mut(), at);
+        }
+        while let Some(at) = all.first() {
+            let Some(&HeldHost { links, .. }) = self.get(at) else { return };
+            all.unlink(self.hosts.as_mut(), at, links);
+            self.list(at);
         }
     }
 
@@ -263,10 +269,15 @@ impl<H: Table<HeldHost>, C: Table<HostClass>> HostIndex<H, C> {
 
     /// The host of the highest class in use that came to it, or lost a packet there, least recently.
     pub(super) fn first(&self) -> Option<&HeldHost> {
+        self.get(self.first_number()?)
+    }
+
+    /// The number of [`Self::first`].
+    fn first_number(&self) -> Option<u32> {
         let mut words = (0..WORDS).zip(&self.used).rev();
         let (word, used) = words.find(|(_, used)| **used != 0)?;
         let class = (word * u32::BITS).wrapping_add(used.checked_ilog2()?);
-        self.get(self.classes.as_ref().get(class as usize)?.0.first()?)
+        self.classes.as_ref().get(class as usize)?.0.first()
     }
 
     /// Walks all classes, and checks that the marks of each host are those of its class, with the bytes of the host between

@@ -333,10 +333,10 @@ fn of_hosts_in_a_class_the_first_gives_way_and_keeps_its_place() {
     );
 }
 
-/// Goal: limits that leave the unit as it was leave alike hosts their turns. Method: two hosts of one class; the one that has
-/// just lost a packet is behind the other, and stays there with the same limits and with others of the same unit.
+/// Goal: other limits leave alike hosts their turns. Method: two hosts of one class; the one that has just lost a packet is behind the
+/// other, and stays there with the same limits, with others of the same unit, and with those of another unit.
 #[test]
-fn limits_of_the_same_unit_leave_hosts_their_turns() {
+fn other_limits_leave_hosts_their_turns() {
     let mut world = World::of(&[0, 1], 100, 3_200);
     for flow in [0, 1, 0, 1] {
         world.enqueue(flow, 40);
@@ -350,9 +350,9 @@ fn limits_of_the_same_unit_leave_hosts_their_turns() {
         world.both.limits_changed(Limits::bytes(limit));
         assert_eq!(victim(&world), Some(1));
     }
-    // A unit of half the size: hosts are listed anew, by their numbers.
+    // A unit of half the size: hosts are listed anew, in the order in which they would have given way.
     world.both.limits_changed(Limits::bytes(1_600));
-    assert_eq!(victim(&world), Some(0));
+    assert_eq!(victim(&world), Some(1));
 }
 
 #[test]
