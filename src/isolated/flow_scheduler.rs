@@ -445,8 +445,9 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
     pub(super) fn join_host_rates(&mut self, entry: u32, other: u32) {
         let ceilings = self.levels.scheduler_mut();
         // The rate first: one that returns below its ceiling is looked at once.
-        ceilings.scheduler_mut().join(FlowId(entry), FlowId(other));
-        ceilings.join(FlowId(entry), FlowId(other));
+        // Refused without room for rates, where there is nothing to join, and beyond eight entries of one host.
+        let _refused = ceilings.scheduler_mut().join(FlowId(entry), FlowId(other));
+        let _refused = ceilings.join(FlowId(entry), FlowId(other));
     }
 
     /// The rate and the ceiling of the host in `entry`, and in the entries that are joined, if there is room for them. A first

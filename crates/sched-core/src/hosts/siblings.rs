@@ -3,7 +3,7 @@
 //! Siblings are a ring of at most [`MOST`] rows, so that a loop over them is bounded. A row knows the next; one that is alone
 //! knows none.
 
-use crate::{FlowId, Imbalance};
+use crate::{ConfigError, FlowId, Imbalance};
 
 /// The most siblings, the row itself included: as many as there may be tins.
 pub(crate) const MOST: usize = 8;
@@ -30,19 +30,32 @@ pub(crate) fn others<S: Sibling>(rows: &[S], flow: FlowId) -> impl Iterator<Item
     core::iter::successors(step(flow), move |at| step(*at)).take(MOST)
 }
 
-/// Whether `flow` may become a sibling of `other`: not if there is no such row, if they are one row or are siblings already, or if
-/// `other` has no room in its ring.
-pub(crate) fn may_join(rows: &[impl Sibling], flow: FlowId, other: FlowId) -> bool {
-    let are_there = flow.index() < rows.len() && other.index() < rows.len();
-    let are_joined = flow == other || others(rows, other).any(|sibling| sibling == flow);
-    let is_full = others(rows, other).count().wrapping_add(2) > MOST;
-    are_there && !are_joined && !is_full
+/// Whether `flow` is still to become a sibling of `other`: not if they are one row or are siblings already.
+///
+/// # Errors
+/// [`ConfigError::UnknownFlow`] if one of them is not below `known`, and [`ConfigError::OutOfRange`] if `other` has no room in its ring.
+pub(crate) fn check_join(
+    rows: &[impl Sibling],
+    flow: FlowId,
+    other: FlowId,
+    known: u32,
+) -> Result<bool, ConfigError> {
+    let flows = known.min(u32::try_from(rows.len()).unwrap_or(u32::MAX));
+    if let Some(flow) = [flow, other].into_iter().find(|named| named.0 >= flows) {
+        return Err(ConfigError::UnknownFlow { flow, flows });
+    }
+    if flow == other || others(rows, other).any(|sibling| sibling == flow) {
+        return Ok(false);
+    }
+    let with_flow = others(rows, other).count().wrapping_add(2) as u64;
+    ConfigError::check_range("siblings", with_flow, 1, MOST as u64)?;
+    Ok(true)
 }
 
 /// Makes `flow`, which leaves the siblings it has, a sibling of `other`, behind it in its ring. Returns whether it
-/// [may](may_join); nothing has changed if not.
+/// [does](check_join); nothing has changed if not.
 pub(crate) fn join(rows: &mut [impl Sibling], flow: FlowId, other: FlowId) -> bool {
-    if !may_join(rows, flow, other) {
+    if check_join(rows, flow, other, u32::MAX) != Ok(true) {
         return false;
     }
     part(rows, flow);

@@ -7,7 +7,7 @@
 use super::ceiling::{CeilingFlow, Place};
 use super::{ANY_LEN, CeilingReturn, Ceilings, Returning, WireLength};
 use crate::disciplines::tournament::Ranked;
-use crate::flow_scheduler::{FlowScheduler, Table};
+use crate::flow_scheduler::{ConfigError, FlowScheduler, Table};
 use crate::hosts::siblings::{self as rings, MOST};
 use crate::{FlowId, Imbalance};
 
@@ -20,21 +20,23 @@ where
 {
     /// Makes `flow` a sibling of `other`, and of all siblings of that: from now on they have one ceiling and one bucket together,
     /// those of `other`. If both have the same ceiling, the bucket is the one that lacks more. `flow` leaves the siblings it has.
-    /// Flows may be idle or backlogged. Nothing changes without room for a ceiling of both, for the same flow or a sibling, if
-    /// the burst is below the longest packet of `flow`, and if `other` has seven siblings. Cost: O(siblings), at most eight, times
-    /// O(log flows).
-    pub fn join(&mut self, flow: FlowId, other: FlowId) {
-        let room = self.room();
-        if flow.0 >= room || other.0 >= room {
-            return;
+    /// Flows may be idle or backlogged. Flows that are siblings already stay as they are, and so does a flow that is to join itself.
+    /// Cost: O(siblings), at most eight, times O(log flows).
+    ///
+    /// # Errors
+    /// Nothing has changed then.
+    ///
+    /// - [`ConfigError::UnknownFlow`] if there is no room for a ceiling of one of them.
+    /// - [`ConfigError::OutOfRange`] if `other` has seven siblings, and if its burst is below the longest packet of `flow` on the wire.
+    pub fn join(&mut self, flow: FlowId, other: FlowId) -> Result<(), ConfigError> {
+        if !rings::check_join(self.flows.as_ref(), flow, other, self.room())? {
+            return Ok(());
         }
         let (before, after) = (self.state(flow), self.state(other));
-        let (Some(before), Some(after)) = (before, after) else { return };
-        let longest = self.longest(flow);
-        if after.ceiling.is_some_and(|ceiling| ceiling.burst < longest)
-            || !rings::may_join(self.flows.as_ref(), flow, other)
-        {
-            return;
+        let (Some(before), Some(after)) = (before, after) else { return Ok(()) };
+        if let Some(ceiling) = after.ceiling {
+            let (burst, least) = (ceiling.burst.into(), self.longest(flow).into());
+            ConfigError::check_range("burst in bytes", burst, least, u32::MAX.into())?;
         }
         self.part(flow);
         // One of its siblings is booked, or will be.
@@ -53,6 +55,7 @@ where
             self.return_all(flow);
         }
         self.close(flow);
+        Ok(())
     }
 
     /// `flow` has no siblings from now on: it keeps the ceiling, and the bucket as it is. Cost: as of [`Self::join`].

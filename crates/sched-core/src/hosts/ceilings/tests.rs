@@ -121,7 +121,7 @@ fn after_a_reading_at_the_end_of_time_a_flow_has_its_ceiling() {
     near(line.kbit(0, 200), 5, 1);
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plus(u32);
 
 impl WireLength for Plus {
@@ -312,7 +312,11 @@ fn every_backlogged_flow_is_in_the_flow_scheduler_or_waits() {
                     line.link.scheduler.configure(FlowId(flow), L, None).unwrap();
                 }
                 5 if random.below(3) == 0 => line.link.scheduler.part(FlowId(flow)),
-                5 => line.link.scheduler.join(FlowId(flow), FlowId(random.below(5))),
+                // There may be no such flow.
+                5 => {
+                    let other = FlowId(random.below(5));
+                    let _refused = line.link.scheduler.join(FlowId(flow), other);
+                }
                 6..10 => line.link.enqueue(flow, 1 + random.below(L)),
                 _ => {
                     let end = line.now + 500_000;
@@ -334,8 +338,8 @@ fn siblings_have_one_ceiling_together() {
         let scheduler = &mut line.link.scheduler;
         let (rate, burst) = (12, 6_000);
         scheduler.set_ceiling(FlowId(1), mbit(rate, burst)).unwrap();
-        scheduler.join(FlowId(0), FlowId(1));
-        scheduler.join(FlowId(2), FlowId(0));
+        scheduler.join(FlowId(0), FlowId(1)).unwrap();
+        scheduler.join(FlowId(2), FlowId(0)).unwrap();
         assert_eq!(scheduler.ceiling(FlowId(2)), mbit(rate, burst));
         for _ in 0..40 {
             let busy: Vec<u32> = (0..4).filter(|_| random.below(4) > 0).collect();
@@ -351,6 +355,42 @@ fn siblings_have_one_ceiling_together() {
         }
         line.holds_together(&[0, 1, 2], rate, burst);
     }
+}
+
+/// Goal: a flow that cannot be a sibling is refused with the reason, and nothing has changed. Method: nine flows with room for all, one
+/// of them without.
+#[test]
+fn a_sibling_that_there_cannot_be_is_refused() {
+    let mut scheduler = under(drr(&[L; 10]));
+    scheduler.set_ceiling(FlowId(0), mbit(8, L)).unwrap();
+    for flow in 1..8 {
+        assert_eq!(scheduler.join(FlowId(flow), FlowId(flow - 1)), Ok(()));
+    }
+    let before = scheduler.clone();
+    // Siblings already, and itself.
+    for (flow, other) in [(0, 7), (7, 0), (3, 3), (9, 9)] {
+        assert_eq!(scheduler.join(FlowId(flow), FlowId(other)), Ok(()));
+    }
+    let full = ConfigError::OutOfRange { what: "siblings", value: 9, min: 1, max: 8 };
+    assert_eq!(scheduler.join(FlowId(8), FlowId(4)), Err(full));
+    let unknown = ConfigError::UnknownFlow { flow: FlowId(10), flows: 10 };
+    assert_eq!(scheduler.join(FlowId(10), FlowId(4)), Err(unknown));
+    assert_eq!(scheduler.join(FlowId(8), FlowId(10)), Err(unknown));
+    assert_eq!(scheduler, before);
+    scheduler.part(FlowId(4));
+    assert_eq!(scheduler.join(FlowId(8), FlowId(3)), Ok(()));
+    assert_eq!(scheduler.ceiling(FlowId(8)), mbit(8, L));
+    // A burst that was enough for no longer packets than before.
+    let tables = (vec![CeilingFlow::EMPTY; 2], vec![CeilingReturn::EMPTY; 2]);
+    let mut scheduler = Ceilings::on_link(drr(&[L; 2]), tables.0, tables.1, Plus(0)).unwrap();
+    scheduler.set_ceiling(FlowId(0), mbit(8, L)).unwrap();
+    scheduler.set_link(Plus(100));
+    let before = scheduler.clone();
+    let (value, min) = (L.into(), (L + 100).into());
+    let short =
+        ConfigError::OutOfRange { what: "burst in bytes", value, min, max: u32::MAX.into() };
+    assert_eq!(scheduler.join(FlowId(1), FlowId(0)), Err(short));
+    assert_eq!(scheduler, before);
 }
 
 #[test]

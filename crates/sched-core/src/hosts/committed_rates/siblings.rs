@@ -3,7 +3,7 @@
 //! Each sibling keeps the rate and the bucket, so that an idle one can leave at any time, and what one is sent is taken out of all.
 
 use super::{CommittedFlow, CommittedRates, CommittedReturn, WireLength};
-use crate::flow_scheduler::{FlowScheduler, Table};
+use crate::flow_scheduler::{ConfigError, FlowScheduler, Table};
 use crate::hosts::siblings::{self as rings, MOST};
 use crate::{FlowId, Imbalance};
 
@@ -17,31 +17,34 @@ where
 {
     /// Makes `flow` a sibling of `other`, and of all siblings of that: from now on they have one rate and one bucket together,
     /// those of `other`. If both have the same rate, the bucket is the one that lacks more. `flow` leaves the siblings it has.
-    /// Flows may be idle or backlogged. Nothing changes without room for a rate of both, for flows from 2³⁰ − 1 on, for the same
-    /// flow or a sibling, if the burst is below the longest packet of `flow`, and if `other` has seven siblings.
+    /// Flows may be idle or backlogged. Flows that are siblings already stay as they are, and so does a flow that is to join itself.
     /// Cost: O(siblings), at most eight, times O(log flows).
-    pub fn join(&mut self, flow: FlowId, other: FlowId) {
-        let room = self.room().min(CommittedFlow::SIBLINGS);
-        if flow.0 >= room || other.0 >= room {
-            return;
+    ///
+    /// # Errors
+    /// Nothing has changed then.
+    ///
+    /// - [`ConfigError::UnknownFlow`] if there is no room for a rate of one of them, and for flows from 2³⁰ − 1 on.
+    /// - [`ConfigError::OutOfRange`] if `other` has seven siblings, and if its burst is below the longest packet of `flow` on the wire.
+    pub fn join(&mut self, flow: FlowId, other: FlowId) -> Result<(), ConfigError> {
+        let (flows, room) = (self.flows.as_ref(), self.room().min(CommittedFlow::SIBLINGS));
+        if !rings::check_join(flows, flow, other, room)? {
+            return Ok(());
         }
-        let flows = self.flows.as_ref();
-        let Some(after) = flows.get(other.index()).copied() else { return };
-        let longest = self.longest(flow);
-        if after.rate().is_some_and(|rate| rate.burst() < longest)
-            || !rings::may_join(flows, flow, other)
-        {
-            return;
+        let Some(after) = flows.get(other.index()).copied() else { return Ok(()) };
+        if let Some(rate) = after.rate() {
+            let (burst, least) = (rate.burst().into(), self.longest(flow).into());
+            ConfigError::check_range("burst in bytes", burst, least, u32::MAX.into())?;
         }
         if self.is_excess(flow) {
             self.come_back(flow);
         }
         rings::join(self.flows.as_mut(), flow, other);
-        let Some(state) = self.flows.as_mut().get_mut(flow.index()) else { return };
+        let Some(state) = self.flows.as_mut().get_mut(flow.index()) else { return Ok(()) };
         state.share(&after, true);
         let state = *state;
         self.share(flow, &state);
         self.settle(flow);
+        Ok(())
     }
 
     /// `flow` has no siblings from now on: it keeps the rate, and the bucket as it is. Cost: O(siblings), at most eight.

@@ -260,7 +260,11 @@ fn stays_whole<O: FlowScheduler + Clone>(scheduler: O, seed: u64) {
             2 => line.link.lose(flow, false),
             3 => line.now = line.now.saturating_sub(random.below(1_000_000).into()),
             4 if random.below(3) == 0 => line.link.scheduler.part(FlowId(flow)),
-            4 => line.link.scheduler.join(FlowId(flow), FlowId(random.below(flows + 1))),
+            // There may be no such flow.
+            4 => {
+                let other = FlowId(random.below(flows + 1));
+                let _refused = line.link.scheduler.join(FlowId(flow), other);
+            }
             5..10 => line.put(flow, 1 + random.below(L)),
             _ => line.run(0, &[], random),
         }
@@ -280,13 +284,59 @@ fn siblings_have_one_rate_together() {
     let mut line = Line::of(committed(drr(&[L; 4])), 4);
     let scheduler = &mut line.link.scheduler;
     scheduler.set_rate(FlowId(1), mbit(12, 30_000)).unwrap();
-    scheduler.join(FlowId(0), FlowId(1));
-    scheduler.join(FlowId(2), FlowId(0));
+    scheduler.join(FlowId(0), FlowId(1)).unwrap();
+    scheduler.join(FlowId(2), FlowId(0)).unwrap();
     assert_eq!(scheduler.rate(FlowId(2)), mbit(12, 30_000));
     line.run(4_000, &[0, 1, 2, 3], &mut Xorshift::new(3));
     let together = (0..3).map(|flow| line.kbit(flow, 1_000)).sum();
     near(together, 12, 1);
     near(line.kbit(3, 1_000), 88, 1);
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Plus(u32);
+
+impl WireLength for Plus {
+    fn wire_len(&self, len: u32) -> u32 {
+        len + self.0
+    }
+}
+
+/// Goal: a flow that cannot be a sibling is refused with the reason, and nothing has changed. Method: as of ceilings.
+#[test]
+fn a_sibling_that_there_cannot_be_is_refused() {
+    let mut scheduler = committed(drr(&[L; 10]));
+    scheduler.set_rate(FlowId(0), mbit(8, L)).unwrap();
+    for flow in 1..8 {
+        assert_eq!(scheduler.join(FlowId(flow), FlowId(flow - 1)), Ok(()));
+    }
+    let before = scheduler.clone();
+    // Siblings already, and itself.
+    for (flow, other) in [(0, 7), (7, 0), (3, 3), (9, 9)] {
+        assert_eq!(scheduler.join(FlowId(flow), FlowId(other)), Ok(()));
+    }
+    let full = ConfigError::OutOfRange { what: "siblings", value: 9, min: 1, max: 8 };
+    assert_eq!(scheduler.join(FlowId(8), FlowId(4)), Err(full));
+    let unknown = ConfigError::UnknownFlow { flow: FlowId(10), flows: 10 };
+    assert_eq!(scheduler.join(FlowId(10), FlowId(4)), Err(unknown));
+    assert_eq!(scheduler.join(FlowId(8), FlowId(10)), Err(unknown));
+    assert_eq!(scheduler, before);
+    scheduler.part(FlowId(4));
+    assert_eq!(scheduler.join(FlowId(8), FlowId(3)), Ok(()));
+    assert_eq!(scheduler.rate(FlowId(8)), mbit(8, L));
+    // A burst that was enough for no longer packets than before.
+    let (rates, returns) = (vec![CommittedFlow::EMPTY; 2], vec![CommittedReturn::EMPTY; 2]);
+    let (conforming, excess) = (drr(&[L; 2]), drr(&[L; 2]));
+    let scheduler = CommittedRates::on_link(conforming, excess, rates, returns, Plus(0));
+    let mut scheduler = scheduler.unwrap();
+    scheduler.set_rate(FlowId(0), mbit(8, L)).unwrap();
+    scheduler.set_link(Plus(100));
+    let before = scheduler.clone();
+    let (value, min) = (L.into(), (L + 100).into());
+    let short =
+        ConfigError::OutOfRange { what: "burst in bytes", value, min, max: u32::MAX.into() };
+    assert_eq!(scheduler.join(FlowId(1), FlowId(0)), Err(short));
+    assert_eq!(scheduler, before);
 }
 
 #[test]
