@@ -41,11 +41,16 @@ pub(crate) struct Heard {
 impl Events {
     /// Opens the socket, which takes CAP_NET_ADMIN. It can be read without rights afterwards.
     pub(crate) fn open() -> nix::Result<Self> {
+        Self::holding(HELD)
+    }
+
+    /// As [`Self::open`], where the kernel holds about so many bytes.
+    fn holding(bytes: usize) -> nix::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let protocol = SockProtocol::NetlinkNetFilter;
         let socket = socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)?;
-        if setsockopt(&socket, sockopt::RcvBufForce, &HELD).is_err() {
-            let _ = setsockopt(&socket, sockopt::RcvBuf, &HELD);
+        if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
+            let _ = setsockopt(&socket, sockopt::RcvBuf, &bytes);
         }
         bind(socket.as_raw_fd(), &NetlinkAddr::new(0, GROUPS))?;
         Ok(Self { socket, room: vec![0; LONGEST] })
@@ -88,6 +93,11 @@ fn each_event(mut bytes: &[u8], event: &mut impl FnMut(&[u8])) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::UdpSocket;
+    use std::process::Command;
+
+    use nix::sched::{CloneFlags, unshare};
+
     use super::*;
 
     /// Goal: of messages one behind the other those that tell of a connection are given, and what is cut short is not.
@@ -118,6 +128,50 @@ mod tests {
             bytes[0] = length;
             assert!(given(&bytes).is_empty());
         }
+    }
+
+    /// Goal: a socket that the kernel had more to tell than it could hold says so once, gives what it held, and hears what comes then.
+    /// Method: a namespace whose kernel tracks connections, a small socket, and 500 connections of one datagram before it is read.
+    #[test]
+    fn an_overrun_is_told_once() {
+        let needs = |what: &str| eprintln!("an_overrun_is_told_once: skipped: needs {what}");
+        let apart = std::thread::spawn(move || {
+            if unshare(CloneFlags::CLONE_NEWNET).is_err() {
+                return needs("CAP_SYS_ADMIN");
+            }
+            let rule = "add table ip t; add chain ip t o { type filter hook output priority 0; }; add rule ip t o ct state new accept";
+            let call = |program: &str, words: &[&str]| {
+                Command::new(program).args(words).status().is_ok_and(|status| status.success())
+            };
+            if !call("ip", &["link", "set", "lo", "up"]) || !call("nft", &[rule]) {
+                return needs("ip, and nft with ct");
+            }
+            let Ok(mut events) = Events::holding(16 << 10) else {
+                return needs("a kernel that tracks connections");
+            };
+            let sending = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let connect = |ports: core::ops::Range<u16>| {
+                // Closed ports are said on the socket, and the datagram behind goes out all the same.
+                ports.for_each(|port| drop(sending.send_to(b"datagram", ("127.0.0.1", port))));
+            };
+            connect(20_000..20_500);
+            let (mut told, mut overruns, mut count) = (0, 0, 0);
+            loop {
+                let heard = events.read(|_| told += 1);
+                overruns += u32::from(heard.is_overrun);
+                count += heard.count;
+                if heard.count == 0 {
+                    break;
+                }
+            }
+            assert_eq!(overruns, 1, "{count} messages");
+            assert!((1..500).contains(&told), "{told} of 500");
+            connect(30_000..30_001);
+            let mut told = 0;
+            let heard = events.read(|_| told += 1);
+            assert!(told > 0 && !heard.is_overrun, "{told} events, {heard:?}");
+        });
+        apart.join().unwrap();
     }
 
     /// Goal: without events a reader is not held up, and is not told of an overrun.
