@@ -117,7 +117,7 @@ fn the_quantum_is_divided_by_flows_that_keep_sending() {
     for flow in 0..3 {
         (0..20).for_each(|_| assert!(bench.enter(Nanos::ZERO, flow, MTU, Ecn::NotEct)));
     }
-    assert_eq!(bench.lists.turn(), 305, "nobody has been served");
+    assert_eq!(bench.lists.turn(), 305, "no flow has been served");
     bench.order(Nanos::ZERO, 4);
     assert_eq!(bench.lists.turn(), 305 / 3);
     // A packet of more than the turn, alone in its queue.
