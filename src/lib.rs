@@ -127,7 +127,9 @@ pub use smart_queue::{
 pub use smart_queue::{DescriptorQueue, FrameQueue};
 #[cfg(feature = "alloc")]
 pub use statistics::Snapshot;
-pub use statistics::{FlowStatistics, FlowTotals, HostStatistics, QueueStatistics, TinStatistics};
+pub use statistics::{
+    Activations, FlowStatistics, FlowTotals, HostStatistics, QueueStatistics, TinStatistics,
+};
 #[cfg(feature = "alloc")]
 pub use storage::Heap;
 pub use storage::{Allocate, NoRoom, Slices, Storage};

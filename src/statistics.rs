@@ -48,6 +48,37 @@ impl FlowTotals {
     }
 }
 
+/// How often flows and hosts have become backlogged since construction.
+///
+/// A flow or host counts when it is given a queue or an entry that was free, in each tin by itself: it held nothing until
+/// then. So one that sends now and then counts each time. Of these times, those are of a *new* flow or host in which the queue or
+/// entry was another's before, or no one's: a count of the flows and hosts that there have been, where one that comes back after
+/// others had its place counts anew.
+///
+/// - A flow that shares a queue, because its set is full, and a host that shares an entry do not count.
+/// - A flow whose first packet is refused counts.
+/// - A label that is the number of a free queue which no flow has had yet is not new there: of 2^32 labels as many as there are queues.
+/// - Where hosts do not count, none does; the host without a name that flows have when hosts begin to count is one. After another
+///   isolation, a host whose spare queue others still hold may count once a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct Activations {
+    /// Of flows.
+    pub flows: u64,
+    /// Of new flows.
+    pub new_flows: u64,
+    /// Of source hosts.
+    pub source_hosts: u64,
+    /// Of new source hosts.
+    pub new_source_hosts: u64,
+    /// Of destination hosts.
+    pub destination_hosts: u64,
+    /// Of new destination hosts.
+    pub new_destination_hosts: u64,
+}
+
 /// A host of one side that holds packets in a tin. A host of several tins has an entry in each; hosts that share an entry
 /// are one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,6 +148,8 @@ pub struct QueueStatistics {
     pub source_hosts: u32,
     /// How many destination hosts have packets queued.
     pub destination_hosts: u32,
+    /// How often flows and hosts have become backlogged since construction.
+    pub activations: Activations,
 }
 
 /// All that a queue says of itself, in one value that owns it: [`QueueStatistics`], each tin, each flow and each host
@@ -132,6 +165,8 @@ pub struct Snapshot {
     pub queue: QueueStatistics,
     /// How many flows hold packets.
     pub totals: FlowTotals,
+    /// How many of them have not reacted to drops: [`SmartQueue::unresponsive_flows`](crate::SmartQueue::unresponsive_flows).
+    pub unresponsive_flows: u32,
     /// The tins, the lowest first.
     pub tins: alloc::vec::Vec<TinStatistics>,
     /// The source hosts that hold packets, in the order of their entries.

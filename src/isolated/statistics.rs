@@ -5,7 +5,7 @@ use sched_core::{Aqm, FlowId, FlowScheduler, Nanos, Packet, Side};
 use super::Isolated;
 use super::flow_scheduler::label_in;
 use crate::labels::Labelled;
-use crate::statistics::{FlowStatistics, FlowTotals, HostStatistics};
+use crate::statistics::{Activations, FlowStatistics, FlowTotals, HostStatistics};
 use crate::storage::Storage;
 
 impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
@@ -74,6 +74,43 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
             *count = count.saturating_add(1);
         }
         totals
+    }
+
+    /// How often flows and hosts have become backlogged since construction. The tables count that anyway. Cost: O(1).
+    ///
+    /// ```
+    /// use freeboard::flowhash::Labels;
+    /// use freeboard::sched_core::{Nanos, Packet};
+    /// use freeboard::shaper::Rate;
+    /// use freeboard::SmartQueue;
+    ///
+    /// let mut queue = SmartQueue::upload(Rate::UNLIMITED).descriptors()?;
+    /// let drops = &mut |_: Packet, _| {};
+    /// // A host has sent all that it had, and comes back; a second flow of it comes with it.
+    /// for flow in [70_001, 70_001, 70_002] {
+    ///     let labels = Labels { flow, src_host: 90_001, dst_host: 90_002 };
+    ///     queue.enqueue(Nanos(0), &labels, Packet::new(0, 1_500), drops)?;
+    ///     assert!(queue.dequeue(Nanos(0), drops).is_some());
+    /// }
+    /// let activations = queue.isolated().activations();
+    /// assert_eq!((activations.flows, activations.new_flows), (3, 2));
+    /// assert_eq!((activations.source_hosts, activations.new_source_hosts), (3, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn activations(&self) -> Activations {
+        let directory = self.queues.directory();
+        let (queues, sources) = (&directory.queues, directory.sources.activations());
+        let destinations = directory.destinations.activations();
+        let flows = queues.counts().claims;
+        Activations {
+            flows,
+            new_flows: flows.saturating_sub(queues.returns()),
+            source_hosts: sources.0,
+            new_source_hosts: sources.1,
+            destination_hosts: destinations.0,
+            new_destination_hosts: destinations.1,
+        }
     }
 
     /// The hosts of this side that hold packets, in the order of their entries, into `place`; returns how many: none where hosts

@@ -5,7 +5,7 @@ use alloc::string::ToString;
 
 #[cfg(feature = "alloc")]
 use sched_core::{DelayHistogram, Side};
-use sched_core::{DropSink, Nanos, Packet};
+use sched_core::{DropSink, FlowId, FlowScheduler, Nanos, Packet};
 
 use super::{Descriptors, Frames, SmartQueue};
 use crate::isolated::TinCounters;
@@ -44,7 +44,27 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
             memory_limit: self.memory_limit(),
             source_hosts,
             destination_hosts,
+            activations: self.isolated().activations(),
         }
+    }
+
+    /// How many flows that hold packets have overflowed their queue and have not reacted since, as far as COBALT knows
+    /// ([`ChosenAqm::is_unresponsive`](sched_core::ChosenAqm::is_unresponsive)); none with another AQM. Cost: O(queues); nothing changes.
+    ///
+    /// ```
+    /// use freeboard::SmartQueue;
+    /// use freeboard::shaper::Rate;
+    ///
+    /// let queue = SmartQueue::upload(Rate::megabits_per_second(20)?).descriptors()?;
+    /// assert_eq!(queue.unresponsive_flows(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn unresponsive_flows(&self) -> u32 {
+        let (queues, aqm) = (self.isolated().queues(), self.chosen());
+        let flows = (0..queues.scheduler().flows()).map(FlowId);
+        let held = flows.filter(|flow| queues.flow_backlog(*flow).packets > 0);
+        held.fold(0, |sum: u32, flow| sum.saturating_add(aqm.is_unresponsive(flow).into()))
     }
 
     /// What has happened in tin `number`, and what is queued in it; `None` if there is no such tin. Cost: O(queues); nothing
@@ -76,6 +96,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
             settings: settings.to_string(),
             queue: self.statistics(),
             totals: self.isolated().flow_totals(),
+            unresponsive_flows: self.unresponsive_flows(),
             tins: (0..self.tins.count()).filter_map(|tin| self.tin_statistics(tin)).collect(),
             sources: hosts(Side::Source),
             destinations: hosts(Side::Destination),

@@ -9,7 +9,7 @@ use freeboard::flowhash::{Labels, mix};
 use freeboard::sched_core::{Backlog, DelayHistogram, DropReason, Limits, Nanos, Packet, Side};
 use freeboard::shaper::Rate;
 use freeboard::{
-    DescriptorQueue, FlowTotals, HostStatistics, InTin, Isolation, SmartQueue, TinMode,
+    AqmKind, DescriptorQueue, FlowTotals, HostStatistics, InTin, Isolation, SmartQueue, TinMode,
 };
 
 /// A packet that is queued, as the naive tally has it.
@@ -24,7 +24,8 @@ struct Queued {
 }
 
 fn labels_of(queued: &Queued) -> InTin<Labels> {
-    let [flow, src_host, dst_host] = [queued.flow, queued.host, queued.peer].map(mix);
+    // No label is the number of a queue.
+    let [flow, src_host, dst_host] = [queued.flow, queued.host, queued.peer].map(|n| mix(n + 1));
     InTin { labels: Labels { flow, src_host, dst_host }, tin: queued.tin }
 }
 
@@ -107,7 +108,8 @@ fn flows_and_hosts_are_those_of_a_naive_tally() {
         let (mut queue, mut silent) =
             (builder.descriptors().unwrap(), builder.descriptors().unwrap());
         let mut random = Xorshift::new(3);
-        let (mut queued, mut delays) = (BTreeMap::new(), DelayHistogram::new());
+        let (mut queued, mut delays) = (BTreeMap::<u32, Queued>::new(), DelayHistogram::new());
+        let mut activations = [0; 3];
         let mut now = Nanos(5);
         for turn in 0..effort(1_500, 4_000_u32) {
             now = now.plus(Nanos(u64::from(random.below(200_000))));
@@ -119,6 +121,12 @@ fn flows_and_hosts_are_those_of_a_naive_tally() {
                 let tin = random.byte() % mode.plan().count();
                 let packet = Queued { flow, host: flow / 3, peer: flow % 4, tin, len, came: now };
                 let labels = labels_of(&packet);
+                let is_idle = |is_of: &dyn Fn(&Queued) -> bool| {
+                    u64::from(!queued.values().any(|other| other.tin == tin && is_of(other)))
+                };
+                activations[0] += is_idle(&|other| other.flow == flow);
+                activations[1] += is_idle(&|other| other.host == packet.host);
+                activations[2] += is_idle(&|other| other.peer == packet.peer);
                 let drops = &mut |packet: Packet, _: DropReason| gone.push(packet.handle);
                 let taken = queue.enqueue(now, &labels, Packet::new(handle, len), drops);
                 let again = silent.enqueue(now, &labels, Packet::new(handle, len), &mut |_, _| {});
@@ -142,6 +150,14 @@ fn flows_and_hosts_are_those_of_a_naive_tally() {
             compare(&queue, &queued, now);
         }
         assert!(delays.count() > effort(200, 500), "{}", delays.count());
+        let all = queue.statistics().activations;
+        assert_eq!([all.flows, all.source_hosts, all.destination_hosts], activations);
+        // One that comes back where another was meanwhile is new once more.
+        let tins = u64::from(mode.plan().count());
+        let new = [all.new_flows, all.new_source_hosts, all.new_destination_hosts];
+        for ((new, least), most) in new.into_iter().zip([12, 4, 4]).zip(activations) {
+            assert!((least * tins..=most).contains(&new), "{all:?}");
+        }
         let (statistics, counters) = (queue.statistics(), queue.counters());
         assert_eq!((statistics.counters, statistics.queued), (counters, queue.backlog()));
         assert_eq!(counters.delivered.packets, delays.count());
@@ -188,6 +204,37 @@ fn a_flow_that_stands_is_bulk() {
     }
 }
 
+/// Goal: a flow that overflows its queue and does not react is told, and one beside it is not. Method: with COBALT, packets of a flow
+/// that come twice as fast as they leave, into a small queue, and those of another flow that never wait for long; with another
+/// AQM none is told.
+#[test]
+fn a_flow_that_does_not_react_is_told() {
+    for (aqm, expected) in [(AqmKind::Cobalt, 1), (AqmKind::CoDel, 0), (AqmKind::None, 0)] {
+        let builder = SmartQueue::upload(Rate::megabits_per_second(12).unwrap()).aqm(aqm);
+        let builder = builder.limits(Limits { packets: 50, bytes: 75_000 }).buffers(64);
+        let mut queue = builder.descriptors().unwrap();
+        let labels =
+            |flow: u32| Labels { flow: mix(flow), src_host: mix(flow), dst_host: mix(flow) };
+        let mut free: Vec<u32> = (0..64).collect();
+        for step in 0..4_000_u64 {
+            let now = Nanos::from_micros(500 * step);
+            let mut gone = Vec::new();
+            let drops = &mut |packet: Packet, _: DropReason| gone.push(packet.handle);
+            let flow = if step % 10 == 9 { 2 } else { 1 };
+            let packet = Packet::new(free.pop().expect("50 are queued at most"), 1_500);
+            if let Err(rejected) = queue.enqueue(now, &labels(flow), packet, drops) {
+                gone.push(rejected.packet.handle);
+            }
+            let drops = &mut |packet: Packet, _: DropReason| free.push(packet.handle);
+            let left = queue.dequeue(now, drops);
+            free.extend(left.map(|packet| packet.handle));
+            free.append(&mut gone);
+        }
+        assert_eq!(queue.unresponsive_flows(), expected, "{aqm:?}");
+        assert_eq!(queue.snapshot(Nanos::from_secs(2), None).unresponsive_flows, expected);
+    }
+}
+
 /// Goal: too few places leave out entries, and nothing else.
 #[test]
 fn few_places_are_enough_for_few_entries() {
@@ -217,7 +264,9 @@ fn the_json_is_that_of_the_guide() {
     let mut delays = DelayHistogram::new();
     let drops = &mut |_: Packet, _: DropReason| {};
     for (handle, host) in [(0, 1), (1, 1), (2, 1), (3, 2)] {
-        let labels = Labels { flow: host, src_host: host, dst_host: 3 };
+        // No label is the number of a queue.
+        let label = |number: u32| 1 << 31 | number;
+        let labels = Labels { flow: label(host), src_host: label(host), dst_host: label(3) };
         queue.enqueue(Nanos(0), &labels, Packet::new(handle, 1_000), drops).unwrap();
     }
     if let Some((_, waited)) = queue.dequeue_timed(Nanos::from_millis(2), drops) {

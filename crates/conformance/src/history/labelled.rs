@@ -490,6 +490,11 @@ impl<K: Storage> Both<K> {
         same("isolation", subject.isolation(), self.twin.isolation())?;
         same("old claims", subject.old_claims(), self.twin.old_claims())?;
         same("hosts", subject.backlogged_hosts(), self.twin.backlogged_hosts())?;
+        let all = subject.activations();
+        let flows = [all.flows, all.new_flows];
+        let sources = [all.source_hosts, all.new_source_hosts];
+        let destinations = [all.destination_hosts, all.new_destination_hosts];
+        same("activations", [flows, sources, destinations], self.twin.activations())?;
         for queue in (0..self.sizes.queues + self.sizes.hosts).map(FlowId) {
             let held = subject.queues().flow_backlog(queue);
             same("what a queue holds", (queue, held), (queue, self.twin.queue_backlog(queue)))?;

@@ -323,6 +323,8 @@ pub struct NaiveIsolated {
     across: bool,
     /// What packets are on the wire.
     link: Overhead,
+    /// How often flows, sources and destinations have become backlogged, and how often new ones.
+    activations: [[u64; 2]; 3],
     /// What each host's turn is for each tin that it is of, in bytes.
     quanta: Vec<u32>,
     /// The tin of each entry of sources and of destinations, as of the last host that claimed it.
@@ -375,6 +377,7 @@ impl NaiveIsolated {
             tins: 1,
             across: false,
             link: Overhead::RAW,
+            activations: [[0; 2]; 3],
             quanta: vec![sizes.host_quantum; hosts as usize],
             tin_of_entry: [vec![0; hosts as usize], vec![0; hosts as usize]],
         }
@@ -394,6 +397,7 @@ impl NaiveIsolated {
         let tin = self.tin_of(labels);
         let label = self.queue_label(labels) ^ spread(tin);
         let before = labels.before().map_or(label, |before| self.queue_label(before) ^ spread(tin));
+        let is_back = self.flows.remembers(label);
         // While no transition is under way that is the lookup of `label`.
         let lookup = self.flows.lookup_rotating(before, label);
         let queue = match lookup.outcome {
@@ -401,7 +405,10 @@ impl NaiveIsolated {
                 self.name_hosts(lookup.queue, labels);
                 lookup.queue
             }
-            Outcome::Claimed => self.place(lookup.queue, false, labels),
+            Outcome::Claimed => {
+                self.count(0, is_back);
+                self.place(lookup.queue, false, labels)
+            }
             Outcome::Collision => self.place(lookup.queue, true, labels),
         };
         let accepted = self.queues.enqueue(now, FlowId(queue), packet, drops);
@@ -426,9 +433,13 @@ impl NaiveIsolated {
     /// and an entry that remembers the host although it did not get it, if there is one.
     fn enter(&mut self, side: usize, labels: [u32; 2], tin: u8) -> Entered {
         let [before, label] = labels;
+        let is_back = self.hosts[side].remembers(label);
         let found = self.hosts[side].lookup_rotating(before, label);
         let (entry, claims) = (found.queue, found.outcome == Outcome::Claimed);
         if self.tins == 1 || found.outcome == Outcome::Hit {
+            if claims {
+                self.count(1 + side, is_back);
+            }
             return (entry, claims, None);
         }
         let ways = self.sizes.ways;
@@ -442,12 +453,25 @@ impl NaiveIsolated {
             let free = ways as usize - 1 - held.len();
             if !is_there(tin) || free >= absent {
                 self.tin_of_entry[side][entry as usize] = tin;
+                self.count(1 + side, is_back);
                 return (entry, true, None);
             }
             self.hosts[side].release(entry);
         }
         let own = held.into_iter().find(|&other| tin_of(other) == tin);
         (own.unwrap_or(entry), false, claims.then_some(entry))
+    }
+
+    /// A flow, a source or a destination has become backlogged.
+    fn count(&mut self, what: usize, is_back: bool) {
+        let [all, new] = &mut self.activations[what];
+        (*all, *new) = (*all + 1, *new + u64::from(!is_back));
+    }
+
+    /// As [`Isolated::activations`](freeboard::Isolated::activations): of flows, sources and destinations all, and new ones.
+    #[must_use]
+    pub const fn activations(&self) -> [[u64; 2]; 3] {
+        self.activations
     }
 
     /// The tin of the packets in `queue`.

@@ -361,6 +361,16 @@ impl<T: Table<ChosenAqmState>> ChosenAqm<T> {
         state.and_then(|state| u8::try_from(state.tin()).ok()).unwrap_or(0)
     }
 
+    /// Whether the queue of `flow` has overflowed and its flow has not reacted since, as of the last packet that the AQM saw there:
+    /// with COBALT, BLUE's [probability](super::Cobalt::probability) is above 0. False with any other AQM.
+    #[must_use]
+    pub fn is_unresponsive(&self, flow: FlowId) -> bool {
+        let Some(state) = self.states.as_ref().get(flow.index()) else { return false };
+        let setting = self.tins.get(usize::from(self.tin_of(flow)));
+        let is_cobalt = setting.is_some_and(|setting| matches!(setting.law, Law::Cobalt(_)));
+        is_cobalt && CobaltState::from_words(state.words()).is_unresponsive()
+    }
+
     fn setting_mut(&mut self, tin: u8) -> Result<&mut Setting, ConfigError> {
         let last = Self::TINS.saturating_sub(1);
         let refused =

@@ -210,6 +210,11 @@ impl CobaltState {
         Self { next, thaw: Nanos(thaw), chance, count, phase }
     }
 
+    /// Whether BLUE's probability is above 0.
+    pub(super) fn is_unresponsive(&self) -> bool {
+        self.chance != Probability::NEVER
+    }
+
     const fn blue(&mut self) -> BlueParts<'_> {
         BlueParts { chance: &mut self.chance, thaw: &mut self.thaw }
     }
