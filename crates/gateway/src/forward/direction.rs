@@ -11,7 +11,7 @@ use freeboard::flowhash::{
 };
 use freeboard::sched_core::{Counters, DropReason, Ecn, Limits, Nanos, Packet, Scheduler as _};
 use freeboard::shaper::{ArrivalRate, Overhead, Rate};
-use freeboard::{AckFilter, FlowTotals, Tin, TinBy, TinCounters, TinPlan, clear_dscp};
+use freeboard::{AckFilter, Activations, FlowTotals, Tin, TinBy, TinCounters, TinPlan, clear_dscp};
 
 use crate::config::Config;
 use crate::config::hosts::Names;
@@ -510,6 +510,18 @@ impl Direction {
             Heading::Up => (flows, sources),
             Heading::Down => (flows, destinations),
         })
+    }
+
+    /// How often flows, and hosts on the LAN side, have become backlogged in the queue that there is, and how often new ones, a pair each;
+    /// and how many flows that hold packets do not react to drops. Where the queue knows. Cost: O(queues).
+    pub(crate) fn activity(&self) -> Option<([[u64; 2]; 2], u32)> {
+        let (all, unresponsive) = self.queue.activity()?;
+        let Activations { flows, new_flows, .. } = all;
+        let hosts = match self.heading {
+            Heading::Up => [all.source_hosts, all.new_source_hosts],
+            Heading::Down => [all.destination_hosts, all.new_destination_hosts],
+        };
+        Some(([[flows, new_flows], hosts], unresponsive))
     }
 
     /// Moves what is queued into `queue`, which is empty.

@@ -14,8 +14,8 @@ use freeboard::sched_core::{
 };
 use freeboard::shaper::{Overhead, Rate, Shaped, Shaper};
 use freeboard::{
-    AckFilter, Acks, Descriptors, FlowTotals, Hashed, Heap, IsolatedMemory, Isolation, Labelled,
-    SmartQueue, TinCounters, TinPlan,
+    AckFilter, Acks, Activations, Descriptors, FlowTotals, Hashed, Heap, IsolatedMemory, Isolation,
+    Labelled, SmartQueue, TinCounters, TinPlan,
 };
 
 use crate::config::Sharing;
@@ -154,6 +154,12 @@ pub(crate) trait Queue: Scheduler + fmt::Debug {
 
     /// How many flows hold packets, and how many hosts on each side, of a queue that knows both. Cost: O(queues).
     fn totals(&self) -> Option<(FlowTotals, (u32, u32))> {
+        None
+    }
+
+    /// How often flows and hosts have become backlogged, and how many flows that hold packets do not react to drops, of a queue that
+    /// knows. Cost: O(queues).
+    fn activity(&self) -> Option<(Activations, u32)> {
         None
     }
 
@@ -490,6 +496,10 @@ impl Queue for HostQueues {
 
     fn totals(&self) -> Option<(FlowTotals, (u32, u32))> {
         Some((self.isolated().flow_totals(), self.backlogged_hosts()))
+    }
+
+    fn activity(&self) -> Option<(Activations, u32)> {
+        Some((self.isolated().activations(), self.unresponsive_flows()))
     }
 
     fn set_isolation(&mut self, isolation: Isolation) {

@@ -75,6 +75,42 @@ fn of_totals(text: &mut String, directions: &[(&Direction, u64)]) {
         })
     });
     metric(text, about, flows);
+    type Value = fn(&TotalsReport) -> u64;
+    let all: [(&str, &str, &str, Value); 5] = [
+        (
+            "unresponsive_flows",
+            "gauge",
+            "Flows that hold packets and do not react to drops",
+            |of| of.unresponsive_flows.into(),
+        ),
+        ("flow_activations_total", "counter", "Times a flow became backlogged", |of| {
+            of.flow_activations
+        }),
+        (
+            "new_flows_total",
+            "counter",
+            "Times a flow became backlogged where another was before",
+            |of| of.new_flows,
+        ),
+        (
+            "host_activations_total",
+            "counter",
+            "Times a host on the LAN side became backlogged",
+            |of| of.host_activations,
+        ),
+        (
+            "new_hosts_total",
+            "counter",
+            "Times a host on the LAN side became backlogged where another was before",
+            |of| of.new_hosts,
+        ),
+    ];
+    for (name, kind, help, value) in all {
+        let counts = totals.iter().map(|(heading, totals)| {
+            (format!("{{direction=\"{heading}\"}}"), value(totals) as f64)
+        });
+        metric(text, (name, kind, help), counts);
+    }
 }
 
 /// The metrics of tins.

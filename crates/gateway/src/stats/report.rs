@@ -187,20 +187,42 @@ pub(crate) struct DirectionReport {
     pub(crate) flows_seen: Vec<HostOrFlow>,
 }
 
-/// How many flows and hosts hold packets.
+/// How many flows and hosts hold packets, and how often flows and hosts have become backlogged in the present queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TotalsReport {
     pub(crate) hosts: u32,
     pub(crate) flows: u32,
     pub(crate) sparse_flows: u32,
     pub(crate) bulk_flows: u32,
+    #[serde(default)]
+    pub(crate) unresponsive_flows: u32,
+    #[serde(default)]
+    pub(crate) flow_activations: u64,
+    #[serde(default)]
+    pub(crate) new_flows: u64,
+    #[serde(default)]
+    pub(crate) host_activations: u64,
+    #[serde(default)]
+    pub(crate) new_hosts: u64,
 }
 
 impl TotalsReport {
     pub(super) fn of(direction: &Direction) -> Option<Self> {
         let (flows, hosts) = direction.totals()?;
         let FlowTotals { sparse, bulk } = flows;
-        Some(Self { hosts, flows: flows.all(), sparse_flows: sparse, bulk_flows: bulk })
+        let ([of_flows, of_hosts], unresponsive_flows) = direction.activity()?;
+        let ([flow_activations, new_flows], [host_activations, new_hosts]) = (of_flows, of_hosts);
+        Some(Self {
+            hosts,
+            flows: flows.all(),
+            sparse_flows: sparse,
+            bulk_flows: bulk,
+            unresponsive_flows,
+            flow_activations,
+            new_flows,
+            host_activations,
+            new_hosts,
+        })
     }
 }
 

@@ -334,8 +334,11 @@ fn state_of(direction: &DirectionReport) -> String {
         direction.marked
     );
     if let Some(totals) = &direction.totals {
-        let TotalsReport { hosts, sparse_flows, bulk_flows, .. } = totals;
+        let TotalsReport { hosts, sparse_flows, bulk_flows, unresponsive_flows, .. } = totals;
         text += &format!("; queued: hosts {hosts}, flows {sparse_flows} sparse, {bulk_flows} bulk");
+        if *unresponsive_flows > 0 {
+            text += &format!(", {unresponsive_flows} unresponsive");
+        }
     }
     let mut drops: Vec<String> =
         direction.drops.iter().map(|(why, count)| format!("{why} {count}")).collect();
