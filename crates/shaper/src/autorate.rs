@@ -18,6 +18,7 @@
 
 mod arrivals;
 mod params;
+mod probe;
 #[cfg(test)]
 mod tests;
 

@@ -135,7 +135,7 @@ fn the_rate_down_follows_arrivals() {
     follows("8 Mbit/s", 6.8..=9.0);
     modem_at(&modem_file, "20mbit", "3mbit");
     assert_eq!(modem.reads_again(1).len(), 1);
-    // The estimate falls by 1/64 of the way in a window.
+    // The estimate falls by 1/128 of the way in a window, and by 1/16 where readings stay.
     let begin = std::time::Instant::now();
     let mut least = f64::INFINITY;
     while begin.elapsed() < Duration::from_secs(90) && least > 6.0 {

@@ -4,6 +4,7 @@
 //! The scenario is [`crate::experiments::autorate::scenario`]. What the line has is known to the simulator alone; the
 //! controller is told the delay of answered probes and what was sent.
 
+pub mod downloads;
 pub mod scenario;
 pub mod traces;
 

@@ -159,6 +159,8 @@ pub struct TcpNetwork {
     /// What is counted as goodput arrives within.
     measured: (Nanos, Nanos),
     modem: Option<LinkId>,
+    /// Packets that came to a gateway behind the uplink, when and of how many bytes, since they were last taken.
+    passed: Option<Vec<(Nanos, u32)>>,
     on_the_way: u64,
     arrived: u64,
     /// Packets that have come to the modem.
@@ -185,6 +187,7 @@ impl TcpNetwork {
             datagrams,
             measured,
             modem: None,
+            passed: None,
             on_the_way: 0,
             arrived: 0,
             at_modem: 0,
@@ -196,6 +199,25 @@ impl TcpNetwork {
     pub fn modem(mut self, link: Link<Parcel>) -> Self {
         self.modem = Some(self.links.add(link));
         self
+    }
+
+    /// As [`TcpNetwork::modem`], for a gateway behind the line: its queue tells flows apart as the others do, and
+    /// [`TcpNetwork::take_passed`] says what has come to it.
+    #[must_use]
+    pub fn gateway(self, link: Link<Parcel>) -> Self {
+        Self { passed: Some(Vec::new()), ..self.modem(link) }
+    }
+
+    /// The modem or the gateway behind the uplink, if there is one.
+    #[must_use]
+    pub fn modem_link(&self) -> Option<&Link<Parcel>> {
+        self.modem.map(|id| self.links.link(id))
+    }
+
+    /// When packets came to the gateway behind the uplink, and their bytes, since the last call; nothing if there is
+    /// none.
+    pub fn take_passed(&mut self) -> Vec<(Nanos, u32)> {
+        self.passed.as_mut().map(core::mem::take).unwrap_or_default()
     }
 
     /// Changes the rate of a direction.
@@ -423,17 +445,27 @@ impl TcpNetwork {
         let (way, key, ecn) = (flow.way, flow.key, flow.ecn);
         let len = payload + DATAGRAM_HEADERS;
         let parcel = Parcel { of: id, len, content: Content::Datagram(now) };
-        self.enter(now, way, &key, ecn, parcel);
+        self.enter(now, way.link(), &key, ecn, parcel);
         self.serve(now, way.link());
     }
 
     fn pass(&mut self, now: Nanos, parcel: Parcel, ecn: Ecn) {
         self.on_the_way -= 1;
         self.at_modem += 1;
-        if let Some(id) = self.modem {
+        let Some(id) = self.modem else { return };
+        if let Some(passed) = &mut self.passed {
+            passed.push((now, parcel.len));
+            let connection = |id: u32| &self.connections[id as usize];
+            let key = match parcel.content {
+                Content::Data(_) => connection(parcel.of).key,
+                Content::Ack(_) => connection(parcel.of).back,
+                Content::Datagram(_) => self.datagrams[parcel.of as usize].key,
+            };
+            self.enter(now, id, &key, ecn, parcel);
+        } else {
             self.links.link_mut(id).enter_with_ecn(now, FlowId(0), parcel.len, ecn, parcel);
-            self.serve(now, id);
         }
+        self.serve(now, id);
     }
 
     fn arrive(&mut self, now: Nanos, parcel: Parcel, ecn: Ecn) {
@@ -491,7 +523,7 @@ impl TcpNetwork {
         self.arm(id, Timer::Delayed, due);
         if let Some(ack) = ack {
             let parcel = Parcel { of: id, len: ack.packet_len(), content: Content::Ack(ack) };
-            self.enter(now, back, &key, Ecn::NotEct, parcel);
+            self.enter(now, back.link(), &key, Ecn::NotEct, parcel);
             self.serve(now, back.link());
         }
     }
@@ -509,7 +541,7 @@ impl TcpNetwork {
         while let Some((data, ecn)) = self.connections[id as usize].sender.poll(now) {
             has_sent = true;
             let parcel = Parcel { of: id, len: Data::LEN, content: Content::Data(data) };
-            self.enter(now, way, &key, ecn, parcel);
+            self.enter(now, way.link(), &key, ecn, parcel);
         }
         let sender = &mut self.connections[id as usize].sender;
         let (due, paced) = (sender.due(), sender.paced_until(now));
@@ -531,9 +563,9 @@ impl TcpNetwork {
         }
     }
 
-    fn enter(&mut self, now: Nanos, way: Way, key: &FlowKey, ecn: Ecn, parcel: Parcel) {
+    fn enter(&mut self, now: Nanos, id: LinkId, key: &FlowKey, ecn: Ecn, parcel: Parcel) {
         let len = parcel.len;
-        let link = self.links.link_mut(way.link());
+        let link = self.links.link_mut(id);
         match self.naming {
             Naming::Key => {
                 let mark = match parcel.content {

@@ -1,0 +1,269 @@
+//! Downloads over a line whose rate changes, and a gateway behind it that follows what arrives.
+//!
+//! ```text
+//! servers, probe ─▶ line: FIFO, a rate that changes ─▶ gateway: FQ-CoDel, shaper ─▶ hosts
+//!                                                   │          ▲
+//!                                                   └▶ ArrivalRate
+//! ```
+//!
+//! The gateway sees no queue but its own. It is told nothing but when packets came.
+
+use core::num::NonZeroU64;
+
+use freeboard::sched_core::{CoDel, CoDelParams, CoDelState, Ecn, Imbalance, Limits, Nanos};
+use freeboard::shaper::{ArrivalRate, Overhead, Rate, Shaper};
+
+use crate::discipline::{Discipline, QUEUES, fair_queues};
+use crate::link::Link;
+use crate::source::Cbr;
+use crate::tcp::congestion::{Controller, Cubic, NewReno};
+use crate::tcp::network::{Naming, TcpNetwork, Way};
+use crate::tcp::{Config, HEADERS, PAYLOAD};
+use conformance::rng::Streams;
+
+/// How the senders find their windows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Senders {
+    /// NewReno.
+    Reno,
+    /// CUBIC.
+    Cubic,
+}
+
+/// What may be varied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setup {
+    /// Bits per second of the line, from an instant on, the first from zero.
+    pub line: Vec<(Nanos, u64)>,
+    /// Between which rates the gateway's is.
+    pub bounds: (u64, u64),
+    /// Downloads.
+    pub flows: usize,
+    /// Of the senders.
+    pub senders: Senders,
+    /// There and back, without queues.
+    pub path: Nanos,
+    /// The gateway reads what has come so often.
+    pub turn: Nanos,
+    /// How long it runs.
+    pub lasts: Nanos,
+    /// What all random draws come from.
+    pub seed: u64,
+}
+
+/// What a run has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The rate of the shaper, whenever it changed.
+    pub rates: Vec<(Nanos, u64)>,
+    /// What each probe waited beyond the path, and when it came.
+    pub delays: Vec<(Nanos, Nanos)>,
+    /// Bytes that left the gateway, at the end of each [`STEP`].
+    pub carried: Vec<u64>,
+    /// Packets that the line lost.
+    pub lost: u64,
+    /// Whether every packet is accounted for.
+    pub recount: Result<(), Imbalance>,
+}
+
+/// How often what has come is told, and what has left is counted.
+pub const STEP: Nanos = Nanos::from_millis(10);
+/// How often the rate is set.
+pub const SETS: Nanos = Nanos::from_millis(250);
+/// Packets that the line holds.
+pub const LINE_HOLDS: u32 = 1_000;
+const MTU: u32 = 1_500;
+const LIMITS: Limits = Limits { packets: 10_240, bytes: u32::MAX };
+
+/// Runs the scenario once.
+///
+/// # Panics
+/// If a rate is none that lines have.
+#[must_use]
+pub fn run(setup: &Setup) -> Outcome {
+    let rate = |bps: u64| Rate::bits_per_second(bps).expect("a rate that lines have");
+    let mut network = network(setup);
+    let mut starts = Streams::new(setup.seed).stream("starts");
+    let downloads: Vec<_> = (0..setup.flows)
+        .map(|_| {
+            let control: Box<dyn Controller> = match setup.senders {
+                Senders::Reno => Box::new(NewReno::new(Ecn::NotEct)),
+                Senders::Cubic => Box::new(Cubic::new(Ecn::NotEct)),
+            };
+            let begins = Nanos(starts.below(1_000_000_000));
+            network.connect(Way::Up, [1, 1], begins, Config::new(control))
+        })
+        .collect();
+    let half = Nanos(setup.path.0 / 2);
+    let phase = Nanos(Streams::new(setup.seed).stream("probes").below(20_000_000));
+    let probe = network.add_source(Way::Up, [1, 2], Cbr::new(phase, Nanos::from_millis(20), 20));
+    let mut arrivals = ArrivalRate::new();
+    let mut line = setup.line.iter().peekable();
+    let (mut now, mut due, mut seen) = (Nanos::ZERO, Nanos::ZERO, 0);
+    let mut rates = vec![(now, setup.bounds.1)];
+    let (mut delays, mut carried) = (Vec::new(), Vec::new());
+    while now < setup.lasts {
+        while let Some(&(_, bps)) = line.next_if(|change| change.0 <= now) {
+            network.set_rate(now, Way::Up, rate(bps));
+        }
+        now = now.plus(STEP);
+        network.run_until(now);
+        for (at, len) in network.take_passed() {
+            let turns =
+                NonZeroU64::new(setup.turn.0).map_or(at.0, |turn| at.0.div_ceil(turn.get()));
+            let at = Nanos(turns * setup.turn.0.max(1));
+            arrivals.arrived(at, len);
+        }
+        for &delay in network.delays(probe).samples().iter().skip(seen) {
+            seen += 1;
+            delays.push((now, delay.since(half)));
+        }
+        carried.push(
+            downloads.iter().map(|&id| network.goodput(id).bytes()).sum::<u64>()
+                / u64::from(PAYLOAD)
+                * u64::from(PAYLOAD + HEADERS),
+        );
+        if now < due {
+            continue;
+        }
+        due = now.plus(SETS);
+        if let Some(follows) = arrivals.rate() {
+            let bps = follows.as_bits_per_second().unwrap_or(u64::MAX);
+            let bps = bps.clamp(setup.bounds.0, setup.bounds.1);
+            network.set_modem(now, rate(bps), Nanos::ZERO);
+            if rates.last().is_none_or(|last| last.1 != bps) {
+                rates.push((now, bps));
+            }
+        }
+    }
+    let lost = network.link(Way::Up).books().lost();
+    Outcome { rates, delays, carried, lost, recount: network.recount() }
+}
+
+fn network(setup: &Setup) -> TcpNetwork {
+    let key = 0x6b65_795f_u128.wrapping_mul(u128::from(setup.seed) << 64 | 0x9e37).to_le_bytes();
+    let within = "lengths and parameters are within their ranges";
+    let fifo = |rate: Rate, packets: u32| {
+        let limits = Limits { packets, bytes: u32::MAX };
+        Discipline::Fifo.behind(Shaper::new(rate), Overhead::RAW, limits, MTU)
+    };
+    let half = Nanos(setup.path.0 / 2);
+    let line = Link::new(fifo(Rate::STOPPED, LINE_HOLDS), LINE_HOLDS + 1, key, half);
+    let fast = Rate::megabits_per_second(1_000).expect(within);
+    let back = Link::new(fifo(fast, 10_000), 10_001, key, half);
+    let first = Shaper::new(Rate::bits_per_second(setup.bounds.1).expect(within));
+    let aqm = CoDel::new(vec![CoDelState::EMPTY; QUEUES as usize], CoDelParams::INTERNET);
+    let queue = fair_queues(aqm.expect(within), first, Overhead::RAW, LIMITS, MTU).expect(within);
+    let gateway = Link::new(queue, LIMITS.packets + 1, key, Nanos::ZERO);
+    TcpNetwork::new(line, back, Naming::Key, (Nanos::ZERO, setup.lasts)).gateway(gateway)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use conformance::effort::effort;
+
+    const MBIT: u64 = 1_000_000;
+    const SECOND: usize = 100;
+    /// Mbit/s that are carried at least.
+    const LEAST: f64 = 34.0;
+    const LEAST_FAR: f64 = 25.0;
+    /// Milliseconds that probes wait at most.
+    const P50: f64 = 20.0;
+    const P95: f64 = 70.0;
+
+    fn setup(line: &[(u64, u64)], senders: Senders, path: u64, seed: u64) -> Setup {
+        let line = line.iter().map(|&(at, mbit)| (Nanos::from_secs(at), mbit * MBIT)).collect();
+        // A gateway that reads once in a millisecond with even seeds, and at once with odd ones.
+        let turn = Nanos::from_millis(if seed.is_multiple_of(2) { 1 } else { 0 });
+        Setup {
+            line,
+            bounds: (2 * MBIT, 100 * MBIT),
+            flows: 4,
+            senders,
+            path: Nanos::from_millis(path),
+            turn,
+            lasts: Nanos::from_secs(90),
+            seed,
+        }
+    }
+
+    impl Outcome {
+        /// Mbit/s that left the gateway between two seconds.
+        fn carried(&self, from: usize, to: usize) -> f64 {
+            let bytes = self.carried[to * SECOND - 1] - self.carried[from * SECOND - 1];
+            bytes as f64 * 8e-6 / (to - from) as f64
+        }
+
+        /// What so many of a hundred probes do not wait longer than, in milliseconds.
+        fn waits(&self, from: u64, to: u64, percent: usize) -> f64 {
+            let span = Nanos::from_secs(from)..Nanos::from_secs(to);
+            let of = self.delays.iter().filter(|delay| span.contains(&delay.0));
+            let mut all: Vec<u64> = of.map(|delay| delay.1.0).collect();
+            all.sort_unstable();
+            all[(all.len() * percent / 100).min(all.len() - 1)] as f64 / 1e6
+        }
+
+        fn keeps_to(&self, bounds: (u64, u64)) {
+            assert!(self.rates.iter().all(|rate| (bounds.0..=bounds.1).contains(&rate.1)));
+            assert_eq!(self.recount, Ok(()));
+        }
+    }
+
+    /// Those with which the steps were chosen, and others.
+    fn seeds() -> impl Iterator<Item = u64> {
+        (1..=effort(1, 4)).chain(101..=effort(102, 110))
+    }
+
+    /// Goal: four downloads have the line, which a rate that is only a part of what arrives takes from them, and what waits before the line is
+    /// little. Method: 40 Mbit/s, paths of 10 to 100 ms, Reno and CUBIC; what counts is from 30 s on.
+    #[test]
+    fn downloads_have_the_line() {
+        for seed in seeds() {
+            for senders in [Senders::Reno, Senders::Cubic] {
+                for path in [10, 50, 100] {
+                    let setup = setup(&[(0, 40)], senders, path, seed);
+                    let outcome = run(&setup);
+                    let told =
+                        (outcome.carried(30, 90), [50, 95].map(|part| outcome.waits(30, 90, part)));
+                    println!("{senders:?}, {path} ms, seed {seed}: {told:.1?}");
+                    let least = if path == 100 { LEAST_FAR } else { LEAST };
+                    assert!(told.0 >= least, "{senders:?}, {path} ms, seed {seed}: {told:.1?}");
+                    assert!(
+                        told.1[0] <= P50 && told.1[1] <= P95,
+                        "{senders:?}, {path} ms, seed {seed}: {told:.1?}"
+                    );
+                    outcome.keeps_to(setup.bounds);
+                }
+            }
+        }
+    }
+
+    /// Goal: a line that becomes slower and faster again is followed within the time that the page states. Method: 40, 10 and 40 Mbit/s, 30 s each.
+    #[test]
+    fn a_line_that_changes_is_followed() {
+        for seed in seeds() {
+            for senders in [Senders::Reno, Senders::Cubic] {
+                let setup = setup(&[(0, 40), (30, 10), (60, 40)], senders, 50, seed);
+                let outcome = run(&setup);
+                let at = |second: u64| {
+                    let until = Nanos::from_secs(second);
+                    outcome.rates.iter().rev().find(|rate| rate.0 <= until).unwrap().1 / 1_000
+                };
+                let what = format!("{senders:?}, seed {seed}");
+                let slower = [35, 38, 40, 59].map(at);
+                assert!(
+                    slower.iter().all(|rate| (9_000..=10_700).contains(rate)),
+                    "{what}: {slower:?}"
+                );
+                let faster = at(75);
+                assert!(faster >= 34_000, "{what}: {faster}");
+                let carried = (outcome.carried(40, 60), outcome.carried(75, 90));
+                assert!(carried.0 >= 9.0 && carried.1 >= 34.0, "{what}: {carried:.1?}");
+                let waits = [outcome.waits(40, 60, 95), outcome.waits(60, 90, 95)];
+                assert!(waits[0] <= 200.0 && waits[1] <= 100.0, "{what}: {waits:.1?}");
+                outcome.keeps_to(setup.bounds);
+            }
+        }
+    }
+}
