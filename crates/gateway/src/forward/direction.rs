@@ -230,7 +230,8 @@ impl Direction {
         }
     }
 
-    /// A frame of several packets was received into `whole`: each of them arrives by itself, through `spare`.
+    /// A frame of several packets was received into `whole`: each of them arrives by itself, through `spare`. Returns how many
+    /// have, or 1 of a frame that is not cut.
     pub(crate) fn arrive_uncut(
         &mut self,
         now: Nanos,
@@ -238,20 +239,24 @@ impl Direction {
         spare: &mut Frame,
         pool: &mut Pool,
         translations: &Translations,
-    ) {
+    ) -> usize {
         let Some(mut segmenter) = uncut::segmenter(whole) else {
             let merged = Arrival::Merged(whole.len() as u32);
-            return self.arrive(now, merged, spare, pool, translations);
+            self.arrive(now, merged, spare, pool, translations);
+            return 1;
         };
         if segmenter.segments().each() as usize > pool.longest() {
-            return self.arrive(now, Arrival::TooLong, spare, pool, translations);
+            self.arrive(now, Arrival::TooLong, spare, pool, translations);
+            return 1;
         }
         self.outside.cut += 1;
+        let count = segmenter.segments().count() as usize;
         while let Some(len) = segmenter.write_next(spare.room()) {
             spare.received(len);
             spare.set_mark(whole.mark());
             self.arrive(now, Arrival::Whole, spare, pool, translations);
         }
+        count
     }
 
     /// What a queue is told of a packet with these labels, whose host has these terms.

@@ -3,6 +3,7 @@
 mod reload;
 mod trouble;
 
+use core::mem::take;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -320,13 +321,7 @@ impl Gateway {
             let now = clock();
             self.following.follow(now, &mut self.directions);
             self.nat.read(now);
-            for at in 0..2 {
-                let was_blocked = self.directions[at].is_blocked;
-                self.directions[at].forward(now, &mut self.devices[1 - at], &mut self.pool);
-                if self.directions[at].is_blocked != was_blocked {
-                    self.watch_for_room(at).map_err(|error| failed("epoll", error))?;
-                }
-            }
+            self.send_due(now).map_err(|error| failed("epoll", error))?;
             self.say_troubles(now);
             self.look_if_due(now);
             self.report_if_due(now);
@@ -347,6 +342,18 @@ impl Gateway {
                 }
             }
         }
+    }
+
+    /// Sends what may leave at `now`, both ways.
+    fn send_due(&mut self, now: Nanos) -> nix::Result<()> {
+        for at in 0..2 {
+            let was_blocked = self.directions[at].is_blocked;
+            self.directions[at].forward(now, &mut self.devices[1 - at], &mut self.pool);
+            if self.directions[at].is_blocked != was_blocked {
+                self.watch_for_room(at)?;
+            }
+        }
+        Ok(())
     }
 
     /// A device of a direction that is blocked is watched for room too.
@@ -455,29 +462,50 @@ impl Gateway {
 
     /// Takes in what device `at` has.
     fn receive(&mut self, at: usize) -> io::Result<()> {
-        let Self { devices, directions, pool, spares, uncut, overruns, nat, .. } = self;
-        let mut arrivals = [Arrival::Whole; BATCH];
-        for _ in 0..BATCHES_A_TURN {
-            let received = devices[at].receive(spares, uncut, &mut arrivals)?;
-            let now = clock();
-            // What the kernel told of a connection it told before it gave the frames.
-            nat.hear(now);
+        let (mut spares, mut uncut) = (take(&mut self.spares), take(&mut self.uncut));
+        let received = self.receive_into(at, &mut spares, &mut uncut);
+        (self.spares, self.uncut) = (spares, uncut);
+        received
+    }
 
-            let (direction, translations) = (&mut directions[at], nat.translations());
+    /// As [`Self::receive`]. Frames of several packets may be thousands of packets: what is due meanwhile is sent after each
+    /// batch of these, and the other device has its turn when they are as many as other frames can be.
+    fn receive_into(
+        &mut self,
+        at: usize,
+        spares: &mut [Frame],
+        uncut: &mut [Frame],
+    ) -> io::Result<()> {
+        let mut arrivals = [Arrival::Whole; BATCH];
+        let (mut packets, mut unsent) = (0, 0);
+        while packets < BATCH * BATCHES_A_TURN {
+            let received = self.devices[at].receive(spares, uncut, &mut arrivals)?;
+            let mut now = clock();
+            // What the kernel told of a connection it told before it gave the frames.
+            self.nat.hear(now);
+
             for (number, arrival) in arrivals.into_iter().enumerate().take(received) {
+                let Self { directions, pool, nat, .. } = self;
+                let (direction, translations) = (&mut directions[at], nat.translations());
                 let spare = &mut spares[number];
-                match (arrival, uncut.get(number)) {
-                    (Arrival::Uncut, Some(whole)) => {
-                        direction.arrive_uncut(now, whole, spare, pool, translations);
-                    }
-                    _ => direction.arrive(now, arrival, spare, pool, translations),
+                let (Arrival::Uncut, Some(whole)) = (arrival, uncut.get(number)) else {
+                    direction.arrive(now, arrival, spare, pool, translations);
+                    packets += 1;
+                    continue;
+                };
+                let cut = direction.arrive_uncut(now, whole, spare, pool, translations);
+                (packets, unsent) = (packets + cut, unsent + cut);
+                if unsent >= BATCH {
+                    now = clock();
+                    self.send_due(now)?;
+                    unsent = 0;
                 }
             }
             if received < BATCH {
                 return Ok(());
             }
         }
-        overruns[at] += u64::from(devices[at].overruns());
+        self.overruns[at] += u64::from(self.devices[at].overruns());
         Ok(())
     }
 
