@@ -342,7 +342,7 @@ impl<S: Storage, P, K: Storage, T: Storage> SmartQueue<S, P, K, T> {
     /// What shares the line, from now on: [`Isolated::set_isolation`].
     ///
     /// # Errors
-    /// [`IsolatedError::NoTriple`], and nothing has changed, for `triple-isolate` without its tables.
+    /// As [`Isolated::set_isolation`].
     pub fn set_isolation(&mut self, isolation: Isolation) -> Result<(), IsolatedError> {
         self.outlet.line.inner_mut().set_isolation(isolation)
     }

@@ -11,6 +11,14 @@ use super::tin_records::{TinCounters, without_peak};
 use crate::isolation::Isolation;
 use crate::storage::Storage;
 
+/// Whether a host may have one share in all tins together under `isolation`, if it is asked to.
+pub(super) const fn check_across(isolation: Isolation, across: bool) -> Result<(), IsolatedError> {
+    if across && matches!(isolation, Isolation::TripleIsolate) {
+        return Err(IsolatedError::AcrossTins);
+    }
+    Ok(())
+}
+
 impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// Other tins, at any time: `tins[t]` is tin `t`, and the highest goes first within its share
     /// ([`TinDrr`](sched_core::TinDrr)). All packets stay in their queues. Flows that are queued in a tin that there is no
@@ -127,7 +135,7 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     }
 
     /// With `on`, a host has one share in all tins together: what it is sent in one counts for its turns in the others, while
-    /// it is backlogged there. Off unless set. In modes without a level of hosts, and under `triple-isolate`, it changes nothing.
+    /// it is backlogged there. Off unless set. Where hosts do not count it changes nothing.
     ///
     /// - A turn of a host is of as many quanta as there are tins, and what the host is sent elsewhere is taken from it; of every
     ///   turn one packet is left. So a host that floods `n` tins of the same rate, beside others that flood one each, is sent as
@@ -138,8 +146,13 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     /// - Set under load, it counts for a host as soon as a flow of the host becomes backlogged.
     ///
     /// When room is made, a host counts with what it holds in all tins, with this and without. Cost: O(hosts).
-    pub fn set_hosts_across_tins(&mut self, on: bool) {
+    ///
+    /// # Errors
+    /// [`IsolatedError::AcrossTins`], and nothing has changed, with `on` under `triple-isolate`.
+    pub fn set_hosts_across_tins(&mut self, on: bool) -> Result<(), IsolatedError> {
+        check_across(self.isolation(), on)?;
         self.queues.siblings().scheduler.set_hosts_across_tins(on);
+        Ok(())
     }
 
     /// Whether a host has [one share in all tins together](Self::set_hosts_across_tins).

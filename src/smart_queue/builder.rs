@@ -191,7 +191,7 @@ impl SmartQueueBuilder {
 
     /// The tins, classes of the line: one unless set. Takes a [`TinMode`] or a [`TinPlan`] of the caller's. Within its share of
     /// the rate a tin goes before the tins below; the hosts and flows of each tin are isolated as
-    /// [`isolation`](Self::isolation) says, which must not be `triple-isolate`. Each tin has an AQM for its part of the rate.
+    /// [`isolation`](Self::isolation) says. Each tin has an AQM for its part of the rate.
     ///
     /// With frames the code point of a frame decides, or a mark of the caller's ([`SmartQueue::push_marked`]); by
     /// descriptor the labels say the tin ([`InTin`](crate::InTin)).
@@ -261,6 +261,7 @@ impl SmartQueueBuilder {
 
     /// Whether a host has one share in all tins together, and not one in each: off unless set.
     /// [`Isolated::set_hosts_across_tins`](crate::Isolated::set_hosts_across_tins) says what that is and what it costs.
+    /// Under `triple-isolate` the queue is refused, with [`IsolatedError::AcrossTins`].
     ///
     /// ```
     /// use freeboard::shaper::Rate;
@@ -563,7 +564,7 @@ impl SmartQueueBuilder {
         aqm.set_l4s(self.l4s.then(|| rtt.l4s(rate, within)))?;
         let mut queues = Isolated::with_aqm(memory, aqm, config)?;
         queues.set_overhead(link);
-        queues.set_hosts_across_tins(self.hosts_across_tins);
+        queues.set_hosts_across_tins(self.hosts_across_tins)?;
         let shaper = Shaper::new(rate);
         let shaper = match (self.catch_up, self.burst) {
             (Some(span), _) => shaper.with_catch_up(span),

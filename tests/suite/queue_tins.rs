@@ -294,7 +294,7 @@ fn one_share_is_set_under_load() {
     for round in 0..24 {
         line.flood(&one_host_in_all_tins(), 100);
         let (queued, lost) = (line.queued.len(), line.dropped.values().sum::<u64>());
-        line.queue.set_hosts_across_tins(round % 3 != 2);
+        line.queue.set_hosts_across_tins(round % 3 != 2).expect("hosts have a level");
         assert_eq!(line.queue.hosts_across_tins(), round % 3 != 2);
         line.check();
         line.queue.set_tins(modes[round % 4]).expect("no more tins than ways");
@@ -305,7 +305,7 @@ fn one_share_is_set_under_load() {
     }
     line.queue.set_tins(TinMode::Diffserv4).expect("no more tins than ways");
     line.queue.set_isolation(Isolation::DualSrcHost).expect("it needs no room");
-    line.queue.set_hosts_across_tins(true);
+    line.queue.set_hosts_across_tins(true).expect("hosts have a level");
     while let Some(at) = line.queue.poll_at(line.now) {
         line.now = at.max(line.now);
         line.send();
@@ -453,6 +453,27 @@ fn tins_under_triple_isolate_need_two_rounds_each() {
     let mut queue = built(16);
     assert_eq!(queue.set_tins(&shares), Ok(()));
     assert_eq!(queue.set_isolation(Isolation::TripleIsolate), Ok(()));
+}
+
+/// Goal: one share in all tins is refused under `triple-isolate`, and this under that, with the mode in the words; nothing has changed
+/// then. Method: by the builder, by words, and one after the other in both orders.
+#[test]
+fn one_share_in_all_tins_is_refused_under_triple_isolate() {
+    let words = "diffserv4 triple-isolate hosts-across-tins";
+    let builder = SmartQueue::upload(mbit(10)).settings(&QueueSettings::from_words(words).unwrap());
+    let error = builder.descriptors().map(|_| ()).unwrap_err();
+    let text = "hosts-across-tins: not with triple-isolate; accepted with every other isolation";
+    assert_eq!(error.to_string(), text);
+    let memory = IsolatedMemory::<Heap>::allocate(64, 16, 64).with_triple(16);
+    let mut queue = Isolated::new(memory, IsolatedConfig::new(1_500, Limits::NONE)).unwrap();
+    assert_eq!(queue.set_hosts_across_tins(true), Ok(()));
+    assert_eq!(queue.set_isolation(Isolation::TripleIsolate), Err(IsolatedError::AcrossTins));
+    assert_eq!((queue.isolation(), queue.hosts_across_tins()), (Isolation::DualSrcHost, true));
+    assert_eq!(queue.set_hosts_across_tins(false), Ok(()));
+    assert_eq!(queue.set_isolation(Isolation::TripleIsolate), Ok(()));
+    assert_eq!(queue.set_hosts_across_tins(true), Err(IsolatedError::AcrossTins));
+    assert_eq!(queue.set_hosts_across_tins(false), Ok(()));
+    assert!(!queue.hosts_across_tins());
 }
 
 /// Goal: the words of a plan reach the running queue, and a frame of every code point goes to the tin of the plan.

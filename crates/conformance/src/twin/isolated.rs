@@ -698,14 +698,18 @@ impl NaiveIsolated {
             .for_each(|other| tins.join(FlowId(other), FlowId(entry)));
     }
 
-    /// As [`Isolated::set_hosts_across_tins`](freeboard::Isolated::set_hosts_across_tins).
-    pub fn set_hosts_across_tins(&mut self, on: bool) {
+    /// As [`Isolated::set_hosts_across_tins`](freeboard::Isolated::set_hosts_across_tins); whether it is possible.
+    pub fn set_hosts_across_tins(&mut self, on: bool) -> bool {
+        if on && self.isolation == Isolation::TripleIsolate {
+            return false;
+        }
         if on == self.across {
-            return;
+            return true;
         }
         self.across = on;
         self.queues.scheduler_and_queues().0.scheduler_mut().host_tins().part_all();
         self.set_turns();
+        true
     }
 
     /// As [`Isolated::set_overhead`](freeboard::Isolated::set_overhead).
@@ -840,7 +844,8 @@ impl NaiveIsolated {
         if isolation == self.isolation {
             return true;
         }
-        if isolation == Isolation::TripleIsolate && !has_room(self.sizes.rounds, self.tins) {
+        let lacks_rounds = !has_room(self.sizes.rounds, self.tins);
+        if isolation == Isolation::TripleIsolate && (lacks_rounds || self.across) {
             return false;
         }
         let (had_hosts, has_hosts) = (counts_hosts(self.isolation), counts_hosts(isolation));
