@@ -1,10 +1,9 @@
 //! The loop: one thread that sleeps until a frame, a timer, a signal or a question wakes it.
 
+mod receive;
 mod reload;
 mod trouble;
 
-use core::mem::take;
-use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use freeboard::Fwmark;
@@ -27,16 +26,13 @@ use crate::io::device::{Device, is_same};
 use crate::io::frame::{Frame, Pool};
 use crate::io::ping::Pinger;
 use crate::io::privileges::Runner;
-use crate::io::sys::{self, Arrival, BATCH};
+use crate::io::sys::{self, BATCH};
 use crate::log::{print, say};
 use crate::stats::flow_stats::Watched;
 use crate::stats::metrics::metrics;
 use crate::stats::report::{Reloads, Report};
 use crate::stats::serve::{Exhausted, Metrics, Stats};
 use trouble::Said;
-
-/// Batches that one device may give before the other has a turn.
-const BATCHES_A_TURN: usize = 4;
 
 /// The signals that the gateway handles.
 const SIGNALS: [Signal; 4] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1];
@@ -111,6 +107,8 @@ struct Gateway {
     spares: Vec<Frame>,
     /// As many for frames of several packets, where they are cut.
     uncut: Vec<Frame>,
+    /// How many frames of each device are received at once.
+    widths: [usize; 2],
     stats: Option<Stats>,
     metrics: Option<Metrics>,
     /// Has something to say when any interface has changed or gone.
@@ -273,6 +271,7 @@ impl Gateway {
             pool,
             spares,
             uncut,
+            widths: [BATCH; 2],
             stats,
             metrics,
             links,
@@ -458,55 +457,6 @@ impl Gateway {
         }
         self.directions[1 - at].give_up(&mut self.pool);
         Err(format!("{}: the device is gone", self.devices[at].name()))
-    }
-
-    /// Takes in what device `at` has.
-    fn receive(&mut self, at: usize) -> io::Result<()> {
-        let (mut spares, mut uncut) = (take(&mut self.spares), take(&mut self.uncut));
-        let received = self.receive_into(at, &mut spares, &mut uncut);
-        (self.spares, self.uncut) = (spares, uncut);
-        received
-    }
-
-    /// As [`Self::receive`]. Frames of several packets may be thousands of packets: what is due meanwhile is sent after each
-    /// batch of these, and the other device has its turn when they are as many as other frames can be.
-    fn receive_into(
-        &mut self,
-        at: usize,
-        spares: &mut [Frame],
-        uncut: &mut [Frame],
-    ) -> io::Result<()> {
-        let mut arrivals = [Arrival::Whole; BATCH];
-        let (mut packets, mut unsent) = (0, 0);
-        while packets < BATCH * BATCHES_A_TURN {
-            let received = self.devices[at].receive(spares, uncut, &mut arrivals)?;
-            let mut now = clock();
-            // What the kernel told of a connection it told before it gave the frames.
-            self.nat.hear(now);
-
-            for (number, arrival) in arrivals.into_iter().enumerate().take(received) {
-                let Self { directions, pool, nat, .. } = self;
-                let (direction, translations) = (&mut directions[at], nat.translations());
-                let spare = &mut spares[number];
-                let (Arrival::Uncut, Some(whole)) = (arrival, uncut.get(number)) else {
-                    direction.arrive(now, arrival, spare, pool, translations);
-                    packets += 1;
-                    continue;
-                };
-                let cut = direction.arrive_uncut(now, whole, spare, pool, translations);
-                (packets, unsent) = (packets + cut, unsent + cut);
-                if unsent >= BATCH {
-                    now = clock();
-                    self.send_due(now)?;
-                    unsent = 0;
-                }
-            }
-            if received < BATCH {
-                return Ok(());
-            }
-        }
-        self.overruns[at] += u64::from(self.devices[at].overruns());
-        Ok(())
     }
 
     /// True if it is the end.
