@@ -303,7 +303,8 @@ impl<S: Storage, A: Aqm, K: Storage, T: Storage> Isolated<S, A, K, T> {
     }
 
     /// How many source hosts, and how many destination hosts, have packets queued: the `H` of the
-    /// guarantees. Hosts that share an entry count as one; where hosts do not count there are none.
+    /// guarantees. Hosts that share an entry count as one, and with several tins a host counts in each of its tins; where hosts
+    /// do not count there are none.
     pub fn backlogged_hosts(&self) -> (u32, u32) {
         let directory = self.queues.directory();
         (directory.sources.occupied(), directory.destinations.occupied())

@@ -64,7 +64,7 @@ pub trait Labelled {
     /// longest packet counts as one of the longest packet. A host that comes back to an entry which no other
     /// host had meanwhile has the bucket that it left. Any other host begins with a full bucket, and so does a
     /// host whose label has another key since. Hosts that share an entry share the rate of the first. Where there are
-    /// several tins, a host has its rate in each, and what is in excess of it is served after all tins.
+    /// several tins, the rate holds over all of them together, and what is in excess of it is served after all tins.
     #[inline]
     fn host_committed_rate(&self) -> Option<CommittedRate> {
         None

@@ -399,6 +399,10 @@ impl<S: Storage, K: Storage, T: Storage> IsolationScheduler<S, K, T> {
         let before = self.quanta_of_a_turn();
         self.tins = u8::try_from(tins.len()).unwrap_or(1);
         self.set_turns(before);
+        if self.tins == 1 {
+            // While there is one tin, nothing parts an entry that another host claims from those of the host before.
+            self.host_tins_mut().part_all();
+        }
         for (flow, hosts) in (0..).map(FlowId).zip(self.hosts.as_mut()) {
             let tin = to(hosts.tin());
             *hosts = hosts.in_tin(InTins { tin, tins: self.tins });

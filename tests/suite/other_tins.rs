@@ -128,3 +128,40 @@ fn tins_that_change_again_and_again_keep_their_packets_apart() {
         line.queue.recount().expect("the books are right");
     }
 }
+
+/// Goal: hosts are equal although one of them claimed its entry, while there was one tin, from a host that had one share in two.
+/// Method: host 0 sends in two tins and is idle again; eight hosts flood the only tin, then one of two.
+#[test]
+fn an_entry_taken_over_while_there_is_one_tin_is_no_sibling() {
+    let of = |tin, host: u32| {
+        let (flow, src_host) = (mix(64 * u32::from(tin) + host), 8 * host);
+        InTin { labels: Labels { flow, src_host, dst_host: 0 }, tin }
+    };
+    let memory = IsolatedMemory::<Heap>::allocate(64, 8, 256);
+    let mut config = IsolatedConfig::new(1_500, Limits::packets(256));
+    config.isolation = Isolation::DualSrcHost;
+    config.host_quantum = 4_500;
+    let queue = Isolated::new(memory, config).expect("in range");
+    let mut line = Line { queue, handle: 0 };
+    line.queue.set_tins(&tins(2)).expect("no more tins than ways");
+    line.queue.set_hosts_across_tins(true);
+    (0..2).for_each(|tin| _ = line.put(&of(tin, 0)));
+    let entries = [0, 1].map(|tin| line.queue.entries_of(&of(tin, 0)).0);
+    while line.next().is_some() {}
+    line.handle = 0;
+    line.queue.set_tins(&tins(1)).expect("one");
+    (0..16).for_each(|handle| _ = line.put(&of(0, handle % 8)));
+    let held: Vec<_> = (0..8).map(|host| line.queue.entries_of(&of(0, host)).0).collect();
+    assert!(entries.iter().all(|entry| held[1..].contains(entry) || held[0] == *entry));
+    for count in [1, 2] {
+        line.queue.set_tins(&tins(count)).expect("no more tins than ways");
+        let mut sent = [0_u32; 8];
+        for _ in 0..8_000 {
+            let handle = line.next().expect("all flood");
+            sent[handle as usize % 8] += 1;
+            line.handle = handle;
+            line.put(&of(0, handle % 8));
+        }
+        assert!(sent.iter().all(|packets| packets.abs_diff(1_000) <= 10), "{count} tins: {sent:?}");
+    }
+}

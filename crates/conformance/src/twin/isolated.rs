@@ -927,6 +927,9 @@ impl NaiveIsolated {
         let quanta = self.quanta.clone();
         self.put_anew(|scheduler| {
             scheduler.set_tins(tins, rounds);
+            if count == 1 {
+                scheduler.host_tins().part_all();
+            }
             for (host, quantum) in (0..).zip(quanta) {
                 scheduler.configure_host(host, setting(quantum * turn)).expect("as before");
             }
