@@ -210,9 +210,9 @@ mod tests {
         }
     }
 
-    /// At full depth those with which the steps were chosen, and ten others; one of the others else.
+    /// At full depth two of those with which the steps were chosen, and four others; one of the others else.
     fn seeds() -> impl Iterator<Item = u64> {
-        (1..=effort(0, 4)).chain(101..=effort(101, 110))
+        (1..=effort(0, 2)).chain(101..=effort(101, 104))
     }
 
     /// Goal: four downloads have the line, which a rate that is only a part of what arrives takes from them, and what waits before the line is
