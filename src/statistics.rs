@@ -55,7 +55,8 @@ impl FlowTotals {
 /// entry was another's before, or no one's: a count of the flows and hosts that there have been, where one that comes back after
 /// others had its place counts anew.
 ///
-/// - A flow that shares a queue, because its set is full, and a host that shares an entry do not count.
+/// - A flow that shares a queue, because its set is full, and a host that shares an entry do not count. But where a set keeps its last
+///   free entries for other tins, a host that shares one of its own tin counts each time that a flow of the host becomes backlogged.
 /// - A flow whose first packet is refused counts.
 /// - A label that is the number of a free queue which no flow has had yet is not new there: of 2^32 labels as many as there are queues.
 /// - Where hosts do not count, none does; the host without a name that flows have when hosts begin to count is one. After another

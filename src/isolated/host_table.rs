@@ -61,16 +61,13 @@ pub(super) struct HostEntries<L, C> {
     /// Backlogged flows of each entry, and above them its tin.
     flows: C,
     ways: u32,
-    /// Claims that were given back at once, since the host takes part in another entry; and how many of them were of a host that came
-    /// back.
-    passed_over: (u64, u64),
 }
 
 impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
     /// `flows` is as long as `table` has entries, in sets of `ways`.
     pub(super) fn new(table: FlowTable<L>, mut flows: C, ways: u32) -> Self {
         flows.as_mut().fill(0);
-        Self { table, flows, ways, passed_over: (0, 0) }
+        Self { table, flows, ways }
     }
 
     pub(super) const fn ways(&self) -> u32 {
@@ -169,13 +166,7 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         let has_claimed = lookup.outcome == Outcome::Claimed;
         let (entry, is_new) = match of.tins {
             1 => (lookup.queue, has_claimed),
-            _ => {
-                let (entry, is_new) = self.in_tin(lookup.queue, lookup.outcome, of);
-                if has_claimed && !is_new {
-                    self.note_passed_over(returns);
-                }
-                (entry, is_new)
-            }
+            _ => self.in_tin(lookup.queue, lookup.outcome, of),
         };
         if let Some(flows) = self.flows.as_mut().get_mut(entry as usize) {
             *flows = flows.wrapping_add(1);
@@ -206,20 +197,10 @@ impl<L: Table<TagLine>, C: Table<u32>> HostEntries<L, C> {
         self.table.occupied()
     }
 
-    /// A claim was given back, before which the table had counted `returns`.
-    #[cold]
-    fn note_passed_over(&mut self, returns: u64) {
-        let is_back = u64::from(self.table.returns() != returns);
-        let (claims, of_them) = self.passed_over;
-        self.passed_over = (claims.saturating_add(1), of_them.saturating_add(is_back));
-    }
-
     /// How often a host has claimed an entry, and how often one that was another's, or no one's, before.
     pub(super) fn activations(&self) -> (u64, u64) {
-        let (passed_over, of_them) = self.passed_over;
-        let claims = self.table.counts().claims.saturating_sub(passed_over);
-        let returns = self.table.returns().saturating_sub(of_them);
-        (claims, claims.saturating_sub(returns))
+        let claims = self.table.counts().claims;
+        (claims, claims.saturating_sub(self.table.returns()))
     }
 
     /// Compares the books with `flows_of`, which counts the backlogged flows of an entry anew.

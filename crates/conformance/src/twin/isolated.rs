@@ -436,10 +436,10 @@ impl NaiveIsolated {
         let is_back = self.hosts[side].remembers(label);
         let found = self.hosts[side].lookup_rotating(before, label);
         let (entry, claims) = (found.queue, found.outcome == Outcome::Claimed);
+        if claims {
+            self.count(1 + side, is_back);
+        }
         if self.tins == 1 || found.outcome == Outcome::Hit {
-            if claims {
-                self.count(1 + side, is_back);
-            }
             return (entry, claims, None);
         }
         let ways = self.sizes.ways;
@@ -453,7 +453,6 @@ impl NaiveIsolated {
             let free = ways as usize - 1 - held.len();
             if !is_there(tin) || free >= absent {
                 self.tin_of_entry[side][entry as usize] = tin;
-                self.count(1 + side, is_back);
                 return (entry, true, None);
             }
             self.hosts[side].release(entry);
